@@ -1,0 +1,95 @@
+package bson
+
+// Type is the one-byte tag in front of every BSON element.
+type Type byte
+
+// The element types of the BSON specification, with the numbers they have on
+// the wire. Missing is ours: it marks the absence of a value and never occurs
+// inside a document.
+const (
+	Missing       Type = 0x00
+	TypeDouble    Type = 0x01
+	TypeString    Type = 0x02
+	TypeDocument  Type = 0x03
+	TypeArray     Type = 0x04
+	TypeBinary    Type = 0x05
+	TypeUndefined Type = 0x06
+	TypeObjectID  Type = 0x07
+	TypeBool      Type = 0x08
+	TypeDate      Type = 0x09
+	TypeNull      Type = 0x0A
+	TypeRegex     Type = 0x0B
+	TypeDBPointer Type = 0x0C
+	TypeCode      Type = 0x0D
+	TypeSymbol    Type = 0x0E
+	TypeCodeScope Type = 0x0F
+	TypeInt32     Type = 0x10
+	TypeTimestamp Type = 0x11
+	TypeInt64     Type = 0x12
+	TypeDecimal   Type = 0x13
+	TypeMinKey    Type = 0xFF
+	TypeMaxKey    Type = 0x7F
+)
+
+// typeInfo is what the server says about one type.
+type typeInfo struct {
+	alias string // the name $type and error messages use
+	class int8   // the canonical type: values of one class compare with each other
+	size  int8   // length of the payload, or -1 where the payload tells
+}
+
+var types = [256]typeInfo{
+	Missing:       {"missing", 0, 0},
+	TypeDouble:    {"double", 10, 8},
+	TypeString:    {"string", 15, -1},
+	TypeDocument:  {"object", 20, -1},
+	TypeArray:     {"array", 25, -1},
+	TypeBinary:    {"binData", 30, -1},
+	TypeUndefined: {"undefined", 0, 0},
+	TypeObjectID:  {"objectId", 35, 12},
+	TypeBool:      {"bool", 40, 1},
+	TypeDate:      {"date", 45, 8},
+	TypeNull:      {"null", 5, 0},
+	TypeRegex:     {"regex", 50, -1},
+	TypeDBPointer: {"dbPointer", 55, -1},
+	TypeCode:      {"javascript", 60, -1},
+	TypeSymbol:    {"symbol", 15, -1},
+	TypeCodeScope: {"javascriptWithScope", 65, -1},
+	TypeInt32:     {"int", 10, 4},
+	TypeTimestamp: {"timestamp", 47, 8},
+	TypeInt64:     {"long", 10, 8},
+	TypeDecimal:   {"decimal", 10, 16},
+	TypeMinKey:    {"minKey", -1, 0},
+	TypeMaxKey:    {"maxKey", 127, 0},
+}
+
+// String returns the alias that $type takes and that the server's messages
+// print: "double", "objectId", "javascript", "missing" …
+func (t Type) String() string {
+	if s := types[t].alias; s != "" {
+		return s
+	}
+	return "unknown"
+}
+
+// Valid says whether t may stand in front of an element of a document.
+func (t Type) Valid() bool { return t != Missing && types[t].alias != "" }
+
+// Class is the server's canonical type: values of different classes are
+// ordered by class alone, values of one class by their content (numbers of all
+// four types share class 10, strings and symbols share 15).
+func (t Type) Class() int { return int(types[t].class) }
+
+// IsNumber says whether t is one of the four numeric types.
+func (t Type) IsNumber() bool { return types[t].class == 10 }
+
+// TypeByAlias finds the type that an alias of $type names. "number" names four
+// types and is not among them.
+func TypeByAlias(alias string) (Type, bool) {
+	for t := range types {
+		if types[t].alias == alias && Type(t) != Missing {
+			return Type(t), true
+		}
+	}
+	return Missing, false
+}
