@@ -284,7 +284,7 @@ const (
 	QueryExceededMemoryLimitNoDiskUseAllowed        Code = 292
 	DataCorruptionDetected                          Code = 301
 	PeriodicJobIsStopped                            Code = 309
-	ObjectIsBusy                                    Code = 313
+	ObjectIsBusy                                    Code = 314
 	APIVersionError                                 Code = 322
 	APIStrictError                                  Code = 323
 	APIDeprecationError                             Code = 324
