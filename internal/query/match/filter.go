@@ -1,0 +1,55 @@
+package match
+
+import "github.com/mayflydb/mayfly/internal/bson"
+
+// Options is what the meaning of a filter depends on besides its text.
+type Options struct {
+	// Collator orders strings in comparisons and $in; nil is the simple
+	// collation.
+	Collator bson.Collator
+}
+
+// Filter is a parsed filter. It is immutable and safe for concurrent use.
+type Filter struct {
+	root   Node
+	filter bson.Doc
+}
+
+// Root is the normalised tree: nested Ands and Ors flattened, siblings in the
+// normal order, an In of one value a Compare, an Or of equalities on one path
+// an In. A filter that matches everything is an And without children.
+func (f *Filter) Root() Node { return f.root }
+
+// Text is the filter as written.
+func (f *Filter) Text() bson.Doc { return f.filter }
+
+// Match says whether the filter accepts doc.
+func (f *Filter) Match(doc bson.Doc) (bool, error) { return f.MatchEnv(doc, nil) }
+
+// MatchEnv is Match for a filter with $expr, whose variables env holds.
+func (f *Filter) MatchEnv(doc bson.Doc, env *Env) (bool, error) {
+	return f.root.match(subject{bson.Document(doc), document}, env)
+}
+
+// MatchArrayIndex is Match, and tells which element of an array made the
+// filter match: the name ("0", "1" …) that the positional $ of an update or a
+// projection stands for; empty where no array was traversed.
+func (f *Filter) MatchArrayIndex(doc bson.Doc, env *Env) (ok bool, index string, err error) {
+	e := Env{}
+	if env != nil {
+		e = *env
+	}
+	e.recording, e.index = true, ""
+	ok, err = f.root.match(subject{bson.Document(doc), document}, &e)
+	if !ok {
+		e.index = ""
+	}
+	return ok, e.index, err
+}
+
+// MatchValue matches v as if it were the value of the field that all paths of
+// the filter start with: {i: {$gt: 5}} and {"i.x": 1} of an array filter, or
+// the condition of a $pull under an empty name.
+func (f *Filter) MatchValue(v bson.Value, env *Env) (bool, error) {
+	return f.root.match(subject{v, field}, env)
+}
