@@ -1,0 +1,12 @@
+//go:build invariants
+
+package invariant
+
+// Enabled says whether a broken assertion panics. Expensive checks stand
+// behind it: if invariant.Enabled { walk everything }.
+const Enabled = true
+
+func fail(message string) {
+	count(message)
+	panic("invariant broken: " + message)
+}
