@@ -1,6 +1,8 @@
 package bson
 
 import (
+	"bytes"
+	"math"
 	"math/big"
 	"strconv"
 
@@ -20,6 +22,9 @@ const (
 	decimalInf     = uint64(0x7800000000000000)
 	decimalNaN     = uint64(0x7C00000000000000)
 )
+
+// DecimalNaN is the decimal that is not a number.
+var DecimalNaN = Decimal128{H: decimalNaN}
 
 // IsNaN says whether d is not a number.
 func (d Decimal128) IsNaN() bool { return d.H&decimalNaN == decimalNaN }
@@ -94,51 +99,43 @@ func ToDecimal(v Value) Decimal128 {
 		}
 		return d
 	}
-	a, _, err := apd.NewFromString(strconv.FormatFloat(v.Double(), 'g', 15, 64))
-	if err != nil {
-		return Decimal128{H: decimalNaN}
+	return decimalOfDouble(v.Double(), 15)
+}
+
+// decimalOfDouble rounds f to digits significant digits, all of which it
+// keeps (2.5 has fourteen zeros with 15 digits); zero has one.
+func decimalOfDouble(f float64, digits int) Decimal128 {
+	switch {
+	case math.IsNaN(f):
+		return DecimalNaN
+	case math.IsInf(f, 0):
+		return decimalInfinity(f < 0)
+	case f == 0:
+		d := Decimal128{H: decimalBias << 49}
+		if math.Signbit(f) {
+			d.H |= decimalSignBit
+		}
+		return d
 	}
-	return DecimalFromAPD(a)
+	var buf [48]byte
+	s := strconv.AppendFloat(buf[:0], math.Abs(f), 'e', digits-1, 64)
+	e := bytes.IndexByte(s, 'e')
+	exp, _ := strconv.Atoi(unsafeString(s[e+1:]))
+	s[1] = s[0] // the point makes room
+	return decimalOf(f < 0, s[1:e], exp-(digits-1))
 }
 
 // DecimalFromAPD rounds a to 34 digits (half to even) and to the range of
 // exponents: too large becomes infinite, too small zero.
 func DecimalFromAPD(a *apd.Decimal) Decimal128 {
-	var sign uint64
-	if a.Negative {
-		sign = decimalSignBit
-	}
 	switch a.Form {
 	case apd.Infinite:
-		return Decimal128{H: decimalInf | sign}
+		return decimalInfinity(a.Negative)
 	case apd.NaN, apd.NaNSignaling:
-		return Decimal128{H: decimalNaN}
+		return DecimalNaN
 	}
-	r := new(apd.Decimal).Set(a)
-	ctx := apd.Context{Precision: decimalDigits, MaxExponent: apd.MaxExponent, MinExponent: apd.MinExponent, Rounding: apd.RoundHalfEven}
-	if r.NumDigits() > decimalDigits {
-		ctx.Round(r, a)
-	}
-	if r.Exponent < decimalExpMin {
-		ctx.Quantize(r, r, decimalExpMin)
-	}
-	coeff := r.Coeff.MathBigInt()
-	if r.Exponent > decimalExpMax {
-		if coeff.Sign() == 0 {
-			r.Exponent = decimalExpMax
-		}
-		for r.Exponent > decimalExpMax && int(r.NumDigits()) < decimalDigits {
-			coeff.Mul(coeff, big.NewInt(10))
-			r.Coeff.SetMathBigInt(coeff)
-			r.Exponent--
-		}
-		if r.Exponent > decimalExpMax {
-			return Decimal128{H: decimalInf | sign}
-		}
-	}
-	lo := new(big.Int).And(coeff, new(big.Int).SetUint64(1<<64-1)).Uint64()
-	hi := new(big.Int).Rsh(coeff, 64).Uint64()
-	return Decimal128{H: sign | uint64(int(r.Exponent)+decimalBias)<<49 | hi, L: lo}
+	var buf [80]byte
+	return decimalOf(a.Negative, a.Coeff.Append(buf[:0], 10), int(a.Exponent))
 }
 
 // CompareDecimals orders by mathematical value; NaN is lowest.

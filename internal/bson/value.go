@@ -186,6 +186,18 @@ func Regex(pattern, options string) Value {
 	return Value{TypeRegex, append(append(b, options...), 0)}
 }
 
+// CodeScope makes JavaScript with scope.
+func CodeScope(code string, scope Doc) Value {
+	size := 4 + 4 + len(code) + 1 + len(scope)
+	b := binary.LittleEndian.AppendUint32(make([]byte, 0, size), uint32(size))
+	return Value{TypeCodeScope, append(appendString(b, code), scope...)}
+}
+
+// DBPointer makes a value of the retired DBPointer type.
+func DBPointer(ns string, id [12]byte) Value {
+	return Value{TypeDBPointer, append(appendString(nil, ns), id[:]...)}
+}
+
 // Document makes an object that shares d's bytes.
 func Document(d Doc) Value { return Value{TypeDocument, d} }
 
