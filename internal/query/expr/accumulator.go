@@ -1,0 +1,140 @@
+package expr
+
+import (
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+)
+
+// Accumulator gathers the documents of one group into one value.
+type Accumulator interface {
+	// Add takes in the current document of env.
+	Add(env *Env) error
+	// Result returns what has been gathered so far.
+	Result() (bson.Value, error)
+	// Size is an estimate of the bytes held.
+	Size() int
+}
+
+// AccumulatorSpec is a parsed accumulator of a $group: {$sum: "$a"}.
+type AccumulatorSpec struct {
+	// Name is the accumulator's name, "$sum".
+	Name string
+
+	exprs []Expr // evaluated for each document
+	init  Expr   // evaluated once for each group, or nil
+	start func(s *AccumulatorSpec, env *Env, init bson.Value) (Accumulator, error)
+	print func(s *AccumulatorSpec) bson.Value // nil: the only expression
+}
+
+// New makes the Accumulator of one group. group is the group's _id, which the
+// `n` of $firstN and the like may read as the current document's fields.
+func (s *AccumulatorSpec) New(env *Env, group bson.Value) (Accumulator, error) {
+	var init bson.Value
+	if s.init != nil {
+		root := env.root
+		env.root = bson.Empty
+		if group.Type == bson.TypeDocument {
+			env.root = group.Doc()
+		}
+		var err error
+		init, err = s.init.Eval(env)
+		env.root = root
+		if err != nil {
+			return nil, err
+		}
+	}
+	return s.start(s, env, init)
+}
+
+// Exprs returns the expressions evaluated for each document, for dependency
+// analysis.
+func (s *AccumulatorSpec) Exprs() []Expr { return s.exprs }
+
+// Serialize returns the accumulator as explain prints it: {$sum: "$a"}.
+func (s *AccumulatorSpec) Serialize() bson.Value {
+	if s.print != nil {
+		return wrap(s.Name, s.print(s))
+	}
+	return wrap(s.Name, s.exprs[0].serialize())
+}
+
+// accumulatorParser parses the argument of one accumulator.
+type accumulatorParser func(p *parser, name string, arg bson.Value) (*AccumulatorSpec, error)
+
+// accumulators is the registry, filled by the init functions of
+// accumulator_*.go.
+var accumulators = map[string]accumulatorParser{}
+
+// IsAccumulator says whether name ("$sum") is an accumulator of $group.
+func IsAccumulator(name string) bool {
+	_, ok := accumulators[name]
+	return ok
+}
+
+// ParseAccumulator parses {name: arg}.
+func ParseAccumulator(name string, arg bson.Value, opts *Options) (*AccumulatorSpec, error) {
+	parse, ok := accumulators[name]
+	if !ok {
+		return nil, mongoerr.New(mongoerr.Code(15952), "unknown group operator '%s'", name)
+	}
+	p := newParser(opts)
+	s, err := parse(p, name, arg)
+	if err != nil {
+		return nil, err
+	}
+	for i := range s.exprs {
+		if s.exprs[i], err = p.optimize(s.exprs[i]); err != nil {
+			return nil, err
+		}
+	}
+	if s.init != nil {
+		if s.init, err = p.optimize(s.init); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// state is what an accumulator of one expression gathers.
+type state interface {
+	add(env *Env, v bson.Value) error
+	Result() (bson.Value, error)
+	Size() int
+}
+
+// gatherer is the Accumulator of one expression.
+type gatherer struct {
+	state
+	arg Expr
+}
+
+func (g *gatherer) Add(env *Env) error {
+	v, err := g.arg.Eval(env)
+	if err != nil {
+		return err
+	}
+	return g.add(env, v)
+}
+
+// registerGatherer registers an accumulator of one expression.
+func registerGatherer(name string, newState func(env *Env) state) {
+	accumulators[name] = func(p *parser, name string, arg bson.Value) (*AccumulatorSpec, error) {
+		e, err := p.single(name, arg)
+		if err != nil {
+			return nil, err
+		}
+		return &AccumulatorSpec{Name: name, exprs: []Expr{e},
+			start: func(s *AccumulatorSpec, env *Env, _ bson.Value) (Accumulator, error) {
+				return &gatherer{newState(env), s.exprs[0]}, nil
+			}}, nil
+	}
+}
+
+// single parses the argument of an accumulator that takes one expression, which
+// must not be written as an array.
+func (p *parser) single(name string, arg bson.Value) (Expr, error) {
+	if arg.Type == bson.TypeArray {
+		return nil, mongoerr.New(mongoerr.Code(40237), "The %s accumulator is a unary operator", name)
+	}
+	return p.operand(arg)
+}

@@ -1,0 +1,114 @@
+package expr
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+)
+
+// Deps is what expressions read.
+type Deps struct {
+	// Paths are the dotted paths of the current document, each once, in the order
+	// in which they were found.
+	Paths []string
+	// Whole says that the whole document is read; Paths may then be incomplete.
+	Whole bool
+	// Vars are the names of the user variables read that the expression does not
+	// bind itself: those of Options.Vars.
+	Vars []string
+	// Meta are the names that {$meta: name} reads.
+	Meta []string
+	// Random says that the result may differ from one evaluation to the next
+	// ($rand, $sampleRate).
+	Random bool
+}
+
+// Add adds what e reads.
+func (d *Deps) Add(e Expr) {
+	switch n := e.(type) {
+	case *fieldPath:
+		d.addPath(n)
+	case *meta:
+		d.Meta = appendNew(d.Meta, n.kind)
+	case *random:
+		d.Random = true
+	}
+	e.walk(func(operand *Expr) { d.Add(*operand) })
+}
+
+func (d *Deps) addPath(f *fieldPath) {
+	switch {
+	case f.slot == slotRoot && len(f.parts) == 0:
+		d.Whole = true
+	case f.slot == slotRoot:
+		d.Paths = appendNew(d.Paths, strings.Join(f.parts, "."))
+	case f.free:
+		d.Vars = appendNew(d.Vars, f.name)
+	}
+}
+
+func appendNew(s []string, name string) []string {
+	if slices.Contains(s, name) {
+		return s
+	}
+	return append(s, name)
+}
+
+// Fields returns the top-level fields of the document that e reads, and
+// whether it reads the whole document.
+func Fields(e Expr) (names []string, whole bool) {
+	var d Deps
+	d.Add(e)
+	for _, path := range d.Paths {
+		first, _, _ := strings.Cut(path, ".")
+		names = appendNew(names, first)
+	}
+	return names, d.Whole
+}
+
+// Let is a parsed `let`: variables for the expressions of a command or of a
+// sub-pipeline.
+type Let struct {
+	// Names are the variables, in the order that Eval returns their values.
+	Names []string
+	exprs []Expr
+}
+
+// ParseLet parses a `let` document. For a command's `let`, opts.NoDocument is
+// set.
+func ParseLet(d bson.Doc, opts *Options) (*Let, error) {
+	l := &Let{}
+	for it := d.Iter(); it.Next(); {
+		if err := ValidateVarName(it.Key); err != nil {
+			return nil, err
+		}
+		if opts != nil && opts.NoDocument && it.Key == "CURRENT" {
+			return nil, mongoerr.New(mongoerr.Code(4738901), "Attempt to set internal variable CURRENT")
+		}
+		e, err := Parse(it.Value, opts)
+		if err != nil {
+			return nil, err
+		}
+		l.Names = append(l.Names, it.Key)
+		l.exprs = append(l.exprs, e)
+	}
+	return l, nil
+}
+
+// Eval computes the values of the variables.
+func (l *Let) Eval(env *Env) ([]bson.Value, error) {
+	vs := make([]bson.Value, len(l.exprs))
+	for i, e := range l.exprs {
+		v, err := e.Eval(env)
+		if err != nil {
+			return nil, err
+		}
+		vs[i] = v.Clone()
+	}
+	return vs, nil
+}
+
+// Exprs returns the variables' expressions, for dependency analysis.
+func (l *Let) Exprs() []Expr { return l.exprs }

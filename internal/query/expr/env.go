@@ -1,0 +1,229 @@
+package expr
+
+import (
+	"encoding/binary"
+	"math"
+	"strconv"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+)
+
+const (
+	// arenaChunk is the size in bytes of the blocks that results are cut from.
+	arenaChunk = 2048
+	// maxValueBytes bounds one intermediate array, object or string.
+	maxValueBytes = 100 << 20
+)
+
+// Env is what an expression is evaluated against. One goroutine uses it at a
+// time; it is meant to be reused for document after document.
+type Env struct {
+	// Now is $$NOW, in milliseconds since 1970.
+	Now int64
+	// ClusterTime is $$CLUSTER_TIME; zero means that there is none, and using it
+	// is an error.
+	ClusterTime uint64
+	// Collator orders strings in comparisons; nil compares bytes.
+	Collator bson.Collator
+	// UserRoles is $$USER_ROLES: an array of {_id, role, db}.
+	UserRoles bson.Value
+	// SearchMeta is $$SEARCH_META.
+	SearchMeta bson.Value
+	// Meta answers {$meta: name} for the current document ("textScore",
+	// "indexKey", "recordId" …), Missing where there is none; it may be nil.
+	Meta func(name string) bson.Value
+
+	root  bson.Doc
+	vars  []bson.Value
+	stack []bson.Value
+	arena []byte
+}
+
+// NewEnv makes an Env with a time and the values of the user variables, in the
+// order of Options.Vars.
+func NewEnv(nowMillis int64, vars ...bson.Value) *Env {
+	return &Env{Now: nowMillis, vars: append([]bson.Value(nil), vars...)}
+}
+
+// WithRoot makes doc the current document ($$ROOT and $$CURRENT) and returns
+// the same Env.
+func (e *Env) WithRoot(doc bson.Doc) *Env {
+	e.root = doc
+	e.stack = e.stack[:0]
+	return e
+}
+
+// Root returns the current document.
+func (e *Env) Root() bson.Doc { return e.root }
+
+// SetVar binds the user variable with that slot, the index of its name in
+// Options.Vars.
+func (e *Env) SetVar(slot int, v bson.Value) {
+	for len(e.vars) <= slot {
+		e.vars = append(e.vars, bson.Value{})
+	}
+	e.vars[slot] = v
+}
+
+// Var returns the value of the user variable with that slot, Missing where it
+// is unbound.
+func (e *Env) Var(slot int) bson.Value {
+	if slot >= len(e.vars) {
+		return bson.Value{}
+	}
+	return e.vars[slot]
+}
+
+// alloc cuts n bytes with capacity n out of the arena.
+func (e *Env) alloc(n int) []byte {
+	if n > arenaChunk/4 {
+		return make([]byte, n)
+	}
+	if cap(e.arena)-len(e.arena) < n {
+		e.arena = make([]byte, 0, arenaChunk)
+	}
+	at := len(e.arena)
+	e.arena = e.arena[: at+n : cap(e.arena)]
+	return e.arena[at : at+n : at+n]
+}
+
+// The constructors below are those of package bson, allocating in the arena.
+
+// Int32 makes an int.
+func (e *Env) Int32(i int32) bson.Value {
+	b := e.alloc(4)
+	binary.LittleEndian.PutUint32(b, uint32(i))
+	return bson.Value{Type: bson.TypeInt32, Data: b}
+}
+
+// Int64 makes a long.
+func (e *Env) Int64(i int64) bson.Value { return e.eight(bson.TypeInt64, uint64(i)) }
+
+// Int makes an int where i fits one, else a long.
+func (e *Env) Int(i int64) bson.Value {
+	if i == int64(int32(i)) {
+		return e.Int32(int32(i))
+	}
+	return e.Int64(i)
+}
+
+// Double makes a double.
+func (e *Env) Double(f float64) bson.Value { return e.eight(bson.TypeDouble, math.Float64bits(f)) }
+
+// Date makes a date from milliseconds since 1970.
+func (e *Env) Date(ms int64) bson.Value { return e.eight(bson.TypeDate, uint64(ms)) }
+
+// Decimal makes a decimal.
+func (e *Env) Decimal(d bson.Decimal128) bson.Value {
+	b := e.alloc(16)
+	binary.LittleEndian.PutUint64(b, d.L)
+	binary.LittleEndian.PutUint64(b[8:], d.H)
+	return bson.Value{Type: bson.TypeDecimal, Data: b}
+}
+
+// String makes a string.
+func (e *Env) String(s string) bson.Value {
+	b := e.alloc(len(s) + 5)
+	binary.LittleEndian.PutUint32(b, uint32(len(s)+1))
+	copy(b[4:], s)
+	b[len(b)-1] = 0
+	return bson.Value{Type: bson.TypeString, Data: b}
+}
+
+func (e *Env) eight(t bson.Type, u uint64) bson.Value {
+	b := e.alloc(8)
+	binary.LittleEndian.PutUint64(b, u)
+	return bson.Value{Type: t, Data: b}
+}
+
+// The value stack collects a variable number of intermediate results without
+// allocating: mark, then push, then read since(mark) or build with takeArray.
+// Evaluating an operand may grow the stack, so a slice of it must not be held
+// across an Eval.
+
+func (e *Env) mark() int                   { return len(e.stack) }
+func (e *Env) push(v bson.Value)           { e.stack = append(e.stack, v) }
+func (e *Env) since(mark int) []bson.Value { return e.stack[mark:] }
+func (e *Env) release(mark int)            { e.stack = e.stack[:mark] }
+
+// compare orders two values under the collation.
+func (e *Env) compare(a, b bson.Value) int { return bson.CompareWith(a, b, e.Collator) }
+
+// takeArray builds an array of the values pushed since mark and releases them.
+func (e *Env) takeArray(mark int) (bson.Value, error) {
+	v, err := e.array(e.stack[mark:])
+	e.release(mark)
+	return v, err
+}
+
+// array builds an array in the arena; a Missing element becomes null.
+func (e *Env) array(vs []bson.Value) (bson.Value, error) {
+	size := 5
+	for i, v := range vs {
+		size += 2 + len(v.Data) + digits(i)
+		if size > maxValueBytes {
+			return bson.Value{}, tooLarge("array")
+		}
+	}
+	b := e.alloc(size)
+	binary.LittleEndian.PutUint32(b, uint32(size))
+	at := 4
+	for i, v := range vs {
+		if v.IsMissing() {
+			v = bson.Null
+		}
+		b[at] = byte(v.Type)
+		at = len(strconv.AppendInt(b[:at+1], int64(i), 10))
+		b[at] = 0
+		at += 1 + copy(b[at+1:], v.Data)
+	}
+	b[at] = 0
+	return bson.Value{Type: bson.TypeArray, Data: b}, nil
+}
+
+// object builds a document in the arena, leaving Missing values out.
+func (e *Env) object(names []string, vs []bson.Value) (bson.Value, error) {
+	size := 5
+	for i, v := range vs {
+		if v.IsMissing() {
+			continue
+		}
+		size += 2 + len(v.Data) + len(names[i])
+		if size > maxValueBytes {
+			return bson.Value{}, tooLarge("object")
+		}
+	}
+	b := e.alloc(size)
+	binary.LittleEndian.PutUint32(b, uint32(size))
+	at := 4
+	for i, v := range vs {
+		if !v.IsMissing() {
+			at = putElement(b, at, names[i], v)
+		}
+	}
+	b[at] = 0
+	return bson.Value{Type: bson.TypeDocument, Data: b}, nil
+}
+
+// putElement writes an element at b[at:] and returns the offset behind it.
+func putElement(b []byte, at int, name string, v bson.Value) int {
+	b[at] = byte(v.Type)
+	at += 1 + copy(b[at+1:], name)
+	b[at] = 0
+	return at + 1 + copy(b[at+1:], v.Data)
+}
+
+// digits is the length of the decimal form of an array index.
+func digits(i int) int {
+	n := 1
+	for ; i >= 10; i /= 10 {
+		n++
+	}
+	return n
+}
+
+func tooLarge(what string) error {
+	return mongoerr.New(mongoerr.ExceededMemoryLimit,
+		"an intermediate %s would use more than the limit of %d bytes", what, maxValueBytes)
+}

@@ -1,0 +1,9 @@
+package expr
+
+import "github.com/mayflydb/mayfly/internal/bson"
+
+func init() {
+	parse := func(p *parser, name string, arg bson.Value) (Expr, error) { return &constant{arg}, nil }
+	register("$literal", parse)
+	register("$const", parse)
+}

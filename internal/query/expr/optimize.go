@@ -1,0 +1,45 @@
+package expr
+
+import "github.com/mayflydb/mayfly/internal/bson"
+
+// folder is a node that reduces itself once its operands are reduced, instead
+// of becoming a constant exactly when they all are.
+type folder interface {
+	reduce(env *Env) (Expr, error)
+}
+
+// optimize replaces each subexpression whose operands are constant by its
+// value, operands first.
+func (p *parser) optimize(e Expr) (Expr, error) {
+	constants := true
+	var err error
+	e.walk(func(operand *Expr) {
+		if err != nil {
+			return
+		}
+		if *operand, err = p.optimize(*operand); err == nil {
+			_, ok := (*operand).(*constant)
+			constants = constants && ok
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	switch n := e.(type) {
+	case folder:
+		return n.reduce(p.fold)
+	case *constant, *fieldPath:
+		return e, nil
+	}
+	if !constants {
+		return e, nil
+	}
+	v, err := e.Eval(p.fold)
+	if err != nil {
+		return nil, err
+	}
+	return &constant{v.Clone()}, nil
+}
+
+// text is a value as the server's messages print it.
+func text(v bson.Value) string { return v.String() }

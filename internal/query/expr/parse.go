@@ -1,0 +1,130 @@
+package expr
+
+import (
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+)
+
+// maxDepth bounds how deeply expressions nest; a stored document nests at most
+// this deep too.
+const maxDepth = 200
+
+// Options says in which surroundings an expression is parsed. A nil *Options
+// is the default.
+type Options struct {
+	// Collator is the collation that constants are compared under.
+	Collator bson.Collator
+	// Vars are the names of the user variables in scope (a command's or a
+	// $lookup's `let`), by slot: Env.SetVar(i, …) binds Vars[i].
+	Vars []string
+	// NoDocument forbids field paths and $$ROOT: the expression of a command's
+	// `let`, which sees no document.
+	NoDocument bool
+	// Validator marks an expression of a collection's validator, where what
+	// differs from one operation to the next ($$USER_ROLES, $$CLUSTER_TIME …) is
+	// forbidden.
+	Validator bool
+}
+
+// Parse parses an expression and reduces what is constant in it, so that an
+// error in a constant subexpression is found here.
+func Parse(v bson.Value, opts *Options) (Expr, error) {
+	p := newParser(opts)
+	e, err := p.operand(v)
+	if err != nil {
+		return nil, err
+	}
+	return p.optimize(e)
+}
+
+// ParseOperator parses {$op: argument} given as name and argument, for callers
+// that have the operator's element in hand.
+func ParseOperator(name string, arg bson.Value, opts *Options) (Expr, error) {
+	p := newParser(opts)
+	e, err := p.operator(name, arg)
+	if err != nil {
+		return nil, err
+	}
+	return p.optimize(e)
+}
+
+// IsOperator says whether name ("$add") is an expression operator.
+func IsOperator(name string) bool {
+	_, ok := operators[name]
+	return ok
+}
+
+// parser holds the state of one Parse.
+type parser struct {
+	opts  *Options
+	scope *scope
+	slots int // variables bound around the current subexpression
+	depth int
+	fold  *Env // evaluates constants
+}
+
+func newParser(opts *Options) *parser {
+	if opts == nil {
+		opts = &Options{}
+	}
+	p := &parser{opts: opts, fold: &Env{Collator: opts.Collator}}
+	for _, name := range opts.Vars {
+		p.bind(name)
+	}
+	return p
+}
+
+// operatorParser parses the argument of one operator. The name is passed so
+// that operators may share a parser.
+type operatorParser func(p *parser, name string, arg bson.Value) (Expr, error)
+
+// operators is the registry, filled by the init functions of the families.
+var operators = map[string]operatorParser{}
+
+func register(name string, parse operatorParser) {
+	if _, dup := operators[name]; dup {
+		panic("expr: operator registered twice: " + name)
+	}
+	operators[name] = parse
+}
+
+// operand parses any value that stands where an expression is expected.
+func (p *parser) operand(v bson.Value) (Expr, error) {
+	p.depth++
+	defer func() { p.depth-- }()
+	if p.depth > maxDepth {
+		return nil, mongoerr.New(mongoerr.Overflow, "expression exceeds the maximum nesting depth of %d", maxDepth)
+	}
+	switch v.Type {
+	case bson.TypeString:
+		if s := v.Str(); len(s) > 0 && s[0] == '$' {
+			return p.fieldPath(s)
+		}
+	case bson.TypeDocument:
+		return p.object(v.Doc())
+	case bson.TypeArray:
+		return p.arrayLiteral(v.Doc())
+	}
+	return &constant{v}, nil
+}
+
+// object parses {$op: …} or an object whose fields are expressions.
+func (p *parser) object(d bson.Doc) (Expr, error) {
+	name, arg := d.First()
+	if len(name) == 0 || name[0] != '$' {
+		return p.objectLiteral(d)
+	}
+	if d.Len() != 1 {
+		return nil, mongoerr.New(mongoerr.Code(15983),
+			"an object representing an expression must have exactly one field: %s", text(bson.Document(d)))
+	}
+	return p.operator(name, arg)
+}
+
+func (p *parser) operator(name string, arg bson.Value) (Expr, error) {
+	parse, ok := operators[name]
+	if !ok {
+		return nil, mongoerr.New(mongoerr.InvalidPipelineOperator, "Unrecognized expression '%s'", name)
+	}
+	return parse(p, name, arg)
+}
