@@ -1,0 +1,78 @@
+package command
+
+import "context"
+
+// Handler runs one command: it writes the reply's fields into op.Reply and
+// returns nil, or returns an error, which becomes the whole reply. The
+// dispatcher adds "ok" at the end. ctx ends when the operation is killed, its
+// time is over, or its client is gone; context.Cause(ctx) is then the error
+// that the client is to see.
+type Handler func(ctx context.Context, op *Op) error
+
+// Flags say what a command is and what the dispatcher checks for it.
+type Flags uint32
+
+const (
+	// AdminOnly commands answer only on the database admin (code 13 elsewhere).
+	AdminOnly Flags = 1 << iota
+	// Write commands change user data.
+	Write
+	// TakesWriteConcern commands take a writeConcern (code 72 where one is given to others).
+	TakesWriteConcern
+	// TakesReadConcern commands take every readConcern level; others only "local".
+	TakesReadConcern
+	// Retryable commands take a txnNumber outside of a transaction.
+	Retryable
+	// Transaction commands may run inside a multi-document transaction.
+	Transaction
+	// NoAuth commands answer before the client has authenticated.
+	NoAuth
+	// APIv1 commands are part of Stable API version 1.
+	APIv1
+	// Quiet commands leave no slow-operation line and no profile entry.
+	Quiet
+	// Redacted commands carry secrets: logs, profile and currentOp hide their body.
+	Redacted
+	// Uncounted commands are not counted in opcounters.command.
+	Uncounted
+)
+
+// OpKind says how an operation is counted in opcounters and how currentOp and
+// the profiler name it.
+type OpKind uint8
+
+// The kinds of operations. The counters of inserts, updates and deletes count
+// documents and statements, so their handlers count them (Op.CountInserts …).
+const (
+	KindCommand OpKind = iota
+	KindQuery
+	KindGetMore
+	KindInsert
+	KindUpdate
+	KindRemove
+	KindNone
+)
+
+var kindNames = [...]string{"command", "query", "getmore", "insert", "update", "remove", "none"}
+
+// String is the kind as the "op" of currentOp and system.profile.
+func (k OpKind) String() string { return kindNames[k] }
+
+// Command declares one command.
+type Command struct {
+	// Name is what replies and metrics call it.
+	Name string
+	// Aliases are further names that clients may use ("isMaster", "ismaster").
+	Aliases []string
+	// Flags say what the dispatcher checks.
+	Flags Flags
+	// Kind says how it is counted; the zero value is KindCommand.
+	Kind OpKind
+	// Fields declares the arguments. The dispatcher parses them into Op.Args
+	// before it calls Run. Nil: every field is accepted and Run reads Op.Body.
+	Fields *Fields
+	// Help is what {help: true} prints.
+	Help string
+	// Run handles it.
+	Run Handler
+}

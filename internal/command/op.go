@@ -1,0 +1,151 @@
+package command
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+)
+
+// Op is one running request. The handler owns it; what other goroutines may
+// read meanwhile (currentOp, killOp) goes through the methods that say so.
+type Op struct {
+	// ID is the opid, unique since start until it wraps around.
+	ID         int32
+	Client     *Client
+	Dispatcher *Dispatcher
+	Command    *Command
+	// Name is the command's name as the client spelled it.
+	Name string
+	// DB is the database; NS is "db.collection", or "db.$cmd" where the command
+	// names no collection. Collection and UUID are the command's value where its
+	// Fields declare it to be one: a Handler that gets a UUID resolves it and
+	// calls SetCollection.
+	DB, NS, Collection string
+	UUID               [16]byte
+	HasUUID            bool
+
+	Body      bson.Doc
+	Sequences []Sequence
+	Args      Args
+	Generic   Generic
+	Session   *Session
+
+	ReadConcern  ReadConcern
+	WriteConcern WriteConcern
+
+	// Reply takes the reply's fields, without "ok".
+	Reply *bson.Builder
+	// NextBody asks for an exhaust reply: see Response.Next.
+	NextBody       bson.Doc
+	ExhaustAllowed bool
+	// CloseConnection asks the front end to close the connection afterwards.
+	CloseConnection bool
+
+	Start time.Time
+	Stats Stats
+
+	active activity
+}
+
+// Stats are what the operation did, for the profiler, the slow-operation log
+// and serverStatus. The handler sets them; −1 or zero values of fields that a
+// kind of operation does not have stay out of the profile.
+type Stats struct {
+	KeysExamined, DocsExamined   int64
+	NReturned                    int64
+	HasSortStage, UsedDisk       bool
+	FromMultiPlanner, Replanned  bool
+	FromPlanCache                bool
+	NInserted, NMatched          int64
+	NModified, NDeleted, NUpsert int64
+	KeysInserted, KeysDeleted    int64
+	WriteConflicts               int64
+	CursorID                     int64
+	CursorExhausted              bool
+	// IsQuery says that KeysExamined, DocsExamined and NReturned mean something.
+	IsQuery, IsWrite bool
+	// QueryHash and PlanCacheKey name the shape of the query, "" where unknown.
+	QueryHash, PlanCacheKey string
+	// ExecStats is the tree of plan stages with their counters, or nil; asked
+	// only where a profile entry is written.
+	ExecStats func() bson.Doc
+	// OriginatingCommand is the command that opened the cursor of a getMore.
+	OriginatingCommand bson.Doc
+}
+
+// activity is what other goroutines read of a running operation.
+type activity struct {
+	cancel      context.CancelCauseFunc
+	killed      atomic.Bool
+	planSummary atomic.Pointer[string]
+	yields      atomic.Int64
+	progress    atomic.Pointer[Progress]
+	waiting     atomic.Bool
+	namespace   atomic.Pointer[string]
+}
+
+// Progress is how far an operation is, for currentOp.
+type Progress struct {
+	Message     string
+	Done, Total int64
+}
+
+// SetPlanSummary says which plan runs ("IXSCAN { a: 1 }"); others may read it.
+func (op *Op) SetPlanSummary(s string) { op.active.planSummary.Store(&s) }
+
+// PlanSummary returns what SetPlanSummary said, or "".
+func (op *Op) PlanSummary() string {
+	if s := op.active.planSummary.Load(); s != nil {
+		return *s
+	}
+	return ""
+}
+
+// SetProgress says how far the operation is; others may read it.
+func (op *Op) SetProgress(p Progress) { op.active.progress.Store(&p) }
+
+// Yielded counts a point at which the operation let others go first.
+func (op *Op) Yielded() { op.active.yields.Add(1) }
+
+// SetWaitingForLock says whether the operation waits for another one.
+func (op *Op) SetWaitingForLock(w bool) { op.active.waiting.Store(w) }
+
+// SetCollection names the collection that the command works on, where its
+// UUID or another document than the request's first field told.
+func (op *Op) SetCollection(name string) {
+	op.Collection = name
+	op.SetNS(op.DB + "." + name)
+}
+
+// SetNS sets the namespace that currentOp, profiler and top show.
+func (op *Op) SetNS(ns string) {
+	op.NS = ns
+	op.active.namespace.Store(&ns)
+}
+
+// Documents returns the documents of the array argument called name, whether
+// they came inside the body or as a section of their own. Elements that are no
+// documents are left out: declare the field as ArrayOf(Object) to refuse them.
+func (op *Op) Documents(name string) []bson.Doc {
+	for i := range op.Sequences {
+		if op.Sequences[i].ID == name {
+			return op.Sequences[i].Docs
+		}
+	}
+	v := op.Body.Lookup(name)
+	if v.Type != bson.TypeArray {
+		return nil
+	}
+	var docs []bson.Doc
+	for it := v.Doc().Iter(); it.Next(); {
+		if it.Value.Type == bson.TypeDocument {
+			docs = append(docs, it.Value.Doc())
+		}
+	}
+	return docs
+}
+
+// Killed says whether the operation was killed.
+func (op *Op) Killed() bool { return op.active.killed.Load() }

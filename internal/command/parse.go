@@ -1,0 +1,361 @@
+package command
+
+import (
+	"strings"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+)
+
+// place is where the parser stands, for messages: "create.timeseries".
+type place struct {
+	parent *place
+	name   string
+}
+
+func (p *place) path(field string) string {
+	parts := []string{field}
+	for ; p != nil; p = p.parent {
+		parts = append(parts, p.name)
+	}
+	for i, j := 0, len(parts)-1; i < j; i, j = i+1, j-1 {
+		parts[i], parts[j] = parts[j], parts[i]
+	}
+	return strings.Join(parts, ".")
+}
+
+// ParseDoc reads a document that is no command by its declaration: an option
+// document, a stage's specification. Messages begin with f's name.
+func ParseDoc(f *Fields, d bson.Doc) (Args, error) {
+	p := parser{}
+	return p.document(f, d, &place{name: f.name})
+}
+
+// Parse reads op's arguments by f. The dispatcher has done it where the Command
+// has Fields; a Handler whose declaration depends on the request calls it. It
+// sets op.Collection, op.UUID and op.NS where f declares the command's value
+// to be a collection.
+func Parse(op *Op, f *Fields) (Args, error) {
+	p := parser{op: op}
+	at := &place{name: f.name}
+	if err := p.commandValue(f, at); err != nil {
+		return Args{}, err
+	}
+	return p.document(f, op.Body, at)
+}
+
+// parser reads one document; op is set at the top level of a command.
+type parser struct{ op *Op }
+
+func (p *parser) document(f *Fields, d bson.Doc, at *place) (Args, error) {
+	a := Args{fields: f, values: make([]bson.Value, len(f.fields))}
+	var seen uint64
+	it := d.Iter()
+	if p.op != nil && !it.Next() {
+		return a, nil
+	}
+	for it.Next() {
+		i, ok := f.index[it.Key]
+		if !ok {
+			if f.lenient || p.op != nil && isGeneric(it.Key) {
+				continue
+			}
+			return a, unknownField(at.path(it.Key))
+		}
+		if seen&(1<<i) != 0 {
+			return a, duplicateField(at.path(it.Key))
+		}
+		seen |= 1 << i
+		if err := p.field(&a, i, it.Value, at); err != nil {
+			return a, err
+		}
+	}
+	if p.op != nil {
+		if err := p.sequences(&a, &seen, at); err != nil {
+			return a, err
+		}
+	}
+	for i := range f.fields {
+		if d := &f.fields[i]; d.required && a.values[i].IsMissing() {
+			return a, mongoerr.New(mongoerr.Code(40414), "BSON field '%s' is missing but a required field", at.path(d.name))
+		}
+	}
+	return a, nil
+}
+
+func unknownField(path string) error {
+	return mongoerr.New(mongoerr.Code(40415), "BSON field '%s' is an unknown field.", path)
+}
+
+func duplicateField(path string) error {
+	return mongoerr.New(mongoerr.Code(40413), "BSON field '%s' is a duplicate field", path)
+}
+
+// field checks v as the i-th field and keeps it.
+func (p *parser) field(a *Args, i int, v bson.Value, at *place) error {
+	d := &a.fields.fields[i]
+	if d.unstable && p.op != nil && p.op.Generic.APIStrict {
+		return mongoerr.New(mongoerr.APIStrictError, "BSON field '%s' is not allowed with apiStrict:true.", at.path(d.name))
+	}
+	present, err := d.check(v, at)
+	if err != nil || !present {
+		return err
+	}
+	a.values[i] = v
+	switch d.kind {
+	case kindStruct:
+		s, err := (&parser{}).document(d.sub, v.Doc(), &place{at, d.name})
+		if err != nil {
+			return err
+		}
+		a.spans = append(a.spans, span{i, len(a.subs), len(a.subs) + 1})
+		a.subs = append(a.subs, s)
+	case kindArray:
+		return a.elements(i, v, &place{at, d.name})
+	}
+	return nil
+}
+
+// elements checks the elements of an array and parses those that are Structs.
+func (a *Args) elements(i int, v bson.Value, at *place) error {
+	d := &a.fields.fields[i]
+	from, n := len(a.subs), 0
+	element := func(v bson.Value, at *place, name string) error {
+		e := *d.elem
+		e.name = name
+		present, err := e.check(v, at)
+		if err != nil {
+			return err
+		}
+		if !present {
+			return typeError(&e, v, at)
+		}
+		if e.kind != kindStruct {
+			return nil
+		}
+		s, err := (&parser{}).document(e.sub, v.Doc(), &place{at, name})
+		a.subs = append(a.subs, s)
+		return err
+	}
+	if v.Type != bson.TypeArray {
+		if err := element(v, at.parent, d.name); err != nil {
+			return err
+		}
+	} else {
+		for it := v.Doc().Iter(); it.Next(); n++ {
+			if it.Key != bson.Index(n) {
+				return mongoerr.New(mongoerr.BadValue,
+					"BSON array field '%s' has an invalid index field name: '%s', expected '%s'", at.self(), it.Key, bson.Index(n))
+			}
+			if err := element(it.Value, at, it.Key); err != nil {
+				return err
+			}
+		}
+	}
+	if d.elem.kind == kindStruct {
+		a.spans = append(a.spans, span{i, from, len(a.subs)})
+	}
+	return nil
+}
+
+// self is the path of the place itself.
+func (p *place) self() string { return p.parent.path(p.name) }
+
+// sequences takes over the documents that came in sections of their own.
+func (p *parser) sequences(a *Args, seen *uint64, at *place) error {
+	for _, s := range p.op.Sequences {
+		i, ok := a.fields.index[s.ID]
+		if !ok {
+			if a.fields.lenient {
+				continue
+			}
+			return unknownField(at.path(s.ID))
+		}
+		if *seen&(1<<i) != 0 {
+			return duplicateField(at.path(s.ID))
+		}
+		*seen |= 1 << i
+		d := &a.fields.fields[i]
+		// The field is there; its documents are read with Op.Documents.
+		a.values[i] = bson.ArrayOf(bson.Empty)
+		if d.kind != kindArray || d.elem.kind != kindStruct {
+			continue
+		}
+		from := len(a.subs)
+		in := &place{at, d.name}
+		for _, doc := range s.Docs {
+			s, err := (&parser{}).document(d.elem.sub, doc, in)
+			if err != nil {
+				return err
+			}
+			a.subs = append(a.subs, s)
+		}
+		a.spans = append(a.spans, span{i, from, len(a.subs)})
+	}
+	return nil
+}
+
+// check says whether v counts as present and is right for d.
+func (d *Field) check(v bson.Value, at *place) (present bool, err error) {
+	switch d.kind {
+	case kindAny:
+		return true, nil
+	case kindIgnored:
+		return false, nil
+	}
+	if !d.accepts(v.Type) {
+		if v.Type == bson.TypeNull || v.Type == bson.TypeUndefined {
+			return d.keepNull, nil
+		}
+		return false, typeError(d, v, at)
+	}
+	switch d.kind {
+	case kindEnum:
+		return true, d.checkEnum(v.Str(), at)
+	case kindUUID:
+		if _, ok := uuidOf(v); !ok {
+			return false, uuidError(d, v, at)
+		}
+	case kindExact:
+		if !isInteger(v) {
+			return false, mongoerr.New(mongoerr.FailedToParse, "Expected an integer: %s: %s", d.name, v)
+		}
+	}
+	if (d.hasMin || d.hasMax) && v.IsNumber() {
+		return true, d.checkRange(v, at)
+	}
+	return true, nil
+}
+
+func (d *Field) accepts(t bson.Type) bool {
+	for _, want := range d.types {
+		if want == t {
+			return true
+		}
+	}
+	return false
+}
+
+// typeError is code 14. The server's list of several types ends in a quote
+// where a bracket belongs; clients see it that way.
+func typeError(d *Field, v bson.Value, at *place) error {
+	if len(d.types) == 1 {
+		return mongoerr.New(mongoerr.TypeMismatch, "BSON field '%s' is the wrong type '%s', expected type '%s'",
+			at.path(d.name), v.Type, d.types[0])
+	}
+	names := make([]string, len(d.types))
+	for i, t := range d.types {
+		names[i] = t.String()
+	}
+	return mongoerr.New(mongoerr.TypeMismatch, "BSON field '%s' is the wrong type '%s', expected types '[%s']",
+		at.path(d.name), v.Type, strings.Join(names, ", "))
+}
+
+var binaryNames = map[byte]string{
+	0: "general", 1: "function", 2: "byte array", 3: "UUID (deprecated)", 4: "UUID", 5: "MD5",
+	6: "encrypt", 7: "column", 8: "sensitive", 9: "vector", 128: "Custom",
+}
+
+func uuidError(d *Field, v bson.Value, at *place) error {
+	sub, content := v.Binary()
+	if sub == 4 {
+		return mongoerr.New(mongoerr.InvalidUUID, "uuid must be a 16-byte binary field with UUID (4) subtype, got %d bytes", len(content))
+	}
+	name, ok := binaryNames[sub]
+	if !ok {
+		name = "unknown"
+	}
+	return mongoerr.New(mongoerr.TypeMismatch, "BSON field '%s' is the wrong binData type '%s', expected type 'UUID'",
+		at.path(d.name), name)
+}
+
+func (d *Field) checkEnum(s string, at *place) error {
+	for _, want := range d.enum {
+		if s == want {
+			return nil
+		}
+	}
+	return mongoerr.New(mongoerr.BadValue, "Enumeration value '%s' for field '%s' is not a valid value.", s, at.path(d.name))
+}
+
+func (d *Field) checkRange(v bson.Value, at *place) error {
+	n := safeInt64(v)
+	if d.kind == kindInt32 {
+		n = int64(clamp32(n))
+	}
+	var op string
+	bound := d.min
+	switch {
+	case d.hasMin && d.above && n <= d.min:
+		op = ">"
+	case d.hasMin && !d.above && n < d.min:
+		op = ">="
+	case d.hasMax && n > d.max:
+		op, bound = "<=", d.max
+	default:
+		return nil
+	}
+	code := mongoerr.BadValue
+	if d.rangeCode != 0 {
+		code = mongoerr.Code(d.rangeCode)
+	}
+	return mongoerr.New(code, "BSON field '%s' value must be %s %d, actual value '%d'", at.path(d.name), op, bound, n)
+}
+
+// commandValue reads the value of the command's own name.
+func (p *parser) commandValue(f *Fields, at *place) error {
+	_, v := p.op.Body.First()
+	d := f.value
+	switch d.kind {
+	case kindIgnored, kindAny:
+		return nil
+	case kindNamespaceOrUUID:
+		if id, ok := uuidOf(v); ok {
+			p.op.UUID, p.op.HasUUID = id, true
+			return nil
+		}
+		return p.collection(v)
+	case kindNamespace:
+		if _, ok := uuidOf(v); ok {
+			return mongoerr.New(mongoerr.BadValue, "Collection name must be provided. UUID is not valid in this context")
+		}
+		return p.collection(v)
+	}
+	present, err := d.check(v, at)
+	if err == nil && !present && d.required {
+		return mongoerr.New(mongoerr.Code(40414), "BSON field '%s' is missing but a required field", at.path(f.name))
+	}
+	return err
+}
+
+func (p *parser) collection(v bson.Value) error {
+	if v.Type != bson.TypeString && v.Type != bson.TypeSymbol {
+		return mongoerr.New(mongoerr.InvalidNamespace, "collection name has invalid type %s", v.Type)
+	}
+	p.op.Collection = v.Str()
+	p.op.NS = p.op.DB + "." + p.op.Collection
+	if !ValidCollectionName(p.op.Collection) {
+		return mongoerr.New(mongoerr.InvalidNamespace, "Invalid namespace specified '%s'", p.op.NS)
+	}
+	return nil
+}
+
+// ValidCollectionName says whether name may stand after the database's in a
+// namespace: not empty, no leading dot, neither zero bytes nor dollars.
+func ValidCollectionName(name string) bool {
+	if name == "" || name[0] == '.' || strings.HasPrefix(name, "$cmd.") {
+		return strings.HasPrefix(name, "$cmd.")
+	}
+	return !strings.ContainsAny(name, "\x00$")
+}
+
+// maxDatabaseName is the longest name of a database, in bytes.
+const maxDatabaseName = 63
+
+// ValidDatabaseName says whether name may name a database.
+func ValidDatabaseName(name string) bool {
+	if name == "$external" {
+		return true
+	}
+	return name != "" && len(name) <= maxDatabaseName && !strings.ContainsAny(name, "/\\. \"$\x00")
+}

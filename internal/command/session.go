@@ -1,0 +1,6 @@
+package command
+
+// Session is one logical session of a client.
+type Session struct {
+	ID [16]byte
+}
