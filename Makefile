@@ -1,0 +1,49 @@
+# `make` alone prints what there is.
+export CGO_ENABLED = 0
+GO ?= go
+BIN := bin/mayfly
+
+.PHONY: help
+help: ## print the targets
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## build the server: bin/mayfly
+	$(GO) build -trimpath -ldflags '-s -w' -o $(BIN) ./cmd/mayfly
+
+.PHONY: run
+run: build ## start a server with sample data that expires before your eyes
+	$(BIN) demo
+
+.PHONY: test
+test: lint test-unit test-e2e ## install what the tests need, then run all of them
+
+.PHONY: test-unit
+test-unit: ## the Go tests, without anything to install
+	$(GO) test -timeout 15m ./...
+
+.PHONY: test-e2e
+test-e2e: build ## real drivers, mongosh and applications against a real server
+	./e2e/run
+
+.PHONY: test-crash
+test-crash: build ## kill -9 under load, again and again (long form)
+	$(GO) test -count=1 -timeout 30m -tags crash ./e2e/crash -crash.rounds=200
+
+.PHONY: fuzz
+fuzz: ## every fuzz target for a minute
+	./tools/fuzz 60s
+
+.PHONY: lint
+lint: ## formatting, vet, staticcheck
+	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
+	$(GO) vet ./...
+	$(GO) tool -modfile=tools/go.mod staticcheck ./...
+
+.PHONY: bench
+bench: build ## the table of the README: Mayfly, PostgreSQL and raw Pebble in one run
+	$(BIN) bench
+
+.PHONY: clean
+clean: ## remove what was built
+	rm -rf bin

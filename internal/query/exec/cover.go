@@ -1,0 +1,77 @@
+package exec
+
+import (
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/keystring"
+	"github.com/mayflydb/mayfly/internal/query/plan"
+)
+
+// cover rebuilds, from the key of an index entry, a document with the fields
+// that the index holds, for plans that never read the document itself.
+type cover struct {
+	descending []bool
+	fields     []coverField
+	b          bson.Builder
+}
+
+// coverField is a field of the rebuilt document: a part of the key, or an
+// object of further fields.
+type coverField struct {
+	name string
+	part int
+	sub  []coverField
+}
+
+func newCover(ix *plan.Index) *cover {
+	c := &cover{descending: directions(ix)}
+	for i, p := range ix.Parts {
+		c.fields = place(c.fields, p.Components, i)
+	}
+	return c
+}
+
+// place puts part under its path.
+func place(fs []coverField, path []string, part int) []coverField {
+	if len(path) == 1 {
+		return append(fs, coverField{name: path[0], part: part})
+	}
+	for i := range fs {
+		if fs[i].name == path[0] && fs[i].sub != nil {
+			fs[i].sub = place(fs[i].sub, path[1:], part)
+			return fs
+		}
+	}
+	return append(fs, coverField{name: path[0], sub: place(nil, path[1:], part)})
+}
+
+func (c *cover) document(key, bits []byte) (bson.Doc, error) {
+	values, _, err := keystring.Decode(key, bits, c.descending)
+	if err != nil {
+		return nil, err
+	}
+	c.b.Reset(nil)
+	c.write(c.fields, values)
+	return c.b.Finish(), nil
+}
+
+func (c *cover) write(fs []coverField, values []bson.Value) {
+	for _, f := range fs {
+		if f.sub == nil {
+			c.b.Value(f.name, values[f.part])
+			continue
+		}
+		c.b.OpenDoc(f.name)
+		c.write(f.sub, values)
+		c.b.Close()
+	}
+}
+
+// directions tells which parts of an index run downward. Hashes always run
+// upward.
+func directions(ix *plan.Index) []bool {
+	d := make([]bool, len(ix.Parts))
+	for i, p := range ix.Parts {
+		d[i] = p.Descending
+	}
+	return d
+}

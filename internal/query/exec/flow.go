@@ -1,0 +1,159 @@
+package exec
+
+import (
+	"context"
+)
+
+// eof has no rows.
+type eof struct{ stats Stats }
+
+func (s *eof) Stats() *Stats                             { return &s.stats }
+func (s *eof) Inputs() []Stage                           { return nil }
+func (s *eof) Close() error                              { return nil }
+func (s *eof) Work(context.Context, *Row) (State, error) { return s.stats.count(EOF), nil }
+
+// skip leaves out the first n rows.
+type skip struct {
+	stats Stats
+	input Stage
+	n     int64
+}
+
+func (s *skip) Stats() *Stats   { return &s.stats }
+func (s *skip) Inputs() []Stage { return []Stage{s.input} }
+func (s *skip) Close() error    { return s.input.Close() }
+
+func (s *skip) Work(ctx context.Context, row *Row) (State, error) {
+	state, err := s.input.Work(ctx, row)
+	if err == nil && state == Advanced && s.n > 0 {
+		s.n--
+		state = NeedTime
+	}
+	return s.stats.count(state), err
+}
+
+// limit ends after n rows.
+type limit struct {
+	stats Stats
+	input Stage
+	n     int64
+}
+
+func (s *limit) Stats() *Stats   { return &s.stats }
+func (s *limit) Inputs() []Stage { return []Stage{s.input} }
+func (s *limit) Close() error    { return s.input.Close() }
+
+func (s *limit) Work(ctx context.Context, row *Row) (State, error) {
+	if s.n == 0 {
+		return s.stats.count(EOF), nil
+	}
+	state, err := s.input.Work(ctx, row)
+	if state == Advanced {
+		s.n--
+	}
+	return s.stats.count(state), err
+}
+
+// or answers with the rows of its inputs, one input after the other, each
+// record once.
+type or struct {
+	stats  Stats
+	inputs []Stage
+	at     int
+	seen   *dedup
+}
+
+func (s *or) Stats() *Stats   { return &s.stats }
+func (s *or) Inputs() []Stage { return s.inputs }
+func (s *or) Close() error    { return closeAll(s.inputs) }
+
+func closeAll(stages []Stage) error {
+	var first error
+	for _, in := range stages {
+		if err := in.Close(); err != nil && first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+func (s *or) Work(ctx context.Context, row *Row) (State, error) {
+	if s.at == len(s.inputs) {
+		return s.stats.count(EOF), nil
+	}
+	state, err := s.inputs[s.at].Work(ctx, row)
+	if err != nil {
+		return EOF, err
+	}
+	switch state {
+	case EOF:
+		s.at++
+		if s.at < len(s.inputs) {
+			state = NeedTime
+		}
+	case Advanced:
+		s.stats.DupsTested++
+		dup, err := s.seen.add(row.Record)
+		if err != nil {
+			return EOF, err
+		}
+		if dup {
+			s.stats.DupsDropped++
+			state = NeedTime
+		}
+	}
+	return s.stats.count(state), nil
+}
+
+// count counts its input, or answers with a count known beforehand.
+type count struct {
+	stats       Stats
+	input       Stage // nil: known holds the answer
+	known       int64
+	skip, limit int64 // limit 0: none
+	n           int64
+	done        bool
+}
+
+func (s *count) Stats() *Stats { return &s.stats }
+
+func (s *count) Inputs() []Stage {
+	if s.input == nil {
+		return nil
+	}
+	return []Stage{s.input}
+}
+
+func (s *count) Close() error {
+	if s.input == nil {
+		return nil
+	}
+	return s.input.Close()
+}
+
+func (s *count) Work(ctx context.Context, row *Row) (State, error) {
+	switch {
+	case s.done:
+		return s.stats.count(EOF), nil
+	case s.input == nil:
+		s.n = max(s.known-s.skip, 0)
+		if s.limit > 0 {
+			s.n = min(s.n, s.limit)
+		}
+	case s.limit > 0 && s.n == s.limit:
+	default:
+		state, err := s.input.Work(ctx, row)
+		if err != nil || state != EOF {
+			if state == Advanced {
+				if s.skip > 0 {
+					s.skip--
+				} else {
+					s.n++
+				}
+			}
+			return s.stats.count(NeedTime), err
+		}
+	}
+	s.done = true
+	return s.stats.count(EOF), nil
+}

@@ -1,0 +1,243 @@
+package exec
+
+import (
+	"bytes"
+	"context"
+
+	"github.com/mayflydb/mayfly/internal/query/plan"
+	"github.com/mayflydb/mayfly/internal/storage"
+)
+
+// collScan reads the records of a collection in order.
+type collScan struct {
+	stats  Stats
+	node   *plan.CollScan
+	source *source
+	filter *filter
+	it     *storage.Iter
+	begun  bool
+}
+
+func (s *collScan) Stats() *Stats   { return &s.stats }
+func (s *collScan) Inputs() []Stage { return nil }
+
+func (s *collScan) Close() error { return closeIter(&s.it) }
+
+func closeIter(it **storage.Iter) error {
+	if *it == nil {
+		return nil
+	}
+	err := (*it).Close()
+	*it = nil
+	return err
+}
+
+func (s *collScan) move() (bool, error) {
+	if s.it == nil {
+		it, err := s.source.records(nil, nil)
+		if err != nil {
+			return false, err
+		}
+		s.it = it
+	}
+	begun := s.begun
+	s.begun = true
+	switch {
+	case !begun && s.node.Backward:
+		return s.it.Last(), nil
+	case !begun:
+		return s.it.First(), nil
+	case s.node.Backward:
+		return s.it.Prev(), nil
+	}
+	return s.it.Next(), nil
+}
+
+func (s *collScan) Work(ctx context.Context, row *Row) (State, error) {
+	ok, err := s.move()
+	if err != nil {
+		return EOF, err
+	}
+	if !ok {
+		return s.stats.count(EOF), s.it.Err()
+	}
+	value, err := s.it.Value()
+	if err != nil {
+		return EOF, err
+	}
+	s.stats.DocsExamined++
+	*row = Row{Record: s.it.Key(), Doc: s.source.document(value)}
+	pass, err := s.filter.match(row.Doc)
+	if err != nil || !pass {
+		return s.stats.count(NeedTime), err
+	}
+	return s.stats.count(Advanced), nil
+}
+
+// indexScan reads the entries of an index within bounds.
+type indexScan struct {
+	stats    Stats
+	index    *plan.Index
+	backward bool
+	ranges   *keyRanges
+	source   *source
+	cover    *cover // rebuilds documents from keys, or nil
+	seen     *dedup // or nil
+	it       *storage.Iter
+	begun    bool
+}
+
+func (s *indexScan) Stats() *Stats   { return &s.stats }
+func (s *indexScan) Inputs() []Stage { return nil }
+func (s *indexScan) Close() error    { return closeIter(&s.it) }
+
+func (s *indexScan) begin() (bool, error) {
+	it, err := s.source.entries(s.index, s.ranges.lower, s.ranges.upper)
+	if err != nil {
+		return false, err
+	}
+	s.it, s.begun = it, true
+	s.stats.Seeks++
+	if s.backward {
+		return it.Last(), nil
+	}
+	return it.First(), nil
+}
+
+func (s *indexScan) Work(ctx context.Context, row *Row) (State, error) {
+	if s.ranges.none {
+		return s.stats.count(EOF), nil
+	}
+	var ok bool
+	var err error
+	switch {
+	case !s.begun:
+		ok, err = s.begin()
+	case s.backward:
+		ok = s.it.Prev()
+	default:
+		ok = s.it.Next()
+	}
+	if err != nil {
+		return EOF, err
+	}
+	for {
+		if !ok {
+			return s.stats.count(EOF), s.it.Err()
+		}
+		s.stats.KeysExamined++
+		if s.ranges.exact {
+			break
+		}
+		inside, seek := s.ranges.check(s.it.Key(), s.backward)
+		if inside {
+			break
+		}
+		if seek == nil {
+			return s.stats.count(EOF), nil
+		}
+		s.stats.Seeks++
+		if s.backward {
+			ok = s.it.SeekLT(seek)
+		} else {
+			ok = s.it.SeekGE(seek)
+		}
+	}
+	return s.emit(row)
+}
+
+func (s *indexScan) emit(row *Row) (State, error) {
+	entry, err := s.source.entry(s.index, s.it)
+	if err != nil {
+		return EOF, err
+	}
+	*row = Row{Record: entry.Record, Key: entry.Key, Bits: entry.TypeBits, Index: s.index, Doc: entry.Doc}
+	if s.seen != nil {
+		s.stats.DupsTested++
+		if dup, err := s.seen.add(row.Record); err != nil || dup {
+			s.stats.DupsDropped++
+			return s.stats.count(NeedTime), err
+		}
+	}
+	if s.cover != nil {
+		if row.Doc, err = s.cover.document(row.Key, row.Bits); err != nil {
+			return EOF, err
+		}
+	}
+	return s.stats.count(Advanced), nil
+}
+
+// countScan counts entries within bounds; each unit of work is one of them.
+type countScan struct{ indexScan }
+
+// distinctScan reads the first entry for each value of the leading fields, and
+// seeks past the rest.
+type distinctScan struct {
+	indexScan
+	fields int // leading fields that make an entry distinct
+	last   []byte
+}
+
+func (s *distinctScan) Work(ctx context.Context, row *Row) (State, error) {
+	if s.last != nil && s.begun {
+		seek := s.last
+		s.last = nil
+		s.stats.Seeks++
+		// One key back from the seek's target, so that the scan's own step
+		// lands on it.
+		if !s.it.SeekGE(seek) {
+			return s.stats.count(EOF), s.it.Err()
+		}
+		return s.settle(row)
+	}
+	state, err := s.indexScan.Work(ctx, row)
+	s.remember(state)
+	return state, err
+}
+
+// settle checks the entry that a seek found, as a step of the scan would.
+func (s *distinctScan) settle(row *Row) (State, error) {
+	for {
+		s.stats.KeysExamined++
+		inside, seek := s.ranges.check(s.it.Key(), false)
+		if inside {
+			break
+		}
+		if seek == nil || !s.it.SeekGE(seek) {
+			return s.stats.count(EOF), s.it.Err()
+		}
+	}
+	state, err := s.emit(row)
+	s.remember(state)
+	return state, err
+}
+
+func (s *distinctScan) remember(state State) {
+	if state == Advanced {
+		s.last = successorOfFields(s.it.Key(), s.index, s.fields)
+	}
+}
+
+// maxSeen bounds the record keys that one scan remembers, in bytes.
+const maxSeen = 100 << 20
+
+// dedup remembers the records that were already answered.
+type dedup struct {
+	seen  map[string]struct{}
+	bytes int
+}
+
+func newDedup() *dedup { return &dedup{seen: make(map[string]struct{})} }
+
+// add remembers a record and says whether it was there already.
+func (d *dedup) add(record []byte) (bool, error) {
+	if _, ok := d.seen[string(record)]; ok {
+		return true, nil
+	}
+	d.bytes += len(record) + 32
+	if d.bytes > maxSeen {
+		return false, errDedupMemory
+	}
+	d.seen[string(bytes.Clone(record))] = struct{}{}
+	return false, nil
+}

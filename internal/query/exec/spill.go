@@ -1,0 +1,140 @@
+package exec
+
+import (
+	"bufio"
+	"container/heap"
+	"encoding/binary"
+	"io"
+	"os"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+)
+
+// spill is where blocking stages put what memory cannot hold.
+type spill struct{ dir string }
+
+// merge reads sorted runs from disk as one. The file has no name once it is
+// open, so it is gone on every exit.
+type merge struct {
+	spill *spill
+	file  *os.File
+	ends  []int64 // where each run ends
+	heads []*run
+}
+
+// run is one sorted run being read.
+type run struct {
+	r    *bufio.Reader
+	head sorted
+}
+
+// write appends rows as one run and returns its length in bytes.
+func (m *merge) write(rows []sorted) (int64, error) {
+	if m.file == nil {
+		f, err := os.CreateTemp(m.spill.dir, "spill-*")
+		if err != nil {
+			return 0, err
+		}
+		m.file = f
+		if err := os.Remove(f.Name()); err != nil {
+			return 0, err
+		}
+	}
+	w := bufio.NewWriterSize(m.file, 1<<16)
+	var n int64
+	var head [32]byte
+	for _, r := range rows {
+		b := binary.AppendUvarint(head[:0], uint64(len(r.key)))
+		b = binary.AppendUvarint(b, uint64(len(r.record)))
+		b = binary.AppendUvarint(b, uint64(len(r.doc)))
+		b = binary.AppendUvarint(b, r.seq)
+		for _, p := range [][]byte{b, r.key, r.record, r.doc} {
+			if _, err := w.Write(p); err != nil {
+				return n, err
+			}
+			n += int64(len(p))
+		}
+	}
+	start := int64(0)
+	if len(m.ends) > 0 {
+		start = m.ends[len(m.ends)-1]
+	}
+	m.ends = append(m.ends, start+n)
+	return n, w.Flush()
+}
+
+// open reads the first row of each run.
+func (m *merge) open() error {
+	start := int64(0)
+	for _, end := range m.ends {
+		r := &run{r: bufio.NewReaderSize(io.NewSectionReader(m.file, start, end-start), 1<<16)}
+		ok, err := r.advance()
+		if err != nil {
+			return err
+		}
+		if ok {
+			m.heads = append(m.heads, r)
+		}
+		start = end
+	}
+	heap.Init((*firsts)(&m.heads))
+	return nil
+}
+
+func (r *run) advance() (bool, error) {
+	var n [4]uint64
+	for i := range n {
+		u, err := binary.ReadUvarint(r.r)
+		if i == 0 && err == io.EOF {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		n[i] = u
+	}
+	buf := make([]byte, n[0]+n[1]+n[2])
+	if _, err := io.ReadFull(r.r, buf); err != nil {
+		return false, err
+	}
+	r.head = sorted{key: buf[:n[0]], record: buf[n[0] : n[0]+n[1]], doc: bson.Doc(buf[n[0]+n[1]:]), seq: n[3]}
+	return true, nil
+}
+
+// next returns the lowest row that is left.
+func (m *merge) next() (sorted, bool, error) {
+	if len(m.heads) == 0 {
+		return sorted{}, false, nil
+	}
+	r := m.heads[0]
+	row := r.head
+	ok, err := r.advance()
+	if ok {
+		heap.Fix((*firsts)(&m.heads), 0)
+	} else {
+		heap.Pop((*firsts)(&m.heads))
+	}
+	return row, true, err
+}
+
+// Close gives the disk space back.
+func (m *merge) Close() error {
+	if m.file == nil {
+		return nil
+	}
+	return m.file.Close()
+}
+
+// firsts is a heap of runs with the lowest head at its root.
+type firsts []*run
+
+func (f firsts) Len() int           { return len(f) }
+func (f firsts) Less(i, j int) bool { return f[i].head.compare(f[j].head) < 0 }
+func (f firsts) Swap(i, j int)      { f[i], f[j] = f[j], f[i] }
+func (f *firsts) Push(x any)        { *f = append(*f, x.(*run)) }
+func (f *firsts) Pop() any {
+	old := *f
+	r := old[len(old)-1]
+	*f = old[:len(old)-1]
+	return r
+}

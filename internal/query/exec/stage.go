@@ -1,0 +1,77 @@
+package exec
+
+import (
+	"context"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/query/plan"
+)
+
+// State is what one unit of work of a stage came to.
+type State uint8
+
+// The states of a stage after a unit of work.
+const (
+	NeedTime State = iota // nothing yet, ask again
+	Advanced              // the row holds the next result
+	EOF                   // there is nothing more
+)
+
+// Row is one result on its way up. Its bytes belong to the stage that filled
+// it and stay valid until the next unit of work; who keeps them copies them.
+type Row struct {
+	Record []byte      // key of the record, or nil
+	Doc    bson.Doc    // the document, or nil before the fetch
+	Key    []byte      // key of the index entry, or nil
+	Bits   []byte      // type bits of Key
+	Index  *plan.Index // whose Key is
+	Sort   []byte      // sort key, where a stage below computed it
+}
+
+// Stage is a running plan node. Stages are pulled: a unit of work looks at one
+// key or one document at most, so that trial runs, interrupts and counters
+// have the same grain as the server's.
+type Stage interface {
+	// Work does one unit of work and fills row when it advances.
+	Work(ctx context.Context, row *Row) (State, error)
+	// Stats are the stage's counters.
+	Stats() *Stats
+	// Inputs are the stages below.
+	Inputs() []Stage
+	// Close gives back what the stage holds, and closes its inputs.
+	Close() error
+}
+
+// Stats are the counters that explain prints for a stage.
+type Stats struct {
+	Node     plan.Node
+	Works    int64
+	Advanced int64
+	NeedTime int64
+	EOF      bool
+	Time     time.Duration // only measured for explain
+
+	KeysExamined int64
+	DocsExamined int64
+	Seeks        int64
+	DupsTested   int64
+	DupsDropped  int64
+	MemUsage     int64 // bytes held at the most
+	Spills       int64
+	SpilledBytes int64
+}
+
+// count books the outcome of one unit of work.
+func (s *Stats) count(state State) State {
+	s.Works++
+	switch state {
+	case Advanced:
+		s.Advanced++
+	case NeedTime:
+		s.NeedTime++
+	case EOF:
+		s.EOF = true
+	}
+	return state
+}

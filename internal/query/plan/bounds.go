@@ -1,0 +1,350 @@
+package plan
+
+import (
+	"math"
+	"strings"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/keystring"
+	"github.com/mayflydb/mayfly/internal/query/match"
+)
+
+// translator turns a predicate on one path into the intervals of the indexed
+// values that can satisfy it.
+type translator struct {
+	ix   *Index
+	part int
+	q    *Query
+}
+
+// access is what a predicate asks of one part of an index. exact: every key
+// in the intervals belongs to a document that satisfies the predicate, so it
+// need not be checked again.
+type access struct {
+	intervals Intervals
+	exact     bool
+}
+
+// bounds translates n, or says that the index cannot help with it.
+func (t translator) bounds(n match.Node) (access, bool) {
+	if t.ix.Parts[t.part].Plugin == "hashed" {
+		return t.hashed(n)
+	}
+	a, ok := t.translate(n)
+	if ok && t.ix.Collator != nil {
+		a.intervals = t.collate(a.intervals)
+	}
+	return a, ok
+}
+
+func (t translator) translate(n match.Node) (access, bool) {
+	switch n := n.(type) {
+	case *match.Compare:
+		return t.compare(n)
+	case *match.In:
+		return t.in(n)
+	case *match.Regex:
+		return t.regex(n)
+	case *match.Exists:
+		return access{All, t.ix.Sparse && !t.ix.IsMultikey()}, true
+	case *match.Type:
+		return t.types(n)
+	case *match.Mod:
+		return access{Intervals{numbers}, false}, true
+	case *match.ElemMatchValue:
+		return t.elemMatch(n)
+	case *match.Not:
+		return t.not(n.Child)
+	}
+	return access{}, false
+}
+
+// usable says whether the order of v in the index is the order of the query:
+// strings need the same collation.
+func (t translator) usable(v bson.Value) bool {
+	return !hasStrings(v) || t.ix.sameCollation(t.q)
+}
+
+func hasStrings(v bson.Value) bool {
+	switch v.Type {
+	case bson.TypeString, bson.TypeSymbol, bson.TypeDocument, bson.TypeArray:
+		return true
+	}
+	return false
+}
+
+func (t translator) compare(n *match.Compare) (access, bool) {
+	v := n.Value
+	if !t.usable(v) {
+		return access{}, false
+	}
+	if n.Op == match.Eq {
+		return t.equal(v), true
+	}
+	switch v.Type {
+	case bson.TypeNull, bson.TypeUndefined:
+		if n.Op == match.Lt || n.Op == match.Gt {
+			return access{nil, true}, true
+		}
+		return t.equal(bson.Null), true
+	case bson.TypeMinKey, bson.TypeMaxKey:
+		return access{rangeOf(n.Op, v, Interval{bson.MinKey, bson.MaxKey, true, true}), false}, true
+	case bson.TypeArray:
+		return access{All, false}, true
+	case bson.TypeDouble, bson.TypeDecimal:
+		if isNaN(v) {
+			if n.Op == match.Lt || n.Op == match.Gt {
+				return access{nil, true}, true
+			}
+			return access{Intervals{Point(v)}, true}, true
+		}
+	}
+	l := rangeOf(n.Op, v, classInterval(v.Type))
+	return access{l, v.Type != bson.TypeDocument || !t.ix.multikeyPart(t.part)}, true
+}
+
+func isNaN(v bson.Value) bool {
+	if v.Type == bson.TypeDecimal {
+		return v.Decimal().IsNaN()
+	}
+	return math.IsNaN(v.Double())
+}
+
+// rangeOf cuts the interval of a class at v.
+func rangeOf(op match.Op, v bson.Value, class Interval) Intervals {
+	switch op {
+	case match.Lt, match.Lte:
+		class.Hi, class.HiInc = v, op == match.Lte
+	default:
+		class.Lo, class.LoInc = v, op == match.Gte
+	}
+	return normalize(Intervals{class})
+}
+
+// equal are the keys of documents that may equal v: null also stands for
+// missing fields, and an array is found by its first element or as an element.
+func (t translator) equal(v bson.Value) access {
+	switch v.Type {
+	case bson.TypeNull, bson.TypeUndefined:
+		return access{Intervals{Point(bson.Undefined), Point(bson.Null)}, false}
+	case bson.TypeArray:
+		_, first := v.Doc().First()
+		if first.IsMissing() {
+			first = bson.Undefined
+		}
+		return access{normalize(Intervals{Point(first), Point(v)}), false}
+	}
+	return access{Intervals{Point(v)}, true}
+}
+
+func (t translator) in(n *match.In) (access, bool) {
+	a := access{exact: true}
+	for _, v := range n.Values {
+		if !t.usable(v) {
+			return access{}, false
+		}
+		e := t.equal(v)
+		a.intervals = append(a.intervals, e.intervals...)
+		a.exact = a.exact && e.exact
+	}
+	for _, r := range n.Regexes {
+		e, ok := t.regex(r)
+		if !ok {
+			return access{}, false
+		}
+		a.intervals = append(a.intervals, e.intervals...)
+		a.exact = a.exact && e.exact
+	}
+	a.intervals = normalize(a.intervals)
+	return a, true
+}
+
+// regex bounds a pattern that begins with plain text behind ^ by that text;
+// any other pattern reads all strings. A regular expression also equals itself
+// as a value.
+func (t translator) regex(n *match.Regex) (access, bool) {
+	if t.ix.Collator != nil {
+		return access{}, false
+	}
+	self := Point(bson.Regex(n.Pattern, n.Options))
+	prefix, whole := regexPrefix(n.Pattern, n.Options)
+	if prefix == "" {
+		return access{Intervals{{bson.String(""), bson.Document(bson.Empty), true, false}, self}, false}, true
+	}
+	lo := bson.String(prefix)
+	hi := bson.Document(bson.Empty)
+	if next := []byte(prefix); next[len(next)-1] < 0x7f {
+		next[len(next)-1]++
+		hi = bson.String(string(next))
+	}
+	return access{Intervals{{lo, hi, true, false}, self}, whole}, true
+}
+
+// regexPrefix returns the plain text that every match begins with, and
+// whether the pattern says nothing beyond it.
+func regexPrefix(pattern, options string) (prefix string, whole bool) {
+	if strings.Trim(options, "s") != "" || strings.Contains(pattern, "|") {
+		return "", false
+	}
+	rest, ok := strings.CutPrefix(pattern, "^")
+	if !ok {
+		if rest, ok = strings.CutPrefix(pattern, "\\A"); !ok {
+			return "", false
+		}
+	}
+	var b strings.Builder
+	for i := 0; i < len(rest); i++ {
+		c := rest[i]
+		switch {
+		case strings.IndexByte(".^$[]()+{}", c) >= 0:
+			if rest[i:] == ".*" {
+				return b.String(), true
+			}
+			return trimQuantified(b.String(), c), false
+		case c == '*' || c == '?':
+			return trimQuantified(b.String(), c), false
+		case c == '\\':
+			if i++; i == len(rest) || isWord(rest[i]) {
+				return b.String(), false
+			}
+			c = rest[i]
+		case c >= 0x80:
+			return b.String(), false
+		}
+		b.WriteByte(c)
+	}
+	return b.String(), true
+}
+
+// trimQuantified drops the last character where a quantifier that allows none
+// of it follows.
+func trimQuantified(s string, next byte) string {
+	if s != "" && (next == '*' || next == '?' || next == '{') {
+		return s[:len(s)-1]
+	}
+	return s
+}
+
+func isWord(c byte) bool {
+	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_'
+}
+
+func (t translator) types(n *match.Type) (access, bool) {
+	if n.Types.Has(bson.TypeArray) || n.Types.Has(bson.TypeNull) || n.Types.Has(bson.TypeUndefined) {
+		return access{All, false}, true
+	}
+	var l Intervals
+	for c := 0; c < 256; c++ {
+		if ty := bson.Type(c); ty.Valid() && n.Types.Has(ty) {
+			l = append(l, wholeClass(ty))
+		}
+	}
+	return access{normalize(l), false}, true
+}
+
+func (t translator) elemMatch(n *match.ElemMatchValue) (access, bool) {
+	l, any := All, false
+	for _, c := range n.Children {
+		if a, ok := t.translate(c); ok {
+			l, any = intersect(l, a.intervals), true
+		}
+	}
+	return access{l, false}, any
+}
+
+// not translates the negation of n. A sparse index lacks documents that a
+// negation matches, unless it is the negation of null or of being absent.
+func (t translator) not(n match.Node) (access, bool) {
+	if e, ok := n.(*match.Exists); ok && e != nil {
+		return access{Intervals{Point(bson.Undefined), Point(bson.Null)}, false}, !t.ix.Sparse
+	}
+	multikey := t.ix.multikeyPart(t.part)
+	switch n := n.(type) {
+	case *match.Compare:
+		if n.Op == match.Eq && n.Value.Type == bson.TypeNull {
+			return access{complement(Intervals{Point(bson.Null)}), false}, true
+		}
+		if n.Value.Type == bson.TypeArray || n.Value.Type == bson.TypeMinKey || n.Value.Type == bson.TypeMaxKey {
+			return access{}, false
+		}
+	case *match.In:
+		if len(n.Regexes) > 0 {
+			return access{}, false
+		}
+		for _, v := range n.Values {
+			if v.Type == bson.TypeArray || v.Type == bson.TypeNull || v.Type == bson.TypeUndefined {
+				return access{}, false
+			}
+		}
+	default:
+		return access{}, false
+	}
+	a, ok := t.translate(n)
+	if !ok || !a.exact || t.ix.Sparse {
+		return access{}, false
+	}
+	return access{complement(a.intervals), !multikey}, true
+}
+
+// hashed answers equality only: the keys are the hashes of the values, which
+// may collide, so a document is always checked.
+func (t translator) hashed(n match.Node) (access, bool) {
+	var values []bson.Value
+	switch n := n.(type) {
+	case *match.Compare:
+		if n.Op != match.Eq {
+			return access{}, false
+		}
+		values = []bson.Value{n.Value}
+	case *match.In:
+		if len(n.Regexes) > 0 {
+			return access{}, false
+		}
+		values = n.Values
+	case *match.Exists:
+		return access{All, false}, true
+	case *match.Not:
+		if _, ok := n.Child.(*match.Exists); !ok || t.ix.Sparse {
+			return access{}, false
+		}
+		values = []bson.Value{bson.Null}
+	default:
+		return access{}, false
+	}
+	var l Intervals
+	for _, v := range values {
+		if !t.usable(v) || t.ix.Collator != nil && hasStrings(v) {
+			return access{}, false
+		}
+		if v.Type == bson.TypeArray {
+			continue // no document under a hashed index holds an array
+		}
+		l = append(l, Point(bson.Int64(keystring.Hash(v, 0))))
+	}
+	return access{normalize(l), false}, true
+}
+
+// collate replaces strings by the keys under which a collated index holds
+// them.
+func (t translator) collate(l Intervals) Intervals {
+	out := make(Intervals, len(l))
+	for i, iv := range l {
+		iv.Lo, iv.Hi = t.collateValue(iv.Lo), t.collateValue(iv.Hi)
+		out[i] = iv
+	}
+	return normalize(out)
+}
+
+func (t translator) collateValue(v bson.Value) bson.Value {
+	switch v.Type {
+	case bson.TypeString, bson.TypeSymbol:
+		return bson.String(string(t.ix.Collator.AppendKey(nil, v.Str())))
+	case bson.TypeDocument, bson.TypeArray:
+		var b bson.Builder
+		for it := v.Doc().Iter(); it.Next(); {
+			b.Value(it.Key, t.collateValue(it.Value))
+		}
+		return bson.Value{Type: v.Type, Data: b.Finish()}
+	}
+	return v
+}

@@ -1,0 +1,154 @@
+package plan
+
+import (
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/query/match"
+)
+
+// sortMemLimit is the memory an in-memory sort may take before it spills
+// (internalQueryMaxBlockingSortMemoryUsageBytes).
+const sortMemLimit = 100 << 20
+
+// Counters writes the execution counters of a node into b, or nothing where
+// only the plan is explained. It is called twice for each node: with
+// specific false where the counters that all stages have belong, and with
+// specific true where the stage's own do.
+type Counters func(n Node, b *bson.Builder, specific bool)
+
+// Explain prints a plan as the server's explain does.
+func Explain(n Node, counters Counters) bson.Doc {
+	var b bson.Builder
+	explain(&b, n, counters)
+	return b.Finish()
+}
+
+func explain(b *bson.Builder, n Node, counters Counters) {
+	b.String("stage", n.Stage())
+	if f := filterOf(n); f != nil {
+		b.Doc("filter", match.Serialize(f))
+	}
+	if counters != nil {
+		counters(n, b, false)
+	}
+	describe(b, n)
+	if counters != nil {
+		counters(n, b, true)
+	}
+	ins := n.Inputs()
+	switch n.(type) {
+	case *Or:
+		b.OpenArray("inputStages")
+		for i, in := range ins {
+			b.OpenDoc(bson.Index(i))
+			explain(b, in, counters)
+			b.Close()
+		}
+		b.Close()
+	default:
+		for _, in := range ins {
+			b.OpenDoc("inputStage")
+			explain(b, in, counters)
+			b.Close()
+		}
+	}
+}
+
+func filterOf(n Node) match.Node {
+	switch n := n.(type) {
+	case *CollScan:
+		return n.Filter
+	case *Fetch:
+		return n.Filter
+	}
+	return nil
+}
+
+func direction(backward bool) string {
+	if backward {
+		return "backward"
+	}
+	return "forward"
+}
+
+// describe writes what is particular to the kind of n.
+func describe(b *bson.Builder, n Node) {
+	switch n := n.(type) {
+	case *CollScan:
+		b.String("direction", direction(n.Backward))
+	case *IDHack:
+		b.Doc("keyPattern", new(bson.Builder).Int32("_id", 1).Finish()).String("indexName", "_id_")
+	case *IndexScan:
+		describeIndex(b, n.Index)
+		b.String("direction", direction(n.Backward))
+		describeBounds(b, n.Index, n.Bounds, n.Backward)
+	case *CountScan:
+		describeIndex(b, n.Index)
+		describeBounds(b, n.Index, n.Bounds, false)
+	case *DistinctScan:
+		describeIndex(b, n.Index)
+		b.String("direction", direction(false))
+		describeBounds(b, n.Index, n.Bounds, false)
+	case *Sort:
+		b.Doc("sortPattern", n.Pattern.Spec()).Int64("memLimit", sortMemLimit)
+		if n.Limit > 0 {
+			b.Int64("limitAmount", n.Limit)
+		}
+		b.String("type", "simple")
+	case *Skip:
+		b.Int64("skipAmount", n.N)
+	case *Limit:
+		b.Int64("limitAmount", n.N)
+	case *Projection:
+		b.Doc("transformBy", n.Spec.Spec())
+	}
+}
+
+func describeIndex(b *bson.Builder, ix *Index) {
+	b.Doc("keyPattern", ix.Key).String("indexName", ix.Name)
+	if ix.Collation != nil {
+		b.Doc("collation", ix.Collation)
+	}
+	b.Bool("isMultiKey", ix.IsMultikey())
+	b.OpenDoc("multiKeyPaths")
+	for i, p := range ix.Parts {
+		b.OpenArray(p.Path)
+		n := 0
+		for c := range p.Components {
+			if ix.multikeyAt(i, c) {
+				b.String(bson.Index(n), joinPath(p.Components[:c+1]))
+				n++
+			}
+		}
+		b.Close()
+	}
+	b.Close()
+	b.Bool("isUnique", ix.Unique || ix.IsID()).Bool("isSparse", ix.Sparse).Bool("isPartial", ix.Partial != nil)
+	b.Int32("indexVersion", ix.Version)
+}
+
+func joinPath(cs []string) string {
+	s := cs[0]
+	for _, c := range cs[1:] {
+		s += "." + c
+	}
+	return s
+}
+
+// describeBounds prints the intervals of each part in the order in which the
+// scan meets them.
+func describeBounds(b *bson.Builder, ix *Index, bounds []Intervals, backward bool) {
+	b.OpenDoc("indexBounds")
+	for i, l := range bounds {
+		b.OpenArray(ix.Parts[i].Path)
+		down := ix.Parts[i].Descending != backward
+		for j := range l {
+			iv := l[j]
+			if down {
+				iv = l[len(l)-1-j]
+			}
+			b.String(bson.Index(j), iv.format(down))
+		}
+		b.Close()
+	}
+	b.Close()
+}

@@ -1,0 +1,160 @@
+package plan
+
+import (
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/query/match"
+	"github.com/mayflydb/mayfly/internal/query/project"
+	"github.com/mayflydb/mayfly/internal/query/sortkey"
+)
+
+// Node is one stage of a plan. Plans are immutable trees that several
+// executions may share.
+type Node interface {
+	// Stage is the name that explain prints.
+	Stage() string
+	// Inputs are the stages that feed this one.
+	Inputs() []Node
+}
+
+// CollScan reads a collection in record order.
+type CollScan struct {
+	Filter   match.Node // nil: every document
+	Backward bool
+	Tailable bool
+}
+
+// IDHack reads the one document with a given _id.
+type IDHack struct{ ID bson.Value }
+
+// IndexScan reads the entries of an index that lie within bounds.
+type IndexScan struct {
+	Index    *Index
+	Bounds   []Intervals // one list a field, ascending whatever the field's direction
+	Backward bool        // against the order of the index
+	Filter   match.Node  // a filter that the key's own values answer, or nil
+	Min, Max []bson.Value
+	Dedup    bool // a document may own several entries within the bounds
+	Keys     bool // somebody above reads the key's values
+}
+
+// Fetch reads the document of each entry.
+type Fetch struct {
+	Input  Node
+	Filter match.Node // nil: every document
+}
+
+// Or joins the documents of its inputs, each document once.
+type Or struct{ Nodes []Node }
+
+// Sort orders its input in memory.
+type Sort struct {
+	Input   Node
+	Pattern sortkey.Pattern
+	Limit   int64 // keep only the first Limit; 0: all
+}
+
+// Skip leaves out the first N.
+type Skip struct {
+	Input Node
+	N     int64
+}
+
+// Limit ends after N.
+type Limit struct {
+	Input Node
+	N     int64
+}
+
+// ProjectionKind says how a projection is computed.
+type ProjectionKind uint8
+
+// The kinds of projection, from the cheapest.
+const (
+	ProjectionCovered ProjectionKind = iota // from the key of the index
+	ProjectionSimple                        // top-level inclusion or exclusion
+	ProjectionDefault                       // everything else
+)
+
+// Projection shapes each document.
+type Projection struct {
+	Input Node
+	Kind  ProjectionKind
+	Spec  *project.Projection
+}
+
+// ReturnKey answers with the keys of the index instead of documents.
+type ReturnKey struct{ Input Node }
+
+// Count counts its input.
+type Count struct {
+	Input Node // nil: the collection's own count
+	Skip  int64
+	Limit int64
+}
+
+// CountScan counts entries of an index within bounds without reading
+// documents.
+type CountScan struct {
+	Index  *Index
+	Bounds []Intervals
+	Dedup  bool
+}
+
+// DistinctScan reads one entry for each value of the first Field+1 fields of
+// an index.
+type DistinctScan struct {
+	Index  *Index
+	Bounds []Intervals
+	Field  int
+}
+
+// EOF has no documents.
+type EOF struct{}
+
+func (*CollScan) Stage() string     { return "COLLSCAN" }
+func (*IDHack) Stage() string       { return "IDHACK" }
+func (*IndexScan) Stage() string    { return "IXSCAN" }
+func (*Fetch) Stage() string        { return "FETCH" }
+func (*Or) Stage() string           { return "OR" }
+func (*Sort) Stage() string         { return "SORT" }
+func (*Skip) Stage() string         { return "SKIP" }
+func (*Limit) Stage() string        { return "LIMIT" }
+func (*ReturnKey) Stage() string    { return "RETURN_KEY" }
+func (*CountScan) Stage() string    { return "COUNT_SCAN" }
+func (*DistinctScan) Stage() string { return "DISTINCT_SCAN" }
+func (*EOF) Stage() string          { return "EOF" }
+
+// Stage is RECORD_STORE_FAST_COUNT where the collection's own count answers.
+func (c *Count) Stage() string {
+	if c.Input == nil {
+		return "RECORD_STORE_FAST_COUNT"
+	}
+	return "COUNT"
+}
+
+// Stage tells the kind.
+func (p *Projection) Stage() string {
+	return [...]string{"PROJECTION_COVERED", "PROJECTION_SIMPLE", "PROJECTION_DEFAULT"}[p.Kind]
+}
+
+func (*CollScan) Inputs() []Node     { return nil }
+func (*IDHack) Inputs() []Node       { return nil }
+func (*IndexScan) Inputs() []Node    { return nil }
+func (n *Fetch) Inputs() []Node      { return []Node{n.Input} }
+func (n *Or) Inputs() []Node         { return n.Nodes }
+func (n *Sort) Inputs() []Node       { return []Node{n.Input} }
+func (n *Skip) Inputs() []Node       { return []Node{n.Input} }
+func (n *Limit) Inputs() []Node      { return []Node{n.Input} }
+func (n *Projection) Inputs() []Node { return []Node{n.Input} }
+func (n *ReturnKey) Inputs() []Node  { return []Node{n.Input} }
+func (*CountScan) Inputs() []Node    { return nil }
+func (*DistinctScan) Inputs() []Node { return nil }
+func (*EOF) Inputs() []Node          { return nil }
+
+// Inputs is empty where the collection's own count answers.
+func (c *Count) Inputs() []Node {
+	if c.Input == nil {
+		return nil
+	}
+	return []Node{c.Input}
+}

@@ -1,0 +1,95 @@
+package plan
+
+import (
+	"strings"
+
+	"github.com/mayflydb/mayfly/internal/query/match"
+)
+
+// predicate is a condition on one path that an index may answer.
+type predicate struct {
+	path     string
+	node     match.Node
+	elems    []string // paths of the $elemMatches around it, outermost first
+	conjunct int      // which conjunct of the filter it comes from
+	whole    bool     // it is that whole conjunct
+}
+
+// conjuncts splits a filter into conditions that must all hold.
+func conjuncts(n match.Node) []match.Node {
+	if n == nil {
+		return nil
+	}
+	if and, ok := n.(*match.And); ok {
+		return and.Children
+	}
+	return []match.Node{n}
+}
+
+// predicates collects what an index may answer of the conjuncts.
+func predicates(cs []match.Node) []predicate {
+	var out []predicate
+	for i, c := range cs {
+		out = collect(out, c, predicate{conjunct: i, whole: true})
+	}
+	return out
+}
+
+func collect(out []predicate, n match.Node, p predicate) []predicate {
+	prefix := p.path
+	join := func(path string) string {
+		if prefix == "" {
+			return path
+		}
+		return prefix + "." + path
+	}
+	switch n := n.(type) {
+	case *match.ElemMatchObject:
+		p.path, p.whole = join(n.FieldPath()), false
+		p.elems = append(append([]string(nil), p.elems...), p.path)
+		for _, c := range conjuncts(n.Child) {
+			out = collect(out, c, p)
+		}
+	case *match.And:
+		p.whole = false
+		for _, c := range n.Children {
+			out = collect(out, c, p)
+		}
+	case *match.Not:
+		if leaf, ok := n.Child.(match.Leaf); ok && leaf.FieldPath() != "" {
+			p.path, p.node = join(leaf.FieldPath()), n
+			out = append(out, p)
+		}
+	case match.Leaf:
+		if n.FieldPath() != "" {
+			p.path, p.node = join(n.FieldPath()), n
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// compatible says whether two predicates may bound one scan of ix together:
+// where arrays stand along what their paths share, different elements may
+// satisfy them, unless one $elemMatch holds both to the same element.
+func compatible(ix *Index, a, b predicate, partA int) bool {
+	pa, pb := strings.Split(a.path, "."), strings.Split(b.path, ".")
+	for c := 0; c < len(pa) && c < len(pb) && pa[c] == pb[c]; c++ {
+		if !ix.multikeyAt(partA, c) {
+			continue
+		}
+		if prefix := strings.Join(pa[:c+1], "."); !under(a.elems, prefix) || !under(b.elems, prefix) {
+			return false
+		}
+	}
+	return true
+}
+
+func under(elems []string, path string) bool {
+	for _, e := range elems {
+		if e == path {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,156 @@
+package sortkey
+
+import (
+	"bytes"
+	"strconv"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/keystring"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+)
+
+// Generator makes the keys of one pattern. It keeps scratch space and is not
+// for concurrent use.
+type Generator struct {
+	pattern Pattern
+	coll    bson.Collator
+	meta    func(name string) bson.Value
+	cursors []cursor
+	values  []bson.Value
+	scratch []byte
+}
+
+// NewGenerator prepares keys for p, strings ordered by coll. meta answers for
+// metadata of the current document and may be nil.
+func NewGenerator(p Pattern, coll bson.Collator, meta func(string) bson.Value) *Generator {
+	return &Generator{pattern: p, coll: coll, meta: meta,
+		cursors: make([]cursor, len(p.Parts)), values: make([]bson.Value, len(p.Parts))}
+}
+
+// cursor is how far the walk along the path of one part has come.
+type cursor struct {
+	at   bson.Value
+	rest []string
+	done bool // at is the value, even where it is an array
+}
+
+func (c cursor) atArray() bool { return c.at.Type == bson.TypeArray && !c.done }
+
+// Append appends the key of doc to dst. A document with arrays has the
+// smallest of the keys that an index on the pattern would hold; arrays side
+// by side are refused with code 2.
+func (g *Generator) Append(dst []byte, doc bson.Doc) ([]byte, error) {
+	for i := range g.pattern.Parts {
+		p := &g.pattern.Parts[i]
+		if p.Meta != "" {
+			g.cursors[i] = cursor{}
+			if g.meta != nil {
+				g.cursors[i].at = g.meta(p.Meta)
+			}
+			continue
+		}
+		g.cursors[i] = cursor{at: bson.Document(doc), rest: p.parts}
+	}
+	if g.advance(g.cursors) < 0 {
+		return g.encode(dst, g.cursors), nil
+	}
+	g.scratch = g.scratch[:0]
+	if err := g.expand(g.cursors); err != nil {
+		return dst, err
+	}
+	return append(dst, g.scratch...), nil
+}
+
+// advance walks every cursor until its path ends or an array stands in the
+// way, and returns the index of a cursor in front of an array, or -1.
+func (g *Generator) advance(cs []cursor) int {
+	array := -1
+	for i := range cs {
+		c := &cs[i]
+		for len(c.rest) > 0 && c.at.Type == bson.TypeDocument {
+			c.at, c.rest = c.at.Doc().Lookup(c.rest[0]), c.rest[1:]
+		}
+		if c.atArray() {
+			array = i
+		} else if len(c.rest) > 0 {
+			c.at, c.rest = bson.Value{}, nil
+		}
+	}
+	return array
+}
+
+func (g *Generator) encode(dst []byte, cs []cursor) []byte {
+	for i := range cs {
+		v := cs[i].at
+		if v.IsMissing() {
+			v = bson.Null
+		}
+		dst = keystring.Append(dst, v, g.pattern.Parts[i].Descending, g.coll)
+	}
+	return dst
+}
+
+// expand keeps in scratch the smallest key over the elements of the array in
+// front of some cursors.
+func (g *Generator) expand(cs []cursor) error {
+	at := g.advance(cs)
+	if at < 0 {
+		if key := g.encode(nil, cs); len(g.scratch) == 0 || bytes.Compare(key, g.scratch) < 0 {
+			g.scratch = key
+		}
+		return nil
+	}
+	array := cs[at].at
+	for _, c := range cs {
+		if c.atArray() && !sameBytes(c.at.Data, array.Data) {
+			return mongoerr.New(mongoerr.BadValue, "cannot sort with keys that are parallel arrays")
+		}
+	}
+	next := make([]cursor, len(cs))
+	elements := 0
+	for e := range array.Doc().Values() {
+		elements++
+		for i, c := range cs {
+			next[i] = c
+			if !c.atArray() {
+				continue
+			}
+			next[i] = step(c, e)
+		}
+		if err := g.expand(append([]cursor(nil), next...)); err != nil {
+			return err
+		}
+	}
+	if elements > 0 {
+		return nil
+	}
+	for i, c := range cs {
+		next[i] = c
+		if c.atArray() {
+			next[i] = cursor{}
+			if len(c.rest) == 0 {
+				next[i].at = bson.Undefined
+			}
+		}
+	}
+	return g.expand(next)
+}
+
+// step moves a cursor from an array to one of its elements. A numeric path
+// component names a position of the array itself.
+func step(c cursor, element bson.Value) cursor {
+	if len(c.rest) > 0 {
+		if _, err := strconv.ParseUint(c.rest[0], 10, 31); err == nil {
+			if v := c.at.Doc().Lookup(c.rest[0]); !v.IsMissing() {
+				return cursor{at: v, rest: c.rest[1:], done: len(c.rest) == 1}
+			}
+		}
+		if element.Type != bson.TypeDocument {
+			return cursor{}
+		}
+	}
+	return cursor{at: element, rest: c.rest, done: len(c.rest) == 0}
+}
+
+// sameBytes says whether a and b are one piece of memory.
+func sameBytes(a, b []byte) bool { return len(a) == len(b) && len(a) > 0 && &a[0] == &b[0] }
