@@ -1,0 +1,162 @@
+package storage
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// counterSums is the number of sums in one counter.
+const counterSums = 2
+
+// Counter is a vector of durable sums, such as a collection's number of
+// documents and their bytes: exact after every commit and every crash, since
+// each unit merges its deltas. In memory the sums are atomics.
+type Counter struct {
+	id  Ident
+	sum [counterSums]atomic.Int64
+}
+
+type counterDelta struct {
+	c *Counter
+	d [counterSums]int64
+}
+
+// Load returns a committed sum.
+func (c *Counter) Load(i int) int64 { return c.sum[i].Load() }
+
+func (c *Counter) add(d [counterSums]int64) {
+	for i := range d {
+		if d[i] != 0 {
+			c.sum[i].Add(d[i])
+		}
+	}
+}
+
+// OpenCounter reads the counter that belongs to the keyspace id. Open it once,
+// before any unit adds to it.
+func (e *Engine) OpenCounter(id Ident) (*Counter, error) {
+	c := &Counter{id: id}
+	v, closer, err := e.Get(identCounters, AppendIdent(nil, id))
+	if errors.Is(err, ErrNotFound) {
+		return c, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer closer.Close()
+	d, err := decodeSums(v)
+	if err != nil {
+		return nil, err
+	}
+	c.add(d)
+	return c, nil
+}
+
+// DropCounter removes the durable sums of c.
+func (u *Unit) DropCounter(c *Counter) error {
+	return u.Delete(identCounters, AppendIdent(nil, c.id), -1)
+}
+
+func (u *Unit) mergeCounters() error {
+	for _, c := range u.counters {
+		if c.d == [counterSums]int64{} {
+			continue
+		}
+		u.key = appendKey(u.key[:0], identCounters, AppendIdent(nil, c.c.id))
+		if err := u.batch.Merge(u.key, encodeSums(c.d), nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func encodeSums(d [counterSums]int64) []byte {
+	b := append(make([]byte, 0, 1+counterSums*binary.MaxVarintLen64), mergeSum)
+	for _, v := range d {
+		b = binary.AppendVarint(b, v)
+	}
+	return b
+}
+
+func decodeSums(b []byte) (d [counterSums]int64, err error) {
+	if len(b) == 0 || b[0] != mergeSum {
+		return d, fmt.Errorf("%w: value is no counter: %x", ErrCorruption, b)
+	}
+	b = b[1:]
+	for i := range d {
+		v, n := binary.Varint(b)
+		if n <= 0 {
+			return d, fmt.Errorf("%w: counter is cut short", ErrCorruption)
+		}
+		d[i], b = v, b[n:]
+	}
+	return d, nil
+}
+
+// Bits returns the bits that OrBits has stored in a value.
+func Bits(value []byte) []byte {
+	if len(value) == 0 || value[0] != mergeOr {
+		return nil
+	}
+	return value[1:]
+}
+
+// The first byte of a merged value tells how values of that key merge.
+const (
+	mergeSum byte = 's' // varints, added one by one
+	mergeOr  byte = 'o' // bytes, or-ed
+)
+
+// mergerName is stored by Pebble; a store opens only with the merger that wrote it.
+const mergerName = "mayfly.1"
+
+var merger = &pebble.Merger{
+	Name: mergerName,
+	Merge: func(key, value []byte) (pebble.ValueMerger, error) {
+		return &valueMerger{value: append([]byte(nil), value...)}, nil
+	},
+}
+
+// valueMerger folds operands; both kinds commute, so order does not matter.
+type valueMerger struct{ value []byte }
+
+func (m *valueMerger) MergeNewer(value []byte) error { return m.merge(value) }
+func (m *valueMerger) MergeOlder(value []byte) error { return m.merge(value) }
+
+func (m *valueMerger) merge(v []byte) error {
+	if len(v) == 0 || len(m.value) == 0 || v[0] != m.value[0] {
+		return fmt.Errorf("%w: operands of two kinds merge", ErrCorruption)
+	}
+	switch v[0] {
+	case mergeOr:
+		for len(m.value) < len(v) {
+			m.value = append(m.value, 0)
+		}
+		for i := 1; i < len(v); i++ {
+			m.value[i] |= v[i]
+		}
+		return nil
+	case mergeSum:
+		a, err := decodeSums(m.value)
+		if err != nil {
+			return err
+		}
+		b, err := decodeSums(v)
+		if err != nil {
+			return err
+		}
+		for i := range a {
+			a[i] += b[i]
+		}
+		m.value = encodeSums(a)
+		return nil
+	}
+	return fmt.Errorf("%w: unknown merge operand %q", ErrCorruption, v[0])
+}
+
+func (m *valueMerger) Finish(bool) ([]byte, io.Closer, error) { return m.value, nil, nil }

@@ -1,0 +1,29 @@
+// Package storage is the engine: ordered keyspaces on one Pebble store.
+// It is the only package that imports Pebble.
+//
+// # Layout
+//
+// A keyspace has a number, its Ident; the store's key is the Ident, in an
+// order-preserving varint, and then the keyspace's own key (ident.go). What a
+// keyspace holds is its owner's business. Idents below FirstIdent are the
+// engine's and the catalog's; a dropped keyspace is one range tombstone.
+//
+// # Writing
+//
+// A Unit (unit.go) is one atomic batch of writes with the record locks it took
+// (lock.go). Commit returns when the operating system has the unit, so that
+// the death of the process loses nothing acknowledged; the journal
+// (journal.go) makes it durable against the death of the machine within the
+// commit interval, or at once for Journaled commits, many at a time.
+//
+// # Invariants
+//
+//   - prefix: after a crash the store holds a prefix, in commit order, of the
+//     committed units, and every Journaled one.
+//   - wal-closed: a log file that Pebble has closed is durable, so only the
+//     newest can be dirty.
+//   - lock-order: a unit waits for a lock only if it is above all that it
+//     holds; so no ring of units waits.
+//
+// Start reading at engine.go, then unit.go.
+package storage

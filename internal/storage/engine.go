@@ -1,0 +1,314 @@
+package storage
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+)
+
+const (
+	memtableBytes      = 64 << 20
+	memtablesMax       = 4 // writers wait while so many are full
+	bloomBitsPerKey    = 10
+	blockBytes         = 16 << 10
+	indexBlockBytes    = 64 << 10
+	levelBaseBytes     = 64 << 20
+	targetFileBytes    = 4 << 20 // on the first level; doubles per level
+	l0CompactionFiles  = 500
+	l0CompactionDepth  = 2
+	l0StopDepth        = 1000
+	openTablesMax      = 4096
+	rangeDeleteFlush   = 2 * time.Second // after which a dropped range's space starts to return
+	slowDiskThreshold  = 5 * time.Second
+	identBlock         = 64 // idents reserved by one write
+	numLevelsWithBloom = 6 // not on the last level, where most lookups end
+)
+
+// Options configures an engine. The zero value of a field is its default.
+type Options struct {
+	Dir             string
+	FS              FS            // nil: the operating system's
+	CacheBytes      int64         // block cache; 0: a quarter of memory
+	MemtableBytes   int64         // 0: 64 MiB
+	JournalInterval time.Duration // 0: 100 ms
+	Compression     Compression   // of new tables
+	Log             *slog.Logger  // nil: discard
+
+	// OnFatal is told of an error after which the engine cannot go on. It should
+	// end the process; where it returns, the engine panics.
+	OnFatal func(error)
+	// OnStall is told when one disk operation has taken so long already.
+	OnStall func(path string, took time.Duration)
+	// OnCorruption is told of damaged bytes found in the background.
+	OnCorruption func(error)
+}
+
+// Compression is how tables are compressed.
+type Compression uint8
+
+// The compressions.
+const (
+	CompressionFast     Compression = iota // snappy, the default
+	CompressionBalanced                    // snappy, zstd on the two last levels
+	CompressionNone
+)
+
+// Engine is an open store. Safe for use by many goroutines.
+type Engine struct {
+	db      *pebble.DB
+	cache   *pebble.Cache
+	lock    *pebble.Lock
+	health  io.Closer
+	locks   *lockTable
+	journal *journal
+	space   *space
+	log     logger
+	opts    Options
+	opened  time.Time
+
+	idents struct {
+		sync.Mutex
+		next, limit Ident // [next, limit) is reserved durably
+	}
+}
+
+// Open opens the store in opts.Dir, and creates it in an empty directory.
+// Errors: code 98 where another process has it open; ErrCorruption.
+func Open(opts Options) (*Engine, error) {
+	opts = opts.withDefaults()
+	if err := opts.FS.MkdirAll(opts.Dir, 0o755); err != nil {
+		return nil, fmt.Errorf("data directory: %w", err)
+	}
+	lock, err := pebble.LockDirectory(opts.Dir, opts.FS)
+	if err != nil {
+		return nil, mongoerr.New(mongoerr.DBPathInUse,
+			"Unable to lock the data directory %s (%v). Another mayfly instance is already running on it.", opts.Dir, err)
+	}
+	e := &Engine{lock: lock, opts: opts, locks: newLockTable(), opened: time.Now()}
+	if err := e.open(); err != nil {
+		lock.Close()
+		return nil, mapError(err)
+	}
+	return e, nil
+}
+
+func (o Options) withDefaults() Options {
+	if o.FS == nil {
+		o.FS = vfs.Default
+	}
+	if o.CacheBytes == 0 {
+		o.CacheBytes = DefaultCacheBytes()
+	}
+	if o.MemtableBytes == 0 {
+		o.MemtableBytes = memtableBytes
+	}
+	if o.JournalInterval == 0 {
+		o.JournalInterval = DefaultJournalInterval
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+func (e *Engine) open() error {
+	f, err := loadFormat(e.opts.FS, e.opts.Dir)
+	if err != nil {
+		return err
+	}
+	e.log = logger{e}
+	e.journal = newJournal(e.opts.JournalInterval, e.fatal)
+	e.journal.stall = stallWatch{after: slowDiskThreshold, report: e.stalled}
+	e.space = newSpace(e.opts.FS, e.opts.Dir, e.log)
+	inner := &engineFS{FS: e.opts.FS, journal: e.journal, space: e.space}
+	fs, health := vfs.WithDiskHealthChecks(inner, slowDiskThreshold, nil, func(i vfs.DiskSlowInfo) {
+		e.stalled(i.Path, i.Duration)
+	})
+	e.health = health
+	e.cache = pebble.NewCache(e.opts.CacheBytes)
+	po := e.pebbleOptions(fs)
+	po.FormatMajorVersion = f.pebble
+	if e.db, err = pebble.Open(e.opts.Dir, po); err != nil {
+		e.cache.Unref()
+		return errors.Join(fmt.Errorf("open store in %s: %w", e.opts.Dir, err), health.Close())
+	}
+	go e.journal.run()
+	if err := e.loadIdents(); err != nil {
+		return errors.Join(err, e.closeStore())
+	}
+	return nil
+}
+
+func (e *Engine) pebbleOptions(fs vfs.FS) *pebble.Options {
+	o := &pebble.Options{
+		Cache:                       e.cache,
+		FS:                          fs,
+		Lock:                        e.lock,
+		Logger:                      e.log,
+		Merger:                      merger,
+		MemTableSize:                uint64(e.opts.MemtableBytes),
+		MemTableStopWritesThreshold: memtablesMax,
+		L0CompactionFileThreshold:   l0CompactionFiles,
+		L0CompactionThreshold:       l0CompactionDepth,
+		L0StopWritesThreshold:       l0StopDepth,
+		LBaseMaxBytes:               levelBaseBytes,
+		MaxOpenFiles:                openTablesMax,
+		FlushDelayDeleteRange:       rangeDeleteFlush,
+		CompactionConcurrencyRange:  func() (int, int) { return 1, max(2, runtime.GOMAXPROCS(0)/2) },
+		EventListener: &pebble.EventListener{
+			BackgroundError: func(err error) { e.log.Errorf("background error: %v", err) },
+			DataCorruption:  func(i pebble.DataCorruptionInfo) { e.corrupt(i.Details) },
+		},
+	}
+	o.Experimental.EnableDeleteOnlyCompactionExcises = func() bool { return true }
+	o.TargetFileSizes[0] = targetFileBytes
+	for i := range o.Levels {
+		o.Levels[i].BlockSize = blockBytes
+		o.Levels[i].IndexBlockSize = indexBlockBytes
+		o.Levels[i].FilterPolicy = pebble.NoFilterPolicy
+		if i < numLevelsWithBloom {
+			o.Levels[i].FilterPolicy = bloom.FilterPolicy(bloomBitsPerKey)
+		}
+	}
+	switch e.opts.Compression {
+	case CompressionBalanced:
+		o.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionBalanced })
+	case CompressionNone:
+		o.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionNone })
+	}
+	return o
+}
+
+// Close ends the engine; all that was committed is durable afterwards. All
+// units, snapshots and iterators must be closed before.
+func (e *Engine) Close() error { return errors.Join(e.closeStore(), e.lock.Close()) }
+
+func (e *Engine) closeStore() error {
+	e.space.stop()
+	e.journal.stop()
+	err := e.db.Close()
+	e.cache.Unref()
+	return mapError(errors.Join(err, e.health.Close()))
+}
+
+// Sync returns when all that was committed before the call is durable.
+func (e *Engine) Sync(ctx context.Context) error { return e.journal.wait(ctx) }
+
+// SetJournalInterval changes how long a commit may wait for the disk.
+func (e *Engine) SetJournalInterval(d time.Duration) { e.journal.interval.Store(int64(d)) }
+
+// Compact rewrites the keyspace's tables so that deleted data gives its space
+// back.
+func (e *Engine) Compact(ctx context.Context, id Ident) error {
+	b, n := rangeBounds(nil, id, nil, nil)
+	return mapError(e.db.Compact(ctx, b[:n], b[n:], false))
+}
+
+// Flush writes the memtables to tables.
+func (e *Engine) Flush() error { return mapError(e.db.Flush()) }
+
+// Checkpoint makes a consistent copy of the store in dir, which must not
+// exist; it shares files with the store where the file system can.
+func (e *Engine) Checkpoint(dir string) error {
+	if err := e.db.Checkpoint(dir, pebble.WithFlushedWAL()); err != nil {
+		return mapError(err)
+	}
+	f, err := e.opts.FS.Open(e.opts.FS.PathJoin(e.opts.Dir, formatFile))
+	if err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	return vfs.Copy(e.opts.FS, e.opts.FS.PathJoin(e.opts.Dir, formatFile), e.opts.FS.PathJoin(dir, formatFile))
+}
+
+var keyNextIdent = appendKey(nil, identMeta, []byte("next-ident"))
+
+func (e *Engine) loadIdents() error {
+	e.idents.next, e.idents.limit = FirstIdent, FirstIdent
+	v, closer, err := e.db.Get(keyNextIdent)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer closer.Close()
+	if len(v) != 8 {
+		return fmt.Errorf("%w: next ident is %x", ErrCorruption, v)
+	}
+	n := Ident(binary.BigEndian.Uint64(v))
+	e.idents.next, e.idents.limit = n, n
+	return nil
+}
+
+// NewIdent returns a number that no keyspace has or had.
+func (e *Engine) NewIdent() (Ident, error) {
+	e.idents.Lock()
+	defer e.idents.Unlock()
+	if e.idents.next == e.idents.limit {
+		limit := e.idents.limit + identBlock
+		if err := e.space.admit(len(keyNextIdent)+8, true); err != nil {
+			return 0, err
+		}
+		// Commits are durable in order, so this is before any unit that uses one.
+		if err := e.db.Set(keyNextIdent, binary.BigEndian.AppendUint64(nil, uint64(limit)), pebble.Sync); err != nil {
+			return 0, mapError(err)
+		}
+		e.idents.limit = limit
+	}
+	id := e.idents.next
+	e.idents.next++
+	return id, nil
+}
+
+func (e *Engine) stalled(path string, took time.Duration) {
+	if e.space.full.Load() {
+		return // it waits for space, which was reported
+	}
+	e.log.Errorf("disk operation on %s has taken %s", path, took)
+	if e.opts.OnStall != nil {
+		e.opts.OnStall(path, took)
+	}
+}
+
+func (e *Engine) corrupt(err error) {
+	e.log.Errorf("corruption: %v", err)
+	if e.opts.OnCorruption != nil {
+		e.opts.OnCorruption(fmt.Errorf("%w: %w", ErrCorruption, err))
+	}
+}
+
+func (e *Engine) fatal(err error) {
+	e.opts.Log.Error("storage: fatal", "error", err)
+	if e.opts.OnFatal != nil {
+		e.opts.OnFatal(err)
+	}
+	panic(fmt.Sprintf("storage: %v", err))
+}
+
+// logger is Pebble's logger on ours.
+type logger struct{ e *Engine }
+
+func (l logger) Infof(format string, args ...any) {
+	l.e.opts.Log.Debug("storage: " + fmt.Sprintf(format, args...))
+}
+
+func (l logger) Errorf(format string, args ...any) {
+	l.e.opts.Log.Error("storage: " + fmt.Sprintf(format, args...))
+}
+
+// Fatalf ends the process: Pebble's state is undefined when it returns.
+func (l logger) Fatalf(format string, args ...any) { l.e.fatal(fmt.Errorf(format, args...)) }

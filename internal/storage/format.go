@@ -1,0 +1,110 @@
+package storage
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/cockroachdb/errors/oserror"
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+const (
+	// formatFile says, in the data directory, how the rest is to be read.
+	formatFile = "mayfly.format"
+	// FormatVersion is the layout of keys and values that this build writes. It
+	// rises with a migration and a golden-bytes test, never otherwise.
+	FormatVersion = 1
+	// pebbleFormat is the format of Pebble's files in new stores. Not the newest:
+	// from FormatWALSyncChunks on, each log record promises up to which offset the
+	// log is synced, as Pebble sees it. Our syncs come later (engineFS), so after
+	// a power loss that promise would be broken and recovery would refuse the
+	// store as corrupt. It has what we use: DeleteSized, excise, columnar blocks.
+	pebbleFormat = pebble.FormatColumnarBlocks
+)
+
+// format is the content of formatFile.
+type format struct {
+	version int
+	pebble  pebble.FormatMajorVersion
+}
+
+func (f format) String() string {
+	return fmt.Sprintf("mayfly %d\npebble %d\n", f.version, f.pebble)
+}
+
+// loadFormat reads the store's format, or writes the newest into an empty
+// directory. Called under the directory's lock.
+func loadFormat(fs vfs.FS, dir string) (format, error) {
+	path := fs.PathJoin(dir, formatFile)
+	f, err := fs.Open(path)
+	if oserror.IsNotExist(err) {
+		return createFormat(fs, dir)
+	}
+	if err != nil {
+		return format{}, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, 1<<10))
+	if err != nil {
+		return format{}, err
+	}
+	var got format
+	if _, err := fmt.Sscanf(string(b), "mayfly %d\npebble %d\n", &got.version, &got.pebble); err != nil {
+		return format{}, fmt.Errorf("%w: %s is not readable: %q", ErrCorruption, path, b)
+	}
+	if got.version > FormatVersion {
+		return format{}, fmt.Errorf("data directory %s has format %d, written by a newer version; this one reads up to %d", dir, got.version, FormatVersion)
+	}
+	if got.pebble < pebble.FormatMinSupported || got.pebble > pebbleFormat {
+		return format{}, fmt.Errorf("data directory %s has storage engine format %d; this version reads %d to %d",
+			dir, got.pebble, pebble.FormatMinSupported, pebbleFormat)
+	}
+	return got, nil
+}
+
+func createFormat(fs vfs.FS, dir string) (format, error) {
+	names, err := fs.List(dir)
+	if err != nil {
+		return format{}, err
+	}
+	for _, n := range names {
+		if strings.HasPrefix(n, "MANIFEST") || strings.HasPrefix(n, "WiredTiger") || strings.HasSuffix(n, ".wt") {
+			return format{}, fmt.Errorf("data directory %s holds another program's files (%s)", dir, n)
+		}
+	}
+	want := format{FormatVersion, pebbleFormat}
+	tmp := fs.PathJoin(dir, formatFile+".tmp")
+	f, err := fs.Create(tmp, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return want, err
+	}
+	if _, err := f.Write([]byte(want.String())); err != nil {
+		f.Close()
+		return want, err
+	}
+	if err := f.Sync(); err != nil {
+		f.Close()
+		return want, err
+	}
+	if err := f.Close(); err != nil {
+		return want, err
+	}
+	if err := fs.Rename(tmp, fs.PathJoin(dir, formatFile)); err != nil {
+		return want, err
+	}
+	return want, syncDir(fs, dir)
+}
+
+func syncDir(fs vfs.FS, dir string) error {
+	d, err := fs.OpenDir(dir)
+	if err != nil {
+		return err
+	}
+	if err := d.Sync(); err != nil {
+		d.Close()
+		return err
+	}
+	return d.Close()
+}

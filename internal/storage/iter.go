@@ -1,0 +1,87 @@
+package storage
+
+import (
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// Iter walks the keys of one keyspace in order, forward or backward. It starts
+// unpositioned: First, Last, SeekGE or SeekLT position it. Not for use by
+// several goroutines at once.
+type Iter struct {
+	it     *pebble.Iterator
+	opts   pebble.IterOptions
+	prefix int    // length of the ident in front of the keys
+	id     Ident  // the keyspace
+	bounds []byte // backing of the bounds
+	seek   []byte // backing of seek keys
+}
+
+// iterOpener is what newIter needs of a Pebble reader.
+type iterOpener interface {
+	NewIter(o *pebble.IterOptions) (*pebble.Iterator, error)
+}
+
+func newIter(r iterOpener, id Ident, lower, upper []byte) (*Iter, error) {
+	it := &Iter{id: id, prefix: identLen(id)}
+	it.setBounds(lower, upper)
+	p, err := r.NewIter(&it.opts)
+	if err != nil {
+		return nil, mapError(err)
+	}
+	it.it = p
+	return it, nil
+}
+
+func (it *Iter) setBounds(lower, upper []byte) {
+	b, n := rangeBounds(it.bounds[:0], it.id, lower, upper)
+	it.bounds = b
+	it.opts.LowerBound, it.opts.UpperBound = b[:n:n], b[n:]
+}
+
+// SetBounds moves the iterator to another range of the same state and leaves it
+// unpositioned; cheaper than a new iterator.
+func (it *Iter) SetBounds(lower, upper []byte) {
+	it.setBounds(lower, upper)
+	it.it.SetBounds(it.opts.LowerBound, it.opts.UpperBound)
+}
+
+func (it *Iter) seekKey(key []byte) []byte {
+	it.seek = appendKey(it.seek[:0], it.id, key)
+	return it.seek
+}
+
+// First moves to the lowest key and says whether there is one.
+func (it *Iter) First() bool { return it.it.First() }
+
+// Last moves to the highest key and says whether there is one.
+func (it *Iter) Last() bool { return it.it.Last() }
+
+// Next moves to the next higher key and says whether there is one.
+func (it *Iter) Next() bool { return it.it.Next() }
+
+// Prev moves to the next lower key and says whether there is one.
+func (it *Iter) Prev() bool { return it.it.Prev() }
+
+// SeekGE moves to the lowest key that is key or above it.
+func (it *Iter) SeekGE(key []byte) bool { return it.it.SeekGE(it.seekKey(key)) }
+
+// SeekLT moves to the highest key below key.
+func (it *Iter) SeekLT(key []byte) bool { return it.it.SeekLT(it.seekKey(key)) }
+
+// Valid says whether the iterator stands on a key.
+func (it *Iter) Valid() bool { return it.it.Valid() }
+
+// Key is the current key, without its ident; valid until the next move.
+func (it *Iter) Key() []byte { return it.it.Key()[it.prefix:] }
+
+// Value is the current value; valid until the next move.
+func (it *Iter) Value() ([]byte, error) {
+	v, err := it.it.ValueAndErr()
+	return v, mapError(err)
+}
+
+// Err is the error that ended the walk, or nil at a true end.
+func (it *Iter) Err() error { return mapError(it.it.Error()) }
+
+// Close releases the iterator and returns Err.
+func (it *Iter) Close() error { return mapError(it.it.Close()) }

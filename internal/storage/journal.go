@@ -1,0 +1,187 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// DefaultJournalInterval is MongoDB's storage.journal.commitIntervalMs.
+const DefaultJournalInterval = 100 * time.Millisecond
+
+// journal makes the newest log file durable: an interval after it became
+// dirty, or at once when a commit waits; all commits that wait when a sync
+// begins share it. It owns one goroutine, from start to stop.
+type journal struct {
+	interval atomic.Int64 // nanoseconds
+	stall    stallWatch
+	fatal    func(error)
+
+	mu    sync.Mutex
+	file  *walFile   // the newest open log, or nil
+	round *syncRound // what the next sync will release, or nil
+	busy  bool       // a sync runs
+	err   error      // the first failed sync; nothing is durable after it
+
+	dirtied chan struct{} // the file became dirty
+	wanted  chan struct{} // a commit waits
+	stopc   chan struct{}
+	done    chan struct{}
+
+	syncs  atomic.Int64
+	nanos  atomic.Int64
+	waited atomic.Int64
+}
+
+// syncRound is the commits that one sync releases.
+type syncRound struct {
+	done chan struct{}
+	err  error
+}
+
+func newJournal(interval time.Duration, fatal func(error)) *journal {
+	j := &journal{
+		fatal:   fatal,
+		dirtied: make(chan struct{}, 1),
+		wanted:  make(chan struct{}, 1),
+		stopc:   make(chan struct{}),
+		done:    make(chan struct{}),
+	}
+	j.interval.Store(int64(interval))
+	return j
+}
+
+// attach makes f the file to sync. The one before was closed, so it is durable.
+func (j *journal) attach(f *walFile) {
+	j.mu.Lock()
+	j.file = f
+	j.mu.Unlock()
+}
+
+func (j *journal) detach(f *walFile) {
+	j.mu.Lock()
+	if j.file == f {
+		j.file = nil
+	}
+	j.mu.Unlock()
+}
+
+func (j *journal) markDirty() { signal(j.dirtied) }
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// run is the goroutine.
+func (j *journal) run() {
+	defer close(j.done)
+	timer := time.NewTimer(time.Hour)
+	timer.Stop()
+	for {
+		select {
+		case <-j.dirtied:
+			timer.Reset(time.Duration(j.interval.Load()))
+		case <-timer.C:
+			j.sync()
+		case <-j.wanted:
+			j.sync()
+		case <-j.stopc:
+			j.sync()
+			return
+		}
+	}
+}
+
+func (j *journal) stop() {
+	close(j.stopc)
+	<-j.done
+}
+
+// sync makes the file durable and releases the round that waited before it.
+func (j *journal) sync() {
+	j.mu.Lock()
+	f, r := j.file, j.round
+	j.round, j.busy = nil, true
+	j.mu.Unlock()
+	var err error
+	if f != nil && f.dirty.Load() {
+		start := time.Now()
+		j.stall.begin(f.name)
+		err = f.syncNow()
+		j.stall.end()
+		j.syncs.Add(1)
+		j.nanos.Add(int64(time.Since(start)))
+	}
+	j.mu.Lock()
+	j.busy = false
+	if j.err == nil {
+		j.err = err
+	}
+	if r != nil {
+		r.err = j.err
+		close(r.done)
+	}
+	j.mu.Unlock()
+	if err != nil {
+		// After a failed sync the kernel may have dropped the pages: what is on
+		// disk is unknown, and a later sync that succeeds proves nothing.
+		j.fatal(errors.Join(errors.New("sync of the write-ahead log failed"), err))
+	}
+}
+
+// wait returns when all that was committed before the call is durable.
+func (j *journal) wait(ctx context.Context) error {
+	j.mu.Lock()
+	if j.err != nil {
+		defer j.mu.Unlock()
+		return j.err
+	}
+	if !j.busy && (j.file == nil || !j.file.dirty.Load()) {
+		j.mu.Unlock()
+		return nil
+	}
+	if j.round == nil {
+		j.round = &syncRound{done: make(chan struct{})}
+	}
+	r := j.round
+	j.mu.Unlock()
+	j.waited.Add(1)
+	signal(j.wanted)
+	select {
+	case <-r.done:
+		return r.err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// stallWatch reports a sync that takes too long.
+type stallWatch struct {
+	after  time.Duration
+	report func(path string, took time.Duration)
+	timer  *time.Timer
+	path   atomic.Pointer[string]
+}
+
+func (w *stallWatch) begin(path string) {
+	if w.report == nil || w.after <= 0 {
+		return
+	}
+	w.path.Store(&path)
+	if w.timer == nil {
+		w.timer = time.AfterFunc(w.after, func() { w.report(*w.path.Load(), w.after) })
+		return
+	}
+	w.timer.Reset(w.after)
+}
+
+func (w *stallWatch) end() {
+	if w.timer != nil {
+		w.timer.Stop()
+	}
+}

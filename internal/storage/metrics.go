@@ -1,0 +1,88 @@
+package storage
+
+import "time"
+
+// Metrics is the engine's state in numbers; sizes in bytes, counts since Open.
+type Metrics struct {
+	Uptime time.Duration
+
+	CacheBytes, CacheCapacity    int64
+	CacheHits, CacheMisses       int64
+	FilterHits, FilterMisses     int64
+	MemtableBytes                uint64
+	MemtableCount                int64
+	Snapshots                    int
+	OpenIterators                int64
+	DiskBytes                    uint64 // all files of the store
+	TableBytes                   uint64
+	TableCount                   int64
+	ObsoleteBytes                uint64
+	Tombstones                   uint64
+	ReadAmplification            int
+	Flushes, Compactions         int64
+	CompactionDebt               uint64
+	CompactionsRunning           int64
+	CompactionTime               time.Duration
+	LogBytes                     uint64 // live log
+	LogBytesIn, LogBytesWritten  uint64
+	BytesFlushed, BytesCompacted uint64
+	BytesReadForCompaction       uint64
+
+	JournalSyncs   int64
+	JournalTime    time.Duration // spent in syncs
+	JournalWaits   int64         // commits that waited for one
+	DiskFull       bool
+	JournalMaxWait time.Duration // the configured interval
+}
+
+// Metrics reads the engine's state.
+func (e *Engine) Metrics() Metrics {
+	p := e.db.Metrics()
+	m := Metrics{
+		Uptime:             time.Since(e.opened),
+		CacheBytes:         p.BlockCache.Size,
+		CacheCapacity:      e.opts.CacheBytes,
+		CacheHits:          p.BlockCache.Hits,
+		CacheMisses:        p.BlockCache.Misses,
+		FilterHits:         p.Filter.Hits,
+		FilterMisses:       p.Filter.Misses,
+		MemtableBytes:      p.MemTable.Size,
+		MemtableCount:      p.MemTable.Count,
+		Snapshots:          p.Snapshots.Count,
+		OpenIterators:      p.TableIters,
+		DiskBytes:          p.DiskSpaceUsage(),
+		ObsoleteBytes:      p.Table.ObsoleteSize + p.Table.ZombieSize,
+		Tombstones:         p.Keys.TombstoneCount,
+		ReadAmplification:  p.ReadAmp(),
+		Flushes:            p.Flush.Count,
+		Compactions:        p.Compact.Count,
+		CompactionDebt:     p.Compact.EstimatedDebt,
+		CompactionsRunning: p.Compact.NumInProgress,
+		CompactionTime:     p.Compact.Duration,
+		LogBytes:           p.WAL.Size,
+		LogBytesIn:         p.WAL.BytesIn,
+		LogBytesWritten:    p.WAL.BytesWritten,
+		JournalSyncs:       e.journal.syncs.Load(),
+		JournalTime:        time.Duration(e.journal.nanos.Load()),
+		JournalWaits:       e.journal.waited.Load(),
+		JournalMaxWait:     time.Duration(e.journal.interval.Load()),
+		DiskFull:           e.space.full.Load(),
+	}
+	for i := range p.Levels {
+		l := &p.Levels[i]
+		m.TableBytes += uint64(l.TablesSize)
+		m.TableCount += l.TablesCount
+		m.BytesFlushed += l.TableBytesFlushed
+		m.BytesCompacted += l.TableBytesCompacted
+		m.BytesReadForCompaction += l.TableBytesRead
+	}
+	return m
+}
+
+// DiskUsage estimates the bytes that a keyspace takes in tables. What is only
+// in memory and log yet is not counted.
+func (e *Engine) DiskUsage(id Ident) (uint64, error) {
+	b, n := rangeBounds(nil, id, nil, nil)
+	u, err := e.db.EstimateDiskUsage(b[:n], b[n:])
+	return u, mapError(err)
+}

@@ -1,0 +1,86 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// Reader reads one state of the store. Engine reads the latest at each call, a
+// Snapshot always the same one, a Unit the latest with its own writes on top.
+type Reader interface {
+	// Get returns the value of key, or ErrNotFound. The value is valid until
+	// the closer is closed, which the caller must do where err is nil.
+	Get(id Ident, key []byte) (value []byte, closer io.Closer, err error)
+	// NewIter opens an iterator over the keys k with lower <= k < upper of the
+	// keyspace; nil bounds stand for its ends. The bounds are copied. The
+	// iterator keeps the state of the moment it was opened.
+	NewIter(id Ident, lower, upper []byte) (*Iter, error)
+}
+
+var (
+	// ErrNotFound says that a key has no value.
+	ErrNotFound = errors.New("storage: not found")
+	// ErrCorruption marks errors that come from damaged bytes on disk.
+	ErrCorruption = errors.New("storage: corruption")
+	// ErrLockBusy says that a lock is another unit's, and that waiting for it
+	// could close a ring: commit or abort this unit, and try again on a new one.
+	ErrLockBusy = errors.New("storage: lock is held by another unit")
+)
+
+// mapError turns Pebble's errors into the package's.
+func mapError(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, pebble.ErrNotFound):
+		return ErrNotFound
+	case errors.Is(err, pebble.ErrCorruption):
+		return fmt.Errorf("%w: %w", ErrCorruption, err)
+	}
+	return err
+}
+
+// getter is what Get needs of a Pebble reader.
+type getter interface {
+	Get(key []byte) ([]byte, io.Closer, error)
+}
+
+func get(g getter, id Ident, key []byte) ([]byte, io.Closer, error) {
+	var buf [64]byte
+	v, c, err := g.Get(appendKey(buf[:0], id, key))
+	if err != nil {
+		return nil, nil, mapError(err)
+	}
+	return v, c, nil
+}
+
+// Snapshot is one fixed state of the store. Close it soon: it keeps what is
+// deleted meanwhile on disk.
+type Snapshot struct {
+	s *pebble.Snapshot
+}
+
+// NewSnapshot fixes the latest state: all committed units, none in part.
+func (e *Engine) NewSnapshot() *Snapshot { return &Snapshot{e.db.NewSnapshot()} }
+
+// Close releases the snapshot.
+func (s *Snapshot) Close() error { return s.s.Close() }
+
+// Get is Reader's Get.
+func (s *Snapshot) Get(id Ident, key []byte) ([]byte, io.Closer, error) { return get(s.s, id, key) }
+
+// NewIter is Reader's NewIter.
+func (s *Snapshot) NewIter(id Ident, lower, upper []byte) (*Iter, error) {
+	return newIter(s.s, id, lower, upper)
+}
+
+// Get is Reader's Get on the latest state.
+func (e *Engine) Get(id Ident, key []byte) ([]byte, io.Closer, error) { return get(e.db, id, key) }
+
+// NewIter is Reader's NewIter on the latest state.
+func (e *Engine) NewIter(id Ident, lower, upper []byte) (*Iter, error) {
+	return newIter(e.db, id, lower, upper)
+}

@@ -1,0 +1,257 @@
+package storage
+
+import (
+	"context"
+	"io"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// Durability is what Commit waits for.
+type Durability uint8
+
+const (
+	// Buffered returns when the operating system has the unit: it survives the
+	// death of the process at once, that of the machine after the commit interval.
+	Buffered Durability = iota
+	// Journaled returns when the disk has the unit.
+	Journaled
+)
+
+// Unit is one atomic batch of writes, with the locks that guard them. One
+// goroutine uses it, and ends it with Commit or Abort; after that it is dead.
+//
+// Reads through a unit see its own writes. Locks are held to the end, so what
+// was read under a lock stays true until the commit is visible to all.
+//
+// Rule (invariant lock-order): Lock waits only for a lock above all that the
+// unit holds, else it returns ErrLockBusy when the lock is another's; the
+// caller then commits what it has and goes on with a new unit. On a unit
+// without locks, taking a document's locks in the order of their classes, and
+// those of one class with LockAll, never returns ErrLockBusy.
+type Unit struct {
+	e        *Engine
+	batch    *pebble.Batch
+	indexed  bool // batch can be read
+	sets     bool // some write adds data
+	locks    []lockID
+	maxLock  lockID
+	counters []counterDelta
+	onCommit []func()
+	key      []byte
+}
+
+// Begin starts a unit.
+func (e *Engine) Begin() *Unit { return &Unit{e: e, batch: e.db.NewBatch()} }
+
+// Empty says whether the unit has no writes.
+func (u *Unit) Empty() bool { return u.batch.Empty() && len(u.counters) == 0 }
+
+// Size is the length of the unit's writes in bytes, and Count their number.
+func (u *Unit) Size() int { return u.batch.Len() }
+
+// Count is the number of writes.
+func (u *Unit) Count() int { return int(u.batch.Count()) }
+
+// HoldsLocks says whether the unit holds any lock.
+func (u *Unit) HoldsLocks() bool { return len(u.locks) > 0 }
+
+// Set stores value under key. Both are copied.
+func (u *Unit) Set(id Ident, key, value []byte) error {
+	u.sets = true
+	if u.indexed {
+		u.key = appendKey(u.key[:0], id, key)
+		return u.batch.Set(u.key, value, nil)
+	}
+	n := identLen(id)
+	op := u.batch.SetDeferred(n+len(key), len(value))
+	AppendIdent(op.Key[:0], id)
+	copy(op.Key[n:], key)
+	copy(op.Value, value)
+	return op.Finish()
+}
+
+// Delete removes key; oldLen is the length of the value it has (it steers
+// compactions, nothing else), or -1 where that is not known.
+func (u *Unit) Delete(id Ident, key []byte, oldLen int) error {
+	u.key = appendKey(u.key[:0], id, key)
+	if oldLen < 0 {
+		return u.batch.Delete(u.key, nil)
+	}
+	return u.batch.DeleteSized(u.key, uint32(oldLen), nil)
+}
+
+// DeleteRange removes the keys k with lower <= k < upper, with one tombstone;
+// nil bounds stand for the keyspace's ends.
+func (u *Unit) DeleteRange(id Ident, lower, upper []byte) error {
+	b, n := rangeBounds(u.key[:0], id, lower, upper)
+	u.key = b
+	return u.batch.DeleteRange(b[:n], b[n:], nil)
+}
+
+// OrBits merges bits into the value of key: the stored value is the bitwise or
+// of all that was merged (see Bits). Needs no lock.
+func (u *Unit) OrBits(id Ident, key, bits []byte) error {
+	u.key = appendKey(u.key[:0], id, key)
+	return u.batch.Merge(u.key, append([]byte{mergeOr}, bits...), nil)
+}
+
+// Add adds to one of the sums of a counter, when the unit commits.
+func (u *Unit) Add(c *Counter, i int, delta int64) {
+	for k := range u.counters {
+		if u.counters[k].c == c {
+			u.counters[k].d[i] += delta
+			return
+		}
+	}
+	d := counterDelta{c: c}
+	d.d[i] = delta
+	u.counters = append(u.counters, d)
+}
+
+// Pending is what Add has added so far to a sum of c within this unit.
+func (u *Unit) Pending(c *Counter, i int) int64 {
+	for k := range u.counters {
+		if u.counters[k].c == c {
+			return u.counters[k].d[i]
+		}
+	}
+	return 0
+}
+
+// OnCommit has f run after the commit is visible and before the locks are
+// released; not at all when the unit aborts or fails.
+func (u *Unit) OnCommit(f func()) { u.onCommit = append(u.onCommit, f) }
+
+// Lock takes the lock of a key, and waits in order for it where the rule
+// allows. fresh says that the unit did not hold it before: then the unit has
+// no writes of its own under that key, and the engine's latest state is the
+// truth. Errors: ErrLockBusy, or the cause of ctx's end.
+func (u *Unit) Lock(ctx context.Context, class LockClass, id Ident, key []byte) (fresh bool, err error) {
+	return u.lock(ctx, makeLockID(class, id, key))
+}
+
+func (u *Unit) lock(ctx context.Context, l lockID) (fresh bool, err error) {
+	switch u.e.locks.try(u, l) {
+	case lockOwned:
+		return false, nil
+	case lockHeld:
+		if l < u.maxLock {
+			return false, ErrLockBusy
+		}
+		if err := u.e.locks.wait(ctx, u, l); err != nil {
+			return false, err
+		}
+	}
+	u.keep(l)
+	return true, nil
+}
+
+// TryLock takes the lock of a key if it is free; ok says that the unit holds
+// it now, fresh that it did not before.
+func (u *Unit) TryLock(class LockClass, id Ident, key []byte) (ok, fresh bool) {
+	l := makeLockID(class, id, key)
+	switch u.e.locks.try(u, l) {
+	case lockOwned:
+		return true, false
+	case lockHeld:
+		return false, false
+	}
+	u.keep(l)
+	return true, true
+}
+
+func (u *Unit) keep(l lockID) {
+	u.locks = append(u.locks, l)
+	u.maxLock = max(u.maxLock, l)
+}
+
+// reader is the unit's view: the engine where it has no writes, else the batch
+// on top of it, which becomes readable at first need.
+func (u *Unit) reader() (interface {
+	getter
+	iterOpener
+}, error) {
+	if u.batch.Empty() {
+		return u.e.db, nil
+	}
+	if !u.indexed {
+		b := u.e.db.NewIndexedBatchWithSize(u.batch.Len())
+		if err := b.Apply(u.batch, nil); err != nil {
+			return nil, err
+		}
+		if err := u.batch.Close(); err != nil {
+			return nil, err
+		}
+		u.batch, u.indexed = b, true
+	}
+	return u.batch, nil
+}
+
+// Get is Reader's Get: the latest state and the unit's own writes.
+func (u *Unit) Get(id Ident, key []byte) ([]byte, io.Closer, error) {
+	r, err := u.reader()
+	if err != nil {
+		return nil, nil, err
+	}
+	return get(r, id, key)
+}
+
+// NewIter is Reader's NewIter: the latest state and the unit's writes so far.
+// It must be closed before the unit ends.
+func (u *Unit) NewIter(id Ident, lower, upper []byte) (*Iter, error) {
+	r, err := u.reader()
+	if err != nil {
+		return nil, err
+	}
+	return newIter(r, id, lower, upper)
+}
+
+// Commit makes the unit visible, whole, and returns when it is as durable as d
+// asks. Errors: 14031 where the disk is full (nothing was written), or the
+// cause of ctx's end while it waits for the disk (the unit is committed then,
+// and durable within the interval). The unit is dead afterwards in any case.
+func (u *Unit) Commit(ctx context.Context, d Durability) error {
+	if err := u.apply(); err != nil {
+		u.Abort()
+		return err
+	}
+	for _, c := range u.counters {
+		c.c.add(c.d)
+	}
+	for _, f := range u.onCommit {
+		f()
+	}
+	u.end()
+	if d == Journaled {
+		return u.e.journal.wait(ctx)
+	}
+	return nil
+}
+
+func (u *Unit) apply() error {
+	if err := u.mergeCounters(); err != nil {
+		return err
+	}
+	if u.batch.Empty() {
+		return nil
+	}
+	if err := u.e.space.admit(u.batch.Len(), !u.sets); err != nil {
+		return err
+	}
+	return mapError(u.e.db.Apply(u.batch, pebble.Sync))
+}
+
+// Abort drops the writes and releases the locks. On a dead unit it does
+// nothing, so that it can be deferred.
+func (u *Unit) Abort() { u.end() }
+
+func (u *Unit) end() {
+	for _, l := range u.locks {
+		u.e.locks.release(l)
+	}
+	if u.batch != nil {
+		u.batch.Close()
+	}
+	*u = Unit{e: u.e}
+}
