@@ -8,9 +8,17 @@ type folder interface {
 	reduce(env *Env) (Expr, error)
 }
 
+// optimizer is a node that decides which of its operands are looked into.
+type optimizer interface {
+	optimizeSelf(p *parser) (Expr, error)
+}
+
 // optimize replaces each subexpression whose operands are constant by its
 // value, operands first.
 func (p *parser) optimize(e Expr) (Expr, error) {
+	if o, ok := e.(optimizer); ok {
+		return o.optimizeSelf(p)
+	}
 	constants := true
 	var err error
 	e.walk(func(operand *Expr) {
