@@ -289,6 +289,7 @@ const (
 	APIStrictError                                  Code = 323
 	APIDeprecationError                             Code = 324
 	FeatureNotSupported                             Code = 303
+	UnsupportedOpQueryCommand                       Code = 352
 	CannotConvertIndexToUnique                      Code = 359
 	CollectionUUIDMismatch                          Code = 361
 	UserWritesBlocked                               Code = 371
@@ -592,6 +593,7 @@ var names = map[Code]string{
 	APIStrictError:                                  "APIStrictError",
 	APIDeprecationError:                             "APIDeprecationError",
 	FeatureNotSupported:                             "FeatureNotSupported",
+	UnsupportedOpQueryCommand:                       "UnsupportedOpQueryCommand",
 	CannotConvertIndexToUnique:                      "CannotConvertIndexToUnique",
 	CollectionUUIDMismatch:                          "CollectionUUIDMismatch",
 	UserWritesBlocked:                               "UserWritesBlocked",
