@@ -116,7 +116,12 @@ func compareBinary(a, b Value) int {
 // CompareNumbers orders two numbers of any numeric types by their exact
 // mathematical value; NaN is below every number and equal to itself.
 func CompareNumbers(a, b Value) int {
-	if a.Type == TypeDecimal || b.Type == TypeDecimal {
+	switch {
+	case a.Type == TypeDecimal && b.Type == TypeDouble:
+		return compareDecimalDouble(a.Decimal(), b.Double())
+	case a.Type == TypeDouble && b.Type == TypeDecimal:
+		return -compareDecimalDouble(b.Decimal(), a.Double())
+	case a.Type == TypeDecimal || b.Type == TypeDecimal:
 		return CompareDecimals(ToDecimal(a), ToDecimal(b))
 	}
 	if a.Type == TypeDouble {

@@ -2,6 +2,7 @@ package bson
 
 import (
 	"bytes"
+	"cmp"
 	"math"
 	"math/big"
 	"strconv"
@@ -47,6 +48,17 @@ func (d Decimal128) IsZero() bool {
 	}
 	_, hi, lo := d.parts()
 	return hi == 0 && lo == 0
+}
+
+// Sign is -1, 0 or 1: 0 for zero of either sign and for NaN.
+func (d Decimal128) Sign() int {
+	switch {
+	case d.IsNaN() || d.IsZero():
+		return 0
+	case d.Negative():
+		return -1
+	}
+	return 1
 }
 
 // Negative says whether the sign bit is set.
@@ -144,5 +156,30 @@ func CompareDecimals(a, b Decimal128) int {
 	if an || bn {
 		return b2i(bn) - b2i(an)
 	}
-	return a.APD().Cmp(b.APD())
+	as, bs := a.Sign(), b.Sign()
+	if as != bs || as == 0 {
+		return cmp.Compare(as, bs)
+	}
+	return as * compareMagnitudes(a, b)
+}
+
+// compareMagnitudes orders two numbers, neither NaN nor zero, without their
+// signs.
+func compareMagnitudes(a, b Decimal128) int {
+	ai, bi := a.IsInf(), b.IsInf()
+	if ai != 0 || bi != 0 {
+		return cmp.Compare(ai*ai, bi*bi)
+	}
+	ae, ahi, alo := a.parts()
+	be, bhi, blo := b.parts()
+	ac, bc := uint128{ahi, alo}, uint128{bhi, blo}
+	if c := cmp.Compare(ae+ac.digits(), be+bc.digits()); c != 0 {
+		return c
+	}
+	if ae > be {
+		ac = ac.mulPow10(ae - be)
+	} else {
+		bc = bc.mulPow10(be - ae)
+	}
+	return ac.cmp(bc)
 }
