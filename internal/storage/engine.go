@@ -32,7 +32,7 @@ const (
 	rangeDeleteFlush   = 2 * time.Second // after which a dropped range's space starts to return
 	slowDiskThreshold  = 5 * time.Second
 	identBlock         = 64 // idents reserved by one write
-	numLevelsWithBloom = 6 // not on the last level, where most lookups end
+	numLevelsWithBloom = 6  // not on the last level, where most lookups end
 )
 
 // Options configures an engine. The zero value of a field is its default.

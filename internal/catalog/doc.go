@@ -1,0 +1,27 @@
+// Package catalog is the live collections of a process: their durable
+// descriptors, and every change to documents and their index entries.
+//
+// A Collection is an immutable descriptor with shared live state behind it
+// (counts, gate, dropped flag); DDL publishes new descriptors in one atomic
+// step, and Lookup takes no lock. A Unit groups the writes of one commit.
+//
+// # Layout
+//
+// Records: the collection's ident, record key → the document's bytes. The
+// record key is opaque to all but Collection.RecordKey; by default it is the
+// key string of _id. Index entries: the index's ident, key string ‖ record key
+// → entry value (entry.go). The index on _id of a collection that is clustered
+// by _id is the records themselves and has no entries.
+//
+// # Invariants
+//
+//   - entries: a document and its entries in all indexes, also those being
+//     built, change in one unit.
+//   - latest: a writer uses the newest descriptor of its collection, and DDL
+//     waits until no writer uses an older one (gate).
+//   - multikey-first: an index shows a multikey path before a document that
+//     needs it is visible. So a reader takes its snapshot first and reads
+//     multikey state after it.
+//
+// Start reading at collection.go, then unit.go.
+package catalog
