@@ -78,6 +78,43 @@ func (d Decimal128) parts() (exp int, hi, lo uint64) {
 	return exp, hi, lo
 }
 
+// Digits appends the digits of the coefficient, ASCII and at least one, and
+// returns the exponent: a finite d is ±digits·10^exp.
+func (d Decimal128) Digits(dst []byte) (digits []byte, exp int) {
+	exp, hi, lo := d.parts()
+	return coefficientDigits(dst, hi, lo), exp
+}
+
+// Exponent is the exponent of a finite number: -2 for 1.50.
+func (d Decimal128) Exponent() int {
+	exp, _, _ := d.parts()
+	return exp
+}
+
+// WithExponent is the number of equal value that has the exponent exp; ok says
+// whether there is one. d is finite.
+func (d Decimal128) WithExponent(exp int) (r Decimal128, ok bool) {
+	if exp < decimalExpMin || exp > decimalExpMax {
+		return d, false
+	}
+	from, hi, lo := d.parts()
+	c := uint128{hi, lo}
+	switch {
+	case c.isZero():
+	case from-exp > decimalDigits-c.digits():
+		return d, false
+	case from > exp:
+		c = c.mulPow10(from - exp)
+	case exp-from >= decimalDigits:
+		return d, false
+	default:
+		if c, ok = c.divPow10(exp - from); !ok {
+			return d, false
+		}
+	}
+	return Decimal128{d.H&decimalSignBit | uint64(exp+decimalBias)<<49 | c.hi, c.lo}, true
+}
+
 // APD returns d as an arbitrary-precision decimal with the same exponent.
 func (d Decimal128) APD() *apd.Decimal {
 	r := &apd.Decimal{Negative: d.Negative()}
@@ -103,20 +140,24 @@ func ToDecimal(v Value) Decimal128 {
 	case TypeDecimal:
 		return v.Decimal()
 	case TypeInt32, TypeInt64:
-		i := integer(v)
-		d := Decimal128{H: decimalBias << 49, L: uint64(i)}
-		if i < 0 {
-			d.L = -d.L
-			d.H |= decimalSignBit
-		}
-		return d
+		return DecimalFromInt64(integer(v))
 	}
-	return decimalOfDouble(v.Double(), 15)
+	return DecimalFromDouble(v.Double(), 15)
 }
 
-// decimalOfDouble rounds f to digits significant digits, all of which it
-// keeps (2.5 has fourteen zeros with 15 digits); zero has one.
-func decimalOfDouble(f float64, digits int) Decimal128 {
+// DecimalFromInt64 is i with the exponent 0.
+func DecimalFromInt64(i int64) Decimal128 {
+	d := Decimal128{H: decimalBias << 49, L: uint64(i)}
+	if i < 0 {
+		d.L = -d.L
+		d.H |= decimalSignBit
+	}
+	return d
+}
+
+// DecimalFromDouble rounds f to digits significant digits (2 to 34), all of
+// which it keeps (2.5 has fourteen zeros with 15 digits); zero has one.
+func DecimalFromDouble(f float64, digits int) Decimal128 {
 	switch {
 	case math.IsNaN(f):
 		return DecimalNaN
@@ -134,7 +175,7 @@ func decimalOfDouble(f float64, digits int) Decimal128 {
 	e := bytes.IndexByte(s, 'e')
 	exp, _ := strconv.Atoi(unsafeString(s[e+1:]))
 	s[1] = s[0] // the point makes room
-	return decimalOf(f < 0, s[1:e], exp-(digits-1))
+	return NewDecimal(f < 0, s[1:e], exp-(digits-1))
 }
 
 // DecimalFromAPD rounds a to 34 digits (half to even) and to the range of
@@ -147,7 +188,7 @@ func DecimalFromAPD(a *apd.Decimal) Decimal128 {
 		return DecimalNaN
 	}
 	var buf [80]byte
-	return decimalOf(a.Negative, a.Coeff.Append(buf[:0], 10), int(a.Exponent))
+	return NewDecimal(a.Negative, a.Coeff.Append(buf[:0], 10), int(a.Exponent))
 }
 
 // CompareDecimals orders by mathematical value; NaN is lowest.

@@ -14,7 +14,7 @@ import (
 func genDecimal(t *rapid.T) Decimal128 {
 	switch rapid.IntRange(0, 3).Draw(t, "kind") {
 	case 0:
-		return decimalOfDouble(genDouble(t), rapid.SampledFrom([]int{15, 17, 34}).Draw(t, "digits"))
+		return DecimalFromDouble(genDouble(t), rapid.SampledFrom([]int{15, 17, 34}).Draw(t, "digits"))
 	case 1:
 		return Decimal128{rapid.Uint64().Draw(t, "high"), rapid.Uint64().Draw(t, "low")}
 	}

@@ -112,7 +112,7 @@ func ParseDecimal(s string) (d Decimal128, ok bool) {
 	if point >= 0 {
 		exp -= len(digits) - point
 	}
-	return decimalOf(negative, digits, exp), true
+	return NewDecimal(negative, digits, exp), true
 }
 
 // parseExponent reads a signed number and cuts it to a range from which no
@@ -135,9 +135,10 @@ func decimalInfinity(negative bool) Decimal128 {
 	return Decimal128{H: decimalInf}
 }
 
-// decimalOf makes ±digits·10^exp, rounded once, half to even, to 34 digits and
-// to the smallest exponent. It writes into digits.
-func decimalOf(negative bool, digits []byte, exp int) Decimal128 {
+// NewDecimal makes ±digits·10^exp from at least one ASCII digit, rounded once,
+// half to even, to 34 digits and to the smallest exponent; too large becomes
+// infinite. It may write into digits.
+func NewDecimal(negative bool, digits []byte, exp int) Decimal128 {
 	for len(digits) > 1 && digits[0] == '0' {
 		digits = digits[1:]
 	}
