@@ -36,8 +36,8 @@ func parseLet(p *parser, name string, arg bson.Value) (Expr, error) {
 	if in.IsMissing() {
 		return nil, mongoerr.New(mongoerr.Code(16877), "Missing 'in' parameter to $let")
 	}
-	if vars.Type != bson.TypeDocument {
-		return nil, mongoerr.New(mongoerr.Code(10065), "invalid parameter: expected an object (vars)")
+	if vars.Type != bson.TypeDocument && vars.Type != bson.TypeArray {
+		return nil, notAnObject("vars")
 	}
 	l := &let{}
 	for it := vars.Doc().Iter(); it.Next(); {
@@ -83,4 +83,9 @@ func (l *let) serialize() bson.Value {
 		b.Value(n, l.values[i].serialize())
 	}
 	return bson.Document(b.Close().Value("in", l.body.serialize()).Close().Finish())
+}
+
+// notAnObject is the error for an element that must be an object.
+func notAnObject(name string) error {
+	return mongoerr.New(mongoerr.Code(10065), "invalid parameter: expected an object (%s)", name)
 }

@@ -77,6 +77,9 @@ func (p *parser) fieldPath(s string) (Expr, error) {
 		if !more {
 			return f, nil
 		}
+		if path == "" {
+			path = "." // "$$x." ends with a dot
+		}
 	} else if p.opts.NoDocument {
 		return nil, mongoerr.New(mongoerr.Code(4890500),
 			"Command let Expression tried to access a field, but this is not allowed because Command let expressions run before the query examines any documents.")

@@ -9,7 +9,10 @@ import (
 
 func init() {
 	register("$rand", func(p *parser, name string, arg bson.Value) (Expr, error) {
-		if arg.Type != bson.TypeDocument && arg.Type != bson.TypeArray || !arg.Doc().IsEmpty() {
+		if arg.Type != bson.TypeDocument && arg.Type != bson.TypeArray {
+			return nil, notAnObject(name)
+		}
+		if !arg.Doc().IsEmpty() {
 			return nil, mongoerr.New(mongoerr.Code(3040501), "$rand does not currently accept arguments")
 		}
 		return &random{}, nil

@@ -1,0 +1,133 @@
+package expr
+
+import (
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+)
+
+func init() {
+	registerBinary("$arrayElemAt", evalArrayElemAt)
+	registerUnary("$first", func(env *Env, v bson.Value) (bson.Value, error) { return endOf("$first", v, 0) })
+	registerUnary("$last", func(env *Env, v bson.Value) (bson.Value, error) { return endOf("$last", v, -1) })
+	registerNary("$concatArrays", 0, anyNumber, evalConcatArrays)
+	registerBinary("$in", evalIn)
+	registerUnary("$reverseArray", evalReverseArray)
+	registerUnary("$size", evalSize)
+}
+
+// elementAt is the i-th element of an array, from its end where i is negative,
+// or Missing.
+func elementAt(d bson.Doc, i int) bson.Value {
+	if i < 0 {
+		if i += d.Len(); i < 0 {
+			return bson.Value{}
+		}
+	}
+	for it := d.Iter(); it.Next(); i-- {
+		if i == 0 {
+			return it.Value
+		}
+	}
+	return bson.Value{}
+}
+
+func evalArrayElemAt(env *Env, array, index bson.Value) (bson.Value, error) {
+	if array.IsNullish() || index.IsNullish() {
+		return bson.Null, nil
+	}
+	if array.Type != bson.TypeArray {
+		return bson.Value{}, mongoerr.New(mongoerr.Code(28689),
+			"$arrayElemAt's first argument must be an array, but is %s", array.Type)
+	}
+	if !index.IsNumber() {
+		return bson.Value{}, mongoerr.New(mongoerr.Code(28690),
+			"$arrayElemAt's second argument must be a numeric value, but is %s", index.Type)
+	}
+	i, ok := exactInt32(index)
+	if !ok {
+		return bson.Value{}, mongoerr.New(mongoerr.Code(28691),
+			"$arrayElemAt's second argument must be representable as a 32-bit integer: %s", text(index))
+	}
+	return elementAt(array.Doc(), int(i)), nil
+}
+
+func endOf(name string, array bson.Value, i int) (bson.Value, error) {
+	if array.IsNullish() {
+		return bson.Null, nil
+	}
+	if array.Type != bson.TypeArray {
+		return bson.Value{}, mongoerr.New(mongoerr.Code(28689),
+			"%s's argument must be an array, but is %s", name, array.Type)
+	}
+	return elementAt(array.Doc(), i), nil
+}
+
+func evalConcatArrays(env *Env, args []Expr) (bson.Value, error) {
+	mark := env.mark()
+	for _, a := range args {
+		v, err := a.Eval(env)
+		if err != nil {
+			env.release(mark)
+			return bson.Value{}, err
+		}
+		if v.IsNullish() {
+			env.release(mark)
+			return bson.Null, nil
+		}
+		if v.Type != bson.TypeArray {
+			env.release(mark)
+			return bson.Value{}, mongoerr.New(mongoerr.Code(28664), "$concatArrays only supports arrays, not %s", v.Type)
+		}
+		env.pushElements(v)
+	}
+	return env.takeArray(mark)
+}
+
+// pushElements pushes the elements of an array.
+func (e *Env) pushElements(array bson.Value) {
+	for it := array.Doc().Iter(); it.Next(); {
+		e.push(it.Value)
+	}
+}
+
+func evalIn(env *Env, needle, haystack bson.Value) (bson.Value, error) {
+	if haystack.Type != bson.TypeArray {
+		return bson.Value{}, mongoerr.New(mongoerr.Code(40081),
+			"$in requires an array as a second argument, found: %s", haystack.Type)
+	}
+	for it := haystack.Doc().Iter(); it.Next(); {
+		if env.compare(needle, it.Value) == 0 {
+			return bson.True, nil
+		}
+	}
+	return bson.False, nil
+}
+
+func evalReverseArray(env *Env, array bson.Value) (bson.Value, error) {
+	if array.IsNullish() {
+		return bson.Null, nil
+	}
+	if array.Type != bson.TypeArray {
+		return bson.Value{}, mongoerr.New(mongoerr.Code(34435),
+			"The argument to $reverseArray must be an array, but was of type: %s", array.Type)
+	}
+	mark := env.mark()
+	env.pushElements(array)
+	vs := env.since(mark)
+	for i, j := 0, len(vs)-1; i < j; i, j = i+1, j-1 {
+		vs[i], vs[j] = vs[j], vs[i]
+	}
+	return env.takeArray(mark)
+}
+
+func evalSize(env *Env, array bson.Value) (bson.Value, error) {
+	if array.Type != bson.TypeArray {
+		return bson.Value{}, mongoerr.New(mongoerr.Code(17124),
+			"The argument to $size must be an array, but was of type: %s", array.Type)
+	}
+	n := array.Doc().Len()
+	if n < len(smallInts)-1 {
+		return smallInt(n), nil
+	}
+	return env.Int32(int32(n)), nil
+}
