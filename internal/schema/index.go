@@ -1,0 +1,152 @@
+package schema
+
+import (
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/query/match"
+)
+
+// IDIndexName is the name of the index on _id.
+const IDIndexName = "_id_"
+
+// NoExpiry is the ExpireAfterSeconds of an index or a collection without a TTL.
+const NoExpiry = int64(-1)
+
+// Part is one field of an index key.
+type Part struct {
+	Path       string   // dotted, as in the key pattern
+	Components []string // Path split at its dots
+	Descending bool     // a negative number in the key pattern
+	Plugin     string   // "" for a number, else "hashed", "text", "2d", "2dsphere", "wildcard"
+}
+
+// Index is one index as the catalog keeps it: its specification, parsed.
+// Immutable; collMod makes a new one with With.
+type Index struct {
+	Name    string
+	Version int32    // v: 1 or 2
+	Key     bson.Doc // the key pattern
+	Parts   []Part
+	Plugin  string // "" (ordinary), "hashed", "text", "2d", "2dsphere", "wildcard"
+	// Spec is the specification as the catalog stores it and as messages print
+	// it. What listIndexes shows is ListForm.
+	Spec bson.Doc
+
+	Unique        bool
+	PrepareUnique bool
+	Sparse        bool
+	Hidden        bool
+	// ExpireAfterSeconds is the TTL in seconds, or NoExpiry.
+	ExpireAfterSeconds int64
+	PartialFilter      bson.Doc      // partialFilterExpression, or nil
+	Filter             *match.Filter // PartialFilter parsed, or nil
+	Collation          bson.Doc      // normalised; nil for the simple one
+	Collator           bson.Collator // nil for the simple collation
+
+	kind indexKind
+}
+
+// LoadIndex parses a specification that was accepted and stored before.
+func LoadIndex(spec bson.Doc) (*Index, error) {
+	ix := &Index{
+		Name:               spec.Lookup("name").Str(),
+		Version:            int32(toInt64(spec.Lookup("v"))),
+		Key:                spec.Lookup("key").Doc(),
+		Spec:               spec,
+		Unique:             spec.Lookup("unique").Truthy(),
+		PrepareUnique:      spec.Lookup("prepareUnique").Truthy(),
+		Sparse:             spec.Lookup("sparse").Truthy(),
+		Hidden:             spec.Lookup("hidden").Truthy(),
+		ExpireAfterSeconds: NoExpiry,
+	}
+	ix.Parts, ix.Plugin = parts(ix.Key), pluginOf(ix.Key)
+	ix.kind = kinds[ix.Plugin]
+	if v := spec.Lookup("expireAfterSeconds"); v.IsNumber() {
+		ix.ExpireAfterSeconds = toInt64(v)
+	}
+	if v := spec.Lookup("collation"); v.Type == bson.TypeDocument {
+		c, err := ParseCollation(v.Doc())
+		if err != nil {
+			return nil, err
+		}
+		ix.Collation, ix.Collator = c.spec(), c.order()
+	}
+	if v := spec.Lookup("partialFilterExpression"); v.Type == bson.TypeDocument {
+		f, err := match.Parse(v.Doc(), partialOptions(ix.Collator))
+		if err != nil {
+			return nil, err
+		}
+		ix.PartialFilter, ix.Filter = v.Doc(), f
+	}
+	return ix, nil
+}
+
+// IDIndex is the index on _id of a collection with that default collation.
+func IDIndex(c *Collation) *Index {
+	var b bson.Builder
+	b.Int32("v", 2).Doc("key", idKey).String("name", IDIndexName)
+	if c != nil {
+		b.Doc("collation", c.Spec)
+	}
+	ix := &Index{
+		Name: IDIndexName, Version: 2, Key: idKey, Parts: parts(idKey), Spec: b.Finish(),
+		ExpireAfterSeconds: NoExpiry, Collation: c.spec(), Collator: c.order(), kind: btree{},
+	}
+	return ix
+}
+
+// IsID says whether ix is the index on _id that every ordinary collection has.
+func (ix *Index) IsID() bool { return ix.Name == IDIndexName }
+
+// IsTTL says whether ix lets documents expire.
+func (ix *Index) IsTTL() bool { return ix.ExpireAfterSeconds != NoExpiry }
+
+// Directions says, for each part, whether it descends, as the decoding of keys
+// wants it.
+func (ix *Index) Directions() []bool {
+	d := make([]bool, len(ix.Parts))
+	for i, p := range ix.Parts {
+		d[i] = p.Descending
+	}
+	return d
+}
+
+// With returns the index with options of its specification replaced; a Missing
+// value takes an option away.
+func (ix *Index) With(changes map[string]bson.Value) (*Index, error) {
+	var b bson.Builder
+	for name, v := range ix.Spec.All() {
+		if _, changed := changes[name]; !changed {
+			b.Value(name, v)
+		}
+	}
+	for name, v := range changes {
+		b.Value(name, v)
+	}
+	return LoadIndex(storedForm(b.Finish()))
+}
+
+// listOrder is the order of fields that listIndexes prints.
+var listOrder = []string{
+	"v", "key", "name", "background", "unique", "hidden", "partialFilterExpression", "sparse",
+	"expireAfterSeconds", "storageEngine", "weights", "default_language", "language_override",
+	"textIndexVersion", "2dsphereIndexVersion", "bits", "min", "max", "coarsestIndexedLevel", "finestIndexedLevel",
+	"collation", "wildcardProjection", "clustered", "originalSpec", "prepareUnique",
+}
+
+// ListForm is the specification as listIndexes shows it.
+func (ix *Index) ListForm() bson.Doc {
+	var b bson.Builder
+	for _, name := range listOrder {
+		v := ix.Spec.Lookup(name)
+		switch {
+		case v.IsMissing():
+		case name == "background" || name == "sparse":
+			b.Bool(name, v.Truthy())
+		case name == "expireAfterSeconds":
+			b.Int32(name, int32(ix.ExpireAfterSeconds))
+		default:
+			b.Value(name, v)
+		}
+	}
+	return b.Finish()
+}

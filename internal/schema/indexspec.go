@@ -1,0 +1,249 @@
+package schema
+
+import (
+	"slices"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/query/match"
+)
+
+// indexFields are the options an index specification may have.
+var indexFields = map[string]bool{
+	"v": true, "key": true, "name": true, "ns": true, "_id": true,
+	"unique": true, "sparse": true, "hidden": true, "background": true, "dropDups": true, "prepareUnique": true,
+	"expireAfterSeconds": true, "partialFilterExpression": true, "collation": true, "storageEngine": true,
+	"clustered": true, "originalSpec": true,
+	"weights": true, "default_language": true, "language_override": true, "textIndexVersion": true,
+	"2dsphereIndexVersion": true, "finestIndexedLevel": true, "coarsestIndexedLevel": true,
+	"bits": true, "min": true, "max": true, "wildcardProjection": true,
+}
+
+// idIndexFields are the options the index on _id may be asked for with.
+var idIndexFields = map[string]bool{"v": true, "key": true, "name": true, "ns": true, "collation": true}
+
+// ParseIndexSpec checks one specification of createIndexes as far as that needs
+// no collection, and returns it with its version and without what is ignored.
+// ignoreUnknown drops options that do not exist instead of refusing them.
+// Errors: 197 for an unknown option and for options of the index on _id, 14
+// for types, 67 and 2 for what is inside, 9 for what is missing.
+func ParseIndexSpec(ns Namespace, spec bson.Doc, ignoreUnknown bool) (bson.Doc, error) {
+	if ignoreUnknown {
+		spec = withoutUnknown(spec)
+	}
+	if err := validateSpec(spec); err != nil {
+		return nil, mongoerr.Prefix(err, "Error in specification "+spec.String())
+	}
+	spec = withVersion(spec)
+	key, name := spec.Lookup("key").Doc(), spec.Lookup("name").Str()
+	if isIDPattern(key) {
+		if err := validateIDSpec(spec); err != nil {
+			return nil, err
+		}
+	} else if name == IDIndexName {
+		return nil, mongoerr.New(mongoerr.BadValue,
+			"The index name '_id_' is reserved for the _id index, which must have key pattern {_id: 1}, found key: %s", key)
+	} else if name == "*" {
+		return nil, mongoerr.New(mongoerr.BadValue, "The index name '*' is not valid.")
+	}
+	if ns.IsSystem() && !ns.IsBuckets() && spec.Has("hidden") {
+		return nil, mongoerr.New(mongoerr.BadValue, "Can't hide index on system collection")
+	}
+	return spec, nil
+}
+
+func withoutUnknown(spec bson.Doc) bson.Doc {
+	var b bson.Builder
+	for name, v := range spec.All() {
+		if indexFields[name] {
+			b.Value(name, v)
+		}
+	}
+	return b.Finish()
+}
+
+func withVersion(spec bson.Doc) bson.Doc {
+	var b bson.Builder
+	for name, v := range spec.All() {
+		if name != "ns" {
+			b.Value(name, v)
+		}
+	}
+	if !spec.Has("v") {
+		b.Int32("v", 2)
+	}
+	return b.Finish()
+}
+
+func validateSpec(spec bson.Doc) error {
+	for name := range spec.All() {
+		if !indexFields[name] {
+			return mongoerr.New(mongoerr.InvalidIndexSpecificationOption,
+				"The field '%s' is not valid for an index specification. Specification: %s", name, spec)
+		}
+	}
+	for name, v := range spec.All() {
+		if check, ok := fieldChecks[name]; ok {
+			if err := check(name, v, spec); err != nil {
+				return err
+			}
+		}
+	}
+	for _, name := range []string{"key", "name"} {
+		if !spec.Has(name) {
+			return mongoerr.New(mongoerr.FailedToParse, "The '%s' field is a required property of an index specification", name)
+		}
+	}
+	if v := spec.Lookup("v"); !v.IsMissing() && toInt64(v) < 2 && spec.Has("collation") {
+		return cannotCreate("Invalid index specification %s; cannot create an index with the 'collation' option and v=1", spec)
+	}
+	return nil
+}
+
+type fieldCheck func(name string, v bson.Value, spec bson.Doc) error
+
+// fieldChecks judge the options one by one, in the order they stand in.
+var fieldChecks = map[string]fieldCheck{
+	"key":                     checkKey,
+	"name":                    mustBe(bson.TypeString, "a string"),
+	"ns":                      mustBe(bson.TypeString, "a string"),
+	"hidden":                  mustBe(bson.TypeBool, "a bool"),
+	"v":                       checkVersion,
+	"collation":               checkCollation,
+	"partialFilterExpression": checkPartial,
+	"unique":                  checkBool,
+	"sparse":                  checkBool,
+	"background":              checkBool,
+	"prepareUnique":           checkBool,
+	"dropDups":                checkBool,
+	"clustered":               checkBool,
+	"wildcardProjection":      checkWildcardProjection,
+	"weights":                 checkWeights,
+	"default_language":        mustBe(bson.TypeString, "a string"),
+	"language_override":       mustBe(bson.TypeString, "a string"),
+}
+
+func mustBe(t bson.Type, article string) fieldCheck {
+	return func(name string, v bson.Value, _ bson.Doc) error {
+		if v.Type != t {
+			return mongoerr.New(mongoerr.TypeMismatch, "The field '%s' must be %s, but got %s", name, article, v.Type)
+		}
+		return nil
+	}
+}
+
+func checkKey(name string, v bson.Value, spec bson.Doc) error {
+	if err := mustBe(bson.TypeDocument, "an object")(name, v, spec); err != nil {
+		return err
+	}
+	return validateKeyPattern(v.Doc())
+}
+
+func checkVersion(name string, v bson.Value, spec bson.Doc) error {
+	if !v.IsNumber() {
+		return mongoerr.New(mongoerr.TypeMismatch, "The field 'v' must be a number, but got %s", v.Type)
+	}
+	n, ok := asInt32(v)
+	if !ok {
+		return mongoerr.New(mongoerr.BadValue, "Index version must be representable as a 32-bit integer, but got %s", v)
+	}
+	if n != 1 && n != 2 {
+		return cannotCreate("Invalid index specification %s; cannot create an index with v=%d", spec, n)
+	}
+	return nil
+}
+
+func checkCollation(name string, v bson.Value, spec bson.Doc) error {
+	if err := mustBe(bson.TypeDocument, "an object")(name, v, spec); err != nil {
+		return err
+	}
+	if v.Doc().IsEmpty() {
+		return mongoerr.New(mongoerr.BadValue, "The field 'collation' cannot be an empty object.")
+	}
+	return nil
+}
+
+func checkPartial(name string, v bson.Value, spec bson.Doc) error {
+	if err := mustBe(bson.TypeDocument, "an object")(name, v, spec); err != nil {
+		return err
+	}
+	_, err := match.Parse(v.Doc(), partialOptions(nil))
+	return err
+}
+
+func checkBool(name string, v bson.Value, _ bson.Doc) error {
+	if v.Type != bson.TypeBool && !v.IsNumber() {
+		// The missing quote is the server's.
+		return mongoerr.New(mongoerr.TypeMismatch,
+			"The field '%s has value %s: %s, which is not convertible to bool", name, name, v)
+	}
+	return nil
+}
+
+func checkWildcardProjection(name string, v bson.Value, spec bson.Doc) error {
+	key := spec.Lookup("key")
+	if key.Type != bson.TypeDocument || pluginOf(key.Doc()) != pluginWildcard {
+		return mongoerr.New(mongoerr.BadValue, "The field 'wildcardProjection' is only allowed in an 'wildcard' index")
+	}
+	if v.Type != bson.TypeDocument {
+		return mongoerr.New(mongoerr.TypeMismatch, "The field 'wildcardProjection' must be a non-empty object, but got %s", v.Type)
+	}
+	return nil
+}
+
+func checkWeights(_ string, _ bson.Value, spec bson.Doc) error {
+	key := spec.Lookup("key")
+	if key.Type == bson.TypeDocument && pluginOf(key.Doc()) != pluginText {
+		return cannotCreate("The field 'weights' is only allowed in a 'text' index")
+	}
+	return nil
+}
+
+// validateIDSpec checks a specification for the index on _id.
+func validateIDSpec(spec bson.Doc) error {
+	for name := range spec.All() {
+		if !idIndexFields[name] {
+			return mongoerr.New(mongoerr.InvalidIndexSpecificationOption,
+				"The field '%s' is not valid for an _id index specification. Specification: %s", name, spec)
+		}
+	}
+	key := spec.Lookup("key").Doc()
+	if _, v := key.First(); !bson.Equal(v, bson.Int32(1)) {
+		return mongoerr.New(mongoerr.BadValue, "The field 'key' for an _id index must be {_id: 1}, but got %s", key)
+	}
+	return nil
+}
+
+// storedFirst are the fields that stand in front of a stored specification, in
+// this order; the others follow as they came.
+var storedFirst = []string{"v", "unique", "hidden", "prepareUnique", "key", "name"}
+
+// storedForm is the specification as the catalog keeps it and messages print
+// it: version and flags in front, false flags dropped, the TTL an int.
+func storedForm(spec bson.Doc) bson.Doc {
+	var b bson.Builder
+	b.Int32("v", int32(toInt64(spec.Lookup("v"))))
+	for _, flag := range storedFirst[1:4] {
+		if spec.Lookup(flag).Truthy() {
+			b.Bool(flag, true)
+		}
+	}
+	key := spec.Lookup("key")
+	name := spec.Lookup("name")
+	if isIDPattern(key.Doc()) {
+		key, name = bson.Document(idKey), bson.String(IDIndexName)
+	}
+	b.Value("key", key).Value("name", name)
+	for name, v := range spec.All() {
+		switch {
+		case slices.Contains(storedFirst, name), name == "_id", name == "ns", name == "dropDups":
+		case name == "expireAfterSeconds" && v.IsNumber():
+			b.Int32(name, int32(toInt64(v)))
+		default:
+			b.Value(name, v)
+		}
+	}
+	return b.Finish()
+}
+
+var idKey = new(bson.Builder).Int32("_id", 1).Finish()

@@ -1,0 +1,50 @@
+package schema
+
+import "github.com/mayflydb/mayfly/internal/bson"
+
+// The names of the index kinds as they stand in key patterns; an ordinary
+// index has none, and "wildcard" never stands in a pattern.
+const (
+	pluginBtree    = ""
+	pluginHashed   = "hashed"
+	pluginText     = "text"
+	pluginSphere   = "2dsphere"
+	pluginFlat     = "2d"
+	pluginWildcard = "wildcard"
+)
+
+// indexKind is what distinguishes one kind of index from another. Each kind is
+// one file; kinds lists them.
+type indexKind interface {
+	// validatePattern checks a key pattern of this kind beyond what all kinds
+	// have in common.
+	validatePattern(key bson.Doc) error
+	// validateSpec checks the other options of a specification.
+	validateSpec(spec bson.Doc) error
+	// collated says whether an index of this kind may have a collation.
+	collated() bool
+	// keys appends the keys of a document that the index's filter admits.
+	keys(ix *Index, doc bson.Doc, dst []Key) ([]Key, MultikeyPaths, error)
+}
+
+var kinds = map[string]indexKind{
+	pluginBtree:    btree{},
+	pluginHashed:   hashed{},
+	pluginText:     unmaintained{"text"},
+	pluginSphere:   unmaintained{"2dsphere"},
+	pluginFlat:     unmaintained{"2d"},
+	pluginWildcard: unmaintained{"wildcard"},
+}
+
+// unmaintained is a kind whose specifications are known and whose keys cannot
+// be made: creating one is refused, so that no query meets an empty index.
+type unmaintained struct{ name string }
+
+func (k unmaintained) validatePattern(bson.Doc) error {
+	return cannotCreate("Index type '%s' is not supported by this server", k.name)
+}
+func (unmaintained) validateSpec(bson.Doc) error { return nil }
+func (unmaintained) collated() bool              { return false }
+func (unmaintained) keys(_ *Index, _ bson.Doc, dst []Key) ([]Key, MultikeyPaths, error) {
+	return dst, nil, nil
+}

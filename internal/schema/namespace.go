@@ -1,0 +1,133 @@
+package schema
+
+import (
+	"strings"
+
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+)
+
+// Bounds of names, in bytes.
+const (
+	maxDatabaseName = 63
+	maxNamespace    = 255 // the full name, "db.coll"
+)
+
+// BucketsPrefix stands in front of a time-series collection's name in the
+// name of the collection that holds its buckets.
+const BucketsPrefix = "system.buckets."
+
+// ViewsCollection is the collection of a database that holds its views.
+const ViewsCollection = "system.views"
+
+// ProfileCollection is the collection of a database the profiler writes to.
+const ProfileCollection = "system.profile"
+
+// Namespace names a collection: its database and its name therein.
+type Namespace struct{ DB, Coll string }
+
+// String is the full name, "db.coll"; "db" alone where there is no collection.
+func (n Namespace) String() string {
+	if n.Coll == "" {
+		return n.DB
+	}
+	return n.DB + "." + n.Coll
+}
+
+// ParseNamespace splits a full name at its first dot; Coll is empty where
+// there is none.
+func ParseNamespace(s string) Namespace {
+	db, coll, _ := strings.Cut(s, ".")
+	return Namespace{db, coll}
+}
+
+// IsSystem says whether the collection's name starts with "system.".
+func (n Namespace) IsSystem() bool { return strings.HasPrefix(n.Coll, "system.") }
+
+// IsBuckets says whether n holds the buckets of a time-series collection.
+func (n Namespace) IsBuckets() bool { return strings.HasPrefix(n.Coll, BucketsPrefix) }
+
+// IsOplog says whether n is the oplog.
+func (n Namespace) IsOplog() bool {
+	return n.DB == "local" && (n.Coll == "oplog.rs" || strings.HasPrefix(n.Coll, "oplog."))
+}
+
+// Buckets is the namespace of the buckets behind the time-series collection n.
+func (n Namespace) Buckets() Namespace { return Namespace{n.DB, BucketsPrefix + n.Coll} }
+
+// ValidateDatabase says whether name may name a database; error 73.
+func ValidateDatabase(name string) error {
+	if len(name) > maxDatabaseName {
+		return mongoerr.New(mongoerr.InvalidNamespace, "db name must be at most %d characters, found: %d", maxDatabaseName, len(name))
+	}
+	if name == "" || strings.ContainsAny(name, "/\\. \"\x00$") && name != "$external" {
+		return mongoerr.New(mongoerr.InvalidNamespace, "Invalid database name: '%s'", name)
+	}
+	return nil
+}
+
+// Validate says whether n is well formed, for commands that read or write an
+// existing collection; error 73. What a user may create is narrower: see
+// ValidateCreate.
+func (n Namespace) Validate() error {
+	if err := ValidateDatabase(n.DB); err != nil {
+		return err
+	}
+	if n.Coll == "" || n.Coll[0] == '.' || strings.IndexByte(n.Coll, 0) >= 0 {
+		return n.invalid()
+	}
+	if strings.IndexByte(n.Coll, '$') >= 0 && !n.mayHoldDollar() {
+		return n.invalid()
+	}
+	return nil
+}
+
+func (n Namespace) invalid() error {
+	return mongoerr.New(mongoerr.InvalidNamespace, "Invalid namespace specified '%s'", n.DB+"."+n.Coll)
+}
+
+// mayHoldDollar admits the one family of names with a dollar sign.
+func (n Namespace) mayHoldDollar() bool {
+	return n.DB == "local" && strings.HasPrefix(n.Coll, "oplog.$main")
+}
+
+// ValidateCreate says whether a user may create n: well formed, not longer
+// than 255 bytes, and no reserved system name; error 73.
+func (n Namespace) ValidateCreate() error {
+	if err := n.Validate(); err != nil {
+		return err
+	}
+	if l := len(n.DB) + 1 + len(n.Coll); l > maxNamespace {
+		return mongoerr.New(mongoerr.InvalidNamespace,
+			"Fully qualified namespace is too long. Namespace: %s Max: %d", n, maxNamespace)
+	}
+	if n.IsSystem() && n.Coll != ProfileCollection && !n.legalSystem() {
+		return mongoerr.New(mongoerr.InvalidNamespace, "Invalid system namespace: %s", n)
+	}
+	return nil
+}
+
+// legalSystem says whether clients may write to the system collection n.
+func (n Namespace) legalSystem() bool {
+	switch n.DB {
+	case "admin":
+		switch n.Coll {
+		case "system.roles", "system.version", "system.keys", "system.backup_users", "system.new_users":
+			return true
+		}
+	case "config":
+		switch n.Coll {
+		case "system.sessions", "system.indexBuilds", "system.preimages", "system.sharding_ddl_coordinators":
+			return true
+		}
+	case "local":
+		switch n.Coll {
+		case "system.replset", "system.healthlog", "system.rollback.id":
+			return true
+		}
+	}
+	switch n.Coll {
+	case "system.users", "system.js", ViewsCollection:
+		return true
+	}
+	return n.IsBuckets() && len(n.Coll) > len(BucketsPrefix)
+}

@@ -1,0 +1,44 @@
+package schema
+
+import (
+	"math"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+)
+
+// validateTTL checks the expireAfterSeconds of a specification as the user
+// wrote it. Errors: 67, and 6049202 on a capped clustered collection.
+func validateTTL(spec bson.Doc, o *Options) error {
+	v := spec.Lookup("expireAfterSeconds")
+	if v.IsMissing() {
+		return nil
+	}
+	if o.Capped && o.Clustered != nil {
+		return mongoerr.New(mongoerr.Code(6049202), "TTL secondary indexes are not allowed on a capped clustered collection")
+	}
+	if err := validateExpireAfter(v); err != nil {
+		// The text starts with a full stop: the server puts the context in front.
+		return mongoerr.Prefix(err, ". Index spec: "+spec.String())
+	}
+	if spec.Lookup("key").Doc().Len() != 1 {
+		return cannotCreate("TTL indexes are single-field indexes, compound indexes do not support TTL. Index spec: %s", spec)
+	}
+	return nil
+}
+
+func validateExpireAfter(v bson.Value) error {
+	switch {
+	case !v.IsNumber():
+		return cannotCreate("TTL index 'expireAfterSeconds' option must be numeric, but received a type of '%s'", v.Type)
+	case isNaN(v):
+		return cannotCreate("TTL index 'expireAfterSeconds' option must not be NaN")
+	}
+	switch n := toInt64(v); {
+	case n < math.MinInt32 || n > math.MaxInt32:
+		return cannotCreate("TTL index 'expireAfterSeconds' must be within the range of a 32-bit integer")
+	case n < 0:
+		return cannotCreate("TTL index 'expireAfterSeconds' option cannot be less than 0")
+	}
+	return nil
+}
