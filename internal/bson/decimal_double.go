@@ -159,3 +159,31 @@ func compareDecimalDouble(d Decimal128, f float64) int {
 	}
 	return 1
 }
+
+// RoundToInt64 rounds d half to even. ok says whether the result fits; it never
+// does for infinities and NaN.
+func (d Decimal128) RoundToInt64() (i int64, ok bool) {
+	i, exact, ok := d.TruncateToInt64()
+	if !ok || exact {
+		return i, ok
+	}
+	if c := d.compareFractionToHalf(); c > 0 || c == 0 && i&1 != 0 {
+		if d.Negative() {
+			return i - 1, i != math.MinInt64
+		}
+		return i + 1, i != math.MaxInt64
+	}
+	return i, true
+}
+
+// compareFractionToHalf orders the size of d's fraction against 1/2; d has a
+// negative exponent.
+func (d Decimal128) compareFractionToHalf() int {
+	exp, hi, lo := d.parts()
+	if -exp > decimalDigits {
+		return -1
+	}
+	c := uint128{hi, lo}
+	whole, _ := c.divPow10(-exp)
+	return c.sub(whole.mulPow10(-exp)).shl(1).cmp(pow10[-exp])
+}
