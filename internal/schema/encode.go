@@ -1,9 +1,11 @@
 package schema
 
 import (
+	"bytes"
 	"slices"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/keystring"
 )
 
 // appendKey encodes one value for each part as a further key.
@@ -12,10 +14,25 @@ func (ix *Index) appendKey(dst []Key, values []bson.Value) []Key {
 	dst = dst[:len(dst)+1]
 	k := &dst[len(dst)-1]
 	k.Bytes, k.TypeBits = k.Bytes[:0], k.TypeBits[:0]
-	for _, v := range values {
-		k.Bytes = append(append(k.Bytes, byte(v.Type)), v.Data...)
+	for i, v := range values {
+		k.Bytes = keystring.Append(k.Bytes, v, ix.Parts[i].Descending, ix.Collator)
+		k.TypeBits = keystring.AppendTypeBits(k.TypeBits, v)
 	}
+	k.TypeBits = keystring.TrimTypeBits(k.TypeBits)
 	return dst
 }
 
-func hash(v bson.Value, seed int32) int64 { return int64(len(v.Data)) }
+// sortKeys orders keys and drops duplicates; what is dropped keeps its buffers
+// in the spare capacity.
+func sortKeys(keys []Key) []Key {
+	slices.SortStableFunc(keys, func(a, b Key) int { return bytes.Compare(a.Bytes, b.Bytes) })
+	n := 0
+	for i := range keys {
+		if i > 0 && bytes.Equal(keys[i].Bytes, keys[n-1].Bytes) {
+			continue
+		}
+		keys[n], keys[i] = keys[i], keys[n]
+		n++
+	}
+	return keys[:n]
+}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/keystring"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
@@ -73,7 +74,7 @@ func HashOf(v bson.Value, coll bson.Collator) int64 {
 	if coll != nil {
 		v = sortKeyed(v, coll)
 	}
-	return hash(v, hashSeed)
+	return keystring.Hash(v, hashSeed)
 }
 
 // sortKeyed replaces the strings in v by their sort keys.

@@ -1,11 +1,6 @@
 package schema
 
-import (
-	"bytes"
-	"slices"
-
-	"github.com/mayflydb/mayfly/internal/bson"
-)
+import "github.com/mayflydb/mayfly/internal/bson"
 
 // Key is one key of a document in an index: the key string's bytes, without
 // the record key, and the type bits that restore the exact values from them.
@@ -83,19 +78,4 @@ func walk(doc bson.Doc, components []string) (v bson.Value, used int) {
 		doc = v.Doc()
 	}
 	return v, len(components)
-}
-
-// sortKeys orders keys and drops duplicates; what is dropped keeps its buffers
-// in the spare capacity.
-func sortKeys(keys []Key) []Key {
-	slices.SortStableFunc(keys, func(a, b Key) int { return bytes.Compare(a.Bytes, b.Bytes) })
-	n := 0
-	for i := range keys {
-		if i > 0 && bytes.Equal(keys[i].Bytes, keys[n-1].Bytes) {
-			continue
-		}
-		keys[n], keys[i] = keys[i], keys[n]
-		n++
-	}
-	return keys[:n]
 }

@@ -33,7 +33,7 @@ func (n Namespace) String() string {
 	return n.DB + "." + n.Coll
 }
 
-// ParseNamespace splits a full name at its first dot; Coll is empty where
+// ParseNamespace splits a full name at its first dot; Collection is empty where
 // there is none.
 func ParseNamespace(s string) Namespace {
 	db, coll, _ := strings.Cut(s, ".")
