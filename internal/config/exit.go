@@ -1,0 +1,10 @@
+package config
+
+// The exit codes of the process; see the package comment.
+const (
+	ExitClean      = 0
+	ExitBadOptions = 2
+	ExitAbrupt     = 14
+	ExitNetError   = 48
+	ExitUncaught   = 100
+)

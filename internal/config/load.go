@@ -1,0 +1,176 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+)
+
+// Input is where options come from.
+type Input struct {
+	Argv []string // the whole command line, for getCmdLineOpts
+	Args []string // the part of it with the options
+	Env  []string // "NAME=value", as os.Environ gives them
+	// CheckParameter says what is wrong with a server parameter, or nil; the
+	// part of the server that knows the parameters gives it. Nil takes all.
+	CheckParameter func(name, value string) error
+}
+
+// What the command line may ask for instead of a server.
+var (
+	ErrHelp    = errors.New("help requested")
+	ErrVersion = errors.New("version requested")
+)
+
+// given is one option as somebody gave it.
+type given struct {
+	option *option
+	name   string // of the parameter, where the option is setParameter; else ""
+	text   string
+	place  string
+	line   int // of the file, 0 where it comes from elsewhere
+}
+
+type loader struct {
+	in       Input
+	options  Options
+	errors   Errors
+	explicit map[string]any // by path, what getCmdLineOpts shows
+}
+
+// Load reads all sources. The error is Errors, ErrHelp or ErrVersion.
+func Load(in Input) (*Options, error) {
+	l := &loader{in: in, explicit: map[string]any{}}
+	l.options.argv = in.Argv
+	l.options.Log.ComponentVerbosity = map[string]int{}
+	for i := range table {
+		p := &table[i]
+		if p.text == "" {
+			continue
+		}
+		if _, err := p.set(&l.options, p.text); err != nil {
+			return nil, Errors{{Place: "default of " + p.path, Message: err.Error()}}
+		}
+	}
+	flags, err := l.flags()
+	if err != nil {
+		return nil, err
+	}
+	flagErrors := l.errors
+	l.errors = nil
+	env := l.env()
+	envErrors := l.errors
+	l.errors = nil
+
+	file := ""
+	for _, g := range append(slices.Clone(env), flags...) {
+		if g.option != nil && g.option.path == "config" {
+			file = g.text
+		}
+	}
+	l.apply(l.file(file))
+	slices.SortStableFunc(l.errors, func(a, b Error) int { return cmp.Compare(a.line, b.line) })
+	l.errors = append(l.errors, envErrors...)
+	l.apply(env)
+	l.errors = append(l.errors, flagErrors...)
+	l.apply(flags)
+	l.together()
+	if len(l.errors) > 0 {
+		return nil, l.errors
+	}
+	l.show()
+	return &l.options, nil
+}
+
+// apply sets options in the order given, so that a later one wins.
+func (l *loader) apply(all []given) {
+	for _, g := range all {
+		if g.name != "" {
+			l.parameter(g)
+			continue
+		}
+		v, err := g.option.set(&l.options, g.text)
+		if err != nil {
+			if g.line > 0 {
+				err = fmt.Errorf("%s: %w", g.option.path, err)
+			}
+			l.errors = append(l.errors, Error{g.place, err.Error(), g.line})
+			continue
+		}
+		l.explicit[g.option.path] = v
+	}
+}
+
+func (l *loader) parameter(g given) {
+	if l.in.CheckParameter != nil {
+		if err := l.in.CheckParameter(g.name, g.text); err != nil {
+			l.errors = append(l.errors, Error{g.place, err.Error(), g.line})
+			return
+		}
+	}
+	l.options.SetParameters = append(l.options.SetParameters, Parameter{g.name, g.text, g.place})
+	l.explicit[parameterPrefix+g.name] = g.text
+}
+
+const parameterPrefix = "setParameter."
+
+// together checks what no option can know alone, and fills in what depends on
+// others.
+func (l *loader) together() {
+	_, ip := l.explicit["net.bindIp"]
+	_, all := l.explicit["net.bindIpAll"]
+	o := &l.options
+	if ip && all && o.Net.BindIPAll {
+		l.fail("net.bindIpAll", "cannot be set together with net.bindIp")
+	}
+	switch {
+	case o.Log.Destination == "file" && o.Log.Path == "":
+		l.fail("systemLog.destination", "file needs systemLog.path")
+	case o.Log.Path != "" && o.Log.Destination == "":
+		o.Log.Destination = "file"
+	}
+	if slices.Contains(o.Net.Compressors, "disabled") {
+		o.Net.Compressors = nil
+	}
+	if o.Storage.DBPath == "" {
+		o.Storage.DBPath = defaultDBPath()
+	}
+}
+
+func defaultDBPath() string {
+	const mongods, ours = "/data/db", "data"
+	if info, err := os.Stat(mongods); err == nil && info.IsDir() {
+		return mongods
+	}
+	return ours
+}
+
+func (l *loader) fail(place, format string, args ...any) {
+	l.errors = append(l.errors, Error{Place: place, Message: fmt.Sprintf(format, args...)})
+}
+
+// show brings what was set explicitly into the order of the table.
+func (l *loader) show() {
+	rank := map[string]int{}
+	for i := range table {
+		rank[table[i].path] = i + 1
+	}
+	for path, v := range l.explicit {
+		l.options.explicit = append(l.options.explicit, Setting{path, v})
+	}
+	place := func(s Setting) int {
+		if r := rank[s.Path]; r > 0 {
+			return r
+		}
+		if strings.HasPrefix(s.Path, parameterPrefix) {
+			return rank["setParameter"]
+		}
+		return rank["systemLog.verbosity"]
+	}
+	slices.SortFunc(l.options.explicit, func(a, b Setting) int {
+		return cmp.Or(cmp.Compare(place(a), place(b)), cmp.Compare(a.Path, b.Path))
+	})
+}

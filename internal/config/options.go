@@ -1,0 +1,110 @@
+package config
+
+import (
+	"strings"
+	"time"
+)
+
+// Options are all options in effect. They are not changed after Load.
+type Options struct {
+	ConfigFile    string
+	Net           Net
+	Storage       Storage
+	Log           Log
+	Process       Process
+	Profile       Profile
+	Admin         Admin
+	SetParameters []Parameter // as given, in order of strength: the last of a name counts
+
+	argv     []string
+	explicit []Setting
+}
+
+// Net says where the server listens.
+type Net struct {
+	Port           int
+	BindIP         []string // addresses, host names, and paths of unix sockets
+	BindIPAll      bool
+	IPv6           bool
+	MaxConnections int
+	Compressors    []string
+	UnixSocket     bool
+	UnixSocketDir  string
+	UnixSocketMode int // permissions of the socket's file
+	ListenBacklog  int // 0: the system's
+}
+
+// Storage says where and how data is kept.
+type Storage struct {
+	DBPath                  string
+	CacheSizeGB             float64 // 0: chosen from the memory of the machine
+	JournalCommitIntervalMS int
+	Engine                  string // always ours; "wiredTiger" is taken for scripts that say it
+}
+
+// JournalCommitInterval is how long a write that asked for no journal may stay
+// out of it.
+func (s Storage) JournalCommitInterval() time.Duration {
+	return time.Duration(s.JournalCommitIntervalMS) * time.Millisecond
+}
+
+// CacheBytes is the size of the cache asked for, or 0.
+func (s Storage) CacheBytes() int64 { return int64(s.CacheSizeGB * (1 << 30)) }
+
+// Log says what is logged and where.
+type Log struct {
+	Path               string // "" is standard output
+	Destination        string // "", "file" or "syslog"
+	Append             bool
+	Rotate             string // "rename" or "reopen"
+	Quiet              bool
+	Verbosity          int
+	ComponentVerbosity map[string]int // by the component's path: "storage.journal"
+	TimeStampFormat    string         // "iso8601-local" or "iso8601-utc"
+}
+
+// Process says how the process lives.
+type Process struct {
+	PIDFile      string
+	TimeZoneInfo string // taken and not needed: the binary has its own
+}
+
+// Profile holds the defaults of every database's profiler.
+type Profile struct {
+	Level      int // 0 off, 1 slow operations, 2 all
+	SlowMS     int
+	SampleRate float64
+}
+
+// Admin is the HTTP server for metrics, health and profiles.
+type Admin struct {
+	Port   int // 0: off
+	BindIP []string
+}
+
+// Parameter is one server parameter given at start.
+type Parameter struct {
+	Name, Value string
+	Place       string // where it stands, for messages
+}
+
+// Setting is one option that somebody set, under its path.
+type Setting struct {
+	Path  string
+	Value any // string, int, float64 or bool
+}
+
+// Argv is the command line as it was given, the program's name first.
+func (o *Options) Argv() []string { return o.argv }
+
+// Explicit returns the options that were set somewhere, in the order of the
+// table, and then the parameters, under "setParameter.".
+func (o *Options) Explicit() []Setting { return o.explicit }
+
+// SocketPath is the unix socket for the port, or "" where none is wanted.
+func (n Net) SocketPath(port string) string {
+	if !n.UnixSocket {
+		return ""
+	}
+	return strings.TrimSuffix(n.UnixSocketDir, "/") + "/mongodb-" + port + ".sock"
+}

@@ -1,0 +1,50 @@
+package config
+
+// refusal is an option that mongod has and this server has not. The values in
+// harmless ask for what is the case anyway and are taken.
+type refusal struct {
+	path     string // in the file; a trailing dot means everything below
+	flags    []string
+	bare     bool // the flags take no value
+	harmless []string
+	why      string
+}
+
+var refused = []refusal{
+	{path: "processManagement.fork", flags: []string{"fork"}, bare: true, harmless: []string{"false"},
+		why: "the server stays in the foreground; let systemd, a container or nohup put it into the background"},
+	{path: "replication.replSetName", flags: []string{"replSet"}, why: "replica sets are not offered yet; this server is a standalone"},
+	{path: "replication.", flags: []string{"oplogSize", "oplogMinRetentionHours", "enableMajorityReadConcern"}, why: "replica sets are not offered yet; this server is a standalone"},
+	{path: "sharding.", flags: []string{"clusterRole"}, why: "sharding is not offered yet; this server is a standalone"},
+	{path: "sharding.clusterRole", flags: []string{"shardsvr", "configsvr"}, bare: true, why: "sharding is not offered yet; this server is a standalone"},
+	{path: "security.authorization", flags: []string{"auth"}, bare: true, harmless: []string{"disabled", "false"},
+		why: "access control is not offered yet; bind to addresses that only trusted hosts reach"},
+	{path: "security.noauth", flags: []string{"noauth"}, bare: true, harmless: []string{"true"}, why: "access control is off"},
+	{path: "security.keyFile", flags: []string{"keyFile", "clusterAuthMode"}, why: "access control between members is not offered yet"},
+	{path: "security.javascriptEnabled", harmless: []string{"false"}, why: "server-side JavaScript is not offered"},
+	{path: "security.noscripting", flags: []string{"noscripting"}, bare: true, harmless: []string{"true"}, why: "server-side JavaScript is not offered"},
+	{path: "security.", flags: []string{"redactClientLogData", "enableEncryption"}, bare: true, why: "it is not offered"},
+	{path: "net.tls.mode", flags: []string{"tlsMode"}, harmless: []string{"disabled"}, why: "TLS is not offered yet"},
+	{path: "net.tls.", flags: []string{"tlsCertificateKeyFile", "tlsCAFile", "tlsClusterFile", "tlsCertificateKeyFilePassword", "tlsCRLFile", "tlsDisabledProtocols", "tlsLogVersions"}, why: "TLS is not offered yet"},
+	{path: "net.tls.allowConnectionsWithoutCertificates", flags: []string{"tlsAllowConnectionsWithoutCertificates", "tlsAllowInvalidCertificates", "tlsAllowInvalidHostnames", "tlsFIPSMode"}, bare: true, why: "TLS is not offered yet"},
+	{path: "net.ssl.mode", flags: []string{"sslMode"}, harmless: []string{"disabled"}, why: "TLS is not offered yet"},
+	{path: "net.ssl.", flags: []string{"sslPEMKeyFile", "sslCAFile"}, why: "TLS is not offered yet"},
+	{path: "storage.directoryPerDB", flags: []string{"directoryperdb"}, bare: true, harmless: []string{"false"}, why: "all databases share one store"},
+	{path: "storage.syncPeriodSecs", flags: []string{"syncdelay"}, why: "the engine writes checkpoints by itself"},
+	{path: "storage.journal.enabled", flags: []string{"journal", "nojournal"}, bare: true, harmless: []string{"true"}, why: "the journal is always on"},
+	{path: "storage.wiredTiger.", flags: []string{"wiredTigerJournalCompressor", "wiredTigerCollectionBlockCompressor", "wiredTigerIndexPrefixCompression", "wiredTigerDirectoryForIndexes"}, why: "the engine is not WiredTiger"},
+	{path: "storage.inMemory.", flags: []string{"inMemorySizeGB"}, why: "there is no in-memory engine"},
+	{path: "storage.", flags: []string{"repair", "upgrade", "restore"}, bare: true, why: "it is not offered"},
+	{path: "systemLog.syslogFacility", flags: []string{"syslogFacility"}, why: "logs go to standard output or a file"},
+	{path: "systemLog.syslog", flags: []string{"syslog"}, bare: true, why: "logs go to standard output or a file"},
+	{path: "systemLog.traceAllExceptions", flags: []string{"traceExceptions"}, bare: true, harmless: []string{"false"}, why: "it is not offered"},
+	{path: "operationProfiling.filter", why: "a profile filter is set by the profile command"},
+	{path: "auditLog.", flags: []string{"auditDestination", "auditFormat", "auditPath", "auditFilter"}, why: "auditing is not offered yet"},
+	{path: "cloud.", why: "cloud monitoring is not offered"},
+	{path: "snmp.", why: "SNMP is not offered"},
+	{path: "net.serviceExecutor", flags: []string{"serviceExecutor"}, harmless: []string{"synchronous"}, why: "there is one way to run connections"},
+	{path: "net.proxyPort", flags: []string{"proxyPort"}, why: "the proxy protocol is not offered"},
+	{path: "processManagement.shutdown", flags: []string{"shutdown"}, bare: true, why: "send SIGTERM to the process, or db.shutdownServer()"},
+	{path: "processManagement.windowsService.", flags: []string{"install", "remove"}, bare: true, why: "there is no Windows service"},
+	{path: "config.expand", flags: []string{"configExpand"}, harmless: []string{"none"}, why: "configuration files are not expanded"},
+}

@@ -1,0 +1,111 @@
+package config
+
+// option is one row of the table. The type it takes follows from what target
+// points at: *string, *int, *float64, *bool, *[]string (separated by commas),
+// one of the types in value.go, or *[]Parameter.
+type option struct {
+	path    string   // in the YAML file, and where it lies in getCmdLineOpts
+	flag    string   // on the command line, without dashes; "" for none
+	short   string   // one letter, or ""
+	aliases []string // further flags, and further paths (those have a dot)
+	target  func(o *Options) any
+	text    string     // the default, written as a person would; "" for none
+	bounds  [2]float64 // of a number, both included; zeros for none
+	values  []string   // the only ones of a string; nil for any
+	inverse bool       // the flag takes away what the path gives
+	help    string     // "" keeps it out of --help
+}
+
+// sections are the groups of --help, by the first word of the path.
+var sections = []struct{ prefix, title string }{
+	{"config", "Configuration"},
+	{"net", "Network"},
+	{"storage", "Storage"},
+	{"systemLog", "Log"},
+	{"processManagement", "Process"},
+	{"operationProfiling", "Profiler and slow operations"},
+	{"setParameter", "Server parameters"},
+	{"admin", "Admin HTTP server"},
+}
+
+// The bounds of numbers; mongod has the same.
+var (
+	ports       = [2]float64{0, 65535}
+	connections = [2]float64{5, 1_000_000}
+	verbosity   = [2]float64{0, 5}
+	commitMS    = [2]float64{1, 500}
+	cacheGB     = [2]float64{0.05, 10_000} // mongod: 0.25; tests and small machines want less
+	slowMS      = [2]float64{-1, 1<<31 - 1}
+	share       = [2]float64{0, 1}
+)
+
+var table = []option{
+	{path: "config", flag: "config", short: "f", target: func(o *Options) any { return &o.ConfigFile },
+		help: "read options from this YAML file"},
+
+	{path: "net.port", flag: "port", target: func(o *Options) any { return &o.Net.Port }, text: "27017", bounds: ports,
+		help: "port to listen on; 0 takes a free one"},
+	{path: "net.bindIp", flag: "bind_ip", aliases: []string{"bind-ip"}, target: func(o *Options) any { return &o.Net.BindIP }, text: "localhost",
+		help: "addresses, host names or socket paths to listen on, separated by commas; * for all"},
+	{path: "net.bindIpAll", flag: "bind_ip_all", aliases: []string{"bind-ip-all"}, target: func(o *Options) any { return &o.Net.BindIPAll },
+		help: "listen on all addresses"},
+	{path: "net.ipv6", flag: "ipv6", target: func(o *Options) any { return &o.Net.IPv6 },
+		help: "listen on IPv6 addresses too where a host name has both"},
+	{path: "net.maxIncomingConnections", flag: "maxConns", target: func(o *Options) any { return &o.Net.MaxConnections }, text: "65536", bounds: connections,
+		help: "most connections at once; the limit on open files may lower it"},
+	{path: "net.compression.compressors", flag: "networkMessageCompressors", target: func(o *Options) any { return &o.Net.Compressors }, text: "snappy,zstd,zlib",
+		values: []string{"snappy", "zstd", "zlib", "noop", "disabled"},
+		help:   "compressors to offer, separated by commas, or disabled"},
+	{path: "net.listenBacklog", flag: "listenBacklog", target: func(o *Options) any { return &o.Net.ListenBacklog }, text: "0", bounds: [2]float64{0, 1 << 20},
+		help: "taken as mongod's; the system's limit is always used"},
+	{path: "net.unixDomainSocket.enabled", flag: "nounixsocket", inverse: true, target: func(o *Options) any { return &o.Net.UnixSocket }, text: "true",
+		help: "do not listen on a unix socket"},
+	{path: "net.unixDomainSocket.pathPrefix", flag: "unixSocketPrefix", target: func(o *Options) any { return &o.Net.UnixSocketDir }, text: "/tmp",
+		help: "directory of the unix socket mongodb-PORT.sock"},
+	{path: "net.unixDomainSocket.filePermissions", flag: "filePermissions", target: func(o *Options) any { return (*mode)(&o.Net.UnixSocketMode) }, text: "0700",
+		help: "permissions of the unix socket, octal"},
+
+	{path: "storage.dbPath", flag: "dbpath", target: func(o *Options) any { return &o.Storage.DBPath },
+		help: "directory for the data; default /data/db where it exists, else ./data"},
+	{path: "storage.engine", flag: "storageEngine", target: func(o *Options) any { return &o.Storage.Engine }, text: "mayfly", values: []string{"mayfly", "wiredTiger"},
+		help: "there is one engine; wiredTiger is taken to mean it"},
+	{path: "storage.journal.commitIntervalMs", flag: "journalCommitInterval", target: func(o *Options) any { return &o.Storage.JournalCommitIntervalMS }, text: "100", bounds: commitMS,
+		help: "milliseconds until an acknowledged write is on the disk without asking"},
+	{path: "storage.cacheSizeGB", flag: "cacheSizeGB", aliases: []string{"wiredTigerCacheSizeGB", "storage.wiredTiger.engineConfig.cacheSizeGB"},
+		target: func(o *Options) any { return &o.Storage.CacheSizeGB }, bounds: cacheGB,
+		help: "memory for the engine's cache; default by the machine's memory"},
+
+	{path: "systemLog.path", flag: "logpath", target: func(o *Options) any { return &o.Log.Path },
+		help: "file to log to instead of standard output"},
+	{path: "systemLog.destination", target: func(o *Options) any { return &o.Log.Destination }, values: []string{"file", "syslog"}},
+	{path: "systemLog.logAppend", flag: "logappend", target: func(o *Options) any { return &o.Log.Append },
+		help: "append to the log file instead of moving the old one away"},
+	{path: "systemLog.logRotate", flag: "logRotate", target: func(o *Options) any { return &o.Log.Rotate }, text: "rename", values: []string{"rename", "reopen"},
+		help: "what the command logRotate does with the file"},
+	{path: "systemLog.quiet", flag: "quiet", target: func(o *Options) any { return &o.Log.Quiet },
+		help: "leave out the lines about connections"},
+	{path: "systemLog.verbosity", flag: "verbose", short: "v", target: func(o *Options) any { return (*level)(&o.Log.Verbosity) }, bounds: verbosity,
+		help: "log more; -vvvvv logs most"},
+	{path: "systemLog.timeStampFormat", flag: "timeStampFormat", target: func(o *Options) any { return &o.Log.TimeStampFormat }, text: "iso8601-local", values: []string{"iso8601-local", "iso8601-utc"},
+		help: "how the log tells time"},
+
+	{path: "processManagement.pidFilePath", flag: "pidfilepath", target: func(o *Options) any { return &o.Process.PIDFile },
+		help: "file to write the process id to"},
+	{path: "processManagement.timeZoneInfo", flag: "timeZoneInfo", target: func(o *Options) any { return &o.Process.TimeZoneInfo },
+		help: "taken as mongod's; time zones are in the binary"},
+
+	{path: "operationProfiling.mode", flag: "profile", target: func(o *Options) any { return (*profileLevel)(&o.Profile.Level) }, text: "off",
+		help: "off (or 0), slowOp (1) or all (2)"},
+	{path: "operationProfiling.slowOpThresholdMs", flag: "slowms", target: func(o *Options) any { return &o.Profile.SlowMS }, text: "100", bounds: slowMS,
+		help: "milliseconds from which on an operation is slow"},
+	{path: "operationProfiling.slowOpSampleRate", flag: "slowOpSampleRate", target: func(o *Options) any { return &o.Profile.SampleRate }, text: "1.0", bounds: share,
+		help: "share of the slow operations that is logged and profiled"},
+
+	{path: "setParameter", flag: "setParameter", target: func(o *Options) any { return &o.SetParameters },
+		help: "set a server parameter, name=value; may be repeated"},
+
+	{path: "admin.port", flag: "adminPort", target: func(o *Options) any { return &o.Admin.Port }, text: "0", bounds: ports,
+		help: "port for /metrics, /healthz and /debug/pprof; 0 is off"},
+	{path: "admin.bindIp", flag: "adminBindIp", target: func(o *Options) any { return &o.Admin.BindIP }, text: "localhost",
+		help: "addresses for the admin port, separated by commas"},
+}
