@@ -37,7 +37,7 @@ func Candidates(c *Collection, q *Query) ([]Node, error) {
 		return []Node{finish(q, scan(q, natural < 0))}, nil
 	}
 	if hinted == nil {
-		if id, ok := idPoint(c, q); ok {
+		if id, ok := PointID(q, c.Collation); ok && !c.NoIDIndex {
 			return []Node{finish(q, source{node: &IDHack{id}, sorted: true})}, nil
 		}
 	}
@@ -112,17 +112,18 @@ func resolveHint(c *Collection, q *Query) (*Index, int, error) {
 	return nil, 0, mongoerr.New(mongoerr.BadValue, "error processing query: ns=%s planner returned error :: caused by :: hint provided does not correspond to an existing index", c.Namespace)
 }
 
-// idPoint recognises a query for one _id and nothing else.
-func idPoint(c *Collection, q *Query) (bson.Value, bool) {
+// PointID recognises a query for one _id and nothing else, on a collection
+// with that default collation.
+func PointID(q *Query, collation bson.Doc) (bson.Value, bool) {
 	cmp, ok := q.Filter.Root().(*match.Compare)
-	if !ok || cmp.FieldPath() != "_id" || cmp.Op != match.Eq || c.NoIDIndex || q.ReturnKey || q.Tailable || q.Min != nil || q.Max != nil {
+	if !ok || cmp.FieldPath() != "_id" || cmp.Op != match.Eq || !q.Hint.IsMissing() || q.ReturnKey || q.Tailable || q.Min != nil || q.Max != nil {
 		return bson.Value{}, false
 	}
 	switch cmp.Value.Type {
 	case bson.TypeArray, bson.TypeRegex, bson.TypeUndefined, bson.TypeNull:
 		return bson.Value{}, false
 	}
-	if hasStrings(cmp.Value) && string(c.Collation) != string(q.Collation) {
+	if hasStrings(cmp.Value) && string(collation) != string(q.Collation) {
 		return bson.Value{}, false
 	}
 	return cmp.Value, true

@@ -99,7 +99,7 @@ func describe(b *bson.Builder, n Node) {
 	case *Limit:
 		b.Int64("limitAmount", n.N)
 	case *Projection:
-		b.Doc("transformBy", n.Spec.Spec())
+		b.Doc("transformBy", n.Spec.Serialize())
 	}
 }
 

@@ -158,3 +158,17 @@ func (c *Count) Inputs() []Node {
 	}
 	return []Node{c.Input}
 }
+
+// Write is the statement on top of the plan that finds its documents, as
+// explain shows it.
+type Write struct {
+	Input Node // whose documents are written
+	// Kind is "UPDATE", "DELETE" or "BATCHED_DELETE".
+	Kind string
+}
+
+// Stage is the kind of the write.
+func (n *Write) Stage() string { return n.Kind }
+
+// Inputs is the plan that finds the documents.
+func (n *Write) Inputs() []Node { return []Node{n.Input} }

@@ -1,0 +1,107 @@
+package node
+
+import (
+	"context"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/query/exec"
+)
+
+var deleteStatement = command.NewFields("delete.deletes",
+	command.Object("q").Required(),
+	command.SafeInt64("limit").Required(),
+	command.OneOf("hint", bson.TypeString, bson.TypeDocument),
+	command.Object("collation"),
+	command.Any("sampleId"),
+)
+
+var deleteFields = command.NewFields("delete",
+	command.CollectionOrUUID(),
+	command.ArrayOf("deletes", command.Struct("", deleteStatement)).Required(),
+	command.SafeBool("ordered"),
+	command.SafeBool("bypassDocumentValidation"),
+	command.Object("let"),
+	command.UUID("collectionUUID"),
+	command.Array("stmtIds"),
+	command.Int32("stmtId"),
+	command.Any("encryptionInformation"),
+)
+
+// delete answers {delete: collection, deletes: [{q, limit: 0 or 1}]}.
+// (Manual: database command delete.)
+func (n *Node) delete() *command.Command {
+	return &command.Command{
+		Name: "delete", Kind: command.KindRemove, Fields: deleteFields,
+		Flags: command.Write | command.WriteConcern | command.Retryable | command.Transaction | command.APIv1,
+		Help:  "delete documents",
+		Run:   n.runDelete,
+	}
+}
+
+func (n *Node) runDelete(ctx context.Context, op *command.Op) error {
+	statements := op.Args.Structs("deletes")
+	if err := checkBatch(len(statements)); err != nil {
+		return err
+	}
+	c, err := n.forWrite(ctx, op, false)
+	if err != nil {
+		return err
+	}
+	w := n.Exec.NewWriter(durability(op))
+	defer w.Abort()
+	var errs writeErrors
+	deleted := int64(0)
+	for i := range statements {
+		out, err := n.deleteOne(ctx, op, w, c, &statements[i])
+		if out != nil {
+			book(op, out)
+			deleted += out.Deleted
+		}
+		if err == nil {
+			continue
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		errs.add(i, err)
+		if op.Args.BoolOr("ordered", true) {
+			break
+		}
+	}
+	if err := w.Commit(ctx); err != nil {
+		return err
+	}
+	op.CountDeletes(int64(len(statements)))
+	op.Reply.Int("n", deleted)
+	errs.write(op.Reply)
+	return nil
+}
+
+func (n *Node) deleteOne(ctx context.Context, op *command.Op, w *exec.Writer, c *catalog.Collection, a *command.Args) (*exec.Written, error) {
+	d, err := n.parseDelete(c, a, op.Args.Doc("let"))
+	if err != nil {
+		return nil, err
+	}
+	return w.Delete(ctx, c, d)
+}
+
+// parseDelete reads a statement {q, limit, hint, collation}.
+func (n *Node) parseDelete(c *catalog.Collection, a *command.Args, let bson.Doc) (*exec.Delete, error) {
+	limit := a.Int64("limit")
+	if limit != 0 && limit != 1 {
+		return nil, mongoerr.New(mongoerr.FailedToParse, "The limit field in delete objects must be 0 or 1. Got %d", limit)
+	}
+	s, err := n.newScope(c, let, a.Doc("collation"))
+	if err != nil {
+		return nil, err
+	}
+	q, err := n.scopedQuery(c, s, a.Doc("q"))
+	if err != nil {
+		return nil, err
+	}
+	q.Hint = a.Value("hint")
+	return &exec.Delete{Query: q.Query, Multi: limit == 0}, nil
+}

@@ -1,0 +1,106 @@
+package node
+
+import (
+	"context"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/keystring"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/query/exec"
+)
+
+// maxDistinctBytes bounds the reply of a distinct.
+const maxDistinctBytes = 16<<20 - 16<<10
+
+var distinctFields = command.NewFields("distinct",
+	command.CollectionOrUUID(),
+	command.String("key").Required(),
+	command.Object("query"),
+	command.Object("collation"),
+	command.OneOf("hint", bson.TypeString, bson.TypeDocument),
+)
+
+// distinct answers {distinct: collection, key, query} with the different
+// values of a field; arrays count by their elements. (Manual: database command
+// distinct.)
+func (n *Node) distinct() *command.Command {
+	return &command.Command{
+		Name: "distinct", Fields: distinctFields,
+		Flags: command.ReadConcern | command.APIv1 | command.Transaction,
+		Help:  "find the distinct values of a field",
+		Run:   n.runDistinct,
+	}
+}
+
+// distinctQuery parses the arguments.
+func (n *Node) distinctQuery(op *command.Op, a *command.Args) (*query, error) {
+	if key := a.Str("key"); key == "" || containsNul(key) {
+		return nil, mongoerr.New(mongoerr.BadValue, "Key field cannot be empty or contain an embedded null byte")
+	}
+	q, err := n.newQuery(op, a, a.Doc("query"))
+	if err != nil {
+		return nil, err
+	}
+	q.Hint = a.Value("hint")
+	return q, nil
+}
+
+func containsNul(s string) bool {
+	for i := range len(s) {
+		if s[i] == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func (n *Node) runDistinct(ctx context.Context, op *command.Op) error {
+	if handled, err := n.distinctOnView(ctx, op); handled || err != nil {
+		return err
+	}
+	q, err := n.distinctQuery(op, &op.Args)
+	if err != nil {
+		return err
+	}
+	values := distinctValues{seen: map[string]bool{}, collator: q.collator}
+	key := op.Args.Str("key")
+	out, err := n.Exec.Distinct(ctx, q.coll, q.Query, key, func(d bson.Doc) (bool, error) {
+		err := exec.Elements(d, key, values.add)
+		return err == nil, err
+	})
+	if err != nil {
+		return err
+	}
+	op.SetPlanSummary(out.Summary)
+	op.Stats.IsQuery, op.Stats.KeysExamined, op.Stats.DocsExamined = true, out.Keys, out.Docs
+	op.Reply.OpenArray("values")
+	for i, v := range values.list {
+		op.Reply.Value(bson.Index(i), v)
+	}
+	op.Reply.Close()
+	return nil
+}
+
+// distinctValues collects values, each once.
+type distinctValues struct {
+	seen     map[string]bool
+	list     []bson.Value
+	collator bson.Collator
+	bytes    int
+	scratch  []byte
+}
+
+func (d *distinctValues) add(v bson.Value) error {
+	d.scratch = keystring.Append(d.scratch[:0], v, false, d.collator)
+	if d.seen[string(d.scratch)] {
+		return nil
+	}
+	d.bytes += len(v.Data) + 16
+	if d.bytes > maxDistinctBytes {
+		return mongoerr.New(17217, "distinct too big, 16mb cap")
+	}
+	d.seen[string(d.scratch)] = true
+	d.list = append(d.list, v.Clone())
+	return nil
+}

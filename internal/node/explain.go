@@ -1,0 +1,210 @@
+package node
+
+import (
+	"context"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/query/exec"
+	"github.com/mayflydb/mayfly/internal/query/update"
+)
+
+var explainFields = command.NewFields("explain",
+	command.Value(command.Object("")),
+	command.Enum("verbosity", "queryPlanner", "executionStats", "allPlansExecution"),
+)
+
+// explain answers {explain: {find: …}, verbosity}. (Manual: database command
+// explain.)
+func (n *Node) explain() *command.Command {
+	return &command.Command{
+		Name: "explain", Fields: explainFields,
+		Flags: command.ReadConcern | command.APIv1,
+		Help:  "explain the plan of a command",
+		Run:   n.runExplain,
+	}
+}
+
+var verbosities = map[string]exec.Verbosity{
+	"": exec.AllPlansExecution, "queryPlanner": exec.QueryPlanner, "executionStats": exec.ExecutionStats, "allPlansExecution": exec.AllPlansExecution,
+}
+
+// explainers parse the commands that can be explained into what the executor
+// explains.
+func (n *Node) explainer(name string) (*command.Fields, func(*command.Op, *command.Args) (*query, *exec.Explained, error)) {
+	switch name {
+	case "find":
+		return findFields, n.explainFind
+	case "count":
+		return countFields, n.explainCount
+	case "distinct":
+		return distinctFields, n.explainDistinct
+	case "update":
+		return updateFields, n.explainUpdate
+	case "delete":
+		return deleteFields, n.explainDelete
+	case "findAndModify", "findandmodify":
+		return findAndModifyFields, n.explainFindAndModify
+	}
+	return nil, nil
+}
+
+func (n *Node) runExplain(ctx context.Context, op *command.Op) error {
+	body := op.Body.Lookup("explain").Doc()
+	verbosity := verbosities[op.Args.Str("verbosity")]
+	name, _ := body.First()
+	if name == "aggregate" {
+		return n.explainAggregate(ctx, op, body, verbosity)
+	}
+	fields, explain := n.explainer(name)
+	if fields == nil {
+		if _, known := op.Dispatcher.Registry().Lookup(name); !known {
+			return mongoerr.New(mongoerr.CommandNotFound, "Explain failed due to unknown command: %s", name)
+		}
+		return mongoerr.New(mongoerr.IllegalOperation, "Cannot explain cmd: %s", name)
+	}
+	if db := body.Lookup("$db"); db.Type == bson.TypeString && db.Str() != op.DB {
+		return mongoerr.New(mongoerr.InvalidNamespace, "Mismatched $db in explain command. Expected %s but got %s", op.DB, db.Str())
+	}
+	sub := &command.Op{DB: op.DB, NS: op.NS, Name: name, Body: body, Client: op.Client, Dispatcher: op.Dispatcher, Reply: op.Reply}
+	args, err := command.Parse(sub, fields)
+	if err != nil {
+		return err
+	}
+	sub.Args = args
+	q, e, err := explain(sub, &sub.Args)
+	if err != nil {
+		return err
+	}
+	op.SetCollection(sub.Collection)
+	op.Reply.String("explainVersion", "1")
+	if err := n.Exec.Explain(ctx, q.coll, sub.NS, e, verbosity, op.Reply); err != nil {
+		return err
+	}
+	n.writeExplainTail(op, body)
+	return nil
+}
+
+// writeExplainTail writes what all explains end with.
+func (n *Node) writeExplainTail(op *command.Op, body bson.Doc) {
+	b := op.Reply
+	b.OpenDoc("command").Fields(body)
+	if !body.Has("$db") {
+		b.String("$db", op.DB)
+	}
+	b.Close()
+	b.Doc("serverInfo", n.serverInfo())
+	b.OpenDoc("serverParameters").
+		Int32("internalQueryFacetBufferSizeBytes", 100<<20).
+		Int32("internalQueryFacetMaxOutputDocSizeBytes", 100<<20).
+		Int32("internalLookupStageIntermediateDocumentMaxSizeBytes", 100<<20).
+		Int32("internalDocumentSourceGroupMaxMemoryBytes", 100<<20).
+		Int32("internalQueryMaxBlockingSortMemoryUsageBytes", 100<<20).
+		Int32("internalQueryProhibitBlockingMergeOnMongoS", 0).
+		Int32("internalQueryMaxAddToSetBytes", 100<<20).
+		Int32("internalDocumentSourceSetWindowFieldsMaxMemoryBytes", 100<<20).
+		String("internalQueryFrameworkControl", "forceClassicEngine").
+		Int32("internalQueryPlannerIgnoreIndexWithCollationForRegex", 1).
+		Close()
+}
+
+func (n *Node) explainFind(op *command.Op, a *command.Args) (*query, *exec.Explained, error) {
+	q, err := n.findQuery(op, a, "filter")
+	if err != nil {
+		return nil, nil, err
+	}
+	return q, &exec.Explained{Query: q.Query}, nil
+}
+
+func (n *Node) explainCount(op *command.Op, a *command.Args) (*query, *exec.Explained, error) {
+	q, err := n.countQuery(op, a)
+	if err != nil {
+		return nil, nil, err
+	}
+	return q, &exec.Explained{Query: q.Query, Counting: true}, nil
+}
+
+func (n *Node) explainDistinct(op *command.Op, a *command.Args) (*query, *exec.Explained, error) {
+	q, err := n.distinctQuery(op, a)
+	if err != nil {
+		return nil, nil, err
+	}
+	return q, &exec.Explained{Query: q.Query, Adjust: exec.DistinctPlan(a.Str("key"))}, nil
+}
+
+func (n *Node) explainUpdate(op *command.Op, a *command.Args) (*query, *exec.Explained, error) {
+	statements := a.Structs("updates")
+	if len(statements) != 1 {
+		return nil, nil, mongoerr.New(mongoerr.InvalidLength, "explained write batches must be of size 1")
+	}
+	c, err := n.collection(op)
+	if err != nil {
+		return nil, nil, err
+	}
+	u, err := n.parseUpdate(op, c, &statements[0], a.Doc("let"), true)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !u.Multi {
+		u.Query.Limit = 1
+	}
+	return &query{Query: u.Query, coll: c}, explainedUpdate(u), nil
+}
+
+func explainedUpdate(u *exec.Update) *exec.Explained {
+	return &exec.Explained{Query: u.Query, Kind: "UPDATE", Upserts: u.Upsert, Would: func(d bson.Doc) (bool, error) {
+		ctx := &update.Context{Env: u.Query.Env}
+		if u.Update.NeedsArrayIndex() {
+			_, at, err := u.Query.Filter.MatchArrayIndex(d, nil)
+			if err != nil {
+				return false, err
+			}
+			ctx.ArrayIndex = at
+		}
+		_, changed, err := u.Update.Apply(d, ctx)
+		return changed, err
+	}}
+}
+
+func (n *Node) explainDelete(op *command.Op, a *command.Args) (*query, *exec.Explained, error) {
+	statements := a.Structs("deletes")
+	if len(statements) != 1 {
+		return nil, nil, mongoerr.New(mongoerr.InvalidLength, "explained write batches must be of size 1")
+	}
+	c, err := n.collection(op)
+	if err != nil {
+		return nil, nil, err
+	}
+	d, err := n.parseDelete(c, &statements[0], a.Doc("let"))
+	if err != nil {
+		return nil, nil, err
+	}
+	if !d.Multi {
+		d.Query.Limit = 1
+	}
+	return &query{Query: d.Query, coll: c}, &exec.Explained{Query: d.Query, Kind: "DELETE"}, nil
+}
+
+func (n *Node) explainFindAndModify(op *command.Op, a *command.Args) (*query, *exec.Explained, error) {
+	if err := checkFindAndModify(a); err != nil {
+		return nil, nil, err
+	}
+	c, err := n.collection(op)
+	if err != nil {
+		return nil, nil, err
+	}
+	q, _, err := n.findAndModifyQuery(c, a)
+	if err != nil {
+		return nil, nil, err
+	}
+	q.coll, q.Limit = c, 1
+	if a.Bool("remove") {
+		return q, &exec.Explained{Query: q.Query, Kind: "DELETE"}, nil
+	}
+	u, err := n.parseModification(q.scope, a.Value("update"), arrayFilters(a), nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	return q, explainedUpdate(&exec.Update{Query: q.Query, Update: u, Upsert: a.Bool("upsert")}), nil
+}

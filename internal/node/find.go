@@ -1,0 +1,100 @@
+package node
+
+import (
+	"context"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/query/sortkey"
+)
+
+var findFields = command.NewFields("find",
+	command.CollectionOrUUID(),
+	command.Object("filter"),
+	command.Object("projection"),
+	command.Object("sort"),
+	command.OneOf("hint", bson.TypeString, bson.TypeDocument),
+	command.SafeInt64("skip").Min(0),
+	command.SafeInt64("limit").Min(0),
+	command.SafeInt64("batchSize").Min(0),
+	command.Bool("singleBatch"),
+	command.Bool("allowDiskUse"),
+	command.Object("min"),
+	command.Object("max"),
+	command.Bool("returnKey"),
+	command.Bool("showRecordId"),
+	command.Bool("tailable"),
+	command.Ignored("oplogReplay"),
+	command.Bool("noCursorTimeout"),
+	command.Bool("awaitData"),
+	command.Bool("allowPartialResults"),
+	command.Bool("mirrored"),
+	command.Object("let"),
+	command.Object("collation"),
+	command.Bool("readOnce"),
+	command.Int64("term"),
+)
+
+// find answers {find: collection, filter, …} with a cursor over the documents
+// that match. (Manual: database command find.)
+func (n *Node) find() *command.Command {
+	return &command.Command{
+		Name: "find", Kind: command.KindQuery, Fields: findFields,
+		Flags: command.ReadConcern | command.APIv1 | command.Transaction,
+		Help:  "query for documents",
+		Run:   n.runFind,
+	}
+}
+
+// findQuery turns the arguments of a find into a query.
+func (n *Node) findQuery(op *command.Op, a *command.Args, filter string) (*query, error) {
+	q, err := n.newQuery(op, a, a.Doc(filter))
+	if err != nil {
+		return nil, err
+	}
+	q.Skip, q.Limit = a.Int64("skip"), a.Int64("limit")
+	q.Hint = a.Value("hint")
+	q.Min, q.Max = a.Doc("min"), a.Doc("max")
+	q.ReturnKey, q.Tailable = a.Bool("returnKey"), a.Bool("tailable")
+	q.AllowDiskUse = a.BoolOr("allowDiskUse", n.Settings.AllowDiskUseByDefault())
+	if q.Sort, err = sortkey.Parse(a.Doc("sort")); err != nil {
+		return nil, err
+	}
+	if a.Bool("awaitData") && !q.Tailable {
+		return nil, mongoerr.New(mongoerr.FailedToParse, "Cannot set 'awaitData' without also setting 'tailable'")
+	}
+	if q.Tailable && !q.Sort.IsEmpty() && q.Sort.Natural() != 1 {
+		return nil, mongoerr.New(mongoerr.BadValue, "error processing query: ns=%s tailable cursor requested with a sort other than {$natural: 1}", op.NS)
+	}
+	if q.Tailable && a.Bool("singleBatch") {
+		return nil, mongoerr.New(mongoerr.FailedToParse, "Cannot use tailable option with the 'singleBatch' option")
+	}
+	if a.Bool("showRecordId") {
+		q.ShowRecordID = true
+	}
+	return q, q.project(a.Doc("projection"))
+}
+
+func (n *Node) runFind(ctx context.Context, op *command.Op) error {
+	if handled, err := n.findOnView(ctx, op); handled || err != nil {
+		return err
+	}
+	q, err := n.findQuery(op, &op.Args, "filter")
+	if err != nil {
+		return err
+	}
+	if q.Tailable && q.coll != nil && !q.coll.IsCapped() {
+		return mongoerr.New(mongoerr.BadValue, "error processing query: ns=%s tailable cursor requested on non capped collection", op.NS)
+	}
+	cur, err := n.Exec.Find(ctx, q.coll, q.Query)
+	if err != nil {
+		return err
+	}
+	batch := op.Args.Int64Or("batchSize", command.DefaultBatch)
+	return command.WriteCursorReply(ctx, op, command.CursorSpec{
+		NS: op.NS, Cursor: n.observe(op, cur), BatchSize: batch, Kind: "find",
+		SingleBatch: op.Args.Bool("singleBatch"), Tailable: q.Tailable, AwaitData: op.Args.Bool("awaitData"),
+		NoTimeout: op.Args.Bool("noCursorTimeout"),
+	})
+}

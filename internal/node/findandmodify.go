@@ -1,0 +1,168 @@
+package node
+
+import (
+	"context"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/query/exec"
+	"github.com/mayflydb/mayfly/internal/query/project"
+	"github.com/mayflydb/mayfly/internal/query/sortkey"
+)
+
+var findAndModifyFields = command.NewFields("findAndModify",
+	command.CollectionOrUUID(),
+	command.Object("query"),
+	command.Object("fields"),
+	command.Object("sort"),
+	command.OneOf("hint", bson.TypeString, bson.TypeDocument),
+	command.Object("collation"),
+	command.ArrayOf("arrayFilters", command.Object("")),
+	command.SafeBool("remove"),
+	command.OneOf("update", bson.TypeDocument, bson.TypeArray),
+	command.SafeBool("upsert"),
+	command.SafeBool("new"),
+	command.SafeBool("bypassDocumentValidation"),
+	command.Object("let"),
+	command.UUID("collectionUUID"),
+	command.Int32("stmtId"),
+	command.Any("sampleId"),
+	command.Any("encryptionInformation"),
+)
+
+// findAndModify answers {findAndModify: collection, query, update or remove,
+// …} with the document before or after. (Manual: database command
+// findAndModify.)
+func (n *Node) findAndModify() *command.Command {
+	return &command.Command{
+		Name: "findAndModify", Aliases: []string{"findandmodify"}, Fields: findAndModifyFields,
+		Flags: command.Write | command.WriteConcern | command.Retryable | command.Transaction | command.APIv1,
+		Help:  "update or remove one document and return it",
+		Run:   n.runFindAndModify,
+	}
+}
+
+// checkFindAndModify refuses combinations of arguments.
+func checkFindAndModify(a *command.Args) error {
+	remove := a.Bool("remove")
+	switch {
+	case remove && a.Has("update"):
+		return mongoerr.New(mongoerr.FailedToParse, "Cannot specify both an 'update' and 'remove'=true")
+	case remove && a.Bool("upsert"):
+		return mongoerr.New(mongoerr.FailedToParse, "Cannot specify both 'upsert'=true and 'remove'=true")
+	case remove && a.Bool("new"):
+		return mongoerr.New(mongoerr.FailedToParse, "Cannot specify both 'new'=true and 'remove'=true; 'remove' always returns the deleted document")
+	case remove && a.Has("arrayFilters"):
+		return mongoerr.New(mongoerr.FailedToParse, "Cannot specify 'arrayFilters' and 'remove'=true")
+	case !remove && !a.Has("update"):
+		return mongoerr.New(mongoerr.FailedToParse, "Either an 'update' or 'remove'=true must be specified")
+	}
+	return nil
+}
+
+func (n *Node) runFindAndModify(ctx context.Context, op *command.Op) error {
+	a := &op.Args
+	if err := checkFindAndModify(a); err != nil {
+		return err
+	}
+	c, err := n.forWrite(ctx, op, false)
+	if err != nil {
+		return err
+	}
+	q, fields, err := n.findAndModifyQuery(c, a)
+	if err != nil {
+		return err
+	}
+	w := n.Exec.NewWriter(durability(op))
+	defer w.Abort()
+	var out *exec.Written
+	if a.Bool("remove") {
+		out, err = w.Delete(ctx, c, &exec.Delete{Query: q.Query, Keep: true})
+	} else {
+		out, err = n.modify(ctx, op, w, c, q)
+	}
+	if err != nil {
+		return err
+	}
+	if err := w.Commit(ctx); err != nil {
+		return err
+	}
+	book(op, out)
+	return writeModified(op, q, fields, out)
+}
+
+// findAndModifyQuery parses what finds the document and what shapes it.
+func (n *Node) findAndModifyQuery(c *catalog.Collection, a *command.Args) (*query, *project.Projection, error) {
+	s, err := n.newScope(c, a.Doc("let"), a.Doc("collation"))
+	if err != nil {
+		return nil, nil, err
+	}
+	q, err := n.scopedQuery(c, s, a.Doc("query"))
+	if err != nil {
+		return nil, nil, err
+	}
+	q.Hint, q.AllowDiskUse = a.Value("hint"), true
+	if q.Sort, err = sortkey.Parse(a.Doc("sort")); err != nil {
+		return nil, nil, err
+	}
+	if !a.Has("fields") || a.Doc("fields").IsEmpty() {
+		return q, nil, nil
+	}
+	p, err := project.ParseFind(a.Doc("fields"), &project.Options{Expr: q.expr, Match: q.match, Filter: q.Filter})
+	return q, p, err
+}
+
+func (n *Node) modify(ctx context.Context, op *command.Op, w *exec.Writer, c *catalog.Collection, q *query) (*exec.Written, error) {
+	a := &op.Args
+	u, err := n.parseModification(q.scope, a.Value("update"), arrayFilters(a), nil)
+	if err != nil {
+		return nil, err
+	}
+	if c == nil && a.Bool("upsert") {
+		if c, err = n.forWrite(ctx, op, true); err != nil {
+			return nil, err
+		}
+	}
+	check, err := n.validator(c, a.Bool("bypassDocumentValidation"))
+	if err != nil {
+		return nil, err
+	}
+	return w.Update(ctx, c, &exec.Update{Query: q.Query, Update: u, Upsert: a.Bool("upsert"), Check: check, Keep: true})
+}
+
+// writeModified writes lastErrorObject and value.
+func writeModified(op *command.Op, q *query, fields *project.Projection, out *exec.Written) error {
+	a := &op.Args
+	remove := a.Bool("remove")
+	value := out.Old
+	if a.Bool("new") {
+		value = out.New
+	}
+	found := out.Matched > 0 || out.Deleted > 0
+	b := op.Reply.OpenDoc("lastErrorObject")
+	if found || !out.Upserted.IsMissing() {
+		b.Int32("n", 1)
+	} else {
+		b.Int32("n", 0)
+	}
+	if !remove {
+		b.Bool("updatedExisting", found)
+		b.Value("upserted", out.Upserted)
+	}
+	b.Close()
+	if value == nil {
+		op.Reply.Null("value")
+		return nil
+	}
+	if fields != nil {
+		var err error
+		if value, err = fields.Apply(q.env, value); err != nil {
+			return err
+		}
+	}
+	op.Stats.NReturned = 1
+	op.Reply.Doc("value", value)
+	return nil
+}

@@ -1,0 +1,101 @@
+package node
+
+import (
+	"context"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/query/exec"
+	"github.com/mayflydb/mayfly/internal/schema"
+)
+
+// maxWriteBatch is how many documents or statements one write command holds
+// (maxWriteBatchSize of hello).
+const maxWriteBatch = 100000
+
+var insertFields = command.NewFields("insert",
+	command.CollectionOrUUID(),
+	command.ArrayOf("documents", command.Object("")).Required(),
+	command.SafeBool("ordered"),
+	command.SafeBool("bypassDocumentValidation"),
+	command.UUID("collectionUUID"),
+	command.Array("stmtIds"),
+	command.Int32("stmtId"),
+	command.Any("encryptionInformation"),
+)
+
+// insert answers {insert: collection, documents: [...]}. (Manual: database
+// command insert.)
+func (n *Node) insert() *command.Command {
+	return &command.Command{
+		Name: "insert", Kind: command.KindInsert, Fields: insertFields,
+		Flags: command.Write | command.WriteConcern | command.Retryable | command.Transaction | command.APIv1,
+		Help:  "insert documents",
+		Run:   n.runInsert,
+	}
+}
+
+func (n *Node) runInsert(ctx context.Context, op *command.Op) error {
+	docs := op.Documents("documents")
+	if err := checkBatch(len(docs)); err != nil {
+		return err
+	}
+	c, err := n.forWrite(ctx, op, true)
+	if err != nil {
+		return err
+	}
+	ordered := op.Args.BoolOr("ordered", true)
+	check, err := n.validator(c, op.Args.Bool("bypassDocumentValidation"))
+	if err != nil {
+		return err
+	}
+	w := n.Exec.NewWriter(durability(op))
+	defer w.Abort()
+	var errs writeErrors
+	inserted := int64(0)
+	for i, doc := range docs {
+		err := n.insertOne(ctx, w, c, doc, check)
+		if err == nil {
+			inserted++
+			continue
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		errs.add(i, err)
+		if ordered {
+			break
+		}
+	}
+	if err := w.Commit(ctx); err != nil {
+		return err
+	}
+	op.CountInserts(inserted)
+	op.Stats.IsWrite, op.Stats.NInserted = true, inserted
+	op.Reply.Int("n", inserted)
+	errs.write(op.Reply)
+	return nil
+}
+
+// insertOne checks a document, completes it, and puts it into the writer.
+func (n *Node) insertOne(ctx context.Context, w *exec.Writer, c *catalog.Collection, doc bson.Doc, check checker) error {
+	doc, err := schema.PrepareInsert(doc, n.Time)
+	if err != nil {
+		return err
+	}
+	if check != nil {
+		if err := check(nil, doc); err != nil {
+			return err
+		}
+	}
+	return w.Insert(ctx, c, doc)
+}
+
+func checkBatch(n int) error {
+	if n == 0 || n > maxWriteBatch {
+		return mongoerr.New(mongoerr.InvalidLength, "Write batch sizes must be between 1 and %d. Got %d operations.", maxWriteBatch, n)
+	}
+	return nil
+}

@@ -1,0 +1,155 @@
+package node
+
+import (
+	"context"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/query/exec"
+	"github.com/mayflydb/mayfly/internal/query/expr"
+	"github.com/mayflydb/mayfly/internal/query/match"
+	"github.com/mayflydb/mayfly/internal/query/project"
+	"github.com/mayflydb/mayfly/internal/schema"
+)
+
+// query is a statement's query with the surroundings it is parsed in.
+type query struct {
+	*exec.Query
+	coll *catalog.Collection // nil where there is none
+	scope
+}
+
+// scope is what expressions and strings of a statement mean: its variables,
+// its time, its collation.
+type scope struct {
+	env      *expr.Env
+	expr     *expr.Options
+	match    *match.Options
+	collator bson.Collator
+	// collation is normalised; nil for the simple one.
+	collation bson.Doc
+}
+
+// collection resolves the collection of a command, nil where there is none.
+// Views are refused with 166.
+func (n *Node) collection(op *command.Op) (*catalog.Collection, error) {
+	if op.HasUUID {
+		c := n.Catalog.LookupUUID(op.UUID)
+		if c == nil || c.Namespace.DB != op.DB {
+			return nil, mongoerr.New(mongoerr.NamespaceNotFound, "Unable to resolve %s", catalog.UUID(op.UUID))
+		}
+		op.SetCollection(c.Namespace.Coll)
+		return c, nil
+	}
+	c := n.Catalog.Lookup(schema.Namespace{DB: op.DB, Coll: op.Collection})
+	if c != nil && c.IsView() {
+		return nil, mongoerr.New(mongoerr.CommandNotSupportedOnView, "Namespace %s is a view, not a collection", op.NS)
+	}
+	return c, nil
+}
+
+// newScope reads `let` and `collation` of a command; a collection's own
+// collation stands where the command gives none.
+func (n *Node) newScope(c *catalog.Collection, let, collation bson.Doc) (scope, error) {
+	s := scope{env: expr.NewEnv(time.Now().UnixMilli())}
+	if collation == nil && c != nil {
+		collation = c.Options.Lookup("collation").Data
+	}
+	if collation != nil {
+		parsed, err := schema.ParseCollation(collation)
+		if err != nil {
+			return s, err
+		}
+		if parsed != nil {
+			s.collation, s.collator = parsed.Spec, parsed.Collator
+		}
+	}
+	s.env.Collator = s.collator
+	s.expr = &expr.Options{Collator: s.collator}
+	if let != nil {
+		l, err := expr.ParseLet(let, &expr.Options{Collator: s.collator, NoDocument: true})
+		if err != nil {
+			return s, err
+		}
+		values, err := l.Eval(s.env)
+		if err != nil {
+			return s, err
+		}
+		s.expr.Vars = l.Names
+		for i, v := range values {
+			s.env.SetVar(i, v)
+		}
+	}
+	s.match = &match.Options{Collator: s.collator, Expr: s.expr}
+	return s, nil
+}
+
+// newQuery resolves the command's collection and parses a filter for it.
+func (n *Node) newQuery(op *command.Op, a *command.Args, filter bson.Doc) (*query, error) {
+	c, err := n.collection(op)
+	if err != nil {
+		return nil, err
+	}
+	s, err := n.newScope(c, a.Doc("let"), a.Doc("collation"))
+	if err != nil {
+		return nil, err
+	}
+	return n.scopedQuery(c, s, filter)
+}
+
+// scopedQuery parses a filter in a scope.
+func (n *Node) scopedQuery(c *catalog.Collection, s scope, filter bson.Doc) (*query, error) {
+	q := &query{Query: &exec.Query{Env: s.env}, coll: c, scope: s}
+	q.Collation, q.Collator = s.collation, s.collator
+	q.NoScan = n.Settings.NoTableScan()
+	if filter == nil {
+		filter = bson.Empty
+	}
+	var err error
+	q.Filter, err = match.Parse(filter, s.match)
+	return q, err
+}
+
+// project parses the projection of a find, and tells the planner which fields
+// it reads.
+func (q *query) project(spec bson.Doc) error {
+	if spec == nil || spec.IsEmpty() {
+		return nil
+	}
+	p, err := project.ParseFind(spec, &project.Options{Expr: q.expr, Match: q.match, Filter: q.Filter})
+	if err != nil {
+		return err
+	}
+	q.Projection = p
+	if paths, whole := p.Fields(); !whole {
+		q.Paths = paths
+	}
+	return nil
+}
+
+
+// observed reports what a cursor examined to the operation that reads it.
+type observed struct {
+	*exec.Cursor
+	op *command.Op
+}
+
+// observe books a cursor's counters on the operation that opened it.
+func (n *Node) observe(op *command.Op, c *exec.Cursor) command.Cursor {
+	op.SetPlanSummary(c.Summary())
+	op.Stats.IsQuery = true
+	op.Stats.FromMultiPlanner = c.FromTrial()
+	return &observed{c, op}
+}
+
+// Next delivers the next document.
+func (o *observed) Next(ctx context.Context) (bson.Doc, error) {
+	d, err := o.Cursor.Next(ctx)
+	if o.op != nil {
+		o.op.Stats.KeysExamined, o.op.Stats.DocsExamined = o.Examined()
+	}
+	return d, err
+}

@@ -1,0 +1,170 @@
+package node
+
+import (
+	"context"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/query/exec"
+	"github.com/mayflydb/mayfly/internal/query/sortkey"
+	"github.com/mayflydb/mayfly/internal/query/update"
+)
+
+var updateStatement = command.NewFields("update.updates",
+	command.Object("q").Required(),
+	command.OneOf("u", bson.TypeDocument, bson.TypeArray).Required(),
+	command.Object("c"),
+	command.ArrayOf("arrayFilters", command.Object("")),
+	command.OneOf("hint", bson.TypeString, bson.TypeDocument),
+	command.Bool("multi"),
+	command.Bool("upsert"),
+	command.Bool("upsertSupplied"),
+	command.Object("collation"),
+	command.Object("sort"),
+	command.Any("sampleId"),
+)
+
+var updateFields = command.NewFields("update",
+	command.CollectionOrUUID(),
+	command.ArrayOf("updates", command.Struct("", updateStatement)).Required(),
+	command.SafeBool("ordered"),
+	command.SafeBool("bypassDocumentValidation"),
+	command.Object("let"),
+	command.UUID("collectionUUID"),
+	command.Array("stmtIds"),
+	command.Int32("stmtId"),
+	command.Any("encryptionInformation"),
+)
+
+// update answers {update: collection, updates: [{q, u, multi, upsert, …}]}.
+// (Manual: database command update.)
+func (n *Node) update() *command.Command {
+	return &command.Command{
+		Name: "update", Kind: command.KindUpdate, Fields: updateFields,
+		Flags: command.Write | command.WriteConcern | command.Retryable | command.Transaction | command.APIv1,
+		Help:  "update documents",
+		Run:   n.runUpdate,
+	}
+}
+
+func (n *Node) runUpdate(ctx context.Context, op *command.Op) error {
+	statements := op.Args.Structs("updates")
+	if err := checkBatch(len(statements)); err != nil {
+		return err
+	}
+	if _, err := n.forWrite(ctx, op, false); err != nil {
+		return err
+	}
+	w := n.Exec.NewWriter(durability(op))
+	defer w.Abort()
+	var errs writeErrors
+	var upserted []bson.Doc
+	matched, modified := int64(0), int64(0)
+	for i := range statements {
+		out, err := n.updateOne(ctx, op, w, &statements[i])
+		if out != nil {
+			book(op, out)
+			modified += out.Modified
+			matched += out.Matched
+			if !out.Upserted.IsMissing() {
+				matched++
+				upserted = append(upserted, new(bson.Builder).Int("index", int64(i)).Value("_id", out.Upserted).Finish())
+			}
+		}
+		if err == nil {
+			continue
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		errs.add(i, err)
+		if op.Args.BoolOr("ordered", true) {
+			break
+		}
+	}
+	if err := w.Commit(ctx); err != nil {
+		return err
+	}
+	op.CountUpdates(int64(len(statements)))
+	op.Reply.Int("n", matched)
+	if len(upserted) > 0 {
+		op.Reply.OpenArray("upserted")
+		for i, d := range upserted {
+			op.Reply.Doc(bson.Index(i), d)
+		}
+		op.Reply.Close()
+	}
+	op.Reply.Int("nModified", modified)
+	errs.write(op.Reply)
+	return nil
+}
+
+// updateOne runs one statement.
+func (n *Node) updateOne(ctx context.Context, op *command.Op, w *exec.Writer, a *command.Args) (*exec.Written, error) {
+	c, err := n.collection(op)
+	if err != nil {
+		return nil, err
+	}
+	u, err := n.parseUpdate(op, c, a, op.Args.Doc("let"), op.Args.Bool("bypassDocumentValidation"))
+	if err != nil {
+		return nil, err
+	}
+	if c == nil && u.Upsert {
+		if c, err = n.forWrite(ctx, op, true); err != nil {
+			return nil, err
+		}
+	}
+	return w.Update(ctx, c, u)
+}
+
+// parseUpdate reads a statement {q, u, c, arrayFilters, multi, upsert, hint,
+// collation, sort}.
+func (n *Node) parseUpdate(op *command.Op, c *catalog.Collection, a *command.Args, let bson.Doc, bypass bool) (*exec.Update, error) {
+	s, err := n.newScope(c, let, a.Doc("collation"))
+	if err != nil {
+		return nil, err
+	}
+	q, err := n.scopedQuery(c, s, a.Doc("q"))
+	if err != nil {
+		return nil, err
+	}
+	q.Hint = a.Value("hint")
+	out := &exec.Update{Query: q.Query, Multi: a.Bool("multi"), Upsert: a.Bool("upsert")}
+	if a.Has("sort") {
+		if out.Multi {
+			return nil, mongoerr.New(mongoerr.FailedToParse, "Cannot specify sort with multi=true")
+		}
+		if q.Sort, err = sortkey.Parse(a.Doc("sort")); err != nil {
+			return nil, err
+		}
+	}
+	if !out.Multi && !q.Sort.IsEmpty() {
+		q.AllowDiskUse = true
+	}
+	if out.Update, err = n.parseModification(s, a.Value("u"), arrayFilters(a), a.Doc("c")); err != nil {
+		return nil, err
+	}
+	if out.Multi && out.Update.Kind() == update.Replacement {
+		return nil, mongoerr.New(mongoerr.FailedToParse, "multi update is not supported for replacement-style update")
+	}
+	out.Check, err = n.validator(c, bypass)
+	return out, err
+}
+
+// parseModification parses the modification of an update or a findAndModify.
+func (n *Node) parseModification(s scope, u bson.Value, filters []bson.Doc, constants bson.Doc) (*update.Update, error) {
+	return update.Parse(u, &update.Options{ArrayFilters: filters, Constants: constants, Match: s.match, Expr: s.expr, Collator: s.collator})
+}
+
+func arrayFilters(a *command.Args) []bson.Doc {
+	if !a.Has("arrayFilters") {
+		return nil
+	}
+	fs := []bson.Doc{}
+	for _, v := range a.Array("arrayFilters") {
+		fs = append(fs, v.Doc())
+	}
+	return fs
+}

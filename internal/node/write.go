@@ -1,0 +1,128 @@
+package node
+
+import (
+	"context"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/query/exec"
+	"github.com/mayflydb/mayfly/internal/schema"
+	"github.com/mayflydb/mayfly/internal/storage"
+)
+
+// maxErrorBytes bounds the write errors of one reply; further ones keep their
+// code and lose their message, as the server's do.
+const maxErrorBytes = 1 << 20
+
+// forWrite resolves the collection that a write goes to. With create, one that
+// does not exist is made; else nil stands for it. Errors: 73, 166, 26 for a
+// UUID that is none, 361 for a collectionUUID that is another's.
+func (n *Node) forWrite(ctx context.Context, op *command.Op, create bool) (*catalog.Collection, error) {
+	c, err := n.collection(op)
+	if err != nil {
+		return nil, err
+	}
+	ns := schema.Namespace{DB: op.DB, Coll: op.Collection}
+	if err := ns.ValidateWrite(); err != nil {
+		return nil, err
+	}
+	if c != nil || !create {
+		return c, nil
+	}
+	c, err = n.Catalog.Create(ctx, ns, nil)
+	if mongoerr.Is(err, mongoerr.NamespaceExists) {
+		return n.collection(op)
+	}
+	return c, err
+}
+
+// durability is what a write concern asks of the log. A standalone's majority
+// is itself, and means the journal.
+func durability(op *command.Op) storage.Durability {
+	if op.WriteConcern.Journal || op.WriteConcern.Mode == "majority" {
+		return storage.Journaled
+	}
+	return storage.Buffered
+}
+
+// checker refuses documents that a collection's validator does not let in; old
+// is nil for an insert.
+type checker func(old, doc bson.Doc) error
+
+// validator returns the checker of a collection, or nil where everything goes.
+func (n *Node) validator(c *catalog.Collection, bypass bool) (checker, error) {
+	if c == nil || bypass {
+		return nil, nil
+	}
+	v, err := schema.ParseValidator(c.Options)
+	if err != nil || v == nil {
+		return nil, err
+	}
+	return func(old, doc bson.Doc) error { return v.Check(old, doc, n.warnValidation(c)) }, nil
+}
+
+// warnValidation logs what validationAction "warn" lets through.
+func (n *Node) warnValidation(c *catalog.Collection) func(bson.Doc) {
+	return func(details bson.Doc) {
+		n.Log.Warn("Document would fail validation", "id", 20294, "c", "STORAGE", "namespace", c.Namespace.String(), "errInfo", details.String())
+	}
+}
+
+// writeErrors collects the errors of the statements of one write command.
+type writeErrors struct {
+	list  []bson.Doc
+	bytes int
+}
+
+func (w *writeErrors) add(index int, err error) {
+	e := mongoerr.From(err)
+	var b bson.Builder
+	b.Int("index", int64(index)).Int32("code", int32(e.Code))
+	if e.Extra != nil {
+		b.Fields(e.Extra)
+	}
+	if e.Info != nil {
+		b.Doc("errInfo", e.Info)
+	}
+	message := e.Message
+	if w.bytes > maxErrorBytes {
+		message = ""
+	}
+	b.String("errmsg", message)
+	d := b.Finish()
+	w.bytes += len(d)
+	w.list = append(w.list, d)
+}
+
+func (w *writeErrors) write(b *bson.Builder) {
+	if len(w.list) == 0 {
+		return
+	}
+	b.OpenArray("writeErrors")
+	for i, d := range w.list {
+		b.Doc(bson.Index(i), d)
+	}
+	b.Close()
+}
+
+// book adds what a statement did to the operation's counters.
+func book(op *command.Op, w *exec.Written) {
+	st := &op.Stats
+	st.IsWrite, st.IsQuery = true, true
+	st.KeysExamined += w.Keys
+	st.DocsExamined += w.Docs
+	st.NMatched += w.Matched
+	st.NModified += w.Modified
+	st.NDeleted += w.Deleted
+	st.WriteConflicts += w.Conflicts
+	st.HasSortStage = st.HasSortStage || w.Sorted
+	st.FromMultiPlanner = st.FromMultiPlanner || w.FromTrial
+	if !w.Upserted.IsMissing() {
+		st.NUpsert++
+	}
+	if w.Summary != "" {
+		op.SetPlanSummary(w.Summary)
+	}
+}

@@ -1,0 +1,148 @@
+package exec
+
+import (
+	"bytes"
+	"context"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/keystring"
+	"github.com/mayflydb/mayfly/internal/query/expr"
+	"github.com/mayflydb/mayfly/internal/query/plan"
+	"github.com/mayflydb/mayfly/internal/query/project"
+	"github.com/mayflydb/mayfly/internal/query/sortkey"
+	"github.com/mayflydb/mayfly/internal/storage"
+)
+
+// builder makes stages of plan nodes.
+type builder struct {
+	source *source
+	env    *expr.Env
+	coll   bson.Collator // of the query
+	spill  *spill        // nil: sorts may not spill
+	count  int64         // the collection's own count
+}
+
+func (b *builder) build(n plan.Node) Stage {
+	switch n := n.(type) {
+	case *plan.CollScan:
+		return &collScan{stats: Stats{Node: n}, node: n, source: b.source, filter: newFilter(n.Filter, b.env)}
+	case *plan.IDHack:
+		return &idHack{stats: Stats{Node: n}, source: b.source, id: n.ID}
+	case *plan.IndexScan:
+		s := b.scan(n, n.Index, n.Bounds, n.Dedup)
+		s.backward = n.Backward
+		if n.Keys && !n.Index.Handle.(*catalog.Index).Records {
+			s.cover = newCover(n.Index)
+		}
+		s.ranges.clamp(n, directions(n.Index))
+		return &s
+	case *plan.CountScan:
+		return &countScan{b.scan(n, n.Index, n.Bounds, n.Dedup)}
+	case *plan.DistinctScan:
+		s := &distinctScan{indexScan: b.scan(n, n.Index, n.Bounds, false), fields: n.Field + 1}
+		s.cover = newCover(n.Index)
+		return s
+	case *plan.Fetch:
+		return &fetch{stats: Stats{Node: n}, input: b.build(n.Input), source: b.source, filter: newFilter(n.Filter, b.env)}
+	case *plan.Or:
+		s := &or{stats: Stats{Node: n}, seen: newDedup()}
+		for _, in := range n.Nodes {
+			s.inputs = append(s.inputs, b.build(in))
+		}
+		return s
+	case *plan.Sort:
+		return &sorter{stats: Stats{Node: n}, input: b.build(n.Input), limit: n.Limit, heap: n.Limit > 0, spill: b.spill,
+			keys: sortkey.NewGenerator(n.Pattern, b.coll, nil)}
+	case *plan.Skip:
+		return &skip{stats: Stats{Node: n}, input: b.build(n.Input), n: n.N}
+	case *plan.Limit:
+		return &limit{stats: Stats{Node: n}, input: b.build(n.Input), n: n.N}
+	case *plan.Projection:
+		return &projection{stats: Stats{Node: n}, input: b.build(n.Input), spec: n.Spec, env: b.env}
+	case *plan.ReturnKey:
+		return &returnKey{stats: Stats{Node: n}, input: b.build(n.Input)}
+	case *plan.Write:
+		return &wouldWrite{stats: Stats{Node: n}, input: b.build(n.Input), kind: n.Kind}
+	case *plan.Count:
+		s := &count{stats: Stats{Node: n}, known: b.count, skip: n.Skip, limit: n.Limit}
+		if n.Input != nil {
+			s.input = b.build(n.Input)
+		}
+		return s
+	}
+	return &eof{stats: Stats{Node: n}}
+}
+
+func (b *builder) scan(n plan.Node, ix *plan.Index, bounds []plan.Intervals, dedup bool) indexScan {
+	s := indexScan{stats: Stats{Node: n}, index: ix, source: b.source, ranges: encodeBounds(bounds, directions(ix), nil)}
+	if dedup {
+		s.seen = newDedup()
+	}
+	return s
+}
+
+// clamp narrows the ranges by the min (inclusive) and max (exclusive) keys of
+// the query, which are given in the order of the index.
+func (k *keyRanges) clamp(n *plan.IndexScan, descending []bool) {
+	if k.none {
+		return
+	}
+	if n.Min != nil {
+		if lo := encodeKey(n.Min, descending); bytes.Compare(lo, k.lower) > 0 {
+			k.lower = lo
+		}
+	}
+	if n.Max != nil {
+		if hi := encodeKey(n.Max, descending); k.upper == nil || bytes.Compare(hi, k.upper) < 0 {
+			k.upper = hi
+		}
+	}
+	k.none = k.upper != nil && bytes.Compare(k.lower, k.upper) >= 0
+}
+
+func encodeKey(values []bson.Value, descending []bool) []byte {
+	var key []byte
+	for i, v := range values {
+		key = keystring.Append(key, v, descending[i], nil)
+	}
+	return key
+}
+
+// successorOfFields is the smallest key behind all keys that share the first n
+// fields with key.
+func successorOfFields(key []byte, ix *plan.Index, n int) []byte {
+	pos := 0
+	for i := 0; i < n; i++ {
+		pos += keystring.Skip(key[pos:], ix.Parts[i].Descending)
+	}
+	return keystring.Successor(bytes.Clone(key[:pos]))
+}
+
+// projection shapes each document.
+type projection struct {
+	stats Stats
+	input Stage
+	spec  *project.Projection
+	env   *expr.Env
+	buf   []byte
+}
+
+func (s *projection) Stats() *Stats   { return &s.stats }
+func (s *projection) Inputs() []Stage { return []Stage{s.input} }
+func (s *projection) Close() error    { return s.input.Close() }
+
+func (s *projection) Work(ctx context.Context, row *Row) (State, error) {
+	state, err := s.input.Work(ctx, row)
+	if err != nil || state != Advanced {
+		return s.stats.count(state), err
+	}
+	if s.buf, err = s.spec.Append(s.buf[:0], s.env, row.Doc); err != nil {
+		return EOF, err
+	}
+	row.Doc = s.buf
+	return s.stats.count(Advanced), nil
+}
+
+// newSource is the collection in the state that r reads.
+func newSource(c *catalog.Collection, r storage.Reader) *source { return &source{coll: c, reader: r} }

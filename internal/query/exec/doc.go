@@ -1,0 +1,8 @@
+// Package exec runs plans. A plan becomes a tree of stages (stage.go) that are
+// pulled, one unit of work at a time, over a snapshot of the store; candidates
+// are tried against each other (trial.go), and the winner feeds a cursor, a
+// count, an update, a delete or an explain. Writes evaluate on the snapshot,
+// lock each record, look again, and go into catalog units.
+//
+// Start reading at executor.go, then stage.go.
+package exec

@@ -1,0 +1,269 @@
+package exec
+
+import (
+	"context"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/query/expr"
+	"github.com/mayflydb/mayfly/internal/query/match"
+	"github.com/mayflydb/mayfly/internal/query/plan"
+	"github.com/mayflydb/mayfly/internal/storage"
+)
+
+// Executor runs queries and writes over one catalog. Safe for use by many
+// goroutines.
+type Executor struct {
+	Catalog *catalog.Catalog
+	// SpillDir is where sorts put what memory cannot hold.
+	SpillDir string
+}
+
+// Query is a plan.Query with what running it needs besides.
+type Query struct {
+	plan.Query
+	// Env evaluates $expr and projections; it belongs to the query from now on.
+	Env *expr.Env
+	// AllowDiskUse lets sorts spill.
+	AllowDiskUse bool
+}
+
+// running is a query that has been planned and tried, over its snapshot.
+type running struct {
+	x        *Executor
+	coll     *catalog.Collection
+	query    *Query
+	snapshot *storage.Snapshot
+	source   *source
+	winner   *candidate
+	rejected []*candidate
+	runner
+}
+
+// describe makes the planner's descriptors of a collection. REQUIRES: the
+// snapshot was taken before (catalog's invariant multikey-first).
+func describe(c *catalog.Collection) (*plan.Collection, error) {
+	d := &plan.Collection{Namespace: c.Namespace.String(), Collation: c.Options.Lookup("collation").Data, NoIDIndex: !c.ClusteredByID()}
+	for _, ix := range c.Indexes() {
+		if !ix.Ready {
+			continue
+		}
+		p := &plan.Index{Index: ix.Index, Multikey: ix.Multikey(), Handle: ix}
+		if ix.PartialFilter != nil {
+			f, err := match.Parse(ix.PartialFilter, &match.Options{Collator: ix.Collator})
+			if err != nil {
+				return nil, err
+			}
+			p.Partial = f.Root()
+		}
+		d.Indexes = append(d.Indexes, p)
+	}
+	return d, nil
+}
+
+// nodes plans a query; adjust, where not nil, changes each candidate.
+func (x *Executor) nodes(c *catalog.Collection, q *Query, adjust func(plan.Node) plan.Node) ([]plan.Node, error) {
+	nodes := []plan.Node{&plan.EOF{}}
+	if c != nil {
+		d, err := describe(c)
+		if err != nil {
+			return nil, err
+		}
+		if nodes, err = plan.Candidates(d, &q.Query); err != nil {
+			return nil, err
+		}
+	}
+	if adjust != nil {
+		for i := range nodes {
+			nodes[i] = adjust(nodes[i])
+		}
+	}
+	return nodes, nil
+}
+
+// start plans a query over a fresh snapshot and runs the trial.
+func (x *Executor) start(ctx context.Context, c *catalog.Collection, q *Query, adjust func(plan.Node) plan.Node) (*running, error) {
+	r, err := x.prepare(c, q, adjust)
+	if err != nil {
+		return nil, err
+	}
+	all := append([]*candidate{r.winner}, r.rejected...)
+	best, err := trial(ctx, all)
+	if err != nil {
+		r.close()
+		return nil, err
+	}
+	r.winner, r.runner.candidate, r.rejected = best, best, nil
+	for _, c := range all {
+		if c != best {
+			r.rejected = append(r.rejected, c)
+			if err := c.stage.Close(); err != nil {
+				r.close()
+				return nil, err
+			}
+		}
+	}
+	if ix := indexOf(best.node); ix != nil {
+		ix.MarkUsed()
+	}
+	return r, nil
+}
+
+// prepare plans a query and builds all candidates, without running any.
+func (x *Executor) prepare(c *catalog.Collection, q *Query, adjust func(plan.Node) plan.Node) (*running, error) {
+	if q.Env == nil {
+		q.Env = expr.NewEnv(0)
+	}
+	r := &running{x: x, coll: c, query: q, snapshot: x.Catalog.Engine().NewSnapshot()}
+	nodes, err := x.nodes(c, q, adjust)
+	if err != nil {
+		r.snapshot.Close()
+		return nil, err
+	}
+	r.source = newSource(c, r.snapshot)
+	b := builder{source: r.source, env: q.Env, coll: q.Collator}
+	if c != nil {
+		b.count = c.Count()
+	}
+	if q.AllowDiskUse {
+		b.spill = &spill{x.SpillDir}
+	}
+	for i, n := range nodes {
+		cand := &candidate{node: n, stage: b.build(n)}
+		if i == 0 {
+			r.winner, r.runner.candidate = cand, cand
+		} else {
+			r.rejected = append(r.rejected, cand)
+		}
+	}
+	return r, nil
+}
+
+func indexOf(n plan.Node) *catalog.Index {
+	switch n := n.(type) {
+	case *plan.IndexScan:
+		return n.Index.Handle.(*catalog.Index)
+	case *plan.CountScan:
+		return n.Index.Handle.(*catalog.Index)
+	case *plan.DistinctScan:
+		return n.Index.Handle.(*catalog.Index)
+	}
+	for _, in := range n.Inputs() {
+		if ix := indexOf(in); ix != nil {
+			return ix
+		}
+	}
+	return nil
+}
+
+// close gives back stages and snapshot.
+func (r *running) close() {
+	r.winner.stage.Close()
+	for _, c := range r.rejected {
+		c.stage.Close()
+	}
+	r.snapshot.Close()
+}
+
+// Cursor delivers the documents of a query.
+type Cursor struct {
+	r   *running
+	row Row
+}
+
+// Find runs a query. c is nil where the collection does not exist.
+func (x *Executor) Find(ctx context.Context, c *catalog.Collection, q *Query) (*Cursor, error) {
+	r, err := x.start(ctx, c, q, nil)
+	if err != nil {
+		return nil, err
+	}
+	return &Cursor{r: r}, nil
+}
+
+// Next returns the next document, valid until the following call; nil at the
+// end. Errors: 175 where the collection was dropped meanwhile.
+func (c *Cursor) Next(ctx context.Context) (bson.Doc, error) {
+	if c.r.coll != nil {
+		if err := c.r.coll.Check(); err != nil {
+			return nil, err
+		}
+	}
+	ok, err := c.r.next(ctx, &c.row)
+	if err != nil || !ok {
+		return nil, err
+	}
+	return c.row.Doc, nil
+}
+
+// Record returns the record key of the document that Next returned.
+func (c *Cursor) Record() []byte { return c.row.Record }
+
+// Close gives back what the query holds.
+func (c *Cursor) Close() { c.r.close() }
+
+// Summary is the plan in a few words.
+func (c *Cursor) Summary() string { return Summary(c.r.winner.node) }
+
+// Examined returns how many keys and documents were looked at so far.
+func (c *Cursor) Examined() (keys, docs int64) { return totals(c.r.winner.stage) }
+
+// FromTrial says whether several plans were tried.
+func (c *Cursor) FromTrial() bool { return len(c.r.rejected) > 0 }
+
+// Sorts says whether the plan sorts in memory, and whether it spilled.
+func (c *Cursor) Sorts() (sorts, spilled bool) { return sorting(c.r.winner.stage) }
+
+func sorting(s Stage) (sorts, spilled bool) {
+	if so, ok := s.(*sorter); ok {
+		return true, so.stats.Spills > 0
+	}
+	for _, in := range s.Inputs() {
+		if sorts, spilled = sorting(in); sorts {
+			return
+		}
+	}
+	return
+}
+
+// Count counts the documents that q matches, within its skip and limit.
+func (x *Executor) Count(ctx context.Context, c *catalog.Collection, q *Query) (*Counted, error) {
+	r, err := x.start(ctx, c, q, x.counting(q))
+	if err != nil {
+		return nil, err
+	}
+	defer r.close()
+	var row Row
+	if _, err := r.next(ctx, &row); err != nil {
+		return nil, err
+	}
+	n := int64(0)
+	if s, ok := r.winner.stage.(*count); ok {
+		n = s.n
+	}
+	keys, docs := totals(r.winner.stage)
+	return &Counted{N: n, Summary: Summary(r.winner.node), Keys: keys, Docs: docs}, nil
+}
+
+// Counted is the outcome of Count.
+type Counted struct {
+	N          int64
+	Summary    string
+	Keys, Docs int64
+}
+
+// counting turns plans for documents into plans that count them. Skip and
+// limit belong to the count, so the query gives them up.
+func (x *Executor) counting(q *Query) func(plan.Node) plan.Node {
+	skip, limit := q.Skip, q.Limit
+	q.Skip, q.Limit = 0, 0
+	fast := plan.MatchesAll(q.Filter) && q.Hint.IsMissing()
+	return func(n plan.Node) plan.Node {
+		if _, ok := n.(*plan.EOF); ok {
+			return &plan.Count{Input: n, Skip: skip, Limit: limit}
+		}
+		if fast {
+			return &plan.Count{Skip: skip, Limit: limit}
+		}
+		return plan.ForCount(n, skip, limit)
+	}
+}

@@ -1,0 +1,278 @@
+package exec
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/query/match"
+	"github.com/mayflydb/mayfly/internal/query/plan"
+)
+
+// Verbosity is how much an explain tells.
+type Verbosity uint8
+
+// The verbosities, each with all that the one before tells.
+const (
+	QueryPlanner      Verbosity = iota // the plan; nothing runs
+	ExecutionStats                     // and how running it went
+	AllPlansExecution                  // and how the trial of each candidate went
+)
+
+// Explained is a statement to explain: a query and what happens to its
+// documents.
+type Explained struct {
+	Query *Query
+	// Counting explains a count.
+	Counting bool
+	// Kind is "" for a query, or the Kind of a plan.Write.
+	Kind string
+	// Would says, for a Write, whether the document would be changed.
+	Would func(doc bson.Doc) (bool, error)
+	// Upserts says that the statement would insert where nothing matches.
+	Upserts bool
+	// Adjust changes each candidate plan, or is nil.
+	Adjust func(plan.Node) plan.Node
+}
+
+// Explain writes queryPlanner and, beyond that verbosity, executionStats into
+// b. (Manual: "Explain Results".)
+func (x *Executor) Explain(ctx context.Context, c *catalog.Collection, ns string, e *Explained, v Verbosity, b *bson.Builder) error {
+	adjust := e.Adjust
+	if e.Counting {
+		adjust = x.counting(e.Query)
+	}
+	if e.Kind != "" {
+		adjust = func(n plan.Node) plan.Node { return &plan.Write{Input: n, Kind: e.Kind} }
+	}
+	start := time.Now()
+	r, err := x.prepare(c, e.Query, adjust)
+	if err != nil {
+		return err
+	}
+	planned := time.Since(start)
+	defer r.close()
+	for _, cand := range append([]*candidate{r.winner}, r.rejected...) {
+		if w, ok := cand.stage.(*wouldWrite); ok {
+			w.would, w.upserts = e.Would, e.Upserts
+		}
+	}
+	all := append([]*candidate{r.winner}, r.rejected...)
+	best, err := trial(ctx, all)
+	if err != nil {
+		return err
+	}
+	r.winner, r.runner.candidate, r.rejected = best, best, nil
+	for _, cand := range all {
+		if cand != best {
+			r.rejected = append(r.rejected, cand)
+		}
+	}
+	r.explainPlanner(b, ns, e.Query, planned)
+	if v == QueryPlanner {
+		return nil
+	}
+	return r.explainExecution(ctx, b, v)
+}
+
+func (r *running) explainPlanner(b *bson.Builder, ns string, q *Query, planned time.Duration) {
+	parsed := match.Serialize(q.Filter.Root())
+	shape := shapeHash(r.query)
+	b.OpenDoc("queryPlanner").String("namespace", ns)
+	b.Doc("parsedQuery", parsed)
+	b.Bool("indexFilterSet", false)
+	b.String("queryHash", shape).String("planCacheShapeHash", shape).String("planCacheKey", shape)
+	b.Int64("optimizationTimeMillis", planned.Milliseconds())
+	b.Bool("maxIndexedOrSolutionsReached", false).Bool("maxIndexedAndSolutionsReached", false).Bool("maxScansToExplodeReached", false)
+	b.Bool("prunedSimilarIndexes", false)
+	b.OpenDoc("winningPlan").Bool("isCached", false).Fields(plan.Explain(r.winner.node, nil)).Close()
+	b.OpenArray("rejectedPlans")
+	for i, c := range r.rejected {
+		b.OpenDoc(bson.Index(i)).Bool("isCached", false).Fields(plan.Explain(c.node, nil)).Close()
+	}
+	b.Close().Close()
+}
+
+func (r *running) explainExecution(ctx context.Context, b *bson.Builder, v Verbosity) error {
+	var candidates []bson.Doc
+	if v == AllPlansExecution {
+		for _, c := range append([]*candidate{r.winner}, r.rejected...) {
+			if len(r.rejected) > 0 {
+				candidates = append(candidates, c.stats(0))
+			}
+		}
+	}
+	start := time.Now()
+	var row Row
+	var runErr error
+	n := int64(0)
+	for {
+		ok, err := r.next(ctx, &row)
+		if err != nil || !ok {
+			runErr = err
+			break
+		}
+		n++
+	}
+	if ctx.Err() != nil {
+		return runErr
+	}
+	elapsed := time.Since(start)
+	b.OpenDoc("executionStats").Bool("executionSuccess", runErr == nil)
+	if runErr != nil {
+		b.String("errorMessage", runErr.Error())
+	}
+	b.Fields(r.winner.execution(n, elapsed))
+	if v == AllPlansExecution {
+		b.OpenArray("allPlansExecution")
+		for i, d := range candidates {
+			b.Doc(bson.Index(i), d)
+		}
+		b.Close()
+	}
+	b.Close()
+	return nil
+}
+
+// execution is executionStats of a candidate that returned n documents.
+func (c *candidate) execution(n int64, elapsed time.Duration) bson.Doc {
+	keys, docs := totals(c.stage)
+	var b bson.Builder
+	b.Int("nReturned", n).Int("executionTimeMillis", elapsed.Milliseconds())
+	b.Int("totalKeysExamined", keys).Int("totalDocsExamined", docs)
+	b.Doc("executionStages", plan.Explain(c.node, countersOf(c.stage)))
+	return b.Finish()
+}
+
+// stats is what allPlansExecution shows of a candidate after its trial.
+func (c *candidate) stats(elapsed time.Duration) bson.Doc {
+	keys, docs := totals(c.stage)
+	var b bson.Builder
+	b.Int("nReturned", int64(len(c.rows))).Int("executionTimeMillisEstimate", elapsed.Milliseconds())
+	b.Int("totalKeysExamined", keys).Int("totalDocsExamined", docs).Double("score", c.score())
+	b.Doc("executionStages", plan.Explain(c.node, countersOf(c.stage)))
+	return b.Finish()
+}
+
+// countersOf prints the counters of running stages by their nodes.
+func countersOf(root Stage) plan.Counters {
+	byNode := map[plan.Node]Stage{}
+	var walk func(Stage)
+	walk = func(s Stage) {
+		byNode[s.Stats().Node] = s
+		for _, in := range s.Inputs() {
+			walk(in)
+		}
+	}
+	walk(root)
+	return func(n plan.Node, b *bson.Builder, specific bool) {
+		s, ok := byNode[n]
+		if !ok {
+			return
+		}
+		if specific {
+			specificCounters(s, b)
+			return
+		}
+		st := s.Stats()
+		b.Int("nReturned", st.Advanced).Int("executionTimeMillisEstimate", st.Time.Milliseconds())
+		b.Int("works", st.Works).Int("advanced", st.Advanced).Int("needTime", st.NeedTime)
+		b.Int32("needYield", 0).Int32("saveState", 0).Int32("restoreState", 0)
+		b.Int32("isEOF", map[bool]int32{true: 1}[st.EOF])
+	}
+}
+
+func specificCounters(s Stage, b *bson.Builder) {
+	st := s.Stats()
+	switch s := s.(type) {
+	case *collScan:
+		b.Int("docsExamined", st.DocsExamined)
+	case *idHack:
+		b.Int("keysExamined", st.KeysExamined).Int("docsExamined", st.DocsExamined)
+	case *indexScan:
+		b.Int("keysExamined", st.KeysExamined).Int("seeks", st.Seeks).Int("dupsTested", st.DupsTested).Int("dupsDropped", st.DupsDropped)
+	case *countScan, *distinctScan:
+		b.Int("keysExamined", st.KeysExamined)
+	case *fetch:
+		b.Int("docsExamined", st.DocsExamined).Int32("alreadyHasObj", 0)
+	case *or:
+		b.Int("dupsTested", st.DupsTested).Int("dupsDropped", st.DupsDropped)
+	case *sorter:
+		b.Int("totalDataSizeSorted", st.MemUsage).Bool("usedDisk", st.Spills > 0).Int("spills", st.Spills).Int("spilledDataStorageSize", st.SpilledBytes)
+	case *count:
+		b.Int("nCounted", s.n).Int32("nSkipped", 0)
+	case *wouldWrite:
+		s.counters(b)
+	}
+}
+
+// shapeHash names the shape of a query: its filter without values, its sort
+// and its projection.
+func shapeHash(q *Query) string {
+	h := fnv.New32a()
+	writeShape(h, match.Serialize(q.Filter.Root()))
+	h.Write(q.Sort.Spec())
+	if q.Projection != nil {
+		h.Write(q.Projection.Serialize())
+	}
+	h.Write(q.Collation)
+	return fmt.Sprintf("%08X", h.Sum32())
+}
+
+func writeShape(h interface{ Write([]byte) (int, error) }, d bson.Doc) {
+	for it := d.Iter(); it.Next(); {
+		h.Write([]byte(it.Key))
+		h.Write([]byte{0})
+		if it.Value.Type == bson.TypeDocument || it.Value.Type == bson.TypeArray && (it.Key == "$and" || it.Key == "$or" || it.Key == "$nor") {
+			writeShape(h, it.Value.Doc())
+		}
+	}
+}
+
+// wouldWrite stands in for a write in an explain: it counts what the write
+// would do and does nothing.
+type wouldWrite struct {
+	stats            Stats
+	input            Stage
+	kind             string
+	would            func(bson.Doc) (bool, error)
+	upserts          bool
+	matched, changed int64
+}
+
+func (s *wouldWrite) Stats() *Stats   { return &s.stats }
+func (s *wouldWrite) Inputs() []Stage { return []Stage{s.input} }
+func (s *wouldWrite) Close() error    { return s.input.Close() }
+
+func (s *wouldWrite) Work(ctx context.Context, row *Row) (State, error) {
+	state, err := s.input.Work(ctx, row)
+	if err != nil || state != Advanced {
+		return s.stats.count(state), err
+	}
+	s.matched++
+	changes := true
+	if s.would != nil {
+		if changes, err = s.would(row.Doc); err != nil {
+			return EOF, err
+		}
+	}
+	if changes {
+		s.changed++
+	}
+	return s.stats.count(NeedTime), nil
+}
+
+func (s *wouldWrite) counters(b *bson.Builder) {
+	if s.kind != "UPDATE" {
+		b.Int("nWouldDelete", s.changed)
+		return
+	}
+	upsert := int32(0)
+	if s.upserts && s.matched == 0 {
+		upsert = 1
+	}
+	b.Int("nMatched", s.matched).Int("nWouldModify", s.changed).Int32("nWouldUpsert", upsert)
+}

@@ -1,0 +1,91 @@
+package exec
+
+import (
+	"errors"
+	"io"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/query/expr"
+	"github.com/mayflydb/mayfly/internal/query/match"
+	"github.com/mayflydb/mayfly/internal/query/plan"
+	"github.com/mayflydb/mayfly/internal/storage"
+)
+
+var errDedupMemory = mongoerr.New(mongoerr.ExceededMemoryLimit, "a query over a multikey index remembers more than %d bytes of record keys", maxSeen)
+
+// source is one collection in one state of the store.
+type source struct {
+	coll   *catalog.Collection
+	reader storage.Reader
+}
+
+func (s *source) records(lower, upper []byte) (*storage.Iter, error) {
+	return s.reader.NewIter(s.coll.Ident, lower, upper)
+}
+
+func (s *source) entries(ix *plan.Index, lower, upper []byte) (*storage.Iter, error) {
+	return s.reader.NewIter(ix.Handle.(*catalog.Index).Ident, lower, upper)
+}
+
+// entry is an index entry taken apart. An index that is the records
+// themselves brings the document along.
+type entry struct {
+	Record, Key, TypeBits []byte
+	Doc                   bson.Doc
+}
+
+func (s *source) entry(ix *plan.Index, it *storage.Iter) (entry, error) {
+	value, err := it.Value()
+	if err != nil {
+		return entry{}, err
+	}
+	key := it.Key()
+	if ix.Handle.(*catalog.Index).Records {
+		return entry{Record: key, Key: key, Doc: value}, nil
+	}
+	ks, record, bits := catalog.SplitEntry(key, value)
+	if record == nil {
+		return entry{}, storage.ErrCorruption
+	}
+	return entry{Record: record, Key: ks, TypeBits: bits}, nil
+}
+
+// fetch reads the document of a record, nil where it is gone.
+func (s *source) fetch(record []byte) (bson.Doc, io.Closer, error) {
+	doc, closer, err := s.reader.Get(s.coll.Ident, record)
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil, nil, nil
+	}
+	return doc, closer, err
+}
+
+// byID finds the document with an _id, through the records where they are
+// clustered by it, else through the index.
+func (s *source) byID(id bson.Value) ([]byte, bson.Doc, io.Closer, error) {
+	record := s.coll.AppendIDKey(nil, id)
+	doc, closer, err := s.fetch(record)
+	return record, doc, closer, err
+}
+
+// filter is a predicate with what it is evaluated against.
+type filter struct {
+	f   *match.Filter
+	env *match.Env
+}
+
+// newFilter makes the filter of a node of a plan; nil lets everything pass.
+func newFilter(n match.Node, env *expr.Env) *filter {
+	if n == nil {
+		return nil
+	}
+	return &filter{match.FilterOf(n), matchEnv(env)}
+}
+
+func (f *filter) match(doc bson.Doc) (bool, error) {
+	if f == nil {
+		return true, nil
+	}
+	return f.f.MatchEnv(doc, f.env)
+}
