@@ -47,10 +47,11 @@ func (r *reader) value(bits *typeReader, depth int) bson.Value {
 	case tagTrue:
 		return bson.True
 	case tagString:
+		v := r.stringValue()
 		if bits.next() == bitsSymbol {
-			return bson.Symbol(r.text())
+			v.Type = bson.TypeSymbol
 		}
-		return bson.String(r.text())
+		return v
 	case tagObject:
 		return bson.Document(r.fields(bits, depth+1))
 	case tagArray:
@@ -94,7 +95,20 @@ func (r *reader) bytes(n int) []byte {
 
 func (r *reader) text() string {
 	raw := r.until()
-	s := make([]byte, 0, len(raw))
+	return string(r.appendText(make([]byte, 0, len(raw)), raw))
+}
+
+// stringValue is a text as a string, made in one piece.
+func (r *reader) stringValue() bson.Value {
+	raw := r.until()
+	data := r.appendText(make([]byte, 4, 4+len(raw)+1), raw)
+	data = append(data, 0)
+	binary.LittleEndian.PutUint32(data, uint32(len(data)-4))
+	return bson.Value{Type: bson.TypeString, Data: data}
+}
+
+// appendText appends a text without its escapes.
+func (r *reader) appendText(dst, raw []byte) []byte {
 	for i := 0; i < len(raw); i++ {
 		c := raw[i] ^ r.flip
 		if c == escape {
@@ -104,9 +118,9 @@ func (r *reader) text() string {
 			}
 			c = (raw[i] ^ r.flip) - escapedZero
 		}
-		s = append(s, c)
+		dst = append(dst, c)
 	}
-	return string(s)
+	return dst
 }
 
 func (r *reader) fields(bits *typeReader, depth int) bson.Doc {
