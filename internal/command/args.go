@@ -2,7 +2,6 @@ package command
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 )
@@ -149,109 +148,4 @@ func uuidOf(v bson.Value) (id [16]byte, ok bool) {
 		return id, false
 	}
 	return [16]byte(content), true
-}
-
-// safeInt64 reads a number as the server's safeNumberLong: truncated, NaN is 0,
-// out of range is clamped. Anything else is 0.
-func safeInt64(v bson.Value) int64 {
-	switch v.Type {
-	case bson.TypeInt32:
-		return int64(v.Int32())
-	case bson.TypeInt64:
-		return v.Int64()
-	case bson.TypeDouble:
-		return clampDouble(v.Double())
-	case bson.TypeDecimal:
-		return decimalInt64(v.Decimal())
-	}
-	return 0
-}
-
-func clampDouble(f float64) int64 {
-	switch {
-	case math.IsNaN(f):
-		return 0
-	case f >= math.MaxInt64:
-		return math.MaxInt64
-	case f <= math.MinInt64:
-		return math.MinInt64
-	}
-	return int64(f)
-}
-
-func decimalInt64(d bson.Decimal128) int64 {
-	if d.IsNaN() {
-		return 0
-	}
-	switch sign := d.IsInf(); {
-	case sign > 0:
-		return math.MaxInt64
-	case sign < 0:
-		return math.MinInt64
-	}
-	f, err := d.APD().Float64()
-	if err != nil {
-		if d.Negative() {
-			return math.MinInt64
-		}
-		return math.MaxInt64
-	}
-	if math.Abs(f) >= 1<<53 {
-		// Beyond the double's integers: the exact digits decide.
-		if i, ok := exactDecimal(d); ok {
-			return i
-		}
-	}
-	return clampDouble(f)
-}
-
-func exactDecimal(d bson.Decimal128) (int64, bool) {
-	i, err := d.APD().Int64()
-	return i, err == nil
-}
-
-func toDouble(v bson.Value) float64 {
-	switch v.Type {
-	case bson.TypeDouble:
-		return v.Double()
-	case bson.TypeDecimal:
-		d := v.Decimal()
-		if d.IsNaN() {
-			return math.NaN()
-		}
-		if s := d.IsInf(); s != 0 {
-			return math.Inf(s)
-		}
-		f, err := d.APD().Float64()
-		if err != nil {
-			if d.Negative() {
-				return math.Inf(-1)
-			}
-			return math.Inf(1)
-		}
-		return f
-	}
-	return float64(safeInt64(v))
-}
-
-func clamp32(i int64) int {
-	return int(min(max(i, math.MinInt32), math.MaxInt32))
-}
-
-// isInteger says whether a number has no fraction and fits 64 bits.
-func isInteger(v bson.Value) bool {
-	switch v.Type {
-	case bson.TypeInt32, bson.TypeInt64:
-		return true
-	case bson.TypeDouble:
-		f := v.Double()
-		return f == math.Trunc(f) && f >= math.MinInt64 && f < math.MaxInt64
-	case bson.TypeDecimal:
-		if v.Decimal().IsNaN() || v.Decimal().IsInf() != 0 {
-			return false
-		}
-		_, ok := exactDecimal(v.Decimal())
-		return ok
-	}
-	return false
 }

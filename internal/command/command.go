@@ -15,8 +15,8 @@ type Flags uint32
 const (
 	// AdminOnly commands answer only on the database admin (code 13 elsewhere).
 	AdminOnly Flags = 1 << iota
-	// Write commands change user data.
-	Write
+	// Writes commands change user data.
+	Writes
 	// TakesWriteConcern commands take a writeConcern (code 72 where one is given to others).
 	TakesWriteConcern
 	// TakesReadConcern commands take every readConcern level; others only "local".
@@ -41,8 +41,8 @@ const (
 // the profiler name it.
 type OpKind uint8
 
-// The kinds of operations. The counters of inserts, updates and deletes count
-// documents and statements, so their handlers count them (Op.CountInserts …).
+// The kinds of operations. Inserts, updates and deletes are counted by document
+// and statement, so their handlers count them (see Metrics).
 const (
 	KindCommand OpKind = iota
 	KindQuery
@@ -75,4 +75,6 @@ type Command struct {
 	Help string
 	// Run handles it.
 	Run Handler
+
+	counts commandCounts
 }

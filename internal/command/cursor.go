@@ -9,16 +9,21 @@ import (
 // Cursor is a running query, as the executor gives it. It is used by one
 // goroutine at a time.
 type Cursor interface {
-	// Next returns the next document, valid until the following call of Next or
-	// Close; nil at the end, or, for a tailable cursor, for nothing at present.
+	// Next returns the next document, valid until the following call of Next, Park
+	// or Close; nil at the end or, from a tailable cursor, where there is nothing at
+	// present.
 	Next(ctx context.Context) (bson.Doc, error)
 	// Close lets go of what the query holds. It is called exactly once.
 	Close()
 }
 
+// Finite is a Cursor that may know, without another Next, that it is at its end
+// (its limit is reached): the reply then closes it at once.
+type Finite interface{ Exhausted() bool }
+
 // Awaiter is a tailable Cursor that can wait for documents.
 type Awaiter interface {
-	// Await returns when Next may have something or ctx ends.
+	// Await returns when Next may have something, or when ctx ends.
 	Await(ctx context.Context)
 }
 
@@ -30,34 +35,116 @@ type Parked interface {
 	Unpark(ctx context.Context) error
 }
 
-// DefaultBatch is BatchSize where the client gave none: 101 documents in the
-// first batch, as many as fit 16 MiB in the following ones.
+// Documents makes a Cursor of documents that are there already.
+func Documents(docs []bson.Doc) Cursor { return &documents{docs} }
+
+type documents struct{ docs []bson.Doc }
+
+func (c *documents) Next(context.Context) (bson.Doc, error) {
+	if len(c.docs) == 0 {
+		return nil, nil
+	}
+	d := c.docs[0]
+	c.docs = c.docs[1:]
+	return d, nil
+}
+
+func (c *documents) Exhausted() bool { return len(c.docs) == 0 }
+func (c *documents) Close()          {}
+
+// DefaultBatch is the batchSize of a client that gave none: 101 documents in
+// the first batch, as many as fit 16 MiB in the following ones.
 const DefaultBatch = -1
+
+const (
+	defaultFirstBatch = 101
+	// maxBatchBytes bounds the documents of one batch.
+	maxBatchBytes = 16 << 20
+)
 
 // CursorSpec describes a cursor to WriteCursorReply.
 type CursorSpec struct {
-	// NS is the "ns" of the reply and the collection a getMore must name.
+	// NS is the "ns" of the reply, and the collection that a getMore must name.
 	NS     string
 	Cursor Cursor
 	// BatchSize is the client's batchSize, or DefaultBatch.
-	BatchSize   int64
+	BatchSize int64
+	// SingleBatch closes the cursor after the first batch.
 	SingleBatch bool
-	Tailable    bool
-	AwaitData   bool
+	// Tailable keeps the cursor open when Next has nothing, AwaitData makes getMore
+	// wait for documents.
+	Tailable, AwaitData bool
 	// NoTimeout keeps the cursor however long the client leaves it alone.
 	NoTimeout bool
-	// Kind is shown by currentOp's idle cursors: "find", "aggregate".
-	Kind string
-	// Collections are the namespaces ("db.coll") whose drop or rename kills the
-	// cursor; NS is one of them always.
+	// Collections are further namespaces ("db.coll") whose drop or rename kills the
+	// cursor, beside NS.
 	Collections []string
+	// Vars are written into the "cursor" document behind "ns", for what single
+	// commands add (postBatchResumeToken); nil for none. It is called after the
+	// batch, for every batch.
+	Vars func(b *bson.Builder)
 }
 
 // WriteCursorReply writes the reply of a command that opens a cursor,
 // {cursor: {firstBatch, id, ns}}, and keeps the cursor for getMore where it is
-// not exhausted. It takes the ownership of s.Cursor: it is closed in the end
-// whatever happens.
-func WriteCursorReply(ctx context.Context, op *Op, s CursorSpec) error { return nil }
+// not exhausted. It takes over s.Cursor: in the end it is closed, whatever
+// happens.
+func WriteCursorReply(ctx context.Context, op *Op, s CursorSpec) error {
+	c := newOpenCursor(op, s)
+	defer c.closeUnlessKept()
+	limit := s.BatchSize
+	if limit < 0 {
+		limit = defaultFirstBatch
+	}
+	op.Reply.OpenDoc("cursor")
+	done, err := c.batch(ctx, op, "firstBatch", limit)
+	if err != nil {
+		return err
+	}
+	if s.SingleBatch {
+		done = true
+	}
+	return c.finishBatch(op, done)
+}
 
-// Cursors is the table of open cursors.
-type Cursors struct{}
+// GetMore writes the reply of getMore: {cursor: {nextBatch, id, ns}}. ns is the
+// namespace that the client named, batchSize 0 or DefaultBatch for no bound but
+// the bytes. maxTimeMS is how long to wait for documents where the cursor does,
+// −1 where the client gave none.
+func GetMore(ctx context.Context, op *Op, id int64, ns string, batchSize, maxTimeMS int64) error {
+	c, err := op.Dispatcher.Cursors.pin(op, id, ns)
+	if err != nil {
+		return err
+	}
+	if maxTimeMS >= 0 && !c.spec.AwaitData {
+		op.Dispatcher.Cursors.unpin(c)
+		return errNoAwait
+	}
+	defer c.closeUnlessKept()
+	op.Stats.OriginatingCommand = c.command
+	op.SetPlanSummary(c.planSummary)
+	ctx, stop := c.limit(ctx, op)
+	defer stop()
+	if p, ok := c.spec.Cursor.(Parked); ok {
+		if err := p.Unpark(ctx); err != nil {
+			return err
+		}
+	}
+	if batchSize <= 0 {
+		batchSize = noLimit
+	}
+	op.Reply.OpenDoc("cursor")
+	done, err := c.batch(ctx, op, "nextBatch", batchSize)
+	for err == nil && !done && op.Stats.NReturned == 0 && c.spec.AwaitData {
+		if !c.await(ctx, op, maxTimeMS) {
+			break
+		}
+		// The batch that had nothing is written anew.
+		op.Reply.Reset(nil).OpenDoc("cursor")
+		done, err = c.batch(ctx, op, "nextBatch", batchSize)
+	}
+	if err != nil {
+		return err
+	}
+	return c.finishBatch(op, done)
+}

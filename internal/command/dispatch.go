@@ -2,19 +2,204 @@ package command
 
 import (
 	"context"
+	"errors"
+	"log/slog"
+	"runtime/debug"
+	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
 // Dispatcher turns requests into responses. Its parts are shared by the
-// handlers through Op.Dispatcher.
+// handlers through Op.Dispatcher. Make one with NewDispatcher.
 type Dispatcher struct {
 	Registry *Registry
 	Params   *Params
 	Cursors  *Cursors
+	Sessions *Sessions
+	Profiler *Profiler
+	Status   *Status
+	Clients  Clients
+	Metrics  Metrics
+	Top      Top
+	Log      *slog.Logger
+
+	// Host is "name:port" of this server, as currentOp prints it.
+	Host string
+	// Replicated says that the server is a member of a replica set.
+	Replicated bool
+	// Authorize decides whether op's client may run it; nil lets everyone. It is
+	// not asked for commands flagged NoAuth.
+	Authorize func(ctx context.Context, op *Op) error
 }
+
+// NewDispatcher makes a Dispatcher with empty tables and the parameters that
+// they honour.
+func NewDispatcher(log *slog.Logger) *Dispatcher {
+	d := &Dispatcher{Registry: NewRegistry(), Params: NewParams(), Status: NewStatus(), Log: log}
+	d.Cursors = NewCursors(d.Params)
+	d.Sessions = NewSessions(d.Params)
+	d.Profiler = NewProfiler()
+	d.registerStatus()
+	return d
+}
+
+// replySize is how much room a reply gets before it has to grow.
+const replySize = 256
 
 // Dispatch runs one request to its end. It does not fail: errors are replies.
 func (d *Dispatcher) Dispatch(ctx context.Context, req *Request) Response {
-	return Response{Body: bson.Empty}
+	op := &Op{
+		Client: req.Client, Dispatcher: d, Body: req.Body, Sequences: req.Sequences,
+		ExhaustAllowed: req.ExhaustAllowed, Start: time.Now(),
+		Reply: new(bson.Builder).Reset(make([]byte, 0, replySize)),
+	}
+	err := d.run(ctx, op, req)
+	return d.finish(ctx, op, err)
+}
+
+// run takes op through its checks to its handler.
+func (d *Dispatcher) run(ctx context.Context, op *Op, req *Request) error {
+	if err := d.prepare(op, req); err != nil {
+		return err
+	}
+	if op.Generic.Help {
+		op.Reply.String("help", "help for: "+op.Command.Name+" "+op.Command.Help)
+		return nil
+	}
+	ctx, cancel := d.begin(ctx, op)
+	defer cancel(nil)
+	defer op.Client.current.Store(nil)
+	if op.Session != nil {
+		defer d.Sessions.release(op.Session)
+	}
+	if op.Command.Flags&NoAuth == 0 && d.Authorize != nil && !op.Client.Internal {
+		if err := d.Authorize(ctx, op); err != nil {
+			return err
+		}
+	}
+	if err := interruption(ctx); err != nil {
+		return err
+	}
+	err := d.call(ctx, op)
+	if err != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
+		if cause := interruption(ctx); cause != nil {
+			return cause
+		}
+	}
+	return err
+}
+
+// prepare finds the command and checks everything that the client sent beside
+// the command's own arguments, then those.
+func (d *Dispatcher) prepare(op *Op, req *Request) error {
+	op.Name, _ = op.Body.First()
+	op.DB = req.DB
+	if op.DB == "" {
+		v := op.Body.Lookup("$db")
+		if v.Type != bson.TypeString {
+			return mongoerr.New(mongoerr.Code(40571), "OP_MSG requests require a $db argument")
+		}
+		op.DB = v.Str()
+	}
+	op.NS = op.DB + ".$cmd"
+	op.Command = d.Registry.Lookup(op.Name)
+	if op.Command == nil {
+		d.Metrics.Unknown.Add(1)
+		return mongoerr.New(mongoerr.CommandNotFound, "no such command: '%s'", op.Name)
+	}
+	if !ValidDatabaseName(op.DB) {
+		return mongoerr.New(mongoerr.InvalidNamespace, "Invalid database name: '%s'", op.DB)
+	}
+	var err error
+	if op.Generic, err = parseGeneric(op.Name, op.Body); err != nil {
+		return err
+	}
+	if err = op.Generic.apiParameters(op.Command); err != nil {
+		return err
+	}
+	if op.Command.Flags&AdminOnly != 0 && op.DB != "admin" {
+		return mongoerr.New(mongoerr.Unauthorized, "%s may only be run against the admin database.", op.Command.Name)
+	}
+	if op.Command.Fields != nil && !op.Generic.Help {
+		if op.Args, err = Parse(op, op.Command.Fields); err != nil {
+			return err
+		}
+	}
+	if err = op.Generic.transaction(d.Replicated); err != nil {
+		return err
+	}
+	if err = op.readConcern(d.Replicated); err != nil {
+		return err
+	}
+	if err = op.writeConcern(d.Replicated); err != nil {
+		return err
+	}
+	op.Session, err = d.Sessions.attach(op)
+	return err
+}
+
+// begin makes op visible to currentOp and killOp and gives it its time limit.
+// A getMore's maxTimeMS is how long it may wait for data and no limit.
+func (d *Dispatcher) begin(parent context.Context, op *Op) (context.Context, context.CancelCauseFunc) {
+	op.ID = d.Clients.nextOpID()
+	ctx, cancel := context.WithCancelCause(parent)
+	op.active.cancel = cancel
+	if ms := op.Generic.MaxTimeMS; ms > 0 && op.Command.Kind != KindGetMore {
+		op.Deadline = op.Start.Add(time.Duration(ms) * time.Millisecond)
+		limited, stop := context.WithDeadlineCause(ctx, op.Deadline, errMaxTime)
+		ctx = limited
+		cancel = func(cause error) { stop(); op.active.cancel(cause) }
+	}
+	op.SetNS(op.NS)
+	op.Client.current.Store(op)
+	d.Metrics.begin(op.Command)
+	return ctx, cancel
+}
+
+// call runs the handler; a panic is an error of this one operation.
+func (d *Dispatcher) call(ctx context.Context, op *Op) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			d.Metrics.AssertRegular.Add(1)
+			d.Log.LogAttrs(ctx, slog.LevelError, "Operation panicked", slog.String("c", "COMMAND"), slog.Int("id", logPanic),
+				slog.String("command", op.Command.Name), slog.String("ns", op.NS), slog.Any("panic", p),
+				slog.String("stack", string(debug.Stack())))
+			err = mongoerr.New(mongoerr.InternalError, "internal error in %s; the server's log says more", op.Command.Name)
+		}
+	}()
+	return op.Command.Run(ctx, op)
+}
+
+// Ids of the lines that this package logs.
+const (
+	logSlowQuery   = 51803
+	logPanic       = 9000001
+	logProfileFail = 9000002
+	logFailed      = 9000003
+	logCursorReap  = 20529
+)
+
+var (
+	errMaxTime  = mongoerr.New(mongoerr.MaxTimeMSExpired, "operation exceeded time limit")
+	errKilled   = mongoerr.New(mongoerr.Interrupted, "operation was interrupted")
+	errShutdown = mongoerr.New(mongoerr.InterruptedAtShutdown, "interrupted at shutdown")
+)
+
+// interruption is the error that ctx's end means to a client, or nil while ctx
+// goes on.
+func interruption(ctx context.Context) error {
+	if ctx.Err() == nil {
+		return nil
+	}
+	cause := context.Cause(ctx)
+	var e *mongoerr.Error
+	switch {
+	case errors.As(cause, &e):
+		return e
+	case errors.Is(cause, context.DeadlineExceeded):
+		return errMaxTime
+	}
+	return errShutdown
 }

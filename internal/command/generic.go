@@ -9,45 +9,52 @@ import (
 
 // Generic are the arguments that every command takes.
 type Generic struct {
-	MaxTimeMS          int64      // 0: no limit
-	Comment            bson.Value // any type, shown in currentOp and the profiler
-	LSID               bson.Doc   // nil: none
-	TxnNumber          int64
-	HasTxnNumber       bool
-	Autocommit         bool
-	HasAutocommit      bool
-	StartTransaction   bool
-	HasStart           bool
-	ReadConcern        bson.Value
-	WriteConcern       bson.Value
-	ReadPreference     bson.Doc
-	ClusterTime        bson.Doc
-	APIVersion         string
-	APIStrict          bool
-	APIDeprecation     bool
-	HasAPIStrict       bool
-	HasAPIDeprecation  bool
-	Help               bool
-	MaxTimeMSOpOnly    int64
-	IncludeQueryStats  bool
-	RawData            bool
-	MayBypassBlocking  bool
-	ImpersonatedUser   bson.Doc
-	ClientOperationKey bson.Value
+	// MaxTimeMS is the time limit in milliseconds, 0 for none.
+	MaxTimeMS    int64
+	HasMaxTimeMS bool
+	// Comment is any value, shown in currentOp and by the profiler.
+	Comment bson.Value
+	// LSID is the session as the client sent it, nil for none.
+	LSID bson.Doc
+
+	TxnNumber        int64
+	HasTxnNumber     bool
+	Autocommit       bool
+	HasAutocommit    bool
+	StartTransaction bool
+	HasStart         bool
+
+	// ReadConcern and WriteConcern are as sent, before they are checked.
+	ReadConcern, WriteConcern bson.Value
+	// ReadPreference is $readPreference, nil where not sent.
+	ReadPreference bson.Doc
+
+	APIVersion                   string
+	HasAPIVersion                bool
+	APIStrict, HasAPIStrict      bool
+	APIDeprecation, HasAPIErrors bool
+
+	Help    bool
+	RawData bool
 }
 
-// genericNames are the generic arguments that pass through every command.
-var genericNames = map[string]bool{
-	"$db": true, "lsid": true, "txnNumber": true, "autocommit": true, "startTransaction": true, "coordinator": true,
-	"txnRetryCounter": true, "$clusterTime": true, "$configTime": true, "$topologyTime": true, "maxTimeMS": true,
-	"maxTimeMSOpOnly": true, "comment": true, "readConcern": true, "writeConcern": true, "apiVersion": true,
-	"apiStrict": true, "apiDeprecationErrors": true, "$readPreference": true, "$queryOptions": true, "$audit": true,
-	"$client": true, "$configServerState": true, "$oplogQueryData": true, "$replData": true, "databaseVersion": true,
-	"shardVersion": true, "tracking_info": true, "help": true, "$traceCtx": true, "clientOperationKey": true,
-	"allowImplicitCollectionCreation": true, "mayBypassWriteBlocking": true, "$tenant": true, "expectPrefix": true,
-	"rawData": true, "serialization_context": true, "isClusterQueryWithoutShardKeyCmd": true, "versionContext": true,
-	"startOrContinueTransaction": true, "usesDefaultMaxTimeMS": true, "useTestCommand": true, "releaseMemoryThreshold": false,
-}
+// genericNames are the arguments that pass through every command; those that
+// only servers send to each other are among them.
+var genericNames = func() map[string]bool {
+	names := map[string]bool{}
+	for _, n := range []string{
+		"$db", "lsid", "txnNumber", "autocommit", "startTransaction", "coordinator", "txnRetryCounter",
+		"startOrContinueTransaction", "$clusterTime", "$configTime", "$topologyTime", "maxTimeMS", "maxTimeMSOpOnly",
+		"usesDefaultMaxTimeMS", "comment", "readConcern", "writeConcern", "apiVersion", "apiStrict", "apiDeprecationErrors",
+		"$readPreference", "$queryOptions", "$audit", "$client", "$configServerState", "$oplogQueryData", "$replData",
+		"databaseVersion", "shardVersion", "tracking_info", "help", "$traceCtx", "clientOperationKey",
+		"allowImplicitCollectionCreation", "mayBypassWriteBlocking", "expectPrefix", "rawData", "serialization_context",
+		"isClusterQueryWithoutShardKeyCmd", "versionContext",
+	} {
+		names[n] = true
+	}
+	return names
+}()
 
 func isGeneric(name string) bool { return genericNames[name] }
 
@@ -68,83 +75,112 @@ func parseGeneric(name string, body bson.Doc) (Generic, error) {
 	return g, nil
 }
 
+// genericTypes are the types of the generic arguments that are strict about it.
+var genericTypes = map[string]bson.Type{
+	"lsid": bson.TypeDocument, "txnNumber": bson.TypeInt64, "autocommit": bson.TypeBool, "startTransaction": bson.TypeBool,
+	"$readPreference": bson.TypeDocument, "$clusterTime": bson.TypeDocument, "apiVersion": bson.TypeString,
+	"apiStrict": bson.TypeBool, "apiDeprecationErrors": bson.TypeBool, "rawData": bson.TypeBool,
+	"readConcern": bson.TypeDocument, "writeConcern": bson.TypeDocument,
+}
+
 func (g *Generic) set(name string, v bson.Value, at *place) (err error) {
-	want := func(t bson.Type) bool {
+	if t, ok := genericTypes[name]; ok {
 		d := OneOf(name, t)
-		var present bool
-		present, err = d.check(v, at)
-		return present && err == nil
+		if present, err := d.check(v, at); err != nil || !present {
+			return err
+		}
 	}
 	switch name {
 	case "maxTimeMS":
-		g.MaxTimeMS, err = maxTimeMS(v, at)
+		g.MaxTimeMS, g.HasMaxTimeMS, err = maxTimeMS(v, at)
 	case "comment":
 		g.Comment = v
 	case "lsid":
-		if want(bson.TypeDocument) {
-			g.LSID = v.Doc()
-		}
+		g.LSID = v.Doc()
 	case "txnNumber":
-		if want(bson.TypeInt64) {
-			g.TxnNumber, g.HasTxnNumber = v.Int64(), true
-		}
+		g.TxnNumber, g.HasTxnNumber = v.Int64(), true
 	case "autocommit":
-		if want(bson.TypeBool) {
-			g.Autocommit, g.HasAutocommit = v.Bool(), true
-		}
+		g.Autocommit, g.HasAutocommit = v.Bool(), true
 	case "startTransaction":
-		if want(bson.TypeBool) {
-			g.StartTransaction, g.HasStart = v.Bool(), true
-		}
+		g.StartTransaction, g.HasStart = v.Bool(), true
 	case "readConcern":
 		g.ReadConcern = v
 	case "writeConcern":
 		g.WriteConcern = v
 	case "$readPreference":
-		if want(bson.TypeDocument) {
-			g.ReadPreference = v.Doc()
-		}
-	case "$clusterTime":
-		if want(bson.TypeDocument) {
-			g.ClusterTime = v.Doc()
-		}
+		g.ReadPreference = v.Doc()
 	case "apiVersion":
-		if want(bson.TypeString) {
-			g.APIVersion = v.Str()
-		}
+		g.APIVersion, g.HasAPIVersion = v.Str(), true
 	case "apiStrict":
-		if want(bson.TypeBool) {
-			g.APIStrict, g.HasAPIStrict = v.Bool(), true
-		}
+		g.APIStrict, g.HasAPIStrict = v.Bool(), true
 	case "apiDeprecationErrors":
-		if want(bson.TypeBool) {
-			g.APIDeprecation, g.HasAPIDeprecation = v.Bool(), true
-		}
+		g.APIDeprecation, g.HasAPIErrors = v.Bool(), true
 	case "help":
 		g.Help = v.Truthy()
-	case "maxTimeMSOpOnly":
-		g.MaxTimeMSOpOnly, err = maxTimeMS(v, at)
 	case "rawData":
-		if want(bson.TypeBool) {
-			g.RawData = v.Bool()
-		}
+		g.RawData = v.Bool()
 	}
 	return err
 }
 
 // maxTimeMS checks a time limit: a whole number of milliseconds in 32 bits.
-func maxTimeMS(v bson.Value, at *place) (int64, error) {
-	d := SafeInt64("maxTimeMS")
-	present, err := d.check(v, at)
-	if err != nil || !present {
-		return 0, err
+func maxTimeMS(v bson.Value, at *place) (ms int64, given bool, err error) {
+	d := ExactInt64("maxTimeMS")
+	if given, err = d.check(v, at); err != nil || !given {
+		return 0, false, err
 	}
-	if !isInteger(v) {
-		return 0, mongoerr.New(mongoerr.BadValue, "maxTimeMS has non-integral value")
+	ms = safeInt64(v)
+	if ms < 0 || ms > math.MaxInt32 {
+		return 0, false, mongoerr.New(mongoerr.BadValue, "%d value for maxTimeMS is out of range [0, %d]", ms, math.MaxInt32)
 	}
-	n := safeInt64(v)
-	if n < 0 || n > math.MaxInt32 {
-		return 0, mongoerr.New(mongoerr.BadValue, "%d value for maxTimeMS is out of range [0, %d]", n, math.MaxInt32)
+	return ms, true, nil
+}
+
+// apiParameters checks apiVersion, apiStrict and apiDeprecationErrors.
+func (g *Generic) apiParameters(c *Command) error {
+	if !g.HasAPIVersion {
+		switch {
+		case g.HasAPIStrict:
+			return mongoerr.New(mongoerr.Code(4886600), "Provided apiStrict without passing apiVersion")
+		case g.HasAPIErrors:
+			return mongoerr.New(mongoerr.Code(4886600), "Provided apiDeprecationErrors without passing apiVersion")
+		}
+		return nil
 	}
-	return n, nil
+	if g.APIVersion != "1" {
+		return mongoerr.New(mongoerr.APIVersionError, "API version must be \"1\"")
+	}
+	if g.APIStrict && c.Flags&APIv1 == 0 {
+		return mongoerr.New(mongoerr.APIStrictError,
+			"Provided apiStrict:true, but the command %s is not in API Version 1. Information on supported commands and "+
+				"migrations in API Version 1 can be found at https://dochub.mongodb.org/core/manual-versioned-api", c.Name)
+	}
+	return nil
+}
+
+// transaction checks txnNumber, autocommit and startTransaction against each
+// other, and refuses them where the server is no member of a replica set.
+func (g *Generic) transaction(replicated bool) error {
+	if g.HasTxnNumber {
+		if g.LSID == nil {
+			return mongoerr.New(mongoerr.InvalidOptions, "Transaction number requires a session ID to also be specified")
+		}
+		if !replicated {
+			return mongoerr.New(mongoerr.IllegalOperation, "Transaction numbers are only allowed on a replica set member or mongos")
+		}
+		if g.TxnNumber < 0 {
+			return mongoerr.New(mongoerr.InvalidOptions, "Transaction number cannot be negative")
+		}
+	}
+	switch {
+	case g.HasAutocommit && !g.HasTxnNumber:
+		return mongoerr.New(mongoerr.InvalidOptions, "'autocommit' field requires a transaction number to also be specified")
+	case g.HasAutocommit && g.Autocommit:
+		return mongoerr.New(mongoerr.InvalidOptions, "Specifying autocommit=true is not allowed.")
+	case g.HasStart && !g.HasAutocommit:
+		return mongoerr.New(mongoerr.InvalidOptions, "'startTransaction' field requires 'autocommit' field to also be specified")
+	case g.HasStart && !g.StartTransaction:
+		return mongoerr.New(mongoerr.InvalidOptions, "Specifying startTransaction=false is not allowed.")
+	}
+	return nil
 }

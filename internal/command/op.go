@@ -44,32 +44,43 @@ type Op struct {
 	CloseConnection bool
 
 	Start time.Time
-	Stats Stats
+	// Deadline is when the operation's time is over; the zero Time for never.
+	Deadline time.Time
+	Stats    Stats
 
-	active activity
+	// statements says that the handler noted its statements one by one, statement
+	// that this Op is one of those.
+	statements bool
+	statement  *statement
+	active     activity
 }
 
 // Stats are what the operation did, for the profiler, the slow-operation log
-// and serverStatus. The handler sets them; −1 or zero values of fields that a
-// kind of operation does not have stay out of the profile.
+// and serverStatus. The handler sets them.
 type Stats struct {
-	KeysExamined, DocsExamined   int64
-	NReturned                    int64
-	HasSortStage, UsedDisk       bool
-	FromMultiPlanner, Replanned  bool
-	FromPlanCache                bool
-	NInserted, NMatched          int64
-	NModified, NDeleted, NUpsert int64
-	KeysInserted, KeysDeleted    int64
-	WriteConflicts               int64
-	CursorID                     int64
-	CursorExhausted              bool
-	// IsQuery says that KeysExamined, DocsExamined and NReturned mean something.
+	// IsQuery says that KeysExamined, DocsExamined and NReturned mean something
+	// for this operation, IsWrite that it changed data.
 	IsQuery, IsWrite bool
-	// QueryHash and PlanCacheKey name the shape of the query, "" where unknown.
-	QueryHash, PlanCacheKey string
-	// ExecStats is the tree of plan stages with their counters, or nil; asked
-	// only where a profile entry is written.
+
+	KeysExamined, DocsExamined int64
+	NReturned                  int64
+	HasSortStage, UsedDisk     bool
+	FromMultiPlanner           bool
+	Replanned                  bool
+	FromPlanCache              bool
+
+	NInserted, NMatched     int64
+	NModified, NUpserted    int64
+	NDeleted                int64
+	KeysInserted            int64
+	KeysDeleted             int64
+	WriteConflicts          int64
+	CursorID                int64
+	CursorExhausted         bool
+	QueryHash, PlanCacheKey string // of the query's shape, "" where unknown
+
+	// ExecStats is the tree of plan stages with their counters, or nil. It is
+	// called only where a profile entry is written.
 	ExecStats func() bson.Doc
 	// OriginatingCommand is the command that opened the cursor of a getMore.
 	OriginatingCommand bson.Doc
@@ -146,6 +157,42 @@ func (op *Op) Documents(name string) []bson.Doc {
 	}
 	return docs
 }
+
+type statement struct {
+	kind    OpKind
+	command bson.Doc
+}
+
+// Kind is how the operation is counted and named.
+func (op *Op) Kind() OpKind {
+	if op.statement != nil {
+		return op.statement.kind
+	}
+	return op.Command.Kind
+}
+
+// redacted stands for the body of a command that carries secrets.
+const redacted = "###"
+
+// shownCommand is the command as logs, profile and currentOp print it.
+func (op *Op) shownCommand() bson.Doc {
+	if op.statement != nil {
+		return op.statement.command
+	}
+	if op.Command.Flags&Redacted != 0 {
+		return new(bson.Builder).String(op.Name, redacted).Finish()
+	}
+	return op.Body
+}
+
+// kill ends the operation with err for its client.
+func (op *Op) kill(err error) {
+	op.active.killed.Store(true)
+	op.active.cancel(err)
+}
+
+// Kill ends the operation with Interrupted (code 11601) for its client.
+func (op *Op) Kill() { op.kill(errKilled) }
 
 // Killed says whether the operation was killed.
 func (op *Op) Killed() bool { return op.active.killed.Load() }

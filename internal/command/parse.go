@@ -127,10 +127,8 @@ func (a *Args) elements(i int, v bson.Value, at *place) error {
 		if err != nil {
 			return err
 		}
-		if !present {
-			return typeError(&e, v, at)
-		}
-		if e.kind != kindStruct {
+		// Null elements pass, and count for nothing, as on the server.
+		if !present || e.kind != kindStruct {
 			return nil
 		}
 		s, err := (&parser{}).document(e.sub, v.Doc(), &place{at, name})
@@ -218,13 +216,17 @@ func (d *Field) check(v bson.Value, at *place) (present bool, err error) {
 		}
 	case kindExact:
 		if !isInteger(v) {
-			return false, mongoerr.New(mongoerr.FailedToParse, "Expected an integer: %s: %s", d.name, v)
+			return false, notInteger(d.name, v)
 		}
 	}
 	if (d.hasMin || d.hasMax) && v.IsNumber() {
 		return true, d.checkRange(v, at)
 	}
 	return true, nil
+}
+
+func notInteger(name string, v bson.Value) error {
+	return mongoerr.New(mongoerr.FailedToParse, "Expected an integer: %s: %s", name, v)
 }
 
 func (d *Field) accepts(t bson.Type) bool {
@@ -317,7 +319,7 @@ func (p *parser) commandValue(f *Fields, at *place) error {
 		return p.collection(v)
 	case kindNamespace:
 		if _, ok := uuidOf(v); ok {
-			return mongoerr.New(mongoerr.BadValue, "Collection name must be provided. UUID is not valid in this context")
+			return mongoerr.New(mongoerr.InvalidNamespace, "Collection name must be provided. UUID is not valid in this context")
 		}
 		return p.collection(v)
 	}

@@ -1,6 +1,248 @@
 package command
 
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+)
+
+// SessionTimeout is how long a session lives that nobody uses.
+const SessionTimeout = 30 * time.Minute
+
+// SessionID names a logical session: what the client chose, and the digest of
+// the user it belongs to.
+type SessionID struct {
+	ID  [16]byte
+	UID [32]byte
+}
+
 // Session is one logical session of a client.
 type Session struct {
-	ID [16]byte
+	ID SessionID
+
+	lastUse atomic.Int64 // nanoseconds since 1970
+	pins    atomic.Int64 // operations that run in it
+}
+
+// LastUse is when an operation of the session last began or ended.
+func (s *Session) LastUse() time.Time { return time.Unix(0, s.lastUse.Load()) }
+
+// Document is the session's id as currentOp and others print it.
+func (id SessionID) Document() bson.Doc {
+	return new(bson.Builder).Binary("id", 4, id.ID[:]).Binary("uid", 0, id.UID[:]).Finish()
+}
+
+// Sessions is the table of logical sessions. A session begins when an operation
+// first names it or startSession makes it, and goes when it is ended or nobody
+// has used it for SessionTimeout.
+type Sessions struct {
+	limit *IntParam
+	mu    struct {
+		sync.RWMutex
+		all map[SessionID]*Session
+	}
+	jobs struct {
+		count               atomic.Int64
+		lastStart, lastTook atomic.Int64 // milliseconds
+		lastEnded           atomic.Int64
+		lastCursors         atomic.Int64
+	}
+}
+
+// NewSessions makes an empty table, whose bound is the parameter maxSessions.
+func NewSessions(p *Params) *Sessions {
+	s := &Sessions{limit: p.Int(IntSpec{Name: "maxSessions", Default: 1_000_000, Min: 1, HasMin: true, Startup: true})}
+	s.mu.all = map[SessionID]*Session{}
+	return s
+}
+
+// noUser is the digest of nobody's name, which sessions carry before anyone has
+// authenticated.
+var noUser = sha256.Sum256(nil)
+
+var lsidFields = NewFields("lsid",
+	UUID("id").Required(), OneOf("uid", bson.TypeBinary), Int64("txnNumber"), UUID("txnUUID"))
+
+// ParseSessionID reads an lsid as clients send it, {id: UUID}.
+func ParseSessionID(d bson.Doc) (SessionID, error) {
+	id := SessionID{UID: noUser}
+	a, err := ParseDoc(lsidFields, d)
+	if err != nil {
+		return id, err
+	}
+	id.ID, _ = a.UUID("id")
+	if v := a.Value("uid"); !v.IsMissing() {
+		_, content := v.Binary()
+		if len(content) != len(id.UID) {
+			return id, mongoerr.New(mongoerr.UnsupportedFormat, "Unsupported SHA256Block hash length: %d", len(content))
+		}
+		id.UID = [32]byte(content)
+	}
+	return id, nil
+}
+
+// Start makes a session with an id of its own.
+func (s *Sessions) Start() (*Session, error) {
+	id := SessionID{UID: noUser}
+	_, _ = rand.Read(id.ID[:])
+	id.ID[6], id.ID[8] = id.ID[6]&0x0f|0x40, id.ID[8]&0x3f|0x80
+	se, err := s.acquire(id)
+	if err == nil {
+		s.release(se)
+	}
+	return se, err
+}
+
+// attach finds or makes the session that op's client named, and pins it.
+func (s *Sessions) attach(op *Op) (*Session, error) {
+	if op.Generic.LSID == nil {
+		return nil, nil
+	}
+	id, err := ParseSessionID(op.Generic.LSID)
+	if err != nil {
+		return nil, err
+	}
+	return s.acquire(id)
+}
+
+func (s *Sessions) acquire(id SessionID) (*Session, error) {
+	now := time.Now().UnixNano()
+	s.mu.RLock()
+	se := s.mu.all[id]
+	if se != nil {
+		se.pins.Add(1)
+		se.lastUse.Store(now)
+	}
+	s.mu.RUnlock()
+	if se != nil {
+		return se, nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if se = s.mu.all[id]; se == nil {
+		if int64(len(s.mu.all)) >= s.limit.Load() {
+			return nil, mongoerr.New(mongoerr.TooManyLogicalSessions,
+				"Unable to add session into the cache because the number of active sessions is too high")
+		}
+		se = &Session{ID: id}
+		s.mu.all[id] = se
+	}
+	se.pins.Add(1)
+	se.lastUse.Store(now)
+	return se, nil
+}
+
+func (s *Sessions) release(se *Session) {
+	se.lastUse.Store(time.Now().UnixNano())
+	se.pins.Add(-1)
+}
+
+// Find returns the session with that id, or nil.
+func (s *Sessions) Find(id SessionID) *Session {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.mu.all[id]
+}
+
+// All returns every session.
+func (s *Sessions) All() []*Session {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	all := make([]*Session, 0, len(s.mu.all))
+	for _, se := range s.mu.all {
+		all = append(all, se)
+	}
+	return all
+}
+
+// Count is the number of sessions.
+func (s *Sessions) Count() int {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return len(s.mu.all)
+}
+
+// Refresh notes that the session is still wanted, making it where it is gone.
+func (s *Sessions) Refresh(id SessionID) error {
+	se, err := s.acquire(id)
+	if err == nil {
+		s.release(se)
+	}
+	return err
+}
+
+// expire takes out the sessions that nobody has used since before, and returns
+// them.
+func (s *Sessions) expire(before time.Time) []*Session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var gone []*Session
+	for id, se := range s.mu.all {
+		if se.pins.Load() == 0 && se.lastUse.Load() < before.UnixNano() {
+			delete(s.mu.all, id)
+			gone = append(gone, se)
+		}
+	}
+	return gone
+}
+
+// EndSession forgets a session and closes its cursors.
+func (d *Dispatcher) EndSession(id SessionID) {
+	d.Sessions.mu.Lock()
+	se := d.Sessions.mu.all[id]
+	if se != nil && se.pins.Load() == 0 {
+		delete(d.Sessions.mu.all, id)
+	}
+	d.Sessions.mu.Unlock()
+	d.Cursors.killSessions(func(s SessionID) bool { return s == id })
+}
+
+// KillSessions ends the operations and cursors of the sessions that match; the
+// sessions themselves stay usable. except is left alone.
+func (d *Dispatcher) KillSessions(except *Op, match func(SessionID) bool) {
+	for _, op := range d.Clients.Ops() {
+		if op != except && op.Session != nil && match(op.Session.ID) {
+			op.kill(errKilled)
+		}
+	}
+	d.Cursors.killSessions(match)
+}
+
+// reapSessions ends the sessions that nobody has used for SessionTimeout.
+func (d *Dispatcher) reapSessions(now time.Time) {
+	j := &d.Sessions.jobs
+	gone := d.Sessions.expire(now.Add(-SessionTimeout))
+	cursors := 0
+	if len(gone) > 0 {
+		ids := make(map[SessionID]bool, len(gone))
+		for _, se := range gone {
+			ids[se.ID] = true
+		}
+		cursors = d.Cursors.killSessions(func(s SessionID) bool { return ids[s] })
+	}
+	j.count.Add(1)
+	j.lastStart.Store(now.UnixMilli())
+	j.lastTook.Store(time.Since(now).Milliseconds())
+	j.lastEnded.Store(int64(len(gone)))
+	j.lastCursors.Store(int64(cursors))
+}
+
+// appendStatus writes serverStatus's section logicalSessionRecordCache.
+func (s *Sessions) appendStatus(b *bson.Builder) {
+	j := &s.jobs
+	b.Int("activeSessionsCount", int64(s.Count()))
+	b.Int("sessionsCollectionJobCount", j.count.Load())
+	b.Int("lastSessionsCollectionJobDurationMillis", j.lastTook.Load())
+	b.Date("lastSessionsCollectionJobTimestamp", j.lastStart.Load())
+	b.Int32("lastSessionsCollectionJobEntriesRefreshed", 0)
+	b.Int("lastSessionsCollectionJobEntriesEnded", j.lastEnded.Load())
+	b.Int("lastSessionsCollectionJobCursorsClosed", j.lastCursors.Load())
+	b.Int32("transactionReaperJobCount", 0).Int32("lastTransactionReaperJobDurationMillis", 0)
+	b.Date("lastTransactionReaperJobTimestamp", j.lastStart.Load())
+	b.Int32("lastTransactionReaperJobEntriesCleanedUp", 0).Int32("sessionCatalogSize", 0)
 }

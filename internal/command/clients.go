@@ -1,0 +1,131 @@
+package command
+
+import (
+	"cmp"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+)
+
+// Client is who sends requests: one connection, or something inside the server.
+// It sends one request at a time.
+type Client struct {
+	// ConnectionID counts connections since start; "conn" and the number is its
+	// name in logs and currentOp. 0 is the server itself.
+	ConnectionID int64
+	// Desc names a client inside the server ("TTLMonitor"); "" for connections.
+	Desc string
+	// Remote and Local are "host:port" of the two ends, "" inside the server.
+	Remote, Local string
+	// Internal says that the client is the server itself and may do everything.
+	Internal bool
+
+	metadata atomic.Pointer[Metadata]
+	current  atomic.Pointer[Op] // the running operation, or nil
+	hellos   atomic.Int64
+}
+
+// Metadata is what the client told of itself in its first hello.
+type Metadata struct {
+	Document bson.Doc // application, driver, os, platform …
+	AppName  string   // application.name
+}
+
+// Metadata returns what the client told of itself, or nil.
+func (c *Client) Metadata() *Metadata { return c.metadata.Load() }
+
+// AppName returns the client's application.name, or "".
+func (c *Client) AppName() string {
+	if m := c.metadata.Load(); m != nil {
+		return m.AppName
+	}
+	return ""
+}
+
+// RemoteHost returns Remote without its port.
+func (c *Client) RemoteHost() string {
+	if host, _, err := net.SplitHostPort(c.Remote); err == nil {
+		return host
+	}
+	return c.Remote
+}
+
+// SetMetadata keeps what the first hello of the connection said; it returns
+// false where it is known already.
+func (c *Client) SetMetadata(m *Metadata) bool { return c.metadata.CompareAndSwap(nil, m) }
+
+// FirstHello says whether this is the first hello of the client, and notes it.
+func (c *Client) FirstHello() bool { return c.hellos.Add(1) == 1 }
+
+// Current returns the operation that the client runs now, or nil.
+func (c *Client) Current() *Op { return c.current.Load() }
+
+// Clients is the table of everyone connected, and through them of every running
+// operation. The zero value is empty.
+type Clients struct {
+	mu struct {
+		sync.Mutex
+		all map[*Client]struct{}
+	}
+	lastOp  atomic.Int32
+	created atomic.Int64
+}
+
+// Connect enters a client into the table. Whoever calls it calls Disconnect.
+func (cs *Clients) Connect(c *Client) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if cs.mu.all == nil {
+		cs.mu.all = map[*Client]struct{}{}
+	}
+	cs.mu.all[c] = struct{}{}
+	if c.ConnectionID != 0 {
+		cs.created.Add(1)
+	}
+}
+
+// Disconnect takes a client out of the table.
+func (cs *Clients) Disconnect(c *Client) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	delete(cs.mu.all, c)
+}
+
+// All returns the clients in order of their connections, those inside the
+// server first.
+func (cs *Clients) All() []*Client {
+	cs.mu.Lock()
+	all := make([]*Client, 0, len(cs.mu.all))
+	for c := range cs.mu.all {
+		all = append(all, c)
+	}
+	cs.mu.Unlock()
+	slices.SortFunc(all, func(a, b *Client) int {
+		return cmp.Or(cmp.Compare(a.ConnectionID, b.ConnectionID), cmp.Compare(a.Desc, b.Desc))
+	})
+	return all
+}
+
+// Ops returns the running operations.
+func (cs *Clients) Ops() []*Op {
+	var ops []*Op
+	for _, c := range cs.All() {
+		if op := c.Current(); op != nil {
+			ops = append(ops, op)
+		}
+	}
+	return ops
+}
+
+// nextOpID gives the next opid: positive, and again from 1 after 2^31 − 1.
+func (cs *Clients) nextOpID() int32 {
+	for {
+		if id := cs.lastOp.Add(1); id > 0 {
+			return id
+		}
+		cs.lastOp.CompareAndSwap(cs.lastOp.Load(), 0)
+	}
+}

@@ -1,0 +1,186 @@
+package command
+
+import (
+	"encoding/hex"
+	"strconv"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+)
+
+// CurrentOpOptions say what CurrentOps lists; they are those of the stage
+// $currentOp.
+type CurrentOpOptions struct {
+	// IdleConnections lists clients that run nothing, too.
+	IdleConnections bool
+	// IdleCursors lists open cursors that no operation uses, too.
+	IdleCursors bool
+	// OwnOps lists only what the client of For runs.
+	OwnOps bool
+	// Truncate cuts commands longer than 1 KiB.
+	Truncate bool
+	// For is the operation that asks.
+	For *Op
+}
+
+// CurrentOps lists the running operations as $currentOp prints them.
+func (d *Dispatcher) CurrentOps(o CurrentOpOptions) []bson.Doc {
+	var docs []bson.Doc
+	now := time.Now()
+	for _, c := range d.Clients.All() {
+		if o.OwnOps && (o.For == nil || c != o.For.Client) {
+			continue
+		}
+		op := c.Current()
+		if op == nil && !o.IdleConnections {
+			continue
+		}
+		docs = append(docs, d.currentOp(c, op, now, o.Truncate))
+	}
+	if o.IdleCursors {
+		docs = append(docs, d.Cursors.idle(d.Host)...)
+	}
+	return docs
+}
+
+// currentOpTime is the time as currentOp prints it.
+const currentOpTime = "2006-01-02T15:04:05.000-07:00"
+
+// maxShownCommand is how many bytes of a command a truncated listing shows.
+const maxShownCommand = 1 << 10
+
+func (d *Dispatcher) currentOp(c *Client, op *Op, now time.Time, truncate bool) bson.Doc {
+	b := new(bson.Builder).Reset(make([]byte, 0, 1024))
+	b.String("type", "op").String("host", d.Host)
+	switch {
+	case c.Desc != "":
+		b.String("desc", c.Desc)
+	default:
+		b.String("desc", "conn"+strconv.FormatInt(c.ConnectionID, 10)).Int("connectionId", c.ConnectionID)
+	}
+	if c.Remote != "" {
+		b.String("client", c.Remote)
+	}
+	if m := c.Metadata(); m != nil {
+		if m.AppName != "" {
+			b.String("appName", m.AppName)
+		}
+		b.Doc("clientMetadata", m.Document)
+	}
+	b.Bool("active", op != nil).String("currentOpTime", now.Format(currentOpTime))
+	if op == nil {
+		return b.Bool("isFromUserConnection", c.Desc == "").Finish()
+	}
+	b.Bool("isFromUserConnection", c.Desc == "").Bool("threaded", true).Int32("opid", op.ID)
+	if op.Killed() {
+		b.Bool("killPending", true)
+	}
+	if op.Session != nil {
+		b.Doc("lsid", op.Session.ID.Document())
+	}
+	took := now.Sub(op.Start)
+	b.Int64("secs_running", int64(took/time.Second)).Int64("microsecs_running", took.Microseconds())
+	op.appendRunning(b, truncate)
+	return b.Finish()
+}
+
+// appendRunning writes what the operation does.
+func (op *Op) appendRunning(b *bson.Builder, truncate bool) {
+	b.String("op", op.Kind().String()).String("ns", *op.active.namespace.Load())
+	b.Bool("redacted", op.Command.Flags&Redacted != 0)
+	cmd := op.shownCommand()
+	if truncate && len(cmd) > maxShownCommand {
+		short := new(bson.Builder).String("$truncated", cmd.String()[:maxShownCommand])
+		if !op.Generic.Comment.IsMissing() {
+			short.Value("comment", op.Generic.Comment)
+		}
+		cmd = short.Finish()
+	}
+	b.Doc("command", cmd)
+	if p := op.PlanSummary(); p != "" {
+		b.String("planSummary", p).String("queryFramework", "classic")
+	}
+	if p := op.active.progress.Load(); p != nil {
+		b.String("msg", p.Message)
+		if p.Total > 0 {
+			b.OpenDoc("progress").Int64("done", p.Done).Int64("total", p.Total).Close()
+		}
+	}
+	b.Int("numYields", op.active.yields.Load()).OpenDoc("locks").Close()
+	b.Bool("waitingForLock", op.active.waiting.Load()).OpenDoc("lockStats").Close()
+	b.Bool("waitingForFlowControl", false).OpenDoc("flowControlStats").Close()
+}
+
+// FindOp returns the running operation with that opid, or nil.
+func (cs *Clients) FindOp(id int32) *Op {
+	for _, op := range cs.Ops() {
+		if op.ID == id {
+			return op
+		}
+	}
+	return nil
+}
+
+// idle lists the cursors that no operation uses.
+func (cs *Cursors) idle(host string) []bson.Doc {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	var docs []bson.Doc
+	for _, c := range cs.mu.open {
+		if c.pinned != nil {
+			continue
+		}
+		b := new(bson.Builder).String("type", "idleCursor").String("host", host).String("ns", c.spec.NS)
+		if c.session != nil {
+			b.Doc("lsid", c.session.Document())
+		}
+		if c.planSummary != "" {
+			b.String("planSummary", c.planSummary)
+		}
+		b.OpenDoc("cursor").Int64("cursorId", c.id).Date("createdDate", c.created.UnixMilli()).
+			Date("lastAccessDate", c.lastUse.UnixMilli()).Int64("nDocsReturned", c.docs).Int64("nBatchesReturned", c.batches).
+			Bool("noCursorTimeout", c.spec.NoTimeout).Bool("tailable", c.spec.Tailable).Bool("awaitData", c.spec.AwaitData).
+			Doc("originatingCommand", c.command).Close()
+		docs = append(docs, b.Finish())
+	}
+	return docs
+}
+
+// uuidText is a UUID with its dashes.
+func uuidText(id [16]byte) string {
+	h := hex.EncodeToString(id[:])
+	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
+}
+
+// Background is work inside the server that currentOp shows as an operation:
+// the TTL monitor, an index build.
+type Background struct {
+	op *Op
+	d  *Dispatcher
+}
+
+// BeginBackground shows work with that description ("TTLMonitor") until End. kind
+// and ns are what currentOp prints as op and ns, command is the work's own
+// words, or nil. stop is called when someone kills it; the work then ends by
+// itself.
+func (d *Dispatcher) BeginBackground(desc string, kind OpKind, ns string, command bson.Doc, stop func(err error)) *Background {
+	if command == nil {
+		command = bson.Empty
+	}
+	op := &Op{
+		ID: d.Clients.nextOpID(), Client: &Client{Desc: desc, Internal: true}, Dispatcher: d,
+		Command: &Command{Name: desc, Kind: kind}, Name: desc, NS: ns, Start: time.Now(),
+		statement: &statement{kind: kind, command: command},
+	}
+	op.SetNS(ns)
+	op.active.cancel = func(err error) { stop(err) }
+	op.Client.current.Store(op)
+	d.Clients.Connect(op.Client)
+	return &Background{op: op, d: d}
+}
+
+// Op is the operation, for its SetProgress, SetNS and SetPlanSummary.
+func (b *Background) Op() *Op { return b.op }
+
+// End takes the work out of currentOp.
+func (b *Background) End() { b.d.Clients.Disconnect(b.op.Client) }

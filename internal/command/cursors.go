@@ -1,0 +1,438 @@
+package command
+
+import (
+	"context"
+	"log/slog"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+)
+
+const (
+	noLimit = math.MaxInt64
+	// maxCursors bounds the table: each open cursor holds resources.
+	maxCursors = 250_000
+	// defaultAwait is how long a getMore waits for documents if not told.
+	defaultAwait = time.Second
+)
+
+var (
+	errNoAwait      = mongoerr.New(mongoerr.BadValue, "cannot set maxTimeMS on getMore command for a non-awaitData cursor")
+	errCursorKilled = mongoerr.New(mongoerr.CursorKilled, "operation was interrupted because the cursor was killed")
+)
+
+// Cursors is the table of open cursors.
+type Cursors struct {
+	timeout   *IntParam
+	frequency *IntParam
+	mu        struct {
+		sync.Mutex
+		open map[int64]*openCursor
+	}
+	opened, timedOut, moreThanOneBatch atomic.Int64
+	lifespans                          [len(lifespans) + 1]atomic.Int64
+}
+
+// NewCursors makes an empty table and registers its parameters.
+func NewCursors(p *Params) *Cursors {
+	cs := &Cursors{
+		timeout:   p.Int(IntSpec{Name: "cursorTimeoutMillis", Default: 600_000, Long: true, Above: true}),
+		frequency: p.Int(IntSpec{Name: "clientCursorMonitorFrequencySecs", Default: 4, Above: true}),
+	}
+	cs.mu.open = map[int64]*openCursor{}
+	return cs
+}
+
+// openCursor is one entry of the table. Between batches it belongs to the table;
+// while pinned is set, to that operation.
+type openCursor struct {
+	table       *Cursors
+	id          int64
+	spec        CursorSpec
+	session     *SessionID
+	created     time.Time
+	command     bson.Doc // that opened it
+	planSummary string
+	stash       bson.Doc // read, but too large for the batch before
+	budget      time.Duration
+	kept        bool
+
+	// Guarded by table.mu.
+	pinned        *Op
+	lastUse       time.Time
+	failure       error // why it is of no use any more
+	closed        bool
+	docs, batches int64
+}
+
+func newOpenCursor(op *Op, s CursorSpec) *openCursor {
+	c := &openCursor{table: op.Dispatcher.Cursors, spec: s, created: op.Start}
+	if op.Session != nil {
+		c.session = &op.Session.ID
+	}
+	op.Stats.IsQuery = true
+	return c
+}
+
+// closeUnlessKept closes the query where finishBatch has not put it back.
+func (c *openCursor) closeUnlessKept() {
+	if c.kept {
+		return
+	}
+	c.spec.Cursor.Close()
+	if c.id != 0 {
+		c.table.remove(c)
+	}
+}
+
+// batch writes up to limit documents, and says whether the query is at its end.
+func (c *openCursor) batch(ctx context.Context, op *Op, name string, limit int64) (done bool, err error) {
+	op.Reply.OpenArray(name)
+	defer op.Reply.Close()
+	var n int64
+	size := 0
+	for n < limit {
+		d := c.stash
+		c.stash = nil
+		if d == nil {
+			if d, err = c.spec.Cursor.Next(ctx); err != nil {
+				return false, err
+			}
+		}
+		if d == nil {
+			done = !c.spec.Tailable
+			break
+		}
+		if n > 0 && size+len(d) > maxBatchBytes {
+			c.stash = d.Clone()
+			break
+		}
+		op.Reply.Doc(bson.Index(int(n)), d)
+		size += len(d)
+		n++
+	}
+	if f, ok := c.spec.Cursor.(Finite); ok && n == limit && n > 0 && c.stash == nil && f.Exhausted() {
+		done = !c.spec.Tailable
+	}
+	op.Stats.NReturned += n
+	return done, nil
+}
+
+// finishBatch ends the document "cursor" and keeps the cursor for getMore.
+func (c *openCursor) finishBatch(op *Op, done bool) error {
+	var id int64
+	if !done {
+		if p, ok := c.spec.Cursor.(Parked); ok {
+			if err := p.Park(); err != nil {
+				return err
+			}
+		}
+		c.spend(op)
+		var err error
+		if id, err = c.table.keep(c, op); err != nil {
+			return err
+		}
+	}
+	op.Stats.CursorID, op.Stats.CursorExhausted = id, done
+	op.Reply.Int64("id", id).String("ns", c.spec.NS)
+	if c.spec.Vars != nil {
+		c.spec.Vars(op.Reply)
+	}
+	op.Reply.Close()
+	if id != 0 {
+		op.NextBody = op.Body
+	}
+	return nil
+}
+
+// limit gives the getMore what is left of the time that the command which
+// opened the cursor had.
+func (c *openCursor) limit(ctx context.Context, op *Op) (context.Context, context.CancelFunc) {
+	if c.budget <= 0 {
+		return ctx, func() {}
+	}
+	op.Deadline = op.Start.Add(c.budget)
+	return context.WithDeadlineCause(ctx, op.Deadline, errMaxTime)
+}
+
+// spend notes how much of the time is left after op.
+func (c *openCursor) spend(op *Op) {
+	if !op.Deadline.IsZero() {
+		c.budget = max(time.Until(op.Deadline), 1)
+	}
+}
+
+// await waits until the query may have something; false says that the time to
+// wait is over.
+func (c *openCursor) await(ctx context.Context, op *Op, maxTimeMS int64) bool {
+	a, ok := c.spec.Cursor.(Awaiter)
+	wait := defaultAwait
+	if maxTimeMS >= 0 {
+		wait = time.Duration(maxTimeMS) * time.Millisecond
+	}
+	left := wait - time.Since(op.Start)
+	if !ok || left <= 0 || ctx.Err() != nil {
+		return false
+	}
+	waiting, cancel := context.WithTimeout(ctx, left)
+	defer cancel()
+	a.Await(waiting)
+	return waiting.Err() == nil || ctx.Err() != nil
+}
+
+// keep puts the cursor into the table, or back, and returns its id.
+func (cs *Cursors) keep(c *openCursor, op *Op) (int64, error) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if c.failure != nil {
+		return 0, c.failure
+	}
+	if c.id == 0 {
+		if len(cs.mu.open) >= maxCursors {
+			return 0, mongoerr.New(mongoerr.ExceededMemoryLimit, "too many open cursors: %d", len(cs.mu.open))
+		}
+		for c.id == 0 || cs.mu.open[c.id] != nil {
+			c.id = rand.Int64N(math.MaxInt64) + 1
+		}
+		cs.mu.open[c.id] = c
+		cs.opened.Add(1)
+		c.command, c.planSummary = op.shownCommand().Clone(), op.PlanSummary()
+		c.spec.NS = strings.Clone(c.spec.NS)
+	} else if c.batches == 1 {
+		cs.moreThanOneBatch.Add(1)
+	}
+	c.docs += op.Stats.NReturned
+	c.batches++
+	c.pinned, c.lastUse, c.kept = nil, time.Now(), true
+	return c.id, nil
+}
+
+// pin takes the cursor out for one getMore.
+func (cs *Cursors) pin(op *Op, id int64, ns string) (*openCursor, error) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	c := cs.mu.open[id]
+	if c == nil {
+		return nil, mongoerr.New(mongoerr.CursorNotFound, "cursor id %d not found", id)
+	}
+	if err := c.usableBy(op, ns); err != nil {
+		return nil, err
+	}
+	if c.failure != nil {
+		err := c.failure
+		cs.drop(c)
+		return nil, err
+	}
+	c.pinned, c.kept = op, false
+	return c, nil
+}
+
+func (c *openCursor) usableBy(op *Op, ns string) error {
+	if c.pinned != nil {
+		return mongoerr.New(mongoerr.CursorInUse, "cursor id %d is already in use", c.id)
+	}
+	switch {
+	case c.session == nil && op.Session != nil:
+		return mongoerr.New(mongoerr.Code(50736), "Cannot run getMore on cursor %d, which was not created in a session, in session %s",
+			c.id, uuidText(op.Session.ID.ID))
+	case c.session != nil && op.Session == nil:
+		return mongoerr.New(mongoerr.Code(50737), "Cannot run getMore on cursor %d, which was created in session %s, without an lsid",
+			c.id, uuidText(c.session.ID))
+	case c.session != nil && *c.session != op.Session.ID:
+		return mongoerr.New(mongoerr.Code(50738), "Cannot run getMore on cursor %d, which was created in session %s, in session %s",
+			c.id, uuidText(c.session.ID), uuidText(op.Session.ID.ID))
+	case ns != c.spec.NS:
+		return mongoerr.New(mongoerr.Unauthorized, "Requested getMore on namespace '%s', but cursor belongs to a different namespace %s",
+			ns, c.spec.NS)
+	}
+	return nil
+}
+
+// unpin puts a cursor back that was not used.
+func (cs *Cursors) unpin(c *openCursor) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	c.pinned, c.kept = nil, true
+	if c.failure != nil {
+		cs.drop(c)
+	}
+}
+
+// remove takes a pinned cursor, which its operation has closed, out of the table.
+func (cs *Cursors) remove(c *openCursor) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	c.closed = true
+	cs.drop(c)
+}
+
+// drop takes a cursor out and closes it. REQUIRES: cs.mu held, nobody uses c.
+func (cs *Cursors) drop(c *openCursor) {
+	if cs.mu.open[c.id] != c {
+		return
+	}
+	delete(cs.mu.open, c.id)
+	cs.lifespans[lifespan(time.Since(c.created))].Add(1)
+	if !c.closed {
+		c.closed = true
+		c.spec.Cursor.Close()
+	}
+}
+
+// Kill closes a cursor, ending the operation that uses it, and says whether
+// there was one.
+func (cs *Cursors) Kill(id int64) bool {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	c := cs.mu.open[id]
+	if c == nil || c.failure == errCursorKilled {
+		return false
+	}
+	cs.kill(c)
+	return true
+}
+
+// kill ends a cursor. REQUIRES: cs.mu held.
+func (cs *Cursors) kill(c *openCursor) {
+	if c.pinned == nil {
+		cs.drop(c)
+		return
+	}
+	c.failure = errCursorKilled
+	c.pinned.kill(errCursorKilled)
+}
+
+// killSessions kills the cursors of the sessions that match, and counts them.
+func (cs *Cursors) killSessions(match func(SessionID) bool) int {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	n := 0
+	for _, c := range cs.mu.open {
+		if c.session != nil && match(*c.session) {
+			cs.kill(c)
+			n++
+		}
+	}
+	return n
+}
+
+// Invalidate makes every cursor over a matching namespace fail with err at its
+// next getMore, or at once where one is running: the collection was dropped,
+// renamed, or lost the index that the cursor reads. What it holds is let go now.
+func (cs *Cursors) Invalidate(match func(ns string) bool, err error) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	for _, c := range cs.mu.open {
+		if c.failure != nil || !match(c.spec.NS) && !slices.ContainsFunc(c.spec.Collections, match) {
+			continue
+		}
+		c.failure = err
+		switch {
+		case c.pinned != nil:
+			c.pinned.kill(err)
+		case !c.closed:
+			c.closed = true
+			c.spec.Cursor.Close()
+		}
+	}
+}
+
+// CloseAll closes every cursor, for the end of the server: no operation runs any
+// more.
+func (cs *Cursors) CloseAll() {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	for _, c := range cs.mu.open {
+		cs.drop(c)
+	}
+}
+
+// reap closes the cursors that nobody has used for the timeout, and counts them.
+func (cs *Cursors) reap(now time.Time) int {
+	before := now.Add(-time.Duration(cs.timeout.Load()) * time.Millisecond)
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	n := 0
+	for _, c := range cs.mu.open {
+		if c.pinned == nil && !c.spec.NoTimeout && c.lastUse.Before(before) {
+			cs.drop(c)
+			n++
+		}
+	}
+	cs.timedOut.Add(int64(n))
+	return n
+}
+
+// sessionSweep is how often idle sessions are looked for.
+const sessionSweep = time.Minute
+
+// Housekeep closes idle cursors and ends idle sessions until ctx ends. The
+// server runs it on a goroutine of its own and waits for it.
+func (d *Dispatcher) Housekeep(ctx context.Context) {
+	swept := time.Now()
+	for {
+		wait := time.NewTimer(time.Duration(d.Cursors.frequency.Load()) * time.Second)
+		select {
+		case <-ctx.Done():
+			wait.Stop()
+			return
+		case now := <-wait.C:
+			if n := d.Cursors.reap(now); n > 0 {
+				d.Log.LogAttrs(ctx, slog.LevelInfo, "Cursors timed out", slog.String("c", "QUERY"),
+					slog.Int("id", logCursorReap), slog.Int("count", n))
+			}
+			if now.Sub(swept) >= sessionSweep {
+				swept = now
+				d.reapSessions(now)
+			}
+		}
+	}
+}
+
+var lifespans = [...]struct {
+	name  string
+	below time.Duration
+}{
+	{"lessThan1Second", time.Second}, {"lessThan5Seconds", 5 * time.Second}, {"lessThan15Seconds", 15 * time.Second},
+	{"lessThan30Seconds", 30 * time.Second}, {"lessThan1Minute", time.Minute}, {"lessThan10Minutes", 10 * time.Minute},
+}
+
+func lifespan(d time.Duration) int {
+	for i, l := range lifespans {
+		if d < l.below {
+			return i
+		}
+	}
+	return len(lifespans)
+}
+
+// AppendMetrics writes the document "cursor" of serverStatus's metrics.
+func (cs *Cursors) AppendMetrics(b *bson.Builder) {
+	var noTimeout, pinned, total int64
+	cs.mu.Lock()
+	for _, c := range cs.mu.open {
+		total++
+		if c.spec.NoTimeout {
+			noTimeout++
+		}
+		if c.pinned != nil {
+			pinned++
+		}
+	}
+	cs.mu.Unlock()
+	b.OpenDoc("lifespan").Int64("greaterThanOrEqual10Minutes", cs.lifespans[len(lifespans)].Load())
+	for _, i := range []int{5, 2, 4, 0, 3, 1} {
+		b.Int64(lifespans[i].name, cs.lifespans[i].Load())
+	}
+	b.Close()
+	b.Int64("moreThanOneBatch", cs.moreThanOneBatch.Load()).Int64("timedOut", cs.timedOut.Load()).
+		Int64("totalOpened", cs.opened.Load())
+	b.OpenDoc("open").Int64("noTimeout", noTimeout).Int64("pinned", pinned).Int64("total", total).Close()
+}

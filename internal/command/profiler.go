@@ -1,0 +1,260 @@
+package command
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+)
+
+// ProfileSettings are what the command profile sets for a database.
+type ProfileSettings struct {
+	// Level is 0 for off, 1 for slow operations, 2 for all.
+	Level int
+	// Filter decides instead of slowms and sampleRate; nil for none.
+	Filter func(entry bson.Doc) bool
+	// FilterSource is the filter as the client gave it.
+	FilterSource bson.Doc
+}
+
+// Profiler decides which operations are logged as slow and which get an entry
+// in system.profile. Level and filter belong to a database, slowms and
+// sampleRate to the server.
+type Profiler struct {
+	slowMillis atomic.Int64
+	sample     DoubleParam
+	// Sink writes an entry into db's system.profile; nil for nowhere. It is called
+	// on the goroutine of the operation, after the reply is made.
+	Sink func(ctx context.Context, db string, entry bson.Doc) error
+
+	mu      sync.Mutex // held while current is replaced
+	current atomic.Pointer[map[string]ProfileSettings]
+}
+
+const defaultSlowMillis = 100
+
+// NewProfiler makes a Profiler that is off, with slowms 100 and sampleRate 1.
+func NewProfiler() *Profiler {
+	p := &Profiler{}
+	p.SetSlow(defaultSlowMillis, 1)
+	p.current.Store(&map[string]ProfileSettings{})
+	return p
+}
+
+// SlowMillis is the threshold above which an operation is slow.
+func (p *Profiler) SlowMillis() int64 { return p.slowMillis.Load() }
+
+// SampleRate is the share of slow operations that are logged and profiled.
+func (p *Profiler) SampleRate() float64 { return p.sample.Load() }
+
+// SetSlow sets slowms and sampleRate.
+func (p *Profiler) SetSlow(millis int64, rate float64) {
+	p.slowMillis.Store(millis)
+	p.sample.store(rate)
+}
+
+// Settings returns the settings of a database.
+func (p *Profiler) Settings(db string) ProfileSettings { return (*p.current.Load())[db] }
+
+// SetSettings changes the settings of a database.
+func (p *Profiler) SetSettings(db string, s ProfileSettings) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	next := map[string]ProfileSettings{}
+	for k, v := range *p.current.Load() {
+		next[k] = v
+	}
+	next[db] = s
+	p.current.Store(&next)
+}
+
+// noted is what note has to know beside the Op.
+type noted struct {
+	took  time.Duration
+	reply int
+	err   error
+}
+
+// note logs the operation if it was slow and profiles it if its database wants.
+func (d *Dispatcher) note(ctx context.Context, op *Op, n noted) {
+	p := d.Profiler
+	s := p.Settings(op.DB)
+	slow := n.took.Milliseconds() >= p.SlowMillis()
+	if !slow && s.Level == 0 && s.Filter == nil || op.Command.Flags&Quiet != 0 && s.Level < 2 {
+		return
+	}
+	var entry bson.Doc
+	log, profile := slow && p.sampled(), s.Level == 2
+	if s.Filter != nil {
+		entry = op.profileEntry(n)
+		log = s.Filter(entry)
+		profile = s.Level > 0 && log
+	} else if s.Level == 1 {
+		profile = log
+	}
+	if log {
+		d.logSlow(ctx, op, n)
+	}
+	if !profile || p.Sink == nil {
+		return
+	}
+	if entry == nil {
+		entry = op.profileEntry(n)
+	}
+	if err := p.Sink(ctx, op.DB, entry); err != nil {
+		d.Log.LogAttrs(ctx, slog.LevelWarn, "Caught Assertion while trying to profile operation", slog.String("c", "COMMAND"),
+			slog.Int("id", logProfileFail), slog.String("ns", op.NS), slog.String("error", err.Error()))
+	}
+}
+
+func (p *Profiler) sampled() bool {
+	rate := p.SampleRate()
+	return rate >= 1 || rand.Float64() < rate
+}
+
+// profileEntry makes the document that system.profile gets.
+func (op *Op) profileEntry(n noted) bson.Doc {
+	s := &op.Stats
+	b := new(bson.Builder).Reset(make([]byte, 0, 1024))
+	b.String("op", op.Kind().String()).String("ns", op.NS).Doc("command", op.shownCommand())
+	if s.OriginatingCommand != nil {
+		b.Doc("originatingCommand", s.OriginatingCommand)
+	}
+	if s.CursorID != 0 {
+		b.Int64("cursorid", s.CursorID)
+	}
+	op.appendCounters(b)
+	b.Int("numYield", op.active.yields.Load())
+	if s.IsQuery {
+		b.Int("nreturned", s.NReturned)
+	}
+	if s.QueryHash != "" {
+		b.String("planCacheShapeHash", s.QueryHash).String("queryHash", s.QueryHash)
+	}
+	if s.PlanCacheKey != "" {
+		b.String("planCacheKey", s.PlanCacheKey)
+	}
+	if op.PlanSummary() != "" {
+		b.String("queryFramework", "classic")
+	}
+	b.OpenDoc("locks").Close().OpenDoc("flowControl").Close().OpenDoc("storage").Close()
+	if n.err != nil {
+		e := mongoerr.From(n.err)
+		b.Bool("ok", false).String("errMsg", e.Message).String("errName", e.Code.String()).Int32("errCode", int32(e.Code))
+	}
+	b.Int("responseLength", int64(n.reply)).String("protocol", "op_msg").Int64("cpuNanos", 0).
+		Int("millis", n.took.Milliseconds())
+	if plan := op.PlanSummary(); plan != "" {
+		b.String("planSummary", plan)
+	}
+	if s.ExecStats != nil {
+		b.Doc("execStats", s.ExecStats())
+	}
+	b.Date("ts", time.Now().UnixMilli())
+	if host := op.Client.RemoteHost(); host != "" {
+		b.String("client", host)
+	}
+	if app := op.Client.AppName(); app != "" {
+		b.String("appName", app)
+	}
+	return b.OpenArray("allUsers").Close().String("user", "").Finish()
+}
+
+// appendCounters writes what the operation examined and changed.
+func (op *Op) appendCounters(b *bson.Builder) {
+	s := &op.Stats
+	if s.IsQuery {
+		b.Int("keysExamined", s.KeysExamined).Int("docsExamined", s.DocsExamined)
+	}
+	for _, f := range []struct {
+		name string
+		set  bool
+	}{
+		{"hasSortStage", s.HasSortStage}, {"usedDisk", s.UsedDisk}, {"fromMultiPlanner", s.FromMultiPlanner},
+		{"fromPlanCache", s.FromPlanCache}, {"replanned", s.Replanned}, {"cursorExhausted", s.CursorExhausted},
+	} {
+		if f.set {
+			b.Bool(f.name, true)
+		}
+	}
+	kind := op.Kind()
+	for _, f := range []struct {
+		name   string
+		n      int64
+		always bool
+	}{
+		{"nMatched", s.NMatched, kind == KindUpdate}, {"nModified", s.NModified, kind == KindUpdate},
+		{"nUpserted", s.NUpserted, kind == KindUpdate}, {"ninserted", s.NInserted, kind == KindInsert},
+		{"ndeleted", s.NDeleted, kind == KindRemove}, {"keysInserted", s.KeysInserted, false},
+		{"keysDeleted", s.KeysDeleted, false}, {"writeConflicts", s.WriteConflicts, false},
+	} {
+		if f.always || f.n > 0 {
+			b.Int(f.name, f.n)
+		}
+	}
+}
+
+// logSlow writes the line "Slow query".
+func (d *Dispatcher) logSlow(ctx context.Context, op *Op, n noted) {
+	s := &op.Stats
+	attrs := []slog.Attr{
+		slog.String("c", "COMMAND"), slog.Int("id", logSlowQuery), slog.String("type", op.Kind().String()),
+		slog.String("ns", op.NS), slog.Any("command", op.shownCommand()),
+	}
+	if app := op.Client.AppName(); app != "" {
+		attrs = append(attrs, slog.String("appName", app))
+	}
+	if plan := op.PlanSummary(); plan != "" {
+		attrs = append(attrs, slog.String("planSummary", plan))
+	}
+	var b bson.Builder
+	op.appendCounters(&b)
+	for name, v := range b.Finish().All() {
+		attrs = append(attrs, slog.Any(name, v))
+	}
+	if s.IsQuery {
+		attrs = append(attrs, slog.Int64("nreturned", s.NReturned))
+	}
+	if n.err != nil {
+		e := mongoerr.From(n.err)
+		attrs = append(attrs, slog.Bool("ok", false), slog.String("errMsg", e.Message),
+			slog.String("errName", e.Code.String()), slog.Int("errCode", int(e.Code)))
+	}
+	attrs = append(attrs, slog.Int64("numYields", op.active.yields.Load()), slog.Int("reslen", n.reply),
+		slog.String("remote", op.Client.Remote), slog.String("protocol", "op_msg"),
+		slog.Int64("durationMillis", n.took.Milliseconds()))
+	d.Log.LogAttrs(ctx, slog.LevelInfo, "Slow query", attrs...)
+}
+
+// Statement is one of several statements of a command, logged and profiled as
+// an operation of its own: an element of updates or deletes.
+type Statement struct{ op Op }
+
+// Statement begins one; kind is KindUpdate or KindRemove and command what the
+// profile shows, {q, u, multi, upsert}. The command itself is then no longer
+// noted.
+func (op *Op) Statement(kind OpKind, command bson.Doc) *Statement {
+	op.statements = true
+	s := &Statement{}
+	s.op.Client, s.op.Dispatcher, s.op.Command = op.Client, op.Dispatcher, op.Command
+	s.op.Name, s.op.DB, s.op.NS, s.op.Start = op.Name, op.DB, op.NS, time.Now()
+	s.op.statement = &statement{kind: kind, command: command}
+	return s
+}
+
+// Stats are the counters of the statement; the caller adds them to the
+// command's own too where serverStatus counts them.
+func (s *Statement) Stats() *Stats { return &s.op.Stats }
+
+// SetPlanSummary says which plan the statement ran.
+func (s *Statement) SetPlanSummary(plan string) { s.op.SetPlanSummary(plan) }
+
+// End logs and profiles the statement.
+func (s *Statement) End(ctx context.Context, err error) {
+	s.op.Dispatcher.note(ctx, &s.op, noted{took: time.Since(s.op.Start), err: err})
+}

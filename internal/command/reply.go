@@ -1,0 +1,80 @@
+package command
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+)
+
+// finish makes the reply of op, and counts, logs and profiles it.
+func (d *Dispatcher) finish(ctx context.Context, op *Op, err error) Response {
+	r := Response{Close: op.CloseConnection}
+	if err != nil {
+		e := mongoerr.From(err)
+		d.countError(ctx, op, e, err)
+		r.Body = ErrorReply(e)
+	} else {
+		op.Reply.Double("ok", 1)
+		r.Body = op.Reply.Finish()
+		if op.ExhaustAllowed {
+			r.Next = op.NextBody
+		}
+	}
+	if op.Command != nil && op.ID != 0 {
+		took := time.Since(op.Start)
+		d.Metrics.end(op, took)
+		d.Top.record(op, took)
+		if !op.statements {
+			d.note(ctx, op, noted{took: took, reply: len(r.Body), err: err})
+		}
+	}
+	return r
+}
+
+func (d *Dispatcher) countError(ctx context.Context, op *Op, e *mongoerr.Error, err error) {
+	d.Metrics.AssertUser.Add(1)
+	if op.Command != nil {
+		op.Command.counts.failed.Add(1)
+	}
+	switch e.Code {
+	case mongoerr.Interrupted:
+		d.Metrics.Killed.Add(1)
+	case mongoerr.ClientDisconnect:
+		d.Metrics.Disconnected.Add(1)
+	case mongoerr.MaxTimeMSExpired:
+		d.Metrics.TimedOut.Add(1)
+	}
+	if e.Code == mongoerr.InternalError && e != err {
+		// Not an error of the user's: what the reply says is all he needs, the
+		// operator wants to see it.
+		d.Log.LogAttrs(ctx, slog.LevelError, "Operation failed", slog.String("c", "COMMAND"), slog.Int("id", logFailed),
+			slog.String("command", op.Name), slog.String("ns", op.NS), slog.String("error", err.Error()))
+	}
+}
+
+// ErrorReply is the whole reply for an error: {ok: 0, errmsg, code, codeName}
+// and whatever else the error carries.
+func ErrorReply(e *mongoerr.Error) bson.Doc {
+	b := new(bson.Builder).Reset(make([]byte, 0, replySize))
+	if len(e.Labels) > 0 {
+		b.Strings("errorLabels", e.Labels...)
+	}
+	b.Double("ok", 0)
+	AppendError(b, e)
+	return b.Finish()
+}
+
+// AppendError writes errmsg, code, codeName and what else the error carries, as
+// in replies, writeErrors' elements have their own shape.
+func AppendError(b *bson.Builder, e *mongoerr.Error) {
+	b.String("errmsg", e.Message).Int32("code", int32(e.Code)).String("codeName", e.Code.String())
+	if e.Extra != nil {
+		b.Fields(bson.Doc(e.Extra))
+	}
+	if e.Info != nil {
+		b.Doc("errInfo", bson.Doc(e.Info))
+	}
+}

@@ -1,0 +1,132 @@
+package command
+
+import (
+	"sort"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+)
+
+// Top counts time and operations by collection, for the command top. The zero
+// value is empty.
+type Top struct {
+	collections sync.Map // namespace → *usage
+	count       atomic.Int64
+}
+
+// maxTop bounds how many collections Top keeps apart.
+const maxTop = 100_000
+
+// usage is what happened to one collection.
+type usage struct {
+	readLock, writeLock, queries, getMore latency
+	insert, update, remove, commands      latency
+}
+
+// record counts an operation that has ended.
+func (t *Top) record(op *Op, took time.Duration) {
+	if op.Collection == "" || strings.HasPrefix(op.Collection, "$cmd") {
+		return
+	}
+	u := t.of(op.NS)
+	if u == nil {
+		return
+	}
+	write := op.Command.Flags&Writes != 0
+	if write {
+		u.writeLock.add(took)
+	} else {
+		u.readLock.add(took)
+	}
+	switch op.Command.Kind {
+	case KindQuery:
+		u.queries.add(took)
+	case KindGetMore:
+		u.getMore.add(took)
+	case KindInsert:
+		u.insert.add(took)
+	case KindUpdate:
+		u.update.add(took)
+	case KindRemove:
+		u.remove.add(took)
+	default:
+		u.commands.add(took)
+	}
+}
+
+func (t *Top) of(ns string) *usage {
+	if u, ok := t.collections.Load(ns); ok {
+		return u.(*usage)
+	}
+	if t.count.Load() >= maxTop {
+		return nil
+	}
+	u, known := t.collections.LoadOrStore(strings.Clone(ns), &usage{})
+	if !known {
+		t.count.Add(1)
+	}
+	return u.(*usage)
+}
+
+// Forget drops what is known of a collection that is gone.
+func (t *Top) Forget(ns string) {
+	if _, ok := t.collections.LoadAndDelete(ns); ok {
+		t.count.Add(-1)
+	}
+}
+
+// Append writes the fields of top's "totals", in order of the names.
+func (t *Top) Append(b *bson.Builder) {
+	var names []string
+	t.collections.Range(func(ns, _ any) bool { names = append(names, ns.(string)); return true })
+	sort.Strings(names)
+	for _, ns := range names {
+		v, ok := t.collections.Load(ns)
+		if !ok {
+			continue
+		}
+		v.(*usage).append(b, ns)
+	}
+}
+
+func (u *usage) append(b *bson.Builder, ns string) {
+	b.OpenDoc(ns)
+	write := func(name string, time, count int64) {
+		b.OpenDoc(name).Int64("time", time).Int64("count", count).Close()
+	}
+	write("total", u.readLock.micros.Load()+u.writeLock.micros.Load(), u.readLock.ops.Load()+u.writeLock.ops.Load())
+	for _, l := range []struct {
+		name string
+		l    *latency
+	}{
+		{"readLock", &u.readLock}, {"writeLock", &u.writeLock}, {"queries", &u.queries}, {"getmore", &u.getMore},
+		{"insert", &u.insert}, {"update", &u.update}, {"remove", &u.remove}, {"commands", &u.commands},
+	} {
+		write(l.name, l.l.micros.Load(), l.l.ops.Load())
+	}
+	b.Close()
+}
+
+// AppendLatency writes the document latencyStats of $collStats for a
+// collection: reads, writes, commands and transactions.
+func (t *Top) AppendLatency(b *bson.Builder, ns string) {
+	u := &usage{}
+	if v, ok := t.collections.Load(ns); ok {
+		u = v.(*usage)
+	}
+	write := func(name string, ls ...*latency) {
+		var micros, ops int64
+		for _, l := range ls {
+			micros += l.micros.Load()
+			ops += l.ops.Load()
+		}
+		b.OpenDoc(name).Int64("latency", micros).Int64("ops", ops).Int64("queryableEncryptionLatencyMicros", 0).Close()
+	}
+	write("reads", &u.queries, &u.getMore)
+	write("writes", &u.insert, &u.update, &u.remove)
+	write("commands", &u.commands)
+	write("transactions")
+}
