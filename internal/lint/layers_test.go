@@ -16,7 +16,7 @@ const module = "github.com/mayflydb/mayfly/"
 // layers lists the packages under internal from the ground up: a package may
 // import those of lower rows and those that stand before it in its own row.
 var layers = [][]string{
-	{"mongoerr", "invariant", "collation", "fts", "config"},
+	{"mongoerr", "invariant", "pcre", "collation", "fts", "config"},
 	{"bson", "geo", "wire", "keystring"},
 	{"query/expr", "query/match", "query/sortkey", "query/project", "query/update", "query/pipeline"},
 	{"storage", "schema", "timeseries", "catalog"},

@@ -130,7 +130,6 @@ func (q *query) project(spec bson.Doc) error {
 	return nil
 }
 
-
 // observed reports what a cursor examined to the operation that reads it.
 type observed struct {
 	*exec.Cursor

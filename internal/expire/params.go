@@ -1,0 +1,45 @@
+package expire
+
+import (
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/command"
+)
+
+// Params are the server parameters of the monitor. (Names, defaults and ranges
+// are MongoDB 8.0's.)
+type Params struct {
+	Enabled       *command.BoolParam
+	BatchDeletes  *command.BoolParam
+	SleepSecs     *command.IntParam
+	SubPassSecs   *command.IntParam
+	IndexTimeMS   *command.IntParam
+	IndexDocs     *command.IntParam
+	LowPriority   *command.IntParam
+	BatchDocs     *command.IntParam
+	BatchTimeMS   *command.IntParam
+	BatchDocBytes *command.IntParam
+}
+
+// NewParams registers the parameters; wake is called when the time of the next
+// pass has changed.
+func NewParams(p *command.Params, wake func()) *Params {
+	atLeast := func(name string, value int64, long bool) *command.IntParam {
+		return p.Int(command.IntSpec{Name: name, Default: value, HasMin: true, Long: long})
+	}
+	return &Params{
+		Enabled:      p.Bool(command.BoolSpec{Name: "ttlMonitorEnabled", Default: true}),
+		BatchDeletes: p.Bool(command.BoolSpec{Name: "ttlMonitorBatchDeletes", Default: true}),
+		SleepSecs:    p.Int(command.IntSpec{Name: "ttlMonitorSleepSecs", Default: 60, Above: true, OnChange: wake}),
+		SubPassSecs:  atLeast("ttlMonitorSubPassTargetSecs", 60, false),
+		IndexTimeMS:  atLeast("ttlIndexDeleteTargetTimeMS", 1000, false),
+		IndexDocs:    atLeast("ttlIndexDeleteTargetDocs", 50000, false),
+		LowPriority:  atLeast("ttlCollLowPrioritySubpassLimit", 5, false),
+		BatchDocs:    atLeast("batchedDeletesTargetBatchDocs", 10, true),
+		BatchTimeMS:  atLeast("batchedDeletesTargetBatchTimeMS", 5, true),
+		BatchDocBytes: p.Int(command.IntSpec{Name: "batchedDeletesTargetStagedDocBytes", Default: 2 << 20,
+			HasMin: true, HasMax: true, Max: 1<<31 - 1, Long: true}),
+	}
+}
+
+func (p *Params) sleep() time.Duration { return time.Duration(p.SleepSecs.Load()) * time.Second }

@@ -1,0 +1,194 @@
+package expire
+
+import (
+	"context"
+	"log/slog"
+	"math"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/query/exec"
+)
+
+// rule names one thing that expires documents: an index of a collection, or
+// its own expireAfterSeconds where index is empty.
+type rule struct {
+	collection catalog.UUID
+	index      string
+}
+
+// pass repeats sub-passes until nothing is left that was due. An interrupt
+// ends it early and uncounted.
+func (m *Monitor) pass(ctx context.Context) error {
+	m.o.Log.LogAttrs(ctx, slog.LevelDebug, "TTL thread awake", slog.String("c", "INDEX"), slog.Int("id", logStarting))
+	for {
+		more, err := m.subPass(ctx)
+		if err != nil {
+			return err
+		}
+		if !more {
+			m.Stats.Passes.Add(1)
+			return nil
+		}
+	}
+}
+
+// subPass visits every rule once, and those that hit a limit again and again
+// until ttlMonitorSubPassTargetSecs are over. It returns whether a rule still
+// has work.
+func (m *Monitor) subPass(ctx context.Context) (more bool, err error) {
+	begun := time.Now()
+	work := m.rules()
+	all := work
+	for len(work) > 0 {
+		var again []rule
+		for _, r := range work {
+			hit, err := m.visit(ctx, r)
+			if err != nil {
+				return false, err
+			}
+			if hit {
+				again = append(again, r)
+			}
+		}
+		work = again
+		if time.Since(begun) >= time.Duration(m.params.SubPassSecs.Load())*time.Second {
+			break
+		}
+	}
+	m.Stats.SubPasses.Add(1)
+	m.note(all, work)
+	return len(work) > 0, nil
+}
+
+// note counts, for each rule, the sub-passes in a row that did not exhaust it;
+// at the limit the server would raise the priority of its deletes, and counts
+// that.
+func (m *Monitor) note(all, left []rule) {
+	open := make(map[rule]bool, len(left))
+	for _, r := range left {
+		open[r] = true
+	}
+	for _, r := range all {
+		if !open[r] {
+			delete(m.unexhausted, r)
+			continue
+		}
+		m.unexhausted[r]++
+		if m.unexhausted[r] == m.params.LowPriority.Load()+1 {
+			m.Stats.PriorityIncreases.Add(1)
+		}
+	}
+}
+
+// rules lists what may expire documents now.
+func (m *Monitor) rules() []rule {
+	var rs []rule
+	for _, t := range m.o.Catalog.TTL() {
+		r := rule{collection: t.Collection.UUID}
+		if t.Index != nil {
+			r.index = t.Index.Name
+		}
+		rs = append(rs, r)
+	}
+	return rs
+}
+
+// visit removes what is due by one rule, within the limits, and says whether
+// it stopped at one. A failure of the visit is logged and not returned; what
+// is returned ends the pass.
+func (m *Monitor) visit(ctx context.Context, r rule) (hit bool, err error) {
+	c := m.o.Catalog.LookupUUID(r.collection)
+	if c == nil {
+		return false, nil
+	}
+	d, ok := m.deletion(ctx, c, r)
+	if !ok {
+		return false, nil
+	}
+	begun := time.Now()
+	deleted := int64(0)
+	d.Progress = func(b exec.Batch) {
+		deleted += b.Docs
+		m.Stats.Deleted.Add(b.Docs)
+		if !d.Single {
+			m.Stats.batch(b)
+		}
+	}
+	op, done := m.o.Dispatcher.Background(ctx, m.client, c.Namespace.String(), "remove")
+	hit, err = m.o.Exec.DeleteExpired(op, c, d)
+	done()
+	if err != nil {
+		if isInterrupt(ctx, err) {
+			return false, err
+		}
+		if mongoerr.Is(err, mongoerr.NamespaceNotFound, mongoerr.QueryPlanKilled) {
+			return false, nil
+		}
+		m.logError(ctx, c, r, err)
+		return false, nil
+	}
+	if took := time.Since(begun); m.o.SlowMS != nil && took.Milliseconds() >= m.o.SlowMS() && deleted > 0 {
+		m.o.Log.LogAttrs(ctx, slog.LevelInfo, "Deleted expired documents using index", slog.String("c", "INDEX"), slog.Int("id", logDeleted),
+			slog.String("namespace", c.Namespace.String()), slog.String("index", r.index), slog.Int64("numDeleted", deleted),
+			slog.String("duration", took.String()))
+	}
+	return hit, nil
+}
+
+// deletion is what a visit of r removes now, or false where the rule is gone,
+// switched off, or cannot work.
+func (m *Monitor) deletion(ctx context.Context, c *catalog.Collection, r rule) (*exec.BatchedDelete, bool) {
+	d := &exec.BatchedDelete{From: exec.FirstDate}
+	seconds := int64(0)
+	if r.index == "" {
+		v := c.Options.Lookup("expireAfterSeconds")
+		if !v.IsNumber() {
+			return nil, false
+		}
+		seconds, d.Index, d.From = v.Int64(), c.Index("_id_"), 0
+	} else {
+		d.Index = c.Index(r.index)
+		if d.Index == nil || !d.Index.Ready || !d.Index.IsTTL() {
+			return nil, false
+		}
+		if d.Index.Plugin != "" || len(d.Index.Parts) != 1 {
+			m.Stats.InvalidIndexSkips.Add(1)
+			m.o.Log.LogAttrs(ctx, slog.LevelError, "special index can't be used as a TTL index, skipping TTL job", slog.String("c", "INDEX"),
+				slog.Int("id", logSpecial), slog.String("namespace", c.Namespace.String()), slog.String("index", d.Index.Spec.String()))
+			return nil, false
+		}
+		seconds = d.Index.ExpireAfterSeconds
+	}
+	if d.Index == nil {
+		return nil, false
+	}
+	d.UpTo = before(time.Now(), seconds)
+	p := m.params
+	if !p.BatchDeletes.Load() {
+		d.Single = true
+		return d, true
+	}
+	d.MaxDocs, d.MaxTime = p.IndexDocs.Load(), time.Duration(p.IndexTimeMS.Load())*time.Millisecond
+	d.BatchDocs, d.BatchBytes = p.BatchDocs.Load(), p.BatchDocBytes.Load()
+	d.BatchTime = time.Duration(p.BatchTimeMS.Load()) * time.Millisecond
+	return d, true
+}
+
+// before is the instant seconds before now, in milliseconds since 1970, or the
+// first date there is where it lies before that.
+func before(now time.Time, seconds int64) int64 {
+	ms := now.UnixMilli()
+	if seconds > (ms-math.MinInt64/2)/1000 {
+		return exec.FirstDate
+	}
+	return ms - seconds*1000
+}
+
+func (m *Monitor) logError(ctx context.Context, c *catalog.Collection, r rule, err error) {
+	e := mongoerr.From(err)
+	m.o.Log.LogAttrs(ctx, slog.LevelWarn, "Error running TTL job on collection", slog.String("c", "INDEX"), slog.Int("id", logError),
+		slog.Group("error", slog.Int("code", int(e.Code)), slog.String("codeName", e.Code.String()), slog.String("errmsg", e.Message)),
+		slog.String("namespace", c.Namespace.String()), slog.String("index", r.index))
+}

@@ -1,0 +1,45 @@
+package expire
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/query/exec"
+)
+
+// Stats are the counters since start.
+type Stats struct {
+	Deleted           atomic.Int64 // documents
+	Passes, SubPasses atomic.Int64
+	InvalidIndexSkips atomic.Int64
+	PriorityIncreases atomic.Int64 // metrics.ttl.collSubpassesIncreasedPriority
+
+	batches, docs, bytes, refetches atomic.Int64
+	micros                          atomic.Int64
+}
+
+func (s *Stats) batch(b exec.Batch) {
+	s.batches.Add(1)
+	s.docs.Add(b.Docs)
+	s.bytes.Add(b.Bytes)
+	s.refetches.Add(b.Refetched)
+	s.micros.Add(int64(b.Time / time.Microsecond))
+}
+
+// TTL is metrics.ttl of serverStatus.
+func (s *Stats) TTL() bson.Doc {
+	var b bson.Builder
+	b.Int64("collSubpassesIncreasedPriority", s.PriorityIncreases.Load())
+	b.Int64("deletedDocuments", s.Deleted.Load()).Int64("invalidTTLIndexSkips", s.InvalidIndexSkips.Load())
+	b.Int64("passes", s.Passes.Load()).Int64("subPasses", s.SubPasses.Load())
+	return b.Finish()
+}
+
+// BatchedDeletes is the section batchedDeletes of serverStatus.
+func (s *Stats) BatchedDeletes() bson.Doc {
+	var b bson.Builder
+	b.Int64("batches", s.batches.Load()).Int64("docs", s.docs.Load()).Int64("stagedSizeBytes", s.bytes.Load())
+	b.Int64("timeInBatchMillis", s.micros.Load()/1000).Int64("refetchesDueToYield", s.refetches.Load())
+	return b.Finish()
+}

@@ -1,0 +1,335 @@
+package node
+
+import (
+	"context"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/query/exec"
+	"github.com/mayflydb/mayfly/internal/query/sortkey"
+	"github.com/mayflydb/mayfly/internal/query/update"
+	"github.com/mayflydb/mayfly/internal/schema"
+)
+
+var (
+	bulkInsert = command.NewFields("insert",
+		command.SafeInt("insert").Min(0).Required(),
+		command.Object("document").Required(),
+	)
+	bulkUpdate = command.NewFields("update",
+		command.SafeInt("update").Min(0).Required(),
+		command.Object("filter").Required(),
+		command.OneOf("updateMods", bson.TypeDocument, bson.TypeArray).Required(),
+		command.ArrayOf("arrayFilters", command.Object("")),
+		command.Bool("multi"),
+		command.OneOf("hint", bson.TypeString, bson.TypeDocument),
+		command.Object("constants"),
+		command.Object("collation"),
+		command.Object("sort"),
+		command.Bool("upsert"),
+	)
+	bulkDelete = command.NewFields("delete",
+		command.SafeInt("delete").Min(0).Required(),
+		command.Object("filter").Required(),
+		command.Bool("multi"),
+		command.OneOf("hint", bson.TypeString, bson.TypeDocument),
+		command.Object("collation"),
+	)
+	bulkNamespace = command.NewFields("bulkWrite.nsInfo",
+		command.String("ns").Required(),
+		command.UUID("collectionUUID"),
+		command.Any("encryptionInformation"),
+		command.Any("isTimeseriesNamespace"),
+	)
+	bulkWriteFields = command.NewFields("bulkWrite",
+		command.ArrayOf("ops", command.Object("")).Required(),
+		command.ArrayOf("nsInfo", command.Struct("", bulkNamespace)).Required(),
+		command.Bool("ordered"),
+		command.Bool("bypassDocumentValidation"),
+		command.Bool("errorsOnly"),
+		command.Object("let"),
+		command.Struct("cursor", command.NewFields("bulkWrite.cursor", command.SafeInt64("batchSize").Min(0))),
+		command.Array("stmtIds"),
+		command.Int32("stmtId"),
+	)
+)
+
+// bulkWrite answers {bulkWrite: 1, ops, nsInfo} on the database admin: inserts,
+// updates and deletes over several collections. (Manual: database command
+// bulkWrite.)
+func (n *Node) bulkWrite() *command.Command {
+	return &command.Command{
+		Name: "bulkWrite", Fields: bulkWriteFields,
+		Flags: command.AdminOnly | command.Write | command.WriteConcern | command.Retryable | command.Transaction | command.APIv1,
+		Help:  "writes to several collections",
+		Run:   n.runBulkWrite,
+	}
+}
+
+// bulk is a bulkWrite under way.
+type bulk struct {
+	n      *Node
+	op     *command.Op
+	spaces []*command.Op // one a namespace: name and collection as single commands have them
+	w      *exec.Writer
+	items  []bson.Doc
+	bytes  int
+
+	errors, inserted, matched, modified, upserted, deleted int64
+}
+
+func (n *Node) runBulkWrite(ctx context.Context, op *command.Op) error {
+	ops := op.Documents("ops")
+	if err := checkBatch(len(ops)); err != nil {
+		return err
+	}
+	b := &bulk{n: n, op: op}
+	if err := b.namespaces(); err != nil {
+		return err
+	}
+	for _, d := range ops {
+		if _, _, err := b.target(d); err != nil {
+			return err
+		}
+	}
+	b.w = n.Exec.NewWriter(durability(op))
+	defer b.w.Abort()
+	ordered := op.Args.BoolOr("ordered", true)
+	for i, d := range ops {
+		if err := b.run(ctx, i, d); err != nil {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			b.fail(i, err)
+			if ordered {
+				break
+			}
+		}
+	}
+	if err := b.w.Commit(ctx); err != nil {
+		return err
+	}
+	return b.reply(ctx)
+}
+
+func (b *bulk) namespaces() error {
+	for _, a := range b.op.Args.Structs("nsInfo") {
+		ns := schema.ParseNamespace(a.Str("ns"))
+		if err := ns.Validate(); err != nil {
+			return err
+		}
+		b.spaces = append(b.spaces, &command.Op{DB: ns.DB, NS: ns.String(), Collection: ns.Coll, Client: b.op.Client, Dispatcher: b.op.Dispatcher})
+	}
+	return nil
+}
+
+// target tells which statement an op is and on which namespace.
+func (b *bulk) target(d bson.Doc) (string, *command.Op, error) {
+	kind, v := d.First()
+	if kind != "insert" && kind != "update" && kind != "delete" {
+		return "", nil, mongoerr.New(mongoerr.BadValue, "BSON field 'bulkWrite.ops.%s' is an unknown field.", kind)
+	}
+	if !v.IsNumber() {
+		return "", nil, mongoerr.New(mongoerr.TypeMismatch, "BSON field 'bulkWrite.%s' is the wrong type '%s', expected types '[long, int, decimal, double]'", kind, v.Type)
+	}
+	at := int(bson.ToDouble(v))
+	if at < 0 || at >= len(b.spaces) {
+		return "", nil, mongoerr.New(mongoerr.BadValue, "BulkWrite ops entry has an invalid nsInfo index.")
+	}
+	return kind, b.spaces[at], nil
+}
+
+func (b *bulk) run(ctx context.Context, i int, d bson.Doc) error {
+	kind, space, err := b.target(d)
+	if err != nil {
+		return err
+	}
+	switch kind {
+	case "insert":
+		return b.insert(ctx, i, d, space)
+	case "update":
+		return b.update(ctx, i, d, space)
+	}
+	return b.delete(ctx, i, d, space)
+}
+
+func (b *bulk) bypass() bool { return b.op.Args.Bool("bypassDocumentValidation") }
+
+func (b *bulk) insert(ctx context.Context, i int, d bson.Doc, space *command.Op) error {
+	a, err := command.ParseDoc(bulkInsert, d)
+	if err != nil {
+		return err
+	}
+	c, err := b.n.forWrite(ctx, space, true)
+	if err != nil {
+		return err
+	}
+	check, err := b.n.validator(c, b.bypass())
+	if err != nil {
+		return err
+	}
+	if err := b.n.insertOne(ctx, b.w, c, a.Doc("document"), check); err != nil {
+		return err
+	}
+	b.inserted++
+	b.op.CountInserts(1)
+	b.item(new(bson.Builder).Double("ok", 1).Int("idx", int64(i)).Int32("n", 1))
+	return nil
+}
+
+func (b *bulk) update(ctx context.Context, i int, d bson.Doc, space *command.Op) error {
+	a, err := command.ParseDoc(bulkUpdate, d)
+	if err != nil {
+		return err
+	}
+	c, err := b.n.forWrite(ctx, space, a.Bool("upsert"))
+	if err != nil {
+		return err
+	}
+	u, err := b.parseUpdate(c, &a)
+	if err != nil {
+		return err
+	}
+	out, err := b.w.Update(ctx, c, u)
+	if err != nil {
+		return err
+	}
+	book(b.op, out)
+	b.op.CountUpdates(1)
+	b.matched += out.Matched
+	b.modified += out.Modified
+	n := out.Matched
+	item := new(bson.Builder).Double("ok", 1).Int("idx", int64(i))
+	if !out.Upserted.IsMissing() {
+		b.upserted++
+		n = 1
+	}
+	item.Int("n", n).Int("nModified", out.Modified)
+	if !out.Upserted.IsMissing() {
+		item.OpenDoc("upserted").Value("_id", out.Upserted).Close()
+	}
+	b.item(item)
+	return nil
+}
+
+func (b *bulk) parseUpdate(c *catalog.Collection, a *command.Args) (*exec.Update, error) {
+	s, err := b.n.newScope(c, b.op.Args.Doc("let"), a.Doc("collation"))
+	if err != nil {
+		return nil, err
+	}
+	q, err := b.n.scopedQuery(c, s, a.Doc("filter"))
+	if err != nil {
+		return nil, err
+	}
+	q.Hint = a.Value("hint")
+	u := &exec.Update{Query: q.Query, Multi: a.Bool("multi"), Upsert: a.Bool("upsert")}
+	if a.Has("sort") {
+		if u.Multi {
+			return nil, mongoerr.New(mongoerr.FailedToParse, "Cannot specify sort with multi=true")
+		}
+		if q.Sort, err = sortkey.Parse(a.Doc("sort")); err != nil {
+			return nil, err
+		}
+		q.AllowDiskUse = true
+	}
+	if u.Update, err = b.n.parseModification(s, a.Value("updateMods"), arrayFilters(a), a.Doc("constants")); err != nil {
+		return nil, err
+	}
+	if u.Multi && u.Update.Kind() == update.Replacement {
+		return nil, mongoerr.New(mongoerr.FailedToParse, "multi update is not supported for replacement-style update")
+	}
+	u.Check, err = b.n.validator(c, b.bypass())
+	return u, err
+}
+
+func (b *bulk) delete(ctx context.Context, i int, d bson.Doc, space *command.Op) error {
+	a, err := command.ParseDoc(bulkDelete, d)
+	if err != nil {
+		return err
+	}
+	c, err := b.n.forWrite(ctx, space, false)
+	if err != nil {
+		return err
+	}
+	s, err := b.n.newScope(c, b.op.Args.Doc("let"), a.Doc("collation"))
+	if err != nil {
+		return err
+	}
+	q, err := b.n.scopedQuery(c, s, a.Doc("filter"))
+	if err != nil {
+		return err
+	}
+	q.Hint = a.Value("hint")
+	out, err := b.w.Delete(ctx, c, &exec.Delete{Query: q.Query, Multi: a.Bool("multi")})
+	if err != nil {
+		return err
+	}
+	book(b.op, out)
+	b.op.CountDeletes(1)
+	b.deleted += out.Deleted
+	b.item(new(bson.Builder).Double("ok", 1).Int("idx", int64(i)).Int("n", out.Deleted))
+	return nil
+}
+
+// item keeps the outcome of a statement; with errorsOnly those of failures
+// only.
+func (b *bulk) item(d *bson.Builder) {
+	if b.op.Args.Bool("errorsOnly") {
+		return
+	}
+	b.items = append(b.items, d.Finish())
+}
+
+func (b *bulk) fail(i int, err error) {
+	e := mongoerr.From(err)
+	b.errors++
+	d := new(bson.Builder).Double("ok", 0).Int("idx", int64(i)).Int32("code", int32(e.Code))
+	if e.Info != nil {
+		d.Doc("errInfo", e.Info)
+	}
+	message := e.Message
+	if b.bytes += len(message); b.bytes > maxErrorBytes {
+		message = ""
+	}
+	d.String("errmsg", message)
+	if e.Extra != nil {
+		d.Fields(e.Extra)
+	}
+	b.items = append(b.items, d.Int32("n", 0).Finish())
+}
+
+// reply answers with a cursor over the outcomes and their sums.
+func (b *bulk) reply(ctx context.Context) error {
+	batch := int64(command.DefaultBatch)
+	if a, ok := b.op.Args.Struct("cursor"); ok {
+		batch = a.Int64Or("batchSize", batch)
+	}
+	if batch == command.DefaultBatch {
+		batch = int64(len(b.items)) + 1
+	}
+	err := command.WriteCursorReply(ctx, b.op, command.CursorSpec{NS: "admin.$cmd.bulkWrite", Cursor: &listCursor{docs: b.items}, BatchSize: batch, Kind: "bulkWrite"})
+	if err != nil {
+		return err
+	}
+	b.op.Reply.Int("nErrors", b.errors).Int("nInserted", b.inserted).Int("nMatched", b.matched)
+	b.op.Reply.Int("nModified", b.modified).Int("nUpserted", b.upserted).Int("nDeleted", b.deleted)
+	return nil
+}
+
+// listCursor is a cursor over documents in memory.
+type listCursor struct{ docs []bson.Doc }
+
+// Next returns the next document.
+func (c *listCursor) Next(context.Context) (bson.Doc, error) {
+	if len(c.docs) == 0 {
+		return nil, nil
+	}
+	d := c.docs[0]
+	c.docs = c.docs[1:]
+	return d, nil
+}
+
+// Close lets go of the documents.
+func (c *listCursor) Close() { c.docs = nil }

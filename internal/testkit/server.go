@@ -1,0 +1,156 @@
+package testkit
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+)
+
+// startTimeout is how long a server may take until it answers.
+const startTimeout = 60 * time.Second
+
+// Server is a running `mayfly serve`.
+type Server struct {
+	Dir  string // its --dbpath
+	Port int
+	Args []string // further arguments
+
+	tb  testing.TB
+	cmd *exec.Cmd
+	out *syncBuffer
+}
+
+// syncBuffer is the output of a process, read while it is written.
+type syncBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+var build = sync.OnceValues(func() (string, error) {
+	if bin := os.Getenv("MAYFLY_BIN"); bin != "" {
+		return bin, nil
+	}
+	dir, err := os.MkdirTemp("", "mayfly-bin-")
+	if err != nil {
+		return "", err
+	}
+	bin := filepath.Join(dir, "mayfly")
+	cmd := exec.Command("go", "build", "-o", bin, "github.com/mayflydb/mayfly/cmd/mayfly")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%w\n%s", err, out)
+	}
+	return bin, nil
+})
+
+// Binary is the path of the server's binary: MAYFLY_BIN, or one that is built
+// for the tests of this process.
+func Binary(tb testing.TB) string {
+	tb.Helper()
+	bin, err := build()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return bin
+}
+
+// FreePort is a port of the loopback that nobody listens on.
+func FreePort(tb testing.TB) int {
+	tb.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// Start runs a server on an empty directory until the test ends.
+func Start(tb testing.TB, args ...string) *Server {
+	tb.Helper()
+	s := &Server{Dir: tb.TempDir(), Port: FreePort(tb), Args: args, tb: tb}
+	s.Run()
+	tb.Cleanup(func() {
+		s.Kill()
+		if tb.Failed() {
+			tb.Logf("output of the server:\n%s", tail(s.Output(), 8<<10))
+		}
+	})
+	return s
+}
+
+func tail(s string, n int) string { return s[max(len(s)-n, 0):] }
+
+// Run starts the process, on the same directory and port each time, and waits
+// until it answers.
+func (s *Server) Run() {
+	s.tb.Helper()
+	args := append([]string{"serve", "--dbpath", s.Dir, "--port", strconv.Itoa(s.Port), "--nounixsocket"}, s.Args...)
+	s.cmd = exec.Command(Binary(s.tb), args...)
+	s.out = &syncBuffer{}
+	s.cmd.Stdout, s.cmd.Stderr = s.out, s.out
+	if err := s.cmd.Start(); err != nil {
+		s.tb.Fatal(err)
+	}
+	c := s.Client()
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	if err := c.Ping(ctx, nil); err != nil {
+		s.tb.Fatalf("the server does not answer: %v\n%s", err, s.out)
+	}
+}
+
+// URI is the connection string.
+func (s *Server) URI() string { return fmt.Sprintf("mongodb://127.0.0.1:%d/", s.Port) }
+
+// Client connects a driver until the test ends.
+func (s *Server) Client() *mongo.Client {
+	s.tb.Helper()
+	c, err := mongo.Connect(options.Client().ApplyURI(s.URI()).SetServerSelectionTimeout(startTimeout))
+	if err != nil {
+		s.tb.Fatal(err)
+	}
+	s.tb.Cleanup(func() { _ = c.Disconnect(context.Background()) })
+	return c
+}
+
+// Kill ends the process as a power cut would: no signal handler runs.
+func (s *Server) Kill() {
+	_ = s.cmd.Process.Kill()
+	_ = s.cmd.Wait()
+}
+
+// Stop asks the process to end and returns its exit code.
+func (s *Server) Stop() int {
+	_ = s.cmd.Process.Signal(syscall.SIGTERM)
+	_ = s.cmd.Wait()
+	return s.cmd.ProcessState.ExitCode()
+}
+
+// Output is what the process has printed.
+func (s *Server) Output() string { return s.out.String() }
