@@ -32,6 +32,7 @@ type Regexp struct {
 	once   sync.Once
 	err    error
 	groups int
+	start  int  // as the translator's
 	exact  bool // fast's positions are PCRE's too
 }
 
@@ -52,9 +53,10 @@ func Compile(pattern, options string) (*Regexp, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.groups = t.groups
+	r.groups, r.start = t.groups, t.start
 	if !t.backtrack {
 		r.fast, r.exact, err = compileGo(t.out.String())
+		r.exact = r.exact && r.start == 0
 		if err == nil {
 			return r, nil
 		}
@@ -169,7 +171,12 @@ func (r *Regexp) backtracking() error {
 func firstLine(s string) string { s, _, _ = strings.Cut(s, "\n"); return s }
 
 // Groups is the number of capture groups.
-func (r *Regexp) Groups() int { return r.groups }
+func (r *Regexp) Groups() int {
+	if r.start > 0 {
+		return r.groups - 1
+	}
+	return r.groups
+}
 
 // Match says whether the pattern matches somewhere in s. The only error is
 // ErrLimit.
@@ -210,6 +217,12 @@ func (r *Regexp) Find(s string, from int) ([]int, error) {
 			continue
 		}
 		out = append(out, offsets[g.RuneIndex], offsets[g.RuneIndex+g.RuneLength])
+	}
+	if at := 2 * r.start; at > 0 {
+		if out[at] >= 0 {
+			out[0] = out[at]
+		}
+		out = append(out[:at], out[at+2:]...)
 	}
 	return out, nil
 }

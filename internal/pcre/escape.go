@@ -207,6 +207,9 @@ func (t *translator) special(c rune, inClass bool) error {
 		t.backtrack = true
 		t.take(2)
 		return nil
+	case 'K':
+		t.resetStart()
+		return nil
 	}
 	return fmt.Errorf(`\%c is not supported`, c)
 }

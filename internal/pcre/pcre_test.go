@@ -67,6 +67,7 @@ func TestMatch(t *testing.T) {
 		{"straße", "i", "STRASSE", false},
 		{"", "", "", true},
 		{`\cA`, "", "\x01", true},
+		{`foo\Kbar`, "", "foobar", true},
 		{`(?#note)a`, "", "a", true},
 	} {
 		re, err := Compile(tc.pattern, tc.options)
@@ -112,6 +113,7 @@ func TestFind(t *testing.T) {
 		{"(?<x>é)(b)", "aéb", 0, []int{1, 4, 1, 3, 3, 4}},
 		{"^a", "aa", 1, nil},
 		{"a", "éaa", 3, []int{3, 4}},
+		{`foo\K(b)ar`, "foobar", 0, []int{3, 6, 3, 4}},
 	} {
 		re, err := Compile(tc.pattern, "")
 		if err != nil {

@@ -70,6 +70,7 @@ type translator struct {
 	groups    int     // capture groups so far
 	backtrack bool    // Go's engine cannot express the pattern
 	repeat    bool    // the last item was a quantifier
+	start     int     // the group whose place is the start of the match (\K), or 0
 }
 
 // maxGroups bounds the nesting of groups, as PCRE2 does.
@@ -306,4 +307,13 @@ func (t *translator) flagGroup() error {
 		}
 	}
 	return errors.New("missing closing parenthesis")
+}
+
+// resetStart translates \K, behind which the match is said to start, as an
+// empty group that notes the place.
+func (t *translator) resetStart() {
+	t.at += 2
+	t.groups++
+	t.start = t.groups
+	t.out.WriteString("()")
 }

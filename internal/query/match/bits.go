@@ -1,6 +1,11 @@
 package match
 
-import "github.com/mayflydb/mayfly/internal/bson"
+import (
+	"math"
+	"slices"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+)
 
 // String is the operator's name.
 func (o BitOp) String() string {
@@ -17,8 +22,8 @@ func (n *BitTest) elem(v bson.Value, _ *Env) (bool, error) {
 			return int(p/8) < len(content) && content[p/8]&(1<<(p%8)) != 0
 		}), nil
 	}
-	i, ok := exactInt64(v)
-	if !ok {
+	i, whole, fits := truncate(v)
+	if !whole || !fits {
 		return false, nil
 	}
 	// Positions past 63 repeat the sign.
@@ -42,4 +47,57 @@ func (n *BitTest) text(b *bson.Builder) {
 		b.Int32(bson.Index(i), int32(p))
 	}
 	b.Close().Close()
+}
+
+func parseBits(_ *parser, a argument) (Node, error) {
+	n := &BitTest{leaf: newLeaf(a.path), Op: map[string]BitOp{
+		"$bitsAllSet": BitsAllSet, "$bitsAllClear": BitsAllClear,
+		"$bitsAnySet": BitsAnySet, "$bitsAnyClear": BitsAnyClear,
+	}[a.op]}
+	var err error
+	switch {
+	case a.v.Type == bson.TypeArray:
+		err = n.positions(a.v.Doc())
+	case a.v.Type == bson.TypeBinary:
+		_, content := a.v.Binary()
+		for i := range uint32(len(content) * 8) {
+			if content[i/8]&(1<<(i%8)) != 0 {
+				n.Positions = append(n.Positions, i)
+			}
+		}
+	case a.v.IsNumber():
+		var mask int64
+		mask, err = nonNegative(a.op, a.v)
+		for i := range uint32(63) {
+			if mask>>i&1 != 0 {
+				n.Positions = append(n.Positions, i)
+			}
+		}
+	default:
+		return nil, badValue("%s takes an Array, a number, or a BinData but received: %s", a.path, a.text())
+	}
+	if err != nil {
+		return nil, err
+	}
+	return n, nil
+}
+
+// positions reads a list of bit positions.
+func (n *BitTest) positions(list bson.Doc) error {
+	for it := list.Iter(); it.Next(); {
+		i, whole, fits := truncate(it.Value)
+		if !it.Value.IsNumber() || !whole {
+			return badValue("bit positions must be an integer but got: %s: %s", it.Key, it.Value)
+		}
+		if !fits || i > math.MaxInt32 || i < math.MinInt32 {
+			return badValue("bit positions cannot be represented as a 32-bit signed integer: %s: %s", it.Key, it.Value)
+		}
+		if i < 0 {
+			return badValue("bit positions must be >= 0 but got: %s: %s", it.Key, it.Value)
+		}
+		n.Positions = append(n.Positions, uint32(i))
+	}
+	slices.Sort(n.Positions)
+	n.Positions = slices.Compact(n.Positions)
+	return nil
 }

@@ -62,3 +62,39 @@ func isNaN(v bson.Value) bool {
 	}
 	return false
 }
+
+func parseCompare(p *parser, a argument) (Node, error) {
+	switch a.op {
+	case "$eq":
+		return p.compare(a.path, Eq, a.v)
+	case "$lt":
+		return p.compare(a.path, Lt, a.v)
+	case "$lte":
+		return p.compare(a.path, Lte, a.v)
+	case "$gt":
+		return p.compare(a.path, Gt, a.v)
+	case "$gte":
+		return p.compare(a.path, Gte, a.v)
+	}
+	if a.v.Type == bson.TypeRegex {
+		return nil, badValue("Can't have regex as arg to $ne.")
+	}
+	return negate(p.compare(a.path, Eq, a.v))
+}
+
+func (p *parser) compare(path string, op Op, v bson.Value) (Node, error) {
+	if v.Type == bson.TypeUndefined {
+		return nil, badValue("cannot compare to undefined")
+	}
+	if op != Eq && v.Type == bson.TypeRegex {
+		return nil, badValue("Can't have RegEx as arg to predicate over field '%s'.", path)
+	}
+	return NewCompare(path, op, v, p.opts.Collator), nil
+}
+
+func negate(n Node, err error) (Node, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &Not{n}, nil
+}

@@ -1,10 +1,29 @@
 package match
 
+import (
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/query/expr"
+)
+
 // Env is what a match can see besides the document, and what it tells besides
-// yes and no. A nil Env is enough for a filter without $expr.
+// yes and no. One goroutine uses it at a time, for document after document. A
+// nil Env is enough for a filter without $expr.
 type Env struct {
+	// Expr holds the variables and the time for $expr.
+	Expr *expr.Env
+
 	recording bool
 	index     string
+}
+
+// expr is the surroundings for $expr; without any, the time is now and no
+// variable is bound.
+func (e *Env) expr() *expr.Env {
+	if e == nil || e.Expr == nil {
+		return expr.NewEnv(time.Now().UnixMilli())
+	}
+	return e.Expr
 }
 
 // record notes the array element through which a path matched; the outermost

@@ -2,17 +2,11 @@ package match
 
 import "github.com/mayflydb/mayfly/internal/bson"
 
-// Options is what the meaning of a filter depends on besides its text.
-type Options struct {
-	// Collator orders strings in comparisons and $in; nil is the simple
-	// collation.
-	Collator bson.Collator
-}
-
 // Filter is a parsed filter. It is immutable and safe for concurrent use.
 type Filter struct {
 	root   Node
 	filter bson.Doc
+	opts   Options
 }
 
 // Root is the normalised tree: nested Ands and Ors flattened, siblings in the

@@ -79,3 +79,32 @@ func (n *In) text(b *bson.Builder) {
 	}
 	b.Close().Close()
 }
+
+func parseIn(p *parser, a argument) (Node, error) {
+	if a.v.Type != bson.TypeArray {
+		return nil, badValue("%s needs an array", a.op)
+	}
+	var values []bson.Value
+	var regexes []*Regex
+	for it := a.v.Doc().Iter(); it.Next(); {
+		switch {
+		case isConditions(it.Value, false):
+			return nil, badValue("cannot nest $ under %s", a.op)
+		case it.Value.Type == bson.TypeUndefined:
+			return nil, badValue("InMatchExpression equality cannot be undefined")
+		case it.Value.Type == bson.TypeRegex:
+			r, err := p.regexValue(a.path, it.Value)
+			if err != nil {
+				return nil, err
+			}
+			regexes = append(regexes, r.(*Regex))
+		default:
+			values = append(values, it.Value)
+		}
+	}
+	in := NewIn(a.path, values, regexes, p.opts.Collator)
+	if a.op == "$nin" {
+		return &Not{in}, nil
+	}
+	return in, nil
+}

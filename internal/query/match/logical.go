@@ -1,6 +1,9 @@
 package match
 
-import "github.com/mayflydb/mayfly/internal/bson"
+import (
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+)
 
 func (n *And) match(s subject, env *Env) (bool, error) {
 	before := env.mark()
@@ -90,4 +93,56 @@ func (n *Not) text(b *bson.Builder) {
 		return
 	}
 	b.OpenDoc(name).Value("$not", v).Close()
+}
+
+func parseLogical(p *parser, name string, v bson.Value, _ level) (Node, error) {
+	if v.Type != bson.TypeArray {
+		return nil, badValue("%s must be an array", name)
+	}
+	if v.Doc().IsEmpty() {
+		return nil, badValue("$and/$or/$nor must be a nonempty array")
+	}
+	var children []Node
+	for it := v.Doc().Iter(); it.Next(); {
+		if it.Value.Type != bson.TypeDocument {
+			return nil, badValue("$or/$and/$nor entries need to be full objects")
+		}
+		child, err := p.document(it.Value.Doc(), sameDocument)
+		if err != nil {
+			return nil, err
+		}
+		children = append(children, child)
+	}
+	switch name {
+	case "$and":
+		return &And{children}, nil
+	case "$or":
+		return &Or{children}, nil
+	}
+	return &Nor{children}, nil
+}
+
+func parseNot(p *parser, a argument) (Node, error) {
+	if a.v.Type == bson.TypeRegex {
+		return negate(p.regexValue(a.path, a.v))
+	}
+	if a.v.Type != bson.TypeDocument {
+		return nil, badValue("$not needs a regex or a document")
+	}
+	if a.v.Doc().IsEmpty() {
+		return nil, badValue("$not cannot be empty")
+	}
+	children, err := p.conditions(a.path, a.v.Doc(), a.at)
+	return negate(&And{children}, err)
+}
+
+func parseAlways(_ *parser, name string, v bson.Value, _ level) (Node, error) {
+	i, err := integer(name, v)
+	if err != nil {
+		return nil, err
+	}
+	if i != 1 {
+		return nil, mongoerr.New(mongoerr.FailedToParse, "%s must be an integer value of 1", name)
+	}
+	return &Always{name == "$alwaysTrue"}, nil
 }

@@ -10,11 +10,8 @@ func (n *Mod) match(s subject, env *Env) (bool, error) { return n.test(s, each, 
 func (n *Mod) kind() kind                              { return kindMod }
 
 func (n *Mod) elem(v bson.Value, _ *Env) (bool, error) {
-	if !v.IsNumber() {
-		return false, nil
-	}
-	i, ok := truncInt64(v)
-	return ok && remainder(i, n.Divisor) == n.Remainder, nil
+	i, _, fits := truncate(v)
+	return fits && remainder(i, n.Divisor) == n.Remainder, nil
 }
 
 // remainder has no overflow for the smallest dividend.
@@ -29,25 +26,51 @@ func (n *Mod) text(b *bson.Builder) {
 	b.OpenDoc(n.Path).OpenArray("$mod").Int("0", n.Divisor).Int("1", n.Remainder).Close().Close()
 }
 
-// truncInt64 is the whole part of a number, and whether it fits a long.
-func truncInt64(v bson.Value) (int64, bool) {
-	switch v.Type {
-	case bson.TypeInt32:
-		return int64(v.Int32()), true
-	case bson.TypeInt64:
-		return v.Int64(), true
-	case bson.TypeDouble:
-		f := v.Double()
-		if !(f >= -1<<63 && f < 1<<63) {
-			return 0, false
-		}
-		return int64(math.Trunc(f)), true
+func parseMod(_ *parser, a argument) (Node, error) {
+	if a.v.Type != bson.TypeArray {
+		return nil, badValue("malformed mod, needs to be an array")
 	}
-	return 0, false
+	args := a.v.Doc().Slice()
+	switch {
+	case len(args) < 2:
+		return nil, badValue("malformed mod, not enough elements")
+	case len(args) > 2:
+		return nil, badValue("malformed mod, too many elements")
+	}
+	divisor, err := modNumber("divisor", args[0])
+	if err != nil {
+		return nil, err
+	}
+	rest, err := modNumber("remainder", args[1])
+	if err != nil {
+		return nil, err
+	}
+	if divisor == 0 {
+		return nil, badValue("divisor cannot be 0")
+	}
+	return &Mod{newLeaf(a.path), divisor, rest}, nil
 }
 
-// exactInt64 is the value of a number that is whole and fits a long.
-func exactInt64(v bson.Value) (int64, bool) {
-	i, ok := truncInt64(v)
-	return i, ok && (v.Type != bson.TypeDouble || float64(i) == v.Double())
+func modNumber(what string, v bson.Value) (int64, error) {
+	if !v.IsNumber() {
+		return 0, badValue("malformed mod, %s not a number", what)
+	}
+	i, _, fits := truncate(v)
+	switch {
+	case fits:
+		return i, nil
+	case isNaN(v) || isInf(v):
+		return 0, badValue("malformed mod, %s value is invalid :: caused by :: Unable to coerce NaN/Inf to integral type", what)
+	}
+	return 0, badValue("malformed mod, %s value is invalid :: caused by :: Out of bounds coercing to integral value", what)
+}
+
+func isInf(v bson.Value) bool {
+	switch v.Type {
+	case bson.TypeDouble:
+		return math.IsInf(v.Double(), 0)
+	case bson.TypeDecimal:
+		return v.Decimal().IsInf() != 0
+	}
+	return false
 }

@@ -1,6 +1,10 @@
 package match
 
-import "github.com/mayflydb/mayfly/internal/bson"
+import (
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/pcre"
+	"github.com/mayflydb/mayfly/internal/query/expr"
+)
 
 // Node is one predicate of a normalised filter. The implementations are the
 // pointer types of this package; a switch over them is the planner's way in.
@@ -69,7 +73,7 @@ type Regex struct {
 	leaf
 	Pattern string
 	Options string // the flags among i m s x u, as written
-	prog    program
+	prog    *pcre.Regexp
 }
 
 // Exists is {path: {$exists: true}}; {$exists: false} is a Not around it.
@@ -129,6 +133,38 @@ type BitTest struct {
 
 // Always is $alwaysTrue and $alwaysFalse.
 type Always struct{ True bool }
+
+// Expr is {$expr: expression}: it matches where the expression is true.
+type Expr struct{ Expr expr.Expr }
+
+// JSONSchema is {$jsonSchema: Schema}.
+type JSONSchema struct {
+	Schema bson.Doc
+	root   *schema
+}
+
+// Text is {$text: {$search: …}}. It needs a text index to be answered from;
+// matched against a document by itself, it is an error.
+type Text struct {
+	Search             string
+	Language           string // empty for the index's default
+	CaseSensitive      bool
+	DiacriticSensitive bool
+}
+
+// GeoWithin is {path: {$geoWithin: …}} or {path: {$geoIntersects: …}}.
+type GeoWithin struct {
+	leaf
+	Intersects bool
+	Spec       bson.Value
+}
+
+// GeoNear is {path: {$near: …}} or {path: {$nearSphere: …}}, with everything
+// that stands beside it. It needs a geospatial index to be answered from.
+type GeoNear struct {
+	leaf
+	Spec bson.Doc
+}
 
 // kind orders siblings: the order of the server's match types, which shows in
 // explain.

@@ -2,17 +2,214 @@ package match
 
 import (
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/query/expr"
 )
+
+// maxDepth bounds how deeply a filter nests: as deep as a document may.
+const maxDepth = 200
+
+// Feature is a set of operators that some places of the language refuse.
+type Feature uint8
+
+// The features, for Options.Forbid.
+const (
+	FeatureText Feature = 1 << iota
+	FeatureNear
+	FeatureJavaScript
+	FeatureExpr
+	FeatureJSONSchema
+)
+
+// Options is what the meaning of a filter depends on besides its text. A nil
+// *Options is the default.
+type Options struct {
+	// Collator orders strings in comparisons and $in; nil is the simple
+	// collation.
+	Collator bson.Collator
+	// Expr is the surroundings of $expr: the names of its variables.
+	Expr *expr.Options
+	// Forbid are the operators that are "not allowed in this context".
+	Forbid Feature
+}
 
 // Parse parses a filter. The errors are *mongoerr.Error with the server's
 // codes and messages.
 func Parse(filter bson.Doc, opts *Options) (*Filter, error) {
+	p := newParser(opts)
+	n, err := p.document(filter, wholeFilter)
+	if err != nil {
+		return nil, err
+	}
+	return &Filter{root: normalize(n), filter: filter, opts: p.opts}, nil
+}
+
+// level says what the document that a filter, or a part of it, is about is to
+// the whole filter; some operators are for the outermost level only.
+type level uint8
+
+const (
+	wholeFilter  level = iota // the filter itself
+	sameDocument              // a branch of $and, $or, $nor
+	subDocument               // the argument of an $elemMatch
+)
+
+// parser holds the state of one Parse.
+type parser struct {
+	opts  Options
+	depth int
+}
+
+func newParser(opts *Options) *parser {
 	if opts == nil {
-		opts = &Options{}
+		return &parser{}
 	}
-	root := &And{}
-	for it := filter.Iter(); it.Next(); {
-		root.Children = append(root.Children, NewCompare(it.Key, Eq, it.Value, opts.Collator))
+	return &parser{opts: *opts}
+}
+
+func badValue(format string, args ...any) error {
+	return mongoerr.New(mongoerr.BadValue, format, args...)
+}
+
+// enter counts a level of nesting; leave undoes it.
+func (p *parser) enter() error {
+	if p.depth++; p.depth > maxDepth {
+		return mongoerr.New(mongoerr.Overflow, "Object exceeded maximum nesting object depth: %d", maxDepth)
 	}
-	return &Filter{root: root, filter: filter}, nil
+	return nil
+}
+
+func (p *parser) leave() { p.depth-- }
+
+// document parses a filter or a branch of one: its fields must all match.
+func (p *parser) document(d bson.Doc, at level) (Node, error) {
+	defer p.leave()
+	if err := p.enter(); err != nil {
+		return nil, err
+	}
+	all := &And{}
+	for it := d.Iter(); it.Next(); {
+		nodes, err := p.field(it.Key, it.Value, at)
+		if err != nil {
+			return nil, err
+		}
+		all.Children = append(all.Children, nodes...)
+	}
+	return all, nil
+}
+
+// field parses one field of a filter.
+func (p *parser) field(name string, v bson.Value, at level) ([]Node, error) {
+	switch {
+	case len(name) > 0 && name[0] == '$' && !isDBRefField(name):
+		parse, ok := topLevel[name]
+		if !ok {
+			return nil, badValue("unknown top level operator: %s. If you have a field name that starts with a '$' symbol, "+
+				"consider using $getField or $setField.", name)
+		}
+		return one(parse(p, name, v, at))
+	case isConditions(v, false):
+		return p.conditions(name, v.Doc(), at)
+	case v.Type == bson.TypeRegex:
+		return one(p.regexValue(name, v))
+	}
+	return one(p.compare(name, Eq, v))
+}
+
+// one is the list of one node, or of none for an operator that says nothing.
+func one(n Node, err error) ([]Node, error) {
+	if n == nil || err != nil {
+		return nil, err
+	}
+	return []Node{n}, nil
+}
+
+// conditions parses {$op: …, …} about a path: one node for each operator.
+func (p *parser) conditions(path string, d bson.Doc, at level) ([]Node, error) {
+	defer p.leave()
+	if err := p.enter(); err != nil {
+		return nil, err
+	}
+	if isNear(d) {
+		return one(p.near(path, d, at))
+	}
+	var nodes []Node
+	for it := d.Iter(); it.Next(); {
+		parse, ok := operators[it.Key]
+		if !ok {
+			if it.Key == "$where" {
+				return nil, badValue("$where cannot be applied to a field")
+			}
+			return nil, badValue("unknown operator: %s", it.Key)
+		}
+		n, err := parse(p, argument{path, it.Key, it.Value, d, at})
+		if err != nil {
+			return nil, err
+		}
+		if n != nil {
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes, nil
+}
+
+// argument is an operator about a path, where it stands.
+type argument struct {
+	path     string
+	op       string
+	v        bson.Value
+	siblings bson.Doc // the document of conditions that holds the operator
+	at       level
+}
+
+// text is the operator's element as messages print it: $size: -1.
+func (a argument) text() string { return a.op + ": " + a.v.String() }
+
+// operators are the operators about a path, topLevel those in the place of a
+// field name. Each operator's file has the functions.
+var (
+	operators map[string]func(p *parser, a argument) (Node, error)
+	topLevel  map[string]func(p *parser, name string, v bson.Value, at level) (Node, error)
+)
+
+func init() {
+	operators = map[string]func(*parser, argument) (Node, error){
+		"$eq": parseCompare, "$ne": parseCompare, "$lt": parseCompare, "$lte": parseCompare,
+		"$gt": parseCompare, "$gte": parseCompare,
+		"$in": parseIn, "$nin": parseIn,
+		"$not":   parseNot,
+		"$regex": parseRegex, "$options": parseRegexOptions,
+		"$exists": parseExists, "$type": parseType, "$mod": parseMod,
+		"$size": parseSize, "$all": parseAll, "$elemMatch": parseElemMatch,
+		"$bitsAllSet": parseBits, "$bitsAllClear": parseBits, "$bitsAnySet": parseBits, "$bitsAnyClear": parseBits,
+		"$geoWithin": parseGeoWithin, "$within": parseGeoWithin, "$geoIntersects": parseGeoWithin,
+		"$comment": func(*parser, argument) (Node, error) { return nil, nil },
+	}
+	topLevel = map[string]func(*parser, string, bson.Value, level) (Node, error){
+		"$and": parseLogical, "$or": parseLogical, "$nor": parseLogical,
+		"$alwaysTrue": parseAlways, "$alwaysFalse": parseAlways,
+		"$expr": parseExpr, "$sampleRate": parseSampleRate,
+		"$jsonSchema": parseJSONSchema, "$where": parseWhere, "$text": parseText,
+		"$comment": func(*parser, string, bson.Value, level) (Node, error) { return nil, nil },
+	}
+}
+
+func isDBRefField(name string) bool { return name == "$ref" || name == "$id" || name == "$db" }
+
+// isConditions says whether v is a document of operators rather than a value:
+// its first name starts with $, and it is no DBRef. Where any DBRef field will
+// do, loose is set; else it takes $ref and $id.
+func isConditions(v bson.Value, loose bool) bool {
+	if v.Type != bson.TypeDocument {
+		return false
+	}
+	name, _ := v.Doc().First()
+	if name == "" || name[0] != '$' {
+		return false
+	}
+	ref, id := v.Doc().Has("$ref"), v.Doc().Has("$id")
+	if loose {
+		return !ref && !id && !v.Doc().Has("$db")
+	}
+	return !(ref && id)
 }

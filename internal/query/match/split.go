@@ -9,15 +9,109 @@ func Conjuncts(n Node) []Node {
 	return []Node{n}
 }
 
-// AndOf joins predicates: none is an And that matches everything, one is
-// itself.
-func AndOf(nodes ...Node) Node {
-	var flat []Node
-	for _, n := range nodes {
-		flat = append(flat, Conjuncts(n)...)
-	}
-	if len(flat) == 1 {
-		return flat[0]
-	}
-	return &And{flat}
+// AndOf joins predicates in normal form: of none it is an And that matches
+// everything, of one that one.
+func AndOf(nodes ...Node) Node { return normalize(&And{nodes}) }
+
+// FromNode makes a filter of a tree, with opts for what else a filter depends
+// on.
+func FromNode(n Node, opts *Options) *Filter {
+	p := newParser(opts)
+	return &Filter{root: normalize(n), filter: Serialize(n), opts: p.opts}
 }
+
+// SplitBy parts the conjuncts of n into those that satisfy the condition and
+// the rest: what a stage lets pass in front of it and what must stay behind.
+func SplitBy(n Node, pass func(Node) bool) (passing, staying Node) {
+	var yes, no []Node
+	for _, c := range Conjuncts(n) {
+		if pass(c) {
+			yes = append(yes, c)
+		} else {
+			no = append(no, c)
+		}
+	}
+	return AndOf(yes...), AndOf(no...)
+}
+
+// Rename rewrites the paths of a tree, to push it in front of a stage that
+// renames fields. ok is false if rename refuses a path, or the tree has a
+// predicate whose paths cannot be rewritten.
+func Rename(n Node, rename func(path string) (string, bool)) (out Node, ok bool) {
+	all := func(nodes []Node) ([]Node, bool) {
+		list := make([]Node, len(nodes))
+		for i, c := range nodes {
+			if list[i], ok = Rename(c, rename); !ok {
+				return nil, false
+			}
+		}
+		return list, true
+	}
+	switch n := n.(type) {
+	case *And:
+		list, ok := all(n.Children)
+		return &And{list}, ok
+	case *Or:
+		list, ok := all(n.Children)
+		return &Or{list}, ok
+	case *Nor:
+		list, ok := all(n.Children)
+		return &Nor{list}, ok
+	case *Not:
+		child, ok := Rename(n.Child, rename)
+		return &Not{child}, ok
+	case *Always:
+		return n, true
+	case Leaf:
+		path, ok := rename(n.FieldPath())
+		if !ok {
+			return nil, false
+		}
+		return withPath(n, path), true
+	}
+	return nil, false
+}
+
+// withPath is a copy of n about another path.
+func withPath(n Leaf, path string) Node {
+	at := newLeaf(path)
+	switch n := n.(type) {
+	case *Compare:
+		return &Compare{at, n.Op, n.Value, n.Coll}
+	case *In:
+		c := *n
+		c.leaf = at
+		c.Regexes = nil
+		for _, r := range n.Regexes {
+			c.Regexes = append(c.Regexes, withPath(r, path).(*Regex))
+		}
+		return &c
+	case *Regex:
+		return &Regex{at, n.Pattern, n.Options, n.prog}
+	case *Exists:
+		return &Exists{at}
+	case *Type:
+		return &Type{at, n.Types}
+	case *Mod:
+		return &Mod{at, n.Divisor, n.Remainder}
+	case *Size:
+		return &Size{at, n.N}
+	case *ElemMatchObject:
+		return &ElemMatchObject{at, n.Child}
+	case *ElemMatchValue:
+		return &ElemMatchValue{at, n.Children}
+	case *BitTest:
+		return &BitTest{at, n.Op, n.Positions}
+	case *GeoWithin:
+		return &GeoWithin{at, n.Intersects, n.Spec}
+	case *GeoNear:
+		return &GeoNear{at, n.Spec}
+	}
+	return n
+}
+
+// IsTrue says whether a normalised tree matches everything.
+func IsTrue(n Node) bool { return isAlways(n, true) }
+
+// IsFalse says whether a normalised tree matches nothing.
+func IsFalse(n Node) bool { return isAlways(n, false) }

@@ -1,6 +1,9 @@
 package match
 
-import "github.com/mayflydb/mayfly/internal/bson"
+import (
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+)
 
 // TypeSet is the set of types that $type names. "number" stands for the four
 // numeric types and is printed as such.
@@ -52,4 +55,57 @@ func (n *Type) text(b *bson.Builder) {
 		}
 	}
 	b.Close().Close()
+}
+
+func parseType(_ *parser, a argument) (Node, error) {
+	n := &Type{leaf: newLeaf(a.path)}
+	if a.v.Type != bson.TypeArray {
+		return n, n.Types.parse(a.v)
+	}
+	if a.v.Doc().IsEmpty() {
+		return nil, mongoerr.New(mongoerr.FailedToParse, "$type must match at least one type")
+	}
+	for it := a.v.Doc().Iter(); it.Next(); {
+		if err := n.Types.parse(it.Value); err != nil {
+			return nil, err
+		}
+	}
+	return n, nil
+}
+
+// parse adds the type that v names by alias or number.
+func (t *TypeSet) parse(v bson.Value) error {
+	switch {
+	case v.Type == bson.TypeString:
+		return t.AddAlias(v.Str())
+	case !v.IsNumber():
+		return mongoerr.New(mongoerr.TypeMismatch, "type must be represented as a number or a string")
+	}
+	code, whole, fits := truncate(v)
+	if fits && whole && code == -1 {
+		t.Add(bson.TypeMinKey)
+		return nil
+	}
+	if !fits || !whole || code < 1 || code > 0x7f || !bson.Type(code).Valid() {
+		if fits && whole && code == 0 {
+			return badValue("Invalid numerical type code: 0. Instead use {$exists:false}.")
+		}
+		return badValue("Invalid numerical type code: %s", v)
+	}
+	t.Add(bson.Type(code))
+	return nil
+}
+
+// AddAlias adds the type that an alias ("string", "number") names.
+func (t *TypeSet) AddAlias(alias string) error {
+	if alias == "number" {
+		t.Number = true
+		return nil
+	}
+	x, ok := bson.TypeByAlias(alias)
+	if !ok || alias == "" {
+		return badValue("Unknown type name alias: %s", alias)
+	}
+	t.Add(x)
+	return nil
 }

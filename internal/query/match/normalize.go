@@ -1,0 +1,203 @@
+package match
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+)
+
+// normalize makes the normal form of a tree, bottom up. It keeps the meaning,
+// and gives the planner and explain one shape for each meaning they know.
+func normalize(n Node) Node {
+	switch n := n.(type) {
+	case *And:
+		return normalizeAnd(n)
+	case *Or:
+		return normalizeOr(n)
+	case *Nor:
+		return normalizeNor(n)
+	case *Not:
+		return normalizeNot(n)
+	case *In:
+		return normalizeIn(n)
+	case *ElemMatchObject:
+		return &ElemMatchObject{n.leaf, normalize(n.Child)}
+	case *ElemMatchValue:
+		return &ElemMatchValue{n.leaf, normalizeAll(n.Children)}
+	case *Always:
+		if n.True {
+			return &And{}
+		}
+	}
+	return n
+}
+
+func normalizeAll(nodes []Node) []Node {
+	out := make([]Node, 0, len(nodes))
+	for _, n := range nodes {
+		out = append(out, normalize(n))
+	}
+	arrange(out)
+	return out
+}
+
+// arrange sorts siblings into the normal order: by kind, then by path.
+func arrange(nodes []Node) {
+	slices.SortStableFunc(nodes, func(a, b Node) int {
+		if a.kind() != b.kind() {
+			return int(a.kind()) - int(b.kind())
+		}
+		x, ok := a.(Leaf)
+		if !ok {
+			return 0
+		}
+		return strings.Compare(x.FieldPath(), b.(Leaf).FieldPath())
+	})
+}
+
+// isAlways says whether a normalised node matches everything, or nothing.
+func isAlways(n Node, everything bool) bool {
+	if a, ok := n.(*And); ok {
+		return everything && len(a.Children) == 0
+	}
+	_, nothing := n.(*Always)
+	return nothing && !everything
+}
+
+func normalizeAnd(n *And) Node {
+	var children []Node
+	for _, c := range normalizeAll(n.Children) {
+		if isAlways(c, false) {
+			return c
+		}
+		children = append(children, Conjuncts(c)...)
+	}
+	if len(children) == 1 {
+		return children[0]
+	}
+	arrange(children)
+	return &And{children}
+}
+
+func normalizeOr(n *Or) Node {
+	var children []Node
+	for _, c := range normalizeAll(n.Children) {
+		switch o := c.(type) {
+		case *Or:
+			children = append(children, o.Children...)
+		case *Always:
+		default:
+			if isAlways(c, true) {
+				return c
+			}
+			children = append(children, c)
+		}
+	}
+	children = mergeEqualities(children)
+	switch len(children) {
+	case 0:
+		return &Always{false}
+	case 1:
+		return children[0]
+	}
+	arrange(children)
+	return &Or{children}
+}
+
+// mergeEqualities turns the branches of an $or that are equalities, $in or
+// regular expressions on one path into one $in.
+func mergeEqualities(branches []Node) []Node {
+	byPath := map[string][]Node{}
+	for _, b := range branches {
+		if path, ok := equalityPath(b); ok {
+			byPath[path] = append(byPath[path], b)
+		}
+	}
+	var out []Node
+	for _, b := range branches {
+		path, ok := equalityPath(b)
+		group := byPath[path]
+		switch {
+		case !ok || len(group) < 2:
+			out = append(out, b)
+		case group[0] == b:
+			out = append(out, normalizeIn(mergeIn(path, group)))
+		}
+	}
+	return out
+}
+
+func equalityPath(n Node) (string, bool) {
+	switch n := n.(type) {
+	case *Compare:
+		return n.Path, n.Op == Eq && n.Value.Type != bson.TypeRegex
+	case *In:
+		return n.Path, true
+	case *Regex:
+		return n.Path, true
+	}
+	return "", false
+}
+
+func mergeIn(path string, group []Node) *In {
+	var values []bson.Value
+	var regexes []*Regex
+	var coll bson.Collator
+	for _, n := range group {
+		switch n := n.(type) {
+		case *Compare:
+			values, coll = append(values, n.Value), n.Coll
+		case *In:
+			values, regexes, coll = append(values, n.Values...), append(regexes, n.Regexes...), n.Coll
+		case *Regex:
+			regexes = append(regexes, n)
+		}
+	}
+	return NewIn(path, values, regexes, coll)
+}
+
+func normalizeIn(n *In) Node {
+	switch {
+	case len(n.Values)+len(n.Regexes) == 0:
+		return &Always{false}
+	case len(n.Values) == 1 && len(n.Regexes) == 0:
+		return &Compare{n.leaf, Eq, n.Values[0], n.Coll}
+	case len(n.Values) == 0 && len(n.Regexes) == 1:
+		return n.Regexes[0]
+	}
+	return n
+}
+
+func normalizeNor(n *Nor) Node {
+	var children []Node
+	for _, c := range normalizeAll(n.Children) {
+		if isAlways(c, true) {
+			return &Always{false}
+		}
+		if !isAlways(c, false) {
+			children = append(children, c)
+		}
+	}
+	switch len(children) {
+	case 0:
+		return &And{}
+	case 1:
+		return normalizeNot(&Not{children[0]})
+	}
+	return &Nor{children}
+}
+
+func normalizeNot(n *Not) Node {
+	child := normalize(n.Child)
+	switch {
+	case isAlways(child, true):
+		return &Always{false}
+	case isAlways(child, false):
+		return &And{}
+	}
+	if inner, ok := child.(*Not); ok {
+		return inner.Child
+	}
+	return &Not{child}
+}
