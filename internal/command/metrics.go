@@ -131,3 +131,12 @@ func (m *Metrics) AppendQueryExecutor(b *bson.Builder) {
 	b.OpenDoc("collectionScans").Int64("nonTailable", m.CollectionScans.Load()).
 		Int64("total", m.CollectionScans.Load()+m.TailableScans.Load()).Close()
 }
+
+// CountInserts counts documents to insert in opcounters.insert.
+func (op *Op) CountInserts(n int64) { op.Dispatcher.Metrics.Insert.Add(n) }
+
+// CountUpdates counts update statements in opcounters.update.
+func (op *Op) CountUpdates(n int64) { op.Dispatcher.Metrics.Update.Add(n) }
+
+// CountDeletes counts delete statements in opcounters.delete.
+func (op *Op) CountDeletes(n int64) { op.Dispatcher.Metrics.Delete.Add(n) }

@@ -25,7 +25,7 @@ var countFields = command.NewFields("count",
 func (n *Node) count() *command.Command {
 	return &command.Command{
 		Name: "count", Fields: countFields,
-		Flags: command.ReadConcern | command.APIv1,
+		Flags: command.TakesReadConcern | command.APIv1,
 		Help:  "count objects in collection",
 		Run:   n.runCount,
 	}

@@ -35,7 +35,7 @@ var deleteFields = command.NewFields("delete",
 func (n *Node) delete() *command.Command {
 	return &command.Command{
 		Name: "delete", Kind: command.KindRemove, Fields: deleteFields,
-		Flags: command.Write | command.WriteConcern | command.Retryable | command.Transaction | command.APIv1,
+		Flags: command.Writes | command.TakesWriteConcern | command.Retryable | command.Transaction | command.APIv1,
 		Help:  "delete documents",
 		Run:   n.runDelete,
 	}

@@ -20,7 +20,7 @@ var explainFields = command.NewFields("explain",
 func (n *Node) explain() *command.Command {
 	return &command.Command{
 		Name: "explain", Fields: explainFields,
-		Flags: command.ReadConcern | command.APIv1,
+		Flags: command.TakesReadConcern | command.APIv1,
 		Help:  "explain the plan of a command",
 		Run:   n.runExplain,
 	}

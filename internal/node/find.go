@@ -41,7 +41,7 @@ var findFields = command.NewFields("find",
 func (n *Node) find() *command.Command {
 	return &command.Command{
 		Name: "find", Kind: command.KindQuery, Fields: findFields,
-		Flags: command.ReadConcern | command.APIv1 | command.Transaction,
+		Flags: command.TakesReadConcern | command.APIv1 | command.Transaction,
 		Help:  "query for documents",
 		Run:   n.runFind,
 	}
@@ -93,7 +93,7 @@ func (n *Node) runFind(ctx context.Context, op *command.Op) error {
 	}
 	batch := op.Args.Int64Or("batchSize", command.DefaultBatch)
 	return command.WriteCursorReply(ctx, op, command.CursorSpec{
-		NS: op.NS, Cursor: n.observe(op, cur), BatchSize: batch, Kind: "find",
+		NS: op.NS, Cursor: n.observe(op, cur), BatchSize: batch,
 		SingleBatch: op.Args.Bool("singleBatch"), Tailable: q.Tailable, AwaitData: op.Args.Bool("awaitData"),
 		NoTimeout: op.Args.Bool("noCursorTimeout"),
 	})

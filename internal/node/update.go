@@ -43,7 +43,7 @@ var updateFields = command.NewFields("update",
 func (n *Node) update() *command.Command {
 	return &command.Command{
 		Name: "update", Kind: command.KindUpdate, Fields: updateFields,
-		Flags: command.Write | command.WriteConcern | command.Retryable | command.Transaction | command.APIv1,
+		Flags: command.Writes | command.TakesWriteConcern | command.Retryable | command.Transaction | command.APIv1,
 		Help:  "update documents",
 		Run:   n.runUpdate,
 	}

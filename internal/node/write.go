@@ -120,7 +120,7 @@ func book(op *command.Op, w *exec.Written) {
 	st.HasSortStage = st.HasSortStage || w.Sorted
 	st.FromMultiPlanner = st.FromMultiPlanner || w.FromTrial
 	if !w.Upserted.IsMissing() {
-		st.NUpsert++
+		st.NUpserted++
 	}
 	if w.Summary != "" {
 		op.SetPlanSummary(w.Summary)
