@@ -2,7 +2,12 @@ package catalog
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/schema"
@@ -16,6 +21,13 @@ type Committer interface {
 	Commit(ctx context.Context, u *storage.Unit, d storage.Durability) error
 }
 
+// engineCommitter lets the engine commit.
+type engineCommitter struct{}
+
+func (engineCommitter) Commit(ctx context.Context, u *storage.Unit, d storage.Durability) error {
+	return u.Commit(ctx, d)
+}
+
 // Options configures a catalog.
 type Options struct {
 	Committer Committer    // nil: the engine commits
@@ -24,41 +36,232 @@ type Options struct {
 
 // Catalog is all collections of an engine. Safe for use by many goroutines.
 type Catalog struct {
-	engine *storage.Engine
+	engine    *storage.Engine
+	committer Committer
+	log       *slog.Logger
+
+	names  sync.Map // schema.Namespace → *Collection; written under listed's lock
+	uuids  sync.Map // UUID → *live
+	ttl    atomic.Pointer[[]TTLIndex]
+	listed struct {
+		sync.RWMutex
+		dbs map[string]map[string]*Collection
+	}
+
+	ddl    sync.Mutex // one DDL at a time
+	builds builds
 }
 
 // Open loads the catalog, and removes what unfinished index builds left.
-func Open(e *storage.Engine, opts Options) (*Catalog, error) { return &Catalog{engine: e}, nil }
+func Open(e *storage.Engine, opts Options) (*Catalog, error) {
+	c := &Catalog{engine: e, committer: opts.Committer, log: opts.Log}
+	if c.committer == nil {
+		c.committer = engineCommitter{}
+	}
+	if c.log == nil {
+		c.log = slog.New(slog.DiscardHandler)
+	}
+	c.listed.dbs = map[string]map[string]*Collection{}
+	all, err := readDescriptors(e)
+	if err != nil {
+		return nil, err
+	}
+	for _, coll := range all {
+		if err := c.revive(coll); err != nil {
+			return nil, fmt.Errorf("collection %s: %w", coll.Namespace, err)
+		}
+	}
+	c.refreshTTL()
+	for _, coll := range all {
+		if err := c.removeUnfinished(coll); err != nil {
+			return nil, fmt.Errorf("unfinished index build of %s: %w", coll.Namespace, err)
+		}
+	}
+	return c, nil
+}
+
+func readDescriptors(e *storage.Engine) (all []*Collection, err error) {
+	it, err := e.NewIter(storage.IdentCatalog, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer it.Close()
+	for ok := it.First(); ok; ok = it.Next() {
+		id, err := storage.ParseIdent(it.Key())
+		if err != nil {
+			return nil, err
+		}
+		v, err := it.Value()
+		if err != nil {
+			return nil, err
+		}
+		coll, err := decode(id, bson.Doc(v).Clone())
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, coll)
+	}
+	return all, it.Err()
+}
+
+// revive reads the live parts of a stored collection and publishes it.
+func (c *Catalog) revive(coll *Collection) error {
+	if err := c.openLive(coll); err != nil {
+		return err
+	}
+	for _, ix := range coll.indexes {
+		paths, err := readPaths(c.engine, ix.Ident)
+		if err != nil {
+			return err
+		}
+		if paths != nil {
+			ix.live.multikey.shown.Store(&paths)
+			ix.live.multikey.durable.Store(&paths)
+		}
+	}
+	c.publish(coll)
+	return nil
+}
+
+// openLive opens counter and sequence of a collection with records.
+func (c *Catalog) openLive(coll *Collection) (err error) {
+	if coll.Ident == 0 {
+		return nil
+	}
+	if coll.live.counter, err = c.engine.OpenCounter(coll.Ident); err != nil {
+		return err
+	}
+	if coll.Capped {
+		return coll.live.readSequence(c.engine, coll.Ident)
+	}
+	return nil
+}
+
+// publish makes coll what Lookup finds, and the newest of its collection. The
+// name it had before, if another, is free then.
+func (c *Catalog) publish(coll *Collection) {
+	c.listed.Lock()
+	defer c.listed.Unlock()
+	if old := coll.live.current.Load(); old != nil && old.Namespace != coll.Namespace {
+		c.unlistLocked(old)
+		c.uuids.Delete(old.UUID)
+	}
+	coll.live.current.Store(coll)
+	c.names.Store(coll.Namespace, coll)
+	c.uuids.Store(coll.UUID, coll.live)
+	db := c.listed.dbs[coll.Namespace.DB]
+	if db == nil {
+		db = map[string]*Collection{}
+		c.listed.dbs[coll.Namespace.DB] = db
+	}
+	db[coll.Namespace.Coll] = coll
+}
+
+// unpublish marks coll as dropped and frees its name.
+func (c *Catalog) unpublish(coll *Collection) {
+	coll.live.dropped.Store(true)
+	for _, ix := range coll.indexes {
+		ix.live.dropped.Store(true)
+	}
+	c.listed.Lock()
+	defer c.listed.Unlock()
+	c.unlistLocked(coll)
+	c.uuids.Delete(coll.UUID)
+}
+
+// unlistLocked frees coll's name, where it is still coll's.
+func (c *Catalog) unlistLocked(coll *Collection) {
+	db := c.listed.dbs[coll.Namespace.DB]
+	if now := db[coll.Namespace.Coll]; now == nil || now.live != coll.live {
+		return
+	}
+	c.names.Delete(coll.Namespace)
+	delete(db, coll.Namespace.Coll)
+	if len(db) == 0 {
+		delete(c.listed.dbs, coll.Namespace.DB)
+	}
+}
 
 // Close stops index builds and waits for them. The engine stays open.
-func (c *Catalog) Close() error { return nil }
+func (c *Catalog) Close() error {
+	c.builds.close()
+	return nil
+}
 
 // Engine is the store below.
 func (c *Catalog) Engine() *storage.Engine { return c.engine }
 
 // Lookup finds a collection or view, or returns nil.
-func (c *Catalog) Lookup(ns schema.Namespace) *Collection { return nil }
+func (c *Catalog) Lookup(ns schema.Namespace) *Collection {
+	if v, ok := c.names.Load(ns); ok {
+		return v.(*Collection)
+	}
+	return nil
+}
 
 // LookupUUID finds a collection by UUID, or returns nil.
-func (c *Catalog) LookupUUID(id UUID) *Collection { return nil }
+func (c *Catalog) LookupUUID(id UUID) *Collection {
+	if v, ok := c.uuids.Load(id); ok {
+		return v.(*live).current.Load()
+	}
+	return nil
+}
 
 // Databases returns the names of the databases that have a collection, sorted.
-func (c *Catalog) Databases() []string { return nil }
+func (c *Catalog) Databases() []string {
+	c.listed.RLock()
+	defer c.listed.RUnlock()
+	names := make([]string, 0, len(c.listed.dbs))
+	for name := range c.listed.dbs {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
 
 // Collections returns the collections and views of a database, sorted by name.
-func (c *Catalog) Collections(db string) []*Collection { return nil }
+func (c *Catalog) Collections(db string) []*Collection {
+	c.listed.RLock()
+	defer c.listed.RUnlock()
+	all := make([]*Collection, 0, len(c.listed.dbs[db]))
+	for _, coll := range c.listed.dbs[db] {
+		all = append(all, coll)
+	}
+	slices.SortFunc(all, func(a, b *Collection) int { return strings.Compare(a.Namespace.Coll, b.Namespace.Coll) })
+	return all
+}
 
-// TTL returns the indexes with expireAfterSeconds of all collections.
-func (c *Catalog) TTL() []TTLIndex { return nil }
-
-// TTLIndex is an index by which documents expire.
+// TTLIndex is an index by which documents expire; Index is nil where the
+// collection itself has expireAfterSeconds.
 type TTLIndex struct {
 	Collection *Collection
 	Index      *Index
 }
 
-// Create makes a collection or view. indexes are further indexes than the one
-// on _id, on the empty collection. Errors: 48 where the name is taken.
-func (c *Catalog) Create(ctx context.Context, ns schema.Namespace, options bson.Doc) (*Collection, error) {
-	return nil, nil
+// TTL returns the indexes with expireAfterSeconds of all collections, and the
+// collections that have it themselves. Callers must not change the slice.
+func (c *Catalog) TTL() []TTLIndex { return *c.ttl.Load() }
+
+// expires says whether coll has a place in TTL.
+func expires(coll *Collection) bool {
+	return coll != nil && (coll.Settings.ExpireAfterSeconds != schema.NoExpiry ||
+		slices.ContainsFunc(coll.indexes, func(ix *Index) bool { return ix.IsTTL() }))
+}
+
+// refreshTTL makes the list that TTL returns anew.
+func (c *Catalog) refreshTTL() {
+	all := []TTLIndex{}
+	for _, db := range c.Databases() {
+		for _, coll := range c.Collections(db) {
+			if coll.Settings.ExpireAfterSeconds != schema.NoExpiry {
+				all = append(all, TTLIndex{coll, nil})
+			}
+			for _, ix := range coll.indexes {
+				if ix.IsTTL() && ix.Ready {
+					all = append(all, TTLIndex{coll, ix})
+				}
+			}
+		}
+	}
+	c.ttl.Store(&all)
 }

@@ -1,15 +1,25 @@
 package catalog
 
 import (
+	"crypto/rand"
 	"encoding/hex"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/keystring"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
 // UUID identifies a collection for its life, across renames.
 type UUID [16]byte
+
+// NewUUID makes a random one (version 4).
+func NewUUID() (u UUID) {
+	rand.Read(u[:])
+	u[6], u[8] = u[6]&0x0f|0x40, u[8]&0x3f|0x80
+	return u
+}
 
 // String is the form with hyphens.
 func (u UUID) String() string {
@@ -23,8 +33,11 @@ type Collection struct {
 	Namespace schema.Namespace
 	UUID      UUID
 	// Options is what `create` was given, normalised: what listCollections shows.
-	Options bson.Doc
-	// Ident is the keyspace of the records; 0 for a view.
+	// Settings is the same, parsed.
+	Options  bson.Doc
+	Settings *schema.Options
+	// Ident is the keyspace of the records; 0 for views and time-series
+	// collections, whose documents are elsewhere.
 	Ident storage.Ident
 	// Capped says that records are in insertion order, within MaxBytes and, where
 	// it is not 0, MaxDocs.
@@ -32,7 +45,8 @@ type Collection struct {
 	MaxBytes int64
 	MaxDocs  int64
 
-	indexes []*Index // as created, _id_ first
+	id      storage.Ident // of the descriptor in the catalog's keyspace
+	indexes []*Index      // in the order of creation, _id_ first
 	live    *live
 }
 
@@ -40,16 +54,30 @@ type Collection struct {
 type RecordKey []byte
 
 // IsView says whether the namespace is a view.
-func (c *Collection) IsView() bool { return c.Options.Has("viewOn") }
+func (c *Collection) IsView() bool { return c.Settings.ViewOn != "" }
+
+// IsTimeseries says whether the namespace is a time-series collection, whose
+// documents are in its buckets collection.
+func (c *Collection) IsTimeseries() bool { return c.Settings.Timeseries != nil }
 
 // ClusteredByID says whether the record key is the key string of _id, so that
 // _id_ is the records themselves: a lookup by _id is
 // Get(c.Ident, c.AppendIDKey(nil, id)).
-func (c *Collection) ClusteredByID() bool { return !c.Capped && c.Ident != 0 }
+func (c *Collection) ClusteredByID() bool { return c.Ident != 0 && !c.Capped }
 
 // AppendIDKey appends the record key of the document with that _id.
 // REQUIRES: ClusteredByID.
-func (c *Collection) AppendIDKey(dst RecordKey, id bson.Value) RecordKey { return nil }
+func (c *Collection) AppendIDKey(dst RecordKey, id bson.Value) RecordKey {
+	return keystring.Append(dst, id, false, c.collator())
+}
+
+// collator orders _id as the collection does.
+func (c *Collection) collator() bson.Collator {
+	if c.Settings.Collation == nil {
+		return nil
+	}
+	return c.Settings.Collation.Collator
+}
 
 // Indexes returns the indexes, those being built among them, in the order of
 // their creation. Callers must not change the slice.
@@ -65,15 +93,62 @@ func (c *Collection) Index(name string) *Index {
 	return nil
 }
 
+// schemaIndexes are the descriptors of the indexes.
+func (c *Collection) schemaIndexes() []*schema.Index {
+	all := make([]*schema.Index, len(c.indexes))
+	for i, ix := range c.indexes {
+		all[i] = ix.Index
+	}
+	return all
+}
+
+// The sums of a collection's counter.
+const (
+	sumDocs = iota
+	sumBytes
+)
+
 // Count is the number of documents committed; DataSize their bytes.
-func (c *Collection) Count() int64 { return 0 }
+func (c *Collection) Count() int64 {
+	if c.live.counter == nil {
+		return 0
+	}
+	return c.live.counter.Load(sumDocs)
+}
 
 // DataSize is the bytes of the documents committed.
-func (c *Collection) DataSize() int64 { return 0 }
+func (c *Collection) DataSize() int64 {
+	if c.live.counter == nil {
+		return 0
+	}
+	return c.live.counter.Load(sumBytes)
+}
+
+// Latest returns the newest descriptor of the same collection, which may have
+// another name, or nil if it was dropped.
+func (c *Collection) Latest() *Collection {
+	if c.live.dropped.Load() {
+		return nil
+	}
+	return c.live.current.Load()
+}
 
 // Check returns nil while the descriptor's collection exists under its name,
 // else error 175, QueryPlanKilled, as a cursor reports it.
-func (c *Collection) Check() error { return nil }
+func (c *Collection) Check() error {
+	now := c.Latest()
+	if now == nil {
+		return mongoerr.New(mongoerr.QueryPlanKilled, "collection dropped. UUID %s", c.UUID)
+	}
+	if now.Namespace != c.Namespace {
+		return mongoerr.New(mongoerr.QueryPlanKilled, "collection renamed from '%s' to '%s'. UUID %s", c.Namespace, now.Namespace, c.UUID)
+	}
+	return nil
+}
 
-// live is what all descriptors of a collection share.
-type live struct{}
+// with returns a copy to which f is applied.
+func (c *Collection) with(f func(*Collection)) *Collection {
+	n := *c
+	f(&n)
+	return &n
+}

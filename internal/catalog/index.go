@@ -1,6 +1,11 @@
 package catalog
 
 import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
@@ -18,16 +23,85 @@ type Index struct {
 	Ready bool
 
 	live *indexLive
+	top  []string // the first components of the paths, when they alone decide the keys; else nil
 }
 
-type indexLive struct{}
+// indexLive is what all descriptors of an index share.
+type indexLive struct {
+	dropped  atomic.Bool
+	accesses atomic.Int64
+	since    time.Time
+	build    *build // while it is built
+
+	multikey struct {
+		sync.Mutex
+		shown   atomic.Pointer[schema.MultikeyPaths] // what plans see
+		durable atomic.Pointer[schema.MultikeyPaths] // what commits have stored
+	}
+}
+
+func newIndex(ix *schema.Index, ident storage.Ident, records, ready bool) *Index {
+	return &Index{Index: ix, Ident: ident, Records: records, Ready: ready, top: topFields(ix), live: &indexLive{since: time.Now()}}
+}
+
+// topFields names the fields of a document on which the keys in ix depend, or
+// is nil where they may depend on all.
+func topFields(ix *schema.Index) []string {
+	if ix.Plugin != "" && ix.Plugin != "hashed" || ix.Filter != nil {
+		return nil
+	}
+	var top []string
+	for _, p := range ix.Parts {
+		top = append(top, p.Components[0])
+	}
+	return top
+}
+
+// unique says whether two documents may not have a key in common.
+func (ix *Index) unique() bool { return ix.Unique || ix.PrepareUnique || ix.IsID() || ix.Records }
 
 // Multikey returns the paths that hold arrays, nil for none. Take the snapshot
 // first (invariant multikey-first).
-func (ix *Index) Multikey() schema.MultikeyPaths { return nil }
+func (ix *Index) Multikey() schema.MultikeyPaths { return load(&ix.live.multikey.shown) }
 
 // MarkUsed counts one access, for $indexStats.
-func (ix *Index) MarkUsed() {}
+func (ix *Index) MarkUsed() { ix.live.accesses.Add(1) }
+
+// Used returns the accesses counted, and since when.
+func (ix *Index) Used() (accesses int64, since time.Time) {
+	return ix.live.accesses.Load(), ix.live.since
+}
 
 // Check returns nil while the index exists, else error 175 as a cursor reports it.
-func (ix *Index) Check() error { return nil }
+func (ix *Index) Check() error {
+	if ix.live.dropped.Load() {
+		return mongoerr.New(mongoerr.QueryPlanKilled, "index '%s' dropped", ix.Name)
+	}
+	return nil
+}
+
+func load(p *atomic.Pointer[schema.MultikeyPaths]) schema.MultikeyPaths {
+	if m := p.Load(); m != nil {
+		return *m
+	}
+	return nil
+}
+
+// showMultikey makes plans see paths, before the document that needs them can
+// be (invariant multikey-first). stored says that a commit has made them
+// durable before, so that the unit need not.
+func (l *indexLive) showMultikey(paths schema.MultikeyPaths) (stored bool) {
+	if _, more := load(&l.multikey.durable).Union(paths); !more {
+		return true
+	}
+	l.addMultikey(&l.multikey.shown, paths)
+	return false
+}
+
+func (l *indexLive) addMultikey(p *atomic.Pointer[schema.MultikeyPaths], paths schema.MultikeyPaths) {
+	l.multikey.Lock()
+	defer l.multikey.Unlock()
+	if all, more := load(p).Union(paths); more {
+		p.Store(&all)
+	}
+}

@@ -2,8 +2,12 @@ package catalog
 
 import (
 	"context"
+	"errors"
+	"sync"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
@@ -11,50 +15,151 @@ import (
 // with Commit or Abort.
 //
 // A method that returns storage.ErrLockBusy has done nothing: commit the unit
-// and repeat the call on a new one. On a new unit it waits instead (see Run).
-// Any other error of Insert, Update and Delete leaves the unit without a trace
-// of that document, and usable.
+// and repeat the call on a new one, where it waits instead. Any other error of
+// Insert, Update and Delete leaves the unit without a trace of that document,
+// and usable. Error 26 says that the collection was dropped or renamed since
+// its descriptor was looked up: look it up again.
 type Unit struct {
-	c *Catalog
-	u *storage.Unit
+	c     *Catalog
+	u     *storage.Unit
+	gates []*live // held for reading
+	docs  int
+	*scratch
 }
 
+// scratch is memory that units hand on.
+type scratch struct {
+	keys   [][]schema.Key // by index: keys of the document, or of the old one
+	fresh  [][]schema.Key // by index: keys of the new document in an update
+	plan   []entryWrite
+	locks  []storage.LockKey
+	record RecordKey
+	entry  []byte
+	value  []byte
+}
+
+var scratches = sync.Pool{New: func() any { return new(scratch) }}
+
 // Begin starts a unit.
-func (c *Catalog) Begin() *Unit { return &Unit{c: c, u: c.engine.Begin()} }
+func (c *Catalog) Begin() *Unit {
+	return &Unit{c: c, u: c.engine.Begin(), scratch: scratches.Get().(*scratch)}
+}
 
 // Reader reads the latest committed state with the unit's writes on top.
 func (u *Unit) Reader() storage.Reader { return u.u }
+
+// Storage is the unit of the engine below, for writes to other keyspaces that
+// shall commit with the documents.
+func (u *Unit) Storage() *storage.Unit { return u.u }
 
 // Size is the bytes written so far, by which a caller bounds its units.
 func (u *Unit) Size() int { return u.u.Size() }
 
 // Count is the number of documents written so far.
-func (u *Unit) Count() int { return 0 }
+func (u *Unit) Count() int { return u.docs }
 
-// Insert adds a document, which has an _id, as its bytes are. Errors: 11000
-// with keyPattern and keyValue, 171 and others of the indexes' keys, 26 where
-// the collection was dropped meanwhile.
-func (u *Unit) Insert(ctx context.Context, c *Collection, doc bson.Doc) error { return nil }
+// enter makes the unit a writer of the collection, and returns its newest
+// descriptor, which stays the newest until the unit ends. A unit that holds
+// anything does not wait: whoever has closed the gate may wait for what it
+// holds.
+func (u *Unit) enter(c *Collection) (*Collection, error) {
+	if !u.inside(c.live) {
+		if len(u.gates) == 0 && !u.u.HoldsLocks() {
+			c.live.gate.RLock()
+		} else if !c.live.gate.TryRLock() {
+			return nil, storage.ErrLockBusy
+		}
+		u.gates = append(u.gates, c.live)
+	}
+	now := c.Latest()
+	if now == nil || now.Namespace != c.Namespace {
+		return nil, mongoerr.New(mongoerr.NamespaceNotFound, "collection %s was dropped or renamed", c.Namespace)
+	}
+	if now.Ident == 0 {
+		return nil, mongoerr.New(mongoerr.CommandNotSupportedOnView, "Namespace %s is a view, not a collection", c.Namespace)
+	}
+	return now, nil
+}
+
+func (u *Unit) inside(l *live) bool {
+	for _, g := range u.gates {
+		if g == l {
+			return true
+		}
+	}
+	return false
+}
 
 // LockRecord locks a record to the unit's end and returns its newest document,
 // or nil if it is gone. The document is the caller's copy.
 func (u *Unit) LockRecord(ctx context.Context, c *Collection, key RecordKey) (bson.Doc, error) {
-	return nil, nil
+	c, err := u.enter(c)
+	if err != nil {
+		return nil, err
+	}
+	fresh, err := u.u.Lock(ctx, storage.LockRecord, c.Ident, key)
+	if err != nil {
+		return nil, err
+	}
+	v, closer, err := u.reader(fresh).Get(c.Ident, key)
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer closer.Close()
+	return bson.Doc(v).Clone(), nil
 }
 
-// Update replaces old, which LockRecord returned for key, by doc. Only changed
-// index entries are written.
-func (u *Unit) Update(ctx context.Context, c *Collection, key RecordKey, old, doc bson.Doc) error {
-	return nil
-}
-
-// Delete removes old, which LockRecord returned for key.
-func (u *Unit) Delete(ctx context.Context, c *Collection, key RecordKey, old bson.Doc) error {
-	return nil
+// reader is where to read what a lock guards: the engine while the unit cannot
+// have written there, as that is cheaper.
+func (u *Unit) reader(fresh bool) storage.Reader {
+	if fresh {
+		return u.c.engine
+	}
+	return u.u
 }
 
 // Commit makes the writes visible at once; see storage.Unit.Commit.
-func (u *Unit) Commit(ctx context.Context, d storage.Durability) error { return nil }
+func (u *Unit) Commit(ctx context.Context, d storage.Durability) error {
+	err := u.c.committer.Commit(ctx, u.u, d)
+	u.end()
+	return err
+}
 
 // Abort drops the writes. On an ended unit it does nothing.
-func (u *Unit) Abort() {}
+func (u *Unit) Abort() {
+	u.u.Abort()
+	u.end()
+}
+
+func (u *Unit) end() {
+	for _, l := range u.gates {
+		l.gate.RUnlock()
+	}
+	u.gates = nil
+	if u.scratch != nil {
+		scratches.Put(u.scratch)
+		u.scratch = nil
+	}
+}
+
+// Run runs f in a unit of its own and commits it, again where f met a lock
+// that it could not wait for. f must not end the unit.
+func (c *Catalog) Run(ctx context.Context, d storage.Durability, f func(*Unit) error) error {
+	for {
+		u := c.Begin()
+		err := f(u)
+		if err == nil {
+			return u.Commit(ctx, d)
+		}
+		u.Abort()
+		if !errors.Is(err, storage.ErrLockBusy) {
+			return err
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+	}
+}

@@ -40,21 +40,31 @@ func (c *Counter) add(d [counterSums]int64) {
 // OpenCounter reads the counter that belongs to the keyspace id. Open it once,
 // before any unit adds to it.
 func (e *Engine) OpenCounter(id Ident) (*Counter, error) {
+	d, err := readSums(e, id)
+	if err != nil {
+		return nil, err
+	}
 	c := &Counter{id: id}
-	v, closer, err := e.Get(identCounters, AppendIdent(nil, id))
-	if errors.Is(err, ErrNotFound) {
-		return c, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer closer.Close()
-	d, err := decodeSums(v)
-	if err != nil {
-		return nil, err
-	}
 	c.add(d)
 	return c, nil
+}
+
+// ReadCounter returns the two sums of the counter of id, as r has them.
+func ReadCounter(r Reader, id Ident) (first, second int64, err error) {
+	d, err := readSums(r, id)
+	return d[0], d[1], err
+}
+
+func readSums(r Reader, id Ident) (d [counterSums]int64, err error) {
+	v, closer, err := r.Get(identCounters, AppendIdent(nil, id))
+	if errors.Is(err, ErrNotFound) {
+		return d, nil
+	}
+	if err != nil {
+		return d, err
+	}
+	defer closer.Close()
+	return decodeSums(v)
 }
 
 // DropCounter removes the durable sums of c.

@@ -1,6 +1,9 @@
 package storage
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"fmt"
+)
 
 // Ident is the number of a keyspace: one collection's records, one index.
 type Ident uint64
@@ -61,4 +64,19 @@ func rangeBounds(dst []byte, id Ident, lower, upper []byte) (b []byte, n int) {
 		return AppendIdent(dst, id+1), n
 	}
 	return appendKey(dst, id, upper), n
+}
+
+// ParseIdent reads the varint of an ident, which must be all of b.
+func ParseIdent(b []byte) (Ident, error) {
+	if len(b) == 1 && b[0] < identSmall {
+		return Ident(b[0]), nil
+	}
+	if len(b) < 2 || b[0] < identSmall || len(b) != int(b[0]-identSmall)+2 {
+		return 0, fmt.Errorf("%w: not an ident: %x", ErrCorruption, b)
+	}
+	id := Ident(0)
+	for _, c := range b[1:] {
+		id = id<<8 | Ident(c)
+	}
+	return id, nil
 }

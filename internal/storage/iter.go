@@ -45,6 +45,12 @@ func (it *Iter) SetBounds(lower, upper []byte) {
 	it.it.SetBounds(it.opts.LowerBound, it.opts.UpperBound)
 }
 
+// SetRange is SetBounds in another keyspace.
+func (it *Iter) SetRange(id Ident, lower, upper []byte) {
+	it.id, it.prefix = id, identLen(id)
+	it.SetBounds(lower, upper)
+}
+
 func (it *Iter) seekKey(key []byte) []byte {
 	it.seek = appendKey(it.seek[:0], it.id, key)
 	return it.seek

@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"io"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -38,7 +39,8 @@ type Unit struct {
 	maxLock  lockID
 	counters []counterDelta
 	onCommit []func()
-	key      []byte
+	key      []byte   // scratch
+	sorted   []lockID // scratch
 }
 
 // Begin starts a unit.
@@ -145,6 +147,36 @@ func (u *Unit) lock(ctx context.Context, l lockID) (fresh bool, err error) {
 	}
 	u.keep(l)
 	return true, nil
+}
+
+// LockKey names a lock for LockAll.
+type LockKey struct {
+	Class LockClass
+	ID    Ident
+	Key   []byte
+}
+
+// LockAll takes several locks in their order; fresh says that the unit held
+// none of them before. Errors as for Lock.
+func (u *Unit) LockAll(ctx context.Context, keys []LockKey) (fresh bool, err error) {
+	ids := u.sorted[:0]
+	for _, k := range keys {
+		ids = append(ids, makeLockID(k.Class, k.ID, k.Key))
+	}
+	u.sorted = ids
+	slices.Sort(ids)
+	fresh = true
+	for i, l := range ids {
+		if i > 0 && l == ids[i-1] {
+			continue
+		}
+		f, err := u.lock(ctx, l)
+		if err != nil {
+			return false, err
+		}
+		fresh = fresh && f
+	}
+	return fresh, nil
 }
 
 // TryLock takes the lock of a key if it is free; ok says that the unit holds

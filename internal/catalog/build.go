@@ -1,0 +1,500 @@
+package catalog
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/schema"
+	"github.com/mayflydb/mayfly/internal/storage"
+)
+
+const (
+	// A chunk of a build is this many documents or bytes: their records are
+	// locked while it runs.
+	buildChunkDocs  = 256
+	buildChunkBytes = 1 << 20
+	// buildDuplicatesMax bounds the keys noted as duplicates; beyond it the end
+	// of the build looks through the whole index.
+	buildDuplicatesMax = 10000
+)
+
+// errDropped ends the build of an index that is dropped.
+var errDropped = mongoerr.New(mongoerr.IndexBuildAborted, "Index build aborted: the index or its collection was dropped")
+
+// errShutdown ends builds when the process stops.
+var errShutdown = mongoerr.New(mongoerr.InterruptedAtShutdown, "interrupted at shutdown")
+
+// build fills new indexes of a collection while it is written to.
+//
+// From the moment the descriptor with the new indexes is published, every
+// writer maintains them (invariant latest). The build walks the records in
+// chunks; it locks the records of a chunk and reads them again, under their
+// locks, as they are then. So of each document the build or a writer, and never
+// neither, has written the entries of its present version: a document is
+// either older than the publication, then the build meets it or its writer has
+// taken over; or newer, then its writer did all. Entries of both are the same
+// bytes, so it is no harm that both write them.
+//
+// Duplicates in a unique index are noted by whoever meets them, and fail the
+// build at its end if they are still there.
+type build struct {
+	c       *Catalog
+	id      UUID
+	live    *live
+	indexes []*Index
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	done    chan struct{}
+
+	docs, total atomic.Int64
+	duplicates  struct {
+		sync.Mutex
+		keys     map[*Index]map[string]bool
+		n        int
+		overflow bool
+	}
+}
+
+// builds is the builds under way.
+type builds struct {
+	sync.Mutex
+	all    []*build
+	closed bool
+	wait   sync.WaitGroup
+}
+
+func (bs *builds) add(b *build) {
+	bs.Lock()
+	defer bs.Unlock()
+	bs.all = append(bs.all, b)
+	bs.wait.Add(1)
+	if bs.closed {
+		b.abort(errShutdown)
+	}
+}
+
+func (bs *builds) remove(b *build) {
+	bs.Lock()
+	defer bs.Unlock()
+	bs.all = slices.DeleteFunc(bs.all, func(o *build) bool { return o == b })
+	bs.wait.Done()
+}
+
+func (bs *builds) close() {
+	bs.Lock()
+	bs.closed = true
+	for _, b := range bs.all {
+		b.abort(errShutdown)
+	}
+	bs.Unlock()
+	bs.wait.Wait()
+}
+
+// BuildProgress is the state of an index build, for currentOp.
+type BuildProgress struct {
+	ID         UUID
+	Namespace  schema.Namespace
+	Collection UUID
+	Indexes    []*Index
+	// Docs of Total documents are done; Total is what there were at the start.
+	Docs, Total int64
+}
+
+// Builds returns the index builds under way.
+func (c *Catalog) Builds() []BuildProgress {
+	c.builds.Lock()
+	defer c.builds.Unlock()
+	var all []BuildProgress
+	for _, b := range c.builds.all {
+		coll := b.live.current.Load()
+		all = append(all, BuildProgress{b.id, coll.Namespace, coll.UUID, b.indexes, b.docs.Load(), b.total.Load()})
+	}
+	return all
+}
+
+// AbortBuild ends a build with cause, which its CreateIndexes returns; false
+// where there is no such build.
+func (c *Catalog) AbortBuild(id UUID, cause error) bool {
+	c.builds.Lock()
+	defer c.builds.Unlock()
+	for _, b := range c.builds.all {
+		if b.id == id {
+			b.abort(cause)
+			return true
+		}
+	}
+	return false
+}
+
+func newBuild(ctx context.Context, c *Catalog, coll *Collection) *build {
+	b := &build{c: c, id: NewUUID(), live: coll.live, done: make(chan struct{})}
+	b.ctx, b.cancel = context.WithCancelCause(ctx)
+	b.total.Store(coll.Count())
+	b.duplicates.keys = map[*Index]map[string]bool{}
+	return b
+}
+
+// abort ends the build with a cause; the first one counts.
+func (b *build) abort(cause error) { b.cancel(cause) }
+
+// noteDuplicate remembers a key that more than one document may have.
+func (b *build) noteDuplicate(ix *Index, key []byte) {
+	d := &b.duplicates
+	d.Lock()
+	defer d.Unlock()
+	ks := d.keys[ix]
+	if ks == nil {
+		ks = map[string]bool{}
+		d.keys[ix] = ks
+	}
+	if !ks[string(key)] {
+		if d.n == buildDuplicatesMax {
+			d.overflow = true
+			return
+		}
+		d.n++
+		ks[string(key)] = true
+	}
+}
+
+// run builds to the end, and takes the indexes away where it fails.
+func (b *build) run() error {
+	defer b.c.builds.remove(b)
+	defer close(b.done)
+	defer b.cancel(nil)
+	err := b.scan()
+	if err == nil {
+		err = b.c.change(b.ctx, b.finish)
+	}
+	if err == nil {
+		return nil
+	}
+	// The cleanup must not end with the client's patience.
+	ctx := context.WithoutCancel(b.ctx)
+	if err := b.c.change(ctx, b.undo); err != nil {
+		b.c.log.Error("index build could not be cleaned up; the next start will", "error", err)
+	}
+	coll := b.live.current.Load()
+	return mongoerr.Prefix(err, "Index build failed: "+b.id.String()+": Collection "+coll.Namespace.String()+" ( "+coll.UUID.String()+" )")
+}
+
+func (b *build) scan() error {
+	var from RecordKey
+	for {
+		next, err := b.chunk(from)
+		if err != nil || next == nil {
+			return err
+		}
+		from = next
+	}
+}
+
+// writer starts a unit that is inside the collection, with its newest
+// descriptor, in which the indexes still are.
+func (b *build) writer() (*Unit, *Collection, error) {
+	if b.ctx.Err() != nil {
+		return nil, nil, context.Cause(b.ctx)
+	}
+	u := b.c.Begin()
+	coll, err := u.enter(b.live.current.Load())
+	if err == nil && (b.live.dropped.Load() || b.indexes[0].live.dropped.Load()) {
+		err = errDropped
+	}
+	if mongoerr.Is(err, mongoerr.NamespaceNotFound) {
+		err = errDropped
+		if !b.live.dropped.Load() { // renamed between the two looks
+			u.Abort()
+			return b.writer()
+		}
+	}
+	if err != nil {
+		u.Abort()
+		return nil, nil, err
+	}
+	return u, coll, nil
+}
+
+// chunk enters the next records from a key on; it returns where the next
+// chunk starts, or nil at the end.
+func (b *build) chunk(from RecordKey) (next RecordKey, err error) {
+	u, coll, err := b.writer()
+	if err != nil {
+		return nil, err
+	}
+	defer u.Abort()
+	locked, busy, next, err := b.lockChunk(u, coll, from)
+	if err != nil {
+		return nil, err
+	}
+	if len(locked) > 0 {
+		late, err := b.enterLocked(u, coll, locked)
+		if err != nil {
+			return nil, err
+		}
+		busy = append(busy, late...)
+	}
+	if err := u.Commit(b.ctx, storage.Buffered); err != nil {
+		return nil, err
+	}
+	for _, k := range busy {
+		if err := b.enterOne(k); err != nil {
+			return nil, err
+		}
+	}
+	b.docs.Add(int64(len(locked)))
+	return next, nil
+}
+
+// lockChunk locks the next records that are free; busy are the others.
+func (b *build) lockChunk(u *Unit, coll *Collection, from RecordKey) (locked, busy []RecordKey, next RecordKey, err error) {
+	it, err := b.c.engine.NewIter(coll.Ident, from, nil)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	defer it.Close()
+	size := 0
+	for ok := it.First(); ok; ok = it.Next() {
+		k := RecordKey(bytes.Clone(it.Key()))
+		if len(locked)+len(busy) >= buildChunkDocs || size >= buildChunkBytes {
+			return locked, busy, k, nil
+		}
+		v, err := it.Value()
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		size += len(v)
+		if ok, _ := u.u.TryLock(storage.LockRecord, coll.Ident, k); ok {
+			locked = append(locked, k)
+		} else {
+			busy = append(busy, k)
+		}
+	}
+	return locked, busy, nil, it.Err()
+}
+
+// enterLocked writes the entries of locked records as they are now; late are
+// those that would have had to wait.
+func (b *build) enterLocked(u *Unit, coll *Collection, locked []RecordKey) (late []RecordKey, err error) {
+	it, err := b.c.engine.NewIter(coll.Ident, locked[0], nil)
+	if err != nil {
+		return nil, err
+	}
+	defer it.Close()
+	ok := it.First()
+	for _, k := range locked {
+		for ok && bytes.Compare(it.Key(), k) < 0 {
+			ok = it.Next()
+		}
+		if !ok || !bytes.Equal(it.Key(), k) {
+			continue // deleted meanwhile
+		}
+		doc, err := it.Value()
+		if err != nil {
+			return nil, err
+		}
+		switch err := b.enter(u, coll, k, doc); {
+		case err == storage.ErrLockBusy:
+			late = append(late, k)
+		case err != nil:
+			return nil, err
+		}
+	}
+	return late, it.Err()
+}
+
+// enterOne writes the entries of one record, waiting for its locks.
+func (b *build) enterOne(k RecordKey) error {
+	u, coll, err := b.writer()
+	if err != nil {
+		return err
+	}
+	defer u.Abort()
+	doc, err := u.LockRecord(b.ctx, coll, k)
+	if err != nil {
+		return err
+	}
+	if doc != nil {
+		if err := b.enter(u, coll, k, doc); err != nil {
+			return err
+		}
+	}
+	b.docs.Add(1)
+	return u.Commit(b.ctx, storage.Buffered)
+}
+
+// enter writes the entries of one locked document in the new indexes.
+func (b *build) enter(u *Unit, coll *Collection, k RecordKey, doc bson.Doc) error {
+	u.record = append(u.record[:0], k...)
+	u.plan = u.plan[:0]
+	for i, ix := range b.indexes {
+		keys, err := u.newKeys(ix, doc, slot(&u.keys, i))
+		if err != nil {
+			return err
+		}
+		for _, key := range keys {
+			u.plan = append(u.plan, entryWrite{ix: ix, key: key})
+		}
+	}
+	if err := u.checkUnique(b.ctx, coll); err != nil {
+		return err
+	}
+	return u.finish(coll, 0, 0)
+}
+
+// finish makes the indexes ready, where nothing stands against it. The gate is
+// closed, so what it finds is final.
+func (b *build) finish(t *change) error {
+	coll := b.live.current.Load()
+	t.close(coll)
+	if b.ctx.Err() != nil {
+		return context.Cause(b.ctx)
+	}
+	if b.live.dropped.Load() || b.indexes[0].live.dropped.Load() {
+		return errDropped
+	}
+	for _, ix := range b.indexes {
+		if err := b.checkDuplicates(coll, ix); err != nil {
+			return err
+		}
+	}
+	return t.store(coll.with(func(n *Collection) {
+		n.indexes = slices.Clone(coll.indexes)
+		for i, ix := range n.indexes {
+			if ix.live.build == b {
+				k := *ix
+				k.Ready = true
+				n.indexes[i] = &k
+			}
+		}
+	}))
+}
+
+// undo takes the unfinished indexes away.
+func (b *build) undo(t *change) error {
+	coll := b.live.current.Load()
+	t.close(coll)
+	if b.live.dropped.Load() {
+		return nil
+	}
+	var mine []*Index
+	for _, ix := range coll.indexes {
+		if ix.live.build == b && !ix.Ready {
+			mine = append(mine, ix)
+		}
+	}
+	return t.dropIndexes(coll, mine)
+}
+
+// checkDuplicates returns 11000 where a key that was noted still has two
+// documents.
+func (b *build) checkDuplicates(coll *Collection, ix *Index) error {
+	if !ix.Unique {
+		return nil
+	}
+	if b.duplicates.overflow {
+		dups, err := b.c.Duplicates(coll, ix, 1)
+		if err != nil || len(dups) == 0 {
+			return err
+		}
+		return duplicate(coll, ix, dups[0].Key)
+	}
+	for k := range b.duplicates.keys[ix] {
+		it, err := b.c.engine.NewIter(ix.Ident, []byte(k), nil)
+		if err != nil {
+			return err
+		}
+		two, key, err := twoEntries(it, []byte(k))
+		if err := it.Close(); err != nil {
+			return err
+		}
+		if err != nil {
+			return err
+		}
+		if two {
+			return duplicate(coll, ix, key)
+		}
+	}
+	return nil
+}
+
+// twoEntries says whether at least two entries have the key, and returns it
+// with the type bits of the second.
+func twoEntries(it *storage.Iter, k []byte) (bool, schema.Key, error) {
+	n := 0
+	for ok := it.First(); ok && bytes.HasPrefix(it.Key(), k); ok = it.Next() {
+		if n++; n == 2 {
+			v, err := it.Value()
+			if err != nil {
+				return false, schema.Key{}, err
+			}
+			_, _, bits := SplitEntry(it.Key(), v)
+			return true, schema.Key{Bytes: k, TypeBits: bytes.Clone(bits)}, nil
+		}
+	}
+	return false, schema.Key{}, it.Err()
+}
+
+// Duplicate is a key that several documents have in an index.
+type Duplicate struct {
+	Key     schema.Key
+	Records []RecordKey
+}
+
+// Duplicates finds the keys in ix that several documents have, at most limit.
+// Within Modify the answer is final.
+func (c *Catalog) Duplicates(coll *Collection, ix *Index, limit int) ([]Duplicate, error) {
+	it, err := c.engine.NewIter(ix.Ident, nil, nil)
+	if err != nil || ix.Records {
+		return nil, err
+	}
+	defer it.Close()
+	var found []Duplicate
+	var last Duplicate
+	flush := func() {
+		if len(last.Records) > 1 {
+			found = append(found, last)
+		}
+		last = Duplicate{}
+	}
+	for ok := it.First(); ok && len(found) < limit; ok = it.Next() {
+		v, err := it.Value()
+		if err != nil {
+			return nil, err
+		}
+		key, record, bits := SplitEntry(it.Key(), v)
+		if !bytes.Equal(key, last.Key.Bytes) {
+			flush()
+			last.Key = schema.Key{Bytes: bytes.Clone(key), TypeBits: bytes.Clone(bits)}
+		}
+		last.Records = append(last.Records, bytes.Clone(record))
+	}
+	flush()
+	if len(found) > limit {
+		found = found[:limit]
+	}
+	return found, it.Err()
+}
+
+// removeUnfinished drops the indexes whose build did not end before the
+// process did.
+func (c *Catalog) removeUnfinished(coll *Collection) error {
+	var gone []*Index
+	for _, ix := range coll.indexes {
+		if !ix.Ready {
+			gone = append(gone, ix)
+		}
+	}
+	if len(gone) == 0 {
+		return nil
+	}
+	c.log.Info("removing indexes whose build did not finish", "collection", coll.Namespace.String(), "count", len(gone))
+	return c.change(context.Background(), func(t *change) error {
+		t.close(coll)
+		return t.dropIndexes(coll, gone)
+	})
+}

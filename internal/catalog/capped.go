@@ -1,0 +1,103 @@
+package catalog
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/storage"
+)
+
+// The record key of a capped collection is a sequence number, big-endian, so
+// records are in the order of insertion. Inserts take the keyspace's lock to
+// the end of their unit: so they become visible in that order, and a tailing
+// reader never sees a gap close.
+
+func appendSequence(dst RecordKey, n int64) RecordKey {
+	return binary.BigEndian.AppendUint64(dst, uint64(n))
+}
+
+func sequence(k RecordKey) int64 {
+	if len(k) != 8 {
+		return 0
+	}
+	return int64(binary.BigEndian.Uint64(k))
+}
+
+// readSequence finds the ends of the stored sequence.
+func (l *live) readSequence(r storage.Reader, id storage.Ident) error {
+	it, err := r.NewIter(id, nil, nil)
+	if err != nil {
+		return err
+	}
+	defer it.Close()
+	if it.Last() {
+		l.lastSeq.Store(sequence(it.Key()))
+	}
+	if it.First() {
+		l.firstSeq.Store(sequence(it.Key()))
+	}
+	return it.Err()
+}
+
+func (u *Unit) insertCapped(ctx context.Context, c *Collection, doc bson.Doc) error {
+	if _, err := u.u.Lock(ctx, storage.LockKeyspace, c.Ident, nil); err != nil {
+		return err
+	}
+	// A number that an abort leaves unused is no gap: nothing was visible at it.
+	n := c.live.lastSeq.Add(1)
+	u.record = appendSequence(u.record[:0], n)
+	if err := u.insert(ctx, c, doc); err != nil {
+		return err
+	}
+	return u.trim(c, n)
+}
+
+// trim removes the oldest documents while the collection is over its bounds,
+// but never the newest, numbered last. A document that another unit has locked
+// stays, with those after it, until the next insert.
+func (u *Unit) trim(c *Collection, last int64) error {
+	counter := c.live.counter
+	over := func() bool {
+		docs := counter.Load(sumDocs) + u.u.Pending(counter, sumDocs)
+		bytes := counter.Load(sumBytes) + u.u.Pending(counter, sumBytes)
+		return c.MaxDocs > 0 && docs > c.MaxDocs || bytes > c.MaxBytes
+	}
+	if !over() {
+		return nil
+	}
+	it, err := u.u.NewIter(c.Ident, appendSequence(nil, c.live.firstSeq.Load()), appendSequence(nil, last))
+	if err != nil {
+		return err
+	}
+	defer it.Close()
+	first := int64(0)
+	for ok := it.First(); ok && over(); ok = it.Next() {
+		if ok, _ := u.u.TryLock(storage.LockRecord, c.Ident, it.Key()); !ok {
+			break
+		}
+		first = sequence(it.Key()) + 1
+		if err := u.evict(c, it.Key()); err != nil {
+			return err
+		}
+	}
+	if first > 0 {
+		u.u.OnCommit(func() { c.live.firstSeq.Store(max(first, c.live.firstSeq.Load())) })
+	}
+	return it.Err()
+}
+
+// evict removes a locked record, as it is now.
+func (u *Unit) evict(c *Collection, key RecordKey) error {
+	v, closer, err := u.u.Get(c.Ident, key)
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer closer.Close()
+	u.docs--
+	return u.remove(c, key, bson.Doc(v))
+}

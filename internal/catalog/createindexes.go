@@ -1,0 +1,96 @@
+package catalog
+
+import (
+	"context"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/schema"
+)
+
+// CreateIndexes makes the indexes of specs, which schema.ParseIndexSpec has
+// returned, and builds them without keeping writers out, all in one scan. It
+// returns when they are ready, with the numbers of indexes before and after.
+// Indexes that exist are left as they are; for those that another call is
+// building it waits. Where it fails or ctx ends, none of the new ones remains.
+// Errors: 26, those of schema.ResolveIndexes, 11000, 276 where the build was
+// aborted, and those of the documents' keys.
+func (c *Catalog) CreateIndexes(ctx context.Context, ns schema.Namespace, specs []bson.Doc) (before, after int, err error) {
+	for {
+		var b *build
+		var other *build
+		err = c.change(ctx, func(t *change) error {
+			coll, err := t.find(ns)
+			if err != nil {
+				return err
+			}
+			before = len(coll.indexes)
+			b, other, err = t.addIndexes(ctx, coll, specs)
+			return err
+		})
+		switch {
+		case err != nil:
+			return before, before, err
+		case other != nil:
+			select {
+			case <-other.done:
+				continue
+			case <-ctx.Done():
+				return before, before, context.Cause(ctx)
+			}
+		case b == nil:
+			return before, c.countIndexes(ns), nil
+		}
+		if err := b.run(); err != nil {
+			return before, before, err
+		}
+		return before, c.countIndexes(ns), nil
+	}
+}
+
+func (c *Catalog) countIndexes(ns schema.Namespace) int {
+	if coll := c.Lookup(ns); coll != nil {
+		return len(coll.indexes)
+	}
+	return 0
+}
+
+// addIndexes stages new indexes: ready ones where there are no documents, else
+// ones that b builds. other is a build of someone else to wait for instead.
+func (t *change) addIndexes(ctx context.Context, coll *Collection, specs []bson.Doc) (b, other *build, err error) {
+	fresh, existed, err := schema.ResolveIndexes(coll.Namespace, coll.Settings, coll.schemaIndexes(), specs)
+	if err != nil {
+		return nil, nil, err
+	}
+	if existed {
+		for _, s := range specs {
+			if ix := coll.Index(s.Lookup("name").Str()); ix != nil && !ix.Ready {
+				return nil, ix.live.build, nil
+			}
+		}
+	}
+	if len(fresh) == 0 {
+		return nil, nil, nil
+	}
+	ready := coll.Count() == 0 // exact: no writer is under way
+	if !ready {
+		b = newBuild(ctx, t.c, coll)
+	}
+	var added []*Index
+	for _, s := range fresh {
+		id, err := t.c.engine.NewIdent()
+		if err != nil {
+			return nil, nil, err
+		}
+		ix := newIndex(s, id, false, ready)
+		ix.live.build = b
+		added = append(added, ix)
+	}
+	next := coll.with(func(n *Collection) {
+		n.indexes = append(append([]*Index(nil), coll.indexes...), added...)
+	})
+	if b != nil {
+		b.indexes = added
+		t.after = append(t.after, func() { t.c.builds.add(b) })
+	}
+	return b, nil, t.store(next)
+}

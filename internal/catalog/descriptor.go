@@ -1,0 +1,151 @@
+package catalog
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/schema"
+	"github.com/mayflydb/mayfly/internal/storage"
+)
+
+// A descriptor is stored as one document under its ident:
+//
+//	{v: 1, db, coll, uuid: Binary(4), ident: long, options: {…},
+//	 indexes: [{spec: {…}, ident: long, ready: bool}, …]}
+//
+// Multikey paths are under their index's ident in another keyspace, so that
+// writers can set them without touching the descriptor.
+
+// descriptorVersion rises with a migration, never otherwise.
+const descriptorVersion = 1
+
+const uuidSubtype = 4
+
+func identKey(id storage.Ident) []byte { return storage.AppendIdent(nil, id) }
+
+// encode is the stored form of c.
+func (c *Collection) encode() bson.Doc {
+	var b bson.Builder
+	b.Int32("v", descriptorVersion).String("db", c.Namespace.DB).String("coll", c.Namespace.Coll).
+		Binary("uuid", uuidSubtype, c.UUID[:]).Int64("ident", int64(c.Ident)).Doc("options", c.Options)
+	b.OpenArray("indexes")
+	for i, ix := range c.indexes {
+		b.OpenDoc(bson.Index(i)).Doc("spec", ix.Spec).Int64("ident", int64(ix.Ident)).Bool("ready", ix.Ready).Close()
+	}
+	b.Close()
+	return b.Finish()
+}
+
+// decode reads a stored descriptor; live parts are left empty.
+func decode(id storage.Ident, d bson.Doc) (*Collection, error) {
+	bad := func(what string) error {
+		return fmt.Errorf("%w: catalog entry %d has no valid %s: %s", storage.ErrCorruption, id, what, d)
+	}
+	if err := bson.Validate(d, maxDescriptorDepth); err != nil {
+		return nil, fmt.Errorf("%w: catalog entry %d: %w", storage.ErrCorruption, id, err)
+	}
+	if v := d.Lookup("v"); v.Type != bson.TypeInt32 || v.Int32() != descriptorVersion {
+		return nil, bad("version")
+	}
+	c := &Collection{id: id, Options: bson.Empty, live: &live{}}
+	db, coll, uuid, ident := d.Lookup("db"), d.Lookup("coll"), d.Lookup("uuid"), d.Lookup("ident")
+	if db.Type != bson.TypeString || coll.Type != bson.TypeString {
+		return nil, bad("name")
+	}
+	c.Namespace = schema.Namespace{DB: db.Str(), Coll: coll.Str()}
+	if uuid.Type != bson.TypeBinary {
+		return nil, bad("uuid")
+	}
+	if _, u := uuid.Binary(); copy(c.UUID[:], u) != len(c.UUID) {
+		return nil, bad("uuid")
+	}
+	if ident.Type != bson.TypeInt64 {
+		return nil, bad("ident")
+	}
+	c.Ident = storage.Ident(ident.Int64())
+	if o := d.Lookup("options"); o.Type == bson.TypeDocument {
+		c.Options = o.Doc()
+	}
+	if err := c.applyOptions(); err != nil {
+		return nil, fmt.Errorf("options of %s: %w", c.Namespace, err)
+	}
+	indexes := d.Lookup("indexes")
+	if indexes.Type != bson.TypeArray {
+		return nil, bad("indexes")
+	}
+	for v := range indexes.Doc().Values() {
+		ix, err := decodeIndex(c, v)
+		if err != nil {
+			return nil, err
+		}
+		c.indexes = append(c.indexes, ix)
+	}
+	return c, nil
+}
+
+// maxDescriptorDepth bounds the nesting of a descriptor: a validator or a view's
+// pipeline may be as deep as a document, and stands two levels down.
+const maxDescriptorDepth = 300
+
+func decodeIndex(c *Collection, v bson.Value) (*Index, error) {
+	bad := fmt.Errorf("%w: index of %s is not readable: %s", storage.ErrCorruption, c.Namespace, v)
+	if v.Type != bson.TypeDocument {
+		return nil, bad
+	}
+	spec, ident, ready := v.Doc().Lookup("spec"), v.Doc().Lookup("ident"), v.Doc().Lookup("ready")
+	if spec.Type != bson.TypeDocument || ident.Type != bson.TypeInt64 || ready.Type != bson.TypeBool {
+		return nil, bad
+	}
+	ix, err := schema.LoadIndex(spec.Doc())
+	if err != nil {
+		return nil, fmt.Errorf("index of %s: %w", c.Namespace, err)
+	}
+	id := storage.Ident(ident.Int64())
+	return newIndex(ix, id, id == c.Ident, ready.Bool()), nil
+}
+
+// applyOptions sets what follows from c.Options.
+func (c *Collection) applyOptions() error {
+	s, err := loadSettings(c.Options)
+	if err != nil {
+		return err
+	}
+	c.Settings = s
+	c.Capped, c.MaxBytes, c.MaxDocs = s.Capped, s.Size, s.Max
+	return nil
+}
+
+// encodePaths is the stored form of multikey paths: eight bytes per part.
+func encodePaths(m schema.MultikeyPaths) []byte {
+	var b []byte
+	for _, p := range m {
+		b = binary.LittleEndian.AppendUint64(b, p)
+	}
+	return b
+}
+
+func decodePaths(b []byte) schema.MultikeyPaths {
+	if len(b) < 8 {
+		return nil
+	}
+	m := make(schema.MultikeyPaths, len(b)/8)
+	for i := range m {
+		m[i] = binary.LittleEndian.Uint64(b[8*i:])
+	}
+	return m
+}
+
+// readPaths reads the stored multikey paths of an index.
+func readPaths(r storage.Reader, id storage.Ident) (schema.MultikeyPaths, error) {
+	v, closer, err := r.Get(storage.IdentMultikey, identKey(id))
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer closer.Close()
+	return decodePaths(storage.Bits(v)), nil
+}

@@ -1,0 +1,88 @@
+package catalog
+
+import (
+	"context"
+
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/schema"
+)
+
+// Drop removes a collection or view with all that is in it, and returns its
+// last descriptor. Index builds on it are aborted. Errors: 26.
+func (c *Catalog) Drop(ctx context.Context, ns schema.Namespace) (*Collection, error) {
+	var dropped *Collection
+	err := c.change(ctx, func(t *change) (err error) {
+		if dropped, err = t.find(ns); err != nil {
+			return err
+		}
+		return t.drop(dropped)
+	})
+	return dropped, err
+}
+
+// DropDatabase removes all collections and views of a database, all or none,
+// and returns what they were.
+func (c *Catalog) DropDatabase(ctx context.Context, db string) ([]*Collection, error) {
+	var all []*Collection
+	err := c.change(ctx, func(t *change) error {
+		all = c.Collections(db)
+		for _, coll := range all {
+			if err := t.drop(coll); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return all, nil
+}
+
+// DropIndexes removes those indexes of a collection that pick chooses from its
+// newest descriptor; an error of pick goes through. Builds among them are
+// aborted. It returns how many indexes there were before. Errors: 26; 72 for
+// the index on _id.
+func (c *Catalog) DropIndexes(ctx context.Context, ns schema.Namespace, pick func(*Collection) ([]*Index, error)) (before int, err error) {
+	err = c.change(ctx, func(t *change) error {
+		coll, err := t.find(ns)
+		if err != nil {
+			return err
+		}
+		before = len(coll.indexes)
+		gone, err := pick(coll)
+		if err != nil {
+			return err
+		}
+		for _, ix := range gone {
+			if ix.IsID() || ix.Records {
+				return mongoerr.New(mongoerr.InvalidOptions, "cannot drop _id index")
+			}
+		}
+		return t.dropIndexes(coll, gone)
+	})
+	return before, err
+}
+
+// dropIndexes stages the end of some indexes of coll.
+func (t *change) dropIndexes(coll *Collection, gone []*Index) error {
+	if len(gone) == 0 {
+		return nil
+	}
+	drop := map[string]bool{}
+	for _, ix := range gone {
+		drop[ix.Name] = true
+		if err := t.dropEntries(ix); err != nil {
+			return err
+		}
+		t.after = append(t.after, func() { ix.live.dropped.Store(true) })
+	}
+	return t.store(coll.with(func(n *Collection) {
+		n.indexes = nil
+		for _, ix := range coll.indexes {
+			if !drop[ix.Name] {
+				n.indexes = append(n.indexes, ix)
+			}
+		}
+	}))
+}

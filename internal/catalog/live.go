@@ -1,0 +1,23 @@
+package catalog
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/mayflydb/mayfly/internal/storage"
+)
+
+// live is what all descriptors of a collection share.
+type live struct {
+	// gate is held for reading by units that write to the collection, from their
+	// first write to their end, and for writing by DDL on it (invariant latest).
+	// A unit that holds anything may only try it: see Unit.enter.
+	gate    sync.RWMutex
+	current atomic.Pointer[Collection]
+	dropped atomic.Bool
+	counter *storage.Counter // nil where there are no records
+
+	// Capped collections; both change under the keyspace's lock.
+	lastSeq  atomic.Int64 // the newest record's sequence number
+	firstSeq atomic.Int64 // no record is below it
+}

@@ -1,0 +1,41 @@
+package catalog
+
+import (
+	"context"
+
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/schema"
+)
+
+// Rename gives a collection another name, within its database or in another
+// one; nothing is copied. What stands at the new name is dropped in the same
+// step when dropTarget is true. The UUID stays within a database, and is new
+// in another one, as after the server's copy. Errors: 26, 48.
+func (c *Catalog) Rename(ctx context.Context, from, to schema.Namespace, dropTarget bool) (*Collection, error) {
+	var renamed *Collection
+	err := c.change(ctx, func(t *change) error {
+		coll, err := t.find(from)
+		if err != nil {
+			return mongoerr.New(mongoerr.NamespaceNotFound, "Source collection %s does not exist", from)
+		}
+		if target := c.Lookup(to); target != nil && target.live != coll.live {
+			if !dropTarget {
+				return mongoerr.New(mongoerr.NamespaceExists, "target namespace exists")
+			}
+			if err := t.drop(target); err != nil {
+				return err
+			}
+		}
+		renamed = coll.with(func(n *Collection) {
+			n.Namespace = to
+			if to.DB != from.DB {
+				n.UUID = NewUUID()
+			}
+		})
+		return t.store(renamed)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return renamed, nil
+}

@@ -1,0 +1,64 @@
+package catalog
+
+import (
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/storage"
+)
+
+// minFileBytes is what the server shows for a collection or index whose data
+// has not reached its file yet.
+const minFileBytes = 4096
+
+// Stats is the size of a collection, in documents and bytes.
+type Stats struct {
+	Count   int64
+	Size    int64 // of the documents, uncompressed
+	AvgSize int64
+	// StorageSize is what the documents take on disk, as far as they have left
+	// the log; IndexSize the same for all indexes.
+	StorageSize int64
+	IndexSize   int64
+	Indexes     []IndexStats
+}
+
+// IndexStats is one index in Stats.
+type IndexStats struct {
+	Index    *Index
+	Size     int64 // on disk
+	Accesses int64
+	Since    time.Time
+}
+
+// Stats measures a collection. An index that is the records themselves has the
+// minimum size, since it takes no space of its own.
+func (c *Catalog) Stats(coll *Collection) (Stats, error) {
+	s := Stats{Count: coll.Count(), Size: coll.DataSize()}
+	if coll.Ident == 0 {
+		return s, nil
+	}
+	if s.Count > 0 {
+		s.AvgSize = s.Size / s.Count
+	}
+	var err error
+	if s.StorageSize, err = c.diskUsage(coll.Ident); err != nil {
+		return s, err
+	}
+	for _, ix := range coll.indexes {
+		i := IndexStats{Index: ix, Size: minFileBytes}
+		if !ix.Records {
+			if i.Size, err = c.diskUsage(ix.Ident); err != nil {
+				return s, err
+			}
+		}
+		i.Accesses, i.Since = ix.Used()
+		s.IndexSize += i.Size
+		s.Indexes = append(s.Indexes, i)
+	}
+	return s, nil
+}
+
+func (c *Catalog) diskUsage(id storage.Ident) (int64, error) {
+	n, err := c.engine.DiskUsage(id)
+	return max(minFileBytes, int64(n)), err
+}

@@ -1,0 +1,385 @@
+package catalog
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/keystring"
+	"github.com/mayflydb/mayfly/internal/schema"
+	"github.com/mayflydb/mayfly/internal/storage"
+)
+
+const (
+	// maxFindings bounds the errors of one kind that a Validation lists.
+	maxFindings = 100
+	// validateCheckDocs is after how many documents Validate looks at its context.
+	validateCheckDocs = 1000
+	// maxStoredDepth is how deep a stored document may be.
+	maxStoredDepth = 200
+)
+
+// Validation is what Validate found.
+type Validation struct {
+	Namespace schema.Namespace
+	UUID      UUID
+	Valid     bool
+	Errors    []string
+	Warnings  []string
+
+	Records          int64 // documents in the collection
+	InvalidDocuments int64 // those that are not valid BSON
+	CorruptRecords   []RecordKey
+	Indexes          []IndexValidation
+	ExtraEntries     []Finding // entries without their document
+	MissingEntries   []Finding // keys of documents without an entry
+}
+
+// IndexValidation is one index in a Validation.
+type IndexValidation struct {
+	Index  *Index
+	Valid  bool
+	Keys   int64 // entries
+	Errors []string
+}
+
+// Finding is an entry that is too many or missing.
+type Finding struct {
+	Index  *Index
+	Key    schema.Key
+	Record RecordKey
+}
+
+// fingerprint is a multiset of entries in 128 bits and a count: equal sets have
+// equal fingerprints, others as good as never.
+type fingerprint struct {
+	a, b uint64
+	n    int64
+}
+
+func (f *fingerprint) add(key, value []byte) {
+	var d xxhash.Digest
+	d.ResetWithSeed(1)
+	d.Write(key)
+	k := d.Sum64()
+	d.ResetWithSeed(k)
+	d.Write(value)
+	f.a += k*0x9e3779b97f4a7c15 ^ k>>29
+	f.b += d.Sum64()
+	f.n++
+}
+
+// validation is a Validate under way.
+type validation struct {
+	ctx   context.Context
+	s     *storage.Snapshot
+	coll  *Collection
+	full  bool
+	v     *Validation
+	want  []fingerprint          // by index: what the documents should have
+	paths []schema.MultikeyPaths // by index: what the documents need
+	keys  []schema.Key
+	buf   []byte
+	value []byte
+	size  int64
+}
+
+// Validate proves on one snapshot that a collection is whole: every document
+// is valid BSON under its own record key, each of its keys has an entry in each
+// ready index and each entry its document, unique keys are unique, multikey
+// paths cover the documents, and the counts are right. full also proves the
+// form of each entry one by one; without it entries are compared as sets.
+func (c *Catalog) Validate(ctx context.Context, coll *Collection, full bool) (*Validation, error) {
+	// Under the gate no DDL is half done, so descriptor and snapshot agree.
+	coll.live.gate.RLock()
+	now := coll.Latest()
+	s := c.engine.NewSnapshot()
+	coll.live.gate.RUnlock()
+	defer s.Close()
+	if now == nil {
+		return nil, coll.Check()
+	}
+	x := &validation{ctx: ctx, s: s, coll: now, full: full,
+		v:    &Validation{Namespace: now.Namespace, UUID: now.UUID},
+		want: make([]fingerprint, len(now.indexes)), paths: make([]schema.MultikeyPaths, len(now.indexes))}
+	if now.Ident != 0 {
+		if err := x.run(); err != nil {
+			return nil, err
+		}
+	}
+	x.v.Valid = len(x.v.Errors) == 0
+	for _, ix := range x.v.Indexes {
+		x.v.Valid = x.v.Valid && ix.Valid
+	}
+	return x.v, nil
+}
+
+func (x *validation) run() error {
+	if err := x.documents(); err != nil {
+		return err
+	}
+	for i, ix := range x.coll.indexes {
+		if !ix.Ready {
+			continue
+		}
+		if err := x.index(i, ix); err != nil {
+			return err
+		}
+	}
+	return x.counts()
+}
+
+func (x *validation) fail(format string, args ...any) {
+	if len(x.v.Errors) < maxFindings {
+		x.v.Errors = append(x.v.Errors, fmt.Sprintf(format, args...))
+	}
+}
+
+// documents walks the records.
+func (x *validation) documents() error {
+	it, err := x.s.NewIter(x.coll.Ident, nil, nil)
+	if err != nil {
+		return err
+	}
+	defer it.Close()
+	for ok := it.First(); ok; ok = it.Next() {
+		if x.v.Records%validateCheckDocs == 0 && x.ctx.Err() != nil {
+			return context.Cause(x.ctx)
+		}
+		doc, err := it.Value()
+		if err != nil {
+			return err
+		}
+		x.v.Records++
+		x.size += int64(len(doc))
+		if err := x.document(it.Key(), doc); err != nil {
+			x.v.InvalidDocuments++
+			if len(x.v.CorruptRecords) < maxFindings {
+				x.v.CorruptRecords = append(x.v.CorruptRecords, bytes.Clone(it.Key()))
+			}
+			x.fail("record %x: %v", it.Key(), err)
+		}
+	}
+	return it.Err()
+}
+
+// document checks one record, and adds up the entries that it should have.
+func (x *validation) document(key RecordKey, doc bson.Doc) error {
+	if err := bson.Validate(doc, maxStoredDepth); err != nil {
+		return err
+	}
+	if x.coll.ClusteredByID() {
+		if want := x.coll.AppendIDKey(nil, doc.Lookup("_id")); !bytes.Equal(key, want) {
+			return fmt.Errorf("the record key does not belong to _id %s", doc.Lookup("_id"))
+		}
+	}
+	for i, ix := range x.coll.indexes {
+		if ix.Records || !ix.Ready {
+			continue
+		}
+		keys, paths, err := ix.Keys(doc, x.keys[:0])
+		if err != nil {
+			return fmt.Errorf("index %s: %w", ix.Name, err)
+		}
+		x.keys = keys
+		x.paths[i], _ = x.paths[i].Union(paths)
+		for _, k := range keys {
+			x.want[i].add(x.entry(k, key))
+		}
+	}
+	return nil
+}
+
+// entry is the entry that a key of a document has; valid until the next call.
+func (x *validation) entry(k schema.Key, record RecordKey) (key, value []byte) {
+	x.buf = append(append(x.buf[:0], k.Bytes...), record...)
+	x.value = appendEntryValue(x.value[:0], len(record), k.TypeBits)
+	return x.buf, x.value
+}
+
+// index checks the entries of one index.
+func (x *validation) index(i int, ix *Index) error {
+	r := IndexValidation{Index: ix, Valid: true}
+	fail := func(format string, args ...any) {
+		r.Valid = false
+		if len(r.Errors) < maxFindings {
+			r.Errors = append(r.Errors, fmt.Sprintf(format, args...))
+		}
+	}
+	defer func() { x.v.Indexes = append(x.v.Indexes, r) }()
+	if ix.Records {
+		r.Keys = x.v.Records
+		return nil
+	}
+	got, err := x.entries(ix, fail)
+	if err != nil {
+		return err
+	}
+	r.Keys = got.n
+	stored, err := readPaths(x.s, ix.Ident)
+	if err != nil {
+		return err
+	}
+	if _, more := stored.Union(x.paths[i]); more {
+		fail("index %s: documents have arrays on paths that are not marked multikey", ix.Name)
+	}
+	if got == x.want[i] {
+		return nil
+	}
+	fail("index %s: %d entries do not agree with %d keys of the documents", ix.Name, got.n, x.want[i].n)
+	return x.differences(ix)
+}
+
+// entries walks an index.
+func (x *validation) entries(ix *Index, fail func(string, ...any)) (got fingerprint, err error) {
+	it, err := x.s.NewIter(ix.Ident, nil, nil)
+	if err != nil {
+		return got, err
+	}
+	defer it.Close()
+	var last []byte
+	for ok := it.First(); ok; ok = it.Next() {
+		if got.n%validateCheckDocs == 0 && x.ctx.Err() != nil {
+			return got, context.Cause(x.ctx)
+		}
+		v, err := it.Value()
+		if err != nil {
+			return got, err
+		}
+		got.add(it.Key(), v)
+		key, record, bits := SplitEntry(it.Key(), v)
+		if record == nil {
+			fail("index %s: entry %x is damaged", ix.Name, it.Key())
+			continue
+		}
+		if x.full {
+			if err := wellFormed(ix, schema.Key{Bytes: key, TypeBits: bits}); err != nil {
+				fail("index %s: entry %x: %v", ix.Name, it.Key(), err)
+			}
+		}
+		if ix.Unique || ix.IsID() {
+			if last != nil && bytes.Equal(key, last) {
+				fail("index %s is unique, but several documents have key %x", ix.Name, key)
+			}
+			last = append(last[:0], key...)
+		}
+	}
+	return got, it.Err()
+}
+
+// differences lists which entries are missing and which are too many.
+func (x *validation) differences(ix *Index) error {
+	docs, err := x.s.NewIter(x.coll.Ident, nil, nil)
+	if err != nil {
+		return err
+	}
+	defer docs.Close()
+	for ok := docs.First(); ok && len(x.v.MissingEntries) < maxFindings; ok = docs.Next() {
+		doc, err := docs.Value()
+		if err != nil {
+			return err
+		}
+		keys, _, err := ix.Keys(doc, nil)
+		if err != nil {
+			continue // reported with the document
+		}
+		for _, k := range keys {
+			entry, want := x.entry(k, docs.Key())
+			v, closer, err := x.s.Get(ix.Ident, entry)
+			if err == nil {
+				same := bytes.Equal(v, want)
+				closer.Close()
+				if same {
+					continue
+				}
+			} else if !errors.Is(err, storage.ErrNotFound) {
+				return err
+			}
+			x.v.MissingEntries = append(x.v.MissingEntries, Finding{ix, cloneKey(k), bytes.Clone(docs.Key())})
+		}
+	}
+	if err := docs.Err(); err != nil {
+		return err
+	}
+	return x.extra(ix)
+}
+
+// extra lists the entries whose document does not have the key.
+func (x *validation) extra(ix *Index) error {
+	it, err := x.s.NewIter(ix.Ident, nil, nil)
+	if err != nil {
+		return err
+	}
+	defer it.Close()
+	for ok := it.First(); ok && len(x.v.ExtraEntries) < maxFindings; ok = it.Next() {
+		v, err := it.Value()
+		if err != nil {
+			return err
+		}
+		key, record, bits := SplitEntry(it.Key(), v)
+		has, err := x.documentHas(ix, record, key)
+		if err != nil {
+			return err
+		}
+		if !has {
+			x.v.ExtraEntries = append(x.v.ExtraEntries, Finding{ix, cloneKey(schema.Key{Bytes: key, TypeBits: bits}), bytes.Clone(record)})
+		}
+	}
+	return it.Err()
+}
+
+func (x *validation) documentHas(ix *Index, record RecordKey, key []byte) (bool, error) {
+	doc, closer, err := x.s.Get(x.coll.Ident, record)
+	if errors.Is(err, storage.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer closer.Close()
+	keys, _, err := ix.Keys(doc, nil)
+	if err != nil {
+		return true, nil // reported with the document
+	}
+	for _, k := range keys {
+		if bytes.Equal(k.Bytes, key) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+func cloneKey(k schema.Key) schema.Key {
+	return schema.Key{Bytes: bytes.Clone(k.Bytes), TypeBits: bytes.Clone(k.TypeBits)}
+}
+
+// wellFormed says whether a key's bytes are what its parts ask for.
+func wellFormed(ix *Index, k schema.Key) error {
+	if ix.Collation != nil {
+		return nil // holds collation keys, which decode to nothing
+	}
+	values, rest, err := keystring.Decode(k.Bytes, k.TypeBits, ix.Directions())
+	if err == nil && (len(rest) != 0 || len(values) != len(ix.Parts)) {
+		err = errors.New("the key has parts too many")
+	}
+	return err
+}
+
+// counts compares the durable counter, in the same snapshot.
+func (x *validation) counts() error {
+	docs, size, err := storage.ReadCounter(x.s, x.coll.Ident)
+	if err != nil {
+		return err
+	}
+	if docs != x.v.Records {
+		x.fail("the count is %d, but there are %d documents", docs, x.v.Records)
+	}
+	if size != x.size {
+		x.fail("the data size is %d, but the documents have %d bytes", size, x.size)
+	}
+	return nil
+}

@@ -1,0 +1,339 @@
+package catalog
+
+import (
+	"bytes"
+	"context"
+	"errors"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/schema"
+	"github.com/mayflydb/mayfly/internal/storage"
+)
+
+// entryWrite is a planned change of one index entry: set it, or delete it.
+type entryWrite struct {
+	ix  *Index
+	key schema.Key
+	del bool
+}
+
+// Insert adds a document, which has an _id, as its bytes are. Errors: 11000
+// with keyPattern and keyValue, 171 and others of the indexes' keys, 26.
+func (u *Unit) Insert(ctx context.Context, c *Collection, doc bson.Doc) error {
+	c, err := u.enter(c)
+	if err != nil {
+		return err
+	}
+	if c.Capped {
+		return u.insertCapped(ctx, c, doc)
+	}
+	u.record = c.AppendIDKey(u.record[:0], doc.Lookup("_id"))
+	if err := checkClusterKey(c, doc); err != nil {
+		return err
+	}
+	fresh, err := u.u.Lock(ctx, storage.LockRecord, c.Ident, u.record)
+	if err != nil {
+		return err
+	}
+	switch _, closer, err := u.reader(fresh).Get(c.Ident, u.record); {
+	case err == nil:
+		closer.Close()
+		return duplicateID(c, doc.Lookup("_id"))
+	case !errors.Is(err, storage.ErrNotFound):
+		return err
+	}
+	return u.insert(ctx, c, doc)
+}
+
+// insert adds a document under u.record, which nobody else can use.
+func (u *Unit) insert(ctx context.Context, c *Collection, doc bson.Doc) error {
+	u.plan = u.plan[:0]
+	for i, ix := range c.indexes {
+		if ix.Records {
+			continue
+		}
+		keys, err := u.newKeys(ix, doc, slot(&u.keys, i))
+		if err != nil {
+			return err
+		}
+		for _, k := range keys {
+			u.plan = append(u.plan, entryWrite{ix: ix, key: k})
+		}
+	}
+	if err := u.checkUnique(ctx, c); err != nil {
+		return err
+	}
+	if err := u.u.Set(c.Ident, u.record, doc); err != nil {
+		return err
+	}
+	return u.finish(c, 1, int64(len(doc)))
+}
+
+// Update replaces old, which LockRecord returned for key, by doc, which has
+// the same _id. Only changed index entries are written. Errors as for Insert.
+func (u *Unit) Update(ctx context.Context, c *Collection, key RecordKey, old, doc bson.Doc) error {
+	c, err := u.enter(c)
+	if err != nil {
+		return err
+	}
+	u.record = append(u.record[:0], key...)
+	u.plan = u.plan[:0]
+	for i, ix := range c.indexes {
+		if ix.Records || ix.sameKeys(old, doc) {
+			continue
+		}
+		before := ix.oldKeys(old, slot(&u.keys, i))
+		after, err := u.newKeys(ix, doc, slot(&u.fresh, i))
+		if err != nil {
+			return err
+		}
+		u.diff(ix, before, after)
+	}
+	if err := u.checkUnique(ctx, c); err != nil {
+		return err
+	}
+	if err := u.u.Set(c.Ident, u.record, doc); err != nil {
+		return err
+	}
+	return u.finish(c, 0, int64(len(doc)-len(old)))
+}
+
+// Delete removes old, which LockRecord returned for key.
+func (u *Unit) Delete(ctx context.Context, c *Collection, key RecordKey, old bson.Doc) error {
+	c, err := u.enter(c)
+	if err != nil {
+		return err
+	}
+	return u.remove(c, key, old)
+}
+
+func (u *Unit) remove(c *Collection, key RecordKey, old bson.Doc) error {
+	u.record = append(u.record[:0], key...)
+	u.plan = u.plan[:0]
+	for i, ix := range c.indexes {
+		if ix.Records {
+			continue
+		}
+		for _, k := range ix.oldKeys(old, slot(&u.keys, i)) {
+			u.plan = append(u.plan, entryWrite{ix: ix, key: k, del: true})
+		}
+	}
+	if err := u.u.Delete(c.Ident, u.record, len(old)); err != nil {
+		return err
+	}
+	return u.finish(c, -1, -int64(len(old)))
+}
+
+// slot returns the i-th buffer of keys.
+func slot(bufs *[][]schema.Key, i int) *[]schema.Key {
+	for len(*bufs) <= i {
+		*bufs = append(*bufs, nil)
+	}
+	return &(*bufs)[i]
+}
+
+// newKeys makes the keys of a document that is about to be in ix, and shows
+// its multikey paths. A document that cannot be in an index that is being
+// built ends the build, not the write.
+func (u *Unit) newKeys(ix *Index, doc bson.Doc, buf *[]schema.Key) ([]schema.Key, error) {
+	keys, paths, err := ix.Keys(doc, (*buf)[:0])
+	if err != nil {
+		if b := ix.live.build; b != nil && !ix.Ready {
+			b.abort(err)
+			return nil, nil
+		}
+		return nil, err
+	}
+	*buf = keys
+	if paths.Any() && !ix.live.showMultikey(paths) {
+		if err := u.u.OrBits(storage.IdentMultikey, identKey(ix.Ident), encodePaths(paths)); err != nil {
+			return nil, err
+		}
+		u.u.OnCommit(func() { ix.live.addMultikey(&ix.live.multikey.durable, paths) })
+	}
+	return keys, nil
+}
+
+// oldKeys makes the keys under which a stored document is in ix: none where it
+// could not be, which only an index that is being built allows.
+func (ix *Index) oldKeys(doc bson.Doc, buf *[]schema.Key) []schema.Key {
+	keys, _, err := ix.Keys(doc, (*buf)[:0])
+	if err != nil {
+		return nil
+	}
+	*buf = keys
+	return keys
+}
+
+// sameKeys says that two documents have the same keys in ix, because all
+// fields they come from are the same bytes; false where it is not that simple.
+func (ix *Index) sameKeys(a, b bson.Doc) bool {
+	if ix.top == nil {
+		return false
+	}
+	for _, name := range ix.top {
+		x, y := a.Lookup(name), b.Lookup(name)
+		if x.Type != y.Type || !bytes.Equal(x.Data, y.Data) {
+			return false
+		}
+	}
+	return true
+}
+
+// diff plans what takes the entries of a document from before to after; both
+// are sorted and without duplicates.
+func (u *Unit) diff(ix *Index, before, after []schema.Key) {
+	for len(before) > 0 || len(after) > 0 {
+		order := 0
+		switch {
+		case len(before) == 0:
+			order = 1
+		case len(after) == 0:
+			order = -1
+		default:
+			order = bytes.Compare(before[0].Bytes, after[0].Bytes)
+		}
+		switch {
+		case order < 0:
+			u.plan = append(u.plan, entryWrite{ix: ix, key: before[0], del: true})
+			before = before[1:]
+		case order > 0:
+			u.plan = append(u.plan, entryWrite{ix: ix, key: after[0]})
+			after = after[1:]
+		default:
+			if !bytes.Equal(before[0].TypeBits, after[0].TypeBits) {
+				u.plan = append(u.plan, entryWrite{ix: ix, key: after[0]})
+			}
+			before, after = before[1:], after[1:]
+		}
+	}
+}
+
+// finish writes the planned entries and counts the document.
+func (u *Unit) finish(c *Collection, docs, size int64) error {
+	for i := range u.plan {
+		w := &u.plan[i]
+		u.entry = append(append(u.entry[:0], w.key.Bytes...), u.record...)
+		u.value = appendEntryValue(u.value[:0], len(u.record), w.key.TypeBits)
+		var err error
+		if w.del {
+			err = u.u.Delete(w.ix.Ident, u.entry, len(u.value))
+		} else {
+			err = u.u.Set(w.ix.Ident, u.entry, u.value)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	u.docs++
+	if docs != 0 {
+		u.u.Add(c.live.counter, sumDocs, docs)
+	}
+	if size != 0 {
+		u.u.Add(c.live.counter, sumBytes, size)
+	}
+	return nil
+}
+
+// checkUnique locks the keys that are about to enter unique indexes and makes
+// sure that no other document has them: code 11000. In an index that is being
+// built, a duplicate is noted for the end of the build.
+func (u *Unit) checkUnique(ctx context.Context, c *Collection) error {
+	u.locks = u.locks[:0]
+	for _, w := range u.plan {
+		if !w.del && w.ix.unique() {
+			u.locks = append(u.locks, storage.LockKey{Class: storage.LockUnique, ID: w.ix.Ident, Key: w.key.Bytes})
+		}
+	}
+	if len(u.locks) == 0 {
+		return nil
+	}
+	fresh, err := u.u.LockAll(ctx, u.locks)
+	if err != nil {
+		return err
+	}
+	var probe *storage.Iter
+	defer func() {
+		if probe != nil {
+			probe.Close()
+		}
+	}()
+	for _, w := range u.plan {
+		if w.del || !w.ix.unique() {
+			continue
+		}
+		if probe == nil {
+			probe, err = u.reader(fresh).NewIter(w.ix.Ident, w.key.Bytes, nil)
+		} else {
+			probe.SetRange(w.ix.Ident, w.key.Bytes, nil)
+		}
+		if err != nil {
+			return err
+		}
+		taken, err := takenBy(probe, w.key.Bytes, u.record)
+		if err != nil {
+			return err
+		}
+		if !taken {
+			continue
+		}
+		if w.ix.Ready {
+			return duplicate(c, w.ix, w.key)
+		}
+		if w.ix.Unique {
+			w.ix.live.build.noteDuplicate(w.ix, w.key.Bytes)
+		}
+	}
+	return nil
+}
+
+// takenBy says whether an entry of another record than own has the key.
+func takenBy(it *storage.Iter, key []byte, own RecordKey) (bool, error) {
+	for ok := it.First(); ok && bytes.HasPrefix(it.Key(), key); ok = it.Next() {
+		if !bytes.Equal(it.Key()[len(key):], own) {
+			return true, nil
+		}
+	}
+	return false, it.Err()
+}
+
+// The greatest record key of a clustered collection, and what MongoDB's
+// encoding adds to strings and binary values.
+const (
+	maxClusterKey    = 8 << 20
+	clusterKeyText   = 2
+	clusterKeyBinary = 7
+)
+
+// checkClusterKey holds a clustered collection's bound on the size of _id.
+func checkClusterKey(c *Collection, doc bson.Doc) error {
+	if c.Settings.Clustered == nil {
+		return nil
+	}
+	id := doc.Lookup("_id")
+	n := len(id.Data)
+	switch id.Type {
+	case bson.TypeString, bson.TypeSymbol:
+		n = len(id.Str()) + clusterKeyText
+	case bson.TypeBinary:
+		_, b := id.Binary()
+		n = len(b) + clusterKeyBinary
+	}
+	if n > maxClusterKey {
+		return mongoerr.New(mongoerr.Code(5894900), "RecordId size exceeds the maximum of %d bytes: %d", maxClusterKey, n)
+	}
+	return nil
+}
+
+// InsertMany adds documents one by one, as Insert does, until the first error;
+// it returns how many it added.
+func (u *Unit) InsertMany(ctx context.Context, c *Collection, docs []bson.Doc) (n int, err error) {
+	for _, d := range docs {
+		if err := u.Insert(ctx, c, d); err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
+}
