@@ -38,6 +38,12 @@ func textCommand(cmd, line string) string {
 		}
 		return "ok"
 	}
+	switch cmd {
+	case "arithmetic":
+		return calculate(line)
+	case "quantize":
+		return quantize(line)
+	}
 	v, err := ParseJSONValue(line)
 	if err != nil {
 		return "error: " + err.Error()
@@ -53,4 +59,44 @@ func textCommand(cmd, line string) string {
 		return v.Type.String() + " " + hex.EncodeToString(v.Data)
 	}
 	return "unknown command " + cmd
+}
+
+func calculate(line string) string {
+	op, rest, _ := strings.Cut(line, " ")
+	left, right, _ := strings.Cut(rest, " ")
+	a, b := MustParseValue(left), MustParseValue(right)
+	var v Value
+	overflow := false
+	switch op {
+	case "+":
+		v, overflow = Add(a, b)
+	case "-":
+		v, overflow = Subtract(a, b)
+	case "*":
+		v, overflow = Multiply(a, b)
+	case "/":
+		v = Divide(a, b)
+	case "%":
+		v = Mod(a, b)
+	}
+	if overflow {
+		return fmt.Sprintf("%s %s, overflow", v.Type, v)
+	}
+	return fmt.Sprintf("%s %s", v.Type, v)
+}
+
+func quantize(line string) string {
+	var exp int
+	var text string
+	fmt.Sscan(line, &exp, &text)
+	d, _ := ParseDecimal(text)
+	var out []string
+	for mode := RoundHalfEven; mode <= RoundCeiling; mode++ {
+		if r, ok := d.Quantize(exp, mode); ok {
+			out = append(out, r.String())
+		} else {
+			out = append(out, "too long")
+		}
+	}
+	return strings.Join(out, ", ")
 }

@@ -6,6 +6,8 @@ import (
 	"math/big"
 	"testing"
 
+	"github.com/cockroachdb/apd/v3"
+
 	driver "go.mongodb.org/mongo-driver/v2/bson"
 	"pgregory.net/rapid"
 )
@@ -83,13 +85,75 @@ func TestDecimalComparisonsAreExact(t *testing.T) {
 func TestDecimalTextAgainstDriver(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := genDecimal(t)
-		text := driver.NewDecimal128(d.H, d.L).String()
-		if _, hi, lo := d.parts(); finite(d) && (hi|lo != 0 || d.H<<1>>50 == 0) && text != d.String() {
-			t.Fatalf("%x %x prints as %s, not %s", d.H, d.L, d, text)
-		}
 		back, ok := ParseDecimal(d.String())
 		if !ok || back.String() != d.String() {
 			t.Fatalf("%s reads back as %s", d, back)
+		}
+		// Other encodings of the same number the driver does not know.
+		if text := driver.NewDecimal128(d.H, d.L).String(); back == d && text != d.String() {
+			t.Fatalf("%x %x prints as %s, not %s", d.H, d.L, d, text)
+		}
+	})
+}
+
+// TestDecimalArithmetic compares with exact fractions, rounded to 34 digits by
+// another library.
+func TestDecimalArithmetic(t *testing.T) {
+	small := rapid.Custom(func(t *rapid.T) Decimal128 {
+		digits := rapid.OneOf(rapid.StringMatching(`[0-9]{1,34}`), rapid.StringMatching(`[1-9]0{0,33}`)).Draw(t, "coefficient")
+		exp := rapid.OneOf(rapid.IntRange(-3, 3), rapid.IntRange(-80, 80)).Draw(t, "exponent")
+		d, _ := ParseDecimal(rapid.SampledFrom([]string{"", "-"}).Draw(t, "sign") + digits + fmt.Sprintf("E%d", exp))
+		return d
+	})
+	ctx := apd.BaseContext.WithPrecision(decimalDigits)
+	ctx.Rounding = apd.RoundHalfEven
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := small.Draw(t, "a"), small.Draw(t, "b")
+		check := func(name string, got Decimal128, oracle func(d, x, y *apd.Decimal) (apd.Condition, error), exponent int) {
+			var want apd.Decimal
+			cond, err := oracle(&want, a.APD(), b.APD())
+			if err != nil {
+				return // by zero
+			}
+			if got.APD().Cmp(&want) != 0 {
+				t.Fatalf("%s %s %s is %s, not %s", a, name, b, got, &want)
+			}
+			if _, fits := got.WithExponent(exponent); !cond.Inexact() && fits && got.Exponent() != exponent {
+				t.Fatalf("%s %s %s is %s: not with exponent %d", a, name, b, got, exponent)
+			}
+			if cond.Inexact() && got.APD().NumDigits() != decimalDigits {
+				t.Fatalf("%s %s %s is %s: less than %d digits", a, name, b, got, decimalDigits)
+			}
+		}
+		check("+", a.Add(b), ctx.Add, min(a.Exponent(), b.Exponent()))
+		check("-", a.Subtract(b), ctx.Sub, min(a.Exponent(), b.Exponent()))
+		check("*", a.Multiply(b), ctx.Mul, a.Exponent()+b.Exponent())
+		check("/", a.Divide(b), ctx.Quo, a.Exponent()-b.Exponent())
+		if b.IsZero() {
+			return
+		}
+		quotient := new(big.Rat).Quo(ratOf(a), ratOf(b))
+		whole := new(big.Rat).SetInt(new(big.Int).Quo(quotient.Num(), quotient.Denom()))
+		rest := new(big.Rat).Sub(ratOf(a), whole.Mul(whole, ratOf(b)))
+		if got := a.Mod(b); ratOf(got).Cmp(rest) != 0 {
+			t.Fatalf("%s mod %s is %s, not %s", a, b, got, rest)
+		}
+	})
+}
+
+func TestIntegerArithmetic(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		x := rapid.OneOf(rapid.Int64(), rapid.SampledFrom([]int64{math.MinInt64, math.MaxInt64, -1, 0})).Draw(t, "x")
+		y := rapid.OneOf(rapid.Int64(), rapid.Int64Range(-9, 9), rapid.SampledFrom([]int64{math.MinInt64, math.MaxInt64})).Draw(t, "y")
+		for name, op := range map[string]struct {
+			f func(a, b Value) (Value, bool)
+			g func(z, x, y *big.Int) *big.Int
+		}{"+": {Add, (*big.Int).Add}, "-": {Subtract, (*big.Int).Sub}, "*": {Multiply, (*big.Int).Mul}} {
+			want := op.g(new(big.Int), big.NewInt(x), big.NewInt(y))
+			got, overflow := op.f(Int64(x), Int64(y))
+			if overflow == want.IsInt64() || !overflow && got.Int64() != want.Int64() {
+				t.Fatalf("%d %s %d is %s, overflow %v", x, name, y, got, overflow)
+			}
 		}
 	})
 }
