@@ -62,7 +62,7 @@ var (
 func (n *Node) bulkWrite() *command.Command {
 	return &command.Command{
 		Name: "bulkWrite", Fields: bulkWriteFields,
-		Flags: command.AdminOnly | command.Write | command.WriteConcern | command.Retryable | command.Transaction | command.APIv1,
+		Flags: command.AdminOnly | command.Writes | command.TakesWriteConcern | command.Retryable | command.Transaction | command.APIv1,
 		Help:  "writes to several collections",
 		Run:   n.runBulkWrite,
 	}
@@ -309,7 +309,7 @@ func (b *bulk) reply(ctx context.Context) error {
 	if batch == command.DefaultBatch {
 		batch = int64(len(b.items)) + 1
 	}
-	err := command.WriteCursorReply(ctx, b.op, command.CursorSpec{NS: "admin.$cmd.bulkWrite", Cursor: &listCursor{docs: b.items}, BatchSize: batch, Kind: "bulkWrite"})
+	err := command.WriteCursorReply(ctx, b.op, command.CursorSpec{NS: "admin.$cmd.bulkWrite", Cursor: &listCursor{docs: b.items}, BatchSize: batch})
 	if err != nil {
 		return err
 	}
