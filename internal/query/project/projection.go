@@ -23,7 +23,7 @@ type Kind uint8
 const (
 	// Inclusion leaves out what is not named.
 	Inclusion Kind = iota
-	// Exclusion keeps what is not named and never computes.
+	// Exclusion keeps what is not named.
 	Exclusion
 	// AddFields keeps what is not named and computes what is.
 	AddFields
@@ -34,7 +34,15 @@ const (
 // Projection is a parsed specification. It is immutable and safe for
 // concurrent use; each goroutine brings its own expr.Env.
 type Projection struct {
-	kind Kind
+	kind   Kind
+	stage  string // "$project", "$addFields" or "$replaceRoot"; empty for a find's
+	spec   bson.Doc
+	root   *node         // nil for ReplaceRoot
+	filter *match.Filter // of the find, where the positional operator is used
+
+	positional bool
+	newRoot    expr.Expr // of ReplaceRoot
+	what       string    // of ReplaceRoot: what its error calls the expression
 }
 
 // Kind says what becomes of the fields that are not named.
@@ -46,41 +54,45 @@ func (p *Projection) IsInclusion() bool { return p.kind == Inclusion }
 
 // IsSimple says whether the projection only keeps or only drops top-level
 // fields, without expressions or dotted paths (PROJECTION_SIMPLE of explain).
-func (p *Projection) IsSimple() bool { return false }
+func (p *Projection) IsSimple() bool {
+	if p.kind != Inclusion && p.kind != Exclusion {
+		return false
+	}
+	for _, f := range p.root.fields {
+		if f.do != keep && f.do != drop || f.slice != nil || f.positional {
+			return false
+		}
+	}
+	return true
+}
 
-// Fields returns the dotted paths that the result depends on, in the order of
-// the specification. whole says that any field may be needed; then paths mean
-// nothing.
-func (p *Projection) Fields() (paths []string, whole bool) { return nil, true }
-
-// NeedsFilterMatch says whether the projection has a positional operator.
-func (p *Projection) NeedsFilterMatch() bool { return false }
-
-// Meta lists the names of the metadata that {$meta: name} reads: "textScore",
-// "sortKey" …
-func (p *Projection) Meta() []string { return nil }
-
-// Serialize is the specification as explain prints it.
-func (p *Projection) Serialize() bson.Doc { return bson.Empty }
+// NeedsFilterMatch says whether the projection has a positional operator, and
+// so asks the find's filter about each document.
+func (p *Projection) NeedsFilterMatch() bool { return p.positional }
 
 // Apply returns the document that the projection makes of doc, in memory of
-// its own. env carries variables and metadata; its root is set to doc.
+// its own. env carries variables and metadata; its root is set to doc. A
+// projection without expressions may be applied with a nil env.
 func (p *Projection) Apply(env *expr.Env, doc bson.Doc) (bson.Doc, error) {
-	return p.Append(nil, env, doc)
+	return p.Append(make([]byte, 0, p.estimate(doc)), env, doc)
 }
 
-// Append is Apply into the free capacity of dst: it returns dst with the
-// document appended. A caller that reuses dst allocates nothing.
-func (p *Projection) Append(dst []byte, env *expr.Env, doc bson.Doc) ([]byte, error) {
-	return append(dst, doc...), nil
-}
-
-// ParseFind parses the projection of a find, a findAndModify or a count. An
-// empty specification keeps everything.
-func ParseFind(spec bson.Doc, opts *Options) (*Projection, error) { return &Projection{}, nil }
-
-// ParseStage parses the argument of the stage with that name: $project,
-// $addFields, $set, $unset, $replaceRoot or $replaceWith.
-func ParseStage(stage string, arg bson.Value, opts *Options) (*Projection, error) {
-	return &Projection{}, nil
+// estimate guesses the size of the result so that most results need one
+// allocation.
+func (p *Projection) estimate(doc bson.Doc) int {
+	switch {
+	case p.kind == ReplaceRoot:
+		return 0
+	case p.root.computes:
+		return len(doc) + len(p.spec)
+	case p.kind != Inclusion || p.root.descends:
+		return len(doc)
+	}
+	size := 5
+	for it := doc.Iter(); it.Next(); {
+		if p.root.find(it.Key) >= 0 {
+			size += 2 + len(it.Key) + len(it.Value.Data)
+		}
+	}
+	return size
 }

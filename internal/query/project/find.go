@@ -1,0 +1,144 @@
+package project
+
+import (
+	"strings"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/query/match"
+)
+
+// ParseFind parses the projection of a find or a findAndModify. An empty
+// specification keeps everything.
+func ParseFind(spec bson.Doc, opts *Options) (*Projection, error) {
+	if opts == nil {
+		opts = &Options{}
+	}
+	p, err := (&parser{opts: opts, find: true, root: &node{}}).parse(spec)
+	if err != nil {
+		return nil, err
+	}
+	p.stage = ""
+	if p.positional {
+		if opts.Filter != nil && usesExpr(opts.Filter.Root()) {
+			return nil, mongoerr.New(mongoerr.QueryFeatureNotAllowed, "$expr is not allowed in this context")
+		}
+		p.filter = opts.Filter
+	}
+	return p, nil
+}
+
+func isPositional(name string) bool { return strings.HasSuffix(name, ".$") }
+
+// positionalAllowed refuses the positional operator where it cannot stand.
+func (p *parser) positionalAllowed(name string, v bson.Value) error {
+	if p.find && strings.Contains(name, ".$.") {
+		return mongoerr.New(mongoerr.Code(31394),
+			"As of 4.4, it's illegal to specify positional operator in the middle of a path."+
+				"Positional projection may only be used at the end, for example: a.b.$. If the query "+
+				"previously used a form like a.b.$.d, remove the parts following the '$' and the results "+
+				"will be equivalent.")
+	}
+	if !isPositional(name) {
+		return nil
+	}
+	switch {
+	case v.Type == bson.TypeDocument:
+		return mongoerr.New(mongoerr.Code(31271), "positional projection cannot be used with an expression or sub object")
+	case !v.IsNumber() && v.Type != bson.TypeBool:
+		return mongoerr.New(mongoerr.Code(31308), "positional projection cannot be used with a literal")
+	case !v.Truthy():
+		return mongoerr.New(mongoerr.Code(31395), "positional projection cannot be used with exclusion")
+	case !p.find:
+		return mongoerr.New(mongoerr.Code(31324), "Cannot use positional projection in aggregation projection")
+	}
+	return nil
+}
+
+func (p *parser) includePositional(prefix, name string) error {
+	if p.hasPositional {
+		return mongoerr.New(mongoerr.Code(31276), "Cannot specify more than one positional projection per query.")
+	}
+	if p.hasPick {
+		return mongoerr.New(mongoerr.Code(31256), "Cannot specify positional operator and $elemMatch.")
+	}
+	name = strings.TrimSuffix(name, ".$")
+	if err := validatePath(name); err != nil {
+		return err
+	}
+	if err := p.root.add(prefix+name, field{do: keep, positional: true}); err != nil {
+		return err
+	}
+	p.hasPositional, p.positional = true, prefix+name
+	if !p.settle(Inclusion) {
+		return mongoerr.New(mongoerr.Code(31253), "Cannot do inclusion on field %s.$ in exclusion projection", name)
+	}
+	return nil
+}
+
+// findOperator parses the operators that only find has: $elemMatch, and the
+// $slice that takes numbers. done is false where op is an expression.
+func (p *parser) findOperator(prefix, name, op string, arg bson.Value) (done bool, err error) {
+	switch op {
+	case "$elemMatch":
+		return true, p.elemMatch(prefix, name, arg)
+	case "$slice":
+		s, ok, err := parseSlice(arg)
+		// Where the positional operator already stands, $slice is read as the
+		// expression, which takes no single number.
+		if err != nil || !ok || p.hasPositional && p.positional == prefix+name {
+			return false, err
+		}
+		return true, p.root.add(prefix+name, field{do: keep, slice: s})
+	}
+	return false, nil
+}
+
+func (p *parser) elemMatch(prefix, name string, arg bson.Value) error {
+	if arg.Type != bson.TypeDocument {
+		return mongoerr.New(mongoerr.Code(31274), "elemMatch: Invalid argument, object required, but got %s", arg.Type)
+	}
+	if p.hasPositional {
+		return mongoerr.New(mongoerr.Code(31255), "Cannot specify positional operator and $elemMatch.")
+	}
+	if prefix != "" || strings.Contains(name, ".") {
+		return mongoerr.New(mongoerr.Code(31275), "Cannot use $elemMatch projection on a nested field.")
+	}
+	p.hasPick = true
+	opts := match.Options{}
+	if p.opts.Match != nil {
+		opts = *p.opts.Match
+	}
+	opts.Forbid = match.FeatureText | match.FeatureNear | match.FeatureJavaScript | match.FeatureExpr | match.FeatureJSONSchema
+	f, err := match.Parse(new(bson.Builder).OpenDoc(name).Doc("$elemMatch", arg.Doc()).Finish(), &opts)
+	if err != nil {
+		return err
+	}
+	return p.root.add(name, field{do: pick, filter: f})
+}
+
+// usesExpr says whether a filter has $expr somewhere.
+func usesExpr(n match.Node) bool {
+	switch n := n.(type) {
+	case *match.Expr:
+		return true
+	case *match.And:
+		return anyUsesExpr(n.Children)
+	case *match.Or:
+		return anyUsesExpr(n.Children)
+	case *match.Nor:
+		return anyUsesExpr(n.Children)
+	case *match.Not:
+		return usesExpr(n.Child)
+	}
+	return false
+}
+
+func anyUsesExpr(ns []match.Node) bool {
+	for _, n := range ns {
+		if usesExpr(n) {
+			return true
+		}
+	}
+	return false
+}
