@@ -6,7 +6,10 @@ import (
 )
 
 func partialOptions(coll bson.Collator) *match.Options {
-	return &match.Options{Collator: coll}
+	return &match.Options{
+		Collator: coll,
+		Forbid:   match.FeatureText | match.FeatureNear | match.FeatureJavaScript | match.FeatureExpr | match.FeatureJSONSchema,
+	}
 }
 
 // validatePartial says whether a filter uses only what the filter of a partial

@@ -1,0 +1,63 @@
+package collation
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestOrder(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		o    Options
+		want string // sorted; = joins what is equal
+	}{
+		{"case decides last", Options{Locale: "en", Strength: 3}, "a A á b B"},
+		{"strength 2", Options{Locale: "en", Strength: 2}, "a=A á=Á b"},
+		{"strength 1", Options{Locale: "en", Strength: 1}, "a=A=á b"},
+		{"numbers", Options{Locale: "en", Strength: 3, NumericOrdering: true}, "a2 a10 b1"},
+		{"digits", Options{Locale: "en", Strength: 3}, "a10 a2"},
+		{"upper first", Options{Locale: "en", Strength: 3, CaseFirst: "upper"}, "A a B b"},
+		{"case level", Options{Locale: "en", Strength: 1, CaseLevel: true}, "a=á A=Á b"},
+		{"shifted", Options{Locale: "en", Strength: 1, Shifted: true}, "ab=a-b ac"},
+		{"Canada", Options{Locale: "fr_CA", Strength: 3, Backwards: true}, "cote côte coté côté"},
+		{"Sweden", Options{Locale: "sv", Strength: 3}, "a z å ä ö"},
+		{"POSIX", Options{Locale: "en_US_POSIX", Strength: 3}, "A B a b"},
+		{"identical", Options{Locale: "en", Strength: 5}, "a A"},
+	} {
+		coll := New(c.o)
+		groups := strings.Fields(c.want)
+		for i, g := range groups {
+			same := strings.Split(g, "=")
+			for _, s := range same[1:] {
+				if coll.Compare(same[0], s) != 0 {
+					t.Errorf("%s: %q and %q differ", c.name, same[0], s)
+				}
+			}
+			if i > 0 {
+				before := strings.Split(groups[i-1], "=")[0]
+				if coll.Compare(before, same[0]) >= 0 || coll.Compare(same[0], before) <= 0 {
+					t.Errorf("%s: %q is not before %q", c.name, before, same[0])
+				}
+			}
+		}
+		sorted := slices.Clone(groups)
+		slices.Reverse(sorted)
+		slices.SortFunc(sorted, func(a, b string) int { return coll.Compare(a[:strings.IndexByte(a+"=", '=')], b[:strings.IndexByte(b+"=", '=')]) })
+		if !slices.Equal(sorted, groups) {
+			t.Errorf("%s: sorted to %q", c.name, sorted)
+		}
+	}
+}
+
+func TestValid(t *testing.T) {
+	for locale, want := range map[string]string{
+		"en": "ok", "fr_CA": "ok", "de@collation=phonebook": "ok", "zh_Hant": "ok",
+		"": "", "zzz": "", "en_GB": "en", "de@collation=nonsense": "", "de@x=y": "",
+	} {
+		got, suggestion := Valid(locale)
+		if got != (want == "ok") || !got && suggestion != want {
+			t.Errorf("Valid(%q) = %v, %q", locale, got, suggestion)
+		}
+	}
+}

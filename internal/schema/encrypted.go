@@ -1,0 +1,20 @@
+package schema
+
+import (
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+)
+
+// setEncrypted reads encryptedFields of `create`. A server that is no member of
+// a replica set cannot keep encrypted collections.
+func (o *Options) setEncrypted(d bson.Doc) error {
+	if o.Capped {
+		return mongoerr.New(mongoerr.Code(6367301), "Encrypted collections cannot be capped")
+	}
+	return mongoerr.New(mongoerr.Code(6346402), "Encrypted collections are not supported on standalone")
+}
+
+// encryptedShape refuses views and time-series collections with encryptedFields.
+func encryptedShape() error {
+	return mongoerr.New(mongoerr.Code(6346401), "Encrypted collections are not supported with time-series collections or views")
+}
