@@ -108,7 +108,7 @@ func decodeIndex(c *Collection, v bson.Value) (*Index, error) {
 
 // applyOptions sets what follows from c.Options.
 func (c *Collection) applyOptions() error {
-	s, err := loadSettings(c.Options)
+	s, err := schema.LoadOptions(c.Options)
 	if err != nil {
 		return err
 	}
