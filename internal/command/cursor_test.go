@@ -1,0 +1,234 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+)
+
+// counter is a Cursor over {n: 0}, {n: 1} … that knows whether it was closed.
+type counter struct {
+	next, end int
+	size      int // of the padding of each document
+	closed    int
+	parked    int
+	wake      chan struct{}
+}
+
+func (c *counter) Next(ctx context.Context) (bson.Doc, error) {
+	if c.closed > 0 {
+		panic("read after close")
+	}
+	if c.next >= c.end {
+		return nil, ctx.Err()
+	}
+	c.next++
+	return new(bson.Builder).Int32("n", int32(c.next-1)).String("pad", strings.Repeat("x", c.size)).Finish(), ctx.Err()
+}
+
+func (c *counter) Close()                       { c.closed++ }
+func (c *counter) Park() error                  { c.parked++; return nil }
+func (c *counter) Unpark(context.Context) error { c.parked--; return nil }
+func (c *counter) Await(ctx context.Context) {
+	select {
+	case <-c.wake:
+	case <-ctx.Done():
+	}
+}
+
+// cursorServer answers open, with the spec that the test sets, and more.
+func cursorServer(s *CursorSpec) *Dispatcher {
+	d := NewDispatcher(quiet())
+	d.Registry.Register(
+		&Command{Name: "open", Kind: KindQuery, Fields: NewFields("open", Collection(), SafeInt64("batchSize").Min(0), SafeBool("single")),
+			Run: func(ctx context.Context, op *Op) error {
+				spec := *s
+				spec.NS, spec.BatchSize = op.NS, op.Args.Int64Or("batchSize", DefaultBatch)
+				spec.SingleBatch = op.Args.Bool("single")
+				return WriteCursorReply(ctx, op, spec)
+			}},
+		&Command{Name: "more", Kind: KindGetMore, Fields: NewFields("more", Value(Int64("").Required()), String("c").Required(), SafeInt64("batchSize").Min(0)),
+			Run: func(ctx context.Context, op *Op) error {
+				_, id := op.Body.First()
+				wait := int64(-1)
+				if op.Generic.HasMaxTimeMS {
+					wait = op.Generic.MaxTimeMS
+				}
+				return GetMore(ctx, op, id.Int64(), op.DB+"."+op.Args.Str("c"), op.Args.Int64Or("batchSize", DefaultBatch), wait)
+			}},
+	)
+	return d
+}
+
+type batch struct {
+	id   int64
+	docs int
+	code mongoerr.Code
+}
+
+func readBatch(reply bson.Doc) batch {
+	c := reply.Lookup("cursor").Doc()
+	b := batch{id: safeInt64(c.Lookup("id")), code: code(reply)}
+	for _, name := range []string{"firstBatch", "nextBatch"} {
+		if v := c.Lookup(name); !v.IsMissing() {
+			b.docs = v.Doc().Len()
+		}
+	}
+	return b
+}
+
+func more(t *testing.T, d *Dispatcher, id int64, rest string) batch {
+	t.Helper()
+	return readBatch(run(t, d, &Client{}, fmt.Sprintf(`{"more":{"$numberLong":"%d"},"c":"c"%s}`, id, rest)))
+}
+
+func TestCursorBatches(t *testing.T) {
+	var s CursorSpec
+	d := cursorServer(&s)
+	open := func(cur *counter, rest string) batch {
+		s.Cursor = cur
+		return readBatch(run(t, d, &Client{}, `{"open":"c"`+rest+`}`))
+	}
+	for _, c := range []struct {
+		rest      string
+		end, docs int
+		kept      bool
+	}{
+		{"", 5, 5, false}, {"", 200, 101, true}, {`,"batchSize":0`, 5, 0, true}, {`,"batchSize":5`, 5, 5, true},
+		{`,"batchSize":2,"single":true`, 5, 2, false},
+	} {
+		cur := &counter{end: c.end}
+		b := open(cur, c.rest)
+		if b.docs != c.docs || (b.id != 0) != c.kept || (cur.closed == 0) != c.kept || (cur.parked == 1) != c.kept {
+			t.Errorf("%s: %+v, closed %d, parked %d", c.rest, b, cur.closed, cur.parked)
+		}
+	}
+	cur := &counter{end: 5}
+	b := open(cur, `,"batchSize":2`)
+	if m := more(t, d, b.id, `,"batchSize":2`); m.docs != 2 || m.id != b.id {
+		t.Errorf("second batch: %+v", m)
+	}
+	if m := more(t, d, b.id, ""); m.docs != 1 || m.id != 0 || cur.closed != 1 {
+		t.Errorf("last batch: %+v, closed %d", m, cur.closed)
+	}
+	if m := more(t, d, b.id, ""); m.code != mongoerr.CursorNotFound {
+		t.Errorf("after the end: %+v", m)
+	}
+}
+
+func TestCursorBatchBytes(t *testing.T) {
+	cur := &counter{end: 5, size: 5 << 20}
+	d := cursorServer(&CursorSpec{Cursor: cur})
+	b := readBatch(run(t, d, &Client{}, `{"open":"c"}`))
+	m := more(t, d, b.id, "")
+	if b.docs != 3 || m.docs != 2 || m.id != 0 || cur.closed != 1 {
+		t.Errorf("%+v, then %+v", b, m)
+	}
+}
+
+func TestCursorOwnership(t *testing.T) {
+	s := CursorSpec{}
+	d := cursorServer(&s)
+	session := func(n int) string {
+		return fmt.Sprintf(`,"lsid":{"id":{"$binary":{"base64":"AAAAAAAAAAAAAAAAAAAAA%c==","subType":"04"}}}`, "AQgw"[n])
+	}
+	open := func(rest string) batch {
+		s.Cursor = &counter{end: 500}
+		return readBatch(run(t, d, &Client{}, `{"open":"c"`+rest+`}`))
+	}
+	for _, c := range []struct {
+		opened, asked string
+		code          mongoerr.Code
+	}{
+		{"", "", 0}, {session(0), session(0), 0},
+		{"", session(0), 50736}, {session(0), "", 50737}, {session(0), session(1), 50738},
+		{"", `,"maxTimeMS":5`, mongoerr.BadValue},
+	} {
+		if m := more(t, d, open(c.opened).id, c.asked); m.code != c.code {
+			t.Errorf("opened %q, asked %q: %d", c.opened, c.asked, m.code)
+		}
+	}
+	id := open("").id
+	other := readBatch(run(t, d, &Client{}, fmt.Sprintf(`{"more":{"$numberLong":"%d"},"c":"other"}`, id)))
+	if other.code != mongoerr.Unauthorized {
+		t.Errorf("another collection: %d", other.code)
+	}
+	d.Cursors.Invalidate(func(ns string) bool { return ns == "test.c" }, mongoerr.New(mongoerr.QueryPlanKilled, "collection dropped"))
+	if m := more(t, d, id, ""); m.code != mongoerr.QueryPlanKilled {
+		t.Errorf("after a drop: %d", m.code)
+	}
+	if m := more(t, d, id, ""); m.code != mongoerr.CursorNotFound {
+		t.Errorf("after a drop was told: %d", m.code)
+	}
+	id = open("").id
+	if !d.Cursors.Kill(id) || d.Cursors.Kill(id) {
+		t.Error("a cursor is killed once")
+	}
+	id = open(session(2)).id
+	se, _ := d.Sessions.Start()
+	d.EndSession(se.ID)
+	d.KillSessions(nil, func(s SessionID) bool { return s.ID != [16]byte{} })
+	if m := more(t, d, id, session(2)); m.code != mongoerr.CursorNotFound {
+		t.Errorf("after killSessions: %d", m.code)
+	}
+}
+
+func TestCursorAwait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cur := &counter{end: 1, wake: make(chan struct{}, 1)}
+		d := cursorServer(&CursorSpec{Cursor: cur, Tailable: true, AwaitData: true})
+		b := readBatch(run(t, d, &Client{}, `{"open":"c"}`))
+		begun := time.Now()
+		if m := more(t, d, b.id, `,"maxTimeMS":300`); m.docs != 0 || m.id != b.id || time.Since(begun) != 300*time.Millisecond {
+			t.Errorf("%+v after %v", m, time.Since(begun))
+		}
+		begun = time.Now()
+		time.AfterFunc(50*time.Millisecond, func() { cur.end = 3; cur.wake <- struct{}{} })
+		if m := more(t, d, b.id, ""); m.docs != 2 || time.Since(begun) != 50*time.Millisecond {
+			t.Errorf("%+v after %v", m, time.Since(begun))
+		}
+		d.Cursors.CloseAll()
+		if cur.closed != 1 {
+			t.Errorf("closed %d times", cur.closed)
+		}
+	})
+}
+
+func TestHousekeeping(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := CursorSpec{Cursor: &counter{end: 500}}
+		d := cursorServer(&s)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { d.Housekeep(ctx); close(done) }()
+		idle := readBatch(run(t, d, &Client{}, `{"open":"c"}`)).id
+		s = CursorSpec{Cursor: &counter{end: 500}, NoTimeout: true}
+		kept := readBatch(run(t, d, &Client{}, `{"open":"c"}`)).id
+		const session = `,"lsid":{"id":{"$binary":{"base64":"AAAAAAAAAAAAAAAAAAAAAA==","subType":"04"}}}`
+		s.Cursor = &counter{end: 500}
+		owned := readBatch(run(t, d, &Client{}, `{"open":"c"`+session+`}`)).id
+		time.Sleep(10*time.Minute + 5*time.Second)
+		if m := more(t, d, idle, ""); m.code != mongoerr.CursorNotFound {
+			t.Errorf("the idle cursor is there: %+v", m)
+		}
+		if m := more(t, d, kept, `,"batchSize":1`); m.id != kept {
+			t.Errorf("the cursor without timeout is gone: %+v", m)
+		}
+		time.Sleep(SessionTimeout)
+		if d.Sessions.Count() != 0 {
+			t.Errorf("%d sessions are left", d.Sessions.Count())
+		}
+		if m := more(t, d, owned, session); m.code != mongoerr.CursorNotFound {
+			t.Errorf("the session's cursor is there: %+v", m)
+		}
+		cancel()
+		<-done
+		d.Cursors.CloseAll()
+	})
+}
