@@ -20,7 +20,6 @@ const (
 	logError       = 5400703
 	logDeleted     = 5479200
 	logInterrupted = 22537
-	logClustered   = 5400702
 )
 
 // Options is what a Monitor works with.
@@ -42,7 +41,6 @@ type Monitor struct {
 	params *Params
 	Stats  Stats
 	wake   chan struct{} // capacity 1: the sleep has changed
-	client *command.Client
 	stop   context.CancelFunc
 	done   sync.WaitGroup
 
@@ -51,8 +49,7 @@ type Monitor struct {
 
 // New makes a Monitor and registers its parameters.
 func New(o Options) *Monitor {
-	m := &Monitor{o: o, wake: make(chan struct{}, 1), unexhausted: map[rule]int64{},
-		client: &command.Client{Desc: "TTLMonitor", Internal: true}}
+	m := &Monitor{o: o, wake: make(chan struct{}, 1), unexhausted: map[rule]int64{}}
 	m.params = NewParams(o.Dispatcher.Params, m.Wake)
 	return m
 }
@@ -69,11 +66,7 @@ func (m *Monitor) Wake() {
 func (m *Monitor) Start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	m.stop = cancel
-	m.o.Dispatcher.Clients.Connect(m.client)
-	m.done.Go(func() {
-		defer m.o.Dispatcher.Clients.Disconnect(m.client)
-		m.run(ctx)
-	})
+	m.done.Go(func() { m.run(ctx) })
 }
 
 // Stop ends the passes and waits for the one under way to let go.

@@ -7,8 +7,10 @@ import (
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/query/exec"
+	"github.com/mayflydb/mayfly/internal/schema"
 )
 
 // rule names one thing that expires documents: an index of a collection, or
@@ -116,9 +118,11 @@ func (m *Monitor) visit(ctx context.Context, r rule) (hit bool, err error) {
 			m.Stats.batch(b)
 		}
 	}
-	op, done := m.o.Dispatcher.Background(ctx, m.client, c.Namespace.String(), "remove")
-	hit, err = m.o.Exec.DeleteExpired(op, c, d)
-	done()
+	work, cancel := context.WithCancelCause(ctx)
+	op := m.o.Dispatcher.BeginBackground("TTLMonitor", command.KindRemove, c.Namespace.String(), d.Statement(), cancel)
+	hit, err = m.o.Exec.DeleteExpired(work, c, d)
+	op.End()
+	cancel(nil)
 	if err != nil {
 		if isInterrupt(ctx, err) {
 			return false, err
@@ -143,11 +147,11 @@ func (m *Monitor) deletion(ctx context.Context, c *catalog.Collection, r rule) (
 	d := &exec.BatchedDelete{From: exec.FirstDate}
 	seconds := int64(0)
 	if r.index == "" {
-		v := c.Options.Lookup("expireAfterSeconds")
-		if !v.IsNumber() {
+		seconds, d.From = c.Settings.ExpireAfterSeconds, 0
+		if seconds == schema.NoExpiry || len(c.Indexes()) == 0 || !c.Indexes()[0].Records {
 			return nil, false
 		}
-		seconds, d.Index, d.From = v.Int64(), c.Index("_id_"), 0
+		d.Index = c.Indexes()[0]
 	} else {
 		d.Index = c.Index(r.index)
 		if d.Index == nil || !d.Index.Ready || !d.Index.IsTTL() {
@@ -160,9 +164,6 @@ func (m *Monitor) deletion(ctx context.Context, c *catalog.Collection, r rule) (
 			return nil, false
 		}
 		seconds = d.Index.ExpireAfterSeconds
-	}
-	if d.Index == nil {
-		return nil, false
 	}
 	d.UpTo = before(time.Now(), seconds)
 	p := m.params

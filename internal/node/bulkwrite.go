@@ -166,10 +166,7 @@ func (b *bulk) insert(ctx context.Context, i int, d bson.Doc, space *command.Op)
 	if err != nil {
 		return err
 	}
-	check, err := b.n.validator(c, b.bypass())
-	if err != nil {
-		return err
-	}
+	check := b.n.validator(c, b.bypass())
 	if err := b.n.insertOne(ctx, b.w, c, a.Doc("document"), check); err != nil {
 		return err
 	}
@@ -240,8 +237,8 @@ func (b *bulk) parseUpdate(c *catalog.Collection, a *command.Args) (*exec.Update
 	if u.Multi && u.Update.Kind() == update.Replacement {
 		return nil, mongoerr.New(mongoerr.FailedToParse, "multi update is not supported for replacement-style update")
 	}
-	u.Check, err = b.n.validator(c, b.bypass())
-	return u, err
+	u.Check = b.n.validator(c, b.bypass())
+	return u, nil
 }
 
 func (b *bulk) delete(ctx context.Context, i int, d bson.Doc, space *command.Op) error {

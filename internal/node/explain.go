@@ -59,7 +59,7 @@ func (n *Node) runExplain(ctx context.Context, op *command.Op) error {
 	}
 	fields, explain := n.explainer(name)
 	if fields == nil {
-		if _, known := op.Dispatcher.Registry().Lookup(name); !known {
+		if op.Dispatcher.Registry.Lookup(name) == nil {
 			return mongoerr.New(mongoerr.CommandNotFound, "Explain failed due to unknown command: %s", name)
 		}
 		return mongoerr.New(mongoerr.IllegalOperation, "Cannot explain cmd: %s", name)

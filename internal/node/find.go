@@ -57,7 +57,7 @@ func (n *Node) findQuery(op *command.Op, a *command.Args, filter string) (*query
 	q.Hint = a.Value("hint")
 	q.Min, q.Max = a.Doc("min"), a.Doc("max")
 	q.ReturnKey, q.Tailable = a.Bool("returnKey"), a.Bool("tailable")
-	q.AllowDiskUse = a.BoolOr("allowDiskUse", n.Settings.AllowDiskUseByDefault())
+	q.AllowDiskUse = a.BoolOr("allowDiskUse", n.knobs.allowDiskUse.Load())
 	if q.Sort, err = sortkey.Parse(a.Doc("sort")); err != nil {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func (n *Node) runFind(ctx context.Context, op *command.Op) error {
 	if err != nil {
 		return err
 	}
-	if q.Tailable && q.coll != nil && !q.coll.IsCapped() {
+	if q.Tailable && q.coll != nil && !q.coll.Capped {
 		return mongoerr.New(mongoerr.BadValue, "error processing query: ns=%s tailable cursor requested on non capped collection", op.NS)
 	}
 	cur, err := n.Exec.Find(ctx, q.coll, q.Query)

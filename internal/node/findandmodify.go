@@ -125,10 +125,7 @@ func (n *Node) modify(ctx context.Context, op *command.Op, w *exec.Writer, c *ca
 			return nil, err
 		}
 	}
-	check, err := n.validator(c, a.Bool("bypassDocumentValidation"))
-	if err != nil {
-		return nil, err
-	}
+	check := n.validator(c, a.Bool("bypassDocumentValidation"))
 	return w.Update(ctx, c, &exec.Update{Query: q.Query, Update: u, Upsert: a.Bool("upsert"), Check: check, Keep: true})
 }
 

@@ -47,10 +47,7 @@ func (n *Node) runInsert(ctx context.Context, op *command.Op) error {
 		return err
 	}
 	ordered := op.Args.BoolOr("ordered", true)
-	check, err := n.validator(c, op.Args.Bool("bypassDocumentValidation"))
-	if err != nil {
-		return err
-	}
+	check := n.validator(c, op.Args.Bool("bypassDocumentValidation"))
 	w := n.Exec.NewWriter(durability(op))
 	defer w.Abort()
 	var errs writeErrors
@@ -81,7 +78,7 @@ func (n *Node) runInsert(ctx context.Context, op *command.Op) error {
 
 // insertOne checks a document, completes it, and puts it into the writer.
 func (n *Node) insertOne(ctx context.Context, w *exec.Writer, c *catalog.Collection, doc bson.Doc, check checker) error {
-	doc, err := schema.PrepareInsert(doc, n.Time)
+	doc, err := schema.PrepareInsert(doc, n.timestamp)
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,9 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/query/exec"
 )
 
 // Node is one data-bearing member. The server assembles it; its methods are the
@@ -13,13 +15,27 @@ type Node struct {
 	Dispatcher *command.Dispatcher
 	Params     *command.Params
 	Log        *slog.Logger
+	Catalog    *catalog.Catalog
+	Exec       *exec.Executor
 	// StartTime is when the server started.
 	StartTime time.Time
+
+	knobs *knobs
 }
 
 // Register adds the node's commands to r.
 func (n *Node) Register(r *command.Registry) {
+	n.knobs = newKnobs(n.Params)
 	n.registerDiagnostic(r)
+	n.registerData(r)
+}
+
+// registerData adds the commands that read and write documents.
+func (n *Node) registerData(r *command.Registry) {
+	r.Register(
+		n.find(), n.count(), n.distinct(), n.explain(),
+		n.insert(), n.update(), n.delete(), n.findAndModify(), n.bulkWrite(),
+	)
 }
 
 // registerDiagnostic adds the commands about the server, its connections and

@@ -104,7 +104,7 @@ func (n *Node) newQuery(op *command.Op, a *command.Args, filter bson.Doc) (*quer
 func (n *Node) scopedQuery(c *catalog.Collection, s scope, filter bson.Doc) (*query, error) {
 	q := &query{Query: &exec.Query{Env: s.env}, coll: c, scope: s}
 	q.Collation, q.Collator = s.collation, s.collator
-	q.NoScan = n.Settings.NoTableScan()
+	q.NoScan = n.knobs.noTableScan.Load()
 	if filter == nil {
 		filter = bson.Empty
 	}

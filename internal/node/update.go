@@ -149,8 +149,8 @@ func (n *Node) parseUpdate(op *command.Op, c *catalog.Collection, a *command.Arg
 	if out.Multi && out.Update.Kind() == update.Replacement {
 		return nil, mongoerr.New(mongoerr.FailedToParse, "multi update is not supported for replacement-style update")
 	}
-	out.Check, err = n.validator(c, bypass)
-	return out, err
+	out.Check = n.validator(c, bypass)
+	return out, nil
 }
 
 // parseModification parses the modification of an update or a findAndModify.

@@ -25,7 +25,7 @@ func (n *Node) forWrite(ctx context.Context, op *command.Op, create bool) (*cata
 		return nil, err
 	}
 	ns := schema.Namespace{DB: op.DB, Coll: op.Collection}
-	if err := ns.ValidateWrite(); err != nil {
+	if err := ns.Validate(); err != nil {
 		return nil, err
 	}
 	if c != nil || !create {
@@ -52,15 +52,12 @@ func durability(op *command.Op) storage.Durability {
 type checker func(old, doc bson.Doc) error
 
 // validator returns the checker of a collection, or nil where everything goes.
-func (n *Node) validator(c *catalog.Collection, bypass bool) (checker, error) {
-	if c == nil || bypass {
-		return nil, nil
+func (n *Node) validator(c *catalog.Collection, bypass bool) checker {
+	if c == nil || bypass || c.Settings.Validation == nil {
+		return nil
 	}
-	v, err := schema.ParseValidator(c.Options)
-	if err != nil || v == nil {
-		return nil, err
-	}
-	return func(old, doc bson.Doc) error { return v.Check(old, doc, n.warnValidation(c)) }, nil
+	v := c.Settings.Validation
+	return func(old, doc bson.Doc) error { return v.Check(old, doc, n.warnValidation(c)) }
 }
 
 // warnValidation logs what validationAction "warn" lets through.

@@ -2,6 +2,7 @@ package exec
 
 import (
 	"context"
+	"encoding/binary"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
@@ -26,6 +27,8 @@ type Query struct {
 	Env *expr.Env
 	// AllowDiskUse lets sorts spill.
 	AllowDiskUse bool
+	// ShowRecordID adds $recordId to each document.
+	ShowRecordID bool
 }
 
 // running is a query that has been planned and tried, over its snapshot.
@@ -192,7 +195,21 @@ func (c *Cursor) Next(ctx context.Context) (bson.Doc, error) {
 	if err != nil || !ok {
 		return nil, err
 	}
+	if c.r.query.ShowRecordID {
+		return c.withRecordID(), nil
+	}
 	return c.row.Doc, nil
+}
+
+// withRecordID adds the record key: the place in the order of insertion where
+// the collection is capped, else bytes, as for a clustered collection.
+func (c *Cursor) withRecordID() bson.Doc {
+	var b bson.Builder
+	b.Reset(nil).Fields(c.row.Doc)
+	if c.r.coll.Capped && len(c.row.Record) == 8 {
+		return b.Int64("$recordId", int64(binary.BigEndian.Uint64(c.row.Record))).Finish()
+	}
+	return b.Binary("$recordId", 0, c.row.Record).Finish()
 }
 
 // Record returns the record key of the document that Next returned.

@@ -66,7 +66,7 @@ func (s *collScan) Work(ctx context.Context, row *Row) (State, error) {
 		return EOF, err
 	}
 	s.stats.DocsExamined++
-	*row = Row{Record: s.it.Key(), Doc: s.source.document(value)}
+	*row = Row{Record: s.it.Key(), Doc: value}
 	pass, err := s.filter.match(row.Doc)
 	if err != nil || !pass {
 		return s.stats.count(NeedTime), err

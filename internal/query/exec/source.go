@@ -89,3 +89,7 @@ func (f *filter) match(doc bson.Doc) (bool, error) {
 	}
 	return f.f.MatchEnv(doc, f.env)
 }
+
+// matchEnv is what a filter is evaluated in, for expressions that env holds
+// the variables of.
+func matchEnv(env *expr.Env) *match.Env { return &match.Env{Expr: env} }

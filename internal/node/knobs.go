@@ -1,0 +1,37 @@
+package node
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/command"
+)
+
+// knobs are the server parameters that the commands of this package honour.
+type knobs struct {
+	noTableScan  *command.BoolParam
+	allowDiskUse *command.BoolParam
+}
+
+func newKnobs(p *command.Params) *knobs {
+	return &knobs{
+		noTableScan:  p.Bool(command.BoolSpec{Name: "notablescan"}),
+		allowDiskUse: p.Bool(command.BoolSpec{Name: "allowDiskUseByDefault", Default: true}),
+	}
+}
+
+// lastTimestamp is the last value that timestamp gave.
+var lastTimestamp atomic.Uint64
+
+// timestamp is the value for Timestamp(0, 0): the seconds of now, and a number
+// that makes it larger than any given before.
+func (n *Node) timestamp() uint64 {
+	now := uint64(time.Now().Unix())<<32 | 1
+	for {
+		last := lastTimestamp.Load()
+		next := max(now, last+1)
+		if lastTimestamp.CompareAndSwap(last, next) {
+			return next
+		}
+	}
+}
