@@ -146,7 +146,7 @@ func verify(t *testing.T, c *mongo.Collection, l *ledger) {
 	}
 	found := map[int64]int32{}
 	for cur.Next(t.Context()) {
-		found[cur.Current.Lookup("_id").AsInt64()] = cur.Current.Lookup("n").AsInt32()
+		found[cur.Current.Lookup("_id").Int64()] = cur.Current.Lookup("n").Int32()
 	}
 	if err := cur.Err(); err != nil {
 		t.Fatal(err)

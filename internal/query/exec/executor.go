@@ -3,6 +3,7 @@ package exec
 import (
 	"context"
 	"encoding/binary"
+	"hash/fnv"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
@@ -201,15 +202,18 @@ func (c *Cursor) Next(ctx context.Context) (bson.Doc, error) {
 	return c.row.Doc, nil
 }
 
-// withRecordID adds the record key: the place in the order of insertion where
-// the collection is capped, else bytes, as for a clustered collection.
+// withRecordID adds a number that is the record's for its life: its place in
+// the order of insertion where the collection is capped, else a hash of its
+// key.
 func (c *Cursor) withRecordID() bson.Doc {
 	var b bson.Builder
 	b.Reset(nil).Fields(c.row.Doc)
 	if c.r.coll.Capped && len(c.row.Record) == 8 {
 		return b.Int64("$recordId", int64(binary.BigEndian.Uint64(c.row.Record))).Finish()
 	}
-	return b.Binary("$recordId", 0, c.row.Record).Finish()
+	h := fnv.New64a()
+	h.Write(c.row.Record)
+	return b.Int64("$recordId", int64(h.Sum64()>>1)).Finish()
 }
 
 // Record returns the record key of the document that Next returned.
