@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -76,6 +77,7 @@ type Engine struct {
 	log     logger
 	opts    Options
 	opened  time.Time
+	closed  atomic.Bool
 
 	idents struct {
 		sync.Mutex
@@ -191,8 +193,14 @@ func (e *Engine) pebbleOptions(fs vfs.FS) *pebble.Options {
 }
 
 // Close ends the engine; all that was committed is durable afterwards. All
-// units, snapshots and iterators must be closed before.
-func (e *Engine) Close() error { return errors.Join(e.closeStore(), e.lock.Close()) }
+// units, snapshots and iterators must be closed before. A second Close does
+// nothing.
+func (e *Engine) Close() error {
+	if e.closed.Swap(true) {
+		return nil
+	}
+	return errors.Join(e.closeStore(), e.lock.Close())
+}
 
 func (e *Engine) closeStore() error {
 	e.space.stop()

@@ -97,13 +97,14 @@ func (s *space) retry(vital bool, f func() error) error {
 			return err
 		}
 		s.markFull(err)
-		if !vital {
-			return err
-		}
+		// Pebble tries again without a pause, so it is made here.
 		select {
 		case <-s.stopped:
 			return err
 		case <-time.After(noSpaceRetry):
+		}
+		if !vital {
+			return err
 		}
 	}
 }
