@@ -41,16 +41,20 @@ func (n *Regex) kind() kind                              { return kindRegex }
 func (n *Regex) elem(v bson.Value, _ *Env) (bool, error) {
 	switch v.Type {
 	case bson.TypeString, bson.TypeSymbol:
-		ok, err := n.prog.Match(v.Str())
-		if errors.Is(err, pcre.ErrLimit) {
-			err = mongoerr.New(codeMatchFailed, "Error occurred while executing the regular expression in $regex: %s", err)
-		}
-		return ok, err
+		return n.matchText(v.Str())
 	case bson.TypeRegex:
 		p, o := v.Regex()
 		return p == n.Pattern && o == n.Options, nil
 	}
 	return false, nil
+}
+
+func (n *Regex) matchText(s string) (bool, error) {
+	ok, err := n.prog.Match(s)
+	if errors.Is(err, pcre.ErrLimit) {
+		err = mongoerr.New(codeMatchFailed, "Error occurred while executing the regular expression in $regex: %s", err)
+	}
+	return ok, err
 }
 
 func (n *Regex) text(b *bson.Builder) {
