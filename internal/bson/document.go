@@ -26,16 +26,21 @@ type Iter struct {
 	Value Value
 }
 
-// Iter starts a walk in front of the first element.
-func (d Doc) Iter() Iter {
+// Iter starts a walk in front of the first element. It is inlined, so that the
+// Iter stays on the stack; it is a pointer because a loop variable that is a
+// struct would be copied in every turn.
+func (d Doc) Iter() *Iter { return &Iter{rest: d.elements()} }
+
+// elements is the bytes between the length and the final zero.
+func (d Doc) elements() []byte {
 	if len(d) < 5 {
-		return Iter{}
+		return nil
 	}
 	n := int(binary.LittleEndian.Uint32(d))
 	if n < 5 || n > len(d) {
-		return Iter{}
+		return nil
 	}
-	return Iter{rest: d[4 : n-1]}
+	return d[4 : n-1]
 }
 
 // Next moves to the next element and says whether there is one.
@@ -45,21 +50,19 @@ func (it *Iter) Next() bool {
 		return false
 	}
 	t := Type(b[0])
-	k := cstringLen(b[1:])
-	if k+2 > len(b) {
-		it.rest = nil
-		return false
+	k := cstringLen(b[1:]) + 1
+	if k < len(b) {
+		data := b[k+1:]
+		if n := payloadLen(t, data); n >= 0 {
+			it.Key = unsafeString(b[1:k])
+			it.Value.Type = t
+			it.Value.Data = data[:n:n]
+			it.rest = data[n:]
+			return true
+		}
 	}
-	data := b[k+2:]
-	n := payloadLen(t, data)
-	if n < 0 {
-		it.rest = nil
-		return false
-	}
-	it.Key = unsafeString(b[1 : 1+k])
-	it.Value = Value{t, data[:n:n]}
-	it.rest = data[n:]
-	return true
+	it.rest = nil
+	return false
 }
 
 // All ranges over names and values in order.
@@ -87,10 +90,21 @@ func (d Doc) Values() iter.Seq[Value] {
 // Lookup returns the value of the first field with that very name (no dotted
 // path), or Missing.
 func (d Doc) Lookup(name string) Value {
-	for it := d.Iter(); it.Next(); {
-		if it.Key == name {
-			return it.Value
+	for b := d.elements(); len(b) >= 2; {
+		t := Type(b[0])
+		k := cstringLen(b[1:])
+		if k+2 > len(b) {
+			break
 		}
+		key, data := b[1:1+k], b[k+2:]
+		n := payloadLen(t, data)
+		if n < 0 {
+			break
+		}
+		if string(key) == name {
+			return Value{t, data[:n:n]}
+		}
+		b = data[n:]
 	}
 	return Value{}
 }

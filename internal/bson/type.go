@@ -35,33 +35,57 @@ const (
 type typeInfo struct {
 	alias string // the name $type and error messages use
 	class int8   // the canonical type: values of one class compare with each other
-	size  int8   // length of the payload, or -1 where the payload tells
 }
 
 var types = [256]typeInfo{
-	Missing:       {"missing", 0, 0},
-	TypeDouble:    {"double", 10, 8},
-	TypeString:    {"string", 15, -1},
-	TypeDocument:  {"object", 20, -1},
-	TypeArray:     {"array", 25, -1},
-	TypeBinary:    {"binData", 30, -1},
-	TypeUndefined: {"undefined", 0, 0},
-	TypeObjectID:  {"objectId", 35, 12},
-	TypeBool:      {"bool", 40, 1},
-	TypeDate:      {"date", 45, 8},
-	TypeNull:      {"null", 5, 0},
-	TypeRegex:     {"regex", 50, -1},
-	TypeDBPointer: {"dbPointer", 55, -1},
-	TypeCode:      {"javascript", 60, -1},
-	TypeSymbol:    {"symbol", 15, -1},
-	TypeCodeScope: {"javascriptWithScope", 65, -1},
-	TypeInt32:     {"int", 10, 4},
-	TypeTimestamp: {"timestamp", 47, 8},
-	TypeInt64:     {"long", 10, 8},
-	TypeDecimal:   {"decimal", 10, 16},
-	TypeMinKey:    {"minKey", -1, 0},
-	TypeMaxKey:    {"maxKey", 127, 0},
+	Missing:       {"missing", 0},
+	TypeDouble:    {"double", 10},
+	TypeString:    {"string", 15},
+	TypeDocument:  {"object", 20},
+	TypeArray:     {"array", 25},
+	TypeBinary:    {"binData", 30},
+	TypeUndefined: {"undefined", 0},
+	TypeObjectID:  {"objectId", 35},
+	TypeBool:      {"bool", 40},
+	TypeDate:      {"date", 45},
+	TypeNull:      {"null", 5},
+	TypeRegex:     {"regex", 50},
+	TypeDBPointer: {"dbPointer", 55},
+	TypeCode:      {"javascript", 60},
+	TypeSymbol:    {"symbol", 15},
+	TypeCodeScope: {"javascriptWithScope", 65},
+	TypeInt32:     {"int", 10},
+	TypeTimestamp: {"timestamp", 47},
+	TypeInt64:     {"long", 10},
+	TypeDecimal:   {"decimal", 10},
+	TypeMinKey:    {"minKey", -1},
+	TypeMaxKey:    {"maxKey", 127},
 }
+
+// What payloads says about types whose payload has no fixed size.
+const (
+	payloadLength = -1 // it starts with its length; less what that leaves out
+	payloadRegex  = -100
+	payloadNone   = -101
+)
+
+// payloads is the size of the payload of every type, or one of the constants
+// above. It is apart from types so that iterating stays within few cache lines.
+var payloads = func() (p [256]int8) {
+	for t := range p {
+		p[t] = payloadNone
+	}
+	for t, size := range map[Type]int8{
+		TypeDouble: 8, TypeUndefined: 0, TypeObjectID: 12, TypeBool: 1, TypeDate: 8, TypeNull: 0, TypeInt32: 4,
+		TypeTimestamp: 8, TypeInt64: 8, TypeDecimal: 16, TypeMinKey: 0, TypeMaxKey: 0,
+		TypeDocument: payloadLength, TypeArray: payloadLength, TypeCodeScope: payloadLength,
+		TypeString: payloadLength - 4, TypeCode: payloadLength - 4, TypeSymbol: payloadLength - 4,
+		TypeBinary: payloadLength - 5, TypeDBPointer: payloadLength - 16, TypeRegex: payloadRegex,
+	} {
+		p[t] = size
+	}
+	return
+}()
 
 // String returns the alias that $type takes and that the server's messages
 // print: "double", "objectId", "javascript", "missing" …

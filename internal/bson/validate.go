@@ -117,9 +117,6 @@ func (v *validator) payload(t Type, p []byte) string {
 			return "BSON bool is neither false nor true"
 		}
 	case TypeString, TypeCode, TypeSymbol:
-		if len(p) < 5 {
-			return "invalid BSON string length"
-		}
 		if p[len(p)-1] != 0 {
 			return "not null terminated string"
 		}
@@ -129,10 +126,6 @@ func (v *validator) payload(t Type, p []byte) string {
 		}
 		if p[len(p)-13] != 0 {
 			return "not null terminated string"
-		}
-	case TypeDocument, TypeArray:
-		if len(p) < 5 {
-			return "incorrect BSON length"
 		}
 	case TypeBinary:
 		// The retired subtype 2 carries its length once more.

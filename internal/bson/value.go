@@ -3,6 +3,7 @@ package bson
 import (
 	"encoding/binary"
 	"math"
+	"math/bits"
 	"unsafe"
 )
 
@@ -228,8 +229,17 @@ func unsafeString(b []byte) string { return unsafe.String(unsafe.SliceData(b), l
 // cstringLen is the length of the zero-terminated string at the start of b,
 // or len(b) where the zero is missing.
 func cstringLen(b []byte) int {
-	for i, c := range b {
-		if c == 0 {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	i := 0
+	for ; i+8 <= len(b); i += 8 {
+		// The lowest high bit left over is in the first zero byte.
+		x := binary.LittleEndian.Uint64(b[i:])
+		if zeros := (x - ones) &^ x & highs; zeros != 0 {
+			return i + bits.TrailingZeros64(zeros)>>3
+		}
+	}
+	for ; i < len(b); i++ {
+		if b[i] == 0 {
 			return i
 		}
 	}
@@ -239,42 +249,33 @@ func cstringLen(b []byte) int {
 // payloadLen is the length of the payload of type t at the start of b, or -1
 // where b is too short or t unknown.
 func payloadLen(t Type, b []byte) int {
-	n := int(types[t].size)
-	if n >= 0 {
-		if n > len(b) || !t.Valid() {
+	n := int(payloads[t])
+	if n < 0 {
+		switch {
+		case n == payloadRegex:
+			return regexLen(b)
+		case n == payloadNone || len(b) < 4:
 			return -1
 		}
-		return n
-	}
-	switch t {
-	case TypeRegex:
-		p := cstringLen(b)
-		if p == len(b) {
+		n = int(int32(binary.LittleEndian.Uint32(b))) + payloadLength - n
+		if n < 5 {
 			return -1
 		}
-		o := cstringLen(b[p+1:])
-		if p+1+o == len(b) {
-			return -1
-		}
-		return p + o + 2
-	case TypeString, TypeCode, TypeSymbol, TypeBinary, TypeDBPointer, TypeDocument, TypeArray, TypeCodeScope:
-	default:
-		return -1
 	}
-	if len(b) < 4 {
-		return -1
-	}
-	n = int(int32(binary.LittleEndian.Uint32(b)))
-	switch t {
-	case TypeBinary:
-		n += 5
-	case TypeString, TypeCode, TypeSymbol:
-		n += 4
-	case TypeDBPointer:
-		n += 16
-	}
-	if n < 4 || n > len(b) {
+	if n > len(b) {
 		return -1
 	}
 	return n
+}
+
+func regexLen(b []byte) int {
+	p := cstringLen(b)
+	if p == len(b) {
+		return -1
+	}
+	o := cstringLen(b[p+1:])
+	if p+1+o == len(b) {
+		return -1
+	}
+	return p + o + 2
 }

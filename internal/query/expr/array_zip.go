@@ -68,7 +68,7 @@ func (z *zip) Eval(env *Env) (bson.Value, error) {
 		if v.Type != bson.TypeArray {
 			return bson.Value{}, mongoerr.New(mongoerr.Code(34468), "$zip found a non-array expression in input: %s", text(v))
 		}
-		iters[i] = v.Doc().Iter()
+		iters[i] = *v.Doc().Iter()
 		if n := v.Doc().Len(); rows < 0 || z.longest && n > rows || !z.longest && n < rows {
 			rows = n
 		}
