@@ -17,8 +17,8 @@ const module = "github.com/mayflydb/mayfly/"
 // import those of lower rows and those that stand before it in its own row.
 var layers = [][]string{
 	{"mongoerr", "invariant", "pcre", "collation", "fts", "config"},
-	{"bson", "geo", "wire", "keystring"},
-	{"query/expr", "query/match", "query/sortkey", "query/project", "query/update", "query/pipeline"},
+	{"bson", "bson/bsontest", "geo", "wire", "keystring"},
+	{"query/expr", "query/match", "query/sortkey", "query/extsort", "query/project", "query/update", "query/pipeline"},
 	{"storage", "schema", "timeseries", "catalog"},
 	{"query/plan", "query/exec"},
 	{"repl"},

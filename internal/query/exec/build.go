@@ -8,6 +8,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/keystring"
 	"github.com/mayflydb/mayfly/internal/query/expr"
+	"github.com/mayflydb/mayfly/internal/query/extsort"
 	"github.com/mayflydb/mayfly/internal/query/plan"
 	"github.com/mayflydb/mayfly/internal/query/project"
 	"github.com/mayflydb/mayfly/internal/query/sortkey"
@@ -19,8 +20,9 @@ type builder struct {
 	source *source
 	env    *expr.Env
 	coll   bson.Collator // of the query
-	spill  *spill        // nil: sorts may not spill
-	count  int64         // the collection's own count
+	// spillDir is where sorts may spill, or "".
+	spillDir string
+	count    int64 // the collection's own count
 }
 
 func (b *builder) build(n plan.Node) Stage {
@@ -52,7 +54,7 @@ func (b *builder) build(n plan.Node) Stage {
 		}
 		return s
 	case *plan.Sort:
-		return &sorter{stats: Stats{Node: n}, input: b.build(n.Input), limit: n.Limit, heap: n.Limit > 0, spill: b.spill,
+		return &sorter{stats: Stats{Node: n}, input: b.build(n.Input), rows: extsort.New(n.Limit, b.spillDir),
 			keys: sortkey.NewGenerator(n.Pattern, b.coll, nil)}
 	case *plan.Skip:
 		return &skip{stats: Stats{Node: n}, input: b.build(n.Input), n: n.N}

@@ -130,7 +130,7 @@ func (x *Executor) prepare(c *catalog.Collection, q *Query, adjust func(plan.Nod
 		b.count = c.Count()
 	}
 	if q.AllowDiskUse {
-		b.spill = &spill{x.SpillDir}
+		b.spillDir = x.SpillDir
 	}
 	for i, n := range nodes {
 		cand := &candidate{node: n, stage: b.build(n)}
@@ -236,7 +236,7 @@ func (c *Cursor) Sorts() (sorts, spilled bool) { return sorting(c.r.winner.stage
 
 func sorting(s Stage) (sorts, spilled bool) {
 	if so, ok := s.(*sorter); ok {
-		return true, so.stats.Spills > 0
+		return true, so.rows.Stats.Spills > 0
 	}
 	for _, in := range s.Inputs() {
 		if sorts, spilled = sorting(in); sorts {

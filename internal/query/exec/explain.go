@@ -201,7 +201,8 @@ func specificCounters(s Stage, b *bson.Builder) {
 	case *or:
 		b.Int("dupsTested", st.DupsTested).Int("dupsDropped", st.DupsDropped)
 	case *sorter:
-		b.Int("totalDataSizeSorted", st.MemUsage).Bool("usedDisk", st.Spills > 0).Int("spills", st.Spills).Int("spilledDataStorageSize", st.SpilledBytes)
+		r := &s.rows.Stats
+		b.Int("totalDataSizeSorted", r.Bytes).Bool("usedDisk", r.Spills > 0).Int("spills", r.Spills).Int("spilledDataStorageSize", r.SpilledBytes)
 	case *count:
 		b.Int("nCounted", s.n).Int32("nSkipped", 0)
 	case *wouldWrite:

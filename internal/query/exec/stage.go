@@ -57,9 +57,6 @@ type Stats struct {
 	Seeks        int64
 	DupsTested   int64
 	DupsDropped  int64
-	MemUsage     int64 // bytes held at the most
-	Spills       int64
-	SpilledBytes int64
 }
 
 // count books the outcome of one unit of work.

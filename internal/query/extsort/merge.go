@@ -1,4 +1,4 @@
-package exec
+package extsort
 
 import (
 	"bufio"
@@ -6,17 +6,12 @@ import (
 	"encoding/binary"
 	"io"
 	"os"
-
-	"github.com/mayflydb/mayfly/internal/bson"
 )
-
-// spill is where blocking stages put what memory cannot hold.
-type spill struct{ dir string }
 
 // merge reads sorted runs from disk as one. The file has no name once it is
 // open, so it is gone on every exit.
 type merge struct {
-	spill *spill
+	dir   string
 	file  *os.File
 	ends  []int64 // where each run ends
 	heads []*run
@@ -25,13 +20,13 @@ type merge struct {
 // run is one sorted run being read.
 type run struct {
 	r    *bufio.Reader
-	head sorted
+	head Row
 }
 
 // write appends rows as one run and returns its length in bytes.
-func (m *merge) write(rows []sorted) (int64, error) {
+func (m *merge) write(rows []Row) (int64, error) {
 	if m.file == nil {
-		f, err := os.CreateTemp(m.spill.dir, "spill-*")
+		f, err := os.CreateTemp(m.dir, "spill-*")
 		if err != nil {
 			return 0, err
 		}
@@ -44,11 +39,11 @@ func (m *merge) write(rows []sorted) (int64, error) {
 	var n int64
 	var head [32]byte
 	for _, r := range rows {
-		b := binary.AppendUvarint(head[:0], uint64(len(r.key)))
-		b = binary.AppendUvarint(b, uint64(len(r.record)))
-		b = binary.AppendUvarint(b, uint64(len(r.doc)))
+		b := binary.AppendUvarint(head[:0], uint64(len(r.Key)))
+		b = binary.AppendUvarint(b, uint64(len(r.Record)))
+		b = binary.AppendUvarint(b, uint64(len(r.Doc)))
 		b = binary.AppendUvarint(b, r.seq)
-		for _, p := range [][]byte{b, r.key, r.record, r.doc} {
+		for _, p := range [][]byte{b, r.Key, r.Record, r.Doc} {
 			if _, err := w.Write(p); err != nil {
 				return n, err
 			}
@@ -97,14 +92,14 @@ func (r *run) advance() (bool, error) {
 	if _, err := io.ReadFull(r.r, buf); err != nil {
 		return false, err
 	}
-	r.head = sorted{key: buf[:n[0]], record: buf[n[0] : n[0]+n[1]], doc: bson.Doc(buf[n[0]+n[1]:]), seq: n[3]}
+	r.head = Row{Key: buf[:n[0]], Record: buf[n[0] : n[0]+n[1]], Doc: buf[n[0]+n[1]:], seq: n[3]}
 	return true, nil
 }
 
 // next returns the lowest row that is left.
-func (m *merge) next() (sorted, bool, error) {
+func (m *merge) next() (Row, bool, error) {
 	if len(m.heads) == 0 {
-		return sorted{}, false, nil
+		return Row{}, false, nil
 	}
 	r := m.heads[0]
 	row := r.head
