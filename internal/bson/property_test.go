@@ -40,11 +40,15 @@ func TestJSONAgainstDriver(t *testing.T) {
 	})
 }
 
-// plain says whether Extended JSON can carry d: names that start with a dollar
-// sign may look like a type.
+// plain says whether Extended JSON can carry d (names that start with a dollar
+// sign may look like a type) and the driver prints it as we do.
 func plain(d bson.Doc) bool {
 	for name, v := range d.All() {
 		switch v.Type {
+		case bson.TypeDate:
+			if v.Date()%10 == 0 {
+				return false // the driver cuts zeros off the milliseconds
+			}
 		case bson.TypeDBPointer:
 			return false // the driver does not escape its namespace
 		case bson.TypeDocument, bson.TypeArray:
