@@ -180,7 +180,7 @@ func TestLengths(t *testing.T) {
 	body := append(bson.Doc(nil), new(bson.Builder).Binary("b", 0, make([]byte, 3*firstRead+17)).Finish()...)
 	m := &Message{OpCode: OpMsg, Compressor: None, Body: body}
 	var out bytes.Buffer
-	if err := Write(&out, m); err != nil {
+	if _, err := Write(&out, m); err != nil {
 		t.Fatal(err)
 	}
 	plain, _ := m.Append(nil)
@@ -328,7 +328,7 @@ func BenchmarkWrite(b *testing.B) {
 			m := &Message{OpCode: OpMsg, Compressor: c, Body: new(bson.Builder).Binary("b", 0, bytes.Repeat([]byte("mayfly "), 50)).Finish()}
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := Write(io.Discard, m); err != nil {
+				if _, err := Write(io.Discard, m); err != nil {
 					b.Fatal(err)
 				}
 			}

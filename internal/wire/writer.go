@@ -5,6 +5,8 @@ import (
 	"io"
 	"net"
 	"sync"
+
+	"github.com/mayflydb/mayfly/internal/bson"
 )
 
 const (
@@ -32,23 +34,23 @@ func (b *buffer) release() {
 	}
 }
 
-// Write sends m with one call to w where it is small. The bytes of m are not
-// used after Write returns.
-func Write(w io.Writer, m *Message) error {
+// Write sends m with one call to w where it is small, and returns how many
+// bytes were sent. The bytes of m are not used after Write returns. A message
+// that is too large is a *mongoerr.Error, and nothing is sent.
+func Write(w io.Writer, m *Message) (int64, error) {
 	out := takeBuffer()
 	defer out.release()
-	if m.OpCode == OpMsg && m.Compressor == None && m.Flags&ChecksumPresent == 0 && len(m.Sequences) == 0 && len(m.Body) > gatherAbove {
+	if m.OpCode == OpMsg && m.Compressor == None && m.Flags&ChecksumPresent == 0 && len(m.Sequences) == 0 && len(m.Body) > gatherAbove && len(m.Body) <= bson.MaxInternalSize {
 		head := appendHeader(out.b, m.RequestID, m.ResponseTo, OpMsg)
 		head = append(binary.LittleEndian.AppendUint32(head, uint32(m.Flags)), sectionBody)
 		binary.LittleEndian.PutUint32(head, uint32(len(head)+len(m.Body)))
 		out.b = head
-		_, err := (&net.Buffers{head, m.Body}).WriteTo(w)
-		return err
+		return (&net.Buffers{head, m.Body}).WriteTo(w)
 	}
 	var err error
 	if out.b, err = m.Append(out.b); err != nil {
-		return err
+		return 0, err
 	}
-	_, err = w.Write(out.b)
-	return err
+	n, err := w.Write(out.b)
+	return int64(n), err
 }

@@ -1,0 +1,117 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/mayflydb/mayfly/internal/config"
+	"github.com/mayflydb/mayfly/internal/invariant"
+)
+
+const (
+	adminReadTimeout = 10 * time.Second
+	adminStopTimeout = time.Second
+	adminMaxHeader   = 16 << 10
+)
+
+// admin is the HTTP server with /metrics, /healthz and /debug/pprof. It
+// answers from before the engine opens until after it has closed.
+type admin struct {
+	http      *http.Server
+	listeners []net.Listener
+	done      chan struct{} // closed when all of serve's goroutines have ended
+}
+
+// startAdmin listens on the admin port and begins to answer.
+func (s *Server) startAdmin(ctx context.Context, o config.Admin) (*admin, error) {
+	if o.Port == 0 {
+		return nil, nil
+	}
+	a := &admin{done: make(chan struct{})}
+	for _, host := range o.BindIP {
+		ips, err := resolve(ctx, host, false)
+		if err != nil {
+			closeAll(a.listeners)
+			return nil, &ListenError{host, err}
+		}
+		for _, ip := range ips {
+			l, err := listenTCP(ctx, ip, o.Port)
+			if err != nil {
+				closeAll(a.listeners)
+				return nil, err
+			}
+			a.listeners = append(a.listeners, l)
+		}
+	}
+	a.http = &http.Server{
+		Handler: s.adminHandler(), ReadTimeout: adminReadTimeout, MaxHeaderBytes: adminMaxHeader,
+		BaseContext: func(net.Listener) context.Context { return s.life },
+	}
+	served := make(chan error)
+	for _, l := range a.listeners {
+		s.network.Info("Admin HTTP server listens", "id", logAdmin, "address", l.Addr().String())
+		go func() { served <- a.http.Serve(l) }()
+	}
+	go func() {
+		defer close(a.done)
+		for range a.listeners {
+			if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+				s.network.Error("Admin HTTP server ended", "id", logAdmin, "error", err)
+			}
+		}
+	}()
+	return a, nil
+}
+
+func (a *admin) stop() {
+	if a == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), adminStopTimeout)
+	defer cancel()
+	if a.http.Shutdown(ctx) != nil {
+		_ = a.http.Close()
+	}
+	<-a.done
+}
+
+func (s *Server) adminHandler() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /healthz", s.healthz)
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	return mux
+}
+
+// healthz answers 200 while clients are served, else 503; the body says which
+// part of the server's life it is.
+func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
+	state := s.state.Load().(string)
+	w.Header().Set("Content-Type", "application/json")
+	if state != stateServing {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+	_, _ = w.Write([]byte(`{"status":` + strconv.Quote(state) + "}\n"))
+}
+
+// newRegistry holds the metrics of the process and of the connections.
+func (s *Server) newRegistry() *prometheus.Registry {
+	r := prometheus.NewRegistry()
+	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), newConnMetrics(s),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{Namespace: "mayfly", Name: "invariants_broken_total", Help: "Assertions found broken."},
+			func() float64 { return float64(invariant.Broken()) }))
+	return r
+}

@@ -1,0 +1,270 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"runtime/debug"
+	"strconv"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/invariant"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/wire"
+)
+
+// errInterrupted is what operations see that stopping the server ends.
+var errInterrupted = mongoerr.New(mongoerr.InterruptedAtShutdown, "interrupted at shutdown")
+
+// errDisconnected is what operations see whose client has gone.
+var errDisconnected = mongoerr.New(mongoerr.ClientDisconnect, "operation was interrupted because the client disconnected")
+
+// connection is one client. Its goroutine runs serve; the fields that others
+// touch are atomic, or safe to use from anywhere.
+type connection struct {
+	server *Server
+	net    net.Conn
+	raw    syscall.RawConn // nil where the transport has no descriptor
+	client *command.Client
+	name   string // in logs: "conn12"
+	uuid   string
+	log    *slog.Logger
+
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+
+	reader    *wire.Reader
+	requestID int32 // of the last reply
+	greeted   bool  // its metadata is logged
+
+	// busySince is when the running operation began, in nanoseconds since the
+	// server started, or 0. awaiting says that it may wait for something to
+	// happen for as long as it likes.
+	busySince atomic.Int64
+	awaiting  atomic.Bool
+}
+
+func (s *Server) newConnection(nc net.Conn, id int64) *connection {
+	c := &connection{server: s, net: nc, name: "conn" + strconv.FormatInt(id, 10), uuid: newUUID()}
+	c.client = &command.Client{ConnectionID: id, Remote: addr(nc.RemoteAddr()), Local: addr(nc.LocalAddr())}
+	if sc, ok := nc.(syscall.Conn); ok {
+		c.raw, _ = sc.SyscallConn()
+	}
+	c.log = s.network.With("ctx", c.name)
+	c.ctx, c.cancel = context.WithCancelCause(withContext(s.life, c.name))
+	c.reader = wire.NewReader(counted{nc, &s.stats.bytesIn})
+	return c
+}
+
+// addr is an address as logs and currentOp show it; a client on a unix socket
+// has none of its own.
+func addr(a net.Addr) string {
+	if a == nil || a.String() == "" || a.String() == "@" {
+		return "anonymous unix socket"
+	}
+	return a.String()
+}
+
+// newUUID makes a random UUID in its text form.
+func newUUID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
+
+// counted counts what is read.
+type counted struct {
+	io.Reader
+	n *atomic.Int64
+}
+
+func (c counted) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.n.Add(int64(n))
+	return n, err
+}
+
+// serve runs the connection to its end.
+func (c *connection) serve() {
+	defer c.recover()
+	for !c.server.stopping.Load() {
+		f, err := c.reader.Next()
+		if err != nil {
+			c.receiveFailed(err)
+			return
+		}
+		c.server.stats.requests.Add(1)
+		if !c.handle(f) {
+			return
+		}
+	}
+}
+
+// recover keeps a bug that panics from ending more than this connection. The
+// build with assertions lets it through.
+func (c *connection) recover() {
+	if p := recover(); p != nil {
+		c.log.Error("Connection ended by a bug in the server", "id", logPanic, "error", fmt.Sprint(p), "stack", string(debug.Stack()))
+		if invariant.Enabled {
+			panic(p)
+		}
+	}
+}
+
+// handle answers one message, several times where it began an exhaust stream.
+// It returns false where the connection is to end.
+func (c *connection) handle(f wire.Frame) bool {
+	m, err := wire.Parse(f)
+	if err != nil {
+		return c.refuse(m, err)
+	}
+	req := &command.Request{
+		Client: c.client, DB: m.Database(), Body: m.Body, Sequences: sequences(m),
+		ExhaustAllowed: m.Flags&wire.ExhaustAllowed != 0, Legacy: m.OpCode == wire.OpQuery,
+	}
+	for {
+		r := c.dispatch(req)
+		if !m.WantsAnswer() {
+			return !r.Close
+		}
+		c.requestID++
+		a := m.Answer(c.requestID, r.Body)
+		if r.Next != nil {
+			a.Flags |= wire.MoreToCome
+		}
+		if !c.send(a) || r.Close {
+			return false
+		}
+		if r.Next == nil {
+			return true
+		}
+		if c.server.stopping.Load() {
+			return false
+		}
+		// The next reply of the stream answers this one.
+		m.RequestID = a.RequestID
+		req.Body, req.Sequences = r.Next, nil
+	}
+}
+
+func sequences(m *wire.Message) []command.Sequence {
+	if len(m.Sequences) == 0 {
+		return nil
+	}
+	all := make([]command.Sequence, len(m.Sequences))
+	for i, s := range m.Sequences {
+		all[i] = command.Sequence{ID: s.Name, Docs: s.Docs()}
+	}
+	return all
+}
+
+// dispatch runs one request, and counts it.
+func (c *connection) dispatch(req *command.Request) command.Response {
+	start := time.Now()
+	c.awaiting.Store(req.ExhaustAllowed)
+	if req.ExhaustAllowed && c.server.stopping.Load() {
+		c.cancel(errInterrupted) // stop may have looked before
+	}
+	c.busySince.Store(max(1, int64(start.Sub(c.server.started))))
+	r := c.server.app.Dispatcher.Dispatch(c.ctx, req)
+	c.busySince.Store(0)
+	c.server.stats.latency.Observe(time.Since(start).Seconds())
+	if !c.greeted {
+		c.greet()
+	}
+	return r
+}
+
+// greet logs what the client told of itself, once it has.
+func (c *connection) greet() {
+	m := c.client.Metadata()
+	if m == nil {
+		return
+	}
+	c.greeted = true
+	if !c.server.log.Quiet() {
+		c.log.Info("client metadata", "id", logClientMetadata, "remote", c.client.Remote, "client", c.name, "doc", m.Document)
+	}
+}
+
+// refuse does what the error of a message asks for.
+func (c *connection) refuse(m *wire.Message, err error) bool {
+	var e *wire.Error
+	if !errors.As(err, &e) {
+		e = &wire.Error{Cause: mongoerr.From(err), Reaction: wire.Close}
+	}
+	switch {
+	case e.Reaction == wire.Close || e.Reaction == wire.AnswerAndClose:
+		c.log.Info("Error receiving request from client. Ending connection from remote", "id", logReceiveFailed,
+			"error", e.Cause, "remote", c.client.Remote, "connectionId", c.client.ConnectionID)
+	default:
+		c.log.Debug("Assertion while parsing command", "c", "COMMAND", "id", logParseFailed, "error", e.Cause)
+	}
+	if e.Reaction <= wire.AnswerAndClose && m != nil && m.WantsAnswer() {
+		c.requestID++
+		if !c.send(m.AnswerError(c.requestID, e.Cause)) {
+			return false
+		}
+	}
+	return e.Reaction == wire.Answer || e.Reaction == wire.Ignore
+}
+
+// send writes a reply, or logs why it cannot.
+func (c *connection) send(m *wire.Message) bool {
+	n, err := wire.Write(c.net, m)
+	var user *mongoerr.Error
+	if errors.As(err, &user) {
+		// A reply too large for any message; the client gets that instead.
+		m.Body = command.ErrorReply(user)
+		n, err = wire.Write(c.net, m)
+	}
+	c.server.stats.bytesOut.Add(n)
+	if err != nil {
+		c.log.Debug("Error sending response to client. Ending connection from remote", "id", logSendFailed,
+			"error", err, "remote", c.client.Remote, "connectionId", c.client.ConnectionID)
+	}
+	return err == nil
+}
+
+// receiveFailed logs why no request came, unless the client just left.
+func (c *connection) receiveFailed(err error) {
+	var e *wire.Error
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed), c.server.stopping.Load():
+	case errors.Is(err, wire.ErrHTTP):
+		c.log.Info("Ending a connection that speaks HTTP", "id", logHTTP, "remote", c.client.Remote)
+		_, _ = io.WriteString(c.net, wire.HTTPAnswer)
+	case errors.As(err, &e):
+		c.log.Info("Error receiving request from client. Ending connection from remote", "id", logReceiveFailed,
+			"error", e.Cause, "remote", c.client.Remote, "connectionId", c.client.ConnectionID)
+	default:
+		c.log.Debug("Error receiving request from client. Ending connection from remote", "id", logReceiveFailed,
+			"error", err, "remote", c.client.Remote, "connectionId", c.client.ConnectionID)
+	}
+}
+
+// stop asks the connection to end: at once where it waits for a request or an
+// operation that only waits, else after the reply to the running one.
+func (c *connection) stop() {
+	_ = c.net.SetReadDeadline(time.Unix(1, 0)) // long ago: reading fails, writing does not
+	if c.awaiting.Load() {
+		c.cancel(errInterrupted)
+	}
+}
+
+// identity is what lines about the connection's begin and end say of it.
+func (c *connection) identity(count int64) []any {
+	return []any{
+		"remote", c.client.Remote, "isLoadBalanced", false,
+		slog.Group("uuid", slog.Group("uuid", slog.String("$uuid", c.uuid))),
+		"connectionId", c.client.ConnectionID, "connectionCount", count,
+	}
+}

@@ -1,0 +1,62 @@
+package server
+
+import (
+	"math"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+)
+
+// registerParams adds the parameters that the log honours: logLevel,
+// logComponentVerbosity and quiet.
+func (l *Log) registerParams(p *command.Params) {
+	p.Register(&command.Param{
+		Name: "logLevel", AtStartup: true, AtRuntime: true,
+		Get:  func() bson.Value { return bson.Int32(int32(l.Verbosity.Get(""))) },
+		Text: func(text string) (bson.Value, error) { return bson.ParseJSONValue(text) },
+		Check: func(v bson.Value) (func(), error) {
+			n, ok := wholeNumber(v)
+			if !ok || n < 0 {
+				return nil, mongoerr.New(mongoerr.BadValue, "Invalid value for logLevel: %s", v)
+			}
+			return func() { l.Verbosity.Set("", int(n)) }, nil
+		},
+	})
+	p.Register(&command.Param{
+		Name: "logComponentVerbosity", AtStartup: true, AtRuntime: true,
+		Get:   func() bson.Value { return bson.Document(l.Verbosity.Doc()) },
+		Text:  func(text string) (bson.Value, error) { return bson.ParseJSONValue(text) },
+		Check: l.Verbosity.Check,
+	})
+	p.Register(&command.Param{
+		Name: "quiet", AtStartup: true, AtRuntime: true,
+		Get:   func() bson.Value { return bson.Bool(l.Quiet()) },
+		Text:  func(text string) (bson.Value, error) { return bson.ParseJSONValue(text) },
+		Check: func(v bson.Value) (func(), error) { return func() { l.quiet.Store(v.Truthy()) }, nil },
+	})
+}
+
+// wholeNumber reads a number of any type, its fraction cut off, or a bool, if
+// it fits an int.
+func wholeNumber(v bson.Value) (int32, bool) {
+	var f float64
+	switch v.Type {
+	case bson.TypeBool:
+		if v.Bool() {
+			f = 1
+		}
+	case bson.TypeInt32:
+		f = float64(v.Int32())
+	case bson.TypeInt64:
+		f = float64(v.Int64())
+	case bson.TypeDouble:
+		f = math.Trunc(v.Double())
+	default:
+		return 0, false
+	}
+	if !(f >= math.MinInt32 && f <= math.MaxInt32) {
+		return 0, false
+	}
+	return int32(f), true
+}

@@ -1,0 +1,257 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/config"
+)
+
+const (
+	// drainTime is how long running operations may go on when the server stops.
+	drainTime = 10 * time.Second
+	// interruptTime is how long they then have to notice that they are to end.
+	interruptTime = 5 * time.Second
+	// componentTime bounds the end of each component.
+	componentTime = 30 * time.Second
+)
+
+// The parts of the server's life.
+const (
+	stateStarting = "starting"
+	stateServing  = "serving"
+	stateStopping = "stopping"
+)
+
+// ErrStuck is the error of Run where operations do not end: what lies below
+// them is not closed then, and the process must exit at once.
+var ErrStuck = errors.New("operations did not end in time")
+
+// Dispatcher answers requests.
+type Dispatcher interface {
+	// Dispatch runs one request to its end. ctx ends with a cause, an error for
+	// the client, where its client has gone or the server stops.
+	Dispatch(ctx context.Context, req *command.Request) command.Response
+}
+
+// Component is a part of the server with a life of its own.
+type Component struct {
+	Name string
+	// Start begins it and returns; ctx ends when the server begins to stop. Nil
+	// where the component runs already.
+	Start func(ctx context.Context) error
+	// Stop ends it and waits for what it runs; nil where there is nothing to end.
+	Stop func(ctx context.Context) error
+}
+
+// App is what the server serves.
+type App struct {
+	Dispatcher Dispatcher
+	Clients    *command.Clients // told of every connection; nil for nobody
+	// Components start in this order, and stop in the reverse.
+	Components []Component
+	// Collectors are further metrics.
+	Collectors []prometheus.Collector
+}
+
+// Open opens an App. It is called once, with the addresses bound. Where it
+// fails it has closed what it opened.
+type Open func(ctx context.Context, s *Server) (*App, error)
+
+// Server is the process as a value. New makes it, Run is its life.
+type Server struct {
+	Options *config.Options
+
+	log              *Log
+	network, control *slog.Logger
+	open             Open
+	app              *App
+	stats            *stats
+	registry         *prometheus.Registry
+	started          time.Time
+	maxConnections   int
+
+	life     context.Context // ends last of all; operations derive from it
+	end      context.CancelFunc
+	stopping atomic.Bool
+	state    atomic.Value // one of the states above
+	asked    chan struct{}
+	ask      sync.Once
+	ready    chan struct{}
+	port     int
+
+	accepting sync.WaitGroup // the goroutines of listeners, and watch
+	serving   sync.WaitGroup // the goroutines of connections
+	mu        struct {
+		sync.Mutex
+		connections map[*connection]struct{}
+		lastID      int64
+	}
+}
+
+// New makes a server that will serve what open opens.
+func New(o *config.Options, log *Log, open Open) *Server {
+	s := &Server{
+		Options: o, log: log, network: log.Logger("NETWORK"), control: log.Logger("CONTROL").With("ctx", "initandlisten"),
+		open: open, stats: newStats(), started: time.Now(), asked: make(chan struct{}), ready: make(chan struct{}),
+	}
+	s.life, s.end = context.WithCancel(context.Background())
+	s.state.Store(stateStarting)
+	s.mu.connections = map[*connection]struct{}{}
+	s.registry = s.newRegistry()
+	return s
+}
+
+// Log is the server's log.
+func (s *Server) Log() *Log { return s.log }
+
+// Stop asks Run to stop and return; it does not wait.
+func (s *Server) Stop() { s.ask.Do(func() { close(s.asked) }) }
+
+// Ready is closed once clients are let in.
+func (s *Server) Ready() <-chan struct{} { return s.ready }
+
+// Port is the port that is listened on, known once Ready is closed.
+func (s *Server) Port() int { return s.port }
+
+// Run serves until Stop is called or ctx ends, and stops. The error is a
+// *ListenError, ErrStuck, or what a part failed with.
+func (s *Server) Run(ctx context.Context) (err error) {
+	defer s.end()
+	listeners, port, err := listen(ctx, s.Options.Net, s.network.With("ctx", "initandlisten"))
+	if err != nil {
+		return err
+	}
+	s.port = port
+	admin, err := s.startAdmin(ctx, s.Options.Admin)
+	if err != nil {
+		closeAll(listeners)
+		return err
+	}
+	defer admin.stop()
+	s.maxConnections = maxConnections(s.Options.Net.MaxConnections, s.control)
+	if s.app, err = s.open(ctx, s); err != nil {
+		closeAll(listeners)
+		return err
+	}
+	s.registry.MustRegister(s.app.Collectors...)
+	running, stopBackground := context.WithCancel(s.life)
+	defer stopBackground()
+	started := 0
+	for _, c := range s.app.Components {
+		if c.Start != nil {
+			if err = c.Start(running); err != nil {
+				err = fmt.Errorf("%s: %w", c.Name, err)
+				break
+			}
+		}
+		started++
+	}
+	if err == nil {
+		s.serve(ctx, listeners)
+		err = s.stopConnections()
+	} else {
+		closeAll(listeners)
+	}
+	stopBackground()
+	if errors.Is(err, ErrStuck) {
+		return err
+	}
+	return errors.Join(err, s.stopComponents(s.app.Components[:started]))
+}
+
+// serve lets clients in until the server is asked to stop.
+func (s *Server) serve(ctx context.Context, listeners []net.Listener) {
+	log := s.network.With("ctx", "listener")
+	s.accepting.Go(s.watch)
+	for _, l := range listeners {
+		log.Info("Listening on", "id", logListening, "address", l.Addr().String())
+		s.accepting.Go(func() { s.accept(l, log) })
+	}
+	log.Info("Waiting for connections", "id", logWaiting, "port", s.port, "ssl", "off")
+	s.state.Store(stateServing)
+	close(s.ready)
+	select {
+	case <-ctx.Done():
+	case <-s.asked:
+	}
+	s.state.Store(stateStopping)
+	s.stopping.Store(true)
+	s.network.Info("Shutdown: going to close listening sockets", "id", logCloseListeners)
+	closeAll(listeners)
+}
+
+// stopConnections ends all connections. Operations that run may end until
+// drainTime, then they are interrupted.
+func (s *Server) stopConnections() error {
+	s.each((*connection).stop)
+	if n := s.Stats().Active; n > 0 {
+		s.control.Info("Waiting for running operations to end", "id", logDraining, "operations", n)
+	}
+	if !s.ended(drainTime) {
+		s.control.Warn("Interrupting operations that are still running", "id", logInterrupting, "operations", s.Stats().Active)
+		s.each(func(c *connection) { c.cancel(errInterrupted) })
+		if !s.ended(interruptTime) {
+			return ErrStuck
+		}
+	}
+	s.end()
+	s.accepting.Wait()
+	return nil
+}
+
+// ended says whether all connections have ended within a time. A connection
+// that is stuck in sending its last reply is cut off by then.
+func (s *Server) ended(within time.Duration) bool {
+	done := make(chan struct{})
+	go func() {
+		s.serving.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return true
+	case <-time.After(within):
+	}
+	s.each(func(c *connection) {
+		if c.busySince.Load() == 0 {
+			_ = c.net.Close()
+		}
+	})
+	return false
+}
+
+func (s *Server) each(do func(*connection)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.mu.connections {
+		do(c)
+	}
+}
+
+// stopComponents stops what was started, in the reverse order. All get to
+// stop, whatever the others say.
+func (s *Server) stopComponents(all []Component) error {
+	var errs []error
+	for i := len(all) - 1; i >= 0; i-- {
+		if all[i].Stop == nil {
+			continue
+		}
+		s.control.Debug("Stopping component", "id", logComponentStop, "name", all[i].Name)
+		ctx, cancel := context.WithTimeout(context.Background(), componentTime)
+		if err := all[i].Stop(ctx); err != nil {
+			errs = append(errs, fmt.Errorf("stopping %s: %w", all[i].Name, err))
+		}
+		cancel()
+	}
+	return errors.Join(errs...)
+}
