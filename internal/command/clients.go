@@ -2,6 +2,7 @@ package command
 
 import (
 	"cmp"
+	"crypto/rand"
 	"net"
 	"slices"
 	"sync"
@@ -26,6 +27,8 @@ type Client struct {
 	metadata atomic.Pointer[Metadata]
 	current  atomic.Pointer[Op] // the running operation, or nil
 	hellos   atomic.Int64
+	uuid     sync.Once
+	id       [16]byte
 }
 
 // Metadata is what the client told of itself in its first hello.
@@ -56,6 +59,19 @@ func (c *Client) RemoteHost() string {
 // SetMetadata keeps what the first hello of the connection said; it returns
 // false where it is known already.
 func (c *Client) SetMetadata(m *Metadata) bool { return c.metadata.CompareAndSwap(nil, m) }
+
+// UUID is an id of the client's own, as connectionStatus prints it.
+func (c *Client) UUID() [16]byte {
+	c.uuid.Do(func() { c.id = NewUUID() })
+	return c.id
+}
+
+// NewUUID makes a random UUID (version 4).
+func NewUUID() (id [16]byte) {
+	_, _ = rand.Read(id[:])
+	id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80
+	return id
+}
 
 // FirstHello says whether this is the first hello of the client, and notes it.
 func (c *Client) FirstHello() bool { return c.hellos.Add(1) == 1 }

@@ -66,7 +66,9 @@ func (op *Op) readConcern(replicated bool) error {
 		switch v := a.Value(f.name); v.Type {
 		case bson.Missing:
 		case bson.TypeTimestamp:
-			*f.into = v.Timestamp()
+			if *f.into = v.Timestamp(); *f.into == 0 {
+				return mongoerr.New(mongoerr.InvalidOptions, "%s cannot be a null timestamp", f.name)
+			}
 		default:
 			return mongoerr.New(mongoerr.TypeMismatch, "\"%s\" had the wrong type. Expected timestamp, found %s", f.name, v.Type)
 		}

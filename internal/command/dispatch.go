@@ -23,7 +23,10 @@ type Dispatcher struct {
 	Clients  Clients
 	Metrics  Metrics
 	Top      Top
-	Log      *slog.Logger
+	// Gate is what every command flagged Writes passes, and writers inside the
+	// server too.
+	Gate Gate
+	Log  *slog.Logger
 
 	// Host is "name:port" of this server, as currentOp prints it.
 	Host string
@@ -81,6 +84,14 @@ func (d *Dispatcher) run(ctx context.Context, op *Op, req *Request) error {
 	}
 	if err := interruption(ctx); err != nil {
 		return err
+	}
+	if op.Command.Flags&Writes != 0 {
+		op.SetWaitingForLock(true)
+		if err := d.Gate.Enter(ctx); err != nil {
+			return err
+		}
+		op.SetWaitingForLock(false)
+		defer d.Gate.Leave()
 	}
 	err := d.call(ctx, op)
 	if err != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {

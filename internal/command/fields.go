@@ -15,9 +15,10 @@ const maxFields = 64
 // fields are errors with the IDL's codes; null and undefined count as absent.
 type Fields struct {
 	name    string
-	value   Field
+	value   kind // of the command's own value
 	fields  []Field
 	index   map[string]int
+	valueAt int // which of fields is the command's own value, or −1
 	lenient bool
 }
 
@@ -25,12 +26,14 @@ type Fields struct {
 // command, at most one of the fields may be the command's own value (see
 // Collection, CollectionOrUUID, Value); without one, the value is ignored.
 func NewFields(name string, fields ...Field) *Fields {
-	f := &Fields{name: name, value: Field{kind: kindIgnored}, index: make(map[string]int, len(fields))}
+	f := &Fields{name: name, value: kindIgnored, valueAt: -1, index: make(map[string]int, len(fields))}
 	for _, d := range fields {
 		if d.isValue {
-			d.name = name
-			f.value = d
-			continue
+			f.value = d.kind
+			if d.kind == kindNamespace || d.kind == kindNamespaceOrUUID {
+				continue
+			}
+			d.name, f.valueAt = name, len(f.fields)
 		}
 		if _, dup := f.index[d.name]; dup {
 			panic(fmt.Sprintf("command: field %q of %q is declared twice", d.name, name))
@@ -166,7 +169,8 @@ func Collection() Field { return Field{kind: kindNamespace, isValue: true} }
 // a collection.
 func CollectionOrUUID() Field { return Field{kind: kindNamespaceOrUUID, isValue: true} }
 
-// Value declares the command's own value as d, whose name does not count.
+// Value declares the command's own value as d, whose name does not count; Args
+// has it under the command's name.
 func Value(d Field) Field { d.isValue = true; return d }
 
 // Required makes absence an error (code 40414).

@@ -38,7 +38,7 @@ func ParseDoc(f *Fields, d bson.Doc) (Args, error) {
 func Parse(op *Op, f *Fields) (Args, error) {
 	p := parser{op: op}
 	at := &place{name: f.name}
-	if err := p.commandValue(f, at); err != nil {
+	if err := p.namespace(f); err != nil {
 		return Args{}, err
 	}
 	return p.document(f, op.Body, at)
@@ -51,8 +51,11 @@ func (p *parser) document(f *Fields, d bson.Doc, at *place) (Args, error) {
 	a := Args{fields: f, values: make([]bson.Value, len(f.fields))}
 	var seen uint64
 	it := d.Iter()
-	if p.op != nil && !it.Next() {
-		return a, nil
+	if p.op != nil && it.Next() && f.valueAt >= 0 {
+		seen |= 1 << f.valueAt
+		if err := p.field(&a, f.valueAt, it.Value, at); err != nil {
+			return a, err
+		}
 	}
 	for it.Next() {
 		i, ok := f.index[it.Key]
@@ -304,30 +307,21 @@ func (d *Field) checkRange(v bson.Value, at *place) error {
 	return mongoerr.New(code, "BSON field '%s' value must be %s %d, actual value '%d'", at.path(d.name), op, bound, n)
 }
 
-// commandValue reads the value of the command's own name.
-func (p *parser) commandValue(f *Fields, at *place) error {
-	_, v := p.op.Body.First()
-	d := f.value
-	switch d.kind {
-	case kindIgnored, kindAny:
+// namespace reads the command's own value where it is to name a collection.
+func (p *parser) namespace(f *Fields) error {
+	if f.value != kindNamespace && f.value != kindNamespaceOrUUID {
 		return nil
-	case kindNamespaceOrUUID:
-		if id, ok := uuidOf(v); ok {
-			p.op.UUID, p.op.HasUUID = id, true
-			return nil
-		}
-		return p.collection(v)
-	case kindNamespace:
-		if _, ok := uuidOf(v); ok {
-			return mongoerr.New(mongoerr.InvalidNamespace, "Collection name must be provided. UUID is not valid in this context")
-		}
-		return p.collection(v)
 	}
-	present, err := d.check(v, at)
-	if err == nil && !present && d.required {
-		return mongoerr.New(mongoerr.Code(40414), "BSON field '%s' is missing but a required field", at.path(f.name))
+	_, v := p.op.Body.First()
+	id, isUUID := uuidOf(v)
+	switch {
+	case !isUUID:
+		return p.collection(v)
+	case f.value == kindNamespace:
+		return mongoerr.New(mongoerr.InvalidNamespace, "Collection name must be provided. UUID is not valid in this context")
 	}
-	return err
+	p.op.UUID, p.op.HasUUID = id, true
+	return nil
 }
 
 func (p *parser) collection(v bson.Value) error {

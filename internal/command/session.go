@@ -1,7 +1,6 @@
 package command
 
 import (
-	"crypto/rand"
 	"crypto/sha256"
 	"sync"
 	"sync/atomic"
@@ -88,10 +87,7 @@ func ParseSessionID(d bson.Doc) (SessionID, error) {
 
 // Start makes a session with an id of its own.
 func (s *Sessions) Start() (*Session, error) {
-	id := SessionID{UID: noUser}
-	_, _ = rand.Read(id.ID[:])
-	id.ID[6], id.ID[8] = id.ID[6]&0x0f|0x40, id.ID[8]&0x3f|0x80
-	se, err := s.acquire(id)
+	se, err := s.acquire(SessionID{ID: NewUUID(), UID: noUser})
 	if err == nil {
 		s.release(se)
 	}
@@ -140,6 +136,14 @@ func (s *Sessions) acquire(id SessionID) (*Session, error) {
 func (s *Sessions) release(se *Session) {
 	se.lastUse.Store(time.Now().UnixNano())
 	se.pins.Add(-1)
+}
+
+// UserDigest is how sessions name their user; "" for both is nobody.
+func UserDigest(user, db string) [32]byte {
+	if user == "" && db == "" {
+		return noUser
+	}
+	return sha256.Sum256([]byte(user + "@" + db))
 }
 
 // Find returns the session with that id, or nil.
