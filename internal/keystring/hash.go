@@ -14,13 +14,22 @@ import (
 // so values that compare equal hash equal but for decimals: those round half to
 // even where a double truncates, as in the server.
 func Hash(v bson.Value, seed int32) int64 {
-	var buf [256]byte
 	if v.IsMissing() {
 		v = bson.Null
 	}
-	stream := binary.LittleEndian.AppendUint32(buf[:0], uint32(seed))
-	stream = appendClass(stream, v.Type)
-	sum := md5.Sum(appendHashed(stream, v))
+	var buf [64]byte // enough for most scalars, and it stays on the stack
+	binary.LittleEndian.PutUint32(buf[:], uint32(seed))
+	binary.LittleEndian.PutUint32(buf[4:], uint32(int32(v.Type.Class())))
+	var sum [md5.Size]byte
+	switch {
+	case v.IsNumber():
+		binary.LittleEndian.PutUint64(buf[8:], uint64(hashedLong(v)))
+		sum = md5.Sum(buf[:16])
+	case v.Type == bson.TypeDocument || v.Type == bson.TypeArray || v.Type == bson.TypeCodeScope:
+		sum = md5.Sum(appendHashed(append(make([]byte, 0, 16+2*len(v.Data)), buf[:8]...), v))
+	default:
+		sum = md5.Sum(append(buf[:8], v.Data...))
+	}
 	return int64(binary.LittleEndian.Uint64(sum[:]))
 }
 
