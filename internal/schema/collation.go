@@ -141,7 +141,7 @@ func (p *collationParser) strength(v bson.Value) error {
 	if !v.IsNumber() {
 		return wrongType("strength", v, "types '[long, int, decimal, double]'")
 	}
-	n := toInt64(v)
+	n := bson.ClampToInt64(v)
 	if n < 1 || n > 5 {
 		return invalidEnum("strength", fmt.Sprint(n))
 	}

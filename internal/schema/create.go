@@ -109,7 +109,7 @@ func (o *Options) setCapped(get getter) error {
 	if !o.Capped && !(size.IsMissing() && docs.IsMissing()) {
 		return invalidOptions("the 'capped' field needs to be true when either the 'size' or 'max' fields are present")
 	}
-	o.Size, o.Max = toInt64(size), toInt64(docs)
+	o.Size, o.Max = bson.ClampToInt64(size), bson.ClampToInt64(docs)
 	if o.Capped {
 		if err := checkCappedSize(o.Size); err != nil {
 			return err
@@ -160,8 +160,8 @@ func (o *Options) setClustered(ns Namespace, c bson.Value, get getter) error {
 	if !d.Lookup("unique").Truthy() {
 		return mongoerr.New(mongoerr.Code(5979700), "The clusteredIndex option requires unique: true to be specified")
 	}
-	if v := d.Lookup("v"); !v.IsNullish() && toInt64(v) != 2 {
-		return mongoerr.New(mongoerr.Code(5979704), "Invalid clusteredIndex index version v: %d. Expected v: 2", toInt64(v))
+	if v := d.Lookup("v"); !v.IsNullish() && bson.ClampToInt64(v) != 2 {
+		return mongoerr.New(mongoerr.Code(5979704), "Invalid clusteredIndex index version v: %d. Expected v: 2", bson.ClampToInt64(v))
 	}
 	o.Clustered = &Clustered{Name: IDIndexName}
 	if name := d.Lookup("name"); name.Type == bson.TypeString {
@@ -244,7 +244,7 @@ func (o *Options) setExpiry(v bson.Value, nowSeconds int64) error {
 	if o.Timeseries == nil && o.Clustered == nil {
 		return invalidOptions("'expireAfterSeconds' is only supported on time-series collections or when the 'clusteredIndex' option is specified")
 	}
-	n := toInt64(v)
+	n := bson.ClampToInt64(v)
 	if err := CheckCollectionExpiry(n, nowSeconds); err != nil {
 		return err
 	}

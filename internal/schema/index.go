@@ -49,7 +49,7 @@ type Index struct {
 func LoadIndex(spec bson.Doc) (*Index, error) {
 	ix := &Index{
 		Name:               spec.Lookup("name").Str(),
-		Version:            int32(toInt64(spec.Lookup("v"))),
+		Version:            int32(bson.ClampToInt64(spec.Lookup("v"))),
 		Key:                spec.Lookup("key").Doc(),
 		Spec:               spec,
 		Unique:             spec.Lookup("unique").Truthy(),
@@ -61,7 +61,7 @@ func LoadIndex(spec bson.Doc) (*Index, error) {
 	ix.Parts, ix.Plugin = parts(ix.Key), pluginOf(ix.Key)
 	ix.kind = kinds[ix.Plugin]
 	if v := spec.Lookup("expireAfterSeconds"); v.IsNumber() {
-		ix.ExpireAfterSeconds = toInt64(v)
+		ix.ExpireAfterSeconds = bson.ClampToInt64(v)
 	}
 	if v := spec.Lookup("collation"); v.Type == bson.TypeDocument {
 		c, err := ParseCollation(v.Doc())

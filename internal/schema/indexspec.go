@@ -94,7 +94,7 @@ func validateSpec(spec bson.Doc) error {
 			return mongoerr.New(mongoerr.FailedToParse, "The '%s' field is a required property of an index specification", name)
 		}
 	}
-	if v := spec.Lookup("v"); !v.IsMissing() && toInt64(v) < 2 && spec.Has("collation") {
+	if v := spec.Lookup("v"); !v.IsMissing() && bson.ClampToInt64(v) < 2 && spec.Has("collation") {
 		return cannotCreate("Invalid index specification %s; cannot create an index with the 'collation' option and v=1", spec)
 	}
 	return nil
@@ -143,7 +143,7 @@ func checkVersion(name string, v bson.Value, spec bson.Doc) error {
 	if !v.IsNumber() {
 		return mongoerr.New(mongoerr.TypeMismatch, "The field 'v' must be a number, but got %s", v.Type)
 	}
-	n, ok := asInt32(v)
+	n, ok := bson.ExactInt32(v)
 	if !ok {
 		return mongoerr.New(mongoerr.BadValue, "Index version must be representable as a 32-bit integer, but got %s", v)
 	}
@@ -222,7 +222,7 @@ var storedFirst = []string{"v", "unique", "hidden", "prepareUnique", "key", "nam
 // it: version and flags in front, false flags dropped, the TTL an int.
 func storedForm(spec bson.Doc) bson.Doc {
 	var b bson.Builder
-	b.Int32("v", int32(toInt64(spec.Lookup("v"))))
+	b.Int32("v", int32(bson.ClampToInt64(spec.Lookup("v"))))
 	for _, flag := range storedFirst[1:4] {
 		if spec.Lookup(flag).Truthy() {
 			b.Bool(flag, true)
@@ -238,7 +238,7 @@ func storedForm(spec bson.Doc) bson.Doc {
 		switch {
 		case slices.Contains(storedFirst, name), name == "_id", name == "ns", name == "dropDups":
 		case name == "expireAfterSeconds" && v.IsNumber():
-			b.Int32(name, int32(toInt64(v)))
+			b.Int32(name, int32(bson.ClampToInt64(v)))
 		default:
 			b.Value(name, v)
 		}

@@ -45,7 +45,7 @@ func isIDPattern(key bson.Doc) bool {
 	if name != "_id" || key.Len() != 1 || !v.IsNumber() {
 		return false
 	}
-	i := toInt64(v)
+	i := bson.ClampToInt64(v)
 	return i == 1 || i == -1
 }
 
@@ -84,7 +84,7 @@ func validateKeyPattern(key bson.Doc) error {
 func validatePart(name string, v bson.Value, plugin string) error {
 	switch {
 	case v.IsNumber():
-		if isNaN(v) {
+		if v.IsNaN() {
 			return cannotCreate("Values in the index key pattern cannot be NaN.")
 		}
 		if bson.Equal(v, bson.Int32(0)) {

@@ -52,8 +52,8 @@ func LoadOptions(d bson.Doc) (*Options, error) {
 // optionLoaders read the stored options one by one.
 var optionLoaders = map[string]func(*Options, bson.Value) error{
 	"capped":   func(o *Options, v bson.Value) error { o.Capped = v.Truthy(); return nil },
-	"size":     func(o *Options, v bson.Value) error { o.Size = toInt64(v); return nil },
-	"max":      func(o *Options, v bson.Value) error { o.Max = toInt64(v); return nil },
+	"size":     func(o *Options, v bson.Value) error { o.Size = bson.ClampToInt64(v); return nil },
+	"max":      func(o *Options, v bson.Value) error { o.Max = bson.ClampToInt64(v); return nil },
 	"temp":     func(o *Options, v bson.Value) error { o.Temp = v.Truthy(); return nil },
 	"viewOn":   func(o *Options, v bson.Value) error { o.ViewOn = text(v); return nil },
 	"pipeline": func(o *Options, v bson.Value) error { o.Pipeline = document(v); return nil },
@@ -70,7 +70,7 @@ var optionLoaders = map[string]func(*Options, bson.Value) error{
 	},
 	"timeseries": func(o *Options, v bson.Value) error { o.Timeseries = loadTimeseries(document(v)); return nil },
 	"expireAfterSeconds": func(o *Options, v bson.Value) error {
-		o.ExpireAfterSeconds = toInt64(v)
+		o.ExpireAfterSeconds = bson.ClampToInt64(v)
 		return nil
 	},
 	"storageEngine":       func(o *Options, v bson.Value) error { o.StorageEngine = document(v); return nil },

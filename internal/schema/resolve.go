@@ -60,7 +60,7 @@ func resolve(spec bson.Doc, o *Options) (*Index, error) {
 func withCollation(spec bson.Doc, def *Collation) (bson.Doc, error) {
 	own := spec.Lookup("collation")
 	if own.IsMissing() {
-		if def == nil || toInt64(spec.Lookup("v")) < 2 {
+		if def == nil || bson.ClampToInt64(spec.Lookup("v")) < 2 {
 			return spec, nil
 		}
 		return new(bson.Builder).Fields(spec).Doc("collation", def.Spec).Finish(), nil

@@ -30,7 +30,7 @@ var granularities = map[string]struct{ span, rounding int64 }{
 func loadTimeseries(d bson.Doc) *Timeseries {
 	t := &Timeseries{
 		TimeField: text(d.Lookup("timeField")), MetaField: text(d.Lookup("metaField")),
-		Granularity: text(d.Lookup("granularity")), MaxSpanSeconds: toInt64(d.Lookup("bucketMaxSpanSeconds")),
+		Granularity: text(d.Lookup("granularity")), MaxSpanSeconds: bson.ClampToInt64(d.Lookup("bucketMaxSpanSeconds")),
 	}
 	if g, ok := granularities[t.Granularity]; ok {
 		t.RoundingSeconds = g.rounding
@@ -38,7 +38,7 @@ func loadTimeseries(d bson.Doc) *Timeseries {
 			t.MaxSpanSeconds = g.span
 		}
 	} else {
-		t.RoundingSeconds = toInt64(d.Lookup("bucketRoundingSeconds"))
+		t.RoundingSeconds = bson.ClampToInt64(d.Lookup("bucketRoundingSeconds"))
 	}
 	return t
 }
@@ -105,11 +105,11 @@ func (t *Timeseries) setSpans(span, rounding bson.Value) error {
 		if f.v.IsNullish() {
 			continue
 		}
-		if err := checkSpan(f.name, toInt64(f.v)); err != nil {
+		if err := checkSpan(f.name, bson.ClampToInt64(f.v)); err != nil {
 			return err
 		}
 	}
-	t.MaxSpanSeconds, t.RoundingSeconds = toInt64(span), toInt64(rounding)
+	t.MaxSpanSeconds, t.RoundingSeconds = bson.ClampToInt64(span), bson.ClampToInt64(rounding)
 	given := t.Granularity != ""
 	switch {
 	case given && !rounding.IsNullish():

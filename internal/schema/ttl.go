@@ -31,10 +31,10 @@ func validateExpireAfter(v bson.Value) error {
 	switch {
 	case !v.IsNumber():
 		return cannotCreate("TTL index 'expireAfterSeconds' option must be numeric, but received a type of '%s'", v.Type)
-	case isNaN(v):
+	case v.IsNaN():
 		return cannotCreate("TTL index 'expireAfterSeconds' option must not be NaN")
 	}
-	switch n := toInt64(v); {
+	switch n := bson.ClampToInt64(v); {
 	case n < math.MinInt32 || n > math.MaxInt32:
 		return cannotCreate("TTL index 'expireAfterSeconds' must be within the range of a 32-bit integer")
 	case n < 0:
