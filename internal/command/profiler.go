@@ -58,10 +58,17 @@ func (p *Profiler) SetSlow(millis int64, rate float64) {
 	p.sample.store(rate)
 }
 
-// Settings returns the settings of a database.
-func (p *Profiler) Settings(db string) ProfileSettings { return (*p.current.Load())[db] }
+// Settings returns the settings of a database, those of "" where it has none.
+func (p *Profiler) Settings(db string) ProfileSettings {
+	all := *p.current.Load()
+	if s, ok := all[db]; ok {
+		return s
+	}
+	return all[""]
+}
 
-// SetSettings changes the settings of a database.
+// SetSettings changes the settings of a database, or of all that have none of
+// their own where db is "" (the option --profile).
 func (p *Profiler) SetSettings(db string, s ProfileSettings) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

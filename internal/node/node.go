@@ -17,6 +17,8 @@ type Node struct {
 	Log        *slog.Logger
 	Catalog    *catalog.Catalog
 	Exec       *exec.Executor
+	// Process is the process around the node; nil where there is none.
+	Process Process
 	// StartTime is when the server started.
 	StartTime time.Time
 

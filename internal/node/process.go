@@ -1,0 +1,82 @@
+package node
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/command"
+)
+
+// Version is the version of MongoDB whose behaviour this server shows.
+const Version = "8.0.15"
+
+var versionArray = [4]int32{8, 0, 15, 0}
+
+// Process is what the commands about the server know of the process around the
+// node. Functions that are nil have nothing to tell or to do.
+type Process struct {
+	// Argv is the command line, Parsed the options in the shape of a configuration
+	// file.
+	Argv   []string
+	Parsed bson.Doc
+	// Host is "name:port".
+	Host string
+	// Log is the server's log.
+	Log ServerLog
+	// Connections and Traffic count since start.
+	Connections func() Connections
+	Traffic     func() Traffic
+	// Compressors are the names that the server offers, in its order.
+	Compressors []string
+	// Flush makes everything durable that is not yet.
+	Flush func(ctx context.Context) error
+	// Shutdown asks the process to stop and returns at once.
+	Shutdown func()
+	// LocalhostOnly says that shutdown without authentication needs a client on
+	// this machine; true unless users are authenticated.
+	LocalhostOnly bool
+}
+
+// ServerLog is the server's log as getLog and logRotate see it.
+type ServerLog interface {
+	// Names are the logs that are kept in memory.
+	Names() []string
+	// Lines returns the last lines of one of them, how many were written since
+	// start, and whether there is such a log.
+	Lines(name string) (lines []string, total int64, ok bool)
+	// Rotate begins a new file.
+	Rotate() error
+}
+
+// Connections counts connections.
+type Connections struct {
+	Current, Available, Active, Awaiting int64
+	Created, Rejected                    int64
+}
+
+// Traffic counts what went over the network.
+type Traffic struct {
+	BytesIn, BytesOut, Requests int64
+	// Compression is a document by compressor, or nil.
+	Compression bson.Doc
+}
+
+// host is the name of the machine, as replies print it.
+func (n *Node) host() string {
+	if n.Process.Host != "" {
+		return n.Process.Host
+	}
+	name, err := os.Hostname()
+	if err != nil {
+		return "localhost"
+	}
+	return name
+}
+
+// uptime is how long the server runs.
+func (n *Node) uptime() time.Duration { return time.Since(n.StartTime) }
+
+// nothing is the handler of commands that are answered with ok and no more.
+func nothing(context.Context, *command.Op) error { return nil }
