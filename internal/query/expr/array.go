@@ -9,7 +9,7 @@ func init() {
 	registerBinary("$arrayElemAt", evalArrayElemAt)
 	registerUnary("$first", func(env *Env, v bson.Value) (bson.Value, error) { return endOf("$first", v, 0) })
 	registerUnary("$last", func(env *Env, v bson.Value) (bson.Value, error) { return endOf("$last", v, -1) })
-	registerNary("$concatArrays", 0, anyNumber, evalConcatArrays)
+	registerAssociative("$concatArrays", false, evalConcatArrays)
 	registerBinary("$in", evalIn)
 	registerUnary("$reverseArray", evalReverseArray)
 	registerUnary("$size", evalSize)

@@ -1,6 +1,8 @@
 package expr
 
 import (
+	"strings"
+
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
@@ -109,18 +111,30 @@ func (p *parser) constantField(name string, e Expr) (string, error) {
 			"'%s' is a field path reference which is not allowed in this context. Did you mean {$literal: '%s'}?",
 			path.serialize().Str(), path.serialize().Str())
 	}
+	notConstant := mongoerr.New(mongoerr.Code(4161106),
+		"%s requires 'field' to evaluate to a constant, but got a non-constant argument", name)
+	switch n := e.(type) {
+	case *arrayLiteral:
+		return "", notConstant
+	case *objectLiteral:
+		if len(n.names) > 0 {
+			return "", notConstant
+		}
+	}
 	e, err := p.optimize(e)
 	if err != nil {
 		return "", err
 	}
 	v, ok := Constant(e)
 	if !ok {
-		return "", mongoerr.New(mongoerr.Code(4161106),
-			"%s requires 'field' to evaluate to a constant, but got a non-constant argument", name)
+		return "", notConstant
 	}
 	if v.Type != bson.TypeString {
 		return "", mongoerr.New(mongoerr.Code(4161107),
 			"%s requires 'field' to evaluate to type String, but got %s", name, v.Type)
+	}
+	if strings.IndexByte(v.Str(), 0) >= 0 {
+		return "", mongoerr.New(mongoerr.Code(9534700), "%s requires 'field' to not contain null bytes", name)
 	}
 	return v.Str(), nil
 }

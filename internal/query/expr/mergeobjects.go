@@ -6,19 +6,37 @@ import (
 )
 
 func init() {
-	registerNary("$mergeObjects", 0, anyNumber, func(env *Env, args []Expr) (bson.Value, error) {
+	registerAssociative("$mergeObjects", false, func(env *Env, args []Expr) (bson.Value, error) {
 		var fields fieldSet
-		for _, a := range args {
-			v, err := a.Eval(env)
-			if err != nil {
-				return bson.Value{}, err
-			}
-			if err := fields.merge(v); err != nil {
-				return bson.Value{}, err
-			}
+		err := env.eachInput(args, func(v bson.Value) error { return fields.merge(v) })
+		if err != nil {
+			return bson.Value{}, err
 		}
 		return fields.value(env)
 	})
+}
+
+// eachInput calls f for the operands of an accumulator used as an expression: a
+// single operand that is an array stands for its elements.
+func (e *Env) eachInput(args []Expr, f func(v bson.Value) error) error {
+	for _, a := range args {
+		v, err := a.Eval(e)
+		if err != nil {
+			return err
+		}
+		if len(args) == 1 && v.Type == bson.TypeArray {
+			for it := v.Doc().Iter(); it.Next(); {
+				if err := f(it.Value); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		if err := f(v); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // merge adds the fields of an object; null and missing add none.

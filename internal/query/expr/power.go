@@ -1,0 +1,106 @@
+package expr
+
+import (
+	"math"
+
+	"github.com/cockroachdb/apd/v3"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+)
+
+func init() {
+	registerNumeric("$sqrt", evalSqrt)
+	registerNumeric("$exp", evalExp)
+	registerBinary("$pow", evalPow)
+}
+
+func evalSqrt(env *Env, v bson.Value) (bson.Value, error) {
+	if v.Type != bson.TypeDecimal {
+		if f := double(v); !(f < 0) {
+			return env.Double(math.Sqrt(f)), nil
+		}
+	} else if d := v.Decimal(); d.Sign() >= 0 {
+		return env.Decimal(sqrtDecimal(d)), nil
+	}
+	return bson.Value{}, mongoerr.New(mongoerr.Code(28714), "$sqrt's argument must be greater than or equal to 0")
+}
+
+// sqrtDecimal has, where the root is exact, half the exponent.
+func sqrtDecimal(d bson.Decimal128) bson.Decimal128 {
+	if d.IsZero() || d.IsNaN() || d.IsInf() != 0 {
+		return d
+	}
+	var r apd.Decimal
+	cond, err := decimalContext.Sqrt(&r, d.APD())
+	if err != nil {
+		return bson.DecimalNaN
+	}
+	if !cond.Inexact() {
+		dropZeros(&r, int32(math.Floor(float64(d.Exponent())/2)))
+	}
+	return bson.DecimalFromAPD(&r)
+}
+
+func evalExp(env *Env, v bson.Value) (bson.Value, error) {
+	if v.Type == bson.TypeDecimal {
+		return env.Decimal(expDecimal(v.Decimal())), nil
+	}
+	return env.Double(expDouble(double(v))), nil
+}
+
+func evalPow(env *Env, base, exponent bson.Value) (bson.Value, error) {
+	if base.IsNullish() || exponent.IsNullish() {
+		return bson.Null, nil
+	}
+	if !base.IsNumber() {
+		return bson.Value{}, mongoerr.New(mongoerr.Code(28762), "$pow's base must be numeric, not %s", base.Type)
+	}
+	if !exponent.IsNumber() {
+		return bson.Value{}, mongoerr.New(mongoerr.Code(28763), "$pow's exponent must be numeric, not %s", exponent.Type)
+	}
+	zero := mongoerr.New(mongoerr.Code(28764), "$pow cannot take a base of 0 and a negative exponent")
+	widest := wider(base.Type, exponent.Type)
+	if widest == bson.TypeDecimal {
+		b, e := bson.ToDecimal(base), bson.ToDecimal(exponent)
+		if b.IsZero() && e.Sign() < 0 {
+			return bson.Value{}, zero
+		}
+		return env.Decimal(powDecimals(b, e)), nil
+	}
+	b, e := double(base), double(exponent)
+	if b == 0 && e < 0 {
+		return bson.Value{}, zero
+	}
+	if widest == bson.TypeDouble {
+		return env.Double(powDouble(b, e)), nil
+	}
+	p, ok := powLong(long(base), long(exponent))
+	switch {
+	case !ok:
+		return env.Double(powDouble(b, e)), nil
+	case widest == bson.TypeInt64:
+		return env.Int64(p), nil
+	}
+	return env.Int(p), nil
+}
+
+// powLong raises exactly, or says that the power is no long. A base of zero has
+// no negative exponent.
+func powLong(base, exponent int64) (power int64, ok bool) {
+	switch {
+	case base == 1 || exponent == 0:
+		return 1, true
+	case base == 0:
+		return 0, true
+	case base == -1:
+		return 1 - 2*(exponent&1), true
+	case exponent < 0 || exponent > 63:
+		return 0, false
+	}
+	power, ok = 1, true
+	for i := int64(0); i < exponent && ok; i++ {
+		power, ok = multiplyLongs(power, base)
+	}
+	return power, ok
+}
