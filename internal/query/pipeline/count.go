@@ -1,0 +1,67 @@
+package pipeline
+
+import (
+	"context"
+	"strings"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+)
+
+// Count is {$count: field}.
+type Count struct{ Field string }
+
+func parseCount(arg bson.Value, _ *parsing) (Stage, error) {
+	switch {
+	case arg.Type != bson.TypeString || arg.Str() == "":
+		return nil, mongoerr.New(40156, "the count field must be a non-empty string")
+	case arg.Str()[0] == '$':
+		return nil, mongoerr.New(40158, "the count field cannot be a $-prefixed path")
+	case strings.Contains(arg.Str(), "\x00"):
+		return nil, mongoerr.New(40159, "the count field cannot contain a null byte")
+	case strings.Contains(arg.Str(), "."):
+		return nil, mongoerr.New(40160, "the count field cannot contain '.'")
+	}
+	return &Count{arg.Str()}, nil
+}
+
+// Name is the stage's name.
+func (c *Count) Name() string { return "$count" }
+
+// Serialize is the field.
+func (c *Count) Serialize() bson.Value { return bson.String(c.Field) }
+
+// Open counts the documents; none give no result.
+func (c *Count) Open(in Iterator, _ *Run) (Iterator, error) {
+	return &counting{in: in, field: c.Field}, nil
+}
+
+type counting struct {
+	in    Iterator
+	field string
+	done  bool
+}
+
+func (c *counting) Close() { c.in.Close() }
+
+func (c *counting) Next(ctx context.Context) (bson.Doc, error) {
+	if c.done {
+		return nil, nil
+	}
+	c.done = true
+	n := int64(0)
+	for {
+		d, err := c.in.Next(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if d == nil {
+			break
+		}
+		n++
+	}
+	if n == 0 {
+		return nil, nil
+	}
+	return new(bson.Builder).Int(c.field, n).Finish(), nil
+}

@@ -1,0 +1,39 @@
+package pipeline
+
+import (
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/query/match"
+)
+
+// Match is {$match: filter}.
+type Match struct{ Filter *match.Filter }
+
+func parseMatch(arg bson.Value, p *parsing) (Stage, error) {
+	if arg.Type != bson.TypeDocument {
+		return nil, mongoerr.New(15959, "the match filter must be an expression in an object")
+	}
+	f, err := match.Parse(arg.Doc(), p.Match)
+	if err != nil {
+		return nil, err
+	}
+	return &Match{f}, nil
+}
+
+// Name is the stage's name.
+func (m *Match) Name() string { return "$match" }
+
+// Serialize is the filter.
+func (m *Match) Serialize() bson.Value { return bson.Document(match.Serialize(m.Filter.Root())) }
+
+// Open lets through what matches.
+func (m *Match) Open(in Iterator, r *Run) (Iterator, error) {
+	env := &match.Env{Expr: r.Env}
+	return &mapped{in, func(d bson.Doc) (bson.Doc, error) {
+		ok, err := m.Filter.MatchEnv(d, env)
+		if err != nil || !ok {
+			return nil, err
+		}
+		return d, nil
+	}}, nil
+}

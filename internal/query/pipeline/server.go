@@ -1,0 +1,53 @@
+package pipeline
+
+import (
+	"context"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+)
+
+// Server is a stage that reads the server's own state, such as $collStats.
+// The World checks the argument further when it opens it.
+type Server struct {
+	name string
+	Arg  bson.Value
+}
+
+// databaseStages are the Server stages that need no collection.
+var databaseStages = map[string]bool{"$currentOp": true, "$listLocalSessions": true, "$listSessions": false}
+
+// notObject are the codes for arguments that are no object.
+var notObject = map[string]mongoerr.Code{
+	"$collStats": 5447000, "$indexStats": 28803, "$currentOp": mongoerr.FailedToParse, "$planCacheStats": mongoerr.FailedToParse,
+}
+
+func parseServer(arg bson.Value, p *parsing) (Stage, error) {
+	if arg.Type != bson.TypeDocument {
+		code, ok := notObject[p.name]
+		if !ok {
+			code = mongoerr.TypeMismatch
+		}
+		return nil, mongoerr.New(code, "The %s stage specification must be an object, found %s", p.name, arg.Type)
+	}
+	if p.index == 0 && !p.Collectionless && databaseStages[p.name] {
+		return nil, mongoerr.New(mongoerr.InvalidNamespace, "%s must be run against the 'admin' database with {aggregate: 1}", p.name)
+	}
+	if p.name == "$currentOp" && p.DB != "admin" {
+		return nil, mongoerr.New(mongoerr.InvalidNamespace, "$currentOp must be run against the 'admin' database with {aggregate: 1}")
+	}
+	return &Server{p.name, arg}, nil
+}
+
+func (s *Server) source() {}
+
+// Name is the stage's name.
+func (s *Server) Name() string { return s.name }
+
+// Serialize is the argument.
+func (s *Server) Serialize() bson.Value { return s.Arg }
+
+// Open asks the World.
+func (s *Server) Open(_ Iterator, r *Run) (Iterator, error) {
+	return r.World.Source(context.Background(), s.name, s.Arg)
+}

@@ -1,0 +1,94 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/query/extsort"
+	"github.com/mayflydb/mayfly/internal/query/sortkey"
+)
+
+// Sort is {$sort: pattern}; a limit behind it may be joined to it.
+type Sort struct {
+	Pattern sortkey.Pattern
+	Limit   int64 // 0: none
+}
+
+func parseSort(arg bson.Value, _ *parsing) (Stage, error) {
+	if arg.Type != bson.TypeDocument {
+		return nil, mongoerr.New(15973, "the $sort key specification must be an object")
+	}
+	pattern, err := sortkey.Parse(arg.Doc())
+	if err != nil {
+		return nil, err
+	}
+	if pattern.IsEmpty() {
+		return nil, mongoerr.New(15976, "$sort stage must have at least one sort key")
+	}
+	return &Sort{Pattern: pattern}, nil
+}
+
+// Name is the stage's name.
+func (s *Sort) Name() string { return "$sort" }
+
+// Serialize is the pattern.
+func (s *Sort) Serialize() bson.Value {
+	return bson.Document(new(bson.Builder).Doc("sortKey", s.Pattern.Spec()).Finish())
+}
+
+// Open sorts all documents before it delivers the first.
+func (s *Sort) Open(in Iterator, r *Run) (Iterator, error) {
+	return &sorting{in: in, keys: sortkey.NewGenerator(s.Pattern, r.Env.Collator, r.Env.Meta), rows: extsort.New(s.Limit, r.SpillDir)}, nil
+}
+
+type sorting struct {
+	in     Iterator
+	keys   *sortkey.Generator
+	rows   *extsort.Sorter
+	loaded bool
+}
+
+func (s *sorting) Close() {
+	s.in.Close()
+	s.rows.Close()
+}
+
+func (s *sorting) load(ctx context.Context) error {
+	var key []byte
+	for {
+		d, err := s.in.Next(ctx)
+		if err != nil {
+			return err
+		}
+		if d == nil {
+			return s.rows.Sort()
+		}
+		if key, err = s.keys.Append(key[:0], d); err != nil {
+			return err
+		}
+		if err := s.rows.Add(key, nil, d); err != nil {
+			return err
+		}
+	}
+}
+
+func (s *sorting) Next(ctx context.Context) (bson.Doc, error) {
+	if !s.loaded {
+		s.loaded = true
+		if err := s.load(ctx); err != nil {
+			return nil, memoryError(err, "Sort")
+		}
+	}
+	row, _, err := s.rows.Next()
+	return row.Doc, err
+}
+
+// memoryError names the stage that ran out of memory.
+func memoryError(err error, stage string) error {
+	if errors.Is(err, extsort.ErrMemory) {
+		return mongoerr.New(mongoerr.QueryExceededMemoryLimitNoDiskUseAllowed, "%s exceeded memory limit of %d bytes, but did not opt in to external sorting. Aborting operation. Pass allowDiskUse:true to opt in.", stage, extsort.MaxMemory)
+	}
+	return err
+}
