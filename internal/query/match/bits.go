@@ -1,7 +1,6 @@
 package match
 
 import (
-	"math"
 	"slices"
 
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -22,8 +21,8 @@ func (n *BitTest) elem(v bson.Value, _ *Env) (bool, error) {
 			return int(p/8) < len(content) && content[p/8]&(1<<(p%8)) != 0
 		}), nil
 	}
-	i, whole, fits := truncate(v)
-	if !whole || !fits {
+	i, ok := bson.ExactInt64(v)
+	if !ok {
 		return false, nil
 	}
 	// Positions past 63 repeat the sign.
@@ -85,11 +84,12 @@ func parseBits(_ *parser, a argument) (Node, error) {
 // positions reads a list of bit positions.
 func (n *BitTest) positions(list bson.Doc) error {
 	for it := list.Iter(); it.Next(); {
-		i, whole, fits := truncate(it.Value)
-		if !it.Value.IsNumber() || !whole {
+		_, fits := bson.TruncateToInt64(it.Value)
+		i, whole := bson.ExactInt64(it.Value)
+		if !it.Value.IsNumber() || fits && !whole {
 			return badValue("bit positions must be an integer but got: %s: %s", it.Key, it.Value)
 		}
-		if !fits || i > math.MaxInt32 || i < math.MinInt32 {
+		if !fits || i != int64(int32(i)) {
 			return badValue("bit positions cannot be represented as a 32-bit signed integer: %s: %s", it.Key, it.Value)
 		}
 		if i < 0 {

@@ -1,10 +1,6 @@
 package match
 
-import (
-	"math"
-
-	"github.com/mayflydb/mayfly/internal/bson"
-)
+import "github.com/mayflydb/mayfly/internal/bson"
 
 // NewCompare makes {path: {op: value}}.
 func NewCompare(path string, op Op, value bson.Value, coll bson.Collator) *Compare {
@@ -36,8 +32,8 @@ func (n *Compare) elem(v bson.Value, _ *Env) (bool, error) {
 		}
 		return false, nil
 	}
-	if n.Value.IsNumber() && (isNaN(v) || isNaN(n.Value)) {
-		return n.Op != Lt && n.Op != Gt && isNaN(v) && isNaN(n.Value), nil
+	if n.Value.IsNumber() && (v.IsNaN() || n.Value.IsNaN()) {
+		return n.Op != Lt && n.Op != Gt && v.IsNaN() && n.Value.IsNaN(), nil
 	}
 	c := bson.CompareWith(v, n.Value, n.Coll)
 	switch n.Op {
@@ -51,16 +47,6 @@ func (n *Compare) elem(v bson.Value, _ *Env) (bool, error) {
 		return c > 0, nil
 	}
 	return c >= 0, nil
-}
-
-func isNaN(v bson.Value) bool {
-	switch v.Type {
-	case bson.TypeDouble:
-		return math.IsNaN(v.Double())
-	case bson.TypeDecimal:
-		return v.Decimal().IsNaN()
-	}
-	return false
 }
 
 func parseCompare(p *parser, a argument) (Node, error) {

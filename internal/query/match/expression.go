@@ -58,7 +58,7 @@ func parseSampleRate(p *parser, name string, v bson.Value, at level) (Node, erro
 	}
 	low, high := bson.CompareNumbers(v, bson.Int32(0)), bson.CompareNumbers(v, bson.Int32(1))
 	switch {
-	case isNaN(v) || low < 0 || high > 0:
+	case v.IsNaN() || low < 0 || high > 0:
 		return nil, badValue("numeric argument to $sampleRate must be in [0, 1]")
 	case low == 0:
 		return &Always{false}, nil

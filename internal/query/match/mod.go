@@ -1,8 +1,6 @@
 package match
 
 import (
-	"math"
-
 	"github.com/mayflydb/mayfly/internal/bson"
 )
 
@@ -10,7 +8,7 @@ func (n *Mod) match(s subject, env *Env) (bool, error) { return n.test(s, each, 
 func (n *Mod) kind() kind                              { return kindMod }
 
 func (n *Mod) elem(v bson.Value, _ *Env) (bool, error) {
-	i, _, fits := truncate(v)
+	i, fits := bson.TruncateToInt64(v)
 	return fits && remainder(i, n.Divisor) == n.Remainder, nil
 }
 
@@ -55,22 +53,12 @@ func modNumber(what string, v bson.Value) (int64, error) {
 	if !v.IsNumber() {
 		return 0, badValue("malformed mod, %s not a number", what)
 	}
-	i, _, fits := truncate(v)
+	i, fits := bson.TruncateToInt64(v)
 	switch {
 	case fits:
 		return i, nil
-	case isNaN(v) || isInf(v):
+	case v.IsNaN() || v.IsInf() != 0:
 		return 0, badValue("malformed mod, %s value is invalid :: caused by :: Unable to coerce NaN/Inf to integral type", what)
 	}
 	return 0, badValue("malformed mod, %s value is invalid :: caused by :: Out of bounds coercing to integral value", what)
-}
-
-func isInf(v bson.Value) bool {
-	switch v.Type {
-	case bson.TypeDouble:
-		return math.IsInf(v.Double(), 0)
-	case bson.TypeDecimal:
-		return v.Decimal().IsInf() != 0
-	}
-	return false
 }

@@ -81,15 +81,14 @@ func (t *TypeSet) parse(v bson.Value) error {
 	case !v.IsNumber():
 		return mongoerr.New(mongoerr.TypeMismatch, "type must be represented as a number or a string")
 	}
-	code, whole, fits := truncate(v)
-	if fits && whole && code == -1 {
+	code, whole := bson.ExactInt64(v)
+	switch {
+	case whole && code == -1:
 		t.Add(bson.TypeMinKey)
 		return nil
-	}
-	if !fits || !whole || code < 1 || code > 0x7f || !bson.Type(code).Valid() {
-		if fits && whole && code == 0 {
-			return badValue("Invalid numerical type code: 0. Instead use {$exists:false}.")
-		}
+	case whole && code == 0:
+		return badValue("Invalid numerical type code: 0. Instead use {$exists:false}.")
+	case !whole || code < 0 || code > int64(bson.TypeMaxKey) || !bson.Type(code).Valid():
 		return badValue("Invalid numerical type code: %s", v)
 	}
 	t.Add(bson.Type(code))
