@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"strings"
 	"time"
 )
@@ -107,4 +108,9 @@ func (n Net) SocketPath(port string) string {
 		return ""
 	}
 	return strings.TrimSuffix(n.UnixSocketDir, "/") + "/mongodb-" + port + ".sock"
+}
+
+// IsSet says whether somebody set the option at path.
+func (o *Options) IsSet(path string) bool {
+	return slices.ContainsFunc(o.explicit, func(s Setting) bool { return s.Path == path })
 }

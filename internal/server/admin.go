@@ -110,7 +110,8 @@ func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
 // newRegistry holds the metrics of the process and of the connections.
 func (s *Server) newRegistry() *prometheus.Registry {
 	r := prometheus.NewRegistry()
-	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), newConnMetrics(s),
+	r.MustRegister(s.connectionMetrics()...)
+	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{Namespace: "mayfly", Name: "invariants_broken_total", Help: "Assertions found broken."},
 			func() float64 { return float64(invariant.Broken()) }))
 	return r

@@ -57,48 +57,16 @@ func (s *Server) Stats() Stats {
 	return st
 }
 
-// connMetrics shows Stats to Prometheus.
-type connMetrics struct {
-	server *Server
-	descs  [7]*prometheus.Desc
-}
-
-func newConnMetrics(s *Server) *connMetrics {
-	m := &connMetrics{server: s}
-	for i, d := range [...][2]string{
-		{"connections_current", "Open connections."},
-		{"connections_available", "Connections that would still be let in."},
-		{"connections_created_total", "Connections since start."},
-		{"connections_rejected_total", "Connections turned away since start."},
-		{"network_received_bytes_total", "Bytes read from clients since start."},
-		{"network_sent_bytes_total", "Bytes written to clients since start."},
-		{"network_requests_total", "Requests since start."},
-	} {
-		m.descs[i] = prometheus.NewDesc("mayfly_"+d[0], d[1], nil, nil)
-	}
-	return m
-}
-
-// Describe and Collect make a prometheus.Collector.
-func (m *connMetrics) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range m.descs {
-		ch <- d
-	}
-	m.server.stats.latency.Describe(ch)
-}
-
-// Collect reads the numbers.
-func (m *connMetrics) Collect(ch chan<- prometheus.Metric) {
-	st := m.server.Stats()
-	for i, v := range [...]struct {
-		kind prometheus.ValueType
-		n    int64
-	}{
-		{prometheus.GaugeValue, st.Current}, {prometheus.GaugeValue, st.Available},
-		{prometheus.CounterValue, st.Created}, {prometheus.CounterValue, st.Rejected},
-		{prometheus.CounterValue, st.BytesIn}, {prometheus.CounterValue, st.BytesOut}, {prometheus.CounterValue, st.Requests},
-	} {
-		ch <- prometheus.MustNewConstMetric(m.descs[i], v.kind, float64(v.n))
-	}
-	m.server.stats.latency.Collect(ch)
+// connectionMetrics shows Stats to Prometheus.
+func (s *Server) connectionMetrics() []prometheus.Collector {
+	return []prometheus.Collector{s.stats.latency, newGauges(s.Stats,
+		gauge[Stats]{"connections_current", "Open connections.", false, func(st *Stats) float64 { return float64(st.Current) }},
+		gauge[Stats]{"connections_available", "Connections that would still be let in.", false, func(st *Stats) float64 { return float64(st.Available) }},
+		gauge[Stats]{"connections_active", "Connections with a running operation.", false, func(st *Stats) float64 { return float64(st.Active) }},
+		gauge[Stats]{"connections_created_total", "Connections since start.", true, func(st *Stats) float64 { return float64(st.Created) }},
+		gauge[Stats]{"connections_rejected_total", "Connections turned away since start.", true, func(st *Stats) float64 { return float64(st.Rejected) }},
+		gauge[Stats]{"network_received_bytes_total", "Bytes read from clients since start.", true, func(st *Stats) float64 { return float64(st.BytesIn) }},
+		gauge[Stats]{"network_sent_bytes_total", "Bytes written to clients since start.", true, func(st *Stats) float64 { return float64(st.BytesOut) }},
+		gauge[Stats]{"network_requests_total", "Requests since start.", true, func(st *Stats) float64 { return float64(st.Requests) }},
+	)}
 }

@@ -1,0 +1,71 @@
+package server
+
+import (
+	"strings"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/config"
+)
+
+// process shows the server to the commands about it; it is a node.Process.
+type process struct{ server *Server }
+
+func (p process) LogNames() []string { return p.server.log.Names() }
+
+func (p process) LogLines(name string) (lines []string, total int64, ok bool) {
+	return p.server.log.Lines(name)
+}
+
+func (p process) RotateLog() error { return p.server.rotateLog() }
+
+func (p process) CommandLine() (argv []string, parsed bson.Doc) {
+	return p.server.Options.Argv(), parsedOptions(p.server.Options)
+}
+
+func (p process) Shutdown() { p.server.Stop() }
+
+// parsedOptions is the document parsed of getCmdLineOpts: the options that
+// somebody set, nested as their paths are.
+func parsedOptions(o *config.Options) bson.Doc {
+	b := new(bson.Builder)
+	var open []string
+	for _, s := range o.Explicit() {
+		path := strings.Split(s.Path, ".")
+		dirs := path[:len(path)-1]
+		same := 0
+		for same < len(open) && same < len(dirs) && open[same] == dirs[same] {
+			same++
+		}
+		for range open[same:] {
+			b.Close()
+		}
+		for _, dir := range dirs[same:] {
+			b.OpenDoc(dir)
+		}
+		open = dirs
+		appendSetting(b, path[len(path)-1], s.Value)
+	}
+	return b.Finish()
+}
+
+func appendSetting(b *bson.Builder, name string, value any) {
+	switch v := value.(type) {
+	case string:
+		b.String(name, v)
+	case bool:
+		b.Bool(name, v)
+	case int:
+		b.Int(name, int64(v))
+	case float64:
+		b.Double(name, v)
+	}
+}
+
+func (s *Server) rotateLog() error {
+	if err := s.log.Rotate(); err != nil {
+		s.control.Error("Log rotation failed", "id", logRotateFailed, "error", err)
+		return err
+	}
+	s.control.Info("Log rotation initiated", "id", logRotated)
+	return nil
+}
