@@ -24,7 +24,7 @@ func text(err error) string {
 	return fmt.Sprintf("%d: %s\n", e.Code, e.Message)
 }
 
-// TestScripts runs testdata. The first line of a script's input is a filter,
+// TestScripts runs testdata/scripts. The first line of a script's input is a filter,
 // the lines after it are documents (for value: values).
 //
 //	match   which documents match, and through which array element
@@ -33,7 +33,7 @@ func text(err error) string {
 //	upsert  the equalities
 //	explain why the document fails
 func TestScripts(t *testing.T) {
-	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+	datadriven.Walk(t, "testdata/scripts", func(t *testing.T, path string) {
 		datadriven.RunTest(t, path, func(t *testing.T, td *datadriven.TestData) string {
 			opts := &Options{}
 			if td.HasArg("fold") {
