@@ -74,11 +74,7 @@ func (n *Node) runDistinct(ctx context.Context, op *command.Op) error {
 	}
 	op.SetPlanSummary(out.Summary)
 	op.Stats.IsQuery, op.Stats.KeysExamined, op.Stats.DocsExamined = true, out.Keys, out.Docs
-	op.Reply.OpenArray("values")
-	for i, v := range values.list {
-		op.Reply.Value(bson.Index(i), v)
-	}
-	op.Reply.Close()
+	values.write(op.Reply)
 	return nil
 }
 
@@ -103,4 +99,12 @@ func (d *distinctValues) add(v bson.Value) error {
 	d.seen[string(d.scratch)] = true
 	d.list = append(d.list, v.Clone())
 	return nil
+}
+
+func (d *distinctValues) write(b *bson.Builder) {
+	b.OpenArray("values")
+	for i, v := range d.list {
+		b.Value(bson.Index(i), v)
+	}
+	b.Close()
 }

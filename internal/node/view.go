@@ -4,18 +4,173 @@ import (
 	"context"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/query/exec"
+	"github.com/mayflydb/mayfly/internal/schema"
 )
 
-// findOnView, countOnView and distinctOnView answer for a namespace that is a
-// view, by an aggregation on what it is a view of.
-func (n *Node) findOnView(ctx context.Context, op *command.Op) (bool, error)     { return false, nil }
-func (n *Node) countOnView(ctx context.Context, op *command.Op) (bool, error)    { return false, nil }
-func (n *Node) distinctOnView(ctx context.Context, op *command.Op) (bool, error) { return false, nil }
-
-func (n *Node) explainAggregate(ctx context.Context, op *command.Op, body bson.Doc, v exec.Verbosity) error {
-	return mongoerr.New(mongoerr.CommandNotSupported, "aggregate")
+// resolveView follows a view down to a collection, and returns that, with the
+// pipelines of the views in front of list, and the view's collation. What is
+// no view stays as it is.
+func (n *Node) resolveView(ns schema.Namespace, list []bson.Value) (schema.Namespace, []bson.Value, bson.Doc, error) {
+	var collation bson.Doc
+	for depth := 0; ns.Coll != ""; depth++ {
+		c := n.Catalog.Lookup(ns)
+		if c == nil || !c.IsView() {
+			break
+		}
+		if depth == maxViewDepth {
+			return ns, nil, nil, mongoerr.New(mongoerr.ViewDepthLimitExceeded, "View depth too deep or view cycle detected; maximum depth is %d", maxViewDepth)
+		}
+		if depth == 0 {
+			collation = collationOf(c.Settings)
+		}
+		list = append(c.Settings.Pipeline.Slice(), list...)
+		ns = schema.Namespace{DB: ns.DB, Coll: c.Settings.ViewOn}
+	}
+	return ns, list, collation, nil
 }
-func (n *Node) serverInfo() bson.Doc { return bson.Empty }
+
+// view returns the view that the command's namespace is, or nil.
+func (n *Node) view(op *command.Op) *catalog.Collection {
+	if op.HasUUID {
+		return nil
+	}
+	if c := n.Catalog.Lookup(schema.Namespace{DB: op.DB, Coll: op.Collection}); c != nil && c.IsView() {
+		return c
+	}
+	return nil
+}
+
+// stages collects the stages that a command on a view becomes.
+type stages []bson.Value
+
+func (s *stages) add(name string, v bson.Value) {
+	*s = append(*s, bson.Document(new(bson.Builder).Value(name, v).Finish()))
+}
+
+func (s *stages) addDoc(name string, d bson.Doc) {
+	if d != nil && !d.IsEmpty() {
+		s.add(name, bson.Document(d))
+	}
+}
+
+// onView runs a command on a view as an aggregation.
+func (n *Node) onView(ctx context.Context, op *command.Op, list stages) (command.Cursor, *aggregation, error) {
+	a, err := n.parseAggregation(op, &op.Args, schema.Namespace{DB: op.DB, Coll: op.Collection}, list)
+	if err != nil {
+		return nil, nil, err
+	}
+	cur, err := n.startAggregation(ctx, op, a)
+	return cur, a, err
+}
+
+// findStages are the stages that the arguments of a find become. Errors: 167
+// and 2 for arguments that a view does not take.
+func findStages(a *command.Args) (stages, error) {
+	for _, name := range []string{"tailable", "awaitData", "returnKey", "showRecordId"} {
+		if a.Bool(name) {
+			return nil, mongoerr.New(mongoerr.InvalidPipelineOperator, "Option %s not supported on view", name)
+		}
+	}
+	for _, name := range []string{"min", "max"} {
+		if a.Has(name) && !a.Doc(name).IsEmpty() {
+			return nil, mongoerr.New(mongoerr.InvalidPipelineOperator, "Option %s not supported on view", name)
+		}
+	}
+	var list stages
+	list.addDoc("$match", a.Doc("filter"))
+	if sort := a.Doc("sort"); sort != nil && !sort.Has("$natural") {
+		list.addDoc("$sort", sort)
+	}
+	if skip := a.Int64("skip"); skip > 0 {
+		list.add("$skip", bson.Int64(skip))
+	}
+	if limit := a.Int64("limit"); limit > 0 {
+		list.add("$limit", bson.Int64(limit))
+	}
+	list.addDoc("$project", a.Doc("projection"))
+	return list, nil
+}
+
+// findOnView answers a find on a view; it returns false where the namespace is
+// none.
+func (n *Node) findOnView(ctx context.Context, op *command.Op) (bool, error) {
+	if n.view(op) == nil {
+		return false, nil
+	}
+	list, err := findStages(&op.Args)
+	if err != nil {
+		return true, err
+	}
+	cur, a, err := n.onView(ctx, op, list)
+	if err != nil {
+		return true, err
+	}
+	return true, command.WriteCursorReply(ctx, op, command.CursorSpec{
+		NS: op.NS, Cursor: cur, BatchSize: op.Args.Int64Or("batchSize", command.DefaultBatch), Kind: "find",
+		SingleBatch: op.Args.Bool("singleBatch"), NoTimeout: op.Args.Bool("noCursorTimeout"), Collections: []string{a.ns.String()},
+	})
+}
+
+// countOnView answers a count on a view.
+func (n *Node) countOnView(ctx context.Context, op *command.Op) (bool, error) {
+	if n.view(op) == nil {
+		return false, nil
+	}
+	var list stages
+	list.addDoc("$match", op.Args.Doc("query"))
+	if skip := op.Args.Int64("skip"); skip > 0 {
+		list.add("$skip", bson.Int64(skip))
+	}
+	if limit := op.Args.Int64("limit"); limit != 0 {
+		list.add("$limit", bson.Int64(max(limit, -limit)))
+	}
+	list.add("$count", bson.String("n"))
+	cur, _, err := n.onView(ctx, op, list)
+	if err != nil {
+		return true, err
+	}
+	defer cur.Close()
+	d, err := cur.Next(ctx)
+	if err != nil {
+		return true, err
+	}
+	if d == nil {
+		op.Reply.Int32("n", 0)
+		return true, nil
+	}
+	op.Reply.Value("n", d.Lookup("n"))
+	return true, nil
+}
+
+// distinctOnView answers a distinct on a view.
+func (n *Node) distinctOnView(ctx context.Context, op *command.Op) (bool, error) {
+	if n.view(op) == nil {
+		return false, nil
+	}
+	var list stages
+	list.addDoc("$match", op.Args.Doc("query"))
+	cur, a, err := n.onView(ctx, op, list)
+	if err != nil {
+		return true, err
+	}
+	defer cur.Close()
+	values := distinctValues{seen: map[string]bool{}, collator: a.collator}
+	for {
+		d, err := cur.Next(ctx)
+		if err != nil {
+			return true, err
+		}
+		if d == nil {
+			break
+		}
+		if err := exec.Elements(d, op.Args.Str("key"), values.add); err != nil {
+			return true, err
+		}
+	}
+	values.write(op.Reply)
+	return true, nil
+}

@@ -1,0 +1,195 @@
+package node
+
+import (
+	"context"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/query/exec"
+	"github.com/mayflydb/mayfly/internal/query/pipeline"
+	"github.com/mayflydb/mayfly/internal/schema"
+)
+
+var aggregateFields = command.NewFields("aggregate",
+	command.Value(command.Any("")),
+	command.Array("pipeline").Required(),
+	command.Bool("explain"),
+	command.Bool("allowDiskUse"),
+	command.Struct("cursor", command.NewFields("aggregate.cursor", command.SafeInt64("batchSize").Min(0))),
+	command.SafeBool("bypassDocumentValidation"),
+	command.Object("collation"),
+	command.OneOf("hint", bson.TypeString, bson.TypeDocument),
+	command.Object("let"),
+	command.UUID("collectionUUID"),
+	command.Any("needsMerge"),
+	command.Any("fromMongos"),
+	command.Any("passthroughToShard"),
+)
+
+// aggregate answers {aggregate: collection or 1, pipeline, cursor: {}}.
+// (Manual: database command aggregate.)
+func (n *Node) aggregate() *command.Command {
+	return &command.Command{
+		Name: "aggregate", Fields: aggregateFields,
+		Flags: command.ReadConcern | command.WriteConcern | command.APIv1 | command.Transaction,
+		Help:  "run an aggregation pipeline",
+		Run:   n.runAggregate,
+	}
+}
+
+// aggregation is an aggregate command, parsed.
+type aggregation struct {
+	*query
+	pipeline *pipeline.Pipeline
+	run      *pipeline.Run
+	ns       schema.Namespace // what is read, below all views
+}
+
+func (n *Node) runAggregate(ctx context.Context, op *command.Op) error {
+	if op.Args.Bool("explain") {
+		op.Reply.String("explainVersion", "1")
+		if err := n.explainAggregation(ctx, op, &op.Args, exec.QueryPlanner, op.Reply); err != nil {
+			return err
+		}
+		n.writeExplainTail(op, op.Body)
+		return nil
+	}
+	if !op.Args.Has("cursor") {
+		return mongoerr.New(mongoerr.FailedToParse, "The 'cursor' option is required, except for aggregate with the explain argument")
+	}
+	target, list, err := n.aggregateTarget(op)
+	if err != nil {
+		return err
+	}
+	a, err := n.parseAggregation(op, &op.Args, target, list)
+	if err != nil {
+		return err
+	}
+	cur, err := n.startAggregation(ctx, op, a)
+	if err != nil {
+		return err
+	}
+	cursor, _ := op.Args.Struct("cursor")
+	ns := op.NS
+	if op.Collection == "" {
+		ns = op.DB + ".$cmd.aggregate"
+	}
+	return command.WriteCursorReply(ctx, op, command.CursorSpec{
+		NS: ns, Cursor: cur, BatchSize: cursor.Int64Or("batchSize", command.DefaultBatch), Kind: "aggregate",
+		Collections: []string{a.ns.String()},
+	})
+}
+
+// startAggregation runs a parsed pipeline for an operation.
+func (n *Node) startAggregation(ctx context.Context, op *command.Op, a *aggregation) (command.Cursor, error) {
+	out, err := n.Exec.Aggregate(ctx, a.coll, a.Query, a.pipeline, a.run)
+	if err != nil {
+		return nil, err
+	}
+	if cur := out.Reads(); cur != nil {
+		n.observe(op, cur)
+	}
+	op.Stats.IsQuery = true
+	return out, nil
+}
+
+// aggregateTarget reads the value of the command, the name of a collection or
+// 1, and the pipeline.
+func (n *Node) aggregateTarget(op *command.Op) (schema.Namespace, []bson.Value, error) {
+	ns := schema.Namespace{DB: op.DB}
+	_, v := op.Body.First()
+	switch {
+	case v.Type == bson.TypeString:
+		ns.Coll = v.Str()
+		op.SetCollection(ns.Coll)
+		if err := ns.Validate(); err != nil {
+			return ns, nil, err
+		}
+	case v.IsNumber() && bson.ToDouble(v) == 1:
+	default:
+		return ns, nil, mongoerr.New(mongoerr.FailedToParse, "Invalid command format: the 'aggregate' field must specify a collection name or 1")
+	}
+	return ns, op.Args.Array("pipeline"), nil
+}
+
+// parseAggregation resolves views and parses the pipeline.
+func (n *Node) parseAggregation(op *command.Op, a *command.Args, ns schema.Namespace, list []bson.Value) (*aggregation, error) {
+	collation := a.Doc("collation")
+	base, list, viewCollation, err := n.resolveView(ns, list)
+	if err != nil {
+		return nil, err
+	}
+	if base != ns {
+		if collation == nil {
+			collation = viewCollation
+		} else if c, err := schema.ParseCollation(collation); err != nil {
+			return nil, err
+		} else if !sameCollation(c, viewCollation) {
+			return nil, mongoerr.New(mongoerr.OptionNotSupportedOnView, "Cannot override a view's default collation: %s", ns)
+		}
+		if collation == nil {
+			collation = simpleCollation
+		}
+	}
+	var c *catalog.Collection
+	if base.Coll != "" {
+		c = n.Catalog.Lookup(base)
+	}
+	s, err := n.newScope(c, a.Doc("let"), collation)
+	if err != nil {
+		return nil, err
+	}
+	q := &query{Query: &exec.Query{Env: s.env}, coll: c, scope: s}
+	q.Collation, q.Collator = s.collation, s.collator
+	q.NoScan = n.knobs.noTableScan.Load()
+	q.Hint, q.AllowDiskUse = a.Value("hint"), a.BoolOr("allowDiskUse", n.knobs.allowDiskUse.Load())
+	out := &aggregation{query: q, ns: base}
+	out.pipeline, err = pipeline.Parse(list, &pipeline.Options{Expr: s.expr, Match: s.match, Collator: s.collator, Collectionless: base.Coll == "", DB: base.DB})
+	if err != nil {
+		return nil, err
+	}
+	out.run = &pipeline.Run{Env: s.env, World: &world{n, op, base, c}}
+	if q.AllowDiskUse {
+		out.run.SpillDir = n.Exec.SpillDir
+	}
+	return out, nil
+}
+
+var simpleCollation = new(bson.Builder).String("locale", "simple").Finish()
+
+func sameCollation(c *schema.Collation, spec bson.Doc) bool {
+	if c == nil {
+		return spec == nil
+	}
+	return string(c.Spec) == string(spec)
+}
+
+// explainAggregate answers an explain of an aggregate.
+func (n *Node) explainAggregate(ctx context.Context, op *command.Op, body bson.Doc, v exec.Verbosity) error {
+	sub := &command.Op{DB: op.DB, NS: op.NS, Name: "aggregate", Body: body, Client: op.Client, Dispatcher: op.Dispatcher, Reply: op.Reply}
+	args, err := command.Parse(sub, aggregateFields)
+	if err != nil {
+		return err
+	}
+	sub.Args = args
+	op.Reply.String("explainVersion", "1")
+	if err := n.explainAggregation(ctx, sub, &sub.Args, v, op.Reply); err != nil {
+		return err
+	}
+	n.writeExplainTail(op, body)
+	return nil
+}
+
+func (n *Node) explainAggregation(ctx context.Context, op *command.Op, args *command.Args, v exec.Verbosity, b *bson.Builder) error {
+	ns, list, err := n.aggregateTarget(op)
+	if err != nil {
+		return err
+	}
+	a, err := n.parseAggregation(op, args, ns, list)
+	if err != nil {
+		return err
+	}
+	return n.Exec.ExplainAggregate(ctx, a.coll, a.ns.String(), a.Query, a.pipeline, v, b)
+}

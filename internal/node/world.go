@@ -1,0 +1,70 @@
+package node
+
+import (
+	"context"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/query/pipeline"
+	"github.com/mayflydb/mayfly/internal/schema"
+)
+
+// world is the server as the stages of one aggregate see it.
+type world struct {
+	n    *Node
+	op   *command.Op
+	ns   schema.Namespace
+	coll *catalog.Collection // nil where there is none
+}
+
+// Source opens the stages that read the server's own state.
+func (w *world) Source(ctx context.Context, stage string, arg bson.Value) (pipeline.Iterator, error) {
+	switch stage {
+	case "$indexStats":
+		return w.indexStats(arg.Doc())
+	case "$currentOp":
+		return w.currentOp(arg.Doc())
+	}
+	return nil, mongoerr.New(40324, "Unrecognized pipeline stage name: '%s'", stage)
+}
+
+// indexStats lists the indexes with how often they were used. (Manual:
+// $indexStats.)
+func (w *world) indexStats(arg bson.Doc) (pipeline.Iterator, error) {
+	if !arg.IsEmpty() {
+		return nil, mongoerr.New(28803, "The $indexStats stage specification must be an empty object")
+	}
+	l := &pipeline.List{}
+	if w.coll == nil {
+		return l, nil
+	}
+	for _, ix := range w.coll.Indexes() {
+		used, since := ix.Used()
+		b := new(bson.Builder).String("name", ix.Name).Doc("key", ix.Key).String("host", w.op.Dispatcher.Host)
+		b.OpenDoc("accesses").Int64("ops", used).Date("since", since.UnixMilli()).Close()
+		b.Doc("spec", ix.ListForm())
+		if !ix.Ready {
+			b.Bool("building", true)
+		}
+		l.Docs = append(l.Docs, b.Finish())
+	}
+	return l, nil
+}
+
+var currentOpStage = command.NewFields("$currentOp",
+	command.Bool("allUsers"), command.Bool("idleConnections"), command.Bool("idleCursors"), command.Bool("idleSessions"),
+	command.Bool("localOps"), command.Bool("truncateOps"), command.Bool("targetAllNodes"), command.Bool("backtrace"),
+)
+
+// currentOp lists the operations that run. (Manual: $currentOp.)
+func (w *world) currentOp(arg bson.Doc) (pipeline.Iterator, error) {
+	a, err := command.ParseDoc(currentOpStage, arg)
+	if err != nil {
+		return nil, err
+	}
+	return &pipeline.List{Docs: w.op.Dispatcher.CurrentOps(command.CurrentOpOptions{
+		IdleConnections: a.Bool("idleConnections"), IdleCursors: a.Bool("idleCursors"), Truncate: a.Bool("truncateOps"),
+	})}, nil
+}

@@ -1,0 +1,97 @@
+package exec
+
+import (
+	"context"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/query/match"
+	"github.com/mayflydb/mayfly/internal/query/pipeline"
+)
+
+// Aggregation is a running pipeline.
+type Aggregation struct {
+	cursor *Cursor // what reads the collection, or nil
+	out    pipeline.Iterator
+}
+
+// Aggregate runs a pipeline over a collection, which is nil where there is
+// none. q brings the collation, the hint and the like; what the pipeline's
+// beginning asks for is put into it.
+func (x *Executor) Aggregate(ctx context.Context, c *catalog.Collection, q *Query, p *pipeline.Pipeline, r *pipeline.Run) (*Aggregation, error) {
+	if p.HasSource() {
+		out, err := p.Open(nil, r)
+		return &Aggregation{out: out}, err
+	}
+	rest, err := pushDown(q, p)
+	if err != nil {
+		return nil, err
+	}
+	cur, err := x.Find(ctx, c, q)
+	if err != nil {
+		return nil, err
+	}
+	out, err := rest.Open(cur, r)
+	return &Aggregation{cur, out}, err
+}
+
+// pushDown puts the beginning of a pipeline into the query and returns the
+// rest.
+func pushDown(q *Query, p *pipeline.Pipeline) (*pipeline.Pipeline, error) {
+	head, rest := p.Split()
+	q.Filter, q.Sort, q.Skip, q.Limit = head.Filter, head.Sort, head.Skip, head.Limit
+	if q.Filter == nil {
+		var err error
+		if q.Filter, err = match.Parse(bson.Empty, nil); err != nil {
+			return nil, err
+		}
+	}
+	return rest, nil
+}
+
+// Next returns the next document, valid until the following call; nil at the
+// end.
+func (a *Aggregation) Next(ctx context.Context) (bson.Doc, error) { return a.out.Next(ctx) }
+
+// Close gives back what the pipeline holds.
+func (a *Aggregation) Close() {
+	if a.out != nil {
+		a.out.Close()
+	}
+}
+
+// Reads is the cursor below the pipeline, or nil where it has a source of its
+// own.
+func (a *Aggregation) Reads() *Cursor { return a.cursor }
+
+// ExplainAggregate writes the explain of a pipeline into b: that of its query
+// where nothing is left above it, else a list of stages.
+func (x *Executor) ExplainAggregate(ctx context.Context, c *catalog.Collection, ns string, q *Query, p *pipeline.Pipeline, v Verbosity, b *bson.Builder) error {
+	var rest *pipeline.Pipeline
+	if !p.HasSource() {
+		var err error
+		if rest, err = pushDown(q, p); err != nil {
+			return err
+		}
+		if len(rest.Stages) == 0 {
+			return x.Explain(ctx, c, ns, &Explained{Query: q}, v, b)
+		}
+	}
+	b.OpenArray("stages")
+	n := 0
+	if rest != nil {
+		b.OpenDoc("0").OpenDoc("$cursor")
+		if err := x.Explain(ctx, c, ns, &Explained{Query: q}, v, b); err != nil {
+			return err
+		}
+		b.Close().Close()
+		n = 1
+		p = rest
+	}
+	for _, d := range p.Serialize() {
+		b.Doc(bson.Index(n), d)
+		n++
+	}
+	b.Close()
+	return nil
+}
