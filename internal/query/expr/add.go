@@ -48,7 +48,7 @@ func (s *addition) add(v bson.Value) {
 		if s.decimal == (bson.Decimal128{}) {
 			s.decimal = v.Decimal()
 		} else {
-			s.decimal = addDecimals(s.decimal, v.Decimal())
+			s.decimal = s.decimal.Add(v.Decimal())
 		}
 	}
 }
@@ -96,10 +96,10 @@ func (s *addition) value(env *Env) (bson.Value, error) {
 func (s *addition) decimalSum() bson.Decimal128 {
 	d := s.decimal
 	if s.double != 0 {
-		d = addDecimals(d, bson.DecimalFromDouble(s.double, 15))
+		d = d.Add(bson.DecimalFromDouble(s.double, 15))
 	}
 	if s.long != 0 {
-		d = addDecimals(d, bson.DecimalFromInt64(s.long))
+		d = d.Add(bson.DecimalFromInt64(s.long))
 	}
 	return d
 }
@@ -134,7 +134,7 @@ func roundToLong(f float64) (i int64, ok bool) {
 
 // roundDecimalToLong rounds half to even.
 func roundDecimalToLong(d bson.Decimal128) (i int64, ok bool) {
-	r, ok := quantizeDecimal(d, 0, roundHalfEven)
+	r, ok := d.Quantize(0, bson.RoundHalfEven)
 	if !ok {
 		return 0, false
 	}
@@ -179,9 +179,9 @@ func evalSubtract(env *Env, a, b bson.Value) (bson.Value, error) {
 			}
 			return env.Int64(d), nil
 		case bson.TypeDouble:
-			return env.Double(double(a) - double(b)), nil
+			return env.Double(bson.ToDouble(a) - bson.ToDouble(b)), nil
 		}
-		return env.Decimal(subtractDecimals(bson.ToDecimal(a), bson.ToDecimal(b))), nil
+		return env.Decimal(bson.ToDecimal(a).Subtract(bson.ToDecimal(b))), nil
 	}
 	if a.IsNullish() || b.IsNullish() {
 		return bson.Null, nil

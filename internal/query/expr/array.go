@@ -43,7 +43,7 @@ func evalArrayElemAt(env *Env, array, index bson.Value) (bson.Value, error) {
 		return bson.Value{}, mongoerr.New(mongoerr.Code(28690),
 			"$arrayElemAt's second argument must be a numeric value, but is %s", index.Type)
 	}
-	i, ok := exactInt32(index)
+	i, ok := bson.ExactInt32(index)
 	if !ok {
 		return bson.Value{}, mongoerr.New(mongoerr.Code(28691),
 			"$arrayElemAt's second argument must be representable as a 32-bit integer: %s", text(index))

@@ -158,7 +158,7 @@ func evalFilter(n *iteration, env *Env, array bson.Doc) (bson.Value, error) {
 			return bson.Value{}, err
 		}
 		if !v.IsNullish() {
-			i, ok := exactInt32(v)
+			i, ok := bson.ExactInt32(v)
 			if !ok {
 				return bson.Value{}, mongoerr.New(mongoerr.Code(327391),
 					"$filter: limit must be represented as a 32-bit integral value: %s", text(v))

@@ -74,7 +74,7 @@ func sliceNumber(which string, v bson.Value, code mongoerr.Code) (int, error) {
 	if !v.IsNumber() {
 		return 0, mongoerr.New(code, "%s argument to $slice must be a numeric value, but is of type: %s", which, v.Type)
 	}
-	i, ok := exactInt32(v)
+	i, ok := bson.ExactInt32(v)
 	if !ok {
 		return 0, mongoerr.New(code+1, "%s argument to $slice can't be represented as a 32-bit integer: %s", which, text(v))
 	}
@@ -98,7 +98,7 @@ func evalRange(env *Env, args []Expr) (bson.Value, error) {
 			return bson.Value{}, mongoerr.New(mongoerr.Code(34443+2*i),
 				"$range requires a numeric %s value, found value of type: %s", what, vs[i].Type)
 		}
-		v, ok := exactInt32(vs[i])
+		v, ok := bson.ExactInt32(vs[i])
 		if !ok {
 			return bson.Value{}, mongoerr.New(mongoerr.Code(34444+2*i),
 				"$range requires a %s value that can be represented as a 32-bit integer, found value: %s", what, text(vs[i]))
@@ -154,7 +154,7 @@ func evalIndexOfArray(env *Env, args []Expr) (bson.Value, error) {
 }
 
 func arrayBound(which string, v bson.Value) (int, error) {
-	i, ok := exactInt32(v)
+	i, ok := bson.ExactInt32(v)
 	if !ok {
 		return 0, mongoerr.New(mongoerr.Code(9711600),
 			"$indexOfArray requires an integral %s index, found a value of type: %s, with value: \"%s\"", which, v.Type, text(v))

@@ -53,7 +53,7 @@ func parseSortArray(p *parser, name string, arg bson.Value) (Expr, error) {
 func (s *sortArray) parseBy() error {
 	switch {
 	case s.spec.IsNumber():
-		i, ok := exactInt64(s.spec)
+		i, ok := bson.ExactInt64(s.spec)
 		if !ok || i != 1 && i != -1 {
 			return mongoerr.New(mongoerr.Code(2942506), "The $sort element value must be either 1 or -1")
 		}
@@ -63,7 +63,7 @@ func (s *sortArray) parseBy() error {
 		return mongoerr.New(mongoerr.Code(2942507), "The $sort is invalid: use 1/-1 to sort the whole element, or {field:1/-1} to sort embedded fields")
 	}
 	for it := s.spec.Doc().Iter(); it.Next(); {
-		i, ok := exactInt64(it.Value)
+		i, ok := bson.ExactInt64(it.Value)
 		if !ok || i != 1 && i != -1 {
 			return mongoerr.New(mongoerr.Code(2942505), "The $sort element value must be either 1 or -1")
 		}

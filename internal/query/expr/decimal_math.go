@@ -16,6 +16,9 @@ import (
 // argument and result pass through 113 bits, and in between there is enough
 // precision that the binary result is the correctly rounded one.
 
+// decimalDigits is the precision of a decimal.
+const decimalDigits = 34
+
 // quadBits is the precision of the binary format.
 const quadBits = 113
 
@@ -143,7 +146,7 @@ func log10Decimal(d bson.Decimal128) bson.Decimal128 {
 }
 
 func logDecimals(d, base bson.Decimal128) bson.Decimal128 {
-	return divideDecimals(lnDecimal(d), lnDecimal(base))
+	return lnDecimal(d).Divide(lnDecimal(base))
 }
 
 func powDecimals(base, exponent bson.Decimal128) bson.Decimal128 {
@@ -160,9 +163,7 @@ func powDecimals(base, exponent bson.Decimal128) bson.Decimal128 {
 	if base.Negative() && !whole {
 		return bson.DecimalNaN
 	}
-	magnitude := base
-	magnitude.H &^= 1 << 63
-	power := logOfDecimal(magnitude)
+	power := logOfDecimal(base.Abs())
 	q, exp := toQuad(exponent)
 	power.Mul(power, q)
 	p := decimalOne
@@ -175,7 +176,7 @@ func powDecimals(base, exponent bson.Decimal128) bson.Decimal128 {
 		p = decimalTiny
 	}
 	if base.Negative() && odd && !p.IsZero() {
-		p.H |= 1 << 63
+		p = p.Neg()
 	}
 	return p
 }
@@ -185,9 +186,7 @@ func powDecimals(base, exponent bson.Decimal128) bson.Decimal128 {
 func powSpecial(base, exponent bson.Decimal128, odd bool) bson.Decimal128 {
 	grows := base.IsInf() != 0
 	if exponent.IsInf() != 0 {
-		magnitude := base
-		magnitude.H &^= 1 << 63
-		switch bson.CompareDecimals(magnitude, decimalOne) {
+		switch bson.CompareDecimals(base.Abs(), decimalOne) {
 		case 0:
 			return decimalOne
 		case 1:
@@ -199,11 +198,10 @@ func powSpecial(base, exponent bson.Decimal128, odd bool) bson.Decimal128 {
 	if grows == exponent.Negative() {
 		return decimalTiny
 	}
-	inf := decimalInfinity
 	if base.Negative() && odd {
-		inf.H |= 1 << 63
+		return decimalInfinity.Neg()
 	}
-	return inf
+	return decimalInfinity
 }
 
 // oddDecimal says whether a finite number is whole, and odd.

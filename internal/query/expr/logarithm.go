@@ -25,7 +25,7 @@ func logarithm(env *Env, name string, code mongoerr.Code, v bson.Value,
 		} else if d.IsNaN() {
 			return env.Double(math.NaN()), nil
 		}
-	} else if f := double(v); f > 0 || math.IsNaN(f) {
+	} else if f := bson.ToDouble(v); f > 0 || math.IsNaN(f) {
 		return env.Double(ofDouble(f)), nil
 	}
 	return bson.Value{}, mongoerr.New(code, "%s's argument must be a positive number, but is %s", name, text(v))
@@ -61,7 +61,7 @@ func evalLog(env *Env, v, base bson.Value) (bson.Value, error) {
 		}
 		return env.Decimal(logDecimals(d, b)), nil
 	}
-	f, b := double(v), double(base)
+	f, b := bson.ToDouble(v), bson.ToDouble(base)
 	if !(f > 0 || math.IsNaN(f)) {
 		return badValue()
 	}

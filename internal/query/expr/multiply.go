@@ -21,19 +21,6 @@ func long(v bson.Value) int64 {
 	return v.Int64()
 }
 
-// double is the value of a number as a double.
-func double(v bson.Value) float64 {
-	switch v.Type {
-	case bson.TypeInt32:
-		return float64(v.Int32())
-	case bson.TypeInt64:
-		return float64(v.Int64())
-	case bson.TypeDouble:
-		return v.Double()
-	}
-	return v.Decimal().Double()
-}
-
 // product is the running product of $multiply: as a long while it is one, as a
 // double from the first double or overflow on, as a decimal from the first
 // decimal on.
@@ -54,10 +41,10 @@ func (p *product) multiply(v bson.Value) {
 		case bson.TypeDouble:
 			p.decimal = bson.DecimalFromDouble(p.double, 15)
 		}
-		p.decimal = multiplyDecimals(p.decimal, bson.ToDecimal(v))
+		p.decimal = p.decimal.Multiply(bson.ToDecimal(v))
 		return
 	}
-	p.double *= double(v)
+	p.double *= bson.ToDouble(v)
 	if p.widest != bson.TypeDouble {
 		var ok bool
 		if p.long, ok = multiplyLongs(p.long, long(v)); !ok {
@@ -106,13 +93,13 @@ func evalDivide(env *Env, a, b bson.Value) (bson.Value, error) {
 		if d.IsZero() {
 			return bson.Value{}, mongoerr.New(mongoerr.BadValue, "can't $divide by zero")
 		}
-		return env.Decimal(divideDecimals(bson.ToDecimal(a), d)), nil
+		return env.Decimal(bson.ToDecimal(a).Divide(d)), nil
 	}
-	f := double(b)
+	f := bson.ToDouble(b)
 	if f == 0 {
 		return bson.Value{}, mongoerr.New(mongoerr.BadValue, "can't $divide by zero")
 	}
-	return env.Double(double(a) / f), nil
+	return env.Double(bson.ToDouble(a) / f), nil
 }
 
 func evalMod(env *Env, a, b bson.Value) (bson.Value, error) {
@@ -129,13 +116,13 @@ func evalMod(env *Env, a, b bson.Value) (bson.Value, error) {
 		if d.IsZero() {
 			return bson.Value{}, mongoerr.New(mongoerr.Code(5733415), "can't $mod by zero")
 		}
-		return env.Decimal(modDecimals(bson.ToDecimal(a), d)), nil
+		return env.Decimal(bson.ToDecimal(a).Mod(d)), nil
 	}
-	if double(b) == 0 {
+	if bson.ToDouble(b) == 0 {
 		return bson.Value{}, mongoerr.New(mongoerr.Code(16610), "can't $mod by zero")
 	}
 	if wider(a.Type, b.Type) == bson.TypeDouble {
-		return env.Double(math.Mod(double(a), double(b))), nil
+		return env.Double(math.Mod(bson.ToDouble(a), bson.ToDouble(b))), nil
 	}
 	by := long(b)
 	if by == -1 {

@@ -17,7 +17,7 @@ func init() {
 
 func evalSqrt(env *Env, v bson.Value) (bson.Value, error) {
 	if v.Type != bson.TypeDecimal {
-		if f := double(v); !(f < 0) {
+		if f := bson.ToDouble(v); !(f < 0) {
 			return env.Double(math.Sqrt(f)), nil
 		}
 	} else if d := v.Decimal(); d.Sign() >= 0 {
@@ -26,27 +26,42 @@ func evalSqrt(env *Env, v bson.Value) (bson.Value, error) {
 	return bson.Value{}, mongoerr.New(mongoerr.Code(28714), "$sqrt's argument must be greater than or equal to 0")
 }
 
+// sqrtContext computes roots with the precision of a decimal.
+var sqrtContext = apd.Context{
+	Precision:   decimalDigits,
+	MaxExponent: apd.MaxExponent,
+	MinExponent: apd.MinExponent,
+	Rounding:    apd.RoundHalfEven,
+}
+
 // sqrtDecimal has, where the root is exact, half the exponent.
 func sqrtDecimal(d bson.Decimal128) bson.Decimal128 {
 	if d.IsZero() || d.IsNaN() || d.IsInf() != 0 {
 		return d
 	}
 	var r apd.Decimal
-	cond, err := decimalContext.Sqrt(&r, d.APD())
+	cond, err := sqrtContext.Sqrt(&r, d.APD())
 	if err != nil {
 		return bson.DecimalNaN
 	}
-	if !cond.Inexact() {
-		dropZeros(&r, int32(math.Floor(float64(d.Exponent())/2)))
+	root := bson.DecimalFromAPD(&r)
+	if cond.Inexact() {
+		return root
 	}
-	return bson.DecimalFromAPD(&r)
+	// The fewest trailing zeros down to half the exponent.
+	for exp := d.Exponent() >> 1; exp > root.Exponent(); exp-- {
+		if shorter, ok := root.WithExponent(exp); ok {
+			return shorter
+		}
+	}
+	return root
 }
 
 func evalExp(env *Env, v bson.Value) (bson.Value, error) {
 	if v.Type == bson.TypeDecimal {
 		return env.Decimal(expDecimal(v.Decimal())), nil
 	}
-	return env.Double(expDouble(double(v))), nil
+	return env.Double(expDouble(bson.ToDouble(v))), nil
 }
 
 func evalPow(env *Env, base, exponent bson.Value) (bson.Value, error) {
@@ -68,7 +83,7 @@ func evalPow(env *Env, base, exponent bson.Value) (bson.Value, error) {
 		}
 		return env.Decimal(powDecimals(b, e)), nil
 	}
-	b, e := double(base), double(exponent)
+	b, e := bson.ToDouble(base), bson.ToDouble(exponent)
 	if b == 0 && e < 0 {
 		return bson.Value{}, zero
 	}

@@ -10,16 +10,16 @@ import (
 func init() {
 	registerNumeric("$abs", evalAbs)
 	registerNumeric("$ceil", func(env *Env, v bson.Value) (bson.Value, error) {
-		return toIntegral(env, v, math.Ceil, roundCeiling), nil
+		return toIntegral(env, v, math.Ceil, bson.RoundCeiling), nil
 	})
 	registerNumeric("$floor", func(env *Env, v bson.Value) (bson.Value, error) {
-		return toIntegral(env, v, math.Floor, roundFloor), nil
+		return toIntegral(env, v, math.Floor, bson.RoundFloor), nil
 	})
 	registerNary("$round", 1, 2, func(env *Env, args []Expr) (bson.Value, error) {
-		return evalRound(env, "$round", args, roundHalfEven)
+		return evalRound(env, "$round", args, bson.RoundHalfEven)
 	})
 	registerNary("$trunc", 1, 2, func(env *Env, args []Expr) (bson.Value, error) {
-		return evalRound(env, "$trunc", args, roundDown)
+		return evalRound(env, "$trunc", args, bson.RoundTowardZero)
 	})
 }
 
@@ -41,9 +41,7 @@ func evalAbs(env *Env, v bson.Value) (bson.Value, error) {
 	case bson.TypeDouble:
 		return env.Double(math.Abs(v.Double())), nil
 	case bson.TypeDecimal:
-		d := v.Decimal()
-		d.H &^= 1 << 63
-		return env.Decimal(d), nil
+		return env.Decimal(v.Decimal().Abs()), nil
 	case bson.TypeInt32:
 		return env.Int(max(long(v), -long(v))), nil
 	}
@@ -54,12 +52,15 @@ func evalAbs(env *Env, v bson.Value) (bson.Value, error) {
 }
 
 // toIntegral rounds doubles and decimals to whole numbers.
-func toIntegral(env *Env, v bson.Value, f func(float64) float64, mode rounding) bson.Value {
+func toIntegral(env *Env, v bson.Value, f func(float64) float64, mode bson.Rounding) bson.Value {
 	switch v.Type {
 	case bson.TypeDouble:
 		return env.Double(f(v.Double()))
 	case bson.TypeDecimal:
-		d, _ := quantizeDecimal(v.Decimal(), 0, mode) // NaN where it has too many digits
+		d, ok := v.Decimal().Quantize(0, mode)
+		if !ok || d.IsInf() != 0 {
+			d = bson.DecimalNaN // as the server: a decimal without room for its units is none
+		}
 		return env.Decimal(d)
 	}
 	return v
@@ -71,7 +72,7 @@ const (
 	maxPlace = 100
 )
 
-func evalRound(env *Env, name string, args []Expr, mode rounding) (bson.Value, error) {
+func evalRound(env *Env, name string, args []Expr, mode bson.Rounding) (bson.Value, error) {
 	v, err := args[0].Eval(env)
 	if err != nil {
 		return bson.Value{}, err
@@ -97,7 +98,7 @@ func evalRound(env *Env, name string, args []Expr, mode rounding) (bson.Value, e
 	}
 	switch v.Type {
 	case bson.TypeDecimal:
-		if d, ok := quantizeDecimal(v.Decimal(), -place, mode); ok {
+		if d, ok := v.Decimal().Quantize(-place, mode); ok {
 			return env.Decimal(d), nil
 		}
 		return v, nil
@@ -107,7 +108,7 @@ func evalRound(env *Env, name string, args []Expr, mode rounding) (bson.Value, e
 	if place >= 0 {
 		return v, nil
 	}
-	d, _ := quantizeDecimal(bson.DecimalFromInt64(long(v)), -place, mode)
+	d, _ := bson.DecimalFromInt64(long(v)).Quantize(-place, mode)
 	r, _, ok := d.TruncateToInt64()
 	if !ok {
 		return bson.Value{}, mongoerr.New(mongoerr.Code(51080),
@@ -120,16 +121,16 @@ func evalRound(env *Env, name string, args []Expr, mode rounding) (bson.Value, e
 }
 
 // roundDouble rounds by the decimal digits that the double exactly has.
-func roundDouble(f float64, place int, mode rounding) float64 {
+func roundDouble(f float64, place int, mode bson.Rounding) float64 {
 	switch {
 	case math.IsNaN(f) || math.IsInf(f, 0):
 		return f
-	case place == 0 && mode == roundDown:
+	case place == 0 && mode == bson.RoundTowardZero:
 		return math.Trunc(f)
 	case place == 0:
 		return math.RoundToEven(f)
 	}
-	if d, ok := quantizeDecimal(bson.DecimalFromDouble(f, decimalDigits), -place, mode); ok {
+	if d, ok := bson.DecimalFromDouble(f, decimalDigits).Quantize(-place, mode); ok {
 		return d.Double()
 	}
 	return f

@@ -22,9 +22,8 @@ func evalSigmoid(env *Env, v bson.Value) (bson.Value, error) {
 		return bson.Value{}, mongoerr.New(mongoerr.TypeMismatch, "$sigmoid only supports numeric types, not %s", v.Type)
 	}
 	if v.Type == bson.TypeDecimal {
-		d := v.Decimal()
-		d.H ^= 1 << 63
-		return env.Decimal(divideDecimals(decimalOne, addDecimals(decimalOne, expDecimal(d)))), nil
+		d := v.Decimal().Neg()
+		return env.Decimal(decimalOne.Divide(decimalOne.Add(expDecimal(d)))), nil
 	}
-	return env.Double(1 / (1 + expDouble(-double(v)))), nil
+	return env.Double(1 / (1 + expDouble(-bson.ToDouble(v)))), nil
 }
