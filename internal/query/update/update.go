@@ -2,6 +2,7 @@ package update
 
 import (
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/query/expr"
 	"github.com/mayflydb/mayfly/internal/query/match"
 )
@@ -37,55 +38,73 @@ type Options struct {
 	Collator bson.Collator
 }
 
-// Context is what one application of an update depends on besides the
-// document.
-type Context struct {
-	// ArrayIndex is the name of the element ("0", "1" …) that the positional $
-	// stands for, as match.Filter.MatchArrayIndex tells; empty for none.
-	ArrayIndex string
-	// Env evaluates the expressions of a pipeline; its Now is also the time of
-	// $currentDate.
-	Env *expr.Env
-	// Timestamp makes the timestamp of {$currentDate: {a: {$type:
-	// "timestamp"}}}; nil derives one from Env.Now.
-	Timestamp func() uint64
-	// Insert says that the document is being inserted by an upsert, so that
-	// $setOnInsert acts. Update.Upsert sets it.
-	Insert bool
-}
-
 // Update is a parsed update. It is immutable and safe for concurrent use.
 type Update struct {
-	kind Kind
+	kind        Kind
+	modifiers   *modifiers
+	replacement bson.Doc
+	pipeline    *pipeline
 }
 
 // Parse parses the `u` of an update statement, the `update` of a findAndModify:
 // a document or an array of stages. The errors are *mongoerr.Error.
-func Parse(u bson.Value, opts *Options) (*Update, error) { return &Update{}, nil }
+func Parse(u bson.Value, opts *Options) (*Update, error) {
+	if opts == nil {
+		opts = &Options{}
+	}
+	if opts.Constants != nil && u.Type != bson.TypeArray {
+		return nil, mongoerr.New(mongoerr.Code(51198), "Constant values may only be specified for pipeline updates")
+	}
+	switch u.Type {
+	case bson.TypeArray:
+		if opts.ArrayFilters != nil {
+			return nil, mongoerr.New(mongoerr.FailedToParse, "arrayFilters may not be specified for pipeline-syle updates")
+		}
+		p, err := parsePipeline(u.Doc(), opts)
+		return &Update{kind: Pipeline, pipeline: p}, err
+	case bson.TypeDocument:
+	default:
+		return nil, mongoerr.New(mongoerr.FailedToParse, "Update argument must be either an object or an array")
+	}
+	if name, _ := u.Doc().First(); name == "" || name[0] != '$' {
+		if opts.ArrayFilters != nil {
+			return nil, mongoerr.New(mongoerr.FailedToParse, "arrayFilters may not be specified for replacement-style updates")
+		}
+		return &Update{kind: Replacement, replacement: u.Doc()}, nil
+	}
+	m, err := parseModifiers(u.Doc(), opts)
+	return &Update{kind: Modifiers, modifiers: m}, err
+}
 
 // Kind is the form of the update.
 func (u *Update) Kind() Kind { return u.kind }
 
 // NeedsArrayIndex says whether a path has a positional $, so that the filter
 // has to tell which element matched.
-func (u *Update) NeedsArrayIndex() bool { return false }
-
-// MayChange says whether the update can change what lies at, above or below a
-// dotted path of an index. Numbers in either path are taken as array
-// positions, which index paths leave out.
-func (u *Update) MayChange(path string) bool { return true }
+func (u *Update) NeedsArrayIndex() bool { return u.modifiers != nil && u.modifiers.positional }
 
 // Apply returns the document that the update makes of doc. changed is false
 // where the result is the same, byte by byte; newDoc is then doc itself. Else
 // newDoc has memory of its own. The error is *mongoerr.Error: 66 where _id
-// would change, 10334 where the result is too large.
+// would change, 17419 or 10334 where the result is too large.
 func (u *Update) Apply(doc bson.Doc, ctx *Context) (newDoc bson.Doc, changed bool, err error) {
-	return doc, false, nil
+	newDoc, err = u.apply(doc, ctx)
+	if err != nil || !ctx.changed {
+		return doc, false, err
+	}
+	if len(newDoc) > bson.MaxDocumentSize {
+		return doc, false, sizeError(newDoc, 17419, "Resulting document after update is larger than %d")
+	}
+	return newDoc, true, nil
 }
 
-// Upsert returns the document to insert where filter matched nothing: the
-// filter's equalities, with the update applied to them, _id first. An _id that
-// neither gives is a new ObjectId.
-func (u *Update) Upsert(filter *match.Filter, ctx *Context) (bson.Doc, error) {
-	return bson.Empty, nil
+func (u *Update) apply(doc bson.Doc, ctx *Context) (bson.Doc, error) {
+	ctx.start(doc)
+	switch u.kind {
+	case Replacement:
+		return ctx.replace(doc, u.replacement, false)
+	case Pipeline:
+		return u.pipeline.apply(doc, ctx)
+	}
+	return u.modifiers.apply(doc, ctx)
 }

@@ -1,0 +1,127 @@
+package update
+
+import (
+	"strings"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+)
+
+// operator changes one value. Operators are immutable.
+type operator interface {
+	// apply appends to dst the payload of the field's new value and returns its
+	// type: old's own where nothing changes, Missing where the field goes. old is
+	// Missing where there is no such field, which only operators that create
+	// fields see.
+	apply(c *Context, dst []byte, field string, old bson.Value) (out []byte, t bson.Type, err error)
+}
+
+// modifier is what an operator's name stands for.
+type modifier struct {
+	// parse reads the argument for one field.
+	parse      func(field string, arg bson.Value, opts *Options) (operator, error)
+	creates    bool // see leaf
+	lenient    bool
+	insertOnly bool
+}
+
+var modifierNames = map[string]modifier{
+	"$set":         {parse: parseSet, creates: true},
+	"$setOnInsert": {parse: parseSet, creates: true, insertOnly: true},
+	"$unset":       {parse: parseUnset, lenient: true},
+	"$inc":         {parse: parseInc, creates: true},
+	"$mul":         {parse: parseMul, creates: true},
+	"$min":         {parse: parseMin, creates: true},
+	"$max":         {parse: parseMax, creates: true},
+	"$bit":         {parse: parseBit, creates: true},
+	"$currentDate": {parse: parseCurrentDate, creates: true},
+	"$push":        {parse: parsePush, creates: true},
+	"$addToSet":    {parse: parseAddToSet, creates: true},
+	"$pop":         {parse: parsePop},
+	"$pull":        {parse: parsePull},
+	"$pullAll":     {parse: parsePullAll},
+	"$rename":      {}, // concerns two fields: see rename.go
+}
+
+// modifiers is a parsed document of update operators.
+type modifiers struct {
+	root       *node
+	renames    []rename
+	positional bool       // some path has a positional $
+	touched    [][]string // the names on each path, without array positions
+	grows      int        // what the new values may add to a document, in bytes
+}
+
+// parsing holds the state of parsing one document of update operators.
+type parsing struct {
+	opts    *Options
+	out     *modifiers
+	filters *arrayFilters
+}
+
+func parseModifiers(u bson.Doc, opts *Options) (*modifiers, error) {
+	filters, err := parseArrayFilters(opts)
+	if err != nil {
+		return nil, err
+	}
+	p := &parsing{opts: opts, out: &modifiers{root: &node{}, grows: len(u)}, filters: filters}
+	for it := u.Iter(); it.Next(); {
+		m, ok := modifierNames[it.Key]
+		if !ok {
+			return nil, mongoerr.New(mongoerr.FailedToParse,
+				"Unknown modifier: %s. Expected a valid update modifier or pipeline-style update specified as an array", it.Key)
+		}
+		if it.Value.Type != bson.TypeDocument {
+			return nil, mongoerr.New(mongoerr.FailedToParse,
+				"Modifiers operate on fields but we found type %s instead. For example: {$mod: {<field>: ...}} not {%s}",
+				it.Value.Type, elementText(it.Key, it.Value))
+		}
+		for f := it.Value.Doc().Iter(); f.Next(); {
+			if it.Key == "$rename" {
+				err = p.rename(f.Key, f.Value)
+			} else {
+				err = p.field(m, f.Key, f.Value)
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+	}
+	if err := filters.checkUsed(u); err != nil {
+		return nil, err
+	}
+	p.out.root.sort()
+	return p.out, nil
+}
+
+// field parses one field of an operator's argument.
+func (p *parsing) field(m modifier, path string, arg bson.Value) error {
+	parts, err := p.path(path)
+	if err != nil {
+		return err
+	}
+	op, err := m.parse(path, arg, p.opts)
+	if err != nil {
+		return err
+	}
+	return p.add(&leaf{op: op, path: path, creates: m.creates, lenient: m.lenient, insertOnly: m.insertOnly}, parts)
+}
+
+func (p *parsing) path(path string) ([]string, error) {
+	parts, err := splitPath(path)
+	if err != nil {
+		return nil, err
+	}
+	return parts, checkDynamic(path, parts, p.filters)
+}
+
+// add puts a leaf into the tree.
+func (p *parsing) add(l *leaf, parts []string) error {
+	l.onID = parts[0] == "_id"
+	l.dollar = strings.HasPrefix(parts[0], "$")
+	for _, name := range parts {
+		p.out.positional = p.out.positional || name == "$"
+	}
+	p.out.touched = append(p.out.touched, fieldNames(l.path))
+	return p.out.root.add(l, parts, p.filters)
+}

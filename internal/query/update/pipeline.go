@@ -1,0 +1,94 @@
+package update
+
+import (
+	"slices"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/query/expr"
+	"github.com/mayflydb/mayfly/internal/query/project"
+)
+
+// pipeline is an update by aggregation stages, each of which makes one document
+// of one document.
+type pipeline struct {
+	stages    []*project.Projection
+	firstSlot int // of the constants
+	constants []bson.Value
+}
+
+func parsePipeline(stages bson.Doc, opts *Options) (*pipeline, error) {
+	exprOpts := expr.Options{Collator: opts.Collator}
+	if opts.Expr != nil {
+		exprOpts = *opts.Expr
+	}
+	p := &pipeline{firstSlot: len(exprOpts.Vars)}
+	vars := slices.Clone(exprOpts.Vars)
+	for it := opts.Constants.Iter(); it.Next(); {
+		if err := expr.ValidateVarName(it.Key); err != nil {
+			return nil, err
+		}
+		vars = append(vars, it.Key)
+		p.constants = append(p.constants, it.Value)
+	}
+	exprOpts.Vars = vars
+	for v := range stages.Values() {
+		if v.Type != bson.TypeDocument {
+			return nil, mongoerr.New(mongoerr.TypeMismatch, "Each element of the 'pipeline' array must be an object")
+		}
+		if v.Doc().Len() != 1 {
+			return nil, mongoerr.New(mongoerr.Code(40323), "A pipeline stage specification object must contain exactly one field.")
+		}
+		name, arg := v.Doc().First()
+		if err := checkStage(name); err != nil {
+			return nil, err
+		}
+		s, err := project.ParseStage(name, arg, &project.Options{Expr: &exprOpts, Match: opts.Match})
+		if err != nil {
+			return nil, err
+		}
+		p.stages = append(p.stages, s)
+	}
+	return p, nil
+}
+
+// otherStages are the stages that exist but not in an update.
+var otherStages = map[string]bool{
+	"$bucket": true, "$bucketAuto": true, "$changeStream": true, "$changeStreamSplitLargeEvent": true, "$collStats": true,
+	"$count": true, "$currentOp": true, "$densify": true, "$documents": true, "$facet": true, "$fill": true, "$geoNear": true,
+	"$graphLookup": true, "$group": true, "$indexStats": true, "$limit": true, "$listLocalSessions": true,
+	"$listSampledQueries": true, "$listSearchIndexes": true, "$listSessions": true, "$lookup": true, "$match": true,
+	"$merge": true, "$out": true, "$planCacheStats": true, "$queryStats": true, "$redact": true, "$sample": true, "$search": true,
+	"$searchMeta": true, "$setWindowFields": true, "$shardedDataDistribution": true, "$skip": true, "$sort": true,
+	"$sortByCount": true, "$unionWith": true, "$unwind": true, "$vectorSearch": true, "$listClusterCatalog": true,
+	"$querySettings": true, "$rankFusion": true,
+}
+
+func checkStage(name string) error {
+	switch name {
+	case "$addFields", "$set", "$project", "$unset", "$replaceRoot", "$replaceWith":
+		return nil
+	}
+	if otherStages[name] {
+		return mongoerr.New(mongoerr.InvalidOptions, "%s is not allowed to be used within an update", name)
+	}
+	return mongoerr.New(mongoerr.Code(40324), "Unrecognized pipeline stage name: '%s'", name)
+}
+
+func (p *pipeline) apply(doc bson.Doc, c *Context) (bson.Doc, error) {
+	env := c.Env
+	if env == nil {
+		env = expr.NewEnv(0)
+	}
+	for i, v := range p.constants {
+		env.SetVar(p.firstSlot+i, v)
+	}
+	out := doc
+	for _, s := range p.stages {
+		var err error
+		if out, err = s.Apply(env, out); err != nil {
+			return nil, err
+		}
+	}
+	return c.replace(doc, out, true)
+}

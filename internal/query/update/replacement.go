@@ -1,0 +1,43 @@
+package update
+
+import (
+	"bytes"
+	"strings"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+)
+
+// replace puts next in the place of doc, whose _id stays and comes first.
+// dollars allows names that start with $, which only a pipeline may produce.
+func (c *Context) replace(doc, next bson.Doc, dollars bool) (bson.Doc, error) {
+	id := doc.Lookup("_id")
+	var b bson.Builder
+	b.Reset(make([]byte, 0, len(next)+len(id.Data)+len("_id")+2))
+	b.Value("_id", id)
+	for it := next.Iter(); it.Next(); {
+		v := it.Value
+		switch {
+		case it.Key == "_id" && !id.IsMissing():
+			if bson.Compare(id, v) != 0 {
+				return nil, mongoerr.New(mongoerr.ImmutableField,
+					"After applying the update, the (immutable) field '_id' was found to have been altered to %s", elementText("_id", v))
+			}
+			continue
+		case strings.HasPrefix(it.Key, "$") && !dollars:
+			return nil, dollarError(it.Key)
+		case v.Type == bson.TypeTimestamp && v.Timestamp() == 0 && it.Key != "_id" && !dollars:
+			v = bson.Timestamp(c.timestamp())
+		}
+		b.Value(it.Key, v)
+	}
+	out := b.Finish()
+	c.changed = !bytes.Equal(out, doc)
+	if !c.changed {
+		return doc, nil
+	}
+	if bson.ExceedsDepth(out, bson.MaxDepth) {
+		return nil, mongoerr.New(mongoerr.Overflow, "Document exceeds maximum nesting depth of %d", bson.MaxDepth)
+	}
+	return out, checkID(out)
+}

@@ -1,0 +1,114 @@
+package update
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/query/match"
+)
+
+// Upsert returns the document to insert where filter matched nothing: the
+// filter's equalities, with the update applied to them, _id first. A
+// replacement takes over the equality on _id only. An _id that neither gives is
+// a new ObjectId. The error is 54 or 111 where the equalities contradict each
+// other, 66 where the update would change the _id that the filter gives, 17420
+// or 10334 where the document is too large.
+func (u *Update) Upsert(filter *match.Filter, ctx *Context) (bson.Doc, error) {
+	ctx.Insert = true
+	base, err := equalities(filter, u.kind == Replacement)
+	if err != nil {
+		return nil, err
+	}
+	doc, err := u.apply(base, ctx)
+	if err != nil {
+		return nil, err
+	}
+	if doc, err = idFirst(doc); err != nil {
+		return nil, err
+	}
+	if len(doc) > bson.MaxDocumentSize {
+		return nil, sizeError(doc, 17420, "Document to upsert is larger than %d")
+	}
+	return doc, nil
+}
+
+// idFirst moves _id to the front, or makes one.
+func idFirst(doc bson.Doc) (bson.Doc, error) {
+	first, id := doc.First()
+	if first == "_id" {
+		return doc, checkID(doc)
+	}
+	if id = doc.Lookup("_id"); id.IsMissing() {
+		id = bson.ObjectID(bson.NewObjectID())
+	}
+	var b bson.Builder
+	b.Reset(make([]byte, 0, len(doc)+len(id.Data)+5)).Value("_id", id)
+	for it := doc.Iter(); it.Next(); {
+		if it.Key != "_id" {
+			b.Value(it.Key, it.Value)
+		}
+	}
+	out := b.Finish()
+	return out, checkID(out)
+}
+
+// equality is a field of the document that a filter describes.
+type equality struct {
+	path  string
+	value bson.Value
+}
+
+// equalities makes the document that a filter's equalities describe, in the
+// order of their paths; onlyID leaves out all but that on _id, which then has
+// to be one on the whole of it.
+func equalities(filter *match.Filter, onlyID bool) (bson.Doc, error) {
+	var eqs []equality
+	if filter != nil {
+		eqs = collect(filter.Root(), nil)
+	}
+	slices.SortStableFunc(eqs, func(a, b equality) int { return strings.Compare(a.path, b.path) })
+	root := &node{}
+	for i, e := range eqs {
+		if onlyID && strings.HasPrefix(e.path, "_id.") {
+			return nil, mongoerr.New(mongoerr.NotExactValueField,
+				"field at '_id' must be exactly specified, field at sub-path '%s'found", e.path)
+		}
+		if onlyID && e.path != "_id" {
+			continue
+		}
+		l := &leaf{op: &set{e.value}, path: e.path, creates: true}
+		if err := root.add(l, strings.Split(e.path, "."), nil); err != nil {
+			return nil, ambiguous(eqs[:i], e.path)
+		}
+	}
+	c := &Context{Insert: true, doc: bson.Empty}
+	return c.document(nil, root, bson.Empty, nil)
+}
+
+// ambiguous is the error of an equality that one of those before contradicts.
+func ambiguous(before []equality, path string) error {
+	for _, other := range before {
+		if strings.HasPrefix(path, other.path+".") {
+			return mongoerr.New(mongoerr.NotSingleValueField,
+				"cannot infer query fields to set, both paths '%s' and '%s' are matched", path, other.path)
+		}
+	}
+	return mongoerr.New(mongoerr.NotSingleValueField, "cannot infer query fields to set, path '%s' is matched twice", path)
+}
+
+// collect lists the equalities that every match satisfies.
+func collect(n match.Node, eqs []equality) []equality {
+	switch n := n.(type) {
+	case *match.And:
+		for _, c := range n.Children {
+			eqs = collect(c, eqs)
+		}
+	case *match.Compare:
+		if n.Op == match.Eq {
+			eqs = append(eqs, equality{n.FieldPath(), n.Value})
+		}
+	}
+	return eqs
+}
