@@ -121,7 +121,7 @@ func isElemMatchValue(v bson.Value) bool {
 	}
 	name, _ := v.Doc().First()
 	_, filter := topLevel[name]
-	return !filter || name == "$comment"
+	return !filter
 }
 
 // parseAll makes a conjunction: each value must be matched.

@@ -17,8 +17,7 @@ type Env struct {
 	index     string
 }
 
-// expr is the surroundings for $expr; without any, the time is now and no
-// variable is bound.
+// expr is the surroundings for $expr.
 func (e *Env) expr() *expr.Env {
 	if e == nil || e.Expr == nil {
 		return expr.NewEnv(time.Now().UnixMilli())

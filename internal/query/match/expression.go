@@ -25,6 +25,7 @@ func parseExpr(p *parser, name string, v bson.Value, at level) (Node, error) {
 	if err != nil {
 		return nil, err
 	}
+	p.hasExpr = true
 	return simplifyExpr(e), nil
 }
 
@@ -71,5 +72,6 @@ func parseSampleRate(p *parser, name string, v bson.Value, at level) (Node, erro
 	if err != nil {
 		return nil, err
 	}
+	p.hasExpr = true
 	return NewExpr(e), nil
 }

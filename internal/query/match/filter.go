@@ -1,12 +1,18 @@
 package match
 
-import "github.com/mayflydb/mayfly/internal/bson"
+import (
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/query/expr"
+)
 
 // Filter is a parsed filter. It is immutable and safe for concurrent use.
 type Filter struct {
-	root   Node
-	filter bson.Doc
-	opts   Options
+	root    Node
+	filter  bson.Doc
+	opts    Options
+	hasExpr bool
 }
 
 // Root is the normalised tree: nested Ands and Ors flattened, siblings in the
@@ -14,25 +20,45 @@ type Filter struct {
 // an In. A filter that matches everything is an And without children.
 func (f *Filter) Root() Node { return f.root }
 
-// Text is the filter as written.
-func (f *Filter) Text() bson.Doc { return f.filter }
+// FilterOf makes a filter of a tree or a part of one, already in normal form:
+// what a plan leaves to check of a query, or a stage takes over from another.
+func FilterOf(n Node) *Filter { return &Filter{root: n} }
+
+// Text is the filter as written, or the normal form of one made by FilterOf.
+func (f *Filter) Text() bson.Doc {
+	if f.filter == nil {
+		return Serialize(f.root)
+	}
+	return f.filter
+}
 
 // Match says whether the filter accepts doc.
 func (f *Filter) Match(doc bson.Doc) (bool, error) { return f.MatchEnv(doc, nil) }
 
 // MatchEnv is Match for a filter with $expr, whose variables env holds.
 func (f *Filter) MatchEnv(doc bson.Doc, env *Env) (bool, error) {
+	if env == nil && f.hasExpr {
+		env = f.newEnv()
+	}
 	return f.root.match(subject{bson.Document(doc), document}, env)
+}
+
+// newEnv is the surroundings for $expr where the caller has none: the time is
+// now and no variable is bound.
+func (f *Filter) newEnv() *Env {
+	e := expr.NewEnv(time.Now().UnixMilli())
+	e.Collator = f.opts.Collator
+	return &Env{Expr: e}
 }
 
 // MatchArrayIndex is Match, and tells which element of an array made the
 // filter match: the name ("0", "1" …) that the positional $ of an update or a
 // projection stands for; empty where no array was traversed.
 func (f *Filter) MatchArrayIndex(doc bson.Doc, env *Env) (ok bool, index string, err error) {
-	e := Env{}
-	if env != nil {
-		e = *env
+	if env == nil {
+		env = f.newEnv()
 	}
+	e := *env
 	e.recording, e.index = true, ""
 	ok, err = f.root.match(subject{bson.Document(doc), document}, &e)
 	if !ok {

@@ -19,7 +19,7 @@ func (n *GeoWithin) text(b *bson.Builder) {
 func (n *GeoNear) text(b *bson.Builder) { b.Doc(n.Path, n.Spec) }
 
 func (n *GeoWithin) match(subject, *Env) (bool, error) {
-	return false, mongoerr.New(mongoerr.NotImplemented, "geospatial predicates need the geometry of package geo")
+	return false, mongoerr.New(mongoerr.NotImplemented, "$geoWithin and $geoIntersects are not supported")
 }
 
 func (n *GeoNear) match(subject, *Env) (bool, error) {

@@ -41,7 +41,10 @@ func Parse(filter bson.Doc, opts *Options) (*Filter, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Filter{root: normalize(n), filter: filter, opts: p.opts}, nil
+	if err := checkStructure(n); err != nil {
+		return nil, err
+	}
+	return &Filter{normalize(n), filter, p.opts, p.hasExpr}, nil
 }
 
 // level says what the document that a filter, or a part of it, is about is to
@@ -56,15 +59,20 @@ const (
 
 // parser holds the state of one Parse.
 type parser struct {
-	opts  Options
-	depth int
+	opts    Options
+	depth   int
+	hasExpr bool
 }
 
 func newParser(opts *Options) *parser {
-	if opts == nil {
-		return &parser{}
+	p := &parser{}
+	if opts != nil {
+		p.opts = *opts
 	}
-	return &parser{opts: *opts}
+	if p.opts.Expr == nil {
+		p.opts.Expr = &expr.Options{Collator: p.opts.Collator}
+	}
+	return p
 }
 
 func badValue(format string, args ...any) error {
@@ -183,7 +191,6 @@ func init() {
 		"$size": parseSize, "$all": parseAll, "$elemMatch": parseElemMatch,
 		"$bitsAllSet": parseBits, "$bitsAllClear": parseBits, "$bitsAnySet": parseBits, "$bitsAnyClear": parseBits,
 		"$geoWithin": parseGeoWithin, "$within": parseGeoWithin, "$geoIntersects": parseGeoWithin,
-		"$comment": func(*parser, argument) (Node, error) { return nil, nil },
 	}
 	topLevel = map[string]func(*parser, string, bson.Value, level) (Node, error){
 		"$and": parseLogical, "$or": parseLogical, "$nor": parseLogical,

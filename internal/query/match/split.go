@@ -13,13 +13,6 @@ func Conjuncts(n Node) []Node {
 // everything, of one that one.
 func AndOf(nodes ...Node) Node { return normalize(&And{nodes}) }
 
-// FromNode makes a filter of a tree, with opts for what else a filter depends
-// on.
-func FromNode(n Node, opts *Options) *Filter {
-	p := newParser(opts)
-	return &Filter{root: normalize(n), filter: Serialize(n), opts: p.opts}
-}
-
 // SplitBy parts the conjuncts of n into those that satisfy the condition and
 // the rest: what a stage lets pass in front of it and what must stay behind.
 func SplitBy(n Node, pass func(Node) bool) (passing, staying Node) {
