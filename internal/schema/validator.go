@@ -41,7 +41,7 @@ func (o *Options) loadValidator() (err error) {
 func parseValidator(filter bson.Doc, c *Collation) (*match.Filter, error) {
 	return match.Parse(filter, &match.Options{
 		Collator: c.order(),
-		Expr:     &expr.Options{Collator: c.order()},
+		Expr:     &expr.Options{Collator: c.order(), Validator: true},
 		Forbid:   match.FeatureText | match.FeatureNear | match.FeatureJavaScript,
 	})
 }
@@ -78,18 +78,21 @@ func (o *Options) CheckValidator(ns Namespace) error {
 
 // Check says whether doc may be stored in place of old, which is nil for a new
 // document: error 121, with errInfo. Where the collection only warns, warn gets
-// the errInfo and there is no error.
+// the errInfo and there is no error. A document on which an expression of the
+// validator fails is not valid either.
 func (v *Validator) Check(old, doc bson.Doc, warn func(errInfo bson.Doc)) error {
-	ok, err := v.filter.Match(doc)
-	if err != nil || ok {
-		return err
+	if ok, err := v.filter.Match(doc); ok && err == nil {
+		return nil
 	}
 	if v.moderate && old != nil {
 		if was, err := v.filter.Match(old); err != nil || !was {
-			return err
+			return nil
 		}
 	}
-	info := v.explain(doc)
+	info, err := v.filter.ExplainFailure(doc, nil)
+	if err != nil {
+		return err
+	}
 	if v.warn {
 		if warn != nil {
 			warn(info)
@@ -97,11 +100,4 @@ func (v *Validator) Check(old, doc bson.Doc, warn func(errInfo bson.Doc)) error 
 		return nil
 	}
 	return mongoerr.New(mongoerr.DocumentValidationFailure, "Document failed validation").WithInfo(info)
-}
-
-// explain is the errInfo of a document that fails.
-func (v *Validator) explain(doc bson.Doc) bson.Doc {
-	var b bson.Builder
-	b.Value("failingDocumentId", doc.Lookup("_id"))
-	return b.Finish()
 }
