@@ -2,6 +2,7 @@ package command
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 )
@@ -45,7 +46,7 @@ func (a *Args) BoolOr(name string, absent bool) bool {
 }
 
 // Int64 reads any number, truncated and clamped to 64 bits; absent is 0.
-func (a *Args) Int64(name string) int64 { return safeInt64(a.Value(name)) }
+func (a *Args) Int64(name string) int64 { return bson.ClampToInt64(a.Value(name)) }
 
 // Int64Or is Int64 with a default for absent.
 func (a *Args) Int64Or(name string, absent int64) int64 {
@@ -53,11 +54,11 @@ func (a *Args) Int64Or(name string, absent int64) int64 {
 	if v.IsMissing() {
 		return absent
 	}
-	return safeInt64(v)
+	return bson.ClampToInt64(v)
 }
 
 // Int reads any number, truncated and clamped to 32 bits; absent is 0.
-func (a *Args) Int(name string) int { return clamp32(safeInt64(a.Value(name))) }
+func (a *Args) Int(name string) int { return clamp32(bson.ClampToInt64(a.Value(name))) }
 
 // IntOr is Int with a default for absent.
 func (a *Args) IntOr(name string, absent int) int {
@@ -68,7 +69,7 @@ func (a *Args) IntOr(name string, absent int) int {
 }
 
 // Double reads any number as a double; absent is 0.
-func (a *Args) Double(name string) float64 { return toDouble(a.Value(name)) }
+func (a *Args) Double(name string) float64 { return bson.ToDouble(a.Value(name)) }
 
 // Str reads a string; absent is "".
 func (a *Args) Str(name string) string {
@@ -148,4 +149,8 @@ func uuidOf(v bson.Value) (id [16]byte, ok bool) {
 		return id, false
 	}
 	return [16]byte(content), true
+}
+
+func clamp32(i int64) int {
+	return int(min(max(i, math.MinInt32), math.MaxInt32))
 }

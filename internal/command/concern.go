@@ -162,7 +162,7 @@ func parseWriteConcern(d bson.Doc) (WriteConcern, error) {
 		wc.Journal = true
 	}
 	if v := a.Value("wtimeout"); v.IsNumber() {
-		ms := safeInt64(v)
+		ms := bson.ClampToInt64(v)
 		if ms > math.MaxInt32 {
 			return wc, mongoerr.New(mongoerr.FailedToParse, "wtimeout must be a 32-bit integer")
 		}
@@ -174,8 +174,8 @@ func parseWriteConcern(d bson.Doc) (WriteConcern, error) {
 func (w *WriteConcern) parseW(v bson.Value) error {
 	switch {
 	case v.IsNumber():
-		n := safeInt64(v)
-		if f := toDouble(v); f != f || n < 0 || n > maxMembers {
+		n := bson.ClampToInt64(v)
+		if f := bson.ToDouble(v); f != f || n < 0 || n > maxMembers {
 			return mongoerr.New(mongoerr.FailedToParse, "w has to be a non-negative number and not greater than %d; found: %d", maxMembers, n)
 		}
 		w.W = int(n)

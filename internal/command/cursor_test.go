@@ -74,7 +74,7 @@ type batch struct {
 
 func readBatch(reply bson.Doc) batch {
 	c := reply.Lookup("cursor").Doc()
-	b := batch{id: safeInt64(c.Lookup("id")), code: code(reply)}
+	b := batch{id: bson.ClampToInt64(c.Lookup("id")), code: code(reply)}
 	for _, name := range []string{"firstBatch", "nextBatch"} {
 		if v := c.Lookup(name); !v.IsMissing() {
 			b.docs = v.Doc().Len()

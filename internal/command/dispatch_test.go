@@ -122,7 +122,7 @@ func run(t *testing.T, d *Dispatcher, c *Client, text string) bson.Doc {
 	return d.Dispatch(t.Context(), &Request{Client: c, DB: "test", Body: doc(t, text)}).Body
 }
 
-func code(d bson.Doc) mongoerr.Code { return mongoerr.Code(safeInt64(d.Lookup("code"))) }
+func code(d bson.Doc) mongoerr.Code { return mongoerr.Code(bson.ClampToInt64(d.Lookup("code"))) }
 
 func BenchmarkDispatchPing(b *testing.B) {
 	d := NewDispatcher(quiet())

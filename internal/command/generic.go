@@ -56,7 +56,8 @@ var genericNames = func() map[string]bool {
 	return names
 }()
 
-func isGeneric(name string) bool { return genericNames[name] }
+// IsGeneric says whether name is an argument that every command takes.
+func IsGeneric(name string) bool { return genericNames[name] }
 
 // parseGeneric reads the generic arguments of a command.
 func parseGeneric(name string, body bson.Doc) (Generic, error) {
@@ -65,7 +66,7 @@ func parseGeneric(name string, body bson.Doc) (Generic, error) {
 	it.Next()
 	at := &place{name: name}
 	for it.Next() {
-		if !isGeneric(it.Key) {
+		if !IsGeneric(it.Key) {
 			continue
 		}
 		if err := g.set(it.Key, it.Value, at); err != nil {
@@ -129,7 +130,7 @@ func maxTimeMS(v bson.Value, at *place) (ms int64, given bool, err error) {
 	if given, err = d.check(v, at); err != nil || !given {
 		return 0, false, err
 	}
-	ms = safeInt64(v)
+	ms = bson.ClampToInt64(v)
 	if ms < 0 || ms > math.MaxInt32 {
 		return 0, false, mongoerr.New(mongoerr.BadValue, "%d value for maxTimeMS is out of range [0, %d]", ms, math.MaxInt32)
 	}

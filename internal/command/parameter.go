@@ -224,13 +224,13 @@ func coerceInt(v bson.Value, long bool) (int64, bool) {
 			n = 1
 		}
 	case bson.TypeInt32, bson.TypeInt64:
-		n = safeInt64(v)
+		n = bson.ClampToInt64(v)
 	case bson.TypeDouble, bson.TypeDecimal:
-		f := toDouble(v)
+		f := bson.ToDouble(v)
 		if math.IsNaN(f) || f >= math.MaxInt64 || f < math.MinInt64 {
 			return 0, false
 		}
-		n = safeInt64(v)
+		n = bson.ClampToInt64(v)
 	default:
 		return 0, false
 	}
@@ -358,7 +358,7 @@ func (p *Params) Double(s DoubleSpec) *DoubleParam {
 			if !v.IsNumber() {
 				return nil, mongoerr.New(mongoerr.BadValue, "Unable to coerce value to double")
 			}
-			f := toDouble(v)
+			f := bson.ToDouble(v)
 			switch {
 			case !(f >= s.Min):
 				return nil, mongoerr.New(mongoerr.BadValue, "Invalid value for parameter %s: %g is not greater than or equal to %g", s.Name, f, s.Min)

@@ -60,7 +60,7 @@ func (p *parser) document(f *Fields, d bson.Doc, at *place) (Args, error) {
 	for it.Next() {
 		i, ok := f.index[it.Key]
 		if !ok {
-			if f.lenient || p.op != nil && isGeneric(it.Key) {
+			if f.lenient || p.op != nil && IsGeneric(it.Key) {
 				continue
 			}
 			return a, unknownField(at.path(it.Key))
@@ -218,7 +218,7 @@ func (d *Field) check(v bson.Value, at *place) (present bool, err error) {
 			return false, uuidError(d, v, at)
 		}
 	case kindExact:
-		if !isInteger(v) {
+		if _, ok := bson.ExactInt64(v); !ok {
 			return false, notInteger(d.name, v)
 		}
 	}
@@ -284,7 +284,7 @@ func (d *Field) checkEnum(s string, at *place) error {
 }
 
 func (d *Field) checkRange(v bson.Value, at *place) error {
-	n := safeInt64(v)
+	n := bson.ClampToInt64(v)
 	if d.kind == kindInt32 {
 		n = int64(clamp32(n))
 	}

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/query/exec"
@@ -21,13 +22,21 @@ type Node struct {
 	Process Process
 	// StartTime is when the server started.
 	StartTime time.Time
+	// Mechanisms are the SASL mechanisms of the user "name@db"; nil while there
+	// are no users.
+	Mechanisms func(user string) []string
 
-	knobs *knobs
+	knobs     *knobs
+	fcv       fcv
+	processID [12]byte // names this run of the server in topologyVersion
 }
 
 // Register adds the node's commands to r.
 func (n *Node) Register(r *command.Registry) {
 	n.knobs = newKnobs(n.Params)
+	n.processID = bson.NewObjectID()
+	n.registerParameters(n.Params)
+	n.registerStatus(n.Dispatcher.Status)
 	n.registerDiagnostic(r)
 	n.registerData(r)
 }
@@ -35,7 +44,7 @@ func (n *Node) Register(r *command.Registry) {
 // registerData adds the commands that read and write documents.
 func (n *Node) registerData(r *command.Registry) {
 	r.Register(
-		n.find(), n.count(), n.distinct(), n.explain(),
+		n.find(), n.count(), n.distinct(), n.aggregate(), n.explain(),
 		n.insert(), n.update(), n.delete(), n.findAndModify(), n.bulkWrite(),
 	)
 }
@@ -44,6 +53,19 @@ func (n *Node) registerData(r *command.Registry) {
 // its sessions.
 func (n *Node) registerDiagnostic(r *command.Registry) {
 	r.Register(
-		n.ping(),
+		n.ping(), n.hello(), n.isMaster(), n.buildInfo(), n.hostInfo(), n.whatsMyURI(), n.connectionStatus(),
+		n.serverStatus(), n.getCmdLineOpts(), n.getLog(), n.logRotate(), n.logApplicationMessage(), n.listCommands(),
+		n.features(), n.lockInfo(), n.top(), n.currentOp(), n.killOp(), n.profile(), n.fsync(), n.fsyncUnlock(),
+		n.getParameter(), n.setParameter(), n.setFeatureCompatibilityVersion(), n.shutdown(), n.rotateCertificates(),
+		n.dropConnections(), n.connPoolStats(), n.shardingState(),
 	)
+	r.Register(
+		n.startSession(), n.endSessions(), n.refreshSessions(), n.killSessions(), n.killAllSessions(),
+		n.killAllSessionsByPattern(), n.getMore(), n.killCursors(),
+	)
+	r.Register(
+		n.authenticate(), n.saslStart(), n.saslContinue(), n.logout(), n.usersInfo(), n.rolesInfo(), n.invalidateUserCache(),
+	)
+	r.Register(notReplicated()...)
+	r.Register(notStandalone()...)
 }

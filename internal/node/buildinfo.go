@@ -1,0 +1,48 @@
+package node
+
+import (
+	"context"
+	"runtime"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/command"
+)
+
+// buildInfo says which version of MongoDB this server behaves as, and how it
+// was built.
+func (n *Node) buildInfo() *command.Command {
+	return &command.Command{
+		Name: "buildInfo", Aliases: []string{"buildinfo"}, Flags: command.APIv1 | command.Quiet,
+		Fields: command.NewFields("buildInfo"), Help: "get version #, etc.\n{ buildinfo:1 }", Run: n.runBuildInfo,
+	}
+}
+
+func (n *Node) runBuildInfo(_ context.Context, op *command.Op) error {
+	b := op.Reply.String("version", Version).String("gitVersion", "nogitversion").OpenArray("modules").Close()
+	b.String("allocator", "go").String("javascriptEngine", "none").String("sysInfo", "deprecated")
+	b.OpenArray("versionArray")
+	for i, v := range versionArray {
+		b.Int32(bson.Index(i), v)
+	}
+	b.Close()
+	b.OpenDoc("openssl").String("running", "disabled").String("compiled", "disabled").Close()
+	b.OpenDoc("buildEnvironment").String("distmod", "").String("distarch", arch()).String("cc", "").String("ccflags", "").
+		String("cxx", runtime.Version()).String("cxxflags", "").String("linkflags", "").String("target_arch", arch()).
+		String("target_os", runtime.GOOS).String("cppdefines", "").Close()
+	b.Int32("bits", 64).Bool("debug", false).Int32("maxBsonObjectSize", maxBsonObjectSize).Strings("storageEngines", storageEngine)
+	return nil
+}
+
+// storageEngine is the name of the storage engine.
+const storageEngine = "mayfly"
+
+// arch is the processor's architecture by the name that the server uses.
+func arch() string {
+	switch runtime.GOARCH {
+	case "amd64":
+		return "x86_64"
+	case "arm64":
+		return "aarch64"
+	}
+	return runtime.GOARCH
+}

@@ -1,0 +1,57 @@
+package node
+
+import (
+	"context"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/query/match"
+)
+
+// currentOp lists the running operations; fields that are no options filter
+// them.
+func (n *Node) currentOp() *command.Command {
+	return &command.Command{Name: "currentOp", Flags: command.AdminOnly, Help: "show current operations", Run: n.runCurrentOp}
+}
+
+func (n *Node) runCurrentOp(_ context.Context, op *command.Op) error {
+	options := command.CurrentOpOptions{Truncate: true, For: op}
+	var filter bson.Builder
+	first := true
+	for name, v := range op.Body.All() {
+		switch {
+		case first:
+			first = false
+		case name == "$ownOps":
+			options.OwnOps = v.Truthy()
+		case name == "$all":
+			options.IdleConnections = v.Truthy()
+		case name == "$truncateOps":
+			options.Truncate = v.Truthy()
+		case name == "comment" || command.IsGeneric(name):
+		default:
+			filter.Value(name, v)
+		}
+	}
+	f, err := match.Parse(filter.Finish(), &match.Options{})
+	if err != nil {
+		return err
+	}
+	b := op.Reply.OpenArray("inprog")
+	i := 0
+	for _, d := range op.Dispatcher.CurrentOps(options) {
+		ok, err := f.Match(d)
+		if err != nil {
+			return err
+		}
+		if ok {
+			b.Doc(bson.Index(i), d)
+			i++
+		}
+	}
+	b.Close()
+	if op.Dispatcher.Gate.Locks() > 0 {
+		b.Bool("fsyncLock", true).String("info", "use db.fsyncUnlock() to terminate the fsync write/snapshot lock")
+	}
+	return nil
+}

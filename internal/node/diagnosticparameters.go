@@ -1,0 +1,28 @@
+package node
+
+import (
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+)
+
+// maxDescriptor is the longest automationServiceDescriptor, in bytes.
+const maxDescriptor = 64
+
+// registerParameters adds the parameters that this package shows, or keeps for
+// those who ask.
+func (n *Node) registerParameters(p *command.Params) {
+	p.Fixed("featureCompatibilityVersion", false, n.fcv.document)
+	p.Fixed("authSchemaVersion", false, func() bson.Value { return bson.Int32(5) })
+	p.Fixed("authenticationMechanisms", true, func() bson.Value {
+		return bson.Array(bson.String("SCRAM-SHA-1"), bson.String("SCRAM-SHA-256"))
+	})
+	p.Fixed("KeysRotationIntervalSec", true, func() bson.Value { return bson.Int32(7776000) })
+	p.Fixed("ShardingTaskExecutorPoolReplicaSetMatching", true, func() bson.Value { return bson.String("automatic") })
+	p.String(command.StringSpec{Name: "automationServiceDescriptor", Valid: func(s string) error {
+		if len(s) > maxDescriptor {
+			return mongoerr.New(mongoerr.Overflow, "Value for parameter automationServiceDescriptor must be no more than %d bytes", maxDescriptor)
+		}
+		return nil
+	}})
+}

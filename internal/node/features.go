@@ -1,0 +1,15 @@
+package node
+
+import (
+	"context"
+
+	"github.com/mayflydb/mayfly/internal/command"
+)
+
+// features says what the server was built with.
+func (n *Node) features() *command.Command {
+	return &command.Command{
+		Name: "features", Help: "return build level feature settings",
+		Run: func(_ context.Context, op *command.Op) error { op.Reply.Int32("oidMachine", 0); return nil },
+	}
+}

@@ -1,0 +1,56 @@
+package node
+
+import (
+	"context"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+)
+
+var fsyncFields = command.NewFields("fsync", command.SafeBool("lock"),
+	command.SafeInt64("fsyncLockAcquisitionTimeoutMillis").Min(0))
+
+// defaultFsyncWait is how long fsync with lock waits for running writes.
+const defaultFsyncWait = 90_000
+
+// fsync makes everything durable; with lock: true it also holds up all writes
+// until fsyncUnlock.
+func (n *Node) fsync() *command.Command {
+	return &command.Command{
+		Name: "fsync", Flags: command.AdminOnly, Fields: fsyncFields,
+		Help: "http://dochub.mongodb.org/core/fsynccommand", Run: n.runFsync,
+	}
+}
+
+func (n *Node) runFsync(ctx context.Context, op *command.Op) error {
+	if !op.Args.Bool("lock") {
+		if err := n.flush(ctx); err != nil {
+			return err
+		}
+		op.Reply.Int32("numFiles", 1)
+		return nil
+	}
+	wait := time.Duration(op.Args.Int64Or("fsyncLockAcquisitionTimeoutMillis", defaultFsyncWait)) * time.Millisecond
+	limited, cancel := context.WithTimeoutCause(ctx, wait,
+		mongoerr.New(mongoerr.LockTimeout, "Fsync lock timed out waiting for running writes"))
+	defer cancel()
+	count, err := op.Dispatcher.Gate.Lock(limited)
+	if err != nil {
+		return err
+	}
+	if err := n.flush(ctx); err != nil {
+		_, _ = op.Dispatcher.Gate.Unlock()
+		return err
+	}
+	op.Reply.String("info", "now locked against writes, use db.fsyncUnlock() to unlock").Int64("lockCount", count).
+		String("seeAlso", "http://dochub.mongodb.org/core/fsynccommand")
+	return nil
+}
+
+func (n *Node) flush(ctx context.Context) error {
+	if n.Process.Flush == nil {
+		return nil
+	}
+	return n.Process.Flush(ctx)
+}

@@ -1,0 +1,21 @@
+package node
+
+import (
+	"context"
+
+	"github.com/mayflydb/mayfly/internal/command"
+)
+
+// fsyncUnlock takes one of fsync's locks away.
+func (n *Node) fsyncUnlock() *command.Command {
+	return &command.Command{
+		Name: "fsyncUnlock", Flags: command.AdminOnly, Help: "unlock a database locked by fsync",
+		Run: func(_ context.Context, op *command.Op) error {
+			left, err := op.Dispatcher.Gate.Unlock()
+			if err == nil {
+				op.Reply.String("info", "fsyncUnlock completed").Int64("lockCount", left)
+			}
+			return err
+		},
+	}
+}

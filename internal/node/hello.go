@@ -1,0 +1,173 @@
+package node
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+)
+
+// Limits that hello tells clients.
+const (
+	maxBsonObjectSize   = 16 << 20
+	maxMessageSizeBytes = 48_000_000
+	minWireVersion      = 0
+	maxWireVersion      = 25
+)
+
+// helloFields are what clients send; others are ignored, as drivers add to them.
+var helloFields = command.NewFields("hello",
+	command.Struct("topologyVersion", command.NewFields("topologyVersion",
+		command.OneOf("processId", bson.TypeObjectID).Required(), command.Int64("counter").Required())),
+	command.SafeInt64("maxAwaitTimeMS"), command.Any("saslSupportedMechs"), command.Any("client"),
+	command.Any("compression"), command.SafeBool("helloOk"), command.Any("speculativeAuthenticate"),
+	command.Any("internalClient"), command.Ignored("hostInfo"), command.Ignored("loadBalanced")).Lenient()
+
+// hello answers the first message of every driver, and its watch over the
+// server: what this member is and what it can do.
+func (n *Node) hello() *command.Command {
+	return &command.Command{
+		Name: "hello", Flags: command.NoAuth | command.APIv1 | command.Quiet, Fields: helloFields,
+		Help: "Status information for clients negotiating a connection with this server", Run: n.runHello,
+	}
+}
+
+// isMaster is hello under its old name, with an old name for its first field.
+func (n *Node) isMaster() *command.Command {
+	return &command.Command{
+		Name: "isMaster", Aliases: []string{"ismaster"}, Flags: command.NoAuth | command.Quiet, Fields: helloFields,
+		Help: "Check if this server is primary for a replica set\n{ isMaster : 1 }", Run: n.runHello,
+	}
+}
+
+func (n *Node) runHello(ctx context.Context, op *command.Op) error {
+	a := &op.Args
+	if err := clientMetadata(op); err != nil {
+		return err
+	}
+	user, err := mechanismsUser(a.Value("saslSupportedMechs"))
+	if err != nil {
+		return err
+	}
+	if err := n.awaitTopology(ctx, op); err != nil {
+		return err
+	}
+	b := op.Reply
+	if a.Bool("helloOk") {
+		b.Bool("helloOk", true)
+	}
+	if op.Command.Name == "hello" {
+		b.Bool("isWritablePrimary", true)
+	} else {
+		b.Bool("ismaster", true)
+	}
+	n.appendTopology(b)
+	b.Int32("maxBsonObjectSize", maxBsonObjectSize).Int32("maxMessageSizeBytes", maxMessageSizeBytes).
+		Int32("maxWriteBatchSize", maxWriteBatch).Date("localTime", time.Now().UnixMilli()).
+		Int32("logicalSessionTimeoutMinutes", int32(command.SessionTimeout/time.Minute)).
+		Int("connectionId", op.Client.ConnectionID).Int32("minWireVersion", minWireVersion).
+		Int32("maxWireVersion", maxWireVersion).Bool("readOnly", false)
+	n.negotiateCompression(b, a.Value("compression"))
+	if user != "" && n.Mechanisms != nil {
+		if ms := n.Mechanisms(user); len(ms) > 0 {
+			b.Strings("saslSupportedMechs", ms...)
+		}
+	}
+	return nil
+}
+
+func (n *Node) appendTopology(b *bson.Builder) {
+	b.OpenDoc("topologyVersion").ObjectID("processId", n.processID).Int64("counter", 0).Close()
+}
+
+// awaitTopology waits, where the client asks for it, until what hello tells
+// changes. A standalone never does, so that is until the client's time is over.
+func (n *Node) awaitTopology(ctx context.Context, op *command.Op) error {
+	a := &op.Args
+	known, given := a.Struct("topologyVersion")
+	wait := a.Int64("maxAwaitTimeMS")
+	switch {
+	case given != a.Has("maxAwaitTimeMS") && given:
+		return mongoerr.New(mongoerr.Code(31368), "A request with a 'topologyVersion' must include 'maxAwaitTimeMS'")
+	case given != a.Has("maxAwaitTimeMS"):
+		return mongoerr.New(mongoerr.Code(31368), "A request with 'maxAwaitTimeMS' must include a 'topologyVersion'")
+	case !given && op.ExhaustAllowed:
+		return mongoerr.New(mongoerr.Code(51756), "An isMaster or hello request with exhaust must specify 'maxAwaitTimeMS'")
+	case !given:
+		return nil
+	case known.Int64("counter") < 0:
+		return mongoerr.New(mongoerr.Code(31372), "topologyVersion must have a non-negative counter")
+	case wait < 0:
+		return mongoerr.New(mongoerr.Code(31373), "maxAwaitTimeMS must be a non-negative integer")
+	}
+	op.NextBody = op.Body
+	if known.Value("processId").ObjectID() != n.processID {
+		// The client knew another process: it hears of this one at once, and its
+		// stream goes on with what it hears.
+		var b bson.Builder
+		for name, v := range op.Body.All() {
+			if name == "topologyVersion" {
+				n.appendTopology(&b)
+				continue
+			}
+			b.Value(name, v)
+		}
+		op.NextBody = b.Finish()
+		return nil
+	}
+	if known.Int64("counter") > 0 {
+		return mongoerr.New(mongoerr.Code(31382), "Received a topology version with counter: %d which is greater than the server topology version counter: 0",
+			known.Int64("counter"))
+	}
+	timer := time.NewTimer(time.Duration(wait) * time.Millisecond)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// negotiateCompression answers with the client's compressors that the server
+// has, in the client's order.
+func (n *Node) negotiateCompression(b *bson.Builder, v bson.Value) {
+	if v.Type != bson.TypeArray {
+		return
+	}
+	var common []string
+	for name := range v.Doc().Values() {
+		for _, have := range n.Process.Compressors {
+			if name.Type == bson.TypeString && name.Str() == have {
+				common = append(common, have)
+			}
+		}
+	}
+	if len(common) > 0 {
+		b.Strings("compression", common...)
+	}
+}
+
+// mechanismsUser reads saslSupportedMechs: "db.user", or {user, db}.
+func mechanismsUser(v bson.Value) (string, error) {
+	switch v.Type {
+	case bson.Missing:
+		return "", nil
+	case bson.TypeString:
+		db, user, ok := strings.Cut(v.Str(), ".")
+		if !ok {
+			return "", mongoerr.New(mongoerr.BadValue, "UserName must contain a '.' separated database.user pair")
+		}
+		return user + "@" + db, nil
+	case bson.TypeDocument:
+		user, db := v.Doc().Lookup("user"), v.Doc().Lookup("db")
+		if user.Type != bson.TypeString || db.Type != bson.TypeString {
+			return "", mongoerr.New(mongoerr.BadValue, "UserName must contain exactly 'user' and 'db' fields")
+		}
+		return user.Str() + "@" + db.Str(), nil
+	}
+	return "", mongoerr.New(mongoerr.TypeMismatch, "UserName must be either a string or an object, found: %s", v.Type)
+}

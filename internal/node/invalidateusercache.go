@@ -1,0 +1,11 @@
+package node
+
+import "github.com/mayflydb/mayfly/internal/command"
+
+// invalidateUserCache makes the server read users anew; it keeps none apart.
+func (n *Node) invalidateUserCache() *command.Command {
+	return &command.Command{
+		Name: "invalidateUserCache", Flags: command.AdminOnly, Fields: command.NewFields("invalidateUserCache"),
+		Help: "Invalidates the cache of user information", Run: nothing,
+	}
+}

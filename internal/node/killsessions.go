@@ -1,0 +1,24 @@
+package node
+
+import (
+	"context"
+	"slices"
+
+	"github.com/mayflydb/mayfly/internal/command"
+)
+
+// killSessions ends what the named sessions run and have open; without names,
+// all of the client's user.
+func (n *Node) killSessions() *command.Command {
+	return &command.Command{
+		Name: "killSessions", Fields: sessionFields("killSessions"), Help: "kill a logical session and its operations",
+		Run: func(_ context.Context, op *command.Op) error {
+			ids := sessions(op)
+			user := command.UserDigest("", "")
+			op.Dispatcher.KillSessions(op, func(s command.SessionID) bool {
+				return len(ids) == 0 && s.UID == user || slices.Contains(ids, s)
+			})
+			return nil
+		},
+	}
+}

@@ -1,0 +1,30 @@
+package node
+
+import (
+	"context"
+
+	"github.com/mayflydb/mayfly/internal/command"
+)
+
+// listCommands tells every command there is.
+func (n *Node) listCommands() *command.Command {
+	return &command.Command{
+		Name: "listCommands", Flags: command.NoAuth, Help: "get a list of all db commands", Run: n.runListCommands,
+	}
+}
+
+func (n *Node) runListCommands(_ context.Context, op *command.Op) error {
+	b := op.Reply.OpenDoc("commands")
+	for _, c := range op.Dispatcher.Registry.All() {
+		b.OpenDoc(c.Name).String("help", c.Help).Bool("requiresAuth", c.Flags&command.NoAuth == 0).
+			Bool("secondaryOk", c.Flags&command.Writes == 0).Bool("adminOnly", c.Flags&command.AdminOnly != 0)
+		if c.Flags&command.APIv1 != 0 {
+			b.Strings("apiVersions", "1")
+		} else {
+			b.OpenArray("apiVersions").Close()
+		}
+		b.OpenArray("deprecatedApiVersions").Close().Close()
+	}
+	b.Close()
+	return nil
+}

@@ -1,0 +1,32 @@
+package node
+
+import (
+	"context"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+)
+
+var logRotateFields = command.NewFields("logRotate", command.Value(command.OneOf("",
+	bson.TypeBool, bson.TypeInt64, bson.TypeInt32, bson.TypeDecimal, bson.TypeDouble, bson.TypeString).Required()))
+
+// logRotate begins a new log file.
+func (n *Node) logRotate() *command.Command {
+	return &command.Command{
+		Name: "logRotate", Flags: command.AdminOnly, Fields: logRotateFields, Help: "rotate logs", Run: n.runLogRotate,
+	}
+}
+
+func (n *Node) runLogRotate(_ context.Context, op *command.Op) error {
+	if v := op.Args.Value("logRotate"); v.Type == bson.TypeString && v.Str() != "server" {
+		return mongoerr.New(mongoerr.NoSuchKey, "Unknown log type '%s' for rotation", v.Str())
+	}
+	if n.Process.Log == nil {
+		return nil
+	}
+	if err := n.Process.Log.Rotate(); err != nil {
+		return mongoerr.New(mongoerr.FileRenameFailed, "Failed to rotate log: %v", err)
+	}
+	return nil
+}

@@ -1,0 +1,23 @@
+package node
+
+import (
+	"context"
+
+	"github.com/mayflydb/mayfly/internal/command"
+)
+
+// refreshSessions keeps sessions from ending.
+func (n *Node) refreshSessions() *command.Command {
+	return &command.Command{
+		Name: "refreshSessions", Flags: command.APIv1, Fields: sessionFields("refreshSessions"),
+		Help: "renew a set of logical sessions",
+		Run: func(_ context.Context, op *command.Op) error {
+			for _, id := range sessions(op) {
+				if err := op.Dispatcher.Sessions.Refresh(id); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+}

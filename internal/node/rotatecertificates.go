@@ -1,0 +1,13 @@
+package node
+
+import "github.com/mayflydb/mayfly/internal/command"
+
+// rotateCertificates reads the TLS certificates anew; without TLS there are
+// none.
+func (n *Node) rotateCertificates() *command.Command {
+	return &command.Command{
+		Name: "rotateCertificates", Flags: command.AdminOnly,
+		Fields: command.NewFields("rotateCertificates", command.String("message")),
+		Help:   "Rotates the server's TLS certificates", Run: nothing,
+	}
+}

@@ -1,0 +1,25 @@
+package node
+
+import (
+	"context"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/command"
+)
+
+// startSession makes a session on the server's side.
+func (n *Node) startSession() *command.Command {
+	return &command.Command{
+		Name: "startSession", Help: "start a logical session", Run: n.runStartSession,
+	}
+}
+
+func (n *Node) runStartSession(_ context.Context, op *command.Op) error {
+	s, err := op.Dispatcher.Sessions.Start()
+	if err != nil {
+		return err
+	}
+	op.Reply.OpenDoc("id").Binary("id", 4, s.ID.ID[:]).Close().
+		Int32("timeoutMinutes", int32(command.SessionTimeout/time.Minute))
+	return nil
+}
