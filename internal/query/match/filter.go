@@ -1,6 +1,7 @@
 package match
 
 import (
+	"strings"
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -64,7 +65,7 @@ func (f *Filter) MatchArrayIndex(doc bson.Doc, env *Env) (ok bool, index string,
 	if !ok {
 		e.index = ""
 	}
-	return ok, e.index, err
+	return ok, strings.Clone(e.index), err // it shares the bytes of doc
 }
 
 // MatchValue matches v as if it were the value of the field that all paths of

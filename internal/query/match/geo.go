@@ -32,7 +32,7 @@ func isNear(d bson.Doc) bool {
 	return d.Has("$near") || d.Has("$nearSphere") || d.Has("$geoNear")
 }
 
-func (p *parser) near(path string, d bson.Doc, _ level) (Node, error) {
+func (p *parser) near(path string, d bson.Doc) (Node, error) {
 	if p.opts.Forbid&FeatureNear != 0 {
 		return nil, mongoerr.New(mongoerr.Code(5626500),
 			"$geoNear, $near, and $nearSphere are not allowed in this context, as these operators require sorting geospatial data. "+

@@ -121,15 +121,16 @@ func (s *schema) add(r rule) { s.rules = append(s.rules, r) }
 
 // schemaTexts reads title and description.
 func (p *parser) schemaTexts(s *schema, k keywords) error {
-	for name, to := range map[string]*string{"title": &s.title, "description": &s.description} {
-		v, ok := k[name]
-		if !ok {
-			continue
-		}
-		if v.Type != bson.TypeString {
+	for _, name := range []string{"title", "description"} {
+		if v, ok := k[name]; ok && v.Type != bson.TypeString {
 			return wrongType("$jsonSchema keyword '%s' must be of type string", name)
 		}
-		*to = v.Str()
+	}
+	if v, ok := k["title"]; ok {
+		s.title = v.Str()
+	}
+	if v, ok := k["description"]; ok {
+		s.description = v.Str()
 	}
 	return nil
 }

@@ -139,7 +139,7 @@ func (p *parser) conditions(path string, d bson.Doc, at level) ([]Node, error) {
 		return nil, err
 	}
 	if isNear(d) {
-		return one(p.near(path, d, at))
+		return one(p.near(path, d))
 	}
 	var nodes []Node
 	for it := d.Iter(); it.Next(); {
