@@ -18,7 +18,7 @@ func (n *Node) buildInfo() *command.Command {
 }
 
 func (n *Node) runBuildInfo(_ context.Context, op *command.Op) error {
-	b := op.Reply.String("version", Version).String("gitVersion", "nogitversion").OpenArray("modules").Close()
+	b := op.Reply.String("version", Version).String("gitVersion", gitVersion).OpenArray("modules").Close()
 	b.String("allocator", "go").String("javascriptEngine", "none").String("sysInfo", "deprecated")
 	b.OpenArray("versionArray")
 	for i, v := range versionArray {

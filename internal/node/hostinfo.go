@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/command"
 )
 

@@ -2,7 +2,9 @@ package node
 
 import (
 	"context"
+	"net"
 	"os"
+	"strconv"
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -11,6 +13,9 @@ import (
 
 // Version is the version of MongoDB whose behaviour this server shows.
 const Version = "8.0.15"
+
+// gitVersion stands where the server has the commit that it was built from.
+const gitVersion = "nogitversion"
 
 var versionArray = [4]int32{8, 0, 15, 0}
 
@@ -73,6 +78,17 @@ func (n *Node) host() string {
 		return "localhost"
 	}
 	return name
+}
+
+// serverInfo names this server in explain's replies.
+func (n *Node) serverInfo() bson.Doc {
+	name, port, err := net.SplitHostPort(n.host())
+	if err != nil {
+		name = n.host()
+	}
+	number, _ := strconv.Atoi(port)
+	return new(bson.Builder).String("host", name).Int32("port", int32(number)).String("version", Version).
+		String("gitVersion", gitVersion).Finish()
 }
 
 // uptime is how long the server runs.
