@@ -23,8 +23,8 @@
 //
 //	  0  stopped as asked (ExitClean)
 //	  2  wrong options or configuration (ExitBadOptions)
-//	 14  abandoned: the storage can no longer be trusted, or a second signal
-//	     came while stopping (ExitAbrupt)
+//	 14  abandoned: the storage can no longer be trusted, operations did not
+//	     end, or a second signal came while stopping (ExitAbrupt)
 //	 48  an address cannot be listened on: in use, no right, no such address
 //	     (ExitNetError)
 //	100  could not start for another reason: the data directory is missing, not

@@ -23,6 +23,11 @@ func Help() string {
 			}
 			fmt.Fprintf(&b, "  %-30s %s\n", name, p.help)
 			where := p.path
+			for _, alias := range p.aliases {
+				if !strings.Contains(alias, ".") {
+					where += ", also --" + alias
+				}
+			}
 			if p.text != "" && !p.isBool() {
 				where += ", default " + p.text
 			}

@@ -94,7 +94,7 @@ func (c counted) Read(p []byte) (int, error) {
 
 // serve runs the connection to its end.
 func (c *connection) serve() {
-	defer c.recover()
+	defer c.contain()
 	for !c.server.stopping.Load() {
 		f, err := c.reader.Next()
 		if err != nil {
@@ -108,9 +108,9 @@ func (c *connection) serve() {
 	}
 }
 
-// recover keeps a bug that panics from ending more than this connection. The
+// contain keeps a bug that panics from ending more than this connection. The
 // build with assertions lets it through.
-func (c *connection) recover() {
+func (c *connection) contain() {
 	if p := recover(); p != nil {
 		c.log.Error("Connection ended by a bug in the server", "id", logPanic, "error", fmt.Sprint(p), "stack", string(debug.Stack()))
 		if invariant.Enabled {

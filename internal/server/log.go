@@ -66,7 +66,15 @@ func (l *Log) Names() []string { return []string{"global", "startupWarnings"} }
 func (l *Log) Quiet() bool { return l.quiet.Load() }
 
 // Rotate begins a new file: see config.Log.Rotate.
-func (l *Log) Rotate() error { return l.out.rotate() }
+func (l *Log) Rotate() error {
+	log := l.Logger("CONTROL")
+	if err := l.out.rotate(); err != nil {
+		log.Error("Log rotation failed", "id", logRotateFailed, "error", err)
+		return err
+	}
+	log.Info("Log rotated", "id", logRotated)
+	return nil
+}
 
 // Close ends the log; lines written afterwards are lost.
 func (l *Log) Close() error { return l.out.close() }

@@ -199,8 +199,8 @@ func TestLogFile(t *testing.T) {
 		{config.Log{}, false, 1, 1},
 		{config.Log{Append: true}, false, 1, 2},
 		{config.Log{}, false, 2, 1},
-		{config.Log{Append: true, Rotate: "reopen"}, true, 2, 3},
-		{config.Log{Append: true, Rotate: "rename"}, true, 3, 1},
+		{config.Log{Append: true, Rotate: "reopen"}, true, 2, 4},
+		{config.Log{Append: true, Rotate: "rename"}, true, 3, 2},
 	} {
 		write(step.o, step.rotate)
 		if files, lines := state(); files != step.files || lines != step.lines {

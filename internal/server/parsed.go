@@ -7,23 +7,6 @@ import (
 	"github.com/mayflydb/mayfly/internal/config"
 )
 
-// process shows the server to the commands about it; it is a node.Process.
-type process struct{ server *Server }
-
-func (p process) LogNames() []string { return p.server.log.Names() }
-
-func (p process) LogLines(name string) (lines []string, total int64, ok bool) {
-	return p.server.log.Lines(name)
-}
-
-func (p process) RotateLog() error { return p.server.rotateLog() }
-
-func (p process) CommandLine() (argv []string, parsed bson.Doc) {
-	return p.server.Options.Argv(), parsedOptions(p.server.Options)
-}
-
-func (p process) Shutdown() { p.server.Stop() }
-
 // parsedOptions is the document parsed of getCmdLineOpts: the options that
 // somebody set, nested as their paths are.
 func parsedOptions(o *config.Options) bson.Doc {
@@ -59,13 +42,4 @@ func appendSetting(b *bson.Builder, name string, value any) {
 	case float64:
 		b.Double(name, v)
 	}
-}
-
-func (s *Server) rotateLog() error {
-	if err := s.log.Rotate(); err != nil {
-		s.control.Error("Log rotation failed", "id", logRotateFailed, "error", err)
-		return err
-	}
-	s.control.Info("Log rotation initiated", "id", logRotated)
-	return nil
 }

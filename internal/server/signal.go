@@ -4,12 +4,19 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/mayflydb/mayfly/internal/config"
 )
 
+// insistAfter is the time after the first signal to stop from which on another
+// one means that somebody has lost patience. Before that it is the same wish,
+// come twice: timeout, make and terminals signal the process and its group.
+const insistAfter = 2 * time.Second
+
 // handleSignals stops the server on SIGTERM, SIGINT and SIGHUP, ends the
-// process at once on the second of them, and begins a new log file on SIGUSR1.
+// process at once where another comes insistAfter, and begins a new log file
+// on SIGUSR1.
 // The function it returns takes that back and waits.
 func (s *Server) handleSignals() (end func()) {
 	got := make(chan os.Signal, 4)
@@ -18,17 +25,19 @@ func (s *Server) handleSignals() (end func()) {
 	go func() {
 		defer close(done)
 		log := s.log.Logger("CONTROL").With("ctx", "SignalHandler")
-		terminating := false
+		var asked time.Time
 		for sig := range got {
 			number, _ := sig.(syscall.Signal)
 			log.Info("Received signal", "id", logSignal, "signal", int(number), "error", sig.String())
 			switch {
 			case sig == syscall.SIGUSR1:
-				_ = s.rotateLog() // which logs what went wrong
-			case terminating:
-				s.exitNow(config.ExitAbrupt)
+				_ = s.log.Rotate() // which logs what went wrong
+			case !asked.IsZero():
+				if time.Since(asked) > insistAfter {
+					s.exitNow(config.ExitAbrupt)
+				}
 			default:
-				terminating = true
+				asked = time.Now()
 				log.Info("will terminate after current cmd ends", "id", logTerminate)
 				s.Stop()
 			}

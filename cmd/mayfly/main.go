@@ -1,0 +1,57 @@
+// Command mayfly is the database: `mayfly serve` runs a server. Each
+// subcommand has a file of its own and adds itself to the table in main.go.
+//
+// Start reading at serve.go.
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/mayflydb/mayfly/internal/config"
+)
+
+// subcommand is one thing that the binary does.
+type subcommand struct {
+	name, help string
+	// run gets what follows the name and returns the exit code.
+	run func(args []string) int
+}
+
+var subcommands = []subcommand{
+	{"serve", "run a server", serve},
+	{"version", "print the version", version},
+}
+
+func main() { os.Exit(run(os.Args[1:])) }
+
+func run(args []string) int {
+	if len(args) == 0 {
+		usage(os.Stdout)
+		return config.ExitClean
+	}
+	switch args[0] {
+	case "help", "--help", "-h":
+		usage(os.Stdout)
+		return config.ExitClean
+	case "--version":
+		return version(nil)
+	}
+	for _, c := range subcommands {
+		if c.name == args[0] {
+			return c.run(args[1:])
+		}
+	}
+	fmt.Fprintf(os.Stderr, "mayfly: unknown command %q\n\n", args[0])
+	usage(os.Stderr)
+	return config.ExitBadOptions
+}
+
+func usage(w io.Writer) {
+	fmt.Fprint(w, "Mayfly, a document database for data that expires.\n\nUsage: mayfly <command> [options]\n\n")
+	for _, c := range subcommands {
+		fmt.Fprintf(w, "  %-10s %s\n", c.name, c.help)
+	}
+	fmt.Fprint(w, "\nmayfly serve --help lists the options of the server.\n")
+}

@@ -1,0 +1,154 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/config"
+	"github.com/mayflydb/mayfly/internal/expire"
+	"github.com/mayflydb/mayfly/internal/node"
+	"github.com/mayflydb/mayfly/internal/query/exec"
+	"github.com/mayflydb/mayfly/internal/repl"
+	"github.com/mayflydb/mayfly/internal/schema"
+	"github.com/mayflydb/mayfly/internal/storage"
+)
+
+// spillDirectory, in the data directory, is where sorts put what memory cannot
+// hold.
+const spillDirectory = "_tmp"
+
+// Assemble opens a standalone: engine, catalog, executor, node, dispatcher and
+// TTL monitor, in that order. It is an Open.
+func Assemble(_ context.Context, s *Server) (*App, error) {
+	engine, err := s.openEngine()
+	if err != nil {
+		return nil, err
+	}
+	cat, err := catalog.Open(engine, catalog.Options{Committer: repl.Local{}, Log: s.log.Logger("STORAGE").With("ctx", "initandlisten")})
+	if err != nil {
+		return nil, errors.Join(err, engine.Close())
+	}
+	d := command.NewDispatcher(s.log.Logger("COMMAND"))
+	d.Host = s.host()
+	x := &exec.Executor{Catalog: cat, SpillDir: filepath.Join(s.Options.Storage.DBPath, spillDirectory)}
+	n := &node.Node{
+		Dispatcher: d, Params: d.Params, Log: s.log.Logger("COMMAND"), Catalog: cat, Exec: x,
+		Process: s.process(engine), StartTime: s.started,
+	}
+	n.Register(d.Registry)
+	ttl := expire.New(expire.Options{
+		Catalog: cat, Exec: x, Dispatcher: d, Log: s.log.Logger("INDEX").With("ctx", "TTLMonitor"), SlowMS: d.Profiler.SlowMillis,
+	})
+	s.log.registerParams(d.Params)
+	d.Status.Metric("ttl", func(b *bson.Builder) { b.Fields(ttl.Stats.TTL()) })
+	d.Status.Document("batchedDeletes", func(b *bson.Builder) { b.Fields(ttl.Stats.BatchedDeletes()) })
+	p := s.Options.Profile
+	d.Profiler.SetSlow(int64(p.SlowMS), p.SampleRate)
+	d.Profiler.SetSettings("", command.ProfileSettings{Level: p.Level})
+	if err := setParameters(d.Params, s.Options.SetParameters); err != nil {
+		return nil, errors.Join(err, cat.Close(), engine.Close())
+	}
+	return &App{
+		Dispatcher: d, Clients: &d.Clients, Collectors: s.appMetrics(d, engine, ttl),
+		Components: []Component{
+			{Name: "engine", Stop: func(context.Context) error { return engine.Close() }},
+			{Name: "catalog", Stop: func(context.Context) error { return cat.Close() }},
+			{Name: "cursors", Stop: func(context.Context) error { d.Cursors.CloseAll(); return nil }},
+			background("housekeeping", d.Housekeep),
+			s.ttlComponent(cat, ttl),
+		},
+	}, nil
+}
+
+// process is what the commands about the process are told of it.
+func (s *Server) process(e *storage.Engine) node.Process {
+	return node.Process{
+		Argv: s.Options.Argv(), Parsed: parsedOptions(s.Options), Host: s.host(), Log: s.log,
+		Connections: func() node.Connections {
+			st := s.Stats()
+			return node.Connections{Current: st.Current, Available: st.Available, Active: st.Active, Awaiting: st.Awaiting, Created: st.Created, Rejected: st.Rejected}
+		},
+		Traffic: func() node.Traffic {
+			st := s.Stats()
+			return node.Traffic{BytesIn: st.BytesIn, BytesOut: st.BytesOut, Requests: st.Requests}
+		},
+		Compressors: s.Options.Net.Compressors, Flush: e.Sync, Shutdown: s.Stop, LocalhostOnly: true,
+	}
+}
+
+// background is a component that is one function running until its context
+// ends.
+func background(name string, run func(context.Context)) Component {
+	var running sync.WaitGroup
+	return Component{
+		Name:  name,
+		Start: func(ctx context.Context) error { running.Go(func() { run(ctx) }); return nil },
+		Stop:  func(context.Context) error { running.Wait(); return nil },
+	}
+}
+
+func (s *Server) openEngine() (*storage.Engine, error) {
+	o := s.Options.Storage
+	if err := prepareDirectory(o.DBPath, s.control); err != nil {
+		return nil, err
+	}
+	engine, err := storage.Open(storage.Options{
+		Dir: o.DBPath, CacheBytes: o.CacheBytes(), JournalInterval: o.JournalCommitInterval(), Log: s.log.Logger("STORAGE"),
+		OnFatal: s.engineFailed,
+	})
+	if err != nil {
+		return nil, err
+	}
+	// Only now is the directory ours alone.
+	if err := emptyDirectory(filepath.Join(o.DBPath, spillDirectory)); err != nil {
+		return nil, errors.Join(fmt.Errorf("directory for temporary files: %w", err), engine.Close())
+	}
+	return engine, nil
+}
+
+// host is the name and port under which clients reach this server.
+func (s *Server) host() string {
+	name, err := os.Hostname()
+	if err != nil {
+		name = "localhost"
+	}
+	return net.JoinHostPort(name, strconv.Itoa(s.port))
+}
+
+// ttlComponent runs the TTL monitor, unless the data is a replica set
+// member's: documents must then only expire as its primary says.
+func (s *Server) ttlComponent(cat *catalog.Catalog, ttl *expire.Monitor) Component {
+	return Component{
+		Name: "TTLMonitor",
+		Start: func(context.Context) error {
+			c := cat.Lookup(schema.Namespace{DB: "local", Coll: "system.replset"})
+			if c != nil && c.Count() > 0 {
+				s.control.Warn("Document(s) exist in 'system.replset', but started without --replSet. Database contents may appear inconsistent "+
+					"with the writes that were visible when this node was running as part of a replica set. Restart with --replSet unless "+
+					"you are doing maintenance and no other clients are connected. The TTL collection monitor will not start because of "+
+					"this. For more info see http://dochub.mongodb.org/core/ttlcollections",
+					"id", logReplsetWithoutOption, "tags", []string{tagStartupWarning})
+				return nil
+			}
+			ttl.Start()
+			return nil
+		},
+		Stop: func(context.Context) error { ttl.Stop(); return nil },
+	}
+}
+
+// engineFailed ends the process: the engine's state in memory is undefined,
+// the one on disk is what was acknowledged.
+func (s *Server) engineFailed(err error) {
+	s.control.Log(s.life, LevelFatal, "The storage engine cannot go on", "id", logEngineFailed, "error", err)
+	s.exitNow(config.ExitAbrupt)
+}

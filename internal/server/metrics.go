@@ -1,0 +1,53 @@
+package server
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/expire"
+	"github.com/mayflydb/mayfly/internal/storage"
+)
+
+// appMetrics are the metrics of what Assemble opens.
+func (s *Server) appMetrics(d *command.Dispatcher, e *storage.Engine, ttl *expire.Monitor) []prometheus.Collector {
+	ops := func(kind string, n func() int64) prometheus.Collector {
+		return prometheus.NewCounterFunc(prometheus.CounterOpts{Namespace: "mayfly", Name: "operations_total",
+			Help: "Operations since start, as opcounters.", ConstLabels: prometheus.Labels{"type": kind}},
+			func() float64 { return float64(n()) })
+	}
+	m := &d.Metrics
+	return []prometheus.Collector{
+		ops("insert", m.Insert.Load), ops("query", m.Query.Load), ops("update", m.Update.Load),
+		ops("delete", m.Delete.Load), ops("getmore", m.GetMore.Load), ops("command", m.Command.Load),
+		newGauges(e.Metrics, storageGauges...),
+		newGauges(func() *expire.Stats { return &ttl.Stats },
+			gauge[*expire.Stats]{"ttl_deleted_documents_total", "Documents removed by TTL indexes.", true, func(st **expire.Stats) float64 { return float64((*st).Deleted.Load()) }},
+			gauge[*expire.Stats]{"ttl_passes_total", "Passes of the TTL monitor.", true, func(st **expire.Stats) float64 { return float64((*st).Passes.Load()) }},
+			gauge[*expire.Stats]{"ttl_sub_passes_total", "Sub-passes of the TTL monitor.", true, func(st **expire.Stats) float64 { return float64((*st).SubPasses.Load()) }},
+		),
+	}
+}
+
+var storageGauges = []gauge[storage.Metrics]{
+	{"storage_disk_bytes", "Bytes of all files of the store.", false, func(m *storage.Metrics) float64 { return float64(m.DiskBytes) }},
+	{"storage_table_bytes", "Bytes of the tables.", false, func(m *storage.Metrics) float64 { return float64(m.TableBytes) }},
+	{"storage_obsolete_bytes", "Bytes of tables that are to be removed.", false, func(m *storage.Metrics) float64 { return float64(m.ObsoleteBytes) }},
+	{"storage_cache_bytes", "Bytes in the block cache.", false, func(m *storage.Metrics) float64 { return float64(m.CacheBytes) }},
+	{"storage_cache_hits_total", "Blocks found in the cache.", true, func(m *storage.Metrics) float64 { return float64(m.CacheHits) }},
+	{"storage_cache_misses_total", "Blocks read from disk.", true, func(m *storage.Metrics) float64 { return float64(m.CacheMisses) }},
+	{"storage_memtable_bytes", "Bytes in memtables.", false, func(m *storage.Metrics) float64 { return float64(m.MemtableBytes) }},
+	{"storage_read_amplification", "Tables that a read may have to look into.", false, func(m *storage.Metrics) float64 { return float64(m.ReadAmplification) }},
+	{"storage_compaction_debt_bytes", "Bytes that are to be compacted.", false, func(m *storage.Metrics) float64 { return float64(m.CompactionDebt) }},
+	{"storage_compactions_total", "Compactions.", true, func(m *storage.Metrics) float64 { return float64(m.Compactions) }},
+	{"storage_flushes_total", "Flushes of memtables.", true, func(m *storage.Metrics) float64 { return float64(m.Flushes) }},
+	{"storage_log_written_bytes_total", "Bytes written to the log.", true, func(m *storage.Metrics) float64 { return float64(m.LogBytesWritten) }},
+	{"storage_journal_syncs_total", "Syncs of the log.", true, func(m *storage.Metrics) float64 { return float64(m.JournalSyncs) }},
+	{"storage_journal_sync_seconds_total", "Time spent in syncs of the log.", true, func(m *storage.Metrics) float64 { return m.JournalTime.Seconds() }},
+	{"storage_snapshots", "Open snapshots.", false, func(m *storage.Metrics) float64 { return float64(m.Snapshots) }},
+	{"storage_disk_full", "1 while writes are refused for want of space.", false, func(m *storage.Metrics) float64 {
+		if m.DiskFull {
+			return 1
+		}
+		return 0
+	}},
+}

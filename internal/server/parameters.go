@@ -1,0 +1,38 @@
+package server
+
+import (
+	"log/slog"
+	"sync"
+
+	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/config"
+	"github.com/mayflydb/mayfly/internal/expire"
+	"github.com/mayflydb/mayfly/internal/node"
+)
+
+// CheckParameter says what is wrong with a parameter given at start, without a
+// server: it sets it in a registry that nobody reads.
+func CheckParameter(name, value string) error { return scratch().SetAtStartup(name, value) }
+
+var scratch = sync.OnceValue(func() *command.Params {
+	log := slog.New(slog.DiscardHandler)
+	d := command.NewDispatcher(log)
+	(&node.Node{Dispatcher: d, Params: d.Params, Log: log}).Register(d.Registry)
+	expire.NewParams(d.Params, func() {})
+	(&Log{Verbosity: newVerbosity()}).registerParams(d.Params)
+	return d.Params
+})
+
+// setParameters puts into effect what was given at start.
+func setParameters(p *command.Params, given []config.Parameter) error {
+	var wrong config.Errors
+	for _, g := range given {
+		if err := p.SetAtStartup(g.Name, g.Value); err != nil {
+			wrong = append(wrong, config.Error{Place: g.Place, Message: err.Error()})
+		}
+	}
+	if len(wrong) > 0 {
+		return wrong
+	}
+	return nil
+}
