@@ -39,6 +39,7 @@ func (n *Node) Register(r *command.Registry) {
 	n.registerStatus(n.Dispatcher.Status)
 	n.registerDiagnostic(r)
 	n.registerData(r)
+	n.registerSchema(r)
 }
 
 // registerData adds the commands that read and write documents.

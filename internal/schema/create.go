@@ -9,7 +9,8 @@ import (
 
 // The bounds of `create`.
 const (
-	maxCappedSize = int64(1) << 50
+	// MaxCappedSize is the most bytes a capped collection may have.
+	MaxCappedSize = int64(1) << 50
 	maxCappedDocs = int64(1) << 31
 )
 
@@ -126,8 +127,8 @@ func checkCappedSize(n int64) error {
 	switch {
 	case n < 1:
 		return mongoerr.New(mongoerr.BadValue, "BSON field 'create.size' value must be >= 1, actual value '%d'", n)
-	case n > maxCappedSize:
-		return mongoerr.New(mongoerr.BadValue, "BSON field 'create.size' value must be <= %d, actual value '%d'", maxCappedSize, n)
+	case n > MaxCappedSize:
+		return mongoerr.New(mongoerr.BadValue, "BSON field 'create.size' value must be <= %d, actual value '%d'", MaxCappedSize, n)
 	}
 	return nil
 }

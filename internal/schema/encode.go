@@ -36,3 +36,18 @@ func sortKeys(keys []Key) []Key {
 	}
 	return keys[:n]
 }
+
+// Bound is the key string of values given in the order of the index's parts,
+// of which there may be fewer: where keys with those values in front start.
+func (ix *Index) Bound(values bson.Doc) []byte {
+	var key []byte
+	i := 0
+	for v := range values.Values() {
+		if i == len(ix.Parts) {
+			break
+		}
+		key = keystring.Append(key, v, ix.Parts[i].Descending, ix.Collator)
+		i++
+	}
+	return key
+}

@@ -9,7 +9,8 @@ import (
 // Bounds of names, in bytes.
 const (
 	maxDatabaseName = 63
-	maxNamespace    = 255 // the full name, "db.coll"
+	// MaxNamespace is how long a full name, "db.coll", may be.
+	MaxNamespace = 255
 )
 
 // BucketsPrefix stands in front of a time-series collection's name in the
@@ -72,13 +73,19 @@ func (n Namespace) Validate() error {
 	if err := ValidateDatabase(n.DB); err != nil {
 		return err
 	}
-	if n.Coll == "" || n.Coll[0] == '.' || strings.IndexByte(n.Coll, 0) >= 0 {
+	if !n.WellFormed() {
 		return n.invalid()
 	}
 	if strings.IndexByte(n.Coll, '$') >= 0 && !n.mayHoldDollar() {
 		return n.invalid()
 	}
 	return nil
+}
+
+// WellFormed says whether the collection's name is one at all: not empty,
+// without a leading dot or zero bytes.
+func (n Namespace) WellFormed() bool {
+	return n.Coll != "" && n.Coll[0] != '.' && strings.IndexByte(n.Coll, 0) < 0
 }
 
 func (n Namespace) invalid() error {
@@ -96,9 +103,9 @@ func (n Namespace) ValidateCreate() error {
 	if err := n.Validate(); err != nil {
 		return err
 	}
-	if l := len(n.DB) + 1 + len(n.Coll); l > maxNamespace {
+	if l := len(n.DB) + 1 + len(n.Coll); l > MaxNamespace {
 		return mongoerr.New(mongoerr.InvalidNamespace,
-			"Fully qualified namespace is too long. Namespace: %s Max: %d", n, maxNamespace)
+			"Fully qualified namespace is too long. Namespace: %s Max: %d", n, MaxNamespace)
 	}
 	if n.IsSystem() && n.Coll != ProfileCollection && !n.legalSystem() {
 		return mongoerr.New(mongoerr.InvalidNamespace, "Invalid system namespace: %s", n)

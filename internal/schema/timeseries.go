@@ -145,3 +145,26 @@ func checkSpan(name string, n int64) error {
 	}
 	return nil
 }
+
+// Modify returns the options with a coarser granularity or longer spans; zero
+// values leave things as they are. Error 72 where a bucket would become
+// shorter.
+func (t *Timeseries) Modify(granularity string, span, rounding int64) (*Timeseries, error) {
+	if granularity == "" && span == 0 && rounding == 0 {
+		return t, nil
+	}
+	given := func(n int64) bson.Value {
+		if n == 0 {
+			return bson.Value{}
+		}
+		return bson.Int64(n)
+	}
+	to := &Timeseries{TimeField: t.TimeField, MetaField: t.MetaField, Granularity: granularity}
+	if err := to.setSpans(given(span), given(rounding)); err != nil {
+		return nil, err
+	}
+	if to.MaxSpanSeconds < t.MaxSpanSeconds || to.RoundingSeconds < t.RoundingSeconds {
+		return nil, invalidOptions("Invalid transition for timeseries.granularity. Can only transition from 'seconds' to 'minutes' or 'minutes' to 'hours'.")
+	}
+	return to, nil
+}

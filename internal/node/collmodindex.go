@@ -1,0 +1,180 @@
+package node
+
+import (
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/schema"
+	"github.com/mayflydb/mayfly/internal/storage"
+)
+
+// maxViolations is how many duplicate keys an error of collMod lists.
+const maxViolations = 20
+
+// index decides what becomes of the index that collMod names; nil where nothing
+// changes. Errors: 72, 27, 181, 2, 359.
+func (m *collModification) index(c *catalog.Collection, a *command.Args) (*schema.Index, error) {
+	ix, err := modifiedIndex(c, a)
+	if err != nil {
+		return nil, err
+	}
+	changes := map[string]bson.Value{}
+	for _, decide := range []func(*catalog.Collection, *catalog.Index, *command.Args, map[string]bson.Value) error{
+		m.expireIndex, m.hideIndex, m.prepareUnique, m.makeUnique,
+	} {
+		if err := decide(c, ix, a, changes); err != nil {
+			return nil, err
+		}
+	}
+	if _, prepares := changes["prepareUnique"]; prepares && a.Has("prepareUnique") && (a.Has("expireAfterSeconds") || a.Has("hidden") || a.Has("unique")) {
+		return nil, mongoerr.New(mongoerr.InvalidOptions, "Combining 'prepareUnique' with any other modification is not supported")
+	}
+	if len(changes) == 0 {
+		return nil, nil
+	}
+	return ix.With(changes)
+}
+
+// modifiedIndex finds the index that collMod is about.
+func modifiedIndex(c *catalog.Collection, a *command.Args) (*catalog.Index, error) {
+	name, key := a.Has("name"), a.Has("keyPattern")
+	switch {
+	case name && key:
+		return nil, mongoerr.New(mongoerr.InvalidOptions, "Cannot specify both key pattern and name.")
+	case !name && !key:
+		return nil, mongoerr.New(mongoerr.InvalidOptions, "Must specify either index name or key pattern.")
+	case !a.Has("expireAfterSeconds") && !a.Has("hidden") && !a.Has("unique") && !a.Has("prepareUnique"):
+		return nil, mongoerr.New(mongoerr.InvalidOptions, "no expireAfterSeconds, hidden, unique, or prepareUnique field")
+	case a.Has("unique") && !a.Bool("unique"):
+		return nil, mongoerr.New(mongoerr.BadValue, "collMod does not support converting a unique index to a non-unique one: 'unique: false' cannot be specified")
+	case c.IsTimeseries() && a.Has("expireAfterSeconds"):
+		return nil, mongoerr.New(mongoerr.InvalidOptions, "TTL indexes are not supported for time-series collections. "+
+			"Please refer to the documentation and use the top-level 'expireAfterSeconds' option instead")
+	case c.IsTimeseries() && (a.Has("unique") || a.Has("prepareUnique")):
+		return nil, notOnTimeseries("index.unique")
+	}
+	clustered := c.Settings.Clustered != nil
+	if name {
+		ix := c.Index(a.Str("name"))
+		if ix != nil && clustered && ix.Records && a.Has("hidden") {
+			return nil, mongoerr.New(mongoerr.Code(6011800), "The 'hidden' option is not supported for a clusteredIndex")
+		}
+		if ix == nil || clustered && ix.Records {
+			return nil, mongoerr.New(mongoerr.IndexNotFound, "cannot find index %s for ns %s", a.Str("name"), c.Namespace)
+		}
+		return ix, nil
+	}
+	pattern := a.Doc("keyPattern")
+	missing := "cannot find index " + pattern.String() + " for ns " + c.Namespace.String()
+	ix, err := findByKey(c, pattern, missing)
+	if err == nil && clustered && ix.Records {
+		return nil, mongoerr.New(mongoerr.IndexNotFound, "%s", missing)
+	}
+	return ix, err
+}
+
+func (m *collModification) expireIndex(_ *catalog.Collection, ix *catalog.Index, a *command.Args, changes map[string]bson.Value) error {
+	if !a.Has("expireAfterSeconds") {
+		return nil
+	}
+	seconds := int64(a.Int("expireAfterSeconds"))
+	if seconds < 0 {
+		return mongoerr.New(mongoerr.InvalidOptions, "TTL index 'expireAfterSeconds' option cannot be less than 0")
+	}
+	if ix.IsTTL() {
+		m.reply.Int64("expireAfterSeconds_old", ix.ExpireAfterSeconds)
+	} else if ix.IsID() {
+		return mongoerr.New(mongoerr.InvalidOptions, "the _id field does not support TTL indexes")
+	} else if len(ix.Parts) != 1 || ix.Plugin == "wildcard" {
+		return mongoerr.New(mongoerr.InvalidOptions, "TTL indexes are single-field indexes, compound indexes do not support TTL")
+	}
+	m.reply.Int64("expireAfterSeconds_new", seconds)
+	if seconds != ix.ExpireAfterSeconds {
+		changes["expireAfterSeconds"] = bson.Int32(int32(seconds))
+	}
+	return nil
+}
+
+func (m *collModification) hideIndex(_ *catalog.Collection, ix *catalog.Index, a *command.Args, changes map[string]bson.Value) error {
+	if !a.Has("hidden") {
+		return nil
+	}
+	if ix.IsID() {
+		return mongoerr.New(mongoerr.BadValue, "can't hide _id index")
+	}
+	m.flag("hidden", ix.Hidden, a.Bool("hidden"), changes)
+	return nil
+}
+
+func (m *collModification) prepareUnique(_ *catalog.Collection, ix *catalog.Index, a *command.Args, changes map[string]bson.Value) error {
+	if !a.Has("prepareUnique") {
+		return nil
+	}
+	if ix.IsID() {
+		return mongoerr.New(mongoerr.InvalidOptions, "the _id index is already unique")
+	}
+	m.flag("prepareUnique", ix.PrepareUnique, a.Bool("prepareUnique"), changes)
+	return nil
+}
+
+// flag notes the change of a flag, where it is one.
+func (m *collModification) flag(name string, was, is bool, changes map[string]bson.Value) {
+	if was == is {
+		return
+	}
+	m.reply.Bool(name+"_old", was).Bool(name+"_new", is)
+	changes[name] = bson.Bool(is)
+}
+
+// makeUnique turns an index that was prepared for it into a unique one.
+func (m *collModification) makeUnique(c *catalog.Collection, ix *catalog.Index, a *command.Args, changes map[string]bson.Value) error {
+	if !a.Bool("unique") || ix.Unique || ix.IsID() {
+		return nil
+	}
+	if !ix.PrepareUnique {
+		return mongoerr.New(mongoerr.InvalidOptions, "Cannot make index unique with collMod without 'prepareUnique'. Run collMod to set it first.")
+	}
+	duplicates, err := m.n.Catalog.Duplicates(c, ix, maxViolations)
+	if err != nil {
+		return err
+	}
+	if len(duplicates) > 0 {
+		return m.violations(c, duplicates)
+	}
+	if !m.args.Bool("dryRun") {
+		m.reply.Bool("unique_new", true)
+	}
+	changes["unique"], changes["prepareUnique"] = bson.True, bson.Value{}
+	return nil
+}
+
+// violations is error 359, with the _ids of documents that share a key.
+func (m *collModification) violations(c *catalog.Collection, duplicates []catalog.Duplicate) error {
+	var b bson.Builder
+	b.OpenArray("violations")
+	for i, d := range duplicates {
+		b.OpenDoc(bson.Index(i)).OpenArray("ids")
+		for j, key := range d.Records {
+			id, err := idOf(m.n.Catalog.Engine(), c, key)
+			if err != nil {
+				return err
+			}
+			b.Value(bson.Index(j), id)
+		}
+		b.Close().Close()
+	}
+	b.Close()
+	return mongoerr.New(mongoerr.CannotConvertIndexToUnique,
+		"Cannot convert the index to unique. Please resolve conflicting documents before running collMod again.").WithExtra(b.Finish())
+}
+
+// idOf reads the _id of a record.
+func idOf(r storage.Reader, c *catalog.Collection, key catalog.RecordKey) (bson.Value, error) {
+	doc, closer, err := r.Get(c.Ident, key)
+	if err != nil {
+		return bson.Value{}, err
+	}
+	defer closer.Close()
+	return bson.Doc(doc).Lookup("_id").Clone(), nil
+}

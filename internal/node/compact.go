@@ -1,0 +1,96 @@
+package node
+
+import (
+	"context"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/schema"
+	"github.com/mayflydb/mayfly/internal/storage"
+)
+
+var compactFields = command.NewFields("compact",
+	command.Bool("dryRun"),
+	command.Bool("force"),
+	command.SafeInt64("freeSpaceTargetMB").Min(1),
+)
+
+// compact answers {compact: collection}: it gives back the space that deleted
+// documents and index entries take. (Manual: database command compact.)
+func (n *Node) compact() *command.Command {
+	return &command.Command{
+		Name: "compact", Fields: compactFields, Flags: command.Writes,
+		Help: "compact collection\nwarning: this operation has blocking behaviour and is slow. you can cancel with killOp()",
+		Run:  n.runCompact,
+	}
+}
+
+func (n *Node) runCompact(ctx context.Context, op *command.Op) error {
+	ns, err := looseNamespace(op)
+	if err != nil {
+		return err
+	}
+	c := n.Catalog.Lookup(ns)
+	switch {
+	case c == nil && n.bucketsOf(ns) == nil:
+		return mongoerr.New(mongoerr.NamespaceNotFound, "collection does not exist")
+	case c != nil && c.IsView():
+		return mongoerr.New(mongoerr.CommandNotSupportedOnView, "can't compact a view")
+	}
+	freed := int64(0)
+	if c != nil && c.Ident != 0 && !op.Args.Bool("dryRun") {
+		if freed, err = n.compactCollection(ctx, c); err != nil {
+			return err
+		}
+	}
+	if op.Args.Bool("dryRun") {
+		op.Reply.Int64("estimatedBytesFreed", freed)
+		return nil
+	}
+	op.Reply.Int64("bytesFreed", freed)
+	return nil
+}
+
+// compactCollection rewrites the documents and the index entries of a
+// collection, and says how many bytes on disk that gave back.
+func (n *Node) compactCollection(ctx context.Context, c *catalog.Collection) (freed int64, err error) {
+	e := n.Catalog.Engine()
+	idents := []storage.Ident{c.Ident}
+	for _, ix := range c.Indexes() {
+		if !ix.Records {
+			idents = append(idents, ix.Ident)
+		}
+	}
+	for _, id := range idents {
+		before, err := e.DiskUsage(id)
+		if err != nil {
+			return 0, err
+		}
+		if err := e.Compact(ctx, id); err != nil {
+			return 0, err
+		}
+		after, err := e.DiskUsage(id)
+		if err != nil {
+			return 0, err
+		}
+		freed += max(int64(before)-int64(after), 0)
+	}
+	return freed, nil
+}
+
+// looseNamespace reads the name of a collection as commands of the old kind do,
+// which let dollar signs pass: such a collection just does not exist.
+func looseNamespace(op *command.Op) (schema.Namespace, error) {
+	_, v := op.Body.First()
+	if v.Type != bson.TypeString {
+		return schema.Namespace{}, mongoerr.New(mongoerr.InvalidNamespace, "collection name has invalid type %s", v.Type)
+	}
+	ns := schema.Namespace{DB: op.DB, Coll: v.Str()}
+	if !ns.WellFormed() {
+		return ns, mongoerr.New(mongoerr.InvalidNamespace, "Invalid namespace specified '%s.%s'", op.DB, v.Str())
+	}
+	op.SetCollection(ns.Coll)
+	return ns, nil
+}

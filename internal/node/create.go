@@ -1,0 +1,137 @@
+package node
+
+import (
+	"context"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/schema"
+)
+
+var (
+	timeseriesFields = command.NewFields("timeseries",
+		command.String("timeField").Required(),
+		command.String("metaField"),
+		command.Enum("granularity", "seconds", "minutes", "hours"),
+		command.SafeInt("bucketMaxSpanSeconds").Min(1).Max(31536000),
+		command.SafeInt("bucketRoundingSeconds").Min(1).Max(31536000),
+	)
+	imagesFields = command.NewFields("changeStreamPreAndPostImages",
+		command.Bool("enabled").Required(),
+	)
+	clusteredFields = command.NewFields("create.clusteredIndex",
+		command.SafeInt("v"),
+		command.Object("key").Required(),
+		command.String("name"),
+		command.SafeBool("unique").Required(),
+	)
+	createFields = command.NewFields("create",
+		command.Collection(),
+		command.SafeBool("capped"),
+		command.SafeBool("autoIndexId"),
+		command.Object("idIndex"),
+		command.SafeInt64("size").Min(1).Max(1<<50),
+		command.SafeInt64("max"),
+		command.Object("storageEngine"),
+		command.Struct("indexOptionDefaults", command.NewFields("indexOptionDefaults", command.Object("storageEngine"))),
+		command.Object("validator"),
+		command.Enum("validationLevel", "off", "strict", "moderate"),
+		command.Enum("validationAction", "error", "warn", "errorAndLog"),
+		command.String("viewOn"),
+		command.ArrayOf("pipeline", command.Object("")),
+		command.Object("collation"),
+		command.Struct("changeStreamPreAndPostImages", imagesFields),
+		command.Struct("timeseries", timeseriesFields),
+		command.Any("clusteredIndex"),
+		command.SafeInt64("expireAfterSeconds"),
+		command.Struct("encryptedFields", encryptedFields),
+		command.Bool("temp"),
+		command.Int32("flags"),
+	)
+)
+
+// create answers {create: name, …}: it makes a collection or a view. (Manual:
+// database command create.)
+func (n *Node) create() *command.Command {
+	return &command.Command{
+		Name: "create", Fields: createFields, Flags: ddlFlags | command.Transaction | command.APIv1,
+		Help: "explicitly creates a collection or view",
+		Run:  n.runCreate,
+	}
+}
+
+func (n *Node) runCreate(ctx context.Context, op *command.Op) error {
+	ns := namespace(op)
+	if err := checkClusteredArgument(op.Args.Value("clusteredIndex")); err != nil {
+		return err
+	}
+	if err := ns.ValidateCreate(); err != nil {
+		return err
+	}
+	o, _, err := schema.NewOptions(ns, op.Body, time.Now().Unix())
+	if err != nil {
+		return err
+	}
+	if ns.IsBuckets() && o.Timeseries == nil {
+		return mongoerr.New(mongoerr.IllegalOperation, "Creation of a timeseries bucket collection without timeseries options is not allowed")
+	}
+	if o.ViewOn != "" {
+		if err := n.checkView(ns, o); err != nil {
+			return err
+		}
+	}
+	if c := n.Catalog.Lookup(ns); c != nil {
+		return checkSame(c, o)
+	}
+	_, err = n.Catalog.Create(ctx, ns, o.Doc())
+	if mongoerr.Is(err, mongoerr.NamespaceExists) {
+		if c := n.Catalog.Lookup(ns); c != nil {
+			return checkSame(c, o)
+		}
+	}
+	if err == nil && o.ViewOn != "" {
+		err = n.showView(ctx, ns)
+	}
+	return err
+}
+
+// checkSame says whether a `create` asks for exactly what exists: error 48
+// where it does not.
+func checkSame(c *catalog.Collection, o *schema.Options) error {
+	existing, wanted := c.Options, o.Doc()
+	if existing == nil {
+		existing = bson.Empty
+	}
+	if bson.Equal(bson.Document(existing), bson.Document(wanted)) {
+		return nil
+	}
+	if c.IsView() && o.ViewOn == "" {
+		return mongoerr.New(mongoerr.NamespaceExists, "namespace %s already exists, but is a view", c.Namespace)
+	}
+	if !c.IsView() && o.ViewOn != "" {
+		return mongoerr.New(mongoerr.NamespaceExists, "namespace %s already exists, but is a collection rather than a view", c.Namespace)
+	}
+	var b bson.Builder
+	if !c.IsView() {
+		b.Binary("uuid", 4, c.UUID[:])
+	}
+	return mongoerr.New(mongoerr.NamespaceExists, "namespace %s already exists, but with different options: %s",
+		c.Namespace, b.Fields(existing).Finish())
+}
+
+// checkClusteredArgument checks the types of clusteredIndex, which is a
+// specification or a bool, and unlike other arguments is never null.
+func checkClusteredArgument(v bson.Value) error {
+	switch {
+	case v.IsMissing(), v.Type == bson.TypeBool, v.IsNumber():
+		return nil
+	case v.Type == bson.TypeDocument:
+		_, err := command.ParseDoc(clusteredFields, v.Doc())
+		return err
+	}
+	return mongoerr.New(mongoerr.TypeMismatch,
+		"BSON field 'create.clusteredIndex' is the wrong type '%s', expected types '[bool, long, int, decimal, double, object]'", v.Type)
+}

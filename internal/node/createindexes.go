@@ -1,0 +1,110 @@
+package node
+
+import (
+	"context"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/schema"
+)
+
+var createIndexesFields = command.NewFields("createIndexes",
+	command.Collection(),
+	command.ArrayOf("indexes", command.Object("")).Required(),
+	command.Bool("ignoreUnknownIndexOptions"),
+	command.OneOf("commitQuorum", bson.TypeString, bson.TypeInt32, bson.TypeInt64, bson.TypeDouble, bson.TypeDecimal),
+	command.UUID("collectionUUID"),
+	command.Bool("isTimeseriesNamespace"),
+	command.Bool("returnOnStart"),
+)
+
+// createIndexes answers {createIndexes: collection, indexes: [specification,
+// …]}; a collection that does not exist is made. (Manual: database command
+// createIndexes.)
+func (n *Node) createIndexes() *command.Command {
+	return &command.Command{
+		Name: "createIndexes", Fields: createIndexesFields, Flags: ddlFlags | command.Transaction | command.APIv1,
+		Help: "create indexes on a collection",
+		Run:  n.runCreateIndexes,
+	}
+}
+
+func (n *Node) runCreateIndexes(ctx context.Context, op *command.Op) error {
+	ns := namespace(op)
+	specs, err := parseIndexSpecs(ns, op)
+	if err != nil {
+		return err
+	}
+	c := n.Catalog.Lookup(ns)
+	if err := n.checkUUID(ns.DB, ns.Coll, c, op.Args.Value("collectionUUID")); err != nil {
+		return err
+	}
+	if op.Args.Has("commitQuorum") {
+		return mongoerr.New(mongoerr.BadValue,
+			"Standalones can't specify commitQuorum")
+	}
+	created := c == nil
+	if created {
+		if err := n.createForIndexes(ctx, ns, specs); err != nil {
+			return err
+		}
+	} else if c.IsView() {
+		return mongoerr.New(mongoerr.CommandNotSupportedOnView, "Cannot create indexes on a view")
+	}
+	before, after, err := n.Catalog.CreateIndexes(ctx, ns, specs)
+	if err != nil {
+		if created {
+			n.Catalog.Drop(ctx, ns)
+		}
+		return err
+	}
+	if c := n.Catalog.Lookup(ns); c != nil && c.Settings.Clustered != nil {
+		before, after = before-1, after-1
+	}
+	op.Reply.Int32("numIndexesBefore", int32(before)).Int32("numIndexesAfter", int32(after)).
+		Bool("createdCollectionAutomatically", created)
+	switch {
+	case before == after:
+		op.Reply.String("note", "all indexes already exist")
+	case after-before < len(specs):
+		op.Reply.String("note", "index already exists")
+	}
+	return nil
+}
+
+// parseIndexSpecs checks the specifications as far as that needs no collection.
+func parseIndexSpecs(ns schema.Namespace, op *command.Op) ([]bson.Doc, error) {
+	var specs []bson.Doc
+	for _, d := range op.Documents("indexes") {
+		spec, err := schema.ParseIndexSpec(ns, d, op.Args.Bool("ignoreUnknownIndexOptions"))
+		if err != nil {
+			return nil, err
+		}
+		specs = append(specs, spec)
+	}
+	if len(specs) == 0 {
+		return nil, mongoerr.New(mongoerr.BadValue, "Must specify at least one index to create")
+	}
+	return specs, nil
+}
+
+// createForIndexes makes the collection that indexes are asked for on.
+func (n *Node) createForIndexes(ctx context.Context, ns schema.Namespace, specs []bson.Doc) error {
+	if err := ns.ValidateCreate(); err != nil {
+		return err
+	}
+	for _, spec := range specs {
+		if v := spec.Lookup("clustered"); !v.IsMissing() {
+			if v.Truthy() {
+				return mongoerr.New(mongoerr.Code(6100900), "Cannot implicitly create a new collection with createIndex 'clustered' option")
+			}
+			return mongoerr.New(mongoerr.Code(6492800), "Cannot implicitly create a new collection with createIndex 'clustered' option")
+		}
+	}
+	_, err := n.Catalog.Create(ctx, ns, nil)
+	if mongoerr.Is(err, mongoerr.NamespaceExists) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,123 @@
+package node
+
+import (
+	"context"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/schema"
+)
+
+var dataSizeFields = command.NewFields("dataSize",
+	command.Value(command.String("").Required()),
+	command.Object("keyPattern"),
+	command.Object("min"),
+	command.Object("max"),
+	command.SafeBool("estimate"),
+	command.SafeInt64("maxSize"),
+	command.SafeInt64("maxObjects"),
+)
+
+// dataSize answers {dataSize: "db.coll"} with the bytes of its documents, or of
+// those within bounds on a key. (Manual: database command dataSize.)
+func (n *Node) dataSize() *command.Command {
+	return &command.Command{
+		Name: "dataSize", Aliases: []string{"datasize"}, Fields: dataSizeFields, Flags: command.TakesReadConcern,
+		Help: "determine data size for a set of data in a certain range",
+		Run:  n.runDataSize,
+	}
+}
+
+func (n *Node) runDataSize(ctx context.Context, op *command.Op) error {
+	start := time.Now()
+	_, v := op.Body.First()
+	ns := schema.ParseNamespace(v.Str())
+	if err := ns.Validate(); err != nil {
+		return mongoerr.New(mongoerr.InvalidNamespace, "Invalid namespace specified '%s'", v.Str())
+	}
+	op.SetNS(ns.String())
+	a := &op.Args
+	if a.Has("min") != a.Has("max") {
+		return mongoerr.New(mongoerr.BadValue, "only one of min or max specified")
+	}
+	c := n.Catalog.Lookup(ns)
+	if c != nil && c.IsView() {
+		return mongoerr.New(mongoerr.CommandNotSupportedOnView, "Namespace %s is a view, not a collection", ns)
+	}
+	size, count := int64(0), int64(0)
+	switch {
+	case c == nil:
+	case a.Has("min"):
+		ix, err := rangeIndex(c, a.Doc("keyPattern"), a.Doc("min"))
+		if err != nil {
+			return err
+		}
+		if size, count, err = n.sizeBetween(ctx, c, ix, a.Doc("min"), a.Doc("max")); err != nil {
+			return err
+		}
+	default:
+		size, count = c.DataSize(), c.Count()
+	}
+	op.Reply.Bool("estimate", a.Bool("estimate")).Int64("size", size).Int64("numObjects", count).
+		Int64("millis", time.Since(start).Milliseconds())
+	return nil
+}
+
+// rangeIndex finds the index for bounds on a key: error 96.
+func rangeIndex(c *catalog.Collection, key, bounds bson.Doc) (*catalog.Index, error) {
+	if key == nil {
+		var b bson.Builder
+		b.Reset(nil)
+		for name := range bounds.All() {
+			b.Int32(name, 1)
+		}
+		key = b.Finish()
+	}
+	for _, ix := range c.Indexes() {
+		if ix.Ready && bson.Equal(bson.Document(ix.Key), bson.Document(key)) {
+			return ix, nil
+		}
+	}
+	return nil, mongoerr.New(mongoerr.OperationFailed, "couldn't find valid index containing key pattern")
+}
+
+// sizeBetween sums up the documents whose key in an index is at or after min
+// and before max.
+func (n *Node) sizeBetween(ctx context.Context, c *catalog.Collection, ix *catalog.Index, min, max bson.Doc) (size, count int64, err error) {
+	lower, upper := ix.Bound(min), ix.Bound(max)
+	if string(lower) >= string(upper) {
+		return 0, 0, nil
+	}
+	s := n.Catalog.Engine().NewSnapshot()
+	defer s.Close()
+	it, err := s.NewIter(ix.Ident, lower, upper)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer it.Close()
+	for ok := it.First(); ok; ok = it.Next() {
+		if count%1000 == 0 && ctx.Err() != nil {
+			return 0, 0, context.Cause(ctx)
+		}
+		v, err := it.Value()
+		if err != nil {
+			return 0, 0, err
+		}
+		count++
+		if ix.Records {
+			size += int64(len(v))
+			continue
+		}
+		_, record, _ := catalog.SplitEntry(it.Key(), v)
+		doc, closer, err := s.Get(c.Ident, record)
+		if err != nil {
+			return 0, 0, err
+		}
+		size += int64(len(doc))
+		closer.Close()
+	}
+	return size, count, it.Err()
+}

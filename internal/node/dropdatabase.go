@@ -1,0 +1,41 @@
+package node
+
+import (
+	"context"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+)
+
+var dropDatabaseFields = command.NewFields("dropDatabase",
+	command.Value(command.SafeInt64("").Required()),
+)
+
+// dropDatabase answers {dropDatabase: 1}. (Manual: database command
+// dropDatabase.)
+func (n *Node) dropDatabase() *command.Command {
+	return &command.Command{
+		Name: "dropDatabase", Fields: dropDatabaseFields, Flags: ddlFlags | command.APIv1,
+		Help: "drop (delete) this database",
+		Run:  n.runDropDatabase,
+	}
+}
+
+func (n *Node) runDropDatabase(ctx context.Context, op *command.Op) error {
+	_, v := op.Body.First()
+	if bson.ClampToInt64(v) != 1 {
+		return mongoerr.New(mongoerr.Code(5255100), "Have to pass 1 as 'drop' parameter")
+	}
+	if op.DB == "admin" {
+		return mongoerr.New(mongoerr.IllegalOperation, "Dropping the '%s' database is prohibited.", op.DB)
+	}
+	dropped, err := n.Catalog.DropDatabase(ctx, op.DB)
+	if err != nil {
+		return err
+	}
+	if len(dropped) > 0 {
+		op.Reply.String("dropped", op.DB)
+	}
+	return nil
+}

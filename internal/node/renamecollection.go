@@ -1,0 +1,148 @@
+package node
+
+import (
+	"context"
+	"strings"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/schema"
+)
+
+var renameFields = command.NewFields("renameCollection",
+	command.Value(command.String("").Required()),
+	command.String("to").Required(),
+	command.OneOf("dropTarget", bson.TypeBool, bson.TypeBinary),
+	command.Bool("stayTemp"),
+	command.UUID("collectionUUID"),
+)
+
+// renameCollection answers {renameCollection: "db.a", to: "db.b"}. (Manual:
+// database command renameCollection.)
+func (n *Node) renameCollection() *command.Command {
+	return &command.Command{
+		Name: "renameCollection", Fields: renameFields, Flags: ddlFlags | command.AdminOnly,
+		Help: " example: { renameCollection: foo.a, to: bar.b }",
+		Run:  n.runRenameCollection,
+	}
+}
+
+func (n *Node) runRenameCollection(ctx context.Context, op *command.Op) error {
+	_, v := op.Body.First()
+	from, err := renamed(v.Str())
+	if err != nil {
+		return err
+	}
+	to, err := renamed(op.Args.Str("to"))
+	if err != nil {
+		return err
+	}
+	for _, ns := range []schema.Namespace{from, to} {
+		if err := renamable(ns); err != nil {
+			return err
+		}
+	}
+	if from == to {
+		return mongoerr.New(mongoerr.IllegalOperation, "Can't rename a collection to itself")
+	}
+	op.SetNS(from.String())
+	if err := n.sameCase(to.DB); err != nil {
+		return err
+	}
+	c, err := n.renameSource(from, op)
+	if err != nil {
+		return err
+	}
+	drop, err := n.dropsTarget(from, to, op.Args.Value("dropTarget"))
+	if err != nil {
+		return err
+	}
+	if c == nil {
+		return mongoerr.New(mongoerr.NamespaceNotFound, "Source collection %s does not exist", from)
+	}
+	if target := n.Catalog.Lookup(to); target != nil {
+		switch {
+		case target.IsView() || target.IsTimeseries():
+			return mongoerr.New(mongoerr.NamespaceExists, "a view already exists with that name: %s", to)
+		case !drop:
+			return mongoerr.New(mongoerr.NamespaceExists, "target namespace exists")
+		}
+	}
+	_, err = n.Catalog.Rename(ctx, from, to, drop)
+	return err
+}
+
+// renamed parses a name given to renameCollection. Errors: 73, 20 for a dollar
+// sign.
+func renamed(name string) (schema.Namespace, error) {
+	ns := schema.ParseNamespace(name)
+	if strings.IndexByte(name, 0) >= 0 {
+		return ns, mongoerr.New(mongoerr.InvalidNamespace, "namespaces cannot have embedded null characters")
+	}
+	if strings.IndexByte(name, '$') >= 0 && ns.Coll != "" && ns.DB != "" {
+		return ns, mongoerr.New(mongoerr.IllegalOperation, "error with namespace %s: Invalid namespace: %s", name, name)
+	}
+	if err := ns.Validate(); err != nil {
+		return ns, mongoerr.New(mongoerr.InvalidNamespace, "Invalid namespace specified '%s'", name)
+	}
+	return ns, nil
+}
+
+// renamable refuses names that no rename may have at either end: error 20.
+func renamable(ns schema.Namespace) error {
+	if len(ns.String()) > schema.MaxNamespace {
+		return mongoerr.New(mongoerr.IllegalOperation, "error with namespace %s: Fully qualified namespace is too long. Namespace: %s Max: %d",
+			ns, ns, schema.MaxNamespace)
+	}
+	if ns.IsSystem() {
+		return mongoerr.New(mongoerr.IllegalOperation, "renaming system collections is not allowed: %s", ns)
+	}
+	if ns.IsOplog() {
+		return mongoerr.New(mongoerr.IllegalOperation, "can't rename live oplog while replicating: %s", ns)
+	}
+	return nil
+}
+
+// sameCase refuses a new database whose name differs from that of another one
+// only in case: error 13297.
+func (n *Node) sameCase(db string) error {
+	for _, other := range n.Catalog.Databases() {
+		if other == db {
+			return nil
+		}
+	}
+	for _, other := range n.Catalog.Databases() {
+		if strings.EqualFold(other, db) {
+			return mongoerr.New(mongoerr.Code(13297), "db already exists with different case already have: [%s] trying to create [%s]", other, db)
+		}
+	}
+	return nil
+}
+
+// renameSource finds the collection to rename; nil where there is none.
+func (n *Node) renameSource(from schema.Namespace, op *command.Op) (*catalog.Collection, error) {
+	c := n.Catalog.Lookup(from)
+	if err := n.checkUUID(from.DB, from.Coll, c, op.Args.Value("collectionUUID")); err != nil {
+		return nil, err
+	}
+	if c != nil && (c.IsView() || c.IsTimeseries()) {
+		return nil, mongoerr.New(mongoerr.CommandNotSupportedOnView, "cannot rename view: %s", from)
+	}
+	return c, nil
+}
+
+// dropsTarget reads dropTarget: a bool, or the UUID that the target must have.
+func (n *Node) dropsTarget(from, to schema.Namespace, v bson.Value) (bool, error) {
+	if v.Type != bson.TypeBinary {
+		return v.Truthy(), nil
+	}
+	if sub, content := v.Binary(); sub != 4 || len(content) != 16 {
+		return false, mongoerr.New(mongoerr.InvalidUUID, "uuid must be a 16-byte binary field with UUID (4) subtype")
+	}
+	if from.DB != to.DB {
+		return false, mongoerr.New(mongoerr.InvalidOptions, "dropTarget: UUID is not supported for a rename across databases")
+	}
+	return true, n.checkUUID(to.DB, to.Coll, n.Catalog.Lookup(to), v)
+}
