@@ -49,11 +49,22 @@ func decimalFrom(negative bool, c uint128, exp int) Decimal128 {
 	return d
 }
 
+// firstNaN is what an operation yields of whose operands one at least is NaN:
+// the first of those, with its sign.
+func firstNaN(d, e Decimal128) Decimal128 {
+	if !d.IsNaN() {
+		d = e
+	}
+	return Decimal128{H: decimalNaN | d.H&decimalSignBit}
+}
+
 // Add is d+e.
 func (d Decimal128) Add(e Decimal128) Decimal128 {
 	di, ei := d.IsInf(), e.IsInf()
 	switch {
-	case d.IsNaN() || e.IsNaN() || di*ei < 0:
+	case d.IsNaN() || e.IsNaN():
+		return firstNaN(d, e)
+	case di*ei < 0:
 		return DecimalNaN
 	case di != 0:
 		return decimalInfinity(di < 0)
@@ -119,7 +130,7 @@ func (d Decimal128) Multiply(e Decimal128) Decimal128 {
 	negative := d.Negative() != e.Negative()
 	switch {
 	case d.IsNaN() || e.IsNaN():
-		return DecimalNaN
+		return firstNaN(d, e)
 	case d.IsInf() != 0 || e.IsInf() != 0:
 		if d.IsZero() || e.IsZero() {
 			return DecimalNaN
@@ -141,7 +152,9 @@ func (d Decimal128) Multiply(e Decimal128) Decimal128 {
 func (d Decimal128) Divide(e Decimal128) Decimal128 {
 	negative := d.Negative() != e.Negative()
 	switch {
-	case d.IsNaN() || e.IsNaN() || d.IsInf() != 0 && e.IsInf() != 0 || d.IsZero() && e.IsZero():
+	case d.IsNaN() || e.IsNaN():
+		return firstNaN(d, e)
+	case d.IsInf() != 0 && e.IsInf() != 0 || d.IsZero() && e.IsZero():
 		return DecimalNaN
 	case d.IsInf() != 0 || e.IsZero():
 		return decimalInfinity(negative)
@@ -173,7 +186,9 @@ func (d Decimal128) Divide(e Decimal128) Decimal128 {
 // zero: it has the sign of d. It is NaN for an infinite d and for e of zero.
 func (d Decimal128) Mod(e Decimal128) Decimal128 {
 	switch {
-	case d.IsNaN() || e.IsNaN() || d.IsInf() != 0 || e.IsZero():
+	case d.IsNaN() || e.IsNaN():
+		return firstNaN(d, e)
+	case d.IsInf() != 0 || e.IsZero():
 		return DecimalNaN
 	case e.IsInf() != 0:
 		return d
