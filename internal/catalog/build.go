@@ -163,11 +163,13 @@ func (b *build) noteDuplicate(ix *Index, key []byte) {
 }
 
 // run builds to the end, and takes the indexes away where it fails.
-func (b *build) run() error {
+func (b *build) run() error { return b.end(b.scan()) }
+
+// end publishes the indexes after a scan, or takes them away.
+func (b *build) end(err error) error {
 	defer b.c.builds.remove(b)
 	defer close(b.done)
 	defer b.cancel(nil)
-	err := b.scan()
 	if err == nil {
 		err = b.c.change(b.ctx, b.finish)
 	}

@@ -8,17 +8,27 @@ import (
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
-// Create makes a collection, a view or the descriptor of a time-series
-// collection, as its options say; options are validated and normalised, as
-// listCollections shows them. A collection gets its index on _id. Errors: 48
-// where the name is taken.
-func (c *Catalog) Create(ctx context.Context, ns schema.Namespace, options bson.Doc) (*Collection, error) {
-	return c.CreateWithUUID(ctx, ns, options, NewUUID())
+// NewCollection says what CreateWith makes.
+type NewCollection struct {
+	// Options are validated and normalised, as schema.Options.Doc returns them;
+	// nil for none.
+	Options bson.Doc
+	// IDIndex is the index on _id, where it was asked for in a special form.
+	IDIndex *schema.Index
+	// UUID is chosen at random where it is zero.
+	UUID UUID
 }
 
-// CreateWithUUID is Create with a chosen UUID.
-func (c *Catalog) CreateWithUUID(ctx context.Context, ns schema.Namespace, options bson.Doc, uuid UUID) (*Collection, error) {
-	coll, err := c.newCollection(ns, options, uuid)
+// Create makes a collection, a view or the descriptor of a time-series
+// collection, as its options say. A collection gets its index on _id. Errors:
+// 48 where the name is taken.
+func (c *Catalog) Create(ctx context.Context, ns schema.Namespace, options bson.Doc) (*Collection, error) {
+	return c.CreateWith(ctx, ns, NewCollection{Options: options})
+}
+
+// CreateWith is Create with all that can be chosen.
+func (c *Catalog) CreateWith(ctx context.Context, ns schema.Namespace, n NewCollection) (*Collection, error) {
+	coll, err := c.newCollection(ns, n)
 	if err != nil {
 		return nil, err
 	}
@@ -38,11 +48,14 @@ func exists(ns schema.Namespace) error {
 	return mongoerr.New(mongoerr.NamespaceExists, "Collection %s already exists.", ns)
 }
 
-func (c *Catalog) newCollection(ns schema.Namespace, options bson.Doc, uuid UUID) (*Collection, error) {
-	if options == nil {
-		options = bson.Empty
+func (c *Catalog) newCollection(ns schema.Namespace, n NewCollection) (*Collection, error) {
+	coll := &Collection{Namespace: ns, UUID: n.UUID, Options: n.Options, live: &live{}}
+	if coll.Options == nil {
+		coll.Options = bson.Empty
 	}
-	coll := &Collection{Namespace: ns, UUID: uuid, Options: options, live: &live{}}
+	if coll.UUID == (UUID{}) {
+		coll.UUID = NewUUID()
+	}
 	if err := coll.applyOptions(); err != nil {
 		return nil, err
 	}
@@ -60,9 +73,11 @@ func (c *Catalog) newCollection(ns schema.Namespace, options bson.Doc, uuid UUID
 			return nil, err
 		}
 	}
-	id, err := idIndex(coll.Settings)
-	if err != nil {
-		return nil, err
+	id := n.IDIndex
+	if id == nil {
+		if id, err = idIndex(coll.Settings); err != nil {
+			return nil, err
+		}
 	}
 	coll.indexes = []*Index{newIndex(id, ident, ident == coll.Ident, true)}
 	return coll, c.openLive(coll)

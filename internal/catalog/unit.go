@@ -19,6 +19,9 @@ import (
 // Insert, Update and Delete leaves the unit without a trace of that document,
 // and usable. Error 26 says that the collection was dropped or renamed since
 // its descriptor was looked up: look it up again.
+//
+// Whoever has an open unit with writes or locks must not run DDL, which would
+// wait for that unit to end: commit it first.
 type Unit struct {
 	c     *Catalog
 	u     *storage.Unit

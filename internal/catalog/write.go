@@ -272,6 +272,10 @@ func (u *Unit) checkUnique(ctx context.Context, c *Collection) error {
 			return err
 		}
 		taken, err := takenBy(probe, w.key.Bytes, u.record)
+		if err == nil && taken && fresh {
+			// The engine does not know that this unit has deleted the entry.
+			taken, err = u.takenStill(w.ix, w.key.Bytes)
+		}
 		if err != nil {
 			return err
 		}
@@ -296,6 +300,19 @@ func takenBy(it *storage.Iter, key []byte, own RecordKey) (bool, error) {
 		}
 	}
 	return false, it.Err()
+}
+
+// takenStill is takenBy with the unit's own writes.
+func (u *Unit) takenStill(ix *Index, key []byte) (bool, error) {
+	if u.u.Empty() {
+		return true, nil
+	}
+	it, err := u.u.NewIter(ix.Ident, key, nil)
+	if err != nil {
+		return false, err
+	}
+	defer it.Close()
+	return takenBy(it, key, u.record)
 }
 
 // The greatest record key of a clustered collection, and what MongoDB's

@@ -1,0 +1,300 @@
+package catalog
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/schema"
+	"github.com/mayflydb/mayfly/internal/storage"
+)
+
+// indexPool is what the model creates and drops.
+var indexPool = []string{
+	`{"key": {"a": 1}, "name": "a"}`,
+	`{"key": {"a": 1, "b": -1}, "name": "ab", "unique": true}`,
+	`{"key": {"b": 1}, "name": "b", "unique": true, "sparse": true}`,
+	`{"key": {"c": 1}, "name": "c", "unique": true, "partialFilterExpression": {"a": {"$gt": 2}}}`,
+	`{"key": {"c": "hashed"}, "name": "ch"}`,
+	`{"key": {"a.x": 1, "c": 1}, "name": "ax"}`,
+}
+
+// model is the catalog as a dumb twin: documents in a map, and uniqueness by
+// comparing all keys of all documents.
+type model struct {
+	c    *Catalog
+	fs   *storage.MemFS
+	coll *Collection
+	docs map[string]bson.Doc
+}
+
+// conflicts says whether doc has a key of another document in a unique index.
+func (m *model) conflicts(docs map[string]bson.Doc, id string, doc bson.Doc) bool {
+	for _, ix := range m.coll.Indexes() {
+		if !ix.Unique {
+			continue
+		}
+		mine, _, _ := ix.Keys(doc, nil)
+		for other, d := range docs {
+			theirs, _, _ := ix.Keys(d, nil)
+			for _, k := range mine {
+				if other != id && slices.ContainsFunc(theirs, func(o schema.Key) bool { return bytes.Equal(o.Bytes, k.Bytes) }) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+func drawDoc(t *rapid.T, id int) bson.Doc {
+	var b bson.Builder
+	b.Int32("_id", int32(id))
+	for _, name := range []string{"a", "b", "c"} {
+		switch rapid.IntRange(0, 6).Draw(t, name) {
+		case 0:
+		case 1:
+			b.Null(name)
+		case 2:
+			b.Value(name, bson.Array(bson.Int32(int32(rapid.IntRange(0, 4).Draw(t, "e"))), bson.Int64(2)))
+		case 3:
+			b.OpenDoc(name).Int32("x", int32(rapid.IntRange(0, 2).Draw(t, "x"))).Close()
+		case 4:
+			b.Double(name, float64(rapid.IntRange(0, 4).Draw(t, "d")))
+		default:
+			b.Int32(name, int32(rapid.IntRange(0, 4).Draw(t, "i")))
+		}
+	}
+	return b.Finish()
+}
+
+// unit does some writes in one unit.
+func (m *model) unit(t *rapid.T) {
+	ctx := t.Context()
+	docs := maps.Clone(m.docs)
+	u := m.c.Begin()
+	defer u.Abort()
+	for range rapid.IntRange(1, 6).Draw(t, "writes") {
+		id := rapid.IntRange(0, 9).Draw(t, "id")
+		doc := drawDoc(t, id)
+		name := fmt.Sprint(id)
+		key := m.coll.AppendIDKey(nil, bson.Int32(int32(id)))
+		old, err := u.LockRecord(ctx, m.coll, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(old, docs[name]) {
+			t.Fatalf("LockRecord has %s, the model %s", old, docs[name])
+		}
+		op := rapid.SampledFrom([]string{"insert", "update", "delete"}).Draw(t, "op")
+		switch {
+		case op == "insert":
+			err = u.Insert(ctx, m.coll, doc)
+		case old == nil:
+			continue
+		case op == "update":
+			err = u.Update(ctx, m.coll, key, old, doc)
+		default:
+			if err := u.Delete(ctx, m.coll, key, old); err != nil {
+				t.Fatal(err)
+			}
+			delete(docs, name)
+			continue
+		}
+		duplicate := op == "insert" && old != nil || m.conflicts(docs, name, doc)
+		switch {
+		case err == nil:
+			if duplicate {
+				t.Fatalf("%s of %s should be a duplicate", op, doc)
+			}
+			docs[name] = doc
+		case mongoerr.Is(err, mongoerr.DuplicateKey):
+			if !duplicate {
+				t.Fatalf("%s of %s: %v", op, doc, err)
+			}
+		case !mongoerr.Is(err, mongoerr.CannotIndexParallelArrays, mongoerr.Code(16766)):
+			t.Fatalf("%s of %s: %v", op, doc, err)
+		}
+	}
+	if rapid.IntRange(0, 3).Draw(t, "abort") > 0 {
+		if err := u.Commit(ctx, storage.Buffered); err != nil {
+			t.Fatal(err)
+		}
+		m.docs = docs
+	}
+}
+
+// createIndexes builds some indexes over what is there.
+func (m *model) createIndexes(t *rapid.T) {
+	var list []bson.Doc
+	for _, s := range rapid.SliceOfNDistinct(rapid.SampledFrom(indexPool), 1, 3, rapid.ID).Draw(t, "specs") {
+		list = append(list, specs(t, m.coll.Namespace, s)...)
+	}
+	before := m.coll
+	_, _, err := m.c.CreateIndexes(t.Context(), m.coll.Namespace, list)
+	m.coll = m.c.Lookup(m.coll.Namespace)
+	wrong := false
+	for _, d := range list {
+		ix, err := schema.LoadIndex(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if before.Index(ix.Name) != nil {
+			continue
+		}
+		with := &model{coll: m.coll.with(func(c *Collection) { c.indexes = []*Index{newIndex(ix, 0, false, true)} })}
+		for id, doc := range m.docs {
+			_, _, err := ix.Keys(doc, nil)
+			wrong = wrong || err != nil || with.conflicts(m.docs, id, doc)
+		}
+	}
+	if wrong != (err != nil) {
+		t.Fatalf("createIndexes: %v, the model says %t", err, wrong)
+	}
+	if err != nil && len(m.coll.Indexes()) != len(before.Indexes()) {
+		t.Fatal("indexes of a failed build are left")
+	}
+}
+
+func (m *model) dropIndex(t *rapid.T) {
+	if n := len(m.coll.Indexes()); n > 1 {
+		ix := m.coll.Indexes()[rapid.IntRange(1, n-1).Draw(t, "which")]
+		_, err := m.c.DropIndexes(t.Context(), m.coll.Namespace, func(c *Collection) ([]*Index, error) { return []*Index{c.Index(ix.Name)}, nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.coll = m.c.Lookup(m.coll.Namespace)
+	}
+}
+
+func (m *model) check(t *rapid.T) {
+	_, docs := records(t, m.c.engine, m.coll)
+	if len(docs) != len(m.docs) || m.coll.Count() != int64(len(docs)) {
+		t.Fatalf("%d documents, count %d, the model has %d", len(docs), m.coll.Count(), len(m.docs))
+	}
+	for _, d := range docs {
+		if !bytes.Equal(d, m.docs[d.Lookup("_id").String()]) {
+			t.Fatalf("%s is not in the model", d)
+		}
+	}
+	mustValidate(t, m.c, m.coll)
+}
+
+func TestModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := &model{fs: storage.NewMemFS(), docs: map[string]bson.Doc{}}
+		start := func() {
+			e, err := storage.Open(storage.Options{Dir: "db", FS: m.fs, CacheBytes: 1 << 20, MemtableBytes: 256 << 10})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if m.c, err = Open(e, Options{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		start()
+		defer func() { m.c.engine.Close() }()
+		ns := schema.Namespace{DB: "d", Coll: "c"}
+		var err error
+		if m.coll, err = m.c.Create(t.Context(), ns, nil); err != nil {
+			t.Fatal(err)
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"unit":    m.unit,
+			"unit2":   m.unit,
+			"unit3":   m.unit,
+			"indexes": m.createIndexes,
+			"drop":    m.dropIndex,
+			"restart": func(t *rapid.T) {
+				m.c.Close()
+				if err := m.c.engine.Close(); err != nil {
+					t.Fatal(err)
+				}
+				start()
+				m.coll = m.c.Lookup(ns)
+			},
+			"": m.check,
+		})
+	})
+}
+
+// TestValidateFindsDamage breaks a collection in each way that Validate knows.
+func TestValidateFindsDamage(t *testing.T) {
+	fs := storage.NewMemFS()
+	c := open(t, fs)
+	ns := schema.Namespace{DB: "d", Coll: "c"}
+	if _, err := c.Create(t.Context(), ns, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := c.CreateIndexes(t.Context(), ns, specs(t, ns, `{"key": {"a": 1}, "name": "a", "unique": true}`)); err != nil {
+		t.Fatal(err)
+	}
+	coll := c.Lookup(ns)
+	for i := range 3 {
+		if err := write(c, coll, nil, parse(t, fmt.Sprintf(`{"_id": %d, "a": [%d, "x%d"]}`, i, i, i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mustValidate(t, c, coll)
+	ix := coll.Index("a")
+	keys, docs := records(t, c.engine, coll)
+	entries, values := entriesOf(t, c, ix)
+	for _, tc := range []struct {
+		name, want string
+		do         func(u *storage.Unit) error
+	}{
+		{"entry gone", "5 entries do not agree with 6 keys", func(u *storage.Unit) error { return u.Delete(ix.Ident, entries[0], -1) }},
+		{"document gone", "the count is 3, but there are 2", func(u *storage.Unit) error { return u.Delete(coll.Ident, keys[0], -1) }},
+		{"entry value", "6 entries do not agree", func(u *storage.Unit) error { return u.Set(ix.Ident, entries[0], append(values[0], 1)) }},
+		{"garbage", "record", func(u *storage.Unit) error { return u.Set(coll.Ident, keys[1], []byte("garbage")) }},
+		{"wrong key", "does not belong to _id 1", func(u *storage.Unit) error { return u.Set(coll.Ident, keys[2], docs[1]) }},
+		{"multikey", "not marked multikey", func(u *storage.Unit) error { return u.Delete(storage.IdentMultikey, identKey(ix.Ident), -1) }},
+	} {
+		if err := c.engine.Sync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		broken, err := storage.Open(storage.Options{Dir: "db", FS: fs.Crash(0, nil), CacheBytes: 1 << 20})
+		if err != nil {
+			t.Fatal(err)
+		}
+		u := broken.Begin()
+		if err := tc.do(u); err != nil {
+			t.Fatal(err)
+		}
+		if err := u.Commit(t.Context(), storage.Buffered); err != nil {
+			t.Fatal(err)
+		}
+		b, err := Open(broken, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := b.Validate(t.Context(), b.Lookup(ns), true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := describe(v); v.Valid || !strings.Contains(got, tc.want) {
+			t.Errorf("%s: want %q in\n%s", tc.name, tc.want, got)
+		}
+		broken.Close()
+	}
+}
+
+func entriesOf(t *testing.T, c *Catalog, ix *Index) (keys, values [][]byte) {
+	it, err := c.engine.NewIter(ix.Ident, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer it.Close()
+	for ok := it.First(); ok; ok = it.Next() {
+		v, _ := it.Value()
+		keys, values = append(keys, bytes.Clone(it.Key())), append(values, bytes.Clone(v))
+	}
+	return keys, values
+}
