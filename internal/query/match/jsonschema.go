@@ -49,6 +49,9 @@ func (s *schema) accepts(v bson.Value) (bool, error) {
 }
 
 func parseJSONSchema(p *parser, name string, v bson.Value, at level) (Node, error) {
+	if p.opts.Forbid&FeatureJSONSchema != 0 {
+		return nil, mongoerr.New(mongoerr.QueryFeatureNotAllowed, "%s is not allowed in this context", name)
+	}
 	if err := p.topLevelOnly(name, FeatureJSONSchema, at); err != nil {
 		return nil, err
 	}

@@ -16,7 +16,11 @@ func (n *And) match(s subject, env *Env) (bool, error) {
 	return true, nil
 }
 
+// match leaves no note of an array element: which branch matched is chance, so
+// the positional operator finds nothing behind an $or.
 func (n *Or) match(s subject, env *Env) (bool, error) {
+	before := env.mark()
+	defer env.reset(before)
 	for _, c := range n.Children {
 		if ok, err := c.match(s, env); ok || err != nil {
 			return ok, err
