@@ -223,9 +223,12 @@ func (c *Context) change(dst []byte, l *leaf, at frame, inArray bool) ([]byte, e
 	if l.insertOnly && !c.Insert {
 		return append(appendKey(dst, at.v.Type, at.name), at.v.Data...), nil
 	}
-	if r, ok := l.op.(*renameTo); ok {
+	if r, ok := l.op.(*renameTo); ok && !c.renamed[r.number].IsMissing() {
 		if err := r.checkTarget(c, at.up); err != nil {
 			return dst, err
+		}
+		if l.onID {
+			return dst, immutableError(l.path)
 		}
 	}
 	mark := len(dst)
@@ -243,8 +246,7 @@ func (c *Context) change(dst []byte, l *leaf, at frame, inArray bool) ([]byte, e
 		return dst, nil
 	}
 	if l.onID {
-		return dst, mongoerr.New(mongoerr.ImmutableField,
-			"Performing an update on the path '%s' would modify the immutable field '_id'", l.path)
+		return dst, immutableError(l.path)
 	}
 	c.changed = true
 	if t == bson.Missing {
@@ -259,7 +261,7 @@ func (c *Context) written(l *leaf, t bson.Type) error {
 	if t == bson.TypeDocument || t == bson.TypeArray {
 		c.deep = true
 	}
-	if l.dollar {
+	if l.dollar && !c.Insert {
 		return dollarError(l.path)
 	}
 	return nil

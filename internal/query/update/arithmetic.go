@@ -50,6 +50,10 @@ func (a *arithmetic) apply(c *Context, dst []byte, field string, old bson.Value)
 		return dst, 0, mongoerr.New(mongoerr.BadValue,
 			"Failed to apply %s operations to current value (%s) for document %s", a.name, debugNumber(old), c.id())
 	}
+	if v.Type == old.Type && bson.CompareNumbers(v, old) == 0 {
+		// Equal is the same: -0.0 stays, and so do the trailing zeros of a decimal.
+		v = old
+	}
 	return append(dst, v.Data...), v.Type, nil
 }
 

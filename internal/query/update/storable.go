@@ -15,6 +15,11 @@ func dollarError(path string) error {
 			"Consider using an aggregation pipeline with $replaceWith.", name, path)
 }
 
+// immutableError refuses to change _id, or what lies below it, at path.
+func immutableError(path string) error {
+	return mongoerr.New(mongoerr.ImmutableField, "Performing an update on the path '%s' would modify the immutable field '_id'", path)
+}
+
 // checkID checks that the _id of a new document can be one.
 func checkID(d bson.Doc) error {
 	id := d.Lookup("_id")
