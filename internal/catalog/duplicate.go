@@ -53,10 +53,10 @@ func notFinite(v bson.Value) (f float64, ok bool) {
 }
 
 // duplicateError is code 11000 in the server's words, with keyPattern and
-// keyValue. Under a collation the text shows strings as their collation keys,
-// in hexadecimal.
+// keyValue. Under a collation strings stand there as their collation keys, in
+// hexadecimal.
 func duplicateError(c *Collection, ix *Index, values []bson.Value) error {
-	var shown, raw bson.Builder
+	var shown bson.Builder
 	i := 0
 	for name := range ix.Key.All() {
 		v := bson.Null
@@ -64,18 +64,34 @@ func duplicateError(c *Collection, ix *Index, values []bson.Value) error {
 			v = values[i]
 		}
 		i++
-		raw.Value(name, v)
-		if v.Type == bson.TypeString && ix.Collation != nil {
-			v = bson.String("0x" + hex.EncodeToString([]byte(v.Str())))
+		if ix.Collation != nil {
+			v = hexadecimal(v)
 		}
 		shown.Value(name, v)
 	}
+	keyValue := shown.Finish()
 	var m strings.Builder
 	m.WriteString("E11000 duplicate key error collection: " + c.Namespace.String() + " index: " + ix.Name)
 	if ix.Collation != nil {
 		m.WriteString(" collation: " + ix.Collation.String())
 	}
-	m.WriteString(" dup key: " + shown.Finish().String())
-	extra := new(bson.Builder).Doc("keyPattern", ix.Key).Doc("keyValue", raw.Finish()).Finish()
+	m.WriteString(" dup key: " + keyValue.String())
+	extra := new(bson.Builder).Doc("keyPattern", ix.Key).Doc("keyValue", keyValue).Finish()
 	return mongoerr.New(mongoerr.DuplicateKey, "%s", m.String()).WithExtra(extra)
+}
+
+// hexadecimal replaces the strings in v, which are collation keys and no text.
+func hexadecimal(v bson.Value) bson.Value {
+	switch v.Type {
+	case bson.TypeString, bson.TypeSymbol:
+		return bson.String("0x" + hex.EncodeToString([]byte(v.Str())))
+	case bson.TypeDocument, bson.TypeArray:
+		var b bson.Builder
+		b.Reset(nil)
+		for name, e := range v.Doc().All() {
+			b.Value(name, hexadecimal(e))
+		}
+		return bson.Value{Type: v.Type, Data: b.Finish()}
+	}
+	return v
 }
