@@ -3,6 +3,7 @@ package command
 import (
 	"encoding/hex"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -89,12 +90,8 @@ func (op *Op) appendRunning(b *bson.Builder, truncate bool) {
 	b.String("op", op.Kind().String()).String("ns", *op.active.namespace.Load())
 	b.Bool("redacted", op.Command.Flags&Redacted != 0)
 	cmd := op.shownCommand()
-	if truncate && len(cmd) > maxShownCommand {
-		short := new(bson.Builder).String("$truncated", cmd.String()[:maxShownCommand])
-		if !op.Generic.Comment.IsMissing() {
-			short.Value("comment", op.Generic.Comment)
-		}
-		cmd = short.Finish()
+	if truncate {
+		cmd = op.shortCommand(maxShownCommand)
 	}
 	b.Doc("command", cmd)
 	if p := op.PlanSummary(); p != "" {
@@ -109,6 +106,21 @@ func (op *Op) appendRunning(b *bson.Builder, truncate bool) {
 	b.Int("numYields", op.active.yields.Load()).OpenDoc("locks").Close()
 	b.Bool("waitingForLock", op.active.waiting.Load()).OpenDoc("lockStats").Close()
 	b.Bool("waitingForFlowControl", false).OpenDoc("flowControlStats").Close()
+}
+
+// shortCommand is the command as others see it, as text cut to limit bytes
+// where it is longer.
+func (op *Op) shortCommand(limit int) bson.Doc {
+	cmd := op.shownCommand()
+	if len(cmd) <= limit {
+		return cmd
+	}
+	text := cmd.String()
+	b := new(bson.Builder).String("$truncated", strings.ToValidUTF8(text[:min(limit, len(text))], ""))
+	if !op.Generic.Comment.IsMissing() {
+		b.Value("comment", op.Generic.Comment)
+	}
+	return b.Finish()
 }
 
 // FindOp returns the running operation with that opid, or nil.

@@ -124,11 +124,14 @@ func (p *Profiler) sampled() bool {
 	return rate >= 1 || rand.Float64() < rate
 }
 
+// maxProfiledCommand is how many bytes of a command a profile entry shows.
+const maxProfiledCommand = 50 << 10
+
 // profileEntry makes the document that system.profile gets.
 func (op *Op) profileEntry(n noted) bson.Doc {
 	s := &op.Stats
 	b := new(bson.Builder).Reset(make([]byte, 0, 1024))
-	b.String("op", op.Kind().String()).String("ns", op.NS).Doc("command", op.shownCommand())
+	b.String("op", op.Kind().String()).String("ns", op.NS).Doc("command", op.shortCommand(maxProfiledCommand))
 	if s.OriginatingCommand != nil {
 		b.Doc("originatingCommand", s.OriginatingCommand)
 	}

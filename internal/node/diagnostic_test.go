@@ -44,6 +44,7 @@ func withoutData() *Node {
 var masks = []struct{ find, put string }{
 	{`ObjectId\('[0-9a-f]+'\)`, "ObjectId(...)"}, {`UUID\("[0-9a-f-]+"\)`, "UUID(...)"},
 	{`new Date\(-?\d+\)`, "new Date(...)"}, {`go1[.0-9]+`, "go"},
+	{`currentOpTime: "[^"]+"`, "currentOpTime: ..."}, {`microsecs_running: \d+`, "microsecs_running: ..."},
 }
 
 // TestDiagnostic runs the scripts of testdata/diagnostic: each case is a

@@ -9,7 +9,7 @@ import (
 )
 
 var logRotateFields = command.NewFields("logRotate", command.Value(command.OneOf("",
-	bson.TypeBool, bson.TypeInt64, bson.TypeInt32, bson.TypeDecimal, bson.TypeDouble, bson.TypeString).Required()))
+	bson.TypeBool, bson.TypeInt64, bson.TypeInt32, bson.TypeDecimal, bson.TypeDouble, bson.TypeString).Nullable()))
 
 // logRotate begins a new log file.
 func (n *Node) logRotate() *command.Command {
@@ -19,7 +19,11 @@ func (n *Node) logRotate() *command.Command {
 }
 
 func (n *Node) runLogRotate(_ context.Context, op *command.Op) error {
-	if v := op.Args.Value("logRotate"); v.Type == bson.TypeString && v.Str() != "server" {
+	v := op.Args.Value("logRotate")
+	if v.Type == bson.TypeNull {
+		return mongoerr.New(mongoerr.TypeMismatch, "BSON field 'logRotate.logRotate' is the wrong type 'null', expected types '[bool, string']")
+	}
+	if v.Type == bson.TypeString && v.Str() != "server" {
 		return mongoerr.New(mongoerr.NoSuchKey, "Unknown log type '%s' for rotation", v.Str())
 	}
 	if n.Process.Log == nil {

@@ -37,6 +37,7 @@ func (n *Node) Register(r *command.Registry) {
 	n.processID = bson.NewObjectID()
 	n.registerParameters(n.Params)
 	n.registerStatus(n.Dispatcher.Status)
+	n.Dispatcher.Profiler.Sink = n.writeProfile
 	n.registerDiagnostic(r)
 	n.registerData(r)
 	n.registerSchema(r)
