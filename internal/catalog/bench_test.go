@@ -1,0 +1,184 @@
+package catalog
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"testing"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/storage"
+)
+
+// Compare with storage's BenchmarkRaw…, which do the same without documents.
+
+// benchOpen makes a collection with two indexes on a disk.
+func benchOpen(b *testing.B, docs int, indexes ...string) (*Catalog, *Collection) {
+	b.Helper()
+	e, err := storage.Open(storage.Options{Dir: b.TempDir(), CacheBytes: 256 << 20})
+	if err != nil {
+		b.Fatal(err)
+	}
+	c, err := Open(e, Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		c.Close()
+		e.Close()
+	})
+	if _, err := c.Create(b.Context(), testNS, nil); err != nil {
+		b.Fatal(err)
+	}
+	if len(indexes) == 0 {
+		indexes = []string{`{"key": {"a": 1}, "name": "a"}`, `{"key": {"at": 1}, "name": "at", "expireAfterSeconds": 3600}`}
+	}
+	if _, _, err := c.CreateIndexes(b.Context(), testNS, specs(b, testNS, indexes...)); err != nil {
+		b.Fatal(err)
+	}
+	coll := c.Lookup(testNS)
+	for at := 0; at < docs; at += 1000 {
+		insertBatch(b, c, coll, at, storage.Buffered)
+	}
+	if docs > 0 {
+		e.Flush()
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	return c, coll
+}
+
+var benchPad = string(bytes.Repeat([]byte("x"), 200))
+
+func objectID(n int) (id [12]byte) {
+	binary.BigEndian.PutUint64(id[:], uint64(n))
+	return id
+}
+
+// benchDoc is a document of 300 bytes.
+func benchDoc(n int) bson.Doc {
+	return new(bson.Builder).ObjectID("_id", objectID(n)).Int64("a", int64(uint64(n)*0x9e3779b97f4a7c15>>1)).
+		Date("at", 1_700_000_000_000+int64(n)).String("name", "a name of middling size").String("pad", benchPad).Finish()
+}
+
+func insertBatch(b *testing.B, c *Catalog, coll *Collection, at int, d storage.Durability) {
+	u := c.Begin()
+	for n := at; n < at+1000; n++ {
+		if err := u.Insert(context.Background(), coll, benchDoc(n)); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err := u.Commit(context.Background(), d); err != nil {
+		b.Fatal(err)
+	}
+}
+
+func BenchmarkInsert(b *testing.B) {
+	c, coll := benchOpen(b, 0)
+	for n := 0; n < b.N; n++ {
+		u := c.Begin()
+		if err := u.Insert(context.Background(), coll, benchDoc(n)); err != nil {
+			b.Fatal(err)
+		}
+		if err := u.Commit(context.Background(), storage.Buffered); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkInsertBatch(b *testing.B) {
+	c, coll := benchOpen(b, 0)
+	for at := 0; at < b.N; at += 1000 {
+		insertBatch(b, c, coll, at, storage.Buffered)
+	}
+}
+
+func BenchmarkInsertBatchUnique(b *testing.B) {
+	c, coll := benchOpen(b, 0, `{"key": {"a": 1}, "name": "a", "unique": true}`, `{"key": {"at": 1}, "name": "at"}`)
+	for at := 0; at < b.N; at += 1000 {
+		insertBatch(b, c, coll, at, storage.Buffered)
+	}
+}
+
+func BenchmarkGet(b *testing.B) {
+	c, coll := benchOpen(b, 100000)
+	var key RecordKey
+	for n := 0; n < b.N; n++ {
+		key = coll.AppendIDKey(key[:0], bson.ObjectID(objectID(n*7919%100000)))
+		_, closer, err := c.engine.Get(coll.Ident, key)
+		if err != nil {
+			b.Fatal(err)
+		}
+		closer.Close()
+	}
+}
+
+func BenchmarkScan(b *testing.B) {
+	c, coll := benchOpen(b, 100000)
+	for n := 0; n < b.N; {
+		it, err := c.engine.NewIter(coll.Ident, nil, nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		for ok := it.First(); ok && n < b.N; ok = it.Next() {
+			it.Value()
+			n++
+		}
+		it.Close()
+	}
+}
+
+func BenchmarkUpdate(b *testing.B) {
+	c, coll := benchOpen(b, 100000)
+	for n := 0; n < b.N; n++ {
+		id := n * 7919 % 100000
+		u := c.Begin()
+		key := coll.AppendIDKey(nil, bson.ObjectID(objectID(id)))
+		old, err := u.LockRecord(context.Background(), coll, key)
+		if err != nil {
+			b.Fatal(err)
+		}
+		doc := bytes.Replace(old, []byte("middling"), []byte("standard"), 1)
+		if err := u.Update(context.Background(), coll, key, old, doc); err != nil {
+			b.Fatal(err)
+		}
+		if err := u.Commit(context.Background(), storage.Buffered); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkDeleteBatch(b *testing.B) {
+	c, coll := benchOpen(b, b.N/1000*1000+1000)
+	var key RecordKey
+	for at := 0; at < b.N; at += 1000 {
+		u := c.Begin()
+		for n := at; n < at+1000; n++ {
+			key = coll.AppendIDKey(key[:0], bson.ObjectID(objectID(n)))
+			old, err := u.LockRecord(context.Background(), coll, key)
+			if err != nil || old == nil {
+				b.Fatal(n, err)
+			}
+			if err := u.Delete(context.Background(), coll, key, old); err != nil {
+				b.Fatal(err)
+			}
+		}
+		if err := u.Commit(context.Background(), storage.Buffered); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkBuildIndex(b *testing.B) {
+	c, _ := benchOpen(b, b.N/1000*1000+1000)
+	if _, _, err := c.CreateIndexes(b.Context(), testNS, specs(b, testNS, `{"key": {"name": 1, "a": -1}, "name": "new"}`)); err != nil {
+		b.Fatal(err)
+	}
+}
+
+func BenchmarkValidate(b *testing.B) {
+	c, coll := benchOpen(b, b.N/1000*1000+1000)
+	if v, err := c.Validate(b.Context(), coll, true); err != nil || !v.Valid {
+		b.Fatal(err, v)
+	}
+}
