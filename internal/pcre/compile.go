@@ -208,23 +208,7 @@ func (r *Regexp) Find(s string, from int) ([]int, error) {
 	if m == nil {
 		return nil, nil
 	}
-	offsets := runeOffsets(s)
-	out := make([]int, 0, 2*(r.groups+1))
-	for i := range r.groups + 1 {
-		g := m.GroupByNumber(i)
-		if g == nil || len(g.Captures) == 0 {
-			out = append(out, -1, -1)
-			continue
-		}
-		out = append(out, offsets[g.RuneIndex], offsets[g.RuneIndex+g.RuneLength])
-	}
-	if at := 2 * r.start; at > 0 {
-		if out[at] >= 0 {
-			out[0] = out[at]
-		}
-		out = append(out[:at], out[at+2:]...)
-	}
-	return out, nil
+	return r.bytes(m, runeOffsets(s)), nil
 }
 
 // runeOffsets lists the byte at which each rune of s starts, and len(s).

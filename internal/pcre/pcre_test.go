@@ -1,6 +1,9 @@
 package pcre
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 func TestMatch(t *testing.T) {
 	for _, tc := range []struct {
@@ -131,6 +134,34 @@ func TestFind(t *testing.T) {
 	}
 }
 
+func TestAll(t *testing.T) {
+	for _, tc := range []struct {
+		pattern, text string
+		want          []int // starts and ends
+	}{
+		{"b", "ababb", []int{1, 2, 3, 4, 4, 5}},
+		{"", "aé", []int{0, 0, 1, 1}},
+		{"", "", []int{0, 0}},
+		{"a*", "aab", []int{0, 2, 2, 2}},
+		{"^a", "aaa", []int{0, 1}},
+		{"(?m)^a", "a\na", []int{0, 1, 2, 3}},
+		{"$", "ab", []int{2, 2}},
+		{"(?=é)", "éaé", []int{0, 0, 3, 3}},
+		{"(?<=é)a?", "éaé", []int{2, 3, 5, 5}},
+		{`\bé?`, "ab ab", []int{0, 0, 2, 2, 3, 3, 5, 5}},
+	} {
+		re, err := Compile(tc.pattern, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []int
+		err = re.All(tc.text, func(m []int) bool { got = append(got, m[:2]...); return true })
+		if err != nil || !slices.Equal(got, tc.want) {
+			t.Errorf("/%s/ on %q: %v %v; want %v", tc.pattern, tc.text, got, err, tc.want)
+		}
+	}
+}
+
 func FuzzCompile(f *testing.F) {
 	for _, s := range []string{`^a(b|c)*$`, `[[:alpha:]\d-]{2,}`, `(?<x>a)\k<x>`, `\Qa\E(?i:b)\x{41}`, "(?x) a # b\n c"} {
 		f.Add(s, "im", "text")
@@ -139,6 +170,7 @@ func FuzzCompile(f *testing.F) {
 		if re, err := Compile(pattern, options); err == nil && len(text) < 100 {
 			_, _ = re.Match(text)
 			_, _ = re.Find(text, 0)
+			_ = re.All(text, func([]int) bool { return true })
 		}
 	})
 }
