@@ -33,6 +33,10 @@ type Env struct {
 	// Meta answers {$meta: name} for the current document ("textScore",
 	// "indexKey", "recordId" …), Missing where there is none; it may be nil.
 	Meta func(name string) bson.Value
+	// Grouping says that expressions are evaluated by a $group that the server
+	// would run in its other engine (one that starts the pipeline, or follows
+	// only $match, $sort, $skip and $limit): some errors have other codes there.
+	Grouping bool
 
 	root  bson.Doc
 	vars  []bson.Value
@@ -64,6 +68,14 @@ func (e *Env) SetVar(slot int, v bson.Value) {
 		e.vars = append(e.vars, bson.Value{})
 	}
 	e.vars[slot] = v
+}
+
+// code chooses the code of an error: grouping's is that of Grouping.
+func (e *Env) code(usual, grouping mongoerr.Code) mongoerr.Code {
+	if e.Grouping {
+		return grouping
+	}
+	return usual
 }
 
 // Var returns the value of the user variable with that slot, Missing where it

@@ -8,7 +8,7 @@ import (
 func init() {
 	registerAssociative("$mergeObjects", false, func(env *Env, args []Expr) (bson.Value, error) {
 		var fields fieldSet
-		err := env.eachInput(args, func(v bson.Value) error { return fields.merge(v) })
+		err := env.eachInput(args, func(v bson.Value) error { return fields.merge(v, 40400) })
 		if err != nil {
 			return bson.Value{}, err
 		}
@@ -39,13 +39,14 @@ func (e *Env) eachInput(args []Expr, f func(v bson.Value) error) error {
 	return nil
 }
 
-// merge adds the fields of an object; null and missing add none.
-func (s *fieldSet) merge(v bson.Value) error {
+// merge adds the fields of an object; null and missing add none, other types
+// are an error with the code otherType.
+func (s *fieldSet) merge(v bson.Value, otherType mongoerr.Code) error {
 	switch {
 	case v.Type == bson.TypeDocument:
 		s.setAll(v.Doc())
 	case !v.IsNullish():
-		return mongoerr.New(mongoerr.Code(40400),
+		return mongoerr.New(otherType,
 			"$mergeObjects requires object inputs, but input %s is of type %s", text(v), v.Type)
 	}
 	return nil

@@ -91,13 +91,13 @@ func evalDivide(env *Env, a, b bson.Value) (bson.Value, error) {
 	if wider(a.Type, b.Type) == bson.TypeDecimal {
 		d := bson.ToDecimal(b)
 		if d.IsZero() {
-			return bson.Value{}, mongoerr.New(mongoerr.BadValue, "can't $divide by zero")
+			return bson.Value{}, mongoerr.New(env.code(mongoerr.BadValue, 4848401), "can't $divide by zero")
 		}
 		return env.Decimal(bson.ToDecimal(a).Divide(d)), nil
 	}
 	f := bson.ToDouble(b)
 	if f == 0 {
-		return bson.Value{}, mongoerr.New(mongoerr.BadValue, "can't $divide by zero")
+		return bson.Value{}, mongoerr.New(env.code(mongoerr.BadValue, 4848401), "can't $divide by zero")
 	}
 	return env.Double(bson.ToDouble(a) / f), nil
 }
@@ -114,12 +114,12 @@ func evalMod(env *Env, a, b bson.Value) (bson.Value, error) {
 	if wider(a.Type, b.Type) == bson.TypeDecimal {
 		d := bson.ToDecimal(b)
 		if d.IsZero() {
-			return bson.Value{}, mongoerr.New(mongoerr.Code(5733415), "can't $mod by zero")
+			return bson.Value{}, mongoerr.New(env.code(5733415, 4848403), "can't $mod by zero")
 		}
 		return env.Decimal(bson.ToDecimal(a).Mod(d)), nil
 	}
 	if bson.ToDouble(b) == 0 {
-		return bson.Value{}, mongoerr.New(mongoerr.Code(16610), "can't $mod by zero")
+		return bson.Value{}, mongoerr.New(env.code(16610, 4848403), "can't $mod by zero")
 	}
 	if wider(a.Type, b.Type) == bson.TypeDouble {
 		return env.Double(math.Mod(bson.ToDouble(a), bson.ToDouble(b))), nil

@@ -1,0 +1,36 @@
+package expr
+
+import "github.com/mayflydb/mayfly/internal/bson"
+
+func init() {
+	registerGatherer("$first", func(*Env) state { return &firstState{} })
+	registerGatherer("$last", func(*Env) state { return &lastState{} })
+}
+
+// firstState is the value of the first document.
+type firstState struct {
+	seen  bool
+	value bson.Value
+}
+
+func (s *firstState) add(_ *Env, v bson.Value) error {
+	if !s.seen {
+		s.seen, s.value = true, v.Clone()
+	}
+	return nil
+}
+
+func (s *firstState) Result() (bson.Value, error) { return orNull(s.value), nil }
+func (s *firstState) Size() int                   { return 40 + len(s.value.Data) }
+
+// lastState is the value of the last document so far.
+type lastState struct{ value bson.Value }
+
+func (s *lastState) add(_ *Env, v bson.Value) error {
+	// Result clones, so the bytes may be used again.
+	s.value = bson.Value{Type: v.Type, Data: append(s.value.Data[:0], v.Data...)}
+	return nil
+}
+
+func (s *lastState) Result() (bson.Value, error) { return orNull(s.value).Clone(), nil }
+func (s *lastState) Size() int                   { return 32 + cap(s.value.Data) }

@@ -1,0 +1,51 @@
+package expr
+
+import "github.com/mayflydb/mayfly/internal/bson"
+
+func init() {
+	registerExtreme("$min", -1)
+	registerExtreme("$max", 1)
+}
+
+// registerExtreme registers $min (sense -1) or $max (sense 1), as an accumulator
+// and as an expression.
+func registerExtreme(name string, sense int) {
+	registerGatherer(name, func(*Env) state { return &extreme{sense: sense} })
+	registerNary(name, 0, anyNumber, func(env *Env, args []Expr) (bson.Value, error) {
+		best := bson.Null
+		err := env.eachInput(args, func(v bson.Value) error {
+			if !v.IsNullish() && (best.IsNullish() || env.compare(v, best)*sense > 0) {
+				best = v
+			}
+			return nil
+		})
+		return best, err
+	})
+}
+
+// extreme is the least or greatest value that is not null, undefined or
+// missing: of equal ones the first.
+type extreme struct {
+	sense int
+	best  bson.Value // owns its bytes
+}
+
+func (x *extreme) add(env *Env, v bson.Value) error {
+	if v.IsNullish() || !x.best.IsMissing() && env.compare(v, x.best)*x.sense <= 0 {
+		return nil
+	}
+	x.best = v.Clone()
+	return nil
+}
+
+func (x *extreme) Result() (bson.Value, error) { return orNull(x.best), nil }
+func (x *extreme) Size() int                   { return 48 + cap(x.best.Data) }
+
+// orNull is v, or null where it is missing: what a group's field has that no
+// document contributed to.
+func orNull(v bson.Value) bson.Value {
+	if v.IsMissing() {
+		return bson.Null
+	}
+	return v
+}

@@ -1,0 +1,22 @@
+package expr
+
+import "github.com/mayflydb/mayfly/internal/bson"
+
+func init() { registerGatherer("$mergeObjects", func(*Env) state { return &mergeState{} }) }
+
+// mergeState is the objects of a group merged.
+type mergeState struct {
+	fields fieldSet
+	bytes  int
+}
+
+func (s *mergeState) add(env *Env, v bson.Value) error {
+	if v.Type == bson.TypeDocument {
+		v = v.Clone()
+		s.bytes += len(v.Data)
+	}
+	return s.fields.merge(v, env.code(40400, 5911200))
+}
+
+func (s *mergeState) Result() (bson.Value, error) { return s.fields.value(&Env{}) }
+func (s *mergeState) Size() int                   { return 64 + s.bytes }
