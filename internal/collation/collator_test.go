@@ -43,7 +43,9 @@ func TestOrder(t *testing.T) {
 		}
 		sorted := slices.Clone(groups)
 		slices.Reverse(sorted)
-		slices.SortFunc(sorted, func(a, b string) int { return coll.Compare(a[:strings.IndexByte(a+"=", '=')], b[:strings.IndexByte(b+"=", '=')]) })
+		slices.SortFunc(sorted, func(a, b string) int {
+			return coll.Compare(a[:strings.IndexByte(a+"=", '=')], b[:strings.IndexByte(b+"=", '=')])
+		})
 		if !slices.Equal(sorted, groups) {
 			t.Errorf("%s: sorted to %q", c.name, sorted)
 		}

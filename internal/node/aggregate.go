@@ -33,7 +33,7 @@ var aggregateFields = command.NewFields("aggregate",
 func (n *Node) aggregate() *command.Command {
 	return &command.Command{
 		Name: "aggregate", Fields: aggregateFields,
-		Flags: command.ReadConcern | command.WriteConcern | command.APIv1 | command.Transaction,
+		Flags: command.TakesReadConcern | command.TakesWriteConcern | command.APIv1 | command.Transaction,
 		Help:  "run an aggregation pipeline",
 		Run:   n.runAggregate,
 	}
@@ -77,7 +77,7 @@ func (n *Node) runAggregate(ctx context.Context, op *command.Op) error {
 		ns = op.DB + ".$cmd.aggregate"
 	}
 	return command.WriteCursorReply(ctx, op, command.CursorSpec{
-		NS: ns, Cursor: cur, BatchSize: cursor.Int64Or("batchSize", command.DefaultBatch), Kind: "aggregate",
+		NS: ns, Cursor: cur, BatchSize: cursor.Int64Or("batchSize", command.DefaultBatch),
 		Collections: []string{a.ns.String()},
 	})
 }

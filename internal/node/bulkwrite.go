@@ -47,7 +47,7 @@ var (
 		command.ArrayOf("ops", command.Object("")).Required(),
 		command.ArrayOf("nsInfo", command.Struct("", bulkNamespace)).Required(),
 		command.Bool("ordered"),
-		command.Bool("bypassDocumentValidation"),
+		command.SafeBool("bypassDocumentValidation"),
 		command.Bool("errorsOnly"),
 		command.Object("let"),
 		command.Struct("cursor", command.NewFields("bulkWrite.cursor", command.SafeInt64("batchSize").Min(0))),
@@ -89,16 +89,18 @@ func (n *Node) runBulkWrite(ctx context.Context, op *command.Op) error {
 	if err := b.namespaces(); err != nil {
 		return err
 	}
-	for _, d := range ops {
-		if _, _, err := b.target(d); err != nil {
+	list := make([]bulkStatement, len(ops))
+	for i, d := range ops {
+		var err error
+		if list[i], err = b.parse(d); err != nil {
 			return err
 		}
 	}
 	b.w = n.Exec.NewWriter(durability(op))
 	defer b.w.Abort()
 	ordered := op.Args.BoolOr("ordered", true)
-	for i, d := range ops {
-		if err := b.run(ctx, i, d); err != nil {
+	for i := range list {
+		if err := b.run(ctx, i, &list[i]); err != nil {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
@@ -125,43 +127,50 @@ func (b *bulk) namespaces() error {
 	return nil
 }
 
-// target tells which statement an op is and on which namespace.
-func (b *bulk) target(d bson.Doc) (string, *command.Op, error) {
-	kind, v := d.First()
-	if kind != "insert" && kind != "update" && kind != "delete" {
-		return "", nil, mongoerr.New(mongoerr.BadValue, "BSON field 'bulkWrite.ops.%s' is an unknown field.", kind)
-	}
-	if !v.IsNumber() {
-		return "", nil, mongoerr.New(mongoerr.TypeMismatch, "BSON field 'bulkWrite.%s' is the wrong type '%s', expected types '[long, int, decimal, double]'", kind, v.Type)
-	}
-	at := int(bson.ToDouble(v))
-	if at < 0 || at >= len(b.spaces) {
-		return "", nil, mongoerr.New(mongoerr.BadValue, "BulkWrite ops entry has an invalid nsInfo index.")
-	}
-	return kind, b.spaces[at], nil
+// bulkStatement is one of the ops, parsed.
+type bulkStatement struct {
+	kind  string
+	args  command.Args
+	space *command.Op
 }
 
-func (b *bulk) run(ctx context.Context, i int, d bson.Doc) error {
-	kind, space, err := b.target(d)
+// bulkStatements are the kinds of ops.
+var bulkStatements = map[string]*command.Fields{"insert": bulkInsert, "update": bulkUpdate, "delete": bulkDelete}
+
+// parse reads an op. The whole command fails where one is malformed.
+func (b *bulk) parse(d bson.Doc) (bulkStatement, error) {
+	kind, _ := d.First()
+	fields, ok := bulkStatements[kind]
+	if !ok {
+		return bulkStatement{}, mongoerr.New(mongoerr.IDLUnknownField, "BSON field 'bulkWrite.ops.%s' is an unknown field.", kind)
+	}
+	args, err := command.ParseDoc(fields, d)
 	if err != nil {
-		return err
+		return bulkStatement{}, err
 	}
-	switch kind {
+	at := args.Int(kind)
+	if at >= len(b.spaces) {
+		return bulkStatement{}, mongoerr.New(mongoerr.BadValue, "BulkWrite ops entry has an invalid nsInfo index.")
+	}
+	if kind == "update" && args.Bool("multi") && args.Has("sort") {
+		return bulkStatement{}, mongoerr.New(mongoerr.FailedToParse, "Cannot specify sort with multi=true")
+	}
+	return bulkStatement{kind, args, b.spaces[at]}, nil
+}
+
+func (b *bulk) run(ctx context.Context, i int, s *bulkStatement) error {
+	switch s.kind {
 	case "insert":
-		return b.insert(ctx, i, d, space)
+		return b.insert(ctx, i, &s.args, s.space)
 	case "update":
-		return b.update(ctx, i, d, space)
+		return b.update(ctx, i, &s.args, s.space)
 	}
-	return b.delete(ctx, i, d, space)
+	return b.delete(ctx, i, &s.args, s.space)
 }
 
 func (b *bulk) bypass() bool { return b.op.Args.Bool("bypassDocumentValidation") }
 
-func (b *bulk) insert(ctx context.Context, i int, d bson.Doc, space *command.Op) error {
-	a, err := command.ParseDoc(bulkInsert, d)
-	if err != nil {
-		return err
-	}
+func (b *bulk) insert(ctx context.Context, i int, a *command.Args, space *command.Op) error {
 	c, err := b.n.forWrite(ctx, space, true)
 	if err != nil {
 		return err
@@ -176,16 +185,12 @@ func (b *bulk) insert(ctx context.Context, i int, d bson.Doc, space *command.Op)
 	return nil
 }
 
-func (b *bulk) update(ctx context.Context, i int, d bson.Doc, space *command.Op) error {
-	a, err := command.ParseDoc(bulkUpdate, d)
-	if err != nil {
-		return err
-	}
+func (b *bulk) update(ctx context.Context, i int, a *command.Args, space *command.Op) error {
 	c, err := b.n.forWrite(ctx, space, a.Bool("upsert"))
 	if err != nil {
 		return err
 	}
-	u, err := b.parseUpdate(c, &a)
+	u, err := b.parseUpdate(c, a)
 	if err != nil {
 		return err
 	}
@@ -223,9 +228,6 @@ func (b *bulk) parseUpdate(c *catalog.Collection, a *command.Args) (*exec.Update
 	q.Hint = a.Value("hint")
 	u := &exec.Update{Query: q.Query, Multi: a.Bool("multi"), Upsert: a.Bool("upsert")}
 	if a.Has("sort") {
-		if u.Multi {
-			return nil, mongoerr.New(mongoerr.FailedToParse, "Cannot specify sort with multi=true")
-		}
 		if q.Sort, err = sortkey.Parse(a.Doc("sort")); err != nil {
 			return nil, err
 		}
@@ -241,11 +243,7 @@ func (b *bulk) parseUpdate(c *catalog.Collection, a *command.Args) (*exec.Update
 	return u, nil
 }
 
-func (b *bulk) delete(ctx context.Context, i int, d bson.Doc, space *command.Op) error {
-	a, err := command.ParseDoc(bulkDelete, d)
-	if err != nil {
-		return err
-	}
+func (b *bulk) delete(ctx context.Context, i int, a *command.Args, space *command.Op) error {
 	c, err := b.n.forWrite(ctx, space, false)
 	if err != nil {
 		return err
