@@ -15,7 +15,7 @@ import (
 const (
 	// MaxPattern is the length in bytes up to which the server compiles a
 	// pattern.
-	MaxPattern = 32764
+	MaxPattern = 16 << 10
 	// matchTimeout bounds one match of the backtracking engine.
 	matchTimeout = time.Second
 )

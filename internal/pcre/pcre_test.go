@@ -33,6 +33,7 @@ func TestMatch(t *testing.T) {
 		{"foo(?=bar)", "", "foobar", true},
 		{"foo(?!bar)", "", "foobar", false},
 		{"(?<!foo)bar", "", "foobar", false},
+		{"(?<=ab|c|d{3})x", "", "cx", true},
 		{`^(abc)\1$`, "", "abcabc", true},
 		{`^(?<x>abc)\k<x>$`, "", "abcabc", true},
 		{`^(?P<x>abc)(?P=x)$`, "", "abcabc", true},
@@ -87,17 +88,20 @@ func TestMatch(t *testing.T) {
 
 func TestErrors(t *testing.T) {
 	for pattern, want := range map[string]string{
-		"[invalid": "missing terminating ] for character class",
-		"(a":       "missing closing parenthesis",
-		"a)":       "unmatched closing parenthesis",
-		"*a":       "quantifier does not follow a repeatable item",
-		`a\`:       `\ at end of pattern`,
-		"[b-a]":    "range out of order in character class",
-		"a{3,2}":   "numbers out of order in {} quantifier",
-		`\y`:       `unrecognized character follows \`,
-		`\p{Foo}`:  `unknown property after \P or \p`,
-		`(a)\2`:    "reference to non-existent subpattern",
-		"(?z)":     "unrecognized character after (? or (?-",
+		"[invalid":      "missing terminating ] for character class",
+		"(a":            "missing closing parenthesis",
+		"a)":            "unmatched closing parenthesis",
+		"*a":            "quantifier does not follow a repeatable item",
+		`a\`:            `\ at end of pattern`,
+		"[b-a]":         "range out of order in character class",
+		"a{3,2}":        "numbers out of order in {} quantifier",
+		`\y`:            `unrecognized character follows \`,
+		`\p{Foo}`:       `unknown property after \P or \p`,
+		`(a)\2`:         "reference to non-existent subpattern",
+		"(?<=a+)b":      "lookbehind assertion is not fixed length",
+		"(?<!a?)b":      "lookbehind assertion is not fixed length",
+		"(?<=x(a|bc))b": "lookbehind assertion is not fixed length",
+		"(?z)":          "unrecognized character after (? or (?-",
 	} {
 		if _, err := Compile(pattern, ""); err == nil || err.Error() != want {
 			t.Errorf("/%s/: %v; want %s", pattern, err, want)

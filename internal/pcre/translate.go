@@ -70,7 +70,8 @@ type translator struct {
 	groups    int     // capture groups so far
 	backtrack bool    // Go's engine cannot express the pattern
 	repeat    bool    // the last item was a quantifier
-	start     int     // the group whose place is the start of the match (\K), or 0
+	behind    []lookbehind
+	start     int // the group whose place is the start of the match (\K), or 0
 }
 
 // maxGroups bounds the nesting of groups, as PCRE2 does.
@@ -105,8 +106,13 @@ func (t *translator) item() error {
 		if len(t.open) == 0 {
 			return errors.New("unmatched closing parenthesis")
 		}
+		if err := t.closeGroup(); err != nil {
+			return err
+		}
 		t.flags = t.open[len(t.open)-1]
 		t.open = t.open[:len(t.open)-1]
+	case '|':
+		t.alternative()
 	case '$':
 		if t.target == forBacktracking && !t.flags.multiline {
 			t.at++
@@ -235,6 +241,9 @@ func (t *translator) group() error {
 			t.backtrack = true
 			t.push(false)
 			t.take(2 + len(p))
+			if p[0] == '<' {
+				t.openLookbehind()
+			}
 			return nil
 		}
 	}
