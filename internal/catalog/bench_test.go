@@ -62,9 +62,15 @@ func benchDoc(n int) bson.Doc {
 }
 
 func insertBatch(b *testing.B, c *Catalog, coll *Collection, at int, d storage.Durability) {
+	b.StopTimer()
+	docs := make([]bson.Doc, 1000)
+	for i := range docs {
+		docs[i] = benchDoc(at + i)
+	}
+	b.StartTimer()
 	u := c.Begin()
-	for n := at; n < at+1000; n++ {
-		if err := u.Insert(context.Background(), coll, benchDoc(n)); err != nil {
+	for _, doc := range docs {
+		if err := u.Insert(context.Background(), coll, doc); err != nil {
 			b.Fatal(err)
 		}
 	}

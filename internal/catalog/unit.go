@@ -25,7 +25,8 @@ import (
 type Unit struct {
 	c     *Catalog
 	u     *storage.Unit
-	gates []*live // held for reading
+	gates []*live  // held for reading
+	gate  [1]*live // backing of gates for the common case
 	docs  int
 	*scratch
 }
@@ -45,7 +46,9 @@ var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
 // Begin starts a unit.
 func (c *Catalog) Begin() *Unit {
-	return &Unit{c: c, u: c.engine.Begin(), scratch: scratches.Get().(*scratch)}
+	u := &Unit{c: c, u: c.engine.Begin(), scratch: scratches.Get().(*scratch)}
+	u.gates = u.gate[:0]
+	return u
 }
 
 // Reader reads the latest committed state with the unit's writes on top.

@@ -17,7 +17,7 @@ const counterSums = 2
 // documents and their bytes: exact after every commit and every crash, since
 // each unit merges its deltas. In memory the sums are atomics.
 type Counter struct {
-	id  Ident
+	key []byte // the store's key
 	sum [counterSums]atomic.Int64
 }
 
@@ -44,7 +44,7 @@ func (e *Engine) OpenCounter(id Ident) (*Counter, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Counter{id: id}
+	c := &Counter{key: appendKey(nil, identCounters, AppendIdent(nil, id))}
 	c.add(d)
 	return c, nil
 }
@@ -69,7 +69,7 @@ func readSums(r Reader, id Ident) (d [counterSums]int64, err error) {
 
 // DropCounter removes the durable sums of c.
 func (u *Unit) DropCounter(c *Counter) error {
-	return u.Delete(identCounters, AppendIdent(nil, c.id), -1)
+	return u.batch.Delete(c.key, nil)
 }
 
 func (u *Unit) mergeCounters() error {
@@ -77,16 +77,16 @@ func (u *Unit) mergeCounters() error {
 		if c.d == [counterSums]int64{} {
 			continue
 		}
-		u.key = appendKey(u.key[:0], identCounters, AppendIdent(nil, c.c.id))
-		if err := u.batch.Merge(u.key, encodeSums(c.d), nil); err != nil {
+		u.key = appendSums(u.key[:0], c.d)
+		if err := u.batch.Merge(c.c.key, u.key, nil); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func encodeSums(d [counterSums]int64) []byte {
-	b := append(make([]byte, 0, 1+counterSums*binary.MaxVarintLen64), mergeSum)
+func appendSums(dst []byte, d [counterSums]int64) []byte {
+	b := append(dst, mergeSum)
 	for _, v := range d {
 		b = binary.AppendVarint(b, v)
 	}
@@ -163,7 +163,7 @@ func (m *valueMerger) merge(v []byte) error {
 		for i := range a {
 			a[i] += b[i]
 		}
-		m.value = encodeSums(a)
+		m.value = appendSums(nil, a)
 		return nil
 	}
 	return fmt.Errorf("%w: unknown merge operand %q", ErrCorruption, v[0])

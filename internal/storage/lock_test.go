@@ -56,6 +56,7 @@ func TestLockWaitEndsWithContext(t *testing.T) {
 		}
 		u.Abort()
 		holder.Abort()
+		u = e.Begin()
 		if ok, fresh := u.TryLock(LockRecord, 20, []byte("k")); !ok || !fresh {
 			t.Error("the lock is not free at the end")
 		}
@@ -80,6 +81,7 @@ func TestLocksNeverDeadlock(t *testing.T) {
 				_, err := u.Lock(ctx, class, 20, key)
 				if errors.Is(err, ErrLockBusy) {
 					u.Abort()
+					u = e.Begin()
 					if _, err = u.Lock(ctx, class, 20, key); errors.Is(err, ErrLockBusy) {
 						err = errors.New("a unit without locks was refused")
 					}
@@ -90,6 +92,7 @@ func TestLocksNeverDeadlock(t *testing.T) {
 				}
 				if rng.IntN(5) == 0 {
 					u.Abort()
+					u = e.Begin()
 				}
 			}
 			u.Abort()

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -48,9 +49,15 @@ type getter interface {
 	Get(key []byte) ([]byte, io.Closer, error)
 }
 
+// keyBuffers lends the memory in which get puts a key together; Pebble does
+// not keep it.
+var keyBuffers = sync.Pool{New: func() any { return new([]byte) }}
+
 func get(g getter, id Ident, key []byte) ([]byte, io.Closer, error) {
-	var buf [64]byte
-	v, c, err := g.Get(appendKey(buf[:0], id, key))
+	buf := keyBuffers.Get().(*[]byte)
+	*buf = appendKey((*buf)[:0], id, key)
+	v, c, err := g.Get(*buf)
+	keyBuffers.Put(buf)
 	if err != nil {
 		return nil, nil, mapError(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"slices"
+	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -35,16 +36,28 @@ type Unit struct {
 	batch    *pebble.Batch
 	indexed  bool // batch can be read
 	sets     bool // some write adds data
-	locks    []lockID
 	maxLock  lockID
-	counters []counterDelta
 	onCommit []func()
+	*unitMemory
+}
+
+// unitMemory is memory that units hand on.
+type unitMemory struct {
+	locks    []lockID
+	counters []counterDelta
 	key      []byte   // scratch
 	sorted   []lockID // scratch
 }
 
+// maxKeptLocks bounds what unitMemory keeps for the next unit.
+const maxKeptLocks = 1 << 16
+
+var unitMemories = sync.Pool{New: func() any { return new(unitMemory) }}
+
 // Begin starts a unit.
-func (e *Engine) Begin() *Unit { return &Unit{e: e, batch: e.db.NewBatch()} }
+func (e *Engine) Begin() *Unit {
+	return &Unit{e: e, batch: e.db.NewBatch(), unitMemory: unitMemories.Get().(*unitMemory)}
+}
 
 // Empty says whether the unit has no writes.
 func (u *Unit) Empty() bool { return u.batch.Empty() && len(u.counters) == 0 }
@@ -279,11 +292,18 @@ func (u *Unit) apply() error {
 func (u *Unit) Abort() { u.end() }
 
 func (u *Unit) end() {
+	if u.unitMemory == nil {
+		return
+	}
 	for _, l := range u.locks {
 		u.e.locks.release(l)
 	}
-	if u.batch != nil {
-		u.batch.Close()
-	}
+	u.batch.Close()
+	m := u.unitMemory
+	clear(m.counters)
+	m.locks, m.counters = m.locks[:0], m.counters[:0]
 	*u = Unit{e: u.e}
+	if cap(m.locks) <= maxKeptLocks {
+		unitMemories.Put(m)
+	}
 }
