@@ -30,19 +30,14 @@ test-e2e: build ## real drivers, mongosh and applications against a real server
 test-crash: build ## kill -9 under load, again and again (long form)
 	$(GO) test -count=1 -timeout 30m ./e2e/crash -crash.rounds=200
 
-.PHONY: fuzz
-fuzz: ## every fuzz target for a minute
-	./tools/fuzz 60s
-
 .PHONY: lint
-lint: ## formatting, vet, staticcheck
+lint: ## formatting, vet
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
 	$(GO) vet ./...
-	$(GO) tool -modfile=tools/go.mod staticcheck ./...
 
 .PHONY: bench
-bench: build ## the table of the README: Mayfly, PostgreSQL and raw Pebble in one run
-	$(BIN) bench
+bench: ## the Go benchmarks of the hot paths
+	$(GO) test -run '^$$$$' -bench . -benchmem ./internal/...
 
 .PHONY: clean
 clean: ## remove what was built

@@ -21,6 +21,7 @@ type subcommand struct {
 
 var subcommands = []subcommand{
 	{"serve", "run a server", serve},
+	{"demo", "run a server with sample data that expires", demo},
 	{"version", "print the version", version},
 }
 
