@@ -21,16 +21,19 @@ func parseUnset(arg bson.Value, opts *Options) (*Projection, error) {
 	default:
 		return nil, mongoerr.New(mongoerr.Code(31002), "$unset specification must be a string or an array")
 	}
+	var paths []string
 	for v := range arg.Doc().Values() {
 		if v.Type != bson.TypeString {
 			return nil, mongoerr.New(mongoerr.Code(31120), "$unset specification must be a string or an array containing only string values")
 		}
+		paths = append(paths, v.Str())
 	}
-	for v := range arg.Doc().Values() {
-		path := v.Str()
+	for _, path := range paths {
 		if strings.IndexByte(path, 0) >= 0 {
-			return nil, mongoerr.New(mongoerr.Code(9527900), "A field path must not contain embedded null bytes")
+			return nil, mongoerr.New(mongoerr.Code(9527900), "$unset specification must not contain embedded null bytes")
 		}
+	}
+	for _, path := range paths {
 		if err := p.exclude("", path); err != nil {
 			return nil, inStage("$unset", err)
 		}

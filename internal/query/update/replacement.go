@@ -8,9 +8,13 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// replace puts next in the place of doc, whose _id stays and comes first.
-// dollars allows names that start with $, which only a pipeline may produce.
+// replace puts next in the place of doc, whose _id stays and comes first. Only
+// where next has the very bytes of doc, _id included, nothing changes. dollars
+// allows names that start with $, which only a pipeline may produce.
 func (c *Context) replace(doc, next bson.Doc, dollars bool) (bson.Doc, error) {
+	if c.changed = !bytes.Equal(next, doc); !c.changed {
+		return doc, nil
+	}
 	id := doc.Lookup("_id")
 	var b bson.Builder
 	b.Reset(make([]byte, 0, len(next)+len(id.Data)+len("_id")+2))
@@ -32,10 +36,6 @@ func (c *Context) replace(doc, next bson.Doc, dollars bool) (bson.Doc, error) {
 		b.Value(it.Key, v)
 	}
 	out := b.Finish()
-	c.changed = !bytes.Equal(out, doc)
-	if !c.changed {
-		return doc, nil
-	}
 	if bson.ExceedsDepth(out, bson.MaxDepth) {
 		return nil, mongoerr.New(mongoerr.Overflow, "Document exceeds maximum nesting depth of %d", bson.MaxDepth)
 	}

@@ -1,7 +1,6 @@
 package update
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -54,61 +53,42 @@ func idFirst(doc bson.Doc) (bson.Doc, error) {
 	return out, checkID(out)
 }
 
-// equality is a field of the document that a filter describes.
-type equality struct {
-	path  string
-	value bson.Value
-}
-
 // equalities makes the document that a filter's equalities describe, in the
 // order of their paths; onlyID leaves out all but that on _id, which then has
 // to be one on the whole of it.
 func equalities(filter *match.Filter, onlyID bool) (bson.Doc, error) {
-	var eqs []equality
-	if filter != nil {
-		eqs = collect(filter.Root(), nil)
+	if filter == nil {
+		return bson.Empty, nil
 	}
-	slices.SortStableFunc(eqs, func(a, b equality) int { return strings.Compare(a.path, b.path) })
+	if onlyID {
+		return idEquality(filter)
+	}
+	eqs, err := filter.Equalities()
+	if err != nil {
+		return nil, err
+	}
 	root := &node{}
-	for i, e := range eqs {
-		if onlyID && strings.HasPrefix(e.path, "_id.") {
-			return nil, mongoerr.New(mongoerr.NotExactValueField,
-				"field at '_id' must be exactly specified, field at sub-path '%s'found", e.path)
-		}
-		if onlyID && e.path != "_id" {
-			continue
-		}
-		l := &leaf{op: &set{e.value}, path: e.path, creates: true}
-		if err := root.add(l, strings.Split(e.path, "."), nil); err != nil {
-			return nil, ambiguous(eqs[:i], e.path)
+	for _, e := range eqs {
+		l := &leaf{op: &set{e.Value}, path: e.Path, creates: true}
+		if err := root.add(l, strings.Split(e.Path, "."), nil); err != nil {
+			return nil, err
 		}
 	}
 	c := &Context{Insert: true, doc: bson.Empty}
 	return c.document(nil, root, bson.Empty, nil)
 }
 
-// ambiguous is the error of an equality that one of those before contradicts.
-func ambiguous(before []equality, path string) error {
-	for _, other := range before {
-		if strings.HasPrefix(path, other.path+".") {
-			return mongoerr.New(mongoerr.NotSingleValueField,
-				"cannot infer query fields to set, both paths '%s' and '%s' are matched", path, other.path)
+func idEquality(filter *match.Filter) (bson.Doc, error) {
+	for _, n := range match.Conjuncts(filter.Root()) {
+		c, ok := n.(*match.Compare)
+		switch {
+		case !ok || c.Op != match.Eq:
+		case c.FieldPath() == "_id":
+			return new(bson.Builder).Value("_id", c.Value).Finish(), nil
+		case strings.HasPrefix(c.FieldPath(), "_id."):
+			return nil, mongoerr.New(mongoerr.NotExactValueField,
+				"field at '_id' must be exactly specified, field at sub-path '%s'found", c.FieldPath())
 		}
 	}
-	return mongoerr.New(mongoerr.NotSingleValueField, "cannot infer query fields to set, path '%s' is matched twice", path)
-}
-
-// collect lists the equalities that every match satisfies.
-func collect(n match.Node, eqs []equality) []equality {
-	switch n := n.(type) {
-	case *match.And:
-		for _, c := range n.Children {
-			eqs = collect(c, eqs)
-		}
-	case *match.Compare:
-		if n.Op == match.Eq {
-			eqs = append(eqs, equality{n.FieldPath(), n.Value})
-		}
-	}
-	return eqs
+	return bson.Empty, nil
 }
