@@ -171,14 +171,14 @@ func (b *build) end(err error) error {
 	defer close(b.done)
 	defer b.cancel(nil)
 	if err == nil {
-		err = b.c.change(b.ctx, b.finish)
+		err = b.c.change(b.ctx, only(b.live), b.finish)
 	}
 	if err == nil {
 		return nil
 	}
 	// The cleanup must not end with the client's patience.
 	ctx := context.WithoutCancel(b.ctx)
-	if err := b.c.change(ctx, b.undo); err != nil {
+	if err := b.c.change(ctx, only(b.live), b.undo); err != nil {
 		b.c.log.Error("index build could not be cleaned up; the next start will", "error", err)
 	}
 	coll := b.live.current.Load()
@@ -352,7 +352,6 @@ func (b *build) enter(u *Unit, coll *Collection, k RecordKey, doc bson.Doc) erro
 // closed, so what it finds is final.
 func (b *build) finish(t *change) error {
 	coll := b.live.current.Load()
-	t.close(coll)
 	if b.ctx.Err() != nil {
 		return context.Cause(b.ctx)
 	}
@@ -379,7 +378,6 @@ func (b *build) finish(t *change) error {
 // undo takes the unfinished indexes away.
 func (b *build) undo(t *change) error {
 	coll := b.live.current.Load()
-	t.close(coll)
 	if b.live.dropped.Load() {
 		return nil
 	}
@@ -495,8 +493,7 @@ func (c *Catalog) removeUnfinished(coll *Collection) error {
 		return nil
 	}
 	c.log.Info("removing indexes whose build did not finish", "collection", coll.Namespace.String(), "count", len(gone))
-	return c.change(context.Background(), func(t *change) error {
-		t.close(coll)
+	return c.change(context.Background(), only(coll.live), func(t *change) error {
 		return t.dropIndexes(coll, gone)
 	})
 }

@@ -183,7 +183,7 @@ func TestBuildMeetsDuplicates(t *testing.T) {
 func startBuild(t *testing.T, c *Catalog, spec string) (*build, RecordKey) {
 	t.Helper()
 	var b *build
-	err := c.change(t.Context(), func(ch *change) error {
+	err := c.change(t.Context(), c.named(testNS), func(ch *change) error {
 		coll, err := ch.find(testNS)
 		if err != nil {
 			return err
@@ -286,21 +286,23 @@ func TestDDLWithWriters(t *testing.T) {
 			rng := rand.New(rand.NewPCG(uint64(w), 3))
 			for !stop.Load() {
 				ns := names[rng.IntN(len(names))]
-				_, err := c.Create(context.Background(), ns, nil)
-				if err == nil || mongoerr.Is(err, mongoerr.NamespaceExists) {
-					err = c.Run(context.Background(), storage.Buffered, func(u *Unit) error {
-						for range 3 {
-							if coll := c.Lookup(ns); coll != nil {
-								if err := u.Insert(context.Background(), coll, testDoc(rng.IntN(1000), 1, 1)); err != nil {
-									return err
-								}
-								inserted.Add(1)
+				err := c.Run(context.Background(), storage.Buffered, func(u *Unit) error {
+					for range 3 {
+						coll := c.Lookup(ns)
+						if coll == nil {
+							var err error
+							if coll, err = c.Create(context.Background(), ns, nil); err != nil {
+								return err
 							}
-							ns = names[rng.IntN(len(names))]
 						}
-						return nil
-					})
-				}
+						if err := u.Insert(context.Background(), coll, testDoc(rng.IntN(1000), 1, 1)); err != nil {
+							return err
+						}
+						inserted.Add(1)
+						ns = names[rng.IntN(len(names))]
+					}
+					return nil
+				})
 				if err != nil && !mongoerr.Is(err, mongoerr.DuplicateKey, mongoerr.NamespaceNotFound, mongoerr.NamespaceExists) {
 					t.Error(err)
 					return

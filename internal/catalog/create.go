@@ -32,7 +32,7 @@ func (c *Catalog) CreateWith(ctx context.Context, ns schema.Namespace, n NewColl
 	if err != nil {
 		return nil, err
 	}
-	err = c.change(ctx, func(t *change) error {
+	err = c.change(ctx, nothing, func(t *change) error {
 		if c.Lookup(ns) != nil {
 			return exists(ns)
 		}
@@ -63,8 +63,12 @@ func (c *Catalog) newCollection(ns schema.Namespace, n NewCollection) (*Collecti
 	if coll.id, err = c.engine.NewIdent(); err != nil {
 		return nil, err
 	}
-	if coll.IsView() || coll.IsTimeseries() {
+	coll.live.id = coll.id
+	if coll.IsView() {
 		return coll, nil
+	}
+	if coll.IsTimeseries() {
+		return coll, c.addDefaultIndex(coll)
 	}
 	coll.Ident = coll.id
 	ident := coll.Ident
@@ -81,6 +85,24 @@ func (c *Catalog) newCollection(ns schema.Namespace, n NewCollection) (*Collecti
 	}
 	coll.indexes = []*Index{newIndex(id, ident, ident == coll.Ident, true)}
 	return coll, c.openLive(coll)
+}
+
+// addDefaultIndex gives a time-series collection the index it starts with.
+func (c *Catalog) addDefaultIndex(coll *Collection) error {
+	spec := coll.Settings.Timeseries.DefaultIndex()
+	if spec == nil {
+		return nil
+	}
+	ix, err := schema.LoadIndex(spec)
+	if err != nil {
+		return err
+	}
+	ident, err := c.engine.NewIdent()
+	if err != nil {
+		return err
+	}
+	coll.indexes = []*Index{newIndex(ix, ident, false, true)}
+	return nil
 }
 
 // idIndex is the index on _id; for a clustered collection the entry that

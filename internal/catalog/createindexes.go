@@ -18,7 +18,7 @@ func (c *Catalog) CreateIndexes(ctx context.Context, ns schema.Namespace, specs 
 	for {
 		var b *build
 		var other *build
-		err = c.change(ctx, func(t *change) error {
+		err = c.change(ctx, c.named(ns), func(t *change) error {
 			coll, err := t.find(ns)
 			if err != nil {
 				return err

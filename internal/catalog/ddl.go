@@ -1,7 +1,9 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
+	"slices"
 
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/schema"
@@ -11,6 +13,10 @@ import (
 // change is one DDL: what it writes commits in one unit, then what it
 // publishes becomes visible. It holds the gates of the collections it changes
 // until then, so no writer works by an older descriptor.
+//
+// Gates are closed in the order of their collections, and before the lock that
+// lets one DDL at a time pass: who holds that lock waits for no writer. So
+// Create, which closes no gate, may also be called by who has an open unit.
 type change struct {
 	c       *Catalog
 	u       *storage.Unit
@@ -21,14 +27,45 @@ type change struct {
 	ttl     bool // the list of TTL must be made anew
 }
 
+// touches says which collections a DDL changes, as things are: those whose
+// gates it must close.
+type touches func() []*live
+
+// named touches what stands at some names.
+func (c *Catalog) named(names ...schema.Namespace) touches {
+	return func() (all []*live) {
+		for _, ns := range names {
+			if coll := c.Lookup(ns); coll != nil {
+				all = append(all, coll.live)
+			}
+		}
+		return all
+	}
+}
+
+// database touches all collections of a database.
+func (c *Catalog) database(db string) touches {
+	return func() (all []*live) {
+		for _, coll := range c.Collections(db) {
+			all = append(all, coll.live)
+		}
+		return all
+	}
+}
+
+// only touches one collection, whatever its name.
+func only(l *live) touches { return func() []*live { return []*live{l} } }
+
+// nothing touches no collection that exists.
+func nothing() []*live { return nil }
+
 // change runs one DDL. f stages it; where f or the commit fails, nothing has
 // happened.
-func (c *Catalog) change(ctx context.Context, f func(*change) error) error {
-	c.ddl.Lock()
-	defer c.ddl.Unlock()
+func (c *Catalog) change(ctx context.Context, which touches, f func(*change) error) error {
 	t := &change{c: c, u: c.engine.Begin()}
 	defer t.u.Abort()
-	defer t.open()
+	t.begin(which)
+	defer t.end()
 	if err := f(t); err != nil {
 		return err
 	}
@@ -50,33 +87,39 @@ func (c *Catalog) change(ctx context.Context, f func(*change) error) error {
 	return nil
 }
 
-// close shuts the gate of a collection: waits for the units that write to it,
-// and keeps others out.
-func (t *change) close(coll *Collection) {
-	for _, l := range t.gates {
-		if l == coll.live {
+// begin closes the gates, waiting for the units that write to the collections,
+// and keeps other DDL out. Where the wait changed what is touched, it begins
+// again.
+func (t *change) begin(which touches) {
+	for {
+		t.gates = which()
+		slices.SortFunc(t.gates, func(a, b *live) int { return cmp.Compare(a.id, b.id) })
+		t.gates = slices.Compact(t.gates)
+		for _, l := range t.gates {
+			l.gate.Lock()
+		}
+		t.c.ddl.Lock()
+		if !slices.ContainsFunc(which(), func(l *live) bool { return !slices.Contains(t.gates, l) }) {
 			return
 		}
+		t.end()
 	}
-	coll.live.gate.Lock()
-	t.gates = append(t.gates, coll.live)
 }
 
-// open opens the gates again.
-func (t *change) open() {
+// end lets others in again.
+func (t *change) end() {
+	t.c.ddl.Unlock()
 	for _, l := range t.gates {
 		l.gate.Unlock()
 	}
 }
 
-// find returns the newest descriptor under a name, with its gate closed.
-// Errors: 26.
+// find returns the newest descriptor under a name. Errors: 26.
 func (t *change) find(ns schema.Namespace) (*Collection, error) {
 	coll := t.c.Lookup(ns)
 	if coll == nil {
 		return nil, mongoerr.New(mongoerr.NamespaceNotFound, "ns not found %s", ns)
 	}
-	t.close(coll)
 	return coll, nil
 }
 
@@ -89,7 +132,6 @@ func (t *change) store(coll *Collection) error {
 
 // drop stages the end of a collection and of all that is in it.
 func (t *change) drop(coll *Collection) error {
-	t.close(coll)
 	t.ttl = t.ttl || expires(coll)
 	t.removed = append(t.removed, coll)
 	for _, ix := range coll.indexes {

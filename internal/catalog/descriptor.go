@@ -49,7 +49,7 @@ func decode(id storage.Ident, d bson.Doc) (*Collection, error) {
 	if v := d.Lookup("v"); v.Type != bson.TypeInt32 || v.Int32() != descriptorVersion {
 		return nil, bad("version")
 	}
-	c := &Collection{id: id, Options: bson.Empty, live: &live{}}
+	c := &Collection{id: id, Options: bson.Empty, live: &live{id: id}}
 	db, coll, uuid, ident := d.Lookup("db"), d.Lookup("coll"), d.Lookup("uuid"), d.Lookup("ident")
 	if db.Type != bson.TypeString || coll.Type != bson.TypeString {
 		return nil, bad("name")

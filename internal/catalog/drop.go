@@ -11,7 +11,7 @@ import (
 // last descriptor. Index builds on it are aborted. Errors: 26.
 func (c *Catalog) Drop(ctx context.Context, ns schema.Namespace) (*Collection, error) {
 	var dropped *Collection
-	err := c.change(ctx, func(t *change) (err error) {
+	err := c.change(ctx, c.named(ns), func(t *change) (err error) {
 		if dropped, err = t.find(ns); err != nil {
 			return err
 		}
@@ -24,7 +24,7 @@ func (c *Catalog) Drop(ctx context.Context, ns schema.Namespace) (*Collection, e
 // and returns what they were.
 func (c *Catalog) DropDatabase(ctx context.Context, db string) ([]*Collection, error) {
 	var all []*Collection
-	err := c.change(ctx, func(t *change) error {
+	err := c.change(ctx, c.database(db), func(t *change) error {
 		all = c.Collections(db)
 		for _, coll := range all {
 			if err := t.drop(coll); err != nil {
@@ -44,7 +44,7 @@ func (c *Catalog) DropDatabase(ctx context.Context, db string) ([]*Collection, e
 // aborted. It returns how many indexes there were before. Errors: 26; 72 for
 // the index on _id, 5979800 for the one of a clustered collection.
 func (c *Catalog) DropIndexes(ctx context.Context, ns schema.Namespace, pick func(*Collection) ([]*Index, error)) (before int, err error) {
-	err = c.change(ctx, func(t *change) error {
+	err = c.change(ctx, c.named(ns), func(t *change) error {
 		coll, err := t.find(ns)
 		if err != nil {
 			return err

@@ -9,6 +9,7 @@ import (
 
 // live is what all descriptors of a collection share.
 type live struct {
+	id storage.Ident // the order in which gates are closed
 	// gate is held for reading by units that write to the collection, from their
 	// first write to their end, and for writing by DDL on it (invariant latest).
 	// A unit that holds anything may only try it: see Unit.enter.

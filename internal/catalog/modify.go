@@ -21,7 +21,7 @@ type Modification struct {
 // finds in the data holds; keep it short. Errors: 26, and those of f.
 func (c *Catalog) Modify(ctx context.Context, ns schema.Namespace, f func(*Collection) (Modification, error)) (*Collection, error) {
 	var changed *Collection
-	err := c.change(ctx, func(t *change) error {
+	err := c.change(ctx, c.named(ns), func(t *change) error {
 		coll, err := t.find(ns)
 		if err != nil {
 			return err

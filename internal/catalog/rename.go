@@ -13,7 +13,7 @@ import (
 // in another one, as after the server's copy. Errors: 26, 48.
 func (c *Catalog) Rename(ctx context.Context, from, to schema.Namespace, dropTarget bool) (*Collection, error) {
 	var renamed *Collection
-	err := c.change(ctx, func(t *change) error {
+	err := c.change(ctx, c.named(from, to), func(t *change) error {
 		coll, err := t.find(from)
 		if err != nil {
 			return mongoerr.New(mongoerr.NamespaceNotFound, "Source collection %s does not exist", from)

@@ -20,8 +20,8 @@ import (
 // and usable. Error 26 says that the collection was dropped or renamed since
 // its descriptor was looked up: look it up again.
 //
-// Whoever has an open unit with writes or locks must not run DDL, which would
-// wait for that unit to end: commit it first.
+// Whoever has an open unit with writes or locks must not run DDL but Create: it
+// could wait for that unit to end.
 type Unit struct {
 	c     *Catalog
 	u     *storage.Unit
