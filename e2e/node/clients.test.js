@@ -39,7 +39,9 @@ test('mongosh: insert, find, createIndex, the counters move, documents go', () =
 });
 
 test('express-session with connect-mongo: log in, wait, logged out', async () => {
-  const store = MongoStore.create({ mongoUrl: uri, dbName: 'e2e_web', ttl: 2 });
+  const client = await MongoClient.connect(uri);
+  const sessions = client.db('e2e_web').collection('sessions');
+  const store = MongoStore.create({ client, dbName: 'e2e_web', ttl: 2 });
   const app = express();
   app.use(session({ secret: 's', resave: false, saveUninitialized: false, store }));
   app.get('/login', (req, res) => { req.session.user = 'u'; res.send('in'); });
@@ -53,12 +55,13 @@ test('express-session with connect-mongo: log in, wait, logged out', async () =>
     const who = async () => (await fetch(base, { headers: { cookie } })).text();
     assert.equal(await who(), 'u');
     // Every request touches the session, so nobody asks while its time runs out.
-    await until('the removal', async () => (await store.length()) === 0);
+    await until('the removal', async () => (await sessions.countDocuments()) === 0);
     assert.equal(await who(), 'nobody');
   } finally {
     server.closeAllConnections();
     server.close();
     await store.close();
+    await client.close();
   }
 });
 

@@ -68,13 +68,14 @@ func (s *space) look() {
 	if now-s.lookedAt.Load() <= int64(spaceInterval) {
 		return
 	}
-	s.lookedAt.Store(now)
 	headroom := int64(math.MaxInt64 / 2)
 	if u, err := s.fs.GetDiskUsage(s.dir); err == nil {
 		floor := min(spaceFloorMax, u.TotalBytes/spaceFloorShare)
 		headroom = int64(u.AvailBytes) - int64(floor)
 	}
+	// The time last: whoever sees it fresh relies on the headroom.
 	s.headroom.Store(headroom)
+	s.lookedAt.Store(now)
 	if headroom > 0 && s.full.Swap(false) {
 		s.log.Infof("disk in %s has space again: writes are accepted", s.dir)
 	}
