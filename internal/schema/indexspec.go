@@ -36,11 +36,11 @@ func ParseIndexSpec(ns Namespace, spec bson.Doc, ignoreUnknown bool) (bson.Doc, 
 	}
 	spec = withVersion(spec)
 	key, name := spec.Lookup("key").Doc(), spec.Lookup("name").Str()
-	if isIDPattern(key) {
+	if isIDPattern(key) && !spec.Lookup("clustered").Truthy() {
 		if err := validateIDSpec(spec); err != nil {
 			return nil, err
 		}
-	} else if name == IDIndexName {
+	} else if name == IDIndexName && !isIDPattern(key) {
 		return nil, mongoerr.New(mongoerr.BadValue,
 			"The index name '_id_' is reserved for the _id index, which must have key pattern {_id: 1}, found key: %s", key)
 	} else if name == "*" {
@@ -208,7 +208,7 @@ func validateIDSpec(spec bson.Doc) error {
 		}
 	}
 	key := spec.Lookup("key").Doc()
-	if _, v := key.First(); !bson.Equal(v, bson.Int32(1)) {
+	if _, v := key.First(); !isIDPattern(key) || !bson.Equal(v, bson.Int32(1)) {
 		return mongoerr.New(mongoerr.BadValue, "The field 'key' for an _id index must be {_id: 1}, but got %s", key)
 	}
 	return nil

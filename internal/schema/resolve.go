@@ -19,6 +19,9 @@ const MaxIndexes = 64
 func ResolveIndexes(ns Namespace, o *Options, existing []*Index, specs []bson.Doc) (build []*Index, existed bool, err error) {
 	var candidates []*Index
 	for _, spec := range specs {
+		if err := checkClustered(spec, o); err != nil {
+			return nil, false, err
+		}
 		ix, err := resolve(spec, o)
 		if err != nil {
 			return nil, false, err
@@ -41,6 +44,15 @@ func ResolveIndexes(ns Namespace, o *Options, existing []*Index, specs []bson.Do
 		build = append(build, ix)
 	}
 	return build, existed, nil
+}
+
+// checkClustered refuses to cluster a collection by an index of later: error
+// 6243700, unless it is clustered by that key.
+func checkClustered(spec bson.Doc, o *Options) error {
+	if !spec.Lookup("clustered").Truthy() || o.Clustered != nil && isIDPattern(spec.Lookup("key").Doc()) {
+		return nil
+	}
+	return mongoerr.New(mongoerr.Code(6243700), "Cannot create index %s with the 'clustered' option: a collection is clustered when it is created", spec)
 }
 
 // resolve fills in what the collection gives to a specification.
@@ -108,6 +120,11 @@ func validateResolved(ns Namespace, o *Options, ix *Index) error {
 	}
 	if err := ix.kind.validateSpec(ix.Spec); err != nil {
 		return err
+	}
+	if o.Timeseries != nil {
+		if err := o.Timeseries.validateIndex(ix, o.Collation); err != nil {
+			return err
+		}
 	}
 	if ix.Filter != nil {
 		if ix.Sparse {
