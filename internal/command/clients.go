@@ -11,6 +11,10 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 )
 
+// UnixSocket is the Remote of a client on a unix socket, which has no address
+// of its own.
+const UnixSocket = "anonymous unix socket"
+
 // Client is who sends requests: one connection, or something inside the server.
 // It sends one request at a time.
 type Client struct {

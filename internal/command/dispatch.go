@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -32,6 +33,9 @@ type Dispatcher struct {
 	Host string
 	// Replicated says that the server is a member of a replica set.
 	Replicated bool
+	// DefaultReadTime is the time limit in milliseconds of commands that read where
+	// the client gave none (cluster parameter defaultMaxTimeMS); 0 for none.
+	DefaultReadTime atomic.Int64
 	// Authorize decides whether op's client may run it; nil lets everyone. It is
 	// not asked for commands flagged NoAuth.
 	Authorize func(ctx context.Context, op *Op) error
@@ -152,12 +156,11 @@ func (d *Dispatcher) prepare(op *Op, req *Request) error {
 }
 
 // begin makes op visible to currentOp and killOp and gives it its time limit.
-// A getMore's maxTimeMS is how long it may wait for data and no limit.
 func (d *Dispatcher) begin(parent context.Context, op *Op) (context.Context, context.CancelCauseFunc) {
 	op.ID = d.Clients.nextOpID()
 	ctx, cancel := context.WithCancelCause(parent)
 	op.active.cancel = cancel
-	if ms := op.Generic.MaxTimeMS; ms > 0 && op.Command.Kind != KindGetMore {
+	if ms := d.timeLimit(op); ms > 0 {
 		op.Deadline = op.Start.Add(time.Duration(ms) * time.Millisecond)
 		limited, stop := context.WithDeadlineCause(ctx, op.Deadline, errMaxTime)
 		ctx = limited
@@ -167,6 +170,18 @@ func (d *Dispatcher) begin(parent context.Context, op *Op) (context.Context, con
 	op.Client.current.Store(op)
 	d.Metrics.begin(op.Command)
 	return ctx, cancel
+}
+
+// timeLimit is how many milliseconds op may take, 0 for as long as it likes. A
+// getMore goes by the time of the command that opened its cursor.
+func (d *Dispatcher) timeLimit(op *Op) int64 {
+	switch c := op.Command; {
+	case c.Kind == KindGetMore:
+		return 0
+	case op.Generic.HasMaxTimeMS || c.Flags&TakesReadConcern == 0 || c.Flags&Writes != 0 || op.Client.Internal:
+		return op.Generic.MaxTimeMS
+	}
+	return d.DefaultReadTime.Load()
 }
 
 // call runs the handler; a panic is an error of this one operation.

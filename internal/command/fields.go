@@ -77,6 +77,7 @@ type Field struct {
 	types     []bson.Type
 	required  bool
 	keepNull  bool
+	notNull   bool
 	isValue   bool
 	unstable  bool
 	hasMin    bool
@@ -173,11 +174,18 @@ func CollectionOrUUID() Field { return Field{kind: kindNamespaceOrUUID, isValue:
 // has it under the command's name.
 func Value(d Field) Field { d.isValue = true; return d }
 
+// Name is the field's name.
+func (d Field) Name() string { return d.name }
+
 // Required makes absence an error (code 40414).
 func (d Field) Required() Field { d.required = true; return d }
 
 // Nullable keeps null as a value instead of reading it as absent.
 func (d Field) Nullable() Field { d.keepNull = true; return d }
+
+// NotNull makes null an error of type (code 14), as for fields that have a
+// default.
+func (d Field) NotNull() Field { d.notNull = true; return d }
 
 // Min sets the lowest number allowed (code 2 below).
 func (d Field) Min(n int64) Field { d.hasMin, d.min = true, n; return d }

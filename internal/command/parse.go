@@ -205,7 +205,7 @@ func (d *Field) check(v bson.Value, at *place) (present bool, err error) {
 		return false, nil
 	}
 	if !d.accepts(v.Type) {
-		if v.Type == bson.TypeNull || v.Type == bson.TypeUndefined {
+		if !d.notNull && (v.Type == bson.TypeNull || v.Type == bson.TypeUndefined) {
 			return d.keepNull, nil
 		}
 		return false, typeError(d, v, at)

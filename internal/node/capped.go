@@ -17,7 +17,7 @@ const (
 	copyUnitDocs  = 1000
 	// temporarySuffix is how much longer the name is that a collection has while
 	// it is converted.
-	temporarySuffix = 26
+	temporarySuffix = 25
 )
 
 // convertToCapped answers {convertToCapped: collection, size: bytes}: a capped

@@ -35,7 +35,7 @@ var (
 		command.String("viewOn"),
 		command.ArrayOf("pipeline", command.Object("")),
 		command.Struct("changeStreamPreAndPostImages", imagesFields),
-		command.OneOf("expireAfterSeconds", bson.TypeString, bson.TypeInt64, bson.TypeInt32, bson.TypeDecimal, bson.TypeDouble),
+		command.OneOf("expireAfterSeconds", bson.TypeString, bson.TypeInt64, bson.TypeInt32, bson.TypeDecimal, bson.TypeDouble).NotNull(),
 		command.Struct("timeseries", collModTimeseriesFields),
 		command.SafeInt64("cappedSize").Min(1).Max(1<<50),
 		command.SafeInt64("cappedMax").Max(1<<31-1),
@@ -136,7 +136,7 @@ func (m *collModification) view(c *catalog.Collection, o *schema.Options) error 
 			return mongoerr.New(mongoerr.InvalidOptions, "option not supported on a view: %s", name)
 		}
 	}
-	if images, ok := a.Struct("changeStreamPreAndPostImages"); ok && images.Bool("enabled") {
+	if a.Has("changeStreamPreAndPostImages") {
 		return mongoerr.New(mongoerr.InvalidOptions, "option not supported on a view: changeStreamPreAndPostImages")
 	}
 	if !a.Has("viewOn") && !a.Has("pipeline") {

@@ -46,10 +46,10 @@ func (n *Node) runCompact(ctx context.Context, op *command.Op) error {
 		}
 	}
 	if op.Args.Bool("dryRun") {
-		op.Reply.Int64("estimatedBytesFreed", freed)
+		appendNumber(op.Reply, "estimatedBytesFreed", freed)
 		return nil
 	}
-	op.Reply.Int64("bytesFreed", freed)
+	appendNumber(op.Reply, "bytesFreed", freed)
 	return nil
 }
 
@@ -78,6 +78,15 @@ func (n *Node) compactCollection(ctx context.Context, c *catalog.Collection) (fr
 		freed += max(int64(before)-int64(after), 0)
 	}
 	return freed, nil
+}
+
+// appendNumber appends an int where i fits into one, else a long.
+func appendNumber(b *bson.Builder, name string, i int64) {
+	if int64(int32(i)) == i {
+		b.Int32(name, int32(i))
+		return
+	}
+	b.Int64(name, i)
 }
 
 // looseNamespace reads the name of a collection as commands of the old kind do,

@@ -29,11 +29,14 @@ func namespace(op *command.Op) schema.Namespace {
 }
 
 // existing resolves the collection that a command names, which must be there
-// and be no view. Errors: 26 with the message missing, 166.
+// and be no view; the buckets of a time-series collection stand for it. Errors: 26 with the message missing, 166.
 func (n *Node) existing(op *command.Op, missing string) (*catalog.Collection, error) {
 	c, err := n.collection(op)
 	if err != nil {
 		return nil, err
+	}
+	if c == nil {
+		c = n.bucketsOf(namespace(op))
 	}
 	if c == nil {
 		return nil, mongoerr.New(mongoerr.NamespaceNotFound, "%s", missing)

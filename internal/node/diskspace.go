@@ -1,23 +1,6 @@
 package node
 
-import (
-	"syscall"
-
-	"github.com/mayflydb/mayfly/internal/bson"
-)
-
-// dataPath is the directory of the data as the process was configured, "" where
-// that is not known.
-func (n *Node) dataPath() string {
-	storage := n.Process.Parsed.Lookup("storage")
-	if storage.Type != bson.TypeDocument {
-		return ""
-	}
-	if path := storage.Doc().Lookup("dbPath"); path.Type == bson.TypeString {
-		return path.Str()
-	}
-	return ""
-}
+import "syscall"
 
 // diskSpace is how many bytes of the file system around a path are used, and
 // how many there are; zeros where the system does not tell.

@@ -30,12 +30,6 @@ func (n *Node) runDropDatabase(ctx context.Context, op *command.Op) error {
 	if op.DB == "admin" {
 		return mongoerr.New(mongoerr.IllegalOperation, "Dropping the '%s' database is prohibited.", op.DB)
 	}
-	dropped, err := n.Catalog.DropDatabase(ctx, op.DB)
-	if err != nil {
-		return err
-	}
-	if len(dropped) > 0 {
-		op.Reply.String("dropped", op.DB)
-	}
-	return nil
+	_, err := n.Catalog.DropDatabase(ctx, op.DB)
+	return err
 }

@@ -12,7 +12,7 @@ import (
 
 var dropIndexesFields = command.NewFields("dropIndexes",
 	command.CollectionOrUUID(),
-	command.OneOf("index", bson.TypeArray, bson.TypeDocument, bson.TypeString).Required(),
+	command.OneOf("index", bson.TypeArray, bson.TypeDocument, bson.TypeString).Required().NotNull(),
 	command.UUID("collectionUUID"),
 	command.Bool("isTimeseriesNamespace"),
 )

@@ -9,7 +9,7 @@ import (
 )
 
 var fsyncFields = command.NewFields("fsync", command.SafeBool("lock"),
-	command.SafeInt64("fsyncLockAcquisitionTimeoutMillis").Min(0))
+	command.Int32("fsyncLockAcquisitionTimeoutMillis"))
 
 // defaultFsyncWait is how long fsync with lock waits for running writes.
 const defaultFsyncWait = 90_000

@@ -12,8 +12,8 @@ import (
 
 var listCollectionsFields = command.NewFields("listCollections",
 	command.Object("filter"),
-	command.SafeBool("nameOnly"),
-	command.SafeBool("authorizedCollections"),
+	command.Bool("nameOnly"),
+	command.Bool("authorizedCollections"),
 	command.Struct("cursor", cursorFields),
 	command.Ignored("includePendingDrops"),
 )

@@ -52,7 +52,7 @@ func (n *Node) runListDatabases(ctx context.Context, op *command.Op) error {
 			if size, err = n.databaseSize(name); err != nil {
 				return err
 			}
-			b.Int64("sizeOnDisk", size).Bool("empty", size == 0)
+			b.Int64("sizeOnDisk", size).Bool("empty", n.emptyDatabase(name))
 		}
 		d := b.Finish()
 		if ok, err := filter.Match(d); err != nil {
@@ -80,6 +80,12 @@ func listFilter(filter bson.Doc) (*match.Filter, error) {
 		Expr:   &expr.Options{},
 		Forbid: match.FeatureText | match.FeatureNear | match.FeatureJavaScript,
 	})
+}
+
+// emptyDatabase says whether a database has nothing at all; the server's own
+// ones always have something.
+func (n *Node) emptyDatabase(name string) bool {
+	return !slices.Contains(ownDatabases, name) && len(n.Catalog.Collections(name)) == 0
 }
 
 // databaseSize is what the collections of a database and their indexes take on

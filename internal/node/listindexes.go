@@ -43,7 +43,14 @@ func (n *Node) runListIndexes(ctx context.Context, op *command.Op) error {
 	var docs []bson.Doc
 	if c.Namespace.Coll != schema.ProfileCollection {
 		for _, ix := range c.Indexes() {
-			docs = append(docs, listedIndex(c, ix, a.Bool("includeIndexBuildInfo")))
+			spec := ix.ListForm()
+			if t := c.Settings.Timeseries; t != nil && namespace(op).IsBuckets() {
+				spec = t.BucketIndex(spec)
+			}
+			if a.Bool("includeIndexBuildInfo") {
+				spec = withBuildInfo(c, ix, spec)
+			}
+			docs = append(docs, spec)
 		}
 	}
 	return command.WriteCursorReply(ctx, op, command.CursorSpec{
@@ -60,13 +67,8 @@ func batchSize(a *command.Args) int64 {
 	return cursor.Int64Or("batchSize", command.DefaultBatch)
 }
 
-// listedIndex is the entry of one index; an index under construction says so
-// where the client asks.
-func listedIndex(c *catalog.Collection, ix *catalog.Index, builds bool) bson.Doc {
-	spec := ix.ListForm()
-	if !builds {
-		return spec
-	}
+// withBuildInfo wraps the entry of an index; one under construction says so.
+func withBuildInfo(c *catalog.Collection, ix *catalog.Index, spec bson.Doc) bson.Doc {
 	var b bson.Builder
 	b.Doc("spec", spec)
 	if !ix.Ready {

@@ -9,7 +9,7 @@ import (
 )
 
 var logRotateFields = command.NewFields("logRotate", command.Value(command.OneOf("",
-	bson.TypeBool, bson.TypeInt64, bson.TypeInt32, bson.TypeDecimal, bson.TypeDouble, bson.TypeString).Nullable()))
+	bson.TypeBool, bson.TypeInt64, bson.TypeInt32, bson.TypeDecimal, bson.TypeDouble, bson.TypeString).NotNull().Required()))
 
 // logRotate begins a new log file.
 func (n *Node) logRotate() *command.Command {
@@ -20,9 +20,6 @@ func (n *Node) logRotate() *command.Command {
 
 func (n *Node) runLogRotate(_ context.Context, op *command.Op) error {
 	v := op.Args.Value("logRotate")
-	if v.Type == bson.TypeNull {
-		return mongoerr.New(mongoerr.TypeMismatch, "BSON field 'logRotate.logRotate' is the wrong type 'null', expected types '[bool, string']")
-	}
 	if v.Type == bson.TypeString && v.Str() != "server" {
 		return mongoerr.New(mongoerr.NoSuchKey, "Unknown log type '%s' for rotation", v.Str())
 	}

@@ -26,9 +26,11 @@ type Node struct {
 	// are no users.
 	Mechanisms func(user string) []string
 
-	knobs     *knobs
-	fcv       fcv
-	processID [12]byte // names this run of the server in topologyVersion
+	knobs      *knobs
+	fcv        fcv
+	cluster    clusterParameters
+	compaction compaction
+	processID  [12]byte // names this run of the server in topologyVersion
 }
 
 // Register adds the node's commands to r.
@@ -38,6 +40,7 @@ func (n *Node) Register(r *command.Registry) {
 	n.registerParameters(n.Params)
 	n.registerStatus(n.Dispatcher.Status)
 	n.Dispatcher.Profiler.Sink = n.writeProfile
+	n.startClusterParameters()
 	n.registerDiagnostic(r)
 	n.registerData(r)
 	n.registerSchema(r)
@@ -59,11 +62,12 @@ func (n *Node) registerDiagnostic(r *command.Registry) {
 		n.serverStatus(), n.getCmdLineOpts(), n.getLog(), n.logRotate(), n.logApplicationMessage(), n.listCommands(),
 		n.features(), n.lockInfo(), n.top(), n.currentOp(), n.killOp(), n.profile(), n.fsync(), n.fsyncUnlock(),
 		n.getParameter(), n.setParameter(), n.setFeatureCompatibilityVersion(), n.shutdown(), n.rotateCertificates(),
-		n.dropConnections(), n.connPoolStats(), n.shardingState(),
+		n.dropConnections(), n.connPoolStats(), n.shardingState(), n.getClusterParameter(), n.setClusterParameter(),
+		n.autoCompact(), n.setIndexCommitQuorum(), n.compactStructuredEncryptionData(),
 	)
 	r.Register(
 		n.startSession(), n.endSessions(), n.refreshSessions(), n.killSessions(), n.killAllSessions(),
-		n.killAllSessionsByPattern(), n.getMore(), n.killCursors(),
+		n.killAllSessionsByPattern(), n.getMore(), n.killCursors(), n.abortTransaction(), n.commitTransaction(),
 	)
 	r.Register(
 		n.authenticate(), n.saslStart(), n.saslContinue(), n.logout(), n.usersInfo(), n.rolesInfo(), n.invalidateUserCache(),

@@ -28,6 +28,8 @@ type Process struct {
 	Parsed bson.Doc
 	// Host is "name:port".
 	Host string
+	// DBPath is the directory of the data; "" where there is none.
+	DBPath string
 	// Log is the server's log.
 	Log ServerLog
 	// Connections and Traffic count since start.

@@ -33,5 +33,5 @@ func (n *Node) runShutdown(_ context.Context, op *command.Op) error {
 // fromHere says whether the client is on this machine.
 func fromHere(c *command.Client) bool {
 	ip := net.ParseIP(c.RemoteHost())
-	return c.Internal || ip != nil && ip.IsLoopback()
+	return c.Internal || c.Remote == command.UnixSocket || ip != nil && ip.IsLoopback()
 }

@@ -15,8 +15,8 @@ var validateDBMetadataFields = command.NewFields("validateDBMetadata",
 	command.String("collection"),
 	command.Struct("apiParameters", command.NewFields("apiParameters",
 		command.String("version").Required(),
-		command.Bool("strict"),
-		command.Bool("deprecationErrors"),
+		command.Bool("strict").NotNull(),
+		command.Bool("deprecationErrors").NotNull(),
 	)).Required(),
 )
 

@@ -10,7 +10,7 @@ const (
 	// maxViewDepth is how many views may stand on each other.
 	maxViewDepth = 20
 	// maxViewPipeline bounds the pipeline of a view with those below it, in bytes.
-	maxViewPipeline = 16 << 20
+	maxViewPipeline = 16_000_000
 	// maxPipelineStages is how many stages a pipeline may have.
 	maxPipelineStages = 1000
 	// maxSubPipelines is how deep pipelines may lie in each other.
@@ -29,11 +29,8 @@ func (n *Node) checkView(ns schema.Namespace, o *schema.Options) error {
 	if err := checkViewPipeline(o.Pipeline, "", 0); err != nil {
 		return err
 	}
-	if len(o.Pipeline) > maxViewPipeline {
-		return mongoerr.New(mongoerr.ViewPipelineMaxSizeExceeded, "View pipeline exceeds maximum size; maximum size is %d", maxViewPipeline)
-	}
 	w := viewWalk{n: n, root: ns, collation: collationOf(o), path: []string{ns.String()}}
-	return w.sources(ns.DB, o, 1)
+	return w.sources(ns.DB, o, 1, 0)
 }
 
 func collationOf(o *schema.Options) bson.Doc {
@@ -51,20 +48,25 @@ type viewWalk struct {
 	path      []string
 }
 
-func (w *viewWalk) sources(db string, o *schema.Options, depth int) error {
+// sources looks at what a view stands on: o are its options, size the bytes of
+// the pipelines above it.
+func (w *viewWalk) sources(db string, o *schema.Options, depth, size int) error {
 	if depth > maxViewDepth {
 		return mongoerr.New(mongoerr.ViewDepthLimitExceeded, "View depth limit exceeded; maximum depth is %d", maxViewDepth)
 	}
+	if size += len(o.Pipeline); size > maxViewPipeline {
+		return mongoerr.New(mongoerr.ViewPipelineMaxSizeExceeded, "Operation would exceed the maximum size of the pipelines of views; maximum size is %d bytes", maxViewPipeline)
+	}
 	names := append([]string{o.ViewOn}, pipelineSources(o.Pipeline)...)
 	for _, name := range names {
-		if err := w.view(schema.Namespace{DB: db, Coll: name}, depth); err != nil {
+		if err := w.view(schema.Namespace{DB: db, Coll: name}, depth, size); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (w *viewWalk) view(ns schema.Namespace, depth int) error {
+func (w *viewWalk) view(ns schema.Namespace, depth, size int) error {
 	if ns == w.root {
 		cycle := w.root.String()
 		for i := len(w.path) - 1; i >= 0; i-- {
@@ -81,7 +83,7 @@ func (w *viewWalk) view(ns schema.Namespace, depth int) error {
 	}
 	w.path = append(w.path, ns.String())
 	defer func() { w.path = w.path[:len(w.path)-1] }()
-	return w.sources(ns.DB, c.Settings, depth+1)
+	return w.sources(ns.DB, c.Settings, depth+1, size)
 }
 
 // pipelineSources names the collections that the stages of a pipeline read,

@@ -72,7 +72,7 @@ func Assemble(_ context.Context, s *Server) (*App, error) {
 // process is what the commands about the process are told of it.
 func (s *Server) process(e *storage.Engine) node.Process {
 	return node.Process{
-		Argv: s.Options.Argv(), Parsed: parsedOptions(s.Options), Host: s.host(), Log: s.log,
+		Argv: s.Options.Argv(), Parsed: parsedOptions(s.Options), Host: s.host(), DBPath: s.Options.Storage.DBPath, Log: s.log,
 		Connections: func() node.Connections {
 			st := s.Stats()
 			return node.Connections{Current: st.Current, Available: st.Available, Active: st.Active, Awaiting: st.Awaiting, Created: st.Created, Rejected: st.Rejected}

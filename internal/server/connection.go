@@ -67,7 +67,7 @@ func (s *Server) newConnection(nc net.Conn, id int64) *connection {
 // has none of its own.
 func addr(a net.Addr) string {
 	if a == nil || a.String() == "" || a.String() == "@" {
-		return "anonymous unix socket"
+		return command.UnixSocket
 	}
 	return a.String()
 }

@@ -50,8 +50,8 @@ func wholeNumber(v bson.Value) (int32, bool) {
 		f = float64(v.Int32())
 	case bson.TypeInt64:
 		f = float64(v.Int64())
-	case bson.TypeDouble:
-		f = math.Trunc(v.Double())
+	case bson.TypeDouble, bson.TypeDecimal:
+		f = math.Trunc(bson.ToDouble(v))
 	default:
 		return 0, false
 	}

@@ -209,7 +209,7 @@ func TestDiskFull(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	fs.SetQuota(64 << 10)
+	fs.SetQuota(e.space.floor + 200<<10)
 	e.space.lookedAt.Store(0)
 	var err error
 	for ; err == nil && n < 10000; n++ {

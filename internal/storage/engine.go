@@ -20,7 +20,9 @@ import (
 
 const (
 	memtableBytes      = 64 << 20
-	memtablesMax       = 4 // writers wait while so many are full
+	memtableBytesMin   = 1 << 20
+	memtableDiskShare  = 32 // a memtable is at most this part of the disk
+	memtablesMax       = 4  // writers wait while so many are full
 	bloomBitsPerKey    = 10
 	blockBytes         = 16 << 10
 	indexBlockBytes    = 64 << 10
@@ -41,7 +43,7 @@ type Options struct {
 	Dir             string
 	FS              FS            // nil: the operating system's
 	CacheBytes      int64         // block cache; 0: a quarter of memory
-	MemtableBytes   int64         // 0: 64 MiB
+	MemtableBytes   int64         // 0: 64 MiB, less on a small disk
 	JournalInterval time.Duration // 0: 100 ms
 	Compression     Compression   // of new tables
 	Log             *slog.Logger  // nil: discard
@@ -112,9 +114,6 @@ func (o Options) withDefaults() Options {
 	if o.CacheBytes == 0 {
 		o.CacheBytes = DefaultCacheBytes()
 	}
-	if o.MemtableBytes == 0 {
-		o.MemtableBytes = memtableBytes
-	}
 	if o.JournalInterval == 0 {
 		o.JournalInterval = DefaultJournalInterval
 	}
@@ -124,15 +123,29 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
+// memtableFor is the size of memtables on the disk that has dir.
+func memtableFor(fs FS, dir string) int64 {
+	if u, err := fs.GetDiskUsage(dir); err == nil {
+		return min(memtableBytes, max(memtableBytesMin, int64(u.TotalBytes/memtableDiskShare)))
+	}
+	return memtableBytes
+}
+
 func (e *Engine) open() error {
 	f, err := loadFormat(e.opts.FS, e.opts.Dir)
 	if err != nil {
 		return err
 	}
+	if err := recoverable(e.opts.FS, e.opts.Dir); err != nil {
+		return err
+	}
+	if e.opts.MemtableBytes == 0 {
+		e.opts.MemtableBytes = memtableFor(e.opts.FS, e.opts.Dir)
+	}
 	e.log = logger{e}
 	e.journal = newJournal(e.opts.JournalInterval, e.fatal)
 	e.journal.stall = stallWatch{after: slowDiskThreshold, report: e.stalled}
-	e.space = newSpace(e.opts.FS, e.opts.Dir, e.log)
+	e.space = newSpace(e.opts.FS, e.opts.Dir, memtablesMax*e.opts.MemtableBytes, e.log)
 	inner := &engineFS{FS: e.opts.FS, journal: e.journal, space: e.space}
 	fs, health := vfs.WithDiskHealthChecks(inner, slowDiskThreshold, nil, func(i vfs.DiskSlowInfo) {
 		e.stalled(i.Path, i.Duration)
@@ -169,7 +182,7 @@ func (e *Engine) pebbleOptions(fs vfs.FS) *pebble.Options {
 		FlushDelayDeleteRange:       rangeDeleteFlush,
 		CompactionConcurrencyRange:  func() (int, int) { return 1, max(2, runtime.GOMAXPROCS(0)/2) },
 		EventListener: &pebble.EventListener{
-			BackgroundError: func(err error) { e.log.Errorf("background error: %v", err) },
+			BackgroundError: e.backgroundError,
 			DataCorruption:  func(i pebble.DataCorruptionInfo) { e.corrupt(i.Details) },
 		},
 	}
@@ -289,6 +302,12 @@ func (e *Engine) stalled(path string, took time.Duration) {
 	e.log.Errorf("disk operation on %s has taken %s", path, took)
 	if e.opts.OnStall != nil {
 		e.opts.OnStall(path, took)
+	}
+}
+
+func (e *Engine) backgroundError(err error) {
+	if !vfs.IsNoSpaceError(err) { // else space has reported it
+		e.log.Errorf("background error: %v", err)
 	}
 }
 

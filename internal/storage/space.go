@@ -2,6 +2,7 @@ package storage
 
 import (
 	"math"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,27 +12,28 @@ import (
 )
 
 const (
-	// spaceFloorMax is the free space below which writes are refused: what the
-	// memtables in flight need to reach their tables.
-	spaceFloorMax = 256 << 20
-	// spaceFloorShare is the floor on small disks, as a part of the whole.
-	spaceFloorShare = 20
-	// spaceInterval is how long a look at the disk is believed.
+	// spaceInterval is how long a look at the disk is believed, and spaceDoubt
+	// how long when it says that the disk is full.
 	spaceInterval = 250 * time.Millisecond
+	spaceDoubt    = 10 * time.Millisecond
 	// spaceWriteFactor is the bytes of disk that a byte of a unit takes: in the
 	// log and in a table.
 	spaceWriteFactor = 2
+	// recoveryShare is the part of the logs' size that their tables take at least.
+	recoveryShare = 4
 )
 
 // space keeps writes away from a full disk. A unit is admitted only while the
-// disk has room above a floor; the floor is for what Pebble must write without
-// being asked, and for deletions. Where the disk fills all the same, vital
+// disk has room above a floor; the floor is for what is in memory and must
+// reach its tables, and for deletions. Where the disk fills all the same, vital
 // writes wait, tables are retried by Pebble, and new units get code 14031:
 // nothing is lost, reads go on.
 type space struct {
 	fs  vfs.FS
 	dir string
 	log logger
+	// floor is the free space below which writes are refused, in bytes.
+	floor int64
 
 	headroom atomic.Int64 // bytes above the floor, less what was admitted since the last look
 	full     atomic.Bool  // the file system has answered "no space"
@@ -40,45 +42,78 @@ type space struct {
 	stopped  chan struct{}
 }
 
-func newSpace(fs vfs.FS, dir string, log logger) *space {
-	return &space{fs: fs, dir: dir, log: log, stopped: make(chan struct{})}
+func newSpace(fs vfs.FS, dir string, floor int64, log logger) *space {
+	return &space{fs: fs, dir: dir, floor: floor, log: log, stopped: make(chan struct{})}
 }
 
 // admit takes n bytes of a unit into account, or refuses with 14031. A unit
 // that only deletes may go below the floor.
 func (s *space) admit(n int, deletes bool) error {
-	if time.Now().UnixNano()-s.lookedAt.Load() > int64(spaceInterval) {
-		s.look()
-	}
+	s.look(spaceInterval)
 	need := int64(n) * spaceWriteFactor
-	left := s.headroom.Add(-need)
-	if !s.full.Load() && (left >= 0 || deletes) {
-		return nil
+	for range 2 {
+		if left := s.headroom.Add(-need); !s.full.Load() && (left >= 0 || deletes) {
+			return nil
+		}
+		s.headroom.Add(need)
+		s.look(spaceDoubt)
 	}
-	s.headroom.Add(need)
 	return mongoerr.New(mongoerr.OutOfDiskSpace,
-		"Not enough disk space for writes in %s: free space is below the required minimum. Free space, or delete data; reads continue.", s.dir)
+		"Not enough disk space for writes in %s: free space is below the required minimum of %d bytes. Free space, or delete data; reads continue.", s.dir, s.floor)
 }
 
-// look measures the free space again.
-func (s *space) look() {
+// look measures the free space, where the last look is older than age.
+func (s *space) look(age time.Duration) {
+	if time.Now().UnixNano()-s.lookedAt.Load() <= int64(age) {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now().UnixNano()
-	if now-s.lookedAt.Load() <= int64(spaceInterval) {
+	if now-s.lookedAt.Load() <= int64(age) {
 		return
 	}
+	s.lookedAt.Store(now)
 	headroom := int64(math.MaxInt64 / 2)
 	if u, err := s.fs.GetDiskUsage(s.dir); err == nil {
-		floor := min(spaceFloorMax, u.TotalBytes/spaceFloorShare)
-		headroom = int64(u.AvailBytes) - int64(floor)
+		headroom = int64(u.AvailBytes) - s.floor
 	}
-	// The time last: whoever sees it fresh relies on the headroom.
 	s.headroom.Store(headroom)
-	s.lookedAt.Store(now)
 	if headroom > 0 && s.full.Swap(false) {
 		s.log.Infof("disk in %s has space again: writes are accepted", s.dir)
 	}
+}
+
+// spare says whether n bytes can be set aside without coming near the floor.
+func (s *space) spare(n int64) bool {
+	u, err := s.fs.GetDiskUsage(s.dir)
+	return err != nil || int64(u.AvailBytes)-n > 2*s.floor
+}
+
+// recoverable refuses to open a store whose logs cannot be written to tables
+// for want of space: Pebble would try for ever.
+func recoverable(fs vfs.FS, dir string) error {
+	u, err := fs.GetDiskUsage(dir)
+	if err != nil {
+		return nil // it cannot be told
+	}
+	names, err := fs.List(dir)
+	if err != nil {
+		return err
+	}
+	need := uint64(0)
+	for _, name := range names {
+		if strings.HasSuffix(name, ".log") {
+			if i, err := fs.Stat(fs.PathJoin(dir, name)); err == nil {
+				need += uint64(i.Size()) / recoveryShare
+			}
+		}
+	}
+	if u.AvailBytes < need {
+		return mongoerr.New(mongoerr.OutOfDiskSpace,
+			"Not enough disk space to recover the data in %s: %d bytes are free, and about %d are needed. Free space and start again.", dir, u.AvailBytes, need)
+	}
+	return nil
 }
 
 // markFull notes that the file system has no space.

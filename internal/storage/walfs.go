@@ -120,6 +120,15 @@ func (f *walFile) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// Preallocate sets disk space aside ahead of writing, a memtable's worth at a
+// time; not where tables will need it more.
+func (f *walFile) Preallocate(offset, length int64) error {
+	if !f.space.spare(length) {
+		return nil
+	}
+	return f.File.Preallocate(offset, length)
+}
+
 // Sync and SyncData are Pebble's word for "the commit may return": the bytes
 // are the operating system's already.
 func (f *walFile) Sync() error     { return nil }

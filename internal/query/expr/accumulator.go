@@ -73,6 +73,9 @@ func IsAccumulator(name string) bool {
 
 // ParseAccumulator parses {name: arg}.
 func ParseAccumulator(name string, arg bson.Value, opts *Options) (*AccumulatorSpec, error) {
+	if arg.Type == bson.TypeArray {
+		return nil, mongoerr.New(mongoerr.Code(40237), "The %s accumulator is a unary operator", name)
+	}
 	parse, ok := accumulators[name]
 	if !ok {
 		return nil, mongoerr.New(mongoerr.Code(15952), "unknown group operator '%s'", name)
@@ -119,7 +122,7 @@ func (g *gatherer) Add(env *Env) error {
 // registerGatherer registers an accumulator of one expression.
 func registerGatherer(name string, newState func(env *Env) state) {
 	accumulators[name] = func(p *parser, name string, arg bson.Value) (*AccumulatorSpec, error) {
-		e, err := p.single(name, arg)
+		e, err := p.operand(arg)
 		if err != nil {
 			return nil, err
 		}
@@ -128,13 +131,4 @@ func registerGatherer(name string, newState func(env *Env) state) {
 				return &gatherer{newState(env), s.exprs[0]}, nil
 			}}, nil
 	}
-}
-
-// single parses the argument of an accumulator that takes one expression, which
-// must not be written as an array.
-func (p *parser) single(name string, arg bson.Value) (Expr, error) {
-	if arg.Type == bson.TypeArray {
-		return nil, mongoerr.New(mongoerr.Code(40237), "The %s accumulator is a unary operator", name)
-	}
-	return p.operand(arg)
 }

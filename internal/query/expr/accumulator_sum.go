@@ -40,9 +40,6 @@ func (s *sumState) Size() int                   { return sumBytes }
 
 // parseCount parses {$count: {}}, which is {$sum: 1}.
 func parseCount(p *parser, name string, arg bson.Value) (*AccumulatorSpec, error) {
-	if arg.Type == bson.TypeArray {
-		return nil, mongoerr.New(mongoerr.Code(40237), "The %s accumulator is a unary operator", name)
-	}
 	if arg.Type != bson.TypeDocument || !arg.Doc().IsEmpty() {
 		return nil, mongoerr.New(mongoerr.TypeMismatch, "$count takes no arguments, i.e. $count:{}")
 	}

@@ -19,10 +19,10 @@ const (
 // Env is what an expression is evaluated against. One goroutine uses it at a
 // time; it is meant to be reused for document after document.
 type Env struct {
-	// Now is $$NOW, in milliseconds since 1970.
+	// Now is $$NOW, in milliseconds since 1970; zero makes reading it an error,
+	// as it is in count and distinct.
 	Now int64
-	// ClusterTime is $$CLUSTER_TIME; zero means that there is none, and using it
-	// is an error.
+	// ClusterTime is $$CLUSTER_TIME; zero makes it the second of Now.
 	ClusterTime uint64
 	// Collator orders strings in comparisons; nil compares bytes.
 	Collator bson.Collator

@@ -98,36 +98,27 @@ func parseSetField(p *parser, name string, arg bson.Value) (Expr, error) {
 	if !unset {
 		s.value = args[2]
 	}
-	if s.field, err = p.constantField(name, args[0]); err != nil {
+	if s.field, err = constantField(name, args[0]); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
-// constantField is the name of the field to set, which must be constant.
-func (p *parser) constantField(name string, e Expr) (string, error) {
+// constantField is the name of the field to set, which must be written as a
+// constant: an operator is none, even one that would reduce to a constant.
+func constantField(name string, e Expr) (string, error) {
 	if path, ok := e.(*fieldPath); ok {
 		return "", mongoerr.New(mongoerr.Code(4161108),
 			"'%s' is a field path reference which is not allowed in this context. Did you mean {$literal: '%s'}?",
 			path.serialize().Str(), path.serialize().Str())
 	}
-	notConstant := mongoerr.New(mongoerr.Code(4161106),
-		"%s requires 'field' to evaluate to a constant, but got a non-constant argument", name)
-	switch n := e.(type) {
-	case *arrayLiteral:
-		return "", notConstant
-	case *objectLiteral:
-		if len(n.names) > 0 {
-			return "", notConstant
-		}
-	}
-	e, err := p.optimize(e)
-	if err != nil {
-		return "", err
-	}
 	v, ok := Constant(e)
+	if o, object := e.(*objectLiteral); object && len(o.names) == 0 {
+		v, ok = bson.Document(bson.Empty), true
+	}
 	if !ok {
-		return "", notConstant
+		return "", mongoerr.New(mongoerr.Code(4161106),
+			"%s requires 'field' to evaluate to a constant, but got a non-constant argument", name)
 	}
 	if v.Type != bson.TypeString {
 		return "", mongoerr.New(mongoerr.Code(4161107),

@@ -20,10 +20,12 @@ type Options struct {
 	// NoDocument forbids field paths and $$ROOT: the expression of a command's
 	// `let`, which sees no document.
 	NoDocument bool
-	// Validator marks an expression of a collection's validator, where what
-	// differs from one operation to the next ($$USER_ROLES, $$CLUSTER_TIME …) is
-	// forbidden.
+	// Validator marks an expression of a collection's validator, where $function
+	// is forbidden.
 	Validator bool
+	// ClusterTime allows $$CLUSTER_TIME: the deployment has a cluster clock, or
+	// the expression belongs to an update.
+	ClusterTime bool
 }
 
 // Parse parses an expression and reduces what is constant in it, so that an
@@ -105,7 +107,7 @@ func (p *parser) operand(v bson.Value) (Expr, error) {
 	case bson.TypeArray:
 		return p.arrayLiteral(v.Doc())
 	}
-	return &constant{v}, nil
+	return &constant{v}, checkLength(v)
 }
 
 // object parses {$op: …} or an object whose fields are expressions.

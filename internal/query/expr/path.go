@@ -33,13 +33,17 @@ func ValidatePath(path string) error {
 	return nil
 }
 
+// dollarFields are the names with a dollar that paths may have: those of DBRefs
+// and of metadata that members of a cluster exchange.
+var dollarFields = map[string]bool{"$id": true, "$ref": true, "$db": true, "$sortKey": true, "$recordId": true}
+
 // ValidateFieldName checks one component of a path, or the name of a field that
 // an expression makes.
 func ValidateFieldName(name string) error {
 	switch {
 	case name == "":
 		return mongoerr.New(mongoerr.Code(15998), "FieldPath field names may not be empty strings.")
-	case name[0] == '$':
+	case name[0] == '$' && !dollarFields[name]:
 		return mongoerr.New(mongoerr.Code(16410),
 			"FieldPath field names may not start with '$'. Consider using $getField or $setField.")
 	case strings.IndexByte(name, 0) >= 0:

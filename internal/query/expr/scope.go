@@ -91,11 +91,13 @@ func (e *Env) variable(slot int) (bson.Value, error) {
 		}
 		return bson.Document(e.root), nil
 	case slotNow:
+		if e.Now == 0 {
+			return bson.Value{}, errUnavailable("NOW")
+		}
 		return e.Date(e.Now), nil
 	case slotClusterTime:
 		if e.ClusterTime == 0 {
-			return bson.Value{}, mongoerr.New(mongoerr.Code(10071200),
-				"system variable $$CLUSTER_TIME is not available in standalone mode")
+			return bson.Timestamp(uint64(e.Now/1000)<<32 | 1), nil
 		}
 		return bson.Timestamp(e.ClusterTime), nil
 	case slotPrune:
@@ -110,6 +112,12 @@ func (e *Env) variable(slot int) (bson.Value, error) {
 		return e.SearchMeta, nil
 	}
 	return bson.Value{}, nil
+}
+
+// errUnavailable is the error of reading a system variable that the command
+// does not set.
+func errUnavailable(name string) error {
+	return mongoerr.New(mongoerr.Code(51144), "Builtin variable '$$%s' is not available", name)
 }
 
 // ValidateVarName checks a name that a user gives a variable in a `let`, a
@@ -152,9 +160,12 @@ func (p *parser) reference(name string) (slot int, err error) {
 	if !ok {
 		return 0, mongoerr.New(mongoerr.Code(17276), "Use of undefined variable: %s", name)
 	}
-	if p.opts.NoDocument && slot == slotRoot {
-		return 0, mongoerr.New(mongoerr.Code(51144),
-			"Command let Expression tried to access a field, but this is not allowed because Command let expressions run before the query examines any documents.")
+	switch {
+	case p.opts.NoDocument && slot == slotRoot:
+		return 0, errUnavailable(name)
+	case !p.opts.ClusterTime && slot == slotClusterTime:
+		return 0, mongoerr.New(mongoerr.Code(10071200),
+			"system variable $$CLUSTER_TIME is not available in standalone mode")
 	}
 	return slot, nil
 }

@@ -2,6 +2,7 @@ package match
 
 import (
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/query/expr"
 )
 
@@ -43,10 +44,13 @@ func (p *parser) topLevelOnly(name string, f Feature, at level) error {
 	if at == subDocument {
 		return badValue("%s can only be applied to the top-level document", name)
 	}
-	if p.opts.Forbid&f != 0 {
-		return badValue("%s is not allowed in this context", name)
+	switch {
+	case p.opts.Forbid&f == 0:
+		return nil
+	case f == FeatureExpr:
+		return mongoerr.New(mongoerr.QueryFeatureNotAllowed, "%s is not allowed in this context", name)
 	}
-	return nil
+	return badValue("%s is not allowed in this context", name)
 }
 
 // parseSampleRate makes {$expr: {$lt: [{$rand: {}}, rate]}}.

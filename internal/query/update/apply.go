@@ -57,7 +57,7 @@ func (c *Context) children(n *node, f *frame) ([]child, error) {
 	if i < 0 {
 		return append(kids, newChild(c.ArrayIndex, n.positional)), nil
 	}
-	merged, err := merge(kids[i].node, n.positional, func() string { return f.path(c.ArrayIndex) })
+	merged, err := merge(kids[i].node, n.positional, f.path(c.ArrayIndex))
 	kids[i].node = merged
 	return kids, err
 }
@@ -381,7 +381,7 @@ func (c *Context) filtered(dst []byte, n *node, f *frame) ([]byte, error) {
 				continue
 			}
 			var err error
-			if chosen, err = merge(chosen, kid.node, func() string { return f.path("") + "." + it.Key }); err != nil {
+			if chosen, err = merge(chosen, kid.node, f.path("")+"."+it.Key); err != nil {
 				return dst, err
 			}
 		}

@@ -22,6 +22,7 @@ func parsePipeline(stages bson.Doc, opts *Options) (*pipeline, error) {
 	if opts.Expr != nil {
 		exprOpts = *opts.Expr
 	}
+	exprOpts.ClusterTime = true // an update may read it without a cluster clock
 	p := &pipeline{firstSlot: len(exprOpts.Vars)}
 	vars := slices.Clone(exprOpts.Vars)
 	for it := opts.Constants.Iter(); it.Next(); {

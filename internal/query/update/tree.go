@@ -1,6 +1,7 @@
 package update
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -186,31 +187,31 @@ func (n *node) add(l *leaf, parts []string, filters *arrayFilters) error {
 	return nil
 }
 
-// sort puts children into the order in which the server applies and creates
-// them: names that are numbers first, by value, then the others byte by byte.
-// (Manual, "Update Operators": fields are processed in lexicographic order,
-// those with numeric names in numeric order.)
+// compareNames orders children as the server applies and creates them: names
+// that are numbers first, by value, then the others byte by byte. (Manual,
+// "Update Operators": fields are processed in lexicographic order, those with
+// numeric names in numeric order.)
+func compareNames(a, b child) int {
+	switch an, bn := isDigits(a.name), isDigits(b.name); {
+	case an && bn:
+		x, y := strings.TrimLeft(a.name, "0"), strings.TrimLeft(b.name, "0")
+		if c := cmp.Or(cmp.Compare(len(x), len(y)), strings.Compare(x, y)); c != 0 {
+			return c
+		}
+	case an:
+		return -1
+	case bn:
+		return 1
+	}
+	return strings.Compare(a.name, b.name)
+}
+
+// sort puts all children below n in order.
 func (n *node) sort() {
 	if n == nil {
 		return
 	}
-	slices.SortFunc(n.children, func(a, b child) int {
-		switch an, bn := isDigits(a.name), isDigits(b.name); {
-		case an && bn:
-			x, y := strings.TrimLeft(a.name, "0"), strings.TrimLeft(b.name, "0")
-			if len(x) != len(y) {
-				return len(x) - len(y)
-			}
-			if x != y {
-				return strings.Compare(x, y)
-			}
-		case an:
-			return -1
-		case bn:
-			return 1
-		}
-		return strings.Compare(a.name, b.name)
-	})
+	slices.SortFunc(n.children, compareNames)
 	if n.index != nil {
 		n.index = nil
 		n.reindex()
@@ -227,16 +228,16 @@ func (n *node) sort() {
 
 // merge joins two parts of the tree that meet in one element of an array,
 // which is where path leads.
-func merge(a, b *node, path func() string) (*node, error) {
+func merge(a, b *node, path string) (*node, error) {
 	aKind, bKind := a.shape(), b.shape()
 	if aKind == shapeLeaf || aKind != bKind {
-		return nil, mongoerr.New(mongoerr.ConflictingUpdateOperators, "Update created a conflict at '%s'", path())
+		return nil, mongoerr.New(mongoerr.ConflictingUpdateOperators, "Update created a conflict at '%s'", path)
 	}
 	out := &node{positional: a.positional}
 	var err error
 	if b.positional != nil {
 		if out.positional = b.positional; a.positional != nil {
-			out.positional, err = merge(a.positional, b.positional, func() string { return path() + ".$" })
+			out.positional, err = merge(a.positional, b.positional, path+".$")
 			if err != nil {
 				return nil, err
 			}
@@ -249,11 +250,12 @@ func merge(a, b *node, path func() string) (*node, error) {
 			out.children = append(out.children, kid)
 			continue
 		}
-		out.children[i].node, err = merge(out.children[i].node, kid.node, func() string { return path() + "." + kid.name })
+		out.children[i].node, err = merge(out.children[i].node, kid.node, path+"."+kid.name)
 		if err != nil {
 			return nil, err
 		}
 	}
+	slices.SortFunc(out.children, compareNames)
 	out.filters = slices.Clone(a.filters)
 	for _, f := range b.filters {
 		i := slices.IndexFunc(out.filters, func(g filtered) bool { return g.identifier == f.identifier })
@@ -261,7 +263,7 @@ func merge(a, b *node, path func() string) (*node, error) {
 			out.filters = append(out.filters, f)
 			continue
 		}
-		out.filters[i].node, err = merge(out.filters[i].node, f.node, func() string { return path() + ".$[" + f.identifier + "]" })
+		out.filters[i].node, err = merge(out.filters[i].node, f.node, path+".$["+f.identifier+"]")
 		if err != nil {
 			return nil, err
 		}

@@ -1,0 +1,212 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/schema"
+	"github.com/mayflydb/mayfly/internal/storage"
+)
+
+// clusterNamespace is where cluster parameters are kept that were set.
+var clusterNamespace = schema.Namespace{DB: "config", Coll: "clusterParameters"}
+
+// clusterParameter declares a parameter that all members of a cluster share.
+type clusterParameter struct {
+	name string
+	// parse checks a value and returns all its fields, those left out with their
+	// defaults.
+	parse func(d bson.Doc) (bson.Doc, error)
+}
+
+var clusterParameterList = []clusterParameter{
+	{"changeStreamOptions", parseChangeStreamOptions},
+	{"changeStreams", oneField("changeStreams", command.SafeInt64("expireAfterSeconds").Above(0), bson.Int64(3600))},
+	{"defaultMaxTimeMS", oneField("defaultMaxTimeMS", command.SafeInt64("readOperations").Min(0), bson.Int64(0))},
+	{"pauseMigrationsDuringMultiUpdates", oneField("pauseMigrationsDuringMultiUpdates", command.Bool("enabled"), bson.False)},
+}
+
+// oneField parses the value of a parameter with a single field.
+func oneField(parameter string, f command.Field, absent bson.Value) func(bson.Doc) (bson.Doc, error) {
+	fields := command.NewFields(parameter, f)
+	name := f.Name()
+	return func(d bson.Doc) (bson.Doc, error) {
+		a, err := command.ParseDoc(fields, d)
+		if err != nil {
+			return nil, err
+		}
+		v := absent
+		if a.Has(name) {
+			if v = a.Value(name); v.IsNumber() {
+				v = bson.Int64(a.Int64(name))
+			}
+		}
+		return new(bson.Builder).Value(name, v).Finish(), nil
+	}
+}
+
+// off is the value of changeStreamOptions that keeps images without end.
+var off = bson.String("off")
+
+// parseChangeStreamOptions parses {preAndPostImages: {expireAfterSeconds}}, a
+// number above 0 or "off".
+func parseChangeStreamOptions(d bson.Doc) (bson.Doc, error) {
+	bad := func(format string, args ...any) (bson.Doc, error) {
+		return nil, mongoerr.New(mongoerr.BadValue, format, args...)
+	}
+	seconds := off
+	if d != nil {
+		name, images := d.First()
+		if name != "preAndPostImages" || images.Type != bson.TypeDocument || d.Len() != 1 {
+			return bad("Expected exactly the field 'changeStreamOptions.preAndPostImages', a document, found: %s", d)
+		}
+		name, seconds = images.Doc().First()
+		if name != "expireAfterSeconds" || images.Doc().Len() != 1 {
+			return bad("Expected exactly the field 'changeStreamOptions.preAndPostImages.expireAfterSeconds', found: %s", images)
+		}
+	}
+	switch {
+	case seconds.Type == bson.TypeString && seconds.Str() == "off":
+	case seconds.IsNumber() && bson.ClampToInt64(seconds) > 0:
+		seconds = bson.Int64(bson.ClampToInt64(seconds))
+	default:
+		return bad("Expected a number above zero or 'off' for 'expireAfterSeconds', found: %s", seconds)
+	}
+	return new(bson.Builder).OpenDoc("preAndPostImages").Value("expireAfterSeconds", seconds).Close().Finish(), nil
+}
+
+// clusterParameters holds the values of the cluster parameters.
+type clusterParameters struct {
+	mu     sync.Mutex
+	values map[string]bson.Doc // as stored, with _id and clusterParameterTime
+}
+
+func findClusterParameter(name string) (*clusterParameter, error) {
+	for i := range clusterParameterList {
+		if clusterParameterList[i].name == name {
+			return &clusterParameterList[i], nil
+		}
+	}
+	return nil, mongoerr.New(mongoerr.NoSuchKey, "Unknown server parameter: %s", name)
+}
+
+// clusterValue is a parameter as getClusterParameter prints it.
+func (n *Node) clusterValue(p *clusterParameter) (bson.Doc, error) {
+	n.cluster.mu.Lock()
+	defer n.cluster.mu.Unlock()
+	if err := n.loadClusterParameters(); err != nil {
+		return nil, err
+	}
+	if d := n.cluster.values[p.name]; d != nil {
+		return d, nil
+	}
+	fields, err := p.parse(nil)
+	if err != nil {
+		return nil, err
+	}
+	return clusterDocument(p, fields, 0), nil
+}
+
+func clusterDocument(p *clusterParameter, fields bson.Doc, at uint64) bson.Doc {
+	return new(bson.Builder).String("_id", p.name).Timestamp("clusterParameterTime", at).Fields(fields).Finish()
+}
+
+// startClusterParameters puts into effect what is kept. Where it cannot be read,
+// the defaults hold until someone asks, who then hears why.
+func (n *Node) startClusterParameters() {
+	n.cluster.mu.Lock()
+	defer n.cluster.mu.Unlock()
+	if err := n.loadClusterParameters(); err != nil {
+		n.Log.Error("Cannot read the cluster parameters", "c", "CONTROL", "id", 9000011, "error", err.Error())
+	}
+}
+
+// loadClusterParameters reads what is kept, once. REQUIRES: cluster.mu held.
+func (n *Node) loadClusterParameters() error {
+	if n.cluster.values != nil {
+		return nil
+	}
+	values := map[string]bson.Doc{}
+	if n.Catalog != nil {
+		for i := range clusterParameterList {
+			p := &clusterParameterList[i]
+			d, err := n.storedClusterParameter(p.name)
+			if err != nil {
+				return err
+			}
+			if d != nil {
+				values[p.name] = d
+				n.applyClusterParameter(p, d)
+			}
+		}
+	}
+	n.cluster.values = values
+	return nil
+}
+
+func (n *Node) storedClusterParameter(name string) (bson.Doc, error) {
+	c := n.Catalog.Lookup(clusterNamespace)
+	if c == nil {
+		return nil, nil
+	}
+	data, closer, err := n.Catalog.Engine().Get(c.Ident, c.AppendIDKey(nil, bson.String(name)))
+	if err != nil {
+		if errors.Is(err, storage.ErrNotFound) {
+			return nil, nil
+		}
+		return nil, err
+	}
+	defer closer.Close()
+	return bson.Doc(data).Clone(), nil
+}
+
+// setClusterValue sets a parameter and keeps it.
+func (n *Node) setClusterValue(ctx context.Context, p *clusterParameter, fields bson.Doc) error {
+	n.cluster.mu.Lock()
+	defer n.cluster.mu.Unlock()
+	if err := n.loadClusterParameters(); err != nil {
+		return err
+	}
+	d := clusterDocument(p, fields, n.timestamp())
+	if n.Catalog != nil {
+		if err := n.storeClusterParameter(ctx, p.name, d); err != nil {
+			return err
+		}
+	}
+	n.cluster.values[p.name] = d
+	n.applyClusterParameter(p, d)
+	return nil
+}
+
+func (n *Node) storeClusterParameter(ctx context.Context, name string, d bson.Doc) error {
+	c := n.Catalog.Lookup(clusterNamespace)
+	if c == nil {
+		var err error
+		if c, err = n.Catalog.Create(ctx, clusterNamespace, nil); err != nil {
+			return err
+		}
+	}
+	key := c.AppendIDKey(nil, bson.String(name))
+	return n.Catalog.Run(ctx, storage.Journaled, func(u *catalog.Unit) error {
+		old, err := u.LockRecord(ctx, c, key)
+		if err != nil {
+			return err
+		}
+		if old == nil {
+			return u.Insert(ctx, c, d)
+		}
+		return u.Update(ctx, c, key, old, d)
+	})
+}
+
+// applyClusterParameter puts a value into effect.
+func (n *Node) applyClusterParameter(p *clusterParameter, d bson.Doc) {
+	if p.name == "defaultMaxTimeMS" {
+		n.Dispatcher.DefaultReadTime.Store(d.Lookup("readOperations").Int64())
+	}
+}
