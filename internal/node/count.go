@@ -34,7 +34,7 @@ func (n *Node) count() *command.Command {
 // countQuery parses the arguments; a negative limit counts as its absolute
 // value.
 func (n *Node) countQuery(op *command.Op, a *command.Args) (*query, error) {
-	q, err := n.newQuery(op, a, a.Doc("query"))
+	q, err := n.newQuery(op, nil, a.Doc("collation"), a.Doc("query"))
 	if err != nil {
 		return nil, err
 	}

@@ -38,7 +38,7 @@ func (n *Node) distinctQuery(op *command.Op, a *command.Args) (*query, error) {
 	if key := a.Str("key"); key == "" || containsNul(key) {
 		return nil, mongoerr.New(mongoerr.BadValue, "Key field cannot be empty or contain an embedded null byte")
 	}
-	q, err := n.newQuery(op, a, a.Doc("query"))
+	q, err := n.newQuery(op, nil, a.Doc("collation"), a.Doc("query"))
 	if err != nil {
 		return nil, err
 	}

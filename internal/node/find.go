@@ -49,7 +49,7 @@ func (n *Node) find() *command.Command {
 
 // findQuery turns the arguments of a find into a query.
 func (n *Node) findQuery(op *command.Op, a *command.Args, filter string) (*query, error) {
-	q, err := n.newQuery(op, a, a.Doc(filter))
+	q, err := n.newQuery(op, a.Doc("let"), a.Doc("collation"), a.Doc(filter))
 	if err != nil {
 		return nil, err
 	}

@@ -88,12 +88,12 @@ func (n *Node) newScope(c *catalog.Collection, let, collation bson.Doc) (scope, 
 }
 
 // newQuery resolves the command's collection and parses a filter for it.
-func (n *Node) newQuery(op *command.Op, a *command.Args, filter bson.Doc) (*query, error) {
+func (n *Node) newQuery(op *command.Op, let, collation, filter bson.Doc) (*query, error) {
 	c, err := n.collection(op)
 	if err != nil {
 		return nil, err
 	}
-	s, err := n.newScope(c, a.Doc("let"), a.Doc("collation"))
+	s, err := n.newScope(c, let, collation)
 	if err != nil {
 		return nil, err
 	}
