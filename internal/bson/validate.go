@@ -61,6 +61,22 @@ func ExceedsDepth(d Doc, levels int) bool {
 	return false
 }
 
+// ValidateValue says whether v is one whole well-formed value, as Validate does
+// for the field of a document; what it nests may have maxDepth levels.
+func ValidateValue(v Value, maxDepth int) error {
+	c := validator{root: Empty, maxDepth: maxDepth}
+	switch {
+	case !v.Type.Valid():
+		return c.fail("Unrecognized BSON type "+Index(int(int8(v.Type))), "")
+	case payloadLen(v.Type, v.Data) != len(v.Data):
+		return c.fail("incorrect BSON length", "")
+	}
+	if fault := c.payload(v.Type, v.Data); fault != "" {
+		return c.fail(fault, "")
+	}
+	return c.nested(v.Type, v.Data, 1)
+}
+
 type validator struct {
 	root     Doc
 	maxDepth int
@@ -92,18 +108,22 @@ func (v *validator) document(d []byte, level int) error {
 		if fault := v.payload(t, data[:n]); fault != "" {
 			return v.fail(fault, string(name))
 		}
-		switch t {
-		case TypeDocument, TypeArray:
-			if err := v.document(data[:n], level+1); err != nil {
-				return err
-			}
-		case TypeCodeScope:
-			_, scope := (Value{t, data[:n]}).CodeScope()
-			if err := v.document(scope, level+1); err != nil {
-				return err
-			}
+		if err := v.nested(t, data[:n], level+1); err != nil {
+			return err
 		}
 		rest = data[n:]
+	}
+	return nil
+}
+
+// nested checks what documents a payload holds.
+func (v *validator) nested(t Type, p []byte, level int) error {
+	switch t {
+	case TypeDocument, TypeArray:
+		return v.document(p, level)
+	case TypeCodeScope:
+		_, scope := (Value{t, p}).CodeScope()
+		return v.document(scope, level)
 	}
 	return nil
 }

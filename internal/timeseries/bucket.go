@@ -1,0 +1,223 @@
+package timeseries
+
+import (
+	"errors"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/schema"
+)
+
+const (
+	// MaxMeasurements bounds how many measurements a bucket may hold at all;
+	// Capacity is how many the server puts into one before it opens the next
+	// (MongoDB's timeseriesBucketMaxCount).
+	MaxMeasurements = 1 << 16
+	Capacity        = 1000
+	// MaxBytes is how many bytes of measurements go into one bucket
+	// (timeseriesBucketMaxSize).
+	MaxBytes = 125 << 10
+	// version says how the data are packed, as control.version has it.
+	version = 2
+	// columnSubtype is the subtype of a column as a binary value, from the range
+	// that BSON leaves to users: it is not MongoDB's BSONColumn, which is 7.
+	columnSubtype = 0x80
+)
+
+var errBucket = errors.New("timeseries: a bucket is corrupt")
+
+// Start is where the bucket of a first measurement at time t begins, both in
+// milliseconds since 1970: the time rounded down. (Manual: "Set Granularity for
+// Time Series Data".)
+func Start(t int64, o *schema.Timeseries) int64 {
+	r := max(o.RoundingSeconds, 1) * 1000
+	m := t % r
+	if m < 0 {
+		m += r
+	}
+	return t - m
+}
+
+// Accepts says whether a bucket that begins at start takes a time.
+func Accepts(start, t int64, o *schema.Timeseries) bool {
+	return t >= start && t-start < o.MaxSpanSeconds*1000
+}
+
+// ID makes the _id of a bucket: an ObjectId with the second it begins at, of
+// which an ObjectId keeps 32 bits.
+func ID(start int64) [12]byte {
+	id := bson.NewObjectID()
+	sec := uint32(floorDiv(start, 1000))
+	id[0], id[1], id[2], id[3] = byte(sec>>24), byte(sec>>16), byte(sec>>8), byte(sec)
+	return id
+}
+
+func floorDiv(a, b int64) int64 {
+	q := a / b
+	if a%b < 0 {
+		q--
+	}
+	return q
+}
+
+// Pack makes a bucket. meta is Missing where the measurements have none; each
+// measurement has a Date in the time field, and its meta field is left out.
+// REQUIRES: 1 ≤ len(measurements) ≤ MaxMeasurements, all in the span of start.
+func Pack(id [12]byte, start int64, meta bson.Value, measurements []bson.Doc, o *schema.Timeseries) bson.Doc {
+	names, columns := transpose(measurements, o)
+	var b bson.Builder
+	b.ObjectID("_id", id)
+	b.OpenDoc("control").Int32("version", version)
+	b.OpenDoc("min")
+	for i, name := range names {
+		if name == o.TimeField {
+			b.Date(name, start)
+		} else {
+			b.Value(name, extreme(columns[i], -1))
+		}
+	}
+	b.Close().OpenDoc("max")
+	for i, name := range names {
+		b.Value(name, extreme(columns[i], 1))
+	}
+	b.Close().Int32("count", int32(len(measurements))).Close()
+	b.Value("meta", meta)
+	b.OpenDoc("data")
+	var buf []byte
+	for i, name := range names {
+		buf = AppendColumn(buf[:0], columns[i])
+		b.Binary(name, columnSubtype, buf)
+	}
+	return b.Close().Finish()
+}
+
+// transpose makes columns of measurements, the time first and the others in
+// the order in which they come up.
+func transpose(measurements []bson.Doc, o *schema.Timeseries) (names []string, columns [][]bson.Value) {
+	place := map[string]int{o.TimeField: 0}
+	names = []string{o.TimeField}
+	columns = [][]bson.Value{make([]bson.Value, len(measurements))}
+	for i, m := range measurements {
+		for it := m.Iter(); it.Next(); {
+			if o.MetaField != "" && it.Key == o.MetaField {
+				continue
+			}
+			c, known := place[it.Key]
+			if !known {
+				c = len(names)
+				place[it.Key] = c
+				names = append(names, it.Key)
+				columns = append(columns, make([]bson.Value, len(measurements)))
+			}
+			columns[c][i] = it.Value
+		}
+	}
+	return names, columns
+}
+
+// Bucket is a packed bucket, opened.
+type Bucket struct {
+	Count int
+	Meta  bson.Value // Missing where it has none
+	// Start is control.min of the time, Last control.max: milliseconds.
+	Start, Last int64
+	Min, Max    bson.Doc // statistics by field
+	data        bson.Doc
+	o           *schema.Timeseries
+}
+
+// Open reads a bucket's frame and leaves its columns packed.
+func Open(doc bson.Doc, o *schema.Timeseries) (*Bucket, error) {
+	control := doc.Lookup("control")
+	data := doc.Lookup("data")
+	if control.Type != bson.TypeDocument || data.Type != bson.TypeDocument {
+		return nil, errBucket
+	}
+	c := control.Doc()
+	count, whole := bson.ExactInt64(c.Lookup("count"))
+	v, _ := bson.ExactInt64(c.Lookup("version"))
+	lo, hi := c.Lookup("min"), c.Lookup("max")
+	if !whole || count < 1 || count > MaxMeasurements || v != version || lo.Type != bson.TypeDocument || hi.Type != bson.TypeDocument {
+		return nil, errBucket
+	}
+	b := &Bucket{Count: int(count), Meta: doc.Lookup("meta"), Min: lo.Doc(), Max: hi.Doc(), data: data.Doc(), o: o}
+	first, last := b.Min.Lookup(o.TimeField), b.Max.Lookup(o.TimeField)
+	if first.Type != bson.TypeDate || last.Type != bson.TypeDate {
+		return nil, errBucket
+	}
+	b.Start, b.Last = first.Date(), last.Date()
+	return b, nil
+}
+
+// Column unpacks one field: Missing where a measurement does not have it.
+func (b *Bucket) Column(name string, dst []bson.Value) ([]bson.Value, error) {
+	v := b.data.Lookup(name)
+	if v.IsMissing() {
+		return append(dst, make([]bson.Value, b.Count)...), nil
+	}
+	return b.column(v, dst)
+}
+
+func (b *Bucket) column(v bson.Value, dst []bson.Value) ([]bson.Value, error) {
+	if v.Type != bson.TypeBinary {
+		return nil, errBucket
+	}
+	subtype, content := v.Binary()
+	if subtype != columnSubtype {
+		return nil, errBucket
+	}
+	c, err := OpenColumn(content, b.Count)
+	if err != nil {
+		return nil, err
+	}
+	return c.Values(dst)
+}
+
+// Measurements unpacks a bucket into documents of the fields that want says
+// yes to, all where it is nil: time, meta, then the others in the order of the
+// bucket. They are valid for good.
+func (b *Bucket) Measurements(want func(name string) bool) ([]bson.Doc, error) {
+	var names []string
+	var columns [][]bson.Value
+	for it := b.data.Iter(); it.Next(); {
+		if want != nil && !want(it.Key) {
+			continue
+		}
+		values, err := b.column(it.Value, make([]bson.Value, 0, b.Count))
+		if err != nil {
+			return nil, err
+		}
+		names, columns = append(names, it.Key), append(columns, values)
+	}
+	meta := b.o.MetaField
+	if meta != "" && want != nil && !want(meta) {
+		meta = ""
+	}
+	docs := make([]bson.Doc, b.Count)
+	for i := range docs {
+		var d bson.Builder
+		for c, name := range names {
+			if c == 1 && meta != "" {
+				d.Value(meta, b.Meta)
+			}
+			d.Value(name, columns[c][i])
+		}
+		if len(names) < 2 && meta != "" {
+			d.Value(meta, b.Meta)
+		}
+		docs[i] = d.Finish()
+	}
+	return docs, nil
+}
+
+// NormalMeta is a meta value with the fields of its documents sorted by name,
+// so that sources whose drivers order fields differently share buckets.
+func NormalMeta(v bson.Value) bson.Value {
+	if v.Type != bson.TypeDocument {
+		return v
+	}
+	var b bson.Builder
+	for _, f := range sortedFields(v.Doc()) {
+		b.Value(f.name, NormalMeta(f.value))
+	}
+	return bson.Value{Type: bson.TypeDocument, Data: b.Finish()}
+}

@@ -1,0 +1,111 @@
+package timeseries
+
+import (
+	"encoding/binary"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+)
+
+// Integers, dates and timestamps: type ‖ the first value ‖ the first
+// difference, then how each difference differs from the one before. A zero is
+// followed by how many more zeros there are: readings at a steady pace cost
+// nothing.
+
+func appendIntegers(dst []byte, values []bson.Value) []byte {
+	dst = append(dst, byte(values[0].Type))
+	d := differ{dst: dst}
+	var last, step int64
+	for _, v := range values {
+		x := integer(v)
+		d.append(x - last - step)
+		last, step = x, x-last
+	}
+	return d.finish()
+}
+
+func readIntegers(r *reader, n int, dst []bson.Value) []bson.Value {
+	t := bson.Type(r.byte())
+	width := 8
+	switch t {
+	case bson.TypeInt32:
+		width = 4
+	case bson.TypeInt64, bson.TypeDate, bson.TypeTimestamp:
+	default:
+		r.fail()
+		return dst
+	}
+	u := undiffer{r: r}
+	data := make([]byte, 0, n*width)
+	var last, step int64
+	for range n {
+		step += u.next()
+		last += step
+		if width == 4 {
+			data = binary.LittleEndian.AppendUint32(data, uint32(last))
+		} else {
+			data = binary.LittleEndian.AppendUint64(data, uint64(last))
+		}
+		dst = append(dst, bson.Value{Type: t, Data: data[len(data)-width : len(data) : len(data)]})
+	}
+	u.finish()
+	return dst
+}
+
+func integer(v bson.Value) int64 {
+	if v.Type == bson.TypeInt32 {
+		return int64(int32(binary.LittleEndian.Uint32(v.Data)))
+	}
+	return int64(binary.LittleEndian.Uint64(v.Data))
+}
+
+// differ writes signed numbers as varints, zeros by their number.
+type differ struct {
+	dst   []byte
+	zeros uint64
+}
+
+func (d *differ) append(x int64) {
+	if x == 0 {
+		d.zeros++
+		return
+	}
+	d.flush()
+	d.dst = binary.AppendVarint(d.dst, x)
+}
+
+func (d *differ) flush() {
+	if d.zeros > 0 {
+		d.dst = binary.AppendUvarint(append(d.dst, 0), d.zeros-1)
+		d.zeros = 0
+	}
+}
+
+func (d *differ) finish() []byte {
+	d.flush()
+	return d.dst
+}
+
+// undiffer reads what differ wrote.
+type undiffer struct {
+	r     *reader
+	zeros uint64
+}
+
+func (u *undiffer) next() int64 {
+	if u.zeros > 0 {
+		u.zeros--
+		return 0
+	}
+	x := u.r.varint()
+	if x == 0 {
+		u.zeros = u.r.uvarint()
+	}
+	return x
+}
+
+// finish checks that no number is left over.
+func (u *undiffer) finish() {
+	if u.zeros > 0 {
+		u.r.fail()
+	}
+}
