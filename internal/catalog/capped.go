@@ -18,7 +18,8 @@ func appendSequence(dst RecordKey, n int64) RecordKey {
 	return binary.BigEndian.AppendUint64(dst, uint64(n))
 }
 
-func sequence(k RecordKey) int64 {
+// Sequence is the number that a record key of a capped collection stands for.
+func Sequence(k RecordKey) int64 {
 	if len(k) != 8 {
 		return 0
 	}
@@ -33,10 +34,10 @@ func (l *live) readSequence(r storage.Reader, id storage.Ident) error {
 	}
 	defer it.Close()
 	if it.Last() {
-		l.lastSeq.Store(sequence(it.Key()))
+		l.lastSeq.Store(Sequence(it.Key()))
 	}
 	if it.First() {
-		l.firstSeq.Store(sequence(it.Key()))
+		l.firstSeq.Store(Sequence(it.Key()))
 	}
 	return it.Err()
 }
@@ -51,6 +52,7 @@ func (u *Unit) insertCapped(ctx context.Context, c *Collection, doc bson.Doc) er
 	if err := u.insert(ctx, c, doc); err != nil {
 		return err
 	}
+	u.u.OnCommit(c.live.arrivals.ring)
 	return u.trim(c, n)
 }
 
@@ -77,7 +79,7 @@ func (u *Unit) trim(c *Collection, last int64) error {
 		if ok, _ := u.u.TryLock(storage.LockRecord, c.Ident, it.Key()); !ok {
 			break
 		}
-		first = sequence(it.Key()) + 1
+		first = Sequence(it.Key()) + 1
 		if err := u.evict(c, it.Key()); err != nil {
 			return err
 		}

@@ -155,6 +155,7 @@ func (c *Catalog) publish(coll *Collection) {
 		c.listed.dbs[coll.Namespace.DB] = db
 	}
 	db[coll.Namespace.Coll] = coll
+	coll.live.arrivals.ring()
 }
 
 // unpublish marks coll as dropped and frees its name.
@@ -167,6 +168,7 @@ func (c *Catalog) unpublish(coll *Collection) {
 	defer c.listed.Unlock()
 	c.unlistLocked(coll)
 	c.uuids.Delete(coll.UUID)
+	coll.live.arrivals.ring()
 }
 
 // unlistLocked frees coll's name, where it is still coll's.

@@ -360,8 +360,8 @@ func TestCappedOrder(t *testing.T) {
 		keys, _ := records(t, c.engine, coll)
 		for _, k := range keys {
 			if slices.Compare(k, seen) > 0 {
-				if len(seen) > 0 && sequence(k) != sequence(seen)+1 && sequence(keys[0]) <= sequence(seen) {
-					t.Fatalf("record %d after %d", sequence(k), sequence(seen))
+				if len(seen) > 0 && Sequence(k) != Sequence(seen)+1 && Sequence(keys[0]) <= Sequence(seen) {
+					t.Fatalf("record %d after %d", Sequence(k), Sequence(seen))
 				}
 				seen = k
 			}
@@ -371,8 +371,8 @@ func TestCappedOrder(t *testing.T) {
 		}
 	}
 	mustValidate(t, c, coll)
-	if sequence(seen) != 2800 {
-		t.Errorf("the last record is %d", sequence(seen))
+	if Sequence(seen) != 2800 {
+		t.Errorf("the last record is %d", Sequence(seen))
 	}
 }
 

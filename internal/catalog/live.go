@@ -21,4 +21,5 @@ type live struct {
 	// Capped collections; both change under the keyspace's lock.
 	lastSeq  atomic.Int64 // the newest record's sequence number
 	firstSeq atomic.Int64 // no record is below it
+	arrivals bell         // rings when documents become visible
 }

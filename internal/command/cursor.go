@@ -35,6 +35,13 @@ type Parked interface {
 	Unpark(ctx context.Context) error
 }
 
+// Examiner is a Cursor that counts what it reads.
+type Examiner interface {
+	// Examined returns how many index keys and documents it has looked at since it
+	// was opened.
+	Examined() (keys, docs int64)
+}
+
 // Documents makes a Cursor of documents that are there already.
 func Documents(docs []bson.Doc) Cursor { return &documents{docs} }
 
@@ -101,10 +108,7 @@ func WriteCursorReply(ctx context.Context, op *Op, s CursorSpec) error {
 	if err != nil {
 		return err
 	}
-	if s.SingleBatch {
-		done = true
-	}
-	return c.finishBatch(op, done)
+	return c.finishBatch(op, done || s.SingleBatch)
 }
 
 // GetMore writes the reply of getMore: {cursor: {nextBatch, id, ns}}. ns is the
@@ -136,7 +140,8 @@ func GetMore(ctx context.Context, op *Op, id int64, ns string, batchSize, maxTim
 	op.Reply.OpenDoc("cursor")
 	done, err := c.batch(ctx, op, "nextBatch", batchSize)
 	for err == nil && !done && op.Stats.NReturned == 0 && c.spec.AwaitData {
-		if !c.await(ctx, op, maxTimeMS) {
+		var more bool
+		if more, err = c.await(ctx, op, maxTimeMS); err != nil || !more {
 			break
 		}
 		// The batch that had nothing is written anew.
@@ -146,5 +151,11 @@ func GetMore(ctx context.Context, op *Op, id int64, ns string, batchSize, maxTim
 	if err != nil {
 		return err
 	}
-	return c.finishBatch(op, done)
+	if err := c.finishBatch(op, done); err != nil {
+		return err
+	}
+	if !op.Stats.CursorExhausted {
+		op.NextBody = op.Body
+	}
+	return nil
 }

@@ -62,6 +62,7 @@ type openCursor struct {
 	planSummary string
 	stash       bson.Doc // read, but too large for the batch before
 	budget      time.Duration
+	keys, read  int64 // examined by the operations before
 	kept        bool
 
 	// Guarded by table.mu.
@@ -96,6 +97,7 @@ func (c *openCursor) closeUnlessKept() {
 func (c *openCursor) batch(ctx context.Context, op *Op, name string, limit int64) (done bool, err error) {
 	op.Reply.OpenArray(name)
 	defer op.Reply.Close()
+	defer c.account(op)
 	var n int64
 	size := 0
 	for n < limit {
@@ -125,6 +127,16 @@ func (c *openCursor) batch(ctx context.Context, op *Op, name string, limit int64
 	return done, nil
 }
 
+// account books what the query has read since it was asked last.
+func (c *openCursor) account(op *Op) {
+	if e, ok := c.spec.Cursor.(Examiner); ok {
+		keys, read := e.Examined()
+		op.Stats.KeysExamined += keys - c.keys
+		op.Stats.DocsExamined += read - c.read
+		c.keys, c.read = keys, read
+	}
+}
+
 // finishBatch ends the document "cursor" and keeps the cursor for getMore.
 func (c *openCursor) finishBatch(op *Op, done bool) error {
 	var id int64
@@ -146,16 +158,13 @@ func (c *openCursor) finishBatch(op *Op, done bool) error {
 		c.spec.Vars(op.Reply)
 	}
 	op.Reply.Close()
-	if id != 0 {
-		op.NextBody = op.Body
-	}
 	return nil
 }
 
 // limit gives the getMore what is left of the time that the command which
-// opened the cursor had.
+// opened the cursor had. One that waits for documents has a time of its own.
 func (c *openCursor) limit(ctx context.Context, op *Op) (context.Context, context.CancelFunc) {
-	if c.budget <= 0 {
+	if c.budget <= 0 || c.spec.AwaitData {
 		return ctx, func() {}
 	}
 	op.Deadline = op.Start.Add(c.budget)
@@ -169,9 +178,9 @@ func (c *openCursor) spend(op *Op) {
 	}
 }
 
-// await waits until the query may have something; false says that the time to
-// wait is over.
-func (c *openCursor) await(ctx context.Context, op *Op, maxTimeMS int64) bool {
+// await waits, parked, until the query may have something; false says that the
+// time to wait is over.
+func (c *openCursor) await(ctx context.Context, op *Op, maxTimeMS int64) (bool, error) {
 	a, ok := c.spec.Cursor.(Awaiter)
 	wait := defaultAwait
 	if maxTimeMS >= 0 {
@@ -179,12 +188,26 @@ func (c *openCursor) await(ctx context.Context, op *Op, maxTimeMS int64) bool {
 	}
 	left := wait - time.Since(op.Start)
 	if !ok || left <= 0 || ctx.Err() != nil {
-		return false
+		return false, interruption(ctx)
+	}
+	parked, _ := c.spec.Cursor.(Parked)
+	if parked != nil {
+		if err := parked.Park(); err != nil {
+			return false, err
+		}
 	}
 	waiting, cancel := context.WithTimeout(ctx, left)
 	defer cancel()
 	a.Await(waiting)
-	return waiting.Err() == nil || ctx.Err() != nil
+	if err := interruption(ctx); err != nil {
+		return false, err
+	}
+	if parked != nil {
+		if err := parked.Unpark(ctx); err != nil {
+			return false, err
+		}
+	}
+	return waiting.Err() == nil, nil
 }
 
 // keep puts the cursor into the table, or back, and returns its id.

@@ -89,7 +89,7 @@ func (n *Node) startAggregation(ctx context.Context, op *command.Op, a *aggregat
 		return nil, err
 	}
 	if cur := out.Reads(); cur != nil {
-		n.observe(op, cur)
+		observe(op, cur)
 	}
 	op.Stats.IsQuery = true
 	return out, nil

@@ -91,10 +91,12 @@ func (n *Node) runFind(ctx context.Context, op *command.Op) error {
 	if err != nil {
 		return err
 	}
-	batch := op.Args.Int64Or("batchSize", command.DefaultBatch)
+	observe(op, cur)
+	// A tailable cursor on a collection without documents is dead from the start.
+	dead := q.Tailable && (q.coll == nil || q.coll.Count() == 0)
 	return command.WriteCursorReply(ctx, op, command.CursorSpec{
-		NS: op.NS, Cursor: n.observe(op, cur), BatchSize: batch,
-		SingleBatch: op.Args.Bool("singleBatch"), Tailable: q.Tailable, AwaitData: op.Args.Bool("awaitData"),
+		NS: op.NS, Cursor: cur, BatchSize: op.Args.Int64Or("batchSize", command.DefaultBatch),
+		SingleBatch: op.Args.Bool("singleBatch") || dead, Tailable: q.Tailable, AwaitData: op.Args.Bool("awaitData"),
 		NoTimeout: op.Args.Bool("noCursorTimeout"),
 	})
 }

@@ -1,7 +1,6 @@
 package node
 
 import (
-	"context"
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -130,25 +129,9 @@ func (q *query) project(spec bson.Doc) error {
 	return nil
 }
 
-// observed reports what a cursor examined to the operation that reads it.
-type observed struct {
-	*exec.Cursor
-	op *command.Op
-}
-
-// observe books a cursor's counters on the operation that opened it.
-func (n *Node) observe(op *command.Op, c *exec.Cursor) command.Cursor {
+// observe notes how a cursor reads on the operation that opens it.
+func observe(op *command.Op, c *exec.Cursor) {
 	op.SetPlanSummary(c.Summary())
 	op.Stats.IsQuery = true
 	op.Stats.FromMultiPlanner = c.FromTrial()
-	return &observed{c, op}
-}
-
-// Next delivers the next document.
-func (o *observed) Next(ctx context.Context) (bson.Doc, error) {
-	d, err := o.Cursor.Next(ctx)
-	if o.op != nil {
-		o.op.Stats.KeysExamined, o.op.Stats.DocsExamined = o.Examined()
-	}
-	return d, err
 }

@@ -13,6 +13,7 @@ import (
 type Aggregation struct {
 	cursor *Cursor // what reads the collection, or nil
 	out    pipeline.Iterator
+	plain  bool // the cursor does it all
 }
 
 // Aggregate runs a pipeline over a collection, which is nil where there is
@@ -32,7 +33,7 @@ func (x *Executor) Aggregate(ctx context.Context, c *catalog.Collection, q *Quer
 		return nil, err
 	}
 	out, err := rest.Open(cur, r)
-	return &Aggregation{cur, out}, err
+	return &Aggregation{cur, out, len(rest.Stages) == 0}, err
 }
 
 // pushDown puts the beginning of a pipeline into the query and returns the
@@ -58,6 +59,36 @@ func (a *Aggregation) Close() {
 	if a.out != nil {
 		a.out.Close()
 	}
+}
+
+// Park lets go of the store until Unpark, where no stage above the query may
+// hold what came from it.
+func (a *Aggregation) Park() error {
+	if !a.plain {
+		return nil
+	}
+	return a.cursor.Park()
+}
+
+// Unpark takes the latest state of the store; see Cursor.Unpark.
+func (a *Aggregation) Unpark(ctx context.Context) error {
+	if !a.plain {
+		return nil
+	}
+	return a.cursor.Unpark(ctx)
+}
+
+// Exhausted says whether the pipeline knows, without another Next, that it is
+// at its end.
+func (a *Aggregation) Exhausted() bool { return a.plain && a.cursor.Exhausted() }
+
+// Examined returns how many keys and documents the query below has looked at so
+// far.
+func (a *Aggregation) Examined() (keys, docs int64) {
+	if a.cursor == nil {
+		return 0, 0
+	}
+	return a.cursor.Examined()
 }
 
 // Reads is the cursor below the pipeline, or nil where it has a source of its

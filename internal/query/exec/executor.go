@@ -37,7 +37,7 @@ type running struct {
 	x        *Executor
 	coll     *catalog.Collection
 	query    *Query
-	snapshot *storage.Snapshot
+	snapshot *storage.Snapshot // nil while the cursor is parked
 	source   *source
 	winner   *candidate
 	rejected []*candidate
@@ -166,13 +166,22 @@ func (r *running) close() {
 	for _, c := range r.rejected {
 		c.stage.Close()
 	}
-	r.snapshot.Close()
+	r.release()
+}
+
+// release gives back the snapshot.
+func (r *running) release() {
+	if r.snapshot != nil {
+		r.snapshot.Close()
+		r.snapshot = nil
+	}
 }
 
 // Cursor delivers the documents of a query.
 type Cursor struct {
-	r   *running
-	row Row
+	r        *running
+	row      Row
+	arrivals <-chan struct{} // rings when there may be more than Unpark found
 }
 
 // Find runs a query. c is nil where the collection does not exist.

@@ -15,7 +15,7 @@ type collScan struct {
 	source *source
 	filter *filter
 	it     *storage.Iter
-	begun  bool
+	last   []byte // the record seen last, where the scan may have to find its place again
 }
 
 func (s *collScan) Stats() *Stats   { return &s.stats }
@@ -39,15 +39,9 @@ func (s *collScan) move() (bool, error) {
 			return false, err
 		}
 		s.it = it
+		return s.resume(), nil
 	}
-	begun := s.begun
-	s.begun = true
-	switch {
-	case !begun && s.node.Backward:
-		return s.it.Last(), nil
-	case !begun:
-		return s.it.First(), nil
-	case s.node.Backward:
+	if s.node.Backward {
 		return s.it.Prev(), nil
 	}
 	return s.it.Next(), nil
@@ -67,6 +61,9 @@ func (s *collScan) Work(ctx context.Context, row *Row) (State, error) {
 	}
 	s.stats.DocsExamined++
 	*row = Row{Record: s.it.Key(), Doc: value}
+	if s.node.Tailable {
+		s.last = append(s.last[:0], row.Record...)
+	}
 	pass, err := s.filter.match(row.Doc)
 	if err != nil || !pass {
 		return s.stats.count(NeedTime), err
@@ -85,6 +82,10 @@ type indexScan struct {
 	seen     *dedup // or nil
 	it       *storage.Iter
 	begun    bool
+	ended    bool
+
+	place     []byte // the entry that a saved scan was at
+	uncovered bool   // cover cannot be trusted any more
 }
 
 func (s *indexScan) Stats() *Stats   { return &s.stats }
@@ -105,7 +106,7 @@ func (s *indexScan) begin() (bool, error) {
 }
 
 func (s *indexScan) Work(ctx context.Context, row *Row) (State, error) {
-	if s.ranges.none {
+	if s.ranges.none || s.ended {
 		return s.stats.count(EOF), nil
 	}
 	var ok bool
@@ -113,6 +114,8 @@ func (s *indexScan) Work(ctx context.Context, row *Row) (State, error) {
 	switch {
 	case !s.begun:
 		ok, err = s.begin()
+	case s.it == nil:
+		ok, err = s.resume()
 	case s.backward:
 		ok = s.it.Prev()
 	default:
@@ -159,7 +162,17 @@ func (s *indexScan) emit(row *Row) (State, error) {
 			return s.stats.count(NeedTime), err
 		}
 	}
-	if s.cover != nil {
+	switch {
+	case s.uncovered:
+		doc, closer, err := s.source.fetch(row.Record)
+		if err != nil || doc == nil {
+			return s.stats.count(NeedTime), err
+		}
+		row.Doc = doc.Clone()
+		if err := closer.Close(); err != nil {
+			return EOF, err
+		}
+	case s.cover != nil:
 		if row.Doc, err = s.cover.document(row.Key, row.Bits); err != nil {
 			return EOF, err
 		}

@@ -19,7 +19,8 @@ const (
 )
 
 // Row is one result on its way up. Its bytes belong to the stage that filled
-// it and stay valid until the next unit of work; who keeps them copies them.
+// it and stay valid until its next unit of work, or until it is saved (see
+// saver); who keeps them longer copies them.
 type Row struct {
 	Record []byte      // key of the record, or nil
 	Doc    bson.Doc    // the document, or nil before the fetch

@@ -134,6 +134,17 @@ func (s *Sorter) Next() (r Row, ok bool, err error) {
 	return r, ok, err
 }
 
+// Done says whether Next has no more rows.
+func (s *Sorter) Done() bool {
+	switch {
+	case s.limit > 0 && s.at == s.limit:
+		return true
+	case s.runs != nil:
+		return len(s.runs.heads) == 0
+	}
+	return s.at >= int64(len(s.rows))
+}
+
 // Close gives memory and disk back.
 func (s *Sorter) Close() error {
 	s.rows = nil

@@ -1,0 +1,214 @@
+package exec
+
+import (
+	"bytes"
+	"context"
+
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/query/plan"
+)
+
+// A cursor that waits for its client is parked: it holds its place and
+// nothing of the store. When it goes on, it reads the state of that moment, so
+// it sees what others have written meanwhile ahead of its place, as MongoDB's
+// yielding cursors do.
+
+// saver is a stage that holds something of the store between two units of
+// work: an iterator, or the bytes of a row that it has not passed on.
+type saver interface {
+	// save lets go of it, and keeps copies of what the next unit of work needs. The
+	// stage's source may read another state by then.
+	save() error
+}
+
+// saveAll saves a tree of stages.
+func saveAll(s Stage) error {
+	if s, ok := s.(saver); ok {
+		if err := s.save(); err != nil {
+			return err
+		}
+	}
+	for _, in := range s.Inputs() {
+		if err := saveAll(in); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Park lets go of the store until Unpark.
+func (c *Cursor) Park() error {
+	if err := saveAll(c.r.winner.stage); err != nil {
+		return err
+	}
+	c.row = Row{}
+	c.r.release()
+	return nil
+}
+
+// Unpark takes the latest state of the store. Errors: 175 where the collection
+// or an index that the plan reads is gone, 136 where a scan of a capped
+// collection has lost its place.
+func (c *Cursor) Unpark(ctx context.Context) error {
+	r := c.r
+	if r.coll != nil {
+		if err := r.coll.Check(); err != nil {
+			return err
+		}
+		c.arrivals = r.coll.Arrivals()
+	}
+	r.snapshot = r.x.Catalog.Engine().NewSnapshot()
+	r.source.reader = r.snapshot
+	if err := restoreAll(r.winner.stage); err != nil {
+		return err
+	}
+	if c.tails() && r.winner.err == nil {
+		r.winner.ended = false
+	}
+	return nil
+}
+
+// restorer is a stage that looks, before it goes on after save, whether it can.
+type restorer interface{ restore() error }
+
+func restoreAll(s Stage) error {
+	if s, ok := s.(restorer); ok {
+		if err := s.restore(); err != nil {
+			return err
+		}
+	}
+	for _, in := range s.Inputs() {
+		if err := restoreAll(in); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tails says whether the plan may have more after its end.
+func (c *Cursor) tails() bool {
+	return c.r.query.Tailable && has(c.r.winner.node, func(n plan.Node) bool {
+		s, ok := n.(*plan.CollScan)
+		return ok && !s.Backward
+	})
+}
+
+// Await returns when the collection may have documents that the cursor has not
+// seen, or when ctx ends. REQUIRES: an Unpark before.
+func (c *Cursor) Await(ctx context.Context) {
+	select {
+	case <-c.arrivals:
+	case <-ctx.Done():
+	}
+}
+
+// Exhausted says whether the cursor knows, without another Next, that it is at
+// its end.
+func (c *Cursor) Exhausted() bool {
+	r := &c.r.runner
+	return r.at == len(r.candidate.rows) && (r.candidate.ended || exhausted(r.candidate.stage))
+}
+
+func exhausted(s Stage) bool {
+	switch s := s.(type) {
+	case *limit:
+		return s.n == 0 || exhausted(s.input)
+	case *sorter:
+		return s.loaded && s.rows.Done()
+	case *idHack:
+		return s.done
+	case *or:
+		return s.at == len(s.inputs)
+	case *skip, *fetch, *projection, *returnKey:
+		return exhausted(s.Inputs()[0])
+	}
+	return s.Stats().EOF
+}
+
+func (s *collScan) save() error {
+	if s.it != nil && !s.node.Tailable && s.it.Valid() {
+		s.last = append(s.last[:0], s.it.Key()...)
+	}
+	return closeIter(&s.it)
+}
+
+// restore makes sure that a scan of a capped collection can go on behind the
+// record that it has seen last: what was evicted with it would be missed.
+func (s *collScan) restore() error {
+	if !s.source.coll.Capped || s.last == nil {
+		return nil
+	}
+	doc, closer, err := s.source.fetch(s.last)
+	if err != nil {
+		return err
+	}
+	if doc == nil {
+		return mongoerr.New(mongoerr.CappedPositionLost,
+			"CollectionScan died due to position in capped collection being deleted. Last seen record id: RecordId(%d)", catalog.Sequence(s.last))
+	}
+	return closer.Close()
+}
+
+// resume moves behind the place that save has kept.
+func (s *collScan) resume() bool {
+	switch {
+	case s.last == nil && s.node.Backward:
+		return s.it.Last()
+	case s.last == nil:
+		return s.it.First()
+	case s.node.Backward:
+		return s.it.SeekLT(s.last)
+	}
+	return s.it.SeekGE(after(s.last))
+}
+
+// after is the smallest key behind key.
+func after(key []byte) []byte { return append(bytes.Clone(key), 0) }
+
+func (s *indexScan) save() error {
+	switch {
+	case s.it == nil:
+	case s.it.Valid():
+		s.place = append(s.place[:0], s.it.Key()...)
+	default:
+		s.ended = true
+	}
+	return closeIter(&s.it)
+}
+
+// restore makes sure that the index is still there. One that has become
+// multikey meanwhile has several entries for a document, and not its values.
+func (s *indexScan) restore() error {
+	ix := s.index.Handle.(*catalog.Index)
+	if err := ix.Check(); err != nil {
+		return err
+	}
+	if !s.index.IsMultikey() && ix.Multikey().Any() {
+		s.uncovered = s.cover != nil
+		if s.seen == nil {
+			s.seen = newDedup()
+		}
+	}
+	return nil
+}
+
+// resume opens the iterator behind the place that save has kept.
+func (s *indexScan) resume() (bool, error) {
+	it, err := s.source.entries(s.index, s.ranges.lower, s.ranges.upper)
+	if err != nil {
+		return false, err
+	}
+	s.it = it
+	s.stats.Seeks++
+	if s.backward {
+		return it.SeekLT(s.place), nil
+	}
+	return it.SeekGE(after(s.place)), nil
+}
+
+// save lets go of the document of the last row, which was passed on.
+func (s *fetch) save() error { s.release(); return nil }
+
+// save lets go of the document, which was passed on.
+func (s *idHack) save() error { return s.Close() }

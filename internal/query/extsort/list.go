@@ -1,0 +1,117 @@
+package extsort
+
+import (
+	"os"
+	"slices"
+)
+
+// listOverhead is what a document in memory costs a List beside its bytes.
+const listOverhead = 32
+
+// List is a sequence of documents that is filled at its end, read anywhere, and
+// let go of from its start. What memory does not hold goes to a file. Not for
+// concurrent use.
+type List struct {
+	dir     string
+	first   int      // the first document that is still held
+	docs    [][]byte // in memory: documents first and on
+	bytes   int
+	file    *os.File
+	offsets []int64 // on disk: where documents first and on start, and where the last ends
+}
+
+// NewList makes a List. spillDir is where the file goes; "" forbids it.
+func NewList(spillDir string) *List { return &List{dir: spillDir} }
+
+// Len is the number of documents that have been appended.
+func (l *List) Len() int {
+	if l.file != nil {
+		return l.first + len(l.offsets) - 1
+	}
+	return l.first + len(l.docs)
+}
+
+// Bytes is what the list holds in memory.
+func (l *List) Bytes() int { return l.bytes }
+
+// Append adds a document; its bytes are copied. It returns ErrMemory where the
+// list would outgrow limit and may not spill.
+func (l *List) Append(doc []byte, limit int) error {
+	if l.file != nil {
+		return l.write(doc)
+	}
+	l.docs = append(l.docs, slices.Clone(doc))
+	l.bytes += len(doc) + listOverhead
+	if l.bytes <= limit {
+		return nil
+	}
+	return l.spill()
+}
+
+func (l *List) spill() error {
+	if l.dir == "" {
+		return ErrMemory
+	}
+	f, err := os.CreateTemp(l.dir, "spill-*")
+	if err != nil {
+		return err
+	}
+	// The file has no name once it is open, so it is gone on every exit.
+	l.file = f
+	if err := os.Remove(f.Name()); err != nil {
+		return err
+	}
+	l.offsets = []int64{0}
+	for _, d := range l.docs {
+		if err := l.write(d); err != nil {
+			return err
+		}
+	}
+	l.docs, l.bytes = nil, 0
+	return nil
+}
+
+func (l *List) write(doc []byte) error {
+	end := l.offsets[len(l.offsets)-1]
+	_, err := l.file.WriteAt(doc, end)
+	l.offsets = append(l.offsets, end+int64(len(doc)))
+	return err
+}
+
+// At returns document i, which is held: valid until it is released.
+func (l *List) At(i int) ([]byte, error) {
+	i -= l.first
+	if l.file == nil {
+		return l.docs[i], nil
+	}
+	doc := make([]byte, l.offsets[i+1]-l.offsets[i])
+	_, err := l.file.ReadAt(doc, l.offsets[i])
+	return doc, err
+}
+
+// Release lets go of the documents before i.
+func (l *List) Release(i int) {
+	n := min(i, l.Len()) - l.first
+	if n <= 0 {
+		return
+	}
+	l.first += n
+	if l.file != nil {
+		l.offsets = l.offsets[n:]
+		return
+	}
+	for j, d := range l.docs[:n] {
+		l.bytes -= len(d) + listOverhead
+		l.docs[j] = nil
+	}
+	l.docs = l.docs[n:]
+}
+
+// Close gives memory and disk back.
+func (l *List) Close() error {
+	l.docs = nil
+	if l.file == nil {
+		return nil
+	}
+	return l.file.Close()
+}
