@@ -48,6 +48,7 @@ var (
 		command.ArrayOf("nsInfo", command.Struct("", bulkNamespace)).Required(),
 		command.Bool("ordered"),
 		command.SafeBool("bypassDocumentValidation"),
+		command.Bool("bypassEmptyTsReplacement"),
 		command.Bool("errorsOnly"),
 		command.Object("let"),
 		command.Struct("cursor", command.NewFields("bulkWrite.cursor", command.SafeInt64("batchSize").Min(0))),
@@ -176,7 +177,7 @@ func (b *bulk) insert(ctx context.Context, i int, a *command.Args, space *comman
 		return err
 	}
 	check := b.n.validator(c, b.bypass())
-	if err := b.n.insertOne(ctx, b.w, c, a.Doc("document"), check); err != nil {
+	if err := b.n.insertOne(ctx, b.w, c, a.Doc("document"), check, b.n.stamp(&b.op.Args)); err != nil {
 		return err
 	}
 	b.inserted++
@@ -226,7 +227,7 @@ func (b *bulk) parseUpdate(c *catalog.Collection, a *command.Args) (*exec.Update
 		return nil, err
 	}
 	q.Hint = a.Value("hint")
-	u := &exec.Update{Query: q.Query, Multi: a.Bool("multi"), Upsert: a.Bool("upsert")}
+	u := &exec.Update{Query: q.Query, Multi: a.Bool("multi"), Upsert: a.Bool("upsert"), KeepZeroTimestamps: keepsZeroTimestamps(&b.op.Args)}
 	if a.Has("sort") {
 		if q.Sort, err = sortkey.Parse(a.Doc("sort")); err != nil {
 			return nil, err

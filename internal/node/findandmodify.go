@@ -25,6 +25,7 @@ var findAndModifyFields = command.NewFields("findAndModify",
 	command.SafeBool("upsert"),
 	command.SafeBool("new"),
 	command.SafeBool("bypassDocumentValidation"),
+	command.Bool("bypassEmptyTsReplacement"),
 	command.Object("let"),
 	command.UUID("collectionUUID"),
 	command.Int32("stmtId"),
@@ -126,7 +127,9 @@ func (n *Node) modify(ctx context.Context, op *command.Op, w *exec.Writer, c *ca
 		}
 	}
 	check := n.validator(c, a.Bool("bypassDocumentValidation"))
-	return w.Update(ctx, c, &exec.Update{Query: q.Query, Update: u, Upsert: a.Bool("upsert"), Check: check, Keep: true})
+	return w.Update(ctx, c, &exec.Update{
+		Query: q.Query, Update: u, Upsert: a.Bool("upsert"), KeepZeroTimestamps: keepsZeroTimestamps(a), Check: check, Keep: true,
+	})
 }
 
 // writeModified writes lastErrorObject and value.

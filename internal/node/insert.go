@@ -20,6 +20,7 @@ var insertFields = command.NewFields("insert",
 	command.ArrayOf("documents", command.Object("")).Required(),
 	command.SafeBool("ordered"),
 	command.SafeBool("bypassDocumentValidation"),
+	command.Bool("bypassEmptyTsReplacement"),
 	command.UUID("collectionUUID"),
 	command.Array("stmtIds"),
 	command.Int32("stmtId"),
@@ -48,12 +49,13 @@ func (n *Node) runInsert(ctx context.Context, op *command.Op) error {
 	}
 	ordered := op.Args.BoolOr("ordered", true)
 	check := n.validator(c, op.Args.Bool("bypassDocumentValidation"))
+	now := n.stamp(&op.Args)
 	w := n.Exec.NewWriter(durability(op))
 	defer w.Abort()
 	var errs writeErrors
 	inserted := int64(0)
 	for i, doc := range docs {
-		err := n.insertOne(ctx, w, c, doc, check)
+		err := n.insertOne(ctx, w, c, doc, check, now)
 		if err == nil {
 			inserted++
 			continue
@@ -76,9 +78,10 @@ func (n *Node) runInsert(ctx context.Context, op *command.Op) error {
 	return nil
 }
 
-// insertOne checks a document, completes it, and puts it into the writer.
-func (n *Node) insertOne(ctx context.Context, w *exec.Writer, c *catalog.Collection, doc bson.Doc, check checker) error {
-	doc, err := schema.PrepareInsert(doc, n.timestamp)
+// insertOne checks a document, completes it with the timestamps of now, and
+// puts it into the writer.
+func (n *Node) insertOne(ctx context.Context, w *exec.Writer, c *catalog.Collection, doc bson.Doc, check checker, now func() uint64) error {
+	doc, err := schema.PrepareInsert(doc, now)
 	if err != nil {
 		return err
 	}

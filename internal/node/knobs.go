@@ -35,3 +35,16 @@ func (n *Node) timestamp() uint64 {
 		}
 	}
 }
+
+// keepsZeroTimestamps says that a write command asks for Timestamp(0, 0) to be
+// stored as it is: mongorestore and mongoimport do.
+func keepsZeroTimestamps(a *command.Args) bool { return a.Bool("bypassEmptyTsReplacement") }
+
+// stamp makes the values for Timestamp(0, 0) in what a command inserts; nil
+// where they stay.
+func (n *Node) stamp(a *command.Args) func() uint64 {
+	if keepsZeroTimestamps(a) {
+		return nil
+	}
+	return n.timestamp
+}

@@ -31,6 +31,7 @@ var updateFields = command.NewFields("update",
 	command.ArrayOf("updates", command.Struct("", updateStatement)).Required(),
 	command.SafeBool("ordered"),
 	command.SafeBool("bypassDocumentValidation"),
+	command.Bool("bypassEmptyTsReplacement"),
 	command.Object("let"),
 	command.UUID("collectionUUID"),
 	command.Array("stmtIds"),
@@ -131,7 +132,7 @@ func (n *Node) parseUpdate(op *command.Op, c *catalog.Collection, a *command.Arg
 		return nil, err
 	}
 	q.Hint = a.Value("hint")
-	out := &exec.Update{Query: q.Query, Multi: a.Bool("multi"), Upsert: a.Bool("upsert")}
+	out := &exec.Update{Query: q.Query, Multi: a.Bool("multi"), Upsert: a.Bool("upsert"), KeepZeroTimestamps: keepsZeroTimestamps(&op.Args)}
 	if a.Has("sort") {
 		if out.Multi {
 			return nil, mongoerr.New(mongoerr.FailedToParse, "Cannot specify sort with multi=true")

@@ -19,8 +19,8 @@ const (
 
 // PrepareInsert checks a document that is to be inserted and completes it: an
 // _id is made where there is none and put in front, and Timestamp(0, 0) in a
-// top-level field, except _id, becomes what now returns. A document that needs
-// neither is returned as it is. Errors: 10334 for its size, 15 for its depth,
+// top-level field, except _id, becomes what now returns; with a nil now it
+// stays. A document that needs neither is returned as it is. Errors: 10334 for its size, 15 for its depth,
 // and those of CheckID.
 func PrepareInsert(doc bson.Doc, now func() uint64) (bson.Doc, error) {
 	if len(doc) > MaxDocument {
@@ -43,7 +43,7 @@ func PrepareInsert(doc bson.Doc, now func() uint64) (bson.Doc, error) {
 				return nil, err
 			}
 			id, idFirst = it.Value, first
-		case isZeroTimestamp(it.Value):
+		case now != nil && isZeroTimestamp(it.Value):
 			fix = true
 		}
 	}
@@ -67,7 +67,7 @@ func complete(doc bson.Doc, id bson.Value, now func() uint64) bson.Doc {
 	for it := doc.Iter(); it.Next(); {
 		switch {
 		case it.Key == "_id":
-		case isZeroTimestamp(it.Value):
+		case now != nil && isZeroTimestamp(it.Value):
 			b.Timestamp(it.Key, now())
 		default:
 			b.Value(it.Key, it.Value)

@@ -22,6 +22,8 @@ type Update struct {
 	Update *update.Update
 	Multi  bool
 	Upsert bool
+	// KeepZeroTimestamps leaves Timestamp(0, 0) in a replacement as it is.
+	KeepZeroTimestamps bool
 	// Check is the collection's validator, or nil: it refuses a new document
 	// with error 121.
 	Check func(old, doc bson.Doc) error
@@ -58,7 +60,7 @@ type effect func(u *catalog.Unit, record catalog.RecordKey, doc bson.Doc, index 
 func (w *Writer) Update(ctx context.Context, c *catalog.Collection, s *Update) (*Written, error) {
 	out := &Written{}
 	apply := func(u *catalog.Unit, record catalog.RecordKey, doc bson.Doc, index string) (bool, error) {
-		next, changed, err := s.Update.Apply(doc, &update.Context{ArrayIndex: index, Env: s.Query.Env})
+		next, changed, err := s.Update.Apply(doc, &update.Context{ArrayIndex: index, Env: s.Query.Env, KeepZeroTimestamps: s.KeepZeroTimestamps})
 		if err != nil {
 			return false, err
 		}
@@ -120,7 +122,7 @@ func retryUpsert(f *match.Filter, err error) bool {
 }
 
 func (w *Writer) upsert(ctx context.Context, c *catalog.Collection, s *Update, out *Written) error {
-	doc, err := s.Update.Upsert(s.Query.Filter, &update.Context{Env: s.Query.Env, Insert: true})
+	doc, err := s.Update.Upsert(s.Query.Filter, &update.Context{Env: s.Query.Env, Insert: true, KeepZeroTimestamps: s.KeepZeroTimestamps})
 	if err != nil {
 		return err
 	}

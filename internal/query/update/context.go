@@ -20,6 +20,8 @@ type Context struct {
 	// "timestamp"}}} and those in the place of Timestamp(0, 0) in a replacement;
 	// nil derives one from Env.Now.
 	Timestamp func() uint64
+	// KeepZeroTimestamps leaves Timestamp(0, 0) in a replacement as it is.
+	KeepZeroTimestamps bool
 	// Insert says that the document is being inserted by an upsert, so that
 	// $setOnInsert acts. Update.Upsert sets it.
 	Insert bool

@@ -30,7 +30,7 @@ func (c *Context) replace(doc, next bson.Doc, dollars bool) (bson.Doc, error) {
 			continue
 		case strings.HasPrefix(it.Key, "$") && !dollars:
 			return nil, dollarError(it.Key)
-		case v.Type == bson.TypeTimestamp && v.Timestamp() == 0 && it.Key != "_id" && !dollars:
+		case v.Type == bson.TypeTimestamp && v.Timestamp() == 0 && it.Key != "_id" && !dollars && !c.KeepZeroTimestamps:
 			v = bson.Timestamp(c.timestamp())
 		}
 		b.Value(it.Key, v)
