@@ -36,7 +36,11 @@ lint: ## formatting, vet
 	$(GO) vet ./...
 
 .PHONY: bench
-bench: ## the Go benchmarks of the hot paths
+bench: build ## a server beside PostgreSQL and Pebble, as a table; BENCH='-rows expiry' and the like choose
+	./internal/bench/run $(BENCH)
+
+.PHONY: bench-go
+bench-go: ## the Go benchmarks of the hot paths
 	$(GO) test -run '^$$$$' -bench . -benchmem ./internal/...
 
 .PHONY: clean

@@ -22,6 +22,7 @@ type subcommand struct {
 var subcommands = []subcommand{
 	{"serve", "run a server", serve},
 	{"demo", "run a server with sample data that expires", demo},
+	{"bench", "measure a server beside PostgreSQL and Pebble", runBench},
 	{"version", "print the version", version},
 }
 

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/mayflydb/mayfly/internal/bench"
+	"github.com/mayflydb/mayfly/internal/config"
+)
+
+// runBench measures a server beside PostgreSQL and Pebble, and prints a table.
+func runBench(args []string) int {
+	o := bench.Default()
+	f := flag.NewFlagSet("mayfly bench", flag.ContinueOnError)
+	f.StringVar(&o.Rows, "rows", "", "the rows to measure, with commas between: "+strings.Join(bench.RowNames(), ", ")+" (default all)")
+	f.Func("clients", "the numbers of clients, with commas between (default 1,8)", func(s string) (err error) {
+		o.Clients, err = parseClients(s)
+		return err
+	})
+	f.DurationVar(&o.Duration, "duration", o.Duration, "how long each row runs on each system")
+	f.Int64Var(&o.Documents, "documents", o.Documents, "how many documents the rows work on")
+	f.Int64Var(&o.ExpiryDocuments, "expiry-documents", o.ExpiryDocuments, "how many documents the row expiry removes")
+	f.IntVar(&o.ExpiryReads, "expiry-reads", o.ExpiryReads, "how many reads a second go on meanwhile")
+	f.Float64Var(&o.CacheGB, "cache", o.CacheGB, "the cache of the server and of Pebble, in GiB")
+	f.Func("set-parameter", "a parameter of the server, name=value; again for more", func(s string) error {
+		o.SetParameters = append(o.SetParameters, s)
+		return nil
+	})
+	f.BoolVar(&o.Postgres, "postgres", o.Postgres, "measure PostgreSQL beside")
+	f.BoolVar(&o.Pebble, "pebble", o.Pebble, "measure Pebble alone beside")
+	f.BoolVar(&o.Wire, "wire", o.Wire, "measure an exchange of the same bytes beside")
+	f.StringVar(&o.ProfileDir, "profile", "", "a directory for processor profiles of the server, one for each row")
+	f.StringVar(&o.Dir, "dir", "", "the directory under which the data lie (default that for temporary files)")
+	port := f.Int("wire-server", 0, "be the other side of -wire, on this port (the benchmark starts it itself)")
+	switch err := f.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		return config.ExitClean
+	case err != nil:
+		return config.ExitBadOptions
+	}
+	if *port != 0 {
+		return benchEnd(bench.ServeWire(*port))
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return benchEnd(err)
+	}
+	o.Binary, o.Out = self, os.Stdout
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return benchEnd(bench.Run(ctx, o))
+}
+
+func benchEnd(err error) int {
+	if err == nil {
+		return config.ExitClean
+	}
+	fmt.Fprintf(os.Stderr, "mayfly bench: %v\n", err)
+	return config.ExitBadOptions
+}
+
+func parseClients(s string) (clients []int, err error) {
+	for c := range strings.SplitSeq(s, ",") {
+		n, err := strconv.Atoi(c)
+		if err != nil {
+			return nil, err
+		}
+		clients = append(clients, n)
+	}
+	return clients, nil
+}

@@ -1,0 +1,14 @@
+// Package bench measures a Mayfly server as its clients see it: the official
+// Go driver over loopback against a server process, row by row, and beside
+// each row, in the same run, PostgreSQL with a jsonb table and the same
+// indexes, Pebble alone with the same keys, and an exchange of as many bytes
+// over the same sockets that does nothing (the wire).
+//
+// A row (row.go) is one kind of operation. A system (system.go) is what can do
+// it; each client of a system is a worker. measure.go runs workers side by side
+// and keeps every latency; the processor time of a row is the growth of that
+// of the system's processes (process.go), so it does not depend on who else
+// uses the machine. expiry.go is the row that removes what is due.
+//
+// Start reading at run.go, then row.go.
+package bench

@@ -1,0 +1,187 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"text/tabwriter"
+	"time"
+)
+
+const (
+	// liveDocuments is how many documents of the collection are not due: those
+	// are read meanwhile.
+	liveDocuments = 10_000
+	// quietReads is how long reads are measured before anything is removed.
+	quietReads = 3 * time.Second
+	// readClients is how many clients read.
+	readClients = 2
+	// dueSpread is the time over which the instants of expiry are spread, in
+	// milliseconds, so that the order of expiry is not that of the ids.
+	dueSpread = 3_600_000
+)
+
+// removal is what the row expiry measured on one system.
+type removal struct {
+	name                     string
+	perSecond                float64
+	cpu                      time.Duration // per document
+	beforeP50, beforeP99     time.Duration
+	duringP50, duringP99     time.Duration
+	readsBefore, readsDuring int
+}
+
+// expiry measures the removal of all that is due, on each system alone.
+func (b *bench) expiry(ctx context.Context) error {
+	names := map[system]string{b.server: "mayfly", b.pg: "postgres", b.raw: "pebble"}
+	var all []removal
+	for _, s := range b.systems() {
+		r, err := b.remove(ctx, s, names[s])
+		if err != nil {
+			return fmt.Errorf("expiry: %s: %w", names[s], err)
+		}
+		all = append(all, *r)
+	}
+	w := tabwriter.NewWriter(b.o.Out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(w, "\nexpiry of %d documents\tdocs/s\tcpu/doc\tp50 before\tp99 before\tp50 during\tp99 during\tp99 ratio\tmayfly/this\t\n", b.o.ExpiryDocuments)
+	for _, r := range all {
+		fmt.Fprintf(w, "%s\t%.0f\t%s\t%s\t%s\t%s\t%s\t%.2f\t%.2f\t\n", r.name, r.perSecond, micros(r.cpu), micros(r.beforeP50), micros(r.beforeP99),
+			micros(r.duringP50), micros(r.duringP99), float64(r.duringP99)/float64(r.beforeP99), all[0].perSecond/r.perSecond)
+	}
+	return w.Flush()
+}
+
+// fillDue makes the documents: the first ones stay, the others are due.
+func (b *bench) fillDue(ctx context.Context, s system) error {
+	if err := s.reset(ctx, indexing{Due: true}); err != nil {
+		return err
+	}
+	if err := fill(ctx, s, 0, liveDocuments, never); err != nil {
+		return err
+	}
+	base, n := time.Now().UnixMilli()-2*dueSpread, b.o.ExpiryDocuments
+	var next atomic.Int64
+	return parallel(fillClients, func(int) error {
+		w, err := s.worker(ctx)
+		if err != nil {
+			return err
+		}
+		defer w.close()
+		for {
+			at := next.Add(manyDocuments) - manyDocuments
+			if at >= n {
+				return nil
+			}
+			due := base + rand.Int64N(dueSpread)
+			if err := w.insertMany(ctx, liveDocuments+at, int(min(manyDocuments, n-at)), due); err != nil {
+				return err
+			}
+		}
+	})
+}
+
+func (b *bench) remove(ctx context.Context, s expirer, name string) (*removal, error) {
+	if err := b.fillDue(ctx, s); err != nil {
+		return nil, err
+	}
+	if s == expirer(b.pg) {
+		if err := b.pg.exec(ctx, `VACUUM ANALYZE documents`, `CHECKPOINT`); err != nil {
+			return nil, err
+		}
+	}
+	r := &removal{name: name}
+	quiet := startReads(ctx, s, b.o.ExpiryReads)
+	time.Sleep(quietReads)
+	before, err := quiet.stop()
+	if err != nil {
+		return nil, err
+	}
+	r.readsBefore = len(before)
+	r.beforeP50, r.beforeP99 = percentiles(before)
+
+	used, err := s.cpu()
+	if err != nil {
+		return nil, err
+	}
+	profiled := func() error { return nil }
+	if s == expirer(b.server) {
+		profiled = b.profile(ctx, expiryRow, quietReads)
+	}
+	busy := startReads(ctx, s, b.o.ExpiryReads)
+	// The time counts from the first batch: when the next pass begins is no
+	// part of the cost.
+	var begun, ended time.Time
+	var first int64
+	err = s.expire(ctx, b.o.ExpiryDocuments, func(gone int64) {
+		if gone > 0 && begun.IsZero() {
+			begun, first = time.Now(), gone
+		}
+	})
+	ended = time.Now()
+	during, readErr := busy.stop()
+	if err := errors.Join(err, readErr, profiled()); err != nil {
+		return nil, err
+	}
+	after, err := s.cpu()
+	if err != nil {
+		return nil, err
+	}
+	r.perSecond = float64(b.o.ExpiryDocuments-first) / ended.Sub(begun).Seconds()
+	r.cpu = (after - used) / time.Duration(b.o.ExpiryDocuments)
+	r.readsDuring = len(during)
+	r.duringP50, r.duringP99 = percentiles(during)
+	return r, nil
+}
+
+// reads are clients that read documents by _id at a steady pace.
+type reads struct {
+	cancel context.CancelFunc
+	took   [][]time.Duration
+	done   chan error
+}
+
+func startReads(ctx context.Context, s system, perSecond int) *reads {
+	reading, cancel := context.WithCancel(ctx)
+	r := &reads{cancel: cancel, took: make([][]time.Duration, readClients), done: make(chan error, 1)}
+	pause := time.Second * readClients / time.Duration(perSecond)
+	go func() {
+		r.done <- parallel(readClients, func(client int) error {
+			w, err := s.worker(ctx)
+			if err != nil {
+				return err
+			}
+			defer w.close()
+			v := rand.New(rand.NewPCG(uint64(client), 1))
+			for tick := time.NewTicker(pause); ; {
+				select {
+				case <-reading.Done():
+					tick.Stop()
+					return nil
+				case <-tick.C:
+				}
+				begun := time.Now()
+				if err := w.find(ctx, v.Int64N(liveDocuments)); err != nil {
+					return err
+				}
+				r.took[client] = append(r.took[client], time.Since(begun))
+			}
+		})
+	}()
+	return r
+}
+
+// stop ends the reads and returns how long each took.
+func (r *reads) stop() ([]time.Duration, error) {
+	r.cancel()
+	err := <-r.done
+	var all []time.Duration
+	for _, t := range r.took {
+		all = append(all, t...)
+	}
+	if err == nil && len(all) == 0 {
+		err = errWrong
+	}
+	return all, err
+}

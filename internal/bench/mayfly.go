@@ -1,0 +1,258 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
+)
+
+// mayfly is a server process on a directory of its own, and a driver's client.
+type mayfly struct {
+	process   *process
+	client    *mongo.Client
+	plain     *mongo.Collection
+	journaled *mongo.Collection
+	admin     int // port of its profiles
+}
+
+func startMayfly(ctx context.Context, dir string, o *Options) (*mayfly, error) {
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	admin, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	data := filepath.Join(dir, "mayfly")
+	args := []string{"serve", "--dbpath", data, "--port", strconv.Itoa(port), "--nounixsocket", "--adminPort", strconv.Itoa(admin),
+		"--cacheSizeGB", strconv.FormatFloat(o.CacheGB, 'f', -1, 64),
+		"--setParameter", "ttlMonitorEnabled=false", "--setParameter", "ttlMonitorSleepSecs=1"}
+	for _, p := range o.SetParameters {
+		args = append(args, "--setParameter", p)
+	}
+	if err := os.MkdirAll(data, 0o755); err != nil {
+		return nil, err
+	}
+	m := &mayfly{admin: admin}
+	if m.process, err = startProcess(exec.Command(o.Binary, args...), dir, "mayfly"); err != nil {
+		return nil, err
+	}
+	if err := m.process.listening(ctx, port); err != nil {
+		return nil, errors.Join(err, m.close())
+	}
+	if m.client, err = mongo.Connect(options.Client().ApplyURI("mongodb://" + local(port))); err != nil {
+		return nil, errors.Join(err, m.close())
+	}
+	c := m.client.Database("bench").Collection
+	m.plain = c("documents")
+	m.journaled = c("documents", options.Collection().SetWriteConcern(writeconcern.Journaled()))
+	return m, nil
+}
+
+func (m *mayfly) close() error {
+	if m.client != nil {
+		_ = m.client.Disconnect(context.Background()) // the server goes anyway
+	}
+	return m.process.stop(syscall.SIGTERM)
+}
+
+func (m *mayfly) cpu() (time.Duration, error) { return m.process.cpu() }
+
+func (m *mayfly) reset(ctx context.Context, ix indexing) error {
+	if err := m.plain.Drop(ctx); err != nil {
+		return err
+	}
+	models := []mongo.IndexModel{{Keys: bson.D{{Key: "k", Value: 1}}}}
+	if ix.Due {
+		models = append(models, mongo.IndexModel{Keys: bson.D{{Key: "due", Value: 1}}, Options: options.Index().SetExpireAfterSeconds(0)})
+	}
+	_, err := m.plain.Indexes().CreateMany(ctx, models)
+	return err
+}
+
+// network returns the bytes that the server has read and written.
+func (m *mayfly) network(ctx context.Context) (in, out int64, err error) {
+	r, err := m.status(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	return r.Lookup("network", "bytesIn").AsInt64(), r.Lookup("network", "bytesOut").AsInt64(), nil
+}
+
+func (m *mayfly) status(ctx context.Context) (bson.Raw, error) {
+	return m.client.Database("admin").RunCommand(ctx, bson.D{{Key: "serverStatus", Value: 1}}).Raw()
+}
+
+// profile records where the server's processor time goes during d, in a file.
+func (m *mayfly) profile(ctx context.Context, d time.Duration, file string) error {
+	seconds := max(1, int(d.Seconds()))
+	url := fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", local(m.admin), seconds)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	r, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer r.Body.Close()
+	if r.StatusCode != http.StatusOK {
+		return fmt.Errorf("profile: %s", r.Status)
+	}
+	out, err := os.Create(file)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, r.Body)
+	return errors.Join(err, out.Close())
+}
+
+func (m *mayfly) worker(context.Context) (worker, error) { return &mayflyWorker{m}, nil }
+
+// mayflyWorker is one goroutine on the driver's client.
+type mayflyWorker struct{ m *mayfly }
+
+func (w *mayflyWorker) close() error { return nil }
+
+func (w *mayflyWorker) collection(journaled bool) *mongo.Collection {
+	if journaled {
+		return w.m.journaled
+	}
+	return w.m.plain
+}
+
+func (w *mayflyWorker) insert(ctx context.Context, id int64, journaled bool) error {
+	_, err := w.collection(journaled).InsertOne(ctx, document(id, never))
+	return err
+}
+
+func (w *mayflyWorker) insertMany(ctx context.Context, first int64, n int, due int64) error {
+	docs := make([]any, n)
+	for i := range docs {
+		docs[i] = document(first+int64(i), due)
+	}
+	_, err := w.m.plain.InsertMany(ctx, docs)
+	return err
+}
+
+func (w *mayflyWorker) one(ctx context.Context, filter any, id int64) error {
+	d, err := w.m.plain.FindOne(ctx, filter).Raw()
+	if err != nil {
+		return err
+	}
+	if id >= 0 && d.Lookup("_id").Int64() != id {
+		return errWrong
+	}
+	return nil
+}
+
+func (w *mayflyWorker) find(ctx context.Context, id int64) error {
+	return w.one(ctx, bson.D{{Key: "_id", Value: id}}, id)
+}
+
+func (w *mayflyWorker) findByKey(ctx context.Context, key int64) error {
+	return w.one(ctx, bson.D{{Key: "k", Value: key}}, -1)
+}
+
+func (w *mayflyWorker) all(ctx context.Context, filter any, n int, opts ...options.Lister[options.FindOptions]) error {
+	c, err := w.m.plain.Find(ctx, filter, opts...)
+	if err != nil {
+		return err
+	}
+	defer c.Close(ctx)
+	found := 0
+	for c.Next(ctx) {
+		found++
+	}
+	if found != n && c.Err() == nil {
+		return errWrong
+	}
+	return c.Err()
+}
+
+func (w *mayflyWorker) scan(ctx context.Context, id int64, n int) error {
+	bounds := bson.D{{Key: "$gte", Value: id}, {Key: "$lt", Value: id + int64(n)}}
+	return w.all(ctx, bson.D{{Key: "_id", Value: bounds}}, n)
+}
+
+func (w *mayflyWorker) scanByKey(ctx context.Context, key int64, n int) error {
+	from := bson.D{{Key: "k", Value: bson.D{{Key: "$gte", Value: key}}}}
+	return w.all(ctx, from, n, options.Find().SetSort(bson.D{{Key: "k", Value: 1}}).SetLimit(int64(n)))
+}
+
+func (w *mayflyWorker) increment(ctx context.Context, id int64, journaled bool) error {
+	r, err := w.collection(journaled).UpdateOne(ctx, bson.D{{Key: "_id", Value: id}}, bson.D{{Key: "$inc", Value: bson.D{{Key: "n", Value: 1}}}})
+	if err == nil && r.ModifiedCount != 1 {
+		return errWrong
+	}
+	return err
+}
+
+func (w *mayflyWorker) remove(ctx context.Context, id int64) error {
+	r, err := w.m.plain.DeleteOne(ctx, bson.D{{Key: "_id", Value: id}})
+	if err == nil && r.DeletedCount != 1 {
+		return errWrong
+	}
+	return err
+}
+
+// expire switches the TTL monitor on until it has removed total documents.
+func (m *mayfly) expire(ctx context.Context, total int64, progress func(int64)) error {
+	before, err := m.deleted(ctx)
+	if err != nil {
+		return err
+	}
+	if err := m.monitor(ctx, true); err != nil {
+		return err
+	}
+	for {
+		now, err := m.deleted(ctx)
+		if err != nil {
+			return err
+		}
+		progress(now - before)
+		if now-before >= total {
+			return m.monitor(ctx, false)
+		}
+		time.Sleep(pollEvery)
+	}
+}
+
+// pollEvery is how often the count of removed documents is read.
+const pollEvery = 20 * time.Millisecond
+
+func (m *mayfly) monitor(ctx context.Context, on bool) error {
+	return m.client.Database("admin").RunCommand(ctx, bson.D{{Key: "setParameter", Value: 1}, {Key: "ttlMonitorEnabled", Value: on}}).Err()
+}
+
+// deleted is how many documents the TTL monitor has removed so far.
+func (m *mayfly) deleted(ctx context.Context) (int64, error) {
+	r, err := m.status(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return r.Lookup("metrics", "ttl", "deletedDocuments").AsInt64(), nil
+}
+
+// errWrong says that an operation did not find what is there.
+var errWrong = errors.New("an operation's result is not what it must be")
+
+// requests returns how many requests the server has had.
+func (m *mayfly) requests(ctx context.Context) (int64, error) {
+	r, err := m.status(ctx)
+	return r.Lookup("network", "numRequests").AsInt64(), err
+}

@@ -1,0 +1,66 @@
+package bench
+
+import (
+	"fmt"
+	"io"
+	"time"
+)
+
+// Options say what to measure.
+type Options struct {
+	// Binary is the mayfly to run.
+	Binary string
+	// Rows are names of rows with commas between; "" for all.
+	Rows string
+	// Clients are the numbers of clients, each of which a row runs with.
+	Clients []int
+	// Duration is how long a row runs on one system.
+	Duration time.Duration
+	// Documents is how many documents the rows work on.
+	Documents int64
+	// ExpiryDocuments is how many documents the row expiry removes.
+	ExpiryDocuments int64
+	// ExpiryReads is how many reads a second go on meanwhile.
+	ExpiryReads int
+	// CacheGB is the cache of the server and of Pebble.
+	CacheGB float64
+	// SetParameters are further parameters of the server, name=value.
+	SetParameters []string
+	// Postgres, Pebble and Wire say what to measure beside the server.
+	Postgres, Pebble, Wire bool
+	// ProfileDir is where to put the server's processor profiles, a file for each
+	// row; "" for none.
+	ProfileDir string
+	// Dir is where the systems have their data, "" for the system's place for
+	// temporary files. It is empty again afterwards.
+	Dir string
+	Out io.Writer
+}
+
+// Default is what `mayfly bench` measures when nothing is said.
+func Default() Options {
+	return Options{
+		Clients: []int{1, 8}, Duration: time.Second, Documents: 100_000, ExpiryDocuments: 1_000_000, ExpiryReads: 1000, CacheGB: 1,
+		Postgres: true, Pebble: true, Wire: true,
+	}
+}
+
+func (o *Options) check() error {
+	switch {
+	case o.Documents < 2*rangeDocuments:
+		return fmt.Errorf("the rows need at least %d documents", 2*rangeDocuments)
+	case o.ExpiryDocuments < 1 || o.ExpiryReads < 1:
+		return fmt.Errorf("the row expiry needs documents and reads")
+	case o.Duration <= 0:
+		return fmt.Errorf("a row must run for some time")
+	}
+	for _, n := range o.Clients {
+		if n < 1 || n > maxClients {
+			return fmt.Errorf("a row runs with 1 to %d clients", maxClients)
+		}
+	}
+	return nil
+}
+
+// maxClients bounds the clients of a row.
+const maxClients = 256

@@ -1,0 +1,106 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+)
+
+const (
+	// manyDocuments is how many documents one insertMany adds.
+	manyDocuments = 1000
+	// rangeDocuments is how many documents a range has.
+	rangeDocuments = 100
+)
+
+// row is one kind of operation.
+type row struct {
+	name string
+	// run does one operation; v is a random number.
+	run func(ctx context.Context, w worker, d *dataset, v *rand.Rand) error
+	// documents is how many documents one operation is about.
+	documents int
+	// consumes says that each operation uses up one document.
+	consumes bool
+}
+
+// rows are all rows, in the order of the table.
+var rows = []row{
+	{name: "insertOne", documents: 1, run: func(ctx context.Context, w worker, d *dataset, _ *rand.Rand) error {
+		return w.insert(ctx, d.fresh(1), false)
+	}},
+	{name: "insertOne-j", documents: 1, run: func(ctx context.Context, w worker, d *dataset, _ *rand.Rand) error {
+		return w.insert(ctx, d.fresh(1), true)
+	}},
+	{name: "insertMany", documents: manyDocuments, run: func(ctx context.Context, w worker, d *dataset, _ *rand.Rand) error {
+		return w.insertMany(ctx, d.fresh(manyDocuments), manyDocuments, never)
+	}},
+	{name: "findById", documents: 1, run: func(ctx context.Context, w worker, d *dataset, v *rand.Rand) error {
+		return w.find(ctx, v.Int64N(d.documents))
+	}},
+	{name: "findByIndex", documents: 1, run: func(ctx context.Context, w worker, d *dataset, v *rand.Rand) error {
+		return w.findByKey(ctx, indexKey(v.Int64N(d.documents)))
+	}},
+	{name: "range100", documents: rangeDocuments, run: func(ctx context.Context, w worker, d *dataset, v *rand.Rand) error {
+		return w.scan(ctx, v.Int64N(d.documents-rangeDocuments), rangeDocuments)
+	}},
+	{name: "range100Index", documents: rangeDocuments, run: func(ctx context.Context, w worker, d *dataset, v *rand.Rand) error {
+		return w.scanByKey(ctx, v.Int64N(1<<31), rangeDocuments)
+	}},
+	{name: "updateOne", documents: 1, run: func(ctx context.Context, w worker, d *dataset, v *rand.Rand) error {
+		return w.increment(ctx, v.Int64N(d.documents), false)
+	}},
+	{name: "updateOne-j", documents: 1, run: func(ctx context.Context, w worker, d *dataset, v *rand.Rand) error {
+		return w.increment(ctx, v.Int64N(d.documents), true)
+	}},
+	{name: "deleteOne", documents: 1, consumes: true, run: func(ctx context.Context, w worker, d *dataset, _ *rand.Rand) error {
+		return w.remove(ctx, d.victim())
+	}},
+	{name: "mixed50", documents: 1, run: mixed(50)},
+	{name: "mixed95", documents: 1, run: mixed(95)},
+}
+
+// mixed reads by _id in so many of a hundred operations, and updates in the
+// others.
+func mixed(reads int) func(context.Context, worker, *dataset, *rand.Rand) error {
+	return func(ctx context.Context, w worker, d *dataset, v *rand.Rand) error {
+		id := v.Int64N(d.documents)
+		if v.IntN(100) < reads {
+			return w.find(ctx, id)
+		}
+		return w.increment(ctx, id, false)
+	}
+}
+
+// expiryRow is the name of the row that is not in rows.
+const expiryRow = "expiry"
+
+// RowNames are the rows there are, in order.
+func RowNames() []string {
+	var names []string
+	for _, r := range rows {
+		names = append(names, r.name)
+	}
+	return append(names, expiryRow)
+}
+
+// chooseRows picks rows by a list of names with commas between; "" is all.
+func chooseRows(list string) (chosen []row, expiry bool, err error) {
+	if list == "" {
+		return rows, true, nil
+	}
+	for name := range strings.SplitSeq(list, ",") {
+		i := slices.IndexFunc(rows, func(r row) bool { return r.name == name })
+		switch {
+		case name == expiryRow:
+			expiry = true
+		case i < 0:
+			return nil, false, fmt.Errorf("there is no row %q; the rows are %s", name, strings.Join(RowNames(), ", "))
+		default:
+			chosen = append(chosen, rows[i])
+		}
+	}
+	return chosen, expiry, nil
+}

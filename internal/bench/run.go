@@ -1,0 +1,221 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// bench is a run under way.
+type bench struct {
+	o      Options
+	dir    string
+	server *mayfly
+	pg     *postgres // or nil
+	raw    *raw      // or nil
+	echo   *echo     // or nil
+	data   map[system]*dataset
+}
+
+// Run measures what o says and prints the tables.
+func Run(ctx context.Context, o Options) (err error) {
+	if err := o.check(); err != nil {
+		return err
+	}
+	chosen, expiry, err := chooseRows(o.Rows)
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp(o.Dir, "mayfly-bench-")
+	if err != nil {
+		return err
+	}
+	b := &bench{o: o, dir: dir, data: map[system]*dataset{}}
+	defer func() { err = errors.Join(err, b.close()) }()
+	if err := b.start(ctx); err != nil {
+		return err
+	}
+	if len(chosen) > 0 {
+		if err := b.rows(ctx, chosen); err != nil {
+			return err
+		}
+	}
+	if expiry {
+		return b.expiry(ctx)
+	}
+	return nil
+}
+
+func (b *bench) start(ctx context.Context) (err error) {
+	if b.o.ProfileDir != "" {
+		if err := os.MkdirAll(b.o.ProfileDir, 0o755); err != nil {
+			return err
+		}
+	}
+	if b.server, err = startMayfly(ctx, b.dir, &b.o); err != nil {
+		return err
+	}
+	if b.o.Postgres {
+		if b.pg, err = startPostgres(ctx, b.dir); err != nil {
+			return err
+		}
+	}
+	if b.o.Pebble {
+		if b.raw, err = openRaw(b.dir, &b.o); err != nil {
+			return err
+		}
+	}
+	if b.o.Wire {
+		b.echo, err = startEcho(ctx, b.dir, b.o.Binary)
+	}
+	return err
+}
+
+// close ends what was started; the data go.
+func (b *bench) close() error {
+	var errs []error
+	if b.server != nil {
+		errs = append(errs, b.server.close())
+	}
+	if b.pg != nil {
+		errs = append(errs, b.pg.close())
+	}
+	if b.raw != nil && b.raw.db != nil {
+		errs = append(errs, b.raw.close())
+	}
+	if b.echo != nil {
+		errs = append(errs, b.echo.close())
+	}
+	return errors.Join(append(errs, os.RemoveAll(b.dir))...)
+}
+
+// systems are those that have data.
+func (b *bench) systems() []expirer {
+	all := []expirer{b.server}
+	if b.pg != nil {
+		all = append(all, b.pg)
+	}
+	if b.raw != nil {
+		all = append(all, b.raw)
+	}
+	return all
+}
+
+// rows measures the rows, each on all systems in turn before the next.
+func (b *bench) rows(ctx context.Context, chosen []row) error {
+	for _, s := range b.systems() {
+		if err := s.reset(ctx, indexing{}); err != nil {
+			return err
+		}
+		b.data[s] = newDataset(b.o.Documents)
+		if err := fill(ctx, s, 0, b.o.Documents, never); err != nil {
+			return err
+		}
+	}
+	if b.pg != nil {
+		if err := b.pg.exec(ctx, `VACUUM ANALYZE documents`); err != nil {
+			return err
+		}
+	}
+	t := newTable(b.o.Out, b.pg != nil, b.raw != nil, b.echo != nil)
+	for _, r := range chosen {
+		for _, clients := range b.o.Clients {
+			m, err := b.row(ctx, r, clients)
+			if err != nil {
+				return fmt.Errorf("%s with %d clients: %w", r.name, clients, err)
+			}
+			t.add(r, clients, m)
+		}
+	}
+	return t.flush()
+}
+
+// measured is a row on all systems; nil for those left out.
+type measured struct{ server, pg, raw, wire *result }
+
+func (b *bench) row(ctx context.Context, r row, clients int) (m measured, err error) {
+	if m.server, err = b.onServer(ctx, r, clients); err != nil {
+		return m, err
+	}
+	if b.pg != nil {
+		if m.pg, err = b.on(ctx, b.pg, r, clients); err != nil {
+			return m, fmt.Errorf("postgres: %w", err)
+		}
+	}
+	if b.raw != nil {
+		if m.raw, err = b.on(ctx, b.raw, r, clients); err != nil {
+			return m, fmt.Errorf("pebble: %w", err)
+		}
+	}
+	if b.echo != nil {
+		b.echo.sent, b.echo.received = m.server.sent, m.server.received
+		if m.wire, err = measure(ctx, b.echo, newDataset(0), exchange, clients, b.o.Duration); err != nil {
+			return m, fmt.Errorf("wire: %w", err)
+		}
+	}
+	return m, nil
+}
+
+// A row that consumes documents may need so many in a second; one that runs
+// out of them ends early.
+const (
+	consumedPerSecond    = 60_000
+	rawConsumedPerSecond = 300_000
+)
+
+func (b *bench) on(ctx context.Context, s system, r row, clients int) (*result, error) {
+	if r.consumes {
+		perSecond := float64(consumedPerSecond)
+		if s == system(b.raw) {
+			perSecond = rawConsumedPerSecond
+		}
+		n := int64(b.o.Duration.Seconds() * perSecond * (1 + 1.0/warmUp))
+		if err := b.data[s].reserve(ctx, s, n); err != nil {
+			return nil, err
+		}
+	}
+	return measure(ctx, s, b.data[s], r, clients, b.o.Duration)
+}
+
+// onServer is on for the server, with its bytes and, where asked for, its
+// profile.
+func (b *bench) onServer(ctx context.Context, r row, clients int) (*result, error) {
+	in, out, err := b.server.network(ctx)
+	if err != nil {
+		return nil, err
+	}
+	requests, err := b.server.requests(ctx)
+	if err != nil {
+		return nil, err
+	}
+	profiled := b.profile(ctx, fmt.Sprintf("%s-%d", r.name, clients), b.o.Duration)
+	m, err := b.on(ctx, b.server, r, clients)
+	if err := errors.Join(err, profiled()); err != nil {
+		return nil, err
+	}
+	in2, out2, err := b.server.network(ctx)
+	if err != nil {
+		return nil, err
+	}
+	requests2, err := b.server.requests(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if n := requests2 - requests; n > 0 {
+		m.sent, m.received = (in2-in)/n, (out2-out)/n
+	}
+	return m, nil
+}
+
+// profile begins a profile of the server; what it returns waits for its end.
+func (b *bench) profile(ctx context.Context, name string, d time.Duration) func() error {
+	if b.o.ProfileDir == "" {
+		return func() error { return nil }
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- b.server.profile(ctx, d, filepath.Join(b.o.ProfileDir, name+".pprof")) }()
+	return func() error { return <-ended }
+}
