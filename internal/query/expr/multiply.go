@@ -68,15 +68,19 @@ func evalMultiply(env *Env, args []Expr) (bson.Value, error) {
 			return bson.Value{}, mongoerr.New(mongoerr.TypeMismatch, "$multiply only supports numeric types, not %s", v.Type)
 		}
 	}
+	return p.value(env), nil
+}
+
+func (p *product) value(env *Env) bson.Value {
 	switch p.widest {
 	case bson.TypeInt64:
-		return env.Int64(p.long), nil
+		return env.Int64(p.long)
 	case bson.TypeDouble:
-		return env.Double(p.double), nil
+		return env.Double(p.double)
 	case bson.TypeDecimal:
-		return env.Decimal(p.decimal), nil
+		return env.Decimal(p.decimal)
 	}
-	return env.Int(p.long), nil
+	return env.Int(p.long)
 }
 
 func evalDivide(env *Env, a, b bson.Value) (bson.Value, error) {

@@ -64,7 +64,8 @@ func init() {
 		"$count": parseCount, "$group": parseGroup, "$unwind": parseUnwind, "$sortByCount": parseSortByCount,
 		"$project": parseShape, "$addFields": parseShape, "$set": parseShape, "$unset": parseShape,
 		"$replaceRoot": parseShape, "$replaceWith": parseShape,
-		"$documents": parseDocuments, "$collStats": parseServer, "$indexStats": parseServer, "$currentOp": parseServer,
+		"$setWindowFields": parseSetWindowFields,
+		"$documents":       parseDocuments, "$collStats": parseServer, "$indexStats": parseServer, "$currentOp": parseServer,
 		"$planCacheStats": parseServer, "$listLocalSessions": parseServer, "$listSessions": parseServer,
 	}
 }

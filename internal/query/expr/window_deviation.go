@@ -1,0 +1,67 @@
+package expr
+
+import (
+	"math"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+)
+
+func init() {
+	for _, name := range []string{"$stdDevPop", "$stdDevSamp"} {
+		registerWindow(name, func(empty Accumulator) slidingState {
+			return &slidingDeviation{less: gathered[*deviation](empty).less}
+		})
+	}
+}
+
+// slidingDeviation is a standard deviation of a sliding window, by the updating
+// formulas of Youngs and Cramer, which work both ways. What is not finite is
+// only counted: while it is in, there is no deviation.
+type slidingDeviation struct {
+	less      int64 // by how much the divisor is less than the count
+	count     int64 // of finite numbers
+	notFinite int64
+	sum       removableSum
+	squares   float64 // sum of squared differences from the mean
+}
+
+func (d *slidingDeviation) add(_ *Env, _ *queue, v bson.Value) error {
+	d.update(v, 1)
+	return nil
+}
+
+func (d *slidingDeviation) remove(_ *Env, _ *queue, v bson.Value) error {
+	d.update(v, -1)
+	return nil
+}
+
+func (d *slidingDeviation) update(v bson.Value, n int64) {
+	switch {
+	case !v.IsNumber():
+		return
+	case v.IsNaN() || infinity(v) != 0:
+		d.notFinite += n
+		return
+	case d.count+n == 0:
+		d.count, d.squares, d.sum = 0, 0, removableSum{}
+		return
+	case d.count > 0:
+		before, after := float64(d.count), float64(d.count+n)
+		x := before*bson.ToDouble(v) - bson.ToDouble(d.sum.value())
+		d.squares += float64(n) * x * x / (before * after)
+	}
+	d.count += n
+	d.sum.update(v, n)
+}
+
+func (d *slidingDeviation) result(*queue) (bson.Value, error) {
+	if d.notFinite > 0 || d.count <= d.less {
+		return bson.Null, nil
+	}
+	if d.count == 1 {
+		return bson.Int32(0), nil
+	}
+	return bson.Double(math.Sqrt(max(0, d.squares) / float64(d.count-d.less))), nil
+}
+
+func (d *slidingDeviation) size() int { return 128 }

@@ -1,0 +1,180 @@
+package expr
+
+import (
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+)
+
+// AddUnits is the date n units after ms, in UTC: "month", "day" and so on. A day
+// that the month has not becomes its last. ok is false where the result is out
+// of range.
+func AddUnits(ms int64, unit string, n int64) (sum int64, ok bool) {
+	if per, fixed := unitMillis[unit]; fixed {
+		step, fits := multiplyLongs(per, n)
+		if !fits {
+			return 0, false
+		}
+		return addLongs(ms, step)
+	}
+	step, fits := multiplyLongs(monthsPerUnit[unit], n)
+	if !fits || step > maxMonths || step < -maxMonths {
+		return 0, false
+	}
+	days, millis := floorDiv(ms, millisPerDay)
+	year, month, day := dateOf(days)
+	years, index := floorDiv(month-1+step, monthsPerYear)
+	year, month = year+years, index+1
+	return toMillis(daysOf(year, month, min(day, daysInMonth(year, month))), millis)
+}
+
+// maxMonths is more than the months between any two dates.
+const maxMonths = 1 << 33
+
+// unitMillis are the units that are always as long, in milliseconds.
+var unitMillis = map[string]int64{
+	"millisecond": 1, "second": 1000, "minute": 60 * 1000, "hour": 60 * 60 * 1000,
+	"day": millisPerDay, "week": daysPerWeek * millisPerDay,
+}
+
+// monthsPerUnit are the other units, in months.
+var monthsPerUnit = map[string]int64{"month": 1, "quarter": 3, "year": monthsPerYear}
+
+// IsTimeUnit says whether unit is one of AddUnits'.
+func IsTimeUnit(unit string) bool {
+	_, fixed := unitMillis[unit]
+	return fixed || monthsPerUnit[unit] != 0
+}
+
+// AddNumbers is a + b, of the wider one of their types.
+func AddNumbers(env *Env, a, b bson.Value) (bson.Value, error) {
+	sum := addition{widest: bson.TypeInt32}
+	sum.add(a)
+	sum.add(b)
+	return sum.value(env)
+}
+
+func init() {
+	registerCalculus("$derivative", FrameRequired, func(c *calculus) (Accumulator, Sliding) {
+		d := &derivative{calculus: c}
+		return d, &slider{state: slidingDerivative{d}, input: c.point}
+	})
+	registerCalculus("$integral", FrameOptional, func(c *calculus) (Accumulator, Sliding) {
+		i := &integral{calculus: c}
+		return i, &slider{state: slidingIntegral{i}, input: c.point}
+	})
+}
+
+// calculus is what $derivative and $integral share: {input, unit} over the
+// field of the sort. A unit makes that field a date.
+type calculus struct {
+	name   string
+	exprs  []Expr // input, and the field of the sort
+	millis int64  // of the unit; 0 without one
+	unit   string
+}
+
+func registerCalculus(name string, frame Frame, start func(c *calculus) (Accumulator, Sliding)) {
+	windowFunctions[name] = func(p *parser, name string, arg bson.Value, by WindowOrder) (*WindowSpec, error) {
+		c, err := p.calculus(name, arg, by)
+		if err != nil {
+			return nil, err
+		}
+		w := &WindowSpec{Name: name, Frame: frame, exprs: c.exprs, print: c.argument}
+		w.grow = func(*Env) (Accumulator, error) { a, _ := start(c); return a, nil }
+		w.slide = func(*Env) (Sliding, error) { _, s := start(c); return s, nil }
+		return w, nil
+	}
+}
+
+func (p *parser) calculus(name string, arg bson.Value, by WindowOrder) (*calculus, error) {
+	if by.Spec == nil {
+		return nil, failedToParse("%s requires a sortBy", name)
+	}
+	if by.Path == "" {
+		return nil, failedToParse("%s requires a non-compound sortBy", name)
+	}
+	if arg.Type != bson.TypeDocument {
+		return nil, failedToParse("%s expects an object", name)
+	}
+	c := &calculus{name: name}
+	var input Expr
+	for it := arg.Doc().Iter(); it.Next(); {
+		var err error
+		switch it.Key {
+		case "input":
+			input, err = p.operand(it.Value)
+		case "unit":
+			err = c.parseUnit(it.Value)
+		default:
+			err = failedToParse("%s got unexpected argument: %s", name, it.Key)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if input == nil {
+		return nil, failedToParse("%s requires an 'input' expression", name)
+	}
+	at, err := p.fieldPath("$" + by.Path)
+	c.exprs = []Expr{input, at}
+	return c, err
+}
+
+func (c *calculus) parseUnit(v bson.Value) error {
+	if v.Type != bson.TypeString {
+		return failedToParse("%s 'unit' must be a string, but got %s", c.name, v.Type)
+	}
+	c.unit = v.Str()
+	if !IsTimeUnit(c.unit) {
+		return failedToParse("unknown time unit value: %s", c.unit)
+	}
+	if c.millis = unitMillis[c.unit]; c.millis == 0 {
+		return mongoerr.New(mongoerr.Code(5490710), "unit must be 'week' or smaller")
+	}
+	return nil
+}
+
+func (c *calculus) argument() bson.Value {
+	b := new(bson.Builder).Value("input", c.exprs[0].serialize())
+	if c.unit != "" {
+		b.String("unit", c.unit)
+	}
+	return bson.Document(b.Finish())
+}
+
+// point is [place in the sort, input] of the current document.
+func (c *calculus) point(env *Env) (bson.Value, error) {
+	y, err := c.exprs[0].Eval(env)
+	if err != nil {
+		return bson.Value{}, err
+	}
+	x, err := c.exprs[1].Eval(env)
+	if err != nil {
+		return bson.Value{}, err
+	}
+	return env.array([]bson.Value{x, y})
+}
+
+// ends returns the two parts of a point.
+func ends(point bson.Value) (x, y bson.Value) {
+	it := point.Doc().Iter()
+	it.Next()
+	x = it.Value
+	it.Next()
+	return x, it.Value
+}
+
+// place is x as a number: milliseconds where there is a unit.
+func (c *calculus) place(x bson.Value, dated, undated, notNumber mongoerr.Code) (bson.Value, error) {
+	switch {
+	case c.unit != "" && x.Type != bson.TypeDate:
+		return x, mongoerr.New(dated, "%s with 'unit' expects the sortBy field to be a Date", c.name)
+	case c.unit != "":
+		return bson.Int64(x.Date()), nil
+	case x.Type == bson.TypeDate:
+		return x, mongoerr.New(undated, "%s where the sortBy is a Date requires a 'unit'", c.name)
+	case !x.IsNumber():
+		return x, mongoerr.New(notNumber, "%s (with no 'unit') expects the sortBy field to be numeric", c.name)
+	}
+	return x, nil
+}

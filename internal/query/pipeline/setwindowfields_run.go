@@ -1,0 +1,107 @@
+package pipeline
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/query/extsort"
+)
+
+// Open sorts the documents into partitions and runs the functions over each.
+func (s *SetWindowFields) Open(in Iterator, r *Run) (Iterator, error) {
+	return &windowing{s: s, r: r, rows: newPartitions(s, in, r)}, nil
+}
+
+// windowing runs a SetWindowFields.
+type windowing struct {
+	s         *SetWindowFields
+	r         *Run
+	rows      *partitions
+	current   *partition // nil before the first and after the last
+	functions []windowFunction
+	next      int // the document of current that comes next
+	values    []bson.Value
+	buf       []byte
+}
+
+// Close gives back what the partition takes.
+func (w *windowing) Close() {
+	w.rows.Close()
+	if w.current != nil {
+		w.current.docs.Close()
+	}
+	w.current, w.functions = nil, nil
+}
+
+func (w *windowing) Next(ctx context.Context) (bson.Doc, error) {
+	for {
+		if w.current == nil {
+			if done, err := w.enter(ctx); done || err != nil {
+				return nil, err
+			}
+		}
+		d, err := w.current.at(ctx, w.next)
+		if err != nil {
+			return nil, err
+		}
+		if d != nil {
+			return w.output(ctx, d)
+		}
+		if err := w.current.docs.Close(); err != nil {
+			return nil, err
+		}
+		w.current = nil
+	}
+}
+
+// enter begins the next partition.
+func (w *windowing) enter(ctx context.Context) (done bool, err error) {
+	if w.current, err = w.rows.open(ctx); err != nil || w.current == nil {
+		return true, err
+	}
+	w.next = 0
+	w.functions = w.functions[:0]
+	for i := range w.s.Outputs {
+		f, err := w.s.Outputs[i].start(w.current, w.r.Env.WithRoot(bson.Empty))
+		if err != nil {
+			return false, err
+		}
+		w.functions = append(w.functions, f)
+	}
+	return false, nil
+}
+
+// output is document d with the outputs for it.
+func (w *windowing) output(ctx context.Context, d bson.Doc) (bson.Doc, error) {
+	w.values = w.values[:0]
+	keep, held := w.next+1, 0
+	for _, f := range w.functions {
+		v, err := f.at(ctx, w.next)
+		if err != nil {
+			return nil, err
+		}
+		w.values = append(w.values, v)
+		keep = min(keep, f.needs())
+		held += f.size()
+	}
+	if held > extsort.MaxMemory {
+		return nil, mongoerr.New(5414201, "Exceeded memory limit in $setWindowFields, used %d bytes but max allowed is %d bytes", held, extsort.MaxMemory)
+	}
+	w.next++
+	if w.s.into != nil {
+		b := new(bson.Builder)
+		for i, v := range w.values {
+			b.Value(strconv.Itoa(i), v)
+		}
+		w.r.Env.SetVar(w.s.slot, bson.Document(b.Finish()))
+		var err error
+		if w.buf, err = w.s.into.Append(w.buf[:0], w.r.Env, d); err != nil {
+			return nil, err
+		}
+		d = w.buf
+	}
+	w.current.docs.Release(keep)
+	return d, nil
+}
