@@ -18,7 +18,7 @@ const module = "github.com/mayflydb/mayfly/"
 var layers = [][]string{
 	{"mongoerr", "invariant", "pcre", "collation", "fts", "config"},
 	{"bson", "bson/bsontest", "geo", "wire", "keystring"},
-	{"query/sortkey", "query/expr", "query/match", "query/extsort", "query/project", "query/update", "query/pipeline"},
+	{"query/sortkey", "query/expr", "query/match", "query/extsort", "query/project", "query/update", "query/pipeline", "query/nosql"},
 	{"storage", "schema", "timeseries", "catalog"},
 	{"query/plan", "query/exec"},
 	{"repl"},

@@ -1,0 +1,88 @@
+package nosql
+
+import "github.com/mayflydb/mayfly/internal/bson"
+
+// aggregate is COUNT and its like in a SELECT list: its value is that of the
+// group whose row is made.
+type aggregate struct {
+	name  string
+	arg   expression
+	index int
+}
+
+func (e *aggregate) eval(env *env) (bson.Value, error) {
+	if e.index >= len(env.totals) {
+		return bson.Value{}, nil
+	}
+	return aggregates[e.name](env.totals[e.index]), nil
+}
+
+// total is what an aggregate has seen in one group.
+type total struct {
+	count   int64   // defined values
+	trues   int64   // of COUNTIF
+	sum     float64 // of numbers
+	numbers int64
+	other   bool // a defined value that is no number
+	complex bool // an array or an object
+	least   bson.Value
+	most    bson.Value
+}
+
+func (t *total) add(v bson.Value) {
+	if v.IsMissing() {
+		return
+	}
+	t.count++
+	if isTrue(v) {
+		t.trues++
+	}
+	if v.IsNumber() {
+		t.sum += bson.ToDouble(v)
+		t.numbers++
+	} else {
+		t.other = true
+	}
+	if typeRank(v) > typeRank(text("")) {
+		t.complex = true
+		return
+	}
+	if t.least.IsMissing() || order(v, t.least) < 0 {
+		t.least = v.Clone()
+	}
+	if t.most.IsMissing() || order(v, t.most) > 0 {
+		t.most = v.Clone()
+	}
+}
+
+// aggregates are the functions that make one value of many. SUM and AVG are
+// undefined as soon as a defined value is no number, MIN and MAX where one is
+// an array or an object.
+var aggregates = map[string]func(*total) bson.Value{
+	"COUNT":   func(t *total) bson.Value { return bson.Int(t.count) },
+	"COUNTIF": func(t *total) bson.Value { return bson.Int(t.trues) },
+	"SUM": func(t *total) bson.Value {
+		if t.other {
+			return bson.Value{}
+		}
+		return finite(t.sum)
+	},
+	"AVG": func(t *total) bson.Value {
+		if t.other || t.numbers == 0 {
+			return bson.Value{}
+		}
+		return finite(t.sum / float64(t.numbers))
+	},
+	"MIN": func(t *total) bson.Value {
+		if t.complex {
+			return bson.Value{}
+		}
+		return t.least
+	},
+	"MAX": func(t *total) bson.Value {
+		if t.complex {
+			return bson.Value{}
+		}
+		return t.most
+	},
+}

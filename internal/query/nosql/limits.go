@@ -1,0 +1,17 @@
+package nosql
+
+const (
+	// MaxText bounds a query, in bytes, as the service does (256 KB).
+	MaxText = 256 << 10
+	// maxDepth bounds how deep expressions and subqueries nest.
+	maxDepth = 128
+	// maxJoins bounds the JOINs of one query.
+	maxJoins = 10
+	// maxMemory bounds what a query keeps for ORDER BY, GROUP BY and DISTINCT,
+	// in bytes.
+	maxMemory = 100 << 20
+	// maxArray bounds the elements of an array that a subquery makes.
+	maxArray = 1 << 20
+	// maxString bounds a string that a function makes, in bytes.
+	maxString = 4 << 20
+)

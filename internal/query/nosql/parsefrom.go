@@ -1,0 +1,134 @@
+package nosql
+
+import "strings"
+
+// scope is the aliases that an expression may name: those of its FROM, and of
+// the queries around it.
+type scope struct {
+	names map[string]int // alias → slot
+	outer *scope
+}
+
+func (s *scope) lookup(name string) (slot int, ok bool) {
+	for ; s != nil; s = s.outer {
+		if slot, ok := s.names[name]; ok {
+			return slot, true
+		}
+	}
+	return 0, false
+}
+
+// from parses the sources and leaves p.scope at their aliases.
+func (p *parser) from(s *selection) error {
+	p.scope = &scope{outer: p.scope, names: map[string]int{}}
+	c, err := p.source(true)
+	if err != nil {
+		return err
+	}
+	s.from = c
+	for p.accept("JOIN") {
+		if len(s.joins) == maxJoins {
+			return errorAt(codeLimits, p.peek(), "The query has more than %d joins.", maxJoins)
+		}
+		c, err := p.source(false)
+		if err != nil {
+			return err
+		}
+		s.joins = append(s.joins, c)
+	}
+	return nil
+}
+
+// source parses `x IN path`, `path AS x`, `path x`, or `(subquery) AS x`. The
+// container is named by ROOT, or in the outermost FROM by any name.
+func (p *parser) source(first bool) (*collection, error) {
+	c := &collection{at: p.peek()}
+	if t := p.peek(); t.kind == tokName && p.tokens[p.at+1].is("IN") {
+		c.alias, c.iterate = t.text, true
+		p.at += 2
+	}
+	if err := p.sourcePath(c, first); err != nil {
+		return nil, err
+	}
+	if !c.iterate {
+		as := p.accept("AS")
+		if t := p.peek(); t.kind == tokName && (as || !reserved[t.upper]) {
+			c.alias = p.next().text
+		} else if as {
+			return nil, p.unexpected()
+		}
+	}
+	if c.alias == "" {
+		return nil, p.unexpected()
+	}
+	if _, taken := p.scope.names[c.alias]; taken {
+		return nil, errorAt(codeDuplicate, c.at, "The input alias '%s' is specified more than once in the FROM clause.", c.alias)
+	}
+	c.slot = p.slots
+	p.slots++
+	p.scope.names[c.alias] = c.slot
+	return c, nil
+}
+
+func (p *parser) sourcePath(c *collection, first bool) error {
+	if p.accept("(") {
+		sub, err := p.selection()
+		if err != nil {
+			return err
+		}
+		c.subquery = sub
+		return p.expect(")")
+	}
+	t := p.peek()
+	if t.kind != tokName || reserved[t.upper] && t.upper != "ROOT" {
+		return p.unexpected()
+	}
+	p.at++
+	name := t.text
+	if slot, known := p.scope.lookup(name); known {
+		c.base = &alias{name: name, slot: slot}
+	} else if first && p.scope.outer == nil || strings.EqualFold(name, "root") {
+		c.root = true
+	} else {
+		return errorAt(codeUnresolved, t, "Identifier '%s' could not be resolved.", name)
+	}
+	last := name
+	for {
+		key, ok, err := p.step()
+		if err != nil {
+			return err
+		}
+		if !ok {
+			break
+		}
+		c.path = append(c.path, key)
+		last = ""
+		if k, ok := key.(*constant); ok && isText(k.v) {
+			last = k.v.Str()
+		}
+	}
+	if c.alias == "" {
+		c.alias = last
+	}
+	return nil
+}
+
+// step parses .name or [expression] after a path.
+func (p *parser) step() (key expression, ok bool, err error) {
+	switch {
+	case p.accept("."):
+		t := p.next()
+		if t.kind != tokName {
+			p.at--
+			return nil, false, p.unexpected()
+		}
+		return &constant{text(t.text)}, true, nil
+	case p.accept("["):
+		e, err := p.expression()
+		if err != nil {
+			return nil, false, err
+		}
+		return e, true, p.expect("]")
+	}
+	return nil, false, nil
+}
