@@ -20,6 +20,7 @@ type Group struct {
 	ID     expr.Expr
 	Fields []GroupField
 	name   string
+	engine engine
 }
 
 // GroupField is one accumulated field.
@@ -37,6 +38,9 @@ func parseGroup(arg bson.Value, p *parsing) (Stage, error) {
 		if it.Key == "_id" {
 			if g.ID != nil {
 				return nil, mongoerr.New(15948, "a group's _id may only be specified once")
+			}
+			if err := checkGroupID(it.Value); err != nil {
+				return nil, err
 			}
 			id, err := expr.Parse(it.Value, p.Expr)
 			if err != nil {
@@ -57,6 +61,22 @@ func parseGroup(arg bson.Value, p *parsing) (Stage, error) {
 	return g, nil
 }
 
+// checkGroupID refuses an _id that would mean inclusion in a projection: {a: 1}.
+func checkGroupID(v bson.Value) error {
+	if v.Type != bson.TypeDocument {
+		return nil
+	}
+	if name, _ := v.Doc().First(); strings.HasPrefix(name, "$") {
+		return nil
+	}
+	for field := range v.Doc().Values() {
+		if field.IsNumber() || field.Type == bson.TypeBool {
+			return mongoerr.New(17390, "$group does not support inclusion-style expressions")
+		}
+	}
+	return nil
+}
+
 func parseGroupField(name string, v bson.Value, opts *expr.Options) (GroupField, error) {
 	switch {
 	case strings.Contains(name, "."):
@@ -67,6 +87,9 @@ func parseGroupField(name string, v bson.Value, opts *expr.Options) (GroupField,
 		return GroupField{}, mongoerr.New(40234, "The field '%s' must be an accumulator object", name)
 	}
 	op, arg := v.Doc().First()
+	if !strings.HasPrefix(op, "$") {
+		return GroupField{}, mongoerr.New(40234, "The field '%s' must be an accumulator object", name)
+	}
 	if v.Doc().Len() != 1 {
 		return GroupField{}, mongoerr.New(40238, "The field '%s' must specify one accumulator", name)
 	}
@@ -151,6 +174,7 @@ type grouping struct {
 	rest    *extsort.Sorter // documents of groups that found no room, or nil
 	loaded  bool
 	at      int
+	key     []byte
 	ahead   extsort.Row // first row of the next group of rest
 	hasNext bool
 }
@@ -164,7 +188,6 @@ func (w *grouping) Close() {
 }
 
 func (w *grouping) load(ctx context.Context) error {
-	var key []byte
 	for {
 		d, err := w.in.Next(ctx)
 		if err != nil {
@@ -173,31 +196,7 @@ func (w *grouping) load(ctx context.Context) error {
 		if d == nil {
 			break
 		}
-		env := w.r.Env.WithRoot(d)
-		id, err := w.g.ID.Eval(env)
-		if err != nil {
-			return err
-		}
-		if id.IsMissing() {
-			id = bson.Null
-		}
-		key = keystring.Append(key[:0], id, false, w.r.Env.Collator)
-		gr := w.groups[string(key)]
-		if gr == nil {
-			if w.bytes > extsort.MaxMemory {
-				if err := w.spill(key, d); err != nil {
-					return err
-				}
-				continue
-			}
-			if gr, err = w.g.start(env, id); err != nil {
-				return err
-			}
-			w.groups[string(key)] = gr
-			w.order = append(w.order, gr)
-			w.bytes += len(key) + len(id.Data) + groupOverhead
-		}
-		if err := w.add(gr, env.WithRoot(d)); err != nil {
+		if err := w.take(d); err != nil {
 			return err
 		}
 	}
@@ -211,6 +210,49 @@ func (w *grouping) load(ctx context.Context) error {
 	var err error
 	w.ahead, w.hasNext, err = w.rest.Next()
 	return err
+}
+
+// take adds a document to its group, or sets it aside where that is not there
+// and memory is full.
+func (w *grouping) take(d bson.Doc) error {
+	env := w.env(d)
+	defer w.leave()
+	id, err := w.g.idOf(env)
+	if err != nil {
+		return err
+	}
+	w.key = keystring.Append(w.key[:0], id, false, env.Collator)
+	gr := w.groups[string(w.key)]
+	if gr == nil {
+		if w.bytes > extsort.MaxMemory {
+			return w.spill(w.key, d)
+		}
+		if gr, err = w.g.start(env, id); err != nil {
+			return err
+		}
+		w.groups[string(w.key)] = gr
+		w.order = append(w.order, gr)
+		w.bytes += len(w.key) + len(id.Data) + groupOverhead
+	}
+	return w.add(gr, env.WithRoot(d))
+}
+
+// env is the environment in which the group evaluates d; leave gives it back
+// to the other stages.
+func (w *grouping) env(d bson.Doc) *expr.Env {
+	w.r.Env.Grouping = w.g.engine.query
+	return w.r.Env.WithRoot(d)
+}
+
+func (w *grouping) leave() { w.r.Env.Grouping = false }
+
+// idOf is the _id of the group of env's document.
+func (g *Group) idOf(env *expr.Env) (bson.Value, error) {
+	id, err := g.ID.Eval(env)
+	if id.IsMissing() {
+		id = bson.Null
+	}
+	return id, err
 }
 
 // start makes the accumulators of a new group.
@@ -269,22 +311,20 @@ func (w *grouping) Next(ctx context.Context) (bson.Doc, error) {
 
 // fromRest gathers the next group from disk.
 func (w *grouping) fromRest() (bson.Doc, error) {
+	defer w.leave()
 	key := w.ahead.Key
 	var gr *group
 	for w.hasNext && string(w.ahead.Key) == string(key) {
-		env := w.r.Env.WithRoot(w.ahead.Doc)
+		env := w.env(w.ahead.Doc)
 		if gr == nil {
-			id, err := w.g.ID.Eval(env)
+			id, err := w.g.idOf(env)
 			if err != nil {
 				return nil, err
-			}
-			if id.IsMissing() {
-				id = bson.Null
 			}
 			if gr, err = w.g.start(env, id); err != nil {
 				return nil, err
 			}
-			env = w.r.Env.WithRoot(w.ahead.Doc)
+			env = env.WithRoot(w.ahead.Doc)
 		}
 		for _, a := range gr.acc {
 			if err := a.Add(env); err != nil {
@@ -300,7 +340,7 @@ func (w *grouping) fromRest() (bson.Doc, error) {
 }
 
 func (gr *group) result(g *Group) (bson.Doc, error) {
-	b := new(bson.Builder).Value("_id", gr.id)
+	b := new(bson.Builder).Value("_id", g.engine.id(gr.id))
 	for i, a := range gr.acc {
 		v, err := a.Result()
 		if err != nil {
@@ -309,7 +349,7 @@ func (gr *group) result(g *Group) (bson.Doc, error) {
 		if v.IsMissing() {
 			v = bson.Null
 		}
-		b.Value(g.Fields[i].Name, v)
+		b.Value(g.Fields[i].Name, g.engine.result(v))
 	}
 	return b.Finish(), nil
 }

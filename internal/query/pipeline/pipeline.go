@@ -54,6 +54,7 @@ func Parse(list []bson.Value, opts *Options) (*Pipeline, error) {
 		}
 		p.Stages = append(p.Stages, s)
 	}
+	markGroups(p.Stages)
 	return p, p.checkSource(opts)
 }
 
