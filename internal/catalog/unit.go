@@ -28,6 +28,7 @@ type Unit struct {
 	gates []*live  // held for reading
 	gate  [1]*live // backing of gates for the common case
 	docs  int
+	gone  int64 // index entries deleted so far
 	*scratch
 }
 
@@ -63,6 +64,9 @@ func (u *Unit) Size() int { return u.u.Size() }
 
 // Count is the number of documents written so far.
 func (u *Unit) Count() int { return u.docs }
+
+// KeysDeleted is the number of index entries deleted so far.
+func (u *Unit) KeysDeleted() int64 { return u.gone }
 
 // enter makes the unit a writer of the collection, and returns its newest
 // descriptor, which stays the newest until the unit ends. A unit that holds

@@ -218,6 +218,7 @@ func (u *Unit) finish(c *Collection, docs, size int64) error {
 		u.value = appendEntryValue(u.value[:0], len(u.record), w.key.TypeBits)
 		var err error
 		if w.del {
+			u.gone++
 			err = u.u.Delete(w.ix.Ident, u.entry, len(u.value))
 		} else {
 			err = u.u.Set(w.ix.Ident, u.entry, u.value)

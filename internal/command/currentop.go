@@ -163,36 +163,3 @@ func uuidText(id [16]byte) string {
 	h := hex.EncodeToString(id[:])
 	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
 }
-
-// Background is work inside the server that currentOp shows as an operation:
-// the TTL monitor, an index build.
-type Background struct {
-	op *Op
-	d  *Dispatcher
-}
-
-// BeginBackground shows work with that description ("TTLMonitor") until End. kind
-// and ns are what currentOp prints as op and ns, command is the work's own
-// words, or nil. stop is called when someone kills it; the work then ends by
-// itself.
-func (d *Dispatcher) BeginBackground(desc string, kind OpKind, ns string, command bson.Doc, stop func(err error)) *Background {
-	if command == nil {
-		command = bson.Empty
-	}
-	op := &Op{
-		ID: d.Clients.nextOpID(), Client: &Client{Desc: desc, Internal: true}, Dispatcher: d,
-		Command: &Command{Name: desc, Kind: kind}, Name: desc, NS: ns, Start: time.Now(),
-		statement: &statement{kind: kind, command: command},
-	}
-	op.SetNS(ns)
-	op.active.cancel = func(err error) { stop(err) }
-	op.Client.current.Store(op)
-	d.Clients.Connect(op.Client)
-	return &Background{op: op, d: d}
-}
-
-// Op is the operation, for its SetProgress, SetNS and SetPlanSummary.
-func (b *Background) Op() *Op { return b.op }
-
-// End takes the work out of currentOp.
-func (b *Background) End() { b.d.Clients.Disconnect(b.op.Client) }

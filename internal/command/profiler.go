@@ -87,27 +87,46 @@ type noted struct {
 	err   error
 }
 
-// note logs the operation if it was slow and profiles it if its database wants.
-func (d *Dispatcher) note(ctx context.Context, op *Op, n noted) {
-	p := d.Profiler
+// verdict is what becomes of an operation that has ended.
+type verdict struct {
+	log, profile bool
+	entry        bson.Doc // its profile entry, where it is made already
+}
+
+// judge decides whether the operation is logged as slow and profiled.
+func (p *Profiler) judge(op *Op, n noted) verdict {
 	s := p.Settings(op.DB)
 	slow := n.took.Milliseconds() >= p.SlowMillis()
 	if !slow && s.Level == 0 && s.Filter == nil || op.Command.Flags&Quiet != 0 && s.Level < 2 {
-		return
+		return verdict{}
 	}
-	var entry bson.Doc
-	log, profile := slow && p.sampled(), s.Level == 2
+	v := verdict{log: slow && p.sampled(), profile: s.Level == 2}
 	if s.Filter != nil {
-		entry = op.profileEntry(n)
-		log = s.Filter(entry)
-		profile = s.Level > 0 && log
+		v.entry = op.profileEntry(n)
+		v.log = s.Filter(v.entry)
+		v.profile = s.Level > 0 && v.log
 	} else if s.Level == 1 {
-		profile = log
+		v.profile = v.log
 	}
-	if log {
+	return v
+}
+
+// note logs the operation if it was slow and profiles it if its database wants.
+func (d *Dispatcher) note(ctx context.Context, op *Op, n noted) {
+	v := d.Profiler.judge(op, n)
+	if v.log {
 		d.logSlow(ctx, op, n)
 	}
-	if !profile || p.Sink == nil {
+	if v.profile {
+		d.profile(ctx, op, n, v.entry)
+	}
+}
+
+// profile writes the operation's entry into its database's profile; it makes
+// it where it is nil.
+func (d *Dispatcher) profile(ctx context.Context, op *Op, n noted, entry bson.Doc) {
+	p := d.Profiler
+	if p.Sink == nil {
 		return
 	}
 	if entry == nil {

@@ -11,6 +11,8 @@
 //
 //   - never-early: a document goes only if, under its lock, a date in it lies
 //     at or before the instant of the visit less the rule's seconds.
+//   - gated: while writes are locked out (fsyncLock) nothing is removed, and no
+//     pass is counted.
 //   - oldest-first: a visit removes in the order of the dates.
 //
 // Start reading at monitor.go.

@@ -9,18 +9,26 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/query/exec"
 )
 
 // Ids of the lines that the monitor logs, as mongod's.
 const (
-	logDisabled    = 22529
-	logStarting    = 22528
-	logSpecial     = 22541
-	logError       = 5400703
-	logDeleted     = 5479200
-	logInterrupted = 22537
+	logStarting         = 22528
+	logDisabled         = 22529
+	logLocked           = 22530
+	logVisit            = 22533
+	logInterrupted      = 22537
+	logSpecial          = 22541
+	logDeletedClustered = 5400702
+	logError            = 5400703
+	logDeleted          = 5479200
+	logSleepChanged     = 7005501
 )
+
+// levelDebug3 is D3; see package server.
+const levelDebug3 = slog.LevelDebug - 2
 
 // Options is what a Monitor works with.
 type Options struct {
@@ -28,10 +36,6 @@ type Options struct {
 	Exec       *exec.Executor
 	Dispatcher *command.Dispatcher
 	Log        *slog.Logger
-	// Hold says that writes are locked out (fsyncLock): passes are left out.
-	Hold func() bool
-	// SlowMS is the duration from which a visit is logged, in milliseconds.
-	SlowMS func() int64
 }
 
 // Monitor is the TTL monitor: one background goroutine that removes what is
@@ -64,6 +68,10 @@ func (m *Monitor) Wake() {
 
 // Start begins the passes. Stop must follow.
 func (m *Monitor) Start() {
+	select {
+	case <-m.wake: // a parameter set before the start is no change
+	default:
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	m.stop = cancel
 	m.done.Go(func() { m.run(ctx) })
@@ -81,8 +89,9 @@ func (m *Monitor) run(ctx context.Context) {
 	for m.sleep(ctx) {
 		switch {
 		case !m.params.Enabled.Load():
-			m.o.Log.LogAttrs(ctx, slog.LevelDebug, "TTLMonitor is disabled", slog.String("c", "INDEX"), slog.Int("id", logDisabled))
-		case m.o.Hold != nil && m.o.Hold():
+			m.say(ctx, slog.LevelDebug, logDisabled, "disabled")
+		case m.o.Dispatcher.Gate.Locks() > 0:
+			m.say(ctx, levelDebug3, logLocked, "locked for writing")
 		default:
 			if err := m.pass(ctx); err != nil && ctx.Err() == nil {
 				m.o.Log.LogAttrs(ctx, slog.LevelWarn, "TTLMonitor was interrupted, waiting before doing another pass",
@@ -104,14 +113,20 @@ func (m *Monitor) sleep(ctx context.Context) bool {
 			return false
 		case <-m.wake:
 			t.Stop()
+			m.say(ctx, slog.LevelInfo, logSleepChanged, "ttlMonitorSleepSecs has changed", slog.Int64("newSleepSeconds", m.params.SleepSecs.Load()))
 		case <-t.C:
 			return true
 		}
 	}
 }
 
+// say logs a line about the monitor's own doings.
+func (m *Monitor) say(ctx context.Context, l slog.Level, id int, text string, attrs ...slog.Attr) {
+	m.o.Log.LogAttrs(ctx, l, "TTLMonitor: "+text, append([]slog.Attr{slog.String("c", "INDEX"), slog.Int("id", id)}, attrs...)...)
+}
+
 // isInterrupt says whether err ends the whole pass and not only one visit: the
 // operation was killed, or the server stops.
 func isInterrupt(ctx context.Context, err error) bool {
-	return ctx.Err() != nil || errors.Is(err, context.Canceled)
+	return ctx.Err() != nil || errors.Is(err, context.Canceled) || mongoerr.Is(err, mongoerr.Interrupted)
 }

@@ -23,7 +23,7 @@ type rule struct {
 // pass repeats sub-passes until nothing is left that was due. An interrupt
 // ends it early and uncounted.
 func (m *Monitor) pass(ctx context.Context) error {
-	m.o.Log.LogAttrs(ctx, slog.LevelDebug, "TTL thread awake", slog.String("c", "INDEX"), slog.Int("id", logStarting))
+	m.say(ctx, levelDebug3, logStarting, "thread awake")
 	for {
 		more, err := m.subPass(ctx)
 		if err != nil {
@@ -101,6 +101,11 @@ func (m *Monitor) rules() []rule {
 // it stopped at one. A failure of the visit is logged and not returned; what
 // is returned ends the pass.
 func (m *Monitor) visit(ctx context.Context, r rule) (hit bool, err error) {
+	gate := &m.o.Dispatcher.Gate
+	if err := gate.Enter(ctx); err != nil {
+		return false, err
+	}
+	defer gate.Leave()
 	c := m.o.Catalog.LookupUUID(r.collection)
 	if c == nil {
 		return false, nil
@@ -109,36 +114,56 @@ func (m *Monitor) visit(ctx context.Context, r rule) (hit bool, err error) {
 	if !ok {
 		return false, nil
 	}
-	begun := time.Now()
-	deleted := int64(0)
+	m.say(ctx, slog.LevelDebug, logVisit, "running TTL job for index", slog.String("namespace", c.Namespace.String()), slog.String("index", r.index))
 	d.Progress = func(b exec.Batch) {
-		deleted += b.Docs
 		m.Stats.Deleted.Add(b.Docs)
 		if !d.Single {
 			m.Stats.batch(b)
 		}
 	}
 	work, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	op := m.o.Dispatcher.BeginBackground("TTLMonitor", command.KindRemove, c.Namespace.String(), d.Statement(), cancel)
-	hit, err = m.o.Exec.DeleteExpired(work, c, d)
-	op.End()
-	cancel(nil)
-	if err != nil {
-		if isInterrupt(ctx, err) {
-			return false, err
-		}
-		if mongoerr.Is(err, mongoerr.NamespaceNotFound, mongoerr.QueryPlanKilled) {
-			return false, nil
-		}
+	defer op.End()
+	op.Op().SetPlanSummary(d.Summary())
+	begun := time.Now()
+	done, err := m.o.Exec.DeleteExpired(work, c, d)
+	m.report(ctx, op, c, r, done, time.Since(begun), err)
+	switch {
+	case err == nil:
+		return done.More, nil
+	case isInterrupt(ctx, err):
+		return false, err
+	case !mongoerr.Is(err, mongoerr.NamespaceNotFound, mongoerr.QueryPlanKilled):
 		m.logError(ctx, c, r, err)
-		return false, nil
 	}
-	if took := time.Since(begun); m.o.SlowMS != nil && took.Milliseconds() >= m.o.SlowMS() && deleted > 0 {
-		m.o.Log.LogAttrs(ctx, slog.LevelInfo, "Deleted expired documents using index", slog.String("c", "INDEX"), slog.Int("id", logDeleted),
-			slog.String("namespace", c.Namespace.String()), slog.String("index", r.index), slog.Int64("numDeleted", deleted),
-			slog.String("duration", took.String()))
+	return false, nil
+}
+
+// report profiles a visit that removed something, and logs it where it was
+// slow. (mongod's profiler knows nothing of these deletes; its manual says it
+// does.)
+func (m *Monitor) report(ctx context.Context, op *command.Background, c *catalog.Collection, r rule, done exec.Visited, took time.Duration, err error) {
+	if done.Docs == 0 {
+		return
 	}
-	return hit, nil
+	s := &op.Op().Stats
+	s.IsQuery, s.IsWrite = true, true
+	s.KeysExamined, s.DocsExamined = done.KeysExamined, done.DocsExamined
+	s.NDeleted, s.KeysDeleted = done.Docs, done.KeysDeleted
+	s.ExecStats = done.Stats
+	if !op.Note(ctx, err) {
+		return
+	}
+	attrs := []slog.Attr{slog.String("c", "INDEX"), slog.Int("id", logDeleted), slog.String("namespace", c.Namespace.String()),
+		slog.String("index", r.index), slog.Int64("numDeleted", done.Docs), slog.Int64("numKeysDeleted", done.KeysDeleted),
+		slog.Int64("numKeysExamined", done.KeysExamined), slog.Int64("numDocsExamined", done.DocsExamined), slog.String("duration", took.String())}
+	text := "Deleted expired documents using index"
+	if r.index == "" {
+		text = "Deleted expired documents using clustered index scan"
+		attrs[1], attrs[3] = slog.Int("id", logDeletedClustered), slog.Bool("extendedRange", false)
+	}
+	m.o.Log.LogAttrs(ctx, slog.LevelInfo, text, attrs...)
 }
 
 // deletion is what a visit of r removes now, or false where the rule is gone,

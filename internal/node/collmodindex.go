@@ -78,6 +78,10 @@ func (m *collModification) expireIndex(_ *catalog.Collection, ix *catalog.Index,
 	if !a.Has("expireAfterSeconds") {
 		return nil
 	}
+	if a.Value("expireAfterSeconds").IsNaN() {
+		// mongod takes it for 0, and everything in the index goes.
+		return mongoerr.New(mongoerr.InvalidOptions, "TTL index 'expireAfterSeconds' option must not be NaN")
+	}
 	seconds := int64(a.Int("expireAfterSeconds"))
 	if seconds < 0 {
 		return mongoerr.New(mongoerr.InvalidOptions, "TTL index 'expireAfterSeconds' option cannot be less than 0")

@@ -45,9 +45,7 @@ func Assemble(_ context.Context, s *Server) (*App, error) {
 		Process: s.process(engine), StartTime: s.started,
 	}
 	n.Register(d.Registry)
-	ttl := expire.New(expire.Options{
-		Catalog: cat, Exec: x, Dispatcher: d, Log: s.log.Logger("INDEX").With("ctx", "TTLMonitor"), SlowMS: d.Profiler.SlowMillis,
-	})
+	ttl := expire.New(expire.Options{Catalog: cat, Exec: x, Dispatcher: d, Log: s.log.Logger("INDEX").With("ctx", "TTLMonitor")})
 	s.log.registerParams(d.Params)
 	d.Status.Metric("ttl", func(b *bson.Builder) { b.Fields(ttl.Stats.TTL()) })
 	d.Status.Document("batchedDeletes", func(b *bson.Builder) { b.Fields(ttl.Stats.BatchedDeletes()) })

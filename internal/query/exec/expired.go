@@ -36,8 +36,19 @@ type BatchedDelete struct {
 // Batch is what one batch of a BatchedDelete did.
 type Batch struct {
 	Docs, Bytes int64
+	KeysDeleted int64 // index entries
 	Time        time.Duration
 	Refetched   int64 // documents that were looked at again and had changed
+}
+
+// Visited is what a whole visit did.
+type Visited struct {
+	// More says that it ended at a limit.
+	More                       bool
+	Docs, KeysDeleted          int64
+	KeysExamined, DocsExamined int64
+	// Stats is its plan with the counters, as explain prints them.
+	Stats func() bson.Doc
 }
 
 // Plan is the visit as explain prints it.
@@ -65,21 +76,32 @@ func (d *BatchedDelete) recheck() (*match.Filter, error) {
 	return match.Parse(d.due(), nil)
 }
 
-// DeleteExpired runs a visit and says whether it ended at a limit.
-func (x *Executor) DeleteExpired(ctx context.Context, c *catalog.Collection, d *BatchedDelete) (more bool, err error) {
+// Summary is the visit's plan as planSummary shows it.
+func (d *BatchedDelete) Summary() string {
+	return Summary(&plan.IndexScan{Index: &plan.Index{Index: d.Index.Index}})
+}
+
+// DeleteExpired runs a visit. What it returns with an error is what was done
+// until then.
+func (x *Executor) DeleteExpired(ctx context.Context, c *catalog.Collection, d *BatchedDelete) (Visited, error) {
 	filter, err := d.recheck()
 	if err != nil {
-		return false, err
+		return Visited{}, err
 	}
 	snapshot := x.Catalog.Engine().NewSnapshot()
 	defer snapshot.Close()
 	ix := &plan.Index{Index: d.Index.Index, Multikey: d.Index.Multikey(), Handle: d.Index}
-	scan := d.Plan(ix).Inputs()[0].Inputs()[0]
+	root := d.Plan(ix)
 	b := builder{source: newSource(c, snapshot)}
-	v := visit{d: d, c: c, filter: filter, scan: b.build(scan), w: x.NewWriter(storage.Buffered)}
+	v := visit{d: d, c: c, filter: filter, root: root, scan: b.build(root.Inputs()[0].Inputs()[0]), w: x.NewWriter(storage.Buffered)}
 	defer v.scan.Close()
 	defer v.w.Abort()
-	return v.run(ctx)
+	more, err := v.run(ctx)
+	return Visited{
+		More: more, Docs: v.done.Docs, KeysDeleted: v.done.KeysDeleted,
+		KeysExamined: v.scan.Stats().KeysExamined, DocsExamined: v.fetch.DocsExamined,
+		Stats: func() bson.Doc { return plan.Explain(root, v.counters()) },
+	}, err
 }
 
 // visit is a BatchedDelete under way.
@@ -87,9 +109,12 @@ type visit struct {
 	d       *BatchedDelete
 	c       *catalog.Collection
 	filter  *match.Filter
+	root    plan.Node
 	scan    Stage
+	fetch   Stats // of reading the documents again, under their locks
+	write   Stats // of deleting: a unit of work is a document deleted
 	w       *Writer
-	docs    int64
+	done    Batch // the sum of the batches
 	batch   Batch
 	started time.Time // of the batch
 }
@@ -120,7 +145,7 @@ func (v *visit) run(ctx context.Context) (more bool, err error) {
 				return false, err
 			}
 		}
-		if v.d.MaxDocs > 0 && v.docs >= v.d.MaxDocs || v.d.MaxTime > 0 && time.Since(begun) >= v.d.MaxTime {
+		if v.d.MaxDocs > 0 && v.write.Works >= v.d.MaxDocs || v.d.MaxTime > 0 && time.Since(begun) >= v.d.MaxTime {
 			return true, v.commit(ctx)
 		}
 	}
@@ -133,22 +158,59 @@ func (v *visit) remove(ctx context.Context, record catalog.RecordKey) error {
 		if err != nil || doc == nil {
 			return err
 		}
-		due, err := v.filter.Match(doc)
+		v.fetch.DocsExamined++
+		due, err := v.due(doc)
 		if err != nil {
 			return err
 		}
 		if !due {
+			v.fetch.count(NeedTime)
 			v.batch.Refetched++
 			return nil
 		}
+		v.fetch.count(Advanced)
+		before := u.KeysDeleted()
 		if err := u.Delete(ctx, v.c, record, doc); err != nil {
 			return err
 		}
-		v.docs++
+		v.batch.KeysDeleted += u.KeysDeleted() - before
+		v.write.count(NeedTime)
 		v.batch.Docs++
 		v.batch.Bytes += int64(len(doc))
 		return nil
 	})
+}
+
+// due says whether the document would still be found by the scan: by its date,
+// and in a partial index by the index's filter.
+func (v *visit) due(doc bson.Doc) (bool, error) {
+	if due, err := v.filter.Match(doc); err != nil || !due || v.d.Index.Filter == nil {
+		return due, err
+	}
+	return v.d.Index.Filter.Match(doc)
+}
+
+// counters prints the counters of the visit's plan.
+func (v *visit) counters() plan.Counters {
+	scan := countersOf(v.scan)
+	return func(n plan.Node, b *bson.Builder, specific bool) {
+		switch n := n.(type) {
+		case *plan.Write:
+			if specific {
+				b.Int("nWouldDelete", v.write.Works)
+				return
+			}
+			v.write.write(b)
+		case *plan.Fetch:
+			if specific {
+				b.Int("docsExamined", v.fetch.DocsExamined).Int32("alreadyHasObj", 0)
+				return
+			}
+			v.fetch.write(b)
+		default:
+			scan(n, b, specific)
+		}
+	}
 }
 
 func (v *visit) full() bool {
@@ -161,6 +223,8 @@ func (v *visit) commit(ctx context.Context) error {
 	if err := v.w.Commit(ctx); err != nil {
 		return err
 	}
+	v.done.Docs += v.batch.Docs
+	v.done.KeysDeleted += v.batch.KeysDeleted
 	if v.batch != (Batch{}) && v.d.Progress != nil {
 		v.batch.Time = time.Since(v.started)
 		v.d.Progress(v.batch)

@@ -177,12 +177,16 @@ func countersOf(root Stage) plan.Counters {
 			specificCounters(s, b)
 			return
 		}
-		st := s.Stats()
-		b.Int("nReturned", st.Advanced).Int("executionTimeMillisEstimate", st.Time.Milliseconds())
-		b.Int("works", st.Works).Int("advanced", st.Advanced).Int("needTime", st.NeedTime)
-		b.Int32("needYield", 0).Int32("saveState", 0).Int32("restoreState", 0)
-		b.Int32("isEOF", map[bool]int32{true: 1}[st.EOF])
+		s.Stats().write(b)
 	}
+}
+
+// write prints the counters that all stages have.
+func (s *Stats) write(b *bson.Builder) {
+	b.Int("nReturned", s.Advanced).Int("executionTimeMillisEstimate", s.Time.Milliseconds())
+	b.Int("works", s.Works).Int("advanced", s.Advanced).Int("needTime", s.NeedTime)
+	b.Int32("needYield", 0).Int32("saveState", 0).Int32("restoreState", 0)
+	b.Int32("isEOF", map[bool]int32{true: 1}[s.EOF])
 }
 
 func specificCounters(s Stage, b *bson.Builder) {

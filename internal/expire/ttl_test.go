@@ -1,0 +1,255 @@
+package expire
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/node"
+	"github.com/mayflydb/mayfly/internal/query/exec"
+	"github.com/mayflydb/mayfly/internal/storage"
+)
+
+// TestTTL runs the scripts of testdata in virtual time, which begins at
+// 2000-01-01T00:00:00Z, against a whole server without its sockets:
+//
+//	run                  commands on the database d; prints the replies
+//	fill c n=5 at=-1h    inserts documents with _id from 0 and that date in "at"
+//	wait 60s             lets time pass; prints what metrics.ttl gained
+//	left c               the _ids that are left
+//	commits 300ms        how long each commit takes from now on
+//	batches              the section batchedDeletes of serverStatus
+//	log                  what the monitor has logged since
+func TestTTL(t *testing.T) {
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			defer w.close()
+			datadriven.RunTest(t, path, w.step)
+		})
+	})
+}
+
+// world is a server without sockets, on a disk in memory.
+type world struct {
+	t      *testing.T
+	engine *storage.Engine
+	cat    *catalog.Catalog
+	d      *command.Dispatcher
+	client *command.Client
+	m      *Monitor
+	log    lines
+	slow   slowCommits
+	last   bson.Doc // metrics.ttl when it was last shown
+}
+
+// slowCommits is a Committer whose commits take a while.
+type slowCommits struct{ takes atomic.Int64 }
+
+func (s *slowCommits) Commit(ctx context.Context, u *storage.Unit, d storage.Durability) error {
+	time.Sleep(time.Duration(s.takes.Load()))
+	return u.Commit(ctx, d)
+}
+
+// lines is a log of messages with their attributes.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lines) Enabled(context.Context, slog.Level) bool { return true }
+func (l *lines) WithAttrs([]slog.Attr) slog.Handler       { return l }
+func (l *lines) WithGroup(string) slog.Handler            { return l }
+
+func (l *lines) Handle(_ context.Context, r slog.Record) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	fmt.Fprintf(&l.text, "%s %s", r.Level, r.Message)
+	r.Attrs(func(a slog.Attr) bool {
+		if a.Key != "c" {
+			fmt.Fprintf(&l.text, " %s", a)
+		}
+		return true
+	})
+	l.text.WriteString("\n")
+	return nil
+}
+
+// take returns what was logged since the last call.
+func (l *lines) take() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.text.String()
+	l.text.Reset()
+	return s
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{t: t, client: &command.Client{ConnectionID: 1}}
+	var err error
+	if w.engine, err = storage.Open(storage.Options{Dir: "db", FS: storage.NewMemFS(), CacheBytes: 8 << 20}); err != nil {
+		t.Fatal(err)
+	}
+	if w.cat, err = catalog.Open(w.engine, catalog.Options{Committer: &w.slow}); err != nil {
+		t.Fatal(err)
+	}
+	w.d = command.NewDispatcher(slog.New(slog.DiscardHandler))
+	x := &exec.Executor{Catalog: w.cat}
+	n := &node.Node{Dispatcher: w.d, Params: w.d.Params, Log: w.d.Log, Catalog: w.cat, Exec: x, StartTime: time.Now()}
+	n.Register(w.d.Registry)
+	w.m = New(Options{Catalog: w.cat, Exec: x, Dispatcher: w.d, Log: slog.New(&w.log)})
+	w.last = w.m.Stats.TTL()
+	w.d.Clients.Connect(w.client)
+	w.m.Start()
+	return w
+}
+
+func (w *world) close() {
+	w.m.Stop()
+	w.d.Cursors.CloseAll()
+	if err := w.cat.Close(); err != nil {
+		w.t.Error(err)
+	}
+	if err := w.engine.Close(); err != nil {
+		w.t.Error(err)
+	}
+}
+
+func (w *world) must(body bson.Doc) bson.Doc {
+	w.t.Helper()
+	d := w.runOn(body)
+	if d.Lookup("ok").Double() != 1 || d.Has("writeErrors") {
+		w.t.Fatalf("%s: %s", body, d)
+	}
+	return d
+}
+
+func (w *world) step(t *testing.T, c *datadriven.TestData) string {
+	switch c.Cmd {
+	case "run":
+		var out strings.Builder
+		for line := range strings.SplitSeq(c.Input, "\n") {
+			body, err := bson.ParseJSON(line)
+			if err != nil {
+				t.Fatalf("%s: %v", line, err)
+			}
+			out.WriteString(w.runOn(body).String() + "\n")
+		}
+		return mask(out.String())
+	case "fill":
+		w.fill(t, c)
+		return ""
+	case "wait":
+		time.Sleep(duration(t, c.CmdArgs[0].Key))
+		synctest.Wait()
+		return w.gained()
+	case "left":
+		return w.left(c.CmdArgs[0].Key)
+	case "commits":
+		w.slow.takes.Store(int64(duration(t, c.CmdArgs[0].Key)))
+		return ""
+	case "batches":
+		return w.m.Stats.BatchedDeletes().String() + "\n"
+	case "log":
+		return mask(w.log.take())
+	}
+	t.Fatalf("unknown step %s", c.Cmd)
+	return ""
+}
+
+// runOn runs a command on its "$db", or d.
+func (w *world) runOn(body bson.Doc) bson.Doc {
+	db := "d"
+	if v := body.Lookup("$db"); v.Type == bson.TypeString {
+		db = v.Str()
+	}
+	return w.d.Dispatch(w.t.Context(), &command.Request{Client: w.client, DB: db, Body: body}).Body
+}
+
+func duration(t *testing.T, s string) time.Duration {
+	d, err := time.ParseDuration(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// fillBatch is how many documents fill inserts at once.
+const fillBatch = 5000
+
+func (w *world) fill(t *testing.T, c *datadriven.TestData) {
+	var n int
+	var at string
+	c.ScanArgs(t, "n", &n)
+	c.ScanArgs(t, "at", &at)
+	date := time.Now().Add(duration(t, at)).UnixMilli()
+	for from := 0; from < n; from += fillBatch {
+		var b bson.Builder
+		b.String("insert", c.CmdArgs[0].Key).OpenArray("documents")
+		for i := from; i < min(n, from+fillBatch); i++ {
+			b.OpenDoc(bson.Index(i-from)).Int("_id", int64(i)).Date("at", date).Close()
+		}
+		w.must(b.Close().Finish())
+	}
+}
+
+// gained prints the counters of metrics.ttl that have moved.
+func (w *world) gained() string {
+	now := w.m.Stats.TTL()
+	var moved []string
+	for name, v := range now.All() {
+		if n := v.Int64() - w.last.Lookup(name).Int64(); n != 0 {
+			moved = append(moved, fmt.Sprintf("%s +%d", name, n))
+		}
+	}
+	w.last = now
+	if moved == nil {
+		return "nothing\n"
+	}
+	return strings.Join(moved, ", ") + "\n"
+}
+
+// left prints the _ids of a collection in their order, or their number where
+// there are many.
+func (w *world) left(c string) string {
+	w.t.Helper()
+	find := new(bson.Builder).String("find", c).OpenDoc("sort").Int32("_id", 1).Close().Int32("batchSize", 1000).Bool("singleBatch", true).Finish()
+	batch := w.must(find).Lookup("cursor").Doc().Lookup("firstBatch").Doc()
+	var ids []string
+	for _, v := range batch.All() {
+		ids = append(ids, v.Doc().Lookup("_id").String())
+	}
+	if ids == nil {
+		return "none\n"
+	}
+	if len(ids) > 50 {
+		return fmt.Sprintf("%d documents\n", w.must(new(bson.Builder).String("count", c).Finish()).Lookup("n").Int32())
+	}
+	return strings.Join(ids, " ") + "\n"
+}
+
+// masks hide what differs from run to run.
+var masks = []struct{ find, put string }{
+	{`ObjectId\('[0-9a-f]+'\)`, "ObjectId(...)"},
+	{`UUID\("[0-9a-f-]+"\)`, "UUID(...)"},
+}
+
+func mask(s string) string {
+	for _, m := range masks {
+		s = regexp.MustCompile(m.find).ReplaceAllString(s, m.put)
+	}
+	return s
+}
