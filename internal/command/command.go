@@ -71,6 +71,9 @@ type Command struct {
 	// Fields declares the arguments. The dispatcher parses them into Op.Args
 	// before it calls Run. Nil: every field is accepted and Run reads Op.Body.
 	Fields *Fields
+	// CheckReadConcern, where not nil, refuses a read concern that the command takes
+	// in general and not with these arguments; its error says why.
+	CheckReadConcern func(op *Op, level string) error
 	// Help is what {help: true} prints.
 	Help string
 	// Run handles it.

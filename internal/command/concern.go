@@ -66,7 +66,7 @@ func (op *Op) readConcern(replicated bool) error {
 		switch v := a.Value(f.name); v.Type {
 		case bson.Missing:
 		case bson.TypeTimestamp:
-			if *f.into = v.Timestamp(); *f.into == 0 {
+			if *f.into = v.Timestamp(); *f.into>>32 == 0 {
 				return mongoerr.New(mongoerr.InvalidOptions, "%s cannot be a null timestamp", f.name)
 			}
 		default:
@@ -76,10 +76,10 @@ func (op *Op) readConcern(replicated bool) error {
 	if rc.AtClusterTime != 0 && rc.Level != "snapshot" {
 		return mongoerr.New(mongoerr.InvalidOptions, "readConcern atClusterTime is only allowed with readConcern level snapshot")
 	}
-	if rc.Level != "" && rc.Level != "local" && op.Command.Flags&TakesReadConcern == 0 {
+	if err := op.supports(rc.Level); err != nil {
 		return mongoerr.New(mongoerr.InvalidOptions,
-			"Command %s does not support this readConcern. The current readConcern: %s :: caused by :: read concern not supported",
-			op.Command.Name, v.Doc())
+			"Command %s does not support this readConcern. The current readConcern: %s :: caused by :: %s",
+			op.Command.Name, v.Doc(), mongoerr.From(err).Message)
 	}
 	if !replicated {
 		if err := rc.standalone(); err != nil {
@@ -87,6 +87,21 @@ func (op *Op) readConcern(replicated bool) error {
 		}
 	}
 	op.ReadConcern = rc
+	return nil
+}
+
+var errNoReadConcern = mongoerr.New(mongoerr.InvalidOptions, "read concern not supported")
+
+// supports says why op's command does not take a read concern, or returns nil.
+func (op *Op) supports(level string) error {
+	switch c := op.Command; {
+	case level == "" || level == "local":
+		return nil
+	case c.Flags&TakesReadConcern == 0:
+		return errNoReadConcern
+	case c.CheckReadConcern != nil:
+		return c.CheckReadConcern(op, level)
+	}
 	return nil
 }
 

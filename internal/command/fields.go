@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
 // maxFields bounds how many fields one Fields declares: the parser notes the
@@ -89,6 +90,7 @@ type Field struct {
 	sub       *Fields
 	elem      *Field
 	rangeCode int32
+	typeErr   error // for values of other types, null too; nil for the usual one
 }
 
 var (
@@ -198,6 +200,27 @@ func (d Field) Max(n int64) Field { d.hasMax, d.max = true, n; return d }
 
 // RangeCode sets the code of the errors of Min, Above and Max, 2 by default.
 func (d Field) RangeCode(code int32) Field { d.rangeCode = code; return d }
+
+// Otherwise sets the error for values of other types. Null is one of those
+// then, as for the server's fields with a parser of their own.
+func (d Field) Otherwise(err error) Field { d.typeErr = err; return d }
+
+// Hint declares the hint of a query: an index's name or key pattern, or
+// {$natural: ±1} (code 9 for other types).
+func Hint(name string) Field {
+	return OneOf(name, bson.TypeString, bson.TypeDocument).Otherwise(errHint)
+}
+
+// Modification declares what an update does: operators, a replacement or a
+// pipeline (code 9 for other types).
+func Modification(name string) Field {
+	return OneOf(name, bson.TypeDocument, bson.TypeArray).Otherwise(errModification)
+}
+
+var (
+	errHint         = mongoerr.New(mongoerr.FailedToParse, "Hint must be a string or an object")
+	errModification = mongoerr.New(mongoerr.FailedToParse, "Update argument must be either an object or an array")
+)
 
 // Unstable marks a field that Stable API version 1 does not have: it is refused
 // under apiStrict (code 323).

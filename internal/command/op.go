@@ -35,8 +35,10 @@ type Op struct {
 	ReadConcern  ReadConcern
 	WriteConcern WriteConcern
 
-	// Reply takes the reply's fields, without "ok".
-	Reply *bson.Builder
+	// Reply takes the reply's fields, without "ok", which is a double, or an int
+	// where IntegerOK says so.
+	Reply     *bson.Builder
+	IntegerOK bool
 	// NextBody asks for an exhaust reply: see Response.Next.
 	NextBody       bson.Doc
 	ExhaustAllowed bool

@@ -205,6 +205,9 @@ func (d *Field) check(v bson.Value, at *place) (present bool, err error) {
 		return false, nil
 	}
 	if !d.accepts(v.Type) {
+		if d.typeErr != nil {
+			return false, d.typeErr
+		}
 		if !d.notNull && (v.Type == bson.TypeNull || v.Type == bson.TypeUndefined) {
 			return d.keepNull, nil
 		}

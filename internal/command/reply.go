@@ -17,7 +17,11 @@ func (d *Dispatcher) finish(ctx context.Context, op *Op, err error) Response {
 		d.countError(ctx, op, e, err)
 		r.Body = ErrorReply(e)
 	} else {
-		op.Reply.Double("ok", 1)
+		if op.IntegerOK {
+			op.Reply.Int32("ok", 1)
+		} else {
+			op.Reply.Double("ok", 1)
+		}
 		r.Body = op.Reply.Finish()
 		if op.ExhaustAllowed {
 			r.Next = op.NextBody

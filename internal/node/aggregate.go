@@ -14,19 +14,21 @@ import (
 
 var aggregateFields = command.NewFields("aggregate",
 	command.Value(command.Any("")),
-	command.Array("pipeline").Required(),
-	command.Bool("explain"),
-	command.Bool("allowDiskUse"),
-	command.Struct("cursor", command.NewFields("aggregate.cursor", command.SafeInt64("batchSize").Min(0))),
+	command.Array("pipeline").Required().Otherwise(errPipeline),
+	command.Bool("explain").NotNull().Unstable(),
+	command.Bool("allowDiskUse").NotNull(),
+	command.Struct("cursor", command.NewFields("aggregate.cursor", command.SafeInt64("batchSize").Min(0))).NotNull(),
 	command.SafeBool("bypassDocumentValidation"),
 	command.Object("collation"),
-	command.OneOf("hint", bson.TypeString, bson.TypeDocument),
+	command.Hint("hint"),
 	command.Object("let"),
 	command.UUID("collectionUUID"),
 	command.Any("needsMerge"),
 	command.Any("fromMongos"),
 	command.Any("passthroughToShard"),
 )
+
+var errPipeline = mongoerr.New(mongoerr.TypeMismatch, "A pipeline must be an array of objects")
 
 // aggregate answers {aggregate: collection or 1, pipeline, cursor: {}}.
 // (Manual: database command aggregate.)
@@ -35,7 +37,7 @@ func (n *Node) aggregate() *command.Command {
 		Name: "aggregate", Fields: aggregateFields,
 		Flags: command.TakesReadConcern | command.TakesWriteConcern | command.APIv1 | command.Transaction,
 		Help:  "run an aggregation pipeline",
-		Run:   n.runAggregate,
+		Run:   n.runAggregate, CheckReadConcern: pipelineReadConcern,
 	}
 }
 
@@ -48,7 +50,15 @@ type aggregation struct {
 }
 
 func (n *Node) runAggregate(ctx context.Context, op *command.Op) error {
+	if op.Generic.APIStrict {
+		if err := strictPipeline(op.Args.Array("pipeline")); err != nil {
+			return err
+		}
+	}
 	if op.Args.Bool("explain") {
+		if !op.Generic.WriteConcern.IsMissing() {
+			return mongoerr.New(mongoerr.FailedToParse, "Aggregation explain does not support the 'writeConcern' option")
+		}
 		op.Reply.String("explainVersion", "1")
 		if err := n.explainAggregation(ctx, op, &op.Args, exec.QueryPlanner, op.Reply); err != nil {
 			return err
@@ -63,7 +73,10 @@ func (n *Node) runAggregate(ctx context.Context, op *command.Op) error {
 	if err != nil {
 		return err
 	}
-	a, err := n.parseAggregation(op, &op.Args, target, list)
+	if err := n.checkExpected(op); err != nil {
+		return err
+	}
+	a, err := n.parseAggregation(op, target, list, n.aggregateReading(&op.Args))
 	if err != nil {
 		return err
 	}
@@ -107,16 +120,40 @@ func (n *Node) aggregateTarget(op *command.Op) (schema.Namespace, []bson.Value, 
 		if err := ns.Validate(); err != nil {
 			return ns, nil, err
 		}
-	case v.IsNumber() && bson.ToDouble(v) == 1:
-	default:
-		return ns, nil, mongoerr.New(mongoerr.FailedToParse, "Invalid command format: the 'aggregate' field must specify a collection name or 1")
+	case !v.IsNumber():
+		return ns, nil, mongoerr.New(mongoerr.InvalidNamespace, "collection name has invalid type %s", v.Type)
+	case bson.ToDouble(v) != 1:
+		return ns, nil, mongoerr.New(mongoerr.BadValue, "Invalid command format: the 'aggregate' field must specify a collection name or 1")
 	}
 	return ns, op.Args.Array("pipeline"), nil
 }
 
+// reading is how a pipeline reads its collection.
+type reading struct {
+	let, collation bson.Doc
+	hint           bson.Value
+	allowDiskUse   bool
+}
+
+// aggregateReading reads the arguments of an aggregate, or of a find.
+func (n *Node) aggregateReading(a *command.Args) reading {
+	return reading{
+		let: a.Doc("let"), collation: a.Doc("collation"), hint: a.Value("hint"),
+		allowDiskUse: a.BoolOr("allowDiskUse", n.knobs.allowDiskUse.Load()),
+	}
+}
+
+// countReading reads the arguments of a count, or of a distinct.
+func (n *Node) countReading(a *command.Args) reading {
+	return reading{collation: a.Doc("collation"), hint: a.Value("hint"), allowDiskUse: n.knobs.allowDiskUse.Load()}
+}
+
 // parseAggregation resolves views and parses the pipeline.
-func (n *Node) parseAggregation(op *command.Op, a *command.Args, ns schema.Namespace, list []bson.Value) (*aggregation, error) {
-	collation := a.Doc("collation")
+func (n *Node) parseAggregation(op *command.Op, ns schema.Namespace, list []bson.Value, r reading) (*aggregation, error) {
+	collation := r.collation
+	if collation.IsEmpty() {
+		collation = nil
+	}
 	base, list, viewCollation, err := n.resolveView(ns, list)
 	if err != nil {
 		return nil, err
@@ -137,14 +174,14 @@ func (n *Node) parseAggregation(op *command.Op, a *command.Args, ns schema.Names
 	if base.Coll != "" {
 		c = n.Catalog.Lookup(base)
 	}
-	s, err := n.newScope(c, a.Doc("let"), collation)
+	s, err := n.newScope(c, r.let, collation)
 	if err != nil {
 		return nil, err
 	}
 	q := &query{Query: &exec.Query{Env: s.env}, coll: c, scope: s}
 	q.Collation, q.Collator = s.collation, s.collator
 	q.NoScan = n.knobs.noTableScan.Load()
-	q.Hint, q.AllowDiskUse = a.Value("hint"), a.BoolOr("allowDiskUse", n.knobs.allowDiskUse.Load())
+	q.Hint, q.AllowDiskUse = r.hint, r.allowDiskUse
 	out := &aggregation{query: q, ns: base}
 	out.pipeline, err = pipeline.Parse(list, &pipeline.Options{Expr: s.expr, Match: s.match, Collator: s.collator, Collectionless: base.Coll == "", DB: base.DB})
 	if err != nil {
@@ -187,7 +224,7 @@ func (n *Node) explainAggregation(ctx context.Context, op *command.Op, args *com
 	if err != nil {
 		return err
 	}
-	a, err := n.parseAggregation(op, args, ns, list)
+	a, err := n.parseAggregation(op, ns, list, n.aggregateReading(args))
 	if err != nil {
 		return err
 	}

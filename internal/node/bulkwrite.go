@@ -8,7 +8,6 @@ import (
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/query/exec"
-	"github.com/mayflydb/mayfly/internal/query/sortkey"
 	"github.com/mayflydb/mayfly/internal/query/update"
 	"github.com/mayflydb/mayfly/internal/schema"
 )
@@ -21,10 +20,10 @@ var (
 	bulkUpdate = command.NewFields("update",
 		command.SafeInt("update").Min(0).Required(),
 		command.Object("filter").Required(),
-		command.OneOf("updateMods", bson.TypeDocument, bson.TypeArray).Required(),
+		command.Modification("updateMods").Required(),
 		command.ArrayOf("arrayFilters", command.Object("")),
 		command.Bool("multi"),
-		command.OneOf("hint", bson.TypeString, bson.TypeDocument),
+		command.Hint("hint"),
 		command.Object("constants"),
 		command.Object("collation"),
 		command.Object("sort"),
@@ -34,7 +33,7 @@ var (
 		command.SafeInt("delete").Min(0).Required(),
 		command.Object("filter").Required(),
 		command.Bool("multi"),
-		command.OneOf("hint", bson.TypeString, bson.TypeDocument),
+		command.Hint("hint"),
 		command.Object("collation"),
 	)
 	bulkNamespace = command.NewFields("bulkWrite.nsInfo",
@@ -73,12 +72,19 @@ func (n *Node) bulkWrite() *command.Command {
 type bulk struct {
 	n      *Node
 	op     *command.Op
-	spaces []*command.Op // one a namespace: name and collection as single commands have them
+	spaces []*bulkSpace
 	w      *exec.Writer
 	items  []bson.Doc
 	bytes  int
 
 	errors, inserted, matched, modified, upserted, deleted int64
+}
+
+// bulkSpace is one of the namespaces: name and collection as single commands
+// have them, and the UUID that the client expects.
+type bulkSpace struct {
+	command.Op
+	expected bson.Value
 }
 
 func (n *Node) runBulkWrite(ctx context.Context, op *command.Op) error {
@@ -123,7 +129,10 @@ func (b *bulk) namespaces() error {
 		if err := ns.Validate(); err != nil {
 			return err
 		}
-		b.spaces = append(b.spaces, &command.Op{DB: ns.DB, NS: ns.String(), Collection: ns.Coll, Client: b.op.Client, Dispatcher: b.op.Dispatcher})
+		b.spaces = append(b.spaces, &bulkSpace{
+			command.Op{DB: ns.DB, NS: ns.String(), Collection: ns.Coll, Client: b.op.Client, Dispatcher: b.op.Dispatcher},
+			a.Value("collectionUUID"),
+		})
 	}
 	return nil
 }
@@ -132,7 +141,7 @@ func (b *bulk) namespaces() error {
 type bulkStatement struct {
 	kind  string
 	args  command.Args
-	space *command.Op
+	space *bulkSpace
 }
 
 // bulkStatements are the kinds of ops.
@@ -160,13 +169,17 @@ func (b *bulk) parse(d bson.Doc) (bulkStatement, error) {
 }
 
 func (b *bulk) run(ctx context.Context, i int, s *bulkStatement) error {
+	space := &s.space.Op
+	if err := b.n.checkUUID(space.DB, space.Collection, b.n.Catalog.Lookup(namespace(space)), s.space.expected); err != nil {
+		return err
+	}
 	switch s.kind {
 	case "insert":
-		return b.insert(ctx, i, &s.args, s.space)
+		return b.insert(ctx, i, &s.args, space)
 	case "update":
-		return b.update(ctx, i, &s.args, s.space)
+		return b.update(ctx, i, &s.args, space)
 	}
-	return b.delete(ctx, i, &s.args, s.space)
+	return b.delete(ctx, i, &s.args, space)
 }
 
 func (b *bulk) bypass() bool { return b.op.Args.Bool("bypassDocumentValidation") }
@@ -229,7 +242,7 @@ func (b *bulk) parseUpdate(c *catalog.Collection, a *command.Args) (*exec.Update
 	q.Hint = a.Value("hint")
 	u := &exec.Update{Query: q.Query, Multi: a.Bool("multi"), Upsert: a.Bool("upsert"), KeepZeroTimestamps: keepsZeroTimestamps(&b.op.Args)}
 	if a.Has("sort") {
-		if q.Sort, err = sortkey.Parse(a.Doc("sort")); err != nil {
+		if q.Sort, err = sortOf(a.Doc("sort"), a.Doc("filter")); err != nil {
 			return nil, err
 		}
 		q.AllowDiskUse = true

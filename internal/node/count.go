@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"math"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/command"
@@ -11,11 +12,11 @@ import (
 var countFields = command.NewFields("count",
 	command.CollectionOrUUID(),
 	command.Object("query"),
-	command.SafeInt64("limit"),
+	command.Any("limit"),
 	command.SafeInt64("skip").Min(0),
-	command.OneOf("hint", bson.TypeString, bson.TypeDocument),
+	command.Hint("hint"),
 	command.Object("collation"),
-	command.Object("fields"),
+	command.Ignored("fields"),
 	command.Bool("mirrored"),
 	command.Any("encryptionInformation"),
 )
@@ -27,24 +28,47 @@ func (n *Node) count() *command.Command {
 		Name: "count", Fields: countFields,
 		Flags: command.TakesReadConcern | command.APIv1,
 		Help:  "count objects in collection",
-		Run:   n.runCount,
+		CheckReadConcern: func(_ *command.Op, level string) error {
+			if level == "snapshot" {
+				return errNoSnapshot
+			}
+			return nil
+		},
+		Run: n.runCount,
 	}
 }
 
-// countQuery parses the arguments; a negative limit counts as its absolute
-// value.
+var errNoSnapshot = mongoerr.New(mongoerr.InvalidOptions, "read concern snapshot not supported")
+
+// countQuery parses the arguments.
 func (n *Node) countQuery(op *command.Op, a *command.Args) (*query, error) {
 	q, err := n.newQuery(op, nil, a.Doc("collation"), a.Doc("query"))
 	if err != nil {
 		return nil, err
 	}
-	q.Hint, q.Skip, q.Limit = a.Value("hint"), a.Int64("skip"), a.Int64("limit")
-	if q.Limit < 0 {
-		if q.Limit = -q.Limit; q.Limit < 0 {
-			return nil, mongoerr.New(mongoerr.BadValue, "Limit value out of range: %d", q.Limit)
-		}
+	q.env.Now = 0 // $$NOW has no value in a count
+	q.Hint, q.Skip = a.Value("hint"), a.Int64("skip")
+	q.Limit, err = countLimit(a.Value("limit"))
+	return q, err
+}
+
+// countLimit reads the limit of a count; a negative one counts as its absolute
+// value. Errors: 2, 9.
+func countLimit(v bson.Value) (int64, error) {
+	if v.IsMissing() {
+		return 0, nil
 	}
-	return q, nil
+	if !v.IsNumber() {
+		return 0, mongoerr.New(mongoerr.BadValue, "limit value is not a valid number")
+	}
+	limit, ok := bson.ExactInt64(v)
+	if !ok {
+		return 0, mongoerr.New(mongoerr.FailedToParse, "Expected an integer: %s: %s", "limit", v)
+	}
+	if limit == math.MinInt64 {
+		return 0, mongoerr.New(mongoerr.BadValue, "limit value for count cannot be min long")
+	}
+	return max(limit, -limit), nil
 }
 
 func (n *Node) runCount(ctx context.Context, op *command.Op) error {

@@ -65,6 +65,16 @@ func (n *Node) checkUUID(db, name string, c *catalog.Collection, expected bson.V
 	return mongoerr.New(mongoerr.CollectionUUIDMismatch, "Collection UUID does not match that specified").WithExtra(b.Finish())
 }
 
+// checkExpected is checkUUID for a command whose argument collectionUUID says
+// what the client expects.
+func (n *Node) checkExpected(op *command.Op) error {
+	expected := op.Args.Value("collectionUUID")
+	if expected.IsMissing() {
+		return nil
+	}
+	return n.checkUUID(op.DB, op.Collection, n.Catalog.Lookup(namespace(op)), expected)
+}
+
 // countedIndexes is how many indexes replies count: the key of a clustered
 // collection is none.
 func countedIndexes(c *catalog.Collection) int {

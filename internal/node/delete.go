@@ -13,7 +13,7 @@ import (
 var deleteStatement = command.NewFields("delete.deletes",
 	command.Object("q").Required(),
 	command.SafeInt64("limit").Required(),
-	command.OneOf("hint", bson.TypeString, bson.TypeDocument),
+	command.Hint("hint"),
 	command.Object("collation"),
 	command.Any("sampleId"),
 )
@@ -21,7 +21,7 @@ var deleteStatement = command.NewFields("delete.deletes",
 var deleteFields = command.NewFields("delete",
 	command.CollectionOrUUID(),
 	command.ArrayOf("deletes", command.Struct("", deleteStatement)).Required(),
-	command.SafeBool("ordered"),
+	command.Bool("ordered"),
 	command.SafeBool("bypassDocumentValidation"),
 	command.Object("let"),
 	command.UUID("collectionUUID"),
@@ -75,12 +75,18 @@ func (n *Node) runDelete(ctx context.Context, op *command.Op) error {
 		return err
 	}
 	op.CountDeletes(int64(len(statements)))
+	if op.WriteConcern.Unacknowledged() {
+		return nil
+	}
 	op.Reply.Int("n", deleted)
 	errs.write(op.Reply)
 	return nil
 }
 
 func (n *Node) deleteOne(ctx context.Context, op *command.Op, w *exec.Writer, c *catalog.Collection, a *command.Args) (*exec.Written, error) {
+	if err := n.checkExpected(op); err != nil {
+		return nil, err
+	}
 	d, err := n.parseDelete(c, a, op.Args.Doc("let"))
 	if err != nil {
 		return nil, err

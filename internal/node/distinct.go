@@ -2,6 +2,8 @@ package node
 
 import (
 	"context"
+	"slices"
+	"strings"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/command"
@@ -18,7 +20,7 @@ var distinctFields = command.NewFields("distinct",
 	command.String("key").Required(),
 	command.Object("query"),
 	command.Object("collation"),
-	command.OneOf("hint", bson.TypeString, bson.TypeDocument),
+	command.Hint("hint"),
 )
 
 // distinct answers {distinct: collection, key, query} with the different
@@ -35,24 +37,24 @@ func (n *Node) distinct() *command.Command {
 
 // distinctQuery parses the arguments.
 func (n *Node) distinctQuery(op *command.Op, a *command.Args) (*query, error) {
-	if key := a.Str("key"); key == "" || containsNul(key) {
-		return nil, mongoerr.New(mongoerr.BadValue, "Key field cannot be empty or contain an embedded null byte")
+	if err := distinctKey(a.Str("key")); err != nil {
+		return nil, err
 	}
 	q, err := n.newQuery(op, nil, a.Doc("collation"), a.Doc("query"))
 	if err != nil {
 		return nil, err
 	}
+	q.env.Now = 0 // $$NOW has no value in a distinct
 	q.Hint = a.Value("hint")
 	return q, nil
 }
 
-func containsNul(s string) bool {
-	for i := range len(s) {
-		if s[i] == 0 {
-			return true
-		}
+// distinctKey checks the path whose values are asked for.
+func distinctKey(key string) error {
+	if strings.IndexByte(key, 0) >= 0 {
+		return mongoerr.New(mongoerr.Code(31032), "Key field cannot contain an embedded null byte")
 	}
-	return false
+	return nil
 }
 
 func (n *Node) runDistinct(ctx context.Context, op *command.Op) error {
@@ -78,7 +80,7 @@ func (n *Node) runDistinct(ctx context.Context, op *command.Op) error {
 	return nil
 }
 
-// distinctValues collects values, each once.
+// distinctValues collects values, each once, and writes them in their order.
 type distinctValues struct {
 	seen     map[string]bool
 	list     []bson.Value
@@ -102,6 +104,7 @@ func (d *distinctValues) add(v bson.Value) error {
 }
 
 func (d *distinctValues) write(b *bson.Builder) {
+	slices.SortStableFunc(d.list, func(x, y bson.Value) int { return bson.CompareWith(x, y, d.collator) })
 	b.OpenArray("values")
 	for i, v := range d.list {
 		b.Value(bson.Index(i), v)

@@ -73,6 +73,9 @@ func (n *Node) runExplain(ctx context.Context, op *command.Op) error {
 		return err
 	}
 	sub.Args = args
+	if handled, err := n.explainOnView(ctx, sub, verbosity); handled || err != nil {
+		return err
+	}
 	q, e, err := explain(sub, &sub.Args)
 	if err != nil {
 		return err
@@ -84,6 +87,36 @@ func (n *Node) runExplain(ctx context.Context, op *command.Op) error {
 	}
 	n.writeExplainTail(op, body)
 	return nil
+}
+
+// explainableOnView make of a command on a view the stages that it becomes.
+var explainableOnView = map[string]func(*command.Args) (stages, error){"find": findStages, "count": countStages, "distinct": distinctStages}
+
+// explainOnView answers an explain of a command on a view; it returns false
+// where the namespace is none.
+func (n *Node) explainOnView(ctx context.Context, op *command.Op, v exec.Verbosity) (bool, error) {
+	become := explainableOnView[op.Name]
+	if become == nil || n.view(op) == nil {
+		return false, nil
+	}
+	list, err := become(&op.Args)
+	if err != nil {
+		return true, err
+	}
+	r := n.countReading(&op.Args)
+	if op.Name == "find" {
+		r = n.aggregateReading(&op.Args)
+	}
+	op.Reply.String("explainVersion", "1")
+	a, err := n.parseAggregation(op, namespace(op), list, r)
+	if err != nil {
+		return true, err
+	}
+	if err := n.Exec.ExplainAggregate(ctx, a.coll, a.ns.String(), a.Query, a.pipeline, v, op.Reply); err != nil {
+		return true, err
+	}
+	n.writeExplainTail(op, op.Body)
+	return true, nil
 }
 
 // writeExplainTail writes what all explains end with.
@@ -130,7 +163,7 @@ func (n *Node) explainDistinct(op *command.Op, a *command.Args) (*query, *exec.E
 	if err != nil {
 		return nil, nil, err
 	}
-	return q, &exec.Explained{Query: q.Query, Adjust: exec.DistinctPlan(a.Str("key"))}, nil
+	return q, &exec.Explained{Query: q.Query, Adjust: exec.DistinctPlan(q.Query, a.Str("key"))}, nil
 }
 
 func (n *Node) explainUpdate(op *command.Op, a *command.Args) (*query, *exec.Explained, error) {

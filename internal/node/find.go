@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 
-	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/query/sortkey"
@@ -11,10 +10,10 @@ import (
 
 var findFields = command.NewFields("find",
 	command.CollectionOrUUID(),
-	command.Object("filter"),
+	command.Object("filter").NotNull(),
 	command.Object("projection"),
 	command.Object("sort"),
-	command.OneOf("hint", bson.TypeString, bson.TypeDocument),
+	command.Hint("hint"),
 	command.SafeInt64("skip").Min(0),
 	command.SafeInt64("limit").Min(0),
 	command.SafeInt64("batchSize").Min(0),
@@ -34,6 +33,7 @@ var findFields = command.NewFields("find",
 	command.Object("collation"),
 	command.Bool("readOnce"),
 	command.Int64("term"),
+	command.UUID("collectionUUID"),
 )
 
 // find answers {find: collection, filter, …} with a cursor over the documents
@@ -68,7 +68,7 @@ func (n *Node) findQuery(op *command.Op, a *command.Args, filter string) (*query
 		return nil, mongoerr.New(mongoerr.BadValue, "error processing query: ns=%s tailable cursor requested with a sort other than {$natural: 1}", op.NS)
 	}
 	if q.Tailable && a.Bool("singleBatch") {
-		return nil, mongoerr.New(mongoerr.FailedToParse, "Cannot use tailable option with the 'singleBatch' option")
+		return nil, mongoerr.New(mongoerr.BadValue, "Cannot use tailable option with the 'singleBatch' option")
 	}
 	if a.Bool("showRecordId") {
 		q.ShowRecordID = true
@@ -77,6 +77,9 @@ func (n *Node) findQuery(op *command.Op, a *command.Args, filter string) (*query
 }
 
 func (n *Node) runFind(ctx context.Context, op *command.Op) error {
+	if err := n.checkExpected(op); err != nil {
+		return err
+	}
 	if handled, err := n.findOnView(ctx, op); handled || err != nil {
 		return err
 	}

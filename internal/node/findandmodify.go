@@ -3,13 +3,11 @@ package node
 import (
 	"context"
 
-	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/query/exec"
 	"github.com/mayflydb/mayfly/internal/query/project"
-	"github.com/mayflydb/mayfly/internal/query/sortkey"
 )
 
 var findAndModifyFields = command.NewFields("findAndModify",
@@ -17,11 +15,11 @@ var findAndModifyFields = command.NewFields("findAndModify",
 	command.Object("query"),
 	command.Object("fields"),
 	command.Object("sort"),
-	command.OneOf("hint", bson.TypeString, bson.TypeDocument),
+	command.Hint("hint"),
 	command.Object("collation"),
 	command.ArrayOf("arrayFilters", command.Object("")),
 	command.SafeBool("remove"),
-	command.OneOf("update", bson.TypeDocument, bson.TypeArray),
+	command.Modification("update"),
 	command.SafeBool("upsert"),
 	command.SafeBool("new"),
 	command.SafeBool("bypassDocumentValidation"),
@@ -68,6 +66,9 @@ func (n *Node) runFindAndModify(ctx context.Context, op *command.Op) error {
 	if err := checkFindAndModify(a); err != nil {
 		return err
 	}
+	if err := n.checkExpected(op); err != nil {
+		return err
+	}
 	c, err := n.forWrite(ctx, op, false)
 	if err != nil {
 		return err
@@ -105,7 +106,7 @@ func (n *Node) findAndModifyQuery(c *catalog.Collection, a *command.Args) (*quer
 		return nil, nil, err
 	}
 	q.Hint, q.AllowDiskUse = a.Value("hint"), true
-	if q.Sort, err = sortkey.Parse(a.Doc("sort")); err != nil {
+	if q.Sort, err = sortOf(a.Doc("sort"), a.Doc("query")); err != nil {
 		return nil, nil, err
 	}
 	if !a.Has("fields") || a.Doc("fields").IsEmpty() {

@@ -18,7 +18,7 @@ const maxWriteBatch = 100000
 var insertFields = command.NewFields("insert",
 	command.CollectionOrUUID(),
 	command.ArrayOf("documents", command.Object("")).Required(),
-	command.SafeBool("ordered"),
+	command.Bool("ordered"),
 	command.SafeBool("bypassDocumentValidation"),
 	command.Bool("bypassEmptyTsReplacement"),
 	command.UUID("collectionUUID"),
@@ -43,11 +43,14 @@ func (n *Node) runInsert(ctx context.Context, op *command.Op) error {
 	if err := checkBatch(len(docs)); err != nil {
 		return err
 	}
+	ordered := op.Args.BoolOr("ordered", true)
+	if err := n.checkExpected(op); err != nil {
+		return refuseAll(op, len(docs), ordered, err)
+	}
 	c, err := n.forWrite(ctx, op, true)
 	if err != nil {
 		return err
 	}
-	ordered := op.Args.BoolOr("ordered", true)
 	check := n.validator(c, op.Args.Bool("bypassDocumentValidation"))
 	now := n.stamp(&op.Args)
 	w := n.Exec.NewWriter(durability(op))
@@ -73,7 +76,28 @@ func (n *Node) runInsert(ctx context.Context, op *command.Op) error {
 	}
 	op.CountInserts(inserted)
 	op.Stats.IsWrite, op.Stats.NInserted = true, inserted
+	if op.WriteConcern.Unacknowledged() {
+		return nil
+	}
 	op.Reply.Int("n", inserted)
+	errs.write(op.Reply)
+	return nil
+}
+
+// refuseAll answers a write command of which no statement can run, the first
+// one where they are ordered, else each with the same error.
+func refuseAll(op *command.Op, statements int, ordered bool, err error) error {
+	if op.WriteConcern.Unacknowledged() {
+		return nil
+	}
+	if ordered {
+		statements = 1
+	}
+	var errs writeErrors
+	for i := range statements {
+		errs.add(i, err)
+	}
+	op.Reply.Int("n", 0)
 	errs.write(op.Reply)
 	return nil
 }

@@ -54,10 +54,10 @@ func (n *Node) collection(op *command.Op) (*catalog.Collection, error) {
 // collation stands where the command gives none.
 func (n *Node) newScope(c *catalog.Collection, let, collation bson.Doc) (scope, error) {
 	s := scope{env: expr.NewEnv(time.Now().UnixMilli())}
-	if collation == nil && c != nil {
+	if collation.IsEmpty() && c != nil {
 		collation = c.Options.Lookup("collation").Data
 	}
-	if collation != nil {
+	if !collation.IsEmpty() {
 		parsed, err := schema.ParseCollation(collation)
 		if err != nil {
 			return s, err
@@ -69,15 +69,11 @@ func (n *Node) newScope(c *catalog.Collection, let, collation bson.Doc) (scope, 
 	s.env.Collator = s.collator
 	s.expr = &expr.Options{Collator: s.collator}
 	if let != nil {
-		l, err := expr.ParseLet(let, &expr.Options{Collator: s.collator, NoDocument: true})
+		names, values, err := expr.CommandLet(let, s.collator)
 		if err != nil {
 			return s, err
 		}
-		values, err := l.Eval(s.env)
-		if err != nil {
-			return s, err
-		}
-		s.expr.Vars = l.Names
+		s.expr.Vars = names
 		for i, v := range values {
 			s.env.SetVar(i, v)
 		}

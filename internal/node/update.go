@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"strings"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
@@ -14,10 +15,10 @@ import (
 
 var updateStatement = command.NewFields("update.updates",
 	command.Object("q").Required(),
-	command.OneOf("u", bson.TypeDocument, bson.TypeArray).Required(),
+	command.Modification("u").Required(),
 	command.Object("c"),
 	command.ArrayOf("arrayFilters", command.Object("")),
-	command.OneOf("hint", bson.TypeString, bson.TypeDocument),
+	command.Hint("hint"),
 	command.Bool("multi"),
 	command.Bool("upsert"),
 	command.Bool("upsertSupplied"),
@@ -29,7 +30,7 @@ var updateStatement = command.NewFields("update.updates",
 var updateFields = command.NewFields("update",
 	command.CollectionOrUUID(),
 	command.ArrayOf("updates", command.Struct("", updateStatement)).Required(),
-	command.SafeBool("ordered"),
+	command.Bool("ordered"),
 	command.SafeBool("bypassDocumentValidation"),
 	command.Bool("bypassEmptyTsReplacement"),
 	command.Object("let"),
@@ -89,6 +90,9 @@ func (n *Node) runUpdate(ctx context.Context, op *command.Op) error {
 		return err
 	}
 	op.CountUpdates(int64(len(statements)))
+	if op.WriteConcern.Unacknowledged() {
+		return nil
+	}
 	op.Reply.Int("n", matched)
 	if len(upserted) > 0 {
 		op.Reply.OpenArray("upserted")
@@ -104,6 +108,9 @@ func (n *Node) runUpdate(ctx context.Context, op *command.Op) error {
 
 // updateOne runs one statement.
 func (n *Node) updateOne(ctx context.Context, op *command.Op, w *exec.Writer, a *command.Args) (*exec.Written, error) {
+	if err := n.checkExpected(op); err != nil {
+		return nil, err
+	}
 	c, err := n.collection(op)
 	if err != nil {
 		return nil, err
@@ -137,7 +144,7 @@ func (n *Node) parseUpdate(op *command.Op, c *catalog.Collection, a *command.Arg
 		if out.Multi {
 			return nil, mongoerr.New(mongoerr.FailedToParse, "Cannot specify sort with multi=true")
 		}
-		if q.Sort, err = sortkey.Parse(a.Doc("sort")); err != nil {
+		if q.Sort, err = sortOf(a.Doc("sort"), a.Doc("q")); err != nil {
 			return nil, err
 		}
 	}
@@ -152,6 +159,23 @@ func (n *Node) parseUpdate(op *command.Op, c *catalog.Collection, a *command.Arg
 	}
 	out.Check = n.validator(c, bypass)
 	return out, nil
+}
+
+// sortOf parses the sort of a statement that changes one document. Where the
+// filter names its _id the server looks it up, and does not read the sort.
+func sortOf(sort, filter bson.Doc) (sortkey.Pattern, error) {
+	if id, v := filter.First(); id == "_id" && filter.Len() == 1 {
+		switch v.Type {
+		case bson.TypeRegex, bson.TypeArray:
+		case bson.TypeDocument:
+			if k, _ := v.Doc().First(); !strings.HasPrefix(k, "$") {
+				sort = nil
+			}
+		default:
+			sort = nil
+		}
+	}
+	return sortkey.Parse(sort)
 }
 
 // parseModification parses the modification of an update or a findAndModify.

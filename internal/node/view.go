@@ -58,8 +58,8 @@ func (s *stages) addDoc(name string, d bson.Doc) {
 }
 
 // onView runs a command on a view as an aggregation.
-func (n *Node) onView(ctx context.Context, op *command.Op, list stages) (command.Cursor, *aggregation, error) {
-	a, err := n.parseAggregation(op, &op.Args, schema.Namespace{DB: op.DB, Coll: op.Collection}, list)
+func (n *Node) onView(ctx context.Context, op *command.Op, list stages, r reading) (command.Cursor, *aggregation, error) {
+	a, err := n.parseAggregation(op, namespace(op), list, r)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -105,7 +105,7 @@ func (n *Node) findOnView(ctx context.Context, op *command.Op) (bool, error) {
 	if err != nil {
 		return true, err
 	}
-	cur, a, err := n.onView(ctx, op, list)
+	cur, a, err := n.onView(ctx, op, list, n.aggregateReading(&op.Args))
 	if err != nil {
 		return true, err
 	}
@@ -115,21 +115,44 @@ func (n *Node) findOnView(ctx context.Context, op *command.Op) (bool, error) {
 	})
 }
 
+// countStages are the stages that the arguments of a count become.
+func countStages(a *command.Args) (stages, error) {
+	var list stages
+	list.addDoc("$match", a.Doc("query"))
+	if skip := a.Int64("skip"); skip > 0 {
+		list.add("$skip", bson.Int64(skip))
+	}
+	if a.Has("limit") {
+		// A limit of 0, which means none elsewhere, is refused by the stage.
+		limit, err := countLimit(a.Value("limit"))
+		if err != nil {
+			return nil, err
+		}
+		list.add("$limit", bson.Int64(limit))
+	}
+	list.add("$count", bson.String("n"))
+	return list, nil
+}
+
+// distinctStages are the stages that the arguments of a distinct become: its
+// values are collected from their documents.
+func distinctStages(a *command.Args) (stages, error) {
+	var list stages
+	list.addDoc("$match", a.Doc("query"))
+	return list, nil
+}
+
 // countOnView answers a count on a view.
 func (n *Node) countOnView(ctx context.Context, op *command.Op) (bool, error) {
 	if n.view(op) == nil {
 		return false, nil
 	}
-	var list stages
-	list.addDoc("$match", op.Args.Doc("query"))
-	if skip := op.Args.Int64("skip"); skip > 0 {
-		list.add("$skip", bson.Int64(skip))
+	op.IntegerOK = true
+	list, err := countStages(&op.Args)
+	if err != nil {
+		return true, err
 	}
-	if limit := op.Args.Int64("limit"); limit != 0 {
-		list.add("$limit", bson.Int64(max(limit, -limit)))
-	}
-	list.add("$count", bson.String("n"))
-	cur, _, err := n.onView(ctx, op, list)
+	cur, _, err := n.onView(ctx, op, list, n.countReading(&op.Args))
 	if err != nil {
 		return true, err
 	}
@@ -151,9 +174,15 @@ func (n *Node) distinctOnView(ctx context.Context, op *command.Op) (bool, error)
 	if n.view(op) == nil {
 		return false, nil
 	}
-	var list stages
-	list.addDoc("$match", op.Args.Doc("query"))
-	cur, a, err := n.onView(ctx, op, list)
+	op.IntegerOK = true
+	if err := distinctKey(op.Args.Str("key")); err != nil {
+		return true, err
+	}
+	list, err := distinctStages(&op.Args)
+	if err != nil {
+		return true, err
+	}
+	cur, a, err := n.onView(ctx, op, list, n.countReading(&op.Args))
 	if err != nil {
 		return true, err
 	}

@@ -96,7 +96,11 @@ func (e *Env) variable(slot int) (bson.Value, error) {
 		}
 		return e.Date(e.Now), nil
 	case slotClusterTime:
-		if e.ClusterTime == 0 {
+		switch {
+		case e.ClusterTime != 0:
+		case e.Now == 0:
+			return bson.Value{}, errUnavailable("CLUSTER_TIME")
+		default:
 			return bson.Timestamp(uint64(e.Now/1000)<<32 | 1), nil
 		}
 		return bson.Timestamp(e.ClusterTime), nil

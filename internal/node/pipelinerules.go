@@ -1,0 +1,89 @@
+package node
+
+import (
+	"slices"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+)
+
+var (
+	// unstableStages are the stages that Stable API version 1 does not have.
+	unstableStages = []string{
+		"$currentOp", "$indexStats", "$listLocalSessions", "$listSessions", "$listSampledQueries", "$listSearchIndexes",
+		"$listClusterCatalog", "$listCatalog", "$planCacheStats", "$queryStats", "$querySettings", "$operationMetrics",
+		"$search", "$searchMeta", "$vectorSearch", "$rankFusion", "$scoreFusion", "$shardedDataDistribution",
+	}
+	// localStages are the stages that tell of this server and not of its data.
+	localStages = []string{"$currentOp", "$listLocalSessions", "$planCacheStats", "$listCachedAndActiveUsers"}
+	// writingStages end a pipeline by writing its documents.
+	writingStages = []string{"$out", "$merge"}
+)
+
+// eachStage calls f with the name and the specification of every stage of a
+// pipeline, those of the pipelines inside its stages too, until f fails.
+func eachStage(list []bson.Value, f func(name string, spec bson.Value) error) error {
+	for _, stage := range list {
+		if stage.Type != bson.TypeDocument {
+			continue
+		}
+		name, spec := stage.Doc().First()
+		if err := f(name, spec); err != nil {
+			return err
+		}
+		if spec.Type != bson.TypeDocument {
+			continue
+		}
+		switch name {
+		case "$lookup", "$unionWith":
+			if inner := spec.Doc().Lookup("pipeline"); inner.Type == bson.TypeArray {
+				if err := eachStage(inner.Doc().Slice(), f); err != nil {
+					return err
+				}
+			}
+		case "$facet":
+			for it := spec.Doc().Iter(); it.Next(); {
+				if it.Value.Type != bson.TypeArray {
+					continue
+				}
+				if err := eachStage(it.Value.Doc().Slice(), f); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// strictPipeline refuses the stages that Stable API version 1 does not have.
+func strictPipeline(list []bson.Value) error {
+	return eachStage(list, func(name string, spec bson.Value) error {
+		if slices.Contains(unstableStages, name) {
+			return mongoerr.New(mongoerr.APIStrictError, "stage %s is not allowed with 'apiStrict: true' in API Version 1", name)
+		}
+		if name != "$collStats" || spec.Type != bson.TypeDocument {
+			return nil
+		}
+		for it := spec.Doc().Iter(); it.Next(); {
+			if it.Key != "count" {
+				return mongoerr.New(mongoerr.APIStrictError, "only the 'count' option to $collStats is supported in API Version 1")
+			}
+		}
+		return nil
+	})
+}
+
+// pipelineReadConcern refuses a read concern other than local that a stage of
+// an aggregate does not take.
+func pipelineReadConcern(op *command.Op, level string) error {
+	return eachStage(op.Args.Array("pipeline"), func(name string, _ bson.Value) error {
+		switch {
+		case slices.Contains(localStages, name):
+			return mongoerr.New(mongoerr.InvalidOptions, "Aggregation stage %s cannot run with a readConcern other than 'local'. Current readConcern: %s", name, level)
+		case level == "linearizable" && slices.Contains(writingStages, name):
+			return mongoerr.New(mongoerr.InvalidOptions, "%s cannot be used with a 'linearizable' read concern level", name)
+		}
+		return nil
+	})
+}
