@@ -17,6 +17,7 @@ func (n *Node) registerParameters(p *command.Params) {
 	p.Fixed("authenticationMechanisms", true, func() bson.Value {
 		return bson.Array(bson.String("SCRAM-SHA-1"), bson.String("SCRAM-SHA-256"))
 	})
+	p.Fixed("enableTestCommands", false, func() bson.Value { return bson.Bool(false) })
 	p.Fixed("KeysRotationIntervalSec", true, func() bson.Value { return bson.Int32(7776000) })
 	p.Fixed("ShardingTaskExecutorPoolReplicaSetMatching", true, func() bson.Value { return bson.String("automatic") })
 	p.String(command.StringSpec{Name: "automationServiceDescriptor", Valid: func(s string) error {
