@@ -52,18 +52,19 @@ func NewDispatcher(log *slog.Logger) *Dispatcher {
 	return d
 }
 
-// replySize is how much room a reply gets before it has to grow.
-const replySize = 256
-
 // Dispatch runs one request to its end. It does not fail: errors are replies.
 func (d *Dispatcher) Dispatch(ctx context.Context, req *Request) Response {
+	memory := newReply()
 	op := &Op{
 		Client: req.Client, Dispatcher: d, Body: req.Body, Sequences: req.Sequences,
-		ExhaustAllowed: req.ExhaustAllowed, Start: time.Now(),
-		Reply: new(bson.Builder).Reset(make([]byte, 0, replySize)),
+		ExhaustAllowed: req.ExhaustAllowed, Start: time.Now(), Reply: &memory.builder,
 	}
 	err := d.run(ctx, op, req)
-	return d.finish(ctx, op, err)
+	r := d.finish(ctx, op, err)
+	if err == nil {
+		r.reply = memory
+	}
+	return r
 }
 
 // run takes op through its checks to its handler.

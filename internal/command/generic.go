@@ -76,17 +76,23 @@ func parseGeneric(name string, body bson.Doc) (Generic, error) {
 	return g, nil
 }
 
-// genericTypes are the types of the generic arguments that are strict about it.
-var genericTypes = map[string]bson.Type{
-	"lsid": bson.TypeDocument, "txnNumber": bson.TypeInt64, "autocommit": bson.TypeBool, "startTransaction": bson.TypeBool,
-	"$readPreference": bson.TypeDocument, "$clusterTime": bson.TypeDocument, "apiVersion": bson.TypeString,
-	"apiStrict": bson.TypeBool, "apiDeprecationErrors": bson.TypeBool, "rawData": bson.TypeBool,
-	"readConcern": bson.TypeDocument, "writeConcern": bson.TypeDocument,
-}
+// genericFields declare the generic arguments that are strict about their type.
+var genericFields = func() map[string]*Field {
+	fields := map[string]*Field{}
+	for name, t := range map[string]bson.Type{
+		"lsid": bson.TypeDocument, "txnNumber": bson.TypeInt64, "autocommit": bson.TypeBool, "startTransaction": bson.TypeBool,
+		"$readPreference": bson.TypeDocument, "$clusterTime": bson.TypeDocument, "apiVersion": bson.TypeString,
+		"apiStrict": bson.TypeBool, "apiDeprecationErrors": bson.TypeBool, "rawData": bson.TypeBool,
+		"readConcern": bson.TypeDocument, "writeConcern": bson.TypeDocument,
+	} {
+		f := OneOf(name, t)
+		fields[name] = &f
+	}
+	return fields
+}()
 
 func (g *Generic) set(name string, v bson.Value, at *place) (err error) {
-	if t, ok := genericTypes[name]; ok {
-		d := OneOf(name, t)
+	if d := genericFields[name]; d != nil {
 		if present, err := d.check(v, at); err != nil || !present {
 			return err
 		}

@@ -59,10 +59,13 @@ func (d *Dispatcher) countError(ctx context.Context, op *Op, e *mongoerr.Error, 
 	}
 }
 
+// errorSize is how much room the reply for an error gets at first.
+const errorSize = 256
+
 // ErrorReply is the whole reply for an error: {ok: 0, errmsg, code, codeName}
 // and whatever else the error carries.
 func ErrorReply(e *mongoerr.Error) bson.Doc {
-	b := new(bson.Builder).Reset(make([]byte, 0, replySize))
+	b := new(bson.Builder).Reset(make([]byte, 0, errorSize))
 	if len(e.Labels) > 0 {
 		b.Strings("errorLabels", e.Labels...)
 	}

@@ -33,4 +33,15 @@ type Response struct {
 	Next bson.Doc
 	// Close asks the front end to close the connection after Body is sent.
 	Close bool
+
+	reply *reply // whose memory Body is in
+}
+
+// Release gives Body's memory back for another reply. A front end that calls it
+// has no more use for Body.
+func (r *Response) Release() {
+	if r.reply != nil {
+		r.reply.release(r.Body)
+		r.Body, r.reply = nil, nil
+	}
 }

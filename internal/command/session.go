@@ -67,9 +67,20 @@ var noUser = sha256.Sum256(nil)
 var lsidFields = NewFields("lsid",
 	UUID("id").Required(), OneOf("uid", bson.TypeBinary), Int64("txnNumber"), UUID("txnUUID"))
 
+// What drivers send is {id: <binary of subtype 4>} and nothing else: lsidLen
+// bytes, in which lsidStart stands before the id.
+const (
+	lsidStart = "\x05id\x00\x10\x00\x00\x00\x04"
+	lsidLen   = 4 + len(lsidStart) + 16 + 1
+)
+
 // ParseSessionID reads an lsid as clients send it, {id: UUID}.
 func ParseSessionID(d bson.Doc) (SessionID, error) {
 	id := SessionID{UID: noUser}
+	if len(d) == lsidLen && string(d[4:4+len(lsidStart)]) == lsidStart {
+		id.ID = [16]byte(d[4+len(lsidStart):])
+		return id, nil
+	}
 	a, err := ParseDoc(lsidFields, d)
 	if err != nil {
 		return id, err

@@ -133,6 +133,7 @@ func (c *connection) handle(f wire.Frame) bool {
 	for {
 		r := c.dispatch(req)
 		if !m.WantsAnswer() {
+			r.Release()
 			return !r.Close
 		}
 		c.requestID++
@@ -140,7 +141,9 @@ func (c *connection) handle(f wire.Frame) bool {
 		if r.Next != nil {
 			a.Flags |= wire.MoreToCome
 		}
-		if !c.send(a) || r.Close {
+		sent := c.send(a)
+		r.Release()
+		if !sent || r.Close {
 			return false
 		}
 		if r.Next == nil {

@@ -76,6 +76,7 @@ type Engine struct {
 	locks   *lockTable
 	journal *journal
 	space   *space
+	retired retired
 	log     logger
 	opts    Options
 	opened  time.Time
@@ -218,7 +219,7 @@ func (e *Engine) Close() error {
 func (e *Engine) closeStore() error {
 	e.space.stop()
 	e.journal.stop()
-	err := e.db.Close()
+	err := errors.Join(e.retired.stop(), e.db.Close())
 	e.cache.Unref()
 	return mapError(errors.Join(err, e.health.Close()))
 }

@@ -64,25 +64,6 @@ func get(g getter, id Ident, key []byte) ([]byte, io.Closer, error) {
 	return v, c, nil
 }
 
-// Snapshot is one fixed state of the store. Close it soon: it keeps what is
-// deleted meanwhile on disk.
-type Snapshot struct {
-	s *pebble.Snapshot
-}
-
-// NewSnapshot fixes the latest state: all committed units, none in part.
-func (e *Engine) NewSnapshot() *Snapshot { return &Snapshot{e.db.NewSnapshot()} }
-
-// Close releases the snapshot.
-func (s *Snapshot) Close() error { return s.s.Close() }
-
-// Get is Reader's Get.
-func (s *Snapshot) Get(id Ident, key []byte) ([]byte, io.Closer, error) { return get(s.s, id, key) }
-
-// NewIter is Reader's NewIter.
-func (s *Snapshot) NewIter(id Ident, lower, upper []byte) (*Iter, error) {
-	return newIter(s.s, id, lower, upper)
-}
 
 // Get is Reader's Get on the latest state.
 func (e *Engine) Get(id Ident, key []byte) ([]byte, io.Closer, error) { return get(e.db, id, key) }

@@ -1,0 +1,109 @@
+package storage
+
+import (
+	"io"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// Snapshot is one fixed state of the store. Close it soon: it keeps what is
+// deleted meanwhile on disk.
+type Snapshot struct {
+	s *pebble.Snapshot
+	e *Engine
+}
+
+// NewSnapshot fixes the latest state: all committed units, none in part.
+func (e *Engine) NewSnapshot() *Snapshot { return &Snapshot{e.db.NewSnapshot(), e} }
+
+// Close releases the snapshot.
+func (s *Snapshot) Close() error { return s.e.retired.add(s.s) }
+
+// Get is Reader's Get.
+func (s *Snapshot) Get(id Ident, key []byte) ([]byte, io.Closer, error) { return get(s.s, id, key) }
+
+// NewIter is Reader's NewIter.
+func (s *Snapshot) NewIter(id Ident, lower, upper []byte) (*Iter, error) {
+	return newIter(s.s, id, lower, upper)
+}
+
+const (
+	// maxRetired bounds the snapshots that nobody uses but Pebble still has.
+	maxRetired = 128
+	// retiredFor is how long they stay at the most.
+	retiredFor = 10 * time.Millisecond
+)
+
+// retired are snapshots to be closed together. Whenever the oldest one of all
+// is closed, Pebble looks for compactions that it held up, under the lock that
+// all snapshots need; a query is often that one, and takes a few microseconds.
+// So the newest are closed first here, and Pebble looks once for many.
+type retired struct {
+	mu    sync.Mutex
+	all   []*pebble.Snapshot // in the order of their retirement
+	spare []*pebble.Snapshot // memory for all
+	timer *time.Timer        // armed while all is not empty
+	over  bool               // the engine closes: nothing is kept any more
+
+	closing sync.WaitGroup // of closeAndUnlock
+}
+
+func (r *retired) add(s *pebble.Snapshot) error {
+	r.mu.Lock()
+	if r.over {
+		r.mu.Unlock()
+		return s.Close()
+	}
+	r.all = append(r.all, s)
+	switch {
+	case len(r.all) == maxRetired:
+		return r.closeAndUnlock()
+	case len(r.all) > 1:
+	case r.timer == nil:
+		r.timer = time.AfterFunc(retiredFor, r.expired)
+	default:
+		r.timer.Reset(retiredFor)
+	}
+	r.mu.Unlock()
+	return nil
+}
+
+// expired is the timer's end. Closing a snapshot does not fail.
+func (r *retired) expired() {
+	r.mu.Lock()
+	_ = r.closeAndUnlock()
+}
+
+// closeAndUnlock closes all. REQUIRES: mu is held; it is released.
+func (r *retired) closeAndUnlock() error {
+	all := r.all
+	r.all, r.spare = r.spare[:0], nil
+	r.closing.Add(1)
+	r.mu.Unlock()
+	defer r.closing.Done()
+	var first error
+	for i := len(all) - 1; i >= 0; i-- {
+		if err := all[i].Close(); err != nil && first == nil {
+			first = err
+		}
+		all[i] = nil
+	}
+	r.mu.Lock()
+	r.spare = all
+	r.mu.Unlock()
+	return first
+}
+
+// stop closes all, and from now on each at once.
+func (r *retired) stop() error {
+	r.mu.Lock()
+	r.over = true
+	if r.timer != nil {
+		r.timer.Stop()
+	}
+	err := r.closeAndUnlock()
+	r.closing.Wait()
+	return err
+}
