@@ -111,7 +111,7 @@ func (t Type) IsNumber() bool { return types[t].class == 10 }
 // types and is not among them.
 func TypeByAlias(alias string) (Type, bool) {
 	for t := range types {
-		if types[t].alias == alias && Type(t) != Missing {
+		if alias != "" && types[t].alias == alias && Type(t) != Missing {
 			return Type(t), true
 		}
 	}

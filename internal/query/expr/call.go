@@ -146,6 +146,15 @@ type recordCall struct {
 	args   []Expr // by params; nil where absent
 }
 
+// checkedCall is a recordCall whose constant arguments are checked before there
+// is a document.
+type checkedCall struct {
+	recordCall
+	check func(env *Env, args []Expr) error
+}
+
+func (c *checkedCall) checkConstants(env *Env) error { return c.check(env, c.args) }
+
 func (r *recordCall) Eval(env *Env) (bson.Value, error) { return r.fn(env, r.args) }
 func (r *recordCall) walk(f func(*Expr))                { walkAll(r.args, f) }
 

@@ -71,7 +71,7 @@ func registerDatePart(name string, part func(moment) int64) {
 	}
 	register(name, func(p *parser, name string, arg bson.Value) (Expr, error) {
 		args, err := p.datePartArguments(name, arg)
-		return &recordCall{name, datePartParams, eval, args}, err
+		return &checkedCall{recordCall{name, datePartParams, eval, args}, zoneCheck(1)}, err
 	})
 }
 

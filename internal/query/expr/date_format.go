@@ -159,7 +159,7 @@ func parseDateToString(p *parser, name string, arg bson.Value) (Expr, error) {
 	if err == nil && args[0] == nil {
 		err = mongoerr.New(mongoerr.Code(18628), "Missing 'date' parameter to $dateToString")
 	}
-	return &recordCall{name, dateToStringParams, evalDateToString, args}, err
+	return &checkedCall{recordCall{name, dateToStringParams, evalDateToString, args}, zoneCheck(2)}, err
 }
 
 func evalDateToString(env *Env, args []Expr) (bson.Value, error) {

@@ -19,7 +19,7 @@ func parseDateToParts(p *parser, name string, arg bson.Value) (Expr, error) {
 	if err == nil && args[0] == nil {
 		err = mongoerr.New(mongoerr.Code(40522), "Missing 'date' parameter to $dateToParts")
 	}
-	return &recordCall{name, dateToPartsParams, evalDateToParts, args}, err
+	return &checkedCall{recordCall{name, dateToPartsParams, evalDateToParts, args}, zoneCheck(1)}, err
 }
 
 var (

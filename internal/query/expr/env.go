@@ -38,6 +38,8 @@ type Env struct {
 	// only $match, $sort, $skip and $limit): some errors have other codes there.
 	Grouping bool
 
+	folding bool // constants are reduced; there is no document
+
 	root  bson.Doc
 	vars  []bson.Value
 	stack []bson.Value

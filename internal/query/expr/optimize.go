@@ -40,6 +40,9 @@ func (p *parser) optimize(e Expr) (Expr, error) {
 		return e, nil
 	}
 	if !constants {
+		if c, ok := e.(*checkedCall); ok {
+			return e, c.checkConstants(p.fold)
+		}
 		return e, nil
 	}
 	v, err := e.Eval(p.fold)

@@ -69,7 +69,7 @@ func newParser(opts *Options) *parser {
 	if opts == nil {
 		opts = &Options{}
 	}
-	p := &parser{opts: opts, fold: &Env{Collator: opts.Collator}}
+	p := &parser{opts: opts, fold: &Env{Collator: opts.Collator, folding: true}}
 	for _, name := range opts.Vars {
 		p.bind(name)
 	}

@@ -13,7 +13,7 @@ import (
 
 // TestScripts runs testdata. A line of a script's input is an expression; after
 // " @ " follows the document it is evaluated for. The output of a line is the
-// type and the text of the result, or the error.
+// type and the text of the result, or the error (a NUL in it is written \0).
 func TestScripts(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		datadriven.RunTest(t, path, func(t *testing.T, td *datadriven.TestData) string {
@@ -31,7 +31,7 @@ func TestScripts(t *testing.T) {
 					fmt.Fprintf(&out, "%s %s\n", v.Type, v)
 				}
 			}
-			return out.String()
+			return strings.ReplaceAll(out.String(), "\x00", `\0`)
 		})
 	})
 }

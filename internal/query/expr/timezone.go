@@ -155,3 +155,18 @@ func (z zone) offsetOfLocal(second int64) int64 {
 	}
 	return int64(after)
 }
+
+// checkZone finds what is wrong with a time zone that is constant.
+func checkZone(env *Env, e Expr) error {
+	if _, ok := e.(*constant); !ok {
+		return nil
+	}
+	_, _, err := zoneArgument(env, e)
+	return err
+}
+
+// zoneCheck is a check of a recordCall whose argument at that place is a time
+// zone.
+func zoneCheck(at int) func(env *Env, args []Expr) error {
+	return func(env *Env, args []Expr) error { return checkZone(env, args[at]) }
+}

@@ -5,46 +5,6 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// AddUnits is the date n units after ms, in UTC: "month", "day" and so on. A day
-// that the month has not becomes its last. ok is false where the result is out
-// of range.
-func AddUnits(ms int64, unit string, n int64) (sum int64, ok bool) {
-	if per, fixed := unitMillis[unit]; fixed {
-		step, fits := multiplyLongs(per, n)
-		if !fits {
-			return 0, false
-		}
-		return addLongs(ms, step)
-	}
-	step, fits := multiplyLongs(monthsPerUnit[unit], n)
-	if !fits || step > maxMonths || step < -maxMonths {
-		return 0, false
-	}
-	days, millis := floorDiv(ms, millisPerDay)
-	year, month, day := dateOf(days)
-	years, index := floorDiv(month-1+step, monthsPerYear)
-	year, month = year+years, index+1
-	return toMillis(daysOf(year, month, min(day, daysInMonth(year, month))), millis)
-}
-
-// maxMonths is more than the months between any two dates.
-const maxMonths = 1 << 33
-
-// unitMillis are the units that are always as long, in milliseconds.
-var unitMillis = map[string]int64{
-	"millisecond": 1, "second": 1000, "minute": 60 * 1000, "hour": 60 * 60 * 1000,
-	"day": millisPerDay, "week": daysPerWeek * millisPerDay,
-}
-
-// monthsPerUnit are the other units, in months.
-var monthsPerUnit = map[string]int64{"month": 1, "quarter": 3, "year": monthsPerYear}
-
-// IsTimeUnit says whether unit is one of AddUnits'.
-func IsTimeUnit(unit string) bool {
-	_, fixed := unitMillis[unit]
-	return fixed || monthsPerUnit[unit] != 0
-}
-
 // AddNumbers is a + b, of the wider one of their types.
 func AddNumbers(env *Env, a, b bson.Value) (bson.Value, error) {
 	sum := addition{widest: bson.TypeInt32}
@@ -125,12 +85,14 @@ func (c *calculus) parseUnit(v bson.Value) error {
 		return failedToParse("%s 'unit' must be a string, but got %s", c.name, v.Type)
 	}
 	c.unit = v.Str()
-	if !IsTimeUnit(c.unit) {
+	u, ok := unitByName(c.unit)
+	if !ok {
 		return failedToParse("unknown time unit value: %s", c.unit)
 	}
-	if c.millis = unitMillis[c.unit]; c.millis == 0 {
+	if u > unitWeek {
 		return mongoerr.New(mongoerr.Code(5490710), "unit must be 'week' or smaller")
 	}
+	c.millis = unitMillis[u]
 	return nil
 }
 
