@@ -85,7 +85,6 @@ func benchDispatch(b *testing.B, n *Node, req *command.Request) {
 	if r.Body.Lookup("ok").Double() != 1 || r.Body.Has("writeErrors") {
 		b.Fatal(r.Body)
 	}
-	return r.Body
 }
 
 func benchInsert(b *testing.B, n *Node, client *command.Client, docs []bson.Doc) {

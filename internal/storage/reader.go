@@ -64,7 +64,6 @@ func get(g getter, id Ident, key []byte) ([]byte, io.Closer, error) {
 	return v, c, nil
 }
 
-
 // Get is Reader's Get on the latest state.
 func (e *Engine) Get(id Ident, key []byte) ([]byte, io.Closer, error) { return get(e.db, id, key) }
 
