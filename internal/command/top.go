@@ -24,6 +24,10 @@ const maxTop = 100_000
 type usage struct {
 	readLock, writeLock, queries, getMore latency
 	insert, update, remove, commands      latency
+	// How long operations took, for histograms.
+	readTimes, writeTimes, commandTimes histogram
+	// scans and tailableScans count plans that read the whole collection.
+	scans, tailableScans atomic.Int64
 }
 
 // record counts an operation that has ended.
@@ -44,17 +48,45 @@ func (t *Top) record(op *Op, took time.Duration) {
 	switch op.Command.Kind {
 	case KindQuery:
 		u.queries.add(took)
+		u.readTimes.add(took)
 	case KindGetMore:
 		u.getMore.add(took)
+		u.readTimes.add(took)
 	case KindInsert:
 		u.insert.add(took)
+		u.writeTimes.add(took)
 	case KindUpdate:
 		u.update.add(took)
+		u.writeTimes.add(took)
 	case KindRemove:
 		u.remove.add(took)
+		u.writeTimes.add(took)
 	default:
 		u.commands.add(took)
+		u.commandTimes.add(took)
 	}
+}
+
+// Scanned counts a plan that reads the whole of a collection.
+func (t *Top) Scanned(ns string, tailable bool) {
+	u := t.of(ns)
+	switch {
+	case u == nil:
+	case tailable:
+		u.tailableScans.Add(1)
+	default:
+		u.scans.Add(1)
+	}
+}
+
+// Scans returns how often a collection was read whole, by cursors that are
+// tailable and by others.
+func (t *Top) Scans(ns string) (tailable, others int64) {
+	if v, ok := t.collections.Load(ns); ok {
+		u := v.(*usage)
+		return u.tailableScans.Load(), u.scans.Load()
+	}
+	return 0, 0
 }
 
 func (t *Top) of(ns string) *usage {
@@ -111,22 +143,38 @@ func (u *usage) append(b *bson.Builder, ns string) {
 }
 
 // AppendLatency writes the document latencyStats of $collStats for a
-// collection: reads, writes, commands and transactions.
-func (t *Top) AppendLatency(b *bson.Builder, ns string) {
+// collection: reads, writes, commands and transactions, with how the times are
+// spread where histograms are wanted.
+func (t *Top) AppendLatency(b *bson.Builder, ns string, histograms bool) {
 	u := &usage{}
 	if v, ok := t.collections.Load(ns); ok {
 		u = v.(*usage)
 	}
-	write := func(name string, ls ...*latency) {
+	write := func(name string, h *histogram, ls ...*latency) {
 		var micros, ops int64
 		for _, l := range ls {
 			micros += l.micros.Load()
 			ops += l.ops.Load()
 		}
-		b.OpenDoc(name).Int64("latency", micros).Int64("ops", ops).Int64("queryableEncryptionLatencyMicros", 0).Close()
+		b.OpenDoc(name)
+		if histograms {
+			h.append(b)
+		}
+		b.Int64("latency", micros).Int64("ops", ops).Int64("queryableEncryptionLatencyMicros", 0).Close()
 	}
-	write("reads", &u.queries, &u.getMore)
-	write("writes", &u.insert, &u.update, &u.remove)
-	write("commands", &u.commands)
-	write("transactions")
+	write("reads", &u.readTimes, &u.queries, &u.getMore)
+	write("writes", &u.writeTimes, &u.insert, &u.update, &u.remove)
+	write("commands", &u.commandTimes, &u.commands)
+	write("transactions", &histogram{})
+}
+
+// CountScan counts a plan that reads the whole of a collection, for the server
+// and for the collection.
+func (d *Dispatcher) CountScan(ns string, tailable bool) {
+	if tailable {
+		d.Metrics.TailableScans.Add(1)
+	} else {
+		d.Metrics.CollectionScans.Add(1)
+	}
+	d.Top.Scanned(ns, tailable)
 }

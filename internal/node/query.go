@@ -1,6 +1,7 @@
 package node
 
 import (
+	"strings"
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -127,6 +128,10 @@ func (q *query) project(spec bson.Doc) error {
 
 // observe notes how a cursor reads on the operation that opens it.
 func observe(op *command.Op, c *exec.Cursor) {
+	if strings.HasPrefix(c.Summary(), "COLLSCAN") {
+		tailable := op.Command != nil && op.Command.Name == "find" && op.Args.Bool("tailable")
+		op.Dispatcher.CountScan(op.NS, tailable)
+	}
 	op.SetPlanSummary(c.Summary())
 	op.Stats.IsQuery = true
 	op.Stats.FromMultiPlanner = c.FromTrial()

@@ -16,6 +16,9 @@ import (
 // no view stays as it is.
 func (n *Node) resolveView(ns schema.Namespace, list []bson.Value) (schema.Namespace, []bson.Value, bson.Doc, error) {
 	var collation bson.Doc
+	if startsWith(list, "$collStats") { // which tells of the view itself
+		return ns, list, nil, nil
+	}
 	for depth := 0; ns.Coll != ""; depth++ {
 		c := n.Catalog.Lookup(ns)
 		if c == nil || !c.IsView() {
@@ -31,6 +34,15 @@ func (n *Node) resolveView(ns schema.Namespace, list []bson.Value) (schema.Names
 		ns = schema.Namespace{DB: ns.DB, Coll: c.Settings.ViewOn}
 	}
 	return ns, list, collation, nil
+}
+
+// startsWith says whether the first stage of a pipeline is the one named.
+func startsWith(list []bson.Value, stage string) bool {
+	if len(list) == 0 || list[0].Type != bson.TypeDocument {
+		return false
+	}
+	name, _ := list[0].Doc().First()
+	return name == stage
 }
 
 // view returns the view that the command's namespace is, or nil.

@@ -26,6 +26,10 @@ func (w *world) Source(ctx context.Context, stage string, arg bson.Value) (pipel
 		return w.indexStats(arg.Doc())
 	case "$currentOp":
 		return w.currentOp(arg.Doc())
+	case "$collStats":
+		return w.collStats(arg.Doc())
+	case "$listLocalSessions", "$listSessions":
+		return w.listSessions(stage, arg.Doc())
 	}
 	return nil, mongoerr.New(40324, "Unrecognized pipeline stage name: '%s'", stage)
 }
@@ -54,8 +58,9 @@ func (w *world) indexStats(arg bson.Doc) (pipeline.Iterator, error) {
 }
 
 var currentOpStage = command.NewFields("$currentOp",
-	command.Bool("allUsers"), command.Bool("idleConnections"), command.Bool("idleCursors"), command.Bool("idleSessions"),
-	command.Bool("localOps"), command.Bool("truncateOps"), command.Bool("targetAllNodes"), command.Bool("backtrace"),
+	command.Bool("allUsers").NotNull(), command.Bool("idleConnections").NotNull(), command.Bool("idleCursors").NotNull(),
+	command.Bool("idleSessions").NotNull(), command.Bool("localOps").NotNull(), command.Bool("truncateOps").NotNull(),
+	command.Bool("targetAllNodes").NotNull(), command.Bool("backtrace").NotNull(),
 )
 
 // currentOp lists the operations that run. (Manual: $currentOp.)
@@ -63,6 +68,9 @@ func (w *world) currentOp(arg bson.Doc) (pipeline.Iterator, error) {
 	a, err := command.ParseDoc(currentOpStage, arg)
 	if err != nil {
 		return nil, err
+	}
+	if a.Bool("targetAllNodes") {
+		return nil, mongoerr.New(mongoerr.FailedToParse, "$currentOp supports targetAllNodes parameter only for sharded clusters")
 	}
 	return &pipeline.List{Docs: w.op.Dispatcher.CurrentOps(command.CurrentOpOptions{
 		IdleConnections: a.Bool("idleConnections"), IdleCursors: a.Bool("idleCursors"), Truncate: a.Bool("truncateOps"),

@@ -19,7 +19,7 @@ var databaseStages = map[string]bool{"$currentOp": true, "$listLocalSessions": t
 
 // notObject are the codes for arguments that are no object.
 var notObject = map[string]mongoerr.Code{
-	"$collStats": 5447000, "$indexStats": 28803, "$currentOp": mongoerr.FailedToParse, "$planCacheStats": mongoerr.FailedToParse,
+	"$collStats": 5447000, "$indexStats": 28803, "$planCacheStats": mongoerr.FailedToParse,
 }
 
 func parseServer(arg bson.Value, p *parsing) (Stage, error) {
@@ -32,6 +32,9 @@ func parseServer(arg bson.Value, p *parsing) (Stage, error) {
 	}
 	if p.index == 0 && !p.Collectionless && databaseStages[p.name] {
 		return nil, mongoerr.New(mongoerr.InvalidNamespace, "%s must be run against the 'admin' database with {aggregate: 1}", p.name)
+	}
+	if p.index == 0 && p.Collectionless && !databaseStages[p.name] && p.name != "$listSessions" {
+		return nil, mongoerr.New(mongoerr.InvalidNamespace, "{aggregate: 1} is not valid for '%s'; a collection is required.", p.name)
 	}
 	if p.name == "$currentOp" && p.DB != "admin" {
 		return nil, mongoerr.New(mongoerr.InvalidNamespace, "$currentOp must be run against the 'admin' database with {aggregate: 1}")

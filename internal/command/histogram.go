@@ -1,0 +1,56 @@
+package command
+
+import (
+	"sort"
+	"sync/atomic"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+)
+
+// histogramBounds are the lower bounds of the buckets of a histogram, in
+// microseconds: powers of two, and from 1 ms to 2 s the middle between them
+// too, as MongoDB has them.
+var histogramBounds = func() (bounds []int64) {
+	bounds = append(bounds, 0)
+	for b := int64(2); b <= 1<<40; b *= 2 {
+		bounds = append(bounds, b)
+		if b >= 1<<11 && b < 1<<21 {
+			bounds = append(bounds, b+b/2)
+		}
+	}
+	return bounds
+}()
+
+// histogram counts operations by how long they took. The zero value is empty;
+// the buckets come with the first operation.
+type histogram struct {
+	buckets atomic.Pointer[[]atomic.Int64]
+}
+
+func (h *histogram) add(took time.Duration) {
+	buckets := h.buckets.Load()
+	if buckets == nil {
+		fresh := make([]atomic.Int64, len(histogramBounds))
+		h.buckets.CompareAndSwap(nil, &fresh)
+		buckets = h.buckets.Load()
+	}
+	micros := max(0, took.Microseconds())
+	at := sort.Search(len(histogramBounds), func(i int) bool { return histogramBounds[i] > micros }) - 1
+	(*buckets)[at].Add(1)
+}
+
+// append writes the buckets that are not empty as the array histogram.
+func (h *histogram) append(b *bson.Builder) {
+	b.OpenArray("histogram")
+	if buckets := h.buckets.Load(); buckets != nil {
+		n := 0
+		for i := range *buckets {
+			if count := (*buckets)[i].Load(); count > 0 {
+				b.OpenDoc(bson.Index(n)).Int64("micros", histogramBounds[i]).Int64("count", count).Close()
+				n++
+			}
+		}
+	}
+	b.Close()
+}
