@@ -28,7 +28,7 @@ test-e2e: build ## real drivers, mongosh and applications against a real server
 
 .PHONY: test-crash
 test-crash: build ## kill -9 under load, again and again (long form)
-	$(GO) test -count=1 -timeout 30m ./e2e/crash -crash.rounds=200
+	$(GO) test -count=1 -timeout 30m ./e2e/crash -crash.rounds=120
 
 .PHONY: lint
 lint: ## formatting, vet

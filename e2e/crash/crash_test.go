@@ -17,10 +17,20 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 )
 
-var rounds = flag.Int("crash.rounds", 4, "how often the server is killed")
+var rounds = flag.Int("crash.rounds", 6, "how often the server is killed")
 
-// writers is how many clients write at once.
-const writers = 4
+// concerns are how the clients that write at once want it: what is
+// acknowledged with j:true or w:1 outlives the process; what is not
+// acknowledged may be lost, whole.
+var concerns = []*writeconcern.WriteConcern{journaled(), journaled(), {W: 1}, {W: 1}, {W: 0}}
+
+// maxUnacknowledged is how many inserts with w:0 a writer sends in a round.
+const maxUnacknowledged = 2000
+
+func journaled() *writeconcern.WriteConcern {
+	j := true
+	return &writeconcern.WriteConcern{W: 1, Journal: &j}
+}
 
 // ledger is what the server has acknowledged: by _id, the last acknowledged
 // value, and the one that was under way when the server died.
@@ -32,34 +42,32 @@ type ledger struct {
 }
 
 // TestAcknowledgedWritesSurviveKill keeps writers inserting, updating and
-// deleting with j:true, kills the server under them, restarts it, and demands
-// every acknowledged effect and a clean validate.
+// deleting, kills the server under them, restarts it, and demands every
+// acknowledged effect and a clean validate.
 func TestAcknowledgedWritesSurviveKill(t *testing.T) {
 	s := testkit.Start(t)
 	l := &ledger{acked: map[int64]int32{}, pending: map[int64]int32{}, deleted: map[int64]bool{}}
 	var next atomic.Int64
-	prepare(t, collection(s))
+	prepare(t, collection(s, concerns[0]))
 	for round := range *rounds {
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
-		for w := range writers {
-			wg.Go(func() { write(ctx, collection(s), l, &next, uint64(round*writers+w)) })
+		for w, wc := range concerns {
+			wg.Go(func() { write(ctx, collection(s, wc), l, &next, uint64(round*len(concerns)+w)) })
 		}
 		time.Sleep(time.Duration(300+rand.IntN(700)) * time.Millisecond)
 		s.Kill()
 		cancel()
 		wg.Wait()
 		s.Run()
-		verify(t, collection(s), l)
+		verify(t, collection(s, concerns[0]), l)
 	}
 	if len(l.acked) == 0 {
 		t.Fatal("nothing was ever acknowledged")
 	}
 }
 
-func collection(s *testkit.Server) *mongo.Collection {
-	journal := true
-	wc := &writeconcern.WriteConcern{W: 1, Journal: &journal}
+func collection(s *testkit.Server, wc *writeconcern.WriteConcern) *mongo.Collection {
 	return s.Client().Database("crash").Collection("docs", options.Collection().SetWriteConcern(wc))
 }
 
@@ -76,18 +84,24 @@ func prepare(t *testing.T, c *mongo.Collection) {
 	}
 }
 
-// write runs random operations until one fails; that one stays pending.
+// write runs random operations until one fails; that one stays pending. With
+// w:0 it only inserts, and all stays pending.
 func write(ctx context.Context, c *mongo.Collection, l *ledger, next *atomic.Int64, seed uint64) {
 	r := rand.New(rand.NewPCG(seed, 1))
 	mine := []int64{}
-	for {
+	for unacknowledged := 0; unacknowledged < maxUnacknowledged; {
 		if len(mine) < 10 || r.IntN(3) == 0 {
 			id := next.Add(1)
 			l.begin(id, 1)
 			doc := bson.D{{Key: "_id", Value: id}, {Key: "n", Value: int32(1)}, {Key: "u", Value: fmt.Sprint(id)},
 				{Key: "tags", Value: bson.A{"a", id % 7}}, {Key: "at", Value: time.Now()}}
-			if _, err := c.InsertOne(ctx, doc); err != nil {
+			res, err := c.InsertOne(ctx, doc)
+			if err != nil {
 				return
+			}
+			if !res.Acknowledged {
+				unacknowledged++ // and stays pending
+				continue
 			}
 			l.ack(id, 1)
 			mine = append(mine, id)

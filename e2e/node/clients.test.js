@@ -9,17 +9,9 @@ import express from 'express';
 import session from 'express-session';
 import { MongoClient } from 'mongodb';
 import mongoose from 'mongoose';
+import { until } from './until.js';
 
 const uri = process.env.MAYFLY_URI;
-
-async function until(what, check) {
-  const deadline = Date.now() + 20_000;
-  for (;;) {
-    if (await check()) return;
-    assert.ok(Date.now() < deadline, `waited too long for ${what}`);
-    await new Promise((r) => setTimeout(r, 100));
-  }
-}
 
 test('mongosh: insert, find, createIndex, the counters move, documents go', () => {
   const script = `

@@ -21,6 +21,9 @@ import (
 // startTimeout is how long a server may take until it answers.
 const startTimeout = 60 * time.Second
 
+// goodbyeTimeout is how long a client tries to end its sessions.
+const goodbyeTimeout = time.Second
+
 // Server is a running `mayfly serve`.
 type Server struct {
 	Dir  string // its --dbpath
@@ -94,13 +97,13 @@ func FreePort(tb testing.TB) int {
 func Start(tb testing.TB, args ...string) *Server {
 	tb.Helper()
 	s := &Server{Dir: tb.TempDir(), Port: FreePort(tb), Args: args, tb: tb}
-	s.Run()
-	tb.Cleanup(func() {
+	tb.Cleanup(func() { // after the clients have said goodbye
 		s.Kill()
 		if tb.Failed() {
 			tb.Logf("output of the server:\n%s", tail(s.Output(), 8<<10))
 		}
 	})
+	s.Run()
 	return s
 }
 
@@ -135,12 +138,20 @@ func (s *Server) Client() *mongo.Client {
 	if err != nil {
 		s.tb.Fatal(err)
 	}
-	s.tb.Cleanup(func() { _ = c.Disconnect(context.Background()) })
+	s.tb.Cleanup(func() {
+		// Its server may be gone: then there is nobody to say goodbye to.
+		ctx, cancel := context.WithTimeout(context.Background(), goodbyeTimeout)
+		defer cancel()
+		_ = c.Disconnect(ctx)
+	})
 	return c
 }
 
 // Kill ends the process as a power cut would: no signal handler runs.
 func (s *Server) Kill() {
+	if s.cmd == nil || s.cmd.Process == nil {
+		return
+	}
 	_ = s.cmd.Process.Kill()
 	_ = s.cmd.Wait()
 }
