@@ -165,6 +165,11 @@ func (b *bulk) parse(d bson.Doc) (bulkStatement, error) {
 	if kind == "update" && args.Bool("multi") && args.Has("sort") {
 		return bulkStatement{}, mongoerr.New(mongoerr.FailedToParse, "Cannot specify sort with multi=true")
 	}
+	if kind == "update" {
+		if err := update.CheckStages(args.Value("updateMods")); err != nil {
+			return bulkStatement{}, err
+		}
+	}
 	return bulkStatement{kind, args, b.spaces[at]}, nil
 }
 

@@ -29,7 +29,7 @@ var distinctFields = command.NewFields("distinct",
 func (n *Node) distinct() *command.Command {
 	return &command.Command{
 		Name: "distinct", Fields: distinctFields,
-		Flags: command.TakesReadConcern | command.APIv1 | command.Transaction,
+		Flags: command.TakesReadConcern | command.Transaction,
 		Help:  "find the distinct values of a field",
 		Run:   n.runDistinct,
 	}

@@ -70,9 +70,7 @@ func (n *Node) findQuery(op *command.Op, a *command.Args, filter string) (*query
 	if q.Tailable && a.Bool("singleBatch") {
 		return nil, mongoerr.New(mongoerr.BadValue, "Cannot use tailable option with the 'singleBatch' option")
 	}
-	if a.Bool("showRecordId") {
-		q.ShowRecordID = true
-	}
+	q.ShowRecordID = a.Bool("showRecordId") && !q.ReturnKey
 	return q, q.project(a.Doc("projection"))
 }
 

@@ -56,6 +56,11 @@ func (n *Node) runUpdate(ctx context.Context, op *command.Op) error {
 	if err := checkBatch(len(statements)); err != nil {
 		return err
 	}
+	for i := range statements {
+		if err := update.CheckStages(statements[i].Value("u")); err != nil {
+			return err
+		}
+	}
 	if _, err := n.forWrite(ctx, op, false); err != nil {
 		return err
 	}

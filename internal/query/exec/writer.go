@@ -49,13 +49,27 @@ func (w *Writer) Abort() {
 	}
 }
 
-// flush commits what is pending and begins the next unit.
+// flush commits what is pending and begins the next unit. It does not wait for
+// the disk: the last Commit does, for all before it.
 func (w *Writer) flush(ctx context.Context) error {
-	if err := w.Commit(ctx); err != nil {
-		return err
+	if w.unit != nil {
+		u := w.unit
+		w.unit = nil
+		if err := u.Commit(ctx, storage.Buffered); err != nil {
+			return err
+		}
 	}
 	w.unit = w.x.Catalog.Begin()
 	return nil
+}
+
+// show makes what the statements before have written visible to the query of
+// the next one.
+func (w *Writer) show(ctx context.Context) error {
+	if w.unit == nil || w.unit.Count() == 0 {
+		return nil
+	}
+	return w.flush(ctx)
 }
 
 // do runs a write of one document in the current unit, and once more in a new

@@ -34,13 +34,10 @@ func parsePipeline(stages bson.Doc, opts *Options) (*pipeline, error) {
 	}
 	exprOpts.Vars = vars
 	for v := range stages.Values() {
-		if v.Type != bson.TypeDocument {
-			return nil, mongoerr.New(mongoerr.TypeMismatch, "Each element of the 'pipeline' array must be an object")
+		name, arg, err := stage(v)
+		if err != nil {
+			return nil, err
 		}
-		if v.Doc().Len() != 1 {
-			return nil, mongoerr.New(mongoerr.Code(40323), "A pipeline stage specification object must contain exactly one field.")
-		}
-		name, arg := v.Doc().First()
 		if err := checkStage(name); err != nil {
 			return nil, err
 		}
@@ -51,6 +48,37 @@ func parsePipeline(stages bson.Doc, opts *Options) (*pipeline, error) {
 		p.stages = append(p.stages, s)
 	}
 	return p, nil
+}
+
+// stage takes a stage apart.
+func stage(v bson.Value) (name string, arg bson.Value, err error) {
+	if v.Type != bson.TypeDocument {
+		return "", arg, mongoerr.New(mongoerr.TypeMismatch, "Each element of the 'pipeline' array must be an object")
+	}
+	if v.Doc().Len() != 1 {
+		return "", arg, mongoerr.New(mongoerr.Code(40323), "A pipeline stage specification object must contain exactly one field.")
+	}
+	name, arg = v.Doc().First()
+	return name, arg, nil
+}
+
+// CheckStages refuses an update by a pipeline with a stage that does not exist
+// anywhere. The server looks at all statements of a command for that before it
+// runs the first. Errors: 14, 40323, 40324.
+func CheckStages(u bson.Value) error {
+	if u.Type != bson.TypeArray {
+		return nil
+	}
+	for v := range u.Doc().Values() {
+		name, _, err := stage(v)
+		if err != nil {
+			return err
+		}
+		if err := checkStage(name); err != nil && !otherStages[name] {
+			return err
+		}
+	}
+	return nil
 }
 
 // otherStages are the stages that exist but not in an update.
