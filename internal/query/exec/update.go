@@ -169,6 +169,9 @@ func (w *Writer) each(ctx context.Context, c *catalog.Collection, q *Query, mult
 	if id, ok := plan.PointID(&q.Query, c.Options.Lookup("collation").Data); ok && c.ClusteredByID() && !index {
 		return w.one(ctx, c, id, out, apply)
 	}
+	if err := w.show(ctx); err != nil {
+		return err
+	}
 	for attempt := 0; ; attempt++ {
 		lost, done, err := w.pass(ctx, c, q, index, out, apply)
 		if err != nil || done || multi || !lost || attempt == maxRestarts {
