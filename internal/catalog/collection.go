@@ -3,6 +3,7 @@ package catalog
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"sync/atomic"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/keystring"
@@ -132,6 +133,10 @@ func (c *Collection) Latest() *Collection {
 	}
 	return c.live.current.Load()
 }
+
+// Learned is a place for what the executor learns about the collection, such as
+// plans that did well. It lasts as long as the collection, across renames.
+func (c *Collection) Learned() *atomic.Value { return &c.live.learned }
 
 // Check returns nil while the descriptor's collection exists under its name,
 // else error 175, QueryPlanKilled, as a cursor reports it.

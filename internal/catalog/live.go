@@ -16,6 +16,8 @@ type live struct {
 	gate    sync.RWMutex
 	current atomic.Pointer[Collection]
 	dropped atomic.Bool
+	// learned is what the executor keeps about the collection for its life.
+	learned atomic.Value
 	counter *storage.Counter // nil where there are no records
 
 	// Capped collections; both change under the keyspace's lock.

@@ -122,6 +122,9 @@ func (n *Node) explainOnView(ctx context.Context, op *command.Op, v exec.Verbosi
 // writeExplainTail writes what all explains end with.
 func (n *Node) writeExplainTail(op *command.Op, body bson.Doc) {
 	b := op.Reply
+	if hash := queryShapeHash(op.DB, body); hash != "" {
+		b.String("queryShapeHash", hash)
+	}
 	b.OpenDoc("command").Fields(body)
 	if !body.Has("$db") {
 		b.String("$db", op.DB)
@@ -179,10 +182,9 @@ func (n *Node) explainUpdate(op *command.Op, a *command.Args) (*query, *exec.Exp
 	if err != nil {
 		return nil, nil, err
 	}
-	if !u.Multi {
-		u.Query.Limit = 1
-	}
-	return &query{Query: u.Query, coll: c}, explainedUpdate(u), nil
+	e := explainedUpdate(u)
+	e.Single, e.Simple = !u.Multi, true
+	return &query{Query: u.Query, coll: c}, e, nil
 }
 
 func explainedUpdate(u *exec.Update) *exec.Explained {
@@ -213,10 +215,11 @@ func (n *Node) explainDelete(op *command.Op, a *command.Args) (*query, *exec.Exp
 	if err != nil {
 		return nil, nil, err
 	}
-	if !d.Multi {
-		d.Query.Limit = 1
+	kind := "DELETE"
+	if d.Multi {
+		kind = "BATCHED_DELETE"
 	}
-	return &query{Query: d.Query, coll: c}, &exec.Explained{Query: d.Query, Kind: "DELETE"}, nil
+	return &query{Query: d.Query, coll: c}, &exec.Explained{Query: d.Query, Kind: kind, Single: !d.Multi, Simple: true}, nil
 }
 
 func (n *Node) explainFindAndModify(op *command.Op, a *command.Args) (*query, *exec.Explained, error) {
@@ -231,13 +234,18 @@ func (n *Node) explainFindAndModify(op *command.Op, a *command.Args) (*query, *e
 	if err != nil {
 		return nil, nil, err
 	}
-	q.coll, q.Limit = c, 1
+	q.coll = c
+	if !q.Sort.IsEmpty() {
+		q.Limit = 1
+	}
 	if a.Bool("remove") {
-		return q, &exec.Explained{Query: q.Query, Kind: "DELETE"}, nil
+		return q, &exec.Explained{Query: q.Query, Kind: "DELETE", Single: true}, nil
 	}
 	u, err := n.parseModification(q.scope, a.Value("update"), arrayFilters(a), nil)
 	if err != nil {
 		return nil, nil, err
 	}
-	return q, explainedUpdate(&exec.Update{Query: q.Query, Update: u, Upsert: a.Bool("upsert")}), nil
+	e := explainedUpdate(&exec.Update{Query: q.Query, Update: u, Upsert: a.Bool("upsert")})
+	e.Single = true
+	return q, e, nil
 }

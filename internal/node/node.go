@@ -72,6 +72,7 @@ func (n *Node) registerDiagnostic(r *command.Registry) {
 	r.Register(
 		n.authenticate(), n.saslStart(), n.saslContinue(), n.logout(), n.usersInfo(), n.rolesInfo(), n.invalidateUserCache(),
 	)
+	r.Register(n.planCacheCommands()...)
 	r.Register(notReplicated()...)
 	r.Register(notStandalone()...)
 }

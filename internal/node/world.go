@@ -24,6 +24,8 @@ func (w *world) Source(ctx context.Context, stage string, arg bson.Value) (pipel
 	switch stage {
 	case "$indexStats":
 		return w.indexStats(arg.Doc())
+	case "$planCacheStats":
+		return w.planCacheStats(arg.Doc())
 	case "$currentOp":
 		return w.currentOp(arg.Doc())
 	case "$collStats":

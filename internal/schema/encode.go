@@ -15,7 +15,11 @@ func (ix *Index) appendKey(dst []Key, values []bson.Value) []Key {
 	k := &dst[len(dst)-1]
 	k.Bytes, k.TypeBits = k.Bytes[:0], k.TypeBits[:0]
 	for i, v := range values {
-		k.Bytes = keystring.Append(k.Bytes, v, ix.Parts[i].Descending, ix.Collator)
+		coll := ix.Collator
+		if ix.keyParts[i].Path == WildcardPathName {
+			coll = nil
+		}
+		k.Bytes = keystring.Append(k.Bytes, v, ix.keyParts[i].Descending, coll)
 		k.TypeBits = keystring.AppendTypeBits(k.TypeBits, v)
 	}
 	k.TypeBits = keystring.TrimTypeBits(k.TypeBits)

@@ -42,7 +42,9 @@ type Index struct {
 	Collation          bson.Doc      // normalised; nil for the simple one
 	Collator           bson.Collator // nil for the simple collation
 
-	kind indexKind
+	kind     indexKind
+	scope    *wildcardScope // of a wildcard index, else nil
+	keyParts []Part         // what appendKey encodes
 }
 
 // LoadIndex parses a specification that was accepted and stored before.
@@ -60,6 +62,13 @@ func LoadIndex(spec bson.Doc) (*Index, error) {
 	}
 	ix.Parts, ix.Plugin = parts(ix.Key), pluginOf(ix.Key)
 	ix.kind = kinds[ix.Plugin]
+	if k, ok := ix.kind.(configured); ok {
+		ix.kind = k.configure(spec)
+	}
+	if ix.Plugin == pluginWildcard {
+		ix.scope = newWildcardScope(ix.Key, spec.Lookup("wildcardProjection"))
+	}
+	ix.keyParts = ix.KeyParts()
 	if v := spec.Lookup("expireAfterSeconds"); v.IsNumber() {
 		ix.ExpireAfterSeconds = bson.ClampToInt64(v)
 	}
@@ -91,6 +100,7 @@ func IDIndex(c *Collation) *Index {
 		Name: IDIndexName, Version: 2, Key: idKey, Parts: parts(idKey), Spec: b.Finish(),
 		ExpireAfterSeconds: NoExpiry, Collation: c.spec(), Collator: c.order(), kind: btree{},
 	}
+	ix.keyParts = ix.Parts
 	return ix
 }
 
@@ -100,11 +110,11 @@ func (ix *Index) IsID() bool { return ix.Name == IDIndexName }
 // IsTTL says whether ix lets documents expire.
 func (ix *Index) IsTTL() bool { return ix.ExpireAfterSeconds != NoExpiry }
 
-// Directions says, for each part, whether it descends, as the decoding of keys
-// wants it.
+// Directions says, for each part of a key, whether it descends, as the decoding
+// of keys wants it.
 func (ix *Index) Directions() []bool {
-	d := make([]bool, len(ix.Parts))
-	for i, p := range ix.Parts {
+	d := make([]bool, len(ix.keyParts))
+	for i, p := range ix.keyParts {
 		d[i] = p.Descending
 	}
 	return d

@@ -6,6 +6,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/query/match"
+	"github.com/mayflydb/mayfly/internal/query/project"
 )
 
 // indexFields are the options an index specification may have.
@@ -120,6 +121,12 @@ var fieldChecks = map[string]fieldCheck{
 	"wildcardProjection":      checkWildcardProjection,
 	"weights":                 checkWeights,
 	"default_language":        mustBe(bson.TypeString, "a string"),
+	"2dsphereIndexVersion":    checkNumber,
+	"coarsestIndexedLevel":    checkNumber,
+	"finestIndexedLevel":      checkNumber,
+	"bits":                    checkNumber,
+	"min":                     checkNumber,
+	"max":                     checkNumber,
 	"language_override":       mustBe(bson.TypeString, "a string"),
 }
 
@@ -180,6 +187,13 @@ func checkBool(name string, v bson.Value, _ bson.Doc) error {
 	return nil
 }
 
+func checkNumber(name string, v bson.Value, _ bson.Doc) error {
+	if !v.IsNumber() {
+		return mongoerr.New(mongoerr.TypeMismatch, "The field '%s' must be a number, but got %s", name, v.Type)
+	}
+	return nil
+}
+
 func checkWildcardProjection(name string, v bson.Value, spec bson.Doc) error {
 	key := spec.Lookup("key")
 	if key.Type != bson.TypeDocument || pluginOf(key.Doc()) != pluginWildcard {
@@ -187,6 +201,31 @@ func checkWildcardProjection(name string, v bson.Value, spec bson.Doc) error {
 	}
 	if v.Type != bson.TypeDocument {
 		return mongoerr.New(mongoerr.TypeMismatch, "The field 'wildcardProjection' must be a non-empty object, but got %s", v.Type)
+	}
+	if v.Doc().IsEmpty() {
+		return mongoerr.New(mongoerr.FailedToParse, "The 'wildcardProjection' field can't be an empty object")
+	}
+	if !key.Doc().Has(wildcardName) {
+		return mongoerr.New(mongoerr.FailedToParse, "The field 'wildcardProjection' is only allowed when 'key' has the path '$**', found key: %s", key)
+	}
+	if err := banComputed(v.Doc()); err != nil {
+		return err
+	}
+	_, err := project.ParseStage("$project", v, nil)
+	return err
+}
+
+// banComputed refuses values that a $project would compute: error 51271.
+func banComputed(d bson.Doc) error {
+	for name, v := range d.All() {
+		switch {
+		case v.Type == bson.TypeDocument:
+			if err := banComputed(v.Doc()); err != nil {
+				return err
+			}
+		case v.Type != bson.TypeBool && !v.IsNumber():
+			return mongoerr.New(mongoerr.Code(51271), "Bad projection specification, cannot use computed fields when parsing a spec in kBanComputedFields mode: %s", name)
+		}
 	}
 	return nil
 }
@@ -242,6 +281,9 @@ func storedForm(spec bson.Doc) bson.Doc {
 		default:
 			b.Value(name, v)
 		}
+	}
+	if pluginOf(key.Doc()) == pluginSphere && !spec.Has("2dsphereIndexVersion") {
+		b.Int32("2dsphereIndexVersion", sphereV3)
 	}
 	return b.Finish()
 }

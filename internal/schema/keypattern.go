@@ -92,9 +92,13 @@ func validatePart(name string, v bson.Value, plugin string) error {
 		}
 	case v.Type != bson.TypeString:
 		return cannotCreate("Values in v:2 index key pattern cannot be of type %s. Only numbers > 0, numbers < 0, and strings are allowed.", v.Type)
+	case v.Str() == pluginWildcard && !isWildcardPath(name):
+		return mongoerr.New(mongoerr.Code(7246202), "A wildcard index needs a number at a path that ends in '$**', found '%s' at '%s'", v.Str(), name)
+	case v.Str() == pluginWildcard:
+		return cannotCreate("Unknown index plugin '%s'", v.Str())
 	case v.Str() == "":
 		return cannotCreate("Values in the index key pattern cannot be empty strings.")
-	case v.Str() != plugin:
+	case v.Str() != plugin && plugin != pluginWildcard:
 		return cannotCreate("Can't use more than one index plugin for a single index.")
 	}
 	if name == wildcardName && (v.IsNumber() || plugin == pluginText) {

@@ -1,6 +1,9 @@
 package schema
 
-import "github.com/mayflydb/mayfly/internal/bson"
+import (
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/geo"
+)
 
 // The names of the index kinds as they stand in key patterns; an ordinary
 // index has none, and "wildcard" never stands in a pattern.
@@ -27,13 +30,18 @@ type indexKind interface {
 	keys(ix *Index, doc bson.Doc, dst []Key) ([]Key, MultikeyPaths, error)
 }
 
+// configured is a kind that its index's options shape.
+type configured interface {
+	configure(spec bson.Doc) indexKind
+}
+
 var kinds = map[string]indexKind{
 	pluginBtree:    btree{},
 	pluginHashed:   hashed{},
 	pluginText:     unmaintained{"text"},
-	pluginSphere:   unmaintained{"2dsphere"},
-	pluginFlat:     unmaintained{"2d"},
-	pluginWildcard: unmaintained{"wildcard"},
+	pluginSphere:   sphere{sphereV3},
+	pluginFlat:     flat{geo.DefaultGrid},
+	pluginWildcard: wildcard{},
 }
 
 // unmaintained is a kind whose specifications are known and whose keys cannot

@@ -8,7 +8,6 @@ import (
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/keystring"
 	"github.com/mayflydb/mayfly/internal/query/expr"
-	"github.com/mayflydb/mayfly/internal/query/extsort"
 	"github.com/mayflydb/mayfly/internal/query/plan"
 	"github.com/mayflydb/mayfly/internal/query/project"
 	"github.com/mayflydb/mayfly/internal/query/sortkey"
@@ -23,27 +22,56 @@ type builder struct {
 	// spillDir is where sorts may spill, or "".
 	spillDir string
 	count    int64 // the collection's own count
+	meta     *metaReader
 }
 
 func (b *builder) build(n plan.Node) Stage {
 	switch n := n.(type) {
 	case *plan.CollScan:
-		return &collScan{stats: Stats{Node: n}, node: n, source: b.source, filter: newFilter(n.Filter, b.env)}
+		s := &collScan{stats: Stats{Node: n}, node: n, source: b.source, filter: newFilter(n.Filter, b.env)}
+		if n.Range != nil {
+			r := encodeBounds(n.Range.Bounds, directions(n.Range.Index), nil)
+			r.clamp(n.Range, directions(n.Range.Index))
+			s.lower, s.upper, s.none = r.lower, r.upper, r.none
+		}
+		return s
 	case *plan.IDHack:
 		return &idHack{stats: Stats{Node: n}, source: b.source, id: n.ID}
 	case *plan.IndexScan:
 		s := b.scan(n, n.Index, n.Bounds, n.Dedup)
 		s.backward = n.Backward
-		if n.Keys && !n.Index.Handle.(*catalog.Index).Records {
+		s.filter, s.keyOnly = newFilter(n.Filter, b.env), !n.Keys
+		if records := n.Index.Handle.(*catalog.Index).Records; records {
+			s.keyOnly = false
+		} else if n.Keys || n.Filter != nil {
 			s.cover = newCover(n.Index)
 		}
 		s.ranges.clamp(n, directions(n.Index))
 		return &s
+	case *plan.GeoNear:
+		return b.geoNear(n)
 	case *plan.CountScan:
 		return &countScan{b.scan(n, n.Index, n.Bounds, n.Dedup)}
 	case *plan.DistinctScan:
 		s := &distinctScan{indexScan: b.scan(n, n.Index, n.Bounds, false), fields: n.Field + 1}
-		s.cover = newCover(n.Index)
+		s.backward = n.Backward
+		if !n.Index.Handle.(*catalog.Index).Records {
+			s.cover = newCover(n.Index)
+		}
+		return s
+	case *plan.Express:
+		return b.express(n)
+	case *plan.Subplan:
+		return &subplan{stats: Stats{Node: n}, input: b.build(n.Input)}
+	case *plan.SortMerge:
+		s := &sortMerge{stats: Stats{Node: n}, keys: sortkey.NewGenerator(n.Pattern, b.coll, nil), pattern: n.Pattern}
+		if n.Dedup {
+			s.seen = newDedup()
+		}
+		for _, in := range n.Nodes {
+			s.inputs = append(s.inputs, b.build(in))
+		}
+		s.heads = make([]head, len(s.inputs))
 		return s
 	case *plan.Fetch:
 		return &fetch{stats: Stats{Node: n}, input: b.build(n.Input), source: b.source, filter: newFilter(n.Filter, b.env)}
@@ -54,14 +82,13 @@ func (b *builder) build(n plan.Node) Stage {
 		}
 		return s
 	case *plan.Sort:
-		return &sorter{stats: Stats{Node: n}, input: b.build(n.Input), rows: extsort.New(n.Limit, b.spillDir),
-			keys: sortkey.NewGenerator(n.Pattern, b.coll, nil)}
+		return b.sorter(n)
 	case *plan.Skip:
 		return &skip{stats: Stats{Node: n}, input: b.build(n.Input), n: n.N}
 	case *plan.Limit:
 		return &limit{stats: Stats{Node: n}, input: b.build(n.Input), n: n.N}
 	case *plan.Projection:
-		return &projection{stats: Stats{Node: n}, input: b.build(n.Input), spec: n.Spec, env: b.env}
+		return &projection{stats: Stats{Node: n}, input: b.build(n.Input), spec: n.Spec, env: b.env, meta: b.meta}
 	case *plan.ReturnKey:
 		return &returnKey{stats: Stats{Node: n}, input: b.build(n.Input)}
 	case *plan.Write:
@@ -111,22 +138,13 @@ func encodeKey(values []bson.Value, descending []bool) []byte {
 	return key
 }
 
-// successorOfFields is the smallest key behind all keys that share the first n
-// fields with key.
-func successorOfFields(key []byte, ix *plan.Index, n int) []byte {
-	pos := 0
-	for i := 0; i < n; i++ {
-		pos += keystring.Skip(key[pos:], ix.Parts[i].Descending)
-	}
-	return keystring.Successor(bytes.Clone(key[:pos]))
-}
-
 // projection shapes each document.
 type projection struct {
 	stats Stats
 	input Stage
 	spec  *project.Projection
 	env   *expr.Env
+	meta  *metaReader
 	buf   []byte
 }
 
@@ -139,6 +157,7 @@ func (s *projection) Work(ctx context.Context, row *Row) (State, error) {
 	if err != nil || state != Advanced {
 		return s.stats.count(state), err
 	}
+	s.meta.about(row)
 	if s.buf, err = s.spec.Append(s.buf[:0], s.env, row.Doc); err != nil {
 		return EOF, err
 	}

@@ -25,6 +25,9 @@ type coverField struct {
 func newCover(ix *plan.Index) *cover {
 	c := &cover{descending: directions(ix)}
 	for i, p := range ix.Parts {
+		if ix.Wild != nil && p.Plugin != "" {
+			continue // the path of a wildcard index
+		}
 		c.fields = place(c.fields, p.Components, i)
 	}
 	return c

@@ -6,13 +6,14 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/query/plan"
+	"github.com/mayflydb/mayfly/internal/query/project"
 )
 
 // Distinct calls yield with each document (or the part of it that an index
 // holds) that can bring a new value of path, until it returns false. Where an
 // index begins with path, it reads one entry for each value.
 func (x *Executor) Distinct(ctx context.Context, c *catalog.Collection, q *Query, path string, yield func(bson.Doc) (bool, error)) (*Counted, error) {
-	r, err := x.start(ctx, c, q, DistinctPlan(path))
+	r, err := x.start(ctx, c, q, DistinctPlan(q, path))
 	if err != nil {
 		return nil, err
 	}
@@ -38,19 +39,30 @@ func (x *Executor) Distinct(ctx context.Context, c *catalog.Collection, q *Query
 	}
 }
 
-// DistinctPlan turns a plan that scans an index beginning with path, and reads
-// nothing else, into one that skips from value to value.
-func DistinctPlan(path string) func(plan.Node) plan.Node {
+// DistinctPlan prepares a query for the distinct values of a path, and turns its
+// plans that read nothing but an index which holds the path into ones that skip
+// from value to value.
+func DistinctPlan(q *Query, path string) func(plan.Node) plan.Node {
+	q.Distinct, q.Paths, q.NoExpress = path, []string{path}, true
+	shape, err := project.ParseFind(new(bson.Builder).Int32("_id", 0).Int32(path, 1).Finish(), nil)
+	if path == "_id" {
+		shape, err = project.ParseFind(new(bson.Builder).Int32("_id", 1).Finish(), nil)
+	}
 	return func(n plan.Node) plan.Node {
-		f, ok := n.(*plan.Fetch)
-		if !ok || f.Filter != nil {
+		s, ok := n.(*plan.IndexScan)
+		if !ok || s.Index.IsMultikey() || s.Index.Wild != nil || s.Min != nil || s.Max != nil || s.Filter != nil {
 			return n
 		}
-		s, ok := f.Input.(*plan.IndexScan)
-		if !ok || s.Index.IsMultikey() || s.Index.Parts[0].Path != path || s.Index.Parts[0].Plugin != "" || s.Index.Collator != nil ||
-			s.Backward || s.Min != nil || s.Max != nil || s.Index.Handle.(*catalog.Index).Records {
-			return n
+		for i, p := range s.Index.Parts {
+			if p.Path != path {
+				continue
+			}
+			scan := &plan.DistinctScan{Index: s.Index, Bounds: s.Bounds, Field: i, Backward: s.Backward}
+			if err != nil { // a path that no projection may name
+				return scan
+			}
+			return &plan.Projection{Input: scan, Kind: plan.ProjectionCovered, Spec: shape}
 		}
-		return &plan.DistinctScan{Index: s.Index, Bounds: s.Bounds, Field: 0}
+		return n
 	}
 }

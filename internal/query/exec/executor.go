@@ -8,7 +8,6 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/query/expr"
-	"github.com/mayflydb/mayfly/internal/query/match"
 	"github.com/mayflydb/mayfly/internal/query/plan"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
@@ -38,42 +37,42 @@ type running struct {
 	coll     *catalog.Collection
 	query    *Query
 	snapshot *storage.Snapshot // nil while the cursor is parked
+	meta     metaReader        // what {$meta: …} reads of the row at hand
 	source   *source
 	winner   *candidate
 	rejected []*candidate
+	builder  builder
+	choice
 	runner
 }
 
 // describe makes the planner's descriptors of a collection. REQUIRES: the
 // snapshot was taken before (catalog's invariant multikey-first).
-func describe(c *catalog.Collection) (*plan.Collection, error) {
+func describe(c *catalog.Collection) *plan.Collection {
 	d := &plan.Collection{Namespace: c.Namespace.String(), Collation: c.Options.Lookup("collation").Data, NoIDIndex: !c.ClusteredByID()}
-	for _, ix := range c.Indexes() {
+	all := make([]plan.Index, len(c.Indexes()))
+	for i, ix := range c.Indexes() {
 		if !ix.Ready {
 			continue
 		}
-		p := &plan.Index{Index: ix.Index, Multikey: ix.Multikey(), Handle: ix}
-		if ix.PartialFilter != nil {
-			f, err := match.Parse(ix.PartialFilter, &match.Options{Collator: ix.Collator})
-			if err != nil {
-				return nil, err
-			}
-			p.Partial = f.Root()
+		p := &all[i]
+		p.Index, p.Multikey, p.Handle = ix.Index, ix.Multikey(), ix
+		p.Clustered = ix.Records && c.Settings.Clustered != nil
+		if ix.Filter != nil {
+			p.Partial = ix.Filter.Root()
 		}
 		d.Indexes = append(d.Indexes, p)
 	}
-	return d, nil
+	return d
 }
 
 // nodes plans a query; adjust, where not nil, changes each candidate.
 func (x *Executor) nodes(c *catalog.Collection, q *Query, adjust func(plan.Node) plan.Node) ([]plan.Node, error) {
-	nodes := []plan.Node{&plan.EOF{}}
+	nodes := []plan.Node{&plan.EOF{NoCollection: true}}
 	if c != nil {
-		d, err := describe(c)
-		if err != nil {
-			return nil, err
-		}
-		if nodes, err = plan.Candidates(d, &q.Query); err != nil {
+		applyIndexFilter(c, q)
+		var err error
+		if nodes, err = plan.Candidates(describe(c), &q.Query); err != nil {
 			return nil, err
 		}
 	}
@@ -85,31 +84,24 @@ func (x *Executor) nodes(c *catalog.Collection, q *Query, adjust func(plan.Node)
 	return nodes, nil
 }
 
-// start plans a query over a fresh snapshot and runs the trial.
+// start plans a query over a fresh snapshot and chooses among the plans: the
+// cached one, or the winner of a trial.
 func (x *Executor) start(ctx context.Context, c *catalog.Collection, q *Query, adjust func(plan.Node) plan.Node) (*running, error) {
 	r, err := x.prepare(c, q, adjust)
 	if err != nil {
 		return nil, err
 	}
-	all := append([]*candidate{r.winner}, r.rejected...)
-	best, err := trial(ctx, all)
-	if err != nil {
+	if err := r.choose(ctx); err != nil {
 		r.close()
 		return nil, err
 	}
-	r.winner, r.runner.candidate, r.rejected = best, best, nil
-	for _, c := range all {
-		if c != best {
-			r.rejected = append(r.rejected, c)
-			if err := c.stage.Close(); err != nil {
-				r.close()
-				return nil, err
-			}
+	for _, c := range r.rejected {
+		if err := c.stage.Close(); err != nil {
+			r.close()
+			return nil, err
 		}
 	}
-	if ix := indexOf(best.node); ix != nil {
-		ix.MarkUsed()
-	}
+	r.markUsed(r.winner.node)
 	return r, nil
 }
 
@@ -125,15 +117,18 @@ func (x *Executor) prepare(c *catalog.Collection, q *Query, adjust func(plan.Nod
 		return nil, err
 	}
 	r.source = newSource(c, r.snapshot)
-	b := builder{source: r.source, env: q.Env, coll: q.Collator}
+	r.builder = builder{source: r.source, env: q.Env, coll: q.Collator, meta: &r.meta}
+	if has(nodes[0], knowsMeta) {
+		q.Env.Meta = r.meta.value
+	}
 	if c != nil {
-		b.count = c.Count()
+		r.builder.count = c.Count()
 	}
 	if q.AllowDiskUse {
-		b.spillDir = x.SpillDir
+		r.builder.spillDir = x.SpillDir
 	}
 	for i, n := range nodes {
-		cand := &candidate{node: n, stage: b.build(n)}
+		cand := &candidate{node: n, stage: r.builder.build(n)}
 		if i == 0 {
 			r.winner, r.runner.candidate = cand, cand
 		} else {
@@ -143,21 +138,29 @@ func (x *Executor) prepare(c *catalog.Collection, q *Query, adjust func(plan.Nod
 	return r, nil
 }
 
-func indexOf(n plan.Node) *catalog.Index {
+// markUsed counts an access of each index of a plan.
+func (r *running) markUsed(n plan.Node) {
 	switch n := n.(type) {
 	case *plan.IndexScan:
-		return n.Index.Handle.(*catalog.Index)
+		n.Index.Handle.(*catalog.Index).MarkUsed()
+	case *plan.GeoNear:
+		n.Index.Handle.(*catalog.Index).MarkUsed()
 	case *plan.CountScan:
-		return n.Index.Handle.(*catalog.Index)
+		n.Index.Handle.(*catalog.Index).MarkUsed()
 	case *plan.DistinctScan:
-		return n.Index.Handle.(*catalog.Index)
-	}
-	for _, in := range n.Inputs() {
-		if ix := indexOf(in); ix != nil {
-			return ix
+		n.Index.Handle.(*catalog.Index).MarkUsed()
+	case *plan.IDHack:
+		r.coll.Indexes()[0].MarkUsed()
+	case *plan.Express:
+		if n.Index != nil {
+			n.Index.Handle.(*catalog.Index).MarkUsed()
+		} else {
+			r.coll.Indexes()[0].MarkUsed()
 		}
 	}
-	return nil
+	for _, in := range n.Inputs() {
+		r.markUsed(in)
+	}
 }
 
 // close gives back stages and snapshot.
@@ -205,6 +208,7 @@ func (c *Cursor) Next(ctx context.Context) (bson.Doc, error) {
 	if err != nil || !ok {
 		return nil, err
 	}
+	c.r.meta.about(&c.row)
 	if c.r.query.ShowRecordID {
 		return c.withRecordID(), nil
 	}
@@ -238,7 +242,14 @@ func (c *Cursor) Summary() string { return Summary(c.r.winner.node) }
 func (c *Cursor) Examined() (keys, docs int64) { return totals(c.r.winner.stage) }
 
 // FromTrial says whether several plans were tried.
-func (c *Cursor) FromTrial() bool { return len(c.r.rejected) > 0 }
+func (c *Cursor) FromTrial() bool { return c.r.tried }
+
+// Choice returns the names of the query's shape and of its plan cache key, ""
+// where there was no choice of plans, and whether the plan came from the cache
+// or was thrown out of it.
+func (c *Cursor) Choice() (shape, key string, cached, replanned bool) {
+	return c.r.shape.Hash(), c.r.key, c.r.cached, c.r.replanned
+}
 
 // Sorts says whether the plan sorts in memory, and whether it spilled.
 func (c *Cursor) Sorts() (sorts, spilled bool) { return sorting(c.r.winner.stage) }
@@ -286,6 +297,7 @@ type Counted struct {
 func (x *Executor) counting(q *Query) func(plan.Node) plan.Node {
 	skip, limit := q.Skip, q.Limit
 	q.Skip, q.Limit = 0, 0
+	q.Paths, q.NoExpress = []string{}, true
 	fast := plan.MatchesAll(q.Filter) && q.Hint.IsMissing()
 	return func(n plan.Node) plan.Node {
 		if _, ok := n.(*plan.EOF); ok {

@@ -2,8 +2,6 @@ package exec
 
 import (
 	"context"
-	"fmt"
-	"hash/fnv"
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -30,12 +28,31 @@ type Explained struct {
 	Counting bool
 	// Kind is "" for a query, or the Kind of a plan.Write.
 	Kind string
+	// Single says, for a Write, that it ends after one document; Simple that it is
+	// an update or a delete which may take the short way to an _id.
+	Single, Simple bool
 	// Would says, for a Write, whether the document would be changed.
 	Would func(doc bson.Doc) (bool, error)
 	// Upserts says that the statement would insert where nothing matches.
 	Upserts bool
 	// Adjust changes each candidate plan, or is nil.
 	Adjust func(plan.Node) plan.Node
+}
+
+// expressKinds are the writes as they are called on the short way.
+var expressKinds = map[string]string{"UPDATE": "EXPRESS_UPDATE", "DELETE": "EXPRESS_DELETE"}
+
+// write puts the statement's write on top of a plan.
+func (e *Explained) write(n plan.Node) plan.Node {
+	if x, ok := n.(*plan.Express); ok {
+		if x.Scan != nil {
+			return &plan.Write{Input: x.Scan, Kind: e.Kind}
+		}
+		short := *x
+		short.Write = expressKinds[e.Kind]
+		return &short
+	}
+	return &plan.Write{Input: n, Kind: e.Kind}
 }
 
 // Explain writes queryPlanner and, beyond that verbosity, executionStats into
@@ -46,52 +63,57 @@ func (x *Executor) Explain(ctx context.Context, c *catalog.Collection, ns string
 		adjust = x.counting(e.Query)
 	}
 	if e.Kind != "" {
-		adjust = func(n plan.Node) plan.Node { return &plan.Write{Input: n, Kind: e.Kind} }
+		adjust = e.write
+		e.Query.NoExpress = !e.Simple || !e.Single || e.Upserts
 	}
 	start := time.Now()
 	r, err := x.prepare(c, e.Query, adjust)
 	if err != nil {
 		return err
 	}
-	planned := time.Since(start)
 	defer r.close()
-	for _, cand := range append([]*candidate{r.winner}, r.rejected...) {
+	planned := time.Since(start)
+	for _, cand := range r.candidates() {
 		if w, ok := cand.stage.(*wouldWrite); ok {
-			w.would, w.upserts = e.Would, e.Upserts
+			w.would, w.upserts, w.single = e.Would, e.Upserts, e.Single
 		}
 	}
-	all := append([]*candidate{r.winner}, r.rejected...)
-	best, err := trial(ctx, all)
-	if err != nil {
-		return err
-	}
-	r.winner, r.runner.candidate, r.rejected = best, best, nil
-	for _, cand := range all {
-		if cand != best {
-			r.rejected = append(r.rejected, cand)
+	r.identify()
+	all := r.candidates()
+	if len(all) > 1 {
+		if err := r.try(ctx); err != nil {
+			return err
 		}
 	}
-	r.explainPlanner(b, ns, e.Query, planned)
+	r.explainPlanner(b, ns, planned)
 	if v == QueryPlanner {
 		return nil
 	}
 	return r.explainExecution(ctx, b, v)
 }
 
-func (r *running) explainPlanner(b *bson.Builder, ns string, q *Query, planned time.Duration) {
-	parsed := match.Serialize(q.Filter.Root())
-	shape := shapeHash(r.query)
+func (r *running) explainPlanner(b *bson.Builder, ns string, planned time.Duration) {
+	shape := r.shape.Hash()
+	cached := ""
+	if r.coll != nil {
+		if p := learnedOf(r.coll).plan(r.coll, r.key); p != nil && p.Active {
+			cached = p.signature
+		}
+	}
 	b.OpenDoc("queryPlanner").String("namespace", ns)
-	b.Doc("parsedQuery", parsed)
-	b.Bool("indexFilterSet", false)
-	b.String("queryHash", shape).String("planCacheShapeHash", shape).String("planCacheKey", shape)
+	b.Doc("parsedQuery", match.Serialize(r.query.Filter.Root()))
+	b.Bool("indexFilterSet", r.query.Allowed != nil)
+	b.String("queryHash", shape).String("planCacheShapeHash", shape).String("planCacheKey", r.key)
 	b.Int64("optimizationTimeMillis", planned.Milliseconds())
 	b.Bool("maxIndexedOrSolutionsReached", false).Bool("maxIndexedAndSolutionsReached", false).Bool("maxScansToExplodeReached", false)
 	b.Bool("prunedSimilarIndexes", false)
-	b.OpenDoc("winningPlan").Bool("isCached", false).Fields(plan.Explain(r.winner.node, nil)).Close()
+	write := func(name string, c *candidate) {
+		b.OpenDoc(name).Bool("isCached", cached != "" && plan.Signature(c.node) == cached).Fields(plan.Explain(c.node, nil)).Close()
+	}
+	write("winningPlan", r.winner)
 	b.OpenArray("rejectedPlans")
 	for i, c := range r.rejected {
-		b.OpenDoc(bson.Index(i)).Bool("isCached", false).Fields(plan.Explain(c.node, nil)).Close()
+		write(bson.Index(i), c)
 	}
 	b.Close().Close()
 }
@@ -101,7 +123,7 @@ func (r *running) explainExecution(ctx context.Context, b *bson.Builder, v Verbo
 	if v == AllPlansExecution {
 		for _, c := range append([]*candidate{r.winner}, r.rejected...) {
 			if len(r.rejected) > 0 {
-				candidates = append(candidates, c.stats(0))
+				candidates = append(candidates, c.stats(true))
 			}
 		}
 	}
@@ -143,16 +165,20 @@ func (c *candidate) execution(n int64, elapsed time.Duration) bson.Doc {
 	var b bson.Builder
 	b.Int("nReturned", n).Int("executionTimeMillis", elapsed.Milliseconds())
 	b.Int("totalKeysExamined", keys).Int("totalDocsExamined", docs)
-	b.Doc("executionStages", plan.Explain(c.node, countersOf(c.stage)))
+	b.OpenDoc("executionStages").Bool("isCached", false).Fields(plan.Explain(c.node, countersOf(c.stage))).Close()
 	return b.Finish()
 }
 
-// stats is what allPlansExecution shows of a candidate after its trial.
-func (c *candidate) stats(elapsed time.Duration) bson.Doc {
+// stats is what allPlansExecution and the plan cache show of a candidate after
+// its trial.
+func (c *candidate) stats(scored bool) bson.Doc {
 	keys, docs := totals(c.stage)
 	var b bson.Builder
-	b.Int("nReturned", int64(len(c.rows))).Int("executionTimeMillisEstimate", elapsed.Milliseconds())
-	b.Int("totalKeysExamined", keys).Int("totalDocsExamined", docs).Double("score", c.score())
+	b.Int("nReturned", int64(len(c.rows))).Int("executionTimeMillisEstimate", c.stage.Stats().Time.Milliseconds())
+	b.Int("totalKeysExamined", keys).Int("totalDocsExamined", docs)
+	if scored {
+		b.Double("score", c.score())
+	}
 	b.Doc("executionStages", plan.Explain(c.node, countersOf(c.stage)))
 	return b.Finish()
 }
@@ -162,7 +188,9 @@ func countersOf(root Stage) plan.Counters {
 	byNode := map[plan.Node]Stage{}
 	var walk func(Stage)
 	walk = func(s Stage) {
-		byNode[s.Stats().Node] = s
+		if n := s.Stats().Node; byNode[n] == nil {
+			byNode[n] = s
+		}
 		for _, in := range s.Inputs() {
 			walk(in)
 		}
@@ -198,8 +226,14 @@ func specificCounters(s Stage, b *bson.Builder) {
 		b.Int("keysExamined", st.KeysExamined).Int("docsExamined", st.DocsExamined)
 	case *indexScan:
 		b.Int("keysExamined", st.KeysExamined).Int("seeks", st.Seeks).Int("dupsTested", st.DupsTested).Int("dupsDropped", st.DupsDropped)
-	case *countScan, *distinctScan:
+	case *distinctScan:
 		b.Int("keysExamined", st.KeysExamined)
+	case *sortMerge:
+		b.Int("dupsTested", st.DupsTested).Int("dupsDropped", st.DupsDropped)
+	case *countScan:
+		b.Int("keysExamined", st.KeysExamined)
+	case *geoNear:
+		b.Int("keysExamined", st.KeysExamined).Int("docsExamined", st.DocsExamined).Int("seeks", st.Seeks)
 	case *fetch:
 		b.Int("docsExamined", st.DocsExamined).Int32("alreadyHasObj", 0)
 	case *or:
@@ -214,29 +248,6 @@ func specificCounters(s Stage, b *bson.Builder) {
 	}
 }
 
-// shapeHash names the shape of a query: its filter without values, its sort
-// and its projection.
-func shapeHash(q *Query) string {
-	h := fnv.New32a()
-	writeShape(h, match.Serialize(q.Filter.Root()))
-	h.Write(q.Sort.Spec())
-	if q.Projection != nil {
-		h.Write(q.Projection.Serialize())
-	}
-	h.Write(q.Collation)
-	return fmt.Sprintf("%08X", h.Sum32())
-}
-
-func writeShape(h interface{ Write([]byte) (int, error) }, d bson.Doc) {
-	for it := d.Iter(); it.Next(); {
-		h.Write([]byte(it.Key))
-		h.Write([]byte{0})
-		if it.Value.Type == bson.TypeDocument || it.Value.Type == bson.TypeArray && (it.Key == "$and" || it.Key == "$or" || it.Key == "$nor") {
-			writeShape(h, it.Value.Doc())
-		}
-	}
-}
-
 // wouldWrite stands in for a write in an explain: it counts what the write
 // would do and does nothing.
 type wouldWrite struct {
@@ -244,7 +255,7 @@ type wouldWrite struct {
 	input            Stage
 	kind             string
 	would            func(bson.Doc) (bool, error)
-	upserts          bool
+	upserts, single  bool
 	matched, changed int64
 }
 
@@ -253,6 +264,9 @@ func (s *wouldWrite) Inputs() []Stage { return []Stage{s.input} }
 func (s *wouldWrite) Close() error    { return s.input.Close() }
 
 func (s *wouldWrite) Work(ctx context.Context, row *Row) (State, error) {
+	if s.single && s.matched > 0 {
+		return s.stats.count(EOF), nil
+	}
 	state, err := s.input.Work(ctx, row)
 	if err != nil || state != Advanced {
 		return s.stats.count(state), err
@@ -271,7 +285,7 @@ func (s *wouldWrite) Work(ctx context.Context, row *Row) (State, error) {
 }
 
 func (s *wouldWrite) counters(b *bson.Builder) {
-	if s.kind != "UPDATE" {
+	if s.kind != "UPDATE" && s.kind != "EXPRESS_UPDATE" {
 		b.Int("nWouldDelete", s.changed)
 		return
 	}

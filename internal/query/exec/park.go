@@ -120,7 +120,9 @@ func exhausted(s Stage) bool {
 		return s.done
 	case *or:
 		return s.at == len(s.inputs)
-	case *skip, *fetch, *projection, *returnKey:
+	case *express:
+		return s.done
+	case *skip, *fetch, *projection, *returnKey, *subplan:
 		return exhausted(s.Inputs()[0])
 	}
 	return s.Stats().EOF
@@ -195,7 +197,7 @@ func (s *indexScan) restore() error {
 
 // resume opens the iterator behind the place that save has kept.
 func (s *indexScan) resume() (bool, error) {
-	it, err := s.source.entries(s.index, s.ranges.lower, s.ranges.upper)
+	it, err := s.open()
 	if err != nil {
 		return false, err
 	}

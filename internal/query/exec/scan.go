@@ -15,6 +15,9 @@ type collScan struct {
 	source *source
 	filter *filter
 	it     *storage.Iter
+	lower  []byte
+	upper  []byte
+	none   bool   // there is nothing between lower and upper
 	last   []byte // the record seen last, where the scan may have to find its place again
 }
 
@@ -34,7 +37,7 @@ func closeIter(it **storage.Iter) error {
 
 func (s *collScan) move() (bool, error) {
 	if s.it == nil {
-		it, err := s.source.records(nil, nil)
+		it, err := s.source.records(s.lower, s.upper)
 		if err != nil {
 			return false, err
 		}
@@ -48,6 +51,9 @@ func (s *collScan) move() (bool, error) {
 }
 
 func (s *collScan) Work(ctx context.Context, row *Row) (State, error) {
+	if s.none {
+		return s.stats.count(EOF), nil
+	}
 	ok, err := s.move()
 	if err != nil {
 		return EOF, err
@@ -83,6 +89,9 @@ type indexScan struct {
 	it       *storage.Iter
 	begun    bool
 	ended    bool
+	seek     []byte  // where the next step goes, or nil
+	filter   *filter // on what cover rebuilds, or nil
+	keyOnly  bool    // nobody above wants what cover rebuilds
 
 	place     []byte // the entry that a saved scan was at
 	uncovered bool   // cover cannot be trusted any more
@@ -92,8 +101,22 @@ func (s *indexScan) Stats() *Stats   { return &s.stats }
 func (s *indexScan) Inputs() []Stage { return nil }
 func (s *indexScan) Close() error    { return closeIter(&s.it) }
 
+// open makes the iterator. A scan of several ranges has no end of its own: it
+// ends at the first key behind the last range, which it examines as the
+// server's does.
+func (s *indexScan) open() (*storage.Iter, error) {
+	lower, upper := s.ranges.lower, s.ranges.upper
+	if s.ranges.exact {
+		return s.source.entries(s.index, lower, upper)
+	}
+	if s.backward {
+		return s.source.entries(s.index, nil, upper)
+	}
+	return s.source.entries(s.index, lower, nil)
+}
+
 func (s *indexScan) begin() (bool, error) {
-	it, err := s.source.entries(s.index, s.ranges.lower, s.ranges.upper)
+	it, err := s.open()
 	if err != nil {
 		return false, err
 	}
@@ -109,44 +132,48 @@ func (s *indexScan) Work(ctx context.Context, row *Row) (State, error) {
 	if s.ranges.none || s.ended {
 		return s.stats.count(EOF), nil
 	}
-	var ok bool
-	var err error
-	switch {
-	case !s.begun:
-		ok, err = s.begin()
-	case s.it == nil:
-		ok, err = s.resume()
-	case s.backward:
-		ok = s.it.Prev()
-	default:
-		ok = s.it.Next()
-	}
+	ok, err := s.step()
 	if err != nil {
 		return EOF, err
 	}
-	for {
-		if !ok {
-			return s.stats.count(EOF), s.it.Err()
-		}
-		s.stats.KeysExamined++
-		if s.ranges.exact {
-			break
-		}
-		inside, seek := s.ranges.check(s.it.Key(), s.backward)
-		if inside {
-			break
-		}
-		if seek == nil {
-			return s.stats.count(EOF), nil
-		}
+	if !ok {
+		return s.stats.count(EOF), s.it.Err()
+	}
+	s.stats.KeysExamined++
+	if s.ranges.exact {
+		return s.emit(row)
+	}
+	inside, seek := s.ranges.check(s.it.Key(), s.backward)
+	switch {
+	case inside:
+		return s.emit(row)
+	case seek == nil:
+		s.ended = true
+		return s.stats.count(EOF), nil
+	}
+	s.seek = seek
+	return s.stats.count(NeedTime), nil
+}
+
+// step moves to the next key to look at.
+func (s *indexScan) step() (bool, error) {
+	seek := s.seek
+	s.seek = nil
+	switch {
+	case !s.begun:
+		return s.begin()
+	case s.it == nil:
+		return s.resume()
+	case seek != nil:
 		s.stats.Seeks++
 		if s.backward {
-			ok = s.it.SeekLT(seek)
-		} else {
-			ok = s.it.SeekGE(seek)
+			return s.it.SeekLT(seek), nil
 		}
+		return s.it.SeekGE(seek), nil
+	case s.backward:
+		return s.it.Prev(), nil
 	}
-	return s.emit(row)
+	return s.it.Next(), nil
 }
 
 func (s *indexScan) emit(row *Row) (State, error) {
@@ -177,58 +204,17 @@ func (s *indexScan) emit(row *Row) (State, error) {
 			return EOF, err
 		}
 	}
+	if s.filter == nil {
+		return s.stats.count(Advanced), nil
+	}
+	pass, err := s.filter.match(row.Doc)
+	if err != nil || !pass {
+		return s.stats.count(NeedTime), err
+	}
+	if s.keyOnly && !s.uncovered {
+		row.Doc = nil
+	}
 	return s.stats.count(Advanced), nil
-}
-
-// countScan counts entries within bounds; each unit of work is one of them.
-type countScan struct{ indexScan }
-
-// distinctScan reads the first entry for each value of the leading fields, and
-// seeks past the rest.
-type distinctScan struct {
-	indexScan
-	fields int // leading fields that make an entry distinct
-	last   []byte
-}
-
-func (s *distinctScan) Work(ctx context.Context, row *Row) (State, error) {
-	if s.last != nil && s.begun {
-		seek := s.last
-		s.last = nil
-		s.stats.Seeks++
-		// One key back from the seek's target, so that the scan's own step
-		// lands on it.
-		if !s.it.SeekGE(seek) {
-			return s.stats.count(EOF), s.it.Err()
-		}
-		return s.settle(row)
-	}
-	state, err := s.indexScan.Work(ctx, row)
-	s.remember(state)
-	return state, err
-}
-
-// settle checks the entry that a seek found, as a step of the scan would.
-func (s *distinctScan) settle(row *Row) (State, error) {
-	for {
-		s.stats.KeysExamined++
-		inside, seek := s.ranges.check(s.it.Key(), false)
-		if inside {
-			break
-		}
-		if seek == nil || !s.it.SeekGE(seek) {
-			return s.stats.count(EOF), s.it.Err()
-		}
-	}
-	state, err := s.emit(row)
-	s.remember(state)
-	return state, err
-}
-
-func (s *distinctScan) remember(state State) {
-	if state == Advanced {
-		s.last = successorOfFields(s.it.Key(), s.index, s.fields)
-	}
 }
 
 // maxSeen bounds the record keys that one scan remembers, in bytes.

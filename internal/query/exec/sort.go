@@ -6,6 +6,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/query/extsort"
+	"github.com/mayflydb/mayfly/internal/query/plan"
 	"github.com/mayflydb/mayfly/internal/query/sortkey"
 )
 
@@ -17,6 +18,27 @@ type sorter struct {
 	rows   *extsort.Sorter
 	loaded bool
 	buf    []byte
+	reader *metaReader
+	metas  map[string]*Meta // by record, of rows that have any
+}
+
+func (b *builder) sorter(n *plan.Sort) *sorter {
+	s := &sorter{stats: Stats{Node: n}, input: b.build(n.Input), rows: extsort.New(n.Limit, b.spillDir), reader: b.meta}
+	s.keys = sortkey.NewGenerator(n.Pattern, b.coll, b.meta.value)
+	return s
+}
+
+// keep remembers what the row knows besides its document, until it is given
+// out again.
+func (s *sorter) keep(row *Row) {
+	s.reader.about(row)
+	if row.Meta == nil {
+		return
+	}
+	if s.metas == nil {
+		s.metas = map[string]*Meta{}
+	}
+	s.metas[string(row.Record)] = row.Meta
 }
 
 func (s *sorter) Stats() *Stats   { return &s.stats }
@@ -29,7 +51,7 @@ func (s *sorter) Work(ctx context.Context, row *Row) (State, error) {
 		if err != nil || !ok {
 			return s.stats.count(EOF), err
 		}
-		*row = Row{Record: r.Record, Doc: r.Doc, Sort: r.Key}
+		*row = Row{Record: r.Record, Doc: r.Doc, Sort: r.Key, Meta: s.metas[string(r.Record)]}
 		return s.stats.count(Advanced), nil
 	}
 	state, err := s.input.Work(ctx, row)
@@ -38,6 +60,7 @@ func (s *sorter) Work(ctx context.Context, row *Row) (State, error) {
 	}
 	switch state {
 	case Advanced:
+		s.keep(row)
 		if s.buf, err = s.keys.Append(s.buf[:0], row.Doc); err == nil {
 			err = s.rows.Add(s.buf, row.Record, row.Doc)
 		}

@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"bytes"
 	"context"
 	"time"
 
@@ -28,6 +29,14 @@ type Row struct {
 	Bits   []byte      // type bits of Key
 	Index  *plan.Index // whose Key is
 	Sort   []byte      // sort key, where a stage below computed it
+	Meta   *Meta       // what {$meta: …} reads, or nil
+}
+
+// clone is a row with bytes of its own.
+func (r Row) clone() Row {
+	r.Record, r.Doc = bytes.Clone(r.Record), r.Doc.Clone()
+	r.Key, r.Bits, r.Sort = bytes.Clone(r.Key), bytes.Clone(r.Bits), bytes.Clone(r.Sort)
+	return r
 }
 
 // Stage is a running plan node. Stages are pulled: a unit of work looks at one

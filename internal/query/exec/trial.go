@@ -1,7 +1,6 @@
 package exec
 
 import (
-	"bytes"
 	"context"
 
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -29,11 +28,11 @@ type candidate struct {
 // one has enough results or is through, and returns the most productive one.
 // A candidate that fails drops out; where all fail, the first one's error
 // counts.
-func trial(ctx context.Context, cs []*candidate) (*candidate, error) {
+func trial(ctx context.Context, cs []*candidate, limit int64) (*candidate, error) {
 	if len(cs) == 1 {
 		return cs[0], nil
 	}
-	for works := 0; works < trialWorks; works++ {
+	for works := int64(0); works < limit; works++ {
 		if works%ctxEvery == 0 && ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
@@ -41,7 +40,7 @@ func trial(ctx context.Context, cs []*candidate) (*candidate, error) {
 		for _, c := range cs {
 			if c.err == nil {
 				c.work(ctx)
-				over = over || c.ended || len(c.rows) >= trialResults
+				over = over || c.enough()
 			}
 		}
 		if over {
@@ -60,6 +59,25 @@ func trial(ctx context.Context, cs []*candidate) (*candidate, error) {
 	return best, nil
 }
 
+// enough says whether a candidate has shown what it is worth.
+func (c *candidate) enough() bool {
+	return c.err != nil || c.ended || c.measured().Stats().Advanced >= trialResults
+}
+
+// measured is the stage whose results count: the one below a count or a write,
+// which have no results of their own.
+func (c *candidate) measured() Stage {
+	switch s := c.stage.(type) {
+	case *count:
+		if s.input != nil {
+			return s.input
+		}
+	case *wouldWrite:
+		return s.input
+	}
+	return c.stage
+}
+
 func (c *candidate) work(ctx context.Context) {
 	var row Row
 	state, err := c.stage.Work(ctx, &row)
@@ -69,19 +87,18 @@ func (c *candidate) work(ctx context.Context) {
 	case state == EOF:
 		c.ended = true
 	case state == Advanced:
-		row.Record, row.Doc = bytes.Clone(row.Record), row.Doc.Clone()
-		row.Key, row.Bits, row.Sort = bytes.Clone(row.Key), bytes.Clone(row.Bits), bytes.Clone(row.Sort)
-		c.rows = append(c.rows, row)
+		c.rows = append(c.rows, row.clone())
 	}
 }
 
 // score is results per unit of work, with small bonuses that break ties for
-// plans without fetch and without sort, and a large one for being through.
+// plans without fetch, without sort and without intersection (as all are), and
+// a large one for being through.
 func (c *candidate) score() float64 {
-	st := c.stage.Stats()
+	st := c.measured().Stats()
 	works := float64(max(st.Works, 1))
 	bonus := min(1/(10*works), 1e-4)
-	score := 1 + float64(st.Advanced)/works
+	score := 1 + float64(st.Advanced)/works + bonus
 	if !has(c.node, func(n plan.Node) bool { _, ok := n.(*plan.Fetch); return ok }) {
 		score += bonus
 	}
@@ -163,21 +180,42 @@ func Summary(n plan.Node) string {
 	switch n := n.(type) {
 	case *plan.IndexScan:
 		return "IXSCAN " + bson.Doc(n.Index.Key).String()
+	case *plan.GeoNear:
+		return n.Stage() + " " + bson.Doc(n.Index.Key).String()
 	case *plan.CountScan:
 		return "COUNT_SCAN " + bson.Doc(n.Index.Key).String()
 	case *plan.DistinctScan:
 		return "DISTINCT_SCAN " + bson.Doc(n.Index.Key).String()
+	case *plan.Express:
+		return expressSummary(n)
 	}
 	ins := n.Inputs()
 	if len(ins) == 0 {
 		return n.Stage()
 	}
-	s := ""
-	for i, in := range ins {
-		if i > 0 {
-			s += ", "
+	s, last := "", ""
+	for _, in := range ins {
+		// The scans that a sort splits one scan into are alike.
+		if t := Summary(in); t != last {
+			if s != "" {
+				s += ", "
+			}
+			s, last = s+t, t
 		}
-		s += Summary(in)
+	}
+	return s
+}
+
+func expressSummary(n *plan.Express) string {
+	s := "EXPRESS_IXSCAN { _id: 1 }"
+	switch {
+	case n.Index != nil:
+		s = "EXPRESS_IXSCAN " + bson.Doc(n.Index.Key).String()
+	case n.Clustered:
+		s = "EXPRESS_CLUSTERED_IXSCAN"
+	}
+	if n.Write != "" {
+		s += "," + n.Write
 	}
 	return s
 }

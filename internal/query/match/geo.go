@@ -2,11 +2,10 @@ package match
 
 import (
 	"github.com/mayflydb/mayfly/internal/bson"
-	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/geo"
 )
 
 func (n *GeoWithin) kind() kind { return kindGeo }
-func (n *GeoNear) kind() kind   { return kindGeoNear }
 
 func (n *GeoWithin) text(b *bson.Builder) {
 	name := "$geoWithin"
@@ -16,31 +15,64 @@ func (n *GeoWithin) text(b *bson.Builder) {
 	b.OpenDoc(n.Path).Value(name, n.Spec).Close()
 }
 
-func (n *GeoNear) text(b *bson.Builder) { b.Doc(n.Path, n.Spec) }
+func (n *GeoWithin) match(s subject, env *Env) (bool, error) { return n.test(s, each, n, env) }
 
-func (n *GeoWithin) match(subject, *Env) (bool, error) {
-	return false, mongoerr.New(mongoerr.NotImplemented, "$geoWithin and $geoIntersects are not supported")
-}
-
-func (n *GeoNear) match(subject, *Env) (bool, error) {
-	return false, mongoerr.New(mongoerr.NoQueryExecutionPlans, "unable to find index for $geoNear query")
-}
-
-// isNear says whether the conditions are a search by distance, which takes all
-// of them.
-func isNear(d bson.Doc) bool {
-	return d.Has("$near") || d.Has("$nearSphere") || d.Has("$geoNear")
-}
-
-func (p *parser) near(path string, d bson.Doc) (Node, error) {
-	if p.opts.Forbid&FeatureNear != 0 {
-		return nil, mongoerr.New(mongoerr.Code(5626500),
-			"$geoNear, $near, and $nearSphere are not allowed in this context, as these operators require sorting geospatial data. "+
-				"If you do not need sort, consider using $geoWithin instead.")
+// elem matches no value that is no geometry, whatever it is.
+func (n *GeoWithin) elem(v bson.Value, _ *Env) (bool, error) {
+	if v.Type != bson.TypeDocument && v.Type != bson.TypeArray {
+		return false, nil
 	}
-	return &GeoNear{newLeaf(path), d}, nil
+	g, err := geo.ParseStored(v)
+	if err != nil {
+		return false, nil //nolint:nilerr // a value that is no geometry lies nowhere
+	}
+	if n.Intersects {
+		return n.Shape.Intersects(g), nil
+	}
+	return n.Shape.Contains(g), nil
 }
 
+func isWithin(op string) bool { return op == "$geoWithin" || op == "$within" || op == "$geoIntersects" }
+
+// parseGeoWithin parses $geoWithin and $geoIntersects, which stand alone.
 func parseGeoWithin(_ *parser, a argument) (Node, error) {
-	return &GeoWithin{newLeaf(a.path), a.op == "$geoIntersects", a.v}, nil
+	it := a.siblings.Iter()
+	it.Next()
+	op, arg := it.Key, it.Value
+	if !isWithin(op) {
+		return nil, badValue("invalid geo query operator: %s", op)
+	}
+	if arg.Type != bson.TypeDocument {
+		return nil, badValue("geometry must be an object")
+	}
+	var shape *geo.Geometry
+	for in := arg.Doc().Iter(); in.Next(); {
+		if in.Key == "$uniqueDocs" {
+			continue // without meaning since long
+		}
+		if shape != nil {
+			return nil, badValue("geo query has more than one geometry: %s", arg)
+		}
+		var err error
+		if shape, err = geo.ParseQuery(in.Key, in.Value); err != nil {
+			return nil, err
+		}
+	}
+	if shape == nil {
+		return nil, badValue("geo query doesn't have any geometry")
+	}
+	if it.Next() {
+		return nil, badValue("can't parse extra field: %s: %s", it.Key, it.Value)
+	}
+	intersects := op == "$geoIntersects"
+	if !intersects && !shape.CanContain() {
+		return nil, badValue("$within not supported with provided geometry: %s", a.siblings)
+	}
+	if shape.CRS() == geo.Strict || intersects {
+		if !shape.Supports(geo.Sphere) {
+			return nil, badValue("$geoIntersect not supported with provided geometry: %s", a.siblings)
+		}
+		shape = shape.InSphere()
+	}
+	return &GeoWithin{newLeaf(a.path), intersects, arg, shape}, nil
 }

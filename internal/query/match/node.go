@@ -2,6 +2,7 @@ package match
 
 import (
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/geo"
 	"github.com/mayflydb/mayfly/internal/pcre"
 	"github.com/mayflydb/mayfly/internal/query/expr"
 )
@@ -157,6 +158,7 @@ type GeoWithin struct {
 	leaf
 	Intersects bool
 	Spec       bson.Value
+	Shape      *geo.Geometry // on the sphere where Intersects
 }
 
 // GeoNear is {path: {$near: …}} or {path: {$nearSphere: …}}, with everything
@@ -164,6 +166,7 @@ type GeoWithin struct {
 type GeoNear struct {
 	leaf
 	Spec bson.Doc
+	Near *Near
 }
 
 // kind orders siblings: the order of the server's match types, which shows in

@@ -138,7 +138,7 @@ func (p *parser) conditions(path string, d bson.Doc, at level) ([]Node, error) {
 	if err := p.enter(); err != nil {
 		return nil, err
 	}
-	if isNear(d) {
+	if name, v := d.First(); isNear(name) && (v.Type == bson.TypeDocument || v.Type == bson.TypeArray) {
 		return one(p.near(path, d))
 	}
 	var nodes []Node
@@ -191,6 +191,7 @@ func init() {
 		"$size": parseSize, "$all": parseAll, "$elemMatch": parseElemMatch,
 		"$bitsAllSet": parseBits, "$bitsAllClear": parseBits, "$bitsAnySet": parseBits, "$bitsAnyClear": parseBits,
 		"$geoWithin": parseGeoWithin, "$within": parseGeoWithin, "$geoIntersects": parseGeoWithin,
+		"$near": parseNearBehind, "$nearSphere": parseNearBehind, "$geoNear": parseNearBehind,
 	}
 	topLevel = map[string]func(*parser, string, bson.Value, level) (Node, error){
 		"$and": parseLogical, "$or": parseLogical, "$nor": parseLogical,

@@ -96,9 +96,9 @@ func withPath(n Leaf, path string) Node {
 	case *BitTest:
 		return &BitTest{at, n.Op, n.Positions}
 	case *GeoWithin:
-		return &GeoWithin{at, n.Intersects, n.Spec}
+		return &GeoWithin{at, n.Intersects, n.Spec, n.Shape}
 	case *GeoNear:
-		return &GeoNear{at, n.Spec}
+		return &GeoNear{at, n.Spec, n.Near}
 	}
 	return n
 }

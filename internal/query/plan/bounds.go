@@ -27,8 +27,14 @@ type access struct {
 
 // bounds translates n, or says that the index cannot help with it.
 func (t translator) bounds(n match.Node) (access, bool) {
+	if t.ix.Wild != nil && !wildcardCan(n) && t.part == t.ix.Wild.part+1 {
+		return access{}, false
+	}
 	if t.ix.Parts[t.part].Plugin == "hashed" {
 		return t.hashed(n)
+	}
+	if isGeo(t.ix.Parts[t.part].Plugin) {
+		return t.geo(n)
 	}
 	a, ok := t.translate(n)
 	if ok && t.ix.Collator != nil {
@@ -65,14 +71,6 @@ func (t translator) usable(v bson.Value) bool {
 	return !hasStrings(v) || t.ix.sameCollation(t.q)
 }
 
-func hasStrings(v bson.Value) bool {
-	switch v.Type {
-	case bson.TypeString, bson.TypeSymbol, bson.TypeDocument, bson.TypeArray:
-		return true
-	}
-	return false
-}
-
 func (t translator) compare(n *match.Compare) (access, bool) {
 	v := n.Value
 	if !t.usable(v) {
@@ -88,6 +86,9 @@ func (t translator) compare(n *match.Compare) (access, bool) {
 		}
 		return t.equal(bson.Null), true
 	case bson.TypeMinKey, bson.TypeMaxKey:
+		if t.ix.Sparse {
+			return access{}, false // they compare with what is missing, too
+		}
 		return access{rangeOf(n.Op, v, Interval{bson.MinKey, bson.MaxKey, true, true}), false}, true
 	case bson.TypeArray:
 		return access{All, false}, true

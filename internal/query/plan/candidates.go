@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"slices"
+
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/query/match"
@@ -16,14 +18,17 @@ type source struct {
 	node     Node
 	ix       *Index       // nil for an $or and for collection scans
 	bounds   []Intervals  // of ix
+	onKey    []match.Node // what the values of the key decide
 	residual []match.Node // what remains to be checked on each document
 	sorted   bool         // in the order of the query's sort
 	points   int          // leading parts bound to points
 	bound    int          // parts bound at all
+	variant  int          // tells apart sources over the same index
 }
 
 // Candidates returns the plans worth trying for q, best guess first; never
-// none. Errors: 2 for a hint that names no index, 291 for notablescan.
+// none. Errors: 2 for a hint that names no index, 291 for notablescan and for
+// hints that cannot be followed, 51173 and following for min and max.
 func Candidates(c *Collection, q *Query) ([]Node, error) {
 	root := q.Filter.Root()
 	if n, ok := root.(*match.Always); ok && !n.True {
@@ -33,35 +38,74 @@ func Candidates(c *Collection, q *Query) ([]Node, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := checkMinMax(q, hinted, natural); err != nil {
+		return nil, err
+	}
+	if natural != 0 && nearOf(conjuncts(root)) >= 0 {
+		return nil, errNearNatural(q)
+	}
 	if natural != 0 {
 		return []Node{finish(q, scan(q, natural < 0))}, nil
 	}
 	if hinted == nil {
-		if id, ok := PointID(q, c.Collation); ok && !c.NoIDIndex {
-			return []Node{finish(q, source{node: &IDHack{id}, sorted: true})}, nil
+		if n := pointPlan(c, q); n != nil {
+			return []Node{n}, nil
 		}
 	}
-	cs := conjuncts(root)
-	sources := indexSources(c, q, root, cs, hinted)
-	if hinted == nil || len(sources) == 0 {
-		sources = append(sources, orSources(c, q, cs, hinted)...)
+	sources, err := sourcesOf(c, q, hinted)
+	if err != nil {
+		return nil, err
 	}
-	if hinted != nil && len(sources) == 0 {
-		sources = append(sources, wholeIndex(q, hinted, cs))
-	}
+	rooted := isRootedOr(q, root)
 	var plans []Node
 	for _, s := range sources {
 		if len(plans) < maxCandidates {
-			plans = append(plans, finish(q, s))
+			plans = append(plans, subplan(rooted, finish(q, s)))
 		}
 	}
 	if len(plans) == 0 {
 		if q.NoScan {
 			return nil, mongoerr.New(mongoerr.NoQueryExecutionPlans, "error processing query: ns=%s: No indexed plans available, and running with 'notablescan'", c.Namespace)
 		}
-		plans = append(plans, finish(q, scan(q, false)))
+		plans = append(plans, subplan(rooted, finish(q, scan(q, false))))
 	}
 	return plans, nil
+}
+
+// sourcesOf returns the ways through indexes, best guess first.
+func sourcesOf(c *Collection, q *Query, hinted *Index) ([]source, error) {
+	root := q.Filter.Root()
+	cs := conjuncts(root)
+	if at := nearOf(cs); at >= 0 {
+		return nearSources(c, q, cs, at, hinted)
+	}
+	if q.Min != nil || q.Max != nil {
+		return []source{boundedByKeys(q, hinted, cs)}, nil
+	}
+	sources := indexSources(c, q, root, cs, hinted)
+	if hinted == nil || len(sources) == 0 {
+		sources = append(sources, orSources(c, q, cs, hinted)...)
+	}
+	if hinted != nil && len(sources) == 0 {
+		if hinted.Plugin != "" && hinted.Plugin != "hashed" && !isGeo(hinted.Plugin) {
+			return nil, mongoerr.New(mongoerr.NoQueryExecutionPlans,
+				"error processing query: ns=%s planner returned error :: caused by :: $hint: refusing to build whole-index solution, because it's a %s index", c.Namespace, hinted.Plugin)
+		}
+		return []source{wholeIndex(q, hinted, cs)}, nil
+	}
+	if hinted == nil && !q.Sort.IsEmpty() && !slices.ContainsFunc(sources, func(s source) bool { return s.sorted }) {
+		sources = append(sources, sortSources(c, q, root, cs)...)
+	}
+	if hinted == nil && q.Distinct != "" {
+		sources = append(sources, distinctSources(c, q, root, cs, sources)...)
+	}
+	slices.SortStableFunc(sources, func(a, b source) int {
+		if a.points != b.points {
+			return b.points - a.points
+		}
+		return b.bound - a.bound
+	})
+	return sources, nil
 }
 
 // scan reads the whole collection.
@@ -77,106 +121,102 @@ func scan(q *Query, backward bool) source {
 	return source{node: n, sorted: q.Sort.IsEmpty() || natural != 0}
 }
 
-// resolveHint finds the index that the query insists on, or the direction of
-// a scan it insists on.
-func resolveHint(c *Collection, q *Query) (*Index, int, error) {
-	if n := q.Sort.Natural(); n != 0 && q.Hint.IsMissing() {
-		return nil, n, nil
+// usable are the indexes that a query may use: not hidden, and left to it by
+// the index filter.
+func usable(c *Collection, q *Query, hinted *Index) []*Index {
+	var out []*Index
+	for _, ix := range c.Indexes {
+		if ix.Hidden || hinted != nil && ix != hinted || q.Allowed != nil && !q.Allowed(ix.Index) {
+			continue
+		}
+		out = append(out, ix)
 	}
-	switch q.Hint.Type {
-	case bson.Missing:
-		return nil, 0, nil
-	case bson.TypeString:
-		for _, ix := range c.Indexes {
-			if ix.Name == q.Hint.Str() && !ix.Hidden {
-				return ix, 0, nil
-			}
-		}
-	case bson.TypeDocument:
-		k, v := q.Hint.Doc().First()
-		if k == "" {
-			return nil, 0, nil
-		}
-		if k == "$natural" {
-			if n := bson.ToDouble(v); n == 1 || n == -1 {
-				return nil, int(n), nil
-			}
-			return nil, 0, mongoerr.New(mongoerr.BadValue, "$natural hint must be 1 or -1")
-		}
-		for _, ix := range c.Indexes {
-			if bson.CompareDocs(ix.Key, q.Hint.Doc(), nil) == 0 && !ix.Hidden {
-				return ix, 0, nil
-			}
-		}
-	}
-	return nil, 0, mongoerr.New(mongoerr.BadValue, "error processing query: ns=%s planner returned error :: caused by :: hint provided does not correspond to an existing index", c.Namespace)
+	return out
 }
 
-// PointID recognises a query for one _id and nothing else, on a collection
-// with that default collation.
-func PointID(q *Query, collation bson.Doc) (bson.Value, bool) {
-	cmp, ok := q.Filter.Root().(*match.Compare)
-	if !ok || cmp.FieldPath() != "_id" || cmp.Op != match.Eq || !q.Hint.IsMissing() || q.ReturnKey || q.Tailable || q.Min != nil || q.Max != nil {
-		return bson.Value{}, false
-	}
-	switch cmp.Value.Type {
-	case bson.TypeArray, bson.TypeRegex, bson.TypeUndefined, bson.TypeNull:
-		return bson.Value{}, false
-	}
-	if hasStrings(cmp.Value) && string(collation) != string(q.Collation) {
-		return bson.Value{}, false
-	}
-	return cmp.Value, true
-}
-
-// indexSources returns a source for each index that answers a conjunct or
-// the sort.
+// indexSources returns the sources that indexes offer for the conjuncts.
 func indexSources(c *Collection, q *Query, root match.Node, cs []match.Node, hinted *Index) []source {
 	preds := predicates(cs)
 	var out []source
-	for _, ix := range c.Indexes {
-		if hinted != nil && ix != hinted || ix.Hidden {
+	for _, ix := range usable(c, q, hinted) {
+		if ix.Partial != nil && !implies(root, ix.Partial) {
 			continue
 		}
-		if ix.Partial != nil && !implies(root, ix.Partial) && hinted == nil {
-			continue
-		}
-		s, ok := indexSource(q, ix, cs, preds)
-		if !ok && hinted == nil {
-			if s, ok = sortSource(q, ix, cs); !ok {
-				continue
+		if isGeo(ix.Plugin) {
+			if s, ok := geoSource(q, ix, cs, preds); ok {
+				out = append(out, s)
 			}
+			continue
 		}
-		if ok {
-			out = append(out, s)
+		for _, v := range views(ix, preds, q) {
+			out = append(out, variants(q, v, cs, preds)...)
 		}
 	}
 	return out
 }
 
-// indexSource bounds a scan of ix by the predicates it can answer.
-func indexSource(q *Query, ix *Index, cs []match.Node, preds []predicate) (source, bool) {
+// variants are the sources of one index. Where an array keeps several
+// predicates on the first part from bounding it together, each gets a source.
+func variants(q *Query, ix *Index, cs []match.Node, preds []predicate) []source {
+	s, ok := indexSource(q, ix, cs, preds, -1)
+	if !ok {
+		return nil
+	}
+	out := []source{s}
+	if !ix.multikeyPart(0) {
+		return out
+	}
+	for i, p := range preds {
+		if p.path != ix.Parts[0].Path {
+			continue
+		}
+		v, ok := indexSource(q, ix, cs, preds, i)
+		if ok && !slices.ContainsFunc(out, func(o source) bool { return sameBounds(o.bounds, v.bounds) }) {
+			v.variant = len(out)
+			v.scan(q)
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+func sameBounds(a, b []Intervals) bool {
+	return slices.EqualFunc(a, b, func(x, y Intervals) bool {
+		return slices.EqualFunc(x, y, func(i, j Interval) bool { return compareLo(i, j) == 0 && compareHi(i, j) == 0 })
+	})
+}
+
+// indexSource bounds a scan of ix by the predicates it can answer; the one at
+// prefer, where not negative, has the first say.
+func indexSource(q *Query, ix *Index, cs []match.Node, preds []predicate, prefer int) (source, bool) {
 	s := source{ix: ix}
-	done := make([]bool, len(cs))
-	var used []predicate
+	b := bounder{q: q, ix: ix, preds: preds, prefer: prefer, done: make([]tightness, len(cs))}
 	leading := true
 	for part := range ix.Parts {
-		l, ps := boundPart(q, ix, part, preds, used, done)
-		if part == 0 && len(ps) == 0 || ix.Parts[part].Plugin != "" && ix.Parts[part].Plugin != "hashed" {
+		if p := ix.Parts[part].Plugin; p != "" && p != "hashed" && p != pathPlugin {
 			return source{}, false
 		}
-		used = append(used, ps...)
+		l, n := b.part(part)
+		if part == 0 && n == 0 {
+			return source{}, false
+		}
 		leading = leading && l.ArePoints()
 		if leading {
 			s.points++
 		}
-		if len(ps) > 0 {
+		if n > 0 {
 			s.bound++
 		}
 		s.bounds = append(s.bounds, l)
 	}
+	if ix.Wild != nil && !ix.Wild.settle(ix, s.bounds, b.bound) {
+		return source{}, false
+	}
 	for i, c := range cs {
-		if !done[i] {
+		switch b.done[i] {
+		case checkKey:
+			s.onKey = append(s.onKey, c)
+		case checkDocument:
 			s.residual = append(s.residual, c)
 		}
 	}
@@ -184,56 +224,45 @@ func indexSource(q *Query, ix *Index, cs []match.Node, preds []predicate) (sourc
 	return s, true
 }
 
-// boundPart combines the predicates on one part of ix. done collects the
-// conjuncts that need no further check.
-func boundPart(q *Query, ix *Index, part int, preds, used []predicate, done []bool) (Intervals, []predicate) {
-	l := All
-	var chosen []predicate
-	t := translator{ix, part, q}
-	for _, points := range []bool{true, false} { // points first: they narrow most
-		for _, p := range preds {
-			if p.path != ix.Parts[part].Path {
-				continue
-			}
-			a, ok := t.bounds(p.node)
-			if !ok || a.intervals.ArePoints() != points {
-				continue
-			}
-			fits := true
-			for _, u := range append(used, chosen...) {
-				fits = fits && compatible(ix, p, u, part)
-			}
-			if !fits || len(chosen) > 0 && ix.multikeyPart(part) && !sameElem(p, chosen[0]) {
-				continue
-			}
-			l = intersect(l, a.intervals)
-			chosen = append(chosen, p)
-			if p.whole && a.exact {
-				done[p.conjunct] = true
-			}
-		}
-	}
-	return l, chosen
-}
-
-func sameElem(a, b predicate) bool {
-	return len(a.elems) > 0 && len(a.elems) == len(b.elems) && a.elems[len(a.elems)-1] == b.elems[len(b.elems)-1] && a.conjunct == b.conjunct
-}
-
 // scan makes the node of s and finds whether it delivers the query's order.
 func (s *source) scan(q *Query) {
 	sorted, backward := providesSort(q, s.ix, s.bounds)
 	s.sorted = sorted
-	s.node = &IndexScan{Index: s.ix, Bounds: s.bounds, Backward: backward, Dedup: s.ix.IsMultikey()}
+	s.node = &IndexScan{
+		Index: s.ix, Bounds: s.bounds, Backward: backward, Filter: join(s.onKey), Dedup: s.ix.severalKeys(), Variant: s.variant,
+	}
 }
 
-// sortSource reads a whole index for its order.
-func sortSource(q *Query, ix *Index, cs []match.Node) (source, bool) {
-	if q.Sort.IsEmpty() || ix.Sparse || ix.Plugin != "" {
-		return source{}, false
+// sortSources read a whole index for its order.
+func sortSources(c *Collection, q *Query, root match.Node, cs []match.Node) []source {
+	var out []source
+	for _, ix := range usable(c, q, nil) {
+		if ix.Sparse || ix.Plugin != "" || ix.Partial != nil && !implies(root, ix.Partial) {
+			continue
+		}
+		if s := wholeIndex(q, ix, cs); s.sorted {
+			out = append(out, s)
+		}
 	}
-	s := wholeIndex(q, ix, cs)
-	return s, s.sorted
+	return out
+}
+
+// distinctSources read the whole of an index whose first part holds the
+// values, where no source is over one already.
+func distinctSources(c *Collection, q *Query, root match.Node, cs []match.Node, have []source) []source {
+	if len(cs) > 0 {
+		return nil
+	}
+	var out []source
+	for _, ix := range usable(c, q, nil) {
+		if ix.Plugin != "" || ix.Parts[0].Path != q.Distinct || ix.IsMultikey() || ix.Partial != nil && !implies(root, ix.Partial) {
+			continue
+		}
+		if !slices.ContainsFunc(have, func(s source) bool { return s.ix == ix }) {
+			out = append(out, wholeIndex(q, ix, cs))
+		}
+	}
+	return out
 }
 
 // wholeIndex reads all of an index.
@@ -246,56 +275,6 @@ func wholeIndex(q *Query, ix *Index, cs []match.Node) source {
 	return s
 }
 
-// orSources answers a conjunct that is an $or by one scan for each branch.
-func orSources(c *Collection, q *Query, cs []match.Node, hinted *Index) []source {
-	var out []source
-	for i, n := range cs {
-		or, ok := n.(*match.Or)
-		if !ok {
-			continue
-		}
-		var nodes []Node
-		for _, branch := range or.Children {
-			n := orBranch(c, q, branch, hinted)
-			if n == nil {
-				nodes = nil
-				break
-			}
-			nodes = append(nodes, n)
-		}
-		if len(nodes) == 0 {
-			continue
-		}
-		rest := append(append([]match.Node(nil), cs[:i]...), cs[i+1:]...)
-		out = append(out, source{node: &Or{nodes}, residual: rest, sorted: q.Sort.IsEmpty()})
-	}
-	return out
-}
-
-// orBranch is the most promising indexed access for one branch, or nil.
-func orBranch(c *Collection, q *Query, branch match.Node, hinted *Index) Node {
-	cs := conjuncts(branch)
-	var best *source
-	for _, s := range indexSources(c, q, branch, cs, hinted) {
-		if s.bound > 0 && (best == nil || s.points > best.points || s.points == best.points && s.bound > best.bound) {
-			best = &s
-		}
-	}
-	if best == nil {
-		for _, s := range orSources(c, q, cs, hinted) {
-			best = &s
-			break
-		}
-	}
-	if best == nil {
-		return nil
-	}
-	if len(best.residual) == 0 {
-		return best.node
-	}
-	return &Fetch{best.node, join(best.residual)}
-}
-
 // join makes one filter of conjuncts, or nil of none.
 func join(cs []match.Node) match.Node {
 	switch len(cs) {
@@ -305,4 +284,14 @@ func join(cs []match.Node) match.Node {
 		return cs[0]
 	}
 	return &match.And{Children: cs}
+}
+
+// hasStrings says whether a value may hold strings, whose order depends on a
+// collation.
+func hasStrings(v bson.Value) bool {
+	switch v.Type {
+	case bson.TypeString, bson.TypeSymbol, bson.TypeDocument, bson.TypeArray:
+		return true
+	}
+	return false
 }

@@ -3,15 +3,34 @@ package plan
 import "github.com/mayflydb/mayfly/internal/query/match"
 
 // ForCount turns a plan whose documents are only counted into a cheaper one:
-// an index scan that needs no documents becomes a COUNT_SCAN.
+// a scan of one range of an index becomes a COUNT_SCAN.
 func ForCount(n Node, skip, limit int64) Node {
-	if f, ok := n.(*Fetch); ok && f.Filter == nil {
-		n = f.Input
+	return &Count{Input: countScans(n), Skip: skip, Limit: limit}
+}
+
+func countScans(n Node) Node {
+	switch n := n.(type) {
+	case *Subplan:
+		return &Subplan{countScans(n.Input)}
+	case *IndexScan:
+		if n.Min == nil && n.Max == nil && n.Filter == nil && isSimpleRange(n.Bounds) {
+			return &CountScan{Index: n.Index, Bounds: n.Bounds, Dedup: n.Dedup}
+		}
 	}
-	if s, ok := n.(*IndexScan); ok && s.Min == nil && s.Max == nil {
-		n = &CountScan{Index: s.Index, Bounds: s.Bounds, Dedup: s.Dedup}
+	return n
+}
+
+// isSimpleRange says whether bounds are one range of keys: points, then at most
+// one interval, then everything.
+func isSimpleRange(bounds []Intervals) bool {
+	ranged := false
+	for _, l := range bounds {
+		if len(l) != 1 || ranged && !l.IsAll() {
+			return false
+		}
+		ranged = ranged || !l[0].IsPoint()
 	}
-	return &Count{Input: n, Skip: skip, Limit: limit}
+	return true
 }
 
 // MatchesAll says whether a filter lets every document through.

@@ -36,7 +36,7 @@ func explain(b *bson.Builder, n Node, counters Counters) {
 	}
 	ins := n.Inputs()
 	switch n.(type) {
-	case *Or:
+	case *Or, *SortMerge:
 		b.OpenArray("inputStages")
 		for i, in := range ins {
 			b.OpenDoc(bson.Index(i))
@@ -59,6 +59,8 @@ func filterOf(n Node) match.Node {
 		return n.Filter
 	case *Fetch:
 		return n.Filter
+	case *IndexScan:
+		return n.Filter
 	}
 	return nil
 }
@@ -75,19 +77,33 @@ func describe(b *bson.Builder, n Node) {
 	switch n := n.(type) {
 	case *CollScan:
 		b.String("direction", direction(n.Backward))
+		if n.Range != nil {
+			l := n.Range.Bounds[0]
+			if len(l) > 0 {
+				b.Value("minRecord", l[0].Lo).Value("maxRecord", l[len(l)-1].Hi)
+			}
+		}
+	case *Express:
+		describeExpress(b, n)
+	case *GeoNear:
+		describeGeoNear(b, n)
 	case *IDHack:
 		b.Doc("keyPattern", new(bson.Builder).Int32("_id", 1).Finish()).String("indexName", "_id_")
 	case *IndexScan:
 		describeIndex(b, n.Index)
 		b.String("direction", direction(n.Backward))
 		describeBounds(b, n.Index, n.Bounds, n.Backward)
+	case *EOF:
+		b.String("type", map[bool]string{true: "nonExistentNamespace", false: "predicateEvalsToFalse"}[n.NoCollection])
 	case *CountScan:
 		describeIndex(b, n.Index)
-		describeBounds(b, n.Index, n.Bounds, false)
+		describeRange(b, n.Index, n.Bounds)
 	case *DistinctScan:
 		describeIndex(b, n.Index)
-		b.String("direction", direction(false))
-		describeBounds(b, n.Index, n.Bounds, false)
+		b.String("direction", direction(n.Backward))
+		describeBounds(b, n.Index, n.Bounds, n.Backward)
+	case *SortMerge:
+		b.Doc("sortPattern", n.Pattern.Spec())
 	case *Sort:
 		b.Doc("sortPattern", n.Pattern.Spec()).Int64("memLimit", sortMemLimit)
 		if n.Limit > 0 {
@@ -151,4 +167,35 @@ func describeBounds(b *bson.Builder, ix *Index, bounds []Intervals, backward boo
 		b.Close()
 	}
 	b.Close()
+}
+
+func describeExpress(b *bson.Builder, n *Express) {
+	if n.Index != nil {
+		b.String("keyPattern", bson.Doc(n.Index.Key).String()).String("indexName", n.Index.Name)
+	} else if !n.Clustered {
+		b.String("keyPattern", "{ _id: 1 }").String("indexName", "_id_")
+	}
+	if n.Projection != nil {
+		b.Doc("projection", n.Projection.Serialize()).Bool("projectionCovered", false)
+	}
+}
+
+// describeRange prints bounds that are one range of keys by its ends.
+func describeRange(b *bson.Builder, ix *Index, bounds []Intervals) {
+	var start, end bson.Builder
+	startInc, endInc := true, true
+	for i, l := range bounds {
+		if len(l) == 0 {
+			continue
+		}
+		lo, hi, loInc, hiInc := l[0].Lo, l[0].Hi, l[0].LoInc, l[0].HiInc
+		if ix.Parts[i].Descending {
+			lo, hi, loInc, hiInc = hi, lo, hiInc, loInc
+		}
+		start.Value(ix.Parts[i].Path, lo)
+		end.Value(ix.Parts[i].Path, hi)
+		startInc, endInc = startInc && loInc, endInc && hiInc
+	}
+	b.OpenDoc("indexBounds").Doc("startKey", start.Finish()).Bool("startKeyInclusive", startInc).
+		Doc("endKey", end.Finish()).Bool("endKeyInclusive", endInc).Close()
 }

@@ -21,10 +21,23 @@ type CollScan struct {
 	Filter   match.Node // nil: every document
 	Backward bool
 	Tailable bool
+	// Range bounds the scan of a clustered collection, or is nil.
+	Range *IndexScan
 }
 
 // IDHack reads the one document with a given _id.
 type IDHack struct{ ID bson.Value }
+
+// Express finds one document the short way, by _id or by an index, and shapes
+// it.
+type Express struct {
+	ID         bson.Value // where Scan is nil
+	Scan       *Fetch     // of one point of Index
+	Index      *Index
+	Clustered  bool                // the collection is clustered by its options
+	Projection *project.Projection // a simple one, or nil
+	Write      string              // "", "EXPRESS_UPDATE" or "EXPRESS_DELETE": what happens to the document
+}
 
 // IndexScan reads the entries of an index that lie within bounds.
 type IndexScan struct {
@@ -35,6 +48,7 @@ type IndexScan struct {
 	Min, Max []bson.Value
 	Dedup    bool // a document may own several entries within the bounds
 	Keys     bool // somebody above reads the key's values
+	Variant  int  // tells plans apart that bound the same index by other predicates
 }
 
 // Fetch reads the document of each entry.
@@ -44,7 +58,21 @@ type Fetch struct {
 }
 
 // Or joins the documents of its inputs, each document once.
-type Or struct{ Nodes []Node }
+type Or struct {
+	Nodes   []Node
+	fetched bool // every input reads the documents
+}
+
+// SortMerge merges inputs that have the order of Pattern.
+type SortMerge struct {
+	Nodes   []Node
+	Pattern sortkey.Pattern
+	Dedup   bool // inputs may have documents in common
+	fetched bool // every input reads the documents
+}
+
+// Subplan marks the plan of an $or whose branches were planned one by one.
+type Subplan struct{ Input Node }
 
 // Sort orders its input in memory.
 type Sort struct {
@@ -103,15 +131,40 @@ type CountScan struct {
 // DistinctScan reads one entry for each value of the first Field+1 fields of
 // an index.
 type DistinctScan struct {
-	Index  *Index
-	Bounds []Intervals
-	Field  int
+	Index    *Index
+	Bounds   []Intervals
+	Field    int
+	Backward bool
 }
 
 // EOF has no documents.
-type EOF struct{}
+type EOF struct {
+	// NoCollection says that there is no collection; else the filter lets
+	// nothing pass.
+	NoCollection bool
+}
 
-func (*CollScan) Stage() string     { return "COLLSCAN" }
+// Stage tells whether the scan is of a clustered collection's range.
+func (n *CollScan) Stage() string {
+	if n.Range != nil {
+		return "CLUSTERED_IXSCAN"
+	}
+	return "COLLSCAN"
+}
+
+// Stage tells what is read and what happens to it.
+func (n *Express) Stage() string {
+	switch {
+	case n.Write != "":
+		return n.Write
+	case n.Clustered:
+		return "EXPRESS_CLUSTERED_IXSCAN"
+	}
+	return "EXPRESS_IXSCAN"
+}
+
+func (*SortMerge) Stage() string    { return "SORT_MERGE" }
+func (*Subplan) Stage() string      { return "SUBPLAN" }
 func (*IDHack) Stage() string       { return "IDHACK" }
 func (*IndexScan) Stage() string    { return "IXSCAN" }
 func (*Fetch) Stage() string        { return "FETCH" }
@@ -142,6 +195,9 @@ func (*IDHack) Inputs() []Node       { return nil }
 func (*IndexScan) Inputs() []Node    { return nil }
 func (n *Fetch) Inputs() []Node      { return []Node{n.Input} }
 func (n *Or) Inputs() []Node         { return n.Nodes }
+func (n *SortMerge) Inputs() []Node  { return n.Nodes }
+func (n *Subplan) Inputs() []Node    { return []Node{n.Input} }
+func (*Express) Inputs() []Node      { return nil }
 func (n *Sort) Inputs() []Node       { return []Node{n.Input} }
 func (n *Skip) Inputs() []Node       { return []Node{n.Input} }
 func (n *Limit) Inputs() []Node      { return []Node{n.Input} }

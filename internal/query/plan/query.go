@@ -24,13 +24,24 @@ type Query struct {
 	ReturnKey  bool
 	Tailable   bool
 	NoScan     bool // refuse plans that scan the whole collection (notablescan)
+	// NoExpress keeps the planner from the plans that only a find has.
+	NoExpress bool
 
-	// Paths are the top-level fields that the reader needs, or nil for the
-	// whole document; an index that holds them all covers the query.
+	// Paths are the fields that the reader needs, or nil for the whole document;
+	// an index that holds them all covers the query.
 	Paths []string
+	// Fields are those that the stages of a pipeline above the query need, for
+	// its shape; nil for all.
+	Fields []string
+	// Distinct is the path whose values are wanted, each once; "" for none.
+	Distinct string
+	// Allowed says which indexes an index filter leaves to the query, whatever
+	// its hint says; nil for all.
+	Allowed func(*schema.Index) bool
 }
 
-// Index describes one index to the planner.
+// Index describes one index to the planner. A wildcard index is described once
+// for each path that a query looks at (see wildcard.go).
 type Index struct {
 	*schema.Index
 	// Multikey tells where arrays stand along the paths of the index.
@@ -39,6 +50,11 @@ type Index struct {
 	Partial match.Node
 	// Handle is the executor's own.
 	Handle any
+	// Clustered says that the records themselves are in the order of the index,
+	// and that the collection was made so by its options.
+	Clustered bool
+	// Wild describes the path of a wildcard index, or is nil.
+	Wild *wildPath
 }
 
 // Collection describes a collection to the planner.
@@ -47,6 +63,14 @@ type Collection struct {
 	Indexes   []*Index // ready ones, in order of creation; the one on _id first
 	Collation bson.Doc // the default collation, nil: simple
 	NoIDIndex bool     // local.oplog.rs and the like
+}
+
+// Title tells an index, and the path of a wildcard index, from all others.
+func (ix *Index) Title() string {
+	if ix.Wild != nil {
+		return ix.Name + " " + ix.Wild.path
+	}
+	return ix.Name
 }
 
 // IsMultikey says whether a document with an array along one of the paths has
@@ -69,6 +93,11 @@ func (ix *Index) multikeyAt(i, c int) bool {
 		return false
 	}
 	return ix.Multikey[i]&(1<<min(c, 63)) != 0
+}
+
+// severalKeys says whether one document may own several keys.
+func (ix *Index) severalKeys() bool {
+	return ix.IsMultikey() || ix.Wild != nil && !onePoint(ix.Wild.paths)
 }
 
 // sameCollation says whether strings in the index have the order of the query.

@@ -1,0 +1,296 @@
+package exec
+
+import (
+	"container/heap"
+	"context"
+	"io"
+	"math"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/geo"
+	"github.com/mayflydb/mayfly/internal/query/plan"
+)
+
+const (
+	// fewNear and manyNear are the numbers of documents in a ring below and above
+	// which the next ring is made wider or narrower.
+	fewNear, manyNear = 300, 600
+	// maxNearBytes bounds the documents that a search by distance keeps at hand;
+	// it reads others a second time.
+	maxNearBytes = 32 << 20
+	// probeSteps is how many radii are tried, each four times the one before, to
+	// find how wide the first ring should be.
+	probeSteps = 16
+)
+
+// geoNear delivers documents in the order of their distance from a point. It
+// scans the index for the cells of a ring around the point, measures the
+// documents that it finds there, delivers those within the ring, and goes on
+// with the next, wider ring.
+type geoNear struct {
+	stats   Stats
+	node    *plan.GeoNear
+	builder *builder
+	grid    geo.Grid // of a 2d index
+	flat    bool
+
+	inner, outer float64 // the ring, in the units of Near.Min
+	step         float64 // width of the next ring
+	limit        float64 // where the last ring ends
+	begun, last  bool
+	scan         *indexScan // of the ring; nil where it is through
+	seen         *dedup
+	found        nearHeap
+	inRing       int
+	bytes        int
+	sequence     int
+	closer       io.Closer // of the document of the last row
+}
+
+// nearRow is a measured document.
+type nearRow struct {
+	distance float64
+	sequence int
+	record   []byte
+	doc      bson.Doc // nil where it must be read again
+	point    bson.Value
+}
+
+type nearHeap []nearRow
+
+func (h nearHeap) Len() int      { return len(h) }
+func (h nearHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *nearHeap) Push(x any)   { *h = append(*h, x.(nearRow)) }
+
+func (h nearHeap) Less(i, j int) bool {
+	if h[i].distance != h[j].distance {
+		return h[i].distance < h[j].distance
+	}
+	return h[i].sequence < h[j].sequence
+}
+
+func (h *nearHeap) Pop() any {
+	old := *h
+	last := len(old) - 1
+	row := old[last]
+	old[last] = nearRow{}
+	*h = old[:last]
+	return row
+}
+
+func (b *builder) geoNear(n *plan.GeoNear) *geoNear {
+	s := &geoNear{stats: Stats{Node: n}, node: n, builder: b, seen: newDedup()}
+	s.grid, s.flat = n.Index.Grid()
+	farthest := math.Pi * geo.EarthRadius * (1 + 1e-9)
+	if n.Near.Near.Point.CRS == geo.Flat {
+		farthest = 2 * (s.grid.Max - s.grid.Min)
+	}
+	s.limit = min(n.Near.Near.Max, farthest)
+	s.outer = n.Near.Near.Min
+	return s
+}
+
+func (s *geoNear) Stats() *Stats { return &s.stats }
+
+func (s *geoNear) Inputs() []Stage {
+	if s.scan == nil {
+		return nil
+	}
+	return []Stage{s.scan}
+}
+
+func (s *geoNear) Close() error {
+	s.release()
+	return s.endScan()
+}
+
+// save lets go of the document of the last row, which was passed on.
+func (s *geoNear) save() error { s.release(); return nil }
+
+func (s *geoNear) restore() error { return s.node.Index.Handle.(*catalog.Index).Check() }
+
+func (s *geoNear) release() {
+	if s.closer != nil {
+		s.closer.Close()
+		s.closer = nil
+	}
+}
+
+// endScan closes the scan of a ring and keeps its counters.
+func (s *geoNear) endScan() error {
+	if s.scan == nil {
+		return nil
+	}
+	scan := s.scan
+	s.scan = nil
+	s.stats.KeysExamined += scan.stats.KeysExamined
+	s.stats.Seeks += scan.stats.Seeks
+	return scan.Close()
+}
+
+func (s *geoNear) Work(ctx context.Context, row *Row) (State, error) {
+	s.release()
+	if s.scan != nil {
+		return s.advance(ctx, row)
+	}
+	if s.begun && len(s.found) > 0 && (s.found[0].distance < s.outer || s.last) {
+		return s.emit(row)
+	}
+	if s.last || s.outer > s.limit {
+		return s.stats.count(EOF), nil
+	}
+	if !s.begun {
+		s.begun = true
+		if err := s.probe(ctx); err != nil {
+			return EOF, err
+		}
+	}
+	s.widen()
+	return s.stats.count(NeedTime), nil
+}
+
+// widen begins the next ring.
+func (s *geoNear) widen() {
+	switch {
+	case s.inRing < fewNear:
+		s.step *= 2
+	case s.inRing > manyNear:
+		s.step /= 2
+	}
+	s.inRing = 0
+	s.inner, s.outer = s.outer, min(s.outer+s.step, s.limit)
+	s.last = s.outer >= s.limit
+	s.scan = s.scanOf(s.ring(s.inner, s.outer))
+}
+
+// ring is the bounds of the documents at distances from inner to outer. A 2d
+// index is asked for all within outer; what was seen before is passed over.
+func (s *geoNear) ring(inner, outer float64) []plan.Intervals {
+	p := &s.node.Near.Near.Point
+	if s.flat {
+		return s.node.HashBounds(s.grid.Ranges(p.FlatAround(outer)))
+	}
+	return s.node.CellBounds(p.AnnulusRanges(inner, outer))
+}
+
+func (s *geoNear) scanOf(bounds []plan.Intervals) *indexScan {
+	n := &plan.IndexScan{Index: s.node.Index, Bounds: bounds}
+	scan := s.builder.scan(n, n.Index, bounds, false)
+	return &scan
+}
+
+// probe finds a width for the first ring: about as far as the nearest
+// document.
+func (s *geoNear) probe(ctx context.Context) error {
+	for i := probeSteps; i >= 0; i-- {
+		s.step = s.limit / math.Pow(4, float64(i))
+		scan := s.scanOf(s.ring(s.outer, min(s.outer+s.step, s.limit)))
+		var row Row
+		state := NeedTime
+		var err error
+		for state == NeedTime && err == nil {
+			state, err = scan.Work(ctx, &row)
+		}
+		s.stats.KeysExamined += scan.stats.KeysExamined
+		s.stats.Seeks += scan.stats.Seeks
+		if cerr := scan.Close(); err == nil {
+			err = cerr
+		}
+		if err != nil || state == Advanced {
+			return err
+		}
+	}
+	return nil
+}
+
+// advance takes one more entry of the ring and measures its document.
+func (s *geoNear) advance(ctx context.Context, row *Row) (State, error) {
+	state, err := s.scan.Work(ctx, row)
+	if err != nil {
+		return EOF, err
+	}
+	switch state {
+	case EOF:
+		err = s.endScan()
+	case Advanced:
+		err = s.measure(row.Record)
+	}
+	return s.stats.count(NeedTime), err
+}
+
+func (s *geoNear) measure(record []byte) error {
+	s.stats.DupsTested++
+	dup, err := s.seen.add(record)
+	if err != nil || dup {
+		s.stats.DupsDropped++
+		return err
+	}
+	doc, closer, err := s.builder.source.fetch(record)
+	if err != nil || doc == nil {
+		return err
+	}
+	defer closer.Close()
+	s.stats.DocsExamined++
+	near := s.node.Near.Near
+	distance, point, ok := nearest(s.node.Index.Parts[s.node.Part].Values(doc), near.Point)
+	if !ok || distance < near.Min || distance > near.Max {
+		return nil
+	}
+	r := nearRow{distance: distance, sequence: s.sequence, record: append([]byte(nil), record...), point: point.Clone()}
+	s.sequence++
+	if s.bytes+len(doc) <= maxNearBytes {
+		s.bytes += len(doc)
+		r.doc = doc.Clone()
+	}
+	if distance < s.outer {
+		s.inRing++
+	}
+	heap.Push(&s.found, r)
+	return nil
+}
+
+// nearest finds the geometry among values, and among the elements of those
+// that are arrays, that is nearest to p.
+func nearest(values []bson.Value, p geo.Point) (distance float64, at bson.Value, ok bool) {
+	try := func(v bson.Value) bool {
+		if v.Type != bson.TypeDocument && v.Type != bson.TypeArray {
+			return false
+		}
+		g, err := geo.ParseStored(v)
+		if err != nil {
+			return false
+		}
+		if d, measured := g.Distance(p); measured && (!ok || d < distance) {
+			distance, at, ok = d, v, true
+		}
+		return true
+	}
+	for _, v := range values {
+		if !try(v) && v.Type == bson.TypeArray {
+			for e := range v.Doc().Values() {
+				try(e)
+			}
+		}
+	}
+	return distance, at, ok
+}
+
+// emit delivers the nearest document that was found.
+func (s *geoNear) emit(row *Row) (State, error) {
+	r := heap.Pop(&s.found).(nearRow)
+	if r.doc == nil {
+		doc, closer, err := s.builder.source.fetch(r.record)
+		if err != nil {
+			return EOF, err
+		}
+		if doc == nil {
+			return s.stats.count(NeedTime), nil
+		}
+		r.doc, s.closer = doc, closer
+	} else {
+		s.bytes -= len(r.doc)
+	}
+	*row = Row{Record: r.record, Doc: r.doc, Index: s.node.Index, Meta: &Meta{s.node.Near.Near.Report(r.distance), r.point}}
+	return s.stats.count(Advanced), nil
+}

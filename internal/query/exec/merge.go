@@ -1,0 +1,140 @@
+package exec
+
+import (
+	"bytes"
+	"context"
+
+	"github.com/mayflydb/mayfly/internal/keystring"
+	"github.com/mayflydb/mayfly/internal/query/sortkey"
+)
+
+// sortMerge merges inputs that each have the order of a sort.
+type sortMerge struct {
+	stats   Stats
+	inputs  []Stage
+	heads   []head
+	keys    *sortkey.Generator
+	pattern sortkey.Pattern
+	seen    *dedup // or nil
+	last    int    // the input whose row was passed on
+}
+
+// head is the next row of an input.
+type head struct {
+	row   Row
+	key   []byte // in the order of the sort
+	state headState
+}
+
+type headState uint8
+
+const (
+	headEmpty headState = iota // the input has to be asked
+	headFull
+	headEnded
+)
+
+func (s *sortMerge) Stats() *Stats   { return &s.stats }
+func (s *sortMerge) Inputs() []Stage { return s.inputs }
+func (s *sortMerge) Close() error    { return closeAll(s.inputs) }
+
+// save keeps copies of the rows at hand, whose bytes are the inputs'.
+func (s *sortMerge) save() error {
+	for i := range s.heads {
+		h := &s.heads[i]
+		h.row = h.row.clone()
+	}
+	return nil
+}
+
+func (s *sortMerge) Work(ctx context.Context, row *Row) (State, error) {
+	for i := range s.heads {
+		if s.heads[i].state == headEmpty {
+			return s.fill(ctx, i)
+		}
+	}
+	best := -1
+	for i := range s.heads {
+		if s.heads[i].state == headFull && (best < 0 || bytes.Compare(s.heads[i].key, s.heads[best].key) < 0) {
+			best = i
+		}
+	}
+	if best < 0 {
+		return s.stats.count(EOF), nil
+	}
+	s.heads[best].state = headEmpty
+	*row = s.heads[best].row
+	if s.seen != nil {
+		s.stats.DupsTested++
+		dup, err := s.seen.add(row.Record)
+		if err != nil {
+			return EOF, err
+		}
+		if dup {
+			s.stats.DupsDropped++
+			return s.stats.count(NeedTime), nil
+		}
+	}
+	return s.stats.count(Advanced), nil
+}
+
+// fill asks one input for its next row.
+func (s *sortMerge) fill(ctx context.Context, i int) (State, error) {
+	h := &s.heads[i]
+	state, err := s.inputs[i].Work(ctx, &h.row)
+	if err != nil {
+		return EOF, err
+	}
+	switch state {
+	case Advanced:
+		h.state = headFull
+		h.key, err = s.sortKey(h.key[:0], &h.row)
+	case EOF:
+		h.state = headEnded
+	}
+	return s.stats.count(NeedTime), err
+}
+
+// sortKey appends the bytes by which a row is ordered: parts of its index key,
+// turned round where index and sort run in opposite directions.
+func (s *sortMerge) sortKey(dst []byte, row *Row) ([]byte, error) {
+	if row.Index == nil {
+		return s.keys.Append(dst, row.Doc)
+	}
+	for _, want := range s.pattern.Parts {
+		pos := 0
+		for _, p := range row.Index.Parts {
+			n := keystring.Skip(row.Key[pos:], p.Descending)
+			if p.Path == want.Path {
+				mark := len(dst)
+				dst = append(dst, row.Key[pos:pos+n]...)
+				if p.Descending != want.Descending {
+					for j := mark; j < len(dst); j++ {
+						dst[j] = ^dst[j]
+					}
+				}
+				break
+			}
+			pos += n
+		}
+	}
+	return dst, nil
+}
+
+// subplan passes on the rows of a plan whose branches were planned one by one.
+type subplan struct {
+	stats Stats
+	input Stage
+}
+
+func (s *subplan) Stats() *Stats   { return &s.stats }
+func (s *subplan) Inputs() []Stage { return []Stage{s.input} }
+func (s *subplan) Close() error    { return s.input.Close() }
+
+func (s *subplan) Work(ctx context.Context, row *Row) (State, error) {
+	state, err := s.input.Work(ctx, row)
+	if err != nil {
+		return EOF, err
+	}
+	return s.stats.count(state), nil
+}

@@ -1,0 +1,218 @@
+package exec
+
+import (
+	"container/list"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/query/plan"
+	"github.com/mayflydb/mayfly/internal/query/project"
+)
+
+const (
+	// maxCachedPlans bounds the entries of one collection
+	// (internalQueryCacheMaxEntriesPerCollection).
+	maxCachedPlans = 5000
+	// worksGrowth is by how much an entry that waits to become active lets its
+	// limit grow each time the trial took longer (internalQueryCacheWorksGrowthCoefficient).
+	worksGrowth = 2
+	// evictionRatio is how many times the works of its entry a cached plan may
+	// take before the plans are tried again (internalQueryCacheEvictionRatio).
+	evictionRatio = 10
+)
+
+// learned is what the executor keeps about a collection: plans that won, and
+// the index filters.
+type learned struct {
+	mu struct {
+		sync.Mutex
+		indexes []*catalog.Index         // that the plans are for
+		entries map[string]*list.Element // by key; the values are *CachedPlan
+		order   list.List                // the one used last is in front
+		filters []*IndexFilter
+	}
+}
+
+// CachedPlan is an entry of a plan cache.
+type CachedPlan struct {
+	Shape, Key string
+	// Query, Sort, Projection and Collation are those of the query that made the
+	// entry.
+	Query, Sort, Projection, Collation bson.Doc
+	Active                             bool
+	Works                              int64
+	Created                            time.Time
+	IndexFilterSet                     bool
+	Plan                               bson.Doc
+	Stats                              []bson.Doc // of the trial, by candidate
+	Scores                             []float64
+
+	shape     plan.Shape
+	signature string
+}
+
+// Size estimates the bytes of an entry.
+func (p *CachedPlan) Size() int64 {
+	n := 256 + len(p.Query) + len(p.Sort) + len(p.Projection) + len(p.Collation) + len(p.Plan) + len(p.signature) + len(p.shape)
+	for _, d := range p.Stats {
+		n += len(d)
+	}
+	return int64(n)
+}
+
+// learnedOf returns what is known about a collection.
+func learnedOf(c *catalog.Collection) *learned {
+	if l, ok := c.Learned().Load().(*learned); ok {
+		return l
+	}
+	c.Learned().CompareAndSwap(nil, &learned{})
+	return c.Learned().Load().(*learned)
+}
+
+// renewLocked drops the plans where the indexes of the collection have changed.
+func (l *learned) renewLocked(c *catalog.Collection) {
+	if l.mu.entries == nil || !slices.Equal(l.mu.indexes, c.Indexes()) {
+		l.mu.entries, l.mu.indexes = map[string]*list.Element{}, c.Indexes()
+		l.mu.order.Init()
+	}
+}
+
+// plan returns a copy of the entry with that key, or nil.
+func (l *learned) plan(c *catalog.Collection, key string) *CachedPlan {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.renewLocked(c)
+	e := l.mu.entries[key]
+	if e == nil {
+		return nil
+	}
+	l.mu.order.MoveToFront(e)
+	p := *e.Value.(*CachedPlan)
+	return &p
+}
+
+// store books the outcome of a trial. A new entry is inactive: it counts only
+// when another trial needs no more works. An active one stays, unless the new
+// one needs fewer.
+func (l *learned) store(c *catalog.Collection, p *CachedPlan) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.renewLocked(c)
+	e := l.mu.entries[p.Key]
+	if e == nil {
+		l.mu.entries[p.Key] = l.mu.order.PushFront(p)
+		if l.mu.order.Len() > maxCachedPlans {
+			last := l.mu.order.Back()
+			delete(l.mu.entries, last.Value.(*CachedPlan).Key)
+			l.mu.order.Remove(last)
+		}
+		return
+	}
+	old := e.Value.(*CachedPlan)
+	switch {
+	case old.Active && p.Works >= old.Works:
+	case !old.Active && p.Works > old.Works:
+		grown := *old
+		grown.Works = old.Works * worksGrowth
+		e.Value = &grown
+	default:
+		p.Active = true
+		e.Value = p
+	}
+	l.mu.order.MoveToFront(e)
+}
+
+// doubt makes an entry inactive whose plan has taken much longer than before.
+func (l *learned) doubt(key string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e := l.mu.entries[key]; e != nil {
+		p := *e.Value.(*CachedPlan)
+		p.Active = false
+		e.Value = &p
+	}
+}
+
+// CachedPlans lists the entries for a collection, the one used last first.
+func (x *Executor) CachedPlans(c *catalog.Collection) []CachedPlan {
+	l := learnedOf(c)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.renewLocked(c)
+	var out []CachedPlan
+	for e := l.mu.order.Front(); e != nil; e = e.Next() {
+		out = append(out, *e.Value.(*CachedPlan))
+	}
+	return out
+}
+
+// ClearCachedPlans drops the plans for queries of the shape of q, or all of
+// them where q is nil.
+func (x *Executor) ClearCachedPlans(c *catalog.Collection, q *Query) {
+	l := learnedOf(c)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.clearLocked(q)
+}
+
+func (l *learned) clearLocked(q *Query) {
+	if q == nil {
+		l.mu.entries = nil
+		return
+	}
+	shape := plan.ShapeOf(&q.Query)
+	for key, e := range l.mu.entries {
+		if e.Value.(*CachedPlan).shape == shape {
+			delete(l.mu.entries, key)
+			l.mu.order.Remove(e)
+		}
+	}
+}
+
+// cacheable says whether the outcome of a trial may serve other queries of the
+// same shape.
+func cacheable(q *Query) bool {
+	return q.Hint.IsMissing() && q.Min == nil && q.Max == nil && !q.Tailable && !q.ReturnKey && q.Sort.Natural() == 0 &&
+		!(plan.MatchesAll(q.Filter) && q.Sort.IsEmpty())
+}
+
+// newCachedPlan makes the entry of a trial that best has won.
+func newCachedPlan(q *Query, shape plan.Shape, key string, best *candidate, all []*candidate) *CachedPlan {
+	p := &CachedPlan{
+		Shape: shape.Hash(), Key: key, shape: shape, signature: plan.Signature(best.node),
+		Query: q.Filter.Text().Clone(), Sort: orEmpty(q.Sort.Spec()), Projection: projectionSpec(q.Projection), Collation: q.Collation.Clone(),
+		Works: best.stage.Stats().Works, Created: time.Now(), IndexFilterSet: q.Allowed != nil, Plan: plan.Explain(best.node, nil),
+	}
+	for _, c := range append([]*candidate{best}, others(all, best)...) {
+		p.Stats = append(p.Stats, c.stats(false))
+		p.Scores = append(p.Scores, c.score())
+	}
+	return p
+}
+
+func projectionSpec(p *project.Projection) bson.Doc {
+	if p == nil {
+		return bson.Empty
+	}
+	return p.Serialize().Clone()
+}
+
+func orEmpty(d bson.Doc) bson.Doc {
+	if d == nil {
+		return bson.Empty
+	}
+	return d.Clone()
+}
+
+func others(all []*candidate, best *candidate) []*candidate {
+	var out []*candidate
+	for _, c := range all {
+		if c != best {
+			out = append(out, c)
+		}
+	}
+	return out
+}

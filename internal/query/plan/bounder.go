@@ -1,0 +1,111 @@
+package plan
+
+import (
+	"github.com/mayflydb/mayfly/internal/query/match"
+)
+
+// tightness says what is left to check of a conjunct after a scan of an index.
+type tightness uint8
+
+const (
+	checkDocument tightness = iota // the whole conjunct, on the document
+	checkKey                       // the conjunct, on the values of the key
+	checkNothing                   // the bounds say it all
+)
+
+// bounder collects what the predicates of a query ask of the parts of an
+// index, part by part.
+type bounder struct {
+	q      *Query
+	ix     *Index
+	preds  []predicate
+	prefer int // the predicate that has the first say, or −1
+	used   []predicate
+	done   []tightness // by conjunct
+	bound  bool        // a predicate bounds the field of a wildcard index
+}
+
+// part combines the predicates on one part and counts those it took.
+func (b *bounder) part(part int) (Intervals, int) {
+	if b.ix.Parts[part].Plugin == pathPlugin {
+		return b.ix.Wild.paths, 1
+	}
+	l := All
+	var chosen []predicate
+	for _, round := range []func(i int, points bool) bool{
+		func(i int, _ bool) bool { return i == b.prefer },
+		func(i int, points bool) bool { return points && i != b.prefer }, // they narrow most
+		func(i int, points bool) bool { return !points && i != b.prefer },
+	} {
+		for i, p := range b.preds {
+			if p.path != b.ix.Parts[part].Path {
+				continue
+			}
+			a, ok := translator{b.ix, part, b.q}.bounds(p.node)
+			if !ok || !round(i, a.intervals.ArePoints()) || !b.fits(p, part, chosen) {
+				continue
+			}
+			l = intersect(l, a.intervals)
+			chosen = append(chosen, p)
+			b.settle(p, part, a)
+		}
+	}
+	b.used = append(b.used, chosen...)
+	if w := b.ix.Wild; w != nil && part == w.part+1 {
+		b.bound = len(chosen) > 0
+	}
+	return l, len(chosen)
+}
+
+// fits says whether a predicate may bound the scan beside those that do
+// already.
+func (b *bounder) fits(p predicate, part int, chosen []predicate) bool {
+	for _, u := range b.used {
+		if !compatible(b.ix, p, u, part) {
+			return false
+		}
+	}
+	for _, u := range chosen {
+		if !compatible(b.ix, p, u, part) {
+			return false
+		}
+	}
+	return len(chosen) == 0 || !b.ix.multikeyPart(part) || sameElem(p, chosen[0])
+}
+
+// settle notes what need not be checked of a predicate's conjunct any more.
+func (b *bounder) settle(p predicate, part int, a access) {
+	if !p.whole || b.ix.Wild != nil && b.ix.Wild.vague {
+		return
+	}
+	switch {
+	case a.exact:
+		b.done[p.conjunct] = checkNothing
+	case !b.ix.multikeyPart(part) && b.ix.Collator == nil && b.ix.Plugin == "" && decidedByKey(p.node):
+		b.done[p.conjunct] = checkKey
+	}
+}
+
+// decidedByKey says whether the value in a key tells all that a predicate asks
+// of a document: null in a key may also be a missing field, so those it could
+// matter to are not among them.
+func decidedByKey(n match.Node) bool {
+	switch n := n.(type) {
+	case *match.Regex, *match.Mod:
+		return true
+	case *match.In:
+		for _, v := range n.Values {
+			if !isPoint(v) {
+				return false
+			}
+		}
+		return len(n.Regexes) > 0
+	}
+	return false
+}
+
+// sameElem says whether one $elemMatch holds two predicates to the same
+// element.
+func sameElem(a, b predicate) bool {
+	return len(a.elems) > 0 && len(a.elems) == len(b.elems) && a.elems[len(a.elems)-1] == b.elems[len(b.elems)-1] && a.conjunct == b.conjunct
+}

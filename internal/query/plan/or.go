@@ -1,0 +1,134 @@
+package plan
+
+import (
+	"slices"
+
+	"github.com/mayflydb/mayfly/internal/query/match"
+)
+
+// orSources answers a conjunct that is an $or by one scan for each branch.
+func orSources(c *Collection, q *Query, cs []match.Node, hinted *Index) []source {
+	var out []source
+	for i, n := range cs {
+		or, ok := n.(*match.Or)
+		if !ok {
+			continue
+		}
+		rest := slices.Concat(cs[:i:i], cs[i+1:])
+		branches := orBranches(c, q, or, rest, hinted)
+		if branches == nil {
+			continue
+		}
+		s := source{residual: rest, sorted: true}
+		fetched := true
+		for _, b := range branches {
+			s.sorted = s.sorted && b.sorted
+			s.bound = max(s.bound, 1)
+			fetched = fetched && b.fetched()
+		}
+		var nodes []Node
+		for _, b := range branches {
+			nodes = append(nodes, b.branch())
+		}
+		switch {
+		case q.Sort.IsEmpty() || !s.sorted:
+			s.node, s.sorted = &Or{Nodes: nodes, fetched: fetched}, q.Sort.IsEmpty()
+		default:
+			s.node = &SortMerge{Nodes: nodes, Pattern: q.Sort, Dedup: true, fetched: fetched}
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// orBranches finds the most promising indexed access for each branch; nil
+// where one has none. The conjuncts beside the $or hold in every branch.
+func orBranches(c *Collection, q *Query, or *match.Or, rest []match.Node, hinted *Index) []source {
+	var out []source
+	for _, branch := range or.Children {
+		s, ok := orBranch(c, q, branch, rest, hinted)
+		if !ok {
+			return nil
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+func orBranch(c *Collection, q *Query, branch match.Node, rest []match.Node, hinted *Index) (source, bool) {
+	own := conjuncts(branch)
+	all := slices.Concat(own, rest)
+	sources := indexSources(c, q, branch, own, hinted)
+	if len(rest) > 0 {
+		sources = append(sources, indexSources(c, q, &match.And{Children: all}, all, hinted)...)
+	}
+	var best *source
+	for _, s := range sources {
+		if len(rest) > 0 {
+			s.forget(rest)
+		}
+		if s.bound > 0 && (best == nil || s.better(best)) {
+			best = &s
+		}
+	}
+	if best == nil {
+		for _, s := range orSources(c, q, own, hinted) {
+			return s, true
+		}
+		return source{}, false
+	}
+	return *best, true
+}
+
+// forget leaves out of what remains to be checked the conjuncts that are
+// checked elsewhere.
+func (s *source) forget(cs []match.Node) {
+	s.residual = slices.DeleteFunc(slices.Clone(s.residual), func(n match.Node) bool { return slices.Contains(cs, n) })
+}
+
+// better says whether s reads less than t, or as much and in order.
+func (s *source) better(t *source) bool {
+	if s.points != t.points {
+		return s.points > t.points
+	}
+	if s.bound != t.bound {
+		return s.bound > t.bound
+	}
+	return s.sorted && !t.sorted
+}
+
+// fetched says whether the branch reads the documents itself.
+func (s *source) fetched() bool {
+	if len(s.residual) > 0 {
+		return true
+	}
+	switch n := s.node.(type) {
+	case *Or:
+		return n.fetched
+	case *SortMerge:
+		return n.fetched
+	}
+	return false
+}
+
+// branch is the node of a branch.
+func (s *source) branch() Node {
+	if len(s.residual) == 0 {
+		return s.node
+	}
+	return &Fetch{s.node, join(s.residual)}
+}
+
+// isRootedOr says whether the whole filter is an $or, whose branches are
+// planned one by one.
+func isRootedOr(q *Query, root match.Node) bool {
+	_, ok := root.(*match.Or)
+	return ok && q.Hint.IsMissing() && q.Min == nil && q.Max == nil && !q.Tailable && q.Sort.Natural() == 0 && q.Distinct == ""
+}
+
+func subplan(rooted bool, n Node) Node {
+	if rooted {
+		return &Subplan{n}
+	}
+	return n
+}

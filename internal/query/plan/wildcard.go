@@ -1,0 +1,204 @@
+package plan
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/query/match"
+	"github.com/mayflydb/mayfly/internal/schema"
+)
+
+// pathPlugin marks the part of a view that holds paths.
+const pathPlugin = schema.WildcardPathName
+
+// maxPathVariants bounds the paths that one dotted path with numbers in it may
+// stand for.
+const maxPathVariants = 16
+
+// wildPath is the path that a view of a wildcard index is about.
+//
+// A wildcard index holds paths and values: to a query about the field a.b it is
+// the index {$_path: 1, "a.b": 1}, bounded to the path "a.b". Such a view is an
+// ordinary Index with Wild set. Documents without the field are not in it.
+type wildPath struct {
+	path  string
+	part  int       // of the paths, in the view
+	paths Intervals // that the scan reads
+	vague bool      // keys at the paths may belong to other fields
+}
+
+// views are the indexes that ix is to the predicates: itself, or, of a wildcard
+// index, a view for each path they look at.
+func views(ix *Index, preds []predicate, q *Query) []*Index {
+	at := ix.WildcardPart()
+	if at < 0 {
+		return []*Index{ix}
+	}
+	var out []*Index
+	seen := map[string]bool{}
+	prefix := false
+	for _, p := range preds {
+		prefix = prefix || at > 0 && p.path == ix.Parts[0].Path
+		if seen[p.path] || !ix.Covers(plainPath(p.path)) || slices.ContainsFunc(ix.Parts, func(part schema.Part) bool { return part.Path == p.path }) {
+			continue
+		}
+		seen[p.path] = true
+		if v := view(ix, p.path); v != nil {
+			out = append(out, v)
+		}
+	}
+	if len(out) == 0 && prefix {
+		out = append(out, view(ix, ""))
+	}
+	return out
+}
+
+// plainPath leaves out the components that are numbers, as the paths in the
+// index do where the number is a place in an array.
+func plainPath(path string) string {
+	cs := slices.DeleteFunc(strings.Split(path, "."), isNumeric)
+	return strings.Join(cs, ".")
+}
+
+func isNumeric(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return r < '0' || r > '9' })
+}
+
+// view makes the view of one path; of none, for the ordinary parts in front.
+func view(ix *Index, path string) *Index {
+	at := ix.WildcardPart()
+	w := &wildPath{path: path, part: at}
+	s := *ix.Index
+	s.Parts = ix.KeyParts()
+	s.Parts[at].Plugin = pathPlugin
+	field := &s.Parts[at+1]
+	field.Plugin, field.Path = "", path
+	field.Components = strings.Split(path, ".")
+	multikey := make(schema.MultikeyPaths, len(s.Parts))
+	if path == "" {
+		w.paths = Intervals{Point(bson.MinKey), {bson.String(""), bson.Document(bson.Empty), true, false}}
+		w.vague = true
+		field.Path = ix.Parts[at].Path
+		if ix.Multikey.Any() {
+			multikey[at+1] = 1
+		}
+	} else if !w.expand(ix, field.Components, multikey) {
+		return nil
+	}
+	var key bson.Builder
+	for _, p := range s.Parts {
+		key.Int32(p.Path, map[bool]int32{false: 1, true: -1}[p.Descending])
+	}
+	s.Key, s.Sparse, s.Plugin = key.Finish(), true, ""
+	v := *ix
+	v.Index, v.Multikey, v.Wild = &s, multikey, w
+	return &v
+}
+
+// expand finds the paths under which the index holds the values of the path:
+// a number in it may be the place of an element, which paths in the index leave
+// out.
+func (w *wildPath) expand(ix *Index, cs []string, multikey schema.MultikeyPaths) bool {
+	paths := []string{""}
+	for c, name := range cs {
+		var next []string
+		for _, p := range paths {
+			if c > 0 && isNumeric(name) && ix.Multikey.ArrayAt(p) {
+				next = append(next, p)
+				w.vague = true
+			}
+			q := name
+			if p != "" {
+				q = p + "." + name
+			}
+			next = append(next, q)
+		}
+		if len(next) > maxPathVariants {
+			return false
+		}
+		for _, p := range next {
+			if ix.Multikey.ArrayAt(p) {
+				multikey[w.part+1] |= 1 << min(c, 63)
+			}
+		}
+		paths = next
+	}
+	for _, p := range paths {
+		w.paths = append(w.paths, Point(bson.String(p)))
+	}
+	w.paths = normalize(w.paths)
+	return true
+}
+
+// settle completes the bounds of a view once its field is bounded: values that
+// are objects lie at the paths below. It returns false where the view is of no
+// use.
+func (w *wildPath) settle(ix *Index, bounds []Intervals, bound bool) bool {
+	if w.path == "" {
+		return true
+	}
+	if !bound {
+		return false
+	}
+	if !holdsObjects(bounds[w.part+1]) {
+		return true
+	}
+	if !bounds[w.part+1].IsAll() {
+		return false
+	}
+	paths := slices.Clone(w.paths)
+	for _, p := range w.paths {
+		paths = append(paths, Interval{bson.String(p.Lo.Str() + "."), bson.String(p.Lo.Str() + "/"), true, false})
+	}
+	w.paths = normalize(paths)
+	bounds[w.part] = w.paths
+	return true
+}
+
+// holdsObjects says whether objects or arrays lie within the intervals, which
+// a wildcard index takes apart.
+func holdsObjects(l Intervals) bool {
+	classes := Intervals{wholeClass(bson.TypeDocument), wholeClass(bson.TypeArray)}
+	for _, iv := range intersect(l, classes) {
+		if !iv.IsPoint() || !iv.Lo.Doc().IsEmpty() || iv.Lo.Type == bson.TypeArray {
+			return true
+		}
+	}
+	return false
+}
+
+// wildcardCan says whether a wildcard index can answer a predicate: not what
+// is also true of documents without the field, and not what compares objects or
+// arrays, of which the index holds only the parts.
+func wildcardCan(n match.Node) bool {
+	switch n := n.(type) {
+	case *match.Compare:
+		return wildcardHolds(n.Value)
+	case *match.In:
+		for _, v := range n.Values {
+			if !wildcardHolds(v) {
+				return false
+			}
+		}
+		return true
+	case *match.Not:
+		cmp, ok := n.Child.(*match.Compare)
+		return ok && cmp.Op == match.Eq && cmp.Value.Type == bson.TypeNull
+	case *match.Regex, *match.Exists, *match.Mod:
+		return true
+	case *match.Type:
+		return !n.Types.Has(bson.TypeDocument) && !n.Types.Has(bson.TypeArray)
+	}
+	return false
+}
+
+func wildcardHolds(v bson.Value) bool {
+	switch v.Type {
+	case bson.TypeNull, bson.TypeUndefined, bson.TypeArray, bson.TypeMinKey, bson.TypeMaxKey:
+		return false
+	case bson.TypeDocument:
+		return v.Doc().IsEmpty()
+	}
+	return true
+}
