@@ -17,8 +17,9 @@ const (
 	// finestCell is the level of the smallest cell for all but points.
 	finestCell = 23
 	// slack widens the circles that cells are found for, in radians: rounding
-	// must not lose a point on the border.
-	slack = 4e-9
+	// must not lose a point on the border. It is most for circles that are nearly
+	// the whole sphere, as package s2 keeps them.
+	slack = 1e-7
 )
 
 // CellRange is a range of cells, both ends included.
@@ -42,7 +43,7 @@ func (g *Geometry) Cells() []int64 {
 // region is the geometry for the coverer.
 func (g *Geometry) region() s2.Region {
 	if g.cap != nil {
-		return g.cap.Expanded(slack)
+		return capAround(g.cap.Center(), g.cap.radius+slack)
 	}
 	var u union
 	for i := range g.points {
@@ -90,15 +91,18 @@ func rangesOf(r s2.Region) []CellRange {
 // AnnulusRanges are the keys in a 2dsphere index of geometries with a point at
 // a distance of inner to outer metres from p, both included.
 func (p *Point) AnnulusRanges(inner, outer float64) []CellRange {
-	outerCap := s2.FullCap()
-	if a := outer/EarthRadius + slack; a < math.Pi {
-		outerCap = s2.CapFromCenterAngle(p.on, s1.Angle(a))
+	return rangesOf(annulus{capAround(p.on, outer/EarthRadius+slack), capAround(p.on, inner/EarthRadius-slack)})
+}
+
+// capAround is the circle of an angle of radians, which may be out of bounds.
+func capAround(p s2.Point, radians float64) s2.Cap {
+	switch {
+	case radians <= 0:
+		return s2.EmptyCap()
+	case radians >= math.Pi:
+		return s2.FullCap()
 	}
-	innerCap := s2.EmptyCap()
-	if a := inner/EarthRadius - slack; a > 0 {
-		innerCap = s2.CapFromCenterAngle(p.on, s1.Angle(min(a, math.Pi)))
-	}
-	return rangesOf(annulus{outerCap, innerCap})
+	return s2.CapFromCenterAngle(p, s1.Angle(radians))
 }
 
 // Neighbours are the cells of a level around p, with all in them: ranges of

@@ -16,7 +16,7 @@ func text(err error) string {
 	return fmt.Sprintf("%d: %s", e.Code, e.Message)
 }
 
-// TestScripts runs testdata. The first line of a script's input is {name:
+// TestScripts runs testdata/scripts. The first line of a script's input is {name:
 // shape} as in a filter, or for distance a point; the lines after it are stored
 // geometries.
 //
@@ -25,7 +25,7 @@ func text(err error) string {
 //	meets     which the shape intersects
 //	distance  how far they are
 func TestScripts(t *testing.T) {
-	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+	datadriven.Walk(t, "testdata/scripts", func(t *testing.T, path string) {
 		datadriven.RunTest(t, path, func(t *testing.T, td *datadriven.TestData) string {
 			lines := strings.Split(td.Input, "\n")
 			var out strings.Builder

@@ -24,7 +24,7 @@ func (n *GeoWithin) elem(v bson.Value, _ *Env) (bool, error) {
 	}
 	g, err := geo.ParseStored(v)
 	if err != nil {
-		return false, nil //nolint:nilerr // a value that is no geometry lies nowhere
+		return false, nil // a value that is no geometry lies nowhere
 	}
 	if n.Intersects {
 		return n.Shape.Intersects(g), nil

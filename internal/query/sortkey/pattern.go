@@ -76,7 +76,7 @@ func parsePart(name string, v bson.Value) (Part, error) {
 		default:
 			return part, mongoerr.New(31138, "Illegal $meta sort: $meta: %s", m)
 		}
-		return Part{Meta: m.Str(), Descending: m.Str() != "randVal" && m.Str() != "geoNearDistance"}, nil
+		return Part{Meta: m.Str(), Descending: m.Str() != "randVal"}, nil
 	}
 	if !v.IsNumber() {
 		return part, mongoerr.New(15974, "Illegal key in $sort specification: %s: %s", name, v)
