@@ -119,9 +119,10 @@ func takeDigitsTime(d *parsedDate, at int, s string) {
 	d.takeRest(at, s, r.rest)
 }
 
-func takeYear(d *parsedDate, at int, s string) {
+// takeYear reads a year, which is no date of its own.
+func takeYear(d *parsedDate, _ int, s string) {
 	r := digitReader{rest: s}
-	d.setDate(at, r.number(4), unset, unset)
+	d.year = r.number(4)
 }
 
 func takeAmerican(d *parsedDate, at int, s string) {
