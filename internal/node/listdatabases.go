@@ -77,7 +77,7 @@ func listFilter(filter bson.Doc) (*match.Filter, error) {
 		filter = bson.Empty
 	}
 	return match.Parse(filter, &match.Options{
-		Expr:   &expr.Options{},
+		Expr:   &expr.Options{NoClock: true},
 		Forbid: match.FeatureText | match.FeatureNear | match.FeatureJavaScript,
 	})
 }

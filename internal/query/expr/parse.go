@@ -20,6 +20,8 @@ type Options struct {
 	// NoDocument forbids field paths and $$ROOT: the expression of a command's
 	// `let`, which sees no document.
 	NoDocument bool
+	// NoClock forbids $$NOW: the expression of a filter over what a command lists.
+	NoClock bool
 	// Validator marks an expression of a collection's validator, where $function
 	// is forbidden.
 	Validator bool

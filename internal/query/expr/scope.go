@@ -165,7 +165,7 @@ func (p *parser) reference(name string) (slot int, err error) {
 		return 0, mongoerr.New(mongoerr.Code(17276), "Use of undefined variable: %s", name)
 	}
 	switch {
-	case p.opts.NoDocument && slot == slotRoot:
+	case p.opts.NoDocument && slot == slotRoot || p.opts.NoClock && slot == slotNow:
 		return 0, errUnavailable(name)
 	case !p.opts.ClusterTime && slot == slotClusterTime:
 		return 0, mongoerr.New(mongoerr.Code(10071200),
