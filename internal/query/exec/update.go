@@ -85,6 +85,9 @@ func (w *Writer) Update(ctx context.Context, c *catalog.Collection, s *Update) (
 		if err := w.each(ctx, c, s.Query, s.Multi, s.Update.NeedsArrayIndex(), out, apply); err != nil {
 			return out, err
 		}
+		if !s.Upsert && out.Summary == "IDHACK" {
+			out.Summary = "EXPRESS_IXSCAN { _id: 1 },EXPRESS_UPDATE"
+		}
 		if out.Matched > 0 || !s.Upsert {
 			return out, nil
 		}
@@ -155,6 +158,9 @@ func (w *Writer) Delete(ctx context.Context, c *catalog.Collection, s *Delete) (
 		}
 		return !s.Multi, nil
 	})
+	if out.Summary == "IDHACK" {
+		out.Summary = "EXPRESS_IXSCAN { _id: 1 },EXPRESS_DELETE"
+	}
 	return out, err
 }
 
@@ -200,6 +206,7 @@ func (w *Writer) one(ctx context.Context, c *catalog.Collection, id bson.Value, 
 // changed by others and no longer matches; done that the effect ended the
 // statement.
 func (w *Writer) pass(ctx context.Context, c *catalog.Collection, q *Query, index bool, out *Written, apply effect) (lost, done bool, err error) {
+	q.NoExpress = true
 	r, err := w.x.start(ctx, c, q, nil)
 	if err != nil {
 		return false, false, err
@@ -208,7 +215,7 @@ func (w *Writer) pass(ctx context.Context, c *catalog.Collection, q *Query, inde
 	defer func() {
 		k, d := totals(r.winner.stage)
 		out.Keys, out.Docs = out.Keys+k, out.Docs+d
-		out.Summary, out.FromTrial = Summary(r.winner.node), len(r.rejected) > 0
+		out.Summary, out.FromTrial = Summary(r.winner.node), r.tried
 		out.Sorted, _ = sorting(r.winner.stage)
 	}()
 	menv := matchEnv(q.Env)
