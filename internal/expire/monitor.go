@@ -49,6 +49,7 @@ type Monitor struct {
 	done   sync.WaitGroup
 
 	unexhausted map[rule]int64 // sub-passes in a row that hit a limit
+	places      map[rule]place // of this pass
 }
 
 // New makes a Monitor and registers its parameters.

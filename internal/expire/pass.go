@@ -11,6 +11,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/query/exec"
 	"github.com/mayflydb/mayfly/internal/schema"
+	"github.com/mayflydb/mayfly/internal/storage"
 )
 
 // rule names one thing that expires documents: an index of a collection, or
@@ -20,10 +21,17 @@ type rule struct {
 	index      string
 }
 
+// place is where the last visit of a rule ended, in the keyspace of its index.
+type place struct {
+	in    storage.Ident
+	entry []byte
+}
+
 // pass repeats sub-passes until nothing is left that was due. An interrupt
 // ends it early and uncounted.
 func (m *Monitor) pass(ctx context.Context) error {
 	m.say(ctx, levelDebug3, logStarting, "thread awake")
+	m.places = map[rule]place{}
 	for {
 		more, err := m.subPass(ctx)
 		if err != nil {
@@ -126,11 +134,15 @@ func (m *Monitor) visit(ctx context.Context, r rule) (hit bool, err error) {
 	op := m.o.Dispatcher.BeginBackground("TTLMonitor", command.KindRemove, c.Namespace.String(), d.Statement(), cancel)
 	defer op.End()
 	op.Op().SetPlanSummary(d.Summary())
+	if p := m.places[r]; p.in == d.Index.Ident {
+		d.After = p.entry
+	}
 	begun := time.Now()
 	done, err := m.o.Exec.DeleteExpired(work, c, d)
 	m.report(ctx, op, c, r, done, time.Since(begun), err)
 	switch {
 	case err == nil:
+		m.places[r] = place{d.Index.Ident, done.Place}
 		return done.More, nil
 	case isInterrupt(ctx, err):
 		return false, err

@@ -181,7 +181,7 @@ func (e *Engine) pebbleOptions(fs vfs.FS) *pebble.Options {
 		LBaseMaxBytes:               levelBaseBytes,
 		MaxOpenFiles:                openTablesMax,
 		FlushDelayDeleteRange:       rangeDeleteFlush,
-		CompactionConcurrencyRange:  func() (int, int) { return 1, max(2, runtime.GOMAXPROCS(0)/2) },
+		CompactionConcurrencyRange:  func() (int, int) { return 1, max(2, runtime.NumCPU()/2) },
 		EventListener: &pebble.EventListener{
 			BackgroundError: e.backgroundError,
 			DataCorruption:  func(i pebble.DataCorruptionInfo) { e.corrupt(i.Details) },

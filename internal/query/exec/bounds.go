@@ -35,6 +35,18 @@ type keyRanges struct {
 	none   bool   // no key is inside
 }
 
+// startAt leaves out the keys that a scan comes to before place; nil leaves out
+// none.
+func (k *keyRanges) startAt(place []byte, backward bool) {
+	switch {
+	case place == nil:
+	case !backward && bytes.Compare(place, k.lower) > 0:
+		k.lower = place
+	case backward && (k.upper == nil || bytes.Compare(place, k.upper) < 0):
+		k.upper = place
+	}
+}
+
 // encodeBounds turns intervals of values into ranges of key bytes.
 func encodeBounds(bounds []plan.Intervals, descending []bool, coll bson.Collator) *keyRanges {
 	k := &keyRanges{exact: true}

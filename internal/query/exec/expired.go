@@ -29,6 +29,10 @@ type BatchedDelete struct {
 	BatchDocs, BatchBytes int64
 	BatchTime             time.Duration
 	Single                bool
+	// After is where a visit before ended, its Visited.Place: entries before it
+	// are left out. To step over what that visit has deleted is most of the work
+	// where much is due. Nil for the beginning.
+	After []byte
 	// Progress is called after each batch, with what it did.
 	Progress func(Batch)
 }
@@ -44,7 +48,9 @@ type Batch struct {
 // Visited is what a whole visit did.
 type Visited struct {
 	// More says that it ended at a limit.
-	More                       bool
+	More bool
+	// Place is the entry of the index at which it ended there.
+	Place                      []byte
 	Docs, KeysDeleted          int64
 	KeysExamined, DocsExamined int64
 	// Stats is its plan with the counters, as explain prints them.
@@ -93,12 +99,18 @@ func (x *Executor) DeleteExpired(ctx context.Context, c *catalog.Collection, d *
 	ix := &plan.Index{Index: d.Index.Index, Multikey: d.Index.Multikey(), Handle: d.Index}
 	root := d.Plan(ix)
 	b := builder{source: newSource(c, snapshot)}
-	v := visit{d: d, c: c, filter: filter, root: root, scan: b.build(root.Inputs()[0].Inputs()[0]), w: x.NewWriter(storage.Buffered)}
+	scan := b.build(root.Inputs()[0].Inputs()[0]).(*indexScan)
+	scan.ranges.startAt(d.After, scan.backward)
+	v := visit{d: d, c: c, filter: filter, root: root, scan: scan, w: x.NewWriter(storage.Buffered)}
 	defer v.scan.Close()
 	defer v.w.Abort()
 	more, err := v.run(ctx)
+	var place []byte
+	if more {
+		place = bytes.Clone(scan.it.Key())
+	}
 	return Visited{
-		More: more, Docs: v.done.Docs, KeysDeleted: v.done.KeysDeleted,
+		More: more, Place: place, Docs: v.done.Docs, KeysDeleted: v.done.KeysDeleted,
 		KeysExamined: v.scan.Stats().KeysExamined, DocsExamined: v.fetch.DocsExamined,
 		Stats: func() bson.Doc { return plan.Explain(root, v.counters()) },
 	}, err
@@ -110,7 +122,7 @@ type visit struct {
 	c       *catalog.Collection
 	filter  *match.Filter
 	root    plan.Node
-	scan    Stage
+	scan    *indexScan
 	fetch   Stats // of reading the documents again, under their locks
 	write   Stats // of deleting: a unit of work is a document deleted
 	w       *Writer
@@ -137,7 +149,7 @@ func (v *visit) run(ctx context.Context) (more bool, err error) {
 		if state != Advanced {
 			continue
 		}
-		if err := v.remove(ctx, bytes.Clone(row.Record)); err != nil {
+		if err := v.remove(ctx, row.Record); err != nil {
 			return false, err
 		}
 		if v.full() {
