@@ -133,6 +133,8 @@ func literals(doc bson.Doc, part *Part) ([]bson.Value, uint64) {
 // 16755 for what is none, 16756.
 func (k sphere) cells(doc bson.Doc, part *Part) ([]bson.Value, uint64, error) {
 	c := extractAlong(doc, part, false)
+	last := len(part.Components) - 1
+	c.arrays &^= 1 << min(last, maxMultikeyBit) // two numbers are one place
 	var out []bson.Value
 	for _, v := range c.values {
 		if k.version > sphereV1 && isNoGeometry(v) {
@@ -150,7 +152,7 @@ func (k sphere) cells(doc bson.Doc, part *Part) ([]bson.Value, uint64, error) {
 			return nil, 0, mongoerr.New(16756, "Unable to generate keys for (likely malformed) geometry: %s", doc)
 		}
 		if len(cells) > 1 {
-			c.mark(len(part.Components) - 1)
+			c.mark(last)
 		}
 		for _, cell := range cells {
 			out = append(out, bson.Int64(cell))

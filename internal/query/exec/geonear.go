@@ -21,7 +21,7 @@ const (
 	maxNearBytes = 32 << 20
 	// probeSteps is how many radii are tried, each four times the one before, to
 	// find how wide the first ring should be.
-	probeSteps = 16
+	probeSteps = 15
 )
 
 // geoNear delivers documents in the order of their distance from a point. It
@@ -183,9 +183,9 @@ func (s *geoNear) scanOf(bounds []plan.Intervals) *indexScan {
 // probe finds a width for the first ring: about as far as the nearest
 // document.
 func (s *geoNear) probe(ctx context.Context) error {
-	for i := probeSteps; i >= 0; i-- {
-		s.step = s.limit / math.Pow(4, float64(i))
-		scan := s.scanOf(s.ring(s.outer, min(s.outer+s.step, s.limit)))
+	for i := probeSteps; i > 0; i-- {
+		bounds := s.around(i)
+		scan := s.scanOf(bounds)
 		var row Row
 		state := NeedTime
 		var err error
@@ -201,7 +201,21 @@ func (s *geoNear) probe(ctx context.Context) error {
 			return err
 		}
 	}
+	s.step = s.limit
 	return nil
+}
+
+// around sets the step to the i-th radius from the largest one and returns the
+// bounds of what lies about as near to the point.
+func (s *geoNear) around(i int) []plan.Intervals {
+	p := &s.node.Near.Near.Point
+	if s.flat {
+		s.step = s.limit / math.Pow(4, float64(i))
+		return s.node.HashBounds(s.grid.Ranges(p.FlatAround(s.step)))
+	}
+	cells, metres := p.Neighbours(min(2*i, geo.FinestNeighbours))
+	s.step = metres
+	return s.node.CellBounds(cells)
 }
 
 // advance takes one more entry of the ring and measures its document.
