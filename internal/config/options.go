@@ -15,6 +15,7 @@ type Options struct {
 	Process       Process
 	Profile       Profile
 	Admin         Admin
+	Cosmos        Cosmos
 	SetParameters []Parameter // as given, in order of strength: the last of a name counts
 
 	argv     []string
@@ -75,6 +76,21 @@ type Profile struct {
 	Level      int // 0 off, 1 slow operations, 2 all
 	SlowMS     int
 	SampleRate float64
+}
+
+// Cosmos says whether and where the Cosmos DB endpoint listens, and what its
+// account document says.
+type Cosmos struct {
+	Enabled        bool
+	Port           int
+	ComputePort    int // 0 is off
+	BindIP         []string
+	TLS            string // "on" or "off"
+	Key            string // base64; "" is the emulator's
+	Endpoint       string // URL to advertise; "" is the one a request came to
+	Region         string
+	Consistency    string
+	CrossPartition bool
 }
 
 // Admin is the HTTP server for metrics, health and profiles.

@@ -26,6 +26,7 @@ var sections = []struct{ prefix, title string }{
 	{"operationProfiling", "Profiler and slow operations"},
 	{"setParameter", "Server parameters"},
 	{"admin", "Admin HTTP server"},
+	{"cosmos", "Azure Cosmos DB endpoint"},
 }
 
 // The bounds of numbers; mongod has the same.
@@ -108,4 +109,26 @@ var table = []option{
 		help: "port for /metrics, /healthz and /debug/pprof; 0 is off"},
 	{path: "admin.bindIp", flag: "adminBindIp", target: func(o *Options) any { return &o.Admin.BindIP }, text: "localhost",
 		help: "addresses for the admin port, separated by commas"},
+
+	{path: "cosmos.enabled", flag: "cosmos", target: func(o *Options) any { return &o.Cosmos.Enabled },
+		help: "answer the REST protocol of Azure Cosmos DB's NoSQL API too"},
+	{path: "cosmos.port", flag: "cosmosPort", target: func(o *Options) any { return &o.Cosmos.Port }, text: "8081", bounds: ports,
+		help: "port of the Cosmos DB endpoint"},
+	{path: "cosmos.computePort", flag: "cosmosComputePort", target: func(o *Options) any { return &o.Cosmos.ComputePort }, text: "0", bounds: ports,
+		help: "port that answers as the service's compute gateway, for all ids in paths; 0 is off"},
+	{path: "cosmos.bindIp", flag: "cosmosBindIp", target: func(o *Options) any { return &o.Cosmos.BindIP }, text: "localhost",
+		help: "addresses for the Cosmos DB endpoint, separated by commas"},
+	{path: "cosmos.tls", flag: "cosmosTls", target: func(o *Options) any { return &o.Cosmos.TLS }, text: "on", values: []string{"on", "off"},
+		help: "https with a certificate made in the data directory, or plain http"},
+	{path: "cosmos.key", flag: "cosmosKey", target: func(o *Options) any { return &o.Cosmos.Key },
+		help: "account key, base64; default the well-known key of the vendor's emulator"},
+	{path: "cosmos.endpoint", flag: "cosmosEndpoint", target: func(o *Options) any { return &o.Cosmos.Endpoint },
+		help: "URL that the account document advertises; default the one the request came to"},
+	{path: "cosmos.region", flag: "cosmosRegion", target: func(o *Options) any { return &o.Cosmos.Region }, text: "South Central US",
+		help: "name of the region in the account document"},
+	{path: "cosmos.consistency", flag: "cosmosConsistency", target: func(o *Options) any { return &o.Cosmos.Consistency }, text: "Session",
+		values: []string{"Strong", "BoundedStaleness", "Session", "ConsistentPrefix", "Eventual"},
+		help:   "default consistency level in the account document; every read is strong"},
+	{path: "cosmos.crossPartition", flag: "cosmosCrossPartition", target: func(o *Options) any { return &o.Cosmos.CrossPartition },
+		help: "answer every query across partitions, which the service leaves to the SDK"},
 }

@@ -37,20 +37,9 @@ func (s *Server) startAdmin(ctx context.Context, o config.Admin) (*admin, error)
 		return nil, nil
 	}
 	a := &admin{done: make(chan struct{})}
-	for _, host := range o.BindIP {
-		ips, err := resolve(ctx, host, false)
-		if err != nil {
-			closeAll(a.listeners)
-			return nil, &ListenError{host, err}
-		}
-		for _, ip := range ips {
-			l, err := listenTCP(ctx, ip, o.Port)
-			if err != nil {
-				closeAll(a.listeners)
-				return nil, err
-			}
-			a.listeners = append(a.listeners, l)
-		}
+	var err error
+	if a.listeners, err = listenHosts(ctx, o.BindIP, o.Port); err != nil {
+		return nil, err
 	}
 	a.http = &http.Server{
 		Handler: s.adminHandler(), ReadTimeout: adminReadTimeout, MaxHeaderBytes: adminMaxHeader,

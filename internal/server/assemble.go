@@ -55,15 +55,19 @@ func Assemble(_ context.Context, s *Server) (*App, error) {
 	if err := setParameters(d.Params, s.Options.SetParameters); err != nil {
 		return nil, errors.Join(err, cat.Close(), engine.Close())
 	}
+	endpoint, err := s.cosmosComponents(cat, x)
+	if err != nil {
+		return nil, errors.Join(err, cat.Close(), engine.Close())
+	}
 	return &App{
 		Dispatcher: d, Clients: &d.Clients, Collectors: s.appMetrics(d, engine, ttl),
-		Components: []Component{
+		Components: append([]Component{
 			{Name: "engine", Stop: func(context.Context) error { return engine.Close() }},
 			{Name: "catalog", Stop: func(context.Context) error { return cat.Close() }},
 			{Name: "cursors", Stop: func(context.Context) error { d.Cursors.CloseAll(); return nil }},
 			background("housekeeping", d.Housekeep),
 			s.ttlComponent(cat, ttl),
-		},
+		}, endpoint...),
 	}, nil
 }
 

@@ -80,6 +80,26 @@ func closeAll(listeners []net.Listener) {
 	}
 }
 
+// listenHosts binds one port of all addresses of hosts.
+func listenHosts(ctx context.Context, hosts []string, port int) (listeners []net.Listener, err error) {
+	for _, host := range hosts {
+		ips, err := resolve(ctx, host, false)
+		if err != nil {
+			closeAll(listeners)
+			return nil, &ListenError{host, err}
+		}
+		for _, ip := range ips {
+			l, err := listenTCP(ctx, ip, port)
+			if err != nil {
+				closeAll(listeners)
+				return nil, err
+			}
+			listeners = append(listeners, l)
+		}
+	}
+	return listeners, nil
+}
+
 // split sorts what is to be listened on into hosts and paths of sockets.
 func split(o config.Net) (hosts, sockets []string) {
 	if o.BindIPAll {

@@ -39,6 +39,7 @@ const (
 	logReplsetWithoutOption = 20547
 	// Ours.
 	logAdmin         = 9100001
+	logCosmos        = 9100002
 	logInvariant     = 9100002
 	logComponentStop = 9100003
 	logUnneeded      = 9100004

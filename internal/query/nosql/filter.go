@@ -29,6 +29,26 @@ func (q *Query) Filter() bson.Doc {
 	return b.Close().Finish()
 }
 
+// Fixed is the one value that WHERE lets a property of the container's items
+// have, and whether there is one. The path is dotted.
+func (q *Query) Fixed(path string) (bson.Value, bool) {
+	for _, e := range q.s.conjuncts(q.s.where, nil) {
+		c, ok := e.(*comparison)
+		if !ok || c.op != "=" {
+			continue
+		}
+		for _, sides := range [2][2]expression{{c.l, c.r}, {c.r, c.l}} {
+			if p, ok := q.s.path(sides[0]); !ok || p != path {
+				continue
+			}
+			if v, ok := q.value(sides[1]); ok {
+				return v, true
+			}
+		}
+	}
+	return bson.Value{}, false
+}
+
 func (s *selection) conjuncts(e expression, dst []expression) []expression {
 	if l, ok := e.(*logical); ok && !l.or {
 		return s.conjuncts(l.r, s.conjuncts(l.l, dst))

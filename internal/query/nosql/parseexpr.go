@@ -154,12 +154,11 @@ func (p *parser) predicate(left expression) (expression, bool, error) {
 		}
 		like := &like{value: left, pattern: pattern}
 		if p.accept("ESCAPE") {
-			t := p.next()
+			t := p.peek()
 			if t.kind != tokString || len([]rune(t.text)) != 1 {
-				p.at--
 				return nil, false, p.unexpected()
 			}
-			like.escape = []rune(t.text)[0]
+			like.escape = []rune(p.next().text)[0]
 		}
 		return like, true, nil
 	}
@@ -260,11 +259,11 @@ func (p *parser) objectLiteral() (expression, error) {
 		return o, nil
 	}
 	for {
-		t := p.next()
+		t := p.peek()
 		if t.kind != tokName && t.kind != tokString {
-			p.at--
 			return nil, p.unexpected()
 		}
+		p.at++
 		if err := p.expect(":"); err != nil {
 			return nil, err
 		}

@@ -117,12 +117,10 @@ func (p *parser) sourcePath(c *collection, first bool) error {
 func (p *parser) step() (key expression, ok bool, err error) {
 	switch {
 	case p.accept("."):
-		t := p.next()
-		if t.kind != tokName {
-			p.at--
+		if p.peek().kind != tokName {
 			return nil, false, p.unexpected()
 		}
-		return &constant{text(t.text)}, true, nil
+		return &constant{text(p.next().text)}, true, nil
 	case p.accept("["):
 		e, err := p.expression()
 		if err != nil {

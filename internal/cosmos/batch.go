@@ -1,0 +1,208 @@
+package cosmos
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/query/nosql"
+)
+
+// maxBatch is the service's bound on the operations of one batch.
+const maxBatch = 100
+
+// operationKinds are the operations of a batch, in lower case.
+var operationKinds = map[string]operationKind{
+	"create": opCreate, "upsert": opUpsert, "read": opRead, "replace": opReplace, "delete": opDelete, "patch": opPatch,
+}
+
+// postBatch runs a batch: all or nothing where it is atomic, else each by
+// itself. (Cosmos DB: "Transactional batch operations".)
+func (r *request) postBatch(c *container) error {
+	body, err := r.body()
+	if err != nil {
+		return err
+	}
+	v, err := nosql.ParseJSON(body)
+	if err != nil || v.Type != bson.TypeArray {
+		return badRequest("The batch is not a JSON array.")
+	}
+	ops := v.Doc().Slice()
+	if len(ops) == 0 || len(ops) > maxBatch {
+		return badRequest("Batch request has more operations than what is supported: the maximum is %d.", maxBatch)
+	}
+	key, err := r.keyHeader(c.key)
+	if err != nil {
+		return err
+	}
+	if r.flag("x-ms-cosmos-batch-atomic") {
+		return r.atomicBatch(c, ops, key)
+	}
+	return r.bulk(c, ops, key)
+}
+
+// result is one operation's part of the answer.
+type result struct {
+	out *outcome
+	err *Error
+}
+
+func (r *request) atomicBatch(c *container, ops []bson.Value, key []bson.Value) error {
+	if key == nil {
+		return keyMismatch("PartitionKey value must be supplied for this operation.")
+	}
+	results := make([]result, len(ops))
+	parsed := make([]*operation, 0, len(ops))
+	reads := false
+	fail := func(at int, err error) error {
+		for i := range results {
+			results[i] = result{err: newError(http.StatusFailedDependency, "Another operation of the batch failed.")}
+		}
+		results[at].err = asError(err)
+		return r.sendResults(http.StatusMultiStatus, results, false)
+	}
+	for i, v := range ops {
+		op, err := c.parseOperation(v, key)
+		if err != nil {
+			return fail(i, err)
+		}
+		reads = reads || op.kind == opRead
+		parsed = append(parsed, op)
+	}
+	outs, failed, err := r.write(c, parsed)
+	if err != nil {
+		if asError(err).Status == http.StatusInternalServerError {
+			return err
+		}
+		return fail(failed, err)
+	}
+	for i, out := range outs {
+		results[i].out = out
+	}
+	return r.sendResults(http.StatusOK, results, reads || !r.minimal())
+}
+
+// bulk runs each operation by itself; each names its own partition key.
+func (r *request) bulk(c *container, ops []bson.Value, key []bson.Value) error {
+	results := make([]result, len(ops))
+	status := http.StatusOK
+	goOn := !strings.EqualFold(r.Header.Get("x-ms-cosmos-batch-continue-on-error"), "false")
+	for i, v := range ops {
+		out, err := r.bulkOne(c, v, key)
+		if results[i].out = out; err == nil {
+			continue
+		}
+		results[i] = result{err: asError(err)}
+		status = http.StatusMultiStatus
+		if !goOn {
+			for j := i + 1; j < len(ops); j++ {
+				results[j].err = newError(http.StatusFailedDependency, "An operation before it failed.")
+			}
+			break
+		}
+	}
+	return r.sendResults(status, results, !r.minimal())
+}
+
+func (r *request) bulkOne(c *container, v bson.Value, key []bson.Value) (*outcome, error) {
+	if v.Type == bson.TypeDocument {
+		if k := v.Doc().Lookup("partitionKey"); k.Type == bson.TypeString {
+			var err error
+			if key, err = c.key.parse(k.Str()); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if key == nil {
+		return nil, keyMismatch("PartitionKey value must be supplied for this operation.")
+	}
+	op, err := c.parseOperation(v, key)
+	if err != nil {
+		return nil, err
+	}
+	outs, _, err := r.write(c, []*operation{op})
+	if err != nil {
+		return nil, err
+	}
+	return outs[0], nil
+}
+
+// parseOperation reads one operation of a batch. Errors: 400.
+func (c *container) parseOperation(v bson.Value, key []bson.Value) (*operation, error) {
+	if v.Type != bson.TypeDocument {
+		return nil, badRequest("An operation of the batch is not an object.")
+	}
+	d := v.Doc()
+	name := d.Lookup("operationType")
+	if name.Type != bson.TypeString {
+		return nil, badRequest("An operation of the batch has no operationType.")
+	}
+	kind, known := operationKinds[strings.ToLower(name.Str())]
+	if !known {
+		return nil, badRequest("The batch operation '%s' is not supported.", name.Str())
+	}
+	op := &operation{kind: kind, key: key}
+	for _, f := range []struct {
+		name string
+		into *string
+	}{{"id", &op.id}, {"ifMatch", &op.ifMatch}, {"ifNoneMatch", &op.ifNone}} {
+		if t := d.Lookup(f.name); t.Type == bson.TypeString {
+			*f.into = t.Str()
+		}
+	}
+	body := d.Lookup("resourceBody")
+	switch kind {
+	case opRead, opDelete:
+	case opPatch:
+		var err error
+		if op.patch, err = parsePatch(body); err != nil {
+			return nil, err
+		}
+	default:
+		if body.Type != bson.TypeDocument {
+			return nil, badRequest("An operation of the batch has no resourceBody.")
+		}
+		op.body = body.Doc()
+		id := op.id
+		if kind != opReplace {
+			id = ""
+		}
+		if err := c.checkBody(op.body, key, id); err != nil {
+			return nil, err
+		}
+	}
+	if kind != opCreate && kind != opUpsert && op.id == "" {
+		return nil, badRequest("An operation of the batch has no id.")
+	}
+	return op, nil
+}
+
+func (r *request) sendResults(status int, results []result, bodies bool) error {
+	out := []byte{'['}
+	r.charge = 0
+	for i, res := range results {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		var b bson.Builder
+		if res.err != nil {
+			r.charge++
+			b.Int("statusCode", int64(res.err.Status))
+			if res.err.Substatus != 0 {
+				b.Int("subStatusCode", int64(res.err.Substatus))
+			}
+			out = nosql.AppendJSONDocument(out, b.Double("requestCharge", 1).Finish())
+			continue
+		}
+		r.charge += res.out.charge
+		b.Int("statusCode", int64(res.out.status)).Double("requestCharge", res.out.charge)
+		if res.out.item != nil {
+			b.Value("eTag", res.out.item.Lookup("_etag"))
+			if bodies {
+				b.Doc("resourceBody", present(res.out.item))
+			}
+		}
+		out = nosql.AppendJSONDocument(out, b.Finish())
+	}
+	return r.send(status, append(out, ']'))
+}

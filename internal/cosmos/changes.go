@@ -1,0 +1,86 @@
+package cosmos
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+)
+
+// changeFeed answers with the items that were written since a place, each once
+// and as it is now. (Cosmos DB: "Change feed in Azure Cosmos DB", latest
+// version mode.) Errors: 400 for the mode that shows all versions and deletes.
+func (r *request) changeFeed(c *container) error {
+	if !strings.EqualFold(r.Header.Get("A-IM"), "Incremental Feed") {
+		return badRequest("The change feed mode '%s' is not supported by this account.", r.Header.Get("A-IM"))
+	}
+	key, err := r.keyHeader(c.key)
+	if err != nil {
+		return err
+	}
+	size, err := r.pageSize()
+	if err != nil {
+		return err
+	}
+	settled := c.writes.settled()
+	from := int64(0)
+	switch h := strings.Trim(r.Header.Get("If-None-Match"), `"`); h {
+	case "":
+	case "*":
+		from = settled
+	default:
+		if from, err = strconv.ParseInt(h, 10, 64); err != nil || from < 0 {
+			return badRequest("The value of If-None-Match is no continuation of a change feed.")
+		}
+	}
+	since := int64(0)
+	if h := r.Header.Get("If-Modified-Since"); h != "" && r.Header.Get("If-None-Match") == "" {
+		t, err := http.ParseTime(h)
+		if err != nil {
+			return badRequest("The value of If-Modified-Since is no date.")
+		}
+		since = t.Unix()
+	}
+	rows, place, err := r.changes(c, key, from, settled, since, size)
+	if err != nil {
+		return err
+	}
+	r.w.Header().Set("Etag", `"`+strconv.FormatInt(place, 10)+`"`)
+	if len(rows) == 0 {
+		return r.send(http.StatusNotModified, nil)
+	}
+	r.charge = chargeQuery
+	return r.sendRows(c.rid, "Documents", rows)
+}
+
+// changes reads a page of the change feed behind from, up to settled, and says
+// where it ended.
+func (r *request) changes(c *container, key []bson.Value, from, settled, since int64, size int) (rows []bson.Value, place int64, err error) {
+	var b bson.Builder
+	b.OpenArray("$and")
+	b.OpenDoc("0").OpenDoc(fieldLSN).Int64("$gt", from).Int64("$lte", settled).Close().Close()
+	if key != nil {
+		b.Doc("1", c.key.partition(key))
+	}
+	filter := b.Close().Finish()
+	place = settled
+	bytes := 0
+	sort := new(bson.Builder).Int32(fieldLSN, 1).Finish()
+	err = find(r.Context(), r.s.o.Exec, c.collection, filter, sort, 0, func(d bson.Doc) (bool, error) {
+		lsn, _ := bson.ExactInt64(d.Lookup(fieldLSN))
+		if len(rows) >= size || bytes >= maxPageBytes {
+			place = lsn - 1
+			return false, nil
+		}
+		written, _ := bson.ExactInt64(d.Lookup("_ts"))
+		if c.ttl.expires(d) <= r.seconds() || written < since {
+			return true, nil
+		}
+		item := new(bson.Builder).Fields(present(d)).Int64(fieldLSN, lsn).Finish()
+		rows = append(rows, bson.Document(item))
+		bytes += len(item)
+		return true, nil
+	})
+	return rows, place, err
+}

@@ -1,0 +1,377 @@
+package cosmos
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/query/exec"
+	"github.com/mayflydb/mayfly/internal/schema"
+)
+
+// container is one definition of a container, immutable but for the live
+// parts.
+type container struct {
+	db, id, rid, etag string
+	seconds           int64 // _ts
+	created           int64
+	definition        bson.Doc // what the client sent, completed
+	offer             bson.Doc
+	key               partitionKey
+	ttl               ttlPolicy
+	unique            []uniqueKey
+	composite         [][]compositePath
+
+	collection *catalog.Collection
+	*numbers
+}
+
+// numbers are what all definitions of a container share.
+type numbers struct {
+	writes sequence // _lsn
+	items  sequence // _n
+}
+
+// storedID is the _id of the definition.
+func (c *container) storedID() bson.Value {
+	return bson.Document(new(bson.Builder).String("d", c.db).String("c", c.id).Finish())
+}
+
+func (c *container) stored() bson.Doc {
+	var b bson.Builder
+	b.Value("_id", c.storedID()).String("rid", c.rid).String("etag", c.etag).Int64("ts", c.seconds).Int64("created", c.created).Doc("definition", c.definition)
+	if c.offer != nil {
+		b.Doc("offer", c.offer)
+	}
+	return b.Finish()
+}
+
+func loadContainer(d bson.Doc) (*container, error) {
+	id := d.Lookup("_id").Doc()
+	c := &container{
+		db: id.Lookup("d").Str(), rid: d.Lookup("rid").Str(), etag: d.Lookup("etag").Str(), seconds: d.Lookup("ts").Int64(), created: d.Lookup("created").Int64(),
+		numbers: &numbers{},
+	}
+	if o := d.Lookup("offer"); o.Type == bson.TypeDocument {
+		c.offer = o.Doc()
+	}
+	return c, c.define(d.Lookup("definition").Doc())
+}
+
+// findNumbers takes up the numbering of items and writes where it was left.
+func (c *container) findNumbers(ctx context.Context, x *exec.Executor) error {
+	for _, n := range []struct {
+		field string
+		into  *sequence
+	}{{fieldNumber, &c.items}, {fieldLSN, &c.writes}} {
+		sort := new(bson.Builder).Int32(n.field, -1).Finish()
+		err := find(ctx, x, c.collection, bson.Empty, sort, 1, func(d bson.Doc) (bool, error) {
+			n.into.last, _ = bson.ExactInt64(d.Lookup(n.field))
+			return false, nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// define reads a definition. Errors: 400.
+func (c *container) define(d bson.Doc) error {
+	var err error
+	c.id = d.Lookup("id").Str()
+	if c.key, err = parsePartitionKey(d.Lookup("partitionKey")); err != nil {
+		return err
+	}
+	if c.ttl, err = parseTTL(d.Lookup("defaultTtl")); err != nil {
+		return err
+	}
+	policy, err := completeIndexing(d.Lookup("indexingPolicy"), c.ttl.on)
+	if err != nil {
+		return err
+	}
+	if c.composite, err = parseComposite(policy); err != nil {
+		return err
+	}
+	if c.unique, err = parseUniqueKeys(d.Lookup("uniqueKeyPolicy")); err != nil {
+		return err
+	}
+	c.definition = complete(d, policy)
+	return nil
+}
+
+// complete puts a definition into the order in which the service gives it,
+// with its defaults, and leaves out what it makes itself.
+func complete(d, policy bson.Doc) bson.Doc {
+	var b bson.Builder
+	b.Value("id", d.Lookup("id")).Doc("indexingPolicy", policy)
+	if v := d.Lookup("partitionKey"); v.Type == bson.TypeDocument {
+		b.Value("partitionKey", v)
+	} else {
+		b.OpenDoc("partitionKey").Strings("paths", "/_partitionKey").String("kind", "Hash").Int32("version", 2).Bool("systemKey", true).Close()
+	}
+	if v := d.Lookup("defaultTtl"); v.IsNumber() {
+		b.Value("defaultTtl", v)
+	}
+	if v := d.Lookup("uniqueKeyPolicy"); v.Type == bson.TypeDocument {
+		b.Value("uniqueKeyPolicy", v)
+	} else {
+		b.OpenDoc("uniqueKeyPolicy").Array("uniqueKeys", bson.Empty).Close()
+	}
+	if v := d.Lookup("conflictResolutionPolicy"); v.Type == bson.TypeDocument {
+		b.Value("conflictResolutionPolicy", v)
+	} else {
+		b.OpenDoc("conflictResolutionPolicy").String("mode", "LastWriterWins").String("conflictResolutionPath", "/_ts").String("conflictResolutionProcedure", "").Close()
+	}
+	if v := d.Lookup("geospatialConfig"); v.Type == bson.TypeDocument {
+		b.Value("geospatialConfig", v)
+	} else {
+		b.OpenDoc("geospatialConfig").String("type", "Geography").Close()
+	}
+	done := b.Finish()
+	var all bson.Builder
+	all.Fields(done)
+	for name, v := range d.All() {
+		if !done.Has(name) && !systemOfContainer[name] && name != "defaultTtl" {
+			all.Value(name, v)
+		}
+	}
+	return all.Finish()
+}
+
+// systemOfContainer are the fields that the server makes.
+var systemOfContainer = map[string]bool{
+	"_rid": true, "_ts": true, "_self": true, "_etag": true, "_docs": true, "_sprocs": true, "_triggers": true, "_udfs": true, "_conflicts": true,
+}
+
+// self is the link by resource ids.
+func (c *container) self() string {
+	return "dbs/" + encodeRID(decodeRID(c.rid)[:4]) + "/colls/" + c.rid + "/"
+}
+
+// doc is the resource as clients see it.
+func (c *container) doc() bson.Doc {
+	var b bson.Builder
+	b.Fields(c.definition).String("_rid", c.rid).Int64("_ts", c.seconds).String("_self", c.self()).String("_etag", c.etag)
+	b.String("_docs", "docs/").String("_sprocs", "sprocs/").String("_triggers", "triggers/").String("_udfs", "udfs/").String("_conflicts", "conflicts/")
+	return b.Finish()
+}
+
+// container is the one that the path names.
+func (r *request) container() (*container, error) {
+	c, err := r.s.registry.container(r.path.db, r.path.container)
+	if err == nil {
+		r.lsn = c.writes.latest()
+	}
+	return c, err
+}
+
+func (r *request) containerDocs(d *database) []bson.Doc {
+	var docs []bson.Doc
+	for _, c := range r.s.registry.list(d) {
+		docs = append(docs, c.doc())
+	}
+	return docs
+}
+
+func (r *request) listContainers() error {
+	d, err := r.database()
+	if err != nil {
+		return err
+	}
+	return r.sendFeed(d.rid, "DocumentCollections", r.containerDocs(d))
+}
+
+// postContainers creates a container, or queries them.
+func (r *request) postContainers() error {
+	body, err := r.object()
+	if err != nil {
+		return err
+	}
+	g := r.s.registry
+	if r.isQuery() {
+		d, err := r.database()
+		if err != nil {
+			return err
+		}
+		return r.queryResources(body, d.rid, "DocumentCollections", r.containerDocs(d))
+	}
+	g.changes.Lock()
+	defer g.changes.Unlock()
+	d, err := r.database()
+	if err != nil {
+		return err
+	}
+	id := body.Lookup("id")
+	if id.Type != bson.TypeString {
+		return checkID("")
+	}
+	if err := checkID(id.Str()); err != nil {
+		return err
+	}
+	if _, err := g.container(d.id, id.Str()); err == nil {
+		return errConflict
+	}
+	if len(d.containers) >= maxResources {
+		return badRequest("The database has %d containers already.", maxResources)
+	}
+	c := &container{
+		db: d.id, rid: newContainerRID(d.rid), etag: newETag(r.seconds()), seconds: r.seconds(), created: r.now.UnixNano(), numbers: &numbers{},
+	}
+	if err := c.define(body); err != nil {
+		return err
+	}
+	if c.offer, err = r.newOffer(); err != nil {
+		return err
+	}
+	if err := r.createCollection(c); err != nil {
+		return err
+	}
+	if err := g.put(r.Context(), containersNamespace, c.stored()); err != nil {
+		return err
+	}
+	g.publish(d.with(c.id, c))
+	r.charge = chargeDefinition
+	r.contentPath(d)
+	return r.resource(http.StatusCreated, c.doc())
+}
+
+// createCollection makes the container's collection with its indexes.
+func (r *request) createCollection(c *container) error {
+	ns := namespace(c.db, c.id)
+	cat := r.s.o.Catalog
+	if _, err := cat.Create(r.Context(), ns, bson.Empty); err != nil {
+		return err
+	}
+	specs := []bson.Doc{indexSpec(fieldNumber, false, fieldNumber), indexSpec(fieldLSN, false, fieldLSN), expiryIndex}
+	for _, u := range c.unique {
+		specs = append(specs, u.index())
+	}
+	for i, s := range specs {
+		// A definition that the catalog refuses leaves nothing behind.
+		if err := r.createIndex(ns, s); err != nil {
+			_, dropErr := cat.Drop(r.Context(), ns)
+			if dropErr != nil {
+				return dropErr
+			}
+			if i >= len(specs)-len(c.unique) {
+				return badRequest("The unique key policy is invalid: %v", err)
+			}
+			return err
+		}
+	}
+	c.collection = cat.Lookup(ns)
+	return nil
+}
+
+func (r *request) createIndex(ns schema.Namespace, spec bson.Doc) error {
+	_, _, err := r.s.o.Catalog.CreateIndexes(r.Context(), ns, []bson.Doc{spec})
+	return err
+}
+
+func indexSpec(name string, unique bool, paths ...string) bson.Doc {
+	var b bson.Builder
+	b.Int32("v", 2).OpenDoc("key")
+	for _, p := range paths {
+		b.Int32(p, 1)
+	}
+	b.Close().String("name", name)
+	if unique {
+		b.Bool("unique", true)
+	}
+	return b.Finish()
+}
+
+// contentPath names the parent, without which the JavaScript SDK stores no
+// session token.
+func (r *request) contentPath(d *database) {
+	r.w.Header().Set("x-ms-alt-content-path", "dbs/"+d.id)
+	r.w.Header().Set("x-ms-content-path", d.rid)
+}
+
+func (r *request) getContainer() error {
+	d, err := r.database()
+	if err != nil {
+		return err
+	}
+	c, err := r.container()
+	if err != nil {
+		return err
+	}
+	r.contentPath(d)
+	if r.flag("x-ms-documentdb-populatequotainfo") {
+		r.w.Header().Set("x-ms-documentdb-collection-index-transformation-progress", "100")
+	}
+	return r.resource(http.StatusOK, c.doc())
+}
+
+// putContainer replaces a definition, but for its id, its partition key and
+// its unique keys.
+func (r *request) putContainer() error {
+	body, err := r.object()
+	if err != nil {
+		return err
+	}
+	g := r.s.registry
+	g.changes.Lock()
+	defer g.changes.Unlock()
+	d, err := r.database()
+	if err != nil {
+		return err
+	}
+	c, err := r.container()
+	if err != nil {
+		return err
+	}
+	if err := r.ifMatch(c.etag); err != nil {
+		return err
+	}
+	if id := body.Lookup("id"); id.Type != bson.TypeString || id.Str() != c.id {
+		return badRequest("Replacing the id of a container is not allowed.")
+	}
+	n := *c
+	n.etag, n.seconds = newETag(r.seconds()), r.seconds()
+	if err := n.define(body); err != nil {
+		return err
+	}
+	if !n.key.equal(c.key) {
+		return badRequest("Document collection partition key cannot be changed.")
+	}
+	if !sameUniqueKeys(n.unique, c.unique) {
+		return newError(http.StatusForbidden, "Unique keys of a container cannot be changed.")
+	}
+	if err := g.put(r.Context(), containersNamespace, n.stored()); err != nil {
+		return err
+	}
+	g.publish(d.with(n.id, &n))
+	r.charge = chargeDefinition
+	r.contentPath(d)
+	return r.resource(http.StatusOK, n.doc())
+}
+
+func (r *request) deleteContainer() error {
+	g := r.s.registry
+	g.changes.Lock()
+	defer g.changes.Unlock()
+	d, err := r.database()
+	if err != nil {
+		return err
+	}
+	c, err := r.container()
+	if err != nil {
+		return err
+	}
+	if err := r.ifMatch(c.etag); err != nil {
+		return err
+	}
+	if _, err := g.catalog.Drop(r.Context(), c.collection.Namespace); err != nil {
+		return err
+	}
+	if err := g.remove(r.Context(), containersNamespace, c.storedID()); err != nil {
+		return err
+	}
+	g.publish(d.with(c.id, nil))
+	r.charge = chargeDefinition
+	return r.send(http.StatusNoContent, nil)
+}

@@ -1,0 +1,196 @@
+package cosmos
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/query/exec"
+	"github.com/mayflydb/mayfly/internal/query/nosql"
+	"github.com/mayflydb/mayfly/internal/repl"
+	"github.com/mayflydb/mayfly/internal/storage"
+)
+
+// account is a server over an engine in a temporary directory, whose clock
+// stands until it is told to go on.
+type account struct {
+	t      *testing.T
+	server *Server
+	cat    *catalog.Catalog
+	now    time.Time
+}
+
+func newAccount(t *testing.T) *account {
+	engine, err := storage.Open(storage.Options{Dir: t.TempDir(), JournalInterval: time.Second, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cat, err := catalog.Open(engine, catalog.Options{Committer: repl.Local{}, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := cat.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := engine.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	a := &account{t: t, cat: cat, now: time.Unix(1_700_000_000, 0)}
+	a.open()
+	return a
+}
+
+// open starts a server over the catalog as it is, as after a restart.
+func (a *account) open() {
+	s, err := New(context.Background(), Options{
+		Catalog: a.cat, Exec: &exec.Executor{Catalog: a.cat, SpillDir: a.t.TempDir()}, Log: slog.New(slog.DiscardHandler), Key: WellKnownKey,
+		Region: "here", Consistency: "Session", Now: func() time.Time { return a.now },
+	})
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	a.server = s
+}
+
+// do sends a signed request.
+func (a *account) do(method, target, body string, headers map[string]string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, target, strings.NewReader(body))
+	for name, v := range headers {
+		r.Header.Set(name, v)
+	}
+	date := a.now.UTC().Format(http.TimeFormat)
+	r.Header.Set("x-ms-date", date)
+	if p, err := parsePath(r.URL.EscapedPath()); err == nil && r.Header.Get("Authorization") == "" {
+		sig := base64.StdEncoding.EncodeToString(a.server.sign(method, p.resourceType, p.link, date))
+		r.Header.Set("Authorization", url.QueryEscape("type=master&ver=1.0&sig="+sig))
+	}
+	w := httptest.NewRecorder()
+	a.server.Gateway().ServeHTTP(w, r)
+	return w
+}
+
+// TestScripts runs testdata/scripts. A request is its method, with its path and
+// headers in the input's first lines and its body in the others:
+//
+//	POST [pk=["a"]] [upsert] [query]
+//	/dbs/d/colls/c/docs
+//	{"id": "1"}
+//
+// `wait seconds=n` lets time pass, `sweep` removes what is expired, `restart`
+// opens the server anew, and `stored` counts the items that are there.
+func TestScripts(t *testing.T) {
+	datadriven.Walk(t, "testdata/scripts", func(t *testing.T, path string) {
+		a := newAccount(t)
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			switch d.Cmd {
+			case "wait":
+				var n int
+				d.ScanArgs(t, "seconds", &n)
+				a.now = a.now.Add(time.Duration(n) * time.Second)
+				return ""
+			case "restart":
+				a.open()
+				return ""
+			case "sweep", "stored":
+				return a.inspect(d.Cmd)
+			}
+			return a.request(d)
+		})
+	})
+}
+
+// inspect works on the container d/c behind the endpoint's back.
+func (a *account) inspect(cmd string) string {
+	c, err := a.server.registry.container("d", "c")
+	if err != nil {
+		return err.Error() + "\n"
+	}
+	if cmd == "sweep" {
+		if err := a.server.sweep(context.Background(), c); err != nil {
+			return err.Error() + "\n"
+		}
+	}
+	return fmt.Sprintf("%d items\n", c.collection.Count())
+}
+
+func (a *account) request(d *datadriven.TestData) string {
+	target, body, _ := strings.Cut(d.Input, "\n")
+	h := map[string]string{}
+	for _, arg := range d.CmdArgs {
+		v := strings.Join(arg.Vals, ",")
+		switch arg.Key {
+		case "pk":
+			h["x-ms-documentdb-partitionkey"] = v
+		case "upsert":
+			h["x-ms-documentdb-is-upsert"] = "true"
+		case "query":
+			h["Content-Type"], h["x-ms-documentdb-query-enablecrosspartition"] = "application/query+json", "true"
+			q := new(bson.Builder).String("query", body).Finish()
+			body = string(nosql.AppendJSONDocument(nil, q))
+		case "batch":
+			h["x-ms-cosmos-is-batch-request"], h["x-ms-cosmos-batch-atomic"] = "true", "true"
+		default:
+			h[arg.Key] = v
+		}
+	}
+	w := a.do(d.Cmd, target, body, h)
+	out := fmt.Sprintf("%d", w.Code)
+	if s := w.Header().Get("x-ms-substatus"); s != "" {
+		out += "/" + s
+	}
+	out += "\n"
+	if w.Body.Len() > 0 {
+		out += visible(w.Body.String()) + "\n"
+	}
+	if c := w.Header().Get("x-ms-continuation"); c != "" {
+		out += "continuation " + c + "\n"
+	}
+	return out
+}
+
+// visible leaves out of a body what differs from run to run, and the server's
+// fields.
+func visible(body string) string {
+	v, err := nosql.ParseJSON([]byte(body))
+	if err != nil {
+		return body
+	}
+	if v.Type == bson.TypeDocument && v.Doc().Has("message") {
+		message, _, _ := strings.Cut(v.Doc().Lookup("message").Str(), "\r\n")
+		return strings.TrimPrefix(message, "Message: ")
+	}
+	return string(nosql.AppendJSON(nil, strip(v)))
+}
+
+func strip(v bson.Value) bson.Value {
+	switch v.Type {
+	case bson.TypeArray:
+		var vs []bson.Value
+		for e := range v.Doc().Values() {
+			vs = append(vs, strip(e))
+		}
+		return bson.Array(vs...)
+	case bson.TypeDocument:
+		var b bson.Builder
+		for name, e := range v.Doc().All() {
+			if !strings.HasPrefix(name, "_") && name != "eTag" && name != "requestCharge" {
+				b.Value(name, strip(e))
+			}
+		}
+		return bson.Document(b.Finish())
+	}
+	return v
+}

@@ -1,0 +1,167 @@
+package cosmos
+
+import (
+	"net/http"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/query/nosql"
+)
+
+// doc is the resource as clients see it.
+func (d *database) doc() bson.Doc {
+	var b bson.Builder
+	b.String("id", d.id).String("_rid", d.rid).String("_self", "dbs/"+d.rid+"/").String("_etag", d.etag)
+	return b.String("_colls", "colls/").String("_users", "users/").Int64("_ts", d.seconds).Finish()
+}
+
+// stored is the definition as config.cosmos.databases has it.
+func (d *database) stored() bson.Doc {
+	var b bson.Builder
+	b.String("_id", d.id).String("rid", d.rid).String("etag", d.etag).Int64("ts", d.seconds)
+	if d.offer != nil {
+		b.Doc("offer", d.offer)
+	}
+	return b.Finish()
+}
+
+// database is the one that the path names.
+func (r *request) database() (*database, error) { return r.s.registry.database(r.path.db) }
+
+// resource sends one resource with its etag.
+func (r *request) resource(status int, d bson.Doc) error {
+	r.w.Header().Set("Etag", d.Lookup("_etag").Str())
+	if r.Header.Get("If-None-Match") == d.Lookup("_etag").Str() && r.Method == http.MethodGet {
+		return r.send(http.StatusNotModified, nil)
+	}
+	return r.sendDoc(status, d)
+}
+
+// postDatabases creates a database, or queries them.
+func (r *request) postDatabases() error {
+	body, err := r.object()
+	if err != nil {
+		return err
+	}
+	if r.isQuery() {
+		var docs []bson.Doc
+		for _, d := range r.s.registry.databases() {
+			docs = append(docs, d.doc())
+		}
+		return r.queryResources(body, "", "Databases", docs)
+	}
+	id := body.Lookup("id")
+	if id.Type != bson.TypeString {
+		return checkID("")
+	}
+	if err := checkID(id.Str()); err != nil {
+		return err
+	}
+	g := r.s.registry
+	g.changes.Lock()
+	defer g.changes.Unlock()
+	if _, err := g.database(id.Str()); err == nil {
+		return errConflict
+	}
+	if len(g.dbs) >= maxResources {
+		return badRequest("The account has %d databases already.", maxResources)
+	}
+	d := &database{id: id.Str(), rid: newDatabaseRID(), etag: newETag(r.seconds()), seconds: r.seconds(), containers: map[string]*container{}}
+	if d.offer, err = r.newOffer(); err != nil {
+		return err
+	}
+	if err := g.put(r.Context(), databasesNamespace, d.stored()); err != nil {
+		return err
+	}
+	g.publish(d)
+	r.charge = chargeDefinition
+	return r.resource(http.StatusCreated, d.doc())
+}
+
+// Charges in request units, near those of the service.
+const (
+	chargeRead       = 1
+	chargeQuery      = 2.26
+	chargeDefinition = 4.95
+	chargeWrite      = 6.67
+	chargeReplace    = 11.05
+)
+
+func (r *request) getDatabase() error {
+	d, err := r.database()
+	if err != nil {
+		return err
+	}
+	return r.resource(http.StatusOK, d.doc())
+}
+
+func (r *request) listDatabases() error {
+	var docs []bson.Doc
+	for _, d := range r.s.registry.databases() {
+		docs = append(docs, d.doc())
+	}
+	return r.sendFeed("", "Databases", docs)
+}
+
+func (r *request) deleteDatabase() error {
+	g := r.s.registry
+	g.changes.Lock()
+	defer g.changes.Unlock()
+	d, err := r.database()
+	if err != nil {
+		return err
+	}
+	if err := r.ifMatch(d.etag); err != nil {
+		return err
+	}
+	for _, c := range g.list(d) {
+		if err := g.remove(r.Context(), containersNamespace, c.storedID()); err != nil {
+			return err
+		}
+	}
+	if _, err := g.catalog.DropDatabase(r.Context(), databaseName(d.id)); err != nil && !mongoerr.Is(err, mongoerr.NamespaceNotFound) {
+		return err
+	}
+	if err := g.remove(r.Context(), databasesNamespace, bson.String(d.id)); err != nil {
+		return err
+	}
+	g.mu.Lock()
+	delete(g.dbs, d.id)
+	g.mu.Unlock()
+	r.charge = chargeDefinition
+	return r.send(http.StatusNoContent, nil)
+}
+
+// ifMatch checks If-Match against an etag. Errors: 412.
+func (r *request) ifMatch(etag string) error {
+	if m := r.Header.Get("If-Match"); m != "" && m != "*" && m != etag {
+		return errMatch
+	}
+	return nil
+}
+
+// sendFeed sends a list of resources.
+func (r *request) sendFeed(rid, name string, docs []bson.Doc) error {
+	values := make([]bson.Value, len(docs))
+	for i, d := range docs {
+		values[i] = bson.Document(d)
+	}
+	return r.sendRows(rid, name, values)
+}
+
+func (r *request) sendRows(rid, name string, rows []bson.Value) error {
+	out := appendText([]byte(`{"_rid":`), rid)
+	out = append(appendText(append(out, ','), name), ":["...)
+	for i, v := range rows {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = nosql.AppendJSON(out, v)
+	}
+	out = append(out, `],"_count":`...)
+	out = append(nosql.AppendJSON(out, bson.Int(int64(len(rows)))), '}')
+	r.w.Header().Set("x-ms-item-count", string(nosql.AppendJSON(nil, bson.Int(int64(len(rows))))))
+	return r.send(http.StatusOK, out)
+}
+
+func appendText(dst []byte, s string) []byte { return nosql.AppendJSON(dst, bson.String(s)) }

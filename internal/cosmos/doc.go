@@ -1,0 +1,32 @@
+// Package cosmos answers the REST protocol of Azure Cosmos DB's NoSQL API, so
+// that applications written with its SDKs run on Mayfly. (Cosmos DB: "Azure
+// Cosmos DB REST API", "Time to Live (TTL) in Azure Cosmos DB".)
+//
+// A request is routed by its path (path.go), signed (auth.go), and answered by
+// one handler a kind of resource: account.go, databases.go, containers.go,
+// items.go with patch.go and batch.go, feed.go and queries.go, changes.go,
+// offers.go, ranges.go. Databases and containers are in registry.go.
+//
+// # Layout
+//
+// A container is a collection of the database of the same name; names that
+// MongoDB does not take are escaped (namespace.go). An item is one document,
+//
+//	{_id: {p: {0: partition key value, …}, i: id}, the user's properties…, _rid,
+//	 _self, _etag, _attachments, _ts, _n, _lsn, _exp}
+//
+// clustered by _id: so a point read is one lookup, and a partition is one
+// range. _n numbers the items in the order of their creation, _lsn all writes,
+// _exp says when the item expires; each has an index, for feeds, change feeds
+// and the sweeper (sweep.go). Definitions of databases and
+// containers are in config.cosmos.databases and config.cosmos.containers.
+//
+// # Invariants
+//
+//   - expired-is-absent: an item whose time is over (ttl.go) is seen by no
+//     request from that second on, whether it was removed already or not.
+//   - lsn-order: a change feed hands out nothing above the number of a write
+//     that has not committed yet (sequence.go).
+//
+// Start reading at server.go, then items.go.
+package cosmos

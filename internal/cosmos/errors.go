@@ -1,0 +1,98 @@
+package cosmos
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/query/nosql"
+)
+
+// Error is an answer of status 400 and above.
+type Error struct {
+	Status, Substatus int
+	Message           string
+	Plan              bson.Doc // additionalErrorInfo, or nil
+}
+
+func (e *Error) Error() string { return e.Message }
+
+// Substatus codes.
+const (
+	substatusKeyMismatch    = 1001
+	substatusCrossPartition = 1004
+)
+
+// codes are the names of statuses in the body.
+var codes = map[int]string{
+	http.StatusBadRequest: "BadRequest", http.StatusUnauthorized: "Unauthorized", http.StatusForbidden: "Forbidden", http.StatusNotFound: "NotFound",
+	http.StatusMethodNotAllowed: "MethodNotAllowed", http.StatusConflict: "Conflict", http.StatusGone: "Gone",
+	http.StatusPreconditionFailed: "PreconditionFailed", http.StatusRequestEntityTooLarge: "RequestEntityTooLarge",
+	http.StatusFailedDependency: "FailedDependency", 449: "RetryWith", http.StatusInternalServerError: "InternalServerError",
+	http.StatusServiceUnavailable: "ServiceUnavailable",
+}
+
+func newError(status int, format string, args ...any) *Error {
+	return &Error{Status: status, Message: fmt.Sprintf(format, args...)}
+}
+
+func badRequest(format string, args ...any) *Error {
+	return newError(http.StatusBadRequest, format, args...)
+}
+
+func keyMismatch(format string, args ...any) *Error {
+	e := badRequest(format, args...)
+	e.Substatus = substatusKeyMismatch
+	return e
+}
+
+var (
+	errNotFound = newError(http.StatusNotFound, "Resource Not Found. Learn more: https://aka.ms/cosmosdb-tsg-not-found")
+	errConflict = newError(http.StatusConflict, "Resource with specified id or name already exists.")
+	errUnique   = newError(http.StatusConflict, "Unique index constraint violation.")
+	errMatch    = newError(http.StatusPreconditionFailed, "One of the specified pre-condition is not met. Learn more: https://aka.ms/CosmosDB/sql/errors/precondition-failed")
+	errURL      = badRequest("Request url is invalid.")
+	errMethod   = newError(http.StatusMethodNotAllowed, "The requested verb is not supported.")
+)
+
+// maxBody is the greatest item and the greatest batch, in bytes.
+const maxBody = 2 << 20
+
+var errTooLarge = newError(http.StatusRequestEntityTooLarge, "Request size is too large. The maximum is %d bytes.", maxBody)
+
+// asError is err as an answer: those of the layers below translated.
+func asError(err error) *Error {
+	switch e := err.(type) {
+	case *Error:
+		return e
+	case *nosql.Error:
+		return queryError(e)
+	}
+	if mongoerr.Is(err, mongoerr.DuplicateKey) {
+		return errUnique
+	}
+	if mongoerr.Is(err, mongoerr.NamespaceNotFound, mongoerr.QueryPlanKilled) {
+		return errNotFound
+	}
+	e := mongoerr.From(err)
+	switch e.Code {
+	case mongoerr.InternalError:
+		return newError(http.StatusInternalServerError, "%s", e.Message)
+	case mongoerr.OutOfDiskSpace:
+		return newError(http.StatusServiceUnavailable, "%s", e.Message)
+	}
+	return badRequest("%s", e.Message)
+}
+
+// queryError is an error of a query, with its place as the service gives it.
+func queryError(e *nosql.Error) *Error {
+	if e.Code == "" {
+		return badRequest("%s", e.Message)
+	}
+	var b bson.Builder
+	b.OpenArray("errors").OpenDoc("0").String("severity", "Error")
+	b.OpenDoc("location").Int("start", int64(e.Start)).Int("end", int64(e.End)).Close()
+	b.String("code", e.Code).String("message", e.Message).Close().Close()
+	return badRequest("%s", nosql.AppendJSONDocument(nil, b.Finish()))
+}

@@ -1,0 +1,449 @@
+package cosmos
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/query/nosql"
+	"github.com/mayflydb/mayfly/internal/storage"
+)
+
+// Fields of a stored item that no client sees.
+const (
+	fieldNumber = "_n"
+	fieldLSN    = "_lsn"
+	// fieldExpiry says when an item expires (ttl.go).
+	fieldExpiry = "_exp"
+	// fieldUserID is where a property named _id of the user's is kept.
+	fieldUserID = "%_id"
+)
+
+// systemOfItem are the fields of an item that the server makes.
+var systemOfItem = map[string]bool{
+	"_rid": true, "_self": true, "_etag": true, "_attachments": true, "_ts": true, fieldNumber: true, fieldLSN: true, fieldExpiry: true,
+}
+
+// operation is one write of one item.
+type operation struct {
+	kind    operationKind
+	id      string // of the path; "" for create and upsert
+	key     []bson.Value
+	body    bson.Doc // new item, or nil
+	patch   *patch
+	ifMatch string
+	ifNone  string
+}
+
+type operationKind int
+
+const (
+	opCreate operationKind = iota
+	opUpsert
+	opReplace
+	opPatch
+	opDelete
+	opRead
+)
+
+// outcome is what became of an operation.
+type outcome struct {
+	status int
+	item   bson.Doc // as stored; nil after a delete
+	charge float64
+}
+
+// apply runs an operation in a unit. number is the write's place in the change
+// feed. Errors are *Error but for those of storage.
+func (c *container) apply(ctx context.Context, u *catalog.Unit, op *operation, seconds, number int64) (*outcome, error) {
+	id := op.id
+	if op.kind == opCreate || op.kind == opUpsert {
+		id = op.body.Lookup("id").Str()
+	}
+	record := c.collection.AppendIDKey(nil, itemID(op.key, id))
+	old, err := u.LockRecord(ctx, c.collection, record)
+	if err != nil {
+		return nil, err
+	}
+	alive := old
+	if old != nil && c.ttl.expires(old) <= seconds {
+		alive = nil
+	}
+	if err := op.check(alive); err != nil {
+		return nil, err
+	}
+	switch op.kind {
+	case opRead:
+		return &outcome{http.StatusOK, alive, chargeRead}, nil
+	case opDelete:
+		return &outcome{status: http.StatusNoContent, charge: chargeWrite}, u.Delete(ctx, c.collection, record, old)
+	}
+	body := op.body
+	if op.kind == opPatch {
+		if body, err = op.patch.apply(alive, seconds); err != nil {
+			return nil, err
+		}
+		if err := c.checkBody(body, op.key, op.id); err != nil {
+			return nil, err
+		}
+	}
+	out := &outcome{status: http.StatusOK, charge: chargeReplace}
+	if alive == nil {
+		out.status, out.charge = http.StatusCreated, chargeWrite
+	}
+	out.item = c.store(body, op.key, id, alive, seconds, number)
+	if old == nil {
+		return out, u.Insert(ctx, c.collection, out.item)
+	}
+	return out, u.Update(ctx, c.collection, record, old, out.item)
+}
+
+// check holds an operation's conditions against the item as it is, nil where
+// there is none.
+func (op *operation) check(item bson.Doc) error {
+	switch {
+	case op.kind == opCreate && item != nil:
+		return errConflict
+	case op.kind != opCreate && op.kind != opUpsert && item == nil:
+		return errNotFound
+	case item == nil:
+		return nil
+	}
+	etag := item.Lookup("_etag").Str()
+	if op.ifMatch != "" && op.ifMatch != "*" && op.ifMatch != etag {
+		return errMatch
+	}
+	if op.kind != opRead && op.ifNone != "" && (op.ifNone == "*" || op.ifNone == etag) {
+		return errMatch
+	}
+	return nil
+}
+
+// store makes the document of an item. What is written over an item that is
+// alive keeps its resource id.
+func (c *container) store(body bson.Doc, key []bson.Value, id string, alive bson.Doc, seconds, number int64) bson.Doc {
+	n := int64(0)
+	if alive != nil {
+		n, _ = bson.ExactInt64(alive.Lookup(fieldNumber))
+	} else {
+		n = c.items.take(1)
+		c.items.done(n)
+	}
+	rid := itemRID(c.rid, n)
+	var b bson.Builder
+	b.Value("_id", itemID(key, id))
+	for it := body.Iter(); it.Next(); {
+		switch {
+		case it.Key == "_id":
+			b.Value(fieldUserID, it.Value)
+		case !systemOfItem[it.Key]:
+			b.Value(it.Key, it.Value)
+		}
+	}
+	b.String("_rid", rid).String("_self", c.self()+"docs/"+rid+"/").String("_etag", newETag(seconds)).String("_attachments", "attachments/")
+	b.Int64("_ts", seconds).Int64(fieldNumber, n).Int64(fieldLSN, number)
+	return b.Value(fieldExpiry, expiryKey(body, seconds)).Finish()
+}
+
+// present is a stored item as clients see it.
+func present(item bson.Doc) bson.Doc {
+	var b bson.Builder
+	for it := item.Iter(); it.Next(); {
+		switch it.Key {
+		case "_id", fieldNumber, fieldLSN, fieldExpiry:
+		case fieldUserID:
+			b.Value("_id", it.Value)
+		default:
+			b.Value(it.Key, it.Value)
+		}
+	}
+	return b.Finish()
+}
+
+// checkBody refuses a body that cannot be an item: of the partition key and,
+// where id is not "", of that id. Errors: 400, 413.
+func (c *container) checkBody(body bson.Doc, key []bson.Value, id string) error {
+	own := body.Lookup("id")
+	switch {
+	case own.Type != bson.TypeString || own.Str() == "":
+		return badRequest("The input content is invalid because the required properties - 'id; ' - are missing")
+	case len(own.Str()) > 4*maxID:
+		return badRequest("The id of an item is longer than %d characters.", maxID)
+	case id != "" && own.Str() != id:
+		return badRequest("The id of an item cannot be changed: the path says '%s', the body '%s'.", id, own.Str())
+	case len(body) > maxBody:
+		return errTooLarge
+	}
+	if err := bson.Validate(body, bson.MaxDepth-1); err != nil {
+		return badRequest("The item nests too deeply.")
+	}
+	if err := c.ttl.checkItem(body); err != nil {
+		return err
+	}
+	mine, err := c.key.of(body)
+	if err != nil {
+		return err
+	}
+	if !sameKey(mine, key) {
+		return keyMismatch("PartitionKey extracted from document doesn't match the one specified in the header. Learn more: https://aka.ms/CosmosDB/sql/errors/wrong-pk-value")
+	}
+	return nil
+}
+
+// write runs operations in one unit, all or none. failed is the one that
+// stopped them.
+func (r *request) write(c *container, ops []*operation) (outs []*outcome, failed int, err error) {
+	ctx := r.Context()
+	for attempt := 0; ; attempt++ {
+		first := c.writes.take(len(ops))
+		err = r.s.o.Catalog.Run(ctx, storage.Buffered, func(u *catalog.Unit) error {
+			outs = outs[:0]
+			for i, op := range ops {
+				failed = i
+				out, err := c.apply(ctx, u, op, r.seconds(), first+int64(i))
+				if err != nil {
+					return err
+				}
+				outs = append(outs, out)
+			}
+			return nil
+		})
+		c.writes.done(first)
+		r.lsn = c.writes.latest()
+		if attempt == maxEvictions || !mongoerr.Is(err, mongoerr.DuplicateKey) {
+			return outs, failed, err
+		}
+		gone, evictErr := r.evict(c, err)
+		if evictErr != nil {
+			return nil, failed, evictErr
+		}
+		if !gone {
+			return nil, failed, err
+		}
+	}
+}
+
+// maxEvictions bounds how many expired items a write may find in its way.
+const maxEvictions = 16
+
+// evict removes the expired item that holds the unique key which err reports,
+// and says whether there was one.
+func (r *request) evict(c *container, err error) (bool, error) {
+	extra := bson.Doc(mongoerr.From(err).Extra)
+	values := extra.Lookup("keyValue")
+	if values.Type != bson.TypeDocument {
+		return false, nil
+	}
+	var holder bson.Value
+	findErr := find(r.Context(), r.s.o.Exec, c.collection, values.Doc(), nil, 1, func(d bson.Doc) (bool, error) {
+		if c.ttl.expires(d) <= r.seconds() {
+			holder = d.Lookup("_id").Clone()
+		}
+		return false, nil
+	})
+	if findErr != nil || holder.IsMissing() {
+		return false, findErr
+	}
+	gone := false
+	err = r.s.o.Catalog.Run(r.Context(), storage.Buffered, func(u *catalog.Unit) error {
+		var err error
+		gone, err = c.remove(r.Context(), u, holder, r.seconds())
+		return err
+	})
+	return gone, err
+}
+
+// remove deletes an item if it is expired still, and says whether it was.
+func (c *container) remove(ctx context.Context, u *catalog.Unit, id bson.Value, seconds int64) (gone bool, err error) {
+	record := c.collection.AppendIDKey(nil, id)
+	item, err := u.LockRecord(ctx, c.collection, record)
+	if err != nil || item == nil || c.ttl.expires(item) > seconds {
+		return false, err
+	}
+	return true, u.Delete(ctx, c.collection, record, item)
+}
+
+// one runs one operation and answers with its item.
+func (r *request) one(c *container, op *operation) error {
+	outs, _, err := r.write(c, []*operation{op})
+	if err != nil {
+		return err
+	}
+	out := outs[0]
+	r.charge = out.charge
+	if out.item == nil {
+		return r.send(out.status, nil)
+	}
+	r.w.Header().Set("Etag", out.item.Lookup("_etag").Str())
+	if r.minimal() {
+		return r.send(out.status, nil)
+	}
+	return r.sendDoc(out.status, present(out.item))
+}
+
+// minimal says whether the client wants no body after a write.
+func (r *request) minimal() bool { return r.Header.Get("Prefer") == "return=minimal" }
+
+// itemKey is the partition key of the item that the path names. Errors: 400.
+func (r *request) itemKey(c *container) ([]bson.Value, error) {
+	key, err := r.keyHeader(c.key)
+	switch {
+	case err != nil:
+		return nil, err
+	case key == nil:
+		return nil, keyMismatch("PartitionKey value must be supplied for this operation.")
+	case len(key) != len(c.key.paths):
+		return nil, keyMismatch("Partition key provided either doesn't correspond to definition in the collection or doesn't match partition key field values specified in the document.")
+	}
+	return key, nil
+}
+
+// operation makes an operation on the item that the path names.
+func (r *request) operation(kind operationKind) (*container, *operation, error) {
+	c, err := r.container()
+	if err != nil {
+		return nil, nil, err
+	}
+	key, err := r.itemKey(c)
+	return c, &operation{kind: kind, id: r.path.item, key: key, ifMatch: r.Header.Get("If-Match"), ifNone: r.Header.Get("If-None-Match")}, err
+}
+
+// getItem reads one item: one lookup.
+func (r *request) getItem() error {
+	c, op, err := r.operation(opRead)
+	if err != nil {
+		return err
+	}
+	item, closer, err := r.s.o.Catalog.Engine().Get(c.collection.Ident, c.collection.AppendIDKey(nil, itemID(op.key, op.id)))
+	if errors.Is(err, storage.ErrNotFound) {
+		return errNotFound
+	}
+	if err != nil {
+		return err
+	}
+	defer closer.Close()
+	if c.ttl.expires(item) <= r.seconds() {
+		return errNotFound
+	}
+	etag := bson.Doc(item).Lookup("_etag").Str()
+	r.w.Header().Set("Etag", etag)
+	if r.Header.Get("If-None-Match") == etag {
+		return r.send(http.StatusNotModified, nil)
+	}
+	return r.send(http.StatusOK, nosql.AppendJSONDocument(nil, present(item)))
+}
+
+func (r *request) putItem() error {
+	c, op, err := r.operation(opReplace)
+	if err != nil {
+		return err
+	}
+	if op.body, err = r.object(); err != nil {
+		return err
+	}
+	if err := c.checkBody(op.body, op.key, ""); err != nil {
+		return err
+	}
+	if own := op.body.Lookup("id").Str(); own != op.id {
+		return badRequest("The id of an item cannot be changed: the path says '%s', the body '%s'.", op.id, own)
+	}
+	return r.one(c, op)
+}
+
+func (r *request) deleteItem() error {
+	c, op, err := r.operation(opDelete)
+	if err != nil {
+		return err
+	}
+	return r.one(c, op)
+}
+
+func (r *request) patchItem() error {
+	c, op, err := r.operation(opPatch)
+	if err != nil {
+		return err
+	}
+	body, err := r.body()
+	if err != nil {
+		return err
+	}
+	v, err := nosql.ParseJSON(body)
+	if err != nil {
+		return badRequest("The input content is invalid because it is not JSON.")
+	}
+	if op.patch, err = parsePatch(v); err != nil {
+		return err
+	}
+	return r.one(c, op)
+}
+
+// postItems creates or upserts an item, runs a batch, or queries.
+func (r *request) postItems() error {
+	c, err := r.container()
+	if err != nil {
+		return err
+	}
+	switch {
+	case r.flag("x-ms-cosmos-is-batch-request"):
+		return r.postBatch(c)
+	case r.isQuery():
+		return r.query(c)
+	}
+	body, err := r.object()
+	if err != nil {
+		return err
+	}
+	key, err := r.itemKey(c)
+	if err != nil {
+		return err
+	}
+	if err := c.checkBody(body, key, ""); err != nil {
+		return err
+	}
+	op := &operation{kind: opCreate, key: key, body: body, ifMatch: r.Header.Get("If-Match"), ifNone: r.Header.Get("If-None-Match")}
+	if r.flag("x-ms-documentdb-is-upsert") {
+		op.kind = opUpsert
+	}
+	return r.one(c, op)
+}
+
+// deletePartition removes all items of a partition.
+func (r *request) deletePartition() error {
+	c, err := r.container()
+	if err != nil {
+		return err
+	}
+	key, err := r.itemKey(c)
+	if err != nil {
+		return err
+	}
+	var ids []bson.Value
+	remove := func() error {
+		for _, id := range ids {
+			op := &operation{kind: opDelete, key: key, id: id.Doc().Lookup("i").Str()}
+			if _, _, err := r.write(c, []*operation{op}); err != nil && err != errNotFound {
+				return err
+			}
+		}
+		ids = ids[:0]
+		return nil
+	}
+	err = find(r.Context(), r.s.o.Exec, c.collection, c.key.partition(key), nil, 0, func(d bson.Doc) (bool, error) {
+		ids = append(ids, d.Lookup("_id").Clone())
+		if len(ids) < maxBatch {
+			return true, nil
+		}
+		return true, remove()
+	})
+	if err == nil {
+		err = remove()
+	}
+	if err != nil {
+		return err
+	}
+	r.charge = chargeWrite
+	return r.send(http.StatusOK, nil)
+}

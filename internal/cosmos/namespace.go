@@ -1,0 +1,57 @@
+package cosmos
+
+import (
+	"strings"
+
+	"github.com/mayflydb/mayfly/internal/schema"
+)
+
+// maxID bounds the length of an id, in characters, as the service does.
+const maxID = 255
+
+// checkID says whether an id can be a database's or container's. Errors: 400.
+func checkID(id string) error {
+	switch {
+	case id == "":
+		return badRequest("The input content is invalid because the required properties - 'id; ' - are missing")
+	case len(id) > maxID:
+		return badRequest("The request payload is invalid. Ensure to provide a valid request payload: the id is longer than %d characters.", maxID)
+	case strings.ContainsAny(id, "/\\#?\x00") || strings.HasSuffix(id, " "):
+		return badRequest("The input name '%s' is invalid. Ensure to provide a unique non-empty string less than '%d' characters and without '/', '\\', '#', '?' or a blank at its end.", id, maxID)
+	}
+	return nil
+}
+
+// escapeName writes what a MongoDB name may not have as %XX.
+func escapeName(id, chars string) string {
+	var b strings.Builder
+	const digits = "0123456789ABCDEF"
+	for i := range len(id) {
+		if c := id[i]; c < ' ' || c == '%' || strings.IndexByte(chars, c) >= 0 {
+			b.Write([]byte{'%', digits[c>>4], digits[c&15]})
+		} else {
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
+}
+
+// reservedNames are MongoDB's own databases.
+var reservedNames = map[string]bool{"admin": true, "local": true, "config": true}
+
+func databaseName(id string) string {
+	name := escapeName(id, `/\. "$*<>:|?`)
+	if reservedNames[name] {
+		name = "%" + name
+	}
+	return name
+}
+
+// namespace is where a container's items are.
+func namespace(db, container string) schema.Namespace {
+	name := escapeName(container, "$")
+	if strings.HasPrefix(name, "system.") {
+		name = "%" + name
+	}
+	return schema.Namespace{DB: databaseName(db), Coll: name}
+}

@@ -1,0 +1,127 @@
+package cosmos
+
+import (
+	"net/url"
+	"strings"
+)
+
+// kind is what a path names.
+type kind int
+
+const (
+	kindAccount kind = iota
+	kindDatabases
+	kindDatabase
+	kindContainers
+	kindContainer
+	kindItems
+	kindItem
+	kindRanges
+	kindOffers
+	kindOffer
+	kindPartitionDelete
+	kindScripts // stored procedures and the like, which are not served
+)
+
+// path is a request's path, taken apart and decoded.
+type path struct {
+	kind                kind
+	db, container, item string
+	offer               string
+	resourceType, link  string // as they are signed
+	itemEscaped         string // the last segment as it came
+	scripts             string // which of scriptTypes
+}
+
+// scriptTypes are resources of a container, or of a database, that exist on
+// the service and not here.
+var scriptTypes = map[string]bool{"sprocs": true, "triggers": true, "udfs": true, "conflicts": true, "users": true, "permissions": true}
+
+// parsePath reads an escaped path; empty segments, which some SDKs send, count
+// for nothing. Errors: 400 for what names no resource.
+func parsePath(escaped string) (path, error) {
+	var raw, names []string
+	for seg := range strings.SplitSeq(escaped, "/") {
+		if seg == "" {
+			continue
+		}
+		name, err := url.PathUnescape(seg)
+		if err != nil {
+			return path{}, errURL
+		}
+		raw, names = append(raw, seg), append(names, name)
+	}
+	p := path{}
+	if len(names) == 0 {
+		return p, nil
+	}
+	// A feed is signed with the link of its parent, a resource with its own.
+	p.resourceType, p.link = names[len(names)-1], strings.Join(names[:len(names)-1], "/")
+	if len(names)%2 == 0 {
+		p.resourceType, p.link = names[len(names)-2], strings.Join(names, "/")
+	}
+	p.itemEscaped = raw[len(raw)-1]
+	return p.locate(names)
+}
+
+func (p path) locate(names []string) (path, error) {
+	switch names[0] {
+	case "offers":
+		p.kind = kindOffers
+		if len(names) == 2 {
+			p.kind, p.offer, p.link = kindOffer, names[1], strings.ToLower(names[1])
+		}
+		if len(names) > 2 {
+			return p, errURL
+		}
+		return p, nil
+	case "dbs":
+	default:
+		return p, errURL
+	}
+	if len(names) > 1 {
+		p.db = names[1]
+	}
+	if len(names) > 3 {
+		p.container = names[3]
+	}
+	switch {
+	case len(names) == 1:
+		p.kind = kindDatabases
+		return p, nil
+	case len(names) == 2:
+		p.kind = kindDatabase
+		return p, nil
+	case scriptTypes[names[2]]:
+		p.kind, p.scripts = kindScripts, names[2]
+		return p, nil
+	case names[2] != "colls":
+		return p, errURL
+	case len(names) == 3:
+		p.kind = kindContainers
+		return p, nil
+	case len(names) == 4:
+		p.kind = kindContainer
+		return p, nil
+	}
+	return p.locateInContainer(names[4:])
+}
+
+func (p path) locateInContainer(names []string) (path, error) {
+	switch {
+	case names[0] == "docs" && len(names) == 1:
+		p.kind = kindItems
+	case names[0] == "docs" && len(names) == 2:
+		p.kind, p.item = kindItem, names[1]
+	case names[0] == "pkranges" && len(names) <= 2:
+		p.kind = kindRanges
+	case names[0] == "operations" && len(names) == 2 && names[1] == "partitionkeydelete":
+		p.kind, p.resourceType = kindPartitionDelete, "colls"
+		p.link = "dbs/" + p.db + "/colls/" + p.container
+	case scriptTypes[names[0]]:
+		p.kind, p.scripts = kindScripts, names[0]
+	default:
+		return p, errURL
+	}
+	return p, nil
+}

@@ -1,0 +1,394 @@
+package cosmos
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/query/nosql"
+)
+
+// isQuery says whether a POST is a query.
+func (r *request) isQuery() bool {
+	return strings.HasPrefix(strings.ToLower(r.Header.Get("Content-Type")), "application/query+json") ||
+		r.flag("x-ms-documentdb-isquery") || r.flag("x-ms-documentdb-query") || r.flag("x-ms-cosmos-is-query-plan-request")
+}
+
+// parseQuery reads {query, parameters}. Errors: 400.
+func parseQuery(body bson.Doc) (*nosql.Query, error) {
+	text := body.Lookup("query")
+	if text.Type != bson.TypeString {
+		return nil, badRequest("The request has no query.")
+	}
+	params := map[string]bson.Value{}
+	if ps := body.Lookup("parameters"); ps.Type == bson.TypeArray {
+		for p := range ps.Doc().Values() {
+			if p.Type != bson.TypeDocument || p.Doc().Lookup("name").Type != bson.TypeString {
+				return nil, badRequest("A parameter of the query has no name.")
+			}
+			name := p.Doc().Lookup("name").Str()
+			if !strings.HasPrefix(name, "@") || len(name) < 2 {
+				return nil, badRequest("The parameter name '%s' is invalid: it begins with '@'.", name)
+			}
+			if _, twice := params[name[1:]]; twice {
+				return nil, badRequest("The parameter '%s' is given twice.", name)
+			}
+			params[name[1:]] = p.Doc().Lookup("value")
+		}
+	}
+	return nosql.Parse(text.Str(), params)
+}
+
+// queryResources runs a query over databases, containers or offers.
+func (r *request) queryResources(body bson.Doc, rid, name string, docs []bson.Doc) error {
+	q, err := parseQuery(body)
+	if err != nil {
+		return err
+	}
+	var rows []bson.Value
+	run := q.Start(r.now, func(v bson.Value) bool { rows = append(rows, v); return true })
+	for _, d := range docs {
+		if more, err := run.Add(d); err != nil {
+			return err
+		} else if !more {
+			break
+		}
+	}
+	if err := run.Finish(); err != nil {
+		return err
+	}
+	r.charge = chargeQuery
+	return r.sendRows(rid, name, rows)
+}
+
+// query answers a query over items.
+func (r *request) query(c *container) error {
+	body, err := r.object()
+	if err != nil {
+		return err
+	}
+	q, err := parseQuery(body)
+	if err != nil {
+		return err
+	}
+	shape := q.Shape()
+	if err := c.checkOrder(shape); err != nil {
+		return err
+	}
+	if r.flag("x-ms-cosmos-is-query-plan-request") {
+		if r.Header.Get("x-ms-cosmos-supported-query-features") == "" {
+			return badRequest("Query contains 1 or more unsupported features. Upgrade your SDK to a version that does support the requested features.")
+		}
+		return r.sendDoc(http.StatusOK, queryPlan(shape))
+	}
+	key, err := r.keyHeader(c.key)
+	if err != nil {
+		return err
+	}
+	if key == nil {
+		key = c.key.fixed(q)
+	}
+	if err := r.checkScope(key, shape); err != nil {
+		return err
+	}
+	return r.page(c, q, shape, key)
+}
+
+// checkOrder holds the rule that an ORDER BY of several properties needs a
+// composite index. Errors: 400.
+func (c *container) checkOrder(s nosql.Shape) error {
+	if len(s.OrderByPaths) < 2 {
+		return nil
+	}
+	for _, ix := range c.composite {
+		if sorts(ix, s.OrderByPaths, s.OrderByDescending) {
+			return nil
+		}
+	}
+	return badRequest("The order by query does not have a corresponding composite index that it can be served from.")
+}
+
+// checkScope refuses what the service's gateway does not answer across
+// partitions, unless the request names a range or the server answers all.
+// Errors: 400, with the plan where the SDK is to go on by itself.
+func (r *request) checkScope(key []bson.Value, s nosql.Shape) error {
+	if key != nil || r.Header.Get("x-ms-documentdb-partitionkeyrangeid") != "" || r.s.o.CrossPartition {
+		return nil
+	}
+	if !r.flag("x-ms-documentdb-query-enablecrosspartition") {
+		return badRequest("Cross partition query is required but disabled. Please set x-ms-documentdb-query-enablecrosspartition to true, specify " +
+			"x-ms-documentdb-partitionkey, or revise your query to avoid this exception.")
+	}
+	if s.GroupBy || len(s.Aggregates) > 0 && !s.Value {
+		return badRequest("Cross partition query only supports 'VALUE <AggregateFunc>' for aggregates.")
+	}
+	if len(s.Aggregates) > 0 || s.OrderBy || s.Top || s.OffsetLimit || s.Distinct {
+		e := badRequest("The provided cross partition query can not be directly served by the gateway. This is a first chance (internal) exception that all " +
+			"newer clients will know how to handle gracefully. This exception is traced, but unless you see it bubble up as an exception (which only " +
+			"happens on older SDK clients), then you can safely ignore this message.")
+		e.Substatus, e.Plan = substatusCrossPartition, queryPlan(s)
+		return e
+	}
+	return nil
+}
+
+// queryPlan is a plan that leaves all work to the server: one range, and
+// nothing for the SDK to merge.
+func queryPlan(s nosql.Shape) bson.Doc {
+	var b bson.Builder
+	b.Int32("partitionedQueryExecutionInfoVersion", 2)
+	b.OpenDoc("queryInfo").String("distinctType", "None").Value("top", bson.Value{Type: bson.TypeNull}).Value("offset", bson.Value{Type: bson.TypeNull}).
+		Value("limit", bson.Value{Type: bson.TypeNull}).Array("orderBy", bson.Empty).Array("orderByExpressions", bson.Empty).
+		Array("groupByExpressions", bson.Empty).Array("groupByAliases", bson.Empty).Array("aggregates", bson.Empty).
+		Doc("groupByAliasToAggregateType", bson.Empty).String("rewrittenQuery", "").Bool("hasSelectValue", s.Value).
+		Value("dCountInfo", bson.Value{Type: bson.TypeNull}).Bool("hasNonStreamingOrderBy", false).Close()
+	b.OpenArray("queryRanges").OpenDoc("0").String("min", "").String("max", "FF").Bool("isMinInclusive", true).Bool("isMaxInclusive", false).Close().Close()
+	return b.Finish()
+}
+
+// The sizes of pages, in items; a page is also over at maxPageBytes.
+const (
+	defaultPage  = 1000
+	largestPage  = 2500
+	maxPageBytes = 4 << 20
+)
+
+func (r *request) pageSize() (int, error) {
+	h := r.Header.Get("x-ms-max-item-count")
+	if h == "" || h == "0" {
+		return defaultPage, nil
+	}
+	n, err := strconv.Atoi(h)
+	switch {
+	case err != nil:
+		return 0, badRequest("The page size '%s' is not a number.", h)
+	case n < 0 || n > largestPage:
+		return largestPage, nil
+	}
+	return n, nil
+}
+
+// place is where a feed goes on: behind the item with a number, and in it
+// behind so many rows. A query whose rows come only at its end goes on behind
+// so many rows of all.
+type place struct {
+	number int64
+	rows   int64
+}
+
+// continuation reads the place from the request. Errors: 400.
+func (r *request) continuation() (place, error) {
+	h := r.Header.Get("x-ms-continuation")
+	if h == "" {
+		return place{}, nil
+	}
+	bad := badRequest("Invalid continuation token specified.")
+	d, err := parseObject([]byte(h))
+	if err != nil || d.Lookup("token").Type != bson.TypeString {
+		return place{}, bad
+	}
+	number, rows, ok := strings.Cut(strings.TrimPrefix(d.Lookup("token").Str(), "+MF:"), "#")
+	n, err1 := strconv.ParseInt(number, 10, 64)
+	m, err2 := strconv.ParseInt(rows, 10, 64)
+	if !ok || err1 != nil || err2 != nil || n < 0 || m < 0 {
+		return place{}, bad
+	}
+	return place{n, m}, nil
+}
+
+func (p place) token() string {
+	var b bson.Builder
+	b.String("token", "+MF:"+strconv.FormatInt(p.number, 10)+"#"+strconv.FormatInt(p.rows, 10))
+	b.OpenDoc("range").String("min", "").String("max", "FF").Close()
+	return string(nosql.AppendJSONDocument(nil, b.Finish()))
+}
+
+// page runs a query as far as one page goes, and answers with it.
+func (r *request) page(c *container, q *nosql.Query, s nosql.Shape, key []bson.Value) error {
+	size, err := r.pageSize()
+	if err != nil {
+		return err
+	}
+	from, err := r.continuation()
+	if err != nil {
+		return err
+	}
+	p := &pager{r: r, c: c, q: q, from: from, size: size, whole: s.OrderBy || s.GroupBy || s.Distinct || s.Top || s.OffsetLimit || len(s.Aggregates) > 0}
+	if err := p.run(key); err != nil {
+		return err
+	}
+	h := r.w.Header()
+	if p.next != nil {
+		h.Set("x-ms-continuation", p.next.token())
+	}
+	if r.flag("x-ms-documentdb-populatequerymetrics") {
+		h.Set("x-ms-documentdb-query-metrics", p.metrics())
+	}
+	if r.flag("x-ms-cosmos-populateindexmetrics") || r.flag("x-ms-cosmos-populateindexmetrics-V2") {
+		h.Set("x-ms-cosmos-index-utilization", "eyJVdGlsaXplZEluZGV4ZXMiOltdLCJQb3RlbnRpYWxJbmRleGVzIjpbXX0=")
+	}
+	r.charge = chargeQuery + float64(p.retrieved)/100
+	return r.sendRows(c.rid, "Documents", p.rows)
+}
+
+// pager runs a query over the items of a container, for one page.
+type pager struct {
+	r     *request
+	c     *container
+	q     *nosql.Query
+	from  place
+	size  int
+	whole bool // rows come only when all items are in: the place counts rows
+
+	rows      []bson.Value
+	next      *place // nil at the end
+	bytes     int
+	skip      int64 // rows to leave out still
+	current   int64 // number of the item whose rows come
+	inItem    int64 // rows of it so far
+	retrieved int
+}
+
+func (p *pager) run(key []bson.Value) error {
+	p.skip = p.from.rows
+	run := p.q.Start(p.r.now, p.emit)
+	if p.q.NeedsItems() {
+		if err := p.items(run, key); err != nil || p.next != nil {
+			return err
+		}
+	}
+	if err := run.Finish(); err != nil || p.next != nil {
+		return err
+	}
+	// Across partitions the service does not know that a full page is the last.
+	if key == nil && !p.whole && p.full() {
+		p.next = &place{number: p.current}
+	}
+	return nil
+}
+
+func (p *pager) items(run *nosql.Run, key []bson.Value) error {
+	filter := p.filter(key)
+	sort := new(bson.Builder).Int32(fieldNumber, 1).Finish()
+	return find(p.r.Context(), p.r.s.o.Exec, p.c.collection, filter, sort, 0, func(d bson.Doc) (bool, error) {
+		number, _ := bson.ExactInt64(d.Lookup(fieldNumber))
+		if p.c.ttl.expires(d) <= p.r.seconds() {
+			return true, nil
+		}
+		if !p.whole && p.full() {
+			// Between two items: what follows begins with this one.
+			p.next = &place{number: number - 1}
+			return false, nil
+		}
+		p.retrieved++
+		if !p.whole && p.retrieved == 1 && number != p.from.number+1 {
+			p.skip = 0 // the item that the rows to leave out belong to is gone
+		}
+		p.current, p.inItem = number, 0
+		more, err := run.Add(present(d))
+		return more && p.next == nil, err
+	})
+}
+
+// filter asks an index first for what the query can be about.
+func (p *pager) filter(key []bson.Value) bson.Doc {
+	var parts []bson.Doc
+	if key != nil {
+		parts = append(parts, p.c.key.partition(key))
+	}
+	if !p.whole && p.from.number > 0 {
+		parts = append(parts, new(bson.Builder).OpenDoc(fieldNumber).Int64("$gt", p.from.number).Close().Finish())
+	}
+	if f := p.q.Filter(); !f.IsEmpty() {
+		parts = append(parts, f)
+	}
+	if len(parts) == 0 {
+		return bson.Empty
+	}
+	var b bson.Builder
+	b.OpenArray("$and")
+	for i, d := range parts {
+		b.Doc(bson.Index(i), d)
+	}
+	return b.Close().Finish()
+}
+
+func (p *pager) full() bool { return len(p.rows) >= p.size || p.bytes >= maxPageBytes }
+
+// emit takes one row of the query.
+func (p *pager) emit(v bson.Value) bool {
+	p.inItem++
+	if p.skip > 0 {
+		p.skip--
+		return true
+	}
+	if p.full() {
+		if p.whole {
+			p.next = &place{rows: p.from.rows + int64(len(p.rows))}
+		} else {
+			p.next = &place{number: p.current - 1, rows: p.inItem - 1}
+		}
+		return false
+	}
+	p.rows = append(p.rows, v.Clone())
+	p.bytes += len(v.Data)
+	return true
+}
+
+// metrics are what the request asked for of how the query ran.
+func (p *pager) metrics() string {
+	names := []string{
+		"totalExecutionTimeInMs", "queryCompileTimeInMs", "queryLogicalPlanBuildTimeInMs", "queryPhysicalPlanBuildTimeInMs", "queryOptimizationTimeInMs",
+		"VMExecutionTimeInMs", "indexLookupTimeInMs", "documentLoadTimeInMs", "systemFunctionExecuteTimeInMs", "userFunctionExecuteTimeInMs",
+		"retrievedDocumentCount", "retrievedDocumentSize", "outputDocumentCount", "outputDocumentSize", "writeOutputTimeInMs", "indexUtilizationRatio",
+	}
+	var b strings.Builder
+	for i, n := range names {
+		if i > 0 {
+			b.WriteByte(';')
+		}
+		b.WriteString(n)
+		b.WriteByte('=')
+		switch n {
+		case "totalExecutionTimeInMs":
+			b.WriteString(strconv.FormatFloat(float64(p.r.s.o.Now().Sub(p.r.now).Microseconds())/1000, 'f', 2, 64))
+		case "retrievedDocumentCount":
+			b.WriteString(strconv.Itoa(p.retrieved))
+		case "outputDocumentCount":
+			b.WriteString(strconv.Itoa(len(p.rows)))
+		case "retrievedDocumentSize", "outputDocumentSize":
+			b.WriteString(strconv.Itoa(p.bytes))
+		case "indexUtilizationRatio":
+			b.WriteString("1.00")
+		default:
+			b.WriteString("0.00")
+		}
+	}
+	return b.String()
+}
+
+// itemsFeed is SELECT * as the read feed runs it.
+var itemsFeed = func() *nosql.Query {
+	q, err := nosql.Parse("SELECT * FROM c", nil)
+	if err != nil {
+		panic(err) // the text is a constant
+	}
+	return q
+}
+
+// getItems answers a read feed, or a change feed where A-IM asks for one.
+func (r *request) getItems() error {
+	c, err := r.container()
+	if err != nil {
+		return err
+	}
+	if r.Header.Get("A-IM") != "" {
+		return r.changeFeed(c)
+	}
+	key, err := r.keyHeader(c.key)
+	if err != nil {
+		return err
+	}
+	return r.page(c, itemsFeed(), nosql.Shape{}, key)
+}

@@ -1,0 +1,26 @@
+package cosmos
+
+import (
+	"net/http"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+)
+
+// getRanges answers …/pkranges: there is one range, and it never changes, so
+// that a client which follows the changes hears of none after the first.
+func (r *request) getRanges() error {
+	c, err := r.container()
+	if err != nil {
+		return err
+	}
+	const etag = `"00000000-0000-0000-0000-000000000001"`
+	r.w.Header().Set("Etag", etag)
+	if r.Header.Get("If-None-Match") == etag {
+		return r.send(http.StatusNotModified, nil)
+	}
+	rid := encodeRID(append(decodeRID(c.rid), 2, 0, 0, 0, 0, 0, 0, 0x50))
+	var b bson.Builder
+	b.String("_rid", rid).String("id", "0").String("_etag", etag).String("minInclusive", "").String("maxExclusive", "FF").Int32("ridPrefix", 0)
+	b.String("_self", c.self()+"pkranges/"+rid+"/").Int32("throughputFraction", 1).String("status", "online").Array("parents", bson.Empty).Int64("_ts", c.seconds)
+	return r.sendFeed(c.rid, "PartitionKeyRanges", []bson.Doc{b.Finish()})
+}

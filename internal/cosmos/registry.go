@@ -1,0 +1,237 @@
+package cosmos
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/query/exec"
+	"github.com/mayflydb/mayfly/internal/query/expr"
+	"github.com/mayflydb/mayfly/internal/query/match"
+	"github.com/mayflydb/mayfly/internal/query/sortkey"
+	"github.com/mayflydb/mayfly/internal/schema"
+	"github.com/mayflydb/mayfly/internal/storage"
+)
+
+// Where the definitions are.
+var (
+	databasesNamespace  = schema.Namespace{DB: "config", Coll: "cosmos.databases"}
+	containersNamespace = schema.Namespace{DB: "config", Coll: "cosmos.containers"}
+)
+
+// maxResources bounds the databases, and the containers of each.
+const maxResources = 10000
+
+// registry is the databases and containers of the account. Definitions are
+// immutable; a change replaces them, on disk first.
+type registry struct {
+	catalog *catalog.Catalog
+
+	changes sync.Mutex // held while a definition is changed
+	mu      sync.RWMutex
+	dbs     map[string]*database
+}
+
+type database struct {
+	id, rid, etag string
+	seconds       int64 // _ts
+	offer         bson.Doc
+	containers    map[string]*container
+}
+
+func newRegistry(c *catalog.Catalog) *registry {
+	return &registry{catalog: c, dbs: map[string]*database{}}
+}
+
+// load reads all definitions, and leaves out those whose collection is gone.
+func (g *registry) load(ctx context.Context, x *exec.Executor) error {
+	err := eachDocument(ctx, x, databasesNamespace, func(d bson.Doc) error {
+		db := &database{
+			id: d.Lookup("_id").Str(), rid: d.Lookup("rid").Str(), etag: d.Lookup("etag").Str(), seconds: d.Lookup("ts").Int64(),
+			containers: map[string]*container{},
+		}
+		if o := d.Lookup("offer"); o.Type == bson.TypeDocument {
+			db.offer = o.Doc().Clone()
+		}
+		g.dbs[db.id] = db
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return eachDocument(ctx, x, containersNamespace, func(d bson.Doc) error {
+		c, err := loadContainer(d.Clone())
+		if err != nil {
+			return err
+		}
+		db := g.dbs[c.db]
+		if coll := g.catalog.Lookup(namespace(c.db, c.id)); db != nil && coll != nil {
+			c.collection = coll
+			if err := c.findNumbers(ctx, x); err != nil {
+				return err
+			}
+			db.containers[c.id] = c
+		}
+		return nil
+	})
+}
+
+// eachDocument calls f for all documents of a collection.
+func eachDocument(ctx context.Context, x *exec.Executor, ns schema.Namespace, f func(bson.Doc) error) error {
+	c := x.Catalog.Lookup(ns)
+	if c == nil {
+		return nil
+	}
+	return find(ctx, x, c, bson.Empty, nil, 0, func(d bson.Doc) (bool, error) { return true, f(d) })
+}
+
+// find calls f for the documents that a filter lets pass, in the order of
+// sort, nil for that of the records, until f returns false.
+func find(ctx context.Context, x *exec.Executor, c *catalog.Collection, filter, sort bson.Doc, limit int64, f func(bson.Doc) (bool, error)) error {
+	q := &exec.Query{Env: expr.NewEnv(0), AllowDiskUse: true}
+	q.Limit = limit
+	var err error
+	if q.Filter, err = match.Parse(filter, nil); err != nil {
+		return err
+	}
+	if sort != nil {
+		if q.Sort, err = sortkey.Parse(sort); err != nil {
+			return err
+		}
+	}
+	cur, err := x.Find(ctx, c, q)
+	if err != nil {
+		return err
+	}
+	defer cur.Close()
+	for {
+		d, err := cur.Next(ctx)
+		if err != nil || d == nil {
+			return err
+		}
+		if more, err := f(d); err != nil || !more {
+			return err
+		}
+	}
+}
+
+// put stores a definition.
+func (g *registry) put(ctx context.Context, ns schema.Namespace, doc bson.Doc) error {
+	c, err := g.collection(ctx, ns)
+	if err != nil {
+		return err
+	}
+	return g.catalog.Run(ctx, storage.Journaled, func(u *catalog.Unit) error {
+		key := c.AppendIDKey(nil, doc.Lookup("_id"))
+		old, err := u.LockRecord(ctx, c, key)
+		if err != nil {
+			return err
+		}
+		if old == nil {
+			return u.Insert(ctx, c, doc)
+		}
+		return u.Update(ctx, c, key, old, doc)
+	})
+}
+
+// remove takes a definition away.
+func (g *registry) remove(ctx context.Context, ns schema.Namespace, id bson.Value) error {
+	c, err := g.collection(ctx, ns)
+	if err != nil {
+		return err
+	}
+	return g.catalog.Run(ctx, storage.Journaled, func(u *catalog.Unit) error {
+		key := c.AppendIDKey(nil, id)
+		old, err := u.LockRecord(ctx, c, key)
+		if err != nil || old == nil {
+			return err
+		}
+		return u.Delete(ctx, c, key, old)
+	})
+}
+
+func (g *registry) collection(ctx context.Context, ns schema.Namespace) (*catalog.Collection, error) {
+	if c := g.catalog.Lookup(ns); c != nil {
+		return c, nil
+	}
+	c, err := g.catalog.Create(ctx, ns, bson.Empty)
+	if mongoerr.Is(err, mongoerr.NamespaceExists) {
+		return g.catalog.Lookup(ns), nil
+	}
+	return c, err
+}
+
+// database finds a database. Errors: 404.
+func (g *registry) database(id string) (*database, error) {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	if d := g.dbs[id]; d != nil {
+		return d, nil
+	}
+	return nil, errNotFound
+}
+
+// container finds a container whose collection still exists. Errors: 404.
+func (g *registry) container(db, id string) (*container, error) {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	d := g.dbs[db]
+	if d == nil || d.containers[id] == nil || d.containers[id].collection.Latest() == nil {
+		return nil, errNotFound
+	}
+	return d.containers[id], nil
+}
+
+// databases lists the databases by the time of their creation.
+func (g *registry) databases() []*database {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	return slices.SortedFunc(maps.Values(g.dbs), func(a, b *database) int {
+		return compareAges(a.seconds, b.seconds, a.id, b.id)
+	})
+}
+
+// list is a database's containers by the time of their creation.
+func (g *registry) list(d *database) []*container {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	return slices.SortedFunc(maps.Values(d.containers), func(a, b *container) int {
+		return compareAges(a.created, b.created, a.id, b.id)
+	})
+}
+
+func compareAges(a, b int64, aID, bID string) int {
+	switch {
+	case a != b:
+		return int(a - b)
+	case aID < bID:
+		return -1
+	case aID > bID:
+		return 1
+	}
+	return 0
+}
+
+// publish makes d, or what replaces it, the definition that requests see.
+func (g *registry) publish(d *database) {
+	g.mu.Lock()
+	g.dbs[d.id] = d
+	g.mu.Unlock()
+}
+
+// with is a copy of d with one container more, replaced or, where c is nil,
+// gone.
+func (d *database) with(id string, c *container) *database {
+	n := *d
+	n.containers = maps.Clone(d.containers)
+	if c == nil {
+		delete(n.containers, id)
+	} else {
+		n.containers[id] = c
+	}
+	return &n
+}

@@ -1,0 +1,207 @@
+package cosmos
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/query/exec"
+	"github.com/mayflydb/mayfly/internal/query/nosql"
+)
+
+// WellKnownKey is the key of the vendor's emulator, which its SDKs' tests use.
+const WellKnownKey = "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw=="
+
+// Options is what a Server works with.
+type Options struct {
+	Catalog *catalog.Catalog
+	Exec    *exec.Executor
+	Log     *slog.Logger
+	// Key is the account's key, base64.
+	Key string
+	// Endpoint is the URL that the account document advertises; "" for the one
+	// that the request came to.
+	Endpoint string
+	// Region and Consistency are what the account document says.
+	Region, Consistency string
+	// CrossPartition answers queries across partitions whole, which the service's
+	// gateway refuses and leaves to the SDK.
+	CrossPartition bool
+	// Now is the clock; nil is the real one.
+	Now func() time.Time
+}
+
+// Server answers the REST protocol. Safe for use by many goroutines.
+type Server struct {
+	o        Options
+	key      []byte
+	registry *registry
+	activity [8]byte
+	requests atomic.Uint64
+}
+
+// New makes a Server over a catalog and reads the definitions in it.
+func New(ctx context.Context, o Options) (*Server, error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	key, err := base64.StdEncoding.DecodeString(o.Key)
+	if err != nil {
+		return nil, fmt.Errorf("the Cosmos DB account key is not base64: %w", err)
+	}
+	s := &Server{o: o, key: key, registry: newRegistry(o.Catalog)}
+	rand.Read(s.activity[:])
+	return s, s.registry.load(ctx, o.Exec)
+}
+
+// request is one request on its way.
+type request struct {
+	*http.Request
+	s        *Server
+	w        http.ResponseWriter
+	path     path
+	activity string
+	charge   float64
+	lsn      int64
+	now      time.Time
+	compute  bool // the request came to the compute gateway
+}
+
+// seconds is the time in whole seconds, as _ts has it.
+func (r *request) seconds() int64 { return r.now.Unix() }
+
+// Gateway answers as the service's routing gateway does, which refuses some ids
+// in paths (checkID).
+func (s *Server) Gateway() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, false) })
+}
+
+// ComputeGateway answers as the service's compute gateway does, for all ids.
+func (s *Server) ComputeGateway() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, true) })
+}
+
+// serve answers one request. A panic is an internal error of that request
+// alone.
+func (s *Server) serve(w http.ResponseWriter, hr *http.Request, compute bool) {
+	n := s.requests.Add(1)
+	r := &request{Request: hr, s: s, w: w, charge: 1, now: s.o.Now(), compute: compute}
+	r.activity = fmt.Sprintf("%x-%x-4%03x-8000-%012x", s.activity[:4], s.activity[4:6], n>>48&0xfff, n&0xffffffffffff)
+	defer func() {
+		if p := recover(); p != nil {
+			s.o.Log.Error("A Cosmos DB request panicked", "method", hr.Method, "path", hr.URL.Path, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			r.fail(newError(http.StatusInternalServerError, "internal error; the server's log says more"))
+		}
+	}()
+	hr.Body = http.MaxBytesReader(w, hr.Body, maxBody+maxEnvelope)
+	if err := r.answer(); err != nil {
+		r.fail(err)
+	}
+}
+
+// maxEnvelope is what a request may have around an item, in bytes.
+const maxEnvelope = 64 << 10
+
+func (r *request) answer() error {
+	var err error
+	if r.path, err = parsePath(r.URL.EscapedPath()); err != nil {
+		return err
+	}
+	if err := r.authorize(); err != nil {
+		return err
+	}
+	return r.route()
+}
+
+// body reads the request's body. Errors: 413.
+func (r *request) body() ([]byte, error) {
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, errTooLarge
+	}
+	return b, nil
+}
+
+// object reads the request's body as a JSON object. Errors: 400, 413.
+func (r *request) object() (bson.Doc, error) {
+	b, err := r.body()
+	if err != nil {
+		return nil, err
+	}
+	return parseObject(b)
+}
+
+func parseObject(b []byte) (bson.Doc, error) {
+	v, err := nosql.ParseJSON(b)
+	if err != nil || v.Type != bson.TypeDocument {
+		return nil, badRequest("The input content is invalid because it is not a JSON object.")
+	}
+	return v.Doc(), nil
+}
+
+// flag is a boolean header, in any case.
+func (r *request) flag(name string) bool { return strings.EqualFold(r.Header.Get(name), "true") }
+
+// common sets the headers of every answer.
+func (r *request) common() http.Header {
+	h := r.w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Date", r.now.UTC().Format(http.TimeFormat))
+	if r.path.kind == kindAccount {
+		return h
+	}
+	h.Set("x-ms-activity-id", r.activity)
+	h.Set("x-ms-request-charge", strconv.FormatFloat(r.charge, 'f', -1, 64))
+	h.Set("x-ms-session-token", "0:-1#"+strconv.FormatInt(r.lsn, 10))
+	h.Set("x-ms-schemaversion", "1.18")
+	h.Set("x-ms-serviceversion", "version=2.14.0.0")
+	h.Set("lsn", strconv.FormatInt(r.lsn, 10))
+	return h
+}
+
+// send answers with a body, nil for none.
+func (r *request) send(status int, body []byte) error {
+	h := r.common()
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	r.w.WriteHeader(status)
+	if r.Method != http.MethodHead {
+		r.w.Write(body) // a client that is gone needs no answer
+	}
+	return nil
+}
+
+func (r *request) sendDoc(status int, d bson.Doc) error {
+	return r.send(status, nosql.AppendJSONDocument(nil, d))
+}
+
+// fail answers with an error.
+func (r *request) fail(err error) {
+	e := asError(err)
+	var b bson.Builder
+	code := codes[e.Status]
+	var text bson.Builder
+	inner := text.Strings("Errors", e.Message).Finish()
+	message := string(nosql.AppendJSONDocument([]byte("Message: "), inner))
+	if strings.HasPrefix(e.Message, `{"errors":`) {
+		message = "Message: " + e.Message
+	}
+	b.String("code", code).String("message", fmt.Sprintf("%s\r\nActivityId: %s, Request URI: %s", message, r.activity, r.URL.Path))
+	if e.Plan != nil {
+		b.String("additionalErrorInfo", string(nosql.AppendJSONDocument(nil, e.Plan)))
+	}
+	if e.Substatus != 0 {
+		r.w.Header().Set("x-ms-substatus", strconv.Itoa(e.Substatus))
+	}
+	r.sendDoc(e.Status, b.Finish())
+}

@@ -1,0 +1,139 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/config"
+	"github.com/mayflydb/mayfly/internal/cosmos"
+	"github.com/mayflydb/mayfly/internal/query/exec"
+)
+
+const (
+	cosmosHeaderTimeout = 10 * time.Second
+	cosmosIdleTimeout   = 2 * time.Minute
+	cosmosStopTimeout   = 5 * time.Second
+	cosmosMaxHeader     = 32 << 10
+)
+
+// cosmosDirectory, in the data directory, is where the endpoint's certificate
+// is.
+const cosmosDirectory = "cosmos"
+
+// cosmosEndpoint is the Cosmos DB endpoint as a part of the server.
+type cosmosEndpoint struct {
+	s       *Server
+	o       config.Cosmos
+	server  *cosmos.Server
+	http    []*http.Server
+	running sync.WaitGroup
+}
+
+// cosmosComponents are the endpoint's parts: none where it is off.
+func (s *Server) cosmosComponents(cat *catalog.Catalog, x *exec.Executor) ([]Component, error) {
+	o := s.Options.Cosmos
+	if !o.Enabled {
+		return nil, nil
+	}
+	if o.Key == "" {
+		o.Key = cosmos.WellKnownKey
+	}
+	server, err := cosmos.New(s.life, cosmos.Options{
+		Catalog: cat, Exec: x, Log: s.log.Logger("NETWORK").With("ctx", "cosmos"), Key: o.Key, Endpoint: o.Endpoint, Region: o.Region,
+		Consistency: o.Consistency, CrossPartition: o.CrossPartition,
+	})
+	if err != nil {
+		return nil, err
+	}
+	e := &cosmosEndpoint{s: s, o: o, server: server}
+	return []Component{
+		{Name: "cosmos", Start: e.start, Stop: e.stop},
+		background("cosmos sweeper", server.Sweep),
+	}, nil
+}
+
+func (e *cosmosEndpoint) start(ctx context.Context) error {
+	var conf *tls.Config
+	if e.o.TLS == "on" {
+		cert, err := certificate(filepath.Join(e.s.Options.Storage.DBPath, cosmosDirectory))
+		if err != nil {
+			return err
+		}
+		conf = &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}
+	}
+	if err := e.listen(ctx, e.o.Port, e.server.Gateway(), conf); err != nil {
+		return err
+	}
+	if e.o.ComputePort == 0 {
+		return nil
+	}
+	return e.listen(ctx, e.o.ComputePort, e.server.ComputeGateway(), conf)
+}
+
+func (e *cosmosEndpoint) listen(ctx context.Context, port int, h http.Handler, conf *tls.Config) error {
+	listeners, err := listenHosts(ctx, e.o.BindIP, port)
+	if err != nil {
+		return err
+	}
+	server := &http.Server{
+		Handler: h, ReadHeaderTimeout: cosmosHeaderTimeout, IdleTimeout: cosmosIdleTimeout, MaxHeaderBytes: cosmosMaxHeader,
+		BaseContext: func(net.Listener) context.Context { return e.s.life }, ErrorLog: slog.NewLogLogger(e.s.network.Handler(), slog.LevelDebug),
+	}
+	e.http = append(e.http, server)
+	for _, l := range listeners {
+		e.s.network.Info("Cosmos DB endpoint listens", "id", logCosmos, "address", l.Addr().String(), "tls", conf != nil)
+		if conf != nil {
+			l = tls.NewListener(l, conf)
+		}
+		e.running.Go(func() {
+			if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+				e.s.network.Error("Cosmos DB endpoint ended", "id", logCosmos, "error", err)
+			}
+		})
+	}
+	return nil
+}
+
+func (e *cosmosEndpoint) stop(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, cosmosStopTimeout)
+	defer cancel()
+	for _, h := range e.http {
+		if h.Shutdown(ctx) != nil {
+			_ = h.Close()
+		}
+	}
+	e.running.Wait()
+	return nil
+}
+
+// certificate reads the endpoint's certificate, and makes one where there is
+// none or it has run out.
+func certificate(dir string) (tls.Certificate, error) {
+	certFile, keyFile := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	if c, err := tls.LoadX509KeyPair(certFile, keyFile); err == nil && time.Now().Before(c.Leaf.NotAfter) {
+		return c, nil
+	}
+	cert, key, err := newCertificate(time.Now())
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return tls.Certificate{}, err
+	}
+	if err := os.WriteFile(keyFile, key, 0o600); err != nil {
+		return tls.Certificate{}, err
+	}
+	if err := os.WriteFile(certFile, cert, 0o644); err != nil {
+		return tls.Certificate{}, err
+	}
+	return tls.X509KeyPair(cert, key)
+}
