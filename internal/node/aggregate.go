@@ -154,6 +154,7 @@ func (n *Node) parseAggregation(op *command.Op, ns schema.Namespace, list []bson
 	if collation.IsEmpty() {
 		collation = nil
 	}
+	given := len(list)
 	base, list, viewCollation, err := n.resolveView(ns, list)
 	if err != nil {
 		return nil, err
@@ -183,11 +184,14 @@ func (n *Node) parseAggregation(op *command.Op, ns schema.Namespace, list []bson
 	q.NoScan = n.knobs.noTableScan.Load()
 	q.Hint, q.AllowDiskUse = r.hint, r.allowDiskUse
 	out := &aggregation{query: q, ns: base}
-	out.pipeline, err = pipeline.Parse(list, &pipeline.Options{Expr: s.expr, Match: s.match, Collator: s.collator, Collectionless: base.Coll == "", DB: base.DB})
+	out.pipeline, err = pipeline.Parse(list, &pipeline.Options{
+		Expr: s.expr, Match: s.match, Collator: s.collator, Collectionless: base.Coll == "", DB: base.DB,
+		NS: pipeline.Namespace{DB: ns.DB, Coll: ns.Coll}, Above: len(list) - given, Namespaces: &namespaces{n, s},
+	})
 	if err != nil {
 		return nil, err
 	}
-	out.run = &pipeline.Run{Env: s.env, World: &world{n, op, base, c}}
+	out.run = &pipeline.Run{Env: s.env, World: &world{n, op, base, c, q}}
 	if q.AllowDiskUse {
 		out.run.SpillDir = n.Exec.SpillDir
 	}

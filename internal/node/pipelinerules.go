@@ -16,7 +16,7 @@ var (
 		"$search", "$searchMeta", "$vectorSearch", "$rankFusion", "$scoreFusion", "$shardedDataDistribution",
 	}
 	// localStages are the stages that tell of this server and not of its data.
-	localStages = []string{"$currentOp", "$listLocalSessions", "$planCacheStats", "$listCachedAndActiveUsers"}
+	localStages = []string{"$currentOp", "$listLocalSessions", "$planCacheStats", "$listCachedAndActiveUsers", "$listClusterCatalog"}
 	// writingStages end a pipeline by writing its documents.
 	writingStages = []string{"$out", "$merge"}
 )

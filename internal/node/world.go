@@ -17,6 +17,8 @@ type world struct {
 	op   *command.Op
 	ns   schema.Namespace
 	coll *catalog.Collection // nil where there is none
+	// query is how the pipeline reads: collation and limits.
+	query *query
 }
 
 // Source opens the stages that read the server's own state.
@@ -24,10 +26,17 @@ func (w *world) Source(ctx context.Context, stage string, arg bson.Value) (pipel
 	switch stage {
 	case "$indexStats":
 		return w.indexStats(arg.Doc())
-	case "$planCacheStats":
-		return w.planCacheStats(arg.Doc())
 	case "$currentOp":
 		return w.currentOp(arg.Doc())
+	case "$planCacheStats":
+		return w.planCacheStats(arg.Doc())
+	case "$listClusterCatalog":
+		return w.listClusterCatalog(arg.Doc())
+	case "$listCatalog":
+		return w.listCatalog()
+	case "$querySettings", "$queryStats", "$listSampledQueries":
+		// There are no settings, and neither statistics nor samples are taken.
+		return &pipeline.List{}, nil
 	case "$collStats":
 		return w.collStats(arg.Doc())
 	case "$listLocalSessions", "$listSessions":

@@ -14,6 +14,18 @@ type Aggregation struct {
 	cursor *Cursor // what reads the collection, or nil
 	out    pipeline.Iterator
 	plain  bool // the cursor does it all
+	inner  bool // its results are not the client's
+}
+
+// Read is Aggregate for a stage of another pipeline, which takes documents of
+// any size.
+func (x *Executor) Read(ctx context.Context, c *catalog.Collection, q *Query, p *pipeline.Pipeline, r *pipeline.Run) (pipeline.Iterator, error) {
+	a, err := x.Aggregate(ctx, c, q, p, r)
+	if err != nil {
+		return nil, err
+	}
+	a.inner = true
+	return a, nil
 }
 
 // Aggregate runs a pipeline over a collection, which is nil where there is
@@ -22,9 +34,15 @@ type Aggregation struct {
 func (x *Executor) Aggregate(ctx context.Context, c *catalog.Collection, q *Query, p *pipeline.Pipeline, r *pipeline.Run) (*Aggregation, error) {
 	if p.HasSource() {
 		out, err := p.Open(nil, r)
-		return &Aggregation{out: out}, err
+		if err != nil {
+			return nil, err
+		}
+		return &Aggregation{out: out}, nil
 	}
 	rest, err := pushDown(q, p)
+	if err == nil {
+		err = searchByDistance(c, q, p)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -33,7 +51,10 @@ func (x *Executor) Aggregate(ctx context.Context, c *catalog.Collection, q *Quer
 		return nil, err
 	}
 	out, err := rest.Open(cur, r)
-	return &Aggregation{cur, out, len(rest.Stages) == 0}, err
+	if err != nil {
+		return nil, err
+	}
+	return &Aggregation{cursor: cur, out: out, plain: len(rest.Stages) == 0}, nil
 }
 
 // pushDown puts the beginning of a pipeline into the query and returns the
@@ -52,7 +73,15 @@ func pushDown(q *Query, p *pipeline.Pipeline) (*pipeline.Pipeline, error) {
 
 // Next returns the next document, valid until the following call; nil at the
 // end.
-func (a *Aggregation) Next(ctx context.Context) (bson.Doc, error) { return a.out.Next(ctx) }
+//
+// Errors: 10334 for a result that is larger than a document may be.
+func (a *Aggregation) Next(ctx context.Context) (bson.Doc, error) {
+	d, err := a.out.Next(ctx)
+	if len(d) > bson.MaxInternalSize && !a.inner {
+		return nil, bson.SizeError(len(d), d)
+	}
+	return d, err
+}
 
 // Close gives back what the pipeline holds.
 func (a *Aggregation) Close() {
@@ -102,6 +131,9 @@ func (x *Executor) ExplainAggregate(ctx context.Context, c *catalog.Collection, 
 	if !p.HasSource() {
 		var err error
 		if rest, err = pushDown(q, p); err != nil {
+			return err
+		}
+		if err = searchByDistance(c, q, p); err != nil {
 			return err
 		}
 		if len(rest.Stages) == 0 {

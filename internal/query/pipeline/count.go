@@ -32,12 +32,13 @@ func (c *Count) Name() string { return "$count" }
 func (c *Count) Serialize() bson.Value { return bson.String(c.Field) }
 
 // Open counts the documents; none give no result.
-func (c *Count) Open(in Iterator, _ *Run) (Iterator, error) {
-	return &counting{in: in, field: c.Field}, nil
+func (c *Count) Open(in Iterator, r *Run) (Iterator, error) {
+	return &counting{in: in, r: r, field: c.Field}, nil
 }
 
 type counting struct {
 	in    Iterator
+	r     *Run
 	field string
 	done  bool
 }
@@ -57,6 +58,9 @@ func (c *counting) Next(ctx context.Context) (bson.Doc, error) {
 		}
 		if d == nil {
 			break
+		}
+		if err := c.r.check(ctx); err != nil {
+			return nil, err
 		}
 		n++
 	}

@@ -10,7 +10,7 @@ import (
 type Documents struct{ list expr.Expr }
 
 func parseDocuments(arg bson.Value, p *parsing) (Stage, error) {
-	if !p.Collectionless && p.index == 0 {
+	if !p.Collectionless && p.index == 0 && !p.inFacet {
 		return nil, mongoerr.New(mongoerr.InvalidNamespace, "'$documents' can only be run with {aggregate: 1}")
 	}
 	e, err := expr.Parse(arg, p.Expr)

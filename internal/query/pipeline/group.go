@@ -134,6 +134,8 @@ type sequence struct {
 func (s *sequence) Name() string          { return s.name }
 func (s *sequence) Serialize() bson.Value { return s.arg }
 
+// Open is there for the interface: parsing puts the stages in the place of the
+// sequence.
 func (s *sequence) Open(in Iterator, r *Run) (Iterator, error) {
 	return (&Pipeline{s.stages}).Open(in, r)
 }
@@ -195,6 +197,9 @@ func (w *grouping) load(ctx context.Context) error {
 		}
 		if d == nil {
 			break
+		}
+		if err := w.r.check(ctx); err != nil {
+			return err
 		}
 		if err := w.take(d); err != nil {
 			return err

@@ -24,7 +24,8 @@ func markGroups(stages []Stage) {
 		g.engine.query = true
 		if i+1 < len(stages) {
 			next := stages[i+1]
-			g.engine.handsOver = !ofQuery(next) && groupOf(next) == nil
+			_, bucket := s.(*sequence)
+			g.engine.handsOver = bucket && g.engine.handsOver || !ofQuery(next) && groupOf(next) == nil
 		}
 	}
 }

@@ -82,9 +82,9 @@ func (s *Skip) Name() string { return "$skip" }
 func (s *Skip) Serialize() bson.Value { return bson.Int64(s.N) }
 
 // Open leaves out the first N documents.
-func (s *Skip) Open(in Iterator, _ *Run) (Iterator, error) {
+func (s *Skip) Open(in Iterator, r *Run) (Iterator, error) {
 	left := s.N
-	return &mapped{in, func(d bson.Doc) (bson.Doc, error) {
+	return &mapped{in, r, func(d bson.Doc) (bson.Doc, error) {
 		if left > 0 {
 			left--
 			return nil, nil

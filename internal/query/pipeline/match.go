@@ -13,7 +13,9 @@ func parseMatch(arg bson.Value, p *parsing) (Stage, error) {
 	if arg.Type != bson.TypeDocument {
 		return nil, mongoerr.New(15959, "the match filter must be an expression in an object")
 	}
-	f, err := match.Parse(arg.Doc(), p.Match)
+	opts := *p.matchOptions()
+	opts.Forbid |= match.FeatureNear | match.FeatureJavaScript
+	f, err := match.Parse(arg.Doc(), &opts)
 	if err != nil {
 		return nil, err
 	}
@@ -29,7 +31,7 @@ func (m *Match) Serialize() bson.Value { return bson.Document(match.Serialize(m.
 // Open lets through what matches.
 func (m *Match) Open(in Iterator, r *Run) (Iterator, error) {
 	env := &match.Env{Expr: r.Env}
-	return &mapped{in, func(d bson.Doc) (bson.Doc, error) {
+	return &mapped{in, r, func(d bson.Doc) (bson.Doc, error) {
 		ok, err := m.Filter.MatchEnv(d, env)
 		if err != nil || !ok {
 			return nil, err

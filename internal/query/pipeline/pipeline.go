@@ -22,6 +22,17 @@ type Options struct {
 	Collectionless bool
 	// DB is the database.
 	DB string
+	// NS is the collection or view that the pipeline was written for.
+	NS Namespace
+	// Above is how many stages in front are not the user's but those of views.
+	Above int
+	// Namespaces knows the other collections; nil takes all names as they are.
+	Namespaces Namespaces
+
+	inside  string // the stage that the pipeline is an argument of, or ""
+	inFacet bool   // there is a $facet around it
+	depth   int    // of sub-pipelines
+	above   int
 }
 
 // Pipeline is a parsed pipeline.
@@ -37,25 +48,57 @@ type parsing struct {
 }
 
 // Parse parses an array of stages. Errors: 40323 and 40324 for what is no
-// stage, 40602 for one at a wrong place, 7749501 for too many, and those of
-// the stages.
+// stage, 7749501 for too many, those of the stages, and those of checkPlaces.
 func Parse(list []bson.Value, opts *Options) (*Pipeline, error) {
 	if len(list) > maxStages {
 		return nil, mongoerr.New(7749501, "Pipeline length must be no longer than %d stages.", maxStages)
 	}
+	o := *opts
+	o.above, o.Above = o.Above, 0
 	p := &Pipeline{}
 	for i, v := range list {
 		if v.Type != bson.TypeDocument {
 			return nil, mongoerr.New(mongoerr.TypeMismatch, "Each element of the 'pipeline' array must be an object")
 		}
-		s, err := parseStage(v.Doc(), i, opts)
+		s, err := parseStage(v.Doc(), i, &o)
 		if err != nil {
 			return nil, err
 		}
 		p.Stages = append(p.Stages, s)
 	}
 	markGroups(p.Stages)
-	return p, p.checkSource(opts)
+	if err := p.checkSource(&o); err != nil {
+		return nil, err
+	}
+	if err := p.checkPlaces(&o); err != nil {
+		return nil, err
+	}
+	if err := p.placeGeoNear(); err != nil {
+		return nil, err
+	}
+	if err := p.checkMeta(); err != nil {
+		return nil, err
+	}
+	if len(p.Stages) > 0 {
+		if _, ok := p.Stages[0].(*ChangeStream); ok {
+			return nil, errChangeStream
+		}
+	}
+	p.flatten()
+	return p, nil
+}
+
+// flatten puts the stages that a stage stands for in its place.
+func (p *Pipeline) flatten() {
+	var flat []Stage
+	for _, s := range p.Stages {
+		if seq, ok := s.(*sequence); ok {
+			flat = append(flat, seq.stages...)
+		} else {
+			flat = append(flat, s)
+		}
+	}
+	p.Stages = flat
 }
 
 func parseStage(d bson.Doc, i int, opts *Options) (Stage, error) {
@@ -70,21 +113,11 @@ func parseStage(d bson.Doc, i int, opts *Options) (Stage, error) {
 	return parse(arg, &parsing{Options: opts, name: name, index: i})
 }
 
-// checkSource demands that a source stage comes first, and that a pipeline
-// without a collection has one.
+// checkSource demands that a pipeline without a collection has a source of its
+// own.
 func (p *Pipeline) checkSource(opts *Options) error {
-	for i, s := range p.Stages {
-		if _, ok := s.(Source); ok && i > 0 {
-			return mongoerr.New(40602, "%s is only valid as the first stage in a pipeline.", s.Name())
-		}
-	}
-	if !opts.Collectionless {
+	if p.HasSource() || !opts.Collectionless || opts.inside == "$facet" {
 		return nil
-	}
-	if len(p.Stages) > 0 {
-		if _, ok := p.Stages[0].(Source); ok {
-			return nil
-		}
 	}
 	first := "an empty pipeline"
 	if len(p.Stages) > 0 {
@@ -112,7 +145,9 @@ func (p *Pipeline) Open(in Iterator, r *Run) (Iterator, error) {
 			}
 			return nil, err
 		}
-		in = next
+		if in = next; r.Stats != nil {
+			in = observe(in, s, r)
+		}
 	}
 	return in, nil
 }
@@ -129,6 +164,7 @@ func (p *Pipeline) Serialize() []bson.Doc {
 // mapped runs a function over each document; a nil result leaves it out.
 type mapped struct {
 	in Iterator
+	r  *Run
 	f  func(bson.Doc) (bson.Doc, error)
 }
 
@@ -143,8 +179,8 @@ func (m *mapped) Next(ctx context.Context) (bson.Doc, error) {
 		if out, err := m.f(d); err != nil || out != nil {
 			return out, err
 		}
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
+		if err := m.r.check(ctx); err != nil {
+			return nil, err
 		}
 	}
 }

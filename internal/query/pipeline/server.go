@@ -39,6 +39,9 @@ func parseServer(arg bson.Value, p *parsing) (Stage, error) {
 	if p.name == "$currentOp" && p.DB != "admin" {
 		return nil, mongoerr.New(mongoerr.InvalidNamespace, "$currentOp must be run against the 'admin' database with {aggregate: 1}")
 	}
+	if p.name == "$listSessions" && p.NS != (Namespace{"config", "system.sessions"}) {
+		return nil, mongoerr.New(mongoerr.InvalidNamespace, "$listSessions may only be run against config.system.sessions")
+	}
 	return &Server{p.name, arg}, nil
 }
 

@@ -29,7 +29,7 @@ func (s *Shape) Serialize() bson.Value { return bson.Document(s.Spec.Serialize()
 // Open shapes each document.
 func (s *Shape) Open(in Iterator, r *Run) (Iterator, error) {
 	var buf []byte
-	return &mapped{in, func(d bson.Doc) (bson.Doc, error) {
+	return &mapped{in, r, func(d bson.Doc) (bson.Doc, error) {
 		var err error
 		buf, err = s.Spec.Append(buf[:0], r.Env, d)
 		return buf, err

@@ -40,11 +40,12 @@ func (s *Sort) Serialize() bson.Value {
 
 // Open sorts all documents before it delivers the first.
 func (s *Sort) Open(in Iterator, r *Run) (Iterator, error) {
-	return &sorting{in: in, keys: sortkey.NewGenerator(s.Pattern, r.Env.Collator, r.Env.Meta), rows: extsort.New(s.Limit, r.SpillDir)}, nil
+	return &sorting{in: in, r: r, keys: sortkey.NewGenerator(s.Pattern, r.Env.Collator, r.Env.Meta), rows: extsort.New(s.Limit, r.SpillDir)}, nil
 }
 
 type sorting struct {
 	in     Iterator
+	r      *Run
 	keys   *sortkey.Generator
 	rows   *extsort.Sorter
 	loaded bool
@@ -68,7 +69,10 @@ func (s *sorting) load(ctx context.Context) error {
 		if key, err = s.keys.Append(key[:0], d); err != nil {
 			return err
 		}
-		if err := s.rows.Add(key, nil, d); err != nil {
+		if err := s.r.check(ctx); err != nil {
+			return err
+		}
+		if err := s.rows.Add(key, s.r.Meta, d); err != nil {
 			return err
 		}
 	}
@@ -82,6 +86,7 @@ func (s *sorting) Next(ctx context.Context) (bson.Doc, error) {
 		}
 	}
 	row, _, err := s.rows.Next()
+	s.r.Meta = row.Record
 	return row.Doc, err
 }
 

@@ -42,6 +42,30 @@ type Run struct {
 	SpillDir string
 	// World is the server.
 	World World
+	// Meta is the metadata of the document that a stage has just delivered
+	// ({score: …}), nil for none. Stages that hold documents back keep it with
+	// them.
+	Meta bson.Doc
+	// Stats, where not nil, gets a StageStats for each stage that is opened.
+	Stats *[]*StageStats
+
+	ticks int
+}
+
+// meta answers {$meta: name} for the current document.
+func (r *Run) meta(name string) bson.Value { return r.Meta.Lookup(name) }
+
+// ticksPerCheck is how many documents a loop may take between two looks at the
+// context.
+const ticksPerCheck = 128
+
+// check returns the context's error, now and then: every loop over documents
+// calls it.
+func (r *Run) check(ctx context.Context) error {
+	if r.ticks++; r.ticks%ticksPerCheck == 0 && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return nil
 }
 
 // World is what stages need of the server around them.
@@ -49,6 +73,22 @@ type World interface {
 	// Source opens a source stage that reads the server's own state
 	// ($collStats, $indexStats, $currentOp …), with its checked argument.
 	Source(ctx context.Context, stage string, arg bson.Value) (Iterator, error)
+	// Read runs a pipeline over a collection, which need not exist.
+	Read(ctx context.Context, ns Namespace, p *Pipeline, r *Run) (Iterator, error)
+	// Merge opens the target of a $merge.
+	Merge(ctx context.Context, m *Merge, r *Run) (Target, error)
+	// Out opens the target of an $out.
+	Out(ctx context.Context, o *Out, r *Run) (Target, error)
+}
+
+// Target takes the documents that a pipeline writes.
+type Target interface {
+	// Add takes a document, whose bytes it does not keep.
+	Add(ctx context.Context, d bson.Doc) error
+	// Finish makes what was added visible.
+	Finish(ctx context.Context) error
+	// Close gives up what is not finished. It may be called after Finish.
+	Close()
 }
 
 // parser makes a stage of its argument.
@@ -59,13 +99,23 @@ var stages map[string]parser
 
 func init() {
 	stages = map[string]parser{
-		"$match": parseMatch,
-		"$sort":  parseSort, "$limit": parseLimit, "$skip": parseSkip,
+		"$match": parseMatch, "$geoNear": parseGeoNear,
+		"$sort": parseSort, "$limit": parseLimit, "$skip": parseSkip,
 		"$count": parseCount, "$group": parseGroup, "$unwind": parseUnwind, "$sortByCount": parseSortByCount,
 		"$project": parseShape, "$addFields": parseShape, "$set": parseShape, "$unset": parseShape,
 		"$replaceRoot": parseShape, "$replaceWith": parseShape,
 		"$setWindowFields": parseSetWindowFields,
 		"$documents":       parseDocuments, "$collStats": parseServer, "$indexStats": parseServer, "$currentOp": parseServer,
 		"$planCacheStats": parseServer, "$listLocalSessions": parseServer, "$listSessions": parseServer,
+		"$lookup": parseLookup, "$graphLookup": parseGraphLookup, "$unionWith": parseUnionWith,
+		"$merge": parseMerge, "$out": parseOut,
+		"$facet": parseFacet, "$bucket": parseBucket, "$bucketAuto": parseBucketAuto,
+		"$sample": parseSample, "$redact": parseRedact, "$densify": parseDensify, "$fill": parseFill,
+		"$rankFusion": parseRankFusion,
+		"$search":     parseSearch, "$searchBeta": parseSearch, "$searchMeta": parseSearch, "$vectorSearch": parseSearch,
+		"$listSearchIndexes": parseSearch,
+		"$changeStream":      parseChangeStream, "$changeStreamSplitLargeEvent": parseSplitLargeEvent,
+		"$listClusterCatalog": parseListClusterCatalog, "$querySettings": parseQuerySettings,
+		"$queryStats": parseQueryStats, "$listSampledQueries": parseListSampledQueries, "$listCatalog": parseListCatalog,
 	}
 }

@@ -86,11 +86,14 @@ func (u *Unwind) Serialize() bson.Value {
 }
 
 // Open unwinds each document.
-func (u *Unwind) Open(in Iterator, _ *Run) (Iterator, error) { return &unwinding{u: u, in: in}, nil }
+func (u *Unwind) Open(in Iterator, r *Run) (Iterator, error) {
+	return &unwinding{u: u, in: in, r: r}, nil
+}
 
 type unwinding struct {
 	u     *Unwind
 	in    Iterator
+	r     *Run
 	doc   bson.Doc // being unwound, or nil
 	array *bson.Iter
 	at    int64
@@ -100,6 +103,9 @@ func (w *unwinding) Close() { w.in.Close() }
 
 func (w *unwinding) Next(ctx context.Context) (bson.Doc, error) {
 	for {
+		if err := w.r.check(ctx); err != nil {
+			return nil, err
+		}
 		if w.doc != nil {
 			if w.array.Next() {
 				w.at++

@@ -1,0 +1,71 @@
+package node
+
+import (
+	"context"
+	"slices"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/query/exec"
+	"github.com/mayflydb/mayfly/internal/query/pipeline"
+	"github.com/mayflydb/mayfly/internal/schema"
+)
+
+// namespaces is what parsing a pipeline asks of the catalog.
+type namespaces struct {
+	n     *Node
+	scope scope
+}
+
+// Resolve follows views down to a collection.
+func (s *namespaces) Resolve(ns pipeline.Namespace) (pipeline.Namespace, []bson.Value, error) {
+	base, list, _, err := s.n.resolveView(schema.Namespace{DB: ns.DB, Coll: ns.Coll}, nil)
+	return pipeline.Namespace{DB: base.DB, Coll: base.Coll}, list, err
+}
+
+// MergeTarget finds the unique index that a $merge asks for.
+func (s *namespaces) MergeTarget(ns pipeline.Namespace, on []string) (nullable bool, err error) {
+	missing := mongoerr.New(mongoerr.Code(51183), "Cannot find index to verify that join fields will be unique")
+	c := s.n.Catalog.Lookup(schema.Namespace{DB: ns.DB, Coll: ns.Coll})
+	if c == nil {
+		if len(on) == 1 && on[0] == "_id" {
+			return false, nil
+		}
+		return false, missing
+	}
+	if c.IsView() || c.IsTimeseries() {
+		return false, mongoerr.New(mongoerr.CommandNotSupportedOnView, "Namespace %s is a view, not a collection", ns)
+	}
+	for _, ix := range c.Indexes() {
+		if (ix.Unique || ix.IsID()) && ix.Ready && ix.Filter == nil && sameFields(ix, on) && string(ix.Collation) == string(s.scope.collation) {
+			return !ix.Sparse, nil
+		}
+	}
+	return false, missing
+}
+
+// sameFields says whether the fields of an index are those of on.
+func sameFields(ix *catalog.Index, on []string) bool {
+	if len(ix.Parts) != len(on) {
+		return false
+	}
+	for _, p := range ix.Parts {
+		if p.Plugin != "" || !slices.Contains(on, p.Path) {
+			return false
+		}
+	}
+	return true
+}
+
+// Read runs a pipeline over a collection, for a stage of the world's own
+// pipeline.
+func (w *world) Read(ctx context.Context, ns pipeline.Namespace, p *pipeline.Pipeline, r *pipeline.Run) (pipeline.Iterator, error) {
+	f := *w
+	f.ns = schema.Namespace{DB: ns.DB, Coll: ns.Coll}
+	f.coll = w.n.Catalog.Lookup(f.ns)
+	r.World = &f
+	q := &exec.Query{Env: r.Env, AllowDiskUse: w.query.AllowDiskUse}
+	q.Collation, q.Collator, q.NoScan = w.query.Collation, w.query.Collator, w.query.NoScan
+	return w.n.Exec.Read(ctx, f.coll, q, p, r)
+}

@@ -1,0 +1,286 @@
+package node
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/query/exec"
+	"github.com/mayflydb/mayfly/internal/query/expr"
+	"github.com/mayflydb/mayfly/internal/query/match"
+	"github.com/mayflydb/mayfly/internal/query/pipeline"
+	"github.com/mayflydb/mayfly/internal/query/update"
+	"github.com/mayflydb/mayfly/internal/schema"
+)
+
+// mergeUpdates are the updates of a $merge's modes; $$new is the document that
+// comes.
+var mergeUpdates = map[string]bson.Value{
+	"replace":      bson.MustParseValue(`[{$replaceWith: "$$new"}]`),
+	"merge":        bson.MustParseValue(`[{$replaceWith: {$mergeObjects: ["$$ROOT", "$$new"]}}]`),
+	"keepExisting": bson.MustParseValue(`[{$replaceWith: "$$ROOT"}]`),
+}
+
+// merging is the target of a $merge.
+type merging struct {
+	w      *world
+	m      *pipeline.Merge
+	ns     schema.Namespace
+	c      *catalog.Collection // nil until there is one
+	check  checker
+	writer *exec.Writer
+	on     [][]string
+	env    *expr.Env // of the pipeline, for let
+	update *update.Update
+	paused func()
+	failed error // the first write that failed
+	after  int   // documents since
+}
+
+// maxAfterFailure is how many documents a $merge still writes after one that
+// failed: those that MongoDB would have sent in the same unordered batch.
+const maxAfterFailure = 1000
+
+// Merge opens the target of a $merge.
+func (w *world) Merge(ctx context.Context, m *pipeline.Merge, r *pipeline.Run) (pipeline.Target, error) {
+	if err := w.op.Dispatcher.Gate.Enter(ctx); err != nil {
+		return nil, err
+	}
+	t := &merging{w: w, m: m, ns: schema.Namespace{DB: m.Into.DB, Coll: m.Into.Coll}, env: r.Env, paused: w.op.Dispatcher.Gate.Leave}
+	for _, path := range m.On {
+		t.on = append(t.on, strings.Split(path, "."))
+	}
+	t.writer = w.n.Exec.NewWriter(durability(w.op))
+	t.use(w.n.Catalog.Lookup(t.ns))
+	return t, nil
+}
+
+// use makes c the collection to write to.
+func (t *merging) use(c *catalog.Collection) {
+	t.c, t.check = c, t.w.n.validator(c, t.w.bypass())
+}
+
+// bypass says whether the command writes past validators.
+func (w *world) bypass() bool {
+	return w.op.Name == "aggregate" && w.op.Args.Bool("bypassDocumentValidation")
+}
+
+// parse parses the update of the mode with those variables.
+func (t *merging) parse(vars []string) (*update.Update, error) {
+	u, ok := mergeUpdates[t.m.WhenMatched]
+	if !ok {
+		u = t.m.Pipeline
+	}
+	opts := &expr.Options{Collator: t.w.query.Collator, Vars: vars}
+	return update.Parse(u, &update.Options{Expr: opts, Match: &match.Options{Collator: t.w.query.Collator, Expr: opts}, Collator: t.w.query.Collator})
+}
+
+// Add merges one document.
+func (t *merging) Add(ctx context.Context, d bson.Doc) error {
+	if t.failed != nil {
+		if t.after++; t.after > maxAfterFailure {
+			return t.Finish(ctx)
+		}
+	}
+	filter, d, err := t.filter(d)
+	if err != nil {
+		return err
+	}
+	if err := t.write(ctx, filter, d); err != nil {
+		if ctx.Err() != nil {
+			return err
+		}
+		if t.failed == nil {
+			t.failed = err
+		}
+	}
+	return nil
+}
+
+func (t *merging) write(ctx context.Context, filter *match.Filter, d bson.Doc) error {
+	if t.m.WhenMatched == "fail" {
+		err := t.insert(ctx, d)
+		if mongoerr.Is(err, mongoerr.DuplicateKey) {
+			e := *mongoerr.From(err)
+			e.Message = "$merge failed due to a DuplicateKey error :: caused by :: " + e.Message
+			return &e
+		}
+		return err
+	}
+	if t.m.WhenMatched == "merge" || t.m.WhenMatched == "keepExisting" {
+		d = sorted(d)
+	}
+	u, env, err := t.updater(d)
+	if err != nil {
+		return err
+	}
+	for attempt := 0; ; attempt++ {
+		matched, err := t.updateOne(ctx, filter, u, env)
+		if err != nil || matched {
+			return err
+		}
+		switch t.m.WhenNotMatched {
+		case "discard":
+			return nil
+		case "fail":
+			return mongoerr.New(mongoerr.Code(13113), "$merge could not find a matching document in the target collection for at least one document in the source collection")
+		}
+		err = t.insert(ctx, t.complete(d))
+		if attempt > 0 || !mongoerr.Is(err, mongoerr.DuplicateKey) {
+			return err
+		}
+		// A document before this one, or another client, may have inserted it.
+		if err := t.writer.Commit(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// sorted is d with its fields in the order in which a $set adds them: by name,
+// _id first.
+func sorted(d bson.Doc) bson.Doc {
+	names := make([]string, 0, d.Len())
+	for it := d.Iter(); it.Next(); {
+		if it.Key != "_id" {
+			names = append(names, it.Key)
+		}
+	}
+	slices.Sort(names)
+	b := new(bson.Builder).Value("_id", d.Lookup("_id"))
+	for _, name := range names {
+		b.Value(name, d.Lookup(name))
+	}
+	return b.Finish()
+}
+
+// complete adds the fields of the filter that a modification in $merge's way
+// would take from it: null for those that d lacks.
+func (t *merging) complete(d bson.Doc) bson.Doc {
+	if t.m.WhenMatched != "merge" && t.m.WhenMatched != "keepExisting" {
+		return d
+	}
+	b := new(bson.Builder).Fields(d)
+	for _, path := range t.on {
+		if len(path) == 1 && path[0] != "_id" && !d.Has(path[0]) {
+			b.Null(path[0])
+		}
+	}
+	return b.Finish()
+}
+
+// filter finds the document that d is merged into. A missing _id is made.
+func (t *merging) filter(d bson.Doc) (*match.Filter, bson.Doc, error) {
+	var nodes []match.Node
+	for i, path := range t.on {
+		v := bson.Document(d)
+		for _, name := range path {
+			if v.Type == bson.TypeArray {
+				break
+			}
+			if v.Type != bson.TypeDocument {
+				v = bson.Value{}
+				break
+			}
+			v = v.Doc().Lookup(name)
+		}
+		switch {
+		case v.Type == bson.TypeArray:
+			return nil, nil, mongoerr.New(mongoerr.Code(51185), "$merge write error: 'on' field cannot be an array")
+		case v.IsMissing() && t.m.On[i] == "_id":
+			full, err := schema.PrepareInsert(d, t.w.n.timestamp)
+			if err != nil {
+				return nil, nil, err
+			}
+			d, v = full, full.Lookup("_id")
+		case v.IsNullish() && !t.m.Nullable && t.m.On[i] != "_id":
+			return nil, nil, mongoerr.New(mongoerr.Code(51132), "$merge write error: 'on' field cannot be missing, null, undefined or an array if supporting index is sparse")
+		case v.IsNullish():
+			v = bson.Null
+		}
+		nodes = append(nodes, match.NewCompare(t.m.On[i], match.Eq, v, t.w.query.Collator))
+	}
+	return match.FilterOf(match.AndOf(nodes...)), d, nil
+}
+
+// updater is the update for d with its variables: those of let that have a
+// value.
+func (t *merging) updater(d bson.Doc) (*update.Update, *expr.Env, error) {
+	if t.m.Let == nil {
+		if t.update == nil {
+			var err error
+			if t.update, err = t.parse([]string{"new"}); err != nil {
+				return nil, nil, err
+			}
+		}
+		return t.update, t.envWith([]bson.Value{bson.Document(d)}), nil
+	}
+	all, err := t.m.Let.Eval(t.env.WithRoot(d))
+	if err != nil {
+		return nil, nil, err
+	}
+	var names []string
+	var values []bson.Value
+	for i, v := range all {
+		if !v.IsMissing() {
+			names, values = append(names, t.m.Let.Names[i]), append(values, v)
+		}
+	}
+	if t.update == nil || len(names) < len(all) {
+		u, err := t.parse(names)
+		if err != nil || len(names) < len(all) {
+			return u, t.envWith(values), err
+		}
+		t.update = u
+	}
+	return t.update, t.envWith(values), nil
+}
+
+func (t *merging) envWith(vars []bson.Value) *expr.Env {
+	env := expr.NewEnv(t.env.Now, vars...)
+	env.ClusterTime, env.Collator, env.UserRoles = t.env.ClusterTime, t.env.Collator, t.env.UserRoles
+	return env
+}
+
+func (t *merging) updateOne(ctx context.Context, filter *match.Filter, u *update.Update, env *expr.Env) (matched bool, err error) {
+	if t.c == nil {
+		return false, nil
+	}
+	q := &exec.Query{Env: env}
+	q.Filter, q.Collation, q.Collator = filter, t.w.query.Collation, t.w.query.Collator
+	w, err := t.writer.Update(ctx, t.c, &exec.Update{Query: q, Update: u, Check: t.check})
+	return w != nil && w.Matched > 0, err
+}
+
+func (t *merging) insert(ctx context.Context, d bson.Doc) error {
+	if t.c == nil {
+		c, err := t.w.n.Catalog.Create(ctx, t.ns, nil)
+		if mongoerr.Is(err, mongoerr.NamespaceExists) {
+			c, err = t.w.n.Catalog.Lookup(t.ns), nil
+		}
+		if err != nil {
+			return err
+		}
+		t.use(c)
+	}
+	return t.w.n.insertOne(ctx, t.writer, t.c, d, t.check, t.w.n.timestamp)
+}
+
+// Finish commits what is pending, and tells of the first write that failed.
+func (t *merging) Finish(ctx context.Context) error {
+	if err := t.writer.Commit(ctx); err != nil {
+		return err
+	}
+	return t.failed
+}
+
+// Close drops what is not committed. What was committed on the way stays.
+func (t *merging) Close() {
+	t.writer.Abort()
+	if t.paused != nil {
+		t.paused()
+		t.paused = nil
+	}
+}

@@ -1,0 +1,122 @@
+package node
+
+import (
+	"context"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/query/exec"
+	"github.com/mayflydb/mayfly/internal/query/pipeline"
+	"github.com/mayflydb/mayfly/internal/schema"
+)
+
+// outing is the target of an $out: a temporary collection that takes the place
+// of the other one in the end.
+type outing struct {
+	w        *world
+	ns, tmp  schema.Namespace
+	c        *catalog.Collection // the temporary one
+	check    checker
+	writer   *exec.Writer
+	finished bool
+}
+
+// Out opens the target of an $out.
+func (w *world) Out(ctx context.Context, o *pipeline.Out, _ *pipeline.Run) (pipeline.Target, error) {
+	ns := schema.Namespace{DB: o.Into.DB, Coll: o.Into.Coll}
+	old := w.n.Catalog.Lookup(ns)
+	if err := checkOut(ns, old, o); err != nil {
+		return nil, err
+	}
+	if err := o.Check(); err != nil {
+		return nil, err
+	}
+	if err := w.op.Dispatcher.Gate.Enter(ctx); err != nil {
+		return nil, err
+	}
+	t := &outing{w: w, ns: ns, tmp: schema.Namespace{DB: ns.DB, Coll: "tmp.agg_out." + catalog.NewUUID().String()}}
+	if err := t.create(ctx, old); err != nil {
+		t.Close()
+		return nil, err
+	}
+	return t, nil
+}
+
+// checkOut says whether an $out may replace old, which is nil where there is
+// nothing.
+func checkOut(ns schema.Namespace, old *catalog.Collection, o *pipeline.Out) error {
+	switch {
+	case old == nil:
+		return nil
+	case !o.Timeseries.IsMissing() && !old.IsTimeseries():
+		return mongoerr.New(mongoerr.Code(7268700), "Cannot create a time-series collection from a non time-series collection or view: %s", ns)
+	case old.IsView():
+		return mongoerr.New(mongoerr.CommandNotSupportedOnView, "Namespace %s is a view, not a collection", ns)
+	case old.Capped:
+		return mongoerr.New(mongoerr.Code(17152), "namespace '%s' is capped so it can't be used for $out", ns)
+	}
+	return nil
+}
+
+// create makes the temporary collection with the options and the indexes of
+// old.
+func (t *outing) create(ctx context.Context, old *catalog.Collection) error {
+	var options bson.Doc
+	var specs []bson.Doc
+	if old != nil {
+		options = old.Options
+		for _, ix := range old.Indexes() {
+			if !ix.IsID() {
+				specs = append(specs, ix.Spec)
+			}
+		}
+	}
+	c, err := t.w.n.Catalog.Create(ctx, t.tmp, options)
+	if err != nil {
+		return err
+	}
+	t.c = c
+	if len(specs) > 0 {
+		if _, _, err := t.w.n.Catalog.CreateIndexes(ctx, t.tmp, specs); err != nil {
+			return err
+		}
+		t.c = t.w.n.Catalog.Lookup(t.tmp)
+	}
+	t.check = t.w.n.validator(t.c, t.w.bypass())
+	t.writer = t.w.n.Exec.NewWriter(durability(t.w.op))
+	return nil
+}
+
+// Add inserts a document.
+func (t *outing) Add(ctx context.Context, d bson.Doc) error {
+	return t.w.n.insertOne(ctx, t.writer, t.c, d, t.check, t.w.n.timestamp)
+}
+
+// Finish puts the collection in the place of the old one.
+func (t *outing) Finish(ctx context.Context) error {
+	if err := t.writer.Commit(ctx); err != nil {
+		return err
+	}
+	_, err := t.w.n.Catalog.Rename(ctx, t.tmp, t.ns, true)
+	t.finished = err == nil
+	return err
+}
+
+// Close removes the temporary collection where it is not finished.
+func (t *outing) Close() {
+	if t.writer != nil {
+		t.writer.Abort()
+	}
+	if t.c != nil && !t.finished {
+		// The operation may have been cancelled; the collection goes all the same.
+		if _, err := t.w.n.Catalog.Drop(context.Background(), t.tmp); err != nil && !mongoerr.Is(err, mongoerr.NamespaceNotFound) {
+			t.w.n.Log.Error("dropping a temporary collection failed", "namespace", t.tmp.String(), "error", err)
+		}
+		t.finished = true
+	}
+	if t.w != nil {
+		t.w.op.Dispatcher.Gate.Leave()
+		t.w = nil
+	}
+}

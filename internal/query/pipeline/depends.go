@@ -1,0 +1,127 @@
+package pipeline
+
+import (
+	"slices"
+
+	"github.com/mayflydb/mayfly/internal/query/expr"
+	"github.com/mayflydb/mayfly/internal/query/match"
+)
+
+// exprsOf adds what the expressions of a stage read to d: paths of the
+// document, variables and metadata; those of pipelines inside add variables
+// only.
+func exprsOf(s Stage, d *expr.Deps) {
+	switch s := s.(type) {
+	case *Match:
+		m := match.DependsOn(s.Filter.Root())
+		for _, path := range m.Paths {
+			addPath(d, path)
+		}
+		d.Whole, d.Random = d.Whole || m.Whole, d.Random || m.Random
+		d.Vars = append(d.Vars, m.Vars...)
+	case *Shape:
+		s.Spec.Deps(d)
+	case *Group:
+		d.Add(s.ID)
+		addFields(d, s.Fields)
+	case *BucketAuto:
+		d.Add(s.by)
+		addFields(d, s.fields)
+	case *Redact:
+		d.Add(s.decide)
+		d.Whole = true
+	case *Documents:
+		d.Add(s.list)
+	case *Sort:
+		for _, part := range s.Pattern.Parts {
+			if part.Meta == "" {
+				addPath(d, part.Path)
+			} else {
+				d.Meta = append(d.Meta, part.Meta)
+			}
+		}
+	case *Unwind:
+		addPath(d, s.Path)
+	case *Lookup:
+		lookupDeps(s, d)
+	case *GraphLookup:
+		d.Add(s.start)
+		if s.restrict != nil {
+			d.Vars = append(d.Vars, match.DependsOn(s.restrict).Vars...)
+		}
+	case *UnionWith:
+		addVars(d, s.from.Pipeline)
+	case *Facet:
+		for _, p := range s.pipelines {
+			addVars(d, p)
+		}
+		d.Whole = true
+	case *GeoNear:
+		s.deps(d)
+	case *Merge:
+		if s.Let != nil {
+			for _, e := range s.Let.Exprs() {
+				d.Add(e)
+			}
+		}
+		d.Whole = true
+	case *Limit, *Skip, *Count, *Sample, *Search, *Server, *ChangeStream:
+	default:
+		d.Whole = true
+	}
+}
+
+func lookupDeps(l *Lookup, d *expr.Deps) {
+	if l.local != nil {
+		addPath(d, l.arg.Doc().Lookup("localField").Str())
+	}
+	if l.let != nil {
+		for _, e := range l.let.Exprs() {
+			d.Add(e)
+		}
+	}
+	addVars(d, l.from.Pipeline)
+	if l.Unwind != nil && l.Unwind.Index != "" {
+		addPath(d, l.Unwind.Index)
+	}
+}
+
+func addFields(d *expr.Deps, fields []GroupField) {
+	for _, f := range fields {
+		for _, e := range f.Spec.Exprs() {
+			d.Add(e)
+		}
+	}
+}
+
+func addPath(d *expr.Deps, path string) {
+	if !slices.Contains(d.Paths, path) {
+		d.Paths = append(d.Paths, path)
+	}
+}
+
+// addVars adds the variables that a pipeline inside reads, and whether chance
+// decides there.
+func addVars(d *expr.Deps, p *Pipeline) {
+	var in expr.Deps
+	for _, s := range p.Stages {
+		exprsOf(s, &in)
+		if _, ok := s.(*Sample); ok {
+			in.Random = true
+		}
+	}
+	d.Vars, d.Random = append(d.Vars, in.Vars...), d.Random || in.Random
+}
+
+// reads says whether the pipeline reads one of the variables, or depends on
+// chance, so that its results differ from one run to the next.
+func (p *Pipeline) reads(vars []string) bool {
+	var d expr.Deps
+	addVars(&d, p)
+	for _, v := range vars {
+		if slices.Contains(d.Vars, v) {
+			return true
+		}
+	}
+	return d.Random
+}
