@@ -21,6 +21,7 @@ type choice struct {
 
 // choose makes the best candidate the winner.
 func (r *running) choose(ctx context.Context) error {
+	r.query.Env.Watch(ctx)
 	if len(r.rejected) == 0 {
 		return nil
 	}

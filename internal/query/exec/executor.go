@@ -163,6 +163,13 @@ func (r *running) markUsed(n plan.Node) {
 	}
 }
 
+// next returns the next row, valid until the following call. Expressions end
+// with ctx.
+func (r *running) next(ctx context.Context, row *Row) (bool, error) {
+	r.query.Env.Watch(ctx)
+	return r.runner.next(ctx, row)
+}
+
 // close gives back stages and snapshot.
 func (r *running) close() {
 	r.winner.stage.Close()

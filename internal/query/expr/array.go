@@ -63,15 +63,19 @@ func endOf(name string, array bson.Value, i int) (bson.Value, error) {
 }
 
 func evalConcatArrays(env *Env, args []Expr) (bson.Value, error) {
-	mark := env.mark()
+	mark, held := env.mark(), env.held
 	for _, a := range args {
 		v, err := a.Eval(env)
+		if err == nil {
+			err = env.account(len(v.Data))
+		}
 		if err != nil {
 			env.release(mark)
 			return bson.Value{}, err
 		}
 		if v.IsNullish() {
 			env.release(mark)
+			env.held = held
 			return bson.Null, nil
 		}
 		if v.Type != bson.TypeArray {
@@ -80,6 +84,7 @@ func evalConcatArrays(env *Env, args []Expr) (bson.Value, error) {
 		}
 		env.pushElements(v)
 	}
+	env.held = held
 	return env.takeArray(mark)
 }
 

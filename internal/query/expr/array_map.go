@@ -133,15 +133,21 @@ func parseMap(p *parser, name string, arg bson.Value) (Expr, error) {
 }
 
 func evalMap(n *iteration, env *Env, array bson.Doc) (bson.Value, error) {
-	mark := env.mark()
+	mark, held := env.mark(), env.held
 	for it := array.Iter(); it.Next(); {
 		env.SetVar(n.slot, it.Value)
 		v, err := n.body.Eval(env)
+		if err == nil {
+			err = env.hold(v)
+		}
+		if err == nil {
+			err = env.tick()
+		}
 		if err != nil {
 			return bson.Value{}, err
 		}
-		env.push(v)
 	}
+	env.held = held
 	return env.takeArray(mark)
 }
 
@@ -180,6 +186,9 @@ func evalFilter(n *iteration, env *Env, array bson.Doc) (bson.Value, error) {
 			env.push(it.Value)
 			limit--
 		}
+		if err := env.tick(); err != nil {
+			return bson.Value{}, err
+		}
 	}
 	return env.takeArray(mark)
 }
@@ -202,6 +211,9 @@ func evalReduce(n *iteration, env *Env, array bson.Doc) (bson.Value, error) {
 		}
 		if len(value.Data) > maxValueBytes {
 			return bson.Value{}, tooLarge("value of $reduce")
+		}
+		if err := env.tick(); err != nil {
+			return bson.Value{}, err
 		}
 	}
 	return value, nil

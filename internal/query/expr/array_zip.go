@@ -84,7 +84,7 @@ func (z *zip) Eval(env *Env) (bson.Value, error) {
 			defaults[i] = v
 		}
 	}
-	mark := env.mark()
+	mark, held := env.mark(), env.held
 	row := make([]bson.Value, len(iters))
 	for range rows {
 		for i := range iters {
@@ -94,12 +94,18 @@ func (z *zip) Eval(env *Env) (bson.Value, error) {
 			}
 		}
 		v, err := env.array(row)
+		if err == nil {
+			err = env.hold(v)
+		}
+		if err == nil {
+			err = env.tick()
+		}
 		if err != nil {
 			env.release(mark)
 			return bson.Value{}, err
 		}
-		env.push(v)
 	}
+	env.held = held
 	return env.takeArray(mark)
 }
 

@@ -20,7 +20,9 @@ func evalConcat(env *Env, args []Expr) (bson.Value, error) {
 		case v.Type != bson.TypeString:
 			return bson.Value{}, mongoerr.New(mongoerr.Code(16702), "$concat only supports strings, not %s", v.Type)
 		}
-		size += len(v.Str())
+		if size += len(v.Str()); size >= maxStringBytes {
+			return bson.Value{}, stringTooLong()
+		}
 		env.push(v)
 	}
 	out, body, err := env.newString(size)

@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"context"
 	"encoding/binary"
 	"math"
 	"strconv"
@@ -14,6 +15,13 @@ const (
 	arenaChunk = 2048
 	// maxValueBytes bounds one intermediate array, object or string.
 	maxValueBytes = 100 << 20
+	// maxHeldBytes bounds what the unfinished arrays and objects around the
+	// expression at hand hold together.
+	maxHeldBytes = 2 * maxValueBytes
+	// heldBytes is what an element takes besides its payload.
+	heldBytes = 16
+	// ticksPerCheck is how many turns loops take between two looks at the context.
+	ticksPerCheck = 256
 )
 
 // Env is what an expression is evaluated against. One goroutine uses it at a
@@ -39,6 +47,9 @@ type Env struct {
 	Grouping bool
 
 	folding bool // constants are reduced; there is no document
+	ctx     context.Context
+	ticks   uint
+	held    int
 
 	root  bson.Doc
 	vars  []bson.Value
@@ -57,7 +68,34 @@ func NewEnv(nowMillis int64, vars ...bson.Value) *Env {
 func (e *Env) WithRoot(doc bson.Doc) *Env {
 	e.root = doc
 	e.stack = e.stack[:0]
+	e.held = 0
 	return e
+}
+
+// Watch makes loops in expressions end with the context's error once it is
+// done. It is kept until the next call, since a cursor has one for each batch.
+func (e *Env) Watch(ctx context.Context) { e.ctx = ctx }
+
+// tick is one turn of a loop over elements.
+func (e *Env) tick() error {
+	if e.ticks++; e.ticks%ticksPerCheck == 0 && e.ctx != nil && e.ctx.Err() != nil {
+		return context.Cause(e.ctx)
+	}
+	return nil
+}
+
+// hold pushes a value that an expression has just made. Who holds values sets
+// held back to what it was when it takes them from the stack.
+func (e *Env) hold(v bson.Value) error {
+	e.stack = append(e.stack, v)
+	return e.account(len(v.Data) + heldBytes)
+}
+
+func (e *Env) account(bytes int) error {
+	if e.held += bytes; e.held > maxHeldBytes {
+		return tooLarge("result")
+	}
+	return nil
 }
 
 // Root returns the current document.

@@ -60,7 +60,7 @@ func parseLet(p *parser, name string, arg bson.Value) (Expr, error) {
 }
 
 func (l *let) Eval(env *Env) (bson.Value, error) {
-	mark := env.mark()
+	mark, held := env.mark(), env.held
 	if err := env.pushAll(l.values); err != nil {
 		return bson.Value{}, err
 	}
@@ -68,7 +68,9 @@ func (l *let) Eval(env *Env) (bson.Value, error) {
 		env.SetVar(l.slots[i], v)
 	}
 	env.release(mark)
-	return l.body.Eval(env)
+	v, err := l.body.Eval(env)
+	env.held = held
+	return v, err
 }
 
 func (l *let) walk(f func(*Expr)) {

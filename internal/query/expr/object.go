@@ -35,17 +35,13 @@ func (p *parser) objectLiteral(d bson.Doc) (Expr, error) {
 }
 
 func (o *objectLiteral) Eval(env *Env) (bson.Value, error) {
-	mark := env.mark()
-	for _, e := range o.exprs {
-		v, err := e.Eval(env)
-		if err != nil {
-			env.release(mark)
-			return bson.Value{}, err
-		}
-		env.push(v)
+	mark, held := env.mark(), env.held
+	if err := env.pushAll(o.exprs); err != nil {
+		return bson.Value{}, err
 	}
 	v, err := env.object(o.names, env.since(mark))
 	env.release(mark)
+	env.held = held
 	return v, err
 }
 
@@ -81,24 +77,27 @@ func (p *parser) elements(d bson.Doc) ([]Expr, error) {
 }
 
 func (a *arrayLiteral) Eval(env *Env) (bson.Value, error) {
-	mark := env.mark()
+	mark, held := env.mark(), env.held
 	if err := env.pushAll(a.exprs); err != nil {
 		return bson.Value{}, err
 	}
+	env.held = held
 	return env.takeArray(mark)
 }
 
-// pushAll evaluates the expressions onto the stack; where it fails it leaves
-// the stack as it was.
+// pushAll evaluates the expressions onto the stack and holds their values; where
+// it fails it leaves the stack as it was.
 func (e *Env) pushAll(exprs []Expr) error {
 	mark := e.mark()
 	for _, x := range exprs {
 		v, err := x.Eval(e)
+		if err == nil {
+			err = e.hold(v)
+		}
 		if err != nil {
 			e.release(mark)
 			return err
 		}
-		e.push(v)
 	}
 	return nil
 }

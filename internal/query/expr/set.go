@@ -58,15 +58,19 @@ func (e *Env) inSet(set []bson.Value, v bson.Value) bool {
 }
 
 func evalSetUnion(env *Env, args []Expr) (bson.Value, error) {
-	mark := env.mark()
+	mark, held := env.mark(), env.held
 	for _, a := range args {
 		v, err := a.Eval(env)
+		if err == nil {
+			err = env.account(len(v.Data))
+		}
 		if err != nil {
 			env.release(mark)
 			return bson.Value{}, err
 		}
 		if v.IsNullish() {
 			env.release(mark)
+			env.held = held
 			return bson.Null, nil
 		}
 		if v.Type != bson.TypeArray {
@@ -76,6 +80,7 @@ func evalSetUnion(env *Env, args []Expr) (bson.Value, error) {
 		}
 		env.pushElements(v)
 	}
+	env.held = held
 	env.release(mark + len(env.set(env.since(mark))))
 	return env.takeArray(mark)
 }
