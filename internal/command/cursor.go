@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
 // Cursor is a running query, as the executor gives it. It is used by one
@@ -86,6 +87,9 @@ type CursorSpec struct {
 	// Collections are further namespaces ("db.coll") whose drop or rename kills the
 	// cursor, beside NS.
 	Collections []string
+	// Doing is what the command is said to have been doing where the query fails
+	// ("Executor error during find command: db.coll"); "" for nothing.
+	Doing string
 	// Vars are written into the "cursor" document behind "ns", for what single
 	// commands add (postBatchResumeToken); nil for none. It is called after the
 	// batch, for every batch.
@@ -105,6 +109,9 @@ func WriteCursorReply(ctx context.Context, op *Op, s CursorSpec) error {
 	}
 	op.Reply.OpenDoc("cursor")
 	done, err := c.batch(ctx, op, "firstBatch", limit)
+	if err != nil && s.Doing != "" {
+		err = mongoerr.Under(err, s.Doing)
+	}
 	if err != nil {
 		return err
 	}
@@ -149,7 +156,7 @@ func GetMore(ctx context.Context, op *Op, id int64, ns string, batchSize, maxTim
 		done, err = c.batch(ctx, op, "nextBatch", batchSize)
 	}
 	if err != nil {
-		return err
+		return mongoerr.Under(err, "Executor error during getMore")
 	}
 	if err := c.finishBatch(op, done); err != nil {
 		return err

@@ -22,6 +22,18 @@ func New(code Code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: format}
 }
 
+// Under returns err with what was being done put in front of its message, as
+// the server prints it. Errors that are no *Error stay as they are.
+func Under(err error, what string) error {
+	var e *Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	c := *e
+	c.Message = what + " :: caused by :: " + c.Message
+	return &c
+}
+
 // WithInfo returns a copy of e that carries errInfo, a BSON document.
 func (e *Error) WithInfo(info []byte) *Error { c := *e; c.Info = info; return &c }
 

@@ -111,7 +111,7 @@ func (n *Node) runBulkWrite(ctx context.Context, op *command.Op) error {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
-			b.fail(i, err)
+			b.fail(i, list[i].kind, err)
 			if ordered {
 				break
 			}
@@ -120,14 +120,17 @@ func (n *Node) runBulkWrite(ctx context.Context, op *command.Op) error {
 	if err := b.w.Commit(ctx); err != nil {
 		return err
 	}
+	if op.WriteConcern.Unacknowledged() {
+		*b = bulk{n: n, op: op}
+	}
 	return b.reply(ctx)
 }
 
 func (b *bulk) namespaces() error {
 	for _, a := range b.op.Args.Structs("nsInfo") {
 		ns := schema.ParseNamespace(a.Str("ns"))
-		if err := ns.Validate(); err != nil {
-			return err
+		if ns.Validate() != nil {
+			return mongoerr.New(mongoerr.InvalidNamespace, "Invalid namespace specified for bulkWrite: '%s'", a.Str("ns"))
 		}
 		b.spaces = append(b.spaces, &bulkSpace{
 			command.Op{DB: ns.DB, NS: ns.String(), Collection: ns.Coll, Client: b.op.Client, Dispatcher: b.op.Dispatcher},
@@ -296,7 +299,7 @@ func (b *bulk) item(d *bson.Builder) {
 	b.items = append(b.items, d.Finish())
 }
 
-func (b *bulk) fail(i int, err error) {
+func (b *bulk) fail(i int, kind string, err error) {
 	e := mongoerr.From(err)
 	b.errors++
 	d := new(bson.Builder).Double("ok", 0).Int("idx", int64(i)).Int32("code", int32(e.Code))
@@ -311,7 +314,11 @@ func (b *bulk) fail(i int, err error) {
 	if e.Extra != nil {
 		d.Fields(e.Extra)
 	}
-	b.items = append(b.items, d.Int32("n", 0).Finish())
+	d.Int32("n", 0)
+	if kind == "update" {
+		d.Int32("nModified", 0)
+	}
+	b.items = append(b.items, d.Finish())
 }
 
 // reply answers with a cursor over the outcomes and their sums.

@@ -98,6 +98,6 @@ func (n *Node) runFind(ctx context.Context, op *command.Op) error {
 	return command.WriteCursorReply(ctx, op, command.CursorSpec{
 		NS: op.NS, Cursor: cur, BatchSize: op.Args.Int64Or("batchSize", command.DefaultBatch),
 		SingleBatch: op.Args.Bool("singleBatch") || dead, Tailable: q.Tailable, AwaitData: op.Args.Bool("awaitData"),
-		NoTimeout: op.Args.Bool("noCursorTimeout"),
+		NoTimeout: op.Args.Bool("noCursorTimeout"), Doing: "Executor error during find command: " + op.NS,
 	})
 }

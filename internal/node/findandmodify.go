@@ -78,6 +78,7 @@ func (n *Node) runFindAndModify(ctx context.Context, op *command.Op) error {
 		return err
 	}
 	w := n.Exec.NewWriter(durability(op))
+	w.Doing = "Plan executor error during findAndModify"
 	defer w.Abort()
 	var out *exec.Written
 	if a.Bool("remove") {

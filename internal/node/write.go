@@ -25,7 +25,7 @@ func (n *Node) forWrite(ctx context.Context, op *command.Op, create bool) (*cata
 		return nil, err
 	}
 	ns := schema.Namespace{DB: op.DB, Coll: op.Collection}
-	if err := ns.Validate(); err != nil {
+	if err := ns.ValidateWrite(); err != nil {
 		return nil, err
 	}
 	if c != nil || !create {

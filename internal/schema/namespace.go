@@ -113,6 +113,15 @@ func (n Namespace) ValidateCreate() error {
 	return nil
 }
 
+// ValidateWrite says whether a user may write to n: what the server keeps for
+// itself is not his, and the rest he could create; error 73.
+func (n Namespace) ValidateWrite() error {
+	if n.Coll == ProfileCollection || n.Coll == ViewsCollection {
+		return mongoerr.New(mongoerr.InvalidNamespace, "cannot write to %s", n)
+	}
+	return n.ValidateCreate()
+}
+
 // legalSystem says whether clients may write to the system collection n.
 func (n Namespace) legalSystem() bool {
 	switch n.DB {

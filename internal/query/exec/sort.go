@@ -69,7 +69,7 @@ func (s *sorter) Work(ctx context.Context, row *Row) (State, error) {
 		err = s.rows.Sort()
 	}
 	if errors.Is(err, extsort.ErrMemory) {
-		err = mongoerr.New(mongoerr.QueryExceededMemoryLimitNoDiskUseAllowed, "Executor error during find command :: caused by :: Sort exceeded memory limit of %d bytes, but did not opt in to external sorting.", extsort.MaxMemory)
+		err = mongoerr.New(mongoerr.QueryExceededMemoryLimitNoDiskUseAllowed, "Sort exceeded memory limit of %d bytes, but did not opt in to external sorting.", extsort.MaxMemory)
 	}
 	return s.stats.count(NeedTime), err
 }

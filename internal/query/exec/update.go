@@ -91,7 +91,7 @@ func (w *Writer) Update(ctx context.Context, c *catalog.Collection, s *Update) (
 		if out.Matched > 0 || !s.Upsert {
 			return out, nil
 		}
-		err := w.upsert(ctx, c, s, out)
+		err := w.under(w.upsert(ctx, c, s, out))
 		if err == nil || attempt == maxRestarts || !mongoerr.Is(err, mongoerr.DuplicateKey) || !retryUpsert(s.Query.Filter, err) {
 			return out, err
 		}
@@ -191,7 +191,7 @@ func (w *Writer) each(ctx context.Context, c *catalog.Collection, q *Query, mult
 func (w *Writer) one(ctx context.Context, c *catalog.Collection, id bson.Value, out *Written, apply effect) error {
 	record := c.AppendIDKey(nil, id)
 	out.Summary = "IDHACK"
-	return w.do(ctx, func(u *catalog.Unit) error {
+	return w.under(w.do(ctx, func(u *catalog.Unit) error {
 		doc, err := u.LockRecord(ctx, c, record)
 		if err != nil || doc == nil {
 			return err
@@ -199,7 +199,7 @@ func (w *Writer) one(ctx context.Context, c *catalog.Collection, id bson.Value, 
 		out.Keys, out.Docs = 1, 1
 		_, err = apply(u, record, doc, "")
 		return err
-	})
+	}))
 }
 
 // pass runs over the matches of one snapshot. lost says that a document was
@@ -223,7 +223,7 @@ func (w *Writer) pass(ctx context.Context, c *catalog.Collection, q *Query, inde
 	for {
 		ok, err := r.next(ctx, &row)
 		if err != nil || !ok {
-			return lost, false, err
+			return lost, false, w.under(err)
 		}
 		record := catalog.RecordKey(bytes.Clone(row.Record))
 		err = w.do(ctx, func(u *catalog.Unit) error {
@@ -253,7 +253,7 @@ func (w *Writer) pass(ctx context.Context, c *catalog.Collection, q *Query, inde
 			return err
 		})
 		if err != nil || done {
-			return lost, done, err
+			return lost, done, w.under(err)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
@@ -20,9 +21,21 @@ const (
 // whole or not at all; a unit that is full, or that would have to wait for a
 // lock while it holds others, is committed and the next one begun.
 type Writer struct {
+	// Doing is what a statement is said to have been doing where it fails while it
+	// runs ("Plan executor error during findAndModify"); "" for nothing.
+	Doing string
+
 	x          *Executor
 	unit       *catalog.Unit
 	durability storage.Durability
+}
+
+// under puts Doing in front of an error.
+func (w *Writer) under(err error) error {
+	if err == nil || w.Doing == "" {
+		return err
+	}
+	return mongoerr.Under(err, w.Doing)
 }
 
 // NewWriter begins a group of writes, acknowledged as d says. The caller ends
