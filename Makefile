@@ -25,6 +25,7 @@ test-unit: ## the Go tests, without anything to install
 .PHONY: test-e2e
 test-e2e: build ## real drivers, mongosh and applications against a real server
 	./e2e/run
+	./e2e/cosmos/run
 
 .PHONY: test-crash
 test-crash: build ## kill -9 under load, again and again (long form)
