@@ -96,7 +96,13 @@ func FreePort(tb testing.TB) int {
 // Start runs a server on an empty directory until the test ends.
 func Start(tb testing.TB, args ...string) *Server {
 	tb.Helper()
-	s := &Server{Dir: tb.TempDir(), Port: FreePort(tb), Args: args, tb: tb}
+	return StartIn(tb, tb.TempDir(), args...)
+}
+
+// StartIn is Start on a directory that is there, or whose parent is.
+func StartIn(tb testing.TB, dir string, args ...string) *Server {
+	tb.Helper()
+	s := &Server{Dir: dir, Port: FreePort(tb), Args: args, tb: tb}
 	tb.Cleanup(func() { // after the clients have said goodbye
 		s.Kill()
 		if tb.Failed() {
@@ -108,6 +114,21 @@ func Start(tb testing.TB, args ...string) *Server {
 }
 
 func tail(s string, n int) string { return s[max(len(s)-n, 0):] }
+
+// Exec runs the binary to its end, with env beside this process's environment,
+// and returns its exit code and what it printed.
+func Exec(tb testing.TB, env []string, args ...string) (code int, out string) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, Binary(tb), args...)
+	cmd.Env = append(os.Environ(), env...)
+	b, err := cmd.CombinedOutput()
+	if cmd.ProcessState == nil {
+		tb.Fatal(err)
+	}
+	return cmd.ProcessState.ExitCode(), string(b)
+}
 
 // Run starts the process, on the same directory and port each time, and waits
 // until it answers.

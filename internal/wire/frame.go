@@ -44,6 +44,15 @@ const (
 	OpMsg         OpCode = 2013
 )
 
+// known says whether op may occur.
+func (op OpCode) known() bool {
+	switch op {
+	case OpReply, OpUpdate, OpInsert, OpQuery, OpGetMore, OpDelete, OpKillCursors, OpCompressed, OpMsg:
+		return true
+	}
+	return false
+}
+
 // Frame is one whole message as bytes, its header included.
 type Frame []byte
 
@@ -102,6 +111,11 @@ func (r *Reader) Next() (Frame, error) {
 	n := int64(int32(binary.LittleEndian.Uint32(header)))
 	if n < HeaderLen || n > MaxMessageSize {
 		return nil, closing(mongoerr.ProtocolError, "recv(): message mstLen is invalid. Length: %d, min: %d, max: %d", n, HeaderLen, MaxMessageSize)
+	}
+	// Whoever speaks another protocol, TLS for one, need not send the megabytes
+	// that its first bytes say.
+	if op := OpCode(binary.LittleEndian.Uint32(header[12:])); !op.known() {
+		return nil, unknownOpCode(op)
 	}
 	f, err := r.take(int(n))
 	if errors.Is(err, io.EOF) {

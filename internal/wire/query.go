@@ -53,7 +53,7 @@ func (m *Message) refuseOpCode() error {
 	if r, ok := retired[m.OpCode]; ok {
 		return &Error{mongoerr.New(r.code, "%s is no longer supported", r.name), Ignore}
 	}
-	return closing(mongoerr.ProtocolError, "unknown opcode %d", m.OpCode)
+	return unknownOpCode(m.OpCode)
 }
 
 // parseQuery reads an OP_QUERY: flags, collection, skip, limit, query, and a
@@ -140,4 +140,8 @@ func (m *Message) appendReply(dst []byte) []byte {
 	dst = binary.LittleEndian.AppendUint32(dst, 0)
 	dst = binary.LittleEndian.AppendUint32(dst, 1)
 	return append(dst, m.Body...)
+}
+
+func unknownOpCode(op OpCode) error {
+	return closing(mongoerr.ProtocolError, "unknown opcode %d", op)
 }
