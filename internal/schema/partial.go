@@ -20,7 +20,7 @@ func validatePartial(n match.Node) error {
 		return validatePartials(n.Children)
 	case *match.Or:
 		return validatePartials(n.Children)
-	case *match.Compare, *match.In, *match.Exists, *match.Type:
+	case *match.Compare, *match.In, *match.Exists, *match.Type, *match.GeoWithin:
 		return nil
 	}
 	return cannotCreate("Expression not supported in partial index: %s", match.Serialize(n))

@@ -118,7 +118,7 @@ func (x *Executor) prepare(c *catalog.Collection, q *Query, adjust func(plan.Nod
 	}
 	r.source = newSource(c, r.snapshot)
 	r.builder = builder{source: r.source, env: q.Env, coll: q.Collator, meta: &r.meta}
-	if has(nodes[0], knowsMeta) {
+	if has(nodes[0], knowsMeta) || q.Projection != nil && len(q.Projection.Meta()) > 0 {
 		q.Env.Meta = r.meta.value
 	}
 	if c != nil {

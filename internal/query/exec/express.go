@@ -25,7 +25,7 @@ func (b *builder) express(n *plan.Express) Stage {
 		in = &idHack{stats: Stats{Node: n}, source: b.source, id: n.ID}
 	}
 	if n.Projection != nil {
-		in = &projection{stats: Stats{Node: n}, input: in, spec: n.Projection, env: b.env}
+		in = &projection{stats: Stats{Node: n}, input: in, spec: n.Projection, env: b.env, meta: b.meta}
 	}
 	return &express{stats: Stats{Node: n}, input: in}
 }

@@ -24,14 +24,23 @@ func knowsMeta(n plan.Node) bool {
 type metaReader struct{ row *Row }
 
 func (r *metaReader) value(name string) bson.Value {
-	if r == nil || r.row == nil || r.row.Meta == nil {
+	if r == nil || r.row == nil {
 		return bson.Value{}
 	}
-	switch name {
-	case "geoNearDistance":
-		return bson.Double(r.row.Meta.Distance)
-	case "geoNearPoint":
-		return r.row.Meta.Point
+	if name == "indexKey" {
+		d, err := r.row.keyDocument()
+		if err != nil || d.IsEmpty() {
+			return bson.Value{}
+		}
+		return bson.Document(d)
+	}
+	m := r.row.Meta
+	switch {
+	case m == nil:
+	case name == "geoNearDistance":
+		return bson.Double(m.Distance)
+	case name == "geoNearPoint":
+		return m.Point
 	}
 	return bson.Value{}
 }

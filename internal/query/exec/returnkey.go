@@ -23,18 +23,25 @@ func (s *returnKey) Work(ctx context.Context, row *Row) (State, error) {
 	if err != nil || state != Advanced {
 		return s.stats.count(state), err
 	}
-	row.Doc = bson.Empty
-	if row.Index == nil {
-		return s.stats.count(Advanced), nil
-	}
-	values, _, err := keystring.Decode(row.Key, row.Bits, directions(row.Index))
-	if err != nil {
+	if row.Doc, err = row.keyDocument(); err != nil {
 		return EOF, err
 	}
+	return s.stats.count(Advanced), nil
+}
+
+// keyDocument is the key of the index entry that led to the row, empty where no
+// index did.
+func (r *Row) keyDocument() (bson.Doc, error) {
+	if r.Index == nil || r.Key == nil {
+		return bson.Empty, nil
+	}
+	values, _, err := keystring.Decode(r.Key, r.Bits, directions(r.Index))
+	if err != nil {
+		return nil, err
+	}
 	var b bson.Builder
-	for i, p := range row.Index.Parts {
+	for i, p := range r.Index.Parts {
 		b.Value(p.Path, values[i])
 	}
-	row.Doc = b.Finish()
-	return s.stats.count(Advanced), nil
+	return b.Finish(), nil
 }
