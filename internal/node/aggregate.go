@@ -91,7 +91,7 @@ func (n *Node) runAggregate(ctx context.Context, op *command.Op) error {
 	}
 	return command.WriteCursorReply(ctx, op, command.CursorSpec{
 		NS: ns, Cursor: cur, BatchSize: cursor.Int64Or("batchSize", command.DefaultBatch),
-		Collections: []string{a.ns.String()},
+		Collections: []string{a.ns.String()}, Doing: "PlanExecutor error during aggregation",
 	})
 }
 
@@ -191,6 +191,7 @@ func (n *Node) parseAggregation(op *command.Op, ns schema.Namespace, list []bson
 	if err != nil {
 		return nil, err
 	}
+	out.pipeline = out.pipeline.Optimize()
 	out.run = &pipeline.Run{Env: s.env, World: &world{n, op, base, c, q}}
 	if q.AllowDiskUse {
 		out.run.SpillDir = n.Exec.SpillDir
@@ -232,5 +233,5 @@ func (n *Node) explainAggregation(ctx context.Context, op *command.Op, args *com
 	if err != nil {
 		return err
 	}
-	return n.Exec.ExplainAggregate(ctx, a.coll, a.ns.String(), a.Query, a.pipeline, v, b)
+	return n.Exec.ExplainAggregate(ctx, a.coll, a.ns.String(), a.Query, a.pipeline, a.run, v, b)
 }
