@@ -12,6 +12,8 @@ import (
 type angleFunction struct {
 	name string
 	fn   func(x *big.Float) *big.Float
+	// quick, where not nil, is fn for doubles of at most quickAngle in size.
+	quick func(float64) float64
 	// ofZero and ofInf are the values at zero and at infinity. A function that is
 	// odd is 0 at -0 and has the other sign at -infinity.
 	ofZero, ofInf float64
@@ -25,9 +27,9 @@ var inf = math.Inf(1)
 
 func init() {
 	for _, f := range []angleFunction{
-		{name: "$sin", fn: bigSin, odd: true, from: -inf, to: inf, open: true},
-		{name: "$cos", fn: bigCos, ofZero: 1, from: -inf, to: inf, open: true},
-		{name: "$tan", fn: bigTan, odd: true, from: -inf, to: inf, open: true},
+		{name: "$sin", fn: bigSin, quick: sinDouble, odd: true, from: -inf, to: inf, open: true},
+		{name: "$cos", fn: bigCos, quick: cosDouble, ofZero: 1, from: -inf, to: inf, open: true},
+		{name: "$tan", fn: bigTan, quick: tanDouble, odd: true, from: -inf, to: inf, open: true},
 		{name: "$asin", fn: bigArcsin, odd: true, from: -1, to: 1},
 		{name: "$acos", fn: bigArccos, ofZero: math.Pi / 2, from: -1, to: 1},
 		{name: "$atan", fn: bigArctan, odd: true, ofInf: math.Pi / 2, from: -inf, to: inf},
@@ -113,6 +115,9 @@ func (f angleFunction) ofDouble(x float64) float64 {
 		return math.Copysign(inf, x)
 	case f.ofInf == inf && f.grows() && math.Abs(x) > expLimit:
 		return f.ofDouble(math.Copysign(inf, x))
+	}
+	if f.quick != nil && math.Abs(x) <= quickAngle && math.Abs(x) > smallestNormal {
+		return f.quick(x)
 	}
 	r, _ := f.fn(newFloat().SetFloat64(x)).Float64()
 	return r
