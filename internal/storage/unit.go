@@ -47,10 +47,15 @@ type unitMemory struct {
 	counters []counterDelta
 	key      []byte   // scratch
 	sorted   []lockID // scratch
+	ordering ordering
 }
 
-// maxKeptLocks bounds what unitMemory keeps for the next unit.
-const maxKeptLocks = 1 << 16
+// maxKeptLocks and maxKeptOrdering bound what unitMemory keeps for the next
+// unit: a number, and bytes.
+const (
+	maxKeptLocks    = 1 << 16
+	maxKeptOrdering = 1 << 20
+)
 
 var unitMemories = sync.Pool{New: func() any { return new(unitMemory) }}
 
@@ -284,6 +289,9 @@ func (u *Unit) apply() error {
 	if err := u.e.space.admit(u.batch.Len(), !u.sets); err != nil {
 		return err
 	}
+	if err := order(u.batch, &u.ordering); err != nil {
+		return mapError(err)
+	}
 	return mapError(u.e.db.Apply(u.batch, pebble.Sync))
 }
 
@@ -303,6 +311,9 @@ func (u *Unit) end() {
 	clear(m.counters)
 	m.locks, m.counters = m.locks[:0], m.counters[:0]
 	*u = Unit{e: u.e}
+	if cap(m.ordering.sorted) > maxKeptOrdering {
+		m.ordering = ordering{}
+	}
 	if cap(m.locks) <= maxKeptLocks {
 		unitMemories.Put(m)
 	}

@@ -1,0 +1,86 @@
+package storage
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+const (
+	// minOrdered is the number of writes from which on a batch is put in order.
+	minOrdered = 8
+	// batchHeader is the length of what a batch has in front of its writes.
+	batchHeader = 12
+)
+
+// batchWrite is one write in a batch's bytes.
+type batchWrite struct {
+	prefix   uint64 // the first bytes of the key
+	key      []byte
+	from, to int // its bytes
+}
+
+// ordering is memory for order.
+type ordering struct {
+	writes []batchWrite
+	sorted []byte
+}
+
+// order puts the writes of a batch in the order of their keys, those of one
+// key in the order in which they were made. That changes nothing of what the
+// batch does; but neighbours find their places in the memtable from each
+// other, and a document's record and index entries, written one after the
+// other, are no neighbours. Batches with range deletions stay as they are.
+func order(b *pebble.Batch, o *ordering) error {
+	if b.Count() < minOrdered {
+		return nil
+	}
+	data := b.Repr()
+	o.writes = o.writes[:0]
+	for r := b.Reader(); len(r) > 0; {
+		from := len(data) - len(r)
+		kind, key, _, ok, err := r.Next()
+		if err != nil || !ok {
+			return err
+		}
+		switch kind {
+		case pebble.InternalKeyKindSet, pebble.InternalKeyKindDelete, pebble.InternalKeyKindDeleteSized, pebble.InternalKeyKindMerge:
+		default:
+			return nil
+		}
+		o.writes = append(o.writes, batchWrite{prefix: keyPrefix(key), key: key, from: from, to: len(data) - len(r)})
+	}
+	compare := func(a, b batchWrite) int {
+		if c := cmp.Compare(a.prefix, b.prefix); c != 0 {
+			return c
+		}
+		if c := bytes.Compare(a.key, b.key); c != 0 {
+			return c
+		}
+		return cmp.Compare(a.from, b.from)
+	}
+	if slices.IsSortedFunc(o.writes, compare) {
+		return nil
+	}
+	slices.SortFunc(o.writes, compare)
+	o.sorted = o.sorted[:0]
+	for _, w := range o.writes {
+		o.sorted = append(o.sorted, data[w.from:w.to]...)
+	}
+	clear(o.writes)
+	copy(data[batchHeader:], o.sorted)
+	return b.SetRepr(data)
+}
+
+// keyPrefix is the first eight bytes of a key, in its order.
+func keyPrefix(key []byte) uint64 {
+	if len(key) >= 8 {
+		return binary.BigEndian.Uint64(key)
+	}
+	var b [8]byte
+	copy(b[:], key)
+	return binary.BigEndian.Uint64(b[:])
+}
