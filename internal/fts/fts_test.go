@@ -54,7 +54,7 @@ func FuzzQuery(f *testing.F) {
 		for _, l := range []string{"english", "turkish", "none"} {
 			for version := V1; version <= V3; version++ {
 				l, _ := LanguageOf(l, version)
-				m := ParseQuery(search, l, version, Options{CaseSensitive: version == V2}).NewMatcher()
+				m := ParseQuery(search, l, version, Options{CaseSensitive: version == V2}).NewMatcher(version == V3)
 				m.Add(text, l)
 				m.Matches()
 			}

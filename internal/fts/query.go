@@ -120,10 +120,10 @@ type Matcher struct {
 	found    []bool // by Phrases
 }
 
-// NewMatcher begins a document. A document that was found by its terms has one
-// of them, unless Options distinguish more than the index does.
-func (q *Query) NewMatcher() *Matcher {
-	return &Matcher{q: q, positive: q.Options == Options{}, found: make([]bool, len(q.Phrases))}
+// NewMatcher begins a document. One that was found by its terms in an index has
+// one of them, unless Options distinguish more than the index does.
+func (q *Query) NewMatcher(inIndex bool) *Matcher {
+	return &Matcher{q: q, positive: inIndex && q.Options == Options{}, found: make([]bool, len(q.Phrases))}
 }
 
 // Add looks at one string, which is in a language of its own.

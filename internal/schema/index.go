@@ -31,6 +31,9 @@ type Index struct {
 	// it. What listIndexes shows is ListForm.
 	Spec bson.Doc
 
+	// Text says which texts a text index holds; nil for other indexes.
+	Text *match.TextSpec
+
 	Unique        bool
 	PrepareUnique bool
 	Sparse        bool
@@ -85,6 +88,13 @@ func LoadIndex(spec bson.Doc) (*Index, error) {
 			return nil, err
 		}
 		ix.PartialFilter, ix.Filter = v.Doc(), f
+	}
+	if ix.Plugin == pluginText {
+		t, err := match.NewTextSpec(spec)
+		if err != nil {
+			return nil, err
+		}
+		ix.Text = t
 	}
 	return ix, nil
 }

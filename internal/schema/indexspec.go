@@ -120,6 +120,7 @@ var fieldChecks = map[string]fieldCheck{
 	"clustered":               checkBool,
 	"wildcardProjection":      checkWildcardProjection,
 	"weights":                 checkWeights,
+	"textIndexVersion":        checkTextVersion,
 	"default_language":        mustBe(bson.TypeString, "a string"),
 	"2dsphereIndexVersion":    checkNumber,
 	"coarsestIndexedLevel":    checkNumber,
@@ -230,12 +231,18 @@ func banComputed(d bson.Doc) error {
 	return nil
 }
 
-func checkWeights(_ string, _ bson.Value, spec bson.Doc) error {
+func checkWeights(_ string, v bson.Value, spec bson.Doc) error {
 	key := spec.Lookup("key")
 	if key.Type == bson.TypeDocument && pluginOf(key.Doc()) != pluginText {
 		return cannotCreate("The field 'weights' is only allowed in a 'text' index")
 	}
-	return nil
+	switch v.Type {
+	case bson.TypeDocument:
+		return nil
+	case bson.TypeString, bson.TypeArray:
+		return cannotCreate("text index option 'weights' must be an object")
+	}
+	return mongoerr.New(mongoerr.TypeMismatch, "The field 'weights' must be an object, but got %s", v.Type)
 }
 
 // validateIDSpec checks a specification for the index on _id.
@@ -260,6 +267,9 @@ var storedFirst = []string{"v", "unique", "hidden", "prepareUnique", "key", "nam
 // storedForm is the specification as the catalog keeps it and messages print
 // it: version and flags in front, false flags dropped, the TTL an int.
 func storedForm(spec bson.Doc) bson.Doc {
+	if pluginOf(spec.Lookup("key").Doc()) == pluginText {
+		spec = textForm(spec)
+	}
 	var b bson.Builder
 	b.Int32("v", int32(bson.ClampToInt64(spec.Lookup("v"))))
 	for _, flag := range storedFirst[1:4] {

@@ -38,7 +38,7 @@ type configured interface {
 var kinds = map[string]indexKind{
 	pluginBtree:    btree{},
 	pluginHashed:   hashed{},
-	pluginText:     unmaintained{"text"},
+	pluginText:     textIndex{},
 	pluginSphere:   sphere{sphereV3},
 	pluginFlat:     flat{geo.DefaultGrid},
 	pluginWildcard: wildcard{},

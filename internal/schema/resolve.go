@@ -231,6 +231,11 @@ func conflict(ns Namespace, ix *Index, existing []*Index) error {
 			return mongoerr.New(mongoerr.IndexOptionsConflict, "Index already exists with a different name: %s", e.Name)
 		}
 	}
+	for _, e := range existing {
+		if ix.Plugin == pluginText && e.Plugin == pluginText {
+			return cannotCreate("only one text index per collection allowed, found existing text index \"%s\"", e.Name)
+		}
+	}
 	if len(existing) >= MaxIndexes {
 		return cannotCreate("add index fails, too many indexes for %s key:%s", ns, ix.Key)
 	}

@@ -50,6 +50,10 @@ func (b *builder) build(n plan.Node) Stage {
 		return &s
 	case *plan.GeoNear:
 		return b.geoNear(n)
+	case *plan.TextOr:
+		return b.textOr(n)
+	case *plan.TextMatch:
+		return &textMatch{stats: Stats{Node: n}, node: n, input: b.build(n.Input)}
 	case *plan.CountScan:
 		return &countScan{b.scan(n, n.Index, n.Bounds, n.Dedup)}
 	case *plan.DistinctScan:

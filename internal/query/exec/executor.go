@@ -8,6 +8,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/query/expr"
+	"github.com/mayflydb/mayfly/internal/query/match"
 	"github.com/mayflydb/mayfly/internal/query/plan"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
@@ -69,6 +70,9 @@ func describe(c *catalog.Collection) *plan.Collection {
 // nodes plans a query; adjust, where not nil, changes each candidate.
 func (x *Executor) nodes(c *catalog.Collection, q *Query, adjust func(plan.Node) plan.Node) ([]plan.Node, error) {
 	nodes := []plan.Node{&plan.EOF{NoCollection: true}}
+	if c == nil && match.TextIn(q.Filter.Root()) != nil {
+		return nil, plan.ErrNoTextIndex
+	}
 	if c != nil {
 		applyIndexFilter(c, q)
 		var err error

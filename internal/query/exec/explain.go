@@ -236,6 +236,10 @@ func specificCounters(s Stage, b *bson.Builder) {
 		b.Int("keysExamined", st.KeysExamined).Int("docsExamined", st.DocsExamined).Int("seeks", st.Seeks)
 	case *fetch:
 		b.Int("docsExamined", st.DocsExamined).Int32("alreadyHasObj", 0)
+	case *textOr:
+		b.Int("docsExamined", st.DocsExamined)
+	case *textMatch:
+		b.Int("docsRejected", s.rejected)
 	case *or:
 		b.Int("dupsTested", st.DupsTested).Int("dupsDropped", st.DupsDropped)
 	case *sorter:

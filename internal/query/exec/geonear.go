@@ -305,6 +305,6 @@ func (s *geoNear) emit(row *Row) (State, error) {
 	} else {
 		s.bytes -= len(r.doc)
 	}
-	*row = Row{Record: r.record, Doc: r.doc, Index: s.node.Index, Meta: &Meta{s.node.Near.Near.Report(r.distance), r.point}}
+	*row = Row{Record: r.record, Doc: r.doc, Index: s.node.Index, Meta: &Meta{Distance: s.node.Near.Near.Report(r.distance), Point: r.point}}
 	return s.stats.count(Advanced), nil
 }

@@ -12,12 +12,18 @@ type Meta struct {
 	// geometry of the document is, as clients see it, and that geometry.
 	Distance float64
 	Point    bson.Value
+	// Score is that of a text search, where Scored.
+	Score  float64
+	Scored bool
 }
 
 // knowsMeta says whether a node gives its rows a Meta.
 func knowsMeta(n plan.Node) bool {
-	_, ok := n.(*plan.GeoNear)
-	return ok
+	switch n.(type) {
+	case *plan.GeoNear, *plan.TextOr:
+		return true
+	}
+	return false
 }
 
 // metaReader answers {$meta: name} about the row that is being evaluated.
@@ -37,6 +43,10 @@ func (r *metaReader) value(name string) bson.Value {
 	m := r.row.Meta
 	switch {
 	case m == nil:
+	case m.Scored:
+		if name == "textScore" {
+			return bson.Double(m.Score)
+		}
 	case name == "geoNearDistance":
 		return bson.Double(m.Distance)
 	case name == "geoNearPoint":

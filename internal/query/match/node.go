@@ -1,6 +1,8 @@
 package match
 
 import (
+	"sync/atomic"
+
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/geo"
 	"github.com/mayflydb/mayfly/internal/pcre"
@@ -151,6 +153,8 @@ type Text struct {
 	Language           string // empty for the index's default
 	CaseSensitive      bool
 	DiacriticSensitive bool
+
+	bound atomic.Pointer[boundText]
 }
 
 // GeoWithin is {path: {$geoWithin: …}} or {path: {$geoIntersects: …}}.

@@ -34,6 +34,9 @@ func Candidates(c *Collection, q *Query) ([]Node, error) {
 	if n, ok := root.(*match.Always); ok && !n.True {
 		return []Node{finish(q, source{node: &EOF{}, sorted: true})}, nil
 	}
+	if err := checkText(c, q); err != nil {
+		return nil, err
+	}
 	hinted, natural, err := resolveHint(c, q)
 	if err != nil {
 		return nil, err
@@ -47,7 +50,8 @@ func Candidates(c *Collection, q *Query) ([]Node, error) {
 	if natural != 0 {
 		return []Node{finish(q, scan(q, natural < 0))}, nil
 	}
-	if hinted == nil {
+	searches := match.TextIn(root) != nil
+	if hinted == nil && !searches {
 		if n := pointPlan(c, q); n != nil {
 			return []Node{n}, nil
 		}
@@ -64,6 +68,9 @@ func Candidates(c *Collection, q *Query) ([]Node, error) {
 		}
 	}
 	if len(plans) == 0 {
+		if searches {
+			return nil, errNoTextPlan(c)
+		}
 		if q.NoScan {
 			return nil, mongoerr.New(mongoerr.NoQueryExecutionPlans, "error processing query: ns=%s: No indexed plans available, and running with 'notablescan'", c.Namespace)
 		}
@@ -78,6 +85,10 @@ func sourcesOf(c *Collection, q *Query, hinted *Index) ([]source, error) {
 	cs := conjuncts(root)
 	if at := nearOf(cs); at >= 0 {
 		return nearSources(c, q, cs, at, hinted)
+	}
+	if at := textOf(cs); at >= 0 {
+		s, err := textSource(c, q, root, cs, at)
+		return []source{s}, err
 	}
 	if q.Min != nil || q.Max != nil {
 		return []source{boundedByKeys(q, hinted, cs)}, nil

@@ -61,6 +61,8 @@ func filterOf(n Node) match.Node {
 		return n.Filter
 	case *IndexScan:
 		return n.Filter
+	case *TextOr:
+		return n.Filter
 	}
 	return nil
 }
@@ -87,6 +89,8 @@ func describe(b *bson.Builder, n Node) {
 		describeExpress(b, n)
 	case *GeoNear:
 		describeGeoNear(b, n)
+	case *TextMatch:
+		describeText(b, n)
 	case *IDHack:
 		b.Doc("keyPattern", new(bson.Builder).Int32("_id", 1).Finish()).String("indexName", "_id_")
 	case *IndexScan:

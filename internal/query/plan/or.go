@@ -57,6 +57,10 @@ func orBranches(c *Collection, q *Query, or *match.Or, rest []match.Node, hinted
 
 func orBranch(c *Collection, q *Query, branch match.Node, rest []match.Node, hinted *Index) (source, bool) {
 	own := conjuncts(branch)
+	if at := textOf(own); at >= 0 {
+		s, err := textSource(c, q, branch, own, at)
+		return s, err == nil
+	}
 	all := slices.Concat(own, rest)
 	sources := indexSources(c, q, branch, own, hinted)
 	if len(rest) > 0 {

@@ -1,0 +1,160 @@
+package exec
+
+import (
+	"context"
+	"io"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/keystring"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/query/extsort"
+	"github.com/mayflydb/mayfly/internal/query/plan"
+	"github.com/mayflydb/mayfly/internal/schema"
+)
+
+// textOr adds up the weights of each document over the entries of all terms,
+// and then reads the documents, in the order in which they were found.
+type textOr struct {
+	stats      Stats
+	inputs     []Stage
+	source     *source
+	filter     *filter
+	weightAt   int // where the weight stands in a key
+	descending []bool
+	scores     map[string]float64 // by record
+	found      []string
+	bytes      int
+	reading    int // the input being read
+	next       int // the document that comes next
+	closer     io.Closer
+}
+
+func (b *builder) textOr(n *plan.TextOr) *textOr {
+	s := &textOr{stats: Stats{Node: n}, source: b.source, filter: newFilter(n.Filter, b.env), scores: map[string]float64{}}
+	s.descending = directions(n.Index)
+	for i, p := range n.Index.Parts {
+		if p.Path == schema.TextTerm {
+			s.weightAt = i + 1
+		}
+	}
+	for _, in := range n.Terms {
+		s.inputs = append(s.inputs, b.build(in))
+	}
+	return s
+}
+
+func (s *textOr) Stats() *Stats   { return &s.stats }
+func (s *textOr) Inputs() []Stage { return s.inputs }
+
+func (s *textOr) release() {
+	if s.closer != nil {
+		s.closer.Close()
+		s.closer = nil
+	}
+}
+
+// save lets go of the document of the last row, which was passed on.
+func (s *textOr) save() error { s.release(); return nil }
+
+func (s *textOr) Close() error {
+	s.release()
+	s.scores, s.found = nil, nil
+	var first error
+	for _, in := range s.inputs {
+		if err := in.Close(); err != nil && first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+func (s *textOr) Work(ctx context.Context, row *Row) (State, error) {
+	s.release()
+	if s.reading < len(s.inputs) {
+		if err := s.read(ctx); err != nil {
+			return EOF, err
+		}
+		return s.stats.count(NeedTime), nil
+	}
+	if s.next == len(s.found) {
+		return s.stats.count(EOF), nil
+	}
+	record := s.found[s.next]
+	s.next++
+	doc, closer, err := s.source.fetch([]byte(record))
+	if err != nil {
+		return EOF, err
+	}
+	if doc == nil {
+		return s.stats.count(NeedTime), nil
+	}
+	s.closer = closer
+	s.stats.DocsExamined++
+	pass, err := s.filter.match(doc)
+	if err != nil || !pass {
+		return s.stats.count(NeedTime), err
+	}
+	*row = Row{Record: []byte(record), Doc: doc, Meta: &Meta{Score: s.scores[record], Scored: true}}
+	return s.stats.count(Advanced), nil
+}
+
+// read does one unit of work on the entries of a term.
+func (s *textOr) read(ctx context.Context) error {
+	var row Row
+	state, err := s.inputs[s.reading].Work(ctx, &row)
+	switch {
+	case err != nil:
+		return err
+	case state == EOF:
+		s.reading++
+		return nil
+	case state == NeedTime:
+		return nil
+	}
+	values, _, err := keystring.Decode(row.Key, row.Bits, s.descending)
+	if err != nil {
+		return err
+	}
+	record := string(row.Record)
+	if _, known := s.scores[record]; !known {
+		s.found = append(s.found, record)
+		s.bytes += 2*len(record) + textOverhead
+		if s.bytes > extsort.MaxMemory {
+			return mongoerr.New(mongoerr.QueryExceededMemoryLimitNoDiskUseAllowed, "TEXT_OR exceeded memory limit of %d bytes", extsort.MaxMemory)
+		}
+	}
+	s.scores[record] += bson.ToDouble(values[s.weightAt])
+	return nil
+}
+
+// textOverhead is what a document costs a textOr beside its record, in bytes.
+const textOverhead = 80
+
+// textMatch checks what the terms in the index do not decide.
+type textMatch struct {
+	stats Stats
+	node  *plan.TextMatch
+	input Stage
+	// rejected counts documents that had a term and do not match.
+	rejected int64
+}
+
+func (s *textMatch) Stats() *Stats   { return &s.stats }
+func (s *textMatch) Inputs() []Stage { return []Stage{s.input} }
+func (s *textMatch) Close() error    { return s.input.Close() }
+
+func (s *textMatch) Work(ctx context.Context, row *Row) (State, error) {
+	state, err := s.input.Work(ctx, row)
+	if err != nil || state != Advanced {
+		return s.stats.count(state), err
+	}
+	ok, err := s.node.Index.Text.MatchText(s.node.Query, row.Doc, true)
+	if err != nil {
+		return EOF, err
+	}
+	if !ok {
+		s.rejected++
+		return s.stats.count(NeedTime), nil
+	}
+	return s.stats.count(Advanced), nil
+}

@@ -1,0 +1,181 @@
+package schema
+
+import (
+	"crypto/md5"
+	"encoding/hex"
+	"maps"
+	"slices"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/fts"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+)
+
+// The fields that stand in the key of a text index for its texts: the term, and
+// its weight in the document.
+const (
+	TextTerm   = "_fts"
+	textWeight = "_ftsx"
+)
+
+// textIndex holds the terms of a document, each with its weight, between
+// ordinary fields.
+type textIndex struct{}
+
+func (textIndex) collated() bool { return false }
+
+// validatePattern demands that the text fields stand side by side.
+func (textIndex) validatePattern(key bson.Doc) error {
+	groups, within := 0, false
+	for name, v := range key.All() {
+		text := v.Type == bson.TypeString || name == textWeight
+		if text && !within {
+			groups++
+		}
+		within = text
+	}
+	if groups > 1 {
+		return cannotCreate("'text' fields in index must all be adjacent")
+	}
+	if key.Has(TextTerm) != key.Has(textWeight) {
+		return cannotCreate("expecting _ftsx:1 in key")
+	}
+	return nil
+}
+
+func (textIndex) validateSpec(spec bson.Doc) error {
+	if spec.Lookup("unique").Truthy() {
+		return cannotCreate("Text indexes cannot be unique")
+	}
+	return nil
+}
+
+// textForm is the specification of a text index with the texts in its weights
+// and all options written out.
+func textForm(spec bson.Doc) bson.Doc {
+	weights := map[string]bson.Value{}
+	if w := spec.Lookup("weights"); w.Type == bson.TypeDocument {
+		for path, v := range w.Doc().All() {
+			weights[path] = v
+		}
+	}
+	var key bson.Builder
+	done := false
+	for name, v := range spec.Lookup("key").Doc().All() {
+		switch {
+		case v.Type != bson.TypeString && name != textWeight:
+			key.Value(name, v)
+			continue
+		case v.Type == bson.TypeString && name != TextTerm:
+			if _, ok := weights[name]; !ok {
+				weights[name] = bson.Int32(1)
+			}
+		}
+		if !done {
+			key.String(TextTerm, pluginText).Int32(textWeight, 1)
+			done = true
+		}
+	}
+	var b, ws bson.Builder
+	for _, path := range slices.Sorted(maps.Keys(weights)) {
+		ws.Value(path, weights[path])
+	}
+	for name, v := range spec.All() {
+		switch name {
+		case "key":
+			b.Doc("key", key.Finish())
+		case "weights":
+		case "textIndexVersion":
+			b.Value(name, asInt(v))
+		default:
+			b.Value(name, v)
+		}
+	}
+	b.Doc("weights", ws.Finish())
+	for _, o := range []struct {
+		name string
+		v    bson.Value
+	}{
+		{"default_language", bson.String("english")}, {"language_override", bson.String("language")}, {"textIndexVersion", bson.Int32(fts.V3)},
+	} {
+		if !spec.Has(o.name) {
+			b.Value(o.name, o.v)
+		}
+	}
+	return b.Finish()
+}
+
+// asInt is a whole number as an int; what is none stays to be refused.
+func asInt(v bson.Value) bson.Value {
+	if n, ok := bson.ExactInt32(v); ok && v.Type != bson.TypeDecimal {
+		return bson.Int32(n)
+	}
+	return v
+}
+
+func checkTextVersion(name string, v bson.Value, _ bson.Doc) error {
+	if !v.IsNumber() {
+		return mongoerr.New(mongoerr.TypeMismatch, "The field '%s' must be a number, but got %s", name, v.Type)
+	}
+	if n, ok := bson.ExactInt64(v); !ok || v.Type == bson.TypeDecimal || n < fts.V1 || n > fts.V3 {
+		return cannotCreate("bad textIndexVersion: %s", v)
+	}
+	return nil
+}
+
+// maxTerm is how long a term in a key may be, in bytes; of a longer one the
+// beginning and a digest stand there.
+const maxTerm = 256
+
+// TermKey is a term as it stands in the keys of text indexes.
+func TermKey(term string) string {
+	if len(term) <= maxTerm {
+		return term
+	}
+	sum := md5.Sum([]byte(term))
+	return term[:maxTerm-2*len(sum)] + hex.EncodeToString(sum[:])
+}
+
+func (textIndex) keys(ix *Index, doc bson.Doc, dst []Key) ([]Key, MultikeyPaths, error) {
+	scores := map[string]float64{}
+	err := ix.Text.Each(doc, func(text string, weight float64, l *fts.Language) {
+		l.Weigh(text, ix.Text.Version, weight, scores)
+	})
+	if err != nil || len(scores) == 0 {
+		return dst, nil, err
+	}
+	if len(scores) > maxTextKeys {
+		return dst, nil, cannotCreate("Index key generation failed: %d terms are more than the %d keys that one document may have", len(scores), maxTextKeys)
+	}
+	values := make([]bson.Value, len(ix.Parts))
+	at := 0
+	for i := range ix.Parts {
+		p := &ix.Parts[i]
+		if p.Path == TextTerm {
+			at = i
+			continue
+		}
+		v, _ := walk(doc, p.Components)
+		switch v.Type {
+		case bson.TypeArray:
+			return dst, nil, mongoerr.New(16675, "cannot have a multi-key as a prefix to a text index")
+		case bson.Missing:
+			v = bson.Null
+		}
+		values[i] = v
+	}
+	start := len(dst)
+	for term, score := range scores {
+		values[at], values[at+1] = bson.String(TermKey(term)), bson.Double(score)
+		dst = ix.appendKey(dst, values)
+	}
+	var paths MultikeyPaths
+	if len(scores) > 1 {
+		paths = make(MultikeyPaths, len(ix.Parts))
+		paths.set(at, 0)
+	}
+	return dst[:start+len(sortKeys(dst[start:]))], paths, nil
+}
+
+// maxTextKeys bounds the terms of one document.
+const maxTextKeys = 400000
