@@ -158,7 +158,7 @@ func (p *formatParser) takeZone() {
 	at := p.at()
 	p.rest = strings.TrimLeft(p.rest, " \t")
 	characters, from := zoneCharacters, 0
-	if strings.IndexByte("+-", p.rest[:1][0]) >= 0 {
+	if strings.HasPrefix(p.rest, "+") || strings.HasPrefix(p.rest, "-") {
 		characters, from = offsetCharacters, 1
 	}
 	end := from

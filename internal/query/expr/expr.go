@@ -34,14 +34,17 @@ type constant struct{ value bson.Value }
 
 func (c *constant) Eval(*Env) (bson.Value, error) { return c.value, nil }
 func (c *constant) walk(func(*Expr))              {}
-func (c *constant) serialize() bson.Value         { return wrap("$const", c.value) }
 
-// wrap is the document {name: v}; a missing v becomes the variable that means
-// missing.
-func wrap(name string, v bson.Value) bson.Value {
-	if v.IsMissing() {
-		v = bson.String("$$REMOVE")
+// serialize is a literal; what is missing becomes the variable that means it.
+func (c *constant) serialize() bson.Value {
+	if c.value.IsMissing() {
+		return bson.String("$$REMOVE")
 	}
+	return wrap("$const", c.value)
+}
+
+// wrap is the document {name: v}.
+func wrap(name string, v bson.Value) bson.Value {
 	return bson.Document(new(bson.Builder).Value(name, v).Finish())
 }
 

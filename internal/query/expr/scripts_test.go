@@ -1,9 +1,11 @@
 package expr
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/datadriven"
 
@@ -63,6 +65,7 @@ func evalFor(source bson.Value, root bson.Doc, again bool) (bson.Value, error) {
 	return v, nil
 }
 
+// FuzzEval looks for expressions that panic or never end.
 func FuzzEval(f *testing.F) {
 	for _, s := range []string{
 		`{$concat: ["a", "$s"]}`, `{$split: ["$s", "é"]}`, `{$regexFindAll: {input: "$s", regex: "(é)|x*", options: "i"}}`,
@@ -70,6 +73,16 @@ func FuzzEval(f *testing.F) {
 		`{$trim: {input: "$s", chars: "é"}}`, `{$indexOfCP: ["$s", "é", 0, 2]}`, `{$dateToParts: {date: "$d", timezone: "Europe/Paris"}}`,
 		`{$dateToString: {date: "$d", format: "%Y %j %U %V %z %Z %b", timezone: "+05:30"}}`,
 		`{$year: "$d"}`, `{$type: "$s"}`, `{$add: ["$n", 1]}`,
+		`{$convert: {input: "$s", to: {type: "binData", subtype: 4}, format: "uuid", onError: "$n", onNull: 1}}`,
+		`{$toDate: "Tue, 01 Jan 2024 10:30 pm +02:00"}`, `{$dateFromString: {dateString: "$s", format: "%G-W%V-%u %z%Z%L%j%B"}}`,
+		`{$toDecimal: "1e-6200"}`, `{$toDouble: "+0x1.8p1"}`, `{$toString: "$n"}`, `{$atan2: ["$n", {$numberDecimal: "-1E+6000"}]}`,
+		`{$dateAdd: {startDate: "$d", unit: "quarter", amount: {$numberLong: "-9223372036854775808"}, timezone: "Europe/Paris"}}`,
+		`{$dateDiff: {startDate: "$d", endDate: {$date: {$numberLong: "9223372036854775807"}}, unit: "week", startOfWeek: "fri"}}`,
+		`{$dateTrunc: {date: "$d", unit: "month", binSize: 7, timezone: "-09:30"}}`,
+		`{$dateFromParts: {isoWeekYear: 2020, isoWeek: -32768, second: "$n"}}`,
+		`{$map: {input: {$range: [0, 9]}, in: {$reduce: {input: "$$this", initialValue: [], in: {$zip: {inputs: ["$$value"]}}}}}}`,
+		`{$switch: {branches: [{case: {$in: ["$s", ["a"]]}, then: {$setUnion: [["$s"], [1]]}}], default: {$meta: "textScore"}}}`,
+		`{$let: {vars: {x: "$$ROOT"}, in: {$mergeObjects: ["$$x", {a: {$objectToArray: "$$x"}}]}}}`,
 	} {
 		f.Add(s, `{s: "aéx", d: {$date: 0}, n: 1.5}`)
 	}
@@ -86,7 +99,12 @@ func FuzzEval(f *testing.F) {
 		if err != nil {
 			return
 		}
-		_, _ = e.Eval(NewEnv(0).WithRoot(d))
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		env := NewEnv(0).WithRoot(d)
+		env.Watch(ctx)
+		_, _ = e.Eval(env)
 		Serialize(e)
+		new(Deps).Add(e)
 	})
 }
