@@ -68,13 +68,21 @@ func (w *world) bypass() bool {
 	return w.op.Name == "aggregate" && w.op.Args.Bool("bypassDocumentValidation")
 }
 
-// parse parses the update of the mode with those variables.
+// vars are the variables of the command's let.
+func (q *query) vars() []string {
+	if q.expr == nil {
+		return nil
+	}
+	return slices.Clone(q.expr.Vars)
+}
+
+// parse parses the update of the mode with those variables, and the command's.
 func (t *merging) parse(vars []string) (*update.Update, error) {
 	u, ok := mergeUpdates[t.m.WhenMatched]
 	if !ok {
 		u = t.m.Pipeline
 	}
-	opts := &expr.Options{Collator: t.w.query.Collator, Vars: vars}
+	opts := &expr.Options{Collator: t.w.query.Collator, Vars: append(t.w.query.vars(), vars...)}
 	return update.Parse(u, &update.Options{Expr: opts, Match: &match.Options{Collator: t.w.query.Collator, Expr: opts}, Collator: t.w.query.Collator})
 }
 
@@ -239,7 +247,11 @@ func (t *merging) updater(d bson.Doc) (*update.Update, *expr.Env, error) {
 }
 
 func (t *merging) envWith(vars []bson.Value) *expr.Env {
-	env := expr.NewEnv(t.env.Now, vars...)
+	var all []bson.Value
+	for i := range t.w.query.vars() {
+		all = append(all, t.env.Var(i))
+	}
+	env := expr.NewEnv(t.env.Now, append(all, vars...)...)
 	env.ClusterTime, env.Collator, env.UserRoles = t.env.ClusterTime, t.env.Collator, t.env.UserRoles
 	return env
 }

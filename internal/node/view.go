@@ -160,7 +160,6 @@ func (n *Node) countOnView(ctx context.Context, op *command.Op) (bool, error) {
 	if n.view(op) == nil {
 		return false, nil
 	}
-	op.IntegerOK = true
 	list, err := countStages(&op.Args)
 	if err != nil {
 		return true, err

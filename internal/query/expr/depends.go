@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/mayflydb/mayfly/internal/bson"
-	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
 // Deps is what expressions read.
@@ -76,16 +75,12 @@ type Let struct {
 	exprs []Expr
 }
 
-// ParseLet parses a `let` document. For a command's `let`, opts.NoDocument is
-// set.
+// ParseLet parses the `let` of a stage; for a command's see CommandLet.
 func ParseLet(d bson.Doc, opts *Options) (*Let, error) {
 	l := &Let{}
 	for it := d.Iter(); it.Next(); {
 		if err := ValidateVarName(it.Key); err != nil {
 			return nil, err
-		}
-		if opts != nil && opts.NoDocument && it.Key == "CURRENT" {
-			return nil, mongoerr.New(mongoerr.Code(4738901), "Attempt to set internal variable CURRENT")
 		}
 		e, err := Parse(it.Value, opts)
 		if err != nil {

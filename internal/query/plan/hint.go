@@ -30,6 +30,9 @@ func resolveHint(c *Collection, q *Query) (*Index, int, error) {
 			return nil, 0, nil
 		}
 		if k == "$natural" {
+			if q.Hint.Doc().Len() > 1 {
+				return nil, 0, mongoerr.New(mongoerr.BadValue, "$natural hint may not be combined with other fields")
+			}
 			if n := bson.ToDouble(v); n == 1 || n == -1 {
 				return nil, int(n), nil
 			}
