@@ -19,6 +19,8 @@ type Executor struct {
 	Catalog *catalog.Catalog
 	// SpillDir is where sorts put what memory cannot hold.
 	SpillDir string
+
+	descriptors descriptors
 }
 
 // Query is a plan.Query with what running it needs besides.
@@ -47,26 +49,6 @@ type running struct {
 	runner
 }
 
-// describe makes the planner's descriptors of a collection. REQUIRES: the
-// snapshot was taken before (catalog's invariant multikey-first).
-func describe(c *catalog.Collection) *plan.Collection {
-	d := &plan.Collection{Namespace: c.Namespace.String(), Collation: c.Options.Lookup("collation").Data, NoIDIndex: !c.ClusteredByID()}
-	all := make([]plan.Index, len(c.Indexes()))
-	for i, ix := range c.Indexes() {
-		if !ix.Ready {
-			continue
-		}
-		p := &all[i]
-		p.Index, p.Multikey, p.Handle = ix.Index, ix.Multikey(), ix
-		p.Clustered = ix.Records && c.Settings.Clustered != nil
-		if ix.Filter != nil {
-			p.Partial = ix.Filter.Root()
-		}
-		d.Indexes = append(d.Indexes, p)
-	}
-	return d
-}
-
 // nodes plans a query; adjust, where not nil, changes each candidate.
 func (x *Executor) nodes(c *catalog.Collection, q *Query, adjust func(plan.Node) plan.Node) ([]plan.Node, error) {
 	nodes := []plan.Node{&plan.EOF{NoCollection: true}}
@@ -76,7 +58,7 @@ func (x *Executor) nodes(c *catalog.Collection, q *Query, adjust func(plan.Node)
 	if c != nil {
 		applyIndexFilter(c, q)
 		var err error
-		if nodes, err = plan.Candidates(describe(c), &q.Query); err != nil {
+		if nodes, err = plan.Candidates(x.describe(c), &q.Query); err != nil {
 			return nil, err
 		}
 	}
@@ -114,13 +96,18 @@ func (x *Executor) prepare(c *catalog.Collection, q *Query, adjust func(plan.Nod
 	if q.Env == nil {
 		q.Env = expr.NewEnv(0)
 	}
-	r := &running{x: x, coll: c, query: q, snapshot: x.Catalog.Engine().NewSnapshot()}
+	r := &running{x: x, coll: c, query: q}
+	var reader storage.Reader = x.Catalog.Engine()
+	if !isLookup(c, q) {
+		r.snapshot = x.Catalog.Engine().NewSnapshot()
+		reader = r.snapshot
+	}
 	nodes, err := x.nodes(c, q, adjust)
 	if err != nil {
-		r.snapshot.Close()
+		r.release()
 		return nil, err
 	}
-	r.source = newSource(c, r.snapshot)
+	r.source = newSource(c, reader)
 	r.builder = builder{source: r.source, env: q.Env, coll: q.Collator, meta: &r.meta}
 	if has(nodes[0], knowsMeta) || q.Projection != nil && len(q.Projection.Meta()) > 0 {
 		q.Env.Meta = r.meta.value
@@ -140,6 +127,16 @@ func (x *Executor) prepare(c *catalog.Collection, q *Query, adjust func(plan.Nod
 		}
 	}
 	return r, nil
+}
+
+// isLookup says whether a query reads one record and nothing else, which needs
+// no snapshot: a get is a state of its own.
+func isLookup(c *catalog.Collection, q *Query) bool {
+	if c == nil || !c.ClusteredByID() || q.Distinct != "" || q.Sort.Natural() != 0 {
+		return false
+	}
+	_, ok := plan.PointID(&q.Query, c.Options.Lookup("collation").Data)
+	return ok
 }
 
 // markUsed counts an access of each index of a plan.

@@ -1,0 +1,73 @@
+package exec
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/query/plan"
+	"github.com/mayflydb/mayfly/internal/schema"
+)
+
+// maxDescriptors bounds the descriptors that are kept.
+const maxDescriptors = 4096
+
+// descriptors keeps what describe makes. A collection's own descriptor never
+// changes but for its indexes' multikey paths.
+type descriptors struct {
+	made sync.Map // *catalog.Collection → *plan.Collection
+	n    atomic.Int64
+}
+
+// describe returns the planner's descriptor of a collection; nobody changes
+// it. REQUIRES: the snapshot was taken before (catalog's invariant
+// multikey-first), or the query reads no index.
+func (x *Executor) describe(c *catalog.Collection) *plan.Collection {
+	d := &x.descriptors
+	if v, ok := d.made.Load(c); ok && current(v.(*plan.Collection)) {
+		return v.(*plan.Collection)
+	}
+	p := describe(c)
+	if _, known := d.made.Swap(c, p); !known && d.n.Add(1) > maxDescriptors {
+		// Those of collections that have changed or gone are among them.
+		d.made.Clear()
+		d.n.Store(0)
+	}
+	return p
+}
+
+// current says whether no index has become multikey in a new place since the
+// descriptor was made.
+func current(d *plan.Collection) bool {
+	for _, ix := range d.Indexes {
+		if !samePaths(ix.Multikey, ix.Handle.(*catalog.Index).Multikey()) {
+			return false
+		}
+	}
+	return true
+}
+
+// samePaths says whether a and b are the same slice; the catalog makes a new
+// one for each change.
+func samePaths(a, b schema.MultikeyPaths) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
+}
+
+// describe makes the planner's descriptors of a collection.
+func describe(c *catalog.Collection) *plan.Collection {
+	d := &plan.Collection{Namespace: c.Namespace.String(), Collation: c.Options.Lookup("collation").Data, NoIDIndex: !c.ClusteredByID()}
+	all := make([]plan.Index, len(c.Indexes()))
+	for i, ix := range c.Indexes() {
+		if !ix.Ready {
+			continue
+		}
+		p := &all[i]
+		p.Index, p.Multikey, p.Handle = ix.Index, ix.Multikey(), ix
+		p.Clustered = ix.Records && c.Settings.Clustered != nil
+		if ix.Filter != nil {
+			p.Partial = ix.Filter.Root()
+		}
+		d.Indexes = append(d.Indexes, p)
+	}
+	return d
+}
