@@ -65,7 +65,7 @@ func checkText(c *Collection, q *Query) error {
 		return mongoerr.New(17313, "$match with $text is only allowed as the first pipeline stage")
 	case q.Sort.Natural() != 0:
 		return mongoerr.New(mongoerr.BadValue, "text expression not allowed with $natural sort order")
-	case !q.Hint.IsMissing():
+	case !q.Hint.IsMissing() && !(q.Hint.Type == bson.TypeDocument && q.Hint.Doc().IsEmpty()):
 		return mongoerr.New(mongoerr.BadValue, "text and hint not allowed in same query")
 	}
 	ix := textIndexOf(c)
@@ -75,10 +75,11 @@ func checkText(c *Collection, q *Query) error {
 	return t.Bind(ix.Text)
 }
 
-// textIndexOf is the text index of a collection, which has one at most.
+// textIndexOf is the text index of a collection, which has one at most. It may
+// be hidden.
 func textIndexOf(c *Collection) *Index {
 	for _, ix := range c.Indexes {
-		if ix.Plugin == textPlugin && !ix.Hidden {
+		if ix.Plugin == textPlugin {
 			return ix
 		}
 	}
@@ -97,7 +98,7 @@ func textSource(c *Collection, q *Query, root match.Node, cs []match.Node, at in
 	if ix == nil {
 		return source{}, ErrNoTextIndex
 	}
-	if ix.Partial != nil && !implies(root, ix.Partial) {
+	if ix.Hidden || ix.Partial != nil && !implies(root, ix.Partial) {
 		return source{}, errNoTextPlan(c)
 	}
 	text := cs[at].(*match.Text)
