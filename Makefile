@@ -2,6 +2,9 @@
 export CGO_ENABLED = 0
 GO ?= go
 BIN := bin/mayfly
+STATICCHECK := tools/bin/staticcheck
+# How long make fuzz runs each function.
+FUZZTIME ?= 10s
 
 .PHONY: help
 help: ## print the targets
@@ -20,21 +23,36 @@ test: lint test-unit test-e2e ## install what the tests need, then run all of th
 
 .PHONY: test-unit
 test-unit: ## the Go tests, without anything to install
-	$(GO) test -timeout 15m ./...
+	$(GO) test -timeout 15m ./cmd/... ./internal/...
 
 .PHONY: test-e2e
-test-e2e: build ## real drivers, mongosh and applications against a real server
+test-e2e: build ## real drivers, mongosh, applications, crashes and full disks against a real server
+	MAYFLY_BIN=$(abspath $(BIN)) $(GO) test -count=1 -timeout 10m ./e2e/...
 	./e2e/run
 	./e2e/cosmos/run
 
 .PHONY: test-crash
 test-crash: build ## kill -9 under load, again and again (long form)
-	$(GO) test -count=1 -timeout 30m ./e2e/crash -crash.rounds=120
+	MAYFLY_BIN=$(abspath $(BIN)) $(GO) test -count=1 -timeout 30m ./e2e/crash -crash.rounds=120
+
+.PHONY: fuzz
+fuzz: ## every fuzz function of the tree, FUZZTIME=10s each
+	@for file in $$(git grep -l '^func Fuzz' -- '*_test.go'); do \
+		for name in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' $$file); do \
+			echo "== $$name in $$(dirname $$file)"; \
+			$(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) ./$$(dirname $$file) || exit 1; \
+		done; \
+	done
 
 .PHONY: lint
-lint: ## formatting, vet
+lint: $(STATICCHECK) ## formatting, vet, staticcheck
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
 	$(GO) vet ./...
+	$(STATICCHECK) ./...
+
+$(STATICCHECK): tools/go.mod tools/go.sum
+	cd tools && GOBIN=$(abspath tools/bin) $(GO) install tool
+	@touch $@
 
 .PHONY: bench
 bench: build ## a server beside PostgreSQL and Pebble, as a table; BENCH='-rows expiry' and the like choose
