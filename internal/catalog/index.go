@@ -30,8 +30,8 @@ type Index struct {
 type indexLive struct {
 	dropped  atomic.Bool
 	accesses atomic.Int64
-	since    time.Time
-	build    *build // while it is built
+	since    atomic.Int64 // when accesses were counted from, in milliseconds since 1970
+	build    *build       // while it is built
 
 	multikey struct {
 		sync.Mutex
@@ -41,7 +41,15 @@ type indexLive struct {
 }
 
 func newIndex(ix *schema.Index, ident storage.Ident, records, ready bool) *Index {
-	return &Index{Index: ix, Ident: ident, Records: records, Ready: ready, top: topFields(ix), live: &indexLive{since: time.Now()}}
+	n := &Index{Index: ix, Ident: ident, Records: records, Ready: ready, top: topFields(ix), live: &indexLive{}}
+	n.live.resetUse()
+	return n
+}
+
+// resetUse counts accesses anew, as hiding an index and showing it again does.
+func (l *indexLive) resetUse() {
+	l.accesses.Store(0)
+	l.since.Store(time.Now().UnixMilli())
 }
 
 // topFields names the fields of a document on which the keys in ix depend, or
@@ -69,7 +77,7 @@ func (ix *Index) MarkUsed() { ix.live.accesses.Add(1) }
 
 // Used returns the accesses counted, and since when.
 func (ix *Index) Used() (accesses int64, since time.Time) {
-	return ix.live.accesses.Load(), ix.live.since
+	return ix.live.accesses.Load(), time.UnixMilli(ix.live.since.Load())
 }
 
 // Check returns nil while the index exists, else error 175 as a cursor reports it.

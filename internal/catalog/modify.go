@@ -38,6 +38,9 @@ func (c *Catalog) Modify(ctx context.Context, ns schema.Namespace, f func(*Colle
 			for _, ix := range coll.indexes {
 				if to := m.Indexes[ix.Name]; to != nil {
 					k := *ix
+					if ix.Hidden != to.Hidden {
+						ix.live.resetUse()
+					}
 					k.Index, ix = to, &k
 				}
 				n.indexes = append(n.indexes, ix)

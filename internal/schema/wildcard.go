@@ -52,6 +52,9 @@ func (wildcard) validateSpec(spec bson.Doc) error {
 // index lies under the wildcard.
 func validateOverlap(spec bson.Doc) error {
 	key := spec.Lookup("key").Doc()
+	if key.Len() > 1 && key.Has(wildcardName) && !spec.Has("wildcardProjection") {
+		return cannotCreate("A compound index on all fields needs a 'wildcardProjection' that excludes its regular fields")
+	}
 	scope := newWildcardScope(key, spec.Lookup("wildcardProjection"))
 	for name := range key.All() {
 		if isWildcardPath(name) {

@@ -44,7 +44,7 @@ func (b *builder) build(n plan.Node) Stage {
 		if records := n.Index.Handle.(*catalog.Index).Records; records {
 			s.keyOnly = false
 		} else if n.Keys || n.Filter != nil {
-			s.cover = newCover(n.Index)
+			s.cover = newCover(n.Index, n.Paths)
 		}
 		s.ranges.clamp(n, directions(n.Index))
 		return &s
@@ -60,7 +60,7 @@ func (b *builder) build(n plan.Node) Stage {
 		s := &distinctScan{indexScan: b.scan(n, n.Index, n.Bounds, false), fields: n.Field + 1}
 		s.backward = n.Backward
 		if !n.Index.Handle.(*catalog.Index).Records {
-			s.cover = newCover(n.Index)
+			s.cover = newCover(n.Index, nil)
 		}
 		return s
 	case *plan.Express:

@@ -1,6 +1,8 @@
 package exec
 
 import (
+	"slices"
+
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/keystring"
 	"github.com/mayflydb/mayfly/internal/query/plan"
@@ -11,6 +13,7 @@ import (
 type cover struct {
 	descending []bool
 	fields     []coverField
+	needed     []bool // by part: whose value is read
 	b          bson.Builder
 }
 
@@ -22,12 +25,13 @@ type coverField struct {
 	sub  []coverField
 }
 
-func newCover(ix *plan.Index) *cover {
-	c := &cover{descending: directions(ix)}
+func newCover(ix *plan.Index, needed []string) *cover {
+	c := &cover{descending: directions(ix), needed: make([]bool, len(ix.Parts))}
 	for i, p := range ix.Parts {
 		if ix.Wild != nil && p.Plugin != "" {
 			continue // the path of a wildcard index
 		}
+		c.needed[i] = slices.Contains(needed, p.Path)
 		c.fields = place(c.fields, p.Components, i)
 	}
 	return c
@@ -47,14 +51,20 @@ func place(fs []coverField, path []string, part int) []coverField {
 	return append(fs, coverField{name: path[0], sub: place(nil, path[1:], part)})
 }
 
-func (c *cover) document(key, bits []byte) (bson.Doc, error) {
+// document rebuilds the document. exact is false where a value that is read is
+// null, which in a key also stands for a field that is missing.
+func (c *cover) document(key, bits []byte) (doc bson.Doc, exact bool, err error) {
 	values, _, err := keystring.Decode(key, bits, c.descending)
 	if err != nil {
-		return nil, err
+		return nil, false, err
+	}
+	exact = true
+	for i, v := range values {
+		exact = exact && !(c.needed[i] && v.Type == bson.TypeNull)
 	}
 	c.b.Reset(nil)
 	c.write(c.fields, values)
-	return c.b.Finish(), nil
+	return c.b.Finish(), exact, nil
 }
 
 func (c *cover) write(fs []coverField, values []bson.Value) {

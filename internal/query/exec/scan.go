@@ -189,19 +189,17 @@ func (s *indexScan) emit(row *Row) (State, error) {
 			return s.stats.count(NeedTime), err
 		}
 	}
-	switch {
-	case s.uncovered:
-		doc, closer, err := s.source.fetch(row.Record)
-		if err != nil || doc == nil {
-			return s.stats.count(NeedTime), err
+	if s.cover != nil {
+		exact := false
+		if !s.uncovered {
+			if row.Doc, exact, err = s.cover.document(row.Key, row.Bits); err != nil {
+				return EOF, err
+			}
 		}
-		row.Doc = doc.Clone()
-		if err := closer.Close(); err != nil {
-			return EOF, err
-		}
-	case s.cover != nil:
-		if row.Doc, err = s.cover.document(row.Key, row.Bits); err != nil {
-			return EOF, err
+		if !exact {
+			if found, err := s.fetch(row); err != nil || !found {
+				return s.stats.count(NeedTime), err
+			}
 		}
 	}
 	if s.filter == nil {
@@ -215,6 +213,17 @@ func (s *indexScan) emit(row *Row) (State, error) {
 		row.Doc = nil
 	}
 	return s.stats.count(Advanced), nil
+}
+
+// fetch reads the document of a row whose key does not tell all.
+func (s *indexScan) fetch(row *Row) (bool, error) {
+	doc, closer, err := s.source.fetch(row.Record)
+	if err != nil || doc == nil {
+		return false, err
+	}
+	s.stats.DocsExamined++
+	row.Doc = doc.Clone()
+	return true, closer.Close()
 }
 
 // maxSeen bounds the record keys that one scan remembers, in bytes.

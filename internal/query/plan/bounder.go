@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"slices"
+
 	"github.com/mayflydb/mayfly/internal/query/match"
 )
 
@@ -75,7 +77,9 @@ func (b *bounder) fits(p predicate, part int, chosen []predicate) bool {
 
 // settle notes what need not be checked of a predicate's conjunct any more.
 func (b *bounder) settle(p predicate, part int, a access) {
-	if !p.whole || b.ix.Wild != nil && b.ix.Wild.vague {
+	// A number in a path may pick an element, which a filter does not look into
+	// and an index takes apart.
+	if !p.whole || b.ix.Wild != nil && b.ix.Wild.vague || slices.ContainsFunc(b.ix.Parts[part].Components, isNumeric) {
 		return
 	}
 	switch {

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -27,6 +28,9 @@ type access struct {
 
 // bounds translates n, or says that the index cannot help with it.
 func (t translator) bounds(n match.Node) (access, bool) {
+	if t.ix.Sparse && matchesMissing(n) {
+		return access{}, false
+	}
 	if t.ix.Wild != nil && !wildcardCan(n) && t.part == t.ix.Wild.part+1 {
 		return access{}, false
 	}
@@ -263,7 +267,9 @@ func (t translator) not(n match.Node) (access, bool) {
 	switch n := n.(type) {
 	case *match.Compare:
 		if n.Op == match.Eq && n.Value.Type == bson.TypeNull {
-			return access{complement(Intervals{Point(bson.Null)}), false}, true
+			// An empty array on the path leaves null in the key of a document that
+			// has no null.
+			return access{complement(Intervals{Point(bson.Null)}), false}, !multikey
 		}
 		if n.Value.Type == bson.TypeArray || n.Value.Type == bson.TypeMinKey || n.Value.Type == bson.TypeMaxKey {
 			return access{}, false
@@ -320,6 +326,10 @@ func (t translator) hashed(n match.Node) (access, bool) {
 		if v.Type == bson.TypeArray {
 			continue // no document under a hashed index holds an array
 		}
+		if v.IsNullish() {
+			l = append(l, Point(bson.Int64(keystring.Hash(bson.Undefined, 0))))
+			v = bson.Null
+		}
 		l = append(l, Point(bson.Int64(keystring.Hash(v, 0))))
 	}
 	return access{normalize(l), false}, true
@@ -348,4 +358,16 @@ func (t translator) collateValue(v bson.Value) bson.Value {
 		return bson.Value{Type: v.Type, Data: b.Finish()}
 	}
 	return v
+}
+
+// matchesMissing says whether a comparison is true of a document without the
+// field.
+func matchesMissing(n match.Node) bool {
+	switch n := n.(type) {
+	case *match.Compare:
+		return n.Value.IsNullish() && n.Op != match.Lt && n.Op != match.Gt
+	case *match.In:
+		return slices.ContainsFunc(n.Values, bson.Value.IsNullish)
+	}
+	return false
 }

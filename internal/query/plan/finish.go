@@ -1,6 +1,9 @@
 package plan
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // finish puts fetch, sort, skip, projection and limit on top of a source.
 func finish(q *Query, s source) Node {
@@ -44,7 +47,9 @@ func reach(q *Query, s source) (n Node, covered bool) {
 		}
 		covered = len(s.residual) == 0 && covers(q, s.ix, s.bounds)
 		if covered || q.ReturnKey && s.sorted && len(s.residual) == 0 {
-			n.Keys = n.Keys || covered && (len(q.Paths) > 0 || !s.sorted)
+			if covered && (len(q.Paths) > 0 || !s.sorted) {
+				n.Keys, n.Paths = true, neededPaths(q)
+			}
 			return n, covered
 		}
 		return &Fetch{n, join(s.residual)}, false
@@ -52,7 +57,8 @@ func reach(q *Query, s source) (n Node, covered bool) {
 		covered = s.ix != nil && len(s.residual) == 0 && covers(q, s.ix, s.bounds)
 		if covered {
 			for _, in := range n.Nodes {
-				in.(*IndexScan).Keys = len(q.Paths) > 0
+				scan := in.(*IndexScan)
+				scan.Keys, scan.Paths = len(q.Paths) > 0, neededPaths(q)
 			}
 			return n, true
 		}
@@ -67,6 +73,15 @@ func reach(q *Query, s source) (n Node, covered bool) {
 		return &Fetch{n, join(s.residual)}, false
 	}
 	return s.node, false
+}
+
+// neededPaths are the paths that the reader or a sort above the scan needs.
+func neededPaths(q *Query) []string {
+	paths := slices.Clone(q.Paths)
+	for _, p := range q.Sort.Parts {
+		paths = append(paths, p.Path)
+	}
+	return paths
 }
 
 // clustered turns a scan of the index that the records are into a scan of the
@@ -105,7 +120,7 @@ func holds(ix *Index, path string, bounds []Intervals) bool {
 	for i, p := range ix.Parts {
 		switch {
 		case p.Path == path:
-			if p.Plugin != "" || ix.multikeyPart(i) || ix.Collator != nil && mayHoldStrings(bounds[i]) || ix.Wild != nil && ix.Wild.vague {
+			if p.Plugin != "" || ix.multikeyPart(i) || slices.ContainsFunc(p.Components, isNumeric) || ix.Collator != nil && mayHoldStrings(bounds[i]) || ix.Wild != nil && ix.Wild.vague {
 				return false
 			}
 			found = true

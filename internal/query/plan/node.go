@@ -46,9 +46,10 @@ type IndexScan struct {
 	Backward bool        // against the order of the index
 	Filter   match.Node  // a filter that the key's own values answer, or nil
 	Min, Max []bson.Value
-	Dedup    bool // a document may own several entries within the bounds
-	Keys     bool // somebody above reads the key's values
-	Variant  int  // tells plans apart that bound the same index by other predicates
+	Dedup    bool     // a document may own several entries within the bounds
+	Keys     bool     // somebody above reads the key's values
+	Paths    []string // which of them, where Keys
+	Variant  int      // tells plans apart that bound the same index by other predicates
 }
 
 // Fetch reads the document of each entry.

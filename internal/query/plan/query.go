@@ -33,6 +33,9 @@ type Query struct {
 	// Fields are those that the stages of a pipeline above the query need, for
 	// its shape; nil for all.
 	Fields []string
+	// Above is the stage of a pipeline that the query is answered together with,
+	// or "".
+	Above string
 	// Distinct is the path whose values are wanted, each once; "" for none.
 	Distinct string
 	// Allowed says which indexes an index filter leaves to the query, whatever

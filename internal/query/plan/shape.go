@@ -35,7 +35,7 @@ func ShapeOf(q *Query) Shape {
 	for _, path := range projected(q) {
 		b.WriteString(escape(path) + ",")
 	}
-	b.WriteByte('#')
+	b.WriteString(q.Above + "#")
 	b.Write(q.Collation)
 	return Shape(b.String())
 }

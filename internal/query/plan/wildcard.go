@@ -144,9 +144,8 @@ func (w *wildPath) settle(ix *Index, bounds []Intervals, bound bool) bool {
 	if !holdsObjects(bounds[w.part+1]) {
 		return true
 	}
-	if !bounds[w.part+1].IsAll() {
-		return false
-	}
+	// What is at the paths below says little about the object.
+	bounds[w.part+1] = All
 	paths := slices.Clone(w.paths)
 	for _, p := range w.paths {
 		paths = append(paths, Interval{bson.String(p.Lo.Str() + "."), bson.String(p.Lo.Str() + "/"), true, false})
@@ -160,12 +159,7 @@ func (w *wildPath) settle(ix *Index, bounds []Intervals, bound bool) bool {
 // a wildcard index takes apart.
 func holdsObjects(l Intervals) bool {
 	classes := Intervals{wholeClass(bson.TypeDocument), wholeClass(bson.TypeArray)}
-	for _, iv := range intersect(l, classes) {
-		if !iv.IsPoint() || !iv.Lo.Doc().IsEmpty() || iv.Lo.Type == bson.TypeArray {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(intersect(l, classes), func(iv Interval) bool { return !iv.IsPoint() || !iv.Lo.Doc().IsEmpty() })
 }
 
 // wildcardCan says whether a wildcard index can answer a predicate: not what
@@ -174,30 +168,31 @@ func holdsObjects(l Intervals) bool {
 func wildcardCan(n match.Node) bool {
 	switch n := n.(type) {
 	case *match.Compare:
-		return wildcardHolds(n.Value)
-	case *match.In:
-		for _, v := range n.Values {
-			if !wildcardHolds(v) {
-				return false
-			}
+		if n.Op == match.Eq {
+			return wildcardHolds(n.Value)
 		}
-		return true
+		switch n.Value.Type {
+		case bson.TypeDocument, bson.TypeArray, bson.TypeMinKey, bson.TypeMaxKey:
+			return false
+		}
+		return !n.Value.IsNullish()
+	case *match.In:
+		return !slices.ContainsFunc(n.Values, func(v bson.Value) bool { return !wildcardHolds(v) })
 	case *match.Not:
 		cmp, ok := n.Child.(*match.Compare)
 		return ok && cmp.Op == match.Eq && cmp.Value.Type == bson.TypeNull
-	case *match.Regex, *match.Exists, *match.Mod:
+	case *match.Regex, *match.Exists, *match.Mod, *match.Type:
 		return true
-	case *match.Type:
-		return !n.Types.Has(bson.TypeDocument) && !n.Types.Has(bson.TypeArray)
 	}
 	return false
 }
 
+// wildcardHolds says whether the documents with a value are found at its key.
 func wildcardHolds(v bson.Value) bool {
 	switch v.Type {
-	case bson.TypeNull, bson.TypeUndefined, bson.TypeArray, bson.TypeMinKey, bson.TypeMaxKey:
+	case bson.TypeNull, bson.TypeUndefined:
 		return false
-	case bson.TypeDocument:
+	case bson.TypeDocument, bson.TypeArray:
 		return v.Doc().IsEmpty()
 	}
 	return true

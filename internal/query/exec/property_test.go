@@ -1,0 +1,477 @@
+package exec
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/keystring"
+	"github.com/mayflydb/mayfly/internal/query/match"
+	"github.com/mayflydb/mayfly/internal/query/plan"
+	"github.com/mayflydb/mayfly/internal/query/project"
+	"github.com/mayflydb/mayfly/internal/query/sortkey"
+	"github.com/mayflydb/mayfly/internal/schema"
+	"github.com/mayflydb/mayfly/internal/storage"
+)
+
+// house is a catalog with an executor over it.
+type house struct {
+	engine  *storage.Engine
+	catalog *catalog.Catalog
+	exec    *Executor
+}
+
+func openHouse(t testing.TB, fs *storage.MemFS) *house {
+	t.Helper()
+	e, err := storage.Open(storage.Options{Dir: "db", FS: fs, CacheBytes: 8 << 20, MemtableBytes: 512 << 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := catalog.Open(e, catalog.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &house{e, c, &Executor{Catalog: c}}
+}
+
+func (h *house) close(t testing.TB) {
+	t.Helper()
+	if err := h.catalog.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.engine.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// asked is a query as it is written.
+type asked struct {
+	filter, sort, projection, collation, hint string
+	skip, limit                               int64
+}
+
+func (a asked) String() string {
+	return fmt.Sprintf("filter %s sort %s projection %s collation %s hint %s", a.filter, a.sort, a.projection, a.collation, a.hint)
+}
+
+type asker interface {
+	Helper()
+	Fatalf(string, ...any)
+}
+
+func parseDoc(t asker, s string) bson.Doc {
+	t.Helper()
+	if s == "" {
+		return nil
+	}
+	d, err := bson.ParseJSON(s)
+	if err != nil {
+		t.Fatalf("%s: %v", s, err)
+	}
+	return d
+}
+
+// query parses what is asked.
+func (a asked) query(t asker) *Query {
+	t.Helper()
+	q := &Query{}
+	var err error
+	if a.collation != "" {
+		c, cerr := schema.ParseCollation(parseDoc(t, a.collation))
+		if cerr != nil {
+			t.Fatalf("%v", cerr)
+		}
+		q.Collation, q.Collator = c.Spec, c.Collator
+	}
+	if q.Filter, err = match.Parse(parseDoc(t, a.filter), &match.Options{Collator: q.Collator}); err != nil {
+		t.Fatalf("%s: %v", a.filter, err)
+	}
+	if q.Sort, err = sortkey.Parse(parseDoc(t, a.sort)); err != nil {
+		t.Fatalf("%s: %v", a.sort, err)
+	}
+	if a.projection != "" {
+		if q.Projection, err = project.ParseFind(parseDoc(t, a.projection), nil); err != nil {
+			t.Fatalf("%s: %v", a.projection, err)
+		}
+		if paths, whole := q.Projection.Fields(); !whole {
+			q.Paths = paths
+		}
+	}
+	switch {
+	case strings.HasPrefix(a.hint, "{"):
+		q.Hint = bson.Document(parseDoc(t, a.hint))
+	case a.hint != "":
+		q.Hint = bson.String(a.hint)
+	}
+	q.Skip, q.Limit = a.skip, a.limit
+	return q
+}
+
+// answer is what a query returned.
+type answer struct {
+	docs    []bson.Doc // in the order of their bytes
+	keys    [][]byte   // sort keys, in the order of the result
+	count   int64
+	summary string
+}
+
+// ask returns the answer, or the error of a query that fails on its way.
+func (h *house) ask(t asker, c *catalog.Collection, a asked) (answer, error) {
+	t.Helper()
+	ctx := context.Background()
+	q := a.query(t)
+	keys := sortkey.NewGenerator(q.Sort, q.Collator, nil)
+	cur, err := h.exec.Find(ctx, c, q)
+	if err != nil {
+		return answer{}, err
+	}
+	defer cur.Close()
+	var out answer
+	out.summary = cur.Summary()
+	for n := 0; ; n++ {
+		d, err := cur.Next(ctx)
+		if err != nil {
+			return out, err
+		}
+		if d == nil {
+			break
+		}
+		if a.projection == "" {
+			k, err := keys.Append(nil, d)
+			if err != nil {
+				return out, err
+			}
+			out.keys = append(out.keys, k)
+		}
+		out.docs = append(out.docs, d.Clone())
+		if n == 2 { // a client that comes back for more
+			if err := cur.Park(); err != nil {
+				t.Fatalf("%s: %v", a, err)
+			}
+			if err := cur.Unpark(ctx); err != nil {
+				t.Fatalf("%s: %v", a, err)
+			}
+		}
+	}
+	slices.SortFunc(out.docs, func(a, b bson.Doc) int { return bytes.Compare(a, b) })
+	counted, err := h.exec.Count(ctx, c, asked{filter: a.filter, collation: a.collation, hint: a.hint}.query(t))
+	if err != nil {
+		t.Fatalf("count %s: %v", a, err)
+	}
+	out.count = counted.N
+	return out, nil
+}
+
+func (x answer) differs(y answer) string {
+	if !slices.EqualFunc(x.docs, y.docs, func(a, b bson.Doc) bool { return bytes.Equal(a, b) }) {
+		return fmt.Sprintf("documents (%s, %s):\n%v\n%v", x.summary, y.summary, x.docs, y.docs)
+	}
+	if !slices.EqualFunc(x.keys, y.keys, bytes.Equal) {
+		return fmt.Sprintf("order (%s, %s)", x.summary, y.summary)
+	}
+	if x.count != y.count {
+		return fmt.Sprintf("counts %d, %d", x.count, y.count)
+	}
+	return ""
+}
+
+// distinct collects the values of a path.
+func (h *house) distinct(t asker, c *catalog.Collection, a asked, path string) map[string]bool {
+	t.Helper()
+	values := map[string]bool{}
+	_, err := h.exec.Distinct(context.Background(), c, a.query(t), path, func(d bson.Doc) (bool, error) {
+		return true, Elements(d, path, func(v bson.Value) error {
+			values[string(keystring.Append(nil, v, false, nil))] = true
+			return nil
+		})
+	})
+	if err != nil {
+		t.Fatalf("distinct %s: %v", a, err)
+	}
+	return values
+}
+
+var paths = []string{"a", "b", "c", "a.x", "a.y", "b.x", "c.x", "a.0", "a.x.0"}
+
+func scalars() *rapid.Generator[string] {
+	return rapid.SampledFrom([]string{
+		"0", "1", "2", "3", "1.5", `"a"`, `"A"`, `"ab"`, `"b"`, "null", "true", "false", `{"$date": "2024-01-01T00:00:00Z"}`,
+		`{"$numberDecimal": "2"}`, `{"$numberLong": "1"}`,
+	})
+}
+
+// values are scalars, arrays and documents, no deeper than depth.
+func values(depth int) *rapid.Generator[string] {
+	return rapid.Custom(func(t *rapid.T) string {
+		if depth == 0 {
+			return scalars().Draw(t, "scalar")
+		}
+		switch rapid.IntRange(0, 9).Draw(t, "kind") {
+		case 0, 1:
+			return "[" + strings.Join(rapid.SliceOfN(values(depth-1), 0, 3).Draw(t, "array"), ",") + "]"
+		case 2, 3:
+			return fields([]string{"x", "y"}, depth-1).Draw(t, "object")
+		}
+		return scalars().Draw(t, "scalar")
+	})
+}
+
+// fields are documents with some of the names.
+func fields(names []string, depth int) *rapid.Generator[string] {
+	return rapid.Custom(func(t *rapid.T) string {
+		var parts []string
+		for _, name := range names {
+			if rapid.IntRange(0, 4).Draw(t, "has "+name) > 0 {
+				parts = append(parts, fmt.Sprintf("%q: %s", name, values(depth).Draw(t, name)))
+			}
+		}
+		return "{" + strings.Join(parts, ", ") + "}"
+	})
+}
+
+// conditions are filters of one leaf.
+func conditions() *rapid.Generator[string] {
+	return rapid.Custom(func(t *rapid.T) string {
+		path := rapid.SampledFrom(paths).Draw(t, "path")
+		return fmt.Sprintf("{%q: %s}", path, operators(true).Draw(t, "operator"))
+	})
+}
+
+func operators(deep bool) *rapid.Generator[string] {
+	return rapid.Custom(func(t *rapid.T) string {
+		v := values(1)
+		switch rapid.IntRange(0, 13).Draw(t, "op") {
+		case 0, 1, 2:
+			return fmt.Sprintf(`{"$eq": %s}`, v.Draw(t, "v"))
+		case 3, 4:
+			op := rapid.SampledFrom([]string{"$gt", "$gte", "$lt", "$lte"}).Draw(t, "cmp")
+			return fmt.Sprintf(`{%q: %s}`, op, v.Draw(t, "v"))
+		case 5:
+			return fmt.Sprintf(`{"$gte": %s, "$lte": %s}`, scalars().Draw(t, "lo"), scalars().Draw(t, "hi"))
+		case 6, 7:
+			op := rapid.SampledFrom([]string{"$in", "$nin"}).Draw(t, "in")
+			return fmt.Sprintf(`{%q: [%s]}`, op, strings.Join(rapid.SliceOfN(v, 0, 3).Draw(t, "list"), ","))
+		case 8:
+			return fmt.Sprintf(`{"$ne": %s}`, v.Draw(t, "v"))
+		case 9:
+			return rapid.SampledFrom([]string{`{"$exists": true}`, `{"$exists": false}`}).Draw(t, "exists")
+		case 10:
+			return rapid.SampledFrom([]string{`{"$type": "string"}`, `{"$type": "number"}`, `{"$type": "array"}`, `{"$type": "object"}`, `{"$size": 1}`, `{"$mod": [2, 0]}`}).Draw(t, "type")
+		case 11:
+			return rapid.SampledFrom([]string{`{"$regex": "^a"}`, `{"$regex": "b"}`, `{"$regex": "^A", "$options": "i"}`}).Draw(t, "regex")
+		}
+		if !deep {
+			return fmt.Sprintf(`{"$gt": %s}`, scalars().Draw(t, "v"))
+		}
+		switch rapid.IntRange(0, 2).Draw(t, "nested") {
+		case 0:
+			return fmt.Sprintf(`{"$not": %s}`, operators(false).Draw(t, "not"))
+		case 1:
+			return fmt.Sprintf(`{"$elemMatch": %s}`, operators(false).Draw(t, "element"))
+		}
+		return fmt.Sprintf(`{"$elemMatch": {"x": %s, "y": %s}}`, operators(false).Draw(t, "x"), operators(false).Draw(t, "y"))
+	})
+}
+
+// filters combine conditions.
+func filters(depth int) *rapid.Generator[string] {
+	return rapid.Custom(func(t *rapid.T) string {
+		if depth == 0 {
+			return conditions().Draw(t, "condition")
+		}
+		op := rapid.SampledFrom([]string{"", "", "$and", "$and", "$or", "$or", "$nor"}).Draw(t, "logic")
+		if op == "" {
+			return conditions().Draw(t, "condition")
+		}
+		return fmt.Sprintf("{%q: [%s]}", op, strings.Join(rapid.SliceOfN(filters(depth-1), 1, 3).Draw(t, "branches"), ","))
+	})
+}
+
+const caseless = `{"locale": "en", "strength": 2}`
+
+// indexes are specifications of all kinds but those of geometry and text.
+func indexes(n int) *rapid.Generator[string] {
+	return rapid.Custom(func(t *rapid.T) string {
+		direction := rapid.SampledFrom([]string{"1", "-1"})
+		options := ""
+		switch rapid.IntRange(0, 7).Draw(t, "option") {
+		case 0:
+			options = `, "sparse": true`
+		case 1:
+			options = `, "partialFilterExpression": ` + rapid.SampledFrom([]string{
+				`{"a": {"$gt": 1}}`, `{"b": {"$exists": true}}`, `{"$or": [{"a": 1}, {"a": 2}]}`, `{"a": {"$in": [1, "a"]}}`, `{"c": {"$type": "string"}}`,
+			}).Draw(t, "filter")
+		case 2:
+			options = `, "collation": ` + caseless
+		}
+		var key string
+		switch rapid.IntRange(0, 9).Draw(t, "kind") {
+		case 0:
+			key = fmt.Sprintf(`{%q: "hashed"}`, rapid.SampledFrom(paths).Draw(t, "hashed"))
+		case 1:
+			key, options = rapid.SampledFrom([]string{`{"$**": 1}`, `{"a.$**": 1}`, `{"$**": -1}`}).Draw(t, "wildcard"), ""
+		case 2:
+			key, options = `{"b": 1, "$**": 1}`, `, "wildcardProjection": {"b": 0}`
+		default:
+			var parts []string
+			for _, p := range rapid.SliceOfNDistinct(rapid.SampledFrom(paths), 1, 3, rapid.ID).Draw(t, "fields") {
+				parts = append(parts, fmt.Sprintf("%q: %s", p, direction.Draw(t, "direction")))
+			}
+			key = "{" + strings.Join(parts, ", ") + "}"
+		}
+		return fmt.Sprintf(`{"key": %s, "name": "i%d"%s}`, key, n, options)
+	})
+}
+
+func questions() *rapid.Generator[asked] {
+	return rapid.Custom(func(t *rapid.T) asked {
+		a := asked{filter: filters(2).Draw(t, "filter")}
+		if rapid.Bool().Draw(t, "sorted") {
+			var parts []string
+			for _, p := range rapid.SliceOfNDistinct(rapid.SampledFrom(paths[:7]), 1, 2, rapid.ID).Draw(t, "sort") {
+				parts = append(parts, fmt.Sprintf("%q: %d", p, rapid.SampledFrom([]int{1, -1}).Draw(t, "direction")))
+			}
+			a.sort = "{" + strings.Join(parts, ", ") + "}"
+		}
+		if rapid.IntRange(0, 3).Draw(t, "collated") == 0 {
+			a.collation = caseless
+		}
+		if rapid.IntRange(0, 2).Draw(t, "projected") == 0 {
+			a.projection = rapid.SampledFrom([]string{`{"_id": 0, "a": 1}`, `{"_id": 0, "a": 1, "b": 1}`, `{"_id": 0, "a.x": 1}`, `{"_id": 0, "c": 1}`}).Draw(t, "projection")
+		}
+		return a
+	})
+}
+
+// TestSameAnswer asks random questions of random documents: through whatever
+// plan the indexes offer, through each index by itself, without an index, and
+// after the store was closed and opened again, the answer is the same.
+func TestSameAnswer(t *testing.T) {
+	fs := storage.NewMemFS()
+	h := openHouse(t, fs)
+	defer func() { h.close(t) }()
+	n := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		n++
+		ns := schema.Namespace{DB: "d", Coll: fmt.Sprintf("c%d", n)}
+		ctx := context.Background()
+		c, err := h.catalog.Create(ctx, ns, nil)
+		if err != nil {
+			rt.Fatalf("%v", err)
+		}
+		early := rapid.Bool().Draw(rt, "indexes first")
+		var specs []string
+		for i := range rapid.IntRange(1, 4).Draw(rt, "indexes") {
+			specs = append(specs, indexes(i).Draw(rt, "index"))
+		}
+		if early {
+			h.index(rt, ns, specs)
+		}
+		w := h.exec.NewWriter(storage.Buffered)
+		for i, d := range rapid.SliceOfN(fields([]string{"a", "b", "c"}, 2), 0, 30).Draw(rt, "documents") {
+			doc := new(bson.Builder).Int32("_id", int32(i)).Fields(parseDoc(rt, d)).Finish()
+			// Parallel arrays, and arrays under a hashed index, are refused.
+			_ = w.Insert(ctx, h.catalog.Lookup(ns), doc)
+		}
+		if err := w.Commit(ctx); err != nil {
+			rt.Fatalf("%v", err)
+		}
+		if !early {
+			h.index(rt, ns, specs)
+		}
+		for range 4 {
+			h.compare(rt, ns, questions().Draw(rt, "question"))
+		}
+		if n%10 == 0 {
+			h.close(t)
+			h = openHouse(t, fs)
+			h.compare(rt, ns, questions().Draw(rt, "question"))
+		}
+		if _, err := h.catalog.Drop(ctx, c.Namespace); err != nil {
+			rt.Fatalf("%v", err)
+		}
+	})
+}
+
+// index creates the indexes that the documents allow.
+func (h *house) index(t asker, ns schema.Namespace, specs []string) {
+	for _, s := range specs {
+		spec, err := schema.ParseIndexSpec(ns, parseDoc(t, s), false)
+		if err != nil {
+			continue
+		}
+		_, _, _ = h.catalog.CreateIndexes(context.Background(), ns, []bson.Doc{spec})
+	}
+}
+
+// compare asks one question in all the ways there are.
+func (h *house) compare(t asker, ns schema.Namespace, a asked) {
+	c := h.catalog.Lookup(ns)
+	natural := a
+	natural.hint = `{"$natural": 1}`
+	want, err := h.ask(t, c, natural)
+	if err != nil { // parallel arrays have no order
+		return
+	}
+	check := func(a asked) {
+		got, err := h.ask(t, c, a)
+		if err != nil {
+			t.Fatalf("%s: %v\nindexes %s", a, err, describeIndexes(c))
+		}
+		if diff := want.differs(got); diff != "" {
+			t.Fatalf("%s: %s\nindexes %s", a, diff, describeIndexes(c))
+		}
+	}
+	for range 3 { // the second and the third may be from the plan cache
+		check(a)
+	}
+	for _, ix := range c.Indexes() {
+		if ix.Sparse || ix.Filter != nil || ix.Plugin == "wildcard" {
+			continue
+		}
+		hinted := a
+		hinted.hint = ix.Name
+		check(hinted)
+	}
+	plain := asked{filter: a.filter, collation: a.collation}
+	slow := plain
+	slow.hint = natural.hint
+	for _, path := range []string{"a", "a.x"} {
+		if x, y := h.distinct(t, c, slow, path), h.distinct(t, c, plain, path); !equalSets(x, y) {
+			t.Fatalf("distinct %s of %s: %v %v\nindexes %s", path, a, x, y, describeIndexes(c))
+		}
+	}
+	if plan.MatchesAll(a.query(t).Filter) {
+		return
+	}
+	if x, y := h.distinct(t, c, asked{filter: "{}", hint: natural.hint}, "a"), h.distinct(t, c, asked{filter: "{}"}, "a"); !equalSets(x, y) {
+		t.Fatalf("distinct a: %v %v\nindexes %s", x, y, describeIndexes(c))
+	}
+}
+
+func equalSets(x, y map[string]bool) bool {
+	if len(x) != len(y) {
+		return false
+	}
+	for k := range x {
+		if !y[k] {
+			return false
+		}
+	}
+	return true
+}
+
+func describeIndexes(c *catalog.Collection) string {
+	var s []string
+	for _, ix := range c.Indexes() {
+		s = append(s, ix.Spec.String())
+	}
+	return strings.Join(s, "\n")
+}
