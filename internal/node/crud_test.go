@@ -1,0 +1,98 @@
+package node
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/query/exec"
+	"github.com/mayflydb/mayfly/internal/storage"
+)
+
+// withData is a node over an empty store.
+func withData(t *testing.T) (*Node, *command.Client) {
+	t.Helper()
+	e, err := storage.Open(storage.Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := catalog.Open(e, catalog.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := command.NewDispatcher(slog.New(slog.NewTextHandler(io.Discard, nil)))
+	n := &Node{
+		Dispatcher: d, Params: d.Params, Log: d.Log, StartTime: time.Now(), Catalog: c,
+		Exec: &exec.Executor{Catalog: c}, Process: Process{Log: memoryLog{}, Shutdown: func() {}},
+	}
+	n.Register(d.Registry)
+	client := &command.Client{ConnectionID: 1, Remote: "127.0.0.1:40000"}
+	d.Clients.Connect(client)
+	t.Cleanup(func() {
+		d.Cursors.CloseAll()
+		c.Close()
+		e.Close()
+	})
+	return n, client
+}
+
+// crudMasks hide what differs from run to run.
+var crudMasks = regexp.MustCompile(`(UUID[ (]"?|cursor id |cursor |Killed: \[ |NotFound: \[ )[0-9a-f-]{9,}`)
+
+// TestCRUD runs the scripts of testdata/crud: each case is a database and
+// commands, the expectation their replies. CURSOR in a command is the id of the
+// last cursor that stayed open, which replies show as "open".
+func TestCRUD(t *testing.T) {
+	datadriven.Walk(t, "testdata/crud", func(t *testing.T, path string) {
+		n, client := withData(t)
+		var cursor int64
+		datadriven.RunTest(t, path, func(t *testing.T, c *datadriven.TestData) string {
+			var out strings.Builder
+			for line := range strings.SplitSeq(c.Input, "\n") {
+				line = strings.ReplaceAll(line, "CURSOR", fmt.Sprintf(`{"$numberLong": "%d"}`, cursor))
+				reply := dispatch(t, n, client, c.Cmd, line, false).Body
+				text := reply.String()
+				if v := reply.Lookup("cursor"); v.Type == bson.TypeDocument {
+					if id := v.Doc().Lookup("id").Int64(); id != 0 {
+						cursor = id
+						text = strings.ReplaceAll(text, fmt.Sprint(id), "open")
+					}
+				}
+				out.WriteString(crudMasks.ReplaceAllString(text, "$1...") + "\n")
+			}
+			return out.String()
+		})
+	})
+}
+
+// TestTailableWakes holds a getMore that waits for documents to end when one
+// arrives, and one that does not match to let it wait on.
+func TestTailableWakes(t *testing.T) {
+	n, client := withData(t)
+	other := &command.Client{ConnectionID: 2}
+	n.Dispatcher.Clients.Connect(other)
+	run := func(c *command.Client, text string) bson.Doc { return dispatch(t, n, c, "test", text, false).Body }
+	run(client, `{"create": "c", "capped": true, "size": 100000}`)
+	run(client, `{"insert": "c", "documents": [{"_id": 0}]}`)
+	found := run(client, `{"find": "c", "filter": {"k": 1}, "tailable": true, "awaitData": true}`)
+	id := found.Lookup("cursor").Doc().Lookup("id").Int64()
+	reply := make(chan bson.Doc)
+	go func() {
+		reply <- run(other, fmt.Sprintf(`{"getMore": {"$numberLong": "%d"}, "collection": "c", "maxTimeMS": 600000}`, id))
+	}()
+	run(client, `{"insert": "c", "documents": [{"_id": 1}]}`)
+	run(client, `{"insert": "c", "documents": [{"_id": 2, "k": 1}]}`)
+	got := (<-reply).Lookup("cursor").Doc().Lookup("nextBatch").String()
+	if want := `[ { _id: 2, k: 1 } ]`; got != want {
+		t.Errorf("the getMore returned %s, want %s", got, want)
+	}
+}
