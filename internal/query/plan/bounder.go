@@ -6,6 +6,10 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/match"
 )
 
+// maxBounding bounds the predicates that bound one part of an index: any more
+// are left to be checked on the documents.
+const maxBounding = 100
+
 // tightness says what is left to check of a conjunct after a scan of an index.
 type tightness uint8
 
@@ -40,7 +44,7 @@ func (b *bounder) part(part int) (Intervals, int) {
 		func(i int, points bool) bool { return !points && i != b.prefer },
 	} {
 		for i, p := range b.preds {
-			if p.path != b.ix.Parts[part].Path {
+			if p.path != b.ix.Parts[part].Path || len(chosen) == maxBounding {
 				continue
 			}
 			a, ok := translator{b.ix, part, b.q}.bounds(p.node)

@@ -6,14 +6,25 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/match"
 )
 
+const (
+	// maxOrs bounds the $ors of a conjunction that are tried
+	// (internalQueryEnumerationMaxOrSolutions).
+	maxOrs = 10
+	// maxBranchWork bounds the branches of an $or times the conjuncts beside it, up
+	// to which those may bound the branches too.
+	maxBranchWork = 100000
+)
+
 // orSources answers a conjunct that is an $or by one scan for each branch.
 func orSources(c *Collection, q *Query, cs []match.Node, hinted *Index) []source {
 	var out []source
+	tried := 0
 	for i, n := range cs {
 		or, ok := n.(*match.Or)
-		if !ok {
+		if !ok || tried == maxOrs {
 			continue
 		}
+		tried++
 		rest := slices.Concat(cs[:i:i], cs[i+1:])
 		branches := orBranches(c, q, or, rest, hinted)
 		if branches == nil {
@@ -45,6 +56,9 @@ func orSources(c *Collection, q *Query, cs []match.Node, hinted *Index) []source
 // where one has none. The conjuncts beside the $or hold in every branch.
 func orBranches(c *Collection, q *Query, or *match.Or, rest []match.Node, hinted *Index) []source {
 	var out []source
+	if len(or.Children)*len(rest) > maxBranchWork {
+		rest = nil
+	}
 	for _, branch := range or.Children {
 		s, ok := orBranch(c, q, branch, rest, hinted)
 		if !ok {
