@@ -61,9 +61,6 @@ func (c *Collator) tag(strength int) language.Tag {
 		}
 		t += "-co-" + order
 	}
-	if c.opts.Shifted {
-		t += "-ka-shifted"
-	}
 	if c.opts.Backwards {
 		t += "-kb-true"
 	}
@@ -94,6 +91,13 @@ func (c *Collator) AppendKey(dst []byte, s string) []byte {
 	if c.bytewise {
 		return append(dst, s...)
 	}
+	whole := s
+	if c.opts.Shifted {
+		s = strings.Map(c.dropVariable, s)
+	}
+	if c.opts.NumericOrdering {
+		s = splitNumbers(s)
+	}
 	if c.opts.CaseLevel || c.opts.CaseFirst == "upper" || c.opts.CaseFirst == "lower" {
 		dst = appendKey(dst, &c.base, s)
 		dst = c.appendCase(append(dst, 0, 0), s)
@@ -103,8 +107,11 @@ func (c *Collator) AppendKey(dst []byte, s string) []byte {
 		dst = append(dst, 0, 0)
 	}
 	dst = appendKey(dst, &c.full, s)
+	if c.opts.Strength >= 4 {
+		dst = c.appendQuaternary(append(dst, 0, 0), whole)
+	}
 	if c.opts.Strength == 5 {
-		dst = append(append(dst, 0, 0), norm.NFD.String(s)...)
+		dst = append(append(dst, 0, 0), norm.NFD.String(whole)...)
 	}
 	return dst
 }

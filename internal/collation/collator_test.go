@@ -20,13 +20,19 @@ func TestOrder(t *testing.T) {
 		{"upper first", Options{Locale: "en", Strength: 3, CaseFirst: "upper"}, "A a B b"},
 		{"case level", Options{Locale: "en", Strength: 1, CaseLevel: true}, "a=á A=Á b"},
 		{"shifted", Options{Locale: "en", Strength: 1, Shifted: true}, "ab=a-b ac"},
+		{"shifted, quaternary", Options{Locale: "en", Strength: 4, Shifted: true}, "a\u2003b a-b ab"},
+		{"shifted spaces", Options{Locale: "en", Strength: 3, Shifted: true, Space: true}, "a\u00a0b a-b ab=a\u2003b"},
+		{"shifted case level", Options{Locale: "en", Strength: 1, CaseLevel: true, Shifted: true}, "ab=a-b Ab=A-b"},
+		{"shifted numbers", Options{Locale: "en", Strength: 3, NumericOrdering: true, Shifted: true}, "f2=f-2 f10"},
+		{"Japan", Options{Locale: "ja", Strength: 3}, "あ=ア い"},
+		{"Japan, quaternary", Options{Locale: "ja", Strength: 4}, "あ ア い"},
 		{"Canada", Options{Locale: "fr_CA", Strength: 3, Backwards: true}, "cote côte coté côté"},
 		{"Sweden", Options{Locale: "sv", Strength: 3}, "a z å ä ö"},
 		{"POSIX", Options{Locale: "en_US_POSIX", Strength: 3}, "A B a b"},
 		{"identical", Options{Locale: "en", Strength: 5}, "a A"},
 	} {
 		coll := New(c.o)
-		groups := strings.Fields(c.want)
+		groups := strings.Split(c.want, " ")
 		for i, g := range groups {
 			same := strings.Split(g, "=")
 			for _, s := range same[1:] {
@@ -49,6 +55,15 @@ func TestOrder(t *testing.T) {
 		if !slices.Equal(sorted, groups) {
 			t.Errorf("%s: sorted to %q", c.name, sorted)
 		}
+	}
+}
+
+// TestLongNumbers compares numbers of more digits than are taken together.
+func TestLongNumbers(t *testing.T) {
+	coll := New(Options{Locale: "en", Strength: 3, NumericOrdering: true})
+	nine, one := strings.Repeat("9", maxNumber), strings.Repeat("1", maxNumber)
+	if coll.Compare(nine, one+"1") <= 0 || coll.Compare(nine[1:], one) >= 0 {
+		t.Error("numbers are not split where the server splits them")
 	}
 }
 

@@ -10,7 +10,7 @@ func init() {
 	registerUnary("$first", func(env *Env, v bson.Value) (bson.Value, error) { return endOf("$first", v, 0) })
 	registerUnary("$last", func(env *Env, v bson.Value) (bson.Value, error) { return endOf("$last", v, -1) })
 	registerAssociative("$concatArrays", false, evalConcatArrays)
-	registerBinary("$in", evalIn)
+	register("$in", parseIn)
 	registerUnary("$reverseArray", evalReverseArray)
 	registerUnary("$size", evalSize)
 }
@@ -93,6 +93,40 @@ func (e *Env) pushElements(array bson.Value) {
 	for it := array.Doc().Iter(); it.Next(); {
 		e.push(it.Value)
 	}
+}
+
+// parseIn parses {$in: [needle, haystack]}. Of a filter's {$expr: {$in: ["$field",
+// [constants]]}} the server makes the filter {field: {$in: …}} and leaves the
+// collation behind.
+func parseIn(p *parser, name string, arg bson.Value) (Expr, error) {
+	depth := p.depth
+	args, err := p.exactly(name, arg, 2)
+	if err != nil {
+		return nil, err
+	}
+	in := &binaryCall{name, evalIn, args[0], args[1]}
+	if f, ok := args[0].(*fieldPath); ok && f.slot == slotRoot && p.opts.Filter && depth == 1 && isConstantList(args[1]) {
+		in.fn = func(env *Env, needle, haystack bson.Value) (bson.Value, error) {
+			defer func(c bson.Collator) { env.Collator = c }(env.Collator)
+			env.Collator = nil
+			return evalIn(env, needle, haystack)
+		}
+	}
+	return in, nil
+}
+
+// isConstantList says whether e is an array of constants.
+func isConstantList(e Expr) bool {
+	a, ok := e.(*arrayLiteral)
+	if !ok {
+		return false
+	}
+	for _, x := range a.exprs {
+		if _, ok := x.(*constant); !ok {
+			return false
+		}
+	}
+	return true
 }
 
 func evalIn(env *Env, needle, haystack bson.Value) (bson.Value, error) {

@@ -17,11 +17,15 @@ type Options struct {
 	// Vars are the names of the user variables in scope (a command's or a
 	// $lookup's `let`), by slot: Env.SetVar(i, …) binds Vars[i].
 	Vars []string
+	// Redact allows $$KEEP, $$PRUNE and $$DESCEND, which only $redact knows.
+	Redact bool
 	// NoDocument forbids field paths and $$ROOT: the expression of a command's
 	// `let`, which sees no document.
 	NoDocument bool
 	// NoClock forbids $$NOW: the expression of a filter over what a command lists.
 	NoClock bool
+	// Filter marks the expression of a filter's $expr.
+	Filter bool
 	// Validator marks an expression of a collection's validator, where $function
 	// is forbidden.
 	Validator bool

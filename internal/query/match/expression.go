@@ -22,7 +22,12 @@ func parseExpr(p *parser, name string, v bson.Value, at level) (Node, error) {
 	if err := p.topLevelOnly(name, FeatureExpr, at); err != nil {
 		return nil, err
 	}
-	e, err := expr.Parse(v, p.opts.Expr)
+	var opts expr.Options
+	if p.opts.Expr != nil {
+		opts = *p.opts.Expr
+	}
+	opts.Filter = true
+	e, err := expr.Parse(v, &opts)
 	if err != nil {
 		return nil, err
 	}
