@@ -217,27 +217,17 @@ func (s *IntSpec) check(v bson.Value) (int64, error) {
 
 // coerceInt takes numbers, with their fraction cut off, and bools.
 func coerceInt(v bson.Value, long bool) (int64, bool) {
-	var n int64
-	switch v.Type {
-	case bson.TypeBool:
+	if v.Type == bson.TypeBool {
 		if v.Bool() {
-			n = 1
+			return 1, true
 		}
-	case bson.TypeInt32, bson.TypeInt64:
-		n = bson.ClampToInt64(v)
-	case bson.TypeDouble, bson.TypeDecimal:
-		f := bson.ToDouble(v)
-		if math.IsNaN(f) || f >= math.MaxInt64 || f < math.MinInt64 {
-			return 0, false
-		}
-		n = bson.ClampToInt64(v)
-	default:
+		return 0, true
+	}
+	if !v.IsNumber() {
 		return 0, false
 	}
-	if !long && n != int64(int32(n)) {
-		return 0, false
-	}
-	return n, true
+	n, ok := bson.TruncateToInt64(v)
+	return n, ok && (long || n == int64(int32(n)))
 }
 
 // BoolParam is a parameter that is true or false.

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"math"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/command"
@@ -40,23 +39,15 @@ func (l *Log) registerParams(p *command.Params) {
 // wholeNumber reads a number of any type, its fraction cut off, or a bool, if
 // it fits an int.
 func wholeNumber(v bson.Value) (int32, bool) {
-	var f float64
-	switch v.Type {
-	case bson.TypeBool:
+	if v.Type == bson.TypeBool {
 		if v.Bool() {
-			f = 1
+			return 1, true
 		}
-	case bson.TypeInt32:
-		f = float64(v.Int32())
-	case bson.TypeInt64:
-		f = float64(v.Int64())
-	case bson.TypeDouble, bson.TypeDecimal:
-		f = math.Trunc(bson.ToDouble(v))
-	default:
+		return 0, true
+	}
+	if !v.IsNumber() {
 		return 0, false
 	}
-	if !(f >= math.MinInt32 && f <= math.MaxInt32) {
-		return 0, false
-	}
-	return int32(f), true
+	n, ok := bson.TruncateToInt64(v)
+	return int32(n), ok && n == int64(int32(n))
 }

@@ -48,19 +48,9 @@ func (s *slice) bounds(size int) (from, to int) {
 // truncate32 is the whole part of a number, clamped to the range of an int;
 // NaN is zero.
 func truncate32(v bson.Value) int {
-	var f float64
-	switch v.Type {
-	case bson.TypeInt32:
-		return int(v.Int32())
-	case bson.TypeInt64:
-		return int(min(max(v.Int64(), math.MinInt32), math.MaxInt32))
-	case bson.TypeDouble:
-		f = v.Double()
-	case bson.TypeDecimal:
-		f = bson.ToDouble(v)
+	n, ok := bson.TruncateToInt64(v)
+	if !ok {
+		n = math.MaxInt64 * int64(bson.NumberSign(v))
 	}
-	if math.IsNaN(f) {
-		return 0
-	}
-	return int(min(max(math.Trunc(f), math.MinInt32), math.MaxInt32))
+	return int(min(max(n, math.MinInt32), math.MaxInt32))
 }
