@@ -51,6 +51,9 @@ func (n *Node) explainer(name string) (*command.Fields, func(*command.Op, *comma
 }
 
 func (n *Node) runExplain(ctx context.Context, op *command.Op) error {
+	if v := op.Body.Lookup("explain"); v.Type != bson.TypeDocument {
+		return mongoerr.New(mongoerr.TypeMismatch, "BSON field 'explain' is the wrong type '%s', expected type 'object'", v.Type)
+	}
 	body := op.Body.Lookup("explain").Doc()
 	verbosity := verbosities[op.Args.Str("verbosity")]
 	name, _ := body.First()
@@ -112,7 +115,7 @@ func (n *Node) explainOnView(ctx context.Context, op *command.Op, v exec.Verbosi
 	if err != nil {
 		return true, err
 	}
-	if err := n.Exec.ExplainAggregate(ctx, a.coll, a.ns.String(), a.Query, a.pipeline, v, op.Reply); err != nil {
+	if err := n.Exec.ExplainAggregate(ctx, a.coll, a.ns.String(), a.Query, a.pipeline, a.run, v, op.Reply); err != nil {
 		return true, err
 	}
 	n.writeExplainTail(op, op.Body)

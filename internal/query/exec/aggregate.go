@@ -7,6 +7,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/query/match"
 	"github.com/mayflydb/mayfly/internal/query/pipeline"
+	"github.com/mayflydb/mayfly/internal/query/plan"
 )
 
 // Aggregation is a running pipeline.
@@ -46,15 +47,29 @@ func (x *Executor) Aggregate(ctx context.Context, c *catalog.Collection, q *Quer
 	if err != nil {
 		return nil, err
 	}
-	cur, err := x.Find(ctx, c, q)
+	found, err := x.start(ctx, c, q, reads(q, rest))
 	if err != nil {
 		return nil, err
 	}
+	cur := &Cursor{r: found}
 	out, err := rest.Open(cur, r)
 	if err != nil {
 		return nil, err
 	}
 	return &Aggregation{cursor: cur, out: out, plain: len(rest.Stages) == 0}, nil
+}
+
+// reads tells the query which fields the pipeline above it reads. Where that is
+// a $group by one field and nothing else, an index may skip from value to
+// value: the adjustment of the plans for that, else nil.
+func reads(q *Query, rest *pipeline.Pipeline) func(plan.Node) plan.Node {
+	if path, ok := rest.GroupsBy(); ok && q.Collator == nil && q.Sort.IsEmpty() && q.Skip == 0 && q.Limit == 0 {
+		return DistinctPlan(q, path)
+	}
+	if paths, whole := rest.Needs(); !whole {
+		q.Paths = paths
+	}
+	return nil
 }
 
 // pushDown puts the beginning of a pipeline into the query and returns the
@@ -68,7 +83,28 @@ func pushDown(q *Query, p *pipeline.Pipeline) (*pipeline.Pipeline, error) {
 			return nil, err
 		}
 	}
+	if len(rest.Stages) > 0 && isShaping(rest.Stages[0]) {
+		q.Above = rest.Stages[0].Name()
+		if paths, whole := rest.Needs(); !whole {
+			q.Fields = paths
+		}
+	}
 	return rest, nil
+}
+
+// shaping are the stages that belong to the shape of the query below them,
+// because the server answers them together.
+var shaping = map[string]bool{
+	"$group": true, "$lookup": true, "$count": true, "$sortByCount": true, "$bucket": true, "$bucketAuto": true, "$project": true,
+	"$replaceRoot": true, "$replaceWith": true, "$densify": true,
+}
+
+func isShaping(s pipeline.Stage) bool {
+	if s.Name() == "$setWindowFields" {
+		arg := s.Serialize()
+		return arg.Type == bson.TypeDocument && arg.Doc().Has("sortBy")
+	}
+	return shaping[s.Name()]
 }
 
 // Next returns the next document, valid until the following call; nil at the
@@ -123,38 +159,3 @@ func (a *Aggregation) Examined() (keys, docs int64) {
 // Reads is the cursor below the pipeline, or nil where it has a source of its
 // own.
 func (a *Aggregation) Reads() *Cursor { return a.cursor }
-
-// ExplainAggregate writes the explain of a pipeline into b: that of its query
-// where nothing is left above it, else a list of stages.
-func (x *Executor) ExplainAggregate(ctx context.Context, c *catalog.Collection, ns string, q *Query, p *pipeline.Pipeline, v Verbosity, b *bson.Builder) error {
-	var rest *pipeline.Pipeline
-	if !p.HasSource() {
-		var err error
-		if rest, err = pushDown(q, p); err != nil {
-			return err
-		}
-		if err = searchByDistance(c, q, p); err != nil {
-			return err
-		}
-		if len(rest.Stages) == 0 {
-			return x.Explain(ctx, c, ns, &Explained{Query: q}, v, b)
-		}
-	}
-	b.OpenArray("stages")
-	n := 0
-	if rest != nil {
-		b.OpenDoc("0").OpenDoc("$cursor")
-		if err := x.Explain(ctx, c, ns, &Explained{Query: q}, v, b); err != nil {
-			return err
-		}
-		b.Close().Close()
-		n = 1
-		p = rest
-	}
-	for _, d := range p.Serialize() {
-		b.Doc(bson.Index(n), d)
-		n++
-	}
-	b.Close()
-	return nil
-}

@@ -161,7 +161,7 @@ func (p *parser) reference(name string) (slot int, err error) {
 		return slot, nil
 	}
 	slot, ok := systemVars[name]
-	if !ok {
+	if !ok || !p.opts.Redact && (slot == slotKeep || slot == slotPrune || slot == slotDescend) {
 		return 0, mongoerr.New(mongoerr.Code(17276), "Use of undefined variable: %s", name)
 	}
 	switch {

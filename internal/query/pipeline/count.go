@@ -13,8 +13,12 @@ type Count struct{ Field string }
 
 func parseCount(arg bson.Value, _ *parsing) (Stage, error) {
 	switch {
-	case arg.Type != bson.TypeString || arg.Str() == "":
+	case arg.Type != bson.TypeString:
 		return nil, mongoerr.New(40156, "the count field must be a non-empty string")
+	case arg.Str() == "":
+		return nil, mongoerr.New(40157, "the count field must be a non-empty string")
+	case arg.Str() == "_id":
+		return nil, mongoerr.New(9039800, "the count field cannot be '_id'")
 	case arg.Str()[0] == '$':
 		return nil, mongoerr.New(40158, "the count field cannot be a $-prefixed path")
 	case strings.Contains(arg.Str(), "\x00"):

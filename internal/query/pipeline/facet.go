@@ -48,7 +48,7 @@ func parseFacet(arg bson.Value, p *parsing) (Stage, error) {
 		if err != nil {
 			return nil, err
 		}
-		f.names, f.pipelines = append(f.names, it.Key), append(f.pipelines, sub)
+		f.names, f.pipelines = append(f.names, it.Key), append(f.pipelines, sub.Optimize())
 	}
 	return f, nil
 }

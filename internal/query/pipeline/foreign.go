@@ -70,8 +70,11 @@ func (p *parsing) subPipeline(ns Namespace, list []bson.Value, vars []string) (*
 	if f.Pipeline, err = Parse(list, opts); err != nil {
 		return nil, err
 	}
-	if ns.Coll == "" {
+	switch {
+	case ns.Coll == "":
 		f.joinAt = 1
+	case f.joinAt == 0:
+		f.Pipeline = f.Pipeline.Optimize()
 	}
 	return f, nil
 }

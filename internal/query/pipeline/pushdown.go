@@ -1,6 +1,8 @@
 package pipeline
 
 import (
+	"math"
+
 	"github.com/mayflydb/mayfly/internal/query/match"
 	"github.com/mayflydb/mayfly/internal/query/sortkey"
 )
@@ -15,7 +17,7 @@ type Head struct {
 }
 
 // Split takes off the front of the pipeline what a query can answer, $match,
-// $sort, $skip and $limit in that order, and returns what is left.
+// $sort, and $limit and $skip, and returns what is left.
 func (p *Pipeline) Split() (Head, *Pipeline) {
 	var h Head
 	rest := p.Stages
@@ -33,18 +35,33 @@ func (p *Pipeline) Split() (Head, *Pipeline) {
 	}
 	if len(rest) > 0 {
 		if s, ok := rest[0].(*Sort); ok {
-			h.Sort, rest = s.Pattern, rest[1:]
+			h.Sort, h.Limit, rest = s.Pattern, s.Limit, rest[1:]
 		}
 	}
-	if len(rest) > 0 {
-		if s, ok := rest[0].(*Skip); ok {
-			h.Skip, rest = s.N, rest[1:]
+	return h, &Pipeline{h.window(rest)}
+}
+
+// window takes off the limits and skips at the front. A skip counts before a
+// limit in a query, and so comes off behind one only where something is left.
+func (h *Head) window(rest []Stage) []Stage {
+	for len(rest) > 0 {
+		switch s := rest[0].(type) {
+		case *Limit:
+			if h.Limit == 0 || s.N < h.Limit {
+				h.Limit = s.N
+			}
+		case *Skip:
+			switch {
+			case h.Limit > 0 && s.N >= h.Limit, s.N > math.MaxInt64-h.Skip:
+				return rest
+			case h.Limit > 0:
+				h.Limit -= s.N
+			}
+			h.Skip += s.N
+		default:
+			return rest
 		}
+		rest = rest[1:]
 	}
-	if len(rest) > 0 {
-		if l, ok := rest[0].(*Limit); ok {
-			h.Limit, rest = l.N, rest[1:]
-		}
-	}
-	return h, &Pipeline{rest}
+	return rest
 }

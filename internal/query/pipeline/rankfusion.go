@@ -113,7 +113,11 @@ func (p *parsing) ranking(name string, v bson.Value) (*ranking, error) {
 		if e.Type != bson.TypeDocument {
 			return nil, wrongType("$rankFusion.input.pipelines."+name, e, []bson.Type{bson.TypeDocument})
 		}
-		if stage, _ := e.Doc().First(); stage == "$rankFusion" || stage == "$scoreFusion" {
+		stage, _ := e.Doc().First()
+		if !selects(e.Doc()) && stages[stage] != nil && e.Doc().Len() == 1 {
+			return nil, errSelects(name, stage)
+		}
+		if stage == "$rankFusion" || stage == "$scoreFusion" {
 			if i > 0 {
 				return nil, mongoerr.New(10170100, "%s is only valid as the first stage in a pipeline", stage)
 			}
@@ -129,34 +133,39 @@ func (p *parsing) ranking(name string, v bson.Value) (*ranking, error) {
 	return r, r.check(list)
 }
 
-// check demands that a ranking selects and orders, and nothing more.
+// selects says whether a stage selects or orders documents, and nothing more.
+func selects(stage bson.Doc) bool {
+	switch name, arg := stage.First(); name {
+	case "$match", "$limit", "$skip", "$sort", "$sample", "$search", "$vectorSearch", "$rankFusion", "$scoreFusion":
+		return true
+	case "$geoNear":
+		return arg.Type != bson.TypeDocument || !arg.Doc().Has("distanceField") && !arg.Doc().Has("includeLocs")
+	}
+	return false
+}
+
+func errSelects(pipeline, stage string) error {
+	return mongoerr.New(9191103, "$rankFusion input pipeline '%s' has a stage that modifies the documents, or that is not allowed: %s", pipeline, stage)
+}
+
+// check demands that a ranking orders the documents.
 func (r *ranking) check(list []bson.Value) error {
 	ranked := false
 	for _, e := range list {
 		name, arg := e.Doc().First()
 		switch name {
 		case "$match", "$limit", "$skip":
-			continue
 		case "$sort":
 			pattern, err := sortkey.Parse(arg.Doc())
 			if err != nil {
 				return err
 			}
 			ranked, r.sort = true, pattern
-			continue
 		case "$sample":
 			r.sort = sortkey.Pattern{}
-			continue
-		case "$geoNear":
-			if arg.Doc().Has("distanceField") || arg.Doc().Has("includeLocs") {
-				break
-			}
-			fallthrough
-		case "$search", "$vectorSearch":
+		default: // $geoNear, $search, $vectorSearch
 			ranked, r.sort = true, sortkey.Pattern{}
-			continue
 		}
-		return mongoerr.New(9191103, "$rankFusion input pipeline '%s' has a stage that modifies the documents, or that is not allowed: %s", r.name, name)
 	}
 	if !ranked {
 		return mongoerr.New(9191100, "All $rankFusion input pipelines must be ranked pipelines, but '%s' is not: it needs a $sort, or begins with $search, $vectorSearch or $geoNear", r.name)

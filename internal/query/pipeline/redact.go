@@ -15,6 +15,7 @@ type Redact struct {
 
 func parseRedact(arg bson.Value, p *parsing) (Stage, error) {
 	opts := p.Options.with([]string{"CURRENT"}).Expr
+	opts.Redact = true
 	e, err := expr.Parse(arg, opts)
 	if err != nil {
 		return nil, err

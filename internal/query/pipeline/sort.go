@@ -24,6 +24,9 @@ func parseSort(arg bson.Value, _ *parsing) (Stage, error) {
 	if err != nil {
 		return nil, err
 	}
+	if arg.Doc().Has("$natural") {
+		return nil, mongoerr.New(16410, "FieldPath field names may not start with '$'. Consider using $getField or $setField.")
+	}
 	if pattern.IsEmpty() {
 		return nil, mongoerr.New(15976, "$sort stage must have at least one sort key")
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/query/extsort"
 )
 
 // StageStats counts what a stage did, for explain.
@@ -13,11 +14,31 @@ type StageStats struct {
 	Returned int64
 	// Time is spent in the stage and in those below it.
 	Time time.Duration
+	it   Iterator
+}
+
+// Spilled are the counters of a sort in the stage, nil where there is none.
+func (s *StageStats) Spilled() *extsort.Stats {
+	if sp, ok := s.it.(interface{ spilled() *extsort.Stats }); ok {
+		return sp.spilled()
+	}
+	return nil
+}
+
+func (s *sorting) spilled() *extsort.Stats   { return &s.rows.Stats }
+func (s *sampling) spilled() *extsort.Stats  { return &s.rows.Stats }
+func (s *bucketing) spilled() *extsort.Stats { return &s.rows.Stats }
+
+func (w *grouping) spilled() *extsort.Stats {
+	if w.rest == nil {
+		return &extsort.Stats{}
+	}
+	return &w.rest.Stats
 }
 
 // observe wraps the iterator of a stage so that it counts.
 func observe(in Iterator, s Stage, r *Run) Iterator {
-	st := &StageStats{Stage: s}
+	st := &StageStats{Stage: s, it: in}
 	*r.Stats = append(*r.Stats, st)
 	return &observed{in, st}
 }

@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"context"
-	"strings"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
@@ -39,7 +38,10 @@ func parseUnwind(arg bson.Value, _ *parsing) (Stage, error) {
 					return nil, mongoerr.New(28822, "includeArrayIndex option to $unwind stage should not be prefixed with a '$': %s", it.Value.Str())
 				}
 				u.Index = it.Value.Str()
-				u.indexing = strings.Split(u.Index, ".")
+				var err error
+				if u.indexing, err = splitPath(u.Index); err != nil {
+					return nil, err
+				}
 			default:
 				return nil, mongoerr.New(28811, "unrecognized option to $unwind stage: %s", it.Key)
 			}
@@ -58,14 +60,9 @@ func parseUnwind(arg bson.Value, _ *parsing) (Stage, error) {
 		return nil, mongoerr.New(28818, "path option to $unwind stage should be prefixed with a '$': %s", path.Str())
 	}
 	u.Path = path.Str()[1:]
-	u.parts = strings.Split(u.Path, ".")
-	for _, name := range u.parts {
-		if name == "" {
-			return nil, mongoerr.New(15998, "FieldPath field names may not be empty strings.")
-		}
-		if name[0] == '$' {
-			return nil, mongoerr.New(16410, "FieldPath field names may not start with '$'. Consider using $getField or $setField.")
-		}
+	var err error
+	if u.parts, err = splitPath(u.Path); err != nil {
+		return nil, err
 	}
 	return u, nil
 }
@@ -129,7 +126,7 @@ func (w *unwinding) Next(ctx context.Context) (bson.Doc, error) {
 			if w.u.Index == "" {
 				return d, nil
 			}
-			return w.u.emit(d, v, bson.Null), nil
+			return setPath(d, w.u.indexing, bson.Null), nil
 		}
 	}
 }

@@ -1,7 +1,7 @@
 package sortkey
 
 import (
-	"math"
+	"slices"
 	"strings"
 
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -10,6 +10,9 @@ import (
 
 // maxParts bounds the fields of one sort (the server allows 32).
 const maxParts = 32
+
+// maxComponents bounds the components of a path.
+const maxComponents = 200
 
 // Part is one field of a sort, or a piece of metadata.
 type Part struct {
@@ -48,14 +51,20 @@ func (p Pattern) Natural() int {
 // 15998 for names.
 func Parse(spec bson.Doc) (Pattern, error) {
 	p := Pattern{spec: spec}
+	fields := 0
 	for it := spec.Iter(); it.Next(); {
 		part, err := parsePart(it.Key, it.Value)
 		if err != nil {
 			return Pattern{}, err
 		}
+		if part.Meta == "" {
+			if fields++; slices.ContainsFunc(p.Parts, func(o Part) bool { return o.Meta == "" && o.Path == part.Path }) {
+				return Pattern{}, mongoerr.New(7472500, "$sort key must not contain duplicate keys (duplicate key: '%s')", part.Path)
+			}
+		}
 		p.Parts = append(p.Parts, part)
 	}
-	if len(p.Parts) > maxParts {
+	if fields > maxParts {
 		return Pattern{}, mongoerr.New(13103, "too many compound keys")
 	}
 	return p, nil
@@ -65,6 +74,9 @@ func parsePart(name string, v bson.Value) (Part, error) {
 	part := Part{Path: name, parts: strings.Split(name, ".")}
 	if v.Type == bson.TypeDocument {
 		k, m := v.Doc().First()
+		if k == "$meta" && v.Doc().Len() > 1 {
+			return part, mongoerr.New(mongoerr.FailedToParse, "Cannot have additional keys in a $meta sort specification")
+		}
 		if k != "$meta" || v.Doc().Len() != 1 {
 			return part, mongoerr.New(17312, "$meta is the only expression supported by $sort right now")
 		}
@@ -81,11 +93,11 @@ func parsePart(name string, v bson.Value) (Part, error) {
 	if !v.IsNumber() {
 		return part, mongoerr.New(15974, "Illegal key in $sort specification: %s: %s", name, v)
 	}
-	f := bson.ToDouble(v)
-	if t := math.Trunc(f); t != 1 && t != -1 {
+	direction := bson.ClampToInt64(v)
+	if direction != 1 && direction != -1 {
 		return part, mongoerr.New(15975, "$sort key ordering must be 1 (for ascending) or -1 (for descending)")
 	}
-	part.Descending = f < 0
+	part.Descending = direction < 0
 	return part, validateName(name)
 }
 
@@ -94,7 +106,10 @@ func validateName(name string) error {
 		return nil
 	}
 	if name == "" {
-		return mongoerr.New(15998, "FieldPath cannot be constructed with empty string")
+		return mongoerr.New(40352, "FieldPath cannot be constructed with empty string")
+	}
+	if strings.Count(name, ".") >= maxComponents {
+		return mongoerr.New(mongoerr.Overflow, "FieldPath is too long")
 	}
 	if strings.HasSuffix(name, ".") {
 		return mongoerr.New(mongoerr.Code(40353), "FieldPath must not end with a '.'.")

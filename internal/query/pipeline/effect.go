@@ -1,0 +1,232 @@
+package pipeline
+
+import (
+	"strings"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/query/expr"
+	"github.com/mayflydb/mayfly/internal/query/match"
+	"github.com/mayflydb/mayfly/internal/query/project"
+)
+
+// effect is what a stage does to the fields of each document.
+type effect struct {
+	// only, where not nil, are the paths that survive.
+	only []string
+	// changes are the paths that get other values, or go.
+	changes []string
+	// renames are the top-level fields that are copies of others.
+	renames map[string]string
+	all     bool // every field may change
+}
+
+func pathOf(parts []string) string { return strings.Join(parts, ".") }
+
+// overlap says whether one path is the other's or lies in it.
+func overlap(a, b string) bool {
+	return a == b || strings.HasPrefix(a, b+".") || strings.HasPrefix(b, a+".")
+}
+
+// within says whether a path is one of the paths or lies in one.
+func within(path string, paths []string) bool {
+	for _, p := range paths {
+		if path == p || strings.HasPrefix(path, p+".") {
+			return true
+		}
+	}
+	return false
+}
+
+// effectOf is the effect of a shape.
+func effectOf(s *Shape) effect {
+	e := effect{renames: map[string]string{}}
+	switch s.Spec.Kind() {
+	case project.ReplaceRoot:
+		return effect{all: true}
+	case project.Inclusion:
+		e.only = []string{}
+	}
+	e.read("", s.Spec.Serialize())
+	return e
+}
+
+// read takes a specification in its normal form apart.
+func (e *effect) read(prefix string, d bson.Doc) {
+	for it := d.Iter(); it.Next(); {
+		path := prefix + it.Key
+		switch v := it.Value; {
+		case v.Type == bson.TypeBool && v.Bool() && e.only != nil:
+			e.only = append(e.only, path)
+		case v.Type == bson.TypeDocument && !isOperator(v.Doc()):
+			e.read(path+".", v.Doc())
+		default:
+			e.changes = append(e.changes, path)
+			if prefix == "" && v.Type == bson.TypeString && strings.HasPrefix(v.Str(), "$") {
+				from := v.Str()[1:]
+				if !strings.HasPrefix(from, "$") && !strings.Contains(from, ".") {
+					e.renames[path] = from
+				}
+			}
+		}
+	}
+}
+
+func isOperator(d bson.Doc) bool {
+	name, _ := d.First()
+	return strings.HasPrefix(name, "$")
+}
+
+// keeps says whether the field at a path is the same behind the stage.
+func (e effect) keeps(path string) bool {
+	if e.all || e.only != nil && !within(path, e.only) {
+		return false
+	}
+	for _, c := range e.changes {
+		if overlap(path, c) {
+			return false
+		}
+	}
+	return true
+}
+
+// before is the path that a path had before the stage.
+func (e effect) before(path string) (string, bool) {
+	if e.keeps(path) {
+		return path, true
+	}
+	name, rest, dotted := strings.Cut(path, ".")
+	from, ok := e.renames[name]
+	if dotted {
+		from += "." + rest
+	}
+	return from, ok
+}
+
+// pass moves a predicate in front of the stage.
+func (e effect) pass(n match.Node) (match.Node, bool) {
+	d := match.DependsOn(n)
+	if d.Whole || d.Random || len(d.Paths) == 0 {
+		return nil, false
+	}
+	same := true
+	for _, path := range d.Paths {
+		if !e.keeps(path) {
+			same = false
+		}
+	}
+	if same {
+		return n, true
+	}
+	return match.Rename(n, e.before)
+}
+
+// groupPass moves predicates about a group's _id in front of the group, where
+// the _id is a field, or an object of fields.
+func groupPass(g *Group) func(match.Node) (match.Node, bool) {
+	if g.engine.handsOver {
+		return nil
+	}
+	from := map[string]string{}
+	id := expr.Serialize(g.ID)
+	field := func(name string, v bson.Value) {
+		if v.Type == bson.TypeString && strings.HasPrefix(v.Str(), "$") && !strings.ContainsAny(v.Str()[1:], "$.") {
+			from[name] = v.Str()[1:]
+		}
+	}
+	if id.Type == bson.TypeDocument && !isOperator(id.Doc()) {
+		for it := id.Doc().Iter(); it.Next(); {
+			field("_id."+it.Key, it.Value)
+		}
+	} else {
+		field("_id", id)
+	}
+	return func(n match.Node) (match.Node, bool) {
+		if !onlyCompares(n) {
+			return nil, false
+		}
+		return match.Rename(n, func(path string) (string, bool) {
+			p, ok := from[path]
+			return p, ok
+		})
+	}
+}
+
+// onlyCompares says whether a predicate sees no difference between a missing
+// field and the null that a group makes of it.
+func onlyCompares(n match.Node) bool {
+	switch n := n.(type) {
+	case *match.Compare:
+		return n.Value.Type != bson.TypeMinKey && n.Value.Type != bson.TypeMaxKey
+	case *match.In:
+		for _, v := range n.Values {
+			if v.Type == bson.TypeMinKey || v.Type == bson.TypeMaxKey {
+				return false
+			}
+		}
+		return true
+	case *match.Regex, *match.Mod:
+		return true
+	}
+	return false
+}
+
+// Needs returns the paths of the collection's documents that the pipeline
+// reads; whole says that it may read any.
+func (p *Pipeline) Needs() (paths []string, whole bool) {
+	var d expr.Deps
+	for _, s := range p.Stages {
+		switch s := s.(type) {
+		case *Group, *BucketAuto, *Count:
+			exprsOf(s, &d)
+			return d.Paths, d.Whole
+		case *Shape:
+			fields, whole := s.Spec.Fields()
+			s.Spec.Deps(&d)
+			if d.Whole {
+				return nil, true
+			}
+			if !whole {
+				for _, f := range fields {
+					addPath(&d, f)
+				}
+				return d.Paths, false
+			}
+			if s.Spec.Kind() == project.ReplaceRoot {
+				return nil, true
+			}
+		case *Match, *Sort, *Unwind, *Limit, *Skip:
+			exprsOf(s, &d)
+		default:
+			return nil, true
+		}
+		if d.Whole {
+			return nil, true
+		}
+	}
+	return nil, true
+}
+
+// GroupsBy returns the field that a pipeline groups by, if that is the first
+// thing it does and it asks for nothing else of the groups.
+func (p *Pipeline) GroupsBy() (path string, ok bool) {
+	if len(p.Stages) == 0 {
+		return "", false
+	}
+	g, ok := p.Stages[0].(*Group)
+	if !ok || len(g.Fields) > 0 {
+		return "", false
+	}
+	path, ok = expr.AsFieldPath(g.ID)
+	return path, ok && path != ""
+}
+
+// Reading is the pipeline without the stage at its end that writes.
+func (p *Pipeline) Reading() *Pipeline {
+	if n := len(p.Stages); n > 0 {
+		switch p.Stages[n-1].(type) {
+		case *Merge, *Out:
+			return &Pipeline{p.Stages[:n-1]}
+		}
+	}
+	return p
+}
