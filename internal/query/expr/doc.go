@@ -8,7 +8,10 @@
 // the node types most operators are made of. Evaluation takes an Env (env.go):
 // the current document, the variables by slot, and an arena from which results
 // are cut, so that evaluating allocates little. path.go has field paths.
-// Accumulators start at accumulator.go.
+// Conversions start at convert.go; dates at calendar.go (days and fields),
+// timezone.go and date_parse.go (texts). Elementary functions are computed in
+// twofold doubles (doubledouble.go) or big floats (bigfloat.go), so that results
+// are the nearest ones. Accumulators start at accumulator.go.
 //
 // A Missing value (the zero bson.Value) is the result of an absent field. A
 // result shares bytes with the document, the expression or the Env's arena and
