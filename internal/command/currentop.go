@@ -97,7 +97,7 @@ func (op *Op) appendRunning(b *bson.Builder, truncate bool) {
 	if p := op.PlanSummary(); p != "" {
 		b.String("planSummary", p).String("queryFramework", "classic")
 	}
-	if p := op.active.progress.Load(); p != nil {
+	if p := op.progressNow(); p != nil {
 		b.String("msg", p.Message)
 		if p.Total > 0 {
 			b.OpenDoc("progress").Int64("done", p.Done).Int64("total", p.Total).Close()

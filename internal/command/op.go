@@ -95,6 +95,7 @@ type activity struct {
 	planSummary atomic.Pointer[string]
 	yields      atomic.Int64
 	progress    atomic.Pointer[Progress]
+	report      atomic.Pointer[func() (Progress, bool)]
 	waiting     atomic.Bool
 	namespace   atomic.Pointer[string]
 }
@@ -118,6 +119,20 @@ func (op *Op) PlanSummary() string {
 
 // SetProgress says how far the operation is; others may read it.
 func (op *Op) SetProgress(p Progress) { op.active.progress.Store(&p) }
+
+// ReportProgress has others ask f how far the operation is; f answers false
+// where there is nothing to tell, and may be called at any time until the end.
+func (op *Op) ReportProgress(f func() (Progress, bool)) { op.active.report.Store(&f) }
+
+// progressNow is how far the operation is, or nil.
+func (op *Op) progressNow() *Progress {
+	if f := op.active.report.Load(); f != nil {
+		if p, ok := (*f)(); ok {
+			return &p
+		}
+	}
+	return op.active.progress.Load()
+}
 
 // Yielded counts a point at which the operation let others go first.
 func (op *Op) Yielded() { op.active.yields.Add(1) }

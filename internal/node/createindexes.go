@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/command"
@@ -52,6 +53,7 @@ func (n *Node) runCreateIndexes(ctx context.Context, op *command.Op) error {
 	} else if c.IsView() {
 		return mongoerr.New(mongoerr.CommandNotSupportedOnView, "Cannot create indexes on a view")
 	}
+	op.ReportProgress(func() (command.Progress, bool) { return n.buildProgress(ns) })
 	before, after, err := n.Catalog.CreateIndexes(ctx, ns, specs)
 	if err != nil {
 		if created {
@@ -107,4 +109,20 @@ func (n *Node) createForIndexes(ctx context.Context, ns schema.Namespace, specs 
 		return nil
 	}
 	return err
+}
+
+// buildProgress is how far the build of indexes on a collection is.
+func (n *Node) buildProgress(ns schema.Namespace) (command.Progress, bool) {
+	for _, b := range n.Catalog.Builds() {
+		if b.Namespace == ns {
+			percent := int64(100)
+			if b.Total > 0 {
+				percent = min(100*b.Docs/b.Total, 100)
+			}
+			const scanning = "Index Build: scanning collection"
+			message := fmt.Sprintf("%s %s: %d/%d %d%%", scanning, scanning, b.Docs, b.Total, percent)
+			return command.Progress{Message: message, Done: b.Docs, Total: b.Total}, true
+		}
+	}
+	return command.Progress{}, false
 }

@@ -134,5 +134,8 @@ func observe(op *command.Op, c *exec.Cursor) {
 	}
 	op.SetPlanSummary(c.Summary())
 	op.Stats.IsQuery = true
-	op.Stats.FromMultiPlanner = c.FromTrial()
+	s := &op.Stats
+	s.FromMultiPlanner = c.FromTrial()
+	s.QueryHash, s.PlanCacheKey, s.FromPlanCache, s.Replanned = c.Choice()
+	s.ExecStats = c.ExecStats
 }

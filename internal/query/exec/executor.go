@@ -256,7 +256,16 @@ func (c *Cursor) FromTrial() bool { return c.r.tried }
 // where there was no choice of plans, and whether the plan came from the cache
 // or was thrown out of it.
 func (c *Cursor) Choice() (shape, key string, cached, replanned bool) {
+	if c.r.key == "" {
+		return "", "", false, false
+	}
 	return c.r.shape.Hash(), c.r.key, c.r.cached, c.r.replanned
+}
+
+// ExecStats is the tree of stages with their counters so far, as the profiler
+// shows it.
+func (c *Cursor) ExecStats() bson.Doc {
+	return plan.Explain(c.r.winner.node, countersOf(c.r.winner.stage))
 }
 
 // Sorts says whether the plan sorts in memory, and whether it spilled.
