@@ -71,7 +71,10 @@ func (n *Node) findQuery(op *command.Op, a *command.Args, filter string) (*query
 		return nil, mongoerr.New(mongoerr.BadValue, "Cannot use tailable option with the 'singleBatch' option")
 	}
 	q.ShowRecordID = a.Bool("showRecordId") && !q.ReturnKey
-	return q, q.project(a.Doc("projection"))
+	if err := q.project(a.Doc("projection")); err != nil {
+		return nil, err
+	}
+	return q, q.checkMeta()
 }
 
 func (n *Node) runFind(ctx context.Context, op *command.Op) error {

@@ -1,0 +1,51 @@
+package node
+
+import (
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/query/match"
+)
+
+// checkMeta refuses a sort or a projection by metadata that the filter does not
+// bring: error 40218.
+func (q *query) checkMeta() error {
+	var names []string
+	for _, p := range q.Sort.Parts {
+		if p.Meta != "" {
+			names = append(names, p.Meta)
+		}
+	}
+	if q.Projection != nil {
+		names = append(names, q.Projection.Meta()...)
+	}
+	for _, name := range names {
+		title := ""
+		switch name {
+		case "textScore":
+			if match.TextIn(q.Filter.Root()) == nil {
+				title = "text score"
+			}
+		case "geoNearDistance":
+			if !searchesNear(q.Filter.Root()) {
+				title = "$geoNear distance"
+			}
+		case "geoNearPoint":
+			if !searchesNear(q.Filter.Root()) {
+				title = "$geoNear point"
+			}
+		}
+		if title != "" {
+			return mongoerr.New(40218, "query requires %s metadata, but it is not available", title)
+		}
+	}
+	return nil
+}
+
+// searchesNear says whether a conjunct of n is a search by distance.
+func searchesNear(n match.Node) bool {
+	for _, c := range match.Conjuncts(n) {
+		if _, ok := c.(*match.GeoNear); ok {
+			return true
+		}
+	}
+	return false
+}
