@@ -39,8 +39,12 @@ const (
 // others, and in Japanese hiragana before katakana.
 func (c *Collator) appendQuaternary(dst []byte, s string) []byte {
 	japanese := strings.HasPrefix(c.opts.Locale, "ja")
+	if !c.opts.Shifted && !japanese {
+		return dst // all are the same there
+	}
 	for _, r := range s {
 		switch {
+		case unicode.In(r, unicode.Cf, unicode.Mn): // it counts for nothing, or with the one before
 		case c.opts.Shifted && c.isVariable(r):
 			dst = appendKey(append(dst, 1), &c.full, string(r))
 			dst = append(dst, 0)
