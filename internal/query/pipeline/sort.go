@@ -36,9 +36,13 @@ func parseSort(arg bson.Value, _ *parsing) (Stage, error) {
 // Name is the stage's name.
 func (s *Sort) Name() string { return "$sort" }
 
-// Serialize is the pattern.
+// Serialize is the pattern, and the limit that was joined to the sort.
 func (s *Sort) Serialize() bson.Value {
-	return bson.Document(new(bson.Builder).Doc("sortKey", s.Pattern.Spec()).Finish())
+	b := new(bson.Builder).Doc("sortKey", s.Pattern.Spec())
+	if s.Limit > 0 {
+		b.Int64("limit", s.Limit)
+	}
+	return bson.Document(b.Finish())
 }
 
 // Open sorts all documents before it delivers the first.

@@ -2,6 +2,8 @@ package pipeline
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/query/expr"
@@ -119,3 +121,6 @@ func init() {
 		"$queryStats": parseQueryStats, "$listSampledQueries": parseListSampledQueries, "$listCatalog": parseListCatalog,
 	}
 }
+
+// Names lists the stages, sorted.
+func Names() []string { return slices.Sorted(maps.Keys(stages)) }
