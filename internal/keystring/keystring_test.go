@@ -59,11 +59,10 @@ func exact(v bson.Value) bson.Value {
 			return bson.Double(math.NaN())
 		}
 	case bson.TypeDecimal:
-		d, ok := bson.ParseDecimal(v.Decimal().String())
-		if d, ok = d.WithExponent(v.Decimal().Exponent()); ok && v.Decimal().IsInf() == 0 && !v.Decimal().IsNaN() {
+		d, _ := bson.ParseDecimal(v.Decimal().String())
+		if d, ok := d.WithExponent(v.Decimal().Exponent()); ok && v.Decimal().IsInf() == 0 && !v.Decimal().IsNaN() {
 			return bson.Decimal(d)
 		}
-		d, _ = bson.ParseDecimal(v.Decimal().String())
 		return bson.Decimal(d)
 	case bson.TypeDocument:
 		return bson.Document(exactFields(v.Doc()))

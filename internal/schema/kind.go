@@ -43,16 +43,3 @@ var kinds = map[string]indexKind{
 	pluginFlat:     flat{geo.DefaultGrid},
 	pluginWildcard: wildcard{},
 }
-
-// unmaintained is a kind whose specifications are known and whose keys cannot
-// be made: creating one is refused, so that no query meets an empty index.
-type unmaintained struct{ name string }
-
-func (k unmaintained) validatePattern(bson.Doc) error {
-	return cannotCreate("Index type '%s' is not supported by this server", k.name)
-}
-func (unmaintained) validateSpec(bson.Doc) error { return nil }
-func (unmaintained) collated() bool              { return false }
-func (unmaintained) keys(_ *Index, _ bson.Doc, dst []Key) ([]Key, MultikeyPaths, error) {
-	return dst, nil, nil
-}

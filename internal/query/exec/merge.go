@@ -16,7 +16,6 @@ type sortMerge struct {
 	keys    *sortkey.Generator
 	pattern sortkey.Pattern
 	seen    *dedup // or nil
-	last    int    // the input whose row was passed on
 }
 
 // head is the next row of an input.

@@ -207,14 +207,14 @@ func parseDouble(s string) (float64, error) {
 		return math.NaN(), nil
 	case strings.IndexByte(s, '_') >= 0:
 		return 0, badNumber(s, "Did not consume whole string.")
-	case hex && strings.IndexAny(s, "pP") < 0:
+	case hex && !strings.ContainsAny(s, "pP"):
 		parsed += "p0"
 	}
 	f, err := strconv.ParseFloat(parsed, 64)
 	if err != nil && !math.IsInf(f, 0) {
 		return 0, badNumber(s, "Did not consume whole string.")
 	}
-	tiny := math.Abs(f) < smallestNormal && !hex && strings.IndexAny(mantissa(s), "123456789") >= 0
+	tiny := math.Abs(f) < smallestNormal && !hex && strings.ContainsAny(mantissa(s), "123456789")
 	if err != nil || tiny {
 		return 0, badNumber(s, "Out of range")
 	}

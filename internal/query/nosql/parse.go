@@ -6,7 +6,6 @@ type parser struct {
 	tokens []token
 	at     int
 	depth  int
-	params map[string]bool
 	slots  int // of aliases, in all
 
 	scope *scope

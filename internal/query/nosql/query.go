@@ -44,7 +44,6 @@ type Run struct {
 	q   *Query
 	env env
 	r   runner
-	err error
 }
 
 // Start begins a run; emit is called with each row, which shares memory with

@@ -321,28 +321,26 @@ func (w *densifying) partition(d bson.Doc) (*densified, error) {
 // fill makes the next document of the gap below limit; nil where it is closed.
 // A value that the document ahead has is not made.
 func (w *densifying) fill() (bson.Doc, error) {
-	for {
-		p := w.part
-		c := bson.Compare(p.next, w.limit)
-		if c > 0 || c == 0 && (w.ahead == nil && !w.d.hi.IsMissing() || w.ahead != nil && bson.Compare(p.next, at(w.ahead, w.d.field)) < 0) {
-			return nil, nil
-		}
-		v := p.next
-		w.env.SetVar(0, v)
-		next, err := w.d.next.Eval(w.env)
-		if err != nil {
-			return nil, err
-		}
-		p.next = next
-		if c == 0 && w.ahead != nil {
-			return nil, nil
-		}
-		if w.made++; w.made > maxDensified {
-			return nil, mongoerr.New(5897900, "Generated %d documents in $densify, which is over the limit of %d. Increase the 'internalQueryMaxAllowedDensifyDocs' parameter to allow more generated documents", w.made, maxDensified)
-		}
-		w.r.Meta = nil
-		return setPath(p.fields, w.d.field, v), nil
+	p := w.part
+	c := bson.Compare(p.next, w.limit)
+	if c > 0 || c == 0 && (w.ahead == nil && !w.d.hi.IsMissing() || w.ahead != nil && bson.Compare(p.next, at(w.ahead, w.d.field)) < 0) {
+		return nil, nil
 	}
+	v := p.next
+	w.env.SetVar(0, v)
+	next, err := w.d.next.Eval(w.env)
+	if err != nil {
+		return nil, err
+	}
+	p.next = next
+	if c == 0 && w.ahead != nil {
+		return nil, nil
+	}
+	if w.made++; w.made > maxDensified {
+		return nil, mongoerr.New(5897900, "Generated %d documents in $densify, which is over the limit of %d. Increase the 'internalQueryMaxAllowedDensifyDocs' parameter to allow more generated documents", w.made, maxDensified)
+	}
+	w.r.Meta = nil
+	return setPath(p.fields, w.d.field, v), nil
 }
 
 // end opens the gap between the last document of the next partition and the

@@ -97,9 +97,6 @@ func touches(a, b Interval) bool {
 	return c < 0 || c == 0 && (a.HiInc || b.LoInc)
 }
 
-// union returns the values that lie in a or b.
-func union(a, b Intervals) Intervals { return normalize(slices.Concat(a, b)) }
-
 // intersect returns the values that lie in both.
 func intersect(a, b Intervals) Intervals {
 	var out Intervals

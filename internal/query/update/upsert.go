@@ -35,11 +35,11 @@ func (u *Update) Upsert(filter *match.Filter, ctx *Context) (bson.Doc, error) {
 
 // idFirst moves _id to the front, or makes one.
 func idFirst(doc bson.Doc) (bson.Doc, error) {
-	first, id := doc.First()
-	if first == "_id" {
+	if first, _ := doc.First(); first == "_id" {
 		return doc, checkID(doc)
 	}
-	if id = doc.Lookup("_id"); id.IsMissing() {
+	id := doc.Lookup("_id")
+	if id.IsMissing() {
 		id = bson.ObjectID(bson.NewObjectID())
 	}
 	var b bson.Builder
