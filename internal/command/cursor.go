@@ -84,8 +84,8 @@ type CursorSpec struct {
 	Tailable, AwaitData bool
 	// NoTimeout keeps the cursor however long the client leaves it alone.
 	NoTimeout bool
-	// Collections are further namespaces ("db.coll") whose drop or rename kills the
-	// cursor, beside NS.
+	// Collections names the collections whose state the cursor holds between its
+	// batches, so that Cursors.Invalidate finds it; the UUIDs, in the node.
 	Collections []string
 	// Doing is what the command is said to have been doing where the query fails
 	// ("Executor error during find command: db.coll"); "" for nothing.

@@ -139,7 +139,7 @@ func TestCursorOwnership(t *testing.T) {
 		return fmt.Sprintf(`,"lsid":{"id":{"$binary":{"base64":"AAAAAAAAAAAAAAAAAAAAA%c==","subType":"04"}}}`, "AQgw"[n])
 	}
 	open := func(rest string) batch {
-		s.Cursor = &counter{end: 500}
+		s.Cursor, s.Collections = &counter{end: 500}, []string{"held"}
 		return readBatch(run(t, d, &Client{}, `{"open":"c"`+rest+`}`))
 	}
 	for _, c := range []struct {
@@ -159,7 +159,7 @@ func TestCursorOwnership(t *testing.T) {
 	if other.code != mongoerr.Unauthorized {
 		t.Errorf("another collection: %d", other.code)
 	}
-	d.Cursors.Invalidate(func(ns string) bool { return ns == "test.c" }, mongoerr.New(mongoerr.QueryPlanKilled, "collection dropped"))
+	d.Cursors.Invalidate("held", mongoerr.New(mongoerr.QueryPlanKilled, "collection dropped"))
 	if m := more(t, d, id, ""); m.code != mongoerr.QueryPlanKilled {
 		t.Errorf("after a drop: %d", m.code)
 	}

@@ -346,14 +346,14 @@ func (cs *Cursors) killSessions(match func(SessionID) bool) int {
 	return n
 }
 
-// Invalidate makes every cursor over a matching namespace fail with err at its
-// next getMore, or at once where one is running: the collection was dropped,
-// renamed, or lost the index that the cursor reads. What it holds is let go now.
-func (cs *Cursors) Invalidate(match func(ns string) bool, err error) {
+// Invalidate makes every cursor that holds the state of a collection (see
+// CursorSpec.Collections) fail with err at its next getMore, or at once where one
+// is running: the collection was dropped or renamed. What it holds is let go now.
+func (cs *Cursors) Invalidate(collection string, err error) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	for _, c := range cs.mu.open {
-		if c.failure != nil || !match(c.spec.NS) && !slices.ContainsFunc(c.spec.Collections, match) {
+		if c.failure != nil || !slices.Contains(c.spec.Collections, collection) {
 			continue
 		}
 		c.failure = err

@@ -49,6 +49,14 @@ type aggregation struct {
 	ns       schema.Namespace // what is read, below all views
 }
 
+// holds names the collection whose state the pipeline's cursor holds.
+func (a *aggregation) holds() []string {
+	if a.coll == nil {
+		return nil
+	}
+	return []string{a.coll.UUID.String()}
+}
+
 func (n *Node) runAggregate(ctx context.Context, op *command.Op) error {
 	if op.Generic.APIStrict {
 		if err := strictPipeline(op.Args.Array("pipeline")); err != nil {
@@ -91,7 +99,7 @@ func (n *Node) runAggregate(ctx context.Context, op *command.Op) error {
 	}
 	return command.WriteCursorReply(ctx, op, command.CursorSpec{
 		NS: ns, Cursor: cur, BatchSize: cursor.Int64Or("batchSize", command.DefaultBatch),
-		Collections: []string{a.ns.String()}, Doing: "PlanExecutor error during aggregation",
+		Collections: a.holds(), Doing: "PlanExecutor error during aggregation",
 	})
 }
 

@@ -75,6 +75,14 @@ func (n *Node) checkExpected(op *command.Op) error {
 	return n.checkUUID(op.DB, op.Collection, n.Catalog.Lookup(namespace(op)), expected)
 }
 
+// invalidate ends the cursors that hold the state of a collection which was
+// dropped or renamed.
+func (n *Node) invalidate(c *catalog.Collection) {
+	if err := c.Check(); err != nil {
+		n.Dispatcher.Cursors.Invalidate(c.UUID.String(), err)
+	}
+}
+
 // countedIndexes is how many indexes replies count: the key of a clustered
 // collection is none.
 func countedIndexes(c *catalog.Collection) int {

@@ -46,6 +46,7 @@ func (n *Node) runDrop(ctx context.Context, op *command.Op) error {
 	if err != nil {
 		return err
 	}
+	n.invalidate(c)
 	if c.IsView() {
 		if err := n.showView(ctx, ns); err != nil {
 			return err

@@ -62,7 +62,8 @@ func (n *Node) runRenameCollection(ctx context.Context, op *command.Op) error {
 	if c == nil {
 		return mongoerr.New(mongoerr.NamespaceNotFound, "Source collection %s does not exist", from)
 	}
-	if target := n.Catalog.Lookup(to); target != nil {
+	target := n.Catalog.Lookup(to)
+	if target != nil {
 		switch {
 		case target.IsView() || target.IsTimeseries():
 			return mongoerr.New(mongoerr.NamespaceExists, "a view already exists with that name: %s", to)
@@ -70,8 +71,14 @@ func (n *Node) runRenameCollection(ctx context.Context, op *command.Op) error {
 			return mongoerr.New(mongoerr.NamespaceExists, "target namespace exists")
 		}
 	}
-	_, err = n.Catalog.Rename(ctx, from, to, drop)
-	return err
+	if _, err = n.Catalog.Rename(ctx, from, to, drop); err != nil {
+		return err
+	}
+	n.invalidate(c)
+	if target != nil {
+		n.invalidate(target)
+	}
+	return nil
 }
 
 // renamed parses a name given to renameCollection. Errors: 73, 20 for a dollar

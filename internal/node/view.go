@@ -123,7 +123,7 @@ func (n *Node) findOnView(ctx context.Context, op *command.Op) (bool, error) {
 	}
 	return true, command.WriteCursorReply(ctx, op, command.CursorSpec{
 		NS: op.NS, Cursor: cur, BatchSize: op.Args.Int64Or("batchSize", command.DefaultBatch),
-		SingleBatch: op.Args.Bool("singleBatch"), NoTimeout: op.Args.Bool("noCursorTimeout"), Collections: []string{a.ns.String()},
+		SingleBatch: op.Args.Bool("singleBatch"), NoTimeout: op.Args.Bool("noCursorTimeout"), Collections: a.holds(),
 		Doing: "PlanExecutor error during aggregation",
 	})
 }
