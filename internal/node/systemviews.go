@@ -28,8 +28,7 @@ func (n *Node) showView(ctx context.Context, ns schema.Namespace) error {
 		if view == nil {
 			return nil
 		}
-		var err error
-		if c, err = n.Catalog.Create(ctx, home, nil); err != nil && !mongoerr.Is(err, mongoerr.NamespaceExists) {
+		if _, err := n.Catalog.Create(ctx, home, nil); err != nil && !mongoerr.Is(err, mongoerr.NamespaceExists) {
 			return err
 		}
 		if c = n.Catalog.Lookup(home); c == nil {
