@@ -16,6 +16,9 @@ const (
 	// how long when it says that the disk is full.
 	spaceInterval = 250 * time.Millisecond
 	spaceDoubt    = 10 * time.Millisecond
+	// refusalInterval is the least time between two log lines about writes that
+	// are refused.
+	refusalInterval = 10 * time.Second
 	// spaceWriteFactor is the bytes of disk that a byte of a unit takes: in the
 	// log and in a table.
 	spaceWriteFactor = 2
@@ -35,11 +38,12 @@ type space struct {
 	// floor is the free space below which writes are refused, in bytes.
 	floor int64
 
-	headroom atomic.Int64 // bytes above the floor, less what was admitted since the last look
-	full     atomic.Bool  // the file system has answered "no space"
-	lookedAt atomic.Int64 // UnixNano of the last look
-	mu       sync.Mutex   // one look at a time
-	stopped  chan struct{}
+	headroom  atomic.Int64 // bytes above the floor, less what was admitted since the last look
+	full      atomic.Bool  // the file system has answered "no space"
+	lookedAt  atomic.Int64 // UnixNano of the last look
+	refusedAt atomic.Int64 // UnixNano of the last log line about a refusal
+	mu        sync.Mutex   // one look at a time
+	stopped   chan struct{}
 }
 
 func newSpace(fs vfs.FS, dir string, floor int64, log logger) *space {
@@ -58,8 +62,17 @@ func (s *space) admit(n int, deletes bool) error {
 		s.headroom.Add(need)
 		s.look(spaceDoubt)
 	}
+	s.tellRefusal()
 	return mongoerr.New(mongoerr.OutOfDiskSpace,
 		"Not enough disk space for writes in %s: free space is below the required minimum of %d bytes. Free space, or delete data; reads continue.", s.dir, s.floor)
+}
+
+// tellRefusal logs that writes are refused, now and then.
+func (s *space) tellRefusal() {
+	now, last := time.Now().UnixNano(), s.refusedAt.Load()
+	if now-last >= int64(refusalInterval) && s.refusedAt.CompareAndSwap(last, now) {
+		s.log.Errorf("disk full: less than %d bytes are free in %s: writes are refused, reads continue", s.floor, s.dir)
+	}
 }
 
 // look measures the free space, where the last look is older than age.
