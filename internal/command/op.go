@@ -39,6 +39,9 @@ type Op struct {
 	// where IntegerOK says so.
 	Reply     *bson.Builder
 	IntegerOK bool
+	// Gone says that the operation has dropped the collection it names: Top keeps
+	// nothing of it.
+	Gone bool
 	// NextBody asks for an exhaust reply: see Response.Next.
 	NextBody       bson.Doc
 	ExhaustAllowed bool

@@ -32,7 +32,7 @@ type usage struct {
 
 // record counts an operation that has ended.
 func (t *Top) record(op *Op, took time.Duration) {
-	if op.Collection == "" || strings.HasPrefix(op.Collection, "$cmd") {
+	if op.Gone || op.Collection == "" || strings.HasPrefix(op.Collection, "$cmd") {
 		return
 	}
 	u := t.of(op.NS)

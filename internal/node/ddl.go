@@ -76,10 +76,11 @@ func (n *Node) checkExpected(op *command.Op) error {
 }
 
 // invalidate ends the cursors that hold the state of a collection which was
-// dropped or renamed.
+// dropped or renamed, and forgets its usage.
 func (n *Node) invalidate(c *catalog.Collection) {
 	if err := c.Check(); err != nil {
 		n.Dispatcher.Cursors.Invalidate(c.UUID.String(), err)
+		n.Dispatcher.Top.Forget(c.Namespace.String())
 	}
 }
 

@@ -47,6 +47,7 @@ func (n *Node) runDrop(ctx context.Context, op *command.Op) error {
 		return err
 	}
 	n.invalidate(c)
+	op.Gone = true
 	if c.IsView() {
 		if err := n.showView(ctx, ns); err != nil {
 			return err
