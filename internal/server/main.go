@@ -4,30 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"runtime"
 
 	"github.com/mayflydb/mayfly/internal/config"
 	"github.com/mayflydb/mayfly/internal/invariant"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
-
-// maxExtraProcs bounds the threads that Go code gets beside one for each
-// processor.
-const maxExtraProcs = 8
-
-// raiseProcs lets more goroutines run at once than there are processors, up to
-// twice as many, unless GOMAXPROCS says how many. Compactions and the TTL
-// monitor compute for long; with a thread for each processor, requests that
-// arrive wait until one of those lets go, 10 ms at the worst. With more
-// threads the operating system shares the processors, and prefers who has
-// waited.
-func raiseProcs() {
-	if os.Getenv("GOMAXPROCS") == "" {
-		n := runtime.GOMAXPROCS(0)
-		runtime.GOMAXPROCS(n + min(n, maxExtraProcs))
-	}
-}
 
 // Main is the life of the process after its options are known: it logs,
 // listens to signals, serves, and returns the exit code. The error says to a
@@ -38,7 +19,6 @@ func Main(ctx context.Context, o *config.Options, open Open) (code int, err erro
 		return config.ExitBadOptions, err
 	}
 	defer func() { err = errors.Join(err, log.Close()) }()
-	raiseProcs()
 	s := New(o, log, open)
 	invariant.SetReporter(func(message, stack string) {
 		s.control.Error("Invariant broken", "id", logInvariant, "message", message, "stack", stack)
