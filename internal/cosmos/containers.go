@@ -306,6 +306,20 @@ func (r *request) getContainer() error {
 	return r.resource(http.StatusOK, c.doc())
 }
 
+// toChange is the container that the path names, with its database, if its etag
+// is the one that the request expects. Errors: 404, 412.
+func (r *request) toChange() (*database, *container, error) {
+	d, err := r.database()
+	if err != nil {
+		return nil, nil, err
+	}
+	c, err := r.container()
+	if err != nil {
+		return nil, nil, err
+	}
+	return d, c, r.ifMatch(c.etag)
+}
+
 // putContainer replaces a definition, but for its id, its partition key and
 // its unique keys.
 func (r *request) putContainer() error {
@@ -316,15 +330,8 @@ func (r *request) putContainer() error {
 	g := r.s.registry
 	g.changes.Lock()
 	defer g.changes.Unlock()
-	d, err := r.database()
+	d, c, err := r.toChange()
 	if err != nil {
-		return err
-	}
-	c, err := r.container()
-	if err != nil {
-		return err
-	}
-	if err := r.ifMatch(c.etag); err != nil {
 		return err
 	}
 	if id := body.Lookup("id"); id.Type != bson.TypeString || id.Str() != c.id {
@@ -354,15 +361,8 @@ func (r *request) deleteContainer() error {
 	g := r.s.registry
 	g.changes.Lock()
 	defer g.changes.Unlock()
-	d, err := r.database()
+	d, c, err := r.toChange()
 	if err != nil {
-		return err
-	}
-	c, err := r.container()
-	if err != nil {
-		return err
-	}
-	if err := r.ifMatch(c.etag); err != nil {
 		return err
 	}
 	if _, err := g.catalog.Drop(r.Context(), c.collection.Namespace); err != nil {

@@ -29,7 +29,6 @@ type path struct {
 	db, container, item string
 	offer               string
 	resourceType, link  string // as they are signed
-	itemEscaped         string // the last segment as it came
 	scripts             string // which of scriptTypes
 }
 
@@ -40,7 +39,7 @@ var scriptTypes = map[string]bool{"sprocs": true, "triggers": true, "udfs": true
 // parsePath reads an escaped path; empty segments, which some SDKs send, count
 // for nothing. Errors: 400 for what names no resource.
 func parsePath(escaped string) (path, error) {
-	var raw, names []string
+	var names []string
 	for seg := range strings.SplitSeq(escaped, "/") {
 		if seg == "" {
 			continue
@@ -49,7 +48,7 @@ func parsePath(escaped string) (path, error) {
 		if err != nil {
 			return path{}, errURL
 		}
-		raw, names = append(raw, seg), append(names, name)
+		names = append(names, name)
 	}
 	p := path{}
 	if len(names) == 0 {
@@ -60,7 +59,6 @@ func parsePath(escaped string) (path, error) {
 	if len(names)%2 == 0 {
 		p.resourceType, p.link = names[len(names)-2], strings.Join(names, "/")
 	}
-	p.itemEscaped = raw[len(raw)-1]
 	return p.locate(names)
 }
 

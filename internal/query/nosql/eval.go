@@ -118,6 +118,14 @@ func (e *coalesce) eval(env *env) (bson.Value, error) {
 	return e.r.eval(env)
 }
 
+// both evaluates the two sides of an operator.
+func both(env *env, left, right expression) (l, r bson.Value, err error) {
+	if l, err = left.eval(env); err == nil {
+		r, err = right.eval(env)
+	}
+	return l, r, err
+}
+
 // comparison is undefined between two types, and but for equality between
 // arrays or objects.
 type comparison struct {
@@ -126,11 +134,7 @@ type comparison struct {
 }
 
 func (e *comparison) eval(env *env) (bson.Value, error) {
-	l, err := e.l.eval(env)
-	if err != nil {
-		return bson.Value{}, err
-	}
-	r, err := e.r.eval(env)
+	l, r, err := both(env, e.l, e.r)
 	if err != nil {
 		return bson.Value{}, err
 	}
@@ -193,11 +197,7 @@ type arithmetic struct {
 }
 
 func (e *arithmetic) eval(env *env) (bson.Value, error) {
-	l, err := e.l.eval(env)
-	if err != nil {
-		return bson.Value{}, err
-	}
-	r, err := e.r.eval(env)
+	l, r, err := both(env, e.l, e.r)
 	if err != nil {
 		return bson.Value{}, err
 	}

@@ -192,8 +192,8 @@ func stringToken(text string, i int) (token, error) {
 	return token{}, errorAt(codeToken, bad, "Syntax error, invalid string literal token '%s'.", bad.text)
 }
 
-// unicodeEscape reads \uXXXX, two of them where they are a pair; n is 0 where
-// it is malformed.
+// unicodeEscape reads \u and four hexadecimal digits, twice where they are a
+// pair; n is 0 where it is malformed.
 func unicodeEscape(s string) (r rune, n int) {
 	hi, ok := hex4(s)
 	if !ok {
