@@ -1,17 +1,11 @@
 package node
 
 import (
-	"io"
-	"log/slog"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
-	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/command"
-	"github.com/mayflydb/mayfly/internal/query/exec"
-	"github.com/mayflydb/mayfly/internal/storage"
 )
 
 // benchDocuments is how many documents the benchmarks' collection has.
@@ -21,27 +15,7 @@ const benchDocuments = 10000
 // and an index on k.
 func benchNode(b *testing.B) (*Node, *command.Client) {
 	b.Helper()
-	e, err := storage.Open(storage.Options{Dir: b.TempDir(), CacheBytes: 64 << 20})
-	if err != nil {
-		b.Fatal(err)
-	}
-	c, err := catalog.Open(e, catalog.Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	d := command.NewDispatcher(slog.New(slog.NewTextHandler(io.Discard, nil)))
-	n := &Node{
-		Dispatcher: d, Params: d.Params, Log: d.Log, StartTime: time.Now(), Catalog: c,
-		Exec: &exec.Executor{Catalog: c}, Process: Process{Log: memoryLog{}, Shutdown: func() {}},
-	}
-	n.Register(d.Registry)
-	client := &command.Client{ConnectionID: 1, Remote: "127.0.0.1:40000"}
-	d.Clients.Connect(client)
-	b.Cleanup(func() {
-		d.Cursors.CloseAll()
-		c.Close()
-		e.Close()
-	})
+	n, client := withData(b)
 	benchRun(b, n, client, `{"createIndexes": "docs", "indexes": [{"key": {"k": 1}, "name": "k_1"}]}`)
 	for at := 0; at < benchDocuments; at += 1000 {
 		docs := make([]bson.Doc, 1000)
@@ -50,7 +24,7 @@ func benchNode(b *testing.B) (*Node, *command.Client) {
 		}
 		benchInsert(b, n, client, docs)
 	}
-	if err := e.Flush(); err != nil {
+	if err := n.Catalog.Engine().Flush(); err != nil {
 		b.Fatal(err)
 	}
 	return n, client

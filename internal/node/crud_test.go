@@ -19,9 +19,9 @@ import (
 )
 
 // withData is a node over an empty store.
-func withData(t *testing.T) (*Node, *command.Client) {
+func withData(t testing.TB) (*Node, *command.Client) {
 	t.Helper()
-	e, err := storage.Open(storage.Options{Dir: t.TempDir()})
+	e, err := storage.Open(storage.Options{Dir: t.TempDir(), CacheBytes: 64 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
