@@ -68,6 +68,11 @@ func (n *Node) runCreate(ctx context.Context, op *command.Op) error {
 	if err := checkClusteredArgument(op.Args.Value("clusteredIndex")); err != nil {
 		return err
 	}
+	if config, ok := op.Args.Struct("encryptedFields"); ok {
+		if err := checkEncryptedFields(config); err != nil {
+			return err
+		}
+	}
 	if err := ns.ValidateCreate(); err != nil {
 		return err
 	}
