@@ -27,6 +27,7 @@ func runBench(args []string) int {
 	f.DurationVar(&o.Duration, "duration", o.Duration, "how long each row runs on each system")
 	f.Int64Var(&o.Documents, "documents", o.Documents, "how many documents the rows work on")
 	f.Int64Var(&o.ExpiryDocuments, "expiry-documents", o.ExpiryDocuments, "how many documents the row expiry removes")
+	f.Int64Var(&o.AnalysisDocuments, "analysis-documents", o.AnalysisDocuments, "how many orders the rows of analysis ask about")
 	f.IntVar(&o.ExpiryReads, "expiry-reads", o.ExpiryReads, "how many reads a second go on meanwhile")
 	f.Float64Var(&o.CacheGB, "cache", o.CacheGB, "the cache of the server and of Pebble, in GiB")
 	f.Func("set-parameter", "a parameter of the server, name=value; again for more", func(s string) error {

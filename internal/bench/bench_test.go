@@ -69,11 +69,11 @@ func TestRaw(t *testing.T) {
 }
 
 func TestChooseRows(t *testing.T) {
-	chosen, expiry, err := chooseRows("findById,expiry")
-	if err != nil || !expiry || len(chosen) != 1 || chosen[0].name != "findById" {
-		t.Fatal(chosen, expiry, err)
+	chosen, err := chooseRows("findById,expiry,lookup")
+	if err != nil || !chosen.expiry || len(chosen.rows) != 1 || chosen.rows[0].name != "findById" || len(chosen.questions) != 1 {
+		t.Fatal(chosen, err)
 	}
-	if _, _, err := chooseRows("nothing"); err == nil {
+	if _, err := chooseRows("nothing"); err == nil {
 		t.Fatal("a row that does not exist was taken")
 	}
 }

@@ -67,6 +67,7 @@ const (
 	spaceDocuments = 20
 	spaceByKey     = 21
 	spaceByDue     = 22
+	spaceOrders    = 23
 )
 
 // numberKey is the length of a number in a raw key, as the server's key strings

@@ -57,10 +57,13 @@ func startMayfly(ctx context.Context, dir string, o *Options) (*mayfly, error) {
 	if m.client, err = mongo.Connect(options.Client().ApplyURI("mongodb://" + local(port))); err != nil {
 		return nil, errors.Join(err, m.close())
 	}
-	c := m.client.Database("bench").Collection
-	m.plain = c("documents")
-	m.journaled = c("documents", options.Collection().SetWriteConcern(writeconcern.Journaled()))
+	m.plain = m.collection("documents")
+	m.journaled = m.collection("documents", options.Collection().SetWriteConcern(writeconcern.Journaled()))
 	return m, nil
+}
+
+func (m *mayfly) collection(name string, opts ...options.Lister[options.CollectionOptions]) *mongo.Collection {
+	return m.client.Database("bench").Collection(name, opts...)
 }
 
 func (m *mayfly) close() error {

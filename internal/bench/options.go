@@ -20,6 +20,8 @@ type Options struct {
 	Documents int64
 	// ExpiryDocuments is how many documents the row expiry removes.
 	ExpiryDocuments int64
+	// AnalysisDocuments is how many orders the rows of analysis ask about.
+	AnalysisDocuments int64
 	// ExpiryReads is how many reads a second go on meanwhile.
 	ExpiryReads int
 	// CacheGB is the cache of the server and of Pebble.
@@ -40,7 +42,8 @@ type Options struct {
 // Default is what `mayfly bench` measures when nothing is said.
 func Default() Options {
 	return Options{
-		Clients: []int{1, 8}, Duration: time.Second, Documents: 100_000, ExpiryDocuments: 1_000_000, ExpiryReads: 1000, CacheGB: 1,
+		Clients: []int{1, 8}, Duration: time.Second, Documents: 100_000, AnalysisDocuments: 1_000_000,
+		ExpiryDocuments: 1_000_000, ExpiryReads: 1000, CacheGB: 1,
 		Postgres: true, Pebble: true, Wire: true,
 	}
 }
@@ -51,6 +54,8 @@ func (o *Options) check() error {
 		return fmt.Errorf("the rows need at least %d documents", 2*rangeDocuments)
 	case o.ExpiryDocuments < 1 || o.ExpiryReads < 1:
 		return fmt.Errorf("the row expiry needs documents and reads")
+	case o.AnalysisDocuments < lastOrders:
+		return fmt.Errorf("the rows of analysis need at least %d orders", lastOrders)
 	case o.Duration <= 0:
 		return fmt.Errorf("a row must run for some time")
 	}

@@ -26,6 +26,7 @@ import (
 type postgres struct {
 	process *process
 	url     string
+	conn    *pgx.Conn // of session, or nil
 }
 
 // postgresUser runs the cluster where the benchmark itself is root, which
@@ -121,7 +122,22 @@ func startPostgres(ctx context.Context, dir string) (*postgres, error) {
 
 // close stops the cluster at once ("immediate shutdown"): its data are not
 // needed any more.
-func (p *postgres) close() error { return p.process.stop(syscall.SIGQUIT) }
+func (p *postgres) close() error {
+	if p.conn != nil {
+		_ = p.conn.Close(context.Background()) // the server goes anyway
+	}
+	return p.process.stop(syscall.SIGQUIT)
+}
+
+// session is the connection of rows that one client asks for.
+func (p *postgres) session(ctx context.Context) (*pgx.Conn, error) {
+	if p.conn != nil {
+		return p.conn, nil
+	}
+	var err error
+	p.conn, err = pgx.Connect(ctx, p.url)
+	return p.conn, err
+}
 
 func (p *postgres) cpu() (time.Duration, error) { return p.process.cpu() }
 

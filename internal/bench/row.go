@@ -83,24 +83,43 @@ func RowNames() []string {
 	for _, r := range rows {
 		names = append(names, r.name)
 	}
+	for _, q := range questions {
+		names = append(names, q.name)
+	}
 	return append(names, expiryRow)
 }
 
-// chooseRows picks rows by a list of names with commas between; "" is all.
-func chooseRows(list string) (chosen []row, expiry bool, err error) {
+// choice is what a run measures.
+type choice struct {
+	rows      []row
+	questions []question
+	expiry    bool
+}
+
+// chooseRows picks rows by a list of names with commas between; "" is all. The
+// name analysis stands for all questions.
+func chooseRows(list string) (c choice, err error) {
 	if list == "" {
-		return rows, true, nil
+		return choice{rows, questions, true}, nil
 	}
 	for name := range strings.SplitSeq(list, ",") {
 		i := slices.IndexFunc(rows, func(r row) bool { return r.name == name })
+		j := slices.IndexFunc(questions, func(q question) bool { return q.name == name })
 		switch {
 		case name == expiryRow:
-			expiry = true
-		case i < 0:
-			return nil, false, fmt.Errorf("there is no row %q; the rows are %s", name, strings.Join(RowNames(), ", "))
+			c.expiry = true
+		case name == analysisRows:
+			c.questions = questions
+		case i >= 0:
+			c.rows = append(c.rows, rows[i])
+		case j >= 0:
+			c.questions = append(c.questions, questions[j])
 		default:
-			chosen = append(chosen, rows[i])
+			return choice{}, fmt.Errorf("there is no row %q; the rows are %s", name, strings.Join(RowNames(), ", "))
 		}
 	}
-	return chosen, expiry, nil
+	return c, nil
 }
+
+// analysisRows is the name of all questions together.
+const analysisRows = "analysis"

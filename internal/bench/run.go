@@ -25,7 +25,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	if err := o.check(); err != nil {
 		return err
 	}
-	chosen, expiry, err := chooseRows(o.Rows)
+	chosen, err := chooseRows(o.Rows)
 	if err != nil {
 		return err
 	}
@@ -38,12 +38,17 @@ func Run(ctx context.Context, o Options) (err error) {
 	if err := b.start(ctx); err != nil {
 		return err
 	}
-	if len(chosen) > 0 {
-		if err := b.rows(ctx, chosen); err != nil {
+	if len(chosen.rows) > 0 {
+		if err := b.rows(ctx, chosen.rows); err != nil {
 			return err
 		}
 	}
-	if expiry {
+	if len(chosen.questions) > 0 {
+		if err := b.analysis(ctx, chosen.questions); err != nil {
+			return err
+		}
+	}
+	if chosen.expiry {
 		return b.expiry(ctx)
 	}
 	return nil
