@@ -20,7 +20,7 @@ type Stats struct {
 }
 
 func (s *Stats) batch(b exec.Batch) {
-	s.batches.Add(1)
+	s.batches.Add(b.Batches)
 	s.docs.Add(b.Docs)
 	s.bytes.Add(b.Bytes)
 	s.refetches.Add(b.Refetched)

@@ -3,7 +3,9 @@ package exec
 import (
 	"bytes"
 	"context"
+	"errors"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -24,8 +26,8 @@ type BatchedDelete struct {
 	// MaxDocs and MaxTime end the visit; more may then be left.
 	MaxDocs int64
 	MaxTime time.Duration
-	// BatchDocs, BatchBytes and BatchTime end a batch, which commits as one. One
-	// document a batch where Single is set.
+	// BatchDocs, BatchBytes and BatchTime end a batch. Small batches commit
+	// together; where Single is set, each document commits alone.
 	BatchDocs, BatchBytes int64
 	BatchTime             time.Duration
 	Single                bool
@@ -33,12 +35,13 @@ type BatchedDelete struct {
 	// are left out. To step over what that visit has deleted is most of the work
 	// where much is due. Nil for the beginning.
 	After []byte
-	// Progress is called after each batch, with what it did.
+	// Progress is called after each commit, with what it did.
 	Progress func(Batch)
 }
 
-// Batch is what one batch of a BatchedDelete did.
+// Batch is what batches of a BatchedDelete did that committed together.
 type Batch struct {
+	Batches     int64 // of BatchDocs documents
 	Docs, Bytes int64
 	KeysDeleted int64 // index entries
 	Time        time.Duration
@@ -128,14 +131,46 @@ type visit struct {
 	w       *Writer
 	done    Batch // the sum of the batches
 	batch   Batch
-	started time.Time // of the batch
+	started time.Time           // of the batch
+	group   []catalog.RecordKey // what is next, sorted
+	keys    []byte              // backing of group
 }
+
+// maxGroupDocs is how many documents are taken at once where batches are
+// smaller.
+const maxGroupDocs = 100
 
 func (v *visit) run(ctx context.Context) (more bool, err error) {
 	begun := time.Now()
 	v.started = begun
-	var row Row
 	for {
+		ended, err := v.gather(ctx)
+		if err != nil {
+			return false, err
+		}
+		for len(v.group) > 0 {
+			if err := v.removeSome(ctx); err != nil {
+				return false, err
+			}
+			if err := v.commit(ctx); err != nil {
+				return false, err
+			}
+		}
+		if ended {
+			return false, nil
+		}
+		if v.d.MaxDocs > 0 && v.write.Works >= v.d.MaxDocs || v.d.MaxTime > 0 && time.Since(begun) >= v.d.MaxTime {
+			return true, nil
+		}
+	}
+}
+
+// gather collects the records of the next batches, in their order.
+func (v *visit) gather(ctx context.Context) (ended bool, err error) {
+	n := v.groupDocs()
+	v.group, v.keys = v.group[:0], v.keys[:0]
+	var row Row
+	for len(v.group) < n && !ended {
 		if ctx.Err() != nil {
 			return false, context.Cause(ctx)
 		}
@@ -143,54 +178,107 @@ func (v *visit) run(ctx context.Context) (more bool, err error) {
 		if err != nil {
 			return false, err
 		}
-		if state == EOF {
-			return false, v.commit(ctx)
-		}
-		if state != Advanced {
-			continue
-		}
-		if err := v.remove(ctx, row.Record); err != nil {
-			return false, err
-		}
-		if v.full() {
-			if err := v.commit(ctx); err != nil {
-				return false, err
-			}
-		}
-		if v.d.MaxDocs > 0 && v.write.Works >= v.d.MaxDocs || v.d.MaxTime > 0 && time.Since(begun) >= v.d.MaxTime {
-			return true, v.commit(ctx)
+		ended = state == EOF
+		if state == Advanced {
+			from := len(v.keys)
+			v.keys = append(v.keys, row.Record...)
+			v.group = append(v.group, v.keys[from:])
 		}
 	}
+	slices.SortFunc(v.group, func(a, b catalog.RecordKey) int { return bytes.Compare(a, b) })
+	v.group = slices.CompactFunc(v.group, func(a, b catalog.RecordKey) bool { return bytes.Equal(a, b) })
+	return ended, nil
 }
 
-// remove deletes one document if it is still due.
-func (v *visit) remove(ctx context.Context, record catalog.RecordKey) error {
+// groupDocs is how many records are taken at once. Batches that are smaller
+// than maxGroupDocs commit together: to commit ten documents alone costs as
+// much as to delete them.
+func (v *visit) groupDocs() int {
+	n := int64(maxUnitDocs)
+	switch {
+	case v.d.Single:
+		return 1
+	case v.d.BatchDocs > 0:
+		n = min(v.d.BatchDocs*max(1, maxGroupDocs/v.d.BatchDocs), maxUnitDocs)
+	}
+	if v.d.MaxDocs > 0 {
+		n = max(1, min(n, v.d.MaxDocs-v.write.Works))
+	}
+	return int(n)
+}
+
+// removeSome deletes the gathered documents that are still due, until a limit
+// of bytes or time ends the batch. Those that another unit has locked come
+// last, and wait.
+func (v *visit) removeSome(ctx context.Context) error {
+	var busy []catalog.RecordKey
+	var stop catalog.RecordKey
+	err := v.w.do(ctx, func(u *catalog.Unit) (err error) {
+		busy, err = u.LockRecords(ctx, v.c, v.group, func(k catalog.RecordKey, doc bson.Doc) error {
+			if v.batch.Docs > 0 && v.full() {
+				stop = k
+				return errBatchFull
+			}
+			return v.remove(ctx, u, k, doc)
+		})
+		return err
+	})
+	if errors.Is(err, errBatchFull) {
+		at, _ := slices.BinarySearchFunc(v.group, stop, func(a, b catalog.RecordKey) int { return bytes.Compare(a, b) })
+		for len(busy) > 0 && bytes.Compare(busy[len(busy)-1], stop) > 0 {
+			busy = busy[:len(busy)-1]
+		}
+		v.group = append(busy, v.group[at:]...)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	v.group = nil
+	for _, k := range busy {
+		if err := v.wait(ctx, k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// errBatchFull ends a batch before its group is done.
+var errBatchFull = errors.New("the batch is full")
+
+// wait deletes one document that another unit had locked.
+func (v *visit) wait(ctx context.Context, k catalog.RecordKey) error {
 	return v.w.do(ctx, func(u *catalog.Unit) error {
-		doc, err := u.LockRecord(ctx, v.c, record)
+		doc, err := u.LockRecord(ctx, v.c, k)
 		if err != nil || doc == nil {
 			return err
 		}
-		v.fetch.DocsExamined++
-		due, err := v.due(doc)
-		if err != nil {
-			return err
-		}
-		if !due {
-			v.fetch.count(NeedTime)
-			v.batch.Refetched++
-			return nil
-		}
-		v.fetch.count(Advanced)
-		before := u.KeysDeleted()
-		if err := u.Delete(ctx, v.c, record, doc); err != nil {
-			return err
-		}
-		v.batch.KeysDeleted += u.KeysDeleted() - before
-		v.write.count(NeedTime)
-		v.batch.Docs++
-		v.batch.Bytes += int64(len(doc))
-		return nil
+		return v.remove(ctx, u, k, doc)
 	})
+}
+
+// remove deletes one locked document if it is still due.
+func (v *visit) remove(ctx context.Context, u *catalog.Unit, record catalog.RecordKey, doc bson.Doc) error {
+	v.fetch.DocsExamined++
+	due, err := v.due(doc)
+	if err != nil {
+		return err
+	}
+	if !due {
+		v.fetch.count(NeedTime)
+		v.batch.Refetched++
+		return nil
+	}
+	v.fetch.count(Advanced)
+	before := u.KeysDeleted()
+	if err := u.Delete(ctx, v.c, record, doc); err != nil {
+		return err
+	}
+	v.batch.KeysDeleted += u.KeysDeleted() - before
+	v.write.count(NeedTime)
+	v.batch.Docs++
+	v.batch.Bytes += int64(len(doc))
+	return nil
 }
 
 // due says whether the document would still be found by the scan: by its date,
@@ -225,10 +313,10 @@ func (v *visit) counters() plan.Counters {
 	}
 }
 
+// full says whether bytes or time end the batch.
 func (v *visit) full() bool {
 	d := v.d
-	return d.Single || d.BatchDocs > 0 && v.batch.Docs >= d.BatchDocs || d.BatchBytes > 0 && v.batch.Bytes >= d.BatchBytes ||
-		d.BatchTime > 0 && time.Since(v.started) >= d.BatchTime
+	return d.BatchBytes > 0 && v.batch.Bytes >= d.BatchBytes || d.BatchTime > 0 && time.Since(v.started) >= d.BatchTime
 }
 
 func (v *visit) commit(ctx context.Context) error {
@@ -238,6 +326,10 @@ func (v *visit) commit(ctx context.Context) error {
 	v.done.Docs += v.batch.Docs
 	v.done.KeysDeleted += v.batch.KeysDeleted
 	if v.batch != (Batch{}) && v.d.Progress != nil {
+		v.batch.Batches = 1
+		if v.d.BatchDocs > 0 {
+			v.batch.Batches = max(1, (v.batch.Docs+v.d.BatchDocs-1)/v.d.BatchDocs)
+		}
 		v.batch.Time = time.Since(v.started)
 		v.d.Progress(v.batch)
 	}
