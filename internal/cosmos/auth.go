@@ -2,9 +2,10 @@ package cosmos
 
 import (
 	"crypto/hmac"
-	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
+	"hash"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -32,16 +33,20 @@ func (r *request) authorize() error {
 		// blanks now.
 		header = strings.ReplaceAll(s, " ", "+")
 	}
-	parts := map[string]string{}
+	kind, signature := "", ""
 	for p := range strings.SplitSeq(header, "&") {
-		name, value, _ := strings.Cut(p, "=")
-		parts[name] = value
+		switch name, value, _ := strings.Cut(p, "="); name {
+		case "type":
+			kind = value
+		case "sig":
+			signature = value
+		}
 	}
-	switch parts["type"] {
+	switch kind {
 	case "master":
-		return r.checkMaster(parts["sig"])
+		return r.checkMaster(signature)
 	case "aad":
-		return r.checkToken(parts["sig"])
+		return r.checkToken(signature)
 	}
 	return errSignature
 }
@@ -50,7 +55,7 @@ func (r *request) checkMaster(signature string) error {
 	if err := r.checkID(); err != nil {
 		return err
 	}
-	date := r.Header.Get("x-ms-date")
+	date := r.Header.Get("X-Ms-Date")
 	if date == "" {
 		date = r.Header.Get("Date")
 	}
@@ -70,8 +75,10 @@ func (r *request) checkMaster(signature string) error {
 
 // sign makes the signature of a request.
 func (s *Server) sign(method, resourceType, link, date string) []byte {
-	h := hmac.New(sha256.New, s.key)
-	h.Write([]byte(strings.ToLower(method) + "\n" + strings.ToLower(resourceType) + "\n" + link + "\n" + strings.ToLower(date) + "\n\n"))
+	h := s.signers.Get().(hash.Hash)
+	defer s.signers.Put(h)
+	h.Reset()
+	io.WriteString(h, strings.ToLower(method)+"\n"+strings.ToLower(resourceType)+"\n"+link+"\n"+strings.ToLower(date)+"\n\n") // never fails
 	return h.Sum(nil)
 }
 

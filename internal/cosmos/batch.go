@@ -35,7 +35,7 @@ func (r *request) postBatch(c *container) error {
 	if err != nil {
 		return err
 	}
-	if r.flag("x-ms-cosmos-batch-atomic") {
+	if r.flag("X-Ms-Cosmos-Batch-Atomic") {
 		return r.atomicBatch(c, ops, key)
 	}
 	return r.bulk(c, ops, key)
@@ -86,7 +86,7 @@ func (r *request) atomicBatch(c *container, ops []bson.Value, key []bson.Value) 
 func (r *request) bulk(c *container, ops []bson.Value, key []bson.Value) error {
 	results := make([]result, len(ops))
 	status := http.StatusOK
-	goOn := !strings.EqualFold(r.Header.Get("x-ms-cosmos-batch-continue-on-error"), "false")
+	goOn := !strings.EqualFold(r.Header.Get("X-Ms-Cosmos-Batch-Continue-On-Error"), "false")
 	for i, v := range ops {
 		out, err := r.bulkOne(c, v, key)
 		if results[i].out = out; err == nil {
@@ -198,11 +198,12 @@ func (r *request) sendResults(status int, results []result, bodies bool) error {
 		b.Int("statusCode", int64(res.out.status)).Double("requestCharge", res.out.charge)
 		if res.out.item != nil {
 			b.Value("eTag", res.out.item.Lookup("_etag"))
-			if bodies {
-				b.Doc("resourceBody", present(res.out.item))
-			}
 		}
 		out = nosql.AppendJSONDocument(out, b.Finish())
+		if res.out.item != nil && bodies {
+			out = append(out[:len(out)-1], `,"resourceBody":`...)
+			out = append(appendItem(out, res.out.item), '}')
+		}
 	}
 	return r.send(status, append(out, ']'))
 }

@@ -12,8 +12,8 @@ import (
 // and as it is now. (Cosmos DB: "Change feed in Azure Cosmos DB", latest
 // version mode.) Errors: 400 for the mode that shows all versions and deletes.
 func (r *request) changeFeed(c *container) error {
-	if !strings.EqualFold(r.Header.Get("A-IM"), "Incremental Feed") {
-		return badRequest("The change feed mode '%s' is not supported by this account.", r.Header.Get("A-IM"))
+	if !strings.EqualFold(r.Header.Get("A-Im"), "Incremental Feed") {
+		return badRequest("The change feed mode '%s' is not supported by this account.", r.Header.Get("A-Im"))
 	}
 	key, err := r.keyHeader(c.key)
 	if err != nil {

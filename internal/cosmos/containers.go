@@ -23,6 +23,9 @@ type container struct {
 	unique            []uniqueKey
 	composite         [][]compositePath
 
+	ridBytes []byte // rid decoded
+	selfLink string // the link by resource ids
+
 	collection *catalog.Collection
 	*numbers
 }
@@ -98,6 +101,8 @@ func (c *container) define(d bson.Doc) error {
 		return err
 	}
 	c.definition = complete(d, policy)
+	c.ridBytes = decodeRID(c.rid)
+	c.selfLink = "dbs/" + encodeRID(c.ridBytes[:4]) + "/colls/" + c.rid + "/"
 	return nil
 }
 
@@ -145,15 +150,10 @@ var systemOfContainer = map[string]bool{
 	"_rid": true, "_ts": true, "_self": true, "_etag": true, "_docs": true, "_sprocs": true, "_triggers": true, "_udfs": true, "_conflicts": true,
 }
 
-// self is the link by resource ids.
-func (c *container) self() string {
-	return "dbs/" + encodeRID(decodeRID(c.rid)[:4]) + "/colls/" + c.rid + "/"
-}
-
 // doc is the resource as clients see it.
 func (c *container) doc() bson.Doc {
 	var b bson.Builder
-	b.Fields(c.definition).String("_rid", c.rid).Int64("_ts", c.seconds).String("_self", c.self()).String("_etag", c.etag)
+	b.Fields(c.definition).String("_rid", c.rid).Int64("_ts", c.seconds).String("_self", c.selfLink).String("_etag", c.etag)
 	b.String("_docs", "docs/").String("_sprocs", "sprocs/").String("_triggers", "triggers/").String("_udfs", "udfs/").String("_conflicts", "conflicts/")
 	return b.Finish()
 }
@@ -286,8 +286,8 @@ func indexSpec(name string, unique bool, paths ...string) bson.Doc {
 // contentPath names the parent, without which the JavaScript SDK stores no
 // session token.
 func (r *request) contentPath(d *database) {
-	r.w.Header().Set("x-ms-alt-content-path", "dbs/"+d.id)
-	r.w.Header().Set("x-ms-content-path", d.rid)
+	r.w.Header().Set("X-Ms-Alt-Content-Path", "dbs/"+d.id)
+	r.w.Header().Set("X-Ms-Content-Path", d.rid)
 }
 
 func (r *request) getContainer() error {
@@ -300,8 +300,8 @@ func (r *request) getContainer() error {
 		return err
 	}
 	r.contentPath(d)
-	if r.flag("x-ms-documentdb-populatequotainfo") {
-		r.w.Header().Set("x-ms-documentdb-collection-index-transformation-progress", "100")
+	if r.flag("X-Ms-Documentdb-Populatequotainfo") {
+		r.w.Header().Set("X-Ms-Documentdb-Collection-Index-Transformation-Progress", "100")
 	}
 	return r.resource(http.StatusOK, c.doc())
 }

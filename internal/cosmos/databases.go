@@ -2,6 +2,7 @@ package cosmos
 
 import (
 	"net/http"
+	"strconv"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
@@ -149,19 +150,39 @@ func (r *request) sendFeed(rid, name string, docs []bson.Doc) error {
 	return r.sendRows(rid, name, values)
 }
 
-func (r *request) sendRows(rid, name string, rows []bson.Value) error {
-	out := appendText([]byte(`{"_rid":`), rid)
-	out = append(appendText(append(out, ','), name), ":["...)
-	for i, v := range rows {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = nosql.AppendJSON(out, v)
+func (r *request) sendRows(rid, name string, values []bson.Value) error {
+	var rows rowWriter
+	for _, v := range values {
+		rows.add(v)
 	}
-	out = append(out, `],"_count":`...)
-	out = append(nosql.AppendJSON(out, bson.Int(int64(len(rows)))), '}')
-	r.w.Header().Set("x-ms-item-count", string(nosql.AppendJSON(nil, bson.Int(int64(len(rows))))))
-	return r.send(http.StatusOK, out)
+	return r.sendFeedOf(rid, name, &rows)
+}
+
+// rowWriter is the rows of a feed, as JSON.
+type rowWriter struct {
+	out []byte // the elements of an array
+	n   int
+}
+
+func (w *rowWriter) next() {
+	if w.n++; w.n > 1 {
+		w.out = append(w.out, ',')
+	}
+}
+
+func (w *rowWriter) add(v bson.Value) {
+	w.next()
+	w.out = nosql.AppendJSON(w.out, v)
+}
+
+// sendFeedOf sends {_rid, name: rows, _count}.
+func (r *request) sendFeedOf(rid, name string, rows *rowWriter) error {
+	head := append(appendText([]byte(`{"_rid":`), rid), ',')
+	head = append(appendText(head, name), ":["...)
+	n := strconv.Itoa(rows.n)
+	tail := `],"_count":` + n + "}"
+	r.w.Header().Set("X-Ms-Item-Count", n)
+	return r.send(http.StatusOK, head, rows.out, []byte(tail))
 }
 
 func appendText(dst []byte, s string) []byte { return nosql.AppendJSON(dst, bson.String(s)) }

@@ -86,6 +86,9 @@ func (c *container) apply(ctx context.Context, u *catalog.Unit, op *operation, s
 		if body, err = op.patch.apply(alive, seconds); err != nil {
 			return nil, err
 		}
+		if bson.ExceedsDepth(body, nosql.MaxJSONDepth) {
+			return nil, badRequest("The item nests too deeply.")
+		}
 		if err := c.checkBody(body, op.key, op.id); err != nil {
 			return nil, err
 		}
@@ -122,6 +125,9 @@ func (op *operation) check(item bson.Doc) error {
 	return nil
 }
 
+// itemOverhead is room for what the server adds to an item, in bytes.
+const itemOverhead = 512
+
 // store makes the document of an item. What is written over an item that is
 // alive keeps its resource id.
 func (c *container) store(body bson.Doc, key []bson.Value, id string, alive bson.Doc, seconds, number int64) bson.Doc {
@@ -132,18 +138,19 @@ func (c *container) store(body bson.Doc, key []bson.Value, id string, alive bson
 		n = c.items.take(1)
 		c.items.done(n)
 	}
-	rid := itemRID(c.rid, n)
+	rid := itemRID(c.ridBytes, n)
 	var b bson.Builder
+	b.Reset(make([]byte, 0, len(body)+itemOverhead))
 	b.Value("_id", itemID(key, id))
 	for it := body.Iter(); it.Next(); {
 		switch {
 		case it.Key == "_id":
 			b.Value(fieldUserID, it.Value)
-		case !systemOfItem[it.Key]:
+		case it.Key == "" || it.Key[0] != '_' || !systemOfItem[it.Key]:
 			b.Value(it.Key, it.Value)
 		}
 	}
-	b.String("_rid", rid).String("_self", c.self()+"docs/"+rid+"/").String("_etag", newETag(seconds)).String("_attachments", "attachments/")
+	b.String("_rid", rid).String("_self", c.selfLink+"docs/"+rid+"/").String("_etag", newETag(seconds)).String("_attachments", "attachments/")
 	b.Int64("_ts", seconds).Int64(fieldNumber, n).Int64(fieldLSN, number)
 	return b.Value(fieldExpiry, expiryKey(body, seconds)).Finish()
 }
@@ -151,16 +158,44 @@ func (c *container) store(body bson.Doc, key []bson.Value, id string, alive bson
 // present is a stored item as clients see it.
 func present(item bson.Doc) bson.Doc {
 	var b bson.Builder
+	return presentInto(&b, item)
+}
+
+// presentInto is present by a builder that has been reset.
+func presentInto(b *bson.Builder, item bson.Doc) bson.Doc {
 	for it := item.Iter(); it.Next(); {
-		switch it.Key {
-		case "_id", fieldNumber, fieldLSN, fieldExpiry:
-		case fieldUserID:
-			b.Value("_id", it.Value)
-		default:
-			b.Value(it.Key, it.Value)
+		if name := shownName(it.Key); name != "" {
+			b.Value(name, it.Value)
 		}
 	}
 	return b.Finish()
+}
+
+// appendItem appends the JSON of a stored item as clients see it.
+func appendItem(dst []byte, item bson.Doc) []byte {
+	from := len(dst)
+	for it := item.Iter(); it.Next(); {
+		if name := shownName(it.Key); name != "" {
+			dst = nosql.AppendJSON(append(appendText(append(dst, ','), name), ':'), it.Value)
+		}
+	}
+	if len(dst) == from {
+		return append(dst, "{}"...)
+	}
+	dst[from] = '{'
+	return append(dst, '}')
+}
+
+// shownName is the name by which clients see a field of a stored item, "" for
+// one that they do not see.
+func shownName(name string) string {
+	switch name {
+	case "_id", fieldNumber, fieldLSN, fieldExpiry:
+		return ""
+	case fieldUserID:
+		return "_id"
+	}
+	return name
 }
 
 // checkBody refuses a body that cannot be an item: of the partition key and,
@@ -176,9 +211,6 @@ func (c *container) checkBody(body bson.Doc, key []bson.Value, id string) error 
 		return badRequest("The id of an item cannot be changed: the path says '%s', the body '%s'.", id, own.Str())
 	case len(body) > maxBody:
 		return errTooLarge
-	}
-	if err := bson.Validate(body, bson.MaxDepth-1); err != nil {
-		return badRequest("The item nests too deeply.")
 	}
 	if err := c.ttl.checkItem(body); err != nil {
 		return err
@@ -281,7 +313,7 @@ func (r *request) one(c *container, op *operation) error {
 	if r.minimal() {
 		return r.send(out.status, nil)
 	}
-	return r.sendDoc(out.status, present(out.item))
+	return r.send(out.status, appendItem(make([]byte, 0, 2*len(out.item)), out.item))
 }
 
 // minimal says whether the client wants no body after a write.
@@ -333,7 +365,7 @@ func (r *request) getItem() error {
 	if r.Header.Get("If-None-Match") == etag {
 		return r.send(http.StatusNotModified, nil)
 	}
-	return r.send(http.StatusOK, nosql.AppendJSONDocument(nil, present(item)))
+	return r.send(http.StatusOK, appendItem(make([]byte, 0, 2*len(item)), item))
 }
 
 func (r *request) putItem() error {
@@ -387,7 +419,7 @@ func (r *request) postItems() error {
 		return err
 	}
 	switch {
-	case r.flag("x-ms-cosmos-is-batch-request"):
+	case r.flag("X-Ms-Cosmos-Is-Batch-Request"):
 		return r.postBatch(c)
 	case r.isQuery():
 		return r.query(c)
@@ -404,7 +436,7 @@ func (r *request) postItems() error {
 		return err
 	}
 	op := &operation{kind: opCreate, key: key, body: body, ifMatch: r.Header.Get("If-Match"), ifNone: r.Header.Get("If-None-Match")}
-	if r.flag("x-ms-documentdb-is-upsert") {
+	if r.flag("X-Ms-Documentdb-Is-Upsert") {
 		op.kind = opUpsert
 	}
 	return r.one(c, op)

@@ -14,14 +14,14 @@ import (
 func (r *request) newOffer() (bson.Doc, error) {
 	var b bson.Builder
 	b.String("id", newOfferID())
-	if t := r.Header.Get("x-ms-offer-throughput"); t != "" {
+	if t := r.Header.Get("X-Ms-Offer-Throughput"); t != "" {
 		n, err := strconv.ParseInt(t, 10, 32)
 		if err != nil || n < 400 || n%100 != 0 {
 			return nil, badRequest("The offer throughput '%s' is invalid: it is a multiple of 100, and at least 400.", t)
 		}
 		return b.OpenDoc("content").Int("offerThroughput", n).Close().Finish(), nil
 	}
-	if t := r.Header.Get("x-ms-cosmos-offer-autopilot-settings"); t != "" {
+	if t := r.Header.Get("X-Ms-Cosmos-Offer-Autopilot-Settings"); t != "" {
 		d, err := parseObject([]byte(t))
 		if err != nil {
 			return nil, err
@@ -54,7 +54,7 @@ func (g *registry) eachOffer(f func(offer bson.Doc, d *database, c *container)) 
 		}
 		for _, c := range g.list(d) {
 			if c.offer != nil {
-				f(offerDoc(c.offer, c.rid, c.self(), c.seconds), d, c)
+				f(offerDoc(c.offer, c.rid, c.selfLink, c.seconds), d, c)
 			}
 		}
 	}
@@ -133,5 +133,5 @@ func (r *request) putOffer() error {
 		return err
 	}
 	g.publish(d.with(n.id, &n))
-	return r.resource(http.StatusOK, offerDoc(changed, c.rid, c.self(), r.seconds()))
+	return r.resource(http.StatusOK, offerDoc(changed, c.rid, c.selfLink, r.seconds()))
 }

@@ -12,7 +12,7 @@ import (
 // isQuery says whether a POST is a query.
 func (r *request) isQuery() bool {
 	return strings.HasPrefix(strings.ToLower(r.Header.Get("Content-Type")), "application/query+json") ||
-		r.flag("x-ms-documentdb-isquery") || r.flag("x-ms-documentdb-query") || r.flag("x-ms-cosmos-is-query-plan-request")
+		r.flag("X-Ms-Documentdb-Isquery") || r.flag("X-Ms-Documentdb-Query") || r.flag("X-Ms-Cosmos-Is-Query-Plan-Request")
 }
 
 // parseQuery reads {query, parameters}. Errors: 400.
@@ -76,8 +76,8 @@ func (r *request) query(c *container) error {
 	if err := c.checkOrder(shape); err != nil {
 		return err
 	}
-	if r.flag("x-ms-cosmos-is-query-plan-request") {
-		if r.Header.Get("x-ms-cosmos-supported-query-features") == "" {
+	if r.flag("X-Ms-Cosmos-Is-Query-Plan-Request") {
+		if r.Header.Get("X-Ms-Cosmos-Supported-Query-Features") == "" {
 			return badRequest("Query contains 1 or more unsupported features. Upgrade your SDK to a version that does support the requested features.")
 		}
 		return r.sendDoc(http.StatusOK, queryPlan(shape))
@@ -113,10 +113,10 @@ func (c *container) checkOrder(s nosql.Shape) error {
 // partitions, unless the request names a range or the server answers all.
 // Errors: 400, with the plan where the SDK is to go on by itself.
 func (r *request) checkScope(key []bson.Value, s nosql.Shape) error {
-	if key != nil || r.Header.Get("x-ms-documentdb-partitionkeyrangeid") != "" || r.s.o.CrossPartition {
+	if key != nil || r.Header.Get("X-Ms-Documentdb-Partitionkeyrangeid") != "" || r.s.o.CrossPartition {
 		return nil
 	}
-	if !r.flag("x-ms-documentdb-query-enablecrosspartition") {
+	if !r.flag("X-Ms-Documentdb-Query-Enablecrosspartition") {
 		return badRequest("Cross partition query is required but disabled. Please set x-ms-documentdb-query-enablecrosspartition to true, specify " +
 			"x-ms-documentdb-partitionkey, or revise your query to avoid this exception.")
 	}
@@ -155,7 +155,7 @@ const (
 )
 
 func (r *request) pageSize() (int, error) {
-	h := r.Header.Get("x-ms-max-item-count")
+	h := r.Header.Get("X-Ms-Max-Item-Count")
 	if h == "" || h == "0" {
 		return defaultPage, nil
 	}
@@ -179,7 +179,7 @@ type place struct {
 
 // continuation reads the place from the request. Errors: 400.
 func (r *request) continuation() (place, error) {
-	h := r.Header.Get("x-ms-continuation")
+	h := r.Header.Get("X-Ms-Continuation")
 	if h == "" {
 		return place{}, nil
 	}
@@ -220,16 +220,16 @@ func (r *request) page(c *container, q *nosql.Query, s nosql.Shape, key []bson.V
 	}
 	h := r.w.Header()
 	if p.next != nil {
-		h.Set("x-ms-continuation", p.next.token())
+		h.Set("X-Ms-Continuation", p.next.token())
 	}
-	if r.flag("x-ms-documentdb-populatequerymetrics") {
-		h.Set("x-ms-documentdb-query-metrics", p.metrics())
+	if r.flag("X-Ms-Documentdb-Populatequerymetrics") {
+		h.Set("X-Ms-Documentdb-Query-Metrics", p.metrics())
 	}
-	if r.flag("x-ms-cosmos-populateindexmetrics") || r.flag("x-ms-cosmos-populateindexmetrics-V2") {
-		h.Set("x-ms-cosmos-index-utilization", "eyJVdGlsaXplZEluZGV4ZXMiOltdLCJQb3RlbnRpYWxJbmRleGVzIjpbXX0=")
+	if r.flag("X-Ms-Cosmos-Populateindexmetrics") || r.flag("X-Ms-Cosmos-Populateindexmetrics-V2") {
+		h.Set("X-Ms-Cosmos-Index-Utilization", "eyJVdGlsaXplZEluZGV4ZXMiOltdLCJQb3RlbnRpYWxJbmRleGVzIjpbXX0=")
 	}
 	r.charge = chargeQuery + float64(p.retrieved)/100
-	return r.sendRows(c.rid, "Documents", p.rows)
+	return r.sendFeedOf(c.rid, "Documents", &p.rows)
 }
 
 // pager runs a query over the items of a container, for one page.
@@ -241,12 +241,12 @@ type pager struct {
 	size  int
 	whole bool // rows come only when all items are in: the place counts rows
 
-	rows      []bson.Value
+	rows      rowWriter
+	item      []byte // room for the item at hand
 	next      *place // nil at the end
-	bytes     int
-	skip      int64 // rows to leave out still
-	current   int64 // number of the item whose rows come
-	inItem    int64 // rows of it so far
+	skip      int64  // rows to leave out still
+	current   int64  // number of the item whose rows come
+	inItem    int64  // rows of it so far
 	retrieved int
 }
 
@@ -286,7 +286,10 @@ func (p *pager) items(run *nosql.Run, key []bson.Value) error {
 			p.skip = 0 // the item that the rows to leave out belong to is gone
 		}
 		p.current, p.inItem = number, 0
-		more, err := run.Add(present(d))
+		var b bson.Builder
+		item := presentInto(b.Reset(p.item[:0]), d)
+		p.item = item
+		more, err := run.Add(item)
 		return more && p.next == nil, err
 	})
 }
@@ -314,7 +317,7 @@ func (p *pager) filter(key []bson.Value) bson.Doc {
 	return b.Close().Finish()
 }
 
-func (p *pager) full() bool { return len(p.rows) >= p.size || p.bytes >= maxPageBytes }
+func (p *pager) full() bool { return p.rows.n >= p.size || len(p.rows.out) >= maxPageBytes }
 
 // emit takes one row of the query.
 func (p *pager) emit(v bson.Value) bool {
@@ -325,14 +328,13 @@ func (p *pager) emit(v bson.Value) bool {
 	}
 	if p.full() {
 		if p.whole {
-			p.next = &place{rows: p.from.rows + int64(len(p.rows))}
+			p.next = &place{rows: p.from.rows + int64(p.rows.n)}
 		} else {
 			p.next = &place{number: p.current - 1, rows: p.inItem - 1}
 		}
 		return false
 	}
-	p.rows = append(p.rows, v.Clone())
-	p.bytes += len(v.Data)
+	p.rows.add(v)
 	return true
 }
 
@@ -356,9 +358,9 @@ func (p *pager) metrics() string {
 		case "retrievedDocumentCount":
 			b.WriteString(strconv.Itoa(p.retrieved))
 		case "outputDocumentCount":
-			b.WriteString(strconv.Itoa(len(p.rows)))
+			b.WriteString(strconv.Itoa(p.rows.n))
 		case "retrievedDocumentSize", "outputDocumentSize":
-			b.WriteString(strconv.Itoa(p.bytes))
+			b.WriteString(strconv.Itoa(len(p.rows.out)))
 		case "indexUtilizationRatio":
 			b.WriteString("1.00")
 		default:
@@ -383,7 +385,7 @@ func (r *request) getItems() error {
 	if err != nil {
 		return err
 	}
-	if r.Header.Get("A-IM") != "" {
+	if r.Header.Get("A-Im") != "" {
 		return r.changeFeed(c)
 	}
 	key, err := r.keyHeader(c.key)

@@ -21,6 +21,6 @@ func (r *request) getRanges() error {
 	rid := encodeRID(append(decodeRID(c.rid), 2, 0, 0, 0, 0, 0, 0, 0x50))
 	var b bson.Builder
 	b.String("_rid", rid).String("id", "0").String("_etag", etag).String("minInclusive", "").String("maxExclusive", "FF").Int32("ridPrefix", 0)
-	b.String("_self", c.self()+"pkranges/"+rid+"/").Int32("throughputFraction", 1).String("status", "online").Array("parents", bson.Empty).Int64("_ts", c.seconds)
+	b.String("_self", c.selfLink+"pkranges/"+rid+"/").Int32("throughputFraction", 1).String("status", "online").Array("parents", bson.Empty).Int64("_ts", c.seconds)
 	return r.sendFeed(c.rid, "PartitionKeyRanges", []bson.Doc{b.Finish()})
 }

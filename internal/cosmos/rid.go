@@ -4,7 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/binary"
-	"fmt"
+	"encoding/hex"
 	"strings"
 )
 
@@ -37,13 +37,16 @@ func newContainerRID(db string) string {
 }
 
 // itemRID is the id of the n-th item of a container.
-func itemRID(container string, n int64) string {
-	return encodeRID(binary.LittleEndian.AppendUint64(decodeRID(container), uint64(n)))
+func itemRID(container []byte, n int64) string {
+	return encodeRID(binary.LittleEndian.AppendUint64(container[:len(container):len(container)], uint64(n)))
 }
 
 // newETag makes an etag, quotes included, that ends with the time.
 func newETag(seconds int64) string {
 	var b [4]byte
 	rand.Read(b[:])
-	return fmt.Sprintf("\"%x-0000-0100-0000-%08x0000\"", b, uint32(seconds))
+	out := append(make([]byte, 0, 38), '"')
+	out = append(hex.AppendEncode(out, b[:]), "-0000-0100-0000-"...)
+	out = hex.AppendEncode(out, binary.BigEndian.AppendUint32(b[:0], uint32(seconds)))
+	return string(append(out, `0000"`...))
 }

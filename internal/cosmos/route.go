@@ -2,31 +2,35 @@ package cosmos
 
 import "net/http"
 
-// route picks the handler of a path and a method.
+// handlers are the answers by what a path names and by method.
+var handlers = map[kind]map[string]func(*request) error{
+	kindAccount:    {http.MethodGet: (*request).getAccount},
+	kindDatabases:  {http.MethodGet: (*request).listDatabases, http.MethodPost: (*request).postDatabases},
+	kindDatabase:   {http.MethodGet: (*request).getDatabase, http.MethodDelete: (*request).deleteDatabase},
+	kindContainers: {http.MethodGet: (*request).listContainers, http.MethodPost: (*request).postContainers},
+	kindContainer: {
+		http.MethodGet: (*request).getContainer, http.MethodPut: (*request).putContainer, http.MethodDelete: (*request).deleteContainer,
+	},
+	kindItems: {http.MethodGet: (*request).getItems, http.MethodPost: (*request).postItems},
+	kindItem: {
+		http.MethodGet: (*request).getItem, http.MethodPut: (*request).putItem, http.MethodPatch: (*request).patchItem,
+		http.MethodDelete: (*request).deleteItem,
+	},
+	kindRanges:          {http.MethodGet: (*request).getRanges},
+	kindOffers:          {http.MethodGet: (*request).listOffers, http.MethodPost: (*request).queryOffers},
+	kindOffer:           {http.MethodGet: (*request).getOffer, http.MethodPut: (*request).putOffer},
+	kindPartitionDelete: {http.MethodPost: (*request).deletePartition},
+	kindScripts:         {http.MethodGet: (*request).listScripts},
+}
+
+// route answers by the handler of a path and a method.
 func (r *request) route() error {
-	handlers := map[kind]map[string]func() error{
-		kindAccount:    {http.MethodGet: r.getAccount},
-		kindDatabases:  {http.MethodGet: r.listDatabases, http.MethodPost: r.postDatabases},
-		kindDatabase:   {http.MethodGet: r.getDatabase, http.MethodDelete: r.deleteDatabase},
-		kindContainers: {http.MethodGet: r.listContainers, http.MethodPost: r.postContainers},
-		kindContainer:  {http.MethodGet: r.getContainer, http.MethodPut: r.putContainer, http.MethodDelete: r.deleteContainer},
-		kindItems:      {http.MethodGet: r.getItems, http.MethodPost: r.postItems},
-		kindItem: {
-			http.MethodGet: r.getItem, http.MethodPut: r.putItem, http.MethodPatch: r.patchItem, http.MethodDelete: r.deleteItem,
-		},
-		kindRanges:          {http.MethodGet: r.getRanges},
-		kindOffers:          {http.MethodGet: r.listOffers, http.MethodPost: r.queryOffers},
-		kindOffer:           {http.MethodGet: r.getOffer, http.MethodPut: r.putOffer},
-		kindPartitionDelete: {http.MethodPost: r.deletePartition},
-		kindScripts:         {http.MethodGet: r.listScripts},
-	}
-	methods := handlers[r.path.kind]
 	method := r.Method
 	if method == http.MethodHead {
 		method = http.MethodGet
 	}
-	if h, ok := methods[method]; ok {
-		return h()
+	if h, ok := handlers[r.path.kind][method]; ok {
+		return h(r)
 	}
 	if r.path.kind == kindScripts {
 		return newError(http.StatusForbidden, "%s are not supported by this account.", scriptNames[r.path.scripts])

@@ -2,7 +2,9 @@ package cosmos
 
 import (
 	"context"
+	"crypto/hmac"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
 	"io"
@@ -11,6 +13,7 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -45,9 +48,9 @@ type Options struct {
 // Server answers the REST protocol. Safe for use by many goroutines.
 type Server struct {
 	o        Options
-	key      []byte
+	signers  sync.Pool // of hash.Hash: HMACs with the account's key
 	registry *registry
-	activity [8]byte
+	activity string // what the ids of all requests begin with
 	requests atomic.Uint64
 }
 
@@ -60,8 +63,11 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the Cosmos DB account key is not base64: %w", err)
 	}
-	s := &Server{o: o, key: key, registry: newRegistry(o.Catalog)}
-	rand.Read(s.activity[:])
+	s := &Server{o: o, registry: newRegistry(o.Catalog)}
+	s.signers.New = func() any { return hmac.New(sha256.New, key) }
+	var b [6]byte
+	rand.Read(b[:])
+	s.activity = fmt.Sprintf("%x-%x-4000-8000-", b[:4], b[4:])
 	return s, s.registry.load(ctx, o.Exec)
 }
 
@@ -97,7 +103,7 @@ func (s *Server) ComputeGateway() http.Handler {
 func (s *Server) serve(w http.ResponseWriter, hr *http.Request, compute bool) {
 	n := s.requests.Add(1)
 	r := &request{Request: hr, s: s, w: w, charge: 1, now: s.o.Now(), compute: compute}
-	r.activity = fmt.Sprintf("%x-%x-4%03x-8000-%012x", s.activity[:4], s.activity[4:6], n>>48&0xfff, n&0xffffffffffff)
+	r.activity = s.activityID(n)
 	defer func() {
 		if p := recover(); p != nil {
 			s.o.Log.Error("A Cosmos DB request panicked", "method", hr.Method, "path", hr.URL.Path, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
@@ -109,6 +115,18 @@ func (s *Server) serve(w http.ResponseWriter, hr *http.Request, compute bool) {
 		r.fail(err)
 	}
 }
+
+// activityID is the id of the n-th request: a UUID whose first digits are this
+// server's.
+func (s *Server) activityID(n uint64) string {
+	b := append(make([]byte, 0, 36), s.activity...)
+	for shift := 44; shift >= 0; shift -= 4 {
+		b = append(b, hexDigits[n>>shift&15])
+	}
+	return string(b)
+}
+
+const hexDigits = "0123456789abcdef"
 
 // maxEnvelope is what a request may have around an item, in bytes.
 const maxEnvelope = 64 << 10
@@ -153,30 +171,46 @@ func parseObject(b []byte) (bson.Doc, error) {
 // flag is a boolean header, in any case.
 func (r *request) flag(name string) bool { return strings.EqualFold(r.Header.Get(name), "true") }
 
+// What headers of every answer say.
+var (
+	jsonContent    = []string{"application/json"}
+	schemaVersion  = []string{"1.18"}
+	serviceVersion = []string{"version=2.14.0.0"}
+)
+
 // common sets the headers of every answer.
 func (r *request) common() http.Header {
 	h := r.w.Header()
-	h.Set("Content-Type", "application/json")
+	h["Content-Type"] = jsonContent
 	h.Set("Date", r.now.UTC().Format(http.TimeFormat))
 	if r.path.kind == kindAccount {
 		return h
 	}
-	h.Set("x-ms-activity-id", r.activity)
-	h.Set("x-ms-request-charge", strconv.FormatFloat(r.charge, 'f', -1, 64))
-	h.Set("x-ms-session-token", "0:-1#"+strconv.FormatInt(r.lsn, 10))
-	h.Set("x-ms-schemaversion", "1.18")
-	h.Set("x-ms-serviceversion", "version=2.14.0.0")
-	h.Set("lsn", strconv.FormatInt(r.lsn, 10))
+	h.Set("X-Ms-Activity-Id", r.activity)
+	h.Set("X-Ms-Request-Charge", strconv.FormatFloat(r.charge, 'f', -1, 64))
+	token := "0:-1#" + strconv.FormatInt(r.lsn, 10)
+	h.Set("X-Ms-Session-Token", token)
+	h.Set("Lsn", token[len("0:-1#"):])
+	h["X-Ms-Schemaversion"], h["X-Ms-Serviceversion"] = schemaVersion, serviceVersion
 	return h
 }
 
-// send answers with a body, nil for none.
-func (r *request) send(status int, body []byte) error {
+// send answers with a body in parts, none for no body.
+func (r *request) send(status int, parts ...[]byte) error {
 	h := r.common()
-	h.Set("Content-Length", strconv.Itoa(len(body)))
+	n := 0
+	for _, p := range parts {
+		n += len(p)
+	}
+	h.Set("Content-Length", strconv.Itoa(n))
 	r.w.WriteHeader(status)
-	if r.Method != http.MethodHead {
-		r.w.Write(body) // a client that is gone needs no answer
+	if r.Method == http.MethodHead {
+		return nil
+	}
+	for _, p := range parts {
+		if _, err := r.w.Write(p); err != nil {
+			break // a client that is gone needs no answer
+		}
 	}
 	return nil
 }
@@ -201,7 +235,7 @@ func (r *request) fail(err error) {
 		b.String("additionalErrorInfo", string(nosql.AppendJSONDocument(nil, e.Plan)))
 	}
 	if e.Substatus != 0 {
-		r.w.Header().Set("x-ms-substatus", strconv.Itoa(e.Substatus))
+		r.w.Header().Set("X-Ms-Substatus", strconv.Itoa(e.Substatus))
 	}
 	r.sendDoc(e.Status, b.Finish())
 }

@@ -1,7 +1,9 @@
 package nosql
 
 import (
+	"encoding/json"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -132,6 +134,42 @@ func BenchmarkRun(b *testing.B) {
 			}
 		}
 		if err := r.Finish(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// FuzzJSON compares what is taken for JSON, and what comes out again, with the
+// standard library's reading.
+func FuzzJSON(f *testing.F) {
+	for _, s := range []string{`{"a":[1,-2.5e3,true,null,"x\u0041\ud83d\ude00\n"]}`, `{"a":1,"a":2}`, `01`, `"\'"`, `[1,]`, ` {} `, `-0`, "\"\xff\"", `1e999`} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		v, err := ParseJSON([]byte(s))
+		if err != nil {
+			limit := strings.Contains(err.Error(), "deeper") || strings.Contains(err.Error(), "out of range") || strings.Contains(err.Error(), "zero character")
+			if !limit && json.Valid([]byte(s)) {
+				t.Fatalf("%q is refused: %v", s, err)
+			}
+			return
+		}
+		out := AppendJSON(nil, v)
+		var want, got any
+		if err := json.Unmarshal([]byte(s), &want); err != nil {
+			t.Fatalf("%q is taken: %v", s, err)
+		}
+		if err := json.Unmarshal(out, &got); err != nil || !reflect.DeepEqual(want, got) {
+			t.Fatalf("%q became %q: %v", s, out, err)
+		}
+	})
+}
+
+func BenchmarkParseJSON(b *testing.B) {
+	text := []byte(`{"id":"item17","pk":"p17","n":17,"name":"some name here","tags":["a","b","c"],"address":{"street":"Long street 17","zip":12345},"x":1.5}`)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := ParseJSON(text); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -1,7 +1,6 @@
 package nosql
 
 import (
-	"encoding/json"
 	"math"
 	"strconv"
 	"strings"
@@ -112,6 +111,8 @@ func AppendJSONDocument(dst []byte, d bson.Doc) []byte {
 	return append(dst, '}')
 }
 
+// appendDouble writes a number in the fewest digits that tell it apart, with an
+// exponent where JavaScript has one.
 func appendDouble(dst []byte, f float64) []byte {
 	switch {
 	case math.IsNaN(f):
@@ -121,35 +122,45 @@ func appendDouble(dst []byte, f float64) []byte {
 	case math.IsInf(f, -1):
 		return append(dst, `"-Infinity"`...)
 	}
-	b, err := json.Marshal(f)
-	if err != nil {
-		return append(dst, "null"...) // only for what was dealt with above
+	if abs := math.Abs(f); abs == 0 || abs >= 1e-6 && abs < 1e21 {
+		return strconv.AppendFloat(dst, f, 'f', -1, 64)
 	}
-	return append(dst, b...)
+	from := len(dst)
+	dst = strconv.AppendFloat(dst, f, 'e', -1, 64)
+	if n := len(dst); n-from > 4 && dst[n-4] == 'e' && dst[n-2] == '0' {
+		dst[n-2] = dst[n-1] // e-09 is e-9
+		dst = dst[:n-1]
+	}
+	return dst
 }
 
 func appendJSONText(dst []byte, s string) []byte {
 	const digits = "0123456789abcdef"
 	dst = append(dst, '"')
+	from := 0
 	for i := range len(s) {
-		switch c := s[i]; {
-		case c == '"' || c == '\\':
+		c := s[i]
+		if c >= 0x20 && c != '"' && c != '\\' {
+			continue
+		}
+		dst = append(dst, s[from:i]...)
+		from = i + 1
+		switch c {
+		case '"', '\\':
 			dst = append(dst, '\\', c)
-		case c == '\n':
+		case '\n':
 			dst = append(dst, `\n`...)
-		case c == '\r':
+		case '\r':
 			dst = append(dst, `\r`...)
-		case c == '\t':
+		case '\t':
 			dst = append(dst, `\t`...)
-		case c == '\b':
+		case '\b':
 			dst = append(dst, `\b`...)
-		case c == '\f':
+		case '\f':
 			dst = append(dst, `\f`...)
-		case c < 0x20:
-			dst = append(dst, '\\', 'u', '0', '0', digits[c>>4], digits[c&15])
 		default:
-			dst = append(dst, c)
+			dst = append(dst, '\\', 'u', '0', '0', digits[c>>4], digits[c&15])
 		}
 	}
-	return append(dst, '"')
+	return append(append(dst, s[from:]...), '"')
 }
