@@ -12,9 +12,10 @@ import (
 // declare is a bug of the caller and panics. Values share the request's bytes.
 type Args struct {
 	fields *Fields
-	values []bson.Value
-	subs   []Args // the parsed documents of all Struct fields, one field after the other
-	spans  []span // where a field's documents are in subs
+	values []bson.Value // of the fields that are there, in the order they came
+	slots  []uint8      // where a field's value is in values, plus 1; 0 where it is absent
+	subs   []Args       // the parsed documents of all Struct fields, one field after the other
+	spans  []span       // where a field's documents are in subs
 }
 
 type span struct{ field, from, to int }
@@ -28,7 +29,21 @@ func (a *Args) at(name string) int {
 }
 
 // Value returns the field as it came, or Missing.
-func (a *Args) Value(name string) bson.Value { return a.values[a.at(name)] }
+func (a *Args) Value(name string) bson.Value { return a.value(a.at(name)) }
+
+// value is the value of the i-th field, or Missing.
+func (a *Args) value(i int) bson.Value {
+	if slot := a.slots[i]; slot > 0 {
+		return a.values[slot-1]
+	}
+	return bson.Value{}
+}
+
+// keep takes over the value of the i-th field.
+func (a *Args) keep(i int, v bson.Value) {
+	a.values = append(a.values, v)
+	a.slots[i] = uint8(len(a.values))
+}
 
 // Has says whether the field is there (and not null, unless Nullable).
 func (a *Args) Has(name string) bool { return !a.Value(name).IsMissing() }

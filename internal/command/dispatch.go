@@ -119,7 +119,6 @@ func (d *Dispatcher) prepare(op *Op, req *Request) error {
 		}
 		op.DB = v.Str()
 	}
-	op.NS = op.DB + ".$cmd"
 	op.Command = d.Registry.Lookup(op.Name)
 	if op.Command == nil {
 		d.Metrics.Unknown.Add(1)
@@ -142,6 +141,9 @@ func (d *Dispatcher) prepare(op *Op, req *Request) error {
 		if op.Args, err = Parse(op, op.Command.Fields); err != nil {
 			return err
 		}
+	}
+	if op.NS == "" {
+		op.NS = op.DB + ".$cmd"
 	}
 	if err = op.Generic.transaction(d.Replicated); err != nil {
 		return err

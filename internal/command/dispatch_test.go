@@ -50,7 +50,7 @@ func echo(_ context.Context, op *Op) error {
 		op.Reply.String("ns", op.NS)
 	}
 	for i, f := range a.fields.fields {
-		if a.values[i].IsMissing() {
+		if a.value(i).IsMissing() {
 			continue
 		}
 		switch f.kind {
@@ -70,7 +70,7 @@ func echo(_ context.Context, op *Op) error {
 			}
 			op.Reply.Strings(f.name, names...)
 		default:
-			op.Reply.Value(f.name, a.values[i])
+			op.Reply.Value(f.name, a.value(i))
 		}
 	}
 	return nil

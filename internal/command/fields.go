@@ -16,7 +16,8 @@ const maxFields = 64
 // fields are errors with the IDL's codes; null and undefined count as absent.
 type Fields struct {
 	name    string
-	value   kind // of the command's own value
+	root    place // where the parser begins
+	value   kind  // of the command's own value
 	fields  []Field
 	index   map[string]int
 	valueAt int // which of fields is the command's own value, or −1
@@ -27,7 +28,7 @@ type Fields struct {
 // command, at most one of the fields may be the command's own value (see
 // Collection, CollectionOrUUID, Value); without one, the value is ignored.
 func NewFields(name string, fields ...Field) *Fields {
-	f := &Fields{name: name, value: kindIgnored, valueAt: -1, index: make(map[string]int, len(fields))}
+	f := &Fields{name: name, root: place{name: name}, value: kindIgnored, valueAt: -1, index: make(map[string]int, len(fields))}
 	for _, d := range fields {
 		if d.isValue {
 			f.value = d.kind

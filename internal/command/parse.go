@@ -28,7 +28,7 @@ func (p *place) path(field string) string {
 // document, a stage's specification. Messages begin with f's name.
 func ParseDoc(f *Fields, d bson.Doc) (Args, error) {
 	p := parser{}
-	return p.document(f, d, &place{name: f.name})
+	return p.document(f, d, &f.root)
 }
 
 // Parse reads op's arguments by f. The dispatcher has done it where the Command
@@ -37,18 +37,20 @@ func ParseDoc(f *Fields, d bson.Doc) (Args, error) {
 // to be a collection.
 func Parse(op *Op, f *Fields) (Args, error) {
 	p := parser{op: op}
-	at := &place{name: f.name}
 	if err := p.namespace(f); err != nil {
 		return Args{}, err
 	}
-	return p.document(f, op.Body, at)
+	return p.document(f, op.Body, &f.root)
 }
+
+// usualFields is how many values Args have room for at first.
+const usualFields = 6
 
 // parser reads one document; op is set at the top level of a command.
 type parser struct{ op *Op }
 
 func (p *parser) document(f *Fields, d bson.Doc, at *place) (Args, error) {
-	a := Args{fields: f, values: make([]bson.Value, len(f.fields))}
+	a := Args{fields: f, values: make([]bson.Value, 0, min(len(f.fields), usualFields)), slots: make([]uint8, len(f.fields))}
 	var seen uint64
 	it := d.Iter()
 	if p.op != nil && it.Next() && f.valueAt >= 0 {
@@ -79,7 +81,7 @@ func (p *parser) document(f *Fields, d bson.Doc, at *place) (Args, error) {
 		}
 	}
 	for i := range f.fields {
-		if d := &f.fields[i]; d.required && a.values[i].IsMissing() {
+		if d := &f.fields[i]; d.required && a.slots[i] == 0 {
 			return a, mongoerr.New(mongoerr.Code(40414), "BSON field '%s' is missing but a required field", at.path(d.name))
 		}
 	}
@@ -104,7 +106,7 @@ func (p *parser) field(a *Args, i int, v bson.Value, at *place) error {
 	if err != nil || !present {
 		return err
 	}
-	a.values[i] = v
+	a.keep(i, v)
 	switch d.kind {
 	case kindStruct:
 		s, err := (&parser{}).document(d.sub, v.Doc(), &place{at, d.name})
@@ -178,7 +180,7 @@ func (p *parser) sequences(a *Args, seen *uint64, at *place) error {
 		*seen |= 1 << i
 		d := &a.fields.fields[i]
 		// The field is there; its documents are read with Op.Documents.
-		a.values[i] = bson.ArrayOf(bson.Empty)
+		a.keep(i, bson.ArrayOf(bson.Empty))
 		if d.kind != kindArray || d.elem.kind != kindStruct {
 			continue
 		}

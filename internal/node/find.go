@@ -98,9 +98,13 @@ func (n *Node) runFind(ctx context.Context, op *command.Op) error {
 	observe(op, cur)
 	// A tailable cursor on a collection without documents is dead from the start.
 	dead := q.Tailable && (q.coll == nil || q.coll.Count() == 0)
-	return command.WriteCursorReply(ctx, op, command.CursorSpec{
+	err = command.WriteCursorReply(ctx, op, command.CursorSpec{
 		NS: op.NS, Cursor: cur, BatchSize: op.Args.Int64Or("batchSize", command.DefaultBatch),
 		SingleBatch: op.Args.Bool("singleBatch") || dead, Tailable: q.Tailable, AwaitData: op.Args.Bool("awaitData"),
-		NoTimeout: op.Args.Bool("noCursorTimeout"), Doing: "Executor error during find command: " + op.NS,
+		NoTimeout: op.Args.Bool("noCursorTimeout"),
 	})
+	if err != nil {
+		err = mongoerr.Under(err, "Executor error during find command: "+op.NS)
+	}
+	return err
 }

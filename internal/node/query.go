@@ -33,6 +33,13 @@ type scope struct {
 	collation bson.Doc
 }
 
+// meaning is the memory of a scope, in one piece.
+type meaning struct {
+	env   expr.Env
+	expr  expr.Options
+	match match.Options
+}
+
 // collection resolves the collection of a command, nil where there is none.
 // Views are refused with 166.
 func (n *Node) collection(op *command.Op) (*catalog.Collection, error) {
@@ -54,7 +61,8 @@ func (n *Node) collection(op *command.Op) (*catalog.Collection, error) {
 // newScope reads `let` and `collation` of a command; a collection's own
 // collation stands where the command gives none.
 func (n *Node) newScope(c *catalog.Collection, let, collation bson.Doc) (scope, error) {
-	s := scope{env: expr.NewEnv(time.Now().UnixMilli())}
+	m := &meaning{env: expr.Env{Now: time.Now().UnixMilli()}}
+	s := scope{env: &m.env, expr: &m.expr, match: &m.match}
 	if collation.IsEmpty() && c != nil {
 		collation = c.Options.Lookup("collation").Data
 	}
@@ -68,7 +76,7 @@ func (n *Node) newScope(c *catalog.Collection, let, collation bson.Doc) (scope, 
 		}
 	}
 	s.env.Collator = s.collator
-	s.expr = &expr.Options{Collator: s.collator}
+	s.expr.Collator = s.collator
 	if let != nil {
 		names, values, err := expr.CommandLet(let, s.collator)
 		if err != nil {
@@ -79,7 +87,7 @@ func (n *Node) newScope(c *catalog.Collection, let, collation bson.Doc) (scope, 
 			s.env.SetVar(i, v)
 		}
 	}
-	s.match = &match.Options{Collator: s.collator, Expr: s.expr}
+	*s.match = match.Options{Collator: s.collator, Expr: s.expr}
 	return s, nil
 }
 
@@ -98,7 +106,13 @@ func (n *Node) newQuery(op *command.Op, let, collation, filter bson.Doc) (*query
 
 // scopedQuery parses a filter in a scope.
 func (n *Node) scopedQuery(c *catalog.Collection, s scope, filter bson.Doc) (*query, error) {
-	q := &query{Query: &exec.Query{Env: s.env}, coll: c, scope: s}
+	m := &struct {
+		query
+		memory exec.Query
+	}{}
+	q := &m.query
+	m.memory.Env = s.env
+	*q = query{Query: &m.memory, coll: c, scope: s}
 	q.Collation, q.Collator = s.collation, s.collator
 	q.NoScan = n.knobs.noTableScan.Load()
 	if filter == nil {

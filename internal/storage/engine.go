@@ -77,6 +77,7 @@ type Engine struct {
 	journal *journal
 	space   *space
 	retired retired
+	views   views
 	log     logger
 	opts    Options
 	opened  time.Time
@@ -219,7 +220,7 @@ func (e *Engine) Close() error {
 func (e *Engine) closeStore() error {
 	e.space.stop()
 	e.journal.stop()
-	err := errors.Join(e.retired.stop(), e.db.Close())
+	err := errors.Join(e.views.stop(), e.retired.stop(), e.db.Close())
 	e.cache.Unref()
 	return mapError(errors.Join(err, e.health.Close()))
 }

@@ -12,6 +12,7 @@ type Iter struct {
 	opts   pebble.IterOptions
 	prefix int    // length of the ident in front of the keys
 	id     Ident  // the keyspace
+	view   *view  // whose iterator it is, or nil
 	bounds []byte // backing of the bounds
 	seek   []byte // backing of seek keys
 }
@@ -90,4 +91,11 @@ func (it *Iter) Value() ([]byte, error) {
 func (it *Iter) Err() error { return mapError(it.it.Error()) }
 
 // Close releases the iterator and returns Err.
-func (it *Iter) Close() error { return mapError(it.it.Close()) }
+func (it *Iter) Close() error {
+	p := it.it
+	it.it = nil
+	if it.view != nil {
+		return mapError(it.view.keep(p))
+	}
+	return mapError(p.Close())
+}

@@ -3,6 +3,7 @@ package storage
 import (
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -11,22 +12,27 @@ import (
 // Snapshot is one fixed state of the store. Close it soon: it keeps what is
 // deleted meanwhile on disk.
 type Snapshot struct {
-	s *pebble.Snapshot
-	e *Engine
+	v      *view
+	closed atomic.Bool
 }
 
 // NewSnapshot fixes the latest state: all committed units, none in part.
-func (e *Engine) NewSnapshot() *Snapshot { return &Snapshot{e.db.NewSnapshot(), e} }
+func (e *Engine) NewSnapshot() *Snapshot { return &Snapshot{v: e.views.acquire(e)} }
 
-// Close releases the snapshot.
-func (s *Snapshot) Close() error { return s.e.retired.add(s.s) }
+// Close releases the snapshot. Its iterators are closed before.
+func (s *Snapshot) Close() error {
+	if s.closed.Swap(true) {
+		return nil
+	}
+	return s.v.e.views.release(s.v)
+}
 
 // Get is Reader's Get.
-func (s *Snapshot) Get(id Ident, key []byte) ([]byte, io.Closer, error) { return get(s.s, id, key) }
+func (s *Snapshot) Get(id Ident, key []byte) ([]byte, io.Closer, error) { return get(s.v.s, id, key) }
 
 // NewIter is Reader's NewIter.
 func (s *Snapshot) NewIter(id Ident, lower, upper []byte) (*Iter, error) {
-	return newIter(s.s, id, lower, upper)
+	return s.v.newIter(id, lower, upper)
 }
 
 const (

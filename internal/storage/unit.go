@@ -292,7 +292,9 @@ func (u *Unit) apply() error {
 	if err := order(u.batch, &u.ordering); err != nil {
 		return mapError(err)
 	}
-	return mapError(u.e.db.Apply(u.batch, pebble.Sync))
+	err := u.e.db.Apply(u.batch, pebble.Sync)
+	u.e.views.commits.Add(1)
+	return mapError(err)
 }
 
 // Abort drops the writes and releases the locks. On a dead unit it does

@@ -11,7 +11,6 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/plan"
 	"github.com/mayflydb/mayfly/internal/query/project"
 	"github.com/mayflydb/mayfly/internal/query/sortkey"
-	"github.com/mayflydb/mayfly/internal/storage"
 )
 
 // builder makes stages of plan nodes.
@@ -168,6 +167,3 @@ func (s *projection) Work(ctx context.Context, row *Row) (State, error) {
 	row.Doc = s.buf
 	return s.stats.count(Advanced), nil
 }
-
-// newSource is the collection in the state that r reads.
-func newSource(c *catalog.Collection, r storage.Reader) *source { return &source{coll: c, reader: r} }

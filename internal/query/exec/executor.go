@@ -41,7 +41,8 @@ type running struct {
 	query    *Query
 	snapshot *storage.Snapshot // nil while the cursor is parked
 	meta     metaReader        // what {$meta: …} reads of the row at hand
-	source   *source
+	source   source
+	first    candidate // where there is but one
 	winner   *candidate
 	rejected []*candidate
 	builder  builder
@@ -51,11 +52,13 @@ type running struct {
 
 // nodes plans a query; adjust, where not nil, changes each candidate.
 func (x *Executor) nodes(c *catalog.Collection, q *Query, adjust func(plan.Node) plan.Node) ([]plan.Node, error) {
-	nodes := []plan.Node{&plan.EOF{NoCollection: true}}
 	if c == nil && match.TextIn(q.Filter.Root()) != nil {
 		return nil, plan.ErrNoTextIndex
 	}
-	if c != nil {
+	var nodes []plan.Node
+	if c == nil {
+		nodes = []plan.Node{&plan.EOF{NoCollection: true}}
+	} else {
 		applyIndexFilter(c, q)
 		var err error
 		if nodes, err = plan.Candidates(x.describe(c), &q.Query); err != nil {
@@ -107,8 +110,8 @@ func (x *Executor) prepare(c *catalog.Collection, q *Query, adjust func(plan.Nod
 		r.release()
 		return nil, err
 	}
-	r.source = newSource(c, reader)
-	r.builder = builder{source: r.source, env: q.Env, coll: q.Collator, meta: &r.meta}
+	r.source = source{coll: c, reader: reader}
+	r.builder = builder{source: &r.source, env: q.Env, coll: q.Collator, meta: &r.meta}
 	if has(nodes[0], knowsMeta) || q.Projection != nil && len(q.Projection.Meta()) > 0 {
 		q.Env.Meta = r.meta.value
 	}
@@ -119,11 +122,11 @@ func (x *Executor) prepare(c *catalog.Collection, q *Query, adjust func(plan.Nod
 		r.builder.spillDir = x.SpillDir
 	}
 	for i, n := range nodes {
-		cand := &candidate{node: n, stage: r.builder.build(n)}
 		if i == 0 {
-			r.winner, r.runner.candidate = cand, cand
+			r.first = candidate{node: n, stage: r.builder.build(n)}
+			r.winner, r.runner.candidate = &r.first, &r.first
 		} else {
-			r.rejected = append(r.rejected, cand)
+			r.rejected = append(r.rejected, &candidate{node: n, stage: r.builder.build(n)})
 		}
 	}
 	return r, nil

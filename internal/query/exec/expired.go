@@ -101,7 +101,7 @@ func (x *Executor) DeleteExpired(ctx context.Context, c *catalog.Collection, d *
 	defer snapshot.Close()
 	ix := &plan.Index{Index: d.Index.Index, Multikey: d.Index.Multikey(), Handle: d.Index}
 	root := d.Plan(ix)
-	b := builder{source: newSource(c, snapshot)}
+	b := builder{source: &source{coll: c, reader: snapshot}}
 	scan := b.build(root.Inputs()[0].Inputs()[0]).(*indexScan)
 	scan.ranges.startAt(d.After, scan.backward)
 	v := visit{d: d, c: c, filter: filter, root: root, scan: scan, w: x.NewWriter(storage.Buffered)}

@@ -61,6 +61,7 @@ type idHack struct {
 	source *source
 	id     bson.Value
 	record []byte
+	memory [32]byte // of record, where that is short
 	closer io.Closer
 	done   bool
 }
@@ -81,7 +82,7 @@ func (s *idHack) Work(ctx context.Context, row *Row) (State, error) {
 		return s.stats.count(EOF), nil
 	}
 	s.done = true
-	record, doc, closer, err := s.source.byID(s.id)
+	record, doc, closer, err := s.source.byID(s.memory[:0], s.id)
 	if err != nil || doc == nil {
 		return s.stats.count(EOF), err
 	}

@@ -62,9 +62,9 @@ func (s *source) fetch(record []byte) (bson.Doc, io.Closer, error) {
 }
 
 // byID finds the document with an _id, through the records where they are
-// clustered by it, else through the index.
-func (s *source) byID(id bson.Value) ([]byte, bson.Doc, io.Closer, error) {
-	record := s.coll.AppendIDKey(nil, id)
+// clustered by it, else through the index. The record's key is appended to memory.
+func (s *source) byID(memory []byte, id bson.Value) ([]byte, bson.Doc, io.Closer, error) {
+	record := s.coll.AppendIDKey(memory, id)
 	doc, closer, err := s.fetch(record)
 	return record, doc, closer, err
 }

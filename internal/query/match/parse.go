@@ -37,6 +37,9 @@ type Options struct {
 // codes and messages.
 func Parse(filter bson.Doc, opts *Options) (*Filter, error) {
 	p := newParser(opts)
+	if n := p.point(filter); n != nil {
+		return &Filter{n, filter, p.opts, false}, nil
+	}
 	n, err := p.document(filter, wholeFilter)
 	if err != nil {
 		return nil, err
@@ -45,6 +48,24 @@ func Parse(filter bson.Doc, opts *Options) (*Filter, error) {
 		return nil, err
 	}
 	return &Filter{normalize(n), filter, p.opts, p.hasExpr}, nil
+}
+
+// point parses {path: value}, the filter of most reads, where it means plain
+// equality; nil for any other filter.
+func (p *parser) point(filter bson.Doc) Node {
+	it := filter.Iter()
+	if !it.Next() || it.Key == "" || it.Key[0] == '$' || it.Value.Type == bson.TypeRegex || isConditions(it.Value, false) {
+		return nil
+	}
+	name, v := it.Key, it.Value
+	if it.Next() {
+		return nil
+	}
+	n, err := p.compare(name, Eq, v)
+	if err != nil {
+		return nil
+	}
+	return normalize(n)
 }
 
 // level says what the document that a filter, or a part of it, is about is to
