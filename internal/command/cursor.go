@@ -133,6 +133,7 @@ func GetMore(ctx context.Context, op *Op, id int64, ns string, batchSize, maxTim
 	}
 	defer c.closeUnlessKept()
 	op.Stats.OriginatingCommand = c.command
+	op.inherit(c.command.Lookup("comment"))
 	op.SetPlanSummary(c.planSummary)
 	ctx, stop := c.limit(ctx, op)
 	defer stop()

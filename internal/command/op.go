@@ -101,6 +101,7 @@ type activity struct {
 	report      atomic.Pointer[func() (Progress, bool)]
 	waiting     atomic.Bool
 	namespace   atomic.Pointer[string]
+	comment     atomic.Pointer[bson.Value] // of the cursor, for a getMore without one
 }
 
 // Progress is how far an operation is, for currentOp.
@@ -202,7 +203,18 @@ func (op *Op) shownCommand() bson.Doc {
 	if op.Command.Flags&Redacted != 0 {
 		return new(bson.Builder).String(op.Name, redacted).Finish()
 	}
+	if c := op.active.comment.Load(); c != nil {
+		return new(bson.Builder).Fields(op.Body).Value("comment", *c).Finish()
+	}
 	return op.Body
+}
+
+// inherit makes comment, where there is one, that of a getMore which has none.
+func (op *Op) inherit(comment bson.Value) {
+	if op.Generic.Comment.IsMissing() && !comment.IsMissing() {
+		comment = comment.Clone()
+		op.active.comment.Store(&comment)
+	}
 }
 
 // kill ends the operation with err for its client.

@@ -187,6 +187,9 @@ func (n *Node) parseAggregation(op *command.Op, ns schema.Namespace, list []bson
 	if err != nil {
 		return nil, err
 	}
+	if err := n.checkViewCollations(ns.DB, list, s.collation); err != nil {
+		return nil, err
+	}
 	q := &query{Query: &exec.Query{Env: s.env}, coll: c, scope: s}
 	q.Collation, q.Collator = s.collation, s.collator
 	q.NoScan = n.knobs.noTableScan.Load()

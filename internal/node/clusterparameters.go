@@ -28,6 +28,7 @@ var clusterParameterList = []clusterParameter{
 	{"changeStreamOptions", parseChangeStreamOptions},
 	{"changeStreams", oneField("changeStreams", command.SafeInt64("expireAfterSeconds").Above(0), bson.Int64(3600))},
 	{"defaultMaxTimeMS", oneField("defaultMaxTimeMS", command.SafeInt64("readOperations").Min(0), bson.Int64(0))},
+	{"fleDisableSubstringPreviewParameterLimits", oneField("fleDisableSubstringPreviewParameterLimits", command.Bool("enabled"), bson.False)},
 	{"pauseMigrationsDuringMultiUpdates", oneField("pauseMigrationsDuringMultiUpdates", command.Bool("enabled"), bson.False)},
 }
 

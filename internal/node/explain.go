@@ -11,7 +11,7 @@ import (
 )
 
 var explainFields = command.NewFields("explain",
-	command.Value(command.Object("")),
+	command.Value(command.Object("").Required()),
 	command.Enum("verbosity", "queryPlanner", "executionStats", "allPlansExecution"),
 )
 
@@ -51,9 +51,6 @@ func (n *Node) explainer(name string) (*command.Fields, func(*command.Op, *comma
 }
 
 func (n *Node) runExplain(ctx context.Context, op *command.Op) error {
-	if v := op.Body.Lookup("explain"); v.Type != bson.TypeDocument {
-		return mongoerr.New(mongoerr.TypeMismatch, "BSON field 'explain' is the wrong type '%s', expected type 'object'", v.Type)
-	}
 	body := op.Body.Lookup("explain").Doc()
 	verbosity := verbosities[op.Args.Str("verbosity")]
 	name, _ := body.First()

@@ -14,7 +14,7 @@ import (
 var renameFields = command.NewFields("renameCollection",
 	command.Value(command.String("").Required()),
 	command.String("to").Required(),
-	command.OneOf("dropTarget", bson.TypeBool, bson.TypeBinary),
+	command.OneOf("dropTarget", bson.TypeBool, bson.TypeBinary).NotNull(),
 	command.Bool("stayTemp"),
 	command.UUID("collectionUUID"),
 )

@@ -86,6 +86,19 @@ func (w *viewWalk) view(ns schema.Namespace, depth, size int) error {
 	return w.sources(ns.DB, c.Settings, depth+1, size)
 }
 
+// checkViewCollations refuses stages that read views whose collation is not that
+// of the pipeline.
+func (n *Node) checkViewCollations(db string, list []bson.Value, collation bson.Doc) error {
+	for _, name := range pipelineSources(bson.Array(list...).Doc()) {
+		ns := schema.Namespace{DB: db, Coll: name}
+		c := n.Catalog.Lookup(ns)
+		if c != nil && c.IsView() && string(collationOf(c.Settings)) != string(collation) {
+			return mongoerr.New(mongoerr.OptionNotSupportedOnView, "Cannot override a view's default collation: %s", ns)
+		}
+	}
+	return nil
+}
+
 // pipelineSources names the collections that the stages of a pipeline read,
 // those in pipelines inside among them.
 func pipelineSources(pipeline bson.Doc) (names []string) {

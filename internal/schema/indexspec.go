@@ -63,10 +63,15 @@ func withoutUnknown(spec bson.Doc) bson.Doc {
 	return b.Finish()
 }
 
+// withVersion adds the version, and writes options as they are kept.
 func withVersion(spec bson.Doc) bson.Doc {
 	var b bson.Builder
 	for name, v := range spec.All() {
-		if name != "ns" {
+		switch name {
+		case "ns":
+		case "min", "max": // of a 2d index
+			b.Double(name, bson.ToDouble(v))
+		default:
 			b.Value(name, v)
 		}
 	}

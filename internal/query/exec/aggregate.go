@@ -52,11 +52,24 @@ func (x *Executor) Aggregate(ctx context.Context, c *catalog.Collection, q *Quer
 		return nil, err
 	}
 	cur := &Cursor{r: found}
-	out, err := rest.Open(cur, r)
+	out, err := rest.Open(withMeta(cur, rest, r), r)
 	if err != nil {
 		return nil, err
 	}
 	return &Aggregation{cursor: cur, out: out, plain: len(rest.Stages) == 0}, nil
+}
+
+// withMeta lets the documents bring the metadata that the pipeline reads. A
+// $geoNear asks for its own.
+func withMeta(cur *Cursor, rest *pipeline.Pipeline, r *pipeline.Run) pipeline.Iterator {
+	names := rest.Meta()
+	if len(names) == 0 {
+		return cur
+	}
+	if _, near := rest.Stages[0].(*pipeline.GeoNear); near {
+		return cur
+	}
+	return r.Describe(cur, names, cur.r.meta.value)
 }
 
 // reads tells the query which fields the pipeline above it reads. Where that is

@@ -36,9 +36,9 @@ func init() {
 		{name: "$sinh", fn: bigSinh, odd: true, ofInf: inf, from: -inf, to: inf},
 		{name: "$cosh", fn: bigCosh, ofZero: 1, ofInf: inf, from: -inf, to: inf},
 		{name: "$tanh", fn: bigTanh, odd: true, ofInf: 1, from: -inf, to: inf},
-		{name: "$asinh", fn: bigArsinh, odd: true, ofInf: inf, from: -inf, to: inf},
-		{name: "$acosh", fn: bigArcosh, ofInf: inf, from: 1, to: inf},
-		{name: "$atanh", fn: bigArtanh, odd: true, from: -1, to: 1},
+		{name: "$asinh", fn: bigArsinh, quick: arsinhDouble, odd: true, ofInf: inf, from: -inf, to: inf},
+		{name: "$acosh", fn: bigArcosh, quick: arcoshDouble, ofInf: inf, from: 1, to: inf},
+		{name: "$atanh", fn: bigArtanh, quick: math.Atanh, odd: true, from: -1, to: 1},
 	} {
 		registerNumeric(f.name, f.eval)
 	}

@@ -191,6 +191,7 @@ type densifying struct {
 	meta  bson.Doc
 	limit bson.Value // of ahead
 	part  *densified // whose gap is filled, or nil
+	like  bson.Doc   // the fields of the partition as the next document has them
 	least bson.Value // of all documents, for "full"
 	most  bson.Value // the same
 	ended bool
@@ -303,6 +304,7 @@ func (w *densifying) partition(d bson.Doc) (*densified, error) {
 			fields = setPath(fields, path, v)
 		}
 	}
+	w.like = fields
 	p := w.table[string(key)]
 	if p == nil {
 		p = &densified{fields: fields.Clone()}
@@ -340,7 +342,7 @@ func (w *densifying) fill() (bson.Doc, error) {
 		return nil, mongoerr.New(5897900, "Generated %d documents in $densify, which is over the limit of %d. Increase the 'internalQueryMaxAllowedDensifyDocs' parameter to allow more generated documents", w.made, maxDensified)
 	}
 	w.r.Meta = nil
-	return setPath(p.fields, w.d.field, v), nil
+	return setPath(w.like, w.d.field, v), nil
 }
 
 // end opens the gap between the last document of the next partition and the
@@ -356,5 +358,5 @@ func (w *densifying) end() {
 	default:
 		w.limit = w.most
 	}
-	w.part = p
+	w.part, w.like = p, p.fields
 }

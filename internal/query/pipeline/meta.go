@@ -1,8 +1,10 @@
 package pipeline
 
 import (
+	"context"
 	"slices"
 
+	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/query/expr"
 	"github.com/mayflydb/mayfly/internal/query/match"
@@ -85,4 +87,50 @@ func metaOf(s Stage) []string {
 		}
 	}
 	return d.Meta
+}
+
+// Meta lists the metadata of the query below that stages of the pipeline read,
+// each once.
+func (p *Pipeline) Meta() []string {
+	var d expr.Deps
+	for _, s := range p.Stages {
+		exprsOf(s, &d)
+	}
+	slices.Sort(d.Meta)
+	return slices.Compact(d.Meta)
+}
+
+// Describe hands the documents of in on with the metadata called names, which
+// known tells of the document that in has just delivered. From here on it goes
+// with the documents, also through stages that hold them back.
+func (r *Run) Describe(in Iterator, names []string, known func(name string) bson.Value) Iterator {
+	r.Env.Meta = r.meta
+	return &described{in: in, r: r, names: names, known: known}
+}
+
+type described struct {
+	in    Iterator
+	r     *Run
+	names []string
+	known func(string) bson.Value
+}
+
+func (m *described) Close() { m.in.Close() }
+
+func (m *described) Next(ctx context.Context) (bson.Doc, error) {
+	d, err := m.in.Next(ctx)
+	if err != nil || d == nil {
+		return nil, err
+	}
+	var b bson.Builder
+	for _, name := range m.names {
+		if v := m.known(name); !v.IsMissing() {
+			b.Value(name, v)
+		}
+	}
+	m.r.Meta = nil
+	if about := b.Finish(); !about.IsEmpty() {
+		m.r.Meta = about
+	}
+	return d, nil
 }

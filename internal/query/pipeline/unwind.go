@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"strings"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
@@ -60,6 +61,9 @@ func parseUnwind(arg bson.Value, _ *parsing) (Stage, error) {
 		return nil, mongoerr.New(28818, "path option to $unwind stage should be prefixed with a '$': %s", path.Str())
 	}
 	u.Path = path.Str()[1:]
+	if strings.IndexByte(u.Path, 0) >= 0 {
+		return nil, mongoerr.New(16419, "field path must not contain embedded null characters: %s", strings.ReplaceAll(u.Path, "\x00", ""))
+	}
 	var err error
 	if u.parts, err = splitPath(u.Path); err != nil {
 		return nil, err

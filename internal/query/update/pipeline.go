@@ -38,7 +38,12 @@ func parsePipeline(stages bson.Doc, opts *Options) (*pipeline, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := checkStage(name); err != nil {
+		if name == "$fill" {
+			name, arg, err = filling(arg)
+		} else {
+			err = checkStage(name)
+		}
+		if err != nil {
 			return nil, err
 		}
 		s, err := project.ParseStage(name, arg, &project.Options{Expr: &exprOpts, Match: opts.Match})
@@ -48,6 +53,19 @@ func parsePipeline(stages bson.Doc, opts *Options) (*pipeline, error) {
 		p.stages = append(p.stages, s)
 	}
 	return p, nil
+}
+
+// filling makes a $fill by values the $addFields that it stands for; one by
+// methods needs other documents and has no place in an update.
+func filling(arg bson.Value) (name string, fields bson.Value, err error) {
+	if arg.Type != bson.TypeDocument || arg.Doc().Lookup("output").Type != bson.TypeDocument {
+		return "", arg, mongoerr.New(mongoerr.FailedToParse, "The $fill stage specification must be an object with an 'output' object, found %s", arg)
+	}
+	windows, values, err := project.FillOutputs(arg.Doc().Lookup("output").Doc(), arg.Doc().Has("sortBy"))
+	if err == nil && !windows.IsEmpty() {
+		err = checkStage("$setWindowFields")
+	}
+	return "$addFields", bson.Document(values), err
 }
 
 // stage takes a stage apart.
