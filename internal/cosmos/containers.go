@@ -21,6 +21,7 @@ type container struct {
 	key               partitionKey
 	ttl               ttlPolicy
 	unique            []uniqueKey
+	indexing          indexPolicy
 	composite         [][]compositePath
 
 	ridBytes []byte // rid decoded
@@ -94,7 +95,13 @@ func (c *container) define(d bson.Doc) error {
 	if err != nil {
 		return err
 	}
+	if c.indexing, err = parseIndexPolicy(policy); err != nil {
+		return err
+	}
 	if c.composite, err = parseComposite(policy); err != nil {
+		return err
+	}
+	if err := checkSpatial(policy); err != nil {
 		return err
 	}
 	if c.unique, err = parseUniqueKeys(d.Lookup("uniqueKeyPolicy")); err != nil {
@@ -352,6 +359,9 @@ func (r *request) putContainer() error {
 		return err
 	}
 	g.publish(d.with(n.id, &n))
+	if err := r.s.dropExcluded(r.Context(), n.db, n.id); err != nil {
+		return err
+	}
 	r.charge = chargeDefinition
 	r.contentPath(d)
 	return r.resource(http.StatusOK, n.doc())

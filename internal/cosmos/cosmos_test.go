@@ -106,10 +106,55 @@ func TestScripts(t *testing.T) {
 				return ""
 			case "sweep", "stored":
 				return a.inspect(d.Cmd)
+			case "fill":
+				return a.fill(d)
+			case "index":
+				return a.index()
 			}
 			return a.request(d)
 		})
 	})
+}
+
+// fill creates items items in container d/c, in partitions by turns: n counts
+// them, a is n modulo 100, and tags holds it.
+func (a *account) fill(d *datadriven.TestData) string {
+	var items, partitions int
+	d.ScanArgs(a.t, "items", &items)
+	d.ScanArgs(a.t, "partitions", &partitions)
+	for i := range items {
+		body := fmt.Sprintf(`{"id":"%d","pk":"p%d","n":%d,"a":%d,"tags":[%d,"t"],"o":{"b":"b%d"}}`, i, i%partitions, i, i%100, i%100, i%100)
+		w := a.do("POST", "/dbs/d/colls/c/docs", body, map[string]string{"x-ms-documentdb-partitionkey": fmt.Sprintf(`["p%d"]`, i%partitions)})
+		if w.Code != http.StatusCreated {
+			return fmt.Sprintf("%d %s\n", w.Code, w.Body)
+		}
+	}
+	return ""
+}
+
+// index builds the indexes that queries have asked for, and lists those that
+// there are for queries.
+func (a *account) index() string {
+	for {
+		select {
+		case w := <-a.server.wanted:
+			if err := a.server.buildIndex(context.Background(), w); err != nil {
+				return err.Error() + "\n"
+			}
+			continue
+		default:
+		}
+		break
+	}
+	c, err := a.server.registry.container("d", "c")
+	if err != nil {
+		return err.Error() + "\n"
+	}
+	out := ""
+	for _, ix := range pathIndexes(c.collection.Latest()) {
+		out += ix.Name + "\n"
+	}
+	return out
 }
 
 // inspect works on the container d/c behind the endpoint's back.
@@ -140,6 +185,8 @@ func (a *account) request(d *datadriven.TestData) string {
 			h["Content-Type"], h["x-ms-documentdb-query-enablecrosspartition"] = "application/query+json", "true"
 			q := new(bson.Builder).String("query", body).Finish()
 			body = string(nosql.AppendJSONDocument(nil, q))
+		case "metrics":
+			h["x-ms-documentdb-populatequerymetrics"] = "true"
 		case "batch":
 			h["x-ms-cosmos-is-batch-request"], h["x-ms-cosmos-batch-atomic"] = "true", "true"
 		default:
@@ -154,6 +201,18 @@ func (a *account) request(d *datadriven.TestData) string {
 	out += "\n"
 	if w.Body.Len() > 0 {
 		out += visible(w.Body.String()) + "\n"
+	}
+	if m := w.Header().Get("x-ms-documentdb-query-metrics"); m != "" {
+		_, m, _ = strings.Cut(m, "retrievedDocumentCount=")
+		m, _, _ = strings.Cut(m, ";")
+		out += "looked at " + m + "\n"
+	}
+	if m := w.Header().Get("x-ms-cosmos-index-utilization"); m != "" {
+		text, err := base64.StdEncoding.DecodeString(m)
+		if err != nil {
+			return err.Error()
+		}
+		out += string(text) + "\n"
 	}
 	if c := w.Header().Get("x-ms-continuation"); c != "" {
 		out += "continuation " + c + "\n"

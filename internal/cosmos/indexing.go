@@ -30,7 +30,7 @@ func completeIndexing(v bson.Value, expires bool) (bson.Doc, error) {
 	switch mode {
 	case "consistent", "none":
 	case "lazy":
-		mode = "consistent"
+		return nil, badRequest("The indexing mode 'lazy' cannot be chosen for a container any more. Use 'consistent' or 'none'.")
 	default:
 		return nil, badRequest("The indexing mode '%s' is invalid.", mode)
 	}
@@ -48,11 +48,12 @@ func completeIndexing(v bson.Value, expires bool) (bson.Doc, error) {
 	if mode == "none" {
 		b.Array("includedPaths", bson.Empty).Array("excludedPaths", bson.Empty)
 	} else {
-		if included.Type == bson.TypeArray && !included.Doc().IsEmpty() {
+		switch {
+		case included.Type == bson.TypeArray && !included.Doc().IsEmpty():
 			b.Value("includedPaths", included)
-		} else if excluded.Type == bson.TypeArray && !excluded.Doc().IsEmpty() {
+		case hasPath(excluded, "/*"):
 			b.Array("includedPaths", bson.Empty)
-		} else {
+		default:
 			b.OpenArray("includedPaths").OpenDoc("0").String("path", "/*").Close().Close()
 		}
 		excludePaths(&b, excluded)
@@ -65,17 +66,29 @@ func completeIndexing(v bson.Value, expires bool) (bson.Doc, error) {
 	return b.Finish(), nil
 }
 
+// hasPath says whether a path is among [{path}, …].
+func hasPath(paths bson.Value, path string) bool {
+	if paths.Type != bson.TypeArray {
+		return false
+	}
+	for v := range paths.Doc().Values() {
+		if v.Type == bson.TypeDocument && v.Doc().Lookup("path").Type == bson.TypeString && v.Doc().Lookup("path").Str() == path {
+			return true
+		}
+	}
+	return false
+}
+
 func excludePaths(b *bson.Builder, excluded bson.Value) {
 	b.OpenArray("excludedPaths")
-	n, etag := 0, false
+	n := 0
 	if excluded.Type == bson.TypeArray {
 		for v := range excluded.Doc().Values() {
 			b.Value(bson.Index(n), v)
 			n++
-			etag = etag || v.Type == bson.TypeDocument && v.Doc().Lookup("path").Type == bson.TypeString && v.Doc().Lookup("path").Str() == etagPath
 		}
 	}
-	if !etag {
+	if !hasPath(excluded, etagPath) {
 		b.OpenDoc(bson.Index(n)).String("path", etagPath).Close()
 	}
 	b.Close()
@@ -86,6 +99,9 @@ type compositePath struct {
 	path       string // dotted
 	descending bool
 }
+
+// maxComposite is the service's bound on the paths of a composite index.
+const maxComposite = 8
 
 // parseComposite reads compositeIndexes. Errors: 400.
 func parseComposite(policy bson.Doc) ([][]compositePath, error) {
@@ -99,7 +115,7 @@ func parseComposite(policy bson.Doc) ([][]compositePath, error) {
 	}
 	var all [][]compositePath
 	for ix := range v.Doc().Values() {
-		if ix.Type != bson.TypeArray || ix.Doc().Len() < 2 {
+		if ix.Type != bson.TypeArray || ix.Doc().Len() < 2 || ix.Doc().Len() > maxComposite {
 			return nil, bad
 		}
 		var paths []compositePath

@@ -95,11 +95,18 @@ func (r *request) query(c *container) error {
 	return r.page(c, q, shape, key)
 }
 
-// checkOrder holds the rule that an ORDER BY of several properties needs a
-// composite index. Errors: 400.
+// checkOrder holds the rules that ORDER BY needs an index: of one property that
+// the policy includes it, of several that there is a composite index. Errors:
+// 400.
 func (c *container) checkOrder(s nosql.Shape) error {
-	if len(s.OrderByPaths) < 2 {
+	switch len(s.OrderByPaths) {
+	case 0:
 		return nil
+	case 1:
+		if path := s.OrderByPaths[0]; path == "" || c.indexing.indexesDotted(path) {
+			return nil
+		}
+		return badRequest("The index path corresponding to the specified order-by item is excluded.")
 	}
 	for _, ix := range c.composite {
 		if sorts(ix, s.OrderByPaths, s.OrderByDescending) {
@@ -215,6 +222,7 @@ func (r *request) page(c *container, q *nosql.Query, s nosql.Shape, key []bson.V
 		return err
 	}
 	p := &pager{r: r, c: c, q: q, from: from, size: size, whole: s.OrderBy || s.GroupBy || s.Distinct || s.Top || s.OffsetLimit || len(s.Aggregates) > 0}
+	p.unordered = len(s.Aggregates) > 0 && !s.GroupBy
 	if err := p.run(key); err != nil {
 		return err
 	}
@@ -226,7 +234,7 @@ func (r *request) page(c *container, q *nosql.Query, s nosql.Shape, key []bson.V
 		h.Set("X-Ms-Documentdb-Query-Metrics", p.metrics())
 	}
 	if r.flag("X-Ms-Cosmos-Populateindexmetrics") || r.flag("X-Ms-Cosmos-Populateindexmetrics-V2") {
-		h.Set("X-Ms-Cosmos-Index-Utilization", "eyJVdGlsaXplZEluZGV4ZXMiOltdLCJQb3RlbnRpYWxJbmRleGVzIjpbXX0=")
+		h.Set("X-Ms-Cosmos-Index-Utilization", p.indexMetrics())
 	}
 	r.charge = chargeQuery + float64(p.retrieved)/100
 	return r.sendFeedOf(c.rid, "Documents", &p.rows)
@@ -248,6 +256,9 @@ type pager struct {
 	current   int64  // number of the item whose rows come
 	inItem    int64  // rows of it so far
 	retrieved int
+	examined  int64 // items that the executor looked at
+	paths     []nosql.FilterPath
+	unordered bool // the order of the items makes no difference
 }
 
 func (p *pager) run(key []bson.Value) error {
@@ -270,8 +281,12 @@ func (p *pager) run(key []bson.Value) error {
 
 func (p *pager) items(run *nosql.Run, key []bson.Value) error {
 	filter := p.filter(key)
-	sort := new(bson.Builder).Int32(fieldNumber, 1).Finish()
-	return find(p.r.Context(), p.r.s.o.Exec, p.c.collection, filter, sort, 0, func(d bson.Doc) (bool, error) {
+	var sort bson.Doc
+	if !p.unordered {
+		sort = new(bson.Builder).Int32(fieldNumber, 1).Finish()
+	}
+	var err error
+	p.examined, err = findExamined(p.r.Context(), p.r.s.o.Exec, p.c.collection, filter, sort, 0, func(d bson.Doc) (bool, error) {
 		number, _ := bson.ExactInt64(d.Lookup(fieldNumber))
 		if p.c.ttl.expires(d) <= p.r.seconds() {
 			return true, nil
@@ -292,6 +307,10 @@ func (p *pager) items(run *nosql.Run, key []bson.Value) error {
 		more, err := run.Add(item)
 		return more && p.next == nil, err
 	})
+	if err == nil {
+		p.r.s.improve(p.c, p.paths, p.examined, int64(p.retrieved))
+	}
+	return err
 }
 
 // filter asks an index first for what the query can be about.
@@ -303,7 +322,8 @@ func (p *pager) filter(key []bson.Value) bson.Doc {
 	if !p.whole && p.from.number > 0 {
 		parts = append(parts, new(bson.Builder).OpenDoc(fieldNumber).Int64("$gt", p.from.number).Close().Finish())
 	}
-	if f := p.q.Filter(); !f.IsEmpty() {
+	f, paths := p.q.Filter()
+	if p.paths = paths; !f.IsEmpty() {
 		parts = append(parts, f)
 	}
 	if len(parts) == 0 {
@@ -338,6 +358,15 @@ func (p *pager) emit(v bson.Value) bool {
 	return true
 }
 
+// utilization is how many of the items that were looked at the query selects
+// from.
+func (p *pager) utilization() float64 {
+	if p.examined == 0 {
+		return 1
+	}
+	return min(1, float64(p.retrieved)/float64(p.examined))
+}
+
 // metrics are what the request asked for of how the query ran.
 func (p *pager) metrics() string {
 	names := []string{
@@ -356,13 +385,13 @@ func (p *pager) metrics() string {
 		case "totalExecutionTimeInMs":
 			b.WriteString(strconv.FormatFloat(float64(p.r.s.o.Now().Sub(p.r.now).Microseconds())/1000, 'f', 2, 64))
 		case "retrievedDocumentCount":
-			b.WriteString(strconv.Itoa(p.retrieved))
+			b.WriteString(strconv.FormatInt(p.examined, 10))
 		case "outputDocumentCount":
 			b.WriteString(strconv.Itoa(p.rows.n))
 		case "retrievedDocumentSize", "outputDocumentSize":
 			b.WriteString(strconv.Itoa(len(p.rows.out)))
 		case "indexUtilizationRatio":
-			b.WriteString("1.00")
+			b.WriteString(strconv.FormatFloat(p.utilization(), 'f', 2, 64))
 		default:
 			b.WriteString("0.00")
 		}

@@ -92,31 +92,45 @@ func eachDocument(ctx context.Context, x *exec.Executor, ns schema.Namespace, f 
 // find calls f for the documents that a filter lets pass, in the order of
 // sort, nil for that of the records, until f returns false.
 func find(ctx context.Context, x *exec.Executor, c *catalog.Collection, filter, sort bson.Doc, limit int64, f func(bson.Doc) (bool, error)) error {
+	_, err := findExamined(ctx, x, c, filter, sort, limit, f)
+	return err
+}
+
+// findExamined is find, and says how many documents it looked at.
+func findExamined(ctx context.Context, x *exec.Executor, c *catalog.Collection, filter, sort bson.Doc, limit int64, f func(bson.Doc) (bool, error)) (int64, error) {
+	if c = c.Latest(); c == nil {
+		return 0, errNotFound
+	}
 	q := &exec.Query{Env: expr.NewEnv(0), AllowDiskUse: true}
 	q.Limit = limit
 	var err error
 	if q.Filter, err = match.Parse(filter, nil); err != nil {
-		return err
+		return 0, err
 	}
 	if sort != nil {
 		if q.Sort, err = sortkey.Parse(sort); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	cur, err := x.Find(ctx, c, q)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer cur.Close()
-	for {
+	for more := true; more; {
 		d, err := cur.Next(ctx)
-		if err != nil || d == nil {
-			return err
+		if err != nil {
+			return 0, err
 		}
-		if more, err := f(d); err != nil || !more {
-			return err
+		if d == nil {
+			break
+		}
+		if more, err = f(d); err != nil {
+			return 0, err
 		}
 	}
+	_, docs := cur.Examined()
+	return docs, nil
 }
 
 // put stores a definition.

@@ -52,6 +52,7 @@ type Server struct {
 	registry *registry
 	activity string // what the ids of all requests begin with
 	requests atomic.Uint64
+	wanted   chan wantedIndex
 }
 
 // New makes a Server over a catalog and reads the definitions in it.
@@ -63,7 +64,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the Cosmos DB account key is not base64: %w", err)
 	}
-	s := &Server{o: o, registry: newRegistry(o.Catalog)}
+	s := &Server{o: o, registry: newRegistry(o.Catalog), wanted: make(chan wantedIndex, maxWantedIndexes)}
 	s.signers.New = func() any { return hmac.New(sha256.New, key) }
 	var b [6]byte
 	rand.Read(b[:])

@@ -58,6 +58,7 @@ func (s *Server) cosmosComponents(cat *catalog.Catalog, x *exec.Executor) ([]Com
 	return []Component{
 		{Name: "cosmos", Start: e.start, Stop: e.stop},
 		background("cosmos sweeper", server.Sweep),
+		background("cosmos indexer", server.BuildIndexes),
 	}, nil
 }
 

@@ -38,6 +38,7 @@ type outputField struct {
 type sortKey struct {
 	expr       expression
 	descending bool
+	at         token
 }
 
 // collection is one source of FROM or JOIN: what it ranges over, and under

@@ -31,6 +31,7 @@ const (
 	codeTooDeep      = "SC3020"
 	codeLimits       = "SC2061"
 	codeOrderByShape = "SC2102"
+	codeOrderByPath  = "SC2206"
 )
 
 func errorAt(code string, t token, format string, args ...any) *Error {

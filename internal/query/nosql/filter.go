@@ -6,33 +6,98 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 )
 
-// Filter is a filter of MongoDB's language that lets at least those items pass
-// that the query selects from: the conjuncts of WHERE that compare a property
-// with a value. It is empty where there is none. WHERE still decides.
-func (q *Query) Filter() bson.Doc {
-	var b bson.Builder
-	conjuncts := q.s.conjuncts(q.s.where, nil)
-	if q.s.from == nil || len(conjuncts) == 0 {
-		return bson.Empty
+// FilterPath is a property that Filter asks for.
+type FilterPath struct {
+	Path     string // dotted
+	Equality bool   // by one value or a list of them, not by a range
+	Elements bool   // the elements of the array there
+}
+
+// Names are the steps to the property, "[]" for an array's elements.
+func (p FilterPath) Names() []string {
+	names := strings.Split(p.Path, ".")
+	if p.Elements {
+		names = append(names, "[]")
 	}
-	b.OpenArray("$and")
-	n := 0
-	for _, e := range conjuncts {
-		if d := q.translate(e); d != nil {
-			b.Doc(bson.Index(n), d)
-			n++
+	return names
+}
+
+// Filter is a filter of MongoDB's language that lets at least those items pass
+// that the query selects from: what WHERE asks of properties in the way of
+// values, ranges and elements of arrays. It is empty where there is none. WHERE
+// still decides. paths are the properties in it.
+func (q *Query) Filter() (filter bson.Doc, paths []FilterPath) {
+	if q.s.from == nil || q.s.where == nil {
+		return bson.Empty, nil
+	}
+	t := translator{q: q}
+	if d := t.filter(q.s.where, 0); d != nil {
+		return d, t.paths
+	}
+	return bson.Empty, nil
+}
+
+// translator makes a filter of a WHERE.
+type translator struct {
+	q     *Query
+	paths []FilterPath
+}
+
+// maxFilterDepth bounds how deep AND and OR nest in a filter.
+const maxFilterDepth = 16
+
+// filter makes a filter of an expression, or nil where it cannot: of AND what
+// it can, of OR all or nothing.
+func (t *translator) filter(e expression, depth int) bson.Doc {
+	l, ok := e.(*logical)
+	if !ok {
+		return t.translate(e)
+	}
+	if depth > maxFilterDepth {
+		return nil
+	}
+	mark := len(t.paths)
+	name := "$and"
+	if l.or {
+		name = "$or"
+	}
+	var parts []bson.Doc
+	for _, operand := range operands(e, l.or, nil) {
+		d := t.filter(operand, depth+1)
+		if d == nil && l.or {
+			t.paths = t.paths[:mark]
+			return nil
+		}
+		if d != nil {
+			parts = append(parts, d)
 		}
 	}
-	if n == 0 {
-		return bson.Empty
+	if len(parts) < 2 {
+		return append(parts, nil)[0]
 	}
-	return b.Close().Finish()
+	var b bson.Builder
+	b.OpenArray(name)
+	for i, d := range parts {
+		b.Doc(bson.Index(i), d)
+	}
+	return b.Finish()
+}
+
+// operands are what a chain of AND, or of OR, connects.
+func operands(e expression, or bool, dst []expression) []expression {
+	if l, ok := e.(*logical); ok && l.or == or {
+		return operands(l.r, or, operands(l.l, or, dst))
+	}
+	return append(dst, e)
 }
 
 // Fixed is the one value that WHERE lets a property of the container's items
 // have, and whether there is one. The path is dotted.
 func (q *Query) Fixed(path string) (bson.Value, bool) {
-	for _, e := range q.s.conjuncts(q.s.where, nil) {
+	if q.s.where == nil {
+		return bson.Value{}, false
+	}
+	for _, e := range operands(q.s.where, false, nil) {
 		c, ok := e.(*comparison)
 		if !ok || c.op != "=" {
 			continue
@@ -49,66 +114,118 @@ func (q *Query) Fixed(path string) (bson.Value, bool) {
 	return bson.Value{}, false
 }
 
-func (s *selection) conjuncts(e expression, dst []expression) []expression {
-	if l, ok := e.(*logical); ok && !l.or {
-		return s.conjuncts(l.r, s.conjuncts(l.l, dst))
-	}
-	if e == nil {
-		return dst
-	}
-	return append(dst, e)
-}
-
 // operators are MongoDB's names of comparisons, as they are and with the sides
 // exchanged.
 var operators = map[string][2]string{
 	"=": {"$eq", "$eq"}, "<": {"$lt", "$gt"}, "<=": {"$lte", "$gte"}, ">": {"$gt", "$lt"}, ">=": {"$gte", "$lte"},
 }
 
-// translate makes a filter of one conjunct, or nil where it cannot.
-func (q *Query) translate(e expression) bson.Doc {
+// translate makes a filter of one condition, or nil where it cannot.
+func (t *translator) translate(e expression) bson.Doc {
 	switch e := e.(type) {
 	case *comparison:
 		op, known := operators[e.op]
 		if !known {
 			return nil
 		}
-		if path, ok := q.s.path(e.l); ok {
-			return q.compareTo(path, op[0], e.r)
+		if path, ok := t.path(e.l); ok {
+			return t.compareTo(path, op[0], e.r)
 		}
-		if path, ok := q.s.path(e.r); ok {
-			return q.compareTo(path, op[1], e.l)
+		if path, ok := t.path(e.r); ok {
+			return t.compareTo(path, op[1], e.l)
 		}
 	case *membership:
-		return q.in(e)
+		return t.in(e)
+	case *like:
+		return t.like(e)
+	case *call:
+		return t.call(e)
 	}
 	return nil
 }
 
-func (q *Query) compareTo(path, op string, e expression) bson.Doc {
-	v, ok := q.value(e)
+// path is the path of a property of the container's items; not of what was
+// named _id by the user, which the store has in another place.
+func (t *translator) path(e expression) (string, bool) {
+	path, ok := t.q.s.path(e)
+	return path, ok && path != "_id" && !strings.HasPrefix(path, "_id.")
+}
+
+func (t *translator) compareTo(path, op string, e expression) bson.Doc {
+	v, ok := t.q.value(e)
 	if !ok {
 		return nil
 	}
+	t.paths = append(t.paths, FilterPath{Path: path, Equality: op == "$eq"})
 	var b bson.Builder
 	return b.OpenDoc(path).Value(op, v).Close().Finish()
 }
 
-func (q *Query) in(e *membership) bson.Doc {
-	path, ok := q.s.path(e.value)
+func (t *translator) in(e *membership) bson.Doc {
+	path, ok := t.path(e.value)
 	if !ok {
 		return nil
 	}
 	var b bson.Builder
 	b.OpenDoc(path).OpenArray("$in")
 	for i, x := range e.list {
-		v, ok := q.value(x)
+		v, ok := t.q.value(x)
 		if !ok {
 			return nil
 		}
 		b.Value(bson.Index(i), v)
 	}
+	t.paths = append(t.paths, FilterPath{Path: path, Equality: true})
 	return b.Close().Close().Finish()
+}
+
+// like translates a pattern that begins with text.
+func (t *translator) like(e *like) bson.Doc {
+	path, ok := t.path(e.value)
+	if !ok || e.escape != 0 {
+		return nil
+	}
+	v, ok := t.q.value(e.pattern)
+	if !ok || !isText(v) {
+		return nil
+	}
+	prefix := v.Str()
+	if end := strings.IndexAny(prefix, "%_["); end >= 0 {
+		prefix = prefix[:end]
+	}
+	return t.prefix(path, prefix)
+}
+
+// prefix asks for strings that begin with a text.
+func (t *translator) prefix(path, prefix string) bson.Doc {
+	if prefix == "" {
+		return nil
+	}
+	t.paths = append(t.paths, FilterPath{Path: path})
+	var b bson.Builder
+	// No UTF-8 has a byte above 0xF4.
+	return b.OpenDoc(path).String("$gte", prefix).String("$lt", prefix+"\xff").Close().Finish()
+}
+
+// call translates STARTSWITH and ARRAY_CONTAINS.
+func (t *translator) call(e *call) bson.Doc {
+	if len(e.args) != 2 {
+		return nil
+	}
+	path, ok := t.path(e.args[0])
+	if !ok {
+		return nil
+	}
+	v, ok := t.q.value(e.args[1])
+	switch {
+	case !ok:
+	case e.f == functions["STARTSWITH"] && isText(v):
+		return t.prefix(path, v.Str())
+	case e.f == functions["ARRAY_CONTAINS"]:
+		t.paths = append(t.paths, FilterPath{Path: path, Equality: true, Elements: true})
+		return new(bson.Builder).OpenDoc(path).Value("$eq", v).Close().Finish()
+	}
+	return nil
 }
 
 // value is a constant or parameter that both languages compare alike: not

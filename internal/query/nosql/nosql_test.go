@@ -38,7 +38,8 @@ func TestScripts(t *testing.T) {
 				if err != nil {
 					return err.Error() + "\n"
 				}
-				return q.Filter().String() + "\n"
+				filter, paths := q.Filter()
+				return fmt.Sprintln(filter, paths)
 			}
 			t.Fatalf("unknown command %q", d.Cmd)
 			return ""

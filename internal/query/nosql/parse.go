@@ -232,11 +232,12 @@ func (p *parser) orderBy(s *selection) error {
 		return err
 	}
 	for {
+		at := p.peek()
 		e, err := p.expression()
 		if err != nil {
 			return err
 		}
-		k := sortKey{expr: e}
+		k := sortKey{expr: e, at: at}
 		if !p.accept("ASC") {
 			k.descending = p.accept("DESC")
 		}

@@ -35,7 +35,27 @@ func Parse(query string, params map[string]bson.Value) (*Query, error) {
 	if p.peek().kind != tokEnd {
 		return nil, p.unexpected()
 	}
+	for _, k := range s.orderBy {
+		if !isDocumentPath(k.expr) {
+			return nil, errorAt(codeOrderByPath, k.at, "Unsupported ORDER BY clause. ORDER BY item expression could not be mapped to a document path.")
+		}
+	}
 	return &Query{s: s, slots: p.slots, params: params}, nil
+}
+
+// isDocumentPath says whether e is a property, or what is in it, of an alias.
+func isDocumentPath(e expression) bool {
+	p, ok := e.(*property)
+	if !ok {
+		return false
+	}
+	if _, constantKey := p.key.(*constant); !constantKey {
+		return false
+	}
+	if _, top := p.of.(*alias); top {
+		return true
+	}
+	return isDocumentPath(p.of)
 }
 
 // Run is one run of a query: it takes the items of the container in, one after

@@ -1,0 +1,55 @@
+package cosmos
+
+import (
+	"encoding/base64"
+	"strings"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/query/nosql"
+)
+
+// indexMetrics tells which indexes a query can use by its WHERE and the
+// container's policy, and which it could use if the policy included them, as
+// base64 of JSON. (Cosmos DB: "Indexing metrics in Azure Cosmos DB".)
+func (p *pager) indexMetrics() string {
+	var used, potential []string
+	seen := map[string]bool{}
+	for _, f := range p.paths {
+		spec := "/" + strings.Join(f.Names(), "/") + "/?"
+		switch {
+		case seen[spec]:
+		case p.c.indexing.indexes(f.Names()):
+			used = append(used, spec)
+		default:
+			potential = append(potential, spec)
+		}
+		seen[spec] = true
+	}
+	var b bson.Builder
+	if p.r.flag("X-Ms-Cosmos-Populateindexmetrics-V2") {
+		for _, set := range []struct {
+			name  string
+			specs []string
+		}{{"Utilized", used}, {"Potential", potential}} {
+			b.OpenDoc(set.name).OpenArray("SingleIndexes")
+			for i, spec := range set.specs {
+				b.OpenDoc(bson.Index(i)).String("IndexSpec", spec).Close()
+			}
+			b.Close().Array("CompositeIndexes", bson.Empty).Close()
+		}
+	} else {
+		for _, set := range []struct {
+			name  string
+			specs []string
+		}{{"UtilizedSingleIndexes", used}, {"PotentialSingleIndexes", potential}} {
+			b.OpenArray(set.name)
+			for i, spec := range set.specs {
+				b.OpenDoc(bson.Index(i)).String("FilterExpression", "").String("IndexSpec", spec).Bool("FilterPreciseSet", true).
+					Bool("IndexPreciseSet", true).String("IndexImpactScore", "High").Close()
+			}
+			b.Close()
+		}
+		b.Array("UtilizedCompositeIndexes", bson.Empty).Array("PotentialCompositeIndexes", bson.Empty)
+	}
+	return base64.StdEncoding.EncodeToString(nosql.AppendJSONDocument(nil, b.Finish()))
+}

@@ -1,0 +1,146 @@
+package cosmos
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+)
+
+// indexPolicy says which properties of a container may have an index. (Cosmos
+// DB: "Indexing policies".)
+type indexPolicy struct {
+	none               bool // indexing mode none
+	included, excluded []indexPath
+}
+
+// indexPath is one path of the policy: the names on the way, "[]" for the
+// elements of an array, and whether everything below it is meant, or the value
+// there alone.
+type indexPath struct {
+	names []string
+	below bool
+}
+
+// alwaysIndexed are the system's properties that the policy does not name.
+var alwaysIndexed = map[string]bool{"id": true, "_ts": true}
+
+// parseIndexPolicy reads a completed policy. Errors: 400.
+func parseIndexPolicy(policy bson.Doc) (indexPolicy, error) {
+	p := indexPolicy{none: policy.Lookup("indexingMode").Str() == "none"}
+	if p.none {
+		return p, nil
+	}
+	root := false
+	for _, set := range []struct {
+		field string
+		into  *[]indexPath
+	}{{"includedPaths", &p.included}, {"excludedPaths", &p.excluded}} {
+		v := policy.Lookup(set.field)
+		if v.Type != bson.TypeArray {
+			return p, badRequest("The %s of the indexing policy are invalid.", set.field)
+		}
+		for e := range v.Doc().Values() {
+			if e.Type != bson.TypeDocument || e.Doc().Lookup("path").Type != bson.TypeString {
+				return p, badRequest("The %s of the indexing policy are invalid.", set.field)
+			}
+			path, err := parseIndexPath(e.Doc().Lookup("path").Str())
+			if err != nil {
+				return p, err
+			}
+			root = root || len(path.names) == 0
+			*set.into = append(*set.into, path)
+		}
+	}
+	if !root {
+		return p, badRequest(`The special mandatory indexing path "/" is not provided in any of the path type sets. Please provide this path in one of the sets.`)
+	}
+	return p, nil
+}
+
+// parseIndexPath reads /a/[]/b/? or /a/*. Errors: 400.
+func parseIndexPath(s string) (indexPath, error) {
+	bad := badRequest("The indexing path '%s' could not be accepted, failed near position '%d'. Please ensure that the path is a valid path. "+
+		"Common errors include invalid characters or absence of quotes around labels.", s, len(s))
+	if s == "/" {
+		return indexPath{below: true}, nil
+	}
+	names, err := splitPath(s)
+	if err != nil {
+		return indexPath{}, bad
+	}
+	last := names[len(names)-1]
+	if last != "*" && last != "?" || slices.Contains(names[:len(names)-1], "*") {
+		return indexPath{}, bad
+	}
+	return indexPath{names: names[:len(names)-1], below: last == "*"}, nil
+}
+
+// precision is how closely p names a property: 0 where it does not, else the
+// more the closer.
+func (p indexPath) precision(names []string) int {
+	switch {
+	case len(p.names) > len(names) || !slices.Equal(p.names, names[:len(p.names)]):
+		return 0
+	case p.below:
+		return 2*len(p.names) + 1
+	case len(p.names) == len(names):
+		return 2*len(p.names) + 2
+	}
+	return 0
+}
+
+// indexes says whether a property may have an index: the closest path decides,
+// and of two alike the excluding one.
+func (p indexPolicy) indexes(names []string) bool {
+	if p.none {
+		return false
+	}
+	if len(names) == 1 && alwaysIndexed[names[0]] {
+		return true
+	}
+	best := func(paths []indexPath) int {
+		most := 0
+		for _, path := range paths {
+			most = max(most, path.precision(names))
+		}
+		return most
+	}
+	return best(p.included) > best(p.excluded)
+}
+
+// indexesDotted is indexes of a dotted path.
+func (p indexPolicy) indexesDotted(path string) bool { return p.indexes(strings.Split(path, ".")) }
+
+// spatialTypes are what a spatial index may hold.
+var spatialTypes = map[string]bool{"Point": true, "LineString": true, "Polygon": true, "MultiPolygon": true}
+
+// checkSpatial checks spatialIndexes. Errors: 400.
+func checkSpatial(policy bson.Doc) error {
+	v := policy.Lookup("spatialIndexes")
+	if v.IsNullish() {
+		return nil
+	}
+	bad := badRequest("The spatial indexes of the indexing policy are invalid.")
+	if v.Type != bson.TypeArray {
+		return bad
+	}
+	for e := range v.Doc().Values() {
+		if e.Type != bson.TypeDocument || e.Doc().Lookup("path").Type != bson.TypeString {
+			return bad
+		}
+		if _, err := parseIndexPath(e.Doc().Lookup("path").Str()); err != nil {
+			return err
+		}
+		types := e.Doc().Lookup("types")
+		if types.Type != bson.TypeArray {
+			return bad
+		}
+		for t := range types.Doc().Values() {
+			if t.Type != bson.TypeString || !spatialTypes[t.Str()] {
+				return bad
+			}
+		}
+	}
+	return nil
+}
