@@ -32,6 +32,7 @@ func (engineCommitter) Commit(ctx context.Context, u *storage.Unit, d storage.Du
 type Options struct {
 	Committer Committer    // nil: the engine commits
 	Log       *slog.Logger // nil: discard
+	Clock     *Clock       // nil: the computer's
 }
 
 // Catalog is all collections of an engine. Safe for use by many goroutines.
@@ -39,6 +40,10 @@ type Catalog struct {
 	engine    *storage.Engine
 	committer Committer
 	log       *slog.Logger
+
+	// Clock is the time by which documents expire.
+	Clock   *Clock
+	evicted atomic.Int64
 
 	names  sync.Map // schema.Namespace → *Collection; written under listed's lock
 	uuids  sync.Map // UUID → *live
@@ -54,7 +59,10 @@ type Catalog struct {
 
 // Open loads the catalog, and removes what unfinished index builds left.
 func Open(e *storage.Engine, opts Options) (*Catalog, error) {
-	c := &Catalog{engine: e, committer: opts.Committer, log: opts.Log}
+	c := &Catalog{engine: e, committer: opts.Committer, log: opts.Log, Clock: opts.Clock}
+	if c.Clock == nil {
+		c.Clock = NewClock(nil)
+	}
 	if c.committer == nil {
 		c.committer = engineCommitter{}
 	}
@@ -140,6 +148,7 @@ func (c *Catalog) openLive(coll *Collection) (err error) {
 // publish makes coll what Lookup finds, and the newest of its collection. The
 // name it had before, if another, is free then.
 func (c *Catalog) publish(coll *Collection) {
+	coll.applyRules()
 	c.listed.Lock()
 	defer c.listed.Unlock()
 	if old := coll.live.current.Load(); old != nil && old.Namespace != coll.Namespace {

@@ -49,6 +49,9 @@ type Collection struct {
 	id      storage.Ident // of the descriptor in the catalog's keyspace
 	indexes []*Index      // in the order of creation, _id_ first
 	live    *live
+
+	rules, hiding []*Rule // see Rules and Hiding
+	stamps        bool    // a rule counts from the last write
 }
 
 // RecordKey is the key of a document in its collection's keyspace. Opaque.

@@ -29,6 +29,8 @@ type Unit struct {
 	gate  [1]*live // backing of gates for the common case
 	docs  int
 	gone  int64 // index entries deleted so far
+	// second is the time of the writes, 0 until someone asks for it.
+	second int64
 	*scratch
 }
 

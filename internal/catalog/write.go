@@ -25,6 +25,7 @@ func (u *Unit) Insert(ctx context.Context, c *Collection, doc bson.Doc) error {
 	if err != nil {
 		return err
 	}
+	doc = u.Stamp(c, doc)
 	if c.Capped {
 		return u.insertCapped(ctx, c, doc)
 	}
@@ -39,7 +40,13 @@ func (u *Unit) Insert(ctx context.Context, c *Collection, doc bson.Doc) error {
 	switch _, closer, err := u.reader(fresh).Get(c.Ident, u.record); {
 	case err == nil:
 		closer.Close()
-		return duplicateID(c, doc.Lookup("_id"))
+		made, err := u.makeRoom(ctx, c, u.record)
+		if err != nil {
+			return err
+		}
+		if !made {
+			return duplicateID(c, doc.Lookup("_id"))
+		}
 	case !errors.Is(err, storage.ErrNotFound):
 		return err
 	}
@@ -77,6 +84,7 @@ func (u *Unit) Update(ctx context.Context, c *Collection, key RecordKey, old, do
 	if err != nil {
 		return err
 	}
+	doc = u.Stamp(c, doc)
 	u.record = append(u.record[:0], key...)
 	u.plan = u.plan[:0]
 	for i, ix := range c.indexes {
@@ -272,15 +280,20 @@ func (u *Unit) checkUnique(ctx context.Context, c *Collection) error {
 		if err != nil {
 			return err
 		}
-		taken, err := takenBy(probe, w.key.Bytes, u.record)
-		if err == nil && taken && fresh {
+		holder, err := takenBy(probe, w.key.Bytes, u.record)
+		if err == nil && holder != nil && fresh {
 			// The engine does not know that this unit has deleted the entry.
-			taken, err = u.takenStill(w.ix, w.key.Bytes)
+			holder, err = u.takenStill(w.ix, w.key.Bytes, holder)
+		}
+		for made := true; err == nil && holder != nil && made && c.hiding != nil; {
+			if made, err = u.makeRoom(ctx, c, holder); err == nil && made {
+				holder, err = u.takenStill(w.ix, w.key.Bytes, nil)
+			}
 		}
 		if err != nil {
 			return err
 		}
-		if !taken {
+		if holder == nil {
 			continue
 		}
 		if w.ix.Ready {
@@ -293,24 +306,26 @@ func (u *Unit) checkUnique(ctx context.Context, c *Collection) error {
 	return nil
 }
 
-// takenBy says whether an entry of another record than own has the key.
-func takenBy(it *storage.Iter, key []byte, own RecordKey) (bool, error) {
+// takenBy returns the record, other than own, that has an entry with the key,
+// or nil.
+func takenBy(it *storage.Iter, key []byte, own RecordKey) (RecordKey, error) {
 	for ok := it.First(); ok && bytes.HasPrefix(it.Key(), key); ok = it.Next() {
-		if !bytes.Equal(it.Key()[len(key):], own) {
-			return true, nil
+		if holder := it.Key()[len(key):]; !bytes.Equal(holder, own) {
+			return bytes.Clone(holder), nil
 		}
 	}
-	return false, it.Err()
+	return nil, it.Err()
 }
 
-// takenStill is takenBy with the unit's own writes.
-func (u *Unit) takenStill(ix *Index, key []byte) (bool, error) {
+// takenStill is takenBy with the unit's own writes, of which there may be none:
+// then it is holder.
+func (u *Unit) takenStill(ix *Index, key []byte, holder RecordKey) (RecordKey, error) {
 	if u.u.Empty() {
-		return true, nil
+		return holder, nil
 	}
 	it, err := u.u.NewIter(ix.Ident, key, nil)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	defer it.Close()
 	return takenBy(it, key, u.record)

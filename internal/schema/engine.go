@@ -35,10 +35,22 @@ func (o *Options) setStorage(get getter) error {
 		if err := validateEngines(o.StorageEngine); err != nil {
 			return err
 		}
+		var dryRun bool
+		var err error
+		if o.Expiry, dryRun, err = ExpiryOf(o.StorageEngine); err != nil {
+			return err
+		}
+		if dryRun {
+			return invalidOptions("'%s.dryRun' is only for createIndexes and collMod", expiryPath)
+		}
 	}
 	if v := get("indexOptionDefaults"); !v.IsMissing() {
 		o.IndexOptionDefaults = v.Doc()
-		return validateEngines(document(o.IndexOptionDefaults.Lookup("storageEngine")))
+		engines := document(o.IndexOptionDefaults.Lookup("storageEngine"))
+		if !engines.Lookup("mayfly").IsMissing() {
+			return invalidOptions("'indexOptionDefaults' cannot have options of the engine mayfly: expiry is set for a collection as a whole, or for an index")
+		}
+		return validateEngines(engines)
 	}
 	return nil
 }

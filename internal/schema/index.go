@@ -1,6 +1,8 @@
 package schema
 
 import (
+	"math"
+
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/query/match"
 )
@@ -9,14 +11,14 @@ import (
 const IDIndexName = "_id_"
 
 // NoExpiry is the ExpireAfterSeconds of an index or a collection without a TTL.
-const NoExpiry = int64(-1)
+const NoExpiry = int64(math.MinInt64)
 
 // Part is one field of an index key.
 type Part struct {
 	Path       string   // dotted, as in the key pattern
 	Components []string // Path split at its dots
 	Descending bool     // a negative number in the key pattern
-	Plugin     string   // "" for a number, else "hashed", "text", "2d", "2dsphere", "wildcard"
+	Plugin     string   // "" for a number, else "hashed", "text", "2d", "2dsphere", "wildcard", "lastwrite"
 }
 
 // Index is one index as the catalog keeps it: its specification, parsed.
@@ -26,7 +28,7 @@ type Index struct {
 	Version int32    // v: 1 or 2
 	Key     bson.Doc // the key pattern
 	Parts   []Part
-	Plugin  string // "" (ordinary), "hashed", "text", "2d", "2dsphere", "wildcard"
+	Plugin  string // "" (ordinary), "hashed", "text", "2d", "2dsphere", "wildcard", "lastwrite"
 	// Spec is the specification as the catalog stores it and as messages print
 	// it. What listIndexes shows is ListForm.
 	Spec bson.Doc
@@ -38,8 +40,10 @@ type Index struct {
 	PrepareUnique bool
 	Sparse        bool
 	Hidden        bool
-	// ExpireAfterSeconds is the TTL in seconds, or NoExpiry.
+	// ExpireAfterSeconds is the TTL in seconds, or NoExpiry; for an index by last
+	// writes -1 is no default.
 	ExpireAfterSeconds int64
+	Expiry             Expiry        // the settings of the rule that the TTL makes
 	PartialFilter      bson.Doc      // partialFilterExpression, or nil
 	Filter             *match.Filter // PartialFilter parsed, or nil
 	Collation          bson.Doc      // normalised; nil for the simple one
@@ -48,6 +52,7 @@ type Index struct {
 	kind     indexKind
 	scope    *wildcardScope // of a wildcard index, else nil
 	keyParts []Part         // what appendKey encodes
+	since    int64          // of an index by last writes, see WatchedFrom
 }
 
 // LoadIndex parses a specification that was accepted and stored before.
@@ -64,6 +69,10 @@ func LoadIndex(spec bson.Doc) (*Index, error) {
 		ExpireAfterSeconds: NoExpiry,
 	}
 	ix.Parts, ix.Plugin = parts(ix.Key), pluginOf(ix.Key)
+	if isLastWrite(spec) {
+		ix.Plugin, ix.Parts[0].Plugin = pluginLastWrite, pluginLastWrite
+		ix.since = bson.ClampToInt64(spec.Lookup(sinceField))
+	}
 	ix.kind = kinds[ix.Plugin]
 	if k, ok := ix.kind.(configured); ok {
 		ix.kind = k.configure(spec)
@@ -74,6 +83,10 @@ func LoadIndex(spec bson.Doc) (*Index, error) {
 	ix.keyParts = ix.KeyParts()
 	if v := spec.Lookup("expireAfterSeconds"); v.IsNumber() {
 		ix.ExpireAfterSeconds = bson.ClampToInt64(v)
+	}
+	var err error
+	if ix.Expiry, _, err = ExpiryOf(document(spec.Lookup("storageEngine"))); err != nil {
+		return nil, err
 	}
 	if v := spec.Lookup("collation"); v.Type == bson.TypeDocument {
 		c, err := ParseCollation(v.Doc())

@@ -36,10 +36,11 @@ type configured interface {
 }
 
 var kinds = map[string]indexKind{
-	pluginBtree:    btree{},
-	pluginHashed:   hashed{},
-	pluginText:     textIndex{},
-	pluginSphere:   sphere{sphereV3},
-	pluginFlat:     flat{geo.DefaultGrid},
-	pluginWildcard: wildcard{},
+	pluginBtree:     btree{},
+	pluginLastWrite: lastWrite{},
+	pluginHashed:    hashed{},
+	pluginText:      textIndex{},
+	pluginSphere:    sphere{sphereV3},
+	pluginFlat:      flat{geo.DefaultGrid},
+	pluginWildcard:  wildcard{},
 }

@@ -24,6 +24,7 @@ type Options struct {
 	Clustered          *Clustered
 	Timeseries         *Timeseries
 	ExpireAfterSeconds int64 // NoExpiry, or the TTL of a clustered or time-series collection
+	Expiry             Expiry
 
 	StorageEngine       bson.Doc
 	IndexOptionDefaults bson.Doc
@@ -73,7 +74,11 @@ var optionLoaders = map[string]func(*Options, bson.Value) error{
 		o.ExpireAfterSeconds = bson.ClampToInt64(v)
 		return nil
 	},
-	"storageEngine":       func(o *Options, v bson.Value) error { o.StorageEngine = document(v); return nil },
+	"storageEngine": func(o *Options, v bson.Value) (err error) {
+		o.StorageEngine = document(v)
+		o.Expiry, _, err = ExpiryOf(o.StorageEngine)
+		return err
+	},
 	"indexOptionDefaults": func(o *Options, v bson.Value) error { o.IndexOptionDefaults = document(v); return nil },
 	"encryptedFields":     func(o *Options, v bson.Value) error { o.EncryptedFields = document(v); return nil },
 	"changeStreamPreAndPostImages": func(o *Options, v bson.Value) error {

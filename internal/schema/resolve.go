@@ -121,6 +121,9 @@ func validateResolved(ns Namespace, o *Options, ix *Index) error {
 	if err := ix.kind.validateSpec(ix.Spec); err != nil {
 		return err
 	}
+	if err := validateStorageEngine(ix); err != nil {
+		return err
+	}
 	if o.Timeseries != nil {
 		if err := o.Timeseries.validateIndex(ix, o.Collation); err != nil {
 			return err
@@ -139,18 +142,31 @@ func validateResolved(ns Namespace, o *Options, ix *Index) error {
 			"The _id index must have the same collation as the collection. Index collation: %s, collection collation: %s",
 			collationText(ix.Collation), collationText(o.Collation.spec()))
 	}
-	if v := ix.Spec.Lookup("storageEngine"); !v.IsMissing() {
-		return validateStorageEngine(v)
-	}
 	return nil
 }
 
-func validateStorageEngine(v bson.Value) error {
+// validateStorageEngine checks the storageEngine of a specification: the options
+// of our own engine only, as those of others mean nothing here.
+func validateStorageEngine(ix *Index) error {
+	v := ix.Spec.Lookup("storageEngine")
+	if v.IsMissing() {
+		return nil
+	}
 	if v.Type != bson.TypeDocument {
 		return cannotCreate(`"storageEngine" options must be a document if present`)
 	}
 	if v.Doc().IsEmpty() {
 		return cannotCreate(`Empty "storageEngine" options are invalid. Please remove the field or include valid options.`)
+	}
+	own := v.Doc().Lookup("mayfly")
+	if own.IsMissing() {
+		return nil
+	}
+	if err := validateEngines(new(bson.Builder).Value("mayfly", own).Finish()); err != nil {
+		return err
+	}
+	if own.Doc().Has("expiry") && !ix.IsTTL() {
+		return invalidOptions("'%s' is only for indexes with 'expireAfterSeconds'", expiryPath)
 	}
 	return nil
 }
@@ -174,7 +190,7 @@ func compareIndexes(a, b *Index) comparison {
 		!bson.Equal(a.Spec.Lookup("wildcardProjection"), b.Spec.Lookup("wildcardProjection")) {
 		return different
 	}
-	if !sameOptions(a.Spec, b.Spec) || !sameOptions(b.Spec, a.Spec) {
+	if !sameOptions(a.Spec, b.Spec, false) || !sameOptions(b.Spec, a.Spec, !a.Spec.Has("storageEngine")) {
 		return equivalent
 	}
 	return identical
@@ -191,14 +207,16 @@ func sameFilter(a, b *match.Filter) bool {
 // same, or that compareIndexes looked at before.
 var notCompared = map[string]bool{
 	"key": true, "name": true, "ns": true, "v": true, "background": true, "dropDups": true,
-	"textIndexVersion": true, "2dsphereIndexVersion": true,
+	"textIndexVersion": true, "2dsphereIndexVersion": true, sinceField: true,
 	"collation": true, "partialFilterExpression": true, "unique": true, "sparse": true, "wildcardProjection": true,
 }
 
-// sameOptions says whether b has every option of a, with an equal value.
-func sameOptions(a, b bson.Doc) bool {
+// sameOptions says whether b has every option of a, with an equal value. Who
+// asks for an index and says nothing about its engine gets it as it is: collMod
+// may have changed the settings of its expiry.
+func sameOptions(a, b bson.Doc, anyEngine bool) bool {
 	for name, v := range a.All() {
-		if !notCompared[name] && !bson.Equal(v, b.Lookup(name)) {
+		if !notCompared[name] && !(anyEngine && name == "storageEngine") && !bson.Equal(v, b.Lookup(name)) {
 			return false
 		}
 	}

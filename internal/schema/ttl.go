@@ -17,7 +17,11 @@ func validateTTL(spec bson.Doc, o *Options) error {
 	if o.Capped && o.Clustered != nil {
 		return mongoerr.New(mongoerr.Code(6049202), "TTL secondary indexes are not allowed on a capped clustered collection")
 	}
-	if err := validateExpireAfter(v); err != nil {
+	least := int64(0)
+	if isLastWrite(spec) {
+		least = -1
+	}
+	if err := validateExpireAfter(v, least); err != nil {
 		// The text starts with a full stop: the server puts the context in front.
 		return mongoerr.Prefix(err, ". Index spec: "+spec.String())
 	}
@@ -27,7 +31,8 @@ func validateTTL(spec bson.Doc, o *Options) error {
 	return nil
 }
 
-func validateExpireAfter(v bson.Value) error {
+// validateExpireAfter says whether v is a TTL of at least that many seconds.
+func validateExpireAfter(v bson.Value, least int64) error {
 	switch {
 	case !v.IsNumber():
 		return cannotCreate("TTL index 'expireAfterSeconds' option must be numeric, but received a type of '%s'", v.Type)
@@ -37,8 +42,8 @@ func validateExpireAfter(v bson.Value) error {
 	switch n := bson.ClampToInt64(v); {
 	case n < math.MinInt32 || n > math.MaxInt32:
 		return cannotCreate("TTL index 'expireAfterSeconds' must be within the range of a 32-bit integer")
-	case n < 0:
-		return cannotCreate("TTL index 'expireAfterSeconds' option cannot be less than 0")
+	case n < least:
+		return cannotCreate("TTL index 'expireAfterSeconds' option cannot be less than %d", least)
 	}
 	return nil
 }

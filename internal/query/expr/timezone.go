@@ -170,3 +170,18 @@ func checkZone(env *Env, e Expr) error {
 func zoneCheck(at int) func(env *Env, args []Expr) error {
 	return func(env *Env, args []Expr) error { return checkZone(env, args[at]) }
 }
+
+// Location is the time zone that an identifier names, in the forms that date
+// operators take. Errors: 40485.
+func Location(id string) (*time.Location, error) {
+	z, err := parseZone(id)
+	switch {
+	case err != nil:
+		return nil, err
+	case z.location != nil:
+		return z.location, nil
+	case z.offset == 0:
+		return time.UTC, nil
+	}
+	return time.FixedZone(id, int(z.offset)), nil
+}

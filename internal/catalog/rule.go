@@ -1,0 +1,119 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/schema"
+	"github.com/mayflydb/mayfly/internal/storage"
+)
+
+// Rule is an expiry rule in force on a collection, with the index that holds
+// the documents in the order of their instants.
+type Rule struct {
+	*schema.Rule
+	Index *Index
+}
+
+// Rules are the expiry rules in force: those of ready TTL indexes, and the
+// collection's own. Special indexes make none. Callers must not change the
+// slice.
+func (c *Collection) Rules() []*Rule { return c.rules }
+
+// Hiding are the rules that hide what is due (visibility: immediate), nil for
+// none. Callers must not change the slice.
+func (c *Collection) Hiding() []*Rule { return c.hiding }
+
+// applyRules sets what follows for expiry from options and indexes.
+func (c *Collection) applyRules() {
+	c.rules, c.hiding, c.stamps = nil, nil, false
+	for _, ix := range c.indexes {
+		var r *schema.Rule
+		if ix.Records {
+			r = schema.CollectionRule(c.Settings, ix.Index)
+		} else {
+			r = schema.IndexRule(ix.Index, &c.Settings.Expiry)
+		}
+		if r == nil {
+			continue
+		}
+		c.stamps = c.stamps || r.Kind == schema.ByLastWrite
+		if !ix.Ready {
+			continue
+		}
+		c.rules = append(c.rules, &Rule{r, ix})
+		if r.Settings.Visibility == schema.Immediate && !r.Settings.Paused {
+			c.hiding = append(c.hiding, c.rules[len(c.rules)-1])
+		}
+	}
+}
+
+// Due is when a document is due by some rules: the earliest instant, or
+// schema.Never.
+func Due(rules []*Rule, doc bson.Doc) int64 {
+	due := int64(schema.Never)
+	for _, r := range rules {
+		due = min(due, r.Due(doc))
+	}
+	return due
+}
+
+// Hides says whether a document of the collection, as it is now, is expired and
+// not to be seen any more.
+func (c *Catalog) Hides(coll *Collection, doc bson.Doc) bool {
+	return coll.hiding != nil && Due(coll.hiding, doc) <= c.Clock.Judged()
+}
+
+// SetTime says that the unit's writes happen at that second since 1970. Without
+// it, the catalog's clock says so when it is first asked for.
+func (u *Unit) SetTime(second int64) { u.second = second }
+
+// Stamp is a document with the time of the unit's writes, where the collection
+// has a rule that counts from the last write. Insert and Update do that by
+// themselves; it is for who wants to know what they will store.
+func (u *Unit) Stamp(c *Collection, doc bson.Doc) bson.Doc {
+	if !c.stamps {
+		return doc
+	}
+	if u.second == 0 {
+		u.second = u.c.Clock.Stamped()
+	}
+	return schema.Stamped(doc, u.second)
+}
+
+// makeRoom removes the document of a record where it is expired and hidden, for
+// another one that needs its keys; false where it is not, and stays.
+func (u *Unit) makeRoom(ctx context.Context, c *Collection, record RecordKey) (bool, error) {
+	if c.hiding == nil {
+		return false, nil
+	}
+	if _, err := u.u.Lock(ctx, storage.LockRecord, c.Ident, record); err != nil {
+		return false, err
+	}
+	v, closer, err := u.u.Get(c.Ident, record)
+	if errors.Is(err, storage.ErrNotFound) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer closer.Close()
+	if !u.c.Hides(c, v) {
+		return false, nil
+	}
+	// The plan of the write that needs the room is in the scratch.
+	held := u.scratch
+	u.scratch = scratches.Get().(*scratch)
+	err = u.remove(c, record, v)
+	scratches.Put(u.scratch)
+	u.scratch = held
+	if err == nil {
+		u.u.OnCommit(func() { u.c.evicted.Add(1) })
+	}
+	return err == nil, err
+}
+
+// Evicted is how many expired documents had to make room for others since the
+// start, beside those that the monitor removes.
+func (c *Catalog) Evicted() int64 { return c.evicted.Load() }

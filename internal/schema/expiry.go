@@ -1,0 +1,233 @@
+package schema
+
+import (
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+)
+
+// Expiry is how the expiry of a collection, or of one rule of it, goes about
+// its work: what stands under storageEngine.mayfly.expiry in `create`,
+// createIndexes and collMod, and in their stored forms.
+//
+//	{visibility: "immediate" | "deferred",
+//	 paused: bool,
+//	 budget: {documentsPerSecond: long, bytesPerSecond: long},
+//	 window: {from: "HH:MM", to: "HH:MM", timeZone: "Europe/Rome"}}
+//
+// The zero Expiry says nothing, which is MongoDB's way: documents are seen
+// until they are removed, at any hour, as fast as that goes.
+type Expiry struct {
+	// Visibility is "" where it is not said.
+	Visibility Visibility
+	// Paused suspends the rules: nothing expires by them.
+	Paused bool
+	Budget Budget
+	Window *TimeWindow // when removal may run; nil: always
+}
+
+// Visibility says whether documents are seen after their time has come.
+type Visibility string
+
+// The two ways to see what is expired.
+const (
+	Immediate Visibility = "immediate" // not at all
+	Deferred  Visibility = "deferred"  // until the document is removed
+)
+
+// Budget bounds removal; 0 is no bound.
+type Budget struct {
+	DocumentsPerSecond, BytesPerSecond int64
+}
+
+// Over is e, of a rule, where it says something, else what its collection
+// says. A rule is paused by either.
+func (e Expiry) Over(collection *Expiry) Expiry {
+	if e.Visibility == "" {
+		e.Visibility = collection.Visibility
+	}
+	if e.Window == nil {
+		e.Window = collection.Window
+	}
+	e.Paused = e.Paused || collection.Paused
+	return e
+}
+
+// expiryPath is where the settings stand in a command.
+const expiryPath = "storageEngine.mayfly.expiry"
+
+// ExpiryOf reads the settings out of a storageEngine option, which may be nil.
+// dryRun asks what a command would do instead of doing it; it is no setting.
+// Errors: 14 and 2 for values, 40415 for fields that do not exist.
+func ExpiryOf(storageEngine bson.Doc) (e Expiry, dryRun bool, err error) {
+	v := document(storageEngine.Lookup("mayfly")).Lookup("expiry")
+	if v.IsMissing() {
+		return e, false, nil
+	}
+	if v.Type != bson.TypeDocument {
+		return e, false, notA(expiryPath, v, "object")
+	}
+	for name, v := range v.Doc().All() {
+		path := expiryPath + "." + name
+		switch name {
+		case "visibility":
+			e.Visibility, err = parseVisibility(path, v)
+		case "paused":
+			e.Paused, err = parseFlag(path, v)
+		case "dryRun":
+			dryRun, err = parseFlag(path, v)
+		case "budget":
+			e.Budget, err = parseBudget(path, v)
+		case "window":
+			e.Window, err = parseWindow(path, v)
+		default:
+			err = unknownField(path)
+		}
+		if err != nil {
+			return e, false, err
+		}
+	}
+	return e, dryRun, nil
+}
+
+func unknownField(path string) error {
+	return mongoerr.New(mongoerr.Code(40415), "BSON field '%s' is an unknown field.", path)
+}
+
+// notA is the error for a value of another type than wanted.
+func notA(path string, v bson.Value, wanted string) error {
+	return mongoerr.New(mongoerr.TypeMismatch, "BSON field '%s' is the wrong type '%s', expected type '%s'", path, v.Type, wanted)
+}
+
+func parseFlag(path string, v bson.Value) (bool, error) {
+	if v.Type != bson.TypeBool {
+		return false, notA(path, v, "bool")
+	}
+	return v.Bool(), nil
+}
+
+func parseVisibility(path string, v bson.Value) (Visibility, error) {
+	if v.Type != bson.TypeString {
+		return "", notA(path, v, "string")
+	}
+	s := Visibility(v.Str())
+	if s != Immediate && s != Deferred {
+		return "", mongoerr.New(mongoerr.BadValue, "Enumeration value '%s' for field '%s' is not a valid value.", s, path)
+	}
+	return s, nil
+}
+
+func parseBudget(path string, v bson.Value) (b Budget, err error) {
+	if v.Type != bson.TypeDocument {
+		return b, notA(path, v, "object")
+	}
+	for name, v := range v.Doc().All() {
+		at := path + "." + name
+		var n int64
+		if n, err = perSecond(at, v); err != nil {
+			return b, err
+		}
+		switch name {
+		case "documentsPerSecond":
+			b.DocumentsPerSecond = n
+		case "bytesPerSecond":
+			b.BytesPerSecond = n
+		default:
+			return b, unknownField(at)
+		}
+	}
+	return b, nil
+}
+
+// perSecond reads a rate, which is a whole number from 1.
+func perSecond(path string, v bson.Value) (int64, error) {
+	if !v.IsNumber() {
+		return 0, mongoerr.New(mongoerr.TypeMismatch,
+			"BSON field '%s' is the wrong type '%s', expected types '[long, int, decimal, double]'", path, v.Type)
+	}
+	n, whole := bson.ExactInt64(v)
+	if !whole {
+		return 0, mongoerr.New(mongoerr.BadValue, "BSON field '%s' must be a whole number, actual value '%s'", path, v)
+	}
+	if n < 1 {
+		return 0, mongoerr.New(mongoerr.BadValue, "BSON field '%s' value must be >= 1, actual value '%d'", path, n)
+	}
+	return n, nil
+}
+
+// ChangeExpiry takes the settings in a storageEngine option to what a collMod
+// makes of them: each of its fields replaces the one that is there, and null
+// takes it away. It returns the whole storageEngine option, nil where nothing
+// is left of it. Errors: those of ExpiryOf, and 72 for other engine options,
+// which cannot be changed.
+func ChangeExpiry(stored, change bson.Doc) (changed bson.Doc, dryRun bool, err error) {
+	for engine, v := range change.All() {
+		if engine != "mayfly" || v.Type != bson.TypeDocument {
+			return nil, false, invalidOptions("collMod can only change 'storageEngine.mayfly.expiry'")
+		}
+		for option, v := range v.Doc().All() {
+			if option != "expiry" {
+				return nil, false, invalidOptions("'%s' is not a supported option.", option)
+			}
+			if v.Type != bson.TypeDocument {
+				return nil, false, notA(expiryPath, v, "object")
+			}
+		}
+	}
+	fields := document(document(change.Lookup("mayfly")).Lookup("expiry"))
+	var b bson.Builder
+	b.Reset(nil)
+	for name, v := range document(document(stored.Lookup("mayfly")).Lookup("expiry")).All() {
+		if !fields.Has(name) {
+			b.Value(name, v)
+		}
+	}
+	for name, v := range fields.All() {
+		if !v.IsNullish() {
+			b.Value(name, v)
+		} else if !expiryFields[name] {
+			return nil, false, unknownField(expiryPath + "." + name)
+		}
+	}
+	merged := withExpiry(stored, b.Finish())
+	if _, dryRun, err = ExpiryOf(merged); err != nil {
+		return nil, false, err
+	}
+	return WithoutDryRun(merged), dryRun, nil
+}
+
+var expiryFields = map[string]bool{"visibility": true, "paused": true, "budget": true, "window": true, "dryRun": true}
+
+// WithoutDryRun is a storageEngine option without the request for a dry run.
+func WithoutDryRun(storageEngine bson.Doc) bson.Doc {
+	expiry := document(document(storageEngine.Lookup("mayfly")).Lookup("expiry"))
+	if !expiry.Has("dryRun") {
+		return storageEngine
+	}
+	var b bson.Builder
+	b.Reset(nil)
+	for name, v := range expiry.All() {
+		if name != "dryRun" {
+			b.Value(name, v)
+		}
+	}
+	return withExpiry(storageEngine, b.Finish())
+}
+
+// withExpiry puts settings into a storageEngine option; nil where that leaves
+// nothing.
+func withExpiry(storageEngine, expiry bson.Doc) bson.Doc {
+	var b bson.Builder
+	b.Reset(nil)
+	for engine, v := range storageEngine.All() {
+		if engine != "mayfly" {
+			b.Value(engine, v)
+		}
+	}
+	if !expiry.IsEmpty() {
+		b.OpenDoc("mayfly").Doc("expiry", expiry).Close()
+	}
+	if d := b.Finish(); !d.IsEmpty() {
+		return d
+	}
+	return nil
+}

@@ -1,0 +1,160 @@
+package schema
+
+import (
+	"math"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+)
+
+// pluginLastWrite is the kind of index that {_ts: 1} with expireAfterSeconds
+// makes: the rule of Azure Cosmos DB, "Expire data with Time to Live". No key
+// pattern names it.
+const pluginLastWrite = "lastwrite"
+
+// The fields of a document that the rule reads: the time of its last write in
+// whole seconds since 1970, which the server sets, and its own time to live.
+const (
+	LastWriteField = "_ts"
+	TTLField       = "ttl"
+)
+
+// lastWrite is an index by when documents expire after their last write. A
+// document with a valid ttl of its own has the key {own: second at which it
+// expires}, one with a ttl of -1 has none, every other one {age: second of its
+// last write}: so a changed default acts at once and rebuilds nothing. The two
+// run one after the other in the index, each the oldest first.
+//
+// A document's ttl is valid when it is a whole number, -1 or from 1 to
+// 2147483647, whatever its type; all else counts as absent.
+type lastWrite struct{ since int64 }
+
+// The two classes of keys.
+const (
+	classOwn = "own"
+	classAge = "age"
+)
+
+func (lastWrite) configure(spec bson.Doc) indexKind {
+	return lastWrite{bson.ClampToInt64(spec.Lookup(sinceField))}
+}
+
+func (lastWrite) validatePattern(bson.Doc) error { return nil }
+func (lastWrite) collated() bool                 { return false }
+
+func (lastWrite) validateSpec(spec bson.Doc) error {
+	if spec.Lookup("unique").Truthy() || spec.Lookup("prepareUnique").Truthy() {
+		return cannotCreate("An index {_ts: 1} with 'expireAfterSeconds' cannot be unique")
+	}
+	return nil
+}
+
+func (k lastWrite) keys(ix *Index, doc bson.Doc, dst []Key) ([]Key, MultikeyPaths, error) {
+	v := lastWriteKey(doc, k.since)
+	if v.IsMissing() {
+		return dst, nil, nil
+	}
+	return ix.appendKey(dst, []bson.Value{v}), nil, nil
+}
+
+// isLastWrite says whether a specification asks for this kind of index.
+func isLastWrite(spec bson.Doc) bool {
+	key := document(spec.Lookup("key"))
+	name, v := key.First()
+	return name == LastWriteField && key.Len() == 1 && v.IsNumber() && bson.Compare(v, bson.Int32(0)) > 0 &&
+		spec.Lookup("expireAfterSeconds").IsNumber()
+}
+
+// OwnTTL is the time to live in seconds that a document's own ttl asks for, -1
+// for never; false where the document has no valid one.
+func OwnTTL(v bson.Value) (seconds int64, ok bool) {
+	if !v.IsNumber() {
+		return 0, false
+	}
+	n, whole := bson.ExactInt64(v)
+	return n, whole && (n == -1 || n >= 1 && n <= math.MaxInt32)
+}
+
+// lastWriteKey is the key of a document, Missing where it never expires. What
+// was written before since, when the rule began to watch, counts as written
+// then: of such writes nothing is known.
+func lastWriteKey(doc bson.Doc, since int64) bson.Value {
+	written, ok := bson.ExactInt64(doc.Lookup(LastWriteField))
+	if !ok || written > math.MaxUint32 {
+		written = since
+	}
+	written = max(written, since)
+	var b bson.Builder
+	switch own, ok := OwnTTL(doc.Lookup(TTLField)); {
+	case !ok:
+		b.Int64(classAge, written)
+	case own == -1:
+		return bson.Value{}
+	default:
+		b.Int64(classOwn, written+own)
+	}
+	return bson.Document(b.Finish())
+}
+
+// lastWriteDue is the instant of a key, with that default.
+func lastWriteDue(v bson.Value, seconds int64) int64 {
+	class, at := document(v).First()
+	switch {
+	case class == classOwn:
+		return at.Int64() * 1000
+	case class == classAge && seconds >= 0:
+		return (at.Int64() + seconds) * 1000
+	}
+	return Never
+}
+
+// lastWriteRanges are the keys that are due at an instant.
+func lastWriteRanges(now, seconds int64) []Range {
+	key := func(class string, at int64) bson.Value {
+		return bson.Document(new(bson.Builder).Int64(class, at).Finish())
+	}
+	upTo := now / 1000
+	if now < 0 {
+		return nil
+	}
+	var rs []Range
+	if seconds >= 0 && upTo >= seconds {
+		rs = append(rs, Range{key(classAge, 0), key(classAge, upTo-seconds)})
+	}
+	return append(rs, Range{key(classOwn, 0), key(classOwn, upTo)})
+}
+
+// sinceField is where a stored specification of this kind says when the rule
+// began to watch the writes of its collection. listIndexes does not show it.
+const sinceField = "since"
+
+// WatchedFrom is a specification whose rule, where it is one by last writes,
+// watches its collection from that second on. One that says so already stays:
+// 0 is for who has set _ts all along.
+func WatchedFrom(spec bson.Doc, second int64) bson.Doc {
+	if !isLastWrite(spec) || spec.Has(sinceField) {
+		return spec
+	}
+	return new(bson.Builder).Fields(spec).Int64(sinceField, second).Finish()
+}
+
+// Stamped is a document with the time of its last write. One that has it
+// already is returned as it is.
+func Stamped(doc bson.Doc, second int64) bson.Doc {
+	old := doc.Lookup(LastWriteField)
+	if old.Type == bson.TypeInt64 && old.Int64() == second {
+		return doc
+	}
+	var b bson.Builder
+	b.Reset(make([]byte, 0, len(doc)+len(LastWriteField)+10))
+	if old.IsMissing() {
+		return b.Fields(doc).Int64(LastWriteField, second).Finish()
+	}
+	for it := doc.Iter(); it.Next(); {
+		if it.Key != LastWriteField {
+			b.Value(it.Key, it.Value)
+			continue
+		}
+		b.Int64(LastWriteField, second)
+	}
+	return b.Finish()
+}

@@ -1,0 +1,156 @@
+package schema
+
+import (
+	"math"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/keystring"
+)
+
+// Rule is one thing that lets the documents of a collection expire. It gives
+// each document an instant, from which on the document is due, or none; where a
+// collection has several rules, the earliest instant counts. All instants are
+// milliseconds since 1970.
+type Rule struct {
+	Kind RuleKind
+	// Seconds is the time to live: after the date, or after the last write, where
+	// -1 stands for no default.
+	Seconds int64
+	// Index has the documents in the order of their instants.
+	Index *Index
+	// Settings are the rule's own over those of its collection.
+	Settings Expiry
+	// Own are the rule's own alone, for what is counted for each by itself.
+	Own Expiry
+}
+
+// RuleKind says where a rule has its instants from.
+type RuleKind uint8
+
+// The kinds of rules.
+const (
+	// ByDate: the earliest date in the field of a TTL index.
+	ByDate RuleKind = iota
+	// ByID: the date in the _id of a clustered collection, from 1970 on.
+	ByID
+	// ByLastWrite: the time of the document's last write, and its own ttl or the
+	// rule's default; see lastWrite.
+	ByLastWrite
+)
+
+// String is the kind as $expiryStats prints it.
+func (k RuleKind) String() string { return [...]string{"date", "_id", "lastWrite"}[k] }
+
+// Never is the instant of a document that does not expire.
+const Never = math.MaxInt64
+
+// IndexRule is the rule that a TTL index makes, or nil: a special index gives no
+// order of dates.
+func IndexRule(ix *Index, collection *Expiry) *Rule {
+	r := &Rule{Kind: ByDate, Seconds: ix.ExpireAfterSeconds, Index: ix, Own: ix.Expiry, Settings: ix.Expiry.Over(collection)}
+	switch {
+	case !ix.IsTTL() || len(ix.Parts) != 1:
+		return nil
+	case ix.Plugin == pluginLastWrite:
+		r.Kind = ByLastWrite
+	case ix.Plugin != "":
+		return nil
+	}
+	return r
+}
+
+// CollectionRule is the rule that the expireAfterSeconds of a clustered
+// collection makes, whose index on _id is id, or nil.
+func CollectionRule(o *Options, id *Index) *Rule {
+	if o.Clustered == nil || o.ExpireAfterSeconds == NoExpiry {
+		return nil
+	}
+	return &Rule{Kind: ByID, Seconds: o.ExpireAfterSeconds, Index: id, Settings: o.Expiry}
+}
+
+// Due is the instant of a document, or Never.
+func (r *Rule) Due(doc bson.Doc) int64 {
+	if r.Index.Filter != nil {
+		if in, err := r.Index.Filter.Match(doc); err != nil || !in {
+			return Never
+		}
+	}
+	if r.Kind == ByLastWrite {
+		return r.ofKey(lastWriteKey(doc, r.Index.since))
+	}
+	v, _ := walk(doc, r.Index.Parts[0].Components)
+	if v.Type != bson.TypeArray {
+		return r.ofKey(v)
+	}
+	return r.earliest(doc)
+}
+
+// earliest is the instant of a document with an array on the path: as in the
+// index, its earliest date counts.
+func (r *Rule) earliest(doc bson.Doc) int64 {
+	keys, _, err := r.Index.Keys(doc, nil)
+	if err != nil {
+		return Never
+	}
+	due := int64(Never)
+	for _, k := range keys {
+		if at, err := r.DueOfKey(k.Bytes, k.TypeBits); err == nil {
+			due = min(due, at)
+		}
+	}
+	return due
+}
+
+// DueOfKey is the instant that an entry of the rule's index stands for, or
+// Never.
+func (r *Rule) DueOfKey(key, typeBits []byte) (int64, error) {
+	values, _, err := keystring.Decode(key, typeBits, r.Index.Directions())
+	if err != nil {
+		return Never, err
+	}
+	return r.ofKey(values[0]), nil
+}
+
+func (r *Rule) ofKey(v bson.Value) int64 {
+	if r.Kind == ByLastWrite {
+		return lastWriteDue(v, r.Seconds)
+	}
+	if v.Type != bson.TypeDate || r.Kind == ByID && v.Date() < 0 {
+		return Never
+	}
+	if v.Date() > Never-1-r.Seconds*1000 {
+		return Never - 1
+	}
+	return v.Date() + r.Seconds*1000
+}
+
+// Range is a run of values in a rule's index, both ends included.
+type Range struct{ From, To bson.Value }
+
+// DueRanges are the entries of the index that are due at an instant: exactly
+// those whose instant is at or before it.
+func (r *Rule) DueRanges(now int64) []Range { return r.ranges(now) }
+
+// Ranges are all entries of the index that have an instant.
+func (r *Rule) Ranges() []Range { return r.ranges(Never - 1) }
+
+func (r *Rule) ranges(now int64) []Range {
+	if r.Kind == ByLastWrite {
+		return lastWriteRanges(now, r.Seconds)
+	}
+	first := int64(math.MinInt64)
+	if r.Kind == ByID {
+		first = 0
+	}
+	last := int64(math.MinInt64)
+	switch {
+	case now == Never-1:
+		last = math.MaxInt64
+	case r.Seconds <= (now-math.MinInt64/2)/1000:
+		last = now - r.Seconds*1000
+	}
+	if last < first {
+		return nil
+	}
+	return []Range{{bson.Date(first), bson.Date(last)}}
+}
