@@ -3,7 +3,6 @@ package expire
 import (
 	"context"
 	"log/slog"
-	"math"
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/catalog"
@@ -134,7 +133,7 @@ func (m *Monitor) visit(ctx context.Context, r rule) (hit bool, err error) {
 	op := m.o.Dispatcher.BeginBackground("TTLMonitor", command.KindRemove, c.Namespace.String(), d.Statement(), cancel)
 	defer op.End()
 	op.Op().SetPlanSummary(d.Summary())
-	if p := m.places[r]; p.in == d.Index.Ident {
+	if p := m.places[r]; p.in == d.Rule.Index.Ident {
 		d.After = p.entry
 	}
 	begun := time.Now()
@@ -142,7 +141,7 @@ func (m *Monitor) visit(ctx context.Context, r rule) (hit bool, err error) {
 	m.report(ctx, op, c, r, done, time.Since(begun), err)
 	switch {
 	case err == nil:
-		m.places[r] = place{d.Index.Ident, done.Place}
+		m.places[r] = place{d.Rule.Index.Ident, done.Place}
 		return done.More, nil
 	case isInterrupt(ctx, err):
 		return false, err
@@ -181,28 +180,14 @@ func (m *Monitor) report(ctx context.Context, op *command.Background, c *catalog
 // deletion is what a visit of r removes now, or false where the rule is gone,
 // switched off, or cannot work.
 func (m *Monitor) deletion(ctx context.Context, c *catalog.Collection, r rule) (*exec.BatchedDelete, bool) {
-	d := &exec.BatchedDelete{From: exec.FirstDate}
-	seconds := int64(0)
-	if r.index == "" {
-		seconds, d.From = c.Settings.ExpireAfterSeconds, 0
-		if seconds == schema.NoExpiry || len(c.Indexes()) == 0 || !c.Indexes()[0].Records {
-			return nil, false
-		}
-		d.Index = c.Indexes()[0]
-	} else {
-		d.Index = c.Index(r.index)
-		if d.Index == nil || !d.Index.Ready || !d.Index.IsTTL() {
-			return nil, false
-		}
-		if d.Index.Plugin != "" || len(d.Index.Parts) != 1 {
-			m.Stats.InvalidIndexSkips.Add(1)
-			m.o.Log.LogAttrs(ctx, slog.LevelError, "special index can't be used as a TTL index, skipping TTL job", slog.String("c", "INDEX"),
-				slog.Int("id", logSpecial), slog.String("namespace", c.Namespace.String()), slog.String("index", d.Index.Spec.String()))
-			return nil, false
-		}
-		seconds = d.Index.ExpireAfterSeconds
+	d := &exec.BatchedDelete{Rule: ruleOf(c, r), Now: m.o.Catalog.Clock.Judged()}
+	if d.Rule == nil {
+		m.skipSpecial(ctx, c, r)
+		return nil, false
 	}
-	d.UpTo = before(time.Now(), seconds)
+	if d.Rule.Settings.Paused || len(d.Rule.DueRanges(d.Now)) == 0 {
+		return nil, false
+	}
 	p := m.params
 	if !p.BatchDeletes.Load() {
 		d.Single = true
@@ -214,14 +199,25 @@ func (m *Monitor) deletion(ctx context.Context, c *catalog.Collection, r rule) (
 	return d, true
 }
 
-// before is the instant seconds before now, in milliseconds since 1970, or the
-// first date there is where it lies before that.
-func before(now time.Time, seconds int64) int64 {
-	ms := now.UnixMilli()
-	if seconds > (ms-math.MinInt64/2)/1000 {
-		return exec.FirstDate
+// ruleOf finds a rule that is in force, or returns nil.
+func ruleOf(c *catalog.Collection, r rule) *catalog.Rule {
+	for _, in := range c.Rules() {
+		if r.index == "" && in.Kind == schema.ByID || r.index != "" && in.Kind != schema.ByID && in.Index.Name == r.index {
+			return in
+		}
 	}
-	return ms - seconds*1000
+	return nil
+}
+
+// skipSpecial counts and logs a TTL index that can be none.
+func (m *Monitor) skipSpecial(ctx context.Context, c *catalog.Collection, r rule) {
+	ix := c.Index(r.index)
+	if ix == nil || !ix.Ready || !ix.IsTTL() {
+		return
+	}
+	m.Stats.InvalidIndexSkips.Add(1)
+	m.o.Log.LogAttrs(ctx, slog.LevelError, "special index can't be used as a TTL index, skipping TTL job", slog.String("c", "INDEX"),
+		slog.Int("id", logSpecial), slog.String("namespace", c.Namespace.String()), slog.String("index", ix.Spec.String()))
 }
 
 func (m *Monitor) logError(ctx context.Context, c *catalog.Collection, r rule, err error) {

@@ -148,9 +148,13 @@ func (a *Aggregation) Park() error {
 	return a.cursor.Park()
 }
 
-// Unpark takes the latest state of the store; see Cursor.Unpark.
+// Unpark takes the latest state of the store; see Cursor.Unpark. A pipeline that
+// holds on to its state judges by the time that it is now what it still reads.
 func (a *Aggregation) Unpark(ctx context.Context) error {
 	if !a.plain {
+		if a.cursor != nil {
+			a.cursor.r.source.look(a.cursor.r.x.Catalog)
+		}
 		return nil
 	}
 	return a.cursor.Unpark(ctx)

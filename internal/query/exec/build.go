@@ -21,10 +21,15 @@ type builder struct {
 	// spillDir is where sorts may spill, or "".
 	spillDir string
 	count    int64 // the collection's own count
+	above    int   // stages above that read the documents
 	meta     *metaReader
 }
 
 func (b *builder) build(n plan.Node) Stage {
+	if readsDocuments(n) {
+		b.above++
+		defer func() { b.above-- }()
+	}
 	switch n := n.(type) {
 	case *plan.CollScan:
 		s := &collScan{stats: Stats{Node: n}, node: n, source: b.source, filter: newFilter(n.Filter, b.env)}
@@ -107,7 +112,7 @@ func (b *builder) build(n plan.Node) Stage {
 }
 
 func (b *builder) scan(n plan.Node, ix *plan.Index, bounds []plan.Intervals, dedup bool) indexScan {
-	s := indexScan{stats: Stats{Node: n}, index: ix, source: b.source, ranges: encodeBounds(bounds, directions(ix), nil)}
+	s := indexScan{stats: Stats{Node: n}, index: ix, source: b.source, ranges: encodeBounds(bounds, directions(ix), nil), last: b.above == 0}
 	if dedup {
 		s.seen = newDedup()
 	}

@@ -76,7 +76,7 @@ func (x *Executor) nodes(c *catalog.Collection, q *Query, adjust func(plan.Node)
 // start plans a query over a fresh snapshot and chooses among the plans: the
 // cached one, or the winner of a trial.
 func (x *Executor) start(ctx context.Context, c *catalog.Collection, q *Query, adjust func(plan.Node) plan.Node) (*running, error) {
-	r, err := x.prepare(c, q, adjust)
+	r, err := x.prepare(ctx, c, q, adjust)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +95,7 @@ func (x *Executor) start(ctx context.Context, c *catalog.Collection, q *Query, a
 }
 
 // prepare plans a query and builds all candidates, without running any.
-func (x *Executor) prepare(c *catalog.Collection, q *Query, adjust func(plan.Node) plan.Node) (*running, error) {
+func (x *Executor) prepare(ctx context.Context, c *catalog.Collection, q *Query, adjust func(plan.Node) plan.Node) (*running, error) {
 	if q.Env == nil {
 		q.Env = expr.NewEnv(0)
 	}
@@ -111,12 +111,23 @@ func (x *Executor) prepare(c *catalog.Collection, q *Query, adjust func(plan.Nod
 		return nil, err
 	}
 	r.source = source{coll: c, reader: reader}
+	if c != nil && c.Hiding() != nil {
+		r.source.look(x.Catalog)
+	}
 	r.builder = builder{source: &r.source, env: q.Env, coll: q.Collator, meta: &r.meta}
 	if has(nodes[0], knowsMeta) || q.Projection != nil && len(q.Projection.Meta()) > 0 {
 		q.Env.Meta = r.meta.value
 	}
 	if c != nil {
 		r.builder.count = c.Count()
+		if n, ok := nodes[0].(*plan.Count); ok && n.Input == nil && r.source.hiding != nil {
+			hidden, err := r.source.hidden(ctx)
+			if err != nil {
+				r.release()
+				return nil, err
+			}
+			r.builder.count = max(0, r.builder.count-hidden)
+		}
 	}
 	if q.AllowDiskUse {
 		r.builder.spillDir = x.SpillDir
@@ -171,7 +182,12 @@ func (r *running) markUsed(n plan.Node) {
 // with ctx.
 func (r *running) next(ctx context.Context, row *Row) (bool, error) {
 	r.query.Env.Watch(ctx)
-	return r.runner.next(ctx, row)
+	for {
+		ok, err := r.runner.next(ctx, row)
+		if err != nil || !ok || !r.source.expired(row) {
+			return ok, err
+		}
+	}
 }
 
 // close gives back stages and snapshot.

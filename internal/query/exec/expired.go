@@ -4,25 +4,22 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"math"
 	"slices"
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
-	"github.com/mayflydb/mayfly/internal/query/match"
 	"github.com/mayflydb/mayfly/internal/query/plan"
+	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
-// BatchedDelete removes, oldest first, the documents that have a date at or
-// before an instant in the first field of an index: what the TTL monitor runs.
-// Zero limits are none.
+// BatchedDelete removes, oldest first, the documents that are due by a rule:
+// what the TTL monitor runs. Zero limits are none.
 type BatchedDelete struct {
-	Index *catalog.Index
-	// From and UpTo are the first and the last date that goes, in milliseconds
-	// since 1970.
-	From, UpTo int64
+	Rule *catalog.Rule
+	// Now is the instant by which documents are judged, in milliseconds since 1970.
+	Now int64
 	// MaxDocs and MaxTime end the visit; more may then be left.
 	MaxDocs int64
 	MaxTime time.Duration
@@ -62,49 +59,46 @@ type Visited struct {
 
 // Plan is the visit as explain prints it.
 func (d *BatchedDelete) Plan(ix *plan.Index) plan.Node {
-	bounds := []plan.Intervals{{{Lo: bson.Date(d.From), Hi: bson.Date(d.UpTo), LoInc: true, HiInc: true}}}
-	scan := &plan.IndexScan{Index: ix, Bounds: bounds, Backward: ix.Parts[0].Descending, Dedup: ix.IsMultikey()}
+	scan := ruleScan(ix, d.Rule.DueRanges(d.Now))
+	scan.Dedup = ix.IsMultikey()
 	return &plan.Write{Input: &plan.Fetch{Input: scan}, Kind: "BATCHED_DELETE"}
 }
 
 // Statement is the visit as currentOp and the profiler show it: a delete by a
 // hinted index.
 func (d *BatchedDelete) Statement() bson.Doc {
-	return new(bson.Builder).Doc("q", d.due()).Int32("limit", 0).Doc("hint", d.Index.Key).Finish()
-}
-
-func (d *BatchedDelete) due() bson.Doc {
 	var b bson.Builder
-	b.OpenDoc(d.Index.Parts[0].Path).Date("$gte", d.From).Date("$lte", d.UpTo).Close()
-	return b.Finish()
+	b.OpenDoc("q")
+	for _, r := range d.Rule.DueRanges(d.Now)[:1] {
+		b.OpenDoc(d.Rule.Index.Parts[0].Path).Value("$gte", r.From).Value("$lte", r.To).Close()
+	}
+	return b.Close().Int32("limit", 0).Doc("hint", d.Rule.Index.Key).Finish()
 }
 
-// recheck is the filter that a document still passes when its turn comes: its
-// date may have been moved since the scan saw it.
-func (d *BatchedDelete) recheck() (*match.Filter, error) {
-	return match.Parse(d.due(), nil)
+// ruleScan reads runs of an index's entries from the oldest on.
+func ruleScan(ix *plan.Index, ranges []schema.Range) *plan.IndexScan {
+	runs := make(plan.Intervals, len(ranges))
+	for i, r := range ranges {
+		runs[i] = plan.Interval{Lo: r.From, Hi: r.To, LoInc: true, HiInc: true}
+	}
+	return &plan.IndexScan{Index: ix, Bounds: []plan.Intervals{runs}, Backward: ix.Parts[0].Descending}
 }
 
 // Summary is the visit's plan as planSummary shows it.
 func (d *BatchedDelete) Summary() string {
-	return Summary(&plan.IndexScan{Index: &plan.Index{Index: d.Index.Index}})
+	return Summary(&plan.IndexScan{Index: &plan.Index{Index: d.Rule.Index.Index}})
 }
 
 // DeleteExpired runs a visit. What it returns with an error is what was done
 // until then.
 func (x *Executor) DeleteExpired(ctx context.Context, c *catalog.Collection, d *BatchedDelete) (Visited, error) {
-	filter, err := d.recheck()
-	if err != nil {
-		return Visited{}, err
-	}
 	snapshot := x.Catalog.Engine().NewSnapshot()
 	defer snapshot.Close()
-	ix := &plan.Index{Index: d.Index.Index, Multikey: d.Index.Multikey(), Handle: d.Index}
-	root := d.Plan(ix)
+	root := d.Plan(planIndex(d.Rule.Index))
 	b := builder{source: &source{coll: c, reader: snapshot}}
 	scan := b.build(root.Inputs()[0].Inputs()[0]).(*indexScan)
 	scan.ranges.startAt(d.After, scan.backward)
-	v := visit{d: d, c: c, filter: filter, root: root, scan: scan, w: x.NewWriter(storage.Buffered)}
+	v := visit{d: d, c: c, root: root, scan: scan, w: x.NewWriter(storage.Buffered)}
 	defer v.scan.Close()
 	defer v.w.Abort()
 	more, err := v.run(ctx)
@@ -119,11 +113,15 @@ func (x *Executor) DeleteExpired(ctx context.Context, c *catalog.Collection, d *
 	}, err
 }
 
+// planIndex describes an index to a plan that is not the planner's.
+func planIndex(ix *catalog.Index) *plan.Index {
+	return &plan.Index{Index: ix.Index, Multikey: ix.Multikey(), Handle: ix}
+}
+
 // visit is a BatchedDelete under way.
 type visit struct {
 	d       *BatchedDelete
 	c       *catalog.Collection
-	filter  *match.Filter
 	root    plan.Node
 	scan    *indexScan
 	fetch   Stats // of reading the documents again, under their locks
@@ -260,11 +258,7 @@ func (v *visit) wait(ctx context.Context, k catalog.RecordKey) error {
 // remove deletes one locked document if it is still due.
 func (v *visit) remove(ctx context.Context, u *catalog.Unit, record catalog.RecordKey, doc bson.Doc) error {
 	v.fetch.DocsExamined++
-	due, err := v.due(doc)
-	if err != nil {
-		return err
-	}
-	if !due {
+	if v.d.Rule.Due(doc) > v.d.Now {
 		v.fetch.count(NeedTime)
 		v.batch.Refetched++
 		return nil
@@ -279,15 +273,6 @@ func (v *visit) remove(ctx context.Context, u *catalog.Unit, record catalog.Reco
 	v.batch.Docs++
 	v.batch.Bytes += int64(len(doc))
 	return nil
-}
-
-// due says whether the document would still be found by the scan: by its date,
-// and in a partial index by the index's filter.
-func (v *visit) due(doc bson.Doc) (bool, error) {
-	if due, err := v.filter.Match(doc); err != nil || !due || v.d.Index.Filter == nil {
-		return due, err
-	}
-	return v.d.Index.Filter.Match(doc)
 }
 
 // counters prints the counters of the visit's plan.
@@ -336,6 +321,3 @@ func (v *visit) commit(ctx context.Context) error {
 	v.batch, v.started = Batch{}, time.Now()
 	return nil
 }
-
-// FirstDate is the From of a BatchedDelete that takes every date there is.
-const FirstDate = math.MinInt64

@@ -67,7 +67,7 @@ func (x *Executor) Explain(ctx context.Context, c *catalog.Collection, ns string
 		e.Query.NoExpress = !e.Simple || !e.Single || e.Upserts
 	}
 	start := time.Now()
-	r, err := x.prepare(c, e.Query, adjust)
+	r, err := x.prepare(ctx, c, e.Query, adjust)
 	if err != nil {
 		return err
 	}

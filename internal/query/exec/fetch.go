@@ -46,6 +46,12 @@ func (s *fetch) Work(ctx context.Context, row *Row) (State, error) {
 			return s.stats.count(NeedTime), nil
 		}
 		row.Doc, s.closer = doc, closer
+		s.source.judged(row)
+	} else if h := s.source.hiding; h != nil {
+		if h.hides(row.Doc) {
+			return s.stats.count(NeedTime), nil
+		}
+		row.due = h.due
 	}
 	s.stats.DocsExamined++
 	pass, err := s.filter.match(row.Doc)
@@ -89,5 +95,6 @@ func (s *idHack) Work(ctx context.Context, row *Row) (State, error) {
 	s.closer, s.record = closer, record
 	s.stats.KeysExamined, s.stats.DocsExamined = 1, 1
 	*row = Row{Record: record, Doc: doc}
+	s.source.judged(row)
 	return s.stats.count(Advanced), nil
 }

@@ -60,6 +60,7 @@ func (c *Cursor) Unpark(ctx context.Context) error {
 	}
 	r.snapshot = r.x.Catalog.Engine().NewSnapshot()
 	r.source.reader = r.snapshot
+	r.source.look(r.x.Catalog)
 	if err := restoreAll(r.winner.stage); err != nil {
 		return err
 	}
@@ -141,7 +142,7 @@ func (s *collScan) restore() error {
 	if !s.source.coll.Capped || s.last == nil {
 		return nil
 	}
-	doc, closer, err := s.source.fetch(s.last)
+	doc, closer, err := s.source.stored(s.last)
 	if err != nil {
 		return err
 	}

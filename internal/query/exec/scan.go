@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 
+	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/query/plan"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
@@ -67,6 +68,12 @@ func (s *collScan) Work(ctx context.Context, row *Row) (State, error) {
 	}
 	s.stats.DocsExamined++
 	*row = Row{Record: s.it.Key(), Doc: value}
+	if h := s.source.hiding; h != nil {
+		if h.hides(row.Doc) {
+			return s.stats.count(NeedTime), nil
+		}
+		row.due = h.due
+	}
 	if s.node.Tailable {
 		s.last = append(s.last[:0], row.Record...)
 	}
@@ -92,6 +99,7 @@ type indexScan struct {
 	seek     []byte  // where the next step goes, or nil
 	filter   *filter // on what cover rebuilds, or nil
 	keyOnly  bool    // nobody above wants what cover rebuilds
+	last     bool    // nobody above reads the documents
 
 	place     []byte // the entry that a saved scan was at
 	uncovered bool   // cover cannot be trusted any more
@@ -202,17 +210,37 @@ func (s *indexScan) emit(row *Row) (State, error) {
 			}
 		}
 	}
-	if s.filter == nil {
-		return s.stats.count(Advanced), nil
+	if s.filter != nil {
+		if pass, err := s.filter.match(row.Doc); err != nil || !pass {
+			return s.stats.count(NeedTime), err
+		}
 	}
-	pass, err := s.filter.match(row.Doc)
-	if err != nil || !pass {
-		return s.stats.count(NeedTime), err
+	if s.last && s.source.hiding != nil {
+		if seen, err := s.visible(row, entry.Doc); err != nil || !seen {
+			return s.stats.count(NeedTime), err
+		}
 	}
-	if s.keyOnly && !s.uncovered {
+	if s.filter != nil && s.keyOnly && !s.uncovered {
 		row.Doc = nil
 	}
 	return s.stats.count(Advanced), nil
+}
+
+// visible looks at the document of a row that nobody else would look at; doc is
+// it where the index brings it along.
+func (s *indexScan) visible(row *Row, doc bson.Doc) (bool, error) {
+	if doc != nil {
+		hidden := s.source.hiding.hides(doc)
+		s.source.judged(row)
+		return !hidden, nil
+	}
+	doc, closer, err := s.source.fetch(row.Record)
+	if err != nil || doc == nil {
+		return false, err
+	}
+	s.stats.DocsExamined++
+	s.source.judged(row)
+	return true, closer.Close()
 }
 
 // fetch reads the document of a row whose key does not tell all.

@@ -19,11 +19,13 @@ type sorter struct {
 	loaded bool
 	buf    []byte
 	reader *metaReader
+	source *source
+	dated  bool             // records carry when their documents are due
 	metas  map[string]*Meta // by record, of rows that have any
 }
 
 func (b *builder) sorter(n *plan.Sort) *sorter {
-	s := &sorter{stats: Stats{Node: n}, input: b.build(n.Input), rows: extsort.New(n.Limit, b.spillDir), reader: b.meta}
+	s := &sorter{stats: Stats{Node: n}, input: b.build(n.Input), rows: extsort.New(n.Limit, b.spillDir), reader: b.meta, source: b.source}
 	s.keys = sortkey.NewGenerator(n.Pattern, b.coll, b.meta.value)
 	return s
 }
@@ -41,6 +43,19 @@ func (s *sorter) keep(row *Row) {
 	s.metas[string(row.Record)] = row.Meta
 }
 
+// add takes a row in.
+func (s *sorter) add(row *Row) (err error) {
+	s.keep(row)
+	if s.buf, err = s.keys.Append(s.buf[:0], row.Doc); err != nil {
+		return err
+	}
+	record := row.Record
+	if s.dated = s.dated || s.source.hiding != nil && s.rows.Stats.Rows == 0; s.dated {
+		record = withDue(record, row.due)
+	}
+	return s.rows.Add(s.buf, record, row.Doc)
+}
+
 func (s *sorter) Stats() *Stats   { return &s.stats }
 func (s *sorter) Inputs() []Stage { return []Stage{s.input} }
 func (s *sorter) Close() error    { return errors.Join(s.input.Close(), s.rows.Close()) }
@@ -51,7 +66,11 @@ func (s *sorter) Work(ctx context.Context, row *Row) (State, error) {
 		if err != nil || !ok {
 			return s.stats.count(EOF), err
 		}
-		*row = Row{Record: r.Record, Doc: r.Doc, Sort: r.Key, Meta: s.metas[string(r.Record)]}
+		*row = Row{Record: r.Record, Doc: r.Doc, Sort: r.Key}
+		if s.dated {
+			row.Record, row.due = splitDue(r.Record)
+		}
+		row.Meta = s.metas[string(row.Record)]
 		return s.stats.count(Advanced), nil
 	}
 	state, err := s.input.Work(ctx, row)
@@ -60,10 +79,7 @@ func (s *sorter) Work(ctx context.Context, row *Row) (State, error) {
 	}
 	switch state {
 	case Advanced:
-		s.keep(row)
-		if s.buf, err = s.keys.Append(s.buf[:0], row.Doc); err == nil {
-			err = s.rows.Add(s.buf, row.Record, row.Doc)
-		}
+		err = s.add(row)
 	case EOF:
 		s.loaded = true
 		err = s.rows.Sort()

@@ -19,6 +19,7 @@ var errDedupMemory = mongoerr.New(mongoerr.ExceededMemoryLimit, "a query over a 
 type source struct {
 	coll   *catalog.Collection
 	reader storage.Reader
+	hiding *hiding // nil for nearly all collections
 }
 
 func (s *source) records(lower, upper []byte) (*storage.Iter, error) {
@@ -52,8 +53,17 @@ func (s *source) entry(ix *plan.Index, it *storage.Iter) (entry, error) {
 	return entry{Record: record, Key: ks, TypeBits: bits}, nil
 }
 
-// fetch reads the document of a record, nil where it is gone.
+// fetch reads the document of a record, nil where it is gone, or hidden.
 func (s *source) fetch(record []byte) (bson.Doc, io.Closer, error) {
+	doc, closer, err := s.stored(record)
+	if doc != nil && s.hiding != nil && s.hiding.hides(doc) {
+		return nil, nil, closer.Close()
+	}
+	return doc, closer, err
+}
+
+// stored reads the document of a record, hidden or not.
+func (s *source) stored(record []byte) (bson.Doc, io.Closer, error) {
 	doc, closer, err := s.reader.Get(s.coll.Ident, record)
 	if errors.Is(err, storage.ErrNotFound) {
 		return nil, nil, nil

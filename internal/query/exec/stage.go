@@ -30,6 +30,7 @@ type Row struct {
 	Index  *plan.Index // whose Key is
 	Sort   []byte      // sort key, where a stage below computed it
 	Meta   *Meta       // what {$meta: …} reads, or nil
+	due    int64       // when the document expires, where the source hides what has; see hiding
 }
 
 // clone is a row with bytes of its own.

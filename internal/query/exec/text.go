@@ -95,6 +95,7 @@ func (s *textOr) Work(ctx context.Context, row *Row) (State, error) {
 		return s.stats.count(NeedTime), err
 	}
 	*row = Row{Record: []byte(record), Doc: doc, Meta: &Meta{Score: s.scores[record], Scored: true}}
+	s.source.judged(row)
 	return s.stats.count(Advanced), nil
 }
 

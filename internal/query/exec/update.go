@@ -65,6 +65,7 @@ func (w *Writer) Update(ctx context.Context, c *catalog.Collection, s *Update) (
 			return false, err
 		}
 		if changed {
+			next = u.Stamp(c, next)
 			if s.Check != nil {
 				if err := s.Check(doc, next); err != nil {
 					return false, err
@@ -134,7 +135,11 @@ func (w *Writer) upsert(ctx context.Context, c *catalog.Collection, s *Update, o
 			return err
 		}
 	}
-	if err := w.Insert(ctx, c, doc); err != nil {
+	err = w.do(ctx, func(u *catalog.Unit) error {
+		doc = u.Stamp(c, doc)
+		return u.Insert(ctx, c, doc)
+	})
+	if err != nil {
 		return err
 	}
 	out.Upserted = doc.Lookup("_id").Clone()
@@ -193,7 +198,7 @@ func (w *Writer) one(ctx context.Context, c *catalog.Collection, id bson.Value, 
 	out.Summary = "IDHACK"
 	return w.under(w.do(ctx, func(u *catalog.Unit) error {
 		doc, err := u.LockRecord(ctx, c, record)
-		if err != nil || doc == nil {
+		if err != nil || doc == nil || w.x.Catalog.Hides(c, doc) {
 			return err
 		}
 		out.Keys, out.Docs = 1, 1
@@ -231,7 +236,7 @@ func (w *Writer) pass(ctx context.Context, c *catalog.Collection, q *Query, inde
 			if err != nil {
 				return err
 			}
-			if doc == nil {
+			if doc == nil || w.x.Catalog.Hides(c, doc) {
 				lost = true
 				return nil
 			}

@@ -1,0 +1,110 @@
+package exec
+
+import (
+	"context"
+	"encoding/binary"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/query/plan"
+)
+
+// hiding keeps a cursor from what is expired, where rules of its collection say
+// so (visibility: immediate). Documents are judged where they leave the store:
+// in source.fetch and in the scans; and once more, by their instant, when a
+// batch of a client's begins, as they may have waited in a sort. So a plan that
+// reads nothing but an index reads the documents after all.
+type hiding struct {
+	rules []*catalog.Rule
+	now   int64 // of the batch being made, in milliseconds since 1970
+	due   int64 // the instant of the document that was judged last
+}
+
+// look makes the source judge by the time that it is, and by the rules as they
+// are.
+func (s *source) look(c *catalog.Catalog) {
+	s.hiding = nil
+	if s.coll == nil {
+		return
+	}
+	now := s.coll.Latest()
+	if now == nil || now.Hiding() == nil {
+		return
+	}
+	s.hiding = &hiding{rules: now.Hiding(), now: c.Clock.Judged()}
+}
+
+func (h *hiding) hides(doc bson.Doc) bool {
+	h.due = catalog.Due(h.rules, doc)
+	return h.due <= h.now
+}
+
+// judged tells the row when the document that was judged last is due.
+func (s *source) judged(row *Row) {
+	if s.hiding != nil {
+		row.due = s.hiding.due
+	}
+}
+
+// expired says whether a row that was made before is due by now.
+func (s *source) expired(row *Row) bool {
+	return s.hiding != nil && row.due != 0 && row.due <= s.hiding.now
+}
+
+// dueSize is how long the instant is that travels with a record through a sort.
+const dueSize = 8
+
+func withDue(record []byte, due int64) []byte {
+	return binary.BigEndian.AppendUint64(append(make([]byte, 0, len(record)+dueSize), record...), uint64(due))
+}
+
+func splitDue(record []byte) ([]byte, int64) {
+	at := len(record) - dueSize
+	return record[:at:at], int64(binary.BigEndian.Uint64(record[at:]))
+}
+
+// hidden counts the documents of the collection that are hidden, from the
+// indexes of the rules that hide them.
+func (s *source) hidden(ctx context.Context) (n int64, err error) {
+	var seen *dedup
+	if len(s.hiding.rules) > 1 || s.hiding.rules[0].Index.Multikey().Any() {
+		seen = newDedup()
+	}
+	b := builder{source: &source{coll: s.coll, reader: s.reader}}
+	for _, r := range s.hiding.rules {
+		ranges := r.DueRanges(s.hiding.now)
+		if len(ranges) == 0 {
+			continue
+		}
+		node := ruleScan(planIndex(r.Index), ranges)
+		scan := b.scan(node, node.Index, node.Bounds, false)
+		scan.seen = seen
+		var row Row
+		for state := NeedTime; state != EOF && err == nil; {
+			if ctx.Err() != nil {
+				err = context.Cause(ctx)
+				break
+			}
+			if state, err = scan.Work(ctx, &row); state == Advanced {
+				n++
+			}
+		}
+		if cerr := scan.Close(); err == nil {
+			err = cerr
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+	return n, nil
+}
+
+// readsDocuments says whether the stage of a node reads the documents of the
+// rows that its inputs find.
+func readsDocuments(n plan.Node) bool {
+	switch n.(type) {
+	case *plan.Fetch, *plan.TextOr:
+		return true
+	}
+	return false
+}
