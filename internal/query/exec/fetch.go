@@ -1,11 +1,20 @@
 package exec
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"io"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/storage"
 )
+
+// walkAfter is how many records in a row must be asked for in rising order
+// before they are read by one iterator that steps along, instead of a lookup
+// each: entries with equal keys are in the order of their records, and times
+// often rise with _id.
+const walkAfter = 8
 
 // fetch reads the document of each row and filters it.
 type fetch struct {
@@ -14,6 +23,10 @@ type fetch struct {
 	source *source
 	filter *filter
 	closer io.Closer // of the document of the last row
+
+	last   []byte // record asked for before
+	rising int    // so many were above the one before
+	walk   *storage.Iter
 }
 
 func (s *fetch) Stats() *Stats   { return &s.stats }
@@ -28,7 +41,35 @@ func (s *fetch) release() {
 
 func (s *fetch) Close() error {
 	s.release()
-	return s.input.Close()
+	return errors.Join(closeIter(&s.walk), s.input.Close())
+}
+
+// read reads the document of a record, nil where it is gone.
+func (s *fetch) read(record []byte) (bson.Doc, io.Closer, error) {
+	if bytes.Compare(record, s.last) > 0 {
+		s.rising++
+	} else {
+		s.rising = 0
+	}
+	s.last = append(s.last[:0], record...)
+	if s.rising < walkAfter {
+		return s.source.fetch(record)
+	}
+	if s.walk == nil {
+		it, err := s.source.records(nil, nil)
+		if err != nil {
+			return nil, nil, err
+		}
+		s.walk = it
+	}
+	if !s.walk.SeekGE(record) {
+		return nil, nil, s.walk.Err()
+	}
+	if !bytes.Equal(s.walk.Key(), record) {
+		return nil, nil, nil
+	}
+	doc, err := s.walk.Value()
+	return doc, nil, err
 }
 
 func (s *fetch) Work(ctx context.Context, row *Row) (State, error) {
@@ -38,7 +79,7 @@ func (s *fetch) Work(ctx context.Context, row *Row) (State, error) {
 		return s.stats.count(state), err
 	}
 	if row.Doc == nil {
-		doc, closer, err := s.source.fetch(row.Record)
+		doc, closer, err := s.read(row.Record)
 		if err != nil {
 			return EOF, err
 		}

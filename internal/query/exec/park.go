@@ -211,7 +211,10 @@ func (s *indexScan) resume() (bool, error) {
 }
 
 // save lets go of the document of the last row, which was passed on.
-func (s *fetch) save() error { s.release(); return nil }
+func (s *fetch) save() error {
+	s.release()
+	return closeIter(&s.walk)
+}
 
 // save lets go of the document, which was passed on.
 func (s *idHack) save() error { return s.Close() }
