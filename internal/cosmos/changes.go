@@ -8,13 +8,22 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 )
 
-// changeFeed answers with the items that were written since a place, each once
-// and as it is now. (Cosmos DB: "Change feed in Azure Cosmos DB", latest
-// version mode.) Errors: 400 for the mode that shows all versions and deletes.
+// changeFeed answers a change feed by its mode. Errors: 400.
 func (r *request) changeFeed(c *container) error {
-	if !strings.EqualFold(r.Header.Get("A-Im"), "Incremental Feed") {
-		return badRequest("The change feed mode '%s' is not supported by this account.", r.Header.Get("A-Im"))
+	switch mode := r.Header.Get("A-Im"); {
+	case strings.EqualFold(mode, "Incremental Feed"):
+		return r.latestVersions(c)
+	case strings.EqualFold(mode, "Full-Fidelity Feed"):
+		return r.allVersions(c)
+	default:
+		return badRequest("The change feed mode '%s' is unknown.", mode)
 	}
+}
+
+// latestVersions answers with the items that were written since a place, each
+// once and as it is now. (Cosmos DB: "Change feed in Azure Cosmos DB", latest
+// version mode.)
+func (r *request) latestVersions(c *container) error {
 	key, err := r.keyHeader(c.key)
 	if err != nil {
 		return err

@@ -1,12 +1,11 @@
 package cosmos
 
 import (
-	"context"
 	"net/http"
+	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
-	"github.com/mayflydb/mayfly/internal/query/exec"
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
@@ -27,14 +26,11 @@ type container struct {
 	ridBytes []byte // rid decoded
 	selfLink string // the link by resource ids
 
-	collection *catalog.Collection
-	*numbers
-}
+	retention time.Duration // of the log of all versions; 0 for no log
 
-// numbers are what all definitions of a container share.
-type numbers struct {
-	writes sequence // _lsn
-	items  sequence // _n
+	collection *catalog.Collection
+	log        *catalog.Collection // or nil
+	*numbers
 }
 
 // storedID is the _id of the definition.
@@ -63,24 +59,6 @@ func loadContainer(d bson.Doc) (*container, error) {
 	return c, c.define(d.Lookup("definition").Doc())
 }
 
-// findNumbers takes up the numbering of items and writes where it was left.
-func (c *container) findNumbers(ctx context.Context, x *exec.Executor) error {
-	for _, n := range []struct {
-		field string
-		into  *sequence
-	}{{fieldNumber, &c.items}, {fieldLSN, &c.writes}} {
-		sort := new(bson.Builder).Int32(n.field, -1).Finish()
-		err := find(ctx, x, c.collection, bson.Empty, sort, 1, func(d bson.Doc) (bool, error) {
-			n.into.last, _ = bson.ExactInt64(d.Lookup(n.field))
-			return false, nil
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // define reads a definition. Errors: 400.
 func (c *container) define(d bson.Doc) error {
 	var err error
@@ -105,6 +83,9 @@ func (c *container) define(d bson.Doc) error {
 		return err
 	}
 	if c.unique, err = parseUniqueKeys(d.Lookup("uniqueKeyPolicy")); err != nil {
+		return err
+	}
+	if c.retention, err = parseRetention(d.Lookup("changeFeedPolicy")); err != nil {
 		return err
 	}
 	c.definition = complete(d, policy)
@@ -235,6 +216,9 @@ func (r *request) postContainers() error {
 	if err := r.createCollection(c); err != nil {
 		return err
 	}
+	if err := r.s.openLog(r.Context(), c); err != nil {
+		return err
+	}
 	if err := g.put(r.Context(), containersNamespace, c.stored()); err != nil {
 		return err
 	}
@@ -355,6 +339,9 @@ func (r *request) putContainer() error {
 	if !sameUniqueKeys(n.unique, c.unique) {
 		return newError(http.StatusForbidden, "Unique keys of a container cannot be changed.")
 	}
+	if err := r.s.openLog(r.Context(), &n); err != nil {
+		return err
+	}
 	if err := g.put(r.Context(), containersNamespace, n.stored()); err != nil {
 		return err
 	}
@@ -378,7 +365,15 @@ func (r *request) deleteContainer() error {
 	if _, err := g.catalog.Drop(r.Context(), c.collection.Namespace); err != nil {
 		return err
 	}
+	if c.log != nil {
+		if _, err := g.catalog.Drop(r.Context(), c.log.Namespace); err != nil {
+			return err
+		}
+	}
 	if err := g.remove(r.Context(), containersNamespace, c.storedID()); err != nil {
+		return err
+	}
+	if err := g.remove(r.Context(), numbersNamespace, bson.String(c.rid)); err != nil {
 		return err
 	}
 	g.publish(d.with(c.id, nil))

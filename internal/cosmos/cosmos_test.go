@@ -103,6 +103,9 @@ func TestScripts(t *testing.T) {
 				return ""
 			case "restart":
 				a.open()
+				if c, err := a.server.registry.container("d", "c"); err == nil {
+					return fmt.Sprintf("next number %d\n", c.writes.latest()+1)
+				}
 				return ""
 			case "sweep", "stored":
 				return a.inspect(d.Cmd)
@@ -185,6 +188,10 @@ func (a *account) request(d *datadriven.TestData) string {
 			h["Content-Type"], h["x-ms-documentdb-query-enablecrosspartition"] = "application/query+json", "true"
 			q := new(bson.Builder).String("query", body).Finish()
 			body = string(nosql.AppendJSONDocument(nil, q))
+		case "changes":
+			h["A-IM"] = "Incremental feed"
+		case "versions":
+			h["A-IM"] = "Full-Fidelity Feed"
 		case "metrics":
 			h["x-ms-documentdb-populatequerymetrics"] = "true"
 		case "batch":
@@ -213,6 +220,9 @@ func (a *account) request(d *datadriven.TestData) string {
 			return err.Error()
 		}
 		out += string(text) + "\n"
+	}
+	if h["A-IM"] != "" {
+		out += "etag " + w.Header().Get("Etag") + "\n"
 	}
 	if c := w.Header().Get("x-ms-continuation"); c != "" {
 		out += "continuation " + c + "\n"

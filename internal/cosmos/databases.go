@@ -119,6 +119,9 @@ func (r *request) deleteDatabase() error {
 		if err := g.remove(r.Context(), containersNamespace, c.storedID()); err != nil {
 			return err
 		}
+		if err := g.remove(r.Context(), numbersNamespace, bson.String(c.rid)); err != nil {
+			return err
+		}
 	}
 	if _, err := g.catalog.DropDatabase(r.Context(), databaseName(d.id)); err != nil && !mongoerr.Is(err, mongoerr.NamespaceNotFound) {
 		return err

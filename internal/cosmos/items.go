@@ -56,8 +56,12 @@ type outcome struct {
 	charge float64
 }
 
-// apply runs an operation in a unit. number is the write's place in the change
-// feed. Errors are *Error but for those of storage.
+// writeNumbers is how many places of the change feed a write may take: one for
+// the expiry of what it writes over, and its own.
+const writeNumbers = 2
+
+// apply runs an operation in a unit. number is the first of its writeNumbers
+// places in the change feed. Errors are *Error but for those of storage.
 func (c *container) apply(ctx context.Context, u *catalog.Unit, op *operation, seconds, number int64) (*outcome, error) {
 	id := op.id
 	if op.kind == opCreate || op.kind == opUpsert {
@@ -75,10 +79,18 @@ func (c *container) apply(ctx context.Context, u *catalog.Unit, op *operation, s
 	if err := op.check(alive); err != nil {
 		return nil, err
 	}
+	kept := version{op: "create", key: op.key, id: id, number: number + 1, old: alive}
+	if alive != nil {
+		kept.op = "replace"
+	}
 	switch op.kind {
 	case opRead:
 		return &outcome{http.StatusOK, alive, chargeRead}, nil
 	case opDelete:
+		kept.op = "delete"
+		if err := c.keep(ctx, u, kept, seconds); err != nil {
+			return nil, err
+		}
 		return &outcome{status: http.StatusNoContent, charge: chargeWrite}, u.Delete(ctx, c.collection, record, old)
 	}
 	body := op.body
@@ -97,7 +109,16 @@ func (c *container) apply(ctx context.Context, u *catalog.Unit, op *operation, s
 	if alive == nil {
 		out.status, out.charge = http.StatusCreated, chargeWrite
 	}
-	out.item = c.store(body, op.key, id, alive, seconds, number)
+	out.item = c.store(body, op.key, id, alive, seconds, kept.number)
+	if alive == nil && old != nil {
+		if err := c.keep(ctx, u, version{op: "delete", key: op.key, id: id, number: number, old: old, expired: true}, seconds); err != nil {
+			return nil, err
+		}
+	}
+	kept.item = out.item
+	if err := c.keep(ctx, u, kept, seconds); err != nil {
+		return nil, err
+	}
 	if old == nil {
 		return out, u.Insert(ctx, c.collection, out.item)
 	}
@@ -229,13 +250,16 @@ func (c *container) checkBody(body bson.Doc, key []bson.Value, id string) error 
 // stopped them.
 func (r *request) write(c *container, ops []*operation) (outs []*outcome, failed int, err error) {
 	ctx := r.Context()
+	if err := c.ensure(ctx, r.s.registry); err != nil {
+		return nil, 0, err
+	}
 	for attempt := 0; ; attempt++ {
-		first := c.writes.take(len(ops))
+		first := c.writes.take(writeNumbers * len(ops))
 		err = r.s.o.Catalog.Run(ctx, storage.Buffered, func(u *catalog.Unit) error {
 			outs = outs[:0]
 			for i, op := range ops {
 				failed = i
-				out, err := c.apply(ctx, u, op, r.seconds(), first+int64(i))
+				out, err := c.apply(ctx, u, op, r.seconds(), first+int64(writeNumbers*i))
 				if err != nil {
 					return err
 				}
@@ -280,19 +304,27 @@ func (r *request) evict(c *container, err error) (bool, error) {
 		return false, findErr
 	}
 	gone := false
+	number := c.writes.take(1)
 	err = r.s.o.Catalog.Run(r.Context(), storage.Buffered, func(u *catalog.Unit) error {
 		var err error
-		gone, err = c.remove(r.Context(), u, holder, r.seconds())
+		gone, err = c.remove(r.Context(), u, holder, r.seconds(), number)
 		return err
 	})
+	c.writes.done(number)
 	return gone, err
 }
 
 // remove deletes an item if it is expired still, and says whether it was.
-func (c *container) remove(ctx context.Context, u *catalog.Unit, id bson.Value, seconds int64) (gone bool, err error) {
+// number is the place in the change feed.
+func (c *container) remove(ctx context.Context, u *catalog.Unit, id bson.Value, seconds, number int64) (gone bool, err error) {
 	record := c.collection.AppendIDKey(nil, id)
 	item, err := u.LockRecord(ctx, c.collection, record)
 	if err != nil || item == nil || c.ttl.expires(item) > seconds {
+		return false, err
+	}
+	key := id.Doc().Lookup("p").Doc().Slice()
+	kept := version{op: "delete", key: key, id: id.Doc().Lookup("i").Str(), number: number, old: item, expired: true}
+	if err := c.keep(ctx, u, kept, seconds); err != nil {
 		return false, err
 	}
 	return true, u.Delete(ctx, c.collection, record, item)

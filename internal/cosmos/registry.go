@@ -71,6 +71,9 @@ func (g *registry) load(ctx context.Context, x *exec.Executor) error {
 		db := g.dbs[c.db]
 		if coll := g.catalog.Lookup(namespace(c.db, c.id)); db != nil && coll != nil {
 			c.collection = coll
+			if c.retention > 0 {
+				c.log = g.catalog.Lookup(logNamespace(c))
+			}
 			if err := c.findNumbers(ctx, x); err != nil {
 				return err
 			}

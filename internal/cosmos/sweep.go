@@ -77,9 +77,14 @@ func (s *Server) purge(ctx context.Context, c *container, ids []bson.Value) erro
 	if err != nil || now.rid != c.rid {
 		return nil // it is gone
 	}
+	if err := now.ensure(ctx, s.registry); err != nil {
+		return err
+	}
+	first := now.writes.take(len(ids))
+	defer now.writes.done(first)
 	return s.o.Catalog.Run(ctx, storage.Buffered, func(u *catalog.Unit) error {
-		for _, id := range ids {
-			if _, err := now.remove(ctx, u, id, s.o.Now().Unix()); err != nil {
+		for i, id := range ids {
+			if _, err := now.remove(ctx, u, id, s.o.Now().Unix(), first+int64(i)); err != nil {
 				return err
 			}
 		}

@@ -1,0 +1,84 @@
+package cosmos
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/query/exec"
+	"github.com/mayflydb/mayfly/internal/schema"
+)
+
+// numbers are the sequences of a container, which all its definitions share.
+// They never go back, also when what had the greatest number is deleted and the
+// server starts anew: a ceiling is stored before numbers above the one before
+// are handed out, and a start goes on from there.
+type numbers struct {
+	writes sequence // _lsn
+	items  sequence // _n
+
+	ceiling   atomic.Int64 // numbers up to it may be handed out
+	extending sync.Mutex
+}
+
+// numbersNamespace is where the ceilings are, by the container's resource id.
+var numbersNamespace = schema.Namespace{DB: "config", Coll: "cosmos.numbers"}
+
+const (
+	// numbersBlock is how many numbers a ceiling is above those in use.
+	numbersBlock = 1 << 20
+	// numbersMargin is how many numbers before the ceiling a new one is stored:
+	// more than all requests together take at once.
+	numbersMargin = 1 << 18
+)
+
+// ensure stores a new ceiling where the numbers come near the old one.
+func (c *container) ensure(ctx context.Context, g *registry) error {
+	if max(c.writes.latest(), c.items.latest())+numbersMargin < c.ceiling.Load() {
+		return nil
+	}
+	c.extending.Lock()
+	defer c.extending.Unlock()
+	top := max(c.writes.latest(), c.items.latest())
+	if top+numbersMargin < c.ceiling.Load() {
+		return nil
+	}
+	top += numbersBlock
+	if err := g.put(ctx, numbersNamespace, new(bson.Builder).String("_id", c.rid).Int64("ceiling", top).Finish()); err != nil {
+		return err
+	}
+	c.ceiling.Store(top)
+	return nil
+}
+
+// findNumbers takes up the numbering of items and writes where it was left.
+func (c *container) findNumbers(ctx context.Context, x *exec.Executor) error {
+	stored := int64(0)
+	if coll := x.Catalog.Lookup(numbersNamespace); coll != nil {
+		filter := new(bson.Builder).String("_id", c.rid).Finish()
+		err := find(ctx, x, coll, filter, nil, 1, func(d bson.Doc) (bool, error) {
+			stored, _ = bson.ExactInt64(d.Lookup("ceiling"))
+			return false, nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	for _, n := range []struct {
+		field string
+		into  *sequence
+	}{{fieldNumber, &c.items}, {fieldLSN, &c.writes}} {
+		n.into.last = stored
+		sort := new(bson.Builder).Int32(n.field, -1).Finish()
+		err := find(ctx, x, c.collection, bson.Empty, sort, 1, func(d bson.Doc) (bool, error) {
+			last, _ := bson.ExactInt64(d.Lookup(n.field))
+			n.into.last = max(stored, last)
+			return false, nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
