@@ -12,6 +12,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/exec"
 	"github.com/mayflydb/mayfly/internal/query/expr"
 	"github.com/mayflydb/mayfly/internal/query/match"
+	"github.com/mayflydb/mayfly/internal/query/plan"
 	"github.com/mayflydb/mayfly/internal/query/sortkey"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
@@ -104,7 +105,7 @@ func findExamined(ctx context.Context, x *exec.Executor, c *catalog.Collection, 
 	if c = c.Latest(); c == nil {
 		return 0, errNotFound
 	}
-	q := &exec.Query{Env: expr.NewEnv(0), AllowDiskUse: true}
+	q := &exec.Query{Query: plan.Query{Env: expr.NewEnv(0)}, AllowDiskUse: true}
 	q.Limit = limit
 	var err error
 	if q.Filter, err = match.Parse(filter, nil); err != nil {

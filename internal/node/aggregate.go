@@ -9,6 +9,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/query/exec"
 	"github.com/mayflydb/mayfly/internal/query/pipeline"
+	"github.com/mayflydb/mayfly/internal/query/plan"
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
@@ -190,7 +191,7 @@ func (n *Node) parseAggregation(op *command.Op, ns schema.Namespace, list []bson
 	if err := n.checkViewCollations(ns.DB, list, s.collation); err != nil {
 		return nil, err
 	}
-	q := &query{Query: &exec.Query{Env: s.env}, coll: c, scope: s}
+	q := &query{Query: &exec.Query{Query: plan.Query{Env: s.env}}, coll: c, scope: s}
 	q.Collation, q.Collator = s.collation, s.collator
 	q.NoScan = n.knobs.noTableScan.Load()
 	q.Hint, q.AllowDiskUse = r.hint, r.allowDiskUse

@@ -9,6 +9,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/query/exec"
 	"github.com/mayflydb/mayfly/internal/query/pipeline"
+	"github.com/mayflydb/mayfly/internal/query/plan"
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
@@ -65,7 +66,7 @@ func (w *world) Read(ctx context.Context, ns pipeline.Namespace, p *pipeline.Pip
 	f.ns = schema.Namespace{DB: ns.DB, Coll: ns.Coll}
 	f.coll = w.n.Catalog.Lookup(f.ns)
 	r.World = &f
-	q := &exec.Query{Env: r.Env, AllowDiskUse: w.query.AllowDiskUse}
+	q := &exec.Query{Query: plan.Query{Env: r.Env}, AllowDiskUse: w.query.AllowDiskUse}
 	q.Collation, q.Collator, q.NoScan = w.query.Collation, w.query.Collator, w.query.NoScan
 	return w.n.Exec.Read(ctx, f.coll, q, p, r)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/expr"
 	"github.com/mayflydb/mayfly/internal/query/match"
 	"github.com/mayflydb/mayfly/internal/query/pipeline"
+	"github.com/mayflydb/mayfly/internal/query/plan"
 	"github.com/mayflydb/mayfly/internal/query/update"
 	"github.com/mayflydb/mayfly/internal/schema"
 )
@@ -260,7 +261,7 @@ func (t *merging) updateOne(ctx context.Context, filter *match.Filter, u *update
 	if t.c == nil {
 		return false, nil
 	}
-	q := &exec.Query{Env: env}
+	q := &exec.Query{Query: plan.Query{Env: env}}
 	q.Filter, q.Collation, q.Collator = filter, t.w.query.Collation, t.w.query.Collator
 	w, err := t.writer.Update(ctx, t.c, &exec.Update{Query: q, Update: u, Check: t.check})
 	return w != nil && w.Matched > 0, err

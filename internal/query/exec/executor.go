@@ -23,11 +23,10 @@ type Executor struct {
 	descriptors descriptors
 }
 
-// Query is a plan.Query with what running it needs besides.
+// Query is a plan.Query with what running it needs besides. Its Env, which
+// evaluates $expr and projections, belongs to the query from now on.
 type Query struct {
 	plan.Query
-	// Env evaluates $expr and projections; it belongs to the query from now on.
-	Env *expr.Env
 	// AllowDiskUse lets sorts spill.
 	AllowDiskUse bool
 	// ShowRecordID adds $recordId to each document.

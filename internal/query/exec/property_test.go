@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/keystring"
+	"github.com/mayflydb/mayfly/internal/query/expr"
 	"github.com/mayflydb/mayfly/internal/query/match"
 	"github.com/mayflydb/mayfly/internal/query/plan"
 	"github.com/mayflydb/mayfly/internal/query/project"
@@ -111,6 +113,8 @@ func (a asked) query(t asker) *Query {
 		q.Hint = bson.String(a.hint)
 	}
 	q.Skip, q.Limit = a.skip, a.limit
+	q.Env = expr.NewEnv(0)
+	q.Env.Collator = q.Collator
 	return q
 }
 
@@ -240,7 +244,29 @@ func fields(names []string, depth int) *rapid.Generator[string] {
 func conditions() *rapid.Generator[string] {
 	return rapid.Custom(func(t *rapid.T) string {
 		path := rapid.SampledFrom(paths).Draw(t, "path")
+		if rapid.IntRange(0, 7).Draw(t, "leaf") == 0 {
+			return expressions().Draw(t, "expression")
+		}
 		return fmt.Sprintf("{%q: %s}", path, operators(true).Draw(t, "operator"))
+	})
+}
+
+// expressions are comparisons as $expr has them.
+func expressions() *rapid.Generator[string] {
+	return rapid.Custom(func(t *rapid.T) string {
+		operands := []string{
+			strconv.Quote("$" + rapid.SampledFrom(paths).Draw(t, "path")),
+			fmt.Sprintf(`{"$literal": %s}`, values(1).Draw(t, "constant")),
+		}
+		if rapid.Bool().Draw(t, "flipped") {
+			slices.Reverse(operands)
+		}
+		op := rapid.SampledFrom([]string{"$eq", "$eq", "$lt", "$lte", "$gt", "$gte"}).Draw(t, "operator")
+		e := fmt.Sprintf(`{%q: [%s]}`, op, strings.Join(operands, ","))
+		if rapid.IntRange(0, 3).Draw(t, "both") == 0 {
+			e = fmt.Sprintf(`{"$and": [%s, {"$gt": ["$b", null]}]}`, e)
+		}
+		return fmt.Sprintf(`{"$expr": %s}`, e)
 	})
 }
 

@@ -47,7 +47,7 @@ func (b *bounder) part(part int) (Intervals, int) {
 			if p.path != b.ix.Parts[part].Path || len(chosen) == maxBounding {
 				continue
 			}
-			a, ok := translator{b.ix, part, b.q}.bounds(p.node)
+			a, ok := translator{b.ix, part, b.q}.access(p)
 			if !ok || !round(i, a.intervals.ArePoints()) || !b.fits(p, part, chosen) {
 				continue
 			}

@@ -26,6 +26,18 @@ type access struct {
 	exact     bool
 }
 
+// access translates a predicate, or says that the index cannot help with it.
+func (t translator) access(p predicate) (access, bool) {
+	if p.compare == nil {
+		return t.bounds(p.node)
+	}
+	a, ok := t.implied(p.compare)
+	if ok && t.ix.Collator != nil {
+		a.intervals = t.collate(a.intervals)
+	}
+	return a, ok
+}
+
 // bounds translates n, or says that the index cannot help with it.
 func (t translator) bounds(n match.Node) (access, bool) {
 	if t.ix.Sparse && matchesMissing(n) {

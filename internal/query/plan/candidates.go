@@ -147,7 +147,7 @@ func usable(c *Collection, q *Query, hinted *Index) []*Index {
 
 // indexSources returns the sources that indexes offer for the conjuncts.
 func indexSources(c *Collection, q *Query, root match.Node, cs []match.Node, hinted *Index) []source {
-	preds := predicates(cs)
+	preds := predicates(q, cs)
 	var out []source
 	for _, ix := range usable(c, q, hinted) {
 		if ix.Partial != nil && !implies(root, ix.Partial) {

@@ -200,7 +200,7 @@ func nearPart(ix *Index, near *match.GeoNear) int {
 
 func nearSource(q *Query, ix *Index, cs []match.Node, near *match.GeoNear, part int) (source, bool) {
 	s := source{ix: ix, sorted: q.Sort.IsEmpty()}
-	b := bounder{q: q, ix: ix, preds: predicates(cs), prefer: -1, done: make([]tightness, len(cs))}
+	b := bounder{q: q, ix: ix, preds: predicates(q, cs), prefer: -1, done: make([]tightness, len(cs))}
 	for i := range ix.Parts {
 		l, n := All, 1
 		if i != part {

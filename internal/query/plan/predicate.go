@@ -3,16 +3,18 @@ package plan
 import (
 	"strings"
 
+	"github.com/mayflydb/mayfly/internal/query/expr"
 	"github.com/mayflydb/mayfly/internal/query/match"
 )
 
 // predicate is a condition on one path that an index may answer.
 type predicate struct {
 	path     string
-	node     match.Node
-	elems    []string // paths of the $elemMatches around it, outermost first
-	conjunct int      // which conjunct of the filter it comes from
-	whole    bool     // it is that whole conjunct
+	node     match.Node       // nil where compare is not
+	compare  *expr.Comparison // what a $expr implies
+	elems    []string         // paths of the $elemMatches around it, outermost first
+	conjunct int              // which conjunct of the filter it comes from
+	whole    bool             // it is that whole conjunct
 }
 
 // conjuncts splits a filter into conditions that must all hold.
@@ -27,10 +29,17 @@ func conjuncts(n match.Node) []match.Node {
 }
 
 // predicates collects what an index may answer of the conjuncts.
-func predicates(cs []match.Node) []predicate {
+func predicates(q *Query, cs []match.Node) []predicate {
 	var out []predicate
 	for i, c := range cs {
-		out = collect(out, c, predicate{conjunct: i, whole: true})
+		e, ok := c.(*match.Expr)
+		if !ok {
+			out = collect(out, c, predicate{conjunct: i, whole: true})
+			continue
+		}
+		for _, compare := range expr.Comparisons(e.Expr, q.Env) {
+			out = append(out, predicate{path: compare.Path, compare: &compare, conjunct: i})
+		}
 	}
 	return out
 }

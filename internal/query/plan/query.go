@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/query/expr"
 	"github.com/mayflydb/mayfly/internal/query/match"
 	"github.com/mayflydb/mayfly/internal/query/project"
 	"github.com/mayflydb/mayfly/internal/query/sortkey"
@@ -19,11 +20,13 @@ type Query struct {
 	Limit      int64      // 0: none
 	Hint       bson.Value // Missing, an index name, a key pattern, or {$natural: 1}
 	Min, Max   bson.Doc   // bounds of the hinted index, nil: none
-	Collation  bson.Doc   // normalised; nil: simple
-	Collator   bson.Collator
-	ReturnKey  bool
-	Tailable   bool
-	NoScan     bool // refuse plans that scan the whole collection (notablescan)
+	// Env holds the variables that $expr compares fields with; nil for none.
+	Env       *expr.Env
+	Collation bson.Doc // normalised; nil: simple
+	Collator  bson.Collator
+	ReturnKey bool
+	Tailable  bool
+	NoScan    bool // refuse plans that scan the whole collection (notablescan)
 	// NoExpress keeps the planner from the plans that only a find has.
 	NoExpress bool
 

@@ -1,0 +1,51 @@
+package plan
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/keystring"
+	"github.com/mayflydb/mayfly/internal/query/expr"
+)
+
+// implied are the keys of documents for which a comparison of $expr may be
+// true. It compares across types, takes arrays as they are, puts what is
+// missing below everything but MinKey, and reads no number in a path as a
+// place: what an index keeps otherwise it does not help with. The expression is
+// evaluated again in any case.
+func (t translator) implied(c *expr.Comparison) (access, bool) {
+	v := c.Value
+	if t.ix.Wild != nil || t.ix.multikeyPart(t.part) || slices.ContainsFunc(strings.Split(c.Path, "."), isNumeric) || !t.usable(v) {
+		return access{}, false
+	}
+	switch v.Type {
+	case bson.Missing, bson.TypeUndefined, bson.TypeArray, bson.TypeRegex:
+		return access{}, false
+	}
+	plugin := t.ix.Parts[t.part].Plugin
+	if c.Op == "$eq" {
+		switch {
+		case plugin == "":
+			return access{Intervals{Point(v)}, false}, true
+		case plugin == "hashed" && t.ix.Collator == nil:
+			return access{Intervals{Point(bson.Int64(keystring.Hash(v, 0)))}, false}, true
+		}
+		return access{}, false
+	}
+	if plugin != "" {
+		return access{}, false
+	}
+	switch c.Op {
+	case "$lt", "$lte":
+		// What is missing, and kept as null if at all, is below v.
+		if t.ix.Sparse || v.Type.Class() <= bson.TypeNull.Class() {
+			return access{}, false
+		}
+		return access{Intervals{{bson.MinKey, v, true, c.Op == "$lte"}}, false}, true
+	}
+	if v.Type == bson.TypeMinKey {
+		return access{}, false
+	}
+	return access{normalize(Intervals{{v, bson.MaxKey, c.Op == "$gte", true}}), false}, true
+}
