@@ -114,6 +114,9 @@ func readDescriptors(e *storage.Engine) (all []*Collection, err error) {
 
 // revive reads the live parts of a stored collection and publishes it.
 func (c *Catalog) revive(coll *Collection) error {
+	if err := c.adopt(coll); err != nil {
+		return err
+	}
 	if err := c.openLive(coll); err != nil {
 		return err
 	}
@@ -138,6 +141,9 @@ func (c *Catalog) openLive(coll *Collection) (err error) {
 	}
 	if coll.live.counter, err = c.engine.OpenCounter(coll.Ident); err != nil {
 		return err
+	}
+	if coll.Open != 0 {
+		return c.openMeasurements(coll)
 	}
 	if coll.Capped {
 		return coll.live.readSequence(c.engine, coll.Ident)

@@ -37,9 +37,12 @@ type Collection struct {
 	// Settings is the same, parsed.
 	Options  bson.Doc
 	Settings *schema.Options
-	// Ident is the keyspace of the records; 0 for views and time-series
-	// collections, whose documents are elsewhere.
+	// Ident is the keyspace of the records; 0 for views. The records of a
+	// time-series collection are its buckets.
 	Ident storage.Ident
+	// Open is the keyspace of the measurements of a time-series collection that
+	// are in no bucket yet; else 0.
+	Open storage.Ident
 	// Capped says that records are in insertion order, within MaxBytes and, where
 	// it is not 0, MaxDocs.
 	Capped   bool
@@ -49,6 +52,7 @@ type Collection struct {
 	id      storage.Ident // of the descriptor in the catalog's keyspace
 	indexes []*Index      // in the order of creation, _id_ first
 	live    *live
+	derived *derived
 
 	rules, hiding []*Rule // see Rules and Hiding
 	stamps        bool    // a rule counts from the last write
@@ -60,14 +64,10 @@ type RecordKey []byte
 // IsView says whether the namespace is a view.
 func (c *Collection) IsView() bool { return c.Settings.ViewOn != "" }
 
-// IsTimeseries says whether the namespace is a time-series collection, whose
-// documents are in its buckets collection.
-func (c *Collection) IsTimeseries() bool { return c.Settings.Timeseries != nil }
-
 // ClusteredByID says whether the record key is the key string of _id, so that
 // _id_ is the records themselves: a lookup by _id is
 // Get(c.Ident, c.AppendIDKey(nil, id)).
-func (c *Collection) ClusteredByID() bool { return c.Ident != 0 && !c.Capped }
+func (c *Collection) ClusteredByID() bool { return c.Ident != 0 && !c.Capped && c.Open == 0 }
 
 // AppendIDKey appends the record key of the document with that _id.
 // REQUIRES: ClusteredByID.
@@ -112,18 +112,26 @@ const (
 	sumBytes
 )
 
-// Count is the number of documents committed; DataSize their bytes.
+// Count is the number of documents committed; of a time-series collection,
+// that of its measurements.
 func (c *Collection) Count() int64 {
-	if c.live.counter == nil {
+	switch {
+	case c.live.counter == nil:
 		return 0
+	case c.IsTimeseries():
+		return c.live.open.counter.Load(sumDocs)
 	}
 	return c.live.counter.Load(sumDocs)
 }
 
-// DataSize is the bytes of the documents committed.
+// DataSize is the bytes of the documents committed; of a time-series
+// collection, those of its buckets and of the measurements in none.
 func (c *Collection) DataSize() int64 {
-	if c.live.counter == nil {
+	switch {
+	case c.live.counter == nil:
 		return 0
+	case c.IsTimeseries():
+		return c.live.counter.Load(sumBytes) + c.live.open.counter.Load(sumBytes)
 	}
 	return c.live.counter.Load(sumBytes)
 }
@@ -148,7 +156,7 @@ func (c *Collection) Check() error {
 	if now == nil {
 		return mongoerr.New(mongoerr.QueryPlanKilled, "collection dropped. UUID %s", c.UUID)
 	}
-	if now.Namespace != c.Namespace {
+	if now.Namespace != c.Namespace && !(c.HoldsBuckets() && now.Namespace.Buckets() == c.Namespace) {
 		return mongoerr.New(mongoerr.QueryPlanKilled, "collection renamed from '%s' to '%s'. UUID %s", c.Namespace, now.Namespace, c.UUID)
 	}
 	return nil
@@ -157,6 +165,7 @@ func (c *Collection) Check() error {
 // with returns a copy to which f is applied.
 func (c *Collection) with(f func(*Collection)) *Collection {
 	n := *c
+	n.derived = &derived{}
 	f(&n)
 	return &n
 }

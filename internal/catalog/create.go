@@ -49,7 +49,7 @@ func exists(ns schema.Namespace) error {
 }
 
 func (c *Catalog) newCollection(ns schema.Namespace, n NewCollection) (*Collection, error) {
-	coll := &Collection{Namespace: ns, UUID: n.UUID, Options: n.Options, live: &live{}}
+	coll := &Collection{Namespace: ns, UUID: n.UUID, Options: n.Options, live: &live{}, derived: &derived{}}
 	if coll.Options == nil {
 		coll.Options = bson.Empty
 	}
@@ -67,10 +67,10 @@ func (c *Catalog) newCollection(ns schema.Namespace, n NewCollection) (*Collecti
 	if coll.IsView() {
 		return coll, nil
 	}
-	if coll.IsTimeseries() {
-		return coll, c.addDefaultIndex(coll)
-	}
 	coll.Ident = coll.id
+	if coll.IsTimeseries() {
+		return coll, c.newTimeseries(coll)
+	}
 	ident := coll.Ident
 	if !coll.ClusteredByID() {
 		if ident, err = c.engine.NewIdent(); err != nil {
@@ -83,26 +83,12 @@ func (c *Catalog) newCollection(ns schema.Namespace, n NewCollection) (*Collecti
 			return nil, err
 		}
 	}
-	coll.indexes = []*Index{newIndex(id, ident, ident == coll.Ident, true)}
+	ix, err := newIndex(coll, id, ident, ident == coll.Ident, true)
+	if err != nil {
+		return nil, err
+	}
+	coll.indexes = []*Index{ix}
 	return coll, c.openLive(coll)
-}
-
-// addDefaultIndex gives a time-series collection the index it starts with.
-func (c *Catalog) addDefaultIndex(coll *Collection) error {
-	spec := coll.Settings.Timeseries.DefaultIndex()
-	if spec == nil {
-		return nil
-	}
-	ix, err := schema.LoadIndex(spec)
-	if err != nil {
-		return err
-	}
-	ident, err := c.engine.NewIdent()
-	if err != nil {
-		return err
-	}
-	coll.indexes = []*Index{newIndex(ix, ident, false, true)}
-	return nil
 }
 
 // idIndex is the index on _id; for a clustered collection the entry that

@@ -81,7 +81,10 @@ func (t *change) addIndexes(ctx context.Context, coll *Collection, specs []bson.
 		if err != nil {
 			return nil, nil, err
 		}
-		ix := newIndex(s, id, false, ready)
+		ix, err := newIndex(coll, s, id, false, ready)
+		if err != nil {
+			return nil, nil, err
+		}
 		ix.live.build = b
 		added = append(added, ix)
 	}

@@ -147,6 +147,14 @@ func (t *change) drop(coll *Collection) error {
 			return err
 		}
 	}
+	if coll.Open != 0 {
+		if err := t.u.DeleteRange(coll.Open, nil, nil); err != nil {
+			return err
+		}
+		if err := t.u.DropCounter(coll.live.open.counter); err != nil {
+			return err
+		}
+	}
 	return t.u.Delete(storage.IdentCatalog, identKey(coll.id), -1)
 }
 

@@ -12,7 +12,7 @@ import (
 
 // A descriptor is stored as one document under its ident:
 //
-//	{v: 1, db, coll, uuid: Binary(4), ident: long, options: {…},
+//	{v: 1, db, coll, uuid: Binary(4), ident: long, open?: long, options: {…},
 //	 indexes: [{spec: {…}, ident: long, ready: bool}, …]}
 //
 // Multikey paths are under their index's ident in another keyspace, so that
@@ -29,7 +29,11 @@ func identKey(id storage.Ident) []byte { return storage.AppendIdent(nil, id) }
 func (c *Collection) encode() bson.Doc {
 	var b bson.Builder
 	b.Int32("v", descriptorVersion).String("db", c.Namespace.DB).String("coll", c.Namespace.Coll).
-		Binary("uuid", uuidSubtype, c.UUID[:]).Int64("ident", int64(c.Ident)).Doc("options", c.Options)
+		Binary("uuid", uuidSubtype, c.UUID[:]).Int64("ident", int64(c.Ident))
+	if c.Open != 0 {
+		b.Int64("open", int64(c.Open))
+	}
+	b.Doc("options", c.Options)
 	b.OpenArray("indexes")
 	for i, ix := range c.indexes {
 		b.OpenDoc(bson.Index(i)).Doc("spec", ix.Spec).Int64("ident", int64(ix.Ident)).Bool("ready", ix.Ready).Close()
@@ -49,7 +53,7 @@ func decode(id storage.Ident, d bson.Doc) (*Collection, error) {
 	if v := d.Lookup("v"); v.Type != bson.TypeInt32 || v.Int32() != descriptorVersion {
 		return nil, bad("version")
 	}
-	c := &Collection{id: id, Options: bson.Empty, live: &live{id: id}}
+	c := &Collection{id: id, Options: bson.Empty, live: &live{id: id}, derived: &derived{}}
 	db, coll, uuid, ident := d.Lookup("db"), d.Lookup("coll"), d.Lookup("uuid"), d.Lookup("ident")
 	if db.Type != bson.TypeString || coll.Type != bson.TypeString {
 		return nil, bad("name")
@@ -65,6 +69,9 @@ func decode(id storage.Ident, d bson.Doc) (*Collection, error) {
 		return nil, bad("ident")
 	}
 	c.Ident = storage.Ident(ident.Int64())
+	if v := d.Lookup("open"); v.Type == bson.TypeInt64 {
+		c.Open = storage.Ident(v.Int64())
+	}
 	if o := d.Lookup("options"); o.Type == bson.TypeDocument {
 		c.Options = o.Doc()
 	}
@@ -103,7 +110,7 @@ func decodeIndex(c *Collection, v bson.Value) (*Index, error) {
 		return nil, fmt.Errorf("index of %s: %w", c.Namespace, err)
 	}
 	id := storage.Ident(ident.Int64())
-	return newIndex(ix, id, id == c.Ident, ready.Bool()), nil
+	return newIndex(c, ix, id, id == c.Ident, ready.Bool())
 }
 
 // applyOptions sets what follows from c.Options.

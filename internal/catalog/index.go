@@ -14,6 +14,10 @@ import (
 // parts: multikey paths and use counts.
 type Index struct {
 	*schema.Index
+	// Form is what the entries are made by: the index itself, or that of a
+	// time-series collection as its buckets have it; nil where there are no
+	// entries.
+	Form *schema.Index
 	// Ident is the keyspace of the entries; for the index on _id of a collection
 	// that is clustered by _id it is the collection's, and Records is true.
 	Ident storage.Ident
@@ -40,11 +44,32 @@ type indexLive struct {
 	}
 }
 
-func newIndex(ix *schema.Index, ident storage.Ident, records, ready bool) *Index {
-	n := &Index{Index: ix, Ident: ident, Records: records, Ready: ready, top: topFields(ix), live: &indexLive{}}
+func newIndex(c *Collection, ix *schema.Index, ident storage.Ident, records, ready bool) (*Index, error) {
+	n := &Index{Ident: ident, Records: records, Ready: ready, live: &indexLive{}}
+	if err := n.describe(c, ix); err != nil {
+		return nil, err
+	}
 	n.live.resetUse()
-	return n
+	return n, nil
 }
+
+// describe sets what follows from the specification.
+func (ix *Index) describe(c *Collection, s *schema.Index) (err error) {
+	ix.Index, ix.Form = s, s
+	if c.IsTimeseries() {
+		if ix.Form, err = c.Settings.Timeseries.BucketForm(s); err != nil {
+			return err
+		}
+	}
+	ix.top = nil
+	if ix.Form != nil {
+		ix.top = topFields(ix.Form)
+	}
+	return nil
+}
+
+// hasEntries says whether the index has a keyspace of its own, with entries.
+func (ix *Index) hasEntries() bool { return !ix.Records && ix.Form != nil }
 
 // resetUse counts accesses anew, as hiding an index and showing it again does.
 func (l *indexLive) resetUse() {

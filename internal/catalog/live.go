@@ -19,6 +19,7 @@ type live struct {
 	// learned is what the executor keeps about the collection for its life.
 	learned atomic.Value
 	counter *storage.Counter // nil where there are no records
+	open    *openTable       // of a time-series collection, else nil
 
 	// Capped collections; both change under the keyspace's lock.
 	lastSeq  atomic.Int64 // the newest record's sequence number

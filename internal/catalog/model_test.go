@@ -149,7 +149,11 @@ func (m *model) createIndexes(t *rapid.T) {
 		if before.Index(ix.Name) != nil {
 			continue
 		}
-		with := &model{coll: m.coll.with(func(c *Collection) { c.indexes = []*Index{newIndex(ix, 0, false, true)} })}
+		entry, err := newIndex(m.coll, ix, 0, false, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		with := &model{coll: m.coll.with(func(c *Collection) { c.indexes = []*Index{entry} })}
 		for id, doc := range m.docs {
 			_, _, err := ix.Keys(doc, nil)
 			wrong = wrong || err != nil || with.conflicts(m.docs, id, doc)

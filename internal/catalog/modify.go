@@ -41,11 +41,17 @@ func (c *Catalog) Modify(ctx context.Context, ns schema.Namespace, f func(*Colle
 					if ix.Hidden != to.Hidden {
 						ix.live.resetUse()
 					}
-					k.Index, ix = to, &k
+					if err = k.describe(coll, to); err != nil {
+						return
+					}
+					ix = &k
 				}
 				n.indexes = append(n.indexes, ix)
 			}
 		})
+		if err != nil {
+			return err
+		}
 		if err := changed.applyOptions(); err != nil {
 			return err
 		}

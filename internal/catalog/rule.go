@@ -28,6 +28,9 @@ func (c *Collection) Hiding() []*Rule { return c.hiding }
 // applyRules sets what follows for expiry from options and indexes.
 func (c *Collection) applyRules() {
 	c.rules, c.hiding, c.stamps = nil, nil, false
+	if c.IsTimeseries() {
+		return // its buckets expire, and no document by itself
+	}
 	for _, ix := range c.indexes {
 		var r *schema.Rule
 		if ix.Records {

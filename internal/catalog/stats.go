@@ -44,6 +44,13 @@ func (c *Catalog) Stats(coll *Collection) (Stats, error) {
 	if s.StorageSize, err = c.diskUsage(coll.Ident); err != nil {
 		return s, err
 	}
+	if coll.Open != 0 {
+		open, err := c.diskUsage(coll.Open)
+		if err != nil {
+			return s, err
+		}
+		s.StorageSize += open
+	}
 	for _, ix := range coll.indexes {
 		i := IndexStats{Index: ix, Size: minFileBytes}
 		if !ix.Records {

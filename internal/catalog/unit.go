@@ -84,6 +84,11 @@ func (u *Unit) enter(c *Collection) (*Collection, error) {
 		u.gates = append(u.gates, c.live)
 	}
 	now := c.Latest()
+	if now != nil && now.IsTimeseries() {
+		if now = now.Buckets(); c.IsTimeseries() {
+			c = c.Buckets()
+		}
+	}
 	if now == nil || now.Namespace != c.Namespace {
 		return nil, mongoerr.New(mongoerr.NamespaceNotFound, "collection %s was dropped or renamed", c.Namespace)
 	}

@@ -178,10 +178,10 @@ func (x *validation) document(key RecordKey, doc bson.Doc) error {
 		}
 	}
 	for i, ix := range x.coll.indexes {
-		if ix.Records || !ix.Ready {
+		if !ix.hasEntries() || !ix.Ready {
 			continue
 		}
-		keys, paths, err := ix.Keys(doc, x.keys[:0])
+		keys, paths, err := ix.Form.Keys(doc, x.keys[:0])
 		if err != nil {
 			return fmt.Errorf("index %s: %w", ix.Name, err)
 		}
@@ -211,7 +211,7 @@ func (x *validation) index(i int, ix *Index) error {
 		}
 	}
 	defer func() { x.v.Indexes = append(x.v.Indexes, r) }()
-	if ix.Records {
+	if !ix.hasEntries() {
 		r.Keys = x.v.Records
 		return nil
 	}
@@ -283,7 +283,7 @@ func (x *validation) differences(ix *Index) error {
 		if err != nil {
 			return err
 		}
-		keys, _, err := ix.Keys(doc, nil)
+		keys, _, err := ix.Form.Keys(doc, nil)
 		if err != nil {
 			continue // reported with the document
 		}
@@ -341,7 +341,7 @@ func (x *validation) documentHas(ix *Index, record RecordKey, key []byte) (bool,
 		return false, err
 	}
 	defer closer.Close()
-	keys, _, err := ix.Keys(doc, nil)
+	keys, _, err := ix.Form.Keys(doc, nil)
 	if err != nil {
 		return true, nil // reported with the document
 	}
@@ -362,8 +362,8 @@ func wellFormed(ix *Index, k schema.Key) error {
 	if ix.Collation != nil {
 		return nil // holds collation keys, which decode to nothing
 	}
-	values, rest, err := keystring.Decode(k.Bytes, k.TypeBits, ix.Directions())
-	if err == nil && (len(rest) != 0 || len(values) != len(ix.Parts)) {
+	values, rest, err := keystring.Decode(k.Bytes, k.TypeBits, ix.Form.Directions())
+	if err == nil && (len(rest) != 0 || len(values) != len(ix.Form.Parts)) {
 		err = errors.New("the key has parts too many")
 	}
 	return err

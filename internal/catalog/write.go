@@ -29,7 +29,7 @@ func (u *Unit) Insert(ctx context.Context, c *Collection, doc bson.Doc) error {
 	if c.Capped {
 		return u.insertCapped(ctx, c, doc)
 	}
-	u.record = c.AppendIDKey(u.record[:0], doc.Lookup("_id"))
+	u.record = c.appendRecordKey(u.record[:0], doc)
 	if err := checkClusterKey(c, doc); err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func (u *Unit) Insert(ctx context.Context, c *Collection, doc bson.Doc) error {
 func (u *Unit) insert(ctx context.Context, c *Collection, doc bson.Doc) error {
 	u.plan = u.plan[:0]
 	for i, ix := range c.indexes {
-		if ix.Records {
+		if !ix.hasEntries() {
 			continue
 		}
 		keys, err := u.newKeys(ix, doc, slot(&u.keys, i))
@@ -88,7 +88,7 @@ func (u *Unit) Update(ctx context.Context, c *Collection, key RecordKey, old, do
 	u.record = append(u.record[:0], key...)
 	u.plan = u.plan[:0]
 	for i, ix := range c.indexes {
-		if ix.Records || ix.sameKeys(old, doc) {
+		if !ix.hasEntries() || ix.sameKeys(old, doc) {
 			continue
 		}
 		before := ix.oldKeys(old, slot(&u.keys, i))
@@ -120,7 +120,7 @@ func (u *Unit) remove(c *Collection, key RecordKey, old bson.Doc) error {
 	u.record = append(u.record[:0], key...)
 	u.plan = u.plan[:0]
 	for i, ix := range c.indexes {
-		if ix.Records {
+		if !ix.hasEntries() {
 			continue
 		}
 		for _, k := range ix.oldKeys(old, slot(&u.keys, i)) {
@@ -145,7 +145,7 @@ func slot(bufs *[][]schema.Key, i int) *[]schema.Key {
 // its multikey paths. A document that cannot be in an index that is being
 // built ends the build, not the write.
 func (u *Unit) newKeys(ix *Index, doc bson.Doc, buf *[]schema.Key) ([]schema.Key, error) {
-	keys, paths, err := ix.Keys(doc, (*buf)[:0])
+	keys, paths, err := ix.Form.Keys(doc, (*buf)[:0])
 	if err != nil {
 		if b := ix.live.build; b != nil && !ix.Ready {
 			b.abort(err)
@@ -166,7 +166,7 @@ func (u *Unit) newKeys(ix *Index, doc bson.Doc, buf *[]schema.Key) ([]schema.Key
 // oldKeys makes the keys under which a stored document is in ix: none where it
 // could not be, which only an index that is being built allows.
 func (ix *Index) oldKeys(doc bson.Doc, buf *[]schema.Key) []schema.Key {
-	keys, _, err := ix.Keys(doc, (*buf)[:0])
+	keys, _, err := ix.Form.Keys(doc, (*buf)[:0])
 	if err != nil {
 		return nil
 	}

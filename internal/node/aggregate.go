@@ -182,7 +182,11 @@ func (n *Node) parseAggregation(op *command.Op, ns schema.Namespace, list []bson
 	}
 	var c *catalog.Collection
 	if base.Coll != "" {
-		c = n.Catalog.Lookup(base)
+		if c = n.Catalog.Lookup(base); c == nil {
+			if c, err = n.sealedBuckets(base); err != nil {
+				return nil, err
+			}
+		}
 	}
 	s, err := n.newScope(c, r.let, collation)
 	if err != nil {

@@ -262,7 +262,7 @@ func (b *bulk) parseUpdate(c *catalog.Collection, a *command.Args) (*exec.Update
 		return nil, mongoerr.New(mongoerr.FailedToParse, "multi update is not supported for replacement-style update")
 	}
 	u.Check = b.n.validator(c, b.bypass())
-	return u, nil
+	return u, checkMeasuredUpdate(c, u, a.Value("updateMods"))
 }
 
 func (b *bulk) delete(ctx context.Context, i int, a *command.Args, space *command.Op) error {

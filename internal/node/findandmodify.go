@@ -73,6 +73,9 @@ func (n *Node) runFindAndModify(ctx context.Context, op *command.Op) error {
 	if err != nil {
 		return err
 	}
+	if err := checkMeasuredModify(c, a.Bool("remove")); err != nil {
+		return err
+	}
 	q, fields, err := n.findAndModifyQuery(c, a)
 	if err != nil {
 		return err

@@ -64,7 +64,12 @@ func sameFields(ix *catalog.Index, on []string) bool {
 func (w *world) Read(ctx context.Context, ns pipeline.Namespace, p *pipeline.Pipeline, r *pipeline.Run) (pipeline.Iterator, error) {
 	f := *w
 	f.ns = schema.Namespace{DB: ns.DB, Coll: ns.Coll}
-	f.coll = w.n.Catalog.Lookup(f.ns)
+	if f.coll = w.n.Catalog.Lookup(f.ns); f.coll == nil {
+		var err error
+		if f.coll, err = w.n.sealedBuckets(f.ns); err != nil {
+			return nil, err
+		}
+	}
 	r.World = &f
 	q := &exec.Query{Query: plan.Query{Env: r.Env}, AllowDiskUse: w.query.AllowDiskUse}
 	q.Collation, q.Collator, q.NoScan = w.query.Collation, w.query.Collator, w.query.NoScan

@@ -9,6 +9,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/query/exec"
 	"github.com/mayflydb/mayfly/internal/schema"
+	"github.com/mayflydb/mayfly/internal/timeseries"
 )
 
 // maxWriteBatch is how many documents or statements one write command holds
@@ -51,6 +52,9 @@ func (n *Node) runInsert(ctx context.Context, op *command.Op) error {
 	if err != nil {
 		return err
 	}
+	if c.IsTimeseries() {
+		return n.insertMeasurements(ctx, op, c, docs, ordered)
+	}
 	check := n.validator(c, op.Args.Bool("bypassDocumentValidation"))
 	now := n.stamp(&op.Args)
 	w := n.Exec.NewWriter(durability(op))
@@ -71,6 +75,11 @@ func (n *Node) runInsert(ctx context.Context, op *command.Op) error {
 			break
 		}
 	}
+	return endInsert(ctx, op, w, inserted, &errs)
+}
+
+// endInsert commits the documents of an insert and answers.
+func endInsert(ctx context.Context, op *command.Op, w *exec.Writer, inserted int64, errs *writeErrors) error {
 	if err := w.Commit(ctx); err != nil {
 		return err
 	}
@@ -108,6 +117,13 @@ func (n *Node) insertOne(ctx context.Context, w *exec.Writer, c *catalog.Collect
 	doc, err := schema.PrepareInsert(doc, now)
 	if err != nil {
 		return err
+	}
+	if c.IsTimeseries() {
+		m, err := catalog.NewMeasurement(doc, c.Settings.Timeseries)
+		if err != nil {
+			return err
+		}
+		return w.InsertMeasurements(ctx, c, []timeseries.Measurement{m})
 	}
 	if check != nil {
 		if err := check(nil, doc); err != nil {

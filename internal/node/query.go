@@ -94,6 +94,9 @@ func (n *Node) newScope(c *catalog.Collection, let, collation bson.Doc) (scope, 
 // newQuery resolves the command's collection and parses a filter for it.
 func (n *Node) newQuery(op *command.Op, let, collation, filter bson.Doc) (*query, error) {
 	c, err := n.collection(op)
+	if err == nil && c == nil {
+		c, err = n.sealedBuckets(namespace(op))
+	}
 	if err != nil {
 		return nil, err
 	}

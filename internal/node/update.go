@@ -163,7 +163,7 @@ func (n *Node) parseUpdate(op *command.Op, c *catalog.Collection, a *command.Arg
 		return nil, mongoerr.New(mongoerr.FailedToParse, "multi update is not supported for replacement-style update")
 	}
 	out.Check = n.validator(c, bypass)
-	return out, nil
+	return out, checkMeasuredUpdate(c, out, a.Value("u"))
 }
 
 // sortOf parses the sort of a statement that changes one document. Where the

@@ -45,12 +45,13 @@ func startsWith(list []bson.Value, stage string) bool {
 	return name == stage
 }
 
-// view returns the view that the command's namespace is, or nil.
+// view returns the view that the command's namespace is, or nil. To who reads,
+// a time-series collection is one, of its measurements.
 func (n *Node) view(op *command.Op) *catalog.Collection {
 	if op.HasUUID {
 		return nil
 	}
-	if c := n.Catalog.Lookup(schema.Namespace{DB: op.DB, Coll: op.Collection}); c != nil && c.IsView() {
+	if c := n.Catalog.Lookup(schema.Namespace{DB: op.DB, Coll: op.Collection}); c != nil && (c.IsView() || c.IsTimeseries()) {
 		return c
 	}
 	return nil

@@ -221,3 +221,17 @@ func NormalMeta(v bson.Value) bson.Value {
 	}
 	return bson.Value{Type: bson.TypeDocument, Data: b.Finish()}
 }
+
+// WithMeta is a bucket with another meta value.
+func WithMeta(bucket bson.Doc, meta bson.Value) bson.Doc {
+	var b bson.Builder
+	for it := bucket.Iter(); it.Next(); {
+		if it.Key == "data" {
+			b.Value("meta", meta)
+		}
+		if it.Key != "meta" {
+			b.Value(it.Key, it.Value)
+		}
+	}
+	return b.Finish()
+}

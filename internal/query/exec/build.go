@@ -23,6 +23,7 @@ type builder struct {
 	count    int64 // the collection's own count
 	above    int   // stages above that read the documents
 	meta     *metaReader
+	open     []catalog.Source // of a time-series collection, those with open measurements
 }
 
 func (b *builder) build(n plan.Node) Stage {
@@ -95,6 +96,8 @@ func (b *builder) build(n plan.Node) Stage {
 		return &skip{stats: Stats{Node: n}, input: b.build(n.Input), n: n.N}
 	case *plan.Limit:
 		return &limit{stats: Stats{Node: n}, input: b.build(n.Input), n: n.N}
+	case *plan.Unpack:
+		return b.unpacker(n)
 	case *plan.Projection:
 		return &projection{stats: Stats{Node: n}, input: b.build(n.Input), spec: n.Spec, env: b.env, meta: b.meta}
 	case *plan.ReturnKey:

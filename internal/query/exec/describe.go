@@ -56,16 +56,19 @@ func samePaths(a, b schema.MultikeyPaths) bool {
 // describe makes the planner's descriptors of a collection.
 func describe(c *catalog.Collection) *plan.Collection {
 	d := &plan.Collection{Namespace: c.Namespace.String(), Collation: c.Options.Lookup("collation").Data, NoIDIndex: !c.ClusteredByID()}
+	if order := c.BucketOrder(); order != nil {
+		d.Indexes = append(d.Indexes, &plan.Index{Index: order.Index, Handle: order, Clustered: true})
+	}
 	all := make([]plan.Index, len(c.Indexes()))
 	for i, ix := range c.Indexes() {
-		if !ix.Ready {
+		if !ix.Ready || ix.Form == nil {
 			continue
 		}
 		p := &all[i]
-		p.Index, p.Multikey, p.Handle = ix.Index, ix.Multikey(), ix
+		p.Index, p.Multikey, p.Handle = ix.Form, ix.Multikey(), ix
 		p.Clustered = ix.Records && c.Settings.Clustered != nil
-		if ix.Filter != nil {
-			p.Partial = ix.Filter.Root()
+		if ix.Form.Filter != nil {
+			p.Partial = ix.Form.Filter.Root()
 		}
 		d.Indexes = append(d.Indexes, p)
 	}

@@ -98,6 +98,9 @@ func (x *Executor) prepare(ctx context.Context, c *catalog.Collection, q *Query,
 	if q.Env == nil {
 		q.Env = expr.NewEnv(0)
 	}
+	if c != nil && c.IsTimeseries() {
+		return x.prepareMeasurements(c, q, adjust)
+	}
 	r := &running{x: x, coll: c, query: q}
 	var reader storage.Reader = x.Catalog.Engine()
 	if !isLookup(c, q) {

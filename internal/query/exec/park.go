@@ -38,7 +38,13 @@ func saveAll(s Stage) error {
 }
 
 // Park lets go of the store until Unpark.
+//
+// The measurements of a time-series collection move into buckets meanwhile, and
+// a cursor over them would miss some: it keeps its snapshot.
 func (c *Cursor) Park() error {
+	if c.r.coll != nil && c.r.coll.IsTimeseries() {
+		return nil
+	}
 	if err := saveAll(c.r.winner.stage); err != nil {
 		return err
 	}
@@ -55,6 +61,9 @@ func (c *Cursor) Unpark(ctx context.Context) error {
 	if r.coll != nil {
 		if err := r.coll.Check(); err != nil {
 			return err
+		}
+		if r.coll.IsTimeseries() {
+			return nil
 		}
 		c.arrivals = r.coll.Arrivals()
 	}

@@ -58,6 +58,9 @@ type effect func(u *catalog.Unit, record catalog.RecordKey, doc bson.Doc, index 
 // Update runs an update statement. c may be nil only for statements that do
 // not upsert: the caller creates the collection first.
 func (w *Writer) Update(ctx context.Context, c *catalog.Collection, s *Update) (*Written, error) {
+	if c != nil && c.IsTimeseries() {
+		return w.updateMeasurements(ctx, c, s)
+	}
 	out := &Written{}
 	apply := func(u *catalog.Unit, record catalog.RecordKey, doc bson.Doc, index string) (bool, error) {
 		next, changed, err := s.Update.Apply(doc, &update.Context{ArrayIndex: index, Env: s.Query.Env, KeepZeroTimestamps: s.KeepZeroTimestamps})
@@ -152,6 +155,9 @@ func (w *Writer) upsert(ctx context.Context, c *catalog.Collection, s *Update, o
 // Delete runs a delete statement. c is nil where the collection does not
 // exist.
 func (w *Writer) Delete(ctx context.Context, c *catalog.Collection, s *Delete) (*Written, error) {
+	if c != nil && c.IsTimeseries() {
+		return w.deleteMeasurements(ctx, c, s)
+	}
 	out := &Written{}
 	err := w.each(ctx, c, s.Query, s.Multi, false, out, func(u *catalog.Unit, record catalog.RecordKey, doc bson.Doc, _ string) (bool, error) {
 		if err := u.Delete(ctx, c, record, doc); err != nil {

@@ -63,6 +63,8 @@ func filterOf(n Node) match.Node {
 		return n.Filter
 	case *TextOr:
 		return n.Filter
+	case *Unpack:
+		return n.Filter
 	}
 	return nil
 }
@@ -118,6 +120,8 @@ func describe(b *bson.Builder, n Node) {
 		b.Int64("skipAmount", n.N)
 	case *Limit:
 		b.Int64("limitAmount", n.N)
+	case *Unpack:
+		describeUnpack(b, n)
 	case *Projection:
 		b.Doc("transformBy", n.Spec.Serialize())
 	}

@@ -1,0 +1,105 @@
+package catalog
+
+import (
+	"context"
+	"sync"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/keystring"
+	"github.com/mayflydb/mayfly/internal/schema"
+	"github.com/mayflydb/mayfly/internal/storage"
+)
+
+// derived is what follows from a descriptor and is made when it is asked for.
+type derived struct {
+	once    sync.Once
+	buckets *Collection
+	order   *Index
+}
+
+// IsTimeseries says whether the namespace is a time-series collection, whose
+// documents are measurements: most in buckets, the newest in a keyspace of
+// their own.
+func (c *Collection) IsTimeseries() bool {
+	return c.Settings.Timeseries != nil && !c.Namespace.IsBuckets()
+}
+
+// Buckets is a time-series collection as the collection of its buckets, always
+// the same one for a descriptor. REQUIRES: IsTimeseries.
+func (c *Collection) Buckets() *Collection {
+	c.derived.once.Do(func() {
+		n := *c
+		n.Namespace = c.Namespace.Buckets()
+		if s, err := c.Settings.Timeseries.BucketOrder(); err == nil {
+			c.derived.order = &Index{Index: s, Form: s, Ident: c.Ident, Records: true, Ready: true, live: &indexLive{}}
+		}
+		c.derived.buckets = &n
+	})
+	return c.derived.buckets
+}
+
+// HoldsBuckets says whether the documents are the buckets of a time-series
+// collection.
+func (c *Collection) HoldsBuckets() bool { return c.Open != 0 && c.Namespace.IsBuckets() }
+
+// BucketOrder is the order of the records, where they are buckets, as an index;
+// nil for any other collection. No list of indexes has it.
+func (c *Collection) BucketOrder() *Index {
+	if !c.HoldsBuckets() {
+		return nil
+	}
+	return c.derived.order
+}
+
+// newTimeseries gives a new time-series collection its keyspaces, and the
+// index that it starts with.
+func (c *Catalog) newTimeseries(coll *Collection) error {
+	var err error
+	if coll.Open, err = c.engine.NewIdent(); err != nil {
+		return err
+	}
+	if spec := coll.Settings.Timeseries.DefaultIndex(); spec != nil {
+		s, err := schema.LoadIndex(spec)
+		if err != nil {
+			return err
+		}
+		ident, err := c.engine.NewIdent()
+		if err != nil {
+			return err
+		}
+		ix, err := newIndex(coll, s, ident, false, true)
+		if err != nil {
+			return err
+		}
+		coll.indexes = []*Index{ix}
+	}
+	return c.openLive(coll)
+}
+
+// adopt gives keyspaces to a time-series collection of a store whose server
+// had none for measurements.
+func (c *Catalog) adopt(coll *Collection) (err error) {
+	if !coll.IsTimeseries() || coll.Open != 0 {
+		return nil
+	}
+	coll.Ident = coll.id
+	if coll.Open, err = c.engine.NewIdent(); err != nil {
+		return err
+	}
+	u := c.engine.Begin()
+	defer u.Abort()
+	if err := u.Set(storage.IdentCatalog, identKey(coll.id), coll.encode()); err != nil {
+		return err
+	}
+	return u.Commit(context.Background(), storage.Buffered)
+}
+
+// appendRecordKey appends the record key of a document: the key string of its
+// _id, for a bucket that of the time it begins at and its _id.
+func (c *Collection) appendRecordKey(dst RecordKey, doc bson.Doc) RecordKey {
+	if !c.HoldsBuckets() {
+		return c.AppendIDKey(dst, doc.Lookup("_id"))
+	}
+	start := doc.Lookup("control").Doc().Lookup("min").Doc().Lookup(c.Settings.Timeseries.TimeField)
+	return keystring.Append(keystring.Append(dst, start, false, nil), doc.Lookup("_id"), false, nil)
+}

@@ -1,0 +1,78 @@
+package node
+
+import (
+	"strings"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/query/exec"
+	"github.com/mayflydb/mayfly/internal/query/match"
+	"github.com/mayflydb/mayfly/internal/query/update"
+	"github.com/mayflydb/mayfly/internal/schema"
+)
+
+// checkMeasuredUpdate holds what an update of a time-series collection may be:
+// one of all measurements that a condition on the metaField finds, of the
+// metaField. (Manual: "Time Series Collection Limitations", updates.) Errors: 72.
+func checkMeasuredUpdate(c *catalog.Collection, u *exec.Update, modification bson.Value) error {
+	if c == nil || !c.IsTimeseries() {
+		return nil
+	}
+	o := c.Settings.Timeseries
+	switch {
+	case u.Upsert:
+		return mongoerr.New(mongoerr.InvalidOptions, "Cannot perform an upsert on a time-series collection")
+	case !u.Multi:
+		return mongoerr.New(mongoerr.InvalidOptions, "Cannot perform a non-multi update on a time-series collection")
+	case u.Update.Kind() == update.Pipeline:
+		return mongoerr.New(mongoerr.InvalidOptions, "Cannot perform an update on a time-series collection using a pipeline update")
+	case o.MetaField == "":
+		return mongoerr.New(mongoerr.InvalidOptions, "Cannot perform an update on a time-series collection that does not have a metaField")
+	case !onlyMeta(u.Query.Filter, o):
+		return mongoerr.New(mongoerr.InvalidOptions,
+			"Cannot perform an update on a time-series collection when querying on a field that is not the metaField '%s'", o.MetaField)
+	}
+	return modifiesOnlyMeta(modification.Doc(), o)
+}
+
+// onlyMeta says whether a filter looks at nothing but the metaField.
+func onlyMeta(f *match.Filter, o *schema.Timeseries) bool {
+	d := match.DependsOn(f.Root())
+	for _, p := range d.Paths {
+		if !o.IsMeta(p) {
+			return false
+		}
+	}
+	return !d.Whole
+}
+
+// modifiesOnlyMeta refuses operators on other fields than the metaField.
+func modifiesOnlyMeta(modification bson.Doc, o *schema.Timeseries) error {
+	refuse := mongoerr.New(mongoerr.InvalidOptions,
+		"Cannot perform an update on a time-series collection which updates a field that is not the metaField '%s'", o.MetaField)
+	for operator, arg := range modification.All() {
+		if !strings.HasPrefix(operator, "$") || arg.Type != bson.TypeDocument {
+			return refuse
+		}
+		for path, v := range arg.Doc().All() {
+			switch {
+			case !o.IsMeta(path):
+				return refuse
+			case operator != "$rename":
+			case path == o.MetaField, v.Type == bson.TypeString && !o.IsMeta(v.Str()):
+				return mongoerr.New(mongoerr.InvalidOptions, "Cannot perform a rename of the metaField '%s' on a time-series collection", o.MetaField)
+			}
+		}
+	}
+	return nil
+}
+
+// checkMeasuredModify refuses a findAndModify that updates a time-series
+// collection: error 72.
+func checkMeasuredModify(c *catalog.Collection, remove bool) error {
+	if c == nil || !c.IsTimeseries() || remove {
+		return nil
+	}
+	return mongoerr.New(mongoerr.InvalidOptions, "Cannot perform a non-multi update on a time-series collection")
+}

@@ -1,0 +1,124 @@
+package node
+
+import (
+	"context"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/query/exec"
+	"github.com/mayflydb/mayfly/internal/schema"
+	"github.com/mayflydb/mayfly/internal/timeseries"
+)
+
+const (
+	// measurementUnitDocs and measurementUnitBytes bound what one unit inserts
+	// into a time-series collection: many of a source together cost least.
+	measurementUnitDocs  = 10000
+	measurementUnitBytes = 4 << 20
+)
+
+// sealedBuckets is the collection of the buckets of a time-series collection,
+// with all its measurements in them; nil where ns names none.
+func (n *Node) sealedBuckets(ns schema.Namespace) (*catalog.Collection, error) {
+	c := n.bucketsOf(ns)
+	if c == nil {
+		return nil, nil
+	}
+	// What is sealed stays so, whatever becomes of the operation.
+	if err := n.Catalog.SealAll(context.Background(), c); err != nil {
+		return nil, err
+	}
+	return c.Buckets(), nil
+}
+
+// insertMeasurements is the insert into a time-series collection. (Manual:
+// "Time Series Collections", behaviour.)
+func (n *Node) insertMeasurements(ctx context.Context, op *command.Op, c *catalog.Collection, docs []bson.Doc, ordered bool) error {
+	now := n.stamp(&op.Args)
+	w := n.Exec.NewWriter(durability(op))
+	defer w.Abort()
+	var errs writeErrors
+	b := measurementBatch{w: w, c: c, errs: &errs, ordered: ordered}
+	for i, doc := range docs {
+		err := b.add(ctx, i, doc, now)
+		if err == nil {
+			continue
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		errs.add(i, err)
+		if ordered {
+			break
+		}
+	}
+	if err := b.flush(ctx); err != nil {
+		return err
+	}
+	return endInsert(ctx, op, w, b.inserted, &errs)
+}
+
+// measurementBatch collects measurements for units of their own.
+type measurementBatch struct {
+	w        *exec.Writer
+	c        *catalog.Collection
+	errs     *writeErrors
+	ordered  bool
+	ms       []timeseries.Measurement
+	places   []int // in the command
+	bytes    int
+	inserted int64
+}
+
+// add checks a document, and inserts what is collected where that is enough.
+func (b *measurementBatch) add(ctx context.Context, place int, doc bson.Doc, now func() uint64) error {
+	doc, err := schema.PrepareInsert(doc, now)
+	if err != nil {
+		return err
+	}
+	m, err := catalog.NewMeasurement(doc, b.c.Settings.Timeseries)
+	if err != nil {
+		return err
+	}
+	b.ms, b.places = append(b.ms, m), append(b.places, place)
+	b.bytes += len(m.Doc)
+	if len(b.ms) >= measurementUnitDocs || b.bytes >= measurementUnitBytes {
+		return b.flush(ctx)
+	}
+	return nil
+}
+
+// flush inserts what is collected: all in one unit, or where one of them
+// cannot be, one by one, and notes which failed.
+func (b *measurementBatch) flush(ctx context.Context) error {
+	ms := b.ms
+	b.ms, b.bytes = nil, 0
+	places := b.places
+	b.places = nil
+	if len(ms) == 0 {
+		return nil
+	}
+	err := b.w.InsertMeasurements(ctx, b.c, ms)
+	if err == nil {
+		b.inserted += int64(len(ms))
+		return nil
+	}
+	if ctx.Err() != nil {
+		return err
+	}
+	for i := range ms {
+		if err := b.w.InsertMeasurements(ctx, b.c, ms[i:i+1]); err != nil {
+			if ctx.Err() != nil || len(ms) == 1 {
+				return err
+			}
+			b.errs.add(places[i], err)
+			if b.ordered {
+				return nil
+			}
+			continue
+		}
+		b.inserted++
+	}
+	return nil
+}

@@ -1,0 +1,298 @@
+package exec
+
+import (
+	"bytes"
+	"context"
+	"errors"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/query/match"
+	"github.com/mayflydb/mayfly/internal/query/update"
+	"github.com/mayflydb/mayfly/internal/storage"
+	"github.com/mayflydb/mayfly/internal/timeseries"
+)
+
+// InsertMeasurements adds measurements to a time-series collection, in a unit
+// of their own.
+func (w *Writer) InsertMeasurements(ctx context.Context, c *catalog.Collection, ms []timeseries.Measurement) error {
+	for {
+		if err := w.flush(ctx); err != nil {
+			return err
+		}
+		err := w.unit.InsertMeasurements(ctx, c, ms)
+		if err == nil {
+			return nil
+		}
+		w.unit.Abort()
+		w.unit = nil
+		if !errors.Is(err, storage.ErrLockBusy) {
+			return err
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// deleteMeasurements is Delete on a time-series collection. What a snapshot
+// finds says which buckets and sources to look at; those are looked at again,
+// whole, under their locks.
+func (w *Writer) deleteMeasurements(ctx context.Context, c *catalog.Collection, s *Delete) (*Written, error) {
+	out := &Written{}
+	if !s.Multi {
+		return out, w.under(w.deleteMeasurement(ctx, c, s, out))
+	}
+	if s.Query.Paths == nil {
+		s.Query.Paths = []string{} // but for those that the filter looks at
+	}
+	for attempt := 0; ; attempt++ {
+		lost, err := w.deletePass(ctx, c, s, out)
+		if err != nil || !lost || attempt == maxRestarts {
+			return out, w.under(err)
+		}
+		out.Conflicts++
+	}
+}
+
+// deletePass deletes what one snapshot finds; lost says that some of it has
+// moved meanwhile.
+func (w *Writer) deletePass(ctx context.Context, c *catalog.Collection, s *Delete, out *Written) (lost bool, err error) {
+	if err := w.show(ctx); err != nil {
+		return false, err
+	}
+	r, err := w.x.start(ctx, c, s.Query, nil)
+	if err != nil {
+		return false, err
+	}
+	defer r.close()
+	defer w.account(r, out)
+	var row Row
+	var place []byte
+	found := int64(0)
+	apply := func() error {
+		if found == 0 {
+			return nil
+		}
+		n, err := w.deleteAt(ctx, c, place, s.Query)
+		out.Deleted += n
+		lost = lost || n < found
+		return err
+	}
+	for {
+		ok, err := r.next(ctx, &row)
+		if err != nil {
+			return false, err
+		}
+		if !ok {
+			return lost, apply()
+		}
+		if p := placeOf(row.Record); !bytes.Equal(p, place) {
+			if err := apply(); err != nil {
+				return false, err
+			}
+			place, found = append(place[:0], p...), 0
+		}
+		found++
+	}
+}
+
+// account adds what a query has looked at.
+func (w *Writer) account(r *running, out *Written) {
+	k, d := totals(r.winner.stage)
+	out.Keys, out.Docs = out.Keys+k, out.Docs+d
+	out.Summary = Summary(r.winner.node)
+	out.Sorted, _ = sorting(r.winner.stage)
+}
+
+// placeOf is what a measurement is in, a bucket or the open ones of a source,
+// by its key behind the byte that tells which.
+func placeOf(record []byte) []byte {
+	if record[0] == isOpen {
+		return append([]byte{isOpen}, catalog.OpenSource(record[1:])...)
+	}
+	_, bucket := splitBucketRecord(record)
+	return append([]byte{inBucket}, bucket...)
+}
+
+// deleteAt deletes the measurements that match in one place, and returns how
+// many.
+func (w *Writer) deleteAt(ctx context.Context, c *catalog.Collection, place []byte, q *Query) (n int64, err error) {
+	env := matchEnv(q.Env)
+	return w.removeAt(ctx, c, place, func(d bson.Doc) (bool, error) { return q.Filter.MatchEnv(d, env) })
+}
+
+// removeAt removes the measurements in one place that goes says yes to.
+func (w *Writer) removeAt(ctx context.Context, c *catalog.Collection, place []byte, goes func(bson.Doc) (bool, error)) (n int64, err error) {
+	if place[0] == isOpen {
+		if err := w.show(ctx); err != nil {
+			return 0, err
+		}
+		err = w.x.Catalog.EditOpen(ctx, c, place[1:], w.durability, func(ms []timeseries.Measurement) ([]timeseries.Measurement, error) {
+			n = 0
+			var keep []timeseries.Measurement
+			for _, m := range ms {
+				gone, err := goes(m.Doc)
+				if err != nil {
+					return nil, err
+				}
+				if gone {
+					n++
+				} else {
+					keep = append(keep, m)
+				}
+			}
+			if n == 0 {
+				return ms, nil
+			}
+			return keep, nil
+		})
+		return n, err
+	}
+	err = w.do(ctx, func(u *catalog.Unit) error {
+		n = 0
+		doc, err := u.LockRecord(ctx, c, place[1:])
+		if err != nil || doc == nil {
+			return err
+		}
+		n, err = removeFromBucket(ctx, u, c, place[1:], doc, goes)
+		return err
+	})
+	return n, err
+}
+
+// removeFromBucket packs a locked bucket anew without the measurements that
+// goes says yes to; one that is left empty goes.
+func removeFromBucket(ctx context.Context, u *catalog.Unit, c *catalog.Collection, record catalog.RecordKey, doc bson.Doc, goes func(bson.Doc) (bool, error)) (n int64, err error) {
+	o := c.Settings.Timeseries
+	b, err := timeseries.Open(doc, o)
+	if err != nil {
+		return 0, corrupt(err)
+	}
+	rows, err := b.Rows(nil)
+	if err != nil {
+		return 0, corrupt(err)
+	}
+	var keep []bson.Doc
+	for i := range rows.Count {
+		d := rows.Doc(i)
+		gone, err := goes(d)
+		if err != nil {
+			return 0, err
+		}
+		if gone {
+			n++
+		} else {
+			keep = append(keep, d.Clone())
+		}
+	}
+	switch {
+	case n == 0:
+		return 0, nil
+	case len(keep) == 0:
+		err = u.Delete(ctx, c, record, doc)
+	default:
+		err = u.Update(ctx, c, record, doc, timeseries.Pack(doc.Lookup("_id").ObjectID(), b.Start, b.Meta, keep, o))
+	}
+	if err == nil {
+		u.AddMeasured(c, -n)
+	}
+	return n, err
+}
+
+// deleteMeasurement deletes the first measurement that a query finds.
+func (w *Writer) deleteMeasurement(ctx context.Context, c *catalog.Collection, s *Delete, out *Written) error {
+	for attempt := 0; attempt <= maxRestarts; attempt++ {
+		place, doc, err := w.firstMeasurement(ctx, c, s.Query, out)
+		if err != nil || doc == nil {
+			return err
+		}
+		done := false
+		n, err := w.removeAt(ctx, c, place, func(d bson.Doc) (bool, error) {
+			if done || !bytes.Equal(d, doc) {
+				return false, nil
+			}
+			done = true
+			return true, nil
+		})
+		if err != nil {
+			return err
+		}
+		if n > 0 {
+			out.Deleted = 1
+			if s.Keep {
+				out.Old = doc
+			}
+			return nil
+		}
+		out.Conflicts++
+	}
+	return nil
+}
+
+// firstMeasurement finds the first match of a query, and what it is in; nil
+// for none.
+func (w *Writer) firstMeasurement(ctx context.Context, c *catalog.Collection, q *Query, out *Written) (place []byte, doc bson.Doc, err error) {
+	if err := w.show(ctx); err != nil {
+		return nil, nil, err
+	}
+	if q.Limit == 0 {
+		q.Limit = 1
+	}
+	r, err := w.x.start(ctx, c, q, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer r.close()
+	defer w.account(r, out)
+	var row Row
+	ok, err := r.next(ctx, &row)
+	if err != nil || !ok {
+		return nil, nil, err
+	}
+	return placeOf(row.Record), row.Doc.Clone(), nil
+}
+
+// updateMeasurements is Update on a time-series collection, whose filter and
+// modification are on the meta value only, and which changes all that match.
+// What is open is sealed first, so that the buckets of one snapshot are all.
+func (w *Writer) updateMeasurements(ctx context.Context, c *catalog.Collection, s *Update) (*Written, error) {
+	out := &Written{}
+	if err := w.show(ctx); err != nil {
+		return out, err
+	}
+	if err := w.x.Catalog.SealAll(ctx, c); err != nil {
+		return out, err
+	}
+	buckets := c.Buckets()
+	o := c.Settings.Timeseries
+	filter, err := match.Parse(o.BucketFilter(match.Serialize(s.Query.Filter.Root())), &match.Options{Collator: s.Query.Collator})
+	if err != nil {
+		return out, err
+	}
+	q := &Query{}
+	q.Env = s.Query.Env
+	q.Filter, q.Collation, q.Collator, q.NoScan = filter, s.Query.Collation, s.Query.Collator, s.Query.NoScan
+	if q.Hint, err = bucketHint(c, s.Query.Hint); err != nil {
+		return out, err
+	}
+	err = w.each(ctx, buckets, q, true, false, out, func(u *catalog.Unit, record catalog.RecordKey, doc bson.Doc, _ string) (bool, error) {
+		b, err := timeseries.Open(doc, o)
+		if err != nil {
+			return false, corrupt(err)
+		}
+		out.Matched += int64(b.Count)
+		before := new(bson.Builder).Value(o.MetaField, b.Meta).Finish()
+		after, changed, err := s.Update.Apply(before, &update.Context{Env: s.Query.Env})
+		if err != nil || !changed {
+			return false, err
+		}
+		next := timeseries.WithMeta(doc, timeseries.NormalMeta(after.Lookup(o.MetaField)))
+		if err := u.Update(ctx, buckets, record, doc, next); err != nil {
+			return false, err
+		}
+		out.Modified += int64(b.Count)
+		return false, nil
+	})
+	return out, err
+}

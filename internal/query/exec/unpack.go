@@ -1,0 +1,262 @@
+package exec
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"slices"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/query/plan"
+	"github.com/mayflydb/mayfly/internal/storage"
+	"github.com/mayflydb/mayfly/internal/timeseries"
+)
+
+// The record of a measurement is one of these bytes, and for one in a bucket
+// its number there and the bucket's record key, for an open one its own key.
+const (
+	inBucket = 'b'
+	isOpen   = 'o'
+)
+
+func appendBucketRecord(dst []byte, i int, bucket []byte) []byte {
+	return append(binary.AppendUvarint(append(dst, inBucket), uint64(i)), bucket...)
+}
+
+// splitBucketRecord is the number of a measurement in its bucket, and the
+// bucket's record key.
+func splitBucketRecord(record []byte) (i int, bucket catalog.RecordKey) {
+	u, n := binary.Uvarint(record[1:])
+	return int(u), record[1+max(n, 0):]
+}
+
+// unpack reads measurements: those of the buckets below, then the open ones,
+// source by source.
+type unpack struct {
+	stats  Stats
+	node   *plan.Unpack
+	input  Stage
+	source *source
+	open   []catalog.Source
+	filter *filter
+
+	bucket []byte // the record key of the bucket at hand
+	rows   *timeseries.Rows
+	at, to int
+	whole  bool // the filter has nothing to say about its rows
+	over   bool // there are no more buckets
+	it     *storage.Iter
+	record []byte
+}
+
+// unpacker makes the stage of a plan.Unpack.
+func (b *builder) unpacker(n *plan.Unpack) Stage {
+	u := unpack{
+		stats: Stats{Node: n}, node: n, input: b.build(n.Input), source: b.source, filter: newFilter(n.Filter, b.env),
+		open: openSources(n, b.open, newFilter(n.Meta, b.env)),
+	}
+	if n.Order != 0 {
+		return &unpackOrdered{unpack: u}
+	}
+	return &u
+}
+
+// openSources are the sources that a query can find open measurements of.
+func openSources(n *plan.Unpack, all []catalog.Source, meta *filter) []catalog.Source {
+	var found []catalog.Source
+	for _, s := range all {
+		if s.Last < n.From || s.First > n.To {
+			continue
+		}
+		if meta != nil {
+			// An error of the filter, which there is none of without expressions, is
+			// met again on the source's measurements.
+			probe := new(bson.Builder).Value(n.Options.MetaField, s.Meta).Finish()
+			if ok, err := meta.match(probe); err == nil && !ok {
+				continue
+			}
+		}
+		found = append(found, s)
+	}
+	return found
+}
+
+func (s *unpack) Stats() *Stats   { return &s.stats }
+func (s *unpack) Inputs() []Stage { return []Stage{s.input} }
+
+func (s *unpack) Close() error {
+	err := closeIter(&s.it)
+	if e := s.input.Close(); e != nil {
+		err = e
+	}
+	return err
+}
+
+// wants says which fields are read of a measurement.
+func (s *unpack) wants() func(string) bool {
+	if s.node.Paths == nil {
+		return nil
+	}
+	return func(name string) bool { return slices.Contains(s.node.Paths, name) }
+}
+
+func (s *unpack) Work(ctx context.Context, row *Row) (State, error) {
+	switch {
+	case s.rows != nil:
+		return s.next(row)
+	case !s.over:
+		return s.openBucket(ctx, row)
+	}
+	return s.nextOpen(row)
+}
+
+// openBucket takes the next bucket from below.
+func (s *unpack) openBucket(ctx context.Context, row *Row) (State, error) {
+	state, err := s.input.Work(ctx, row)
+	if err != nil {
+		return EOF, err
+	}
+	switch state {
+	case EOF:
+		s.over = true
+	case Advanced:
+		b, err := timeseries.Open(row.Doc, s.node.Options)
+		if err != nil {
+			return EOF, corrupt(err)
+		}
+		if s.rows, s.at, s.to, err = s.unpacked(b); err != nil {
+			return EOF, err
+		}
+		s.bucket = append(s.bucket[:0], row.Record...)
+		s.whole = s.filter == nil || s.node.Whole
+	}
+	return s.stats.count(NeedTime), nil
+}
+
+// unpacked opens the rows of a bucket that lie within the times wanted.
+func (s *unpack) unpacked(b *timeseries.Bucket) (r *timeseries.Rows, lo, hi int, err error) {
+	if r, err = b.Rows(s.wants()); err != nil {
+		return nil, 0, 0, corrupt(err)
+	}
+	lo, hi = r.Between(s.node.From, s.node.To)
+	return r, lo, hi, nil
+}
+
+// next answers with the next row of the bucket at hand.
+func (s *unpack) next(row *Row) (State, error) {
+	if s.at >= s.to {
+		s.rows = nil
+		return s.stats.count(NeedTime), nil
+	}
+	i := s.at
+	s.at++
+	s.record = appendBucketRecord(s.record[:0], i, s.bucket)
+	return s.emit(row, s.rows.Doc(i), s.whole)
+}
+
+// emit answers with a measurement that passes the filter.
+func (s *unpack) emit(row *Row, doc bson.Doc, whole bool) (State, error) {
+	*row = Row{Record: s.record, Doc: doc}
+	s.stats.DocsExamined++
+	if !whole {
+		pass, err := s.filter.match(doc)
+		if err != nil || !pass {
+			return s.stats.count(NeedTime), err
+		}
+	}
+	return s.stats.count(Advanced), nil
+}
+
+// nextOpen answers with the next open measurement.
+func (s *unpack) nextOpen(row *Row) (State, error) {
+	if len(s.open) == 0 {
+		return s.stats.count(EOF), closeIter(&s.it)
+	}
+	var ok bool
+	if s.it == nil {
+		lower, upper := s.openBounds(s.open[0])
+		it, err := s.source.reader.NewIter(s.source.coll.Open, lower, upper)
+		if err != nil {
+			return EOF, err
+		}
+		s.it = it
+		ok = it.First()
+	} else {
+		ok = s.it.Next()
+	}
+	for !ok {
+		if err := s.it.Err(); err != nil {
+			return EOF, err
+		}
+		if s.open = s.open[1:]; len(s.open) == 0 {
+			return s.stats.count(NeedTime), nil
+		}
+		s.it.SetBounds(s.openBounds(s.open[0]))
+		ok = s.it.First()
+	}
+	doc, err := s.it.Value()
+	if err != nil {
+		return EOF, err
+	}
+	s.record = append(append(s.record[:0], isOpen), s.it.Key()...)
+	return s.emit(row, doc, s.filter == nil)
+}
+
+// openBounds are the keys of a source's open measurements within the times
+// wanted.
+func (s *unpack) openBounds(src catalog.Source) (lower, upper []byte) {
+	lower = catalog.AppendOpenTime(slices.Clone(src.Key), s.node.From)
+	upper = catalog.AppendOpenTime(slices.Clone(src.Key), s.node.To)
+	// Behind all sequence numbers of the last time.
+	return lower, append(upper, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff)
+}
+
+// prepareMeasurements is prepare for a time-series collection.
+func (x *Executor) prepareMeasurements(c *catalog.Collection, q *Query, adjust func(plan.Node) plan.Node) (*running, error) {
+	r := &running{x: x, coll: c, query: q}
+	snapshot, open := x.Catalog.MeasurementView(c)
+	r.snapshot = snapshot
+	hinted := q.Query
+	var err error
+	if hinted.Hint, err = bucketHint(c, q.Hint); err != nil {
+		r.release()
+		return nil, err
+	}
+	buckets := c.Buckets()
+	n, err := plan.Measurements(x.describe(buckets), &hinted, c.Settings.Timeseries)
+	if err != nil {
+		r.release()
+		return nil, err
+	}
+	if adjust != nil {
+		n = adjust(n)
+	}
+	r.source = source{coll: buckets, reader: r.snapshot}
+	r.builder = builder{source: &r.source, env: q.Env, coll: q.Collator, meta: &r.meta, count: c.Count(), open: open}
+	if q.AllowDiskUse {
+		r.builder.spillDir = x.SpillDir
+	}
+	r.first = candidate{node: n, stage: r.builder.build(n)}
+	r.winner, r.runner.candidate = &r.first, &r.first
+	return r, nil
+}
+
+// bucketHint turns a hint about measurements into one about their buckets.
+func bucketHint(c *catalog.Collection, hint bson.Value) (bson.Value, error) {
+	for _, ix := range c.Indexes() {
+		switch {
+		case hint.Type == bson.TypeString && hint.Str() == ix.Name:
+		case hint.Type == bson.TypeDocument && bson.CompareDocs(hint.Doc(), ix.Key, nil) == 0:
+		default:
+			continue
+		}
+		if ix.Form == nil {
+			return bson.Document(new(bson.Builder).Int32("$natural", 1).Finish()), nil
+		}
+		return bson.String(ix.Name), nil
+	}
+	return hint, nil
+}
+
+func corrupt(err error) error { return errors.Join(storage.ErrCorruption, err) }

@@ -1,0 +1,291 @@
+package plan
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/query/match"
+	"github.com/mayflydb/mayfly/internal/query/sortkey"
+	"github.com/mayflydb/mayfly/internal/schema"
+)
+
+// Unpack reads the measurements of a time-series collection: those of the
+// buckets that its input finds, and those that are in no bucket yet.
+type Unpack struct {
+	Input   Node // finds buckets
+	Options *schema.Timeseries
+	// Filter is on measurements; nil lets all pass. Where Whole is set it has
+	// nothing to say about the measurements of a bucket that Input finds whose
+	// times are all within From and To.
+	Filter match.Node
+	Whole  bool
+	// Meta is what the filter says of the meta value, with the measurements'
+	// paths; nil for nothing.
+	Meta match.Node
+	// MetaEqual is the value that the whole meta value must equal, or Missing.
+	MetaEqual bson.Value
+	// From and To bound the times, in milliseconds; both count in.
+	From, To int64
+	// Paths are the fields that are read of a measurement; nil for all.
+	Paths []string
+	// Order is 1 where measurements are wanted by their times, -1 for the newest
+	// first, 0 for any order; Input delivers buckets in that of their beginnings.
+	Order int
+}
+
+// Stage is the server's name.
+func (*Unpack) Stage() string { return "UNPACK_TS_BUCKET" }
+
+// Inputs is the plan that finds the buckets.
+func (n *Unpack) Inputs() []Node { return []Node{n.Input} }
+
+// maxOrderedLimit bounds the limit up to which the measurements of many
+// sources are merged by time rather than sorted.
+const maxOrderedLimit = 10000
+
+// Measurements plans a query over the measurements of a time-series collection
+// whose buckets c describes.
+func Measurements(c *Collection, q *Query, o *schema.Timeseries) (Node, error) {
+	n := &Unpack{Options: o, From: math.MinInt64, To: math.MaxInt64}
+	if and, ok := q.Filter.Root().(*match.Always); ok && !and.True {
+		return finish(q, source{node: &EOF{}, sorted: true}), nil
+	}
+	var metas, others []match.Node
+	for _, p := range conjuncts(q.Filter.Root()) {
+		switch {
+		case onMeta(p, o):
+			metas = append(metas, p)
+			if cmp, ok := p.(*match.Compare); ok && cmp.Op == match.Eq && cmp.FieldPath() == o.MetaField && isPoint(cmp.Value) && q.Collator == nil {
+				n.MetaEqual = cmp.Value
+			}
+		case !n.boundTime(p):
+			others = append(others, p)
+		}
+	}
+	n.Meta = join(metas)
+	n.Whole = len(others) == 0
+	if !MatchesAll(q.Filter) {
+		n.Filter = q.Filter.Root()
+	}
+	n.Paths = unpackedPaths(q, n.Filter)
+	bq, err := n.bucketQuery(q)
+	if err != nil {
+		return nil, err
+	}
+	pinned := slices.ContainsFunc(metas, func(p match.Node) bool {
+		cmp, ok := p.(*match.Compare)
+		return ok && cmp.Op == match.Eq
+	})
+	if order := timeOrder(q, o); order != 0 && (pinned || q.Limit > 0 && q.Limit+q.Skip <= maxOrderedLimit) {
+		if found, err := n.ordered(c, *bq, order); err != nil || found {
+			return finish(q, source{node: n, sorted: true}), err
+		}
+	}
+	plans, err := Candidates(c, bq)
+	if err != nil {
+		return nil, err
+	}
+	n.Input = plans[0]
+	return finish(q, source{node: n, sorted: q.Sort.IsEmpty() || q.Sort.Natural() != 0}), nil
+}
+
+// ordered plans the buckets in the order of their beginnings; false where that
+// takes a sort.
+func (n *Unpack) ordered(c *Collection, bq Query, order int) (bool, error) {
+	spec := new(bson.Builder).Int32("control.min."+n.Options.TimeField, int32(order)).Finish()
+	var err error
+	if bq.Sort, err = sortkey.Parse(spec); err != nil {
+		return false, err
+	}
+	plans, err := Candidates(c, &bq)
+	if err != nil {
+		return false, err
+	}
+	for _, p := range plans {
+		if _, sorts := p.(*Sort); !sorts {
+			n.Input, n.Order = p, order
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// timeOrder says whether the query's sort is the time's alone: 1 or -1.
+func timeOrder(q *Query, o *schema.Timeseries) int {
+	if len(q.Sort.Parts) != 1 || q.Sort.Parts[0].Meta != "" || q.Sort.Parts[0].Path != o.TimeField {
+		return 0
+	}
+	if q.Sort.Parts[0].Descending {
+		return -1
+	}
+	return 1
+}
+
+// onMeta says whether a condition looks at nothing but the meta value, and can
+// be asked of buckets.
+func onMeta(n match.Node, o *schema.Timeseries) bool {
+	if o.MetaField == "" || hasExpr(n) {
+		return false
+	}
+	d := match.DependsOn(n)
+	return !d.Whole && len(d.Paths) > 0 && !slices.ContainsFunc(d.Paths, func(p string) bool { return !o.IsMeta(p) })
+}
+
+// hasExpr says whether an expression, or what is no predicate on one value, is
+// in a condition.
+func hasExpr(n match.Node) bool {
+	switch n := n.(type) {
+	case *match.And:
+		return slices.ContainsFunc(n.Children, hasExpr)
+	case *match.Or:
+		return slices.ContainsFunc(n.Children, hasExpr)
+	case *match.Nor:
+		return slices.ContainsFunc(n.Children, hasExpr)
+	case *match.Not:
+		return hasExpr(n.Child)
+	case *match.GeoNear:
+		return true
+	case match.Leaf:
+		return false
+	}
+	return true
+}
+
+// boundTime narrows the times by a condition, and says whether that is all the
+// condition says.
+func (n *Unpack) boundTime(p match.Node) bool {
+	if in, ok := p.(*match.In); ok && in.FieldPath() == n.Options.TimeField && len(in.Regexes) == 0 {
+		lo, hi := int64(math.MaxInt64), int64(math.MinInt64)
+		for _, v := range in.Values {
+			if v.Type != bson.TypeDate {
+				continue
+			}
+			lo, hi = min(lo, v.Date()), max(hi, v.Date())
+		}
+		n.From, n.To = max(n.From, lo), min(n.To, hi)
+		return false
+	}
+	cmp, ok := p.(*match.Compare)
+	if !ok || cmp.FieldPath() != n.Options.TimeField || cmp.Value.Type != bson.TypeDate {
+		return false
+	}
+	at := cmp.Value.Date()
+	switch cmp.Op {
+	case match.Eq:
+		n.From, n.To = max(n.From, at), min(n.To, at)
+	case match.Gte:
+		n.From = max(n.From, at)
+	case match.Lte:
+		n.To = min(n.To, at)
+	case match.Gt:
+		if at == math.MaxInt64 {
+			return false
+		}
+		n.From = max(n.From, at+1)
+	case match.Lt:
+		if at == math.MinInt64 {
+			return false
+		}
+		n.To = min(n.To, at-1)
+	default:
+		return false
+	}
+	return true
+}
+
+// bucketQuery is the query that finds the buckets.
+func (n *Unpack) bucketQuery(q *Query) (*Query, error) {
+	var b bson.Builder
+	b.Reset(nil)
+	b.OpenArray("$and")
+	i := 0
+	if n.Meta != nil {
+		b.Doc(bson.Index(i), n.Options.BucketFilter(match.Serialize(n.Meta)))
+		i++
+	}
+	span := n.Options.MaxSpanSeconds * 1000
+	bound := func(side string, from, to int64) {
+		if from == math.MinInt64 && to == math.MaxInt64 {
+			return
+		}
+		b.OpenDoc(bson.Index(i)).OpenDoc("control." + side + "." + n.Options.TimeField)
+		if from != math.MinInt64 {
+			b.Date("$gte", from)
+		}
+		if to != math.MaxInt64 {
+			b.Date("$lte", to)
+		}
+		b.Close().Close()
+		i++
+	}
+	bound("min", minus(n.From, span), n.To)
+	bound("max", n.From, plus(n.To, span))
+	b.Close()
+	spec := b.Finish()
+	if i == 0 {
+		spec = bson.Empty
+	}
+	filter, err := match.Parse(spec, &match.Options{Collator: q.Collator})
+	if err != nil {
+		return nil, err
+	}
+	return &Query{Filter: filter, Hint: q.Hint, Collation: q.Collation, Collator: q.Collator, NoScan: q.NoScan, NoExpress: true}, nil
+}
+
+// minus and plus leave the ends of time where they are.
+func minus(t, d int64) int64 {
+	if t < math.MinInt64+d {
+		return math.MinInt64
+	}
+	return t - d
+}
+
+func plus(t, d int64) int64 {
+	if t > math.MaxInt64-d {
+		return math.MaxInt64
+	}
+	return t + d
+}
+
+// unpackedPaths are the top-level fields that the reader, the sort and the
+// filter look at; nil for all.
+func unpackedPaths(q *Query, filter match.Node) []string {
+	if q.Paths == nil {
+		return nil
+	}
+	paths := slices.Clone(q.Paths)
+	for _, p := range q.Sort.Parts {
+		if p.Meta != "" {
+			return nil
+		}
+		paths = append(paths, p.Path)
+	}
+	if filter != nil {
+		d := match.DependsOn(filter)
+		if d.Whole {
+			return nil
+		}
+		paths = append(paths, d.Paths...)
+	}
+	tops := make([]string, 0, len(paths))
+	for _, p := range paths {
+		top, _, _ := strings.Cut(p, ".")
+		if !slices.Contains(tops, top) {
+			tops = append(tops, top)
+		}
+	}
+	return tops
+}
+
+func describeUnpack(b *bson.Builder, n *Unpack) {
+	b.String("timeField", n.Options.TimeField)
+	if n.Options.MetaField != "" {
+		b.String("metaField", n.Options.MetaField)
+	}
+	b.Int("bucketMaxSpanSeconds", n.Options.MaxSpanSeconds)
+	if n.Paths != nil {
+		b.Strings("include", n.Paths...)
+	}
+}

@@ -1,0 +1,78 @@
+package schema
+
+import (
+	"strings"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+)
+
+// BucketForm is an index of a time-series collection as its buckets have it:
+// the parts on the metaField and the time, up to the first part on another
+// field of the measurements, for which the statistics in every bucket stand
+// in. Nil where nothing is left, and the buckets have no entries.
+func (t *Timeseries) BucketForm(ix *Index) (*Index, error) {
+	var key bson.Builder
+	key.Reset(nil)
+	parts := 0
+	for path, direction := range ix.Key.All() {
+		if path != t.TimeField && !t.isMeta(path) || path == t.TimeField && !direction.IsNumber() {
+			break
+		}
+		key.Fields(t.bucketKey(new(bson.Builder).Value(path, direction).Finish()))
+		parts++
+	}
+	if parts == 0 {
+		return nil, nil
+	}
+	var b bson.Builder
+	for name, v := range ix.Spec.All() {
+		switch name {
+		case "key":
+			b.Doc(name, key.Finish())
+		case "partialFilterExpression":
+			// A filter on measurements says nothing about whole buckets.
+			if t.onMeta(ix.Filter.Root()) {
+				b.Doc(name, t.BucketFilter(ix.PartialFilter))
+			}
+		default:
+			b.Value(name, v)
+		}
+	}
+	return LoadIndex(b.Finish())
+}
+
+// BucketFilter turns a filter on the metaField into the one that finds the
+// buckets of the measurements that it finds.
+func (t *Timeseries) BucketFilter(filter bson.Doc) bson.Doc {
+	var b bson.Builder
+	b.Reset(nil)
+	for name, v := range filter.All() {
+		switch {
+		case strings.HasPrefix(name, "$") && v.Type == bson.TypeArray:
+			b.OpenArray(name)
+			for i, e := range v.Doc().Slice() {
+				b.Doc(bson.Index(i), t.BucketFilter(e.Doc()))
+			}
+			b.Close()
+		case t.isMeta(name):
+			b.Value("meta"+strings.TrimPrefix(name, t.MetaField), v)
+		default:
+			b.Value(name, v)
+		}
+	}
+	return b.Finish()
+}
+
+// IsMeta says whether a path is the metaField or lies in it.
+func (t *Timeseries) IsMeta(path string) bool { return t.isMeta(path) }
+
+// bucketClusterKey orders the buckets of a collection: by the time they begin
+// at, which 64 bits hold, and their _id.
+func (t *Timeseries) bucketClusterKey() bson.Doc {
+	return new(bson.Builder).Int32("control.min."+t.TimeField, 1).Int32("_id", 1).Finish()
+}
+
+// BucketOrder is the order of the buckets as an index of the records.
+func (t *Timeseries) BucketOrder() (*Index, error) {
+	return LoadIndex(new(bson.Builder).Int32("v", 2).Doc("key", t.bucketClusterKey()).String("name", "_id_").Finish())
+}

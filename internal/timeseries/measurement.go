@@ -1,0 +1,60 @@
+package timeseries
+
+import (
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/schema"
+)
+
+// Measurement is one measurement before it is packed: its time first, then its
+// meta value, where there is one, then its other fields.
+type Measurement struct {
+	Doc  bson.Doc
+	Meta bson.Value // Missing where it has none
+	Time int64      // milliseconds since 1970
+}
+
+// NewMeasurement makes a measurement of a document whose time is at.
+func NewMeasurement(doc bson.Doc, at bson.Value, o *schema.Timeseries) Measurement {
+	m := Measurement{Time: at.Date()}
+	if o.MetaField != "" {
+		m.Meta = NormalMeta(doc.Lookup(o.MetaField))
+	}
+	var b bson.Builder
+	b.Reset(make([]byte, 0, len(doc)))
+	b.Value(o.TimeField, at)
+	if o.MetaField != "" {
+		b.Value(o.MetaField, m.Meta)
+	}
+	for it := doc.Iter(); it.Next(); {
+		if it.Key != o.TimeField && (o.MetaField == "" || it.Key != o.MetaField) {
+			b.Value(it.Key, it.Value)
+		}
+	}
+	m.Doc = b.Finish()
+	return m
+}
+
+// Cut parts measurements of one source, which are in the order of time, into
+// those that each bucket holds. REQUIRES: there is one.
+func Cut(ms []Measurement, o *schema.Timeseries) [][]Measurement {
+	var pieces [][]Measurement
+	from, size := 0, 0
+	start := Start(ms[0].Time, o)
+	for i, m := range ms {
+		if i > from && (i-from >= Capacity || size+len(m.Doc) > MaxBytes || !Accepts(start, m.Time, o)) {
+			pieces = append(pieces, ms[from:i:i])
+			from, size, start = i, 0, Start(m.Time, o)
+		}
+		size += len(m.Doc)
+	}
+	return append(pieces, ms[from:])
+}
+
+// IsFull says whether a bucket of those measurements takes no more.
+func IsFull(ms []Measurement) bool {
+	size := 0
+	for _, m := range ms {
+		size += len(m.Doc)
+	}
+	return len(ms) >= Capacity || size >= MaxBytes
+}
