@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"context"
+	"slices"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/schema"
@@ -57,6 +58,11 @@ func (c *Catalog) countIndexes(ns schema.Namespace) int {
 // addIndexes stages new indexes: ready ones where there are no documents, else
 // ones that b builds. other is a build of someone else to wait for instead.
 func (t *change) addIndexes(ctx context.Context, coll *Collection, specs []bson.Doc) (b, other *build, err error) {
+	specs = slices.Clone(specs)
+	second := t.c.Clock.Stamped()
+	for i, s := range specs {
+		specs[i] = schema.WatchedFrom(s, second)
+	}
 	fresh, existed, err := schema.ResolveIndexes(coll.Namespace, coll.Settings, coll.schemaIndexes(), specs)
 	if err != nil {
 		return nil, nil, err

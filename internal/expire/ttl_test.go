@@ -32,6 +32,9 @@ import (
 //	commits 300ms        how long each commit takes from now on
 //	batches              the section batchedDeletes of serverStatus
 //	log                  what the monitor has logged since
+//	open x               a command that opens a cursor, called x; prints its batch
+//	next x               the next batch of that cursor
+//	clock 1h             the computer's clock jumps
 func TestTTL(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		synctest.Test(t, func(t *testing.T) {
@@ -52,6 +55,8 @@ type world struct {
 	m      *Monitor
 	log    lines
 	slow   slowCommits
+	wall   wallClock
+	opened map[string]openCursor
 	last   bson.Doc // metrics.ttl when it was last shown
 }
 
@@ -61,6 +66,17 @@ type slowCommits struct{ takes atomic.Int64 }
 func (s *slowCommits) Commit(ctx context.Context, u *storage.Unit, d storage.Durability) error {
 	time.Sleep(time.Duration(s.takes.Load()))
 	return u.Commit(ctx, d)
+}
+
+// wallClock is the computer's clock, off by what the script says.
+type wallClock struct{ off atomic.Int64 }
+
+func (c *wallClock) now() time.Time { return time.Now().Add(time.Duration(c.off.Load())) }
+
+// openCursor is a cursor that a script has opened.
+type openCursor struct {
+	id         int64
+	collection string
 }
 
 // lines is a log of messages with their attributes.
@@ -98,12 +114,12 @@ func (l *lines) take() string {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, client: &command.Client{ConnectionID: 1}}
+	w := &world{t: t, client: &command.Client{ConnectionID: 1}, opened: map[string]openCursor{}}
 	var err error
 	if w.engine, err = storage.Open(storage.Options{Dir: "db", FS: storage.NewMemFS(), CacheBytes: 8 << 20}); err != nil {
 		t.Fatal(err)
 	}
-	if w.cat, err = catalog.Open(w.engine, catalog.Options{Committer: &w.slow}); err != nil {
+	if w.cat, err = catalog.Open(w.engine, catalog.Options{Committer: &w.slow, Clock: catalog.NewClock(w.wall.now)}); err != nil {
 		t.Fatal(err)
 	}
 	w.d = command.NewDispatcher(slog.New(slog.DiscardHandler))
@@ -161,6 +177,19 @@ func (w *world) step(t *testing.T, c *datadriven.TestData) string {
 	case "commits":
 		w.slow.takes.Store(int64(duration(t, c.CmdArgs[0].Key)))
 		return ""
+	case "clock":
+		w.wall.off.Add(int64(duration(t, c.CmdArgs[0].Key)))
+		return ""
+	case "open":
+		body, err := bson.ParseJSON(c.Input)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return w.batch(c.CmdArgs[0].Key, w.must(body))
+	case "next":
+		cur := w.opened[c.CmdArgs[0].Key]
+		var b bson.Builder
+		return w.batch(c.CmdArgs[0].Key, w.must(b.Int64("getMore", cur.id).String("collection", cur.collection).Int32("batchSize", 2).Finish()))
 	case "batches":
 		return w.m.Stats.BatchedDeletes().String() + "\n"
 	case "log":
@@ -168,6 +197,22 @@ func (w *world) step(t *testing.T, c *datadriven.TestData) string {
 	}
 	t.Fatalf("unknown step %s", c.Cmd)
 	return ""
+}
+
+// batch prints the batch of a cursor's reply, and remembers the cursor.
+func (w *world) batch(name string, reply bson.Doc) string {
+	cur := reply.Lookup("cursor").Doc()
+	_, ns, _ := strings.Cut(cur.Lookup("ns").Str(), ".")
+	w.opened[name] = openCursor{cur.Lookup("id").Int64(), ns}
+	docs := cur.Lookup("firstBatch")
+	if docs.IsMissing() {
+		docs = cur.Lookup("nextBatch")
+	}
+	end := ""
+	if w.opened[name].id == 0 {
+		end = " end"
+	}
+	return docs.String() + end + "\n"
 }
 
 // runOn runs a command on its "$db", or d.

@@ -15,7 +15,8 @@ var (
 	collModIndexFields = command.NewFields("index",
 		command.String("name"),
 		command.Object("keyPattern"),
-		command.SafeInt("expireAfterSeconds"),
+		command.Any("expireAfterSeconds"),
+		command.Object("storageEngine"),
 		command.SafeBool("hidden"),
 		command.SafeBool("unique"),
 		command.SafeBool("prepareUnique"),
@@ -29,6 +30,7 @@ var (
 	collModFields = command.NewFields("collMod",
 		command.CollectionOrUUID(),
 		command.Struct("index", collModIndexFields),
+		command.Object("storageEngine"),
 		command.Object("validator"),
 		command.Enum("validationLevel", "off", "strict", "moderate"),
 		command.Enum("validationAction", "error", "warn", "errorAndLog"),
@@ -63,6 +65,9 @@ func (n *Node) runCollMod(ctx context.Context, op *command.Op) error {
 	}
 	ns := namespace(op)
 	m := collModification{n: n, args: &op.Args}
+	if asksForecast(&op.Args) {
+		return n.foreseeCollMod(ctx, op, &m)
+	}
 	changed, err := n.Catalog.Modify(ctx, ns, m.decide)
 	if mongoerr.Is(err, mongoerr.NamespaceNotFound) {
 		err = mongoerr.New(mongoerr.NamespaceNotFound, "ns does not exist")
@@ -125,7 +130,7 @@ func (m *collModification) convertsToUnique() bool {
 
 // onlyForCollections are the arguments that mean nothing to a view.
 var onlyForCollections = []string{
-	"index", "validator", "validationLevel", "validationAction", "expireAfterSeconds", "timeseries", "cappedSize", "cappedMax",
+	"index", "storageEngine", "validator", "validationLevel", "validationAction", "expireAfterSeconds", "timeseries", "cappedSize", "cappedMax",
 }
 
 // view changes what a view is of.
@@ -188,6 +193,13 @@ func (m *collModification) collection(c *catalog.Collection, o *schema.Options) 
 			return err
 		}
 		o.Timeseries = changed
+	}
+	if a.Has("storageEngine") {
+		changed, err := schema.ChangeExpiry(o.StorageEngine, a.Doc("storageEngine"))
+		if err != nil {
+			return err
+		}
+		o.StorageEngine = changed
 	}
 	return m.expiry(o)
 }

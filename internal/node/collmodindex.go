@@ -19,15 +19,18 @@ func (m *collModification) index(c *catalog.Collection, a *command.Args) (*schem
 	if err != nil {
 		return nil, err
 	}
+	if err := checkIndexTTL(a.Value("expireAfterSeconds")); err != nil {
+		return nil, err
+	}
 	changes := map[string]bson.Value{}
 	for _, decide := range []func(*catalog.Collection, *catalog.Index, *command.Args, map[string]bson.Value) error{
-		m.expireIndex, m.hideIndex, m.prepareUnique, m.makeUnique,
+		m.expireIndex, m.indexSettings, m.hideIndex, m.prepareUnique, m.makeUnique,
 	} {
 		if err := decide(c, ix, a, changes); err != nil {
 			return nil, err
 		}
 	}
-	if _, prepares := changes["prepareUnique"]; prepares && a.Has("prepareUnique") && (a.Has("expireAfterSeconds") || a.Has("hidden") || a.Has("unique")) {
+	if _, prepares := changes["prepareUnique"]; prepares && a.Has("prepareUnique") && (hasTTL(a) || a.Has("storageEngine") || a.Has("hidden") || a.Has("unique")) {
 		return nil, mongoerr.New(mongoerr.InvalidOptions, "Combining 'prepareUnique' with any other modification is not supported")
 	}
 	if len(changes) == 0 {
@@ -44,11 +47,11 @@ func modifiedIndex(c *catalog.Collection, a *command.Args) (*catalog.Index, erro
 		return nil, mongoerr.New(mongoerr.InvalidOptions, "Cannot specify both key pattern and name.")
 	case !name && !key:
 		return nil, mongoerr.New(mongoerr.InvalidOptions, "Must specify either index name or key pattern.")
-	case !a.Has("expireAfterSeconds") && !a.Has("hidden") && !a.Has("unique") && !a.Has("prepareUnique"):
+	case !hasTTL(a) && !a.Has("storageEngine") && !a.Has("hidden") && !a.Has("unique") && !a.Has("prepareUnique"):
 		return nil, mongoerr.New(mongoerr.InvalidOptions, "no expireAfterSeconds, hidden, unique, or prepareUnique field")
 	case a.Has("unique") && !a.Bool("unique"):
 		return nil, mongoerr.New(mongoerr.BadValue, "collMod does not support converting a unique index to a non-unique one: 'unique: false' cannot be specified")
-	case c.IsTimeseries() && a.Has("expireAfterSeconds"):
+	case c.IsTimeseries() && (hasTTL(a) || a.Has("storageEngine")):
 		return nil, mongoerr.New(mongoerr.InvalidOptions, "TTL indexes are not supported for time-series collections. "+
 			"Please refer to the documentation and use the top-level 'expireAfterSeconds' option instead")
 	case c.IsTimeseries() && (a.Has("unique") || a.Has("prepareUnique")):
@@ -74,17 +77,39 @@ func modifiedIndex(c *catalog.Collection, a *command.Args) (*catalog.Index, erro
 	return ix, err
 }
 
-func (m *collModification) expireIndex(_ *catalog.Collection, ix *catalog.Index, a *command.Args, changes map[string]bson.Value) error {
-	if !a.Has("expireAfterSeconds") {
+// hasTTL says whether collMod is to change the TTL of an index.
+func hasTTL(a *command.Args) bool { return !a.Value("expireAfterSeconds").IsNullish() }
+
+// noTTL, for expireAfterSeconds, makes a plain index of a TTL index.
+const noTTL = "off"
+
+// checkIndexTTL checks the type of an index's expireAfterSeconds: a number, or
+// "off".
+func checkIndexTTL(v bson.Value) error {
+	if v.IsNullish() || v.IsNumber() || v.Type == bson.TypeString && v.Str() == noTTL {
 		return nil
 	}
-	if a.Value("expireAfterSeconds").IsNaN() {
+	return mongoerr.New(mongoerr.TypeMismatch,
+		"BSON field 'collMod.index.expireAfterSeconds' is the wrong type '%s', expected types '[long, int, decimal, double]'", v.Type)
+}
+
+func (m *collModification) expireIndex(_ *catalog.Collection, ix *catalog.Index, a *command.Args, changes map[string]bson.Value) error {
+	v := a.Value("expireAfterSeconds")
+	switch {
+	case v.IsNullish():
+		return nil
+	case v.Type == bson.TypeString:
+		return m.stopExpiry(ix, changes)
+	case v.IsNaN():
 		// mongod takes it for 0, and everything in the index goes.
 		return mongoerr.New(mongoerr.InvalidOptions, "TTL index 'expireAfterSeconds' option must not be NaN")
 	}
-	seconds := int64(a.Int("expireAfterSeconds"))
-	if seconds < 0 {
-		return mongoerr.New(mongoerr.InvalidOptions, "TTL index 'expireAfterSeconds' option cannot be less than 0")
+	seconds, least := int64(a.Int("expireAfterSeconds")), int64(0)
+	if ix.CountsFromWrite() {
+		least = -1
+	}
+	if seconds < least {
+		return mongoerr.New(mongoerr.InvalidOptions, "TTL index 'expireAfterSeconds' option cannot be less than %d", least)
 	}
 	if ix.IsTTL() {
 		m.reply.Int64("expireAfterSeconds_old", ix.ExpireAfterSeconds)
@@ -94,10 +119,62 @@ func (m *collModification) expireIndex(_ *catalog.Collection, ix *catalog.Index,
 		return mongoerr.New(mongoerr.InvalidOptions, "TTL indexes are single-field indexes, compound indexes do not support TTL")
 	}
 	m.reply.Int64("expireAfterSeconds_new", seconds)
-	if seconds != ix.ExpireAfterSeconds {
-		changes["expireAfterSeconds"] = bson.Int32(int32(seconds))
+	if seconds == ix.ExpireAfterSeconds {
+		return nil
+	}
+	changes["expireAfterSeconds"] = bson.Int32(int32(seconds))
+	if to, err := ix.With(changes); err != nil || to.CountsFromWrite() != ix.CountsFromWrite() {
+		return mongoerr.New(mongoerr.InvalidOptions,
+			"An index {_ts: 1} counts from the last write of a document once it has 'expireAfterSeconds', which takes other keys: drop it and create it with 'expireAfterSeconds'")
 	}
 	return nil
+}
+
+// stopExpiry makes a plain index of a TTL index.
+func (m *collModification) stopExpiry(ix *catalog.Index, changes map[string]bson.Value) error {
+	if ix.CountsFromWrite() {
+		return mongoerr.New(mongoerr.InvalidOptions,
+			"An index that counts from the last write of a document has no keys that a plain index could use: drop it, pause it, or set 'expireAfterSeconds' to -1")
+	}
+	if !ix.IsTTL() {
+		return nil
+	}
+	m.reply.Int64("expireAfterSeconds_old", ix.ExpireAfterSeconds)
+	changes["expireAfterSeconds"] = bson.Value{}
+	changes["storageEngine"] = optional(schema.WithoutExpiry(storageEngineOf(ix)))
+	return nil
+}
+
+// indexSettings changes how the expiry by an index goes about its work.
+func (m *collModification) indexSettings(_ *catalog.Collection, ix *catalog.Index, a *command.Args, changes map[string]bson.Value) error {
+	if !a.Has("storageEngine") {
+		return nil
+	}
+	ttl, changed := changes["expireAfterSeconds"]
+	if !ix.IsTTL() && !changed || changed && ttl.IsMissing() {
+		return mongoerr.New(mongoerr.InvalidOptions, "'storageEngine.mayfly.expiry' is only for indexes with 'expireAfterSeconds'")
+	}
+	to, err := schema.ChangeExpiry(storageEngineOf(ix), a.Doc("storageEngine"))
+	if err != nil {
+		return err
+	}
+	changes["storageEngine"] = optional(to)
+	return nil
+}
+
+func storageEngineOf(ix *catalog.Index) bson.Doc {
+	if v := ix.Spec.Lookup("storageEngine"); v.Type == bson.TypeDocument {
+		return v.Doc()
+	}
+	return nil
+}
+
+// optional is a document as a value, Missing where it is nil.
+func optional(d bson.Doc) bson.Value {
+	if d == nil {
+		return bson.Value{}
+	}
+	return bson.Document(d)
 }
 
 func (m *collModification) hideIndex(_ *catalog.Collection, ix *catalog.Index, a *command.Args, changes map[string]bson.Value) error {

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/command"
@@ -45,13 +46,21 @@ func (n *Node) runCreateIndexes(ctx context.Context, op *command.Op) error {
 		return mongoerr.New(mongoerr.BadValue,
 			"Standalones can't specify commitQuorum")
 	}
+	if c != nil && c.IsView() {
+		return mongoerr.New(mongoerr.CommandNotSupportedOnView, "Cannot create indexes on a view")
+	}
+	dry, err := takeDryRun(specs)
+	if err != nil {
+		return err
+	}
+	if dry {
+		return n.foreseeIndexes(ctx, op, c, specs)
+	}
 	created := c == nil
 	if created {
 		if err := n.createForIndexes(ctx, ns, specs); err != nil {
 			return err
 		}
-	} else if c.IsView() {
-		return mongoerr.New(mongoerr.CommandNotSupportedOnView, "Cannot create indexes on a view")
 	}
 	op.ReportProgress(func() (command.Progress, bool) { return n.buildProgress(ns) })
 	before, after, err := n.Catalog.CreateIndexes(ctx, ns, specs)
@@ -61,16 +70,31 @@ func (n *Node) runCreateIndexes(ctx context.Context, op *command.Op) error {
 		}
 		return err
 	}
-	if c := n.Catalog.Lookup(ns); c != nil && c.Settings.Clustered != nil {
-		before, after = before-1, after-1
+	var notes []string
+	switch {
+	case before == after:
+		notes = append(notes, "all indexes already exist")
+	case after-before < len(specs):
+		notes = append(notes, "index already exists")
+	}
+	if c := n.Catalog.Lookup(ns); c != nil {
+		if c.Settings.Clustered != nil {
+			before, after = before-1, after-1
+		}
+		for _, spec := range specs {
+			note, err := n.noteSpec(ctx, c, spec)
+			if err != nil {
+				return err
+			}
+			if note != "" {
+				notes = append(notes, note)
+			}
+		}
 	}
 	op.Reply.Int32("numIndexesBefore", int32(before)).Int32("numIndexesAfter", int32(after)).
 		Bool("createdCollectionAutomatically", created)
-	switch {
-	case before == after:
-		op.Reply.String("note", "all indexes already exist")
-	case after-before < len(specs):
-		op.Reply.String("note", "index already exists")
+	if notes != nil {
+		op.Reply.String("note", strings.Join(notes, "\n\n"))
 	}
 	return nil
 }

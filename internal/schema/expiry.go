@@ -159,17 +159,17 @@ func perSecond(path string, v bson.Value) (int64, error) {
 // takes it away. It returns the whole storageEngine option, nil where nothing
 // is left of it. Errors: those of ExpiryOf, and 72 for other engine options,
 // which cannot be changed.
-func ChangeExpiry(stored, change bson.Doc) (changed bson.Doc, dryRun bool, err error) {
+func ChangeExpiry(stored, change bson.Doc) (changed bson.Doc, err error) {
 	for engine, v := range change.All() {
 		if engine != "mayfly" || v.Type != bson.TypeDocument {
-			return nil, false, invalidOptions("collMod can only change 'storageEngine.mayfly.expiry'")
+			return nil, invalidOptions("collMod can only change 'storageEngine.mayfly.expiry'")
 		}
 		for option, v := range v.Doc().All() {
 			if option != "expiry" {
-				return nil, false, invalidOptions("'%s' is not a supported option.", option)
+				return nil, invalidOptions("'%s' is not a supported option.", option)
 			}
 			if v.Type != bson.TypeDocument {
-				return nil, false, notA(expiryPath, v, "object")
+				return nil, notA(expiryPath, v, "object")
 			}
 		}
 	}
@@ -185,17 +185,23 @@ func ChangeExpiry(stored, change bson.Doc) (changed bson.Doc, dryRun bool, err e
 		if !v.IsNullish() {
 			b.Value(name, v)
 		} else if !expiryFields[name] {
-			return nil, false, unknownField(expiryPath + "." + name)
+			return nil, unknownField(expiryPath + "." + name)
 		}
 	}
 	merged := withExpiry(stored, b.Finish())
-	if _, dryRun, err = ExpiryOf(merged); err != nil {
-		return nil, false, err
+	if _, _, err := ExpiryOf(merged); err != nil {
+		return nil, err
 	}
-	return WithoutDryRun(merged), dryRun, nil
+	return WithoutDryRun(merged), nil
 }
 
 var expiryFields = map[string]bool{"visibility": true, "paused": true, "budget": true, "window": true, "dryRun": true}
+
+// AsksDryRun says whether a storageEngine option asks for a dry run.
+func AsksDryRun(storageEngine bson.Doc) bool {
+	v := document(document(storageEngine.Lookup("mayfly")).Lookup("expiry")).Lookup("dryRun")
+	return v.Type == bson.TypeBool && v.Bool()
+}
 
 // WithoutDryRun is a storageEngine option without the request for a dry run.
 func WithoutDryRun(storageEngine bson.Doc) bson.Doc {
@@ -212,6 +218,10 @@ func WithoutDryRun(storageEngine bson.Doc) bson.Doc {
 	}
 	return withExpiry(storageEngine, b.Finish())
 }
+
+// WithoutExpiry is a storageEngine option without settings of expiry, nil where
+// that leaves nothing.
+func WithoutExpiry(storageEngine bson.Doc) bson.Doc { return withExpiry(storageEngine, nil) }
 
 // withExpiry puts settings into a storageEngine option; nil where that leaves
 // nothing.

@@ -133,6 +133,10 @@ func (ix *Index) IsID() bool { return ix.Name == IDIndexName }
 // IsTTL says whether ix lets documents expire.
 func (ix *Index) IsTTL() bool { return ix.ExpireAfterSeconds != NoExpiry }
 
+// CountsFromWrite says whether ix lets documents expire after their last write:
+// {_ts: 1} with expireAfterSeconds.
+func (ix *Index) CountsFromWrite() bool { return ix.Plugin == pluginLastWrite }
+
 // Directions says, for each part of a key, whether it descends, as the decoding
 // of keys wants it.
 func (ix *Index) Directions() []bool {

@@ -24,6 +24,12 @@ const (
 // last write}: so a changed default acts at once and rebuilds nothing. The two
 // run one after the other in the index, each the oldest first.
 //
+// The same rule serves containers of the Cosmos DB endpoint: a collection whose
+// items carry _ts since ever has the index with since 0 (see WatchedFrom) and
+// tells each unit the second of its writes (catalog.Unit.SetTime); the default
+// is changed by replacing expireAfterSeconds, and paused while it is off. What
+// is due then goes by the TTL monitor.
+//
 // A document's ttl is valid when it is a whole number, -1 or from 1 to
 // 2147483647, whatever its type; all else counts as absent.
 type lastWrite struct{ since int64 }
@@ -107,20 +113,28 @@ func lastWriteDue(v bson.Value, seconds int64) int64 {
 	return Never
 }
 
-// lastWriteRanges are the keys that are due at an instant.
-func lastWriteRanges(now, seconds int64) []Range {
-	key := func(class string, at int64) bson.Value {
-		return bson.Document(new(bson.Builder).Int64(class, at).Finish())
-	}
-	upTo := now / 1000
-	if now < 0 {
+// lastWriteRanges are the keys with an instant after one and up to another.
+func lastWriteRanges(after, upTo, seconds int64) []Range {
+	if upTo < 0 {
 		return nil
 	}
-	var rs []Range
-	if seconds >= 0 && upTo >= seconds {
-		rs = append(rs, Range{key(classAge, 0), key(classAge, upTo-seconds)})
+	from, to := int64(0), upTo/1000
+	if after >= 0 {
+		from = after/1000 + 1
 	}
-	return append(rs, Range{key(classOwn, 0), key(classOwn, upTo)})
+	var rs []Range
+	add := func(class string, from, to int64) {
+		if from > to {
+			return
+		}
+		key := func(at int64) bson.Value { return bson.Document(new(bson.Builder).Int64(class, at).Finish()) }
+		rs = append(rs, Range{key(from), key(to)})
+	}
+	if seconds >= 0 {
+		add(classAge, max(0, from-seconds), to-seconds)
+	}
+	add(classOwn, from, to)
+	return rs
 }
 
 // sinceField is where a stored specification of this kind says when the rule

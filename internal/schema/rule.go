@@ -129,28 +129,38 @@ type Range struct{ From, To bson.Value }
 
 // DueRanges are the entries of the index that are due at an instant: exactly
 // those whose instant is at or before it.
-func (r *Rule) DueRanges(now int64) []Range { return r.ranges(now) }
+func (r *Rule) DueRanges(now int64) []Range { return r.RangesBetween(math.MinInt64, now) }
 
-// Ranges are all entries of the index that have an instant.
-func (r *Rule) Ranges() []Range { return r.ranges(Never - 1) }
-
-func (r *Rule) ranges(now int64) []Range {
+// RangesBetween are the entries of the index with an instant after one and up
+// to another.
+func (r *Rule) RangesBetween(after, upTo int64) []Range {
 	if r.Kind == ByLastWrite {
-		return lastWriteRanges(now, r.Seconds)
+		return lastWriteRanges(after, upTo, r.Seconds)
 	}
 	first := int64(math.MinInt64)
-	if r.Kind == ByID {
-		first = 0
+	if after != math.MinInt64 {
+		first = r.before(after)
+		if first != math.MaxInt64 {
+			first++
+		}
 	}
-	last := int64(math.MinInt64)
-	switch {
-	case now == Never-1:
-		last = math.MaxInt64
-	case r.Seconds <= (now-math.MinInt64/2)/1000:
-		last = now - r.Seconds*1000
+	if r.Kind == ByID {
+		first = max(first, 0)
+	}
+	last := int64(math.MaxInt64)
+	if upTo < Never-1 {
+		last = r.before(upTo)
 	}
 	if last < first {
 		return nil
 	}
 	return []Range{{bson.Date(first), bson.Date(last)}}
+}
+
+// before is the last date that is due at an instant.
+func (r *Rule) before(now int64) int64 {
+	if now < math.MinInt64+r.Seconds*1000 {
+		return math.MinInt64
+	}
+	return now - r.Seconds*1000
 }

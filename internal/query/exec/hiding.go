@@ -66,35 +66,16 @@ func splitDue(record []byte) ([]byte, int64) {
 // hidden counts the documents of the collection that are hidden, from the
 // indexes of the rules that hide them.
 func (s *source) hidden(ctx context.Context) (n int64, err error) {
-	var seen *dedup
+	e := entries{source: &source{coll: s.coll, reader: s.reader}}
 	if len(s.hiding.rules) > 1 || s.hiding.rules[0].Index.Multikey().Any() {
-		seen = newDedup()
+		e.seen = newDedup()
 	}
-	b := builder{source: &source{coll: s.coll, reader: s.reader}}
 	for _, r := range s.hiding.rules {
-		ranges := r.DueRanges(s.hiding.now)
-		if len(ranges) == 0 {
-			continue
-		}
-		node := ruleScan(planIndex(r.Index), ranges)
-		scan := b.scan(node, node.Index, node.Bounds, false)
-		scan.seen = seen
-		var row Row
-		for state := NeedTime; state != EOF && err == nil; {
-			if ctx.Err() != nil {
-				err = context.Cause(ctx)
-				break
-			}
-			if state, err = scan.Work(ctx, &row); state == Advanced {
-				n++
-			}
-		}
-		if cerr := scan.Close(); err == nil {
-			err = cerr
-		}
+		due, err := e.count(ctx, r, r.DueRanges(s.hiding.now))
 		if err != nil {
 			return 0, err
 		}
+		n += due
 	}
 	return n, nil
 }

@@ -1,0 +1,271 @@
+package exec
+
+import (
+	"context"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/schema"
+)
+
+const (
+	forecastHours = 24
+	forecastDays  = 30
+	hourMillis    = int64(time.Hour / time.Millisecond)
+	dayMillis     = 24 * hourMillis
+)
+
+// Forecast says what comes due by a rule, and when. Its instants are in
+// milliseconds since 1970, schema.Never for none.
+type Forecast struct {
+	Now    int64
+	Due    Tally // at Now, and before
+	Oldest int64 // of what is due
+	Next   int64 // of the rest
+	Hours  [forecastHours]Tally
+	Days   [forecastDays]Tally // the first is the sum of Hours
+	Later  Tally
+	// Never is what has no instant; only a forecast from documents knows.
+	Never Tally
+	// Sized says that bytes were counted, too.
+	Sized bool
+}
+
+// Tally counts documents and their bytes.
+type Tally struct{ Documents, Bytes int64 }
+
+func (t *Tally) add(o Tally) {
+	t.Documents += o.Documents
+	t.Bytes += o.Bytes
+}
+
+// Foresee reads all documents of a collection, which may be nil, and says when
+// they come due by a rule that need not be in force.
+func (x *Executor) Foresee(ctx context.Context, c *catalog.Collection, r *schema.Rule, now int64) (*Forecast, error) {
+	f := newForecast(now)
+	f.Sized = true
+	if c == nil || c.Ident == 0 {
+		return f, nil
+	}
+	snapshot := x.Catalog.Engine().NewSnapshot()
+	defer snapshot.Close()
+	it, err := snapshot.NewIter(c.Ident, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer it.Close()
+	for ok, n := it.First(), 0; ok; ok, n = it.Next(), n+1 {
+		if n%ctxEvery == 0 && ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		doc, err := it.Value()
+		if err != nil {
+			return nil, err
+		}
+		f.count(r.Due(doc), Tally{1, int64(len(doc))})
+	}
+	return f, it.Err()
+}
+
+func newForecast(now int64) *Forecast {
+	return &Forecast{Now: now, Oldest: schema.Never, Next: schema.Never}
+}
+
+// count enters documents that are due at an instant.
+func (f *Forecast) count(due int64, t Tally) {
+	switch {
+	case due == schema.Never:
+		f.Never.add(t)
+		return
+	case due <= f.Now:
+		f.Due.add(t)
+		f.Oldest = min(f.Oldest, due)
+		return
+	}
+	f.Next = min(f.Next, due)
+	in := due - f.Now - 1
+	if in < 0 { // the difference is beyond 64 bits
+		in = schema.Never
+	}
+	switch {
+	case in < dayMillis:
+		f.Hours[in/hourMillis].add(t)
+		f.Days[0].add(t)
+	case in < forecastDays*dayMillis:
+		f.Days[in/dayMillis].add(t)
+	default:
+		f.Later.add(t)
+	}
+}
+
+// FromIndex is a forecast that reads the entries of a rule's index and no
+// document. A document with several dates counts once, by the earliest.
+func (x *Executor) FromIndex(ctx context.Context, c *catalog.Collection, r *catalog.Rule, now int64) (*Forecast, error) {
+	f := newForecast(now)
+	s, done := x.entries(c)
+	defer done()
+	if r.Index.Multikey().Any() {
+		s.seen = newDedup()
+	}
+	due, err := s.count(ctx, r, r.DueRanges(now))
+	if err != nil {
+		return nil, err
+	}
+	f.Due.Documents = due
+	from := now
+	for i := range forecastHours + forecastDays {
+		to := now + int64(i+1)*hourMillis
+		day := 0
+		if i >= forecastHours {
+			day = i - forecastHours + 1
+			to = now + int64(day+1)*dayMillis
+		}
+		last := day == forecastDays
+		if last {
+			to = schema.Never - 1
+		}
+		n, err := s.count(ctx, r, r.RangesBetween(from, to))
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case last:
+			f.Later.Documents = n
+		case day == 0:
+			f.Hours[i].Documents = n
+			f.Days[0].Documents += n
+		default:
+			f.Days[day].Documents = n
+		}
+		from = to
+	}
+	if f.Oldest, err = s.first(ctx, r, r.DueRanges(now)); err != nil {
+		return nil, err
+	}
+	f.Next, err = s.first(ctx, r, r.RangesBetween(now, schema.Never-1))
+	return f, err
+}
+
+// FirstDue is the earliest instant by a rule after another one, from its index;
+// schema.Never for none. To ask for what is due ask after the smallest number.
+func (x *Executor) FirstDue(ctx context.Context, c *catalog.Collection, r *catalog.Rule, after int64) (int64, error) {
+	s, done := x.entries(c)
+	defer done()
+	return s.first(ctx, r, r.RangesBetween(after, schema.Never-1))
+}
+
+// entries reads the entries of rules' indexes over one state of the store.
+type entries struct {
+	source *source
+	seen   *dedup // or nil
+}
+
+func (x *Executor) entries(c *catalog.Collection) (e *entries, done func()) {
+	snapshot := x.Catalog.Engine().NewSnapshot()
+	return &entries{source: &source{coll: c, reader: snapshot}}, func() { snapshot.Close() }
+}
+
+// each calls f with the entries of a rule within ranges, the oldest of each
+// range first, until it returns false.
+func (e *entries) each(ctx context.Context, r *catalog.Rule, ranges []schema.Range, f func(*Row) (bool, error)) (err error) {
+	if len(ranges) == 0 {
+		return nil
+	}
+	node := ruleScan(planIndex(r.Index), ranges)
+	b := builder{source: e.source}
+	scan := b.scan(node, node.Index, node.Bounds, false)
+	scan.backward, scan.seen = node.Backward, e.seen
+	defer func() {
+		if cerr := scan.Close(); err == nil {
+			err = cerr
+		}
+	}()
+	var row Row
+	for works := 0; ; works++ {
+		if works%ctxEvery == 0 && ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		state, err := scan.Work(ctx, &row)
+		if err != nil || state == EOF {
+			return err
+		}
+		if state != Advanced {
+			continue
+		}
+		if more, err := f(&row); err != nil || !more {
+			return err
+		}
+	}
+}
+
+func (e *entries) count(ctx context.Context, r *catalog.Rule, ranges []schema.Range) (n int64, err error) {
+	err = e.each(ctx, r, ranges, func(*Row) (bool, error) { n++; return true, nil })
+	return n, err
+}
+
+// first is the earliest instant within ranges, or Never.
+func (e *entries) first(ctx context.Context, r *catalog.Rule, ranges []schema.Range) (int64, error) {
+	earliest := int64(schema.Never)
+	seen := e.seen
+	e.seen = nil
+	defer func() { e.seen = seen }()
+	for i := range ranges {
+		err := e.each(ctx, r, ranges[i:i+1], func(row *Row) (bool, error) {
+			due, err := r.DueOfKey(row.Key, row.Bits)
+			earliest = min(earliest, due)
+			return false, err
+		})
+		if err != nil {
+			return earliest, err
+		}
+	}
+	return earliest, nil
+}
+
+// Append writes the forecast's fields: dueNow, oldestDue, nextDue, and a
+// histogram of the hours and days that have anything.
+func (f *Forecast) Append(b *bson.Builder) {
+	tally := func(name string, t Tally) {
+		b.OpenDoc(name).Int64("documents", t.Documents)
+		if f.Sized {
+			b.Int64("bytes", t.Bytes)
+		}
+		b.Close()
+	}
+	date := func(name string, ms int64) {
+		if ms == schema.Never {
+			b.Null(name)
+			return
+		}
+		b.Date(name, ms)
+	}
+	tally("dueNow", f.Due)
+	date("oldestDue", f.Oldest)
+	date("nextDue", f.Next)
+	b.OpenDoc("histogram")
+	f.appendBars(b, "hours", f.Hours[:], hourMillis)
+	f.appendBars(b, "days", f.Days[:], dayMillis)
+	tally("later", f.Later)
+	b.Close()
+	if f.Sized {
+		tally("never", f.Never)
+	}
+}
+
+func (f *Forecast) appendBars(b *bson.Builder, name string, bars []Tally, width int64) {
+	b.OpenArray(name)
+	n := 0
+	for i, t := range bars {
+		if t.Documents == 0 {
+			continue
+		}
+		b.OpenDoc(bson.Index(n)).Date("from", f.Now+int64(i)*width).Int64("documents", t.Documents)
+		if f.Sized {
+			b.Int64("bytes", t.Bytes)
+		}
+		b.Close()
+		n++
+	}
+	b.Close()
+}
