@@ -45,6 +45,8 @@ func (r *request) authorize() error {
 	switch kind {
 	case "master":
 		return r.checkMaster(signature)
+	case "resource":
+		return r.checkResourceToken(signature)
 	case "aad":
 		return r.checkToken(signature)
 	}

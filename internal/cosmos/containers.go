@@ -6,6 +6,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/query/nosql"
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
@@ -22,6 +23,7 @@ type container struct {
 	unique            []uniqueKey
 	indexing          indexPolicy
 	composite         [][]compositePath
+	computed          nosql.Computed
 
 	ridBytes []byte // rid decoded
 	selfLink string // the link by resource ids
@@ -77,6 +79,9 @@ func (c *container) define(d bson.Doc) error {
 		return err
 	}
 	if c.composite, err = parseComposite(policy); err != nil {
+		return err
+	}
+	if c.computed, err = parseComputed(d.Lookup("computedProperties")); err != nil {
 		return err
 	}
 	if err := checkSpatial(policy); err != nil {
@@ -191,14 +196,11 @@ func (r *request) postContainers() error {
 	if err != nil {
 		return err
 	}
-	id := body.Lookup("id")
-	if id.Type != bson.TypeString {
-		return checkID("")
-	}
-	if err := checkID(id.Str()); err != nil {
+	id, err := newID(body)
+	if err != nil {
 		return err
 	}
-	if _, err := g.container(d.id, id.Str()); err == nil {
+	if _, err := g.container(d.id, id); err == nil {
 		return errConflict
 	}
 	if len(d.containers) >= maxResources {

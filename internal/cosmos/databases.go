@@ -51,23 +51,20 @@ func (r *request) postDatabases() error {
 		}
 		return r.queryResources(body, "", "Databases", docs)
 	}
-	id := body.Lookup("id")
-	if id.Type != bson.TypeString {
-		return checkID("")
-	}
-	if err := checkID(id.Str()); err != nil {
+	id, err := newID(body)
+	if err != nil {
 		return err
 	}
 	g := r.s.registry
 	g.changes.Lock()
 	defer g.changes.Unlock()
-	if _, err := g.database(id.Str()); err == nil {
+	if _, err := g.database(id); err == nil {
 		return errConflict
 	}
 	if len(g.dbs) >= maxResources {
 		return badRequest("The account has %d databases already.", maxResources)
 	}
-	d := &database{id: id.Str(), rid: newDatabaseRID(), etag: newETag(r.seconds()), seconds: r.seconds(), containers: map[string]*container{}}
+	d := &database{id: id, rid: newDatabaseRID(), etag: newETag(r.seconds()), seconds: r.seconds(), containers: map[string]*container{}}
 	if d.offer, err = r.newOffer(); err != nil {
 		return err
 	}
@@ -125,6 +122,15 @@ func (r *request) deleteDatabase() error {
 	}
 	if _, err := g.catalog.DropDatabase(r.Context(), databaseName(d.id)); err != nil && !mongoerr.Is(err, mongoerr.NamespaceNotFound) {
 		return err
+	}
+	_, us, err := r.users()
+	if err != nil {
+		return err
+	}
+	for _, u := range us {
+		if err := g.remove(r.Context(), usersNamespace, userID(u.db, u.id)); err != nil {
+			return err
+		}
 	}
 	if err := g.remove(r.Context(), databasesNamespace, bson.String(d.id)); err != nil {
 		return err

@@ -2,6 +2,7 @@ package cosmos
 
 import (
 	"encoding/base64"
+	"net/url"
 	"strings"
 
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -9,8 +10,8 @@ import (
 )
 
 // indexMetrics tells which indexes a query can use by its WHERE and the
-// container's policy, and which it could use if the policy included them, as
-// base64 of JSON. (Cosmos DB: "Indexing metrics in Azure Cosmos DB".)
+// container's policy, and which it could use if the policy included them: JSON,
+// as base64, or in the second version of the header with percent signs. (Cosmos DB: "Indexing metrics in Azure Cosmos DB".)
 func (p *pager) indexMetrics() string {
 	var used, potential []string
 	seen := map[string]bool{}
@@ -26,7 +27,8 @@ func (p *pager) indexMetrics() string {
 		seen[spec] = true
 	}
 	var b bson.Builder
-	if p.r.flag("X-Ms-Cosmos-Populateindexmetrics-V2") {
+	second := p.r.flag("X-Ms-Cosmos-Populateindexmetrics-V2")
+	if second {
 		for _, set := range []struct {
 			name  string
 			specs []string
@@ -51,5 +53,9 @@ func (p *pager) indexMetrics() string {
 		}
 		b.Array("UtilizedCompositeIndexes", bson.Empty).Array("PotentialCompositeIndexes", bson.Empty)
 	}
-	return base64.StdEncoding.EncodeToString(nosql.AppendJSONDocument(nil, b.Finish()))
+	text := nosql.AppendJSONDocument(nil, b.Finish())
+	if second {
+		return url.PathEscape(string(text))
+	}
+	return base64.StdEncoding.EncodeToString(text)
 }

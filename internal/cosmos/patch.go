@@ -38,7 +38,7 @@ func parsePatch(v bson.Value) (*patch, error) {
 			if !strings.HasPrefix(strings.ToLower(strings.TrimSpace(text)), "select") {
 				text = "SELECT VALUE 1 " + text
 			}
-			q, err := nosql.Parse(text, nil)
+			q, err := nosql.Parse(text, nil, nil)
 			if err != nil {
 				return nil, asError(err)
 			}

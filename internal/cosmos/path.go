@@ -20,7 +20,12 @@ const (
 	kindOffers
 	kindOffer
 	kindPartitionDelete
+	kindUsers
+	kindUser
+	kindPermissions
+	kindPermission
 	kindScripts // stored procedures and the like, which are not served
+	kindScript
 )
 
 // path is a request's path, taken apart and decoded.
@@ -28,13 +33,14 @@ type path struct {
 	kind                kind
 	db, container, item string
 	offer               string
+	user, permission    string
 	resourceType, link  string // as they are signed
 	scripts             string // which of scriptTypes
 }
 
-// scriptTypes are resources of a container, or of a database, that exist on
-// the service and not here.
-var scriptTypes = map[string]bool{"sprocs": true, "triggers": true, "udfs": true, "conflicts": true, "users": true, "permissions": true}
+// scriptTypes are resources of a container that exist on the service and not
+// here.
+var scriptTypes = map[string]bool{"sprocs": true, "triggers": true, "udfs": true, "conflicts": true}
 
 // parsePath reads an escaped path; empty segments, which some SDKs send, count
 // for nothing. Errors: 400 for what names no resource.
@@ -90,9 +96,8 @@ func (p path) locate(names []string) (path, error) {
 	case len(names) == 2:
 		p.kind = kindDatabase
 		return p, nil
-	case scriptTypes[names[2]]:
-		p.kind, p.scripts = kindScripts, names[2]
-		return p, nil
+	case names[2] == "users":
+		return p.locateUser(names[3:])
 	case names[2] != "colls":
 		return p, errURL
 	case len(names) == 3:
@@ -103,6 +108,26 @@ func (p path) locate(names []string) (path, error) {
 		return p, nil
 	}
 	return p.locateInContainer(names[4:])
+}
+
+// locateUser reads what follows /dbs/d/users.
+func (p path) locateUser(names []string) (path, error) {
+	if len(names) > 0 {
+		p.user = names[0]
+	}
+	switch {
+	case len(names) == 0:
+		p.kind = kindUsers
+	case len(names) == 1:
+		p.kind = kindUser
+	case names[1] != "permissions" || len(names) > 3:
+		return p, errURL
+	case len(names) == 2:
+		p.kind = kindPermissions
+	default:
+		p.kind, p.permission = kindPermission, names[2]
+	}
+	return p, nil
 }
 
 func (p path) locateInContainer(names []string) (path, error) {
@@ -116,8 +141,11 @@ func (p path) locateInContainer(names []string) (path, error) {
 	case names[0] == "operations" && len(names) == 2 && names[1] == "partitionkeydelete":
 		p.kind, p.resourceType = kindPartitionDelete, "colls"
 		p.link = "dbs/" + p.db + "/colls/" + p.container
-	case scriptTypes[names[0]]:
+	case scriptTypes[names[0]] && len(names) <= 2:
 		p.kind, p.scripts = kindScripts, names[0]
+		if len(names) == 2 {
+			p.kind = kindScript
+		}
 	default:
 		return p, errURL
 	}

@@ -16,7 +16,7 @@ func (r *request) isQuery() bool {
 }
 
 // parseQuery reads {query, parameters}. Errors: 400.
-func parseQuery(body bson.Doc) (*nosql.Query, error) {
+func parseQuery(body bson.Doc, computed nosql.Computed) (*nosql.Query, error) {
 	text := body.Lookup("query")
 	if text.Type != bson.TypeString {
 		return nil, badRequest("The request has no query.")
@@ -37,12 +37,12 @@ func parseQuery(body bson.Doc) (*nosql.Query, error) {
 			params[name[1:]] = p.Doc().Lookup("value")
 		}
 	}
-	return nosql.Parse(text.Str(), params)
+	return nosql.Parse(text.Str(), params, computed)
 }
 
 // queryResources runs a query over databases, containers or offers.
 func (r *request) queryResources(body bson.Doc, rid, name string, docs []bson.Doc) error {
-	q, err := parseQuery(body)
+	q, err := parseQuery(body, nil)
 	if err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func (r *request) query(c *container) error {
 	if err != nil {
 		return err
 	}
-	q, err := parseQuery(body)
+	q, err := parseQuery(body, c.computed)
 	if err != nil {
 		return err
 	}
@@ -401,7 +401,7 @@ func (p *pager) metrics() string {
 
 // itemsFeed is SELECT * as the read feed runs it.
 var itemsFeed = func() *nosql.Query {
-	q, err := nosql.Parse("SELECT * FROM c", nil)
+	q, err := nosql.Parse("SELECT * FROM c", nil, nil)
 	if err != nil {
 		panic(err) // the text is a constant
 	}

@@ -20,7 +20,14 @@ var handlers = map[kind]map[string]func(*request) error{
 	kindOffers:          {http.MethodGet: (*request).listOffers, http.MethodPost: (*request).queryOffers},
 	kindOffer:           {http.MethodGet: (*request).getOffer, http.MethodPut: (*request).putOffer},
 	kindPartitionDelete: {http.MethodPost: (*request).deletePartition},
-	kindScripts:         {http.MethodGet: (*request).listScripts},
+	kindUsers:           {http.MethodGet: (*request).listUsers, http.MethodPost: (*request).postUsers},
+	kindUser:            {http.MethodGet: (*request).getUser, http.MethodPut: (*request).putUser, http.MethodDelete: (*request).deleteUser},
+	kindPermissions:     {http.MethodGet: (*request).listPermissions, http.MethodPost: (*request).postPermissions},
+	kindPermission: {
+		http.MethodGet: (*request).getPermission, http.MethodPut: (*request).putPermission, http.MethodDelete: (*request).deletePermission,
+	},
+	kindScripts: {http.MethodGet: (*request).listScripts, http.MethodPost: (*request).postScripts},
+	kindScript:  {http.MethodGet: (*request).getScript, http.MethodPut: (*request).getScript, http.MethodDelete: (*request).getScript, http.MethodPost: (*request).getScript},
 }
 
 // route answers by the handler of a path and a method.
@@ -32,31 +39,43 @@ func (r *request) route() error {
 	if h, ok := handlers[r.path.kind][method]; ok {
 		return h(r)
 	}
-	if r.path.kind == kindScripts {
-		return newError(http.StatusForbidden, "%s are not supported by this account.", scriptNames[r.path.scripts])
-	}
 	return errMethod
 }
 
 // scriptNames are the kinds of resources that always have an empty feed here.
 var scriptNames = map[string]string{
-	"sprocs": "StoredProcedures", "triggers": "Triggers", "udfs": "UserDefinedFunctions", "conflicts": "Conflicts", "users": "Users", "permissions": "Permissions",
+	"sprocs": "StoredProcedures", "triggers": "Triggers", "udfs": "UserDefinedFunctions", "conflicts": "Conflicts",
 }
 
 func (r *request) listScripts() error {
-	parent := ""
-	if r.path.container != "" {
-		c, err := r.container()
-		if err != nil {
-			return err
-		}
-		parent = c.rid
-	} else {
-		d, err := r.database()
-		if err != nil {
-			return err
-		}
-		parent = d.rid
+	c, err := r.container()
+	if err != nil {
+		return err
 	}
-	return r.sendFeed(parent, scriptNames[r.path.scripts], nil)
+	return r.sendFeed(c.rid, scriptNames[r.path.scripts], nil)
+}
+
+// postScripts refuses scripts, which this server does not run, and answers
+// queries for them. Errors: 403.
+func (r *request) postScripts() error {
+	c, err := r.container()
+	if err != nil {
+		return err
+	}
+	if !r.isQuery() {
+		return newError(http.StatusForbidden, "%s are not supported by this account.", scriptNames[r.path.scripts])
+	}
+	body, err := r.object()
+	if err != nil {
+		return err
+	}
+	return r.queryResources(body, c.rid, scriptNames[r.path.scripts], nil)
+}
+
+// getScript answers for one script: there is none. Errors: 404.
+func (r *request) getScript() error {
+	if _, err := r.container(); err != nil {
+		return err
+	}
+	return errNotFound
 }

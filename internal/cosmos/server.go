@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -140,7 +141,34 @@ func (r *request) answer() error {
 	if err := r.authorize(); err != nil {
 		return err
 	}
+	if err := r.checkHeaders(); err != nil {
+		return err
+	}
 	return r.route()
+}
+
+// consistencies are the levels of consistency, from the weakest.
+var consistencies = []string{"eventual", "consistentprefix", "session", "boundedstaleness", "strong"}
+
+// checkHeaders refuses what headers ask for that is not to be had: a
+// consistency above the account's, and triggers. Errors: 400.
+func (r *request) checkHeaders() error {
+	if asked := r.Header.Get("X-Ms-Consistency-Level"); asked != "" {
+		level := slices.Index(consistencies, strings.ToLower(asked))
+		if level < 0 {
+			return badRequest("The consistency level '%s' is invalid.", asked)
+		}
+		if level > slices.Index(consistencies, strings.ToLower(r.s.o.Consistency)) {
+			return badRequest("ConsistencyLevel %s specified in the request is invalid when service is configured with consistency level %s. "+
+				"Ensure the request consistency level is not stronger than the service consistency level.", asked, r.s.o.Consistency)
+		}
+	}
+	for _, name := range []string{"X-Ms-Documentdb-Pre-Trigger-Include", "X-Ms-Documentdb-Post-Trigger-Include"} {
+		if t := r.Header.Get(name); t != "" {
+			return badRequest("The trigger '%s' specified in the request header does not exist.", t)
+		}
+	}
+	return nil
 }
 
 // body reads the request's body. Errors: 413.

@@ -34,7 +34,7 @@ func TestScripts(t *testing.T) {
 			case "query":
 				return runQueries(t, d, items)
 			case "filter":
-				q, err := Parse(d.Input, params(t, d))
+				q, err := Parse(d.Input, params(t, d), nil)
 				if err != nil {
 					return err.Error() + "\n"
 				}
@@ -79,7 +79,7 @@ func runQueries(t *testing.T, d *datadriven.TestData, items []bson.Doc) string {
 }
 
 func run(text string, ps map[string]bson.Value, items []bson.Doc) (rows []string, err error) {
-	q, err := Parse(text, ps)
+	q, err := Parse(text, ps, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +122,7 @@ func BenchmarkRun(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	q, err := Parse("SELECT c.id, c.n FROM c WHERE c.pk = 'p' AND c.a >= 1", nil)
+	q, err := Parse("SELECT c.id, c.n FROM c WHERE c.pk = 'p' AND c.a >= 1", nil, nil)
 	if err != nil {
 		b.Fatal(err)
 	}

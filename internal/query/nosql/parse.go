@@ -8,6 +8,9 @@ type parser struct {
 	depth  int
 	slots  int // of aliases, in all
 
+	computed Computed
+	items    map[int]bool // the slots whose aliases stand for items of the container
+
 	scope *scope
 	sel   *selection // whose aggregates are collected; nil where none may be
 	// inAggregate says that an aggregate's argument is being parsed.
@@ -184,6 +187,8 @@ func nameOf(e expression) string {
 		if c, ok := e.key.(*constant); ok && isText(c.v) {
 			return c.v.Str()
 		}
+	case *computed:
+		return nameOf(e.of)
 	}
 	return ""
 }

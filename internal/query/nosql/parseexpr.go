@@ -186,7 +186,7 @@ func (p *parser) unary() (expression, error) {
 		if stepErr != nil || !ok {
 			return e, stepErr
 		}
-		e = &property{e, key}
+		e = p.member(e, key)
 	}
 	return e, err
 }

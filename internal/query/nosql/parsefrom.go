@@ -67,6 +67,9 @@ func (p *parser) source(first bool) (*collection, error) {
 	c.slot = p.slots
 	p.slots++
 	p.scope.names[c.alias] = c.slot
+	if c.root && len(c.path) == 0 && !c.iterate {
+		p.items[c.slot] = true
+	}
 	return c, nil
 }
 

@@ -7,16 +7,17 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 )
 
-// Query is a parsed query with its parameters, for any number of runs, one
-// after the other.
+// Query is a parsed query with its parameters, for any number of runs, also at
+// once.
 type Query struct {
 	s      *selection
 	slots  int
 	params map[string]bson.Value
 }
 
-// Parse reads a query. params are by name, without the @. Errors are *Error.
-func Parse(query string, params map[string]bson.Value) (*Query, error) {
+// Parse reads a query over items that have computed properties, nil for none.
+// params are by name, without the @. Errors are *Error.
+func Parse(query string, params map[string]bson.Value, computed Computed) (*Query, error) {
 	if strings.TrimSpace(query) == "" {
 		return nil, &Error{Code: codeEmpty, Message: "Syntax error, unexpected end-of-file encountered."}
 	}
@@ -27,7 +28,7 @@ func Parse(query string, params map[string]bson.Value) (*Query, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &parser{tokens: ts}
+	p := &parser{tokens: ts, computed: computed, items: map[int]bool{}}
 	s, err := p.selection()
 	if err != nil {
 		return nil, err
@@ -45,6 +46,9 @@ func Parse(query string, params map[string]bson.Value) (*Query, error) {
 
 // isDocumentPath says whether e is a property, or what is in it, of an alias.
 func isDocumentPath(e expression) bool {
+	if c, ok := e.(*computed); ok {
+		e = c.of
+	}
 	p, ok := e.(*property)
 	if !ok {
 		return false

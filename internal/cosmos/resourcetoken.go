@@ -1,0 +1,118 @@
+package cosmos
+
+import (
+	"crypto/hmac"
+	"encoding/base64"
+	"hash"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/query/nosql"
+)
+
+// The modes of permissions.
+const (
+	permissionRead = "Read"
+	permissionAll  = "All"
+)
+
+// The life of a resource token, in seconds, as the service bounds it.
+const (
+	tokenLife    = 3600
+	minTokenLife = 10
+	maxTokenLife = 86400
+)
+
+var errForbidden = newError(http.StatusForbidden, "Insufficient permissions provided in the authorization header for the corresponding request. Please retry with another authorization header.")
+
+// newToken makes a token that proves a permission for as long as the request
+// asks for. Errors: 400.
+func (r *request) newToken(p *permission) (string, error) {
+	life := int64(tokenLife)
+	if h := r.Header.Get("X-Ms-Documentdb-Expiry-Seconds"); h != "" {
+		n, err := strconv.ParseInt(h, 10, 64)
+		if err != nil || n < minTokenLife || n > maxTokenLife {
+			return "", badRequest("The value '%s' of x-ms-documentdb-expiry-seconds is invalid: it is from %d to %d.", h, minTokenLife, maxTokenLife)
+		}
+		life = n
+	}
+	var b bson.Builder
+	b.String("r", p.resource).String("m", p.mode).Value("k", p.key).Int64("e", r.seconds()+life)
+	claim := base64.StdEncoding.EncodeToString(nosql.AppendJSONDocument(nil, b.Finish()))
+	proof := base64.StdEncoding.EncodeToString(r.s.proof(claim))
+	return "type=resource&ver=1.0&sig=" + proof + ";" + claim + ";", nil
+}
+
+// proof signs what a token claims.
+func (s *Server) proof(claim string) []byte {
+	h := s.signers.Get().(hash.Hash)
+	defer s.signers.Put(h)
+	h.Reset()
+	h.Write([]byte("resource token\n" + claim)) // never fails
+	return h.Sum(nil)
+}
+
+// checkResourceToken takes a token that newToken made. Errors: 401 for what is
+// none, 403 for one that is over or does not allow the request.
+func (r *request) checkResourceToken(signature string) error {
+	proof, claim, _ := strings.Cut(strings.TrimSuffix(signature, ";"), ";")
+	given, err := base64.StdEncoding.DecodeString(proof)
+	if err != nil || !hmac.Equal(given, r.s.proof(claim)) {
+		return errSignature
+	}
+	text, err := base64.StdEncoding.DecodeString(claim)
+	if err != nil {
+		return errSignature
+	}
+	c, err := parseObject(text)
+	if err != nil {
+		return errSignature
+	}
+	if expires, _ := bson.ExactInt64(c.Lookup("e")); r.seconds() >= expires {
+		return errDate
+	}
+	if r.path.kind == kindAccount {
+		return nil
+	}
+	reads := r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodPost && r.isQuery()
+	if !r.within(c.Lookup("r").Str()) || c.Lookup("m").Str() != permissionAll && !reads {
+		return errForbidden
+	}
+	key := c.Lookup("k")
+	if key.IsMissing() || r.path.kind != kindItem && r.path.kind != kindItems && r.path.kind != kindPartitionDelete {
+		return nil
+	}
+	asked, err := nosql.ParseJSON([]byte(r.Header.Get("X-Ms-Documentdb-Partitionkey")))
+	if err != nil || !bson.Equal(asked, key) {
+		return errForbidden
+	}
+	return nil
+}
+
+// within says whether the path is that of a resource, by names or by resource
+// ids, or below it.
+func (r *request) within(resource string) bool {
+	resource = strings.Trim(resource, "/")
+	names := []string{"dbs/" + r.path.db}
+	if d, err := r.s.registry.database(r.path.db); err == nil {
+		names = append(names, "dbs/"+d.rid)
+	}
+	if r.path.container != "" {
+		own := names[0] + "/colls/" + r.path.container
+		names = append(names, own)
+		if c, err := r.s.registry.container(r.path.db, r.path.container); err == nil {
+			names = append(names, strings.Trim(c.selfLink, "/"))
+		}
+		if r.path.kind == kindItem {
+			names = append(names, own+"/docs/"+r.path.item)
+		}
+	}
+	for _, n := range names {
+		if n == resource {
+			return true
+		}
+	}
+	return false
+}
