@@ -29,6 +29,10 @@ type Dispatcher struct {
 	Gate Gate
 	Log  *slog.Logger
 
+	// FailCommand makes commands fail, for tests of drivers; nil where the server
+	// does not run for tests.
+	FailCommand *FailPoint
+
 	// Host is "name:port" of this server, as currentOp prints it.
 	Host string
 	// Replicated says that the server is a member of a replica set.
@@ -61,6 +65,9 @@ func (d *Dispatcher) Dispatch(ctx context.Context, req *Request) Response {
 	}
 	err := d.run(ctx, op, req)
 	r := d.finish(ctx, op, err)
+	if err == errFailPointClose {
+		return Response{Close: true}
+	}
 	if err == nil {
 		r.reply = memory
 	}
@@ -89,6 +96,11 @@ func (d *Dispatcher) run(ctx context.Context, op *Op, req *Request) error {
 	}
 	if err := interruption(ctx); err != nil {
 		return err
+	}
+	if d.FailCommand != nil {
+		if err := d.FailCommand.apply(ctx, op); err != nil {
+			return err
+		}
 	}
 	if op.Command.Flags&Writes != 0 {
 		op.SetWaitingForLock(true)

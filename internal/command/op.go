@@ -58,6 +58,7 @@ type Op struct {
 	statements bool
 	statement  *statement
 	active     activity
+	injected   *failure // by the fail point
 }
 
 // Stats are what the operation did, for the profiler, the slow-operation log

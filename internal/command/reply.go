@@ -17,6 +17,7 @@ func (d *Dispatcher) finish(ctx context.Context, op *Op, err error) Response {
 		d.countError(ctx, op, e, err)
 		r.Body = ErrorReply(e)
 	} else {
+		op.inject()
 		if op.IntegerOK {
 			op.Reply.Int32("ok", 1)
 		} else {

@@ -31,7 +31,8 @@ type Response struct {
 	// if the client had sent it, after it has sent Body marked moreToCome; nil for
 	// an ordinary reply. Only where the request said ExhaustAllowed.
 	Next bson.Doc
-	// Close asks the front end to close the connection after Body is sent.
+	// Close asks the front end to close the connection after Body is sent, or at
+	// once where Body is nil.
 	Close bool
 
 	reply *reply // whose memory Body is in

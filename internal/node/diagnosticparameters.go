@@ -17,7 +17,12 @@ func (n *Node) registerParameters(p *command.Params) {
 	p.Fixed("authenticationMechanisms", true, func() bson.Value {
 		return bson.Array(bson.String("SCRAM-SHA-1"), bson.String("SCRAM-SHA-256"))
 	})
-	p.Fixed("enableTestCommands", false, func() bson.Value { return bson.Bool(false) })
+	var tests *command.BoolParam
+	tests = p.Bool(command.BoolSpec{Name: "enableTestCommands", Startup: true, OnChange: func() {
+		if tests.Load() {
+			n.enableTestCommands()
+		}
+	}})
 	p.Fixed("KeysRotationIntervalSec", true, func() bson.Value { return bson.Int32(7776000) })
 	p.Fixed("ShardingTaskExecutorPoolReplicaSetMatching", true, func() bson.Value { return bson.String("automatic") })
 	p.String(command.StringSpec{Name: "automationServiceDescriptor", Valid: func(s string) error {

@@ -132,6 +132,9 @@ func (c *connection) handle(f wire.Frame) bool {
 	}
 	for {
 		r := c.dispatch(req)
+		if r.Body == nil {
+			return false
+		}
 		if !m.WantsAnswer() {
 			r.Release()
 			return !r.Close

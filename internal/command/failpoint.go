@@ -1,0 +1,253 @@
+package command
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+)
+
+// FailPoint is the fail point "failCommand", with which tests of drivers make
+// commands fail. (MongoDB: command configureFailPoint, on servers started with
+// enableTestCommands.) The zero value is off.
+type FailPoint struct {
+	mu      sync.Mutex
+	mode    failMode
+	left    int64   // of failModeTimes and failModeSkip
+	chance  float64 // of failModeChance
+	entered int64
+	data    failure
+}
+
+type failMode uint8
+
+const (
+	failModeOff failMode = iota
+	failModeAlways
+	failModeTimes
+	failModeSkip
+	failModeChance
+)
+
+// failure is what happens to the commands that the fail point chooses.
+type failure struct {
+	commands     []string
+	all          bool // whatever the command
+	app          string
+	namespace    string
+	code         mongoerr.Code
+	close        bool
+	block        time.Duration
+	labels       []string
+	labelled     bool
+	writeConcern bson.Doc
+}
+
+// failPointCommand is the one command that never fails.
+const failPointCommand = "configureFailPoint"
+
+// maxFailPointBlock bounds blockTimeMS.
+const maxFailPointBlock = 24 * time.Hour
+
+// errFailPointClose has the front end close the connection without an answer.
+var errFailPointClose = error(mongoerr.New(mongoerr.SocketException, "the fail point closes the connection"))
+
+// Configure sets mode and data as the command has them, and returns how often
+// the fail point was entered before.
+func (f *FailPoint) Configure(mode bson.Value, data bson.Doc) (entered int64, err error) {
+	var next FailPoint
+	if err := next.parseMode(mode); err != nil {
+		return 0, err
+	}
+	if err := next.data.parse(data); err != nil {
+		return 0, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.mode, f.left, f.chance, f.data = next.mode, next.left, next.chance, next.data
+	return f.entered, nil
+}
+
+func (f *FailPoint) parseMode(mode bson.Value) error {
+	switch mode.Type {
+	case bson.Missing:
+		return mongoerr.New(mongoerr.IllegalOperation, "When setting a failpoint, you must supply a 'mode'")
+	case bson.TypeString:
+		switch mode.Str() {
+		case "off":
+			f.mode = failModeOff
+		case "alwaysOn":
+			f.mode = failModeAlways
+		default:
+			return mongoerr.New(mongoerr.BadValue, "unknown mode: %s", mode.Str())
+		}
+		return nil
+	case bson.TypeDocument:
+		return f.parseLimit(mode.Doc())
+	}
+	return mongoerr.New(mongoerr.TypeMismatch, "'mode' must be a string or JSON object")
+}
+
+func (f *FailPoint) parseLimit(d bson.Doc) error {
+	name, v := d.First()
+	switch name {
+	case "times", "skip":
+		n, exact := bson.ExactInt64(v)
+		if !v.IsNumber() || !exact || n < 0 {
+			return mongoerr.New(mongoerr.BadValue, "'%s' option to 'mode' must be positive", name)
+		}
+		f.mode, f.left = failModeTimes, n
+		if name == "skip" {
+			f.mode = failModeSkip
+		}
+	case "activationProbability":
+		f.mode, f.chance = failModeChance, bson.ToDouble(v)
+		if !v.IsNumber() || f.chance < 0 || f.chance > 1 {
+			return mongoerr.New(mongoerr.BadValue, "activationProbability must be between 0.0 and 1.0; found %s", v)
+		}
+	default:
+		return mongoerr.New(mongoerr.BadValue, "invalid option for 'mode': %s", d)
+	}
+	return nil
+}
+
+// parse reads the data of failCommand. Fields of other fail points are no
+// error on the server either.
+func (f *failure) parse(d bson.Doc) error {
+	for it := d.Iter(); it.Next(); {
+		switch v := it.Value; it.Key {
+		case "failCommands":
+			if v.Type != bson.TypeArray {
+				return mongoerr.New(mongoerr.TypeMismatch, "'failCommands' must be an array, found %s", v.Type)
+			}
+			for _, name := range v.Doc().Slice() {
+				if name.Type == bson.TypeString {
+					f.commands = append(f.commands, name.Str())
+				}
+			}
+		case "failAllCommands":
+			f.all = v.Truthy()
+		case "appName":
+			f.app = v.Str()
+		case "namespace":
+			f.namespace = v.Str()
+		case "errorCode":
+			f.code = mongoerr.Code(bson.ClampToInt64(v))
+		case "closeConnection":
+			f.close = v.Truthy()
+		case "blockConnection":
+			if v.Truthy() {
+				ms := bson.ClampToInt64(d.Lookup("blockTimeMS"))
+				f.block = min(time.Duration(max(ms, 0))*time.Millisecond, maxFailPointBlock)
+			}
+		case "errorLabels":
+			f.labelled = true
+			for _, label := range v.Doc().Slice() {
+				f.labels = append(f.labels, label.Str())
+			}
+		case "writeConcernError":
+			f.writeConcern = v.Doc().Clone()
+		}
+	}
+	return nil
+}
+
+// appName is what op's client calls itself, also where op is the hello that
+// tells it.
+func appName(op *Op) string {
+	if name := op.Client.AppName(); name != "" {
+		return name
+	}
+	d := op.Body
+	for _, field := range []string{"client", "application"} {
+		v := d.Lookup(field)
+		if v.Type != bson.TypeDocument {
+			return ""
+		}
+		d = v.Doc()
+	}
+	if v := d.Lookup("name"); v.Type == bson.TypeString {
+		return v.Str()
+	}
+	return ""
+}
+
+// chooses says whether the failure is for op.
+func (f *failure) chooses(op *Op) bool {
+	if op.Command.Name == failPointCommand || f.app != "" && f.app != appName(op) || f.namespace != "" && f.namespace != op.NS {
+		return false
+	}
+	return f.all || slices.Contains(f.commands, op.Command.Name) || slices.Contains(f.commands, op.Name)
+}
+
+// hit says whether the fail point is on for op, and what it does then.
+func (f *FailPoint) hit(op *Op) (failure, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.mode == failModeOff || !f.data.chooses(op) {
+		return failure{}, false
+	}
+	switch f.mode {
+	case failModeTimes:
+		if f.left == 0 {
+			f.mode = failModeOff
+			return failure{}, false
+		}
+		f.left--
+	case failModeSkip:
+		if f.left > 0 {
+			f.left--
+			return failure{}, false
+		}
+	case failModeChance:
+		if rand.Float64() >= f.chance {
+			return failure{}, false
+		}
+	}
+	f.entered++
+	return f.data, true
+}
+
+// apply does to op what the fail point is set to: it waits, returns an error,
+// or has the reply carry a write concern error.
+func (f *FailPoint) apply(ctx context.Context, op *Op) error {
+	fail, on := f.hit(op)
+	if !on {
+		return nil
+	}
+	if fail.block > 0 {
+		timer := time.NewTimer(fail.block)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return interruption(ctx)
+		}
+	}
+	switch {
+	case fail.close:
+		return errFailPointClose
+	case fail.code != 0:
+		return mongoerr.New(fail.code, "Failing command via 'failCommand' failpoint").WithLabels(fail.labels...)
+	}
+	op.injected = &fail
+	return nil
+}
+
+// inject adds what the fail point has the reply of a command that did not fail
+// carry.
+func (op *Op) inject() {
+	if op.injected == nil {
+		return
+	}
+	if op.injected.writeConcern != nil {
+		op.Reply.Doc("writeConcernError", op.injected.writeConcern)
+	}
+	if op.injected.labelled {
+		op.Reply.Strings("errorLabels", op.injected.labels...)
+	}
+}
