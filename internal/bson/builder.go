@@ -110,6 +110,31 @@ func (b *Builder) Fields(d Doc) *Builder {
 	return b
 }
 
+// maxOnly bounds the names that Only looks for.
+const maxOnly = 64
+
+// Only appends those fields of a document that have one of the names, which
+// differ; of several fields with the same name the first. It appends all fields
+// where there are more than maxOnly names.
+func (b *Builder) Only(d Doc, names []string) *Builder {
+	if len(names) > maxOnly {
+		return b.Fields(d)
+	}
+	found, all := uint64(0), uint64(1)<<len(names)-1
+	for it := d.Iter(); found != all && it.Next(); {
+		for i, name := range names {
+			if name == it.Key {
+				if found&(1<<i) == 0 {
+					found |= 1 << i
+					b.Value(name, it.Value)
+				}
+				break
+			}
+		}
+	}
+	return b
+}
+
 // OpenDoc begins a nested document; fields go into it until Close.
 func (b *Builder) OpenDoc(name string) *Builder { return b.nest(TypeDocument, name) }
 

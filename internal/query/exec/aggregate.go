@@ -173,6 +173,10 @@ func (a *Aggregation) Examined() (keys, docs int64) {
 	return a.cursor.Examined()
 }
 
+// Hides says whether documents may leave the result while it is read, because
+// they are hidden from the instant on at which they are due.
+func (a *Aggregation) Hides() bool { return a.cursor != nil && a.cursor.r.source.hiding != nil }
+
 // Reads is the cursor below the pipeline, or nil where it has a source of its
 // own.
 func (a *Aggregation) Reads() *Cursor { return a.cursor }

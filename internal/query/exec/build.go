@@ -24,6 +24,8 @@ type builder struct {
 	above    int   // stages above that read the documents
 	meta     *metaReader
 	open     []catalog.Source // of a time-series collection, those with open measurements
+	// fields are those that the reader needs; nil for all.
+	fields []string
 }
 
 func (b *builder) build(n plan.Node) Stage {

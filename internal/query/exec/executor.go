@@ -9,6 +9,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/query/expr"
 	"github.com/mayflydb/mayfly/internal/query/match"
+	"github.com/mayflydb/mayfly/internal/query/pipeline"
 	"github.com/mayflydb/mayfly/internal/query/plan"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
@@ -130,6 +131,9 @@ func (x *Executor) prepare(ctx context.Context, c *catalog.Collection, q *Query,
 			}
 			r.builder.count = max(0, r.builder.count-hidden)
 		}
+	}
+	if q.Paths != nil {
+		r.builder.fields = pipeline.FieldsOf(q.Paths)
 	}
 	if q.AllowDiskUse {
 		r.builder.spillDir = x.SpillDir

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/query/extsort"
 	"github.com/mayflydb/mayfly/internal/query/plan"
@@ -18,6 +19,8 @@ type sorter struct {
 	rows   *extsort.Sorter
 	loaded bool
 	buf    []byte
+	fields []string // of the document that it keeps; nil: all
+	narrow []byte   // the last document with only those
 	reader *metaReader
 	source *source
 	dated  bool             // records carry when their documents are due
@@ -25,7 +28,7 @@ type sorter struct {
 }
 
 func (b *builder) sorter(n *plan.Sort) *sorter {
-	s := &sorter{stats: Stats{Node: n}, input: b.build(n.Input), rows: extsort.New(n.Limit, b.spillDir), reader: b.meta, source: b.source}
+	s := &sorter{stats: Stats{Node: n}, input: b.build(n.Input), rows: extsort.New(n.Limit, b.spillDir), reader: b.meta, source: b.source, fields: b.fields}
 	s.keys = sortkey.NewGenerator(n.Pattern, b.coll, b.meta.value)
 	return s
 }
@@ -53,12 +56,21 @@ func (s *sorter) add(row *Row) (err error) {
 	if s.dated = s.dated || s.source.hiding != nil && s.rows.Stats.Rows == 0; s.dated {
 		record = withDue(record, row.due)
 	}
-	return s.rows.Add(s.buf, record, row.Doc)
+	return s.rows.Add(s.buf, record, s.needed(row.Doc))
 }
 
 func (s *sorter) Stats() *Stats   { return &s.stats }
 func (s *sorter) Inputs() []Stage { return []Stage{s.input} }
 func (s *sorter) Close() error    { return errors.Join(s.input.Close(), s.rows.Close()) }
+
+// needed is a document without what nobody reads once it is sorted.
+func (s *sorter) needed(d bson.Doc) bson.Doc {
+	if s.fields == nil {
+		return d
+	}
+	s.narrow = new(bson.Builder).Reset(s.narrow[:0]).Only(d, s.fields).Finish()
+	return s.narrow
+}
 
 func (s *sorter) Work(ctx context.Context, row *Row) (State, error) {
 	if s.loaded {

@@ -6,8 +6,8 @@ import (
 )
 
 func init() {
-	registerGatherer("$sum", func(*Env) state { return &sumState{result: (*summation).sum} })
-	registerGatherer("$avg", func(*Env) state { return &sumState{result: (*summation).average} })
+	registerSum("$sum", (*summation).sum)
+	registerSum("$avg", (*summation).average)
 	accumulators["$count"] = parseCount
 	registerNary("$sum", 0, anyNumber, func(env *Env, args []Expr) (bson.Value, error) {
 		var s summation
@@ -21,22 +21,41 @@ func init() {
 	})
 }
 
-// sumState is $sum or $avg, which differ in what they make of the total.
+// sumState is $sum or $avg, which differ in what they make of the total. It is
+// its own gatherer: groups are many.
 type sumState struct {
 	summation
+	arg    Expr
 	result func(*summation) bson.Value
+}
+
+func registerSum(name string, result func(*summation) bson.Value) {
+	start := func(s *AccumulatorSpec, _ *Env, _ bson.Value) (Accumulator, error) {
+		return &sumState{arg: s.exprs[0], result: result}, nil
+	}
+	accumulators[name] = func(p *parser, name string, arg bson.Value) (*AccumulatorSpec, error) {
+		e, err := p.operand(arg)
+		return &AccumulatorSpec{Name: name, exprs: []Expr{e}, start: start}, err
+	}
 }
 
 // sumBytes is the size of a sumState.
 const sumBytes = 96
 
-func (s *sumState) add(_ *Env, v bson.Value) error {
-	s.summation.add(v)
-	return nil
+// Add takes in the current document of env.
+func (s *sumState) Add(env *Env) error {
+	v, err := s.arg.Eval(env)
+	if err == nil {
+		s.add(v)
+	}
+	return err
 }
 
+// Result is the sum or the average.
 func (s *sumState) Result() (bson.Value, error) { return s.result(&s.summation), nil }
-func (s *sumState) Size() int                   { return sumBytes }
+
+// Size is an estimate of the bytes held.
+func (s *sumState) Size() int { return sumBytes }
 
 // parseCount parses {$count: {}}, which is {$sum: 1}.
 func parseCount(p *parser, name string, arg bson.Value) (*AccumulatorSpec, error) {

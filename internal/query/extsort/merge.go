@@ -2,6 +2,7 @@ package extsort
 
 import (
 	"bufio"
+	"bytes"
 	"container/heap"
 	"encoding/binary"
 	"io"
@@ -19,12 +20,16 @@ type merge struct {
 
 // run is one sorted run being read.
 type run struct {
-	r    *bufio.Reader
-	head Row
+	r      *bufio.Reader
+	number int // runs of later rows have higher ones
+	head   Row
+	// buf has the bytes of head, spare those of the row before, which somebody
+	// still reads.
+	buf, spare []byte
 }
 
-// write appends rows as one run and returns its length in bytes.
-func (m *merge) write(rows []Row) (int64, error) {
+// write appends the sorted rows as one run and returns its length in bytes.
+func (m *merge) write(rows *rows) (int64, error) {
 	if m.file == nil {
 		f, err := os.CreateTemp(m.dir, "spill-*")
 		if err != nil {
@@ -35,20 +40,15 @@ func (m *merge) write(rows []Row) (int64, error) {
 			return 0, err
 		}
 	}
-	w := bufio.NewWriterSize(m.file, 1<<16)
+	w := bufio.NewWriterSize(m.file, runBuffer)
 	var n int64
-	var head [32]byte
-	for _, r := range rows {
-		b := binary.AppendUvarint(head[:0], uint64(len(r.Key)))
-		b = binary.AppendUvarint(b, uint64(len(r.Record)))
-		b = binary.AppendUvarint(b, uint64(len(r.Doc)))
-		b = binary.AppendUvarint(b, r.seq)
-		for _, p := range [][]byte{b, r.Key, r.Record, r.Doc} {
-			if _, err := w.Write(p); err != nil {
-				return n, err
-			}
-			n += int64(len(p))
+	for _, it := range rows.items {
+		b := rows.encoded(it)
+		_, size := decodeRow(b)
+		if _, err := w.Write(b[:size]); err != nil {
+			return n, err
 		}
+		n += int64(size)
 	}
 	start := int64(0)
 	if len(m.ends) > 0 {
@@ -58,11 +58,14 @@ func (m *merge) write(rows []Row) (int64, error) {
 	return n, w.Flush()
 }
 
+// runBuffer is what one run reads or writes at once.
+const runBuffer = 1 << 16
+
 // open reads the first row of each run.
 func (m *merge) open() error {
 	start := int64(0)
-	for _, end := range m.ends {
-		r := &run{r: bufio.NewReaderSize(io.NewSectionReader(m.file, start, end-start), 1<<16)}
+	for i, end := range m.ends {
+		r := &run{r: bufio.NewReaderSize(io.NewSectionReader(m.file, start, end-start), runBuffer), number: i}
 		ok, err := r.advance()
 		if err != nil {
 			return err
@@ -77,7 +80,7 @@ func (m *merge) open() error {
 }
 
 func (r *run) advance() (bool, error) {
-	var n [4]uint64
+	var n [3]int
 	for i := range n {
 		u, err := binary.ReadUvarint(r.r)
 		if i == 0 && err == io.EOF {
@@ -86,17 +89,22 @@ func (r *run) advance() (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		n[i] = u
+		n[i] = int(u)
 	}
-	buf := make([]byte, n[0]+n[1]+n[2])
+	r.buf, r.spare = r.spare, r.buf
+	size := n[0] + n[1] + n[2]
+	if cap(r.buf) < size {
+		r.buf = make([]byte, size, size+size/4)
+	}
+	buf := r.buf[:size]
 	if _, err := io.ReadFull(r.r, buf); err != nil {
 		return false, err
 	}
-	r.head = Row{Key: buf[:n[0]], Record: buf[n[0] : n[0]+n[1]], Doc: buf[n[0]+n[1]:], seq: n[3]}
+	r.head = Row{Key: buf[:n[0]], Record: buf[n[0] : n[0]+n[1]], Doc: buf[n[0]+n[1]:]}
 	return true, nil
 }
 
-// next returns the lowest row that is left.
+// next returns the lowest row that is left, valid until the following call.
 func (m *merge) next() (Row, bool, error) {
 	if len(m.heads) == 0 {
 		return Row{}, false, nil
@@ -123,10 +131,13 @@ func (m *merge) Close() error {
 // firsts is a heap of runs with the lowest head at its root.
 type firsts []*run
 
-func (f firsts) Len() int           { return len(f) }
-func (f firsts) Less(i, j int) bool { return f[i].head.compare(f[j].head) < 0 }
-func (f firsts) Swap(i, j int)      { f[i], f[j] = f[j], f[i] }
-func (f *firsts) Push(x any)        { *f = append(*f, x.(*run)) }
+func (f firsts) Len() int { return len(f) }
+func (f firsts) Less(i, j int) bool {
+	c := bytes.Compare(f[i].head.Key, f[j].head.Key)
+	return c < 0 || c == 0 && f[i].number < f[j].number
+}
+func (f firsts) Swap(i, j int) { f[i], f[j] = f[j], f[i] }
+func (f *firsts) Push(x any)   { *f = append(*f, x.(*run)) }
 func (f *firsts) Pop() any {
 	old := *f
 	r := old[len(old)-1]

@@ -182,7 +182,7 @@ func (b *bucketing) advance() error {
 		return err
 	}
 	if b.ahead = nil; ok {
-		b.ahead = row.Doc
+		b.ahead = bson.Doc(row.Doc).Clone()
 		b.value, err = b.key(b.ahead)
 	}
 	return err

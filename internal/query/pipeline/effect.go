@@ -194,7 +194,7 @@ func (p *Pipeline) Needs() (paths []string, whole bool) {
 			if s.Spec.Kind() == project.ReplaceRoot {
 				return nil, true
 			}
-		case *Match, *Sort, *Unwind, *Limit, *Skip:
+		case *Match, *Sort, *Unwind, *Lookup, *Limit, *Skip:
 			exprsOf(s, &d)
 		default:
 			return nil, true

@@ -33,6 +33,7 @@ type Lookup struct {
 	collator   bson.Collator
 	// Unwind is an $unwind of as that was joined to the stage, or nil.
 	Unwind *Unwind
+	keep   []string // the fields that are read behind the stage; nil: all
 }
 
 func parseLookup(arg bson.Value, p *parsing) (Stage, error) {
@@ -262,6 +263,12 @@ type joining struct {
 	meta bson.Doc
 	sub  Iterator
 	at   int64
+	base []byte // of doc, where fields are left out
+	out  []byte // of what was delivered last
+
+	opened int         // sub-pipelines
+	table  *hashedSide // all that can be joined, or nil
+	vast   bool        // it would not fit, or changes with time
 }
 
 func (j *joining) Close() {
@@ -270,7 +277,7 @@ func (j *joining) Close() {
 		j.sub.Close()
 		j.sub = nil
 	}
-	j.cached = nil
+	j.cached, j.table = nil, nil
 }
 
 func (j *joining) Next(ctx context.Context) (bson.Doc, error) {
@@ -320,6 +327,9 @@ func (j *joining) open(ctx context.Context, d bson.Doc) (Iterator, error) {
 			return nil, err
 		}
 	}
+	if found, ok, err := j.hashed(ctx, d); err != nil || ok {
+		return found, err
+	}
 	join, err := l.join(d, vars, j.r)
 	if err != nil {
 		return nil, err
@@ -365,10 +375,11 @@ func (j *joining) unwind(ctx context.Context) (bson.Doc, error) {
 			if err != nil || d == nil {
 				return nil, err
 			}
-			j.doc, j.meta, j.at = d, j.r.Meta, 0
+			j.meta, j.at = j.r.Meta, 0
 			if j.sub, err = j.open(ctx, d); err != nil {
 				return nil, err
 			}
+			j.doc = j.narrow(d)
 		}
 		f, err := j.sub.Next(ctx)
 		if err != nil {
@@ -390,9 +401,22 @@ func (j *joining) unwind(ctx context.Context) (bson.Doc, error) {
 	}
 }
 
+// narrow is d without what nobody reads.
+func (j *joining) narrow(d bson.Doc) bson.Doc {
+	if j.l.keep == nil {
+		return d
+	}
+	j.base = new(bson.Builder).Reset(j.base[:0]).Only(d, j.l.keep).Finish()
+	return j.base
+}
+
 // emit is the document with v in the place of the joined array.
 func (j *joining) emit(v, index bson.Value) bson.Doc {
-	out := setPath(j.doc, j.l.as, v)
+	var b bson.Builder
+	b.Reset(j.out[:0])
+	writePath(&b, j.doc, j.l.as, v)
+	out := b.Finish()
+	j.out = out
 	if j.l.Unwind.Index != "" {
 		out = setPath(out, j.l.Unwind.indexing, index)
 	}

@@ -2,6 +2,8 @@ package pipeline
 
 import (
 	"math"
+	"slices"
+	"strings"
 
 	"github.com/mayflydb/mayfly/internal/query/match"
 )
@@ -26,7 +28,57 @@ func (p *Pipeline) Optimize() *Pipeline {
 		// What moved to the front may move on.
 		i = max(i-1, 0)
 	}
+	narrowStages(list)
 	return &Pipeline{list}
+}
+
+// narrowWithin bounds the stages behind one that are looked at for what it may
+// leave out.
+const narrowWithin = 50
+
+// narrowStages finds what the stages that make several documents of one need
+// not copy into each.
+func narrowStages(list []Stage) {
+	for i, s := range list {
+		rest := list[i+1:]
+		if len(rest) > narrowWithin {
+			continue
+		}
+		switch s := s.(type) {
+		case *Unwind:
+			c := *s
+			c.keep = (&Pipeline{rest}).keeps()
+			list[i] = &c
+		case *Lookup:
+			c := *s
+			c.keep = (&Pipeline{rest}).keeps()
+			list[i] = &c
+		case *Group:
+			c := *s
+			c.keep = (&Pipeline{list[i:]}).keeps()
+			list[i] = &c
+		}
+	}
+}
+
+// keeps are the fields of which the pipeline reads anything, nil for all.
+func (p *Pipeline) keeps() []string {
+	paths, whole := p.Needs()
+	if whole {
+		return nil
+	}
+	return FieldsOf(paths)
+}
+
+// FieldsOf are the fields that paths begin with, each once.
+func FieldsOf(paths []string) []string {
+	fields := []string{}
+	for _, path := range paths {
+		if first, _, _ := strings.Cut(path, "."); !slices.Contains(fields, first) {
+			fields = append(fields, first)
+		}
+	}
+	return fields
 }
 
 // pair improves two neighbours: it returns what takes their place.

@@ -29,12 +29,7 @@ func (s *sorting) spilled() *extsort.Stats   { return &s.rows.Stats }
 func (s *sampling) spilled() *extsort.Stats  { return &s.rows.Stats }
 func (s *bucketing) spilled() *extsort.Stats { return &s.rows.Stats }
 
-func (w *grouping) spilled() *extsort.Stats {
-	if w.rest == nil {
-		return &extsort.Stats{}
-	}
-	return &w.rest.Stats
-}
+func (w *grouping) spilled() *extsort.Stats { return &w.stats }
 
 // observe wraps the iterator of a stage so that it counts.
 func observe(in Iterator, s Stage, r *Run) Iterator {

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -15,6 +16,7 @@ type Unwind struct {
 	Keep     bool   // preserveNullAndEmptyArrays
 	Index    string // includeArrayIndex, or ""
 	indexing []string
+	keep     []string // the fields that are read behind the stage; nil: all
 }
 
 func parseUnwind(arg bson.Value, _ *parsing) (Stage, error) {
@@ -98,6 +100,9 @@ type unwinding struct {
 	doc   bson.Doc // being unwound, or nil
 	array *bson.Iter
 	at    int64
+
+	base []byte // of doc, where fields are left out
+	out  []byte // of what was delivered last
 }
 
 func (w *unwinding) Close() { w.in.Close() }
@@ -110,7 +115,7 @@ func (w *unwinding) Next(ctx context.Context) (bson.Doc, error) {
 		if w.doc != nil {
 			if w.array.Next() {
 				w.at++
-				return w.u.emit(w.doc, w.array.Value, bson.Int64(w.at-1)), nil
+				return w.emit(w.doc, w.array.Value, bson.Int64(w.at-1)), nil
 			}
 			w.doc = nil
 		}
@@ -121,10 +126,10 @@ func (w *unwinding) Next(ctx context.Context) (bson.Doc, error) {
 		v := at(d, w.u.parts)
 		switch {
 		case v.Type == bson.TypeArray && !v.Doc().IsEmpty():
-			w.doc, w.array, w.at = d, v.Doc().Iter(), 0
+			w.doc, w.array, w.at = w.narrow(d), v.Doc().Iter(), 0
 		case v.Type == bson.TypeArray:
 			if w.u.Keep {
-				return w.u.emit(d, bson.Value{}, bson.Null), nil
+				return w.emit(d, bson.Value{}, bson.Null), nil
 			}
 		case !v.IsNullish() || w.u.Keep:
 			if w.u.Index == "" {
@@ -147,13 +152,33 @@ func at(d bson.Doc, path []string) bson.Value {
 	return v
 }
 
-// emit is d with the array replaced by v, and the index where it is wanted.
-func (u *Unwind) emit(d bson.Doc, v, index bson.Value) bson.Doc {
-	out := setPath(d, u.parts, v)
-	if u.Index != "" {
-		out = setPath(out, u.indexing, index)
+// narrow is d without what nobody reads.
+func (w *unwinding) narrow(d bson.Doc) bson.Doc {
+	if w.u.keep == nil {
+		return d
 	}
-	return out
+	w.base = new(bson.Builder).Reset(w.base[:0]).Only(d, w.u.keep).Finish()
+	return w.base
+}
+
+// emit is d with the array replaced by v, and the index where it is wanted.
+func (w *unwinding) emit(d bson.Doc, v, index bson.Value) bson.Doc {
+	u := w.u
+	if u.keep != nil && !slices.Contains(u.keep, u.parts[0]) {
+		return w.indexed(d, index)
+	}
+	var b bson.Builder
+	b.Reset(w.out[:0])
+	writePath(&b, d, u.parts, v)
+	w.out = b.Finish()
+	return w.indexed(w.out, index)
+}
+
+func (w *unwinding) indexed(d bson.Doc, index bson.Value) bson.Doc {
+	if w.u.Index == "" {
+		return d
+	}
+	return setPath(d, w.u.indexing, index)
 }
 
 // setPath is d with v at a path; a Missing v takes the field away. What stands
@@ -161,6 +186,12 @@ func (u *Unwind) emit(d bson.Doc, v, index bson.Value) bson.Doc {
 func setPath(d bson.Doc, path []string, v bson.Value) bson.Doc {
 	var b bson.Builder
 	b.Reset(make([]byte, 0, len(d)+len(v.Data)+16))
+	writePath(&b, d, path, v)
+	return b.Finish()
+}
+
+// writePath writes what setPath returns.
+func writePath(b *bson.Builder, d bson.Doc, path []string, v bson.Value) {
 	found := false
 	for it := d.Iter(); it.Next(); {
 		if it.Key != path[0] {
@@ -176,14 +207,17 @@ func setPath(d bson.Doc, path []string, v bson.Value) bson.Doc {
 		if it.Value.Type == bson.TypeDocument {
 			inner = it.Value.Doc()
 		}
-		b.Doc(it.Key, setPath(inner, path[1:], v))
+		b.OpenDoc(it.Key)
+		writePath(b, inner, path[1:], v)
+		b.Close()
 	}
 	if !found && !v.IsMissing() {
 		if len(path) == 1 {
 			b.Value(path[0], v)
 		} else {
-			b.Doc(path[0], setPath(bson.Empty, path[1:], v))
+			b.OpenDoc(path[0])
+			writePath(b, bson.Empty, path[1:], v)
+			b.Close()
 		}
 	}
-	return b.Finish()
 }

@@ -1,0 +1,289 @@
+package pipeline
+
+import (
+	"context"
+	"slices"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/keystring"
+	"github.com/mayflydb/mayfly/internal/query/expr"
+	"github.com/mayflydb/mayfly/internal/query/extsort"
+)
+
+// Open gathers all documents before it delivers the first group.
+func (g *Group) Open(in Iterator, r *Run) (Iterator, error) {
+	return &grouping{g: g, in: in, r: r, steady: g.steady()}, nil
+}
+
+// group is one group under way.
+type group struct {
+	key     string
+	id      bson.Value // of the first document
+	acc     []expr.Accumulator
+	spilled bool // some of its documents are set aside
+}
+
+// grouping runs a Group. Groups are kept in memory. Once they have filled it,
+// documents of groups that are not there yet, and of all groups where these
+// grow with every document, are set aside on disk, in parts by the hash of
+// their group, and each part is grouped afterwards in the same way.
+type grouping struct {
+	g  *Group
+	in Iterator
+	r  *Run
+	// steady says that a group's accumulators do not grow with its documents.
+	steady bool
+
+	groups map[string]*group
+	order  []*group // as they came, then as they are delivered
+	at     int
+	bytes  int
+	key    []byte
+	slab   groupSlab
+
+	begun bool
+	aside *spillParts  // what was set aside of the documents at hand, or nil
+	parts []*spillPart // still to be grouped
+	stats extsort.Stats
+}
+
+// groupOverhead is what a group costs beside its key and its accumulators, in
+// bytes.
+const groupOverhead = 128
+
+// steadyAccumulators hold one value, or a few numbers.
+var steadyAccumulators = map[string]bool{
+	"$sum": true, "$avg": true, "$count": true, "$min": true, "$max": true, "$first": true, "$last": true, "$stdDevPop": true, "$stdDevSamp": true,
+}
+
+func (g *Group) steady() bool {
+	return !slices.ContainsFunc(g.Fields, func(f GroupField) bool { return !steadyAccumulators[f.Spec.Name] })
+}
+
+func (w *grouping) Close() {
+	w.in.Close()
+	w.groups, w.order, w.slab = nil, nil, groupSlab{}
+	if w.aside != nil {
+		w.aside.close()
+	}
+	for _, p := range w.parts {
+		p.close()
+	}
+	w.aside, w.parts = nil, nil
+}
+
+// load gathers what in delivers.
+func (w *grouping) load(ctx context.Context, in Iterator) error {
+	for {
+		d, err := in.Next(ctx)
+		if err != nil {
+			return err
+		}
+		if d == nil {
+			break
+		}
+		if err := w.r.check(ctx); err != nil {
+			return err
+		}
+		if err := w.take(d); err != nil {
+			return err
+		}
+	}
+	w.groups = nil
+	if w.aside == nil {
+		return nil
+	}
+	parts, err := w.aside.finish(w.order)
+	w.order = slices.DeleteFunc(w.order, func(gr *group) bool { return gr.spilled })
+	if err != nil {
+		w.aside.close()
+	}
+	w.aside, w.parts = nil, append(parts, w.parts...)
+	return err
+}
+
+// take adds a document to its group, or sets it aside.
+func (w *grouping) take(d bson.Doc) error {
+	env := w.env(d)
+	defer w.leave()
+	id, err := w.g.idOf(env)
+	if err != nil {
+		return err
+	}
+	w.key = keystring.Append(w.key[:0], id, false, env.Collator)
+	gr := w.groups[string(w.key)]
+	if w.bytes > extsort.MaxMemory && len(w.order) > 1 && (gr == nil || !w.steady) {
+		if gr != nil {
+			gr.spilled = true
+		}
+		return w.setAside(d)
+	}
+	if gr == nil {
+		if gr, err = w.start(env, id); err != nil {
+			return err
+		}
+	}
+	return w.add(gr, env.WithRoot(d))
+}
+
+// env is the environment in which the group evaluates d; leave gives it back
+// to the other stages.
+func (w *grouping) env(d bson.Doc) *expr.Env {
+	w.r.Env.Grouping = w.g.engine.query
+	return w.r.Env.WithRoot(d)
+}
+
+func (w *grouping) leave() { w.r.Env.Grouping = false }
+
+// idOf is the _id of the group of env's document.
+func (g *Group) idOf(env *expr.Env) (bson.Value, error) {
+	id, err := g.ID.Eval(env)
+	if id.IsMissing() {
+		id = bson.Null
+	}
+	return id, err
+}
+
+// start makes the group with the key at hand.
+func (w *grouping) start(env *expr.Env, id bson.Value) (*group, error) {
+	gr := w.slab.group(len(w.g.Fields))
+	gr.key, gr.id = string(w.key), bson.Value{Type: id.Type, Data: w.slab.bytes(id.Data)}
+	for i, f := range w.g.Fields {
+		var err error
+		if gr.acc[i], err = f.Spec.New(env, gr.id); err != nil {
+			return nil, err
+		}
+		w.bytes += gr.acc[i].Size()
+	}
+	w.groups[gr.key] = gr
+	w.order = append(w.order, gr)
+	w.bytes += len(w.key) + len(id.Data) + groupOverhead
+	return gr, nil
+}
+
+// add takes a document into a group and books the memory.
+func (w *grouping) add(gr *group, env *expr.Env) error {
+	for _, a := range gr.acc {
+		if w.steady {
+			if err := a.Add(env); err != nil {
+				return err
+			}
+			continue
+		}
+		before := a.Size()
+		if err := a.Add(env); err != nil {
+			return err
+		}
+		w.bytes += a.Size() - before
+	}
+	if w.bytes > extsort.MaxMemory && w.r.SpillDir == "" {
+		return extsort.ErrMemory
+	}
+	return nil
+}
+
+// setAside writes a document to disk, without what the group does not read.
+func (w *grouping) setAside(d bson.Doc) error {
+	if w.aside == nil {
+		w.aside = newSpillParts(w.r.SpillDir)
+		w.stats.Spills++
+	}
+	n, err := w.aside.add(w.key, d, w.g.keep)
+	w.stats.SpilledBytes += int64(n)
+	return err
+}
+
+func (w *grouping) Next(ctx context.Context) (bson.Doc, error) {
+	for w.at == len(w.order) {
+		more, err := w.next(ctx)
+		if err != nil {
+			return nil, memoryError(err, "Exceeded memory limit for $group, but didn't allow external sort.")
+		}
+		if !more {
+			return nil, nil
+		}
+	}
+	gr := w.order[w.at]
+	w.order[w.at] = nil
+	w.at++
+	return gr.result(w.g)
+}
+
+// next gathers the groups of all documents, and those of one part of what was
+// set aside after the other; false at the end.
+func (w *grouping) next(ctx context.Context) (bool, error) {
+	if w.begun && len(w.parts) == 0 {
+		w.order, w.at = nil, 0
+		return false, nil
+	}
+	w.groups, w.order, w.at, w.bytes, w.slab = map[string]*group{}, w.order[:0], 0, 0, groupSlab{}
+	if !w.begun {
+		w.begun = true
+		return true, w.load(ctx, w.in)
+	}
+	p := w.parts[0]
+	w.parts = w.parts[1:]
+	defer p.close()
+	for _, gr := range p.groups {
+		gr.spilled = false
+		w.groups[gr.key] = gr
+		w.order = append(w.order, gr)
+	}
+	return true, w.load(ctx, p)
+}
+
+func (gr *group) result(g *Group) (bson.Doc, error) {
+	b := new(bson.Builder).Value("_id", g.engine.id(gr.id))
+	for i, a := range gr.acc {
+		v, err := a.Result()
+		if err != nil {
+			return nil, err
+		}
+		if v.IsMissing() {
+			v = bson.Null
+		}
+		b.Value(g.Fields[i].Name, g.engine.result(v))
+	}
+	return b.Finish(), nil
+}
+
+// groupSlab is memory from which groups are cut, many at a time.
+type groupSlab struct {
+	groups []group
+	acc    []expr.Accumulator
+	data   []byte
+	size   int // of the next slab, in groups
+}
+
+const (
+	firstSlab    = 4
+	largestSlab  = 512
+	slabIDBytes  = 32
+	largestSmall = 1 << 10 // an _id that is larger has memory of its own
+)
+
+// group is a group with room for so many accumulators.
+func (s *groupSlab) group(fields int) *group {
+	if len(s.groups) == 0 {
+		s.size = min(max(2*s.size, firstSlab), largestSlab)
+		s.groups = make([]group, s.size)
+		s.acc = make([]expr.Accumulator, s.size*fields)
+	}
+	gr := &s.groups[0]
+	gr.acc, s.acc = s.acc[:fields:fields], s.acc[fields:]
+	s.groups = s.groups[1:]
+	return gr
+}
+
+// bytes copies b.
+func (s *groupSlab) bytes(b []byte) []byte {
+	if len(b) > largestSmall {
+		return slices.Clone(b)
+	}
+	if cap(s.data)-len(s.data) < len(b) {
+		s.data = make([]byte, 0, max(s.size*slabIDBytes, len(b)))
+	}
+	at := len(s.data)
+	s.data = append(s.data, b...)
+	return s.data[at:len(s.data):len(s.data)]
+}
