@@ -27,7 +27,8 @@ type list struct {
 
 func (l *list) append(name string, v bson.Value) error {
 	if l.buf == nil {
-		l.buf = make([]byte, 4, 64)
+		// Most lists stay short, and groups with one are many.
+		l.buf = make([]byte, 4, 4+2*(3+len(v.Data)))
 	}
 	if len(l.buf)+len(v.Data) > maxGroupBytes {
 		return mongoerr.New(mongoerr.ExceededMemoryLimit,
