@@ -84,6 +84,12 @@ func (b *builder) build(n plan.Node) Stage {
 		}
 		s.heads = make([]head, len(s.inputs))
 		return s
+	case *plan.AndSorted:
+		s := &andSorted{stats: Stats{Node: n}}
+		for _, in := range n.Nodes {
+			s.inputs = append(s.inputs, b.build(in))
+		}
+		return s
 	case *plan.Fetch:
 		return &fetch{stats: Stats{Node: n}, input: b.build(n.Input), source: b.source, filter: newFilter(n.Filter, b.env)}
 	case *plan.Or:

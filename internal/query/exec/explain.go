@@ -105,7 +105,8 @@ func (r *running) explainPlanner(b *bson.Builder, ns string, planned time.Durati
 	b.Bool("indexFilterSet", r.query.Allowed != nil)
 	b.String("queryHash", shape).String("planCacheShapeHash", shape).String("planCacheKey", r.key)
 	b.Int64("optimizationTimeMillis", planned.Milliseconds())
-	b.Bool("maxIndexedOrSolutionsReached", false).Bool("maxIndexedAndSolutionsReached", false).Bool("maxScansToExplodeReached", false)
+	reached := r.query.Reached
+	b.Bool("maxIndexedOrSolutionsReached", reached.Or).Bool("maxIndexedAndSolutionsReached", reached.And).Bool("maxScansToExplodeReached", reached.Explode)
 	b.Bool("prunedSimilarIndexes", false)
 	write := func(name string, c *candidate) {
 		b.OpenDoc(name).Bool("isCached", cached != "" && plan.Signature(c.node) == cached).Fields(plan.Explain(c.node, nil)).Close()

@@ -118,6 +118,24 @@ func (a asked) query(t asker) *Query {
 	return q
 }
 
+// tidy copies a document of the answer; what a projection makes has its fields
+// in the order of their names, as that of a covered plan is the index's.
+func (a asked) tidy(d bson.Doc) bson.Doc {
+	if a.projection == "" {
+		return d.Clone()
+	}
+	var names []string
+	for name := range d.All() {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	var b bson.Builder
+	for _, name := range names {
+		b.Value(name, d.Lookup(name))
+	}
+	return b.Finish()
+}
+
 // answer is what a query returned.
 type answer struct {
 	docs    []bson.Doc // in the order of their bytes
@@ -154,7 +172,7 @@ func (h *house) ask(t asker, c *catalog.Collection, a asked) (answer, error) {
 			}
 			out.keys = append(out.keys, k)
 		}
-		out.docs = append(out.docs, d.Clone())
+		out.docs = append(out.docs, a.tidy(d))
 		if n == 2 { // a client that comes back for more
 			if err := cur.Park(); err != nil {
 				t.Fatalf("%s: %v", a, err)
@@ -455,6 +473,7 @@ func (h *house) compare(t asker, ns schema.Namespace, a asked) {
 			t.Fatalf("%s: %s\nindexes %s", a, diff, describeIndexes(c))
 		}
 	}
+	h.eachCandidate(t, c, a, want)
 	for range 3 { // the second and the third may be from the plan cache
 		check(a)
 	}
@@ -479,6 +498,39 @@ func (h *house) compare(t asker, ns schema.Namespace, a asked) {
 	}
 	if x, y := h.distinct(t, c, asked{filter: "{}", hint: natural.hint}, "a"), h.distinct(t, c, asked{filter: "{}"}, "a"); !equalSets(x, y) {
 		t.Fatalf("distinct a: %v %v\nindexes %s", x, y, describeIndexes(c))
+	}
+}
+
+// eachCandidate runs every plan that there is for a question, also those that
+// a trial would not choose.
+func (h *house) eachCandidate(t asker, c *catalog.Collection, a asked, want answer) {
+	ctx := context.Background()
+	r, err := h.exec.prepare(ctx, c, a.query(t), nil)
+	if err != nil {
+		t.Fatalf("%s: %v", a, err)
+	}
+	defer r.close()
+	for _, cand := range append([]*candidate{r.winner}, r.rejected...) {
+		var docs []bson.Doc
+		run := runner{candidate: cand}
+		var row Row
+		for {
+			ok, err := run.next(ctx, &row)
+			if err != nil {
+				t.Fatalf("%s: %s: %v", a, Summary(cand.node), err)
+			}
+			if !ok {
+				break
+			}
+			docs = append(docs, a.tidy(row.Doc))
+		}
+		slices.SortFunc(docs, func(a, b bson.Doc) int { return bytes.Compare(a, b) })
+		if !slices.EqualFunc(docs, want.docs, func(a, b bson.Doc) bool { return bytes.Equal(a, b) }) {
+			t.Fatalf("%s: %s: %v, not %v\nindexes %s", a, plan.Signature(cand.node), docs, want.docs, describeIndexes(c))
+		}
+	}
+	for _, cand := range r.rejected {
+		_ = cand.stage.Close()
 	}
 }
 

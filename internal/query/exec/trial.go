@@ -92,13 +92,16 @@ func (c *candidate) work(ctx context.Context) {
 }
 
 // score is results per unit of work, with small bonuses that break ties for
-// plans without fetch, without sort and without intersection (as all are), and
-// a large one for being through.
+// plans without fetch, without sort and without intersection, and a large one
+// for being through.
 func (c *candidate) score() float64 {
 	st := c.measured().Stats()
 	works := float64(max(st.Works, 1))
 	bonus := min(1/(10*works), 1e-4)
-	score := 1 + float64(st.Advanced)/works + bonus
+	score := 1 + float64(st.Advanced)/works
+	if !has(c.node, func(n plan.Node) bool { _, ok := n.(*plan.AndSorted); return ok }) {
+		score += bonus
+	}
 	if !has(c.node, func(n plan.Node) bool { _, ok := n.(*plan.Fetch); return ok }) {
 		score += bonus
 	}

@@ -43,6 +43,9 @@ func (t translator) bounds(n match.Node) (access, bool) {
 	if t.ix.Sparse && matchesMissing(n) {
 		return access{}, false
 	}
+	if t.picksElements() && (matchesMissing(n) || isNegation(n)) {
+		return access{}, false
+	}
 	if t.ix.Wild != nil && !wildcardCan(n) && t.part == t.ix.Wild.part+1 {
 		return access{}, false
 	}
@@ -57,6 +60,18 @@ func (t translator) bounds(n match.Node) (access, bool) {
 		a.intervals = t.collate(a.intervals)
 	}
 	return a, ok
+}
+
+// picksElements says whether a number in the path picked elements of arrays for
+// the keys. A filter looks for fields of that name in the elements, too, and
+// not into the element that it picks: what is not there, the keys cannot tell.
+func (t translator) picksElements() bool {
+	return t.ix.multikeyPart(t.part) && slices.ContainsFunc(t.ix.Parts[t.part].Components, isNumeric)
+}
+
+func isNegation(n match.Node) bool {
+	_, ok := n.(*match.Not)
+	return ok
 }
 
 func (t translator) translate(n match.Node) (access, bool) {

@@ -116,6 +116,9 @@ func sourcesOf(c *Collection, q *Query, hinted *Index) ([]source, error) {
 		}
 		return b.bound - a.bound
 	})
+	if hinted == nil {
+		sources = append(sources, intersections(q, cs, sources)...)
+	}
 	return sources, nil
 }
 

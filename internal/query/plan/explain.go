@@ -36,7 +36,7 @@ func explain(b *bson.Builder, n Node, counters Counters) {
 	}
 	ins := n.Inputs()
 	switch n.(type) {
-	case *Or, *SortMerge:
+	case *Or, *SortMerge, *AndSorted:
 		b.OpenArray("inputStages")
 		for i, in := range ins {
 			b.OpenDoc(bson.Index(i))

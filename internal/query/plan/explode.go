@@ -15,7 +15,11 @@ func explode(q *Query, s source) (source, bool) {
 		return s, false
 	}
 	parts, scans := 0, 1
-	for parts < len(s.bounds) && s.bounds[parts].ArePoints() && scans*len(s.bounds[parts]) <= maxExploded {
+	for parts < len(s.bounds) && s.bounds[parts].ArePoints() {
+		if scans*len(s.bounds[parts]) > maxExploded {
+			q.Reached.Explode = true
+			break
+		}
 		scans *= len(s.bounds[parts])
 		parts++
 	}

@@ -66,6 +66,8 @@ func reach(q *Query, s source) (n Node, covered bool) {
 			return n, false
 		}
 		return &Fetch{n, join(s.residual)}, false
+	case *AndSorted:
+		return &Fetch{n, join(s.residual)}, false
 	case *Or:
 		if n.fetched && len(s.residual) == 0 || q.Paths != nil && len(q.Paths) == 0 && len(s.residual) == 0 && s.sorted {
 			return n, false

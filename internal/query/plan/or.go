@@ -21,6 +21,9 @@ func orSources(c *Collection, q *Query, cs []match.Node, hinted *Index) []source
 	tried := 0
 	for i, n := range cs {
 		or, ok := n.(*match.Or)
+		if ok && tried == maxOrs {
+			q.Reached.Or = true
+		}
 		if !ok || tried == maxOrs {
 			continue
 		}

@@ -30,6 +30,9 @@ type Query struct {
 	// NoExpress keeps the planner from the plans that only a find has.
 	NoExpress bool
 
+	// Reached is set by Candidates.
+	Reached Limits
+
 	// Paths are the fields that the reader needs, or nil for the whole document;
 	// an index that holds them all covers the query.
 	Paths []string
@@ -44,6 +47,12 @@ type Query struct {
 	// Allowed says which indexes an index filter leaves to the query, whatever
 	// its hint says; nil for all.
 	Allowed func(*schema.Index) bool
+}
+
+// Limits tells which limits kept plans from being tried, as explain does.
+type Limits struct {
+	Or, And bool // more ways to combine indexes
+	Explode bool // a scan that would be too many, for the sake of its order
 }
 
 // Index describes one index to the planner. A wildcard index is described once
