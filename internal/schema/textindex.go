@@ -43,12 +43,7 @@ func (textIndex) validatePattern(key bson.Doc) error {
 	return nil
 }
 
-func (textIndex) validateSpec(spec bson.Doc) error {
-	if spec.Lookup("unique").Truthy() {
-		return cannotCreate("Text indexes cannot be unique")
-	}
-	return nil
-}
+func (textIndex) validateSpec(bson.Doc) error { return nil }
 
 // textForm is the specification of a text index with the texts in its weights
 // and all options written out.

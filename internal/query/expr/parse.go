@@ -32,15 +32,21 @@ type Options struct {
 	// ClusterTime allows $$CLUSTER_TIME: the deployment has a cluster clock, or
 	// the expression belongs to an update.
 	ClusterTime bool
+	// Late leaves constants as they are: an error in one is found where the
+	// expression is evaluated, and not at all where it never is.
+	Late bool
 }
 
 // Parse parses an expression and reduces what is constant in it, so that an
-// error in a constant subexpression is found here.
+// error in a constant subexpression is found here, unless opts say Late.
 func Parse(v bson.Value, opts *Options) (Expr, error) {
 	p := newParser(opts)
 	e, err := p.operand(v)
 	if err != nil {
 		return nil, err
+	}
+	if p.opts.Late {
+		return e, nil
 	}
 	return p.optimize(e)
 }
@@ -52,6 +58,9 @@ func ParseOperator(name string, arg bson.Value, opts *Options) (Expr, error) {
 	e, err := p.operator(name, arg)
 	if err != nil {
 		return nil, err
+	}
+	if p.opts.Late {
+		return e, nil
 	}
 	return p.optimize(e)
 }

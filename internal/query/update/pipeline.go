@@ -23,6 +23,7 @@ func parsePipeline(stages bson.Doc, opts *Options) (*pipeline, error) {
 		exprOpts = *opts.Expr
 	}
 	exprOpts.ClusterTime = true // an update may read it without a cluster clock
+	exprOpts.Late = true        // mongod does not optimize an update's pipeline
 	p := &pipeline{firstSlot: len(exprOpts.Vars)}
 	vars := slices.Clone(exprOpts.Vars)
 	for it := opts.Constants.Iter(); it.Next(); {
