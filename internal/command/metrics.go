@@ -85,6 +85,12 @@ func (m *Metrics) end(op *Op, took time.Duration) {
 	}
 }
 
+// Foreground counts the reads and writes of clients, and the microseconds they
+// took.
+func (m *Metrics) Foreground() (micros, ops int64) {
+	return m.reads.micros.Load() + m.writes.micros.Load(), m.reads.ops.Load() + m.writes.ops.Load()
+}
+
 // AppendOpcounters writes the section opcounters.
 func (m *Metrics) AppendOpcounters(b *bson.Builder) {
 	b.Int64("insert", m.Insert.Load()).Int64("query", m.Query.Load()).Int64("update", m.Update.Load()).

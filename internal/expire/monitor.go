@@ -25,6 +25,9 @@ const (
 	logError            = 5400703
 	logDeleted          = 5479200
 	logSleepChanged     = 7005501
+	logRemoved          = 9000501
+	logClockJumped      = 9000502
+	logClockTrusted     = 9000503
 )
 
 // levelDebug3 is D3; see package server.
@@ -39,7 +42,7 @@ type Options struct {
 }
 
 // Monitor is the TTL monitor: one background goroutine that removes what is
-// due.
+// due, with helpers where several collections have something.
 type Monitor struct {
 	o      Options
 	params *Params
@@ -48,13 +51,15 @@ type Monitor struct {
 	stop   context.CancelFunc
 	done   sync.WaitGroup
 
-	unexhausted map[rule]int64 // sub-passes in a row that hit a limit
-	places      map[rule]place // of this pass
+	tracks   *tracks
+	governor *governor
+	jumped   bool // the clock had jumped when it was last looked at
 }
 
 // New makes a Monitor and registers its parameters.
 func New(o Options) *Monitor {
-	m := &Monitor{o: o, wake: make(chan struct{}, 1), unexhausted: map[rule]int64{}}
+	m := &Monitor{o: o, wake: make(chan struct{}, 1), tracks: newTracks()}
+	m.governor = newGovernor(o.Dispatcher.Metrics.Foreground)
 	m.params = NewParams(o.Dispatcher.Params, m.Wake)
 	return m
 }
@@ -95,19 +100,21 @@ func (m *Monitor) run(ctx context.Context) {
 			m.say(ctx, levelDebug3, logLocked, "locked for writing")
 		default:
 			if err := m.pass(ctx); err != nil && ctx.Err() == nil {
-				m.o.Log.LogAttrs(ctx, slog.LevelWarn, "TTLMonitor was interrupted, waiting before doing another pass",
-					slog.String("c", "INDEX"), slog.Int("id", logInterrupted), slog.String("error", err.Error()))
+				m.interrupted(ctx, err)
 			}
 		}
 	}
 }
 
-// sleep waits for the next pass, counted from now; a change of the parameter
-// counts at once. It returns false when the monitor is stopped.
+// sleep waits for the next pass, counted from now, and looks meanwhile for what
+// has come due; a change of the parameter counts at once. It returns false when
+// the monitor is stopped.
 func (m *Monitor) sleep(ctx context.Context) bool {
 	begun := time.Now()
+	interval := lookInterval
 	for {
-		t := time.NewTimer(time.Until(begun.Add(m.params.sleep())))
+		next := begun.Add(m.params.sleep())
+		t := time.NewTimer(min(time.Until(next), interval))
 		select {
 		case <-ctx.Done():
 			t.Stop()
@@ -115,10 +122,42 @@ func (m *Monitor) sleep(ctx context.Context) bool {
 		case <-m.wake:
 			t.Stop()
 			m.say(ctx, slog.LevelInfo, logSleepChanged, "ttlMonitorSleepSecs has changed", slog.Int64("newSleepSeconds", m.params.SleepSecs.Load()))
+			continue
 		case <-t.C:
+		}
+		at := time.Now()
+		if !at.Before(next) {
 			return true
 		}
+		if !m.params.Enabled.Load() || m.o.Dispatcher.Gate.Locks() > 0 {
+			continue
+		}
+		if err := m.look(ctx, next); err != nil && ctx.Err() == nil {
+			m.interrupted(ctx, err)
+		}
+		interval = max(lookInterval, lookShare*time.Since(at))
 	}
+}
+
+func (m *Monitor) interrupted(ctx context.Context, err error) {
+	m.o.Log.LogAttrs(ctx, slog.LevelWarn, "TTLMonitor was interrupted, waiting before doing another pass",
+		slog.String("c", "INDEX"), slog.Int("id", logInterrupted), slog.String("error", err.Error()))
+}
+
+// watchClock logs that the computer's clock has jumped, and that it is trusted
+// again.
+func (m *Monitor) watchClock(ctx context.Context) {
+	off := m.o.Catalog.Clock.Off()
+	if off != 0 == m.jumped {
+		return
+	}
+	m.jumped = off != 0
+	if m.jumped {
+		m.say(ctx, slog.LevelWarn, logClockJumped, "the clock has jumped; documents expire by the time that has gone by until it is seen to be right",
+			slog.String("jump", off.String()))
+		return
+	}
+	m.say(ctx, slog.LevelInfo, logClockTrusted, "documents expire by the clock again")
 }
 
 // say logs a line about the monitor's own doings.

@@ -4,10 +4,14 @@ import (
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/schema"
 )
 
+// maxConcurrency bounds the collections that are worked on at once.
+const maxConcurrency = 64
+
 // Params are the server parameters of the monitor. (Names, defaults and ranges
-// are MongoDB 8.0's.)
+// are MongoDB 8.0's, but for the last group.)
 type Params struct {
 	Enabled       *command.BoolParam
 	BatchDeletes  *command.BoolParam
@@ -19,6 +23,13 @@ type Params struct {
 	BatchDocs     *command.IntParam
 	BatchTimeMS   *command.IntParam
 	BatchDocBytes *command.IntParam
+
+	// WakeWhenDue has documents removed when they are due instead of by the next
+	// pass. Concurrency is how many collections are worked on at once. Documents
+	// and Bytes are budgets a second for all removal together; 0 is none.
+	WakeWhenDue      *command.BoolParam
+	Concurrency      *command.IntParam
+	Documents, Bytes *command.IntParam
 }
 
 // NewParams registers the parameters; wake is called when the time of the next
@@ -39,7 +50,16 @@ func NewParams(p *command.Params, wake func()) *Params {
 		BatchTimeMS:  atLeast("batchedDeletesTargetBatchTimeMS", 5, true),
 		BatchDocBytes: p.Int(command.IntSpec{Name: "batchedDeletesTargetStagedDocBytes", Default: 2 << 20,
 			HasMin: true, HasMax: true, Max: 1<<31 - 1, Long: true}),
+		WakeWhenDue: p.Bool(command.BoolSpec{Name: "ttlMonitorWakeWhenDue", Default: true}),
+		Concurrency: p.Int(command.IntSpec{Name: "ttlMonitorConcurrentCollections", Default: 4, HasMin: true, Min: 1, HasMax: true, Max: maxConcurrency}),
+		Documents:   atLeast("ttlMonitorDocumentsPerSecond", 0, true),
+		Bytes:       atLeast("ttlMonitorBytesPerSecond", 0, true),
 	}
+}
+
+// budget is that of all removal together.
+func (p *Params) budget() schema.Budget {
+	return schema.Budget{DocumentsPerSecond: p.Documents.Load(), BytesPerSecond: p.Bytes.Load()}
 }
 
 func (p *Params) sleep() time.Duration { return time.Duration(p.SleepSecs.Load()) * time.Second }

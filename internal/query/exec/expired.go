@@ -20,9 +20,12 @@ type BatchedDelete struct {
 	Rule *catalog.Rule
 	// Now is the instant by which documents are judged, in milliseconds since 1970.
 	Now int64
-	// MaxDocs and MaxTime end the visit; more may then be left.
-	MaxDocs int64
-	MaxTime time.Duration
+	// Since leaves out what was due at that instant already; the smallest number
+	// leaves out none.
+	Since int64
+	// MaxDocs, MaxBytes and MaxTime end the visit; more may then be left.
+	MaxDocs, MaxBytes int64
+	MaxTime           time.Duration
 	// BatchDocs, BatchBytes and BatchTime end a batch. Small batches commit
 	// together; where Single is set, each document commits alone.
 	BatchDocs, BatchBytes int64
@@ -51,7 +54,7 @@ type Visited struct {
 	More bool
 	// Place is the entry of the index at which it ended there.
 	Place                      []byte
-	Docs, KeysDeleted          int64
+	Docs, Bytes, KeysDeleted   int64
 	KeysExamined, DocsExamined int64
 	// Stats is its plan with the counters, as explain prints them.
 	Stats func() bson.Doc
@@ -59,7 +62,7 @@ type Visited struct {
 
 // Plan is the visit as explain prints it.
 func (d *BatchedDelete) Plan(ix *plan.Index) plan.Node {
-	scan := ruleScan(ix, d.Rule.DueRanges(d.Now))
+	scan := ruleScan(ix, d.Rule.RangesBetween(d.Since, d.Now))
 	scan.Dedup = ix.IsMultikey()
 	return &plan.Write{Input: &plan.Fetch{Input: scan}, Kind: "BATCHED_DELETE"}
 }
@@ -69,7 +72,7 @@ func (d *BatchedDelete) Plan(ix *plan.Index) plan.Node {
 func (d *BatchedDelete) Statement() bson.Doc {
 	var b bson.Builder
 	b.OpenDoc("q")
-	for _, r := range d.Rule.DueRanges(d.Now)[:1] {
+	for _, r := range d.Rule.RangesBetween(d.Since, d.Now)[:1] {
 		b.OpenDoc(d.Rule.Index.Parts[0].Path).Value("$gte", r.From).Value("$lte", r.To).Close()
 	}
 	return b.Close().Int32("limit", 0).Doc("hint", d.Rule.Index.Key).Finish()
@@ -107,7 +110,7 @@ func (x *Executor) DeleteExpired(ctx context.Context, c *catalog.Collection, d *
 		place = bytes.Clone(scan.it.Key())
 	}
 	return Visited{
-		More: more, Place: place, Docs: v.done.Docs, KeysDeleted: v.done.KeysDeleted,
+		More: more, Place: place, Docs: v.done.Docs, Bytes: v.done.Bytes, KeysDeleted: v.done.KeysDeleted,
 		KeysExamined: v.scan.Stats().KeysExamined, DocsExamined: v.fetch.DocsExamined,
 		Stats: func() bson.Doc { return plan.Explain(root, v.counters()) },
 	}, err
@@ -157,7 +160,7 @@ func (v *visit) run(ctx context.Context) (more bool, err error) {
 		if ended {
 			return false, nil
 		}
-		if v.d.MaxDocs > 0 && v.write.Works >= v.d.MaxDocs || v.d.MaxTime > 0 && time.Since(begun) >= v.d.MaxTime {
+		if v.d.MaxDocs > 0 && v.write.Works >= v.d.MaxDocs || v.d.MaxBytes > 0 && v.done.Bytes >= v.d.MaxBytes || v.d.MaxTime > 0 && time.Since(begun) >= v.d.MaxTime {
 			return true, nil
 		}
 	}
@@ -309,6 +312,7 @@ func (v *visit) commit(ctx context.Context) error {
 		return err
 	}
 	v.done.Docs += v.batch.Docs
+	v.done.Bytes += v.batch.Bytes
 	v.done.KeysDeleted += v.batch.KeysDeleted
 	if v.batch != (Batch{}) && v.d.Progress != nil {
 		v.batch.Batches = 1

@@ -1,0 +1,113 @@
+package expire
+
+import (
+	"context"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/schema"
+)
+
+const (
+	// lookInterval is the time between two looks for what has come due.
+	lookInterval = time.Second
+	// lookShare bounds the part of the time that looking takes: with very many
+	// rules it happens less often.
+	lookShare = 100
+)
+
+// look finds the rules by which something has come due since they were last
+// through, and visits those, until the next pass. Unlike the pass it does not
+// count as one, and what was written with an instant that lay in the past
+// already is left to it.
+func (m *Monitor) look(ctx context.Context, until time.Time) error {
+	m.governor.idle()
+	m.watchClock(ctx)
+	var work []rule
+	for _, r := range m.rules() {
+		due, err := m.hasDue(ctx, r)
+		if err != nil {
+			return err
+		}
+		if due {
+			work = append(work, r)
+		}
+	}
+	for len(work) > 0 && time.Now().Before(until) {
+		var err error
+		if work, err = m.round(ctx, work, m.visitDue); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// visitDue is visit for what has come due since the rule was last through.
+func (m *Monitor) visitDue(ctx context.Context, r rule) (bool, error) {
+	return m.visitAfter(ctx, r, func(k *track) int64 {
+		k.Lock()
+		defer k.Unlock()
+		return k.cleared
+	})
+}
+
+// hasDue says whether something has come due by a rule since it was last
+// through, and notes for how long.
+func (m *Monitor) hasDue(ctx context.Context, r rule) (bool, error) {
+	c := m.o.Catalog.LookupUUID(r.collection)
+	if c == nil {
+		return false, nil
+	}
+	in := ruleOf(c, r)
+	if in == nil {
+		return false, nil
+	}
+	now := m.o.Catalog.Clock.Judged()
+	k := m.tracks.of(r)
+	k.follow(c, in, now)
+	k.Lock()
+	since := k.cleared
+	wanted := m.params.WakeWhenDue.Load() || k.Spent
+	k.Unlock()
+	due := int64(schema.Never)
+	if len(in.RangesBetween(since, now)) > 0 {
+		var err error
+		if due, err = m.o.Exec.FirstDue(ctx, c, in, since); err != nil {
+			return false, err
+		}
+	}
+	k.Lock()
+	k.Lag = 0
+	if due <= now {
+		k.Lag = time.Duration(now-due) * time.Millisecond
+	}
+	k.Unlock()
+	return due <= now && wanted && !closed(in, now), nil
+}
+
+// Status is what the monitor knows of a rule of a collection: its index's name,
+// "" for the collection's own expireAfterSeconds.
+func (m *Monitor) Status(c *catalog.Collection, index string) Record {
+	k := m.tracks.known(rule{c.UUID, index})
+	if k == nil {
+		return Record{}
+	}
+	return k.record()
+}
+
+// Each calls f for each rule that the monitor knows.
+func (m *Monitor) Each(f func(ns, rule string, r Record)) {
+	for _, r := range m.rules() {
+		k := m.tracks.known(r)
+		if k == nil {
+			continue
+		}
+		rec := k.record()
+		k.Lock()
+		ns := k.ns
+		k.Unlock()
+		if ns != "" {
+			f(ns, ruleName(r), rec)
+		}
+	}
+}

@@ -1,0 +1,207 @@
+package expire
+
+import (
+	"math"
+	"sync"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/query/exec"
+	"github.com/mayflydb/mayfly/internal/schema"
+	"github.com/mayflydb/mayfly/internal/storage"
+)
+
+// rule names one thing that expires documents: an index of a collection, or
+// its own expireAfterSeconds where index is empty.
+type rule struct {
+	collection catalog.UUID
+	index      string
+}
+
+// track is what the monitor knows of one rule.
+type track struct {
+	sync.Mutex
+	Record
+	ns      string
+	budget  budget
+	rate    rate
+	place   place // where the last visit of this pass ended
+	unspent int64 // sub-passes in a row that hit a limit
+
+	// cleared is the instant up to which nothing is left, as far as visits know:
+	// what is written with an earlier one meanwhile is for the next pass. It holds
+	// for the rule as it was then.
+	cleared int64
+	seconds int64
+	in      storage.Ident
+	// pass is what was removed since the last pass ended.
+	pass Removed
+}
+
+// Record is what a rule has done since the start.
+type Record struct {
+	Removed
+	// Last is the last visit that belonged to a pass or found something due.
+	Last Visit
+	// Lag is how long the oldest due document had waited when the monitor looked
+	// last.
+	Lag time.Duration
+	// Spent says that a budget kept the last visit from going on.
+	Spent bool
+	// PerSecond is how many documents are removed, on average over a minute.
+	PerSecond float64
+}
+
+// Removed counts what is gone.
+type Removed struct{ Documents, Bytes, Keys int64 }
+
+func (r *Removed) add(o Removed) {
+	r.Documents += o.Documents
+	r.Bytes += o.Bytes
+	r.Keys += o.Keys
+}
+
+// Visit is what one visit of a rule did.
+type Visit struct {
+	At   time.Time // zero: there was none
+	Took time.Duration
+	Removed
+	More bool // it stopped at a limit
+}
+
+// place is where the last visit of a rule ended, in the keyspace of its index.
+type place struct {
+	in    storage.Ident
+	entry []byte
+}
+
+// tracks is what is known of all rules.
+type tracks struct {
+	mu struct {
+		sync.Mutex
+		rules       map[rule]*track
+		collections map[catalog.UUID]*budget
+	}
+	all budget
+}
+
+func newTracks() *tracks {
+	t := &tracks{}
+	t.mu.rules, t.mu.collections = map[rule]*track{}, map[catalog.UUID]*budget{}
+	return t
+}
+
+// of returns the track of a rule, a new one where it is seen for the first time.
+func (t *tracks) of(r rule) *track {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	k := t.mu.rules[r]
+	if k == nil {
+		k = &track{cleared: math.MinInt64}
+		t.mu.rules[r] = k
+	}
+	return k
+}
+
+// known returns the track of a rule, or nil.
+func (t *tracks) known(r rule) *track {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.mu.rules[r]
+}
+
+// keep forgets the rules that are not among rs.
+func (t *tracks) keep(rs []rule) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	rules, collections := map[rule]bool{}, map[catalog.UUID]bool{}
+	for _, r := range rs {
+		rules[r], collections[r.collection] = true, true
+	}
+	for r := range t.mu.rules {
+		if !rules[r] {
+			delete(t.mu.rules, r)
+		}
+	}
+	for id := range t.mu.collections {
+		if !collections[id] {
+			delete(t.mu.collections, id)
+		}
+	}
+}
+
+// budgets are those that a visit of a rule must keep within: its own, its
+// collection's, and that of all.
+func (t *tracks) budgets(c *catalog.Collection, r *catalog.Rule, k *track, all schema.Budget) []*budget {
+	t.mu.Lock()
+	of := t.mu.collections[c.UUID]
+	if of == nil {
+		of = &budget{}
+		t.mu.collections[c.UUID] = of
+	}
+	t.mu.Unlock()
+	now := time.Now()
+	k.budget.set(r.Own.Budget, now)
+	of.set(c.Settings.Expiry.Budget, now)
+	t.all.set(all, now)
+	return []*budget{&k.budget, of, &t.all}
+}
+
+// follow makes a track that of the rule as it is: after a change of its time to
+// live, all is to be looked at again.
+func (k *track) follow(c *catalog.Collection, r *catalog.Rule, now int64) {
+	k.Lock()
+	defer k.Unlock()
+	k.ns = c.Namespace.String()
+	switch {
+	case k.in == 0:
+		// What is due when a rule is new waits for the next pass: who has made it
+		// by mistake has that time to take it back.
+		k.cleared = now
+	case k.in != r.Index.Ident || k.seconds != r.Seconds:
+		k.cleared = math.MinInt64
+	}
+	k.in, k.seconds = r.Index.Ident, r.Seconds
+}
+
+// book counts what a commit has removed.
+func (k *track) book(b exec.Batch) {
+	k.Lock()
+	defer k.Unlock()
+	gone := Removed{b.Docs, b.Bytes, b.KeysDeleted}
+	k.Removed.add(gone)
+	k.pass.add(gone)
+	k.rate.add(b.Docs, time.Now())
+}
+
+// record is what the rule has done by now.
+func (k *track) record() Record {
+	k.Lock()
+	defer k.Unlock()
+	r := k.Record
+	r.PerSecond = k.rate.perSecond(time.Now())
+	return r
+}
+
+// rate is an average over the last minute in which the past fades.
+type rate struct {
+	sum float64
+	at  time.Time
+}
+
+func (r *rate) fade(now time.Time) {
+	if !r.at.IsZero() {
+		r.sum *= math.Exp(-now.Sub(r.at).Minutes())
+	}
+	r.at = now
+}
+
+func (r *rate) add(n int64, now time.Time) {
+	r.fade(now)
+	r.sum += float64(n)
+}
+
+func (r *rate) perSecond(now time.Time) float64 {
+	r.fade(now)
+	return math.Round(r.sum/60*100) / 100
+}
