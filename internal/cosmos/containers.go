@@ -90,6 +90,9 @@ func (c *container) define(d bson.Doc) error {
 	if c.unique, err = parseUniqueKeys(d.Lookup("uniqueKeyPolicy")); err != nil {
 		return err
 	}
+	if err := checkGeospatial(d.Lookup("geospatialConfig")); err != nil {
+		return err
+	}
 	if c.retention, err = parseRetention(d.Lookup("changeFeedPolicy")); err != nil {
 		return err
 	}

@@ -112,6 +112,20 @@ func (p indexPolicy) indexes(names []string) bool {
 // indexesDotted is indexes of a dotted path.
 func (p indexPolicy) indexesDotted(path string) bool { return p.indexes(strings.Split(path, ".")) }
 
+// checkGeospatial refuses shapes in the plane: functions measure on the sphere.
+// Errors: 400.
+func checkGeospatial(v bson.Value) error {
+	if v.IsNullish() {
+		return nil
+	}
+	if v.Type == bson.TypeDocument {
+		if t := v.Doc().Lookup("type"); t.Type == bson.TypeString && strings.EqualFold(t.Str(), "Geography") {
+			return nil
+		}
+	}
+	return badRequest("The geospatialConfig is invalid: the type 'Geography' is supported.")
+}
+
 // spatialTypes are what a spatial index may hold.
 var spatialTypes = map[string]bool{"Point": true, "LineString": true, "Polygon": true, "MultiPolygon": true}
 

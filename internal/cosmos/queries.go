@@ -221,7 +221,7 @@ func (r *request) page(c *container, q *nosql.Query, s nosql.Shape, key []bson.V
 	if err != nil {
 		return err
 	}
-	p := &pager{r: r, c: c, q: q, from: from, size: size, whole: s.OrderBy || s.GroupBy || s.Distinct || s.Top || s.OffsetLimit || len(s.Aggregates) > 0}
+	p := &pager{r: r, c: c, q: q, from: from, size: size, whole: s.Staged || s.OrderBy || s.GroupBy || s.Distinct || s.Top || s.OffsetLimit || len(s.Aggregates) > 0}
 	p.unordered = len(s.Aggregates) > 0 && !s.GroupBy
 	if err := p.run(key); err != nil {
 		return err

@@ -27,6 +27,29 @@ type total struct {
 	complex bool // an array or an object
 	least   bson.Value
 	most    bson.Value
+
+	list []bson.Value // of MAKELIST and MAKESET
+	seen map[string]bool
+}
+
+// collect takes the value of MAKELIST, or of MAKESET, which has each value
+// once. It returns the bytes that it keeps.
+func (t *total) collect(v bson.Value, once bool) int {
+	if v.IsMissing() {
+		return 0
+	}
+	if once {
+		id := string(identity(nil, v))
+		if t.seen[id] {
+			return 0
+		}
+		if t.seen == nil {
+			t.seen = map[string]bool{}
+		}
+		t.seen[id] = true
+	}
+	t.list = append(t.list, v.Clone())
+	return len(v.Data) + 48
 }
 
 func (t *total) add(v bson.Value) {
@@ -73,6 +96,8 @@ var aggregates = map[string]func(*total) bson.Value{
 		}
 		return finite(t.sum / float64(t.numbers))
 	},
+	"MAKELIST": func(t *total) bson.Value { return bson.Array(t.list...) },
+	"MAKESET":  func(t *total) bson.Value { return bson.Array(t.list...) },
 	"MIN": func(t *total) bson.Value {
 		if t.complex {
 			return bson.Value{}

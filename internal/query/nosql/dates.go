@@ -56,6 +56,9 @@ func init() {
 	}
 	to("TICKSTODATETIME", fromTicks)
 	to("TIMESTAMPTODATETIME", time.UnixMilli)
+	for name, part := range map[string]string{"YEAR": "year", "MONTH": "month", "DAY": "day"} {
+		registerPure(name, 1, 1, func(args []bson.Value) bson.Value { return datePart([]bson.Value{text(part), args[0]}) })
+	}
 	registerPure("DATETIMEADD", 3, 3, dateAdd)
 	registerPure("DATETIMEDIFF", 3, 3, dateDiff)
 	registerPure("DATETIMEPART", 2, 2, datePart)

@@ -89,8 +89,12 @@ func run(text string, ps map[string]bson.Value, items []bson.Doc) (rows []string
 	})
 	if q.NeedsItems() {
 		for _, it := range items {
-			if more, err := r.Add(it); err != nil || !more {
+			more, err := r.Add(it)
+			if err != nil {
 				return rows, err
+			}
+			if !more {
+				break
 			}
 		}
 	}

@@ -8,8 +8,11 @@ type parser struct {
 	depth  int
 	slots  int // of aliases, in all
 
-	computed Computed
-	items    map[int]bool // the slots whose aliases stand for items of the container
+	// container says that the SELECT which is parsed next selects from the
+	// container: it is the outermost, or what that selects from.
+	container bool
+	computed  Computed
+	items     map[int]bool // the slots whose aliases stand for items of the container
 
 	scope *scope
 	sel   *selection // whose aggregates are collected; nil where none may be
@@ -67,14 +70,15 @@ func (p *parser) selection() (*selection, error) {
 	outerSel, outerScope, outerIn := p.sel, p.scope, p.inAggregate
 	defer func() { p.sel, p.scope, p.inAggregate = outerSel, outerScope, outerIn }()
 	s := &selection{}
-	p.sel, p.inAggregate = nil, false
+	container := p.container
+	p.sel, p.inAggregate, p.container = nil, false, false
 	if err := p.expect("SELECT"); err != nil {
 		return nil, err
 	}
 	list := p.at
 	if p.skipTo("FROM") {
 		p.at++
-		if err := p.from(s); err != nil {
+		if err := p.from(s, container); err != nil {
 			return nil, err
 		}
 	} else {

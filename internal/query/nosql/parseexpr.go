@@ -302,6 +302,10 @@ func (p *parser) named() (expression, error) {
 		return &arraySubquery{s}, p.expect(")")
 	case called:
 		return p.call(t)
+	case t.upper == "UDF" && p.peek().is("."):
+		p.at++
+		name := p.peek()
+		return nil, errorAt(codeFunction, name, "'%s' is not a recognized user-defined function name.", name)
 	case reserved[t.upper]:
 		p.at--
 		return nil, p.unexpected()

@@ -19,9 +19,9 @@ func (s *scope) lookup(name string) (slot int, ok bool) {
 }
 
 // from parses the sources and leaves p.scope at their aliases.
-func (p *parser) from(s *selection) error {
+func (p *parser) from(s *selection, container bool) error {
 	p.scope = &scope{outer: p.scope, names: map[string]int{}}
-	c, err := p.source(true)
+	c, err := p.source(container)
 	if err != nil {
 		return err
 	}
@@ -40,14 +40,14 @@ func (p *parser) from(s *selection) error {
 }
 
 // source parses `x IN path`, `path AS x`, `path x`, or `(subquery) AS x`. The
-// container is named by ROOT, or in the outermost FROM by any name.
-func (p *parser) source(first bool) (*collection, error) {
+// container is named by ROOT, or where container is set by any name.
+func (p *parser) source(container bool) (*collection, error) {
 	c := &collection{at: p.peek()}
 	if t := p.peek(); t.kind == tokName && p.tokens[p.at+1].is("IN") {
 		c.alias, c.iterate = t.text, true
 		p.at += 2
 	}
-	if err := p.sourcePath(c, first); err != nil {
+	if err := p.sourcePath(c, container); err != nil {
 		return nil, err
 	}
 	if !c.iterate {
@@ -58,7 +58,7 @@ func (p *parser) source(first bool) (*collection, error) {
 			return nil, p.unexpected()
 		}
 	}
-	if c.alias == "" {
+	if c.alias == "" && c.subquery == nil {
 		return nil, p.unexpected()
 	}
 	if _, taken := p.scope.names[c.alias]; taken {
@@ -73,8 +73,9 @@ func (p *parser) source(first bool) (*collection, error) {
 	return c, nil
 }
 
-func (p *parser) sourcePath(c *collection, first bool) error {
+func (p *parser) sourcePath(c *collection, container bool) error {
 	if p.accept("(") {
+		p.container = container
 		sub, err := p.selection()
 		if err != nil {
 			return err
@@ -90,7 +91,7 @@ func (p *parser) sourcePath(c *collection, first bool) error {
 	name := t.text
 	if slot, known := p.scope.lookup(name); known {
 		c.base = &alias{name: name, slot: slot}
-	} else if first && p.scope.outer == nil || strings.EqualFold(name, "root") {
+	} else if container || strings.EqualFold(name, "root") {
 		c.root = true
 	} else {
 		return errorAt(codeUnresolved, t, "Identifier '%s' could not be resolved.", name)

@@ -28,7 +28,7 @@ func Parse(query string, params map[string]bson.Value, computed Computed) (*Quer
 	if err != nil {
 		return nil, err
 	}
-	p := &parser{tokens: ts, computed: computed, items: map[int]bool{}}
+	p := &parser{tokens: ts, computed: computed, container: true, items: map[int]bool{}}
 	s, err := p.selection()
 	if err != nil {
 		return nil, err
@@ -67,42 +67,90 @@ func isDocumentPath(e expression) bool {
 type Run struct {
 	q   *Query
 	env env
-	r   runner
+	// chain is the outermost SELECT, the one that it selects from where that is a
+	// subquery, and so on: the last takes the items, each hands its rows to the
+	// one before.
+	chain []*runner
+	err   error // of one that took a row
 }
 
 // Start begins a run; emit is called with each row, which shares memory with
 // the items that Add was given, and returns false when it wants no more.
 func (q *Query) Start(now time.Time, emit func(row bson.Value) bool) *Run {
 	run := &Run{q: q, env: env{slots: make([]bson.Value, q.slots), params: q.params, now: now}}
-	run.r = runner{s: q.s, env: &run.env, emit: emit}
+	run.chain = []*runner{{s: q.s, env: &run.env, emit: emit}}
+	for s := q.s; s.from != nil && s.from.subquery != nil; s = s.from.subquery {
+		outer := run.chain[len(run.chain)-1]
+		run.chain = append(run.chain, &runner{s: s.from.subquery, env: &run.env, emit: func(row bson.Value) bool { return run.pass(outer, row) }})
+	}
 	return run
 }
 
+// pass hands a row of a subquery to the SELECT around it, and says whether that
+// wants more.
+func (run *Run) pass(outer *runner, row bson.Value) bool {
+	c := outer.s.from
+	more, err := c.each(row, func(v bson.Value) (bool, error) {
+		run.env.slots[c.slot] = v
+		more := true
+		_, err := outer.s.bindFrom(&run.env, outer.s.joins, func() (bool, error) {
+			var err error
+			more, err = outer.add()
+			return more, err
+		})
+		return more, err
+	})
+	if err != nil {
+		run.err = err
+	}
+	return more && err == nil
+}
+
+// source is the SELECT that takes the items.
+func (run *Run) source() *runner { return run.chain[len(run.chain)-1] }
+
 // NeedsItems says whether the query reads the container at all: SELECT without
 // FROM does not.
-func (q *Query) NeedsItems() bool { return q.s.from != nil }
+func (q *Query) NeedsItems() bool {
+	s := q.s
+	for s.from != nil && s.from.subquery != nil {
+		s = s.from.subquery
+	}
+	return s.from != nil
+}
 
 // Add takes the next item; false says that the run needs no more of them.
 func (run *Run) Add(item bson.Doc) (more bool, err error) {
 	run.env.item = item
 	more = true
-	err = run.q.s.bind(&run.env, func() (bool, error) {
+	r := run.source()
+	err = r.s.bind(&run.env, func() (bool, error) {
 		var err error
-		more, err = run.r.add()
+		more, err = r.add()
 		return more, err
 	})
+	if err == nil {
+		err = run.err
+	}
 	return more, err
 }
 
 // Finish ends the run: what had to wait for the last item comes now.
 func (run *Run) Finish() error {
 	if !run.q.NeedsItems() {
-		if _, err := run.r.add(); err != nil {
+		if _, err := run.source().add(); err != nil {
 			return err
 		}
 	}
-	_, err := run.r.finish()
-	return err
+	for i := len(run.chain) - 1; i >= 0; i-- {
+		if _, err := run.chain[i].finish(); err != nil {
+			return err
+		}
+		if run.err != nil {
+			return run.err
+		}
+	}
+	return nil
 }
 
 // Shape is what a gateway asks of a query before it serves it across
@@ -113,6 +161,9 @@ type Shape struct {
 	Aggregates                                   []string
 	OrderByPaths                                 []string // a property path a key, "" for other expressions
 	OrderByDescending                            []bool
+	// Staged says that the query selects from a subquery that has to see all
+	// items before its rows are known.
+	Staged bool
 }
 
 // Shape describes the outermost SELECT.
@@ -129,6 +180,10 @@ func (q *Query) Shape() Shape {
 		path, _ := s.path(k.expr)
 		sh.OrderByPaths = append(sh.OrderByPaths, path)
 		sh.OrderByDescending = append(sh.OrderByDescending, k.descending)
+	}
+	for in := s; in.from != nil && in.from.subquery != nil; {
+		in = in.from.subquery
+		sh.Staged = sh.Staged || in.distinct || in.top != nil || len(in.orderBy) > 0 || in.offset != nil || in.groups
 	}
 	return sh
 }

@@ -217,6 +217,12 @@ func (r *runner) group() error {
 		if err != nil {
 			return err
 		}
+		if a.name == "MAKELIST" || a.name == "MAKESET" {
+			if err := r.keep(g.totals[i].collect(v, a.name == "MAKESET")); err != nil {
+				return err
+			}
+			continue
+		}
 		g.totals[i].add(v)
 	}
 	return nil

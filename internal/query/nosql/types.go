@@ -1,6 +1,8 @@
 package nosql
 
 import (
+	"encoding/base64"
+	"encoding/binary"
 	"math"
 	"strconv"
 	"strings"
@@ -23,6 +25,10 @@ func init() {
 	is("IS_FINITE_NUMBER", func(v bson.Value) bool {
 		return v.IsNumber() && !math.IsInf(bson.ToDouble(v), 0) && !v.IsNaN()
 	})
+	is("IS_DATETIME", func(v bson.Value) bool {
+		_, ok := instant(v)
+		return isText(v) && ok
+	})
 	is("IS_INTEGER", func(v bson.Value) bool {
 		_, whole := integer(v)
 		return whole
@@ -33,12 +39,30 @@ func init() {
 	registerPure("STRINGTONULL", 1, 1, parsed(func(v bson.Value) bool { return v.Type == bson.TypeNull }))
 	registerPure("STRINGTOARRAY", 1, 1, parsed(func(v bson.Value) bool { return v.Type == bson.TypeArray }))
 	registerPure("STRINGTOOBJECT", 1, 1, parsed(func(v bson.Value) bool { return v.Type == bson.TypeDocument }))
+	registerPure("DOCUMENTID", 1, 1, documentID)
 	registerPure("IIF", 3, 3, func(args []bson.Value) bson.Value {
 		if isTrue(args[0]) {
 			return args[1]
 		}
 		return args[2]
 	})
+}
+
+// documentID is the number of an item in its container, which its resource id
+// ends with.
+func documentID(args []bson.Value) bson.Value {
+	if args[0].Type != bson.TypeDocument {
+		return bson.Value{}
+	}
+	rid := args[0].Doc().Lookup("_rid")
+	if !isText(rid) {
+		return bson.Value{}
+	}
+	b, err := base64.StdEncoding.DecodeString(strings.ReplaceAll(rid.Str(), "-", "/"))
+	if err != nil || len(b) != 16 {
+		return bson.Value{}
+	}
+	return bson.Int(int64(binary.LittleEndian.Uint64(b[8:])))
 }
 
 // toText is ToString: a string as it is, everything else as JSON.

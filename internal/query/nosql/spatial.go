@@ -1,0 +1,99 @@
+package nosql
+
+import (
+	"errors"
+	"math"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/geo"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+)
+
+func init() {
+	registerPure("ST_ISVALID", 1, 1, func(args []bson.Value) bson.Value {
+		if args[0].IsMissing() {
+			return bson.Value{}
+		}
+		_, err := shape(args[0])
+		return bson.Bool(err == nil)
+	})
+	registerPure("ST_ISVALIDDETAILED", 1, 1, func(args []bson.Value) bson.Value {
+		if args[0].IsMissing() {
+			return bson.Value{}
+		}
+		_, err := shape(args[0])
+		var b bson.Builder
+		if b.Bool("valid", err == nil); err != nil {
+			b.String("reason", mongoerr.From(err).Message)
+		}
+		return bson.Document(b.Finish())
+	})
+	registerShapes("ST_DISTANCE", func(a, b bson.Value, x, y *geo.Geometry) bson.Value { return finite(distance(a, b, x, y)) })
+	registerShapes("ST_INTERSECTS", func(_, _ bson.Value, x, y *geo.Geometry) bson.Value { return bson.Bool(x.Intersects(y)) })
+	registerShapes("ST_WITHIN", func(_, _ bson.Value, x, y *geo.Geometry) bson.Value { return bson.Bool(y.Contains(x)) })
+}
+
+// registerShapes registers a function of two GeoJSON objects, which is
+// undefined where one of them is none.
+func registerShapes(name string, f func(a, b bson.Value, x, y *geo.Geometry) bson.Value) {
+	registerPure(name, 2, 2, func(args []bson.Value) bson.Value {
+		x, err1 := shape(args[0])
+		y, err2 := shape(args[1])
+		if err1 != nil || err2 != nil {
+			return bson.Value{}
+		}
+		return f(args[0], args[1], x, y)
+	})
+}
+
+// shapes are the types of GeoJSON that the query language has.
+var shapes = map[string]bool{"Point": true, "LineString": true, "Polygon": true, "MultiPolygon": true}
+
+// shape reads a GeoJSON object. Errors: what is wrong with it.
+func shape(v bson.Value) (*geo.Geometry, error) {
+	if v.Type != bson.TypeDocument {
+		return nil, errors.New("The value is not a GeoJSON object.")
+	}
+	kind := v.Doc().Lookup("type")
+	if !isText(kind) || !shapes[kind.Str()] {
+		return nil, errors.New("The type of the GeoJSON object is not Point, LineString, Polygon or MultiPolygon.")
+	}
+	return geo.ParseStored(v)
+}
+
+// distance is the shortest way between two shapes on the sphere, in metres:
+// where they do not meet, it leads from a corner of one of them.
+func distance(a, b bson.Value, x, y *geo.Geometry) float64 {
+	if x.Intersects(y) {
+		return 0
+	}
+	best := math.Inf(1)
+	nearest := func(corners bson.Value, other *geo.Geometry) {
+		eachCorner(corners.Doc().Lookup("coordinates"), func(p geo.Point) {
+			if d, ok := other.Distance(p); ok {
+				best = min(best, d)
+			}
+		})
+	}
+	nearest(a, y)
+	nearest(b, x)
+	return best
+}
+
+// eachCorner calls f for the positions in nested arrays of coordinates.
+func eachCorner(v bson.Value, f func(geo.Point)) {
+	if v.Type != bson.TypeArray {
+		return
+	}
+	if first := v.Doc().Lookup("0"); !first.IsNumber() {
+		for e := range v.Doc().Values() {
+			eachCorner(e, f)
+		}
+		return
+	}
+	var b bson.Builder
+	point, err := geo.ParsePoint(bson.Document(b.String("type", "Point").Value("coordinates", v).Finish()))
+	if err == nil {
+		f(point)
+	}
+}
