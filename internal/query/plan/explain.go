@@ -170,7 +170,7 @@ func describeBounds(b *bson.Builder, ix *Index, bounds []Intervals, backward boo
 			if down {
 				iv = l[len(l)-1-j]
 			}
-			b.String(bson.Index(j), iv.format(down))
+			b.String(bson.Index(j), iv.format(down, ix.Collation != nil))
 		}
 		b.Close()
 	}

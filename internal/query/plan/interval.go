@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -137,18 +138,27 @@ func complement(l Intervals) Intervals {
 }
 
 // String prints an interval as explain does: [1, 5), ["a", {}).
-func (i Interval) String() string { return i.format(false) }
+func (i Interval) String() string { return i.format(false, false) }
 
-func (i Interval) format(descending bool) string {
+// format prints an interval in the direction of a scan. Strings in the bounds of
+// a collated index are collation keys.
+func (i Interval) format(descending, collated bool) string {
 	lo, hi, loInc, hiInc := i.Lo, i.Hi, i.LoInc, i.HiInc
 	if descending {
 		lo, hi, loInc, hiInc = hi, lo, hiInc, loInc
 	}
 	var b strings.Builder
 	b.WriteByte("(["[boolInt(loInc)])
-	b.WriteString(lo.String())
+	b.WriteString(boundText(lo, collated))
 	b.WriteString(", ")
-	b.WriteString(hi.String())
+	b.WriteString(boundText(hi, collated))
 	b.WriteByte(")]"[boolInt(hiInc)])
 	return b.String()
+}
+
+func boundText(v bson.Value, collated bool) string {
+	if collated && v.Type == bson.TypeString {
+		return fmt.Sprintf("CollationKey(0x%x)", v.Str())
+	}
+	return v.String()
 }
