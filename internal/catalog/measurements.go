@@ -64,6 +64,12 @@ func (u *Unit) InsertMeasurements(ctx context.Context, c *Collection, ms []times
 	u.u.Add(t.counter, sumDocs, int64(len(ms)))
 	u.u.Add(t.counter, sumBytes, int64(size))
 	u.docs += len(ms)
+	u.u.OnCommit(func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.stats.Commits++
+		t.stats.Measurements += int64(len(ms))
+	})
 	return nil
 }
 
@@ -134,13 +140,23 @@ func (t *openTable) admit(c *Collection, groups []*arriving, n int) (seq uint64)
 			s.sealAt = worthSealing
 			t.sources[string(g.key)] = s
 			t.sorted = nil
+			t.stats.Opened++
 		}
 		g.source = s
 		s.grow(len(g.ms), g.size, g.first, g.last)
 		over := s.Count >= s.sealAt && !timeseries.Accepts(timeseries.Start(s.First, o), s.Last, o)
-		if g.seal = over || s.Count >= timeseries.Capacity || s.bytes >= timeseries.MaxBytes; g.seal {
-			t.seq += uint64(s.Count)
+		switch {
+		case s.Count >= timeseries.Capacity:
+			t.stats.FullByCount++
+		case s.bytes >= timeseries.MaxBytes:
+			t.stats.FullBySize++
+		case over:
+			t.stats.SpanOver++
+		default:
+			continue
 		}
+		g.seal = true
+		t.seq += uint64(s.Count)
 	}
 	return seq
 }
@@ -254,6 +270,12 @@ func mergeByTime(a, b []timeseries.Measurement) []timeseries.Measurement {
 // seal inserts a bucket for each piece.
 func (u *Unit) seal(ctx context.Context, c *Collection, pieces [][]timeseries.Measurement) error {
 	o := c.Settings.Timeseries
+	u.u.OnCommit(func() {
+		t := c.live.open
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.stats.Sealed += int64(len(pieces))
+	})
 	for _, piece := range pieces {
 		start := timeseries.Start(piece[0].Time, o)
 		docs := make([]bson.Doc, len(piece))
@@ -396,13 +418,24 @@ func (u *Unit) AddMeasured(c *Collection, n int64) {
 type BucketStats struct {
 	Buckets, Bytes int64 // those that are packed
 	Open           int64 // sources whose measurements are in no bucket yet
+
+	// Since the start of the process: units that inserted measurements, those
+	// measurements, sources met for the first time, buckets sealed, and how often
+	// something was sealed because there was enough for a bucket, in number or
+	// bytes, or its span was over.
+	Commits, Measurements, Opened, Sealed int64
+	FullByCount, FullBySize, SpanOver     int64
 }
 
 // BucketStats counts buckets. REQUIRES: IsTimeseries.
 func (c *Collection) BucketStats() BucketStats {
-	return BucketStats{
-		Buckets: c.live.counter.Load(sumDocs), Bytes: c.live.counter.Load(sumBytes), Open: int64(len(c.OpenSources())),
-	}
+	open := int64(len(c.OpenSources()))
+	t := c.live.open
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	s := t.stats
+	s.Buckets, s.Bytes, s.Open = c.live.counter.Load(sumDocs), c.live.counter.Load(sumBytes), open
+	return s
 }
 
 // errNoTime is error 2, for a measurement without a time.

@@ -60,6 +60,7 @@ type openTable struct {
 	sources map[string]*openSource
 	sorted  []*openSource // by key, nil where it must be made anew
 	seq     uint64
+	stats   BucketStats // but for what is counted elsewhere
 }
 
 // openMeasurements reads what is open.

@@ -188,6 +188,9 @@ func (n *Node) parseAggregation(op *command.Op, ns schema.Namespace, list []bson
 			}
 		}
 	}
+	if err := checkMeasuredStage(c, list); err != nil {
+		return nil, err
+	}
 	s, err := n.newScope(c, r.let, collation)
 	if err != nil {
 		return nil, err

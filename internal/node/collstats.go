@@ -54,7 +54,7 @@ func (n *Node) appendStorageStats(b *bson.Builder, c *catalog.Collection, scale 
 	}
 	b.Int("numOrphanDocs", 0).Int("storageSize", s.StorageSize/scale)
 	if c != nil && c.IsTimeseries() {
-		b.OpenDoc("timeseries").String("bucketsNs", c.Namespace.Buckets().String()).Int64("bucketCount", 0).Close()
+		appendBucketStats(b, c)
 	}
 	b.Int("totalIndexSize", s.IndexSize/scale).Int("totalSize", (s.StorageSize+s.IndexSize)/scale)
 	b.OpenDoc("indexSizes")
@@ -73,6 +73,26 @@ func (n *Node) appendStorageStats(b *bson.Builder, c *catalog.Collection, scale 
 	appendIndexDetails(b, s.Indexes)
 	b.Int("scaleFactor", scale)
 	return nil
+}
+
+// appendBucketStats writes what collStats tells of the buckets of a time-series
+// collection; those that are open count as one for each source.
+func appendBucketStats(b *bson.Builder, c *catalog.Collection) {
+	s := c.BucketStats()
+	b.OpenDoc("timeseries").String("bucketsNs", c.Namespace.Buckets().String())
+	b.Int("bucketCount", s.Buckets+s.Open)
+	if s.Buckets > 0 {
+		b.Int("avgBucketSize", s.Bytes/s.Buckets)
+	}
+	b.Int("numBucketInserts", s.Sealed).Int("numBucketUpdates", 0)
+	b.Int("numBucketsOpenedDueToMetadata", s.Opened)
+	b.Int("numBucketsClosedDueToCount", s.FullByCount).Int("numBucketsClosedDueToSize", s.FullBySize)
+	b.Int("numBucketsClosedDueToTimeForward", s.SpanOver)
+	b.Int("numCommits", s.Commits).Int("numMeasurementsCommitted", s.Measurements)
+	if s.Commits > 0 {
+		b.Int("avgNumMeasurementsPerCommit", s.Measurements/s.Commits)
+	}
+	b.Close()
 }
 
 func appendIndexDetails(b *bson.Builder, indexes []catalog.IndexStats) {

@@ -49,11 +49,12 @@ func (w *world) collStats(arg bson.Doc) (pipeline.Iterator, error) {
 		if err := w.mustBeCollection("count"); err != nil {
 			return nil, err
 		}
-		s, err := w.n.Catalog.Stats(w.coll)
-		if err != nil {
-			return nil, err
+		n := w.coll.Count()
+		if w.coll.IsTimeseries() {
+			s := w.coll.BucketStats()
+			n = s.Buckets + s.Open
 		}
-		b.Int("count", s.Count)
+		b.Int("count", n)
 	}
 	if o.queries {
 		if err := w.mustBeCollection("queryExecStats"); err != nil {

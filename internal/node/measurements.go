@@ -6,6 +6,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/query/exec"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/timeseries"
@@ -63,7 +64,7 @@ func (n *Node) insertMeasurements(ctx context.Context, op *command.Op, c *catalo
 type measurementBatch struct {
 	w        *exec.Writer
 	c        *catalog.Collection
-	errs     *writeErrors
+	errs     *writeErrors // nil: the first error ends it all
 	ordered  bool
 	ms       []timeseries.Measurement
 	places   []int // in the command
@@ -104,7 +105,7 @@ func (b *measurementBatch) flush(ctx context.Context) error {
 		b.inserted += int64(len(ms))
 		return nil
 	}
-	if ctx.Err() != nil {
+	if ctx.Err() != nil || b.errs == nil {
 		return err
 	}
 	for i := range ms {
@@ -119,6 +120,19 @@ func (b *measurementBatch) flush(ctx context.Context) error {
 			continue
 		}
 		b.inserted++
+	}
+	return nil
+}
+
+// checkMeasuredStage refuses stages that cannot be the first one over a
+// time-series collection, where the server puts one of its own before it.
+func checkMeasuredStage(c *catalog.Collection, list []bson.Value) error {
+	switch {
+	case c == nil || c.Open == 0:
+	case startsWith(list, "$rankFusion"):
+		return mongoerr.New(mongoerr.Code(10557301), "$rankFusion is unsupported on timeseries collections")
+	case startsWith(list, "$planCacheStats") && c.IsTimeseries():
+		return mongoerr.New(40602, "$planCacheStats is only valid as the first stage in a pipeline")
 	}
 	return nil
 }

@@ -19,6 +19,7 @@ type outing struct {
 	c        *catalog.Collection // the temporary one
 	check    checker
 	writer   *exec.Writer
+	batch    *measurementBatch // where it is a time-series collection
 	finished bool
 }
 
@@ -36,7 +37,7 @@ func (w *world) Out(ctx context.Context, o *pipeline.Out, _ *pipeline.Run) (pipe
 		return nil, err
 	}
 	t := &outing{w: w, ns: ns, tmp: schema.Namespace{DB: ns.DB, Coll: "tmp.agg_out." + catalog.NewUUID().String()}}
-	if err := t.create(ctx, old); err != nil {
+	if err := t.create(ctx, old, o); err != nil {
 		t.Close()
 		return nil, err
 	}
@@ -61,9 +62,19 @@ func checkOut(ns schema.Namespace, old *catalog.Collection, o *pipeline.Out) err
 
 // create makes the temporary collection with the options and the indexes of
 // old.
-func (t *outing) create(ctx context.Context, old *catalog.Collection) error {
+func (t *outing) create(ctx context.Context, old *catalog.Collection, o *pipeline.Out) error {
 	var options bson.Doc
 	var specs []bson.Doc
+	if !o.Timeseries.IsMissing() {
+		asked, err := schema.OutTimeseries(o.Timeseries.Doc())
+		if err != nil {
+			return err
+		}
+		if old != nil && !old.Settings.Timeseries.Same(asked.Timeseries) {
+			return mongoerr.New(mongoerr.Code(7406103), "Time field, meta field, granularity and bucket parameters given to $out do not match those of the time-series collection %s", t.ns)
+		}
+		options = asked.Doc()
+	}
 	if old != nil {
 		options = old.Options
 		for _, ix := range old.Indexes() {
@@ -85,16 +96,27 @@ func (t *outing) create(ctx context.Context, old *catalog.Collection) error {
 	}
 	t.check = t.w.n.validator(t.c, t.w.bypass())
 	t.writer = t.w.n.Exec.NewWriter(durability(t.w.op))
+	if t.c.IsTimeseries() {
+		t.batch = &measurementBatch{w: t.writer, c: t.c}
+	}
 	return nil
 }
 
 // Add inserts a document.
 func (t *outing) Add(ctx context.Context, d bson.Doc) error {
+	if t.batch != nil {
+		return t.batch.add(ctx, 0, d, t.w.n.timestamp)
+	}
 	return t.w.n.insertOne(ctx, t.writer, t.c, d, t.check, t.w.n.timestamp)
 }
 
 // Finish puts the collection in the place of the old one.
 func (t *outing) Finish(ctx context.Context) error {
+	if t.batch != nil {
+		if err := t.batch.flush(ctx); err != nil {
+			return err
+		}
+	}
 	if err := t.writer.Commit(ctx); err != nil {
 		return err
 	}

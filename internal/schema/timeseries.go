@@ -95,6 +95,23 @@ func parseTimeseries(ns Namespace, args, d bson.Doc) (*Timeseries, error) {
 	return t, t.setSpans(d.Lookup("bucketMaxSpanSeconds"), d.Lookup("bucketRoundingSeconds"))
 }
 
+// OutTimeseries are the options of a time-series collection that $out makes:
+// what they say of buckets is checked as by `create`, the fields are taken as
+// they are. Errors: 72 and 2.
+func OutTimeseries(d bson.Doc) (*Options, error) {
+	t := &Timeseries{
+		TimeField: text(d.Lookup("timeField")), MetaField: text(d.Lookup("metaField")),
+		Granularity: text(d.Lookup("granularity")),
+	}
+	if err := t.setSpans(d.Lookup("bucketMaxSpanSeconds"), d.Lookup("bucketRoundingSeconds")); err != nil {
+		return nil, err
+	}
+	return &Options{Timeseries: t, ExpireAfterSeconds: NoExpiry}, nil
+}
+
+// Same says whether two collections have the same time-series options.
+func (t *Timeseries) Same(o *Timeseries) bool { return *t == *o }
+
 // setSpans works out how long buckets are from what was given: a granularity,
 // or both numbers, or nothing.
 func (t *Timeseries) setSpans(span, rounding bson.Value) error {

@@ -98,7 +98,7 @@ func transpose(measurements []bson.Doc, o *schema.Timeseries) (names []string, c
 	columns = [][]bson.Value{make([]bson.Value, len(measurements))}
 	for i, m := range measurements {
 		for it := m.Iter(); it.Next(); {
-			if o.MetaField != "" && it.Key == o.MetaField {
+			if o.MetaField != "" && it.Key == o.MetaField && it.Key != o.TimeField {
 				continue
 			}
 			c, known := place[it.Key]

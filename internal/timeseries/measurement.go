@@ -22,7 +22,7 @@ func NewMeasurement(doc bson.Doc, at bson.Value, o *schema.Timeseries) Measureme
 	var b bson.Builder
 	b.Reset(make([]byte, 0, len(doc)))
 	b.Value(o.TimeField, at)
-	if o.MetaField != "" {
+	if o.MetaField != "" && o.MetaField != o.TimeField {
 		b.Value(o.MetaField, m.Meta)
 	}
 	for it := doc.Iter(); it.Next(); {

@@ -24,7 +24,7 @@ type Rows struct {
 // nil. The rows share the bucket's bytes.
 func (b *Bucket) Rows(want func(name string) bool) (*Rows, error) {
 	r := &Rows{Count: b.Count, bucket: b, time: want == nil || want(b.o.TimeField)}
-	if b.o.MetaField != "" && (want == nil || want(b.o.MetaField)) {
+	if b.o.MetaField != "" && b.o.MetaField != b.o.TimeField && (want == nil || want(b.o.MetaField)) {
 		r.meta = b.o.MetaField
 	}
 	for it := b.data.Iter(); it.Next(); {
