@@ -33,6 +33,9 @@ func (m *Monitor) visitAfter(ctx context.Context, r rule, since func(*track) int
 		return false, nil
 	}
 	k := m.tracks.of(r)
+	if c.IsTimeseries() {
+		return m.visitBuckets(ctx, c, r, k)
+	}
 	d, ok := m.deletion(ctx, c, r, k, since)
 	if !ok {
 		return false, nil
@@ -132,15 +135,8 @@ func closed(r *catalog.Rule, now int64) bool {
 // allow puts what budgets leave into the limits of a visit. docs is how many
 // documents that is at the most; spent says that it is nothing.
 func (m *Monitor) allow(d *exec.BatchedDelete, k *track, budgets []*budget) (docs int64, spent bool) {
-	docs = unlimited
-	bytes := int64(unlimited)
-	for _, b := range budgets {
-		n, size := b.left(time.Now())
-		docs, bytes = min(docs, n), min(bytes, size)
-	}
-	k.Lock()
-	defer k.Unlock()
-	if k.Spent = docs == 0; k.Spent {
+	docs, bytes := k.left(budgets)
+	if docs == 0 {
 		return 0, true
 	}
 	if docs < unlimited && (d.MaxDocs == 0 || docs < d.MaxDocs) {
@@ -150,6 +146,19 @@ func (m *Monitor) allow(d *exec.BatchedDelete, k *track, budgets []*budget) (doc
 		d.MaxBytes = bytes
 	}
 	return docs, false
+}
+
+// left is how many documents and bytes budgets leave.
+func (k *track) left(budgets []*budget) (docs, bytes int64) {
+	docs, bytes = unlimited, unlimited
+	for _, b := range budgets {
+		n, size := b.left(time.Now())
+		docs, bytes = min(docs, n), min(bytes, size)
+	}
+	k.Lock()
+	defer k.Unlock()
+	k.Spent = docs == 0
+	return docs, bytes
 }
 
 // ended books the end of a visit.

@@ -70,6 +70,9 @@ func NewOptions(ns Namespace, args bson.Doc, nowSeconds int64) (o *Options, idIn
 			return nil, nil, err
 		}
 	}
+	if err := o.checkExact(o.Expiry); err != nil {
+		return nil, nil, err
+	}
 	o.dropWhatViewsIgnore()
 	return o, idIndex, nil
 }

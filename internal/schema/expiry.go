@@ -11,6 +11,7 @@ import (
 //
 //	{visibility: "immediate" | "deferred",
 //	 paused: bool,
+//	 exact: bool,
 //	 budget: {documentsPerSecond: long, bytesPerSecond: long},
 //	 window: {from: "HH:MM", to: "HH:MM", timeZone: "Europe/Rome"}}
 //
@@ -21,6 +22,9 @@ type Expiry struct {
 	Visibility Visibility
 	// Paused suspends the rules: nothing expires by them.
 	Paused bool
+	// Exact lets each measurement of a time-series collection go when its own
+	// time has come, and not with its bucket.
+	Exact  bool
 	Budget Budget
 	Window *TimeWindow // when removal may run; nil: always
 }
@@ -49,6 +53,7 @@ func (e Expiry) Over(collection *Expiry) Expiry {
 		e.Window = collection.Window
 	}
 	e.Paused = e.Paused || collection.Paused
+	e.Exact = e.Exact || collection.Exact
 	return e
 }
 
@@ -73,6 +78,8 @@ func ExpiryOf(storageEngine bson.Doc) (e Expiry, dryRun bool, err error) {
 			e.Visibility, err = parseVisibility(path, v)
 		case "paused":
 			e.Paused, err = parseFlag(path, v)
+		case "exact":
+			e.Exact, err = parseFlag(path, v)
 		case "dryRun":
 			dryRun, err = parseFlag(path, v)
 		case "budget":
@@ -195,7 +202,7 @@ func ChangeExpiry(stored, change bson.Doc) (changed bson.Doc, err error) {
 	return WithoutDryRun(merged), nil
 }
 
-var expiryFields = map[string]bool{"visibility": true, "paused": true, "budget": true, "window": true, "dryRun": true}
+var expiryFields = map[string]bool{"visibility": true, "paused": true, "exact": true, "budget": true, "window": true, "dryRun": true}
 
 // AsksDryRun says whether a storageEngine option asks for a dry run.
 func AsksDryRun(storageEngine bson.Doc) bool {
@@ -238,6 +245,15 @@ func withExpiry(storageEngine, expiry bson.Doc) bson.Doc {
 	}
 	if d := b.Finish(); !d.IsEmpty() {
 		return d
+	}
+	return nil
+}
+
+// checkExact refuses the setting exact where documents are no measurements:
+// error 72.
+func (o *Options) checkExact(e Expiry) error {
+	if e.Exact && o.Timeseries == nil {
+		return invalidOptions("'%s.exact' is only supported on time-series collections", expiryPath)
 	}
 	return nil
 }

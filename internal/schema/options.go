@@ -47,6 +47,9 @@ func LoadOptions(d bson.Doc) (*Options, error) {
 			}
 		}
 	}
+	if err := o.checkExact(o.Expiry); err != nil {
+		return nil, err
+	}
 	return o, o.loadValidator()
 }
 

@@ -129,6 +129,9 @@ func validateResolved(ns Namespace, o *Options, ix *Index) error {
 			return err
 		}
 	}
+	if err := o.checkExact(ix.Expiry); err != nil {
+		return err
+	}
 	if ix.Filter != nil {
 		if ix.Sparse {
 			return cannotCreate(`cannot mix "partialFilterExpression" and "sparse" options`)

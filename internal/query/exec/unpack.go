@@ -8,7 +8,9 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/query/match"
 	"github.com/mayflydb/mayfly/internal/query/plan"
+	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
 	"github.com/mayflydb/mayfly/internal/timeseries"
 )
@@ -219,6 +221,10 @@ func (x *Executor) prepareMeasurements(c *catalog.Collection, q *Query, adjust f
 	r.snapshot = snapshot
 	hinted := q.Query
 	var err error
+	visible := x.visibleMeasurements(c)
+	if visible != nil {
+		hinted.Filter = match.FilterOf(match.AndOf(q.Filter.Root(), visible))
+	}
 	if hinted.Hint, err = bucketHint(c, q.Hint); err != nil {
 		r.release()
 		return nil, err
@@ -230,7 +236,11 @@ func (x *Executor) prepareMeasurements(c *catalog.Collection, q *Query, adjust f
 		return nil, err
 	}
 	if adjust != nil {
+		all := n
 		n = adjust(n)
+		if count, ok := n.(*plan.Count); ok && count.Input == nil && visible != nil {
+			n = &plan.Count{Input: all, Skip: count.Skip, Limit: count.Limit}
+		}
 	}
 	r.source = source{coll: buckets, reader: r.snapshot}
 	r.builder = builder{source: &r.source, env: q.Env, coll: q.Collator, meta: &r.meta, count: c.Count(), open: open}
@@ -240,6 +250,28 @@ func (x *Executor) prepareMeasurements(c *catalog.Collection, q *Query, adjust f
 	r.first = candidate{node: n, stage: r.builder.build(n)}
 	r.winner, r.runner.candidate = &r.first, &r.first
 	return r, nil
+}
+
+// visibleMeasurements is what measurements must fulfil to be seen, where rules
+// hide those that are due (visibility: immediate); nil for nothing.
+func (x *Executor) visibleMeasurements(c *catalog.Collection) match.Node {
+	var nodes []match.Node
+	for _, r := range c.BucketRules() {
+		if r.Settings.Visibility != schema.Immediate {
+			continue
+		}
+		now := x.Catalog.Clock.Judged()
+		o := c.Settings.Timeseries
+		if r.Filter == nil {
+			nodes = append(nodes, match.NewCompare(o.TimeField, match.Gt, bson.Date(r.Before(now)), nil))
+		} else {
+			nodes = append(nodes, &match.Nor{Children: []match.Node{r.DueNow(o, now)}})
+		}
+	}
+	if nodes == nil {
+		return nil
+	}
+	return match.AndOf(nodes...)
 }
 
 // bucketHint turns a hint about measurements into one about their buckets.

@@ -1,0 +1,52 @@
+package catalog
+
+import (
+	"math"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/query/match"
+	"github.com/mayflydb/mayfly/internal/schema"
+)
+
+// BucketRule lets the measurements of a time-series collection expire, by
+// their times: its expireAfterSeconds, or a TTL index with a filter on the
+// metaField. Each rule works by itself, so the shortest counts.
+type BucketRule struct {
+	*schema.Rule
+	Name string // of the index; "" for the collection's own
+	// Filter is on measurements, and looks at nothing but the metaField; nil for
+	// all.
+	Filter *match.Filter
+}
+
+// Before is the last time that is due at an instant, in milliseconds.
+func (r *BucketRule) Before(now int64) int64 {
+	if r.Seconds > math.MaxInt64/1000 || now < math.MinInt64+r.Seconds*1000 {
+		return math.MinInt64
+	}
+	return now - r.Seconds*1000
+}
+
+// DueNow is the condition on measurements that are due at an instant.
+func (r *BucketRule) DueNow(o *schema.Timeseries, now int64) match.Node {
+	due := match.Node(match.NewCompare(o.TimeField, match.Lte, bson.Date(r.Before(now)), nil))
+	if r.Filter == nil {
+		return due
+	}
+	return match.AndOf(r.Filter.Root(), due)
+}
+
+// BucketRules are the rules of a time-series collection that are not paused.
+// REQUIRES: IsTimeseries.
+func (c *Collection) BucketRules() []BucketRule {
+	var rules []BucketRule
+	if n := c.Settings.ExpireAfterSeconds; n != schema.NoExpiry && !c.Settings.Expiry.Paused {
+		rules = append(rules, BucketRule{Rule: &schema.Rule{Kind: schema.ByDate, Seconds: n, Settings: c.Settings.Expiry}})
+	}
+	for _, ix := range c.indexes {
+		if r := schema.IndexRule(ix.Index, &c.Settings.Expiry); r != nil && ix.Ready && !r.Settings.Paused {
+			rules = append(rules, BucketRule{Rule: r, Name: ix.Name, Filter: ix.Filter})
+		}
+	}
+	return rules
+}

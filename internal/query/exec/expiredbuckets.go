@@ -1,0 +1,198 @@
+package exec
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/query/match"
+	"github.com/mayflydb/mayfly/internal/query/plan"
+	"github.com/mayflydb/mayfly/internal/schema"
+	"github.com/mayflydb/mayfly/internal/storage"
+	"github.com/mayflydb/mayfly/internal/timeseries"
+)
+
+// BucketExpiry removes the measurements of a time-series collection that are
+// due by a rule: bucket by bucket, when the last measurement in it is due, and
+// with the rule's setting exact each when its own time has come. Measurements
+// that are in no bucket yet go as if they were.
+type BucketExpiry struct {
+	Rule catalog.BucketRule
+	// Now is the instant of the visit, in milliseconds.
+	Now int64
+	// MaxDocs, MaxBytes and MaxTime end the visit; more may then be left. Zero is
+	// no limit.
+	MaxDocs, MaxBytes int64
+	MaxTime           time.Duration
+	// Progress is called after each unit, with what it did.
+	Progress func(Batch)
+}
+
+// Statement is the visit as currentOp and the profiler show it.
+func (d *BucketExpiry) Statement(o *schema.Timeseries) bson.Doc {
+	return new(bson.Builder).Doc("q", match.Serialize(d.Rule.DueNow(o, d.Now))).Int32("limit", 0).Finish()
+}
+
+// expiringBuckets is a BucketExpiry under way.
+type expiringBuckets struct {
+	*BucketExpiry
+	x     *Executor
+	c     *catalog.Collection
+	upTo  int64
+	begun time.Time
+	last  time.Time // when a unit was booked last
+	done  Visited
+}
+
+// errVisitFull ends a visit at one of its limits.
+var errVisitFull = errors.New("exec: a visit is at its limit")
+
+// ExpireBuckets runs a visit. What it returns with an error is what was done
+// until then; it counts buckets.
+func (x *Executor) ExpireBuckets(ctx context.Context, c *catalog.Collection, d *BucketExpiry) (Visited, error) {
+	v := expiringBuckets{BucketExpiry: d, x: x, c: c, upTo: d.Rule.Before(d.Now), begun: time.Now(), last: time.Now()}
+	v.done.Stats = func() bson.Doc { return new(bson.Builder).String("stage", "BATCHED_DELETE").Finish() }
+	err := v.open(ctx)
+	if err == nil {
+		err = v.buckets(ctx)
+	}
+	if errors.Is(err, errVisitFull) {
+		v.done.More, err = true, nil
+	}
+	return v.done, err
+}
+
+// count books what a unit did.
+func (v *expiringBuckets) count(docs, bytes int64) error {
+	v.done.Docs += docs
+	v.done.Bytes += bytes
+	if docs > 0 && v.Progress != nil {
+		now := time.Now()
+		v.Progress(Batch{Docs: docs, Bytes: bytes, Time: now.Sub(v.last)})
+		v.last = time.Now()
+	}
+	if v.MaxDocs > 0 && v.done.Docs >= v.MaxDocs || v.MaxBytes > 0 && v.done.Bytes >= v.MaxBytes || v.MaxTime > 0 && time.Since(v.begun) >= v.MaxTime {
+		return errVisitFull
+	}
+	return nil
+}
+
+// open removes what is due of the measurements that are in no bucket.
+func (v *expiringBuckets) open(ctx context.Context) error {
+	o := v.c.Settings.Timeseries
+	for _, s := range v.c.OpenSources() {
+		if s.First > v.upTo {
+			return nil
+		}
+		if f := v.Rule.Filter; f != nil {
+			if ok, err := f.Match(new(bson.Builder).Value(o.MetaField, s.Meta).Finish()); err != nil || !ok {
+				continue
+			}
+		}
+		gone, bytes := int64(0), int64(0)
+		err := v.x.Catalog.EditOpen(ctx, v.c, s.Key, storage.Buffered, func(ms []timeseries.Measurement) ([]timeseries.Measurement, error) {
+			gone, bytes = 0, 0
+			keep := ms
+			for _, piece := range timeseries.Cut(ms, o) {
+				n := duePart(piece, v.upTo, v.Rule.Settings.Exact)
+				if n > 0 {
+					gone++
+				}
+				for _, m := range piece[:n] {
+					bytes += int64(len(m.Doc))
+				}
+				if keep = keep[n:]; n < len(piece) {
+					break
+				}
+			}
+			return keep, nil
+		})
+		if err == nil {
+			err = v.count(gone, bytes)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// duePart is how many of the measurements of a bucket go: all or none, but
+// where it is to be exact.
+func duePart(ms []timeseries.Measurement, upTo int64, exact bool) int {
+	if ms[len(ms)-1].Time <= upTo {
+		return len(ms)
+	}
+	n := 0
+	for exact && ms[n].Time <= upTo {
+		n++
+	}
+	return n
+}
+
+// buckets removes the buckets that are due.
+func (v *expiringBuckets) buckets(ctx context.Context) error {
+	o := v.c.Settings.Timeseries
+	buckets := v.c.Buckets()
+	side := "max"
+	if v.Rule.Settings.Exact {
+		side = "min"
+	}
+	var b bson.Builder
+	b.OpenArray("$and").OpenDoc("0").OpenDoc("control.min."+o.TimeField).Date("$lte", v.upTo).Close().Close()
+	b.OpenDoc("1").OpenDoc("control."+side+"."+o.TimeField).Date("$lte", v.upTo).Close().Close()
+	if f := v.Rule.Filter; f != nil {
+		b.Doc("2", o.BucketFilter(match.Serialize(f.Root())))
+	}
+	filter, err := match.Parse(b.Close().Finish(), nil)
+	if err != nil {
+		return err
+	}
+	w := v.x.NewWriter(storage.Buffered)
+	defer w.Abort()
+	out := &Written{}
+	q := &Query{Query: plan.Query{Filter: filter}}
+	err = w.each(ctx, buckets, q, true, false, out, func(u *catalog.Unit, record catalog.RecordKey, doc bson.Doc, _ string) (bool, error) {
+		gone, err := v.remove(ctx, u, buckets, record, doc)
+		if err == nil && gone {
+			err = v.count(1, int64(len(doc)))
+		}
+		return false, err
+	})
+	v.done.KeysExamined += out.Keys
+	v.done.DocsExamined += out.Docs
+	if commit := w.Commit(ctx); commit != nil {
+		return commit
+	}
+	return err
+}
+
+// remove takes a locked bucket away, or what is due of it.
+func (v *expiringBuckets) remove(ctx context.Context, u *catalog.Unit, buckets *catalog.Collection, record catalog.RecordKey, doc bson.Doc) (bool, error) {
+	b, err := timeseries.Open(doc, v.c.Settings.Timeseries)
+	if err != nil {
+		return false, corrupt(err)
+	}
+	if b.Last <= v.upTo {
+		if err := u.Delete(ctx, buckets, record, doc); err != nil {
+			return false, err
+		}
+		u.AddMeasured(buckets, -int64(b.Count))
+		v.done.KeysDeleted++
+		return true, nil
+	}
+	field := v.c.Settings.Timeseries.TimeField
+	rows, err := b.Rows(func(name string) bool { return name == field })
+	if err != nil {
+		return false, corrupt(err)
+	}
+	if rows.Time(0) > v.upTo {
+		return false, nil
+	}
+	n, err := removeFromBucket(ctx, u, buckets, record, doc, func(d bson.Doc) (bool, error) {
+		return d.Lookup(field).Date() <= v.upTo, nil
+	})
+	return n > 0, err
+}
