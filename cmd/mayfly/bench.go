@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -28,6 +29,8 @@ func runBench(args []string) int {
 	f.Int64Var(&o.Documents, "documents", o.Documents, "how many documents the rows work on")
 	f.Int64Var(&o.ExpiryDocuments, "expiry-documents", o.ExpiryDocuments, "how many documents the row expiry removes")
 	f.Int64Var(&o.AnalysisDocuments, "analysis-documents", o.AnalysisDocuments, "how many orders the rows of analysis ask about")
+	f.Int64Var(&o.Items, "items", o.Items, "how many items the rows of the Cosmos DB endpoint work on")
+	f.StringVar(&o.CosmosLoad, "cosmos-load", "", "the program that asks the Cosmos DB endpoint (default cosmosload beside this one)")
 	f.IntVar(&o.ExpiryReads, "expiry-reads", o.ExpiryReads, "how many reads a second go on meanwhile")
 	f.Float64Var(&o.CacheGB, "cache", o.CacheGB, "the cache of the server and of Pebble, in GiB")
 	f.Func("set-parameter", "a parameter of the server, name=value; again for more", func(s string) error {
@@ -54,6 +57,9 @@ func runBench(args []string) int {
 		return benchEnd(err)
 	}
 	o.Binary, o.Out = self, os.Stdout
+	if o.CosmosLoad == "" {
+		o.CosmosLoad = filepath.Join(filepath.Dir(self), "cosmosload")
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	return benchEnd(bench.Run(ctx, o))

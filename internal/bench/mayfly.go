@@ -26,6 +26,7 @@ type mayfly struct {
 	plain     *mongo.Collection
 	journaled *mongo.Collection
 	admin     int // port of its profiles
+	cosmos    int // port of the Cosmos DB endpoint
 }
 
 func startMayfly(ctx context.Context, dir string, o *Options) (*mayfly, error) {
@@ -37,8 +38,13 @@ func startMayfly(ctx context.Context, dir string, o *Options) (*mayfly, error) {
 	if err != nil {
 		return nil, err
 	}
+	cosmos, err := freePort()
+	if err != nil {
+		return nil, err
+	}
 	data := filepath.Join(dir, "mayfly")
 	args := []string{"serve", "--dbpath", data, "--port", strconv.Itoa(port), "--nounixsocket", "--adminPort", strconv.Itoa(admin),
+		"--cosmos", "--cosmosPort", strconv.Itoa(cosmos), "--cosmosTls", "off",
 		"--cacheSizeGB", strconv.FormatFloat(o.CacheGB, 'f', -1, 64),
 		"--setParameter", "ttlMonitorEnabled=false", "--setParameter", "ttlMonitorSleepSecs=1"}
 	for _, p := range o.SetParameters {
@@ -47,7 +53,7 @@ func startMayfly(ctx context.Context, dir string, o *Options) (*mayfly, error) {
 	if err := os.MkdirAll(data, 0o755); err != nil {
 		return nil, err
 	}
-	m := &mayfly{admin: admin}
+	m := &mayfly{admin: admin, cosmos: cosmos}
 	if m.process, err = startProcess(exec.Command(o.Binary, args...), dir, "mayfly"); err != nil {
 		return nil, err
 	}

@@ -22,6 +22,10 @@ type Options struct {
 	ExpiryDocuments int64
 	// AnalysisDocuments is how many orders the rows of analysis ask about.
 	AnalysisDocuments int64
+	// Items is how many items the rows of the Cosmos DB endpoint work on.
+	Items int64
+	// CosmosLoad is the program that asks that endpoint.
+	CosmosLoad string
 	// ExpiryReads is how many reads a second go on meanwhile.
 	ExpiryReads int
 	// CacheGB is the cache of the server and of Pebble.
@@ -42,7 +46,7 @@ type Options struct {
 // Default is what `mayfly bench` measures when nothing is said.
 func Default() Options {
 	return Options{
-		Clients: []int{1, 8}, Duration: time.Second, Documents: 100_000, AnalysisDocuments: 1_000_000,
+		Clients: []int{1, 8}, Duration: time.Second, Documents: 100_000, AnalysisDocuments: 1_000_000, Items: 10_000,
 		ExpiryDocuments: 1_000_000, ExpiryReads: 1000, CacheGB: 1,
 		Postgres: true, Pebble: true, Wire: true,
 	}
@@ -54,6 +58,8 @@ func (o *Options) check() error {
 		return fmt.Errorf("the rows need at least %d documents", 2*rangeDocuments)
 	case o.ExpiryDocuments < 1 || o.ExpiryReads < 1:
 		return fmt.Errorf("the row expiry needs documents and reads")
+	case o.Items < itemsPerPartition || o.Items%itemsPerPartition != 0:
+		return fmt.Errorf("the rows of the Cosmos DB endpoint need a number of items that %d divides", itemsPerPartition)
 	case o.AnalysisDocuments < lastOrders:
 		return fmt.Errorf("the rows of analysis need at least %d orders", lastOrders)
 	case o.Duration <= 0:

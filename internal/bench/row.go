@@ -86,6 +86,9 @@ func RowNames() []string {
 	for _, q := range questions {
 		names = append(names, q.name)
 	}
+	for _, r := range cosmosRows {
+		names = append(names, r.name)
+	}
 	return append(names, expiryRow)
 }
 
@@ -93,23 +96,29 @@ func RowNames() []string {
 type choice struct {
 	rows      []row
 	questions []question
+	cosmos    []cosmosRow
 	expiry    bool
 }
 
 // chooseRows picks rows by a list of names with commas between; "" is all. The
-// name analysis stands for all questions.
+// names analysis and cosmos stand for all rows of these.
 func chooseRows(list string) (c choice, err error) {
 	if list == "" {
-		return choice{rows, questions, true}, nil
+		return choice{rows, questions, cosmosRows, true}, nil
 	}
 	for name := range strings.SplitSeq(list, ",") {
 		i := slices.IndexFunc(rows, func(r row) bool { return r.name == name })
+		k := slices.IndexFunc(cosmosRows, func(r cosmosRow) bool { return r.name == name })
 		j := slices.IndexFunc(questions, func(q question) bool { return q.name == name })
 		switch {
 		case name == expiryRow:
 			c.expiry = true
 		case name == analysisRows:
 			c.questions = questions
+		case name == allCosmos:
+			c.cosmos = cosmosRows
+		case k >= 0:
+			c.cosmos = append(c.cosmos, cosmosRows[k])
 		case i >= 0:
 			c.rows = append(c.rows, rows[i])
 		case j >= 0:
@@ -121,5 +130,8 @@ func chooseRows(list string) (c choice, err error) {
 	return c, nil
 }
 
-// analysisRows is the name of all questions together.
-const analysisRows = "analysis"
+// The names of several rows together.
+const (
+	analysisRows = "analysis"
+	allCosmos    = "cosmos"
+)

@@ -48,6 +48,11 @@ func Run(ctx context.Context, o Options) (err error) {
 			return err
 		}
 	}
+	if len(chosen.cosmos) > 0 {
+		if err := b.cosmos(ctx, chosen.cosmos); err != nil {
+			return err
+		}
+	}
 	if chosen.expiry {
 		return b.expiry(ctx)
 	}

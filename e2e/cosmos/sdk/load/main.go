@@ -89,8 +89,11 @@ func run(endpoint, key, operation string, items, base, clients int, d time.Durat
 		return fmt.Errorf("there is no operation %q", operation)
 	}
 	took, elapsed, err := drive(ctx, clients, d, do)
-	if err != nil || len(took) == 0 {
-		return errors.Join(err, errors.New("no operation ended"))
+	if err != nil {
+		return err
+	}
+	if len(took) == 0 {
+		return errors.New("no operation ended")
 	}
 	slices.Sort(took)
 	return json.NewEncoder(os.Stdout).Encode(map[string]int64{
@@ -112,7 +115,7 @@ func (l *load) fill(ctx context.Context, client *azcosmos.Client, clients int) e
 	}
 	return parallel(clients, func(client int) error {
 		for id := client; id < l.items; id += clients {
-			if err := l.create(ctx, id); err != nil {
+			if err := l.add(ctx, id); err != nil {
 				return err
 			}
 		}
@@ -135,8 +138,10 @@ func (l *load) read(ctx context.Context, n int) error {
 }
 
 // create adds an item that is not there yet.
-func (l *load) create(ctx context.Context, n int) error {
-	pk, it := newItem(l.base + n)
+func (l *load) create(ctx context.Context, n int) error { return l.add(ctx, l.base+n) }
+
+func (l *load) add(ctx context.Context, id int) error {
+	pk, it := newItem(id)
 	b, err := json.Marshal(it)
 	if err == nil {
 		_, err = l.c.CreateItem(ctx, pk, b, nil)
