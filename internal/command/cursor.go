@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
@@ -123,6 +124,7 @@ func WriteCursorReply(ctx context.Context, op *Op, s CursorSpec) error {
 // the bytes. maxTimeMS is how long to wait for documents where the cursor does,
 // −1 where the client gave none.
 func GetMore(ctx context.Context, op *Op, id int64, ns string, batchSize, maxTimeMS int64) error {
+	began := time.Now()
 	c, err := op.Dispatcher.Cursors.pin(op, id, ns)
 	if err != nil {
 		return err
@@ -149,7 +151,7 @@ func GetMore(ctx context.Context, op *Op, id int64, ns string, batchSize, maxTim
 	done, err := c.batch(ctx, op, "nextBatch", batchSize)
 	for err == nil && !done && op.Stats.NReturned == 0 && c.spec.AwaitData {
 		var more bool
-		if more, err = c.await(ctx, op, maxTimeMS); err != nil || !more {
+		if more, err = c.await(ctx, began, maxTimeMS); err != nil || !more {
 			break
 		}
 		// The batch that had nothing is written anew.

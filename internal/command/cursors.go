@@ -179,14 +179,14 @@ func (c *openCursor) spend(op *Op) {
 }
 
 // await waits, parked, until the query may have something; false says that the
-// time to wait is over.
-func (c *openCursor) await(ctx context.Context, op *Op, maxTimeMS int64) (bool, error) {
+// time to wait, which began then, is over.
+func (c *openCursor) await(ctx context.Context, began time.Time, maxTimeMS int64) (bool, error) {
 	a, ok := c.spec.Cursor.(Awaiter)
 	wait := defaultAwait
 	if maxTimeMS >= 0 {
 		wait = time.Duration(maxTimeMS) * time.Millisecond
 	}
-	left := wait - time.Since(op.Start)
+	left := wait - time.Since(began)
 	if !ok || left <= 0 || ctx.Err() != nil {
 		return false, interruption(ctx)
 	}
