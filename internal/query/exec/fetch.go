@@ -69,7 +69,10 @@ func (s *fetch) read(record []byte) (bson.Doc, io.Closer, error) {
 		return nil, nil, nil
 	}
 	doc, err := s.walk.Value()
-	return doc, nil, err
+	if err != nil || s.source.hides(doc) {
+		return nil, nil, err
+	}
+	return doc, nil, nil
 }
 
 func (s *fetch) Work(ctx context.Context, row *Row) (State, error) {
@@ -88,11 +91,11 @@ func (s *fetch) Work(ctx context.Context, row *Row) (State, error) {
 		}
 		row.Doc, s.closer = doc, closer
 		s.source.judged(row)
-	} else if h := s.source.hiding; h != nil {
-		if h.hides(row.Doc) {
+	} else {
+		if s.source.hides(row.Doc) {
 			return s.stats.count(NeedTime), nil
 		}
-		row.due = h.due
+		s.source.judged(row)
 	}
 	s.stats.DocsExamined++
 	pass, err := s.filter.match(row.Doc)

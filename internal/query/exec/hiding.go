@@ -34,7 +34,12 @@ func (s *source) look(c *catalog.Catalog) {
 	s.hiding = &hiding{rules: now.Hiding(), now: c.Clock.Judged()}
 }
 
-func (h *hiding) hides(doc bson.Doc) bool {
+// hides says whether a document that leaves the store is to stay unseen.
+func (s *source) hides(doc bson.Doc) bool {
+	h := s.hiding
+	if h == nil {
+		return false
+	}
 	h.due = catalog.Due(h.rules, doc)
 	return h.due <= h.now
 }

@@ -68,12 +68,10 @@ func (s *collScan) Work(ctx context.Context, row *Row) (State, error) {
 	}
 	s.stats.DocsExamined++
 	*row = Row{Record: s.it.Key(), Doc: value}
-	if h := s.source.hiding; h != nil {
-		if h.hides(row.Doc) {
-			return s.stats.count(NeedTime), nil
-		}
-		row.due = h.due
+	if s.source.hides(row.Doc) {
+		return s.stats.count(NeedTime), nil
 	}
+	s.source.judged(row)
 	if s.node.Tailable {
 		s.last = append(s.last[:0], row.Record...)
 	}
@@ -230,7 +228,7 @@ func (s *indexScan) emit(row *Row) (State, error) {
 // it where the index brings it along.
 func (s *indexScan) visible(row *Row, doc bson.Doc) (bool, error) {
 	if doc != nil {
-		hidden := s.source.hiding.hides(doc)
+		hidden := s.source.hides(doc)
 		s.source.judged(row)
 		return !hidden, nil
 	}

@@ -56,7 +56,7 @@ func (s *source) entry(ix *plan.Index, it *storage.Iter) (entry, error) {
 // fetch reads the document of a record, nil where it is gone, or hidden.
 func (s *source) fetch(record []byte) (bson.Doc, io.Closer, error) {
 	doc, closer, err := s.stored(record)
-	if doc != nil && s.hiding != nil && s.hiding.hides(doc) {
+	if doc != nil && s.hides(doc) {
 		return nil, nil, closer.Close()
 	}
 	return doc, closer, err
