@@ -191,6 +191,9 @@ func (op *Op) profileEntry(n noted) bson.Doc {
 	if app := op.Client.AppName(); app != "" {
 		b.String("appName", app)
 	}
+	if op.Client.Internal {
+		b.String("desc", op.Client.Desc)
+	}
 	return b.OpenArray("allUsers").Close().String("user", "").Finish()
 }
 

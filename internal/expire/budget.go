@@ -20,22 +20,29 @@ type budget struct {
 // unlimited is the allowance where no budget says anything.
 const unlimited = math.MaxInt64
 
-// set changes the limits; what is in the budget stays.
+// set changes the limits; what is in the budget stays. A limit that is new
+// begins with what a second brings.
 func (b *budget) set(limit schema.Budget, now time.Time) {
 	b.Lock()
 	defer b.Unlock()
 	if b.limit == limit {
 		return
 	}
-	if b.at.IsZero() {
-		b.docs, b.bytes = float64(limit.DocumentsPerSecond), float64(limit.BytesPerSecond)
-	}
-	b.limit, b.at = limit, now
 	b.fillLocked(now)
+	if b.limit.DocumentsPerSecond == 0 {
+		b.docs = float64(limit.DocumentsPerSecond)
+	}
+	if b.limit.BytesPerSecond == 0 {
+		b.bytes = float64(limit.BytesPerSecond)
+	}
+	b.limit = limit
 }
 
 func (b *budget) fillLocked(now time.Time) {
-	s := max(0, now.Sub(b.at).Seconds())
+	s := 0.0
+	if !b.at.IsZero() {
+		s = max(0, now.Sub(b.at).Seconds())
+	}
 	b.at = now
 	fill := func(have *float64, perSecond int64) { *have = min(*have+s*float64(perSecond), float64(perSecond)) }
 	fill(&b.docs, b.limit.DocumentsPerSecond)
@@ -66,6 +73,10 @@ func (b *budget) left(now time.Time) (docs, bytes int64) {
 func (b *budget) take(docs, bytes int64) {
 	b.Lock()
 	defer b.Unlock()
-	b.docs -= float64(docs)
-	b.bytes -= float64(bytes)
+	if b.limit.DocumentsPerSecond > 0 {
+		b.docs -= float64(docs)
+	}
+	if b.limit.BytesPerSecond > 0 {
+		b.bytes -= float64(bytes)
+	}
 }

@@ -85,6 +85,10 @@ func (m *Monitor) hasDue(ctx context.Context, r rule) (bool, error) {
 	return due <= now && wanted && !closed(in, now), nil
 }
 
+// Share is the part of the time that removal works, less than 1 where it gives
+// way to the foreground.
+func (m *Monitor) Share() float64 { return m.governor.Share() }
+
 // Status is what the monitor knows of a rule of a collection: its index's name,
 // "" for the collection's own expireAfterSeconds.
 func (m *Monitor) Status(c *catalog.Collection, index string) Record {

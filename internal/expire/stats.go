@@ -27,11 +27,13 @@ func (s *Stats) batch(b exec.Batch) {
 	s.micros.Add(int64(b.Time / time.Microsecond))
 }
 
-// TTL is metrics.ttl of serverStatus.
-func (s *Stats) TTL() bson.Doc {
+// TTL is metrics.ttl of serverStatus. Documents that had to make room for
+// others, as they were expired, count as deleted, too.
+func (m *Monitor) TTL() bson.Doc {
+	s := &m.Stats
 	var b bson.Builder
 	b.Int64("collSubpassesIncreasedPriority", s.PriorityIncreases.Load())
-	b.Int64("deletedDocuments", s.Deleted.Load()).Int64("invalidTTLIndexSkips", s.InvalidIndexSkips.Load())
+	b.Int64("deletedDocuments", s.Deleted.Load()+m.o.Catalog.Evicted()).Int64("invalidTTLIndexSkips", s.InvalidIndexSkips.Load())
 	b.Int64("passes", s.Passes.Load()).Int64("subPasses", s.SubPasses.Load())
 	return b.Finish()
 }

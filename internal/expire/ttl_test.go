@@ -127,7 +127,8 @@ func newWorld(t *testing.T) *world {
 	n := &node.Node{Dispatcher: w.d, Params: w.d.Params, Log: w.d.Log, Catalog: w.cat, Exec: x, StartTime: time.Now()}
 	n.Register(w.d.Registry)
 	w.m = New(Options{Catalog: w.cat, Exec: x, Dispatcher: w.d, Log: slog.New(&w.log)})
-	w.last = w.m.Stats.TTL()
+	n.Expiry = w.m.Report
+	w.last = w.m.TTL()
 	w.d.Clients.Connect(w.client)
 	w.m.Start()
 	return w
@@ -253,7 +254,7 @@ func (w *world) fill(t *testing.T, c *datadriven.TestData) {
 
 // gained prints the counters of metrics.ttl that have moved.
 func (w *world) gained() string {
-	now := w.m.Stats.TTL()
+	now := w.m.TTL()
 	var moved []string
 	for name, v := range now.All() {
 		if n := v.Int64() - w.last.Lookup(name).Int64(); n != 0 {

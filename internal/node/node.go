@@ -25,6 +25,8 @@ type Node struct {
 	// Mechanisms are the SASL mechanisms of the user "name@db"; nil while there
 	// are no users.
 	Mechanisms func(user string) []string
+	// Expiry tells of expiry rules; nil where no monitor applies them.
+	Expiry ExpiryReport
 
 	knobs      *knobs
 	fcv        fcv

@@ -37,6 +37,8 @@ func (w *world) Source(ctx context.Context, stage string, arg bson.Value) (pipel
 	case "$querySettings", "$queryStats", "$listSampledQueries":
 		// There are no settings, and neither statistics nor samples are taken.
 		return &pipeline.List{}, nil
+	case "$expiryStats":
+		return w.expiryStats(ctx, arg.Doc())
 	case "$collStats":
 		return w.collStats(arg.Doc())
 	case "$listLocalSessions", "$listSessions":

@@ -46,8 +46,9 @@ func Assemble(_ context.Context, s *Server) (*App, error) {
 	}
 	n.Register(d.Registry)
 	ttl := expire.New(expire.Options{Catalog: cat, Exec: x, Dispatcher: d, Log: s.log.Logger("INDEX").With("ctx", "TTLMonitor")})
+	n.Expiry = ttl.Report
 	s.log.registerParams(d.Params)
-	d.Status.Metric("ttl", func(b *bson.Builder) { b.Fields(ttl.Stats.TTL()) })
+	d.Status.Metric("ttl", func(b *bson.Builder) { b.Fields(ttl.TTL()) })
 	d.Status.Document("batchedDeletes", func(b *bson.Builder) { b.Fields(ttl.Stats.BatchedDeletes()) })
 	p := s.Options.Profile
 	d.Profiler.SetSlow(int64(p.SlowMS), p.SampleRate)

@@ -205,6 +205,9 @@ func (v *visit) groupDocs() int {
 	if v.d.MaxDocs > 0 {
 		n = max(1, min(n, v.d.MaxDocs-v.write.Works))
 	}
+	if docs := v.c.Count(); v.d.MaxBytes > 0 && docs > 0 {
+		n = max(1, min(n, (v.d.MaxBytes-v.done.Bytes)/max(1, v.c.DataSize()/docs)))
+	}
 	return int(n)
 }
 

@@ -20,6 +20,7 @@ var places = map[string]place{
 	"$geoNear":                     {noFacet: true},
 	"$collStats":                   {first: true, noFacet: true},
 	"$indexStats":                  {first: true, noFacet: true},
+	"$expiryStats":                 {first: true, noFacet: true},
 	"$planCacheStats":              {first: true, noFacet: true},
 	"$documents":                   {first: true, noFacet: true},
 	"$currentOp":                   {first: true, noFacet: true},
