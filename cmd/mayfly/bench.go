@@ -32,6 +32,7 @@ func runBench(args []string) int {
 	f.Int64Var(&o.Items, "items", o.Items, "how many items the rows of the Cosmos DB endpoint work on")
 	f.StringVar(&o.CosmosLoad, "cosmos-load", "", "the program that asks the Cosmos DB endpoint (default cosmosload beside this one)")
 	f.IntVar(&o.ExpiryReads, "expiry-reads", o.ExpiryReads, "how many reads a second go on meanwhile")
+	f.Int64Var(&o.LiveDocuments, "live-documents", o.LiveDocuments, "how many documents the row expiryLive begins with; half of them go")
 	f.Float64Var(&o.CacheGB, "cache", o.CacheGB, "the cache of the server and of Pebble, in GiB")
 	f.Func("set-parameter", "a parameter of the server, name=value; again for more", func(s string) error {
 		o.SetParameters = append(o.SetParameters, s)
@@ -40,6 +41,7 @@ func runBench(args []string) int {
 	f.BoolVar(&o.Postgres, "postgres", o.Postgres, "measure PostgreSQL beside")
 	f.BoolVar(&o.Pebble, "pebble", o.Pebble, "measure Pebble alone beside")
 	f.BoolVar(&o.Wire, "wire", o.Wire, "measure an exchange of the same bytes beside")
+	f.BoolVar(&o.Redis, "redis", o.Redis, "measure how fast Redis expires keys beside")
 	f.StringVar(&o.ProfileDir, "profile", "", "a directory for processor profiles of the server, one for each row")
 	f.StringVar(&o.Dir, "dir", "", "the directory under which the data lie (default that for temporary files)")
 	port := f.Int("wire-server", 0, "be the other side of -wire, on this port (the benchmark starts it itself)")

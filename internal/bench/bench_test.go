@@ -9,7 +9,7 @@ import (
 )
 
 func TestDocument(t *testing.T) {
-	d := document(7, 12345)
+	d := document(7, 12345, padding)
 	if err := d.Validate(); err != nil || len(d) != documentBytes {
 		t.Fatalf("%d bytes: %v", len(d), err)
 	}
@@ -19,7 +19,7 @@ func TestDocument(t *testing.T) {
 		Due int64
 		Pad string
 	}
-	if err := json.Unmarshal(jsonDocument(7, 12345), &asJSON); err != nil {
+	if err := json.Unmarshal(jsonDocument(7, 12345, padding), &asJSON); err != nil {
 		t.Fatal(err)
 	}
 	if asJSON.ID != d.Lookup("_id").Int64() || asJSON.K != d.Lookup("k").Int64() || asJSON.Due != d.Lookup("due").DateTime() ||
@@ -58,8 +58,7 @@ func TestRaw(t *testing.T) {
 			t.Errorf("%s: %+v %v", row.name, m, err)
 		}
 	}
-	b := bench{o: Options{ExpiryDocuments: 2500}}
-	if err := b.fillDue(ctx, r); err != nil {
+	if err := fillDue(ctx, r, layout{Due: true}, liveDocuments, 2500); err != nil {
 		t.Fatal(err)
 	}
 	gone := int64(0)

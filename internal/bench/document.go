@@ -26,9 +26,9 @@ const fixedBytes = 4 + (1 + 4 + 8) + (1 + 2 + 8) + (1 + 2 + 8) + (1 + 4 + 8) + (
 
 var padding = strings.Repeat("x", documentBytes-fixedBytes)
 
-// document is {_id, k, n, due, pad} in BSON, documentBytes long.
-func document(id, due int64) bson.Raw {
-	b := make([]byte, 4, documentBytes)
+// document is {_id, k, n, due, pad} in BSON.
+func document(id, due int64, padding string) bson.Raw {
+	b := make([]byte, 4, fixedBytes+len(padding))
 	number := func(t byte, name string, v int64) {
 		b = append(append(append(b, t), name...), 0)
 		b = binary.LittleEndian.AppendUint64(b, uint64(v))
@@ -46,7 +46,7 @@ func document(id, due int64) bson.Raw {
 }
 
 // jsonDocument is the same document in JSON, with the date as milliseconds.
-func jsonDocument(id, due int64) json.RawMessage {
+func jsonDocument(id, due int64, padding string) json.RawMessage {
 	var b bytes.Buffer
 	b.Grow(documentBytes)
 	e := json.NewEncoder(&b)

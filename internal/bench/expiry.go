@@ -53,15 +53,15 @@ func (b *bench) expiry(ctx context.Context) error {
 	return w.Flush()
 }
 
-// fillDue makes the documents: the first ones stay, the others are due.
-func (b *bench) fillDue(ctx context.Context, s system) error {
-	if err := s.reset(ctx, indexing{Due: true}); err != nil {
+// fillDue makes documents: the first live ones stay, the other n are due.
+func fillDue(ctx context.Context, s system, l layout, live, n int64) error {
+	if err := s.reset(ctx, l); err != nil {
 		return err
 	}
-	if err := fill(ctx, s, 0, liveDocuments, never); err != nil {
+	if err := fill(ctx, s, 0, live, never); err != nil {
 		return err
 	}
-	base, n := time.Now().UnixMilli()-2*dueSpread, b.o.ExpiryDocuments
+	base := time.Now().UnixMilli() - 2*dueSpread
 	var next atomic.Int64
 	return parallel(fillClients, func(int) error {
 		w, err := s.worker(ctx)
@@ -75,7 +75,7 @@ func (b *bench) fillDue(ctx context.Context, s system) error {
 				return nil
 			}
 			due := base + rand.Int64N(dueSpread)
-			if err := w.insertMany(ctx, liveDocuments+at, int(min(manyDocuments, n-at)), due); err != nil {
+			if err := w.insertMany(ctx, live+at, int(min(manyDocuments, n-at)), due); err != nil {
 				return err
 			}
 		}
@@ -83,7 +83,7 @@ func (b *bench) fillDue(ctx context.Context, s system) error {
 }
 
 func (b *bench) remove(ctx context.Context, s expirer, name string) (*removal, error) {
-	if err := b.fillDue(ctx, s); err != nil {
+	if err := fillDue(ctx, s, layout{Due: true}, liveDocuments, b.o.ExpiryDocuments); err != nil {
 		return nil, err
 	}
 	if s == expirer(b.pg) {

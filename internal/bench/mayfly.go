@@ -27,6 +27,8 @@ type mayfly struct {
 	journaled *mongo.Collection
 	admin     int // port of its profiles
 	cosmos    int // port of the Cosmos DB endpoint
+	dir       string
+	padding   string // of documents
 }
 
 func startMayfly(ctx context.Context, dir string, o *Options) (*mayfly, error) {
@@ -53,7 +55,7 @@ func startMayfly(ctx context.Context, dir string, o *Options) (*mayfly, error) {
 	if err := os.MkdirAll(data, 0o755); err != nil {
 		return nil, err
 	}
-	m := &mayfly{admin: admin, cosmos: cosmos}
+	m := &mayfly{admin: admin, cosmos: cosmos, dir: data}
 	if m.process, err = startProcess(exec.Command(o.Binary, args...), dir, "mayfly"); err != nil {
 		return nil, err
 	}
@@ -81,12 +83,19 @@ func (m *mayfly) close() error {
 
 func (m *mayfly) cpu() (time.Duration, error) { return m.process.cpu() }
 
-func (m *mayfly) reset(ctx context.Context, ix indexing) error {
+func (m *mayfly) reset(ctx context.Context, l layout) error {
+	m.padding = l.padding()
 	if err := m.plain.Drop(ctx); err != nil {
 		return err
 	}
+	if l.Immediate {
+		expiry := doc("mayfly", doc("expiry", doc("visibility", "immediate")))
+		if err := m.plain.Database().CreateCollection(ctx, m.plain.Name(), options.CreateCollection().SetStorageEngine(expiry)); err != nil {
+			return err
+		}
+	}
 	models := []mongo.IndexModel{{Keys: bson.D{{Key: "k", Value: 1}}}}
-	if ix.Due {
+	if l.Due {
 		models = append(models, mongo.IndexModel{Keys: bson.D{{Key: "due", Value: 1}}, Options: options.Index().SetExpireAfterSeconds(0)})
 	}
 	_, err := m.plain.Indexes().CreateMany(ctx, models)
@@ -145,14 +154,14 @@ func (w *mayflyWorker) collection(journaled bool) *mongo.Collection {
 }
 
 func (w *mayflyWorker) insert(ctx context.Context, id int64, journaled bool) error {
-	_, err := w.collection(journaled).InsertOne(ctx, document(id, never))
+	_, err := w.collection(journaled).InsertOne(ctx, document(id, never, w.m.padding))
 	return err
 }
 
 func (w *mayflyWorker) insertMany(ctx context.Context, first int64, n int, due int64) error {
 	docs := make([]any, n)
 	for i := range docs {
-		docs[i] = document(first+int64(i), due)
+		docs[i] = document(first+int64(i), due, w.m.padding)
 	}
 	_, err := w.m.plain.InsertMany(ctx, docs)
 	return err

@@ -28,12 +28,15 @@ type Options struct {
 	CosmosLoad string
 	// ExpiryReads is how many reads a second go on meanwhile.
 	ExpiryReads int
+	// LiveDocuments is how many documents the row expiryLive begins with: half of
+	// them go.
+	LiveDocuments int64
 	// CacheGB is the cache of the server and of Pebble.
 	CacheGB float64
 	// SetParameters are further parameters of the server, name=value.
 	SetParameters []string
-	// Postgres, Pebble and Wire say what to measure beside the server.
-	Postgres, Pebble, Wire bool
+	// Postgres, Pebble, Wire and Redis say what to measure beside the server.
+	Postgres, Pebble, Wire, Redis bool
 	// ProfileDir is where to put the server's processor profiles, a file for each
 	// row; "" for none.
 	ProfileDir string
@@ -47,8 +50,8 @@ type Options struct {
 func Default() Options {
 	return Options{
 		Clients: []int{1, 8}, Duration: time.Second, Documents: 100_000, AnalysisDocuments: 1_000_000, Items: 10_000,
-		ExpiryDocuments: 1_000_000, ExpiryReads: 1000, CacheGB: 1,
-		Postgres: true, Pebble: true, Wire: true,
+		ExpiryDocuments: 1_000_000, ExpiryReads: 1000, LiveDocuments: 10_000_000, CacheGB: 1,
+		Postgres: true, Pebble: true, Wire: true, Redis: true,
 	}
 }
 
@@ -62,6 +65,8 @@ func (o *Options) check() error {
 		return fmt.Errorf("the rows of the Cosmos DB endpoint need a number of items that %d divides", itemsPerPartition)
 	case o.AnalysisDocuments < lastOrders:
 		return fmt.Errorf("the rows of analysis need at least %d orders", lastOrders)
+	case o.LiveDocuments < 2:
+		return fmt.Errorf("the row %s needs documents", liveRow)
 	case o.Duration <= 0:
 		return fmt.Errorf("a row must run for some time")
 	}

@@ -21,10 +21,11 @@ import (
 // A commit reaches the operating system before it returns, as the server's
 // does; one with j: true syncs the log once more, alone.
 type raw struct {
-	db    *pebble.DB
-	fs    *systemFS
-	due   bool
-	locks [rawLocks]sync.Mutex // documents, by id: an update reads and writes
+	db      *pebble.DB
+	fs      *systemFS
+	due     bool
+	padding string               // of documents
+	locks   [rawLocks]sync.Mutex // documents, by id: an update reads and writes
 }
 
 const rawLocks = 1024
@@ -71,7 +72,7 @@ func (fs *systemFS) sync() error {
 func openRaw(dir string, o *Options) (*raw, error) {
 	cache := pebble.NewCache(int64(o.CacheGB * (1 << 30)))
 	defer cache.Unref()
-	r := &raw{fs: &systemFS{FS: vfs.Default}}
+	r := &raw{fs: &systemFS{FS: vfs.Default}, padding: padding}
 	po := &pebble.Options{
 		Cache: cache, FS: r.fs, FormatMajorVersion: pebble.FormatNewest, MemTableSize: 64 << 20, MemTableStopWritesThreshold: 4,
 		L0CompactionFileThreshold: 500, L0CompactionThreshold: 2, L0StopWritesThreshold: 1000, LBaseMaxBytes: 64 << 20, MaxOpenFiles: 4096,
@@ -100,8 +101,8 @@ func (r *raw) close() error { return r.db.Close() }
 
 func (r *raw) cpu() (time.Duration, error) { return ownCPU() }
 
-func (r *raw) reset(_ context.Context, ix indexing) error {
-	r.due = ix.Due
+func (r *raw) reset(_ context.Context, l layout) error {
+	r.due, r.padding = l.Due, l.padding()
 	return r.db.DeleteRange([]byte{spaceDocuments}, []byte{spaceByDue + 1}, pebble.Sync)
 }
 
@@ -128,7 +129,7 @@ var entry = []byte{numberKey}
 
 func (w *rawWorker) put(b *pebble.Batch, id, due int64) error {
 	w.key = documentKey(w.key[:0], id)
-	if err := b.Set(w.key, document(id, due), nil); err != nil {
+	if err := b.Set(w.key, document(id, due, w.r.padding), nil); err != nil {
 		return err
 	}
 	w.key = entryKey(w.key[:0], spaceByKey, indexKey(id), id)

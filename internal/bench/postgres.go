@@ -27,6 +27,7 @@ type postgres struct {
 	process *process
 	url     string
 	conn    *pgx.Conn // of session, or nil
+	padding string    // of documents
 }
 
 // postgresUser runs the cluster where the benchmark itself is root, which
@@ -155,20 +156,21 @@ func (p *postgres) exec(ctx context.Context, statements ...string) error {
 	return nil
 }
 
-func (p *postgres) reset(ctx context.Context, ix indexing) error {
+func (p *postgres) reset(ctx context.Context, l layout) error {
+	p.padding = l.padding()
 	statements := []string{
 		`DROP TABLE IF EXISTS documents`,
 		`CREATE TABLE documents (id bigint PRIMARY KEY, doc jsonb NOT NULL)`,
 		`CREATE INDEX ON documents (((doc->>'k')::bigint))`,
 	}
-	if ix.Due {
+	if l.Due {
 		statements = append(statements, `CREATE INDEX ON documents (((doc->>'due')::bigint))`)
 	}
 	return p.exec(ctx, statements...)
 }
 
 func (p *postgres) worker(ctx context.Context) (worker, error) {
-	w := &postgresWorker{}
+	w := &postgresWorker{padding: p.padding}
 	var err error
 	if w.plain, err = pgx.Connect(ctx, p.url); err != nil {
 		return nil, err
@@ -182,7 +184,10 @@ func (p *postgres) worker(ctx context.Context) (worker, error) {
 
 // postgresWorker is one connection for each durability; statements are
 // prepared at first use.
-type postgresWorker struct{ plain, journaled *pgx.Conn }
+type postgresWorker struct {
+	plain, journaled *pgx.Conn
+	padding          string
+}
 
 func (w *postgresWorker) close() error {
 	ctx := context.Background()
@@ -197,7 +202,7 @@ func (w *postgresWorker) connection(journaled bool) *pgx.Conn {
 }
 
 func (w *postgresWorker) insert(ctx context.Context, id int64, journaled bool) error {
-	_, err := w.connection(journaled).Exec(ctx, `INSERT INTO documents VALUES ($1, $2)`, id, jsonDocument(id, never))
+	_, err := w.connection(journaled).Exec(ctx, `INSERT INTO documents VALUES ($1, $2)`, id, jsonDocument(id, never, w.padding))
 	return err
 }
 
@@ -205,7 +210,7 @@ func (w *postgresWorker) insertMany(ctx context.Context, first int64, n int, due
 	ids, docs := make([]int64, n), make([]json.RawMessage, n)
 	for i := range ids {
 		ids[i] = first + int64(i)
-		docs[i] = jsonDocument(ids[i], due)
+		docs[i] = jsonDocument(ids[i], due, w.padding)
 	}
 	_, err := w.plain.Exec(ctx, `INSERT INTO documents SELECT * FROM unnest($1::bigint[], $2::jsonb[])`, ids, docs)
 	return err

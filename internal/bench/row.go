@@ -89,7 +89,7 @@ func RowNames() []string {
 	for _, r := range cosmosRows {
 		names = append(names, r.name)
 	}
-	return append(names, expiryRow)
+	return append(names, expiryRow, liveRow)
 }
 
 // choice is what a run measures.
@@ -98,13 +98,14 @@ type choice struct {
 	questions []question
 	cosmos    []cosmosRow
 	expiry    bool
+	live      bool
 }
 
 // chooseRows picks rows by a list of names with commas between; "" is all. The
 // names analysis and cosmos stand for all rows of these.
 func chooseRows(list string) (c choice, err error) {
 	if list == "" {
-		return choice{rows, questions, cosmosRows, true}, nil
+		return choice{rows, questions, cosmosRows, true, true}, nil
 	}
 	for name := range strings.SplitSeq(list, ",") {
 		i := slices.IndexFunc(rows, func(r row) bool { return r.name == name })
@@ -113,6 +114,8 @@ func chooseRows(list string) (c choice, err error) {
 		switch {
 		case name == expiryRow:
 			c.expiry = true
+		case name == liveRow:
+			c.live = true
 		case name == analysisRows:
 			c.questions = questions
 		case name == allCosmos:

@@ -54,7 +54,12 @@ func Run(ctx context.Context, o Options) (err error) {
 		}
 	}
 	if chosen.expiry {
-		return b.expiry(ctx)
+		if err := b.expiry(ctx); err != nil {
+			return err
+		}
+	}
+	if chosen.live {
+		return b.live(ctx)
 	}
 	return nil
 }
@@ -117,7 +122,7 @@ func (b *bench) systems() []expirer {
 // rows measures the rows, each on all systems in turn before the next.
 func (b *bench) rows(ctx context.Context, chosen []row) error {
 	for _, s := range b.systems() {
-		if err := s.reset(ctx, indexing{}); err != nil {
+		if err := s.reset(ctx, layout{}); err != nil {
 			return err
 		}
 		b.data[s] = newDataset(b.o.Documents)

@@ -7,8 +7,8 @@ import (
 
 // system is a store under measurement.
 type system interface {
-	// reset leaves an empty collection with its indexes.
-	reset(ctx context.Context, indexes indexing) error
+	// reset leaves an empty collection, which has its indexes before its data.
+	reset(ctx context.Context, l layout) error
 	// worker makes one client.
 	worker(ctx context.Context) (worker, error)
 	// cpu is the processor time that the system's processes have used so far.
@@ -16,10 +16,23 @@ type system interface {
 	close() error
 }
 
-// indexing says which indexes a collection has beside that on _id.
-type indexing struct {
-	// Due adds an index by which documents expire to the one on k.
+// layout says what a collection is like.
+type layout struct {
+	// Due adds an index by which documents expire to the ones on _id and k.
 	Due bool
+	// Immediate hides a document from the instant on at which it is due, where the
+	// system can.
+	Immediate bool
+	// Bytes is the size of a document, 0 for documentBytes.
+	Bytes int
+}
+
+// padding is what a document has beside its fields.
+func (l layout) padding() string {
+	if l.Bytes == 0 {
+		return padding
+	}
+	return padding[:l.Bytes-fixedBytes]
 }
 
 // worker is one client; one goroutine uses it. A read returns an error where it

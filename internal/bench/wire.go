@@ -101,7 +101,7 @@ func (e *echo) close() error { return e.process.stop(syscall.SIGKILL) }
 
 func (e *echo) cpu() (time.Duration, error) { return e.process.cpu() }
 
-func (e *echo) reset(context.Context, indexing) error { return nil }
+func (e *echo) reset(context.Context, layout) error { return nil }
 
 func (e *echo) worker(context.Context) (worker, error) {
 	c, err := net.Dial("tcp", local(e.port))

@@ -1,0 +1,220 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"path/filepath"
+	"text/tabwriter"
+	"time"
+)
+
+// The row expiryLive removes half of a collection at once while clients read
+// and update the other half by _id.
+
+const (
+	// liveRow is its name.
+	liveRow = "expiryLive"
+	// liveBytes is the size of its documents.
+	liveBytes = 150
+	// liveClients is how many clients work beside the removal.
+	liveClients = 8
+	// liveQuiet is how long they work before and after it.
+	liveQuiet = 5 * time.Second
+)
+
+// phase is what the clients met in a part of the row.
+type phase struct {
+	perSecond      float64
+	p50, p99, p999 time.Duration
+}
+
+func newPhase(took []time.Duration, d time.Duration) phase {
+	if len(took) == 0 {
+		return phase{}
+	}
+	p := phase{perSecond: float64(len(took)) / d.Seconds()}
+	p.p50, p.p99 = percentiles(took)
+	p.p999 = took[len(took)*999/1000]
+	return p
+}
+
+func (p phase) cells() string {
+	return fmt.Sprintf("%.0f\t%s\t%s\t%s\t", p.perSecond, micros(p.p50), micros(p.p99), micros(p.p999))
+}
+
+// liveRemoval is what the row measured on one system.
+type liveRemoval struct {
+	name                  string
+	perSecond             float64
+	cpu                   time.Duration // per document, with that of the clients' operations
+	before, during, after phase
+	diskBefore, diskAfter int64
+}
+
+// disker is a system that knows how much disk its documents take.
+type disker interface {
+	disk(ctx context.Context) (int64, error)
+}
+
+// live measures the row on the server, with and without immediate visibility,
+// and on PostgreSQL; of Redis it measures the rate.
+func (b *bench) live(ctx context.Context) error {
+	w := tabwriter.NewWriter(b.o.Out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(w, "\n%d of %d documents\tdocs/s\tcpu/doc\tops/s before\tp50\tp99\tp99.9\tduring\tp50\tp99\tp99.9\tafter\tp50\tp99\tp99.9\tMB before\tafter\t\n",
+		b.o.LiveDocuments/2, b.o.LiveDocuments)
+	type side struct {
+		name string
+		s    expirer
+		l    layout
+	}
+	l := layout{Due: true, Bytes: liveBytes}
+	sides := []side{{"mayfly", b.server, l}}
+	l.Immediate = true
+	sides = append(sides, side{"mayfly, immediate", b.server, l})
+	if b.pg != nil {
+		sides = append(sides, side{"postgres", b.pg, l})
+	}
+	for _, s := range sides {
+		r, err := b.removeLive(ctx, s.s, s.l, s.name)
+		if err != nil {
+			return fmt.Errorf("%s: %s: %w", liveRow, s.name, err)
+		}
+		fmt.Fprintf(w, "%s\t%.0f\t%s\t%s%s%s%d\t%d\t\n", r.name, r.perSecond, micros(r.cpu), r.before.cells(), r.during.cells(), r.after.cells(),
+			r.diskBefore>>20, r.diskAfter>>20)
+	}
+	if b.o.Redis {
+		perSecond, err := expireRedis(ctx, b.dir, b.o.LiveDocuments/2)
+		if err != nil {
+			return fmt.Errorf("%s: redis: %w", liveRow, err)
+		}
+		fmt.Fprintf(w, "redis\t%.0f\t\n", perSecond)
+	}
+	return w.Flush()
+}
+
+func (b *bench) removeLive(ctx context.Context, s expirer, l layout, name string) (*liveRemoval, error) {
+	due := b.o.LiveDocuments / 2
+	alive := b.o.LiveDocuments - due
+	if err := fillDue(ctx, s, l, alive, due); err != nil {
+		return nil, err
+	}
+	if s == expirer(b.pg) {
+		if err := b.pg.exec(ctx, `VACUUM ANALYZE documents`, `CHECKPOINT`); err != nil {
+			return nil, err
+		}
+	}
+	r := &liveRemoval{name: name}
+	var err error
+	if err = settled(ctx, s); err != nil {
+		return nil, err
+	}
+	if r.diskBefore, err = s.(disker).disk(ctx); err != nil {
+		return nil, err
+	}
+	if r.before, err = b.quietPhase(ctx, s, alive); err != nil {
+		return nil, err
+	}
+	profiled := func() error { return nil }
+	if s == expirer(b.server) {
+		profiled = b.profile(ctx, liveRow, liveQuiet)
+	}
+	used, err := s.cpu()
+	if err != nil {
+		return nil, err
+	}
+	busy := startMixed(ctx, s, alive)
+	begun := time.Now()
+	err = s.expire(ctx, due, func(int64) {})
+	took := time.Since(begun)
+	during, busyErr := busy.stop()
+	if err := errors.Join(err, busyErr, profiled()); err != nil {
+		return nil, err
+	}
+	after, err := s.cpu()
+	if err != nil {
+		return nil, err
+	}
+	r.perSecond, r.cpu = float64(due)/took.Seconds(), (after-used)/time.Duration(due)
+	r.during = newPhase(during, took)
+	if r.after, err = b.quietPhase(ctx, s, alive); err != nil {
+		return nil, err
+	}
+	if err := settled(ctx, s); err != nil {
+		return nil, err
+	}
+	r.diskAfter, err = s.(disker).disk(ctx)
+	return r, err
+}
+
+// quietPhase is what the clients meet while nothing is removed.
+func (b *bench) quietPhase(ctx context.Context, s system, alive int64) (phase, error) {
+	m := startMixed(ctx, s, alive)
+	time.Sleep(liveQuiet)
+	took, err := m.stop()
+	return newPhase(took, liveQuiet), err
+}
+
+// startMixed begins clients that read and update documents by _id, as fast as
+// they are answered.
+func startMixed(ctx context.Context, s system, documents int64) *reads {
+	working, cancel := context.WithCancel(ctx)
+	r := &reads{cancel: cancel, took: make([][]time.Duration, liveClients), done: make(chan error, 1)}
+	go func() {
+		r.done <- parallel(liveClients, func(client int) error {
+			w, err := s.worker(ctx)
+			if err != nil {
+				return err
+			}
+			defer w.close()
+			d := newDataset(documents)
+			v := rand.New(rand.NewPCG(uint64(client), 2))
+			for do := mixed(50); working.Err() == nil; {
+				begun := time.Now()
+				if err := do(ctx, w, d, v); err != nil {
+					return err
+				}
+				r.took[client] = append(r.took[client], time.Since(begun))
+			}
+			return nil
+		})
+	}()
+	return r
+}
+
+// disk is the size of the server's directory.
+func (m *mayfly) disk(context.Context) (int64, error) { return treeSize(m.dir) }
+
+// treeSize is what the files below a directory take on disk. Files that go
+// meanwhile do not count.
+func treeSize(dir string) (total int64, err error) {
+	err = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return ignoreGone(err)
+		}
+		i, err := e.Info()
+		if err == nil {
+			total += i.Size()
+		}
+		return ignoreGone(err)
+	})
+	return total, err
+}
+
+func ignoreGone(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// disk is the size of the table and its indexes.
+func (p *postgres) disk(ctx context.Context) (total int64, err error) {
+	c, err := p.session(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return total, c.QueryRow(ctx, `SELECT pg_total_relation_size('documents')`).Scan(&total)
+}
