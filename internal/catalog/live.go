@@ -20,6 +20,8 @@ type live struct {
 	learned atomic.Value
 	counter *storage.Counter // nil where there are no records
 	open    *openTable       // of a time-series collection, else nil
+	// expiring runs with each expired document that is removed; see OnExpiry.
+	expiring atomic.Pointer[Expiring]
 
 	// Capped collections; both change under the keyspace's lock.
 	lastSeq  atomic.Int64 // the newest record's sequence number

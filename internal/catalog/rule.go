@@ -108,7 +108,9 @@ func (u *Unit) makeRoom(ctx context.Context, c *Collection, record RecordKey) (b
 	// The plan of the write that needs the room is in the scratch.
 	held := u.scratch
 	u.scratch = scratches.Get().(*scratch)
-	err = u.remove(c, record, v)
+	if err = u.expiring(ctx, c, v); err == nil {
+		err = u.remove(c, record, v)
+	}
 	scratches.Put(u.scratch)
 	u.scratch = held
 	if err == nil {

@@ -31,6 +31,7 @@ type Unit struct {
 	gone  int64 // index entries deleted so far
 	// second is the time of the writes, 0 until someone asks for it.
 	second int64
+	onEnd  []func()
 	*scratch
 }
 
@@ -160,6 +161,10 @@ func (u *Unit) end() {
 		scratches.Put(u.scratch)
 		u.scratch = nil
 	}
+	for _, f := range u.onEnd {
+		f()
+	}
+	u.onEnd = nil
 }
 
 // Run runs f in a unit of its own and commits it, again where f met a lock

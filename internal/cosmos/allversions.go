@@ -38,7 +38,7 @@ func (r *request) allVersions(c *container) error {
 		if !ok || err1 != nil || err2 != nil || n < 0 {
 			return badRequest("The value of If-None-Match is no continuation of a change feed of all versions and deletes.")
 		}
-		if r.seconds()-seconds > int64(c.retention.Seconds()) {
+		if r.judged-seconds > int64(c.retention.Seconds()) {
 			return badRequest("The continuation is older than the container's retentionDuration of %d minutes.", int64(c.retention.Minutes()))
 		}
 		from = n
@@ -47,7 +47,7 @@ func (r *request) allVersions(c *container) error {
 	if err != nil {
 		return err
 	}
-	r.w.Header().Set("Etag", fmt.Sprintf(`"%d@%d"`, place, r.seconds()))
+	r.w.Header().Set("Etag", fmt.Sprintf(`"%d@%d"`, place, r.judged))
 	if rows.n == 0 {
 		return r.send(http.StatusNotModified)
 	}

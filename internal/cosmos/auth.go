@@ -65,7 +65,7 @@ func (r *request) checkMaster(signature string) error {
 	if err != nil {
 		return errSignature
 	}
-	if skew := r.s.o.Now().Sub(at); skew > maxSkew || skew < -maxSkew {
+	if skew := r.now.Sub(at); skew > maxSkew || skew < -maxSkew {
 		return errDate
 	}
 	given, err := base64.StdEncoding.DecodeString(signature)

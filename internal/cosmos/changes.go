@@ -83,7 +83,7 @@ func (r *request) changes(c *container, key []bson.Value, from, settled, since i
 			return false, nil
 		}
 		written, _ := bson.ExactInt64(d.Lookup("_ts"))
-		if c.ttl.expires(d) <= r.seconds() || written < since {
+		if c.ttl.expires(d) <= r.judged || written < since {
 			return true, nil
 		}
 		item := new(bson.Builder).Fields(present(d)).Int64(fieldLSN, lsn).Finish()

@@ -210,7 +210,7 @@ func (r *request) postContainers() error {
 		return badRequest("The database has %d containers already.", maxResources)
 	}
 	c := &container{
-		db: d.id, rid: newContainerRID(d.rid), etag: newETag(r.seconds()), seconds: r.seconds(), created: r.now.UnixNano(), numbers: &numbers{},
+		db: d.id, rid: newContainerRID(d.rid), etag: newETag(r.written), seconds: r.written, created: r.now.UnixNano(), numbers: &numbers{},
 	}
 	if err := c.define(body); err != nil {
 		return err
@@ -240,7 +240,7 @@ func (r *request) createCollection(c *container) error {
 	if _, err := cat.Create(r.Context(), ns, bson.Empty); err != nil {
 		return err
 	}
-	specs := []bson.Doc{indexSpec(fieldNumber, false, fieldNumber), indexSpec(fieldLSN, false, fieldLSN), expiryIndex}
+	specs := []bson.Doc{indexSpec(fieldNumber, false, fieldNumber), indexSpec(fieldLSN, false, fieldLSN)}
 	for _, u := range c.unique {
 		specs = append(specs, u.index())
 	}
@@ -258,7 +258,7 @@ func (r *request) createCollection(c *container) error {
 		}
 	}
 	c.collection = cat.Lookup(ns)
-	return nil
+	return r.s.setRule(r.Context(), c)
 }
 
 func (r *request) createIndex(ns schema.Namespace, spec bson.Doc) error {
@@ -334,7 +334,7 @@ func (r *request) putContainer() error {
 		return badRequest("Replacing the id of a container is not allowed.")
 	}
 	n := *c
-	n.etag, n.seconds = newETag(r.seconds()), r.seconds()
+	n.etag, n.seconds = newETag(r.written), r.written
 	if err := n.define(body); err != nil {
 		return err
 	}
@@ -345,6 +345,9 @@ func (r *request) putContainer() error {
 		return newError(http.StatusForbidden, "Unique keys of a container cannot be changed.")
 	}
 	if err := r.s.openLog(r.Context(), &n); err != nil {
+		return err
+	}
+	if err := r.s.setRule(r.Context(), &n); err != nil {
 		return err
 	}
 	if err := g.put(r.Context(), containersNamespace, n.stored()); err != nil {

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/cockroachdb/datadriven"
@@ -22,42 +23,51 @@ import (
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
-// account is a server over an engine in a temporary directory, whose clock
-// stands until it is told to go on.
+// account is a server over an engine in memory. Tests run it in virtual time.
 type account struct {
 	t      *testing.T
 	server *Server
+	engine *storage.Engine
 	cat    *catalog.Catalog
-	now    time.Time
+	exec   *exec.Executor
 }
 
+// epoch is the time of the computer's clock when a test begins, in seconds
+// since 1970.
+const epoch = 1_700_000_000
+
 func newAccount(t *testing.T) *account {
-	engine, err := storage.Open(storage.Options{Dir: t.TempDir(), JournalInterval: time.Second, Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
+	t.Helper()
+	a := &account{t: t}
+	var err error
+	if a.engine, err = storage.Open(storage.Options{Dir: "db", FS: storage.NewMemFS(), CacheBytes: 8 << 20, Log: slog.New(slog.DiscardHandler)}); err != nil {
 		t.Fatal(err)
 	}
-	cat, err := catalog.Open(engine, catalog.Options{Committer: repl.Local{}, Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := cat.Close(); err != nil {
-			t.Error(err)
-		}
-		if err := engine.Close(); err != nil {
-			t.Error(err)
-		}
+	off := time.Unix(epoch, 0).Sub(time.Now())
+	a.cat, err = catalog.Open(a.engine, catalog.Options{
+		Committer: repl.Local{}, Log: slog.New(slog.DiscardHandler), Clock: catalog.NewClock(func() time.Time { return time.Now().Add(off) }),
 	})
-	a := &account{t: t, cat: cat, now: time.Unix(1_700_000_000, 0)}
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.exec = &exec.Executor{Catalog: a.cat}
 	a.open()
 	return a
+}
+
+func (a *account) close() {
+	if err := a.cat.Close(); err != nil {
+		a.t.Error(err)
+	}
+	if err := a.engine.Close(); err != nil {
+		a.t.Error(err)
+	}
 }
 
 // open starts a server over the catalog as it is, as after a restart.
 func (a *account) open() {
 	s, err := New(context.Background(), Options{
-		Catalog: a.cat, Exec: &exec.Executor{Catalog: a.cat, SpillDir: a.t.TempDir()}, Log: slog.New(slog.DiscardHandler), Key: WellKnownKey,
-		Region: "here", Consistency: "Session", Now: func() time.Time { return a.now },
+		Catalog: a.cat, Exec: a.exec, Log: slog.New(slog.DiscardHandler), Key: WellKnownKey, Region: "here", Consistency: "Session",
 	})
 	if err != nil {
 		a.t.Fatal(err)
@@ -71,7 +81,7 @@ func (a *account) do(method, target, body string, headers map[string]string) *ht
 	for name, v := range headers {
 		r.Header.Set(name, v)
 	}
-	date := a.now.UTC().Format(http.TimeFormat)
+	date := time.Now().UTC().Format(http.TimeFormat)
 	r.Header.Set("x-ms-date", date)
 	if p, err := parsePath(r.URL.EscapedPath()); err == nil && r.Header.Get("Authorization") == "" {
 		sig := base64.StdEncoding.EncodeToString(a.server.sign(method, p.resourceType, p.link, date))
@@ -93,30 +103,35 @@ func (a *account) do(method, target, body string, headers map[string]string) *ht
 // opens the server anew, and `stored` counts the items that are there.
 func TestScripts(t *testing.T) {
 	datadriven.Walk(t, "testdata/scripts", func(t *testing.T, path string) {
-		a := newAccount(t)
-		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
-			switch d.Cmd {
-			case "wait":
-				var n int
-				d.ScanArgs(t, "seconds", &n)
-				a.now = a.now.Add(time.Duration(n) * time.Second)
-				return ""
-			case "restart":
-				a.open()
-				if c, err := a.server.registry.container("d", "c"); err == nil {
-					return fmt.Sprintf("next number %d\n", c.writes.latest()+1)
-				}
-				return ""
-			case "sweep", "stored":
-				return a.inspect(d.Cmd)
-			case "fill":
-				return a.fill(d)
-			case "index":
-				return a.index()
-			}
-			return a.request(d)
+		synctest.Test(t, func(t *testing.T) {
+			a := newAccount(t)
+			defer a.close()
+			datadriven.RunTest(t, path, a.step)
 		})
 	})
+}
+
+func (a *account) step(t *testing.T, d *datadriven.TestData) string {
+	switch d.Cmd {
+	case "wait":
+		var n int
+		d.ScanArgs(t, "seconds", &n)
+		time.Sleep(time.Duration(n) * time.Second)
+		return ""
+	case "restart":
+		a.open()
+		if c, err := a.server.registry.container("d", "c"); err == nil {
+			return fmt.Sprintf("next number %d\n", c.writes.latest()+1)
+		}
+		return ""
+	case "sweep", "stored":
+		return a.inspect(d.Cmd)
+	case "fill":
+		return a.fill(d)
+	case "index":
+		return a.index()
+	}
+	return a.request(d)
 }
 
 // fill creates items items in container d/c, in partitions by turns: n counts
@@ -167,8 +182,14 @@ func (a *account) inspect(cmd string) string {
 		return err.Error() + "\n"
 	}
 	if cmd == "sweep" {
-		if err := a.server.sweep(context.Background(), c); err != nil {
-			return err.Error() + "\n"
+		for _, r := range c.collection.Latest().Rules() {
+			if r.Settings.Paused {
+				continue
+			}
+			d := &exec.BatchedDelete{Rule: r, Now: a.cat.Clock.Judged()}
+			if _, err := a.exec.DeleteExpired(context.Background(), c.collection.Latest(), d); err != nil {
+				return err.Error() + "\n"
+			}
 		}
 	}
 	return fmt.Sprintf("%d items\n", c.collection.Count())

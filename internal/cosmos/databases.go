@@ -64,7 +64,7 @@ func (r *request) postDatabases() error {
 	if len(g.dbs) >= maxResources {
 		return badRequest("The account has %d databases already.", maxResources)
 	}
-	d := &database{id: id, rid: newDatabaseRID(), etag: newETag(r.seconds()), seconds: r.seconds(), containers: map[string]*container{}}
+	d := &database{id: id, rid: newDatabaseRID(), etag: newETag(r.written), seconds: r.written, containers: map[string]*container{}}
 	if d.offer, err = r.newOffer(); err != nil {
 		return err
 	}

@@ -4,8 +4,8 @@
 //
 // A request is routed by its path (path.go), signed (auth.go), and answered by
 // one handler a kind of resource: account.go, databases.go, containers.go,
-// items.go with patch.go and batch.go, feed.go and queries.go, changes.go,
-// offers.go, ranges.go. Databases and containers are in registry.go.
+// items.go with patch.go and batch.go, queries.go, changes.go and
+// allversions.go, offers.go, ranges.go, users.go and permissions.go. Databases and containers are in registry.go.
 //
 // # Layout
 //
@@ -13,13 +13,15 @@
 // MongoDB does not take are escaped (namespace.go). An item is one document,
 //
 //	{_id: {p: {0: partition key value, …}, i: id}, the user's properties…, _rid,
-//	 _self, _etag, _attachments, _ts, _n, _lsn, _exp}
+//	 _self, _etag, _attachments, _ts, _n, _lsn}
 //
 // clustered by _id: so a point read is one lookup, and a partition is one
-// range. _n numbers the items in the order of their creation, _lsn all writes,
-// _exp says when the item expires; each has an index, for feeds, change feeds
-// and the sweeper (sweep.go). Definitions of databases and
-// containers are in config.cosmos.databases and config.cosmos.containers.
+// range. _n numbers the items in the order of their creation, _lsn all writes;
+// each has an index, for feeds and change feeds (numbers.go). The time to live
+// is a rule of the collection (rule.go), properties that queries filter by get
+// indexes (pathindex.go), and all versions and deletes go to a log beside the
+// container (versions.go). Definitions are in config.cosmos.databases,
+// .containers and .users.
 //
 // # Invariants
 //

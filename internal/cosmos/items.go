@@ -7,7 +7,6 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
-	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/query/nosql"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
@@ -16,15 +15,13 @@ import (
 const (
 	fieldNumber = "_n"
 	fieldLSN    = "_lsn"
-	// fieldExpiry says when an item expires (ttl.go).
-	fieldExpiry = "_exp"
 	// fieldUserID is where a property named _id of the user's is kept.
 	fieldUserID = "%_id"
 )
 
 // systemOfItem are the fields of an item that the server makes.
 var systemOfItem = map[string]bool{
-	"_rid": true, "_self": true, "_etag": true, "_attachments": true, "_ts": true, fieldNumber: true, fieldLSN: true, fieldExpiry: true,
+	"_rid": true, "_self": true, "_etag": true, "_attachments": true, "_ts": true, fieldNumber: true, fieldLSN: true,
 }
 
 // operation is one write of one item.
@@ -56,13 +53,17 @@ type outcome struct {
 	charge float64
 }
 
+// moment is when an operation runs: the second by which items are expired, and
+// the second of what it writes (see catalog.Clock).
+type moment struct{ judged, written int64 }
+
 // writeNumbers is how many places of the change feed a write may take: one for
 // the expiry of what it writes over, and its own.
 const writeNumbers = 2
 
 // apply runs an operation in a unit. number is the first of its writeNumbers
 // places in the change feed. Errors are *Error but for those of storage.
-func (c *container) apply(ctx context.Context, u *catalog.Unit, op *operation, seconds, number int64) (*outcome, error) {
+func (c *container) apply(ctx context.Context, u *catalog.Unit, op *operation, at moment, number int64) (*outcome, error) {
 	id := op.id
 	if op.kind == opCreate || op.kind == opUpsert {
 		id = op.body.Lookup("id").Str()
@@ -73,7 +74,7 @@ func (c *container) apply(ctx context.Context, u *catalog.Unit, op *operation, s
 		return nil, err
 	}
 	alive := old
-	if old != nil && c.ttl.expires(old) <= seconds {
+	if old != nil && c.ttl.expires(old) <= at.judged {
 		alive = nil
 	}
 	if err := op.check(alive); err != nil {
@@ -88,14 +89,14 @@ func (c *container) apply(ctx context.Context, u *catalog.Unit, op *operation, s
 		return &outcome{http.StatusOK, alive, chargeRead}, nil
 	case opDelete:
 		kept.op = "delete"
-		if err := c.keep(ctx, u, kept, seconds); err != nil {
+		if err := c.keep(ctx, u, kept, at.written); err != nil {
 			return nil, err
 		}
 		return &outcome{status: http.StatusNoContent, charge: chargeWrite}, u.Delete(ctx, c.collection, record, old)
 	}
 	body := op.body
 	if op.kind == opPatch {
-		if body, err = op.patch.apply(alive, seconds); err != nil {
+		if body, err = op.patch.apply(alive, at.written); err != nil {
 			return nil, err
 		}
 		if bson.ExceedsDepth(body, nosql.MaxJSONDepth) {
@@ -109,14 +110,14 @@ func (c *container) apply(ctx context.Context, u *catalog.Unit, op *operation, s
 	if alive == nil {
 		out.status, out.charge = http.StatusCreated, chargeWrite
 	}
-	out.item = c.store(body, op.key, id, alive, seconds, kept.number)
+	out.item = c.store(body, op.key, id, alive, at.written, kept.number)
 	if alive == nil && old != nil {
-		if err := c.keep(ctx, u, version{op: "delete", key: op.key, id: id, number: number, old: old, expired: true}, seconds); err != nil {
+		if err := c.keep(ctx, u, version{op: "delete", key: op.key, id: id, number: number, old: old, expired: true}, at.written); err != nil {
 			return nil, err
 		}
 	}
 	kept.item = out.item
-	if err := c.keep(ctx, u, kept, seconds); err != nil {
+	if err := c.keep(ctx, u, kept, at.written); err != nil {
 		return nil, err
 	}
 	if old == nil {
@@ -173,7 +174,7 @@ func (c *container) store(body bson.Doc, key []bson.Value, id string, alive bson
 	}
 	b.String("_rid", rid).String("_self", c.selfLink+"docs/"+rid+"/").String("_etag", newETag(seconds)).String("_attachments", "attachments/")
 	b.Int64("_ts", seconds).Int64(fieldNumber, n).Int64(fieldLSN, number)
-	return b.Value(fieldExpiry, expiryKey(body, seconds)).Finish()
+	return b.Finish()
 }
 
 // present is a stored item as clients see it.
@@ -211,7 +212,7 @@ func appendItem(dst []byte, item bson.Doc) []byte {
 // one that they do not see.
 func shownName(name string) string {
 	switch name {
-	case "_id", fieldNumber, fieldLSN, fieldExpiry:
+	case "_id", fieldNumber, fieldLSN:
 		return ""
 	case fieldUserID:
 		return "_id"
@@ -253,81 +254,23 @@ func (r *request) write(c *container, ops []*operation) (outs []*outcome, failed
 	if err := c.ensure(ctx, r.s.registry); err != nil {
 		return nil, 0, err
 	}
-	for attempt := 0; ; attempt++ {
-		first := c.writes.take(writeNumbers * len(ops))
-		err = r.s.o.Catalog.Run(ctx, storage.Buffered, func(u *catalog.Unit) error {
-			outs = outs[:0]
-			for i, op := range ops {
-				failed = i
-				out, err := c.apply(ctx, u, op, r.seconds(), first+int64(writeNumbers*i))
-				if err != nil {
-					return err
-				}
-				outs = append(outs, out)
+	first := c.writes.take(writeNumbers * len(ops))
+	defer c.writes.done(first)
+	err = r.s.o.Catalog.Run(ctx, storage.Buffered, func(u *catalog.Unit) error {
+		u.SetTime(r.written)
+		outs = outs[:0]
+		for i, op := range ops {
+			failed = i
+			out, err := c.apply(ctx, u, op, moment{r.judged, r.written}, first+int64(writeNumbers*i))
+			if err != nil {
+				return err
 			}
-			return nil
-		})
-		c.writes.done(first)
-		r.lsn = c.writes.latest()
-		if attempt == maxEvictions || !mongoerr.Is(err, mongoerr.DuplicateKey) {
-			return outs, failed, err
+			outs = append(outs, out)
 		}
-		gone, evictErr := r.evict(c, err)
-		if evictErr != nil {
-			return nil, failed, evictErr
-		}
-		if !gone {
-			return nil, failed, err
-		}
-	}
-}
-
-// maxEvictions bounds how many expired items a write may find in its way.
-const maxEvictions = 16
-
-// evict removes the expired item that holds the unique key which err reports,
-// and says whether there was one.
-func (r *request) evict(c *container, err error) (bool, error) {
-	extra := bson.Doc(mongoerr.From(err).Extra)
-	values := extra.Lookup("keyValue")
-	if values.Type != bson.TypeDocument {
-		return false, nil
-	}
-	var holder bson.Value
-	findErr := find(r.Context(), r.s.o.Exec, c.collection, values.Doc(), nil, 1, func(d bson.Doc) (bool, error) {
-		if c.ttl.expires(d) <= r.seconds() {
-			holder = d.Lookup("_id").Clone()
-		}
-		return false, nil
+		return nil
 	})
-	if findErr != nil || holder.IsMissing() {
-		return false, findErr
-	}
-	gone := false
-	number := c.writes.take(1)
-	err = r.s.o.Catalog.Run(r.Context(), storage.Buffered, func(u *catalog.Unit) error {
-		var err error
-		gone, err = c.remove(r.Context(), u, holder, r.seconds(), number)
-		return err
-	})
-	c.writes.done(number)
-	return gone, err
-}
-
-// remove deletes an item if it is expired still, and says whether it was.
-// number is the place in the change feed.
-func (c *container) remove(ctx context.Context, u *catalog.Unit, id bson.Value, seconds, number int64) (gone bool, err error) {
-	record := c.collection.AppendIDKey(nil, id)
-	item, err := u.LockRecord(ctx, c.collection, record)
-	if err != nil || item == nil || c.ttl.expires(item) > seconds {
-		return false, err
-	}
-	key := id.Doc().Lookup("p").Doc().Slice()
-	kept := version{op: "delete", key: key, id: id.Doc().Lookup("i").Str(), number: number, old: item, expired: true}
-	if err := c.keep(ctx, u, kept, seconds); err != nil {
-		return false, err
-	}
-	return true, u.Delete(ctx, c.collection, record, item)
+	r.lsn = c.writes.latest()
+	return outs, failed, err
 }
 
 // one runs one operation and answers with its item.
@@ -389,7 +332,7 @@ func (r *request) getItem() error {
 		return err
 	}
 	defer closer.Close()
-	if c.ttl.expires(item) <= r.seconds() {
+	if c.ttl.expires(item) <= r.judged {
 		return errNotFound
 	}
 	etag := bson.Doc(item).Lookup("_etag").Str()

@@ -125,7 +125,7 @@ func (r *request) putOffer() error {
 			return err
 		}
 		g.publish(&n)
-		return r.resource(http.StatusOK, offerDoc(changed, d.rid, "dbs/"+d.rid+"/", r.seconds()))
+		return r.resource(http.StatusOK, offerDoc(changed, d.rid, "dbs/"+d.rid+"/", r.written))
 	}
 	n := *c
 	n.offer = changed
@@ -133,5 +133,5 @@ func (r *request) putOffer() error {
 		return err
 	}
 	g.publish(d.with(n.id, &n))
-	return r.resource(http.StatusOK, offerDoc(changed, c.rid, c.selfLink, r.seconds()))
+	return r.resource(http.StatusOK, offerDoc(changed, c.rid, c.selfLink, r.written))
 }

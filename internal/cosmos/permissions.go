@@ -145,7 +145,7 @@ func (r *request) postPermissions() error {
 
 // storePermission makes p the i-th permission of a user, and answers with it.
 func (r *request) storePermission(status int, u *user, i int, p *permission) error {
-	p.etag, p.seconds = newETag(r.seconds()), r.seconds()
+	p.etag, p.seconds = newETag(r.written), r.written
 	u.permissions[i] = p
 	if err := r.s.registry.put(r.Context(), usersNamespace, u.stored()); err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/query/nosql"
@@ -288,7 +289,7 @@ func (p *pager) items(run *nosql.Run, key []bson.Value) error {
 	var err error
 	p.examined, err = findExamined(p.r.Context(), p.r.s.o.Exec, p.c.collection, filter, sort, 0, func(d bson.Doc) (bool, error) {
 		number, _ := bson.ExactInt64(d.Lookup(fieldNumber))
-		if p.c.ttl.expires(d) <= p.r.seconds() {
+		if p.c.ttl.expires(d) <= p.r.judged {
 			return true, nil
 		}
 		if !p.whole && p.full() {
@@ -383,7 +384,7 @@ func (p *pager) metrics() string {
 		b.WriteByte('=')
 		switch n {
 		case "totalExecutionTimeInMs":
-			b.WriteString(strconv.FormatFloat(float64(p.r.s.o.Now().Sub(p.r.now).Microseconds())/1000, 'f', 2, 64))
+			b.WriteString(strconv.FormatFloat(float64(time.Since(p.r.now).Microseconds())/1000, 'f', 2, 64))
 		case "retrievedDocumentCount":
 			b.WriteString(strconv.FormatInt(p.examined, 10))
 		case "outputDocumentCount":

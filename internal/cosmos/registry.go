@@ -49,7 +49,8 @@ func newRegistry(c *catalog.Catalog) *registry {
 }
 
 // load reads all definitions, and leaves out those whose collection is gone.
-func (g *registry) load(ctx context.Context, x *exec.Executor) error {
+func (s *Server) load(ctx context.Context) error {
+	g, x := s.registry, s.o.Exec
 	err := eachDocument(ctx, x, databasesNamespace, func(d bson.Doc) error {
 		db := &database{
 			id: d.Lookup("_id").Str(), rid: d.Lookup("rid").Str(), etag: d.Lookup("etag").Str(), seconds: d.Lookup("ts").Int64(),
@@ -72,10 +73,13 @@ func (g *registry) load(ctx context.Context, x *exec.Executor) error {
 		db := g.dbs[c.db]
 		if coll := g.catalog.Lookup(namespace(c.db, c.id)); db != nil && coll != nil {
 			c.collection = coll
-			if c.retention > 0 {
-				c.log = g.catalog.Lookup(logNamespace(c))
-			}
 			if err := c.findNumbers(ctx, x); err != nil {
+				return err
+			}
+			if err := s.openLog(ctx, c); err != nil {
+				return err
+			}
+			if err := s.setRule(ctx, c); err != nil {
 				return err
 			}
 			db.containers[c.id] = c

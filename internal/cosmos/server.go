@@ -42,8 +42,6 @@ type Options struct {
 	// CrossPartition answers queries across partitions whole, which the service's
 	// gateway refuses and leaves to the SDK.
 	CrossPartition bool
-	// Now is the clock; nil is the real one.
-	Now func() time.Time
 }
 
 // Server answers the REST protocol. Safe for use by many goroutines.
@@ -58,9 +56,6 @@ type Server struct {
 
 // New makes a Server over a catalog and reads the definitions in it.
 func New(ctx context.Context, o Options) (*Server, error) {
-	if o.Now == nil {
-		o.Now = time.Now
-	}
 	key, err := base64.StdEncoding.DecodeString(o.Key)
 	if err != nil {
 		return nil, fmt.Errorf("the Cosmos DB account key is not base64: %w", err)
@@ -70,7 +65,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	var b [6]byte
 	rand.Read(b[:])
 	s.activity = fmt.Sprintf("%x-%x-4000-8000-", b[:4], b[4:])
-	return s, s.registry.load(ctx, o.Exec)
+	return s, s.load(ctx)
 }
 
 // request is one request on its way.
@@ -83,11 +78,10 @@ type request struct {
 	charge   float64
 	lsn      int64
 	now      time.Time
-	compute  bool // the request came to the compute gateway
+	judged   int64 // the second by which items are expired
+	written  int64 // the second of what the request writes
+	compute  bool  // the request came to the compute gateway
 }
-
-// seconds is the time in whole seconds, as _ts has it.
-func (r *request) seconds() int64 { return r.now.Unix() }
 
 // Gateway answers as the service's routing gateway does, which refuses some ids
 // in paths (checkID).
@@ -104,7 +98,8 @@ func (s *Server) ComputeGateway() http.Handler {
 // alone.
 func (s *Server) serve(w http.ResponseWriter, hr *http.Request, compute bool) {
 	n := s.requests.Add(1)
-	r := &request{Request: hr, s: s, w: w, charge: 1, now: s.o.Now(), compute: compute}
+	r := &request{Request: hr, s: s, w: w, charge: 1, now: time.Now(), compute: compute}
+	r.judged, r.written = s.o.Catalog.Clock.Judged()/1000, s.o.Catalog.Clock.Stamped()
 	r.activity = s.activityID(n)
 	defer func() {
 		if p := recover(); p != nil {

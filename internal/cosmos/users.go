@@ -152,7 +152,7 @@ func (r *request) postUsers() error {
 
 // storeUser writes a user with a new etag, and answers with it.
 func (r *request) storeUser(status int, u *user) error {
-	u.etag, u.seconds = newETag(r.seconds()), r.seconds()
+	u.etag, u.seconds = newETag(r.written), r.written
 	if err := r.s.registry.put(r.Context(), usersNamespace, u.stored()); err != nil {
 		return err
 	}

@@ -64,6 +64,7 @@ var logIndex = func() bson.Doc {
 func (s *Server) openLog(ctx context.Context, c *container) error {
 	ns := logNamespace(c)
 	c.log = s.o.Catalog.Lookup(ns)
+	defer func() { s.followExpiry(c) }()
 	switch {
 	case c.retention > 0 && c.log == nil:
 		if _, err := s.o.Catalog.Create(ctx, ns, bson.Empty); err != nil {

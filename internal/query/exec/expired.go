@@ -271,7 +271,7 @@ func (v *visit) remove(ctx context.Context, u *catalog.Unit, record catalog.Reco
 	}
 	v.fetch.count(Advanced)
 	before := u.KeysDeleted()
-	if err := u.Delete(ctx, v.c, record, doc); err != nil {
+	if err := u.DeleteExpired(ctx, v.c, record, doc); err != nil {
 		return err
 	}
 	v.batch.KeysDeleted += u.KeysDeleted() - before

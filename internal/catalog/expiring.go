@@ -1,0 +1,42 @@
+package catalog
+
+import (
+	"context"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+)
+
+// Expiring is what else happens in the unit that removes an expired document.
+// An error keeps the document for another time; storage.ErrLockBusy has it
+// called again in a new unit.
+type Expiring func(ctx context.Context, u *Unit, doc bson.Doc) error
+
+// OnExpiry has f run with every expired document that the TTL monitor, or a
+// write that needs its keys, removes from the collection; nil for nothing. It
+// holds until the process ends.
+func (c *Collection) OnExpiry(f Expiring) {
+	if f == nil {
+		c.live.expiring.Store(nil)
+		return
+	}
+	c.live.expiring.Store(&f)
+}
+
+// expiring runs what OnExpiry has been given.
+func (u *Unit) expiring(ctx context.Context, c *Collection, doc bson.Doc) error {
+	if f := c.live.expiring.Load(); f != nil {
+		return (*f)(ctx, u, doc.Clone())
+	}
+	return nil
+}
+
+// DeleteExpired is Delete for a document whose time is over.
+func (u *Unit) DeleteExpired(ctx context.Context, c *Collection, key RecordKey, doc bson.Doc) error {
+	if err := u.expiring(ctx, c, doc); err != nil {
+		return err
+	}
+	return u.Delete(ctx, c, key, doc)
+}
+
+// OnEnd has f run when the unit has ended, committed or not.
+func (u *Unit) OnEnd(f func()) { u.onEnd = append(u.onEnd, f) }

@@ -1,0 +1,87 @@
+package cosmos
+
+import (
+	"context"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/schema"
+)
+
+// A container's time to live is a rule of expiry of its collection: an index
+// {_ts: 1} with expireAfterSeconds, which reads an item's own ttl as well (see
+// schema, lastWrite). So the server's TTL monitor removes what is expired, and
+// MongoDB's side does not see it either. The index is made when a container
+// has a defaultTtl for the first time; while that is taken away, the rule is
+// paused.
+
+// ruleName is the name of the index.
+const ruleName = "ttl"
+
+// ruleEngine are the rule's settings.
+func ruleEngine(paused bool) bson.Doc {
+	var b bson.Builder
+	b.OpenDoc("mayfly").OpenDoc("expiry").String("visibility", string(schema.Immediate))
+	if paused {
+		b.Bool("paused", true)
+	}
+	return b.Finish()
+}
+
+// expireAfter is the rule's expireAfterSeconds.
+func (p ttlPolicy) expireAfter() int64 {
+	if p.seconds == 0 {
+		return -1
+	}
+	return p.seconds
+}
+
+// setRule makes the collection's rule that of the container's definition.
+func (s *Server) setRule(ctx context.Context, c *container) error {
+	now := c.collection.Latest()
+	if now == nil {
+		return errNotFound
+	}
+	ix := now.Index(ruleName)
+	if ix == nil {
+		if !c.ttl.on {
+			return nil
+		}
+		var b bson.Builder
+		b.Int32("v", 2).OpenDoc("key").Int32(schema.LastWriteField, 1).Close().String("name", ruleName).Int64("expireAfterSeconds", c.ttl.expireAfter())
+		// Items have carried _ts from the beginning.
+		spec := b.Int64("since", 0).Doc("storageEngine", ruleEngine(false)).Finish()
+		_, _, err := s.o.Catalog.CreateIndexes(ctx, now.Namespace, []bson.Doc{spec})
+		return err
+	}
+	if ix.Expiry.Paused == !c.ttl.on && (!c.ttl.on || ix.ExpireAfterSeconds == c.ttl.expireAfter()) {
+		return nil
+	}
+	_, err := s.o.Catalog.Modify(ctx, now.Namespace, func(now *catalog.Collection) (catalog.Modification, error) {
+		changes := map[string]bson.Value{"storageEngine": bson.Document(ruleEngine(!c.ttl.on))}
+		if c.ttl.on {
+			changes["expireAfterSeconds"] = bson.Int64(c.ttl.expireAfter())
+		}
+		to, err := now.Index(ruleName).With(changes)
+		return catalog.Modification{Indexes: map[string]*schema.Index{ruleName: to}}, err
+	})
+	return err
+}
+
+// followExpiry has the log tell of the items that expire, where there is one.
+func (s *Server) followExpiry(c *container) {
+	if c.log == nil {
+		c.collection.OnExpiry(nil)
+		return
+	}
+	c.collection.OnExpiry(func(ctx context.Context, u *catalog.Unit, item bson.Doc) error {
+		if err := c.ensure(ctx, s.registry); err != nil {
+			return err
+		}
+		id := item.Lookup("_id").Doc()
+		number := c.writes.take(1)
+		u.OnEnd(func() { c.writes.done(number) })
+		kept := version{op: "delete", key: id.Lookup("p").Doc().Slice(), id: id.Lookup("i").Str(), number: number, old: item, expired: true}
+		return c.keep(ctx, u, kept, s.o.Catalog.Clock.Stamped())
+	})
+}
