@@ -30,7 +30,13 @@ type house struct {
 	exec    *Executor
 }
 
-func openHouse(t testing.TB, fs *storage.MemFS) *house {
+// opener is a test, of whatever kind.
+type opener interface {
+	Helper()
+	Fatal(...any)
+}
+
+func openHouse(t opener, fs *storage.MemFS) *house {
 	t.Helper()
 	e, err := storage.Open(storage.Options{Dir: "db", FS: fs, CacheBytes: 8 << 20, MemtableBytes: 512 << 10})
 	if err != nil {
@@ -43,7 +49,7 @@ func openHouse(t testing.TB, fs *storage.MemFS) *house {
 	return &house{e, c, &Executor{Catalog: c}}
 }
 
-func (h *house) close(t testing.TB) {
+func (h *house) close(t opener) {
 	t.Helper()
 	if err := h.catalog.Close(); err != nil {
 		t.Fatal(err)

@@ -1,0 +1,365 @@
+package exec
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/query/update"
+	"github.com/mayflydb/mayfly/internal/schema"
+	"github.com/mayflydb/mayfly/internal/storage"
+	"github.com/mayflydb/mayfly/internal/timeseries"
+)
+
+// twins are a time-series collection and an ordinary one with the same
+// documents, which answer every question the same.
+type twins struct {
+	h            *house
+	series, dumb *catalog.Collection
+	ids          int64
+}
+
+func newTwins(t *rapid.T, h *house, n int) *twins {
+	make := func(name, options string) *catalog.Collection {
+		c, err := h.catalog.Create(t.Context(), schema.Namespace{DB: "db", Coll: fmt.Sprint(name, n)}, parseDoc(t, options))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	return &twins{
+		h:      h,
+		series: make("series", `{timeseries: {timeField: "t", metaField: "m", bucketMaxSpanSeconds: 100, bucketRoundingSeconds: 100}}`),
+		dumb:   make("dumb", `{}`),
+	}
+}
+
+var (
+	metaPool  = []string{`1`, `1.0`, `2`, `"a"`, `{x: 1}`, `{x: 1, y: "b"}`, `{x: [1, 2]}`, `null`, ``}
+	valuePool = []string{`1`, `2.5`, `-3`, `"s"`, `[1, 9]`, `{a: 1}`, `{a: "z"}`, `null`, `NumberLong("7")`, ``}
+)
+
+func (w *twins) insert(t *rapid.T) {
+	n := rapid.SampledFrom([]int{1, 3, 20, 150}).Draw(t, "n")
+	base := rapid.Int64Range(-500, 500).Draw(t, "base")
+	var ms []timeseries.Measurement
+	u := w.h.exec.NewWriter(storage.Buffered)
+	for i := range n {
+		var b bson.Builder
+		w.ids++
+		b.Int64("_id", w.ids).Date("t", (base+int64(i))*1000+int64(rapid.IntRange(0, 3).Draw(t, "ms")))
+		for _, f := range []struct {
+			name string
+			pool []string
+		}{{"m", metaPool}, {"v", valuePool}, {"u", valuePool}} {
+			if s := rapid.SampledFrom(f.pool).Draw(t, f.name); s != "" {
+				b.Value(f.name, parseDoc(t, "{x: "+s+"}").Lookup("x"))
+			}
+		}
+		m, err := catalog.NewMeasurement(b.Finish(), w.series.Settings.Timeseries)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ms = append(ms, m)
+		if err := u.Insert(t.Context(), w.dumb, m.Doc); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := u.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := u.InsertMeasurements(t.Context(), w.series, ms); err != nil {
+		t.Fatal(err)
+	}
+	if err := u.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (w *twins) seal(t *rapid.T) {
+	if err := w.h.catalog.SealAll(t.Context(), w.series); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// latest looks the collections up anew.
+func (w *twins) latest() {
+	w.series, w.dumb = w.h.catalog.Lookup(w.series.Namespace), w.h.catalog.Lookup(w.dumb.Namespace)
+}
+
+var measuredFilters = []string{
+	`{}`, `{m: 1}`, `{m: {x: 1}}`, `{"m.x": 1}`, `{m: null}`, `{m: {$exists: false}}`, `{m: {$in: [2, "a"]}}`, `{$or: [{m: 2}, {"m.y": "b"}]}`,
+	`{v: 1}`, `{v: {$gt: 0}}`, `{v: 9}`, `{"v.a": 1}`, `{v: null}`, `{u: {$exists: true}, m: 1}`, `{$or: [{m: 1}, {v: 1}]}`, `{m: {$ne: 1}}`, `{"m.x": {$gt: 1}}`,
+	`{$nor: [{m: "a"}]}`, `{$expr: {$eq: ["$m", 2]}}`,
+}
+
+func (w *twins) filter(t *rapid.T) string {
+	f := rapid.SampledFrom(measuredFilters).Draw(t, "filter")
+	if !rapid.Bool().Draw(t, "timed") {
+		return f
+	}
+	lo := rapid.Int64Range(-600, 600).Draw(t, "lo") * 1000
+	hi := lo + rapid.Int64Range(0, 400).Draw(t, "span")*1000
+	date := func(ms int64) string { return fmt.Sprintf(`{$date: {$numberLong: "%d"}}`, ms) }
+	t1 := rapid.SampledFrom([]string{
+		`{$gte: ` + date(lo) + `, $lt: ` + date(hi) + `}`, `{$gt: ` + date(lo) + `}`, `{$lte: ` + date(hi) + `}`, date(lo),
+	}).Draw(t, "times")
+	return fmt.Sprintf(`{$and: [%s, {t: %s}]}`, f, t1)
+}
+
+// run collects the answer of a collection, each document with its fields by
+// name.
+func (w *twins) run(t *rapid.T, c *catalog.Collection, a asked) []bson.Doc {
+	cur, err := w.h.exec.Find(t.Context(), c, a.query(t))
+	if err != nil {
+		t.Fatalf("%s: %v", a, err)
+	}
+	defer cur.Close()
+	var docs []bson.Doc
+	for {
+		d, err := cur.Next(t.Context())
+		if err != nil {
+			t.Fatalf("%s: %v", a, err)
+		}
+		if d == nil {
+			return docs
+		}
+		docs = append(docs, asked{projection: "any"}.tidy(d))
+	}
+}
+
+func (w *twins) ask(t *rapid.T) {
+	a := asked{filter: w.filter(t)}
+	a.sort = rapid.SampledFrom([]string{``, `{t: 1}`, `{t: -1}`, `{m: 1, t: 1, _id: 1}`, `{_id: 1}`}).Draw(t, "sort")
+	if a.sort != "" {
+		a.limit = int64(rapid.SampledFrom([]int{0, 0, 1, 7}).Draw(t, "limit"))
+		a.skip = int64(rapid.SampledFrom([]int{0, 0, 2}).Draw(t, "skip"))
+	}
+	got, want := w.run(t, w.series, a), w.run(t, w.dumb, a)
+	if a.sort == `{t: 1}` || a.sort == `{t: -1}` {
+		// Those of one time come in any order.
+		if len(got) != len(want) {
+			t.Fatalf("%s limit %d: %d documents, want %d", a, a.limit, len(got), len(want))
+		}
+		for i := range got {
+			if got[i].Lookup("t").Date() != want[i].Lookup("t").Date() {
+				t.Fatalf("%s: %s at %d, want %s", a, got[i], i, want[i])
+			}
+		}
+		if a.limit != 0 || a.skip != 0 {
+			return
+		}
+	}
+	if a.sort == "" || a.sort == `{t: 1}` || a.sort == `{t: -1}` {
+		slices.SortFunc(got, func(x, y bson.Doc) int { return bytes.Compare(x, y) })
+		slices.SortFunc(want, func(x, y bson.Doc) int { return bytes.Compare(x, y) })
+	}
+	if !slices.EqualFunc(got, want, func(x, y bson.Doc) bool { return bytes.Equal(x, y) }) {
+		t.Fatalf("%s limit %d skip %d:\n%s\nwant\n%s", a, a.limit, a.skip, got, want)
+	}
+	a = asked{filter: a.filter}
+	x, err := w.h.exec.Count(t.Context(), w.series, a.query(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	y, err := w.h.exec.Count(t.Context(), w.dumb, a.query(t))
+	if err != nil || x.N != y.N {
+		t.Fatalf("count %s: %d, want %d, %v", a, x.N, y.N, err)
+	}
+}
+
+func (w *twins) remove(t *rapid.T) {
+	a := asked{filter: w.filter(t)}
+	var n [2]int64
+	for i, c := range []*catalog.Collection{w.series, w.dumb} {
+		u := w.h.exec.NewWriter(storage.Buffered)
+		out, err := u.Delete(t.Context(), c, &Delete{Query: a.query(t), Multi: true})
+		if err == nil {
+			err = u.Commit(t.Context())
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", a, err)
+		}
+		n[i] = out.Deleted
+	}
+	if n[0] != n[1] {
+		t.Fatalf("%s: %d deleted, want %d", a, n[0], n[1])
+	}
+}
+
+func (w *twins) removeOne(t *rapid.T) {
+	a := asked{filter: w.filter(t), sort: `{_id: -1}`}
+	for _, c := range []*catalog.Collection{w.series, w.dumb} {
+		u := w.h.exec.NewWriter(storage.Buffered)
+		if _, err := u.Delete(t.Context(), c, &Delete{Query: a.query(t)}); err != nil {
+			t.Fatalf("%s: %v", a, err)
+		}
+		if err := u.Commit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func (w *twins) update(t *rapid.T) {
+	a := asked{filter: rapid.SampledFrom([]string{`{}`, `{m: 2}`, `{"m.x": 1}`, `{m: "a"}`, `{m: 77}`}).Draw(t, "filter")}
+	change := rapid.SampledFrom([]string{`{$set: {m: 2}}`, `{$set: {m: {x: 1}}}`, `{$unset: {m: 1}}`, `{$set: {m: 77}}`}).Draw(t, "change")
+	for _, c := range []*catalog.Collection{w.series, w.dumb} {
+		q := a.query(t)
+		mod, err := update.Parse(bson.Document(parseDoc(t, change)), &update.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		u := w.h.exec.NewWriter(storage.Buffered)
+		if _, err = u.Update(t.Context(), c, &Update{Query: q, Update: mod, Multi: true}); err == nil {
+			err = u.Commit(t.Context())
+		}
+		if err != nil {
+			t.Fatalf("%s %s: %v", a, change, err)
+		}
+	}
+}
+
+func (w *twins) check(t *rapid.T) {
+	if x, y := w.series.Count(), w.dumb.Count(); x != y {
+		t.Fatalf("the count is %d, want %d", x, y)
+	}
+	v, err := w.h.catalog.Validate(t.Context(), w.series, true)
+	if err != nil || !v.Valid {
+		t.Fatalf("not valid: %+v %v", v, err)
+	}
+}
+
+// TestTimeSeriesTwin does the same to both twins, and asks both.
+func TestTimeSeriesTwin(t *testing.T) {
+	fs := storage.NewMemFS()
+	h := openHouse(t, fs)
+	defer func() { h.close(t) }()
+	n := 0
+	rapid.Check(t, func(t *rapid.T) {
+		n++
+		w := newTwins(t, h, n)
+		t.Repeat(map[string]func(*rapid.T){
+			"insert": w.insert, "insert again": w.insert, "seal": w.seal, "ask": w.ask, "ask again": w.ask, "ask more": w.ask,
+			"remove": w.remove, "remove one": w.removeOne, "update": w.update, "": w.check,
+		})
+		for _, c := range []*catalog.Collection{w.series, w.dumb} {
+			if _, err := h.catalog.Drop(t.Context(), c.Namespace); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// TestTimeSeriesReopens finds open and packed measurements again after a
+// restart, and goes on with them.
+func TestTimeSeriesReopens(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		fs := storage.NewMemFS()
+		h := openHouse(t, fs)
+		w := newTwins(t, h, 0)
+		for range 2 {
+			w.insert(t)
+			if rapid.Bool().Draw(t, "seal") {
+				w.seal(t)
+			}
+			w.insert(t)
+			w.h.close(t)
+			w.h = openHouse(t, fs)
+			w.latest()
+			w.ask(t)
+			w.check(t)
+		}
+		w.h.close(t)
+	})
+}
+
+// TestTimeSeriesConcurrent reads while others insert, delete and seal: what was
+// acknowledged before a read began is in it, once.
+func TestTimeSeriesConcurrent(t *testing.T) {
+	const writers, batches, batch = 3, 60, 40
+	h := openHouse(t, storage.NewMemFS())
+	defer h.close(t)
+	c, err := h.catalog.Create(t.Context(), schema.Namespace{DB: "db", Coll: "c"}, parseDoc(t, `{timeseries: {timeField: "t", metaField: "m", granularity: "seconds"}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var acked [writers]atomic.Int64
+	var busy sync.WaitGroup
+	for w := range writers {
+		busy.Go(func() {
+			for i := range batches {
+				var ms []timeseries.Measurement
+				for k := range batch {
+					id := int64(i*batch + k)
+					doc := new(bson.Builder).Int64("_id", id).Int32("w", int32(w)).Int32("m", int32(id%3)).Date("t", id*1000).Finish()
+					m, err := catalog.NewMeasurement(doc, c.Settings.Timeseries)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					ms = append(ms, m)
+				}
+				u := h.exec.NewWriter(storage.Buffered)
+				err := u.InsertMeasurements(t.Context(), c, ms)
+				if err == nil {
+					err = u.Commit(t.Context())
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				acked[w].Store(int64((i + 1) * batch))
+				if i%20 == 19 {
+					if err := h.catalog.SealAll(t.Context(), c); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		})
+	}
+	read := func() (all int64) {
+		var want [writers]int64
+		for w := range writers {
+			want[w] = acked[w].Load()
+			all += want[w]
+		}
+		cur, err := h.exec.Find(t.Context(), c, asked{filter: `{}`}.query(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer cur.Close()
+		seen := map[int64]bool{}
+		for {
+			d, err := cur.Next(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d == nil {
+				break
+			}
+			key := d.Lookup("_id").Int64()*writers + int64(d.Lookup("w").Int32())
+			if seen[key] {
+				t.Fatalf("%s twice", d)
+			}
+			seen[key] = true
+		}
+		for w := range writers {
+			for id := range want[w] {
+				if !seen[id*writers+int64(w)] {
+					t.Fatalf("measurement %d of writer %d is not seen, of %d", id, w, want[w])
+				}
+			}
+		}
+		return all
+	}
+	for read() < writers*batches*batch && !t.Failed() {
+	}
+	busy.Wait()
+}
