@@ -1,0 +1,280 @@
+package expire
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/schema"
+)
+
+// TestNothingEarlyNothingLate draws rules, documents, updates, changes of rules
+// and jumps of the clock, and holds after every step that no document is gone
+// that is not due, and that nothing due is left once a pass has gone by; where
+// what is due is hidden, that it is not seen.
+func TestNothingEarlyNothingLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rapid.Check(untimed{t}, func(rt *rapid.T) {
+			p := newTrial(t, rt)
+			defer p.w.close()
+			for range rapid.IntRange(1, 25).Draw(rt, "steps") {
+				p.step()
+				p.look()
+			}
+			p.straighten()
+			p.pass()
+			p.look()
+		})
+	})
+}
+
+// untimed hides the deadline of a test, which virtual time does not have.
+type untimed struct{ testing.TB }
+
+// trial is one collection d.c, and what it should be.
+type trial struct {
+	rt        *rapid.T
+	w         *world
+	immediate bool
+	seconds   map[string]int64 // of each rule, by its index
+	were      map[string]int64 // before the last step
+	paused    map[string]bool
+	docs      map[int32]bson.Doc
+	written   map[int32]int64 // milliseconds since 1970
+	spike     time.Duration   // what the clock is off by, for the moment
+	passed    time.Time       // when the last pass ended, at the latest
+}
+
+// trialName is the collection of a trial.
+var trialName = schema.Namespace{DB: "d", Coll: "c"}
+
+// notDefault is the seconds of a rule by last writes without a default.
+const notDefault = -1
+
+func newTrial(t *testing.T, rt *rapid.T) *trial {
+	p := &trial{rt: rt, w: newWorld(t), seconds: map[string]int64{}, paused: map[string]bool{}, docs: map[int32]bson.Doc{}, written: map[int32]int64{}}
+	p.immediate = rapid.Bool().Draw(rt, "immediate")
+	visibility := "deferred"
+	if p.immediate {
+		visibility = "immediate"
+	}
+	p.run(`{create: "c", storageEngine: {mayfly: {expiry: {visibility: %q}}}}`, visibility)
+	for _, field := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "b", "_ts"}), 1, 3, rapid.ID).Draw(rt, "rules") {
+		p.seconds[field] = p.drawSeconds(field)
+		direction := 1
+		if field == "b" {
+			direction = -1
+		}
+		p.run(`{createIndexes: "c", indexes: [{key: {%s: %d}, name: %q, expireAfterSeconds: %d}]}`, field, direction, field, p.seconds[field])
+	}
+	p.passed = time.Now()
+	return p
+}
+
+func (p *trial) drawSeconds(field string) int64 {
+	least := int64(0)
+	if field == "_ts" {
+		least = notDefault
+	}
+	return rapid.Int64Range(least, 200).Draw(p.rt, "seconds")
+}
+
+func (p *trial) run(format string, args ...any) bson.Doc {
+	return p.w.must(bson.MustParse(fmt.Sprintf(format, args...)))
+}
+
+func (p *trial) step() {
+	p.were = map[string]int64{}
+	for f, s := range p.seconds {
+		p.were[f] = s
+	}
+	switch rapid.SampledFrom([]string{"put", "put", "put", "touch", "delete", "wait", "wait", "pass", "collMod", "pause", "jump"}).Draw(p.rt, "step") {
+	case "put":
+		id := p.drawID()
+		p.run(`{update: "c", updates: [{q: {_id: %d}, u: {a: %s, b: %s, ttl: %s, x: 1}, upsert: true}]}`, id, p.drawDate(), p.drawDate(), p.drawTTL())
+		p.docs[id], p.written[id] = p.read(id), p.now()
+	case "touch":
+		id := p.drawID()
+		r := p.run(`{update: "c", updates: [{q: {_id: %d}, u: {$inc: {x: 1}}}]}`, id)
+		if r.Lookup("n").Int32() == 1 {
+			p.docs[id], p.written[id] = p.read(id), p.now()
+		}
+	case "delete":
+		id := p.drawID()
+		p.run(`{delete: "c", deletes: [{q: {_id: %d}, limit: 1}]}`, id)
+		if p.immediate && p.docs[id] != nil && p.due(p.docs[id], p.seconds) <= p.now() {
+			break // it is hidden, and stays until the monitor comes
+		}
+		delete(p.docs, id)
+	case "wait":
+		time.Sleep(time.Duration(rapid.Int64Range(1, 50_000).Draw(p.rt, "ms")) * time.Millisecond)
+		synctest.Wait()
+	case "pass":
+		p.pass()
+	case "collMod":
+		field := p.drawRule()
+		p.seconds[field] = p.drawSeconds(field)
+		p.run(`{collMod: "c", index: {name: %q, expireAfterSeconds: %d}}`, field, p.seconds[field])
+		p.passed = time.Now()
+	case "pause":
+		field := p.drawRule()
+		p.paused[field] = !p.paused[field]
+		p.run(`{collMod: "c", index: {name: %q, storageEngine: {mayfly: {expiry: {paused: %t}}}}}`, field, p.paused[field])
+		p.passed = time.Now()
+	case "jump":
+		p.straighten()
+		p.spike = time.Duration(rapid.Int64Range(-7200, 7200).Draw(p.rt, "jump")) * time.Second
+		p.w.wall.off.Store(int64(p.spike))
+		time.Sleep(time.Duration(rapid.Int64Range(0, 500).Draw(p.rt, "seconds")) * time.Second)
+		synctest.Wait()
+		p.look()
+		p.straighten()
+	}
+}
+
+// straighten sets the clock right.
+func (p *trial) straighten() {
+	p.w.wall.off.Store(0)
+	p.spike = 0
+	p.passed = time.Now()
+}
+
+// pass lets a whole pass go by.
+func (p *trial) pass() {
+	time.Sleep(61 * time.Second)
+	synctest.Wait()
+}
+
+func (p *trial) drawID() int32 { return rapid.Int32Range(0, 5).Draw(p.rt, "id") }
+
+func (p *trial) drawRule() string {
+	var fields []string
+	for _, f := range []string{"a", "b", "_ts"} {
+		if _, ok := p.seconds[f]; ok {
+			fields = append(fields, f)
+		}
+	}
+	return rapid.SampledFrom(fields).Draw(p.rt, "rule")
+}
+
+// drawDate is a date near to now, an array of such, or no date.
+func (p *trial) drawDate() string {
+	date := func() string {
+		return fmt.Sprintf(`{$date: {$numberLong: "%d"}}`, time.Now().UnixMilli()+rapid.Int64Range(-300_000, 100_000).Draw(p.rt, "date"))
+	}
+	switch rapid.IntRange(0, 5).Draw(p.rt, "kind") {
+	case 0:
+		return `"2000-01-01"`
+	case 1:
+		return fmt.Sprintf(`[%s, 5, %s]`, date(), date())
+	case 2:
+		return "null"
+	}
+	return date()
+}
+
+func (p *trial) drawTTL() string {
+	return rapid.SampledFrom([]string{"null", "-1", "1", "30", "90.0", "90.5", "0", `"30"`}).Draw(p.rt, "ttl")
+}
+
+// read returns a document as it is stored: a new one may be hidden at once.
+func (p *trial) read(id int32) bson.Doc {
+	c := p.w.cat.Lookup(trialName)
+	doc, closer, err := p.w.engine.Get(c.Ident, c.AppendIDKey(nil, bson.Int32(id)))
+	if err != nil {
+		p.rt.Fatalf("document %d is gone as soon as it is written: %v", id, err)
+	}
+	defer closer.Close()
+	d := bson.Doc(doc).Clone()
+	if _, counts := p.seconds["_ts"]; counts {
+		now := time.Now().Unix()
+		if ts := d.Lookup("_ts").Int64(); ts < now || ts > now+int64(max(0, p.spike/time.Second)) {
+			p.rt.Fatalf("%s is marked with another time than %d", d, now)
+		}
+	}
+	return d
+}
+
+func (p *trial) now() int64 { return time.Now().UnixMilli() }
+
+// due is when a document is due, by the definition.
+func (p *trial) due(d bson.Doc, seconds map[string]int64) int64 {
+	due := int64(math.MaxInt64)
+	for field, s := range seconds {
+		if p.paused[field] {
+			continue
+		}
+		if field == "_ts" {
+			switch v := d.Lookup("ttl"); {
+			case v.IsNumber() && bson.ToDouble(v) == -1:
+				continue
+			case v.IsNumber() && bson.ToDouble(v) >= 1 && bson.ToDouble(v) == math.Trunc(bson.ToDouble(v)):
+				s = bson.ClampToInt64(v)
+			case s == notDefault:
+				continue
+			}
+			due = min(due, (d.Lookup("_ts").Int64()+s)*1000)
+			continue
+		}
+		values := []bson.Value{d.Lookup(field)}
+		if values[0].Type == bson.TypeArray {
+			values = values[0].Doc().Slice()
+		}
+		for _, v := range values {
+			if v.Type == bson.TypeDate {
+				due = min(due, v.Date()+s*1000)
+			}
+		}
+	}
+	return due
+}
+
+// look compares the collection with what it should be.
+func (p *trial) look() {
+	seen := map[int32]bool{}
+	for _, v := range p.run(`{find: "c", batchSize: 100}`).Lookup("cursor").Doc().Lookup("firstBatch").Doc().Slice() {
+		seen[v.Doc().Lookup("_id").Int32()] = true
+	}
+	if n := p.run(`{count: "c"}`).Lookup("n").Int32(); int(n) != len(seen) {
+		p.rt.Fatalf("count is %d, find sees %d", n, len(seen))
+	}
+	now := p.now()
+	for id, d := range p.docs {
+		due := min(p.due(d, p.seconds), p.due(d, p.were))
+		is := p.due(d, p.seconds)
+		switch {
+		case !seen[id] && due > now:
+			p.rt.Fatalf("%s is gone at %d: it is due at %d", d, now, due)
+		case seen[id] && p.immediate && p.spike >= 0 && is <= now:
+			p.rt.Fatalf("%s is seen at %d: it is due at %d", d, now, is)
+		case seen[id] && p.spike == 0 && is <= now && max(is, p.passed.UnixMilli(), p.written[id]) < now-61_000:
+			p.rt.Fatalf("%s is left at %d: it was due at %d", d, now, is)
+		}
+		if !p.stored(id) {
+			delete(p.docs, id)
+		} else if p.spike == 0 && is <= now && max(is, p.passed.UnixMilli(), p.written[id]) < now-61_000 {
+			p.rt.Fatalf("%s is kept at %d: it was due at %d", d, now, is)
+		}
+	}
+	for id := range seen {
+		if p.docs[id] == nil {
+			p.rt.Fatalf("document %d is back", id)
+		}
+	}
+}
+
+// stored says whether a document is there, hidden or not.
+func (p *trial) stored(id int32) bool {
+	c := p.w.cat.Lookup(trialName)
+	_, closer, err := p.w.engine.Get(c.Ident, c.AppendIDKey(nil, bson.Int32(id)))
+	if err != nil {
+		return false
+	}
+	closer.Close()
+	return true
+}
