@@ -270,7 +270,7 @@ func (b *build) lockChunk(u *Unit, coll *Collection, from RecordKey) (locked, bu
 			return nil, nil, nil, err
 		}
 		size += len(v)
-		if ok, _ := u.u.TryLock(storage.LockRecord, coll.Ident, k); ok {
+		if ok, _ := u.u.TryLock(storage.LockRecord, coll.Ident, coll.lockName(k)); ok {
 			locked = append(locked, k)
 		} else {
 			busy = append(busy, k)
@@ -321,7 +321,7 @@ func (b *build) enterOne(k RecordKey) error {
 		return err
 	}
 	if doc != nil {
-		if err := b.enter(u, coll, k, doc); err != nil {
+		if err := b.enter(u, coll, u.resolve(k), doc); err != nil {
 			return err
 		}
 	}
@@ -345,7 +345,7 @@ func (b *build) enter(u *Unit, coll *Collection, k RecordKey, doc bson.Doc) erro
 	if err := u.checkUnique(b.ctx, coll); err != nil {
 		return err
 	}
-	return u.finish(coll, 0, 0)
+	return u.finish(coll, 0, 0, 0)
 }
 
 // finish makes the indexes ready, where nothing stands against it. The gate is
@@ -408,7 +408,7 @@ func (b *build) checkDuplicates(coll *Collection, ix *Index) error {
 		if err != nil {
 			return err
 		}
-		two, key, err := twoEntries(it, []byte(k))
+		two, key, err := twoEntries(coll, ix, it, []byte(k))
 		if err := it.Close(); err != nil {
 			return err
 		}
@@ -424,15 +424,18 @@ func (b *build) checkDuplicates(coll *Collection, ix *Index) error {
 
 // twoEntries says whether at least two entries have the key, and returns it
 // with the type bits of the second.
-func twoEntries(it *storage.Iter, k []byte) (bool, schema.Key, error) {
+func twoEntries(c *Collection, ix *Index, it *storage.Iter, k []byte) (bool, schema.Key, error) {
 	n := 0
 	for ok := it.First(); ok && bytes.HasPrefix(it.Key(), k); ok = it.Next() {
+		v, err := it.Value()
+		if err != nil {
+			return false, schema.Key{}, err
+		}
+		_, record, bits := ix.Split(nil, it.Key(), v)
+		if c.Dead(record) {
+			continue
+		}
 		if n++; n == 2 {
-			v, err := it.Value()
-			if err != nil {
-				return false, schema.Key{}, err
-			}
-			_, _, bits := SplitEntry(it.Key(), v)
 			return true, schema.Key{Bytes: k, TypeBits: bytes.Clone(bits)}, nil
 		}
 	}
@@ -466,7 +469,10 @@ func (c *Catalog) Duplicates(coll *Collection, ix *Index, limit int) ([]Duplicat
 		if err != nil {
 			return nil, err
 		}
-		key, record, bits := SplitEntry(it.Key(), v)
+		key, record, bits := ix.Split(nil, it.Key(), v)
+		if coll.Dead(record) {
+			continue
+		}
 		if !bytes.Equal(key, last.Key.Bytes) {
 			flush()
 			last.Key = schema.Key{Bytes: bytes.Clone(key), TypeBits: bytes.Clone(bits)}

@@ -53,6 +53,10 @@ type Catalog struct {
 		dbs map[string]map[string]*Collection
 	}
 
+	// NoWindows keeps collections that get a TTL index from being clustered by
+	// windows of expiry. Those that are stay so.
+	NoWindows atomic.Bool
+
 	ddl    sync.Mutex // one DDL at a time
 	builds builds
 }
@@ -144,6 +148,17 @@ func (c *Catalog) openLive(coll *Collection) (err error) {
 	}
 	if coll.Open != 0 {
 		return c.openMeasurements(coll)
+	}
+	if coll.windows != nil {
+		s, err := readWindowState(c.engine, coll.Ident)
+		if err != nil {
+			return err
+		}
+		coll.live.lowWater.Store(s.low)
+		coll.live.swept.Store(s.swept)
+		if s.swept < s.low {
+			coll.live.dead.Store(coll.live.counter.Load(sumDocs) + 1) // nobody knows how many
+		}
 	}
 	if coll.Capped {
 		return coll.live.readSequence(c.engine, coll.Ident)

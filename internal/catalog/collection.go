@@ -54,8 +54,9 @@ type Collection struct {
 	live    *live
 	derived *derived
 
-	rules, hiding []*Rule // see Rules and Hiding
-	stamps        bool    // a rule counts from the last write
+	rules, hiding []*Rule  // see Rules and Hiding
+	stamps        bool     // a rule counts from the last write
+	windows       *windows // nil: the collection is not clustered by windows of expiry
 }
 
 // RecordKey is the key of a document in its collection's keyspace. Opaque.
@@ -67,11 +68,16 @@ func (c *Collection) IsView() bool { return c.Settings.ViewOn != "" }
 // ClusteredByID says whether the record key is the key string of _id, so that
 // _id_ is the records themselves: a lookup by _id is
 // Get(c.Ident, c.AppendIDKey(nil, id)).
-func (c *Collection) ClusteredByID() bool { return c.Ident != 0 && !c.Capped && c.Open == 0 }
+func (c *Collection) ClusteredByID() bool {
+	return c.Ident != 0 && !c.Capped && c.Open == 0 && c.windows == nil
+}
 
 // AppendIDKey appends the record key of the document with that _id.
 // REQUIRES: ClusteredByID.
-func (c *Collection) AppendIDKey(dst RecordKey, id bson.Value) RecordKey {
+func (c *Collection) AppendIDKey(dst RecordKey, id bson.Value) RecordKey { return c.appendID(dst, id) }
+
+// appendID appends the key string of an _id.
+func (c *Collection) appendID(dst []byte, id bson.Value) []byte {
 	return keystring.Append(dst, id, false, c.collator())
 }
 

@@ -55,6 +55,19 @@ func (c *Catalog) countIndexes(ns schema.Namespace) int {
 	return 0
 }
 
+// cluster makes windows of expiry the order of a collection that has no
+// documents; its index on _id has entries from then on.
+func (t *change) cluster(coll *Collection, w *windows) error {
+	ident, err := t.c.engine.NewIdent()
+	if err != nil {
+		return err
+	}
+	id := *coll.indexes[0]
+	id.Ident, id.Records, id.ByWindow = ident, false, true
+	coll.indexes[0], coll.windows = &id, w
+	return nil
+}
+
 // addIndexes stages new indexes: ready ones where there are no documents, else
 // ones that b builds. other is a build of someone else to wait for instead.
 func (t *change) addIndexes(ctx context.Context, coll *Collection, specs []bson.Doc) (b, other *build, err error) {
@@ -97,6 +110,11 @@ func (t *change) addIndexes(ctx context.Context, coll *Collection, specs []bson.
 	next := coll.with(func(n *Collection) {
 		n.indexes = append(append([]*Index(nil), coll.indexes...), added...)
 	})
+	if w := windowsFor(coll, fresh); ready && w != nil && !t.c.NoWindows.Load() {
+		if err := t.cluster(next, w); err != nil {
+			return nil, nil, err
+		}
+	}
 	if b != nil {
 		b.indexes = added
 		t.after = append(t.after, func() { t.c.builds.add(b) })

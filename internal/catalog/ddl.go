@@ -146,6 +146,11 @@ func (t *change) drop(coll *Collection) error {
 		if err := t.u.DropCounter(coll.live.counter); err != nil {
 			return err
 		}
+		if coll.windows != nil {
+			if err := t.u.DeleteRange(storage.IdentWindows, identKey(coll.Ident), identKey(coll.Ident+1)); err != nil {
+				return err
+			}
+		}
 	}
 	if coll.Open != 0 {
 		if err := t.u.DeleteRange(coll.Open, nil, nil); err != nil {

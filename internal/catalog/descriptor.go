@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/schema"
@@ -15,11 +16,18 @@ import (
 //	{v: 1, db, coll, uuid: Binary(4), ident: long, open?: long, options: {…},
 //	 indexes: [{spec: {…}, ident: long, ready: bool}, …]}
 //
+// Where the collection is clustered by windows of expiry, v is 2, and there is
+// windows: {path: string, width: long}, in milliseconds.
+//
 // Multikey paths are under their index's ident in another keyspace, so that
 // writers can set them without touching the descriptor.
 
 // descriptorVersion rises with a migration, never otherwise.
-const descriptorVersion = 1
+const (
+	descriptorVersion = 1
+	// windowedVersion keeps builds that know nothing of windows away.
+	windowedVersion = 2
+)
 
 const uuidSubtype = 4
 
@@ -28,7 +36,11 @@ func identKey(id storage.Ident) []byte { return storage.AppendIdent(nil, id) }
 // encode is the stored form of c.
 func (c *Collection) encode() bson.Doc {
 	var b bson.Builder
-	b.Int32("v", descriptorVersion).String("db", c.Namespace.DB).String("coll", c.Namespace.Coll).
+	version := int32(descriptorVersion)
+	if c.windows != nil {
+		version = windowedVersion
+	}
+	b.Int32("v", version).String("db", c.Namespace.DB).String("coll", c.Namespace.Coll).
 		Binary("uuid", uuidSubtype, c.UUID[:]).Int64("ident", int64(c.Ident))
 	if c.Open != 0 {
 		b.Int64("open", int64(c.Open))
@@ -39,6 +51,9 @@ func (c *Collection) encode() bson.Doc {
 		b.OpenDoc(bson.Index(i)).Doc("spec", ix.Spec).Int64("ident", int64(ix.Ident)).Bool("ready", ix.Ready).Close()
 	}
 	b.Close()
+	if w := c.windows; w != nil {
+		b.OpenDoc("windows").String("path", w.path).Int64("width", w.width).Close()
+	}
 	return b.Finish()
 }
 
@@ -50,7 +65,8 @@ func decode(id storage.Ident, d bson.Doc) (*Collection, error) {
 	if err := bson.Validate(d, maxDescriptorDepth); err != nil {
 		return nil, fmt.Errorf("%w: catalog entry %d: %w", storage.ErrCorruption, id, err)
 	}
-	if v := d.Lookup("v"); v.Type != bson.TypeInt32 || v.Int32() != descriptorVersion {
+	v := d.Lookup("v")
+	if v.Type != bson.TypeInt32 || v.Int32() != descriptorVersion && v.Int32() != windowedVersion {
 		return nil, bad("version")
 	}
 	c := &Collection{id: id, Options: bson.Empty, live: &live{id: id}, derived: &derived{}}
@@ -78,6 +94,9 @@ func decode(id storage.Ident, d bson.Doc) (*Collection, error) {
 	if err := c.applyOptions(); err != nil {
 		return nil, fmt.Errorf("options of %s: %w", c.Namespace, err)
 	}
+	if v.Int32() == windowedVersion && !c.decodeWindows(d.Lookup("windows")) {
+		return nil, bad("windows")
+	}
 	indexes := d.Lookup("indexes")
 	if indexes.Type != bson.TypeArray {
 		return nil, bad("indexes")
@@ -90,6 +109,18 @@ func decode(id storage.Ident, d bson.Doc) (*Collection, error) {
 		c.indexes = append(c.indexes, ix)
 	}
 	return c, nil
+}
+
+func (c *Collection) decodeWindows(v bson.Value) bool {
+	if v.Type != bson.TypeDocument {
+		return false
+	}
+	path, width := v.Doc().Lookup("path"), v.Doc().Lookup("width")
+	if path.Type != bson.TypeString || width.Type != bson.TypeInt64 || width.Int64() <= 0 {
+		return false
+	}
+	c.windows = &windows{path.Str(), strings.Split(path.Str(), "."), width.Int64()}
+	return true
 }
 
 // maxDescriptorDepth bounds the nesting of a descriptor: a validator or a view's
@@ -110,7 +141,11 @@ func decodeIndex(c *Collection, v bson.Value) (*Index, error) {
 		return nil, fmt.Errorf("index of %s: %w", c.Namespace, err)
 	}
 	id := storage.Ident(ident.Int64())
-	return newIndex(c, ix, id, id == c.Ident, ready.Bool())
+	n, err := newIndex(c, ix, id, id == c.Ident, ready.Bool())
+	if err == nil {
+		n.ByWindow = c.windows != nil && ix.IsID()
+	}
+	return n, err
 }
 
 // applyOptions sets what follows from c.Options.

@@ -1,6 +1,10 @@
 package catalog
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"github.com/mayflydb/mayfly/internal/schema"
+)
 
 // An index entry's key is key string ‖ record key. Its value is the length of
 // the record key as a varint, and the type bits of the key string.
@@ -9,9 +13,30 @@ func appendEntryValue(dst []byte, recordKeyLen int, typeBits []byte) []byte {
 	return append(binary.AppendUvarint(dst, uint64(recordKeyLen)), typeBits...)
 }
 
-// SplitEntry takes an index entry apart. The slices share the arguments' bytes;
-// all are nil for an entry that is damaged.
-func SplitEntry(key, value []byte) (keyString []byte, record RecordKey, typeBits []byte) {
+// Split takes an entry of the index apart. The slices share the arguments'
+// bytes, or dst, to which the record key may be appended; all are nil for an
+// entry that is damaged.
+func (ix *Index) Split(dst RecordKey, key, value []byte) (keyString []byte, record RecordKey, typeBits []byte) {
+	if !ix.ByWindow {
+		return splitEntry(key, value)
+	}
+	if len(value) < windowBytes {
+		return nil, nil, nil
+	}
+	n := len(dst)
+	dst = append(append(dst, value[:windowBytes]...), key...)
+	return key, dst[n:], value[windowBytes:]
+}
+
+// appendEntry appends the entry that a document has for one of its keys.
+func (ix *Index) appendEntry(key, value []byte, k schema.Key, record RecordKey) (_, _ []byte) {
+	if ix.ByWindow {
+		return append(key, k.Bytes...), append(append(value, record[:windowBytes]...), k.TypeBits...)
+	}
+	return append(append(key, k.Bytes...), record...), appendEntryValue(value, len(record), k.TypeBits)
+}
+
+func splitEntry(key, value []byte) (keyString []byte, record RecordKey, typeBits []byte) {
 	n, k := binary.Uvarint(value)
 	if k <= 0 || n > uint64(len(key)) {
 		return nil, nil, nil

@@ -23,6 +23,9 @@ type Index struct {
 	Ident storage.Ident
 	// Records says that the keys are record keys and the values documents.
 	Records bool
+	// ByWindow says that this is the index on _id of a collection that is
+	// clustered by windows of expiry: an entry has the record's window as value.
+	ByWindow bool
 	// Ready says that a build has ended; only then may a plan use the index.
 	Ready bool
 

@@ -26,7 +26,7 @@ func (u *Unit) LockRecords(ctx context.Context, c *Collection, keys []RecordKey,
 	}
 	mine := keys[:0:0]
 	for _, k := range keys {
-		if ok, _ := u.u.TryLock(storage.LockRecord, c.Ident, k); ok {
+		if ok, _ := u.u.TryLock(storage.LockRecord, c.Ident, c.lockName(k)); ok {
 			mine = append(mine, k)
 		} else {
 			busy = append(busy, k)

@@ -290,7 +290,7 @@ func TestValidateFindsDamage(t *testing.T) {
 	}
 }
 
-func entriesOf(t *testing.T, c *Catalog, ix *Index) (keys, values [][]byte) {
+func entriesOf(t failer, c *Catalog, ix *Index) (keys, values [][]byte) {
 	it, err := c.engine.NewIter(ix.Ident, nil, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -91,7 +91,7 @@ func (u *Unit) makeRoom(ctx context.Context, c *Collection, record RecordKey) (b
 	if c.hiding == nil {
 		return false, nil
 	}
-	if _, err := u.u.Lock(ctx, storage.LockRecord, c.Ident, record); err != nil {
+	if _, err := u.u.Lock(ctx, storage.LockRecord, c.Ident, c.lockName(record)); err != nil {
 		return false, err
 	}
 	v, closer, err := u.u.Get(c.Ident, record)

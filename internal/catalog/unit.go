@@ -32,6 +32,8 @@ type Unit struct {
 	// second is the time of the writes, 0 until someone asks for it.
 	second int64
 	onEnd  []func()
+	deltas []windowDelta
+	moved  struct{ from, to RecordKey } // what the last LockRecord has followed
 	*scratch
 }
 
@@ -44,6 +46,7 @@ type scratch struct {
 	record RecordKey
 	entry  []byte
 	value  []byte
+	id     []byte
 }
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
@@ -115,19 +118,41 @@ func (u *Unit) LockRecord(ctx context.Context, c *Collection, key RecordKey) (bs
 	if err != nil {
 		return nil, err
 	}
-	fresh, err := u.u.Lock(ctx, storage.LockRecord, c.Ident, key)
+	fresh, err := u.u.Lock(ctx, storage.LockRecord, c.Ident, c.lockName(key))
 	if err != nil {
 		return nil, err
 	}
-	v, closer, err := u.reader(fresh).Get(c.Ident, key)
-	if errors.Is(err, storage.ErrNotFound) {
-		return nil, nil
+	doc, closer, err := c.find(u.reader(fresh), key)
+	if err == nil && doc == nil && c.windows != nil {
+		return u.follow(c, key, fresh)
 	}
-	if err != nil {
+	if err != nil || doc == nil {
 		return nil, err
 	}
 	defer closer.Close()
-	return bson.Doc(v).Clone(), nil
+	return doc.Clone(), nil
+}
+
+// LockID is LockRecord for the document with an _id; it returns its record key
+// as well.
+// REQUIRES: Collection.FindsByID.
+func (u *Unit) LockID(ctx context.Context, c *Collection, id bson.Value) (RecordKey, bson.Doc, error) {
+	c, err := u.enter(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	u.id = c.appendID(u.id[:0], id)
+	fresh, err := u.u.Lock(ctx, storage.LockRecord, c.Ident, u.id)
+	if err != nil {
+		return nil, nil, err
+	}
+	record, doc, closer, err := c.FindID(u.id[:0], u.reader(fresh), id)
+	u.id = record
+	if err != nil || doc == nil {
+		return nil, nil, err
+	}
+	defer closer.Close()
+	return append(RecordKey(nil), record...), doc.Clone(), nil
 }
 
 // reader is where to read what a lock guards: the engine while the unit cannot
@@ -141,6 +166,10 @@ func (u *Unit) reader(fresh bool) storage.Reader {
 
 // Commit makes the writes visible at once; see storage.Unit.Commit.
 func (u *Unit) Commit(ctx context.Context, d storage.Durability) error {
+	if err := u.writeWindows(); err != nil {
+		u.Abort()
+		return err
+	}
 	err := u.c.committer.Commit(ctx, u.u, d)
 	u.end()
 	return err
@@ -156,7 +185,7 @@ func (u *Unit) end() {
 	for _, l := range u.gates {
 		l.gate.RUnlock()
 	}
-	u.gates = nil
+	u.gates, u.deltas = nil, nil
 	if u.scratch != nil {
 		scratches.Put(u.scratch)
 		u.scratch = nil

@@ -86,6 +86,10 @@ type validation struct {
 	buf   []byte
 	value []byte
 	size  int64
+
+	low     uint64                       // the low water of the windows, in this state
+	windows map[uint64][windowSums]int64 // what the windows should have; nil without windows
+	record  RecordKey                    // memory
 }
 
 // Validate proves on one snapshot that a collection is whole: every document
@@ -119,6 +123,13 @@ func (c *Catalog) Validate(ctx context.Context, coll *Collection, full bool) (*V
 }
 
 func (x *validation) run() error {
+	if x.coll.windows != nil {
+		state, err := readWindowState(x.s, x.coll.Ident)
+		if err != nil {
+			return err
+		}
+		x.low, x.windows = state.low, map[uint64][windowSums]int64{}
+	}
 	if err := x.documents(); err != nil {
 		return err
 	}
@@ -177,6 +188,11 @@ func (x *validation) document(key RecordKey, doc bson.Doc) error {
 			return fmt.Errorf("the record key does not belong to _id %s", doc.Lookup("_id"))
 		}
 	}
+	if x.coll.windows != nil {
+		if err := x.window(key, doc); err != nil {
+			return err
+		}
+	}
 	for i, ix := range x.coll.indexes {
 		if !ix.hasEntries() || !ix.Ready {
 			continue
@@ -188,17 +204,64 @@ func (x *validation) document(key RecordKey, doc bson.Doc) error {
 		x.keys = keys
 		x.paths[i], _ = x.paths[i].Union(paths)
 		for _, k := range keys {
-			x.want[i].add(x.entry(k, key))
+			x.want[i].add(x.entry(ix, k, key))
 		}
 	}
 	return nil
 }
 
 // entry is the entry that a key of a document has; valid until the next call.
-func (x *validation) entry(k schema.Key, record RecordKey) (key, value []byte) {
-	x.buf = append(append(x.buf[:0], k.Bytes...), record...)
-	x.value = appendEntryValue(x.value[:0], len(record), k.TypeBits)
+func (x *validation) entry(ix *Index, k schema.Key, record RecordKey) (key, value []byte) {
+	x.buf, x.value = ix.appendEntry(x.buf[:0], x.value[:0], k, record)
 	return x.buf, x.value
+}
+
+// window checks the place of one record among the windows, and adds up what
+// its window should have.
+func (x *validation) window(key RecordKey, doc bson.Doc) error {
+	if len(key) < windowBytes || !bytes.Equal(x.coll.lockName(key), x.coll.appendID(nil, doc.Lookup("_id"))) {
+		return fmt.Errorf("the record key does not belong to _id %s", doc.Lookup("_id"))
+	}
+	n := key.window()
+	if n < x.low {
+		return errors.New("its window of expiry is gone")
+	}
+	sums := x.windows[n]
+	sums[windowDocs]++
+	sums[windowSize] += int64(len(doc))
+	if x.coll.windows.of(doc) > n {
+		sums[windowStayed]++
+	}
+	x.windows[n] = sums
+	return nil
+}
+
+// windowSums compares the sums of the windows.
+func (x *validation) windowSums() error {
+	it, err := x.s.NewIter(storage.IdentWindows, windowKey(nil, x.coll.Ident, 0), identKey(x.coll.Ident+1))
+	if err != nil {
+		return err
+	}
+	defer it.Close()
+	for ok := it.First(); ok; ok = it.Next() {
+		v, err := it.Value()
+		if err != nil {
+			return err
+		}
+		var got [windowSums]int64
+		if err := storage.Sums(v, got[:]); err != nil {
+			return err
+		}
+		n := RecordKey(it.Key()[len(it.Key())-windowBytes:]).window()
+		if want := x.windows[n]; got != want {
+			x.fail("the window of expiry %x has sums %v, but its documents %v", n, got, want)
+		}
+		delete(x.windows, n)
+	}
+	for n, want := range x.windows {
+		x.fail("the window of expiry %x has no sums, but its documents %v", n, want)
+	}
+	return it.Err()
 }
 
 // index checks the entries of one index.
@@ -250,12 +313,16 @@ func (x *validation) entries(ix *Index, fail func(string, ...any)) (got fingerpr
 		if err != nil {
 			return got, err
 		}
-		got.add(it.Key(), v)
-		key, record, bits := SplitEntry(it.Key(), v)
+		key, record, bits := ix.Split(x.record[:0], it.Key(), v)
 		if record == nil {
+			got.add(it.Key(), v)
 			fail("index %s: entry %x is damaged", ix.Name, it.Key())
 			continue
 		}
+		if x.coll.windows != nil && record.window() < x.low {
+			continue // dead
+		}
+		got.add(it.Key(), v)
 		if x.full {
 			if err := wellFormed(ix, schema.Key{Bytes: key, TypeBits: bits}); err != nil {
 				fail("index %s: entry %x: %v", ix.Name, it.Key(), err)
@@ -288,7 +355,7 @@ func (x *validation) differences(ix *Index) error {
 			continue // reported with the document
 		}
 		for _, k := range keys {
-			entry, want := x.entry(k, docs.Key())
+			entry, want := x.entry(ix, k, docs.Key())
 			v, closer, err := x.s.Get(ix.Ident, entry)
 			if err == nil {
 				same := bytes.Equal(v, want)
@@ -320,7 +387,10 @@ func (x *validation) extra(ix *Index) error {
 		if err != nil {
 			return err
 		}
-		key, record, bits := SplitEntry(it.Key(), v)
+		key, record, bits := ix.Split(nil, it.Key(), v)
+		if x.coll.windows != nil && record.window() < x.low {
+			continue
+		}
 		has, err := x.documentHas(ix, record, key)
 		if err != nil {
 			return err
@@ -380,6 +450,9 @@ func (x *validation) counts() error {
 	}
 	if size != x.size {
 		x.fail("the data size is %d, but the documents have %d bytes", size, x.size)
+	}
+	if x.coll.windows != nil {
+		return x.windowSums()
 	}
 	return nil
 }

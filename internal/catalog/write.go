@@ -29,6 +29,9 @@ func (u *Unit) Insert(ctx context.Context, c *Collection, doc bson.Doc) error {
 	if c.Capped {
 		return u.insertCapped(ctx, c, doc)
 	}
+	if c.windows != nil {
+		return u.insertWindowed(ctx, c, doc)
+	}
 	u.record = c.appendRecordKey(u.record[:0], doc)
 	if err := checkClusterKey(c, doc); err != nil {
 		return err
@@ -74,7 +77,7 @@ func (u *Unit) insert(ctx context.Context, c *Collection, doc bson.Doc) error {
 	if err := u.u.Set(c.Ident, u.record, doc); err != nil {
 		return err
 	}
-	return u.finish(c, 1, int64(len(doc)))
+	return u.finish(c, 1, int64(len(doc)), u.stayed(c, doc))
 }
 
 // Update replaces old, which LockRecord returned for key, by doc, which has
@@ -85,7 +88,7 @@ func (u *Unit) Update(ctx context.Context, c *Collection, key RecordKey, old, do
 		return err
 	}
 	doc = u.Stamp(c, doc)
-	u.record = append(u.record[:0], key...)
+	u.record = append(u.record[:0], u.resolve(key)...)
 	u.plan = u.plan[:0]
 	for i, ix := range c.indexes {
 		if !ix.hasEntries() || ix.sameKeys(old, doc) {
@@ -104,7 +107,7 @@ func (u *Unit) Update(ctx context.Context, c *Collection, key RecordKey, old, do
 	if err := u.u.Set(c.Ident, u.record, doc); err != nil {
 		return err
 	}
-	return u.finish(c, 0, int64(len(doc)-len(old)))
+	return u.finish(c, 0, int64(len(doc)-len(old)), u.stayed(c, doc)-u.stayed(c, old))
 }
 
 // Delete removes old, which LockRecord returned for key.
@@ -117,7 +120,7 @@ func (u *Unit) Delete(ctx context.Context, c *Collection, key RecordKey, old bso
 }
 
 func (u *Unit) remove(c *Collection, key RecordKey, old bson.Doc) error {
-	u.record = append(u.record[:0], key...)
+	u.record = append(u.record[:0], u.resolve(key)...)
 	u.plan = u.plan[:0]
 	for i, ix := range c.indexes {
 		if !ix.hasEntries() {
@@ -130,7 +133,7 @@ func (u *Unit) remove(c *Collection, key RecordKey, old bson.Doc) error {
 	if err := u.u.Delete(c.Ident, u.record, len(old)); err != nil {
 		return err
 	}
-	return u.finish(c, -1, -int64(len(old)))
+	return u.finish(c, -1, -int64(len(old)), -u.stayed(c, old))
 }
 
 // slot returns the i-th buffer of keys.
@@ -218,17 +221,20 @@ func (u *Unit) diff(ix *Index, before, after []schema.Key) {
 	}
 }
 
-// finish writes the planned entries and counts the document.
-func (u *Unit) finish(c *Collection, docs, size int64) error {
+// finish writes the planned entries and counts the document; stayed is by how
+// much the documents rise whose date lies behind their window.
+func (u *Unit) finish(c *Collection, docs, size, stayed int64) error {
 	for i := range u.plan {
 		w := &u.plan[i]
-		u.entry = append(append(u.entry[:0], w.key.Bytes...), u.record...)
-		u.value = appendEntryValue(u.value[:0], len(u.record), w.key.TypeBits)
+		u.entry, u.value = w.ix.appendEntry(u.entry[:0], u.value[:0], w.key, u.record)
 		var err error
 		if w.del {
-			u.gone++
+			if !w.ix.ByWindow {
+				u.gone++ // on _id, others have no entries
+			}
 			err = u.u.Delete(w.ix.Ident, u.entry, len(u.value))
 		} else {
+			c.live.watch.Load().note(w.ix, u.entry)
 			err = u.u.Set(w.ix.Ident, u.entry, u.value)
 		}
 		if err != nil {
@@ -236,6 +242,7 @@ func (u *Unit) finish(c *Collection, docs, size int64) error {
 		}
 	}
 	u.docs++
+	u.countWindow(c, docs, size, stayed)
 	if docs != 0 {
 		u.u.Add(c.live.counter, sumDocs, docs)
 	}
@@ -251,7 +258,7 @@ func (u *Unit) finish(c *Collection, docs, size int64) error {
 func (u *Unit) checkUnique(ctx context.Context, c *Collection) error {
 	u.locks = u.locks[:0]
 	for _, w := range u.plan {
-		if !w.del && w.ix.unique() {
+		if !w.del && w.ix.unique() && !w.ix.ByWindow {
 			u.locks = append(u.locks, storage.LockKey{Class: storage.LockUnique, ID: w.ix.Ident, Key: w.key.Bytes})
 		}
 	}
@@ -269,7 +276,7 @@ func (u *Unit) checkUnique(ctx context.Context, c *Collection) error {
 		}
 	}()
 	for _, w := range u.plan {
-		if w.del || !w.ix.unique() {
+		if w.del || !w.ix.unique() || w.ix.ByWindow {
 			continue
 		}
 		if probe == nil {
@@ -280,14 +287,14 @@ func (u *Unit) checkUnique(ctx context.Context, c *Collection) error {
 		if err != nil {
 			return err
 		}
-		holder, err := takenBy(probe, w.key.Bytes, u.record)
+		holder, err := takenBy(c, probe, w.key.Bytes, u.record)
 		if err == nil && holder != nil && fresh {
 			// The engine does not know that this unit has deleted the entry.
-			holder, err = u.takenStill(w.ix, w.key.Bytes, holder)
+			holder, err = u.takenStill(c, w.ix, w.key.Bytes, holder)
 		}
 		for made := true; err == nil && holder != nil && made && c.hiding != nil; {
 			if made, err = u.makeRoom(ctx, c, holder); err == nil && made {
-				holder, err = u.takenStill(w.ix, w.key.Bytes, nil)
+				holder, err = u.takenStill(c, w.ix, w.key.Bytes, nil)
 			}
 		}
 		if err != nil {
@@ -308,9 +315,9 @@ func (u *Unit) checkUnique(ctx context.Context, c *Collection) error {
 
 // takenBy returns the record, other than own, that has an entry with the key,
 // or nil.
-func takenBy(it *storage.Iter, key []byte, own RecordKey) (RecordKey, error) {
+func takenBy(c *Collection, it *storage.Iter, key []byte, own RecordKey) (RecordKey, error) {
 	for ok := it.First(); ok && bytes.HasPrefix(it.Key(), key); ok = it.Next() {
-		if holder := it.Key()[len(key):]; !bytes.Equal(holder, own) {
+		if holder := RecordKey(it.Key()[len(key):]); !bytes.Equal(holder, own) && !c.Dead(holder) {
 			return bytes.Clone(holder), nil
 		}
 	}
@@ -319,7 +326,7 @@ func takenBy(it *storage.Iter, key []byte, own RecordKey) (RecordKey, error) {
 
 // takenStill is takenBy with the unit's own writes, of which there may be none:
 // then it is holder.
-func (u *Unit) takenStill(ix *Index, key []byte, holder RecordKey) (RecordKey, error) {
+func (u *Unit) takenStill(c *Collection, ix *Index, key []byte, holder RecordKey) (RecordKey, error) {
 	if u.u.Empty() {
 		return holder, nil
 	}
@@ -328,7 +335,7 @@ func (u *Unit) takenStill(ix *Index, key []byte, holder RecordKey) (RecordKey, e
 		return nil, err
 	}
 	defer it.Close()
-	return takenBy(it, key, u.record)
+	return takenBy(c, it, key, u.record)
 }
 
 // The greatest record key of a clustered collection, and what MongoDB's

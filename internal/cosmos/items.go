@@ -2,7 +2,6 @@ package cosmos
 
 import (
 	"context"
-	"errors"
 	"net/http"
 
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -68,8 +67,7 @@ func (c *container) apply(ctx context.Context, u *catalog.Unit, op *operation, a
 	if op.kind == opCreate || op.kind == opUpsert {
 		id = op.body.Lookup("id").Str()
 	}
-	record := c.collection.AppendIDKey(nil, itemID(op.key, id))
-	old, err := u.LockRecord(ctx, c.collection, record)
+	record, old, err := u.LockID(ctx, c.collection, itemID(op.key, id))
 	if err != nil {
 		return nil, err
 	}
@@ -324,18 +322,18 @@ func (r *request) getItem() error {
 	if err != nil {
 		return err
 	}
-	item, closer, err := r.s.o.Catalog.Engine().Get(c.collection.Ident, c.collection.AppendIDKey(nil, itemID(op.key, op.id)))
-	if errors.Is(err, storage.ErrNotFound) {
-		return errNotFound
-	}
+	_, item, closer, err := c.collection.FindID(nil, r.s.o.Catalog.Engine(), itemID(op.key, op.id))
 	if err != nil {
 		return err
+	}
+	if item == nil {
+		return errNotFound
 	}
 	defer closer.Close()
 	if c.ttl.expires(item) <= r.judged {
 		return errNotFound
 	}
-	etag := bson.Doc(item).Lookup("_etag").Str()
+	etag := item.Lookup("_etag").Str()
 	r.w.Header().Set("Etag", etag)
 	if r.Header.Get("If-None-Match") == etag {
 		return r.send(http.StatusNotModified, nil)

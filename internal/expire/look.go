@@ -62,9 +62,9 @@ func (m *Monitor) hasDue(ctx context.Context, r rule) (bool, error) {
 	if in == nil {
 		return false, nil
 	}
-	now := m.o.Catalog.Clock.Judged()
 	k := m.tracks.of(r)
-	k.follow(c, in, now)
+	k.follow(c, in, m.o.Catalog.Clock.Judged())
+	now := c.WholeUntil(in, m.o.Catalog.Clock.Judged())
 	k.Lock()
 	since := k.cleared
 	wanted := m.params.WakeWhenDue.Load() || k.Spent

@@ -61,6 +61,8 @@ func New(o Options) *Monitor {
 	m := &Monitor{o: o, wake: make(chan struct{}, 1), tracks: newTracks()}
 	m.governor = newGovernor(o.Dispatcher.Metrics.Foreground)
 	m.params = NewParams(o.Dispatcher.Params, m.Wake)
+	m.params.Windows = o.Dispatcher.Params.Bool(command.BoolSpec{Name: "expiryWindows", Default: true,
+		OnChange: func() { o.Catalog.NoWindows.Store(!m.params.Windows.Load()) }})
 	return m
 }
 
@@ -81,6 +83,7 @@ func (m *Monitor) Start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	m.stop = cancel
 	m.done.Go(func() { m.run(ctx) })
+	m.done.Go(func() { m.sweeps(ctx) })
 }
 
 // Stop ends the passes and waits for the one under way to let go.

@@ -30,6 +30,9 @@ type Params struct {
 	WakeWhenDue      *command.BoolParam
 	Concurrency      *command.IntParam
 	Documents, Bytes *command.IntParam
+	// Windows clusters collections that get a TTL index before their documents by
+	// windows of expiry. (Mayfly's own.)
+	Windows *command.BoolParam
 }
 
 // NewParams registers the parameters; wake is called when the time of the next

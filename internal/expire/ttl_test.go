@@ -127,6 +127,7 @@ func newWorld(t *testing.T) *world {
 	n := &node.Node{Dispatcher: w.d, Params: w.d.Params, Log: w.d.Log, Catalog: w.cat, Exec: x, StartTime: time.Now()}
 	n.Register(w.d.Registry)
 	w.m = New(Options{Catalog: w.cat, Exec: x, Dispatcher: w.d, Log: slog.New(&w.log)})
+	w.cat.NoWindows.Store(true) // until the script sets expiryWindows
 	n.Expiry = w.m.Report
 	w.last = w.m.TTL()
 	w.d.Clients.Connect(w.client)

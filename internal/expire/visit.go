@@ -66,12 +66,21 @@ func (m *Monitor) visitAfter(ctx context.Context, r rule, since func(*track) int
 		pause(work, m.governor.worked(b.Time))
 	}
 	begun := time.Now()
-	done, err := m.o.Exec.DeleteExpired(work, c, d)
+	dropped, err := m.dropWindows(work, c, d, k)
+	if err != nil && !isInterrupt(ctx, err) {
+		m.logError(ctx, c, r, err) // the documents can go one by one
+		err = nil
+	}
+	var done exec.Visited
+	if err == nil {
+		done, err = m.o.Exec.DeleteExpired(work, c, d)
+	}
+	dropped.addTo(&done)
 	took := time.Since(begun)
 	m.report(ctx, op, c, r, done, took, err)
 	switch {
 	case err == nil:
-		spent := done.More && done.Docs >= docs
+		spent := done.More && done.Docs-dropped.Docs >= docs
 		k.ended(d, done, Visit{begun, took, Removed{done.Docs, done.Bytes, done.KeysDeleted}, done.More}, spent)
 		return done.More && !spent, nil
 	case isInterrupt(ctx, err):
@@ -107,7 +116,9 @@ func (m *Monitor) deletion(ctx context.Context, c *catalog.Collection, r rule, k
 		return nil, false
 	}
 	k.follow(c, d.Rule, d.Now)
-	d.Since = since(k)
+	if d.Since = since(k); d.Since != math.MinInt64 {
+		d.Now = c.WholeUntil(d.Rule, d.Now)
+	}
 	if closed(d.Rule, d.Now) || len(d.Rule.RangesBetween(d.Since, d.Now)) == 0 {
 		return nil, false
 	}

@@ -111,7 +111,11 @@ func (n *Node) sizeBetween(ctx context.Context, c *catalog.Collection, ix *catal
 			size += int64(len(v))
 			continue
 		}
-		_, record, _ := catalog.SplitEntry(it.Key(), v)
+		_, record, _ := ix.Split(nil, it.Key(), v)
+		if c.Dead(record) {
+			count--
+			continue
+		}
 		doc, closer, err := s.Get(c.Ident, record)
 		if err != nil {
 			return 0, 0, err

@@ -77,7 +77,7 @@ func (u *Unit) mergeCounters() error {
 		if c.d == [counterSums]int64{} {
 			continue
 		}
-		u.key = appendSums(u.key[:0], c.d)
+		u.key = appendSums(u.key[:0], c.d[:])
 		if err := u.batch.Merge(c.c.key, u.key, nil); err != nil {
 			return err
 		}
@@ -85,7 +85,30 @@ func (u *Unit) mergeCounters() error {
 	return nil
 }
 
-func appendSums(dst []byte, d [counterSums]int64) []byte {
+// maxSums bounds the totals that one merged value holds.
+const maxSums = 4
+
+// AddSums adds to the totals under key, when the unit commits; the key need
+// not exist, and is not read. Needs no lock. Sums reads them.
+// REQUIRES: len(d) <= 4, the same at each call for a key.
+func (u *Unit) AddSums(id Ident, key []byte, d []int64) error {
+	u.key = appendKey(u.key[:0], id, key)
+	var b [1 + maxSums*binary.MaxVarintLen64]byte
+	return u.batch.Merge(u.key, appendSums(b[:0], d), nil)
+}
+
+// Sums reads len(d) totals from a value that AddSums made.
+func Sums(value []byte, d []int64) error {
+	var all [maxSums]int64
+	n, err := parseSums(value, &all)
+	if err == nil && n != len(d) {
+		err = fmt.Errorf("%w: value has %d totals, not %d", ErrCorruption, n, len(d))
+	}
+	copy(d, all[:])
+	return err
+}
+
+func appendSums(dst []byte, d []int64) []byte {
 	b := append(dst, mergeSum)
 	for _, v := range d {
 		b = binary.AppendVarint(b, v)
@@ -93,19 +116,23 @@ func appendSums(dst []byte, d [counterSums]int64) []byte {
 	return b
 }
 
-func decodeSums(b []byte) (d [counterSums]int64, err error) {
+func parseSums(b []byte, d *[maxSums]int64) (n int, err error) {
 	if len(b) == 0 || b[0] != mergeSum {
-		return d, fmt.Errorf("%w: value is no counter: %x", ErrCorruption, b)
+		return 0, fmt.Errorf("%w: value is no counter: %x", ErrCorruption, b)
 	}
-	b = b[1:]
-	for i := range d {
-		v, n := binary.Varint(b)
-		if n <= 0 {
-			return d, fmt.Errorf("%w: counter is cut short", ErrCorruption)
+	for b = b[1:]; len(b) > 0; n++ {
+		v, k := binary.Varint(b)
+		if k <= 0 || n == maxSums {
+			return 0, fmt.Errorf("%w: counter is cut short, or too long", ErrCorruption)
 		}
-		d[i], b = v, b[n:]
+		d[n], b = v, b[k:]
 	}
-	return d, nil
+	return n, nil
+}
+
+func decodeSums(b []byte) (d [counterSums]int64, err error) {
+	err = Sums(b, d[:])
+	return d, err
 }
 
 // Bits returns the bits that OrBits has stored in a value.
@@ -152,18 +179,22 @@ func (m *valueMerger) merge(v []byte) error {
 		}
 		return nil
 	case mergeSum:
-		a, err := decodeSums(m.value)
+		var a, b [maxSums]int64
+		n, err := parseSums(m.value, &a)
 		if err != nil {
 			return err
 		}
-		b, err := decodeSums(v)
+		k, err := parseSums(v, &b)
 		if err != nil {
 			return err
+		}
+		if n != k {
+			return fmt.Errorf("%w: counters of %d and %d totals merge", ErrCorruption, n, k)
 		}
 		for i := range a {
 			a[i] += b[i]
 		}
-		m.value = appendSums(nil, a)
+		m.value = appendSums(nil, a[:n])
 		return nil
 	}
 	return fmt.Errorf("%w: unknown merge operand %q", ErrCorruption, v[0])

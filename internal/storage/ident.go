@@ -16,6 +16,7 @@ const (
 	IdentMultikey Ident = 3 // multikey bits, by the varint of an index's ident
 	IdentParams   Ident = 4 // the server's durable parameters and feature state
 	IdentRaft     Ident = 5 // hard state and log of the replicated group
+	IdentWindows  Ident = 6 // windows of expiry, by the varint of a collection's ident
 	FirstIdent    Ident = 16
 )
 

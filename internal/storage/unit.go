@@ -91,6 +91,10 @@ func (u *Unit) Set(id Ident, key, value []byte) error {
 	return op.Finish()
 }
 
+// Frees says that the unit, whatever it sets, frees more than that: it is
+// committed on a full disk, too.
+func (u *Unit) Frees() { u.sets = false }
+
 // Delete removes key; oldLen is the length of the value it has (it steers
 // compactions, nothing else), or -1 where that is not known.
 func (u *Unit) Delete(id Ident, key []byte, oldLen int) error {

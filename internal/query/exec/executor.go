@@ -152,7 +152,7 @@ func (x *Executor) prepare(ctx context.Context, c *catalog.Collection, q *Query,
 // isLookup says whether a query reads one record and nothing else, which needs
 // no snapshot: a get is a state of its own.
 func isLookup(c *catalog.Collection, q *Query) bool {
-	if c == nil || !c.ClusteredByID() || q.Distinct != "" || q.Sort.Natural() != 0 {
+	if c == nil || !c.FindsByID() || q.Distinct != "" || q.Sort.Natural() != 0 {
 		return false
 	}
 	_, ok := plan.PointID(&q.Query, c.Options.Lookup("collation").Data)
@@ -258,7 +258,7 @@ func (c *Cursor) withRecordID() bson.Doc {
 		return b.Int64("$recordId", int64(binary.BigEndian.Uint64(c.row.Record))).Finish()
 	}
 	h := fnv.New64a()
-	h.Write(c.row.Record)
+	h.Write(c.r.coll.Identity(c.row.Record))
 	return b.Int64("$recordId", int64(h.Sum64()>>1)).Finish()
 }
 

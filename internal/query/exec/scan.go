@@ -99,6 +99,7 @@ type indexScan struct {
 	keyOnly  bool    // nobody above wants what cover rebuilds
 	last     bool    // nobody above reads the documents
 
+	record    []byte // memory for record keys
 	place     []byte // the entry that a saved scan was at
 	uncovered bool   // cover cannot be trusted any more
 }
@@ -183,9 +184,13 @@ func (s *indexScan) step() (bool, error) {
 }
 
 func (s *indexScan) emit(row *Row) (State, error) {
-	entry, err := s.source.entry(s.index, s.it)
+	entry, err := s.source.entry(&s.record, s.index, s.it)
 	if err != nil {
 		return EOF, err
+	}
+	if entry.Dead {
+		s.stats.KeysExamined--
+		return s.stats.count(NeedTime), nil
 	}
 	*row = Row{Record: entry.Record, Key: entry.Key, Bits: entry.TypeBits, Index: s.index, Doc: entry.Doc}
 	if s.seen != nil {

@@ -35,9 +35,12 @@ func (s *source) entries(ix *plan.Index, lower, upper []byte) (*storage.Iter, er
 type entry struct {
 	Record, Key, TypeBits []byte
 	Doc                   bson.Doc
+	// Dead says that the document went with its window of expiry.
+	Dead bool
 }
 
-func (s *source) entry(ix *plan.Index, it *storage.Iter) (entry, error) {
+// entry reads the entry that an iterator stands on. memory may get its record key.
+func (s *source) entry(memory *[]byte, ix *plan.Index, it *storage.Iter) (entry, error) {
 	value, err := it.Value()
 	if err != nil {
 		return entry{}, err
@@ -46,11 +49,15 @@ func (s *source) entry(ix *plan.Index, it *storage.Iter) (entry, error) {
 	if ix.Handle.(*catalog.Index).Records {
 		return entry{Record: key, Key: key, Doc: value}, nil
 	}
-	ks, record, bits := catalog.SplitEntry(key, value)
+	handle := ix.Handle.(*catalog.Index)
+	ks, record, bits := handle.Split((*memory)[:0], key, value)
 	if record == nil {
 		return entry{}, storage.ErrCorruption
 	}
-	return entry{Record: record, Key: ks, TypeBits: bits}, nil
+	if handle.ByWindow {
+		*memory = record
+	}
+	return entry{Record: record, Key: ks, TypeBits: bits, Dead: s.coll.Dead(record)}, nil
 }
 
 // fetch reads the document of a record, nil where it is gone, or hidden.
@@ -74,8 +81,10 @@ func (s *source) stored(record []byte) (bson.Doc, io.Closer, error) {
 // byID finds the document with an _id, through the records where they are
 // clustered by it, else through the index. The record's key is appended to memory.
 func (s *source) byID(memory []byte, id bson.Value) ([]byte, bson.Doc, io.Closer, error) {
-	record := s.coll.AppendIDKey(memory, id)
-	doc, closer, err := s.fetch(record)
+	record, doc, closer, err := s.coll.FindID(memory, s.reader, id)
+	if doc != nil && s.hides(doc) {
+		return record, nil, nil, closer.Close()
+	}
 	return record, doc, closer, err
 }
 

@@ -183,7 +183,7 @@ func (w *Writer) each(ctx context.Context, c *catalog.Collection, q *Query, mult
 		out.Summary = "EOF"
 		return nil
 	}
-	if id, ok := plan.PointID(&q.Query, c.Options.Lookup("collation").Data); ok && c.ClusteredByID() && !index {
+	if id, ok := plan.PointID(&q.Query, c.Options.Lookup("collation").Data); ok && c.FindsByID() && !index {
 		return w.one(ctx, c, id, out, apply)
 	}
 	if err := w.show(ctx); err != nil {
@@ -200,10 +200,9 @@ func (w *Writer) each(ctx context.Context, c *catalog.Collection, q *Query, mult
 
 // one is each for a statement about a single _id: one lock, one look.
 func (w *Writer) one(ctx context.Context, c *catalog.Collection, id bson.Value, out *Written, apply effect) error {
-	record := c.AppendIDKey(nil, id)
 	out.Summary = "IDHACK"
 	return w.under(w.do(ctx, func(u *catalog.Unit) error {
-		doc, err := u.LockRecord(ctx, c, record)
+		record, doc, err := u.LockID(ctx, c, id)
 		if err != nil || doc == nil || w.x.Catalog.Hides(c, doc) {
 			return err
 		}

@@ -1,0 +1,324 @@
+package catalog
+
+import (
+	"bytes"
+	"context"
+	"sync"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/storage"
+)
+
+const (
+	// A stretch of a sweep is this many entries.
+	sweepStretch = 8192
+	// sweepRun is how many dead entries in a row go by a range tombstone rather
+	// than one by one.
+	sweepRun = 128
+	// maxSweepWritten bounds the keys that a watch remembers, of those that were
+	// written during a stretch.
+	maxSweepWritten = 8192
+	// A sweep is due when the dead are more than one in sweepShare of the entries.
+	sweepShare = 4
+)
+
+// SweepDue says whether so many entries of a collection's indexes are dead that
+// Sweep is worth its while, and whether there are any.
+func (c *Collection) SweepDue() (worth, any bool) {
+	if c.windows == nil || c.live.swept.Load() == c.live.lowWater.Load() {
+		return false, false
+	}
+	return c.live.dead.Load()*(sweepShare-1) >= c.Count(), true
+}
+
+// Swept is what Sweep did.
+type Swept struct {
+	Entries int64 // that are gone
+	Ranges  int64 // tombstones that took several of them
+}
+
+// Sweep removes the entries of documents that went with their windows from all
+// indexes of a collection, in their order. After each stretch it calls pause
+// with the time that the stretch took; an error of pause ends the sweep.
+func (c *Catalog) Sweep(ctx context.Context, coll *Collection, pause func(time.Duration) error) (s Swept, err error) {
+	coll = coll.Latest()
+	if coll == nil || coll.windows == nil {
+		return s, nil
+	}
+	low, dead := coll.live.lowWater.Load(), coll.live.dead.Load()
+	clean := true
+	for _, ix := range coll.indexes {
+		w := sweeper{c: c, coll: coll, ix: ix, low: low, s: &s}
+		whole, err := w.index(ctx, pause)
+		if err != nil {
+			return s, err
+		}
+		clean = clean && whole
+	}
+	if clean {
+		err = c.noteSwept(ctx, coll, low, dead)
+	}
+	return s, err
+}
+
+// SweepFirst removes the dead entries from the beginning of one index up to a
+// stretch that has none.
+func (c *Catalog) SweepFirst(ctx context.Context, coll *Collection, ix *Index) error {
+	coll = coll.Latest()
+	if coll == nil || coll.windows == nil {
+		return nil
+	}
+	s := Swept{}
+	w := sweeper{c: c, coll: coll, ix: ix, low: coll.live.lowWater.Load(), s: &s}
+	for from := []byte(nil); ; {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		before := s.Entries
+		next, _, err := w.stretch(ctx, from)
+		if err != nil || next == nil || s.Entries == before {
+			return err
+		}
+		from = next
+	}
+}
+
+// noteSwept remembers that nothing below low is in an index any more.
+func (c *Catalog) noteSwept(ctx context.Context, coll *Collection, low uint64, dead int64) error {
+	l := coll.live
+	l.gate.Lock()
+	defer l.gate.Unlock()
+	if l.dropped.Load() || l.swept.Load() >= low {
+		return nil
+	}
+	u := c.engine.Begin()
+	defer u.Abort()
+	if err := u.Set(storage.IdentWindows, identKey(coll.Ident), windowState{low: l.lowWater.Load(), swept: low}.encode()); err != nil {
+		return err
+	}
+	u.Frees()
+	if err := c.committer.Commit(ctx, u, storage.Buffered); err != nil {
+		return err
+	}
+	l.swept.Store(low)
+	l.dead.Add(-dead)
+	return nil
+}
+
+// sweepWatch notes the entries that writers make in an index while a stretch
+// of it is swept. It is set and taken away while the gate is closed, so every
+// unit that writes meanwhile notes all it writes.
+type sweepWatch struct {
+	ident storage.Ident
+	from  []byte
+
+	mu       sync.Mutex
+	written  [][]byte
+	overflow bool
+}
+
+// note notes an entry that is about to be written. w may be nil.
+func (w *sweepWatch) note(ix *Index, key []byte) {
+	if w == nil || w.ident != ix.Ident || bytes.Compare(key, w.from) < 0 {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.written) == maxSweepWritten {
+		w.overflow = true
+		return
+	}
+	w.written = append(w.written, bytes.Clone(key))
+}
+
+// within says whether an entry may have been written between two, both
+// included.
+func (w *sweepWatch) within(first, last []byte) bool {
+	if w.overflow {
+		return true
+	}
+	for _, k := range w.written {
+		if bytes.Compare(k, first) >= 0 && bytes.Compare(k, last) <= 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// deadRun is dead entries that follow each other.
+type deadRun struct {
+	first, last []byte
+	n           int64
+}
+
+// sweeper sweeps one index.
+type sweeper struct {
+	c    *Catalog
+	coll *Collection
+	ix   *Index
+	low  uint64
+	s    *Swept
+
+	record RecordKey // memory
+	runs   []deadRun // of sweepRun and more
+	points []deadEntry
+	run    deadRun
+	short  []deadEntry // those of run, while it is short
+}
+
+// deadEntry is one dead entry, with the length of its value.
+type deadEntry struct {
+	key  []byte
+	size int
+}
+
+// index sweeps in stretches; whole says that nothing dead is left.
+func (w *sweeper) index(ctx context.Context, pause func(time.Duration) error) (whole bool, err error) {
+	whole = true
+	for from := []byte(nil); ; {
+		if ctx.Err() != nil {
+			return false, context.Cause(ctx)
+		}
+		begun := time.Now()
+		next, all, err := w.stretch(ctx, from)
+		if err != nil {
+			return false, err
+		}
+		whole = whole && all
+		if next == nil {
+			return whole, nil
+		}
+		from = next
+		if err := pause(time.Since(begun)); err != nil {
+			return false, err
+		}
+	}
+}
+
+// stretch sweeps the entries from a key on; next is where the next one starts.
+func (w *sweeper) stretch(ctx context.Context, from []byte) (next []byte, whole bool, err error) {
+	watch := &sweepWatch{ident: w.ix.Ident, from: from}
+	w.setWatch(watch)
+	defer w.setWatch(nil)
+	w.runs, w.points = w.runs[:0], w.points[:0]
+	if next, err = w.scan(from); err != nil {
+		return nil, false, err
+	}
+	if !w.ix.ByWindow {
+		// Nobody makes an entry with a dead record key again, so single ones go
+		// without keeping anybody out. On _id somebody may: an _id can come back.
+		if err := w.dropPoints(ctx); err != nil {
+			return nil, false, err
+		}
+	}
+	whole, err = w.dropRuns(ctx, watch)
+	return next, whole, err
+}
+
+func (w *sweeper) dropPoints(ctx context.Context) error {
+	u := w.c.engine.Begin()
+	defer u.Abort()
+	for _, e := range w.points {
+		if err := u.Delete(w.ix.Ident, e.key, e.size); err != nil {
+			return err
+		}
+	}
+	w.s.Entries += int64(len(w.points))
+	w.points = w.points[:0]
+	return w.c.committer.Commit(ctx, u, storage.Buffered)
+}
+
+func (w *sweeper) setWatch(watch *sweepWatch) {
+	w.coll.live.gate.Lock()
+	w.coll.live.watch.Store(watch)
+	w.coll.live.gate.Unlock()
+}
+
+// scan finds the dead entries of a stretch.
+func (w *sweeper) scan(from []byte) (next []byte, err error) {
+	it, err := w.c.engine.NewIter(w.ix.Ident, from, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer it.Close()
+	n := 0
+	for ok := it.First(); ok; ok = it.Next() {
+		if n++; n > sweepStretch {
+			next = bytes.Clone(it.Key())
+			break
+		}
+		v, err := it.Value()
+		if err != nil {
+			return nil, err
+		}
+		_, record, _ := w.ix.Split(w.record[:0], it.Key(), v)
+		if w.ix.ByWindow {
+			w.record = record
+		}
+		if record.window() < w.low {
+			w.add(it.Key(), len(v))
+		} else {
+			w.flush()
+		}
+	}
+	w.flush()
+	return next, it.Err()
+}
+
+// add makes an entry the last of the run.
+func (w *sweeper) add(key []byte, size int) {
+	if w.run.n < sweepRun {
+		w.short = append(w.short, deadEntry{bytes.Clone(key), size})
+		w.run.first = w.short[0].key
+	}
+	w.run.last = append(w.run.last[:0], key...)
+	w.run.n++
+}
+
+// flush ends the run.
+func (w *sweeper) flush() {
+	if w.run.n >= sweepRun {
+		w.runs = append(w.runs, w.run)
+	} else {
+		w.points = append(w.points, w.short...)
+	}
+	w.run, w.short = deadRun{}, w.short[:0]
+}
+
+// dropRuns removes the long runs into which nobody has written meanwhile, and
+// the entries on _id that nobody has.
+func (w *sweeper) dropRuns(ctx context.Context, watch *sweepWatch) (whole bool, err error) {
+	if len(w.runs) == 0 && len(w.points) == 0 {
+		return true, nil
+	}
+	w.coll.live.gate.Lock()
+	defer w.coll.live.gate.Unlock()
+	if w.coll.live.dropped.Load() || w.ix.live.dropped.Load() {
+		return true, nil
+	}
+	u := w.c.engine.Begin()
+	defer u.Abort()
+	whole = true
+	for _, r := range w.runs {
+		if watch.within(r.first, r.last) {
+			whole = false
+			continue
+		}
+		if err := u.DeleteRange(w.ix.Ident, r.first, append(r.last, 0)); err != nil {
+			return false, err
+		}
+		w.s.Entries += r.n
+		w.s.Ranges++
+	}
+	for _, e := range w.points {
+		if watch.within(e.key, e.key) {
+			whole = false
+			continue
+		}
+		if err := u.Delete(w.ix.Ident, e.key, e.size); err != nil {
+			return false, err
+		}
+		w.s.Entries++
+	}
+	return whole, w.c.committer.Commit(ctx, u, storage.Buffered)
+}

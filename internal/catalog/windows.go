@@ -1,0 +1,322 @@
+package catalog
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+	"math"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/schema"
+	"github.com/mayflydb/mayfly/internal/storage"
+)
+
+// A collection whose documents expire by a date that each has is clustered by
+// windows of expiry: its record key is the number of a window, eight bytes
+// big-endian, and then the key string of _id. So what is due lies together,
+// and goes as one range (dropwindows.go). (docs/rfcs/0008-expiry-windows.md)
+//
+// A window is a span of dates, so a change of expireAfterSeconds moves nothing.
+// A document without a date that the windows can judge lives in the last one,
+// which never goes as a whole. A document stays in its window when its date
+// changes; one whose date lies behind its window is counted there as stayed.
+//
+// The index on _id has entries of its own, without the record key at the end:
+// key string of _id → window ‖ type bits. Entries in other indexes end in the
+// record key, as always, so each names its window; those of windows below the
+// low water are dead: their documents are gone.
+//
+// Beside the documents, in the keyspace IdentWindows: the collection's ident →
+// its windowState; the ident ‖ a window → the sums of what lives in it.
+
+const (
+	windowBytes = 8
+	// noWindow is the last window, which is never wholly due.
+	noWindow = math.MaxUint64
+	// windowWidth is the span of a window. Documents of a window that is due in
+	// part go one by one, so it is small beside the monitor's sleep.
+	windowWidthMS = 1000
+)
+
+// The sums of a window.
+const (
+	windowDocs   = iota
+	windowSize   // their bytes
+	windowStayed // those whose date lies behind the window
+	windowSums
+)
+
+// windows is how a collection is clustered. Immutable.
+type windows struct {
+	path       string // of the date
+	components []string
+	width      int64 // milliseconds
+}
+
+// windowsFor returns the windows that a collection without documents gets with
+// new indexes: by the first one that lets documents expire by a date of their
+// own; nil for none.
+func windowsFor(c *Collection, fresh []*schema.Index) *windows {
+	ns := c.Namespace
+	if c.windows != nil || !c.ClusteredByID() || c.Settings.Clustered != nil || ns.DB == "local" || ns.DB == "config" || ns.DB == "admin" || ns.IsSystem() {
+		return nil
+	}
+	for _, ix := range fresh {
+		if ix.IsTTL() && windowable(ix) {
+			return &windows{ix.Parts[0].Path, ix.Parts[0].Components, windowWidthMS}
+		}
+	}
+	return nil
+}
+
+// windowable says whether the dates by which an index lets documents expire
+// tell all about their expiry.
+func windowable(ix *schema.Index) bool {
+	return ix.Plugin == "" && len(ix.Parts) == 1 && ix.PartialFilter == nil
+}
+
+// of is the window that a document belongs to, by its date, or by the earliest
+// one of an array. Dates inside of arrays further up do not count.
+func (w *windows) of(doc bson.Doc) uint64 {
+	v := doc.Lookup(w.components[0])
+	for _, name := range w.components[1:] {
+		if v.Type != bson.TypeDocument {
+			return noWindow
+		}
+		v = v.Doc().Lookup(name)
+	}
+	switch v.Type {
+	case bson.TypeDate:
+		return w.at(v.Date())
+	case bson.TypeArray:
+		first := uint64(noWindow)
+		for e := range v.Doc().Values() {
+			if e.Type == bson.TypeDate {
+				first = min(first, w.at(e.Date()))
+			}
+		}
+		return first
+	}
+	return noWindow
+}
+
+// at is the window of a date, in milliseconds since 1970: in the order of the
+// dates, below noWindow.
+func (w *windows) at(date int64) uint64 {
+	n := date / w.width
+	if date%w.width < 0 {
+		n--
+	}
+	return uint64(n) ^ 1<<63
+}
+
+// firstDate is the first date of a window; for that behind the last of all
+// dates it is not defined.
+func (w *windows) firstDate(n uint64) int64 { return int64(n^1<<63) * w.width }
+
+// wholeUntil is the last date of the last window that ends at a date or before.
+func (w *windows) wholeUntil(date int64) int64 {
+	if date > math.MaxInt64-w.width || date < math.MinInt64+2*w.width {
+		return date
+	}
+	return w.firstDate(w.at(date+1)) - 1
+}
+
+// lastDue is the last date that is due by the rule at an instant.
+func (r *Rule) lastDue(now int64) int64 {
+	due := r.DueRanges(now)
+	return due[len(due)-1].To.Date()
+}
+
+// WholeUntil is the last instant up to now by which all that is due by a rule
+// is in windows that are wholly due; now itself for a collection without
+// windows by that rule. What is due since then can wait for the rest of its
+// window, a second at the most, and go with it.
+func (c *Collection) WholeUntil(r *Rule, now int64) int64 {
+	if !c.WindowedBy(r) {
+		return now
+	}
+	last := r.lastDue(now)
+	return now - (last - c.windows.wholeUntil(last))
+}
+
+func appendWindow(dst []byte, n uint64) []byte { return binary.BigEndian.AppendUint64(dst, n) }
+
+// window is the window of a record key of a windowed collection; 0 for one
+// that is damaged.
+func (k RecordKey) window() uint64 {
+	if len(k) < windowBytes {
+		return 0
+	}
+	return binary.BigEndian.Uint64(k)
+}
+
+// Windowed says whether the collection is clustered by windows of expiry.
+func (c *Collection) Windowed() bool { return c.windows != nil }
+
+// WindowedBy says whether the documents that are due by a rule are those of
+// the earliest windows.
+func (c *Collection) WindowedBy(r *Rule) bool {
+	return c.windows != nil && r.Kind == schema.ByDate && windowable(r.Index.Index) && r.Index.Parts[0].Path == c.windows.path
+}
+
+// Dead says of the record key in an index entry that its document went with
+// its window.
+func (c *Collection) Dead(record RecordKey) bool {
+	return c.windows != nil && record.window() < c.live.lowWater.Load()
+}
+
+// lockName is what stands for a document among the locks: the part of its
+// record key that it keeps when it moves to another window.
+func (c *Collection) lockName(record RecordKey) []byte {
+	if c.windows == nil || len(record) < windowBytes {
+		return record
+	}
+	return record[windowBytes:]
+}
+
+// Identity is the part of a record key that a document keeps for its life.
+func (c *Collection) Identity(record RecordKey) []byte { return c.lockName(record) }
+
+// FindsByID says whether FindID takes one or two lookups, and no scan.
+func (c *Collection) FindsByID() bool { return c.ClusteredByID() || c.windows != nil }
+
+// FindID reads the document with an _id; nil where there is none, and closer
+// with it. The record key is appended to dst.
+// REQUIRES: FindsByID.
+func (c *Collection) FindID(dst RecordKey, r storage.Reader, id bson.Value) (record RecordKey, doc bson.Doc, closer io.Closer, err error) {
+	if c.windows == nil {
+		record = c.AppendIDKey(dst, id)
+		doc, closer, err = c.find(r, record)
+		return record, doc, closer, err
+	}
+	return c.findInWindows(dst, r, id)
+}
+
+// find reads the document of a record key, nil where it is gone.
+func (c *Collection) find(r storage.Reader, record RecordKey) (bson.Doc, io.Closer, error) {
+	doc, closer, err := r.Get(c.Ident, record)
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil, nil, nil
+	}
+	return doc, closer, err
+}
+
+func (c *Collection) findInWindows(dst RecordKey, r storage.Reader, id bson.Value) (record RecordKey, doc bson.Doc, closer io.Closer, err error) {
+	n := len(dst)
+	record = appendWindow(dst, 0)
+	record = c.appendID(record, id)
+	last, looked := uint64(0), false
+	for {
+		window, found, err := c.windowOf(r, record[n+windowBytes:])
+		if err != nil || !found || looked && window == last {
+			return record, nil, nil, err
+		}
+		binary.BigEndian.PutUint64(record[n:], window)
+		doc, closer, err = c.find(r, record[n:])
+		if err != nil || doc != nil {
+			return record, doc, closer, err
+		}
+		// Where r reads the latest state, it may have moved between the two looks.
+		last, looked = window, true
+	}
+}
+
+// windowOf looks a key string of _id up; found is false also for a document
+// that went with its window.
+func (c *Collection) windowOf(r storage.Reader, id []byte) (window uint64, found bool, err error) {
+	v, closer, err := r.Get(c.indexes[0].Ident, id)
+	if errors.Is(err, storage.ErrNotFound) {
+		return 0, false, nil
+	}
+	if err != nil {
+		return 0, false, err
+	}
+	defer closer.Close()
+	window = RecordKey(v).window()
+	return window, window >= c.live.lowWater.Load(), nil
+}
+
+// windowState is what all windows of a collection have in common.
+type windowState struct {
+	// low is the low water: all windows below it are gone.
+	low uint64
+	// swept is a low water of which no index has entries any more.
+	swept uint64
+}
+
+func (s windowState) encode() []byte {
+	return appendWindow(appendWindow(nil, s.low), s.swept)
+}
+
+// readWindowState reads the state of a collection, as r has it.
+func readWindowState(r storage.Reader, id storage.Ident) (s windowState, err error) {
+	v, closer, err := r.Get(storage.IdentWindows, identKey(id))
+	if errors.Is(err, storage.ErrNotFound) {
+		return s, nil
+	}
+	if err != nil {
+		return s, err
+	}
+	defer closer.Close()
+	if len(v) == 2*windowBytes {
+		s.low, s.swept = binary.BigEndian.Uint64(v), binary.BigEndian.Uint64(v[windowBytes:])
+	}
+	return s, nil
+}
+
+// windowKey is where the sums of a window are.
+func windowKey(dst []byte, id storage.Ident, window uint64) []byte {
+	return appendWindow(storage.AppendIdent(dst, id), window)
+}
+
+// windowDelta is what a unit has changed in a window.
+type windowDelta struct {
+	ident  storage.Ident
+	window uint64
+	d      [windowSums]int64
+}
+
+// countWindow notes a change in the window of the unit's record.
+func (u *Unit) countWindow(c *Collection, docs, size, stayed int64) {
+	if c.windows == nil {
+		return
+	}
+	n := u.record.window()
+	i := len(u.deltas) - 1
+	for i >= 0 && (u.deltas[i].window != n || u.deltas[i].ident != c.Ident) {
+		i--
+	}
+	if i < 0 {
+		i = len(u.deltas)
+		u.deltas = append(u.deltas, windowDelta{ident: c.Ident, window: n})
+	}
+	d := &u.deltas[i].d
+	d[windowDocs] += docs
+	d[windowSize] += size
+	d[windowStayed] += stayed
+}
+
+// stayed is 1 for a document whose date lies behind the window of the unit's
+// record, else 0.
+func (u *Unit) stayed(c *Collection, doc bson.Doc) int64 {
+	if c.windows != nil && c.windows.of(doc) > u.record.window() {
+		return 1
+	}
+	return 0
+}
+
+// writeWindows adds what was noted to the sums of the windows.
+func (u *Unit) writeWindows() error {
+	for i := range u.deltas {
+		d := &u.deltas[i]
+		if d.d == [windowSums]int64{} {
+			continue
+		}
+		u.value = windowKey(u.value[:0], d.ident, d.window)
+		if err := u.u.AddSums(storage.IdentWindows, u.value, d.d[:]); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,317 @@
+package catalog
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/schema"
+	"github.com/mayflydb/mayfly/internal/storage"
+)
+
+// windowTwin is a collection with windows of expiry, and a dumb account of it:
+// documents by _id, each with the window that it should be in.
+type windowTwin struct {
+	fs   *storage.MemFS
+	c    *Catalog
+	coll *Collection
+	docs map[int]twinDoc
+	low  uint64
+}
+
+type twinDoc struct {
+	doc    bson.Doc
+	window uint64
+}
+
+func (m *windowTwin) open(t failer) {
+	e, err := storage.Open(storage.Options{Dir: "db", FS: m.fs, CacheBytes: 1 << 20, MemtableBytes: 256 << 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.c, err = Open(e, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	m.coll = m.c.Lookup(schema.Namespace{DB: "d", Coll: "c"})
+}
+
+// drawExpiring makes a document with a date, or dates, or none.
+func drawExpiring(t *rapid.T, id int) bson.Doc {
+	var b bson.Builder
+	b.Int32("_id", int32(id))
+	date := func() int64 { return int64(rapid.IntRange(-3000, 12000).Draw(t, "date")) }
+	switch rapid.IntRange(0, 9).Draw(t, "kind") {
+	case 0:
+		b.String("at", "soon")
+	case 1:
+	case 2:
+		b.Value("at", bson.Array(bson.Date(date()), bson.Int32(1), bson.Date(date())))
+	case 3:
+		b.Value("at", bson.Array(bson.Array(bson.Date(date()))))
+	default:
+		b.Date("at", date())
+	}
+	return b.Int32("u", int32(rapid.IntRange(0, 15).Draw(t, "u"))).String("pad", fmt.Sprint(rapid.IntRange(0, 1000).Draw(t, "pad"))).Finish()
+}
+
+func (m *windowTwin) taken(id int, doc bson.Doc) bool {
+	for other, d := range m.docs {
+		if other != id && bson.Equal(d.doc.Lookup("u"), doc.Lookup("u")) {
+			return true
+		}
+	}
+	return false
+}
+
+// write does one write of one document.
+func (m *windowTwin) write(t *rapid.T) {
+	ctx := t.Context()
+	id := rapid.IntRange(0, 9).Draw(t, "id")
+	doc := drawExpiring(t, id)
+	have, there := m.docs[id]
+	u := m.c.Begin()
+	defer u.Abort()
+	switch op := rapid.SampledFrom([]string{"insert", "update", "delete"}).Draw(t, "op"); {
+	case op == "insert":
+		err := u.Insert(ctx, m.coll, doc)
+		if (err != nil) != (there || m.taken(id, doc)) || err != nil && !mongoerr.Is(err, mongoerr.DuplicateKey) {
+			t.Fatalf("insert of %s: %v", doc, err)
+		}
+		if err != nil {
+			return
+		}
+		m.docs[id] = twinDoc{doc, max(m.coll.windows.of(doc), m.low)}
+	default:
+		record, old, err := u.LockID(ctx, m.coll, bson.Int32(int32(id)))
+		if err != nil || !bytes.Equal(old, have.doc) {
+			t.Fatalf("LockID has %s, the twin %s: %v", old, have.doc, err)
+		}
+		if old == nil {
+			return
+		}
+		if op == "delete" {
+			err = u.Delete(ctx, m.coll, record, old)
+			delete(m.docs, id)
+		} else {
+			err = u.Update(ctx, m.coll, record, old, doc)
+			if m.taken(id, doc) {
+				if !mongoerr.Is(err, mongoerr.DuplicateKey) {
+					t.Fatalf("update to %s: %v", doc, err)
+				}
+				return
+			}
+			m.docs[id] = twinDoc{doc, have.window}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := u.Commit(ctx, storage.Buffered); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// drop drops the windows up to a date; the twin says which documents those are.
+func (m *windowTwin) drop(t *rapid.T) {
+	upTo := int64(rapid.IntRange(-2000, 10000).Draw(t, "upTo"))
+	w := m.coll.windows
+	high := w.at(upTo + 1)
+	var gone, moved int64
+	for id, d := range m.docs {
+		if d.window < high && w.of(d.doc) > d.window {
+			d.window = w.of(d.doc)
+			m.docs[id] = d
+			moved++
+		}
+	}
+	for id, d := range m.docs {
+		if d.window >= high {
+			continue
+		}
+		if first := w.firstDate(w.of(d.doc)); first+w.width-1 > upTo {
+			t.Fatalf("the twin itself drops %s, which is not due", d.doc)
+		}
+		delete(m.docs, id)
+		gone++
+	}
+	d, err := m.c.DropWindows(t.Context(), m.coll, m.coll.Rules()[0], upTo+60000, 0)
+	if err != nil || d.Docs != gone || d.Moved != moved || d.More {
+		t.Fatalf("DropWindows to %d: %+v, %v; the twin dropped %d and moved %d", upTo, d, err, gone, moved)
+	}
+	if gone > 0 {
+		m.low = max(m.low, high)
+	}
+}
+
+func (m *windowTwin) sweep(t *rapid.T) {
+	if _, err := m.c.Sweep(t.Context(), m.coll, func(time.Duration) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if _, any := m.coll.SweepDue(); any {
+		t.Fatal("a sweep has left something")
+	}
+	for _, ix := range m.coll.Indexes() {
+		keys, values := entriesOf(t, m.c, ix)
+		for i := range keys {
+			if _, record, _ := ix.Split(nil, keys[i], values[i]); m.coll.Dead(record) {
+				t.Fatalf("entry %x of %s is dead", keys[i], ix.Name)
+			}
+		}
+	}
+}
+
+func (m *windowTwin) check(t *rapid.T) {
+	keys, docs := records(t, m.c.engine, m.coll)
+	if len(docs) != len(m.docs) || m.coll.Count() != int64(len(docs)) {
+		t.Fatalf("%d documents, count %d, the twin has %d", len(docs), m.coll.Count(), len(m.docs))
+	}
+	for i, d := range docs {
+		want := m.docs[int(d.Lookup("_id").Int32())]
+		if !bytes.Equal(d, want.doc) || keys[i].window() != want.window {
+			t.Fatalf("%s in window %x, the twin has %s in %x", d, keys[i].window(), want.doc, want.window)
+		}
+	}
+	for id := range 10 {
+		record, doc, closer, err := m.coll.FindID(nil, m.c.engine, bson.Int32(int32(id)))
+		if err != nil || !bytes.Equal(doc, m.docs[id].doc) {
+			t.Fatalf("FindID of %d: %x %s, %v", id, record, doc, err)
+		}
+		if closer != nil {
+			closer.Close()
+		}
+	}
+	mustValidate(t, m.c, m.coll)
+}
+
+// TestWindowsTwin compares a collection with windows of expiry with its twin,
+// over writes, drops, sweeps, builds of indexes and restarts.
+func TestWindowsTwin(t *testing.T) {
+	ns := schema.Namespace{DB: "d", Coll: "c"}
+	rapid.Check(t, func(t *rapid.T) {
+		m := &windowTwin{fs: storage.NewMemFS(), docs: map[int]twinDoc{}}
+		m.open(t)
+		defer func() { m.c.engine.Close() }()
+		if _, err := m.c.Create(t.Context(), ns, nil); err != nil {
+			t.Fatal(err)
+		}
+		index := func(spec string) {
+			if _, _, err := m.c.CreateIndexes(t.Context(), ns, specs(t, ns, spec)); err != nil {
+				t.Fatal(err)
+			}
+			m.coll = m.c.Lookup(ns)
+		}
+		index(`{"key": {"at": 1}, "name": "at", "expireAfterSeconds": 60}`)
+		index(`{"key": {"u": 1}, "name": "u", "unique": true}`)
+		if !m.coll.Windowed() {
+			t.Fatal("the collection has no windows")
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"write": m.write, "write2": m.write, "write3": m.write,
+			"drop": m.drop, "sweep": m.sweep,
+			"build": func(t *rapid.T) {
+				if m.coll.Index("pad") == nil {
+					index(`{"key": {"pad": -1}, "name": "pad"}`)
+				}
+			},
+			"restart": func(t *rapid.T) {
+				m.c.Close()
+				if err := m.c.engine.Close(); err != nil {
+					t.Fatal(err)
+				}
+				m.open(t)
+			},
+			"": m.check,
+		})
+	})
+}
+
+// TestWindowsWhere says which collections get windows of expiry.
+func TestWindowsWhere(t *testing.T) {
+	ttl := `{"key": {"at": 1}, "name": "at", "expireAfterSeconds": 60}`
+	for _, tc := range []struct {
+		name, options, index string
+		filled               bool
+		want                 bool
+	}{
+		{name: "empty", index: ttl, want: true},
+		{name: "filled", index: ttl, filled: true},
+		{name: "clustered", options: `{"clusteredIndex": {"key": {"_id": 1}, "unique": true, "v": 2, "name": "x"}}`, index: ttl},
+		{name: "partial", index: `{"key": {"at": 1}, "name": "at", "expireAfterSeconds": 60, "partialFilterExpression": {"a": 1}}`},
+		{name: "no TTL", index: `{"key": {"at": 1}, "name": "at"}`},
+		{name: "dotted, descending, sparse", index: `{"key": {"a.at": -1}, "name": "at", "expireAfterSeconds": 0, "sparse": true}`, want: true},
+	} {
+		c := open(t, storage.NewMemFS())
+		ns := schema.Namespace{DB: "d", Coll: "c"}
+		var options bson.Doc
+		if tc.options != "" {
+			options = parse(t, tc.options)
+		}
+		coll, err := c.Create(t.Context(), ns, options)
+		if err != nil {
+			t.Fatal(tc.name, err)
+		}
+		if tc.filled {
+			if err := write(c, coll, nil, parse(t, `{"_id": 1}`)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, _, err := c.CreateIndexes(t.Context(), ns, specs(t, ns, tc.index)); err != nil {
+			t.Fatal(tc.name, err)
+		}
+		if got := c.Lookup(ns).Windowed(); got != tc.want {
+			t.Errorf("%s: windowed is %t", tc.name, got)
+		}
+	}
+}
+
+// TestWindowsSweepRuns sweeps long runs of dead entries while others write
+// among them: an _id that comes back stays.
+func TestWindowsSweepRuns(t *testing.T) {
+	c := open(t, storage.NewMemFS())
+	ns := schema.Namespace{DB: "d", Coll: "c"}
+	ctx := context.Background()
+	if _, err := c.Create(ctx, ns, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := c.CreateIndexes(ctx, ns, specs(t, ns, `{"key": {"at": 1}, "name": "at", "expireAfterSeconds": 0}`)); err != nil {
+		t.Fatal(err)
+	}
+	coll := c.Lookup(ns)
+	const n = 3 * sweepStretch
+	insert := func(from, to int, at int64) {
+		t.Helper()
+		u := c.Begin()
+		defer u.Abort()
+		for i := from; i < to; i++ {
+			if err := u.Insert(ctx, coll, new(bson.Builder).Int32("_id", int32(i)).Date("at", at).Finish()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := u.Commit(ctx, storage.Buffered); err != nil {
+			t.Fatal(err)
+		}
+	}
+	insert(0, n, 1000)
+	insert(n, n+10, 90000)
+	if d, err := c.DropWindows(ctx, coll, coll.Rules()[0], 50000, 0); err != nil || d.Docs != n {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	back := 0
+	s, err := c.Sweep(ctx, coll, func(time.Duration) error {
+		insert(n/2+back, n/2+back+1, 1000) // behind or before the sweep
+		back++
+		return nil
+	})
+	if err != nil || s.Ranges == 0 {
+		t.Fatalf("%+v, %v", s, err)
+	}
+	if v := mustValidate(t, c, coll); v.Records != int64(10+back) {
+		t.Errorf("%d documents after %d came back", v.Records, back)
+	}
+}

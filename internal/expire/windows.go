@@ -1,0 +1,109 @@
+package expire
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/query/exec"
+)
+
+const (
+	// sweepEvery is how often the sweeper looks for dead entries that are worth
+	// it by their number.
+	sweepEvery = 10 * time.Second
+	// sweepAllEvery is after how long it takes all there are.
+	sweepAllEvery = time.Hour
+)
+
+// dropWindows removes what a rule's collection keeps in windows of expiry that
+// are wholly due, as ranges. It leaves to the visit what is due in others.
+func (m *Monitor) dropWindows(ctx context.Context, c *catalog.Collection, d *exec.BatchedDelete, k *track) (dropped, error) {
+	if d.Single || !c.WindowedBy(d.Rule) {
+		return dropped{}, nil
+	}
+	begun := time.Now()
+	gone, err := m.o.Catalog.DropWindows(ctx, c, d.Rule, d.Now, d.MaxTime)
+	if gone.Docs > 0 {
+		m.Stats.Deleted.Add(gone.Docs)
+		b := exec.Batch{Batches: 1, Docs: gone.Docs, Bytes: gone.Bytes, KeysDeleted: gone.Keys, Time: time.Since(begun)}
+		if d.BatchDocs > 0 {
+			b.Batches = (gone.Docs + d.BatchDocs - 1) / d.BatchDocs
+		}
+		m.Stats.batch(b)
+		k.book(b)
+	}
+	if err != nil || gone.Docs == 0 {
+		return dropped{gone}, err
+	}
+	// The visit would step over the rule's own entries, each time.
+	return dropped{gone}, m.o.Catalog.SweepFirst(ctx, c, d.Rule.Index)
+}
+
+// dropped is what went as ranges in a visit.
+type dropped struct{ catalog.Dropped }
+
+// addTo adds it to what the visit did otherwise.
+func (d dropped) addTo(v *exec.Visited) {
+	v.Docs += d.Docs
+	v.Bytes += d.Bytes
+	v.KeysDeleted += d.Keys
+	v.More = v.More || d.More
+}
+
+// sweeps removes, beside the passes, the index entries of documents that went
+// with their windows: where they are many, and from time to time all.
+func (m *Monitor) sweeps(ctx context.Context) {
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
+	all := time.Now().Add(sweepAllEvery)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		now := time.Now()
+		seen := map[catalog.UUID]bool{}
+		for _, t := range m.o.Catalog.TTL() {
+			if c := t.Collection; !seen[c.UUID] {
+				seen[c.UUID] = true
+				m.sweep(ctx, c, !now.Before(all))
+			}
+		}
+		if !now.Before(all) {
+			all = now.Add(sweepAllEvery)
+		}
+	}
+}
+
+// sweep sweeps one collection where it is worth it, working half of the time.
+func (m *Monitor) sweep(ctx context.Context, c *catalog.Collection, whatever bool) {
+	if worth, any := c.SweepDue(); !worth && !(any && whatever) {
+		return
+	}
+	if err := m.o.Dispatcher.Gate.Enter(ctx); err != nil {
+		return
+	}
+	defer m.o.Dispatcher.Gate.Leave()
+	begun := time.Now()
+	swept, err := m.o.Catalog.Sweep(ctx, c, func(took time.Duration) error {
+		t := time.NewTimer(took)
+		defer t.Stop()
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-t.C:
+			return nil
+		}
+	})
+	if err != nil && ctx.Err() == nil {
+		m.o.Log.LogAttrs(ctx, slog.LevelWarn, "Error sweeping the indexes of a collection", slog.String("c", "INDEX"),
+			slog.String("namespace", c.Namespace.String()), slog.String("error", mongoerr.From(err).Message))
+		return
+	}
+	m.o.Log.LogAttrs(ctx, slog.LevelDebug, "swept the indexes of a collection", slog.String("c", "INDEX"), slog.String("namespace", c.Namespace.String()),
+		slog.Int64("entries", swept.Entries), slog.Int64("ranges", swept.Ranges), slog.String("duration", time.Since(begun).String()))
+}
