@@ -181,6 +181,8 @@ func (ix *Index) ListForm() bson.Doc {
 			b.Bool(name, v.Truthy())
 		case name == "expireAfterSeconds":
 			b.Int32(name, int32(ix.ExpireAfterSeconds))
+		case name == "min" || name == "max":
+			b.Double(name, bson.ToDouble(v))
 		default:
 			b.Value(name, v)
 		}

@@ -63,15 +63,10 @@ func withoutUnknown(spec bson.Doc) bson.Doc {
 	return b.Finish()
 }
 
-// withVersion adds the version, and writes options as they are kept.
 func withVersion(spec bson.Doc) bson.Doc {
 	var b bson.Builder
 	for name, v := range spec.All() {
-		switch name {
-		case "ns":
-		case "min", "max": // of a 2d index
-			b.Double(name, bson.ToDouble(v))
-		default:
+		if name != "ns" {
 			b.Value(name, v)
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/query/match"
 	"github.com/mayflydb/mayfly/internal/query/pipeline"
-	"github.com/mayflydb/mayfly/internal/query/plan"
 )
 
 // Aggregation is a running pipeline.
@@ -47,12 +46,12 @@ func (x *Executor) Aggregate(ctx context.Context, c *catalog.Collection, q *Quer
 	if err != nil {
 		return nil, err
 	}
-	found, err := x.start(ctx, c, q, reads(q, rest))
+	found, err := x.start(ctx, c, q, x.reads(c, q, rest))
 	if err != nil {
 		return nil, err
 	}
 	cur := &Cursor{r: found}
-	out, err := rest.Open(withMeta(cur, rest, r), r)
+	out, err := rest.Open(withMeta(cur, found.meta.value, rest, r), r)
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +60,7 @@ func (x *Executor) Aggregate(ctx context.Context, c *catalog.Collection, q *Quer
 
 // withMeta lets the documents bring the metadata that the pipeline reads. A
 // $geoNear asks for its own.
-func withMeta(cur *Cursor, rest *pipeline.Pipeline, r *pipeline.Run) pipeline.Iterator {
+func withMeta(cur pipeline.Iterator, known func(string) bson.Value, rest *pipeline.Pipeline, r *pipeline.Run) pipeline.Iterator {
 	names := rest.Meta()
 	if len(names) == 0 {
 		return cur
@@ -69,20 +68,7 @@ func withMeta(cur *Cursor, rest *pipeline.Pipeline, r *pipeline.Run) pipeline.It
 	if _, near := rest.Stages[0].(*pipeline.GeoNear); near {
 		return cur
 	}
-	return r.Describe(cur, names, cur.r.meta.value)
-}
-
-// reads tells the query which fields the pipeline above it reads. Where that is
-// a $group by one field and nothing else, an index may skip from value to
-// value: the adjustment of the plans for that, else nil.
-func reads(q *Query, rest *pipeline.Pipeline) func(plan.Node) plan.Node {
-	if path, ok := rest.GroupsBy(); ok && q.Collator == nil && q.Sort.IsEmpty() && q.Skip == 0 && q.Limit == 0 {
-		return DistinctPlan(q, path)
-	}
-	if paths, whole := rest.Needs(); !whole {
-		q.Paths = paths
-	}
-	return nil
+	return r.Describe(cur, names, known)
 }
 
 // pushDown puts the beginning of a pipeline into the query and returns the

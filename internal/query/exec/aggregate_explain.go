@@ -13,46 +13,55 @@ import (
 // where v asks for that. Nothing is written: a $merge or an $out is left out of
 // the execution.
 func (x *Executor) ExplainAggregate(ctx context.Context, c *catalog.Collection, ns string, q *Query, p *pipeline.Pipeline, r *pipeline.Run, v Verbosity, b *bson.Builder) error {
-	var stats []*pipeline.StageStats
-	if v > QueryPlanner {
-		var err error
-		if stats, err = x.observe(ctx, c, *q, p, *r); err != nil {
+	if p.HasSource() {
+		stats, err := drive(ctx, nil, p, r, v)
+		if err != nil {
 			return err
 		}
-	}
-	rest := p
-	n := 0
-	if !p.HasSource() {
-		var err error
-		if rest, err = pushDown(q, p); err != nil {
-			return err
-		}
-		if err = searchByDistance(c, q, p); err != nil {
-			return err
-		}
-		adjust := reads(q, rest)
-		if len(rest.Stages) == 0 {
-			return x.Explain(ctx, c, ns, &Explained{Query: q}, v, b)
-		}
-		b.OpenArray("stages").OpenDoc("0").OpenDoc("$cursor")
-		if err := x.Explain(ctx, c, ns, &Explained{Query: q, Adjust: adjust}, v, b); err != nil {
-			return err
-		}
-		b.Close().Close()
-		n = 1
-	} else {
 		b.OpenArray("stages")
+		writeStages(b, 0, p.Serialize(), stats, v)
+		b.Close()
+		return nil
 	}
-	for i, d := range rest.Serialize() {
-		b.OpenDoc(bson.Index(n)).Fields(d)
+	rest, err := pushDown(q, p)
+	if err != nil {
+		return err
+	}
+	if err := searchByDistance(c, q, p); err != nil {
+		return err
+	}
+	e := &Explained{Query: q, Adjust: x.reads(c, q, rest)}
+	if len(rest.Stages) == 0 {
+		return x.Explain(ctx, c, ns, e, v, b)
+	}
+	var stats []*pipeline.StageStats
+	e.drive = func(ctx context.Context, cur *Cursor) (err error) {
+		stats, err = drive(ctx, cur, rest, r, v)
+		return err
+	}
+	b.OpenArray("stages").OpenDoc("0").OpenDoc("$cursor")
+	if err := x.Explain(ctx, c, ns, e, v, b); err != nil {
+		return err
+	}
+	b.Close().Close()
+	list := rest.Serialize()
+	if e.skips {
+		list[0] = new(bson.Builder).OpenDoc("$groupByDistinctScan").Doc("newRoot", rest.GroupRoot()).Close().Finish()
+	}
+	writeStages(b, 1, list, stats, v)
+	b.Close()
+	return nil
+}
+
+// writeStages writes stages as the elements of an array from the n-th on.
+func writeStages(b *bson.Builder, n int, list []bson.Doc, stats []*pipeline.StageStats, v Verbosity) {
+	for i, d := range list {
+		b.OpenDoc(bson.Index(n + i)).Fields(d)
 		if v > QueryPlanner {
 			writeStageStats(b, i, stats)
 		}
 		b.Close()
-		n++
 	}
-	b.Close()
-	return nil
 }
 
 // writeStageStats writes what the i-th stage above the query did.
@@ -68,20 +77,33 @@ func writeStageStats(b *bson.Builder, i int, stats []*pipeline.StageStats) {
 	b.Int64("nReturned", st.Returned).Int64("executionTimeMillisEstimate", st.Time.Milliseconds())
 }
 
-// observe runs a pipeline to its end and returns what each stage above the
-// query did.
-func (x *Executor) observe(ctx context.Context, c *catalog.Collection, q Query, p *pipeline.Pipeline, r pipeline.Run) ([]*pipeline.StageStats, error) {
+// drive runs a pipeline over a cursor, nil where it has a source of its own, to
+// its end, where v asks for that, and returns what each stage did. It leaves
+// the cursor open.
+func drive(ctx context.Context, cur *Cursor, p *pipeline.Pipeline, r *pipeline.Run, v Verbosity) ([]*pipeline.StageStats, error) {
+	if v == QueryPlanner {
+		return nil, nil
+	}
 	var stats []*pipeline.StageStats
-	r.Stats = &stats
-	a, err := x.Aggregate(ctx, c, &q, p.Reading(), &r)
+	observed := *r
+	observed.Stats = &stats
+	p = p.Reading()
+	var in pipeline.Iterator
+	if cur != nil {
+		in = withMeta(kept{cur}, cur.r.meta.value, p, &observed)
+	}
+	out, err := p.Open(in, &observed)
 	if err != nil {
 		return nil, err
 	}
-	defer a.Close()
-	for {
-		d, err := a.out.Next(ctx)
-		if err != nil || d == nil {
-			return stats, err
-		}
+	defer out.Close()
+	for d := bson.Empty; err == nil && d != nil; {
+		d, err = out.Next(ctx)
 	}
+	return stats, err
 }
+
+// kept is a cursor that stays open when the pipeline over it is closed.
+type kept struct{ *Cursor }
+
+func (kept) Close() {}

@@ -67,7 +67,13 @@ func (b *builder) build(n plan.Node) Stage {
 		s := &distinctScan{indexScan: b.scan(n, n.Index, n.Bounds, false), fields: n.Field + 1}
 		s.backward = n.Backward
 		if !n.Index.Handle.(*catalog.Index).Records {
-			s.cover = newCover(n.Index, nil)
+			s.cover = newCover(n.Index, n.Paths)
+		}
+		if s.groups = n.Groups; n.Groups {
+			s.last = true // a group whose first document is hidden has others
+			if b.above > 0 {
+				s.cover = nil
+			}
 		}
 		return s
 	case *plan.Express:

@@ -13,7 +13,8 @@ import (
 // no value: those entries are looked at one by one.
 type distinctScan struct {
 	indexScan
-	fields int // leading fields that make an entry distinct
+	fields int  // leading fields that make an entry distinct
+	groups bool // what is missing counts as a value
 }
 
 func (s *distinctScan) Work(ctx context.Context, row *Row) (State, error) {
@@ -21,7 +22,10 @@ func (s *distinctScan) Work(ctx context.Context, row *Row) (State, error) {
 	if err != nil || state != Advanced {
 		return state, err
 	}
-	missing, err := s.missing(row)
+	missing := false
+	if !s.groups {
+		missing, err = s.missing(row)
+	}
 	if err != nil {
 		return EOF, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"hash/fnv"
+	"slices"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
@@ -68,6 +69,9 @@ func (x *Executor) nodes(c *catalog.Collection, q *Query, adjust func(plan.Node)
 	if adjust != nil {
 		for i := range nodes {
 			nodes[i] = adjust(nodes[i])
+		}
+		if i := slices.IndexFunc(nodes, skips); i >= 0 { // nothing reads less
+			nodes = nodes[i : i+1]
 		}
 	}
 	return nodes, nil

@@ -37,6 +37,9 @@ type Explained struct {
 	Upserts bool
 	// Adjust changes each candidate plan, or is nil.
 	Adjust func(plan.Node) plan.Node
+
+	drive func(context.Context, *Cursor) error // runs what is above the query; nil for nothing
+	skips bool                                 // the plan skips from group to group
 }
 
 // expressKinds are the writes as they are called on the short way.
@@ -86,10 +89,11 @@ func (x *Executor) Explain(ctx context.Context, c *catalog.Collection, ns string
 		}
 	}
 	r.explainPlanner(b, ns, planned)
+	e.skips = skips(r.winner.node)
 	if v == QueryPlanner {
 		return nil
 	}
-	return r.explainExecution(ctx, b, v)
+	return r.explainExecution(ctx, b, v, e.drive)
 }
 
 func (r *running) explainPlanner(b *bson.Builder, ns string, planned time.Duration) {
@@ -119,7 +123,9 @@ func (r *running) explainPlanner(b *bson.Builder, ns string, planned time.Durati
 	b.Close().Close()
 }
 
-func (r *running) explainExecution(ctx context.Context, b *bson.Builder, v Verbosity) error {
+// explainExecution runs the winner, by drive where that is not nil, and writes
+// executionStats.
+func (r *running) explainExecution(ctx context.Context, b *bson.Builder, v Verbosity, drive func(context.Context, *Cursor) error) error {
 	var candidates []bson.Doc
 	if v == AllPlansExecution {
 		for _, c := range append([]*candidate{r.winner}, r.rejected...) {
@@ -129,18 +135,13 @@ func (r *running) explainExecution(ctx context.Context, b *bson.Builder, v Verbo
 		}
 	}
 	start := time.Now()
-	var row Row
-	var runErr error
-	n := int64(0)
-	for {
-		ok, err := r.next(ctx, &row)
-		if err != nil || !ok {
-			runErr = err
-			break
+	n, runErr := int64(0), error(nil)
+	if drive != nil {
+		if err := drive(ctx, &Cursor{r: r}); err != nil {
+			return err
 		}
-		n++
-	}
-	if ctx.Err() != nil {
+		n = r.winner.stage.Stats().Advanced
+	} else if n, runErr = r.drain(ctx); ctx.Err() != nil {
 		return runErr
 	}
 	elapsed := time.Since(start)
@@ -158,6 +159,18 @@ func (r *running) explainExecution(ctx context.Context, b *bson.Builder, v Verbo
 	}
 	b.Close()
 	return nil
+}
+
+// drain runs the winner to its end, and counts its results.
+func (r *running) drain(ctx context.Context) (n int64, err error) {
+	var row Row
+	for {
+		ok, err := r.next(ctx, &row)
+		if err != nil || !ok {
+			return n, err
+		}
+		n++
+	}
 }
 
 // execution is executionStats of a candidate that returned n documents.

@@ -206,18 +206,50 @@ func (p *Pipeline) Needs() (paths []string, whole bool) {
 	return nil, true
 }
 
+// Pick is which document of each group a $group needs.
+type Pick uint8
+
+// What a $group may need.
+const (
+	PickNone  Pick = iota // more than one document of a group, or there is no $group
+	PickAny               // any document
+	PickFirst             // the first
+	PickLast              // the last
+)
+
 // GroupsBy returns the field that a pipeline groups by, if that is the first
-// thing it does and it asks for nothing else of the groups.
-func (p *Pipeline) GroupsBy() (path string, ok bool) {
+// thing it does, and which document of each group it needs.
+func (p *Pipeline) GroupsBy() (path string, pick Pick) {
 	if len(p.Stages) == 0 {
-		return "", false
+		return "", PickNone
 	}
 	g, ok := p.Stages[0].(*Group)
-	if !ok || len(g.Fields) > 0 {
-		return "", false
+	if !ok {
+		return "", PickNone
 	}
-	path, ok = expr.AsFieldPath(g.ID)
-	return path, ok && path != ""
+	if path, ok = expr.AsFieldPath(g.ID); !ok || path == "" {
+		return "", PickNone
+	}
+	pick = PickAny
+	for _, f := range g.Fields {
+		needs := map[string]Pick{"$first": PickFirst, "$last": PickLast}[f.Spec.Name]
+		if needs == PickNone || pick != PickAny && pick != needs {
+			return "", PickNone
+		}
+		pick = needs
+	}
+	return path, pick
+}
+
+// GroupRoot is what a $group that needs one document of each group makes of
+// it.
+func (p *Pipeline) GroupRoot() bson.Doc {
+	g := p.Stages[0].(*Group)
+	b := new(bson.Builder).Value("_id", expr.Serialize(g.ID))
+	for _, f := range g.Fields {
+		b.Value(f.Name, expr.Serialize(f.Spec.Exprs()[0]))
+	}
+	return b.Finish()
 }
 
 // Reading is the pipeline without the stage at its end that writes.

@@ -269,7 +269,7 @@ func distinctSources(c *Collection, q *Query, root match.Node, cs []match.Node, 
 	}
 	var out []source
 	for _, ix := range usable(c, q, nil) {
-		if ix.Plugin != "" || ix.Parts[0].Path != q.Distinct || ix.IsMultikey() || ix.Partial != nil && !implies(root, ix.Partial) {
+		if ix.Plugin != "" || ix.Parts[0].Path != q.Distinct || q.Grouping && ix.Sparse || ix.IsMultikey() || ix.Partial != nil && !implies(root, ix.Partial) {
 			continue
 		}
 		if !slices.ContainsFunc(have, func(s source) bool { return s.ix == ix }) {

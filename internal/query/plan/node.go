@@ -136,6 +136,8 @@ type DistinctScan struct {
 	Bounds   []Intervals
 	Field    int
 	Backward bool
+	Groups   bool     // what is missing, null in the keys, counts as a value
+	Paths    []string // what is read of the documents, where no Fetch is above
 }
 
 // EOF has no documents.

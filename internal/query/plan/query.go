@@ -43,7 +43,9 @@ type Query struct {
 	// or "".
 	Above string
 	// Distinct is the path whose values are wanted, each once; "" for none.
+	// Grouping says that what is missing counts as a value.
 	Distinct string
+	Grouping bool
 	// Allowed says which indexes an index filter leaves to the query, whatever
 	// its hint says; nil for all.
 	Allowed func(*schema.Index) bool
