@@ -7,6 +7,10 @@ const (
 	maxDepth = 128
 	// maxJoins bounds the JOINs of one query.
 	maxJoins = 10
+	// maxLogical bounds the ANDs of one query, and the ORs.
+	maxLogical = 2000
+	// maxList bounds the values of an IN.
+	maxList = 16000
 	// maxMemory bounds what a query keeps for ORDER BY, GROUP BY and DISTINCT,
 	// in bytes.
 	maxMemory = 100 << 20

@@ -12,7 +12,8 @@ type parser struct {
 	// container: it is the outermost, or what that selects from.
 	container bool
 	computed  Computed
-	items     map[int]bool // the slots whose aliases stand for items of the container
+	logical   map[string]int // how often an operator came
+	items     map[int]bool   // the slots whose aliases stand for items of the container
 
 	scope *scope
 	sel   *selection // whose aggregates are collected; nil where none may be

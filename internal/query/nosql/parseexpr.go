@@ -59,6 +59,9 @@ func (p *parser) binary(level int) (expression, error) {
 		if !ok {
 			return left, nil
 		}
+		if p.logical[op]++; p.logical[op] > maxLogical && (op == "AND" || op == "OR") {
+			return nil, errorAt(codeLimits, p.peek(), "The query has more than %d operators %s.", maxLogical, op)
+		}
 		right, err := p.binary(level + 1)
 		if err != nil {
 			return nil, err
@@ -135,6 +138,9 @@ func (p *parser) predicate(left expression) (expression, bool, error) {
 		es, err := p.expressions()
 		if err != nil {
 			return nil, false, err
+		}
+		if len(es) > maxList {
+			return nil, false, errorAt(codeLimits, p.peek(), "The query has an IN with more than %d values.", maxList)
 		}
 		return &membership{left, es}, true, p.expect(")")
 	case p.accept("BETWEEN"):

@@ -28,7 +28,7 @@ func Parse(query string, params map[string]bson.Value, computed Computed) (*Quer
 	if err != nil {
 		return nil, err
 	}
-	p := &parser{tokens: ts, computed: computed, container: true, items: map[int]bool{}}
+	p := &parser{tokens: ts, computed: computed, container: true, items: map[int]bool{}, logical: map[string]int{}}
 	s, err := p.selection()
 	if err != nil {
 		return nil, err
