@@ -17,7 +17,7 @@ const module = "github.com/mayflydb/mayfly/"
 // import those of lower rows and those that stand before it in its own row.
 var layers = [][]string{
 	{"mongoerr", "invariant", "pcre", "collation", "fts", "config"},
-	{"bson", "bson/bsontest", "geo", "geo/geotest", "wire", "keystring"},
+	{"bson", "bson/bsontest", "javascript", "geo", "geo/geotest", "wire", "keystring"},
 	{"query/sortkey", "query/expr", "query/match", "query/extsort", "query/project", "query/update", "query/pipeline", "query/nosql"},
 	{"storage", "schema", "timeseries", "catalog"},
 	{"query/plan", "query/exec"},

@@ -1,0 +1,34 @@
+// Package javascript runs the functions that clients send ($where, $function,
+// $accumulator, mapReduce) on github.com/dop251/goja. It is pure: functions and
+// BSON values in, BSON values out; there is no I/O, no module loader and no
+// timer, and print goes to the log.
+//
+// An Engine (engine.go) belongs to the server and keeps compiled texts. A
+// Session (session.go) is what all JavaScript of one operation shares, and makes
+// the Scope (scope.go), a runtime with globals of its own, when first something
+// is called: nothing that a function leaves behind is seen by another operation.
+//
+// source.go turns what clients write (a function, an expression, statements)
+// into one function. document.go has documents as objects that decode a field
+// when it is asked for; read.go and write.go convert values, box.go has the types
+// that JavaScript lacks, with their constructors in the files named after them;
+// prelude.js has helpers written in JavaScript itself.
+//
+// Types come back as the server has them: an int read from a document and put
+// back under its name stays an int, any other number is a double; what a
+// function does not touch keeps its bytes.
+//
+// # Limits
+//
+// Time: a call ends with its context, and after callTimeout. Text: maxText,
+// maxNesting and maxOperators, because the compiler recurses and cannot be
+// stopped. Calls: maxCalls deep. Results: maxResult bytes, maxDepth levels.
+// Memory: goja cannot bound what a runtime allocates, so there is no limit for a
+// function as the server has one (internalQueryJavaScriptHeapSizeLimitMB), only one
+// for the process: while a function runs, the heap is looked at every few
+// milliseconds, and from Options.HeapLimit on, functions during which it grew by
+// heapGrowth are stopped. One instruction may allocate before anyone looks, so the
+// methods that make much of little (repeat, padStart, fill …) have a bound of
+// their own (bounds.go). A native instruction (a sort, a match of a regular
+// expression) is not interrupted.
+package javascript

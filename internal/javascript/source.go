@@ -1,0 +1,150 @@
+package javascript
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/dop251/goja"
+	"github.com/dop251/goja/ast"
+	"github.com/dop251/goja/parser"
+
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+)
+
+// The bounds of a text. Parser and compiler recurse for each level of nesting
+// and for each operator of a chain, take time that grows with the square of a
+// chain's length, and cannot be interrupted.
+const (
+	maxText      = 128 << 10 // bytes
+	maxNesting   = 500       // brackets open at once
+	maxOperators = 16 << 10  // characters of operators
+)
+
+// checkText refuses a text that would be expensive to compile. It looks at
+// characters only: what stands in strings and comments counts, so that no
+// quoting hides anything.
+func checkText(text string) error {
+	if len(text) > maxText {
+		return syntaxError("the text is longer than %d bytes", maxText)
+	}
+	open, operators := 0, 0
+	for i := range len(text) {
+		switch text[i] {
+		case '(', '[', '{':
+			if open++; open > maxNesting {
+				return syntaxError("brackets nest more than %d deep", maxNesting)
+			}
+		case ')', ']', '}':
+			open = max(open-1, 0)
+		case '+', '-', '*', '/', '%', '!', '~', '?', '&', '|', '^', '<', '>', '=':
+			operators++
+		}
+	}
+	if operators > maxOperators {
+		return syntaxError("more than %d characters of operators", maxOperators)
+	}
+	return nil
+}
+
+func syntaxError(format string, args ...any) error {
+	return mongoerr.New(mongoerr.JSInterpreterFailure, "SyntaxError: "+format, args...)
+}
+
+// compile makes a program whose value is the function that text means.
+func compile(text string) (*goja.Program, error) {
+	if err := checkText(text); err != nil {
+		return nil, err
+	}
+	return compileProgram("(" + functionOf(text) + "\n)") // the line break ends a comment
+}
+
+// compileProgram parses and compiles a program. Source maps are not looked for:
+// they would be read from files.
+func compileProgram(text string) (program *goja.Program, err error) {
+	tree, err := parse(text)
+	if err != nil {
+		return nil, parseFailure(err)
+	}
+	defer func() {
+		if x := recover(); x != nil {
+			program, err = nil, syntaxError("%v", x)
+		}
+	}()
+	if program, err = goja.CompileAST(tree, false); err != nil {
+		return nil, parseFailure(err)
+	}
+	return program, nil
+}
+
+func parse(text string) (*ast.Program, error) {
+	return parser.ParseFile(nil, "", text, 0, parser.WithDisableSourceMaps)
+}
+
+// functionOf is the text of a function expression for what a client wrote: a
+// function as it is; of statements that end with an expression, a function that
+// returns it; of other statements, a function of them. Arrow functions are
+// expressions, as for the server: the value is the function.
+func functionOf(text string) string {
+	text = strings.TrimRight(text, "; \t\r\n\v\f")
+	if isFunction(text) {
+		return text
+	}
+	if tree, err := parse(text); err == nil && len(tree.Body) > 0 {
+		if _, ok := tree.Body[len(tree.Body)-1].(*ast.ExpressionStatement); ok {
+			if f, ok := returning(text, tree.Body); ok {
+				return f
+			}
+		}
+	}
+	// The line break ends a comment at the end of the text.
+	return "function() { " + text + "\n}"
+}
+
+// isFunction says whether text is one function, named or not.
+func isFunction(text string) bool {
+	head := strings.TrimLeft(text, " \t\r\n\v\f")
+	if !strings.HasPrefix(head, "function") && !strings.HasPrefix(head, "async") && !strings.HasPrefix(head, "/") {
+		return false
+	}
+	tree, err := parse("(" + text + "\n)")
+	if err != nil || len(tree.Body) != 1 {
+		return false
+	}
+	s, ok := tree.Body[0].(*ast.ExpressionStatement)
+	if !ok {
+		return false
+	}
+	_, ok = s.Expression.(*ast.FunctionLiteral)
+	return ok
+}
+
+// returning puts return before the last statement, an expression. Where that
+// begins is searched for from where the statement before it ends, for the
+// expression's own place leaves out brackets around it.
+func returning(text string, body []ast.Statement) (string, bool) {
+	at := 0
+	if n := len(body); n > 1 {
+		at = min(max(int(body[n-2].Idx1())-1, 0), len(text))
+	}
+	for at < len(text) && strings.IndexByte("; \t\r\n\v\f", text[at]) >= 0 {
+		at++
+	}
+	f := "function() { " + text[:at] + "return " + text[at:] + "\n}"
+	_, err := parse("(" + f + ")")
+	return f, err == nil
+}
+
+// parseFailure is the error of a text that is no JavaScript.
+func parseFailure(err error) error {
+	var list parser.ErrorList
+	if errors.As(err, &list) && len(list) > 0 {
+		e := list[0]
+		return syntaxError("%s :\n@:%d:%d\n", e.Message, e.Position.Line, e.Position.Column)
+	}
+	var compiled *goja.CompilerSyntaxError
+	if errors.As(err, &compiled) && compiled.File != nil {
+		p := compiled.File.Position(compiled.Offset)
+		return syntaxError("%s :\n@:%d:%d\n", compiled.Message, p.Line, p.Column)
+	}
+	return mongoerr.New(mongoerr.JSInterpreterFailure, "%s", err)
+}

@@ -1,0 +1,144 @@
+package javascript
+
+import (
+	"context"
+	"runtime"
+	"runtime/metrics"
+	"sync"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+)
+
+const (
+	// callTimeout is how long one call may take (internalQueryJavaScriptFnTimeoutMillis).
+	callTimeout = 60 * time.Second
+	// watchInterval is how often a call that runs is looked after.
+	watchInterval = 10 * time.Millisecond
+	// heapGrowth is by how much the heap must have grown, in bytes, for JavaScript
+	// to be held responsible (internalQueryJavaScriptHeapSizeLimitMB).
+	heapGrowth = 100 << 20
+)
+
+var (
+	errInterrupted = mongoerr.New(mongoerr.Interrupted, "JavaScript execution interrupted")
+	errOutOfMemory = mongoerr.New(mongoerr.JSInterpreterFailure, "Out of memory")
+)
+
+// watch stops the calls of a scope when their time or memory is over. Two things
+// wake it: the end of the context, and a timer that goes on for as long as its
+// ticks find calls running.
+type watch struct {
+	scope *scope
+
+	mu struct {
+		sync.Mutex
+		ctx     context.Context // whose end is waited for
+		release func() bool
+		turn    uint64 // of the context
+		heap    int64  // at the first tick of this turn; 0 before
+		running bool
+		started time.Time
+		timer   *time.Timer
+		ticking bool
+		cause   error // why the runtime was stopped; it is not used again
+	}
+}
+
+// begin watches a call.
+func (w *watch) begin(ctx context.Context) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.mu.running, w.mu.started = true, time.Now()
+	if w.mu.ctx != ctx {
+		w.follow(ctx)
+	}
+	if ctx.Err() != nil {
+		w.stop(context.Cause(ctx))
+	}
+	if w.mu.ticking {
+		return
+	}
+	w.mu.ticking = true
+	if w.mu.timer == nil {
+		w.mu.timer = time.AfterFunc(watchInterval, w.tick)
+	} else {
+		w.mu.timer.Reset(watchInterval)
+	}
+}
+
+// end ends the watch over a call, and says why the runtime was stopped.
+func (w *watch) end() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.mu.running = false
+	return w.mu.cause
+}
+
+// follow waits for the end of another context.
+//
+// REQUIRES: w.mu is held.
+func (w *watch) follow(ctx context.Context) {
+	if w.mu.release != nil {
+		w.mu.release()
+	}
+	w.mu.turn++
+	w.mu.ctx, w.mu.heap = ctx, 0
+	turn := w.mu.turn
+	w.mu.release = context.AfterFunc(ctx, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.mu.turn == turn && w.mu.running {
+			w.stop(context.Cause(ctx))
+		}
+	})
+}
+
+// stop interrupts the runtime.
+//
+// REQUIRES: w.mu is held.
+func (w *watch) stop(cause error) {
+	if w.mu.cause == nil {
+		w.mu.cause = cause
+		w.scope.vm.Interrupt(cause)
+	}
+}
+
+// tick looks after the call that runs, and comes again while there is one.
+func (w *watch) tick() {
+	heap := heapBytes()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.mu.running {
+		w.mu.ticking = false
+		return
+	}
+	if w.mu.heap == 0 {
+		w.mu.heap = heap
+	}
+	if w.scope.engine.tooMuch(w.mu.heap, heap) {
+		w.stop(errOutOfMemory)
+	}
+	if time.Since(w.mu.started) > callTimeout {
+		w.stop(errInterrupted)
+	}
+	w.mu.timer.Reset(watchInterval)
+}
+
+// tooMuch says whether the heap has become too large since it was of that size.
+func (e *Engine) tooMuch(then, now int64) bool {
+	limit := e.options.HeapLimit
+	if limit == 0 || now < limit || now-then < heapGrowth {
+		return false
+	}
+	runtime.GC() // much of it may be garbage
+	now = heapBytes()
+	return now > limit && now-then > heapGrowth
+}
+
+// heapBytes is what live objects take, and dead ones not yet found to be dead.
+func heapBytes() int64 {
+	s := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(s)
+	return int64(s[0].Value.Uint64())
+}
