@@ -10,6 +10,7 @@ import (
 type Options struct {
 	ConfigFile    string
 	Net           Net
+	Security      Security
 	Storage       Storage
 	Log           Log
 	Process       Process
@@ -34,6 +35,11 @@ type Net struct {
 	UnixSocketDir  string
 	UnixSocketMode int // permissions of the socket's file
 	ListenBacklog  int // 0: the system's
+}
+
+// Security says what clients may do.
+type Security struct {
+	JavaScript bool // run their JavaScript
 }
 
 // Storage says where and how data is kept.

@@ -20,6 +20,7 @@ type option struct {
 var sections = []struct{ prefix, title string }{
 	{"config", "Configuration"},
 	{"net", "Network"},
+	{"security", "Security"},
 	{"storage", "Storage"},
 	{"systemLog", "Log"},
 	{"processManagement", "Process"},
@@ -65,6 +66,9 @@ var table = []option{
 		help: "directory of the unix socket mongodb-PORT.sock"},
 	{path: "net.unixDomainSocket.filePermissions", flag: "filePermissions", target: func(o *Options) any { return (*mode)(&o.Net.UnixSocketMode) }, text: "0700",
 		help: "permissions of the unix socket, octal"},
+
+	{path: "security.javascriptEnabled", flag: "noscripting", inverse: true, target: func(o *Options) any { return &o.Security.JavaScript }, text: "false",
+		help: "run no JavaScript of clients ($where, $function, $accumulator, mapReduce), which is the default; --noscripting=false runs it"},
 
 	{path: "storage.dbPath", flag: "dbpath", target: func(o *Options) any { return &o.Storage.DBPath },
 		help: "directory for the data; default /data/db where it exists, else ./data"},

@@ -142,6 +142,9 @@ type reading struct {
 	let, collation bson.Doc
 	hint           bson.Value
 	allowDiskUse   bool
+	// mapReduce says that the pipeline is a mapReduce's, whose `scope` globals is.
+	mapReduce bool
+	globals   bson.Doc
 }
 
 // aggregateReading reads the arguments of an aggregate, or of a find.
@@ -191,12 +194,15 @@ func (n *Node) parseAggregation(op *command.Op, ns schema.Namespace, list []bson
 	if err := checkMeasuredStage(c, list); err != nil {
 		return nil, err
 	}
-	s, err := n.newScope(c, r.let, collation)
+	s, err := n.newScope(op, c, r.let, collation)
 	if err != nil {
 		return nil, err
 	}
 	if err := n.checkViewCollations(ns.DB, list, s.collation); err != nil {
 		return nil, err
+	}
+	if s.expr.JavaScript != nil {
+		s.expr.JavaScript.MapReduce, s.expr.JavaScript.Globals = r.mapReduce, r.globals
 	}
 	q := &query{Query: &exec.Query{Query: plan.Query{Env: s.env}}, coll: c, scope: s}
 	q.Collation, q.Collator = s.collation, s.collator

@@ -19,7 +19,7 @@ func (n *Node) buildInfo() *command.Command {
 
 func (n *Node) runBuildInfo(_ context.Context, op *command.Op) error {
 	b := op.Reply.String("version", Version).String("gitVersion", gitVersion).OpenArray("modules").Close()
-	b.String("allocator", "go").String("javascriptEngine", "none").String("sysInfo", "deprecated")
+	b.String("allocator", "go").String("javascriptEngine", n.javascriptEngine()).String("sysInfo", "deprecated")
 	b.OpenArray("versionArray")
 	for i, v := range versionArray {
 		b.Int32(bson.Index(i), v)

@@ -239,7 +239,7 @@ func (b *bulk) update(ctx context.Context, i int, a *command.Args, space *comman
 }
 
 func (b *bulk) parseUpdate(c *catalog.Collection, a *command.Args) (*exec.Update, error) {
-	s, err := b.n.newScope(c, b.op.Args.Doc("let"), a.Doc("collation"))
+	s, err := b.n.newScope(b.op, c, b.op.Args.Doc("let"), a.Doc("collation"))
 	if err != nil {
 		return nil, err
 	}
@@ -270,7 +270,7 @@ func (b *bulk) delete(ctx context.Context, i int, a *command.Args, space *comman
 	if err != nil {
 		return err
 	}
-	s, err := b.n.newScope(c, b.op.Args.Doc("let"), a.Doc("collation"))
+	s, err := b.n.newScope(b.op, c, b.op.Args.Doc("let"), a.Doc("collation"))
 	if err != nil {
 		return err
 	}

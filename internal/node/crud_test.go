@@ -51,9 +51,18 @@ var crudMasks = regexp.MustCompile(`(UUID[ (]"?|cursor id |cursor |Killed: \[ |N
 // TestCRUD runs the scripts of testdata/crud: each case is a database and
 // commands, the expectation their replies. CURSOR in a command is the id of the
 // last cursor that stayed open, which replies show as "open".
-func TestCRUD(t *testing.T) {
-	datadriven.Walk(t, "testdata/crud", func(t *testing.T, path string) {
+func TestCRUD(t *testing.T) { runScripts(t, "testdata/crud", func(*Node) {}) }
+
+// TestJavaScript runs the scripts of testdata/javascript on a node that runs the
+// functions of clients.
+func TestJavaScript(t *testing.T) {
+	runScripts(t, "testdata/javascript", func(n *Node) { n.JavaScript = NewJavaScript(n.Log) })
+}
+
+func runScripts(t *testing.T, dir string, prepare func(*Node)) {
+	datadriven.Walk(t, dir, func(t *testing.T, path string) {
 		n, client := withData(t)
+		prepare(n)
 		var cursor int64
 		datadriven.RunTest(t, path, func(t *testing.T, c *datadriven.TestData) string {
 			var out strings.Builder

@@ -87,7 +87,7 @@ func (n *Node) deleteOne(ctx context.Context, op *command.Op, w *exec.Writer, c 
 	if err := n.checkExpected(op); err != nil {
 		return nil, err
 	}
-	d, err := n.parseDelete(c, a, op.Args.Doc("let"))
+	d, err := n.parseDelete(op, c, a, op.Args.Doc("let"))
 	if err != nil {
 		return nil, err
 	}
@@ -95,12 +95,12 @@ func (n *Node) deleteOne(ctx context.Context, op *command.Op, w *exec.Writer, c 
 }
 
 // parseDelete reads a statement {q, limit, hint, collation}.
-func (n *Node) parseDelete(c *catalog.Collection, a *command.Args, let bson.Doc) (*exec.Delete, error) {
+func (n *Node) parseDelete(op *command.Op, c *catalog.Collection, a *command.Args, let bson.Doc) (*exec.Delete, error) {
 	limit := a.Int64("limit")
 	if limit != 0 && limit != 1 {
 		return nil, mongoerr.New(mongoerr.FailedToParse, "The limit field in delete objects must be 0 or 1. Got %d", limit)
 	}
-	s, err := n.newScope(c, let, a.Doc("collation"))
+	s, err := n.newScope(op, c, let, a.Doc("collation"))
 	if err != nil {
 		return nil, err
 	}

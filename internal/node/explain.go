@@ -57,6 +57,9 @@ func (n *Node) runExplain(ctx context.Context, op *command.Op) error {
 	if name == "aggregate" {
 		return n.explainAggregate(ctx, op, body, verbosity)
 	}
+	if name == "mapReduce" || name == "mapreduce" {
+		return n.explainMapReduce(ctx, op, body, verbosity)
+	}
 	fields, explain := n.explainer(name)
 	if fields == nil {
 		if op.Dispatcher.Registry.Lookup(name) == nil {
@@ -211,7 +214,7 @@ func (n *Node) explainDelete(op *command.Op, a *command.Args) (*query, *exec.Exp
 	if err != nil {
 		return nil, nil, err
 	}
-	d, err := n.parseDelete(c, &statements[0], a.Doc("let"))
+	d, err := n.parseDelete(op, c, &statements[0], a.Doc("let"))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -230,7 +233,7 @@ func (n *Node) explainFindAndModify(op *command.Op, a *command.Args) (*query, *e
 	if err != nil {
 		return nil, nil, err
 	}
-	q, _, err := n.findAndModifyQuery(c, a)
+	q, _, err := n.findAndModifyQuery(op, c, a)
 	if err != nil {
 		return nil, nil, err
 	}

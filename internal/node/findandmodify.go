@@ -76,7 +76,7 @@ func (n *Node) runFindAndModify(ctx context.Context, op *command.Op) error {
 	if err := checkMeasuredModify(c, a.Bool("remove")); err != nil {
 		return err
 	}
-	q, fields, err := n.findAndModifyQuery(c, a)
+	q, fields, err := n.findAndModifyQuery(op, c, a)
 	if err != nil {
 		return err
 	}
@@ -100,8 +100,8 @@ func (n *Node) runFindAndModify(ctx context.Context, op *command.Op) error {
 }
 
 // findAndModifyQuery parses what finds the document and what shapes it.
-func (n *Node) findAndModifyQuery(c *catalog.Collection, a *command.Args) (*query, *project.Projection, error) {
-	s, err := n.newScope(c, a.Doc("let"), a.Doc("collation"))
+func (n *Node) findAndModifyQuery(op *command.Op, c *catalog.Collection, a *command.Args) (*query, *project.Projection, error) {
+	s, err := n.newScope(op, c, a.Doc("let"), a.Doc("collation"))
 	if err != nil {
 		return nil, nil, err
 	}

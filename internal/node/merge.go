@@ -7,6 +7,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/javascript"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/query/exec"
 	"github.com/mayflydb/mayfly/internal/query/expr"
@@ -66,7 +67,7 @@ func (t *merging) use(c *catalog.Collection) {
 
 // bypass says whether the command writes past validators.
 func (w *world) bypass() bool {
-	return w.op.Name == "aggregate" && w.op.Args.Bool("bypassDocumentValidation")
+	return (w.op.Name == "aggregate" || w.op.Name == "mapReduce") && w.op.Args.Bool("bypassDocumentValidation")
 }
 
 // vars are the variables of the command's let.
@@ -77,13 +78,21 @@ func (q *query) vars() []string {
 	return slices.Clone(q.expr.Vars)
 }
 
+// javascript is what the command's JavaScript shares.
+func (q *query) javascript() *javascript.Session {
+	if q.expr == nil {
+		return nil
+	}
+	return q.expr.JavaScript
+}
+
 // parse parses the update of the mode with those variables, and the command's.
 func (t *merging) parse(vars []string) (*update.Update, error) {
 	u, ok := mergeUpdates[t.m.WhenMatched]
 	if !ok {
 		u = t.m.Pipeline
 	}
-	opts := &expr.Options{Collator: t.w.query.Collator, Vars: append(t.w.query.vars(), vars...)}
+	opts := &expr.Options{Collator: t.w.query.Collator, Vars: append(t.w.query.vars(), vars...), JavaScript: t.w.query.javascript()}
 	return update.Parse(u, &update.Options{Expr: opts, Match: &match.Options{Collator: t.w.query.Collator, Expr: opts}, Collator: t.w.query.Collator})
 }
 

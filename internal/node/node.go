@@ -7,6 +7,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/javascript"
 	"github.com/mayflydb/mayfly/internal/query/exec"
 )
 
@@ -18,6 +19,8 @@ type Node struct {
 	Log        *slog.Logger
 	Catalog    *catalog.Catalog
 	Exec       *exec.Executor
+	// JavaScript runs the functions of clients; nil where the server runs none.
+	JavaScript *javascript.Engine
 	// Process is the process around the node; nil where there is none.
 	Process Process
 	// StartTime is when the server started.
@@ -51,7 +54,7 @@ func (n *Node) Register(r *command.Registry) {
 // registerData adds the commands that read and write documents.
 func (n *Node) registerData(r *command.Registry) {
 	r.Register(
-		n.find(), n.count(), n.distinct(), n.aggregate(), n.explain(),
+		n.find(), n.count(), n.distinct(), n.aggregate(), n.mapReduce(), n.explain(),
 		n.insert(), n.update(), n.delete(), n.findAndModify(), n.bulkWrite(),
 	)
 }

@@ -67,7 +67,7 @@ func shapeArgument(a *command.Args, name string) (bson.Doc, error) {
 
 // shapeQuery parses the query, sort, projection and collation that name a query
 // shape. Errors: 2, and those of parsing them.
-func (n *Node) shapeQuery(c *catalog.Collection, a *command.Args) (*query, error) {
+func (n *Node) shapeQuery(op *command.Op, c *catalog.Collection, a *command.Args) (*query, error) {
 	args := map[string]bson.Doc{}
 	for _, name := range []string{"query", "sort", "projection", "collation"} {
 		d, err := shapeArgument(a, name)
@@ -79,7 +79,7 @@ func (n *Node) shapeQuery(c *catalog.Collection, a *command.Args) (*query, error
 	if d := args["collation"]; d != nil && (a.Value("collation").Type != bson.TypeDocument || d.IsEmpty()) {
 		return nil, mongoerr.New(mongoerr.BadValue, "optional field collation must be a non-empty object")
 	}
-	s, err := n.newScope(c, nil, args["collation"])
+	s, err := n.newScope(op, c, nil, args["collation"])
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ func (n *Node) shapeQuery(c *catalog.Collection, a *command.Args) (*query, error
 func (n *Node) optionalShape(op *command.Op, c *catalog.Collection) (*exec.Query, error) {
 	a := &op.Args
 	if a.Has("query") {
-		q, err := n.shapeQuery(c, a)
+		q, err := n.shapeQuery(op, c, a)
 		if err != nil {
 			return nil, err
 		}
@@ -170,7 +170,7 @@ func (n *Node) runPlanCacheSetFilter(op *command.Op, c *catalog.Collection) erro
 	if err := filterIndexes(f, &op.Args); err != nil {
 		return err
 	}
-	q, err := n.shapeQuery(c, &op.Args)
+	q, err := n.shapeQuery(op, c, &op.Args)
 	if err != nil {
 		return err
 	}

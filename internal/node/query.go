@@ -60,7 +60,7 @@ func (n *Node) collection(op *command.Op) (*catalog.Collection, error) {
 
 // newScope reads `let` and `collation` of a command; a collection's own
 // collation stands where the command gives none.
-func (n *Node) newScope(c *catalog.Collection, let, collation bson.Doc) (scope, error) {
+func (n *Node) newScope(op *command.Op, c *catalog.Collection, let, collation bson.Doc) (scope, error) {
 	m := &meaning{env: expr.Env{Now: time.Now().UnixMilli()}}
 	s := scope{env: &m.env, expr: &m.expr, match: &m.match}
 	if collation.IsEmpty() && c != nil {
@@ -77,6 +77,7 @@ func (n *Node) newScope(c *catalog.Collection, let, collation bson.Doc) (scope, 
 	}
 	s.env.Collator = s.collator
 	s.expr.Collator = s.collator
+	s.expr.JavaScript = n.javascriptSession(op.DB)
 	if let != nil {
 		names, values, err := expr.CommandLet(let, s.collator)
 		if err != nil {
@@ -100,7 +101,7 @@ func (n *Node) newQuery(op *command.Op, let, collation, filter bson.Doc) (*query
 	if err != nil {
 		return nil, err
 	}
-	s, err := n.newScope(c, let, collation)
+	s, err := n.newScope(op, c, let, collation)
 	if err != nil {
 		return nil, err
 	}

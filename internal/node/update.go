@@ -135,7 +135,7 @@ func (n *Node) updateOne(ctx context.Context, op *command.Op, w *exec.Writer, a 
 // parseUpdate reads a statement {q, u, c, arrayFilters, multi, upsert, hint,
 // collation, sort}.
 func (n *Node) parseUpdate(op *command.Op, c *catalog.Collection, a *command.Args, let bson.Doc, bypass bool) (*exec.Update, error) {
-	s, err := n.newScope(c, let, a.Doc("collation"))
+	s, err := n.newScope(op, c, let, a.Doc("collation"))
 	if err != nil {
 		return nil, err
 	}

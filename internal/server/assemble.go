@@ -44,6 +44,9 @@ func Assemble(_ context.Context, s *Server) (*App, error) {
 		Dispatcher: d, Params: d.Params, Log: s.log.Logger("COMMAND"), Catalog: cat, Exec: x,
 		Process: s.process(engine), StartTime: s.started,
 	}
+	if s.Options.Security.JavaScript {
+		n.JavaScript = node.NewJavaScript(n.Log)
+	}
 	n.Register(d.Registry)
 	ttl := expire.New(expire.Options{Catalog: cat, Exec: x, Dispatcher: d, Log: s.log.Logger("INDEX").With("ctx", "TTLMonitor")})
 	n.Expiry = ttl.Report

@@ -5,6 +5,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/query/expr"
 	"github.com/mayflydb/mayfly/internal/query/match"
 	"github.com/mayflydb/mayfly/internal/query/pipeline"
 )
@@ -15,6 +16,7 @@ type Aggregation struct {
 	out    pipeline.Iterator
 	plain  bool // the cursor does it all
 	inner  bool // its results are not the client's
+	env    *expr.Env
 }
 
 // Read is Aggregate for a stage of another pipeline, which takes documents of
@@ -37,7 +39,7 @@ func (x *Executor) Aggregate(ctx context.Context, c *catalog.Collection, q *Quer
 		if err != nil {
 			return nil, err
 		}
-		return &Aggregation{out: out}, nil
+		return &Aggregation{out: out, env: r.Env}, nil
 	}
 	rest, err := pushDown(q, p)
 	if err == nil {
@@ -55,7 +57,7 @@ func (x *Executor) Aggregate(ctx context.Context, c *catalog.Collection, q *Quer
 	if err != nil {
 		return nil, err
 	}
-	return &Aggregation{cursor: cur, out: out, plain: len(rest.Stages) == 0}, nil
+	return &Aggregation{cursor: cur, out: out, plain: len(rest.Stages) == 0, env: r.Env}, nil
 }
 
 // withMeta lets the documents bring the metadata that the pipeline reads. A
@@ -111,6 +113,7 @@ func isShaping(s pipeline.Stage) bool {
 //
 // Errors: 10334 for a result that is larger than a document may be.
 func (a *Aggregation) Next(ctx context.Context) (bson.Doc, error) {
+	a.env.Watch(ctx)
 	d, err := a.out.Next(ctx)
 	if len(d) > bson.MaxInternalSize && !a.inner {
 		return nil, bson.SizeError(len(d), d)

@@ -76,6 +76,14 @@ func (e *Env) WithRoot(doc bson.Doc) *Env {
 // done. It is kept until the next call, since a cursor has one for each batch.
 func (e *Env) Watch(ctx context.Context) { e.ctx = ctx }
 
+// Context is what Watch was given.
+func (e *Env) Context() context.Context {
+	if e.ctx == nil {
+		return context.Background()
+	}
+	return e.ctx
+}
+
 // tick is one turn of a loop over elements.
 func (e *Env) tick() error {
 	if e.ticks++; e.ticks%ticksPerCheck == 0 && e.ctx != nil && e.ctx.Err() != nil {

@@ -2,6 +2,7 @@ package expr
 
 import (
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/javascript"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
@@ -29,6 +30,9 @@ type Options struct {
 	// Validator marks an expression of a collection's validator, where $function
 	// is forbidden.
 	Validator bool
+	// JavaScript runs the functions of $function and the like; nil where the
+	// server runs no JavaScript.
+	JavaScript *javascript.Session
 	// ClusterTime allows $$CLUSTER_TIME: the deployment has a cluster clock, or
 	// the expression belongs to an update.
 	ClusterTime bool

@@ -2,18 +2,42 @@ package match
 
 import (
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/javascript"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// parseWhere answers as a server does that was started with JavaScript
-// disabled.
+// Where is {$where: Code}: it matches where the function says so, the document
+// being its this.
+type Where struct {
+	Code     string
+	function *javascript.Function
+	session  *javascript.Session
+}
+
+func (n *Where) kind() kind           { return kindWhere }
+func (n *Where) text(b *bson.Builder) { b.Value("$where", bson.Code(n.Code)) }
+
+func (n *Where) match(s subject, env *Env) (bool, error) {
+	return n.session.Test(env.expr().Context(), n.function, s.v.Doc())
+}
+
+// parseWhere compiles the function. Where the server runs no JavaScript, it
+// answers as one does that was started so.
 func parseWhere(p *parser, name string, v bson.Value, at level) (Node, error) {
 	if err := p.topLevelOnly(name, FeatureJavaScript, at); err != nil {
 		return nil, err
 	}
-	switch v.Type {
-	case bson.TypeString, bson.TypeCode:
+	if v.Type != bson.TypeString && v.Type != bson.TypeCode {
+		return nil, badValue("$where got bad type")
+	}
+	session := p.opts.Expr.JavaScript
+	if session == nil {
 		return nil, mongoerr.New(mongoerr.Code(6108304), "no globalScriptEngine in $where parsing")
 	}
-	return nil, badValue("$where got bad type")
+	f, err := session.Engine.Compile(v.Str())
+	if err != nil {
+		return nil, err
+	}
+	p.hasExpr = true
+	return &Where{v.Str(), f, session}, nil
 }

@@ -129,6 +129,7 @@ func (r *Run) within(outer int, vars []bson.Value) *Run {
 	env.UserRoles, env.SearchMeta = r.Env.UserRoles, r.Env.SearchMeta
 	sub := &Run{Env: env, SpillDir: r.SpillDir, World: r.World}
 	env.Meta = sub.meta
+	env.Watch(r.Env.Context())
 	return sub
 }
 

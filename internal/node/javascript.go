@@ -1,0 +1,73 @@
+package node
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/javascript"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/query/exec"
+	"github.com/mayflydb/mayfly/internal/query/match"
+	"github.com/mayflydb/mayfly/internal/schema"
+)
+
+const (
+	// maxStored is how many bytes of stored functions an operation loads.
+	maxStored = 16 << 20
+	// storedFunctions is the collection of a database's stored functions.
+	storedFunctions = "system.js"
+)
+
+// NewJavaScript makes the engine of a node. Functions are stopped when the heap
+// takes three quarters of the memory that the process may use.
+func NewJavaScript(log *slog.Logger) *javascript.Engine {
+	return javascript.NewEngine(javascript.Options{Log: log, HeapLimit: readMachine().limit / 4 * 3})
+}
+
+// javascriptEngine names the engine in buildInfo.
+func (n *Node) javascriptEngine() string {
+	if n.JavaScript == nil {
+		return "none"
+	}
+	return "goja"
+}
+
+// javascriptSession is what the JavaScript of one operation on a database shares;
+// nil where the server runs none.
+func (n *Node) javascriptSession(db string) *javascript.Session {
+	if n.JavaScript == nil {
+		return nil
+	}
+	return &javascript.Session{Engine: n.JavaScript, Stored: func(ctx context.Context) ([]bson.Doc, error) { return n.storedFunctions(ctx, db) }}
+}
+
+// storedFunctions reads the system.js of a database.
+func (n *Node) storedFunctions(ctx context.Context, db string) ([]bson.Doc, error) {
+	c := n.Catalog.Lookup(schema.Namespace{DB: db, Coll: storedFunctions})
+	if c == nil {
+		return nil, nil
+	}
+	q := &exec.Query{}
+	var err error
+	if q.Filter, err = match.Parse(bson.Empty, nil); err != nil {
+		return nil, err
+	}
+	cur, err := n.Exec.Find(ctx, c, q)
+	if err != nil {
+		return nil, err
+	}
+	defer cur.Close()
+	var docs []bson.Doc
+	bytes := 0
+	for {
+		d, err := cur.Next(ctx)
+		if err != nil || d == nil {
+			return docs, err
+		}
+		if bytes += len(d); bytes > maxStored {
+			return nil, mongoerr.New(mongoerr.ExceededMemoryLimit, "the stored functions of %s take more than %d bytes", db, maxStored)
+		}
+		docs = append(docs, d.Clone())
+	}
+}
