@@ -42,11 +42,11 @@ func (m *Monitor) reportRule(ctx context.Context, c *catalog.Collection, ix *cat
 	var b bson.Builder
 	b.String("ns", c.Namespace.String()).String("rule", ix.Name).Doc("key", ix.Key)
 	if r == nil {
-		b.Int64("expireAfterSeconds", ix.ExpireAfterSeconds)
+		b.Int("expireAfterSeconds", ix.ExpireAfterSeconds)
 		b.Strings("skipped", fmt.Sprintf("a special index ('%s') has no order of dates", ix.Plugin))
 		return b.Finish(), nil
 	}
-	b.String("kind", r.Kind.String()).Int64("expireAfterSeconds", r.Seconds)
+	b.String("kind", r.Kind.String()).Int("expireAfterSeconds", r.Seconds)
 	visibility := schema.Deferred
 	if r.Settings.Visibility == schema.Immediate {
 		visibility = schema.Immediate
@@ -75,14 +75,14 @@ func (m *Monitor) reportRule(ctx context.Context, c *catalog.Collection, ix *cat
 	if f.Due.Documents > 0 {
 		lag = (now - f.Oldest) / 1000
 	}
-	b.Int64("lagSeconds", lag)
+	b.Int("lagSeconds", lag)
 	appendRecord(&b, record)
 	return b.Finish(), nil
 }
 
 func appendRecord(b *bson.Builder, r Record) {
 	removed := func(r Removed) {
-		b.Int64("documents", r.Documents).Int64("bytes", r.Bytes).Int64("keys", r.Keys)
+		b.Int("documents", r.Documents).Int("bytes", r.Bytes).Int("keys", r.Keys)
 	}
 	b.OpenDoc("removed")
 	removed(r.Removed)
@@ -91,7 +91,7 @@ func appendRecord(b *bson.Builder, r Record) {
 		b.Null("lastPass")
 		return
 	}
-	b.OpenDoc("lastPass").Date("at", r.Last.At.UnixMilli()).Int64("micros", r.Last.Took.Microseconds())
+	b.OpenDoc("lastPass").Date("at", r.Last.At.UnixMilli()).Int("micros", r.Last.Took.Microseconds())
 	removed(r.Last.Removed)
 	b.Bool("more", r.Last.More).Close()
 }

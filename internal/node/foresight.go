@@ -108,7 +108,7 @@ func (n *Node) appendForecasts(ctx context.Context, b *bson.Builder, c *catalog.
 		if err != nil {
 			return err
 		}
-		b.OpenDoc(bson.Index(i)).String("rule", r.Index.Name).String("kind", r.Kind.String()).Int64("expireAfterSeconds", r.Seconds)
+		b.OpenDoc(bson.Index(i)).String("rule", r.Index.Name).String("kind", r.Kind.String()).Int("expireAfterSeconds", r.Seconds)
 		f.Append(b)
 		b.Close()
 	}

@@ -227,9 +227,9 @@ func (e *entries) first(ctx context.Context, r *catalog.Rule, ranges []schema.Ra
 // histogram of the hours and days that have anything.
 func (f *Forecast) Append(b *bson.Builder) {
 	tally := func(name string, t Tally) {
-		b.OpenDoc(name).Int64("documents", t.Documents)
+		b.OpenDoc(name).Int("documents", t.Documents)
 		if f.Sized {
-			b.Int64("bytes", t.Bytes)
+			b.Int("bytes", t.Bytes)
 		}
 		b.Close()
 	}
@@ -260,9 +260,9 @@ func (f *Forecast) appendBars(b *bson.Builder, name string, bars []Tally, width 
 		if t.Documents == 0 {
 			continue
 		}
-		b.OpenDoc(bson.Index(n)).Date("from", f.Now+int64(i)*width).Int64("documents", t.Documents)
+		b.OpenDoc(bson.Index(n)).Date("from", f.Now+int64(i)*width).Int("documents", t.Documents)
 		if f.Sized {
-			b.Int64("bytes", t.Bytes)
+			b.Int("bytes", t.Bytes)
 		}
 		b.Close()
 		n++
