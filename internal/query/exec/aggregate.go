@@ -53,7 +53,7 @@ func (x *Executor) Aggregate(ctx context.Context, c *catalog.Collection, q *Quer
 		return nil, err
 	}
 	cur := &Cursor{r: found}
-	out, err := rest.Open(withMeta(cur, found.meta.value, rest, r), r)
+	out, err := rest.Open(withMeta(measured(c, cur), found.meta.value, rest, r), r)
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,9 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/query/expr"
+	"github.com/mayflydb/mayfly/internal/query/match"
+	"github.com/mayflydb/mayfly/internal/query/pipeline"
 	"github.com/mayflydb/mayfly/internal/query/update"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
@@ -175,6 +178,46 @@ func (w *twins) ask(t *rapid.T) {
 	}
 }
 
+var measuredGroups = []string{
+	`{_id: null, n: {$sum: 1}, s: {$sum: "$v"}, lo: {$min: "$v"}, hi: {$max: "$v"}, first: {$min: "$t"}, last: {$max: "$t"}}`,
+	`{_id: "$m", a: {$avg: "$v"}, n: {$count: {}}, hi: {$max: "$u"}}`,
+	`{_id: {$dateTrunc: {date: "$t", unit: "second", binSize: 30}}, n: {$sum: 1}, lo: {$min: "$u"}}`,
+	`{_id: {x: "$m.x", at: {$dateTrunc: {date: "$t", unit: "minute"}}}, s: {$sum: "$u"}, hi: {$max: "$v"}}`,
+	`{_id: "$v", n: {$sum: 2}}`, `{_id: {$mod: [{$toLong: "$t"}, 7000]}, n: {$sum: 1}}`,
+}
+
+// group asks both for groups of what a filter finds.
+func (w *twins) group(t *rapid.T) {
+	stages := fmt.Sprintf(`{x: [{$match: %s}, {$group: %s}]}`, w.filter(t), rapid.SampledFrom(measuredGroups).Draw(t, "group"))
+	var answers [2][]bson.Doc
+	for i, c := range []*catalog.Collection{w.series, w.dumb} {
+		p, err := pipeline.Parse(parseDoc(t, stages).Lookup("x").Doc().Slice(), &pipeline.Options{Expr: &expr.Options{}, Match: &match.Options{}, DB: "db"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		q := asked{filter: `{}`}.query(t)
+		a, err := w.h.exec.Aggregate(t.Context(), c, q, p, &pipeline.Run{Env: q.Env})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for {
+			d, err := a.Next(t.Context())
+			if err != nil {
+				t.Fatalf("%s: %v", stages, err)
+			}
+			if d == nil {
+				break
+			}
+			answers[i] = append(answers[i], d.Clone())
+		}
+		a.Close()
+		slices.SortFunc(answers[i], func(x, y bson.Doc) int { return bson.CompareDocs(x, y, nil) })
+	}
+	if !slices.EqualFunc(answers[0], answers[1], func(x, y bson.Doc) bool { return bson.CompareDocs(x, y, nil) == 0 }) {
+		t.Fatalf("%s:\n%s\nwant\n%s", stages, answers[0], answers[1])
+	}
+}
+
 func (w *twins) remove(t *rapid.T) {
 	a := asked{filter: w.filter(t)}
 	var n [2]int64
@@ -247,6 +290,7 @@ func TestTimeSeriesTwin(t *testing.T) {
 		w := newTwins(t, h, n)
 		t.Repeat(map[string]func(*rapid.T){
 			"insert": w.insert, "insert again": w.insert, "seal": w.seal, "ask": w.ask, "ask again": w.ask, "ask more": w.ask,
+			"group": w.group, "group again": w.group,
 			"remove": w.remove, "remove one": w.removeOne, "update": w.update, "": w.check,
 		})
 		for _, c := range []*catalog.Collection{w.series, w.dumb} {

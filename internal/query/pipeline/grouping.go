@@ -74,20 +74,8 @@ func (w *grouping) Close() {
 
 // load gathers what in delivers.
 func (w *grouping) load(ctx context.Context, in Iterator) error {
-	for {
-		d, err := in.Next(ctx)
-		if err != nil {
-			return err
-		}
-		if d == nil {
-			break
-		}
-		if err := w.r.check(ctx); err != nil {
-			return err
-		}
-		if err := w.take(d); err != nil {
-			return err
-		}
+	if err := w.gather(ctx, in); err != nil {
+		return err
 	}
 	w.groups = nil
 	if w.aside == nil {
@@ -100,6 +88,30 @@ func (w *grouping) load(ctx context.Context, in Iterator) error {
 	}
 	w.aside, w.parts = nil, append(parts, w.parts...)
 	return err
+}
+
+// gather takes in documents, or stretches of them where in delivers such.
+func (w *grouping) gather(ctx context.Context, in Iterator) error {
+	if s, ok := in.(Stretches); ok {
+		if p := w.g.planStretches(s); p != nil {
+			return w.loadStretches(ctx, s, p)
+		}
+	}
+	for {
+		d, err := in.Next(ctx)
+		if err != nil {
+			return err
+		}
+		if d == nil {
+			return nil
+		}
+		if err := w.r.check(ctx); err != nil {
+			return err
+		}
+		if err := w.take(d); err != nil {
+			return err
+		}
+	}
 }
 
 // take adds a document to its group, or sets it aside.

@@ -1,0 +1,175 @@
+package exec
+
+import (
+	"context"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/query/pipeline"
+	"github.com/mayflydb/mayfly/internal/timeseries"
+)
+
+// measuredCursor is a Cursor over measurements that hands on buckets as they
+// are, by column, where the filter has nothing to say about what is in them.
+type measuredCursor struct {
+	*Cursor
+	u   *unpack
+	row Row
+}
+
+// measured is what a pipeline reads: cur, with stretches where its plan does
+// nothing but unpack buckets.
+func measured(c *catalog.Collection, cur *Cursor) pipeline.Iterator {
+	if c == nil || !c.IsTimeseries() {
+		return cur
+	}
+	if u, ok := cur.r.winner.stage.(*unpack); ok {
+		return &measuredCursor{Cursor: cur, u: u}
+	}
+	return cur
+}
+
+// Fields names the time and the meta value.
+func (m *measuredCursor) Fields() (time, meta string) {
+	return m.u.node.Options.TimeField, m.u.node.Options.MetaField
+}
+
+// NextStretch returns a bucket, or a document where there is none to return
+// whole.
+func (m *measuredCursor) NextStretch(ctx context.Context) (pipeline.Stretch, bson.Doc, error) {
+	if err := m.r.coll.Check(); err != nil {
+		return nil, nil, err
+	}
+	m.r.query.Env.Watch(ctx)
+	u := m.u
+	for works := 0; ; works++ {
+		if works%ctxEvery == ctxEvery-1 && ctx.Err() != nil {
+			return nil, nil, context.Cause(ctx)
+		}
+		if u.rows == nil && !u.over && (u.filter == nil || u.node.Whole) {
+			st, err := u.stretch(ctx, &m.row)
+			if st != nil || err != nil {
+				return st, nil, err
+			}
+			continue
+		}
+		state, err := u.Work(ctx, &m.row)
+		if err != nil || state == EOF {
+			return nil, nil, err
+		}
+		if state == Advanced {
+			return nil, m.row.Doc, nil
+		}
+	}
+}
+
+// stretch takes the next bucket from below; nil where that has none yet, or
+// none within the times wanted.
+func (s *unpack) stretch(ctx context.Context, row *Row) (pipeline.Stretch, error) {
+	state, err := s.input.Work(ctx, row)
+	if err != nil {
+		return nil, err
+	}
+	if state != Advanced {
+		s.over = state == EOF
+		s.stats.count(NeedTime)
+		return nil, nil
+	}
+	b, err := timeseries.Open(row.Doc, s.node.Options)
+	if err != nil {
+		return nil, corrupt(err)
+	}
+	st := &bucketStretch{b: b, s: s, to: b.Count}
+	if b.Start < s.node.From || b.Last > s.node.To {
+		if st.rows, st.from, st.to, err = s.unpacked(b); err != nil {
+			return nil, err
+		}
+	}
+	n := int64(st.to - st.from)
+	s.stats.DocsExamined += n
+	s.stats.Works += n
+	s.stats.Advanced += n
+	if n <= 0 {
+		return nil, nil
+	}
+	return st, nil
+}
+
+// bucketStretch is a bucket, or a part of it, whose columns are unpacked when
+// they are asked for.
+type bucketStretch struct {
+	b        *timeseries.Bucket
+	s        *unpack
+	from, to int
+	rows     *timeseries.Rows // all fields that are read; nil until needed
+	columns  map[string][]bson.Value
+	builder  bson.Builder
+	buf      []byte
+}
+
+func (t *bucketStretch) Len() int { return t.to - t.from }
+
+func (t *bucketStretch) Doc(i int) (bson.Doc, error) {
+	if t.rows == nil {
+		var err error
+		if t.rows, err = t.b.Rows(t.s.wants()); err != nil {
+			return nil, corrupt(err)
+		}
+	}
+	return t.rows.Doc(t.from + i), nil
+}
+
+func (t *bucketStretch) Key(i int, timed bool) (bson.Doc, error) {
+	t.builder.Reset(t.buf[:0])
+	o := t.s.node.Options
+	if timed {
+		times, err := t.column(o.TimeField)
+		if err != nil {
+			return nil, err
+		}
+		t.builder.Value(o.TimeField, times[t.from+i])
+	}
+	if o.MetaField != "" && o.MetaField != o.TimeField {
+		t.builder.Value(o.MetaField, t.b.Meta)
+	}
+	t.buf = t.builder.Finish()
+	return t.buf, nil
+}
+
+func (t *bucketStretch) column(name string) ([]bson.Value, error) {
+	if vs, ok := t.columns[name]; ok {
+		return vs, nil
+	}
+	vs, err := t.b.Column(name, make([]bson.Value, 0, t.b.Count))
+	if err != nil {
+		return nil, corrupt(err)
+	}
+	if t.columns == nil {
+		t.columns = map[string][]bson.Value{}
+	}
+	t.columns[name] = vs
+	return vs, nil
+}
+
+func (t *bucketStretch) Column(name string, from, to int) ([]bson.Value, error) {
+	vs, err := t.column(name)
+	if err != nil {
+		return nil, err
+	}
+	return vs[t.from+from : t.from+to], nil
+}
+
+// Extreme is what control.min or control.max says, where that is the value of
+// one measurement: not for documents and arrays, nor for text, which a
+// collation orders in another way, nor for the time, which control.min rounds.
+func (t *bucketStretch) Extreme(name string, sign int) (bson.Value, bool) {
+	if t.from != 0 || t.to != t.b.Count || name == t.s.node.Options.TimeField {
+		return bson.Value{}, false
+	}
+	stats := t.b.Max
+	if sign < 0 {
+		stats = t.b.Min
+	}
+	v := stats.Lookup(name)
+	return v, v.IsNumber() || v.Type == bson.TypeDate
+}

@@ -1,0 +1,264 @@
+package pipeline
+
+import (
+	"context"
+	"slices"
+	"sort"
+	"strings"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/keystring"
+	"github.com/mayflydb/mayfly/internal/query/expr"
+	"github.com/mayflydb/mayfly/internal/query/extsort"
+)
+
+// Stretch is some measurements of one source, in the order of their times,
+// kept by column.
+type Stretch interface {
+	Len() int
+	// Doc is a measurement with all fields that are read; valid until the next
+	// call of Doc or Key.
+	Doc(i int) (bson.Doc, error)
+	// Key is a measurement with its meta value alone, and its time where timed is
+	// set.
+	Key(i int, timed bool) (bson.Doc, error)
+	// Column is a field of the measurements from one to another.
+	Column(name string, from, to int) ([]bson.Value, error)
+	// Extreme is the least (sign -1) or the greatest (sign 1) value of a field in
+	// the whole stretch, where statistics tell it.
+	Extreme(name string, sign int) (bson.Value, bool)
+}
+
+// Stretches is an iterator that delivers stretches where it can. One reads it
+// with NextStretch or with Next, not with both.
+type Stretches interface {
+	Iterator
+	// NextStretch returns a stretch or, in its place, one document; neither at the
+	// end. What it returned before is not valid any more.
+	NextStretch(ctx context.Context) (Stretch, bson.Doc, error)
+	// Fields names the time and, unless it is "", the meta value.
+	Fields() (time, meta string)
+}
+
+// byStretch is how a Group takes in stretches.
+type byStretch struct {
+	timed   bool // the groups depend on the time
+	columns []stretchColumn
+}
+
+// stretchColumn is what one accumulator takes in: a field, or a constant where
+// that is "".
+type stretchColumn struct {
+	field    string
+	constant bson.Value
+	sign     int // of $min or $max
+}
+
+// planStretches says how the group takes in stretches, or nil where it cannot:
+// its _id must not change to and fro along a stretch, and its accumulators be
+// of single fields.
+func (g *Group) planStretches(s Stretches) *byStretch {
+	time, meta := s.Fields()
+	p := &byStretch{}
+	if !p.follows(expr.Serialize(g.ID), time, meta) {
+		return nil
+	}
+	for _, f := range g.Fields {
+		path, constant, ok := f.Spec.Column()
+		if !ok || strings.Contains(path, ".") || path == meta && meta != "" {
+			return nil
+		}
+		c := stretchColumn{field: path, constant: constant}
+		switch f.Spec.Name {
+		case "$min":
+			c.sign = -1
+		case "$max":
+			c.sign = 1
+		}
+		p.columns = append(p.columns, c)
+	}
+	return p
+}
+
+// follows says whether an expression, as it is printed, is of the meta value
+// and constants alone, or goes up with the time, or is a document of such.
+func (p *byStretch) follows(v bson.Value, time, meta string) bool {
+	switch v.Type {
+	case bson.TypeString:
+		path := strings.TrimPrefix(v.Str(), "$")
+		return meta != "" && path != v.Str() && (path == meta || strings.HasPrefix(path, meta+"."))
+	case bson.TypeDocument:
+		name, arg := v.Doc().First()
+		switch {
+		case name == "$const":
+			return true
+		case name == "$dateTrunc" && arg.Type == bson.TypeDocument:
+			p.timed = true
+			return truncates(arg.Doc(), time)
+		case strings.HasPrefix(name, "$"):
+			return false
+		}
+		for e := range v.Doc().Values() {
+			if !p.follows(e, time, meta) {
+				return false
+			}
+		}
+		return true
+	case bson.TypeArray, bson.TypeRegex:
+		return false
+	}
+	return true // a number, or null
+}
+
+// truncates says whether the arguments of a $dateTrunc are the time and
+// constants, without a time zone, whose hours may come twice.
+func truncates(args bson.Doc, time string) bool {
+	for name, v := range args.All() {
+		switch {
+		case name == "date":
+			if v.Type != bson.TypeString || v.Str() != "$"+time {
+				return false
+			}
+		case name == "timezone" || v.Type != bson.TypeDocument || !v.Doc().Has("$const"):
+			return false
+		}
+	}
+	return true
+}
+
+// loadStretches gathers what s delivers.
+func (w *grouping) loadStretches(ctx context.Context, s Stretches, p *byStretch) error {
+	for {
+		st, d, err := s.NextStretch(ctx)
+		if err != nil {
+			return err
+		}
+		if err := w.r.check(ctx); err != nil {
+			return err
+		}
+		switch {
+		case st != nil:
+			err = w.takeStretch(st, p)
+		case d != nil:
+			err = w.take(d)
+		default:
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// takeStretch adds measurements to their groups, run by run.
+func (w *grouping) takeStretch(st Stretch, p *byStretch) error {
+	n := st.Len()
+	for from := 0; from < n; {
+		if w.bytes > extsort.MaxMemory {
+			d, err := st.Doc(from)
+			if err == nil {
+				err = w.take(d)
+			}
+			if err != nil {
+				return err
+			}
+			from++
+			continue
+		}
+		to, err := w.takeRun(st, from, p)
+		if err != nil {
+			return err
+		}
+		from = to
+	}
+	return nil
+}
+
+// takeRun adds the measurements from one on that are of one group, and returns
+// where the next begins.
+func (w *grouping) takeRun(st Stretch, from int, p *byStretch) (to int, err error) {
+	d, err := st.Key(from, p.timed)
+	if err != nil {
+		return 0, err
+	}
+	env := w.env(d)
+	defer w.leave()
+	id, err := w.g.idOf(env)
+	if err != nil {
+		return 0, err
+	}
+	w.key = keystring.Append(w.key[:0], id, false, env.Collator)
+	gr := w.groups[string(w.key)]
+	if gr == nil {
+		if gr, err = w.start(env, id); err != nil {
+			return 0, err
+		}
+	}
+	if to = st.Len(); p.timed {
+		if to, err = w.runEnd(st, from); err != nil {
+			return 0, err
+		}
+	}
+	whole := from == 0 && to == st.Len()
+	for i, c := range p.columns {
+		if err := addRun(env, gr.acc[i].(expr.ColumnAccumulator), st, c, from, to, whole); err != nil {
+			return 0, err
+		}
+	}
+	return to, nil
+}
+
+// runEnd finds where the group of the measurement at from, whose key is at
+// hand, ends: by steps that double, then by halves.
+func (w *grouping) runEnd(st Stretch, from int) (int, error) {
+	var failed error
+	key := slices.Clone(w.key)
+	same := func(i int) bool {
+		d, err := st.Key(i, true)
+		if err != nil {
+			failed = err
+			return false
+		}
+		env := w.env(d)
+		id, err := w.g.idOf(env)
+		if err != nil {
+			failed = err
+			return false
+		}
+		w.key = keystring.Append(w.key[:0], id, false, env.Collator)
+		return string(w.key) == string(key)
+	}
+	n := st.Len()
+	if same(n - 1) {
+		return n, failed
+	}
+	lo, step := from+1, 1
+	for lo+step < n && same(lo+step) {
+		lo += step
+		step *= 2
+	}
+	hi := min(lo+step, n)
+	to := lo + sort.Search(hi-lo, func(i int) bool { return !same(lo + i) })
+	return to, failed
+}
+
+// addRun takes measurements into one accumulator.
+func addRun(env *expr.Env, a expr.ColumnAccumulator, st Stretch, c stretchColumn, from, to int, whole bool) error {
+	if c.field == "" {
+		vs := make([]bson.Value, to-from)
+		for i := range vs {
+			vs[i] = c.constant
+		}
+		return a.AddColumn(env, vs)
+	}
+	if c.sign != 0 && whole {
+		if v, ok := st.Extreme(c.field, c.sign); ok {
+			return a.AddColumn(env, []bson.Value{v})
+		}
+	}
+	vs, err := st.Column(c.field, from, to)
+	if err != nil {
+		return err
+	}
+	return a.AddColumn(env, vs)
+}
