@@ -33,6 +33,8 @@ func runBench(args []string) int {
 	f.StringVar(&o.CosmosLoad, "cosmos-load", "", "the program that asks the Cosmos DB endpoint (default cosmosload beside this one)")
 	f.IntVar(&o.ExpiryReads, "expiry-reads", o.ExpiryReads, "how many reads a second go on meanwhile")
 	f.Int64Var(&o.LiveDocuments, "live-documents", o.LiveDocuments, "how many documents the row expiryLive begins with; half of them go")
+	f.Int64Var(&o.SeriesReadings, "readings", o.SeriesReadings, "how many readings the rows of time series have, of 1000 sensors")
+	f.StringVar(&o.Readings, "readings-file", "", "the real readings that they are made of (default seattle-weather-hourly-normals.csv beside this program)")
 	f.Float64Var(&o.CacheGB, "cache", o.CacheGB, "the cache of the server and of Pebble, in GiB")
 	f.Func("set-parameter", "a parameter of the server, name=value; again for more", func(s string) error {
 		o.SetParameters = append(o.SetParameters, s)
@@ -59,6 +61,9 @@ func runBench(args []string) int {
 		return benchEnd(err)
 	}
 	o.Binary, o.Out = self, os.Stdout
+	if o.Readings == "" {
+		o.Readings = filepath.Join(filepath.Dir(self), "seattle-weather-hourly-normals.csv")
+	}
 	if o.CosmosLoad == "" {
 		o.CosmosLoad = filepath.Join(filepath.Dir(self), "cosmosload")
 	}

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math/rand/v2"
-	"path/filepath"
 	"text/tabwriter"
 	"time"
 )
@@ -186,29 +184,6 @@ func startMixed(ctx context.Context, s system, documents int64) *reads {
 
 // disk is the size of the server's directory.
 func (m *mayfly) disk(context.Context) (int64, error) { return treeSize(m.dir) }
-
-// treeSize is what the files below a directory take on disk. Files that go
-// meanwhile do not count.
-func treeSize(dir string) (total int64, err error) {
-	err = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
-			return ignoreGone(err)
-		}
-		i, err := e.Info()
-		if err == nil {
-			total += i.Size()
-		}
-		return ignoreGone(err)
-	})
-	return total, err
-}
-
-func ignoreGone(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
-}
 
 // disk is the size of the table and its indexes.
 func (p *postgres) disk(ctx context.Context) (total int64, err error) {

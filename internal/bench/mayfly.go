@@ -28,7 +28,9 @@ type mayfly struct {
 	admin     int // port of its profiles
 	cosmos    int // port of the Cosmos DB endpoint
 	dir       string
-	padding   string // of documents
+	port      int
+	args      []string // the command
+	padding   string   // of documents
 }
 
 func startMayfly(ctx context.Context, dir string, o *Options) (*mayfly, error) {
@@ -55,12 +57,9 @@ func startMayfly(ctx context.Context, dir string, o *Options) (*mayfly, error) {
 	if err := os.MkdirAll(data, 0o755); err != nil {
 		return nil, err
 	}
-	m := &mayfly{admin: admin, cosmos: cosmos, dir: data}
-	if m.process, err = startProcess(exec.Command(o.Binary, args...), dir, "mayfly"); err != nil {
+	m := &mayfly{admin: admin, cosmos: cosmos, dir: data, port: port, args: append([]string{o.Binary}, args...)}
+	if err := m.run(ctx); err != nil {
 		return nil, err
-	}
-	if err := m.process.listening(ctx, port); err != nil {
-		return nil, errors.Join(err, m.close())
 	}
 	if m.client, err = mongo.Connect(options.Client().ApplyURI("mongodb://" + local(port))); err != nil {
 		return nil, errors.Join(err, m.close())
@@ -68,6 +67,26 @@ func startMayfly(ctx context.Context, dir string, o *Options) (*mayfly, error) {
 	m.plain = m.collection("documents")
 	m.journaled = m.collection("documents", options.Collection().SetWriteConcern(writeconcern.Journaled()))
 	return m, nil
+}
+
+// run starts the process.
+func (m *mayfly) run(ctx context.Context) (err error) {
+	if m.process, err = startProcess(exec.Command(m.args[0], m.args[1:]...), filepath.Dir(m.dir), "mayfly"); err != nil {
+		return err
+	}
+	if err := m.process.listening(ctx, m.port); err != nil {
+		return errors.Join(err, m.close())
+	}
+	return nil
+}
+
+// restart ends the process and starts it again, after which nothing but tables
+// holds the data.
+func (m *mayfly) restart(ctx context.Context) error {
+	if err := m.process.stop(syscall.SIGTERM); err != nil {
+		return err
+	}
+	return m.run(ctx)
 }
 
 func (m *mayfly) collection(name string, opts ...options.Lister[options.CollectionOptions]) *mongo.Collection {

@@ -31,6 +31,10 @@ type Options struct {
 	// LiveDocuments is how many documents the row expiryLive begins with: half of
 	// them go.
 	LiveDocuments int64
+	// SeriesReadings is how many readings the rows of time series have, and
+	// Readings the file of the real ones that they are made of.
+	SeriesReadings int64
+	Readings       string
 	// CacheGB is the cache of the server and of Pebble.
 	CacheGB float64
 	// SetParameters are further parameters of the server, name=value.
@@ -50,7 +54,7 @@ type Options struct {
 func Default() Options {
 	return Options{
 		Clients: []int{1, 8}, Duration: time.Second, Documents: 100_000, AnalysisDocuments: 1_000_000, Items: 10_000,
-		ExpiryDocuments: 1_000_000, ExpiryReads: 1000, LiveDocuments: 10_000_000, CacheGB: 1,
+		ExpiryDocuments: 1_000_000, ExpiryReads: 1000, LiveDocuments: 10_000_000, SeriesReadings: 10_000_000, CacheGB: 1,
 		Postgres: true, Pebble: true, Wire: true, Redis: true,
 	}
 }
@@ -67,6 +71,8 @@ func (o *Options) check() error {
 		return fmt.Errorf("the rows of analysis need at least %d orders", lastOrders)
 	case o.LiveDocuments < 2:
 		return fmt.Errorf("the row %s needs documents", liveRow)
+	case o.SeriesReadings < 10*sensors || o.SeriesReadings%sensors != 0:
+		return fmt.Errorf("the row %s needs at least 10 readings of each of %d sensors, as many of each", seriesRow, sensors)
 	case o.Duration <= 0:
 		return fmt.Errorf("a row must run for some time")
 	}

@@ -89,7 +89,7 @@ func RowNames() []string {
 	for _, r := range cosmosRows {
 		names = append(names, r.name)
 	}
-	return append(names, expiryRow, liveRow)
+	return append(names, expiryRow, liveRow, seriesRow)
 }
 
 // choice is what a run measures.
@@ -99,13 +99,14 @@ type choice struct {
 	cosmos    []cosmosRow
 	expiry    bool
 	live      bool
+	series    bool
 }
 
 // chooseRows picks rows by a list of names with commas between; "" is all. The
 // names analysis and cosmos stand for all rows of these.
 func chooseRows(list string) (c choice, err error) {
 	if list == "" {
-		return choice{rows, questions, cosmosRows, true, true}, nil
+		return choice{rows, questions, cosmosRows, true, true, true}, nil
 	}
 	for name := range strings.SplitSeq(list, ",") {
 		i := slices.IndexFunc(rows, func(r row) bool { return r.name == name })
@@ -116,6 +117,8 @@ func chooseRows(list string) (c choice, err error) {
 			c.expiry = true
 		case name == liveRow:
 			c.live = true
+		case name == seriesRow:
+			c.series = true
 		case name == analysisRows:
 			c.questions = questions
 		case name == allCosmos:

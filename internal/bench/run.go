@@ -59,7 +59,12 @@ func Run(ctx context.Context, o Options) (err error) {
 		}
 	}
 	if chosen.live {
-		return b.live(ctx)
+		if err := b.live(ctx); err != nil {
+			return err
+		}
+	}
+	if chosen.series {
+		return b.timeseries(ctx)
 	}
 	return nil
 }
