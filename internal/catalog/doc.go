@@ -13,6 +13,9 @@
 // → entry value (entry.go). The index on _id of a collection that is clustered
 // by _id is the records themselves and has no entries.
 //
+// Measurements of a time-series collection that are in no bucket: the
+// collection's Open ident (opentable.go).
+//
 // # Invariants
 //
 //   - entries: a document and its entries in all indexes, also those being
@@ -22,6 +25,11 @@
 //   - multikey-first: an index shows a multikey path before a document that
 //     needs it is visible. So a reader takes its snapshot first and reads
 //     multikey state after it.
+//   - open-locked: the open measurements of a source change only under the
+//     lock of its key.
+//   - open-seen: the table of sources tells of open measurements before they
+//     are visible, and forgets them after they are gone; snapshot and table are
+//     taken together.
 //
 // Start reading at collection.go, then unit.go.
 package catalog
