@@ -80,6 +80,7 @@ type Field struct {
 	required  bool
 	keepNull  bool
 	notNull   bool
+	optional  bool // of OptionalBool
 	isValue   bool
 	unstable  bool
 	hasMin    bool
@@ -110,6 +111,14 @@ func OneOf(name string, types ...bson.Type) Field { return Field{name: name, typ
 
 // Bool declares a field that takes true and false only.
 func Bool(name string) Field { return OneOf(name, bson.TypeBool) }
+
+// OptionalBool declares a boolean of the server's type optionalBool, which takes
+// nothing else, null neither, and says so in its own words.
+func OptionalBool(name string) Field {
+	d := Bool(name)
+	d.optional = true
+	return d
+}
 
 // SafeBool declares a field that takes a bool, or a number where zero is false.
 func SafeBool(name string) Field { return Field{name: name, kind: kindBool, types: safeBoolTypes} }

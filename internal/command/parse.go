@@ -136,7 +136,7 @@ func (a *Args) elements(i int, v bson.Value, at *place) error {
 		if !present || e.kind != kindStruct {
 			return nil
 		}
-		s, err := (&parser{}).document(e.sub, v.Doc(), &place{at, name})
+		s, err := (&parser{}).document(e.sub, v.Doc(), at)
 		a.subs = append(a.subs, s)
 		return err
 	}
@@ -209,6 +209,9 @@ func (d *Field) check(v bson.Value, at *place) (present bool, err error) {
 	if !d.accepts(v.Type) {
 		if d.typeErr != nil {
 			return false, d.typeErr
+		}
+		if d.optional {
+			return false, mongoerr.New(mongoerr.TypeMismatch, "Field '%s' should be a boolean value, but found: %s", d.name, v.Type)
 		}
 		if !d.notNull && (v.Type == bson.TypeNull || v.Type == bson.TypeUndefined) {
 			return d.keepNull, nil

@@ -46,6 +46,11 @@ func (n *Node) runDelete(ctx context.Context, op *command.Op) error {
 	if err := checkBatch(len(statements)); err != nil {
 		return err
 	}
+	for i := range statements {
+		if err := checkLimit(&statements[i]); err != nil {
+			return err
+		}
+	}
 	c, err := n.forWrite(ctx, op, false)
 	if err != nil {
 		return err
@@ -94,12 +99,16 @@ func (n *Node) deleteOne(ctx context.Context, op *command.Op, w *exec.Writer, c 
 	return w.Delete(ctx, c, d)
 }
 
+// checkLimit refuses limits that are neither 0, for all documents, nor 1.
+func checkLimit(statement *command.Args) error {
+	if limit := statement.Double("limit"); limit != 0 && limit != 1 {
+		return mongoerr.New(mongoerr.FailedToParse, "The limit field in delete objects must be 0 or 1. Got %.6g", limit)
+	}
+	return nil
+}
+
 // parseDelete reads a statement {q, limit, hint, collation}.
 func (n *Node) parseDelete(op *command.Op, c *catalog.Collection, a *command.Args, let bson.Doc) (*exec.Delete, error) {
-	limit := a.Int64("limit")
-	if limit != 0 && limit != 1 {
-		return nil, mongoerr.New(mongoerr.FailedToParse, "The limit field in delete objects must be 0 or 1. Got %d", limit)
-	}
 	s, err := n.newScope(op, c, let, a.Doc("collation"))
 	if err != nil {
 		return nil, err
@@ -109,5 +118,5 @@ func (n *Node) parseDelete(op *command.Op, c *catalog.Collection, a *command.Arg
 		return nil, err
 	}
 	q.Hint = a.Value("hint")
-	return &exec.Delete{Query: q.Query, Multi: limit == 0}, nil
+	return &exec.Delete{Query: q.Query, Multi: a.Double("limit") == 0}, nil
 }

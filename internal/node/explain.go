@@ -214,6 +214,9 @@ func (n *Node) explainDelete(op *command.Op, a *command.Args) (*query, *exec.Exp
 	if err != nil {
 		return nil, nil, err
 	}
+	if err := checkLimit(&statements[0]); err != nil {
+		return nil, nil, err
+	}
 	d, err := n.parseDelete(op, c, &statements[0], a.Doc("let"))
 	if err != nil {
 		return nil, nil, err

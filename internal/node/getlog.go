@@ -37,5 +37,5 @@ func (n *Node) runGetLog(_ context.Context, op *command.Op) error {
 			return nil
 		}
 	}
-	return mongoerr.New(mongoerr.OperationFailed, "no RamLog named: %s", name)
+	return mongoerr.New(mongoerr.OperationFailed, "No log named '%s'", name)
 }

@@ -137,7 +137,7 @@ func (p *parser) object(d bson.Doc) (Expr, error) {
 	}
 	if d.Len() != 1 {
 		return nil, mongoerr.New(mongoerr.Code(15983),
-			"an object representing an expression must have exactly one field: %s", text(bson.Document(d)))
+			"An object representing an expression must have exactly one field: %s", text(bson.Document(d)))
 	}
 	return p.operator(name, arg)
 }

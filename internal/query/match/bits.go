@@ -86,14 +86,17 @@ func (n *BitTest) positions(list bson.Doc) error {
 	for it := list.Iter(); it.Next(); {
 		_, fits := bson.TruncateToInt64(it.Value)
 		i, whole := bson.ExactInt64(it.Value)
-		if !it.Value.IsNumber() || fits && !whole {
-			return badValue("bit positions must be an integer but got: %s: %s", it.Key, it.Value)
+		if !it.Value.IsNumber() {
+			return badValue("Failed to parse bit position. Expected a number in: %s: %s", it.Key, it.Value)
+		}
+		if fits && !whole {
+			return badValue("Failed to parse bit position. Expected an integer: %s: %s", it.Key, it.Value)
 		}
 		if !fits || i != int64(int32(i)) {
 			return badValue("bit positions cannot be represented as a 32-bit signed integer: %s: %s", it.Key, it.Value)
 		}
 		if i < 0 {
-			return badValue("bit positions must be >= 0 but got: %s: %s", it.Key, it.Value)
+			return badValue("Failed to parse bit position. Expected a non-negative number in: %s: %s", it.Key, it.Value)
 		}
 		n.Positions = append(n.Positions, uint32(i))
 	}

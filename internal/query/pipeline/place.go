@@ -54,7 +54,7 @@ func (p *Pipeline) checkPlaces(opts *Options) error {
 		case at.noFacet && opts.inFacet:
 			return mongoerr.New(40600, "%s is not allowed to be used within a $facet stage", s.Name())
 		case at.first && i > 0:
-			return mongoerr.New(40602, "%s is only valid as the first stage in a pipeline.", s.Name())
+			return mongoerr.New(40602, "%s is only valid as the first stage in a pipeline", s.Name())
 		case at.last && i < len(p.Stages)-1:
 			return mongoerr.New(40601, "%s can only be the final stage in the pipeline", s.Name())
 		}

@@ -19,11 +19,14 @@ var databaseStages = map[string]bool{"$currentOp": true, "$listLocalSessions": t
 
 // notObject are the codes for arguments that are no object.
 var notObject = map[string]mongoerr.Code{
-	"$collStats": 5447000, "$indexStats": 28803, "$planCacheStats": mongoerr.FailedToParse,
+	"$indexStats": 28803, "$planCacheStats": mongoerr.FailedToParse,
 }
 
 func parseServer(arg bson.Value, p *parsing) (Stage, error) {
 	if arg.Type != bson.TypeDocument {
+		if p.name == "$collStats" {
+			return nil, mongoerr.New(5447000, "$collStats must take a nested object but found: $collStats: %s", arg)
+		}
 		code, ok := notObject[p.name]
 		if !ok {
 			code = mongoerr.TypeMismatch

@@ -59,7 +59,7 @@ func (a *adder) element(path string, v bson.Value) error {
 	for it := d.Iter(); it.Next(); {
 		if strings.HasPrefix(it.Key, "$") {
 			if d.Len() != 1 {
-				return mongoerr.New(mongoerr.Code(40181), "an object representing an expression must have exactly one field: %s", d)
+				return mongoerr.New(mongoerr.Code(40181), "An object representing an expression must have exactly one field: %s", d)
 			}
 			return a.leaf(path, v)
 		}

@@ -32,7 +32,7 @@ func isPositional(name string) bool { return strings.HasSuffix(name, ".$") }
 
 // positionalAllowed refuses the positional operator where it cannot stand.
 func (p *parser) positionalAllowed(name string, v bson.Value) error {
-	if p.find && strings.Contains(name, ".$.") {
+	if strings.Contains(name, ".$.") {
 		return mongoerr.New(mongoerr.Code(31394),
 			"As of 4.4, it's illegal to specify positional operator in the middle of a path."+
 				"Positional projection may only be used at the end, for example: a.b.$. If the query "+
@@ -43,14 +43,14 @@ func (p *parser) positionalAllowed(name string, v bson.Value) error {
 		return nil
 	}
 	switch {
+	case !p.find:
+		return mongoerr.New(mongoerr.Code(31324), "Cannot use positional projection in aggregation projection")
 	case v.Type == bson.TypeDocument:
 		return mongoerr.New(mongoerr.Code(31271), "positional projection cannot be used with an expression or sub object")
 	case !v.IsNumber() && v.Type != bson.TypeBool:
 		return mongoerr.New(mongoerr.Code(31308), "positional projection cannot be used with a literal")
 	case !v.Truthy():
 		return mongoerr.New(mongoerr.Code(31395), "positional projection cannot be used with exclusion")
-	case !p.find:
-		return mongoerr.New(mongoerr.Code(31324), "Cannot use positional projection in aggregation projection")
 	}
 	return nil
 }

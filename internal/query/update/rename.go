@@ -86,7 +86,7 @@ func (c *Context) source(r rename) (bson.Value, error) {
 			next = v.Doc().Lookup(part)
 		default:
 			return bson.Value{}, mongoerr.New(mongoerr.PathNotViable,
-				"Cannot use the part (%s) of (%s) to traverse the element ({%s})", part, r.from, elementText(name, v))
+				"cannot use the part (%s of %s) to traverse the element ({%s})", r.parts[i-1], r.from, elementText(name, v))
 		}
 		if next.IsMissing() {
 			return next, nil
