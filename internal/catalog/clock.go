@@ -59,10 +59,9 @@ func (c *Clock) look() (wall, steady time.Time) {
 		c.mu.base, c.mu.at, c.mu.jumped, c.mu.off = wall, now, false, 0
 		return wall, wall
 	}
-	if !c.mu.jumped || off < 0 != (c.mu.off < 0) {
-		c.mu.jumped, c.mu.offFrom = true, now
+	if !c.mu.jumped || (off-c.mu.off).Abs() > clockStep {
+		c.mu.jumped, c.mu.off, c.mu.offFrom = true, off, now
 	}
-	c.mu.off = off
 	if now.Sub(c.mu.offFrom) >= clockHold {
 		c.mu.base, c.mu.at, c.mu.jumped, c.mu.off = wall, now, false, 0
 		return wall, wall
