@@ -17,29 +17,30 @@ type Aggregation struct {
 	plain  bool // the cursor does it all
 	inner  bool // its results are not the client's
 	env    *expr.Env
+	apart  bool // no stage above the query holds what is the store's
+	parked bool
 }
 
 // Read is Aggregate for a stage of another pipeline, which takes documents of
 // any size.
 func (x *Executor) Read(ctx context.Context, c *catalog.Collection, q *Query, p *pipeline.Pipeline, r *pipeline.Run) (pipeline.Iterator, error) {
-	a, err := x.Aggregate(ctx, c, q, p, r)
-	if err != nil {
-		return nil, err
-	}
-	a.inner = true
-	return a, nil
+	return x.aggregate(ctx, c, q, p, r, true)
 }
 
 // Aggregate runs a pipeline over a collection, which is nil where there is
 // none. q brings the collation, the hint and the like; what the pipeline's
 // beginning asks for is put into it.
 func (x *Executor) Aggregate(ctx context.Context, c *catalog.Collection, q *Query, p *pipeline.Pipeline, r *pipeline.Run) (*Aggregation, error) {
+	return x.aggregate(ctx, c, q, p, r, false)
+}
+
+func (x *Executor) aggregate(ctx context.Context, c *catalog.Collection, q *Query, p *pipeline.Pipeline, r *pipeline.Run, inner bool) (*Aggregation, error) {
 	if p.HasSource() {
 		out, err := p.Open(nil, r)
 		if err != nil {
 			return nil, err
 		}
-		return &Aggregation{out: out, env: r.Env}, nil
+		return &Aggregation{out: out, inner: inner, env: r.Env}, nil
 	}
 	rest, err := pushDown(q, p)
 	if err == nil {
@@ -52,12 +53,33 @@ func (x *Executor) Aggregate(ctx context.Context, c *catalog.Collection, q *Quer
 	if err != nil {
 		return nil, err
 	}
-	cur := &Cursor{r: found}
-	out, err := rest.Open(withMeta(measured(c, cur), found.meta.value, rest, r), r)
-	if err != nil {
+	a := &Aggregation{cursor: &Cursor{r: found}, plain: len(rest.Stages) == 0, inner: inner, env: r.Env}
+	in := measured(c, a.cursor)
+	if a.apart = a.plain || !inner && rest.Streams(); a.apart && !a.plain {
+		in = &copying{in: in}
+	}
+	if a.out, err = rest.Open(withMeta(in, found.meta.value, rest, r), r); err != nil {
 		return nil, err
 	}
-	return &Aggregation{cursor: cur, out: out, plain: len(rest.Stages) == 0, env: r.Env}, nil
+	return a, nil
+}
+
+// copying hands documents on as copies that outlive the iterator they come
+// from: the stages above may be holding one between two batches of a client.
+type copying struct {
+	in  pipeline.Iterator
+	doc bson.Doc
+}
+
+func (c *copying) Close() { c.in.Close() }
+
+func (c *copying) Next(ctx context.Context) (bson.Doc, error) {
+	d, err := c.in.Next(ctx)
+	if err != nil || d == nil {
+		return nil, err
+	}
+	c.doc = append(c.doc[:0], d...)
+	return c.doc, nil
 }
 
 // withMeta lets the documents bring the metadata that the pipeline reads. A
@@ -128,24 +150,23 @@ func (a *Aggregation) Close() {
 	}
 }
 
-// Park lets go of the store until Unpark, where no stage above the query may
-// hold what came from it.
+// Park lets go of the store until Unpark, unless a stage that reads all its
+// input first has not done so yet. What stages read besides (a $unionWith, a
+// $lookup that an $unwind takes apart) stays as it is.
 func (a *Aggregation) Park() error {
-	if !a.plain {
+	if a.cursor == nil || !a.apart && !a.cursor.r.winner.ended {
 		return nil
 	}
+	a.parked = true
 	return a.cursor.Park()
 }
 
-// Unpark takes the latest state of the store; see Cursor.Unpark. A pipeline that
-// holds on to its state judges by the time that it is now what it still reads.
+// Unpark takes the latest state of the store; see Cursor.Unpark.
 func (a *Aggregation) Unpark(ctx context.Context) error {
-	if !a.plain {
-		if a.cursor != nil {
-			a.cursor.r.source.look(a.cursor.r.x.Catalog)
-		}
+	if !a.parked {
 		return nil
 	}
+	a.parked = false
 	return a.cursor.Unpark(ctx)
 }
 

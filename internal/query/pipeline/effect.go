@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -239,6 +240,20 @@ func (p *Pipeline) GroupsBy() (path string, pick Pick) {
 		pick = needs
 	}
 	return path, pick
+}
+
+// Streams says whether no stage reads all its input before it delivers
+// anything.
+func (p *Pipeline) Streams() bool { return !slices.ContainsFunc(p.Stages, blocks) }
+
+func blocks(s Stage) bool {
+	switch s := s.(type) {
+	case *Group, *Sort, *BucketAuto, *Facet, *Sample:
+		return true
+	case *sequence:
+		return slices.ContainsFunc(s.stages, blocks)
+	}
+	return false
 }
 
 // GroupRoot is what a $group that needs one document of each group makes of
