@@ -6,6 +6,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/query/nosql"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
@@ -66,6 +67,13 @@ func (c *container) apply(ctx context.Context, u *catalog.Unit, op *operation, a
 	id := op.id
 	if op.kind == opCreate || op.kind == opUpsert {
 		id = op.body.Lookup("id").Str()
+	}
+	if op.kind == opCreate && c.log == nil {
+		// Most often there is nothing of that id, and one look is enough.
+		item := c.store(op.body, op.key, id, nil, at.written, number)
+		if err := u.Insert(ctx, c.collection, item); !mongoerr.Is(err, mongoerr.DuplicateKey) {
+			return &outcome{http.StatusCreated, item, chargeWrite}, err
+		}
 	}
 	record, old, err := u.LockID(ctx, c.collection, itemID(op.key, id))
 	if err != nil {

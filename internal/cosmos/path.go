@@ -45,7 +45,7 @@ var scriptTypes = map[string]bool{"sprocs": true, "triggers": true, "udfs": true
 // parsePath reads an escaped path; empty segments, which some SDKs send, count
 // for nothing. Errors: 400 for what names no resource.
 func parsePath(escaped string) (path, error) {
-	var names []string
+	names := make([]string, 0, 6)
 	for seg := range strings.SplitSeq(escaped, "/") {
 		if seg == "" {
 			continue
@@ -61,10 +61,12 @@ func parsePath(escaped string) (path, error) {
 		return p, nil
 	}
 	// A feed is signed with the link of its parent, a resource with its own.
-	p.resourceType, p.link = names[len(names)-1], strings.Join(names[:len(names)-1], "/")
+	p.resourceType = names[len(names)-1]
+	linked := names[:len(names)-1]
 	if len(names)%2 == 0 {
-		p.resourceType, p.link = names[len(names)-2], strings.Join(names, "/")
+		p.resourceType, linked = names[len(names)-2], names
 	}
+	p.link = strings.Join(linked, "/")
 	return p.locate(names)
 }
 

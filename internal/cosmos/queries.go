@@ -1,7 +1,9 @@
 package cosmos
 
 import (
+	"cmp"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -282,36 +284,81 @@ func (p *pager) run(key []bson.Value) error {
 
 func (p *pager) items(run *nosql.Run, key []bson.Value) error {
 	filter := p.filter(key)
+	if len(key) == len(p.c.key.paths) && p.from.number == 0 && !p.unordered {
+		if done, err := p.smallPartition(run, filter); done || err != nil {
+			return err
+		}
+	}
 	var sort bson.Doc
 	if !p.unordered {
 		sort = new(bson.Builder).Int32(fieldNumber, 1).Finish()
 	}
 	var err error
-	p.examined, err = findExamined(p.r.Context(), p.r.s.o.Exec, p.c.collection, filter, sort, 0, func(d bson.Doc) (bool, error) {
-		number, _ := bson.ExactInt64(d.Lookup(fieldNumber))
-		if p.c.ttl.expires(d) <= p.r.judged {
-			return true, nil
-		}
-		if !p.whole && p.full() {
-			// Between two items: what follows begins with this one.
-			p.next = &place{number: number - 1}
-			return false, nil
-		}
-		p.retrieved++
-		if !p.whole && p.retrieved == 1 && number != p.from.number+1 {
-			p.skip = 0 // the item that the rows to leave out belong to is gone
-		}
-		p.current, p.inItem = number, 0
-		var b bson.Builder
-		item := presentInto(b.Reset(p.item[:0]), d)
-		p.item = item
-		more, err := run.Add(item)
-		return more && p.next == nil, err
-	})
+	p.examined, err = findExamined(p.r.Context(), p.r.s.o.Exec, p.c.collection, filter, sort, 0, func(d bson.Doc) (bool, error) { return p.take(run, d) })
 	if err == nil {
 		p.r.s.improve(p.c, p.paths, p.examined, int64(p.retrieved))
 	}
 	return err
+}
+
+// What smallPartition reads before it gives up, in items and bytes.
+const (
+	smallItems = 256
+	smallBytes = 1 << 20
+)
+
+// smallPartition runs a query over the items of a partition where they are few:
+// it reads them as they lie and puts them in order, without asking the planner
+// which way that is best done. false says that they are many.
+func (p *pager) smallPartition(run *nosql.Run, filter bson.Doc) (bool, error) {
+	type place struct {
+		number   int64
+		from, to int
+	}
+	var places []place
+	var items []byte
+	examined, err := findExamined(p.r.Context(), p.r.s.o.Exec, p.c.collection, filter, nil, smallItems+1, func(d bson.Doc) (bool, error) {
+		number, _ := bson.ExactInt64(d.Lookup(fieldNumber))
+		places = append(places, place{number, len(items), len(items) + len(d)})
+		items = append(items, d...)
+		return len(items) <= smallBytes, nil
+	})
+	if err != nil || len(places) > smallItems || len(items) > smallBytes || wasted(examined, int64(len(places))) {
+		return false, err
+	}
+	p.examined = examined
+	p.rows.out = make([]byte, 0, len(items)*3/2)
+	slices.SortFunc(places, func(a, b place) int { return cmp.Compare(a.number, b.number) })
+	for _, at := range places {
+		if more, err := p.take(run, items[at.from:at.to]); err != nil || !more {
+			return true, err
+		}
+	}
+	return true, nil
+}
+
+// take runs the query over the next item, in the order of the feed; false says
+// that the page needs no more.
+func (p *pager) take(run *nosql.Run, d bson.Doc) (bool, error) {
+	if p.c.ttl.expires(d) <= p.r.judged {
+		return true, nil
+	}
+	number, _ := bson.ExactInt64(d.Lookup(fieldNumber))
+	if !p.whole && p.full() {
+		// Between two items: what follows begins with this one.
+		p.next = &place{number: number - 1}
+		return false, nil
+	}
+	p.retrieved++
+	if !p.whole && p.retrieved == 1 && number != p.from.number+1 {
+		p.skip = 0 // the item that the rows to leave out belong to is gone
+	}
+	p.current, p.inItem = number, 0
+	var b bson.Builder
+	item := presentInto(b.Reset(p.item[:0]), d)
+	p.item = item
+	more, err := run.Add(item)
+	return more && p.next == nil, err
 }
 
 // filter asks an index first for what the query can be about.

@@ -206,15 +206,12 @@ var (
 func (r *request) common() http.Header {
 	h := r.w.Header()
 	h["Content-Type"] = jsonContent
-	h.Set("Date", r.now.UTC().Format(http.TimeFormat))
 	if r.path.kind == kindAccount {
 		return h
 	}
-	h.Set("X-Ms-Activity-Id", r.activity)
-	h.Set("X-Ms-Request-Charge", strconv.FormatFloat(r.charge, 'f', -1, 64))
 	token := "0:-1#" + strconv.FormatInt(r.lsn, 10)
-	h.Set("X-Ms-Session-Token", token)
-	h.Set("Lsn", token[len("0:-1#"):])
+	v := []string{r.activity, strconv.FormatFloat(r.charge, 'f', -1, 64), token, token[len("0:-1#"):]}
+	h["X-Ms-Activity-Id"], h["X-Ms-Request-Charge"], h["X-Ms-Session-Token"], h["Lsn"] = v[0:1:1], v[1:2:2], v[2:3:3], v[3:4:4]
 	h["X-Ms-Schemaversion"], h["X-Ms-Serviceversion"] = schemaVersion, serviceVersion
 	return h
 }
