@@ -12,8 +12,8 @@
 // A container is a collection of the database of the same name; names that
 // MongoDB does not take are escaped (namespace.go). An item is one document,
 //
-//	{_id: {p: {0: partition key value, …}, i: id}, the user's properties…, _rid,
-//	 _self, _etag, _attachments, _ts, _n, _lsn}
+//	{_id: {p: {0: partition key value, …}, i: id}, _n, _lsn, the user's
+//	 properties…, _rid, _self, _etag, _attachments, _ts}
 //
 // clustered by _id: so a point read is one lookup, and a partition is one
 // range. _n numbers the items in the order of their creation, _lsn all writes;

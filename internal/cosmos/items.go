@@ -169,7 +169,8 @@ func (c *container) store(body bson.Doc, key []bson.Value, id string, alive bson
 	rid := itemRID(c.ridBytes, n)
 	var b bson.Builder
 	b.Reset(make([]byte, 0, len(body)+itemOverhead))
-	b.Value("_id", itemID(key, id))
+	// What is looked for in every item comes first.
+	b.Value("_id", itemID(key, id)).Int64(fieldNumber, n).Int64(fieldLSN, number)
 	for it := body.Iter(); it.Next(); {
 		switch {
 		case it.Key == "_id":
@@ -179,8 +180,7 @@ func (c *container) store(body bson.Doc, key []bson.Value, id string, alive bson
 		}
 	}
 	b.String("_rid", rid).String("_self", c.selfLink+"docs/"+rid+"/").String("_etag", newETag(seconds)).String("_attachments", "attachments/")
-	b.Int64("_ts", seconds).Int64(fieldNumber, n).Int64(fieldLSN, number)
-	return b.Finish()
+	return b.Int64("_ts", seconds).Finish()
 }
 
 // present is a stored item as clients see it.

@@ -305,6 +305,8 @@ func (p *pager) items(run *nosql.Run, key []bson.Value) error {
 const (
 	smallItems = 256
 	smallBytes = 1 << 20
+	// smallRoom is what it begins with, in bytes.
+	smallRoom = 16 << 10
 )
 
 // smallPartition runs a query over the items of a partition where they are few:
@@ -316,7 +318,7 @@ func (p *pager) smallPartition(run *nosql.Run, filter bson.Doc) (bool, error) {
 		from, to int
 	}
 	var places []place
-	var items []byte
+	items := make([]byte, 0, smallRoom)
 	examined, err := findExamined(p.r.Context(), p.r.s.o.Exec, p.c.collection, filter, nil, smallItems+1, func(d bson.Doc) (bool, error) {
 		number, _ := bson.ExactInt64(d.Lookup(fieldNumber))
 		places = append(places, place{number, len(items), len(items) + len(d)})

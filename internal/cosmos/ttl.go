@@ -53,10 +53,18 @@ func (p ttlPolicy) expires(item bson.Doc) int64 {
 		return math.MaxInt64
 	}
 	seconds := p.seconds
-	if n, ok := schema.OwnTTL(item.Lookup(schema.TTLField)); ok {
-		seconds = n
+	var written int64
+	var ok bool
+	for it := item.Iter(); it.Next(); {
+		switch it.Key {
+		case schema.TTLField:
+			if n, valid := schema.OwnTTL(it.Value); valid {
+				seconds = n
+			}
+		case schema.LastWriteField:
+			written, ok = bson.ExactInt64(it.Value)
+		}
 	}
-	written, ok := bson.ExactInt64(item.Lookup(schema.LastWriteField))
 	if seconds <= 0 || !ok {
 		return math.MaxInt64
 	}
