@@ -21,6 +21,10 @@ func runBench(args []string) int {
 	o := bench.Default()
 	f := flag.NewFlagSet("mayfly bench", flag.ContinueOnError)
 	f.StringVar(&o.Rows, "rows", "", "the rows to measure, with commas between: "+strings.Join(bench.RowNames(), ", ")+" (default all)")
+	f.BoolFunc("small", "small sizes, to try the rows; options behind it change them", func(string) error {
+		o.Small()
+		return nil
+	})
 	f.Func("clients", "the numbers of clients, with commas between (default 1,8)", func(s string) (err error) {
 		o.Clients, err = parseClients(s)
 		return err

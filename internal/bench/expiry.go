@@ -110,16 +110,7 @@ func (b *bench) remove(ctx context.Context, s expirer, name string) (*removal, e
 		profiled = b.profile(ctx, expiryRow, quietReads)
 	}
 	busy := startReads(ctx, s, b.o.ExpiryReads)
-	// The time counts from the first batch: when the next pass begins is no
-	// part of the cost.
-	var begun, ended time.Time
-	var first int64
-	err = s.expire(ctx, b.o.ExpiryDocuments, func(gone int64) {
-		if gone > 0 && begun.IsZero() {
-			begun, first = time.Now(), gone
-		}
-	})
-	ended = time.Now()
+	removing, err := timedRemoval(ctx, s, b.o.ExpiryDocuments)
 	during, readErr := busy.stop()
 	if err := errors.Join(err, readErr, profiled()); err != nil {
 		return nil, err
@@ -128,11 +119,24 @@ func (b *bench) remove(ctx context.Context, s expirer, name string) (*removal, e
 	if err != nil {
 		return nil, err
 	}
-	r.perSecond = float64(b.o.ExpiryDocuments-first) / ended.Sub(begun).Seconds()
+	r.perSecond = float64(b.o.ExpiryDocuments) / removing.Seconds()
 	r.cpu = (after - used) / time.Duration(b.o.ExpiryDocuments)
 	r.readsDuring = len(during)
 	r.duringP50, r.duringP99 = percentiles(during)
 	return r, nil
+}
+
+// timedRemoval removes what is due and returns how long that took from the last
+// time on at which all was still there: when the next pass begins is no part of
+// the cost.
+func timedRemoval(ctx context.Context, s expirer, total int64) (time.Duration, error) {
+	begun := time.Now()
+	err := s.expire(ctx, total, func(gone int64) {
+		if gone == 0 {
+			begun = time.Now()
+		}
+	})
+	return time.Since(begun), err
 }
 
 // reads are clients that read documents by _id at a steady pace.

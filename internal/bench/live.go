@@ -125,7 +125,7 @@ func (b *bench) removeLive(ctx context.Context, s expirer, l layout, name string
 	}
 	busy := startMixed(ctx, s, alive)
 	begun := time.Now()
-	err = s.expire(ctx, due, func(int64) {})
+	removing, err := timedRemoval(ctx, s, due)
 	took := time.Since(begun)
 	during, busyErr := busy.stop()
 	if err := errors.Join(err, busyErr, profiled()); err != nil {
@@ -135,7 +135,7 @@ func (b *bench) removeLive(ctx context.Context, s expirer, l layout, name string
 	if err != nil {
 		return nil, err
 	}
-	r.perSecond, r.cpu = float64(due)/took.Seconds(), (after-used)/time.Duration(due)
+	r.perSecond, r.cpu = float64(due)/removing.Seconds(), (after-used)/time.Duration(due)
 	r.during = newPhase(during, took)
 	if r.after, err = b.quietPhase(ctx, s, alive); err != nil {
 		return nil, err

@@ -59,6 +59,13 @@ func Default() Options {
 	}
 }
 
+// Small makes all sizes such that a run shows in two minutes whether the rows
+// work; its figures say little.
+func (o *Options) Small() {
+	o.Duration, o.Documents, o.ExpiryDocuments = 200*time.Millisecond, 10_000, 50_000
+	o.AnalysisDocuments, o.Items, o.LiveDocuments, o.SeriesReadings = 50_000, 1_000, 50_000, 200_000
+}
+
 func (o *Options) check() error {
 	switch {
 	case o.Documents < 2*rangeDocuments:
