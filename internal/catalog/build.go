@@ -432,7 +432,7 @@ func twoEntries(c *Collection, ix *Index, it *storage.Iter, k []byte) (bool, sch
 			return false, schema.Key{}, err
 		}
 		_, record, bits := ix.Split(nil, it.Key(), v)
-		if c.Dead(record) {
+		if c.dead(record) {
 			continue
 		}
 		if n++; n == 2 {
@@ -470,7 +470,7 @@ func (c *Catalog) Duplicates(coll *Collection, ix *Index, limit int) ([]Duplicat
 			return nil, err
 		}
 		key, record, bits := ix.Split(nil, it.Key(), v)
-		if coll.Dead(record) {
+		if coll.dead(record) {
 			continue
 		}
 		if !bytes.Equal(key, last.Key.Bytes) {

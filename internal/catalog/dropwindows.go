@@ -1,7 +1,10 @@
 package catalog
 
 import (
+	"bytes"
 	"context"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -13,7 +16,12 @@ const (
 	moveDocs = 100
 	// maxDropRounds bounds how often DropWindows looks again because documents
 	// were touched in windows that it was about to drop.
-	maxDropRounds = 3
+	maxDropRounds = 8
+	// maxLateTouches bounds the documents that it knows to have been touched
+	// meanwhile; where there are more, the windows wait.
+	maxLateTouches = 100_000
+	// maxStayedWindows bounds the windows that are looked through at once.
+	maxStayedWindows = 1 << 16
 )
 
 // Dropped is what DropWindows did.
@@ -27,30 +35,111 @@ type Dropped struct {
 	More bool
 }
 
-// DropWindows removes, without reading them, the documents of all windows that
-// are wholly due by a rule at an instant. Those whose date lies
-// behind their window move to their own window before; maxTime bounds that, 0
-// not at all. What goes, goes in one step with the counts.
+// DropWindows removes, without a write for each, the documents of all windows
+// that are wholly due by a rule at an instant. Windows in which documents have
+// stayed are read before, and what is not due yet moves to its own window;
+// maxTime bounds that, 0 not at all. What goes, goes in one step with the counts.
 //
 // Invariant window-due: a document in a window has a date within it or before
-// it, or is counted there as stayed; so where none has stayed, all are due.
+// it, or is counted there as stayed. So where none has stayed, all are due;
+// where some have, a look at each tells, and a dropWatch what changes meanwhile.
+//
 // REQUIRES: Collection.WindowedBy.
 func (c *Catalog) DropWindows(ctx context.Context, coll *Collection, r *Rule, now int64, maxTime time.Duration) (d Dropped, err error) {
-	begun := time.Now()
-	high := coll.windows.at(coll.windows.wholeUntil(r.lastDue(now)) + 1)
+	x := dropper{c: c, coll: coll, begun: time.Now(), maxTime: maxTime, d: &d,
+		watch: &dropWatch{high: coll.windows.at(coll.windows.wholeUntil(r.lastDue(now)) + 1)}}
+	if any, err := x.anything(); err != nil || !any {
+		return d, err
+	}
+	coll.live.dropping.Lock()
+	defer coll.live.dropping.Unlock()
+	x.setWatch(x.watch)
+	defer x.setWatch(nil)
+	if left, err := x.moveStayed(ctx); err != nil || left {
+		d.More = left
+		return d, err
+	}
 	for range maxDropRounds {
-		left, err := c.moveStayed(ctx, coll, high, begun, maxTime, &d)
-		if err != nil {
+		touched, err := x.drop(ctx)
+		if err != nil || len(touched) == 0 {
 			return d, err
 		}
-		if err := c.dropBelow(ctx, coll, high, &d); err != nil || left || !d.More {
-			d.More = d.More || left
-			return d, err
+		for len(touched) > 0 {
+			n := min(moveDocs, len(touched))
+			if err := x.moveGroup(ctx, touched[:n]); err != nil {
+				return d, err
+			}
+			touched = touched[n:]
 		}
 	}
-	// What is touched all the time waits for the next pass.
-	d.More = d.More && d.Moved+d.Docs > 0
+	d.More = d.Moved > 0 // else what is touched all the time waits for the next pass
 	return d, nil
+}
+
+// dropWatch notes, while the windows below high are about to go, the documents
+// in them that are written with a later date. It is set and taken away while
+// the gate is closed, so every unit that writes meanwhile notes what it writes.
+type dropWatch struct {
+	high uint64
+
+	mu       sync.Mutex
+	touched  []RecordKey
+	overflow bool
+}
+
+func (w *dropWatch) note(key RecordKey) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.touched) == maxLateTouches {
+		w.overflow = true
+		return
+	}
+	w.touched = append(w.touched, bytes.Clone(key))
+}
+
+// take returns what was noted since the last call, in the order of the keys.
+func (w *dropWatch) take() (touched []RecordKey, overflow bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	touched, w.touched = w.touched, nil
+	slices.SortFunc(touched, func(a, b RecordKey) int { return bytes.Compare(a, b) })
+	return slices.CompactFunc(touched, func(a, b RecordKey) bool { return bytes.Equal(a, b) }), w.overflow
+}
+
+// noteTouch tells the watch of a document that is about to be stored under the
+// unit's record key.
+func (u *Unit) noteTouch(c *Collection, doc bson.Doc) {
+	if c.windows == nil {
+		return
+	}
+	if w := c.live.dropWatch.Load(); w != nil && u.record.window() < w.high && c.windows.of(doc) >= w.high {
+		w.note(u.record)
+	}
+}
+
+// dropper is a DropWindows under way.
+type dropper struct {
+	c       *Catalog
+	coll    *Collection
+	watch   *dropWatch
+	begun   time.Time
+	maxTime time.Duration
+	d       *Dropped
+}
+
+func (x *dropper) setWatch(w *dropWatch) {
+	x.coll.live.gate.Lock()
+	x.coll.live.dropWatch.Store(w)
+	x.coll.live.gate.Unlock()
+}
+
+// anything says whether there is a window to drop.
+func (x *dropper) anything() (any bool, err error) {
+	err = x.coll.eachWindow(x.c.engine, x.watch.high, func(w windowSum) bool {
+		any = w.d[windowDocs] > 0
+		return !any
+	})
+	return any, err
 }
 
 // windowSum is what a window holds.
@@ -84,11 +173,11 @@ func (c *Collection) eachWindow(r storage.Reader, high uint64, f func(windowSum)
 	return it.Err()
 }
 
-// moveStayed moves the documents below high that do not belong there; left
-// says that time was over before the last.
-func (c *Catalog) moveStayed(ctx context.Context, coll *Collection, high uint64, begun time.Time, maxTime time.Duration, d *Dropped) (left bool, err error) {
+// moveStayed moves the documents of the windows that are not due; left says
+// that time was over before the last.
+func (x *dropper) moveStayed(ctx context.Context) (left bool, err error) {
 	var from []uint64
-	if err := coll.eachWindow(c.engine, high, func(w windowSum) bool {
+	if err := x.coll.eachWindow(x.c.engine, x.watch.high, func(w windowSum) bool {
 		if w.d[windowStayed] > 0 {
 			from = append(from, w.window)
 		}
@@ -97,21 +186,18 @@ func (c *Catalog) moveStayed(ctx context.Context, coll *Collection, high uint64,
 		return false, err
 	}
 	for _, n := range from {
-		if left, err := c.emptyWindow(ctx, coll, n, begun, maxTime, d); err != nil || left {
+		if left, err := x.emptyWindow(ctx, n); err != nil || left {
 			return left, err
 		}
 	}
 	return len(from) == maxStayedWindows, nil
 }
 
-// maxStayedWindows bounds the windows that one round of moveStayed knows.
-const maxStayedWindows = 1 << 16
-
-// emptyWindow moves the documents of one window that do not belong there.
-func (c *Catalog) emptyWindow(ctx context.Context, coll *Collection, n uint64, begun time.Time, maxTime time.Duration, d *Dropped) (left bool, err error) {
-	s := c.engine.NewSnapshot()
+// emptyWindow moves the documents of one window that are not due.
+func (x *dropper) emptyWindow(ctx context.Context, n uint64) (left bool, err error) {
+	s := x.c.engine.NewSnapshot()
 	defer s.Close()
-	it, err := s.NewIter(coll.Ident, appendWindow(nil, n), appendWindow(nil, n+1))
+	it, err := s.NewIter(x.coll.Ident, appendWindow(nil, n), appendWindow(nil, n+1))
 	if err != nil {
 		return false, err
 	}
@@ -123,20 +209,17 @@ func (c *Catalog) emptyWindow(ctx context.Context, coll *Collection, n uint64, b
 			if err != nil {
 				return false, err
 			}
-			if coll.windows.of(v) > n {
-				group = append(group, append(RecordKey(nil), it.Key()...))
+			if x.coll.windows.of(v) >= x.watch.high {
+				group = append(group, bytes.Clone(it.Key()))
 			}
 			if len(group) < moveDocs {
 				continue
 			}
 		}
-		if ctx.Err() != nil {
-			return false, context.Cause(ctx)
-		}
-		if maxTime > 0 && time.Since(begun) >= maxTime {
+		if x.maxTime > 0 && time.Since(x.begun) >= x.maxTime {
 			return true, nil
 		}
-		if err := c.moveGroup(ctx, coll, group, d); err != nil {
+		if err := x.moveGroup(ctx, group); err != nil {
 			return false, err
 		}
 		if group = group[:0]; !ok {
@@ -146,76 +229,77 @@ func (c *Catalog) emptyWindow(ctx context.Context, coll *Collection, n uint64, b
 	return false, it.Err()
 }
 
-// moveGroup moves those of some documents that do not belong into their
-// window, as they are now.
-func (c *Catalog) moveGroup(ctx context.Context, coll *Collection, group []RecordKey, d *Dropped) error {
+// moveGroup moves those of some documents that are not due to their windows,
+// as they are now. Those that others have locked it notes for the next round.
+func (x *dropper) moveGroup(ctx context.Context, group []RecordKey) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	moved := int64(0)
-	err := c.Run(ctx, storage.Buffered, func(u *Unit) error {
+	var busy []RecordKey
+	err := x.c.Run(ctx, storage.Buffered, func(u *Unit) (err error) {
 		moved = 0
-		// Those that others have locked are likely to change; they come with the next
-		// round.
-		_, err := u.LockRecords(ctx, coll, group, func(k RecordKey, doc bson.Doc) error {
-			if coll.windows.of(doc) <= k.window() {
+		busy, err = u.LockRecords(ctx, x.coll, group, func(k RecordKey, doc bson.Doc) error {
+			if x.coll.windows.of(doc) < x.watch.high {
 				return nil
 			}
 			moved++
-			return u.move(u.inLatest(coll), k, doc)
+			return u.move(u.inLatest(x.coll), k, doc)
 		})
 		return err
 	})
-	if err == nil {
-		d.Moved += moved
+	if err != nil {
+		return err
 	}
-	return err
+	x.d.Moved += moved
+	for _, k := range busy {
+		x.watch.note(k)
+	}
+	return nil
 }
 
 // inLatest is the newest descriptor of a collection that the unit is inside of.
 func (u *Unit) inLatest(c *Collection) *Collection { return c.live.current.Load() }
 
-// dropBelow drops the windows from the low water up to high, or up to the
-// first one in which a document has stayed. It closes the gate: nobody else
-// writes to the collection meanwhile.
-func (c *Catalog) dropBelow(ctx context.Context, coll *Collection, high uint64, d *Dropped) error {
-	l := coll.live
+// drop drops the windows below high, unless documents in them were touched
+// meanwhile, which it returns. It closes the gate: nobody else writes to the
+// collection.
+func (x *dropper) drop(ctx context.Context) (touched []RecordKey, err error) {
+	l := x.coll.live
 	l.gate.Lock()
 	defer l.gate.Unlock()
-	coll = coll.Latest()
+	coll := x.coll.Latest()
 	if coll == nil {
-		return nil
+		return nil, nil
 	}
-	d.More = false
+	touched, overflow := x.watch.take()
+	if overflow || len(touched) > 0 {
+		return touched, nil
+	}
 	var sum [windowSums]int64
 	windows := int64(0)
-	if err := coll.eachWindow(c.engine, high, func(w windowSum) bool {
-		if w.d[windowStayed] > 0 {
-			high, d.More = w.window, true
-			return false
-		}
+	if err := coll.eachWindow(x.c.engine, x.watch.high, func(w windowSum) bool {
 		if w.d[windowDocs] > 0 {
 			windows++
 		}
 		sum[windowDocs] += w.d[windowDocs]
 		sum[windowSize] += w.d[windowSize]
 		return true
-	}); err != nil {
-		return err
+	}); err != nil || sum[windowDocs] == 0 {
+		return nil, err
 	}
-	if sum[windowDocs] == 0 {
-		return nil
+	if err := x.c.dropRange(ctx, coll, x.watch.high, sum); err != nil {
+		return nil, err
 	}
-	if err := c.dropRange(ctx, coll, high, sum); err != nil {
-		return err
-	}
-	d.Docs += sum[windowDocs]
-	d.Bytes += sum[windowSize]
-	d.Keys += sum[windowDocs] * int64(len(coll.indexes)-1)
-	d.Windows += windows
-	return nil
+	x.d.Docs += sum[windowDocs]
+	x.d.Bytes += sum[windowSize]
+	x.d.Keys += sum[windowDocs] * int64(len(coll.indexes)-1)
+	x.d.Windows += windows
+	return nil, nil
 }
 
 // dropRange removes the windows from the low water up to high, which hold what
-// sum says. The low water rises before the unit is visible, so that nobody
-// takes an entry for alive whose document he cannot see.
+// sum says. REQUIRES: the gate is closed.
 func (c *Catalog) dropRange(ctx context.Context, coll *Collection, high uint64, sum [windowSums]int64) error {
 	l := coll.live
 	low := l.lowWater.Load()

@@ -24,12 +24,13 @@ type live struct {
 	expiring atomic.Pointer[Expiring]
 
 	// Collections with windows of expiry. lowWater rises while the gate is closed,
-	// before the drop is visible: a reader whose snapshot lacks documents finds
-	// their entries dead.
-	lowWater atomic.Uint64
-	swept    atomic.Uint64
-	dead     atomic.Int64 // documents that went while their entries stayed, as far as known
-	watch    atomic.Pointer[sweepWatch]
+	// so it is true for who is inside; readers take that of their state.
+	lowWater  atomic.Uint64
+	dropping  sync.Mutex // held by DropWindows
+	dropWatch atomic.Pointer[dropWatch]
+	swept     atomic.Uint64
+	dead      atomic.Int64 // documents that went while their entries stayed, as far as known
+	watch     atomic.Pointer[sweepWatch]
 
 	// Capped collections; both change under the keyspace's lock.
 	lastSeq  atomic.Int64 // the newest record's sequence number

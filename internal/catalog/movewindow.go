@@ -19,7 +19,7 @@ func (u *Unit) insertWindowed(ctx context.Context, c *Collection, doc bson.Doc) 
 	if err != nil {
 		return err
 	}
-	if found {
+	if found && window >= c.live.lowWater.Load() {
 		u.record = append(appendWindow(u.record[:0], window), u.id...)
 		made, err := u.makeRoom(ctx, c, u.record)
 		if err != nil {

@@ -33,9 +33,12 @@ const (
 	windowBytes = 8
 	// noWindow is the last window, which is never wholly due.
 	noWindow = math.MaxUint64
-	// windowWidth is the span of a window. Documents of a window that is due in
-	// part go one by one, so it is small beside the monitor's sleep.
-	windowWidthMS = 1000
+	// windowWidthMS is the span of a window. Documents of a window that is due in
+	// part go one by one, so it is small beside the monitor's sleep; and each
+	// window that a unit writes to costs it one more write, so it is greater where
+	// documents bring their own instants, which may lie anywhere.
+	windowWidthMS    = 1_000
+	ownWindowWidthMS = 10_000
 )
 
 // The sums of a window.
@@ -63,7 +66,11 @@ func windowsFor(c *Collection, fresh []*schema.Index) *windows {
 	}
 	for _, ix := range fresh {
 		if ix.IsTTL() && windowable(ix) {
-			return &windows{ix.Parts[0].Path, ix.Parts[0].Components, windowWidthMS}
+			w := &windows{ix.Parts[0].Path, ix.Parts[0].Components, windowWidthMS}
+			if ix.ExpireAfterSeconds == 0 {
+				w.width = ownWindowWidthMS
+			}
+			return w
 		}
 	}
 	return nil
@@ -131,7 +138,7 @@ func (r *Rule) lastDue(now int64) int64 {
 // WholeUntil is the last instant up to now by which all that is due by a rule
 // is in windows that are wholly due; now itself for a collection without
 // windows by that rule. What is due since then can wait for the rest of its
-// window, a second at the most, and go with it.
+// window, and go with it.
 func (c *Collection) WholeUntil(r *Rule, now int64) int64 {
 	if !c.WindowedBy(r) {
 		return now
@@ -160,9 +167,26 @@ func (c *Collection) WindowedBy(r *Rule) bool {
 	return c.windows != nil && r.Kind == schema.ByDate && windowable(r.Index.Index) && r.Index.Parts[0].Path == c.windows.path
 }
 
+// LowWater reads the low water of a collection in a state of the store: index
+// entries with a record key below it are dead. Zero without windows.
+func (c *Collection) LowWater(r storage.Reader) (LowWater, error) {
+	if c.windows == nil {
+		return 0, nil
+	}
+	s, err := readWindowState(r, c.Ident)
+	return LowWater(s.low), err
+}
+
+// LowWater is the first window of a collection that is not gone.
+type LowWater uint64
+
 // Dead says of the record key in an index entry that its document went with
 // its window.
-func (c *Collection) Dead(record RecordKey) bool {
+func (w LowWater) Dead(record RecordKey) bool { return w > 0 && record.window() < uint64(w) }
+
+// dead is LowWater.Dead in the latest state. REQUIRES: a unit is inside the
+// collection, or the gate is closed.
+func (c *Collection) dead(record RecordKey) bool {
 	return c.windows != nil && record.window() < c.live.lowWater.Load()
 }
 
@@ -222,8 +246,7 @@ func (c *Collection) findInWindows(dst RecordKey, r storage.Reader, id bson.Valu
 	}
 }
 
-// windowOf looks a key string of _id up; found is false also for a document
-// that went with its window.
+// windowOf looks a key string of _id up; the entry may be dead.
 func (c *Collection) windowOf(r storage.Reader, id []byte) (window uint64, found bool, err error) {
 	v, closer, err := r.Get(c.indexes[0].Ident, id)
 	if errors.Is(err, storage.ErrNotFound) {
@@ -234,7 +257,7 @@ func (c *Collection) windowOf(r storage.Reader, id []byte) (window uint64, found
 	}
 	defer closer.Close()
 	window = RecordKey(v).window()
-	return window, window >= c.live.lowWater.Load(), nil
+	return window, true, nil
 }
 
 // windowState is what all windows of a collection have in common.

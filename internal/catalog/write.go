@@ -107,6 +107,7 @@ func (u *Unit) Update(ctx context.Context, c *Collection, key RecordKey, old, do
 	if err := u.u.Set(c.Ident, u.record, doc); err != nil {
 		return err
 	}
+	u.noteTouch(c, doc)
 	return u.finish(c, 0, int64(len(doc)-len(old)), u.stayed(c, doc)-u.stayed(c, old))
 }
 
@@ -317,7 +318,7 @@ func (u *Unit) checkUnique(ctx context.Context, c *Collection) error {
 // or nil.
 func takenBy(c *Collection, it *storage.Iter, key []byte, own RecordKey) (RecordKey, error) {
 	for ok := it.First(); ok && bytes.HasPrefix(it.Key(), key); ok = it.Next() {
-		if holder := RecordKey(it.Key()[len(key):]); !bytes.Equal(holder, own) && !c.Dead(holder) {
+		if holder := RecordKey(it.Key()[len(key):]); !bytes.Equal(holder, own) && !c.dead(holder) {
 			return bytes.Clone(holder), nil
 		}
 	}

@@ -93,6 +93,10 @@ func (n *Node) sizeBetween(ctx context.Context, c *catalog.Collection, ix *catal
 	}
 	s := n.Catalog.Engine().NewSnapshot()
 	defer s.Close()
+	low, err := c.LowWater(s)
+	if err != nil {
+		return 0, 0, err
+	}
 	it, err := s.NewIter(ix.Ident, lower, upper)
 	if err != nil {
 		return 0, 0, err
@@ -112,7 +116,7 @@ func (n *Node) sizeBetween(ctx context.Context, c *catalog.Collection, ix *catal
 			continue
 		}
 		_, record, _ := ix.Split(nil, it.Key(), v)
-		if c.Dead(record) {
+		if low.Dead(record) {
 			count--
 			continue
 		}

@@ -20,6 +20,7 @@ type source struct {
 	coll   *catalog.Collection
 	reader storage.Reader
 	hiding *hiding // nil for nearly all collections
+	low    catalog.LowWater
 }
 
 func (s *source) records(lower, upper []byte) (*storage.Iter, error) {
@@ -27,6 +28,10 @@ func (s *source) records(lower, upper []byte) (*storage.Iter, error) {
 }
 
 func (s *source) entries(ix *plan.Index, lower, upper []byte) (*storage.Iter, error) {
+	var err error
+	if s.low, err = s.coll.LowWater(s.reader); err != nil {
+		return nil, err
+	}
 	return s.reader.NewIter(ix.Handle.(*catalog.Index).Ident, lower, upper)
 }
 
@@ -57,7 +62,7 @@ func (s *source) entry(memory *[]byte, ix *plan.Index, it *storage.Iter) (entry,
 	if handle.ByWindow {
 		*memory = record
 	}
-	return entry{Record: record, Key: ks, TypeBits: bits, Dead: s.coll.Dead(record)}, nil
+	return entry{Record: record, Key: ks, TypeBits: bits, Dead: s.low.Dead(record)}, nil
 }
 
 // fetch reads the document of a record, nil where it is gone, or hidden.
