@@ -17,10 +17,9 @@ func (g *Group) Open(in Iterator, r *Run) (Iterator, error) {
 
 // group is one group under way.
 type group struct {
-	key     string
-	id      bson.Value // of the first document
-	acc     []expr.Accumulator
-	spilled bool // some of its documents are set aside
+	key string
+	id  bson.Value // of the first document
+	acc []expr.Accumulator
 }
 
 // grouping runs a Group. Groups are kept in memory. Once they have filled it,
@@ -38,8 +37,10 @@ type grouping struct {
 	order  []*group // as they came, then as they are delivered
 	at     int
 	bytes  int
-	key    []byte
-	slab   groupSlab
+	// reserved is memory that groups may not have.
+	reserved int
+	key      []byte
+	slab     groupSlab
 
 	begun bool
 	aside *spillParts  // what was set aside of the documents at hand, or nil
@@ -81,8 +82,10 @@ func (w *grouping) load(ctx context.Context, in Iterator) error {
 	if w.aside == nil {
 		return nil
 	}
-	parts, err := w.aside.finish(w.order)
-	w.order = slices.DeleteFunc(w.order, func(gr *group) bool { return gr.spilled })
+	if !w.steady {
+		w.order = w.aside.carry(w.order)
+	}
+	parts, err := w.aside.finish()
 	if err != nil {
 		w.aside.close()
 	}
@@ -123,14 +126,15 @@ func (w *grouping) take(d bson.Doc) error {
 		return err
 	}
 	w.key = keystring.Append(w.key[:0], id, false, env.Collator)
-	gr := w.groups[string(w.key)]
-	if w.bytes > extsort.MaxMemory && len(w.order) > 1 && (gr == nil || !w.steady) {
-		if gr != nil {
-			gr.spilled = true
-		}
+	full := w.bytes > extsort.MaxMemory && len(w.order) > 1
+	if full && !w.steady {
 		return w.setAside(d)
 	}
-	if gr == nil {
+	gr := w.groups[string(w.key)]
+	switch {
+	case gr == nil && full:
+		return w.setAside(d)
+	case gr == nil:
 		if gr, err = w.start(env, id); err != nil {
 			return err
 		}
@@ -228,7 +232,7 @@ func (w *grouping) next(ctx context.Context) (bool, error) {
 		w.order, w.at = nil, 0
 		return false, nil
 	}
-	w.groups, w.order, w.at, w.bytes, w.slab = map[string]*group{}, w.order[:0], 0, 0, groupSlab{}
+	w.groups, w.order, w.at, w.bytes, w.slab = map[string]*group{}, w.order[:0], 0, w.reserved, groupSlab{}
 	if !w.begun {
 		w.begun = true
 		return true, w.load(ctx, w.in)
@@ -237,7 +241,6 @@ func (w *grouping) next(ctx context.Context) (bool, error) {
 	w.parts = w.parts[1:]
 	defer p.close()
 	for _, gr := range p.groups {
-		gr.spilled = false
 		w.groups[gr.key] = gr
 		w.order = append(w.order, gr)
 	}

@@ -1,7 +1,9 @@
 package pipeline
 
 import (
+	"bytes"
 	"context"
+	"hash/maphash"
 	"slices"
 	"strings"
 
@@ -20,24 +22,26 @@ const (
 // hashedSide is the collection that a $lookup joins, in memory, by the values
 // of foreignField.
 type hashedSide struct {
-	docs   []byte // one after the other
+	data   []byte // keys and documents, one after the other
 	places []hashedPlace
-	heads  map[string]hashedChain
-	key    []byte
+	// slots has for a key's hash, or in the next slots, the number of its first
+	// place and one more; 0 where there is none.
+	slots []uint32
+	seed  maphash.Seed
+	key   []byte
 }
 
-// hashedPlace is a document, and the next one with the same value, or -1.
+// hashedPlace is a document under one of its values.
 type hashedPlace struct {
-	from, to int
-	next     int32
+	hash uint64
+	key  [2]uint32 // where the value's key lies in data
+	doc  [2]uint32 // where the document lies
+	next int32     // the next place with the same key, or -1
+	last int32     // of the first place with a key: the last one
 }
 
-// hashedChain is the first and the last place with a value: documents are
-// found in the order in which they were read.
-type hashedChain struct{ first, last int32 }
-
-// placeBytes is about what a place and its part of the map cost.
-const placeBytes = 64
+// placeBytes is what a place and its part of slots cost.
+const placeBytes = 48
 
 // hashed answers for d from the collection in memory. ok is false where that is
 // not done: before it pays, where it does not fit, for values that more than
@@ -87,7 +91,7 @@ func (j *joining) hash(ctx context.Context, foreign []string) error {
 		j.vast = true
 		return nil
 	}
-	t := &hashedSide{heads: map[string]hashedChain{}}
+	t := &hashedSide{seed: maphash.MakeSeed()}
 	var values []bson.Value
 	for {
 		d, err := in.Next(ctx)
@@ -101,63 +105,105 @@ func (j *joining) hash(ctx context.Context, foreign []string) error {
 		if err := j.r.check(ctx); err != nil {
 			return err
 		}
-		from := len(t.docs)
-		t.docs = append(t.docs, d...)
+		from := uint32(len(t.data))
+		t.data = append(t.data, d...)
 		values = valuesAt(values[:0], bson.Document(d), foreign)
-		for i, v := range values {
+		for _, v := range values {
 			if hashable(v) {
-				t.add(v, from, i, j.l.collator)
+				t.add(v, [2]uint32{from, from + uint32(len(d))}, j.l.collator)
 			}
 		}
-		if len(t.docs)+len(t.places)*placeBytes > maxHashed {
+		if len(t.data)+len(t.places)*placeBytes > maxHashed {
 			j.vast = true
 			return nil
 		}
 	}
 }
 
-// add enters the last document, which begins at from, under its i-th value; a
-// value that it has twice counts once.
-func (t *hashedSide) add(v bson.Value, from, i int, coll bson.Collator) {
-	t.key = keystring.Append(t.key[:0], v, false, coll)
-	at := int32(len(t.places))
-	chain, ok := t.heads[string(t.key)]
-	switch {
-	case !ok:
-		chain.first = at
-	case i > 0 && t.places[chain.last].from == from:
-		return
-	default:
-		t.places[chain.last].next = at
+// slot returns where the key at hand has, or would have, its slot.
+func (t *hashedSide) slot(hash uint64) (at int, found bool) {
+	mask := len(t.slots) - 1
+	for at = int(hash) & mask; t.slots[at] != 0; at = (at + 1) & mask {
+		p := &t.places[t.slots[at]-1]
+		if p.hash == hash && bytes.Equal(t.data[p.key[0]:p.key[1]], t.key) {
+			return at, true
+		}
 	}
-	chain.last = at
-	t.heads[string(t.key)] = chain
-	t.places = append(t.places, hashedPlace{from, len(t.docs), -1})
+	return at, false
 }
+
+// add enters a document under a value; one that it has twice counts once.
+func (t *hashedSide) add(v bson.Value, doc [2]uint32, coll bson.Collator) {
+	if 2*len(t.places) >= len(t.slots) {
+		t.grow()
+	}
+	t.key = keystring.Append(t.key[:0], v, false, coll)
+	hash, place := maphash.Bytes(t.seed, t.key), int32(len(t.places))
+	at, found := t.slot(hash)
+	if !found {
+		from := uint32(len(t.data))
+		t.data = append(t.data, t.key...)
+		t.slots[at] = uint32(place) + 1
+		t.places = append(t.places, hashedPlace{hash, [2]uint32{from, uint32(len(t.data))}, doc, -1, place})
+		return
+	}
+	first := &t.places[t.slots[at]-1]
+	last := &t.places[first.last]
+	if last.doc == doc {
+		return
+	}
+	last.next, first.last = place, place
+	t.places = append(t.places, hashedPlace{doc: doc, next: -1})
+}
+
+// grow doubles the slots.
+func (t *hashedSide) grow() {
+	old := t.slots
+	t.slots = make([]uint32, max(2*len(old), firstSlots))
+	mask := len(t.slots) - 1
+	for _, number := range old {
+		if number == 0 {
+			continue
+		}
+		at := int(t.places[number-1].hash) & mask
+		for t.slots[at] != 0 {
+			at = (at + 1) & mask
+		}
+		t.slots[at] = number
+	}
+}
+
+// firstSlots is how many slots there are at first: a power of two.
+const firstSlots = 1 << 10
 
 // find returns the documents with a value.
 func (t *hashedSide) find(v bson.Value, l *Lookup) Iterator {
-	t.key = keystring.Append(t.key[:0], v, false, l.collator)
-	chain, ok := t.heads[string(t.key)]
-	if !ok {
-		return &hashedMatches{at: -1}
+	m := &hashedMatches{t: t, at: -1}
+	if len(t.slots) == 0 {
+		return m
 	}
-	return &hashedMatches{t, chain.first}
+	t.key = keystring.Append(t.key[:0], v, false, l.collator)
+	if at, found := t.slot(maphash.Bytes(t.seed, t.key)); found {
+		m.at = int32(t.slots[at] - 1)
+	}
+	return m
 }
 
-// hashedMatches delivers the documents of a chain.
+// hashedMatches delivers the documents of a chain of places.
 type hashedMatches struct {
 	t  *hashedSide
 	at int32 // the next place, or -1
 }
 
+// Next returns the next document.
 func (m *hashedMatches) Next(context.Context) (bson.Doc, error) {
 	if m.at < 0 {
 		return nil, nil
 	}
-	p := m.t.places[m.at]
+	p := &m.t.places[m.at]
 	m.at = p.next
-	return m.t.docs[p.from:p.to:p.to], nil
+	return m.t.data[p.doc[0]:p.doc[1]:p.doc[1]], nil
 }
 
+// Close ends the chain.
 func (m *hashedMatches) Close() { m.at = -1 }

@@ -8,6 +8,7 @@ import (
 	"hash/maphash"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 )
@@ -36,7 +37,7 @@ type spillPart struct {
 	w      *bufio.Writer
 	r      *bufio.Reader
 	doc    []byte
-	groups []*group // those in memory to which documents belong
+	groups []*group // in memory, to which documents may belong
 }
 
 func newSpillParts(dir string) *spillParts { return &spillParts{dir: dir, seed: maphash.MakeSeed()} }
@@ -65,15 +66,20 @@ func (s *spillParts) add(key []byte, d bson.Doc, keep []string) (int, error) {
 	return s.parts[at].w.Write(d)
 }
 
-// finish ends the writing and returns the parts that have documents. Groups
-// whose documents are among them go along.
-func (s *spillParts) finish(groups []*group) ([]*spillPart, error) {
-	for _, gr := range groups {
-		if gr.spilled {
-			p := s.parts[s.partOf([]byte(gr.key))]
+// carry makes groups in memory go along with the part to which documents of
+// theirs belong, and returns those for which there is no such part.
+func (s *spillParts) carry(groups []*group) []*group {
+	return slices.DeleteFunc(groups, func(gr *group) bool {
+		p := s.parts[s.partOf([]byte(gr.key))]
+		if p != nil {
 			p.groups = append(p.groups, gr)
 		}
-	}
+		return p != nil
+	})
+}
+
+// finish ends the writing and returns the parts that have documents.
+func (s *spillParts) finish() ([]*spillPart, error) {
 	var full []*spillPart
 	for i, p := range s.parts {
 		if p == nil {
