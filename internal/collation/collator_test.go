@@ -1,6 +1,8 @@
 package collation
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"slices"
 	"strings"
 	"testing"
@@ -67,6 +69,20 @@ func TestLongNumbers(t *testing.T) {
 	nine, one := strings.Repeat("9", maxNumber), strings.Repeat("1", maxNumber)
 	if coll.Compare(nine, one+"1") <= 0 || coll.Compare(nine[1:], one) >= 0 {
 		t.Error("numbers are not split where the server splits them")
+	}
+}
+
+// TestGoldenKeys pins the keys of every character below U+3000 in some locales:
+// they are on disks.
+func TestGoldenKeys(t *testing.T) {
+	for locale, want := range map[string]string{"root": "ce196579b7d30d29", "de@collation=phonebook": "4e3ddb7207b1bd9e", "sv": "2eadde07ea956270", "ja": "ce196579b7d30d29"} {
+		coll, sum := New(Options{Locale: locale, Strength: 3}), sha256.New()
+		for r := rune(0); r < 0x3000; r++ {
+			sum.Write(coll.AppendKey(nil, string(r)))
+		}
+		if got := hex.EncodeToString(sum.Sum(nil)[:8]); got != want {
+			t.Errorf("%s: the keys are other ones: %s, not %s", locale, got, want)
+		}
 	}
 }
 
