@@ -6,9 +6,9 @@ import (
 )
 
 const (
-	// clockStep is how far the clock may be ahead of the time that has gone by
-	// before that counts as a jump.
-	clockStep = time.Second
+	// clockStep is how far the clock may be off the time that has gone by before
+	// that counts as a jump: more than it is slewed by between two looks.
+	clockStep = 100 * time.Millisecond
 	// clockHold is how long a jump must last before it is believed.
 	clockHold = 10 * time.Minute
 )

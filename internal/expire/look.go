@@ -22,7 +22,6 @@ const (
 // already is left to it.
 func (m *Monitor) look(ctx context.Context, until time.Time) error {
 	m.governor.idle()
-	m.watchClock(ctx)
 	var work []rule
 	for _, r := range m.rules() {
 		due, err := m.hasDue(ctx, r)

@@ -132,6 +132,7 @@ func (m *Monitor) sleep(ctx context.Context) bool {
 		if !at.Before(next) {
 			return true
 		}
+		m.watchClock(ctx)
 		if !m.params.Enabled.Load() || m.o.Dispatcher.Gate.Locks() > 0 {
 			continue
 		}
