@@ -69,3 +69,26 @@ func (c *Catalog) diskUsage(id storage.Ident) (int64, error) {
 	n, err := c.engine.DiskUsage(id)
 	return max(minFileBytes, int64(n)), err
 }
+
+// Reclaimable is what compact would give back of the space on disk of a
+// collection's documents, and of its indexes, as far as is known.
+func (c *Catalog) Reclaimable(coll *Collection) (documents, indexes int64, err error) {
+	if coll == nil || coll.Ident == 0 {
+		return 0, 0, nil
+	}
+	n, err := c.engine.Reclaimable(coll.Ident)
+	if err != nil {
+		return 0, 0, err
+	}
+	documents = int64(n)
+	for _, ix := range coll.indexes {
+		if ix.Records {
+			continue
+		}
+		if n, err = c.engine.Reclaimable(ix.Ident); err != nil {
+			return 0, 0, err
+		}
+		indexes += int64(n)
+	}
+	return documents, indexes, nil
+}

@@ -63,7 +63,11 @@ func (n *Node) appendStorageStats(b *bson.Builder, c *catalog.Collection, scale 
 	}
 	b.Close()
 	if c != nil && !c.IsTimeseries() {
-		b.Int("freeStorageSize", 0)
+		documents, indexes, err := n.Catalog.Reclaimable(c)
+		if err != nil {
+			return err
+		}
+		b.Int("freeStorageSize", documents/scale).Int("indexFreeStorageSize", indexes/scale)
 	}
 	b.Bool("capped", c != nil && c.Capped)
 	if c != nil && c.Capped {

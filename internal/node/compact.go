@@ -39,15 +39,19 @@ func (n *Node) runCompact(ctx context.Context, op *command.Op) error {
 	case c != nil && c.IsView():
 		return mongoerr.New(mongoerr.CommandNotSupportedOnView, "can't compact a view")
 	}
+	if op.Args.Bool("dryRun") {
+		documents, indexes, err := n.Catalog.Reclaimable(c)
+		if err != nil {
+			return err
+		}
+		appendNumber(op.Reply, "estimatedBytesFreed", documents+indexes)
+		return nil
+	}
 	freed := int64(0)
-	if c != nil && c.Ident != 0 && !op.Args.Bool("dryRun") {
+	if c != nil && c.Ident != 0 {
 		if freed, err = n.compactCollection(ctx, c); err != nil {
 			return err
 		}
-	}
-	if op.Args.Bool("dryRun") {
-		appendNumber(op.Reply, "estimatedBytesFreed", freed)
-		return nil
 	}
 	appendNumber(op.Reply, "bytesFreed", freed)
 	return nil

@@ -1,6 +1,10 @@
 package storage
 
-import "time"
+import (
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+)
 
 // Metrics is the engine's state in numbers; sizes in bytes, counts since Open.
 type Metrics struct {
@@ -85,4 +89,28 @@ func (e *Engine) DiskUsage(id Ident) (uint64, error) {
 	b, n := rangeBounds(nil, id, nil, nil)
 	u, err := e.db.EstimateDiskUsage(b[:n], b[n:])
 	return u, mapError(err)
+}
+
+// Reclaimable estimates the bytes of tables that compactions of a keyspace would
+// give back: what its deletions have not dropped yet. Deletions that are only
+// in memory and log yet are not counted.
+func (e *Engine) Reclaimable(id Ident) (uint64, error) {
+	b, n := rangeBounds(nil, id, nil, nil)
+	levels, err := e.db.SSTables(pebble.WithKeyRangeFilter(b[:n], b[n:]), pebble.WithApproximateSpanBytes())
+	if err != nil {
+		return 0, mapError(err)
+	}
+	sum := 0.0
+	for _, tables := range levels {
+		for i := range tables {
+			t := &tables[i]
+			if t.Size == 0 {
+				continue
+			}
+			share := min(1, float64(t.ApproximateSpanBytes)/float64(t.Size))
+			sum += share * float64(t.TableStats.PointDeletionsBytesEstimate+t.TableStats.RangeDeletionsBytesEstimate)
+		}
+	}
+	used, err := e.DiskUsage(id)
+	return min(uint64(sum), used), err
 }
