@@ -135,6 +135,8 @@ func (a *account) step(t *testing.T, d *datadriven.TestData) string {
 		return a.inspect(d.Cmd)
 	case "fill":
 		return a.fill(d)
+	case "pages":
+		return a.pages(d)
 	case "index":
 		return a.index()
 	}
@@ -155,6 +157,46 @@ func (a *account) fill(d *datadriven.TestData) string {
 		}
 	}
 	return ""
+}
+
+// pages runs a query page by page, and says for each whether its rows had been
+// kept. Before the second page, an item is written, or time passes.
+func (a *account) pages(d *datadriven.TestData) string {
+	h := map[string]string{"Content-Type": "application/query+json", "x-ms-documentdb-partitionkeyrangeid": "0"}
+	write, wait := 0, 0
+	for _, arg := range d.CmdArgs {
+		switch arg.Key {
+		case "size":
+			h["x-ms-max-item-count"] = arg.Vals[0]
+		case "upsert":
+			arg.Scan(a.t, 0, &write)
+		case "wait":
+			arg.Scan(a.t, 0, &wait)
+		}
+	}
+	body := string(nosql.AppendJSONDocument(nil, new(bson.Builder).String("query", d.Input).Finish()))
+	out := ""
+	for page := 0; ; page++ {
+		if page == 1 && write > 0 {
+			item := fmt.Sprintf(`{"id":"%d","pk":"p%d","n":%d,"v":"new"}`, write, write%2, write+2)
+			a.must(http.StatusOK, "POST", "/dbs/d/colls/c/docs", item, map[string]string{
+				"x-ms-documentdb-partitionkey": fmt.Sprintf(`["p%d"]`, write%2), "x-ms-documentdb-is-upsert": "true",
+			})
+		}
+		if page == 1 {
+			time.Sleep(time.Duration(wait) * time.Second)
+		}
+		before := a.server.results.hits
+		w := a.do("POST", "/dbs/d/colls/c/docs", body, h)
+		out += visible(w.Body.String())
+		if a.server.results.hits > before {
+			out += " kept"
+		}
+		out += "\n"
+		if h["x-ms-continuation"] = w.Header().Get("x-ms-continuation"); h["x-ms-continuation"] == "" {
+			return out
+		}
+	}
 }
 
 // index builds the indexes that queries have asked for, and lists those that

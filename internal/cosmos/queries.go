@@ -2,6 +2,7 @@ package cosmos
 
 import (
 	"cmp"
+	"math"
 	"net/http"
 	"slices"
 	"strconv"
@@ -95,7 +96,7 @@ func (r *request) query(c *container) error {
 	if err := r.checkScope(key, shape); err != nil {
 		return err
 	}
-	return r.page(c, q, shape, key)
+	return r.page(c, q, shape, key, string(body)+r.Header.Get("X-Ms-Documentdb-Partitionkey"))
 }
 
 // checkOrder holds the rules that ORDER BY needs an index: of one property that
@@ -185,6 +186,7 @@ func (r *request) pageSize() (int, error) {
 type place struct {
 	number int64
 	rows   int64
+	kept   int64 // the name of rows that are kept, or 0
 }
 
 // continuation reads the place from the request. Errors: 400.
@@ -198,24 +200,33 @@ func (r *request) continuation() (place, error) {
 	if err != nil || d.Lookup("token").Type != bson.TypeString {
 		return place{}, bad
 	}
-	number, rows, ok := strings.Cut(strings.TrimPrefix(d.Lookup("token").Str(), "+MF:"), "#")
-	n, err1 := strconv.ParseInt(number, 10, 64)
-	m, err2 := strconv.ParseInt(rows, 10, 64)
-	if !ok || err1 != nil || err2 != nil || n < 0 || m < 0 {
+	parts := strings.Split(strings.TrimPrefix(d.Lookup("token").Str(), "+MF:"), "#")
+	if len(parts) < 2 || len(parts) > 3 {
 		return place{}, bad
 	}
-	return place{n, m}, nil
+	var p place
+	for i, into := range []*int64{&p.number, &p.rows, &p.kept}[:len(parts)] {
+		if *into, err = strconv.ParseInt(parts[i], 10, 64); err != nil || *into < 0 {
+			return place{}, bad
+		}
+	}
+	return p, nil
 }
 
 func (p place) token() string {
 	var b bson.Builder
-	b.String("token", "+MF:"+strconv.FormatInt(p.number, 10)+"#"+strconv.FormatInt(p.rows, 10))
+	token := "+MF:" + strconv.FormatInt(p.number, 10) + "#" + strconv.FormatInt(p.rows, 10)
+	if p.kept != 0 {
+		token += "#" + strconv.FormatInt(p.kept, 10)
+	}
+	b.String("token", token)
 	b.OpenDoc("range").String("min", "").String("max", "FF").Close()
 	return string(nosql.AppendJSONDocument(nil, b.Finish()))
 }
 
 // page runs a query as far as one page goes, and answers with it.
-func (r *request) page(c *container, q *nosql.Query, s nosql.Shape, key []bson.Value) error {
+// identity is the query's text and all that its rows depend on besides.
+func (r *request) page(c *container, q *nosql.Query, s nosql.Shape, key []bson.Value, identity string) error {
 	size, err := r.pageSize()
 	if err != nil {
 		return err
@@ -226,8 +237,12 @@ func (r *request) page(c *container, q *nosql.Query, s nosql.Shape, key []bson.V
 	}
 	p := &pager{r: r, c: c, q: q, from: from, size: size, whole: s.Staged || s.OrderBy || s.GroupBy || s.Distinct || s.Top || s.OffsetLimit || len(s.Aggregates) > 0}
 	p.unordered = len(s.Aggregates) > 0 && !s.GroupBy
-	if err := p.run(key); err != nil {
-		return err
+	p.identity = identity
+	if from.kept == 0 || !p.keptPage() {
+		if err := p.run(key); err != nil {
+			return err
+		}
+		p.keep()
 	}
 	h := r.w.Header()
 	if p.next != nil {
@@ -262,13 +277,23 @@ type pager struct {
 	examined  int64 // items that the executor looked at
 	paths     []nosql.FilterPath
 	unordered bool // the order of the items makes no difference
+
+	// Rows behind the page, which are kept for the next ones.
+	identity   string
+	collecting bool
+	rest       [][]byte
+	restSize   int
+	lsn        int64
+	until      int64
 }
 
 func (p *pager) run(key []bson.Value) error {
 	p.skip = p.from.rows
+	p.lsn, p.until = p.c.writes.latest(), math.MaxInt64
+	p.collecting = p.whole && p.c.writes.settled() == p.lsn
 	run := p.q.Start(p.r.now, p.emit)
 	if p.q.NeedsItems() {
-		if err := p.items(run, key); err != nil || p.next != nil {
+		if err := p.items(run, key); err != nil || p.stopped() {
 			return err
 		}
 	}
@@ -281,6 +306,9 @@ func (p *pager) run(key []bson.Value) error {
 	}
 	return nil
 }
+
+// stopped says whether the page is made.
+func (p *pager) stopped() bool { return p.next != nil && !p.collecting }
 
 func (p *pager) items(run *nosql.Run, key []bson.Value) error {
 	filter := p.filter(key)
@@ -342,9 +370,11 @@ func (p *pager) smallPartition(run *nosql.Run, filter bson.Doc) (bool, error) {
 // take runs the query over the next item, in the order of the feed; false says
 // that the page needs no more.
 func (p *pager) take(run *nosql.Run, d bson.Doc) (bool, error) {
-	if p.c.ttl.expires(d) <= p.r.judged {
+	expires := p.c.ttl.expires(d)
+	if expires <= p.r.judged {
 		return true, nil
 	}
+	p.until = min(p.until, expires)
 	number, _ := bson.ExactInt64(d.Lookup(fieldNumber))
 	if !p.whole && p.full() {
 		// Between two items: what follows begins with this one.
@@ -360,7 +390,7 @@ func (p *pager) take(run *nosql.Run, d bson.Doc) (bool, error) {
 	item := presentInto(b.Reset(p.item[:0]), d)
 	p.item = item
 	more, err := run.Add(item)
-	return more && p.next == nil, err
+	return more && !p.stopped(), err
 }
 
 // filter asks an index first for what the query can be about.
@@ -398,10 +428,12 @@ func (p *pager) emit(v bson.Value) bool {
 	}
 	if p.full() {
 		if p.whole {
-			p.next = &place{rows: p.from.rows + int64(p.rows.n)}
-		} else {
-			p.next = &place{number: p.current - 1, rows: p.inItem - 1}
+			if p.next == nil {
+				p.next = &place{rows: p.from.rows + int64(p.rows.n)}
+			}
+			return p.collecting && p.collect(nosql.AppendJSON(nil, v))
 		}
+		p.next = &place{number: p.current - 1, rows: p.inItem - 1}
 		return false
 	}
 	p.rows.add(v)
@@ -471,5 +503,5 @@ func (r *request) getItems() error {
 	if err != nil {
 		return err
 	}
-	return r.page(c, itemsFeed(), nosql.Shape{}, key)
+	return r.page(c, itemsFeed(), nosql.Shape{}, key, "")
 }

@@ -52,6 +52,7 @@ type Server struct {
 	activity string // what the ids of all requests begin with
 	requests atomic.Uint64
 	wanted   chan wantedIndex
+	results  resultCache
 }
 
 // New makes a Server over a catalog and reads the definitions in it.

@@ -1,0 +1,115 @@
+package cosmos
+
+import (
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// A query whose rows come only when all items are in (ORDER BY, GROUP BY, …)
+// would be run anew for each of its pages. So what is behind its first page is
+// kept for the next ones, and the continuation names it; who finds nothing
+// there, or something that may not be true any more, runs the query anew.
+const (
+	// maxResult bounds the rows kept of one query, maxResults those of all, in
+	// bytes.
+	maxResult  = 16 << 20
+	maxResults = 64 << 20
+	// resultLife is how long rows are kept.
+	resultLife = time.Minute
+)
+
+// keptRows are rows of a query, from the one with the number first.
+type keptRows struct {
+	container *container
+	query     string // its text with the parameters and the partition key
+	lsn       int64  // the last write that the rows know of
+	until     int64  // the second in which the first of the items expires
+	at        time.Time
+	first     int64
+	rows      [][]byte
+	size      int
+}
+
+// resultCache is the rows of all queries. The zero resultCache is empty.
+type resultCache struct {
+	mu    sync.Mutex
+	kept  map[int64]*keptRows
+	order []int64 // as they came
+	size  int
+	hits  int64 // pages that came out of it
+}
+
+// put keeps rows, for as long as there is room, and returns their name.
+func (c *resultCache) put(k *keptRows) int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.kept == nil {
+		c.kept = map[int64]*keptRows{}
+	}
+	id := 1 + rand.Int64N(1<<62)
+	c.kept[id] = k
+	c.order = append(c.order, id)
+	c.size += k.size
+	for len(c.order) > 0 && (c.size > maxResults || k.at.Sub(c.kept[c.order[0]].at) > resultLife) {
+		c.size -= c.kept[c.order[0]].size
+		delete(c.kept, c.order[0])
+		c.order = c.order[1:]
+	}
+	return id
+}
+
+// get returns what is kept under a name, or nil.
+func (c *resultCache) get(id int64) *keptRows {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.kept[id]
+}
+
+func (c *resultCache) hit() {
+	c.mu.Lock()
+	c.hits++
+	c.mu.Unlock()
+}
+
+// keptPage answers a page out of rows that are kept, if they are still what
+// the query would answer: no write has happened since, and nothing has expired.
+func (p *pager) keptPage() bool {
+	k := p.r.s.results.get(p.from.kept)
+	if k == nil || k.container != p.c || k.query != p.identity || k.lsn != p.c.writes.latest() || p.r.judged >= k.until ||
+		p.r.now.Sub(k.at) > resultLife || p.from.rows < k.first {
+		return false
+	}
+	p.r.s.results.hit()
+	rest := k.rows[min(p.from.rows-k.first, int64(len(k.rows))):]
+	for len(rest) > 0 && !p.full() {
+		p.rows.next()
+		p.rows.out = append(p.rows.out, rest[0]...)
+		rest = rest[1:]
+	}
+	if len(rest) > 0 {
+		p.next = &place{rows: p.from.rows + int64(p.rows.n), kept: p.from.kept}
+	}
+	return true
+}
+
+// keep keeps the rows behind the page for the next ones.
+func (p *pager) keep() {
+	if p.next == nil || len(p.rest) == 0 {
+		return
+	}
+	p.next.kept = p.r.s.results.put(&keptRows{
+		container: p.c, query: p.identity, lsn: p.lsn, until: p.until, at: p.r.now, first: p.next.rows, rows: p.rest, size: p.restSize + len(p.identity),
+	})
+}
+
+// collect takes a row behind the page; false says that they become too many to
+// be kept.
+func (p *pager) collect(row []byte) bool {
+	if p.restSize += len(row) + 24; p.restSize > maxResult {
+		p.collecting, p.rest = false, nil
+		return false
+	}
+	p.rest = append(p.rest, row)
+	return true
+}
