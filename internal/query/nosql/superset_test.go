@@ -1,0 +1,101 @@
+package nosql
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/query/match"
+)
+
+// values are what properties of random items have, and what conditions compare
+// them with, as JSON.
+var values = []string{`1`, `2`, `-1.5`, `"a"`, `"ab"`, `"b%"`, `""`, `true`, `false`, `null`, `[1,"a"]`, `[]`, `[[1],{"a":1}]`, `{"a":1}`, `{"a":[1,2]}`, `{}`}
+
+var properties = []string{"a", "b", "a.a", "_id", "a[0]", `["x.y"]`}
+
+func randomItem(t *rapid.T) string {
+	var fields []string
+	for _, name := range []string{"a", "b", "_id", "x.y"} {
+		if rapid.Bool().Draw(t, "has") {
+			fields = append(fields, fmt.Sprintf("%q:%s", name, rapid.SampledFrom(values).Draw(t, "value")))
+		}
+	}
+	return "{" + strings.Join(fields, ",") + "}"
+}
+
+func randomCondition(t *rapid.T, depth int) string {
+	property := "c." + rapid.SampledFrom(properties).Draw(t, "property")
+	property = strings.Replace(property, ".[", "[", 1)
+	value := func() string { return rapid.SampledFrom(values).Draw(t, "value") }
+	kinds := 8
+	if depth > 3 {
+		kinds = 6
+	}
+	switch rapid.IntRange(0, kinds).Draw(t, "kind") {
+	case 0:
+		return fmt.Sprintf("%s %s %s", property, rapid.SampledFrom([]string{"=", "<", "<=", ">", ">=", "!="}).Draw(t, "op"), value())
+	case 1:
+		return fmt.Sprintf("%s %s %s", value(), rapid.SampledFrom([]string{"=", "<", "<=", ">", ">="}).Draw(t, "op"), property)
+	case 2:
+		return fmt.Sprintf("%s IN (%s, %s)", property, value(), value())
+	case 3:
+		return fmt.Sprintf("%s BETWEEN %s AND %s", property, value(), value())
+	case 4:
+		return fmt.Sprintf("%s LIKE '%s'", property, rapid.SampledFrom([]string{"a%", "a_", "%b", "b[%]", ""}).Draw(t, "pattern"))
+	case 5:
+		return fmt.Sprintf("STARTSWITH(%s, %s)", property, value())
+	case 6:
+		return fmt.Sprintf("ARRAY_CONTAINS(%s, %s)", property, value())
+	case 7:
+		op := rapid.SampledFrom([]string{"AND", "OR"}).Draw(t, "op")
+		return "(" + randomCondition(t, depth+1) + " " + op + " " + randomCondition(t, depth+1) + ")"
+	}
+	return "NOT (" + randomCondition(t, depth+1) + ")"
+}
+
+// TestFilterIsSuperset: what a query selects passes its Filter as well
+// (invariant superset). The store has what the user calls _id elsewhere.
+func TestFilterIsSuperset(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		v, err := ParseJSON([]byte(randomItem(t)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		where := randomCondition(t, 0)
+		q, err := Parse("SELECT VALUE 1 FROM c WHERE "+where, nil, nil)
+		if err != nil {
+			t.Fatalf("%s: %v", where, err)
+		}
+		selected := false
+		run := q.Start(time.Time{}, func(bson.Value) bool { selected = true; return true })
+		if _, err := run.Add(v.Doc()); err != nil {
+			t.Fatal(err)
+		}
+		if err := run.Finish(); err != nil {
+			t.Fatal(err)
+		}
+		filter, _ := q.Filter()
+		f, err := match.Parse(filter, nil)
+		if err != nil {
+			t.Fatalf("%s: %s: %v", where, filter, err)
+		}
+		stored := new(bson.Builder).Int32("_id", 7)
+		for name, e := range v.Doc().All() {
+			if name != "_id" {
+				stored.Value(name, e)
+			}
+		}
+		passes, err := f.Match(stored.Finish())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if selected && !passes {
+			t.Fatalf("%s selects %s, but %s does not let it pass", where, v, filter)
+		}
+	})
+}
