@@ -31,7 +31,8 @@ func (x *Executor) ExplainAggregate(ctx context.Context, c *catalog.Collection, 
 		return err
 	}
 	e := &Explained{Query: q, Adjust: x.reads(c, q, rest)}
-	if len(rest.Stages) == 0 {
+	measured := c != nil && c.IsTimeseries()
+	if len(rest.Stages) == 0 && !measured {
 		return x.Explain(ctx, c, ns, e, v, b)
 	}
 	var stats []*pipeline.StageStats
@@ -44,11 +45,18 @@ func (x *Executor) ExplainAggregate(ctx context.Context, c *catalog.Collection, 
 		return err
 	}
 	b.Close().Close()
+	n := 1
+	for _, s := range e.above {
+		b.OpenDoc(bson.Index(n))
+		s.write(b, v)
+		b.Close()
+		n++
+	}
 	list := rest.Serialize()
 	if e.skips {
 		list[0] = new(bson.Builder).OpenDoc("$groupByDistinctScan").Doc("newRoot", rest.GroupRoot()).Close().Finish()
 	}
-	writeStages(b, 1, list, stats, v)
+	writeStages(b, n, list, stats, v)
 	b.Close()
 	return nil
 }

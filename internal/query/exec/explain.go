@@ -35,6 +35,8 @@ type Explained struct {
 	Would func(doc bson.Doc) (bool, error)
 	// Upserts says that the statement would insert where nothing matches.
 	Upserts bool
+	// above are the stages of a query over measurements; Explain finds them.
+	above []shownStage
 	// Adjust changes each candidate plan, or is nil.
 	Adjust func(plan.Node) plan.Node
 
@@ -88,15 +90,21 @@ func (x *Executor) Explain(ctx context.Context, c *catalog.Collection, ns string
 			return err
 		}
 	}
-	r.explainPlanner(b, ns, planned)
+	shown := r.winner
+	if u, above := unpacking(r.winner.stage); u != nil && e.Kind == "" {
+		ns = u.source.coll.Namespace.String()
+		shown = &candidate{node: u.node.Input, stage: u.input}
+		e.above = shownStages(u, above)
+	}
+	r.explainPlanner(b, ns, planned, shown)
 	e.skips = skips(r.winner.node)
 	if v == QueryPlanner {
 		return nil
 	}
-	return r.explainExecution(ctx, b, v, e.drive)
+	return r.explainExecution(ctx, b, v, e.drive, shown)
 }
 
-func (r *running) explainPlanner(b *bson.Builder, ns string, planned time.Duration) {
+func (r *running) explainPlanner(b *bson.Builder, ns string, planned time.Duration, shown *candidate) {
 	shape := r.shape.Hash()
 	cached := ""
 	if r.coll != nil {
@@ -115,7 +123,7 @@ func (r *running) explainPlanner(b *bson.Builder, ns string, planned time.Durati
 	write := func(name string, c *candidate) {
 		b.OpenDoc(name).Bool("isCached", cached != "" && plan.Signature(c.node) == cached).Fields(plan.Explain(c.node, nil)).Close()
 	}
-	write("winningPlan", r.winner)
+	write("winningPlan", shown)
 	b.OpenArray("rejectedPlans")
 	for i, c := range r.rejected {
 		write(bson.Index(i), c)
@@ -125,7 +133,7 @@ func (r *running) explainPlanner(b *bson.Builder, ns string, planned time.Durati
 
 // explainExecution runs the winner, by drive where that is not nil, and writes
 // executionStats.
-func (r *running) explainExecution(ctx context.Context, b *bson.Builder, v Verbosity, drive func(context.Context, *Cursor) error) error {
+func (r *running) explainExecution(ctx context.Context, b *bson.Builder, v Verbosity, drive func(context.Context, *Cursor) error, shown *candidate) error {
 	var candidates []bson.Doc
 	if v == AllPlansExecution {
 		for _, c := range append([]*candidate{r.winner}, r.rejected...) {
@@ -149,7 +157,10 @@ func (r *running) explainExecution(ctx context.Context, b *bson.Builder, v Verbo
 	if runErr != nil {
 		b.String("errorMessage", runErr.Error())
 	}
-	b.Fields(r.winner.execution(n, elapsed))
+	if shown != r.winner {
+		n = shown.stage.Stats().Advanced
+	}
+	b.Fields(shown.execution(n, elapsed))
 	if v == AllPlansExecution {
 		b.OpenArray("allPlansExecution")
 		for i, d := range candidates {

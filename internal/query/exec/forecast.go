@@ -6,6 +6,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
@@ -43,6 +44,9 @@ func (t *Tally) add(o Tally) {
 // Foresee reads all documents of a collection, which may be nil, and says when
 // they come due by a rule that need not be in force.
 func (x *Executor) Foresee(ctx context.Context, c *catalog.Collection, r *schema.Rule, now int64) (*Forecast, error) {
+	if c != nil && c.IsTimeseries() {
+		return nil, mongoerr.New(mongoerr.InvalidOptions, "a dry run is not supported on time-series collections")
+	}
 	f := newForecast(now)
 	f.Sized = true
 	if c == nil || c.Ident == 0 {

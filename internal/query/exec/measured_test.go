@@ -37,11 +37,19 @@ func newTwins(t *rapid.T, h *house, n int) *twins {
 		}
 		return c
 	}
-	return &twins{
+	w := &twins{
 		h:      h,
 		series: make("series", `{timeseries: {timeField: "t", metaField: "m", bucketMaxSpanSeconds: 100, bucketRoundingSeconds: 100}}`),
 		dumb:   make("dumb", `{}`),
 	}
+	if n%2 == 1 {
+		specs := []bson.Doc{parseDoc(t, `{v: 2, key: {"m.x": 1, t: -1}, name: "xt"}`), parseDoc(t, `{v: 2, key: {m: 1, t: -1}, name: "mt"}`), parseDoc(t, `{v: 2, key: {u: 1}, name: "u"}`)}
+		if _, _, err := h.catalog.CreateIndexes(t.Context(), w.series.Namespace, specs); err != nil {
+			t.Fatal(err)
+		}
+		w.latest()
+	}
+	return w
 }
 
 var (

@@ -26,7 +26,7 @@ type unpackOrdered struct {
 	unpack
 	queue   timeQueue
 	started bool
-	reached int64 // where the last bucket from below begins
+	reached int64 // where the last bucket from below begins, or ends; see plan.Unpack
 	held    int
 }
 
@@ -100,6 +100,8 @@ func (s *unpackOrdered) ready() bool {
 		return false
 	case s.over:
 		return true
+	case s.node.ByEnd:
+		return s.queue.runs[0].at >= s.reached
 	case s.desc():
 		span := s.node.Options.MaxSpanSeconds * 1000
 		return s.reached <= math.MaxInt64-span && s.queue.runs[0].at >= s.reached+span
@@ -139,7 +141,9 @@ func (s *unpackOrdered) take(ctx context.Context, row *Row) (State, error) {
 		if err != nil {
 			return EOF, corrupt(err)
 		}
-		s.reached = b.Start
+		if s.reached = b.Start; s.node.ByEnd {
+			s.reached = b.Last
+		}
 		run := &timeRun{at: b.Start, doc: doc, key: append([]byte(nil), row.Record...)}
 		if s.desc() {
 			run.at = b.Last

@@ -84,7 +84,11 @@ func describe(b *bson.Builder, n Node) {
 		if n.Range != nil {
 			l := n.Range.Bounds[0]
 			if len(l) > 0 {
-				b.Value("minRecord", l[0].Lo).Value("maxRecord", l[len(l)-1].Hi)
+				lo, hi := l[0].Lo, l[len(l)-1].Hi
+				if len(n.Range.Index.Parts) > 1 { // the order of buckets
+					lo, hi = bucketID(lo, 0), bucketID(hi, 0xff)
+				}
+				b.Value("minRecord", lo).Value("maxRecord", hi)
 			}
 		}
 	case *Express:

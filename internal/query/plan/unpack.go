@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"encoding/binary"
 	"math"
 	"slices"
 	"strings"
@@ -31,8 +32,10 @@ type Unpack struct {
 	// Paths are the fields that are read of a measurement; nil for all.
 	Paths []string
 	// Order is 1 where measurements are wanted by their times, -1 for the newest
-	// first, 0 for any order; Input delivers buckets in that of their beginnings.
+	// first, 0 for any order. Input delivers buckets in that of their beginnings,
+	// or of their ends where ByEnd is set.
 	Order int
+	ByEnd bool
 }
 
 // Stage is the server's name.
@@ -91,25 +94,36 @@ func Measurements(c *Collection, q *Query, o *schema.Timeseries) (Node, error) {
 	return finish(q, source{node: n, sorted: q.Sort.IsEmpty() || q.Sort.Natural() != 0}), nil
 }
 
-// ordered plans the buckets in the order of their beginnings; false where that
-// takes a sort.
+// ordered plans the buckets in the order of their beginnings or, for the newest
+// first, of their ends; false where that takes a sort. An index is better than
+// the order in which the buckets lie.
 func (n *Unpack) ordered(c *Collection, bq Query, order int) (bool, error) {
-	spec := new(bson.Builder).Int32("control.min."+n.Options.TimeField, int32(order)).Finish()
-	var err error
-	if bq.Sort, err = sortkey.Parse(spec); err != nil {
-		return false, err
+	sides := []string{"min"}
+	if order < 0 {
+		sides = append(sides, "max")
 	}
-	plans, err := Candidates(c, &bq)
-	if err != nil {
-		return false, err
-	}
-	for _, p := range plans {
-		if _, sorts := p.(*Sort); !sorts {
-			n.Input, n.Order = p, order
-			return true, nil
+	for _, side := range sides {
+		var err error
+		if bq.Sort, err = sortkey.Parse(new(bson.Builder).Int32("control."+side+"."+n.Options.TimeField, int32(order)).Finish()); err != nil {
+			return false, err
+		}
+		plans, err := Candidates(c, &bq)
+		if err != nil {
+			return false, err
+		}
+		for _, p := range plans {
+			_, sorts := p.(*Sort)
+			_, scans := p.(*CollScan)
+			if sorts || scans && n.Input != nil {
+				continue
+			}
+			n.Input, n.Order, n.ByEnd = p, order, side == "max"
+			if !scans {
+				return true, nil
+			}
 		}
 	}
-	return false, nil
+	return n.Input != nil, nil
 }
 
 // timeOrder says whether the query's sort is the time's alone: 1 or -1.
@@ -277,6 +291,24 @@ func unpackedPaths(q *Query, filter match.Node) []string {
 		}
 	}
 	return tops
+}
+
+// bucketID is a time at which buckets begin as the server shows it: as an _id,
+// which has 32 bits of seconds, with the rest filled up.
+func bucketID(at bson.Value, fill byte) bson.Value {
+	var id [12]byte
+	sec := uint32(0)
+	switch {
+	case at.Type == bson.TypeDate:
+		sec = uint32(min(max(at.Date()/1000, 0), math.MaxUint32))
+	case fill != 0: // no end
+		sec = math.MaxUint32
+	}
+	binary.BigEndian.PutUint32(id[:], sec)
+	for i := 4; i < len(id); i++ {
+		id[i] = fill
+	}
+	return bson.ObjectID(id)
 }
 
 func describeUnpack(b *bson.Builder, n *Unpack) {
