@@ -1,42 +1,148 @@
 package javascript
 
 import (
-	"github.com/dop251/goja"
+	"strconv"
+	"time"
 
-	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/dlclark/regexp2/v2"
+	"github.com/dop251/goja"
 )
 
-// maxMade is how many characters or elements one call of a built-in method may
-// make.
-const maxMade = 16 << 20
+const (
+	// maxCharacters and maxElements are how many characters or elements one call of a
+	// built-in function may go through or make.
+	maxCharacters = 16 << 20
+	maxElements   = 4 << 20
+	// maxNative is how deep built-in functions may call each other.
+	maxNative = 200
+	// maxJSONNesting is how deep a text for JSON.parse may nest.
+	maxJSONNesting = 1000
+	// maxMatch is how long one search of a regular expression may take.
+	maxMatch = 2 * time.Second
+)
+
+// withheld are globals of the engine that a function does not get: what makes
+// large things at once, or chains that the engine follows by recursion.
+var withheld = []string{
+	"Proxy", "BigInt", "BigInt64Array", "BigUint64Array", "ArrayBuffer", "SharedArrayBuffer", "DataView", "Int8Array", "Uint8Array",
+	"Uint8ClampedArray", "Int16Array", "Uint16Array", "Int32Array", "Uint32Array", "Float32Array", "Float64Array",
+}
+
+func init() {
+	// The engine takes a search that ran out of time for one without a match, so
+	// boundSearch asks the time. Package pcre gives each of its expressions a limit of
+	// its own.
+	regexp2.DefaultMatchTimeout = maxMatch
+}
+
+// measure says how much a call of a built-in function would do.
+type measure func(goja.FunctionCall) (size, limit int64)
 
 // bound replaces the built-in functions by which one instruction does more than
-// can be stopped: it makes a long string or array of little, or compiles.
+// can be stopped.
 func (c *scope) bound() {
-	text := c.prototype("String")
-	c.limit(text, "repeat", func(call goja.FunctionCall) int64 {
-		return product(lengthOf(call.This), max(call.Argument(0).ToInteger(), 0))
+	for _, name := range withheld {
+		c.rejectOn(c.vm.GlobalObject().Delete(name))
+	}
+	text, array, re := c.prototype("String"), c.prototype("Array"), c.prototype("RegExp")
+	c.limit(text, "repeat", func(call goja.FunctionCall) (int64, int64) {
+		return product(lengthOf(call.This), max(call.Argument(0).ToInteger(), 0)), maxCharacters
 	})
 	for _, name := range []string{"padStart", "padEnd"} {
-		c.limit(text, name, func(call goja.FunctionCall) int64 { return call.Argument(0).ToInteger() })
+		c.limit(text, name, func(call goja.FunctionCall) (int64, int64) { return call.Argument(0).ToInteger(), maxCharacters })
 	}
-	array := c.prototype("Array")
+	for _, name := range []string{"split", "match", "matchAll", "search", "normalize"} {
+		c.limit(text, name, ofThis)
+	}
+	c.limitSymbol(text, goja.SymIterator, ofThis)
+	replaced := func(s, by goja.Value) (int64, int64) {
+		return product(lengthOf(s), max(stringLength(by), 1)), maxCharacters
+	}
+	for _, name := range []string{"replace", "replaceAll"} {
+		c.limit(text, name, func(call goja.FunctionCall) (int64, int64) { return replaced(call.This, call.Argument(1)) })
+	}
+	c.limitSymbol(re, goja.SymReplace, func(call goja.FunctionCall) (int64, int64) { return replaced(call.Argument(0), call.Argument(1)) })
 	for _, name := range []string{
-		"concat", "copyWithin", "entries", "every", "fill", "filter", "find", "findIndex", "findLast", "findLastIndex", "flat", "flatMap",
-		"forEach", "includes", "indexOf", "join", "keys", "lastIndexOf", "map", "reduce", "reduceRight", "reverse", "shift", "slice", "some",
-		"sort", "splice", "toLocaleString", "toReversed", "toSorted", "toSpliced", "toString", "unshift", "values", "with",
+		"copyWithin", "entries", "every", "fill", "filter", "find", "findIndex", "findLast", "findLastIndex", "flatMap", "forEach", "includes",
+		"indexOf", "keys", "lastIndexOf", "map", "reduce", "reduceRight", "reverse", "shift", "slice", "some", "sort", "splice",
+		"toLocaleString", "toReversed", "toSorted", "toSpliced", "toString", "unshift", "values", "with",
 	} {
-		c.limit(array, name, func(call goja.FunctionCall) int64 { return lengthOf(call.This) })
+		c.limit(array, name, ofThis)
 	}
+	c.limitSymbol(array, goja.SymIterator, ofThis)
+	c.limit(array, "join", joined)
+	c.limit(array, "concat", func(call goja.FunctionCall) (int64, int64) {
+		n := lengthOf(call.This)
+		for _, a := range call.Arguments {
+			n += lengthOf(a)
+		}
+		return n, maxElements
+	})
+	argument := func(i int) measure {
+		return func(call goja.FunctionCall) (int64, int64) { return lengthOf(call.Argument(i)), maxElements }
+	}
+	c.limit(c.vm.Get("Array").ToObject(c.vm), "from", argument(0))
+	c.limit(c.prototype("Function"), "apply", argument(1))
+	c.limit(c.vm.Get("Reflect").ToObject(c.vm), "apply", argument(2))
+	c.limit(c.vm.Get("Reflect").ToObject(c.vm), "construct", argument(1))
+	c.boundSearch(re)
+	c.boundJSON()
 	c.boundCompilation()
 }
 
-// product is a·b, or more than is allowed where one of them is.
+// ofThis measures a method by the length of its object.
+func ofThis(call goja.FunctionCall) (size, limit int64) {
+	if _, ok := call.This.(goja.String); ok {
+		return lengthOf(call.This), maxCharacters
+	}
+	return lengthOf(call.This), maxElements
+}
+
+// joined measures a join by the strings among the elements.
+func joined(call goja.FunctionCall) (size, limit int64) {
+	n := lengthOf(call.This)
+	if n > maxElements {
+		return n, maxElements
+	}
+	size = n
+	if _, ok := call.Argument(0).(goja.String); ok {
+		size = product(n, lengthOf(call.Argument(0)))
+	}
+	if o, ok := call.This.(*goja.Object); ok {
+		for i := range n {
+			size += stringLength(o.Get(strconv.FormatInt(i, 10)))
+		}
+	}
+	return size, maxCharacters
+}
+
+// product is a·b, or too much where one of them is.
 func product(a, b int64) int64 {
-	if a > maxMade || b > maxMade {
-		return maxMade + 1
+	if a > maxCharacters || b > maxCharacters {
+		return maxCharacters + 1
 	}
 	return a * b
+}
+
+// lengthOf is the length of a string, an array or what looks like one, else 0.
+func lengthOf(v goja.Value) int64 {
+	switch v := v.(type) {
+	case goja.String:
+		return int64(v.Length())
+	case *goja.Object:
+		if n := v.Get("length"); n != nil && goja.IsNumber(n) {
+			return n.ToInteger()
+		}
+	}
+	return 0
+}
+
+// stringLength is the length of a string, 0 of anything else.
+func stringLength(v goja.Value) int64 {
+	if s, ok := v.(goja.String); ok {
+		return int64(s.Length())
+	}
+	return 0
 }
 
 // prototype is the prototype of a built-in class.
@@ -44,35 +150,102 @@ func (c *scope) prototype(class string) *goja.Object {
 	return c.vm.Get(class).ToObject(c.vm).Get("prototype").ToObject(c.vm)
 }
 
-// limit replaces a method by one that refuses where size says too much.
-func (c *scope) limit(o *goja.Object, name string, size func(goja.FunctionCall) int64) {
-	v := o.Get(name)
-	if v == nil {
-		return
+// limit replaces a method by one that refuses where it would do too much.
+func (c *scope) limit(o *goja.Object, name string, m measure) {
+	if method, ok := nativeOf(o.Get(name)); ok {
+		c.function(o, name, c.limited(name, method, m))
 	}
-	method, ok := v.Export().(func(goja.FunctionCall) goja.Value)
-	if !ok {
-		return
-	}
-	c.function(o, name, func(call goja.FunctionCall) goja.Value {
-		if n := size(call); n > maxMade || n < 0 {
-			c.throw(mongoerr.New(mongoerr.JSInterpreterFailure, "RangeError: %s of more than %d characters or elements", name, maxMade))
-		}
-		return method(call)
-	})
 }
 
-// lengthOf is the length of a string or an array, 0 for anything else.
-func lengthOf(v goja.Value) int64 {
-	switch v := v.(type) {
-	case goja.String:
-		return int64(v.Length())
-	case *goja.Object:
-		if v.ClassName() == "Array" {
-			return v.Get("length").ToInteger()
+func (c *scope) limitSymbol(o *goja.Object, name *goja.Symbol, m measure) {
+	if method, ok := nativeOf(o.GetSymbol(name)); ok {
+		c.setSymbol(o, name, c.limited(name.String(), method, m))
+	}
+}
+
+func (c *scope) setSymbol(o *goja.Object, name *goja.Symbol, f func(goja.FunctionCall) goja.Value) {
+	c.rejectOn(o.DefineDataPropertySymbol(name, c.vm.ToValue(f), goja.FLAG_TRUE, goja.FLAG_TRUE, goja.FLAG_FALSE))
+}
+
+// nativeOf is a built-in function.
+func nativeOf(v goja.Value) (func(goja.FunctionCall) goja.Value, bool) {
+	if v == nil {
+		return nil, false
+	}
+	f, ok := v.Export().(func(goja.FunctionCall) goja.Value)
+	return f, ok
+}
+
+func (c *scope) limited(name string, method func(goja.FunctionCall) goja.Value, m measure) func(goja.FunctionCall) goja.Value {
+	return func(call goja.FunctionCall) goja.Value {
+		if size, limit := m(call); size > limit || size < 0 {
+			c.throw(failed("RangeError: too much for one call of " + name))
+		}
+		c.nested++
+		defer func() { c.nested-- }()
+		if c.nested > maxNative {
+			c.throw(failed("InternalError: too much recursion"))
+		}
+		if c.watch.stopped.Load() {
+			c.poll()
+		}
+		return method(call)
+	}
+}
+
+// poll ends a call that was stopped, which only JavaScript itself notices.
+func (c *scope) poll() {
+	if _, err := c.vm.RunString("0"); err != nil {
+		c.rethrow(err)
+	}
+}
+
+// boundSearch makes a search of a regular expression that took too long an error.
+func (c *scope) boundSearch(re *goja.Object) {
+	for _, name := range []string{"exec", "test"} {
+		if search, ok := nativeOf(re.Get(name)); ok {
+			c.function(re, name, c.timed(search))
 		}
 	}
-	return 0
+	for _, name := range []*goja.Symbol{goja.SymMatch, goja.SymMatchAll, goja.SymReplace, goja.SymSearch, goja.SymSplit} {
+		if search, ok := nativeOf(re.GetSymbol(name)); ok {
+			c.setSymbol(re, name, c.timed(search))
+		}
+	}
+}
+
+func (c *scope) timed(search func(goja.FunctionCall) goja.Value) func(goja.FunctionCall) goja.Value {
+	return func(call goja.FunctionCall) goja.Value {
+		start := time.Now()
+		v := search(call)
+		if time.Since(start) >= maxMatch {
+			c.throw(failed("Error: a regular expression takes more than " + maxMatch.String()))
+		}
+		return v
+	}
+}
+
+// boundJSON bounds how deep the texts nest that JSON.parse reads. (prelude.js has
+// a JSON.stringify that can be stopped.)
+func (c *scope) boundJSON() {
+	json := c.vm.Get("JSON").ToObject(c.vm)
+	c.limit(json, "parse", func(call goja.FunctionCall) (int64, int64) {
+		text := call.Argument(0).String()
+		if len(text) > maxCharacters {
+			return int64(len(text)), maxCharacters
+		}
+		open, deepest := 0, 0
+		for i := range len(text) {
+			switch text[i] {
+			case '[', '{':
+				open++
+				deepest = max(deepest, open)
+			case ']', '}':
+				open = max(open-1, 0)
+			}
+		}
+		return int64(deepest), maxJSONNesting
+	})
 }
 
 // boundCompilation puts the bounds of a text before eval and the constructors of
@@ -83,11 +256,12 @@ func (c *scope) boundCompilation() {
 		if !ok {
 			return args.at(0)
 		}
-		c.checkText(text.String())
-		v, err := c.vm.RunString(text.String())
+		program, err := compileProgram(text.String())
 		if err != nil {
-			c.rethrow(err)
+			c.throw(err)
 		}
+		v, err := c.vm.RunProgram(program)
+		c.rejectOn(err)
 		return v
 	})
 	for _, sample := range []string{"(function(){})", "(async function(){})", "(function*(){})"} {
@@ -104,18 +278,15 @@ func (c *scope) boundConstructor(prototype *goja.Object) {
 		return
 	}
 	constructor := c.vm.ToValue(func(call goja.ConstructorCall) *goja.Object {
-		size := 0
+		var texts []string
 		for _, a := range call.Arguments {
-			size += len(a.String())
-			c.checkText(a.String())
+			texts = append(texts, a.String())
 		}
-		if size > maxText {
-			c.throw(syntaxError("the text is longer than %d bytes", maxText))
+		if err := checkFunction(texts); err != nil {
+			c.throw(err)
 		}
 		o, err := old(nil, call.Arguments...)
-		if err != nil {
-			c.rethrow(err)
-		}
+		c.rejectOn(err)
 		return o
 	}).ToObject(c.vm)
 	name := prototype.Get("constructor").ToObject(c.vm).Get("name")
@@ -124,12 +295,5 @@ func (c *scope) boundConstructor(prototype *goja.Object) {
 	c.hide(prototype, "constructor", constructor)
 	if name.String() == "Function" {
 		c.hide(c.vm.GlobalObject(), "Function", constructor)
-	}
-}
-
-// checkText throws for a text that must not be compiled.
-func (c *scope) checkText(text string) {
-	if err := checkText(text); err != nil {
-		c.throw(err)
 	}
 }

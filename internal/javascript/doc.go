@@ -21,14 +21,15 @@
 // # Limits
 //
 // Time: a call ends with its context, and after callTimeout. Text: maxText,
-// maxNesting and maxOperators, because the compiler recurses and cannot be
-// stopped. Calls: maxCalls deep. Results: maxResult bytes, maxDepth levels.
+// maxNesting, maxOperators and maxColons, because the compiler recurses and cannot
+// be stopped. Calls: maxCalls deep. Results: maxResult bytes, maxDepth levels.
 // Memory: goja cannot bound what a runtime allocates, so there is no limit for a
 // function as the server has one (internalQueryJavaScriptHeapSizeLimitMB), only one
 // for the process: while a function runs, the heap is looked at every few
-// milliseconds, and from Options.HeapLimit on, functions during which it grew by
-// heapGrowth are stopped. One instruction may allocate before anyone looks, so the
-// methods that make much of little (repeat, padStart, fill …) have a bound of
-// their own (bounds.go). A native instruction (a sort, a match of a regular
-// expression) is not interrupted.
+// milliseconds, and a function during which it grows by a third of the memory that
+// was free is stopped. One instruction may allocate before anyone looks, so the
+// built-in functions that make much of little have bounds of their own (bounds.go),
+// and what has none is withheld: typed arrays, BigInt, Proxy, yield*. A search of
+// a regular expression ends after maxMatch; any other native instruction (a sort
+// without a function) is not interrupted.
 package javascript

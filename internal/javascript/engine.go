@@ -20,9 +20,8 @@ const (
 type Options struct {
 	// Log takes what functions print; nil drops it.
 	Log *slog.Logger
-	// HeapLimit is the size of the process's heap, in bytes, from which on functions
-	// that run while it grows are stopped; 0 for none.
-	HeapLimit int64
+	// Memory is how many bytes the process may use.
+	Memory int64
 }
 
 // Engine compiles functions and bounds how many run at once. Safe for use by
@@ -42,7 +41,7 @@ type Engine struct {
 
 // NewEngine makes an Engine.
 func NewEngine(o Options) *Engine {
-	e := &Engine{options: o, running: make(chan struct{}, maxRunning), prelude: goja.MustCompile("types.js", preludeText, true)}
+	e := &Engine{options: o, running: make(chan struct{}, maxRunning), prelude: goja.MustCompile(preludeName, preludeText, true)}
 	e.mu.young = map[string]*Function{}
 	return e
 }

@@ -84,14 +84,14 @@ func own(o *goja.Object, name string) string {
 }
 
 // trace is a stack as the server prints it: a line name@file:line:column for each
-// function, innermost first. What clients sent has no file.
+// function, innermost first. What clients sent has no file; helpers are left out.
 func trace(stack []goja.StackFrame) string {
 	var b strings.Builder
 	lines := 0
 	for i := range stack {
 		f := &stack[i]
 		p := f.Position()
-		if p.Line == 0 {
+		if p.Line == 0 || f.SrcName() == preludeName {
 			continue
 		}
 		if lines++; lines > maxFrames {

@@ -12,6 +12,9 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 )
 
+// preludeName is the file of the helpers in traces.
+const preludeName = "prelude.js"
+
 // preludeText are the helpers written in JavaScript.
 //
 //go:embed prelude.js

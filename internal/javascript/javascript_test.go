@@ -237,6 +237,30 @@ func mustCompile(t testing.TB, e *Engine, text string) *Function {
 	return f
 }
 
+// TestTexts holds that texts made to keep the parser or the compiler busy are
+// refused, and that those just below the bounds end.
+func TestTexts(t *testing.T) {
+	for _, c := range []struct {
+		part, rest string
+		n          int
+		refused    string
+	}{
+		{"1+", "1", maxOperators + 1, "operators"},
+		{"a=>", "1", maxOperators/2 + 1, "operators"},
+		{"a:", "1", maxColons + 1, "colons"},
+		{"(", "1", maxNesting + 1, "nest"},
+		{"void ", "1", maxText/5 + 1, "longer"},
+		{"1+", "1", 1000, ""},
+		{"!", "1", maxOperators, ""},
+		{"if (1) ", "1", maxText / 8, ""},
+	} {
+		_, err := NewEngine(Options{}).Compile(strings.Repeat(c.part, c.n) + c.rest)
+		if c.refused == "" && err != nil || c.refused != "" && (err == nil || !strings.Contains(err.Error(), c.refused)) {
+			t.Errorf("%d of %q: %v", c.n, c.part, err)
+		}
+	}
+}
+
 // FuzzCompile holds that no text makes the compiler panic or run away.
 func FuzzCompile(f *testing.F) {
 	for _, text := range []string{"", "1", "function() { return 1 }", "a => b", "`${`", "/[/]/.x", "{", "return", "var x = 1; (x)"} {

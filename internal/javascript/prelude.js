@@ -81,6 +81,107 @@
 		return Object.extend(Array.isArray(v) ? [] : {}, v, true);
 	}
 
+	// flat and bind replace built-in methods that go through what may be endless
+	// without a stop.
+	function flatten(to, from, depth) {
+		for (let i = 0; i < from.length; i++) {
+			if (i in from) {
+				if (depth > 0 && Array.isArray(from[i])) {
+					flatten(to, from[i], depth - 1);
+				} else {
+					to.push(from[i]);
+				}
+			}
+		}
+		return to;
+	}
+
+	add(Array.prototype, {
+		flat: function (depth) {
+			return flatten([], this, depth === undefined ? 1 : Number(depth) || 0);
+		},
+	});
+	add(Function.prototype, {
+		bind: function (self) {
+			const f = this, first = Array.prototype.slice.call(arguments, 1);
+			return function () {
+				const all = first.concat(Array.prototype.slice.call(arguments));
+				return new.target ? Reflect.construct(f, all) : Reflect.apply(f, self, all);
+			};
+		},
+	});
+
+	// stringify is JSON.stringify, which does not stop either.
+	const quote = JSON.stringify;
+
+	function primitive(v) {
+		return v instanceof Number ? Number(v) : v instanceof String ? String(v) : v instanceof Boolean ? v.valueOf() : v;
+	}
+
+	function stringify(value, replacer, space) {
+		const change = typeof replacer === "function" ? replacer : null;
+		const only = Array.isArray(replacer) ? Array.from(new Set(replacer.map(String))) : null;
+		space = primitive(space);
+		const tab = typeof space === "number" ? " ".repeat(Math.max(0, Math.min(10, space))) : typeof space === "string" ? space.slice(0, 10) : "";
+		const around = new Set();
+
+		function wrap(open, parts, close, indent) {
+			if (parts.length === 0) {
+				return open + close;
+			}
+			const line = "\n" + indent;
+			return tab ? open + line + tab + parts.join("," + line + tab) + line + close : open + parts.join(",") + close;
+		}
+
+		function nested(v, indent) {
+			if (around.has(v)) {
+				throw new TypeError("Converting circular structure to JSON");
+			}
+			around.add(v);
+			const parts = [], array = Array.isArray(v);
+			if (array) {
+				for (let i = 0; i < v.length; i++) {
+					const text = part(v, String(i), indent + tab);
+					parts.push(text === undefined ? "null" : text);
+				}
+			} else {
+				for (const name of only || Object.keys(v)) {
+					const text = part(v, name, indent + tab);
+					if (text !== undefined) {
+						parts.push(quote(name) + (tab ? ": " : ":") + text);
+					}
+				}
+			}
+			around.delete(v);
+			return array ? wrap("[", parts, "]", indent) : wrap("{", parts, "}", indent);
+		}
+
+		function part(holder, name, indent) {
+			let v = holder[name];
+			if (v !== null && v !== undefined && typeof v.toJSON === "function") {
+				v = v.toJSON(name);
+			}
+			if (change) {
+				v = change.call(holder, name, v);
+			}
+			v = primitive(v);
+			switch (typeof v) {
+				case "string":
+					return quote(v);
+				case "number":
+					return isFinite(v) ? String(v) : "null";
+				case "boolean":
+					return String(v);
+				case "object":
+					return v === null ? "null" : nested(v, indent);
+			}
+			return undefined;
+		}
+
+		return part({ "": value }, "", "");
+	}
+	add(JSON, { stringify: stringify });
+
 	add(Object, {
 		extend: function (to, from, deep) {
 			for (const name in from) {

@@ -22,6 +22,7 @@ type scope struct {
 	functions map[*Function]goja.Callable
 	emits     *emits
 	stored    bool // the stored functions are there
+	nested    int  // built-in functions that run inside each other
 	broken    bool // a call was stopped halfway; the runtime cannot go on
 
 	// generation counts calls: documents of an earlier one are gone.

@@ -2,10 +2,13 @@ package javascript
 
 import (
 	"errors"
+	"math/big"
+	"reflect"
 	"strings"
 
 	"github.com/dop251/goja"
 	"github.com/dop251/goja/ast"
+	"github.com/dop251/goja/file"
 	"github.com/dop251/goja/parser"
 
 	"github.com/mayflydb/mayfly/internal/mongoerr"
@@ -15,9 +18,10 @@ import (
 // and for each operator of a chain, take time that grows with the square of a
 // chain's length, and cannot be interrupted.
 const (
-	maxText      = 128 << 10 // bytes
-	maxNesting   = 500       // brackets open at once
-	maxOperators = 16 << 10  // characters of operators
+	maxText      = 64 << 10 // bytes
+	maxNesting   = 500      // brackets open at once
+	maxOperators = 8 << 10  // characters of operators
+	maxColons    = 1000     // each may end a label, and the parser reports a label that is there twice once for each pair
 )
 
 // checkText refuses a text that would be expensive to compile. It looks at
@@ -27,7 +31,7 @@ func checkText(text string) error {
 	if len(text) > maxText {
 		return syntaxError("the text is longer than %d bytes", maxText)
 	}
-	open, operators := 0, 0
+	open, operators, colons := 0, 0, 0
 	for i := range len(text) {
 		switch text[i] {
 		case '(', '[', '{':
@@ -38,7 +42,12 @@ func checkText(text string) error {
 			open = max(open-1, 0)
 		case '+', '-', '*', '/', '%', '!', '~', '?', '&', '|', '^', '<', '>', '=':
 			operators++
+		case ':':
+			colons++
 		}
+	}
+	if colons > maxColons {
+		return syntaxError("more than %d colons", maxColons)
 	}
 	if operators > maxOperators {
 		return syntaxError("more than %d characters of operators", maxOperators)
@@ -61,9 +70,15 @@ func compile(text string) (*goja.Program, error) {
 // compileProgram parses and compiles a program. Source maps are not looked for:
 // they would be read from files.
 func compileProgram(text string) (program *goja.Program, err error) {
+	if err := checkText(text); err != nil {
+		return nil, err
+	}
 	tree, err := parse(text)
 	if err != nil {
 		return nil, parseFailure(err)
+	}
+	if err := checkTree(reflect.ValueOf(tree)); err != nil {
+		return nil, err
 	}
 	defer func() {
 		if x := recover(); x != nil {
@@ -74,6 +89,65 @@ func compileProgram(text string) (program *goja.Program, err error) {
 		return nil, parseFailure(err)
 	}
 	return program, nil
+}
+
+// checkFunction checks the arguments of a constructor of functions: parameters,
+// and the body last. What is wrong with them besides is the constructor's to say.
+func checkFunction(texts []string) error {
+	if len(texts) == 0 {
+		return nil
+	}
+	body := len(texts) - 1
+	text := "(async function*(" + strings.Join(texts[:body], ",") + "\n) {" + texts[body] + "\n})"
+	if err := checkText(text); err != nil {
+		return err
+	}
+	tree, err := parse(text)
+	if err != nil {
+		return nil
+	}
+	return checkTree(reflect.ValueOf(tree))
+}
+
+// checkTree refuses what the engine cannot bound when it runs: integers of any
+// size, one operation on which may take all time and memory, and yield*, which it
+// follows by recursion.
+func checkTree(v reflect.Value) error {
+	switch v.Kind() {
+	case reflect.Interface:
+		return checkTree(v.Elem())
+	case reflect.Pointer:
+		if !v.CanInterface() {
+			return nil
+		}
+		switch n := v.Interface().(type) {
+		case *big.Int:
+			return syntaxError("integers of any size are not supported")
+		case *ast.YieldExpression:
+			if n.Delegate {
+				return syntaxError("yield* is not supported")
+			}
+		case *file.File:
+			return nil
+		}
+		if v.IsNil() {
+			return nil
+		}
+		return checkTree(v.Elem())
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if err := checkTree(v.Field(i)); err != nil {
+				return err
+			}
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			if err := checkTree(v.Index(i)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func parse(text string) (*ast.Program, error) {

@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"runtime/metrics"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/mongoerr"
@@ -15,9 +16,9 @@ const (
 	callTimeout = 60 * time.Second
 	// watchInterval is how often a call that runs is looked after.
 	watchInterval = 10 * time.Millisecond
-	// heapGrowth is by how much the heap must have grown, in bytes, for JavaScript
-	// to be held responsible (internalQueryJavaScriptHeapSizeLimitMB).
-	heapGrowth = 100 << 20
+	// minGrowth and maxGrowth bound by how much the heap may grow while a call runs,
+	// in bytes (jsHeapLimitMB).
+	minGrowth, maxGrowth = 100 << 20, 1100 << 20
 )
 
 var (
@@ -30,6 +31,8 @@ var (
 // ticks find calls running.
 type watch struct {
 	scope *scope
+	// stopped says that the runtime was interrupted.
+	stopped atomic.Bool
 
 	mu struct {
 		sync.Mutex
@@ -100,6 +103,7 @@ func (w *watch) follow(ctx context.Context) {
 func (w *watch) stop(cause error) {
 	if w.mu.cause == nil {
 		w.mu.cause = cause
+		w.stopped.Store(true)
 		w.scope.vm.Interrupt(cause)
 	}
 }
@@ -125,15 +129,15 @@ func (w *watch) tick() {
 	w.mu.timer.Reset(watchInterval)
 }
 
-// tooMuch says whether the heap has become too large since it was of that size.
+// tooMuch says whether the heap has grown too much since it was of that size: by
+// a third of what was free.
 func (e *Engine) tooMuch(then, now int64) bool {
-	limit := e.options.HeapLimit
-	if limit == 0 || now < limit || now-then < heapGrowth {
+	limit := min(max((e.options.Memory-then)/3, minGrowth), maxGrowth)
+	if now-then < limit {
 		return false
 	}
 	runtime.GC() // much of it may be garbage
-	now = heapBytes()
-	return now > limit && now-then > heapGrowth
+	return heapBytes()-then > limit
 }
 
 // heapBytes is what live objects take, and dead ones not yet found to be dead.

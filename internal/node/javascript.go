@@ -19,10 +19,9 @@ const (
 	storedFunctions = "system.js"
 )
 
-// NewJavaScript makes the engine of a node. Functions are stopped when the heap
-// takes three quarters of the memory that the process may use.
+// NewJavaScript makes the engine of a node.
 func NewJavaScript(log *slog.Logger) *javascript.Engine {
-	return javascript.NewEngine(javascript.Options{Log: log, HeapLimit: readMachine().limit / 4 * 3})
+	return javascript.NewEngine(javascript.Options{Log: log, Memory: readMachine().limit})
 }
 
 // javascriptEngine names the engine in buildInfo.
