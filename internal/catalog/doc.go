@@ -9,7 +9,8 @@
 //
 // Records: the collection's ident, record key → the document's bytes. The
 // record key is opaque to all but Collection.RecordKey; by default it is the
-// key string of _id. Index entries: the index's ident, key string ‖ record key
+// key string of _id, with the window of expiry in front of it in collections
+// that have windows (windows.go). Index entries: the index's ident, key string ‖ record key
 // → entry value (entry.go). The index on _id of a collection that is clustered
 // by _id is the records themselves and has no entries.
 //
@@ -22,6 +23,8 @@
 //     built, change in one unit.
 //   - latest: a writer uses the newest descriptor of its collection, and DDL
 //     waits until no writer uses an older one (gate).
+//   - window-due: a document in a window of expiry has a date within it or
+//     before it, or is counted there as stayed; so what goes with a window is due.
 //   - multikey-first: an index shows a multikey path before a document that
 //     needs it is visible. So a reader takes its snapshot first and reads
 //     multikey state after it.

@@ -48,11 +48,15 @@ type Dropped struct {
 func (c *Catalog) DropWindows(ctx context.Context, coll *Collection, r *Rule, now int64, maxTime time.Duration) (d Dropped, err error) {
 	x := dropper{c: c, coll: coll, begun: time.Now(), maxTime: maxTime, d: &d,
 		watch: &dropWatch{high: coll.windows.at(coll.windows.wholeUntil(r.lastDue(now)) + 1)}}
+	x.cut = x.watch.high
 	if any, err := x.anything(); err != nil || !any {
 		return d, err
 	}
 	coll.live.dropping.Lock()
 	defer coll.live.dropping.Unlock()
+	if stayed, err := x.dropUnread(ctx); err != nil || !stayed {
+		return d, err
+	}
 	x.setWatch(x.watch)
 	defer x.setWatch(nil)
 	if left, err := x.moveStayed(ctx); err != nil || left {
@@ -61,8 +65,12 @@ func (c *Catalog) DropWindows(ctx context.Context, coll *Collection, r *Rule, no
 	}
 	for range maxDropRounds {
 		touched, err := x.drop(ctx)
-		if err != nil || len(touched) == 0 {
+		if err != nil || len(touched) == 0 && !x.overflow {
+			d.More = x.cut < x.watch.high
 			return d, err
+		}
+		if x.overflow {
+			break // what is not known is found by the next look
 		}
 		for len(touched) > 0 {
 			n := min(moveDocs, len(touched))
@@ -125,6 +133,10 @@ type dropper struct {
 	begun   time.Time
 	maxTime time.Duration
 	d       *Dropped
+	// cut is the first window that does not go, at or below the watch's.
+	cut uint64
+	// overflow says that more documents were touched than the watch could note.
+	overflow bool
 }
 
 func (x *dropper) setWatch(w *dropWatch) {
@@ -178,10 +190,14 @@ func (c *Collection) eachWindow(r storage.Reader, high uint64, f func(windowSum)
 func (x *dropper) moveStayed(ctx context.Context) (left bool, err error) {
 	var from []uint64
 	if err := x.coll.eachWindow(x.c.engine, x.watch.high, func(w windowSum) bool {
+		if len(from) == maxStayedWindows {
+			x.cut = w.window // the rest comes with the next visit
+			return false
+		}
 		if w.d[windowStayed] > 0 {
 			from = append(from, w.window)
 		}
-		return len(from) < maxStayedWindows
+		return true
 	}); err != nil {
 		return false, err
 	}
@@ -190,7 +206,7 @@ func (x *dropper) moveStayed(ctx context.Context) (left bool, err error) {
 			return left, err
 		}
 	}
-	return len(from) == maxStayedWindows, nil
+	return false, nil
 }
 
 // emptyWindow moves the documents of one window that are not due.
@@ -261,41 +277,63 @@ func (x *dropper) moveGroup(ctx context.Context, group []RecordKey) error {
 // inLatest is the newest descriptor of a collection that the unit is inside of.
 func (u *Unit) inLatest(c *Collection) *Collection { return c.live.current.Load() }
 
-// drop drops the windows below high, unless documents in them were touched
-// meanwhile, which it returns. It closes the gate: nobody else writes to the
-// collection.
-func (x *dropper) drop(ctx context.Context) (touched []RecordKey, err error) {
-	l := x.coll.live
-	l.gate.Lock()
-	defer l.gate.Unlock()
-	coll := x.coll.Latest()
-	if coll == nil {
-		return nil, nil
+// dropUnread drops the windows below cut where nothing has stayed in them. It
+// closes the gate: nobody else writes to the collection.
+func (x *dropper) dropUnread(ctx context.Context) (stayed bool, err error) {
+	x.coll.live.gate.Lock()
+	defer x.coll.live.gate.Unlock()
+	sum, windows, err := x.sum()
+	if err != nil || sum[windowStayed] > 0 {
+		return true, err
 	}
-	touched, overflow := x.watch.take()
-	if overflow || len(touched) > 0 {
-		return touched, nil
-	}
-	var sum [windowSums]int64
-	windows := int64(0)
-	if err := coll.eachWindow(x.c.engine, x.watch.high, func(w windowSum) bool {
+	return false, x.dropSum(ctx, sum, windows)
+}
+
+// sum adds up the windows below cut; windows is how many have documents.
+func (x *dropper) sum() (sum [windowSums]int64, windows int64, err error) {
+	err = x.coll.eachWindow(x.c.engine, x.cut, func(w windowSum) bool {
 		if w.d[windowDocs] > 0 {
 			windows++
 		}
-		sum[windowDocs] += w.d[windowDocs]
-		sum[windowSize] += w.d[windowSize]
+		for i := range sum {
+			sum[i] += w.d[i]
+		}
 		return true
-	}); err != nil || sum[windowDocs] == 0 {
+	})
+	return sum, windows, err
+}
+
+// drop is dropUnread where each document has been looked at, unless some were
+// touched meanwhile, which it returns.
+func (x *dropper) drop(ctx context.Context) (touched []RecordKey, err error) {
+	x.coll.live.gate.Lock()
+	defer x.coll.live.gate.Unlock()
+	if touched, overflow := x.watch.take(); overflow || len(touched) > 0 {
+		x.overflow = overflow
+		return touched, nil
+	}
+	sum, windows, err := x.sum()
+	if err != nil {
 		return nil, err
 	}
-	if err := x.c.dropRange(ctx, coll, x.watch.high, sum); err != nil {
-		return nil, err
+	return nil, x.dropSum(ctx, sum, windows)
+}
+
+// dropSum drops what is below cut, which sums up to that. REQUIRES: the gate
+// is closed.
+func (x *dropper) dropSum(ctx context.Context, sum [windowSums]int64, windows int64) error {
+	coll := x.coll.Latest()
+	if coll == nil || sum[windowDocs] == 0 {
+		return nil
+	}
+	if err := x.c.dropRange(ctx, coll, x.cut, sum); err != nil {
+		return err
 	}
 	x.d.Docs += sum[windowDocs]
 	x.d.Bytes += sum[windowSize]
 	x.d.Keys += sum[windowDocs] * int64(len(coll.indexes)-1)
 	x.d.Windows += windows
-	return nil, nil
+	return nil
 }
 
 // dropRange removes the windows from the low water up to high, which hold what

@@ -7,6 +7,10 @@
 // time, so that no index starves another, and comes back to those that hit a
 // limit. The monitor (monitor.go) wakes for a pass every ttlMonitorSleepSecs.
 //
+// Where a collection keeps its documents by windows of expiry, a visit drops
+// those that are wholly due as ranges first (windows.go), and a sweeper removes
+// the index entries that they leave.
+//
 // # Invariants
 //
 //   - never-early: a document goes only if, under its lock, a date in it lies
