@@ -166,12 +166,3 @@ func appendBinary(dst []byte, v Value) []byte {
 	}
 	return append(appendUpperHex(dst, content), ')')
 }
-
-// appendUUID prints sixteen bytes as 8-4-4-4-12 hexadecimal digits.
-func appendUUID(dst, b []byte) []byte {
-	dst = appendHex(dst, b[:4])
-	for _, part := range [][]byte{b[4:6], b[6:8], b[8:10], b[10:16]} {
-		dst = appendHex(append(dst, '-'), part)
-	}
-	return dst
-}

@@ -132,7 +132,7 @@ func (c *Catalog) AbortBuild(id UUID, cause error) bool {
 }
 
 func newBuild(ctx context.Context, c *Catalog, coll *Collection) *build {
-	b := &build{c: c, id: NewUUID(), live: coll.live, done: make(chan struct{})}
+	b := &build{c: c, id: bson.NewUUID(), live: coll.live, done: make(chan struct{})}
 	b.ctx, b.cancel = context.WithCancelCause(ctx)
 	b.total.Store(coll.Count())
 	b.duplicates.keys = map[*Index]map[string]bool{}

@@ -1,8 +1,6 @@
 package catalog
 
 import (
-	"crypto/rand"
-	"encoding/hex"
 	"sync/atomic"
 
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -13,20 +11,7 @@ import (
 )
 
 // UUID identifies a collection for its life, across renames.
-type UUID [16]byte
-
-// NewUUID makes a random one (version 4).
-func NewUUID() (u UUID) {
-	rand.Read(u[:])
-	u[6], u[8] = u[6]&0x0f|0x40, u[8]&0x3f|0x80
-	return u
-}
-
-// String is the form with hyphens.
-func (u UUID) String() string {
-	h := hex.EncodeToString(u[:])
-	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
-}
+type UUID = bson.UUID
 
 // Collection is one state of a collection, view or time-series collection:
 // immutable, and shared. Counts and the like are live.

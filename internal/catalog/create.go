@@ -54,7 +54,7 @@ func (c *Catalog) newCollection(ns schema.Namespace, n NewCollection) (*Collecti
 		coll.Options = bson.Empty
 	}
 	if coll.UUID == (UUID{}) {
-		coll.UUID = NewUUID()
+		coll.UUID = bson.NewUUID()
 	}
 	if err := coll.applyOptions(); err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package catalog
 import (
 	"context"
 
+	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/schema"
 )
@@ -29,7 +30,7 @@ func (c *Catalog) Rename(ctx context.Context, from, to schema.Namespace, dropTar
 		renamed = coll.with(func(n *Collection) {
 			n.Namespace = to
 			if to.DB != from.DB {
-				n.UUID = NewUUID()
+				n.UUID = bson.NewUUID()
 			}
 		})
 		return t.store(renamed)

@@ -2,7 +2,6 @@ package command
 
 import (
 	"cmp"
-	"crypto/rand"
 	"net"
 	"slices"
 	"sync"
@@ -66,15 +65,8 @@ func (c *Client) SetMetadata(m *Metadata) bool { return c.metadata.CompareAndSwa
 
 // UUID is an id of the client's own, as connectionStatus prints it.
 func (c *Client) UUID() [16]byte {
-	c.uuid.Do(func() { c.id = NewUUID() })
+	c.uuid.Do(func() { c.id = bson.NewUUID() })
 	return c.id
-}
-
-// NewUUID makes a random UUID (version 4).
-func NewUUID() (id [16]byte) {
-	_, _ = rand.Read(id[:])
-	id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80
-	return id
 }
 
 // FirstHello says whether this is the first hello of the client, and notes it.

@@ -1,7 +1,6 @@
 package command
 
 import (
-	"encoding/hex"
 	"strconv"
 	"strings"
 	"time"
@@ -156,10 +155,4 @@ func (cs *Cursors) idle(host string) []bson.Doc {
 		docs = append(docs, b.Finish())
 	}
 	return docs
-}
-
-// uuidText is a UUID with its dashes.
-func uuidText(id [16]byte) string {
-	h := hex.EncodeToString(id[:])
-	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
 }

@@ -264,13 +264,13 @@ func (c *openCursor) usableBy(op *Op, ns string) error {
 	switch {
 	case c.session == nil && op.Session != nil:
 		return mongoerr.New(mongoerr.Code(50736), "Cannot run getMore on cursor %d, which was not created in a session, in session %s",
-			c.id, uuidText(op.Session.ID.ID))
+			c.id, bson.UUID(op.Session.ID.ID))
 	case c.session != nil && op.Session == nil:
 		return mongoerr.New(mongoerr.Code(50737), "Cannot run getMore on cursor %d, which was created in session %s, without an lsid",
-			c.id, uuidText(c.session.ID))
+			c.id, bson.UUID(c.session.ID))
 	case c.session != nil && *c.session != op.Session.ID:
 		return mongoerr.New(mongoerr.Code(50738), "Cannot run getMore on cursor %d, which was created in session %s, in session %s",
-			c.id, uuidText(c.session.ID), uuidText(op.Session.ID.ID))
+			c.id, bson.UUID(c.session.ID), bson.UUID(op.Session.ID.ID))
 	case ns != c.spec.NS:
 		return mongoerr.New(mongoerr.Unauthorized, "Requested getMore on namespace '%s', but cursor belongs to a different namespace %s",
 			ns, c.spec.NS)

@@ -98,7 +98,7 @@ func ParseSessionID(d bson.Doc) (SessionID, error) {
 
 // Start makes a session with an id of its own.
 func (s *Sessions) Start() (*Session, error) {
-	se, err := s.acquire(SessionID{ID: NewUUID(), UID: noUser})
+	se, err := s.acquire(SessionID{ID: bson.NewUUID(), UID: noUser})
 	if err == nil {
 		s.release(se)
 	}

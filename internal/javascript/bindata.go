@@ -89,7 +89,8 @@ func (c *scope) addBinDataFunctions() {
 	}
 	c.helper("UUID", func(args arguments) goja.Value {
 		if len(args) == 0 {
-			return c.box(bson.Binary(subtypeUUID, newUUID()))
+			id := bson.NewUUID()
+			return c.box(bson.Binary(subtypeUUID, id[:]))
 		}
 		return fromHex("UUID", subtypeUUID, strings.ReplaceAll(args.text(0), "-", ""), 16)
 	})

@@ -2,7 +2,6 @@ package javascript
 
 import (
 	"crypto/md5"
-	"crypto/rand"
 	_ "embed"
 	"encoding/hex"
 	"strings"
@@ -67,12 +66,4 @@ func (c *scope) rejectOn(err error) {
 	if err != nil {
 		c.rethrow(err)
 	}
-}
-
-// newUUID makes a random UUID.
-func newUUID() []byte {
-	id := make([]byte, 16)
-	rand.Read(id)
-	id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80
-	return id
 }

@@ -62,7 +62,7 @@ func (n *Node) runConvertToCapped(ctx context.Context, op *command.Op) error {
 	if err != nil {
 		return err
 	}
-	to := schema.Namespace{DB: from.DB, Coll: "tmp" + catalog.NewUUID().String()[:8] + ".convertToCapped." + from.Coll}
+	to := schema.Namespace{DB: from.DB, Coll: "tmp" + bson.NewUUID().String()[:8] + ".convertToCapped." + from.Coll}
 	to.Coll = to.Coll[:min(len(to.Coll), schema.MaxNamespace-len(to.DB)-1)]
 	if err := n.copyCapped(ctx, c, to, size, true); err != nil {
 		return err

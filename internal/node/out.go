@@ -36,7 +36,7 @@ func (w *world) Out(ctx context.Context, o *pipeline.Out, _ *pipeline.Run) (pipe
 	if err := w.op.Dispatcher.Gate.Enter(ctx); err != nil {
 		return nil, err
 	}
-	t := &outing{w: w, ns: ns, tmp: schema.Namespace{DB: ns.DB, Coll: "tmp.agg_out." + catalog.NewUUID().String()}}
+	t := &outing{w: w, ns: ns, tmp: schema.Namespace{DB: ns.DB, Coll: "tmp.agg_out." + bson.NewUUID().String()}}
 	if err := t.create(ctx, old, o); err != nil {
 		t.Close()
 		return nil, err

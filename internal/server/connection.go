@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/invariant"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
@@ -52,7 +52,7 @@ type connection struct {
 }
 
 func (s *Server) newConnection(nc net.Conn, id int64) *connection {
-	c := &connection{server: s, net: nc, name: "conn" + strconv.FormatInt(id, 10), uuid: newUUID()}
+	c := &connection{server: s, net: nc, name: "conn" + strconv.FormatInt(id, 10), uuid: bson.NewUUID().String()}
 	c.client = &command.Client{ConnectionID: id, Remote: addr(nc.RemoteAddr()), Local: addr(nc.LocalAddr())}
 	if sc, ok := nc.(syscall.Conn); ok {
 		c.raw, _ = sc.SyscallConn()
@@ -70,14 +70,6 @@ func addr(a net.Addr) string {
 		return command.UnixSocket
 	}
 	return a.String()
-}
-
-// newUUID makes a random UUID in its text form.
-func newUUID() string {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
 // counted counts what is read.
