@@ -17,8 +17,9 @@ type Top struct {
 	count       atomic.Int64
 }
 
-// maxTop bounds how many collections Top keeps apart.
-const maxTop = 100_000
+// maxTop bounds how many collections Top keeps apart: what they are told as
+// fits into a reply.
+const maxTop = 20_000
 
 // usage is what happened to one collection.
 type usage struct {
@@ -32,7 +33,7 @@ type usage struct {
 
 // record counts an operation that has ended.
 func (t *Top) record(op *Op, took time.Duration) {
-	if op.Gone || op.Collection == "" || strings.HasPrefix(op.Collection, "$cmd") {
+	if op.Gone || strings.HasPrefix(op.Collection, "$cmd") || !ValidCollectionName(op.Collection) {
 		return
 	}
 	u := t.of(op.NS)
