@@ -107,7 +107,7 @@ func (w *twins) latest() {
 
 var measuredFilters = []string{
 	`{}`, `{m: 1}`, `{m: {x: 1}}`, `{"m.x": 1}`, `{m: null}`, `{m: {$exists: false}}`, `{m: {$in: [2, "a"]}}`, `{$or: [{m: 2}, {"m.y": "b"}]}`,
-	`{v: 1}`, `{v: {$gt: 0}}`, `{v: 9}`, `{"v.a": 1}`, `{v: null}`, `{u: {$exists: true}, m: 1}`, `{$or: [{m: 1}, {v: 1}]}`, `{m: {$ne: 1}}`, `{"m.x": {$gt: 1}}`,
+	`{v: 1}`, `{v: {$gt: 0}}`, `{v: {$lt: -3}}`, `{v: {$gte: 7}, u: {$lte: 2}}`, `{v: 9}`, `{"v.a": 1}`, `{v: null}`, `{u: {$exists: true}, m: 1}`, `{$or: [{m: 1}, {v: 1}]}`, `{m: {$ne: 1}}`, `{"m.x": {$gt: 1}}`,
 	`{$nor: [{m: "a"}]}`, `{$expr: {$eq: ["$m", 2]}}`,
 }
 

@@ -42,6 +42,7 @@ type unpack struct {
 	source *source
 	open   []catalog.Source
 	filter *filter
+	prunes []*match.Compare // see ruledOut
 
 	bucket []byte // the record key of the bucket at hand
 	rows   *timeseries.Rows
@@ -56,7 +57,7 @@ type unpack struct {
 func (b *builder) unpacker(n *plan.Unpack) Stage {
 	u := unpack{
 		stats: Stats{Node: n}, node: n, input: b.build(n.Input), source: b.source, filter: newFilter(n.Filter, b.env),
-		open: openSources(n, b.open, newFilter(n.Meta, b.env)),
+		prunes: comparedNumbers(n.Filter), open: openSources(n, b.open, newFilter(n.Meta, b.env)),
 	}
 	if n.Order != 0 {
 		return &unpackOrdered{unpack: u}
@@ -126,6 +127,9 @@ func (s *unpack) openBucket(ctx context.Context, row *Row) (State, error) {
 		b, err := timeseries.Open(row.Doc, s.node.Options)
 		if err != nil {
 			return EOF, corrupt(err)
+		}
+		if ruledOut(s.prunes, b, s.node.Options.MetaField) {
+			break
 		}
 		if s.rows, s.at, s.to, err = s.unpacked(b); err != nil {
 			return EOF, err

@@ -144,6 +144,9 @@ func (s *unpackOrdered) take(ctx context.Context, row *Row) (State, error) {
 		if s.reached = b.Start; s.node.ByEnd {
 			s.reached = b.Last
 		}
+		if ruledOut(s.prunes, b, s.node.Options.MetaField) {
+			break
+		}
 		run := &timeRun{at: b.Start, doc: doc, key: append([]byte(nil), row.Record...)}
 		if s.desc() {
 			run.at = b.Last
