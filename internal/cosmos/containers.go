@@ -2,6 +2,7 @@ package cosmos
 
 import (
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -27,6 +28,8 @@ type container struct {
 
 	ridBytes []byte // rid decoded
 	selfLink string // the link by resource ids
+	// What answers about its items name as their parent: its path, and its rid.
+	parentPath, parentRID []string
 
 	retention time.Duration // of the log of all versions; 0 for no log
 
@@ -98,6 +101,7 @@ func (c *container) define(d bson.Doc) error {
 	}
 	c.definition = complete(d, policy)
 	c.ridBytes = decodeRID(c.rid)
+	c.parentPath, c.parentRID = []string{"dbs/" + headerText(c.db) + "/colls/" + headerText(c.id)}, []string{c.rid}
 	c.selfLink = "dbs/" + encodeRID(c.ridBytes[:4]) + "/colls/" + c.rid + "/"
 	return nil
 }
@@ -159,8 +163,22 @@ func (r *request) container() (*container, error) {
 	c, err := r.s.registry.container(r.path.db, r.path.container)
 	if err == nil {
 		r.lsn = c.writes.latest()
+		if r.path.kind == kindItem || r.path.kind == kindItems {
+			h := r.w.Header()
+			h["X-Ms-Alt-Content-Path"], h["X-Ms-Content-Path"] = c.parentPath, c.parentRID
+		}
 	}
 	return c, err
+}
+
+// headerText is an id as a header may have it: what is not ASCII is escaped.
+func headerText(id string) string {
+	for i := range len(id) {
+		if id[i] < ' ' || id[i] > '~' {
+			return url.PathEscape(id)
+		}
+	}
+	return id
 }
 
 func (r *request) containerDocs(d *database) []bson.Doc {
@@ -282,7 +300,7 @@ func indexSpec(name string, unique bool, paths ...string) bson.Doc {
 // contentPath names the parent, without which the JavaScript SDK stores no
 // session token.
 func (r *request) contentPath(d *database) {
-	r.w.Header().Set("X-Ms-Alt-Content-Path", "dbs/"+d.id)
+	r.w.Header().Set("X-Ms-Alt-Content-Path", "dbs/"+headerText(d.id))
 	r.w.Header().Set("X-Ms-Content-Path", d.rid)
 }
 
