@@ -110,22 +110,21 @@ func (b *Builder) Fields(d Doc) *Builder {
 	return b
 }
 
-// maxOnly bounds the names that Only looks for.
-const maxOnly = 64
-
 // Only appends those fields of a document that have one of the names, which
-// differ; of several fields with the same name the first. It appends all fields
-// where there are more than maxOnly names.
+// differ; of several fields with the same name the first.
 func (b *Builder) Only(d Doc, names []string) *Builder {
-	if len(names) > maxOnly {
-		return b.Fields(d)
+	if !b.open {
+		b.Reset(b.buf[:0])
 	}
-	found, all := uint64(0), uint64(1)<<len(names)-1
-	for it := d.Iter(); found != all && it.Next(); {
+	var found NumberSet
+	found.Init(len(names))
+	left := len(names)
+	for it := d.Iter(); left > 0 && it.Next(); {
 		for i, name := range names {
 			if name == it.Key {
-				if found&(1<<i) == 0 {
-					found |= 1 << i
+				if !found.Has(i) {
+					found.Add(i)
+					left--
 					b.Value(name, it.Value)
 				}
 				break

@@ -63,29 +63,42 @@ func endOf(name string, array bson.Value, i int) (bson.Value, error) {
 }
 
 func evalConcatArrays(env *Env, args []Expr) (bson.Value, error) {
-	mark, held := env.mark(), env.held
+	mark := env.mark()
+	null, err := env.pushArrays(args, func(t bson.Type) error {
+		return mongoerr.New(mongoerr.Code(28664), "$concatArrays only supports arrays, not %s", t)
+	})
+	if err != nil || null {
+		return bson.Null, err
+	}
+	return env.takeArray(mark)
+}
+
+// pushArrays pushes the elements of all arrays that operands evaluate to. Where
+// one is nullish, null is set and nothing is pushed; other is the error for
+// what is no array.
+func (e *Env) pushArrays(args []Expr, other func(bson.Type) error) (null bool, err error) {
+	mark, held := e.mark(), e.held
 	for _, a := range args {
-		v, err := a.Eval(env)
+		v, err := a.Eval(e)
 		if err == nil {
-			err = env.account(len(v.Data))
+			err = e.account(len(v.Data))
+		}
+		if err == nil && !v.IsNullish() && v.Type != bson.TypeArray {
+			err = other(v.Type)
 		}
 		if err != nil {
-			env.release(mark)
-			return bson.Value{}, err
+			e.release(mark)
+			return false, err
 		}
 		if v.IsNullish() {
-			env.release(mark)
-			env.held = held
-			return bson.Null, nil
+			e.release(mark)
+			e.held = held
+			return true, nil
 		}
-		if v.Type != bson.TypeArray {
-			env.release(mark)
-			return bson.Value{}, mongoerr.New(mongoerr.Code(28664), "$concatArrays only supports arrays, not %s", v.Type)
-		}
-		env.pushElements(v)
+		e.pushElements(v)
 	}
-	env.held = held
-	return env.takeArray(mark)
+	e.held = held
+	return false, nil
 }
 
 // pushElements pushes the elements of an array.

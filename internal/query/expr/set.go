@@ -58,29 +58,13 @@ func (e *Env) inSet(set []bson.Value, v bson.Value) bool {
 }
 
 func evalSetUnion(env *Env, args []Expr) (bson.Value, error) {
-	mark, held := env.mark(), env.held
-	for _, a := range args {
-		v, err := a.Eval(env)
-		if err == nil {
-			err = env.account(len(v.Data))
-		}
-		if err != nil {
-			env.release(mark)
-			return bson.Value{}, err
-		}
-		if v.IsNullish() {
-			env.release(mark)
-			env.held = held
-			return bson.Null, nil
-		}
-		if v.Type != bson.TypeArray {
-			env.release(mark)
-			return bson.Value{}, mongoerr.New(mongoerr.Code(17043),
-				"All operands of $setUnion must be arrays. One argument is of type: %s", v.Type)
-		}
-		env.pushElements(v)
+	mark := env.mark()
+	null, err := env.pushArrays(args, func(t bson.Type) error {
+		return mongoerr.New(mongoerr.Code(17043), "All operands of $setUnion must be arrays. One argument is of type: %s", t)
+	})
+	if err != nil || null {
+		return bson.Null, err
 	}
-	env.held = held
 	env.release(mark + len(env.set(env.since(mark))))
 	return env.takeArray(mark)
 }

@@ -91,8 +91,8 @@ func seal(dst []byte, start int) ([]byte, error) {
 func (w *walker) doc(dst []byte, n *node, d bson.Doc, at place) ([]byte, error) {
 	start := len(dst)
 	dst = open(dst)
-	var done fieldSet
-	done.init(len(n.fields))
+	var done bson.NumberSet
+	done.Init(len(n.fields))
 	var err error
 	run, off, left := 4, 4, len(n.fields)
 	for it := d.Iter(); it.Next(); {
@@ -128,7 +128,7 @@ func (w *walker) doc(dst []byte, n *node, d bson.Doc, at place) ([]byte, error) 
 }
 
 // field appends what becomes of a field that the document has.
-func (w *walker) field(dst []byte, f *field, v bson.Value, at place, done *fieldSet, i int) ([]byte, error) {
+func (w *walker) field(dst []byte, f *field, v bson.Value, at place, done *bson.NumberSet, i int) ([]byte, error) {
 	switch f.do {
 	case keep:
 		return w.kept(dst, f, v, at)
@@ -136,10 +136,10 @@ func (w *walker) field(dst []byte, f *field, v bson.Value, at place, done *field
 		if w.kind == Inclusion {
 			return dst, nil
 		}
-		done.add(i)
+		done.Add(i)
 		return w.computed(dst, f)
 	case descend:
-		done.add(i)
+		done.Add(i)
 		at.positional = at.positional && f.positional
 		return w.value(dst, named(f.name), f.sub, v, at)
 	}
@@ -148,11 +148,11 @@ func (w *walker) field(dst []byte, f *field, v bson.Value, at place, done *field
 
 // additions appends what is computed and not yet there, in the order of the
 // specification.
-func (w *walker) additions(dst []byte, n *node, done *fieldSet) ([]byte, error) {
+func (w *walker) additions(dst []byte, n *node, done *bson.NumberSet) ([]byte, error) {
 	var err error
 	for i, f := range n.fields {
 		switch {
-		case done.has(i):
+		case done.Has(i):
 			continue
 		case f.do == compute || f.do == pick:
 			dst, err = w.computed(dst, f)
@@ -302,31 +302,4 @@ func (w *walker) positionalArray(dst []byte, k key, n *node, a bson.Doc) ([]byte
 		return dst, errElementMismatch
 	}
 	return appendOnly(dst[:mark], k, e)
-}
-
-// fieldSet is a set of the fields of one node.
-type fieldSet struct {
-	low  uint64
-	more []bool
-}
-
-func (s *fieldSet) init(n int) {
-	if n > 64 {
-		s.more = make([]bool, n)
-	}
-}
-
-func (s *fieldSet) add(i int) {
-	if s.more != nil {
-		s.more[i] = true
-	} else {
-		s.low |= 1 << i
-	}
-}
-
-func (s *fieldSet) has(i int) bool {
-	if s.more != nil {
-		return s.more[i]
-	}
-	return s.low&(1<<i) != 0
 }

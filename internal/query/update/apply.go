@@ -80,27 +80,27 @@ func (c *Context) document(dst []byte, n *node, d bson.Doc, f *frame) ([]byte, e
 	}
 	start := len(dst)
 	dst = append(dst, 0, 0, 0, 0)
-	var done childSet
-	done.init(len(kids))
+	var done bson.NumberSet
+	done.Init(len(kids))
 	run, off, left := 4, 4, len(kids)
 	for it := d.Iter(); left > 0 && it.Next(); {
 		from := off
 		off += 2 + len(it.Key) + len(it.Value.Data)
 		i := lookup(n, kids, it.Key)
-		if i < 0 || done.has(i) {
+		if i < 0 || done.Has(i) {
 			continue
 		}
 		dst = append(dst, d[run:from]...)
 		run = off
 		left--
-		done.add(i)
+		done.Add(i)
 		if dst, err = c.existing(dst, kids[i].node, frame{f, it.Key, it.Value}, false); err != nil {
 			return dst, err
 		}
 	}
 	dst = append(dst, d[run:len(d)-1]...)
 	for i := 0; i < len(kids) && left > 0; i++ {
-		if done.has(i) {
+		if done.Has(i) {
 			continue
 		}
 		left--
@@ -120,8 +120,8 @@ func (c *Context) array(dst []byte, n *node, a bson.Doc, f *frame) ([]byte, erro
 	}
 	start := len(dst)
 	dst = append(dst, 0, 0, 0, 0)
-	var done childSet
-	done.init(len(kids))
+	var done bson.NumberSet
+	done.Init(len(kids))
 	run, off, size := 4, 4, 0
 	for it := a.Iter(); it.Next(); size++ {
 		from := off
@@ -132,14 +132,14 @@ func (c *Context) array(dst []byte, n *node, a bson.Doc, f *frame) ([]byte, erro
 		}
 		dst = append(dst, a[run:from]...)
 		run = off
-		done.add(i)
+		done.Add(i)
 		if dst, err = c.existing(dst, kids[i].node, frame{f, it.Key, it.Value}, true); err != nil {
 			return dst, err
 		}
 	}
 	dst = append(dst, a[run:len(a)-1]...)
 	for i, k := range kids {
-		if done.has(i) {
+		if done.Has(i) {
 			continue
 		}
 		if k.index < size {
@@ -395,31 +395,4 @@ func (c *Context) filtered(dst []byte, n *node, f *frame) ([]byte, error) {
 		}
 	}
 	return seal(dst, start)
-}
-
-// childSet is a set of the children of one node.
-type childSet struct {
-	low  uint64
-	more []bool
-}
-
-func (s *childSet) init(n int) {
-	if n > 64 {
-		s.more = make([]bool, n)
-	}
-}
-
-func (s *childSet) add(i int) {
-	if s.more != nil {
-		s.more[i] = true
-	} else {
-		s.low |= 1 << i
-	}
-}
-
-func (s *childSet) has(i int) bool {
-	if s.more != nil {
-		return s.more[i]
-	}
-	return s.low&(1<<i) != 0
 }
