@@ -19,26 +19,28 @@ const (
 // look finds the rules by which something has come due since they were last
 // through, and visits those, until the next pass. Unlike the pass it does not
 // count as one, and what was written with an instant that lay in the past
-// already is left to it.
-func (m *Monitor) look(ctx context.Context, until time.Time) error {
+// already is left to it. It returns how long to wait before the next look.
+func (m *Monitor) look(ctx context.Context, until time.Time) (time.Duration, error) {
 	m.governor.idle()
+	begun := time.Now()
 	var work []rule
 	for _, r := range m.rules() {
 		due, err := m.hasDue(ctx, r)
 		if err != nil {
-			return err
+			return lookInterval, err
 		}
 		if due {
 			work = append(work, r)
 		}
 	}
+	wait := max(lookInterval, lookShare*time.Since(begun))
 	for len(work) > 0 && time.Now().Before(until) {
 		var err error
 		if work, err = m.round(ctx, work, m.visitDue); err != nil {
-			return err
+			return wait, err
 		}
 	}
-	return nil
+	return wait, nil
 }
 
 // visitDue is visit for what has come due since the rule was last through.

@@ -128,18 +128,17 @@ func (m *Monitor) sleep(ctx context.Context) bool {
 			continue
 		case <-t.C:
 		}
-		at := time.Now()
-		if !at.Before(next) {
+		if !time.Now().Before(next) {
 			return true
 		}
 		m.watchClock(ctx)
 		if !m.params.Enabled.Load() || m.o.Dispatcher.Gate.Locks() > 0 {
 			continue
 		}
-		if err := m.look(ctx, next); err != nil && ctx.Err() == nil {
+		var err error
+		if interval, err = m.look(ctx, next); err != nil && ctx.Err() == nil {
 			m.interrupted(ctx, err)
 		}
-		interval = max(lookInterval, lookShare*time.Since(at))
 	}
 }
 
