@@ -76,7 +76,7 @@ func (c *Catalog) Reclaimable(coll *Collection) (documents, indexes int64, err e
 	if coll == nil || coll.Ident == 0 {
 		return 0, 0, nil
 	}
-	n, err := c.engine.Reclaimable(coll.Ident)
+	n, err := c.engine.Reclaimable(coll.Ident, coll.Count())
 	if err != nil {
 		return 0, 0, err
 	}
@@ -85,7 +85,11 @@ func (c *Catalog) Reclaimable(coll *Collection) (documents, indexes int64, err e
 		if ix.Records {
 			continue
 		}
-		if n, err = c.engine.Reclaimable(ix.Ident); err != nil {
+		keys := coll.Count()
+		if ix.Multikey().Any() || ix.Sparse || ix.Filter != nil || ix.Plugin != "" {
+			keys = -1
+		}
+		if n, err = c.engine.Reclaimable(ix.Ident, keys); err != nil {
 			return 0, 0, err
 		}
 		indexes += int64(n)

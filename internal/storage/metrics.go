@@ -92,25 +92,33 @@ func (e *Engine) DiskUsage(id Ident) (uint64, error) {
 }
 
 // Reclaimable estimates the bytes of tables that compactions of a keyspace would
-// give back: what its deletions have not dropped yet. Deletions that are only
-// in memory and log yet are not counted.
-func (e *Engine) Reclaimable(id Ident) (uint64, error) {
+// give back: what its deletions have not dropped yet. live is how many keys it
+// has, by which deletions count that are only in memory and log yet; negative
+// where that is not known.
+func (e *Engine) Reclaimable(id Ident, live int64) (uint64, error) {
 	b, n := rangeBounds(nil, id, nil, nil)
 	levels, err := e.db.SSTables(pebble.WithKeyRangeFilter(b[:n], b[n:]), pebble.WithApproximateSpanBytes())
 	if err != nil {
 		return 0, mapError(err)
 	}
-	sum := 0.0
+	var dropped, stored float64
 	for _, tables := range levels {
 		for i := range tables {
 			t := &tables[i]
-			if t.Size == 0 {
+			st := &t.TableStats
+			if t.Size == 0 || st.NumEntries == 0 {
 				continue
 			}
 			share := min(1, float64(t.ApproximateSpanBytes)/float64(t.Size))
-			sum += share * float64(t.TableStats.PointDeletionsBytesEstimate+t.TableStats.RangeDeletionsBytesEstimate)
+			deletions := float64(st.NumDeletions) / float64(st.NumEntries)
+			stored += share * float64(st.NumEntries) * (1 - deletions)
+			// The deletions themselves go, too.
+			dropped += share * (float64(st.PointDeletionsBytesEstimate+st.RangeDeletionsBytesEstimate) + float64(t.Size)*deletions)
 		}
 	}
 	used, err := e.DiskUsage(id)
-	return min(uint64(sum), used), err
+	if stored > 0 && live >= 0 {
+		dropped = max(dropped, float64(used)*(1-float64(live)/stored))
+	}
+	return min(uint64(max(0, dropped)), used), err
 }
