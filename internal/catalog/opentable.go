@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"math"
 	"slices"
+	"sort"
 	"sync"
 
 	"github.com/cespare/xxhash/v2"
@@ -141,11 +142,15 @@ func OpenTime(key []byte) int64 {
 // OpenSource is the part of an open measurement's key that its source has.
 func OpenSource(key []byte) []byte { return key[:len(key)-openSuffix] }
 
-// view lists the sources that may have open measurements, by key.
-// REQUIRES: mu is held, if only for reading.
-func (t *openTable) viewLocked() []Source {
-	all := make([]Source, 0, len(t.sorted))
-	for _, s := range t.sorted {
+// viewLocked lists the sources that may have open measurements and whose keys
+// begin with prefix, by key. REQUIRES: mu is held, if only for reading.
+func (t *openTable) viewLocked(prefix []byte) []Source {
+	from := sort.Search(len(t.sorted), func(i int) bool { return bytes.Compare(t.sorted[i].Key, prefix) >= 0 })
+	var all []Source
+	for _, s := range t.sorted[from:] {
+		if !bytes.HasPrefix(s.Key, prefix) {
+			break
+		}
 		if s.Count > 0 {
 			all = append(all, s.Source)
 		}
@@ -153,8 +158,8 @@ func (t *openTable) viewLocked() []Source {
 	return all
 }
 
-// sort makes the list of sources anew where that is needed.
-func (t *openTable) sort() {
+// order makes the list of sources anew where that is needed.
+func (t *openTable) order() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.sorted != nil {
@@ -168,31 +173,31 @@ func (t *openTable) sort() {
 }
 
 // MeasurementView is one state of a time-series collection: a snapshot, and
-// the sources that have open measurements in it, by key. The caller closes the
-// snapshot.
-func (c *Catalog) MeasurementView(coll *Collection) (*storage.Snapshot, []Source) {
+// the sources that have open measurements in it and whose keys begin with
+// prefix, by key. The caller closes the snapshot.
+func (c *Catalog) MeasurementView(coll *Collection, prefix []byte) (*storage.Snapshot, []Source) {
 	t := coll.live.open
 	for {
 		t.mu.RLock()
 		if t.sorted != nil || len(t.sources) == 0 {
 			// A source leaves the table, or its count drops, only after the unit that
 			// sealed it is visible, and under this lock.
-			s, all := c.engine.NewSnapshot(), t.viewLocked()
+			s, all := c.engine.NewSnapshot(), t.viewLocked(prefix)
 			t.mu.RUnlock()
 			return s, all
 		}
 		t.mu.RUnlock()
-		t.sort()
+		t.order()
 	}
 }
 
 // OpenSources lists the sources that have open measurements, by key.
 func (c *Collection) OpenSources() []Source {
 	t := c.live.open
-	t.sort()
+	t.order()
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	all := t.viewLocked()
+	all := t.viewLocked(nil)
 	slices.SortFunc(all, func(a, b Source) int { return cmp.Compare(a.First, b.First) })
 	return all
 }

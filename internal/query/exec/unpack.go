@@ -221,7 +221,11 @@ func (s *unpack) openBounds(src catalog.Source) (lower, upper []byte) {
 // prepareMeasurements is prepare for a time-series collection.
 func (x *Executor) prepareMeasurements(c *catalog.Collection, q *Query, adjust func(plan.Node) plan.Node) (*running, error) {
 	r := &running{x: x, coll: c, query: q}
-	snapshot, open := x.Catalog.MeasurementView(c)
+	var prefix []byte
+	if meta, ok := plan.MetaPoint(&q.Query, c.Settings.Timeseries); ok {
+		prefix = catalog.SourcePrefix(meta)
+	}
+	snapshot, open := x.Catalog.MeasurementView(c, prefix)
 	r.snapshot = snapshot
 	hinted := q.Query
 	var err error

@@ -25,8 +25,6 @@ type Unpack struct {
 	// Meta is what the filter says of the meta value, with the measurements'
 	// paths; nil for nothing.
 	Meta match.Node
-	// MetaEqual is the value that the whole meta value must equal, or Missing.
-	MetaEqual bson.Value
 	// From and To bound the times, in milliseconds; both count in.
 	From, To int64
 	// Paths are the fields that are read of a measurement; nil for all.
@@ -60,9 +58,6 @@ func Measurements(c *Collection, q *Query, o *schema.Timeseries) (Node, error) {
 		switch {
 		case onMeta(p, o):
 			metas = append(metas, p)
-			if cmp, ok := p.(*match.Compare); ok && cmp.Op == match.Eq && cmp.FieldPath() == o.MetaField && isPoint(cmp.Value) && q.Collator == nil {
-				n.MetaEqual = cmp.Value
-			}
 		case !n.boundTime(p):
 			others = append(others, p)
 		}
@@ -92,6 +87,20 @@ func Measurements(c *Collection, q *Query, o *schema.Timeseries) (Node, error) {
 	}
 	n.Input = plans[0]
 	return finish(q, source{node: n, sorted: q.Sort.IsEmpty() || q.Sort.Natural() != 0}), nil
+}
+
+// MetaPoint is the value that the whole meta value of what a query finds must
+// equal, where it says so.
+func MetaPoint(q *Query, o *schema.Timeseries) (bson.Value, bool) {
+	if q.Collator != nil || o.MetaField == "" {
+		return bson.Value{}, false
+	}
+	for _, p := range conjuncts(q.Filter.Root()) {
+		if cmp, ok := p.(*match.Compare); ok && cmp.Op == match.Eq && cmp.FieldPath() == o.MetaField && isPoint(cmp.Value) {
+			return cmp.Value, true
+		}
+	}
+	return bson.Value{}, false
 }
 
 // ordered plans the buckets in the order of their beginnings or, for the newest
