@@ -23,8 +23,12 @@ func (s *skip) Stats() *Stats   { return &s.stats }
 func (s *skip) Inputs() []Stage { return []Stage{s.input} }
 func (s *skip) Close() error    { return s.input.Close() }
 
-func (s *skip) Work(ctx context.Context, row *Row) (State, error) {
-	state, err := s.input.Work(ctx, row)
+func (s *skip) Work(ctx context.Context, row *Row) (state State, err error) {
+	if in, ok := s.input.(*sorter); ok && s.n > 0 && in.passes() {
+		state, err = in.pass()
+	} else {
+		state, err = s.input.Work(ctx, row)
+	}
 	if err == nil && state == Advanced && s.n > 0 {
 		s.n--
 		state = NeedTime

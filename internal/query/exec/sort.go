@@ -72,6 +72,19 @@ func (s *sorter) needed(d bson.Doc) bson.Doc {
 	return s.narrow
 }
 
+// passes says whether pass may take the place of Work: all rows are sorted, and
+// none of them can have become hidden since.
+func (s *sorter) passes() bool { return s.loaded && !s.dated }
+
+// pass leaves out a row.
+func (s *sorter) pass() (State, error) {
+	ok, err := s.rows.Pass()
+	if err != nil || !ok {
+		return s.stats.count(EOF), err
+	}
+	return s.stats.count(Advanced), nil
+}
+
 func (s *sorter) Work(ctx context.Context, row *Row) (State, error) {
 	if s.loaded {
 		r, ok, err := s.rows.Next()

@@ -128,6 +128,17 @@ func (s *Sorter) Next() (r Row, ok bool, err error) {
 	return r, ok, err
 }
 
+// Pass leaves out the next row, without reading it where it is in memory; ok is
+// false at the end.
+func (s *Sorter) Pass() (ok bool, err error) {
+	if s.runs == nil && s.at < int64(len(s.rows.items)) && (s.limit == 0 || s.at < s.limit) {
+		s.at++
+		return true, nil
+	}
+	_, ok, err = s.Next()
+	return ok, err
+}
+
 // Done says whether Next has no more rows.
 func (s *Sorter) Done() bool {
 	switch {
