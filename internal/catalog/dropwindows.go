@@ -46,7 +46,7 @@ type Dropped struct {
 //
 // REQUIRES: Collection.WindowedBy.
 func (c *Catalog) DropWindows(ctx context.Context, coll *Collection, r *Rule, now int64, maxTime time.Duration) (d Dropped, err error) {
-	x := dropper{c: c, coll: coll, begun: time.Now(), maxTime: maxTime, d: &d,
+	x := dropper{c: c, coll: coll, rule: r, now: now, begun: time.Now(), maxTime: maxTime, d: &d,
 		watch: &dropWatch{high: coll.windows.at(coll.windows.wholeUntil(r.lastDue(now)) + 1)}}
 	x.cut = x.watch.high
 	if any, err := x.anything(); err != nil || !any {
@@ -129,6 +129,8 @@ func (u *Unit) noteTouch(c *Collection, doc bson.Doc) {
 type dropper struct {
 	c       *Catalog
 	coll    *Collection
+	rule    *Rule
+	now     int64
 	watch   *dropWatch
 	begun   time.Time
 	maxTime time.Duration
@@ -319,11 +321,22 @@ func (x *dropper) drop(ctx context.Context) (touched []RecordKey, err error) {
 	return nil, x.dropSum(ctx, sum, windows)
 }
 
+// inForce says whether the rule still lets go what it did when the drop began:
+// its index may be gone meanwhile, or its time longer.
+func (x *dropper) inForce(coll *Collection) bool {
+	for _, r := range coll.rules {
+		if r.Index.Ident == x.rule.Index.Ident && coll.WindowedBy(r) {
+			return r.lastDue(x.now) >= x.rule.lastDue(x.now) && r.Settings.Paused == x.rule.Settings.Paused
+		}
+	}
+	return false
+}
+
 // dropSum drops what is below cut, which sums up to that. REQUIRES: the gate
 // is closed.
 func (x *dropper) dropSum(ctx context.Context, sum [windowSums]int64, windows int64) error {
 	coll := x.coll.Latest()
-	if coll == nil || sum[windowDocs] == 0 {
+	if coll == nil || sum[windowDocs] == 0 || !x.inForce(coll) {
 		return nil
 	}
 	if err := x.c.dropRange(ctx, coll, x.cut, sum); err != nil {

@@ -315,3 +315,42 @@ func TestWindowsSweepRuns(t *testing.T) {
 		t.Errorf("%d documents after %d came back", v.Records, back)
 	}
 }
+
+// TestWindowsRuleGone: a rule whose time became longer, or whose index went,
+// while its windows were about to go, drops nothing.
+func TestWindowsRuleGone(t *testing.T) {
+	c := open(t, storage.NewMemFS())
+	ns := schema.Namespace{DB: "d", Coll: "c"}
+	ctx := t.Context()
+	if _, err := c.Create(ctx, ns, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := c.CreateIndexes(ctx, ns, specs(t, ns, `{"key": {"at": 1}, "name": "at", "expireAfterSeconds": 0}`)); err != nil {
+		t.Fatal(err)
+	}
+	coll := c.Lookup(ns)
+	u := c.Begin()
+	defer u.Abort()
+	if err := u.Insert(ctx, coll, new(bson.Builder).Int32("_id", 1).Date("at", 1000).Finish()); err != nil {
+		t.Fatal(err)
+	}
+	if err := u.Commit(ctx, storage.Buffered); err != nil {
+		t.Fatal(err)
+	}
+	before := coll.Rules()[0]
+	longer, err := schema.LoadIndex(specs(t, ns, `{"key": {"at": 1}, "name": "at", "expireAfterSeconds": 3600}`)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Modify(ctx, ns, func(*Collection) (Modification, error) {
+		return Modification{Indexes: map[string]*schema.Index{"at": longer}}, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if d, err := c.DropWindows(ctx, coll, before, 50000, 0); err != nil || d.Docs != 0 {
+		t.Errorf("by a rule that is longer now: %+v, %v", d, err)
+	}
+	if d, err := c.DropWindows(ctx, coll, coll.Latest().Rules()[0], 5_000_000, 0); err != nil || d.Docs != 1 {
+		t.Errorf("by the rule as it is: %+v, %v", d, err)
+	}
+}
