@@ -27,6 +27,8 @@ type fetch struct {
 	last   []byte // record asked for before
 	rising int    // so many were above the one before
 	walk   *storage.Iter
+	along  bool // walk stands at last, or at the first record behind where that is gone
+	misses int  // so many steps in a row did not reach the record
 }
 
 func (s *fetch) Stats() *Stats   { return &s.stats }
@@ -53,6 +55,7 @@ func (s *fetch) read(record []byte) (bson.Doc, io.Closer, error) {
 	}
 	s.last = append(s.last[:0], record...)
 	if s.rising < walkAfter {
+		s.along = false
 		return s.source.fetch(record)
 	}
 	if s.walk == nil {
@@ -62,17 +65,40 @@ func (s *fetch) read(record []byte) (bson.Doc, io.Closer, error) {
 		}
 		s.walk = it
 	}
-	if !s.walk.SeekGE(record) {
+	found := s.advance(record)
+	s.along = true
+	if !found {
 		return nil, nil, s.walk.Err()
-	}
-	if !bytes.Equal(s.walk.Key(), record) {
-		return nil, nil, nil
 	}
 	doc, err := s.walk.Value()
 	if err != nil || s.source.hides(doc) {
 		return nil, nil, err
 	}
 	return doc, nil, nil
+}
+
+// maxMisses is how many steps in vain are tried before the walk seeks each
+// record.
+const maxMisses = 4
+
+// advance moves the walk to a record, and says whether that is there. The next
+// record is often the next one that is there: a step costs less than a seek.
+func (s *fetch) advance(record []byte) bool {
+	if s.along && s.misses < maxMisses && s.walk.Valid() {
+		c := bytes.Compare(s.walk.Key(), record)
+		if c < 0 {
+			if !s.walk.Next() {
+				return false
+			}
+			c = bytes.Compare(s.walk.Key(), record)
+		}
+		if c >= 0 {
+			s.misses = 0
+			return c == 0
+		}
+		s.misses++
+	}
+	return s.walk.SeekGE(record) && bytes.Equal(s.walk.Key(), record)
 }
 
 func (s *fetch) Work(ctx context.Context, row *Row) (State, error) {

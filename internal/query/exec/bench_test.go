@@ -1,0 +1,141 @@
+package exec
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/schema"
+	"github.com/mayflydb/mayfly/internal/storage"
+)
+
+var benchNS = schema.Namespace{DB: "d", Coll: "c"}
+
+// openBench is a house on disk with n documents of 300 bytes, numbered in a,
+// which is indexed, and compacted.
+func openBench(b *testing.B, n int) (*house, *catalog.Collection) {
+	b.Helper()
+	e, err := storage.Open(storage.Options{Dir: b.TempDir(), CacheBytes: 256 << 20})
+	if err != nil {
+		b.Fatal(err)
+	}
+	c, err := catalog.Open(e, catalog.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	h := &house{e, c, &Executor{Catalog: c}}
+	b.Cleanup(func() { h.close(b) })
+	ctx := context.Background()
+	if _, err := c.Create(ctx, benchNS, nil); err != nil {
+		b.Fatal(err)
+	}
+	h.index(b, benchNS, []string{`{"key": {"a": 1}, "name": "a"}`})
+	pad := strings.Repeat("x", 250)
+	for at := 0; at < n; at += 1000 {
+		w := h.exec.NewWriter(storage.Buffered)
+		for i := at; i < min(at+1000, n); i++ {
+			if err := w.Insert(ctx, c.Lookup(benchNS), new(bson.Builder).Int32("_id", int32(i)).Int32("a", int32(i)).String("pad", pad).Finish()); err != nil {
+				b.Fatal(err)
+			}
+		}
+		if err := w.Commit(ctx); err != nil {
+			b.Fatal(err)
+		}
+	}
+	coll := c.Lookup(benchNS)
+	for _, id := range []storage.Ident{coll.Ident, coll.Indexes()[1].Ident} {
+		if err := e.Compact(ctx, id); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return h, coll
+}
+
+// drain runs a query and counts its documents.
+func (h *house) drain(b *testing.B, c *catalog.Collection, a asked) (n int) {
+	cur, err := h.exec.Find(context.Background(), c, a.query(b))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer cur.Close()
+	for {
+		d, err := cur.Next(context.Background())
+		if err != nil {
+			b.Fatal(err)
+		}
+		if d == nil {
+			return n
+		}
+		n++
+	}
+}
+
+// BenchmarkRange reads ranges of 10,000 documents of 100,000: through the index,
+// from the index alone, by a scan with a filter, and from the store without
+// anything above it. Times are of one document.
+func BenchmarkRange(b *testing.B) {
+	const size, width = 100_000, 10_000
+	h, c := openBench(b, size)
+	per := func(b *testing.B, docs int, f func(at int) int) {
+		n, at := 0, 0
+		for b.Loop() {
+			if got := f(at); got != docs {
+				b.Fatalf("%d documents", got)
+			}
+			n, at = n+docs, (at+width)%size
+		}
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n), "ns/doc")
+	}
+	raw := func(from, to int) (n int) {
+		it, err := h.engine.NewIter(c.Ident, c.AppendIDKey(nil, bson.Int32(int32(from))), c.AppendIDKey(nil, bson.Int32(int32(to))))
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer it.Close()
+		for ok := it.First(); ok; ok = it.Next() {
+			if _, err := it.Value(); err != nil {
+				b.Fatal(err)
+			}
+			n++
+		}
+		return n
+	}
+	filter := func(at int) string { return fmt.Sprintf(`{"a": {"$gte": %d, "$lt": %d}}`, at, at+width) }
+	b.Run("index", func(b *testing.B) {
+		per(b, width, func(at int) int { return h.drain(b, c, asked{filter: filter(at)}) })
+	})
+	b.Run("covered", func(b *testing.B) {
+		per(b, width, func(at int) int {
+			return h.drain(b, c, asked{filter: filter(at), projection: `{"_id": 0, "a": 1}`})
+		})
+	})
+	b.Run("_id", func(b *testing.B) {
+		per(b, width, func(at int) int {
+			return h.drain(b, c, asked{filter: strings.Replace(filter(at), `"a"`, `"_id"`, 1)})
+		})
+	})
+	b.Run("scan", func(b *testing.B) {
+		per(b, size, func(int) int { return h.drain(b, c, asked{filter: `{"a": {"$gte": 0}}`, hint: `{"$natural": 1}`}) })
+	})
+	b.Run("store", func(b *testing.B) { per(b, width, func(at int) int { return raw(at, at+width) }) })
+}
+
+// BenchmarkPoint finds one document by its index among few and among many.
+func BenchmarkPoint(b *testing.B) {
+	for _, size := range []int{10_000, 1_000_000} {
+		h, c := openBench(b, size)
+		b.Run(fmt.Sprint(size), func(b *testing.B) {
+			b.ReportAllocs()
+			at := 0
+			for b.Loop() {
+				at = (at + 7919) % size
+				if n := h.drain(b, c, asked{filter: fmt.Sprintf(`{"a": %d}`, at)}); n != 1 {
+					b.Fatalf("%d documents", n)
+				}
+			}
+		})
+	}
+}
