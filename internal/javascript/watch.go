@@ -2,7 +2,6 @@ package javascript
 
 import (
 	"context"
-	"runtime"
 	"runtime/metrics"
 	"sync"
 	"sync/atomic"
@@ -38,8 +37,8 @@ type watch struct {
 		sync.Mutex
 		ctx     context.Context // whose end is waited for
 		release func() bool
-		turn    uint64 // of the context
-		heap    int64  // at the first tick of this turn; 0 before
+		turn    uint64   // of the context
+		heap    heapSize // at the first tick of this turn
 		running bool
 		started time.Time
 		timer   *time.Timer
@@ -86,7 +85,7 @@ func (w *watch) follow(ctx context.Context) {
 		w.mu.release()
 	}
 	w.mu.turn++
-	w.mu.ctx, w.mu.heap = ctx, 0
+	w.mu.ctx, w.mu.heap = ctx, heapSize{}
 	turn := w.mu.turn
 	w.mu.release = context.AfterFunc(ctx, func() {
 		w.mu.Lock()
@@ -110,14 +109,14 @@ func (w *watch) stop(cause error) {
 
 // tick looks after the call that runs, and comes again while there is one.
 func (w *watch) tick() {
-	heap := heapBytes()
+	heap := readHeap()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.mu.running {
 		w.mu.ticking = false
 		return
 	}
-	if w.mu.heap == 0 {
+	if w.mu.heap == (heapSize{}) {
 		w.mu.heap = heap
 	}
 	if w.scope.engine.tooMuch(w.mu.heap, heap) {
@@ -129,20 +128,25 @@ func (w *watch) tick() {
 	w.mu.timer.Reset(watchInterval)
 }
 
-// tooMuch says whether the heap has grown too much since it was of that size: by
-// a third of what was free.
-func (e *Engine) tooMuch(then, now int64) bool {
-	limit := min(max((e.options.Memory-then)/3, minGrowth), maxGrowth)
-	if now-then < limit {
-		return false
-	}
-	runtime.GC() // much of it may be garbage
-	return heapBytes()-then > limit
+// heapSize is the size of the process's heap in bytes.
+type heapSize struct {
+	objects int64 // live ones, and dead ones not yet found to be dead
+	live    int64 // at the end of the last collection
 }
 
-// heapBytes is what live objects take, and dead ones not yet found to be dead.
-func heapBytes() int64 {
-	s := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+func readHeap() heapSize {
+	s := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/gc/heap/live:bytes"}}
 	metrics.Read(s)
-	return int64(s[0].Value.Uint64())
+	return heapSize{int64(s[0].Value.Uint64()), int64(s[1].Value.Uint64())}
+}
+
+// tooMuch says whether the heap has grown too much since then: what is live by a
+// third of what was free. A function may allocate faster than collections end, so
+// there is a bound for all objects too, above what garbage comes to (as much as
+// was live), and below half of what was free.
+func (e *Engine) tooMuch(then, now heapSize) bool {
+	free := e.options.Memory - then.objects
+	limit := min(max(free/3, minGrowth), maxGrowth)
+	all := min(2*limit+then.live, max(limit, free/2))
+	return now.live-then.live > limit || now.objects-then.objects > all
 }
