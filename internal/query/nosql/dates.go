@@ -10,12 +10,8 @@ import (
 // timeLayout is how functions write instants: UTC, with seven decimal digits.
 const timeLayout = "2006-01-02T15:04:05.0000000Z"
 
-// ticksPerSecond are 100 nanoseconds each; unixTicks is how many of them lay
-// between year 1 and 1970.
-const (
-	ticksPerSecond = 10_000_000
-	unixTicks      = 621_355_968_000_000_000
-)
+// ticksPerSecond are 100 nanoseconds each; they are counted from 1970.
+const ticksPerSecond = 10_000_000
 
 func formatTime(ms int64) string { return time.UnixMilli(ms).UTC().Format(timeLayout) }
 
@@ -68,11 +64,10 @@ func init() {
 }
 
 func ticks(t time.Time) int64 {
-	return unixTicks + t.Unix()*ticksPerSecond + int64(t.Nanosecond())/100
+	return t.Unix()*ticksPerSecond + int64(t.Nanosecond())/100
 }
 
 func fromTicks(n int64) time.Time {
-	n -= unixTicks
 	return time.Unix(n/ticksPerSecond, n%ticksPerSecond*100)
 }
 
