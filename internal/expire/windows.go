@@ -84,20 +84,24 @@ func (m *Monitor) sweep(ctx context.Context, c *catalog.Collection, whatever boo
 	if worth, any := c.SweepDue(); !worth && !(any && whatever) {
 		return
 	}
-	if err := m.o.Dispatcher.Gate.Enter(ctx); err != nil {
+	gate := &m.o.Dispatcher.Gate
+	if err := gate.Enter(ctx); err != nil {
 		return
 	}
-	defer m.o.Dispatcher.Gate.Leave()
+	inside := true
+	defer func() {
+		if inside {
+			gate.Leave()
+		}
+	}()
 	begun := time.Now()
 	swept, err := m.o.Catalog.Sweep(ctx, c, func(took time.Duration) error {
-		t := time.NewTimer(took)
-		defer t.Stop()
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-t.C:
-			return nil
-		}
+		// Who locks writes out need not wait for more than a stretch.
+		gate.Leave()
+		pause(ctx, took)
+		err := gate.Enter(ctx)
+		inside = err == nil
+		return err
 	})
 	if err != nil && ctx.Err() == nil {
 		m.o.Log.LogAttrs(ctx, slog.LevelWarn, "Error sweeping the indexes of a collection", slog.String("c", "INDEX"),
