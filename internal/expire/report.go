@@ -111,7 +111,7 @@ func (m *Monitor) skipped(c *catalog.Collection, r *catalog.Rule, f *exec.Foreca
 	if at := time.UnixMilli(now); !r.Settings.Window.Open(at) {
 		add("outside of its window, which opens at %s", r.Settings.Window.Opens(at).UTC().Format(time.RFC3339))
 	}
-	if record.Spent {
+	if record.Spent && f.Due.Documents > 0 {
 		add("its budget is spent for the moment")
 	}
 	if m.o.Catalog.Clock.Off() != 0 {
