@@ -11,10 +11,10 @@ func init() {
 	})
 	registerPure("ARRAY_CONTAINS", 2, 3, arrayContains)
 	registerPure("ARRAY_CONTAINS_ANY", 2, -1, func(args []bson.Value) bson.Value {
-		return containsEach(args, func(found, all int) bool { return found > 0 })
+		return containsEach(args, true)
 	})
 	registerPure("ARRAY_CONTAINS_ALL", 2, -1, func(args []bson.Value) bson.Value {
-		return containsEach(args, func(found, all int) bool { return found == all })
+		return containsEach(args, false)
 	})
 	register("ARRAY_CONCAT", 2, -1, arrayConcat)
 	registerPure("ARRAY_SLICE", 2, 3, arraySlice)
@@ -85,18 +85,23 @@ func covers(v, part bson.Value) bool {
 	return true
 }
 
-func containsEach(args []bson.Value, enough func(found, all int) bool) bson.Value {
+// containsEach says whether an array has one of some values, or with one false
+// all of them; undefined where only an undefined one could tell.
+func containsEach(args []bson.Value, one bool) bson.Value {
 	if args[0].Type != bson.TypeArray {
 		return bson.Value{}
 	}
 	have := args[0].Doc().Slice()
-	found := 0
+	result := bson.Bool(!one)
 	for _, a := range args[1:] {
-		if !a.IsMissing() && holds(have, a) {
-			found++
+		switch {
+		case a.IsMissing():
+			result = bson.Value{}
+		case holds(have, a) == one:
+			return bson.Bool(one)
 		}
 	}
-	return bson.Bool(enough(found, len(args)-1))
+	return result
 }
 
 func holds(vs []bson.Value, v bson.Value) bool {
