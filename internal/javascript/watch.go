@@ -16,8 +16,8 @@ const (
 	// watchInterval is how often a call that runs is looked after.
 	watchInterval = 10 * time.Millisecond
 	// minGrowth and maxGrowth bound by how much the heap may grow while a call runs,
-	// in bytes (jsHeapLimitMB).
-	minGrowth, maxGrowth = 100 << 20, 1100 << 20
+	// in bytes.
+	minGrowth, maxGrowth = 100 << 20, 512 << 20
 )
 
 var (
@@ -147,6 +147,6 @@ func readHeap() heapSize {
 func (e *Engine) tooMuch(then, now heapSize) bool {
 	free := e.options.Memory - then.objects
 	limit := min(max(free/3, minGrowth), maxGrowth)
-	all := min(2*limit+then.live, max(limit, free/2))
+	all := min(limit+then.live, max(limit, free/2))
 	return now.live-then.live > limit || now.objects-then.objects > all
 }
