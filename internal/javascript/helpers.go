@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"encoding/hex"
 	"strings"
+	"time"
 
 	"github.com/dop251/goja"
 
@@ -34,6 +35,10 @@ func (c *scope) addHelpers() {
 			line = strings.ToValidUTF8(line[:maxPrinted], "") + "…"
 		}
 		c.engine.print(line)
+		return goja.Undefined()
+	})
+	c.helper("sleep", func(args arguments) goja.Value {
+		c.watch.sleep(time.Duration(min(max(args.at(0).ToInteger(), 0), callTimeout.Milliseconds())) * time.Millisecond)
 		return goja.Undefined()
 	})
 	c.helper("hex_md5", func(args arguments) goja.Value {

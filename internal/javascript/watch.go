@@ -47,6 +47,19 @@ type watch struct {
 	}
 }
 
+// sleep waits within a call, not beyond the end of its context.
+func (w *watch) sleep(d time.Duration) {
+	w.mu.Lock()
+	ctx := w.mu.ctx
+	w.mu.Unlock()
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
 // begin watches a call.
 func (w *watch) begin(ctx context.Context) {
 	w.mu.Lock()
