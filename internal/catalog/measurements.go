@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
@@ -19,6 +20,10 @@ import (
 // sealed last before the end of a bucket's span makes it sealed again: late
 // measurements would make a bucket each otherwise.
 const worthSealing = 128
+
+// fewOpen is how many open measurements go one by one rather than by a range
+// tombstone, of which very many make reading slow.
+const fewOpen = 32
 
 // arriving are the measurements of one source that a unit inserts.
 type arriving struct {
@@ -137,12 +142,14 @@ func (t *openTable) admit(c *Collection, groups []*arriving, n int) (seq uint64)
 		s := t.sources[string(g.key)]
 		if s == nil {
 			s = newSource(g.key, g.ms[0].Meta.Clone())
-			s.sealAt = worthSealing
+			s.sealAt, s.restAt = worthSealing, time.Since(t.made)+restEvery(o)
 			t.sources[string(g.key)] = s
 			t.sorted = nil
 			t.stats.Opened++
 		}
-		g.source = s
+		if g.source = s; s.Count == 0 {
+			t.open++
+		}
 		s.grow(len(g.ms), g.size, g.first, g.last)
 		over := s.Count >= s.sealAt && !timeseries.Accepts(timeseries.Start(s.First, o), s.Last, o)
 		switch {
@@ -168,6 +175,7 @@ func (u *Unit) sealWith(ctx context.Context, c *Collection, g *arriving, seq *ui
 	if err != nil {
 		return err
 	}
+	n := len(all)
 	slices.SortStableFunc(g.ms, byTime)
 	all = mergeByTime(all, g.ms)
 	o := c.Settings.Timeseries
@@ -179,10 +187,8 @@ func (u *Unit) sealWith(ctx context.Context, c *Collection, g *arriving, seq *ui
 	if err := u.seal(ctx, c, pieces); err != nil {
 		return err
 	}
-	if old > 0 {
-		if err := u.dropOpen(c, g.key); err != nil {
-			return err
-		}
+	if err := u.dropOpen(c, g.key, n, n); err != nil {
+		return err
 	}
 	kept := 0
 	for _, m := range rest {
@@ -246,9 +252,36 @@ func sourceEnd(source []byte) []byte {
 	return append(end, 0xff)
 }
 
-// dropOpen removes all open measurements of a source, with one tombstone.
-func (u *Unit) dropOpen(c *Collection, source []byte) error {
-	return u.u.DeleteRange(c.Open, source, sourceEnd(source))
+// dropOpen removes the first n open measurements of a locked source, of all it
+// has as they are committed: few one by one, many with one tombstone.
+func (u *Unit) dropOpen(c *Collection, source []byte, n, all int) error {
+	if n == 0 {
+		return nil
+	}
+	if n == all && n > fewOpen {
+		return u.u.DeleteRange(c.Open, source, sourceEnd(source))
+	}
+	it, err := u.c.engine.NewIter(c.Open, source, sourceEnd(source))
+	if err != nil {
+		return err
+	}
+	defer it.Close()
+	i := 0
+	for ok := it.First(); ok && i < n; ok = it.Next() {
+		switch i++; {
+		case n <= fewOpen:
+			v, err := it.Value()
+			if err != nil {
+				return err
+			}
+			if err := u.u.Delete(c.Open, it.Key(), len(v)); err != nil {
+				return err
+			}
+		case i == n:
+			return u.u.DeleteRange(c.Open, source, append(slices.Clone(it.Key()), 0))
+		}
+	}
+	return it.Err()
 }
 
 func byTime(a, b timeseries.Measurement) int { return cmp.Compare(a.Time, b.Time) }
@@ -296,7 +329,7 @@ func (u *Unit) seal(ctx context.Context, c *Collection, pieces [][]timeseries.Me
 // as who looks at those expects. Errors: 26.
 func (c *Catalog) SealAll(ctx context.Context, coll *Collection) error {
 	for _, s := range coll.OpenSources() {
-		err := c.Run(ctx, storage.Buffered, func(u *Unit) error { return u.sealSource(ctx, coll, s.Key) })
+		err := c.Run(ctx, storage.Buffered, func(u *Unit) error { return u.sealSource(ctx, coll, s.Key, math.MaxInt64) })
 		if err != nil {
 			return err
 		}
@@ -316,7 +349,9 @@ func (u *Unit) lockSource(ctx context.Context, c *Collection, key []byte) (*open
 	return t.sources[string(key)], nil
 }
 
-func (u *Unit) sealSource(ctx context.Context, c *Collection, key []byte) error {
+// sealSource seals the open measurements of a source but those of buckets whose
+// span goes on at an instant.
+func (u *Unit) sealSource(ctx context.Context, c *Collection, key []byte, now int64) error {
 	c, err := u.enter(c)
 	if err != nil {
 		return err
@@ -329,16 +364,26 @@ func (u *Unit) sealSource(ctx context.Context, c *Collection, key []byte) error 
 	if err != nil {
 		return err
 	}
+	n := 0
 	if len(ms) > 0 {
-		if err := u.seal(ctx, c, timeseries.Cut(ms, c.Settings.Timeseries)); err != nil {
+		pieces := timeseries.Cut(ms, c.Settings.Timeseries)
+		over := 0
+		for over < len(pieces) && spanOver(pieces[over][0].Time, now, c.Settings.Timeseries) {
+			n += len(pieces[over])
+			over++
+		}
+		if err := u.seal(ctx, c, pieces[:over]); err != nil {
 			return err
 		}
-		if err := u.dropOpen(c, key); err != nil {
+		if err := u.dropOpen(c, key, n, len(ms)); err != nil {
 			return err
 		}
-		u.u.Add(c.live.open.counter, sumBytes, -int64(size))
 	}
-	u.settle(c, s, nil)
+	for _, m := range ms[n:] {
+		size -= len(m.Doc)
+	}
+	u.u.Add(c.live.open.counter, sumBytes, -int64(size))
+	u.settle(c, s, ms[n:])
 	return nil
 }
 
@@ -365,7 +410,7 @@ func (c *Catalog) EditOpen(ctx context.Context, coll *Collection, key []byte, d 
 		if err != nil || len(keep) == n && &keep[0] == &ms[0] {
 			return err
 		}
-		if err := u.dropOpen(now, key); err != nil {
+		if err := u.dropOpen(now, key, n, n); err != nil {
 			return err
 		}
 		u.u.Add(now.live.open.counter, sumDocs, -int64(n))

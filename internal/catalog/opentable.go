@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sort"
 	"sync"
+	"time"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -28,8 +29,12 @@ import (
 const (
 	// openSuffix is the length of what follows a source's key.
 	openSuffix = 16
+	// maxOpenSources bounds the sources of a collection that have open
+	// measurements: beyond it, those with the oldest are sealed.
+	maxOpenSources = 200_000
 	// keptSources is how many sources without open measurements the table keeps
-	// for each one that has some, and sparedSources how many more.
+	// for each one that has some, up to maxOpenSources, and sparedSources how many
+	// more.
 	keptSources   = 4
 	sparedSources = 4096
 )
@@ -51,14 +56,20 @@ type openSource struct {
 	Source
 	bytes  int
 	sealAt int // the count from which it is worth to look for a whole span
+	// restAt is when it may be sealed in the background, since the table was made.
+	restAt time.Duration
 }
 
 // openTable knows the sources that have open measurements.
 type openTable struct {
 	counter *storage.Counter // of all measurements; bytes of the open ones
+	made    time.Time
+	bound   int // maxOpenSources, but in tests
 
 	mu      sync.RWMutex
 	sources map[string]*openSource
+	open    int           // of them have open measurements
+	oldest  [][]byte      // those to be sealed next where there are too many
 	sorted  []*openSource // by key, nil where it must be made anew
 	seq     uint64
 	stats   BucketStats // but for what is counted elsewhere
@@ -66,7 +77,7 @@ type openTable struct {
 
 // openMeasurements reads what is open.
 func (c *Catalog) openMeasurements(coll *Collection) error {
-	t := &openTable{sources: map[string]*openSource{}}
+	t := &openTable{sources: map[string]*openSource{}, made: time.Now(), bound: maxOpenSources}
 	coll.live.open = t
 	var err error
 	if t.counter, err = c.engine.OpenCounter(coll.Open); err != nil {
@@ -95,6 +106,7 @@ func (c *Catalog) openMeasurements(coll *Collection) error {
 			}
 			s = newSource(bytes.Clone(prefix), meta)
 			t.sources[string(prefix)] = s
+			t.open++
 		}
 		s.grow(1, len(doc), OpenTime(key), OpenTime(key))
 		t.seq = max(t.seq, binary.BigEndian.Uint64(key[len(key)-8:]))
@@ -208,18 +220,15 @@ func (t *openTable) settleLocked(s *openSource, n, size int, first, last int64) 
 	if n == 0 {
 		first, last = math.MaxInt64, math.MinInt64
 	}
+	switch {
+	case s.Count > 0 && n == 0:
+		t.open--
+	case s.Count == 0 && n > 0:
+		t.open++
+	}
 	s.Count, s.bytes, s.First, s.Last = n, size, first, last
 	s.sealAt = n + worthSealing
-	if n > 0 || len(t.sources) < sparedSources {
-		return
-	}
-	idle := 0
-	for _, o := range t.sources {
-		if o.Count == 0 {
-			idle++
-		}
-	}
-	if idle <= sparedSources+keptSources*(len(t.sources)-idle) {
+	if len(t.sources)-t.open <= sparedSources+min(keptSources*t.open, maxOpenSources) {
 		return
 	}
 	for k, o := range t.sources {

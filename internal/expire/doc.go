@@ -11,6 +11,9 @@
 // those that are wholly due as ranges first (windows.go), and a sweeper removes
 // the index entries that they leave.
 //
+// Beside that, the open measurements of time-series collections whose bucket's
+// span is over are sealed (resting.go).
+//
 // # Invariants
 //
 //   - never-early: a document goes only if, under its lock, a date in it lies

@@ -20,7 +20,10 @@ func (w *Writer) InsertMeasurements(ctx context.Context, c *catalog.Collection, 
 		if err := w.flush(ctx); err != nil {
 			return err
 		}
-		err := w.unit.InsertMeasurements(ctx, c, ms)
+		err := w.x.Catalog.SealOldest(ctx, c, len(ms)+1)
+		if err == nil {
+			err = w.unit.InsertMeasurements(ctx, c, ms)
+		}
 		if err == nil {
 			return nil
 		}

@@ -1,0 +1,73 @@
+package catalog
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/schema"
+	"github.com/mayflydb/mayfly/internal/storage"
+	"github.com/mayflydb/mayfly/internal/timeseries"
+)
+
+// TestOpenSourcesBound inserts more sources than may be open, with the oldest
+// last in the order of keys, and sees those sealed; and that the table knows as
+// much when it is read again.
+func TestOpenSourcesBound(t *testing.T) {
+	fs := storage.NewMemFS()
+	c := open(t, fs)
+	ns := schema.Namespace{DB: "db", Coll: "readings"}
+	coll, err := c.Create(t.Context(), ns, parse(t, `{timeseries: {timeField: "t", metaField: "s"}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const bound, sources = 100, 1000
+	coll.live.open.bound = bound
+	insert := func(from, to int) {
+		var ms []timeseries.Measurement
+		for i := from; i < to; i++ {
+			d := new(bson.Builder).Int32("_id", int32(i)).Date("t", int64(sources-i%sources)*1000).Int32("s", int32(i%sources)).Finish()
+			m, err := NewMeasurement(d, coll.Settings.Timeseries)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ms = append(ms, m)
+		}
+		if err := c.SealOldest(t.Context(), coll, len(ms)+1); err != nil {
+			t.Fatal(err)
+		}
+		err := c.Run(t.Context(), storage.Buffered, func(u *Unit) error { return u.InsertMeasurements(t.Context(), coll, ms) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := coll.live.open.open; n > bound+len(ms) || int64(n) != coll.BucketStats().Open {
+			t.Fatalf("%d sources are open, and %d are said to be", n, coll.BucketStats().Open)
+		}
+	}
+	for i := 0; i < 2*sources; i += 20 {
+		insert(i, i+20)
+	}
+	if err := c.SealOldest(t.Context(), coll, sources); err != nil {
+		t.Fatal(err)
+	}
+	show := func() string {
+		s := coll.BucketStats()
+		all := coll.OpenSources()
+		return fmt.Sprint(s.Open, s.Buckets, coll.Count(), coll.live.open.open, all[0].First, all[len(all)-1].First)
+	}
+	before := show()
+	if n := coll.live.open.open; n != bound {
+		t.Errorf("%d sources are open", n)
+	}
+	c = reopen(t, c, fs)
+	coll = c.Lookup(ns)
+	if now := show(); now != before {
+		t.Errorf("%s became %s", before, now)
+	}
+	if err := c.SealAll(t.Context(), coll); err != nil {
+		t.Fatal(err)
+	}
+	if s := coll.BucketStats(); s.Open != 0 || coll.live.open.open != 0 || coll.Count() != 2*sources {
+		t.Errorf("%+v, %d open, %d readings", s, coll.live.open.open, coll.Count())
+	}
+}
