@@ -1,6 +1,9 @@
 package server
 
 import (
+	"strconv"
+	"unicode/utf8"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/mayflydb/mayfly/internal/expire"
@@ -44,7 +47,7 @@ func (m *ruleMetrics) Collect(ch chan<- prometheus.Metric) {
 			return
 		}
 		show := func(d *prometheus.Desc, kind prometheus.ValueType, v float64) {
-			ch <- prometheus.MustNewConstMetric(d, kind, v, ns, rule)
+			ch <- prometheus.MustNewConstMetric(d, kind, v, label(ns), label(rule))
 		}
 		show(m.documents, prometheus.CounterValue, float64(r.Documents))
 		show(m.bytes, prometheus.CounterValue, float64(r.Bytes))
@@ -54,4 +57,13 @@ func (m *ruleMetrics) Collect(ch chan<- prometheus.Metric) {
 			show(m.lastRemove, prometheus.GaugeValue, float64(r.Last.Documents))
 		}
 	})
+}
+
+// label is a name as the value of a label. Clients may name collections and
+// indexes with bytes that are no UTF-8, which Prometheus refuses with a panic.
+func label(name string) string {
+	if utf8.ValidString(name) {
+		return name
+	}
+	return strconv.Quote(name)
 }
