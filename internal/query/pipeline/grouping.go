@@ -30,7 +30,7 @@ type grouping struct {
 	g  *Group
 	in Iterator
 	r  *Run
-	// steady says that a group's accumulators do not grow with its documents.
+	// steady says that a group's accumulators do not grow after its first document.
 	steady bool
 
 	groups map[string]*group
@@ -52,9 +52,10 @@ type grouping struct {
 // bytes.
 const groupOverhead = 128
 
-// steadyAccumulators hold one value, or a few numbers.
+// steadyAccumulators hold a few numbers, or the value that came first. That of
+// $last, $min and $max may be followed by any larger one.
 var steadyAccumulators = map[string]bool{
-	"$sum": true, "$avg": true, "$count": true, "$min": true, "$max": true, "$first": true, "$last": true, "$stdDevPop": true, "$stdDevSamp": true,
+	"$sum": true, "$avg": true, "$count": true, "$first": true, "$stdDevPop": true, "$stdDevSamp": true,
 }
 
 func (g *Group) steady() bool {
@@ -180,18 +181,17 @@ func (w *grouping) start(env *expr.Env, id bson.Value) (*group, error) {
 // add takes a document into a group and books the memory.
 func (w *grouping) add(gr *group, env *expr.Env) error {
 	for _, a := range gr.acc {
-		if w.steady {
-			if err := a.Add(env); err != nil {
-				return err
-			}
-			continue
-		}
 		before := a.Size()
 		if err := a.Add(env); err != nil {
 			return err
 		}
 		w.bytes += a.Size() - before
 	}
+	return w.room()
+}
+
+// room fails where the groups have no memory left and may not spill.
+func (w *grouping) room() error {
 	if w.bytes > extsort.MaxMemory && w.r.SpillDir == "" {
 		return extsort.ErrMemory
 	}

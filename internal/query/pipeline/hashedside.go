@@ -72,7 +72,8 @@ func (j *joining) hashed(ctx context.Context, d bson.Doc) (it Iterator, ok bool,
 // key.
 func hashable(v bson.Value) bool {
 	switch v.Type {
-	case bson.TypeDouble, bson.TypeInt32, bson.TypeInt64, bson.TypeDecimal, bson.TypeString, bson.TypeObjectID, bson.TypeDate, bson.TypeBool, bson.TypeBinary:
+	case bson.TypeDouble, bson.TypeInt32, bson.TypeInt64, bson.TypeDecimal, bson.TypeString, bson.TypeSymbol,
+		bson.TypeObjectID, bson.TypeDate, bson.TypeBool, bson.TypeBinary:
 		return true
 	}
 	return false

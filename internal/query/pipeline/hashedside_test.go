@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/query/expr"
 )
 
@@ -99,6 +101,35 @@ func TestGroupSpills(t *testing.T) {
 		}
 		if left, _ := os.ReadDir(dir); len(left) > 0 {
 			t.Errorf("%d files are left", len(left))
+		}
+	}
+}
+
+// TestGroupBooksValues holds that values count for as much memory as they take.
+func TestGroupBooksValues(t *testing.T) {
+	var docs []bson.Doc
+	for i := range int64(20) {
+		docs = append(docs, new(bson.Builder).Int64("_id", i).String("s", strings.Repeat("x", 4<<10)).Finish())
+	}
+	for _, name := range []string{"$first", "$last", "$min", "$max"} {
+		p, err := parsed(`[{"$group": {"_id": "$_id", "s": {"` + name + `": "$s"}}}]`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, dir := range []string{t.TempDir(), ""} {
+			it, err := p.Optimize().Open(&List{Docs: slices.Clone(docs)}, &Run{Env: expr.NewEnv(1), SpillDir: dir})
+			if err != nil {
+				t.Fatal(err)
+			}
+			g := it.(*grouping)
+			g.reserved = 100<<20 - 40<<10
+			found, err := all(it)
+			switch {
+			case dir == "" && !mongoerr.Is(err, mongoerr.QueryExceededMemoryLimitNoDiskUseAllowed):
+				t.Errorf("%s without a disk: %v", name, err)
+			case dir != "" && (err != nil || len(found) != len(docs) || g.stats.Spills == 0):
+				t.Errorf("%s: %d groups, %d spills, %v", name, len(found), g.stats.Spills, err)
+			}
 		}
 	}
 }

@@ -201,11 +201,14 @@ func (w *grouping) takeRun(st Stretch, from int, p *byStretch) (to int, err erro
 	}
 	whole := from == 0 && to == st.Len()
 	for i, c := range p.columns {
-		if err := addRun(env, gr.acc[i].(expr.ColumnAccumulator), st, c, from, to, whole); err != nil {
+		a := gr.acc[i].(expr.ColumnAccumulator)
+		before := a.Size()
+		if err := addRun(env, a, st, c, from, to, whole); err != nil {
 			return 0, err
 		}
+		w.bytes += a.Size() - before
 	}
-	return to, nil
+	return to, w.room()
 }
 
 // runEnd finds where the group of the measurement at from, whose key is at
