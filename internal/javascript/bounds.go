@@ -51,6 +51,19 @@ func (c *scope) bound() {
 	for _, name := range []string{"padStart", "padEnd"} {
 		c.limit(text, name, func(call goja.FunctionCall) (int64, int64) { return call.Argument(0).ToInteger(), maxCharacters })
 	}
+	c.limit(text, "concat", func(call goja.FunctionCall) (int64, int64) {
+		n := lengthOf(call.This)
+		for _, a := range call.Arguments {
+			n += stringLength(a)
+		}
+		return n, maxCharacters
+	})
+	c.limit(c.vm.Get("String").ToObject(c.vm), "raw", func(call goja.FunctionCall) (int64, int64) {
+		if o, ok := call.Argument(0).(*goja.Object); ok {
+			return lengthOf(o.Get("raw")), maxElements
+		}
+		return 0, maxElements
+	})
 	for _, name := range []string{"split", "match", "matchAll", "search", "normalize"} {
 		c.limit(text, name, ofThis)
 	}
