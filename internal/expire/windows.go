@@ -19,9 +19,10 @@ const (
 )
 
 // dropWindows removes what a rule's collection keeps in windows of expiry that
-// are wholly due, as ranges. It leaves to the visit what is due in others.
-func (m *Monitor) dropWindows(ctx context.Context, c *catalog.Collection, d *exec.BatchedDelete, k *track) (dropped, error) {
-	if d.Single || !c.WindowedBy(d.Rule) {
+// are wholly due, as ranges. It leaves to the visit what is due in others, and all
+// where a budget says how many may go: a range goes whole.
+func (m *Monitor) dropWindows(ctx context.Context, c *catalog.Collection, d *exec.BatchedDelete, k *track, budgeted bool) (dropped, error) {
+	if d.Single || budgeted || !c.WindowedBy(d.Rule) {
 		return dropped{}, nil
 	}
 	begun := time.Now()
