@@ -184,30 +184,32 @@ func (t *openTable) order() {
 	slices.SortFunc(t.sorted, func(a, b *openSource) int { return bytes.Compare(a.Key, b.Key) })
 }
 
-// MeasurementView is one state of a time-series collection: a snapshot, and
-// the sources that have open measurements in it and whose keys begin with
-// prefix, by key. The caller closes the snapshot.
-func (c *Catalog) MeasurementView(coll *Collection, prefix []byte) (*storage.Snapshot, []Source) {
-	t := coll.live.open
-	for {
-		t.mu.RLock()
-		if t.sorted != nil || len(t.sources) == 0 {
-			// A source leaves the table, or its count drops, only after the unit that
-			// sealed it is visible, and under this lock.
-			s, all := c.engine.NewSnapshot(), t.viewLocked(prefix)
-			t.mu.RUnlock()
-			return s, all
-		}
+// rlockOrdered locks mu for reading while the list of sources is there: a
+// source that comes between making the list and the lock takes it away again.
+func (t *openTable) rlockOrdered() {
+	for t.mu.RLock(); t.sorted == nil; t.mu.RLock() {
 		t.mu.RUnlock()
 		t.order()
 	}
 }
 
-// OpenSources lists the sources that have open measurements, by key.
+// MeasurementView is one state of a time-series collection: a snapshot, and
+// the sources that have open measurements in it and whose keys begin with
+// prefix, by key. The caller closes the snapshot.
+func (c *Catalog) MeasurementView(coll *Collection, prefix []byte) (*storage.Snapshot, []Source) {
+	t := coll.live.open
+	t.rlockOrdered()
+	defer t.mu.RUnlock()
+	// A source leaves the table, or its count drops, only after the unit that
+	// sealed it is visible, and under this lock.
+	return c.engine.NewSnapshot(), t.viewLocked(prefix)
+}
+
+// OpenSources lists the sources that have open measurements, by the earliest
+// time of those.
 func (c *Collection) OpenSources() []Source {
 	t := c.live.open
-	t.order()
-	t.mu.RLock()
+	t.rlockOrdered()
 	defer t.mu.RUnlock()
 	all := t.viewLocked(nil)
 	slices.SortFunc(all, func(a, b Source) int { return cmp.Compare(a.First, b.First) })
