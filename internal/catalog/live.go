@@ -30,6 +30,7 @@ type live struct {
 	dropWatch atomic.Pointer[dropWatch]
 	swept     atomic.Uint64
 	dead      atomic.Int64 // documents that went while their entries stayed, as far as known
+	sweeping  sync.Mutex   // held for each stretch of a sweep: there is one watch
 	watch     atomic.Pointer[sweepWatch]
 
 	// Capped collections; both change under the keyspace's lock.

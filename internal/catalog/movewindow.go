@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"bytes"
 	"context"
 
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -54,7 +55,7 @@ func (u *Unit) follow(c *Collection, key RecordKey, fresh bool) (bson.Doc, error
 		return nil, err
 	}
 	defer closer.Close()
-	u.moved.from, u.moved.to = append(u.moved.from[:0], key...), to
+	u.moved.from, u.moved.to = bytes.Clone(key), to
 	return doc.Clone(), nil
 }
 

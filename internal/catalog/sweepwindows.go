@@ -197,6 +197,8 @@ func (w *sweeper) index(ctx context.Context, pause func(time.Duration) error) (w
 
 // stretch sweeps the entries from a key on; next is where the next one starts.
 func (w *sweeper) stretch(ctx context.Context, from []byte) (next []byte, whole bool, err error) {
+	w.coll.live.sweeping.Lock()
+	defer w.coll.live.sweeping.Unlock()
 	watch := &sweepWatch{ident: w.ix.Ident, from: from}
 	w.setWatch(watch)
 	defer w.setWatch(nil)

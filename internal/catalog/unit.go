@@ -122,6 +122,7 @@ func (u *Unit) LockRecord(ctx context.Context, c *Collection, key RecordKey) (bs
 	if err != nil {
 		return nil, err
 	}
+	u.moved.from = nil // what another document has followed may have come back
 	doc, closer, err := c.find(u.reader(fresh), key)
 	if err == nil && doc == nil && c.windows != nil {
 		return u.follow(c, key, fresh)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -270,32 +271,45 @@ func TestWindowsWhere(t *testing.T) {
 	}
 }
 
+// openWindowed makes a collection d.c whose windows are those of "at".
+func openWindowed(t *testing.T) (*Catalog, *Collection) {
+	t.Helper()
+	c := open(t, storage.NewMemFS())
+	ns := schema.Namespace{DB: "d", Coll: "c"}
+	if _, err := c.Create(t.Context(), ns, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := c.CreateIndexes(t.Context(), ns, specs(t, ns, `{"key": {"at": 1}, "name": "at", "expireAfterSeconds": 0}`)); err != nil {
+		t.Fatal(err)
+	}
+	return c, c.Lookup(ns)
+}
+
+// insertDated inserts documents with the _ids from one number up to another,
+// and a date.
+func insertDated(t *testing.T, c *Catalog, coll *Collection, from, to int, at int64) {
+	t.Helper()
+	u := c.Begin()
+	defer u.Abort()
+	for i := from; i < to; i++ {
+		if err := u.Insert(t.Context(), coll, new(bson.Builder).Int32("_id", int32(i)).Date("at", at).Finish()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := u.Commit(t.Context(), storage.Buffered); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestWindowsSweepRuns sweeps long runs of dead entries while others write
 // among them: an _id that comes back stays.
 func TestWindowsSweepRuns(t *testing.T) {
-	c := open(t, storage.NewMemFS())
-	ns := schema.Namespace{DB: "d", Coll: "c"}
+	c, coll := openWindowed(t)
 	ctx := context.Background()
-	if _, err := c.Create(ctx, ns, nil); err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := c.CreateIndexes(ctx, ns, specs(t, ns, `{"key": {"at": 1}, "name": "at", "expireAfterSeconds": 0}`)); err != nil {
-		t.Fatal(err)
-	}
-	coll := c.Lookup(ns)
 	const n = 3 * sweepStretch
 	insert := func(from, to int, at int64) {
 		t.Helper()
-		u := c.Begin()
-		defer u.Abort()
-		for i := from; i < to; i++ {
-			if err := u.Insert(ctx, coll, new(bson.Builder).Int32("_id", int32(i)).Date("at", at).Finish()); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := u.Commit(ctx, storage.Buffered); err != nil {
-			t.Fatal(err)
-		}
+		insertDated(t, c, coll, from, to, at)
 	}
 	insert(0, n, 1000)
 	insert(n, n+10, 90000)
@@ -352,5 +366,88 @@ func TestWindowsRuleGone(t *testing.T) {
 	}
 	if d, err := c.DropWindows(ctx, coll, coll.Latest().Rules()[0], 5_000_000, 0); err != nil || d.Docs != 1 {
 		t.Errorf("by the rule as it is: %+v, %v", d, err)
+	}
+}
+
+// TestWindowsSweepsAtOnce: sweeps of an index at once, beside one who writes into
+// what they sweep lose no entry.
+func TestWindowsSweepsAtOnce(t *testing.T) {
+	c, coll := openWindowed(t)
+	ctx := t.Context()
+	const n = 2 * sweepStretch
+	insertDated(t, c, coll, 0, n, 1000)
+	insertDated(t, c, coll, n, n+10, 90000)
+	if d, err := c.DropWindows(ctx, coll, coll.Rules()[0], 50000, 0); err != nil || d.Docs != n {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	var sweeps sync.WaitGroup
+	for range 8 {
+		sweeps.Go(func() {
+			if _, err := c.Sweep(ctx, coll, func(time.Duration) error { return nil }); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	over := make(chan struct{})
+	go func() { sweeps.Wait(); close(over) }()
+	back := 0
+	for sweeping := true; sweeping && back < n; back++ {
+		id := back * 7919 % n // all over what is swept
+		insertDated(t, c, coll, id, id+1, 1000)
+		select {
+		case <-over:
+			sweeping = false
+		default:
+		}
+	}
+	<-over
+	if v := mustValidate(t, c, coll); v.Records != int64(10+back) {
+		t.Errorf("%d documents after %d came back", v.Records, back)
+	}
+}
+
+// TestWindowsFollowedAndBack: a record key that was followed to another window
+// stands for its own document again once there is one.
+func TestWindowsFollowedAndBack(t *testing.T) {
+	c, coll := openWindowed(t)
+	ctx := t.Context()
+	insertDated(t, c, coll, 1, 2, 1000)
+	dated := func(at int64) bson.Doc { return new(bson.Builder).Int32("_id", 1).Date("at", at).Finish() }
+	u := c.Begin()
+	key, doc, err := u.LockID(ctx, coll, bson.Int32(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err = u.Update(ctx, coll, key, doc, dated(90000)); err == nil {
+		err = u.move(coll, key, dated(90000))
+	}
+	if err == nil {
+		err = u.Commit(ctx, storage.Buffered)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	u = c.Begin()
+	defer u.Abort()
+	if doc, err = u.LockRecord(ctx, coll, key); err != nil || doc == nil {
+		t.Fatalf("%s, %v", doc, err)
+	}
+	if err = u.Delete(ctx, coll, key, doc); err == nil {
+		err = u.Insert(ctx, coll, dated(1000))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if doc, err = u.LockRecord(ctx, coll, key); err != nil || !bytes.Equal(doc, dated(1000)) {
+		t.Fatalf("%s, %v", doc, err)
+	}
+	if err = u.Update(ctx, coll, key, doc, dated(2000)); err == nil {
+		err = u.Commit(ctx, storage.Buffered)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := mustValidate(t, c, coll); v.Records != 1 {
+		t.Errorf("%d documents", v.Records)
 	}
 }
