@@ -17,12 +17,8 @@ import (
 // vega-datasets). A sensor has its own place in the year, an offset, and noise
 // in the last digit; minutes lie between their hours.
 
-const (
-	// sensors is how many there are.
-	sensors = 1000
-	// readingsFile is the file of real readings.
-	readingsFile = "seattle-weather-hourly-normals.csv"
-)
+// sensors is how many there are.
+const sensors = 1000
 
 // readings makes any reading.
 type readings struct {

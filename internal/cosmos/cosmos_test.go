@@ -43,7 +43,7 @@ func newAccount(t *testing.T) *account {
 	if a.engine, err = storage.Open(storage.Options{Dir: "db", FS: storage.NewMemFS(), CacheBytes: 8 << 20, Log: slog.New(slog.DiscardHandler)}); err != nil {
 		t.Fatal(err)
 	}
-	off := time.Unix(epoch, 0).Sub(time.Now())
+	off := time.Until(time.Unix(epoch, 0))
 	a.cat, err = catalog.Open(a.engine, catalog.Options{
 		Committer: repl.Local{}, Log: slog.New(slog.DiscardHandler), Clock: catalog.NewClock(func() time.Time { return time.Now().Add(off) }),
 	})
