@@ -63,7 +63,8 @@ func (f *FailPoint) Configure(mode bson.Value, data bson.Doc) (entered int64, er
 	if err := next.parseMode(mode); err != nil {
 		return 0, err
 	}
-	if err := next.data.parse(data); err != nil {
+	// The names outlive the request, whose bytes they share.
+	if err := next.data.parse(data.Clone()); err != nil {
 		return 0, err
 	}
 	f.mu.Lock()
@@ -115,15 +116,21 @@ func (f *FailPoint) parseLimit(d bson.Doc) error {
 	return nil
 }
 
-// parse reads the data of failCommand. Fields of other fail points are no
-// error on the server either.
+// failureTypes are the types of the fields that are no numbers or booleans.
+var failureTypes = map[string]bson.Type{
+	"failCommands": bson.TypeArray, "appName": bson.TypeString, "namespace": bson.TypeString,
+	"errorLabels": bson.TypeArray, "writeConcernError": bson.TypeDocument,
+}
+
+// parse reads the data of failCommand, whose bytes it keeps. Fields of other
+// fail points are no error on the server either.
 func (f *failure) parse(d bson.Doc) error {
 	for it := d.Iter(); it.Next(); {
+		if want, ok := failureTypes[it.Key]; ok && it.Value.Type != want {
+			return mongoerr.New(mongoerr.TypeMismatch, "'%s' must be of type %s, found %s", it.Key, want, it.Value.Type)
+		}
 		switch v := it.Value; it.Key {
 		case "failCommands":
-			if v.Type != bson.TypeArray {
-				return mongoerr.New(mongoerr.TypeMismatch, "'failCommands' must be an array, found %s", v.Type)
-			}
 			for _, name := range v.Doc().Slice() {
 				if name.Type == bson.TypeString {
 					f.commands = append(f.commands, name.Str())
@@ -147,10 +154,12 @@ func (f *failure) parse(d bson.Doc) error {
 		case "errorLabels":
 			f.labelled = true
 			for _, label := range v.Doc().Slice() {
-				f.labels = append(f.labels, label.Str())
+				if label.Type == bson.TypeString {
+					f.labels = append(f.labels, label.Str())
+				}
 			}
 		case "writeConcernError":
-			f.writeConcern = v.Doc().Clone()
+			f.writeConcern = v.Doc()
 		}
 	}
 	return nil
