@@ -8,11 +8,11 @@
 // # Layout
 //
 // Records: the collection's ident, record key → the document's bytes. The
-// record key is opaque to all but Collection.RecordKey; by default it is the
-// key string of _id, with the window of expiry in front of it in collections
-// that have windows (windows.go). Index entries: the index's ident, key string ‖ record key
-// → entry value (entry.go). The index on _id of a collection that is clustered
-// by _id is the records themselves and has no entries.
+// record key is opaque to other packages; by default it is the key string of
+// _id, with the window of expiry in front of it in collections that have
+// windows (windows.go). Index entries: the index's ident, key string ‖ record
+// key → entry value (entry.go). The index on _id of a collection that is
+// clustered by _id is the records themselves and has no entries.
 //
 // Measurements of a time-series collection that are in no bucket: the
 // collection's Open ident (opentable.go).
