@@ -2,6 +2,7 @@ package schema
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
@@ -46,6 +47,9 @@ func ParseIndexSpec(ns Namespace, spec bson.Doc, ignoreUnknown bool) (bson.Doc, 
 			"The index name '_id_' is reserved for the _id index, which must have key pattern {_id: 1}, found key: %s", key)
 	} else if name == "*" {
 		return nil, mongoerr.New(mongoerr.BadValue, "The index name '*' is not valid.")
+	} else if strings.IndexByte(name, 0) >= 0 {
+		// Replies have names of indexes as names of fields, which end at a zero byte.
+		return nil, cannotCreate("index names cannot contain NUL bytes")
 	}
 	if ns.IsSystem() && !ns.IsBuckets() && spec.Has("hidden") {
 		return nil, mongoerr.New(mongoerr.BadValue, "Can't hide index on system collection")

@@ -97,3 +97,12 @@ func keysText(ix *Index, doc bson.Doc) string {
 	}
 	return out.String()
 }
+
+// TestIndexNames holds that no index has a name that a reply could not have as
+// the name of a field.
+func TestIndexNames(t *testing.T) {
+	spec := new(bson.Builder).Doc("key", bson.MustParse("{a: 1}")).String("name", "a\x00b").Finish()
+	if _, err := ParseIndexSpec(Namespace{"db", "c"}, spec, false); !mongoerr.Is(err, mongoerr.CannotCreateIndex) {
+		t.Errorf("a zero byte: %v", err)
+	}
+}
