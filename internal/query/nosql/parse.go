@@ -1,5 +1,7 @@
 package nosql
 
+import "strings"
+
 // parser turns tokens into a tree, and resolves names on the way: aliases are
 // declared in FROM, which is parsed before what uses them.
 type parser struct {
@@ -150,6 +152,15 @@ func (p *parser) list(s *selection) error {
 	return p.fields(s)
 }
 
+// checkName refuses a name for a property that ends in a document before it
+// ends in the query.
+func checkName(name string, at token) error {
+	if strings.IndexByte(name, 0) >= 0 {
+		return errorAt(codeSyntax, at, "A property name contains a zero character.")
+	}
+	return nil
+}
+
 func (p *parser) fields(s *selection) error {
 	used := map[string]bool{}
 	unnamed := 0
@@ -170,6 +181,9 @@ func (p *parser) fields(s *selection) error {
 		} else if name = nameOf(e); name == "" {
 			unnamed++
 			name = "$" + itoa(unnamed)
+		}
+		if err := checkName(name, at); err != nil {
+			return err
 		}
 		if used[name] {
 			return errorAt(codeDuplicate, at, "Duplicate property name '%s'.", name)

@@ -270,6 +270,9 @@ func (p *parser) objectLiteral() (expression, error) {
 			return nil, p.unexpected()
 		}
 		p.at++
+		if err := checkName(t.text, t); err != nil {
+			return nil, err
+		}
 		if err := p.expect(":"); err != nil {
 			return nil, err
 		}
