@@ -46,6 +46,8 @@ type views struct {
 	current *view
 	timer   *time.Timer
 	over    bool // the engine closes
+
+	closing sync.WaitGroup // of the view that look lets go
 }
 
 // acquire returns a view of the latest state for one more reader.
@@ -109,11 +111,14 @@ func (vs *views) look() {
 		return
 	}
 	vs.current = nil
-	unused := v.replaced()
-	vs.mu.Unlock()
-	if unused {
-		_ = v.close()
+	if !v.replaced() {
+		vs.mu.Unlock()
+		return
 	}
+	vs.closing.Add(1)
+	vs.mu.Unlock()
+	defer vs.closing.Done()
+	_ = v.close()
 }
 
 // stop lets go of the current view; from now on no two snapshots share one.
@@ -127,6 +132,8 @@ func (vs *views) stop() error {
 	vs.current = nil
 	unused := v.replaced()
 	vs.mu.Unlock()
+	// A look that has begun ends before the store does, which takes nothing then.
+	vs.closing.Wait()
 	if unused {
 		return v.close()
 	}
