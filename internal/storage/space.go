@@ -86,12 +86,13 @@ func (s *space) look(age time.Duration) {
 	if now-s.lookedAt.Load() <= int64(age) {
 		return
 	}
-	s.lookedAt.Store(now)
 	headroom := int64(math.MaxInt64 / 2)
 	if u, err := s.fs.GetDiskUsage(s.dir); err == nil {
 		headroom = int64(u.AvailBytes) - s.floor
 	}
 	s.headroom.Store(headroom)
+	// Not before: who finds the look fresh takes the headroom for what it found.
+	s.lookedAt.Store(now)
 	if headroom > 0 && s.full.Swap(false) {
 		s.log.Infof("disk in %s has space again: writes are accepted", s.dir)
 	}

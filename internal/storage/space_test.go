@@ -1,0 +1,33 @@
+package storage
+
+import (
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// lookedAtDisk calls during while somebody looks how much room it has.
+type lookedAtDisk struct {
+	vfs.FS
+	during func()
+}
+
+func (d lookedAtDisk) GetDiskUsage(string) (vfs.DiskUsage, error) {
+	d.during()
+	return vfs.DiskUsage{AvailBytes: 1 << 40}, nil
+}
+
+// TestALookIsFreshWhenItIsOver: who writes while another one looks at the disk
+// for the first time must wait for what he finds, not be refused.
+func TestALookIsFreshWhenItIsOver(t *testing.T) {
+	looks := 0
+	var s *space
+	s = newSpace(lookedAtDisk{NewMemFS(), func() {
+		if looks++; s.lookedAt.Load() != 0 {
+			t.Error("the look counts before it has found anything")
+		}
+	}}, "data", 1<<20, logger{&Engine{opts: Options{}.withDefaults()}})
+	if err := s.admit(100, false); err != nil || looks != 1 {
+		t.Errorf("%v after %d looks", err, looks)
+	}
+}
