@@ -67,10 +67,9 @@ func (m *Monitor) sweeps(ctx context.Context) {
 		case <-tick.C:
 		}
 		now := time.Now()
-		seen := map[catalog.UUID]bool{}
-		for _, t := range m.o.Catalog.TTL() {
-			if c := t.Collection; !seen[c.UUID] {
-				seen[c.UUID] = true
+		// Also where the TTL index is gone: its windows have left dead entries in others.
+		for _, db := range m.o.Catalog.Databases() {
+			for _, c := range m.o.Catalog.Collections(db) {
 				m.sweep(ctx, c, !now.Before(all))
 			}
 		}
