@@ -44,6 +44,23 @@ func (u *Unit) InsertMeasurements(ctx context.Context, c *Collection, ms []times
 	if err != nil {
 		return err
 	}
+	if err := u.addOpen(ctx, c, ms, true); err != nil {
+		return err
+	}
+	t := c.live.open
+	u.docs += len(ms)
+	u.u.OnCommit(func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.stats.Commits++
+		t.stats.Measurements += int64(len(ms))
+	})
+	return nil
+}
+
+// addOpen stores measurements as open ones of their sources; where seal is
+// set, it seals those that must be.
+func (u *Unit) addOpen(ctx context.Context, c *Collection, ms []timeseries.Measurement, seal bool) error {
 	groups, err := u.lockSources(ctx, c, ms)
 	if err != nil {
 		return err
@@ -53,7 +70,7 @@ func (u *Unit) InsertMeasurements(ctx context.Context, c *Collection, ms []times
 	size := 0
 	for _, g := range groups {
 		size += g.size
-		if g.seal {
+		if seal && g.seal {
 			if err := u.sealWith(ctx, c, g, &seq); err != nil {
 				return err
 			}
@@ -68,13 +85,6 @@ func (u *Unit) InsertMeasurements(ctx context.Context, c *Collection, ms []times
 	}
 	u.u.Add(t.counter, sumDocs, int64(len(ms)))
 	u.u.Add(t.counter, sumBytes, int64(size))
-	u.docs += len(ms)
-	u.u.OnCommit(func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		t.stats.Commits++
-		t.stats.Measurements += int64(len(ms))
-	})
 	return nil
 }
 
@@ -432,25 +442,7 @@ func (u *Unit) reopen(ctx context.Context, c *Collection, ms []timeseries.Measur
 	if len(ms) == 0 {
 		return nil
 	}
-	groups, err := u.lockSources(ctx, c, ms)
-	if err != nil {
-		return err
-	}
-	t := c.live.open
-	seq := t.admit(c, groups, len(ms))
-	size := 0
-	for _, g := range groups {
-		for _, m := range g.ms {
-			seq++
-			size += len(m.Doc)
-			if err := u.setOpen(c, g.key, m, seq); err != nil {
-				return err
-			}
-		}
-	}
-	u.u.Add(t.counter, sumDocs, int64(len(ms)))
-	u.u.Add(t.counter, sumBytes, int64(size))
-	return nil
+	return u.addOpen(ctx, c, ms, false)
 }
 
 // AddMeasured adds n, which may be negative, to the count of measurements, for
