@@ -87,6 +87,16 @@ func (r *request) permission() (*user, int, error) {
 	return nil, 0, errNotFound
 }
 
+// permissionToChange is permission for a request that changes it; the caller
+// holds the registry's changes. Errors: 404, 412.
+func (r *request) permissionToChange() (*user, int, error) {
+	u, i, err := r.permission()
+	if err != nil {
+		return nil, 0, err
+	}
+	return u, i, r.ifMatch(u.permissions[i].etag)
+}
+
 func (r *request) listPermissions() error {
 	u, err := r.user()
 	if err != nil {
@@ -178,11 +188,8 @@ func (r *request) putPermission() error {
 	g := r.s.registry
 	g.changes.Lock()
 	defer g.changes.Unlock()
-	u, i, err := r.permission()
+	u, i, err := r.permissionToChange()
 	if err != nil {
-		return err
-	}
-	if err := r.ifMatch(u.permissions[i].etag); err != nil {
 		return err
 	}
 	p := &permission{rid: u.permissions[i].rid}
@@ -201,11 +208,8 @@ func (r *request) deletePermission() error {
 	g := r.s.registry
 	g.changes.Lock()
 	defer g.changes.Unlock()
-	u, i, err := r.permission()
+	u, i, err := r.permissionToChange()
 	if err != nil {
-		return err
-	}
-	if err := r.ifMatch(u.permissions[i].etag); err != nil {
 		return err
 	}
 	u.permissions = append(u.permissions[:i:i], u.permissions[i+1:]...)

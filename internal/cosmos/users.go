@@ -90,6 +90,16 @@ func (r *request) user() (*user, error) {
 	return nil, errNotFound
 }
 
+// userToChange is user for a request that changes it; the caller holds the
+// registry's changes. Errors: 404, 412.
+func (r *request) userToChange() (*user, error) {
+	u, err := r.user()
+	if err != nil {
+		return nil, err
+	}
+	return u, r.ifMatch(u.etag)
+}
+
 func userDocs(us []*user) []bson.Doc {
 	var docs []bson.Doc
 	for _, u := range us {
@@ -186,11 +196,8 @@ func (r *request) putUser() error {
 	g := r.s.registry
 	g.changes.Lock()
 	defer g.changes.Unlock()
-	u, err := r.user()
+	u, err := r.userToChange()
 	if err != nil {
-		return err
-	}
-	if err := r.ifMatch(u.etag); err != nil {
 		return err
 	}
 	id, err := newID(body)
@@ -224,11 +231,8 @@ func (r *request) deleteUser() error {
 	g := r.s.registry
 	g.changes.Lock()
 	defer g.changes.Unlock()
-	u, err := r.user()
+	u, err := r.userToChange()
 	if err != nil {
-		return err
-	}
-	if err := r.ifMatch(u.etag); err != nil {
 		return err
 	}
 	r.charge = chargeDefinition
