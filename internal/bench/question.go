@@ -28,8 +28,6 @@ func doc(pairs ...any) bson.D {
 	return out
 }
 
-func sum(v any) bson.D { return doc("$sum", v) }
-
 // half is an amount that half of the orders exceed.
 const half = 1 << 31
 
@@ -172,3 +170,5 @@ func newFindings(rows [][]string) findings {
 	slices.Sort(a)
 	return a
 }
+
+func sum(v any) bson.D { return doc("$sum", v) }
