@@ -8,7 +8,10 @@
 // it; each client of a system is a worker. measure.go runs workers side by side
 // and keeps every latency; the processor time of a row is the growth of that
 // of the system's processes (process.go), so it does not depend on who else
-// uses the machine. expiry.go is the row that removes what is due.
+// uses the machine. expiry.go is the row that removes what is due,
+// live.go the same under load. question.go has the pipelines of analysis with
+// the same in SQL, reading.go time series, and the Cosmos DB endpoint is asked
+// by a program of its own (e2e/cosmos/sdk/load).
 //
 // Start reading at run.go, then row.go.
 package bench

@@ -1,11 +1,13 @@
 // Package expire is what leaves by itself: the background monitor that removes
-// documents whose time is over, by TTL indexes and by the expireAfterSeconds
-// of clustered collections. (Manual: "TTL Indexes".)
+// documents whose time is over, by TTL indexes, by the expireAfterSeconds of
+// clustered and time-series collections, and by last writes with each
+// document's own ttl. (Manual: "TTL Indexes"; Cosmos DB: "Time to Live".)
 //
 // A pass (pass.go) repeats sub-passes until nothing is left that was due. A
 // sub-pass visits every rule in turn, each within limits of documents and
 // time, so that no index starves another, and comes back to those that hit a
-// limit. The monitor (monitor.go) wakes for a pass every ttlMonitorSleepSecs.
+// limit. The monitor (monitor.go) wakes for a pass every ttlMonitorSleepSecs,
+// and beside the passes for what has come due.
 //
 // Where a collection keeps its documents by windows of expiry, a visit drops
 // those that are wholly due as ranges first (windows.go), and a sweeper removes
@@ -16,11 +18,12 @@
 //
 // # Invariants
 //
-//   - never-early: a document goes only if, under its lock, a date in it lies
-//     at or before the instant of the visit less the rule's seconds.
+//   - never-early: a document that goes by itself goes only if it is due by the
+//     rule at the instant of the visit, under its lock; one that goes with its
+//     window, by catalog's invariant window-due.
 //   - gated: while writes are locked out (fsyncLock) nothing is removed, and no
 //     pass is counted.
-//   - oldest-first: a visit removes in the order of the dates.
+//   - oldest-first: a visit removes in the order of the instants, ranges first.
 //
 // Start reading at monitor.go.
 package expire

@@ -16,6 +16,12 @@
 // (journal.go) makes it durable against the death of the machine within the
 // commit interval, or at once for Journaled commits, many at a time.
 //
+// # Reading
+//
+// A Snapshot is one state of the store. Those that no commit separates share a
+// view (view.go) and hand on its iterators, since most reads do less with an
+// iterator than it takes to make one.
+//
 // # Invariants
 //
 //   - prefix: after a crash the store holds a prefix, in commit order, of the
