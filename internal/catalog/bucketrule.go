@@ -36,6 +36,37 @@ func (r *BucketRule) DueNow(o *schema.Timeseries, now int64) match.Node {
 	return match.AndOf(r.Filter.Root(), due)
 }
 
+// Due is the instant of a measurement, or schema.Never. The document needs no
+// other fields than the time and the meta value; without a time it is never due.
+func (r *BucketRule) Due(o *schema.Timeseries, doc bson.Doc) int64 {
+	if r.Filter != nil {
+		if in, err := r.Filter.Match(doc); err != nil || !in {
+			return schema.Never
+		}
+	}
+	v := doc.Lookup(o.TimeField)
+	if v.Type != bson.TypeDate {
+		return schema.Never
+	}
+	t := v.Date()
+	if r.Seconds > math.MaxInt64/1000 || t > schema.Never-1-r.Seconds*1000 {
+		return schema.Never - 1
+	}
+	return t + r.Seconds*1000
+}
+
+// HidingMeasurements are those of BucketRules that hide what is due
+// (visibility: immediate), nil for none.
+// REQUIRES: IsTimeseries.
+func (c *Collection) HidingMeasurements() (hiding []BucketRule) {
+	for _, r := range c.BucketRules() {
+		if r.Settings.Visibility == schema.Immediate {
+			hiding = append(hiding, r)
+		}
+	}
+	return hiding
+}
+
 // BucketRules are the rules of a time-series collection that are not paused.
 // REQUIRES: IsTimeseries.
 func (c *Collection) BucketRules() []BucketRule {

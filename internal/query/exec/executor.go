@@ -128,12 +128,10 @@ func (x *Executor) prepare(ctx context.Context, c *catalog.Collection, q *Query,
 	if c != nil {
 		r.builder.count = c.Count()
 		if n, ok := nodes[0].(*plan.Count); ok && n.Input == nil && r.source.hiding != nil {
-			hidden, err := r.source.hidden(ctx)
-			if err != nil {
+			if r.builder.count, err = r.source.visible(ctx); err != nil {
 				r.release()
 				return nil, err
 			}
-			r.builder.count = max(0, r.builder.count-hidden)
 		}
 	}
 	if q.Paths != nil {

@@ -1,8 +1,10 @@
 package exec
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -64,7 +66,7 @@ func (x *Executor) ExpireBuckets(ctx context.Context, c *catalog.Collection, d *
 	return v.done, err
 }
 
-// count books what a unit did.
+// count books what a unit did that has been committed.
 func (v *expiringBuckets) count(docs, bytes int64) error {
 	v.done.Docs += docs
 	v.done.Bytes += bytes
@@ -73,10 +75,16 @@ func (v *expiringBuckets) count(docs, bytes int64) error {
 		v.Progress(Batch{Docs: docs, Bytes: bytes, Time: now.Sub(v.last)})
 		v.last = time.Now()
 	}
-	if v.MaxDocs > 0 && v.done.Docs >= v.MaxDocs || v.MaxBytes > 0 && v.done.Bytes >= v.MaxBytes || v.MaxTime > 0 && time.Since(v.begun) >= v.MaxTime {
+	if v.full(0, 0) {
 		return errVisitFull
 	}
 	return nil
+}
+
+// full says whether the visit is at a limit, with so much more.
+func (v *expiringBuckets) full(docs, bytes int64) bool {
+	return v.MaxDocs > 0 && v.done.Docs+docs >= v.MaxDocs || v.MaxBytes > 0 && v.done.Bytes+bytes >= v.MaxBytes ||
+		v.MaxTime > 0 && time.Since(v.begun) >= v.MaxTime
 }
 
 // open removes what is due of the measurements that are in no bucket.
@@ -150,23 +158,64 @@ func (v *expiringBuckets) buckets(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	r, err := v.x.start(ctx, buckets, &Query{Query: plan.Query{Filter: filter, NoExpress: true}}, nil)
+	if err != nil {
+		return err
+	}
+	defer r.close()
 	w := v.x.NewWriter(storage.Buffered)
 	defer w.Abort()
-	out := &Written{}
-	q := &Query{Query: plan.Query{Filter: filter}}
-	err = w.each(ctx, buckets, q, true, false, out, func(u *catalog.Unit, record catalog.RecordKey, doc bson.Doc, _ string) (bool, error) {
-		gone, err := v.remove(ctx, u, buckets, record, doc)
-		if err == nil && gone {
-			err = v.count(1, int64(len(doc)))
-		}
-		return false, err
-	})
-	v.done.KeysExamined += out.Keys
-	v.done.DocsExamined += out.Docs
-	if commit := w.Commit(ctx); commit != nil {
-		return commit
-	}
+	err = v.removeBuckets(ctx, w, r)
+	v.done.KeysExamined, v.done.DocsExamined = totals(r.winner.stage)
 	return err
+}
+
+// removeBuckets removes the buckets that a query finds, some in each unit, which
+// has ended when count has the visit pause.
+func (v *expiringBuckets) removeBuckets(ctx context.Context, w *Writer, found *running) error {
+	var row Row
+	var docs, size int64
+	book := func() error {
+		if err := w.Commit(ctx); err != nil {
+			return err
+		}
+		n, took := docs, size
+		docs, size = 0, 0
+		return v.count(n, took)
+	}
+	for {
+		ok, err := found.next(ctx, &row)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return book()
+		}
+		record := catalog.RecordKey(slices.Clone(row.Record))
+		err = w.do(ctx, func(u *catalog.Unit) error {
+			doc, err := u.LockRecord(ctx, found.source.coll, record)
+			if err != nil || doc == nil {
+				return err
+			}
+			if !bytes.Equal(doc, row.Doc) {
+				if still, err := found.query.Filter.Match(doc); err != nil || !still {
+					return err
+				}
+			}
+			gone, err := v.remove(ctx, u, found.source.coll, record, doc)
+			if err == nil && gone {
+				docs++
+				size += int64(len(doc))
+			}
+			return err
+		})
+		if err == nil && (docs == maxGroupDocs || v.full(docs, size)) {
+			err = book()
+		}
+		if err != nil {
+			return err
+		}
+	}
 }
 
 // remove takes a locked bucket away, or what is due of it.

@@ -7,6 +7,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/query/plan"
+	"github.com/mayflydb/mayfly/internal/schema"
+	"github.com/mayflydb/mayfly/internal/storage"
 )
 
 // hiding keeps a cursor from what is expired, where rules of its collection say
@@ -16,8 +18,12 @@ import (
 // reads nothing but an index reads the documents after all.
 type hiding struct {
 	rules []*catalog.Rule
-	now   int64 // of the batch being made, in milliseconds since 1970
-	due   int64 // the instant of the document that was judged last
+	// measured are the rules of a time-series collection, whose measurements are
+	// judged by their times; rules is empty then, as no bucket is hidden.
+	measured []catalog.BucketRule
+	options  *schema.Timeseries
+	now      int64 // of the batch being made, in milliseconds since 1970
+	due      int64 // the instant of the document that was judged last
 }
 
 // look makes the source judge by the time that it is, and by the rules as they
@@ -34,10 +40,38 @@ func (s *source) look(c *catalog.Catalog) {
 	s.hiding = &hiding{rules: now.Hiding(), now: c.Clock.Judged()}
 }
 
+// lookMeasured is look for the measurements of a time-series collection.
+func (s *source) lookMeasured(c *catalog.Catalog, series *catalog.Collection) {
+	s.hiding = nil
+	now := series.Latest()
+	if now == nil {
+		return
+	}
+	if rules := now.HidingMeasurements(); rules != nil {
+		s.hiding = &hiding{measured: rules, options: now.Settings.Timeseries, now: c.Clock.Judged()}
+	}
+}
+
+// judgeMeasured tells a row with a measurement when that is due.
+func (s *source) judgeMeasured(row *Row) {
+	h := s.hiding
+	if h == nil {
+		return
+	}
+	row.due = schema.Never
+	for i := range h.measured {
+		row.due = min(row.due, h.measured[i].Due(h.options, row.Doc))
+	}
+}
+
+// judges says whether documents of the collection have to be looked at before
+// they are answered.
+func (s *source) judges() bool { return s.hiding != nil && s.hiding.rules != nil }
+
 // hides says whether a document that leaves the store is to stay unseen.
 func (s *source) hides(doc bson.Doc) bool {
 	h := s.hiding
-	if h == nil {
+	if h == nil || h.rules == nil {
 		return false
 	}
 	h.due = catalog.Due(h.rules, doc)
@@ -46,7 +80,7 @@ func (s *source) hides(doc bson.Doc) bool {
 
 // judged tells the row when the document that was judged last is due.
 func (s *source) judged(row *Row) {
-	if s.hiding != nil {
+	if s.judges() {
 		row.due = s.hiding.due
 	}
 }
@@ -68,9 +102,15 @@ func splitDue(record []byte) ([]byte, int64) {
 	return record[:at:at], int64(binary.BigEndian.Uint64(record[at:]))
 }
 
-// hidden counts the documents of the collection that are hidden, from the
-// indexes of the rules that hide them.
-func (s *source) hidden(ctx context.Context) (n int64, err error) {
+// visible counts the documents of the collection that are not hidden: all that
+// its state of the store has, but for those that are due by the indexes of the
+// rules that hide them, in the same state. (The count of the moment belongs to
+// another one while removal runs.)
+func (s *source) visible(ctx context.Context) (int64, error) {
+	n, _, err := storage.ReadCounter(s.reader, s.coll.Ident)
+	if err != nil {
+		return 0, err
+	}
 	e := entries{source: &source{coll: s.coll, reader: s.reader}}
 	if len(s.hiding.rules) > 1 || s.hiding.rules[0].Index.Multikey().Any() {
 		e.seen = newDedup()
@@ -80,7 +120,7 @@ func (s *source) hidden(ctx context.Context) (n int64, err error) {
 		if err != nil {
 			return 0, err
 		}
-		n += due
+		n -= due
 	}
 	return n, nil
 }

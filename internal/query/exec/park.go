@@ -63,6 +63,7 @@ func (c *Cursor) Unpark(ctx context.Context) error {
 			return err
 		}
 		if r.coll.IsTimeseries() {
+			r.source.lookMeasured(r.x.Catalog, r.coll)
 			return nil
 		}
 		c.arrivals = r.coll.Arrivals()

@@ -218,7 +218,7 @@ func (s *indexScan) emit(row *Row) (State, error) {
 			return s.stats.count(NeedTime), err
 		}
 	}
-	if s.last && s.source.hiding != nil {
+	if s.last && s.source.judges() {
 		if seen, err := s.visible(row, entry.Doc); err != nil || !seen {
 			return s.stats.count(NeedTime), err
 		}

@@ -10,7 +10,6 @@ import (
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/query/match"
 	"github.com/mayflydb/mayfly/internal/query/plan"
-	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
 	"github.com/mayflydb/mayfly/internal/timeseries"
 )
@@ -164,6 +163,7 @@ func (s *unpack) next(row *Row) (State, error) {
 // emit answers with a measurement that passes the filter.
 func (s *unpack) emit(row *Row, doc bson.Doc, whole bool) (State, error) {
 	*row = Row{Record: s.record, Doc: doc}
+	s.source.judgeMeasured(row)
 	s.stats.DocsExamined++
 	if !whole {
 		pass, err := s.filter.match(doc)
@@ -229,7 +229,9 @@ func (x *Executor) prepareMeasurements(c *catalog.Collection, q *Query, adjust f
 	r.snapshot = snapshot
 	hinted := q.Query
 	var err error
-	visible := x.visibleMeasurements(c)
+	r.source = source{coll: c.Buckets(), reader: r.snapshot}
+	r.source.lookMeasured(x.Catalog, c)
+	visible := r.source.hiding.visible()
 	if visible != nil {
 		hinted.Filter = match.FilterOf(match.AndOf(q.Filter.Root(), visible))
 	}
@@ -237,8 +239,7 @@ func (x *Executor) prepareMeasurements(c *catalog.Collection, q *Query, adjust f
 		r.release()
 		return nil, err
 	}
-	buckets := c.Buckets()
-	n, err := plan.Measurements(x.describe(buckets), &hinted, c.Settings.Timeseries)
+	n, err := plan.Measurements(x.describe(r.source.coll), &hinted, c.Settings.Timeseries)
 	if err != nil {
 		r.release()
 		return nil, err
@@ -250,7 +251,6 @@ func (x *Executor) prepareMeasurements(c *catalog.Collection, q *Query, adjust f
 			n = &plan.Count{Input: all, Skip: count.Skip, Limit: count.Limit}
 		}
 	}
-	r.source = source{coll: buckets, reader: r.snapshot}
 	r.builder = builder{source: &r.source, env: q.Env, coll: q.Collator, meta: &r.meta, count: c.Count(), open: open}
 	if q.AllowDiskUse {
 		r.builder.spillDir = x.SpillDir
@@ -260,24 +260,20 @@ func (x *Executor) prepareMeasurements(c *catalog.Collection, q *Query, adjust f
 	return r, nil
 }
 
-// visibleMeasurements is what measurements must fulfil to be seen, where rules
-// hide those that are due (visibility: immediate); nil for nothing.
-func (x *Executor) visibleMeasurements(c *catalog.Collection) match.Node {
-	var nodes []match.Node
-	for _, r := range c.BucketRules() {
-		if r.Settings.Visibility != schema.Immediate {
-			continue
-		}
-		now := x.Catalog.Clock.Judged()
-		o := c.Settings.Timeseries
-		if r.Filter == nil {
-			nodes = append(nodes, match.NewCompare(o.TimeField, match.Gt, bson.Date(r.Before(now)), nil))
-		} else {
-			nodes = append(nodes, &match.Nor{Children: []match.Node{r.DueNow(o, now)}})
-		}
-	}
-	if nodes == nil {
+// visible is what measurements must fulfil to be seen in the first batch; nil for
+// nothing. Those of later batches are judged by their instants.
+func (h *hiding) visible() match.Node {
+	if h == nil {
 		return nil
+	}
+	var nodes []match.Node
+	for i := range h.measured {
+		r := &h.measured[i]
+		if r.Filter == nil {
+			nodes = append(nodes, match.NewCompare(h.options.TimeField, match.Gt, bson.Date(r.Before(h.now)), nil))
+		} else {
+			nodes = append(nodes, &match.Nor{Children: []match.Node{r.DueNow(h.options, h.now)}})
+		}
 	}
 	return match.AndOf(nodes...)
 }
