@@ -90,6 +90,21 @@ func (w *mayflyRecording) last(ctx context.Context, sensor int32) (time.Time, er
 	return d.Lookup("ts").Time(), nil
 }
 
+func (w *mayflyRecording) lastOfAll(ctx context.Context) (n int, err error) {
+	c, err := w.c.Aggregate(ctx, bson.A{
+		doc("$sort", bson.D{{Key: "sensor", Value: 1}, {Key: "ts", Value: -1}}),
+		doc("$group", doc("_id", "$sensor", "at", doc("$first", "$ts"), "temperature", doc("$first", "$temperature"))),
+	})
+	if err != nil {
+		return 0, err
+	}
+	defer c.Close(ctx)
+	for c.Next(ctx) {
+		n++
+	}
+	return n, c.Err()
+}
+
 func (w *mayflyRecording) one(ctx context.Context, sensor int32, from, to time.Time) (n int, err error) {
 	c, err := w.c.Find(ctx, doc("sensor", sensor, "ts", doc("$gte", from, "$lt", to)))
 	if err != nil {
@@ -173,6 +188,18 @@ func (w *postgresRecording) last(ctx context.Context, sensor int32) (at time.Tim
 	err = w.c.QueryRow(ctx, `SELECT ts, pressure, temperature, wind FROM readings WHERE sensor = $1 ORDER BY ts DESC LIMIT 1`, sensor).
 		Scan(&at, &pressure, &temperature, &wind)
 	return at, err
+}
+
+func (w *postgresRecording) lastOfAll(ctx context.Context) (n int, err error) {
+	rows, err := w.c.Query(ctx, `SELECT DISTINCT ON (sensor) sensor, ts, temperature FROM readings ORDER BY sensor, ts DESC`)
+	if err != nil {
+		return 0, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		n++
+	}
+	return n, rows.Err()
 }
 
 func (w *postgresRecording) one(ctx context.Context, sensor int32, from, to time.Time) (n int, err error) {

@@ -35,6 +35,8 @@ type recording interface {
 	insert(ctx context.Context, r []reading) error
 	// last reads the last reading of a sensor, and says when it was.
 	last(ctx context.Context, sensor int32) (time.Time, error)
+	// lastOfAll reads the last reading of each sensor and counts them.
+	lastOfAll(ctx context.Context) (int, error)
 	// one reads the readings of a sensor in [from, to) and counts them.
 	one(ctx context.Context, sensor int32, from, to time.Time) (int, error)
 	// hourly reads the mean temperature of all sensors for each hour in [from, to)
@@ -59,8 +61,10 @@ func (s *series) periods() int { return int((s.end().Sub(s.from)-1)/s.period) + 
 type seriesResult struct {
 	ingest            float64 // readings a second
 	ingestCPU         time.Duration
-	bytes             float64 // a reading
+	ingestClient      time.Duration // of this process
+	bytes             float64       // a reading
 	last, one, hourly analysed
+	lastOfAll         analysed
 	forget            time.Duration
 	sum               float64 // of the hourly means
 }
@@ -76,7 +80,7 @@ func (b *bench) timeseries(ctx context.Context) error {
 	s.period = min(24*time.Hour, span/2)
 	s.from = time.Now().UTC().Truncate(24 * time.Hour).Add(-span.Truncate(24*time.Hour) - 48*time.Hour)
 	w := tabwriter.NewWriter(b.o.Out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(w, "\n%d readings\tingest/s\tcpu µs\tbytes\tlast ms\tcpu\tone sensor ms\tcpu\thourly ms\tcpu\tforget ms\t\n", s.n)
+	fmt.Fprintf(w, "\n%d readings\tingest/s\tcpu µs\tclient\tbytes\tlast ms\tcpu\tlast of all ms\tcpu\tone sensor ms\tcpu\thourly ms\tcpu\tforget ms\t\n", s.n)
 	systems := map[string]recorder{"mayfly": b.server}
 	names := []string{"mayfly"}
 	if b.pg != nil {
@@ -94,8 +98,8 @@ func (b *bench) timeseries(ctx context.Context) error {
 		if math.Abs(sum-m.sum) > 1e-6*math.Abs(sum) {
 			return fmt.Errorf("%s: the hourly means of %s are %v, and not %v: %w", seriesRow, name, m.sum, sum, errWrong)
 		}
-		fmt.Fprintf(w, "%s\t%.0f\t%s\t%.1f\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", name, m.ingest, micros(m.ingestCPU), m.bytes, millis(m.last.p50), millis(m.last.cpu),
-			millis(m.one.p50), millis(m.one.cpu), millis(m.hourly.p50), millis(m.hourly.cpu), millis(m.forget))
+		fmt.Fprintf(w, "%s\t%.0f\t%s\t%s\t%.1f\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", name, m.ingest, micros(m.ingestCPU), micros(m.ingestClient), m.bytes,
+			millis(m.last.p50), millis(m.last.cpu), millis(m.lastOfAll.p50), millis(m.lastOfAll.cpu), millis(m.one.p50), millis(m.one.cpu), millis(m.hourly.p50), millis(m.hourly.cpu), millis(m.forget))
 	}
 	return w.Flush()
 }
@@ -108,11 +112,25 @@ func (b *bench) series(ctx context.Context, sys recorder, s *series) (*seriesRes
 	if err != nil {
 		return nil, err
 	}
-	begun := time.Now()
-	if err := b.ingest(ctx, sys, s); err != nil {
+	profiled := func() error { return nil }
+	if sys == recorder(b.server) {
+		profiled = b.profile(ctx, seriesRow+"-ingest", b.o.Duration)
+	}
+	own, err := ownCPU()
+	if err != nil {
 		return nil, err
 	}
+	begun := time.Now()
+	err = b.ingest(ctx, sys, s)
 	m := &seriesResult{ingest: float64(s.n) / time.Since(begun).Seconds()}
+	if err = errors.Join(err, profiled()); err != nil {
+		return nil, err
+	}
+	ownAfter, err := ownCPU()
+	if err != nil {
+		return nil, err
+	}
+	m.ingestClient = (ownAfter - own) / time.Duration(s.n)
 	if err := settled(ctx, sys); err != nil {
 		return nil, err
 	}
@@ -182,6 +200,16 @@ func (b *bench) askSeries(ctx context.Context, sys recorder, s *series, m *serie
 	})
 	if err != nil {
 		return fmt.Errorf("last: %w", err)
+	}
+	m.lastOfAll, err = b.timed(ctx, sys, "timeseries-lastOfAll", func() error {
+		n, err := w.lastOfAll(ctx)
+		if err == nil && n != sensors {
+			return fmt.Errorf("%d sensors, and not %d: %w", n, sensors, errWrong)
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("last of all: %w", err)
 	}
 	m.one, err = b.timed(ctx, sys, "timeseries-one", func() error {
 		n, err := w.one(ctx, v.Int32N(sensors), from, to)

@@ -2,6 +2,7 @@ package timeseries
 
 import (
 	"errors"
+	"sort"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/schema"
@@ -148,65 +149,57 @@ func Open(doc bson.Doc, o *schema.Timeseries) (*Bucket, error) {
 	return b, nil
 }
 
-// Column unpacks one field: Missing where a measurement does not have it.
-func (b *Bucket) Column(name string, dst []bson.Value) ([]bson.Value, error) {
+// Series unpacks one field into s, whose memory is used again: gaps where a
+// measurement does not have it.
+func (b *Bucket) Series(name string, s *Series) error {
 	v := b.data.Lookup(name)
 	if v.IsMissing() {
-		return append(dst, make([]bson.Value, b.Count)...), nil
+		s.SetGaps(b.Count)
+		return nil
 	}
-	return b.column(v, dst)
+	return b.series(v, s)
 }
 
-func (b *Bucket) column(v bson.Value, dst []bson.Value) ([]bson.Value, error) {
+func (b *Bucket) series(v bson.Value, s *Series) error {
 	if v.Type != bson.TypeBinary {
-		return nil, errBucket
+		return errBucket
 	}
 	subtype, content := v.Binary()
 	if subtype != columnSubtype {
-		return nil, errBucket
+		return errBucket
 	}
 	c, err := OpenColumn(content, b.Count)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return c.Values(dst)
+	return c.unpack(s)
 }
 
-// Measurements unpacks a bucket into documents of the fields that want says
-// yes to, all where it is nil: time, meta, then the others in the order of the
-// bucket. They are valid for good.
-func (b *Bucket) Measurements(want func(name string) bool) ([]bson.Doc, error) {
-	var names []string
-	var columns [][]bson.Value
-	for it := b.data.Iter(); it.Next(); {
-		if want != nil && !want(it.Key) {
-			continue
-		}
-		values, err := b.column(it.Value, make([]bson.Value, 0, b.Count))
-		if err != nil {
-			return nil, err
-		}
-		names, columns = append(names, it.Key), append(columns, values)
+// Between are the measurements from the first one not before from to the last
+// one not behind to: [lo, hi). times is memory, with those of all afterwards.
+func (b *Bucket) Between(from, to int64, times *Series) (lo, hi int, err error) {
+	if err := b.times(times); err != nil {
+		return 0, 0, err
 	}
-	meta := b.o.MetaField
-	if meta != "" && want != nil && !want(meta) {
-		meta = ""
+	lo, hi = between(times, from, to)
+	return lo, hi, nil
+}
+
+// times unpacks the times, all of which must be dates.
+func (b *Bucket) times(s *Series) error {
+	if err := b.Series(b.o.TimeField, s); err != nil {
+		return err
 	}
-	docs := make([]bson.Doc, b.Count)
-	for i := range docs {
-		var d bson.Builder
-		for c, name := range names {
-			if c == 1 && meta != "" {
-				d.Value(meta, b.Meta)
-			}
-			d.Value(name, columns[c][i])
-		}
-		if len(names) < 2 && meta != "" {
-			d.Value(meta, b.Meta)
-		}
-		docs[i] = d.Finish()
+	if t, _ := s.Fixed(); t != bson.TypeDate {
+		return errBucket
 	}
-	return docs, nil
+	return nil
+}
+
+func between(times *Series, from, to int64) (lo, hi int) {
+	lo = sort.Search(times.n, func(i int) bool { return times.date(i) >= from })
+	hi = sort.Search(times.n, func(i int) bool { return times.date(i) > to })
+	return lo, hi
 }
 
 // NormalMeta is a meta value with the fields of its documents sorted by name,

@@ -49,12 +49,12 @@ func runPack(t *testing.T, d *datadriven.TestData) string {
 	if err != nil {
 		return err.Error()
 	}
-	back, err := b.Measurements(nil)
+	back, err := b.Rows(nil)
 	if err != nil {
 		return err.Error()
 	}
-	for _, m := range back {
-		fmt.Fprintln(&out, m)
+	for i := range back.Count {
+		fmt.Fprintln(&out, back.Doc(i))
 	}
 	return out.String()
 }

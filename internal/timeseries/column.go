@@ -113,7 +113,7 @@ func OpenColumn(b []byte, n int) (*Column, error) {
 // Values appends all values, Missing for the gaps. They share the column's
 // bytes.
 func (c *Column) Values(dst []bson.Value) ([]bson.Value, error) {
-	var dense []bson.Value
+	dense := make([]bson.Value, 0, c.n)
 	r := reader{b: c.runs}
 	for len(r.b) > 0 && !r.bad {
 		kind := r.byte()
@@ -146,8 +146,8 @@ func (c *Column) Values(dst []bson.Value) ([]bson.Value, error) {
 
 // decoders read n values of a run. On malformed input they mark the reader bad.
 var decoders = [kinds]func(r *reader, n int, dst []bson.Value) []bson.Value{
-	kindRaw: readRaw, kindSame: readSame, kindIntegers: readIntegers, kindScaled: readScaled, kindXOR: readXOR,
-	kindObjectID: readObjectIDs, kindText: readText,
+	kindRaw: readRaw, kindSame: readSame, kindIntegers: appendFixed(kindIntegers), kindScaled: appendFixed(kindScaled),
+	kindXOR: appendFixed(kindXOR), kindObjectID: appendFixed(kindObjectID), kindText: readText,
 }
 
 func appendGaps(dst []byte, values []bson.Value) []byte {

@@ -26,6 +26,15 @@ func checkColumn(t interface{ Fatalf(string, ...any) }, values []bson.Value) []b
 			t.Fatalf("value %d: %v became %v", i, values[i], got[i])
 		}
 	}
+	var s Series
+	if err := c.unpack(&s); err != nil || s.Len() != len(values) {
+		t.Fatalf("series: %d of %d, %v", s.Len(), len(values), err)
+	}
+	for i, v := range values {
+		if !same(s.At(i), v) {
+			t.Fatalf("value %d: %v became %v", i, v, s.At(i))
+		}
+	}
 	return b
 }
 
@@ -122,13 +131,20 @@ func FuzzColumn(f *testing.F) {
 			return
 		}
 		got, err := c.Values(nil)
+		var s Series
+		if failed := c.unpack(&s); (failed == nil) != (err == nil) {
+			t.Fatalf("values: %v, series: %v", err, failed)
+		}
 		if err != nil {
 			return
 		}
 		if len(got) != n {
 			t.Fatalf("%d values, want %d", len(got), n)
 		}
-		for _, v := range got {
+		for i, v := range got {
+			if !same(v, s.At(i)) {
+				t.Fatalf("value %d: %v, series %v", i, v, s.At(i))
+			}
 			if !v.IsMissing() && bson.ValidateValue(v, bson.MaxDepth) != nil {
 				t.Fatalf("malformed value %v", fmt.Sprintf("%d %x", v.Type, v.Data))
 			}
@@ -150,11 +166,11 @@ func BenchmarkColumn(b *testing.B) {
 	})
 	b.Run("read", func(b *testing.B) {
 		b.ReportAllocs()
-		var dst []bson.Value
+		var s Series
 		for b.Loop() {
 			c, err := OpenColumn(packed, len(temps))
 			if err == nil {
-				dst, err = c.Values(dst[:0])
+				err = c.unpack(&s)
 			}
 			if err != nil {
 				b.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 	"math/bits"
+	"slices"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 )
@@ -63,18 +64,18 @@ func appendScaled(dst []byte, values []bson.Value, scale int) []byte {
 	return d.finish()
 }
 
-func readScaled(r *reader, n int, dst []bson.Value) []bson.Value {
+func scaledDoubles(r *reader, n int, dst []byte) []byte {
 	scale := r.byte()
 	if scale > maxScale {
 		r.fail()
 		return dst
 	}
 	u := undiffer{r: r}
-	data := make([]byte, 0, 8*n)
-	last := int64(0)
+	dst = slices.Grow(dst, 8*n)
+	last, power := int64(0), powers[scale]
 	for range n {
 		last += u.next()
-		dst, data = appendDouble(dst, data, float64(last)/powers[scale])
+		dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(float64(last)/power))
 	}
 	u.finish()
 	return dst
@@ -93,17 +94,12 @@ func appendXOR(dst []byte, values []bson.Value) []byte {
 	return dst
 }
 
-func readXOR(r *reader, n int, dst []bson.Value) []bson.Value {
-	data := make([]byte, 0, 8*n)
+func xoredDoubles(r *reader, n int, dst []byte) []byte {
+	dst = slices.Grow(dst, 8*n)
 	last := uint64(0)
 	for range n {
 		last ^= bits.Reverse64(r.uvarint())
-		dst, data = appendDouble(dst, data, math.Float64frombits(last))
+		dst = binary.LittleEndian.AppendUint64(dst, last)
 	}
 	return dst
-}
-
-func appendDouble(dst []bson.Value, data []byte, f float64) ([]bson.Value, []byte) {
-	data = binary.LittleEndian.AppendUint64(data, math.Float64bits(f))
-	return append(dst, bson.Value{Type: bson.TypeDouble, Data: data[len(data)-8 : len(data) : len(data)]}), data
 }

@@ -2,6 +2,7 @@ package timeseries
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 )
@@ -23,7 +24,8 @@ func appendIntegers(dst []byte, values []bson.Value) []byte {
 	return d.finish()
 }
 
-func readIntegers(r *reader, n int, dst []bson.Value) []bson.Value {
+// integers reads n of them, and says of which type they are.
+func integers(r *reader, n int, dst []byte) (bson.Type, []byte) {
 	t := bson.Type(r.byte())
 	width := 8
 	switch t {
@@ -32,23 +34,22 @@ func readIntegers(r *reader, n int, dst []bson.Value) []bson.Value {
 	case bson.TypeInt64, bson.TypeDate, bson.TypeTimestamp:
 	default:
 		r.fail()
-		return dst
+		return t, dst
 	}
 	u := undiffer{r: r}
-	data := make([]byte, 0, n*width)
+	dst = slices.Grow(dst, n*width)
 	var last, step int64
 	for range n {
 		step += u.next()
 		last += step
 		if width == 4 {
-			data = binary.LittleEndian.AppendUint32(data, uint32(last))
+			dst = binary.LittleEndian.AppendUint32(dst, uint32(last))
 		} else {
-			data = binary.LittleEndian.AppendUint64(data, uint64(last))
+			dst = binary.LittleEndian.AppendUint64(dst, uint64(last))
 		}
-		dst = append(dst, bson.Value{Type: t, Data: data[len(data)-width : len(data) : len(data)]})
 	}
 	u.finish()
-	return dst
+	return t, dst
 }
 
 func integer(v bson.Value) int64 {
@@ -95,6 +96,10 @@ func (u *undiffer) next() int64 {
 	if u.zeros > 0 {
 		u.zeros--
 		return 0
+	}
+	if b := u.r.b; len(b) > 0 && b[0] < 0x80 && b[0] != 0 { // most are small
+		u.r.b = b[1:]
+		return int64(b[0]>>1) ^ -int64(b[0]&1)
 	}
 	x := u.r.varint()
 	if x == 0 {

@@ -35,8 +35,10 @@ func appendObjectIDs(dst []byte, values []bson.Value) []byte {
 	return dst
 }
 
-func readObjectIDs(r *reader, n int, dst []bson.Value) []bson.Value {
-	data := make([]byte, n*idWidth)
+func objectIDs(r *reader, n int, dst []byte) []byte {
+	from := len(dst)
+	dst = append(dst, make([]byte, n*idWidth)...)
+	data := dst[from:]
 	for part := range 3 {
 		u := undiffer{r: r}
 		var last, step int64
@@ -55,9 +57,6 @@ func readObjectIDs(r *reader, n int, dst []bson.Value) []bson.Value {
 			}
 		}
 		u.finish()
-	}
-	for i := range n {
-		dst = append(dst, bson.Value{Type: bson.TypeObjectID, Data: data[i*idWidth : (i+1)*idWidth : (i+1)*idWidth]})
 	}
 	return dst
 }

@@ -1,10 +1,6 @@
 package timeseries
 
-import (
-	"sort"
-
-	"github.com/mayflydb/mayfly/internal/bson"
-)
+import "github.com/mayflydb/mayfly/internal/bson"
 
 // Rows are the measurements of a bucket, unpacked column by column and put
 // together one by one, in the order of time.
@@ -13,9 +9,9 @@ type Rows struct {
 	bucket  *Bucket
 	meta    string // the metaField where it is wanted, else ""
 	time    bool   // the time is wanted
-	times   []bson.Value
+	times   Series
 	names   []string
-	columns [][]bson.Value
+	columns []Series
 	b       bson.Builder
 	buf     []byte
 }
@@ -27,54 +23,39 @@ func (b *Bucket) Rows(want func(name string) bool) (*Rows, error) {
 	if b.o.MetaField != "" && b.o.MetaField != b.o.TimeField && (want == nil || want(b.o.MetaField)) {
 		r.meta = b.o.MetaField
 	}
+	if err := b.times(&r.times); err != nil {
+		return nil, err
+	}
 	for it := b.data.Iter(); it.Next(); {
-		isTime := it.Key == b.o.TimeField
-		if !isTime && want != nil && !want(it.Key) {
+		if it.Key == b.o.TimeField || want != nil && !want(it.Key) {
 			continue
 		}
-		values, err := b.column(it.Value, make([]bson.Value, 0, b.Count))
-		if err != nil {
+		r.names, r.columns = append(r.names, it.Key), append(r.columns, Series{})
+		if err := b.series(it.Value, &r.columns[len(r.columns)-1]); err != nil {
 			return nil, err
 		}
-		if isTime {
-			r.times = values
-			continue
-		}
-		r.names, r.columns = append(r.names, it.Key), append(r.columns, values)
-	}
-	for _, t := range r.times {
-		if t.Type != bson.TypeDate {
-			return nil, errBucket
-		}
-	}
-	if len(r.times) != b.Count {
-		return nil, errBucket
 	}
 	return r, nil
 }
 
 // Time is the time of row i, in milliseconds.
-func (r *Rows) Time(i int) int64 { return r.times[i].Date() }
+func (r *Rows) Time(i int) int64 { return r.times.date(i) }
 
 // Between are the rows from the first one not before from to the last one not
 // behind to: [lo, hi).
-func (r *Rows) Between(from, to int64) (lo, hi int) {
-	lo = sort.Search(r.Count, func(i int) bool { return r.Time(i) >= from })
-	hi = sort.Search(r.Count, func(i int) bool { return r.Time(i) > to })
-	return lo, hi
-}
+func (r *Rows) Between(from, to int64) (lo, hi int) { return between(&r.times, from, to) }
 
 // Doc puts row i together; valid until the next call.
 func (r *Rows) Doc(i int) bson.Doc {
 	r.b.Reset(r.buf[:0])
 	if r.time {
-		r.b.Value(r.bucket.o.TimeField, r.times[i])
+		r.b.Value(r.bucket.o.TimeField, r.times.At(i))
 	}
 	if r.meta != "" {
 		r.b.Value(r.meta, r.bucket.Meta)
 	}
 	for c, name := range r.names {
-		r.b.Value(name, r.columns[c][i])
+		r.b.Value(name, r.columns[c].At(i))
 	}
 	d := r.b.Finish()
 	r.buf = d

@@ -3,6 +3,7 @@ package exec
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -74,6 +75,7 @@ func (w *twins) insert(t *rapid.T) {
 				b.Value(f.name, parseDoc(t, "{x: "+s+"}").Lookup("x"))
 			}
 		}
+		b.Double("d", rapid.SampledFrom([]float64{1.5, -2.25, 0, 7.5, math.NaN()}).Draw(t, "d"))
 		m, err := catalog.NewMeasurement(b.Finish(), w.series.Settings.Timeseries)
 		if err != nil {
 			t.Fatal(err)
@@ -107,7 +109,7 @@ func (w *twins) latest() {
 
 var measuredFilters = []string{
 	`{}`, `{m: 1}`, `{m: {x: 1}}`, `{"m.x": 1}`, `{m: null}`, `{m: {$exists: false}}`, `{m: {$in: [2, "a"]}}`, `{$or: [{m: 2}, {"m.y": "b"}]}`,
-	`{v: 1}`, `{v: {$gt: 0}}`, `{v: {$lt: -3}}`, `{v: {$gte: 7}, u: {$lte: 2}}`, `{v: 9}`, `{"v.a": 1}`, `{v: null}`, `{u: {$exists: true}, m: 1}`, `{$or: [{m: 1}, {v: 1}]}`, `{m: {$ne: 1}}`, `{"m.x": {$gt: 1}}`,
+	`{v: 1}`, `{v: {$gt: 0}}`, `{v: {$lt: -3}}`, `{v: {$gte: 7}, u: {$lte: 2}}`, `{v: 9}`, `{d: {$gt: 0}}`, `{"v.a": 1}`, `{v: null}`, `{u: {$exists: true}, m: 1}`, `{$or: [{m: 1}, {v: 1}]}`, `{m: {$ne: 1}}`, `{"m.x": {$gt: 1}}`,
 	`{$nor: [{m: "a"}]}`, `{$expr: {$eq: ["$m", 2]}}`,
 }
 
@@ -191,6 +193,8 @@ var measuredGroups = []string{
 	`{_id: "$m", a: {$avg: "$v"}, n: {$count: {}}, hi: {$max: "$u"}}`,
 	`{_id: {$dateTrunc: {date: "$t", unit: "second", binSize: 30}}, n: {$sum: 1}, lo: {$min: "$u"}}`,
 	`{_id: {x: "$m.x", at: {$dateTrunc: {date: "$t", unit: "minute"}}}, s: {$sum: "$u"}, hi: {$max: "$v"}}`,
+	`{_id: {at: {$dateTrunc: {date: "$t", unit: "second", binSize: 7}}}, a: {$avg: "$u"}, lo: {$min: "$t"}, hi: {$max: "$t"}}`,
+	`{_id: "$m", s: {$sum: "$d"}, a: {$avg: "$d"}, lo: {$min: "$d"}, hi: {$max: "$d"}, n: {$sum: 3}, i: {$sum: "$_id"}}`,
 	`{_id: "$v", n: {$sum: 2}}`, `{_id: {$mod: [{$toLong: "$t"}, 7000]}, n: {$sum: 1}}`,
 }
 

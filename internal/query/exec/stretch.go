@@ -5,6 +5,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/query/expr"
 	"github.com/mayflydb/mayfly/internal/query/pipeline"
 	"github.com/mayflydb/mayfly/internal/timeseries"
 )
@@ -79,11 +80,18 @@ func (s *unpack) stretch(ctx context.Context, row *Row) (pipeline.Stretch, error
 	if err != nil {
 		return nil, corrupt(err)
 	}
-	st := &bucketStretch{b: b, s: s, to: b.Count}
+	st := &s.packed
+	if st.columns == nil {
+		st.columns = map[string]*stretchColumn{}
+	}
+	st.s, st.b, st.rows, st.from, st.to = s, b, nil, 0, b.Count
+	st.number++
 	if b.Start < s.node.From || b.Last > s.node.To {
-		if st.rows, st.from, st.to, err = s.unpacked(b); err != nil {
-			return nil, err
+		times := st.slot(s.node.Options.TimeField)
+		if st.from, st.to, err = b.Between(s.node.From, s.node.To, &times.Series); err != nil {
+			return nil, corrupt(err)
 		}
+		times.of = st.number
 	}
 	n := int64(st.to - st.from)
 	s.stats.DocsExamined += n
@@ -101,10 +109,19 @@ type bucketStretch struct {
 	b        *timeseries.Bucket
 	s        *unpack
 	from, to int
+	number   int              // of the bucket among those that were stretches
 	rows     *timeseries.Rows // all fields that are read; nil until needed
-	columns  map[string][]bson.Value
+	columns  map[string]*stretchColumn
+	part     timeseries.Series
 	builder  bson.Builder
 	buf      []byte
+}
+
+// stretchColumn is a column of the bucket with a number, and memory for the
+// next one's.
+type stretchColumn struct {
+	timeseries.Series
+	of int
 }
 
 func (t *bucketStretch) Len() int { return t.to - t.from }
@@ -127,7 +144,7 @@ func (t *bucketStretch) Key(i int, timed bool) (bson.Doc, error) {
 		if err != nil {
 			return nil, err
 		}
-		t.builder.Value(o.TimeField, times[t.from+i])
+		t.builder.Value(o.TimeField, times.At(t.from+i))
 	}
 	if o.MetaField != "" && o.MetaField != o.TimeField {
 		t.builder.Value(o.MetaField, t.b.Meta)
@@ -136,34 +153,41 @@ func (t *bucketStretch) Key(i int, timed bool) (bson.Doc, error) {
 	return t.buf, nil
 }
 
-func (t *bucketStretch) column(name string) ([]bson.Value, error) {
-	if vs, ok := t.columns[name]; ok {
-		return vs, nil
+func (t *bucketStretch) slot(name string) *stretchColumn {
+	c := t.columns[name]
+	if c == nil {
+		c = &stretchColumn{}
+		t.columns[name] = c
 	}
-	vs, err := t.b.Column(name, make([]bson.Value, 0, t.b.Count))
-	if err != nil {
-		return nil, corrupt(err)
-	}
-	if t.columns == nil {
-		t.columns = map[string][]bson.Value{}
-	}
-	t.columns[name] = vs
-	return vs, nil
+	return c
 }
 
-func (t *bucketStretch) Column(name string, from, to int) ([]bson.Value, error) {
-	vs, err := t.column(name)
+func (t *bucketStretch) column(name string) (*timeseries.Series, error) {
+	c := t.slot(name)
+	if c.of != t.number {
+		if err := t.b.Series(name, &c.Series); err != nil {
+			return nil, corrupt(err)
+		}
+		c.of = t.number
+	}
+	return &c.Series, nil
+}
+
+func (t *bucketStretch) Column(name string, from, to int) (expr.Column, error) {
+	c, err := t.column(name)
 	if err != nil {
 		return nil, err
 	}
-	return vs[t.from+from : t.from+to], nil
+	t.part.Part(c, t.from+from, t.from+to)
+	return &t.part, nil
 }
 
 // Extreme is what control.min or control.max says, where that is the value of
 // one measurement: not for documents and arrays, nor for text, which a
-// collation orders in another way, nor for the time, which control.min rounds.
+// collation orders in another way, nor for the least time, which control.min
+// rounds.
 func (t *bucketStretch) Extreme(name string, sign int) (bson.Value, bool) {
-	if t.from != 0 || t.to != t.b.Count || name == t.s.node.Options.TimeField {
+	if t.from != 0 || t.to != t.b.Count || name == t.s.node.Options.TimeField && sign < 0 {
 		return bson.Value{}, false
 	}
 	stats := t.b.Max

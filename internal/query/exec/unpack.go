@@ -50,6 +50,7 @@ type unpack struct {
 	over   bool // there are no more buckets
 	it     *storage.Iter
 	record []byte
+	packed bucketStretch
 }
 
 // unpacker makes the stage of a plan.Unpack.

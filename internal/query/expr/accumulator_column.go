@@ -1,38 +1,179 @@
 package expr
 
-import "github.com/mayflydb/mayfly/internal/bson"
+import (
+	"encoding/binary"
+	"math"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+)
+
+// Column is what an expression is for each of some documents.
+type Column interface {
+	Len() int
+	// At is one of them, Missing where the document has none.
+	At(i int) bson.Value
+	// Fixed is all of them as they are in documents, one behind the other, where
+	// they are of one type and width; nil where not.
+	Fixed() (bson.Type, []byte)
+}
 
 // ColumnAccumulator is an Accumulator that takes in many documents at once.
 type ColumnAccumulator interface {
 	Accumulator
 	// AddColumn takes in what the expression is for each of some documents.
-	AddColumn(env *Env, vs []bson.Value) error
+	AddColumn(env *Env, c Column) error
 }
 
+// Constants is a Column of one value.
+type Constants struct {
+	Value bson.Value
+	N     int
+}
+
+// Len is the number of documents.
+func (c *Constants) Len() int { return c.N }
+
+// At is the value.
+func (c *Constants) At(int) bson.Value { return c.Value }
+
+// Fixed knows nothing.
+func (c *Constants) Fixed() (bson.Type, []byte) { return bson.Missing, nil }
+
 // AddColumn adds them up.
-func (s *sumState) AddColumn(_ *Env, vs []bson.Value) error {
-	for _, v := range vs {
-		s.add(v)
+func (s *sumState) AddColumn(_ *Env, c Column) error {
+	switch k, constant := c.(*Constants); {
+	case constant && k.N > 0 && k.Value.Type == bson.TypeInt32:
+		// A product of 32 and fewer than 21 bits is exact as a double.
+		n := min(k.N, 1<<20)
+		s.count += int64(n)
+		s.widest = wider(s.widest, bson.TypeInt32)
+		s.addDouble(float64(k.Value.Int32()) * float64(n))
+		if n < k.N {
+			return s.AddColumn(nil, &Constants{k.Value, k.N - n})
+		}
+		return nil
+	case constant:
+		for range k.N {
+			s.add(k.Value)
+		}
+		return nil
+	}
+	t, data := c.Fixed()
+	switch t {
+	case bson.TypeDouble:
+		s.addDoubles(data)
+	case bson.TypeInt32:
+		s.count += int64(len(data) / 4)
+		s.widest = wider(s.widest, t)
+		for ; len(data) > 0; data = data[4:] {
+			s.addDouble(float64(int32(binary.LittleEndian.Uint32(data))))
+		}
+	default:
+		for i := range c.Len() {
+			s.add(c.At(i))
+		}
 	}
 	return nil
 }
 
-// AddColumn gathers them one by one.
-func (g *gatherer) AddColumn(env *Env, vs []bson.Value) error {
-	for _, v := range vs {
-		if err := g.add(env, v); err != nil {
+// addDoubles is add for doubles that lie one behind the other.
+func (s *summation) addDoubles(data []byte) {
+	if len(data) == 0 {
+		return
+	}
+	s.count += int64(len(data) / 8)
+	s.widest = wider(s.widest, bson.TypeDouble)
+	special, total := s.special, s.total
+	for ; len(data) >= 8; data = data[8:] {
+		f := math.Float64frombits(binary.LittleEndian.Uint64(data))
+		special += f
+		sum := twoSum(total.hi, f)
+		total = quickSum(sum.hi, sum.lo+total.lo)
+	}
+	s.special, s.total = special, total
+}
+
+// AddColumn gathers them one by one, but for those of which few matter.
+func (g *gatherer) AddColumn(env *Env, c Column) error {
+	switch s := g.state.(type) {
+	case *extreme:
+		if t, data := c.Fixed(); len(data) > 0 {
+			if i := s.ofFixed(t, data); i >= 0 {
+				return g.add(env, c.At(i))
+			}
+		}
+	case *firstState:
+		if c.Len() == 0 || s.seen {
+			return nil
+		}
+		return g.add(env, c.At(0))
+	case *lastState:
+		if c.Len() == 0 {
+			return nil
+		}
+		return g.add(env, c.At(c.Len()-1))
+	}
+	for i := range c.Len() {
+		if err := g.add(env, c.At(i)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Column says what $sum, $avg, $count, $min and $max are of: a field of the
-// document by its path, or a constant where that is "". ok is false for any
-// other accumulator and any other expression.
+// ofFixed finds the least or greatest of numbers or dates that lie one behind
+// the other, of equal ones the first; -1 where it cannot tell. REQUIRES: there
+// is one.
+func (x *extreme) ofFixed(t bson.Type, data []byte) int {
+	best := 0
+	switch t {
+	case bson.TypeDouble:
+		double := func(i int) float64 { return math.Float64frombits(binary.LittleEndian.Uint64(data[8*i:])) }
+		b := double(0)
+		for i := 1; i < len(data)/8; i++ {
+			f := double(i)
+			if f > b && x.sense > 0 || f < b && x.sense < 0 {
+				best, b = i, f
+			} else if f != f || b != b {
+				return -1 // NaN has an order of its own
+			}
+		}
+	case bson.TypeInt64, bson.TypeDate:
+		b := int64(binary.LittleEndian.Uint64(data))
+		for i := 1; i < len(data)/8; i++ {
+			if v := int64(binary.LittleEndian.Uint64(data[8*i:])); v > b && x.sense > 0 || v < b && x.sense < 0 {
+				best, b = i, v
+			}
+		}
+	case bson.TypeInt32:
+		b := int32(binary.LittleEndian.Uint32(data))
+		for i := 1; i < len(data)/4; i++ {
+			if v := int32(binary.LittleEndian.Uint32(data[4*i:])); v > b && x.sense > 0 || v < b && x.sense < 0 {
+				best, b = i, v
+			}
+		}
+	default:
+		return -1
+	}
+	return best
+}
+
+// HasFirst says whether an accumulator has all that it takes of any column.
+func HasFirst(a Accumulator) bool {
+	g, ok := a.(*gatherer)
+	if !ok {
+		return false
+	}
+	s, ok := g.state.(*firstState)
+	return ok && s.seen
+}
+
+// Column says what $sum, $avg, $count, $min, $max, $first and $last are of: a
+// field of the document by its path, or a constant where that is "". ok is false
+// for any other accumulator and any other expression.
 func (s *AccumulatorSpec) Column() (path string, constant bson.Value, ok bool) {
 	switch s.Name {
-	case "$sum", "$avg", "$count", "$min", "$max":
+	case "$sum", "$avg", "$count", "$min", "$max", "$first", "$last":
 	default:
 		return "", bson.Value{}, false
 	}

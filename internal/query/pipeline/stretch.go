@@ -22,8 +22,9 @@ type Stretch interface {
 	// Key is a measurement with its meta value alone, and its time where timed is
 	// set.
 	Key(i int, timed bool) (bson.Doc, error)
-	// Column is a field of the measurements from one to another.
-	Column(name string, from, to int) ([]bson.Value, error)
+	// Column is a field of the measurements from one to another; valid until the
+	// next call.
+	Column(name string, from, to int) (expr.Column, error)
 	// Extreme is the least (sign -1) or the greatest (sign 1) value of a field in
 	// the whole stretch, where statistics tell it.
 	Extreme(name string, sign int) (bson.Value, bool)
@@ -44,6 +45,7 @@ type Stretches interface {
 type byStretch struct {
 	timed   bool // the groups depend on the time
 	columns []stretchColumn
+	length  int // of the run before
 }
 
 // stretchColumn is what one accumulator takes in: a field, or a constant where
@@ -195,9 +197,10 @@ func (w *grouping) takeRun(st Stretch, from int, p *byStretch) (to int, err erro
 		}
 	}
 	if to = st.Len(); p.timed {
-		if to, err = w.runEnd(st, from); err != nil {
+		if to, err = w.runEnd(st, from, p.length); err != nil {
 			return 0, err
 		}
+		p.length = to - from
 	}
 	whole := from == 0 && to == st.Len()
 	for i, c := range p.columns {
@@ -212,8 +215,9 @@ func (w *grouping) takeRun(st Stretch, from int, p *byStretch) (to int, err erro
 }
 
 // runEnd finds where the group of the measurement at from, whose key is at
-// hand, ends: by steps that double, then by halves.
-func (w *grouping) runEnd(st Stretch, from int) (int, error) {
+// hand, ends: where a run of the length of the one before would end, else by
+// steps that double, then by halves.
+func (w *grouping) runEnd(st Stretch, from, guess int) (int, error) {
 	var failed error
 	key := slices.Clone(w.key)
 	same := func(i int) bool {
@@ -232,6 +236,9 @@ func (w *grouping) runEnd(st Stretch, from int) (int, error) {
 		return string(w.key) == string(key)
 	}
 	n := st.Len()
+	if to := from + guess; guess > 0 && to < n && same(to-1) && !same(to) && failed == nil {
+		return to, nil
+	}
 	if same(n - 1) {
 		return n, failed
 	}
@@ -248,20 +255,19 @@ func (w *grouping) runEnd(st Stretch, from int) (int, error) {
 // addRun takes measurements into one accumulator.
 func addRun(env *expr.Env, a expr.ColumnAccumulator, st Stretch, c stretchColumn, from, to int, whole bool) error {
 	if c.field == "" {
-		vs := make([]bson.Value, to-from)
-		for i := range vs {
-			vs[i] = c.constant
-		}
-		return a.AddColumn(env, vs)
+		return a.AddColumn(env, &expr.Constants{Value: c.constant, N: to - from})
+	}
+	if expr.HasFirst(a) {
+		return nil
 	}
 	if c.sign != 0 && whole {
 		if v, ok := st.Extreme(c.field, c.sign); ok {
-			return a.AddColumn(env, []bson.Value{v})
+			return a.AddColumn(env, &expr.Constants{Value: v, N: 1})
 		}
 	}
-	vs, err := st.Column(c.field, from, to)
+	column, err := st.Column(c.field, from, to)
 	if err != nil {
 		return err
 	}
-	return a.AddColumn(env, vs)
+	return a.AddColumn(env, column)
 }
