@@ -7,7 +7,6 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
-	"github.com/mayflydb/mayfly/internal/query/nosql"
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
@@ -24,7 +23,7 @@ type container struct {
 	unique            []uniqueKey
 	indexing          indexPolicy
 	composite         [][]compositePath
-	computed          nosql.Computed
+	queries           *queryCache
 
 	ridBytes []byte // rid decoded
 	selfLink string // the link by resource ids
@@ -84,9 +83,11 @@ func (c *container) define(d bson.Doc) error {
 	if c.composite, err = parseComposite(policy); err != nil {
 		return err
 	}
-	if c.computed, err = parseComputed(d.Lookup("computedProperties")); err != nil {
+	computed, err := parseComputed(d.Lookup("computedProperties"))
+	if err != nil {
 		return err
 	}
+	c.queries = &queryCache{computed: computed}
 	if err := checkSpatial(policy); err != nil {
 		return err
 	}

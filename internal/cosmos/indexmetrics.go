@@ -15,7 +15,8 @@ import (
 func (p *pager) indexMetrics() string {
 	var used, potential []string
 	seen := map[string]bool{}
-	for _, f := range p.paths {
+	_, paths := p.q.Filter()
+	for _, f := range paths {
 		spec := "/" + strings.Join(f.Names(), "/") + "/?"
 		switch {
 		case seen[spec]:

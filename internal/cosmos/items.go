@@ -8,6 +8,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/query/nosql"
+	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
@@ -197,6 +198,25 @@ func presentInto(b *bson.Builder, item bson.Doc) bson.Doc {
 		}
 	}
 	return b.Finish()
+}
+
+// view is presentInto, and tells the number of the item and when it expires.
+func (c *container) view(b *bson.Builder, item bson.Doc) (shown bson.Doc, number, expires int64) {
+	var own, written bson.Value
+	for it := item.Iter(); it.Next(); {
+		switch it.Key {
+		case fieldNumber:
+			number, _ = bson.ExactInt64(it.Value)
+		case schema.TTLField:
+			own = it.Value
+		case schema.LastWriteField:
+			written = it.Value
+		}
+		if name := shownName(it.Key); name != "" {
+			b.Value(name, it.Value)
+		}
+	}
+	return b.Finish(), number, c.ttl.due(own, written)
 }
 
 // appendItem appends the JSON of a stored item as clients see it.

@@ -170,19 +170,23 @@ func keyDocument(key ...bson.Value) bson.Doc {
 	return b.Finish()
 }
 
-// partition is a filter for the items of a partition, or of all partitions that
-// begin with a prefix of a hierarchical key: a range of _id.
-func (k partitionKey) partition(key []bson.Value) bson.Doc {
-	low := new(bson.Builder).Doc("p", keyDocument(key...)).Finish()
-	var high bson.Builder
+// bounds are the _id below and above those of the items of a partition, or of
+// all partitions that begin with a prefix of a hierarchical key.
+func (k partitionKey) bounds(key []bson.Value) (low, high bson.Doc) {
+	low = new(bson.Builder).Doc("p", keyDocument(key...)).Finish()
+	var b bson.Builder
 	top := bson.Value{Type: bson.TypeMaxKey}
 	if len(key) < len(k.paths) {
-		high.Doc("p", keyDocument(append(slices.Clone(key), top)...))
-	} else {
-		high.Doc("p", keyDocument(key...)).Value("i", top)
+		return low, b.Doc("p", keyDocument(append(slices.Clone(key), top)...)).Finish()
 	}
+	return low, b.Doc("p", keyDocument(key...)).Value("i", top).Finish()
+}
+
+// partition is a filter for what is between the bounds of a key: a range of _id.
+func (k partitionKey) partition(key []bson.Value) bson.Doc {
+	low, high := k.bounds(key)
 	var b bson.Builder
-	b.OpenDoc("_id").Doc("$gte", low).Doc("$lte", high.Finish()).Close()
+	b.OpenDoc("_id").Doc("$gte", low).Doc("$lte", high).Close()
 	return b.Finish()
 }
 

@@ -1,10 +1,8 @@
 package cosmos
 
 import (
-	"cmp"
 	"math"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,12 +17,29 @@ func (r *request) isQuery() bool {
 		r.flag("X-Ms-Documentdb-Isquery") || r.flag("X-Ms-Documentdb-Query") || r.flag("X-Ms-Cosmos-Is-Query-Plan-Request")
 }
 
-// parseQuery reads {query, parameters}. Errors: 400.
-func parseQuery(body bson.Doc, computed nosql.Computed) (*nosql.Query, error) {
+// parseQuery reads {query, parameters}; parse reads the text. Errors: 400.
+func parseQuery(body bson.Doc, parse func(text string) (*nosql.Query, error)) (*nosql.Query, error) {
 	text := body.Lookup("query")
 	if text.Type != bson.TypeString {
 		return nil, badRequest("The request has no query.")
 	}
+	params, err := parameters(body)
+	if err != nil {
+		return nil, err
+	}
+	q, err := parse(text.Str())
+	if err != nil {
+		return nil, err
+	}
+	return q.With(params), nil
+}
+
+// parseText parses the text of a query over resources.
+func parseText(text string) (*nosql.Query, error) { return nosql.Parse(text, nil, nil) }
+
+// parameters reads the parameters of a query, by name without the @. Errors:
+// 400.
+func parameters(body bson.Doc) (map[string]bson.Value, error) {
 	params := map[string]bson.Value{}
 	if ps := body.Lookup("parameters"); ps.Type == bson.TypeArray {
 		for p := range ps.Doc().Values() {
@@ -41,12 +56,12 @@ func parseQuery(body bson.Doc, computed nosql.Computed) (*nosql.Query, error) {
 			params[name[1:]] = p.Doc().Lookup("value")
 		}
 	}
-	return nosql.Parse(text.Str(), params, computed)
+	return params, nil
 }
 
 // queryResources runs a query over databases, containers or offers.
 func (r *request) queryResources(body bson.Doc, rid, name string, docs []bson.Doc) error {
-	q, err := parseQuery(body, nil)
+	q, err := parseQuery(body, parseText)
 	if err != nil {
 		return err
 	}
@@ -72,7 +87,7 @@ func (r *request) query(c *container) error {
 	if err != nil {
 		return err
 	}
-	q, err := parseQuery(body, c.computed)
+	q, err := parseQuery(body, c.queries.parse)
 	if err != nil {
 		return err
 	}
@@ -275,7 +290,6 @@ type pager struct {
 	inItem    int64  // rows of it so far
 	retrieved int
 	examined  int64 // items that the executor looked at
-	paths     []nosql.FilterPath
 	unordered bool // the order of the items makes no difference
 
 	// Rows behind the page, which are kept for the next ones.
@@ -311,12 +325,12 @@ func (p *pager) run(key []bson.Value) error {
 func (p *pager) stopped() bool { return p.next != nil && !p.collecting }
 
 func (p *pager) items(run *nosql.Run, key []bson.Value) error {
-	filter := p.filter(key)
-	if len(key) == len(p.c.key.paths) && p.from.number == 0 && !p.unordered {
-		if done, err := p.smallPartition(run, filter); done || err != nil {
+	if len(key) == len(p.c.key.paths) && p.from.number == 0 {
+		if done, err := p.smallPartition(run, key); done || err != nil {
 			return err
 		}
 	}
+	filter, paths := p.filter(key)
 	var sort bson.Doc
 	if !p.unordered {
 		sort = new(bson.Builder).Int32(fieldNumber, 1).Finish()
@@ -324,58 +338,21 @@ func (p *pager) items(run *nosql.Run, key []bson.Value) error {
 	var err error
 	p.examined, err = findExamined(p.r.Context(), p.r.s.o.Exec, p.c.collection, filter, sort, 0, func(d bson.Doc) (bool, error) { return p.take(run, d) })
 	if err == nil {
-		p.r.s.improve(p.c, p.paths, p.examined, int64(p.retrieved))
+		p.r.s.improve(p.c, paths, p.examined, int64(p.retrieved))
 	}
 	return err
-}
-
-// What smallPartition reads before it gives up, in items and bytes.
-const (
-	smallItems = 256
-	smallBytes = 1 << 20
-	// smallRoom is what it begins with, in bytes.
-	smallRoom = 16 << 10
-)
-
-// smallPartition runs a query over the items of a partition where they are few:
-// it reads them as they lie and puts them in order, without asking the planner
-// which way that is best done. false says that they are many.
-func (p *pager) smallPartition(run *nosql.Run, filter bson.Doc) (bool, error) {
-	type place struct {
-		number   int64
-		from, to int
-	}
-	var places []place
-	items := make([]byte, 0, smallRoom)
-	examined, err := findExamined(p.r.Context(), p.r.s.o.Exec, p.c.collection, filter, nil, smallItems+1, func(d bson.Doc) (bool, error) {
-		number, _ := bson.ExactInt64(d.Lookup(fieldNumber))
-		places = append(places, place{number, len(items), len(items) + len(d)})
-		items = append(items, d...)
-		return len(items) <= smallBytes, nil
-	})
-	if err != nil || len(places) > smallItems || len(items) > smallBytes || wasted(examined, int64(len(places))) {
-		return false, err
-	}
-	p.examined = examined
-	p.rows.out = make([]byte, 0, len(items)*3/2)
-	slices.SortFunc(places, func(a, b place) int { return cmp.Compare(a.number, b.number) })
-	for _, at := range places {
-		if more, err := p.take(run, items[at.from:at.to]); err != nil || !more {
-			return true, err
-		}
-	}
-	return true, nil
 }
 
 // take runs the query over the next item, in the order of the feed; false says
 // that the page needs no more.
 func (p *pager) take(run *nosql.Run, d bson.Doc) (bool, error) {
-	expires := p.c.ttl.expires(d)
+	var b bson.Builder
+	item, number, expires := p.c.view(b.Reset(p.item[:0]), d)
+	p.item = item
 	if expires <= p.r.judged {
 		return true, nil
 	}
 	p.until = min(p.until, expires)
-	number, _ := bson.ExactInt64(d.Lookup(fieldNumber))
 	if !p.whole && p.full() {
 		// Between two items: what follows begins with this one.
 		p.next = &place{number: number - 1}
@@ -386,15 +363,13 @@ func (p *pager) take(run *nosql.Run, d bson.Doc) (bool, error) {
 		p.skip = 0 // the item that the rows to leave out belong to is gone
 	}
 	p.current, p.inItem = number, 0
-	var b bson.Builder
-	item := presentInto(b.Reset(p.item[:0]), d)
-	p.item = item
 	more, err := run.Add(item)
 	return more && !p.stopped(), err
 }
 
-// filter asks an index first for what the query can be about.
-func (p *pager) filter(key []bson.Value) bson.Doc {
+// filter asks an index first for what the query can be about; paths are the
+// properties in it.
+func (p *pager) filter(key []bson.Value) (bson.Doc, []nosql.FilterPath) {
 	var parts []bson.Doc
 	if key != nil {
 		parts = append(parts, p.c.key.partition(key))
@@ -403,18 +378,18 @@ func (p *pager) filter(key []bson.Value) bson.Doc {
 		parts = append(parts, new(bson.Builder).OpenDoc(fieldNumber).Int64("$gt", p.from.number).Close().Finish())
 	}
 	f, paths := p.q.Filter()
-	if p.paths = paths; !f.IsEmpty() {
+	if !f.IsEmpty() {
 		parts = append(parts, f)
 	}
 	if len(parts) == 0 {
-		return bson.Empty
+		return bson.Empty, nil
 	}
 	var b bson.Builder
 	b.OpenArray("$and")
 	for i, d := range parts {
 		b.Doc(bson.Index(i), d)
 	}
-	return b.Close().Finish()
+	return b.Close().Finish(), paths
 }
 
 func (p *pager) full() bool { return p.rows.n >= p.size || len(p.rows.out) >= maxPageBytes }

@@ -52,23 +52,35 @@ func (p ttlPolicy) expires(item bson.Doc) int64 {
 	if !p.on {
 		return math.MaxInt64
 	}
-	seconds := p.seconds
-	var written int64
-	var ok bool
+	var own, written bson.Value
 	for it := item.Iter(); it.Next(); {
 		switch it.Key {
 		case schema.TTLField:
-			if n, valid := schema.OwnTTL(it.Value); valid {
-				seconds = n
-			}
+			own = it.Value
 		case schema.LastWriteField:
-			written, ok = bson.ExactInt64(it.Value)
+			written = it.Value
 		}
 	}
-	if seconds <= 0 || !ok {
+	return p.due(own, written)
+}
+
+// due is expires by an item's ttl and _ts.
+func (p ttlPolicy) due(own, written bson.Value) int64 {
+	if !p.on {
 		return math.MaxInt64
 	}
-	return written + seconds
+	seconds := p.seconds
+	if n, valid := schema.OwnTTL(own); valid {
+		seconds = n
+	}
+	if seconds <= 0 || !written.IsNumber() {
+		return math.MaxInt64
+	}
+	at, ok := bson.ExactInt64(written)
+	if !ok {
+		return math.MaxInt64
+	}
+	return at + seconds
 }
 
 // printed is a value as messages show it.

@@ -257,15 +257,14 @@ func (r *jsonReader) fields(f func(name string) error) error {
 // nothing in it is escaped.
 func (r *jsonReader) quoted() (string, error) {
 	from := r.at
-	for ; r.at < len(r.text); r.at++ {
-		switch c := r.text[r.at]; {
-		case c == '"':
+	r.at += plain(r.text[from:])
+	if r.at < len(r.text) {
+		switch r.text[r.at] {
+		case '"':
 			r.at++
 			return r.text[from : r.at-1], nil
-		case c == '\\':
+		case '\\':
 			return r.escaped(from)
-		case c < ' ':
-			return "", r.unexpected()
 		}
 	}
 	return "", r.unexpected()

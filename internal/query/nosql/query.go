@@ -44,6 +44,13 @@ func Parse(query string, params map[string]bson.Value, computed Computed) (*Quer
 	return &Query{s: s, slots: p.slots, params: params}, nil
 }
 
+// With is the query with other parameters, by name without the @.
+func (q *Query) With(params map[string]bson.Value) *Query {
+	n := *q
+	n.params = params
+	return &n
+}
+
 // isDocumentPath says whether e is a property, or what is in it, of an alias.
 func isDocumentPath(e expression) bool {
 	if c, ok := e.(*computed); ok {
@@ -124,6 +131,14 @@ func (run *Run) Add(item bson.Doc) (more bool, err error) {
 	run.env.item = item
 	more = true
 	r := run.source()
+	if r.s.plain() {
+		run.env.slots[r.s.from.slot] = bson.Document(item)
+		more, err = r.add()
+		if err == nil {
+			err = run.err
+		}
+		return more, err
+	}
 	err = r.s.bind(&run.env, func() (bool, error) {
 		var err error
 		more, err = r.add()
@@ -133,6 +148,12 @@ func (run *Run) Add(item bson.Doc) (more bool, err error) {
 		err = run.err
 	}
 	return more, err
+}
+
+// plain says whether the SELECT is from the container and nothing else.
+func (s *selection) plain() bool {
+	f := s.from
+	return f != nil && len(s.joins) == 0 && f.root && len(f.path) == 0 && !f.iterate && f.subquery == nil
 }
 
 // Finish ends the run: what had to wait for the last item comes now.

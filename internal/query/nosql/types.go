@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"math"
+	mathbits "math/bits"
 	"strconv"
 	"strings"
 
@@ -161,14 +162,10 @@ func appendDouble(dst []byte, f float64) []byte {
 func appendJSONText(dst []byte, s string) []byte {
 	const digits = "0123456789abcdef"
 	dst = append(dst, '"')
-	from := 0
-	for i := range len(s) {
-		c := s[i]
-		if c >= 0x20 && c != '"' && c != '\\' {
-			continue
-		}
-		dst = append(dst, s[from:i]...)
-		from = i + 1
+	for n := plain(s); n < len(s); n = plain(s) {
+		dst = append(dst, s[:n]...)
+		c := s[n]
+		s = s[n+1:]
 		switch c {
 		case '"', '\\':
 			dst = append(dst, '\\', c)
@@ -186,5 +183,28 @@ func appendJSONText(dst []byte, s string) []byte {
 			dst = append(dst, '\\', 'u', '0', '0', digits[c>>4], digits[c&15])
 		}
 	}
-	return append(append(dst, s[from:]...), '"')
+	return append(append(dst, s...), '"')
+}
+
+// plain is how many bytes of s come before the first that JSON has only escaped
+// in a string: a control character, a quote, a backslash. It looks at eight
+// bytes at a time.
+func plain(s string) int {
+	const ones, tops = 0x0101010101010101, 0x8080808080808080
+	i := 0
+	for ; i+8 <= len(s); i += 8 {
+		b := s[i : i+8]
+		x := uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 | uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
+		quote, back := x^ones*'"', x^ones*'\\'
+		// The lowest bit is that of the first such byte; those above may be wrong.
+		if found := ((x-ones*' ')&^x | (quote-ones)&^quote | (back-ones)&^back) & tops; found != 0 {
+			return i + mathbits.TrailingZeros64(found)/8
+		}
+	}
+	for ; i < len(s); i++ {
+		if c := s[i]; c < ' ' || c == '"' || c == '\\' {
+			break
+		}
+	}
+	return i
 }

@@ -1,0 +1,45 @@
+package cosmos
+
+import (
+	"sync"
+
+	"github.com/mayflydb/mayfly/internal/query/nosql"
+)
+
+const (
+	// maxCachedQueries bounds the texts of a container that are kept parsed.
+	maxCachedQueries = 256
+	// maxCachedText is the longest text that is kept, in bytes.
+	maxCachedText = 4 << 10
+)
+
+// queryCache keeps the queries over a container as they are parsed, by text. A
+// container whose definition changes gets a new one.
+type queryCache struct {
+	computed nosql.Computed
+
+	mu     sync.RWMutex
+	parsed map[string]*nosql.Query
+}
+
+// parse returns the query of a text, without parameters. Errors are
+// *nosql.Error.
+func (c *queryCache) parse(text string) (*nosql.Query, error) {
+	c.mu.RLock()
+	q := c.parsed[text]
+	c.mu.RUnlock()
+	if q != nil {
+		return q, nil
+	}
+	q, err := nosql.Parse(text, nil, c.computed)
+	if err != nil || len(text) > maxCachedText {
+		return q, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.parsed == nil || len(c.parsed) >= maxCachedQueries {
+		c.parsed = map[string]*nosql.Query{}
+	}
+	c.parsed[text] = q
+	return q, nil
+}
