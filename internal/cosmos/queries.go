@@ -290,7 +290,7 @@ type pager struct {
 	inItem    int64  // rows of it so far
 	retrieved int
 	examined  int64 // items that the executor looked at
-	unordered bool // the order of the items makes no difference
+	unordered bool  // the order of the items makes no difference
 
 	// Rows behind the page, which are kept for the next ones.
 	identity   string
