@@ -20,26 +20,77 @@ const (
 	batch = 50
 )
 
+// expiring is a kind of expiring collection: how its documents come due soon,
+// how one is touched so that it lasts, and which those are.
+type expiring struct {
+	name    string
+	windows bool
+	index   bson.D // but its name
+	soon    func() bson.D
+	last    func() bson.D
+	lasts   func() bson.D
+	due     func(by time.Time) bson.D
+}
+
+func fields(kv ...any) (d bson.D) {
+	for i := 0; i < len(kv); i += 2 {
+		d = append(d, bson.E{Key: kv[i].(string), Value: kv[i+1]})
+	}
+	return d
+}
+
+func soonDate() time.Time { return time.Now().Add(time.Duration(rand.IntN(2000)) * time.Millisecond) }
+
+// expirings are the kinds: by date, in windows and one by one, by date with a
+// filter, and by the last write.
+func expirings() []expiring {
+	byDate := expiring{
+		name: "single", index: fields("key", fields("at", 1), "expireAfterSeconds", 0),
+		soon:  func() bson.D { return fields("at", soonDate()) },
+		last:  func() bson.D { return fields("at", time.Now().Add(lasting)) },
+		lasts: func() bson.D { return fields("at", fields("$gt", time.Now().Add(lasting/2))) },
+		due:   func(by time.Time) bson.D { return fields("at", fields("$lte", by)) },
+	}
+	windows := byDate
+	windows.name, windows.windows = "windows", true
+	return []expiring{byDate, windows, {
+		name: "partial", windows: true,
+		index: fields("key", fields("at", 1), "expireAfterSeconds", 0, "partialFilterExpression", fields("kept", false)),
+		soon:  func() bson.D { return fields("at", soonDate(), "kept", false) },
+		last:  func() bson.D { return fields("kept", true) },
+		lasts: func() bson.D { return fields("kept", true) },
+		due:   func(by time.Time) bson.D { return fields("at", fields("$lte", by), "kept", false) },
+	}, {
+		name: "lastWrite", windows: true,
+		index: fields("key", fields("_ts", 1), "expireAfterSeconds", 1),
+		soon:  func() bson.D { return fields("ttl", []any{nil, 1, 2}[rand.IntN(3)]) },
+		last:  func() bson.D { return fields("ttl", int(lasting/time.Second)) },
+		lasts: func() bson.D { return fields("ttl", fields("$gt", 2)) },
+		due:   func(time.Time) bson.D { return fields("ttl", fields("$not", fields("$gt", 2))) },
+	}}
+}
+
 // TestRemovalSurvivesKill kills the server while documents come due all the
 // time and go, by windows and one by one, and others are touched: after each
-// restart the collection is whole, and no document is gone that was
-// acknowledged with a date in the future. At the end all that is due goes.
+// restart the collections are whole, and no document is gone that was
+// acknowledged with an instant in the future. At the end all that is due goes.
 func TestRemovalSurvivesKill(t *testing.T) {
 	s := testkit.Start(t, "--setParameter", "ttlMonitorSleepSecs=1")
-	for name, on := range map[string]bool{"windows": true, "single": false} {
-		if err := s.Client().Database("admin").RunCommand(t.Context(), bson.D{{Key: "setParameter", Value: 1}, {Key: "expiryWindows", Value: on}}).Err(); err != nil {
+	var kept []*keeper
+	for _, e := range expirings() {
+		if err := s.Client().Database("admin").RunCommand(t.Context(), bson.D{{Key: "setParameter", Value: 1}, {Key: "expiryWindows", Value: e.windows}}).Err(); err != nil {
 			t.Fatal(err)
 		}
-		prepareRemoval(t, removalOf(s, name))
+		prepareRemoval(t, removalOf(s, e.name), e.index)
+		kept = append(kept, &keeper{expiring: e, docs: map[int64]bool{}})
 	}
 	var next atomic.Int64
-	kept := map[string]*keeper{"windows": {docs: map[int64]bool{}}, "single": {docs: map[int64]bool{}}}
 	for range *rounds {
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
-		for name, k := range kept {
+		for _, k := range kept {
 			for range 2 {
-				wg.Go(func() { feed(ctx, removalOf(s, name), k, &next) })
+				wg.Go(func() { k.feed(ctx, removalOf(s, k.name), &next) })
 			}
 		}
 		time.Sleep(time.Duration(1000+rand.IntN(1000)) * time.Millisecond)
@@ -47,13 +98,13 @@ func TestRemovalSurvivesKill(t *testing.T) {
 		cancel()
 		wg.Wait()
 		s.Run()
-		for name, k := range kept {
-			k.verify(t, removalOf(s, name))
+		for _, k := range kept {
+			k.verify(t, removalOf(s, k.name))
 		}
 	}
-	for name := range kept {
-		awaitRemoval(t, removalOf(s, name))
-		whole(t, removalOf(s, name))
+	for _, k := range kept {
+		k.awaitRemoval(t, removalOf(s, k.name))
+		whole(t, removalOf(s, k.name))
 	}
 }
 
@@ -61,11 +112,11 @@ func removalOf(s *testkit.Server, name string) *mongo.Collection {
 	return collection(s, journaled()).Database().Collection(name)
 }
 
-func prepareRemoval(t *testing.T, c *mongo.Collection) {
+func prepareRemoval(t *testing.T, c *mongo.Collection, index bson.D) {
 	t.Helper()
 	var reply bson.M
 	err := c.Database().RunCommand(t.Context(), bson.D{{Key: "createIndexes", Value: c.Name()}, {Key: "indexes", Value: bson.A{
-		bson.D{{Key: "key", Value: bson.D{{Key: "at", Value: 1}}}, {Key: "name", Value: "at"}, {Key: "expireAfterSeconds", Value: 0}},
+		append(index, bson.E{Key: "name", Value: "rule"}),
 		bson.D{{Key: "key", Value: bson.D{{Key: "k", Value: 1}}}, {Key: "name", Value: "k"}, {Key: "unique", Value: true}},
 	}}}).Decode(&reply)
 	if err != nil {
@@ -73,8 +124,9 @@ func prepareRemoval(t *testing.T, c *mongo.Collection) {
 	}
 }
 
-// keeper knows the documents that must not go.
+// keeper knows the documents of a collection that must not go.
 type keeper struct {
+	expiring
 	mu   sync.Mutex
 	docs map[int64]bool
 }
@@ -87,20 +139,18 @@ func (k *keeper) keep(id int64) {
 
 // feed inserts documents that are due soon, and touches one of each batch so
 // that it lasts, until an operation fails.
-func feed(ctx context.Context, c *mongo.Collection, k *keeper, next *atomic.Int64) {
+func (k *keeper) feed(ctx context.Context, c *mongo.Collection, next *atomic.Int64) {
 	for {
 		first := next.Add(batch) - batch
 		docs := make([]any, batch)
 		for i := range docs {
-			at := time.Now().Add(time.Duration(rand.IntN(2000)) * time.Millisecond)
-			docs[i] = bson.D{{Key: "_id", Value: first + int64(i)}, {Key: "k", Value: first + int64(i)}, {Key: "at", Value: at}, {Key: "pad", Value: "some words"}}
+			docs[i] = append(fields("_id", first+int64(i), "k", first+int64(i), "pad", "some words"), k.soon()...)
 		}
 		if _, err := c.InsertMany(ctx, docs); err != nil {
 			return
 		}
 		id := first + int64(rand.IntN(batch))
-		set := bson.D{{Key: "$set", Value: bson.D{{Key: "at", Value: time.Now().Add(lasting)}}}}
-		res, err := c.UpdateOne(ctx, bson.D{{Key: "_id", Value: id}}, set)
+		res, err := c.UpdateOne(ctx, fields("_id", id), fields("$set", k.last()))
 		if err != nil {
 			return
 		}
@@ -114,7 +164,7 @@ func (k *keeper) verify(t *testing.T, c *mongo.Collection) {
 	t.Helper()
 	whole(t, c)
 	found := map[int64]bool{}
-	cur, err := c.Find(t.Context(), bson.D{{Key: "at", Value: bson.D{{Key: "$gt", Value: time.Now().Add(lasting / 2)}}}})
+	cur, err := c.Find(t.Context(), k.lasts())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,11 +194,11 @@ func whole(t *testing.T, c *mongo.Collection) {
 }
 
 // awaitRemoval waits until nothing due is left.
-func awaitRemoval(t *testing.T, c *mongo.Collection) {
+func (k *keeper) awaitRemoval(t *testing.T, c *mongo.Collection) {
 	t.Helper()
 	last := time.Now().Add(2 * time.Second)
 	for deadline := last.Add(30 * time.Second); ; time.Sleep(100 * time.Millisecond) {
-		n, err := c.CountDocuments(t.Context(), bson.D{{Key: "at", Value: bson.D{{Key: "$lte", Value: last}}}})
+		n, err := c.CountDocuments(t.Context(), k.due(last))
 		if err != nil {
 			t.Fatal(err)
 		}

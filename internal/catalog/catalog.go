@@ -156,7 +156,7 @@ func (c *Catalog) openLive(coll *Collection) (err error) {
 		}
 		coll.live.lowWater.Store(s.low)
 		coll.live.swept.Store(s.swept)
-		if s.swept < s.low {
+		if s.swept != s.low {
 			coll.live.dead.Store(coll.live.counter.Load(sumDocs) + 1) // nobody knows how many
 		}
 	}

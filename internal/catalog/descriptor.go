@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/schema"
@@ -17,7 +16,9 @@ import (
 //	 indexes: [{spec: {…}, ident: long, ready: bool}, …]}
 //
 // Where the collection is clustered by windows of expiry, v is 2, and there is
-// windows: {path: string, width: long}, in milliseconds.
+// windows: {path: string, width: long}, in milliseconds. Where those depend on
+// more than a path, v is 3, and there is also spec: the index that they were
+// made for.
 //
 // Multikey paths are under their index's ident in another keyspace, so that
 // writers can set them without touching the descriptor.
@@ -27,6 +28,8 @@ const (
 	descriptorVersion = 1
 	// windowedVersion keeps builds that know nothing of windows away.
 	windowedVersion = 2
+	// judgedVersion keeps builds away that know windows by dates alone.
+	judgedVersion = 3
 )
 
 const uuidSubtype = 4
@@ -39,6 +42,9 @@ func (c *Collection) encode() bson.Doc {
 	version := int32(descriptorVersion)
 	if c.windows != nil {
 		version = windowedVersion
+		if c.windows.index != nil {
+			version = judgedVersion
+		}
 	}
 	b.Int32("v", version).String("db", c.Namespace.DB).String("coll", c.Namespace.Coll).
 		Binary("uuid", uuidSubtype, c.UUID[:]).Int64("ident", int64(c.Ident))
@@ -52,7 +58,11 @@ func (c *Collection) encode() bson.Doc {
 	}
 	b.Close()
 	if w := c.windows; w != nil {
-		b.OpenDoc("windows").String("path", w.path).Int64("width", w.width).Close()
+		b.OpenDoc("windows").String("path", w.path).Int64("width", w.width)
+		if w.index != nil {
+			b.Doc("spec", w.index.Spec)
+		}
+		b.Close()
 	}
 	return b.Finish()
 }
@@ -66,7 +76,7 @@ func decode(id storage.Ident, d bson.Doc) (*Collection, error) {
 		return nil, fmt.Errorf("%w: catalog entry %d: %w", storage.ErrCorruption, id, err)
 	}
 	v := d.Lookup("v")
-	if v.Type != bson.TypeInt32 || v.Int32() != descriptorVersion && v.Int32() != windowedVersion {
+	if v.Type != bson.TypeInt32 || v.Int32() < descriptorVersion || v.Int32() > judgedVersion {
 		return nil, bad("version")
 	}
 	c := &Collection{id: id, Options: bson.Empty, live: &live{id: id}, derived: &derived{}}
@@ -94,7 +104,7 @@ func decode(id storage.Ident, d bson.Doc) (*Collection, error) {
 	if err := c.applyOptions(); err != nil {
 		return nil, fmt.Errorf("options of %s: %w", c.Namespace, err)
 	}
-	if v.Int32() == windowedVersion && !c.decodeWindows(d.Lookup("windows")) {
+	if v.Int32() >= windowedVersion && !c.decodeWindows(d.Lookup("windows"), v.Int32() == judgedVersion) {
 		return nil, bad("windows")
 	}
 	indexes := d.Lookup("indexes")
@@ -111,7 +121,7 @@ func decode(id storage.Ident, d bson.Doc) (*Collection, error) {
 	return c, nil
 }
 
-func (c *Collection) decodeWindows(v bson.Value) bool {
+func (c *Collection) decodeWindows(v bson.Value, judged bool) bool {
 	if v.Type != bson.TypeDocument {
 		return false
 	}
@@ -119,7 +129,20 @@ func (c *Collection) decodeWindows(v bson.Value) bool {
 	if path.Type != bson.TypeString || width.Type != bson.TypeInt64 || width.Int64() <= 0 {
 		return false
 	}
-	c.windows = &windows{path.Str(), strings.Split(path.Str(), "."), width.Int64()}
+	c.windows = windowsByDate(path.Str(), width.Int64())
+	if !judged {
+		return true
+	}
+	spec := v.Doc().Lookup("spec")
+	if spec.Type != bson.TypeDocument {
+		return false
+	}
+	ix, err := schema.LoadIndex(spec.Doc())
+	if err != nil || !windowable(ix) {
+		return false
+	}
+	c.windows.index = ix
+	_, c.windows.lastWrite = ix.ByLastWrite()
 	return true
 }
 

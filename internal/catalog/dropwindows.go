@@ -40,16 +40,19 @@ type Dropped struct {
 // stayed are read before, and what is not due yet moves to its own window;
 // maxTime bounds that, 0 not at all. What goes, goes in one step with the counts.
 //
-// Invariant window-due: a document in a window has a date within it or before
-// it, or is counted there as stayed. So where none has stayed, all are due;
+// Invariant window-due: a document in a window has an instant within it or
+// before it, or is counted there as stayed. So where none has stayed, all are due;
 // where some have, a look at each tells, and a dropWatch what changes meanwhile.
+//
+// Where something else happens with each document that expires (OnExpiry),
+// nothing goes.
 //
 // REQUIRES: Collection.WindowedBy.
 func (c *Catalog) DropWindows(ctx context.Context, coll *Collection, r *Rule, now int64, maxTime time.Duration) (d Dropped, err error) {
-	x := dropper{c: c, coll: coll, rule: r, now: now, begun: time.Now(), maxTime: maxTime, d: &d,
-		watch: &dropWatch{high: coll.windows.at(coll.windows.wholeUntil(r.lastDue(now)) + 1)}}
-	x.cut = x.watch.high
-	if any, err := x.anything(); err != nil || !any {
+	x := dropper{c: c, coll: coll, rule: r, now: now, begun: time.Now(), maxTime: maxTime, d: &d}
+	x.cut = coll.live.lowWater.Load().with(coll.windows.due(r, now))
+	x.watch = &dropWatch{due: x.cut}
+	if any, err := x.anything(); err != nil || !any || coll.live.expiring.Load() != nil {
 		return d, err
 	}
 	coll.live.dropping.Lock()
@@ -66,7 +69,7 @@ func (c *Catalog) DropWindows(ctx context.Context, coll *Collection, r *Rule, no
 	for range maxDropRounds {
 		touched, err := x.drop(ctx)
 		if err != nil || len(touched) == 0 && !x.overflow {
-			d.More = x.cut < x.watch.high
+			d.More = x.cut != x.watch.due
 			return d, err
 		}
 		if x.overflow {
@@ -84,11 +87,11 @@ func (c *Catalog) DropWindows(ctx context.Context, coll *Collection, r *Rule, no
 	return d, nil
 }
 
-// dropWatch notes, while the windows below high are about to go, the documents
-// in them that are written with a later date. It is set and taken away while
+// dropWatch notes, while the windows that are due are about to go, the documents
+// in them that are written with a later instant. It is set and taken away while
 // the gate is closed, so every unit that writes meanwhile notes what it writes.
 type dropWatch struct {
-	high uint64
+	due LowWater
 
 	mu       sync.Mutex
 	touched  []RecordKey
@@ -120,7 +123,7 @@ func (u *Unit) noteTouch(c *Collection, doc bson.Doc) {
 	if c.windows == nil {
 		return
 	}
-	if w := c.live.dropWatch.Load(); w != nil && u.record.window() < w.high && c.windows.of(doc) >= w.high {
+	if w := c.live.dropWatch.Load(); w != nil && w.due.below(u.record.window()) && !w.due.below(c.windows.of(doc)) {
 		w.note(u.record)
 	}
 }
@@ -135,8 +138,8 @@ type dropper struct {
 	begun   time.Time
 	maxTime time.Duration
 	d       *Dropped
-	// cut is the first window that does not go, at or below the watch's.
-	cut uint64
+	// cut is above the windows that go, at or below what is due.
+	cut LowWater
 	// overflow says that more documents were touched than the watch could note.
 	overflow bool
 }
@@ -149,7 +152,7 @@ func (x *dropper) setWatch(w *dropWatch) {
 
 // anything says whether there is a window to drop.
 func (x *dropper) anything() (any bool, err error) {
-	err = x.coll.eachWindow(x.c.engine, x.watch.high, func(w windowSum) bool {
+	err = x.coll.eachWindow(x.c.engine, x.watch.due, func(w windowSum) bool {
 		any = w.d[windowDocs] > 0
 		return !any
 	})
@@ -162,38 +165,47 @@ type windowSum struct {
 	d      [windowSums]int64
 }
 
-// eachWindow calls f with the sums of the windows from the low water up to
-// high, in order, until it returns false.
-func (c *Collection) eachWindow(r storage.Reader, high uint64, f func(windowSum) bool) error {
-	it, err := r.NewIter(storage.IdentWindows, windowKey(nil, c.Ident, c.live.lowWater.Load()), windowKey(nil, c.Ident, high))
+// eachWindow calls f with the sums of the windows from the low water up to a
+// mark, in order, until it returns false.
+func (c *Collection) eachWindow(r storage.Reader, upTo LowWater, f func(windowSum) bool) error {
+	for _, span := range c.live.lowWater.Load().spans(upTo) {
+		if more, err := c.eachWindowIn(r, span, f); err != nil || !more {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Collection) eachWindowIn(r storage.Reader, span windowSpan, f func(windowSum) bool) (more bool, err error) {
+	it, err := r.NewIter(storage.IdentWindows, windowKey(nil, c.Ident, span.from), windowKey(nil, c.Ident, span.to))
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer it.Close()
 	for ok := it.First(); ok; ok = it.Next() {
 		v, err := it.Value()
 		if err != nil {
-			return err
+			return false, err
 		}
 		key := it.Key()
 		w := windowSum{window: RecordKey(key[len(key)-windowBytes:]).window()}
 		if err := storage.Sums(v, w.d[:]); err != nil {
-			return err
+			return false, err
 		}
 		if !f(w) {
-			break
+			return false, nil
 		}
 	}
-	return it.Err()
+	return true, it.Err()
 }
 
 // moveStayed moves the documents of the windows that are not due; left says
 // that time was over before the last.
 func (x *dropper) moveStayed(ctx context.Context) (left bool, err error) {
 	var from []uint64
-	if err := x.coll.eachWindow(x.c.engine, x.watch.high, func(w windowSum) bool {
+	if err := x.coll.eachWindow(x.c.engine, x.watch.due, func(w windowSum) bool {
 		if len(from) == maxStayedWindows {
-			x.cut = w.window // the rest comes with the next visit
+			x.cut = x.coll.live.lowWater.Load().upTo(w.window, x.cut) // the rest comes with the next visit
 			return false
 		}
 		if w.d[windowStayed] > 0 {
@@ -227,7 +239,7 @@ func (x *dropper) emptyWindow(ctx context.Context, n uint64) (left bool, err err
 			if err != nil {
 				return false, err
 			}
-			if x.coll.windows.of(v) >= x.watch.high {
+			if !x.watch.due.below(x.coll.windows.of(v)) {
 				group = append(group, bytes.Clone(it.Key()))
 			}
 			if len(group) < moveDocs {
@@ -258,7 +270,7 @@ func (x *dropper) moveGroup(ctx context.Context, group []RecordKey) error {
 	err := x.c.Run(ctx, storage.Buffered, func(u *Unit) (err error) {
 		moved = 0
 		busy, err = u.LockRecords(ctx, x.coll, group, func(k RecordKey, doc bson.Doc) error {
-			if x.coll.windows.of(doc) < x.watch.high {
+			if x.watch.due.below(x.coll.windows.of(doc)) {
 				return nil
 			}
 			moved++
@@ -326,7 +338,7 @@ func (x *dropper) drop(ctx context.Context) (touched []RecordKey, err error) {
 func (x *dropper) inForce(coll *Collection) bool {
 	for _, r := range coll.rules {
 		if r.Index.Ident == x.rule.Index.Ident && coll.WindowedBy(r) {
-			return r.lastDue(x.now) >= x.rule.lastDue(x.now) && r.Settings.Paused == x.rule.Settings.Paused
+			return coll.windows.due(r, x.now).atLeast(coll.windows.due(x.rule, x.now)) && r.Settings.Paused == x.rule.Settings.Paused
 		}
 	}
 	return false
@@ -336,7 +348,7 @@ func (x *dropper) inForce(coll *Collection) bool {
 // is closed.
 func (x *dropper) dropSum(ctx context.Context, sum [windowSums]int64, windows int64) error {
 	coll := x.coll.Latest()
-	if coll == nil || sum[windowDocs] == 0 || !x.inForce(coll) {
+	if coll == nil || sum[windowDocs] == 0 || !x.inForce(coll) || coll.live.expiring.Load() != nil {
 		return nil
 	}
 	if err := x.c.dropRange(ctx, coll, x.cut, sum); err != nil {
@@ -349,22 +361,24 @@ func (x *dropper) dropSum(ctx context.Context, sum [windowSums]int64, windows in
 	return nil
 }
 
-// dropRange removes the windows from the low water up to high, which hold what
+// dropRange removes the windows from the low water up to a mark, which hold what
 // sum says. REQUIRES: the gate is closed.
-func (c *Catalog) dropRange(ctx context.Context, coll *Collection, high uint64, sum [windowSums]int64) error {
+func (c *Catalog) dropRange(ctx context.Context, coll *Collection, upTo LowWater, sum [windowSums]int64) error {
 	l := coll.live
 	low := l.lowWater.Load()
-	state := windowState{low: high, swept: l.swept.Load()}
+	state := windowState{low: upTo, swept: l.swept.Load()}
 	u := c.engine.Begin()
 	defer u.Abort()
-	if err := u.DeleteRange(coll.Ident, nil, appendWindow(nil, high)); err != nil {
-		return err
-	}
-	if err := u.DeleteRange(storage.IdentWindows, windowKey(nil, coll.Ident, 0), windowKey(nil, coll.Ident, high)); err != nil {
-		return err
+	for _, span := range (LowWater{}).spans(upTo) {
+		if err := u.DeleteRange(coll.Ident, appendWindow(nil, span.from), appendWindow(nil, span.to)); err != nil {
+			return err
+		}
+		if err := u.DeleteRange(storage.IdentWindows, windowKey(nil, coll.Ident, span.from), windowKey(nil, coll.Ident, span.to)); err != nil {
+			return err
+		}
 	}
 	if l.counter.Load(sumDocs) == sum[windowDocs] {
-		state.swept = high // nothing is left: the indexes go, too
+		state.swept = upTo // nothing is left: the indexes go, too
 		if err := c.dropAllEntries(u, coll); err != nil {
 			return err
 		}
@@ -375,12 +389,12 @@ func (c *Catalog) dropRange(ctx context.Context, coll *Collection, high uint64, 
 	u.Frees()
 	u.Add(l.counter, sumDocs, -sum[windowDocs])
 	u.Add(l.counter, sumBytes, -sum[windowSize])
-	l.lowWater.Store(high)
+	l.lowWater.Store(upTo)
 	if err := c.committer.Commit(ctx, u, storage.Buffered); err != nil {
 		l.lowWater.Store(low)
 		return err
 	}
-	if l.swept.Store(state.swept); state.swept == high {
+	if l.swept.Store(state.swept); state.swept == upTo {
 		l.dead.Store(0)
 	} else {
 		l.dead.Add(sum[windowDocs])

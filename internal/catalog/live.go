@@ -25,10 +25,10 @@ type live struct {
 
 	// Collections with windows of expiry. lowWater rises while the gate is closed,
 	// so it is true for who is inside; readers take that of their state.
-	lowWater  atomic.Uint64
+	lowWater  mark
 	dropping  sync.Mutex // held by DropWindows
 	dropWatch atomic.Pointer[dropWatch]
-	swept     atomic.Uint64
+	swept     mark
 	dead      atomic.Int64 // documents that went while their entries stayed, as far as known
 	sweeping  sync.Mutex   // held for each stretch of a sweep: there is one watch
 	watch     atomic.Pointer[sweepWatch]

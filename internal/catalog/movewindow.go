@@ -20,7 +20,7 @@ func (u *Unit) insertWindowed(ctx context.Context, c *Collection, doc bson.Doc) 
 	if err != nil {
 		return err
 	}
-	if found && window >= c.live.lowWater.Load() {
+	if found && !c.live.lowWater.Load().below(window) {
 		u.record = append(appendWindow(u.record[:0], window), u.id...)
 		made, err := u.makeRoom(ctx, c, u.record)
 		if err != nil {
@@ -37,7 +37,7 @@ func (u *Unit) insertWindowed(ctx context.Context, c *Collection, doc bson.Doc) 
 // placeOf is the window in which a document is stored: its own, or the first
 // one that is not gone.
 func (c *Collection) placeOf(doc bson.Doc) uint64 {
-	return max(c.windows.of(doc), c.live.lowWater.Load())
+	return c.live.lowWater.Load().lift(c.windows.of(doc))
 }
 
 // follow is the end of LockRecord where the record is not there: the document

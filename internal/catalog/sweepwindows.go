@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
@@ -61,22 +62,36 @@ func (c *Catalog) Sweep(ctx context.Context, coll *Collection, pause func(time.D
 	return s, err
 }
 
-// SweepFirst removes the dead entries from the beginning of one index up to a
-// stretch that has none.
-func (c *Catalog) SweepFirst(ctx context.Context, coll *Collection, ix *Index) error {
+// SweepFirst removes the dead entries that a scan of what is due by a rule
+// would meet first: from the beginning of each run of its index up to a stretch
+// that has none.
+func (c *Catalog) SweepFirst(ctx context.Context, coll *Collection, r *Rule, now int64) error {
 	coll = coll.Latest()
 	if coll == nil || coll.windows == nil {
 		return nil
 	}
-	s := Swept{}
-	w := sweeper{c: c, coll: coll, ix: ix, low: coll.live.lowWater.Load(), s: &s}
-	for from := []byte(nil); ; {
+	w := sweeper{c: c, coll: coll, ix: r.Index, low: coll.live.lowWater.Load(), s: &Swept{}}
+	for _, due := range r.DueRanges(now) {
+		first := due.From
+		if r.Index.Parts[0].Descending {
+			first = due.To
+		}
+		if err := w.first(ctx, r.Index.Bound(new(bson.Builder).Value("", first).Finish())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// first sweeps from a key up to a stretch in which nothing is dead.
+func (w *sweeper) first(ctx context.Context, from []byte) error {
+	for {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		before := s.Entries
+		before := w.s.Entries
 		next, _, err := w.stretch(ctx, from)
-		if err != nil || next == nil || s.Entries == before {
+		if err != nil || next == nil || w.s.Entries == before {
 			return err
 		}
 		from = next
@@ -84,11 +99,11 @@ func (c *Catalog) SweepFirst(ctx context.Context, coll *Collection, ix *Index) e
 }
 
 // noteSwept remembers that nothing below low is in an index any more.
-func (c *Catalog) noteSwept(ctx context.Context, coll *Collection, low uint64, dead int64) error {
+func (c *Catalog) noteSwept(ctx context.Context, coll *Collection, low LowWater, dead int64) error {
 	l := coll.live
 	l.gate.Lock()
 	defer l.gate.Unlock()
-	if l.dropped.Load() || l.swept.Load() >= low {
+	if l.dropped.Load() || l.swept.Load().atLeast(low) {
 		return nil
 	}
 	u := c.engine.Begin()
@@ -156,7 +171,7 @@ type sweeper struct {
 	c    *Catalog
 	coll *Collection
 	ix   *Index
-	low  uint64
+	low  LowWater
 	s    *Swept
 
 	record RecordKey // memory
@@ -257,7 +272,7 @@ func (w *sweeper) scan(from []byte) (next []byte, err error) {
 		if w.ix.ByWindow {
 			w.record = record
 		}
-		if record.window() < w.low {
+		if w.low.Dead(record) {
 			w.add(it.Key(), len(v))
 		} else {
 			w.flush()

@@ -87,7 +87,7 @@ type validation struct {
 	value []byte
 	size  int64
 
-	low     uint64                       // the low water of the windows, in this state
+	low     LowWater                     // the low water of the windows, in this state
 	windows map[uint64][windowSums]int64 // what the windows should have; nil without windows
 	record  RecordKey                    // memory
 }
@@ -223,13 +223,13 @@ func (x *validation) window(key RecordKey, doc bson.Doc) error {
 		return fmt.Errorf("the record key does not belong to _id %s", doc.Lookup("_id"))
 	}
 	n := key.window()
-	if n < x.low {
+	if x.low.below(n) {
 		return errors.New("its window of expiry is gone")
 	}
 	sums := x.windows[n]
 	sums[windowDocs]++
 	sums[windowSize] += int64(len(doc))
-	if x.coll.windows.of(doc) > n {
+	if x.coll.windows.stayed(doc, n) {
 		sums[windowStayed]++
 	}
 	x.windows[n] = sums
@@ -319,7 +319,7 @@ func (x *validation) entries(ix *Index, fail func(string, ...any)) (got fingerpr
 			fail("index %s: entry %x is damaged", ix.Name, it.Key())
 			continue
 		}
-		if x.coll.windows != nil && record.window() < x.low {
+		if x.low.Dead(record) {
 			continue // dead
 		}
 		got.add(it.Key(), v)
@@ -388,7 +388,7 @@ func (x *validation) extra(ix *Index) error {
 			return err
 		}
 		key, record, bits := ix.Split(nil, it.Key(), v)
-		if x.coll.windows != nil && record.window() < x.low {
+		if x.low.Dead(record) {
 			continue
 		}
 		has, err := x.documentHas(ix, record, key)

@@ -4,22 +4,24 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
-	"math"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
-// A collection whose documents expire by a date that each has is clustered by
-// windows of expiry: its record key is the number of a window, eight bytes
-// big-endian, and then the key string of _id. So what is due lies together,
-// and goes as one range (dropwindows.go). (docs/rfcs/0008-expiry-windows.md)
+// A collection whose documents expire by a date, or by their last write, is
+// clustered by windows: its record key is the number of a window, eight bytes
+// big-endian, and then the key string of _id. So what is due lies together, and
+// goes as one range (dropwindows.go). (docs/rfcs/0008-expiry-windows.md)
 //
-// A window is a span of dates, so a change of expireAfterSeconds moves nothing.
-// A document without a date that the windows can judge lives in the last one,
-// which never goes as a whole. A document stays in its window when its date
-// changes; one whose date lies behind its window is counted there as stayed.
+// A window is a span of dates, or of seconds of last writes, so a change of
+// expireAfterSeconds moves nothing; documents that bring a ttl of their own
+// have windows apart, by the second at which they expire (windowof.go). A
+// document that the windows cannot judge lives in the last one, which never
+// goes as a whole. A document stays in its window when its instant changes; one
+// whose own window is another by then, and not an earlier one of the same kind,
+// is counted there as stayed.
 //
 // The index on _id has entries of its own, without the record key at the end:
 // key string of _id → window ‖ type bits. Entries in other indexes end in the
@@ -29,36 +31,19 @@ import (
 // Beside the documents, in the keyspace IdentWindows: the collection's ident →
 // its windowState; the ident ‖ a window → the sums of what lives in it.
 
-const (
-	windowBytes = 8
-	// noWindow is the last window, which is never wholly due.
-	noWindow = math.MaxUint64
-	// windowWidthMS is the span of a window. Documents of a window that is due in
-	// part go one by one, so it is small beside the monitor's sleep; and each
-	// window that a unit writes to costs it one more write, so it is greater where
-	// documents bring their own instants, which may lie anywhere.
-	windowWidthMS    = 1_000
-	ownWindowWidthMS = 10_000
-)
+const windowBytes = 8
 
 // The sums of a window.
 const (
 	windowDocs   = iota
 	windowSize   // their bytes
-	windowStayed // those whose date lies behind the window
+	windowStayed // those that do not belong there any more
 	windowSums
 )
 
-// windows is how a collection is clustered. Immutable.
-type windows struct {
-	path       string // of the date
-	components []string
-	width      int64 // milliseconds
-}
-
 // windowsFor returns the windows that a collection without documents gets with
-// new indexes: by the first one that lets documents expire by a date of their
-// own; nil for none.
+// new indexes: by the first one whose instants tell all about its documents'
+// expiry; nil for none.
 func windowsFor(c *Collection, fresh []*schema.Index) *windows {
 	ns := c.Namespace
 	if c.windows != nil || !c.ClusteredByID() || c.Settings.Clustered != nil || ns.DB == "local" || ns.DB == "config" || ns.DB == "admin" || ns.IsSystem() {
@@ -66,85 +51,16 @@ func windowsFor(c *Collection, fresh []*schema.Index) *windows {
 	}
 	for _, ix := range fresh {
 		if ix.IsTTL() && windowable(ix) {
-			w := &windows{ix.Parts[0].Path, ix.Parts[0].Components, windowWidthMS}
-			if ix.ExpireAfterSeconds == 0 {
-				w.width = ownWindowWidthMS
-			}
-			return w
+			return newWindows(ix)
 		}
 	}
 	return nil
 }
 
-// windowable says whether the dates by which an index lets documents expire
-// tell all about their expiry.
+// windowable says whether an index may have windows.
 func windowable(ix *schema.Index) bool {
-	return ix.Plugin == "" && len(ix.Parts) == 1 && ix.PartialFilter == nil
-}
-
-// of is the window that a document belongs to, by its date, or by the earliest
-// one of an array. Dates inside of arrays further up do not count.
-func (w *windows) of(doc bson.Doc) uint64 {
-	v := doc.Lookup(w.components[0])
-	for _, name := range w.components[1:] {
-		if v.Type != bson.TypeDocument {
-			return noWindow
-		}
-		v = v.Doc().Lookup(name)
-	}
-	switch v.Type {
-	case bson.TypeDate:
-		return w.at(v.Date())
-	case bson.TypeArray:
-		first := uint64(noWindow)
-		for e := range v.Doc().Values() {
-			if e.Type == bson.TypeDate {
-				first = min(first, w.at(e.Date()))
-			}
-		}
-		return first
-	}
-	return noWindow
-}
-
-// at is the window of a date, in milliseconds since 1970: in the order of the
-// dates, below noWindow.
-func (w *windows) at(date int64) uint64 {
-	n := date / w.width
-	if date%w.width < 0 {
-		n--
-	}
-	return uint64(n) ^ 1<<63
-}
-
-// firstDate is the first date of a window; for that behind the last of all
-// dates it is not defined.
-func (w *windows) firstDate(n uint64) int64 { return int64(n^1<<63) * w.width }
-
-// wholeUntil is the last date of the last window that ends at a date or before.
-func (w *windows) wholeUntil(date int64) int64 {
-	if date > math.MaxInt64-w.width || date < math.MinInt64+2*w.width {
-		return date
-	}
-	return w.firstDate(w.at(date+1)) - 1
-}
-
-// lastDue is the last date that is due by the rule at an instant.
-func (r *Rule) lastDue(now int64) int64 {
-	due := r.DueRanges(now)
-	return due[len(due)-1].To.Date()
-}
-
-// WholeUntil is the last instant up to now by which all that is due by a rule
-// is in windows that are wholly due; now itself for a collection without
-// windows by that rule. What is due since then can wait for the rest of its
-// window, and go with it.
-func (c *Collection) WholeUntil(r *Rule, now int64) int64 {
-	if !c.WindowedBy(r) {
-		return now
-	}
-	last := r.lastDue(now)
-	return now - (last - c.windows.wholeUntil(last))
+	_, lastWrite := ix.ByLastWrite()
+	return (ix.Plugin == "" || lastWrite) && len(ix.Parts) == 1
 }
 
 func appendWindow(dst []byte, n uint64) []byte { return binary.BigEndian.AppendUint64(dst, n) }
@@ -164,30 +80,35 @@ func (c *Collection) Windowed() bool { return c.windows != nil }
 // WindowedBy says whether the documents that are due by a rule are those of
 // the earliest windows.
 func (c *Collection) WindowedBy(r *Rule) bool {
-	return c.windows != nil && r.Kind == schema.ByDate && windowable(r.Index.Index) && r.Index.Parts[0].Path == c.windows.path
+	return c.windows != nil && r.Kind != schema.ByID && c.windows.serve(r.Index.Index)
+}
+
+// WholeUntil is the last instant up to now by which all that is due by a rule
+// is in windows that are wholly due; now itself for a collection without
+// windows by that rule. What is due since then can wait for the rest of its
+// window, and go with it.
+func (c *Collection) WholeUntil(r *Rule, now int64) int64 {
+	if !c.WindowedBy(r) || c.windows.lastWrite {
+		return now // windows by last writes are whole with each second, as instants are
+	}
+	last := r.lastDue(now)
+	return now - (last - c.windows.wholeUntil(last))
 }
 
 // LowWater reads the low water of a collection in a state of the store: index
 // entries with a record key below it are dead. Zero without windows.
 func (c *Collection) LowWater(r storage.Reader) (LowWater, error) {
 	if c.windows == nil {
-		return 0, nil
+		return LowWater{}, nil
 	}
 	s, err := readWindowState(r, c.Ident)
-	return LowWater(s.low), err
+	return s.low, err
 }
-
-// LowWater is the first window of a collection that is not gone.
-type LowWater uint64
-
-// Dead says of the record key in an index entry that its document went with
-// its window.
-func (w LowWater) Dead(record RecordKey) bool { return w > 0 && record.window() < uint64(w) }
 
 // dead is LowWater.Dead in the latest state. REQUIRES: a unit is inside the
 // collection, or the gate is closed.
 func (c *Collection) dead(record RecordKey) bool {
-	return c.windows != nil && record.window() < c.live.lowWater.Load()
+	return c.windows != nil && c.live.lowWater.Load().Dead(record)
 }
 
 // lockName is what stands for a document among the locks: the part of its
@@ -263,13 +184,19 @@ func (c *Collection) windowOf(r storage.Reader, id []byte) (window uint64, found
 // windowState is what all windows of a collection have in common.
 type windowState struct {
 	// low is the low water: all windows below it are gone.
-	low uint64
+	low LowWater
 	// swept is a low water of which no index has entries any more.
-	swept uint64
+	swept LowWater
 }
 
+// encode is the stored form: the marks of the first kind of windows, and those
+// of the second, where there are any.
 func (s windowState) encode() []byte {
-	return appendWindow(appendWindow(nil, s.low), s.swept)
+	b := appendWindow(appendWindow(nil, s.low.first), s.swept.first)
+	if s.low.own > 0 {
+		b = appendWindow(appendWindow(b, s.low.own), s.swept.own)
+	}
+	return b
 }
 
 // readWindowState reads the state of a collection, as r has it.
@@ -282,8 +209,11 @@ func readWindowState(r storage.Reader, id storage.Ident) (s windowState, err err
 		return s, err
 	}
 	defer closer.Close()
-	if len(v) == 2*windowBytes {
-		s.low, s.swept = binary.BigEndian.Uint64(v), binary.BigEndian.Uint64(v[windowBytes:])
+	if len(v) >= 2*windowBytes {
+		s.low.first, s.swept.first = binary.BigEndian.Uint64(v), binary.BigEndian.Uint64(v[windowBytes:])
+	}
+	if v = v[min(len(v), 2*windowBytes):]; len(v) == 2*windowBytes {
+		s.low.own, s.swept.own = binary.BigEndian.Uint64(v), binary.BigEndian.Uint64(v[windowBytes:])
 	}
 	return s, nil
 }
@@ -320,10 +250,10 @@ func (u *Unit) countWindow(c *Collection, docs, size, stayed int64) {
 	d[windowStayed] += stayed
 }
 
-// stayed is 1 for a document whose date lies behind the window of the unit's
-// record, else 0.
+// stayed is 1 for a document that does not belong to the window of the unit's
+// record any more, else 0.
 func (u *Unit) stayed(c *Collection, doc bson.Doc) int64 {
-	if c.windows != nil && c.windows.of(doc) > u.record.window() {
+	if c.windows != nil && c.windows.stayed(doc, u.record.window()) {
 		return 1
 	}
 	return 0

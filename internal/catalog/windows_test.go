@@ -19,11 +19,23 @@ import (
 // windowTwin is a collection with windows of expiry, and a dumb account of it:
 // documents by _id, each with the window that it should be in.
 type windowTwin struct {
+	kind windowKind
 	fs   *storage.MemFS
 	c    *Catalog
 	coll *Collection
 	docs map[int]twinDoc
-	low  uint64
+	low  LowWater
+}
+
+// windowKind is the rule of a windowTwin's collection; instants are those of
+// its drops plus 60 seconds.
+type windowKind struct{ name, spec string }
+
+var windowKinds = []windowKind{
+	{"date", `{"v": 2, "key": {"at": 1}, "name": "at", "expireAfterSeconds": 60}`},
+	{"partial", `{"v": 2, "key": {"at": 1}, "name": "at", "expireAfterSeconds": 60, "partialFilterExpression": {"u": {"$lt": 8}}}`},
+	{"last write", `{"v": 2, "key": {"_ts": 1}, "name": "at", "expireAfterSeconds": 60, "since": 0}`},
+	{"last write without a default", `{"v": 2, "key": {"_ts": 1}, "name": "at", "expireAfterSeconds": -1, "since": 2}`},
 }
 
 type twinDoc struct {
@@ -58,6 +70,12 @@ func drawExpiring(t *rapid.T, id int) bson.Doc {
 	default:
 		b.Date("at", date())
 	}
+	switch rapid.IntRange(0, 3).Draw(t, "ttl") {
+	case 0:
+		b.Int32("ttl", -1)
+	case 1:
+		b.Int32("ttl", int32(rapid.IntRange(1, 70).Draw(t, "own")))
+	}
 	return b.Int32("u", int32(rapid.IntRange(0, 15).Draw(t, "u"))).String("pad", fmt.Sprint(rapid.IntRange(0, 1000).Draw(t, "pad"))).Finish()
 }
 
@@ -78,6 +96,8 @@ func (m *windowTwin) write(t *rapid.T) {
 	have, there := m.docs[id]
 	u := m.c.Begin()
 	defer u.Abort()
+	u.SetTime(int64(rapid.IntRange(1, 12).Draw(t, "second")))
+	doc = u.Stamp(m.coll, doc)
 	switch op := rapid.SampledFrom([]string{"insert", "update", "delete"}).Draw(t, "op"); {
 	case op == "insert":
 		err := u.Insert(ctx, m.coll, doc)
@@ -87,7 +107,7 @@ func (m *windowTwin) write(t *rapid.T) {
 		if err != nil {
 			return
 		}
-		m.docs[id] = twinDoc{doc, max(m.coll.windows.of(doc), m.low)}
+		m.docs[id] = twinDoc{doc, m.low.lift(m.coll.windows.of(doc))}
 	default:
 		record, old, err := u.LockID(ctx, m.coll, bson.Int32(int32(id)))
 		if err != nil || !bytes.Equal(old, have.doc) {
@@ -121,32 +141,37 @@ func (m *windowTwin) write(t *rapid.T) {
 // drop drops the windows up to a date; the twin says which documents those are.
 func (m *windowTwin) drop(t *rapid.T) {
 	upTo := int64(rapid.IntRange(-2000, 10000).Draw(t, "upTo"))
-	w := m.coll.windows
-	high := w.at(upTo + 1)
+	w, now, rule := m.coll.windows, upTo+60000, m.coll.Rules()[0]
+	high := w.due(rule, now)
 	var gone, moved int64
 	for id, d := range m.docs {
-		if d.window < high && w.of(d.doc) >= high {
+		if high.below(d.window) && !high.below(w.of(d.doc)) {
 			d.window = w.of(d.doc)
 			m.docs[id] = d
 			moved++
 		}
 	}
 	for id, d := range m.docs {
-		if d.window >= high {
+		if !high.below(d.window) {
 			continue
 		}
-		if m.coll.Rules()[0].Due(d.doc) > upTo+60000 {
+		if rule.Due(d.doc) > now {
 			t.Fatalf("the twin itself drops %s, which is not due", d.doc)
 		}
 		delete(m.docs, id)
 		gone++
 	}
-	d, err := m.c.DropWindows(t.Context(), m.coll, m.coll.Rules()[0], upTo+60000, 0)
+	for _, d := range m.docs {
+		if d.window != noWindow && m.coll.WholeUntil(rule, now) >= rule.Due(d.doc) && !w.stayed(d.doc, d.window) && !m.low.below(w.of(d.doc)) && w.of(d.doc) == d.window {
+			t.Fatalf("%s is due at %d, and stays in its window %x", d.doc, now, d.window)
+		}
+	}
+	d, err := m.c.DropWindows(t.Context(), m.coll, rule, now, 0)
 	if err != nil || d.Docs != gone || d.Moved != moved || d.More {
 		t.Fatalf("DropWindows to %d: %+v, %v; the twin dropped %d and moved %d", upTo, d, err, gone, moved)
 	}
 	if gone > 0 {
-		m.low = max(m.low, high)
+		m.low = m.low.with(high)
 	}
 }
 
@@ -195,20 +220,20 @@ func (m *windowTwin) check(t *rapid.T) {
 func TestWindowsTwin(t *testing.T) {
 	ns := schema.Namespace{DB: "d", Coll: "c"}
 	rapid.Check(t, func(t *rapid.T) {
-		m := &windowTwin{fs: storage.NewMemFS(), docs: map[int]twinDoc{}}
+		m := &windowTwin{kind: rapid.SampledFrom(windowKinds).Draw(t, "kind"), fs: storage.NewMemFS(), docs: map[int]twinDoc{}}
 		m.open(t)
 		defer func() { m.c.engine.Close() }()
 		if _, err := m.c.Create(t.Context(), ns, nil); err != nil {
 			t.Fatal(err)
 		}
 		index := func(spec string) {
-			if _, _, err := m.c.CreateIndexes(t.Context(), ns, specs(t, ns, spec)); err != nil {
+			if _, _, err := m.c.CreateIndexes(t.Context(), ns, []bson.Doc{parse(t, spec)}); err != nil {
 				t.Fatal(err)
 			}
 			m.coll = m.c.Lookup(ns)
 		}
-		index(`{"key": {"at": 1}, "name": "at", "expireAfterSeconds": 60}`)
-		index(`{"key": {"u": 1}, "name": "u", "unique": true}`)
+		index(m.kind.spec)
+		index(`{"v": 2, "key": {"u": 1}, "name": "u", "unique": true}`)
 		if !m.coll.Windowed() {
 			t.Fatal("the collection has no windows")
 		}
@@ -217,7 +242,7 @@ func TestWindowsTwin(t *testing.T) {
 			"drop": m.drop, "sweep": m.sweep,
 			"build": func(t *rapid.T) {
 				if m.coll.Index("pad") == nil {
-					index(`{"key": {"pad": -1}, "name": "pad"}`)
+					index(`{"v": 2, "key": {"pad": -1}, "name": "pad"}`)
 				}
 			},
 			"restart": func(t *rapid.T) {
@@ -243,7 +268,8 @@ func TestWindowsWhere(t *testing.T) {
 		{name: "empty", index: ttl, want: true},
 		{name: "filled", index: ttl, filled: true},
 		{name: "clustered", options: `{"clusteredIndex": {"key": {"_id": 1}, "unique": true, "v": 2, "name": "x"}}`, index: ttl},
-		{name: "partial", index: `{"key": {"at": 1}, "name": "at", "expireAfterSeconds": 60, "partialFilterExpression": {"a": 1}}`},
+		{name: "partial", index: `{"key": {"at": 1}, "name": "at", "expireAfterSeconds": 60, "partialFilterExpression": {"a": 1}}`, want: true},
+		{name: "last write", index: `{"key": {"_ts": 1}, "name": "ts", "expireAfterSeconds": -1}`, want: true},
 		{name: "no TTL", index: `{"key": {"at": 1}, "name": "at"}`},
 		{name: "dotted, descending, sparse", index: `{"key": {"a.at": -1}, "name": "at", "expireAfterSeconds": 0, "sparse": true}`, want: true},
 	} {

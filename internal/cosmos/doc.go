@@ -16,7 +16,8 @@
 //	 properties…, _rid, _self, _etag, _attachments, _ts}
 //
 // clustered by _id: so a point read is one lookup, and a partition is one
-// range. _n numbers the items in the order of their creation, _lsn all writes;
+// range. Where a container has a time to live before its items, they are
+// clustered by when they expire instead (docs/rfcs/0008-expiry-windows.md). _n numbers the items in the order of their creation, _lsn all writes;
 // each has an index, for feeds and change feeds (numbers.go). The time to live
 // is a rule of the collection (rule.go), properties that queries filter by get
 // indexes (pathindex.go), and all versions and deletes go to a log beside the

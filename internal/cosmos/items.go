@@ -344,13 +344,18 @@ func (r *request) operation(kind operationKind) (*container, *operation, error) 
 	return c, &operation{kind: kind, id: r.path.item, key: key, ifMatch: r.Header.Get("If-Match"), ifNone: r.Header.Get("If-None-Match")}, err
 }
 
-// getItem reads one item: one lookup.
+// getItem reads one item: one lookup, or two where the items are clustered by
+// when they expire.
 func (r *request) getItem() error {
 	c, op, err := r.operation(opRead)
 	if err != nil {
 		return err
 	}
-	_, item, closer, err := c.collection.FindID(nil, r.s.o.Catalog.Engine(), itemID(op.key, op.id))
+	now := c.collection.Latest()
+	if now == nil {
+		return errNotFound
+	}
+	_, item, closer, err := now.FindID(nil, r.s.o.Catalog.Engine(), itemID(op.key, op.id))
 	if err != nil {
 		return err
 	}

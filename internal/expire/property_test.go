@@ -41,6 +41,7 @@ type trial struct {
 	rt        *rapid.T
 	w         *world
 	immediate bool
+	partial   bool             // the rule b holds for documents with x < partialBound
 	seconds   map[string]int64 // of each rule, by its index
 	were      map[string]int64 // before the last step
 	paused    map[string]bool
@@ -53,6 +54,9 @@ type trial struct {
 // trialName is the collection of a trial.
 var trialName = schema.Namespace{DB: "d", Coll: "c"}
 
+// partialBound is where the filter of a partial rule ends.
+const partialBound = 3
+
 // notDefault is the seconds of a rule by last writes without a default.
 const notDefault = -1
 
@@ -63,14 +67,19 @@ func newTrial(t *testing.T, rt *rapid.T) *trial {
 	if p.immediate {
 		visibility = "immediate"
 	}
+	p.w.cat.NoWindows.Store(!rapid.Bool().Draw(rt, "windows"))
+	p.partial = rapid.Bool().Draw(rt, "partial")
 	p.run(`{create: "c", storageEngine: {mayfly: {expiry: {visibility: %q}}}}`, visibility)
 	for _, field := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "b", "_ts"}), 1, 3, rapid.ID).Draw(rt, "rules") {
 		p.seconds[field] = p.drawSeconds(field)
-		direction := 1
+		direction, more := 1, ""
 		if field == "b" {
 			direction = -1
+			if p.partial {
+				more = fmt.Sprintf(`, partialFilterExpression: {x: {$lt: %d}}`, partialBound)
+			}
 		}
-		p.run(`{createIndexes: "c", indexes: [{key: {%s: %d}, name: %q, expireAfterSeconds: %d}]}`, field, direction, field, p.seconds[field])
+		p.run(`{createIndexes: "c", indexes: [{key: {%s: %d}, name: %q, expireAfterSeconds: %d%s}]}`, field, direction, field, p.seconds[field], more)
 	}
 	p.passed = time.Now()
 	return p
@@ -184,13 +193,10 @@ func (p *trial) drawTTL() string {
 
 // read returns a document as it is stored: a new one may be hidden at once.
 func (p *trial) read(id int32) bson.Doc {
-	c := p.w.cat.Lookup(trialName)
-	doc, closer, err := p.w.engine.Get(c.Ident, c.AppendIDKey(nil, bson.Int32(id)))
-	if err != nil {
-		p.rt.Fatalf("document %d is gone as soon as it is written: %v", id, err)
+	d := p.find(id)
+	if d == nil {
+		p.rt.Fatalf("document %d is gone as soon as it is written", id)
 	}
-	defer closer.Close()
-	d := bson.Doc(doc).Clone()
 	if _, counts := p.seconds["_ts"]; counts {
 		now := time.Now().Unix()
 		if ts := d.Lookup("_ts").Int64(); ts < now || ts > now+int64(max(0, p.spike/time.Second)) {
@@ -206,7 +212,7 @@ func (p *trial) now() int64 { return time.Now().UnixMilli() }
 func (p *trial) due(d bson.Doc, seconds map[string]int64) int64 {
 	due := int64(math.MaxInt64)
 	for field, s := range seconds {
-		if p.paused[field] {
+		if p.paused[field] || field == "b" && p.partial && bson.ToDouble(d.Lookup("x")) >= partialBound {
 			continue
 		}
 		if field == "_ts" {
@@ -269,12 +275,18 @@ func (p *trial) look() {
 }
 
 // stored says whether a document is there, hidden or not.
-func (p *trial) stored(id int32) bool {
+func (p *trial) stored(id int32) bool { return p.find(id) != nil }
+
+// find returns a document, hidden or not, or nil.
+func (p *trial) find(id int32) bson.Doc {
 	c := p.w.cat.Lookup(trialName)
-	_, closer, err := p.w.engine.Get(c.Ident, c.AppendIDKey(nil, bson.Int32(id)))
+	_, doc, closer, err := c.FindID(nil, p.w.engine, bson.Int32(id))
 	if err != nil {
-		return false
+		p.rt.Fatal(err)
 	}
-	closer.Close()
-	return true
+	if doc == nil {
+		return nil
+	}
+	defer closer.Close()
+	return doc.Clone()
 }

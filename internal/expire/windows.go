@@ -40,7 +40,7 @@ func (m *Monitor) dropWindows(ctx context.Context, c *catalog.Collection, d *exe
 		return dropped{gone}, err
 	}
 	// The visit would step over the rule's own entries, each time.
-	return dropped{gone}, m.o.Catalog.SweepFirst(ctx, c, d.Rule.Index)
+	return dropped{gone}, m.o.Catalog.SweepFirst(ctx, c, d.Rule, d.Now)
 }
 
 // dropped is what went as ranges in a visit.

@@ -80,25 +80,59 @@ func OwnTTL(v bson.Value) (seconds int64, ok bool) {
 	return n, whole && (n == -1 || n >= 1 && n <= math.MaxInt32)
 }
 
-// lastWriteKey is the key of a document, Missing where it never expires. What
-// was written before since, when the rule began to watch, counts as written
-// then: of such writes nothing is known.
+// lastWriteKey is the key of a document, Missing where it never expires.
 func lastWriteKey(doc bson.Doc, since int64) bson.Value {
-	written, ok := bson.ExactInt64(doc.Lookup(LastWriteField))
-	if !ok || written > math.MaxUint32 {
-		written = since
-	}
-	written = max(written, since)
-	var b bson.Builder
-	switch own, ok := OwnTTL(doc.Lookup(TTLField)); {
-	case !ok:
-		b.Int64(classAge, written)
-	case own == -1:
+	at, own, ever := lastWriteAt(doc, since)
+	if !ever {
 		return bson.Value{}
-	default:
-		b.Int64(classOwn, written+own)
 	}
-	return bson.Document(b.Finish())
+	class := classAge
+	if own {
+		class = classOwn
+	}
+	return bson.Document(new(bson.Builder).Int64(class, at).Finish())
+}
+
+// lastWriteAt is the second at which a document with a ttl of its own expires,
+// else that of its last write; ever is false where it never expires. What was
+// written before since, when the rule began to watch, counts as written then:
+// of such writes nothing is known.
+func lastWriteAt(doc bson.Doc, since int64) (at int64, own, ever bool) {
+	var written, ttl bson.Value
+	for it := doc.Iter(); it.Next(); {
+		switch {
+		case it.Key == LastWriteField && written.IsMissing():
+			written = it.Value
+		case it.Key == TTLField && ttl.IsMissing():
+			ttl = it.Value
+		}
+	}
+	at, ok := bson.ExactInt64(written)
+	if !ok || at > math.MaxUint32 {
+		at = since
+	}
+	at = max(at, since)
+	switch seconds, own := OwnTTL(ttl); {
+	case !own:
+		return at, false, true
+	case seconds == -1:
+		return 0, false, false
+	default:
+		return at + seconds, true, true
+	}
+}
+
+// ByLastWrite says whether the index has its documents in the order of their
+// last writes, and from which second on it has watched those.
+func (ix *Index) ByLastWrite() (since int64, ok bool) {
+	return ix.since, ix.Plugin == pluginLastWrite
+}
+
+// LastWriteAt is the second since 1970 at which a document with a ttl of its
+// own expires, else that of its last write; ever is false where it never
+// expires. REQUIRES: ByLastWrite. It does not ask the index's filter.
+func (ix *Index) LastWriteAt(doc bson.Doc) (at int64, own, ever bool) {
+	return lastWriteAt(doc, ix.since)
 }
 
 // lastWriteDue is the instant of a key, with that default.
