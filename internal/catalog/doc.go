@@ -23,7 +23,7 @@
 //     built, change in one unit.
 //   - latest: a writer uses the newest descriptor of its collection, and DDL
 //     waits until no writer uses an older one (gate).
-//   - window-due: a document in a window of expiry has a date within it or
+//   - window-due: a document in a window of expiry has an instant within it or
 //     before it, or is counted there as stayed; so what goes with a window is due.
 //   - multikey-first: an index shows a multikey path before a document that
 //     needs it is visible. So a reader takes its snapshot first and reads
