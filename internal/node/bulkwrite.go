@@ -105,17 +105,8 @@ func (n *Node) runBulkWrite(ctx context.Context, op *command.Op) error {
 	}
 	b.w = n.Exec.NewWriter(durability(op))
 	defer b.w.Abort()
-	ordered := op.Args.BoolOr("ordered", true)
-	for i := range list {
-		if err := b.run(ctx, i, &list[i]); err != nil {
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
-			b.fail(i, list[i].kind, err)
-			if ordered {
-				break
-			}
-		}
+	if err := b.runAll(ctx, list, op.Args.BoolOr("ordered", true)); err != nil {
+		return err
 	}
 	if err := b.w.Commit(ctx); err != nil {
 		return err
@@ -124,6 +115,32 @@ func (n *Node) runBulkWrite(ctx context.Context, op *command.Op) error {
 		*b = bulk{n: n, op: op}
 	}
 	return b.reply(ctx)
+}
+
+// runAll runs the statements; where they are ordered, up to the first that
+// fails.
+func (b *bulk) runAll(ctx context.Context, list []bulkStatement, ordered bool) error {
+	for i := 0; i < len(list); {
+		n, failed, err := b.insertRun(ctx, i, list[i:], ordered)
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			n = 1
+			if err := b.run(ctx, i, &list[i]); err != nil {
+				if ctx.Err() != nil {
+					return context.Cause(ctx)
+				}
+				failed = true
+				b.fail(i, list[i].kind, err)
+			}
+		}
+		if failed && ordered {
+			return nil
+		}
+		i += n
+	}
+	return nil
 }
 
 func (b *bulk) namespaces() error {

@@ -1,0 +1,87 @@
+package node
+
+import (
+	"context"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/schema"
+	"github.com/mayflydb/mayfly/internal/timeseries"
+)
+
+// insertRun runs the inserts that list begins with, where they are of one
+// time-series collection: together, as an insert command has them. It says how
+// many statements it has answered, none where it is not for it, and whether one
+// failed. i is the place of the first.
+func (b *bulk) insertRun(ctx context.Context, i int, list []bulkStatement, ordered bool) (n int, failed bool, err error) {
+	space := list[0].space
+	for n < len(list) && n < measurementUnitDocs && list[n].kind == "insert" && list[n].space == space {
+		n++
+	}
+	if n < 2 {
+		return 0, false, nil
+	}
+	if c := b.n.Catalog.Lookup(namespace(&space.Op)); c == nil || !c.IsTimeseries() || b.n.checkUUID(space.DB, space.Collection, c, space.expected) != nil {
+		return 0, false, nil
+	}
+	c, err := b.n.forWrite(ctx, &space.Op, true)
+	if err != nil || !c.IsTimeseries() {
+		return 0, false, nil // it fails again, for each statement
+	}
+	outcomes, err := b.insertTogether(ctx, c, list[:n], ordered)
+	if err != nil {
+		return 0, true, err
+	}
+	for k, err := range outcomes {
+		if err != nil {
+			failed = true
+			b.fail(i+k, "insert", err)
+			continue
+		}
+		b.inserted++
+		b.op.CountInserts(1)
+		b.item(new(bson.Builder).Double("ok", 1).Int("idx", int64(i+k)).Int32("n", 1))
+	}
+	return len(outcomes), failed, nil
+}
+
+// insertTogether inserts as many measurements as one unit takes, and says what
+// became of each; where they are ordered, of none behind the first that failed.
+func (b *bulk) insertTogether(ctx context.Context, c *catalog.Collection, list []bulkStatement, ordered bool) ([]error, error) {
+	outcomes := make([]error, 0, len(list))
+	var ms []timeseries.Measurement
+	var places []int
+	bytes := 0
+	now := b.n.stamp(&b.op.Args)
+	for k := range list {
+		doc, err := schema.PrepareInsert(list[k].args.Doc("document"), now)
+		var m timeseries.Measurement
+		if err == nil {
+			m, err = catalog.NewMeasurement(doc, c.Settings.Timeseries)
+		}
+		outcomes = append(outcomes, err)
+		if err == nil {
+			ms, places, bytes = append(ms, m), append(places, k), bytes+len(m.Doc)
+		}
+		if err != nil && ordered || bytes >= measurementUnitBytes {
+			break
+		}
+	}
+	if len(ms) == 0 {
+		return outcomes, nil
+	}
+	err := b.w.InsertMeasurements(ctx, c, ms)
+	for k := range ms {
+		if err == nil {
+			break
+		}
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		one := b.w.InsertMeasurements(ctx, c, ms[k:k+1])
+		if outcomes[places[k]] = one; one != nil && ordered {
+			return outcomes[:places[k]+1], nil
+		}
+	}
+	return outcomes, nil
+}
