@@ -23,6 +23,13 @@ func (x *Executor) reads(c *catalog.Collection, q *Query, rest *pipeline.Pipelin
 	if !whole {
 		q.Paths = paths
 	}
+	if c != nil && c.IsTimeseries() && q.Collator == nil && q.Skip == 0 && q.Limit == 0 {
+		o := c.Settings.Timeseries
+		if id, newest, ok := rest.Ends(q.Sort, o.TimeField, o.MetaField); ok {
+			q.Ends, q.Sort = &plan.Ends{ID: id, Newest: newest}, sortkey.Pattern{}
+		}
+		return nil
+	}
 	path, pick := rest.GroupsBy()
 	if pick == pipeline.PickNone || q.Collator != nil || q.Skip != 0 || q.Limit != 0 || c == nil || c.Settings.Timeseries != nil {
 		return nil

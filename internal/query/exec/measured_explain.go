@@ -25,6 +25,8 @@ func unpacking(s Stage) (u *unpack, above []Stage) {
 			return t, above
 		case *unpackOrdered:
 			return &t.unpack, above
+		case *unpackEnds:
+			return &t.unpack, above
 		}
 		ins := s.Inputs()
 		if len(ins) != 1 {

@@ -200,7 +200,11 @@ var measuredGroups = []string{
 
 // group asks both for groups of what a filter finds.
 func (w *twins) group(t *rapid.T) {
-	stages := fmt.Sprintf(`{x: [{$match: %s}, {$group: %s}]}`, w.filter(t), rapid.SampledFrom(measuredGroups).Draw(t, "group"))
+	w.same(t, fmt.Sprintf(`{x: [{$match: %s}, {$group: %s}]}`, w.filter(t), rapid.SampledFrom(measuredGroups).Draw(t, "group")))
+}
+
+// same asks both for what a pipeline makes of them.
+func (w *twins) same(t *rapid.T, stages string) {
 	var answers [2][]bson.Doc
 	for i, c := range []*catalog.Collection{w.series, w.dumb} {
 		p, err := pipeline.Parse(parseDoc(t, stages).Lookup("x").Doc().Slice(), &pipeline.Options{Expr: &expr.Options{}, Match: &match.Options{}, DB: "db"})
@@ -228,6 +232,23 @@ func (w *twins) group(t *rapid.T) {
 	if !slices.EqualFunc(answers[0], answers[1], func(x, y bson.Doc) bool { return bson.CompareDocs(x, y, nil) == 0 }) {
 		t.Fatalf("%s:\n%s\nwant\n%s", stages, answers[0], answers[1])
 	}
+}
+
+var measuredEnds = []string{
+	`{$sort: {m: 1, t: -1}}, {$group: {_id: "$m", t: {$first: "$t"}, v: {$first: "$v"}}}`,
+	`{$sort: {m: -1, t: 1}}, {$group: {_id: "$m", t: {$last: "$t"}, hi: {$max: "$t"}}}`,
+	`{$sort: {t: 1}}, {$group: {_id: "$m.x", t: {$first: "$t"}, lo: {$min: "$t"}}}`,
+	`{$group: {_id: {x: "$m.x", y: "$m.y"}, t: {$top: {sortBy: {t: -1}, output: "$t"}}}}`,
+	`{$group: {_id: "$m", t: {$bottom: {sortBy: {m: 1, t: -1}, output: "$t"}}}}`,
+	`{$group: {_id: null, t: {$max: "$t"}}}`, `{$group: {_id: "$m", t: {$min: "$t"}, u: {$max: "$t"}}}`,
+	`{$sort: {"m.x": 1, t: -1}}, {$group: {_id: "$m", t: {$first: "$t"}}}`,
+}
+
+// ends asks both for the ends of groups. Of several measurements of one time
+// any may be the first, so the values of other fields must be those of one.
+func (w *twins) ends(t *rapid.T) {
+	stages := fmt.Sprintf(`{x: [{$match: %s}, %s, {$project: {v: 0}}]}`, w.filter(t), rapid.SampledFrom(measuredEnds).Draw(t, "ends"))
+	w.same(t, stages)
 }
 
 func (w *twins) remove(t *rapid.T) {
@@ -302,7 +323,7 @@ func TestTimeSeriesTwin(t *testing.T) {
 		w := newTwins(t, h, n)
 		t.Repeat(map[string]func(*rapid.T){
 			"insert": w.insert, "insert again": w.insert, "seal": w.seal, "ask": w.ask, "ask again": w.ask, "ask more": w.ask,
-			"group": w.group, "group again": w.group,
+			"group": w.group, "group again": w.group, "ends": w.ends, "ends again": w.ends,
 			"remove": w.remove, "remove one": w.removeOne, "update": w.update, "": w.check,
 		})
 		for _, c := range []*catalog.Collection{w.series, w.dumb} {

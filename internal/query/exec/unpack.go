@@ -59,6 +59,9 @@ func (b *builder) unpacker(n *plan.Unpack) Stage {
 		stats: Stats{Node: n}, node: n, input: b.build(n.Input), source: b.source, filter: newFilter(n.Filter, b.env),
 		prunes: comparedNumbers(n.Filter), open: openSources(n, b.open, newFilter(n.Meta, b.env)),
 	}
+	if n.Ends != nil {
+		return &unpackEnds{unpack: u, env: b.env}
+	}
 	if n.Order != 0 {
 		return &unpackOrdered{unpack: u}
 	}

@@ -46,6 +46,9 @@ type Query struct {
 	// Grouping says that what is missing counts as a value.
 	Distinct string
 	Grouping bool
+	// Ends asks for the newest or the oldest measurement of each group; nil for
+	// all.
+	Ends *Ends
 	// Allowed says which indexes an index filter leaves to the query, whatever
 	// its hint says; nil for all.
 	Allowed func(*schema.Index) bool

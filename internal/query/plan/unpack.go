@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/query/expr"
 	"github.com/mayflydb/mayfly/internal/query/match"
 	"github.com/mayflydb/mayfly/internal/query/sortkey"
 	"github.com/mayflydb/mayfly/internal/schema"
@@ -34,6 +35,16 @@ type Unpack struct {
 	// or of their ends where ByEnd is set.
 	Order int
 	ByEnd bool
+	// Ends asks for one measurement of each group; nil for all. Input delivers
+	// buckets of the times wanted first, where it can.
+	Ends *Ends
+}
+
+// Ends asks for the newest measurement of each group, or the oldest. What groups
+// them depends on the meta value alone.
+type Ends struct {
+	ID     expr.Expr
+	Newest bool
 }
 
 // Stage is the server's name.
@@ -76,6 +87,9 @@ func Measurements(c *Collection, q *Query, o *schema.Timeseries) (Node, error) {
 		cmp, ok := p.(*match.Compare)
 		return ok && cmp.Op == match.Eq
 	})
+	if q.Ends != nil {
+		return n.ends(c, q, bq)
+	}
 	if order := timeOrder(q, o); order != 0 && (pinned || q.Limit > 0 && q.Limit+q.Skip <= maxOrderedLimit) {
 		if found, err := n.ordered(c, *bq, order); err != nil || found {
 			return finish(q, source{node: n, sorted: true}), err
@@ -87,6 +101,23 @@ func Measurements(c *Collection, q *Query, o *schema.Timeseries) (Node, error) {
 	}
 	n.Input = plans[0]
 	return finish(q, source{node: n, sorted: q.Sort.IsEmpty() || q.Sort.Natural() != 0}), nil
+}
+
+// ends plans a query for measurements at the ends of groups.
+func (n *Unpack) ends(c *Collection, q, bq *Query) (Node, error) {
+	order := 1
+	if q.Ends.Newest {
+		order = -1
+	}
+	found, err := n.ordered(c, *bq, order)
+	if err == nil && !found {
+		var plans []Node
+		if plans, err = Candidates(c, bq); err == nil {
+			n.Input = plans[0]
+		}
+	}
+	n.Order, n.ByEnd, n.Ends = 0, false, q.Ends
+	return n, err
 }
 
 // MetaPoint is the value that the whole meta value of what a query finds must

@@ -1,0 +1,176 @@
+package exec
+
+import (
+	"context"
+	"math"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/keystring"
+	"github.com/mayflydb/mayfly/internal/query/expr"
+	"github.com/mayflydb/mayfly/internal/timeseries"
+)
+
+// unpackEnds finds the newest measurement of each group, or the oldest, and
+// unpacks no bucket whose statistics say that there is none in it. Buckets come
+// from below with those of the newest, or oldest, times first, more or less;
+// open measurements before them, source by source.
+type unpackEnds struct {
+	unpack
+	env    *expr.Env
+	groups map[string]*endGroup
+	order  []*endGroup
+	probe  bson.Builder
+	buf    []byte
+	key    []byte
+}
+
+// endGroup is the measurement of a group that is the best so far.
+type endGroup struct {
+	at     int64 // its time, turned round where the oldest is wanted
+	record []byte
+	doc    bson.Doc // nil for none yet
+}
+
+// rank is a time such that what is wanted more has a greater one.
+func (s *unpackEnds) rank(at int64) int64 {
+	if s.node.Ends.Newest {
+		return at
+	}
+	return ^at
+}
+
+// best is the greatest rank that measurements between two times can have.
+func (s *unpackEnds) best(first, last int64) int64 {
+	if s.node.Ends.Newest {
+		return min(last, s.node.To)
+	}
+	return ^max(first, s.node.From)
+}
+
+// group is the group of a meta value.
+func (s *unpackEnds) group(meta bson.Value) (*endGroup, error) {
+	o := s.node.Options
+	s.probe.Reset(s.buf[:0])
+	s.probe.Value(o.MetaField, meta)
+	s.buf = s.probe.Finish()
+	id, err := s.node.Ends.ID.Eval(s.env.WithRoot(s.buf))
+	if err != nil {
+		return nil, err
+	}
+	if id.IsMissing() {
+		id = bson.Null
+	}
+	s.key = keystring.Append(s.key[:0], id, false, nil)
+	g := s.groups[string(s.key)]
+	if g == nil {
+		g = &endGroup{at: math.MinInt64}
+		s.groups[string(s.key)] = g
+		s.order = append(s.order, g)
+	}
+	return g, nil
+}
+
+// hopeless says whether no measurement between two times can be better than
+// what the group has.
+func (s *unpackEnds) hopeless(g *endGroup, first, last int64) bool {
+	return g.doc != nil && s.best(first, last) <= g.at
+}
+
+func (s *unpackEnds) Work(ctx context.Context, row *Row) (State, error) {
+	switch {
+	case s.groups == nil:
+		s.groups = map[string]*endGroup{}
+		return s.stats.count(NeedTime), nil
+	case len(s.open) > 0:
+		src := s.open[0]
+		s.open = s.open[1:]
+		return s.stats.count(NeedTime), s.takeOpen(src)
+	case !s.over:
+		state, err := s.input.Work(ctx, row)
+		if err == nil && state == Advanced {
+			err = s.takeBucket(row)
+		}
+		s.over = state == EOF
+		return s.stats.count(NeedTime), err
+	case len(s.order) == 0:
+		return s.stats.count(EOF), nil
+	}
+	g := s.order[0]
+	s.order = s.order[1:]
+	if g.doc == nil {
+		return s.stats.count(NeedTime), nil
+	}
+	*row = Row{Record: g.record, Doc: g.doc}
+	s.source.judgeMeasured(row)
+	return s.stats.count(Advanced), nil
+}
+
+// takeBucket looks for the best measurement of a bucket.
+func (s *unpackEnds) takeBucket(row *Row) error {
+	b, err := timeseries.Open(row.Doc, s.node.Options)
+	if err != nil {
+		return corrupt(err)
+	}
+	g, err := s.group(b.Meta)
+	if err != nil || s.hopeless(g, b.Start, b.Last) || ruledOut(s.prunes, b, s.node.Options.MetaField) {
+		return err
+	}
+	rows, lo, hi, err := s.unpacked(b)
+	if err != nil {
+		return err
+	}
+	step, i := 1, lo
+	if s.node.Ends.Newest {
+		step, i = -1, hi-1
+	}
+	for ; lo <= i && i < hi && (g.doc == nil || s.rank(rows.Time(i)) > g.at); i += step {
+		doc := rows.Doc(i)
+		s.stats.DocsExamined++
+		if s.filter != nil && !s.node.Whole {
+			if ok, err := s.filter.match(doc); err != nil {
+				return err
+			} else if !ok {
+				continue
+			}
+		}
+		g.at, g.doc = s.rank(rows.Time(i)), doc.Clone()
+		g.record = appendBucketRecord(nil, i, row.Record)
+		return nil
+	}
+	return nil
+}
+
+// takeOpen looks for the best open measurement of a source.
+func (s *unpackEnds) takeOpen(src catalog.Source) error {
+	g, err := s.group(src.Meta)
+	if err != nil || s.hopeless(g, src.First, src.Last) {
+		return err
+	}
+	lower, upper := s.openBounds(src)
+	it, err := s.source.reader.NewIter(s.source.coll.Open, lower, upper)
+	if err != nil {
+		return err
+	}
+	defer it.Close()
+	first, next := it.First, it.Next
+	if s.node.Ends.Newest {
+		first, next = it.Last, it.Prev
+	}
+	for ok := first(); ok && (g.doc == nil || s.rank(catalog.OpenTime(it.Key())) > g.at); ok = next() {
+		v, err := it.Value()
+		if err != nil {
+			return err
+		}
+		s.stats.DocsExamined++
+		if ok, err := s.filter.match(bson.Doc(v)); err != nil {
+			return err
+		} else if !ok {
+			continue
+		}
+		g.at, g.doc = s.rank(catalog.OpenTime(it.Key())), bson.Doc(v).Clone()
+		g.record = append([]byte{isOpen}, it.Key()...)
+		break
+	}
+	return it.Err()
+}
