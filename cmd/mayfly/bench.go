@@ -47,10 +47,12 @@ func runBench(args []string) int {
 	f.BoolVar(&o.Postgres, "postgres", o.Postgres, "measure PostgreSQL beside")
 	f.BoolVar(&o.Pebble, "pebble", o.Pebble, "measure Pebble alone beside")
 	f.BoolVar(&o.Wire, "wire", o.Wire, "measure an exchange of the same bytes beside")
+	f.BoolVar(&o.Hollow, "hollow", o.Hollow, "measure the driver with a server that has every answer ready beside")
 	f.BoolVar(&o.Redis, "redis", o.Redis, "measure how fast Redis expires keys beside")
 	f.StringVar(&o.ProfileDir, "profile", "", "a directory for processor profiles of the server, one for each row")
 	f.StringVar(&o.Dir, "dir", "", "the directory under which the data lie (default that for temporary files)")
 	port := f.Int("wire-server", 0, "be the other side of -wire, on this port (the benchmark starts it itself)")
+	hollow := f.Int("hollow-server", 0, "be the other side of -hollow, on this port (the benchmark starts it itself)")
 	switch err := f.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
 		return config.ExitClean
@@ -59,6 +61,9 @@ func runBench(args []string) int {
 	}
 	if *port != 0 {
 		return benchEnd(bench.ServeWire(*port))
+	}
+	if *hollow != 0 {
+		return benchEnd(bench.ServeHollow(*hollow))
 	}
 	self, err := os.Executable()
 	if err != nil {

@@ -61,12 +61,17 @@ func startMayfly(ctx context.Context, dir string, o *Options) (*mayfly, error) {
 	if err := m.run(ctx); err != nil {
 		return nil, err
 	}
-	if m.client, err = mongo.Connect(options.Client().ApplyURI("mongodb://" + local(port))); err != nil {
-		return nil, errors.Join(err, m.close())
+	return m, m.connect()
+}
+
+// connect makes the driver's client, or ends the process.
+func (m *mayfly) connect() (err error) {
+	if m.client, err = mongo.Connect(options.Client().ApplyURI("mongodb://" + local(m.port))); err != nil {
+		return errors.Join(err, m.close())
 	}
 	m.plain = m.collection("documents")
 	m.journaled = m.collection("documents", options.Collection().SetWriteConcern(writeconcern.Journaled()))
-	return m, nil
+	return nil
 }
 
 // run starts the process.

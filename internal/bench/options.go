@@ -39,8 +39,9 @@ type Options struct {
 	CacheGB float64
 	// SetParameters are further parameters of the server, name=value.
 	SetParameters []string
-	// Postgres, Pebble, Wire and Redis say what to measure beside the server.
-	Postgres, Pebble, Wire, Redis bool
+	// Postgres, Pebble, Wire, Hollow and Redis say what to measure beside the
+	// server.
+	Postgres, Pebble, Wire, Hollow, Redis bool
 	// ProfileDir is where to put the server's processor profiles, a file for each
 	// row; "" for none.
 	ProfileDir string
@@ -55,7 +56,7 @@ func Default() Options {
 	return Options{
 		Clients: []int{1, 8}, Duration: time.Second, Documents: 100_000, AnalysisDocuments: 1_000_000, Items: 10_000,
 		ExpiryDocuments: 1_000_000, ExpiryReads: 1000, LiveDocuments: 10_000_000, SeriesReadings: 10_000_000, CacheGB: 1,
-		Postgres: true, Pebble: true, Wire: true, Redis: true,
+		Postgres: true, Pebble: true, Wire: true, Hollow: true, Redis: true,
 	}
 }
 

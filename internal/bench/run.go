@@ -17,6 +17,7 @@ type bench struct {
 	pg     *postgres // or nil
 	raw    *raw      // or nil
 	echo   *echo     // or nil
+	hollow *mayfly   // or nil
 	data   map[system]*dataset
 }
 
@@ -89,7 +90,12 @@ func (b *bench) start(ctx context.Context) (err error) {
 		}
 	}
 	if b.o.Wire {
-		b.echo, err = startEcho(ctx, b.dir, b.o.Binary)
+		if b.echo, err = startEcho(ctx, b.dir, b.o.Binary); err != nil {
+			return err
+		}
+	}
+	if b.o.Hollow {
+		b.hollow, err = startHollow(ctx, b.dir, b.o.Binary)
 	}
 	return err
 }
@@ -108,6 +114,9 @@ func (b *bench) close() error {
 	}
 	if b.echo != nil {
 		errs = append(errs, b.echo.close())
+	}
+	if b.hollow != nil {
+		errs = append(errs, b.hollow.close())
 	}
 	return errors.Join(append(errs, os.RemoveAll(b.dir))...)
 }
@@ -140,7 +149,10 @@ func (b *bench) rows(ctx context.Context, chosen []row) error {
 			return err
 		}
 	}
-	t := newTable(b.o.Out, b.pg != nil, b.raw != nil, b.echo != nil)
+	if b.hollow != nil {
+		b.data[b.hollow] = newDataset(b.o.Documents)
+	}
+	t := newTable(b.o.Out, b.hollow != nil, b.pg != nil, b.raw != nil, b.echo != nil)
 	for _, r := range chosen {
 		for _, clients := range b.o.Clients {
 			m, err := b.row(ctx, r, clients)
@@ -154,11 +166,16 @@ func (b *bench) rows(ctx context.Context, chosen []row) error {
 }
 
 // measured is a row on all systems; nil for those left out.
-type measured struct{ server, pg, raw, wire *result }
+type measured struct{ server, hollow, pg, raw, wire *result }
 
 func (b *bench) row(ctx context.Context, r row, clients int) (m measured, err error) {
 	if m.server, err = b.onServer(ctx, r, clients); err != nil {
 		return m, err
+	}
+	if b.hollow != nil {
+		if m.hollow, err = b.on(ctx, b.hollow, r, clients); err != nil {
+			return m, fmt.Errorf("hollow: %w", err)
+		}
 	}
 	if b.pg != nil {
 		if m.pg, err = b.on(ctx, b.pg, r, clients); err != nil {

@@ -10,13 +10,16 @@ import (
 
 // table prints rows as they come, aligned at the end.
 type table struct {
-	w             *tabwriter.Writer
-	pg, raw, wire bool
+	w                     *tabwriter.Writer
+	hollow, pg, raw, wire bool
 }
 
-func newTable(out io.Writer, pg, raw, wire bool) *table {
-	t := &table{w: tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight), pg: pg, raw: raw, wire: wire}
+func newTable(out io.Writer, hollow, pg, raw, wire bool) *table {
+	t := &table{w: tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight), hollow: hollow, pg: pg, raw: raw, wire: wire}
 	cells := []string{"row", "clients", "ops/s", "p50", "p99", "cpu/op", "client"}
+	if hollow {
+		cells = append(cells, "hollow ops/s", "p50", "cpu/op", "client", "of it")
+	}
 	if pg {
 		cells = append(cells, "pg ops/s", "p50", "p99", "cpu/op", "client", "ratio")
 	}
@@ -51,7 +54,8 @@ func micros(d time.Duration) string {
 // add prints a row: for each system operations a second (documents, where an
 // insertMany has many), the median and the 99th percentile of their duration
 // and the processor time per operation of the server and of its clients, in
-// microseconds; ratio is operations over PostgreSQL's, cost is the server's
+// microseconds; of it is operations over those of a server that has every
+// answer ready, ratio is operations over PostgreSQL's, cost is the server's
 // processor time over that of Pebble and wire.
 func (t *table) add(r row, clients int, m measured) {
 	per := 1
@@ -59,6 +63,10 @@ func (t *table) add(r row, clients int, m measured) {
 		per = r.documents
 	}
 	cells := append([]string{r.name, fmt.Sprint(clients)}, m.server.cells(per)...)
+	if t.hollow {
+		h := m.hollow.cells(per)
+		cells = append(cells, h[0], h[1], h[3], h[4], fmt.Sprintf("%.2f", m.server.perSecond()/m.hollow.perSecond()))
+	}
 	if t.pg {
 		cells = append(append(cells, m.pg.cells(per)...), fmt.Sprintf("%.2f", m.server.perSecond()/m.pg.perSecond()))
 	}

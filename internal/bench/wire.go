@@ -51,20 +51,7 @@ func startEcho(ctx context.Context, dir, binary string) (*echo, error) {
 
 // ServeWire is the process: it answers on the port until it is killed.
 func ServeWire(port int) error {
-	l, err := net.Listen("tcp", local(port))
-	if err != nil {
-		return err
-	}
-	for {
-		c, err := l.Accept()
-		if err != nil {
-			return err
-		}
-		go func() {
-			defer c.Close()
-			_ = answer(c) // ends with the client
-		}()
-	}
+	return serveEach(port, answer)
 }
 
 func answer(c net.Conn) error {
