@@ -62,6 +62,10 @@ bench: build ## a server beside PostgreSQL and Pebble, as a table; BENCH='-rows 
 bench-go: ## the Go benchmarks of the hot paths
 	$(GO) test -run '^$$$$' -bench . -benchmem ./internal/...
 
+.PHONY: race
+race: ## the Go tests under the race detector; it needs a C compiler, which nothing else does
+	CGO_ENABLED=1 $(GO) test -race ./internal/...
+
 .PHONY: clean
 clean: ## remove what was built
 	rm -rf bin

@@ -18,7 +18,7 @@ type counter struct {
 	size      int // of the padding of each document
 	closed    int
 	parked    int
-	wake      chan struct{}
+	wake      chan int // with the new end
 }
 
 func (c *counter) Next(ctx context.Context) (bson.Doc, error) {
@@ -37,7 +37,7 @@ func (c *counter) Park() error                  { c.parked++; return nil }
 func (c *counter) Unpark(context.Context) error { c.parked--; return nil }
 func (c *counter) Await(ctx context.Context) {
 	select {
-	case <-c.wake:
+	case c.end = <-c.wake:
 	case <-ctx.Done():
 	}
 }
@@ -181,7 +181,7 @@ func TestCursorOwnership(t *testing.T) {
 
 func TestCursorAwait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cur := &counter{end: 1, wake: make(chan struct{}, 1)}
+		cur := &counter{end: 1, wake: make(chan int, 1)}
 		d := cursorServer(&CursorSpec{Cursor: cur, Tailable: true, AwaitData: true})
 		b := readBatch(run(t, d, &Client{}, `{"open":"c"}`))
 		begun := time.Now()
@@ -189,7 +189,7 @@ func TestCursorAwait(t *testing.T) {
 			t.Errorf("%+v after %v", m, time.Since(begun))
 		}
 		begun = time.Now()
-		time.AfterFunc(50*time.Millisecond, func() { cur.end = 3; cur.wake <- struct{}{} })
+		time.AfterFunc(50*time.Millisecond, func() { cur.wake <- 3 })
 		if m := more(t, d, b.id, ""); m.docs != 2 || time.Since(begun) != 50*time.Millisecond {
 			t.Errorf("%+v after %v", m, time.Since(begun))
 		}

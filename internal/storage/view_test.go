@@ -76,13 +76,19 @@ func TestIdleViewGoes(t *testing.T) {
 		v := s.v
 		first(t, s, "")
 		s.Close()
-		if e.views.current != v {
+		if current(e) != v {
 			t.Error("the view went at once")
 		}
 		time.Sleep(2 * viewKept)
 		synctest.Wait()
-		if e.views.current != nil || v.idle.iters != nil {
+		if current(e) != nil || v.idle.iters != nil {
 			t.Error("the view stayed")
 		}
 	})
+}
+
+func current(e *Engine) *view {
+	e.views.mu.Lock()
+	defer e.views.mu.Unlock()
+	return e.views.current
 }

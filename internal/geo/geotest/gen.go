@@ -46,8 +46,8 @@ func Polygon() *rapid.Generator[bson.Value] {
 
 // Geometry generates GeoJSON or legacy coordinates.
 func Geometry() *rapid.Generator[bson.Value] {
-	points := func(t *rapid.T, least int) bson.Value {
-		return bson.Array(rapid.SliceOfNDistinct(Coordinate(), least, 5, bson.Value.String).Draw(t, "points")...)
+	points := func(least int) *rapid.Generator[[]bson.Value] {
+		return rapid.SliceOfNDistinct(Coordinate(), least, 5, bson.Value.String)
 	}
 	return rapid.Custom(func(t *rapid.T) bson.Value {
 		switch rapid.SampledFrom([]string{"legacy", "Point", "Point", "MultiPoint", "LineString", "Polygon"}).Draw(t, "kind") {
@@ -56,12 +56,36 @@ func Geometry() *rapid.Generator[bson.Value] {
 		case "Point":
 			return geoJSON("Point", Coordinate().Draw(t, "point"))
 		case "MultiPoint":
-			return geoJSON("MultiPoint", points(t, 1))
+			return geoJSON("MultiPoint", bson.Array(points(1).Draw(t, "points")...))
 		case "LineString":
-			return geoJSON("LineString", points(t, 2))
+			return geoJSON("LineString", bson.Array(points(2).Filter(definite).Draw(t, "line")...))
 		}
 		return Polygon().Draw(t, "polygon")
 	})
+}
+
+// nearlyOpposite is the cosine of the angle from which on rounding decides
+// which way an edge goes round the sphere.
+const nearlyOpposite = -1 + 1e-9
+
+// definite says whether it is clear where the edges between points go.
+func definite(points []bson.Value) bool {
+	for i := range points[1:] {
+		ax, ay, az := onSphere(points[i])
+		bx, by, bz := onSphere(points[i+1])
+		if ax*bx+ay*by+az*bz < nearlyOpposite {
+			return false
+		}
+	}
+	return true
+}
+
+// onSphere is a pair of longitude and latitude as a point at distance 1 from
+// the middle.
+func onSphere(pair bson.Value) (x, y, z float64) {
+	v := pair.Doc().Slice()
+	lng, lat := v[0].Double()*math.Pi/180, v[1].Double()*math.Pi/180
+	return math.Cos(lat) * math.Cos(lng), math.Cos(lat) * math.Sin(lng), math.Sin(lat)
 }
 
 // Shape generates the argument of a $geoWithin or, for one on the sphere, also

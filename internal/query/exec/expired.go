@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"time"
 
@@ -68,12 +69,17 @@ func (d *BatchedDelete) Plan(ix *plan.Index) plan.Node {
 }
 
 // Statement is the visit as currentOp and the profiler show it: a delete by a
-// hinted index.
+// hinted index. The smallest Date, from which on mongod shows it, is left out:
+// drivers have no Date for it, and fail on all that comes with it.
 func (d *BatchedDelete) Statement() bson.Doc {
 	var b bson.Builder
 	b.OpenDoc("q")
 	for _, r := range d.Rule.RangesBetween(d.Since, d.Now)[:1] {
-		b.OpenDoc(d.Rule.Index.Parts[0].Path).Value("$gte", r.From).Value("$lte", r.To).Close()
+		b.OpenDoc(d.Rule.Index.Parts[0].Path)
+		if r.From.Type != bson.TypeDate || r.From.Date() != math.MinInt64 {
+			b.Value("$gte", r.From)
+		}
+		b.Value("$lte", r.To).Close()
 	}
 	return b.Close().Int32("limit", 0).Doc("hint", d.Rule.Index.Key).Finish()
 }
