@@ -55,6 +55,22 @@ func init() {
 	for name, part := range map[string]string{"YEAR": "year", "MONTH": "month", "DAY": "day"} {
 		registerPure(name, 1, 1, func(args []bson.Value) bson.Value { return datePart([]bson.Value{text(part), args[0]}) })
 	}
+	register("NOW", 0, 2, func(env *env, args []bson.Value) (bson.Value, error) {
+		switch len(args) {
+		case 0:
+			return asText(env.now), nil
+		case 1:
+			return bson.Value{}, failed("NOW takes no argument, or a part of a date and a number.")
+		}
+		return dateAdd([]bson.Value{args[0], args[1], asText(env.now)}), nil
+	})
+	register("AGO", 2, 2, func(env *env, args []bson.Value) (bson.Value, error) {
+		n, ok := integer(args[1])
+		if !ok {
+			return bson.Value{}, nil
+		}
+		return dateAdd([]bson.Value{args[0], bson.Int(-n), asText(env.now)}), nil
+	})
 	registerPure("DATETIMEADD", 3, 3, dateAdd)
 	registerPure("DATETIMEDIFF", 3, 3, dateDiff)
 	registerPure("DATETIMEPART", 2, 2, datePart)

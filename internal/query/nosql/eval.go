@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/pcre"
 )
 
 // env is what expressions are evaluated in.
@@ -15,6 +16,8 @@ type env struct {
 	now    time.Time
 	item   bson.Doc // of the container, for subqueries that start from it
 	totals []*total // of the group's aggregates, while its row is made
+	// patterns are the regular expressions of the run, compiled.
+	patterns map[patternKey]*pcre.Regexp
 }
 
 type constant struct{ v bson.Value }

@@ -28,6 +28,12 @@ func init() {
 		}
 		return bson.Document(b.Finish())
 	})
+	registerPure("ST_AREA", 1, 1, func(args []bson.Value) bson.Value {
+		if _, err := shape(args[0]); err != nil {
+			return bson.Value{}
+		}
+		return finite(area(args[0].Doc()))
+	})
 	registerShapes("ST_DISTANCE", func(a, b bson.Value, x, y *geo.Geometry) bson.Value { return finite(distance(a, b, x, y)) })
 	registerShapes("ST_INTERSECTS", func(_, _ bson.Value, x, y *geo.Geometry) bson.Value { return bson.Bool(x.Intersects(y)) })
 	registerShapes("ST_WITHIN", func(_, _ bson.Value, x, y *geo.Geometry) bson.Value { return bson.Bool(y.Contains(x)) })
@@ -96,4 +102,40 @@ func eachCorner(v bson.Value, f func(geo.Point)) {
 	if err == nil {
 		f(point)
 	}
+}
+
+// area is what a valid shape covers, in square metres; 0 for points and lines.
+func area(d bson.Doc) float64 {
+	coordinates := d.Lookup("coordinates")
+	switch d.Lookup("type").Str() {
+	case "Polygon":
+		return polygonArea(coordinates.Doc())
+	case "MultiPolygon":
+		sum := 0.0
+		for p := range coordinates.Doc().Values() {
+			sum += polygonArea(p.Doc())
+		}
+		return sum
+	}
+	return 0
+}
+
+// polygonArea is the area within the first ring without that of the others,
+// which are holes whichever way they run.
+func polygonArea(rings bson.Doc) float64 {
+	sum, outer := 0.0, true
+	for ring := range rings.Values() {
+		var positions [][2]float64
+		for p := range ring.Doc().Values() {
+			xy := p.Doc().Slice()
+			positions = append(positions, [2]float64{bson.ToDouble(xy[0]), bson.ToDouble(xy[1])})
+		}
+		a := geo.RingArea(positions)
+		if outer {
+			sum, outer = a, false
+			continue
+		}
+		sum -= min(a, geo.EarthArea-a)
+	}
+	return sum
 }

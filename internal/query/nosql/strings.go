@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"github.com/mayflydb/mayfly/internal/bson"
-	"github.com/mayflydb/mayfly/internal/pcre"
 )
 
 func init() {
@@ -56,7 +55,6 @@ func init() {
 	register("REPLICATE", 2, 2, replicate)
 	registerPure("STRINGSPLIT", 2, 2, split)
 	register("STRINGJOIN", 2, 2, join)
-	register("REGEXMATCH", 2, 3, regexMatch)
 }
 
 // registerSearch registers a comparison of two strings, with a third argument
@@ -197,25 +195,4 @@ func join(_ *env, args []bson.Value) (bson.Value, error) {
 		parts = append(parts, v.Str())
 	}
 	return concat(parts...)
-}
-
-func regexMatch(_ *env, args []bson.Value) (bson.Value, error) {
-	if !allText(args) {
-		return bson.Value{}, nil
-	}
-	options := ""
-	if len(args) == 3 {
-		options = args[2].Str()
-	}
-	for _, c := range options {
-		if !strings.ContainsRune("imsx", c) {
-			return bson.Value{}, failed("'%c' is not a modifier of RegexMatch.", c)
-		}
-	}
-	re, err := pcre.Compile(args[1].Str(), options)
-	if err != nil {
-		return bson.Value{}, failed("The pattern of RegexMatch is invalid: %v", err)
-	}
-	ok, err := re.Match(args[0].Str())
-	return bson.Bool(ok), err
 }
