@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
@@ -249,6 +250,22 @@ func (c *Catalog) Databases() []string {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// CheckCase refuses a new database whose name differs from that of another one
+// only in case: error 13297.
+func (c *Catalog) CheckCase(db string) error {
+	c.listed.RLock()
+	defer c.listed.RUnlock()
+	if _, known := c.listed.dbs[db]; known {
+		return nil
+	}
+	for other := range c.listed.dbs {
+		if strings.EqualFold(other, db) {
+			return mongoerr.New(mongoerr.Code(13297), "db already exists with different case already have: [%s] trying to create [%s]", other, db)
+		}
+	}
+	return nil
 }
 
 // Collections returns the collections and views of a database, sorted by name.

@@ -36,6 +36,9 @@ func (c *Catalog) CreateWith(ctx context.Context, ns schema.Namespace, n NewColl
 		if c.Lookup(ns) != nil {
 			return exists(ns)
 		}
+		if err := c.CheckCase(ns.DB); err != nil {
+			return err
+		}
 		return t.store(coll)
 	})
 	if err != nil {

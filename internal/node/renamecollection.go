@@ -48,7 +48,7 @@ func (n *Node) runRenameCollection(ctx context.Context, op *command.Op) error {
 		return mongoerr.New(mongoerr.IllegalOperation, "Can't rename a collection to itself")
 	}
 	op.SetNS(from.String())
-	if err := n.sameCase(to.DB); err != nil {
+	if err := n.Catalog.CheckCase(to.DB); err != nil {
 		return err
 	}
 	c, err := n.renameSource(from, op)
@@ -108,22 +108,6 @@ func renamable(ns schema.Namespace) error {
 	}
 	if ns.IsOplog() {
 		return mongoerr.New(mongoerr.IllegalOperation, "can't rename live oplog while replicating: %s", ns)
-	}
-	return nil
-}
-
-// sameCase refuses a new database whose name differs from that of another one
-// only in case: error 13297.
-func (n *Node) sameCase(db string) error {
-	for _, other := range n.Catalog.Databases() {
-		if other == db {
-			return nil
-		}
-	}
-	for _, other := range n.Catalog.Databases() {
-		if strings.EqualFold(other, db) {
-			return mongoerr.New(mongoerr.Code(13297), "db already exists with different case already have: [%s] trying to create [%s]", other, db)
-		}
 	}
 	return nil
 }
