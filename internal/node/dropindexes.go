@@ -94,7 +94,7 @@ func pickIndexes(c *catalog.Collection, index bson.Value) ([]*catalog.Index, err
 	}
 	var picked []*catalog.Index
 	for v := range index.Doc().Values() {
-		if v.Str() == "*" {
+		if v.Str() == "*" && picked == nil {
 			return secondary(c), nil
 		}
 		ix, err := pickByName(c, v.Str())

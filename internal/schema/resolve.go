@@ -190,7 +190,7 @@ func compareIndexes(a, b *Index) comparison {
 		!bytes.Equal(a.Collation, b.Collation) ||
 		a.Unique != b.Unique || a.Sparse != b.Sparse ||
 		!sameFilter(a.Filter, b.Filter) ||
-		!bson.Equal(a.Spec.Lookup("wildcardProjection"), b.Spec.Lookup("wildcardProjection")) {
+		!a.scope.same(b.scope) {
 		return different
 	}
 	if !sameOptions(a.Spec, b.Spec, false) || !sameOptions(b.Spec, a.Spec, !a.Spec.Has("storageEngine")) {

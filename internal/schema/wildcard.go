@@ -95,6 +95,16 @@ func newWildcardScope(key bson.Doc, projection bson.Value) *wildcardScope {
 	return s
 }
 
+// same says whether both take in the same paths, in whatever order they were
+// named; nil is the scope of an index that is none.
+func (s *wildcardScope) same(o *wildcardScope) bool {
+	if s == nil || o == nil {
+		return s == o
+	}
+	return s.exclude == o.exclude && s.withID == o.withID &&
+		slices.Equal(slices.Sorted(slices.Values(s.paths)), slices.Sorted(slices.Values(o.paths)))
+}
+
 func (s *wildcardScope) project(prefix string, d bson.Doc) {
 	for name, v := range d.All() {
 		switch {
