@@ -129,6 +129,12 @@ func property(name string, negated, inClass bool) (string, bool) {
 		set = `\x00-\x{10ffff}`
 	case "L&":
 		set = `\p{Lu}\p{Ll}\p{Lt}`
+	case "Xan":
+		set = `\p{L}\p{N}`
+	case "Xwd":
+		set = `\p{L}\p{N}_`
+	case "Xps", "Xsp":
+		set = `\p{Z}\x09-\x0d\x{85}`
 	default:
 		_, category := unicode.Categories[name]
 		_, script := unicode.Scripts[name]

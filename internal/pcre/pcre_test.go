@@ -65,6 +65,8 @@ func TestMatch(t *testing.T) {
 		{`\p{^L}`, "", "a", false},
 		{`\P{L}`, "", "1", true},
 		{`^\p{L&}$`, "", "a", true},
+		{`^\p{Xan}\p{Xwd}[\p{Xsp}]\P{Xps}$`, "", "é_ 1", true},
+		{`^\p{Xan}$`, "", "_", false},
 		{"M.*e", "", "M\ne", false},
 		{"M.*e", "s", "M\ne", true},
 		{"^S", "m", "F\nS", true},

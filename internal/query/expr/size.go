@@ -9,9 +9,25 @@ import (
 func init() {
 	registerUnary("$binarySize", evalBinarySize)
 	registerUnary("$bsonSize", evalBSONSize)
-	registerUnary("$toHashedIndexKey", func(env *Env, v bson.Value) (bson.Value, error) {
-		return env.Int64(keystring.Hash(v, 0)), nil
+	register("$toHashedIndexKey", func(p *parser, name string, arg bson.Value) (Expr, error) {
+		// An array is the value to hash, not a list of arguments.
+		e, err := p.operand(arg)
+		if err != nil {
+			return nil, err
+		}
+		return &hashedIndexKey{unaryCall{name, hashIndexKey, e}}, nil
 	})
+}
+
+// hashedIndexKey is {$toHashedIndexKey: value}.
+type hashedIndexKey struct{ unaryCall }
+
+func (h *hashedIndexKey) serialize() bson.Value {
+	return bson.Document(new(bson.Builder).Value(h.name, h.arg.serialize()).Finish())
+}
+
+func hashIndexKey(env *Env, v bson.Value) (bson.Value, error) {
+	return env.Int64(keystring.Hash(v, 0)), nil
 }
 
 // evalBinarySize counts the bytes of a string or of a binary value.

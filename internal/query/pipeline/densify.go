@@ -296,8 +296,8 @@ func (w *densifying) partition(d bson.Doc) (*densified, error) {
 		if err != nil {
 			return nil, err
 		}
-		if v.Type == bson.TypeArray {
-			return nil, mongoerr.New(mongoerr.TypeMismatch, "An expression used to partition cannot evaluate to value of type array")
+		if err := partitionable(v); err != nil {
+			return nil, err
 		}
 		key = keystring.Append(key, v, false, w.r.Env.Collator)
 		if !v.IsMissing() {

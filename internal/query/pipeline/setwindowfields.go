@@ -105,10 +105,11 @@ func (s *SetWindowFields) parseBy(v bson.Value, p *parsing) error {
 	if err != nil {
 		return err
 	}
-	if _, constant := expr.Constant(by); !constant {
+	v, constant := expr.Constant(by)
+	if !constant {
 		s.By = by
 	}
-	return nil
+	return partitionable(v)
 }
 
 // prepare makes the projection that puts the outputs into a document: it adds

@@ -82,12 +82,20 @@ func (p *partitions) partitionOf(dst []byte, d bson.Doc) ([]byte, error) {
 	switch {
 	case err != nil:
 		return dst, err
-	case v.Type == bson.TypeArray:
-		return dst, mongoerr.New(mongoerr.TypeMismatch, "An expression used to partition cannot evaluate to value of type array")
 	case v.IsMissing():
 		v = bson.Null
 	}
+	if err := partitionable(v); err != nil {
+		return dst, err
+	}
 	return keystring.Append(dst, v, false, p.r.Env.Collator), nil
+}
+
+func partitionable(v bson.Value) error {
+	if v.Type == bson.TypeArray {
+		return mongoerr.New(mongoerr.TypeMismatch, "An expression used to partition cannot evaluate to value of type array")
+	}
+	return nil
 }
 
 // step reads the next document ahead.

@@ -51,7 +51,7 @@ func parseShift(arg bson.Value, order expr.WindowOrder, p *parsing) (*windowShif
 		return nil, mongoerr.New(mongoerr.FailedToParse, "'$shift' requires an output field.")
 	case by.IsMissing():
 		return nil, mongoerr.New(mongoerr.FailedToParse, "'$shift' requires 'by' as an integer value.")
-	case !ok:
+	case !ok || n != int64(int32(n)):
 		return nil, mongoerr.New(mongoerr.FailedToParse, "'$shift:by' field must be an integer, but found  by: %s", by)
 	}
 	s.by = int(max(min(n, maxWindow), -maxWindow))

@@ -142,6 +142,9 @@ func step(c cursor, element bson.Value) cursor {
 	if len(c.rest) > 0 {
 		if _, err := strconv.ParseUint(c.rest[0], 10, 31); err == nil {
 			if v := c.at.Doc().Lookup(c.rest[0]); !v.IsMissing() {
+				if len(c.rest) == 1 && v.Type == bson.TypeArray && v.Doc().IsEmpty() {
+					v = bson.Undefined
+				}
 				return cursor{at: v, rest: c.rest[1:], done: len(c.rest) == 1}
 			}
 		}
