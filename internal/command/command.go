@@ -31,6 +31,8 @@ const (
 	APIv1
 	// Quiet commands leave no slow-operation line and no profile entry.
 	Quiet
+	// Unprofiled commands have no entry in the profile.
+	Unprofiled
 	// Redacted commands carry secrets: logs, profile and currentOp hide their body.
 	Redacted
 	// Uncounted commands are not counted in opcounters.command.

@@ -53,7 +53,7 @@ type Op struct {
 	Deadline time.Time
 	Stats    Stats
 
-	// statements says that the handler noted its statements one by one, statement
+	// statements says that the handler profiles its statements one by one, statement
 	// that this Op is one of those.
 	statements bool
 	statement  *statement

@@ -93,11 +93,18 @@ type verdict struct {
 	entry        bson.Doc // its profile entry, where it is made already
 }
 
+// concerned says whether an operation on the database that took so long may be
+// one to log or to profile.
+func (p *Profiler) concerned(db string, took time.Duration) bool {
+	s := p.Settings(db)
+	return took.Milliseconds() >= p.SlowMillis() || s.Level > 0 || s.Filter != nil
+}
+
 // judge decides whether the operation is logged as slow and profiled.
 func (p *Profiler) judge(op *Op, n noted) verdict {
 	s := p.Settings(op.DB)
 	slow := n.took.Milliseconds() >= p.SlowMillis()
-	if !slow && s.Level == 0 && s.Filter == nil || op.Command.Flags&Quiet != 0 && s.Level < 2 {
+	if !p.concerned(op.DB, n.took) || op.Command.Flags&Quiet != 0 && s.Level < 2 {
 		return verdict{}
 	}
 	v := verdict{log: slow && p.sampled(), profile: s.Level == 2}
@@ -117,7 +124,7 @@ func (d *Dispatcher) note(ctx context.Context, op *Op, n noted) {
 	if v.log {
 		d.logSlow(ctx, op, n)
 	}
-	if v.profile {
+	if v.profile && !op.statements && op.Command.Flags&Unprofiled == 0 {
 		d.profile(ctx, op, n, v.entry)
 	}
 }
@@ -263,30 +270,36 @@ func (d *Dispatcher) logSlow(ctx context.Context, op *Op, n noted) {
 	d.Log.LogAttrs(ctx, slog.LevelInfo, "Slow query", attrs...)
 }
 
-// Statement is one of several statements of a command, logged and profiled as
-// an operation of its own: an element of updates or deletes.
-type Statement struct{ op Op }
-
-// Statement begins one; kind is KindUpdate or KindRemove and command what the
-// profile shows, {q, u, multi, upsert}. The command itself is then no longer
-// noted.
-func (op *Op) Statement(kind OpKind, command bson.Doc) *Statement {
-	op.statements = true
-	s := &Statement{}
-	s.op.Client, s.op.Dispatcher, s.op.Command = op.Client, op.Dispatcher, op.Command
-	s.op.Name, s.op.DB, s.op.NS, s.op.Start = op.Name, op.DB, op.NS, time.Now()
-	s.op.statement = &statement{kind: kind, command: command}
-	return s
+// Statement is one of several statements of a command, an element of updates or
+// deletes, as the log and the profile show it.
+type Statement struct {
+	// Command is {q, u, multi, upsert}.
+	Command bson.Doc
+	Stats   Stats
+	// PlanSummary is the plan that ran, or "".
+	PlanSummary string
 }
 
-// Stats are the counters of the statement; the caller adds them to the
-// command's own too where serverStatus counts them.
-func (s *Statement) Stats() *Stats { return &s.op.Stats }
-
-// SetPlanSummary says which plan the statement ran.
-func (s *Statement) SetPlanSummary(plan string) { s.op.SetPlanSummary(plan) }
-
-// End logs and profiles the statement.
-func (s *Statement) End(ctx context.Context, err error) {
-	s.op.Dispatcher.note(ctx, &s.op, noted{took: time.Since(s.op.Start), err: err})
+// NoteStatement logs and profiles a statement that began at start and ended
+// with err or nil. The command itself is then not profiled. show fills what is
+// shown; it is called only where something is.
+func (op *Op) NoteStatement(ctx context.Context, kind OpKind, start time.Time, err error, show func(s *Statement)) {
+	op.statements = true
+	d, took := op.Dispatcher, time.Since(start)
+	if !d.Profiler.concerned(op.DB, took) {
+		return
+	}
+	var s Statement
+	show(&s)
+	if comment := op.Generic.Comment; !comment.IsMissing() {
+		s.Command = new(bson.Builder).Fields(s.Command).Value("comment", comment).Finish()
+	}
+	one := &Op{
+		Client: op.Client, Dispatcher: d, Command: op.Command, Name: op.Name, DB: op.DB, NS: op.NS, Start: start,
+		Stats: s.Stats, statement: &statement{kind: kind, command: s.Command},
+	}
+	if s.PlanSummary != "" {
+		one.SetPlanSummary(s.PlanSummary)
+	}
+	d.note(ctx, one, noted{took: took, err: err})
 }

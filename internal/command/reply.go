@@ -32,9 +32,7 @@ func (d *Dispatcher) finish(ctx context.Context, op *Op, err error) Response {
 		took := time.Since(op.Start)
 		d.Metrics.end(op, took)
 		d.Top.record(op, took)
-		if !op.statements {
-			d.note(ctx, op, noted{took: took, reply: len(r.Body), err: err})
-		}
+		d.note(ctx, op, noted{took: took, reply: len(r.Body), err: err})
 	}
 	return r
 }

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
@@ -60,7 +61,9 @@ func (n *Node) runDelete(ctx context.Context, op *command.Op) error {
 	var errs writeErrors
 	deleted := int64(0)
 	for i := range statements {
-		out, err := n.deleteOne(ctx, op, w, c, &statements[i])
+		a, start := &statements[i], time.Now()
+		out, err := n.deleteOne(ctx, op, w, c, a)
+		noteStatement(ctx, op, command.KindRemove, start, out, err, func(b *bson.Builder) { describeDelete(b, a) })
 		if out != nil {
 			book(op, out)
 			deleted += out.Deleted
@@ -105,6 +108,15 @@ func checkLimit(statement *command.Args) error {
 		return mongoerr.New(mongoerr.FailedToParse, "The limit field in delete objects must be 0 or 1. Got %.6g", limit)
 	}
 	return nil
+}
+
+// describeDelete writes a statement as the profile shows it.
+func describeDelete(b *bson.Builder, a *command.Args) {
+	b.Doc("q", a.Doc("q")).Value("limit", a.Value("limit"))
+	describeHint(b, a.Value("hint"))
+	if a.Has("collation") {
+		b.Doc("collation", a.Doc("collation"))
+	}
 }
 
 // parseDelete reads a statement {q, limit, hint, collation}.

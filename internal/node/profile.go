@@ -17,7 +17,7 @@ var profileFields = command.NewFields("profile",
 // server's slowms, sampleRate and filter.
 func (n *Node) profile() *command.Command {
 	return &command.Command{
-		Name: "profile", Fields: profileFields, Run: n.runProfile,
+		Name: "profile", Flags: command.Unprofiled, Fields: profileFields, Run: n.runProfile,
 		Help: "enable or disable performance profiling\n{ profile : <n> }\n0=off 1=log slow ops 2=log all\n-1 to get current values\n" +
 			"http://docs.mongodb.org/manual/reference/command/profile/#dbcmd.profile",
 	}

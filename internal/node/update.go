@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"strings"
+	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
@@ -70,7 +71,9 @@ func (n *Node) runUpdate(ctx context.Context, op *command.Op) error {
 	var upserted []bson.Doc
 	matched, modified := int64(0), int64(0)
 	for i := range statements {
-		out, err := n.updateOne(ctx, op, w, &statements[i])
+		a, start := &statements[i], time.Now()
+		out, err := n.updateOne(ctx, op, w, a)
+		noteStatement(ctx, op, command.KindUpdate, start, out, err, func(b *bson.Builder) { describeUpdate(b, a) })
 		if out != nil {
 			book(op, out)
 			modified += out.Modified
@@ -130,6 +133,21 @@ func (n *Node) updateOne(ctx context.Context, op *command.Op, w *exec.Writer, a 
 		}
 	}
 	return w.Update(ctx, c, u)
+}
+
+// describeUpdate writes a statement as the profile shows it.
+func describeUpdate(b *bson.Builder, a *command.Args) {
+	b.Doc("q", a.Doc("q")).Value("u", a.Value("u"))
+	for _, name := range []string{"c", "sort", "arrayFilters"} {
+		if a.Has(name) {
+			b.Value(name, a.Value(name))
+		}
+	}
+	describeHint(b, a.Value("hint"))
+	b.Bool("multi", a.Bool("multi")).Bool("upsert", a.Bool("upsert"))
+	if a.Has("collation") {
+		b.Doc("collation", a.Doc("collation"))
+	}
 }
 
 // parseUpdate reads a statement {q, u, c, arrayFilters, multi, upsert, hint,

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
@@ -109,7 +110,14 @@ func (w *writeErrors) write(b *bson.Builder) {
 
 // book adds what a statement did to the operation's counters.
 func book(op *command.Op, w *exec.Written) {
-	st := &op.Stats
+	tally(&op.Stats, w)
+	if w.Summary != "" {
+		op.SetPlanSummary(w.Summary)
+	}
+}
+
+// tally adds what a statement did.
+func tally(st *command.Stats, w *exec.Written) {
 	st.IsWrite, st.IsQuery = true, true
 	st.KeysExamined += w.Keys
 	st.DocsExamined += w.Docs
@@ -122,7 +130,29 @@ func book(op *command.Op, w *exec.Written) {
 	if !w.Upserted.IsMissing() {
 		st.NUpserted++
 	}
-	if w.Summary != "" {
-		op.SetPlanSummary(w.Summary)
+}
+
+// noteStatement logs and profiles a statement of an update or a delete,
+// which began at start; w is nil where nothing ran.
+func noteStatement(ctx context.Context, op *command.Op, kind command.OpKind, start time.Time, w *exec.Written, err error, describe func(b *bson.Builder)) {
+	op.NoteStatement(ctx, kind, start, err, func(s *command.Statement) {
+		b := new(bson.Builder)
+		describe(b)
+		s.Command = b.Finish()
+		if w != nil {
+			tally(&s.Stats, w)
+			s.PlanSummary = w.Summary
+		}
+	})
+}
+
+// describeHint writes the hint of a statement as mongod's profile shows it.
+func describeHint(b *bson.Builder, hint bson.Value) {
+	switch {
+	case hint.IsMissing():
+	case hint.Type == bson.TypeString:
+		b.OpenDoc("hint").Value("$hint", hint).Close()
+	default:
+		b.Value("hint", hint)
 	}
 }
