@@ -14,8 +14,9 @@ import (
 type Aggregation struct {
 	cursor *Cursor // what reads the collection, or nil
 	out    pipeline.Iterator
-	plain  bool // the cursor does it all
-	inner  bool // its results are not the client's
+	plain  bool   // the cursor does it all
+	inner  bool   // its results are not the client's
+	ahead  *ahead // what reads the cursor ahead, or nil
 	env    *expr.Env
 	apart  bool // no stage above the query holds what is the store's
 	parked bool
@@ -49,12 +50,20 @@ func (x *Executor) aggregate(ctx context.Context, c *catalog.Collection, q *Quer
 	if err != nil {
 		return nil, err
 	}
+	early := !inner && c != nil && !c.IsTimeseries() && mayReadAhead(q, rest)
+	if early {
+		q.Env = q.Env.Fork()
+	}
 	found, err := x.start(ctx, c, q, x.reads(c, q, rest))
 	if err != nil {
 		return nil, err
 	}
 	a := &Aggregation{cursor: &Cursor{r: found}, plain: len(rest.Stages) == 0, inner: inner, env: r.Env}
 	in := measured(c, a.cursor)
+	if early {
+		a.ahead = &ahead{in: in, keep: rest.Reads()}
+		in = a.ahead
+	}
 	if a.apart = a.plain || !inner && rest.Streams(); a.apart && !a.plain {
 		in = &copying{in: in}
 	}
@@ -175,10 +184,13 @@ func (a *Aggregation) Unpark(ctx context.Context) error {
 func (a *Aggregation) Exhausted() bool { return a.plain && a.cursor.Exhausted() }
 
 // Examined returns how many keys and documents the query below has looked at so
-// far.
+// far. REQUIRES: no Next that has failed is tried again.
 func (a *Aggregation) Examined() (keys, docs int64) {
 	if a.cursor == nil {
 		return 0, 0
+	}
+	if a.ahead != nil {
+		a.ahead.stop()
 	}
 	return a.cursor.Examined()
 }

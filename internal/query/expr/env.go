@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -61,6 +62,14 @@ type Env struct {
 // order of Options.Vars.
 func NewEnv(nowMillis int64, vars ...bson.Value) *Env {
 	return &Env{Now: nowMillis, vars: append([]bson.Value(nil), vars...)}
+}
+
+// Fork makes an Env with the same time, variables and options, for another
+// goroutine. A Collator is not for two at once.
+func (e *Env) Fork() *Env {
+	f := *e
+	f.ctx, f.root, f.vars, f.stack, f.arena = nil, nil, slices.Clone(e.vars), nil, nil
+	return &f
 }
 
 // WithRoot makes doc the current document ($$ROOT and $$CURRENT) and returns

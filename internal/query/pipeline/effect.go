@@ -246,6 +246,21 @@ func (p *Pipeline) GroupsBy() (path string, pick Pick) {
 // anything.
 func (p *Pipeline) Streams() bool { return !slices.ContainsFunc(p.Stages, blocks) }
 
+// Drains says whether the pipeline takes in all there is before it delivers
+// anything, whatever it is.
+func (p *Pipeline) Drains() bool {
+	for _, s := range p.Stages {
+		switch s.(type) {
+		case *Group, *Sort, *BucketAuto, *Sample:
+			return true
+		case *Match, *Shape, *Unwind, *Lookup:
+		default:
+			return false
+		}
+	}
+	return false
+}
+
 func blocks(s Stage) bool {
 	switch s := s.(type) {
 	case *Group, *Sort, *BucketAuto, *Facet, *Sample:

@@ -47,22 +47,22 @@ func narrowStages(list []Stage) {
 		switch s := s.(type) {
 		case *Unwind:
 			c := *s
-			c.keep = (&Pipeline{rest}).keeps()
+			c.keep = (&Pipeline{rest}).Reads()
 			list[i] = &c
 		case *Lookup:
 			c := *s
-			c.keep = (&Pipeline{rest}).keeps()
+			c.keep = (&Pipeline{rest}).Reads()
 			list[i] = &c
 		case *Group:
 			c := *s
-			c.keep = (&Pipeline{list[i:]}).keeps()
+			c.keep = (&Pipeline{list[i:]}).Reads()
 			list[i] = &c
 		}
 	}
 }
 
-// keeps are the fields of which the pipeline reads anything, nil for all.
-func (p *Pipeline) keeps() []string {
+// Reads are the fields of which the pipeline reads anything, nil for all.
+func (p *Pipeline) Reads() []string {
 	paths, whole := p.Needs()
 	if whole {
 		return nil
