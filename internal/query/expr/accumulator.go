@@ -119,16 +119,46 @@ func (g *gatherer) Add(env *Env) error {
 	return g.add(env, v)
 }
 
-// registerGatherer registers an accumulator of one expression.
-func registerGatherer(name string, newState func(env *Env) state) {
+// compact is a gatherer in one piece of memory with its state: groups are many.
+type compact[S any, P statePointer[S]] struct {
+	arg   Expr
+	state S
+}
+
+type statePointer[S any] interface {
+	*S
+	state
+	Saver
+}
+
+// Add takes in the current document of env.
+func (c *compact[S, P]) Add(env *Env) error {
+	v, err := c.arg.Eval(env)
+	if err != nil {
+		return err
+	}
+	return P(&c.state).add(env, v)
+}
+
+func (c *compact[S, P]) Result() (bson.Value, error)         { return P(&c.state).Result() }
+func (c *compact[S, P]) Size() int                           { return P(&c.state).Size() }
+func (c *compact[S, P]) Save(b []byte) ([]byte, error)       { return P(&c.state).Save(b) }
+func (c *compact[S, P]) Load(env *Env, b []byte) (err error) { return P(&c.state).Load(env, b) }
+
+func (g *gatherer) inner() state      { return g.state }
+func (c *compact[S, P]) inner() state { return P(&c.state) }
+
+// registerGatherer registers an accumulator of one expression, which starts
+// with a state.
+func registerGatherer[S any, P statePointer[S]](name string, begin S) {
 	accumulators[name] = func(p *parser, name string, arg bson.Value) (*AccumulatorSpec, error) {
 		e, err := p.operand(arg)
 		if err != nil {
 			return nil, err
 		}
 		return &AccumulatorSpec{Name: name, exprs: []Expr{e},
-			start: func(s *AccumulatorSpec, env *Env, _ bson.Value) (Accumulator, error) {
-				return &gatherer{newState(env), s.exprs[0]}, nil
+			start: func(s *AccumulatorSpec, _ *Env, _ bson.Value) (Accumulator, error) {
+				return &compact[S, P]{arg: s.exprs[0], state: begin}, nil
 			}}, nil
 	}
 }

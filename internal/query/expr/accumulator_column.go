@@ -94,27 +94,28 @@ func (s *summation) addDoubles(data []byte) {
 }
 
 // AddColumn gathers them one by one, but for those of which few matter.
-func (g *gatherer) AddColumn(env *Env, c Column) error {
-	switch s := g.state.(type) {
+func (g *compact[S, P]) AddColumn(env *Env, c Column) error {
+	state := P(&g.state)
+	switch s := any(state).(type) {
 	case *extreme:
 		if t, data := c.Fixed(); len(data) > 0 {
 			if i := s.ofFixed(t, data); i >= 0 {
-				return g.add(env, c.At(i))
+				return state.add(env, c.At(i))
 			}
 		}
 	case *firstState:
 		if c.Len() == 0 || s.seen {
 			return nil
 		}
-		return g.add(env, c.At(0))
+		return state.add(env, c.At(0))
 	case *lastState:
 		if c.Len() == 0 {
 			return nil
 		}
-		return g.add(env, c.At(c.Len()-1))
+		return state.add(env, c.At(c.Len()-1))
 	}
 	for i := range c.Len() {
-		if err := g.add(env, c.At(i)); err != nil {
+		if err := state.add(env, c.At(i)); err != nil {
 			return err
 		}
 	}

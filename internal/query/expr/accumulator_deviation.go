@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"encoding/binary"
 	"math"
 
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -12,7 +13,7 @@ func init() {
 }
 
 func registerDeviation(name string, less int64) {
-	registerGatherer(name, func(*Env) state { return &deviation{less: less} })
+	registerGatherer(name, deviation{less: less})
 	registerNary(name, 0, anyNumber, func(env *Env, args []Expr) (bson.Value, error) {
 		d := deviation{less: less}
 		err := env.eachInput(args, func(v bson.Value) error { return d.add(env, v) })
@@ -49,3 +50,15 @@ func (d *deviation) value() bson.Value {
 
 func (d *deviation) Result() (bson.Value, error) { return d.value(), nil }
 func (d *deviation) Size() int                   { return 32 }
+
+// Save appends the count, the mean and the sum of squares.
+func (d *deviation) Save(b []byte) ([]byte, error) {
+	return saveFloat(saveFloat(binary.AppendUvarint(b, uint64(d.count)), d.mean), d.m2), nil
+}
+
+// Load takes them back.
+func (d *deviation) Load(_ *Env, b []byte) error {
+	s := saved(b)
+	d.count, d.mean, d.m2 = int64(s.int()), s.float(), s.float()
+	return nil
+}

@@ -3,8 +3,8 @@ package expr
 import "github.com/mayflydb/mayfly/internal/bson"
 
 func init() {
-	registerGatherer("$first", func(*Env) state { return &firstState{} })
-	registerGatherer("$last", func(*Env) state { return &lastState{} })
+	registerGatherer("$first", firstState{})
+	registerGatherer("$last", lastState{})
 }
 
 // firstState is the value of the first document.
@@ -34,3 +34,29 @@ func (s *lastState) add(_ *Env, v bson.Value) error {
 
 func (s *lastState) Result() (bson.Value, error) { return orNull(s.value).Clone(), nil }
 func (s *lastState) Size() int                   { return 32 + cap(s.value.Data) }
+
+// Save appends the value; a missing one is a value too.
+func (s *firstState) Save(b []byte) ([]byte, error) {
+	if !s.seen {
+		return b, nil
+	}
+	return saveValue(b, s.value), nil
+}
+
+// Load takes it back.
+func (s *firstState) Load(_ *Env, b []byte) error {
+	if in := saved(b); len(in) > 0 {
+		s.seen, s.value = true, in.value().Clone()
+	}
+	return nil
+}
+
+// Save appends the value.
+func (s *lastState) Save(b []byte) ([]byte, error) { return saveValue(b, s.value), nil }
+
+// Load takes it back.
+func (s *lastState) Load(_ *Env, b []byte) error {
+	in := saved(b)
+	s.value = in.value().Clone()
+	return nil
+}

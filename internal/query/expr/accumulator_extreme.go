@@ -10,7 +10,7 @@ func init() {
 // registerExtreme registers $min (sense -1) or $max (sense 1), as an accumulator
 // and as an expression.
 func registerExtreme(name string, sense int) {
-	registerGatherer(name, func(*Env) state { return &extreme{sense: sense} })
+	registerGatherer(name, extreme{sense: sense})
 	registerNary(name, 0, anyNumber, func(env *Env, args []Expr) (bson.Value, error) {
 		best := bson.Null
 		err := env.eachInput(args, func(v bson.Value) error {
@@ -28,18 +28,35 @@ func registerExtreme(name string, sense int) {
 type extreme struct {
 	sense int
 	best  bson.Value // owns its bytes
+	small [8]byte    // which may be these
 }
 
 func (x *extreme) add(env *Env, v bson.Value) error {
 	if v.IsNullish() || !x.best.IsMissing() && env.compare(v, x.best)*x.sense <= 0 {
 		return nil
 	}
-	x.best = v.Clone()
+	x.set(v)
 	return nil
 }
 
-func (x *extreme) Result() (bson.Value, error) { return orNull(x.best), nil }
-func (x *extreme) Size() int                   { return 48 + cap(x.best.Data) }
+func (x *extreme) set(v bson.Value) {
+	if x.best.Data == nil {
+		x.best.Data = x.small[:0]
+	}
+	x.best = bson.Value{Type: v.Type, Data: append(x.best.Data[:0], v.Data...)}
+}
+
+func (x *extreme) Result() (bson.Value, error) { return orNull(x.best).Clone(), nil }
+
+func (x *extreme) Size() int {
+	if n := cap(x.best.Data); n > len(x.small) {
+		return extremeBytes + n
+	}
+	return extremeBytes
+}
+
+// extremeBytes is the size of an extreme and what gathers it.
+const extremeBytes = 64
 
 // orNull is v, or null where it is missing: what a group's field has that no
 // document contributed to.
@@ -48,4 +65,16 @@ func orNull(v bson.Value) bson.Value {
 		return bson.Null
 	}
 	return v
+}
+
+// Save appends the value.
+func (x *extreme) Save(b []byte) ([]byte, error) { return saveValue(b, x.best), nil }
+
+// Load takes it back.
+func (x *extreme) Load(_ *Env, b []byte) error {
+	in := saved(b)
+	if v := in.value(); !v.IsMissing() {
+		x.set(v)
+	}
+	return nil
 }

@@ -156,3 +156,16 @@ func (s *customState) Result() (bson.Value, error) {
 }
 
 func (s *customState) Size() int { return 128 + len(s.state.Data) + s.bytes }
+
+// Save makes the pending calls and appends the state.
+func (s *customState) Save(b []byte) ([]byte, error) {
+	err := s.accumulate()
+	return saveValue(b, s.state), err
+}
+
+// Load takes the state back.
+func (s *customState) Load(_ *Env, b []byte) error {
+	in := saved(b)
+	s.state = in.value().Clone()
+	return nil
+}

@@ -109,3 +109,24 @@ func (s *reduceState) Result() (bson.Value, error) {
 }
 
 func (s *reduceState) Size() int { return 128 + len(s.key.Data) + s.bytes + 32*len(s.values) }
+
+// Save appends the key and the values.
+func (s *reduceState) Save(b []byte) ([]byte, error) {
+	b = saveValue(b, s.key)
+	for _, v := range s.values {
+		b = saveValue(b, v)
+	}
+	return b, nil
+}
+
+// Load takes them back.
+func (s *reduceState) Load(_ *Env, b []byte) error {
+	in := saved(b)
+	s.key = in.value().Clone()
+	for len(in) > 0 {
+		v := in.value().Clone()
+		s.values = append(s.values, v)
+		s.bytes += len(v.Data)
+	}
+	return nil
+}

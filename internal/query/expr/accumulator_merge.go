@@ -2,7 +2,7 @@ package expr
 
 import "github.com/mayflydb/mayfly/internal/bson"
 
-func init() { registerGatherer("$mergeObjects", func(*Env) state { return &mergeState{} }) }
+func init() { registerGatherer("$mergeObjects", mergeState{}) }
 
 // mergeState is the objects of a group merged.
 type mergeState struct {
@@ -20,3 +20,15 @@ func (s *mergeState) add(env *Env, v bson.Value) error {
 
 func (s *mergeState) Result() (bson.Value, error) { return s.fields.value(&Env{}) }
 func (s *mergeState) Size() int                   { return 64 + s.bytes }
+
+// Save appends the fields.
+func (s *mergeState) Save(b []byte) ([]byte, error) {
+	v, err := s.Result()
+	return saveValue(b, v), err
+}
+
+// Load takes them back.
+func (s *mergeState) Load(env *Env, b []byte) error {
+	in := saved(b)
+	return s.add(env, in.value())
+}

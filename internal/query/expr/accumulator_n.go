@@ -234,3 +234,40 @@ func (s *extremeN) Result() (bson.Value, error) {
 }
 
 func (s *extremeN) Size() int { return 80 + s.bytes }
+
+// Save appends the values, the oldest first.
+func (s *lastNState) Save(b []byte) ([]byte, error) {
+	for _, v := range slices.Concat(s.ring[s.next:], s.ring[:s.next]) {
+		b = saveValue(b, v)
+	}
+	return b, nil
+}
+
+// Load takes them back.
+func (s *lastNState) Load(env *Env, b []byte) error {
+	for in := saved(b); len(in) > 0; {
+		if err := s.add(env, in.value()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Save appends the values in the order in which they came.
+func (s *extremeN) Save(b []byte) ([]byte, error) {
+	arrived := slices.SortedFunc(slices.Values(s.values), func(x, y kept) int { return x.seq - y.seq })
+	for _, k := range arrived {
+		b = saveValue(b, k.value)
+	}
+	return b, nil
+}
+
+// Load takes them back.
+func (s *extremeN) Load(env *Env, b []byte) error {
+	for in := saved(b); len(in) > 0; {
+		if err := s.add(env, in.value()); err != nil {
+			return err
+		}
+	}
+	return nil
+}

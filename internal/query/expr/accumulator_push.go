@@ -2,6 +2,7 @@ package expr
 
 import (
 	"encoding/binary"
+	"slices"
 	"strconv"
 
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -10,10 +11,10 @@ import (
 )
 
 func init() {
-	registerGatherer("$push", func(*Env) state { return &pushState{} })
-	registerGatherer("$concatArrays", func(*Env) state { return &concatState{} })
-	registerGatherer("$addToSet", func(*Env) state { return &addToSetState{} })
-	registerGatherer("$setUnion", func(*Env) state { return &unionState{} })
+	registerGatherer("$push", pushState{})
+	registerGatherer("$concatArrays", concatState{})
+	registerGatherer("$addToSet", addToSetState{})
+	registerGatherer("$setUnion", unionState{})
 }
 
 // maxGroupBytes bounds what one accumulator gathers for one group.
@@ -136,6 +137,33 @@ func (s *unionState) add(env *Env, v bson.Value) error {
 	}
 	for it := v.Doc().Iter(); it.Next(); {
 		if err := s.insert(env, "$setUnion", it.Value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Save appends the array.
+func (l *list) Save(b []byte) ([]byte, error) {
+	return append(binary.AppendUvarint(b, uint64(l.n)), l.buf...), nil
+}
+
+// Load takes it back.
+func (l *list) Load(_ *Env, b []byte) error {
+	in := saved(b)
+	l.n = in.int()
+	l.buf = slices.Clone(in)
+	return nil
+}
+
+// Load takes the array back, and with it what is in it.
+func (s *distinct) Load(env *Env, b []byte) error {
+	var l list
+	if err := l.Load(env, b); err != nil {
+		return err
+	}
+	for it := l.value().Doc().Iter(); it.Next(); {
+		if err := s.insert(env, "", it.Value); err != nil {
 			return err
 		}
 	}

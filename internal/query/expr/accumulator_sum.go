@@ -1,6 +1,8 @@
 package expr
 
 import (
+	"encoding/binary"
+
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
@@ -67,4 +69,27 @@ func parseCount(p *parser, name string, arg bson.Value) (*AccumulatorSpec, error
 		s.print = func(*AccumulatorSpec) bson.Value { return bson.Document(bson.Empty) }
 	}
 	return s, err
+}
+
+// Save appends the total.
+func (s *sumState) Save(b []byte) ([]byte, error) {
+	b = saveFloat(saveFloat(saveFloat(b, s.total.hi), s.total.lo), s.special)
+	b = append(b, byte(s.widest))
+	b = binary.AppendUvarint(b, uint64(s.count))
+	if s.decimals {
+		b = saveValue(b, bson.Decimal(s.decimal))
+	}
+	return b, nil
+}
+
+// Load takes it back.
+func (s *sumState) Load(_ *Env, b []byte) error {
+	in := saved(b)
+	s.total.hi, s.total.lo, s.special = in.float(), in.float(), in.float()
+	s.widest, in = bson.Type(in[0]), in[1:]
+	s.count = int64(in.int())
+	if s.decimals = len(in) > 0; s.decimals {
+		s.decimal = in.value().Decimal()
+	}
+	return nil
 }

@@ -3,6 +3,7 @@ package expr
 import (
 	"bytes"
 	"container/heap"
+	"encoding/binary"
 	"slices"
 	"strings"
 
@@ -183,3 +184,27 @@ func (t *topState) Result() (bson.Value, error) {
 }
 
 func (t *topState) Size() int { return 128 + t.bytes }
+
+// Save appends the keys and outputs in the order in which they came.
+func (t *topState) Save(b []byte) ([]byte, error) {
+	arrived := slices.SortedFunc(slices.Values(t.values), func(x, y topValue) int { return x.seq - y.seq })
+	for _, v := range arrived {
+		b = binary.AppendUvarint(b, uint64(len(v.key)))
+		b = saveValue(append(b, v.key...), v.value)
+	}
+	return b, nil
+}
+
+// Load takes them back.
+func (t *topState) Load(_ *Env, b []byte) error {
+	for in := saved(b); len(in) > 0; {
+		n := in.int()
+		key := bytes.Clone(in[:n])
+		in = in[n:]
+		t.seq++
+		v := topValue{kept{in.value().Clone(), t.seq}, key}
+		t.bytes += t.size(v)
+		heap.Push(t, v)
+	}
+	return nil
+}

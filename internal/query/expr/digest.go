@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"encoding/binary"
 	"math"
 	"slices"
 
@@ -148,4 +149,31 @@ func (d *digest) quantile(p float64) float64 {
 		before += c.weight
 	}
 	return d.max
+}
+
+// save appends the digest.
+func (d *digest) save(b []byte) []byte {
+	for _, n := range []int64{d.count, d.negative, d.positive, int64(len(d.buffer))} {
+		b = binary.AppendUvarint(b, uint64(n))
+	}
+	for _, f := range d.buffer {
+		b = saveFloat(b, f)
+	}
+	b = saveFloat(saveFloat(b, d.min), d.max)
+	for _, c := range d.centroids {
+		b = binary.AppendUvarint(saveFloat(b, c.mean), uint64(c.weight))
+	}
+	return b
+}
+
+// load makes an empty digest the one that save appended.
+func (d *digest) load(b []byte) {
+	in := saved(b)
+	d.count, d.negative, d.positive = int64(in.int()), int64(in.int()), int64(in.int())
+	for n := in.int(); n > 0; n-- {
+		d.buffer = append(d.buffer, in.float())
+	}
+	for d.min, d.max = in.float(), in.float(); len(in) > 0; {
+		d.centroids = append(d.centroids, centroid{in.float(), int64(in.int())})
+	}
 }

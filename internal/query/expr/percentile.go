@@ -175,3 +175,12 @@ func (s *percentileState) add(_ *Env, v bson.Value) error {
 
 func (s *percentileState) Result() (bson.Value, error) { return s.q.value(&s.d), nil }
 func (s *percentileState) Size() int                   { return 64 + s.d.size() }
+
+// Save appends the numbers.
+func (s *percentileState) Save(b []byte) ([]byte, error) { return s.d.save(b), nil }
+
+// Load takes them back.
+func (s *percentileState) Load(_ *Env, b []byte) error {
+	s.d.load(b)
+	return nil
+}

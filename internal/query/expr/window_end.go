@@ -26,7 +26,7 @@ func init() {
 }
 
 // gathered is what the accumulator of one expression gathers in.
-func gathered[S state](a Accumulator) S { return a.(*gatherer).state.(S) }
+func gathered[S state](a Accumulator) S { return a.(interface{ inner() state }).inner().(S) }
 
 // edge is the value at i, or null where the window is empty or the value
 // missing.

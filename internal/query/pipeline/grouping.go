@@ -12,7 +12,7 @@ import (
 
 // Open gathers all documents before it delivers the first group.
 func (g *Group) Open(in Iterator, r *Run) (Iterator, error) {
-	return &grouping{g: g, in: in, r: r, steady: g.steady()}, nil
+	return &grouping{g: g, in: in, r: r, memory: extsort.MaxMemory, cached: cachedGroups}, nil
 }
 
 // group is one group under way.
@@ -22,45 +22,49 @@ type group struct {
 	acc []expr.Accumulator
 }
 
-// grouping runs a Group. Groups are kept in memory. Once they have filled it,
-// documents of groups that are not there yet, and of all groups where these
-// grow with every document, are set aside on disk, in parts by the hash of
-// their group, and each part is grouped afterwards in the same way.
+// grouping runs a Group. Groups are kept in memory. Once there are too many,
+// some of the parts that the hash of the key divides them into leave: their
+// groups are set aside, on disk if need be, and so is every later document of
+// such a part. Each is grouped afterwards in the same way, so that memory is
+// bounded however many groups there are.
 type grouping struct {
 	g  *Group
 	in Iterator
 	r  *Run
-	// steady says that a group's accumulators do not grow after its first document.
-	steady bool
+	// memory is what the groups and what is set aside may hold together.
+	memory int
+	// cached is cachedGroups.
+	cached int
 
 	groups map[string]*group
 	order  []*group // as they came, then as they are delivered
 	at     int
 	bytes  int
-	// reserved is memory that groups may not have.
-	reserved int
-	key      []byte
-	slab     groupSlab
+	taken  int // documents
+	most   int // bytes held at the most, of groups and aside
+	key    []byte
+	slab   groupSlab
 
 	begun bool
+	space *spillSpace
 	aside *spillParts  // what was set aside of the documents at hand, or nil
 	parts []*spillPart // still to be grouped
-	stats extsort.Stats
+	saved []byte       // memory for a group on its way out
+	state []byte
 }
+
+const (
+	// fewDocuments is how many documents a group has where groups are worth to be
+	// looked up in a memory that the processor's caches do not hold.
+	fewDocuments = 4
+	// cachedGroups is the memory of groups, in bytes, from which fewer documents
+	// are reason enough to set some aside.
+	cachedGroups = 16 << 20
+)
 
 // groupOverhead is what a group costs beside its key and its accumulators, in
 // bytes.
 const groupOverhead = 128
-
-// steadyAccumulators hold a few numbers, or the value that came first. That of
-// $last, $min and $max may be followed by any larger one.
-var steadyAccumulators = map[string]bool{
-	"$sum": true, "$avg": true, "$count": true, "$first": true, "$stdDevPop": true, "$stdDevSamp": true,
-}
-
-func (g *Group) steady() bool {
-	return !slices.ContainsFunc(g.Fields, func(f GroupField) bool { return !steadyAccumulators[f.Spec.Name] })
-}
 
 func (w *grouping) Close() {
 	w.in.Close()
@@ -80,18 +84,10 @@ func (w *grouping) load(ctx context.Context, in Iterator) error {
 		return err
 	}
 	w.groups = nil
-	if w.aside == nil {
-		return nil
+	if w.aside != nil {
+		w.aside, w.parts = nil, append(w.aside.finish(), w.parts...)
 	}
-	if !w.steady {
-		w.order = w.aside.carry(w.order)
-	}
-	parts, err := w.aside.finish()
-	if err != nil {
-		w.aside.close()
-	}
-	w.aside, w.parts = nil, append(parts, w.parts...)
-	return err
+	return nil
 }
 
 // gather takes in documents, or stretches of them where in delivers such.
@@ -127,20 +123,29 @@ func (w *grouping) take(d bson.Doc) error {
 		return err
 	}
 	w.key = keystring.Append(w.key[:0], id, false, env.Collator)
-	full := w.bytes > extsort.MaxMemory && len(w.order) > 1
-	if full && !w.steady {
-		return w.setAside(d)
+	if p := w.away(); p != nil {
+		return p.add(d, w.g.keep)
 	}
 	gr := w.groups[string(w.key)]
-	switch {
-	case gr == nil && full:
-		return w.setAside(d)
-	case gr == nil:
+	if gr == nil {
 		if gr, err = w.start(env, id); err != nil {
 			return err
 		}
 	}
-	return w.add(gr, env.WithRoot(d))
+	w.taken++
+	if err := w.add(gr, env.WithRoot(d)); err != nil {
+		return err
+	}
+	return w.room()
+}
+
+// away is the part to which the key at hand belongs if that was set aside, else
+// nil.
+func (w *grouping) away() *spillPart {
+	if w.aside == nil {
+		return nil
+	}
+	return w.aside.parts[w.aside.partOf(w.key)]
 }
 
 // env is the environment in which the group evaluates d; leave gives it back
@@ -190,23 +195,23 @@ func (w *grouping) add(gr *group, env *expr.Env) error {
 	return w.room()
 }
 
-// room fails where the groups have no memory left and may not spill.
+// room makes room where the groups have no memory left, and fails where they
+// may not spill.
 func (w *grouping) room() error {
-	if w.bytes > extsort.MaxMemory && w.r.SpillDir == "" {
+	held := w.bytes
+	if w.space != nil {
+		held += w.space.held
+	}
+	w.most = max(w.most, held)
+	switch {
+	case held <= w.memory && (w.bytes <= w.cached || w.r.SpillDir == "" || w.taken >= fewDocuments*len(w.order)):
+		return nil
+	case w.r.SpillDir == "":
 		return extsort.ErrMemory
+	case len(w.order) <= 1:
+		return nil // it has a limit of its own
 	}
-	return nil
-}
-
-// setAside writes a document to disk, without what the group does not read.
-func (w *grouping) setAside(d bson.Doc) error {
-	if w.aside == nil {
-		w.aside = newSpillParts(w.r.SpillDir)
-		w.stats.Spills++
-	}
-	n, err := w.aside.add(w.key, d, w.g.keep)
-	w.stats.SpilledBytes += int64(n)
-	return err
+	return w.evict()
 }
 
 func (w *grouping) Next(ctx context.Context) (bson.Doc, error) {
@@ -232,7 +237,7 @@ func (w *grouping) next(ctx context.Context) (bool, error) {
 		w.order, w.at = nil, 0
 		return false, nil
 	}
-	w.groups, w.order, w.at, w.bytes, w.slab = map[string]*group{}, w.order[:0], 0, w.reserved, groupSlab{}
+	w.groups, w.order, w.at, w.bytes, w.taken, w.slab = make(map[string]*group, len(w.order)), w.order[:0], 0, 0, 0, groupSlab{}
 	if !w.begun {
 		w.begun = true
 		return true, w.load(ctx, w.in)
@@ -240,9 +245,8 @@ func (w *grouping) next(ctx context.Context) (bool, error) {
 	p := w.parts[0]
 	w.parts = w.parts[1:]
 	defer p.close()
-	for _, gr := range p.groups {
-		w.groups[gr.key] = gr
-		w.order = append(w.order, gr)
+	if err := w.recall(ctx, p); err != nil {
+		return false, err
 	}
 	return true, w.load(ctx, p)
 }

@@ -66,42 +66,89 @@ func TestHashedSide(t *testing.T) {
 	})
 }
 
-// TestGroupSpills groups with and without memory: with accumulators that grow
-// and without.
+// TestGroupSpills groups with and without memory, and by parts, with every
+// accumulator.
 func TestGroupSpills(t *testing.T) {
 	var docs []bson.Doc
 	for i := range int64(3000) {
-		docs = append(docs, new(bson.Builder).Int64("_id", i).Int64("k", i*i%701).Int64("n", i).String("unused", "x").Finish())
+		b := new(bson.Builder).Int64("_id", i).Int64("k", i*i%701).Int64("n", i*7919%1000).String("unused", "x")
+		docs = append(docs, b.Strings("a", fmt.Sprint(i%5), fmt.Sprint(i%3)).OpenDoc("o").Int64(fmt.Sprint("f", i%4), i).Close().Finish())
 	}
-	for _, fields := range []string{`"sum": {"$sum": "$n"}, "max": {"$max": "$n"}`, `"all": {"$push": "$n"}, "first": {"$first": "$n"}`} {
+	fields := []string{`"max": {"$max": "$n"}, "all": {"$push": "$n"}`}
+	for _, name := range []string{"$sum", "$avg", "$min", "$first", "$last", "$stdDevPop", "$stdDevSamp", "$push", "$addToSet"} {
+		fields = append(fields, fmt.Sprintf(`"x": {"%s": "$n"}`, name))
+	}
+	for _, name := range []string{"$firstN", "$lastN", "$minN", "$maxN"} {
+		fields = append(fields, fmt.Sprintf(`"x": {"%s": {"n": 2, "input": "$n"}}`, name))
+	}
+	for _, name := range []string{"$top", "$bottom"} {
+		fields = append(fields, fmt.Sprintf(`"x": {"%s": {"sortBy": {"n": 1}, "output": "$_id"}}`, name),
+			fmt.Sprintf(`"x": {"%sN": {"n": 2, "sortBy": {"n": 1}, "output": "$_id"}}`, name))
+	}
+	fields = append(fields, `"x": {"$concatArrays": "$a"}`, `"x": {"$setUnion": "$a"}`, `"x": {"$mergeObjects": "$o"}`, `"x": {"$count": {}}`,
+		`"x": {"$sum": {"$toDecimal": "$n"}}`, `"x": {"$median": {"input": "$n", "method": "approximate"}}`,
+		`"x": {"$percentile": {"input": "$n", "p": [0.2, 0.9], "method": "approximate"}}`)
+	dir := t.TempDir()
+	for _, fields := range fields {
 		p, err := parsed(`[{"$group": {"_id": "$k", ` + fields + `}}]`)
 		if err != nil {
 			t.Fatal(err)
 		}
-		dir := t.TempDir()
-		run := func(already int) []string {
+		run := func(memory, cached int) ([]string, *grouping) {
 			it, err := p.Optimize().Open(&List{Docs: slices.Clone(docs)}, &Run{Env: expr.NewEnv(1), SpillDir: dir})
 			if err != nil {
 				t.Fatal(err)
 			}
-			it.(*grouping).reserved = already
+			g := it.(*grouping)
+			g.memory, g.cached = memory, cached
 			found, err := all(it)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if spilled := it.(*grouping).stats.Spills > 0; spilled != (already > 0) {
-				t.Errorf("%s: spilled: %v", fields, spilled)
-			}
 			slices.Sort(found)
-			return found
+			return found, g
 		}
+		want, _ := run(100<<20, 16<<20)
 		// Memory ends after a hundred groups or so, in each part again.
-		if want, got := run(0), run(100<<20-100*300); !slices.Equal(want, got) {
+		got, g := run(100*300, 100*300)
+		if !slices.Equal(want, got) || g.space == nil || g.space.stats.Spills == 0 {
 			t.Errorf("%s: %d groups, want %d", fields, len(got), len(want))
 		}
-		if left, _ := os.ReadDir(dir); len(left) > 0 {
-			t.Errorf("%d files are left", len(left))
+		got, g = run(100<<20, 100*300)
+		if !slices.Equal(want, got) || g.space == nil || g.space.stats.Spills != 0 {
+			t.Errorf("%s in parts: %d groups, want %d", fields, len(got), len(want))
 		}
+	}
+	if left, _ := os.ReadDir(dir); len(left) > 0 {
+		t.Errorf("%d files are left", len(left))
+	}
+}
+
+// TestGroupMemory holds that a group that spills again and again has its memory
+// once, not once for each time.
+func TestGroupMemory(t *testing.T) {
+	p, err := parsed(`[{"$group": {"_id": "$k", "all": {"$push": "$s"}}}]`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const memory, groups, documents = 64 << 10, 5000, 40000
+	s := strings.Repeat("x", 20)
+	var docs []bson.Doc
+	for i := range int64(documents) {
+		docs = append(docs, new(bson.Builder).Int64("k", i*i%99991%groups).String("s", s).Finish())
+	}
+	it, err := p.Optimize().Open(&List{Docs: docs}, &Run{Env: expr.NewEnv(1), SpillDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := it.(*grouping)
+	g.memory = memory
+	found, err := all(it)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(found) == 0 || g.most > memory+memory/4 {
+		t.Errorf("%d groups held %d bytes of %d; %d spills of %d bytes", len(found), g.most, memory, g.space.stats.Spills, g.space.stats.SpilledBytes)
 	}
 }
 
@@ -122,13 +169,13 @@ func TestGroupBooksValues(t *testing.T) {
 				t.Fatal(err)
 			}
 			g := it.(*grouping)
-			g.reserved = 100<<20 - 40<<10
+			g.memory = 40 << 10
 			found, err := all(it)
 			switch {
 			case dir == "" && !mongoerr.Is(err, mongoerr.QueryExceededMemoryLimitNoDiskUseAllowed):
 				t.Errorf("%s without a disk: %v", name, err)
-			case dir != "" && (err != nil || len(found) != len(docs) || g.stats.Spills == 0):
-				t.Errorf("%s: %d groups, %d spills, %v", name, len(found), g.stats.Spills, err)
+			case dir != "" && (err != nil || len(found) != len(docs) || g.spilled().Spills == 0):
+				t.Errorf("%s: %d groups, %d spills, %v", name, len(found), g.spilled().Spills, err)
 			}
 		}
 	}

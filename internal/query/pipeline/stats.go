@@ -29,7 +29,12 @@ func (s *sorting) spilled() *extsort.Stats   { return &s.rows.Stats }
 func (s *sampling) spilled() *extsort.Stats  { return &s.rows.Stats }
 func (s *bucketing) spilled() *extsort.Stats { return &s.rows.Stats }
 
-func (w *grouping) spilled() *extsort.Stats { return &w.stats }
+func (w *grouping) spilled() *extsort.Stats {
+	if w.space == nil {
+		return &extsort.Stats{}
+	}
+	return &w.space.stats
+}
 
 // observe wraps the iterator of a stage so that it counts.
 func observe(in Iterator, s Stage, r *Run) Iterator {

@@ -9,7 +9,6 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/keystring"
 	"github.com/mayflydb/mayfly/internal/query/expr"
-	"github.com/mayflydb/mayfly/internal/query/extsort"
 )
 
 // Stretch is some measurements of one source, in the order of their times,
@@ -156,7 +155,7 @@ func (w *grouping) loadStretches(ctx context.Context, s Stretches, p *byStretch)
 func (w *grouping) takeStretch(st Stretch, p *byStretch) error {
 	n := st.Len()
 	for from := 0; from < n; {
-		if w.bytes > extsort.MaxMemory {
+		if w.aside != nil {
 			d, err := st.Doc(from)
 			if err == nil {
 				err = w.take(d)
@@ -203,6 +202,7 @@ func (w *grouping) takeRun(st Stretch, from int, p *byStretch) (to int, err erro
 		p.length = to - from
 	}
 	whole := from == 0 && to == st.Len()
+	w.taken += to - from
 	for i, c := range p.columns {
 		a := gr.acc[i].(expr.ColumnAccumulator)
 		before := a.Size()

@@ -1,0 +1,129 @@
+package pipeline
+
+import (
+	"context"
+	"slices"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/keystring"
+	"github.com/mayflydb/mayfly/internal/query/expr"
+)
+
+// evict sets the largest parts aside until half of the groups' memory is left.
+func (w *grouping) evict() error {
+	if w.space == nil {
+		w.space = newSpillSpace(w.r.SpillDir, w.memory/2)
+	}
+	if w.aside == nil {
+		w.aside = newSpillParts(w.space)
+	}
+	// What leaves needs memory twice until it is gone.
+	w.space.tight = w.bytes > w.memory/2
+	defer func() { w.space.tight = false }()
+	var members [spillFanout][]*group
+	var sizes [spillFanout]int
+	for _, gr := range w.order {
+		at := w.aside.partOf([]byte(gr.key))
+		members[at] = append(members[at], gr)
+		sizes[at] += gr.size()
+	}
+	for before := w.bytes; w.bytes > before/2; {
+		at := 0
+		for i := range sizes {
+			if sizes[i] > sizes[at] {
+				at = i
+			}
+		}
+		if sizes[at] == 0 {
+			break
+		}
+		if err := w.setAside(w.aside.begin(at), members[at]); err != nil {
+			return err
+		}
+		w.bytes -= sizes[at]
+		sizes[at] = 0
+	}
+	w.compact()
+	return nil
+}
+
+// setAside writes groups to their part, and lets go of them.
+func (w *grouping) setAside(p *spillPart, groups []*group) error {
+	for _, gr := range groups {
+		b := new(bson.Builder).Reset(w.saved[:0]).Value("_id", gr.id)
+		for i, a := range gr.acc {
+			state, err := a.(expr.Saver).Save(w.state[:0])
+			if err != nil {
+				return err
+			}
+			b.Binary(bson.Index(i), 0, state)
+			w.state = state
+		}
+		w.saved = b.Finish()
+		if err := p.addGroup(w.saved); err != nil {
+			return err
+		}
+		gr.acc = nil
+	}
+	return nil
+}
+
+// compact moves the groups that are left together.
+func (w *grouping) compact() {
+	groups := len(w.order)
+	w.order = slices.DeleteFunc(w.order, func(gr *group) bool { return gr.acc == nil })
+	w.taken = w.taken * len(w.order) / groups
+	w.groups, w.slab = make(map[string]*group, len(w.order)), groupSlab{}
+	for i, old := range w.order {
+		gr := w.slab.group(len(w.g.Fields))
+		gr.key, gr.id = old.key, bson.Value{Type: old.id.Type, Data: w.slab.bytes(old.id.Data)}
+		copy(gr.acc, old.acc)
+		w.order[i], w.groups[gr.key] = gr, gr
+	}
+}
+
+// recall reads the groups of a part. Some of them may have to go again.
+func (w *grouping) recall(ctx context.Context, p *spillPart) error {
+	env := w.r.Env.WithRoot(bson.Empty)
+	for ; p.groups > 0; p.groups-- {
+		d, err := p.Next(ctx)
+		if err != nil {
+			return err
+		}
+		id := d.Lookup("_id")
+		w.key = keystring.Append(w.key[:0], id, false, env.Collator)
+		if away := w.away(); away != nil {
+			if err := away.addGroup(d); err != nil {
+				return err
+			}
+			continue
+		}
+		gr, err := w.start(env, id)
+		if err != nil {
+			return err
+		}
+		for i, a := range gr.acc {
+			before := a.Size()
+			_, state := d.Lookup(bson.Index(i)).Binary()
+			if err := a.(expr.Saver).Load(env, state); err != nil {
+				return err
+			}
+			w.bytes += a.Size() - before
+		}
+		// Each has had documents enough to be worth its place.
+		w.taken += fewDocuments
+		if err := w.room(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// size is what a group holds, in bytes.
+func (gr *group) size() int {
+	n := len(gr.key) + len(gr.id.Data) + groupOverhead
+	for _, a := range gr.acc {
+		n += a.Size()
+	}
+	return n
+}
