@@ -75,6 +75,9 @@ func (r *rows) nextChunk(n int) {
 	if r.used > 0 {
 		size = min(2*cap(r.chunks[r.used-1]), chunkBytes)
 	}
+	if n > chunkBytes/4 {
+		size = n // or much of the chunk would stay empty
+	}
 	r.chunks = append(r.chunks[:r.used], make([]byte, 0, max(size, n)))
 	r.used++
 }
@@ -120,26 +123,47 @@ func (r *rows) sort() {
 	})
 }
 
-// keep keeps the first n rows of those sorted, and lets the bytes of the others
-// go once they are most.
-func (r *rows) keep(n int) {
-	old := *r
+// keep keeps the first n rows of those sorted, and moves them together once the
+// bytes of the others are most, or at once where tight is set.
+func (r *rows) keep(n int, tight bool) {
 	r.items = r.items[:n]
 	used := 0
 	for _, it := range r.items {
 		_, size := decodeRow(r.encoded(it))
 		used += size + itemBytes
 	}
-	if used > r.bytes/2 {
-		return
+	if tight || used <= r.bytes/2 {
+		r.moveTogether()
+		r.bytes = used
 	}
-	r.chunks, r.used, r.bytes = nil, 0, 0
-	r.items = make([]item, 0, cap(old.items))
-	for _, it := range old.items[:n] {
-		row := old.row(it)
-		r.put(row.Key, row.Record, row.Doc)
-		// Equal keys come in the order of arrival, which stays that of at.
+}
+
+// moveTogether moves the rows to the front of the chunks. They keep the order
+// of arrival, so none is moved onto one that was not moved yet: in that order
+// the rows before any one took at least as much room before as they do now.
+func (r *rows) moveTogether() {
+	byArrival := make([]int32, len(r.items))
+	for i := range byArrival {
+		byArrival[i] = int32(i)
 	}
+	slices.SortFunc(byArrival, func(a, b int32) int { return cmp.Compare(r.items[a].at, r.items[b].at) })
+	to, end := 0, 0
+	for _, i := range byArrival {
+		b := r.encoded(r.items[i])
+		_, size := decodeRow(b)
+		for cap(r.chunks[to])-end < size {
+			r.chunks[to] = r.chunks[to][:end]
+			to, end = to+1, 0
+		}
+		copy(r.chunks[to][:cap(r.chunks[to])][end:], b[:size])
+		r.items[i].at = uint64(to)<<32 | uint64(end)
+		end += size
+	}
+	if r.used = 0; len(r.items) > 0 {
+		r.chunks[to], r.used = r.chunks[to][:end], to+1
+	}
+	clear(r.chunks[r.used:])
+	r.chunks = r.chunks[:r.used]
 }
 
 // reset forgets the rows and keeps their memory for the next ones.

@@ -55,7 +55,7 @@ func (s *Sorter) Add(key, record, doc []byte) error {
 	}
 	s.rows.add(key, record, doc)
 	if s.limit > 0 && s.limit < math.MaxInt32 && int64(len(s.rows.items)) >= 2*s.limit+cutSlack {
-		s.cut()
+		s.cut(false)
 	}
 	s.Stats.MaxBytes = max(s.Stats.MaxBytes, int64(s.rows.bytes))
 	if s.rows.bytes > MaxMemory {
@@ -68,19 +68,22 @@ func (s *Sorter) Add(key, record, doc []byte) error {
 // those that do not count are left out.
 const cutSlack = 64
 
-// cut leaves out what is behind the limit.
-func (s *Sorter) cut() {
+// cut leaves out what is behind the limit; tight says that the memory of that
+// is needed.
+func (s *Sorter) cut(tight bool) {
 	s.rows.sort()
 	if s.limit > 0 && int64(len(s.rows.items)) >= s.limit {
-		s.rows.keep(int(s.limit))
+		s.rows.keep(int(s.limit), tight)
 		s.bound = bytes.Clone(s.rows.row(s.rows.items[s.limit-1]).Key)
 	}
 }
 
-// flush writes what is held as one sorted run.
+// flush makes room: with a limit by leaving out what is behind it, else by
+// writing what is held as one sorted run. Where a run may be written, half of
+// the memory is to be free afterwards, so that it is not made free too often.
 func (s *Sorter) flush() error {
-	s.cut()
-	if s.rows.bytes <= MaxMemory/2 {
+	s.cut(true)
+	if s.rows.bytes <= MaxMemory/2 || s.dir == "" && s.rows.bytes <= MaxMemory {
 		return nil
 	}
 	return s.spill()
@@ -102,7 +105,7 @@ func (s *Sorter) spill() error {
 
 // Sort ends the adding.
 func (s *Sorter) Sort() error {
-	s.cut()
+	s.cut(false)
 	if s.runs == nil {
 		return nil
 	}

@@ -30,7 +30,7 @@ func TestSorter(t *testing.T) {
 				rt.Fatal(err)
 			}
 			if spillAt > 0 && i%spillAt == spillAt-1 {
-				s.cut()
+				s.cut(false)
 				if err := s.spill(); err != nil {
 					rt.Fatal(err)
 				}
@@ -87,11 +87,63 @@ func TestSorterMemory(t *testing.T) {
 	if few.Stats.MaxBytes > MaxMemory+2<<20 {
 		t.Errorf("with a limit it held %d bytes", few.Stats.MaxBytes)
 	}
+	// What counts is most of the memory, but fits.
+	many := New(70, "")
+	if err := errors.Join(fill(many), many.Sort()); err != nil {
+		t.Errorf("with a limit of 70 MB: %v", err)
+	}
+	if held := many.rows.held(); many.Stats.MaxBytes > MaxMemory+2<<20 || held > MaxMemory {
+		t.Errorf("with a limit of 70 MB it held %d bytes, %d of them in the end", many.Stats.MaxBytes, held)
+	}
+	for want := byte(1); want <= 70; want++ {
+		if r, ok, err := many.Next(); !ok || err != nil || r.Key[0] != want || len(r.Doc) != len(doc) {
+			t.Fatalf("row %d: %v, %v, %v", want, r.Key, ok, err)
+		}
+	}
+	if err := fill(New(110, "")); !errors.Is(err, ErrMemory) {
+		t.Errorf("with a limit of 110 MB and without a directory: %v", err)
+	}
 	all := New(0, t.TempDir())
 	defer all.Close()
 	if err := errors.Join(fill(all), all.Sort()); err != nil || all.Stats.Spills != 2 {
 		t.Errorf("%v, %d spills", err, all.Stats.Spills)
 	}
+}
+
+// TestSorterTight has a Sorter with a limit move its rows together again and
+// again.
+func TestSorterTight(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		var r rows
+		var want []Row
+		for step := range rapid.IntRange(1, 5).Draw(rt, "steps") {
+			for i := range rapid.IntRange(0, 40).Draw(rt, "rows") {
+				size := rapid.SampledFrom([]int{0, 10, 3000, 300_000, 900_000}).Draw(rt, "size")
+				row := Row{Key: []byte{rapid.Byte().Draw(rt, "key")}, Record: []byte{byte(step), byte(i)}, Doc: bytes.Repeat([]byte{byte(i)}, size)}
+				r.add(row.Key, row.Record, row.Doc)
+				want = append(want, row)
+			}
+			r.sort()
+			slices.SortStableFunc(want, func(a, b Row) int { return bytes.Compare(a.Key, b.Key) })
+			n := rapid.IntRange(0, len(want)).Draw(rt, "kept")
+			want = want[:n]
+			r.keep(n, true)
+			for i, w := range want {
+				if got := r.row(r.items[i]); !bytes.Equal(got.Key, w.Key) || !bytes.Equal(got.Record, w.Record) || !bytes.Equal(got.Doc, w.Doc) {
+					rt.Fatalf("row %d of %d after step %d: %v", i, n, step, got.Record)
+				}
+			}
+		}
+	})
+}
+
+// held is the memory of the chunks, in bytes.
+func (r *rows) held() int {
+	n := 0
+	for _, c := range r.chunks {
+		n += cap(c)
+	}
+	return n
 }
 
 func BenchmarkSorter(b *testing.B) {
