@@ -88,7 +88,7 @@ func (s *Server) sign(method, resourceType, link, date string) []byte {
 // it cannot tell from something else once they are decoded: 400 for control
 // characters, 401 for others, since the signature is over another text there.
 func (r *request) checkID() error {
-	if r.path.kind != kindItem || r.compute {
+	if r.path.kind != kindItem || r.compute || r.path.byRID {
 		return nil
 	}
 	id := r.path.item

@@ -337,14 +337,8 @@ func (r *request) toChange() (*database, *container, error) {
 
 // putContainer replaces a definition, but for its id, its partition key and
 // its unique keys.
-func (r *request) putContainer() error {
-	body, err := r.object()
-	if err != nil {
-		return err
-	}
+func (r *request) putContainer(body bson.Doc) error {
 	g := r.s.registry
-	g.changes.Lock()
-	defer g.changes.Unlock()
 	d, c, err := r.toChange()
 	if err != nil {
 		return err

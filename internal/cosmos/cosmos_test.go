@@ -133,6 +133,12 @@ func (a *account) step(t *testing.T, d *datadriven.TestData) string {
 		return ""
 	case "sweep", "stored":
 		return a.inspect(d.Cmd)
+	case "expire":
+		// What Tend does in between.
+		a.server.results.expire(time.Now())
+		return fmt.Sprintf("%d bytes kept\n", a.server.results.size)
+	case "byrid":
+		return a.byRID()
 	case "fill":
 		return a.fill(d)
 	case "pages":
@@ -157,6 +163,34 @@ func (a *account) fill(d *datadriven.TestData) string {
 		}
 	}
 	return ""
+}
+
+// byRID asks for the container d/c, what it has, and things that there are not,
+// by resource ids as the links have them.
+func (a *account) byRID() string {
+	c, err := a.server.registry.container("d", "c")
+	if err != nil {
+		return err.Error() + "\n"
+	}
+	db := strings.TrimSuffix(c.selfLink, "colls/"+c.rid+"/")
+	out := ""
+	for _, q := range []struct{ target, rid, sign string }{
+		{db, "", encodeRID(c.ridBytes[:4])}, {c.selfLink, "", c.rid}, {c.selfLink + "pkranges", "", c.rid},
+		{c.selfLink + "docs/", itemRID(c.ridBytes, 1), itemRID(c.ridBytes, 1)}, {c.selfLink + "docs/", itemRID(c.ridBytes, 999), itemRID(c.ridBytes, 999)},
+		{c.selfLink + "docs/", "AAAA", "AAAA"}, {db + "colls/AAAAAAAAAAA=", "", "AAAAAAAAAAA="}, {c.selfLink, "", "another"},
+	} {
+		date := time.Now().UTC().Format(http.TimeFormat)
+		p, err := parsePath("/" + q.target + q.rid)
+		if err != nil {
+			return err.Error() + "\n"
+		}
+		sig := base64.StdEncoding.EncodeToString(a.server.sign("GET", p.resourceType, strings.ToLower(q.sign), date))
+		w := a.do("GET", "/"+q.target+q.rid, "", map[string]string{
+			"x-ms-date": date, "Authorization": url.QueryEscape("type=master&ver=1.0&sig=" + sig), "x-ms-documentdb-partitionkey": `["p0"]`,
+		})
+		out += fmt.Sprintf("%d %s\n", w.Code, visible(w.Body.String()))
+	}
+	return out
 }
 
 // pages runs a query page by page, and says for each whether its rows had been

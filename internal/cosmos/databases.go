@@ -150,13 +150,32 @@ func (r *request) ifMatch(etag string) error {
 	return nil
 }
 
-// sendFeed sends a list of resources.
+// sendFeed sends a page of a list of resources.
 func (r *request) sendFeed(rid, name string, docs []bson.Doc) error {
 	values := make([]bson.Value, len(docs))
 	for i, d := range docs {
 		values[i] = bson.Document(d)
 	}
-	return r.sendRows(rid, name, values)
+	return r.sendPage(rid, name, values)
+}
+
+// sendPage sends those rows of all that the request's continuation and page
+// size ask for. Errors: 400.
+func (r *request) sendPage(rid, name string, all []bson.Value) error {
+	size, err := r.pageSize()
+	if err != nil {
+		return err
+	}
+	from, err := r.continuation()
+	if err != nil {
+		return err
+	}
+	rows := all[min(from.rows, int64(len(all))):]
+	if len(rows) > size {
+		rows = rows[:size]
+		r.w.Header().Set("X-Ms-Continuation", place{rows: from.rows + int64(size)}.token())
+	}
+	return r.sendRows(rid, name, rows)
 }
 
 func (r *request) sendRows(rid, name string, values []bson.Value) error {

@@ -101,14 +101,8 @@ func (r *request) getOffer() error {
 }
 
 // putOffer changes a throughput.
-func (r *request) putOffer() error {
-	body, err := r.object()
-	if err != nil {
-		return err
-	}
+func (r *request) putOffer(body bson.Doc) error {
 	g := r.s.registry
-	g.changes.Lock()
-	defer g.changes.Unlock()
 	_, d, c, err := r.findOffer()
 	if err != nil {
 		return err

@@ -36,6 +36,7 @@ type path struct {
 	user, permission    string
 	resourceType, link  string // as they are signed
 	scripts             string // which of scriptTypes
+	byRID               bool   // resources are named by their resource ids (see resolve)
 }
 
 // scriptTypes are resources of a container that exist on the service and not

@@ -3,6 +3,7 @@ package cosmos
 import (
 	"context"
 	"strings"
+	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
@@ -72,13 +73,17 @@ func (s *Server) improve(c *container, paths []nosql.FilterPath, examined, found
 	}
 }
 
-// BuildIndexes builds the indexes that queries ask for, one after the other,
-// until ctx ends.
-func (s *Server) BuildIndexes(ctx context.Context) {
+// Tend builds the indexes that queries ask for, one after the other, and lets
+// the rows that are kept of queries go when their time is over, until ctx ends.
+func (s *Server) Tend(ctx context.Context) {
+	tick := time.NewTicker(resultLife)
+	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case now := <-tick.C:
+			s.results.expire(now)
 		case w := <-s.wanted:
 			if err := s.buildIndex(ctx, w); err != nil && ctx.Err() == nil {
 				s.o.Log.Warn("An index could not be built", "database", w.db, "container", w.container, "path", w.path, "error", err)

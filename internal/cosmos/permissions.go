@@ -110,14 +110,7 @@ func (r *request) listPermissions() error {
 }
 
 // postPermissions creates or upserts a permission, or queries them.
-func (r *request) postPermissions() error {
-	body, err := r.object()
-	if err != nil {
-		return err
-	}
-	g := r.s.registry
-	g.changes.Lock()
-	defer g.changes.Unlock()
+func (r *request) postPermissions(body bson.Doc) error {
 	u, err := r.user()
 	if err != nil {
 		return err
@@ -180,14 +173,7 @@ func (r *request) getPermission() error {
 	return r.resource(http.StatusOK, d)
 }
 
-func (r *request) putPermission() error {
-	body, err := r.object()
-	if err != nil {
-		return err
-	}
-	g := r.s.registry
-	g.changes.Lock()
-	defer g.changes.Unlock()
+func (r *request) putPermission(body bson.Doc) error {
 	u, i, err := r.permissionToChange()
 	if err != nil {
 		return err

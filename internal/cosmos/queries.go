@@ -78,7 +78,7 @@ func (r *request) queryResources(body bson.Doc, rid, name string, docs []bson.Do
 		return err
 	}
 	r.charge = chargeQuery
-	return r.sendRows(rid, name, rows)
+	return r.sendPage(rid, name, rows)
 }
 
 // query answers a query over items.

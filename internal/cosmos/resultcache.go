@@ -51,12 +51,26 @@ func (c *resultCache) put(k *keptRows) int64 {
 	c.kept[id] = k
 	c.order = append(c.order, id)
 	c.size += k.size
-	for len(c.order) > 0 && (c.size > maxResults || k.at.Sub(c.kept[c.order[0]].at) > resultLife) {
-		c.size -= c.kept[c.order[0]].size
-		delete(c.kept, c.order[0])
-		c.order = c.order[1:]
+	for c.size > maxResults {
+		c.dropFirst()
 	}
 	return id
+}
+
+// dropFirst drops the oldest rows; the caller holds mu.
+func (c *resultCache) dropFirst() {
+	c.size -= c.kept[c.order[0]].size
+	delete(c.kept, c.order[0])
+	c.order = c.order[1:]
+}
+
+// expire drops the rows whose time is over.
+func (c *resultCache) expire(now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for len(c.order) > 0 && now.Sub(c.kept[c.order[0]].at) > resultLife {
+		c.dropFirst()
+	}
 }
 
 // get returns what is kept under a name, or nil.

@@ -1,6 +1,10 @@
 package cosmos
 
-import "net/http"
+import (
+	"net/http"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+)
 
 // handlers are the answers by what a path names and by method.
 var handlers = map[kind]map[string]func(*request) error{
@@ -9,7 +13,7 @@ var handlers = map[kind]map[string]func(*request) error{
 	kindDatabase:   {http.MethodGet: (*request).getDatabase, http.MethodDelete: (*request).deleteDatabase},
 	kindContainers: {http.MethodGet: (*request).listContainers, http.MethodPost: (*request).postContainers},
 	kindContainer: {
-		http.MethodGet: (*request).getContainer, http.MethodPut: (*request).putContainer, http.MethodDelete: (*request).deleteContainer,
+		http.MethodGet: (*request).getContainer, http.MethodPut: changing((*request).putContainer), http.MethodDelete: (*request).deleteContainer,
 	},
 	kindItems: {http.MethodGet: (*request).getItems, http.MethodPost: (*request).postItems},
 	kindItem: {
@@ -18,13 +22,13 @@ var handlers = map[kind]map[string]func(*request) error{
 	},
 	kindRanges:          {http.MethodGet: (*request).getRanges},
 	kindOffers:          {http.MethodGet: (*request).listOffers, http.MethodPost: (*request).queryOffers},
-	kindOffer:           {http.MethodGet: (*request).getOffer, http.MethodPut: (*request).putOffer},
+	kindOffer:           {http.MethodGet: (*request).getOffer, http.MethodPut: changing((*request).putOffer)},
 	kindPartitionDelete: {http.MethodPost: (*request).deletePartition},
-	kindUsers:           {http.MethodGet: (*request).listUsers, http.MethodPost: (*request).postUsers},
-	kindUser:            {http.MethodGet: (*request).getUser, http.MethodPut: (*request).putUser, http.MethodDelete: (*request).deleteUser},
-	kindPermissions:     {http.MethodGet: (*request).listPermissions, http.MethodPost: (*request).postPermissions},
+	kindUsers:           {http.MethodGet: (*request).listUsers, http.MethodPost: changing((*request).postUsers)},
+	kindUser:            {http.MethodGet: (*request).getUser, http.MethodPut: changing((*request).putUser), http.MethodDelete: (*request).deleteUser},
+	kindPermissions:     {http.MethodGet: (*request).listPermissions, http.MethodPost: changing((*request).postPermissions)},
 	kindPermission: {
-		http.MethodGet: (*request).getPermission, http.MethodPut: (*request).putPermission, http.MethodDelete: (*request).deletePermission,
+		http.MethodGet: (*request).getPermission, http.MethodPut: changing((*request).putPermission), http.MethodDelete: (*request).deletePermission,
 	},
 	kindScripts: {http.MethodGet: (*request).listScripts, http.MethodPost: (*request).postScripts},
 	kindScript:  {http.MethodGet: (*request).getScript, http.MethodPut: (*request).getScript, http.MethodDelete: (*request).getScript, http.MethodPost: (*request).getScript},
@@ -40,6 +44,20 @@ func (r *request) route() error {
 		return h(r)
 	}
 	return errMethod
+}
+
+// changing is a handler that changes definitions by the request's body: one at
+// a time.
+func changing(f func(r *request, body bson.Doc) error) func(*request) error {
+	return func(r *request) error {
+		body, err := r.object()
+		if err != nil {
+			return err
+		}
+		r.s.registry.changes.Lock()
+		defer r.s.registry.changes.Unlock()
+		return f(r, body)
+	}
 }
 
 // scriptNames are the kinds of resources that always have an empty feed here.

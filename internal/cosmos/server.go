@@ -134,8 +134,14 @@ func (r *request) answer() error {
 	if r.path, err = parsePath(r.URL.EscapedPath()); err != nil {
 		return err
 	}
+	r.s.registry.resolve(&r.path)
 	if err := r.authorize(); err != nil {
 		return err
+	}
+	if r.path.byRID && r.path.kind == kindItem {
+		if err := r.resolveItem(); err != nil {
+			return err
+		}
 	}
 	if err := r.checkHeaders(); err != nil {
 		return err

@@ -126,14 +126,7 @@ func newID(body bson.Doc) (string, error) {
 }
 
 // postUsers creates or upserts a user, or queries them.
-func (r *request) postUsers() error {
-	body, err := r.object()
-	if err != nil {
-		return err
-	}
-	g := r.s.registry
-	g.changes.Lock()
-	defer g.changes.Unlock()
+func (r *request) postUsers(body bson.Doc) error {
 	d, us, err := r.users()
 	if err != nil {
 		return err
@@ -188,14 +181,8 @@ func (r *request) getUser() error {
 }
 
 // putUser replaces a user, which may give it another id.
-func (r *request) putUser() error {
-	body, err := r.object()
-	if err != nil {
-		return err
-	}
+func (r *request) putUser(body bson.Doc) error {
 	g := r.s.registry
-	g.changes.Lock()
-	defer g.changes.Unlock()
 	u, err := r.userToChange()
 	if err != nil {
 		return err

@@ -57,7 +57,7 @@ func (s *Server) cosmosComponents(cat *catalog.Catalog, x *exec.Executor) ([]Com
 	e := &cosmosEndpoint{s: s, o: o, server: server}
 	return []Component{
 		{Name: "cosmos", Start: e.start, Stop: e.stop},
-		background("cosmos indexer", server.BuildIndexes),
+		background("cosmos tending", server.Tend),
 	}, nil
 }
 

@@ -1,0 +1,69 @@
+package cosmos
+
+import (
+	"encoding/binary"
+	"strings"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+)
+
+// Some SDKs name resources by their resource ids, as in the links that the
+// service gives (_self): dbs/<rid>/colls/<rid>/docs/<rid>. Such a request is
+// signed with the last of them, in lower case.
+
+// resolve turns a path of resource ids into one of names. A database whose name
+// is the text comes first.
+func (g *registry) resolve(p *path) {
+	if p.db == "" {
+		return
+	}
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	if g.dbs[p.db] != nil {
+		return
+	}
+	d := g.databaseByRID(p.db)
+	if d == nil {
+		return
+	}
+	p.db, p.byRID, p.link = d.id, true, strings.ToLower(p.link[strings.LastIndexByte(p.link, '/')+1:])
+	for _, c := range d.containers {
+		if c.rid == p.container {
+			p.container = c.id
+			return
+		}
+	}
+}
+
+// databaseByRID finds a database, or nil; the caller holds mu.
+func (g *registry) databaseByRID(rid string) *database {
+	for _, d := range g.dbs {
+		if d.rid == rid {
+			return d
+		}
+	}
+	return nil
+}
+
+// resolveItem turns the resource id of an item into its id. Errors: 404.
+func (r *request) resolveItem() error {
+	c, err := r.container()
+	if err != nil {
+		return err
+	}
+	rid := decodeRID(r.path.item)
+	if len(rid) != len(c.ridBytes)+8 || string(rid[:len(c.ridBytes)]) != string(c.ridBytes) {
+		return errNotFound
+	}
+	number := int64(binary.LittleEndian.Uint64(rid[len(c.ridBytes):]))
+	filter := new(bson.Builder).Int64(fieldNumber, number).Finish()
+	found := false
+	err = find(r.Context(), r.s.o.Exec, c.collection, filter, nil, 1, func(item bson.Doc) (bool, error) {
+		r.path.item, found = item.Lookup("id").Clone().Str(), true
+		return false, nil
+	})
+	if err == nil && !found {
+		err = errNotFound
+	}
+	return err
+}
