@@ -45,6 +45,7 @@ type Catalog struct {
 	// Clock is the time by which documents expire.
 	Clock   *Clock
 	evicted atomic.Int64
+	staged  atomic.Int64 // bytes of staged measurements
 
 	names  sync.Map // schema.Namespace → *Collection; written under listed's lock
 	uuids  sync.Map // UUID → *live
@@ -192,6 +193,11 @@ func (c *Catalog) publish(coll *Collection) {
 // unpublish marks coll as dropped and frees its name.
 func (c *Catalog) unpublish(coll *Collection) {
 	coll.live.dropped.Store(true)
+	if t := coll.live.open; t != nil {
+		t.mu.Lock()
+		t.unstageLocked()
+		t.mu.Unlock()
+	}
 	for _, ix := range coll.indexes {
 		ix.live.dropped.Store(true)
 	}

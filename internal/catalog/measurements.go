@@ -21,11 +21,11 @@ import (
 // measurements would make a bucket each otherwise.
 const worthSealing = 128
 
-// fewOpen is how many open measurements go one by one rather than by a range
-// tombstone, of which very many make reading slow.
+// fewOpen is how many records of open measurements go one by one rather than by
+// a range tombstone, of which very many make reading slow.
 const fewOpen = 32
 
-// arriving are the measurements of one source that a unit inserts.
+// arriving are the measurements of one source that a unit moves or stores.
 type arriving struct {
 	key         []byte
 	source      *openSource
@@ -35,69 +35,62 @@ type arriving struct {
 	seal        bool
 }
 
-// InsertMeasurements adds measurements. Those of a source that are enough for
-// a bucket, or whose bucket's span is over, are sealed with it. The unit holds
-// nothing before; it waits for the sources, in order. Errors: 26, and 171 and
+// InsertMeasurements adds measurements, which are staged (staged.go): see
+// Catalog.MakeRoom. The unit holds nothing before. Errors: 26, and 171 and
 // others of the keys that their buckets would have.
-func (u *Unit) InsertMeasurements(ctx context.Context, c *Collection, ms []timeseries.Measurement) error {
+func (u *Unit) InsertMeasurements(_ context.Context, c *Collection, ms []timeseries.Measurement) error {
 	c, err := u.enter(c)
 	if err != nil {
 		return err
 	}
-	if err := u.addOpen(ctx, c, ms, true); err != nil {
+	if err := u.stage(c, ms); err != nil {
 		return err
 	}
-	t := c.live.open
 	u.docs += len(ms)
-	u.u.OnCommit(func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		t.stats.Commits++
-		t.stats.Measurements += int64(len(ms))
-	})
 	return nil
 }
 
-// addOpen stores measurements as open ones of their sources; where seal is
-// set, it seals those that must be.
-func (u *Unit) addOpen(ctx context.Context, c *Collection, ms []timeseries.Measurement, seal bool) error {
-	groups, err := u.lockSources(ctx, c, ms)
-	if err != nil {
+// reopen stores measurements that are in the order of time again, as open ones
+// of sources of theirs; none is sealed.
+func (u *Unit) reopen(ctx context.Context, c *Collection, ms []timeseries.Measurement) error {
+	if len(ms) == 0 {
+		return nil
+	}
+	groups := bySource(ms)
+	if err := u.lockGroups(ctx, c, groups); err != nil {
 		return err
 	}
-	t := c.live.open
-	seq := t.admit(c, groups, len(ms))
+	seq := c.live.open.reopened(c, groups)
 	size := 0
 	for _, g := range groups {
+		seq++
 		size += g.size
-		if seal && g.seal {
-			if err := u.sealWith(ctx, c, g, &seq); err != nil {
-				return err
-			}
-			continue
-		}
-		for _, m := range g.ms {
-			seq++
-			if err := u.setOpen(c, g.key, m, seq); err != nil {
-				return err
-			}
+		if err := u.setOpen(c, g.key, g.ms, seq); err != nil {
+			return err
 		}
 	}
-	u.u.Add(t.counter, sumDocs, int64(len(ms)))
-	u.u.Add(t.counter, sumBytes, int64(size))
+	u.u.Add(c.live.open.counter, sumDocs, int64(len(ms)))
+	u.u.Add(c.live.open.counter, sumBytes, int64(size))
 	return nil
 }
 
-// setOpen stores an open measurement.
-func (u *Unit) setOpen(c *Collection, source []byte, m timeseries.Measurement, seq uint64) error {
-	u.entry = binary.BigEndian.AppendUint64(AppendOpenTime(append(u.entry[:0], source...), m.Time), seq)
-	return u.u.Set(c.Open, u.entry, m.Doc)
+// setOpen stores open measurements of a source, which are in the order of time,
+// as one record.
+func (u *Unit) setOpen(c *Collection, source []byte, ms []timeseries.Measurement, seq uint64) error {
+	u.entry = binary.BigEndian.AppendUint64(AppendOpenTime(append(u.entry[:0], source...), ms[len(ms)-1].Time), seq)
+	if len(ms) == 1 {
+		return u.u.Set(c.Open, u.entry, ms[0].Doc)
+	}
+	u.value = u.value[:0]
+	for _, m := range ms {
+		u.value = append(u.value, m.Doc...)
+	}
+	return u.u.Set(c.Open, u.entry, u.value)
 }
 
-// lockSources groups measurements by their sources, and locks those.
-func (u *Unit) lockSources(ctx context.Context, c *Collection, ms []timeseries.Measurement) ([]*arriving, error) {
+// bySource groups measurements by their sources.
+func bySource(ms []timeseries.Measurement) (groups []*arriving) {
 	byKey := map[string]*arriving{}
-	var groups []*arriving
 	var key []byte
 	for _, m := range ms {
 		key = appendSourceKey(key[:0], m.Meta)
@@ -111,15 +104,20 @@ func (u *Unit) lockSources(ctx context.Context, c *Collection, ms []timeseries.M
 		g.size += len(m.Doc)
 		g.first, g.last = min(g.first, m.Time), max(g.last, m.Time)
 	}
+	return groups
+}
+
+// lockGroups locks the sources of measurements.
+func (u *Unit) lockGroups(ctx context.Context, c *Collection, groups []*arriving) error {
 	locks := make([]storage.LockKey, len(groups))
 	for i, g := range groups {
 		if err := checkBucketKeys(c, g.ms[0]); err != nil {
-			return nil, err
+			return err
 		}
 		locks[i] = storage.LockKey{Class: storage.LockRecord, ID: c.Open, Key: g.key}
 	}
 	_, err := u.u.LockAll(ctx, locks)
-	return groups, err
+	return err
 }
 
 // checkBucketKeys makes sure that the bucket of a measurement can be in the
@@ -139,28 +137,44 @@ func checkBucketKeys(c *Collection, m timeseries.Measurement) error {
 	return nil
 }
 
-// admit counts what arrives into the table, says what must be sealed, and
-// hands out as many sequence numbers as there can be open ones, behind the one
-// it returns. REQUIRES: the sources are locked.
-func (t *openTable) admit(c *Collection, groups []*arriving, n int) (seq uint64) {
-	o := c.Settings.Timeseries
+// addLocked puts a source into the table. REQUIRES: mu is held.
+func (t *openTable) addLocked(key []byte, meta bson.Value, o *schema.Timeseries) *openSource {
+	s := newSource(key, meta)
+	s.sealAt, s.restAt = worthSealing, time.Since(t.made)+restEvery(o)
+	t.sources[string(key)] = s
+	t.sorted = nil
+	t.stats.Opened++
+	return s
+}
+
+// reopened counts what is stored again, and returns the sequence number behind
+// which there is one for each source.
+func (t *openTable) reopened(c *Collection, groups []*arriving) (seq uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	seq = t.seq
-	t.seq += uint64(n)
 	for _, g := range groups {
 		s := t.sources[string(g.key)]
 		if s == nil {
-			s = newSource(g.key, g.ms[0].Meta.Clone())
-			s.sealAt, s.restAt = worthSealing, time.Since(t.made)+restEvery(o)
-			t.sources[string(g.key)] = s
-			t.sorted = nil
-			t.stats.Opened++
+			s = t.addLocked(g.key, g.ms[0].Meta.Clone(), c.Settings.Timeseries)
 		}
-		if g.source = s; s.Count == 0 {
+		if s.Count == 0 {
 			t.open++
 		}
 		s.grow(len(g.ms), g.size, g.first, g.last)
+	}
+	seq = t.seq
+	t.seq += uint64(len(groups))
+	return seq
+}
+
+// admit says which sources of staged measurements must be sealed, and hands out
+// sequence numbers, one for each, behind the one it returns.
+func (t *openTable) admit(c *Collection, groups []*arriving) (seq uint64) {
+	o := c.Settings.Timeseries
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, g := range groups {
+		s := g.source
 		over := s.Count >= s.sealAt && !timeseries.Accepts(timeseries.Start(s.First, o), s.Last, o)
 		switch {
 		case s.Count >= timeseries.Capacity:
@@ -173,19 +187,19 @@ func (t *openTable) admit(c *Collection, groups []*arriving, n int) (seq uint64)
 			continue
 		}
 		g.seal = true
-		t.seq += uint64(s.Count)
 	}
+	seq = t.seq
+	t.seq += uint64(len(groups))
 	return seq
 }
 
 // sealWith puts the open measurements of a source and those that arrive into
 // buckets. The newest stay open unless they fill one.
 func (u *Unit) sealWith(ctx context.Context, c *Collection, g *arriving, seq *uint64) error {
-	all, old, err := u.openOf(c, g.key)
+	all, old, records, err := u.openOf(c, g.source)
 	if err != nil {
 		return err
 	}
-	n := len(all)
 	slices.SortStableFunc(g.ms, byTime)
 	all = mergeByTime(all, g.ms)
 	o := c.Settings.Timeseries
@@ -194,22 +208,30 @@ func (u *Unit) sealWith(ctx context.Context, c *Collection, g *arriving, seq *ui
 	if last := pieces[len(pieces)-1]; !timeseries.IsFull(last) {
 		rest, pieces = last, pieces[:len(pieces)-1]
 	}
+	*seq++
+	return u.sealed(ctx, c, g.source, pieces, rest, records, old+g.size, *seq)
+}
+
+// sealed puts measurements of a locked source into buckets, and stores the rest
+// of what is open; before are so many records, and so many bytes are open.
+func (u *Unit) sealed(ctx context.Context, c *Collection, s *openSource, pieces [][]timeseries.Measurement, rest []timeseries.Measurement, records, size int, seq uint64) error {
 	if err := u.seal(ctx, c, pieces); err != nil {
 		return err
 	}
-	if err := u.dropOpen(c, g.key, n, n); err != nil {
+	if err := u.dropOpen(c, s.Key, records); err != nil {
 		return err
 	}
 	kept := 0
 	for _, m := range rest {
-		*seq++
 		kept += len(m.Doc)
-		if err := u.setOpen(c, g.key, m, *seq); err != nil {
+	}
+	if len(rest) > 0 {
+		if err := u.setOpen(c, s.Key, rest, seq); err != nil {
 			return err
 		}
 	}
-	u.u.Add(c.live.open.counter, sumBytes, int64(kept-old-g.size))
-	u.settle(c, g.source, rest)
+	u.u.Add(c.live.open.counter, sumBytes, int64(kept-size))
+	u.settle(c, s, rest)
 	return nil
 }
 
@@ -230,27 +252,21 @@ func (u *Unit) settle(c *Collection, s *openSource, open []timeseries.Measuremen
 	})
 }
 
-// openOf reads the open measurements of a locked source, by time, as they are
-// committed, with their bytes.
-func (u *Unit) openOf(c *Collection, source []byte) (ms []timeseries.Measurement, size int, err error) {
-	it, err := u.c.engine.NewIter(c.Open, source, sourceEnd(source))
-	if err != nil {
-		return nil, 0, err
+// openOf reads the open measurements of a locked source that are not staged, by
+// time, as they are committed, with their bytes and the number of their records.
+func (u *Unit) openOf(c *Collection, s *openSource) (ms []timeseries.Measurement, size, records int, err error) {
+	r := c.NewOpenReader(u.c.engine)
+	defer r.Close()
+	if ms, records, err = r.stored(s.Key, s.Meta, math.MinInt64); err != nil {
+		return nil, 0, 0, err
 	}
-	defer it.Close()
-	for ok := it.First(); ok; ok = it.Next() {
-		v, err := it.Value()
-		if err != nil {
-			return nil, 0, err
-		}
-		m := timeseries.Measurement{Doc: bson.Doc(v).Clone(), Time: OpenTime(it.Key())}
-		if name := c.Settings.Timeseries.MetaField; name != "" {
-			m.Meta = m.Doc.Lookup(name)
-		}
-		ms = append(ms, m)
-		size += len(v)
+	for _, m := range ms {
+		size += len(m.Doc)
 	}
-	return ms, size, it.Err()
+	if !slices.IsSortedFunc(ms, byTime) {
+		slices.SortStableFunc(ms, byTime)
+	}
+	return ms, size, records, nil
 }
 
 // sourceEnd is the key behind all open measurements of a source.
@@ -262,33 +278,27 @@ func sourceEnd(source []byte) []byte {
 	return append(end, 0xff)
 }
 
-// dropOpen removes the first n open measurements of a locked source, of all it
-// has as they are committed: few one by one, many with one tombstone.
-func (u *Unit) dropOpen(c *Collection, source []byte, n, all int) error {
-	if n == 0 {
-		return nil
-	}
-	if n == all && n > fewOpen {
+// dropOpen removes the records with open measurements of a locked source, of
+// which it has so many: few one by one, many with one tombstone.
+func (u *Unit) dropOpen(c *Collection, source []byte, records int) error {
+	if records > fewOpen {
 		return u.u.DeleteRange(c.Open, source, sourceEnd(source))
+	}
+	if records == 0 {
+		return nil
 	}
 	it, err := u.c.engine.NewIter(c.Open, source, sourceEnd(source))
 	if err != nil {
 		return err
 	}
 	defer it.Close()
-	i := 0
-	for ok := it.First(); ok && i < n; ok = it.Next() {
-		switch i++; {
-		case n <= fewOpen:
-			v, err := it.Value()
-			if err != nil {
-				return err
-			}
-			if err := u.u.Delete(c.Open, it.Key(), len(v)); err != nil {
-				return err
-			}
-		case i == n:
-			return u.u.DeleteRange(c.Open, source, append(slices.Clone(it.Key()), 0))
+	for ok := it.First(); ok; ok = it.Next() {
+		v, err := it.Value()
+		if err != nil {
+			return err
+		}
+		if err := u.u.Delete(c.Open, it.Key(), len(v)); err != nil {
+			return err
 		}
 	}
 	return it.Err()
@@ -338,6 +348,9 @@ func (u *Unit) seal(ctx context.Context, c *Collection, pieces [][]timeseries.Me
 // SealAll puts all open measurements of a time-series collection into buckets,
 // as who looks at those expects. Errors: 26.
 func (c *Catalog) SealAll(ctx context.Context, coll *Collection) error {
+	if err := c.MoveStaged(ctx, coll); err != nil {
+		return err
+	}
 	for _, s := range coll.OpenSources() {
 		err := c.Run(ctx, storage.Buffered, func(u *Unit) error { return u.sealSource(ctx, coll, s.Key, math.MaxInt64) })
 		if err != nil {
@@ -370,31 +383,28 @@ func (u *Unit) sealSource(ctx context.Context, c *Collection, key []byte, now in
 	if err != nil || s == nil {
 		return err
 	}
-	ms, size, err := u.openOf(c, key)
-	if err != nil {
+	ms, size, records, err := u.openOf(c, s)
+	if err != nil || len(ms) == 0 {
 		return err
 	}
-	n := 0
-	if len(ms) > 0 {
-		pieces := timeseries.Cut(ms, c.Settings.Timeseries)
-		over := 0
-		for over < len(pieces) && spanOver(pieces[over][0].Time, now, c.Settings.Timeseries) {
-			n += len(pieces[over])
-			over++
-		}
-		if err := u.seal(ctx, c, pieces[:over]); err != nil {
-			return err
-		}
-		if err := u.dropOpen(c, key, n, len(ms)); err != nil {
-			return err
-		}
+	pieces := timeseries.Cut(ms, c.Settings.Timeseries)
+	over, n := 0, 0
+	for over < len(pieces) && spanOver(pieces[over][0].Time, now, c.Settings.Timeseries) {
+		n += len(pieces[over])
+		over++
 	}
-	for _, m := range ms[n:] {
-		size -= len(m.Doc)
+	if over == 0 {
+		return nil
 	}
-	u.u.Add(c.live.open.counter, sumBytes, -int64(size))
-	u.settle(c, s, ms[n:])
-	return nil
+	return u.sealed(ctx, c, s, pieces[:over], ms[n:], records, size, c.live.open.nextSeq())
+}
+
+// nextSeq hands out a sequence number.
+func (t *openTable) nextSeq() uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.seq++
+	return t.seq
 }
 
 // EditOpen changes the open measurements of one source: f gets them, by time,
@@ -402,6 +412,11 @@ func (u *Unit) sealSource(ctx context.Context, c *Collection, key []byte, now in
 // meta value than the source, and be none. It is called again where the unit has to be
 // begun again. Errors: 26, and f's.
 func (c *Catalog) EditOpen(ctx context.Context, coll *Collection, key []byte, d storage.Durability, f func([]timeseries.Measurement) ([]timeseries.Measurement, error)) error {
+	if coll.live.open.isStaged(key) {
+		if err := c.MoveStaged(ctx, coll); err != nil {
+			return err
+		}
+	}
 	return c.Run(ctx, d, func(u *Unit) error {
 		now, err := u.enter(coll)
 		if err != nil {
@@ -411,7 +426,7 @@ func (c *Catalog) EditOpen(ctx context.Context, coll *Collection, key []byte, d 
 		if err != nil || s == nil {
 			return err
 		}
-		ms, size, err := u.openOf(now, key)
+		ms, size, records, err := u.openOf(now, s)
 		if err != nil || len(ms) == 0 {
 			return err
 		}
@@ -420,7 +435,7 @@ func (c *Catalog) EditOpen(ctx context.Context, coll *Collection, key []byte, d 
 		if err != nil || len(keep) == n && &keep[0] == &ms[0] {
 			return err
 		}
-		if err := u.dropOpen(now, key, n, n); err != nil {
+		if err := u.dropOpen(now, key, records); err != nil {
 			return err
 		}
 		u.u.Add(now.live.open.counter, sumDocs, -int64(n))
@@ -434,15 +449,6 @@ func (c *Catalog) EditOpen(ctx context.Context, coll *Collection, key []byte, d 
 		u.settle(now, s, same)
 		return u.reopen(ctx, now, keep)
 	})
-}
-
-// reopen stores measurements that are in the order of time again, as sources
-// of theirs; none is sealed.
-func (u *Unit) reopen(ctx context.Context, c *Collection, ms []timeseries.Measurement) error {
-	if len(ms) == 0 {
-		return nil
-	}
-	return u.addOpen(ctx, c, ms, false)
 }
 
 // AddMeasured adds n, which may be negative, to the count of measurements, for

@@ -15,13 +15,14 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/keystring"
 	"github.com/mayflydb/mayfly/internal/storage"
+	"github.com/mayflydb/mayfly/internal/timeseries"
 )
 
 // The measurements of a time-series collection that are in no bucket yet are
-// open: documents of their own, in the order of their sources and times. The
-// key is
+// open. The newest are staged (staged.go); the others are in records of one or
+// more, in the order of their sources and times. The key is
 //
-//	key string of the meta value ‖ its hash ‖ time ‖ sequence number
+//	key string of the meta value ‖ its hash ‖ time of the last ‖ sequence number
 //
 // The hash tells apart what is equal and not the same, such as 1 and 1.0.
 // A source is what one meta value stands for.
@@ -47,6 +48,9 @@ type Source struct {
 	// times, in milliseconds.
 	Count       int
 	First, Last int64
+	// Staged are those of them that are in memory only, as far as a reader is
+	// concerned; see OpenReader.
+	Staged []timeseries.Measurement
 }
 
 // openSource is a source in the table. What it says of the open measurements
@@ -73,45 +77,75 @@ type openTable struct {
 	sorted  []*openSource // by key, nil where it must be made anew
 	seq     uint64
 	stats   BucketStats // but for what is counted elsewhere
+	staging staging
 }
 
 // openMeasurements reads what is open.
 func (c *Catalog) openMeasurements(coll *Collection) error {
-	t := &openTable{sources: map[string]*openSource{}, made: time.Now(), bound: maxOpenSources}
+	t := &openTable{sources: map[string]*openSource{}, made: time.Now(), bound: maxOpenSources, staging: staging{total: &c.staged}}
 	coll.live.open = t
 	var err error
 	if t.counter, err = c.engine.OpenCounter(coll.Open); err != nil {
 		return err
 	}
-	it, err := c.engine.NewIter(coll.Open, nil, nil)
+	if t.staging.moves, err = movesIn(c.engine, coll.Open); err != nil {
+		return err
+	}
+	it, err := c.engine.NewIter(coll.Open, nil, []byte{movesKey})
 	if err != nil {
 		return err
 	}
 	defer it.Close()
-	var s *openSource
 	for ok := it.First(); ok; ok = it.Next() {
-		key := it.Key()
-		doc, err := it.Value()
+		v, err := it.Value()
+		if err == nil {
+			err = t.recall(coll, it.Key(), v)
+		}
 		if err != nil {
 			return err
 		}
-		if len(key) < openSuffix {
-			return storage.ErrCorruption
+	}
+	for _, s := range t.sources {
+		s.sealAt, s.restAt = 0, 0 // nobody knows how long they have waited
+	}
+	t.stats = BucketStats{}
+	return it.Err()
+}
+
+// recall notes the measurements of a record.
+func (t *openTable) recall(coll *Collection, key, v []byte) error {
+	if len(key) < 8 {
+		return storage.ErrCorruption
+	}
+	t.seq = max(t.seq, binary.BigEndian.Uint64(key[len(key)-8:]))
+	o := coll.Settings.Timeseries
+	meta := func(d bson.Doc) bson.Value {
+		if o.MetaField == "" {
+			return bson.Value{}
 		}
-		prefix := key[:len(key)-openSuffix]
-		if s == nil || !bytes.Equal(s.Key, prefix) {
-			meta := bson.Value{}
-			if name := coll.Settings.Timeseries.MetaField; name != "" {
-				meta = bson.Doc(doc).Lookup(name).Clone()
-			}
-			s = newSource(bytes.Clone(prefix), meta)
-			t.sources[string(prefix)] = s
+		return d.Lookup(o.MetaField)
+	}
+	if key[0] == stagedKeys {
+		return eachStored(bytes.Clone(v), o.TimeField, func(d bson.Doc, at int64) error {
+			t.stageLocked(coll, appendSourceKey(nil, meta(d)), timeseries.Measurement{Doc: d, Meta: meta(d), Time: at})
+			return nil
+		})
+	}
+	if len(key) < openSuffix {
+		return storage.ErrCorruption
+	}
+	source := key[:len(key)-openSuffix]
+	return eachStored(v, o.TimeField, func(d bson.Doc, at int64) error {
+		s := t.sources[string(source)]
+		if s == nil {
+			s = t.addLocked(bytes.Clone(source), meta(d).Clone(), o)
+		}
+		if s.Count == 0 {
 			t.open++
 		}
-		s.grow(1, len(doc), OpenTime(key), OpenTime(key))
-		t.seq = max(t.seq, binary.BigEndian.Uint64(key[len(key)-8:]))
-	}
-	return it.Err()
+		s.grow(1, len(d), at, at)
+		return nil
+	})
 }
 
 func newSource(key []byte, meta bson.Value) *openSource {
@@ -140,13 +174,13 @@ func appendSourceKey(dst []byte, meta bson.Value) []byte {
 // meta.
 func SourcePrefix(meta bson.Value) []byte { return keystring.Append([]byte{1}, meta, false, nil) }
 
-// AppendOpenTime appends a time to a source's key: the measurements of that
-// time and later ones lie at or behind it.
+// AppendOpenTime appends a time to a source's key: records with measurements of
+// that time and later ones lie at or behind it.
 func AppendOpenTime(source []byte, ms int64) []byte {
 	return binary.BigEndian.AppendUint64(source, uint64(ms)^1<<63)
 }
 
-// OpenTime is the time in the key of an open measurement.
+// OpenTime is the time in the key of open measurements, that of the last.
 func OpenTime(key []byte) int64 {
 	return int64(binary.BigEndian.Uint64(key[len(key)-openSuffix:]) ^ 1<<63)
 }
@@ -195,14 +229,31 @@ func (t *openTable) rlockOrdered() {
 
 // MeasurementView is one state of a time-series collection: a snapshot, and
 // the sources that have open measurements in it and whose keys begin with
-// prefix, by key. The caller closes the snapshot.
-func (c *Catalog) MeasurementView(coll *Collection, prefix []byte) (*storage.Snapshot, []Source) {
+// prefix, by key. The caller closes the snapshot. A measurement that is inserted
+// becomes visible when the table knows of it, so no other reader of the
+// collection's keyspaces sees it as early.
+func (c *Catalog) MeasurementView(coll *Collection, prefix []byte) (*storage.Snapshot, []Source, error) {
 	t := coll.live.open
 	t.rlockOrdered()
 	defer t.mu.RUnlock()
 	// A source leaves the table, or its count drops, only after the unit that
 	// sealed it is visible, and under this lock.
-	return c.engine.NewSnapshot(), t.viewLocked(prefix)
+	snapshot, all := c.engine.NewSnapshot(), t.viewLocked(prefix)
+	if len(t.staging.sources) == 0 {
+		return snapshot, all, nil
+	}
+	moves, err := movesIn(snapshot, coll.Open)
+	if err != nil {
+		snapshot.Close()
+		return nil, nil, err
+	}
+	if moves != t.staging.moves {
+		// They have just moved, and the table is about to learn of it.
+		for i := range all {
+			all[i].Staged = nil
+		}
+	}
+	return snapshot, all, nil
 }
 
 // OpenSources lists the sources that have open measurements, by the earliest
@@ -217,10 +268,14 @@ func (c *Collection) OpenSources() []Source {
 }
 
 // settleLocked sets what is known of a source whose open measurements are n
-// now. REQUIRES: mu is held.
+// now, besides those that are staged. REQUIRES: mu is held.
 func (t *openTable) settleLocked(s *openSource, n, size int, first, last int64) {
 	if n == 0 {
 		first, last = math.MaxInt64, math.MinInt64
+	}
+	for _, m := range s.Staged {
+		n, size = n+1, size+len(m.Doc)
+		first, last = min(first, m.Time), max(last, m.Time)
 	}
 	switch {
 	case s.Count > 0 && n == 0:

@@ -42,6 +42,9 @@ func (c *Catalog) SealOldest(ctx context.Context, coll *Collection, n int) error
 		if len(keys) == 0 {
 			return nil
 		}
+		if err := c.MoveStaged(ctx, coll); err != nil {
+			return err
+		}
 		for _, key := range keys {
 			err := c.Run(ctx, storage.Buffered, func(u *Unit) error { return u.sealSource(ctx, coll, key, math.MaxInt64) })
 			if err != nil {
@@ -115,6 +118,11 @@ func (c *Catalog) RestingSources(coll *Collection, n int) [][]byte {
 // whose span is not over. Errors: 26.
 func (c *Catalog) SealResting(ctx context.Context, coll *Collection, key []byte) error {
 	t := coll.live.open
+	if t.isStaged(key) {
+		if err := c.MoveStaged(ctx, coll); err != nil {
+			return err
+		}
+	}
 	next := time.Since(t.made) + restEvery(coll.Settings.Timeseries)
 	return c.Run(ctx, storage.Buffered, func(u *Unit) error {
 		if err := u.sealSource(ctx, coll, key, c.Clock.Judged()); err != nil {

@@ -22,6 +22,9 @@ func (w *Writer) InsertMeasurements(ctx context.Context, c *catalog.Collection, 
 		}
 		err := w.x.Catalog.SealOldest(ctx, c, len(ms)+1)
 		if err == nil {
+			err = w.x.Catalog.MakeRoom(ctx, c)
+		}
+		if err == nil {
 			err = w.unit.InsertMeasurements(ctx, c, ms)
 		}
 		if err == nil {

@@ -102,6 +102,12 @@ func (w *twins) seal(t *rapid.T) {
 	}
 }
 
+func (w *twins) move(t *rapid.T) {
+	if err := w.h.catalog.MoveStaged(t.Context(), w.series); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // latest looks the collections up anew.
 func (w *twins) latest() {
 	w.series, w.dumb = w.h.catalog.Lookup(w.series.Namespace), w.h.catalog.Lookup(w.dumb.Namespace)
@@ -322,7 +328,7 @@ func TestTimeSeriesTwin(t *testing.T) {
 		n++
 		w := newTwins(t, h, n)
 		t.Repeat(map[string]func(*rapid.T){
-			"insert": w.insert, "insert again": w.insert, "seal": w.seal, "ask": w.ask, "ask again": w.ask, "ask more": w.ask,
+			"insert": w.insert, "insert again": w.insert, "seal": w.seal, "move": w.move, "move again": w.move, "ask": w.ask, "ask again": w.ask, "ask more": w.ask,
 			"group": w.group, "group again": w.group, "ends": w.ends, "ends again": w.ends,
 			"remove": w.remove, "remove one": w.removeOne, "update": w.update, "": w.check,
 		})
@@ -347,6 +353,10 @@ func TestTimeSeriesReopens(t *testing.T) {
 				w.seal(t)
 			}
 			w.insert(t)
+			if rapid.Bool().Draw(t, "move") {
+				w.move(t)
+				w.insert(t)
+			}
 			w.h.close(t)
 			w.h = openHouse(t, fs)
 			w.latest()
@@ -395,6 +405,11 @@ func TestTimeSeriesConcurrent(t *testing.T) {
 				acked[w].Store(int64((i + 1) * batch))
 				if i%20 == 19 {
 					if err := h.catalog.SealAll(t.Context(), c); err != nil {
+						t.Error(err)
+					}
+				}
+				if i%5 == 2 {
+					if err := h.catalog.MoveStaged(t.Context(), c); err != nil {
 						t.Error(err)
 					}
 				}

@@ -15,7 +15,8 @@ import (
 )
 
 // The record of a measurement is one of these bytes, and for one in a bucket
-// its number there and the bucket's record key, for an open one its own key.
+// its number there and the bucket's record key, for an open one the key of its
+// source, its time and its number among those.
 const (
 	inBucket = 'b'
 	isOpen   = 'o'
@@ -48,7 +49,9 @@ type unpack struct {
 	at, to int
 	whole  bool // the filter has nothing to say about its rows
 	over   bool // there are no more buckets
-	it     *storage.Iter
+	reader *catalog.OpenReader
+	ms     []timeseries.Measurement // of the source at hand, and which is next
+	nextMs int
 	record []byte
 	packed bucketStretch
 }
@@ -58,6 +61,7 @@ func (b *builder) unpacker(n *plan.Unpack) Stage {
 	u := unpack{
 		stats: Stats{Node: n}, node: n, input: b.build(n.Input), source: b.source, filter: newFilter(n.Filter, b.env),
 		prunes: comparedNumbers(n.Filter), open: openSources(n, b.open, newFilter(n.Meta, b.env)),
+		reader: b.source.coll.NewOpenReader(b.source.reader),
 	}
 	if n.Ends != nil {
 		return &unpackEnds{unpack: u, env: b.env}
@@ -92,7 +96,7 @@ func (s *unpack) Stats() *Stats   { return &s.stats }
 func (s *unpack) Inputs() []Stage { return []Stage{s.input} }
 
 func (s *unpack) Close() error {
-	err := closeIter(&s.it)
+	err := s.reader.Close()
 	if e := s.input.Close(); e != nil {
 		err = e
 	}
@@ -180,46 +184,33 @@ func (s *unpack) emit(row *Row, doc bson.Doc, whole bool) (State, error) {
 
 // nextOpen answers with the next open measurement.
 func (s *unpack) nextOpen(row *Row) (State, error) {
+	if s.nextMs < len(s.ms) {
+		m := &s.ms[s.nextMs]
+		s.record = appendOpenRecord(s.record[:0], &s.open[0], m.Time, s.nextMs)
+		if s.nextMs++; s.nextMs == len(s.ms) {
+			s.open = s.open[1:]
+		}
+		return s.emit(row, m.Doc, s.filter == nil)
+	}
 	if len(s.open) == 0 {
-		return s.stats.count(EOF), closeIter(&s.it)
+		return s.stats.count(EOF), s.reader.Close()
 	}
-	var ok bool
-	if s.it == nil {
-		lower, upper := s.openBounds(s.open[0])
-		it, err := s.source.reader.NewIter(s.source.coll.Open, lower, upper)
-		if err != nil {
-			return EOF, err
-		}
-		s.it = it
-		ok = it.First()
-	} else {
-		ok = s.it.Next()
-	}
-	for !ok {
-		if err := s.it.Err(); err != nil {
-			return EOF, err
-		}
-		if s.open = s.open[1:]; len(s.open) == 0 {
-			return s.stats.count(NeedTime), nil
-		}
-		s.it.SetBounds(s.openBounds(s.open[0]))
-		ok = s.it.First()
-	}
-	doc, err := s.it.Value()
-	if err != nil {
+	var err error
+	s.nextMs = 0
+	if s.ms, err = s.reader.Read(&s.open[0], s.node.From, s.node.To); err != nil {
 		return EOF, err
 	}
-	s.record = append(append(s.record[:0], isOpen), s.it.Key()...)
-	return s.emit(row, doc, s.filter == nil)
+	if len(s.ms) == 0 {
+		s.open = s.open[1:]
+	}
+	return s.stats.count(NeedTime), nil
 }
 
-// openBounds are the keys of a source's open measurements within the times
-// wanted.
-func (s *unpack) openBounds(src catalog.Source) (lower, upper []byte) {
-	lower = catalog.AppendOpenTime(slices.Clone(src.Key), s.node.From)
-	upper = catalog.AppendOpenTime(slices.Clone(src.Key), s.node.To)
-	// Behind all sequence numbers of the last time.
-	return lower, append(upper, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff)
+// appendOpenRecord appends the record of an open measurement, which has a number
+// among those of its source.
+func appendOpenRecord(dst []byte, src *catalog.Source, at int64, i int) []byte {
+	dst = catalog.AppendOpenTime(append(append(dst, isOpen), src.Key...), at)
+	return binary.BigEndian.AppendUint64(dst, uint64(i))
 }
 
 // prepareMeasurements is prepare for a time-series collection.
@@ -229,10 +220,12 @@ func (x *Executor) prepareMeasurements(c *catalog.Collection, q *Query, adjust f
 	if meta, ok := plan.MetaPoint(&q.Query, c.Settings.Timeseries); ok {
 		prefix = catalog.SourcePrefix(meta)
 	}
-	snapshot, open := x.Catalog.MeasurementView(c, prefix)
+	snapshot, open, err := x.Catalog.MeasurementView(c, prefix)
+	if err != nil {
+		return nil, err
+	}
 	r.snapshot = snapshot
 	hinted := q.Query
-	var err error
 	r.source = source{coll: c.Buckets(), reader: r.snapshot}
 	r.source.lookMeasured(x.Catalog, c)
 	visible := r.source.hiding.visible()

@@ -147,30 +147,38 @@ func (s *unpackEnds) takeOpen(src catalog.Source) error {
 	if err != nil || s.hopeless(g, src.First, src.Last) {
 		return err
 	}
-	lower, upper := s.openBounds(src)
-	it, err := s.source.reader.NewIter(s.source.coll.Open, lower, upper)
+	at, found, err := s.reader.Newest(&src)
+	if err != nil || !found {
+		return err
+	}
+	if s.node.Ends.Newest && at <= s.node.To {
+		if err := s.takeMeasurements(g, &src, at); err != nil || g.doc != nil && g.at >= s.rank(at) {
+			return err
+		}
+	}
+	return s.takeMeasurements(g, &src, s.node.From)
+}
+
+// takeMeasurements looks for the best of the open measurements from a time on.
+func (s *unpackEnds) takeMeasurements(g *endGroup, src *catalog.Source, from int64) error {
+	ms, err := s.reader.Read(src, max(from, s.node.From), s.node.To)
 	if err != nil {
 		return err
 	}
-	defer it.Close()
-	first, next := it.First, it.Next
+	step, i := 1, 0
 	if s.node.Ends.Newest {
-		first, next = it.Last, it.Prev
+		step, i = -1, len(ms)-1
 	}
-	for ok := first(); ok && (g.doc == nil || s.rank(catalog.OpenTime(it.Key())) > g.at); ok = next() {
-		v, err := it.Value()
-		if err != nil {
-			return err
-		}
+	for ; 0 <= i && i < len(ms) && (g.doc == nil || s.rank(ms[i].Time) > g.at); i += step {
 		s.stats.DocsExamined++
-		if ok, err := s.filter.match(bson.Doc(v)); err != nil {
+		if ok, err := s.filter.match(ms[i].Doc); err != nil {
 			return err
 		} else if !ok {
 			continue
 		}
-		g.at, g.doc = s.rank(catalog.OpenTime(it.Key())), bson.Doc(v).Clone()
-		g.record = append([]byte{isOpen}, it.Key()...)
+		g.at, g.doc = s.rank(ms[i].Time), ms[i].Doc
+		g.record = appendOpenRecord(nil, src, ms[i].Time, i)
 		break
 	}
-	return it.Err()
+	return nil
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
-	"github.com/mayflydb/mayfly/internal/storage"
 	"github.com/mayflydb/mayfly/internal/timeseries"
 )
 
@@ -37,8 +36,12 @@ type timeRun struct {
 	doc   bson.Doc
 	key   []byte
 	rows  *timeseries.Rows
-	i, to int // the next row, and the end
-	it    *storage.Iter
+	src   *catalog.Source // nil for a bucket
+	ms    []timeseries.Measurement
+	begun bool
+	rest  bool  // of a source: there may be more of it, up to
+	upTo  int64 // a time
+	i, to int   // the next row or measurement, and the end
 }
 
 // timeQueue is a heap of runs.
@@ -63,11 +66,6 @@ func (q *timeQueue) Pop() any {
 }
 
 func (s *unpackOrdered) Close() error {
-	for _, r := range s.queue.runs {
-		if r.it != nil {
-			r.it.Close()
-		}
-	}
 	s.queue.runs = nil
 	return s.unpack.Close()
 }
@@ -81,12 +79,12 @@ func (s *unpackOrdered) start() {
 	if s.desc() {
 		s.reached = math.MaxInt64
 	}
-	for _, src := range s.open {
-		run := &timeRun{at: max(src.First, s.node.From)}
+	for i := range s.open {
+		src := &s.open[i]
+		run := &timeRun{at: max(src.First, s.node.From), src: src}
 		if s.desc() {
 			run.at = min(src.Last, s.node.To)
 		}
-		run.key = src.Key
 		heap.Push(&s.queue, run)
 	}
 	s.open = nil
@@ -120,7 +118,7 @@ func (s *unpackOrdered) Work(ctx context.Context, row *Row) (State, error) {
 		return s.take(ctx, row)
 	}
 	run := s.queue.runs[0]
-	if run.rows == nil && run.it == nil {
+	if !run.begun {
 		return s.stats.count(NeedTime), s.begin(run)
 	}
 	return s.pass(run, row)
@@ -160,91 +158,78 @@ func (s *unpackOrdered) take(ctx context.Context, row *Row) (State, error) {
 }
 
 // begin opens the first run and puts it where its first measurement belongs.
-func (s *unpackOrdered) begin(run *timeRun) error {
-	if run.doc == nil {
-		return s.openRun(run)
-	}
-	b, err := timeseries.Open(run.doc, s.node.Options)
-	if err != nil {
-		return corrupt(err)
-	}
-	if run.rows, run.i, run.to, err = s.unpacked(b); err != nil {
-		return err
+func (s *unpackOrdered) begin(run *timeRun) (err error) {
+	run.begun = true
+	if run.src != nil {
+		if run.ms, err = s.readOpen(run); err != nil {
+			return err
+		}
+		run.i, run.to = 0, len(run.ms)
+	} else {
+		b, err := timeseries.Open(run.doc, s.node.Options)
+		if err != nil {
+			return corrupt(err)
+		}
+		if run.rows, run.i, run.to, err = s.unpacked(b); err != nil {
+			return err
+		}
 	}
 	if s.desc() {
 		run.i, run.to = run.to-1, run.i-1
 	}
-	s.place(run, run.i != run.to)
+	s.place(run)
 	return nil
 }
 
-// openRun opens the open measurements of a source.
-func (s *unpackOrdered) openRun(run *timeRun) (err error) {
-	lower, upper := s.openBounds(catalog.Source{Key: run.key})
-	if run.it, err = s.source.reader.NewIter(s.source.coll.Open, lower, upper); err != nil {
-		return err
+// readOpen reads the open measurements of a source; where the newest come first,
+// at first those alone, as there may be a limit.
+func (s *unpackOrdered) readOpen(run *timeRun) ([]timeseries.Measurement, error) {
+	switch {
+	case run.rest:
+		run.rest = false
+		return s.reader.Read(run.src, s.node.From, run.upTo)
+	case s.desc():
+		at, ok, err := s.reader.Newest(run.src)
+		if err != nil || !ok {
+			return nil, err
+		}
+		if at > s.node.From && at <= s.node.To {
+			run.rest, run.upTo = true, at-1
+			return s.reader.Read(run.src, at, s.node.To)
+		}
 	}
-	ok := false
-	if s.desc() {
-		ok = run.it.Last()
-	} else {
-		ok = run.it.First()
-	}
-	if err := run.it.Err(); err != nil {
-		return err
-	}
-	s.place(run, ok)
-	return nil
+	return s.reader.Read(run.src, s.node.From, s.node.To)
 }
 
 // place moves the first run to where its next measurement belongs, or takes it
 // away where there is none.
-func (s *unpackOrdered) place(run *timeRun, more bool) {
-	if !more {
+func (s *unpackOrdered) place(run *timeRun) {
+	switch {
+	case run.i == run.to && run.rest:
+		run.at, run.begun = run.upTo, false
+	case run.i == run.to:
 		s.held -= len(run.doc)
 		heap.Pop(&s.queue)
-		if run.it != nil {
-			run.it.Close()
-			run.it = nil
-		}
 		return
-	}
-	if run.it != nil {
-		run.at = catalog.OpenTime(run.it.Key())
-	} else {
+	case run.src != nil:
+		run.at = run.ms[run.i].Time
+	default:
 		run.at = run.rows.Time(run.i)
 	}
 	heap.Fix(&s.queue, 0)
 }
 
 // pass answers with the next measurement of the first run.
-func (s *unpackOrdered) pass(run *timeRun, row *Row) (State, error) {
-	if run.it == nil {
-		i := run.i
-		s.record = appendBucketRecord(s.record[:0], i, run.key)
-		state, err := s.emit(row, run.rows.Doc(i), s.filter == nil || s.node.Whole)
-		run.i += s.node.Order
-		s.place(run, run.i != run.to)
-		return state, err
-	}
-	v, err := run.it.Value()
-	if err != nil {
-		return EOF, err
-	}
-	s.record = append(append(s.record[:0], isOpen), run.it.Key()...)
-	state, err := s.emit(row, bson.Doc(v).Clone(), s.filter == nil)
-	if err != nil {
-		return EOF, err
-	}
-	more := false
-	if s.desc() {
-		more = run.it.Prev()
+func (s *unpackOrdered) pass(run *timeRun, row *Row) (state State, err error) {
+	if run.src != nil {
+		m := &run.ms[run.i]
+		s.record = appendOpenRecord(s.record[:0], run.src, m.Time, run.i)
+		state, err = s.emit(row, m.Doc, s.filter == nil)
 	} else {
-		more = run.it.Next()
+		s.record = appendBucketRecord(s.record[:0], run.i, run.key)
+		state, err = s.emit(row, run.rows.Doc(run.i), s.filter == nil || s.node.Whole)
 	}
-	if err := run.it.Err(); err != nil {
-		return EOF, err
-	}
-	s.place(run, more)
-	return state, nil
+	run.i += s.node.Order
+	s.place(run)
+	return state, err
 }
