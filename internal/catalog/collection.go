@@ -39,9 +39,10 @@ type Collection struct {
 	live    *live
 	derived *derived
 
-	rules, hiding []*Rule  // see Rules and Hiding
-	stamps        bool     // a rule counts from the last write
-	windows       *windows // nil: the collection is not clustered by windows of expiry
+	rules, hiding []*Rule    // see Rules and Hiding
+	foresight     *foresight // nil where no rule hides
+	stamps        bool       // a rule counts from the last write
+	windows       *windows   // nil: the collection is not clustered by windows of expiry
 }
 
 // RecordKey is the key of a document in its collection's keyspace. Opaque.

@@ -27,7 +27,7 @@ func (c *Collection) Hiding() []*Rule { return c.hiding }
 
 // applyRules sets what follows for expiry from options and indexes.
 func (c *Collection) applyRules() {
-	c.rules, c.hiding, c.stamps = nil, nil, false
+	c.rules, c.hiding, c.stamps, c.foresight = nil, nil, false, nil
 	if c.IsTimeseries() {
 		return // its buckets expire, and no document by itself
 	}
@@ -49,6 +49,9 @@ func (c *Collection) applyRules() {
 		if r.Settings.Visibility == schema.Immediate && !r.Settings.Paused {
 			c.hiding = append(c.hiding, c.rules[len(c.rules)-1])
 		}
+	}
+	if c.hiding != nil {
+		c.foresight = newForesight()
 	}
 }
 

@@ -74,6 +74,7 @@ func (u *Unit) insert(ctx context.Context, c *Collection, doc bson.Doc) error {
 	if err := u.checkUnique(ctx, c); err != nil {
 		return err
 	}
+	c.foresee(doc)
 	if err := u.u.Set(c.Ident, u.record, doc); err != nil {
 		return err
 	}
@@ -104,6 +105,7 @@ func (u *Unit) Update(ctx context.Context, c *Collection, key RecordKey, old, do
 	if err := u.checkUnique(ctx, c); err != nil {
 		return err
 	}
+	c.foresee(doc)
 	if err := u.u.Set(c.Ident, u.record, doc); err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package expire
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/catalog"
@@ -25,6 +26,9 @@ func (m *Monitor) look(ctx context.Context, until time.Time) (time.Duration, err
 	begun := time.Now()
 	var work []rule
 	for _, r := range m.rules() {
+		if err := m.foresee(ctx, r); err != nil {
+			return lookInterval, err
+		}
 		due, err := m.hasDue(ctx, r)
 		if err != nil {
 			return lookInterval, err
@@ -41,6 +45,18 @@ func (m *Monitor) look(ctx context.Context, until time.Time) (time.Duration, err
 		}
 	}
 	return wait, nil
+}
+
+// foresee has the collection of a rule that hides know when its next document is
+// due, where nothing is left that was.
+func (m *Monitor) foresee(ctx context.Context, r rule) error {
+	c := m.o.Catalog.LookupUUID(r.collection)
+	if c == nil || c.Hiding() == nil {
+		return nil
+	}
+	return m.o.Catalog.Foresee(c, func(r *catalog.Rule) (int64, error) {
+		return m.o.Exec.FirstDue(ctx, c, r, math.MinInt64)
+	})
 }
 
 // visitDue is visit for what has come due since the rule was last through.

@@ -68,6 +68,15 @@ func CollectionRule(o *Options, id *Index) *Rule {
 	return &Rule{Kind: ByID, Seconds: o.ExpireAfterSeconds, Index: id, Settings: o.Expiry}
 }
 
+// Reads are the paths that decide when a document is due, but for those of the
+// filter of a partial index.
+func (r *Rule) Reads() []string {
+	if r.Kind == ByLastWrite {
+		return []string{LastWriteField, TTLField}
+	}
+	return []string{r.Index.Parts[0].Path}
+}
+
 // Due is the instant of a document, or Never.
 func (r *Rule) Due(doc bson.Doc) int64 {
 	if r.Index.Filter != nil {

@@ -94,6 +94,7 @@ func (x *Executor) start(ctx context.Context, c *catalog.Collection, q *Query, a
 			return nil, err
 		}
 	}
+	r.source.settle(waits(r.winner.node))
 	r.markUsed(r.winner.node)
 	return r, nil
 }
@@ -108,7 +109,11 @@ func (x *Executor) prepare(ctx context.Context, c *catalog.Collection, q *Query,
 	}
 	r := &running{x: x, coll: c, query: q}
 	var reader storage.Reader = x.Catalog.Engine()
+	var before catalog.Foreseen
 	if !isLookup(c, q) {
+		if c != nil {
+			before = c.Foreseen()
+		}
 		r.snapshot = x.Catalog.Engine().NewSnapshot()
 		reader = r.snapshot
 	}
@@ -119,7 +124,8 @@ func (x *Executor) prepare(ctx context.Context, c *catalog.Collection, q *Query,
 	}
 	r.source = source{coll: c, reader: reader}
 	if c != nil && c.Hiding() != nil {
-		r.source.look(x.Catalog)
+		r.source.waiting = true // in a trial
+		r.source.look(x.Catalog, before)
 	}
 	r.builder = builder{source: &r.source, env: q.Env, coll: q.Collator, meta: &r.meta}
 	if has(nodes[0], knowsMeta) || q.Projection != nil && len(q.Projection.Meta()) > 0 {

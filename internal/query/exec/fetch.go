@@ -71,7 +71,7 @@ func (s *fetch) read(record []byte) (bson.Doc, io.Closer, error) {
 		return nil, nil, s.walk.Err()
 	}
 	doc, err := s.walk.Value()
-	if err != nil || s.source.hides(doc) {
+	if err != nil || s.source.hides(record, doc) {
 		return nil, nil, err
 	}
 	return doc, nil, nil
@@ -103,6 +103,11 @@ func (s *fetch) advance(record []byte) bool {
 
 func (s *fetch) Work(ctx context.Context, row *Row) (State, error) {
 	s.release()
+	if s.source.judges() && s.source.mayHide() {
+		if err := s.source.learn(ctx); err != nil {
+			return EOF, err
+		}
+	}
 	state, err := s.input.Work(ctx, row)
 	if err != nil || state != Advanced {
 		return s.stats.count(state), err
@@ -117,11 +122,10 @@ func (s *fetch) Work(ctx context.Context, row *Row) (State, error) {
 		}
 		row.Doc, s.closer = doc, closer
 		s.source.judged(row)
-	} else {
-		if s.source.hides(row.Doc) {
-			return s.stats.count(NeedTime), nil
+	} else if s.source.mayHide() {
+		if hidden, err := s.source.examine(ctx, row); err != nil || hidden {
+			return s.stats.count(NeedTime), err
 		}
-		s.source.judged(row)
 	}
 	s.stats.DocsExamined++
 	pass, err := s.filter.match(row.Doc)

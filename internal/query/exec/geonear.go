@@ -305,7 +305,7 @@ func (s *geoNear) emit(row *Row) (State, error) {
 	} else {
 		s.bytes -= len(r.doc)
 	}
-	if s.builder.source.hides(r.doc) {
+	if s.builder.source.hides(r.record, r.doc) {
 		return s.stats.count(NeedTime), nil
 	}
 	*row = Row{Record: r.record, Doc: r.doc, Index: s.node.Index, Meta: &Meta{Distance: s.node.Near.Near.Report(r.distance), Point: r.point}}

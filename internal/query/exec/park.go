@@ -68,9 +68,13 @@ func (c *Cursor) Unpark(ctx context.Context) error {
 		}
 		c.arrivals = r.coll.Arrivals()
 	}
+	var before catalog.Foreseen
+	if r.coll != nil {
+		before = r.coll.Foreseen()
+	}
 	r.snapshot = r.x.Catalog.Engine().NewSnapshot()
 	r.source.reader = r.snapshot
-	r.source.look(r.x.Catalog)
+	r.source.look(r.x.Catalog, before)
 	if err := restoreAll(r.winner.stage); err != nil {
 		return err
 	}

@@ -68,10 +68,11 @@ func (s *collScan) Work(ctx context.Context, row *Row) (State, error) {
 	}
 	s.stats.DocsExamined++
 	*row = Row{Record: s.it.Key(), Doc: value}
-	if s.source.hides(row.Doc) {
-		return s.stats.count(NeedTime), nil
+	if s.source.mayHide() {
+		if hidden, err := s.source.examine(ctx, row); err != nil || hidden {
+			return s.stats.count(NeedTime), err
+		}
 	}
-	s.source.judged(row)
 	if s.node.Tailable {
 		s.last = append(s.last[:0], row.Record...)
 	}
@@ -148,12 +149,12 @@ func (s *indexScan) Work(ctx context.Context, row *Row) (State, error) {
 	}
 	s.stats.KeysExamined++
 	if s.ranges.exact {
-		return s.emit(row)
+		return s.emit(ctx, row)
 	}
 	inside, seek := s.ranges.check(s.it.Key(), s.backward)
 	switch {
 	case inside:
-		return s.emit(row)
+		return s.emit(ctx, row)
 	case seek == nil:
 		s.ended = true
 		return s.stats.count(EOF), nil
@@ -183,7 +184,7 @@ func (s *indexScan) step() (bool, error) {
 	return s.it.Next(), nil
 }
 
-func (s *indexScan) emit(row *Row) (State, error) {
+func (s *indexScan) emit(ctx context.Context, row *Row) (State, error) {
 	entry, err := s.source.entry(&s.record, s.index, s.it)
 	if err != nil {
 		return EOF, err
@@ -218,8 +219,8 @@ func (s *indexScan) emit(row *Row) (State, error) {
 			return s.stats.count(NeedTime), err
 		}
 	}
-	if s.last && s.source.judges() {
-		if seen, err := s.visible(row, entry.Doc); err != nil || !seen {
+	if s.last && s.source.judges() && s.source.mayHide() {
+		if seen, err := s.visible(ctx, row, entry.Doc); err != nil || !seen {
 			return s.stats.count(NeedTime), err
 		}
 	}
@@ -231,12 +232,19 @@ func (s *indexScan) emit(row *Row) (State, error) {
 
 // visible looks at the document of a row that nobody else would look at; doc is
 // it where the index brings it along.
-func (s *indexScan) visible(row *Row, doc bson.Doc) (bool, error) {
+func (s *indexScan) visible(ctx context.Context, row *Row, doc bson.Doc) (bool, error) {
 	if doc != nil {
-		hidden := s.source.hides(doc)
+		hidden, err := s.source.examine(ctx, row)
+		return !hidden, err
+	}
+	if err := s.source.learn(ctx); err != nil {
+		return false, err
+	}
+	if hidden, ok := s.source.hiding.hidesRecord(row.Record); ok {
 		s.source.judged(row)
 		return !hidden, nil
 	}
+	s.source.hiding.judged += readCost
 	doc, closer, err := s.source.fetch(row.Record)
 	if err != nil || doc == nil {
 		return false, err

@@ -23,12 +23,16 @@ type sorter struct {
 	narrow []byte   // the last document with only those
 	reader *metaReader
 	source *source
+	judged *hiding          // of the batch that the rows were taken in
 	dated  bool             // records carry when their documents are due
 	metas  map[string]*Meta // by record, of rows that have any
 }
 
 func (b *builder) sorter(n *plan.Sort) *sorter {
 	s := &sorter{stats: Stats{Node: n}, input: b.build(n.Input), rows: extsort.New(n.Limit, b.spillDir), reader: b.meta, source: b.source, fields: b.fields}
+	if s.fields != nil {
+		s.fields = b.source.withJudged(s.fields)
+	}
 	s.keys = sortkey.NewGenerator(n.Pattern, b.coll, b.meta.value)
 	return s
 }
@@ -53,7 +57,11 @@ func (s *sorter) add(row *Row) (err error) {
 		return err
 	}
 	record := row.Record
-	if s.dated = s.dated || s.source.hiding != nil && s.rows.Stats.Rows == 0; s.dated {
+	if s.rows.Stats.Rows == 0 {
+		s.judged = s.source.hiding
+		s.dated = s.judged != nil && s.source.waiting
+	}
+	if s.dated {
 		record = withDue(record, row.due)
 	}
 	return s.rows.Add(s.buf, record, s.needed(row.Doc))
@@ -74,7 +82,7 @@ func (s *sorter) needed(d bson.Doc) bson.Doc {
 
 // passes says whether pass may take the place of Work: all rows are sorted, and
 // none of them can have become hidden since.
-func (s *sorter) passes() bool { return s.loaded && !s.dated }
+func (s *sorter) passes() bool { return s.loaded && !s.dated && s.source.hiding == s.judged }
 
 // pass leaves out a row.
 func (s *sorter) pass() (State, error) {
@@ -94,6 +102,9 @@ func (s *sorter) Work(ctx context.Context, row *Row) (State, error) {
 		*row = Row{Record: r.Record, Doc: r.Doc, Sort: r.Key}
 		if s.dated {
 			row.Record, row.due = splitDue(r.Record)
+		}
+		if !s.dated && s.source.hiding != s.judged && s.source.hidesLater(row) {
+			return s.stats.count(NeedTime), nil
 		}
 		row.Meta = s.metas[string(row.Record)]
 		return s.stats.count(Advanced), nil

@@ -20,7 +20,9 @@ type source struct {
 	coll   *catalog.Collection
 	reader storage.Reader
 	hiding *hiding // nil for nearly all collections
-	low    catalog.LowWater
+	// waiting says that rows of the plan may wait for a later batch.
+	waiting bool
+	low     catalog.LowWater
 }
 
 func (s *source) records(lower, upper []byte) (*storage.Iter, error) {
@@ -68,7 +70,7 @@ func (s *source) entry(memory *[]byte, ix *plan.Index, it *storage.Iter) (entry,
 // fetch reads the document of a record, nil where it is gone, or hidden.
 func (s *source) fetch(record []byte) (bson.Doc, io.Closer, error) {
 	doc, closer, err := s.stored(record)
-	if doc != nil && s.hides(doc) {
+	if doc != nil && s.hides(record, doc) {
 		return nil, nil, closer.Close()
 	}
 	return doc, closer, err
@@ -87,7 +89,7 @@ func (s *source) stored(record []byte) (bson.Doc, io.Closer, error) {
 // clustered by it, else through the index. The record's key is appended to memory.
 func (s *source) byID(memory []byte, id bson.Value) ([]byte, bson.Doc, io.Closer, error) {
 	record, doc, closer, err := s.coll.FindID(memory, s.reader, id)
-	if doc != nil && s.hides(doc) {
+	if doc != nil && s.hides(record[len(memory):], doc) {
 		return record, nil, nil, closer.Close()
 	}
 	return record, doc, closer, err
