@@ -5,9 +5,9 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
-	"github.com/mayflydb/mayfly/internal/query/expr"
 	"github.com/mayflydb/mayfly/internal/query/match"
 	"github.com/mayflydb/mayfly/internal/query/pipeline"
+	"github.com/mayflydb/mayfly/internal/query/plan"
 )
 
 // Aggregation is a running pipeline.
@@ -17,8 +17,9 @@ type Aggregation struct {
 	plain  bool   // the cursor does it all
 	inner  bool   // its results are not the client's
 	ahead  *ahead // what reads the cursor ahead, or nil
-	env    *expr.Env
+	run    *pipeline.Run
 	apart  bool // no stage above the query holds what is the store's
+	begun  bool
 	parked bool
 }
 
@@ -41,7 +42,7 @@ func (x *Executor) aggregate(ctx context.Context, c *catalog.Collection, q *Quer
 		if err != nil {
 			return nil, err
 		}
-		return &Aggregation{out: out, inner: inner, env: r.Env}, nil
+		return &Aggregation{out: out, inner: inner, run: r}, nil
 	}
 	rest, err := pushDown(q, p)
 	if err == nil {
@@ -58,13 +59,13 @@ func (x *Executor) aggregate(ctx context.Context, c *catalog.Collection, q *Quer
 	if err != nil {
 		return nil, err
 	}
-	a := &Aggregation{cursor: &Cursor{r: found}, plain: len(rest.Stages) == 0, inner: inner, env: r.Env}
+	a := &Aggregation{cursor: &Cursor{r: found}, plain: len(rest.Stages) == 0, inner: inner, run: r}
 	in := measured(c, a.cursor)
 	if early {
 		a.ahead = &ahead{in: in, keep: rest.Reads()}
 		in = a.ahead
 	}
-	if a.apart = a.plain || !inner && rest.Streams(); a.apart && !a.plain {
+	if a.apart = a.plain || rest.Streams(); a.apart && !a.plain {
 		in = &copying{in: in}
 	}
 	if a.out, err = rest.Open(withMeta(in, found.meta.value, rest, r), r); err != nil {
@@ -144,7 +145,8 @@ func isShaping(s pipeline.Stage) bool {
 //
 // Errors: 10334 for a result that is larger than a document may be.
 func (a *Aggregation) Next(ctx context.Context) (bson.Doc, error) {
-	a.env.Watch(ctx)
+	a.begun = true
+	a.run.Env.Watch(ctx)
 	d, err := a.out.Next(ctx)
 	if len(d) > bson.MaxInternalSize && !a.inner {
 		return nil, bson.SizeError(len(d), d)
@@ -159,24 +161,27 @@ func (a *Aggregation) Close() {
 	}
 }
 
-// Park lets go of the store until Unpark, unless a stage that reads all its
-// input first has not done so yet. What stages read besides (a $unionWith, a
-// $lookup that an $unwind takes apart) stays as it is.
+// Park lets go of the store until Unpark, with what stages read besides. A stage
+// that reads all its input first has done so by then, or has not begun.
 func (a *Aggregation) Park() error {
-	if a.cursor == nil || !a.apart && !a.cursor.r.winner.ended {
-		return nil
+	if a.cursor != nil && (a.apart || !a.begun || a.cursor.r.winner.ended) {
+		a.parked = true
+		if err := a.cursor.Park(); err != nil {
+			return err
+		}
 	}
-	a.parked = true
-	return a.cursor.Park()
+	return a.run.Park()
 }
 
 // Unpark takes the latest state of the store; see Cursor.Unpark.
 func (a *Aggregation) Unpark(ctx context.Context) error {
-	if !a.parked {
-		return nil
+	if a.parked {
+		a.parked = false
+		if err := a.cursor.Unpark(ctx); err != nil {
+			return err
+		}
 	}
-	a.parked = false
-	return a.cursor.Unpark(ctx)
+	return a.run.Unpark(ctx)
 }
 
 // Exhausted says whether the pipeline knows, without another Next, that it is
@@ -193,6 +198,43 @@ func (a *Aggregation) Examined() (keys, docs int64) {
 		a.ahead.stop()
 	}
 	return a.cursor.Examined()
+}
+
+// Looked is what the query below has read.
+func (a *Aggregation) Looked() pipeline.Looked {
+	var l pipeline.Looked
+	if a.cursor != nil {
+		l.Keys, l.Docs = a.cursor.Examined()
+		scanned(a.cursor.r.winner.node, &l)
+	}
+	return l
+}
+
+// scanned adds the scans and indexes of a plan.
+func scanned(n plan.Node, l *pipeline.Looked) {
+	switch n := n.(type) {
+	case *plan.CollScan:
+		l.Scans++
+	case *plan.IDHack:
+		l.Indexes = append(l.Indexes, "_id_")
+	case *plan.Express:
+		if n.Index == nil {
+			l.Indexes = append(l.Indexes, "_id_")
+		} else {
+			l.Indexes = append(l.Indexes, n.Index.Name)
+		}
+	case *plan.IndexScan:
+		l.Indexes = append(l.Indexes, n.Index.Name)
+	case *plan.CountScan:
+		l.Indexes = append(l.Indexes, n.Index.Name)
+	case *plan.DistinctScan:
+		l.Indexes = append(l.Indexes, n.Index.Name)
+	case *plan.GeoNear:
+		l.Indexes = append(l.Indexes, n.Index.Name)
+	}
+	for _, in := range n.Inputs() {
+		scanned(in, l)
+	}
 }
 
 // Hides says whether documents may leave the result while it is read, because

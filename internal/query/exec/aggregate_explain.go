@@ -82,6 +82,10 @@ func writeStageStats(b *bson.Builder, i int, stats []*pipeline.StageStats) {
 	if sp := st.Spilled(); sp != nil {
 		b.Bool("usedDisk", sp.Spills > 0).Int64("spills", sp.Spills).Int64("spilledDataStorageSize", sp.SpilledBytes)
 	}
+	if l := st.Looked(); l != nil {
+		b.Int64("totalDocsExamined", l.Docs).Int64("totalKeysExamined", l.Keys).Int64("collectionScans", l.Scans)
+		b.Strings("indexesUsed", l.Indexes...)
+	}
 	b.Int64("nReturned", st.Returned).Int64("executionTimeMillisEstimate", st.Time.Milliseconds())
 }
 

@@ -287,8 +287,11 @@ func expressions() *rapid.Generator[string] {
 		}
 		op := rapid.SampledFrom([]string{"$eq", "$eq", "$lt", "$lte", "$gt", "$gte"}).Draw(t, "operator")
 		e := fmt.Sprintf(`{%q: [%s]}`, op, strings.Join(operands, ","))
-		if rapid.IntRange(0, 3).Draw(t, "both") == 0 {
+		switch rapid.IntRange(0, 5).Draw(t, "both") {
+		case 0:
 			e = fmt.Sprintf(`{"$and": [%s, {"$gt": ["$b", null]}]}`, e)
+		case 1:
+			e = fmt.Sprintf(`{"$or": [%s, {"$eq": [%q, 3]}]}`, e, "$"+rapid.SampledFrom(paths).Draw(t, "other path"))
 		}
 		return fmt.Sprintf(`{"$expr": %s}`, e)
 	})

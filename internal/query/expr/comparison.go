@@ -46,6 +46,24 @@ func Comparisons(e Expr, env *Env) []Comparison {
 	return nil
 }
 
+// Alternatives are the operands of an $or that e is, or is a conjunction with;
+// nil where there is none. whole says that e is it.
+func Alternatives(e Expr) (operands []Expr, whole bool) {
+	j, ok := e.(*junction)
+	if !ok {
+		return nil, false
+	}
+	if j.deciding {
+		return j.args, true
+	}
+	for _, a := range j.args {
+		if operands, _ = Alternatives(a); operands != nil {
+			return operands, false
+		}
+	}
+	return nil, false
+}
+
 // bound is the value of a constant, or of a variable that no document changes.
 func bound(e Expr, env *Env) (bson.Value, bool) {
 	if v, ok := Constant(e); ok {

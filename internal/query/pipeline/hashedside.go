@@ -88,6 +88,7 @@ func (j *joining) hash(ctx context.Context, foreign []string) error {
 		return err
 	}
 	defer in.Close()
+	defer j.ended(in)
 	if h, ok := in.(interface{ Hides() bool }); ok && h.Hides() {
 		j.vast = true
 		return nil

@@ -269,15 +269,32 @@ type joining struct {
 	opened int         // sub-pipelines
 	table  *hashedSide // all that can be joined, or nil
 	vast   bool        // it would not fit, or changes with time
+
+	looked Looked // for explain
 }
 
 func (j *joining) Close() {
 	j.in.Close()
+	j.closeSub()
+	j.cached, j.table = nil, nil
+}
+
+// closeSub ends the sub-pipeline that is being unwound.
+func (j *joining) closeSub() {
 	if j.sub != nil {
+		j.r.leave(inside(j.sub))
+		j.ended(j.sub)
 		j.sub.Close()
 		j.sub = nil
 	}
-	j.cached, j.table = nil, nil
+}
+
+// inside is the pipeline whose results are cached, or it itself.
+func inside(it Iterator) Iterator {
+	if c, ok := it.(*caching); ok {
+		return c.Iterator
+	}
+	return it
 }
 
 func (j *joining) Next(ctx context.Context) (bson.Doc, error) {
@@ -293,6 +310,7 @@ func (j *joining) Next(ctx context.Context) (bson.Doc, error) {
 		return nil, err
 	}
 	defer sub.Close()
+	defer j.ended(sub)
 	meta := j.r.Meta
 	var b bson.Builder
 	b.Reset(nil)
@@ -379,6 +397,7 @@ func (j *joining) unwind(ctx context.Context) (bson.Doc, error) {
 			if j.sub, err = j.open(ctx, d); err != nil {
 				return nil, err
 			}
+			j.r.enter(inside(j.sub))
 			j.doc = j.narrow(d)
 		}
 		f, err := j.sub.Next(ctx)
@@ -390,8 +409,7 @@ func (j *joining) unwind(ctx context.Context) (bson.Doc, error) {
 			j.at++
 			return j.emit(bson.Document(f), bson.Int64(j.at-1)), nil
 		}
-		j.sub.Close()
-		j.sub = nil
+		j.closeSub()
 		if j.at == 0 && u.Keep {
 			return j.emit(bson.Value{}, bson.Null), nil
 		}

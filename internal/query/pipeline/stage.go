@@ -52,6 +52,46 @@ type Run struct {
 	Stats *[]*StageStats
 
 	ticks int
+	open  []resting // pipelines of stages that are under way
+}
+
+// resting is a running pipeline that can let go of the store until it goes on.
+type resting interface {
+	Park() error
+	Unpark(ctx context.Context) error
+}
+
+// enter and leave keep track of what stages read between two documents.
+func (r *Run) enter(it Iterator) {
+	if p, ok := it.(resting); ok {
+		r.open = append(r.open, p)
+	}
+}
+
+func (r *Run) leave(it Iterator) {
+	if p, ok := it.(resting); ok {
+		r.open = slices.DeleteFunc(r.open, func(o resting) bool { return o == p })
+	}
+}
+
+// Park makes the pipelines that stages read let go of the store until Unpark.
+func (r *Run) Park() error {
+	for _, p := range r.open {
+		if err := p.Park(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Unpark makes them take the latest state of the store.
+func (r *Run) Unpark(ctx context.Context) error {
+	for _, p := range r.open {
+		if err := p.Unpark(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // meta answers {$meta: name} for the current document.

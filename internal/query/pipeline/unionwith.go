@@ -80,11 +80,13 @@ type union struct {
 	r     *Run
 	other Iterator
 	sub   *Run
+	doc   bson.Doc // stages above may hold it while other rests
 }
 
 func (u *union) Close() {
 	u.in.Close()
 	if u.other != nil {
+		u.r.leave(u.other)
 		u.other.Close()
 	}
 }
@@ -99,8 +101,13 @@ func (u *union) Next(ctx context.Context) (bson.Doc, error) {
 		if u.other, err = u.u.from.openIn(ctx, u.sub, nil); err != nil {
 			return nil, err
 		}
+		u.r.enter(u.other)
 	}
 	d, err := u.other.Next(ctx)
+	if err != nil || d == nil {
+		return nil, err
+	}
 	u.r.Meta = u.sub.Meta
-	return d, err
+	u.doc = append(u.doc[:0], d...)
+	return u.doc, nil
 }

@@ -3,6 +3,7 @@ package plan
 import (
 	"slices"
 
+	"github.com/mayflydb/mayfly/internal/query/expr"
 	"github.com/mayflydb/mayfly/internal/query/match"
 )
 
@@ -20,7 +21,8 @@ func orSources(c *Collection, q *Query, cs []match.Node, hinted *Index) []source
 	var out []source
 	tried := 0
 	for i, n := range cs {
-		or, ok := n.(*match.Or)
+		or, whole := disjunction(n)
+		ok := or != nil
 		if ok && tried == maxOrs {
 			q.Reached.Or = true
 		}
@@ -34,6 +36,9 @@ func orSources(c *Collection, q *Query, cs []match.Node, hinted *Index) []source
 			continue
 		}
 		s := source{residual: rest, sorted: true}
+		if !whole {
+			s.residual = cs
+		}
 		fetched := true
 		for _, b := range branches {
 			s.sorted = s.sorted && b.sorted
@@ -53,6 +58,26 @@ func orSources(c *Collection, q *Query, cs []match.Node, hinted *Index) []source
 		out = append(out, s)
 	}
 	return out
+}
+
+// disjunction is the $or that a conjunct is or implies, nil where there is none;
+// whole says that it is it.
+func disjunction(n match.Node) (or *match.Or, whole bool) {
+	switch n := n.(type) {
+	case *match.Or:
+		return n, true
+	case *match.Expr:
+		operands, whole := expr.Alternatives(n.Expr)
+		if operands == nil {
+			return nil, false
+		}
+		or = &match.Or{}
+		for _, e := range operands {
+			or.Children = append(or.Children, match.NewExpr(e))
+		}
+		return or, whole
+	}
+	return nil, false
 }
 
 // orBranches finds the most promising indexed access for each branch; nil
