@@ -186,6 +186,9 @@ func (b *build) end(err error) error {
 }
 
 func (b *build) scan() error {
+	if !slices.ContainsFunc(b.indexes, (*Index).hasEntries) {
+		return nil
+	}
 	var from RecordKey
 	for {
 		next, err := b.chunk(from)
@@ -334,6 +337,9 @@ func (b *build) enter(u *Unit, coll *Collection, k RecordKey, doc bson.Doc) erro
 	u.record = append(u.record[:0], k...)
 	u.plan = u.plan[:0]
 	for i, ix := range b.indexes {
+		if !ix.hasEntries() {
+			continue
+		}
 		keys, err := u.newKeys(ix, doc, slot(&u.keys, i))
 		if err != nil {
 			return err

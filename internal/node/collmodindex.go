@@ -195,6 +195,9 @@ func (m *collModification) prepareUnique(_ *catalog.Collection, ix *catalog.Inde
 	if ix.IsID() {
 		return mongoerr.New(mongoerr.InvalidOptions, "the _id index is already unique")
 	}
+	if ix.Unique {
+		return nil
+	}
 	m.flag("prepareUnique", ix.PrepareUnique, a.Bool("prepareUnique"), changes)
 	return nil
 }

@@ -143,6 +143,8 @@ func (o *Options) setClustered(ns Namespace, c bson.Value, get getter) error {
 		return mongoerr.New(mongoerr.Code(6049200), "The 'capped' option is not supported with the 'clusteredIndex' option")
 	case !get("max").IsMissing():
 		return mongoerr.New(mongoerr.Code(6049204), "The 'max' option is not supported with the 'clusteredIndex' option")
+	case !get("autoIndexId").IsMissing() && !get("autoIndexId").Truthy():
+		return mongoerr.New(mongoerr.Code(6026501), "The 'autoIndexId' option is not supported with the 'clusteredIndex' option")
 	case !get("viewOn").IsMissing():
 		return mongoerr.New(mongoerr.Code(6026500), "The 'clusteredIndex' option is not supported with views")
 	case !get("idIndex").IsMissing():

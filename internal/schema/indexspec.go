@@ -99,6 +99,9 @@ func validateSpec(spec bson.Doc) error {
 			return mongoerr.New(mongoerr.FailedToParse, "The '%s' field is a required property of an index specification", name)
 		}
 	}
+	if spec.Lookup("unique").Truthy() && spec.Lookup("prepareUnique").Truthy() {
+		return cannotCreate("Invalid index specification %s; cannot create an index with both 'unique' and 'prepareUnique'", spec)
+	}
 	if v := spec.Lookup("v"); !v.IsMissing() && bson.ClampToInt64(v) < 2 && spec.Has("collation") {
 		return cannotCreate("Invalid index specification %s; cannot create an index with the 'collation' option and v=1", spec)
 	}
