@@ -51,6 +51,25 @@ func (s *Series) Part(of *Series, from, to int) {
 	s.data = of.data[from*of.width : to*of.width]
 }
 
+// Gather sets s to n values that at returns one by one.
+func (s *Series) Gather(n int, at func(i int) bson.Value) {
+	*s = Series{n: n, data: s.data[:0]}
+	for i := range n {
+		v := at(i)
+		if i == 0 {
+			s.t, s.width = v.Type, widthOf(v.Type)
+		}
+		if s.width == 0 || v.Type != s.t || len(v.Data) != s.width {
+			s.values, s.width = make([]bson.Value, n), 0
+			for k := range n {
+				s.values[k] = at(k)
+			}
+			return
+		}
+		s.data = append(s.data, v.Data...)
+	}
+}
+
 // SetGaps makes s a series of gaps.
 func (s *Series) SetGaps(n int) { *s = Series{n: n, data: s.data[:0]} }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/query/expr"
 	"github.com/mayflydb/mayfly/internal/query/pipeline"
+	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/timeseries"
 )
 
@@ -49,6 +50,13 @@ func (m *measuredCursor) NextStretch(ctx context.Context) (pipeline.Stretch, bso
 		}
 		if u.rows == nil && !u.over && (u.filter == nil || u.node.Whole) {
 			st, err := u.stretch(ctx, &m.row)
+			if st != nil || err != nil {
+				return st, nil, err
+			}
+			continue
+		}
+		if u.rows == nil && u.over && len(u.open) > 0 && len(u.ms) == 0 && (u.filter == nil || u.node.Whole) {
+			st, err := u.openedStretch()
 			if st != nil || err != nil {
 				return st, nil, err
 			}
@@ -103,21 +111,84 @@ func (s *unpack) stretch(ctx context.Context, row *Row) (pipeline.Stretch, error
 	return st, nil
 }
 
+// openedStretch takes the open measurements of the next source; nil where there
+// are none within the times wanted.
+func (s *unpack) openedStretch() (pipeline.Stretch, error) {
+	src := &s.open[0]
+	s.open = s.open[1:]
+	ms, err := s.reader.Read(src, s.node.From, s.node.To)
+	if err != nil {
+		return nil, err
+	}
+	n := int64(len(ms))
+	s.stats.DocsExamined += n
+	s.stats.Works += n
+	s.stats.Advanced += n
+	if n == 0 {
+		return nil, nil
+	}
+	t := &s.packed
+	if t.columns == nil {
+		t.columns = map[string]*stretchColumn{}
+	}
+	t.number++
+	return &openStretch{columnMemory: &t.columnMemory, o: s.node.Options, meta: src.Meta, ms: ms}, nil
+}
+
+// columnMemory is memory for columns.
+type columnMemory struct {
+	number  int // of the stretch at hand
+	columns map[string]*stretchColumn
+	part    timeseries.Series
+	builder bson.Builder
+	buf     []byte
+}
+
+// openStretch is the open measurements of a source.
+type openStretch struct {
+	*columnMemory
+	o    *schema.Timeseries
+	meta bson.Value
+	ms   []timeseries.Measurement
+}
+
+func (t *openStretch) Len() int                               { return len(t.ms) }
+func (t *openStretch) Doc(i int) (bson.Doc, error)            { return t.ms[i].Doc, nil }
+func (t *openStretch) Extreme(string, int) (bson.Value, bool) { return bson.Value{}, false }
+
+func (t *openStretch) Key(i int, timed bool) (bson.Doc, error) {
+	t.builder.Reset(t.buf[:0])
+	if timed {
+		t.builder.Date(t.o.TimeField, t.ms[i].Time)
+	}
+	if t.o.MetaField != "" && t.o.MetaField != t.o.TimeField {
+		t.builder.Value(t.o.MetaField, t.meta)
+	}
+	t.buf = t.builder.Finish()
+	return t.buf, nil
+}
+
+func (t *openStretch) Column(name string, from, to int) (expr.Column, error) {
+	c := t.slot(name)
+	if c.of != t.number {
+		c.Gather(len(t.ms), func(i int) bson.Value { return t.ms[i].Doc.Lookup(name) })
+		c.of = t.number
+	}
+	t.part.Part(&c.Series, from, to)
+	return &t.part, nil
+}
+
 // bucketStretch is a bucket, or a part of it, whose columns are unpacked when
 // they are asked for.
 type bucketStretch struct {
 	b        *timeseries.Bucket
 	s        *unpack
 	from, to int
-	number   int              // of the bucket among those that were stretches
 	rows     *timeseries.Rows // all fields that are read; nil until needed
-	columns  map[string]*stretchColumn
-	part     timeseries.Series
-	builder  bson.Builder
-	buf      []byte
+	columnMemory
 }
 
-// stretchColumn is a column of the bucket with a number, and memory for the
+// stretchColumn is a column of the stretch with a number, and memory for the
 // next one's.
 type stretchColumn struct {
 	timeseries.Series
@@ -153,7 +224,7 @@ func (t *bucketStretch) Key(i int, timed bool) (bson.Doc, error) {
 	return t.buf, nil
 }
 
-func (t *bucketStretch) slot(name string) *stretchColumn {
+func (t *columnMemory) slot(name string) *stretchColumn {
 	c := t.columns[name]
 	if c == nil {
 		c = &stretchColumn{}
