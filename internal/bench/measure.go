@@ -37,6 +37,27 @@ func parallel(clients int, f func(client int) error) error {
 // warmUp is the part of a row's duration that runs before it counts.
 const warmUp = 4
 
+// A row begins when the system rests from the one before (flushes, compactions,
+// checkpoints, vacuum): when its processes take at most restTicks in restEvery,
+// or after restLimit.
+const (
+	restEvery = 100 * time.Millisecond
+	restTicks = 2 * time.Second / ticksPerSecond
+	restLimit = 10 * time.Second
+)
+
+func rest(s system) error {
+	used, err := s.cpu()
+	for begun := time.Now(); err == nil && time.Since(begun) < restLimit; {
+		time.Sleep(restEvery)
+		before := used
+		if used, err = s.cpu(); used-before <= restTicks {
+			break
+		}
+	}
+	return err
+}
+
 // measure runs r on s with so many clients for about d.
 func measure(ctx context.Context, s system, data *dataset, r row, clients int, d time.Duration) (*result, error) {
 	workers := make([]worker, clients)
@@ -47,6 +68,9 @@ func measure(ctx context.Context, s system, data *dataset, r row, clients int, d
 		}
 		defer w.close()
 		workers[i] = w
+	}
+	if err := rest(s); err != nil {
+		return nil, err
 	}
 	if _, _, err := drive(ctx, workers, data, r, d/warmUp); err != nil {
 		return nil, err
