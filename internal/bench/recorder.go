@@ -39,7 +39,11 @@ func (m *mayfly) seriesDisk(ctx context.Context) (total int64, err error) {
 	if err := errors.Join(m.restart(ctx), settled(ctx, m)); err != nil {
 		return 0, err
 	}
-	return treeSize(m.dir, ".sst")
+	if total, err = treeSize(m.dir, ".sst"); err != nil {
+		return 0, err
+	}
+	// What the monitor has known for a while, it need not be told to look for.
+	return total, m.monitor(ctx, true)
 }
 
 // forget makes what is older than the end of the first period due, and waits
@@ -51,10 +55,7 @@ func (m *mayfly) forget(ctx context.Context, s *series) error {
 	if err := c.Database().RunCommand(ctx, doc("collMod", readingsName, "expireAfterSeconds", seconds)).Err(); err != nil {
 		return err
 	}
-	if err := m.monitor(ctx, true); err != nil {
-		return err
-	}
-	for begun := time.Now(); time.Since(begun) < forgetTimeout; time.Sleep(pollEvery) {
+	for begun := time.Now(); time.Since(begun) < forgetTimeout; time.Sleep(forgetPoll) {
 		err := c.FindOne(ctx, doc("ts", doc("$lt", end))).Err()
 		if errors.Is(err, mongo.ErrNoDocuments) {
 			return m.monitor(ctx, false)
@@ -65,6 +66,9 @@ func (m *mayfly) forget(ctx context.Context, s *series) error {
 	}
 	return fmt.Errorf("readings before %v are still there: %w", end, errWrong)
 }
+
+// forgetPoll is how often it is asked for.
+const forgetPoll = 2 * time.Millisecond
 
 // forgetTimeout is how long a period may take to go.
 const forgetTimeout = 5 * time.Minute

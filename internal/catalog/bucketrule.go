@@ -27,6 +27,23 @@ func (r *BucketRule) Before(now int64) int64 {
 	return now - r.Seconds*1000
 }
 
+// DueAt is when a time is due, in milliseconds: the inverse of Before.
+func (r *BucketRule) DueAt(at int64) int64 {
+	if at > math.MaxInt64-r.Seconds*1000 {
+		return math.MaxInt64
+	}
+	return at + r.Seconds*1000
+}
+
+// Wants says whether the rule is about the measurements of a source.
+func (r *BucketRule) Wants(o *schema.Timeseries, s *Source) bool {
+	if r.Filter == nil {
+		return true
+	}
+	ok, err := r.Filter.Match(new(bson.Builder).Value(o.MetaField, s.Meta).Finish())
+	return err == nil && ok
+}
+
 // DueNow is the condition on measurements that are due at an instant.
 func (r *BucketRule) DueNow(o *schema.Timeseries, now int64) match.Node {
 	due := match.Node(match.NewCompare(o.TimeField, match.Lte, bson.Date(r.Before(now)), nil))

@@ -50,6 +50,7 @@ type Catalog struct {
 	names  sync.Map // schema.Namespace → *Collection; written under listed's lock
 	uuids  sync.Map // UUID → *live
 	ttl    atomic.Pointer[[]TTLIndex]
+	onTTL  atomic.Pointer[func()]
 	listed struct {
 		sync.RWMutex
 		dbs map[string]map[string]*Collection
@@ -120,9 +121,6 @@ func readDescriptors(e *storage.Engine) (all []*Collection, err error) {
 
 // revive reads the live parts of a stored collection and publishes it.
 func (c *Catalog) revive(coll *Collection) error {
-	if err := c.adopt(coll); err != nil {
-		return err
-	}
 	if err := c.openLive(coll); err != nil {
 		return err
 	}
@@ -148,9 +146,6 @@ func (c *Catalog) openLive(coll *Collection) (err error) {
 	if coll.live.counter, err = c.engine.OpenCounter(coll.Ident); err != nil {
 		return err
 	}
-	if coll.Open != 0 {
-		return c.openMeasurements(coll)
-	}
 	if coll.windows != nil {
 		s, err := readWindowState(c.engine, coll.Ident)
 		if err != nil {
@@ -161,6 +156,9 @@ func (c *Catalog) openLive(coll *Collection) (err error) {
 		if s.swept != s.low {
 			coll.live.dead.Store(coll.live.counter.Load(sumDocs) + 1) // nobody knows how many
 		}
+	}
+	if coll.Open != 0 {
+		return c.openMeasurements(coll)
 	}
 	if coll.Capped {
 		return coll.live.readSequence(c.engine, coll.Ident)
@@ -319,4 +317,11 @@ func (c *Catalog) refreshTTL() {
 		}
 	}
 	c.ttl.Store(&all)
+	if f := c.onTTL.Load(); f != nil {
+		(*f)()
+	}
 }
+
+// OnTTL has f called whenever the list that TTL returns has changed, or a rule
+// in it; f must not wait. There is one such f.
+func (c *Catalog) OnTTL(f func()) { c.onTTL.Store(&f) }

@@ -18,7 +18,7 @@ import (
 // Where the collection is clustered by windows of expiry, v is 2, and there is
 // windows: {path: string, width: long}, in milliseconds. Where those depend on
 // more than a path, v is 3, and there is also spec: the index that they were
-// made for.
+// made for. The descriptor of a time-series collection has v 4.
 //
 // Multikey paths are under their index's ident in another keyspace, so that
 // writers can set them without touching the descriptor.
@@ -30,6 +30,8 @@ const (
 	windowedVersion = 2
 	// judgedVersion keeps builds away that know windows by dates alone.
 	judgedVersion = 3
+	// seriesVersion keeps builds away that look for buckets in another place.
+	seriesVersion = 4
 )
 
 const uuidSubtype = 4
@@ -39,14 +41,7 @@ func identKey(id storage.Ident) []byte { return storage.AppendIdent(nil, id) }
 // encode is the stored form of c.
 func (c *Collection) encode() bson.Doc {
 	var b bson.Builder
-	version := int32(descriptorVersion)
-	if c.windows != nil {
-		version = windowedVersion
-		if c.windows.index != nil {
-			version = judgedVersion
-		}
-	}
-	b.Int32("v", version).String("db", c.Namespace.DB).String("coll", c.Namespace.Coll).
+	b.Int32("v", c.version()).String("db", c.Namespace.DB).String("coll", c.Namespace.Coll).
 		Binary("uuid", uuidSubtype, c.UUID[:]).Int64("ident", int64(c.Ident))
 	if c.Open != 0 {
 		b.Int64("open", int64(c.Open))
@@ -57,7 +52,7 @@ func (c *Collection) encode() bson.Doc {
 		b.OpenDoc(bson.Index(i)).Doc("spec", ix.Spec).Int64("ident", int64(ix.Ident)).Bool("ready", ix.Ready).Close()
 	}
 	b.Close()
-	if w := c.windows; w != nil {
+	if w := c.windows; c.Windowed() {
 		b.OpenDoc("windows").String("path", w.path).Int64("width", w.width)
 		if w.index != nil {
 			b.Doc("spec", w.index.Spec)
@@ -65,6 +60,19 @@ func (c *Collection) encode() bson.Doc {
 		b.Close()
 	}
 	return b.Finish()
+}
+
+// version is that of the descriptor's stored form.
+func (c *Collection) version() int32 {
+	switch {
+	case c.Settings.Timeseries != nil:
+		return seriesVersion
+	case !c.Windowed():
+		return descriptorVersion
+	case c.windows.index != nil:
+		return judgedVersion
+	}
+	return windowedVersion
 }
 
 // decode reads a stored descriptor; live parts are left empty.
@@ -76,7 +84,7 @@ func decode(id storage.Ident, d bson.Doc) (*Collection, error) {
 		return nil, fmt.Errorf("%w: catalog entry %d: %w", storage.ErrCorruption, id, err)
 	}
 	v := d.Lookup("v")
-	if v.Type != bson.TypeInt32 || v.Int32() < descriptorVersion || v.Int32() > judgedVersion {
+	if v.Type != bson.TypeInt32 || v.Int32() < descriptorVersion || v.Int32() > seriesVersion {
 		return nil, bad("version")
 	}
 	c := &Collection{id: id, Options: bson.Empty, live: &live{id: id}, derived: &derived{}}
@@ -104,7 +112,10 @@ func decode(id storage.Ident, d bson.Doc) (*Collection, error) {
 	if err := c.applyOptions(); err != nil {
 		return nil, fmt.Errorf("options of %s: %w", c.Namespace, err)
 	}
-	if v.Int32() >= windowedVersion && !c.decodeWindows(d.Lookup("windows"), v.Int32() == judgedVersion) {
+	if (v.Int32() == seriesVersion) != (c.Settings.Timeseries != nil && c.Open != 0) {
+		return nil, bad("version for time series")
+	}
+	if v.Int32() != seriesVersion && v.Int32() >= windowedVersion && !c.decodeWindows(d.Lookup("windows"), v.Int32() == judgedVersion) {
 		return nil, bad("windows")
 	}
 	indexes := d.Lookup("indexes")
@@ -166,7 +177,7 @@ func decodeIndex(c *Collection, v bson.Value) (*Index, error) {
 	id := storage.Ident(ident.Int64())
 	n, err := newIndex(c, ix, id, id == c.Ident, ready.Bool())
 	if err == nil {
-		n.ByWindow = c.windows != nil && ix.IsID()
+		n.ByWindow = c.Windowed() && ix.IsID()
 	}
 	return n, err
 }
@@ -179,6 +190,9 @@ func (c *Collection) applyOptions() error {
 	}
 	c.Settings = s
 	c.Capped, c.MaxBytes, c.MaxDocs = s.Capped, s.Size, s.Max
+	if s.Timeseries != nil {
+		c.windows = bucketWindows(s.Timeseries)
+	}
 	return nil
 }
 

@@ -24,12 +24,14 @@ const (
 	maxStayedWindows = 1 << 16
 )
 
-// Dropped is what DropWindows did.
+// Dropped is what DropWindows or DropBuckets did.
 type Dropped struct {
 	Docs, Bytes int64 // that are gone
 	Keys        int64 // index entries of theirs, one in each index but that on _id taken for granted
 	Windows     int64 // that had documents
-	Moved       int64 // documents that were not due, and live in another window now
+	// Measurements is how many were in the buckets that are gone, which Docs counts.
+	Measurements int64
+	Moved        int64 // documents that were not due, and live in another window now
 	// More says that windows that are due are left, since time was over or since
 	// documents in them were touched meanwhile.
 	More bool
@@ -120,7 +122,7 @@ func (w *dropWatch) take() (touched []RecordKey, overflow bool) {
 // noteTouch tells the watch of a document that is about to be stored under the
 // unit's record key.
 func (u *Unit) noteTouch(c *Collection, doc bson.Doc) {
-	if c.windows == nil {
+	if !c.Windowed() {
 		return
 	}
 	if w := c.live.dropWatch.Load(); w != nil && w.due.below(u.record.window()) && !w.due.below(c.windows.of(doc)) {
@@ -168,7 +170,11 @@ type windowSum struct {
 // eachWindow calls f with the sums of the windows from the low water up to a
 // mark, in order, until it returns false.
 func (c *Collection) eachWindow(r storage.Reader, upTo LowWater, f func(windowSum) bool) error {
-	for _, span := range c.live.lowWater.Load().spans(upTo) {
+	low := c.live.lowWater.Load()
+	if c.windows.buckets {
+		low = LowWater{} // some are sealed below it
+	}
+	for _, span := range low.spans(upTo) {
 		if more, err := c.eachWindowIn(r, span, f); err != nil || !more {
 			return err
 		}
@@ -389,6 +395,9 @@ func (c *Catalog) dropRange(ctx context.Context, coll *Collection, upTo LowWater
 	u.Frees()
 	u.Add(l.counter, sumDocs, -sum[windowDocs])
 	u.Add(l.counter, sumBytes, -sum[windowSize])
+	if coll.windows.buckets {
+		u.Add(l.open.counter, sumDocs, -sum[windowMeasured])
+	}
 	l.lowWater.Store(upTo)
 	if err := c.committer.Commit(ctx, u, storage.Buffered); err != nil {
 		l.lowWater.Store(low)

@@ -51,6 +51,9 @@ type Source struct {
 	// Staged are those of them that are in memory only, as far as a reader is
 	// concerned; see OpenReader.
 	Staged []timeseries.Measurement
+	// FirstEnd is the least time at which the first bucket ends that they would
+	// be; math.MinInt64 where nobody has looked.
+	FirstEnd int64
 }
 
 // openSource is a source in the table. What it says of the open measurements
@@ -149,11 +152,12 @@ func (t *openTable) recall(coll *Collection, key, v []byte) error {
 }
 
 func newSource(key []byte, meta bson.Value) *openSource {
-	return &openSource{Source: Source{Key: key, Meta: meta, First: math.MaxInt64, Last: math.MinInt64}}
+	return &openSource{Source: Source{Key: key, Meta: meta, First: math.MaxInt64, Last: math.MinInt64, FirstEnd: math.MinInt64}}
 }
 
 // grow counts measurements in.
 func (s *openSource) grow(n, size int, first, last int64) {
+	s.growEnd(first)
 	s.Count, s.bytes = s.Count+n, s.bytes+size
 	s.First, s.Last = min(s.First, first), max(s.Last, last)
 }
@@ -283,7 +287,7 @@ func (t *openTable) settleLocked(s *openSource, n, size int, first, last int64) 
 	case s.Count == 0 && n > 0:
 		t.open++
 	}
-	s.Count, s.bytes, s.First, s.Last = n, size, first, last
+	s.Count, s.bytes, s.First, s.Last, s.FirstEnd = n, size, first, last, math.MinInt64
 	s.sealAt = n + worthSealing
 	if len(t.sources)-t.open <= sparedSources+min(keptSources*t.open, maxOpenSources) {
 		return

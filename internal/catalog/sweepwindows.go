@@ -29,7 +29,7 @@ func (c *Collection) SweepDue() (worth, any bool) {
 	if c.windows == nil || c.live.swept.Load() == c.live.lowWater.Load() {
 		return false, false
 	}
-	return c.live.dead.Load()*(sweepShare-1) >= c.Count(), true
+	return c.live.dead.Load()*(sweepShare-1) >= c.live.counter.Load(sumDocs), true
 }
 
 // Swept is what Sweep did.

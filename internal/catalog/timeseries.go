@@ -1,13 +1,10 @@
 package catalog
 
 import (
-	"context"
 	"sync"
 
 	"github.com/mayflydb/mayfly/internal/bson"
-	"github.com/mayflydb/mayfly/internal/keystring"
 	"github.com/mayflydb/mayfly/internal/schema"
-	"github.com/mayflydb/mayfly/internal/storage"
 )
 
 // derived is what follows from a descriptor and is made when it is asked for.
@@ -76,30 +73,11 @@ func (c *Catalog) newTimeseries(coll *Collection) error {
 	return c.openLive(coll)
 }
 
-// adopt gives keyspaces to a time-series collection of a store whose server
-// had none for measurements.
-func (c *Catalog) adopt(coll *Collection) (err error) {
-	if !coll.IsTimeseries() || coll.Open != 0 {
-		return nil
-	}
-	coll.Ident = coll.id
-	if coll.Open, err = c.engine.NewIdent(); err != nil {
-		return err
-	}
-	u := c.engine.Begin()
-	defer u.Abort()
-	if err := u.Set(storage.IdentCatalog, identKey(coll.id), coll.encode()); err != nil {
-		return err
-	}
-	return u.Commit(context.Background(), storage.Buffered)
-}
-
-// appendRecordKey appends the record key of a document: the key string of its
-// _id, for a bucket that of the time it begins at and its _id.
+// appendRecordKey appends the record key of a new document: the key string of
+// its _id; see bucketwindows.go for a bucket.
 func (c *Collection) appendRecordKey(dst RecordKey, doc bson.Doc) RecordKey {
 	if !c.HoldsBuckets() {
 		return c.AppendIDKey(dst, doc.Lookup("_id"))
 	}
-	start := doc.Lookup("control").Doc().Lookup("min").Doc().Lookup(c.Settings.Timeseries.TimeField)
-	return keystring.Append(keystring.Append(dst, start, false, nil), doc.Lookup("_id"), false, nil)
+	return c.appendBucketKey(dst, doc)
 }

@@ -124,7 +124,7 @@ func (u *Unit) LockRecord(ctx context.Context, c *Collection, key RecordKey) (bs
 	}
 	u.moved.from = nil // what another document has followed may have come back
 	doc, closer, err := c.find(u.reader(fresh), key)
-	if err == nil && doc == nil && c.windows != nil {
+	if err == nil && doc == nil && c.Windowed() {
 		return u.follow(c, key, fresh)
 	}
 	if err != nil || doc == nil {

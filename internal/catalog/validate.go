@@ -90,6 +90,8 @@ type validation struct {
 	low     LowWater                     // the low water of the windows, in this state
 	windows map[uint64][windowSums]int64 // what the windows should have; nil without windows
 	record  RecordKey                    // memory
+
+	measured int64 // measurements in buckets
 }
 
 // Validate proves on one snapshot that a collection is whole: every document
@@ -219,19 +221,22 @@ func (x *validation) entry(ix *Index, k schema.Key, record RecordKey) (key, valu
 // window checks the place of one record among the windows, and adds up what
 // its window should have.
 func (x *validation) window(key RecordKey, doc bson.Doc) error {
-	if len(key) < windowBytes || !bytes.Equal(x.coll.lockName(key), x.coll.appendID(nil, doc.Lookup("_id"))) {
+	n := key.window()
+	switch {
+	case x.coll.windows.buckets:
+		if err := x.bucket(key, doc); err != nil {
+			return err
+		}
+	case len(key) < windowBytes || !bytes.Equal(x.coll.lockName(key), x.coll.appendID(nil, doc.Lookup("_id"))):
 		return fmt.Errorf("the record key does not belong to _id %s", doc.Lookup("_id"))
 	}
-	n := key.window()
-	if x.low.below(n) {
+	if x.low.Dead(key) {
 		return errors.New("its window of expiry is gone")
 	}
 	sums := x.windows[n]
 	sums[windowDocs]++
 	sums[windowSize] += int64(len(doc))
-	if x.coll.windows.stayed(doc, n) {
-		sums[windowStayed]++
-	}
+	sums[windowStayed] += x.coll.stays(doc, n)
 	x.windows[n] = sums
 	return nil
 }
@@ -450,6 +455,11 @@ func (x *validation) counts() error {
 	}
 	if size != x.size {
 		x.fail("the data size is %d, but the documents have %d bytes", size, x.size)
+	}
+	if x.coll.Open != 0 {
+		if err := x.open(); err != nil {
+			return err
+		}
 	}
 	if x.coll.windows != nil {
 		return x.windowSums()

@@ -37,6 +37,7 @@ type windows struct {
 	components []string
 	width      int64 // milliseconds
 	lastWrite  bool
+	buckets    bool // they are those of a time-series collection
 	// index is the one that the windows were made for, nil where nothing of it
 	// matters but the path.
 	index *schema.Index
@@ -132,6 +133,9 @@ func (w *windows) stayed(doc bson.Doc, in uint64) bool {
 // at is the window of a date, in milliseconds since 1970: in the order of the
 // dates, below noWindow.
 func (w *windows) at(date int64) uint64 {
+	if w.buckets {
+		return bucketWindow(date)
+	}
 	n := date / w.width
 	if date%w.width < 0 {
 		n--
@@ -141,7 +145,12 @@ func (w *windows) at(date int64) uint64 {
 
 // firstDate is the first date of a window; for that behind the last of all
 // dates it is not defined.
-func (w *windows) firstDate(n uint64) int64 { return int64(n^1<<63) * w.width }
+func (w *windows) firstDate(n uint64) int64 {
+	if w.buckets {
+		return int64(n<<bucketWindowShift ^ 1<<63)
+	}
+	return int64(n^1<<63) * w.width
+}
 
 // wholeUntil is the last date of the last window that ends at a date or before.
 func (w *windows) wholeUntil(date int64) int64 {
@@ -176,10 +185,12 @@ func (w *windows) due(r *Rule, now int64) (m LowWater) {
 }
 
 // LowWater stands above the windows of a collection that are gone: those below
-// first, and, of windows by last writes, from ownWindows on those below own.
+// first, and, of windows by last writes, from ownWindows on those below own. Of
+// the windows of buckets what is gone is only what was there at the last drop.
 type LowWater struct {
 	first uint64
 	own   uint64 // 0 where there are none
+	drops uint32 // of buckets: how many there were; else 0
 }
 
 // below says whether a window is below the mark.
@@ -188,7 +199,7 @@ func (m LowWater) below(n uint64) bool { return n < m.first || n >= ownWindows &
 // Dead says of the record key in an index entry that its document went with
 // its window.
 func (m LowWater) Dead(record RecordKey) bool {
-	return m != LowWater{} && m.below(record.window())
+	return m != LowWater{} && m.below(record.window()) && (m.drops == 0 || record.epoch() < m.drops)
 }
 
 // lift returns a window itself, or the first one of its kind that is not below
@@ -200,20 +211,25 @@ func (m LowWater) lift(n uint64) uint64 {
 	return max(n, m.first)
 }
 
-// atLeast says whether all that is below another mark is below this one.
-func (m LowWater) atLeast(other LowWater) bool { return m.first >= other.first && m.own >= other.own }
+// atLeast says whether all that is gone by another mark is gone by this one.
+func (m LowWater) atLeast(other LowWater) bool {
+	if m.drops != other.drops {
+		return m.drops > other.drops
+	}
+	return m.first >= other.first && m.own >= other.own
+}
 
 // upTo is a mark as far as the windows of one kind before n, of a higher one.
 func (m LowWater) upTo(n uint64, high LowWater) LowWater {
 	if n >= ownWindows && high.own > 0 {
-		return LowWater{high.first, n}
+		return LowWater{first: high.first, own: n}
 	}
-	return LowWater{n, m.own}
+	return LowWater{first: n, own: m.own}
 }
 
 // with is the higher of two marks, for each kind of windows.
 func (m LowWater) with(other LowWater) LowWater {
-	return LowWater{max(m.first, other.first), max(m.own, other.own)}
+	return LowWater{first: max(m.first, other.first), own: max(m.own, other.own)}
 }
 
 // spans are the windows from one mark up to a higher one, those of each kind

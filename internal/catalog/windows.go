@@ -30,6 +30,8 @@ import (
 //
 // Beside the documents, in the keyspace IdentWindows: the collection's ident →
 // its windowState; the ident ‖ a window → the sums of what lives in it.
+//
+// Time-series collections have windows of another kind (bucketwindows.go).
 
 const windowBytes = 8
 
@@ -37,7 +39,7 @@ const windowBytes = 8
 const (
 	windowDocs   = iota
 	windowSize   // their bytes
-	windowStayed // those that do not belong there any more
+	windowStayed // those that do not belong there any more; see windowMeasured
 	windowSums
 )
 
@@ -74,8 +76,9 @@ func (k RecordKey) window() uint64 {
 	return binary.BigEndian.Uint64(k)
 }
 
-// Windowed says whether the collection is clustered by windows of expiry.
-func (c *Collection) Windowed() bool { return c.windows != nil }
+// Windowed says whether the collection is clustered by windows of expiry, in
+// which its documents are found by _id.
+func (c *Collection) Windowed() bool { return c.windows != nil && !c.windows.buckets }
 
 // WindowedBy says whether the documents that are due by a rule are those of
 // the earliest windows.
@@ -114,7 +117,7 @@ func (c *Collection) dead(record RecordKey) bool {
 // lockName is what stands for a document among the locks: the part of its
 // record key that it keeps when it moves to another window.
 func (c *Collection) lockName(record RecordKey) []byte {
-	if c.windows == nil || len(record) < windowBytes {
+	if !c.Windowed() || len(record) < windowBytes {
 		return record
 	}
 	return record[windowBytes:]
@@ -124,7 +127,7 @@ func (c *Collection) lockName(record RecordKey) []byte {
 func (c *Collection) Identity(record RecordKey) []byte { return c.lockName(record) }
 
 // FindsByID says whether FindID takes one or two lookups, and no scan.
-func (c *Collection) FindsByID() bool { return c.ClusteredByID() || c.windows != nil }
+func (c *Collection) FindsByID() bool { return c.ClusteredByID() || c.Windowed() }
 
 // FindID reads the document with an _id; nil where there is none, and closer
 // with it. The record key is appended to dst.
@@ -190,11 +193,14 @@ type windowState struct {
 }
 
 // encode is the stored form: the marks of the first kind of windows, and those
-// of the second, where there are any.
+// of the second and the drops, where there are any.
 func (s windowState) encode() []byte {
 	b := appendWindow(appendWindow(nil, s.low.first), s.swept.first)
-	if s.low.own > 0 {
+	if s.low.own > 0 || s.low.drops > 0 {
 		b = appendWindow(appendWindow(b, s.low.own), s.swept.own)
+	}
+	if s.low.drops > 0 {
+		b = appendWindow(appendWindow(b, uint64(s.low.drops)), uint64(s.swept.drops))
 	}
 	return b
 }
@@ -212,8 +218,11 @@ func readWindowState(r storage.Reader, id storage.Ident) (s windowState, err err
 	if len(v) >= 2*windowBytes {
 		s.low.first, s.swept.first = binary.BigEndian.Uint64(v), binary.BigEndian.Uint64(v[windowBytes:])
 	}
-	if v = v[min(len(v), 2*windowBytes):]; len(v) == 2*windowBytes {
+	if v = v[min(len(v), 2*windowBytes):]; len(v) >= 2*windowBytes {
 		s.low.own, s.swept.own = binary.BigEndian.Uint64(v), binary.BigEndian.Uint64(v[windowBytes:])
+	}
+	if v = v[min(len(v), 2*windowBytes):]; len(v) == 2*windowBytes {
+		s.low.drops, s.swept.drops = uint32(binary.BigEndian.Uint64(v)), uint32(binary.BigEndian.Uint64(v[windowBytes:]))
 	}
 	return s, nil
 }
@@ -250,10 +259,21 @@ func (u *Unit) countWindow(c *Collection, docs, size, stayed int64) {
 	d[windowStayed] += stayed
 }
 
-// stayed is 1 for a document that does not belong to the window of the unit's
-// record any more, else 0.
+// stayed is what a document counts in the third sum of the window of the unit's
+// record.
 func (u *Unit) stayed(c *Collection, doc bson.Doc) int64 {
-	if c.windows != nil && c.windows.stayed(doc, u.record.window()) {
+	return c.stays(doc, u.record.window())
+}
+
+// stays is 1 for a document that does not belong to a window any more, else 0;
+// for a bucket how many measurements it has.
+func (c *Collection) stays(doc bson.Doc, in uint64) int64 {
+	switch {
+	case c.windows == nil:
+		return 0
+	case c.windows.buckets:
+		return measured(doc)
+	case c.windows.stayed(doc, in):
 		return 1
 	}
 	return 0

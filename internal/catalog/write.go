@@ -29,7 +29,7 @@ func (u *Unit) Insert(ctx context.Context, c *Collection, doc bson.Doc) error {
 	if c.Capped {
 		return u.insertCapped(ctx, c, doc)
 	}
-	if c.windows != nil {
+	if c.Windowed() {
 		return u.insertWindowed(ctx, c, doc)
 	}
 	u.record = c.appendRecordKey(u.record[:0], doc)

@@ -3,6 +3,7 @@ package expire
 import (
 	"context"
 	"log/slog"
+	"math"
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/catalog"
@@ -20,6 +21,7 @@ func (m *Monitor) visitBuckets(ctx context.Context, c *catalog.Collection, r rul
 	if d == nil {
 		return false, nil
 	}
+	k.followBuckets(c, &d.Rule, d.Now)
 	budgets := m.tracks.budgets(c, &catalog.Rule{Rule: d.Rule.Rule}, k, m.params.budget())
 	docs, bytes := k.left(budgets)
 	if docs == 0 {
@@ -46,15 +48,27 @@ func (m *Monitor) visitBuckets(ctx context.Context, c *catalog.Collection, r rul
 		pause(work, m.governor.worked(b.Time))
 	}
 	begun := time.Now()
-	done, err := m.o.Exec.ExpireBuckets(work, c, d)
+	dropped, err := m.dropBuckets(work, c, d, k, docs < unlimited || d.MaxBytes > 0)
+	if err != nil && !isInterrupt(ctx, err) {
+		m.logError(ctx, c, r, err) // the buckets can go one by one
+		err = nil
+	}
+	var done exec.Visited
+	if err == nil {
+		done, err = m.o.Exec.ExpireBuckets(work, c, d)
+	}
+	dropped.addTo(&done)
 	took := time.Since(begun)
 	m.report(ctx, op, c, r, done, took, err)
 	switch {
 	case err == nil:
-		spent := done.More && done.Docs >= docs
+		spent := done.More && done.Docs-dropped.Docs >= docs
 		k.Lock()
-		k.ns, k.Spent = c.Namespace.String(), spent
+		k.Spent = spent
 		k.Last = Visit{begun, took, Removed{done.Docs, done.Bytes, done.KeysDeleted}, done.More}
+		if !done.More {
+			k.cleared = max(k.cleared, d.Now)
+		}
 		k.Unlock()
 		return done.More && !spent, nil
 	case isInterrupt(ctx, err):
@@ -63,6 +77,23 @@ func (m *Monitor) visitBuckets(ctx context.Context, c *catalog.Collection, r rul
 		m.logError(ctx, c, r, err)
 	}
 	return false, nil
+}
+
+// dropBuckets removes what is due by a collection's own rule as ranges. It leaves
+// all to the visit where a budget says how many may go: a range goes whole.
+func (m *Monitor) dropBuckets(ctx context.Context, c *catalog.Collection, d *exec.BucketExpiry, k *track, budgeted bool) (dropped, error) {
+	if !m.params.BatchDeletes.Load() || budgeted || d.Rule.Name != "" {
+		return dropped{}, nil
+	}
+	begun := time.Now()
+	gone, err := m.o.Catalog.DropBuckets(ctx, c, &d.Rule, d.Now)
+	if gone.Docs > 0 {
+		m.bookRange(gone, time.Since(begun), k)
+	}
+	if err != nil || gone.Docs == 0 {
+		return dropped{gone}, err
+	}
+	return dropped{gone}, m.o.Catalog.SweepByTime(ctx, c)
 }
 
 // bucketExpiry is what a visit of a rule removes now, or nil where the rule is
@@ -78,4 +109,38 @@ func (m *Monitor) bucketExpiry(c *catalog.Collection, r rule) *exec.BucketExpiry
 		return d
 	}
 	return nil
+}
+
+// hasDueBuckets is hasDue for a rule of a time-series collection.
+func (m *Monitor) hasDueBuckets(ctx context.Context, c *catalog.Collection, r rule, k *track) (bool, error) {
+	now := m.o.Catalog.Clock.Judged()
+	for _, in := range c.BucketRules() {
+		if in.Name != r.index {
+			continue
+		}
+		k.followBuckets(c, &in, now)
+		k.Lock()
+		since := k.cleared
+		wanted := m.params.WakeWhenDue.Load() || k.Spent
+		k.Unlock()
+		due, err := m.o.Exec.FirstBucketDue(ctx, c, &in, since, now)
+		if err != nil {
+			return false, err
+		}
+		k.late(due, now)
+		if in.Settings.Exact && since == math.MinInt64 {
+			due = now // the rule has changed: there may be parts of buckets
+		}
+		return due <= now && wanted && in.Settings.Window.Open(time.UnixMilli(now)), nil
+	}
+	return false, nil
+}
+
+// followBuckets is follow for a rule of a time-series collection.
+func (k *track) followBuckets(c *catalog.Collection, r *catalog.BucketRule, now int64) {
+	in := c.Ident
+	if ix := c.Index(r.Name); ix != nil {
+		in = ix.Ident
+	}
+	k.followRule(c.Namespace.String(), in, r.Seconds, now)
 }

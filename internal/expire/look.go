@@ -17,15 +17,18 @@ const (
 	lookShare = 100
 )
 
-// look finds the rules by which something has come due since they were last
+// lookAt finds those of rules by which something has come due since they were last
 // through, and visits those, until the next pass. Unlike the pass it does not
 // count as one, and what was written with an instant that lay in the past
 // already is left to it. It returns how long to wait before the next look.
-func (m *Monitor) look(ctx context.Context, until time.Time) (time.Duration, error) {
+func (m *Monitor) lookAt(ctx context.Context, rules []rule, until time.Time) (time.Duration, error) {
+	if !m.params.Enabled.Load() || m.o.Dispatcher.Gate.Locks() > 0 || len(rules) == 0 {
+		return lookInterval, nil
+	}
 	m.governor.idle()
 	begun := time.Now()
 	var work []rule
-	for _, r := range m.rules() {
+	for _, r := range rules {
 		if err := m.foresee(ctx, r); err != nil {
 			return lookInterval, err
 		}
@@ -59,6 +62,22 @@ func (m *Monitor) foresee(ctx context.Context, r rule) error {
 	})
 }
 
+// changed are the rules whose time to live is another than when they were looked
+// at last.
+func (m *Monitor) changed() (rs []rule) {
+	for _, t := range m.o.Catalog.TTL() {
+		r := rule{collection: t.Collection.UUID}
+		seconds := t.Collection.Settings.ExpireAfterSeconds
+		if t.Index != nil {
+			r.index, seconds = t.Index.Name, t.Index.ExpireAfterSeconds
+		}
+		if k := m.tracks.known(r); k != nil && k.other(seconds) {
+			rs = append(rs, r)
+		}
+	}
+	return rs
+}
+
 // visitDue is visit for what has come due since the rule was last through.
 func (m *Monitor) visitDue(ctx context.Context, r rule) (bool, error) {
 	return m.visitAfter(ctx, r, func(k *track) int64 {
@@ -75,11 +94,14 @@ func (m *Monitor) hasDue(ctx context.Context, r rule) (bool, error) {
 	if c == nil {
 		return false, nil
 	}
+	k := m.tracks.of(r)
+	if c.IsTimeseries() {
+		return m.hasDueBuckets(ctx, c, r, k)
+	}
 	in := ruleOf(c, r)
 	if in == nil {
 		return false, nil
 	}
-	k := m.tracks.of(r)
 	k.follow(c, in, m.o.Catalog.Clock.Judged())
 	now := c.WholeUntil(in, m.o.Catalog.Clock.Judged())
 	k.Lock()
@@ -93,12 +115,7 @@ func (m *Monitor) hasDue(ctx context.Context, r rule) (bool, error) {
 			return false, err
 		}
 	}
-	k.Lock()
-	k.Lag = 0
-	if due <= now {
-		k.Lag = time.Duration(now-due) * time.Millisecond
-	}
-	k.Unlock()
+	k.late(due, now)
 	return due <= now && wanted && !closed(in, now), nil
 }
 

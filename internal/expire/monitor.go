@@ -48,6 +48,7 @@ type Monitor struct {
 	params *Params
 	Stats  Stats
 	wake   chan struct{} // capacity 1: the sleep has changed
+	rule   chan struct{} // capacity 1: a rule has changed
 	stop   context.CancelFunc
 	done   sync.WaitGroup
 
@@ -58,7 +59,7 @@ type Monitor struct {
 
 // New makes a Monitor and registers its parameters.
 func New(o Options) *Monitor {
-	m := &Monitor{o: o, wake: make(chan struct{}, 1), tracks: newTracks()}
+	m := &Monitor{o: o, wake: make(chan struct{}, 1), rule: make(chan struct{}, 1), tracks: newTracks()}
 	m.governor = newGovernor(o.Dispatcher.Metrics.Foreground)
 	m.params = NewParams(o.Dispatcher.Params, m.Wake)
 	m.params.Windows = o.Dispatcher.Params.Bool(command.BoolSpec{Name: "expiryWindows", Default: true,
@@ -74,12 +75,22 @@ func (m *Monitor) Wake() {
 	}
 }
 
+// ruleChanged makes the monitor look at once for what is due by rules whose time
+// to live has changed.
+func (m *Monitor) ruleChanged() {
+	select {
+	case m.rule <- struct{}{}:
+	default:
+	}
+}
+
 // Start begins the passes. Stop must follow.
 func (m *Monitor) Start() {
 	select {
 	case <-m.wake: // a parameter set before the start is no change
 	default:
 	}
+	m.o.Catalog.OnTTL(m.ruleChanged)
 	ctx, cancel := context.WithCancel(context.Background())
 	m.stop = cancel
 	m.done.Go(func() { m.run(ctx) })
@@ -115,10 +126,10 @@ func (m *Monitor) run(ctx context.Context) {
 // the monitor is stopped.
 func (m *Monitor) sleep(ctx context.Context) bool {
 	begun := time.Now()
-	interval := lookInterval
+	interval, looked := lookInterval, begun
 	for {
 		next := begun.Add(m.params.sleep())
-		t := time.NewTimer(min(time.Until(next), interval))
+		t := time.NewTimer(min(time.Until(next), time.Until(looked.Add(interval))))
 		select {
 		case <-ctx.Done():
 			t.Stop()
@@ -127,19 +138,23 @@ func (m *Monitor) sleep(ctx context.Context) bool {
 			t.Stop()
 			m.say(ctx, slog.LevelInfo, logSleepChanged, "ttlMonitorSleepSecs has changed", slog.Int64("newSleepSeconds", m.params.SleepSecs.Load()))
 			continue
+		case <-m.rule:
+			t.Stop()
+			if _, err := m.lookAt(ctx, m.changed(), next); err != nil && ctx.Err() == nil {
+				m.interrupted(ctx, err)
+			}
+			continue
 		case <-t.C:
 		}
-		if !time.Now().Before(next) {
+		if looked = time.Now(); !looked.Before(next) {
 			return true
 		}
 		m.watchClock(ctx)
-		if !m.params.Enabled.Load() || m.o.Dispatcher.Gate.Locks() > 0 {
-			continue
-		}
 		var err error
-		if interval, err = m.look(ctx, next); err != nil && ctx.Err() == nil {
+		if interval, err = m.lookAt(ctx, m.rules(), next); err != nil && ctx.Err() == nil {
 			m.interrupted(ctx, err)
 		}
+		looked = time.Now()
 	}
 }
 

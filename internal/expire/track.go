@@ -150,18 +150,40 @@ func (t *tracks) budgets(c *catalog.Collection, r *catalog.Rule, k *track, all s
 // follow makes a track that of the rule as it is: after a change of its time to
 // live, all is to be looked at again.
 func (k *track) follow(c *catalog.Collection, r *catalog.Rule, now int64) {
+	k.followRule(c.Namespace.String(), r.Index.Ident, r.Seconds, now)
+}
+
+func (k *track) followRule(ns string, in storage.Ident, seconds, now int64) {
 	k.Lock()
 	defer k.Unlock()
-	k.ns = c.Namespace.String()
+	k.ns = ns
 	switch {
 	case k.in == 0:
 		// What is due when a rule is new waits for the next pass: who has made it
 		// by mistake has that time to take it back.
 		k.cleared = now
-	case k.in != r.Index.Ident || k.seconds != r.Seconds:
+	case k.in != in || k.seconds != seconds:
 		k.cleared = math.MinInt64
 	}
-	k.in, k.seconds = r.Index.Ident, r.Seconds
+	k.in, k.seconds = in, seconds
+}
+
+// other says whether a time to live is another than that of the rule as it was
+// followed last.
+func (k *track) other(seconds int64) bool {
+	k.Lock()
+	defer k.Unlock()
+	return k.in != 0 && k.seconds != seconds
+}
+
+// late notes since when something is due that is due at an instant.
+func (k *track) late(due, now int64) {
+	k.Lock()
+	defer k.Unlock()
+	k.Lag = 0
+	if due <= now {
+		k.Lag = time.Duration(now-due) * time.Millisecond
+	}
 }
 
 // book counts what a commit has removed.

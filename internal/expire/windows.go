@@ -28,19 +28,25 @@ func (m *Monitor) dropWindows(ctx context.Context, c *catalog.Collection, d *exe
 	begun := time.Now()
 	gone, err := m.o.Catalog.DropWindows(ctx, c, d.Rule, d.Now, d.MaxTime)
 	if gone.Docs > 0 {
-		m.Stats.Deleted.Add(gone.Docs)
-		b := exec.Batch{Batches: 1, Docs: gone.Docs, Bytes: gone.Bytes, KeysDeleted: gone.Keys, Time: time.Since(begun)}
-		if d.BatchDocs > 0 {
-			b.Batches = (gone.Docs + d.BatchDocs - 1) / d.BatchDocs
-		}
-		m.Stats.batch(b)
-		k.book(b)
+		m.bookRange(gone, time.Since(begun), k)
 	}
 	if err != nil || gone.Docs == 0 {
 		return dropped{gone}, err
 	}
 	// The visit would step over the rule's own entries, each time.
 	return dropped{gone}, m.o.Catalog.SweepFirst(ctx, c, d.Rule, d.Now)
+}
+
+// bookRange counts what went as a range, in batches of the size that they have
+// otherwise.
+func (m *Monitor) bookRange(gone catalog.Dropped, took time.Duration, k *track) {
+	m.Stats.Deleted.Add(gone.Docs)
+	b := exec.Batch{Batches: 1, Docs: gone.Docs, Bytes: gone.Bytes, KeysDeleted: gone.Keys, Time: took}
+	if n := m.params.BatchDocs.Load(); n > 0 {
+		b.Batches = (gone.Docs + n - 1) / n
+	}
+	m.Stats.batch(b)
+	k.book(b)
 }
 
 // dropped is what went as ranges in a visit.

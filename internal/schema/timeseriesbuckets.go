@@ -66,13 +66,8 @@ func (t *Timeseries) BucketFilter(filter bson.Doc) bson.Doc {
 // IsMeta says whether a path is the metaField or lies in it.
 func (t *Timeseries) IsMeta(path string) bool { return t.isMeta(path) }
 
-// bucketClusterKey orders the buckets of a collection: by the time they begin
-// at, which 64 bits hold, and their _id.
-func (t *Timeseries) bucketClusterKey() bson.Doc {
-	return new(bson.Builder).Int32("control.min."+t.TimeField, 1).Int32("_id", 1).Finish()
-}
-
-// BucketOrder is the order of the buckets as an index of the records.
+// BucketOrder is the order of the buckets as an index of the records: by the
+// time of their last measurement.
 func (t *Timeseries) BucketOrder() (*Index, error) {
-	return LoadIndex(new(bson.Builder).Int32("v", 2).Doc("key", t.bucketClusterKey()).String("name", "_id_").Finish())
+	return LoadIndex(new(bson.Builder).Int32("v", 2).OpenDoc("key").Int32("control.max."+t.TimeField, 1).Close().String("name", "_id_").Finish())
 }

@@ -2,6 +2,7 @@ package timeseries
 
 import (
 	"errors"
+	"math"
 	"sort"
 
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -34,6 +35,9 @@ func Start(t int64, o *schema.Timeseries) int64 {
 	m := t % r
 	if m < 0 {
 		m += r
+	}
+	if t < math.MinInt64+m {
+		return math.MinInt64
 	}
 	return t - m
 }

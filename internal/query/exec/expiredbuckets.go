@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"time"
 
@@ -94,10 +95,8 @@ func (v *expiringBuckets) open(ctx context.Context) error {
 		if s.First > v.upTo {
 			return nil
 		}
-		if f := v.Rule.Filter; f != nil {
-			if ok, err := f.Match(new(bson.Builder).Value(o.MetaField, s.Meta).Finish()); err != nil || !ok {
-				continue
-			}
+		if !s.DueSource(v.upTo, v.Rule.Settings.Exact) || !v.Rule.Wants(o, &s) {
+			continue
 		}
 		gone, bytes := int64(0), int64(0)
 		err := v.x.Catalog.EditOpen(ctx, v.c, s.Key, storage.Buffered, func(ms []timeseries.Measurement) ([]timeseries.Measurement, error) {
@@ -112,6 +111,9 @@ func (v *expiringBuckets) open(ctx context.Context) error {
 					bytes += int64(len(m.Doc))
 				}
 				if keep = keep[n:]; n < len(piece) {
+					if len(keep) == len(ms) {
+						v.c.NoteFirstEnd(s.Key, piece[len(piece)-1].Time)
+					}
 					break
 				}
 			}
@@ -144,13 +146,13 @@ func duePart(ms []timeseries.Measurement, upTo int64, exact bool) int {
 func (v *expiringBuckets) buckets(ctx context.Context) error {
 	o := v.c.Settings.Timeseries
 	buckets := v.c.Buckets()
-	side := "max"
-	if v.Rule.Settings.Exact {
-		side = "min"
+	end := v.upTo
+	if span := o.MaxSpanSeconds * 1000; v.Rule.Settings.Exact {
+		end = min(end, math.MaxInt64-span) + span
 	}
 	var b bson.Builder
 	b.OpenArray("$and").OpenDoc("0").OpenDoc("control.min."+o.TimeField).Date("$lte", v.upTo).Close().Close()
-	b.OpenDoc("1").OpenDoc("control."+side+"."+o.TimeField).Date("$lte", v.upTo).Close().Close()
+	b.OpenDoc("1").OpenDoc("control.max."+o.TimeField).Date("$lte", end).Close().Close()
 	if f := v.Rule.Filter; f != nil {
 		b.Doc("2", o.BucketFilter(match.Serialize(f.Root())))
 	}
@@ -244,4 +246,53 @@ func (v *expiringBuckets) remove(ctx context.Context, u *catalog.Unit, buckets *
 		return d.Lookup(field).Date() <= v.upTo, nil
 	})
 	return n > 0, err
+}
+
+// FirstBucketDue is the first instant behind after, up to now, at which
+// measurements may become due by a rule, or schema.Never: those of a bucket or
+// the open ones of a source, together. Where they go one by one (exact), that is
+// for passes to see.
+func (x *Executor) FirstBucketDue(ctx context.Context, c *catalog.Collection, r *catalog.BucketRule, after, now int64) (int64, error) {
+	o := c.Settings.Timeseries
+	from, upTo := r.Before(after), r.Before(now)
+	first := c.FirstOpenEnd(from, r.Settings.Exact, func(s *catalog.Source) bool { return r.Wants(o, s) })
+	end, err := x.firstEnd(ctx, c, r, from, upTo)
+	if err != nil {
+		return 0, err
+	}
+	if first = min(first, end); first > upTo {
+		return schema.Never, nil
+	}
+	return r.DueAt(first), nil
+}
+
+// firstEnd is the end of a bucket of the rule's that ends behind from, the first
+// one where the rule has no filter; where none ends up to upTo, it may be Never.
+func (x *Executor) firstEnd(ctx context.Context, c *catalog.Collection, r *catalog.BucketRule, from, upTo int64) (int64, error) {
+	o := c.Settings.Timeseries
+	if r.Filter == nil {
+		return x.Catalog.FirstEnd(c, from)
+	}
+	var b bson.Builder
+	b.OpenArray("$and").OpenDoc("0").OpenDoc("control.max."+o.TimeField).Date("$gt", from).Date("$lte", upTo).Close().Close()
+	b.OpenDoc("1").OpenDoc("control.min."+o.TimeField).Date("$lte", upTo).Close().Close()
+	b.Doc("2", o.BucketFilter(match.Serialize(r.Filter.Root())))
+	filter, err := match.Parse(b.Close().Finish(), nil)
+	if err != nil {
+		return 0, err
+	}
+	q := &Query{Query: plan.Query{Filter: filter, Limit: 1}}
+	if ix := c.Index(r.Name); ix != nil && ix.Form != nil {
+		q.Hint = bson.String(r.Name)
+	}
+	cur, err := x.Find(ctx, c.Buckets(), q)
+	if err != nil {
+		return 0, err
+	}
+	defer cur.Close()
+	doc, err := cur.Next(ctx)
+	if err != nil || doc == nil {
+		return schema.Never, err
+	}
+	return doc.Lookup("control").Doc().Lookup("max").Doc().Lookup(o.TimeField).Date(), nil
 }

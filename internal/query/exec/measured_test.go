@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -39,9 +40,10 @@ func newTwins(t *rapid.T, h *house, n int) *twins {
 		return c
 	}
 	w := &twins{
-		h:      h,
-		series: make("series", `{timeseries: {timeField: "t", metaField: "m", bucketMaxSpanSeconds: 100, bucketRoundingSeconds: 100}}`),
-		dumb:   make("dumb", `{}`),
+		h: h,
+		series: make("series", `{timeseries: {timeField: "t", metaField: "m", bucketMaxSpanSeconds: 100, bucketRoundingSeconds: 100},
+			expireAfterSeconds: 100, storageEngine: {mayfly: {expiry: {exact: true}}}}`),
+		dumb: make("dumb", `{}`),
 	}
 	if n%2 == 1 {
 		specs := []bson.Doc{parseDoc(t, `{v: 2, key: {"m.x": 1, t: -1}, name: "xt"}`), parseDoc(t, `{v: 2, key: {m: 1, t: -1}, name: "mt"}`), parseDoc(t, `{v: 2, key: {u: 1}, name: "u"}`)}
@@ -308,6 +310,45 @@ func (w *twins) update(t *rapid.T) {
 	}
 }
 
+// expire removes what is due at an instant, as ranges where that is drawn; what
+// is inserted later may be older.
+func (w *twins) expire(t *rapid.T) {
+	upTo := rapid.Int64Range(-700, 700).Draw(t, "upTo") * 1000
+	rule := w.series.BucketRules()[0]
+	now := rule.DueAt(upTo)
+	if rapid.Bool().Draw(t, "range") {
+		if _, err := w.h.catalog.DropBuckets(t.Context(), w.series, &rule, now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if first, err := w.h.exec.FirstBucketDue(t.Context(), w.series, &rule, math.MinInt64, now); err != nil || first > now && first != schema.Never {
+		t.Fatalf("due at %d: %v", first, err)
+	}
+	if done, err := w.h.exec.ExpireBuckets(t.Context(), w.series, &BucketExpiry{Rule: rule, Now: now}); err != nil || done.More {
+		t.Fatalf("%+v: %v", done, err)
+	}
+	if first, err := w.h.exec.FirstBucketDue(t.Context(), w.series, &rule, math.MinInt64, now); err != nil || first != schema.Never {
+		t.Fatalf("still due at %d: %v", first, err)
+	}
+	u := w.h.exec.NewWriter(storage.Buffered)
+	a := asked{filter: fmt.Sprintf(`{t: {$lte: {$date: {$numberLong: "%d"}}}}`, upTo)}
+	if _, err := u.Delete(t.Context(), w.dumb, &Delete{Query: a.query(t), Multi: true}); err != nil {
+		t.Fatal(err)
+	}
+	if err := u.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (w *twins) sweep(t *rapid.T) {
+	if _, err := w.h.catalog.Sweep(t.Context(), w.series, func(time.Duration) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if _, any := w.series.SweepDue(); any {
+		t.Fatal("a sweep left something")
+	}
+}
+
 func (w *twins) check(t *rapid.T) {
 	if x, y := w.series.Count(), w.dumb.Count(); x != y {
 		t.Fatalf("the count is %d, want %d", x, y)
@@ -330,7 +371,7 @@ func TestTimeSeriesTwin(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"insert": w.insert, "insert again": w.insert, "seal": w.seal, "move": w.move, "move again": w.move, "ask": w.ask, "ask again": w.ask, "ask more": w.ask,
 			"group": w.group, "group again": w.group, "ends": w.ends, "ends again": w.ends,
-			"remove": w.remove, "remove one": w.removeOne, "update": w.update, "": w.check,
+			"expire": w.expire, "sweep": w.sweep, "remove": w.remove, "remove one": w.removeOne, "update": w.update, "": w.check,
 		})
 		for _, c := range []*catalog.Collection{w.series, w.dumb} {
 			if _, err := h.catalog.Drop(t.Context(), c.Namespace); err != nil {

@@ -18,14 +18,14 @@ const maxHeldBuckets = 512 << 20
 var errHeldBuckets = mongoerr.New(mongoerr.ExceededMemoryLimit, "the buckets of one time are more than %d bytes", maxHeldBuckets)
 
 // unpackOrdered merges measurements by time. Buckets come from below in the
-// order of their beginnings; each is held, packed, until its turn comes, and
-// unpacked then. So the first measurements are there before most buckets have
+// order of their beginnings or ends; each is held, packed, until its turn comes,
+// and unpacked then. So the first measurements are there before most buckets have
 // been looked at, and a limit ends the scan.
 type unpackOrdered struct {
 	unpack
 	queue   timeQueue
 	started bool
-	reached int64 // where the last bucket from below begins, or ends; see plan.Unpack
+	reached int64 // no bucket that is still to come has a measurement before it, or behind it where the newest come first
 	held    int
 }
 
@@ -98,13 +98,27 @@ func (s *unpackOrdered) ready() bool {
 		return false
 	case s.over:
 		return true
-	case s.node.ByEnd:
-		return s.queue.runs[0].at >= s.reached
 	case s.desc():
-		span := s.node.Options.MaxSpanSeconds * 1000
-		return s.reached <= math.MaxInt64-span && s.queue.runs[0].at >= s.reached+span
+		return s.queue.runs[0].at >= s.reached
 	}
 	return s.queue.runs[0].at <= s.reached
+}
+
+// reach notes how far the buckets from below have come with one. The span is
+// that of the longest; the time in the record key of one that has lost its last
+// measurements lies behind its end.
+func (s *unpackOrdered) reach(b *timeseries.Bucket, record catalog.RecordKey) {
+	span := s.node.Options.MaxSpanSeconds * 1000
+	switch {
+	case s.node.ByEnd && s.desc():
+		s.reached = catalog.BucketEnd(record)
+	case s.node.ByEnd:
+		s.reached = max(b.Last, math.MinInt64+span) - span
+	case s.desc():
+		s.reached = min(b.Start, math.MaxInt64-span) + span
+	default:
+		s.reached = b.Start
+	}
 }
 
 func (s *unpackOrdered) Work(ctx context.Context, row *Row) (State, error) {
@@ -139,9 +153,7 @@ func (s *unpackOrdered) take(ctx context.Context, row *Row) (State, error) {
 		if err != nil {
 			return EOF, corrupt(err)
 		}
-		if s.reached = b.Start; s.node.ByEnd {
-			s.reached = b.Last
-		}
+		s.reach(b, row.Record)
 		if ruledOut(s.prunes, b, s.node.Options.MetaField) {
 			break
 		}

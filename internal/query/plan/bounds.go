@@ -83,7 +83,8 @@ func (t translator) translate(n match.Node) (access, bool) {
 	case *match.Regex:
 		return t.regex(n)
 	case *match.Exists:
-		return access{All, t.ix.Sparse && !t.ix.IsMultikey()}, true
+		// A sparse index of several parts has documents with any of them.
+		return access{All, t.ix.Sparse && !t.ix.IsMultikey() && len(t.ix.Parts) == 1}, true
 	case *match.Type:
 		return t.types(n)
 	case *match.Mod:

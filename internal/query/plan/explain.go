@@ -85,7 +85,7 @@ func describe(b *bson.Builder, n Node) {
 			l := n.Range.Bounds[0]
 			if len(l) > 0 {
 				lo, hi := l[0].Lo, l[len(l)-1].Hi
-				if len(n.Range.Index.Parts) > 1 { // the order of buckets
+				if n.Range.Index.Parts[0].Path != "_id" { // the order of buckets
 					lo, hi = bucketID(lo, 0), bucketID(hi, 0xff)
 				}
 				b.Value("minRecord", lo).Value("maxRecord", hi)

@@ -134,15 +134,11 @@ func MetaPoint(q *Query, o *schema.Timeseries) (bson.Value, bool) {
 	return bson.Value{}, false
 }
 
-// ordered plans the buckets in the order of their beginnings or, for the newest
-// first, of their ends; false where that takes a sort. An index is better than
-// the order in which the buckets lie.
+// ordered plans the buckets in the order of their beginnings or of their ends;
+// false where that takes a sort. An index is better than the order in which the
+// buckets lie, which is that of their ends.
 func (n *Unpack) ordered(c *Collection, bq Query, order int) (bool, error) {
-	sides := []string{"min"}
-	if order < 0 {
-		sides = append(sides, "max")
-	}
-	for _, side := range sides {
+	for _, side := range []string{"min", "max"} {
 		var err error
 		if bq.Sort, err = sortkey.Parse(new(bson.Builder).Int32("control."+side+"."+n.Options.TimeField, int32(order)).Finish()); err != nil {
 			return false, err

@@ -1,0 +1,144 @@
+package catalog
+
+import (
+	"context"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/keystring"
+	"github.com/mayflydb/mayfly/internal/schema"
+	"github.com/mayflydb/mayfly/internal/storage"
+)
+
+// emptyWindows is how many windows without a bucket DropBuckets forgets even
+// where no bucket goes.
+const emptyWindows = 1000
+
+// DropBuckets removes, without a write for each, the buckets of a time-series
+// collection that are due by its own expireAfterSeconds at an instant: all but
+// those that end in the window of the instant itself, 256 ms at the most. They
+// go in one step with the counts. Open measurements stay.
+// REQUIRES: IsTimeseries.
+func (c *Catalog) DropBuckets(ctx context.Context, coll *Collection, r *BucketRule, now int64) (d Dropped, err error) {
+	l := coll.live
+	upTo := r.Before(now)
+	if upTo == math.MinInt64 {
+		return d, nil
+	}
+	high := LowWater{first: coll.windows.at(coll.windows.wholeUntil(upTo) + 1)}
+	l.dropping.Lock()
+	defer l.dropping.Unlock()
+	sum, windows, err := coll.sumUpTo(c.engine, high)
+	if err != nil || sum[windowDocs] == 0 && windows < emptyWindows {
+		return d, err
+	}
+	if l.sinks(high) {
+		// There is one low water. Where the time to live was shorter before, what is
+		// dead below that one must be gone before it sinks.
+		if _, err := c.Sweep(ctx, coll, func(time.Duration) error { return nil }); err != nil {
+			return d, err
+		}
+	}
+	l.gate.Lock()
+	defer l.gate.Unlock()
+	coll = coll.Latest()
+	if coll == nil || !coll.stillDrops(r, now, upTo) || l.sinks(high) {
+		d.More = coll != nil
+		return d, nil
+	}
+	if sum, _, err = coll.sumUpTo(c.engine, high); err != nil {
+		return d, err
+	}
+	if sum[windowDocs] == 0 {
+		return Dropped{}, c.forgetWindows(ctx, coll, high)
+	}
+	high.drops = l.lowWater.Load().drops + 1
+	if err := c.dropRange(ctx, coll, high, sum); err != nil {
+		return Dropped{}, err
+	}
+	d.Docs, d.Bytes, d.Measurements = sum[windowDocs], sum[windowSize], sum[windowMeasured]
+	for _, ix := range coll.indexes {
+		if ix.hasEntries() {
+			d.Keys += sum[windowDocs]
+		}
+	}
+	return d, nil
+}
+
+// sinks says whether the low water would sink to a mark while indexes have
+// entries of what is gone above it.
+func (l *live) sinks(to LowWater) bool {
+	low := l.lowWater.Load()
+	return to.first < low.first && l.swept.Load() != low
+}
+
+// stillDrops says whether the collection's own rule still lets go what is up to a
+// time, as it did.
+func (c *Collection) stillDrops(r *BucketRule, now, upTo int64) bool {
+	for _, in := range c.BucketRules() {
+		if in.Name == "" && r.Name == "" {
+			return in.Before(now) >= upTo
+		}
+	}
+	return false
+}
+
+// sumUpTo adds up the windows below one; n is how many they are.
+func (c *Collection) sumUpTo(r storage.Reader, high LowWater) (sum [windowSums]int64, n int64, err error) {
+	err = c.eachWindow(r, high, func(w windowSum) bool {
+		n++
+		for i := range sum {
+			sum[i] += w.d[i]
+		}
+		return true
+	})
+	return sum, n, err
+}
+
+// forgetWindows removes the sums of windows that have nothing. REQUIRES: the
+// gate is closed.
+func (c *Catalog) forgetWindows(ctx context.Context, coll *Collection, high LowWater) error {
+	u := c.engine.Begin()
+	defer u.Abort()
+	if err := u.DeleteRange(storage.IdentWindows, windowKey(nil, coll.Ident, 0), windowKey(nil, coll.Ident, high.first)); err != nil {
+		return err
+	}
+	u.Frees()
+	return c.committer.Commit(ctx, u, storage.Buffered)
+}
+
+// FirstEnd is when the bucket ends that ends first behind a time, going by the
+// record keys, in milliseconds; schema.Never where there is none.
+// REQUIRES: IsTimeseries.
+func (c *Catalog) FirstEnd(coll *Collection, after int64) (int64, error) {
+	it, err := c.engine.NewIter(coll.Ident, keystring.Successor(keystring.Append(nil, bson.Date(after), false, nil)), nil)
+	if err != nil {
+		return 0, err
+	}
+	defer it.Close()
+	if !it.First() {
+		return schema.Never, it.Err()
+	}
+	return BucketEnd(it.Key()), nil
+}
+
+// SweepByTime removes the dead entries at the beginning of the indexes whose
+// order begins with the time, where who looks for what is old would step over
+// them. REQUIRES: IsTimeseries.
+func (c *Catalog) SweepByTime(ctx context.Context, coll *Collection) error {
+	if coll = coll.Latest(); coll == nil {
+		return nil
+	}
+	for _, ix := range coll.indexes {
+		if !ix.hasEntries() || !strings.HasPrefix(ix.Form.Parts[0].Path, "control.") {
+			continue
+		}
+		w := sweeper{c: c, coll: coll, ix: ix, low: coll.live.lowWater.Load(), s: &Swept{}}
+		if err := w.first(ctx, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,46 @@
+package timeseries
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/schema"
+)
+
+// Check says what is wrong with a bucket: columns that do not unpack, times
+// that are not in order or not in its span, statistics that are not those of
+// the values.
+func Check(doc bson.Doc, o *schema.Timeseries) error {
+	b, err := Open(doc, o)
+	if err != nil {
+		return err
+	}
+	var s Series
+	if err := b.times(&s); err != nil {
+		return err
+	}
+	last := b.Start
+	for i := range s.Len() {
+		if s.date(i) < last {
+			return errors.New("the times are not in order")
+		}
+		last = s.date(i)
+	}
+	if last != b.Last || !Accepts(b.Start, last, o) {
+		return errors.New("the last time is not what the statistics say, or out of the bucket's span")
+	}
+	for name, v := range b.data.All() {
+		if err := b.series(v, &s); err != nil {
+			return fmt.Errorf("column %s: %w", name, err)
+		}
+		values := make([]bson.Value, s.Len())
+		for i := range values {
+			values[i] = s.At(i)
+		}
+		if name != o.TimeField && !same(extreme(values, -1), b.Min.Lookup(name)) || !same(extreme(values, 1), b.Max.Lookup(name)) {
+			return fmt.Errorf("the statistics of %s are not those of its values", name)
+		}
+	}
+	return nil
+}
