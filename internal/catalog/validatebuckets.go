@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/keystring"
@@ -43,20 +44,25 @@ func (x *validation) open() error {
 		return err
 	}
 	defer it.Close()
-	docs, size := int64(0), int64(0)
+	docs, size, records := int64(0), int64(0), 0
 	for ok := it.First(); ok; ok = it.Next() {
-		if docs%validateCheckDocs == 0 && x.ctx.Err() != nil {
+		if records%validateCheckDocs == 0 && x.ctx.Err() != nil {
 			return context.Cause(x.ctx)
 		}
+		records++
 		v, err := it.Value()
 		if err != nil {
 			return err
 		}
-		docs++
+		if key := it.Key(); key[0] == movesKey {
+			continue
+		}
+		n, err := x.openRecord(it.Key(), v)
+		docs += n
 		size += int64(len(v))
-		if err := x.openMeasurement(it.Key(), v); err != nil {
+		if err != nil {
 			x.v.InvalidDocuments++
-			x.fail("open measurement %x: %v", it.Key(), err)
+			x.fail("open measurements %x: %v", it.Key(), err)
 		}
 	}
 	if err := it.Err(); err != nil {
@@ -75,18 +81,34 @@ func (x *validation) open() error {
 	return nil
 }
 
-// openMeasurement checks one of them under its key.
-func (x *validation) openMeasurement(key []byte, doc bson.Doc) error {
-	if err := bson.Validate(doc, maxStoredDepth); err != nil {
-		return err
-	}
+// openRecord checks the measurements of one record, staged ones or those of a
+// source, and counts them.
+func (x *validation) openRecord(key, value []byte) (n int64, err error) {
 	o := x.coll.Settings.Timeseries
-	at, meta := doc.Lookup(o.TimeField), bson.Value{}
-	if o.MetaField != "" {
-		meta = doc.Lookup(o.MetaField)
+	staged := key[0] == stagedKeys
+	if !staged && len(key) < openSuffix {
+		return 0, errOpenKey
 	}
-	if at.Type != bson.TypeDate || len(key) < openSuffix || OpenTime(key) != at.Date() || !bytes.Equal(OpenSource(key), appendSourceKey(nil, meta)) {
-		return errors.New("the key does not belong to its time and meta value")
+	last := int64(math.MinInt64)
+	err = eachStored(value, o.TimeField, func(d bson.Doc, at int64) error {
+		n++
+		last = max(last, at)
+		if err := bson.Validate(d, maxStoredDepth); err != nil || staged {
+			return err
+		}
+		meta := bson.Value{}
+		if o.MetaField != "" {
+			meta = d.Lookup(o.MetaField)
+		}
+		if !bytes.Equal(OpenSource(key), appendSourceKey(nil, meta)) {
+			return errOpenKey
+		}
+		return nil
+	})
+	if err == nil && !staged && OpenTime(key) != last {
+		err = errOpenKey
 	}
-	return nil
+	return n, err
 }
+
+var errOpenKey = errors.New("the key does not belong to their times and meta value")
