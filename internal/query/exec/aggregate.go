@@ -55,6 +55,7 @@ func (x *Executor) aggregate(ctx context.Context, c *catalog.Collection, q *Quer
 	if early {
 		q.Env = q.Env.Fork()
 	}
+	q.Drained = rest.Drains()
 	found, err := x.start(ctx, c, q, x.reads(c, q, rest))
 	if err != nil {
 		return nil, err

@@ -14,8 +14,8 @@ import (
 
 var benchNS = schema.Namespace{DB: "d", Coll: "c"}
 
-// openBench is a house on disk with n documents of 300 bytes, numbered in a,
-// which is indexed, and compacted.
+// openBench is a house on disk with n documents of 300 bytes, numbered in a and,
+// in another order, in b, which are indexed, and compacted.
 func openBench(b *testing.B, n int) (*house, *catalog.Collection) {
 	b.Helper()
 	e, err := storage.Open(storage.Options{Dir: b.TempDir(), CacheBytes: 1 << 30})
@@ -32,12 +32,12 @@ func openBench(b *testing.B, n int) (*house, *catalog.Collection) {
 	if _, err := c.Create(ctx, benchNS, nil); err != nil {
 		b.Fatal(err)
 	}
-	h.index(b, benchNS, []string{`{"key": {"a": 1}, "name": "a"}`})
+	h.index(b, benchNS, []string{`{"key": {"a": 1}, "name": "a"}`, `{"key": {"b": 1}, "name": "b"}`})
 	pad := strings.Repeat("x", 250)
 	for at := 0; at < n; at += 1000 {
 		w := h.exec.NewWriter(storage.Buffered)
 		for i := at; i < min(at+1000, n); i++ {
-			if err := w.Insert(ctx, c.Lookup(benchNS), new(bson.Builder).Int32("_id", int32(i)).Int32("a", int32(i)).String("pad", pad).Finish()); err != nil {
+			if err := w.Insert(ctx, c.Lookup(benchNS), benchDoc(i, n, pad)); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -46,12 +46,19 @@ func openBench(b *testing.B, n int) (*house, *catalog.Collection) {
 		}
 	}
 	coll := c.Lookup(benchNS)
-	for _, id := range []storage.Ident{coll.Ident, coll.Indexes()[1].Ident} {
+	for _, id := range []storage.Ident{coll.Ident, coll.Indexes()[1].Ident, coll.Indexes()[2].Ident} {
 		if err := e.Compact(ctx, id); err != nil {
 			b.Fatal(err)
 		}
 	}
 	return h, coll
+}
+
+// scatter is a prime, and no factor of the numbers of documents.
+const scatter = 611_953
+
+func benchDoc(i, n int, pad string) bson.Doc {
+	return new(bson.Builder).Int32("_id", int32(i)).Int32("a", int32(i)).Int32("b", int32(i*scatter%n)).String("pad", pad).Finish()
 }
 
 // drain runs a query and counts its documents.
@@ -73,8 +80,8 @@ func (h *house) drain(b *testing.B, c *catalog.Collection, a asked) (n int) {
 	}
 }
 
-// BenchmarkRange reads ranges of 10,000 documents of 100,000: through the index,
-// from the index alone, by a scan with a filter, and from the store without
+// BenchmarkRange reads ranges of 10,000 documents of 100,000: through an index
+// in whose order they lie, through another one, from the index alone, by a scan with a filter, and from the store without
 // anything above it. Times are of one document.
 func BenchmarkRange(b *testing.B) {
 	const size, width = 100_000, 10_000
@@ -89,8 +96,8 @@ func BenchmarkRange(b *testing.B) {
 		}
 		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n), "ns/doc")
 	}
-	raw := func(from, to int) (n int) {
-		it, err := h.engine.NewIter(c.Ident, c.AppendIDKey(nil, bson.Int32(int32(from))), c.AppendIDKey(nil, bson.Int32(int32(to))))
+	raw := func(id storage.Ident, from, to int) (n int) {
+		it, err := h.engine.NewIter(id, c.AppendIDKey(nil, bson.Int32(int32(from))), c.AppendIDKey(nil, bson.Int32(int32(to))))
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -107,6 +114,11 @@ func BenchmarkRange(b *testing.B) {
 	b.Run("index", func(b *testing.B) {
 		per(b, width, func(at int) int { return h.drain(b, c, asked{filter: filter(at)}) })
 	})
+	b.Run("scattered", func(b *testing.B) {
+		per(b, width, func(at int) int {
+			return h.drain(b, c, asked{filter: strings.Replace(filter(at), `"a"`, `"b"`, 1)})
+		})
+	})
 	b.Run("covered", func(b *testing.B) {
 		per(b, width, func(at int) int {
 			return h.drain(b, c, asked{filter: filter(at), projection: `{"_id": 0, "a": 1}`})
@@ -117,10 +129,32 @@ func BenchmarkRange(b *testing.B) {
 			return h.drain(b, c, asked{filter: strings.Replace(filter(at), `"a"`, `"_id"`, 1)})
 		})
 	})
+	entries := c.Indexes()[1].Ident
 	b.Run("scan", func(b *testing.B) {
 		per(b, size, func(int) int { return h.drain(b, c, asked{filter: `{"a": {"$gte": 0}}`, hint: `{"$natural": 1}`}) })
 	})
-	b.Run("store", func(b *testing.B) { per(b, width, func(at int) int { return raw(at, at+width) }) })
+	b.Run("store", func(b *testing.B) { per(b, width, func(at int) int { return raw(c.Ident, at, at+width) }) })
+	b.Run("storeEntries", func(b *testing.B) { per(b, width, func(at int) int { return raw(entries, at, at+width) }) })
+}
+
+// BenchmarkOrder reads the first 100,000 of 1,000,000 documents in the order of
+// an index that is not theirs, as a whole and for one field. Times are of one
+// document.
+func BenchmarkOrder(b *testing.B) {
+	const size, first = 1_000_000, 100_000
+	h, c := openBench(b, size)
+	h.drain(b, c, asked{filter: "{}", hint: `{"$natural": 1}`}) // into the cache, which holds it all
+	for _, projection := range []string{"", `{"a": 1}`} {
+		b.Run("fields"+projection, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if n := h.drain(b, c, asked{filter: "{}", sort: `{"b": 1}`, projection: projection, limit: first}); n != first {
+					b.Fatalf("%d documents", n)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*first), "ns/doc")
+		})
+	}
 }
 
 // BenchmarkPoint finds one document by its index among few and among many.

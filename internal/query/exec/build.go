@@ -26,6 +26,13 @@ type builder struct {
 	open     []catalog.Source // of a time-series collection, those with open measurements
 	// fields are those that the reader needs; nil for all.
 	fields []string
+	// buried says that between the node that is built next and the reader there is
+	// more than limits and projections, and wanted how many of its rows these let
+	// pass, 0 for all.
+	buried bool
+	wanted int64
+	// drained says that all its rows are taken before anything is done with them.
+	drained bool
 }
 
 func (b *builder) build(n plan.Node) Stage {
@@ -33,6 +40,45 @@ func (b *builder) build(n plan.Node) Stage {
 		b.above++
 		defer func() { b.above-- }()
 	}
+	buried, wanted, drained := b.buried, b.wanted, b.drained
+	defer func() { b.buried, b.wanted, b.drained = buried, wanted, drained }()
+	switch n := n.(type) {
+	case *plan.Limit:
+		b.wanted = n.N
+	case *plan.Skip:
+		if wanted > 0 {
+			b.wanted += n.N
+		}
+	case *plan.Projection:
+	case *plan.Fetch:
+		return b.fetch(n)
+	case *plan.Sort:
+		b.buried, b.wanted, b.drained = true, 0, true
+	case *plan.Count:
+		b.buried, b.wanted, b.drained = true, 0, n.Limit == 0
+	default:
+		b.buried, b.wanted, b.drained = true, 0, false
+	}
+	return b.stage(n)
+}
+
+// fetch makes a fetch, which reads ahead where all its rows come from one scan.
+func (b *builder) fetch(n *plan.Fetch) *fetch {
+	s := &fetch{stats: Stats{Node: n}, source: b.source, filter: newFilter(n.Filter, b.env)}
+	s.ahead.drained = b.drained && (s.filter == nil || b.wanted == 0)
+	if s.filter == nil && !b.buried {
+		s.ahead.wanted, s.ahead.fields = b.wanted, b.fields
+	}
+	b.buried, b.wanted = true, 0
+	s.input = b.build(n.Input)
+	if scan, ok := s.input.(*indexScan); ok && !scan.index.Handle.(*catalog.Index).Records {
+		s.ahead.scan = scan
+	}
+	return s
+}
+
+// stage makes the stage of a node other than a fetch.
+func (b *builder) stage(n plan.Node) Stage {
 	switch n := n.(type) {
 	case *plan.CollScan:
 		s := &collScan{stats: Stats{Node: n}, node: n, source: b.source, filter: newFilter(n.Filter, b.env)}
@@ -96,8 +142,6 @@ func (b *builder) build(n plan.Node) Stage {
 			s.inputs = append(s.inputs, b.build(in))
 		}
 		return s
-	case *plan.Fetch:
-		return &fetch{stats: Stats{Node: n}, input: b.build(n.Input), source: b.source, filter: newFilter(n.Filter, b.env)}
 	case *plan.Or:
 		s := &or{stats: Stats{Node: n}, seen: newDedup()}
 		for _, in := range n.Nodes {

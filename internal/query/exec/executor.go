@@ -31,6 +31,9 @@ type Query struct {
 	plan.Query
 	// AllowDiskUse lets sorts spill.
 	AllowDiskUse bool
+	// Drained says that the reader takes all results before it does anything with
+	// them.
+	Drained bool
 	// ShowRecordID adds $recordId to each document.
 	ShowRecordID bool
 }
@@ -127,7 +130,7 @@ func (x *Executor) prepare(ctx context.Context, c *catalog.Collection, q *Query,
 		r.source.waiting = true // in a trial
 		r.source.look(x.Catalog, before)
 	}
-	r.builder = builder{source: &r.source, env: q.Env, coll: q.Collator, meta: &r.meta}
+	r.builder = builder{source: &r.source, env: q.Env, coll: q.Collator, meta: &r.meta, drained: q.Drained}
 	if has(nodes[0], knowsMeta) || q.Projection != nil && len(q.Projection.Meta()) > 0 {
 		q.Env.Meta = r.meta.value
 	}
@@ -347,7 +350,7 @@ type Counted struct {
 func (x *Executor) counting(q *Query) func(plan.Node) plan.Node {
 	skip, limit := q.Skip, q.Limit
 	q.Skip, q.Limit = 0, 0
-	q.Paths, q.NoExpress = []string{}, true
+	q.Paths, q.NoExpress, q.Drained = []string{}, true, true
 	fast := plan.MatchesAll(q.Filter) && q.Hint.IsMissing()
 	return func(n plan.Node) plan.Node {
 		if _, ok := n.(*plan.EOF); ok {

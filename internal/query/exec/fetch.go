@@ -7,7 +7,6 @@ import (
 	"io"
 
 	"github.com/mayflydb/mayfly/internal/bson"
-	"github.com/mayflydb/mayfly/internal/storage"
 )
 
 // walkAfter is how many records in a row must be asked for in rising order
@@ -23,12 +22,11 @@ type fetch struct {
 	source *source
 	filter *filter
 	closer io.Closer // of the document of the last row
+	ahead  prefetch
 
 	last   []byte // record asked for before
 	rising int    // so many were above the one before
-	walk   *storage.Iter
-	along  bool // walk stands at last, or at the first record behind where that is gone
-	misses int  // so many steps in a row did not reach the record
+	walk   walk
 }
 
 func (s *fetch) Stats() *Stats   { return &s.stats }
@@ -43,7 +41,7 @@ func (s *fetch) release() {
 
 func (s *fetch) Close() error {
 	s.release()
-	return errors.Join(closeIter(&s.walk), s.input.Close())
+	return errors.Join(s.walk.close(), s.input.Close())
 }
 
 // read reads the document of a record, nil where it is gone.
@@ -52,87 +50,88 @@ func (s *fetch) read(record []byte) (bson.Doc, io.Closer, error) {
 		s.rising++
 	} else {
 		s.rising = 0
+		s.walk.begin()
 	}
 	s.last = append(s.last[:0], record...)
 	if s.rising < walkAfter {
-		s.along = false
 		return s.source.fetch(record)
 	}
-	if s.walk == nil {
-		it, err := s.source.records(nil, nil)
-		if err != nil {
-			return nil, nil, err
-		}
-		s.walk = it
-	}
-	found := s.advance(record)
-	s.along = true
-	if !found {
-		return nil, nil, s.walk.Err()
-	}
-	doc, err := s.walk.Value()
-	if err != nil || s.source.hides(record, doc) {
-		return nil, nil, err
-	}
-	return doc, nil, nil
+	doc, err := s.along(record)
+	return doc, nil, err
 }
 
-// maxMisses is how many steps in vain are tried before the walk seeks each
-// record.
-const maxMisses = 4
-
-// advance moves the walk to a record, and says whether that is there. The next
-// record is often the next one that is there: a step costs less than a seek.
-func (s *fetch) advance(record []byte) bool {
-	if s.along && s.misses < maxMisses && s.walk.Valid() {
-		c := bytes.Compare(s.walk.Key(), record)
-		if c < 0 {
-			if !s.walk.Next() {
-				return false
-			}
-			c = bytes.Compare(s.walk.Key(), record)
-		}
-		if c >= 0 {
-			s.misses = 0
-			return c == 0
-		}
-		s.misses++
+// along reads the document of a record above the one before, nil where it is
+// gone.
+func (s *fetch) along(record []byte) (bson.Doc, error) {
+	found, err := s.walk.to(s.source, record)
+	if err != nil || !found {
+		return nil, err
 	}
-	return s.walk.SeekGE(record) && bytes.Equal(s.walk.Key(), record)
+	doc, err := s.walk.it.Value()
+	if err != nil || s.source.hides(record, doc) {
+		return nil, err
+	}
+	return doc, nil
+}
+
+// learn is the source's, where documents may be hidden.
+func (s *fetch) learn(ctx context.Context) error {
+	if s.source.judges() && s.source.mayHide() {
+		return s.source.learn(ctx)
+	}
+	return nil
 }
 
 func (s *fetch) Work(ctx context.Context, row *Row) (State, error) {
 	s.release()
-	if s.source.judges() && s.source.mayHide() {
-		if err := s.source.learn(ctx); err != nil {
-			return EOF, err
+	if err := s.learn(ctx); err != nil {
+		return EOF, err
+	}
+	if !s.ahead.pending() {
+		if n := s.ahead.size(); n > 0 {
+			if err := s.fill(ctx, n); err != nil {
+				return EOF, err
+			}
 		}
 	}
-	state, err := s.input.Work(ctx, row)
-	if err != nil || state != Advanced {
+	if s.ahead.pending() {
+		if err := s.take(row); err != nil {
+			return EOF, err
+		}
+	} else if state, err := s.next(ctx, row); err != nil || state != Advanced {
 		return s.stats.count(state), err
 	}
+	s.ahead.handed++
 	if row.Doc == nil {
-		doc, closer, err := s.read(row.Record)
-		if err != nil {
-			return EOF, err
-		}
-		if doc == nil {
-			return s.stats.count(NeedTime), nil
-		}
-		row.Doc, s.closer = doc, closer
-		s.source.judged(row)
-	} else if s.source.mayHide() {
-		if hidden, err := s.source.examine(ctx, row); err != nil || hidden {
-			return s.stats.count(NeedTime), err
-		}
+		return s.stats.count(NeedTime), nil
 	}
+	s.ahead.bytes += int64(len(row.Doc))
 	s.stats.DocsExamined++
 	pass, err := s.filter.match(row.Doc)
 	if err != nil || !pass {
 		return s.stats.count(NeedTime), err
 	}
 	return s.stats.count(Advanced), nil
+}
+
+// next takes a row from the input and reads its document, nil where it is gone.
+func (s *fetch) next(ctx context.Context, row *Row) (State, error) {
+	s.ahead.rows, s.ahead.next = s.ahead.rows[:0], 0
+	state, err := s.input.Work(ctx, row)
+	if err != nil || state != Advanced {
+		return state, err
+	}
+	if row.Doc == nil {
+		row.Doc, s.closer, err = s.read(row.Record)
+		s.ahead.rising = s.rising >= walkAfter
+		s.source.judged(row)
+	} else if s.source.mayHide() {
+		var hidden bool
+		if hidden, err = s.source.examine(ctx, row); hidden {
+			row.Doc = nil
+		}
+	}
+	return state, err
 }
 
 // idHack reads the one document with an _id.

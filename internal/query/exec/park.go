@@ -3,6 +3,7 @@ package exec
 import (
 	"bytes"
 	"context"
+	"errors"
 
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
@@ -224,10 +225,29 @@ func (s *indexScan) resume() (bool, error) {
 	return it.SeekGE(after(s.place)), nil
 }
 
-// save lets go of the document of the last row, which was passed on.
+// back puts the scan behind the entry with a key and a record, which it has
+// passed on, so that what came after that comes again.
+func (s *indexScan) back(key, record []byte) error {
+	s.place = append(s.place[:0], key...)
+	if !s.index.Handle.(*catalog.Index).ByWindow {
+		s.place = append(s.place, record...)
+	}
+	s.ended, s.seek = false, nil
+	return closeIter(&s.it)
+}
+
+// forget makes a record one that the scan has not answered yet.
+func (s *indexScan) forget(record []byte) {
+	if s.seen != nil {
+		s.seen.forget(record)
+	}
+}
+
+// save lets go of the document of the last row, which was passed on, and of
+// those that were not. The input is saved after that.
 func (s *fetch) save() error {
 	s.release()
-	return closeIter(&s.walk)
+	return errors.Join(s.ahead.drop(), s.walk.close())
 }
 
 // save lets go of the document, which was passed on.

@@ -1,7 +1,6 @@
 package exec
 
 import (
-	"bytes"
 	"context"
 
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -285,6 +284,12 @@ func (d *dedup) add(record []byte) (bool, error) {
 	if d.bytes > maxSeen {
 		return false, errDedupMemory
 	}
-	d.seen[string(bytes.Clone(record))] = struct{}{}
+	d.seen[string(record)] = struct{}{}
 	return false, nil
+}
+
+// forget takes a record back.
+func (d *dedup) forget(record []byte) {
+	delete(d.seen, string(record))
+	d.bytes -= len(record) + 32
 }

@@ -1,0 +1,329 @@
+package exec
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/binary"
+	"slices"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+)
+
+const (
+	// prefetchAfter is how many documents are read one by one before any are read
+	// ahead: a client's first batch.
+	prefetchAfter = 101
+	// prefetchGrowth is how many documents are read ahead for each one that was asked
+	// for before.
+	prefetchGrowth = 4
+	// prefetchSlow takes the place of prefetchGrowth, as a divisor, where a cursor was
+	// asked for more than the last time: it is about to have enough.
+	prefetchSlow = 8
+	// maxPrefetchRows and maxPrefetchBytes bound what one fetch has read ahead. More
+	// documents of one look at the collection are nearer to each other.
+	maxPrefetchRows  = 1 << 17
+	maxPrefetchBytes = 16 << 20
+	// maxPrefetchRising bounds it where records come in rising order: nothing is gained
+	// by more.
+	maxPrefetchRising = 1024
+)
+
+// prefetch is what a fetch has read ahead: the next entries of an index, and their
+// documents, which were read in the order of the records, since that is how they
+// lie in the store. Where the entries are in that order already, the documents
+// are still to be read: see fetch.take.
+type prefetch struct {
+	scan   *indexScan // whose entries they are; nil where nothing is read ahead
+	wanted int64      // so many rows are wanted at the most; 0: all
+	fields []string   // of a document that are wanted; nil: all
+	// drained says that no less is wanted, however long it takes to the first.
+	drained bool
+
+	rows    []fetchedRow
+	next    int
+	entries []byte // keys, records and type bits of rows
+	rising  bool   // records are in rising order
+	order   []fetchOrder
+	docs    chunks
+	narrow  []byte // the last document with only its fields
+	builder bson.Builder
+
+	handed   int64 // rows since the cursor was parked last
+	expected int64 // rows between the two times before that; 0 the first time
+	before   int64 // rows until it was parked last
+	bytes    int64 // of documents that were read in this time
+}
+
+// fetchedRow is an entry that was read ahead. Its key, record and type bits are
+// in entries one behind the other.
+type fetchedRow struct {
+	at                uint32
+	key, record, bits uint32 // lengths
+	works, examined   uint32 // of the scan, to find it
+	state             fetchedState
+	doc               spot
+	due               int64 // see hiding
+}
+
+// fetchedState tells where the document of a row is.
+type fetchedState uint8
+
+const (
+	unread fetchedState = iota // in the store
+	gone                       // nowhere, or hidden
+	read                       // in docs
+)
+
+// fetchOrder orders rows by what is in their records behind what all have in
+// common: by its first eight bytes, and then by all.
+type fetchOrder struct {
+	head uint64
+	row  uint32
+}
+
+func (a *prefetch) entry(r *fetchedRow) (key, record, bits []byte) {
+	record0, bits0 := r.at+r.key, r.at+r.key+r.record
+	return a.entries[r.at:record0:record0], a.entries[record0:bits0:bits0], a.entries[bits0 : bits0+r.bits : bits0+r.bits]
+}
+
+func (a *prefetch) record(r *fetchedRow) []byte {
+	at := r.at + r.key
+	return a.entries[at : at+r.record : at+r.record]
+}
+
+// size is how many rows to read ahead now, 0 for none.
+func (a *prefetch) size() int {
+	if a.scan == nil || a.scan.uncovered || a.scan.ended {
+		return 0
+	}
+	n := a.handed * prefetchGrowth
+	switch {
+	case a.handed < a.expected:
+		n = a.expected - a.handed
+	case a.handed < prefetchAfter && a.expected < prefetchAfter:
+		return 0
+	case a.drained:
+		n = maxPrefetchRows
+	case a.expected > prefetchAfter:
+		n = max(prefetchAfter, a.handed/prefetchSlow)
+	}
+	n = min(n, maxPrefetchRows)
+	if a.rising {
+		n = min(n, maxPrefetchRising)
+	}
+	if rows := a.before + a.handed; rows > 0 && a.fields == nil {
+		n = min(n, maxPrefetchBytes/(a.bytes/rows+1))
+	}
+	if a.wanted > 0 {
+		n = min(n, a.wanted-a.before-a.handed)
+	}
+	return int(n)
+}
+
+// fill reads n entries ahead, and, unless their records come in rising order,
+// the documents.
+func (s *fetch) fill(ctx context.Context, n int) error {
+	a := &s.ahead
+	if err := a.gather(ctx, n); err != nil || a.rising {
+		s.walk.begin()
+		return err
+	}
+	a.sort()
+	s.walk.begin()
+	for i, k := range a.order {
+		if i%ctxEvery == ctxEvery-1 {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			if err := s.learn(ctx); err != nil {
+				return err
+			}
+		}
+		r := &a.rows[k.row]
+		found, err := s.walk.to(s.source, a.record(r))
+		if err != nil {
+			return err
+		}
+		r.state = gone
+		if !found {
+			continue
+		}
+		doc, err := s.walk.it.Value()
+		if err != nil {
+			return err
+		}
+		if s.source.hides(a.record(r), doc) {
+			continue
+		}
+		if a.docs.size+len(doc) > maxPrefetchBytes {
+			r.state = unread
+			break // and all behind
+		}
+		a.keep(r, doc)
+		if s.source.judges() {
+			r.due = s.source.hiding.due
+		}
+	}
+	s.walk.begin()
+	return nil
+}
+
+// keep copies a document, or what is wanted of it.
+func (a *prefetch) keep(r *fetchedRow, doc bson.Doc) {
+	if a.fields != nil {
+		a.narrow = a.builder.Reset(a.narrow[:0]).Only(doc, a.fields).Finish()
+		doc = a.narrow
+	}
+	r.state, r.doc = read, a.docs.add(doc)
+}
+
+// gather reads n entries ahead. The scan's counters stay as they are: they
+// count what is handed on.
+func (a *prefetch) gather(ctx context.Context, n int) error {
+	a.rows, a.entries, a.next, a.rising = a.rows[:0], a.entries[:0], 0, true
+	a.docs.clear()
+	st := a.scan.Stats()
+	before := *st
+	works, examined := st.Works, st.KeysExamined
+	var row Row
+	var last []byte
+	for i := 1; len(a.rows) < n && len(a.entries) < maxPrefetchBytes; i++ {
+		if i%ctxEvery == 0 && ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		state, err := a.scan.Work(ctx, &row)
+		if err != nil {
+			return err
+		}
+		if state == EOF {
+			break
+		}
+		if state == Advanced {
+			a.rising = a.rising && bytes.Compare(row.Record, last) > 0
+			last = a.add(&row)
+			r := &a.rows[len(a.rows)-1]
+			r.works, r.examined = uint32(st.Works-works), uint32(st.KeysExamined-examined)
+			works, examined = st.Works, st.KeysExamined
+		}
+	}
+	st.Works, st.Advanced, st.NeedTime, st.EOF, st.KeysExamined = before.Works, before.Advanced, before.NeedTime, before.EOF, before.KeysExamined
+	return nil
+}
+
+// add keeps an entry and returns its record.
+func (a *prefetch) add(row *Row) []byte {
+	a.rows = append(a.rows, fetchedRow{
+		at: uint32(len(a.entries)), key: uint32(len(row.Key)), record: uint32(len(row.Record)), bits: uint32(len(row.Bits)),
+	})
+	a.entries = append(append(append(a.entries, row.Key...), row.Record...), row.Bits...)
+	return a.record(&a.rows[len(a.rows)-1])
+}
+
+// sort puts the rows' records in order.
+func (a *prefetch) sort() {
+	common := a.record(&a.rows[0])
+	for i := range a.rows {
+		record := a.record(&a.rows[i])
+		n := 0
+		for n < len(common) && n < len(record) && common[n] == record[n] {
+			n++
+		}
+		common = common[:n]
+	}
+	a.order = slices.Grow(a.order[:0], len(a.rows))
+	for i := range a.rows {
+		var head [8]byte
+		copy(head[:], a.record(&a.rows[i])[len(common):])
+		a.order = append(a.order, fetchOrder{binary.BigEndian.Uint64(head[:]), uint32(i)})
+	}
+	slices.SortFunc(a.order, func(x, y fetchOrder) int {
+		if c := cmp.Compare(x.head, y.head); c != 0 {
+			return c
+		}
+		return bytes.Compare(a.record(&a.rows[x.row]), a.record(&a.rows[y.row]))
+	})
+}
+
+// pending says whether rows are left.
+func (a *prefetch) pending() bool { return a.next < len(a.rows) }
+
+// take hands on the next row that was read ahead; its document is nil where it
+// is gone.
+func (s *fetch) take(row *Row) error {
+	a := &s.ahead
+	r := &a.rows[a.next]
+	a.next++
+	st := a.scan.Stats()
+	st.Works += int64(r.works)
+	st.NeedTime += int64(r.works) - 1
+	st.Advanced++
+	st.KeysExamined += int64(r.examined)
+	key, record, bits := a.entry(r)
+	*row = Row{Record: record, Key: key, Bits: bits, Index: a.scan.index}
+	var err error
+	switch {
+	case r.state == read:
+		row.Doc, row.due = a.docs.at(r.doc), r.due
+	case r.state == gone:
+	case a.rising:
+		row.Doc, err = s.along(row.Record)
+		s.source.judged(row)
+	default:
+		row.Doc, s.closer, err = s.source.fetch(row.Record)
+		s.source.judged(row)
+	}
+	return err
+}
+
+// drop forgets the rows that were not handed on: the scan goes on behind the one
+// that was handed on last, be it the last of all, behind which there may be more
+// by then. The cursor is being parked.
+func (a *prefetch) drop() error {
+	var err error
+	if len(a.rows) > 0 {
+		for i := range a.rows[a.next:] {
+			a.scan.forget(a.record(&a.rows[a.next+i]))
+		}
+		key, record, _ := a.entry(&a.rows[a.next-1])
+		err = a.scan.back(key, record)
+	}
+	*a = prefetch{scan: a.scan, wanted: a.wanted, fields: a.fields, drained: a.drained, expected: a.handed, before: a.before + a.handed, bytes: a.bytes}
+	return err
+}
+
+// chunks are documents in memory, one after the other in large pieces.
+type chunks struct {
+	all  [][]byte
+	used int // pieces that hold documents
+	size int // of all documents
+}
+
+// spot tells where a document is in chunks.
+type spot struct{ chunk, at, size uint32 }
+
+const (
+	firstChunk = 32 << 10
+	maxChunk   = 1 << 20
+)
+
+func (c *chunks) clear() { c.used, c.size = 0, 0 }
+
+func (c *chunks) add(doc bson.Doc) spot {
+	if c.used == 0 || cap(c.all[c.used-1])-len(c.all[c.used-1]) < len(doc) {
+		if c.used < len(c.all) && cap(c.all[c.used]) >= len(doc) {
+			c.all[c.used] = c.all[c.used][:0]
+		} else {
+			n := min(firstChunk<<c.used, maxChunk)
+			c.all = append(c.all[:c.used], make([]byte, 0, max(n, len(doc))))
+		}
+		c.used++
+	}
+	chunk := &c.all[c.used-1]
+	p := spot{uint32(c.used - 1), uint32(len(*chunk)), uint32(len(doc))}
+	*chunk = append(*chunk, doc...)
+	c.size += len(doc)
+	return p
+}
+
+func (c *chunks) at(p spot) bson.Doc { return c.all[p.chunk][p.at : p.at+p.size : p.at+p.size] }

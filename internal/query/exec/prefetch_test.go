@@ -1,0 +1,307 @@
+package exec
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/query/plan"
+	"github.com/mayflydb/mayfly/internal/schema"
+	"github.com/mayflydb/mayfly/internal/storage"
+)
+
+// thing is a document of TestPrefetch.
+type thing struct {
+	ks  []int32 // one, or an array in k
+	p   int32
+	due int64 // in milliseconds since 1970; 0: never
+	pad int
+}
+
+func (d thing) doc(id int32) bson.Doc {
+	b := new(bson.Builder).Int32("_id", id)
+	if len(d.ks) == 1 {
+		b.Int32("k", d.ks[0])
+	} else {
+		b.OpenArray("k")
+		for i, k := range d.ks {
+			b.Int32(bson.Index(i), k)
+		}
+		b.Close()
+	}
+	b.Int32("p", d.p)
+	if d.due != 0 {
+		b.Date("due", d.due)
+	}
+	return b.String("pad", fmt.Sprintf("%*d", d.pad, id)).Finish()
+}
+
+// orderly is a cursor over things in the order of the index on k, and what it
+// is to return.
+type orderly struct {
+	rt   *rapid.T
+	h    *house
+	coll *catalog.Collection
+	now  *time.Time
+
+	things             map[int32]thing
+	next               int32 // the next _id
+	multikey, expiring bool
+
+	descending          bool // the index
+	backward, projected bool
+	from, to            int32 // k is in [from, to)
+	not                 int32 // and not this
+	atLeast             int32 // of p
+	skip, limit         int64
+
+	place *pair // of the entry that was passed last
+	seen  map[int32]bool
+	out   int64
+}
+
+type pair struct{ k, id int32 }
+
+// compare is the order in which entries are passed: equal ones in that of their
+// records, or against it where the scan goes against the index.
+func (o *orderly) compare(x, y pair) int {
+	k, id := cmp.Compare(x.k, y.k), cmp.Compare(x.id, y.id)
+	if o.backward {
+		k = -k
+	}
+	if o.backward != o.descending {
+		id = -id
+	}
+	return cmp.Or(k, id)
+}
+
+// draw makes a thing. Where some expire, no two have the same k: records are in
+// the order of windows of expiry then, and so are equal entries.
+func (o *orderly) draw(id int32) thing {
+	d := thing{p: rapid.Int32Range(0, 3).Draw(o.rt, "p"), pad: rapid.SampledFrom([]int{1, 1, 40, 400}).Draw(o.rt, "pad")}
+	k := rapid.Int32Range(0, 60).Draw(o.rt, "k")
+	if o.expiring {
+		k = k<<12 | id
+		if s := rapid.IntRange(-100, 100).Draw(o.rt, "due"); s > -50 {
+			d.due = o.now.Add(time.Duration(s) * time.Second).UnixMilli()
+		}
+	}
+	d.ks = []int32{k}
+	for o.multikey && rapid.Bool().Draw(o.rt, "more") {
+		d.ks = append(d.ks, rapid.Int32Range(0, 60).Draw(o.rt, "k"))
+	}
+	return d
+}
+
+// change writes n things anew, changes or removes them.
+func (o *orderly) change(n int) {
+	ctx := context.Background()
+	w := o.h.exec.NewWriter(storage.Buffered)
+	defer w.Abort()
+	for range n {
+		id := o.next
+		if o.next > 0 && rapid.Bool().Draw(o.rt, "old") {
+			id = rapid.Int32Range(0, o.next-1).Draw(o.rt, "id")
+		}
+		if _, there := o.things[id]; there {
+			// Not by a query: what is hidden goes, too.
+			err := w.do(ctx, func(u *catalog.Unit) error {
+				record, doc, err := u.LockID(ctx, o.coll, bson.Int32(id))
+				if err != nil {
+					return err
+				}
+				return u.Delete(ctx, o.coll, record, doc)
+			})
+			if err != nil {
+				o.rt.Fatal(err)
+			}
+			delete(o.things, id)
+			if rapid.Bool().Draw(o.rt, "removed") {
+				continue
+			}
+		}
+		o.next = max(o.next, id+1)
+		o.things[id] = o.draw(id)
+		if err := w.Insert(ctx, o.coll, o.things[id].doc(id)); err != nil {
+			o.rt.Fatal(err)
+		}
+	}
+	if err := w.Commit(ctx); err != nil {
+		o.rt.Fatal(err)
+	}
+}
+
+// query is what is asked.
+func (o *orderly) query() *Query {
+	a := asked{hint: "k", sort: `{"k": 1}`, skip: o.skip, limit: o.limit}
+	if o.backward {
+		a.sort = `{"k": -1}`
+	}
+	a.filter = fmt.Sprintf(`{"p": {"$gte": %d}, "k": {"$gte": %d, "$lt": %d, "$ne": %d}}`, o.atLeast, o.from, o.to, o.not)
+	if o.from == 0 && o.atLeast == 0 {
+		a.filter = `{}`
+	}
+	if o.projected {
+		a.projection = `{"p": 1}`
+	}
+	q := a.query(o.rt)
+	q.Drained = rapid.Bool().Draw(o.rt, "drained")
+	return q
+}
+
+func (o *orderly) bounded() bool { return o.from != 0 || o.atLeast != 0 }
+
+// visit asks for n documents of one state of the collection, of which it
+// already was asked for others, and says whether that was all.
+func (o *orderly) visit(cur *Cursor, n int) (ended bool) {
+	ctx := context.Background()
+	var entries []pair
+	for id, d := range o.things {
+		for _, k := range d.ks {
+			if !o.bounded() || k >= o.from && k < o.to && k != o.not {
+				entries = append(entries, pair{k, id})
+			}
+		}
+	}
+	slices.SortFunc(entries, o.compare)
+	things, now := maps.Clone(o.things), o.now.UnixMilli()
+	for _, e := range entries {
+		if o.place != nil && o.compare(e, *o.place) <= 0 {
+			continue
+		}
+		if n == 0 || o.limit > 0 && o.out == o.limit {
+			break
+		}
+		o.place = &e
+		d := things[e.id]
+		if o.multikey && o.seen[e.id] {
+			continue
+		}
+		o.seen[e.id] = true
+		if d.due != 0 && d.due <= now || o.bounded() && d.p < o.atLeast {
+			continue
+		}
+		if o.skip > 0 {
+			o.skip--
+			continue
+		}
+		if n--; n == 3 && rapid.Bool().Draw(o.rt, "under way") {
+			o.change(3) // which the cursor does not see yet
+		}
+		o.out++
+		got, err := cur.Next(ctx)
+		if err != nil || got == nil {
+			o.rt.Fatalf("%v, %v, not the thing %d under %d", got, err, e.id, e.k)
+		}
+		if got.Lookup("_id").Int32() != e.id || got.Lookup("p").Int32() != d.p || !o.projected && got.String() != d.doc(e.id).String() {
+			o.rt.Fatalf("%v, not the thing %d: %+v", got, e.id, d)
+		}
+	}
+	if n > 0 {
+		if got, err := cur.Next(ctx); got != nil || err != nil {
+			o.rt.Fatalf("%v, %v, not the end", got, err)
+		}
+	}
+	return n > 0
+}
+
+// TestPrefetch reads things in the order of an index, some at a time, while
+// others are added, changed, removed and become hidden: each time the cursor
+// goes on behind the entry that it passed last, in the state of the moment at
+// which it is asked, and examines what it passes and nothing else.
+func TestPrefetch(t *testing.T) {
+	early := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	now := early.Add(1000 * time.Hour)
+	e, err := storage.Open(storage.Options{Dir: "db", FS: storage.NewMemFS(), CacheBytes: 8 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A clock follows back at once; forward to where it was then, too.
+	clock := catalog.NewClock(func() time.Time { return now })
+	c, err := catalog.Open(e, catalog.Options{Clock: clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &house{e, c, &Executor{Catalog: c}}
+	defer h.close(t)
+	n := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		now = early
+		n++
+		o := &orderly{rt: rt, h: h, now: &now, things: map[int32]thing{}, seen: map[int32]bool{}}
+		ns := schema.Namespace{DB: "d", Coll: fmt.Sprintf("prefetch%d", n)}
+		o.begin(ns)
+		defer func() {
+			if _, err := h.catalog.Drop(context.Background(), ns); err != nil {
+				t.Fatal(err)
+			}
+		}()
+		cur, err := h.exec.Find(context.Background(), o.coll, o.query())
+		if err != nil {
+			rt.Fatal(err)
+		}
+		defer cur.Close()
+		if has(cur.r.winner.node, func(n plan.Node) bool { _, sorts := n.(*plan.Sort); return sorts }) {
+			rt.Fatalf("the plan sorts: %s", plan.Signature(cur.r.winner.node))
+		}
+		o.run(cur)
+	})
+}
+
+// begin makes the collection, and what is asked of it.
+func (o *orderly) begin(ns schema.Namespace) {
+	rt := o.rt
+	o.multikey = rapid.IntRange(0, 3).Draw(rt, "multikey") == 0
+	o.expiring = !o.multikey && rapid.IntRange(0, 2).Draw(rt, "expiring") == 0
+	var options bson.Doc
+	specs := []string{`{"key": {"k": 1}, "name": "k"}`}
+	if o.descending = rapid.Bool().Draw(rt, "descending"); o.descending {
+		specs[0] = `{"key": {"k": -1}, "name": "k"}`
+	}
+	if o.expiring {
+		options = bson.MustParse(`{"storageEngine": {"mayfly": {"expiry": {"visibility": "immediate"}}}}`)
+		specs = append(specs, `{"key": {"due": 1}, "name": "due", "expireAfterSeconds": 0}`)
+	}
+	if _, err := o.h.catalog.Create(context.Background(), ns, options); err != nil {
+		rt.Fatal(err)
+	}
+	o.h.index(rt, ns, specs)
+	o.coll = o.h.catalog.Lookup(ns)
+	o.change(rapid.SampledFrom([]int{0, 5, 150, 300, 600}).Draw(rt, "things"))
+	o.backward, o.projected = rapid.Bool().Draw(rt, "backward"), rapid.Bool().Draw(rt, "projected")
+	if !o.multikey && rapid.Bool().Draw(rt, "bounded") {
+		o.from, o.to, o.not = 5, 55, rapid.Int32Range(0, 60).Draw(rt, "not")
+		if o.expiring {
+			o.from, o.to = o.from<<12, o.to<<12
+		}
+		o.atLeast = rapid.Int32Range(0, 2).Draw(rt, "least p")
+	}
+	if rapid.Bool().Draw(rt, "limited") {
+		o.limit = rapid.SampledFrom([]int64{1, 50, 110, 200}).Draw(rt, "limit")
+	}
+	if rapid.Bool().Draw(rt, "skips") {
+		o.skip = rapid.Int64Range(0, 120).Draw(rt, "skip")
+	}
+}
+
+// run reads all, some at a time.
+func (o *orderly) run(cur *Cursor) {
+	for !o.visit(cur, rapid.SampledFrom([]int{1, 40, 101, 130, 600}).Draw(o.rt, "visit")) {
+		if err := cur.Park(); err != nil {
+			o.rt.Fatal(err)
+		}
+		o.change(rapid.IntRange(0, 10).Draw(o.rt, "changes"))
+		*o.now = o.now.Add(time.Duration(rapid.IntRange(0, 20).Draw(o.rt, "seconds")) * time.Second)
+		if err := cur.Unpark(context.Background()); err != nil {
+			o.rt.Fatal(err)
+		}
+	}
+}
