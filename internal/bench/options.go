@@ -31,6 +31,8 @@ type Options struct {
 	// LiveDocuments is how many documents the row expiryLive begins with: half of
 	// them go.
 	LiveDocuments int64
+	// PointDocuments is how many documents the row points has, where it has many.
+	PointDocuments int64
 	// SeriesReadings is how many readings the rows of time series have, and
 	// Readings the file of the real ones that they are made of.
 	SeriesReadings int64
@@ -55,7 +57,7 @@ type Options struct {
 func Default() Options {
 	return Options{
 		Clients: []int{1, 8}, Duration: time.Second, Documents: 100_000, AnalysisDocuments: 1_000_000, Items: 10_000,
-		ExpiryDocuments: 1_000_000, ExpiryReads: 1000, LiveDocuments: 10_000_000, SeriesReadings: 10_000_000, CacheGB: 1,
+		ExpiryDocuments: 1_000_000, ExpiryReads: 1000, LiveDocuments: 10_000_000, PointDocuments: 1_000_000, SeriesReadings: 10_000_000, CacheGB: 1,
 		Postgres: true, Pebble: true, Wire: true, Hollow: true, Redis: true,
 	}
 }
@@ -64,7 +66,7 @@ func Default() Options {
 // work; its figures say little.
 func (o *Options) Small() {
 	o.Duration, o.Documents, o.ExpiryDocuments = 200*time.Millisecond, 10_000, 50_000
-	o.AnalysisDocuments, o.Items, o.LiveDocuments, o.SeriesReadings = 50_000, 1_000, 50_000, 200_000
+	o.AnalysisDocuments, o.Items, o.LiveDocuments, o.SeriesReadings, o.PointDocuments = 50_000, 1_000, 50_000, 200_000, 50_000
 }
 
 func (o *Options) check() error {
@@ -79,6 +81,8 @@ func (o *Options) check() error {
 		return fmt.Errorf("the rows of analysis need at least %d orders", lastOrders)
 	case o.LiveDocuments < 2:
 		return fmt.Errorf("the row %s needs documents", liveRow)
+	case o.PointDocuments < fewPoints:
+		return fmt.Errorf("the row %s needs at least %d documents", pointsRow, fewPoints)
 	case o.SeriesReadings < 10*sensors || o.SeriesReadings%sensors != 0:
 		return fmt.Errorf("the row %s needs at least 10 readings of each of %d sensors, as many of each", seriesRow, sensors)
 	case o.Duration <= 0:

@@ -89,7 +89,7 @@ func RowNames() []string {
 	for _, r := range cosmosRows {
 		names = append(names, r.name)
 	}
-	return append(names, expiryRow, liveRow, seriesRow)
+	return append(names, pointsRow, expiryRow, liveRow, seriesRow)
 }
 
 // choice is what a run measures.
@@ -97,6 +97,7 @@ type choice struct {
 	rows      []row
 	questions []question
 	cosmos    []cosmosRow
+	points    bool
 	expiry    bool
 	live      bool
 	series    bool
@@ -106,13 +107,15 @@ type choice struct {
 // names analysis and cosmos stand for all rows of these.
 func chooseRows(list string) (c choice, err error) {
 	if list == "" {
-		return choice{rows, questions, cosmosRows, true, true, true}, nil
+		return choice{rows, questions, cosmosRows, true, true, true, true}, nil
 	}
 	for name := range strings.SplitSeq(list, ",") {
 		i := slices.IndexFunc(rows, func(r row) bool { return r.name == name })
 		k := slices.IndexFunc(cosmosRows, func(r cosmosRow) bool { return r.name == name })
 		j := slices.IndexFunc(questions, func(q question) bool { return q.name == name })
 		switch {
+		case name == pointsRow:
+			c.points = true
 		case name == expiryRow:
 			c.expiry = true
 		case name == liveRow:

@@ -54,6 +54,11 @@ func Run(ctx context.Context, o Options) (err error) {
 			return err
 		}
 	}
+	if chosen.points {
+		if err := b.points(ctx); err != nil {
+			return err
+		}
+	}
 	if chosen.expiry {
 		if err := b.expiry(ctx); err != nil {
 			return err
