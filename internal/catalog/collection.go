@@ -145,6 +145,9 @@ func (c *Collection) Learned() *atomic.Value { return &c.live.learned }
 // else error 175, QueryPlanKilled, as a cursor reports it.
 func (c *Collection) Check() error {
 	now := c.Latest()
+	if now == c {
+		return nil
+	}
 	if now == nil {
 		return mongoerr.New(mongoerr.QueryPlanKilled, "collection dropped. UUID %s", c.UUID)
 	}

@@ -16,9 +16,24 @@ var ErrCorrupt = errors.New("keystring: corrupt key")
 // values share no bytes with the key. Strings written with a collator come back
 // as the collator's keys.
 func Decode(key, typeBits []byte, descending []bool) (vs []bson.Value, rest []byte, err error) {
-	vs = make([]bson.Value, 0, len(descending))
+	var d Decoder
+	d.memory = make([]byte, 0, len(key)+8*len(descending))
+	d.values = make([]bson.Value, 0, len(descending))
+	return d.Decode(key, typeBits, descending)
+}
+
+// Decoder is Decode again and again in the same memory: values are valid until
+// the next call. Not for use by several goroutines at once.
+type Decoder struct {
+	values []bson.Value
+	memory []byte // of the values
+}
+
+// Decode is the function of that name.
+func (d *Decoder) Decode(key, typeBits []byte, descending []bool) (vs []bson.Value, rest []byte, err error) {
 	bits := typeReader(typeBits)
-	r := reader{key: key}
+	r := reader{key: key, memory: d.memory[:0]}
+	vs = d.values[:0]
 	for _, desc := range descending {
 		r.flip = 0
 		if desc {
@@ -29,6 +44,7 @@ func Decode(key, typeBits []byte, descending []bool) (vs []bson.Value, rest []by
 			return nil, key, ErrCorrupt
 		}
 	}
+	d.values, d.memory = vs, r.memory
 	return vs, key[r.at:], nil
 }
 
@@ -59,9 +75,9 @@ func (r *reader) value(bits *typeReader, depth int) bson.Value {
 	case tagObjectID:
 		return bson.Value{Type: bson.TypeObjectID, Data: r.bytes(12)}
 	case tagDate:
-		return bson.Date(int64(r.uint(8) ^ 1<<63))
+		return r.eight(bson.TypeDate, r.uint(8)^1<<63)
 	case tagTimestamp:
-		return bson.Timestamp(r.uint(8))
+		return r.eight(bson.TypeTimestamp, r.uint(8))
 	case tagBinary:
 		n := r.length()
 		subtype := r.byte()
@@ -86,11 +102,30 @@ func (r *reader) value(bits *typeReader, depth int) bson.Value {
 
 // bytes is a copy of the next n bytes.
 func (r *reader) bytes(n int) []byte {
-	b := append([]byte(nil), r.raw(n)...)
+	from := len(r.memory)
+	r.memory = append(r.memory, r.raw(n)...)
+	b := r.memory[from:len(r.memory):len(r.memory)]
 	if r.flip != 0 {
 		invert(b)
 	}
 	return b
+}
+
+// eight is a value of eight bytes.
+func (r *reader) eight(t bson.Type, u uint64) bson.Value {
+	from := len(r.memory)
+	r.memory = binary.LittleEndian.AppendUint64(r.memory, u)
+	return bson.Value{Type: t, Data: r.memory[from:len(r.memory):len(r.memory)]}
+}
+
+func (r *reader) double(f float64) bson.Value { return r.eight(bson.TypeDouble, math.Float64bits(f)) }
+
+func (r *reader) int64(i int64) bson.Value { return r.eight(bson.TypeInt64, uint64(i)) }
+
+func (r *reader) int32(i int32) bson.Value {
+	from := len(r.memory)
+	r.memory = binary.LittleEndian.AppendUint32(r.memory, uint32(i))
+	return bson.Value{Type: bson.TypeInt32, Data: r.memory[from:len(r.memory):len(r.memory)]}
 }
 
 func (r *reader) text() string {
@@ -98,11 +133,12 @@ func (r *reader) text() string {
 	return string(r.appendText(make([]byte, 0, len(raw)), raw))
 }
 
-// stringValue is a text as a string, made in one piece.
+// stringValue is a text as a string.
 func (r *reader) stringValue() bson.Value {
 	raw := r.until()
-	data := r.appendText(make([]byte, 4, 4+len(raw)+1), raw)
-	data = append(data, 0)
+	from := len(r.memory)
+	r.memory = append(r.appendText(append(r.memory, 0, 0, 0, 0), raw), 0)
+	data := r.memory[from:len(r.memory):len(r.memory)]
 	binary.LittleEndian.PutUint32(data, uint32(len(data)-4))
 	return bson.Value{Type: bson.TypeString, Data: data}
 }
@@ -163,34 +199,35 @@ func (r *reader) numeric(tag byte, bits *typeReader) bson.Value {
 		}
 		return bson.Double(math.NaN())
 	case tagZero:
-		return zero(kind, exp)
+		return r.zero(kind, exp)
 	}
 	n := r.number(tag)
 	if r.bad {
 		return bson.Value{}
 	}
-	v, ok := n.value(kind, exp)
+	v, ok := r.numberValue(&n, kind, exp)
 	if !ok {
 		r.fail()
 	}
 	return v
 }
 
-func zero(kind byte, exp int) bson.Value {
+func (r *reader) zero(kind byte, exp int) bson.Value {
 	switch kind {
 	case bitsLong:
-		return bson.Int64(0)
+		return r.int64(0)
 	case bitsDouble:
-		return bson.Double(0)
+		return r.double(0)
 	case bitsDoubleZero:
-		return bson.Double(math.Copysign(0, -1))
+		return r.double(math.Copysign(0, -1))
 	case bitsDecimal:
 		return bson.Decimal(bson.NewDecimal(exp&negativeZero != 0, []byte{'0'}, exp&^negativeZero-decimalExponent))
 	}
-	return bson.Int32(0)
+	return r.int32(0)
 }
 
-func (n *number) value(kind byte, exp int) (bson.Value, bool) {
+// numberValue is n in the type that its type bits say.
+func (r *reader) numberValue(n *number, kind byte, exp int) (bson.Value, bool) {
 	if kind == bitsDecimal {
 		return n.decimal(exp)
 	}
@@ -200,18 +237,18 @@ func (n *number) value(kind byte, exp int) (bson.Value, bool) {
 	if n.whole == 0 || n.fraction != 0 || kind == bitsDouble {
 		f := n.float()
 		if kind == bitsLong && f == math.MinInt64 {
-			return bson.Int64(math.MinInt64), true
+			return r.int64(math.MinInt64), true
 		}
-		return bson.Double(f), true
+		return r.double(f), true
 	}
 	i := int64(n.whole)
 	if n.negative {
 		i = -i
 	}
 	if kind == bitsLong || i != int64(int32(i)) {
-		return bson.Int64(i), true
+		return r.int64(i), true
 	}
-	return bson.Int32(int32(i)), true
+	return r.int32(int32(i)), true
 }
 
 // float is the number without a decimal's rest.

@@ -14,10 +14,11 @@ const maxDepth = bson.MaxMessageDepth
 // reader walks over one component; flip is ff where it is inverted. A key that
 // is too short or wrong sets bad, once and for all.
 type reader struct {
-	key  []byte
-	at   int
-	flip byte
-	bad  bool
+	key    []byte
+	at     int
+	flip   byte
+	bad    bool
+	memory []byte // of values that are decoded
 }
 
 func (r *reader) fail() { r.bad, r.at = true, len(r.key) }

@@ -14,7 +14,9 @@ type cover struct {
 	descending []bool
 	fields     []coverField
 	needed     []bool // by part: whose value is read
+	decoder    keystring.Decoder
 	b          bson.Builder
+	doc        bson.Doc // the last one
 }
 
 // coverField is a field of the rebuilt document: a part of the key, or an
@@ -51,10 +53,10 @@ func place(fs []coverField, path []string, part int) []coverField {
 	return append(fs, coverField{name: path[0], sub: place(nil, path[1:], part)})
 }
 
-// document rebuilds the document. exact is false where a value that is read is
+// document rebuilds the document, which is valid until the next call. exact is false where a value that is read is
 // null, which in a key also stands for a field that is missing.
 func (c *cover) document(key, bits []byte) (doc bson.Doc, exact bool, err error) {
-	values, _, err := keystring.Decode(key, bits, c.descending)
+	values, _, err := c.decoder.Decode(key, bits, c.descending)
 	if err != nil {
 		return nil, false, err
 	}
@@ -62,9 +64,10 @@ func (c *cover) document(key, bits []byte) (doc bson.Doc, exact bool, err error)
 	for i, v := range values {
 		exact = exact && !(c.needed[i] && v.Type == bson.TypeNull)
 	}
-	c.b.Reset(nil)
+	c.b.Reset(c.doc[:0])
 	c.write(c.fields, values)
-	return c.b.Finish(), exact, nil
+	c.doc = c.b.Finish()
+	return c.doc, exact, nil
 }
 
 func (c *cover) write(fs []coverField, values []bson.Value) {

@@ -24,9 +24,6 @@ const (
 	// documents of one look at the collection are nearer to each other.
 	maxPrefetchRows  = 1 << 17
 	maxPrefetchBytes = 16 << 20
-	// maxPrefetchRising bounds it where records come in rising order: nothing is gained
-	// by more.
-	maxPrefetchRising = 1024
 )
 
 // prefetch is what a fetch has read ahead: the next entries of an index, and their
@@ -43,7 +40,7 @@ type prefetch struct {
 	rows    []fetchedRow
 	next    int
 	entries []byte // keys, records and type bits of rows
-	rising  bool   // records are in rising order
+	rising  bool   // records come in rising order
 	order   []fetchOrder
 	docs    chunks
 	narrow  []byte // the last document with only its fields
@@ -92,9 +89,10 @@ func (a *prefetch) record(r *fetchedRow) []byte {
 	return a.entries[at : at+r.record : at+r.record]
 }
 
-// size is how many rows to read ahead now, 0 for none.
+// size is how many rows to read ahead now, 0 for none: nothing is gained where
+// records come in rising order anyway.
 func (a *prefetch) size() int {
-	if a.scan == nil || a.scan.uncovered || a.scan.ended {
+	if a.scan == nil || a.rising || a.scan.uncovered || a.scan.ended {
 		return 0
 	}
 	n := a.handed * prefetchGrowth
@@ -109,9 +107,6 @@ func (a *prefetch) size() int {
 		n = max(prefetchAfter, a.handed/prefetchSlow)
 	}
 	n = min(n, maxPrefetchRows)
-	if a.rising {
-		n = min(n, maxPrefetchRising)
-	}
 	if rows := a.before + a.handed; rows > 0 && a.fields == nil {
 		n = min(n, maxPrefetchBytes/(a.bytes/rows+1))
 	}
@@ -183,11 +178,13 @@ func (a *prefetch) keep(r *fetchedRow, doc bson.Doc) {
 func (a *prefetch) gather(ctx context.Context, n int) error {
 	a.rows, a.entries, a.next, a.rising = a.rows[:0], a.entries[:0], 0, true
 	a.docs.clear()
+	if a.scan.isPlain() {
+		return a.gatherPlain(ctx, n)
+	}
 	st := a.scan.Stats()
 	before := *st
 	works, examined := st.Works, st.KeysExamined
 	var row Row
-	var last []byte
 	for i := 1; len(a.rows) < n && len(a.entries) < maxPrefetchBytes; i++ {
 		if i%ctxEvery == 0 && ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -200,10 +197,7 @@ func (a *prefetch) gather(ctx context.Context, n int) error {
 			break
 		}
 		if state == Advanced {
-			a.rising = a.rising && bytes.Compare(row.Record, last) > 0
-			last = a.add(&row)
-			r := &a.rows[len(a.rows)-1]
-			r.works, r.examined = uint32(st.Works-works), uint32(st.KeysExamined-examined)
+			a.add(row.Key, row.Record, row.Bits, uint32(st.Works-works), uint32(st.KeysExamined-examined))
 			works, examined = st.Works, st.KeysExamined
 		}
 	}
@@ -211,13 +205,40 @@ func (a *prefetch) gather(ctx context.Context, n int) error {
 	return nil
 }
 
-// add keeps an entry and returns its record.
-func (a *prefetch) add(row *Row) []byte {
+// gatherPlain is gather where the scan passes every entry that is not dead.
+func (a *prefetch) gatherPlain(ctx context.Context, n int) error {
+	s, works := a.scan, uint32(0)
+	for i := 1; len(a.rows) < n && len(a.entries) < maxPrefetchBytes; i++ {
+		if i%ctxEvery == 0 && ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		ok, err := s.step()
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return s.it.Err()
+		}
+		e, err := s.source.entry(&s.record, s.index, s.it)
+		if err != nil {
+			return err
+		}
+		if works++; !e.Dead {
+			a.add(e.Key, e.Record, e.TypeBits, works, 1)
+			works = 0
+		}
+	}
+	return nil
+}
+
+// add keeps an entry, which the scan found after so many works and keys.
+func (a *prefetch) add(key, record, bits []byte, works, examined uint32) {
+	n := len(a.rows)
+	a.rising = a.rising && (n == 0 || bytes.Compare(record, a.record(&a.rows[n-1])) > 0)
 	a.rows = append(a.rows, fetchedRow{
-		at: uint32(len(a.entries)), key: uint32(len(row.Key)), record: uint32(len(row.Record)), bits: uint32(len(row.Bits)),
+		at: uint32(len(a.entries)), key: uint32(len(key)), record: uint32(len(record)), bits: uint32(len(bits)), works: works, examined: examined,
 	})
-	a.entries = append(append(append(a.entries, row.Key...), row.Record...), row.Bits...)
-	return a.record(&a.rows[len(a.rows)-1])
+	a.entries = append(append(append(a.entries, key...), record...), bits...)
 }
 
 // sort puts the rows' records in order.
@@ -267,7 +288,8 @@ func (s *fetch) take(row *Row) error {
 		row.Doc, row.due = a.docs.at(r.doc), r.due
 	case r.state == gone:
 	case a.rising:
-		row.Doc, err = s.along(row.Record)
+		s.rising, s.last = walkAfter, append(s.last[:0], record...)
+		row.Doc, err = s.along(record)
 		s.source.judged(row)
 	default:
 		row.Doc, s.closer, err = s.source.fetch(row.Record)
@@ -288,7 +310,7 @@ func (a *prefetch) drop() error {
 		key, record, _ := a.entry(&a.rows[a.next-1])
 		err = a.scan.back(key, record)
 	}
-	*a = prefetch{scan: a.scan, wanted: a.wanted, fields: a.fields, drained: a.drained, expected: a.handed, before: a.before + a.handed, bytes: a.bytes}
+	*a = prefetch{scan: a.scan, wanted: a.wanted, fields: a.fields, drained: a.drained, rising: a.rising, expected: a.handed, before: a.before + a.handed, bytes: a.bytes}
 	return err
 }
 

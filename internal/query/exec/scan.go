@@ -162,6 +162,12 @@ func (s *indexScan) Work(ctx context.Context, row *Row) (State, error) {
 	return s.stats.count(NeedTime), nil
 }
 
+// isPlain says whether the scan passes on every entry between its bounds as it
+// is.
+func (s *indexScan) isPlain() bool {
+	return s.ranges.exact && !s.ranges.none && s.seen == nil && s.cover == nil && s.filter == nil && !s.last
+}
+
 // step moves to the next key to look at.
 func (s *indexScan) step() (bool, error) {
 	seek := s.seek
