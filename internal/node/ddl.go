@@ -16,7 +16,7 @@ func (n *Node) registerSchema(r *command.Registry) {
 		n.listDatabases(), n.listCollections(), n.listIndexes(),
 		n.createIndexes(), n.dropIndexes(), n.reIndex(),
 		n.convertToCapped(), n.cloneCollectionAsCapped(), n.compact(), n.validate(), n.validateDBMetadata(),
-		n.dbStats(), n.collStats(), n.dataSize(),
+		n.dbStats(), n.collStats(), n.dataSize(), n.fileMD5(),
 	)
 }
 

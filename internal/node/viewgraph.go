@@ -54,7 +54,10 @@ func (w *viewWalk) sources(db string, o *schema.Options, depth, size int) error 
 	if depth > maxViewDepth {
 		return mongoerr.New(mongoerr.ViewDepthLimitExceeded, "View depth limit exceeded; maximum depth is %d", maxViewDepth)
 	}
-	if size += len(o.Pipeline); size > maxViewPipeline {
+	for stage := range o.Pipeline.Values() {
+		size += len(stage.Data)
+	}
+	if size > maxViewPipeline {
 		return mongoerr.New(mongoerr.ViewPipelineMaxSizeExceeded, "Operation would exceed the maximum size of the pipelines of views; maximum size is %d bytes", maxViewPipeline)
 	}
 	names := append([]string{o.ViewOn}, pipelineSources(o.Pipeline)...)
