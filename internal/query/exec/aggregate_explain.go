@@ -64,12 +64,45 @@ func (x *Executor) ExplainAggregate(ctx context.Context, c *catalog.Collection, 
 // writeStages writes stages as the elements of an array from the n-th on.
 func writeStages(b *bson.Builder, n int, list []bson.Doc, stats []*pipeline.StageStats, v Verbosity) {
 	for i, d := range list {
-		b.OpenDoc(bson.Index(n + i)).Fields(d)
+		b.OpenDoc(bson.Index(n + i))
+		if name, arg := d.First(); name == "$facet" {
+			writeFacet(b, arg.Doc(), i, stats, v)
+		} else {
+			b.Fields(d)
+		}
 		if v > QueryPlanner {
 			writeStageStats(b, i, stats)
 		}
 		b.Close()
 	}
+}
+
+// writeFacet writes the i-th stage, a $facet: each of its pipelines as stages
+// behind one that hands it the documents.
+func writeFacet(b *bson.Builder, facet bson.Doc, i int, stats []*pipeline.StageStats, v Verbosity) {
+	var branches []pipeline.Branch
+	if i < len(stats) {
+		branches = stats[i].Branches()
+	}
+	b.OpenDoc("$facet")
+	for name, list := range facet.All() {
+		var branch pipeline.Branch
+		if len(branches) > 0 {
+			branch, branches = branches[0], branches[1:]
+		}
+		b.OpenArray(name).OpenDoc("0").OpenDoc("$internalFacetTeeConsumer").Close()
+		if v > QueryPlanner {
+			b.Int64("nReturned", branch.Read).Int64("executionTimeMillisEstimate", branch.Time.Milliseconds())
+		}
+		b.Close()
+		var stages []bson.Doc
+		for s := range list.Doc().Values() {
+			stages = append(stages, s.Doc())
+		}
+		writeStages(b, 1, stages, branch.Stages, v)
+		b.Close()
+	}
+	b.Close()
 }
 
 // writeStageStats writes what the i-th stage above the query did.

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"iter"
+	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
@@ -85,6 +86,9 @@ type faceting struct {
 	batch []faceted
 	ended bool // there are no more batches
 	bytes int  // of all results
+
+	branches []*branch
+	fetching time.Duration
 }
 
 // faceted is a document of a batch.
@@ -101,8 +105,12 @@ func (f *faceting) Next(ctx context.Context) (bson.Doc, error) {
 	}
 	f.done = true
 	branches := make([]*branch, len(f.f.pipelines))
+	f.branches = branches
 	for i, p := range f.f.pipelines {
 		b := &branch{f: f, run: f.r.within(f.f.outer, nil)}
+		if f.r.Stats != nil {
+			b.run.Stats = &b.stats
+		}
 		var stop func()
 		b.resume, stop = iter.Pull(func(wait func(struct{}) bool) { b.pull(ctx, p, wait) })
 		defer stop()
@@ -137,6 +145,8 @@ func (f *faceting) Next(ctx context.Context) (bson.Doc, error) {
 
 // fetch reads the next batch.
 func (f *faceting) fetch(ctx context.Context) error {
+	begun := time.Now()
+	defer func() { f.fetching += time.Since(begun) }()
 	f.batch = f.batch[:0]
 	for size := 0; size < facetBatch && !f.ended; {
 		d, err := f.in.Next(ctx)
@@ -163,6 +173,29 @@ type branch struct {
 	over   bool
 	out    bson.Builder // an array
 	err    error
+
+	read  int64 // documents
+	stats []*StageStats
+}
+
+// Branch is what one pipeline of a $facet did, for explain.
+type Branch struct {
+	Read   int64         // documents
+	Time   time.Duration // spent below the $facet
+	Stages []*StageStats
+}
+
+// Branches are the pipelines of a $facet, nil for any other stage.
+func (s *StageStats) Branches() []Branch {
+	f, ok := s.it.(*faceting)
+	if !ok {
+		return nil
+	}
+	out := make([]Branch, len(f.branches))
+	for i, b := range f.branches {
+		out[i] = Branch{b.read, f.fetching, b.stats}
+	}
+	return out
 }
 
 // pull runs the pipeline to its end.
@@ -209,6 +242,7 @@ func (b *branch) Next(context.Context) (bson.Doc, error) {
 	}
 	d := b.f.batch[b.at]
 	b.at++
+	b.read++
 	b.run.Meta = d.meta
 	return d.doc, nil
 }

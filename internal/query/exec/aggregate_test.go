@@ -1,0 +1,81 @@
+package exec
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"testing"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/query/expr"
+	"github.com/mayflydb/mayfly/internal/query/pipeline"
+	"github.com/mayflydb/mayfly/internal/schema"
+	"github.com/mayflydb/mayfly/internal/storage"
+)
+
+// numbers makes a collection of documents {_id, k: _id % 3}.
+func (h *house) numbers(t *testing.T, n int) schema.Namespace {
+	ctx := context.Background()
+	ns := schema.Namespace{DB: "d", Coll: fmt.Sprintf("n%d", n)}
+	c, err := h.catalog.Create(ctx, ns, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := h.exec.NewWriter(storage.Buffered)
+	for i := range int32(n) {
+		if err := w.Insert(ctx, c, new(bson.Builder).Int32("_id", i).Int32("k", i%3).Finish()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Commit(ctx); err != nil {
+		t.Fatal(err)
+	}
+	return ns
+}
+
+// TestAggregateAhead reads more documents than are read without a goroutine.
+func TestAggregateAhead(t *testing.T) {
+	h := openHouse(t, storage.NewMemFS())
+	defer func() { h.close(t) }()
+	ns := h.numbers(t, 3*aheadAfter)
+	half := 3 * aheadAfter / 2
+	got, ok := h.aggregate(t, ns, fmt.Sprintf(`[{"$match": {"_id": {"$gte": %d}}}, {"$set": {"x": 2}}, {"$group": {"_id": "$k", "n": {"$sum": "$x"}}}]`, half))
+	want := []string{"{ _id: 0, n: 500 }", "{ _id: 1, n: 500 }", "{ _id: 2, n: 500 }"}
+	if !ok || !slices.Equal(got, want) {
+		t.Errorf("%v, %v; want %v", got, ok, want)
+	}
+	// One that fails on its way.
+	if got, ok := h.aggregate(t, ns, `[{"$group": {"_id": {"$divide": [1, {"$subtract": ["$_id", 1400]}]}}}]`); ok {
+		t.Errorf("%d groups, no error", len(got))
+	}
+}
+
+// TestExplainFacet holds that explain shows what each pipeline of a $facet did.
+func TestExplainFacet(t *testing.T) {
+	h := openHouse(t, storage.NewMemFS())
+	defer func() { h.close(t) }()
+	c := h.catalog.Lookup(h.numbers(t, 10))
+	list := bson.MustParseValue(`[{"$facet": {"x": [{"$match": {"k": 1}}, {"$limit": 2}], "y": []}}]`)
+	for v, want := range map[Verbosity]string{
+		QueryPlanner: `{ $facet: { x: [ { $internalFacetTeeConsumer: {} }, { $match: { k: { $eq: 1 } } }, { $limit: 2 } ], y: [ { $internalFacetTeeConsumer: {} } ] } }`,
+		ExecutionStats: `{ $facet: { x: [ { $internalFacetTeeConsumer: {}, nReturned: 5 }, { $match: { k: { $eq: 1 } }, nReturned: 2 }, { $limit: 2, nReturned: 2 } ], ` +
+			`y: [ { $internalFacetTeeConsumer: {}, nReturned: 10 } ] }, nReturned: 1 }`,
+	} {
+		p, err := pipeline.Parse(list.Doc().Slice(), &pipeline.Options{Expr: &expr.Options{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		q := &Query{}
+		q.Env = expr.NewEnv(0)
+		var b bson.Builder
+		if err := h.exec.ExplainAggregate(context.Background(), c, "d.n10", q, p.Optimize(), &pipeline.Run{Env: q.Env}, v, &b); err != nil {
+			t.Fatal(err)
+		}
+		stages := b.Finish().Lookup("stages").Doc().Slice()
+		got := regexp.MustCompile(`, executionTimeMillisEstimate: \d+`).ReplaceAllString(stages[len(stages)-1].Doc().String(), "")
+		if got != want {
+			t.Errorf("verbosity %d:\n%s\nwant\n%s", v, got, want)
+		}
+	}
+}
