@@ -9,23 +9,16 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/nosql"
 )
 
-// indexMetrics tells which indexes a query can use by its WHERE and the
-// container's policy, and which it could use if the policy included them: JSON,
+// indexMetrics tells which indexes a query can use by its WHERE, its
+// ORDER BY and the container's policy, and which it could use if the policy included them: JSON,
 // as base64, or in the second version of the header with percent signs. (Cosmos DB: "Indexing metrics in Azure Cosmos DB".)
 func (p *pager) indexMetrics() string {
-	var used, potential []string
-	seen := map[string]bool{}
-	_, paths := p.q.Filter()
-	for _, f := range paths {
-		spec := "/" + strings.Join(f.Names(), "/") + "/?"
-		switch {
-		case seen[spec]:
-		case p.c.indexing.indexes(f.Names()):
-			used = append(used, spec)
-		default:
-			potential = append(potential, spec)
+	used, potential := p.singleIndexes()
+	var composite []string
+	if s := p.shape; len(s.OrderByPaths) > 1 {
+		for i, path := range s.OrderByPaths {
+			composite = append(composite, "/"+strings.ReplaceAll(path, ".", "/")+map[bool]string{false: " ASC", true: " DESC"}[s.OrderByDescending[i]])
 		}
-		seen[spec] = true
 	}
 	var b bson.Builder
 	second := p.r.flag("X-Ms-Cosmos-Populateindexmetrics-V2")
@@ -38,7 +31,11 @@ func (p *pager) indexMetrics() string {
 			for i, spec := range set.specs {
 				b.OpenDoc(bson.Index(i)).String("IndexSpec", spec).Close()
 			}
-			b.Close().Array("CompositeIndexes", bson.Empty).Close()
+			b.Close().OpenArray("CompositeIndexes")
+			if set.name == "Utilized" && composite != nil {
+				b.OpenDoc("0").Strings("IndexSpecs", composite...).Close()
+			}
+			b.Close().Close()
 		}
 	} else {
 		for _, set := range []struct {
@@ -52,11 +49,37 @@ func (p *pager) indexMetrics() string {
 			}
 			b.Close()
 		}
-		b.Array("UtilizedCompositeIndexes", bson.Empty).Array("PotentialCompositeIndexes", bson.Empty)
+		b.OpenArray("UtilizedCompositeIndexes")
+		if composite != nil {
+			b.OpenDoc("0").Strings("IndexSpecs", composite...).Bool("IndexPreciseSet", true).String("IndexImpactScore", "High").Close()
+		}
+		b.Close().Array("PotentialCompositeIndexes", bson.Empty)
 	}
 	text := nosql.AppendJSONDocument(nil, b.Finish())
 	if second {
 		return url.PathEscape(string(text))
 	}
 	return base64.StdEncoding.EncodeToString(text)
+}
+
+// singleIndexes are the indexes on one property that the query can use, and
+// those that it could use if the policy included them.
+func (p *pager) singleIndexes() (used, potential []string) {
+	_, paths := p.q.Filter()
+	if len(p.shape.OrderByPaths) == 1 && p.shape.OrderByPaths[0] != "" {
+		paths = append(paths, nosql.FilterPath{Path: p.shape.OrderByPaths[0]})
+	}
+	seen := map[string]bool{}
+	for _, f := range paths {
+		spec := "/" + strings.Join(f.Names(), "/") + "/?"
+		switch {
+		case seen[spec]:
+		case p.c.indexing.indexes(f.Names()):
+			used = append(used, spec)
+		default:
+			potential = append(potential, spec)
+		}
+		seen[spec] = true
+	}
+	return used, potential
 }

@@ -1,6 +1,7 @@
 package cosmos
 
 import (
+	"encoding/base64"
 	"math"
 	"net/http"
 	"strconv"
@@ -202,6 +203,10 @@ type place struct {
 	number int64
 	rows   int64
 	kept   int64 // the name of rows that are kept, or 0
+	// key is where an ORDER BY goes on that reads in its order, as the JSON of an
+	// array of it, empty for undefined; "" for one that begins anew. rows are of
+	// that key then, and number counts all that came.
+	key string
 }
 
 // continuation reads the place from the request. Errors: 400.
@@ -216,10 +221,17 @@ func (r *request) continuation() (place, error) {
 		return place{}, bad
 	}
 	parts := strings.Split(strings.TrimPrefix(d.Lookup("token").Str(), "+MF:"), "#")
-	if len(parts) < 2 || len(parts) > 3 {
+	if len(parts) < 2 || len(parts) > 4 {
 		return place{}, bad
 	}
 	var p place
+	if len(parts) == 4 {
+		key, err := base64.StdEncoding.DecodeString(parts[3])
+		if v, parsed := nosql.ParseJSON(key); err != nil || parsed != nil || v.Type != bson.TypeArray || v.Doc().Len() > 1 {
+			return place{}, bad
+		}
+		p.key, parts = string(key), parts[:3]
+	}
 	for i, into := range []*int64{&p.number, &p.rows, &p.kept}[:len(parts)] {
 		if *into, err = strconv.ParseInt(parts[i], 10, 64); err != nil || *into < 0 {
 			return place{}, bad
@@ -231,8 +243,11 @@ func (r *request) continuation() (place, error) {
 func (p place) token() string {
 	var b bson.Builder
 	token := "+MF:" + strconv.FormatInt(p.number, 10) + "#" + strconv.FormatInt(p.rows, 10)
-	if p.kept != 0 {
+	if p.kept != 0 || p.key != "" {
 		token += "#" + strconv.FormatInt(p.kept, 10)
+	}
+	if p.key != "" {
+		token += "#" + base64.StdEncoding.EncodeToString([]byte(p.key))
 	}
 	b.String("token", token)
 	b.OpenDoc("range").String("min", "").String("max", "FF").Close()
@@ -250,7 +265,7 @@ func (r *request) page(c *container, q *nosql.Query, s nosql.Shape, key []bson.V
 	if err != nil {
 		return err
 	}
-	p := &pager{r: r, c: c, q: q, from: from, size: size, whole: s.Staged || s.OrderBy || s.GroupBy || s.Distinct || s.Top || s.OffsetLimit || len(s.Aggregates) > 0}
+	p := &pager{r: r, c: c, q: q, shape: s, from: from, size: size, whole: s.Staged || s.OrderBy || s.GroupBy || s.Distinct || s.Top || s.OffsetLimit || len(s.Aggregates) > 0}
 	p.unordered = len(s.Aggregates) > 0 && !s.GroupBy
 	p.identity = identity
 	if from.kept == 0 || !p.keptPage() {
@@ -278,6 +293,7 @@ type pager struct {
 	r     *request
 	c     *container
 	q     *nosql.Query
+	shape nosql.Shape
 	from  place
 	size  int
 	whole bool // rows come only when all items are in: the place counts rows
@@ -289,8 +305,9 @@ type pager struct {
 	current   int64  // number of the item whose rows come
 	inItem    int64  // rows of it so far
 	retrieved int
-	examined  int64 // items that the executor looked at
-	unordered bool  // the order of the items makes no difference
+	examined  int64    // items that the executor looked at
+	unordered bool     // the order of the items makes no difference
+	inOrder   *stretch // where an ORDER BY is that reads in its order, or nil
 
 	// Rows behind the page, which are kept for the next ones.
 	identity   string
@@ -311,8 +328,12 @@ func (p *pager) run(key []bson.Value) error {
 			return err
 		}
 	}
-	if err := run.Finish(); err != nil || p.next != nil {
+	if err := run.Finish(); err != nil {
 		return err
+	}
+	p.wantOrder()
+	if p.next != nil {
+		return nil
 	}
 	// Across partitions the service does not know that a full page is the last.
 	if key == nil && !p.whole && p.full() {
@@ -331,6 +352,9 @@ func (p *pager) items(run *nosql.Run, key []bson.Value) error {
 		}
 	}
 	filter, paths := p.filter(key)
+	if done, err := p.itemsInOrder(run, filter); done || err != nil {
+		return err
+	}
 	var sort bson.Doc
 	if !p.unordered {
 		sort = new(bson.Builder).Int32(fieldNumber, 1).Finish()
@@ -397,6 +421,9 @@ func (p *pager) full() bool { return p.rows.n >= p.size || len(p.rows.out) >= ma
 // emit takes one row of the query.
 func (p *pager) emit(v bson.Value) bool {
 	p.inItem++
+	if p.inOrder != nil {
+		p.inOrder.rows++
+	}
 	if p.skip > 0 {
 		p.skip--
 		return true
@@ -404,7 +431,7 @@ func (p *pager) emit(v bson.Value) bool {
 	if p.full() {
 		if p.whole {
 			if p.next == nil {
-				p.next = &place{rows: p.from.rows + int64(p.rows.n)}
+				p.next = p.behind()
 			}
 			return p.collecting && p.collect(nosql.AppendJSON(nil, v))
 		}
@@ -413,6 +440,15 @@ func (p *pager) emit(v bson.Value) bool {
 	}
 	p.rows.add(v)
 	return true
+}
+
+// behind is the place behind the rows of the page, of a query whose rows come
+// only when all items are in.
+func (p *pager) behind() *place {
+	if p.inOrder != nil {
+		return p.inOrder.place(p)
+	}
+	return &place{rows: p.from.rows + int64(p.rows.n)}
 }
 
 // utilization is how many of the items that were looked at the query selects

@@ -110,6 +110,7 @@ type runner struct {
 	sorted []sortedRow
 	seen   map[string]bool // of DISTINCT
 	memory int
+	stretch
 
 	ready       bool // the numbers below are known
 	skip, limit int64
@@ -141,6 +142,8 @@ func (r *runner) add() (bool, error) {
 	switch {
 	case r.s.groups:
 		return true, r.group()
+	case r.onStretch != nil:
+		return r.addInOrder()
 	case len(r.s.orderBy) > 0:
 		return true, r.sort()
 	}
@@ -299,6 +302,20 @@ func (r *runner) finish() (bool, error) {
 	if r.s.groups {
 		return r.finishGroups()
 	}
+	if r.onStretch != nil {
+		return r.endStretch()
+	}
+	r.sortRows()
+	for _, row := range r.sorted {
+		if more, err := r.output(row.row); err != nil || !more {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// sortRows puts the rows that are kept into the order of ORDER BY.
+func (r *runner) sortRows() {
 	slices.SortStableFunc(r.sorted, func(a, b sortedRow) int {
 		for i, k := range r.s.orderBy {
 			if c := order(a.keys[i], b.keys[i]); c != 0 {
@@ -310,12 +327,6 @@ func (r *runner) finish() (bool, error) {
 		}
 		return 0
 	})
-	for _, row := range r.sorted {
-		if more, err := r.output(row.row); err != nil || !more {
-			return false, err
-		}
-	}
-	return true, nil
 }
 
 func (r *runner) finishGroups() (bool, error) {

@@ -1,0 +1,187 @@
+package cosmos
+
+import (
+	"strings"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/query/nosql"
+)
+
+// An ORDER BY whose first property has an index reads the items in its order:
+// type after type, as the query language orders them, and within a type as the
+// index does. Items that are alike in the first key are sorted by the others,
+// those of one key at a time. So the first page of a large container needs its
+// first entries, and the next goes on at the key where it ended.
+
+// orderClass is a type in the order of the query language, with what finds its
+// values, and whether a range of them does.
+type orderClass struct {
+	types  []string
+	ranged bool
+}
+
+// orderClasses leave arrays out: an index that has seen one is not used.
+var orderClasses = []orderClass{
+	{}, // undefined
+	{types: []string{"null"}},
+	{types: []string{"bool"}, ranged: true},
+	{types: []string{"number"}, ranged: true},
+	{types: []string{"string"}, ranged: true},
+	{types: []string{"object", "binData", "objectId", "date", "regex", "timestamp", "minKey", "maxKey"}},
+}
+
+// classOf is the place of a key's class.
+func classOf(key bson.Value) int {
+	switch {
+	case key.IsMissing():
+		return 0
+	case key.Type == bson.TypeNull:
+		return 1
+	case key.Type == bson.TypeBool:
+		return 2
+	case key.IsNumber():
+		return 3
+	case key.Type == bson.TypeString:
+		return 4
+	}
+	return classObject
+}
+
+// classObject is the class of what no other has.
+const classObject = 5
+
+// filter finds the values of a class at a path, from a key on where it is one
+// of theirs and bounded says so.
+func (c orderClass) filter(path string, key bson.Value, bounded, descending bool) bson.Doc {
+	var b bson.Builder
+	if len(c.types) == 0 || c.types[0] == "null" {
+		// An index has one entry for both, which the first condition finds.
+		b.OpenArray("$and").OpenDoc("0").Value(path, bson.Null).Close().OpenDoc("1").OpenDoc(path)
+		if len(c.types) == 0 {
+			b.Bool("$exists", false)
+		} else {
+			b.Strings("$type", c.types...)
+		}
+		return b.Close().Close().Close().Finish()
+	}
+	b.OpenDoc(path)
+	b.Strings("$type", c.types...)
+	if bounded && c.ranged {
+		op := "$gte"
+		if descending {
+			op = "$lte"
+		}
+		b.Value(op, key)
+	}
+	return b.Close().Finish()
+}
+
+// stretch is where an ORDER BY is that reads in its order.
+type stretch struct {
+	key  bson.Value // the first key, Missing for undefined
+	rows int64      // of that key so far
+	// counted says that the query has to count its rows from the first on: TOP,
+	// OFFSET, DISTINCT.
+	counted bool
+}
+
+// maxPlaceKey is the longest key that a continuation holds, in bytes.
+const maxPlaceKey = 256
+
+// place is the one behind the rows of the page.
+func (s *stretch) place(p *pager) *place {
+	total := p.from.rows + int64(p.rows.n)
+	if p.from.key != "" {
+		total = p.from.number + int64(p.rows.n)
+	}
+	var key bson.Value
+	if key = bson.Array(); !s.key.IsMissing() {
+		key = bson.Array(s.key)
+	}
+	text := nosql.AppendJSON(nil, key)
+	if s.counted || len(text) > maxPlaceKey || classOf(s.key) == classObject {
+		return &place{rows: total} // JSON does not hold all that an object may be
+	}
+	return &place{number: total, rows: s.rows - 1, key: string(text)} // the row at hand is not on the page
+}
+
+// orderPath is the property that the query orders by first, "" where it cannot
+// read in that order.
+func (p *pager) orderPath() string {
+	s := p.shape
+	if len(s.OrderByPaths) == 0 || s.GroupBy || s.Staged || len(s.Aggregates) > 0 || s.OrderByPaths[0] == "_id" || strings.HasPrefix(s.OrderByPaths[0], "_id.") {
+		return ""
+	}
+	return s.OrderByPaths[0]
+}
+
+// itemsInOrder runs the query over the items in the order of its first key,
+// where there is an index for it or the page before was read so. false says
+// that they have to be sorted.
+func (p *pager) itemsInOrder(run *nosql.Run, filter bson.Doc) (bool, error) {
+	path := p.orderPath()
+	if path == "" || p.from.key == "" && !orderIndex(p.c.collection.Latest(), path) {
+		return false, nil
+	}
+	s := &stretch{counted: p.shape.Top || p.shape.OffsetLimit || p.shape.Distinct}
+	run.InOrder(func(key bson.Value) { s.key, s.rows = key, 0 })
+	p.inOrder, p.collecting = s, false
+	descending := p.shape.OrderByDescending[0]
+	var from bson.Value
+	first := 0
+	if descending {
+		first = len(orderClasses) - 1
+	}
+	if p.from.key != "" {
+		keys, err := nosql.ParseJSON([]byte(p.from.key))
+		if err != nil {
+			return true, err
+		}
+		from = keys.Doc().Lookup("0")
+		first = classOf(from)
+	}
+	direction := int32(1)
+	if descending {
+		direction = -1
+	}
+	sort := new(bson.Builder).Int32(path, direction).Int32(fieldNumber, direction).Finish()
+	for i := first; i >= 0 && i < len(orderClasses); i += int(direction) {
+		class := orderClasses[i].filter(path, from, p.from.key != "" && i == first, descending)
+		examined, err := findExamined(p.r.Context(), p.r.s.o.Exec, p.c.collection, both(filter, class), sort, 0, func(d bson.Doc) (bool, error) { return p.take(run, d) })
+		p.examined += examined
+		if err != nil || p.next != nil {
+			return true, err
+		}
+	}
+	return true, nil
+}
+
+func both(a, b bson.Doc) bson.Doc {
+	if a.IsEmpty() {
+		return b
+	}
+	return new(bson.Builder).OpenArray("$and").Doc("0", a).Doc("1", b).Close().Finish()
+}
+
+// orderIndex says whether there is an index that has the items in the order of
+// a property.
+func orderIndex(c *catalog.Collection, path string) bool {
+	if c == nil {
+		return false
+	}
+	ix := c.Index(pathIndexPrefix + path)
+	return ix != nil && ix.Ready && !ix.Multikey().Any()
+}
+
+// wantOrder asks for an index on the property that a query orders by, where its
+// page needed few of the items that it sorted.
+func (p *pager) wantOrder() {
+	path := p.orderPath()
+	if path == "" || p.inOrder != nil || !wasted(p.examined, int64(p.rows.n)) || !p.c.indexing.indexesDotted(path) {
+		return
+	}
+	if now := p.c.collection.Latest(); now != nil && !hasPathIndex(now, path) {
+		p.r.s.wantIndex(p.c, path)
+	}
+}

@@ -1,0 +1,75 @@
+package nosql
+
+import (
+	"slices"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+)
+
+// stretch is what a runner knows whose items come in the order of the first key
+// of ORDER BY: it sorts those that are alike in it, one stretch after the
+// other, and hands them on.
+type stretch struct {
+	onStretch func(key bson.Value) // nil where items come in any order
+	key       bson.Value
+	begun     bool
+	kept      int // what the memory had in it before the stretch
+}
+
+// InOrder says that the items will come in the order of the first key of ORDER
+// BY, and those that are alike in it in the order of the feed, or, where it is
+// descending, the other way round. f is called with the key, Missing for
+// undefined, before the first row of each stretch of rows that share it.
+// REQUIRES: the shape has OrderByPaths[0], no groups, and is not Staged.
+func (run *Run) InOrder(f func(key bson.Value)) { run.chain[0].onStretch = f }
+
+// addInOrder takes the row whose aliases are set.
+func (r *runner) addInOrder() (bool, error) {
+	first, err := r.s.orderBy[0].expr.eval(r.env)
+	if err != nil {
+		return false, err
+	}
+	if !r.begun || order(r.key, first) != 0 {
+		if more, err := r.endStretch(); err != nil || !more {
+			return false, err
+		}
+		r.key, r.begun, r.kept = first.Clone(), true, r.memory
+		if r.sortedAlready() {
+			r.onStretch(r.key)
+		}
+	}
+	if !r.sortedAlready() {
+		return true, r.sort()
+	}
+	v, err := r.s.row(r.env)
+	if err != nil {
+		return false, err
+	}
+	return r.output(v)
+}
+
+// sortedAlready says whether the items come in the very order of the rows.
+func (r *runner) sortedAlready() bool {
+	return len(r.s.orderBy) == 1 && !r.s.orderBy[0].descending
+}
+
+// endStretch hands on the rows of the stretch that ends; false says that no
+// more is needed.
+func (r *runner) endStretch() (bool, error) {
+	if len(r.sorted) == 0 {
+		return true, nil
+	}
+	if r.s.orderBy[0].descending {
+		slices.Reverse(r.sorted)
+	}
+	r.sortRows()
+	rows := r.sorted
+	r.sorted, r.memory = r.sorted[:0], r.kept
+	r.onStretch(r.key)
+	for _, row := range rows {
+		if more, err := r.output(row.row); err != nil || !more {
+			return false, err
+		}
+	}
+	return true, nil
+}
