@@ -12,7 +12,7 @@ import (
 // evict sets the largest parts aside until half of the groups' memory is left.
 func (w *grouping) evict() error {
 	if w.space == nil {
-		w.space = newSpillSpace(w.r.SpillDir, w.memory/2)
+		w.space = newSpillSpace(w.dir, w.memory/2)
 	}
 	if w.aside == nil {
 		w.aside = newSpillParts(w.space)

@@ -12,7 +12,13 @@ import (
 
 // Open gathers all documents before it delivers the first group.
 func (g *Group) Open(in Iterator, r *Run) (Iterator, error) {
-	return &grouping{g: g, in: in, r: r, memory: extsort.MaxMemory, cached: cachedGroups}, nil
+	w := &grouping{g: g, in: in, r: r, memory: extsort.MaxMemory, cached: cachedGroups}
+	var d expr.Deps
+	// What is set aside leaves its metadata behind.
+	if exprsOf(g, &d); len(d.Meta) == 0 {
+		w.dir = r.SpillDir
+	}
+	return w, nil
 }
 
 // group is one group under way.
@@ -33,6 +39,7 @@ type grouping struct {
 	r  *Run
 	// memory is what the groups and what is set aside may hold together.
 	memory int
+	dir    string // for what memory does not hold; "": it has to
 	// cached is cachedGroups.
 	cached int
 
@@ -204,9 +211,9 @@ func (w *grouping) room() error {
 	}
 	w.most = max(w.most, held)
 	switch {
-	case held <= w.memory && (w.bytes <= w.cached || w.r.SpillDir == "" || w.taken >= fewDocuments*len(w.order)):
+	case held <= w.memory && (w.bytes <= w.cached || w.dir == "" || w.taken >= fewDocuments*len(w.order)):
 		return nil
-	case w.r.SpillDir == "":
+	case w.dir == "":
 		return extsort.ErrMemory
 	case len(w.order) <= 1:
 		return nil // it has a limit of its own

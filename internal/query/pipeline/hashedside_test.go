@@ -124,6 +124,24 @@ func TestGroupSpills(t *testing.T) {
 	}
 }
 
+// TestGroupMeta holds that documents whose metadata is read are not set aside
+// without it.
+func TestGroupMeta(t *testing.T) {
+	for _, id := range []string{`"$_id"`, `{"$meta": "recordId"}`} {
+		p, err := parsed(`[{"$group": {"_id": ` + id + `}}]`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		it, err := p.Open(&List{}, &Run{Env: expr.NewEnv(1), SpillDir: t.TempDir()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if g := it.(*grouping); (g.dir == "") != strings.Contains(id, "$meta") {
+			t.Errorf("%s: %q", id, g.dir)
+		}
+	}
+}
+
 // TestGroupMemory holds that a group that spills again and again has its memory
 // once, not once for each time.
 func TestGroupMemory(t *testing.T) {
