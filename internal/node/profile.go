@@ -25,7 +25,7 @@ func (n *Node) profile() *command.Command {
 
 const filterNote = "When a filter expression is set, slowms and sampleRate are not used for profiling and slow-query log lines."
 
-func (n *Node) runProfile(_ context.Context, op *command.Op) error {
+func (n *Node) runProfile(ctx context.Context, op *command.Op) error {
 	a, p := &op.Args, op.Dispatcher.Profiler
 	was := p.Settings(op.DB)
 	slow, rate := p.SlowMillis(), p.SampleRate()
@@ -42,6 +42,12 @@ func (n *Node) runProfile(_ context.Context, op *command.Op) error {
 	}
 	if level := a.Int("profile"); level >= 0 && level <= 2 {
 		next.Level = level
+	}
+	if next.Level > 0 && n.Catalog != nil {
+		// As in mongod, it is there from now on, and not only with an entry.
+		if _, err := n.profileCollection(ctx, op.DB); err != nil {
+			return err
+		}
 	}
 	p.SetSlow(a.Int64Or("slowms", slow), newRate)
 	p.SetSettings(op.DB, next)
