@@ -38,6 +38,7 @@ func runBench(args []string) int {
 	f.IntVar(&o.ExpiryReads, "expiry-reads", o.ExpiryReads, "how many reads a second go on meanwhile")
 	f.Int64Var(&o.PointDocuments, "point-documents", o.PointDocuments, "among how many documents the row points finds one")
 	f.Int64Var(&o.LiveDocuments, "live-documents", o.LiveDocuments, "how many documents the row expiryLive begins with; half of them go")
+	f.Int64Var(&o.ShapeDocuments, "shape-documents", o.ShapeDocuments, "how many documents the rows expiryLog, expiryTouched and expiryOwn begin with; half of them go")
 	f.Int64Var(&o.SeriesReadings, "readings", o.SeriesReadings, "how many readings the rows of time series have, of 1000 sensors")
 	f.StringVar(&o.Readings, "readings-file", "", "the real readings that they are made of (default seattle-weather-hourly-normals.csv beside this program)")
 	f.Float64Var(&o.CacheGB, "cache", o.CacheGB, "the cache of the server and of Pebble, in GiB")

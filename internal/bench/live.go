@@ -50,6 +50,8 @@ type liveRemoval struct {
 	cpu                   time.Duration // per document, with that of the clients' operations
 	before, during, after phase
 	diskBefore, diskAfter int64
+	// diskSwept is what is left once the system has nothing to clear away.
+	diskSwept int64
 }
 
 // disker is a system that knows how much disk its documents take.
@@ -61,7 +63,7 @@ type disker interface {
 // and on PostgreSQL; of Redis it measures the rate.
 func (b *bench) live(ctx context.Context) error {
 	w := tabwriter.NewWriter(b.o.Out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(w, "\n%d of %d documents\tdocs/s\tcpu/doc\tops/s before\tp50\tp99\tp99.9\tduring\tp50\tp99\tp99.9\tafter\tp50\tp99\tp99.9\tMB before\tafter\t\n",
+	fmt.Fprintf(w, "\n%d of %d documents\tdocs/s\tcpu/doc\tops/s before\tp50\tp99\tp99.9\tduring\tp50\tp99\tp99.9\tafter\tp50\tp99\tp99.9\tMB before\tafter\tswept\t\n",
 		b.o.LiveDocuments/2, b.o.LiveDocuments)
 	type side struct {
 		name string
@@ -80,8 +82,8 @@ func (b *bench) live(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("%s: %s: %w", liveRow, s.name, err)
 		}
-		fmt.Fprintf(w, "%s\t%.0f\t%s\t%s%s%s%d\t%d\t\n", r.name, r.perSecond, micros(r.cpu), r.before.cells(), r.during.cells(), r.after.cells(),
-			r.diskBefore>>20, r.diskAfter>>20)
+		fmt.Fprintf(w, "%s\t%.0f\t%s\t%s%s%s%d\t%d\t%d\t\n", r.name, r.perSecond, micros(r.cpu), r.before.cells(), r.during.cells(), r.after.cells(),
+			r.diskBefore>>20, r.diskAfter>>20, r.diskSwept>>20)
 	}
 	if b.o.Redis {
 		perSecond, err := expireRedis(ctx, b.dir, b.o.LiveDocuments/2)
@@ -143,7 +145,13 @@ func (b *bench) removeLive(ctx context.Context, s expirer, l layout, name string
 	if err := settled(ctx, s); err != nil {
 		return nil, err
 	}
-	r.diskAfter, err = s.(disker).disk(ctx)
+	if r.diskAfter, err = s.(disker).disk(ctx); err != nil {
+		return nil, err
+	}
+	if err := swept(ctx, s); err != nil {
+		return nil, err
+	}
+	r.diskSwept, err = s.(disker).disk(ctx)
 	return r, err
 }
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -183,11 +184,23 @@ func (w *mayflyWorker) insert(ctx context.Context, id int64, journaled bool) err
 }
 
 func (w *mayflyWorker) insertMany(ctx context.Context, first int64, n int, due int64) error {
-	docs := make([]any, n)
+	return w.insertDue(ctx, first, slices.Repeat([]int64{due}, n))
+}
+
+func (w *mayflyWorker) insertDue(ctx context.Context, first int64, due []int64) error {
+	docs := make([]any, len(due))
 	for i := range docs {
-		docs[i] = document(first+int64(i), due, w.m.padding)
+		docs[i] = document(first+int64(i), due[i], w.m.padding)
 	}
 	_, err := w.m.plain.InsertMany(ctx, docs)
+	return err
+}
+
+func (w *mayflyWorker) touch(ctx context.Context, id, due int64) error {
+	r, err := w.m.plain.UpdateOne(ctx, bson.D{{Key: "_id", Value: id}}, bson.D{{Key: "$set", Value: bson.D{{Key: "due", Value: bson.DateTime(due)}}}})
+	if err == nil && r.ModifiedCount != 1 {
+		return errWrong
+	}
 	return err
 }
 
@@ -278,7 +291,7 @@ func (m *mayfly) expire(ctx context.Context, total int64, progress func(int64)) 
 const pollEvery = 20 * time.Millisecond
 
 func (m *mayfly) monitor(ctx context.Context, on bool) error {
-	return m.client.Database("admin").RunCommand(ctx, bson.D{{Key: "setParameter", Value: 1}, {Key: "ttlMonitorEnabled", Value: on}}).Err()
+	return m.setParameter(ctx, "ttlMonitorEnabled", on)
 }
 
 // deleted is how many documents the TTL monitor has removed so far.

@@ -207,13 +207,21 @@ func (w *postgresWorker) insert(ctx context.Context, id int64, journaled bool) e
 }
 
 func (w *postgresWorker) insertMany(ctx context.Context, first int64, n int, due int64) error {
-	ids, docs := make([]int64, n), make([]json.RawMessage, n)
+	return w.insertDue(ctx, first, slices.Repeat([]int64{due}, n))
+}
+
+func (w *postgresWorker) insertDue(ctx context.Context, first int64, due []int64) error {
+	ids, docs := make([]int64, len(due)), make([]json.RawMessage, len(due))
 	for i := range ids {
 		ids[i] = first + int64(i)
-		docs[i] = jsonDocument(ids[i], due, w.padding)
+		docs[i] = jsonDocument(ids[i], due[i], w.padding)
 	}
 	_, err := w.plain.Exec(ctx, `INSERT INTO documents SELECT * FROM unnest($1::bigint[], $2::jsonb[])`, ids, docs)
 	return err
+}
+
+func (w *postgresWorker) touch(ctx context.Context, id, due int64) error {
+	return w.change(ctx, w.plain, `UPDATE documents SET doc = jsonb_set(doc, '{due}', to_jsonb($2::bigint)) WHERE id = $1`, id, due)
 }
 
 // read runs a query for documents and makes sure that it finds n.
@@ -255,8 +263,8 @@ func (w *postgresWorker) scanByKey(ctx context.Context, key int64, n int) error 
 }
 
 // change runs a statement that must change one row.
-func (w *postgresWorker) change(ctx context.Context, c *pgx.Conn, sql string, id int64) error {
-	tag, err := c.Exec(ctx, sql, id)
+func (w *postgresWorker) change(ctx context.Context, c *pgx.Conn, sql string, args ...any) error {
+	tag, err := c.Exec(ctx, sql, args...)
 	if err == nil && tag.RowsAffected() != 1 {
 		return errWrong
 	}

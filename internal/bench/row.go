@@ -89,7 +89,11 @@ func RowNames() []string {
 	for _, r := range cosmosRows {
 		names = append(names, r.name)
 	}
-	return append(names, pointsRow, expiryRow, liveRow, seriesRow)
+	names = append(names, pointsRow, expiryRow, liveRow)
+	for _, s := range shapes {
+		names = append(names, s.name)
+	}
+	return append(names, seriesRow)
 }
 
 // choice is what a run measures.
@@ -100,18 +104,20 @@ type choice struct {
 	points    bool
 	expiry    bool
 	live      bool
+	shapes    []shape
 	series    bool
 }
 
 // chooseRows picks rows by a list of names with commas between; "" is all. The
-// names analysis and cosmos stand for all rows of these.
+// names analysis, cosmos and expiryShapes stand for all rows of these.
 func chooseRows(list string) (c choice, err error) {
 	if list == "" {
-		return choice{rows, questions, cosmosRows, true, true, true, true}, nil
+		return choice{rows, questions, cosmosRows, true, true, true, shapes, true}, nil
 	}
 	for name := range strings.SplitSeq(list, ",") {
 		i := slices.IndexFunc(rows, func(r row) bool { return r.name == name })
 		k := slices.IndexFunc(cosmosRows, func(r cosmosRow) bool { return r.name == name })
+		l := slices.IndexFunc(shapes, func(s shape) bool { return s.name == name })
 		j := slices.IndexFunc(questions, func(q question) bool { return q.name == name })
 		switch {
 		case name == pointsRow:
@@ -126,6 +132,10 @@ func chooseRows(list string) (c choice, err error) {
 			c.questions = questions
 		case name == allCosmos:
 			c.cosmos = cosmosRows
+		case name == allShapes:
+			c.shapes = shapes
+		case l >= 0:
+			c.shapes = append(c.shapes, shapes[l])
 		case k >= 0:
 			c.cosmos = append(c.cosmos, cosmosRows[k])
 		case i >= 0:
@@ -143,4 +153,5 @@ func chooseRows(list string) (c choice, err error) {
 const (
 	analysisRows = "analysis"
 	allCosmos    = "cosmos"
+	allShapes    = "expiryShapes"
 )

@@ -69,6 +69,11 @@ func Run(ctx context.Context, o Options) (err error) {
 			return err
 		}
 	}
+	for _, s := range chosen.shapes {
+		if err := b.shape(ctx, s); err != nil {
+			return err
+		}
+	}
 	if chosen.series {
 		return b.timeseries(ctx)
 	}

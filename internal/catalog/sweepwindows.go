@@ -32,6 +32,15 @@ func (c *Collection) SweepDue() (worth, any bool) {
 	return c.live.dead.Load()*(sweepShare-1) >= c.live.counter.Load(sumDocs), true
 }
 
+// Unswept is how many documents have left index entries that are to be swept;
+// too many where the process found them when it began.
+func (c *Collection) Unswept() int64 {
+	if _, any := c.SweepDue(); !any {
+		return 0
+	}
+	return max(c.live.dead.Load(), 1)
+}
+
 // Swept is what Sweep did.
 type Swept struct {
 	Entries int64 // that are gone

@@ -77,6 +77,9 @@ func (m *Monitor) reportRule(ctx context.Context, c *catalog.Collection, ix *cat
 	}
 	b.Int("lagSeconds", lag)
 	appendRecord(&b, record)
+	if c.WindowedBy(in) {
+		b.Int("unswept", c.Unswept())
+	}
 	return b.Finish(), nil
 }
 
