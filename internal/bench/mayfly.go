@@ -279,12 +279,32 @@ func (m *mayfly) expire(ctx context.Context, total int64, progress func(int64)) 
 		if err != nil {
 			return err
 		}
-		progress(now - before)
+		gone := now - before
+		if gone == 0 {
+			busy, err := m.removing(ctx)
+			if err != nil {
+				return err
+			}
+			if busy {
+				gone = 1 // it moves documents before the first goes
+			}
+		}
+		progress(gone)
 		if now-before >= total {
 			return m.monitor(ctx, false)
 		}
 		time.Sleep(pollEvery)
 	}
+}
+
+// removing says whether the TTL monitor is at work.
+func (m *mayfly) removing(ctx context.Context) (bool, error) {
+	c, err := m.client.Database("admin").Aggregate(ctx, bson.A{bson.D{{Key: "$currentOp", Value: bson.D{}}}, bson.D{{Key: "$match", Value: bson.D{{Key: "desc", Value: "TTLMonitor"}}}}})
+	if err != nil {
+		return false, err
+	}
+	defer c.Close(ctx)
+	return c.Next(ctx), c.Err()
 }
 
 // pollEvery is how often the count of removed documents is read.

@@ -87,7 +87,8 @@ func (c *Collection) stillDrops(r *BucketRule, now, upTo int64) bool {
 
 // sumUpTo adds up the windows below one; n is how many they are.
 func (c *Collection) sumUpTo(r storage.Reader, high LowWater) (sum [windowSums]int64, n int64, err error) {
-	err = c.eachWindow(r, high, func(w windowSum) bool {
+	// From the first one on: some are sealed below the low water.
+	err = c.eachWindow(r, LowWater{}, high, func(w windowSum) bool {
 		n++
 		for i := range sum {
 			sum[i] += w.d[i]

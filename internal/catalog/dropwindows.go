@@ -24,11 +24,23 @@ const (
 	maxStayedWindows = 1 << 16
 )
 
+// Drop says what DropWindows shall do.
+type Drop struct {
+	Rule *Rule
+	// Now is the instant by which documents are judged, in milliseconds since 1970.
+	Now int64
+	// MaxTime bounds the time in which documents move or go one by one; 0 does not.
+	MaxTime time.Duration
+	// Did is called after each step with what it did and how long it took, and may
+	// wait. Nil for nothing.
+	Did func(Dropped, time.Duration)
+}
+
 // Dropped is what DropWindows or DropBuckets did.
 type Dropped struct {
 	Docs, Bytes int64 // that are gone
-	Keys        int64 // index entries of theirs, one in each index but that on _id taken for granted
-	Windows     int64 // that had documents
+	Keys        int64 // index entries of theirs; of a window that went whole, one in each index but that on _id taken for granted
+	Windows     int64 // that had documents, and went whole
 	// Measurements is how many were in the buckets that are gone, which Docs counts.
 	Measurements int64
 	Moved        int64 // documents that were not due, and live in another window now
@@ -37,10 +49,19 @@ type Dropped struct {
 	More bool
 }
 
+func (d *Dropped) add(o Dropped) {
+	d.Docs += o.Docs
+	d.Bytes += o.Bytes
+	d.Keys += o.Keys
+	d.Windows += o.Windows
+	d.Moved += o.Moved
+}
+
 // DropWindows removes, without a write for each, the documents of all windows
 // that are wholly due by a rule at an instant. Windows in which documents have
-// stayed are read before, and what is not due yet moves to its own window;
-// maxTime bounds that, 0 not at all. What goes, goes in one step with the counts.
+// stayed are read before, and what is not due yet moves to its own window, unless
+// it is cheaper to remove the others one by one (thinwindow.go). What goes whole,
+// goes in one step with the counts.
 //
 // Invariant window-due: a document in a window has an instant within it or
 // before it, or is counted there as stayed. So where none has stayed, all are due;
@@ -50,29 +71,48 @@ type Dropped struct {
 // nothing goes.
 //
 // REQUIRES: Collection.WindowedBy.
-func (c *Catalog) DropWindows(ctx context.Context, coll *Collection, r *Rule, now int64, maxTime time.Duration) (d Dropped, err error) {
-	x := dropper{c: c, coll: coll, rule: r, now: now, begun: time.Now(), maxTime: maxTime, d: &d}
-	x.cut = coll.live.lowWater.Load().with(coll.windows.due(r, now))
-	x.watch = &dropWatch{due: x.cut}
-	if any, err := x.anything(); err != nil || !any || coll.live.expiring.Load() != nil {
-		return d, err
-	}
+func (c *Catalog) DropWindows(ctx context.Context, coll *Collection, what Drop) (d Dropped, err error) {
 	coll.live.dropping.Lock()
 	defer coll.live.dropping.Unlock()
-	if stayed, err := x.dropUnread(ctx); err != nil || !stayed {
+	low, due := coll.live.lowWater.Load(), coll.windows.due(what.Rule, what.Now)
+	x := dropper{c: c, coll: coll, rule: what.Rule, now: what.Now, begun: time.Now(), o: what, d: &d, low: low}
+	if x.from = low.with(coll.live.loose.upTo.upToMost(due)); x.from == low {
+		coll.live.loose = loose{}
+	}
+	x.cut = low.with(due)
+	x.watch = &dropWatch{due: x.cut}
+	if err := x.look(); err != nil || x.docs == 0 || coll.live.expiring.Load() != nil {
 		return d, err
 	}
+	if x.from == low && len(x.stayed) == 0 {
+		if stayed, err := x.dropUnread(ctx); err != nil || !stayed {
+			return d, err
+		}
+	}
+	move, err := x.worthMoving()
+	switch {
+	case err != nil:
+	case move:
+		err = x.moveAndDrop(ctx)
+	default:
+		d.More, err = x.thin(ctx)
+	}
+	return d, err
+}
+
+// moveAndDrop moves what is not due out of all windows that are, and drops those.
+func (x *dropper) moveAndDrop(ctx context.Context) error {
 	x.setWatch(x.watch)
 	defer x.setWatch(nil)
 	if left, err := x.moveStayed(ctx); err != nil || left {
-		d.More = left
-		return d, err
+		x.d.More = left
+		return err
 	}
 	for range maxDropRounds {
 		touched, err := x.drop(ctx)
 		if err != nil || len(touched) == 0 && !x.overflow {
-			d.More = x.cut != x.watch.due
-			return d, err
+			x.d.More = x.cut != x.watch.due
+			return err
 		}
 		if x.overflow {
 			break // what is not known is found by the next look
@@ -80,13 +120,13 @@ func (c *Catalog) DropWindows(ctx context.Context, coll *Collection, r *Rule, no
 		for len(touched) > 0 {
 			n := min(moveDocs, len(touched))
 			if err := x.moveGroup(ctx, touched[:n]); err != nil {
-				return d, err
+				return err
 			}
 			touched = touched[n:]
 		}
 	}
-	d.More = d.Moved > 0 // else what is touched all the time waits for the next pass
-	return d, nil
+	x.d.More = x.d.Moved > 0 // else what is touched all the time waits for the next pass
+	return nil
 }
 
 // dropWatch notes, while the windows that are due are about to go, the documents
@@ -132,16 +172,20 @@ func (u *Unit) noteTouch(c *Collection, doc bson.Doc) {
 
 // dropper is a DropWindows under way.
 type dropper struct {
-	c       *Catalog
-	coll    *Collection
-	rule    *Rule
-	now     int64
-	watch   *dropWatch
-	begun   time.Time
-	maxTime time.Duration
-	d       *Dropped
-	// cut is above the windows that go, at or below what is due.
-	cut LowWater
+	c     *Catalog
+	coll  *Collection
+	rule  *Rule
+	now   int64
+	watch *dropWatch
+	begun time.Time
+	o     Drop
+	d     *Dropped
+	// The windows from low to from are loose, those from there to cut come due now:
+	// at or below what is due.
+	low, from, cut LowWater
+	// docs live in those that come due now, and in some of those documents have stayed.
+	docs   int64
+	stayed []windowSum
 	// overflow says that more documents were touched than the watch could note.
 	overflow bool
 }
@@ -152,13 +196,30 @@ func (x *dropper) setWatch(w *dropWatch) {
 	x.coll.live.gate.Unlock()
 }
 
-// anything says whether there is a window to drop.
-func (x *dropper) anything() (any bool, err error) {
-	err = x.coll.eachWindow(x.c.engine, x.watch.due, func(w windowSum) bool {
-		any = w.d[windowDocs] > 0
-		return !any
+// did notes what a step did, which began at some time, and tells of it.
+func (x *dropper) did(d Dropped, begun time.Time) {
+	x.d.add(d)
+	if x.o.Did != nil {
+		x.o.Did(d, time.Since(begun))
+	}
+}
+
+// late says whether time is over.
+func (x *dropper) late() bool { return x.o.MaxTime > 0 && time.Since(x.begun) >= x.o.MaxTime }
+
+// look adds up the windows that come due now.
+func (x *dropper) look() error {
+	return x.coll.eachWindow(x.c.engine, x.from, x.cut, func(w windowSum) bool {
+		if w.d[windowStayed] > 0 {
+			if len(x.stayed) == maxStayedWindows {
+				x.cut = x.from.upTo(w.window, x.cut) // the rest comes with the next visit
+				return false
+			}
+			x.stayed = append(x.stayed, w)
+		}
+		x.docs += w.d[windowDocs]
+		return true
 	})
-	return any, err
 }
 
 // windowSum is what a window holds.
@@ -167,14 +228,10 @@ type windowSum struct {
 	d      [windowSums]int64
 }
 
-// eachWindow calls f with the sums of the windows from the low water up to a
-// mark, in order, until it returns false.
-func (c *Collection) eachWindow(r storage.Reader, upTo LowWater, f func(windowSum) bool) error {
-	low := c.live.lowWater.Load()
-	if c.windows.buckets {
-		low = LowWater{} // some are sealed below it
-	}
-	for _, span := range low.spans(upTo) {
+// eachWindow calls f with the sums of the windows from one mark up to another,
+// in order, until it returns false.
+func (c *Collection) eachWindow(r storage.Reader, from, upTo LowWater, f func(windowSum) bool) error {
+	for _, span := range from.spans(upTo) {
 		if more, err := c.eachWindowIn(r, span, f); err != nil || !more {
 			return err
 		}
@@ -209,9 +266,9 @@ func (c *Collection) eachWindowIn(r storage.Reader, span windowSpan, f func(wind
 // that time was over before the last.
 func (x *dropper) moveStayed(ctx context.Context) (left bool, err error) {
 	var from []uint64
-	if err := x.coll.eachWindow(x.c.engine, x.watch.due, func(w windowSum) bool {
+	if err := x.coll.eachWindow(x.c.engine, x.low, x.cut, func(w windowSum) bool {
 		if len(from) == maxStayedWindows {
-			x.cut = x.coll.live.lowWater.Load().upTo(w.window, x.cut) // the rest comes with the next visit
+			x.cut = x.low.upTo(w.window, x.cut) // the rest comes with the next visit
 			return false
 		}
 		if w.d[windowStayed] > 0 {
@@ -252,7 +309,7 @@ func (x *dropper) emptyWindow(ctx context.Context, n uint64) (left bool, err err
 				continue
 			}
 		}
-		if x.maxTime > 0 && time.Since(x.begun) >= x.maxTime {
+		if x.late() {
 			return true, nil
 		}
 		if err := x.moveGroup(ctx, group); err != nil {
@@ -271,7 +328,7 @@ func (x *dropper) moveGroup(ctx context.Context, group []RecordKey) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	moved := int64(0)
+	begun, moved := time.Now(), int64(0)
 	var busy []RecordKey
 	err := x.c.Run(ctx, storage.Buffered, func(u *Unit) (err error) {
 		moved = 0
@@ -287,10 +344,10 @@ func (x *dropper) moveGroup(ctx context.Context, group []RecordKey) error {
 	if err != nil {
 		return err
 	}
-	x.d.Moved += moved
 	for _, k := range busy {
 		x.watch.note(k)
 	}
+	x.did(Dropped{Moved: moved}, begun)
 	return nil
 }
 
@@ -300,18 +357,27 @@ func (u *Unit) inLatest(c *Collection) *Collection { return c.live.current.Load(
 // dropUnread drops the windows below cut where nothing has stayed in them. It
 // closes the gate: nobody else writes to the collection.
 func (x *dropper) dropUnread(ctx context.Context) (stayed bool, err error) {
-	x.coll.live.gate.Lock()
-	defer x.coll.live.gate.Unlock()
-	sum, windows, err := x.sum()
-	if err != nil || sum[windowStayed] > 0 {
+	begun := time.Now()
+	var gone Dropped
+	if err := func() error {
+		x.coll.live.gate.Lock()
+		defer x.coll.live.gate.Unlock()
+		sum, windows, err := x.sum()
+		if stayed = sum[windowStayed] > 0; err != nil || stayed {
+			return err
+		}
+		gone, err = x.dropSum(ctx, sum, windows)
+		return err
+	}(); err != nil || stayed {
 		return true, err
 	}
-	return false, x.dropSum(ctx, sum, windows)
+	x.did(gone, begun)
+	return false, nil
 }
 
 // sum adds up the windows below cut; windows is how many have documents.
 func (x *dropper) sum() (sum [windowSums]int64, windows int64, err error) {
-	err = x.coll.eachWindow(x.c.engine, x.cut, func(w windowSum) bool {
+	err = x.coll.eachWindow(x.c.engine, x.low, x.cut, func(w windowSum) bool {
 		if w.d[windowDocs] > 0 {
 			windows++
 		}
@@ -326,17 +392,25 @@ func (x *dropper) sum() (sum [windowSums]int64, windows int64, err error) {
 // drop is dropUnread where each document has been looked at, unless some were
 // touched meanwhile, which it returns.
 func (x *dropper) drop(ctx context.Context) (touched []RecordKey, err error) {
-	x.coll.live.gate.Lock()
-	defer x.coll.live.gate.Unlock()
-	if touched, overflow := x.watch.take(); overflow || len(touched) > 0 {
-		x.overflow = overflow
-		return touched, nil
-	}
-	sum, windows, err := x.sum()
-	if err != nil {
+	begun := time.Now()
+	var gone Dropped
+	if err := func() error {
+		x.coll.live.gate.Lock()
+		defer x.coll.live.gate.Unlock()
+		if touched, x.overflow = x.watch.take(); x.overflow || len(touched) > 0 {
+			return nil
+		}
+		sum, windows, err := x.sum()
+		if err != nil {
+			return err
+		}
+		gone, err = x.dropSum(ctx, sum, windows)
+		return err
+	}(); err != nil {
 		return nil, err
 	}
-	return nil, x.dropSum(ctx, sum, windows)
+	x.did(gone, begun)
+	return touched, nil
 }
 
 // inForce says whether the rule still lets go what it did when the drop began:
@@ -352,19 +426,16 @@ func (x *dropper) inForce(coll *Collection) bool {
 
 // dropSum drops what is below cut, which sums up to that. REQUIRES: the gate
 // is closed.
-func (x *dropper) dropSum(ctx context.Context, sum [windowSums]int64, windows int64) error {
+func (x *dropper) dropSum(ctx context.Context, sum [windowSums]int64, windows int64) (gone Dropped, err error) {
 	coll := x.coll.Latest()
 	if coll == nil || sum[windowDocs] == 0 || !x.inForce(coll) || coll.live.expiring.Load() != nil {
-		return nil
+		return gone, nil
 	}
 	if err := x.c.dropRange(ctx, coll, x.cut, sum); err != nil {
-		return err
+		return gone, err
 	}
-	x.d.Docs += sum[windowDocs]
-	x.d.Bytes += sum[windowSize]
-	x.d.Keys += sum[windowDocs] * int64(len(coll.indexes)-1)
-	x.d.Windows += windows
-	return nil
+	keys := sum[windowDocs] * int64(len(coll.indexes)-1)
+	return Dropped{Docs: sum[windowDocs], Bytes: sum[windowSize], Keys: keys, Windows: windows}, nil
 }
 
 // dropRange removes the windows from the low water up to a mark, which hold what

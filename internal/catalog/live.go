@@ -27,6 +27,7 @@ type live struct {
 	// so it is true for who is inside; readers take that of their state.
 	lowWater  mark
 	dropping  sync.Mutex // held by DropWindows
+	loose     loose      // guarded by dropping
 	dropWatch atomic.Pointer[dropWatch]
 	swept     mark
 	dead      atomic.Int64 // documents that went while their entries stayed, as far as known

@@ -232,6 +232,11 @@ func (m LowWater) with(other LowWater) LowWater {
 	return LowWater{first: max(m.first, other.first), own: max(m.own, other.own)}
 }
 
+// upToMost is the lower of two marks, for each kind of windows.
+func (m LowWater) upToMost(other LowWater) LowWater {
+	return LowWater{first: min(m.first, other.first), own: min(m.own, other.own)}
+}
+
 // spans are the windows from one mark up to a higher one, those of each kind
 // that there are.
 func (m LowWater) spans(to LowWater) (s []windowSpan) {

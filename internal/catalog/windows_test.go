@@ -138,40 +138,46 @@ func (m *windowTwin) write(t *rapid.T) {
 	}
 }
 
-// drop drops the windows up to a date; the twin says which documents those are.
+// drop removes what is due in windows up to an instant, and compares what is
+// gone, moved and left with what may be.
 func (m *windowTwin) drop(t *rapid.T) {
 	upTo := int64(rapid.IntRange(-2000, 10000).Draw(t, "upTo"))
 	w, now, rule := m.coll.windows, upTo+60000, m.coll.Rules()[0]
+	fresh := m.coll.live.lowWater.Load().with(m.coll.live.loose.upTo.upToMost(w.due(rule, now)))
 	high := w.due(rule, now)
+	d, err := m.c.DropWindows(t.Context(), m.coll, Drop{Rule: rule, Now: now})
+	if err != nil || d.More {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	is := map[int]uint64{}
+	keys, docs := records(t, m.c.engine, m.coll)
+	for i, doc := range docs {
+		is[int(doc.Lookup("_id").Int32())] = keys[i].window()
+	}
+	m.low = m.coll.live.lowWater.Load()
 	var gone, moved int64
 	for id, d := range m.docs {
-		if high.below(d.window) && !high.below(w.of(d.doc)) {
-			d.window = w.of(d.doc)
-			m.docs[id] = d
-			moved++
+		window, there := is[id]
+		due := rule.Due(d.doc) <= now
+		switch {
+		case !there:
+			if gone++; !due || !high.below(d.window) {
+				t.Fatalf("%s went from window %x at %d, and is due at %d", d.doc, d.window, now, rule.Due(d.doc))
+			}
+			delete(m.docs, id)
+		case due && high.below(d.window) && !fresh.below(d.window) && high.below(w.of(d.doc)):
+			t.Fatalf("%s is left in window %x at %d, and was due at %d", d.doc, d.window, now, rule.Due(d.doc))
+		case window != d.window:
+			if moved++; window != w.of(d.doc) || high.below(window) {
+				t.Fatalf("%s went from window %x to %x", d.doc, d.window, window)
+			}
+			m.docs[id] = twinDoc{d.doc, window}
+		case m.low.below(window):
+			t.Fatalf("%s is in window %x, which is gone", d.doc, window)
 		}
 	}
-	for id, d := range m.docs {
-		if !high.below(d.window) {
-			continue
-		}
-		if rule.Due(d.doc) > now {
-			t.Fatalf("the twin itself drops %s, which is not due", d.doc)
-		}
-		delete(m.docs, id)
-		gone++
-	}
-	for _, d := range m.docs {
-		if d.window != noWindow && m.coll.WholeUntil(rule, now) >= rule.Due(d.doc) && !w.stayed(d.doc, d.window) && !m.low.below(w.of(d.doc)) && w.of(d.doc) == d.window {
-			t.Fatalf("%s is due at %d, and stays in its window %x", d.doc, now, d.window)
-		}
-	}
-	d, err := m.c.DropWindows(t.Context(), m.coll, rule, now, 0)
-	if err != nil || d.Docs != gone || d.Moved != moved || d.More {
-		t.Fatalf("DropWindows to %d: %+v, %v; the twin dropped %d and moved %d", upTo, d, err, gone, moved)
-	}
-	if gone > 0 {
-		m.low = m.low.with(high)
+	if d.Docs != gone || d.Moved != moved {
+		t.Fatalf("DropWindows to %d: %+v; %d are gone and %d have moved", upTo, d, gone, moved)
 	}
 }
 
@@ -339,7 +345,7 @@ func TestWindowsSweepRuns(t *testing.T) {
 	}
 	insert(0, n, 1000)
 	insert(n, n+10, 90000)
-	if d, err := c.DropWindows(ctx, coll, coll.Rules()[0], 50000, 0); err != nil || d.Docs != n {
+	if d, err := c.DropWindows(ctx, coll, Drop{Rule: coll.Rules()[0], Now: 50000}); err != nil || d.Docs != n {
 		t.Fatalf("%+v, %v", d, err)
 	}
 	back := 0
@@ -387,10 +393,10 @@ func TestWindowsRuleGone(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if d, err := c.DropWindows(ctx, coll, before, 50000, 0); err != nil || d.Docs != 0 {
+	if d, err := c.DropWindows(ctx, coll, Drop{Rule: before, Now: 50000}); err != nil || d.Docs != 0 {
 		t.Errorf("by a rule that is longer now: %+v, %v", d, err)
 	}
-	if d, err := c.DropWindows(ctx, coll, coll.Latest().Rules()[0], 5_000_000, 0); err != nil || d.Docs != 1 {
+	if d, err := c.DropWindows(ctx, coll, Drop{Rule: coll.Latest().Rules()[0], Now: 5_000_000}); err != nil || d.Docs != 1 {
 		t.Errorf("by the rule as it is: %+v, %v", d, err)
 	}
 }
@@ -403,7 +409,7 @@ func TestWindowsSweepsAtOnce(t *testing.T) {
 	const n = 2 * sweepStretch
 	insertDated(t, c, coll, 0, n, 1000)
 	insertDated(t, c, coll, n, n+10, 90000)
-	if d, err := c.DropWindows(ctx, coll, coll.Rules()[0], 50000, 0); err != nil || d.Docs != n {
+	if d, err := c.DropWindows(ctx, coll, Drop{Rule: coll.Rules()[0], Now: 50000}); err != nil || d.Docs != n {
 		t.Fatalf("%+v, %v", d, err)
 	}
 	var sweeps sync.WaitGroup

@@ -66,7 +66,7 @@ func (m *Monitor) visitAfter(ctx context.Context, r rule, since func(*track) int
 		pause(work, m.governor.worked(b.Time))
 	}
 	begun := time.Now()
-	dropped, err := m.dropWindows(work, c, d, k, docs < unlimited || d.MaxBytes > 0)
+	dropped, err := m.dropWindows(work, c, d, docs < unlimited || d.MaxBytes > 0)
 	if err != nil && !isInterrupt(ctx, err) {
 		m.logError(ctx, c, r, err) // the documents can go one by one
 		err = nil

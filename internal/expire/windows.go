@@ -21,16 +21,22 @@ const (
 // dropWindows removes what a rule's collection keeps in windows of expiry that
 // are wholly due, as ranges. It leaves to the visit what is due in others, and all
 // where a budget says how many may go: a range goes whole.
-func (m *Monitor) dropWindows(ctx context.Context, c *catalog.Collection, d *exec.BatchedDelete, k *track, budgeted bool) (dropped, error) {
+func (m *Monitor) dropWindows(ctx context.Context, c *catalog.Collection, d *exec.BatchedDelete, budgeted bool) (dropped, error) {
 	if d.Single || budgeted || !c.WindowedBy(d.Rule) {
 		return dropped{}, nil
 	}
-	begun := time.Now()
-	gone, err := m.o.Catalog.DropWindows(ctx, c, d.Rule, d.Now, d.MaxTime)
-	if gone.Docs > 0 {
-		m.bookRange(gone, time.Since(begun), k)
-	}
-	if err != nil || gone.Docs == 0 {
+	gone, err := m.o.Catalog.DropWindows(ctx, c, catalog.Drop{Rule: d.Rule, Now: d.Now, MaxTime: d.MaxTime, Did: func(step catalog.Dropped, took time.Duration) {
+		if step.Docs == 0 {
+			pause(ctx, m.governor.worked(took))
+			return
+		}
+		b := exec.Batch{Batches: 1, Docs: step.Docs, Bytes: step.Bytes, KeysDeleted: step.Keys, Time: took}
+		if d.BatchDocs > 0 {
+			b.Batches = (step.Docs + d.BatchDocs - 1) / d.BatchDocs
+		}
+		d.Progress(b)
+	}})
+	if err != nil || gone.Windows == 0 {
 		return dropped{gone}, err
 	}
 	// The visit would step over the rule's own entries, each time.

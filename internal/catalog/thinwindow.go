@@ -1,0 +1,214 @@
+package catalog
+
+import (
+	"bytes"
+	"context"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/storage"
+)
+
+// Where most of the documents in windows that are due live on, since they were
+// touched, it costs more to move those than to remove the others one by one: a
+// move removes a document's entries, too, and makes new ones. Such windows are
+// thinned: what is due goes, in their order, and the rest stays for good. It
+// expires by the rule's index, one by one. The low water stands below such loose
+// windows, so what comes due behind them goes one by one as well, until that has
+// cost as much as to move what lives in them.
+
+const (
+	// moveCost is what a move costs, in removals.
+	moveCost = 2
+	// sampleWindows and sampleDocs are how many documents are looked at to know
+	// how many of the windows' live on: so many in each of so many windows.
+	sampleWindows = 32
+	sampleDocs    = 32
+	// looseRecount is after how many removals at least the documents in loose
+	// windows are counted again.
+	looseRecount = 10_000
+	// thinWalk is how many documents are walked over in one state of the store.
+	thinWalk = 8192
+)
+
+// loose is what is known of the windows that were thinned. It begins anew with
+// the process, and is guarded by live.dropping.
+type loose struct {
+	upTo    LowWater // those from the low water up to here
+	docs    int64    // that live in them; fewer, as they go
+	gone    int64    // documents that went one by one since the low water rose
+	counted int64    // gone when docs was counted
+}
+
+// worthMoving says whether the documents that live on in windows that are due,
+// and in loose ones, should move, so that all these windows go whole.
+func (x *dropper) worthMoving() (bool, error) {
+	l := &x.coll.live.loose
+	living, err := x.living()
+	if err != nil {
+		return false, err
+	}
+	gone := l.gone + x.docs - living
+	if x.from != x.low && l.gone-l.counted >= max(looseRecount, l.docs/2) {
+		l.docs, l.counted = 0, l.gone
+		err := x.coll.eachWindow(x.c.engine, x.low, x.from, func(w windowSum) bool {
+			l.docs += w.d[windowDocs]
+			return true
+		})
+		if err != nil {
+			return false, err
+		}
+	}
+	return moveCost*(l.docs+living) <= gone, nil
+}
+
+// living estimates how many documents of the windows in which some have stayed
+// are not due.
+func (x *dropper) living() (int64, error) {
+	if len(x.stayed) == 0 {
+		return 0, nil
+	}
+	step := (len(x.stayed) + sampleWindows - 1) / sampleWindows
+	var seen, alive, docs int64
+	for i, w := range x.stayed {
+		docs += w.d[windowDocs]
+		if i%step != 0 {
+			continue
+		}
+		it, err := x.c.engine.NewIter(x.coll.Ident, appendWindow(nil, w.window), appendWindow(nil, w.window+1))
+		if err != nil {
+			return 0, err
+		}
+		n := 0
+		for ok := it.First(); ok && n < sampleDocs; ok = it.Next() {
+			v, err := it.Value()
+			if err != nil {
+				it.Close()
+				return 0, err
+			}
+			n++
+			seen++
+			if x.rule.Due(v) > x.now {
+				alive++
+			}
+		}
+		if err := it.Close(); err != nil {
+			return 0, err
+		}
+	}
+	if seen == 0 {
+		return 0, nil
+	}
+	return docs * alive / seen, nil
+}
+
+// thin removes what is due in the windows from x.from on, one by one; those
+// before the first in which something has stayed go whole. left says that time
+// was over before the last.
+func (x *dropper) thin(ctx context.Context) (left bool, err error) {
+	l := &x.coll.live.loose
+	if x.from == x.low && len(x.stayed) > 0 {
+		due := x.cut
+		x.cut = x.low.upTo(x.stayed[0].window, due)
+		if _, err := x.dropUnread(ctx); err != nil {
+			return false, err
+		}
+		x.low = x.coll.live.lowWater.Load()
+		x.from, x.cut = x.low, due
+		*l = loose{upTo: x.low}
+	}
+	for _, span := range x.from.spans(x.cut) {
+		if left, err := x.thinSpan(ctx, span); err != nil || left {
+			return left, err
+		}
+	}
+	return x.cut != x.watch.due, nil
+}
+
+// thinSpan thins windows, and notes how far it has come.
+func (x *dropper) thinSpan(ctx context.Context, span windowSpan) (left bool, err error) {
+	l := &x.coll.live.loose
+	end := appendWindow(nil, span.to)
+	for from := appendWindow(nil, span.from); from != nil; {
+		if from, err = x.thinWalk(ctx, from, end); err != nil {
+			return false, err
+		}
+		if from == nil {
+			break
+		}
+		l.upTo = l.upTo.with(x.low).upTo(RecordKey(from).window(), x.cut)
+		if x.late() {
+			return true, nil
+		}
+	}
+	l.upTo = l.upTo.with(x.low).upTo(span.to, x.cut)
+	return false, nil
+}
+
+// thinWalk thins the records from a key on, as many as are walked over in one
+// state; next is where the next walk begins, nil for nowhere.
+func (x *dropper) thinWalk(ctx context.Context, from, end []byte) (next []byte, err error) {
+	it, err := x.c.engine.NewIter(x.coll.Ident, from, end)
+	if err != nil {
+		return nil, err
+	}
+	defer it.Close()
+	l := &x.coll.live.loose
+	var group []RecordKey
+	n := 0
+	for ok := it.First(); ok; ok = it.Next() {
+		if n++; n > thinWalk || len(group) > 0 && x.late() {
+			next = bytes.Clone(it.Key())
+			break
+		}
+		v, err := it.Value()
+		if err != nil {
+			return nil, err
+		}
+		if x.rule.Due(v) > x.now {
+			l.docs++
+			continue
+		}
+		if group = append(group, bytes.Clone(it.Key())); len(group) == moveDocs {
+			if err := x.removeGroup(ctx, group); err != nil {
+				return nil, err
+			}
+			group = group[:0]
+		}
+	}
+	if len(group) > 0 {
+		if err := x.removeGroup(ctx, group); err != nil {
+			return nil, err
+		}
+	}
+	return next, it.Err()
+}
+
+// removeGroup removes those of some documents that are due, as they are now.
+// Those that others have locked are left to who goes by the index.
+func (x *dropper) removeGroup(ctx context.Context, group []RecordKey) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	begun := time.Now()
+	var done Dropped
+	err := x.c.Run(ctx, storage.Buffered, func(u *Unit) error {
+		done = Dropped{}
+		_, err := u.LockRecords(ctx, x.coll, group, func(k RecordKey, doc bson.Doc) error {
+			if x.rule.Due(doc) > x.now || !x.inForce(u.inLatest(x.coll)) {
+				return nil
+			}
+			done.Docs++
+			done.Bytes += int64(len(doc))
+			return u.DeleteExpired(ctx, x.coll, k, doc)
+		})
+		done.Keys = u.KeysDeleted()
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	x.coll.live.loose.gone += done.Docs
+	x.did(done, begun)
+	return nil
+}
