@@ -172,14 +172,15 @@ func (u *Unit) noteTouch(c *Collection, doc bson.Doc) {
 
 // dropper is a DropWindows under way.
 type dropper struct {
-	c     *Catalog
-	coll  *Collection
-	rule  *Rule
-	now   int64
-	watch *dropWatch
-	begun time.Time
-	o     Drop
-	d     *Dropped
+	c       *Catalog
+	coll    *Collection
+	rule    *Rule
+	now     int64
+	watch   *dropWatch
+	begun   time.Time
+	o       Drop
+	stepped sync.Mutex // held for what follows a step
+	d       *Dropped
 	// The windows from low to from are loose, those from there to cut come due now:
 	// at or below what is due.
 	low, from, cut LowWater
@@ -198,6 +199,8 @@ func (x *dropper) setWatch(w *dropWatch) {
 
 // did notes what a step did, which began at some time, and tells of it.
 func (x *dropper) did(d Dropped, begun time.Time) {
+	x.stepped.Lock()
+	defer x.stepped.Unlock()
 	x.d.add(d)
 	if x.o.Did != nil {
 		x.o.Did(d, time.Since(begun))

@@ -13,6 +13,10 @@ import (
 // not the next one; after that it looks the records up, each by itself.
 const maxStraySeeks = 8
 
+// walkSteps is how many records LockRecords steps over to reach the next of its
+// own before it seeks that.
+const walkSteps = 4
+
 // LockRecords locks those of the records that nobody else has locked, to the
 // unit's end, and calls f with the newest document of each that is there. keys
 // are sorted, and the unit has not written to them before. Neither argument of
@@ -70,11 +74,13 @@ func (u *Unit) walk(c *Collection, from RecordKey) (*walk, error) {
 
 // read calls f with the document of k, unless it is gone.
 func (w *walk) read(k RecordKey, f func(RecordKey, bson.Doc) error) error {
-	if w.seeks < maxStraySeeks && w.it.Valid() && bytes.Compare(w.it.Key(), k) < 0 {
-		if w.it.Next() && bytes.Compare(w.it.Key(), k) < 0 {
+	for n := 0; w.seeks < maxStraySeeks && w.it.Valid() && bytes.Compare(w.it.Key(), k) < 0; n++ {
+		if n == walkSteps {
 			w.seeks++
 			w.it.SeekGE(k)
+			break
 		}
+		w.it.Next()
 	}
 	if w.it.Valid() && bytes.Equal(w.it.Key(), k) {
 		v, err := w.it.Value()

@@ -3,6 +3,8 @@ package catalog
 import (
 	"bytes"
 	"context"
+	"errors"
+	"sync"
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -29,6 +31,8 @@ const (
 	looseRecount = 10_000
 	// thinWalk is how many documents are walked over in one state of the store.
 	thinWalk = 8192
+	// thinWorkers is how many groups of documents are removed at once.
+	thinWorkers = 2
 )
 
 // loose is what is known of the windows that were thinned. It begins anew with
@@ -117,6 +121,8 @@ func (x *dropper) thin(ctx context.Context) (left bool, err error) {
 		x.from, x.cut = x.low, due
 		*l = loose{upTo: x.low}
 	}
+	before := x.d.Docs
+	defer func() { l.gone += x.d.Docs - before }()
 	for _, span := range x.from.spans(x.cut) {
 		if left, err := x.thinSpan(ctx, span); err != nil || left {
 			return left, err
@@ -155,6 +161,7 @@ func (x *dropper) thinWalk(ctx context.Context, from, end []byte) (next []byte, 
 	defer it.Close()
 	l := &x.coll.live.loose
 	var group []RecordKey
+	remove, wait := x.removers(ctx)
 	n := 0
 	for ok := it.First(); ok; ok = it.Next() {
 		if n++; n > thinWalk || len(group) > 0 && x.late() {
@@ -163,25 +170,43 @@ func (x *dropper) thinWalk(ctx context.Context, from, end []byte) (next []byte, 
 		}
 		v, err := it.Value()
 		if err != nil {
-			return nil, err
+			return nil, errors.Join(err, wait())
 		}
 		if x.rule.Due(v) > x.now {
 			l.docs++
 			continue
 		}
 		if group = append(group, bytes.Clone(it.Key())); len(group) == moveDocs {
-			if err := x.removeGroup(ctx, group); err != nil {
-				return nil, err
-			}
-			group = group[:0]
+			remove <- group
+			group = nil
 		}
 	}
 	if len(group) > 0 {
-		if err := x.removeGroup(ctx, group); err != nil {
-			return nil, err
-		}
+		remove <- group
 	}
-	return next, it.Err()
+	return next, errors.Join(it.Err(), wait())
+}
+
+// removers begins to remove the groups that it is sent; wait ends that, and
+// must be called.
+func (x *dropper) removers(ctx context.Context) (remove chan<- []RecordKey, wait func() error) {
+	groups := make(chan []RecordKey)
+	var errs [thinWorkers]error
+	var workers sync.WaitGroup
+	for i := range errs {
+		workers.Go(func() {
+			for g := range groups {
+				if errs[i] == nil {
+					errs[i] = x.removeGroup(ctx, g)
+				}
+			}
+		})
+	}
+	return groups, func() error {
+		close(groups)
+		workers.Wait()
+		return errors.Join(errs[:]...)
+	}
 }
 
 // removeGroup removes those of some documents that are due, as they are now.
@@ -208,7 +233,6 @@ func (x *dropper) removeGroup(ctx context.Context, group []RecordKey) error {
 	if err != nil {
 		return err
 	}
-	x.coll.live.loose.gone += done.Docs
 	x.did(done, begun)
 	return nil
 }
