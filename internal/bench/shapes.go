@@ -137,7 +137,7 @@ func (b *bench) shapeOn(ctx context.Context, sh shape, side *shapeSide, n int64)
 	if err := settled(ctx, s); err != nil {
 		return err
 	}
-	if side.diskBefore, err = s.(disker).disk(ctx); err != nil {
+	if side.diskBefore, err = restingDisk(ctx, s); err != nil {
 		return err
 	}
 	for name, to := range map[string]*cost{"findById": &side.find, "updateOne": &side.update} {
@@ -171,8 +171,11 @@ func (b *bench) shapeOn(ctx context.Context, sh shape, side *shapeSide, n int64)
 	if side.after, err = timed(s, n/2, func() error { return swept(ctx, s) }); err != nil {
 		return errors.Join(err, profiled())
 	}
-	side.diskAfter, err = s.(disker).disk(ctx)
-	return errors.Join(err, profiled())
+	if err := profiled(); err != nil {
+		return err
+	}
+	side.diskAfter, err = restingDisk(ctx, s)
+	return err
 }
 
 // loadShape adds the documents of a shape, in the order of their ids.
