@@ -1,0 +1,54 @@
+package catalog
+
+import (
+	"encoding/binary"
+	"testing"
+	"unsafe"
+
+	"github.com/mayflydb/mayfly/internal/storage"
+)
+
+// TestWindowsMemory holds the bounds of what windows of expiry keep in memory:
+// for a collection, and while a drop runs, however many windows and touched
+// documents there are.
+func TestWindowsMemory(t *testing.T) {
+	c, coll := openWindowed(t)
+	l := coll.live
+	if n := unsafe.Sizeof(l.loose) + unsafe.Sizeof(l.lowWater) + unsafe.Sizeof(l.swept) + 2*unsafe.Sizeof(LowWater{}); n > 160 {
+		t.Errorf("a collection has %d bytes for its windows", n)
+	}
+
+	u := c.engine.Begin()
+	defer u.Abort()
+	first := coll.windows.at(0)
+	for i := range uint64(maxStayedWindows + 100) {
+		if err := u.AddSums(storage.IdentWindows, windowKey(nil, coll.Ident, first+i), []int64{2, 100, 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := u.Commit(t.Context(), storage.Buffered); err != nil {
+		t.Fatal(err)
+	}
+	x := dropper{c: c, coll: coll, rule: coll.Rules()[0], d: &Dropped{}, cut: LowWater{first: noWindow}}
+	if err := x.look(); err != nil {
+		t.Fatal(err)
+	}
+	if len(x.stayed) != maxStayedWindows || x.docs != 2*maxStayedWindows || x.cut.first != first+maxStayedWindows {
+		t.Errorf("a drop looks at %d windows with %d documents, up to %x", len(x.stayed), x.docs, x.cut.first)
+	}
+
+	w := &dropWatch{}
+	for i := range maxLateTouches + 100 {
+		w.note(binary.BigEndian.AppendUint64(nil, uint64(i)))
+	}
+	if touched, overflow := w.take(); len(touched) != maxLateTouches || !overflow {
+		t.Errorf("a drop knows %d documents that were touched", len(touched))
+	}
+	s := &sweepWatch{ident: coll.indexes[0].Ident}
+	for i := range maxSweepWritten + 100 {
+		s.note(coll.indexes[0], binary.BigEndian.AppendUint64(nil, uint64(i)))
+	}
+	if len(s.written) != maxSweepWritten || !s.overflow {
+		t.Errorf("a sweep knows %d entries that were written", len(s.written))
+	}
+}
