@@ -35,8 +35,8 @@ type arriving struct {
 	seal        bool
 }
 
-// InsertMeasurements adds measurements, which are staged (staged.go): see
-// Catalog.MakeRoom. The unit holds nothing before. Errors: 26, and 171 and
+// InsertMeasurements adds measurements, which are staged (staged.go), with their
+// documents' bytes: see Catalog.MakeRoom. The unit holds nothing before. Errors: 26, and 171 and
 // others of the keys that their buckets would have.
 func (u *Unit) InsertMeasurements(_ context.Context, c *Collection, ms []timeseries.Measurement) error {
 	c, err := u.enter(c)
@@ -78,14 +78,22 @@ func (u *Unit) reopen(ctx context.Context, c *Collection, ms []timeseries.Measur
 // as one record.
 func (u *Unit) setOpen(c *Collection, source []byte, ms []timeseries.Measurement, seq uint64) error {
 	u.entry = binary.BigEndian.AppendUint64(AppendOpenTime(append(u.entry[:0], source...), ms[len(ms)-1].Time), seq)
-	if len(ms) == 1 {
-		return u.u.Set(c.Open, u.entry, ms[0].Doc)
-	}
-	u.value = u.value[:0]
+	return u.u.SetFilled(c.Open, u.entry, sizeOf(ms), func(b []byte) { fillDocs(b, ms) })
+}
+
+// sizeOf is the bytes of measurements.
+func sizeOf(ms []timeseries.Measurement) (n int) {
 	for _, m := range ms {
-		u.value = append(u.value, m.Doc...)
+		n += len(m.Doc)
 	}
-	return u.u.Set(c.Open, u.entry, u.value)
+	return n
+}
+
+// fillDocs writes measurements one behind the other.
+func fillDocs(b []byte, ms []timeseries.Measurement) {
+	for _, m := range ms {
+		b = b[copy(b, m.Doc):]
+	}
 }
 
 // bySource groups measurements by their sources.
@@ -221,10 +229,7 @@ func (u *Unit) sealed(ctx context.Context, c *Collection, s *openSource, pieces 
 	if err := u.dropOpen(c, s.Key, records); err != nil {
 		return err
 	}
-	kept := 0
-	for _, m := range rest {
-		kept += len(m.Doc)
-	}
+	kept := sizeOf(rest)
 	if len(rest) > 0 {
 		if err := u.setOpen(c, s.Key, rest, seq); err != nil {
 			return err
@@ -260,9 +265,7 @@ func (u *Unit) openOf(c *Collection, s *openSource) (ms []timeseries.Measurement
 	if ms, records, err = r.stored(s.Key, s.Meta, math.MinInt64); err != nil {
 		return nil, 0, 0, err
 	}
-	for _, m := range ms {
-		size += len(m.Doc)
-	}
+	size = sizeOf(ms)
 	if !slices.IsSortedFunc(ms, byTime) {
 		slices.SortStableFunc(ms, byTime)
 	}
@@ -490,9 +493,17 @@ func errNoTime(field string) error {
 // value with fields in order, then the rest as it is. Errors: 2 where it has no
 // date for its time.
 func NewMeasurement(doc bson.Doc, o *schema.Timeseries) (timeseries.Measurement, error) {
+	m, _, err := AppendMeasurement(make([]byte, 0, len(doc)), doc, o)
+	return m, err
+}
+
+// AppendMeasurement is NewMeasurement with the measurement's bytes behind those
+// of dst where it has the capacity.
+func AppendMeasurement(dst []byte, doc bson.Doc, o *schema.Timeseries) (timeseries.Measurement, []byte, error) {
 	at := doc.Lookup(o.TimeField)
 	if at.Type != bson.TypeDate {
-		return timeseries.Measurement{}, errNoTime(o.TimeField)
+		return timeseries.Measurement{}, dst, errNoTime(o.TimeField)
 	}
-	return timeseries.NewMeasurement(doc, at, o), nil
+	m, dst := timeseries.AppendMeasurement(dst, doc, at, o)
+	return m, dst, nil
 }

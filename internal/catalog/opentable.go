@@ -62,6 +62,7 @@ type Source struct {
 type openSource struct {
 	Source
 	bytes  int
+	likely int // how many will be staged, by those of the last time
 	sealAt int // the count from which it is worth to look for a whole span
 	// restAt is when it may be sealed in the background, since the table was made.
 	restAt time.Duration

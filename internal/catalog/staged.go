@@ -47,16 +47,12 @@ type staging struct {
 	moves   uint64        // how often they have moved
 }
 
-// stage adds measurements to the staged ones.
+// stage adds measurements, whose documents are kept, to the staged ones.
 func (u *Unit) stage(c *Collection, ms []timeseries.Measurement) error {
 	t := c.live.open
 	t.staging.gate.RLock()
 	u.onEnd = append(u.onEnd, t.staging.gate.RUnlock)
-	size := 0
-	for _, m := range ms {
-		size += len(m.Doc)
-	}
-	blob := make([]byte, 0, size)
+	size := sizeOf(ms)
 	keys := make([]byte, 0, len(ms)*16)
 	ends := make([]int, len(ms))
 	var before []byte
@@ -70,13 +66,9 @@ func (u *Unit) stage(c *Collection, ms []timeseries.Measurement) error {
 			}
 			before = key
 		}
-		blob = append(blob, m.Doc...)
 	}
-	t.mu.Lock()
-	t.seq++
-	key := binary.BigEndian.AppendUint64([]byte{stagedKeys}, t.seq)
-	t.mu.Unlock()
-	if err := u.u.Set(c.Open, key, blob); err != nil {
+	u.entry = binary.BigEndian.AppendUint64(append(u.entry[:0], stagedKeys), t.nextSeq())
+	if err := u.u.SetFilled(c.Open, u.entry, size, func(b []byte) { fillDocs(b, ms) }); err != nil {
 		return err
 	}
 	u.u.Add(t.counter, sumDocs, int64(len(ms)))
@@ -86,7 +78,6 @@ func (u *Unit) stage(c *Collection, ms []timeseries.Measurement) error {
 		defer t.mu.Unlock()
 		from := 0
 		for i, m := range ms {
-			m.Doc, blob = bson.Doc(blob[:len(m.Doc):len(m.Doc)]), blob[len(m.Doc):]
 			t.stageLocked(c, keys[from:ends[i]], m)
 			from = ends[i]
 		}
@@ -110,6 +101,7 @@ func (t *openTable) stageLocked(c *Collection, key []byte, m timeseries.Measurem
 	s.grow(1, len(m.Doc), m.Time, m.Time)
 	if len(s.Staged) == 0 {
 		t.staging.sources = append(t.staging.sources, s)
+		s.Staged = make([]timeseries.Measurement, 0, s.likely)
 	}
 	s.Staged = append(s.Staged, m)
 	t.staging.bytes.Add(int64(len(m.Doc)))
@@ -119,6 +111,7 @@ func (t *openTable) stageLocked(c *Collection, key []byte, m timeseries.Measurem
 // unstageLocked forgets what is staged: it has moved. REQUIRES: mu is held.
 func (t *openTable) unstageLocked() {
 	for _, s := range t.staging.sources {
+		s.likely = len(s.Staged) + len(s.Staged)/8
 		s.Staged = nil
 	}
 	t.staging.sources = nil

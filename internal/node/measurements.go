@@ -17,6 +17,8 @@ const (
 	// into a time-series collection: many of a source together cost least.
 	measurementUnitDocs  = 10000
 	measurementUnitBytes = 4 << 20
+	// measurementMemory is the memory that measurements of a command share.
+	measurementMemory = 32 << 10
 )
 
 // sealedBuckets is the collection of the buckets of a time-series collection,
@@ -41,6 +43,9 @@ func (n *Node) insertMeasurements(ctx context.Context, op *command.Op, c *catalo
 	defer w.Abort()
 	var errs writeErrors
 	b := measurementBatch{w: w, c: c, errs: &errs, ordered: ordered}
+	for _, doc := range docs {
+		b.coming += len(doc)
+	}
 	for i, doc := range docs {
 		err := b.add(ctx, i, doc, now)
 		if err == nil {
@@ -67,7 +72,9 @@ type measurementBatch struct {
 	errs     *writeErrors // nil: the first error ends it all
 	ordered  bool
 	ms       []timeseries.Measurement
-	places   []int // in the command
+	memory   []byte // for the next ones, behind those that are kept
+	coming   int    // bytes of documents that are known to come
+	places   []int  // in the command
 	bytes    int
 	inserted int64
 }
@@ -78,7 +85,12 @@ func (b *measurementBatch) add(ctx context.Context, place int, doc bson.Doc, now
 	if err != nil {
 		return err
 	}
-	m, err := catalog.NewMeasurement(doc, b.c.Settings.Timeseries)
+	if cap(b.memory)-len(b.memory) < len(doc) {
+		b.memory = make([]byte, 0, max(len(doc), min(b.coming, measurementMemory)))
+	}
+	b.coming -= len(doc)
+	m, memory, err := catalog.AppendMeasurement(b.memory, doc, b.c.Settings.Timeseries)
+	b.memory = memory
 	if err != nil {
 		return err
 	}

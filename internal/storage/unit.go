@@ -91,6 +91,23 @@ func (u *Unit) Set(id Ident, key, value []byte) error {
 	return op.Finish()
 }
 
+// SetFilled stores a value of so many bytes under key, which fill writes into
+// memory of that length.
+func (u *Unit) SetFilled(id Ident, key []byte, size int, fill func(value []byte)) error {
+	if u.indexed {
+		value := make([]byte, size)
+		fill(value)
+		return u.Set(id, key, value)
+	}
+	u.sets = true
+	n := identLen(id)
+	op := u.batch.SetDeferred(n+len(key), size)
+	AppendIdent(op.Key[:0], id)
+	copy(op.Key[n:], key)
+	fill(op.Value)
+	return op.Finish()
+}
+
 // Frees says that the unit, whatever it sets, frees more than that: it is
 // committed on a full disk, too.
 func (u *Unit) Frees() { u.sets = false }

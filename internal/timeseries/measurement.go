@@ -13,14 +13,15 @@ type Measurement struct {
 	Time int64      // milliseconds since 1970
 }
 
-// NewMeasurement makes a measurement of a document whose time is at.
-func NewMeasurement(doc bson.Doc, at bson.Value, o *schema.Timeseries) Measurement {
+// AppendMeasurement makes a measurement of a document whose time is at, with its
+// bytes behind those of dst where it has the capacity.
+func AppendMeasurement(dst []byte, doc bson.Doc, at bson.Value, o *schema.Timeseries) (Measurement, []byte) {
 	m := Measurement{Time: at.Date()}
 	if o.MetaField != "" {
 		m.Meta = NormalMeta(doc.Lookup(o.MetaField))
 	}
 	var b bson.Builder
-	b.Reset(make([]byte, 0, len(doc)))
+	b.Reset(dst)
 	b.Value(o.TimeField, at)
 	if o.MetaField != "" && o.MetaField != o.TimeField {
 		b.Value(o.MetaField, m.Meta)
@@ -30,8 +31,12 @@ func NewMeasurement(doc bson.Doc, at bson.Value, o *schema.Timeseries) Measureme
 			b.Value(it.Key, it.Value)
 		}
 	}
-	m.Doc = b.Finish()
-	return m
+	d := b.Finish()
+	m.Doc = d[:len(d):len(d)]
+	if cap(dst)-len(dst) < len(d) {
+		return m, dst // it has memory of its own
+	}
+	return m, dst[:len(dst)+len(d)]
 }
 
 // Cut parts measurements of one source, which are in the order of time, into
