@@ -52,6 +52,7 @@ type running struct {
 	builder  builder
 	choice
 	runner
+	cursor Cursor // of a Find
 }
 
 // nodes plans a query; adjust, where not nil, changes each candidate.
@@ -237,7 +238,8 @@ func (x *Executor) Find(ctx context.Context, c *catalog.Collection, q *Query) (*
 	if err != nil {
 		return nil, err
 	}
-	return &Cursor{r: r}, nil
+	r.cursor.r = r
+	return &r.cursor, nil
 }
 
 // Next returns the next document, valid until the following call; nil at the

@@ -1,10 +1,21 @@
 package match
 
-import "github.com/mayflydb/mayfly/internal/bson"
+import (
+	"strings"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+)
 
 // NewCompare makes {path: {op: value}}.
 func NewCompare(path string, op Op, value bson.Value, coll bson.Collator) *Compare {
-	return &Compare{newLeaf(path), op, value, coll}
+	c := &Compare{Op: op, Value: value, Coll: coll}
+	if strings.IndexByte(path, '.') >= 0 {
+		c.leaf = newLeaf(path)
+		return c
+	}
+	c.name[0] = path
+	c.leaf = leaf{path, c.name[:]}
+	return c
 }
 
 // String is the operator's name: "$eq" …

@@ -59,6 +59,7 @@ type Compare struct {
 	Op    Op
 	Value bson.Value
 	Coll  bson.Collator // nil is the simple collation
+	name  [1]string     // backs parts, where the path has but one
 }
 
 // In is {path: {$in: [...]}}: Values are sorted by bson.CompareWith and free

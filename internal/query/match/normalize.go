@@ -162,7 +162,7 @@ func normalizeIn(n *In) Node {
 	case len(n.Values)+len(n.Regexes) == 0:
 		return &Always{false}
 	case len(n.Values) == 1 && len(n.Regexes) == 0:
-		return &Compare{n.leaf, Eq, n.Values[0], n.Coll}
+		return &Compare{leaf: n.leaf, Op: Eq, Value: n.Values[0], Coll: n.Coll}
 	case len(n.Values) == 0 && len(n.Regexes) == 1:
 		return n.Regexes[0]
 	}

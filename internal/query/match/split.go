@@ -70,7 +70,7 @@ func withPath(n Leaf, path string) Node {
 	at := newLeaf(path)
 	switch n := n.(type) {
 	case *Compare:
-		return &Compare{at, n.Op, n.Value, n.Coll}
+		return &Compare{leaf: at, Op: n.Op, Value: n.Value, Coll: n.Coll}
 	case *In:
 		c := *n
 		c.leaf = at
