@@ -175,6 +175,13 @@ func (r *request) checkHeaders() error {
 
 // body reads the request's body. Errors: 413.
 func (r *request) body() ([]byte, error) {
+	if n := r.ContentLength; n >= 0 && n <= maxBody+maxEnvelope {
+		b := make([]byte, n)
+		if _, err := io.ReadFull(r.Body, b); err != nil {
+			return nil, errTooLarge
+		}
+		return b, nil
+	}
 	b, err := io.ReadAll(r.Body)
 	if err != nil {
 		return nil, errTooLarge
@@ -202,12 +209,8 @@ func parseObject(b []byte) (bson.Doc, error) {
 // flag is a boolean header, in any case.
 func (r *request) flag(name string) bool { return strings.EqualFold(r.Header.Get(name), "true") }
 
-// What headers of every answer say.
-var (
-	jsonContent    = []string{"application/json"}
-	schemaVersion  = []string{"1.18"}
-	serviceVersion = []string{"version=2.14.0.0"}
-)
+// jsonContent is the content type of every answer.
+var jsonContent = []string{"application/json"}
 
 // common sets the headers of every answer.
 func (r *request) common() http.Header {
@@ -219,7 +222,6 @@ func (r *request) common() http.Header {
 	token := "0:-1#" + strconv.FormatInt(r.lsn, 10)
 	v := []string{r.activity, strconv.FormatFloat(r.charge, 'f', -1, 64), token, token[len("0:-1#"):]}
 	h["X-Ms-Activity-Id"], h["X-Ms-Request-Charge"], h["X-Ms-Session-Token"], h["Lsn"] = v[0:1:1], v[1:2:2], v[2:3:3], v[3:4:4]
-	h["X-Ms-Schemaversion"], h["X-Ms-Serviceversion"] = schemaVersion, serviceVersion
 	return h
 }
 
