@@ -6,20 +6,20 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 )
 
-// BucketForm is an index of a time-series collection as its buckets have it:
-// the parts on the metaField and the time, up to the first part on another
-// field of the measurements, for which the statistics in every bucket stand
-// in. Nil where nothing is left, and the buckets have no entries.
+// BucketForm is an index of a time-series collection as its buckets have it: of
+// the time and of each other field of the measurements the least and the
+// greatest value, as far as the parts are plain ones, and not too many. Nil
+// where nothing is left, and the buckets have no entries.
 func (t *Timeseries) BucketForm(ix *Index) (*Index, error) {
 	var key bson.Builder
 	key.Reset(nil)
 	parts := 0
 	for path, direction := range ix.Key.All() {
-		if path != t.TimeField && !t.isMeta(path) || path == t.TimeField && !direction.IsNumber() {
+		if !t.isMeta(path) && (!direction.IsNumber() || path != t.TimeField && ix.Plugin != "") || parts > maxParts-2 {
 			break
 		}
 		key.Fields(t.bucketKey(new(bson.Builder).Value(path, direction).Finish()))
-		parts++
+		parts += 2
 	}
 	if parts == 0 {
 		return nil, nil
@@ -38,7 +38,11 @@ func (t *Timeseries) BucketForm(ix *Index) (*Index, error) {
 			b.Value(name, v)
 		}
 	}
-	return LoadIndex(b.Finish())
+	form, err := LoadIndex(b.Finish())
+	if err != nil {
+		return nil, err
+	}
+	return t.withExtremes(form), nil
 }
 
 // BucketFilter turns a filter on the metaField into the one that finds the

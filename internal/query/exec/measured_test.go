@@ -46,7 +46,8 @@ func newTwins(t *rapid.T, h *house, n int) *twins {
 		dumb: make("dumb", `{}`),
 	}
 	if n%2 == 1 {
-		specs := []bson.Doc{parseDoc(t, `{v: 2, key: {"m.x": 1, t: -1}, name: "xt"}`), parseDoc(t, `{v: 2, key: {m: 1, t: -1}, name: "mt"}`), parseDoc(t, `{v: 2, key: {u: 1}, name: "u"}`)}
+		specs := []bson.Doc{parseDoc(t, `{v: 2, key: {"m.x": 1, t: -1}, name: "xt"}`), parseDoc(t, `{v: 2, key: {m: 1, t: -1}, name: "mt"}`), parseDoc(t, `{v: 2, key: {u: 1}, name: "u"}`),
+			parseDoc(t, `{v: 2, key: {v: -1, t: 1}, name: "vt"}`), parseDoc(t, `{v: 2, key: {"m.x": 1, "v.a": 1}, name: "xva"}`)}
 		if _, _, err := h.catalog.CreateIndexes(t.Context(), w.series.Namespace, specs); err != nil {
 			t.Fatal(err)
 		}
@@ -118,6 +119,7 @@ func (w *twins) latest() {
 var measuredFilters = []string{
 	`{}`, `{m: 1}`, `{m: {x: 1}}`, `{"m.x": 1}`, `{m: null}`, `{m: {$exists: false}}`, `{m: {$in: [2, "a"]}}`, `{$or: [{m: 2}, {"m.y": "b"}]}`,
 	`{v: 1}`, `{v: {$gt: 0}}`, `{v: {$lt: -3}}`, `{v: {$gte: 7}, u: {$lte: 2}}`, `{v: 9}`, `{d: {$gt: 0}}`, `{"v.a": 1}`, `{v: null}`, `{u: {$exists: true}, m: 1}`, `{$or: [{m: 1}, {v: 1}]}`, `{m: {$ne: 1}}`, `{"m.x": {$gt: 1}}`,
+	`{u: {$gt: 5}}`, `{u: {$lte: -3}}`, `{u: "s"}`, `{u: {$in: [7, -3]}}`, `{u: {$gte: "a"}}`, `{u: {$gt: 1, $lt: 2.7}}`, `{u: {$in: [null, 1]}}`, `{"m.x": 1, "v.a": {$lt: 5}}`, `{"v.a": {$gte: "y"}}`, `{"u.a": 1}`,
 	`{$nor: [{m: "a"}]}`, `{$expr: {$eq: ["$m", 2]}}`,
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/keystring"
 	"github.com/mayflydb/mayfly/internal/query/match"
+	"github.com/mayflydb/mayfly/internal/schema"
 )
 
 // translator turns a predicate on one path into the intervals of the indexed
@@ -40,6 +41,13 @@ func (t translator) access(p predicate) (access, bool) {
 
 // bounds translates n, or says that the index cannot help with it.
 func (t translator) bounds(n match.Node) (access, bool) {
+	bound, ok := n.(*match.BucketBound)
+	if extreme := t.ix.Parts[t.part].Plugin == schema.PluginExtreme; ok || extreme {
+		if !ok || !extreme || t.ix.Collator != nil {
+			return access{}, false
+		}
+		return access{rangeOf(bound.Op, bound.Value, All[0]), true}, true
+	}
 	if t.ix.Sparse && matchesMissing(n) {
 		return access{}, false
 	}

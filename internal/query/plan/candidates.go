@@ -6,6 +6,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/query/match"
+	"github.com/mayflydb/mayfly/internal/schema"
 )
 
 // maxCandidates bounds the plans tried against each other
@@ -207,7 +208,7 @@ func indexSource(q *Query, ix *Index, cs []match.Node, preds []predicate, prefer
 	b := bounder{q: q, ix: ix, preds: preds, prefer: prefer, done: make([]tightness, len(cs))}
 	leading := true
 	for part := range ix.Parts {
-		if p := ix.Parts[part].Plugin; p != "" && p != "hashed" && p != pathPlugin {
+		if p := ix.Parts[part].Plugin; p != "" && p != "hashed" && p != pathPlugin && p != schema.PluginExtreme {
 			return source{}, false
 		}
 		l, n := b.part(part)

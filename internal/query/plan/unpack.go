@@ -83,6 +83,9 @@ func Measurements(c *Collection, q *Query, o *schema.Timeseries) (Node, error) {
 	if err != nil {
 		return nil, err
 	}
+	if bounds := n.extremes(c, q, others); bounds != nil {
+		bq.Filter = match.FilterOf(match.AndOf(append([]match.Node{bq.Filter.Root()}, bounds...)...))
+	}
 	pinned := slices.ContainsFunc(metas, func(p match.Node) bool {
 		cmp, ok := p.(*match.Compare)
 		return ok && cmp.Op == match.Eq
