@@ -223,7 +223,7 @@ func touchShape(ctx context.Context, s system, sh shape, n, now int64) error {
 const (
 	// sweptTimeout bounds how long a bench waits for the server to have swept the
 	// index entries of what has gone; sweptEvery is how often it looks.
-	sweptTimeout = 2 * time.Minute
+	sweptTimeout = 5 * time.Minute
 	sweptEvery   = 200 * time.Millisecond
 )
 
