@@ -68,6 +68,9 @@ func (n *Node) runCollMod(ctx context.Context, op *command.Op) error {
 	if asksForecast(&op.Args) {
 		return n.foreseeCollMod(ctx, op, &m)
 	}
+	if n.bucketsOf(ns) != nil {
+		return mongoerr.New(mongoerr.InvalidNamespace, "collMod on a time-series collection's underlying buckets collection is not supported.")
+	}
 	changed, err := n.Catalog.Modify(ctx, ns, m.decide)
 	if mongoerr.Is(err, mongoerr.NamespaceNotFound) {
 		err = mongoerr.New(mongoerr.NamespaceNotFound, "ns does not exist")

@@ -216,6 +216,13 @@ func checkWildcardProjection(name string, v bson.Value, spec bson.Doc) error {
 	if !key.Doc().Has(wildcardName) {
 		return mongoerr.New(mongoerr.FailedToParse, "The field 'wildcardProjection' is only allowed when 'key' has the path '$**', found key: %s", key)
 	}
+	if key.Doc().Len() > 1 {
+		if f, ok := newWildcardFields(key.Doc(), v.Doc()); ok {
+			if err := f.validate(); err != nil {
+				return err
+			}
+		}
+	}
 	if err := banComputed(v.Doc()); err != nil {
 		return err
 	}

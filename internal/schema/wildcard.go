@@ -49,20 +49,26 @@ func (wildcard) validateSpec(spec bson.Doc) error {
 }
 
 // validateOverlap makes sure that no ordinary part of a compound wildcard
-// index lies under the wildcard.
+// index without a projection lies under the wildcard.
 func validateOverlap(spec bson.Doc) error {
 	key := spec.Lookup("key").Doc()
 	if key.Len() > 1 && key.Has(wildcardName) && !spec.Has("wildcardProjection") {
 		return cannotCreate("A compound index on all fields needs a 'wildcardProjection' that excludes its regular fields")
 	}
-	scope := newWildcardScope(key, spec.Lookup("wildcardProjection"))
+	if spec.Has("wildcardProjection") {
+		return nil
+	}
+	var at []string
 	for name := range key.All() {
 		if isWildcardPath(name) {
-			continue
+			at = strings.Split(name, ".")
+			at = at[:len(at)-1]
 		}
-		if holds, below := scope.covers(name); holds || below {
-			return mongoerr.New(mongoerr.Code(7246209),
-				"wildcardProjection of a compound wildcard index must exclude the regular index field '%s'", name)
+	}
+	for name := range key.All() {
+		if !isWildcardPath(name) && under(at, strings.Split(name, ".")) {
+			return mongoerr.New(mongoerr.Code(7246204),
+				"A wildcard index field should not overlap with and index key fields if wildcard projection is empty, however '%s' is overlapping with the wildcard index field.", name)
 		}
 	}
 	return nil

@@ -284,7 +284,7 @@ func bucketHint(c *catalog.Collection, hint bson.Value) (bson.Value, error) {
 		default:
 			continue
 		}
-		if ix.Form == nil {
+		if ix.Form == nil && !ix.Hidden {
 			return bson.Document(new(bson.Builder).Int32("$natural", 1).Finish()), nil
 		}
 		return bson.String(ix.Name), nil
