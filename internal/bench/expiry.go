@@ -37,12 +37,23 @@ type removal struct {
 func (b *bench) expiry(ctx context.Context) error {
 	names := map[system]string{b.server: "mayfly", b.pg: "postgres", b.raw: "pebble"}
 	var all []removal
-	for _, s := range b.systems() {
-		r, err := b.remove(ctx, s, names[s])
+	run := func(s expirer, l layout, name string) error {
+		r, err := b.remove(ctx, s, l, name)
 		if err != nil {
-			return fmt.Errorf("expiry: %s: %w", names[s], err)
+			return fmt.Errorf("expiry: %s: %w", name, err)
 		}
 		all = append(all, *r)
+		return nil
+	}
+	for _, s := range b.systems() {
+		if err := run(s, layout{Due: true}, names[s]); err != nil {
+			return err
+		}
+		if s == expirer(b.server) {
+			if err := run(s, layout{Due: true, Single: true}, "documents one by one"); err != nil {
+				return err
+			}
+		}
 	}
 	w := tabwriter.NewWriter(b.o.Out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(w, "\nexpiry of %d documents\tdocs/s\tcpu/doc\tp50 before\tp99 before\tp50 during\tp99 during\tp99 ratio\tmayfly/this\t\n", b.o.ExpiryDocuments)
@@ -82,8 +93,8 @@ func fillDue(ctx context.Context, s system, l layout, live, n int64) error {
 	})
 }
 
-func (b *bench) remove(ctx context.Context, s expirer, name string) (*removal, error) {
-	if err := fillDue(ctx, s, layout{Due: true}, liveDocuments, b.o.ExpiryDocuments); err != nil {
+func (b *bench) remove(ctx context.Context, s expirer, l layout, name string) (*removal, error) {
+	if err := fillDue(ctx, s, l, liveDocuments, b.o.ExpiryDocuments); err != nil {
 		return nil, err
 	}
 	if s == expirer(b.pg) {

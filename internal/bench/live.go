@@ -74,6 +74,8 @@ func (b *bench) live(ctx context.Context) error {
 	sides := []side{{"mayfly", b.server, l}}
 	l.Immediate = true
 	sides = append(sides, side{"mayfly, immediate", b.server, l})
+	l.Immediate, l.Single = false, true
+	sides = append(sides, side{"documents one by one", b.server, l})
 	if b.pg != nil {
 		sides = append(sides, side{"postgres", b.pg, l})
 	}

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"math"
+	"slices"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/query/match"
@@ -17,6 +18,8 @@ type BucketRule struct {
 	// Filter is on measurements, and looks at nothing but the metaField; nil for
 	// all.
 	Filter *match.Filter
+	// Building says that its index is not ready.
+	Building bool
 }
 
 // Before is the last time that is due at an instant, in milliseconds.
@@ -84,16 +87,23 @@ func (c *Collection) HidingMeasurements() (hiding []BucketRule) {
 	return hiding
 }
 
-// BucketRules are the rules of a time-series collection that are not paused.
+// BucketRules are the rules of a time-series collection that are in force: not
+// paused, and their indexes are ready.
 // REQUIRES: IsTimeseries.
 func (c *Collection) BucketRules() []BucketRule {
+	return slices.DeleteFunc(c.AllBucketRules(), func(r BucketRule) bool { return r.Settings.Paused || r.Building })
+}
+
+// AllBucketRules are the rules of a time-series collection, in force or not.
+// REQUIRES: IsTimeseries.
+func (c *Collection) AllBucketRules() []BucketRule {
 	var rules []BucketRule
-	if n := c.Settings.ExpireAfterSeconds; n != schema.NoExpiry && !c.Settings.Expiry.Paused {
-		rules = append(rules, BucketRule{Rule: &schema.Rule{Kind: schema.ByDate, Seconds: n, Settings: c.Settings.Expiry}})
+	if r := schema.SeriesRule(c.Settings); r != nil {
+		rules = append(rules, BucketRule{Rule: r})
 	}
 	for _, ix := range c.indexes {
-		if r := schema.IndexRule(ix.Index, &c.Settings.Expiry); r != nil && ix.Ready && !r.Settings.Paused {
-			rules = append(rules, BucketRule{Rule: r, Name: ix.Name, Filter: ix.Filter})
+		if r := schema.IndexRule(ix.Index, &c.Settings.Expiry); r != nil {
+			rules = append(rules, BucketRule{Rule: r, Name: ix.Name, Filter: ix.Filter, Building: !ix.Ready})
 		}
 	}
 	return rules

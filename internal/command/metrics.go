@@ -32,6 +32,7 @@ type Metrics struct {
 	AssertRegular, AssertUser atomic.Int64
 
 	reads, writes, commands latency
+	tail                    tail // of reads and writes
 }
 
 type latency struct{ micros, ops atomic.Int64 }
@@ -78,17 +79,13 @@ func (m *Metrics) end(op *Op, took time.Duration) {
 	switch {
 	case s.IsWrite || op.Command.Flags&Writes != 0:
 		m.writes.add(took)
+		m.tail.add(took)
 	case s.IsQuery || op.Command.Kind == KindQuery || op.Command.Kind == KindGetMore:
 		m.reads.add(took)
+		m.tail.add(took)
 	default:
 		m.commands.add(took)
 	}
-}
-
-// Foreground counts the reads and writes of clients, and the microseconds they
-// took.
-func (m *Metrics) Foreground() (micros, ops int64) {
-	return m.reads.micros.Load() + m.writes.micros.Load(), m.reads.ops.Load() + m.writes.ops.Load()
 }
 
 // AppendOpcounters writes the section opcounters.

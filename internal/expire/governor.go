@@ -1,8 +1,11 @@
 package expire
 
 import (
+	"math"
 	"sync"
 	"time"
+
+	"github.com/mayflydb/mayfly/internal/command"
 )
 
 const (
@@ -10,44 +13,112 @@ const (
 	governPeriod = 100 * time.Millisecond
 	// governOps is how many operations of the foreground tell something.
 	governOps = 20
-	// slower is how much slower than without removal they may become, on average,
-	// and slowerMicros what is too little to count.
+	// slower is how much slower than without removal they may become, on average
+	// and for the slowest of a hundred, and slowerMicros what is too little to
+	// count.
 	slower       = 1.2
 	slowerMicros = 50
+	// slowShare is the part of the operations that is as slow as a percentile of 99
+	// says, and slowDoubt how many standard deviations more may be chance.
+	slowShare = 0.01
+	slowDoubt = 2
 	// leastShare is the part of the time that removal has however busy the
 	// foreground is: else it would never catch up.
 	leastShare = 0.1
+	// firstShare is what removal begins with where there is a foreground.
+	firstShare = 0.25
 	shareUp    = 0.05 // added where the foreground does not suffer
 	shareDown  = 0.7  // factor where it does
 	// learnIdle and learnBusy are how fast the governor forgets what is normal:
 	// quickly while nothing is removed, and slowly while something is, for the
 	// load may have changed.
-	learnIdle, learnBusy = 0.2, 0.01
+	learnIdle, learnBusy = 0.2, 0.002
+	// spare is the part of the processors that is to stay without work while there
+	// is a foreground: where they are busy all of the time, clients wait for them
+	// where nobody measures it, before a request is read and at the client's end.
+	spare = 0.1
+	// learnSpare is how fast the governor follows how busy they are.
+	learnSpare = 0.3
+	// fewRemoved is the part of a period that may go to removal without anything
+	// to be seen of it.
+	fewRemoved = 0.02
 )
 
 // governor makes removal give way to the foreground: it compares how long
-// operations of clients take on average with how long they take when nothing is
-// removed, and changes the share of the time that removal works, in the way of
-// TCP: up by steps, down by a factor.
+// operations of clients take, on average and the slowest of a hundred, with how
+// long they take when nothing is removed, looks whether processors have time to
+// spare, and changes the share of the time that removal works, in the way of TCP:
+// up by steps, down by a factor.
 type governor struct {
-	// foreground counts the operations of clients and the microseconds they took.
-	foreground func() (micros, ops int64)
+	foreground func() command.Foreground
+	// processors are the ticks that they had, and those without work, since some
+	// time; 0 where nobody knows.
+	processors func() (idle, all int64)
 
 	mu struct {
 		sync.Mutex
-		at          time.Time
-		micros, ops int64
-		normal      float64 // microseconds an operation; 0 while not known
-		share       float64 // of the time that removal works
-		removed     bool    // something was removed since at
+		at     time.Time
+		last   command.Foreground
+		normal normal
+		idle   int64 // ticks of processors at at
+		ticks  int64
+		spare  float64       // the part of them without work of late
+		share  float64       // of the time that removal works
+		worked time.Duration // that went to removal since at
 	}
 }
 
-func newGovernor(foreground func() (micros, ops int64)) *governor {
-	g := &governor{foreground: foreground}
-	g.mu.share = 1
+// normal is what operations take without removal.
+type normal struct {
+	known bool
+	mean  float64 // microseconds
+	// tail is how large a part of them is in each bucket.
+	tail [command.TailBuckets]float64
+}
+
+// learn takes a period in, which counts for so much.
+func (n *normal) learn(f *command.Foreground, weight float64) {
+	if !n.known {
+		n.known, weight = true, 1
+	}
+	ops := float64(f.Ops)
+	n.mean += weight * (float64(f.Micros)/ops - n.mean)
+	for i, count := range f.Tail {
+		n.tail[i] += weight * (float64(count)/ops - n.tail[i])
+	}
+}
+
+// slow is what all but slowShare of the operations take less than, in
+// microseconds.
+func (n *normal) slow() float64 {
+	sum := 0.0
+	for i := len(n.tail) - 1; i > 0; i-- {
+		if sum += n.tail[i]; sum >= slowShare {
+			return float64(command.TailBound(i + 1))
+		}
+	}
+	return 0
+}
+
+// suffers says whether operations of a period took longer than they may.
+func (n *normal) suffers(f *command.Foreground) bool {
+	if float64(f.Micros)/float64(f.Ops) > n.mean*slower+slowerMicros {
+		return true
+	}
+	limit, beyond := n.slow()*slower+slowerMicros, 0.0
+	for i := len(f.Tail) - 1; i >= 0 && float64(command.TailBound(i)) >= limit; i-- {
+		beyond += float64(f.Tail[i])
+	}
+	usual := slowShare * float64(f.Ops)
+	return beyond > usual+slowDoubt*math.Sqrt(usual)
+}
+
+func newGovernor(foreground func() command.Foreground, processors func() (idle, all int64)) *governor {
+	g := &governor{foreground: foreground, processors: processors}
+	g.mu.share, g.mu.spare = 1, 1
+	g.mu.idle, g.mu.ticks = processors()
 	g.mu.at = time.Now()
-	g.mu.micros, g.mu.ops = foreground()
+	g.mu.last = foreground()
 	return g
 }
 
@@ -56,8 +127,8 @@ func newGovernor(foreground func() (micros, ops int64)) *governor {
 func (g *governor) worked(took time.Duration) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.mu.removed = true
 	g.lookLocked()
+	g.mu.worked += took
 	return time.Duration(float64(took) * (1/g.mu.share - 1))
 }
 
@@ -80,29 +151,38 @@ func (g *governor) lookLocked() {
 	if now.Sub(g.mu.at) < governPeriod {
 		return
 	}
-	micros, ops := g.foreground()
-	g.judgeLocked(micros-g.mu.micros, ops-g.mu.ops, g.mu.removed)
-	g.mu.at, g.mu.micros, g.mu.ops, g.mu.removed = now, micros, ops, false
+	if idle, ticks := g.processors(); ticks > g.mu.ticks {
+		g.mu.spare += learnSpare * (float64(idle-g.mu.idle)/float64(ticks-g.mu.ticks) - g.mu.spare)
+		g.mu.idle, g.mu.ticks = idle, ticks
+	}
+	f := g.foreground()
+	passed := f.Since(&g.mu.last)
+	g.judgeLocked(&passed, g.mu.worked.Seconds() > fewRemoved*now.Sub(g.mu.at).Seconds())
+	g.mu.at, g.mu.last, g.mu.worked = now, f, 0
 }
 
-// judgeLocked learns from a period in which ops operations took so long.
-func (g *governor) judgeLocked(micros, ops int64, removed bool) {
-	if ops < governOps {
-		g.mu.share = min(1, g.mu.share+shareUp)
-		return
-	}
-	mean := float64(micros) / float64(ops)
+// judgeLocked learns from a period with or without removal.
+func (g *governor) judgeLocked(f *command.Foreground, removed bool) {
+	n := &g.mu.normal
 	switch {
-	case g.mu.normal == 0:
-		g.mu.normal = mean
+	case f.Ops < governOps:
+		g.mu.share = min(1, g.mu.share+shareUp)
+		if !removed {
+			g.mu.share = 1 // nobody asks
+		}
+		return
 	case !removed:
-		g.mu.normal += learnIdle * (mean - g.mu.normal)
+		n.learn(f, learnIdle)
+		g.mu.share = min(g.mu.share, firstShare)
 		return
 	}
-	if mean > g.mu.normal*slower+slowerMicros {
+	if !n.known {
+		n.learn(f, 1)
+	}
+	if g.mu.spare < spare || n.suffers(f) {
 		g.mu.share = max(leastShare, g.mu.share*shareDown)
 	} else {
 		g.mu.share = min(1, g.mu.share+shareUp)
 	}
-	g.mu.normal += learnBusy * (mean - g.mu.normal)
+	n.learn(f, learnBusy)
 }

@@ -60,7 +60,7 @@ type Monitor struct {
 // New makes a Monitor and registers its parameters.
 func New(o Options) *Monitor {
 	m := &Monitor{o: o, wake: make(chan struct{}, 1), rule: make(chan struct{}, 1), tracks: newTracks()}
-	m.governor = newGovernor(o.Dispatcher.Metrics.Foreground)
+	m.governor = newGovernor(o.Dispatcher.Metrics.Foreground, processorTicks)
 	m.params = NewParams(o.Dispatcher.Params, m.Wake)
 	m.params.Windows = o.Dispatcher.Params.Bool(command.BoolSpec{Name: "expiryWindows", Default: true,
 		OnChange: func() { o.Catalog.NoWindows.Store(!m.params.Windows.Load()) }})

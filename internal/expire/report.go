@@ -8,6 +8,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/query/exec"
+	"github.com/mayflydb/mayfly/internal/query/match"
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
@@ -17,6 +18,9 @@ import (
 func (m *Monitor) Report(ctx context.Context, c *catalog.Collection) ([]bson.Doc, error) {
 	if c == nil {
 		return nil, nil
+	}
+	if c.IsTimeseries() {
+		return m.reportSeries(ctx, c)
 	}
 	var docs []bson.Doc
 	for _, ix := range c.Indexes() {
@@ -46,14 +50,9 @@ func (m *Monitor) reportRule(ctx context.Context, c *catalog.Collection, ix *cat
 		b.Strings("skipped", fmt.Sprintf("a special index ('%s') has no order of dates", ix.Plugin))
 		return b.Finish(), nil
 	}
-	b.String("kind", r.Kind.String()).Int("expireAfterSeconds", r.Seconds)
-	visibility := schema.Deferred
-	if r.Settings.Visibility == schema.Immediate {
-		visibility = schema.Immediate
-	}
-	b.String("visibility", string(visibility)).Bool("paused", r.Settings.Paused)
+	appendRule(&b, r)
 	if !ix.Ready {
-		b.Strings("skipped", "the index is being built")
+		b.Strings("skipped", building)
 		return b.Finish(), nil
 	}
 	in := &catalog.Rule{Rule: r, Index: ix}
@@ -67,20 +66,77 @@ func (m *Monitor) reportRule(ctx context.Context, c *catalog.Collection, ix *cat
 		name = ""
 	}
 	record := m.Status(c, name)
-	if why := m.skipped(c, in, f, record, now); len(why) > 0 {
-		b.Strings("skipped", why...)
-	}
-	f.Append(&b)
-	lag := int64(0)
-	if f.Due.Documents > 0 {
-		lag = (now - f.Oldest) / 1000
-	}
-	b.Int("lagSeconds", lag)
-	appendRecord(&b, record)
+	appendState(&b, append(m.kept(r, f, record), dateless(c, in, f)...), f, record)
 	if c.WindowedBy(in) {
 		b.Int("unswept", c.Unswept())
 	}
 	return b.Finish(), nil
+}
+
+// seriesRule is what a report calls the rule of a time-series collection's own
+// expireAfterSeconds.
+const seriesRule = "expireAfterSeconds"
+
+// reportSeries is Report for a time-series collection: its documents are
+// measurements, and what was removed is counted in buckets.
+func (m *Monitor) reportSeries(ctx context.Context, c *catalog.Collection) ([]bson.Doc, error) {
+	var docs []bson.Doc
+	rules := c.AllBucketRules()
+	for i := range rules {
+		r := &rules[i]
+		name, key := r.Name, new(bson.Builder).Int32(c.Settings.Timeseries.TimeField, 1).Finish()
+		if r.Index != nil {
+			key = r.Index.Key
+		} else {
+			name = seriesRule
+		}
+		var b bson.Builder
+		b.String("ns", c.Namespace.String()).String("rule", name).Doc("key", key)
+		if r.Filter != nil {
+			b.Doc("filter", match.Serialize(r.Filter.Root()))
+		}
+		appendRule(&b, r.Rule)
+		if r.Building {
+			b.Strings("skipped", building)
+			docs = append(docs, b.Finish())
+			continue
+		}
+		f, err := m.o.Exec.FromBuckets(ctx, c, r, m.o.Catalog.Clock.Judged())
+		if err != nil {
+			return nil, err
+		}
+		record := m.Status(c, r.Name)
+		appendState(&b, m.kept(r.Rule, f, record), f, record)
+		docs = append(docs, b.Finish())
+	}
+	return docs, nil
+}
+
+const building = "the index is being built"
+
+// appendRule writes what a rule says.
+func appendRule(b *bson.Builder, r *schema.Rule) {
+	b.String("kind", r.Kind.String()).Int("expireAfterSeconds", r.Seconds)
+	visibility := schema.Deferred
+	if r.Settings.Visibility == schema.Immediate {
+		visibility = schema.Immediate
+	}
+	b.String("visibility", string(visibility)).Bool("paused", r.Settings.Paused)
+}
+
+// appendState writes what is due, what was removed, and what keeps the rule from
+// removing more.
+func appendState(b *bson.Builder, why []string, f *exec.Forecast, record Record) {
+	if len(why) > 0 {
+		b.Strings("skipped", why...)
+	}
+	f.Append(b)
+	lag := int64(0)
+	if f.Due.Documents > 0 {
+		lag = (f.Now - f.Oldest) / 1000
+	}
+	b.Int("lagSeconds", lag)
+	appendRecord(b, record)
 }
 
 func appendRecord(b *bson.Builder, r Record) {
@@ -99,8 +155,8 @@ func appendRecord(b *bson.Builder, r Record) {
 	b.Bool("more", r.Last.More).Close()
 }
 
-// skipped says what keeps a rule from removing documents, nil for nothing.
-func (m *Monitor) skipped(c *catalog.Collection, r *catalog.Rule, f *exec.Forecast, record Record, now int64) (why []string) {
+// kept says what keeps a rule from removing documents at all, nil for nothing.
+func (m *Monitor) kept(r *schema.Rule, f *exec.Forecast, record Record) (why []string) {
 	add := func(format string, args ...any) { why = append(why, fmt.Sprintf(format, args...)) }
 	if !m.params.Enabled.Load() {
 		add("ttlMonitorEnabled is false")
@@ -111,7 +167,7 @@ func (m *Monitor) skipped(c *catalog.Collection, r *catalog.Rule, f *exec.Foreca
 	if r.Settings.Paused {
 		add("paused")
 	}
-	if at := time.UnixMilli(now); !r.Settings.Window.Open(at) {
+	if at := time.UnixMilli(f.Now); !r.Settings.Window.Open(at) {
 		add("outside of its window, which opens at %s", r.Settings.Window.Opens(at).UTC().Format(time.RFC3339))
 	}
 	if record.Spent && f.Due.Documents > 0 {
@@ -120,17 +176,20 @@ func (m *Monitor) skipped(c *catalog.Collection, r *catalog.Rule, f *exec.Foreca
 	if m.o.Catalog.Clock.Off() != 0 {
 		add("the clock has jumped, and is not believed yet")
 	}
+	return why
+}
+
+// dateless says that a rule has no document that could be due.
+func dateless(c *catalog.Collection, r *catalog.Rule, f *exec.Forecast) []string {
 	sum := f.Due.Documents + f.Later.Documents
 	for _, d := range f.Days {
 		sum += d.Documents
 	}
-	if sum == 0 && c.Count() > 0 {
-		switch r.Kind {
-		case schema.ByLastWrite:
-			add("no document has a time to live")
-		default:
-			add("no document has a Date in '%s'", r.Index.Parts[0].Path)
-		}
+	switch {
+	case sum > 0 || c.Count() == 0:
+		return nil
+	case r.Kind == schema.ByLastWrite:
+		return []string{"no document has a time to live"}
 	}
-	return why
+	return []string{fmt.Sprintf("no document has a Date in '%s'", r.Index.Parts[0].Path)}
 }

@@ -146,7 +146,7 @@ func (m *collModification) stopExpiry(ix *catalog.Index, changes map[string]bson
 }
 
 // indexSettings changes how the expiry by an index goes about its work.
-func (m *collModification) indexSettings(_ *catalog.Collection, ix *catalog.Index, a *command.Args, changes map[string]bson.Value) error {
+func (m *collModification) indexSettings(c *catalog.Collection, ix *catalog.Index, a *command.Args, changes map[string]bson.Value) error {
 	if !a.Has("storageEngine") {
 		return nil
 	}
@@ -155,6 +155,13 @@ func (m *collModification) indexSettings(_ *catalog.Collection, ix *catalog.Inde
 		return mongoerr.New(mongoerr.InvalidOptions, "'storageEngine.mayfly.expiry' is only for indexes with 'expireAfterSeconds'")
 	}
 	to, err := schema.ChangeExpiry(storageEngineOf(ix), a.Doc("storageEngine"))
+	if err != nil {
+		return err
+	}
+	e, _, err := schema.ExpiryOf(to)
+	if err == nil {
+		err = c.Settings.CheckExact(e)
+	}
 	if err != nil {
 		return err
 	}

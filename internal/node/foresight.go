@@ -108,7 +108,11 @@ func (n *Node) appendForecasts(ctx context.Context, b *bson.Builder, c *catalog.
 		if err != nil {
 			return err
 		}
-		b.OpenDoc(bson.Index(i)).String("rule", r.Index.Name).String("kind", r.Kind.String()).Int("expireAfterSeconds", r.Seconds)
+		name := "expireAfterSeconds" // of a time-series collection
+		if r.Index != nil {
+			name = r.Index.Name
+		}
+		b.OpenDoc(bson.Index(i)).String("rule", name).String("kind", r.Kind.String()).Int("expireAfterSeconds", r.Seconds)
 		f.Append(b)
 		b.Close()
 	}
@@ -147,6 +151,9 @@ func (n *Node) foreseeCollMod(ctx context.Context, op *command.Op, m *collModifi
 		named = ix.Name
 	}
 	var rules []*schema.Rule
+	if r := schema.SeriesRule(o); r != nil && !about {
+		rules = append(rules, r)
+	}
 	for _, have := range c.Indexes() {
 		ix := have.Index
 		if to := change.Indexes[ix.Name]; to != nil {

@@ -249,9 +249,9 @@ func withExpiry(storageEngine, expiry bson.Doc) bson.Doc {
 	return nil
 }
 
-// checkExact refuses the setting exact where documents are no measurements:
+// CheckExact refuses the setting exact where documents are no measurements:
 // error 72.
-func (o *Options) checkExact(e Expiry) error {
+func (o *Options) CheckExact(e Expiry) error {
 	if e.Exact && o.Timeseries == nil {
 		return invalidOptions("'%s.exact' is only supported on time-series collections", expiryPath)
 	}

@@ -129,7 +129,7 @@ func validateResolved(ns Namespace, o *Options, ix *Index) error {
 			return err
 		}
 	}
-	if err := o.checkExact(ix.Expiry); err != nil {
+	if err := o.CheckExact(ix.Expiry); err != nil {
 		return err
 	}
 	if ix.Filter != nil {

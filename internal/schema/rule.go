@@ -68,6 +68,15 @@ func CollectionRule(o *Options, id *Index) *Rule {
 	return &Rule{Kind: ByID, Seconds: o.ExpireAfterSeconds, Index: id, Settings: o.Expiry}
 }
 
+// SeriesRule is the rule that the expireAfterSeconds of a time-series collection
+// makes, or nil. It has no index.
+func SeriesRule(o *Options) *Rule {
+	if o.Timeseries == nil || o.ExpireAfterSeconds == NoExpiry {
+		return nil
+	}
+	return &Rule{Kind: ByDate, Seconds: o.ExpireAfterSeconds, Settings: o.Expiry}
+}
+
 // Reads are the paths that decide when a document is due, but for those of the
 // filter of a partial index.
 func (r *Rule) Reads() []string {

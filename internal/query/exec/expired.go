@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"runtime"
 	"slices"
 	"time"
 
@@ -143,9 +144,13 @@ type visit struct {
 	keys    []byte              // backing of group
 }
 
-// maxGroupDocs is how many documents are taken at once where batches are
-// smaller.
-const maxGroupDocs = 100
+const (
+	// maxGroupDocs is how many documents are taken at once where batches are
+	// smaller.
+	maxGroupDocs = 100
+	// yieldDocs is how many are deleted before others get the processor.
+	yieldDocs = 10
+)
 
 func (v *visit) run(ctx context.Context) (more bool, err error) {
 	begun := time.Now()
@@ -279,6 +284,9 @@ func (v *visit) remove(ctx context.Context, u *catalog.Unit, record catalog.Reco
 	before := u.KeysDeleted()
 	if err := u.DeleteExpired(ctx, v.c, record, doc); err != nil {
 		return err
+	}
+	if v.batch.Docs%yieldDocs == yieldDocs-1 {
+		runtime.Gosched() // who waits for a processor need not wait for the group
 	}
 	v.batch.KeysDeleted += u.KeysDeleted() - before
 	v.write.count(NeedTime)

@@ -6,7 +6,6 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
-	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
@@ -29,23 +28,29 @@ type Forecast struct {
 	Later  Tally
 	// Never is what has no instant; only a forecast from documents knows.
 	Never Tally
-	// Sized says that bytes were counted, too.
-	Sized bool
+	// Sized says that bytes were counted, too, and Bucketed that the documents are
+	// measurements in buckets.
+	Sized, Bucketed bool
 }
 
-// Tally counts documents and their bytes.
-type Tally struct{ Documents, Bytes int64 }
+// Tally counts documents, their bytes, and the buckets that they are in.
+type Tally struct{ Documents, Bytes, Buckets int64 }
 
 func (t *Tally) add(o Tally) {
 	t.Documents += o.Documents
 	t.Bytes += o.Bytes
+	t.Buckets += o.Buckets
 }
 
 // Foresee reads all documents of a collection, which may be nil, and says when
 // they come due by a rule that need not be in force.
 func (x *Executor) Foresee(ctx context.Context, c *catalog.Collection, r *schema.Rule, now int64) (*Forecast, error) {
 	if c != nil && c.IsTimeseries() {
-		return nil, mongoerr.New(mongoerr.InvalidOptions, "a dry run is not supported on time-series collections")
+		b := &catalog.BucketRule{Rule: r}
+		if r.Index != nil {
+			b.Filter = r.Index.Filter
+		}
+		return x.FromBuckets(ctx, c, b, now)
 	}
 	f := newForecast(now)
 	f.Sized = true
@@ -67,7 +72,7 @@ func (x *Executor) Foresee(ctx context.Context, c *catalog.Collection, r *schema
 		if err != nil {
 			return nil, err
 		}
-		f.count(r.Due(doc), Tally{1, int64(len(doc))})
+		f.count(r.Due(doc), Tally{Documents: 1, Bytes: int64(len(doc))})
 	}
 	return f, it.Err()
 }
@@ -227,14 +232,23 @@ func (e *entries) first(ctx context.Context, r *catalog.Rule, ranges []schema.Ra
 	return earliest, nil
 }
 
+// fields writes what is counted in t.
+func (f *Forecast) fields(b *bson.Builder, t Tally) {
+	b.Int("documents", t.Documents)
+	if f.Sized {
+		b.Int("bytes", t.Bytes)
+	}
+	if f.Bucketed {
+		b.Int("buckets", t.Buckets)
+	}
+}
+
 // Append writes the forecast's fields: dueNow, oldestDue, nextDue, and a
 // histogram of the hours and days that have anything.
 func (f *Forecast) Append(b *bson.Builder) {
 	tally := func(name string, t Tally) {
-		b.OpenDoc(name).Int("documents", t.Documents)
-		if f.Sized {
-			b.Int("bytes", t.Bytes)
-		}
+		b.OpenDoc(name)
+		f.fields(b, t)
 		b.Close()
 	}
 	date := func(name string, ms int64) {
@@ -264,10 +278,8 @@ func (f *Forecast) appendBars(b *bson.Builder, name string, bars []Tally, width 
 		if t.Documents == 0 {
 			continue
 		}
-		b.OpenDoc(bson.Index(n)).Date("from", f.Now+int64(i)*width).Int("documents", t.Documents)
-		if f.Sized {
-			b.Int("bytes", t.Bytes)
-		}
+		b.OpenDoc(bson.Index(n)).Date("from", f.Now+int64(i)*width)
+		f.fields(b, t)
 		b.Close()
 		n++
 	}

@@ -1,0 +1,91 @@
+package exec
+
+import (
+	"context"
+	"math"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/schema"
+	"github.com/mayflydb/mayfly/internal/timeseries"
+)
+
+// FromBuckets is a forecast for a rule of a time-series collection, from what
+// its buckets say of themselves: nothing is unpacked. Documents are
+// measurements; they are due with the last one of their bucket, also where the
+// rule is exact. Those that are in no bucket yet are counted as if they were.
+func (x *Executor) FromBuckets(ctx context.Context, c *catalog.Collection, r *catalog.BucketRule, now int64) (*Forecast, error) {
+	f := newForecast(now)
+	f.Sized, f.Bucketed = true, true
+	snapshot, open, err := x.Catalog.MeasurementView(c, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer snapshot.Close()
+	buckets := c.Buckets()
+	it, err := snapshot.NewIter(buckets.Ident, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer it.Close()
+	o := c.Settings.Timeseries
+	for ok, n := it.First(), 0; ok; ok, n = it.Next(), n+1 {
+		if n%ctxEvery == 0 && ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		doc, err := it.Value()
+		if err != nil {
+			return nil, err
+		}
+		b, err := timeseries.Open(doc, o)
+		if err != nil {
+			return nil, corrupt(err)
+		}
+		f.count(lastDue(r, o, b.Meta, b.Last), Tally{Documents: int64(b.Count), Bytes: int64(len(doc)), Buckets: 1})
+	}
+	if err := it.Err(); err != nil {
+		return nil, err
+	}
+	return f, f.countOpen(ctx, c.NewOpenReader(snapshot), open, r, o)
+}
+
+// countOpen counts open measurements, by the buckets that they would be in, and
+// closes their reader.
+func (f *Forecast) countOpen(ctx context.Context, reader *catalog.OpenReader, open []catalog.Source, r *catalog.BucketRule, o *schema.Timeseries) (err error) {
+	defer func() {
+		if cerr := reader.Close(); err == nil {
+			err = cerr
+		}
+	}()
+	for i := range open {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		ms, err := reader.Read(&open[i], math.MinInt64, math.MaxInt64)
+		if err != nil {
+			return err
+		}
+		if len(ms) == 0 {
+			continue
+		}
+		for _, piece := range timeseries.Cut(ms, o) {
+			t := Tally{Documents: int64(len(piece))}
+			for _, m := range piece {
+				t.Bytes += int64(len(m.Doc))
+			}
+			f.count(lastDue(r, o, open[i].Meta, piece[len(piece)-1].Time), t)
+		}
+	}
+	return nil
+}
+
+// lastDue is when measurements with a meta value are due by a rule, of which the
+// last has that time.
+func lastDue(r *catalog.BucketRule, o *schema.Timeseries, meta bson.Value, last int64) int64 {
+	var b bson.Builder
+	b.Date(o.TimeField, last)
+	if o.MetaField != "" {
+		b.Value(o.MetaField, meta)
+	}
+	return r.Due(o, b.Finish())
+}
