@@ -50,7 +50,7 @@ func (b *bench) expiry(ctx context.Context) error {
 			return err
 		}
 		if s == expirer(b.server) {
-			if err := run(s, layout{Due: true, Single: true}, "documents one by one"); err != nil {
+			if err := b.singly(ctx, func() error { return run(s, layout{Due: true}, "documents one by one") }); err != nil {
 				return err
 			}
 		}
@@ -91,6 +91,16 @@ func fillDue(ctx context.Context, s system, l layout, live, n int64) error {
 			}
 		}
 	})
+}
+
+// singly runs a part of a row in which the server makes no windows of expiry, so
+// that documents go one by one.
+func (b *bench) singly(ctx context.Context, run func() error) error {
+	if err := b.server.setParameter(ctx, "expiryWindows", false); err != nil {
+		return err
+	}
+	err := run()
+	return errors.Join(err, b.server.setParameter(ctx, "expiryWindows", true))
 }
 
 func (b *bench) remove(ctx context.Context, s expirer, l layout, name string) (*removal, error) {

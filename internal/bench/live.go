@@ -65,27 +65,28 @@ func (b *bench) live(ctx context.Context) error {
 	w := tabwriter.NewWriter(b.o.Out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(w, "\n%d of %d documents\tdocs/s\tcpu/doc\tops/s before\tp50\tp99\tp99.9\tduring\tp50\tp99\tp99.9\tafter\tp50\tp99\tp99.9\tMB before\tafter\tswept\t\n",
 		b.o.LiveDocuments/2, b.o.LiveDocuments)
-	type side struct {
-		name string
-		s    expirer
-		l    layout
-	}
-	l := layout{Due: true, Bytes: liveBytes}
-	sides := []side{{"mayfly", b.server, l}}
-	l.Immediate = true
-	sides = append(sides, side{"mayfly, immediate", b.server, l})
-	l.Immediate, l.Single = false, true
-	sides = append(sides, side{"documents one by one", b.server, l})
-	if b.pg != nil {
-		sides = append(sides, side{"postgres", b.pg, l})
-	}
-	for _, s := range sides {
-		r, err := b.removeLive(ctx, s.s, s.l, s.name)
+	run := func(s expirer, name string, immediate bool) error {
+		r, err := b.removeLive(ctx, s, layout{Due: true, Bytes: liveBytes, Immediate: immediate}, name)
 		if err != nil {
-			return fmt.Errorf("%s: %s: %w", liveRow, s.name, err)
+			return fmt.Errorf("%s: %s: %w", liveRow, name, err)
 		}
 		fmt.Fprintf(w, "%s\t%.0f\t%s\t%s%s%s%d\t%d\t%d\t\n", r.name, r.perSecond, micros(r.cpu), r.before.cells(), r.during.cells(), r.after.cells(),
 			r.diskBefore>>20, r.diskAfter>>20, r.diskSwept>>20)
+		return nil
+	}
+	if err := run(b.server, "mayfly", false); err != nil {
+		return err
+	}
+	if err := run(b.server, "mayfly, immediate", true); err != nil {
+		return err
+	}
+	if err := b.singly(ctx, func() error { return run(b.server, "documents one by one", false) }); err != nil {
+		return err
+	}
+	if b.pg != nil {
+		if err := run(b.pg, "postgres", false); err != nil {
+			return err
+		}
 	}
 	if b.o.Redis {
 		perSecond, err := expireRedis(ctx, b.dir, b.o.LiveDocuments/2)

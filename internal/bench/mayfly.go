@@ -113,10 +113,6 @@ func (m *mayfly) reset(ctx context.Context, l layout) error {
 	if err := m.plain.Drop(ctx); err != nil {
 		return err
 	}
-	admin := m.client.Database("admin")
-	if err := admin.RunCommand(ctx, bson.D{{Key: "setParameter", Value: 1}, {Key: "expiryWindows", Value: !l.Single}}).Err(); err != nil {
-		return err
-	}
 	if l.Immediate {
 		expiry := doc("mayfly", doc("expiry", doc("visibility", "immediate")))
 		if err := m.plain.Database().CreateCollection(ctx, m.plain.Name(), options.CreateCollection().SetStorageEngine(expiry)); err != nil {

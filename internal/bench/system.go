@@ -23,9 +23,6 @@ type layout struct {
 	// Immediate hides a document from the instant on at which it is due, where the
 	// system can.
 	Immediate bool
-	// Single has documents removed one by one also where the system could drop them
-	// as ranges.
-	Single bool
 	// Bytes is the size of a document, 0 for documentBytes.
 	Bytes int
 }
