@@ -181,8 +181,12 @@ func (b *build) end(err error) error {
 	if err := b.c.change(ctx, only(b.live), b.undo); err != nil {
 		b.c.log.Error("index build could not be cleaned up; the next start will", "error", err)
 	}
-	coll := b.live.current.Load()
-	return mongoerr.Prefix(err, "Index build failed: "+b.id.String()+": Collection "+coll.Namespace.String()+" ( "+coll.UUID.String()+" )")
+	return buildFailed(b.id, b.live.current.Load(), err)
+}
+
+// buildFailed is what createIndexes says where a build of that id has failed.
+func buildFailed(id UUID, coll *Collection, err error) error {
+	return mongoerr.Prefix(err, "Index build failed: "+id.String()+": Collection "+coll.Namespace.String()+" ( "+coll.UUID.String()+" )")
 }
 
 func (b *build) scan() error {

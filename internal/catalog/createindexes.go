@@ -91,9 +91,6 @@ func (t *change) addIndexes(ctx context.Context, coll *Collection, specs []bson.
 		return nil, nil, nil
 	}
 	ready := coll.Count() == 0 // exact: no writer is under way
-	if !ready {
-		b = newBuild(ctx, t.c, coll)
-	}
 	var added []*Index
 	for _, s := range fresh {
 		id, err := t.c.engine.NewIdent()
@@ -104,8 +101,18 @@ func (t *change) addIndexes(ctx context.Context, coll *Collection, specs []bson.
 		if err != nil {
 			return nil, nil, err
 		}
-		ix.live.build = b
 		added = append(added, ix)
+	}
+	if err := coll.checkOpenKeys(added); err != nil {
+		return nil, nil, buildFailed(bson.NewUUID(), coll, err)
+	}
+	if !ready {
+		b = newBuild(ctx, t.c, coll)
+		b.indexes = added
+		for _, ix := range added {
+			ix.live.build = b
+		}
+		t.after = append(t.after, func() { t.c.builds.add(b) })
 	}
 	next := coll.with(func(n *Collection) {
 		n.indexes = append(append([]*Index(nil), coll.indexes...), added...)
@@ -114,10 +121,6 @@ func (t *change) addIndexes(ctx context.Context, coll *Collection, specs []bson.
 		if err := t.cluster(next, w); err != nil {
 			return nil, nil, err
 		}
-	}
-	if b != nil {
-		b.indexes = added
-		t.after = append(t.after, func() { t.c.builds.add(b) })
 	}
 	return b, nil, t.store(next)
 }

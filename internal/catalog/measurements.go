@@ -119,7 +119,7 @@ func bySource(ms []timeseries.Measurement) (groups []*arriving) {
 func (u *Unit) lockGroups(ctx context.Context, c *Collection, groups []*arriving) error {
 	locks := make([]storage.LockKey, len(groups))
 	for i, g := range groups {
-		if err := checkBucketKeys(c, g.ms[0]); err != nil {
+		if err := checkBucketKeys(c.indexes, g.ms[0].Meta); err != nil {
 			return err
 		}
 		locks[i] = storage.LockKey{Class: storage.LockRecord, ID: c.Open, Key: g.key}
@@ -128,18 +128,34 @@ func (u *Unit) lockGroups(ctx context.Context, c *Collection, groups []*arriving
 	return err
 }
 
-// checkBucketKeys makes sure that the bucket of a measurement can be in the
+// checkBucketKeys makes sure that buckets with a meta value can be in the
 // indexes: what cannot shall fail now, not when it is sealed.
-func checkBucketKeys(c *Collection, m timeseries.Measurement) error {
-	if m.Meta.Type != bson.TypeDocument && m.Meta.Type != bson.TypeArray {
+func checkBucketKeys(indexes []*Index, meta bson.Value) error {
+	nested := meta.Type == bson.TypeDocument || meta.Type == bson.TypeArray
+	var probe bson.Doc
+	for _, ix := range indexes {
+		if !ix.hasEntries() || !nested && ix.Form.Plugin == "" {
+			continue // a plain index takes all that is not nested
+		}
+		if probe == nil {
+			probe = new(bson.Builder).Value("meta", meta).Finish()
+		}
+		if _, _, err := ix.Form.Keys(probe, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkOpenKeys makes sure that the buckets which open measurements will be can
+// be in new indexes. REQUIRES: the gate is closed.
+func (c *Collection) checkOpenKeys(fresh []*Index) error {
+	if c.Open == 0 {
 		return nil
 	}
-	probe := new(bson.Builder).Value("meta", m.Meta).Finish()
-	for _, ix := range c.indexes {
-		if ix.hasEntries() {
-			if _, _, err := ix.Form.Keys(probe, nil); err != nil {
-				return err
-			}
+	for _, s := range c.OpenSources() {
+		if err := checkBucketKeys(fresh, s.Meta); err != nil {
+			return err
 		}
 	}
 	return nil

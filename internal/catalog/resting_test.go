@@ -71,3 +71,55 @@ func TestOpenSourcesBound(t *testing.T) {
 		t.Errorf("%+v, %d open, %d readings", s, coll.live.open.open, coll.Count())
 	}
 }
+
+// TestIndexOfOpenMeasurements makes indexes in which the buckets of open
+// measurements cannot be, before and after those measurements: one of the two is
+// refused, and what is open can always be sealed.
+func TestIndexOfOpenMeasurements(t *testing.T) {
+	c := open(t, storage.NewMemFS())
+	for i, of := range []struct{ key, meta string }{
+		{`{"m.a": 1, "m.b": 1}`, `{a: [1, 2], b: [1, 2]}`},
+		{`{m: "hashed"}`, `[1, 2]`},
+		{`{"m.at": "2dsphere"}`, `{at: "nowhere"}`},
+		{`{m: "2dsphere"}`, `"nowhere"`},
+		{`{m: "2d"}`, `{x: "nowhere"}`},
+	} {
+		for _, late := range []bool{false, true} {
+			ns := schema.Namespace{DB: "db", Coll: fmt.Sprint(i, late)}
+			coll, err := c.Create(t.Context(), ns, parse(t, `{timeseries: {timeField: "t", metaField: "m"}}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			spec, err := schema.ParseIndexSpec(ns, parse(t, `{key: `+of.key+`, name: "x"}`), false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			index := func() error {
+				_, _, err := c.CreateIndexes(t.Context(), ns, []bson.Doc{spec})
+				return err
+			}
+			insert := func() error {
+				m, err := NewMeasurement(parse(t, `{t: {$date: {$numberLong: "1000"}}, m: `+of.meta+`}`), coll.Settings.Timeseries)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return c.Run(t.Context(), storage.Buffered, func(u *Unit) error {
+					return u.InsertMeasurements(t.Context(), coll, []timeseries.Measurement{m})
+				})
+			}
+			first, second := index, insert
+			if late {
+				first, second = insert, index
+			}
+			if err := first(); err != nil {
+				t.Fatal(err)
+			}
+			if err := second(); err == nil {
+				t.Errorf("%s takes %s, index late: %v", of.key, of.meta, late)
+			}
+			if err := c.SealAll(t.Context(), coll); err != nil {
+				t.Errorf("%s: %s cannot be sealed: %v", of.key, of.meta, err)
+			}
+		}
+	}
+}

@@ -61,7 +61,7 @@ func (u *Unit) stage(c *Collection, ms []timeseries.Measurement) error {
 		keys = appendSourceKey(keys, m.Meta)
 		ends[i] = len(keys)
 		if key := keys[from:]; !bytes.Equal(key, before) {
-			if err := checkBucketKeys(c, m); err != nil {
+			if err := checkBucketKeys(c.indexes, m.Meta); err != nil {
 				return err
 			}
 			before = key
