@@ -14,12 +14,13 @@ func (s *Source) DueSource(upTo int64, exact bool) bool {
 }
 
 // NoteFirstEnd notes when the first bucket ends that the open measurements of a
-// source would be. REQUIRES: the source is locked, as in EditOpen.
-func (c *Collection) NoteFirstEnd(source []byte, end int64) {
+// source would be, of which so many were looked at: not where more have come
+// meanwhile. REQUIRES: the source is locked, as in EditOpen.
+func (c *Collection) NoteFirstEnd(source []byte, count int, end int64) {
 	t := c.live.open
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if s := t.sources[string(source)]; s != nil {
+	if s := t.sources[string(source)]; s != nil && s.Count == count {
 		s.FirstEnd = end
 	}
 }

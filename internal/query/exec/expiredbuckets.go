@@ -112,7 +112,7 @@ func (v *expiringBuckets) open(ctx context.Context) error {
 				}
 				if keep = keep[n:]; n < len(piece) {
 					if len(keep) == len(ms) {
-						v.c.NoteFirstEnd(s.Key, piece[len(piece)-1].Time)
+						v.c.NoteFirstEnd(s.Key, len(ms), piece[len(piece)-1].Time)
 					}
 					break
 				}
