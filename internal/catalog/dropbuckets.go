@@ -12,8 +12,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
-// emptyWindows is how many windows without a bucket DropBuckets forgets even
-// where no bucket goes.
+// emptyWindows is how many windows without a document are forgotten even where
+// no document goes: each visit looks through them.
 const emptyWindows = 1000
 
 // DropBuckets removes, without a write for each, the buckets of a time-series
@@ -52,7 +52,7 @@ func (c *Catalog) DropBuckets(ctx context.Context, coll *Collection, r *BucketRu
 		return d, err
 	}
 	if sum[windowDocs] == 0 {
-		return Dropped{}, c.forgetWindows(ctx, coll, high)
+		return Dropped{}, c.forgetWindows(ctx, coll, LowWater{}, high)
 	}
 	high.drops = l.lowWater.Load().drops + 1
 	if err := c.dropRange(ctx, coll, high, sum); err != nil {
@@ -98,13 +98,15 @@ func (c *Collection) sumUpTo(r storage.Reader, high LowWater) (sum [windowSums]i
 	return sum, n, err
 }
 
-// forgetWindows removes the sums of windows that have nothing. REQUIRES: the
-// gate is closed.
-func (c *Catalog) forgetWindows(ctx context.Context, coll *Collection, high LowWater) error {
+// forgetWindows removes the sums of windows that have nothing, from one mark up
+// to another. REQUIRES: the gate is closed.
+func (c *Catalog) forgetWindows(ctx context.Context, coll *Collection, from, upTo LowWater) error {
 	u := c.engine.Begin()
 	defer u.Abort()
-	if err := u.DeleteRange(storage.IdentWindows, windowKey(nil, coll.Ident, 0), windowKey(nil, coll.Ident, high.first)); err != nil {
-		return err
+	for _, span := range from.spans(upTo) {
+		if err := u.DeleteRange(storage.IdentWindows, windowKey(nil, coll.Ident, span.from), windowKey(nil, coll.Ident, span.to)); err != nil {
+			return err
+		}
 	}
 	u.Frees()
 	return c.committer.Commit(ctx, u, storage.Buffered)

@@ -81,8 +81,14 @@ func (c *Catalog) DropWindows(ctx context.Context, coll *Collection, what Drop) 
 	}
 	x.cut = low.with(due)
 	x.watch = &dropWatch{due: x.cut}
-	if err := x.look(); err != nil || x.docs == 0 || coll.live.expiring.Load() != nil {
+	if err := x.look(); err != nil {
 		return d, err
+	}
+	if x.docs == 0 {
+		return d, x.forgetEmpty(ctx)
+	}
+	if coll.live.expiring.Load() != nil {
+		return d, nil
 	}
 	if x.from == low && len(x.stayed) == 0 {
 		if stayed, err := x.dropUnread(ctx); err != nil || !stayed {
@@ -187,6 +193,7 @@ type dropper struct {
 	// docs live in those that come due now, and in some of those documents have stayed.
 	docs   int64
 	stayed []windowSum
+	empty  int // of those, windows that have no documents any more
 	// overflow says that more documents were touched than the watch could note.
 	overflow bool
 }
@@ -220,9 +227,30 @@ func (x *dropper) look() error {
 			}
 			x.stayed = append(x.stayed, w)
 		}
-		x.docs += w.d[windowDocs]
+		if x.docs += w.d[windowDocs]; w.d[windowDocs] == 0 {
+			x.empty++
+		}
 		return true
 	})
+}
+
+// forgetEmpty forgets the windows that come due now, of which none has documents
+// any more, where they are many.
+func (x *dropper) forgetEmpty(ctx context.Context) error {
+	if x.empty < emptyWindows {
+		return nil
+	}
+	x.coll.live.gate.Lock()
+	defer x.coll.live.gate.Unlock()
+	filled := false
+	err := x.coll.eachWindow(x.c.engine, x.from, x.cut, func(w windowSum) bool {
+		filled = w.d[windowDocs] > 0
+		return !filled
+	})
+	if err != nil || filled || x.coll.Latest() == nil {
+		return err
+	}
+	return x.c.forgetWindows(ctx, x.coll, x.from, x.cut)
 }
 
 // windowSum is what a window holds.

@@ -333,6 +333,51 @@ func insertDated(t *testing.T, c *Catalog, coll *Collection, from, to int, at in
 	}
 }
 
+// TestWindowsForgotten takes documents away before their windows are due: what is
+// known of those windows goes, too, but where one has a document again.
+func TestWindowsForgotten(t *testing.T) {
+	c, coll := openWindowed(t)
+	const n = 2 * emptyWindows
+	for i := range n {
+		insertDated(t, c, coll, i, i+1, int64(i)*ownWindowWidthMS)
+	}
+	known := func() (sums int) {
+		err := coll.eachWindow(c.engine, LowWater{}, LowWater{first: noWindow}, func(windowSum) bool { sums++; return true })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sums
+	}
+	u := c.Begin()
+	for i := range n {
+		record, doc, err := u.LockID(t.Context(), coll, bson.Int32(int32(i)))
+		if err == nil {
+			err = u.Delete(t.Context(), coll, record, doc)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := u.Commit(t.Context(), storage.Buffered); err != nil {
+		t.Fatal(err)
+	}
+	insertDated(t, c, coll, n, n+1, 10*n*ownWindowWidthMS)
+	rule := coll.Rules()[0]
+	if d, err := c.DropWindows(t.Context(), coll, Drop{Rule: rule, Now: 5 * n * ownWindowWidthMS}); err != nil || d != (Dropped{}) {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	if sums := known(); sums != 1 {
+		t.Errorf("%d windows are known, of 1 with a document", sums)
+	}
+	insertDated(t, c, coll, 0, 1, 1000)
+	if d, err := c.DropWindows(t.Context(), coll, Drop{Rule: rule, Now: 20 * n * ownWindowWidthMS}); err != nil || d.Docs != 2 {
+		t.Errorf("%+v, %v", d, err)
+	}
+	if v, err := c.Validate(t.Context(), coll, true); err != nil || !v.Valid {
+		t.Errorf("%+v, %v", v, err)
+	}
+}
+
 // TestWindowsSweepRuns sweeps long runs of dead entries while others write
 // among them: an _id that comes back stays.
 func TestWindowsSweepRuns(t *testing.T) {
