@@ -87,12 +87,15 @@ func (s *fetch) Work(ctx context.Context, row *Row) (State, error) {
 	if err := s.learn(ctx); err != nil {
 		return EOF, err
 	}
-	if !s.ahead.pending() {
+	if !s.ahead.pending() && s.ahead.end.works <= 1 {
 		if n := s.ahead.size(); n > 0 {
 			if err := s.fill(ctx, n); err != nil {
 				return EOF, err
 			}
 		}
+	}
+	if s.ahead.idle() {
+		return s.stats.count(NeedTime), nil
 	}
 	if s.ahead.pending() {
 		if err := s.take(row); err != nil {
@@ -116,7 +119,7 @@ func (s *fetch) Work(ctx context.Context, row *Row) (State, error) {
 
 // next takes a row from the input and reads its document, nil where it is gone.
 func (s *fetch) next(ctx context.Context, row *Row) (State, error) {
-	s.ahead.rows, s.ahead.next = s.ahead.rows[:0], 0
+	s.ahead.pass()
 	state, err := s.input.Work(ctx, row)
 	if err != nil || state != Advanced {
 		return state, err

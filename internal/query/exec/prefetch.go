@@ -40,6 +40,7 @@ type prefetch struct {
 	rows    []fetchedRow
 	next    int
 	entries []byte // keys, records and type bits of rows
+	end     cost   // from the last row to the end of the scan, if that was reached
 	rising  bool   // records come in rising order
 	order   []fetchOrder
 	docs    chunks
@@ -57,10 +58,30 @@ type prefetch struct {
 type fetchedRow struct {
 	at                uint32
 	key, record, bits uint32 // lengths
-	works, examined   uint32 // of the scan, to find it
+	cost              cost
 	state             fetchedState
 	doc               spot
 	due               int64 // see hiding
+}
+
+// cost is what a scan counted to find an entry behind the one before.
+type cost struct{ works, examined, docs, seeks, tested, dropped uint32 }
+
+// since is what was counted in st after before.
+func (st *Stats) since(before *Stats) cost {
+	return cost{
+		uint32(st.Works - before.Works), uint32(st.KeysExamined - before.KeysExamined), uint32(st.DocsExamined - before.DocsExamined),
+		uint32(st.Seeks - before.Seeks), uint32(st.DupsTested - before.DupsTested), uint32(st.DupsDropped - before.DupsDropped),
+	}
+}
+
+// add counts c, but for the work; see prefetch.idle.
+func (st *Stats) add(c cost) {
+	st.KeysExamined += int64(c.examined)
+	st.DocsExamined += int64(c.docs)
+	st.Seeks += int64(c.seeks)
+	st.DupsTested += int64(c.tested)
+	st.DupsDropped += int64(c.dropped)
 }
 
 // fetchedState tells where the document of a row is.
@@ -176,14 +197,15 @@ func (a *prefetch) keep(r *fetchedRow, doc bson.Doc) {
 // gather reads n entries ahead. The scan's counters stay as they are: they
 // count what is handed on.
 func (a *prefetch) gather(ctx context.Context, n int) error {
-	a.rows, a.entries, a.next, a.rising = a.rows[:0], a.entries[:0], 0, true
+	a.pass()
+	a.rising = true
 	a.docs.clear()
 	if a.scan.isPlain() {
 		return a.gatherPlain(ctx, n)
 	}
 	st := a.scan.Stats()
 	before := *st
-	works, examined := st.Works, st.KeysExamined
+	last := before
 	var row Row
 	for i := 1; len(a.rows) < n && len(a.entries) < maxPrefetchBytes; i++ {
 		if i%ctxEvery == 0 && ctx.Err() != nil {
@@ -194,15 +216,25 @@ func (a *prefetch) gather(ctx context.Context, n int) error {
 			return err
 		}
 		if state == EOF {
+			a.end = st.since(&last)
 			break
 		}
 		if state == Advanced {
-			a.add(row.Key, row.Record, row.Bits, uint32(st.Works-works), uint32(st.KeysExamined-examined))
-			works, examined = st.Works, st.KeysExamined
+			a.add(row.Key, row.Record, row.Bits, st.since(&last))
+			last = *st
 		}
 	}
-	st.Works, st.Advanced, st.NeedTime, st.EOF, st.KeysExamined = before.Works, before.Advanced, before.NeedTime, before.EOF, before.KeysExamined
+	*st = before
 	return nil
+}
+
+// pass forgets the rows, all of which were handed on, and counts what the scan
+// did behind them.
+func (a *prefetch) pass() {
+	if a.end.works > 0 {
+		a.scan.Stats().add(a.end)
+	}
+	a.rows, a.entries, a.next, a.end = a.rows[:0], a.entries[:0], 0, cost{}
 }
 
 // gatherPlain is gather where the scan passes every entry that is not dead.
@@ -217,6 +249,7 @@ func (a *prefetch) gatherPlain(ctx context.Context, n int) error {
 			return err
 		}
 		if !ok {
+			a.end.works = works + 1
 			return s.it.Err()
 		}
 		e, err := s.source.entry(&s.record, s.index, s.it)
@@ -224,19 +257,19 @@ func (a *prefetch) gatherPlain(ctx context.Context, n int) error {
 			return err
 		}
 		if works++; !e.Dead {
-			a.add(e.Key, e.Record, e.TypeBits, works, 1)
+			a.add(e.Key, e.Record, e.TypeBits, cost{works: works, examined: 1})
 			works = 0
 		}
 	}
 	return nil
 }
 
-// add keeps an entry, which the scan found after so many works and keys.
-func (a *prefetch) add(key, record, bits []byte, works, examined uint32) {
+// add keeps an entry, and what it cost the scan to find it.
+func (a *prefetch) add(key, record, bits []byte, c cost) {
 	n := len(a.rows)
 	a.rising = a.rising && (n == 0 || bytes.Compare(record, a.record(&a.rows[n-1])) > 0)
 	a.rows = append(a.rows, fetchedRow{
-		at: uint32(len(a.entries)), key: uint32(len(key)), record: uint32(len(record)), bits: uint32(len(bits)), works: works, examined: examined,
+		at: uint32(len(a.entries)), key: uint32(len(key)), record: uint32(len(record)), bits: uint32(len(bits)), cost: c,
 	})
 	a.entries = append(append(append(a.entries, key...), record...), bits...)
 }
@@ -266,6 +299,21 @@ func (a *prefetch) sort() {
 	})
 }
 
+// idle does a unit of work in which the scan found nothing, before the next row
+// or behind the last; false where there is none.
+func (a *prefetch) idle() bool {
+	c := &a.end
+	if a.pending() {
+		c = &a.rows[a.next].cost
+	}
+	if c.works <= 1 {
+		return false
+	}
+	c.works--
+	a.scan.Stats().count(NeedTime)
+	return true
+}
+
 // pending says whether rows are left.
 func (a *prefetch) pending() bool { return a.next < len(a.rows) }
 
@@ -276,10 +324,8 @@ func (s *fetch) take(row *Row) error {
 	r := &a.rows[a.next]
 	a.next++
 	st := a.scan.Stats()
-	st.Works += int64(r.works)
-	st.NeedTime += int64(r.works) - 1
-	st.Advanced++
-	st.KeysExamined += int64(r.examined)
+	st.add(r.cost)
+	st.count(Advanced)
 	key, record, bits := a.entry(r)
 	*row = Row{Record: record, Key: key, Bits: bits, Index: a.scan.index}
 	var err error

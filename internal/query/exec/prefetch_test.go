@@ -305,3 +305,59 @@ func (o *orderly) run(cur *Cursor) {
 		}
 	}
 }
+
+// TestPrefetchCounts asks the same with and without reading ahead: explain tells
+// the same of the scan.
+func TestPrefetchCounts(t *testing.T) {
+	h := openHouse(t, storage.NewMemFS())
+	defer h.close(t)
+	ctx := t.Context()
+	ns := schema.Namespace{DB: "d", Coll: "counts"}
+	if _, err := h.catalog.Create(ctx, ns, nil); err != nil {
+		t.Fatal(err)
+	}
+	h.index(t, ns, []string{`{"key": {"j": 1, "k": 1}, "name": "jk"}`, `{"key": {"k": 1}, "name": "k"}`, `{"key": {"l": 1}, "name": "l"}`})
+	c := h.catalog.Lookup(ns)
+	w := h.exec.NewWriter(storage.Buffered)
+	for i := range int32(2000) {
+		doc := new(bson.Builder).Int32("_id", i).Int32("j", i%10).Int32("k", i*7919%2000).Int32("p", i%3)
+		doc.OpenArray("l").Int32("0", i*31%50).Int32("1", i*17%50).Close()
+		if err := w.Insert(ctx, c, doc.Finish()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Commit(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range []asked{
+		{filter: `{"j": {"$in": [1, 3, 5, 7]}, "k": {"$gt": 5}, "p": 1}`, hint: "jk"},
+		{filter: `{"k": {"$gte": 100, "$lt": 1500}, "p": 1}`, hint: "k"},
+		{filter: `{"l": {"$gte": 3}}`, hint: "l"},
+	} {
+		for _, a.limit = range []int64{0, 50, 150, 400} {
+			var stats [2]string
+			for i := range stats {
+				cur, err := h.exec.Find(ctx, c, a.query(t))
+				if err != nil {
+					t.Fatal(err)
+				}
+				for s := cur.r.winner.stage; i == 0; s = s.Inputs()[0] {
+					if f, ok := s.(*fetch); ok {
+						f.ahead.scan = nil
+						break
+					}
+				}
+				for d := bson.Empty; d != nil; {
+					if d, err = cur.Next(ctx); err != nil {
+						t.Fatal(err)
+					}
+				}
+				stats[i] = cur.ExecStats().String()
+				cur.Close()
+			}
+			if stats[0] != stats[1] {
+				t.Errorf("%s limit %d:\n%s\n%s with reading ahead", a, a.limit, stats[0], stats[1])
+			}
+		}
+	}
+}
