@@ -188,3 +188,79 @@ func (h *house) counts(t *testing.T, c *catalog.Collection, want int) {
 		}
 	}
 }
+
+// TestHidingAfterTrial sorts documents of which a trial has taken in a part, and
+// asks for the rest when some have come due: they are hidden, whether they were
+// taken in by the trial or after it.
+func TestHidingAfterTrial(t *testing.T) {
+	const size = trialWorks + 2000
+	early := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	now := early.Add(time.Hour) // from which a clock follows back at once, and forward again
+	e, err := storage.Open(storage.Options{Dir: "db", FS: storage.NewMemFS(), CacheBytes: 8 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := catalog.Open(e, catalog.Options{Clock: catalog.NewClock(func() time.Time { return now })})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &house{e, c, &Executor{Catalog: c}}
+	defer h.close(t)
+	now = early
+	ctx := t.Context()
+	if _, err := c.Create(ctx, benchNS, parseDoc(t, `{"storageEngine": {"mayfly": {"expiry": {"visibility": "immediate"}}}}`)); err != nil {
+		t.Fatal(err)
+	}
+	h.index(t, benchNS, []string{
+		`{"key": {"at": 1}, "name": "at", "expireAfterSeconds": 0}`, `{"key": {"a": 1}, "name": "a"}`, `{"key": {"a": 1, "b": 1}, "name": "ab"}`,
+	})
+	coll := c.Lookup(benchNS)
+	w := h.exec.NewWriter(storage.Buffered)
+	for i := range size {
+		at := now.Add(2 * time.Hour)
+		if i%2 == 0 {
+			at = now.Add(time.Second)
+		}
+		doc := new(bson.Builder).Int32("_id", int32(i)).Int32("a", 1).Int32("b", 1).Int32("c", int32(i)).Date("at", at.UnixMilli()).Finish()
+		if err := w.Insert(ctx, coll, doc); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Commit(ctx); err != nil {
+		t.Fatal(err)
+	}
+	cur, err := h.exec.Find(ctx, coll, asked{filter: `{"a": 1, "b": 1}`, sort: `{"c": -1}`}.query(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cur.Close()
+	if !cur.FromTrial() {
+		t.Fatal("there was no trial")
+	}
+	if _, err := cur.Next(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := cur.Park(); err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(time.Minute)
+	if err := cur.Unpark(ctx); err != nil {
+		t.Fatal(err)
+	}
+	rest := 0
+	for {
+		d, err := cur.Next(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d == nil {
+			break
+		}
+		if rest++; d.Lookup("_id").Int32()%2 == 0 {
+			t.Fatalf("%s is due", d)
+		}
+	}
+	if rest != size/2-1 {
+		t.Fatalf("%d documents, not %d", rest, size/2-1)
+	}
+}
