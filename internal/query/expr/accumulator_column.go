@@ -161,12 +161,8 @@ func (x *extreme) ofFixed(t bson.Type, data []byte) int {
 
 // HasFirst says whether an accumulator has all that it takes of any column.
 func HasFirst(a Accumulator) bool {
-	g, ok := a.(*gatherer)
-	if !ok {
-		return false
-	}
-	s, ok := g.state.(*firstState)
-	return ok && s.seen
+	c, ok := a.(*compact[firstState, *firstState])
+	return ok && c.state.seen
 }
 
 // Column says what $sum, $avg, $count, $min, $max, $first and $last are of: a
