@@ -79,19 +79,30 @@ type union struct {
 	in    Iterator
 	r     *Run
 	other Iterator
+	over  bool // other has ended
 	sub   *Run
 	doc   bson.Doc // stages above may hold it while other rests
 }
 
 func (u *union) Close() {
 	u.in.Close()
+	u.closeOther()
+}
+
+// closeOther lets go of the other pipeline: stages above may be busy for long
+// with what they have of it, while its collection is dropped.
+func (u *union) closeOther() {
 	if u.other != nil {
 		u.r.leave(u.other)
 		u.other.Close()
+		u.other = nil
 	}
 }
 
 func (u *union) Next(ctx context.Context) (bson.Doc, error) {
+	if u.over {
+		return nil, nil
+	}
 	if u.other == nil {
 		d, err := u.in.Next(ctx)
 		if err != nil || d != nil {
@@ -104,8 +115,13 @@ func (u *union) Next(ctx context.Context) (bson.Doc, error) {
 		u.r.enter(u.other)
 	}
 	d, err := u.other.Next(ctx)
-	if err != nil || d == nil {
+	if err != nil {
 		return nil, err
+	}
+	if d == nil {
+		u.over = true
+		u.closeOther()
+		return nil, nil
 	}
 	u.r.Meta = u.sub.Meta
 	u.doc = append(u.doc[:0], d...)
