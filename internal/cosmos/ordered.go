@@ -125,10 +125,15 @@ func (p *pager) itemsInOrder(run *nosql.Run, filter bson.Doc) (bool, error) {
 		return false, nil
 	}
 	s := &stretch{counted: p.shape.Top || p.shape.OffsetLimit || p.shape.Distinct}
-	run.InOrder(func(key bson.Value) { s.key, s.rows = key, 0 })
+	var from bson.Value
+	run.InOrder(func(key bson.Value) {
+		s.key, s.rows = key, 0
+		if p.from.key != "" && bson.Compare(key, from) != 0 {
+			p.skip = 0 // the rows to leave out are gone with their items
+		}
+	})
 	p.inOrder, p.collecting = s, false
 	descending := p.shape.OrderByDescending[0]
-	var from bson.Value
 	first := 0
 	if descending {
 		first = len(orderClasses) - 1
