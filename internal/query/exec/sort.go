@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/query/extsort"
 	"github.com/mayflydb/mayfly/internal/query/plan"
@@ -62,6 +63,9 @@ func (s *sorter) add(row *Row) (err error) {
 		s.dated = s.judged != nil && s.source.waiting
 	}
 	if s.dated {
+		if row.due == 0 { // since the trial is over nobody looks instants up
+			row.due = catalog.Due(s.source.hiding.rules, row.Doc)
+		}
 		record = withDue(record, row.due)
 	}
 	return s.rows.Add(s.buf, record, s.needed(row.Doc))
