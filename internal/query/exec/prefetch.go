@@ -43,9 +43,7 @@ type prefetch struct {
 	end     cost   // from the last row to the end of the scan, if that was reached
 	rising  bool   // records come in rising order
 	order   []fetchOrder
-	docs    chunks
-	narrow  []byte // the last document with only its fields
-	builder bson.Builder
+	parts   *[2]part
 
 	handed   int64 // rows since the cursor was parked last
 	expected int64 // rows between the two times before that; 0 the first time
@@ -60,6 +58,7 @@ type fetchedRow struct {
 	key, record, bits uint32 // lengths
 	cost              cost
 	state             fetchedState
+	part              uint8 // where doc is
 	doc               spot
 	due               int64 // see hiding
 }
@@ -90,7 +89,7 @@ type fetchedState uint8
 const (
 	unread fetchedState = iota // in the store
 	gone                       // nowhere, or hidden
-	read                       // in docs
+	read                       // in a part
 )
 
 // fetchOrder orders rows by what is in their records behind what all have in
@@ -146,52 +145,9 @@ func (s *fetch) fill(ctx context.Context, n int) error {
 		return err
 	}
 	a.sort()
+	err := s.readAhead(ctx)
 	s.walk.begin()
-	for i, k := range a.order {
-		if i%ctxEvery == ctxEvery-1 {
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
-			if err := s.learn(ctx); err != nil {
-				return err
-			}
-		}
-		r := &a.rows[k.row]
-		found, err := s.walk.to(s.source, a.record(r))
-		if err != nil {
-			return err
-		}
-		r.state = gone
-		if !found {
-			continue
-		}
-		doc, err := s.walk.it.Value()
-		if err != nil {
-			return err
-		}
-		if s.source.hides(a.record(r), doc) {
-			continue
-		}
-		if a.docs.size+len(doc) > maxPrefetchBytes {
-			r.state = unread
-			break // and all behind
-		}
-		a.keep(r, doc)
-		if s.source.judges() {
-			r.due = s.source.hiding.due
-		}
-	}
-	s.walk.begin()
-	return nil
-}
-
-// keep copies a document, or what is wanted of it.
-func (a *prefetch) keep(r *fetchedRow, doc bson.Doc) {
-	if a.fields != nil {
-		a.narrow = a.builder.Reset(a.narrow[:0]).Only(doc, a.fields).Finish()
-		doc = a.narrow
-	}
-	r.state, r.doc = read, a.docs.add(doc)
+	return err
 }
 
 // gather reads n entries ahead. The scan's counters stay as they are: they
@@ -199,7 +155,11 @@ func (a *prefetch) keep(r *fetchedRow, doc bson.Doc) {
 func (a *prefetch) gather(ctx context.Context, n int) error {
 	a.pass()
 	a.rising = true
-	a.docs.clear()
+	if a.parts == nil {
+		a.parts = new([2]part)
+	}
+	a.parts[0].docs.clear()
+	a.parts[1].docs.clear()
 	if a.scan.isPlain() {
 		return a.gatherPlain(ctx, n)
 	}
@@ -331,7 +291,7 @@ func (s *fetch) take(row *Row) error {
 	var err error
 	switch {
 	case r.state == read:
-		row.Doc, row.due = a.docs.at(r.doc), r.due
+		row.Doc, row.due = a.parts[r.part].docs.at(r.doc), r.due
 	case r.state == gone:
 	case a.rising:
 		s.rising, s.last = walkAfter, append(s.last[:0], record...)

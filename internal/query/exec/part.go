@@ -1,0 +1,107 @@
+package exec
+
+import (
+	"context"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/storage"
+)
+
+// sharedRows is how many documents two goroutines read at the same time rather
+// than one: half of those each, in the order of the records.
+const sharedRows = 8 << 10
+
+// part is the documents that one goroutine has read ahead.
+type part struct {
+	docs    chunks
+	narrow  []byte // the last document with only its fields
+	builder bson.Builder
+}
+
+// readAhead reads the documents of the rows that are in order.
+func (s *fetch) readAhead(ctx context.Context) error {
+	a := &s.ahead
+	if _, ok := s.source.reader.(*storage.Snapshot); !ok || len(a.order) < sharedRows || s.source.hiding != nil {
+		s.walk.begin()
+		return s.readPart(ctx, &s.walk, a.order, 0, maxPrefetchBytes)
+	}
+	half := len(a.order) / 2
+	aside := make(chan outcome, 1)
+	go func() {
+		var w walk
+		var out outcome
+		defer func() {
+			out.panicked = recover()
+			aside <- out
+		}()
+		defer func() { _ = w.close() }()
+		out.err = s.readPart(ctx, &w, a.order[half:], 1, maxPrefetchBytes/2)
+	}()
+	s.walk.begin()
+	err := s.readPart(ctx, &s.walk, a.order[:half], 0, maxPrefetchBytes/2)
+	out := <-aside
+	if out.panicked != nil {
+		panic(out.panicked) // in the goroutine of the command, which knows whose it is
+	}
+	if err == nil {
+		err = out.err
+	}
+	return err
+}
+
+// outcome is how a goroutine ended.
+type outcome struct {
+	err      error
+	panicked any
+}
+
+// readPart reads documents into a part until they are so many bytes. The rows
+// behind stay unread.
+func (s *fetch) readPart(ctx context.Context, w *walk, order []fetchOrder, n uint8, limit int) error {
+	a, p := &s.ahead, &s.ahead.parts[n]
+	for i, k := range order {
+		if i%ctxEvery == ctxEvery-1 {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			if err := s.learn(ctx); err != nil {
+				return err
+			}
+		}
+		r := &a.rows[k.row]
+		found, err := w.to(s.source, a.record(r))
+		if err != nil {
+			return err
+		}
+		r.state = gone
+		if !found {
+			continue
+		}
+		doc, err := w.it.Value()
+		if err != nil {
+			return err
+		}
+		if s.source.hides(a.record(r), doc) {
+			continue
+		}
+		if p.docs.size+len(doc) > limit {
+			r.state = unread
+			return nil
+		}
+		p.keep(r, doc, a.fields)
+		r.part = n
+		if s.source.judges() {
+			r.due = s.source.hiding.due
+		}
+	}
+	return nil
+}
+
+// keep copies a document, or what is wanted of it: nil for all.
+func (p *part) keep(r *fetchedRow, doc bson.Doc, fields []string) {
+	if fields != nil {
+		p.narrow = p.builder.Reset(p.narrow[:0]).Only(doc, fields).Finish()
+		doc = p.narrow
+	}
+	r.state, r.doc = read, p.docs.add(doc)
+}
