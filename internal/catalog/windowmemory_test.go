@@ -13,7 +13,7 @@ import (
 // documents there are.
 func TestWindowsMemory(t *testing.T) {
 	c, coll := openWindowed(t)
-	l := coll.live
+	var l live
 	if n := unsafe.Sizeof(l.loose) + unsafe.Sizeof(l.lowWater) + unsafe.Sizeof(l.swept) + 2*unsafe.Sizeof(LowWater{}); n > 160 {
 		t.Errorf("a collection has %d bytes for its windows", n)
 	}

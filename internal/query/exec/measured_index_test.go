@@ -18,15 +18,14 @@ func TestMeasurementIndex(t *testing.T) {
 	h := openHouse(t, storage.NewMemFS())
 	defer h.close(t)
 	ns := schema.Namespace{DB: "db", Coll: "c"}
-	c, err := h.catalog.Create(t.Context(), ns, parseDoc(t, `{timeseries: {timeField: "t", metaField: "m", granularity: "seconds"}}`))
-	if err != nil {
+	if _, err := h.catalog.Create(t.Context(), ns, parseDoc(t, `{timeseries: {timeField: "t", metaField: "m", granularity: "seconds"}}`)); err != nil {
 		t.Fatal(err)
 	}
 	specs := []bson.Doc{parseDoc(t, `{v: 2, key: {v: 1}, name: "v"}`)}
 	if _, _, err := h.catalog.CreateIndexes(t.Context(), ns, specs); err != nil {
 		t.Fatal(err)
 	}
-	c = h.catalog.Lookup(ns)
+	c := h.catalog.Lookup(ns)
 	var ms []timeseries.Measurement
 	for i := range 1000 {
 		d := new(bson.Builder).Int32("_id", int32(i)).Int32("m", int32(i%100)).Date("t", int64(i)).Int32("v", int32(i%100*10+i/100)).Finish()
