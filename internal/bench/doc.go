@@ -9,8 +9,9 @@
 // it; each client of a system is a worker. measure.go runs workers side by side
 // and keeps every latency; the processor time of a row is the growth of that
 // of the system's processes (process.go), so it does not depend on who else
-// uses the machine. expiry.go is the row that removes what is due,
-// live.go the same under load. question.go has the pipelines of analysis with
+// uses the machine. expiry.go is the row that removes what is due, live.go the
+// same under load, shapes.go the same for three kinds of collections; points.go
+// has finds among few and many documents. question.go has the pipelines of analysis with
 // the same in SQL, reading.go time series, and the Cosmos DB endpoint is asked
 // by a program of its own (e2e/cosmos/sdk/load).
 //

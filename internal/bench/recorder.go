@@ -102,11 +102,7 @@ func (w *mayflyRecording) lastOfAll(ctx context.Context) (n int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	defer c.Close(ctx)
-	for c.Next(ctx) {
-		n++
-	}
-	return n, c.Err()
+	return countAll(ctx, c)
 }
 
 func (w *mayflyRecording) one(ctx context.Context, sensor int32, from, to time.Time) (n int, err error) {
@@ -114,6 +110,11 @@ func (w *mayflyRecording) one(ctx context.Context, sensor int32, from, to time.T
 	if err != nil {
 		return 0, err
 	}
+	return countAll(ctx, c)
+}
+
+// countAll reads a cursor to its end.
+func countAll(ctx context.Context, c *mongo.Cursor) (n int, err error) {
 	defer c.Close(ctx)
 	for c.Next(ctx) {
 		n++

@@ -10,12 +10,14 @@
 // Records: the collection's ident, record key → the document's bytes. The
 // record key is opaque to other packages; by default it is the key string of
 // _id, with the window of expiry in front of it in collections that have
-// windows (windows.go). Index entries: the index's ident, key string ‖ record
+// windows (windows.go), and that of a bucket the time at which it ends
+// (bucketwindows.go). Index entries: the index's ident, key string ‖ record
 // key → entry value (entry.go). The index on _id of a collection that is
 // clustered by _id is the records themselves and has no entries.
 //
 // Measurements of a time-series collection that are in no bucket: the
-// collection's Open ident (opentable.go).
+// collection's Open ident, the newest as one record for each unit, which are in
+// memory, too (staged.go), the others by source (opentable.go).
 //
 // # Invariants
 //
@@ -28,11 +30,12 @@
 //   - multikey-first: an index shows a multikey path before a document that
 //     needs it is visible. So a reader takes its snapshot first and reads
 //     multikey state after it.
-//   - open-locked: the open measurements of a source change only under the
-//     lock of its key.
-//   - open-seen: the table of sources tells of open measurements before they
-//     are visible, and forgets them after they are gone; snapshot and table are
-//     taken together.
+//   - open-locked: the open measurements of a source that are not staged change
+//     only under the lock of its key; staged ones only move, all at once, while
+//     their gate is closed.
+//   - open-seen: a reader sees staged measurements when the table of sources
+//     has them; snapshot and table are taken together, and the count of moves says
+//     whether the snapshot has them elsewhere already.
 //
 // Start reading at collection.go, then unit.go.
 package catalog

@@ -1,6 +1,7 @@
 package geo
 
 import (
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -9,11 +10,21 @@ import (
 	"github.com/mayflydb/mayfly/internal/geo/geotest"
 )
 
-// stored draws a geometry, or skips: few rings cross themselves on the sphere.
+// again has rapid draw again where a shape is not valid on the sphere, which few
+// that are drawn on the plane are not: their edges cross. Any other error is a
+// failure.
+func again(t *rapid.T, err error) {
+	if !strings.Contains(err.Error(), "cross") {
+		t.Fatal(err)
+	}
+	t.Skip(err)
+}
+
+// stored is a geometry that was drawn.
 func stored(t *rapid.T, v bson.Value) *Geometry {
 	g, err := ParseStored(v)
 	if err != nil {
-		t.Skip(err)
+		again(t, err)
 	}
 	return g
 }
@@ -35,7 +46,7 @@ func TestCellsFindAll(t *testing.T) {
 		name, v := geotest.Shape(true).Draw(t, "query").First()
 		query, err := ParseQuery(name, v)
 		if err != nil {
-			t.Skip(err)
+			again(t, err)
 		}
 		g := stored(t, geotest.Geometry().Draw(t, "stored"))
 		ranges, ok := query.CellRanges()

@@ -4,5 +4,9 @@
 // count, an update, a delete or an explain. Writes evaluate on the snapshot,
 // lock each record, look again, and go into catalog units.
 //
+// What will be asked for is read ahead where that pays: the documents of an
+// index's entries in the order of their records (prefetch.go), and the input of a
+// pipeline that takes in all before it delivers any in a goroutine (ahead.go).
+//
 // Start reading at executor.go, then stage.go.
 package exec
