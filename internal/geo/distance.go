@@ -31,10 +31,7 @@ func atan2(y, x float64) float64 {
 }
 
 // distance is the angle from a point to the nearest point of the line.
-func (l *line) distance(p s2.Point) float64 {
-	nearest, _ := l.Project(p)
-	return angle(p, nearest)
-}
+func (l *line) distance(p s2.Point) float64 { return toEdges(p, l) }
 
 // distance is the angle from a point to the nearest point of the polygon, 0
 // inside it.
@@ -42,15 +39,35 @@ func (pg *polygon) distance(p s2.Point) float64 {
 	if pg.ContainsPoint(p) {
 		return 0
 	}
+	return toEdges(p, pg)
+}
+
+// edged is a line or a polygon.
+type edged interface {
+	NumEdges() int
+	Edge(i int) s2.Edge
+}
+
+// maxProjected is by how much the angle to the projected point may differ from
+// that by chords, in radians, rounding apart.
+const maxProjected = 1e-6
+
+// toEdges is the angle from a point to the nearest point of the edges. By chords
+// it is less exact than to the point projected on the edge; but where the whole
+// edge is a right angle away the projection has no direction, and ends anywhere.
+func toEdges(p s2.Point, all edged) float64 {
 	best, at := math.Inf(1), 0
-	for i := range pg.NumEdges() {
-		e := pg.Edge(i)
+	for i := range all.NumEdges() {
+		e := all.Edge(i)
 		if d := s2.DistanceFromSegment(p, e.V0, e.V1).Radians(); d < best {
 			best, at = d, i
 		}
 	}
-	e := pg.Edge(at)
-	return angle(p, s2.Project(p, e.V0, e.V1))
+	e := all.Edge(at)
+	if d := angle(p, s2.Project(p, e.V0, e.V1)); math.Abs(d-best) <= maxProjected {
+		return d
+	}
+	return best
 }
 
 // Distance is how far p is from the nearest point of g, in metres on the sphere

@@ -1,6 +1,7 @@
 package geo
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -176,5 +177,21 @@ func BenchmarkPointCells(b *testing.B) {
 	for b.Loop() {
 		g, _ := ParseStored(v)
 		g.Cells()
+	}
+}
+
+// All of a meridian is a right angle away from the pole of its great circle,
+// where a projection has no direction.
+func TestDistanceFromThePoleOfAnEdge(t *testing.T) {
+	p, err := ParsePoint(bson.Document(bson.MustParse(`{"coordinates": [-90, 0]}`)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := ParseStored(bson.Document(bson.MustParse(`{"type": "LineString", "coordinates": [[0.125, 90], [-180, -0.25244140625]]}`)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d, ok := g.Distance(p); !ok || math.Abs(d-math.Pi/2*EarthRadius) > 1 {
+		t.Errorf("%v, %v", d, ok)
 	}
 }
