@@ -108,7 +108,6 @@ func (s *Server) serve(w http.ResponseWriter, hr *http.Request, compute bool) {
 			r.fail(newError(http.StatusInternalServerError, "internal error; the server's log says more"))
 		}
 	}()
-	hr.Body = http.MaxBytesReader(w, hr.Body, maxBody+maxEnvelope)
 	if err := r.answer(); err != nil {
 		r.fail(err)
 	}
@@ -128,6 +127,9 @@ const hexDigits = "0123456789abcdef"
 
 // maxEnvelope is what a request may have around an item, in bytes.
 const maxEnvelope = 64 << 10
+
+// MaxRequest is the longest body that a request may have, in bytes.
+const MaxRequest = maxBody + maxEnvelope
 
 func (r *request) answer() error {
 	var err error
@@ -173,17 +175,20 @@ func (r *request) checkHeaders() error {
 	return nil
 }
 
-// body reads the request's body. Errors: 413.
+// body reads the request's body, which belongs to the connection and is over
+// with the request. Errors: 413.
 func (r *request) body() ([]byte, error) {
-	if n := r.ContentLength; n >= 0 && n <= maxBody+maxEnvelope {
-		b := make([]byte, n)
-		if _, err := io.ReadFull(r.Body, b); err != nil {
-			return nil, errTooLarge
-		}
-		return b, nil
+	if m, ok := r.Body.(interface{ Bytes() []byte }); ok {
+		return m.Bytes(), nil
 	}
-	b, err := io.ReadAll(r.Body)
+	if r.ContentLength > MaxRequest {
+		return nil, errTooLarge
+	}
+	b, err := io.ReadAll(io.LimitReader(r.Body, MaxRequest+1))
 	if err != nil {
+		return nil, badRequest("The body of the request could not be read.")
+	}
+	if len(b) > MaxRequest {
 		return nil, errTooLarge
 	}
 	return b, nil

@@ -4,8 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -15,6 +13,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/config"
 	"github.com/mayflydb/mayfly/internal/cosmos"
+	"github.com/mayflydb/mayfly/internal/http1"
 	"github.com/mayflydb/mayfly/internal/query/exec"
 )
 
@@ -34,7 +33,7 @@ type cosmosEndpoint struct {
 	s       *Server
 	o       config.Cosmos
 	server  *cosmos.Server
-	http    []*http.Server
+	http    []*http1.Server
 	running sync.WaitGroup
 }
 
@@ -84,9 +83,9 @@ func (e *cosmosEndpoint) listen(ctx context.Context, port int, h http.Handler, c
 	if err != nil {
 		return err
 	}
-	server := &http.Server{
-		Handler: h, ReadHeaderTimeout: cosmosHeaderTimeout, IdleTimeout: cosmosIdleTimeout, MaxHeaderBytes: cosmosMaxHeader,
-		BaseContext: func(net.Listener) context.Context { return e.s.life }, ErrorLog: slog.NewLogLogger(e.s.network.Handler(), slog.LevelDebug),
+	server := &http1.Server{
+		Handler: h, HeaderTimeout: cosmosHeaderTimeout, IdleTimeout: cosmosIdleTimeout, MaxHeader: cosmosMaxHeader, MaxBody: cosmos.MaxRequest,
+		Log: e.s.network,
 	}
 	e.http = append(e.http, server)
 	for _, l := range listeners {
@@ -95,7 +94,7 @@ func (e *cosmosEndpoint) listen(ctx context.Context, port int, h http.Handler, c
 			l = tls.NewListener(l, conf)
 		}
 		e.running.Go(func() {
-			if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			if err := server.Serve(e.s.life, l); !errors.Is(err, http.ErrServerClosed) {
 				e.s.network.Error("Cosmos DB endpoint ended", "id", logCosmos, "error", err)
 			}
 		})
@@ -107,8 +106,8 @@ func (e *cosmosEndpoint) stop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, cosmosStopTimeout)
 	defer cancel()
 	for _, h := range e.http {
-		if h.Shutdown(ctx) != nil {
-			_ = h.Close()
+		if err := h.Shutdown(ctx); err != nil {
+			e.s.network.Warn("Requests to the Cosmos DB endpoint were cut off", "id", logCosmos, "error", err)
 		}
 	}
 	e.running.Wait()
