@@ -64,61 +64,6 @@ func floorDiv(a, b int64) int64 {
 	return q
 }
 
-// Pack makes a bucket. meta is Missing where the measurements have none; each
-// measurement has a Date in the time field, and its meta field is left out.
-// REQUIRES: 1 ≤ len(measurements) ≤ MaxMeasurements, all in the span of start.
-func Pack(id [12]byte, start int64, meta bson.Value, measurements []bson.Doc, o *schema.Timeseries) bson.Doc {
-	names, columns := transpose(measurements, o)
-	var b bson.Builder
-	b.ObjectID("_id", id)
-	b.OpenDoc("control").Int32("version", version)
-	b.OpenDoc("min")
-	for i, name := range names {
-		if name == o.TimeField {
-			b.Date(name, start)
-		} else {
-			b.Value(name, extreme(columns[i], -1))
-		}
-	}
-	b.Close().OpenDoc("max")
-	for i, name := range names {
-		b.Value(name, extreme(columns[i], 1))
-	}
-	b.Close().Int32("count", int32(len(measurements))).Close()
-	b.Value("meta", meta)
-	b.OpenDoc("data")
-	var buf []byte
-	for i, name := range names {
-		buf = AppendColumn(buf[:0], columns[i])
-		b.Binary(name, columnSubtype, buf)
-	}
-	return b.Close().Finish()
-}
-
-// transpose makes columns of measurements, the time first and the others in
-// the order in which they come up.
-func transpose(measurements []bson.Doc, o *schema.Timeseries) (names []string, columns [][]bson.Value) {
-	place := map[string]int{o.TimeField: 0}
-	names = []string{o.TimeField}
-	columns = [][]bson.Value{make([]bson.Value, len(measurements))}
-	for i, m := range measurements {
-		for it := m.Iter(); it.Next(); {
-			if o.MetaField != "" && it.Key == o.MetaField && it.Key != o.TimeField {
-				continue
-			}
-			c, known := place[it.Key]
-			if !known {
-				c = len(names)
-				place[it.Key] = c
-				names = append(names, it.Key)
-				columns = append(columns, make([]bson.Value, len(measurements)))
-			}
-			columns[c][i] = it.Value
-		}
-	}
-	return names, columns
-}
-
 // Bucket is a packed bucket, opened.
 type Bucket struct {
 	Count int

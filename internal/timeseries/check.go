@@ -34,11 +34,7 @@ func Check(doc bson.Doc, o *schema.Timeseries) error {
 		if err := b.series(v, &s); err != nil {
 			return fmt.Errorf("column %s: %w", name, err)
 		}
-		values := make([]bson.Value, s.Len())
-		for i := range values {
-			values[i] = s.At(i)
-		}
-		if name != o.TimeField && !same(extreme(values, -1), b.Min.Lookup(name)) || !same(extreme(values, 1), b.Max.Lookup(name)) {
+		if name != o.TimeField && !same(s.extreme(-1), b.Min.Lookup(name)) || !same(s.extreme(1), b.Max.Lookup(name)) {
 			return fmt.Errorf("the statistics of %s are not those of its values", name)
 		}
 	}

@@ -1,6 +1,7 @@
 package timeseries
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"sync"
@@ -61,15 +62,27 @@ var (
 	})
 )
 
-// AppendColumn appends values, Missing for a gap, in the smallest form found.
-func AppendColumn(dst []byte, values []bson.Value) []byte {
-	body := appendRuns(appendGaps(nil, values), present(values))
+// AppendColumn appends a series in the smallest form found.
+func AppendColumn(dst []byte, s *Series) []byte {
+	body := appendBody(nil, s)
 	if len(body) >= minCompressed {
 		if packed := encoder().EncodeAll(body, []byte{formZstd}); len(packed) < len(body) {
 			return append(dst, packed...)
 		}
 	}
 	return append(append(dst, formPlain), body...)
+}
+
+func appendBody(dst []byte, s *Series) []byte {
+	if t, data := s.Fixed(); data != nil {
+		dst = binary.AppendUvarint(append(dst, 1), uint64(s.n)) // one span, without gaps
+		return appendFixedRun(dst, t, data, s.n)
+	}
+	values := s.values
+	if values == nil {
+		values = make([]bson.Value, s.n) // all of them gaps
+	}
+	return appendRuns(appendGaps(dst, values), present(values))
 }
 
 // Column is a packed column, checked as far as its gaps.
@@ -209,24 +222,40 @@ func appendHead(dst []byte, kind byte, n int) []byte {
 
 // appendRun appends values of one type.
 func appendRun(dst []byte, values []bson.Value) []byte {
-	n := len(values)
+	n, t := len(values), values[0].Type
 	if allSame(values) {
 		return appendValue(appendHead(dst, kindSame, n), values[0])
 	}
-	switch values[0].Type {
-	case bson.TypeInt32, bson.TypeInt64, bson.TypeDate, bson.TypeTimestamp:
-		return appendIntegers(appendHead(dst, kindIntegers, n), values)
-	case bson.TypeDouble:
-		if scale, ok := commonScale(values); ok {
-			return appendScaled(appendHead(dst, kindScaled, n), values, scale)
+	if w := widthOf(t); w > 0 {
+		data := make([]byte, 0, n*w)
+		for _, v := range values {
+			data = append(data, v.Data...)
 		}
-		return appendXOR(appendHead(dst, kindXOR, n), values)
-	case bson.TypeObjectID:
-		return appendObjectIDs(appendHead(dst, kindObjectID, n), values)
+		return appendFixedRun(dst, t, data, n)
+	}
+	switch t {
 	case bson.TypeString, bson.TypeSymbol, bson.TypeDocument, bson.TypeArray, bson.TypeBinary:
 		return appendText(appendHead(dst, kindText, n), values)
 	}
 	return appendRaw(appendHead(dst, kindRaw, n), values)
+}
+
+// appendFixedRun appends n values of a type that has a width, one behind the
+// other in data.
+func appendFixedRun(dst []byte, t bson.Type, data []byte, n int) []byte {
+	w := len(data) / n
+	switch {
+	case bytes.Equal(data[w:], data[:len(data)-w]):
+		return appendValue(appendHead(dst, kindSame, n), bson.Value{Type: t, Data: data[:w]})
+	case t == bson.TypeObjectID:
+		return appendObjectIDs(appendHead(dst, kindObjectID, n), data)
+	case t != bson.TypeDouble:
+		return appendIntegers(appendHead(dst, kindIntegers, n), t, data)
+	}
+	if scale, ok := commonScale(data); ok {
+		return appendScaled(appendHead(dst, kindScaled, n), data, scale)
+	}
+	return appendXOR(appendHead(dst, kindXOR, n), data)
 }
 
 func allSame(values []bson.Value) bool {

@@ -11,8 +11,23 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 )
 
+// seriesOf is values as a measurement after the other brings them: gaps at the
+// end are known last.
+func seriesOf(values []bson.Value) *Series {
+	s := &Series{}
+	for i, v := range values {
+		if !v.IsMissing() {
+			s.put(i, v)
+		}
+	}
+	if s.n < len(values) {
+		s.extend(len(values))
+	}
+	return s
+}
+
 func checkColumn(t interface{ Fatalf(string, ...any) }, values []bson.Value) []byte {
-	b := AppendColumn(nil, values)
+	b := AppendColumn(nil, seriesOf(values))
 	c, err := OpenColumn(b, len(values))
 	if err != nil {
 		t.Fatalf("open: %v", err)
@@ -122,8 +137,8 @@ func FuzzColumn(f *testing.F) {
 	for i := range 50 {
 		values = append(values, number(bson.TypeInt64, uint64(i*i)))
 	}
-	f.Add(AppendColumn(nil, values), 50)
-	f.Add(AppendColumn(nil, []bson.Value{{Type: bson.TypeNull}, {}, {Type: bson.TypeMinKey}}), 3)
+	f.Add(AppendColumn(nil, seriesOf(values)), 50)
+	f.Add(AppendColumn(nil, seriesOf([]bson.Value{{Type: bson.TypeNull}, {}, {Type: bson.TypeMinKey}})), 3)
 	f.Add([]byte{formPlain, 1, 4, kindText, 4, 2, 0}, 4)
 	f.Fuzz(func(t *testing.T, b []byte, n int) {
 		c, err := OpenColumn(b, n)
@@ -157,11 +172,12 @@ func BenchmarkColumn(b *testing.B) {
 	for i := range 1000 {
 		temps = append(temps, number(bson.TypeDouble, math.Float64bits(float64(200+i*i%97)/10)))
 	}
-	packed := AppendColumn(nil, temps)
+	packed := AppendColumn(nil, seriesOf(temps))
+	column := seriesOf(temps)
 	b.Run("append", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			AppendColumn(packed[:0], temps)
+			AppendColumn(packed[:0], column)
 		}
 	})
 	b.Run("read", func(b *testing.B) {

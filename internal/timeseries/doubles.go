@@ -5,8 +5,6 @@ import (
 	"math"
 	"math/bits"
 	"slices"
-
-	"github.com/mayflydb/mayfly/internal/bson"
 )
 
 // maxScale is the most decimal digits tried: powers of ten up to it are exact
@@ -18,11 +16,17 @@ const maxScaled = 1 << 53
 
 var powers = [maxScale + 1]float64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9}
 
-// commonScale finds the fewest decimal digits that all values have exactly, as
+// double is double i of those that lie one behind the other in data.
+func double(data []byte, i int) float64 {
+	return math.Float64frombits(binary.LittleEndian.Uint64(data[8*i:]))
+}
+
+// commonScale finds the fewest decimal digits that all doubles have exactly, as
 // what sensors send mostly does.
-func commonScale(values []bson.Value) (scale int, ok bool) {
-	for _, v := range values {
-		f := v.Double()
+func commonScale(data []byte) (scale int, ok bool) {
+	raised := 0 // how many values were taken with fewer digits
+	for i := range len(data) / 8 {
+		f := double(data, i)
 		for {
 			if _, exact := scaled(f, scale); exact {
 				break
@@ -30,11 +34,12 @@ func commonScale(values []bson.Value) (scale int, ok bool) {
 			if scale++; scale > maxScale {
 				return 0, false
 			}
+			raised = i
 		}
 	}
 	// More digits than a value needs can be too many for it.
-	for _, v := range values {
-		if _, exact := scaled(v.Double(), scale); !exact {
+	for i := range raised {
+		if _, exact := scaled(double(data, i), scale); !exact {
 			return 0, false
 		}
 	}
@@ -53,11 +58,11 @@ func scaled(f float64, scale int) (int64, bool) {
 }
 
 // Scaled doubles: scale ‖ differences of the integers.
-func appendScaled(dst []byte, values []bson.Value, scale int) []byte {
+func appendScaled(dst, data []byte, scale int) []byte {
 	d := differ{dst: append(dst, byte(scale))}
-	last := int64(0)
-	for _, v := range values {
-		x, _ := scaled(v.Double(), scale)
+	last, power := int64(0), powers[scale]
+	for i := range len(data) / 8 {
+		x := int64(math.Round(double(data, i) * power))
 		d.append(x - last)
 		last = x
 	}
@@ -84,10 +89,10 @@ func scaledDoubles(r *reader, n int, dst []byte) []byte {
 // Other doubles: each XORed with the one before; neighbours share sign,
 // exponent and leading digits, so with its bytes turned round it is a short
 // varint.
-func appendXOR(dst []byte, values []bson.Value) []byte {
+func appendXOR(dst, data []byte) []byte {
 	last := uint64(0)
-	for _, v := range values {
-		x := math.Float64bits(v.Double())
+	for i := range len(data) / 8 {
+		x := binary.LittleEndian.Uint64(data[8*i:])
 		dst = binary.AppendUvarint(dst, bits.Reverse64(x^last))
 		last = x
 	}

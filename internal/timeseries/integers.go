@@ -12,14 +12,20 @@ import (
 // followed by how many more zeros there are: readings at a steady pace cost
 // nothing.
 
-func appendIntegers(dst []byte, values []bson.Value) []byte {
-	dst = append(dst, byte(values[0].Type))
-	d := differ{dst: dst}
+func appendIntegers(dst []byte, t bson.Type, data []byte) []byte {
+	d := differ{dst: append(dst, byte(t))}
 	var last, step int64
-	for _, v := range values {
-		x := integer(v)
+	add := func(x int64) {
 		d.append(x - last - step)
 		last, step = x, x-last
+	}
+	if t == bson.TypeInt32 {
+		for ; len(data) > 0; data = data[4:] {
+			add(int64(int32(binary.LittleEndian.Uint32(data))))
+		}
+	}
+	for ; len(data) > 0; data = data[8:] {
+		add(int64(binary.LittleEndian.Uint64(data)))
 	}
 	return d.finish()
 }
@@ -50,13 +56,6 @@ func integers(r *reader, n int, dst []byte) (bson.Type, []byte) {
 	}
 	u.finish()
 	return t, dst
-}
-
-func integer(v bson.Value) int64 {
-	if v.Type == bson.TypeInt32 {
-		return int64(int32(binary.LittleEndian.Uint32(v.Data)))
-	}
-	return int64(binary.LittleEndian.Uint64(v.Data))
 }
 
 // differ writes signed numbers as varints, zeros by their number.

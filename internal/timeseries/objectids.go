@@ -1,10 +1,6 @@
 package timeseries
 
-import (
-	"encoding/binary"
-
-	"github.com/mayflydb/mayfly/internal/bson"
-)
+import "encoding/binary"
 
 // ObjectIds: a driver makes them of seconds, five bytes of its own and a
 // counter. Per id: whether the five bytes changed, as a difference of their
@@ -20,13 +16,13 @@ func idParts(b []byte) (seconds, process, counter int64) {
 	return
 }
 
-func appendObjectIDs(dst []byte, values []bson.Value) []byte {
+func appendObjectIDs(dst, data []byte) []byte {
 	for part := range 3 {
 		d := differ{dst: dst}
 		var last, step int64
-		for _, v := range values {
+		for id := data; len(id) > 0; id = id[idWidth:] {
 			var p [3]int64
-			p[0], p[1], p[2] = idParts(v.Data)
+			p[0], p[1], p[2] = idParts(id)
 			d.append(p[part] - last - step)
 			last, step = p[part], p[part]-last
 		}

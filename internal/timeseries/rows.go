@@ -1,6 +1,10 @@
 package timeseries
 
-import "github.com/mayflydb/mayfly/internal/bson"
+import (
+	"math"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+)
 
 // Rows are the measurements of a bucket, unpacked column by column and put
 // together one by one, in the order of time.
@@ -19,12 +23,19 @@ type Rows struct {
 // Rows opens the columns of the fields that want says yes to, all where it is
 // nil. The rows share the bucket's bytes.
 func (b *Bucket) Rows(want func(name string) bool) (*Rows, error) {
-	r := &Rows{Count: b.Count, bucket: b, time: want == nil || want(b.o.TimeField)}
+	r, _, _, err := b.RowsBetween(want, math.MinInt64, math.MaxInt64)
+	return r, err
+}
+
+// RowsBetween is Rows with the place [lo, hi) of those from one time to another,
+// which both count in. Where there are none, no other column is opened.
+func (b *Bucket) RowsBetween(want func(name string) bool, from, to int64) (r *Rows, lo, hi int, err error) {
+	r = &Rows{Count: b.Count, bucket: b, time: want == nil || want(b.o.TimeField)}
 	if b.o.MetaField != "" && b.o.MetaField != b.o.TimeField && (want == nil || want(b.o.MetaField)) {
 		r.meta = b.o.MetaField
 	}
-	if err := b.times(&r.times); err != nil {
-		return nil, err
+	if lo, hi, err = b.Between(from, to, &r.times); err != nil || lo >= hi {
+		return r, lo, hi, err
 	}
 	for it := b.data.Iter(); it.Next(); {
 		if it.Key == b.o.TimeField || want != nil && !want(it.Key) {
@@ -32,18 +43,14 @@ func (b *Bucket) Rows(want func(name string) bool) (*Rows, error) {
 		}
 		r.names, r.columns = append(r.names, it.Key), append(r.columns, Series{})
 		if err := b.series(it.Value, &r.columns[len(r.columns)-1]); err != nil {
-			return nil, err
+			return nil, 0, 0, err
 		}
 	}
-	return r, nil
+	return r, lo, hi, nil
 }
 
 // Time is the time of row i, in milliseconds.
 func (r *Rows) Time(i int) int64 { return r.times.date(i) }
-
-// Between are the rows from the first one not before from to the last one not
-// behind to: [lo, hi).
-func (r *Rows) Between(from, to int64) (lo, hi int) { return between(&r.times, from, to) }
 
 // Doc puts row i together; valid until the next call.
 func (r *Rows) Doc(i int) bson.Doc {

@@ -2,6 +2,7 @@ package timeseries
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 )
@@ -68,6 +69,46 @@ func (s *Series) Gather(n int, at func(i int) bson.Value) {
 		}
 		s.data = append(s.data, v.Data...)
 	}
+}
+
+// put makes v value i, behind all there are or in place of one of them; what
+// lies between is gaps.
+func (s *Series) put(i int, v bson.Value) {
+	if s.values == nil && i == s.n {
+		if i == 0 {
+			s.t, s.width = v.Type, widthOf(v.Type)
+		}
+		if s.width != 0 && v.Type == s.t && len(v.Data) == s.width {
+			s.data = append(s.data, v.Data...)
+			s.n++
+			return
+		}
+	}
+	s.extend(i + 1)
+	s.values[i] = v
+}
+
+// extend makes s one of values that are not of one width, n of them at least.
+func (s *Series) extend(n int) {
+	if s.values == nil {
+		all := make([]bson.Value, s.n, max(n, 2*s.n))
+		for i := range all {
+			all[i] = s.At(i)
+		}
+		s.values, s.width = all, 0
+	}
+	for s.n < n {
+		s.values = append(s.values, bson.Value{})
+		s.n++
+	}
+}
+
+// hasValue says whether there is one that is no gap.
+func (s *Series) hasValue() bool {
+	if s.values == nil {
+		return s.width != 0 && s.n > 0
+	}
+	return slices.ContainsFunc(s.values, func(v bson.Value) bool { return !v.IsMissing() })
 }
 
 // SetGaps makes s a series of gaps.

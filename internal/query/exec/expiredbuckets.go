@@ -234,18 +234,15 @@ func (v *expiringBuckets) remove(ctx context.Context, u *catalog.Unit, buckets *
 		v.done.KeysDeleted++
 		return true, nil
 	}
-	field := v.c.Settings.Timeseries.TimeField
-	rows, err := b.Rows(func(name string) bool { return name == field })
+	later, n, err := timeseries.WithoutUpTo(doc, v.upTo, v.c.Settings.Timeseries)
 	if err != nil {
 		return false, corrupt(err)
 	}
-	if rows.Time(0) > v.upTo {
+	if n == 0 {
 		return false, nil
 	}
-	n, err := removeFromBucket(ctx, u, buckets, record, doc, func(d bson.Doc) (bool, error) {
-		return d.Lookup(field).Date() <= v.upTo, nil
-	})
-	return n > 0, err
+	u.AddMeasured(buckets, -int64(n))
+	return true, u.Update(ctx, buckets, record, doc, later)
 }
 
 // FirstBucketDue is the first instant behind after, up to now, at which

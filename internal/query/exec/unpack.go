@@ -149,10 +149,9 @@ func (s *unpack) openBucket(ctx context.Context, row *Row) (State, error) {
 
 // unpacked opens the rows of a bucket that lie within the times wanted.
 func (s *unpack) unpacked(b *timeseries.Bucket) (r *timeseries.Rows, lo, hi int, err error) {
-	if r, err = b.Rows(s.wants()); err != nil {
+	if r, lo, hi, err = b.RowsBetween(s.wants(), s.node.From, s.node.To); err != nil {
 		return nil, 0, 0, corrupt(err)
 	}
-	lo, hi = r.Between(s.node.From, s.node.To)
 	return r, lo, hi, nil
 }
 
