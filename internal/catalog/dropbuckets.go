@@ -19,9 +19,10 @@ const emptyWindows = 1000
 // DropBuckets removes, without a write for each, the buckets of a time-series
 // collection that are due by its own expireAfterSeconds at an instant: all but
 // those that end in the window of the instant itself, 256 ms at the most. They
-// go in one step with the counts. Open measurements stay.
+// go in one step with the counts. Open measurements stay. A sweep that must come
+// first calls pause as Sweep does.
 // REQUIRES: IsTimeseries.
-func (c *Catalog) DropBuckets(ctx context.Context, coll *Collection, r *BucketRule, now int64) (d Dropped, err error) {
+func (c *Catalog) DropBuckets(ctx context.Context, coll *Collection, r *BucketRule, now int64, pause func(time.Duration) error) (d Dropped, err error) {
 	l := coll.live
 	upTo := r.Before(now)
 	if upTo == math.MinInt64 {
@@ -37,7 +38,7 @@ func (c *Catalog) DropBuckets(ctx context.Context, coll *Collection, r *BucketRu
 	if l.sinks(high) {
 		// There is one low water. Where the time to live was shorter before, what is
 		// dead below that one must be gone before it sinks.
-		if _, err := c.Sweep(ctx, coll, func(time.Duration) error { return nil }); err != nil {
+		if _, err := c.Sweep(ctx, coll, pause); err != nil {
 			return d, err
 		}
 	}
@@ -129,8 +130,8 @@ func (c *Catalog) FirstEnd(coll *Collection, after int64) (int64, error) {
 
 // SweepByTime removes the dead entries at the beginning of the indexes whose
 // order begins with the time, where who looks for what is old would step over
-// them. REQUIRES: IsTimeseries.
-func (c *Catalog) SweepByTime(ctx context.Context, coll *Collection) error {
+// them. It calls pause as Sweep does. REQUIRES: IsTimeseries.
+func (c *Catalog) SweepByTime(ctx context.Context, coll *Collection, pause func(time.Duration) error) error {
 	if coll = coll.Latest(); coll == nil {
 		return nil
 	}
@@ -139,7 +140,7 @@ func (c *Catalog) SweepByTime(ctx context.Context, coll *Collection) error {
 			continue
 		}
 		w := sweeper{c: c, coll: coll, ix: ix, low: coll.live.lowWater.Load(), s: &Swept{}}
-		if err := w.first(ctx, nil); err != nil {
+		if err := w.first(ctx, nil, pause); err != nil {
 			return err
 		}
 	}

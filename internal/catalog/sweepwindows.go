@@ -73,8 +73,8 @@ func (c *Catalog) Sweep(ctx context.Context, coll *Collection, pause func(time.D
 
 // SweepFirst removes the dead entries that a scan of what is due by a rule
 // would meet first: from the beginning of each run of its index up to a stretch
-// that has none.
-func (c *Catalog) SweepFirst(ctx context.Context, coll *Collection, r *Rule, now int64) error {
+// that has none. It calls pause as Sweep does.
+func (c *Catalog) SweepFirst(ctx context.Context, coll *Collection, r *Rule, now int64, pause func(time.Duration) error) error {
 	coll = coll.Latest()
 	if coll == nil || coll.windows == nil {
 		return nil
@@ -85,7 +85,7 @@ func (c *Catalog) SweepFirst(ctx context.Context, coll *Collection, r *Rule, now
 		if r.Index.Parts[0].Descending {
 			first = due.To
 		}
-		if err := w.first(ctx, r.Index.Bound(new(bson.Builder).Value("", first).Finish())); err != nil {
+		if err := w.first(ctx, r.Index.Bound(new(bson.Builder).Value("", first).Finish()), pause); err != nil {
 			return err
 		}
 	}
@@ -93,17 +93,20 @@ func (c *Catalog) SweepFirst(ctx context.Context, coll *Collection, r *Rule, now
 }
 
 // first sweeps from a key up to a stretch in which nothing is dead.
-func (w *sweeper) first(ctx context.Context, from []byte) error {
+func (w *sweeper) first(ctx context.Context, from []byte, pause func(time.Duration) error) error {
 	for {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		before := w.s.Entries
+		before, begun := w.s.Entries, time.Now()
 		next, _, err := w.stretch(ctx, from)
 		if err != nil || next == nil || w.s.Entries == before {
 			return err
 		}
 		from = next
+		if err := pause(time.Since(begun)); err != nil {
+			return err
+		}
 	}
 }
 

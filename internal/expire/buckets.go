@@ -2,113 +2,72 @@ package expire
 
 import (
 	"context"
-	"log/slog"
 	"math"
 	"time"
 
+	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
-	"github.com/mayflydb/mayfly/internal/command"
-	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/query/exec"
+	"github.com/mayflydb/mayfly/internal/schema"
 )
 
-// visitBuckets is visit for a rule of a time-series collection: its own, or
-// that of a TTL index with a filter on the metaField. What budgets and counters
-// call a document is a bucket here. (Manual: "Set up Automatic Removal for Time
-// Series Collections (TTL)".)
-func (m *Monitor) visitBuckets(ctx context.Context, c *catalog.Collection, r rule, k *track) (hit bool, err error) {
-	d := m.bucketExpiry(c, r)
-	if d == nil {
-		return false, nil
-	}
-	k.followBuckets(c, &d.Rule, d.Now)
-	budgets := m.tracks.budgets(c, &catalog.Rule{Rule: d.Rule.Rule}, k, m.params.budget())
-	docs, bytes := k.left(budgets)
-	if docs == 0 {
-		return false, nil
-	}
-	if docs < unlimited && (d.MaxDocs == 0 || docs < d.MaxDocs) {
-		d.MaxDocs = docs
-	}
-	if bytes < unlimited {
-		d.MaxBytes = bytes
-	}
-	m.say(ctx, slog.LevelDebug, logVisit, "running TTL job for index", slog.String("namespace", c.Namespace.String()), slog.String("index", r.index))
-	work, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	op := m.o.Dispatcher.BeginBackground(client, command.KindRemove, c.Namespace.String(), d.Statement(c.Settings.Timeseries), cancel)
-	defer op.End()
-	d.Progress = func(b exec.Batch) {
-		m.Stats.Deleted.Add(b.Docs)
-		m.Stats.batch(b)
-		k.book(b)
-		for _, of := range budgets {
-			of.take(b.Docs, b.Bytes)
-		}
-		pause(work, m.governor.worked(b.Time))
-	}
-	begun := time.Now()
-	dropped, err := m.dropBuckets(work, c, d, k, docs < unlimited || d.MaxBytes > 0)
-	if err != nil && !isInterrupt(ctx, err) {
-		m.logError(ctx, c, r, err) // the buckets can go one by one
-		err = nil
-	}
-	var done exec.Visited
-	if err == nil {
-		done, err = m.o.Exec.ExpireBuckets(work, c, d)
-	}
-	dropped.addTo(&done)
-	took := time.Since(begun)
-	m.report(ctx, op, c, r, done, took, err)
-	switch {
-	case err == nil:
-		spent := done.More && done.Docs-dropped.Docs >= docs
-		k.Lock()
-		k.Spent = spent
-		k.Last = Visit{begun, took, Removed{done.Docs, done.Bytes, done.KeysDeleted}, done.More}
-		if !done.More {
-			k.cleared = max(k.cleared, d.Now)
-		}
-		k.Unlock()
-		return done.More && !spent, nil
-	case isInterrupt(ctx, err):
-		return false, err
-	case !mongoerr.Is(err, mongoerr.NamespaceNotFound, mongoerr.QueryPlanKilled):
-		m.logError(ctx, c, r, err)
-	}
-	return false, nil
+// buckets are the means by which the measurements of a time-series collection go,
+// by its own rule or by that of a TTL index with a filter on the metaField. What
+// budgets and metrics.ttl call a document is a bucket here. (Manual: "Set up
+// Automatic Removal for Time Series Collections (TTL)".)
+type buckets struct {
+	m *Monitor
+	c *catalog.Collection
+	*exec.BucketExpiry
 }
 
-// dropBuckets removes what is due by a collection's own rule as ranges. It leaves
-// all to the visit where a budget says how many may go: a range goes whole.
-func (m *Monitor) dropBuckets(ctx context.Context, c *catalog.Collection, d *exec.BucketExpiry, k *track, budgeted bool) (dropped, error) {
-	if !m.params.BatchDeletes.Load() || budgeted || d.Rule.Name != "" {
-		return dropped{}, nil
-	}
-	begun := time.Now()
-	gone, err := m.o.Catalog.DropBuckets(ctx, c, &d.Rule, d.Now)
-	if gone.Docs > 0 {
-		m.bookRange(gone, time.Since(begun), k)
-	}
-	if err != nil || gone.Docs == 0 {
-		return dropped{gone}, err
-	}
-	return dropped{gone}, m.o.Catalog.SweepByTime(ctx, c)
-}
-
-// bucketExpiry is what a visit of a rule removes now, or nil where the rule is
-// gone or removes nothing at this hour.
-func (m *Monitor) bucketExpiry(c *catalog.Collection, r rule) *exec.BucketExpiry {
+// buckets is what a visit of a rule removes now, or nil where the rule is gone or
+// removes nothing at this hour.
+func (m *Monitor) buckets(c *catalog.Collection, r rule, k *track) means {
 	now := m.o.Catalog.Clock.Judged()
 	for _, in := range c.BucketRules() {
 		if in.Name != r.index || !in.Settings.Window.Open(time.UnixMilli(now)) {
 			continue
 		}
-		d := &exec.BucketExpiry{Rule: in, Now: now, MaxDocs: m.params.IndexDocs.Load()}
-		d.MaxTime = time.Duration(m.params.IndexTimeMS.Load()) * time.Millisecond
-		return d
+		k.followBuckets(c, &in, now)
+		d := &exec.BucketExpiry{Rule: in, Now: now}
+		d.MaxDocs, d.MaxTime = m.params.IndexDocs.Load(), time.Duration(m.params.IndexTimeMS.Load())*time.Millisecond
+		return &buckets{m, c, d}
 	}
 	return nil
+}
+
+func (d *buckets) rule() *schema.Rule   { return d.Rule.Rule }
+func (d *buckets) limits() *exec.Limits { return &d.Limits }
+func (d *buckets) statement() bson.Doc  { return d.Statement(d.c.Settings.Timeseries) }
+func (d *buckets) summary() string      { return "" }
+
+func (d *buckets) singly(ctx context.Context) (exec.Visited, error) {
+	return d.m.o.Exec.ExpireBuckets(ctx, d.c, d.BucketExpiry)
+}
+
+// ranges removes what is due by a collection's own rule. It leaves all to singly
+// where a budget says how many may go: a range goes whole.
+func (d *buckets) ranges(ctx context.Context, v *removal, budgeted bool) (catalog.Dropped, error) {
+	if !v.batched || budgeted || d.Rule.Name != "" {
+		return catalog.Dropped{}, nil
+	}
+	begun := time.Now()
+	gone, err := d.m.o.Catalog.DropBuckets(ctx, d.c, &d.Rule, d.Now, v.sweeping(ctx))
+	if gone.Docs == 0 {
+		return gone, err
+	}
+	v.bookRange(gone, time.Since(begun))
+	if err != nil {
+		return gone, err
+	}
+	return gone, d.m.o.Catalog.SweepByTime(ctx, d.c, v.sweeping(ctx))
+}
+
+func (d *buckets) ended(k *track, done exec.Visited) {
+	if !done.More {
+		k.cleared = max(k.cleared, d.Now)
+	}
 }
 
 // hasDueBuckets is hasDue for a rule of a time-series collection.

@@ -25,5 +25,6 @@
 //     pass is counted.
 //   - oldest-first: a visit removes in the order of the instants, ranges first.
 //
+// What a visit does is removal.go, by the means of documents.go or buckets.go.
 // Start reading at monitor.go.
 package expire

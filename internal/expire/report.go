@@ -77,8 +77,8 @@ func (m *Monitor) reportRule(ctx context.Context, c *catalog.Collection, ix *cat
 // expireAfterSeconds.
 const seriesRule = "expireAfterSeconds"
 
-// reportSeries is Report for a time-series collection: its documents are
-// measurements, and what was removed is counted in buckets.
+// reportSeries is Report for a time-series collection, whose documents are
+// measurements.
 func (m *Monitor) reportSeries(ctx context.Context, c *catalog.Collection) ([]bson.Doc, error) {
 	var docs []bson.Doc
 	rules := c.AllBucketRules()
@@ -136,12 +136,18 @@ func appendState(b *bson.Builder, why []string, f *exec.Forecast, record Record)
 		lag = (f.Now - f.Oldest) / 1000
 	}
 	b.Int("lagSeconds", lag)
-	appendRecord(b, record)
+	appendRecord(b, record, f.Bucketed)
 }
 
-func appendRecord(b *bson.Builder, r Record) {
+// appendRecord writes what a rule has removed, of a time-series collection with
+// the buckets beside its documents.
+func appendRecord(b *bson.Builder, r Record, series bool) {
 	removed := func(r Removed) {
-		b.Int("documents", r.Documents).Int("bytes", r.Bytes).Int("keys", r.Keys)
+		b.Int("documents", r.Documents)
+		if series {
+			b.Int("buckets", r.Buckets)
+		}
+		b.Int("bytes", r.Bytes).Int("keys", r.Keys)
 	}
 	b.OpenDoc("removed")
 	removed(r.Removed)

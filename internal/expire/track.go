@@ -52,11 +52,22 @@ type Record struct {
 	PerSecond float64
 }
 
-// Removed counts what is gone.
-type Removed struct{ Documents, Bytes, Keys int64 }
+// Removed counts what is gone. The documents of a time-series collection are
+// measurements, which went in buckets, each with a key.
+type Removed struct{ Documents, Buckets, Bytes, Keys int64 }
+
+// removedBy is what a commit has removed.
+func removedBy(b exec.Batch) Removed {
+	r := Removed{Documents: b.Docs, Bytes: b.Bytes, Keys: b.KeysDeleted}
+	if b.Measurements > 0 {
+		r.Documents, r.Buckets = b.Measurements, b.Docs
+	}
+	return r
+}
 
 func (r *Removed) add(o Removed) {
 	r.Documents += o.Documents
+	r.Buckets += o.Buckets
 	r.Bytes += o.Bytes
 	r.Keys += o.Keys
 }
@@ -132,7 +143,7 @@ func (t *tracks) keep(rs []rule) {
 
 // budgets are those that a visit of a rule must keep within: its own, its
 // collection's, and that of all.
-func (t *tracks) budgets(c *catalog.Collection, r *catalog.Rule, k *track, all schema.Budget) []*budget {
+func (t *tracks) budgets(c *catalog.Collection, own schema.Budget, k *track, all schema.Budget) []*budget {
 	t.mu.Lock()
 	of := t.mu.collections[c.UUID]
 	if of == nil {
@@ -141,10 +152,30 @@ func (t *tracks) budgets(c *catalog.Collection, r *catalog.Rule, k *track, all s
 	}
 	t.mu.Unlock()
 	now := time.Now()
-	k.budget.set(r.Own.Budget, now)
+	k.budget.set(own, now)
 	of.set(c.Settings.Expiry.Budget, now)
 	t.all.set(all, now)
 	return []*budget{&k.budget, of, &t.all}
+}
+
+// left is how many documents and bytes budgets leave.
+func (k *track) left(budgets []*budget) (docs, bytes int64) {
+	docs, bytes = unlimited, unlimited
+	for _, b := range budgets {
+		n, size := b.left(time.Now())
+		docs, bytes = min(docs, n), min(bytes, size)
+	}
+	k.Lock()
+	defer k.Unlock()
+	k.Spent = docs == 0
+	return docs, bytes
+}
+
+// forgetPlace has the next visit begin at the first entry.
+func (k *track) forgetPlace() {
+	k.Lock()
+	defer k.Unlock()
+	k.place = place{}
 }
 
 // follow makes a track that of the rule as it is: after a change of its time to
@@ -190,10 +221,10 @@ func (k *track) late(due, now int64) {
 func (k *track) book(b exec.Batch) {
 	k.Lock()
 	defer k.Unlock()
-	gone := Removed{b.Docs, b.Bytes, b.KeysDeleted}
+	gone := removedBy(b)
 	k.Removed.add(gone)
 	k.pass.add(gone)
-	k.rate.add(b.Docs, time.Now())
+	k.rate.add(gone.Documents, time.Now())
 }
 
 // record is what the rule has done by now.

@@ -51,7 +51,7 @@ func modifiedIndex(c *catalog.Collection, a *command.Args) (*catalog.Index, erro
 		return nil, mongoerr.New(mongoerr.InvalidOptions, "no expireAfterSeconds, hidden, unique, or prepareUnique field")
 	case a.Has("unique") && !a.Bool("unique"):
 		return nil, mongoerr.New(mongoerr.BadValue, "collMod does not support converting a unique index to a non-unique one: 'unique: false' cannot be specified")
-	case c.IsTimeseries() && (hasTTL(a) || a.Has("storageEngine")):
+	case c.IsTimeseries() && hasTTL(a):
 		return nil, mongoerr.New(mongoerr.InvalidOptions, "TTL indexes are not supported for time-series collections. "+
 			"Please refer to the documentation and use the top-level 'expireAfterSeconds' option instead")
 	case c.IsTimeseries() && (a.Has("unique") || a.Has("prepareUnique")):

@@ -25,9 +25,7 @@ type BatchedDelete struct {
 	// Since leaves out what was due at that instant already; the smallest number
 	// leaves out none.
 	Since int64
-	// MaxDocs, MaxBytes and MaxTime end the visit; more may then be left.
-	MaxDocs, MaxBytes int64
-	MaxTime           time.Duration
+	Limits
 	// BatchDocs, BatchBytes and BatchTime end a batch. Small batches commit
 	// together; where Single is set, each document commits alone.
 	BatchDocs, BatchBytes int64
@@ -37,17 +35,27 @@ type BatchedDelete struct {
 	// are left out. To step over what that visit has deleted is most of the work
 	// where much is due. Nil for the beginning.
 	After []byte
-	// Progress is called after each commit, with what it did.
-	Progress func(Batch)
 }
 
-// Batch is what batches of a BatchedDelete did that committed together.
+// Limits end a visit; more may then be left. Zero is no limit.
+type Limits struct {
+	MaxDocs, MaxBytes int64 // documents are buckets in a time-series collection
+	MaxTime           time.Duration
+	// Progress is called after each commit, with what it did, while nothing is
+	// under way: it may wait. Its error ends the visit.
+	Progress func(Batch) error
+}
+
+// Batch is what batches of a BatchedDelete, or a unit of a BucketExpiry, did that
+// committed together.
 type Batch struct {
 	Batches     int64 // of BatchDocs documents
-	Docs, Bytes int64
-	KeysDeleted int64 // index entries
-	Time        time.Duration
-	Refetched   int64 // documents that were looked at again and had changed
+	Docs, Bytes int64 // documents are buckets in a time-series collection
+	// Measurements is how many were in those; 0 in other collections.
+	Measurements int64
+	KeysDeleted  int64 // index entries
+	Time         time.Duration
+	Refetched    int64 // documents that were looked at again and had changed
 }
 
 // Visited is what a whole visit did.
@@ -331,14 +339,15 @@ func (v *visit) commit(ctx context.Context) error {
 	v.done.Docs += v.batch.Docs
 	v.done.Bytes += v.batch.Bytes
 	v.done.KeysDeleted += v.batch.KeysDeleted
+	var err error
 	if v.batch != (Batch{}) && v.d.Progress != nil {
 		v.batch.Batches = 1
 		if v.d.BatchDocs > 0 {
 			v.batch.Batches = max(1, (v.batch.Docs+v.d.BatchDocs-1)/v.d.BatchDocs)
 		}
 		v.batch.Time = time.Since(v.started)
-		v.d.Progress(v.batch)
+		err = v.d.Progress(v.batch)
 	}
 	v.batch, v.started = Batch{}, time.Now()
-	return nil
+	return err
 }

@@ -25,12 +25,7 @@ type BucketExpiry struct {
 	Rule catalog.BucketRule
 	// Now is the instant of the visit, in milliseconds.
 	Now int64
-	// MaxDocs, MaxBytes and MaxTime end the visit; more may then be left. Zero is
-	// no limit.
-	MaxDocs, MaxBytes int64
-	MaxTime           time.Duration
-	// Progress is called after each unit, with what it did.
-	Progress func(Batch)
+	Limits
 }
 
 // Statement is the visit as currentOp and the profiler show it.
@@ -68,12 +63,15 @@ func (x *Executor) ExpireBuckets(ctx context.Context, c *catalog.Collection, d *
 }
 
 // count books what a unit did that has been committed.
-func (v *expiringBuckets) count(docs, bytes int64) error {
-	v.done.Docs += docs
-	v.done.Bytes += bytes
-	if docs > 0 && v.Progress != nil {
-		now := time.Now()
-		v.Progress(Batch{Docs: docs, Bytes: bytes, Time: now.Sub(v.last)})
+func (v *expiringBuckets) count(gone Batch) error {
+	v.done.Docs += gone.Docs
+	v.done.Bytes += gone.Bytes
+	v.done.KeysDeleted += gone.KeysDeleted
+	if gone.Docs > 0 && v.Progress != nil {
+		gone.Time = time.Since(v.last)
+		if err := v.Progress(gone); err != nil {
+			return err
+		}
 		v.last = time.Now()
 	}
 	if v.full(0, 0) {
@@ -98,17 +96,18 @@ func (v *expiringBuckets) open(ctx context.Context) error {
 		if !s.DueSource(v.upTo, v.Rule.Settings.Exact) || !v.Rule.Wants(o, &s) {
 			continue
 		}
-		gone, bytes := int64(0), int64(0)
+		var gone Batch
 		err := v.x.Catalog.EditOpen(ctx, v.c, s.Key, storage.Buffered, func(ms []timeseries.Measurement) ([]timeseries.Measurement, error) {
-			gone, bytes = 0, 0
+			gone = Batch{}
 			keep := ms
 			for _, piece := range timeseries.Cut(ms, o) {
 				n := duePart(piece, v.upTo, v.Rule.Settings.Exact)
 				if n > 0 {
-					gone++
+					gone.Docs++
+					gone.Measurements += int64(n)
 				}
 				for _, m := range piece[:n] {
-					bytes += int64(len(m.Doc))
+					gone.Bytes += int64(len(m.Doc))
 				}
 				if keep = keep[n:]; n < len(piece) {
 					if len(keep) == len(ms) {
@@ -120,7 +119,7 @@ func (v *expiringBuckets) open(ctx context.Context) error {
 			return keep, nil
 		})
 		if err == nil {
-			err = v.count(gone, bytes)
+			err = v.count(gone)
 		}
 		if err != nil {
 			return err
@@ -176,14 +175,14 @@ func (v *expiringBuckets) buckets(ctx context.Context) error {
 // has ended when count has the visit pause.
 func (v *expiringBuckets) removeBuckets(ctx context.Context, w *Writer, found *running) error {
 	var row Row
-	var docs, size int64
+	var gone Batch
 	book := func() error {
 		if err := w.Commit(ctx); err != nil {
 			return err
 		}
-		n, took := docs, size
-		docs, size = 0, 0
-		return v.count(n, took)
+		unit := gone
+		gone = Batch{}
+		return v.count(unit)
 	}
 	for {
 		ok, err := found.next(ctx, &row)
@@ -204,14 +203,9 @@ func (v *expiringBuckets) removeBuckets(ctx context.Context, w *Writer, found *r
 					return err
 				}
 			}
-			gone, err := v.remove(ctx, u, found.source.coll, record, doc)
-			if err == nil && gone {
-				docs++
-				size += int64(len(doc))
-			}
-			return err
+			return v.remove(ctx, u, found.source.coll, record, doc, &gone)
 		})
-		if err == nil && (docs == maxGroupDocs || v.full(docs, size)) {
+		if err == nil && (gone.Docs == maxGroupDocs || v.full(gone.Docs, gone.Bytes)) {
 			err = book()
 		}
 		if err != nil {
@@ -220,29 +214,37 @@ func (v *expiringBuckets) removeBuckets(ctx context.Context, w *Writer, found *r
 	}
 }
 
-// remove takes a locked bucket away, or what is due of it.
-func (v *expiringBuckets) remove(ctx context.Context, u *catalog.Unit, buckets *catalog.Collection, record catalog.RecordKey, doc bson.Doc) (bool, error) {
+// remove takes a locked bucket away, or what is due of it, and adds that to gone.
+func (v *expiringBuckets) remove(ctx context.Context, u *catalog.Unit, buckets *catalog.Collection, record catalog.RecordKey, doc bson.Doc, gone *Batch) error {
 	b, err := timeseries.Open(doc, v.c.Settings.Timeseries)
 	if err != nil {
-		return false, corrupt(err)
+		return corrupt(err)
 	}
+	n := int64(b.Count)
 	if b.Last <= v.upTo {
 		if err := u.Delete(ctx, buckets, record, doc); err != nil {
-			return false, err
+			return err
 		}
-		u.AddMeasured(buckets, -int64(b.Count))
-		v.done.KeysDeleted++
-		return true, nil
+		u.AddMeasured(buckets, -n)
+		gone.KeysDeleted++
+	} else {
+		later, cut, err := timeseries.WithoutUpTo(doc, v.upTo, v.c.Settings.Timeseries)
+		if err != nil {
+			return corrupt(err)
+		}
+		if cut == 0 {
+			return nil
+		}
+		n = int64(cut)
+		u.AddMeasured(buckets, -n)
+		if err := u.Update(ctx, buckets, record, doc, later); err != nil {
+			return err
+		}
 	}
-	later, n, err := timeseries.WithoutUpTo(doc, v.upTo, v.c.Settings.Timeseries)
-	if err != nil {
-		return false, corrupt(err)
-	}
-	if n == 0 {
-		return false, nil
-	}
-	u.AddMeasured(buckets, -int64(n))
-	return true, u.Update(ctx, buckets, record, doc, later)
+	gone.Docs++
+	gone.Measurements += n
+	gone.Bytes += int64(len(doc))
+	return nil
 }
 
 // FirstBucketDue is the first instant behind after, up to now, at which

@@ -1,0 +1,111 @@
+package expire
+
+import (
+	"context"
+	"log/slog"
+	"math"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/query/exec"
+	"github.com/mayflydb/mayfly/internal/schema"
+)
+
+// documents are the means by which documents go: those that are due in windows
+// of expiry as ranges, and the others one by one.
+type documents struct {
+	m *Monitor
+	c *catalog.Collection
+	*exec.BatchedDelete
+}
+
+// documents is what a visit of r removes now, or nil where the rule is gone,
+// switched off, or cannot work.
+func (m *Monitor) documents(ctx context.Context, c *catalog.Collection, r rule, k *track, since func(*track) int64) means {
+	d := &exec.BatchedDelete{Rule: ruleOf(c, r), Now: m.o.Catalog.Clock.Judged()}
+	if d.Rule == nil {
+		m.skipSpecial(ctx, c, r)
+		return nil
+	}
+	k.follow(c, d.Rule, d.Now)
+	if d.Since = since(k); d.Since != math.MinInt64 {
+		d.Now = c.WholeUntil(d.Rule, d.Now)
+	}
+	if closed(d.Rule, d.Now) || len(d.Rule.RangesBetween(d.Since, d.Now)) == 0 {
+		return nil
+	}
+	k.Lock()
+	if k.place.in == d.Rule.Index.Ident && d.Since == math.MinInt64 {
+		d.After = k.place.entry
+	}
+	k.Unlock()
+	p := m.params
+	if !p.BatchDeletes.Load() {
+		d.Single = true
+		return &documents{m, c, d}
+	}
+	d.MaxDocs, d.MaxTime = p.IndexDocs.Load(), time.Duration(p.IndexTimeMS.Load())*time.Millisecond
+	d.BatchDocs, d.BatchBytes = p.BatchDocs.Load(), p.BatchDocBytes.Load()
+	d.BatchTime = time.Duration(p.BatchTimeMS.Load()) * time.Millisecond
+	return &documents{m, c, d}
+}
+
+func (d *documents) rule() *schema.Rule   { return d.Rule.Rule }
+func (d *documents) limits() *exec.Limits { return &d.Limits }
+func (d *documents) statement() bson.Doc  { return d.Statement() }
+func (d *documents) summary() string      { return d.Summary() }
+
+func (d *documents) singly(ctx context.Context) (exec.Visited, error) {
+	return d.m.o.Exec.DeleteExpired(ctx, d.c, d.BatchedDelete)
+}
+
+// ranges removes what the collection keeps in windows of expiry that are wholly
+// due. It leaves to singly what is due in others, and all where a budget says how
+// many may go: a range goes whole.
+func (d *documents) ranges(ctx context.Context, v *removal, budgeted bool) (catalog.Dropped, error) {
+	if d.Single || budgeted || !d.c.WindowedBy(d.Rule) {
+		return catalog.Dropped{}, nil
+	}
+	gone, err := d.m.o.Catalog.DropWindows(ctx, d.c, catalog.Drop{Rule: d.Rule, Now: d.Now, MaxTime: d.MaxTime, Did: func(step catalog.Dropped, took time.Duration) {
+		if step.Docs > 0 {
+			v.bookRange(step, took)
+		}
+		pause(ctx, d.m.governor.worked(took)) // inside of the gate: others of its steps may be under way
+	}})
+	if err != nil || gone.Windows == 0 {
+		return gone, err
+	}
+	// singly would step over the rule's own entries, each time.
+	return gone, d.m.o.Catalog.SweepFirst(ctx, d.c, d.Rule, d.Now, v.sweeping(ctx))
+}
+
+func (d *documents) ended(k *track, done exec.Visited) {
+	if d.Since == math.MinInt64 {
+		k.place = place{d.Rule.Index.Ident, done.Place}
+	}
+	if !done.More {
+		k.cleared = max(k.cleared, d.Now)
+	}
+}
+
+// ruleOf finds a rule that is in force, or returns nil.
+func ruleOf(c *catalog.Collection, r rule) *catalog.Rule {
+	for _, in := range c.Rules() {
+		if r.index == "" && in.Kind == schema.ByID || r.index != "" && in.Kind != schema.ByID && in.Index.Name == r.index {
+			return in
+		}
+	}
+	return nil
+}
+
+// skipSpecial counts and logs a TTL index that can be none.
+func (m *Monitor) skipSpecial(ctx context.Context, c *catalog.Collection, r rule) {
+	ix := c.Index(r.index)
+	if ix == nil || !ix.Ready || !ix.IsTTL() {
+		return
+	}
+	m.Stats.InvalidIndexSkips.Add(1)
+	m.o.Log.LogAttrs(ctx, slog.LevelError, "special index can't be used as a TTL index, skipping TTL job", slog.String("c", "INDEX"),
+		slog.Int("id", logSpecial), slog.String("namespace", c.Namespace.String()), slog.String("index", ix.Spec.String()))
+}

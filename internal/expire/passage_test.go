@@ -1,0 +1,46 @@
+package expire
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/command"
+)
+
+// TestPassage has who locks writes out wait for a piece of work only up to its
+// next pause, and the work for the end of the lock.
+func TestPassage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &passage{gate: &command.Gate{}}
+		if err := p.enter(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		locked := make(chan struct{})
+		go func() {
+			defer close(locked)
+			if _, err := p.gate.Lock(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}()
+		synctest.Wait()
+		time.AfterFunc(time.Minute, func() {
+			select {
+			case <-locked:
+			default:
+				t.Error("the lock waits for more than a pause")
+			}
+			if _, err := p.gate.Unlock(); err != nil {
+				t.Error(err)
+			}
+		})
+		begun := time.Now()
+		if err := p.pause(t.Context(), 0); err != nil || time.Since(begun) != time.Minute {
+			t.Errorf("the pause took %s: %v", time.Since(begun), err)
+		}
+		p.leave()
+		if _, err := p.gate.Lock(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	})
+}

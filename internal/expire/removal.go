@@ -1,0 +1,149 @@
+package expire
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/query/exec"
+	"github.com/mayflydb/mayfly/internal/schema"
+)
+
+// means is how what is due by a rule goes: documents (documents.go), or the
+// buckets of a time-series collection (buckets.go).
+type means interface {
+	rule() *schema.Rule
+	limits() *exec.Limits
+	// statement and summary are what currentOp and the profiler show of it.
+	statement() bson.Doc
+	summary() string
+	// ranges removes what can go without a write for each. budgeted says that a
+	// budget bounds how much may go.
+	ranges(ctx context.Context, v *removal, budgeted bool) (catalog.Dropped, error)
+	// singly removes the rest, within the limits.
+	singly(ctx context.Context) (exec.Visited, error)
+	// ended notes, under the track's lock, up to where nothing is left.
+	ended(k *track, done exec.Visited)
+}
+
+// removal is a visit under way.
+type removal struct {
+	m       *Monitor
+	c       *catalog.Collection
+	r       rule
+	k       *track
+	by      means
+	pass    *passage
+	budgets []*budget
+	op      *command.Background
+	batched bool // counted in batchedDeletes
+	gone    Removed
+}
+
+// remove is a visit of a rule by its means. It says whether the visit stopped at
+// a limit.
+func (v *removal) remove(ctx context.Context) (hit bool, err error) {
+	m, limits := v.m, v.by.limits()
+	v.budgets = m.tracks.budgets(v.c, v.by.rule().Own.Budget, v.k, m.params.budget())
+	docs, spent := v.allow(limits)
+	if spent {
+		return false, nil
+	}
+	m.say(ctx, slog.LevelDebug, logVisit, "running TTL job for index", slog.String("namespace", v.c.Namespace.String()), slog.String("index", v.r.index))
+	work, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	v.op = m.o.Dispatcher.BeginBackground(client, command.KindRemove, v.c.Namespace.String(), v.by.statement(), cancel)
+	defer v.op.End()
+	v.op.Op().SetPlanSummary(v.by.summary())
+	limits.Progress = func(b exec.Batch) error {
+		v.book(b)
+		return v.pass.pause(work, m.governor.worked(b.Time))
+	}
+	begun := time.Now()
+	dropped, err := v.by.ranges(work, v, docs < unlimited || limits.MaxBytes > 0)
+	if err != nil && !isInterrupt(ctx, err) {
+		m.logError(ctx, v.c, v.r, err) // what is left can go one by one
+		err = nil
+	}
+	var done exec.Visited
+	if err == nil {
+		done, err = v.by.singly(work)
+	}
+	spent = done.More && done.Docs >= docs
+	done.Docs += dropped.Docs
+	done.Bytes += dropped.Bytes
+	done.KeysDeleted += dropped.Keys
+	done.More = done.More || dropped.More
+	took := time.Since(begun)
+	m.report(ctx, v.op, v.c, v.r, done, took, err)
+	switch {
+	case err == nil:
+		v.k.Lock()
+		defer v.k.Unlock()
+		v.by.ended(v.k, done)
+		v.k.Spent = spent
+		v.k.Last = Visit{begun, took, v.gone, done.More}
+		return done.More && !spent, nil
+	case isInterrupt(ctx, err):
+		return false, err
+	case !mongoerr.Is(err, mongoerr.NamespaceNotFound, mongoerr.QueryPlanKilled):
+		m.logError(ctx, v.c, v.r, err)
+	}
+	return false, nil
+}
+
+// book counts what was removed, and tells it: what does not say in how many
+// batches it went, in those of the size that they have otherwise.
+func (v *removal) book(b exec.Batch) {
+	if n := v.m.params.BatchDocs.Load(); b.Batches == 0 {
+		b.Batches = 1
+		if n > 0 {
+			b.Batches = (b.Docs + n - 1) / n
+		}
+	}
+	v.m.Stats.Deleted.Add(b.Docs)
+	if v.batched {
+		v.m.Stats.batch(b)
+	}
+	v.k.book(b)
+	for _, of := range v.budgets {
+		of.take(b.Docs, b.Bytes)
+	}
+	v.gone.add(removedBy(b))
+	text := fmt.Sprintf("TTL: removed %d documents by %s", v.gone.Documents, ruleName(v.r))
+	if v.gone.Buckets > 0 {
+		text = fmt.Sprintf("TTL: removed %d documents in %d buckets by %s", v.gone.Documents, v.gone.Buckets, ruleName(v.r))
+	}
+	v.op.Op().SetProgress(command.Progress{Message: text})
+}
+
+// bookRange counts what went as a range.
+func (v *removal) bookRange(gone catalog.Dropped, took time.Duration) {
+	v.book(exec.Batch{Docs: gone.Docs, Bytes: gone.Bytes, KeysDeleted: gone.Keys, Measurements: gone.Measurements, Time: took})
+}
+
+// sweeping is what a sweep does after each stretch.
+func (v *removal) sweeping(ctx context.Context) func(time.Duration) error {
+	return func(took time.Duration) error { return v.pass.pause(ctx, v.m.governor.worked(took)) }
+}
+
+// allow puts what budgets leave into the limits of a visit. docs is how many
+// documents that is at the most; spent says that it is nothing.
+func (v *removal) allow(limits *exec.Limits) (docs int64, spent bool) {
+	docs, bytes := v.k.left(v.budgets)
+	if docs == 0 {
+		return 0, true
+	}
+	if docs < unlimited && (limits.MaxDocs == 0 || docs < limits.MaxDocs) {
+		limits.MaxDocs = docs
+	}
+	if bytes < unlimited {
+		limits.MaxBytes = bytes
+	}
+	return docs, false
+}
