@@ -78,6 +78,7 @@ type Engine struct {
 	space   *space
 	retired retired
 	views   views
+	settler *settler
 	log     logger
 	opts    Options
 	opened  time.Time
@@ -153,6 +154,7 @@ func (e *Engine) open() error {
 		e.stalled(i.Path, i.Duration)
 	})
 	e.health = health
+	e.settler = newSettler(e)
 	e.cache = pebble.NewCache(e.opts.CacheBytes)
 	po := e.pebbleOptions(fs)
 	po.FormatMajorVersion = f.pebble
@@ -219,6 +221,7 @@ func (e *Engine) Close() error {
 
 func (e *Engine) closeStore() error {
 	e.space.stop()
+	e.settler.stop()
 	e.journal.stop()
 	err := errors.Join(e.views.stop(), e.retired.stop(), e.db.Close())
 	e.cache.Unref()

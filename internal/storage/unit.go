@@ -313,8 +313,10 @@ func (u *Unit) apply() error {
 	if err := order(u.batch, &u.ordering); err != nil {
 		return mapError(err)
 	}
+	size := u.batch.Len()
 	err := u.e.db.Apply(u.batch, pebble.Sync)
 	u.e.views.commits.Add(1)
+	u.e.settler.wrote(size)
 	return mapError(err)
 }
 
