@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/mayflydb/mayfly/internal/auth"
 	"github.com/mayflydb/mayfly/internal/bson"
 )
 
@@ -27,11 +28,51 @@ type Client struct {
 	// Internal says that the client is the server itself and may do everything.
 	Internal bool
 
-	metadata atomic.Pointer[Metadata]
-	current  atomic.Pointer[Op] // the running operation, or nil
-	hellos   atomic.Int64
-	uuid     sync.Once
-	id       [16]byte
+	// Conversation is the authentication that the client has begun, or nil. Only
+	// the client's own commands look at it.
+	Conversation *Conversation
+
+	principal atomic.Pointer[auth.Principal]
+	metadata  atomic.Pointer[Metadata]
+	current   atomic.Pointer[Op] // the running operation, or nil
+	hellos    atomic.Int64
+	uuid      sync.Once
+	id        [16]byte
+}
+
+// Conversation is an authentication that goes on.
+type Conversation struct {
+	*auth.Conversation
+	// DB is the database that the user authenticates on.
+	DB string
+	// Speculative says that it began in a hello.
+	Speculative bool
+}
+
+// Principal is who the client has authenticated as, or nil.
+func (c *Client) Principal() *auth.Principal { return c.principal.Load() }
+
+// SetPrincipal makes p the one that the client has authenticated as; nil for
+// nobody.
+func (c *Client) SetPrincipal(p *auth.Principal) { c.principal.Store(p) }
+
+// writeUsers appends who the client has authenticated as, an array.
+func (c *Client) writeUsers(b *bson.Builder, name string) {
+	b.OpenArray(name)
+	if p := c.Principal(); p != nil {
+		b.OpenDoc("0")
+		p.User.Name.Write(b)
+		b.Close()
+	}
+	b.Close()
+}
+
+// Owner is the digest of the client's user, which its sessions carry.
+func (c *Client) Owner() [32]byte {
+	if p := c.Principal(); p != nil {
+		return p.User.Name.Digest()
+	}
+	return noUser
 }
 
 // Metadata is what the client told of itself in its first hello.

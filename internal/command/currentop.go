@@ -68,6 +68,9 @@ func (d *Dispatcher) currentOp(c *Client, op *Op, now time.Time, truncate bool) 
 		b.Doc("clientMetadata", m.Document)
 	}
 	b.Bool("active", op != nil).String("currentOpTime", now.Format(currentOpTime))
+	if c.Principal() != nil {
+		c.writeUsers(b, "effectiveUsers")
+	}
 	if op == nil {
 		return b.Bool("isFromUserConnection", c.Desc == "").Finish()
 	}

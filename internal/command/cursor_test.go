@@ -171,7 +171,7 @@ func TestCursorOwnership(t *testing.T) {
 		t.Error("a cursor is killed once")
 	}
 	id = open(session(2)).id
-	se, _ := d.Sessions.Start()
+	se, _ := d.Sessions.Start(noUser)
 	d.EndSession(se.ID)
 	d.KillSessions(nil, func(s SessionID) bool { return s.ID != [16]byte{} })
 	if m := more(t, d, id, session(2)); m.code != mongoerr.CursorNotFound {

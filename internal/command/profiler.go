@@ -201,7 +201,12 @@ func (op *Op) profileEntry(n noted) bson.Doc {
 	if op.Client.Internal {
 		b.String("desc", op.Client.Desc)
 	}
-	return b.OpenArray("allUsers").Close().String("user", "").Finish()
+	op.Client.writeUsers(b, "allUsers")
+	user := ""
+	if p := op.Client.Principal(); p != nil {
+		user = p.User.Name.String()
+	}
+	return b.String("user", user).Finish()
 }
 
 // appendCounters writes what the operation examined and changed.

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/mayflydb/mayfly/internal/auth"
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
@@ -74,9 +75,10 @@ const (
 	lsidLen   = 4 + len(lsidStart) + 16 + 1
 )
 
-// ParseSessionID reads an lsid as clients send it, {id: UUID}.
-func ParseSessionID(d bson.Doc) (SessionID, error) {
-	id := SessionID{UID: noUser}
+// ParseSessionID reads an lsid as clients send it, {id: UUID}; owner is the
+// digest of the client's user.
+func ParseSessionID(d bson.Doc, owner [32]byte) (SessionID, error) {
+	id := SessionID{UID: owner}
 	if len(d) == lsidLen && string(d[4:4+len(lsidStart)]) == lsidStart {
 		id.ID = [16]byte(d[4+len(lsidStart):])
 		return id, nil
@@ -96,9 +98,9 @@ func ParseSessionID(d bson.Doc) (SessionID, error) {
 	return id, nil
 }
 
-// Start makes a session with an id of its own.
-func (s *Sessions) Start() (*Session, error) {
-	se, err := s.acquire(SessionID{ID: bson.NewUUID(), UID: noUser})
+// Start makes a session of a user with an id of its own.
+func (s *Sessions) Start(owner [32]byte) (*Session, error) {
+	se, err := s.acquire(SessionID{ID: bson.NewUUID(), UID: owner})
 	if err == nil {
 		s.release(se)
 	}
@@ -110,7 +112,7 @@ func (s *Sessions) attach(op *Op) (*Session, error) {
 	if op.Generic.LSID == nil {
 		return nil, nil
 	}
-	id, err := ParseSessionID(op.Generic.LSID)
+	id, err := ParseSessionID(op.Generic.LSID, op.Client.Owner())
 	if err != nil {
 		return nil, err
 	}
@@ -154,7 +156,7 @@ func UserDigest(user, db string) [32]byte {
 	if user == "" && db == "" {
 		return noUser
 	}
-	return sha256.Sum256([]byte(user + "@" + db))
+	return auth.UserName{User: user, DB: db}.Digest()
 }
 
 // Find returns the session with that id, or nil.

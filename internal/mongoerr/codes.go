@@ -290,6 +290,7 @@ const (
 	APIDeprecationError                             Code = 324
 	FeatureNotSupported                             Code = 303
 	UnsupportedOpQueryCommand                       Code = 352
+	MechanismUnavailable                            Code = 334
 	CannotConvertIndexToUnique                      Code = 359
 	CollectionUUIDMismatch                          Code = 361
 	UserWritesBlocked                               Code = 371
@@ -611,6 +612,7 @@ var names = map[Code]string{
 	NotPrimaryOrSecondary:                           "NotPrimaryOrSecondary",
 	OutOfDiskSpace:                                  "OutOfDiskSpace",
 	ClientMarkedKilled:                              "ClientMarkedKilled",
+	MechanismUnavailable:                            "MechanismUnavailable",
 }
 
 // String is the codeName of a reply.

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 
+	"github.com/mayflydb/mayfly/internal/auth"
 	"github.com/mayflydb/mayfly/internal/command"
 )
 
@@ -17,9 +18,18 @@ func (n *Node) connectionStatus() *command.Command {
 }
 
 func (n *Node) runConnectionStatus(_ context.Context, op *command.Op) error {
-	b := op.Reply.OpenDoc("authInfo").OpenArray("authenticatedUsers").Close().OpenArray("authenticatedUserRoles").Close()
+	b := op.Reply.OpenDoc("authInfo").OpenArray("authenticatedUsers")
+	p := op.Client.Principal()
+	if p == nil {
+		p = &auth.Principal{}
+	} else {
+		b.OpenDoc("0")
+		p.User.Name.Write(b)
+		b.Close()
+	}
+	auth.WriteRoles(b.Close(), "authenticatedUserRoles", p.Roles)
 	if op.Args.Bool("showPrivileges") {
-		b.OpenArray("authenticatedUserPrivileges").Close()
+		p.Privileges.Write(b, "authenticatedUserPrivileges")
 	}
 	id := op.Client.UUID()
 	b.Close().Binary("uuid", 4, id[:])

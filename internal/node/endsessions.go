@@ -17,7 +17,7 @@ func sessionFields(name string) *command.Fields {
 func sessions(op *command.Op) []command.SessionID {
 	var ids []command.SessionID
 	for _, s := range op.Args.Structs(op.Command.Name) {
-		id := command.SessionID{UID: command.UserDigest("", "")}
+		id := command.SessionID{UID: op.Client.Owner()}
 		id.ID, _ = s.UUID("id")
 		ids = append(ids, id)
 	}

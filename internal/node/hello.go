@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mayflydb/mayfly/internal/auth"
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
@@ -71,11 +72,39 @@ func (n *Node) runHello(ctx context.Context, op *command.Op) error {
 		Int("connectionId", op.Client.ConnectionID).Int32("minWireVersion", minWireVersion).
 		Int32("maxWireVersion", maxWireVersion).Bool("readOnly", false)
 	n.negotiateCompression(b, a.Value("compression"))
-	if user != "" && n.Mechanisms != nil {
-		if ms := n.Mechanisms(user); len(ms) > 0 {
-			b.Strings("saslSupportedMechs", ms...)
+	return n.helloAuthentication(op, user)
+}
+
+// helloAuthentication answers what hello asks about a user, and takes the first
+// step of an authentication that it brings along. Where that fails, the client
+// begins anew with saslStart.
+func (n *Node) helloAuthentication(op *command.Op, name *auth.UserName) error {
+	if name != nil {
+		d, err := n.account(usersNamespace, name.ID())
+		if err != nil {
+			return err
+		}
+		if d != nil {
+			u, err := auth.ParseUser(d)
+			if err != nil {
+				return err
+			}
+			op.Reply.Strings("saslSupportedMechs", u.Mechanisms()...)
 		}
 	}
+	first, _ := op.Args.Value("speculativeAuthenticate").Doc().First()
+	if op.Args.Value("speculativeAuthenticate").Type != bson.TypeDocument || first != "saslStart" {
+		return nil
+	}
+	a, err := command.ParseDoc(saslStartFields, op.Args.Value("speculativeAuthenticate").Doc())
+	if err != nil {
+		return err
+	}
+	var answer bson.Builder
+	if err := n.startAuthentication(op, &a, "admin", true, &answer); err != nil {
+		return nil
+	}
+	op.Reply.Doc("speculativeAuthenticate", answer.Finish())
 	return nil
 }
 
@@ -151,23 +180,23 @@ func (n *Node) negotiateCompression(b *bson.Builder, v bson.Value) {
 	}
 }
 
-// mechanismsUser reads saslSupportedMechs: "db.user", or {user, db}.
-func mechanismsUser(v bson.Value) (string, error) {
+// mechanismsUser reads saslSupportedMechs: "db.user", or {user, db}; nil where
+// it is not there.
+func mechanismsUser(v bson.Value) (*auth.UserName, error) {
 	switch v.Type {
 	case bson.Missing:
-		return "", nil
+		return nil, nil
 	case bson.TypeString:
 		db, user, ok := strings.Cut(v.Str(), ".")
 		if !ok {
-			return "", mongoerr.New(mongoerr.BadValue, "UserName must contain a '.' separated database.user pair")
+			return nil, mongoerr.New(mongoerr.BadValue, "UserName must contain a '.' separated database.user pair")
 		}
-		return user + "@" + db, nil
+		return &auth.UserName{User: user, DB: db}, nil
 	case bson.TypeDocument:
-		user, db := v.Doc().Lookup("user"), v.Doc().Lookup("db")
-		if user.Type != bson.TypeString || db.Type != bson.TypeString {
-			return "", mongoerr.New(mongoerr.BadValue, "UserName must contain exactly 'user' and 'db' fields")
+		if err := checkName(v.Doc(), "UserName", "user"); err != nil {
+			return nil, err
 		}
-		return user.Str() + "@" + db.Str(), nil
+		return &auth.UserName{User: v.Doc().Lookup("user").Str(), DB: v.Doc().Lookup("db").Str()}, nil
 	}
-	return "", mongoerr.New(mongoerr.TypeMismatch, "UserName must be either a string or an object, found: %s", v.Type)
+	return nil, mongoerr.New(mongoerr.TypeMismatch, "UserName must be either a string or an object, found: %s", v.Type)
 }

@@ -14,7 +14,7 @@ func (n *Node) killSessions() *command.Command {
 		Name: "killSessions", Fields: sessionFields("killSessions"), Help: "kill a logical session and its operations",
 		Run: func(_ context.Context, op *command.Op) error {
 			ids := sessions(op)
-			user := command.UserDigest("", "")
+			user := op.Client.Owner()
 			op.Dispatcher.KillSessions(op, func(s command.SessionID) bool {
 				return len(ids) == 0 && s.UID == user || slices.Contains(ids, s)
 			})

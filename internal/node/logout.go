@@ -1,10 +1,20 @@
 package node
 
-import "github.com/mayflydb/mayfly/internal/command"
+import (
+	"context"
 
-// logout forgets who the client authenticated as.
+	"github.com/mayflydb/mayfly/internal/command"
+)
+
+// logout forgets who the client authenticated as on the database.
 func (n *Node) logout() *command.Command {
 	return &command.Command{
-		Name: "logout", Flags: command.NoAuth | command.APIv1, Fields: command.NewFields("logout"), Help: "de-authenticate", Run: nothing,
+		Name: "logout", Flags: command.NoAuth | command.APIv1, Fields: command.NewFields("logout"), Help: "de-authenticate",
+		Run: func(_ context.Context, op *command.Op) error {
+			if p := op.Client.Principal(); p != nil && p.User.Name.DB == op.DB {
+				op.Client.SetPrincipal(nil)
+			}
+			return nil
+		},
 	}
 }

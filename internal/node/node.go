@@ -25,13 +25,11 @@ type Node struct {
 	Process Process
 	// StartTime is when the server started.
 	StartTime time.Time
-	// Mechanisms are the SASL mechanisms of the user "name@db"; nil while there
-	// are no users.
-	Mechanisms func(user string) []string
 	// Expiry tells of expiry rules; nil where no monitor applies them.
 	Expiry ExpiryReport
 
 	knobs      *knobs
+	accounts   accounts
 	fcv        fcv
 	cluster    clusterParameters
 	compaction compaction
@@ -75,7 +73,10 @@ func (n *Node) registerDiagnostic(r *command.Registry) {
 		n.killAllSessionsByPattern(), n.getMore(), n.killCursors(), n.abortTransaction(), n.commitTransaction(),
 	)
 	r.Register(
-		n.authenticate(), n.saslStart(), n.saslContinue(), n.logout(), n.usersInfo(), n.rolesInfo(), n.invalidateUserCache(),
+		n.authenticate(), n.saslStart(), n.saslContinue(), n.logout(), n.invalidateUserCache(),
+		n.createUser(), n.updateUser(), n.dropUser(), n.dropAllUsersFromDatabase(), n.grantRolesToUser(), n.revokeRolesFromUser(), n.usersInfo(),
+		n.createRole(), n.updateRole(), n.dropRole(), n.dropAllRolesFromDatabase(), n.grantPrivilegesToRole(), n.revokePrivilegesFromRole(),
+		n.grantRolesToRole(), n.revokeRolesFromRole(), n.rolesInfo(),
 	)
 	r.Register(n.planCacheCommands()...)
 	r.Register(notReplicated()...)

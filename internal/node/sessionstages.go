@@ -42,7 +42,7 @@ func (w *world) listSessions(stage string, arg bson.Doc) (pipeline.Iterator, err
 	if all && len(named) > 0 {
 		return nil, mongoerr.New(mongoerr.UnsupportedFormat, "%s may not specify {allUsers:true} and {users:[...]} at the same time", stage)
 	}
-	users := map[[32]byte]bool{command.UserDigest("", ""): true}
+	users := map[[32]byte]bool{w.op.Client.Owner(): true}
 	if len(named) > 0 {
 		clear(users)
 		for _, u := range named {

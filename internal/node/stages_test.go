@@ -31,7 +31,7 @@ func TestServerStages(t *testing.T) {
 		}
 		datadriven.RunTest(t, path, func(t *testing.T, c *datadriven.TestData) string {
 			ns := schema.Namespace{DB: "config", Coll: c.Cmd}
-			w := &world{n: n, op: &command.Op{Dispatcher: n.Dispatcher}, ns: ns}
+			w := &world{n: n, op: &command.Op{Client: &command.Client{}, Dispatcher: n.Dispatcher}, ns: ns}
 			var out strings.Builder
 			for line := range strings.SplitSeq(c.Input, "\n") {
 				stage, arg := bson.MustParse(line).First()

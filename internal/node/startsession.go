@@ -15,7 +15,7 @@ func (n *Node) startSession() *command.Command {
 }
 
 func (n *Node) runStartSession(_ context.Context, op *command.Op) error {
-	s, err := op.Dispatcher.Sessions.Start()
+	s, err := op.Dispatcher.Sessions.Start(op.Client.Owner())
 	if err != nil {
 		return err
 	}

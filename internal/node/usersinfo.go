@@ -1,19 +1,174 @@
 package node
 
 import (
+	"cmp"
 	"context"
+	"slices"
 
+	"github.com/mayflydb/mayfly/internal/auth"
+	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/query/match"
 )
 
 var usersInfoFields = command.NewFields("usersInfo", command.Value(command.Any("").Required()),
 	command.SafeBool("showPrivileges"), command.SafeBool("showCredentials"), command.SafeBool("showCustomData"),
-	command.SafeBool("showAuthenticationRestrictions"), command.Object("filter"))
+	command.SafeBool("showAuthenticationRestrictions"), command.String("authenticatedMechanism"), command.Object("filter"))
 
-// usersInfo lists users, of which there are none.
+// usersInfo tells of users: {usersInfo: 1} of all of the database, {forAllDBs:
+// true} of all there are, a name, {user, db} or an array of those of some.
 func (n *Node) usersInfo() *command.Command {
 	return &command.Command{
-		Name: "usersInfo", Fields: usersInfoFields, Help: "Returns information about users.",
-		Run: func(_ context.Context, op *command.Op) error { op.Reply.OpenArray("users").Close(); return nil },
+		Name: "usersInfo", Fields: usersInfoFields, Help: "Returns information about users.", Run: n.runUsersInfo,
+	}
+}
+
+// infoNames reads the argument of usersInfo and rolesInfo: all says that it
+// names nobody, names are (name, database) otherwise.
+func infoNames(op *command.Op, what, field string) (names [][2]string, all bool, err error) {
+	v := op.Args.Value(op.Command.Name)
+	vs := []bson.Value{v}
+	if v.Type == bson.TypeArray {
+		vs = v.Doc().Slice()
+	} else if v.IsNumber() && bson.ToDouble(v) == 1 {
+		return nil, true, nil
+	}
+	for _, v := range vs {
+		switch v.Type {
+		case bson.TypeString:
+			names = append(names, [2]string{v.Str(), op.DB})
+		case bson.TypeDocument:
+			if err := checkName(v.Doc(), what, field); err != nil {
+				return nil, false, err
+			}
+			names = append(names, [2]string{v.Doc().Lookup(field).Str(), v.Doc().Lookup("db").Str()})
+		default:
+			return nil, false, mongoerr.New(mongoerr.BadValue, "%s must be either a string or an object", what)
+		}
+	}
+	return names, false, nil
+}
+
+func (n *Node) runUsersInfo(_ context.Context, op *command.Op) error {
+	a := &op.Args
+	v := a.Value("usersInfo")
+	everywhere := v.Type == bson.TypeDocument && v.Doc().Lookup("forAllDBs").Truthy()
+	var names [][2]string
+	all := everywhere
+	if !everywhere {
+		var err error
+		if names, all, err = infoNames(op, "UserName", "user"); err != nil {
+			return err
+		}
+	}
+	details := a.Bool("showPrivileges") || a.Bool("showAuthenticationRestrictions")
+	if details && (all || a.Has("filter")) {
+		return mongoerr.New(mongoerr.IllegalOperation, "Privilege or restriction details require exact-match usersInfo queries")
+	}
+	filter, err := match.Parse(a.Doc("filter"), &match.Options{})
+	if err != nil {
+		return err
+	}
+	users, err := n.usersNamed(names, all, map[bool]string{false: op.DB}[everywhere])
+	if err != nil {
+		return err
+	}
+	b := op.Reply.OpenArray("users")
+	i := 0
+	for _, d := range users {
+		shown, err := n.describeUser(d, a, details)
+		if err != nil {
+			return err
+		}
+		if ok, err := filter.Match(shown); err != nil {
+			return err
+		} else if !ok {
+			continue
+		}
+		b.Doc(bson.Index(i), shown)
+		i++
+	}
+	b.Close()
+	return nil
+}
+
+// usersNamed returns the documents of users in order of user and database:
+// those of db ("" for all), or those named.
+func (n *Node) usersNamed(names [][2]string, all bool, db string) ([]bson.Doc, error) {
+	var users []bson.Doc
+	if all {
+		var err error
+		if users, err = n.accountsOf(usersNamespace, db); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range names {
+		d, err := n.account(usersNamespace, auth.UserName{User: name[0], DB: name[1]}.ID())
+		if err != nil {
+			return nil, err
+		}
+		if d != nil {
+			users = append(users, d)
+		}
+	}
+	slices.SortStableFunc(users, func(x, y bson.Doc) int {
+		return cmp.Or(cmp.Compare(x.Lookup("user").Str(), y.Lookup("user").Str()), cmp.Compare(x.Lookup("db").Str(), y.Lookup("db").Str()))
+	})
+	return users, nil
+}
+
+// describeUser is a user as usersInfo shows it.
+func (n *Node) describeUser(d bson.Doc, a *command.Args, details bool) (bson.Doc, error) {
+	var b bson.Builder
+	u, err := auth.ParseUser(d)
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, 0, len(auth.MechanismNames()))
+	for name := range u.Credentials.All() {
+		names = append(names, name)
+	}
+	for name, v := range d.All() {
+		switch {
+		case name == "credentials" && details:
+			b.Strings("mechanisms", names...)
+			if a.Bool("showCredentials") {
+				b.Value(name, v)
+			}
+		case name == "credentials" && !a.Bool("showCredentials"),
+			name == "customData" && !a.BoolOr("showCustomData", true),
+			name == "authenticationRestrictions" && !a.Bool("showAuthenticationRestrictions"):
+		default:
+			b.Value(name, v)
+		}
+	}
+	if !details {
+		return b.Strings("mechanisms", names...).Finish(), nil
+	}
+	resolved, err := auth.RoleStore(n.role).Resolve(u.Roles, false)
+	if err != nil {
+		return nil, err
+	}
+	if a.Bool("showAuthenticationRestrictions") && len(u.Restricted) == 0 {
+		b.OpenArray("authenticationRestrictions").Close()
+	}
+	resolved.Roles = auth.Union(resolved.Roles, u.Roles)
+	writeResolved(&b, resolved, true, a.Bool("showAuthenticationRestrictions"))
+	return b.Finish(), nil
+}
+
+// writeResolved appends what roles come to.
+func writeResolved(b *bson.Builder, r auth.Resolved, privileges, restrictions bool) {
+	auth.WriteRoles(b, "inheritedRoles", r.Roles)
+	if privileges {
+		r.Privileges.Write(b, "inheritedPrivileges")
+	}
+	if restrictions {
+		b.OpenArray("inheritedAuthenticationRestrictions")
+		for i, list := range r.Restrictions {
+			b.Array(bson.Index(i), list)
+		}
+		b.Close()
 	}
 }

@@ -1,0 +1,201 @@
+package auth
+
+import (
+	"crypto/hmac"
+	"crypto/md5"
+	"crypto/pbkdf2"
+	"crypto/rand"
+	"crypto/sha1"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"hash"
+	"slices"
+
+	"github.com/xdg-go/scram"
+	"github.com/xdg-go/stringprep"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+)
+
+// The mechanisms that users authenticate with.
+const (
+	ScramSHA1   = "SCRAM-SHA-1"
+	ScramSHA256 = "SCRAM-SHA-256"
+)
+
+// mechanism is one of them. (RFC 5802, RFC 7677; SHA-1 takes MongoDB's digest
+// of the password, SHA-256 the password as SASLprep makes it.)
+type mechanism struct {
+	name     string
+	hash     scram.HashGeneratorFcn
+	new      func() hash.Hash
+	saltSize int
+}
+
+var mechanisms = []mechanism{
+	{ScramSHA256, scram.SHA256, sha256.New, 28},
+	{ScramSHA1, scram.SHA1, sha1.New, 16},
+}
+
+// MechanismNames lists the mechanisms, the strongest first.
+func MechanismNames() []string { return []string{ScramSHA256, ScramSHA1} }
+
+func findMechanism(name string) *mechanism {
+	for i := range mechanisms {
+		if mechanisms[i].name == name {
+			return &mechanisms[i]
+		}
+	}
+	return nil
+}
+
+// Password is what credentials are made of.
+type Password struct {
+	User, Text string
+	// Digested says that Text is MongoDB's digest of name and password already.
+	Digested bool
+	// Mechanisms to make credentials for; nil for all.
+	Mechanisms []string
+	// Iterations of each mechanism.
+	Iterations func(mechanism string) int
+}
+
+// Credentials makes the document credentials of a user. Errors: code 2 for a
+// mechanism that is none, or that needs the password itself.
+func (p Password) Credentials() (bson.Doc, error) {
+	for _, name := range p.Mechanisms {
+		if findMechanism(name) == nil {
+			return nil, mongoerr.New(mongoerr.BadValue, "Unknown auth mechanism '%s'", name)
+		}
+	}
+	var b bson.Builder
+	for _, name := range []string{ScramSHA1, ScramSHA256} {
+		if p.Mechanisms != nil && !slices.Contains(p.Mechanisms, name) {
+			continue
+		}
+		text, err := p.secret(name)
+		if err != nil {
+			return nil, err
+		}
+		m := findMechanism(name)
+		salt := make([]byte, m.saltSize)
+		_, _ = rand.Read(salt) // it never fails
+		n := p.Iterations(name)
+		salted, err := pbkdf2.Key(m.new, text, salt, n, m.new().Size())
+		if err != nil {
+			return nil, err
+		}
+		stored := m.new()
+		stored.Write(m.mac(salted, "Client Key"))
+		encode := base64.StdEncoding.EncodeToString
+		b.OpenDoc(name).Int32("iterationCount", int32(n)).String("salt", encode(salt)).
+			String("storedKey", encode(stored.Sum(nil))).String("serverKey", encode(m.mac(salted, "Server Key"))).Close()
+	}
+	return b.Finish(), nil
+}
+
+func (m *mechanism) mac(key []byte, text string) []byte {
+	h := hmac.New(m.new, key)
+	h.Write([]byte(text))
+	return h.Sum(nil)
+}
+
+// secret is what the mechanism salts.
+func (p Password) secret(mechanism string) (string, error) {
+	switch {
+	case mechanism == ScramSHA1 && p.Digested:
+		return p.Text, nil
+	case mechanism == ScramSHA1:
+		sum := md5.Sum([]byte(p.User + ":mongo:" + p.Text))
+		return hex.EncodeToString(sum[:]), nil
+	case p.Digested:
+		return "", mongoerr.New(mongoerr.BadValue, "Use of SCRAM-SHA-256 requires undigested passwords")
+	}
+	text, err := stringprep.SASLprep.Prepare(p.Text)
+	if err != nil {
+		return "", mongoerr.New(50692, "Error preflighting normalization: U_STRINGPREP_PROHIBITED_ERROR")
+	}
+	return text, nil
+}
+
+// ErrFailed says no more than it must.
+var ErrFailed = mongoerr.New(mongoerr.AuthenticationFailed, "Authentication failed.")
+
+// Conversation is one authentication that goes on.
+type Conversation struct {
+	// Mechanism is what it uses.
+	Mechanism string
+	// User is who it is about, once the first step is done.
+	User *User
+
+	scram     *scram.ServerConversation
+	skipEmpty bool
+	proven    bool
+}
+
+// NewConversation begins an authentication; lookup finds a user by name, or
+// returns nil. skipEmptyExchange leaves out the last exchange, which says
+// nothing. Errors: code 334 for a mechanism that there is not.
+func NewConversation(mechanism string, skipEmptyExchange bool, lookup func(name string) (*User, error)) (*Conversation, error) {
+	m := findMechanism(mechanism)
+	if m == nil {
+		return nil, mongoerr.New(mongoerr.MechanismUnavailable, "Received authentication for mechanism %s which is unknown or not enabled", mechanism)
+	}
+	c := &Conversation{Mechanism: mechanism, skipEmpty: skipEmptyExchange}
+	server, err := m.hash.NewServer(func(name string) (scram.StoredCredentials, error) {
+		u, err := lookup(name)
+		if err != nil {
+			return scram.StoredCredentials{}, err
+		}
+		if u == nil {
+			return scram.StoredCredentials{}, errors.New("no such user")
+		}
+		c.User = u
+		return storedCredentials(u.Credentials.Lookup(mechanism).Doc())
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.scram = server.NewConversation()
+	return c, nil
+}
+
+// Step takes what the client said and returns what to answer; done says that
+// the user is who it says to be. Errors: ErrFailed.
+func (c *Conversation) Step(message string) (answer string, done bool, err error) {
+	if c.proven {
+		if message != "" {
+			return "", false, ErrFailed
+		}
+		return "", true, nil
+	}
+	answer, err = c.scram.Step(message)
+	if err != nil {
+		return "", false, ErrFailed
+	}
+	c.proven = c.scram.Valid()
+	if c.scram.Done() && !c.proven {
+		return "", false, ErrFailed
+	}
+	return answer, c.proven && c.skipEmpty, nil
+}
+
+func storedCredentials(d bson.Doc) (scram.StoredCredentials, error) {
+	var out scram.StoredCredentials
+	n := bson.ClampToInt64(d.Lookup("iterationCount"))
+	salt, err1 := base64.StdEncoding.DecodeString(text(d.Lookup("salt")))
+	stored, err2 := base64.StdEncoding.DecodeString(text(d.Lookup("storedKey")))
+	server, err3 := base64.StdEncoding.DecodeString(text(d.Lookup("serverKey")))
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return out, err
+	}
+	if n < 1 || len(salt) == 0 || len(stored) == 0 {
+		return out, errors.New("no credentials for the mechanism")
+	}
+	out.Salt, out.Iters = string(salt), int(n)
+	out.StoredKey, out.ServerKey = stored, server
+	return out, nil
+}

@@ -1,0 +1,100 @@
+package node
+
+import (
+	"github.com/mayflydb/mayfly/internal/auth"
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+)
+
+// The fields that the commands about users and roles share.
+var (
+	rolesArgument = command.ArrayOf("roles", command.OneOf("", bson.TypeString, bson.TypeDocument))
+
+	restrictionsArgument = command.ArrayOf("authenticationRestrictions", command.Struct("", command.NewFields("authenticationRestrictions",
+		command.ArrayOf("clientSource", command.String("")), command.ArrayOf("serverAddress", command.String("")))))
+
+	privilegesArgument = command.ArrayOf("privileges", command.Struct("", command.NewFields("privileges",
+		command.Struct("resource", command.NewFields("resource", command.SafeBool("cluster"), command.SafeBool("anyResource"),
+			command.String("db"), command.String("collection"), command.String("system_buckets")).Lenient()).Required(),
+		command.ArrayOf("actions", command.String("")).Required()).Lenient()))
+)
+
+// argumentRoles reads the roles that a command names, those without a database
+// in the command's.
+func argumentRoles(op *command.Op) ([]auth.RoleName, error) {
+	vs := op.Args.Array("roles")
+	for _, v := range vs {
+		if v.Type == bson.TypeDocument {
+			if err := checkName(v.Doc(), "RoleName", "role"); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return auth.ParseRoles(vs, op.DB), nil
+}
+
+// checkName holds {role, db} or {user, db} to that form.
+func checkName(d bson.Doc, what, field string) error {
+	if d.Len() != 2 || d.Lookup(field).Type != bson.TypeString || d.Lookup("db").Type != bson.TypeString {
+		return mongoerr.New(mongoerr.BadValue, "%s must contain exactly '%s' and 'db' fields", what, field)
+	}
+	return nil
+}
+
+// someRoles is argumentRoles where there must be one.
+func someRoles(op *command.Op) ([]auth.RoleName, error) {
+	if len(op.Args.Array("roles")) == 0 {
+		return nil, mongoerr.New(mongoerr.BadValue, "%s command requires a non-empty \"roles\" array", op.Command.Name)
+	}
+	return argumentRoles(op)
+}
+
+// somePrivileges reads the privileges of a command, of which there must be one.
+func somePrivileges(op *command.Op) (auth.Privileges, error) {
+	vs := op.Args.Array("privileges")
+	if len(vs) == 0 {
+		return nil, mongoerr.New(mongoerr.BadValue, "%s command requires a non-empty \"privileges\" array", op.Command.Name)
+	}
+	return auth.ParsePrivileges(vs)
+}
+
+// argumentRestrictions reads authenticationRestrictions, Missing where the
+// command has none.
+func argumentRestrictions(op *command.Op) (bson.Value, error) {
+	return op.Args.Value("authenticationRestrictions"), auth.CheckRestrictions(op.Args.Array("authenticationRestrictions"))
+}
+
+// argumentUser is the user that a command is about.
+func argumentUser(op *command.Op) auth.UserName {
+	return auth.UserName{User: op.Args.Str(op.Command.Name), DB: op.DB}
+}
+
+// argumentRole is the role that a command is about.
+func argumentRole(op *command.Op) auth.RoleName {
+	return auth.RoleName{Role: op.Args.Str(op.Command.Name), DB: op.DB}
+}
+
+// userRole is argumentRole where only a role that users made will do.
+func userRole(op *command.Op) (auth.RoleName, error) {
+	r := argumentRole(op)
+	if r.IsBuiltin() {
+		return r, mongoerr.New(mongoerr.InvalidRoleModification, "%s is a built-in role and cannot be modified", r)
+	}
+	return r, nil
+}
+
+func userMissing(u auth.UserName) error {
+	return mongoerr.New(mongoerr.UserNotFound, "User %s not found", u)
+}
+
+func roleMissing(r auth.RoleName) error {
+	return mongoerr.New(mongoerr.RoleNotFound, "Role %s not found", r)
+}
+
+// accountCommand declares a command that changes users or roles.
+func accountCommand(name, help string, fields *command.Fields, run command.Handler) *command.Command {
+	return &command.Command{
+		Name: name, Flags: command.Writes | command.TakesWriteConcern | command.Redacted, Fields: fields, Help: help, Run: run,
+	}
+}

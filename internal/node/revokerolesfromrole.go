@@ -1,0 +1,17 @@
+package node
+
+import (
+	"context"
+
+	"github.com/mayflydb/mayfly/internal/auth"
+	"github.com/mayflydb/mayfly/internal/command"
+)
+
+// revokeRolesFromRole takes from what a role inherits.
+func (n *Node) revokeRolesFromRole() *command.Command {
+	fields := command.NewFields("revokeRolesFromRole", command.Value(command.String("").Required()), rolesArgument.Required())
+	return accountCommand("revokeRolesFromRole", "Revokes roles from another role.", fields, func(ctx context.Context, op *command.Op) error {
+		anything := func(auth.RoleName, []auth.RoleName) error { return nil }
+		return n.changeInherited(ctx, op, anything, auth.Less)
+	})
+}

@@ -1,0 +1,16 @@
+package node
+
+import (
+	"context"
+
+	"github.com/mayflydb/mayfly/internal/auth"
+	"github.com/mayflydb/mayfly/internal/command"
+)
+
+// revokeRolesFromUser takes roles from a user.
+func (n *Node) revokeRolesFromUser() *command.Command {
+	fields := command.NewFields("revokeRolesFromUser", command.Value(command.String("").Required()), rolesArgument.Required())
+	return accountCommand("revokeRolesFromUser", "Revokes roles from a user.", fields, func(ctx context.Context, op *command.Op) error {
+		return n.changeUserRoles(ctx, op, auth.Less)
+	})
+}
