@@ -130,7 +130,17 @@ func (b *bench) shapeOn(ctx context.Context, sh shape, side *shapeSide, n int64)
 		return err
 	}
 	if sh.touched != nil {
+		if err := settled(ctx, s); err != nil {
+			return err
+		}
+		touching := func() error { return nil }
+		if s == expirer(b.server) {
+			touching = b.profile(ctx, sh.name+"-touch-"+side.name, liveQuiet)
+		}
 		if side.touch, err = timed(s, n, func() error { return touchShape(ctx, s, sh, n, now) }); err != nil {
+			return err
+		}
+		if err := touching(); err != nil {
 			return err
 		}
 	}

@@ -59,6 +59,8 @@ type Catalog struct {
 	// NoWindows keeps collections that get a TTL index from being clustered by
 	// windows of expiry. Those that are stay so.
 	NoWindows atomic.Bool
+	stays     stayMarks
+	hints     windowHints
 
 	ddl    sync.Mutex // one DDL at a time
 	builds builds
@@ -143,6 +145,7 @@ func (c *Catalog) openLive(coll *Collection) (err error) {
 	if coll.Ident == 0 {
 		return nil
 	}
+	coll.live.hints = &c.hints
 	if coll.live.counter, err = c.engine.OpenCounter(coll.Ident); err != nil {
 		return err
 	}

@@ -26,7 +26,8 @@
 //   - latest: a writer uses the newest descriptor of its collection, and DDL
 //     waits until no writer uses an older one (gate).
 //   - window-due: a document in a window of expiry has an instant within it or
-//     before it, or is counted there as stayed; so what goes with a window is due.
+//     before it, or the window is marked as one where some have stayed; so what goes
+//     with a window that is not is due.
 //   - multikey-first: an index shows a multikey path before a document that
 //     needs it is visible. So a reader takes its snapshot first and reads
 //     multikey state after it.

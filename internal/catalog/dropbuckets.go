@@ -110,6 +110,7 @@ func (c *Catalog) forgetWindows(ctx context.Context, coll *Collection, from, upT
 		}
 	}
 	u.Frees()
+	c.stays.forget(coll.Ident)
 	return c.committer.Commit(ctx, u, storage.Buffered)
 }
 

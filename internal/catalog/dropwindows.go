@@ -64,8 +64,9 @@ func (d *Dropped) add(o Dropped) {
 // goes in one step with the counts.
 //
 // Invariant window-due: a document in a window has an instant within it or
-// before it, or is counted there as stayed. So where none has stayed, all are due;
-// where some have, a look at each tells, and a dropWatch what changes meanwhile.
+// before it, or the window is marked as one where some have stayed. So where none
+// has, all are due; where some have, a look at each tells, and a dropWatch what
+// changes meanwhile.
 //
 // Where something else happens with each document that expires (OnExpiry),
 // nothing goes.
@@ -206,11 +207,12 @@ func (x *dropper) setWatch(w *dropWatch) {
 
 // did notes what a step did, which began at some time, and tells of it.
 func (x *dropper) did(d Dropped, begun time.Time) {
+	took := time.Since(begun) // without the wait for who tells of another step
 	x.stepped.Lock()
 	defer x.stepped.Unlock()
 	x.d.add(d)
 	if x.o.Did != nil {
-		x.o.Did(d, time.Since(begun))
+		x.o.Did(d, took)
 	}
 }
 

@@ -26,8 +26,9 @@ type live struct {
 	// Collections with windows of expiry. lowWater rises while the gate is closed,
 	// so it is true for who is inside; readers take that of their state.
 	lowWater  mark
-	dropping  sync.Mutex // held by DropWindows
-	loose     loose      // guarded by dropping
+	hints     *windowHints // those of the catalog
+	dropping  sync.Mutex   // held by DropWindows
+	loose     loose        // guarded by dropping
 	dropWatch atomic.Pointer[dropWatch]
 	swept     mark
 	dead      atomic.Int64 // documents that went while their entries stayed, as far as known

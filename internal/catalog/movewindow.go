@@ -30,7 +30,9 @@ func (u *Unit) insertWindowed(ctx context.Context, c *Collection, doc bson.Doc) 
 			return duplicateID(c, id)
 		}
 	}
-	u.record = append(appendWindow(u.record[:0], c.placeOf(doc)), u.id...)
+	window = c.placeOf(doc)
+	c.live.hints.put(hintHash(c.Ident, u.id), window)
+	u.record = append(appendWindow(u.record[:0], window), u.id...)
 	return u.insert(ctx, c, doc)
 }
 

@@ -39,7 +39,7 @@ const windowBytes = 8
 const (
 	windowDocs   = iota
 	windowSize   // their bytes
-	windowStayed // those that do not belong there any more; see windowMeasured
+	windowStayed // more than 0 where some may not belong there any more; see stayMark, windowMeasured
 	windowSums
 )
 
@@ -126,7 +126,7 @@ func (c *Collection) lockName(record RecordKey) []byte {
 // Identity is the part of a record key that a document keeps for its life.
 func (c *Collection) Identity(record RecordKey) []byte { return c.lockName(record) }
 
-// FindsByID says whether FindID takes one or two lookups, and no scan.
+// FindsByID says whether FindID takes some lookups, and no scan.
 func (c *Collection) FindsByID() bool { return c.ClusteredByID() || c.Windowed() }
 
 // FindID reads the document with an _id; nil where there is none, and closer
@@ -154,14 +154,25 @@ func (c *Collection) findInWindows(dst RecordKey, r storage.Reader, id bson.Valu
 	n := len(dst)
 	record = appendWindow(dst, 0)
 	record = c.appendID(record, id)
-	last, looked := uint64(0), false
-	for {
+	hash := hintHash(c.Ident, record[n+windowBytes:])
+	last, looked := c.live.hints.get(hash)
+	if looked && !c.live.lowWater.Load().below(last) {
+		binary.BigEndian.PutUint64(record[n:], last)
+		doc, closer, err = c.find(r, record[n:])
+		if err != nil || doc != nil {
+			return record, doc, closer, err
+		}
+	}
+	for looked = false; ; {
 		window, found, err := c.windowOf(r, record[n+windowBytes:])
 		if err != nil || !found || looked && window == last {
 			return record, nil, nil, err
 		}
 		binary.BigEndian.PutUint64(record[n:], window)
 		doc, closer, err = c.find(r, record[n:])
+		if doc != nil {
+			c.live.hints.put(hash, window)
+		}
 		if err != nil || doc != nil {
 			return record, doc, closer, err
 		}
@@ -237,14 +248,23 @@ type windowDelta struct {
 	ident  storage.Ident
 	window uint64
 	d      [windowSums]int64
+	mark   bool // stayMark is in d
 }
 
-// countWindow notes a change in the window of the unit's record.
+// countWindow notes a change in the window of the unit's record; stayed is by how
+// much the documents rise that have stayed there, or the measurements of buckets.
 func (u *Unit) countWindow(c *Collection, docs, size, stayed int64) {
 	if c.windows == nil {
 		return
 	}
-	n := u.record.window()
+	n, mark := u.record.window(), false
+	if !c.windows.buckets {
+		mark = stayed > 0 && !u.c.stays.has(markedWindow{c.Ident, n})
+		stayed = 0
+		if docs == 0 && size == 0 && !mark {
+			return
+		}
+	}
 	i := len(u.deltas) - 1
 	for i >= 0 && (u.deltas[i].window != n || u.deltas[i].ident != c.Ident) {
 		i--
@@ -253,14 +273,16 @@ func (u *Unit) countWindow(c *Collection, docs, size, stayed int64) {
 		i = len(u.deltas)
 		u.deltas = append(u.deltas, windowDelta{ident: c.Ident, window: n})
 	}
-	d := &u.deltas[i].d
-	d[windowDocs] += docs
-	d[windowSize] += size
-	d[windowStayed] += stayed
+	d := &u.deltas[i]
+	d.d[windowDocs] += docs
+	d.d[windowSize] += size
+	d.d[windowStayed] += stayed
+	if mark {
+		d.d[windowStayed], d.mark = stayMark, true
+	}
 }
 
-// stayed is what a document counts in the third sum of the window of the unit's
-// record.
+// stayed is stays for the window of the unit's record.
 func (u *Unit) stayed(c *Collection, doc bson.Doc) int64 {
 	return c.stays(doc, u.record.window())
 }
@@ -289,6 +311,10 @@ func (u *Unit) writeWindows() error {
 		u.value = windowKey(u.value[:0], d.ident, d.window)
 		if err := u.u.AddSums(storage.IdentWindows, u.value, d.d[:]); err != nil {
 			return err
+		}
+		if d.mark {
+			w := markedWindow{d.ident, d.window}
+			u.u.OnCommit(func() { u.c.stays.add(w) })
 		}
 	}
 	return nil

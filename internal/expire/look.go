@@ -25,7 +25,6 @@ func (m *Monitor) lookAt(ctx context.Context, rules []rule, until time.Time) (ti
 	if !m.params.Enabled.Load() || m.o.Dispatcher.Gate.Locks() > 0 || len(rules) == 0 {
 		return lookInterval, nil
 	}
-	m.governor.idle()
 	begun := time.Now()
 	var work []rule
 	for _, r := range rules {

@@ -146,6 +146,7 @@ func (m *Monitor) sleep(ctx context.Context) bool {
 			continue
 		case <-t.C:
 		}
+		m.governor.idle() // also while nothing may be removed: that is what is normal
 		if looked = time.Now(); !looked.Before(next) {
 			return true
 		}

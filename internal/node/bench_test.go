@@ -137,3 +137,41 @@ func BenchmarkPing(b *testing.B) {
 		return &command.Request{Body: benchBody(new(bson.Builder).Int32("ping", 1).Finish())}
 	})
 }
+
+// BenchmarkTouch gives documents of a collection with a TTL index a later date,
+// with windows of expiry and without.
+func BenchmarkTouch(b *testing.B) {
+	for _, plain := range []bool{false, true} {
+		b.Run(map[bool]string{false: "windows", true: "ordinary"}[plain], func(b *testing.B) { benchTouch(b, plain) })
+	}
+}
+
+func benchTouch(b *testing.B, plain bool) {
+	const n, hour = 10 * benchDocuments, 3_600_000
+	node, client := withCache(b, 1<<30)
+	node.Catalog.NoWindows.Store(plain)
+	benchRun(b, node, client, `{"createIndexes": "docs", "indexes": [{"key": {"k": 1}, "name": "k_1"}, {"key": {"due": 1}, "name": "due_1", "expireAfterSeconds": 3600}]}`)
+	for at := 0; at < n; at += 1000 {
+		docs := make([]bson.Doc, 1000)
+		for i := range docs {
+			id := int64(at + i)
+			docs[i] = new(bson.Builder).Int64("_id", id).Int64("k", id*7919%n).Date("due", 100*hour+id*hour/n).String("pad", benchPad[:100]).Finish()
+		}
+		benchInsert(b, node, client, docs)
+	}
+	if err := node.Catalog.Engine().Flush(); err != nil {
+		b.Fatal(err)
+	}
+	body := benchBody(new(bson.Builder).String("update", "docs").Bool("ordered", true).Finish())
+	all := make([]*command.Request, b.N)
+	for i := range all {
+		id := int64(i) * 7919 % n
+		u := new(bson.Builder).OpenDoc("q").Int64("_id", id).Close().OpenDoc("u").OpenDoc("$set").Date("due", int64(200+i/n)*hour+id*hour/n).Close().Close().Finish()
+		all[i] = &command.Request{Client: client, Body: body, Sequences: []command.Sequence{{ID: "updates", Docs: []bson.Doc{u}}}}
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	for _, req := range all {
+		benchDispatch(b, node, req)
+	}
+}

@@ -21,7 +21,13 @@ import (
 // withData is a node over an empty store.
 func withData(t testing.TB) (*Node, *command.Client) {
 	t.Helper()
-	e, err := storage.Open(storage.Options{Dir: t.TempDir(), CacheBytes: 64 << 20})
+	return withCache(t, 64<<20)
+}
+
+// withCache is withData with a block cache of so many bytes.
+func withCache(t testing.TB, size int64) (*Node, *command.Client) {
+	t.Helper()
+	e, err := storage.Open(storage.Options{Dir: t.TempDir(), CacheBytes: size})
 	if err != nil {
 		t.Fatal(err)
 	}
