@@ -194,10 +194,8 @@ func (c *Catalog) publish(coll *Collection) {
 // unpublish marks coll as dropped and frees its name.
 func (c *Catalog) unpublish(coll *Collection) {
 	coll.live.dropped.Store(true)
-	if t := coll.live.open; t != nil {
-		t.mu.Lock()
-		t.unstageLocked()
-		t.mu.Unlock()
+	if coll.live.open != nil {
+		coll.live.open.forgetStaged()
 	}
 	for _, ix := range coll.indexes {
 		ix.live.dropped.Store(true)

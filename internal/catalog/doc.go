@@ -32,11 +32,11 @@
 //     needs it is visible. So a reader takes its snapshot first and reads
 //     multikey state after it.
 //   - open-locked: the open measurements of a source that are not staged change
-//     only under the lock of its key; staged ones only move, all at once, while
-//     their gate is closed.
+//     only under the lock of its key; staged ones are frozen, all at once, while
+//     their gate is closed, and move under that lock.
 //   - open-seen: a reader sees staged measurements when the table of sources
-//     has them; snapshot and table are taken together, and the count of moves says
-//     whether the snapshot has them elsewhere already.
+//     has them; snapshot and table are taken together, and the progress of moving
+//     says whether the snapshot has them elsewhere already.
 //
 // Start reading at collection.go, then unit.go.
 package catalog

@@ -199,9 +199,9 @@ func (t *openTable) admit(c *Collection, groups []*arriving) (seq uint64) {
 	defer t.mu.Unlock()
 	for _, g := range groups {
 		s := g.source
-		over := s.Count >= s.sealAt && !timeseries.Accepts(timeseries.Start(s.First, o), s.Last, o)
+		over := s.Count-len(s.Staged) >= s.sealAt && !timeseries.Accepts(timeseries.Start(s.First, o), s.Last, o)
 		switch {
-		case s.Count >= timeseries.Capacity:
+		case s.ready():
 			t.stats.FullByCount++
 		case s.bytes >= timeseries.MaxBytes:
 			t.stats.FullBySize++

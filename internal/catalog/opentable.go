@@ -62,8 +62,9 @@ type Source struct {
 type openSource struct {
 	Source
 	bytes  int
-	likely int // how many will be staged, by those of the last time
-	sealAt int // the count from which it is worth to look for a whole span
+	frozen []timeseries.Measurement // staged before those in Staged, and about to move
+	likely int                      // how many will be staged, by those of the last time
+	sealAt int                      // the count from which it is worth to look for a whole span
 	// restAt is when it may be sealed in the background, since the table was made.
 	restAt time.Duration
 }
@@ -73,6 +74,7 @@ type openTable struct {
 	counter *storage.Counter // of all measurements; bytes of the open ones
 	made    time.Time
 	bound   int // maxOpenSources, but in tests
+	part    int // partBytes, but in tests
 
 	mu      sync.RWMutex
 	sources map[string]*openSource
@@ -86,13 +88,14 @@ type openTable struct {
 
 // openMeasurements reads what is open.
 func (c *Catalog) openMeasurements(coll *Collection) error {
-	t := &openTable{sources: map[string]*openSource{}, made: time.Now(), bound: maxOpenSources, staging: staging{total: &c.staged}}
+	t := &openTable{sources: map[string]*openSource{}, made: time.Now(), bound: maxOpenSources, part: partBytes, staging: staging{total: &c.staged}}
 	coll.live.open = t
 	var err error
 	if t.counter, err = c.engine.OpenCounter(coll.Open); err != nil {
 		return err
 	}
-	if t.staging.moves, err = movesIn(c.engine, coll.Open); err != nil {
+	p, err := progressIn(c.engine, coll.Open)
+	if err != nil {
 		return err
 	}
 	it, err := c.engine.NewIter(coll.Open, nil, []byte{movesKey})
@@ -103,12 +106,13 @@ func (c *Catalog) openMeasurements(coll *Collection) error {
 	for ok := it.First(); ok; ok = it.Next() {
 		v, err := it.Value()
 		if err == nil {
-			err = t.recall(coll, it.Key(), v)
+			err = t.recall(coll, &p, it.Key(), v)
 		}
 		if err != nil {
 			return err
 		}
 	}
+	t.recallFrozen(&p)
 	for _, s := range t.sources {
 		s.sealAt, s.restAt = 0, 0 // nobody knows how long they have waited
 	}
@@ -116,9 +120,21 @@ func (c *Catalog) openMeasurements(coll *Collection) error {
 	return it.Err()
 }
 
+// recallFrozen notes what was frozen when the process ended, and had not moved.
+func (t *openTable) recallFrozen(p *progress) {
+	g := &t.staging
+	g.moves, g.cut = p.moves, p.cut
+	for _, s := range t.sources {
+		if len(s.frozen) > 0 {
+			g.left = append(g.left, s)
+		}
+	}
+	slices.SortFunc(g.left, func(a, b *openSource) int { return bytes.Compare(a.Key, b.Key) })
+}
+
 // recall notes the measurements of a record.
-func (t *openTable) recall(coll *Collection, key, v []byte) error {
-	if len(key) < 8 {
+func (t *openTable) recall(coll *Collection, p *progress, key, v []byte) error {
+	if len(key) < 9 {
 		return storage.ErrCorruption
 	}
 	t.seq = max(t.seq, binary.BigEndian.Uint64(key[len(key)-8:]))
@@ -131,7 +147,11 @@ func (t *openTable) recall(coll *Collection, key, v []byte) error {
 	}
 	if key[0] == stagedKeys {
 		return eachStored(bytes.Clone(v), o.TimeField, func(d bson.Doc, at int64) error {
-			t.stageLocked(coll, appendSourceKey(nil, meta(d)), timeseries.Measurement{Doc: d, Meta: meta(d), Time: at})
+			source := appendSourceKey(nil, meta(d))
+			if p.movedFrom(key, source) {
+				return nil
+			}
+			t.stageLocked(coll, source, timeseries.Measurement{Doc: d, Meta: meta(d), Time: at}, stagedNumber(key) < p.cut)
 			return nil
 		})
 	}
@@ -244,18 +264,19 @@ func (c *Catalog) MeasurementView(coll *Collection, prefix []byte) (*storage.Sna
 	// A source leaves the table, or its count drops, only after the unit that
 	// sealed it is visible, and under this lock.
 	snapshot, all := c.engine.NewSnapshot(), t.viewLocked(prefix)
-	if len(t.staging.sources) == 0 {
+	if len(t.staging.left) == 0 {
 		return snapshot, all, nil
 	}
-	moves, err := movesIn(snapshot, coll.Open)
+	p, err := progressIn(snapshot, coll.Open)
 	if err != nil {
 		snapshot.Close()
 		return nil, nil, err
 	}
-	if moves != t.staging.moves {
-		// They have just moved, and the table is about to learn of it.
-		for i := range all {
-			all[i].Staged = nil
+	for i := range all {
+		s := &all[i]
+		// Where a part has just moved, the table is about to learn of it.
+		if frozen := t.sources[string(s.Key)].frozen; len(frozen) > 0 && (p.moves == t.staging.moves || !p.moved(s.Key)) {
+			s.Staged = slices.Concat(frozen, s.Staged)
 		}
 	}
 	return snapshot, all, nil
@@ -278,9 +299,11 @@ func (t *openTable) settleLocked(s *openSource, n, size int, first, last int64) 
 	if n == 0 {
 		first, last = math.MaxInt64, math.MinInt64
 	}
-	for _, m := range s.Staged {
-		n, size = n+1, size+len(m.Doc)
-		first, last = min(first, m.Time), max(last, m.Time)
+	for _, ms := range [][]timeseries.Measurement{s.frozen, s.Staged} {
+		for _, m := range ms {
+			n, size = n+1, size+len(m.Doc)
+			first, last = min(first, m.Time), max(last, m.Time)
+		}
 	}
 	switch {
 	case s.Count > 0 && n == 0:

@@ -2,9 +2,7 @@ package catalog
 
 import (
 	"bytes"
-	"context"
 	"encoding/binary"
-	"errors"
 	"math"
 	"slices"
 	"sort"
@@ -18,19 +16,20 @@ import (
 
 // Measurements that were inserted a short while ago are staged: what a unit
 // inserts is one record of the collection's Open keyspace, and its measurements
-// are in memory, by source. When there are enough, all of them move at once to
-// where their sources have them, or into buckets. The keys of the keyspace are
+// are in memory, by source. When there are enough, they are frozen and move to
+// where their sources have them, or into buckets, while others are staged
+// (moving.go). The keys of the keyspace are
 //
 //	0x00 or 0x01 …      open measurements, by source (opentable.go)
 //	0x02 ‖ sequence     staged ones, those of one unit
-//	0x03                how often staged ones have moved, by which readers know
-//	                    whether their state of the store has them elsewhere
+//	0x03                how far staged ones have moved: see progress
 const (
 	stagedKeys = 2
 	movesKey   = 3
 
 	// stageBytes is how many bytes of staged measurements a collection has before
-	// they move, and maxStaged how many all collections have.
+	// they are frozen, and maxStaged how many all collections have, with frozen
+	// ones.
 	stageBytes = 8 << 20
 	maxStaged  = 64 << 20
 )
@@ -38,13 +37,17 @@ const (
 // staging is what an openTable knows of staged measurements.
 type staging struct {
 	// gate is held for reading by units that stage, to their end, and for writing
-	// by the one that moves all. It is closed inside the collection's own gate.
-	gate  sync.RWMutex
-	total *atomic.Int64 // bytes, of all collections
-	bytes atomic.Int64
+	// by the one that freezes all. It is closed inside the collection's own gate.
+	gate   sync.RWMutex
+	moving sync.Mutex    // held by who moves
+	total  *atomic.Int64 // bytes, of all collections
+	bytes  atomic.Int64  // that are staged and not frozen
+	frozen atomic.Int64  // bytes
 
 	sources []*openSource // that have some; guarded by the table's lock, as are:
-	moves   uint64        // how often they have moved
+	left    []*openSource // that have frozen ones, by key
+	cut     uint64        // frozen ones are in records with lesser numbers
+	moves   uint64        // how often some have moved
 }
 
 // stage adds measurements, whose documents are kept, to the staged ones.
@@ -78,7 +81,7 @@ func (u *Unit) stage(c *Collection, ms []timeseries.Measurement) error {
 		defer t.mu.Unlock()
 		from := 0
 		for i, m := range ms {
-			t.stageLocked(c, keys[from:ends[i]], m)
+			t.stageLocked(c, keys[from:ends[i]], m, false)
 			from = ends[i]
 		}
 		t.stats.Commits++
@@ -87,9 +90,9 @@ func (u *Unit) stage(c *Collection, ms []timeseries.Measurement) error {
 	return nil
 }
 
-// stageLocked notes a staged measurement of the source with a key. REQUIRES: mu
-// is held.
-func (t *openTable) stageLocked(c *Collection, key []byte, m timeseries.Measurement) {
+// stageLocked notes a staged measurement of the source with a key, or one that is
+// frozen. REQUIRES: mu is held.
+func (t *openTable) stageLocked(c *Collection, key []byte, m timeseries.Measurement, frozen bool) {
 	s := t.sources[string(key)]
 	if s == nil {
 		s = t.addLocked(bytes.Clone(key), m.Meta.Clone(), c.Settings.Timeseries)
@@ -99,137 +102,18 @@ func (t *openTable) stageLocked(c *Collection, key []byte, m timeseries.Measurem
 	}
 	m.Meta = s.Meta
 	s.grow(1, len(m.Doc), m.Time, m.Time)
+	t.staging.total.Add(int64(len(m.Doc)))
+	if frozen {
+		s.frozen = append(s.frozen, m)
+		t.staging.frozen.Add(int64(len(m.Doc)))
+		return
+	}
 	if len(s.Staged) == 0 {
 		t.staging.sources = append(t.staging.sources, s)
 		s.Staged = make([]timeseries.Measurement, 0, s.likely)
 	}
 	s.Staged = append(s.Staged, m)
 	t.staging.bytes.Add(int64(len(m.Doc)))
-	t.staging.total.Add(int64(len(m.Doc)))
-}
-
-// unstageLocked forgets what is staged: it has moved. REQUIRES: mu is held.
-func (t *openTable) unstageLocked() {
-	for _, s := range t.staging.sources {
-		s.likely = len(s.Staged) + len(s.Staged)/8
-		s.Staged = nil
-	}
-	t.staging.sources = nil
-	t.staging.total.Add(-t.staging.bytes.Swap(0))
-}
-
-// MakeRoom moves staged measurements where there are enough of them. The caller
-// has no unit that holds anything. Errors: 26, and those of sealing.
-func (c *Catalog) MakeRoom(ctx context.Context, coll *Collection) error {
-	n := int64(stageBytes)
-	if c.staged.Load() > maxStaged {
-		n = 1
-	}
-	return c.unstage(ctx, coll, n)
-}
-
-// MoveStaged moves what is staged, however little that is. The caller has no unit
-// that holds anything. Errors: 26, and those of sealing.
-func (c *Catalog) MoveStaged(ctx context.Context, coll *Collection) error {
-	return c.unstage(ctx, coll, 1)
-}
-
-// unstage moves the staged measurements of a collection, where they are so many
-// bytes: those of a source that are enough for a bucket with the others that are
-// open, or whose bucket's span is over, are sealed.
-func (c *Catalog) unstage(ctx context.Context, coll *Collection, bytes int64) error {
-	t := coll.live.open
-	if t.staging.bytes.Load() < bytes {
-		return nil
-	}
-	return c.Run(ctx, storage.Buffered, func(u *Unit) error {
-		now, err := u.enter(coll)
-		if err != nil {
-			return err
-		}
-		t.staging.gate.Lock()
-		u.onEnd = append(u.onEnd, t.staging.gate.Unlock)
-		if t.staging.bytes.Load() < bytes {
-			return nil
-		}
-		return u.moveStaged(ctx, now)
-	})
-}
-
-// moveStaged moves what is staged. REQUIRES: the gate is closed.
-func (u *Unit) moveStaged(ctx context.Context, c *Collection) error {
-	t := c.live.open
-	groups := t.stagedGroups()
-	if err := u.lockGroups(ctx, c, groups); err != nil {
-		return err
-	}
-	t.mu.RLock()
-	moves := t.staging.moves + 1
-	t.mu.RUnlock()
-	u.u.OnCommit(func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		t.unstageLocked()
-		t.staging.moves = moves
-	})
-	seq := t.admit(c, groups)
-	for _, g := range groups {
-		var err error
-		if g.seal {
-			err = u.sealWith(ctx, c, g, &seq)
-		} else {
-			slices.SortStableFunc(g.ms, byTime)
-			seq++
-			err = u.setOpen(c, g.key, g.ms, seq)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	if err := u.u.DeleteRange(c.Open, []byte{stagedKeys}, []byte{movesKey}); err != nil {
-		return err
-	}
-	return u.u.Set(c.Open, []byte{movesKey}, binary.BigEndian.AppendUint64(nil, moves))
-}
-
-// stagedGroups lists what is staged by source, in the order of their keys.
-func (t *openTable) stagedGroups() []*arriving {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	groups := make([]*arriving, len(t.staging.sources))
-	for i, s := range t.staging.sources {
-		g := &arriving{key: s.Key, source: s, ms: slices.Clone(s.Staged)}
-		for _, m := range g.ms {
-			g.size += len(m.Doc)
-		}
-		groups[i] = g
-	}
-	slices.SortFunc(groups, func(a, b *arriving) int { return bytes.Compare(a.key, b.key) })
-	return groups
-}
-
-// isStaged says whether a source has staged measurements.
-func (t *openTable) isStaged(key []byte) bool {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	s := t.sources[string(key)]
-	return s != nil && len(s.Staged) > 0
-}
-
-// movesIn is how often staged measurements have moved in a state of the store.
-func movesIn(r storage.Reader, open storage.Ident) (uint64, error) {
-	v, closer, err := r.Get(open, []byte{movesKey})
-	if errors.Is(err, storage.ErrNotFound) {
-		return 0, nil
-	}
-	if err != nil {
-		return 0, err
-	}
-	defer closer.Close()
-	if len(v) != 8 {
-		return 0, storage.ErrCorruption
-	}
-	return binary.BigEndian.Uint64(v), nil
 }
 
 // OpenReader reads the open measurements of sources in one state of the store.

@@ -44,6 +44,10 @@ func (x *validation) open() error {
 		return err
 	}
 	defer it.Close()
+	p, err := progressIn(x.s, x.coll.Open)
+	if err != nil {
+		return err
+	}
 	docs, size, records := int64(0), int64(0), 0
 	for ok := it.First(); ok; ok = it.Next() {
 		if records%validateCheckDocs == 0 && x.ctx.Err() != nil {
@@ -57,9 +61,9 @@ func (x *validation) open() error {
 		if key := it.Key(); key[0] == movesKey {
 			continue
 		}
-		n, err := x.openRecord(it.Key(), v)
+		n, bytes, err := x.openRecord(&p, it.Key(), v)
 		docs += n
-		size += int64(len(v))
+		size += bytes
 		if err != nil {
 			x.v.InvalidDocuments++
 			x.fail("open measurements %x: %v", it.Key(), err)
@@ -82,23 +86,26 @@ func (x *validation) open() error {
 }
 
 // openRecord checks the measurements of one record, staged ones or those of a
-// source, and counts them.
-func (x *validation) openRecord(key, value []byte) (n int64, err error) {
+// source, and counts them but those that are also where they have moved.
+func (x *validation) openRecord(p *progress, key, value []byte) (n, size int64, err error) {
 	o := x.coll.Settings.Timeseries
 	staged := key[0] == stagedKeys
-	if !staged && len(key) < openSuffix {
-		return 0, errOpenKey
+	if !staged && len(key) < openSuffix || len(key) < 9 {
+		return 0, 0, errOpenKey
 	}
 	last := int64(math.MinInt64)
 	err = eachStored(value, o.TimeField, func(d bson.Doc, at int64) error {
-		n++
-		last = max(last, at)
-		if err := bson.Validate(d, maxStoredDepth); err != nil || staged {
-			return err
-		}
 		meta := bson.Value{}
 		if o.MetaField != "" {
 			meta = d.Lookup(o.MetaField)
+		}
+		if staged && p.movedFrom(key, appendSourceKey(nil, meta)) {
+			return nil
+		}
+		n, size = n+1, size+int64(len(d))
+		last = max(last, at)
+		if err := bson.Validate(d, maxStoredDepth); err != nil || staged {
+			return err
 		}
 		if !bytes.Equal(OpenSource(key), appendSourceKey(nil, meta)) {
 			return errOpenKey
@@ -108,7 +115,7 @@ func (x *validation) openRecord(key, value []byte) (n int64, err error) {
 	if err == nil && !staged && OpenTime(key) != last {
 		err = errOpenKey
 	}
-	return n, err
+	return n, size, err
 }
 
 var errOpenKey = errors.New("the key does not belong to their times and meta value")

@@ -1,0 +1,278 @@
+package catalog
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"slices"
+
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/storage"
+	"github.com/mayflydb/mayfly/internal/timeseries"
+)
+
+// Staged measurements move a part at a time, in the order of their sources, and
+// who inserts meanwhile moves a part: so nobody waits for all of it. What moves is
+// frozen first. The records that have frozen ones go with the last part; until
+// then the keyspace says how far it has come.
+const (
+	// partBytes is how many bytes of frozen measurements a part has, and partSeals
+	// how many sources that are sealed with it.
+	partBytes = 512 << 10
+	partSeals = 16
+)
+
+// progress is how far staged measurements have moved.
+type progress struct {
+	moves uint64 // parts that have
+	// cut is 0 where all that were frozen have moved; else those in records with
+	// lesser numbers are frozen, and those of sources up to last have moved.
+	cut  uint64
+	last []byte
+}
+
+// moved says whether a frozen measurement of a source has moved.
+func (p *progress) moved(source []byte) bool { return p.cut == 0 || bytes.Compare(source, p.last) <= 0 }
+
+// movedFrom is moved for a measurement in a record of staged ones.
+func (p *progress) movedFrom(record, source []byte) bool {
+	return p.cut != 0 && stagedNumber(record) < p.cut && p.moved(source)
+}
+
+// stagedNumber is the number of a record of staged measurements.
+func stagedNumber(record []byte) uint64 { return binary.BigEndian.Uint64(record[1:]) }
+
+// append appends a progress as it is stored: the moves, and while there are
+// frozen measurements, the cut and the last source.
+func (p *progress) append(dst []byte) []byte {
+	dst = binary.BigEndian.AppendUint64(dst, p.moves)
+	if p.cut == 0 {
+		return dst
+	}
+	return append(binary.BigEndian.AppendUint64(dst, p.cut), p.last...)
+}
+
+// progressIn is how far staged measurements have moved in a state of the store.
+func progressIn(r storage.Reader, open storage.Ident) (p progress, err error) {
+	v, closer, err := r.Get(open, []byte{movesKey})
+	if errors.Is(err, storage.ErrNotFound) {
+		return p, nil
+	}
+	if err != nil {
+		return p, err
+	}
+	defer closer.Close()
+	switch {
+	case len(v) == 8:
+		return progress{moves: binary.BigEndian.Uint64(v)}, nil
+	case len(v) > 16:
+		return progress{moves: binary.BigEndian.Uint64(v), cut: binary.BigEndian.Uint64(v[8:]), last: bytes.Clone(v[16:])}, nil
+	}
+	return p, storage.ErrCorruption
+}
+
+// MakeRoom moves a part of what is frozen, and freezes what is staged where that
+// is enough: all that was frozen before moves first then. Where all collections
+// have too much, it moves what the one has that has most. The caller has no unit
+// that holds anything. Errors: 26, and those of sealing.
+func (c *Catalog) MakeRoom(ctx context.Context, coll *Collection) error {
+	g := &coll.live.open.staging
+	full := g.bytes.Load() >= stageBytes
+	switch {
+	case full:
+		g.moving.Lock()
+	case g.frozen.Load() > 0 && g.moving.TryLock():
+	case c.staged.Load() > maxStaged:
+		return c.moveMost(ctx)
+	default:
+		return nil
+	}
+	defer g.moving.Unlock()
+	if full = g.bytes.Load() >= stageBytes; full {
+		if err := c.moveFrozen(ctx, coll); err != nil {
+			return err
+		}
+		coll.live.open.freeze()
+		return nil
+	}
+	return c.movePart(ctx, coll)
+}
+
+// moveMost moves what the collection has that has most staged.
+func (c *Catalog) moveMost(ctx context.Context) error {
+	var most *live
+	bytes := int64(0)
+	for _, l := range c.uuids.Range {
+		l := l.(*live)
+		if l.open == nil {
+			continue
+		}
+		if n := l.open.staging.bytes.Load() + l.open.staging.frozen.Load(); n > bytes {
+			most, bytes = l, n
+		}
+	}
+	if most == nil {
+		return nil
+	}
+	err := c.MoveStaged(ctx, most.current.Load())
+	if mongoerr.Is(err, mongoerr.NamespaceNotFound) {
+		return nil
+	}
+	return err
+}
+
+// MoveStaged moves what is staged, however little that is. The caller has no unit
+// that holds anything. Errors: 26, and those of sealing.
+func (c *Catalog) MoveStaged(ctx context.Context, coll *Collection) error {
+	g := &coll.live.open.staging
+	if g.bytes.Load() == 0 && g.frozen.Load() == 0 {
+		return nil
+	}
+	g.moving.Lock()
+	defer g.moving.Unlock()
+	if err := c.moveFrozen(ctx, coll); err != nil {
+		return err
+	}
+	coll.live.open.freeze()
+	return c.moveFrozen(ctx, coll)
+}
+
+// moveFrozen moves all that is frozen. REQUIRES: moving is held.
+func (c *Catalog) moveFrozen(ctx context.Context, coll *Collection) error {
+	for coll.live.open.staging.frozen.Load() > 0 {
+		if err := c.movePart(ctx, coll); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// freeze freezes what is staged. REQUIRES: moving is held, and nothing is
+// frozen.
+func (t *openTable) freeze() {
+	g := &t.staging
+	g.gate.Lock()
+	defer g.gate.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, s := range g.sources {
+		s.likely = len(s.Staged) + len(s.Staged)/8
+		s.frozen, s.Staged = s.Staged, nil
+	}
+	g.left, g.sources = g.sources, nil
+	slices.SortFunc(g.left, func(a, b *openSource) int { return bytes.Compare(a.Key, b.Key) })
+	g.cut = t.seq + 1
+	g.frozen.Store(g.bytes.Swap(0))
+}
+
+// forgetStaged forgets what is staged, of a collection that is gone.
+func (t *openTable) forgetStaged() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, s := range slices.Concat(t.staging.sources, t.staging.left) {
+		s.Staged, s.frozen = nil, nil
+	}
+	t.staging.sources, t.staging.left = nil, nil
+	t.staging.total.Add(-t.staging.bytes.Swap(0) - t.staging.frozen.Swap(0))
+}
+
+// movePart moves a part of what is frozen, if anything is: those of a source that
+// are enough for a bucket with the others that are open, or whose bucket's span
+// is over, are sealed. REQUIRES: moving is held.
+func (c *Catalog) movePart(ctx context.Context, coll *Collection) error {
+	return c.Run(ctx, storage.Buffered, func(u *Unit) error {
+		now, err := u.enter(coll)
+		if err != nil {
+			return err
+		}
+		return u.movePart(ctx, now)
+	})
+}
+
+func (u *Unit) movePart(ctx context.Context, c *Collection) error {
+	t := c.live.open
+	groups, p := t.nextPart()
+	if len(groups) == 0 {
+		return nil
+	}
+	if err := u.lockGroups(ctx, c, groups); err != nil {
+		return err
+	}
+	u.u.OnCommit(func() { t.thaw(groups, &p) })
+	seq := t.admit(c, groups)
+	for _, g := range groups {
+		var err error
+		if g.seal {
+			err = u.sealWith(ctx, c, g, &seq)
+		} else {
+			slices.SortStableFunc(g.ms, byTime)
+			seq++
+			err = u.setOpen(c, g.key, g.ms, seq)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if p.cut == 0 {
+		upTo := binary.BigEndian.AppendUint64([]byte{stagedKeys}, t.staging.cut)
+		if err := u.u.DeleteRange(c.Open, []byte{stagedKeys}, upTo); err != nil {
+			return err
+		}
+	}
+	return u.u.Set(c.Open, []byte{movesKey}, p.append(nil))
+}
+
+// nextPart lists the frozen measurements of the next part, by source, and what
+// is the progress with it.
+func (t *openTable) nextPart() (groups []*arriving, p progress) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	size, seals := 0, 0
+	for _, s := range t.staging.left {
+		g := &arriving{key: s.Key, source: s, ms: slices.Clone(s.frozen)}
+		for _, m := range g.ms {
+			g.size += len(m.Doc)
+		}
+		groups = append(groups, g)
+		if s.ready() {
+			seals++
+		}
+		if size += g.size; size >= t.part || seals == partSeals {
+			break
+		}
+	}
+	p.moves = t.staging.moves + 1
+	if n := len(groups); n < len(t.staging.left) {
+		p.cut, p.last = t.staging.cut, groups[n-1].key
+	}
+	return groups, p
+}
+
+// ready says whether the open measurements of a source that are not staged any
+// more are enough for a bucket. REQUIRES: the table's lock.
+func (s *openSource) ready() bool { return s.Count-len(s.Staged) >= timeseries.Capacity }
+
+// thaw notes in the table that a part has moved.
+func (t *openTable) thaw(groups []*arriving, p *progress) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	g := &t.staging
+	g.moves = p.moves
+	g.left = g.left[len(groups):]
+	size := int64(0)
+	for _, part := range groups {
+		part.source.frozen = nil
+		size += int64(part.size)
+	}
+	g.frozen.Add(-size)
+	g.total.Add(-size)
+}
+
+// isStaged says whether a source has staged measurements.
+func (t *openTable) isStaged(key []byte) bool {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	s := t.sources[string(key)]
+	return s != nil && len(s.Staged)+len(s.frozen) > 0
+}
