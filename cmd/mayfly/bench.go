@@ -55,6 +55,7 @@ func runBench(args []string) int {
 	f.StringVar(&o.Dir, "dir", "", "the directory under which the data lie (default that for temporary files)")
 	port := f.Int("wire-server", 0, "be the other side of -wire, on this port (the benchmark starts it itself)")
 	hollow := f.Int("hollow-server", 0, "be the other side of -hollow, on this port (the benchmark starts it itself)")
+	hollowCosmos := f.Int("hollow-cosmos", 0, "be the other side of -hollow for the rows of the Cosmos DB endpoint, on this port (the benchmark starts it itself)")
 	switch err := f.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
 		return config.ExitClean
@@ -66,6 +67,9 @@ func runBench(args []string) int {
 	}
 	if *hollow != 0 {
 		return benchEnd(bench.ServeHollow(*hollow))
+	}
+	if *hollowCosmos != 0 {
+		return benchEnd(bench.ServeHollowCosmos(*hollowCosmos))
 	}
 	self, err := os.Executable()
 	if err != nil {

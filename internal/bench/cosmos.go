@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
+	"syscall"
 	"text/tabwriter"
 	"time"
 
@@ -85,11 +86,28 @@ func newItem(id int64) item {
 	return item{"i" + strconv.FormatInt(id, 10), "p" + strconv.FormatInt(id/itemsPerPartition, 10), id, padding[:itemPad]}
 }
 
-// cosmos measures the rows with the largest number of clients.
-func (b *bench) cosmos(ctx context.Context, chosen []cosmosRow) error {
+// endpoint is what the program asks.
+type endpoint struct {
+	port int
+	cpu  func() (time.Duration, error)
+}
+
+// cosmos measures the rows with the largest number of clients, also on a
+// hollow server: its ratio to the MongoDB side is the most that there is.
+func (b *bench) cosmos(ctx context.Context, chosen []cosmosRow) (err error) {
 	clients := b.o.Clients[len(b.o.Clients)-1]
-	if _, err := b.load(ctx, "fill", clients); err != nil {
+	own := endpoint{b.server.cosmos, b.server.cpu}
+	if _, err := b.load(ctx, own, "fill", clients); err != nil {
 		return err
+	}
+	var hollow *endpoint
+	if b.o.Hollow {
+		p, port, err := startHollowCosmos(ctx, b.dir, b.o.Binary)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, p.stop(syscall.SIGKILL)) }()
+		hollow = &endpoint{port, p.cpu}
 	}
 	items, err := b.fillItems(ctx)
 	if err != nil {
@@ -99,10 +117,10 @@ func (b *bench) cosmos(ctx context.Context, chosen []cosmosRow) error {
 		return err
 	}
 	w := tabwriter.NewWriter(b.o.Out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(w, "\n%d clients\tcosmos ops/s\tp50\tp99\tcpu/op\tclient\tmongodb ops/s\tp50\tp99\tcpu/op\tclient\tratio\t\n", clients)
+	fmt.Fprintf(w, "\n%d clients\tcosmos ops/s\tp50\tp99\tcpu/op\tclient\tmongodb ops/s\tp50\tp99\tcpu/op\tclient\tratio\thollow ops/s\tcpu/op\tclient\tat most\t\n", clients)
 	for _, r := range chosen {
 		profiled := b.profile(ctx, r.name, b.o.Duration)
-		sdk, err := b.load(ctx, r.op, clients)
+		sdk, err := b.load(ctx, own, r.op, clients)
 		if err := errors.Join(err, profiled()); err != nil {
 			return fmt.Errorf("%s: %w", r.name, err)
 		}
@@ -116,7 +134,16 @@ func (b *bench) cosmos(ctx context.Context, chosen []cosmosRow) error {
 				fmt.Fprintf(w, "%s\t", cell)
 			}
 		}
-		fmt.Fprintf(w, "%.2f\t\n", sdk.perSecond()/m.perSecond())
+		fmt.Fprintf(w, "%.2f\t", sdk.perSecond()/m.perSecond())
+		if hollow != nil {
+			limit, err := b.load(ctx, *hollow, r.op, clients)
+			if err != nil {
+				return fmt.Errorf("hollow: %s: %w", r.name, err)
+			}
+			cells := limit.cells(1)
+			fmt.Fprintf(w, "%s\t%s\t%s\t%.2f\t", cells[0], cells[3], cells[4], limit.perSecond()/m.perSecond())
+		}
+		fmt.Fprintln(w)
 	}
 	return w.Flush()
 }
@@ -154,15 +181,15 @@ func (b *bench) onItems(ctx context.Context, r cosmosRow, items *mongo.Collectio
 }
 
 // load runs the program.
-func (b *bench) load(ctx context.Context, op string, clients int) (*result, error) {
+func (b *bench) load(ctx context.Context, e endpoint, op string, clients int) (*result, error) {
 	if _, err := os.Stat(b.o.CosmosLoad); err != nil {
 		return nil, fmt.Errorf("%w: `make bench` builds it, from e2e/cosmos/sdk/load", err)
 	}
-	used, err := b.server.cpu()
+	used, err := e.cpu()
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, b.o.CosmosLoad, "-endpoint", "http://"+local(b.server.cosmos), "-key", cosmos.WellKnownKey, "-op", op,
+	cmd := exec.CommandContext(ctx, b.o.CosmosLoad, "-endpoint", "http://"+local(e.port), "-key", cosmos.WellKnownKey, "-op", op,
 		"-items", strconv.FormatInt(b.o.Items, 10), "-base", strconv.FormatInt(b.o.Items, 10),
 		"-clients", strconv.Itoa(clients), "-duration", b.o.Duration.String())
 	cmd.Stderr = os.Stderr
@@ -170,7 +197,7 @@ func (b *bench) load(ctx context.Context, op string, clients int) (*result, erro
 	if err != nil || op == "fill" {
 		return nil, err
 	}
-	after, err := b.server.cpu()
+	after, err := e.cpu()
 	if err != nil {
 		return nil, err
 	}
