@@ -27,7 +27,7 @@ func (r *request) allVersions(c *container) error {
 	}
 	settled := c.writes.settled()
 	from := settled
-	switch h := strings.Trim(r.Header.Get("If-None-Match"), `"`); h {
+	switch h := strings.Trim(r.header("If-None-Match"), `"`); h {
 	case "":
 		return badRequest("The change feed of all versions and deletes starts from now, or from a continuation: If-None-Match is missing.")
 	case "*":

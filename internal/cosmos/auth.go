@@ -24,7 +24,7 @@ var (
 // authorize checks the signature of a request. (Cosmos DB: "Access control in
 // the Azure Cosmos DB REST API".) Errors: 401; 403 for a wrong date.
 func (r *request) authorize() error {
-	header := r.Header.Get("Authorization")
+	header := r.header("Authorization")
 	if header == "" {
 		return errNoSignature
 	}
@@ -57,11 +57,11 @@ func (r *request) checkMaster(signature string) error {
 	if err := r.checkID(); err != nil {
 		return err
 	}
-	date := r.Header.Get("X-Ms-Date")
+	date := r.header("X-Ms-Date")
 	if date == "" {
-		date = r.Header.Get("Date")
+		date = r.header("Date")
 	}
-	at, err := http.ParseTime(date)
+	at, lower, err := r.s.parseDate(date)
 	if err != nil {
 		return errSignature
 	}
@@ -69,18 +69,38 @@ func (r *request) checkMaster(signature string) error {
 		return errDate
 	}
 	given, err := base64.StdEncoding.DecodeString(signature)
-	if err != nil || !hmac.Equal(given, r.s.sign(r.Method, r.path.resourceType, r.path.link, date)) {
+	if err != nil || !hmac.Equal(given, r.s.sign(r.Method, r.path.resourceType, r.path.link, lower)) {
 		return errSignature
 	}
 	return nil
 }
 
-// sign makes the signature of a request.
+// requestDate is a date as a request had it, which those of the same second
+// have too.
+type requestDate struct {
+	text, lower string
+	at          time.Time
+}
+
+// parseDate reads a request's date; lower is in lower case, as it is signed.
+func (s *Server) parseDate(text string) (at time.Time, lower string, err error) {
+	d := s.dated.Load()
+	if d == nil || d.text != text {
+		if at, err = http.ParseTime(text); err != nil {
+			return at, "", err
+		}
+		d = &requestDate{strings.Clone(text), strings.ToLower(text), at}
+		s.dated.Store(d)
+	}
+	return d.at, d.lower, nil
+}
+
+// sign makes the signature of a request, of the date in lower case.
 func (s *Server) sign(method, resourceType, link, date string) []byte {
 	h := s.signers.Get().(hash.Hash)
 	defer s.signers.Put(h)
 	h.Reset()
-	io.WriteString(h, strings.ToLower(method)+"\n"+strings.ToLower(resourceType)+"\n"+link+"\n"+strings.ToLower(date)+"\n\n") // never fails
+	io.WriteString(h, strings.ToLower(method)+"\n"+strings.ToLower(resourceType)+"\n"+link+"\n"+date+"\n\n") // never fails
 	return h.Sum(nil)
 }
 

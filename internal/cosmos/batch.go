@@ -86,7 +86,7 @@ func (r *request) atomicBatch(c *container, ops []bson.Value, key []bson.Value) 
 func (r *request) bulk(c *container, ops []bson.Value, key []bson.Value) error {
 	results := make([]result, len(ops))
 	status := http.StatusOK
-	goOn := !strings.EqualFold(r.Header.Get("X-Ms-Cosmos-Batch-Continue-On-Error"), "false")
+	goOn := !strings.EqualFold(r.header("X-Ms-Cosmos-Batch-Continue-On-Error"), "false")
 	for i, v := range ops {
 		out, err := r.bulkOne(c, v, key)
 		if results[i].out = out; err == nil {

@@ -76,7 +76,7 @@ func benchDo(b *testing.B, s *Server, method, target, body string, h http.Header
 	date := time.Now().UTC().Format(http.TimeFormat)
 	header := http.Header{
 		"X-Ms-Date":     {date},
-		"Authorization": {url.QueryEscape("type=master&ver=1.0&sig=" + base64.StdEncoding.EncodeToString(s.sign(method, p.resourceType, p.link, date)))},
+		"Authorization": {url.QueryEscape("type=master&ver=1.0&sig=" + base64.StdEncoding.EncodeToString(s.sign(method, p.resourceType, p.link, strings.ToLower(date))))},
 	}
 	for name, v := range h {
 		header[name] = v

@@ -10,7 +10,7 @@ import (
 
 // changeFeed answers a change feed by its mode. Errors: 400.
 func (r *request) changeFeed(c *container) error {
-	switch mode := r.Header.Get("A-Im"); {
+	switch mode := r.header("A-Im"); {
 	case strings.EqualFold(mode, "Incremental Feed"):
 		return r.latestVersions(c)
 	case strings.EqualFold(mode, "Full-Fidelity Feed"):
@@ -34,7 +34,7 @@ func (r *request) latestVersions(c *container) error {
 	}
 	settled := c.writes.settled()
 	from := int64(0)
-	switch h := strings.Trim(r.Header.Get("If-None-Match"), `"`); h {
+	switch h := strings.Trim(r.header("If-None-Match"), `"`); h {
 	case "":
 	case "*":
 		from = settled
@@ -44,7 +44,7 @@ func (r *request) latestVersions(c *container) error {
 		}
 	}
 	since := int64(0)
-	if h := r.Header.Get("If-Modified-Since"); h != "" && r.Header.Get("If-None-Match") == "" {
+	if h := r.header("If-Modified-Since"); h != "" && r.header("If-None-Match") == "" {
 		t, err := http.ParseTime(h)
 		if err != nil {
 			return badRequest("The value of If-Modified-Since is no date.")

@@ -87,7 +87,7 @@ func (a *account) do(method, target, body string, headers map[string]string) *ht
 		r.Header.Set("x-ms-date", date)
 	}
 	if p, err := parsePath(r.URL.EscapedPath()); err == nil && r.Header.Get("Authorization") == "" {
-		sig := base64.StdEncoding.EncodeToString(a.server.sign(method, p.resourceType, p.link, date))
+		sig := base64.StdEncoding.EncodeToString(a.server.sign(method, p.resourceType, p.link, strings.ToLower(date)))
 		r.Header.Set("Authorization", url.QueryEscape("type=master&ver=1.0&sig="+sig))
 	}
 	if r.Header.Get("Authorization") == "none" {
@@ -184,7 +184,7 @@ func (a *account) byRID() string {
 		if err != nil {
 			return err.Error() + "\n"
 		}
-		sig := base64.StdEncoding.EncodeToString(a.server.sign("GET", p.resourceType, strings.ToLower(q.sign), date))
+		sig := base64.StdEncoding.EncodeToString(a.server.sign("GET", p.resourceType, strings.ToLower(q.sign), strings.ToLower(date)))
 		w := a.do("GET", "/"+q.target+q.rid, "", map[string]string{
 			"x-ms-date": date, "Authorization": url.QueryEscape("type=master&ver=1.0&sig=" + sig), "x-ms-documentdb-partitionkey": `["p0"]`,
 		})

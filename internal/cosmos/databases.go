@@ -32,7 +32,7 @@ func (r *request) database() (*database, error) { return r.s.registry.database(r
 // resource sends one resource with its etag.
 func (r *request) resource(status int, d bson.Doc) error {
 	r.w.Header().Set("Etag", d.Lookup("_etag").Str())
-	if r.Header.Get("If-None-Match") == d.Lookup("_etag").Str() && r.Method == http.MethodGet {
+	if r.header("If-None-Match") == d.Lookup("_etag").Str() && r.Method == http.MethodGet {
 		return r.send(http.StatusNotModified, nil)
 	}
 	return r.sendDoc(status, d)
@@ -144,7 +144,7 @@ func (r *request) deleteDatabase() error {
 
 // ifMatch checks If-Match against an etag. Errors: 412.
 func (r *request) ifMatch(etag string) error {
-	if m := r.Header.Get("If-Match"); m != "" && m != "*" && m != etag {
+	if m := r.header("If-Match"); m != "" && m != "*" && m != etag {
 		return errMatch
 	}
 	return nil

@@ -318,7 +318,7 @@ func (r *request) one(c *container, op *operation) error {
 }
 
 // minimal says whether the client wants no body after a write.
-func (r *request) minimal() bool { return r.Header.Get("Prefer") == "return=minimal" }
+func (r *request) minimal() bool { return r.header("Prefer") == "return=minimal" }
 
 // itemKey is the partition key of the item that the path names. Errors: 400.
 func (r *request) itemKey(c *container) ([]bson.Value, error) {
@@ -341,7 +341,7 @@ func (r *request) operation(kind operationKind) (*container, *operation, error) 
 		return nil, nil, err
 	}
 	key, err := r.itemKey(c)
-	return c, &operation{kind: kind, id: r.path.item, key: key, ifMatch: r.Header.Get("If-Match"), ifNone: r.Header.Get("If-None-Match")}, err
+	return c, &operation{kind: kind, id: r.path.item, key: key, ifMatch: r.header("If-Match"), ifNone: r.header("If-None-Match")}, err
 }
 
 // getItem reads one item: one lookup, or two where the items are clustered by
@@ -368,7 +368,7 @@ func (r *request) getItem() error {
 	}
 	etag := item.Lookup("_etag").Str()
 	r.w.Header().Set("Etag", etag)
-	if r.Header.Get("If-None-Match") == etag {
+	if r.header("If-None-Match") == etag {
 		return r.send(http.StatusNotModified, nil)
 	}
 	return r.send(http.StatusOK, appendItem(make([]byte, 0, 2*len(item)), item))
@@ -441,7 +441,7 @@ func (r *request) postItems() error {
 	if err := c.checkBody(body, key, ""); err != nil {
 		return err
 	}
-	op := &operation{kind: opCreate, key: key, body: body, ifMatch: r.Header.Get("If-Match"), ifNone: r.Header.Get("If-None-Match")}
+	op := &operation{kind: opCreate, key: key, body: body, ifMatch: r.header("If-Match"), ifNone: r.header("If-None-Match")}
 	if r.flag("X-Ms-Documentdb-Is-Upsert") {
 		op.kind = opUpsert
 	}

@@ -14,14 +14,14 @@ import (
 func (r *request) newOffer() (bson.Doc, error) {
 	var b bson.Builder
 	b.String("id", newOfferID())
-	if t := r.Header.Get("X-Ms-Offer-Throughput"); t != "" {
+	if t := r.header("X-Ms-Offer-Throughput"); t != "" {
 		n, err := strconv.ParseInt(t, 10, 32)
 		if err != nil || n < 400 || n%100 != 0 {
 			return nil, badRequest("The offer throughput '%s' is invalid: it is a multiple of 100, and at least 400.", t)
 		}
 		return b.OpenDoc("content").Int("offerThroughput", n).Close().Finish(), nil
 	}
-	if t := r.Header.Get("X-Ms-Cosmos-Offer-Autopilot-Settings"); t != "" {
+	if t := r.header("X-Ms-Cosmos-Offer-Autopilot-Settings"); t != "" {
 		d, err := parseObject([]byte(t))
 		if err != nil {
 			return nil, err

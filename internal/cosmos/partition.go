@@ -82,7 +82,6 @@ func (p *pager) smallPartition(run *nosql.Run, key []bson.Value) (bool, error) {
 		return false, err
 	}
 	p.examined = int64(len(s.places))
-	p.rows.out = make([]byte, 0, len(s.items)*3/2)
 	if !p.unordered {
 		slices.SortFunc(s.places, func(a, b smallPlace) int { return cmp.Compare(a.number, b.number) })
 	}

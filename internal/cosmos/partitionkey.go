@@ -123,7 +123,7 @@ func (k partitionKey) fixed(q *nosql.Query) []bson.Value {
 // keyHeader is the partition key that a request names, nil where it names
 // none. {} and [] stand for an absent value. Errors: 400.
 func (r *request) keyHeader(k partitionKey) ([]bson.Value, error) {
-	h := r.Header.Get("X-Ms-Documentdb-Partitionkey")
+	h := r.header("X-Ms-Documentdb-Partitionkey")
 	if h == "" {
 		return nil, nil
 	}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -14,7 +15,7 @@ import (
 
 // isQuery says whether a POST is a query.
 func (r *request) isQuery() bool {
-	return strings.HasPrefix(strings.ToLower(r.Header.Get("Content-Type")), "application/query+json") ||
+	return strings.HasPrefix(strings.ToLower(r.header("Content-Type")), "application/query+json") ||
 		r.flag("X-Ms-Documentdb-Isquery") || r.flag("X-Ms-Documentdb-Query") || r.flag("X-Ms-Cosmos-Is-Query-Plan-Request")
 }
 
@@ -97,7 +98,7 @@ func (r *request) query(c *container) error {
 		return err
 	}
 	if r.flag("X-Ms-Cosmos-Is-Query-Plan-Request") {
-		if r.Header.Get("X-Ms-Cosmos-Supported-Query-Features") == "" {
+		if r.header("X-Ms-Cosmos-Supported-Query-Features") == "" {
 			return badRequest("Query contains 1 or more unsupported features. Upgrade your SDK to a version that does support the requested features.")
 		}
 		return r.sendDoc(http.StatusOK, queryPlan(shape))
@@ -112,7 +113,7 @@ func (r *request) query(c *container) error {
 	if err := r.checkScope(key, shape); err != nil {
 		return err
 	}
-	return r.page(c, q, shape, key, string(body)+r.Header.Get("X-Ms-Documentdb-Partitionkey"))
+	return r.page(c, q, shape, key, string(body)+r.header("X-Ms-Documentdb-Partitionkey"))
 }
 
 // checkOrder holds the rules that ORDER BY needs an index: of one property that
@@ -140,7 +141,7 @@ func (c *container) checkOrder(s nosql.Shape) error {
 // partitions, unless the request names a range or the server answers all.
 // Errors: 400, with the plan where the SDK is to go on by itself.
 func (r *request) checkScope(key []bson.Value, s nosql.Shape) error {
-	if key != nil || r.Header.Get("X-Ms-Documentdb-Partitionkeyrangeid") != "" || r.s.o.CrossPartition {
+	if key != nil || r.header("X-Ms-Documentdb-Partitionkeyrangeid") != "" || r.s.o.CrossPartition {
 		return nil
 	}
 	if !r.flag("X-Ms-Documentdb-Query-Enablecrosspartition") {
@@ -182,7 +183,7 @@ const (
 )
 
 func (r *request) pageSize() (int, error) {
-	h := r.Header.Get("X-Ms-Max-Item-Count")
+	h := r.header("X-Ms-Max-Item-Count")
 	if h == "" || h == "0" {
 		return defaultPage, nil
 	}
@@ -211,7 +212,7 @@ type place struct {
 
 // continuation reads the place from the request. Errors: 400.
 func (r *request) continuation() (place, error) {
-	h := r.Header.Get("X-Ms-Continuation")
+	h := r.header("X-Ms-Continuation")
 	if h == "" {
 		return place{}, nil
 	}
@@ -268,6 +269,14 @@ func (r *request) page(c *container, q *nosql.Query, s nosql.Shape, key []bson.V
 	p := &pager{r: r, c: c, q: q, shape: s, from: from, size: size, whole: s.Staged || s.OrderBy || s.GroupBy || s.Distinct || s.Top || s.OffsetLimit || len(s.Aggregates) > 0}
 	p.unordered = len(s.Aggregates) > 0 && !s.GroupBy
 	p.identity = identity
+	room := pageRoom.Get().(*[]byte)
+	p.rows.out = (*room)[:0]
+	defer func() {
+		if cap(p.rows.out) <= maxPageRoom {
+			*room = p.rows.out
+			pageRoom.Put(room)
+		}
+	}()
 	if from.kept == 0 || !p.keptPage() {
 		if err := p.run(key); err != nil {
 			return err
@@ -287,6 +296,12 @@ func (r *request) page(c *container, q *nosql.Query, s nosql.Shape, key []bson.V
 	r.charge = chargeQuery + float64(p.retrieved)/100
 	return r.sendFeedOf(c.rid, "Documents", &p.rows)
 }
+
+// pageRoom is the memory of pages that have been sent, []byte.
+var pageRoom = sync.Pool{New: func() any { return new([]byte) }}
+
+// maxPageRoom is the most that is kept of one, in bytes.
+const maxPageRoom = 128 << 10
 
 // pager runs a query over the items of a container, for one page.
 type pager struct {
@@ -507,7 +522,7 @@ func (r *request) getItems() error {
 	if err != nil {
 		return err
 	}
-	if r.Header.Get("A-Im") != "" {
+	if r.header("A-Im") != "" {
 		return r.changeFeed(c)
 	}
 	key, err := r.keyHeader(c.key)

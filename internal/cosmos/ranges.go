@@ -15,7 +15,7 @@ func (r *request) getRanges() error {
 	}
 	const etag = `"00000000-0000-0000-0000-000000000001"`
 	r.w.Header().Set("Etag", etag)
-	if r.Header.Get("If-None-Match") == etag {
+	if r.header("If-None-Match") == etag {
 		return r.send(http.StatusNotModified, nil)
 	}
 	rid := encodeRID(append(decodeRID(c.rid), 2, 0, 0, 0, 0, 0, 0, 0x50))

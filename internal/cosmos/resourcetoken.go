@@ -31,7 +31,7 @@ var errForbidden = newError(http.StatusForbidden, "Insufficient permissions prov
 // asks for. Errors: 400.
 func (r *request) newToken(p *permission) (string, error) {
 	life := int64(tokenLife)
-	if h := r.Header.Get("X-Ms-Documentdb-Expiry-Seconds"); h != "" {
+	if h := r.header("X-Ms-Documentdb-Expiry-Seconds"); h != "" {
 		n, err := strconv.ParseInt(h, 10, 64)
 		if err != nil || n < minTokenLife || n > maxTokenLife {
 			return "", badRequest("The value '%s' of x-ms-documentdb-expiry-seconds is invalid: it is from %d to %d.", h, minTokenLife, maxTokenLife)
@@ -84,7 +84,7 @@ func (r *request) checkResourceToken(signature string) error {
 	if key.IsMissing() || r.path.kind != kindItem && r.path.kind != kindItems && r.path.kind != kindPartitionDelete {
 		return nil
 	}
-	asked, err := nosql.ParseJSON([]byte(r.Header.Get("X-Ms-Documentdb-Partitionkey")))
+	asked, err := nosql.ParseJSON([]byte(r.header("X-Ms-Documentdb-Partitionkey")))
 	if err != nil || !bson.Equal(asked, key) {
 		return errForbidden
 	}

@@ -53,6 +53,7 @@ type Server struct {
 	requests atomic.Uint64
 	wanted   chan wantedIndex
 	results  resultCache
+	dated    atomic.Pointer[requestDate]
 }
 
 // New makes a Server over a catalog and reads the definitions in it.
@@ -133,7 +134,7 @@ const MaxRequest = maxBody + maxEnvelope
 
 func (r *request) answer() error {
 	var err error
-	if r.path, err = parsePath(r.URL.EscapedPath()); err != nil {
+	if r.path, err = parsePath(r.escapedPath()); err != nil {
 		return err
 	}
 	r.s.registry.resolve(&r.path)
@@ -151,13 +152,22 @@ func (r *request) answer() error {
 	return r.route()
 }
 
+// escapedPath is the path as it was sent.
+func (r *request) escapedPath() string {
+	if target := r.RequestURI; strings.HasPrefix(target, "/") {
+		path, _, _ := strings.Cut(target, "?")
+		return path
+	}
+	return r.URL.EscapedPath()
+}
+
 // consistencies are the levels of consistency, from the weakest.
 var consistencies = []string{"eventual", "consistentprefix", "session", "boundedstaleness", "strong"}
 
 // checkHeaders refuses what headers ask for that is not to be had: a
 // consistency above the account's, and triggers. Errors: 400.
 func (r *request) checkHeaders() error {
-	if asked := r.Header.Get("X-Ms-Consistency-Level"); asked != "" {
+	if asked := r.header("X-Ms-Consistency-Level"); asked != "" {
 		level := slices.Index(consistencies, strings.ToLower(asked))
 		if level < 0 {
 			return badRequest("The consistency level '%s' is invalid.", asked)
@@ -168,7 +178,7 @@ func (r *request) checkHeaders() error {
 		}
 	}
 	for _, name := range []string{"X-Ms-Documentdb-Pre-Trigger-Include", "X-Ms-Documentdb-Post-Trigger-Include"} {
-		if t := r.Header.Get(name); t != "" {
+		if t := r.header(name); t != "" {
 			return badRequest("The trigger '%s' specified in the request header does not exist.", t)
 		}
 	}
@@ -211,8 +221,16 @@ func parseObject(b []byte) (bson.Doc, error) {
 	return v.Doc(), nil
 }
 
+// header is the value of a header by its canonical name, "" for none.
+func (r *request) header(name string) string {
+	if v := r.Header[name]; len(v) > 0 {
+		return v[0]
+	}
+	return ""
+}
+
 // flag is a boolean header, in any case.
-func (r *request) flag(name string) bool { return strings.EqualFold(r.Header.Get(name), "true") }
+func (r *request) flag(name string) bool { return strings.EqualFold(r.header(name), "true") }
 
 // jsonContent is the content type of every answer.
 var jsonContent = []string{"application/json"}
@@ -237,7 +255,7 @@ func (r *request) send(status int, parts ...[]byte) error {
 	for _, p := range parts {
 		n += len(p)
 	}
-	h.Set("Content-Length", strconv.Itoa(n))
+	h["Content-Length"] = []string{strconv.Itoa(n)}
 	r.w.WriteHeader(status)
 	if r.Method == http.MethodHead {
 		return nil

@@ -120,7 +120,7 @@ func (c *conn) next() bool {
 	if err != nil {
 		return false
 	}
-	c.w.begin(r)
+	c.w.begin(r, streamed)
 	if !streamed {
 		c.watchFor()
 	}

@@ -24,23 +24,25 @@ type response struct {
 	nc      net.Conn
 	header  http.Header
 	status  int
-	out     []byte // what is not written yet, the header apart
-	head    []byte
-	sent    bool // the header is
-	last    bool // the connection ends with it
-	bare    bool // an answer to HEAD
+	out     []byte // what is not written yet
+	made    bool   // the header is: in out, or sent
+	body    []byte // of an answer whose header has to wait for its end
+	waits   bool   // it has: whether the connection goes on is not known yet
+	last    bool   // the connection ends with it
+	bare    bool   // an answer to HEAD
 	written int64
 	err     error
 }
 
-// begin makes the response ready for the next request.
-func (w *response) begin(r *http.Request) {
+// begin makes the response ready for the next request; streamed says that its
+// body has not been read.
+func (w *response) begin(r *http.Request, streamed bool) {
 	if w.header == nil {
 		w.header = http.Header{}
 	}
 	clear(w.header)
-	w.status, w.sent, w.last, w.bare, w.written, w.err = 0, false, r.Close, r.Method == http.MethodHead, 0, nil
-	w.out, w.head = w.out[:0], w.head[:0]
+	w.status, w.made, w.last, w.bare, w.written, w.err = 0, false, r.Close, r.Method == http.MethodHead, 0, nil
+	w.out, w.body, w.waits = w.out[:0], w.body[:0], streamed
 }
 
 // Header is the header, until the first write that does not fit into the
@@ -62,7 +64,14 @@ func (w *response) Write(b []byte) (int, error) {
 		return len(b), w.err
 	}
 	w.written += int64(len(b))
-	if len(w.out)+len(b) <= writeBuffer || w.header["Content-Length"] == nil {
+	switch {
+	case !w.made && (w.waits || w.header["Content-Length"] == nil):
+		w.body = append(w.body, b...)
+		return len(b), nil
+	case !w.made:
+		w.appendHeader()
+	}
+	if len(w.out)+len(b) <= writeBuffer {
 		w.out = append(w.out, b...)
 		return len(b), nil
 	}
@@ -88,36 +97,29 @@ func (w *response) finish(last bool) error {
 	if n := w.header["Content-Length"]; n != nil && !w.bare && w.hasBody() && n[0] != strconv.FormatInt(w.written, 10) && w.err == nil {
 		w.err = errLength
 	}
+	if !w.made {
+		w.appendHeader()
+		w.out = append(w.out, w.body...)
+	}
 	w.flush()
-	if cap(w.out) > writeBuffer {
-		w.out = nil
+	if cap(w.out)+cap(w.body) > 2*writeBuffer {
+		w.out, w.body = nil, nil
 	}
 	return w.err
 }
 
-// flush writes what has been collected, behind the header where that has not
-// been sent.
+// flush writes what has been collected.
 func (w *response) flush() {
-	if w.err != nil {
-		return
-	}
-	if w.sent {
+	if w.err == nil {
 		_, w.err = w.nc.Write(w.out)
-	} else {
-		w.sent = true
-		w.appendHeader()
-		w.head = append(w.head, w.out...)
-		_, w.err = w.nc.Write(w.head)
-		if cap(w.head) > 2*writeBuffer {
-			w.head = nil
-		}
 	}
 	w.out = w.out[:0]
 }
 
 // appendHeader makes the header of the answer.
 func (w *response) appendHeader() {
-	b := strconv.AppendInt(append(w.head, "HTTP/1.1 "...), int64(w.status), 10)
+	w.made = true
+	b := strconv.AppendInt(append(w.out, "HTTP/1.1 "...), int64(w.status), 10)
 	b = append(append(append(b, ' '), http.StatusText(w.status)...), "\r\nDate: "...)
 	b = append(append(b, date()...), "\r\n"...)
 	if w.last {
@@ -139,9 +141,9 @@ func (w *response) appendHeader() {
 		}
 	}
 	if !known && w.hasBody() {
-		b = append(strconv.AppendInt(append(b, "Content-Length: "...), int64(len(w.out)), 10), "\r\n"...)
+		b = append(strconv.AppendInt(append(b, "Content-Length: "...), int64(len(w.body)), 10), "\r\n"...)
 	}
-	w.head = append(b, "\r\n"...)
+	w.out = append(b, "\r\n"...)
 }
 
 // breaks takes line breaks out of a header's value.
