@@ -148,6 +148,35 @@ func (d Decimal128) Multiply(e Decimal128) Decimal128 {
 	return NewDecimal(negative, product.Mul(product, ec.big()).Append(buf[:0], 10), dx+ex)
 }
 
+// MultiplyAdd is d·e+f, rounded once; an exact result has the smaller one of the
+// exponents of product and summand, as far as the digits last.
+func (d Decimal128) MultiplyAdd(e, f Decimal128) Decimal128 {
+	for _, x := range [...]Decimal128{d, e, f} {
+		if x.IsNaN() || x.IsInf() != 0 {
+			return d.Multiply(e).Add(f)
+		}
+	}
+	dx, dc := d.coefficientOf()
+	ex, ec := e.coefficientOf()
+	fx, fc := f.coefficientOf()
+	px, sum, summand := dx+ex, dc.big(), fc.big()
+	sum.Mul(sum, ec.big())
+	ten := func(n int) *big.Int { return new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(n)), nil) }
+	if px > fx {
+		sum.Mul(sum, ten(px-fx))
+	} else {
+		summand.Mul(summand, ten(fx-px))
+	}
+	negative := d.Negative() != e.Negative()
+	if negative != f.Negative() {
+		sum.Sub(sum, summand)
+		negative = sum.Sign() != 0 && negative == (sum.Sign() > 0)
+	} else {
+		sum.Add(sum, summand)
+	}
+	return NewDecimal(negative, sum.Abs(sum).Append(nil, 10), min(px, fx))
+}
+
 // Divide is d/e: infinite where only e is zero, NaN where both are.
 func (d Decimal128) Divide(e Decimal128) Decimal128 {
 	negative := d.Negative() != e.Negative()

@@ -129,6 +129,14 @@ func TestDecimalArithmetic(t *testing.T) {
 		check("-", a.Subtract(b), ctx.Sub, min(a.Exponent(), b.Exponent()))
 		check("*", a.Multiply(b), ctx.Mul, a.Exponent()+b.Exponent())
 		check("/", a.Divide(b), ctx.Quo, a.Exponent()-b.Exponent())
+		c := small.Draw(t, "c")
+		check("*"+c.String()+"+", a.MultiplyAdd(c, b), func(d, x, y *apd.Decimal) (apd.Condition, error) {
+			var product apd.Decimal
+			if _, err := apd.BaseContext.WithPrecision(2*decimalDigits).Mul(&product, x, c.APD()); err != nil {
+				return 0, err
+			}
+			return ctx.Add(d, &product, y)
+		}, min(a.Exponent()+c.Exponent(), b.Exponent()))
 		if b.IsZero() {
 			return
 		}

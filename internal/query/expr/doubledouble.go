@@ -11,10 +11,8 @@ type twofold struct{ hi, lo float64 }
 
 // The constants, of which the untyped values are exact to some 200 bits.
 const (
-	ln2Hi    = 0x1.62e42fefa39efp-1
-	ln2Lo    = math.Ln2 - ln2Hi
-	log10eHi = 0x1.bcb7b1526e50ep-2
-	log10eLo = math.Log10E - log10eHi
+	ln2Hi = 0x1.62e42fefa39efp-1
+	ln2Lo = math.Ln2 - ln2Hi
 )
 
 func twoSum(a, b float64) twofold {
@@ -130,6 +128,15 @@ func expDouble(f float64) float64 {
 	return math.Ldexp(m.hi, k)
 }
 
+// expm1Double is e^f-1 of a moderate f.
+func expm1Double(f float64) float64 {
+	if math.Abs(f) < smallestNormal {
+		return f
+	}
+	m, k := twofold{hi: f}.exp()
+	return twofold{math.Ldexp(m.hi, k), math.Ldexp(m.lo, k)}.add(twofold{hi: -1}).hi
+}
+
 func lnDouble(f float64) float64 {
 	if !(f > 0) || math.IsInf(f, 1) {
 		return math.Log(f)
@@ -137,11 +144,26 @@ func lnDouble(f float64) float64 {
 	return logOf(f).hi
 }
 
+// The decimal logarithms of e and, in two parts, of two.
+const (
+	log10e    = 4.34294481903251816668e-01
+	log10Of2  = 3.01029995663611771306e-01
+	log10Rest = 3.69423907715893078616e-13
+)
+
+// log10Double is not rounded right but as the C library's, which takes the power
+// of two from the logarithm of the rest.
 func log10Double(f float64) float64 {
 	if !(f > 0) || math.IsInf(f, 1) {
 		return math.Log10(f)
 	}
-	return logOf(f).mul(twofold{log10eHi, log10eLo}).hi
+	m, e := math.Frexp(f) // m is 1/2 to 1; above one, 1 to 2
+	if e >= 1 {
+		m, e = m*2, e-1
+	}
+	two := float64(e)
+	rest := float64(two*log10Rest) + float64(log10e*lnDouble(m))
+	return rest + float64(two*log10Of2)
 }
 
 func powDouble(base, exponent float64) float64 {

@@ -2,8 +2,7 @@ package expr
 
 import (
 	"math"
-
-	"github.com/cockroachdb/apd/v3"
+	"math/big"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
@@ -26,35 +25,38 @@ func evalSqrt(env *Env, v bson.Value) (bson.Value, error) {
 	return bson.Value{}, mongoerr.New(mongoerr.Code(28714), "$sqrt's argument must be greater than or equal to 0")
 }
 
-// sqrtContext computes roots with the precision of a decimal.
-var sqrtContext = apd.Context{
-	Precision:   decimalDigits,
-	MaxExponent: apd.MaxExponent,
-	MinExponent: apd.MinExponent,
-	Rounding:    apd.RoundHalfEven,
-}
-
-// sqrtDecimal has, where the root is exact, half the exponent.
+// sqrtDecimal rounds once; where the root is exact, it has half the exponent or
+// the nearest one that its digits allow.
 func sqrtDecimal(d bson.Decimal128) bson.Decimal128 {
-	if d.IsZero() || d.IsNaN() || d.IsInf() != 0 {
+	if d.IsNaN() || d.IsInf() != 0 {
 		return d
 	}
-	var r apd.Decimal
-	cond, err := sqrtContext.Sqrt(&r, d.APD())
-	if err != nil {
-		return bson.DecimalNaN
+	digits, exp := d.Digits(nil)
+	half := exp >> 1
+	if d.IsZero() {
+		return signed(bson.NewDecimal(false, digits, half), d.Negative())
 	}
-	root := bson.DecimalFromAPD(&r)
-	if cond.Inexact() {
-		return root
+	// The root of the coefficient with an even exponent and with more digits
+	// than a decimal has, and one digit that stands for what remains.
+	square, _ := new(big.Int).SetString(string(digits), 10)
+	even := exp - 2*(decimalDigits+1) - exp&1
+	square.Mul(square, new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(exp-even)), nil))
+	root := new(big.Int).Sqrt(square)
+	if new(big.Int).Mul(root, root).Cmp(square) == 0 {
+		return exactRoot(root, even/2, half)
 	}
-	// The fewest trailing zeros down to half the exponent.
-	for exp := d.Exponent() >> 1; exp > root.Exponent(); exp-- {
-		if shorter, ok := root.WithExponent(exp); ok {
+	return bson.NewDecimal(false, append(root.Append(nil, 10), '1'), even/2-1)
+}
+
+// exactRoot is root·10^exp with the exponent half if it can be had.
+func exactRoot(root *big.Int, exp, half int) bson.Decimal128 {
+	r := bson.NewDecimal(false, root.Append(nil, 10), exp)
+	for e := half; e > r.Exponent(); e-- {
+		if shorter, ok := r.WithExponent(e); ok {
 			return shorter
 		}
 	}
-	return root
+	return r
 }
 
 func evalExp(env *Env, v bson.Value) (bson.Value, error) {
