@@ -219,8 +219,12 @@ func (x *dropper) removeGroup(ctx context.Context, group []RecordKey) error {
 	var done Dropped
 	err := x.c.Run(ctx, storage.Buffered, func(u *Unit) error {
 		done = Dropped{}
+		asked, inForce := false, false
 		_, err := u.LockRecords(ctx, x.coll, group, func(k RecordKey, doc bson.Doc) error {
-			if x.rule.Due(doc) > x.now || !x.inForce(u.inLatest(x.coll)) {
+			if !asked { // the unit is inside: that stays so
+				asked, inForce = true, x.inForce(u.inLatest(x.coll))
+			}
+			if !inForce || x.rule.Due(doc) > x.now {
 				return nil
 			}
 			done.Docs++

@@ -29,6 +29,7 @@ const (
 	firstShare = 0.25
 	shareUp    = 0.05 // added where the foreground does not suffer
 	shareDown  = 0.7  // factor where it does
+	shareAlone = 2    // factor where there is none
 	// learnIdle and learnBusy are how fast the governor forgets what is normal:
 	// quickly while nothing is removed, and slowly while something is, for the
 	// load may have changed.
@@ -166,7 +167,7 @@ func (g *governor) judgeLocked(f *command.Foreground, removed bool) {
 	n := &g.mu.normal
 	switch {
 	case f.Ops < governOps:
-		g.mu.share = min(1, g.mu.share+shareUp)
+		g.mu.share = min(1, g.mu.share*shareAlone)
 		if !removed {
 			g.mu.share = 1 // nobody asks
 		}
