@@ -1,6 +1,6 @@
 package auth
 
-import "github.com/mayflydb/mayfly/internal/mongoerr"
+import "slices"
 
 // Principal is a user who has authenticated, as it was when its roles were
 // resolved. Nobody changes it.
@@ -10,6 +10,8 @@ type Principal struct {
 	Roles []RoleName
 	// Privileges is what the roles grant.
 	Privileges Privileges
+	// Digest is that of the user's name.
+	Digest [32]byte
 	// Generation is the state of users and roles that it was made from.
 	Generation uint64
 
@@ -22,7 +24,7 @@ func NewPrincipal(u *User, store RoleStore, generation uint64) (*Principal, erro
 	if err != nil {
 		return nil, err
 	}
-	p := &Principal{User: u, Privileges: resolved.Privileges, Generation: generation, byResource: map[Resource]Actions{}}
+	p := &Principal{User: u, Privileges: resolved.Privileges, Digest: u.Name.Digest(), Generation: generation, byResource: map[Resource]Actions{}}
 	p.Roles = append(p.Roles, u.Roles...)
 	for _, r := range resolved.Roles {
 		p.Roles = addRole(p.Roles, r)
@@ -52,6 +54,9 @@ type Need struct {
 // On is the need of actions on a resource.
 func On(r Resource, actions ...Action) Need { return Need{r, Of(actions...)} }
 
+// Has says whether the principal has the role.
+func (p *Principal) Has(r RoleName) bool { return slices.Contains(p.Roles, r) }
+
 // May says whether the principal has what is needed.
 func (p *Principal) May(n Need) bool {
 	missing := n.Actions
@@ -64,31 +69,26 @@ func (p *Principal) May(n Need) bool {
 	return false
 }
 
-// MaySome says whether the principal may do the action on something in the
+// MaySomeIn says whether the principal may do anything with anything in the
 // database.
-func (p *Principal) MaySome(db string, a Action) bool {
-	if p.May(On(Database(db), a)) {
+func (p *Principal) MaySomeIn(db string) bool {
+	if p.MaySomeOn(Database(db)) {
 		return true
 	}
 	for _, q := range p.Privileges {
-		if q.Resource.db == db && q.Actions.Has(a) {
+		if q.Resource.db == db {
 			return true
 		}
 	}
 	return false
 }
 
-// MayGrant says whether the principal may give others the roles or take them:
-// each where it has grantRole, or revokeRole, in the role's database.
-func (p *Principal) MayGrant(roles []RoleName, a Action) error {
-	for _, r := range roles {
-		if !p.May(On(Database(r.DB), a)) {
-			verb := "grant"
-			if a == RevokeRole {
-				verb = "revoke"
-			}
-			return mongoerr.New(mongoerr.Unauthorized, "Not authorized to %s role: %s", verb, r)
+// MaySomeOn says whether the principal may do anything with the resource.
+func (p *Principal) MaySomeOn(r Resource) bool {
+	for _, c := range r.covers() {
+		if !p.byResource[c].Empty() {
+			return true
 		}
 	}
-	return nil
+	return false
 }

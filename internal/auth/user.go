@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"bytes"
 	"crypto/sha256"
 
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -51,6 +52,12 @@ func ParseUser(d bson.Doc) (*User, error) {
 		u.Restricted = append(u.Restricted, v.Doc())
 	}
 	return u, nil
+}
+
+// SameAs says whether both are one user, and not two that had the name one after
+// the other.
+func (u *User) SameAs(v *User) bool {
+	return u.ID.Type == v.ID.Type && bytes.Equal(u.ID.Data, v.ID.Data)
 }
 
 // Mechanisms are those that the user has credentials for, the strongest first.

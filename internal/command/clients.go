@@ -70,7 +70,7 @@ func (c *Client) writeUsers(b *bson.Builder, name string) {
 // Owner is the digest of the client's user, which its sessions carry.
 func (c *Client) Owner() [32]byte {
 	if p := c.Principal(); p != nil {
-		return p.User.Name.Digest()
+		return p.Digest
 	}
 	return noUser
 }

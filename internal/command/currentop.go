@@ -15,7 +15,8 @@ type CurrentOpOptions struct {
 	IdleConnections bool
 	// IdleCursors lists open cursors that no operation uses, too.
 	IdleCursors bool
-	// OwnOps lists only what the client of For runs.
+	// OwnOps lists only what the user of For runs; what its client runs where it
+	// has not authenticated.
 	OwnOps bool
 	// Truncate cuts commands longer than 1 KiB.
 	Truncate bool
@@ -23,12 +24,20 @@ type CurrentOpOptions struct {
 	For *Op
 }
 
+// owns says whether what c runs is the asker's own.
+func (o *CurrentOpOptions) owns(c *Client) bool {
+	if o.For == nil {
+		return false
+	}
+	return c == o.For.Client || c.Principal() != nil && c.Owner() == o.For.Client.Owner()
+}
+
 // CurrentOps lists the running operations as $currentOp prints them.
 func (d *Dispatcher) CurrentOps(o CurrentOpOptions) []bson.Doc {
 	var docs []bson.Doc
 	now := time.Now()
 	for _, c := range d.Clients.All() {
-		if o.OwnOps && (o.For == nil || c != o.For.Client) {
+		if o.OwnOps && !o.owns(c) {
 			continue
 		}
 		op := c.Current()
@@ -38,7 +47,7 @@ func (d *Dispatcher) CurrentOps(o CurrentOpOptions) []bson.Doc {
 		docs = append(docs, d.currentOp(c, op, now, o.Truncate))
 	}
 	if o.IdleCursors {
-		docs = append(docs, d.Cursors.idle(d.Host)...)
+		docs = append(docs, d.Cursors.idle(d.Host, o)...)
 	}
 	return docs
 }
@@ -91,7 +100,7 @@ func (d *Dispatcher) currentOp(c *Client, op *Op, now time.Time, truncate bool) 
 func (op *Op) appendRunning(b *bson.Builder, truncate bool) {
 	b.String("op", op.Kind().String()).String("ns", *op.active.namespace.Load())
 	b.Bool("redacted", op.Command.Flags&Redacted != 0)
-	cmd := op.shownCommand()
+	cmd := op.ShownCommand()
 	if truncate {
 		cmd = op.shortCommand(maxShownCommand)
 	}
@@ -113,7 +122,7 @@ func (op *Op) appendRunning(b *bson.Builder, truncate bool) {
 // shortCommand is the command as others see it, as text cut to limit bytes
 // where it is longer.
 func (op *Op) shortCommand(limit int) bson.Doc {
-	cmd := op.shownCommand()
+	cmd := op.ShownCommand()
 	if len(cmd) <= limit {
 		return cmd
 	}
@@ -136,12 +145,12 @@ func (cs *Clients) FindOp(id int32) *Op {
 }
 
 // idle lists the cursors that no operation uses.
-func (cs *Cursors) idle(host string) []bson.Doc {
+func (cs *Cursors) idle(host string, o CurrentOpOptions) []bson.Doc {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	var docs []bson.Doc
 	for _, c := range cs.mu.open {
-		if c.pinned != nil {
+		if c.pinned != nil || o.OwnOps && o.For != nil && c.owner != o.For.Client.Owner() {
 			continue
 		}
 		b := new(bson.Builder).String("type", "idleCursor").String("host", host).String("ns", c.spec.NS)

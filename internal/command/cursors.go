@@ -57,6 +57,7 @@ type openCursor struct {
 	id          int64
 	spec        CursorSpec
 	session     *SessionID
+	owner       [32]byte // the digest of the user who opened it
 	created     time.Time
 	command     bson.Doc // that opened it
 	planSummary string
@@ -74,7 +75,7 @@ type openCursor struct {
 }
 
 func newOpenCursor(op *Op, s CursorSpec) *openCursor {
-	c := &openCursor{table: op.Dispatcher.Cursors, spec: s, created: op.Start}
+	c := &openCursor{table: op.Dispatcher.Cursors, spec: s, created: op.Start, owner: op.Client.Owner()}
 	if op.Session != nil {
 		c.session = &op.Session.ID
 	}
@@ -226,7 +227,7 @@ func (cs *Cursors) keep(c *openCursor, op *Op) (int64, error) {
 		}
 		cs.mu.open[c.id] = c
 		cs.opened.Add(1)
-		c.command, c.planSummary = op.shownCommand().Clone(), op.PlanSummary()
+		c.command, c.planSummary = op.ShownCommand().Clone(), op.PlanSummary()
 		c.spec.NS = strings.Clone(c.spec.NS)
 	} else if c.batches == 1 {
 		cs.moreThanOneBatch.Add(1)
@@ -262,6 +263,8 @@ func (c *openCursor) usableBy(op *Op, ns string) error {
 		return mongoerr.New(mongoerr.CursorInUse, "cursor id %d is already in use", c.id)
 	}
 	switch {
+	case c.owner != op.Client.Owner():
+		return mongoerr.New(mongoerr.Unauthorized, "cursor id %d was not created by the authenticated user", c.id)
 	case c.session == nil && op.Session != nil:
 		return mongoerr.New(mongoerr.Code(50736), "Cannot run getMore on cursor %d, which was not created in a session, in session %s",
 			c.id, bson.UUID(op.Session.ID.ID))
@@ -319,6 +322,19 @@ func (cs *Cursors) Kill(id int64) bool {
 		return false
 	}
 	cs.kill(c)
+	return true
+}
+
+// AllOf says whether the cursors with these ids, as far as there are any, are
+// all of one owner.
+func (cs *Cursors) AllOf(ids []bson.Value, owner [32]byte) bool {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	for _, id := range ids {
+		if c := cs.mu.open[bson.ClampToInt64(id)]; c != nil && c.owner != owner {
+			return false
+		}
+	}
 	return true
 }
 

@@ -41,8 +41,9 @@ type Dispatcher struct {
 	// the client gave none (cluster parameter defaultMaxTimeMS); 0 for none.
 	DefaultReadTime atomic.Int64
 	// Authorize decides whether op's client may run it; nil lets everyone. It is
-	// not asked for commands flagged NoAuth.
-	Authorize func(ctx context.Context, op *Op) error
+	// not asked for commands flagged NoAuth. Where it lets the client, ended, if
+	// not nil, is called when op has run.
+	Authorize func(ctx context.Context, op *Op) (ended func(), err error)
 }
 
 // NewDispatcher makes a Dispatcher with empty tables and the parameters that
@@ -90,8 +91,12 @@ func (d *Dispatcher) run(ctx context.Context, op *Op, req *Request) error {
 		defer d.Sessions.release(op.Session)
 	}
 	if op.Command.Flags&NoAuth == 0 && d.Authorize != nil && !op.Client.Internal {
-		if err := d.Authorize(ctx, op); err != nil {
+		ended, err := d.Authorize(ctx, op)
+		if err != nil {
 			return err
+		}
+		if ended != nil {
+			defer ended()
 		}
 	}
 	if err := interruption(ctx); err != nil {

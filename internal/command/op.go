@@ -196,8 +196,8 @@ func (op *Op) Kind() OpKind {
 // redacted stands for the body of a command that carries secrets.
 const redacted = "###"
 
-// shownCommand is the command as logs, profile and currentOp print it.
-func (op *Op) shownCommand() bson.Doc {
+// ShownCommand is the command as logs, profile and currentOp print it.
+func (op *Op) ShownCommand() bson.Doc {
 	if op.statement != nil {
 		return op.statement.command
 	}

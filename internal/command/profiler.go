@@ -248,7 +248,7 @@ func (d *Dispatcher) logSlow(ctx context.Context, op *Op, n noted) {
 	s := &op.Stats
 	attrs := []slog.Attr{
 		slog.String("c", "COMMAND"), slog.Int("id", logSlowQuery), slog.String("type", op.Kind().String()),
-		slog.String("ns", op.NS), slog.Any("command", op.shownCommand()),
+		slog.String("ns", op.NS), slog.Any("command", op.ShownCommand()),
 	}
 	if app := op.Client.AppName(); app != "" {
 		attrs = append(attrs, slog.String("appName", app))

@@ -102,6 +102,8 @@ func value(p *option, o *Options) any {
 		return *v
 	case *bool:
 		return *v
+	case *enabling:
+		return bool(*v)
 	case *int:
 		return *v
 	case *float64:

@@ -39,7 +39,8 @@ type Net struct {
 
 // Security says what clients may do.
 type Security struct {
-	JavaScript bool // run their JavaScript
+	JavaScript    bool // run their JavaScript
+	Authorization bool // check what each may do
 }
 
 // Storage says where and how data is kept.

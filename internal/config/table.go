@@ -67,6 +67,8 @@ var table = []option{
 	{path: "net.unixDomainSocket.filePermissions", flag: "filePermissions", target: func(o *Options) any { return (*mode)(&o.Net.UnixSocketMode) }, text: "0700",
 		help: "permissions of the unix socket, octal"},
 
+	{path: "security.authorization", flag: "auth", target: func(o *Options) any { return (*enabling)(&o.Security.Authorization) }, text: "disabled",
+		help: "let only those in who authenticate, and let them do what their roles grant"},
 	{path: "security.javascriptEnabled", flag: "noscripting", inverse: true, target: func(o *Options) any { return &o.Security.JavaScript }, text: "false",
 		help: "run no JavaScript of clients ($where, $function, $accumulator, mapReduce), which is the default; --noscripting=false runs it"},
 

@@ -11,9 +11,10 @@ import (
 
 // Types of options that are written in a way of their own.
 type (
-	level        int // how much to log: a number, or as many v as the number
-	mode         int // permissions of a file, octal
-	profileLevel int // 0, 1 or 2, or the names of these
+	level        int  // how much to log: a number, or as many v as the number
+	mode         int  // permissions of a file, octal
+	profileLevel int  // 0, 1 or 2, or the names of these
+	enabling     bool // "enabled" or "disabled"; the flag alone enables
 )
 
 var profileNames = []string{"off", "slowOp", "all"}
@@ -41,6 +42,12 @@ func (p *option) set(o *Options, text string) (any, error) {
 		b, err := parseBool(text)
 		*t = b
 		return b, err
+	case *enabling:
+		*t = text == "enabled" || text == "true"
+		if !*t && text != "disabled" && text != "false" {
+			return nil, fmt.Errorf("%q is neither enabled nor disabled", text)
+		}
+		return map[enabling]string{true: "enabled", false: "disabled"}[*t], nil
 	case *float64:
 		f, err := p.number(text)
 		*t = f
@@ -120,8 +127,11 @@ func parseBool(text string) (bool, error) {
 
 // isBool says whether the option's flag stands without a value.
 func (p *option) isBool() bool {
-	_, ok := p.target(new(Options)).(*bool)
-	return ok
+	switch p.target(new(Options)).(type) {
+	case *bool, *enabling:
+		return true
+	}
+	return false
 }
 
 // env is the name of the option's environment variable: MAYFLY_ and the words

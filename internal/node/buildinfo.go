@@ -12,7 +12,7 @@ import (
 // was built.
 func (n *Node) buildInfo() *command.Command {
 	return &command.Command{
-		Name: "buildInfo", Aliases: []string{"buildinfo"}, Flags: command.APIv1 | command.Quiet,
+		Name: "buildInfo", Aliases: []string{"buildinfo"}, Flags: command.NoAuth | command.APIv1 | command.Quiet,
 		Fields: command.NewFields("buildInfo"), Help: "get version #, etc.\n{ buildinfo:1 }", Run: n.runBuildInfo,
 	}
 }

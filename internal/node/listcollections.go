@@ -34,10 +34,13 @@ func (n *Node) runListCollections(ctx context.Context, op *command.Op) error {
 	if err != nil {
 		return err
 	}
-	nameOnly := op.Args.Bool("nameOnly")
+	nameOnly, authorized := op.Args.Bool("nameOnly"), op.Args.Bool("authorizedCollections")
 	var docs []bson.Doc
 	for _, c := range n.Catalog.Collections(op.DB) {
 		for _, d := range listedCollection(c, nameOnly) {
+			if authorized && !n.sees(op, op.DB, d.Lookup("name").Str()) {
+				continue
+			}
 			ok, err := filter.Match(d)
 			if err != nil {
 				return err

@@ -4,8 +4,10 @@ import (
 	"context"
 	"slices"
 
+	"github.com/mayflydb/mayfly/internal/auth"
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/query/expr"
 	"github.com/mayflydb/mayfly/internal/query/match"
 )
@@ -42,9 +44,17 @@ func (n *Node) runListDatabases(ctx context.Context, op *command.Op) error {
 	}
 	slices.Sort(names)
 	nameOnly := op.Args.Bool("nameOnly")
+	every := may(op, auth.On(auth.Cluster, auth.ListDatabases))
+	if !every && op.Args.Has("authorizedDatabases") && !op.Args.Bool("authorizedDatabases") {
+		return mongoerr.New(mongoerr.Unauthorized, "Insufficient permissions to list all databases")
+	}
+	every = every && !op.Args.Bool("authorizedDatabases")
 	total, listed := int64(0), 0
 	op.Reply.OpenArray("databases")
 	for _, name := range names {
+		if !every && !n.sees(op, name, "") {
+			continue
+		}
 		var b bson.Builder
 		b.String("name", name)
 		size := int64(0)

@@ -48,6 +48,9 @@ func Assemble(_ context.Context, s *Server) (*App, error) {
 		n.JavaScript = node.NewJavaScript(n.Log)
 	}
 	n.Register(d.Registry)
+	if s.Options.Security.Authorization {
+		n.EnableAccessControl()
+	}
 	ttl := expire.New(expire.Options{Catalog: cat, Exec: x, Dispatcher: d, Log: s.log.Logger("INDEX").With("ctx", "TTLMonitor")})
 	n.Expiry = ttl.Report
 	s.log.registerParams(d.Params)
@@ -87,7 +90,7 @@ func (s *Server) process(e *storage.Engine) node.Process {
 			st := s.Stats()
 			return node.Traffic{BytesIn: st.BytesIn, BytesOut: st.BytesOut, Requests: st.Requests}
 		},
-		Compressors: s.Options.Net.Compressors, Flush: e.Sync, Shutdown: s.Stop, LocalhostOnly: true,
+		Compressors: s.Options.Net.Compressors, Flush: e.Sync, Shutdown: s.Stop, LocalhostOnly: !s.Options.Security.Authorization,
 	}
 }
 

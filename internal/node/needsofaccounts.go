@@ -1,0 +1,122 @@
+package node
+
+import (
+	"github.com/mayflydb/mayfly/internal/auth"
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/command"
+)
+
+// roleNeeds is the action in the databases of the roles that a command names.
+func roleNeeds(action auth.Action) needed {
+	return func(_ *Node, op *command.Op) []auth.Need { return namedRoles(op, action) }
+}
+
+func namedRoles(op *command.Op, action auth.Action) []auth.Need {
+	var all []auth.Need
+	for _, r := range auth.ParseRoles(op.Args.Array("roles"), op.DB) {
+		all = append(all, auth.On(auth.Database(r.DB), action))
+	}
+	return all
+}
+
+// privilegeNeeds is the action in the databases that privileges are about; in
+// admin for those about more than one.
+func privilegeNeeds(action auth.Action) needed {
+	return func(_ *Node, op *command.Op) []auth.Need { return namedPrivileges(op, action) }
+}
+
+func namedPrivileges(op *command.Op, action auth.Action) []auth.Need {
+	var all []auth.Need
+	for _, v := range op.Args.Array("privileges") {
+		db := v.Doc().Lookup("resource").Doc().Lookup("db")
+		name := "admin"
+		if db.Type == bson.TypeString && db.Str() != "" {
+			name = db.Str()
+		}
+		all = append(all, auth.On(auth.Database(name), action))
+	}
+	return all
+}
+
+// restrictionNeeds is what setting authentication restrictions needs.
+func restrictionNeeds(op *command.Op) []auth.Need {
+	if !op.Args.Has("authenticationRestrictions") {
+		return nil
+	}
+	return one(auth.Database(op.DB), auth.SetAuthenticationRestriction)
+}
+
+func createUserNeeds(_ *Node, op *command.Op) []auth.Need {
+	all := append(one(auth.Database(op.DB), auth.CreateUser), namedRoles(op, auth.GrantRole)...)
+	return append(all, restrictionNeeds(op)...)
+}
+
+// updateUserNeeds lets users who may change their own password or data.
+func updateUserNeeds(_ *Node, op *command.Op) []auth.Need {
+	self := false
+	if p := op.Client.Principal(); p != nil {
+		self = p.User.Name == argumentUser(op)
+	}
+	db := auth.Database(op.DB)
+	var all []auth.Need
+	for _, f := range []struct {
+		field    string
+		any, own auth.Action
+	}{{"pwd", auth.ChangePassword, auth.ChangeOwnPassword}, {"customData", auth.ChangeCustomData, auth.ChangeOwnCustomData}} {
+		if op.Args.Has(f.field) && (!self || !may(op, auth.On(db, f.own))) {
+			all = append(all, auth.On(db, f.any))
+		}
+	}
+	if op.Args.Has("mechanisms") && !op.Args.Has("pwd") {
+		all = append(all, auth.On(db, auth.ChangePassword))
+	}
+	if op.Args.Has("roles") {
+		all = append(append(all, auth.On(db, auth.RevokeRole)), namedRoles(op, auth.GrantRole)...)
+	}
+	return append(all, restrictionNeeds(op)...)
+}
+
+func createRoleNeeds(_ *Node, op *command.Op) []auth.Need {
+	all := append(one(auth.Database(op.DB), auth.CreateRole), namedRoles(op, auth.GrantRole)...)
+	return append(append(all, namedPrivileges(op, auth.GrantRole)...), restrictionNeeds(op)...)
+}
+
+func updateRoleNeeds(_ *Node, op *command.Op) []auth.Need {
+	all := append(one(auth.Database(op.DB), auth.RevokeRole), namedRoles(op, auth.GrantRole)...)
+	return append(append(all, namedPrivileges(op, auth.GrantRole)...), restrictionNeeds(op)...)
+}
+
+// usersInfoNeeds are none for users who ask for themselves.
+func usersInfoNeeds(_ *Node, op *command.Op) []auth.Need {
+	v := op.Args.Value("usersInfo")
+	if v.Type == bson.TypeDocument && v.Doc().Lookup("forAllDBs").Truthy() {
+		return one(auth.Cluster, auth.ViewUser)
+	}
+	return infoNeeds(op, "UserName", "user", auth.ViewUser, func(p *auth.Principal, name, db string) bool {
+		return p.User.Name == auth.UserName{User: name, DB: db}
+	})
+}
+
+// rolesInfoNeeds are none for roles that the client has.
+func rolesInfoNeeds(_ *Node, op *command.Op) []auth.Need {
+	return infoNeeds(op, "RoleName", "role", auth.ViewRole, func(p *auth.Principal, name, db string) bool {
+		return p.Has(auth.RoleName{Role: name, DB: db})
+	})
+}
+
+func infoNeeds(op *command.Op, what, field string, action auth.Action, own func(p *auth.Principal, name, db string) bool) []auth.Need {
+	names, all, err := infoNames(op, what, field)
+	if err != nil {
+		return nil // the command itself says what is wrong
+	}
+	if all {
+		return one(auth.Database(op.DB), action)
+	}
+	var list []auth.Need
+	for _, name := range names {
+		if p := op.Client.Principal(); p == nil || !own(p, name[0], name[1]) {
+			list = append(list, auth.On(auth.Database(name[1]), action))
+		}
+	}
+	return list
+}
