@@ -62,16 +62,35 @@ func sameFields(ix *catalog.Index, on []string) bool {
 // Read runs a pipeline over a collection, for a stage of the world's own
 // pipeline.
 func (w *world) Read(ctx context.Context, ns pipeline.Namespace, p *pipeline.Pipeline, r *pipeline.Run) (pipeline.Iterator, error) {
+	f, q, err := w.over(ns, r)
+	if err != nil {
+		return nil, err
+	}
+	return w.n.Exec.Read(ctx, f.coll, q, p, r)
+}
+
+// Explain explains what Read runs; see exec.Executor.ExplainAggregate.
+func (w *world) Explain(ctx context.Context, ns pipeline.Namespace, p *pipeline.Pipeline, r *pipeline.Run, v exec.Verbosity, b *bson.Builder) error {
+	f, q, err := w.over(ns, r)
+	if err != nil {
+		return err
+	}
+	return w.n.Exec.ExplainAggregate(ctx, f.coll, f.ns.String(), q, p, r, v, b)
+}
+
+// over is the world of a run over another collection, which it gets, and the
+// query of the reading.
+func (w *world) over(ns pipeline.Namespace, r *pipeline.Run) (*world, *exec.Query, error) {
 	f := *w
 	f.ns = schema.Namespace{DB: ns.DB, Coll: ns.Coll}
 	if f.coll = w.n.Catalog.Lookup(f.ns); f.coll == nil {
 		var err error
 		if f.coll, err = w.n.sealedBuckets(f.ns); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	r.World = &f
 	q := &exec.Query{Query: plan.Query{Env: r.Env}, AllowDiskUse: w.query.AllowDiskUse}
 	q.Collation, q.Collator, q.NoScan = w.query.Collation, w.query.Collator, w.query.NoScan
-	return w.n.Exec.Read(ctx, f.coll, q, p, r)
+	return &f, q, nil
 }

@@ -19,9 +19,9 @@ func (x *Executor) ExplainAggregate(ctx context.Context, c *catalog.Collection, 
 			return err
 		}
 		b.OpenArray("stages")
-		writeStages(b, 0, p.Serialize(), stats, v)
+		err = (&stageWriter{x, ctx, r, v, b}).pipeline(0, p, p.Serialize(), stats)
 		b.Close()
-		return nil
+		return err
 	}
 	rest, err := pushDown(q, p)
 	if err != nil {
@@ -56,62 +56,121 @@ func (x *Executor) ExplainAggregate(ctx context.Context, c *catalog.Collection, 
 	if e.skips {
 		list[0] = new(bson.Builder).OpenDoc("$groupByDistinctScan").Doc("newRoot", rest.GroupRoot()).Close().Finish()
 	}
-	writeStages(b, n, list, stats, v)
+	err = (&stageWriter{x, ctx, r, v, b}).pipeline(n, rest, list, stats)
 	b.Close()
+	return err
+}
+
+// stageWriter writes the stages of an explain into b.
+type stageWriter struct {
+	x   *Executor
+	ctx context.Context
+	r   *pipeline.Run
+	v   Verbosity
+	b   *bson.Builder
+}
+
+// pipeline writes a pipeline, whose stages are printed as list, as the elements
+// of an array from the n-th on.
+func (w *stageWriter) pipeline(n int, p *pipeline.Pipeline, list []bson.Doc, stats []*pipeline.StageStats) error {
+	for i, d := range list {
+		var st *pipeline.StageStats
+		if i < len(stats) {
+			st = stats[i]
+		}
+		w.b.OpenDoc(bson.Index(n + i))
+		if err := w.stage(p.Stages[i], d, st); err != nil {
+			return err
+		}
+		if w.v > QueryPlanner {
+			writeStageStats(w.b, st)
+		}
+		w.b.Close()
+	}
 	return nil
 }
 
-// writeStages writes stages as the elements of an array from the n-th on.
-func writeStages(b *bson.Builder, n int, list []bson.Doc, stats []*pipeline.StageStats, v Verbosity) {
-	for i, d := range list {
-		b.OpenDoc(bson.Index(n + i))
-		if name, arg := d.First(); name == "$facet" {
-			writeFacet(b, arg.Doc(), i, stats, v)
-		} else {
-			b.Fields(d)
+// stage writes a stage that is printed as d; st is nil where it has not run.
+func (w *stageWriter) stage(s pipeline.Stage, d bson.Doc, st *pipeline.StageStats) error {
+	switch s := s.(type) {
+	case *pipeline.Facet:
+		return w.facet(s, st)
+	case *pipeline.UnionWith:
+		if w.v == QueryPlanner || st != nil && st.Reached() {
+			return w.union(s)
 		}
-		if v > QueryPlanner {
-			writeStageStats(b, i, stats)
-		}
-		b.Close()
 	}
+	w.b.Fields(d)
+	return nil
 }
 
-// writeFacet writes the i-th stage, a $facet: each of its pipelines as stages
-// behind one that hands it the documents.
-func writeFacet(b *bson.Builder, facet bson.Doc, i int, stats []*pipeline.StageStats, v Verbosity) {
+// facet writes a $facet: each of its pipelines as stages behind one that hands it
+// the documents.
+func (w *stageWriter) facet(f *pipeline.Facet, st *pipeline.StageStats) error {
 	var branches []pipeline.Branch
-	if i < len(stats) {
-		branches = stats[i].Branches()
+	if st != nil {
+		branches = st.Branches()
 	}
-	b.OpenDoc("$facet")
-	for name, list := range facet.All() {
+	w.b.OpenDoc("$facet")
+	for name, p := range f.Pipelines() {
 		var branch pipeline.Branch
 		if len(branches) > 0 {
 			branch, branches = branches[0], branches[1:]
 		}
-		b.OpenArray(name).OpenDoc("0").OpenDoc("$internalFacetTeeConsumer").Close()
-		if v > QueryPlanner {
-			b.Int64("nReturned", branch.Read).Int64("executionTimeMillisEstimate", branch.Time.Milliseconds())
+		w.b.OpenArray(name).OpenDoc("0").OpenDoc("$internalFacetTeeConsumer").Close()
+		if w.v > QueryPlanner {
+			w.b.Int64("nReturned", branch.Read).Int64("executionTimeMillisEstimate", branch.Time.Milliseconds())
 		}
-		b.Close()
-		var stages []bson.Doc
-		for s := range list.Doc().Values() {
-			stages = append(stages, s.Doc())
+		w.b.Close()
+		if err := w.pipeline(1, p, p.Serialize(), branch.Stages); err != nil {
+			return err
 		}
-		writeStages(b, 1, stages, branch.Stages, v)
-		b.Close()
+		w.b.Close()
 	}
-	b.Close()
+	w.b.Close()
+	return nil
 }
 
-// writeStageStats writes what the i-th stage above the query did.
-func writeStageStats(b *bson.Builder, i int, stats []*pipeline.StageStats) {
-	if i >= len(stats) {
+// explainer is a pipeline.World that can explain what it reads.
+type explainer interface {
+	Explain(ctx context.Context, ns pipeline.Namespace, p *pipeline.Pipeline, r *pipeline.Run, v Verbosity, b *bson.Builder) error
+}
+
+// union writes a $unionWith with the explain of its pipeline, run once more.
+func (w *stageWriter) union(u *pipeline.UnionWith) error {
+	ns, p, r := u.Other(w.r)
+	var sub bson.Builder
+	sub.Reset(nil)
+	var err error
+	if world, ok := w.r.World.(explainer); ok && ns.Coll != "" {
+		err = world.Explain(w.ctx, ns, p, r, w.v, &sub)
+	} else {
+		err = w.x.ExplainAggregate(w.ctx, nil, ns.String(), nil, p, r, w.v, &sub)
+	}
+	if err != nil {
+		return err
+	}
+	w.b.OpenDoc("$unionWith")
+	if ns.Coll != "" {
+		w.b.String("coll", ns.Coll)
+	}
+	found := sub.Finish()
+	if stages := found.Lookup("stages"); !stages.IsMissing() {
+		w.b.Value("pipeline", stages)
+	} else {
+		w.b.OpenArray("pipeline").OpenDoc("0").Doc("$cursor", found).Close().Close()
+	}
+	w.b.Close()
+	return nil
+}
+
+// writeStageStats writes what a stage above the query did, nothing where st is
+// nil.
+func writeStageStats(b *bson.Builder, st *pipeline.StageStats) {
+	if st == nil {
 		b.Int64("nReturned", 0).Int64("executionTimeMillisEstimate", 0)
 		return
 	}
-	st := stats[i]
 	if sp := st.Spilled(); sp != nil {
 		b.Bool("usedDisk", sp.Spills > 0).Int64("spills", sp.Spills).Int64("spilledDataStorageSize", sp.SpilledBytes)
 	}

@@ -70,6 +70,17 @@ func (f *Facet) Serialize() bson.Value {
 	return bson.Document(b.Finish())
 }
 
+// Pipelines are the pipelines by their names.
+func (f *Facet) Pipelines() iter.Seq2[string, *Pipeline] {
+	return func(yield func(string, *Pipeline) bool) {
+		for i, p := range f.pipelines {
+			if !yield(f.names[i], p) {
+				return
+			}
+		}
+	}
+}
+
 // Open delivers one document.
 func (f *Facet) Open(in Iterator, r *Run) (Iterator, error) {
 	return &faceting{f: f, in: in, r: r}, nil

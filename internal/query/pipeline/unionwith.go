@@ -62,11 +62,26 @@ func (u *UnionWith) Name() string { return "$unionWith" }
 
 // Serialize is the collection and its pipeline.
 func (u *UnionWith) Serialize() bson.Value {
-	b := new(bson.Builder).String("coll", u.from.NS.Coll).OpenArray("pipeline")
+	b := new(bson.Builder)
+	if u.from.NS.Coll != "" {
+		b.String("coll", u.from.NS.Coll)
+	}
+	b.OpenArray("pipeline")
 	for i, d := range u.from.Pipeline.Serialize() {
 		b.Doc(bson.Index(i), d)
 	}
 	return bson.Document(b.Close().Finish())
+}
+
+// Other is the pipeline and its collection, with a run for it inside r.
+func (u *UnionWith) Other(r *Run) (Namespace, *Pipeline, *Run) {
+	return u.from.NS, u.from.Pipeline, r.within(u.from.outer, nil)
+}
+
+// Reached says whether a $unionWith has come to its other pipeline.
+func (s *StageStats) Reached() bool {
+	u, ok := s.it.(*union)
+	return ok && u.sub != nil
 }
 
 // Open delivers the documents of in, then those of the other pipeline.
@@ -79,8 +94,8 @@ type union struct {
 	in    Iterator
 	r     *Run
 	other Iterator
-	over  bool // other has ended
-	sub   *Run
+	over  bool     // other has ended
+	sub   *Run     // nil until the other pipeline is reached
 	doc   bson.Doc // stages above may hold it while other rests
 }
 
