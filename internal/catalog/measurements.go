@@ -185,6 +185,7 @@ func (t *openTable) reopened(c *Collection, groups []*arriving) (seq uint64) {
 			t.open++
 		}
 		s.grow(len(g.ms), g.size, g.first, g.last)
+		s.StoredLast = max(s.StoredLast, g.last)
 	}
 	seq = t.seq
 	t.seq += uint64(len(groups))

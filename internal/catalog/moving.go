@@ -263,6 +263,9 @@ func (t *openTable) thaw(groups []*arriving, p *progress) {
 	size := int64(0)
 	for _, part := range groups {
 		part.source.frozen = nil
+		for _, m := range part.ms {
+			part.source.StoredLast = max(part.source.StoredLast, m.Time)
+		}
 		size += int64(part.size)
 	}
 	g.frozen.Add(-size)

@@ -49,8 +49,9 @@ type Source struct {
 	Count       int
 	First, Last int64
 	// Staged are those of them that are in memory only, as far as a reader is
-	// concerned; see OpenReader.
-	Staged []timeseries.Measurement
+	// concerned; see OpenReader. StoredLast is a bound of the times of the others.
+	Staged     []timeseries.Measurement
+	StoredLast int64
 	// FirstEnd is the least time at which the first bucket ends that they would
 	// be; math.MinInt64 where nobody has looked.
 	FirstEnd int64
@@ -168,12 +169,13 @@ func (t *openTable) recall(coll *Collection, p *progress, key, v []byte) error {
 			t.open++
 		}
 		s.grow(1, len(d), at, at)
+		s.StoredLast = max(s.StoredLast, at)
 		return nil
 	})
 }
 
 func newSource(key []byte, meta bson.Value) *openSource {
-	return &openSource{Source: Source{Key: key, Meta: meta, First: math.MaxInt64, Last: math.MinInt64, FirstEnd: math.MinInt64}}
+	return &openSource{Source: Source{Key: key, Meta: meta, First: math.MaxInt64, Last: math.MinInt64, FirstEnd: math.MinInt64, StoredLast: math.MinInt64}}
 }
 
 // grow counts measurements in.
@@ -275,8 +277,12 @@ func (c *Catalog) MeasurementView(coll *Collection, prefix []byte) (*storage.Sna
 	for i := range all {
 		s := &all[i]
 		// Where a part has just moved, the table is about to learn of it.
-		if frozen := t.sources[string(s.Key)].frozen; len(frozen) > 0 && (p.moves == t.staging.moves || !p.moved(s.Key)) {
+		switch frozen := t.sources[string(s.Key)].frozen; {
+		case len(frozen) == 0:
+		case p.moves == t.staging.moves || !p.moved(s.Key):
 			s.Staged = slices.Concat(frozen, s.Staged)
+		default:
+			s.StoredLast = s.Last
 		}
 	}
 	return snapshot, all, nil
@@ -299,6 +305,7 @@ func (t *openTable) settleLocked(s *openSource, n, size int, first, last int64) 
 	if n == 0 {
 		first, last = math.MaxInt64, math.MinInt64
 	}
+	s.StoredLast = last
 	for _, ms := range [][]timeseries.Measurement{s.frozen, s.Staged} {
 		for _, m := range ms {
 			n, size = n+1, size+len(m.Doc)

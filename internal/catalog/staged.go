@@ -141,7 +141,7 @@ func (o *OpenReader) Close() error {
 // bytes, which never change.
 func (o *OpenReader) Read(s *Source, from, to int64) ([]timeseries.Measurement, error) {
 	var ms []timeseries.Measurement
-	if s.Count > len(s.Staged) {
+	if s.Count > len(s.Staged) && from <= s.StoredLast {
 		var err error
 		if ms, _, err = o.stored(s.Key, s.Meta, from); err != nil {
 			return nil, err
@@ -163,7 +163,7 @@ func (o *OpenReader) Newest(s *Source) (at int64, ok bool, err error) {
 	for _, m := range s.Staged {
 		at = max(at, m.Time)
 	}
-	if s.Count > len(s.Staged) {
+	if s.Count > len(s.Staged) && at <= s.StoredLast {
 		if err := o.seek(s.Key, s.Key); err != nil {
 			return 0, false, err
 		}

@@ -25,8 +25,11 @@ const (
 	// leastShare is the part of the time that removal has however busy the
 	// foreground is: else it would never catch up.
 	leastShare = 0.1
-	// firstShare is what removal begins with where there is a foreground.
+	// firstShare is what removal begins with where there is a foreground and less
+	// than ample of the processors is without work: where they idle, what goes at
+	// once is gone before anybody suffers.
 	firstShare = 0.25
+	ample      = 0.4
 	shareUp    = 0.05 // added where the foreground does not suffer
 	shareDown  = 0.7  // factor where it does
 	shareAlone = 2    // factor where there is none
@@ -174,7 +177,11 @@ func (g *governor) judgeLocked(f *command.Foreground, removed bool) {
 		return
 	case !removed:
 		n.learn(f, learnIdle)
-		g.mu.share = min(g.mu.share, firstShare)
+		if g.mu.spare < ample {
+			g.mu.share = min(g.mu.share, firstShare)
+		} else {
+			g.mu.share = min(1, g.mu.share+shareUp)
+		}
 		return
 	}
 	if !n.known {

@@ -29,7 +29,7 @@ func TestGovernor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c clients
 		var idle, ticks int64
-		busy := int64(50)
+		busy := int64(80)
 		g := newGovernor(func() command.Foreground { return c.f }, func() (int64, int64) {
 			idle, ticks = idle+100-busy, ticks+100
 			return idle, ticks
@@ -57,6 +57,11 @@ func TestGovernor(t *testing.T) {
 			period(200, 1000, false)
 		}
 		share(firstShare, "while idle")
+		busy = 50
+		for range 20 {
+			period(200, 1000, false)
+		}
+		share(1, "while idle, with processors to spare")
 		period(200, 1000, true) // what went before it
 		for range 15 {
 			period(200, 1000, true)

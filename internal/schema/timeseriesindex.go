@@ -21,21 +21,21 @@ func (t *Timeseries) DefaultIndex() bson.Doc {
 
 // validateIndex says whether a time-series collection may have an index, whose
 // collation stands in def for the collection. Errors: 72, 85, 67, and 7246201
-// for a wildcard, which would be two on the buckets.
+// for a wildcard on anything but the metaField, which would be two on the buckets.
 func (t *Timeseries) validateIndex(ix *Index, def *Collation) error {
 	switch {
 	case ix.Unique:
 		return invalidOptions("Unique indexes are not supported on time-series collections")
 	case ix.Plugin == pluginText:
 		return invalidOptions("Text indexes are not supported on time-series collections")
-	case ix.Plugin == pluginWildcard:
+	case ix.Plugin == pluginWildcard && !t.keyOnMeta(ix.Key):
 		return mongoerr.New(mongoerr.Code(7246201), "wildcard indexes do not allow compounding")
 	}
 	for path, direction := range ix.Key.All() {
 		if t.isMeta(path) {
 			continue
 		}
-		if ix.Sparse {
+		if ix.Sparse && path != t.TimeField {
 			return invalidOptions("Sparse indexes are not supported on time-series measurements")
 		}
 		if !direction.IsNumber() && (path == t.TimeField || direction.Str() != pluginSphere) {
@@ -67,6 +67,16 @@ func (t *Timeseries) validateTTLIndex(ix *Index) error {
 
 func (t *Timeseries) isMeta(path string) bool {
 	return t.MetaField != "" && (path == t.MetaField || strings.HasPrefix(path, t.MetaField+"."))
+}
+
+// keyOnMeta says whether all fields of an index are the metaField or lie in it.
+func (t *Timeseries) keyOnMeta(key bson.Doc) bool {
+	for path := range key.All() {
+		if !t.isMeta(path) {
+			return false
+		}
+	}
+	return true
 }
 
 // onMeta says whether a filter looks at the metaField only.
