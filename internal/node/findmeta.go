@@ -20,6 +20,10 @@ func (q *query) checkMeta() error {
 	for _, name := range names {
 		title := ""
 		switch name {
+		case "sortKey":
+			if q.Sort.IsEmpty() {
+				return mongoerr.New(mongoerr.BadValue, "cannot use sortKey $meta projection without a sort")
+			}
 		case "textScore":
 			if match.TextIn(q.Filter.Root()) == nil {
 				title = "text score"

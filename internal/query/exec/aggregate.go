@@ -2,6 +2,7 @@ package exec
 
 import (
 	"context"
+	"slices"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
@@ -51,6 +52,7 @@ func (x *Executor) aggregate(ctx context.Context, c *catalog.Collection, q *Quer
 	if err != nil {
 		return nil, err
 	}
+	q.KeyRead = slices.Contains(rest.Meta(), "sortKey")
 	early := !inner && c != nil && !c.IsTimeseries() && mayReadAhead(q, rest)
 	if early {
 		q.Env = q.Env.Fork()

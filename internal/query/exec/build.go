@@ -33,6 +33,8 @@ type builder struct {
 	wanted int64
 	// drained says that all its rows are taken before anything is done with them.
 	drained bool
+	// keyed says that the reader takes the keys of the index that led to rows.
+	keyed bool
 }
 
 func (b *builder) build(n plan.Node) Stage {

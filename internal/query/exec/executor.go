@@ -34,8 +34,16 @@ type Query struct {
 	// Drained says that the reader takes all results before it does anything with
 	// them.
 	Drained bool
+	// KeyRead says that what is above the query reads {$meta: "sortKey"}, as its
+	// projection may, too.
+	KeyRead bool
 	// ShowRecordID adds $recordId to each document.
 	ShowRecordID bool
+}
+
+// readsKeys says whether the keys of the index that led to documents are read.
+func (q *Query) readsKeys() bool {
+	return q.ReturnKey || q.Projection != nil && slices.Contains(q.Projection.Meta(), "indexKey")
 }
 
 // running is a query that has been planned and tried, over its snapshot.
@@ -112,6 +120,7 @@ func (x *Executor) prepare(ctx context.Context, c *catalog.Collection, q *Query,
 		return x.prepareMeasurements(c, q, adjust)
 	}
 	r := &running{x: x, coll: c, query: q}
+	r.readsSortKey()
 	var reader storage.Reader = x.Catalog.Engine()
 	var before catalog.Foreseen
 	if !isLookup(c, q) {
@@ -131,7 +140,7 @@ func (x *Executor) prepare(ctx context.Context, c *catalog.Collection, q *Query,
 		r.source.waiting = true // in a trial
 		r.source.look(x.Catalog, before)
 	}
-	r.builder = builder{source: &r.source, env: q.Env, coll: q.Collator, meta: &r.meta, drained: q.Drained}
+	r.builder = builder{source: &r.source, env: q.Env, coll: q.Collator, meta: &r.meta, drained: q.Drained, keyed: q.readsKeys()}
 	if has(nodes[0], knowsMeta) || q.Projection != nil && len(q.Projection.Meta()) > 0 {
 		q.Env.Meta = r.meta.value
 	}

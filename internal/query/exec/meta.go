@@ -1,8 +1,11 @@
 package exec
 
 import (
+	"slices"
+
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/query/plan"
+	"github.com/mayflydb/mayfly/internal/query/sortkey"
 )
 
 // Meta is what the plan knows about a document besides its fields: what
@@ -15,6 +18,9 @@ type Meta struct {
 	// Score is that of a text search, where Scored.
 	Score  float64
 	Scored bool
+	// Key is that of the index entry that led to the row, of a row that a sort
+	// has held back from a reader of keys.
+	Key bson.Doc
 }
 
 // knowsMeta says whether a node gives its rows a Meta.
@@ -27,7 +33,10 @@ func knowsMeta(n plan.Node) bool {
 }
 
 // metaReader answers {$meta: name} about the row that is being evaluated.
-type metaReader struct{ row *Row }
+type metaReader struct {
+	row  *Row
+	keys *sortkey.Generator // of the query's sort, once {$meta: "sortKey"} is read
+}
 
 func (r *metaReader) value(name string) bson.Value {
 	if r == nil || r.row == nil {
@@ -39,6 +48,9 @@ func (r *metaReader) value(name string) bson.Value {
 			return bson.Value{}
 		}
 		return bson.Document(d)
+	}
+	if name == "sortKey" {
+		return r.sortKey()
 	}
 	m := r.row.Meta
 	switch {
@@ -53,6 +65,36 @@ func (r *metaReader) value(name string) bson.Value {
 		return m.Point
 	}
 	return bson.Value{}
+}
+
+// sortKey is the array of the values that the row is ordered by.
+func (r *metaReader) sortKey() bson.Value {
+	if r.keys == nil {
+		return bson.Value{}
+	}
+	v, err := r.keys.Values(r.row.Doc)
+	if err != nil { // the sort itself has refused such documents
+		return bson.Value{}
+	}
+	return v
+}
+
+// readsSortKey prepares a query of whose documents {$meta: "sortKey"} is read.
+func (r *running) readsSortKey() {
+	q := r.query
+	if q.Sort.IsEmpty() || !q.KeyRead && (q.Projection == nil || !slices.Contains(q.Projection.Meta(), "sortKey")) {
+		return
+	}
+	r.meta.keys = sortkey.NewGenerator(q.Sort, nil, r.meta.value)
+	if q.Paths == nil {
+		return
+	}
+	q.Paths = slices.Clone(q.Paths)
+	for _, p := range q.Sort.Parts {
+		if p.Meta == "" {
+			q.Paths = append(q.Paths, p.Path)
+		}
+	}
 }
 
 // about makes row the one that is evaluated.

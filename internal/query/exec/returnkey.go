@@ -32,6 +32,9 @@ func (s *returnKey) Work(ctx context.Context, row *Row) (State, error) {
 // keyDocument is the key of the index entry that led to the row, empty where no
 // index did.
 func (r *Row) keyDocument() (bson.Doc, error) {
+	if r.Meta != nil && r.Meta.Key != nil {
+		return r.Meta.Key, nil
+	}
 	if r.Index == nil || r.Key == nil {
 		return bson.Empty, nil
 	}

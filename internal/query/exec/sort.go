@@ -27,10 +27,11 @@ type sorter struct {
 	judged *hiding          // of the batch that the rows were taken in
 	dated  bool             // records carry when their documents are due
 	metas  map[string]*Meta // by record, of rows that have any
+	keyed  bool             // the keys of the index are read above
 }
 
 func (b *builder) sorter(n *plan.Sort) *sorter {
-	s := &sorter{stats: Stats{Node: n}, input: b.build(n.Input), rows: extsort.New(n.Limit, b.spillDir), reader: b.meta, source: b.source, fields: b.fields}
+	s := &sorter{stats: Stats{Node: n}, input: b.build(n.Input), rows: extsort.New(n.Limit, b.spillDir), reader: b.meta, source: b.source, fields: b.fields, keyed: b.keyed}
 	if s.fields != nil {
 		s.fields = b.source.withJudged(s.fields)
 	}
@@ -40,20 +41,35 @@ func (b *builder) sorter(n *plan.Sort) *sorter {
 
 // keep remembers what the row knows besides its document, until it is given
 // out again.
-func (s *sorter) keep(row *Row) {
+func (s *sorter) keep(row *Row) error {
 	s.reader.about(row)
+	if s.keyed && row.Key != nil {
+		key, err := row.keyDocument()
+		if err != nil {
+			return err
+		}
+		m := Meta{Key: key}
+		if row.Meta != nil {
+			m = *row.Meta
+			m.Key = key
+		}
+		row.Meta = &m
+	}
 	if row.Meta == nil {
-		return
+		return nil
 	}
 	if s.metas == nil {
 		s.metas = map[string]*Meta{}
 	}
 	s.metas[string(row.Record)] = row.Meta
+	return nil
 }
 
 // add takes a row in.
 func (s *sorter) add(row *Row) (err error) {
-	s.keep(row)
+	if err := s.keep(row); err != nil {
+		return err
+	}
 	if s.buf, err = s.keys.Append(s.buf[:0], row.Doc); err != nil {
 		return err
 	}

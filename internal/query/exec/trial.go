@@ -182,13 +182,13 @@ func totals(s Stage) (keys, docs int64) {
 func Summary(n plan.Node) string {
 	switch n := n.(type) {
 	case *plan.IndexScan:
-		return "IXSCAN " + bson.Doc(n.Index.Key).String()
+		return "IXSCAN " + patternText(n.Index.Key)
 	case *plan.GeoNear:
-		return n.Stage() + " " + bson.Doc(n.Index.Key).String()
+		return n.Stage() + " " + patternText(n.Index.Key)
 	case *plan.CountScan:
-		return "COUNT_SCAN " + bson.Doc(n.Index.Key).String()
+		return "COUNT_SCAN " + patternText(n.Index.Key)
 	case *plan.DistinctScan:
-		return "DISTINCT_SCAN " + bson.Doc(n.Index.Key).String()
+		return "DISTINCT_SCAN " + patternText(n.Index.Key)
 	case *plan.Express:
 		return expressSummary(n)
 	}
@@ -209,11 +209,28 @@ func Summary(n plan.Node) string {
 	return s
 }
 
+// patternText writes the pattern of an index as summaries have it: a direction is
+// 1 or -1, whatever number says so.
+func patternText(key bson.Doc) string {
+	var b bson.Builder
+	for name, v := range key.All() {
+		switch {
+		case !v.IsNumber():
+		case bson.ToDouble(v) < 0:
+			v = bson.Int32(-1)
+		default:
+			v = bson.Int32(1)
+		}
+		b.Value(name, v)
+	}
+	return b.Finish().String()
+}
+
 func expressSummary(n *plan.Express) string {
 	s := "EXPRESS_IXSCAN { _id: 1 }"
 	switch {
 	case n.Index != nil:
-		s = "EXPRESS_IXSCAN " + bson.Doc(n.Index.Key).String()
+		s = "EXPRESS_IXSCAN " + patternText(n.Index.Key)
 	case n.Clustered:
 		s = "EXPRESS_CLUSTERED_IXSCAN"
 	}

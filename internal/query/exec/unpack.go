@@ -215,6 +215,7 @@ func appendOpenRecord(dst []byte, src *catalog.Source, at int64, i int) []byte {
 // prepareMeasurements is prepare for a time-series collection.
 func (x *Executor) prepareMeasurements(c *catalog.Collection, q *Query, adjust func(plan.Node) plan.Node) (*running, error) {
 	r := &running{x: x, coll: c, query: q}
+	r.readsSortKey()
 	var prefix []byte
 	if meta, ok := plan.MetaPoint(&q.Query, c.Settings.Timeseries); ok {
 		prefix = catalog.SourcePrefix(meta)

@@ -14,6 +14,7 @@ import (
 // is none: error 40218.
 func (p *Pipeline) checkMeta() error {
 	var has []string
+	var sort *Sort // the last before the stage
 	for i, s := range p.Stages {
 		switch s := s.(type) {
 		case *RankFusion:
@@ -34,9 +35,15 @@ func (p *Pipeline) checkMeta() error {
 			return nil
 		}
 		for _, name := range metaOf(s) {
+			if name == "sortKey" && sort != nil {
+				sort.keyed = true
+			}
 			if checkedMeta[name] && !slices.Contains(has, name) {
 				return mongoerr.New(40218, "query requires %s metadata, but it is not available", metaTitle(name))
 			}
+		}
+		if s, ok := s.(*Sort); ok {
+			sort = s
 		}
 	}
 	return nil

@@ -122,7 +122,7 @@ func beforeLimit(a Stage, l *Limit) ([]Stage, bool) {
 		return []Stage{&Limit{min(a.N, l.N)}}, true
 	case *Sort:
 		if a.Limit == 0 || l.N < a.Limit {
-			return []Stage{&Sort{Pattern: a.Pattern, Limit: l.N}}, true
+			return []Stage{&Sort{Pattern: a.Pattern, Limit: l.N, keyed: a.keyed}}, true
 		}
 		return []Stage{a}, true
 	case *Skip:

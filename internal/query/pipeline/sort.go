@@ -14,6 +14,7 @@ import (
 type Sort struct {
 	Pattern sortkey.Pattern
 	Limit   int64 // 0: none
+	keyed   bool  // a later stage reads {$meta: "sortKey"}
 }
 
 func parseSort(arg bson.Value, _ *parsing) (Stage, error) {
@@ -47,7 +48,10 @@ func (s *Sort) Serialize() bson.Value {
 
 // Open sorts all documents before it delivers the first.
 func (s *Sort) Open(in Iterator, r *Run) (Iterator, error) {
-	return &sorting{in: in, r: r, keys: sortkey.NewGenerator(s.Pattern, r.Env.Collator, r.Env.Meta), rows: extsort.New(s.Limit, r.SpillDir)}, nil
+	if s.keyed {
+		r.Env.Meta = r.meta
+	}
+	return &sorting{in: in, r: r, keyed: s.keyed, keys: sortkey.NewGenerator(s.Pattern, r.Env.Collator, r.Env.Meta), rows: extsort.New(s.Limit, r.SpillDir)}, nil
 }
 
 type sorting struct {
@@ -56,6 +60,7 @@ type sorting struct {
 	keys   *sortkey.Generator
 	rows   *extsort.Sorter
 	loaded bool
+	keyed  bool
 }
 
 func (s *sorting) Close() {
@@ -79,10 +84,31 @@ func (s *sorting) load(ctx context.Context) error {
 		if err := s.r.check(ctx); err != nil {
 			return err
 		}
-		if err := s.rows.Add(key, s.r.Meta, d); err != nil {
+		about := s.r.Meta
+		if s.keyed {
+			if about, err = s.withKey(about, d); err != nil {
+				return err
+			}
+		}
+		if err := s.rows.Add(key, about, d); err != nil {
 			return err
 		}
 	}
+}
+
+// withKey adds the sort key of d to what is known about it.
+func (s *sorting) withKey(about, d bson.Doc) (bson.Doc, error) {
+	v, err := s.keys.Values(d)
+	if err != nil {
+		return nil, err
+	}
+	var b bson.Builder
+	for name, known := range about.All() {
+		if name != "sortKey" {
+			b.Value(name, known)
+		}
+	}
+	return b.Value("sortKey", v).Finish(), nil
 }
 
 func (s *sorting) Next(ctx context.Context) (bson.Doc, error) {

@@ -26,7 +26,7 @@ func (n *AndSorted) Inputs() []Node { return n.Nodes }
 func intersections(q *Query, cs []match.Node, sources []source) []source {
 	var points []source
 	for _, s := range sources {
-		if s.ix != nil && !s.ix.Clustered && s.variant == 0 && !slices.ContainsFunc(s.bounds, func(l Intervals) bool { return !onePoint(l) }) {
+		if s.ix != nil && !s.ix.Clustered && s.ix.Wild == nil && s.variant == 0 && !slices.ContainsFunc(s.bounds, func(l Intervals) bool { return !onePoint(l) }) {
 			points = append(points, s)
 		}
 	}

@@ -115,5 +115,5 @@ func decidedByKey(n match.Node) bool {
 // sameElem says whether one $elemMatch holds two predicates to the same
 // element.
 func sameElem(a, b predicate) bool {
-	return len(a.elems) > 0 && len(a.elems) == len(b.elems) && a.elems[len(a.elems)-1] == b.elems[len(b.elems)-1] && a.conjunct == b.conjunct
+	return len(a.elems) > 0 && len(a.elems) == len(b.elems) && a.elems[len(a.elems)-1] == b.elems[len(b.elems)-1]
 }

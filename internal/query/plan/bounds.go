@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/keystring"
@@ -214,9 +215,8 @@ func (t translator) regex(n *match.Regex) (access, bool) {
 	}
 	lo := bson.String(prefix)
 	hi := bson.Document(bson.Empty)
-	if next := []byte(prefix); next[len(next)-1] < 0x7f {
-		next[len(next)-1]++
-		hi = bson.String(string(next))
+	if r, size := utf8.DecodeLastRuneInString(prefix); utf8.ValidRune(r+1) && r != utf8.RuneError {
+		hi = bson.String(prefix[:len(prefix)-size] + string(r+1))
 	}
 	return access{Intervals{{lo, hi, true, false}, self}, whole}, true
 }
@@ -224,7 +224,7 @@ func (t translator) regex(n *match.Regex) (access, bool) {
 // regexPrefix returns the plain text that every match begins with, and
 // whether the pattern says nothing beyond it.
 func regexPrefix(pattern, options string) (prefix string, whole bool) {
-	if strings.Trim(options, "s") != "" || strings.Contains(pattern, "|") {
+	if strings.Trim(options, "s") != "" || alternates(pattern) {
 		return "", false
 	}
 	rest, ok := strings.CutPrefix(pattern, "^")
@@ -249,19 +249,31 @@ func regexPrefix(pattern, options string) (prefix string, whole bool) {
 				return b.String(), false
 			}
 			c = rest[i]
-		case c >= 0x80:
-			return b.String(), false
 		}
 		b.WriteByte(c)
 	}
 	return b.String(), true
 }
 
+// alternates says whether a pattern has a | that is not escaped.
+func alternates(pattern string) bool {
+	for i := 0; i < len(pattern); i++ {
+		switch pattern[i] {
+		case '\\':
+			i++
+		case '|':
+			return true
+		}
+	}
+	return false
+}
+
 // trimQuantified drops the last character where a quantifier that allows none
 // of it follows.
 func trimQuantified(s string, next byte) string {
 	if s != "" && (next == '*' || next == '?' || next == '{') {
-		return s[:len(s)-1]
+		_, size := utf8.DecodeLastRuneInString(s)
+		return s[:len(s)-size]
 	}
 	return s
 }
@@ -283,9 +295,14 @@ func (t translator) types(n *match.Type) (access, bool) {
 	return access{normalize(l), false}, true
 }
 
+// elemMatch bounds the elements of an array. An array among them is one value
+// in the index, so what its own elements must be says nothing of the keys.
 func (t translator) elemMatch(n *match.ElemMatchValue) (access, bool) {
 	l, any := All, false
 	for _, c := range n.Children {
+		if _, nested := c.(*match.ElemMatchValue); nested {
+			continue
+		}
 		if a, ok := t.translate(c); ok {
 			l, any = intersect(l, a.intervals), true
 		}

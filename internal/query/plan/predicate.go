@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/mayflydb/mayfly/internal/query/expr"
@@ -12,9 +13,15 @@ type predicate struct {
 	path     string
 	node     match.Node       // nil where compare is not
 	compare  *expr.Comparison // what a $expr implies
-	elems    []string         // paths of the $elemMatches around it, outermost first
+	elems    []elem           // the $elemMatches around it, outermost first
 	conjunct int              // which conjunct of the filter it comes from
 	whole    bool             // it is that whole conjunct
+}
+
+// elem is an $elemMatch and the path of its array.
+type elem struct {
+	path string
+	node *match.ElemMatchObject
 }
 
 // conjuncts splits a filter into conditions that must all hold.
@@ -55,7 +62,7 @@ func collect(out []predicate, n match.Node, p predicate) []predicate {
 	switch n := n.(type) {
 	case *match.ElemMatchObject:
 		p.path, p.whole = join(n.FieldPath()), false
-		p.elems = append(append([]string(nil), p.elems...), p.path)
+		p.elems = append(append([]elem(nil), p.elems...), elem{p.path, n})
 		for _, c := range conjuncts(n.Child) {
 			out = collect(out, c, p)
 		}
@@ -87,18 +94,14 @@ func compatible(ix *Index, a, b predicate, partA int) bool {
 		if !ix.multikeyAt(partA, c) {
 			continue
 		}
-		if prefix := strings.Join(pa[:c+1], "."); !under(a.elems, prefix) || !under(b.elems, prefix) {
+		if !sameElemAt(a, b, strings.Join(pa[:c+1], ".")) {
 			return false
 		}
 	}
 	return true
 }
 
-func under(elems []string, path string) bool {
-	for _, e := range elems {
-		if e == path {
-			return true
-		}
-	}
-	return false
+// sameElemAt says whether one $elemMatch on the array at path is around both.
+func sameElemAt(a, b predicate, path string) bool {
+	return slices.ContainsFunc(a.elems, func(e elem) bool { return e.path == path && slices.Contains(b.elems, e) })
 }

@@ -16,15 +16,14 @@ type Generator struct {
 	coll    bson.Collator
 	meta    func(name string) bson.Value
 	cursors []cursor
-	values  []bson.Value
 	scratch []byte
+	best    []bson.Value // what scratch is made of
 }
 
 // NewGenerator prepares keys for p, strings ordered by coll. meta answers for
 // metadata of the current document and may be nil.
 func NewGenerator(p Pattern, coll bson.Collator, meta func(string) bson.Value) *Generator {
-	return &Generator{pattern: p, coll: coll, meta: meta,
-		cursors: make([]cursor, len(p.Parts)), values: make([]bson.Value, len(p.Parts))}
+	return &Generator{pattern: p, coll: coll, meta: meta, cursors: make([]cursor, len(p.Parts))}
 }
 
 // cursor is how far the walk along the path of one part has come.
@@ -40,6 +39,47 @@ func (c cursor) atArray() bool { return c.at.Type == bson.TypeArray && !c.done }
 // smallest of the keys that an index on the pattern would hold; arrays side
 // by side are refused with code 2.
 func (g *Generator) Append(dst []byte, doc bson.Doc) ([]byte, error) {
+	g.begin(doc)
+	if g.advance(g.cursors) < 0 {
+		return g.encode(dst, g.cursors), nil
+	}
+	g.scratch = g.scratch[:0]
+	if err := g.expand(g.cursors); err != nil {
+		return dst, err
+	}
+	return append(dst, g.scratch...), nil
+}
+
+// Values answers with the array of the values that Append makes the key of doc
+// from, null for what is missing: what {$meta: "sortKey"} reads.
+func (g *Generator) Values(doc bson.Doc) (bson.Value, error) {
+	g.begin(doc)
+	values := make([]bson.Value, len(g.cursors))
+	if g.advance(g.cursors) < 0 {
+		for i, c := range g.cursors {
+			values[i] = orNull(c.at)
+		}
+		return bson.Array(values...), nil
+	}
+	g.scratch = g.scratch[:0]
+	if err := g.expand(g.cursors); err != nil {
+		return bson.Value{}, err
+	}
+	for i, v := range g.best {
+		values[i] = orNull(v)
+	}
+	return bson.Array(values...), nil
+}
+
+func orNull(v bson.Value) bson.Value {
+	if v.IsMissing() {
+		return bson.Null
+	}
+	return v
+}
+
+// begin puts every cursor at the start of its path.
+func (g *Generator) begin(doc bson.Doc) {
 	for i := range g.pattern.Parts {
 		p := &g.pattern.Parts[i]
 		if p.Meta != "" {
@@ -51,14 +91,6 @@ func (g *Generator) Append(dst []byte, doc bson.Doc) ([]byte, error) {
 		}
 		g.cursors[i] = cursor{at: bson.Document(doc), rest: p.parts}
 	}
-	if g.advance(g.cursors) < 0 {
-		return g.encode(dst, g.cursors), nil
-	}
-	g.scratch = g.scratch[:0]
-	if err := g.expand(g.cursors); err != nil {
-		return dst, err
-	}
-	return append(dst, g.scratch...), nil
 }
 
 // advance walks every cursor until its path ends or an array stands in the
@@ -81,11 +113,7 @@ func (g *Generator) advance(cs []cursor) int {
 
 func (g *Generator) encode(dst []byte, cs []cursor) []byte {
 	for i := range cs {
-		v := cs[i].at
-		if v.IsMissing() {
-			v = bson.Null
-		}
-		dst = keystring.Append(dst, v, g.pattern.Parts[i].Descending, g.coll)
+		dst = keystring.Append(dst, orNull(cs[i].at), g.pattern.Parts[i].Descending, g.coll)
 	}
 	return dst
 }
@@ -96,7 +124,10 @@ func (g *Generator) expand(cs []cursor) error {
 	at := g.advance(cs)
 	if at < 0 {
 		if key := g.encode(nil, cs); len(g.scratch) == 0 || bytes.Compare(key, g.scratch) < 0 {
-			g.scratch = key
+			g.scratch, g.best = key, g.best[:0]
+			for _, c := range cs {
+				g.best = append(g.best, c.at)
+			}
 		}
 		return nil
 	}
