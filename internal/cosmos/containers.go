@@ -22,7 +22,6 @@ type container struct {
 	ttl               ttlPolicy
 	unique            []uniqueKey
 	indexing          indexPolicy
-	composite         [][]compositePath
 	queries           *queryCache
 
 	ridBytes []byte // rid decoded
@@ -80,17 +79,11 @@ func (c *container) define(d bson.Doc) error {
 	if c.indexing, err = parseIndexPolicy(policy); err != nil {
 		return err
 	}
-	if c.composite, err = parseComposite(policy); err != nil {
-		return err
-	}
 	computed, err := parseComputed(d.Lookup("computedProperties"))
 	if err != nil {
 		return err
 	}
 	c.queries = &queryCache{computed: computed}
-	if err := checkSpatial(policy); err != nil {
-		return err
-	}
 	if c.unique, err = parseUniqueKeys(d.Lookup("uniqueKeyPolicy")); err != nil {
 		return err
 	}

@@ -100,11 +100,14 @@ type compositePath struct {
 	descending bool
 }
 
+// compositeIndex is the paths of one.
+type compositeIndex []compositePath
+
 // maxComposite is the service's bound on the paths of a composite index.
 const maxComposite = 8
 
 // parseComposite reads compositeIndexes. Errors: 400.
-func parseComposite(policy bson.Doc) ([][]compositePath, error) {
+func parseComposite(policy bson.Doc) ([]compositeIndex, error) {
 	v := policy.Lookup("compositeIndexes")
 	if v.IsNullish() {
 		return nil, nil
@@ -113,12 +116,12 @@ func parseComposite(policy bson.Doc) ([][]compositePath, error) {
 	if v.Type != bson.TypeArray {
 		return nil, bad
 	}
-	var all [][]compositePath
+	var all []compositeIndex
 	for ix := range v.Doc().Values() {
 		if ix.Type != bson.TypeArray || ix.Doc().Len() < 2 || ix.Doc().Len() > maxComposite {
 			return nil, bad
 		}
-		var paths []compositePath
+		var paths compositeIndex
 		for p := range ix.Doc().Values() {
 			if p.Type != bson.TypeDocument || p.Doc().Lookup("path").Type != bson.TypeString {
 				return nil, bad
@@ -137,7 +140,7 @@ func parseComposite(policy bson.Doc) ([][]compositePath, error) {
 
 // sorts says whether a composite index has the order of an ORDER BY, or all of
 // it turned round.
-func sorts(index []compositePath, paths []string, descending []bool) bool {
+func (index compositeIndex) sorts(paths []string, descending []bool) bool {
 	if len(index) != len(paths) {
 		return false
 	}

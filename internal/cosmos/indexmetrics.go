@@ -71,10 +71,13 @@ func (p *pager) singleIndexes() (used, potential []string) {
 	}
 	seen := map[string]bool{}
 	for _, f := range paths {
-		spec := "/" + strings.Join(f.Names(), "/") + "/?"
+		spec, has := "/"+strings.Join(f.Names(), "/")+"/?", p.c.indexing.indexes(f.Names())
+		if f.Spatial {
+			has = p.c.indexing.indexesShapes(f.Names())
+		}
 		switch {
 		case seen[spec]:
-		case p.c.indexing.indexes(f.Names()):
+		case has:
 			used = append(used, spec)
 		default:
 			potential = append(potential, spec)

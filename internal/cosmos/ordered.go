@@ -121,7 +121,11 @@ func (p *pager) orderPath() string {
 // that they have to be sorted.
 func (p *pager) itemsInOrder(run *nosql.Run, filter bson.Doc) (bool, error) {
 	path := p.orderPath()
-	if path == "" || p.from.key == "" && !orderIndex(p.c.collection.Latest(), path) {
+	if path == "" {
+		return false, nil
+	}
+	sort, indexed := p.inOrderOf(path)
+	if p.from.key == "" && !indexed {
 		return false, nil
 	}
 	s := &stretch{counted: p.shape.Top || p.shape.OffsetLimit || p.shape.Distinct}
@@ -146,12 +150,7 @@ func (p *pager) itemsInOrder(run *nosql.Run, filter bson.Doc) (bool, error) {
 		from = keys.Doc().Lookup("0")
 		first = classOf(from)
 	}
-	direction := int32(1)
-	if descending {
-		direction = -1
-	}
-	sort := new(bson.Builder).Int32(path, direction).Int32(fieldNumber, direction).Finish()
-	for i := first; i >= 0 && i < len(orderClasses); i += int(direction) {
+	for i := first; i >= 0 && i < len(orderClasses); i += int(direction(descending)) {
 		class := orderClasses[i].filter(path, from, p.from.key != "" && i == first, descending)
 		examined, err := findExamined(p.r.Context(), p.r.s.o.Exec, p.c.collection, both(filter, class), sort, 0, func(d bson.Doc) (bool, error) { return p.take(run, d) })
 		p.examined += examined
@@ -169,24 +168,57 @@ func both(a, b bson.Doc) bson.Doc {
 	return new(bson.Builder).OpenArray("$and").Doc("0", a).Doc("1", b).Close().Finish()
 }
 
-// orderIndex says whether there is an index that has the items in the order of
-// a property.
-func orderIndex(c *catalog.Collection, path string) bool {
+// inOrderOf is the order in which the items are read, and says whether there is
+// an index that has it: the composite one where there is one, so that what is
+// sorted is sorted already, but for types.
+func (p *pager) inOrderOf(path string) (sort bson.Doc, indexed bool) {
+	now, descending := p.c.collection.Latest(), p.shape.OrderByDescending
+	var b bson.Builder
+	if ix := p.c.indexing.sorting(p.shape); ix != nil && orderIndex(now, ix.name()) {
+		for i, path := range p.shape.OrderByPaths {
+			b.Int32(path, direction(descending[i]))
+		}
+		return b.Int32(fieldNumber, direction(descending[0])).Finish(), true
+	}
+	b.Int32(path, direction(descending[0])).Int32(fieldNumber, direction(descending[0]))
+	return b.Finish(), orderIndex(now, pathIndexPrefix+path)
+}
+
+// orderIndex says whether there is an index of a name that has all items, one
+// after the other.
+func orderIndex(c *catalog.Collection, name string) bool {
 	if c == nil {
 		return false
 	}
-	ix := c.Index(pathIndexPrefix + path)
+	ix := c.Index(name)
 	return ix != nil && ix.Ready && !ix.Multikey().Any()
 }
 
-// wantOrder asks for an index on the property that a query orders by, where its
-// page needed few of the items that it sorted.
+// sorting is the composite index that has the order of an ORDER BY on several
+// properties, or nil.
+func (p indexPolicy) sorting(s nosql.Shape) compositeIndex {
+	if len(s.OrderByPaths) > 1 {
+		for _, ix := range p.composite {
+			if ix.sorts(s.OrderByPaths, s.OrderByDescending) {
+				return ix
+			}
+		}
+	}
+	return nil
+}
+
+// wantOrder asks for an index that has the order of a query, where its page
+// needed few of the items that it sorted.
 func (p *pager) wantOrder() {
 	path := p.orderPath()
-	if path == "" || p.inOrder != nil || !wasted(p.examined, int64(p.rows.n)) || !p.c.indexing.indexesDotted(path) {
+	if path == "" || p.inOrder != nil || !wasted(p.examined, int64(p.rows.n)) {
 		return
 	}
-	if now := p.c.collection.Latest(); now != nil && !hasPathIndex(now, path) {
-		p.r.s.wantIndex(p.c, path)
+	name := pathIndexPrefix + path
+	if ix := p.c.indexing.sorting(p.shape); ix != nil {
+		name = ix.name()
+	}
+	if now := p.c.collection.Latest(); now != nil && p.c.indexing.allows(name) && !hasIndex(now, name) {
+		p.r.s.wantIndex(p.c, name)
 	}
 }

@@ -38,11 +38,12 @@ func TestOrdered(t *testing.T) {
 		}
 		size := fmt.Sprint(rapid.IntRange(1, 9).Draw(rt, "size"))
 		want := a.allRows(id, query, size)
-		if err := a.server.buildIndex(context.Background(), wantedIndex{"d", id, "v"}); err != nil {
+		index := rapid.SampledFrom([]string{"path/v", "composite/v,w", "composite/v,-w"}).Draw(rt, "index")
+		if err := a.server.buildIndex(context.Background(), wantedIndex{"d", id, index}); err != nil {
 			rt.Fatal(err)
 		}
 		if got := a.allRows(id, query, size); got != want {
-			rt.Fatalf("%s by %s: %s, and %s from an index", query, size, want, got)
+			rt.Fatalf("%s by %s: %s, and %s from %s", query, size, want, got, index)
 		}
 	})
 }

@@ -2,22 +2,30 @@ package cosmos
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/query/nosql"
+	"github.com/mayflydb/mayfly/internal/schema"
 )
 
-// A property gets an index when a query has looked at many items in vain by
-// it, and the policy includes it: so the writes of a container pay for the
-// queries that it really has. The index is {property: 1, _n: 1}, which gives
-// the items with one value in the order of feeds.
+// An index is built when a query has looked at many items in vain, and the
+// policy has it: so the writes of a container pay for the queries that it
+// really has. On a property it is {property: 1, _n: 1}, which gives the items
+// with one value in the order of feeds; a composite index has its properties
+// and _n; a spatial one is of kind 2dsphere. The latter two leave out items that
+// cannot be in them, which the service takes (schema.Lenient).
 
 const (
-	// pathIndexPrefix begins the names of these indexes.
-	pathIndexPrefix = "path/"
+	// What the names of these indexes begin with: a property's path follows,
+	// or those of a composite index with commas between and - before a
+	// descending one.
+	pathIndexPrefix      = "path/"
+	compositeIndexPrefix = "composite/"
+	spatialIndexPrefix   = "spatial/"
 	// wastedItems is how many items a page may look at in vain before an index
 	// is asked for, and wastedShare how many for each one that it finds.
 	wastedItems = 1000
@@ -31,7 +39,7 @@ const (
 
 // wantedIndex is an index that a query would have used.
 type wantedIndex struct {
-	db, container, path string
+	db, container, name string
 }
 
 // elements ends the path of an index that was asked for by an array's elements:
@@ -43,10 +51,18 @@ func hasPathIndex(c *catalog.Collection, path string) bool {
 	return c.Index(pathIndexPrefix+path) != nil || c.Index(pathIndexPrefix+path+elements) != nil
 }
 
-// wantIndex asks for an index on a path that a query has filtered by.
-func (s *Server) wantIndex(c *container, path string) {
+// hasIndex says whether there is an index of a name, or another for the same.
+func hasIndex(c *catalog.Collection, name string) bool {
+	if path, single := strings.CutPrefix(name, pathIndexPrefix); single {
+		return hasPathIndex(c, strings.TrimSuffix(path, elements))
+	}
+	return c.Index(name) != nil
+}
+
+// wantIndex asks for an index that a query would have used.
+func (s *Server) wantIndex(c *container, name string) {
 	select {
-	case s.wanted <- wantedIndex{c.db, c.id, path}:
+	case s.wanted <- wantedIndex{c.db, c.id, name}:
 	default:
 	}
 }
@@ -56,21 +72,122 @@ func wasted(examined, found int64) bool {
 	return examined-found >= wastedItems && examined >= wastedShare*found
 }
 
-// improve asks for an index on one of the properties that a query filters by,
-// where its page went through many items in vain.
+// improve asks for an index for what a query filters by, where its page went
+// through many items in vain.
 func (s *Server) improve(c *container, paths []nosql.FilterPath, examined, found int64) {
-	if !wasted(examined, found) {
+	now := c.collection.Latest()
+	if !wasted(examined, found) || now == nil {
 		return
 	}
-	now := c.collection.Latest()
-	for _, equal := range []bool{true, false} {
-		for _, p := range paths {
-			if p.Equality == equal && now != nil && c.indexing.indexes(p.Names()) && !hasPathIndex(now, p.Path) {
-				s.wantIndex(c, strings.Join(p.Names(), "."))
-				return
-			}
+	for _, name := range c.indexing.forFilter(paths) {
+		if !hasIndex(now, name) {
+			s.wantIndex(c, name)
+			return
 		}
 	}
+}
+
+// forFilter names the indexes that the policy has for a filter, the best first:
+// on shapes, composite ones, by values, by ranges.
+func (p indexPolicy) forFilter(paths []nosql.FilterPath) []string {
+	var shapes, composite, values, ranges []string
+	equal, compared := map[string]bool{}, map[string]bool{}
+	for _, f := range paths {
+		name := pathIndexPrefix + strings.Join(f.Names(), ".")
+		switch {
+		case f.Spatial:
+			if p.indexesShapes(f.Names()) {
+				shapes = append(shapes, spatialIndexPrefix+f.Path)
+			}
+			continue
+		case f.Equality:
+			values = append(values, name)
+		default:
+			ranges = append(ranges, name)
+		}
+		if !f.Elements {
+			compared[f.Path] = true
+			equal[f.Path] = equal[f.Path] || f.Equality
+		}
+	}
+	for _, ix := range p.composite {
+		if ix.bounds(equal, compared) > 1 {
+			composite = append(composite, ix.name())
+		}
+	}
+	singles := slices.DeleteFunc(append(values, ranges...), func(name string) bool { return !p.allows(name) })
+	return slices.Concat(shapes, composite, singles)
+}
+
+// name is that of the index.
+func (ix compositeIndex) name() string {
+	var b strings.Builder
+	b.WriteString(compositeIndexPrefix)
+	for i, p := range ix {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		if p.descending {
+			b.WriteByte('-')
+		}
+		b.WriteString(p.path)
+	}
+	return b.String()
+}
+
+// bounds is how many properties of the index a filter bounds that compares
+// some: values of those before, a range of the last.
+func (ix compositeIndex) bounds(equal, compared map[string]bool) int {
+	for i, p := range ix {
+		if !compared[p.path] {
+			return i
+		}
+		if !equal[p.path] {
+			return i + 1
+		}
+	}
+	return len(ix)
+}
+
+// spec is the specification of the index. What is alike in all properties is
+// in the order of feeds, or turned round where the first one descends.
+func (ix compositeIndex) spec() bson.Doc {
+	var b bson.Builder
+	b.Int32("v", 2).OpenDoc("key")
+	for _, p := range ix {
+		b.Int32(p.path, direction(p.descending))
+	}
+	b.Int32(fieldNumber, direction(ix[0].descending)).Close().String("name", ix.name())
+	return schema.Lenient(b.Finish())
+}
+
+func direction(descending bool) int32 {
+	if descending {
+		return -1
+	}
+	return 1
+}
+
+// allows says whether the policy has an index of a name.
+func (p indexPolicy) allows(name string) bool { return p.spec(name) != nil }
+
+// spec is the specification of an index of a name, nil where the policy does
+// not have it.
+func (p indexPolicy) spec(name string) bson.Doc {
+	if path, ok := strings.CutPrefix(name, pathIndexPrefix); ok && p.indexesDotted(path) {
+		return indexSpec(name, false, strings.TrimSuffix(path, elements), fieldNumber)
+	}
+	if path, ok := strings.CutPrefix(name, spatialIndexPrefix); ok && p.indexesShapes(strings.Split(path, ".")) {
+		var b bson.Builder
+		b.Int32("v", 2).OpenDoc("key").String(path, "2dsphere").Close().String("name", name)
+		return schema.Lenient(b.Int32("2dsphereIndexVersion", 3).Finish())
+	}
+	for _, ix := range p.composite {
+		if ix.name() == name {
+			return ix.spec()
+		}
+	}
+	return nil
 }
 
 // Tend builds the indexes that queries ask for, one after the other, and lets
@@ -86,7 +203,7 @@ func (s *Server) Tend(ctx context.Context) {
 			s.results.expire(now)
 		case w := <-s.wanted:
 			if err := s.buildIndex(ctx, w); err != nil && ctx.Err() == nil {
-				s.o.Log.Warn("An index could not be built", "database", w.db, "container", w.container, "path", w.path, "error", err)
+				s.o.Log.Warn("An index could not be built", "database", w.db, "container", w.container, "index", w.name, "error", err)
 			}
 		}
 	}
@@ -98,15 +215,14 @@ func (s *Server) buildIndex(ctx context.Context, w wantedIndex) error {
 		return nil // it is gone
 	}
 	now := c.collection.Latest()
-	path := strings.TrimSuffix(w.path, elements)
-	if now == nil || hasPathIndex(now, path) || len(pathIndexes(now)) >= maxPathIndexes || !c.indexing.indexesDotted(w.path) {
+	spec := c.indexing.spec(w.name)
+	if now == nil || spec == nil || hasIndex(now, w.name) || len(pathIndexes(now)) >= maxPathIndexes {
 		return nil
 	}
-	spec := indexSpec(pathIndexPrefix+w.path, false, path, fieldNumber)
 	if _, _, err := s.o.Catalog.CreateIndexes(ctx, c.collection.Namespace, []bson.Doc{spec}); err != nil {
 		return err
 	}
-	s.o.Log.Info("An index was built for queries", "database", c.db, "container", c.id, "path", w.path)
+	s.o.Log.Info("An index was built for queries", "database", c.db, "container", c.id, "index", w.name)
 	// The policy may have changed meanwhile.
 	return s.dropExcluded(ctx, w.db, w.container)
 }
@@ -116,7 +232,7 @@ func pathIndexes(c *catalog.Collection) []*catalog.Index {
 	var own []*catalog.Index
 	if c != nil {
 		for _, ix := range c.Indexes() {
-			if strings.HasPrefix(ix.Name, pathIndexPrefix) {
+			if strings.HasPrefix(ix.Name, pathIndexPrefix) || strings.HasPrefix(ix.Name, compositeIndexPrefix) || strings.HasPrefix(ix.Name, spatialIndexPrefix) {
 				own = append(own, ix)
 			}
 		}
@@ -124,7 +240,7 @@ func pathIndexes(c *catalog.Collection) []*catalog.Index {
 	return own
 }
 
-// dropExcluded drops the indexes on properties that the policy excludes.
+// dropExcluded drops the indexes that the policy has no more.
 func (s *Server) dropExcluded(ctx context.Context, db, id string) error {
 	c, err := s.registry.container(db, id)
 	if err != nil {
@@ -133,7 +249,7 @@ func (s *Server) dropExcluded(ctx context.Context, db, id string) error {
 	_, err = s.o.Catalog.DropIndexes(ctx, c.collection.Namespace, func(now *catalog.Collection) ([]*catalog.Index, error) {
 		var gone []*catalog.Index
 		for _, ix := range pathIndexes(now) {
-			if !c.indexing.indexesDotted(strings.TrimPrefix(ix.Name, pathIndexPrefix)) {
+			if !c.indexing.allows(ix.Name) {
 				gone = append(gone, ix)
 			}
 		}

@@ -12,6 +12,8 @@ import (
 type indexPolicy struct {
 	none               bool // indexing mode none
 	included, excluded []indexPath
+	spatial            []indexPath
+	composite          []compositeIndex
 }
 
 // indexPath is one path of the policy: the names on the way, "[]" for the
@@ -30,6 +32,13 @@ func parseIndexPolicy(policy bson.Doc) (indexPolicy, error) {
 	p := indexPolicy{none: policy.Lookup("indexingMode").Str() == "none"}
 	if p.none {
 		return p, nil
+	}
+	var err error
+	if p.spatial, err = parseSpatial(policy); err != nil {
+		return p, err
+	}
+	if p.composite, err = parseComposite(policy); err != nil {
+		return p, err
 	}
 	root := false
 	for _, set := range []struct {
@@ -129,32 +138,40 @@ func checkGeospatial(v bson.Value) error {
 // spatialTypes are what a spatial index may hold.
 var spatialTypes = map[string]bool{"Point": true, "LineString": true, "Polygon": true, "MultiPolygon": true}
 
-// checkSpatial checks spatialIndexes. Errors: 400.
-func checkSpatial(policy bson.Doc) error {
+// parseSpatial reads the paths of spatialIndexes. Errors: 400.
+func parseSpatial(policy bson.Doc) ([]indexPath, error) {
 	v := policy.Lookup("spatialIndexes")
 	if v.IsNullish() {
-		return nil
+		return nil, nil
 	}
 	bad := badRequest("The spatial indexes of the indexing policy are invalid.")
 	if v.Type != bson.TypeArray {
-		return bad
+		return nil, bad
 	}
+	var paths []indexPath
 	for e := range v.Doc().Values() {
 		if e.Type != bson.TypeDocument || e.Doc().Lookup("path").Type != bson.TypeString {
-			return bad
+			return nil, bad
 		}
-		if _, err := parseIndexPath(e.Doc().Lookup("path").Str()); err != nil {
-			return err
+		path, err := parseIndexPath(e.Doc().Lookup("path").Str())
+		if err != nil {
+			return nil, err
 		}
 		types := e.Doc().Lookup("types")
 		if types.Type != bson.TypeArray {
-			return bad
+			return nil, bad
 		}
 		for t := range types.Doc().Values() {
 			if t.Type != bson.TypeString || !spatialTypes[t.Str()] {
-				return bad
+				return nil, bad
 			}
 		}
+		paths = append(paths, path)
 	}
-	return nil
+	return paths, nil
+}
+
+// indexesShapes says whether a property may have a spatial index.
+func (p indexPolicy) indexesShapes(names []string) bool {
+	return !p.none && slices.ContainsFunc(p.spatial, func(path indexPath) bool { return path.precision(names) > 0 })
 }

@@ -129,10 +129,8 @@ func (c *container) checkOrder(s nosql.Shape) error {
 		}
 		return badRequest("The index path corresponding to the specified order-by item is excluded.")
 	}
-	for _, ix := range c.composite {
-		if sorts(ix, s.OrderByPaths, s.OrderByDescending) {
-			return nil
-		}
+	if c.indexing.sorting(s) != nil {
+		return nil
 	}
 	return badRequest("The order by query does not have a corresponding composite index that it can be served from.")
 }

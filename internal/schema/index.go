@@ -40,6 +40,7 @@ type Index struct {
 	PrepareUnique bool
 	Sparse        bool
 	Hidden        bool
+	Lenient       bool // see LeavesOut
 	// ExpireAfterSeconds is the TTL in seconds, or NoExpiry; for an index by last
 	// writes -1 is no default.
 	ExpireAfterSeconds int64
@@ -66,6 +67,7 @@ func LoadIndex(spec bson.Doc) (*Index, error) {
 		PrepareUnique:      spec.Lookup("prepareUnique").Truthy(),
 		Sparse:             spec.Lookup("sparse").Truthy(),
 		Hidden:             spec.Lookup("hidden").Truthy(),
+		Lenient:            spec.Lookup(lenientField).Truthy(),
 		ExpireAfterSeconds: NoExpiry,
 	}
 	ix.Parts, ix.Plugin = parts(ix.Key), pluginOf(ix.Key)

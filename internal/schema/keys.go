@@ -53,7 +53,7 @@ func (m MultikeyPaths) Any() bool {
 // dst, and the buffers of keys beyond its length, are used again. A document
 // that a partial or sparse index leaves out has none. Errors: 171 for parallel
 // arrays, 16766 for arrays under a hashed index, 16746 for an ambiguous number
-// in a path.
+// in a path; none where the index is lenient.
 func (ix *Index) Keys(doc bson.Doc, dst []Key) ([]Key, MultikeyPaths, error) {
 	if ix.Filter != nil {
 		ok, err := ix.Filter.Match(doc)
@@ -61,7 +61,11 @@ func (ix *Index) Keys(doc bson.Doc, dst []Key) ([]Key, MultikeyPaths, error) {
 			return dst, nil, err
 		}
 	}
-	return ix.kind.keys(ix, doc, dst)
+	keys, paths, err := ix.kind.keys(ix, doc, dst)
+	if err != nil && ix.Lenient {
+		return dst, ix.leftOut(), nil
+	}
+	return keys, paths, err
 }
 
 // walk follows components from doc until they end or meet an array. It returns

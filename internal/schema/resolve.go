@@ -210,7 +210,7 @@ func sameFilter(a, b *match.Filter) bool {
 // same, or that compareIndexes looked at before.
 var notCompared = map[string]bool{
 	"key": true, "name": true, "ns": true, "v": true, "background": true, "dropDups": true,
-	"textIndexVersion": true, "2dsphereIndexVersion": true, sinceField: true,
+	"textIndexVersion": true, "2dsphereIndexVersion": true, sinceField: true, lenientField: true,
 	"collation": true, "partialFilterExpression": true, "unique": true, "sparse": true, "wildcardProjection": true,
 }
 

@@ -11,6 +11,7 @@ type FilterPath struct {
 	Path     string // dotted
 	Equality bool   // by one value or a list of them, not by a range
 	Elements bool   // the elements of the array there
+	Spatial  bool   // by a shape
 }
 
 // Names are the steps to the property, "[]" for an array's elements.
@@ -128,6 +129,9 @@ func (t *translator) translate(e expression) bson.Doc {
 		if !known {
 			return nil
 		}
+		if d := t.distance(e); d != nil {
+			return d
+		}
 		if path, ok := t.path(e.l); ok {
 			return t.compareTo(path, op[0], e.r)
 		}
@@ -139,6 +143,9 @@ func (t *translator) translate(e expression) bson.Doc {
 	case *like:
 		return t.like(e)
 	case *call:
+		if d := t.meets(e); d != nil {
+			return d
+		}
 		return t.call(e)
 	}
 	return nil

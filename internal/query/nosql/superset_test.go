@@ -99,3 +99,50 @@ func TestFilterIsSuperset(t *testing.T) {
 		}
 	})
 }
+
+// TestSpatialFilterIsSuperset is the same for conditions on shapes.
+func TestSpatialFilterIsSuperset(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		shape := func() string {
+			x, y := rapid.Float64Range(-179, 179).Draw(t, "x"), rapid.Float64Range(-89, 89).Draw(t, "y")
+			size := rapid.SampledFrom([]float64{0.001, 0.5, 5}).Draw(t, "size")
+			switch rapid.IntRange(0, 3).Draw(t, "type") {
+			case 0:
+				return fmt.Sprintf(`{"type":"LineString","coordinates":[[%v,%v],[%v,%v]]}`, x, y, min(x+size, 180), max(y-size, -90))
+			case 1:
+				return fmt.Sprintf(`{"type":"Polygon","coordinates":[[[%v,%v],[%v,%v],[%v,%v],[%v,%v]]]}`, x, y, min(x+size, 180), y, min(x+size, 180), min(y+size, 90), x, y)
+			case 2:
+				return rapid.SampledFrom([]string{`{"type":"Point","coordinates":[1]}`, `{"type":"Circle"}`, `[1,2]`, `{"x":1,"y":2}`, `{"type":"Point","coordinates":[1,2]}`}).Draw(t, "odd")
+			}
+			return fmt.Sprintf(`{"type":"Point","coordinates":[%v,%v]}`, x, y)
+		}
+		item := shape()
+		other := rapid.SampledFrom([]string{item, shape()}).Draw(t, "other")
+		where := rapid.SampledFrom([]string{
+			"ST_WITHIN(c.at, %s)", "ST_WITHIN(%s, c.at)", "ST_INTERSECTS(c.at, %s)", "ST_DISTANCE(c.at, %s) < 200000", "3000000 >= ST_DISTANCE(%s, c.at)",
+			"ST_DISTANCE(c.at, %s) <= 0",
+		}).Draw(t, "where")
+		where = fmt.Sprintf(where, other)
+		v, err := ParseJSON([]byte(`{"at":` + item + `}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		q, err := Parse("SELECT VALUE 1 FROM c WHERE "+where, nil, nil)
+		if err != nil {
+			t.Fatalf("%s: %v", where, err)
+		}
+		selected := false
+		run := q.Start(time.Time{}, func(bson.Value) bool { selected = true; return true })
+		if _, err := run.Add(v.Doc()); err != nil {
+			t.Fatal(err)
+		}
+		filter, _ := q.Filter()
+		f, err := match.Parse(filter, nil)
+		if err != nil {
+			t.Fatalf("%s: %s: %v", where, filter, err)
+		}
+		if passes, err := f.Match(v.Doc()); err != nil || selected && !passes {
+			t.Fatalf("%s selects %s, but %s does not let it pass: %v", where, v, filter, err)
+		}
+	})
+}

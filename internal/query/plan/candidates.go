@@ -136,12 +136,12 @@ func scan(q *Query, backward bool) source {
 	return source{node: n, sorted: q.Sort.IsEmpty() || natural != 0}
 }
 
-// usable are the indexes that a query may use: not hidden, and left to it by
-// the index filter.
+// usable are the indexes that a query may use: not hidden, left to it by the
+// index filter, and with all documents.
 func usable(c *Collection, q *Query, hinted *Index) []*Index {
 	var out []*Index
 	for _, ix := range c.Indexes {
-		if ix.Hidden || hinted != nil && ix != hinted || q.Allowed != nil && !q.Allowed(ix.Index) {
+		if ix.Hidden || hinted != nil && ix != hinted || q.Allowed != nil && !q.Allowed(ix.Index) || ix.LeavesOut(ix.Multikey) {
 			continue
 		}
 		out = append(out, ix)

@@ -1,0 +1,37 @@
+package schema
+
+import "github.com/mayflydb/mayfly/internal/bson"
+
+// lenientField marks a stored specification as lenient: a document whose keys
+// cannot be made, for parallel arrays or a geometry that is none, is left out
+// instead of being refused. Who asks for an index with a command cannot say so,
+// and listIndexes does not show it.
+const lenientField = "lenient"
+
+// Lenient is a specification that leaves out what it cannot index.
+func Lenient(spec bson.Doc) bson.Doc {
+	return new(bson.Builder).Fields(spec).Bool(lenientField, true).Finish()
+}
+
+// leftOut is what Keys says of a document that a lenient index leaves out: of
+// an index of geometries nobody misses it, since no shape is near it. All
+// others are marked as having arrays in every part, which no document that is
+// in them makes of a part that holds one number (LeavesOut).
+func (ix *Index) leftOut() MultikeyPaths {
+	if ix.Plugin == pluginSphere {
+		return nil
+	}
+	paths := make(MultikeyPaths, len(ix.Parts))
+	for part := range paths {
+		paths.set(part, 0)
+	}
+	return paths
+}
+
+// LeavesOut says by what stands on its paths whether documents may be missing
+// in a lenient index, which answers no question then.
+// REQUIRES: the last part of a lenient index that is not one of geometries
+// never has an array.
+func (ix *Index) LeavesOut(paths MultikeyPaths) bool {
+	return ix.Lenient && ix.Plugin != pluginSphere && paths.Any() && paths[len(paths)-1] != 0
+}
