@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"context"
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/storage"
@@ -73,26 +74,59 @@ func (c *Catalog) diskUsage(id storage.Ident) (int64, error) {
 // Reclaimable is what compact would give back of the space on disk of a
 // collection's documents, and of its indexes, as far as is known.
 func (c *Catalog) Reclaimable(coll *Collection) (documents, indexes int64, err error) {
-	if coll == nil || coll.Ident == 0 {
+	if coll == nil {
 		return 0, 0, nil
 	}
-	n, err := c.engine.Reclaimable(coll.Ident, coll.Count())
-	if err != nil {
-		return 0, 0, err
+	for i, s := range coll.keyspaces() {
+		n, err := c.engine.Reclaimable(s.ident, s.keys)
+		if err != nil {
+			return 0, 0, err
+		}
+		if i == 0 {
+			documents = int64(n)
+		} else {
+			indexes += int64(n)
+		}
 	}
-	documents = int64(n)
-	for _, ix := range coll.indexes {
+	return documents, indexes, nil
+}
+
+// Reclaim gives back the space on disk that deletions have left of a collection,
+// where that is worth it, step by step with pauses: see storage.Engine.Reclaim.
+func (c *Catalog) Reclaim(ctx context.Context, coll *Collection, pause func(time.Duration) error) error {
+	if coll = coll.Latest(); coll == nil {
+		return nil
+	}
+	for _, s := range coll.keyspaces() {
+		if err := c.engine.Reclaim(ctx, s.ident, s.keys, pause); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keyspace is where documents or entries are, and how many; negative where that
+// is not known.
+type keyspace struct {
+	ident storage.Ident
+	keys  int64
+}
+
+// keyspaces are those of a collection's documents, and then of its indexes.
+func (c *Collection) keyspaces() (all []keyspace) {
+	if c.Ident == 0 {
+		return nil
+	}
+	all = append(all, keyspace{c.Ident, c.Count()})
+	for _, ix := range c.indexes {
 		if ix.Records {
 			continue
 		}
-		keys := coll.Count()
+		keys := c.Count()
 		if ix.Multikey().Any() || ix.Sparse || ix.Filter != nil || ix.Plugin != "" {
 			keys = -1
 		}
-		if n, err = c.engine.Reclaimable(ix.Ident, keys); err != nil {
-			return 0, 0, err
-		}
-		indexes += int64(n)
+		all = append(all, keyspace{ix.Ident, keys})
 	}
-	return documents, indexes, nil
+	return all
 }

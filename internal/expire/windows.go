@@ -51,10 +51,19 @@ func (m *Monitor) sweep(ctx context.Context, c *catalog.Collection, whatever boo
 	if err != nil {
 		return
 	}
-	defer pass.leave()
 	begun := time.Now()
 	swept, err := m.o.Catalog.Sweep(ctx, c, func(took time.Duration) error { return pass.pause(ctx, took) })
-	if err != nil && ctx.Err() == nil {
+	pass.leave()
+	if err == nil {
+		err = m.o.Catalog.Reclaim(ctx, c, func(took time.Duration) error {
+			pause(ctx, took)
+			return context.Cause(ctx)
+		})
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	if err != nil {
 		m.o.Log.LogAttrs(ctx, slog.LevelWarn, "Error sweeping the indexes of a collection", slog.String("c", "INDEX"),
 			slog.String("namespace", c.Namespace.String()), slog.String("error", mongoerr.From(err).Message))
 		return

@@ -3,6 +3,7 @@ package storage
 import (
 	"encoding/binary"
 	"testing"
+	"time"
 )
 
 // TestReclaimable holds that little counts as space to give back where nothing
@@ -59,5 +60,62 @@ func TestReclaimable(t *testing.T) {
 	}
 	if n, used := reclaimable(keys / 2); n > used/10 {
 		t.Errorf("%d of %d bytes after a compaction", n, used)
+	}
+}
+
+// TestReclaim deletes every second key of many, and gives their space back in
+// steps; where little is to give back it does nothing.
+func TestReclaim(t *testing.T) {
+	e, err := Open(Options{Dir: "db", FS: NewMemFS(), CacheBytes: 8 << 20, MemtableBytes: 4 << 20, Compression: CompressionNone})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	id, err := e.NewIdent()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const keys, size = 90, 1 << 20
+	value := make([]byte, size)
+	key := func(i int) []byte { return binary.BigEndian.AppendUint32(nil, uint32(i)) }
+	for i := range keys {
+		u := e.Begin()
+		if err := u.Set(id, key(i), value); err != nil {
+			t.Fatal(err)
+		}
+		if err := u.Commit(t.Context(), Buffered); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := e.Compact(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	reclaim := func(live int64) (steps int, used uint64) {
+		if err := e.Reclaim(t.Context(), id, live, func(time.Duration) error { steps++; return nil }); err != nil {
+			t.Fatal(err)
+		}
+		used, err := e.DiskUsage(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return steps, used
+	}
+	if steps, used := reclaim(keys); steps != 0 || used < keys*size {
+		t.Errorf("%d bytes after %d steps while nothing is deleted", used, steps)
+	}
+	u := e.Begin()
+	for i := 0; i < keys; i += 2 {
+		if err := u.Delete(id, key(i), size); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := u.Commit(t.Context(), Buffered); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if steps, used := reclaim(keys / 2); steps == 0 || used > keys/2*size*11/10 {
+		t.Errorf("%d bytes of %d after %d steps", used, keys*size, steps)
 	}
 }
