@@ -9,13 +9,26 @@ import (
 )
 
 // TestWindowsMemory holds the bounds of what windows of expiry keep in memory:
-// for a collection, and while a drop runs, however many windows and touched
+// for all collections, for one, and while a drop runs, however many windows and touched
 // documents there are.
 func TestWindowsMemory(t *testing.T) {
 	c, coll := openWindowed(t)
 	var l live
 	if n := unsafe.Sizeof(l.loose) + unsafe.Sizeof(l.lowWater) + unsafe.Sizeof(l.swept) + 2*unsafe.Sizeof(LowWater{}); n > 160 {
 		t.Errorf("a collection has %d bytes for its windows", n)
+	}
+	for i := range uint64(2 * maxStayMarks) {
+		c.stays.add(markedWindow{coll.Ident, i})
+		c.hints.put(hintHash(coll.Ident, appendWindow(nil, i)), i)
+	}
+	marked := 0
+	for i := range c.stays.slots {
+		if c.stays.slots[i].Load() != nil {
+			marked++
+		}
+	}
+	if n := unsafe.Sizeof(*c.hints.slots.Load()); n > 8<<20 || marked != maxStayMarks {
+		t.Errorf("all collections have %d bytes of hints, and %d marked windows", n, marked)
 	}
 
 	u := c.engine.Begin()
