@@ -40,11 +40,15 @@ type merging struct {
 	paused func()
 	failed error // the first write that failed
 	after  int   // documents since
+	size   int   // of the documents of a batch so far, in bytes
 }
 
 // maxAfterFailure is how many documents a $merge still writes after one that
 // failed: those that MongoDB would have sent in the same unordered batch.
 const maxAfterFailure = 1000
+
+// maxMergeBatch is how large MongoDB lets such a batch become, in bytes.
+const maxMergeBatch = 16 << 20
 
 // Merge opens the target of a $merge.
 func (w *world) Merge(ctx context.Context, m *pipeline.Merge, r *pipeline.Run) (pipeline.Target, error) {
@@ -98,8 +102,13 @@ func (t *merging) parse(vars []string) (*update.Update, error) {
 
 // Add merges one document.
 func (t *merging) Add(ctx context.Context, d bson.Doc) error {
+	next := t.size+len(d) > maxMergeBatch
+	if next {
+		t.size = 0
+	}
+	t.size += len(d)
 	if t.failed != nil {
-		if t.after++; t.after > maxAfterFailure {
+		if t.after++; next || t.after > maxAfterFailure {
 			return t.Finish(ctx)
 		}
 	}

@@ -41,31 +41,68 @@ func parseGraphLookup(arg bson.Value, p *parsing) (Stage, error) {
 		return nil, mongoerr.New(mongoerr.FailedToParse, "the $graphLookup stage specification must be an object, but found %s", arg.Type)
 	}
 	g := &GraphLookup{arg: arg, max: -1, collator: p.Collator}
-	ns := Namespace{DB: p.DB}
+	ns, err := graphFrom(arg.Doc(), p.DB)
+	if err != nil {
+		return nil, err
+	}
 	var as string
 	for it := arg.Doc().Iter(); it.Next(); {
 		if err := g.option(it.Key, it.Value, p); err != nil {
 			return nil, err
 		}
-		if it.Value.Type == bson.TypeString {
-			switch it.Key {
-			case "from":
-				ns.Coll = it.Value.Str()
-			case "as":
-				as = it.Value.Str()
-			}
+		if it.Key == "as" && it.Value.Type == bson.TypeString {
+			as = it.Value.Str()
 		}
 	}
-	if g.start == nil || g.from == "" || g.to == "" || as == "" || ns.Coll == "" {
+	if g.start == nil || g.from == "" || g.to == "" || as == "" {
 		return nil, mongoerr.New(40105, "$graphLookup requires 'from', 'as', 'startWith', 'connectFromField', and 'connectToField' to be specified.")
 	}
-	if ns.Coll[0] == '.' || strings.IndexByte(ns.Coll, 0) >= 0 {
-		return nil, mongoerr.New(mongoerr.InvalidNamespace, "Invalid namespace specified '%s'", ns)
-	}
 	g.fromPath = strings.Split(g.from, ".")
-	var err error
 	g.coll, err = p.subPipeline(ns, nil, nil)
 	return g, err
+}
+
+// graphFrom is the collection that a specification names.
+func graphFrom(spec bson.Doc, db string) (Namespace, error) {
+	from, ns := spec.Lookup("from"), Namespace{DB: db}
+	switch from.Type {
+	case bson.Missing:
+		return ns, mongoerr.New(mongoerr.FailedToParse, "missing 'from' option to $graphLookup stage specification: %s", spec)
+	case bson.TypeString:
+		ns.Coll = from.Str()
+	case bson.TypeDocument:
+		return ns, mongoerr.New(mongoerr.FailedToParse, "$graphLookup with syntax {from: {db:<>, coll:<>},..} is not supported for db: %s and coll: %s",
+			textOf(from, "db"), textOf(from, "coll"))
+	default:
+		return ns, mongoerr.New(mongoerr.FailedToParse, "$graphLookup 'from' field must be a string, but found %s", from.Type)
+	}
+	if ns.Coll == "" || ns.Coll[0] == '.' || strings.IndexByte(ns.Coll, 0) >= 0 {
+		return ns, mongoerr.New(mongoerr.InvalidNamespace, "invalid $graphLookup namespace: %s.%s", ns.DB, ns.Coll)
+	}
+	return ns, nil
+}
+
+// graphDepth is a maxDepth.
+func graphDepth(v bson.Value) (int64, error) {
+	if !v.IsNumber() {
+		return 0, mongoerr.New(40100, "maxDepth must be numeric, found type: %s", v.Type)
+	}
+	n := bson.ClampToInt64(v)
+	if n < 0 {
+		return 0, mongoerr.New(40101, "maxDepth requires a nonnegative argument, found: %d", n)
+	}
+	if _, ok := bson.ExactInt64(v); !ok {
+		return 0, mongoerr.New(40102, "maxDepth could not be represented as a long long: %d", n)
+	}
+	return n, nil
+}
+
+// textOf is a field that is a string, else "".
+func textOf(v bson.Value, name string) string {
+	if f := v.Doc().Lookup(name); f.Type == bson.TypeString {
+		return f.Str()
+	}
+	return ""
 }
 
 // option reads one field of the specification.
@@ -76,39 +113,28 @@ func (g *GraphLookup) option(name string, v bson.Value, p *parsing) error {
 		g.start, err = expr.Parse(v, p.Expr)
 		return err
 	case "maxDepth":
-		if !v.IsNumber() {
-			return mongoerr.New(40100, "maxDepth requires a numeric argument, found type: %s", v.Type)
-		}
-		n, ok := bson.ExactInt64(v)
-		if !ok {
-			return mongoerr.New(40102, "maxDepth could not be represented as a long long: %s", v)
-		}
-		if n < 0 {
-			return mongoerr.New(40101, "maxDepth requires a nonnegative argument, found: %s", v)
-		}
-		g.max = n
-		return nil
+		var err error
+		g.max, err = graphDepth(v)
+		return err
 	case "restrictSearchWithMatch":
 		if v.Type != bson.TypeDocument {
 			return mongoerr.New(40185, "restrictSearchWithMatch must be an object, found %s", v.Type)
 		}
 		f, err := match.Parse(v.Doc(), p.matchOptions())
-		if err == nil {
-			g.restrict = f.Root()
+		if err != nil {
+			return mongoerr.Under(err, "Failed to parse 'restrictSearchWithMatch' option to $graphLookup")
 		}
-		return err
+		g.restrict = f.Root()
+		return nil
 	case "from", "as", "connectFromField", "connectToField", "depthField":
 	default:
 		return mongoerr.New(40104, "Unknown argument to $graphLookup: %s", name)
 	}
-	if v.Type != bson.TypeString {
-		if name == "from" && v.Type == bson.TypeDocument {
-			return mongoerr.New(mongoerr.FailedToParse, "$graphLookup with syntax {from: {db:<>, coll:<>},..} is not supported")
-		}
-		return mongoerr.New(40103, "expected string as argument for %s, found: %s", name, v)
-	}
 	if name == "from" {
 		return nil
+	}
+	if v.Type != bson.TypeString {
+		return mongoerr.New(40103, "expected string as argument for %s, found: %s", name, v.Type)
 	}
 	path, err := splitPath(v.Str())
 	switch name {

@@ -12,9 +12,13 @@ import (
 type Group struct {
 	ID     expr.Expr
 	Fields []GroupField
-	name   string
-	engine engine
-	keep   []string // the fields that it reads; nil: all
+	// idWithout is, where ID is an object of one field, the _id of documents
+	// without a value for it, null: only such a single one stands for an absent
+	// value.
+	idWithout bson.Value
+	name      string
+	engine    engine
+	keep      []string // the fields that it reads; nil: all
 }
 
 // GroupField is one accumulated field.
@@ -41,6 +45,11 @@ func parseGroup(arg bson.Value, p *parsing) (Stage, error) {
 				return nil, err
 			}
 			g.ID = id
+			if it.Value.Type == bson.TypeDocument && it.Value.Doc().Len() == 1 {
+				if only, _ := it.Value.Doc().First(); !strings.HasPrefix(only, "$") {
+					g.idWithout = bson.Document(new(bson.Builder).Null(only).Finish())
+				}
+			}
 			continue
 		}
 		f, err := parseGroupField(it.Key, it.Value, p.Expr)

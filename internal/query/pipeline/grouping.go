@@ -167,8 +167,11 @@ func (w *grouping) leave() { w.r.Env.Grouping = false }
 // idOf is the _id of the group of env's document.
 func (g *Group) idOf(env *expr.Env) (bson.Value, error) {
 	id, err := g.ID.Eval(env)
-	if id.IsMissing() {
+	switch {
+	case id.IsMissing():
 		id = bson.Null
+	case g.idWithout.Type == bson.TypeDocument && id.Type == bson.TypeDocument && id.Doc().IsEmpty():
+		id = g.idWithout
 	}
 	return id, err
 }
