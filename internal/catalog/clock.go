@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -11,6 +12,8 @@ const (
 	clockStep = 100 * time.Millisecond
 	// clockHold is how long a jump must last before it is believed.
 	clockHold = 10 * time.Minute
+	// clockFresh is how long the clock is compared with what it was at one moment.
+	clockFresh = time.Second
 )
 
 // Clock tells the time by which documents expire. The computer's clock may
@@ -25,7 +28,10 @@ const (
 //
 // Safe for use by many goroutines.
 type Clock struct {
-	wall func() time.Time
+	wall func() time.Time // nil: the computer's
+
+	// fresh is a moment of late at which the clock was right; nil while it is off.
+	fresh atomic.Pointer[moment]
 
 	mu struct {
 		sync.Mutex
@@ -37,28 +43,44 @@ type Clock struct {
 	}
 }
 
+// moment is what both clocks said at once: at has its monotonic reading, base
+// is the wall's.
+type moment struct{ at, base time.Time }
+
 // NewClock is a clock over a wall clock, the computer's where it is nil.
 func NewClock(wall func() time.Time) *Clock {
-	if wall == nil {
-		wall = time.Now
-	}
 	c := &Clock{wall: wall}
-	c.mu.at, c.mu.base = time.Now(), wall().Round(0)
+	c.mu.at, c.mu.base = c.read()
 	return c
+}
+
+// read reads the monotonic clock and the wall's.
+func (c *Clock) read() (now, wall time.Time) {
+	now = time.Now()
+	if c.wall == nil {
+		return now, now.Round(0)
+	}
+	return now, c.wall().Round(0)
 }
 
 // look reads both clocks: the wall's, and the one that goes by the time gone by.
 func (c *Clock) look() (wall, steady time.Time) {
+	now, wall := c.read()
+	if f := c.fresh.Load(); f != nil {
+		if gone := now.Sub(f.at); gone < clockFresh && (wall.Sub(f.base)-gone).Abs() <= clockStep {
+			return wall, wall
+		}
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := time.Now()
-	wall = c.wall().Round(0)
 	steady = c.mu.base.Add(now.Sub(c.mu.at))
 	off := wall.Sub(steady)
 	if off.Abs() <= clockStep {
 		c.mu.base, c.mu.at, c.mu.jumped, c.mu.off = wall, now, false, 0
+		c.fresh.Store(&moment{at: now, base: wall})
 		return wall, wall
 	}
+	c.fresh.Store(nil)
 	if !c.mu.jumped || (off-c.mu.off).Abs() > clockStep {
 		c.mu.jumped, c.mu.off, c.mu.offFrom = true, off, now
 	}

@@ -242,7 +242,9 @@ func scanned(n plan.Node, l *pipeline.Looked) {
 
 // Hides says whether documents may leave the result while it is read, because
 // they are hidden from the instant on at which they are due.
-func (a *Aggregation) Hides() bool { return a.cursor != nil && a.cursor.r.source.hiding != nil }
+func (a *Aggregation) Hides() bool {
+	return a.cursor != nil && (a.cursor.r.source.hiding != nil || a.cursor.r.source.unlooked.catalog != nil)
+}
 
 // Reads is the cursor below the pipeline, or nil where it has a source of its
 // own.

@@ -123,10 +123,10 @@ func (x *Executor) prepare(ctx context.Context, c *catalog.Collection, q *Query,
 	r.readsSortKey()
 	var reader storage.Reader = x.Catalog.Engine()
 	var before catalog.Foreseen
+	if c != nil {
+		before = c.Foreseen()
+	}
 	if !isLookup(c, q) {
-		if c != nil {
-			before = c.Foreseen()
-		}
 		r.snapshot = x.Catalog.Engine().NewSnapshot()
 		reader = r.snapshot
 	}
@@ -137,8 +137,7 @@ func (x *Executor) prepare(ctx context.Context, c *catalog.Collection, q *Query,
 	}
 	r.source = source{coll: c, reader: reader}
 	if c != nil && c.Hiding() != nil {
-		r.source.waiting = true // in a trial
-		r.source.look(x.Catalog, before)
+		r.source.expect(x.Catalog, before, r.snapshot != nil, nodes[0])
 	}
 	r.builder = builder{source: &r.source, env: q.Env, coll: q.Collator, meta: &r.meta, drained: q.Drained, keyed: q.readsKeys()}
 	if has(nodes[0], knowsMeta) || q.Projection != nil && len(q.Projection.Meta()) > 0 {

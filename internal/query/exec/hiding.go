@@ -43,6 +43,13 @@ type hiding struct {
 	gone   [][]byte // where known: the record keys of all that is hidden, sorted
 }
 
+// unlooked is what look needs, where it waits for the document: a lookup reads
+// one, and mostly nothing is due.
+type unlooked struct {
+	catalog *catalog.Catalog // nil: nothing waits
+	before  catalog.Foreseen
+}
+
 const (
 	// firstAsk is how many documents are judged before the indexes are asked, and
 	// askAgain the factor to the next time, where they had too many to tell.
@@ -55,6 +62,21 @@ const (
 	// readCost is what reading a document only to judge it counts as.
 	readCost = 16
 )
+
+// expect prepares the source for a plan. before was taken before its state of the
+// store, which a lookup has only once it has read.
+func (s *source) expect(c *catalog.Catalog, before catalog.Foreseen, state bool, n plan.Node) {
+	if !state {
+		switch n.(type) {
+		case *plan.Express, *plan.IDHack:
+			s.unlooked = unlooked{c, before}
+			return
+		}
+		before = catalog.Foreseen{}
+	}
+	s.waiting = true // in a trial
+	s.look(c, before)
+}
 
 // look makes the source judge by the time that it is, and by the rules as they
 // are. before was taken before the source's state of the store.
@@ -125,6 +147,14 @@ func (s *source) mayHide() bool {
 // hides says whether a document that leaves the store is to stay unseen; record
 // is its key.
 func (s *source) hides(record []byte, doc bson.Doc) bool {
+	if s.unlooked.catalog != nil {
+		u := s.unlooked
+		if u.before.Clear(s.coll.Latest(), u.catalog.Clock.Judged()) {
+			return false
+		}
+		s.unlooked = unlooked{}
+		s.look(u.catalog, u.before)
+	}
 	h := s.hiding
 	if h == nil || h.rules == nil {
 		return false

@@ -75,6 +75,7 @@ func (c *Cursor) Unpark(ctx context.Context) error {
 	}
 	r.snapshot = r.x.Catalog.Engine().NewSnapshot()
 	r.source.reader = r.snapshot
+	r.source.unlooked = unlooked{}
 	r.source.look(r.x.Catalog, before)
 	if err := restoreAll(r.winner.stage); err != nil {
 		return err

@@ -21,8 +21,9 @@ type source struct {
 	reader storage.Reader
 	hiding *hiding // nil for nearly all collections
 	// waiting says that rows of the plan may wait for a later batch.
-	waiting bool
-	low     catalog.LowWater
+	waiting  bool
+	unlooked unlooked
+	low      catalog.LowWater
 }
 
 func (s *source) records(lower, upper []byte) (*storage.Iter, error) {
