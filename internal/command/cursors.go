@@ -74,8 +74,10 @@ type openCursor struct {
 	docs, batches int64
 }
 
-func newOpenCursor(op *Op, s CursorSpec) *openCursor {
-	c := &openCursor{table: op.Dispatcher.Cursors, spec: s, created: op.Start, owner: op.Client.Owner()}
+// newOpenCursor makes the cursor of an operation that opens one. Few are kept,
+// so it is a value; Cursors.keep makes an entry of it.
+func newOpenCursor(op *Op, s CursorSpec) openCursor {
+	c := openCursor{table: op.Dispatcher.Cursors, spec: s, created: op.Start, owner: op.Client.Owner()}
 	if op.Session != nil {
 		c.session = &op.Session.ID
 	}
@@ -211,7 +213,8 @@ func (c *openCursor) await(ctx context.Context, began time.Time, maxTimeMS int64
 	return waiting.Err() == nil, nil
 }
 
-// keep puts the cursor into the table, or back, and returns its id.
+// keep puts the cursor into the table, where it gets memory of its own, or back,
+// and returns its id.
 func (cs *Cursors) keep(c *openCursor, op *Op) (int64, error) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
@@ -225,17 +228,26 @@ func (cs *Cursors) keep(c *openCursor, op *Op) (int64, error) {
 		for c.id == 0 || cs.mu.open[c.id] != nil {
 			c.id = rand.Int64N(math.MaxInt64) + 1
 		}
-		cs.mu.open[c.id] = c
 		cs.opened.Add(1)
 		c.command, c.planSummary = op.ShownCommand().Clone(), op.PlanSummary()
 		c.spec.NS = strings.Clone(c.spec.NS)
-	} else if c.batches == 1 {
+		c.back(op)
+		entry := *c
+		cs.mu.open[c.id] = &entry
+		return c.id, nil
+	}
+	if c.batches == 1 {
 		cs.moreThanOneBatch.Add(1)
 	}
+	c.back(op)
+	return c.id, nil
+}
+
+// back counts a batch that op has made, after which the cursor is the table's.
+func (c *openCursor) back(op *Op) {
 	c.docs += op.Stats.NReturned
 	c.batches++
 	c.pinned, c.lastUse, c.kept = nil, time.Now(), true
-	return c.id, nil
 }
 
 // pin takes the cursor out for one getMore.

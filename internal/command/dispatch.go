@@ -62,12 +62,19 @@ func (d *Dispatcher) Dispatch(ctx context.Context, req *Request) Response {
 	memory := newReply()
 	op := &Op{
 		Client: req.Client, Dispatcher: d, Body: req.Body, Sequences: req.Sequences,
-		ExhaustAllowed: req.ExhaustAllowed, Start: time.Now(), Reply: &memory.builder,
+		ExhaustAllowed: req.ExhaustAllowed, Start: req.Start, Reply: &memory.builder,
+	}
+	if op.Start.IsZero() {
+		op.Start = time.Now()
 	}
 	err := d.run(ctx, op, req)
-	r := d.finish(ctx, op, err)
+	now := time.Now()
+	if op.Session != nil {
+		d.Sessions.release(op.Session, now)
+	}
+	r := d.finish(ctx, op, now, err)
 	if err == errFailPointClose {
-		return Response{Close: true}
+		return Response{Close: true, Took: r.Took}
 	}
 	if err == nil {
 		r.reply = memory
@@ -87,9 +94,6 @@ func (d *Dispatcher) run(ctx context.Context, op *Op, req *Request) error {
 	ctx, cancel := d.begin(ctx, op)
 	defer cancel(nil)
 	defer op.Client.current.Store(nil)
-	if op.Session != nil {
-		defer d.Sessions.release(op.Session)
-	}
 	if op.Command.Flags&NoAuth == 0 && d.Authorize != nil && !op.Client.Internal {
 		ended, err := d.Authorize(ctx, op)
 		if err != nil {

@@ -103,6 +103,23 @@ type activity struct {
 	waiting     atomic.Bool
 	namespace   atomic.Pointer[string]
 	comment     atomic.Pointer[bson.Value] // of the cursor, for a getMore without one
+
+	summary, name first // memory of planSummary and namespace
+}
+
+// first is the memory of a string that others read, for the first value that it
+// gets; mostly there is no other.
+type first string
+
+// set sets what p points to.
+func (f *first) set(p *atomic.Pointer[string], s string) {
+	if p.Load() == nil {
+		*f = first(s)
+		p.Store((*string)(f))
+		return
+	}
+	again := s // s itself stays out of the heap
+	p.Store(&again)
 }
 
 // Progress is how far an operation is, for currentOp.
@@ -112,7 +129,7 @@ type Progress struct {
 }
 
 // SetPlanSummary says which plan runs ("IXSCAN { a: 1 }"); others may read it.
-func (op *Op) SetPlanSummary(s string) { op.active.planSummary.Store(&s) }
+func (op *Op) SetPlanSummary(s string) { op.active.summary.set(&op.active.planSummary, s) }
 
 // PlanSummary returns what SetPlanSummary said, or "".
 func (op *Op) PlanSummary() string {
@@ -155,7 +172,7 @@ func (op *Op) SetCollection(name string) {
 // SetNS sets the namespace that currentOp, profiler and top show.
 func (op *Op) SetNS(ns string) {
 	op.NS = ns
-	op.active.namespace.Store(&ns)
+	op.active.name.set(&op.active.namespace, ns)
 }
 
 // Documents returns the documents of the array argument called name, whether

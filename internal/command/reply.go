@@ -9,9 +9,9 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// finish makes the reply of op, and counts, logs and profiles it.
-func (d *Dispatcher) finish(ctx context.Context, op *Op, err error) Response {
-	r := Response{Close: op.CloseConnection}
+// finish makes the reply of op, which ended at now, and counts, logs and profiles it.
+func (d *Dispatcher) finish(ctx context.Context, op *Op, now time.Time, err error) Response {
+	r := Response{Close: op.CloseConnection, Took: now.Sub(op.Start)}
 	if err != nil {
 		e := mongoerr.From(err)
 		d.countError(ctx, op, e, err)
@@ -29,10 +29,9 @@ func (d *Dispatcher) finish(ctx context.Context, op *Op, err error) Response {
 		}
 	}
 	if op.Command != nil && op.ID != 0 {
-		took := time.Since(op.Start)
-		d.Metrics.end(op, took)
-		d.Top.record(op, took)
-		d.note(ctx, op, noted{took: took, reply: len(r.Body), err: err})
+		d.Metrics.end(op, r.Took)
+		d.Top.record(op, r.Took)
+		d.note(ctx, op, noted{took: r.Took, reply: len(r.Body), err: err})
 	}
 	return r
 }

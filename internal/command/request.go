@@ -1,6 +1,10 @@
 package command
 
-import "github.com/mayflydb/mayfly/internal/bson"
+import (
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+)
 
 // Request is one command as a front end hands it over. Body and the documents
 // of Sequences have passed bson.Validate; nobody changes them afterwards.
@@ -10,6 +14,8 @@ type Request struct {
 	DB        string
 	Body      bson.Doc
 	Sequences []Sequence
+	// Start is when the front end began with it; the zero Time for now.
+	Start time.Time
 	// ExhaustAllowed says that the client takes several replies to this request.
 	ExhaustAllowed bool
 	// Legacy says that the request came as OP_QUERY, which only hello may.
@@ -34,6 +40,8 @@ type Response struct {
 	// Close asks the front end to close the connection after Body is sent, or at
 	// once where Body is nil.
 	Close bool
+	// Took is how long it took since the request's start.
+	Took time.Duration
 
 	reply *reply // whose memory Body is in
 }

@@ -100,9 +100,10 @@ func ParseSessionID(d bson.Doc, owner [32]byte) (SessionID, error) {
 
 // Start makes a session of a user with an id of its own.
 func (s *Sessions) Start(owner [32]byte) (*Session, error) {
-	se, err := s.acquire(SessionID{ID: bson.NewUUID(), UID: owner})
+	now := time.Now()
+	se, err := s.acquire(SessionID{ID: bson.NewUUID(), UID: owner}, now)
 	if err == nil {
-		s.release(se)
+		s.release(se, now)
 	}
 	return se, err
 }
@@ -116,11 +117,13 @@ func (s *Sessions) attach(op *Op) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.acquire(id)
+	return s.acquire(id, op.Start)
 }
 
-func (s *Sessions) acquire(id SessionID) (*Session, error) {
-	now := time.Now().UnixNano()
+// acquire finds or makes a session, and pins it for an operation that begins at
+// that time.
+func (s *Sessions) acquire(id SessionID, at time.Time) (*Session, error) {
+	now := at.UnixNano()
 	s.mu.RLock()
 	se := s.mu.all[id]
 	if se != nil {
@@ -146,8 +149,8 @@ func (s *Sessions) acquire(id SessionID) (*Session, error) {
 	return se, nil
 }
 
-func (s *Sessions) release(se *Session) {
-	se.lastUse.Store(time.Now().UnixNano())
+func (s *Sessions) release(se *Session, at time.Time) {
+	se.lastUse.Store(at.UnixNano())
 	se.pins.Add(-1)
 }
 
@@ -186,9 +189,10 @@ func (s *Sessions) Count() int {
 
 // Refresh notes that the session is still wanted, making it where it is gone.
 func (s *Sessions) Refresh(id SessionID) error {
-	se, err := s.acquire(id)
+	now := time.Now()
+	se, err := s.acquire(id, now)
 	if err == nil {
-		s.release(se)
+		s.release(se, now)
 	}
 	return err
 }

@@ -61,7 +61,11 @@ func (n *Node) collection(op *command.Op) (*catalog.Collection, error) {
 // newScope reads `let` and `collation` of a command; a collection's own
 // collation stands where the command gives none.
 func (n *Node) newScope(op *command.Op, c *catalog.Collection, let, collation bson.Doc) (scope, error) {
-	m := &meaning{env: expr.Env{Now: time.Now().UnixMilli()}}
+	now := op.Start
+	if now.IsZero() { // an operation inside another one
+		now = time.Now()
+	}
+	m := &meaning{env: expr.Env{Now: now.UnixMilli()}}
 	s := scope{env: &m.env, expr: &m.expr, match: &m.match}
 	if collation.IsEmpty() && c != nil {
 		collation = c.Options.Lookup("collation").Data

@@ -42,7 +42,10 @@ type connection struct {
 
 	reader    *wire.Reader
 	requestID int32 // of the last reply
-	greeted   bool  // its metadata is logged
+	// Memory of the request at hand and its reply, empty between two.
+	message, answer wire.Message
+	request         command.Request
+	greeted         bool // its metadata is logged
 
 	// busySince is when the running operation began, in nanoseconds since the
 	// server started, or 0. awaiting says that it may wait for something to
@@ -94,7 +97,9 @@ func (c *connection) serve() {
 			return
 		}
 		c.server.stats.requests.Add(1)
-		if !c.handle(f) {
+		goesOn := c.handle(f)
+		c.message, c.answer, c.request = wire.Message{}, wire.Message{}, command.Request{}
+		if !goesOn {
 			return
 		}
 	}
@@ -114,11 +119,12 @@ func (c *connection) contain() {
 // handle answers one message, several times where it began an exhaust stream.
 // It returns false where the connection is to end.
 func (c *connection) handle(f wire.Frame) bool {
-	m, err := wire.Parse(f)
+	m, err := wire.ParseInto(&c.message, f)
 	if err != nil {
 		return c.refuse(m, err)
 	}
-	req := &command.Request{
+	req := &c.request
+	*req = command.Request{
 		Client: c.client, DB: m.Database(), Body: m.Body, Sequences: sequences(m),
 		ExhaustAllowed: m.Flags&wire.ExhaustAllowed != 0, Legacy: m.OpCode == wire.OpQuery,
 	}
@@ -132,7 +138,7 @@ func (c *connection) handle(f wire.Frame) bool {
 			return !r.Close
 		}
 		c.requestID++
-		a := m.Answer(c.requestID, r.Body)
+		a := m.AnswerInto(&c.answer, c.requestID, r.Body)
 		if r.Next != nil {
 			a.Flags |= wire.MoreToCome
 		}
@@ -172,9 +178,10 @@ func (c *connection) dispatch(req *command.Request) command.Response {
 		c.cancel(errInterrupted) // stop may have looked before
 	}
 	c.busySince.Store(max(1, int64(start.Sub(c.server.started))))
+	req.Start = start
 	r := c.server.app.Dispatcher.Dispatch(c.ctx, req)
 	c.busySince.Store(0)
-	c.server.stats.latency.Observe(time.Since(start).Seconds())
+	c.server.stats.latency.Observe(r.Took.Seconds())
 	if !c.greeted {
 		c.greet()
 	}

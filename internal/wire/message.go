@@ -22,12 +22,15 @@ type Message struct {
 
 // Parse understands a frame, which it opens first where it is compressed. The
 // error is an *Error.
-func Parse(f Frame) (*Message, error) {
+func Parse(f Frame) (*Message, error) { return ParseInto(new(Message), f) }
+
+// ParseInto is Parse with the memory of a message that is not used any more.
+func ParseInto(m *Message, f Frame) (*Message, error) {
 	f, compressor, err := f.Decompress()
 	if err != nil {
 		return nil, err
 	}
-	m := &Message{RequestID: f.RequestID(), ResponseTo: f.ResponseTo(), OpCode: f.OpCode(), Compressor: compressor}
+	*m = Message{RequestID: f.RequestID(), ResponseTo: f.ResponseTo(), OpCode: f.OpCode(), Compressor: compressor}
 	switch m.OpCode {
 	case OpMsg:
 		err = m.parseMsg(f)
@@ -82,7 +85,12 @@ func (m *Message) appendPlain(dst []byte) ([]byte, error) {
 // m came: OP_REPLY to an OP_QUERY, with a checksum to a checksum, compressed
 // to compressed.
 func (m *Message) Answer(requestID int32, body bson.Doc) *Message {
-	a := &Message{RequestID: requestID, ResponseTo: m.RequestID, OpCode: OpMsg, Compressor: m.Compressor, Body: body}
+	return m.AnswerInto(new(Message), requestID, body)
+}
+
+// AnswerInto is Answer with the memory of a message that is not used any more.
+func (m *Message) AnswerInto(a *Message, requestID int32, body bson.Doc) *Message {
+	*a = Message{RequestID: requestID, ResponseTo: m.RequestID, OpCode: OpMsg, Compressor: m.Compressor, Body: body}
 	if m.OpCode == OpQuery || m.OpCode == OpGetMore {
 		a.OpCode, a.ReplyFlags = OpReply, AwaitCapable
 		return a
