@@ -1,6 +1,7 @@
 package node
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -38,13 +39,54 @@ func checkMeasuredUpdate(c *catalog.Collection, u *exec.Update, modification bso
 
 // onlyMeta says whether a filter looks at nothing but the metaField.
 func onlyMeta(f *match.Filter, o *schema.Timeseries) bool {
-	d := match.DependsOn(f.Root())
-	for _, p := range d.Paths {
-		if !o.IsMeta(p) {
+	for _, n := range match.Conjuncts(f.Root()) {
+		if s, ok := n.(*match.JSONSchema); ok {
+			if !schemaOnMeta(s.Schema, o) {
+				return false
+			}
+			continue
+		}
+		d := match.DependsOn(n)
+		if d.Whole || slices.ContainsFunc(d.Paths, func(p string) bool { return !o.IsMeta(p) }) {
 			return false
 		}
 	}
-	return !d.Whole
+	return true
+}
+
+// schemaOnMeta says whether a $jsonSchema requires and describes no field but the
+// metaField.
+func schemaOnMeta(s bson.Doc, o *schema.Timeseries) bool {
+	for keyword, v := range s.All() {
+		switch keyword {
+		case "required":
+			for name := range v.Doc().Values() {
+				if name.Str() != o.MetaField {
+					return false
+				}
+			}
+		case "properties":
+			for name := range v.Doc().All() {
+				if name != o.MetaField {
+					return false
+				}
+			}
+		case "allOf", "anyOf", "oneOf":
+			for one := range v.Doc().Values() {
+				if !schemaOnMeta(one.Doc(), o) {
+					return false
+				}
+			}
+		case "not":
+			if !schemaOnMeta(v.Doc(), o) {
+				return false
+			}
+		case "title", "description", "bsonType", "type":
+		default:
+			return false
+		}
+	}
+	return true
 }
 
 // modifiesOnlyMeta refuses operators on other fields than the metaField.

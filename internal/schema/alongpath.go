@@ -1,6 +1,13 @@
 package schema
 
-import "github.com/mayflydb/mayfly/internal/bson"
+import (
+	"strings"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+)
+
+// NewPart is a part of no index, for its Values.
+func NewPart(path string) Part { return Part{Path: path, Components: strings.Split(path, ".")} }
 
 // alongPath collects the values at the end of an indexed path, through every
 // array on the way. Where expand is set, an array at the end counts by its

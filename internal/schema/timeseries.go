@@ -76,10 +76,10 @@ func parseTimeseries(ns Namespace, args, d bson.Doc) (*Timeseries, error) {
 		TimeField: text(d.Lookup("timeField")), MetaField: text(d.Lookup("metaField")),
 		Granularity: text(d.Lookup("granularity")),
 	}
+	if err := t.checkNames(); err != nil {
+		return nil, err
+	}
 	for _, f := range []struct{ name, value string }{{"timeField", t.TimeField}, {"metaField", t.MetaField}} {
-		if strings.IndexByte(f.value, 0) >= 0 {
-			return nil, mongoerr.New(mongoerr.BadValue, "The '%s' must not contain an embedded null byte", f.name)
-		}
 		if strings.Contains(f.value, ".") {
 			return nil, mongoerr.New(mongoerr.InvalidOptions, "%s: '%s' must be a top-level field and not contain a '.'", ns, f.name)
 		}
@@ -95,6 +95,16 @@ func parseTimeseries(ns Namespace, args, d bson.Doc) (*Timeseries, error) {
 	return t, t.setSpans(d.Lookup("bucketMaxSpanSeconds"), d.Lookup("bucketRoundingSeconds"))
 }
 
+// checkNames refuses fields with a null byte: error 2.
+func (t *Timeseries) checkNames() error {
+	for _, f := range []struct{ name, value string }{{"timeField", t.TimeField}, {"metaField", t.MetaField}} {
+		if strings.IndexByte(f.value, 0) >= 0 {
+			return mongoerr.New(mongoerr.BadValue, "The '%s' must not contain an embedded null byte", f.name)
+		}
+	}
+	return nil
+}
+
 // OutTimeseries are the options of a time-series collection that $out makes:
 // what they say of buckets is checked as by `create`, the fields are taken as
 // they are. Errors: 72 and 2.
@@ -102,6 +112,9 @@ func OutTimeseries(d bson.Doc) (*Options, error) {
 	t := &Timeseries{
 		TimeField: text(d.Lookup("timeField")), MetaField: text(d.Lookup("metaField")),
 		Granularity: text(d.Lookup("granularity")),
+	}
+	if err := t.checkNames(); err != nil {
+		return nil, err
 	}
 	if err := t.setSpans(d.Lookup("bucketMaxSpanSeconds"), d.Lookup("bucketRoundingSeconds")); err != nil {
 		return nil, err

@@ -105,6 +105,8 @@ func (b *builder) stage(n plan.Node) Stage {
 		return &s
 	case *plan.GeoNear:
 		return b.geoNear(n)
+	case *plan.Distance:
+		return &distance{stats: Stats{Node: n}, node: n, input: b.build(n.Input), source: b.source}
 	case *plan.TextOr:
 		return b.textOr(n)
 	case *plan.TextMatch:

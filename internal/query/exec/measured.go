@@ -8,6 +8,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/query/match"
+	"github.com/mayflydb/mayfly/internal/query/plan"
 	"github.com/mayflydb/mayfly/internal/query/update"
 	"github.com/mayflydb/mayfly/internal/storage"
 	"github.com/mayflydb/mayfly/internal/timeseries"
@@ -272,10 +273,18 @@ func (w *Writer) updateMeasurements(ctx context.Context, c *catalog.Collection, 
 	}
 	buckets := c.Buckets()
 	o := c.Settings.Timeseries
-	filter, err := match.Parse(o.BucketFilter(match.Serialize(s.Query.Filter.Root())), &match.Options{Collator: s.Query.Collator})
+	// An expression or a schema is asked of the meta value alone, below.
+	var asked []match.Node
+	for _, n := range match.Conjuncts(s.Query.Filter.Root()) {
+		if plan.OnMeta(n, o) {
+			asked = append(asked, n)
+		}
+	}
+	filter, err := match.Parse(o.BucketFilter(match.Serialize(match.AndOf(asked...))), &match.Options{Collator: s.Query.Collator})
 	if err != nil {
 		return out, err
 	}
+	menv := matchEnv(s.Query.Env)
 	q := &Query{}
 	q.Env = s.Query.Env
 	q.Filter, q.Collation, q.Collator, q.NoScan = filter, s.Query.Collation, s.Query.Collator, s.Query.NoScan
@@ -287,9 +296,13 @@ func (w *Writer) updateMeasurements(ctx context.Context, c *catalog.Collection, 
 		if err != nil {
 			return false, corrupt(err)
 		}
-		out.Matched += int64(b.Count)
 		before := new(bson.Builder).Value(o.MetaField, b.Meta).Finish()
-		after, changed, err := s.Update.Apply(before, &update.Context{Env: s.Query.Env})
+		matches, index, err := s.Query.Filter.MatchArrayIndex(before, menv)
+		if err != nil || !matches {
+			return false, err
+		}
+		out.Matched += int64(b.Count)
+		after, changed, err := s.Update.Apply(before, &update.Context{ArrayIndex: index, Env: s.Query.Env})
 		if err != nil || !changed {
 			return false, err
 		}

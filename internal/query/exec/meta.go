@@ -26,7 +26,7 @@ type Meta struct {
 // knowsMeta says whether a node gives its rows a Meta.
 func knowsMeta(n plan.Node) bool {
 	switch n.(type) {
-	case *plan.GeoNear, *plan.TextOr:
+	case *plan.GeoNear, *plan.Distance, *plan.TextOr:
 		return true
 	}
 	return false

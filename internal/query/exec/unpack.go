@@ -249,6 +249,9 @@ func (x *Executor) prepareMeasurements(c *catalog.Collection, q *Query, adjust f
 		}
 	}
 	r.builder = builder{source: &r.source, env: q.Env, coll: q.Collator, meta: &r.meta, count: c.Count(), open: open}
+	if has(n, knowsMeta) {
+		q.Env.Meta = r.meta.value
+	}
 	if q.AllowDiskUse {
 		r.builder.spillDir = x.SpillDir
 	}

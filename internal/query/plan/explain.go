@@ -95,6 +95,8 @@ func describe(b *bson.Builder, n Node) {
 		describeExpress(b, n)
 	case *GeoNear:
 		describeGeoNear(b, n)
+	case *Distance:
+		describeDistance(b, n)
 	case *TextMatch:
 		describeText(b, n)
 	case *IDHack:

@@ -64,10 +64,14 @@ func Measurements(c *Collection, q *Query, o *schema.Timeseries) (Node, error) {
 	if and, ok := q.Filter.Root().(*match.Always); ok && !and.True {
 		return finish(q, source{node: &EOF{}, sorted: true}), nil
 	}
+	cs := conjuncts(q.Filter.Root())
+	if at := nearOf(cs); at >= 0 {
+		return nearest(c, q, o, cs, at)
+	}
 	var metas, others []match.Node
-	for _, p := range conjuncts(q.Filter.Root()) {
+	for _, p := range cs {
 		switch {
-		case onMeta(p, o):
+		case OnMeta(p, o):
 			metas = append(metas, p)
 		case !n.boundTime(p):
 			others = append(others, p)
@@ -176,9 +180,9 @@ func timeOrder(q *Query, o *schema.Timeseries) int {
 	return 1
 }
 
-// onMeta says whether a condition looks at nothing but the meta value, and can
+// OnMeta says whether a condition looks at nothing but the meta value, and can
 // be asked of buckets.
-func onMeta(n match.Node, o *schema.Timeseries) bool {
+func OnMeta(n match.Node, o *schema.Timeseries) bool {
 	if o.MetaField == "" || hasExpr(n) {
 		return false
 	}
