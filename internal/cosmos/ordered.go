@@ -77,35 +77,6 @@ func (c orderClass) filter(path string, key bson.Value, bounded, descending bool
 	return b.Close().Finish()
 }
 
-// stretch is where an ORDER BY is that reads in its order.
-type stretch struct {
-	key  bson.Value // the first key, Missing for undefined
-	rows int64      // of that key so far
-	// counted says that the query has to count its rows from the first on: TOP,
-	// OFFSET, DISTINCT.
-	counted bool
-}
-
-// maxPlaceKey is the longest key that a continuation holds, in bytes.
-const maxPlaceKey = 256
-
-// place is the one behind the rows of the page.
-func (s *stretch) place(p *pager) *place {
-	total := p.from.rows + int64(p.rows.n)
-	if p.from.key != "" {
-		total = p.from.number + int64(p.rows.n)
-	}
-	var key bson.Value
-	if key = bson.Array(); !s.key.IsMissing() {
-		key = bson.Array(s.key)
-	}
-	text := nosql.AppendJSON(nil, key)
-	if s.counted || len(text) > maxPlaceKey || classOf(s.key) == classObject {
-		return &place{rows: total} // JSON does not hold all that an object may be
-	}
-	return &place{number: total, rows: s.rows - 1, key: string(text)} // the row at hand is not on the page
-}
-
 // orderPath is the property that the query orders by first, "" where it cannot
 // read in that order.
 func (p *pager) orderPath() string {
@@ -117,41 +88,30 @@ func (p *pager) orderPath() string {
 }
 
 // itemsInOrder runs the query over the items in the order of its first key,
-// where there is an index for it or the page before was read so. false says
-// that they have to be sorted.
+// where there is an index for it. false says that they have to be sorted.
 func (p *pager) itemsInOrder(run *nosql.Run, filter bson.Doc) (bool, error) {
 	path := p.orderPath()
 	if path == "" {
 		return false, nil
 	}
 	sort, indexed := p.inOrderOf(path)
-	if p.from.key == "" && !indexed {
+	if !indexed {
 		return false, nil
 	}
-	s := &stretch{counted: p.shape.Top || p.shape.OffsetLimit || p.shape.Distinct}
-	var from bson.Value
-	run.InOrder(func(key bson.Value) {
-		s.key, s.rows = key, 0
-		if p.from.key != "" && bson.Compare(key, from) != 0 {
-			p.skip = 0 // the rows to leave out are gone with their items
-		}
-	})
-	p.inOrder, p.collecting = s, false
+	run.InOrder()
+	p.inOrder, p.collecting = true, false
 	descending := p.shape.OrderByDescending[0]
-	first := 0
+	first, bounded := 0, false
 	if descending {
 		first = len(orderClasses) - 1
 	}
-	if p.from.key != "" {
-		keys, err := nosql.ParseJSON([]byte(p.from.key))
-		if err != nil {
-			return true, err
-		}
-		from = keys.Doc().Lookup("0")
+	var from bson.Value
+	if p.behind != nil && !p.shape.Distinct {
+		from, bounded = p.behind.Keys[0], true
 		first = classOf(from)
 	}
 	for i := first; i >= 0 && i < len(orderClasses); i += int(direction(descending)) {
-		class := orderClasses[i].filter(path, from, p.from.key != "" && i == first, descending)
+		class := orderClasses[i].filter(path, from, bounded && i == first, descending)
 		examined, err := findExamined(p.r.Context(), p.r.s.o.Exec, p.c.collection, both(filter, class), sort, 0, func(d bson.Doc) (bool, error) { return p.take(run, d) })
 		p.examined += examined
 		if err != nil || p.next != nil {
@@ -211,7 +171,7 @@ func (p indexPolicy) sorting(s nosql.Shape) compositeIndex {
 // needed few of the items that it sorted.
 func (p *pager) wantOrder() {
 	path := p.orderPath()
-	if path == "" || p.inOrder != nil || !wasted(p.examined, int64(p.rows.n)) {
+	if path == "" || p.inOrder || !wasted(p.examined, int64(p.rows.n)) {
 		return
 	}
 	name := pathIndexPrefix + path

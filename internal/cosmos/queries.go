@@ -1,7 +1,6 @@
 package cosmos
 
 import (
-	"encoding/base64"
 	"math"
 	"net/http"
 	"strconv"
@@ -195,64 +194,6 @@ func (r *request) pageSize() (int, error) {
 	return n, nil
 }
 
-// place is where a feed goes on: behind the item with a number, and in it
-// behind so many rows. A query whose rows come only at its end goes on behind
-// so many rows of all.
-type place struct {
-	number int64
-	rows   int64
-	kept   int64 // the name of rows that are kept, or 0
-	// key is where an ORDER BY goes on that reads in its order, as the JSON of an
-	// array of it, empty for undefined; "" for one that begins anew. rows are of
-	// that key then, and number counts all that came.
-	key string
-}
-
-// continuation reads the place from the request. Errors: 400.
-func (r *request) continuation() (place, error) {
-	h := r.header("X-Ms-Continuation")
-	if h == "" {
-		return place{}, nil
-	}
-	bad := badRequest("Invalid continuation token specified.")
-	d, err := parseObject([]byte(h))
-	if err != nil || d.Lookup("token").Type != bson.TypeString {
-		return place{}, bad
-	}
-	parts := strings.Split(strings.TrimPrefix(d.Lookup("token").Str(), "+MF:"), "#")
-	if len(parts) < 2 || len(parts) > 4 {
-		return place{}, bad
-	}
-	var p place
-	if len(parts) == 4 {
-		key, err := base64.StdEncoding.DecodeString(parts[3])
-		if v, parsed := nosql.ParseJSON(key); err != nil || parsed != nil || v.Type != bson.TypeArray || v.Doc().Len() > 1 {
-			return place{}, bad
-		}
-		p.key, parts = string(key), parts[:3]
-	}
-	for i, into := range []*int64{&p.number, &p.rows, &p.kept}[:len(parts)] {
-		if *into, err = strconv.ParseInt(parts[i], 10, 64); err != nil || *into < 0 {
-			return place{}, bad
-		}
-	}
-	return p, nil
-}
-
-func (p place) token() string {
-	var b bson.Builder
-	token := "+MF:" + strconv.FormatInt(p.number, 10) + "#" + strconv.FormatInt(p.rows, 10)
-	if p.kept != 0 || p.key != "" {
-		token += "#" + strconv.FormatInt(p.kept, 10)
-	}
-	if p.key != "" {
-		token += "#" + base64.StdEncoding.EncodeToString([]byte(p.key))
-	}
-	b.String("token", token)
-	b.OpenDoc("range").String("min", "").String("max", "FF").Close()
-	return string(nosql.AppendJSONDocument(nil, b.Finish()))
-}
-
 // page runs a query as far as one page goes, and answers with it.
 // identity is the query's text and all that its rows depend on besides.
 func (r *request) page(c *container, q *nosql.Query, s nosql.Shape, key []bson.Value, identity string) error {
@@ -318,14 +259,19 @@ type pager struct {
 	current   int64  // number of the item whose rows come
 	inItem    int64  // rows of it so far
 	retrieved int
-	examined  int64    // items that the executor looked at
-	unordered bool     // the order of the items makes no difference
-	inOrder   *stretch // where an ORDER BY is that reads in its order, or nil
+	examined  int64 // items that the executor looked at
+	unordered bool  // the order of the items makes no difference
+	inOrder   bool  // an ORDER BY reads in its order
+
+	selecting *nosql.Run
+	placed    bool            // rows have places, by which a continuation goes on
+	behind    *nosql.RowPlace // where the page begins, or nil
+	last      string          // the place of the page's last row; see rowPlace
 
 	// Rows behind the page, which are kept for the next ones.
 	identity   string
 	collecting bool
-	rest       [][]byte
+	rest       []keptRow
 	restSize   int
 	lsn        int64
 	until      int64
@@ -333,9 +279,16 @@ type pager struct {
 
 func (p *pager) run(key []bson.Value) error {
 	p.skip = p.from.rows
+	p.placed = p.whole && !p.shape.GroupBy && !p.shape.Staged && len(p.shape.Aggregates) == 0
 	p.lsn, p.until = p.c.writes.latest(), math.MaxInt64
 	p.collecting = p.whole && p.c.writes.settled() == p.lsn
 	run := p.q.Start(p.r.now, p.emit)
+	p.selecting = run
+	if p.placed && p.from.key != "" {
+		if err := p.goOn(run); err != nil {
+			return err
+		}
+	}
 	if p.q.NeedsItems() {
 		if err := p.items(run, key); err != nil || p.stopped() {
 			return err
@@ -400,6 +353,7 @@ func (p *pager) take(run *nosql.Run, d bson.Doc) (bool, error) {
 		p.skip = 0 // the item that the rows to leave out belong to is gone
 	}
 	p.current, p.inItem = number, 0
+	run.Number(number)
 	more, err := run.Add(item)
 	return more && !p.stopped(), err
 }
@@ -411,8 +365,11 @@ func (p *pager) filter(key []bson.Value) (bson.Doc, []nosql.FilterPath) {
 	if key != nil {
 		parts = append(parts, p.c.key.partition(key))
 	}
-	if !p.whole && p.from.number > 0 {
+	switch {
+	case !p.whole && p.from.number > 0:
 		parts = append(parts, new(bson.Builder).OpenDoc(fieldNumber).Int64("$gt", p.from.number).Close().Finish())
+	case p.behind != nil && !p.shape.OrderBy && !p.shape.Distinct:
+		parts = append(parts, new(bson.Builder).OpenDoc(fieldNumber).Int64("$gte", p.behind.Number).Close().Finish())
 	}
 	f, paths := p.q.Filter()
 	if !f.IsEmpty() {
@@ -434,9 +391,6 @@ func (p *pager) full() bool { return p.rows.n >= p.size || len(p.rows.out) >= ma
 // emit takes one row of the query.
 func (p *pager) emit(v bson.Value) bool {
 	p.inItem++
-	if p.inOrder != nil {
-		p.inOrder.rows++
-	}
 	if p.skip > 0 {
 		p.skip--
 		return true
@@ -444,24 +398,18 @@ func (p *pager) emit(v bson.Value) bool {
 	if p.full() {
 		if p.whole {
 			if p.next == nil {
-				p.next = p.behind()
+				p.next = &place{rows: p.from.rows + int64(p.rows.n), key: p.last}
 			}
-			return p.collecting && p.collect(nosql.AppendJSON(nil, v))
+			return p.collecting && p.collect(keptRow{nosql.AppendJSON(nil, v), p.rowPlace()})
 		}
 		p.next = &place{number: p.current - 1, rows: p.inItem - 1}
 		return false
 	}
 	p.rows.add(v)
-	return true
-}
-
-// behind is the place behind the rows of the page, of a query whose rows come
-// only when all items are in.
-func (p *pager) behind() *place {
-	if p.inOrder != nil {
-		return p.inOrder.place(p)
+	if p.whole && p.full() {
+		p.last = p.rowPlace()
 	}
-	return &place{rows: p.from.rows + int64(p.rows.n)}
+	return true
 }
 
 // utilization is how many of the items that were looked at the query selects

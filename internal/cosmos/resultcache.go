@@ -27,8 +27,14 @@ type keptRows struct {
 	until     int64  // the second in which the first of the items expires
 	at        time.Time
 	first     int64
-	rows      [][]byte
+	rows      []keptRow
 	size      int
+}
+
+// keptRow is a row as JSON, with its place (pager.rowPlace).
+type keptRow struct {
+	json  []byte
+	place string
 }
 
 // resultCache is the rows of all queries. The zero resultCache is empty.
@@ -98,11 +104,11 @@ func (p *pager) keptPage() bool {
 	rest := k.rows[min(p.from.rows-k.first, int64(len(k.rows))):]
 	for len(rest) > 0 && !p.full() {
 		p.rows.next()
-		p.rows.out = append(p.rows.out, rest[0]...)
-		rest = rest[1:]
+		p.rows.out = append(p.rows.out, rest[0].json...)
+		p.last, rest = rest[0].place, rest[1:]
 	}
 	if len(rest) > 0 {
-		p.next = &place{rows: p.from.rows + int64(p.rows.n), kept: p.from.kept}
+		p.next = &place{rows: p.from.rows + int64(p.rows.n), kept: p.from.kept, key: p.last}
 	}
 	return true
 }
@@ -119,8 +125,8 @@ func (p *pager) keep() {
 
 // collect takes a row behind the page; false says that they become too many to
 // be kept.
-func (p *pager) collect(row []byte) bool {
-	if p.restSize += len(row) + 24; p.restSize > maxResult {
+func (p *pager) collect(row keptRow) bool {
+	if p.restSize += len(row.json) + len(row.place) + 40; p.restSize > maxResult {
 		p.collecting, p.rest = false, nil
 		return false
 	}

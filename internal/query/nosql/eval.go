@@ -15,6 +15,7 @@ type env struct {
 	params map[string]bson.Value
 	now    time.Time
 	item   bson.Doc // of the container, for subqueries that start from it
+	number int64    // of the item
 	totals []*total // of the group's aggregates, while its row is made
 	// patterns are the regular expressions of the run, compiled.
 	patterns map[patternKey]*pcre.Regexp

@@ -112,6 +112,7 @@ type runner struct {
 	memory int
 	stretch
 
+	progress
 	ready       bool // the numbers below are known
 	skip, limit int64
 	limited     bool
@@ -124,8 +125,8 @@ type group struct {
 }
 
 type sortedRow struct {
-	keys []bson.Value
-	row  bson.Value
+	RowPlace
+	row bson.Value
 }
 
 // add takes the row whose aliases are set; false says that no more is needed.
@@ -139,10 +140,11 @@ func (r *runner) add() (bool, error) {
 			return err == nil, err
 		}
 	}
+	r.nextRow(r.env.number)
 	switch {
 	case r.s.groups:
 		return true, r.group()
-	case r.onStretch != nil:
+	case r.inOrder:
 		return r.addInOrder()
 	case len(r.s.orderBy) > 0:
 		return true, r.sort()
@@ -151,7 +153,7 @@ func (r *runner) add() (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return r.output(v)
+	return r.output(v, r.row)
 }
 
 // prepare works out TOP, OFFSET and LIMIT, once.
@@ -179,6 +181,9 @@ func (r *runner) prepare() error {
 		if *b.into = n; b.name != "OFFSET" {
 			r.limited = true
 		}
+	}
+	if r.behind != nil {
+		r.skip, r.limit = 0, max(0, r.limit-r.given)
 	}
 	r.full = r.limited && r.limit == 0
 	return nil
@@ -244,13 +249,14 @@ func (r *runner) newGroup() *group {
 }
 
 func (r *runner) sort() error {
-	row := sortedRow{keys: make([]bson.Value, len(r.s.orderBy))}
+	row := sortedRow{RowPlace: r.row}
+	row.Keys = make([]bson.Value, len(r.s.orderBy))
 	for i, k := range r.s.orderBy {
 		v, err := k.expr.eval(r.env)
 		if err != nil {
 			return err
 		}
-		row.keys[i] = v.Clone()
+		row.Keys[i] = v.Clone()
 	}
 	v, err := r.s.row(r.env)
 	if err != nil {
@@ -258,11 +264,12 @@ func (r *runner) sort() error {
 	}
 	row.row = v.Clone()
 	r.sorted = append(r.sorted, row)
-	return r.keep(len(v.Data) + 48*len(row.keys))
+	return r.keep(len(v.Data) + 48*len(row.Keys))
 }
 
-// output hands a row on, if it is not a duplicate and within OFFSET and LIMIT.
-func (r *runner) output(v bson.Value) (bool, error) {
+// output hands a row on, if it is not a duplicate, behind what came before the
+// run, and within OFFSET and LIMIT.
+func (r *runner) output(v bson.Value, at RowPlace) (bool, error) {
 	if v.IsMissing() {
 		return true, nil
 	}
@@ -279,6 +286,9 @@ func (r *runner) output(v bson.Value) (bool, error) {
 			return false, err
 		}
 	}
+	if r.behind != nil && r.compare(at, *r.behind) <= 0 {
+		return true, nil
+	}
 	if r.skip > 0 {
 		r.skip--
 		return true, nil
@@ -288,6 +298,7 @@ func (r *runner) output(v bson.Value) (bool, error) {
 			r.full = true
 		}
 	}
+	r.here = at
 	if !r.emit(v) {
 		r.full = true
 	}
@@ -302,12 +313,12 @@ func (r *runner) finish() (bool, error) {
 	if r.s.groups {
 		return r.finishGroups()
 	}
-	if r.onStretch != nil {
+	if r.inOrder {
 		return r.endStretch()
 	}
 	r.sortRows()
 	for _, row := range r.sorted {
-		if more, err := r.output(row.row); err != nil || !more {
+		if more, err := r.output(row.row, row.RowPlace); err != nil || !more {
 			return false, err
 		}
 	}
@@ -316,17 +327,7 @@ func (r *runner) finish() (bool, error) {
 
 // sortRows puts the rows that are kept into the order of ORDER BY.
 func (r *runner) sortRows() {
-	slices.SortStableFunc(r.sorted, func(a, b sortedRow) int {
-		for i, k := range r.s.orderBy {
-			if c := order(a.keys[i], b.keys[i]); c != 0 {
-				if k.descending {
-					return -c
-				}
-				return c
-			}
-		}
-		return 0
-	})
+	slices.SortStableFunc(r.sorted, func(a, b sortedRow) int { return r.compareKeys(a.Keys, b.Keys) })
 }
 
 func (r *runner) finishGroups() (bool, error) {
@@ -344,7 +345,7 @@ func (r *runner) finishGroups() (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if more, err := r.output(v); err != nil || !more {
+		if more, err := r.output(v, RowPlace{}); err != nil || !more {
 			return false, err
 		}
 	}

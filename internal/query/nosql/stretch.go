@@ -10,18 +10,17 @@ import (
 // of ORDER BY: it sorts those that are alike in it, one stretch after the
 // other, and hands them on.
 type stretch struct {
-	onStretch func(key bson.Value) // nil where items come in any order
-	key       bson.Value
-	begun     bool
-	kept      int // what the memory had in it before the stretch
+	inOrder bool
+	key     bson.Value
+	begun   bool
+	kept    int // what the memory had in it before the stretch
 }
 
 // InOrder says that the items will come in the order of the first key of ORDER
 // BY, and those that are alike in it in the order of the feed, or, where it is
-// descending, the other way round. f is called with the key, Missing for
-// undefined, before the first row of each stretch of rows that share it.
+// descending, the other way round.
 // REQUIRES: the shape has OrderByPaths[0], no groups, and is not Staged.
-func (run *Run) InOrder(f func(key bson.Value)) { run.chain[0].onStretch = f }
+func (run *Run) InOrder() { run.chain[0].inOrder = true }
 
 // addInOrder takes the row whose aliases are set.
 func (r *runner) addInOrder() (bool, error) {
@@ -34,9 +33,6 @@ func (r *runner) addInOrder() (bool, error) {
 			return false, err
 		}
 		r.key, r.begun, r.kept = first.Clone(), true, r.memory
-		if r.sortedAlready() {
-			r.onStretch(r.key)
-		}
 	}
 	if !r.sortedAlready() {
 		return true, r.sort()
@@ -45,7 +41,9 @@ func (r *runner) addInOrder() (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return r.output(v)
+	at := r.row
+	at.Keys = []bson.Value{r.key}
+	return r.output(v, at)
 }
 
 // sortedAlready says whether the items come in the very order of the rows.
@@ -65,9 +63,8 @@ func (r *runner) endStretch() (bool, error) {
 	r.sortRows()
 	rows := r.sorted
 	r.sorted, r.memory = r.sorted[:0], r.kept
-	r.onStretch(r.key)
 	for _, row := range rows {
-		if more, err := r.output(row.row); err != nil || !more {
+		if more, err := r.output(row.row, row.RowPlace); err != nil || !more {
 			return false, err
 		}
 	}
