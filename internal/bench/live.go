@@ -21,6 +21,9 @@ const (
 	liveClients = 8
 	// liveQuiet is how long they work before and after it.
 	liveQuiet = 5 * time.Second
+	// settlesAfter is a little more than the server waits, when nobody writes,
+	// before it moves everything to the last level of its tables.
+	settlesAfter = 6 * time.Second
 )
 
 // phase is what the clients met in a part of the row.
@@ -200,6 +203,7 @@ func restingDisk(ctx context.Context, s system) (int64, error) {
 		if err := m.restart(ctx); err != nil {
 			return 0, err
 		}
+		time.Sleep(settlesAfter)
 	}
 	if err := settled(ctx, s); err != nil {
 		return 0, err

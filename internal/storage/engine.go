@@ -166,6 +166,7 @@ func (e *Engine) open() error {
 	if err := e.loadIdents(); err != nil {
 		return errors.Join(err, e.closeStore())
 	}
+	e.settler.opened()
 	return nil
 }
 

@@ -17,8 +17,8 @@ const (
 	// settleNoise is how many bytes within that count as nobody.
 	settleNoise = 64 << 10
 	// settleLeast is how many bytes must be new for the store to settle, and
-	// settleShare the part of all tables that must be at the least: so what
-	// settling writes is bounded by what was written.
+	// settleShare the part of all tables that must be above the last level, or go
+	// with it, at the least: so what settling writes is bounded by what was written.
 	settleLeast = 16 << 20
 	settleShare = 10
 	// settleStep is about how many bytes of the last level one step rewrites.
@@ -42,7 +42,7 @@ type settler struct {
 	seen  int64 // written, when the timer was set
 	over  bool  // the engine closes
 
-	flushed uint64 // bytes of tables that memtables had become when it settled last; look's
+	fresh bool // the store was opened since it was looked at last; look's
 
 	stopped context.Context
 	cancel  context.CancelFunc
@@ -53,6 +53,13 @@ func newSettler(e *Engine) *settler {
 	s := &settler{e: e}
 	s.stopped, s.cancel = context.WithCancel(context.Background())
 	return s
+}
+
+// opened has a store looked at that may have been closed before it settled.
+func (s *settler) opened() {
+	s.fresh = true
+	s.armed.Store(true)
+	s.arm()
 }
 
 // wrote takes note of a unit of n bytes.
@@ -98,6 +105,12 @@ func (s *settler) look() {
 // that somebody wrote meanwhile.
 func (s *settler) settle() (again bool) {
 	begun, written := time.Now(), s.written.Load()
+	if s.fresh {
+		s.fresh = false
+		if worth, err := s.e.worthSettling(settleLeast); err != nil || !worth {
+			return err != nil && s.failed(err)
+		}
+	}
 	flushed, err := s.e.db.AsyncFlush()
 	if err != nil {
 		return s.failed(err)
@@ -107,9 +120,8 @@ func (s *settler) settle() (again bool) {
 	case <-s.stopped.Done(): // on a full disk it may never end
 		return false
 	}
-	m := s.e.Metrics()
-	if m.BytesFlushed-s.flushed < m.TableBytes/settleShare {
-		return false
+	if worth, err := s.e.worthSettling(1); err != nil || !worth {
+		return err != nil && s.failed(err)
 	}
 	var last []byte
 	for tries := 0; ; tries++ {
@@ -132,7 +144,6 @@ func (s *settler) settle() (again bool) {
 		}
 	}
 	s.settled.Store(written)
-	s.flushed = m.BytesFlushed
 	s.e.log.Infof("settled in %v", time.Since(begun))
 	return false
 }
@@ -143,6 +154,27 @@ func (s *settler) failed(err error) (again bool) {
 		s.e.log.Infof("cannot settle: %v", err)
 	}
 	return false
+}
+
+// worthSettling says whether so much is above the last level of tables, with what
+// deletions there let go below, that it is worth rewriting the rest.
+// least is how many bytes that must be.
+func (e *Engine) worthSettling(least uint64) (bool, error) {
+	levels, err := e.db.SSTables()
+	if err != nil {
+		return false, err
+	}
+	var above, total uint64
+	for level, tables := range levels {
+		for i := range tables {
+			t := &tables[i]
+			total += t.Size
+			if level < lastLevel {
+				above += t.Size + t.TableStats.PointDeletionsBytesEstimate + t.TableStats.RangeDeletionsBytesEstimate
+			}
+		}
+	}
+	return above >= max(least, total/settleShare), nil
 }
 
 // unsettled returns the keys between which the next step of settling goes,

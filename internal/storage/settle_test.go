@@ -66,3 +66,42 @@ func TestSettle(t *testing.T) {
 		}
 	})
 }
+
+// TestSettleAnew closes a store before it settles, and finds that it does once it
+// is open again, though nobody writes.
+func TestSettleAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := NewMemFS()
+		open := func() *Engine {
+			e, err := Open(Options{Dir: "d", FS: fs, MemtableBytes: 1 << 20, Compression: CompressionNone})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return e
+		}
+		e := open()
+		value := make([]byte, 1<<20)
+		for i := range 3 * settleLeast >> 20 {
+			u := e.Begin()
+			if err := u.Set(FirstIdent, []byte{byte(i * 7 % 16)}, value); err != nil {
+				t.Fatal(err)
+			}
+			if err := u.Commit(t.Context(), Buffered); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := e.Close(); err != nil {
+			t.Fatal(err)
+		}
+		e = open()
+		defer e.Close()
+		if from, _, _, err := e.unsettled(); from == nil || err != nil {
+			t.Fatal("all is on the last level already", err)
+		}
+		time.Sleep(settleCalm)
+		synctest.Wait()
+		if from, to, _, err := e.unsettled(); from != nil || err != nil {
+			t.Fatalf("not on the last level: %x to %x, %v", from, to, err)
+		}
+	})
+}
