@@ -51,19 +51,27 @@ func (r *request) resolveItem() error {
 	if err != nil {
 		return err
 	}
-	rid := decodeRID(r.path.item)
+	id, err := r.itemByRID(c, r.path.item)
+	if err == nil {
+		r.path.item = id.Lookup("i").Str()
+	}
+	return err
+}
+
+// itemByRID finds the _id of an item by its resource id. Errors: 404.
+func (r *request) itemByRID(c *container, text string) (id bson.Doc, err error) {
+	rid := decodeRID(text)
 	if len(rid) != len(c.ridBytes)+8 || string(rid[:len(c.ridBytes)]) != string(c.ridBytes) {
-		return errNotFound
+		return nil, errNotFound
 	}
 	number := int64(binary.LittleEndian.Uint64(rid[len(c.ridBytes):]))
 	filter := new(bson.Builder).Int64(fieldNumber, number).Finish()
-	found := false
 	err = find(r.Context(), r.s.o.Exec, c.collection, filter, nil, 1, func(item bson.Doc) (bool, error) {
-		r.path.item, found = item.Lookup("id").Clone().Str(), true
+		id = item.Lookup("_id").Doc().Clone()
 		return false, nil
 	})
-	if err == nil && !found {
+	if err == nil && id == nil {
 		err = errNotFound
 	}
-	return err
+	return id, err
 }

@@ -91,28 +91,59 @@ func (r *request) checkResourceToken(signature string) error {
 	return nil
 }
 
-// within says whether the path is that of a resource, by names or by resource
-// ids, or below it.
+// within says whether the path is that of a resource, or below it. Both may
+// name it by names or by resource ids, which are looked up: what is the resource
+// id of one item may be the id of another.
 func (r *request) within(resource string) bool {
-	resource = strings.Trim(resource, "/")
-	names := []string{"dbs/" + r.path.db}
-	if d, err := r.s.registry.database(r.path.db); err == nil {
-		names = append(names, "dbs/"+d.rid)
-	}
-	if r.path.container != "" {
-		own := names[0] + "/colls/" + r.path.container
-		names = append(names, own)
-		if c, err := r.s.registry.container(r.path.db, r.path.container); err == nil {
-			names = append(names, strings.Trim(c.selfLink, "/"))
-		}
-		if r.path.kind == kindItem {
-			names = append(names, own+"/docs/"+r.path.item)
+	const db, container, item = 2, 4, 6
+	parts := strings.SplitN(strings.Trim(resource, "/"), "/", item)
+	p := path{}
+	for i, name := range []string{"dbs", "", "colls", "", "docs", ""}[:len(parts)] {
+		if name != "" && parts[i] != name {
+			return false
 		}
 	}
-	for _, n := range names {
-		if n == resource {
-			return true
-		}
+	if len(parts) >= db {
+		p.db = parts[db-1]
 	}
-	return false
+	if len(parts) >= container {
+		p.container = parts[container-1]
+	}
+	r.s.registry.resolve(&p)
+	switch {
+	case len(parts)%2 != 0 || p.db != r.path.db:
+		return false
+	case len(parts) == db:
+		return true
+	case p.container != r.path.container:
+		return false
+	case len(parts) == container:
+		return true
+	case r.path.kind != kindItem:
+		return false
+	}
+	p.item = parts[item-1]
+	return r.sameItem(p)
+}
+
+// sameItem says whether p, of the same container, names the item that the
+// request's path names.
+func (r *request) sameItem(p path) bool {
+	if p.byRID == r.path.byRID {
+		return p.item == r.path.item
+	}
+	c, err := r.container()
+	if err != nil {
+		return false
+	}
+	if r.path.byRID {
+		id, err := r.itemByRID(c, r.path.item)
+		return err == nil && id.Lookup("i").Str() == p.item
+	}
+	id, err := r.itemByRID(c, p.item)
+	if err != nil || id.Lookup("i").Str() != r.path.item {
+		return false
+	}
+	key, err := r.keyHeader(c.key)
+	return err == nil && sameKey(key, id.Lookup("p").Doc().Slice())
 }

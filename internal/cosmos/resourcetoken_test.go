@@ -1,0 +1,73 @@
+package cosmos
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"testing"
+)
+
+// TestItemPermissions: a permission of one item, by names or resource ids, is
+// one of no other, not even of an item whose id looks like its resource id.
+func TestItemPermissions(t *testing.T) {
+	a := newAccount(t)
+	defer a.close()
+	key := func(pk string) map[string]string {
+		return map[string]string{"x-ms-documentdb-partitionkey": `["` + pk + `"]`}
+	}
+	field := func(body, name string) string {
+		var d map[string]any
+		if err := json.Unmarshal([]byte(body), &d); err != nil {
+			t.Fatalf("%v: %s", err, body)
+		}
+		return d[name].(string)
+	}
+	a.must(http.StatusCreated, "POST", "/dbs", `{"id":"d"}`, nil)
+	a.must(http.StatusCreated, "POST", "/dbs/d/colls", `{"id":"c","partitionKey":{"paths":["/pk"]}}`, nil)
+	a.must(http.StatusCreated, "POST", "/dbs/d/users", `{"id":"u"}`, nil)
+	first := a.do("POST", "/dbs/d/colls/c/docs", `{"id":"first","pk":"p"}`, key("p")).Body.String()
+	rid, self := field(first, "_rid"), field(first, "_self")
+	twin := a.do("POST", "/dbs/d/colls/c/docs", `{"id":"first","pk":"q"}`, key("q")).Body.String()
+	alike := a.do("POST", "/dbs/d/colls/c/docs", `{"id":"`+rid+`","pk":"p"}`, key("p")).Body.String()
+	named := "dbs/d/colls/c/docs/"
+	type request struct {
+		target, pk string
+		status     int
+	}
+	for i, c := range []struct {
+		resource string
+		requests []request
+	}{
+		{named + "first", []request{
+			{"/" + named + "first", "p", 200}, {"/" + self, "p", 200}, {"/" + named + rid, "p", 403}, {"/" + field(alike, "_self"), "p", 403}, {"/dbs/d/colls/c", "", 403},
+		}},
+		{named + rid, []request{
+			{"/" + named + rid, "p", 200}, {"/" + field(alike, "_self"), "p", 200}, {"/" + self, "p", 403}, {"/" + named + "first", "p", 403},
+		}},
+		{self, []request{
+			{"/" + self, "p", 200}, {"/" + named + "first", "p", 200}, {"/" + named + "first", "q", 403}, {"/" + field(twin, "_self"), "q", 403}, {"/" + named + rid, "p", 403},
+		}},
+		{"dbs/d/colls/c", []request{{"/" + self, "p", 200}, {"/" + named + rid, "p", 200}, {"/dbs/d/colls/c", "", 200}, {"/dbs/d", "", 403}}},
+		{"dbs/d/colls", []request{{"/" + self, "p", 403}, {"/dbs/d/colls/c", "", 403}}},
+		{"", nil},
+	} {
+		w := a.do("POST", "/dbs/d/users/u/permissions", fmt.Sprintf(`{"id":"%d","permissionMode":"All","resource":%q}`, i, c.resource), nil)
+		if w.Code != http.StatusCreated {
+			if c.requests != nil {
+				t.Errorf("%s: %d %s", c.resource, w.Code, w.Body)
+			}
+			continue
+		}
+		token := url.QueryEscape(field(w.Body.String(), "_token"))
+		for _, q := range c.requests {
+			h := map[string]string{"Authorization": token}
+			if q.pk != "" {
+				h["x-ms-documentdb-partitionkey"] = `["` + q.pk + `"]`
+			}
+			if w := a.do("GET", q.target, "", h); w.Code != q.status {
+				t.Errorf("permission of %s: GET %s of %s: %d, want %d: %s", c.resource, q.target, q.pk, w.Code, q.status, w.Body)
+			}
+		}
+	}
+}
