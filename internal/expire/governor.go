@@ -68,6 +68,7 @@ type governor struct {
 		ticks  int64
 		spare  float64       // the part of them without work of late
 		share  float64       // of the time that removal works
+		asked  bool          // there was a foreground in the last period
 		worked time.Duration // that went to removal since at
 	}
 }
@@ -143,6 +144,13 @@ func (g *governor) idle() {
 	g.lookLocked()
 }
 
+// Asked says whether there is a foreground.
+func (g *governor) Asked() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.mu.asked
+}
+
 // Share is the part of the time that removal works now.
 func (g *governor) Share() float64 {
 	g.mu.Lock()
@@ -168,8 +176,9 @@ func (g *governor) lookLocked() {
 // judgeLocked learns from a period with or without removal.
 func (g *governor) judgeLocked(f *command.Foreground, removed bool) {
 	n := &g.mu.normal
+	g.mu.asked = f.Ops >= governOps
 	switch {
-	case f.Ops < governOps:
+	case !g.mu.asked:
 		g.mu.share = min(1, g.mu.share*shareAlone)
 		if !removed {
 			g.mu.share = 1 // nobody asks

@@ -104,6 +104,7 @@ func (m *Monitor) Stop() {
 		m.stop()
 		m.done.Wait()
 	}
+	usualProcessors()
 }
 
 func (m *Monitor) run(ctx context.Context) {

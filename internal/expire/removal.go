@@ -43,6 +43,7 @@ type removal struct {
 	op      *command.Background
 	batched bool // counted in batchedDeletes
 	gone    Removed
+	yielded func() // ends what yield began, nil where it did not
 }
 
 // remove is a visit of a rule by its means. It says whether the visit stopped at
@@ -60,8 +61,10 @@ func (v *removal) remove(ctx context.Context) (hit bool, err error) {
 	v.op = m.o.Dispatcher.BeginBackground(client, command.KindRemove, v.c.Namespace.String(), v.by.statement(), cancel)
 	defer v.op.End()
 	v.op.Op().SetPlanSummary(v.by.summary())
+	defer v.ended()
 	limits.Progress = func(b exec.Batch) error {
 		v.book(b)
+		v.giveWay()
 		return v.pass.pause(work, m.governor.worked(b.Time))
 	}
 	begun := time.Now()
@@ -95,6 +98,19 @@ func (v *removal) remove(ctx context.Context) (hit bool, err error) {
 		m.logError(ctx, v.c, v.r, err)
 	}
 	return false, nil
+}
+
+// giveWay makes the rest of a visit yield where there are clients.
+func (v *removal) giveWay() {
+	if v.yielded == nil && v.m.governor.Asked() {
+		v.yielded = yield()
+	}
+}
+
+func (v *removal) ended() {
+	if v.yielded != nil {
+		v.yielded()
+	}
 }
 
 // book counts what was removed, and tells it: what does not say in how many

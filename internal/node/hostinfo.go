@@ -24,7 +24,7 @@ func (n *Node) runHostInfo(_ context.Context, op *command.Op) error {
 	m := readMachine()
 	b := op.Reply.OpenDoc("system").Date("currentTime", time.Now().UnixMilli()).String("hostname", n.host()).
 		Int32("cpuAddrSize", 64).Int64("memSizeMB", m.memory/mebibyte).Int64("memLimitMB", m.limit/mebibyte).
-		Int32("numCores", m.cores).Int32("numCoresAvailableToProcess", int32(runtime.GOMAXPROCS(0))).
+		Int32("numCores", m.cores).Int32("numCoresAvailableToProcess", int32(runtime.NumCPU())).
 		Int32("numPhysicalCores", m.cores).Int32("numCpuSockets", m.sockets).String("cpuArch", arch()).
 		Bool("numaEnabled", false).Int32("numNumaNodes", 1)
 	b.Close()
