@@ -242,6 +242,7 @@ func (p *trial) due(d bson.Doc, seconds map[string]int64) int64 {
 
 // look compares the collection with what it should be.
 func (p *trial) look() {
+	synctest.Wait() // else what goes meanwhile is seen, and then gone
 	seen := map[int32]bool{}
 	for _, v := range p.run(`{find: "c", batchSize: 100}`).Lookup("cursor").Doc().Lookup("firstBatch").Doc().Slice() {
 		seen[v.Doc().Lookup("_id").Int32()] = true
