@@ -80,7 +80,9 @@ func (n *Node) appendStorageStats(b *bson.Builder, c *catalog.Collection, scale 
 }
 
 // appendBucketStats writes what collStats tells of the buckets of a time-series
-// collection; those that are open count as one for each source.
+// collection; those that are open count as one for each source. Late measurements
+// close none, nor does memory, and no commit waits for another's bucket. (Manual:
+// collStats, "timeseries".)
 func appendBucketStats(b *bson.Builder, c *catalog.Collection) {
 	s := c.BucketStats()
 	b.OpenDoc("timeseries").String("bucketsNs", c.Namespace.Buckets().String())
@@ -91,8 +93,8 @@ func appendBucketStats(b *bson.Builder, c *catalog.Collection) {
 	b.Int("numBucketInserts", s.Sealed).Int("numBucketUpdates", 0)
 	b.Int("numBucketsOpenedDueToMetadata", s.Opened)
 	b.Int("numBucketsClosedDueToCount", s.FullByCount).Int("numBucketsClosedDueToSize", s.FullBySize)
-	b.Int("numBucketsClosedDueToTimeForward", s.SpanOver)
-	b.Int("numCommits", s.Commits).Int("numMeasurementsCommitted", s.Measurements)
+	b.Int("numBucketsClosedDueToTimeForward", s.SpanOver).Int("numBucketsClosedDueToTimeBackward", 0).Int("numBucketsClosedDueToMemoryThreshold", 0)
+	b.Int("numCommits", s.Commits).Int("numWaits", 0).Int("numMeasurementsCommitted", s.Measurements)
 	if s.Commits > 0 {
 		b.Int("avgNumMeasurementsPerCommit", s.Measurements/s.Commits)
 	}
