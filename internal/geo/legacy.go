@@ -126,7 +126,17 @@ func parseCenter(v bson.Value) (*Geometry, error) {
 	return flatGeometry(disc{x, y, radius}), nil
 }
 
-func (d disc) contains(x, y float64) bool { return flatDistance(d.x, d.y, x, y) <= d.radius }
+// contains adds the radius to a coordinate where the other is the centre's: the
+// difference of the coordinates would round a point on the border away.
+func (d disc) contains(x, y float64) bool {
+	switch {
+	case x == d.x:
+		return max(y, d.y) <= min(y, d.y)+d.radius
+	case y == d.y:
+		return max(x, d.x) <= min(x, d.x)+d.radius
+	}
+	return flatDistance(d.x, d.y, x, y) <= d.radius
+}
 
 func (d disc) bounds() Rect {
 	return Rect{d.x - d.radius, d.y - d.radius, d.x + d.radius, d.y + d.radius}

@@ -75,12 +75,12 @@ func (n *Node) runAggregate(ctx context.Context, op *command.Op) error {
 		n.writeExplainTail(op, op.Body)
 		return nil
 	}
-	if !op.Args.Has("cursor") {
-		return mongoerr.New(mongoerr.FailedToParse, "The 'cursor' option is required, except for aggregate with the explain argument")
-	}
 	target, list, err := n.aggregateTarget(op)
 	if err != nil {
 		return err
+	}
+	if !op.Args.Has("cursor") {
+		return mongoerr.New(mongoerr.FailedToParse, "The 'cursor' option is required, except for aggregate with the explain argument")
 	}
 	if err := n.checkExpected(op); err != nil {
 		return err

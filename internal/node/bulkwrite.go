@@ -215,11 +215,11 @@ func (b *bulk) insert(ctx context.Context, i int, a *command.Args, space *comman
 		return err
 	}
 	check := b.n.validator(c, b.bypass())
+	b.op.CountInserts(1)
 	if err := b.n.insertOne(ctx, b.w, c, a.Doc("document"), check, b.n.stamp(&b.op.Args)); err != nil {
 		return err
 	}
 	b.inserted++
-	b.op.CountInserts(1)
 	b.item(new(bson.Builder).Double("ok", 1).Int("idx", int64(i)).Int32("n", 1))
 	return nil
 }

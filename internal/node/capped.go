@@ -130,6 +130,8 @@ func (n *Node) cappedSource(from schema.Namespace) (*catalog.Collection, error) 
 	switch {
 	case from.IsBuckets() && (c != nil || n.bucketsOf(from) != nil):
 		return nil, mongoerr.New(mongoerr.IllegalOperation, "cannot convert the buckets of a time-series collection: %s", from)
+	case c == nil && len(n.Catalog.Collections(from.DB)) == 0:
+		return nil, mongoerr.New(mongoerr.NamespaceNotFound, "database %s not found", from.DB)
 	case c == nil:
 		return nil, mongoerr.New(mongoerr.NamespaceNotFound, "source collection %s does not exist", from)
 	case c.IsView() || c.IsTimeseries():

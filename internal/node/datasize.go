@@ -58,12 +58,45 @@ func (n *Node) runDataSize(ctx context.Context, op *command.Op) error {
 		if size, count, err = n.sizeBetween(ctx, c, ix, a.Doc("min"), a.Doc("max")); err != nil {
 			return err
 		}
+	case !a.Bool("estimate") && (a.Int64("maxSize") > 0 || a.Int64("maxObjects") > 0):
+		var err error
+		if size, count, err = n.sizeWithin(ctx, op, c, a.Int64("maxSize"), a.Int64("maxObjects")); err != nil {
+			return err
+		}
 	default:
 		size, count = c.DataSize(), c.Count()
 	}
 	op.Reply.Bool("estimate", a.Bool("estimate")).Int64("size", size).Int64("numObjects", count).
 		Int64("millis", time.Since(start).Milliseconds())
 	return nil
+}
+
+// sizeWithin sums up documents until there are more of them than maxCount or
+// more bytes than maxSize; 0 sets no bound.
+func (n *Node) sizeWithin(ctx context.Context, op *command.Op, c *catalog.Collection, maxSize, maxCount int64) (size, count int64, err error) {
+	s, err := n.newScope(op, c, nil, nil)
+	if err != nil {
+		return 0, 0, err
+	}
+	q, err := n.scopedQuery(c, s, nil)
+	if err != nil {
+		return 0, 0, err
+	}
+	cur, err := n.Exec.Find(ctx, q.coll, q.Query)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer cur.Close()
+	for {
+		d, err := cur.Next(ctx)
+		if err != nil || d == nil {
+			return size, count, err
+		}
+		size, count = size+int64(len(d)), count+1
+		if maxSize > 0 && size > maxSize || maxCount > 0 && count > maxCount {
+			return size, count, nil
+		}
+	}
 }
 
 // rangeIndex finds the index for bounds on a key: error 96.

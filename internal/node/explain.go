@@ -232,6 +232,9 @@ func (n *Node) explainFindAndModify(op *command.Op, a *command.Args) (*query, *e
 	if err := checkFindAndModify(a); err != nil {
 		return nil, nil, err
 	}
+	if len(n.Catalog.Collections(op.DB)) == 0 {
+		return nil, nil, mongoerr.New(mongoerr.NamespaceNotFound, "database %s does not exist", op.DB)
+	}
 	c, err := n.collection(op)
 	if err != nil {
 		return nil, nil, err
@@ -245,13 +248,13 @@ func (n *Node) explainFindAndModify(op *command.Op, a *command.Args) (*query, *e
 		q.Limit = 1
 	}
 	if a.Bool("remove") {
-		return q, &exec.Explained{Query: q.Query, Kind: "DELETE", Single: true}, nil
+		return q, &exec.Explained{Query: q.Query, Kind: "DELETE", Single: true, Returns: true}, nil
 	}
 	u, err := n.parseModification(q.scope, a.Value("update"), arrayFilters(a), nil)
 	if err != nil {
 		return nil, nil, err
 	}
 	e := explainedUpdate(&exec.Update{Query: q.Query, Update: u, Upsert: a.Bool("upsert")})
-	e.Single = true
+	e.Single, e.Returns = true, true
 	return q, e, nil
 }

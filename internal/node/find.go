@@ -3,8 +3,10 @@ package node
 import (
 	"context"
 
+	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/query/match"
 	"github.com/mayflydb/mayfly/internal/query/sortkey"
 )
 
@@ -67,6 +69,21 @@ func (n *Node) findQuery(op *command.Op, a *command.Args, filter string) (*query
 	if q.Tailable && !q.Sort.IsEmpty() && q.Sort.Natural() != 1 {
 		return nil, mongoerr.New(mongoerr.BadValue, "error processing query: ns=%s tailable cursor requested with a sort other than {$natural: 1}", op.NS)
 	}
+	if q.Tailable && searchesNear(q.Filter.Root()) {
+		return nil, mongoerr.New(mongoerr.BadValue, "Tailable cursors and geo $near cannot be used together")
+	}
+	if q.Tailable && match.TextIn(q.Filter.Root()) != nil {
+		return nil, mongoerr.New(mongoerr.BadValue, "text and tailable cursor not allowed in same query")
+	}
+	if len(q.Sort.Parts) > 1 && a.Doc("sort").Has("$natural") {
+		return nil, mongoerr.New(mongoerr.BadValue, "Cannot include '$natural' in compound sort: %s", a.Doc("sort"))
+	}
+	if q.Sort.Natural() != 0 && hintsIndex(q.Hint) {
+		return nil, mongoerr.New(mongoerr.BadValue, "index hint not allowed with $natural sort order")
+	}
+	if !q.Min.IsEmpty() && !q.Max.IsEmpty() && !sameNames(q.Min, q.Max) {
+		return nil, mongoerr.New(mongoerr.Code(51176), "min and max must have the same field names")
+	}
 	if q.Tailable && a.Bool("singleBatch") {
 		return nil, mongoerr.New(mongoerr.BadValue, "Cannot use tailable option with the 'singleBatch' option")
 	}
@@ -74,7 +91,27 @@ func (n *Node) findQuery(op *command.Op, a *command.Args, filter string) (*query
 	if err := q.project(a.Doc("projection")); err != nil {
 		return nil, err
 	}
-	return q, q.checkMeta()
+	return q, q.checkMeta(q.Projection)
+}
+
+// hintsIndex says whether a hint names an index, and not an order of the records.
+func hintsIndex(hint bson.Value) bool {
+	return !hint.IsMissing() && (hint.Type != bson.TypeDocument || !hint.Doc().IsEmpty() && !hint.Doc().Has("$natural"))
+}
+
+// sameNames says whether two documents have the same fields in the same order.
+func sameNames(a, b bson.Doc) bool {
+	var names []string
+	for name := range a.All() {
+		names = append(names, name)
+	}
+	for name := range b.All() {
+		if len(names) == 0 || names[0] != name {
+			return false
+		}
+		names = names[1:]
+	}
+	return len(names) == 0
 }
 
 func (n *Node) runFind(ctx context.Context, op *command.Op) error {
@@ -90,6 +127,9 @@ func (n *Node) runFind(ctx context.Context, op *command.Op) error {
 	}
 	if q.Tailable && q.coll != nil && !q.coll.Capped {
 		return mongoerr.New(mongoerr.BadValue, "error processing query: ns=%s tailable cursor requested on non capped collection", op.NS)
+	}
+	if q.Tailable && q.NoScan && !q.Filter.Text().IsEmpty() {
+		return mongoerr.New(mongoerr.NoQueryExecutionPlans, "error processing query: ns=%s planner returned error :: caused by :: Running with 'notablescan', so tailable cursors (which always do a table scan) are not allowed", op.NS)
 	}
 	cur, err := n.Exec.Find(ctx, q.coll, q.Query)
 	if err != nil {

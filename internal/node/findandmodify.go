@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"slices"
 
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/command"
@@ -117,7 +118,15 @@ func (n *Node) findAndModifyQuery(op *command.Op, c *catalog.Collection, a *comm
 		return q, nil, nil
 	}
 	p, err := project.ParseFind(a.Doc("fields"), &project.Options{Expr: q.expr, Match: q.match, Filter: q.Filter})
-	return q, p, err
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case p.NeedsFilterMatch() && a.Bool("new"):
+		return nil, nil, mongoerr.New(mongoerr.BadValue, "cannot use a positional projection and return the new document")
+	case slices.Contains(p.Meta(), "sortKey"):
+		return nil, nil, mongoerr.New(mongoerr.BadValue, "Cannot use a $meta sortKey projection in findAndModify commands.")
+	}
+	return q, p, q.checkMeta(p)
 }
 
 func (n *Node) modify(ctx context.Context, op *command.Op, w *exec.Writer, c *catalog.Collection, q *query) (*exec.Written, error) {
@@ -163,6 +172,7 @@ func writeModified(op *command.Op, q *query, fields *project.Projection, out *ex
 	}
 	if fields != nil {
 		var err error
+		q.env.Meta = out.Meta.Value
 		if value, err = fields.Apply(q.env, value); err != nil {
 			return err
 		}

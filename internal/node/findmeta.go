@@ -3,19 +3,20 @@ package node
 import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/query/match"
+	"github.com/mayflydb/mayfly/internal/query/project"
 )
 
 // checkMeta refuses a sort or a projection by metadata that the filter does not
 // bring: error 40218.
-func (q *query) checkMeta() error {
+func (q *query) checkMeta(p *project.Projection) error {
 	var names []string
 	for _, p := range q.Sort.Parts {
 		if p.Meta != "" {
 			names = append(names, p.Meta)
 		}
 	}
-	if q.Projection != nil {
-		names = append(names, q.Projection.Meta()...)
+	if p != nil {
+		names = append(names, p.Meta()...)
 	}
 	for _, name := range names {
 		title := ""

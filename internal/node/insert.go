@@ -83,7 +83,7 @@ func endInsert(ctx context.Context, op *command.Op, w *exec.Writer, inserted int
 	if err := w.Commit(ctx); err != nil {
 		return err
 	}
-	op.CountInserts(inserted)
+	op.CountInserts(inserted + int64(len(errs.list)))
 	op.Stats.IsWrite, op.Stats.NInserted = true, inserted
 	if op.WriteConcern.Unacknowledged() {
 		return nil

@@ -1,6 +1,8 @@
 package schema
 
 import (
+	"math"
+
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/geo"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
@@ -50,12 +52,12 @@ func (flat) validatePattern(key bson.Doc) error {
 
 func (flat) validateSpec(spec bson.Doc) error {
 	if v := spec.Lookup("bits"); v.IsNumber() {
-		if i, ok := bson.ExactInt64(v); !ok || i < 1 || i > 32 {
+		if i := bson.ClampToInt64(v); i < 1 || i > 32 {
 			return mongoerr.New(mongoerr.InvalidOptions, "bits for hash must be > 0 and <= 32, but %s bits were specified", v)
 		}
 	}
 	g := flat{}.configure(spec).(flat).grid
-	if !(g.Max > g.Min) {
+	if !(g.Max > g.Min) || math.IsInf(g.Max-g.Min, 0) {
 		return mongoerr.New(mongoerr.InvalidOptions, "region for hash must be valid and have positive area, but [%s, %s] was specified", bson.Double(g.Min), bson.Double(g.Max))
 	}
 	return nil

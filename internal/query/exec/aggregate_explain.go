@@ -33,6 +33,7 @@ func (x *Executor) ExplainAggregate(ctx context.Context, c *catalog.Collection, 
 	e := &Explained{Query: q, Adjust: x.reads(c, q, rest)}
 	measured := c != nil && c.IsTimeseries()
 	if len(rest.Stages) == 0 && !measured {
+		e.whole = true
 		return x.Explain(ctx, c, ns, e, v, b)
 	}
 	var stats []*pipeline.StageStats

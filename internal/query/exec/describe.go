@@ -55,7 +55,7 @@ func samePaths(a, b schema.MultikeyPaths) bool {
 
 // describe makes the planner's descriptors of a collection.
 func describe(c *catalog.Collection) *plan.Collection {
-	d := &plan.Collection{Namespace: c.Namespace.String(), Collation: c.Options.Lookup("collation").Data, NoIDIndex: !c.FindsByID()}
+	d := &plan.Collection{Namespace: c.Namespace.String(), Collation: c.Options.Lookup("collation").Data, NoIDIndex: !c.FindsByID(), Exempt: c.Namespace.IsSystem() || c.Namespace.DB == "local"}
 	if order := c.BucketOrder(); order != nil {
 		d.Indexes = append(d.Indexes, &plan.Index{Index: order.Index, Handle: order, Clustered: true})
 	}

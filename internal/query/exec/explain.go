@@ -31,6 +31,8 @@ type Explained struct {
 	// Single says, for a Write, that it ends after one document; Simple that it is
 	// an update or a delete which may take the short way to an _id.
 	Single, Simple bool
+	// Returns says, for a Write, that it returns the document (findAndModify).
+	Returns bool
 	// Would says, for a Write, whether the document would be changed.
 	Would func(doc bson.Doc) (bool, error)
 	// Upserts says that the statement would insert where nothing matches.
@@ -42,6 +44,7 @@ type Explained struct {
 
 	drive func(context.Context, *Cursor) error // runs what is above the query; nil for nothing
 	skips bool                                 // the plan skips from group to group
+	whole bool                                 // the query is all that a pipeline asks for
 }
 
 // expressKinds are the writes as they are called on the short way.
@@ -49,6 +52,9 @@ var expressKinds = map[string]string{"UPDATE": "EXPRESS_UPDATE", "DELETE": "EXPR
 
 // write puts the statement's write on top of a plan.
 func (e *Explained) write(n plan.Node) plan.Node {
+	if _, ok := n.(*plan.EOF); ok { // there is no collection
+		return n
+	}
 	if x, ok := n.(*plan.Express); ok {
 		if x.Scan != nil {
 			return &plan.Write{Input: x.Scan, Kind: e.Kind}
@@ -80,7 +86,7 @@ func (x *Executor) Explain(ctx context.Context, c *catalog.Collection, ns string
 	planned := time.Since(start)
 	for _, cand := range r.candidates() {
 		if w, ok := cand.stage.(*wouldWrite); ok {
-			w.would, w.upserts, w.single = e.Would, e.Upserts, e.Single
+			w.would, w.upserts, w.single, w.returns = e.Would, e.Upserts, e.Single, e.Returns
 		}
 	}
 	r.identify()
@@ -96,7 +102,7 @@ func (x *Executor) Explain(ctx context.Context, c *catalog.Collection, ns string
 		shown = &candidate{node: u.node.Input, stage: u.input}
 		e.above = shownStages(u, above)
 	}
-	r.explainPlanner(b, ns, planned, shown)
+	r.explainPlanner(b, ns, planned, shown, e.whole)
 	e.skips = skips(r.winner.node)
 	if v == QueryPlanner {
 		return nil
@@ -104,7 +110,7 @@ func (x *Executor) Explain(ctx context.Context, c *catalog.Collection, ns string
 	return r.explainExecution(ctx, b, v, e.drive, shown)
 }
 
-func (r *running) explainPlanner(b *bson.Builder, ns string, planned time.Duration, shown *candidate) {
+func (r *running) explainPlanner(b *bson.Builder, ns string, planned time.Duration, shown *candidate, whole bool) {
 	shape := r.shape.Hash()
 	cached := ""
 	if r.coll != nil {
@@ -117,6 +123,9 @@ func (r *running) explainPlanner(b *bson.Builder, ns string, planned time.Durati
 	b.Bool("indexFilterSet", r.query.Allowed != nil)
 	b.String("queryHash", shape).String("planCacheShapeHash", shape).String("planCacheKey", r.key)
 	b.Int64("optimizationTimeMillis", planned.Milliseconds())
+	if whole {
+		b.Bool("optimizedPipeline", true)
+	}
 	reached := r.query.Reached
 	b.Bool("maxIndexedOrSolutionsReached", reached.Or).Bool("maxIndexedAndSolutionsReached", reached.And).Bool("maxScansToExplodeReached", reached.Explode)
 	b.Bool("prunedSimilarIndexes", false)
@@ -285,6 +294,7 @@ type wouldWrite struct {
 	kind             string
 	would            func(bson.Doc) (bool, error)
 	upserts, single  bool
+	returns          bool
 	matched, changed int64
 }
 
@@ -309,6 +319,9 @@ func (s *wouldWrite) Work(ctx context.Context, row *Row) (State, error) {
 	}
 	if changes {
 		s.changed++
+	}
+	if s.returns {
+		return s.stats.count(Advanced), nil
 	}
 	return s.stats.count(NeedTime), nil
 }

@@ -52,7 +52,11 @@ func (r *metaReader) value(name string) bson.Value {
 	if name == "sortKey" {
 		return r.sortKey()
 	}
-	m := r.row.Meta
+	return r.row.Meta.Value(name)
+}
+
+// Value is what {$meta: name} reads, or Missing; m may be nil.
+func (m *Meta) Value(name string) bson.Value {
 	switch {
 	case m == nil:
 	case m.Scored:

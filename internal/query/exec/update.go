@@ -44,7 +44,9 @@ type Written struct {
 	// Upserted is the _id of the document that an upsert inserted, or Missing.
 	Upserted bson.Value
 	// Old and New are kept where the statement asked for them; nil for none.
-	Old, New   bson.Doc
+	Old, New bson.Doc
+	// Meta is what the plan knew about the document that was written last, or nil.
+	Meta       *Meta
 	Summary    string
 	Keys, Docs int64
 	Conflicts  int64
@@ -259,6 +261,7 @@ func (w *Writer) pass(ctx context.Context, c *catalog.Collection, q *Query, inde
 				lost = true
 				return nil
 			}
+			out.Meta = row.Meta
 			done, err = apply(u, record, doc, at)
 			return err
 		})

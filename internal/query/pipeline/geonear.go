@@ -46,6 +46,9 @@ func parseGeoNear(arg bson.Value, p *parsing) (Stage, error) {
 	}
 	g := &GeoNear{multiplier: 1, arg: arg.Doc()}
 	for it := arg.Doc().Iter(); it.Next(); {
+		if it.Key == "uniqueDocs" { // deprecated, and ignored
+			continue
+		}
 		option, ok := geoNearOptions[it.Key]
 		if !ok {
 			return nil, mongoerr.New(mongoerr.BadValue, "Unknown argument to $geoNear: %s", it.Key)

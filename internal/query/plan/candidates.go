@@ -48,6 +48,9 @@ func Candidates(c *Collection, q *Query) ([]Node, error) {
 	if natural != 0 && nearOf(conjuncts(root)) >= 0 {
 		return nil, errNearNatural(q)
 	}
+	if natural != 0 && q.NoScan && !c.Exempt {
+		return nil, mongoerr.New(mongoerr.NoQueryExecutionPlans, "error processing query: ns=%s planner returned error :: caused by :: hint $natural is not allowed, because 'notablescan' is enabled", c.Namespace)
+	}
 	if natural != 0 {
 		return []Node{finish(q, scan(q, natural < 0))}, nil
 	}
@@ -72,7 +75,7 @@ func Candidates(c *Collection, q *Query) ([]Node, error) {
 		if searches {
 			return nil, errNoTextPlan(c)
 		}
-		if q.NoScan {
+		if q.NoScan && !MatchesAll(q.Filter) && !c.Exempt {
 			return nil, mongoerr.New(mongoerr.NoQueryExecutionPlans, "error processing query: ns=%s: No indexed plans available, and running with 'notablescan'", c.Namespace)
 		}
 		plans = append(plans, subplan(rooted, finish(q, scan(q, false))))

@@ -57,7 +57,7 @@ func checkMinMax(q *Query, hinted *Index, natural int) error {
 		return mongoerr.New(mongoerr.Code(51173), "When using min()/max() a hint of which index to use must be provided")
 	}
 	for _, d := range []bson.Doc{q.Min, q.Max} {
-		if d != nil && (hinted.Plugin != "" || !keysOf(hinted, d)) {
+		if d != nil && (hinted.Plugin != "" && hinted.Plugin != "hashed" || !keysOf(hinted, d)) {
 			return mongoerr.New(mongoerr.Code(51174), "The index chosen is not compatible with min/max")
 		}
 	}

@@ -83,6 +83,7 @@ type Collection struct {
 	Indexes   []*Index // ready ones, in order of creation; the one on _id first
 	Collation bson.Doc // the default collation, nil: simple
 	NoIDIndex bool     // local.oplog.rs and the like
+	Exempt    bool     // notablescan leaves it alone
 }
 
 // Title tells an index, and the path of a wildcard index, from all others.

@@ -172,7 +172,9 @@ func wildcardCan(n match.Node) bool {
 			return wildcardHolds(n.Value)
 		}
 		switch n.Value.Type {
-		case bson.TypeDocument, bson.TypeArray, bson.TypeMinKey, bson.TypeMaxKey:
+		case bson.TypeDocument:
+			return n.Op == match.Lte && n.Value.Doc().IsEmpty() // no other object is as small
+		case bson.TypeArray, bson.TypeMinKey, bson.TypeMaxKey:
 			return false
 		}
 		return !n.Value.IsNullish()
@@ -181,6 +183,8 @@ func wildcardCan(n match.Node) bool {
 	case *match.Not:
 		cmp, ok := n.Child.(*match.Compare)
 		return ok && cmp.Op == match.Eq && cmp.Value.Type == bson.TypeNull
+	case *match.ElemMatchValue:
+		return !slices.ContainsFunc(n.Children, func(c match.Node) bool { return !wildcardCan(c) })
 	case *match.Regex, *match.Exists, *match.Mod, *match.Type:
 		return true
 	}

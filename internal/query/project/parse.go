@@ -84,7 +84,7 @@ func (p *parser) decide() {
 		return
 	}
 	p.kind = Exclusion
-	if p.idKept || p.hasPick || !p.find && p.hasMetaOnly && !p.idDropped {
+	if p.idKept || p.hasPick || !p.find && p.hasMetaOnly {
 		p.kind = Inclusion
 	}
 }
