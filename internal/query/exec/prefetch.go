@@ -1,11 +1,7 @@
 package exec
 
 import (
-	"bytes"
-	"cmp"
 	"context"
-	"encoding/binary"
-	"slices"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 )
@@ -37,30 +33,15 @@ type prefetch struct {
 	// drained says that no less is wanted, however long it takes to the first.
 	drained bool
 
-	rows    []fetchedRow
-	next    int
-	entries []byte // keys, records and type bits of rows
-	end     cost   // from the last row to the end of the scan, if that was reached
-	rising  bool   // records come in rising order
-	order   []fetchOrder
-	parts   *[2]part
+	gathered
+	next  int // row
+	order recordOrder
+	parts *[2]part
 
 	handed   int64 // rows since the cursor was parked last
 	expected int64 // rows between the two times before that; 0 the first time
 	before   int64 // rows until it was parked last
 	bytes    int64 // of documents that were read in this time
-}
-
-// fetchedRow is an entry that was read ahead. Its key, record and type bits are
-// in entries one behind the other.
-type fetchedRow struct {
-	at                uint32
-	key, record, bits uint32 // lengths
-	cost              cost
-	state             fetchedState
-	part              uint8 // where doc is
-	doc               spot
-	due               int64 // see hiding
 }
 
 // cost is what a scan counted to find an entry behind the one before.
@@ -81,32 +62,6 @@ func (st *Stats) add(c cost) {
 	st.Seeks += int64(c.seeks)
 	st.DupsTested += int64(c.tested)
 	st.DupsDropped += int64(c.dropped)
-}
-
-// fetchedState tells where the document of a row is.
-type fetchedState uint8
-
-const (
-	unread fetchedState = iota // in the store
-	gone                       // nowhere, or hidden
-	read                       // in a part
-)
-
-// fetchOrder orders rows by what is in their records behind what all have in
-// common: by its first eight bytes, and then by all.
-type fetchOrder struct {
-	head uint64
-	row  uint32
-}
-
-func (a *prefetch) entry(r *fetchedRow) (key, record, bits []byte) {
-	record0, bits0 := r.at+r.key, r.at+r.key+r.record
-	return a.entries[r.at:record0:record0], a.entries[record0:bits0:bits0], a.entries[bits0 : bits0+r.bits : bits0+r.bits]
-}
-
-func (a *prefetch) record(r *fetchedRow) []byte {
-	at := r.at + r.key
-	return a.entries[at : at+r.record : at+r.record]
 }
 
 // size is how many rows to read ahead now, 0 for none: nothing is gained where
@@ -144,7 +99,7 @@ func (s *fetch) fill(ctx context.Context, n int) error {
 		s.walk.begin()
 		return err
 	}
-	a.sort()
+	a.order.sort(&a.gathered)
 	err := s.readAhead(ctx)
 	s.walk.begin()
 	return err
@@ -154,14 +109,13 @@ func (s *fetch) fill(ctx context.Context, n int) error {
 // count what is handed on.
 func (a *prefetch) gather(ctx context.Context, n int) error {
 	a.pass()
-	a.rising = true
 	if a.parts == nil {
 		a.parts = new([2]part)
 	}
 	a.parts[0].docs.clear()
 	a.parts[1].docs.clear()
 	if a.scan.isPlain() {
-		return a.gatherPlain(ctx, n)
+		return a.plain(ctx, a.scan, a.scan.source.low, n)
 	}
 	st := a.scan.Stats()
 	before := *st
@@ -194,69 +148,8 @@ func (a *prefetch) pass() {
 	if a.end.works > 0 {
 		a.scan.Stats().add(a.end)
 	}
-	a.rows, a.entries, a.next, a.end = a.rows[:0], a.entries[:0], 0, cost{}
-}
-
-// gatherPlain is gather where the scan passes every entry that is not dead.
-func (a *prefetch) gatherPlain(ctx context.Context, n int) error {
-	s, works := a.scan, uint32(0)
-	for i := 1; len(a.rows) < n && len(a.entries) < maxPrefetchBytes; i++ {
-		if i%ctxEvery == 0 && ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		ok, err := s.step()
-		if err != nil {
-			return err
-		}
-		if !ok {
-			a.end.works = works + 1
-			return s.it.Err()
-		}
-		e, err := s.source.entry(&s.record, s.index, s.it)
-		if err != nil {
-			return err
-		}
-		if works++; !e.Dead {
-			a.add(e.Key, e.Record, e.TypeBits, cost{works: works, examined: 1})
-			works = 0
-		}
-	}
-	return nil
-}
-
-// add keeps an entry, and what it cost the scan to find it.
-func (a *prefetch) add(key, record, bits []byte, c cost) {
-	n := len(a.rows)
-	a.rising = a.rising && (n == 0 || bytes.Compare(record, a.record(&a.rows[n-1])) > 0)
-	a.rows = append(a.rows, fetchedRow{
-		at: uint32(len(a.entries)), key: uint32(len(key)), record: uint32(len(record)), bits: uint32(len(bits)), cost: c,
-	})
-	a.entries = append(append(append(a.entries, key...), record...), bits...)
-}
-
-// sort puts the rows' records in order.
-func (a *prefetch) sort() {
-	common := a.record(&a.rows[0])
-	for i := range a.rows {
-		record := a.record(&a.rows[i])
-		n := 0
-		for n < len(common) && n < len(record) && common[n] == record[n] {
-			n++
-		}
-		common = common[:n]
-	}
-	a.order = slices.Grow(a.order[:0], len(a.rows))
-	for i := range a.rows {
-		var head [8]byte
-		copy(head[:], a.record(&a.rows[i])[len(common):])
-		a.order = append(a.order, fetchOrder{binary.BigEndian.Uint64(head[:]), uint32(i)})
-	}
-	slices.SortFunc(a.order, func(x, y fetchOrder) int {
-		if c := cmp.Compare(x.head, y.head); c != 0 {
-			return c
-		}
-		return bytes.Compare(a.record(&a.rows[x.row]), a.record(&a.rows[y.row]))
-	})
+	a.clear()
+	a.next = 0
 }
 
 // idle does a unit of work in which the scan found nothing, before the next row
@@ -316,7 +209,7 @@ func (a *prefetch) drop() error {
 		key, record, _ := a.entry(&a.rows[a.next-1])
 		err = a.scan.back(key, record)
 	}
-	*a = prefetch{scan: a.scan, wanted: a.wanted, fields: a.fields, drained: a.drained, rising: a.rising, expected: a.handed, before: a.before + a.handed, bytes: a.bytes}
+	*a = prefetch{scan: a.scan, wanted: a.wanted, fields: a.fields, drained: a.drained, gathered: gathered{rising: a.rising}, expected: a.handed, before: a.before + a.handed, bytes: a.bytes}
 	return err
 }
 

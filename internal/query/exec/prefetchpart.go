@@ -14,6 +14,7 @@ const sharedRows = 8 << 10
 // part is the documents that one goroutine has read ahead.
 type part struct {
 	docs    chunks
+	record  []byte // memory for the last record
 	narrow  []byte // the last document with only its fields
 	builder bson.Builder
 }
@@ -21,11 +22,12 @@ type part struct {
 // readAhead reads the documents of the rows that are in order.
 func (s *fetch) readAhead(ctx context.Context) error {
 	a := &s.ahead
-	if _, ok := s.source.reader.(*storage.Snapshot); !ok || len(a.order) < sharedRows || s.source.hiding != nil {
+	if _, ok := s.source.reader.(*storage.Snapshot); !ok || len(a.order.rows) < sharedRows || s.source.hiding != nil {
 		s.walk.begin()
-		return s.readPart(ctx, &s.walk, a.order, 0, maxPrefetchBytes)
+		return s.readPart(ctx, &s.walk, a.order.rows, 0, maxPrefetchBytes)
 	}
-	half := len(a.order) / 2
+	order := a.order.rows
+	half := len(order) / 2
 	aside := make(chan outcome, 1)
 	go func() {
 		var w walk
@@ -35,10 +37,10 @@ func (s *fetch) readAhead(ctx context.Context) error {
 			aside <- out
 		}()
 		defer func() { _ = w.close() }()
-		out.err = s.readPart(ctx, &w, a.order[half:], 1, maxPrefetchBytes/2)
+		out.err = s.readPart(ctx, &w, order[half:], 1, maxPrefetchBytes/2)
 	}()
 	s.walk.begin()
-	err := s.readPart(ctx, &s.walk, a.order[:half], 0, maxPrefetchBytes/2)
+	err := s.readPart(ctx, &s.walk, order[:half], 0, maxPrefetchBytes/2)
 	out := <-aside
 	if out.panicked != nil {
 		panic(out.panicked) // in the goroutine of the command, which knows whose it is
@@ -68,11 +70,12 @@ func (s *fetch) readPart(ctx context.Context, w *walk, order []fetchOrder, n uin
 				return err
 			}
 		}
-		r := &a.rows[k.row]
-		found, err := w.to(s.source, a.record(r))
+		record := a.order.record(&p.record, &a.gathered, k)
+		found, err := w.to(s.source, record)
 		if err != nil {
 			return err
 		}
+		r := &a.rows[k.row]
 		r.state = gone
 		if !found {
 			continue
@@ -81,7 +84,7 @@ func (s *fetch) readPart(ctx context.Context, w *walk, order []fetchOrder, n uin
 		if err != nil {
 			return err
 		}
-		if s.source.hides(a.record(r), doc) {
+		if s.source.hides(record, doc) {
 			continue
 		}
 		if p.docs.size+len(doc) > limit {
