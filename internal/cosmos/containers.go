@@ -224,6 +224,9 @@ func (r *request) postContainers() error {
 	c := &container{
 		db: d.id, rid: newContainerRID(d.rid), etag: newETag(r.written), seconds: r.written, created: r.now.UnixNano(), numbers: &numbers{},
 	}
+	if err := checkBoxes(body); err != nil {
+		return err
+	}
 	if err := c.define(body); err != nil {
 		return err
 	}
@@ -341,6 +344,9 @@ func (r *request) putContainer(body bson.Doc) error {
 	}
 	n := *c
 	n.etag, n.seconds = newETag(r.written), r.written
+	if err := checkBoxes(body); err != nil {
+		return err
+	}
 	if err := n.define(body); err != nil {
 		return err
 	}

@@ -85,7 +85,7 @@ func (p *pager) goOn(run *nosql.Run) error {
 	return nil
 }
 
-var errContinuation = badRequest("Invalid continuation token specified.")
+var errContinuation = badRequest("Invalid Continuation Token")
 
 // continuation reads the place from the request. Errors: 400.
 func (r *request) continuation() (place, error) {

@@ -58,6 +58,9 @@ func parseIndexPolicy(policy bson.Doc) (indexPolicy, error) {
 				return p, err
 			}
 			root = root || len(path.names) == 0
+			if set.into == &p.included && hasSpatialKind(e.Doc().Lookup("indexes")) {
+				p.spatial = append(p.spatial, path)
+			}
 			*set.into = append(*set.into, path)
 		}
 	}
@@ -135,8 +138,50 @@ func checkGeospatial(v bson.Value) error {
 	return badRequest("The geospatialConfig is invalid: the type 'Geography' is supported.")
 }
 
+// checkBoxes holds a definition against the rule that spatial indexes in the
+// plane have a bounding box, and no others. Errors: 400.
+func checkBoxes(definition bson.Doc) error {
+	within := func(v bson.Value, name string) bson.Value {
+		if v.Type != bson.TypeDocument {
+			return bson.Value{}
+		}
+		return v.Doc().Lookup(name)
+	}
+	kind := within(definition.Lookup("geospatialConfig"), "type")
+	plane := kind.Type == bson.TypeString && strings.EqualFold(kind.Str(), "Geometry")
+	spatial := within(definition.Lookup("indexingPolicy"), "spatialIndexes")
+	if spatial.Type != bson.TypeArray {
+		return nil
+	}
+	for e := range spatial.Doc().Values() {
+		switch boxed := !within(e, "boundingBox").IsNullish(); {
+		case plane && !boxed:
+			return badRequest("A spatial index has no boundingBox, which the geospatial type 'Geometry' requires.")
+		case !plane && boxed:
+			return badRequest("A spatial index has a boundingBox, which the geospatial type 'Geography' does not allow.")
+		}
+	}
+	return nil
+}
+
 // spatialTypes are what a spatial index may hold.
 var spatialTypes = map[string]bool{"Point": true, "LineString": true, "Polygon": true, "MultiPolygon": true}
+
+// hasSpatialKind says whether the indexes of an included path have a spatial
+// one, as policies had it before there were spatialIndexes.
+func hasSpatialKind(indexes bson.Value) bool {
+	if indexes.Type != bson.TypeArray {
+		return false
+	}
+	for ix := range indexes.Doc().Values() {
+		if ix.Type == bson.TypeDocument {
+			if kind := ix.Doc().Lookup("kind"); kind.Type == bson.TypeString && strings.EqualFold(kind.Str(), "Spatial") {
+				return true
+			}
+		}
+	}
+	return false
+}
 
 // parseSpatial reads the paths of spatialIndexes. Errors: 400.
 func parseSpatial(policy bson.Doc) ([]indexPath, error) {
