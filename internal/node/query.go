@@ -87,7 +87,7 @@ func (n *Node) newScope(op *command.Op, c *catalog.Collection, let, collation bs
 		if err != nil {
 			return s, err
 		}
-		s.expr.Vars = names
+		s.expr.Vars, s.expr.Values = names, values
 		for i, v := range values {
 			s.env.SetVar(i, v)
 		}

@@ -18,6 +18,9 @@ type Options struct {
 	// Vars are the names of the user variables in scope (a command's or a
 	// $lookup's `let`), by slot: Env.SetVar(i, …) binds Vars[i].
 	Vars []string
+	// Values are the values of the first of them, those of a command's let, where
+	// they are known.
+	Values []bson.Value
 	// Redact allows $$KEEP, $$PRUNE and $$DESCEND, which only $redact knows.
 	Redact bool
 	// NoDocument forbids field paths and $$ROOT: the expression of a command's

@@ -71,6 +71,9 @@ func (q *quantiles) parsePs(p *parser) error {
 	if err != nil {
 		return err
 	}
+	if err := p.fillIn(&e); err != nil {
+		return err
+	}
 	if e, err = p.optimize(e); err != nil {
 		return err
 	}
@@ -97,6 +100,25 @@ func (q *quantiles) parsePs(p *parser) error {
 		q.ps = append(q.ps, f)
 	}
 	return nil
+}
+
+// fillIn puts the values of the command's variables into an expression that must
+// be constant.
+func (p *parser) fillIn(e *Expr) (err error) {
+	if f, ok := (*e).(*fieldPath); ok {
+		if f.free && f.slot < len(p.opts.Values) {
+			v, err := f.Eval(&Env{vars: p.opts.Values})
+			*e = Const(v)
+			return err
+		}
+		return nil
+	}
+	(*e).walk(func(sub *Expr) {
+		if err == nil {
+			err = p.fillIn(sub)
+		}
+	})
+	return err
 }
 
 // value is the result for the numbers in d: nulls without any.

@@ -47,9 +47,6 @@ func parseDensify(arg bson.Value, p *parsing) (Stage, error) {
 	}
 	d := &Densify{arg: arg}
 	name := v[0].Str()
-	if strings.HasPrefix(name, "$") {
-		return nil, mongoerr.New(8993000, "BadValue densify field may not start with '$'")
-	}
 	if d.field, err = splitPath(name); err != nil {
 		return nil, err
 	}
@@ -79,10 +76,10 @@ func (d *Densify) parsePartition(list bson.Doc, name string) error {
 		if e.Type != bson.TypeString {
 			return wrongType("$densify.partitionByFields", e, []bson.Type{bson.TypeString})
 		}
-		if strings.HasPrefix(e.Str(), "$") {
-			return mongoerr.New(8993000, "BadValue partitionByFields may not start with '$'")
+		if e.Str() == name || strings.HasPrefix(e.Str(), name+".") {
+			return mongoerr.New(8993000, "BSON field '$densify.partitionByFields' contains the field that is being densified")
 		}
-		if e.Str() == name || strings.HasPrefix(e.Str(), name+".") || strings.HasPrefix(name, e.Str()+".") {
+		if strings.HasPrefix(name, e.Str()+".") {
 			return mongoerr.New(9554500, "BadValue, neither 'field' nor 'partitionByFields' may be a prefix of the other: %s, %s", name, e.Str())
 		}
 		path, err := splitPath(e.Str())
@@ -143,12 +140,15 @@ func (d *Densify) parseBounds(v bson.Value) error {
 		return mongoerr.New(5733403, "a bounding array in a range statement must have exactly two elements")
 	}
 	d.lo, d.hi = list[0], list[1]
-	numbers := d.lo.IsNumber() && d.hi.IsNumber()
-	if dates := d.lo.Type == bson.TypeDate && d.hi.Type == bson.TypeDate; !numbers && !dates || bson.Compare(d.lo, d.hi) > 0 {
+	numbers := d.lo.IsNumber()
+	if !numbers && (d.lo.Type != bson.TypeDate || d.hi.Type != bson.TypeDate) || bson.Compare(d.lo, d.hi) > 0 {
 		return mongoerr.New(5733402, "a bounding array must be an ascending array of either two dates or two numbers")
 	}
 	if numbers && d.unit != "" {
 		return mongoerr.New(5733409, "numeric bounds may not have unit parameter")
+	}
+	if numbers && !d.hi.IsNumber() {
+		return mongoerr.New(5733406, "a bounding array must contain either both dates or both numeric types")
 	}
 	if !numbers && d.unit == "" {
 		return mongoerr.New(5733410, "a bounding array of dates must specify a unit")

@@ -204,6 +204,10 @@ func dumbGroup(docs []bson.Doc, spec bson.Doc, opts *expr.Options, env *expr.Env
 		if v.IsMissing() {
 			v = bson.Null
 		}
+		if of := spec.Lookup("_id"); of.Type == bson.TypeDocument && of.Doc().Len() == 1 && v.Type == bson.TypeDocument && v.Doc().IsEmpty() {
+			name, _ := of.Doc().First()
+			v = bson.Document(new(bson.Builder).Null(name).Finish()) // a single absent value is null
+		}
 		at := slices.IndexFunc(ids, func(known bson.Value) bool { return bson.Equal(known, v) })
 		if at < 0 {
 			at, ids = len(ids), append(ids, v)

@@ -17,6 +17,11 @@ func FillOutputs(output bson.Doc, sorted bool) (windows, values bson.Doc, err er
 		if it.Value.Type != bson.TypeDocument {
 			return nil, nil, mongoerr.New(6050200, "Each fill output specification must be an object, found %s", it.Value.Type)
 		}
+		for f := it.Value.Doc().Iter(); f.Next(); {
+			if f.Key != "method" && f.Key != "value" {
+				return nil, nil, mongoerr.New(40415, "BSON field '$fill.output.%s' is an unknown field.", f.Key)
+			}
+		}
 		if it.Value.Doc().Len() != 1 {
 			return nil, nil, mongoerr.New(6050201, "Each fill output specification must have exactly one field, 'method' or 'value'")
 		}
@@ -25,8 +30,6 @@ func FillOutputs(output bson.Doc, sorted bool) (windows, values bson.Doc, err er
 		switch {
 		case name == "value":
 			a.OpenDoc(it.Key).OpenArray("$ifNull").String("0", path).Value("1", v).Close().Close()
-		case name != "method":
-			return nil, nil, mongoerr.New(40415, "BSON field '$fill.output.%s' is an unknown field.", name)
 		case v.Type != bson.TypeString:
 			return nil, nil, mongoerr.New(6050202, "The 'method' of a fill output must be a string, found %s", v.Type)
 		case v.Str() == "locf":
