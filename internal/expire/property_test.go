@@ -13,8 +13,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
-// TestNothingEarlyNothingLate draws rules, documents, updates, changes of rules
-// and jumps of the clock, and holds after every step that no document is gone
+// TestNothingEarlyNothingLate draws rules, documents, updates, changes of rules,
+// jumps of the clock and restarts, and holds after every step that no document is gone
 // that is not due, and that nothing due is left once a pass has gone by; where
 // what is due is hidden, that it is not seen.
 func TestNothingEarlyNothingLate(t *testing.T) {
@@ -102,7 +102,7 @@ func (p *trial) step() {
 	for f, s := range p.seconds {
 		p.were[f] = s
 	}
-	switch rapid.SampledFrom([]string{"put", "put", "put", "touch", "delete", "wait", "wait", "pass", "collMod", "pause", "jump"}).Draw(p.rt, "step") {
+	switch rapid.SampledFrom([]string{"put", "put", "put", "touch", "delete", "wait", "wait", "pass", "collMod", "pause", "jump", "restart"}).Draw(p.rt, "step") {
 	case "put":
 		id := p.drawID()
 		p.run(`{update: "c", updates: [{q: {_id: %d}, u: {a: %s, b: %s, ttl: %s, x: 1}, upsert: true}]}`, id, p.drawDate(), p.drawDate(), p.drawTTL())
@@ -134,6 +134,9 @@ func (p *trial) step() {
 		field := p.drawRule()
 		p.paused[field] = !p.paused[field]
 		p.run(`{collMod: "c", index: {name: %q, storageEngine: {mayfly: {expiry: {paused: %t}}}}}`, field, p.paused[field])
+		p.passed = time.Now()
+	case "restart":
+		p.w.restart()
 		p.passed = time.Now()
 	case "jump":
 		p.straighten()

@@ -48,6 +48,7 @@ func TestTTL(t *testing.T) {
 // world is a server without sockets, on a disk in memory.
 type world struct {
 	t      *testing.T
+	fs     *storage.MemFS
 	engine *storage.Engine
 	cat    *catalog.Catalog
 	d      *command.Dispatcher
@@ -114,25 +115,39 @@ func (l *lines) take() string {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, client: &command.Client{ConnectionID: 1}, opened: map[string]openCursor{}}
+	w := &world{t: t, fs: storage.NewMemFS(), client: &command.Client{ConnectionID: 1}, opened: map[string]openCursor{}}
+	w.open()
+	w.cat.NoWindows.Store(true) // until the script sets expiryWindows
+	return w
+}
+
+// open starts the server.
+func (w *world) open() {
+	w.t.Helper()
 	var err error
-	if w.engine, err = storage.Open(storage.Options{Dir: "db", FS: storage.NewMemFS(), CacheBytes: 8 << 20}); err != nil {
-		t.Fatal(err)
+	if w.engine, err = storage.Open(storage.Options{Dir: "db", FS: w.fs, CacheBytes: 8 << 20}); err != nil {
+		w.t.Fatal(err)
 	}
 	if w.cat, err = catalog.Open(w.engine, catalog.Options{Committer: &w.slow, Clock: catalog.NewClock(w.wall.now)}); err != nil {
-		t.Fatal(err)
+		w.t.Fatal(err)
 	}
 	w.d = command.NewDispatcher(slog.New(slog.DiscardHandler))
 	x := &exec.Executor{Catalog: w.cat}
 	n := &node.Node{Dispatcher: w.d, Params: w.d.Params, Log: w.d.Log, Catalog: w.cat, Exec: x, StartTime: time.Now()}
 	n.Register(w.d.Registry)
 	w.m = New(Options{Catalog: w.cat, Exec: x, Dispatcher: w.d, Log: slog.New(&w.log)})
-	w.cat.NoWindows.Store(true) // until the script sets expiryWindows
 	n.Expiry = w.m.Report
 	w.last = w.m.TTL()
 	w.d.Clients.Connect(w.client)
 	w.m.Start()
-	return w
+}
+
+// restart ends the server, and starts it with what it has kept.
+func (w *world) restart() {
+	without := w.cat.NoWindows.Load()
+	w.close()
+	w.open()
+	w.cat.NoWindows.Store(without)
 }
 
 func (w *world) close() {

@@ -121,11 +121,8 @@ func (n *Node) createForIndexes(ctx context.Context, ns schema.Namespace, specs 
 		return err
 	}
 	for _, spec := range specs {
-		if v := spec.Lookup("clustered"); !v.IsMissing() {
-			if v.Truthy() {
-				return mongoerr.New(mongoerr.Code(6100900), "Cannot implicitly create a new collection with createIndex 'clustered' option")
-			}
-			return mongoerr.New(mongoerr.Code(6492800), "Cannot implicitly create a new collection with createIndex 'clustered' option")
+		if spec.Has("clustered") {
+			return mongoerr.New(mongoerr.Code(6100900), "Cannot implicitly create a new collection with createIndex 'clustered' option")
 		}
 	}
 	_, err := n.Catalog.Create(ctx, ns, nil)

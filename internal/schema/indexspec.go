@@ -99,6 +99,13 @@ func validateSpec(spec bson.Doc) error {
 			return mongoerr.New(mongoerr.FailedToParse, "The '%s' field is a required property of an index specification", name)
 		}
 	}
+	switch v := spec.Lookup("clustered"); {
+	case v.IsMissing():
+	case !v.Truthy():
+		return mongoerr.New(mongoerr.Code(6492800), "Value 'false' for field 'clustered' is invalid")
+	case !spec.Lookup("unique").Truthy():
+		return cannotCreate("The 'unique' field is required when 'clustered' is specified")
+	}
 	if spec.Lookup("unique").Truthy() && spec.Lookup("prepareUnique").Truthy() {
 		return cannotCreate("Invalid index specification %s; cannot create an index with both 'unique' and 'prepareUnique'", spec)
 	}
