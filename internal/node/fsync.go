@@ -43,6 +43,9 @@ func (n *Node) runFsync(ctx context.Context, op *command.Op) error {
 		_, _ = op.Dispatcher.Gate.Unlock()
 		return err
 	}
+	if n.Process.PauseSettling != nil {
+		n.Process.PauseSettling() // whoever copies the files wants them to stay
+	}
 	op.Reply.String("info", "now locked against writes, use db.fsyncUnlock() to unlock").Int64("lockCount", count).
 		String("seeAlso", "http://dochub.mongodb.org/core/fsynccommand")
 	return nil

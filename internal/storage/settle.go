@@ -44,6 +44,9 @@ type settler struct {
 
 	fresh bool // the store was opened since it was looked at last; look's
 
+	pauses atomic.Int64
+	step   sync.Mutex // held while settling writes tables
+
 	stopped context.Context
 	cancel  context.CancelFunc
 	looking sync.WaitGroup
@@ -111,14 +114,10 @@ func (s *settler) settle() (again bool) {
 			return err != nil && s.failed(err)
 		}
 	}
-	flushed, err := s.e.db.AsyncFlush()
-	if err != nil {
+	if ran, err := s.unlessPaused(s.flush); err != nil {
 		return s.failed(err)
-	}
-	select {
-	case <-flushed:
-	case <-s.stopped.Done(): // on a full disk it may never end
-		return false
+	} else if !ran {
+		return true
 	}
 	if worth, err := s.e.worthSettling(1); err != nil || !worth {
 		return err != nil && s.failed(err)
@@ -139,14 +138,53 @@ func (s *settler) settle() (again bool) {
 		if s.written.Load()-written > settleNoise {
 			return true
 		}
-		if err := s.e.db.Compact(s.stopped, from, to, false); err != nil {
+		ran, err := s.unlessPaused(func() error { return s.e.db.Compact(s.stopped, from, to, false) })
+		if err != nil {
 			return s.failed(err)
+		}
+		if !ran {
+			return true
 		}
 	}
 	s.settled.Store(written)
 	s.e.log.Infof("settled in %v", time.Since(begun))
 	return false
 }
+
+// flush writes the memtables to tables.
+func (s *settler) flush() error {
+	flushed, err := s.e.db.AsyncFlush()
+	if err != nil {
+		return err
+	}
+	select {
+	case <-flushed:
+		return nil
+	case <-s.stopped.Done(): // on a full disk it may never end
+		return s.stopped.Err()
+	}
+}
+
+// unlessPaused runs a step of settling, or says that it is paused.
+func (s *settler) unlessPaused(f func() error) (ran bool, err error) {
+	s.step.Lock()
+	defer s.step.Unlock()
+	if s.pauses.Load() > 0 {
+		return false, nil
+	}
+	return true, f()
+}
+
+// PauseSettling keeps the engine from rewriting tables of its own accord where
+// nobody writes, until ResumeSettling is called as often.
+func (e *Engine) PauseSettling() {
+	e.settler.pauses.Add(1)
+	e.settler.step.Lock() // the step under way
+	defer e.settler.step.Unlock()
+}
+
+// ResumeSettling ends one PauseSettling.
+func (e *Engine) ResumeSettling() { e.settler.pauses.Add(-1) }
 
 // failed ends an attempt to settle; the next one comes with new writes.
 func (s *settler) failed(err error) (again bool) {

@@ -47,6 +47,13 @@ func TestSettle(t *testing.T) {
 		if e.settler.settled.Load() != 0 {
 			t.Fatal("it settled although somebody wrote")
 		}
+		e.PauseSettling()
+		time.Sleep(2 * settleCalm)
+		synctest.Wait()
+		if e.settler.settled.Load() != 0 {
+			t.Fatal("it settled although it was to pause")
+		}
+		e.ResumeSettling()
 		time.Sleep(settleCalm)
 		synctest.Wait()
 		if from, to, _, err := e.unsettled(); from != nil || err != nil {
