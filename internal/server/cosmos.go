@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -13,15 +12,15 @@ import (
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/config"
 	"github.com/mayflydb/mayfly/internal/cosmos"
-	"github.com/mayflydb/mayfly/internal/http1"
 	"github.com/mayflydb/mayfly/internal/query/exec"
+	"github.com/mayflydb/mayfly/internal/webserver"
 )
 
 const (
-	cosmosHeaderTimeout = 10 * time.Second
-	cosmosIdleTimeout   = 2 * time.Minute
-	cosmosStopTimeout   = 5 * time.Second
-	cosmosMaxHeader     = 32 << 10
+	cosmosReadTimeout = time.Minute
+	cosmosIdleTimeout = 2 * time.Minute
+	cosmosStopTimeout = 5 * time.Second
+	cosmosMaxHeader   = 32 << 10
 )
 
 // cosmosDirectory, in the data directory, is where the endpoint's certificate
@@ -33,7 +32,7 @@ type cosmosEndpoint struct {
 	s       *Server
 	o       config.Cosmos
 	server  *cosmos.Server
-	http    []*http1.Server
+	http    []*webserver.Server
 	running sync.WaitGroup
 }
 
@@ -83,9 +82,9 @@ func (e *cosmosEndpoint) listen(ctx context.Context, port int, h http.Handler, c
 	if err != nil {
 		return err
 	}
-	server := &http1.Server{
-		Handler: h, HeaderTimeout: cosmosHeaderTimeout, IdleTimeout: cosmosIdleTimeout, MaxHeader: cosmosMaxHeader, MaxBody: cosmos.MaxRequest,
-		Log: e.s.network,
+	server := &webserver.Server{
+		Handler: h, ReadTimeout: cosmosReadTimeout, IdleTimeout: cosmosIdleTimeout, MaxHeader: cosmosMaxHeader, MaxBody: cosmos.MaxRequest,
+		TLS: conf != nil, Log: e.s.network,
 	}
 	e.http = append(e.http, server)
 	for _, l := range listeners {
@@ -94,7 +93,7 @@ func (e *cosmosEndpoint) listen(ctx context.Context, port int, h http.Handler, c
 			l = tls.NewListener(l, conf)
 		}
 		e.running.Go(func() {
-			if err := server.Serve(e.s.life, l); !errors.Is(err, http.ErrServerClosed) {
+			if err := server.Serve(e.s.life, l); err != nil {
 				e.s.network.Error("Cosmos DB endpoint ended", "id", logCosmos, "error", err)
 			}
 		})

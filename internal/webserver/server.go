@@ -1,0 +1,77 @@
+package webserver
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/valyala/fasthttp"
+)
+
+// Server answers the requests of any number of listeners.
+type Server struct {
+	Handler http.Handler
+	// ReadTimeout bounds a request from its first byte to its last, IdleTimeout
+	// the wait for the next one.
+	ReadTimeout, IdleTimeout time.Duration
+	// MaxHeader bounds the header of a request, in bytes.
+	MaxHeader int
+	// MaxBody is the longest body, in bytes, that is read before the handler is
+	// called. A handler has to bound a longer one itself.
+	MaxBody int
+	// TLS says that the listeners' connections are encrypted.
+	TLS bool
+	Log *slog.Logger
+
+	once sync.Once
+	fast fasthttp.Server
+	life context.Context
+}
+
+// Serve answers the connections of a listener, with ctx for each request, until
+// Shutdown.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	s.once.Do(func() {
+		s.life = ctx
+		s.fast = fasthttp.Server{
+			Handler: s.handle, ReadTimeout: s.ReadTimeout, IdleTimeout: s.IdleTimeout, ReadBufferSize: s.MaxHeader,
+			MaxRequestBodySize: s.MaxBody, StreamRequestBody: true, CloseOnShutdown: true,
+			NoDefaultServerHeader: true, NoDefaultContentType: true, Logger: quiet{s.Log},
+		}
+	})
+	return s.fast.Serve(l)
+}
+
+// Shutdown closes the listeners and the connections without a request, and
+// waits for the others to answer theirs until ctx ends.
+func (s *Server) Shutdown(ctx context.Context) error { return s.fast.ShutdownWithContext(ctx) }
+
+// handle answers one request. A panic ends the connection alone.
+func (s *Server) handle(ctx *fasthttp.RequestCtx) {
+	e := exchanges.Get().(*exchange)
+	if !e.begin(s, ctx) {
+		ctx.Error("", fasthttp.StatusBadRequest)
+		ctx.SetConnectionClose()
+		return
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			s.Log.Error("A request panicked", "method", e.request.Method, "path", e.request.URL.Path, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			ctx.Error("", fasthttp.StatusInternalServerError)
+			ctx.SetConnectionClose()
+		}
+	}()
+	s.Handler.ServeHTTP(e, e.request)
+	e.finish()
+	exchanges.Put(e)
+}
+
+// quiet is where fasthttp tells of connections that broke.
+type quiet struct{ log *slog.Logger }
+
+func (q quiet) Printf(format string, args ...any) { q.log.Debug(fmt.Sprintf(format, args...)) }
