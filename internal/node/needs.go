@@ -60,6 +60,7 @@ func init() {
 		"dropAllRolesFromDatabase": databaseNeeds(auth.DropRole), "grantRolesToRole": roleNeeds(auth.GrantRole),
 		"revokeRolesFromRole": roleNeeds(auth.RevokeRole), "grantPrivilegesToRole": privilegeNeeds(auth.GrantRole),
 		"revokePrivilegesFromRole": privilegeNeeds(auth.RevokeRole), "rolesInfo": rolesInfoNeeds,
+		"_mergeAuthzCollections": mergeNeedsOfAccounts,
 	}
 	for name := range replicaSetCommands {
 		needs[name] = clusterNeeds(auth.ReplSetConfigure)

@@ -120,3 +120,8 @@ func infoNeeds(op *command.Op, what, field string, action auth.Action, own func(
 	}
 	return list
 }
+
+// mergeNeedsOfAccounts is what it takes to make and drop anybody.
+func mergeNeedsOfAccounts(*Node, *command.Op) []auth.Need {
+	return one(auth.AnyNormal, auth.CreateUser, auth.DropUser, auth.CreateRole, auth.DropRole, auth.GrantRole, auth.RevokeRole)
+}

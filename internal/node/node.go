@@ -73,7 +73,7 @@ func (n *Node) registerDiagnostic(r *command.Registry) {
 		n.killAllSessionsByPattern(), n.getMore(), n.killCursors(), n.abortTransaction(), n.commitTransaction(),
 	)
 	r.Register(
-		n.authenticate(), n.saslStart(), n.saslContinue(), n.logout(), n.invalidateUserCache(),
+		n.authenticate(), n.saslStart(), n.saslContinue(), n.logout(), n.invalidateUserCache(), n.mergeAuthzCollections(),
 		n.createUser(), n.updateUser(), n.dropUser(), n.dropAllUsersFromDatabase(), n.grantRolesToUser(), n.revokeRolesFromUser(), n.usersInfo(),
 		n.createRole(), n.updateRole(), n.dropRole(), n.dropAllRolesFromDatabase(), n.grantPrivilegesToRole(), n.revokePrivilegesFromRole(),
 		n.grantRolesToRole(), n.revokeRolesFromRole(), n.rolesInfo(),

@@ -1,0 +1,86 @@
+package node
+
+import (
+	"context"
+	"slices"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/schema"
+)
+
+// mergeAuthzCollections moves users and roles from collections, into which
+// mongorestore has put them, to where they belong; with drop, those that are
+// not in them go.
+func (n *Node) mergeAuthzCollections() *command.Command {
+	fields := command.NewFields("_mergeAuthzCollections", command.String("tempUsersCollection"), command.String("tempRolesCollection"),
+		command.String("db"), command.SafeBool("drop"))
+	c := accountCommand("_mergeAuthzCollections", "Internal command used by mongorestore for updating user/role data", fields, n.runMergeAuthzCollections)
+	c.Flags |= command.AdminOnly
+	return c
+}
+
+func (n *Node) runMergeAuthzCollections(ctx context.Context, op *command.Op) error {
+	a := &op.Args
+	users, roles := a.Str("tempUsersCollection"), a.Str("tempRolesCollection")
+	if users == "" && roles == "" {
+		return mongoerr.New(mongoerr.BadValue, "Must provide at least one of \"tempUsersCollection\" and \"tempRolescollection\"")
+	}
+	for _, m := range []struct {
+		from, name string
+		to         schema.Namespace
+	}{{users, "user", usersNamespace}, {roles, "role", rolesNamespace}} {
+		if m.from == "" {
+			continue
+		}
+		if err := n.makeAccounts(ctx, m.to, m.name); err != nil {
+			return err
+		}
+		docs, err := n.accountsOf(schema.ParseNamespace(m.from), a.Str("db"))
+		if err != nil {
+			return err
+		}
+		if err := n.changeAccounts(ctx, func(c *accountChange) error { return c.merge(m.to, m.name, docs, a.Str("db"), a.Bool("drop")) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// merge puts documents in the place of those with their names, or beside them,
+// and with drop takes away the others of db, "" for all.
+func (c *accountChange) merge(to schema.Namespace, name string, docs []bson.Doc, db string, drop bool) error {
+	have, err := c.n.accountsOf(to, db)
+	if err != nil {
+		return err
+	}
+	id := func(d bson.Doc) string { return d.Lookup("db").Str() + "." + d.Lookup(name).Str() }
+	for _, d := range docs {
+		if d.Lookup("db").Type != bson.TypeString || d.Lookup(name).Type != bson.TypeString {
+			return mongoerr.New(mongoerr.UnsupportedFormat, "Expected strings in fields '%s' and 'db', found: %s", name, d.Lookup("_id"))
+		}
+		d = withFields(d, accountField{"_id", bson.String(id(d))})
+		switch known := slices.ContainsFunc(have, func(h bson.Doc) bool { return id(h) == id(d) }); {
+		case !known:
+			err = c.insert(to, d, nil)
+		case drop:
+			err = c.replace(to, d, nil)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if !drop {
+		return nil
+	}
+	for _, h := range have {
+		if slices.ContainsFunc(docs, func(d bson.Doc) bool { return id(d) == id(h) }) {
+			continue
+		}
+		if err := c.remove(to, h.Lookup("_id"), nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
