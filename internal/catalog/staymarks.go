@@ -9,9 +9,8 @@ import (
 const (
 	// stayMark is what the third sum of a window gets when a document stays there,
 	// unless it is known to have it already: so one that is touched costs its window
-	// nothing. Builds that counted the documents that have stayed take one away for
-	// each that goes: they never come to zero.
-	stayMark = 1 << 40
+	// nothing. However often a window is marked anew, the sum does not overflow.
+	stayMark = 1
 	// maxStayMarks bounds the windows that are known to be marked, in all
 	// collections: where there are more, some are marked again and again.
 	maxStayMarks = 1 << 14
