@@ -145,8 +145,10 @@ func settled(ctx context.Context, s interface{ cpu() (time.Duration, error) }) e
 
 const (
 	// settleEvery is how often a system's processor time is looked at until it
-	// has settled: settleCalm times in a row it has used less than a tenth.
+	// has settled: settleCalm times in a row it has used less than a tenth. That is
+	// longer than the server waits before it moves what was written to its last
+	// level of tables.
 	settleEvery   = 200 * time.Millisecond
-	settleCalm    = 3
+	settleCalm    = 30
 	settleTimeout = 2 * time.Minute
 )
