@@ -119,8 +119,11 @@ var breaks = strings.NewReplacer("\r", " ", "\n", " ")
 // connection, in bytes.
 const maxDrained = 256 << 10
 
-// maxNames bounds the table of names.
-const maxNames = 1024
+// maxNames bounds the table of names, maxName those in it, in bytes.
+const (
+	maxNames = 1024
+	maxName  = 64
+)
 
 // names are names of headers and methods, as strings that are made once.
 var names struct {
@@ -129,6 +132,9 @@ var names struct {
 }
 
 func nameOf(b []byte) string {
+	if len(b) > maxName {
+		return string(b)
+	}
 	names.RLock()
 	s, ok := names.all[string(b)]
 	names.RUnlock()

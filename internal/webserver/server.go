@@ -42,6 +42,10 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 			Handler: s.handle, ReadTimeout: s.ReadTimeout, IdleTimeout: s.IdleTimeout, ReadBufferSize: s.MaxHeader,
 			MaxRequestBodySize: s.MaxBody, StreamRequestBody: true, CloseOnShutdown: true,
 			NoDefaultServerHeader: true, NoDefaultContentType: true, Logger: quiet{s.Log},
+			// A form is a body as any other: nobody's files go to the disk.
+			DisablePreParseMultipartForm: true,
+			// Headers carry keys: they stay out of the log.
+			SecureErrorLogMessage: true,
 		}
 	})
 	return s.fast.Serve(l)
