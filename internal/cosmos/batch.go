@@ -16,6 +16,9 @@ var operationKinds = map[string]operationKind{
 	"create": opCreate, "upsert": opUpsert, "read": opRead, "replace": opReplace, "delete": opDelete, "patch": opPatch,
 }
 
+// isBatch says whether a POST of items is a batch.
+func (r *request) isBatch() bool { return r.flag("X-Ms-Cosmos-Is-Batch-Request") }
+
 // postBatch runs a batch: all or nothing where it is atomic, else each by
 // itself. (Cosmos DB: "Transactional batch operations".)
 func (r *request) postBatch(c *container) error {
@@ -107,7 +110,10 @@ func (r *request) bulk(c *container, ops []bson.Value, key []bson.Value) error {
 func (r *request) bulkOne(c *container, v bson.Value, key []bson.Value) (*outcome, error) {
 	if v.Type == bson.TypeDocument {
 		if k := v.Doc().Lookup("partitionKey"); k.Type == bson.TypeString {
-			var err error
+			err := r.checkPartition(k.Str())
+			if err != nil {
+				return nil, err
+			}
 			if key, err = c.key.parse(k.Str()); err != nil {
 				return nil, err
 			}

@@ -425,7 +425,7 @@ func (r *request) postItems() error {
 		return err
 	}
 	switch {
-	case r.flag("X-Ms-Cosmos-Is-Batch-Request"):
+	case r.isBatch():
 		return r.postBatch(c)
 	case r.isQuery():
 		return r.query(c)

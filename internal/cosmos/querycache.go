@@ -1,6 +1,7 @@
 package cosmos
 
 import (
+	"strings"
 	"sync"
 
 	"github.com/mayflydb/mayfly/internal/query/nosql"
@@ -31,8 +32,12 @@ func (c *queryCache) parse(text string) (*nosql.Query, error) {
 	if q != nil {
 		return q, nil
 	}
+	keep := len(text) <= maxCachedText
+	if keep {
+		text = strings.Clone(text) // not with all of the request that it came in
+	}
 	q, err := nosql.Parse(text, nil, c.computed)
-	if err != nil || len(text) > maxCachedText {
+	if err != nil || !keep {
 		return q, err
 	}
 	c.mu.Lock()

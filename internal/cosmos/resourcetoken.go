@@ -76,16 +76,41 @@ func (r *request) checkResourceToken(signature string) error {
 	if r.path.kind == kindAccount {
 		return nil
 	}
-	reads := r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodPost && r.isQuery()
-	if !r.within(c.Lookup("r").Str()) || c.Lookup("m").Str() != permissionAll && !reads {
+	if !r.within(c.Lookup("r").Str()) || c.Lookup("m").Str() != permissionAll && !r.onlyReads() {
 		return errForbidden
 	}
-	key := c.Lookup("k")
-	if key.IsMissing() || r.path.kind != kindItem && r.path.kind != kindItems && r.path.kind != kindPartitionDelete {
+	r.partition = c.Lookup("k")
+	switch r.path.kind {
+	case kindItem, kindItems, kindPartitionDelete:
+		return r.checkPartition(r.header("X-Ms-Documentdb-Partitionkey"))
+	case kindUsers, kindUser, kindPermissions, kindPermission: // of others
+		return errForbidden
+	}
+	if !r.partition.IsMissing() && !r.onlyReads() {
+		return errForbidden // the container is more than a partition of it
+	}
+	return nil
+}
+
+// onlyReads says whether the request changes nothing. A POST does not where its
+// handler looks for a query first.
+func (r *request) onlyReads() bool {
+	switch r.Method {
+	case http.MethodGet, http.MethodHead:
+		return true
+	case http.MethodPost:
+		return r.isQuery() && r.path.kind != kindPartitionDelete && !(r.path.kind == kindItems && r.isBatch())
+	}
+	return false
+}
+
+// checkPartition holds a partition key, as JSON, against the one that the
+// request's token is for. Errors: 403.
+func (r *request) checkPartition(key string) error {
+	if r.partition.IsMissing() {
 		return nil
 	}
-	asked, err := nosql.ParseJSON([]byte(r.header("X-Ms-Documentdb-Partitionkey")))
-	if err != nil || !bson.Equal(asked, key) {
+	if asked, err := nosql.ParseJSON([]byte(key)); err != nil || !bson.Equal(asked, r.partition) {
 		return errForbidden
 	}
 	return nil

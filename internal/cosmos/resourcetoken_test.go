@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 	"testing"
 )
 
@@ -68,6 +69,56 @@ func TestItemPermissions(t *testing.T) {
 			if w := a.do("GET", q.target, "", h); w.Code != q.status {
 				t.Errorf("permission of %s: GET %s of %s: %d, want %d: %s", c.resource, q.target, q.pk, w.Code, q.status, w.Body)
 			}
+		}
+	}
+}
+
+// TestPermissionModes: a permission to read changes nothing, whatever headers
+// say, and one of a partition neither other partitions nor the container.
+func TestPermissionModes(t *testing.T) {
+	a := newAccount(t)
+	defer a.close()
+	a.must(http.StatusCreated, "POST", "/dbs", `{"id":"d"}`, nil)
+	a.must(http.StatusCreated, "POST", "/dbs/d/colls", `{"id":"c","partitionKey":{"paths":["/pk"]}}`, nil)
+	a.must(http.StatusCreated, "POST", "/dbs/d/users", `{"id":"u"}`, nil)
+	token := func(permission string) string {
+		w := a.do("POST", "/dbs/d/users/u/permissions", permission, nil)
+		var d map[string]any
+		if err := json.Unmarshal(w.Body.Bytes(), &d); err != nil || w.Code != http.StatusCreated {
+			t.Fatalf("%d %v: %s", w.Code, err, w.Body)
+		}
+		return url.QueryEscape(d["_token"].(string))
+	}
+	reads := token(`{"id":"r","permissionMode":"Read","resource":"dbs/d/colls/c"}`)
+	whole := token(`{"id":"d","permissionMode":"All","resource":"dbs/d"}`)
+	part := token(`{"id":"p","permissionMode":"All","resource":"dbs/d/colls/c","resourcePartitionKey":["p"]}`)
+	const docs, query, bulk = "/dbs/d/colls/c/docs", "x-ms-documentdb-isquery", "x-ms-cosmos-is-batch-request"
+	create := func(pk string) string {
+		return `[{"operationType":"Create","partitionKey":"[\"` + pk + `\"]","resourceBody":{"id":"` + pk + `","pk":"` + pk + `"}}]`
+	}
+	for _, c := range []struct {
+		token, method, target, body, header string
+		status                              int
+		says                                string
+	}{
+		{reads, "POST", docs, `{"query":"SELECT * FROM c"}`, query, 200, `"_count":0`},
+		{reads, "POST", docs, create("p"), query + " " + bulk, 403, ""},
+		{reads, "POST", docs, `{"id":"1","pk":"p"}`, "", 403, ""},
+		{reads, "POST", "/dbs/d/colls/c/operations/partitionkeydelete", "", query, 403, ""},
+		{part, "POST", docs, create("p"), bulk, 200, `"statusCode":201`},
+		{part, "POST", docs, create("q"), bulk, 207, `"statusCode":403`},
+		{part, "GET", "/dbs/d/colls/c", "", "", 200, ""},
+		{part, "DELETE", "/dbs/d/colls/c", "", "", 403, ""},
+		{whole, "GET", "/dbs/d/users", "", "", 403, ""},
+		{whole, "GET", "/dbs/d/colls/c", "", "", 200, ""},
+	} {
+		h := map[string]string{"Authorization": c.token, "x-ms-documentdb-partitionkey": `["p"]`}
+		for name := range strings.FieldsSeq(c.header) {
+			h[name] = "true"
+		}
+		w := a.do(c.method, c.target, c.body, h)
+		if w.Code != c.status || !strings.Contains(w.Body.String(), c.says) {
+			t.Errorf("%s %s %s (%s): %d %s, want %d %s", c.method, c.target, c.body, c.header, w.Code, w.Body, c.status, c.says)
 		}
 	}
 }

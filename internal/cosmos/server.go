@@ -83,6 +83,8 @@ type request struct {
 	judged   int64 // the second by which items are expired
 	written  int64 // the second of what the request writes
 	compute  bool  // the request came to the compute gateway
+	// partition is the partition key that the request's token is for, or Missing.
+	partition bson.Value
 }
 
 // Gateway answers as the service's routing gateway does, which refuses some ids
