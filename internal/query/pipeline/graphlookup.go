@@ -72,7 +72,7 @@ func graphFrom(spec bson.Doc, db string) (Namespace, error) {
 		ns.Coll = from.Str()
 	case bson.TypeDocument:
 		return ns, mongoerr.New(mongoerr.FailedToParse, "$graphLookup with syntax {from: {db:<>, coll:<>},..} is not supported for db: %s and coll: %s",
-			textOf(from, "db"), textOf(from, "coll"))
+			str(from.Doc().Lookup("db")), str(from.Doc().Lookup("coll")))
 	default:
 		return ns, mongoerr.New(mongoerr.FailedToParse, "$graphLookup 'from' field must be a string, but found %s", from.Type)
 	}
@@ -95,14 +95,6 @@ func graphDepth(v bson.Value) (int64, error) {
 		return 0, mongoerr.New(40102, "maxDepth could not be represented as a long long: %d", n)
 	}
 	return n, nil
-}
-
-// textOf is a field that is a string, else "".
-func textOf(v bson.Value, name string) string {
-	if f := v.Doc().Lookup(name); f.Type == bson.TypeString {
-		return f.Str()
-	}
-	return ""
 }
 
 // option reads one field of the specification.
