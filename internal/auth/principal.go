@@ -69,6 +69,11 @@ func (p *Principal) May(n Need) bool {
 	return false
 }
 
+// MayAll says whether the principal has all that is needed.
+func (p *Principal) MayAll(needs []Need) bool {
+	return !slices.ContainsFunc(needs, func(n Need) bool { return !p.May(n) })
+}
+
 // MaySomeIn says whether the principal may do anything with anything in the
 // database.
 func (p *Principal) MaySomeIn(db string) bool {

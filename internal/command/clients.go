@@ -56,6 +56,12 @@ func (c *Client) Principal() *auth.Principal { return c.principal.Load() }
 // nobody.
 func (c *Client) SetPrincipal(p *auth.Principal) { c.principal.Store(p) }
 
+// mayAll says whether who the client has authenticated as has all that is needed.
+func (c *Client) mayAll(needs []auth.Need) bool {
+	p := c.Principal()
+	return p != nil && p.MayAll(needs)
+}
+
 // writeUsers appends who the client has authenticated as, an array.
 func (c *Client) writeUsers(b *bson.Builder, name string) {
 	b.OpenArray(name)

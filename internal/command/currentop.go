@@ -99,7 +99,7 @@ func (d *Dispatcher) currentOp(c *Client, op *Op, now time.Time, truncate bool) 
 // appendRunning writes what the operation does.
 func (op *Op) appendRunning(b *bson.Builder, truncate bool) {
 	b.String("op", op.Kind().String()).String("ns", *op.active.namespace.Load())
-	b.Bool("redacted", op.Command.Flags&Redacted != 0)
+	b.Bool("redacted", op.secret())
 	cmd := op.ShownCommand()
 	if truncate {
 		cmd = op.shortCommand(maxShownCommand)

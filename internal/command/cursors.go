@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/mayflydb/mayfly/internal/auth"
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
@@ -57,7 +58,8 @@ type openCursor struct {
 	id          int64
 	spec        CursorSpec
 	session     *SessionID
-	owner       [32]byte // the digest of the user who opened it
+	owner       [32]byte    // the digest of the user who opened it
+	needs       []auth.Need // what that took, and what a getMore takes
 	created     time.Time
 	command     bson.Doc // that opened it
 	planSummary string
@@ -77,7 +79,7 @@ type openCursor struct {
 // newOpenCursor makes the cursor of an operation that opens one. Few are kept,
 // so it is a value; Cursors.keep makes an entry of it.
 func newOpenCursor(op *Op, s CursorSpec) openCursor {
-	c := openCursor{table: op.Dispatcher.Cursors, spec: s, created: op.Start, owner: op.Client.Owner()}
+	c := openCursor{table: op.Dispatcher.Cursors, spec: s, created: op.Start, owner: op.Client.Owner(), needs: op.Needs}
 	if op.Session != nil {
 		c.session = &op.Session.ID
 	}
@@ -277,6 +279,8 @@ func (c *openCursor) usableBy(op *Op, ns string) error {
 	switch {
 	case c.owner != op.Client.Owner():
 		return mongoerr.New(mongoerr.Unauthorized, "cursor id %d was not created by the authenticated user", c.id)
+	case len(c.needs) > 0 && !op.Client.mayAll(c.needs):
+		return mongoerr.New(mongoerr.Unauthorized, "not authorized for getMore with cursor id %d", c.id)
 	case c.session == nil && op.Session != nil:
 		return mongoerr.New(mongoerr.Code(50736), "Cannot run getMore on cursor %d, which was not created in a session, in session %s",
 			c.id, bson.UUID(op.Session.ID.ID))
@@ -337,17 +341,17 @@ func (cs *Cursors) Kill(id int64) bool {
 	return true
 }
 
-// AllOf says whether the cursors with these ids, as far as there are any, are
-// all of one owner.
-func (cs *Cursors) AllOf(ids []bson.Value, owner [32]byte) bool {
+// OfOthers are the namespaces of the cursors with these ids that are not owner's.
+func (cs *Cursors) OfOthers(ids []bson.Value, owner [32]byte) []string {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
+	var spaces []string
 	for _, id := range ids {
 		if c := cs.mu.open[bson.ClampToInt64(id)]; c != nil && c.owner != owner {
-			return false
+			spaces = append(spaces, c.spec.NS)
 		}
 	}
-	return true
+	return spaces
 }
 
 // kill ends a cursor. REQUIRES: cs.mu held.

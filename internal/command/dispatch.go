@@ -67,7 +67,14 @@ func (d *Dispatcher) Dispatch(ctx context.Context, req *Request) Response {
 	if op.Start.IsZero() {
 		op.Start = time.Now()
 	}
+	returned := false
+	defer func() {
+		if !returned && op.Session != nil { // a panic outside of the handler
+			d.Sessions.release(op.Session, op.Start)
+		}
+	}()
 	err := d.run(ctx, op, req)
+	returned = true
 	now := time.Now()
 	if op.Session != nil {
 		d.Sessions.release(op.Session, now)

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/datadriven"
 
@@ -154,4 +155,20 @@ func ExampleNewFields() {
 	_, err := ParseDoc(f, d)
 	fmt.Println(err)
 	// Output: BSON field 'resize.size' value must be >= 0, actual value '-1'
+}
+
+// TestPanicLetsGoOfSession holds that a panic outside of a handler does not keep
+// the session for ever.
+func TestPanicLetsGoOfSession(t *testing.T) {
+	d := NewDispatcher(quiet())
+	sample(d)
+	d.Authorize = func(context.Context, *Op) (func(), error) { panic("asked for") }
+	func() {
+		defer func() { _ = recover() }()
+		run(t, d, &Client{}, `{"slow":1,"lsid":{"id":{"$binary":{"base64":"AAAAAAAAAAAAAAAAAAAAAA==","subType":"04"}}}}`)
+		t.Error("no panic")
+	}()
+	if gone := d.Sessions.expire(time.Now().Add(time.Hour)); len(gone) != 1 {
+		t.Error("the session stays in use")
+	}
 }

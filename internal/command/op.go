@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/mayflydb/mayfly/internal/auth"
 	"github.com/mayflydb/mayfly/internal/bson"
 )
 
@@ -31,6 +32,9 @@ type Op struct {
 	Args      Args
 	Generic   Generic
 	Session   *Session
+	// Needs is what the client was found to be allowed for it; nil where access is
+	// not controlled.
+	Needs []auth.Need
 
 	ReadConcern  ReadConcern
 	WriteConcern WriteConcern
@@ -218,13 +222,26 @@ func (op *Op) ShownCommand() bson.Doc {
 	if op.statement != nil {
 		return op.statement.command
 	}
-	if op.Command.Flags&Redacted != 0 {
+	if op.secret() {
 		return new(bson.Builder).String(op.Name, redacted).Finish()
 	}
 	if c := op.active.comment.Load(); c != nil {
 		return new(bson.Builder).Fields(op.Body).Value("comment", *c).Finish()
 	}
 	return op.Body
+}
+
+// secret says whether the body carries secrets: the command's own, or those of
+// one that is to be explained.
+func (op *Op) secret() bool {
+	c := op.Command
+	if c.Name == "explain" {
+		if _, v := op.Body.First(); v.Type == bson.TypeDocument {
+			name, _ := v.Doc().First()
+			c = op.Dispatcher.Registry.Lookup(name)
+		}
+	}
+	return c != nil && c.Flags&Redacted != 0
 }
 
 // inherit makes comment, where there is one, that of a getMore which has none.

@@ -108,14 +108,22 @@ func (s *Sessions) Start(owner [32]byte) (*Session, error) {
 	return se, err
 }
 
+// impersonates is what it takes to work in another user's session.
+var impersonates = []auth.Need{auth.On(auth.Cluster, auth.Impersonate)}
+
 // attach finds or makes the session that op's client named, and pins it.
+// Errors: code 13 for another user's.
 func (s *Sessions) attach(op *Op) (*Session, error) {
 	if op.Generic.LSID == nil {
 		return nil, nil
 	}
-	id, err := ParseSessionID(op.Generic.LSID, op.Client.Owner())
+	owner := op.Client.Owner()
+	id, err := ParseSessionID(op.Generic.LSID, owner)
 	if err != nil {
 		return nil, err
+	}
+	if id.UID != owner && op.Dispatcher.Authorize != nil && !op.Client.Internal && !op.Client.mayAll(impersonates) {
+		return nil, mongoerr.New(mongoerr.Unauthorized, "Unauthorized to set user digest in LogicalSessionId")
 	}
 	return s.acquire(id, op.Start)
 }

@@ -41,21 +41,17 @@ func (n *Node) mayRun(op *command.Op) error {
 		return mongoerr.New(mongoerr.Unauthorized, "Command %s requires authentication", op.Name)
 	}
 	if known {
-		for _, need := range list(n, op) {
-			if !p.May(need) {
-				known = false
-				break
-			}
-		}
+		op.Needs = list(n, op)
 	}
-	if !known {
+	if !known || !p.MayAll(op.Needs) {
 		return mongoerr.New(mongoerr.Unauthorized, "not authorized on %s to execute command %s", op.DB, op.ShownCommand())
 	}
 	return nil
 }
 
 // currentPrincipal is who the client has authenticated as, as users and roles
-// are now. A user who is gone, or was made anew under its name, is logged out.
+// are now. A user who is gone, was made anew under its name, or must not come
+// from where the client is any more, is logged out.
 func (n *Node) currentPrincipal(c *command.Client) (*auth.Principal, error) {
 	p := c.Principal()
 	if p == nil || p.Generation == n.accounts.generation.Load() {
@@ -65,7 +61,7 @@ func (n *Node) currentPrincipal(c *command.Client) (*auth.Principal, error) {
 	if err != nil {
 		return nil, err
 	}
-	if fresh != nil && !fresh.User.SameAs(p.User) {
+	if fresh != nil && (!fresh.User.SameAs(p.User) || fresh.CheckAddress(c.Remote, c.Local) != nil) {
 		fresh = nil
 	}
 	c.SetPrincipal(fresh)

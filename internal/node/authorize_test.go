@@ -105,7 +105,39 @@ func TestCursorsAreTheirUsers(t *testing.T) {
 		}
 	}
 	kill := fmt.Sprintf(`{"killCursors": "c", "cursors": [{"$numberLong": "%d"}]}`, id)
+	dispatch(t, n, root, "admin", `{"createUser": "carl", "pwd": "p", "roles": [{"role": "read", "db": "other"}]}`, true)
+	if reply := dispatch(t, n, login("carl"), "other", kill, false).Body; bson.ClampToInt64(reply.Lookup("code")) != 13 {
+		t.Errorf("a cursor of another database: %s", reply)
+	}
+	roles := `{"%s": "ann", "roles": [{"role": "read", "db": "test"}]}`
+	dispatch(t, n, root, "admin", fmt.Sprintf(roles, "revokeRolesFromUser"), true)
+	if reply := dispatch(t, n, ann, "test", more, false).Body; bson.ClampToInt64(reply.Lookup("code")) != 13 {
+		t.Errorf("what the cursor needs is revoked: %s", reply)
+	}
+	dispatch(t, n, root, "admin", fmt.Sprintf(roles, "grantRolesToUser"), true)
+	dispatch(t, n, ann, "test", more, true)
 	if reply := dispatch(t, n, ann, "test", kill, true).Body; reply.Lookup("cursorsKilled").Doc().IsEmpty() {
+		t.Error(reply)
+	}
+}
+
+// TestRestrictionsHold holds that authentication restrictions bind who has
+// authenticated before there were any.
+func TestRestrictionsHold(t *testing.T) {
+	n, _ := withData(t)
+	n.EnableAccessControl()
+	local := &command.Client{ConnectionID: 1, Remote: "127.0.0.1:1"}
+	dispatch(t, n, local, "admin", `{"createUser": "root", "pwd": "p", "roles": ["root"]}`, true)
+	root := &command.Client{ConnectionID: 2, Remote: "10.0.0.1:1", Local: "10.0.0.2:1"}
+	p, err := n.principal(auth.UserName{User: "root", DB: "admin"})
+	if err != nil || p == nil {
+		t.Fatal(err)
+	}
+	root.SetPrincipal(p)
+	for _, source := range []string{"10.0.0.0/8", "192.168.0.0/16"} {
+		dispatch(t, n, root, "admin", `{"updateUser": "root", "authenticationRestrictions": [{"clientSource": ["`+source+`"]}]}`, true)
+	}
+	if reply := dispatch(t, n, root, "test", `{"find": "c"}`, false).Body; bson.ClampToInt64(reply.Lookup("code")) != 13 {
 		t.Error(reply)
 	}
 }

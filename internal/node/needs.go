@@ -91,8 +91,8 @@ func collectionNeeds(actions ...auth.Action) needed {
 	return func(n *Node, op *command.Op) []auth.Need { return one(n.target(op), actions...) }
 }
 
-// target is the collection that the operation names. A UUID that names none
-// here needs the right to use UUIDs, which few have.
+// target is the collection that the operation names. For a UUID that names none
+// in its database it is what no role lets anyone read or write.
 func (n *Node) target(op *command.Op) auth.Resource {
 	if op.HasUUID {
 		if c := n.Catalog.LookupUUID(op.UUID); c != nil && c.Namespace.DB == op.DB {
@@ -190,13 +190,17 @@ func fileNeeds(_ *Node, op *command.Op) []auth.Need {
 	return one(auth.Namespace(op.DB, name+".chunks"), auth.Find)
 }
 
-// killCursorsNeeds are none where all cursors are the client's own, or where it
-// may kill anybody's.
-func killCursorsNeeds(n *Node, op *command.Op) []auth.Need {
-	if may(op, auth.On(auth.Cluster, auth.KillAnyCursor)) || op.Dispatcher.Cursors.AllOf(op.Args.Array("cursors"), op.Client.Owner()) {
+// killCursorsNeeds are none for the client's own cursors, or where it may kill
+// anybody's; for others what it takes where they are, whatever the command says.
+func killCursorsNeeds(_ *Node, op *command.Op) []auth.Need {
+	if may(op, auth.On(auth.Cluster, auth.KillAnyCursor)) {
 		return nil
 	}
-	return one(n.target(op), auth.KillCursors)
+	var all []auth.Need
+	for _, ns := range op.Dispatcher.Cursors.OfOthers(op.Args.Array("cursors"), op.Client.Owner()) {
+		all = append(all, auth.On(spaceResource(ns), auth.KillCursors))
+	}
+	return all
 }
 
 func createNeeds(_ *Node, op *command.Op) []auth.Need {
@@ -216,8 +220,27 @@ func viewNeeds(op *command.Op) []auth.Need {
 	return pipelineNeeds(op, on.Str(), op.Body.Lookup("pipeline").Doc())
 }
 
+// collModNeeds counts in what a view reads once it is changed; what the command
+// does not say of it stays.
 func collModNeeds(n *Node, op *command.Op) []auth.Need {
-	return append(one(n.target(op), auth.CollMod), viewNeeds(op)...)
+	all := one(n.target(op), auth.CollMod)
+	if !op.Args.Has("viewOn") && !op.Args.Has("pipeline") {
+		return all
+	}
+	c := n.Catalog.Lookup(namespace(op))
+	if op.HasUUID {
+		c = n.Catalog.LookupUUID(op.UUID)
+	}
+	on, stages := op.Args.Str("viewOn"), op.Args.Value("pipeline").Doc()
+	if c != nil && c.IsView() {
+		if on == "" {
+			on = c.Settings.ViewOn
+		}
+		if !op.Args.Has("pipeline") {
+			stages = c.Settings.Pipeline
+		}
+	}
+	return append(all, pipelineNeeds(op, on, stages)...)
 }
 
 func cloneNeeds(_ *Node, op *command.Op) []auth.Need {
@@ -239,7 +262,10 @@ func renameNeeds(_ *Node, op *command.Op) []auth.Need {
 	from, to := schema.ParseNamespace(op.Args.Str("renameCollection")), schema.ParseNamespace(op.Args.Str("to"))
 	source, target := auth.Namespace(from.DB, from.Coll), auth.Namespace(to.DB, to.Coll)
 	var all []auth.Need
-	if from.DB != to.DB || !may(op, auth.On(auth.Database(from.DB), auth.RenameCollectionSameDB)) {
+	// Who may rename, but not read the one, must not get at it by the name of
+	// another that it may read.
+	hides := !may(op, auth.On(source, auth.Find)) && may(op, auth.On(target, auth.Find))
+	if from.DB != to.DB || hides || !may(op, auth.On(auth.Database(from.DB), auth.RenameCollectionSameDB)) {
 		all = []auth.Need{auth.On(source, auth.Find, auth.DropCollection), auth.On(target, auth.Insert, auth.CreateIndex)}
 	}
 	if op.Args.Value("dropTarget").Truthy() {

@@ -51,6 +51,10 @@ func createUserNeeds(_ *Node, op *command.Op) []auth.Need {
 	return append(all, restrictionNeeds(op)...)
 }
 
+// revokesAny is what replacing roles or privileges needs: those that go may be of
+// any database.
+var revokesAny = auth.On(auth.AnyNormal, auth.RevokeRole)
+
 // updateUserNeeds lets users who may change their own password or data.
 func updateUserNeeds(_ *Node, op *command.Op) []auth.Need {
 	self := false
@@ -71,7 +75,7 @@ func updateUserNeeds(_ *Node, op *command.Op) []auth.Need {
 		all = append(all, auth.On(db, auth.ChangePassword))
 	}
 	if op.Args.Has("roles") {
-		all = append(append(all, auth.On(db, auth.RevokeRole)), namedRoles(op, auth.GrantRole)...)
+		all = append(append(all, revokesAny), namedRoles(op, auth.GrantRole)...)
 	}
 	return append(all, restrictionNeeds(op)...)
 }
@@ -82,7 +86,7 @@ func createRoleNeeds(_ *Node, op *command.Op) []auth.Need {
 }
 
 func updateRoleNeeds(_ *Node, op *command.Op) []auth.Need {
-	all := append(one(auth.Database(op.DB), auth.RevokeRole), namedRoles(op, auth.GrantRole)...)
+	all := append([]auth.Need{revokesAny}, namedRoles(op, auth.GrantRole)...)
 	return append(append(all, namedPrivileges(op, auth.GrantRole)...), restrictionNeeds(op)...)
 }
 

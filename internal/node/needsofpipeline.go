@@ -174,7 +174,7 @@ func mergeNeeds(op *command.Op, arg bson.Value) []auth.Need {
 		into = arg.Doc().Lookup("into")
 		matched, unmatched := arg.Doc().Lookup("whenMatched"), arg.Doc().Lookup("whenNotMatched")
 		actions = actions[:0]
-		if unmatched.IsMissing() || unmatched.Type == bson.TypeString && unmatched.Str() == "insert" {
+		if unmatched.IsNullish() || unmatched.Type == bson.TypeString && unmatched.Str() == "insert" {
 			actions = append(actions, auth.Insert)
 		}
 		if matched.Type != bson.TypeString || matched.Str() != "keepExisting" && matched.Str() != "fail" {
@@ -206,27 +206,18 @@ func explainNeeds(n *Node, op *command.Op) []auth.Need {
 	return needs[c.Name](n, sub)
 }
 
-func mapReduceNeeds(_ *Node, op *command.Op) []auth.Need {
-	_, v := op.Body.First()
-	if v.Type != bson.TypeString {
-		return nil
-	}
-	all := one(auth.Namespace(op.DB, v.Str()), auth.Find)
-	out := op.Body.Lookup("out")
-	if out.Type == bson.TypeString {
-		return append(all, auth.On(auth.Namespace(op.DB, out.Str()), auth.Insert, auth.Remove))
-	}
-	kind, to := out.Doc().First()
-	db := out.Doc().Lookup("db")
-	name := op.DB
-	if db.Type == bson.TypeString {
-		name = db.Str()
+// mapReduceNeeds is what a mapReduce reads, and where its results go.
+func mapReduceNeeds(n *Node, op *command.Op) []auth.Need {
+	all := one(n.target(op), auth.Find)
+	out, err := parseMapReduceOut(op.DB, op.Body.Lookup("out"))
+	if err != nil || out.mode == "" {
+		return all // the command itself says what is wrong
 	}
 	actions := map[string][]auth.Action{
 		"replace": {auth.Insert, auth.Remove}, "merge": {auth.Insert, auth.Update}, "reduce": {auth.Find, auth.Insert, auth.Update},
-	}[kind]
-	if actions != nil && to.Type == bson.TypeString {
-		all = append(all, auth.On(auth.Namespace(name, to.Str()), actions...))
+	}[out.mode]
+	if op.Body.Lookup("bypassDocumentValidation").Truthy() {
+		actions = append(actions, auth.BypassDocumentValidation)
 	}
-	return all
+	return append(all, auth.On(auth.Namespace(out.db, out.coll), actions...))
 }
