@@ -88,19 +88,20 @@ func databaseNeeds(actions ...auth.Action) needed {
 }
 
 func collectionNeeds(actions ...auth.Action) needed {
-	return func(n *Node, op *command.Op) []auth.Need { return one(n.target(op), actions...) }
+	return func(n *Node, op *command.Op) []auth.Need { return []auth.Need{n.onTarget(op, actions...)} }
 }
 
-// target is the collection that the operation names. For a UUID that names none
-// in its database it is what no role lets anyone read or write.
-func (n *Node) target(op *command.Op) auth.Resource {
-	if op.HasUUID {
-		if c := n.Catalog.LookupUUID(op.UUID); c != nil && c.Namespace.DB == op.DB {
-			return auth.Namespace(op.DB, c.Namespace.Coll)
-		}
-		return auth.Cluster
+// onTarget is the need of actions on the collection that the operation names. A
+// UUID that names none in its database takes the right to use UUIDs, which few
+// have: they are told that there is none.
+func (n *Node) onTarget(op *command.Op, actions ...auth.Action) auth.Need {
+	if !op.HasUUID {
+		return auth.On(collectionResource(op.DB, op.Collection), actions...)
 	}
-	return collectionResource(op.DB, op.Collection)
+	if c := n.Catalog.LookupUUID(op.UUID); c != nil && c.Namespace.DB == op.DB {
+		return auth.On(auth.Namespace(op.DB, c.Namespace.Coll), actions...)
+	}
+	return auth.On(auth.Cluster, auth.UseUUID)
 }
 
 // collectionResource is a collection, or the whole database where it has no name.
@@ -122,7 +123,7 @@ func validated(f needed) needed {
 	return func(n *Node, op *command.Op) []auth.Need {
 		all := f(n, op)
 		if op.Body.Lookup("bypassDocumentValidation").Truthy() {
-			all = append(all, auth.On(n.target(op), auth.BypassDocumentValidation))
+			all = append(all, n.onTarget(op, auth.BypassDocumentValidation))
 		}
 		return all
 	}
@@ -135,7 +136,7 @@ func updateNeeds(n *Node, op *command.Op) []auth.Need {
 			actions = append(actions, auth.Insert)
 		}
 	}
-	return one(n.target(op), actions...)
+	return []auth.Need{n.onTarget(op, actions...)}
 }
 
 func findAndModifyNeeds(n *Node, op *command.Op) []auth.Need {
@@ -146,7 +147,7 @@ func findAndModifyNeeds(n *Node, op *command.Op) []auth.Need {
 	if op.Args.Bool("upsert") {
 		actions = append(actions, auth.Insert)
 	}
-	return one(n.target(op), actions...)
+	return []auth.Need{n.onTarget(op, actions...)}
 }
 
 func bulkWriteNeeds(_ *Node, op *command.Op) []auth.Need {
@@ -223,7 +224,7 @@ func viewNeeds(op *command.Op) []auth.Need {
 // collModNeeds counts in what a view reads once it is changed; what the command
 // does not say of it stays.
 func collModNeeds(n *Node, op *command.Op) []auth.Need {
-	all := one(n.target(op), auth.CollMod)
+	all := []auth.Need{n.onTarget(op, auth.CollMod)}
 	if !op.Args.Has("viewOn") && !op.Args.Has("pipeline") {
 		return all
 	}

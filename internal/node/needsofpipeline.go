@@ -208,7 +208,7 @@ func explainNeeds(n *Node, op *command.Op) []auth.Need {
 
 // mapReduceNeeds is what a mapReduce reads, and where its results go.
 func mapReduceNeeds(n *Node, op *command.Op) []auth.Need {
-	all := one(n.target(op), auth.Find)
+	all := []auth.Need{n.onTarget(op, auth.Find)}
 	out, err := parseMapReduceOut(op.DB, op.Body.Lookup("out"))
 	if err != nil || out.mode == "" {
 		return all // the command itself says what is wrong
