@@ -156,12 +156,16 @@ func (t *openTable) freeze() {
 	defer g.gate.Unlock()
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	for _, s := range g.last {
+		s.likely = 0
+	}
 	for _, s := range g.sources {
 		s.likely = len(s.Staged) + len(s.Staged)/8
 		s.frozen, s.Staged = s.Staged, nil
 	}
 	g.left, g.sources = g.sources, nil
 	slices.SortFunc(g.left, func(a, b *openSource) int { return bytes.Compare(a.Key, b.Key) })
+	g.last = g.left
 	g.cut = t.seq + 1
 	g.frozen.Store(g.bytes.Swap(0))
 }
@@ -173,7 +177,7 @@ func (t *openTable) forgetStaged() {
 	for _, s := range slices.Concat(t.staging.sources, t.staging.left) {
 		s.Staged, s.frozen = nil, nil
 	}
-	t.staging.sources, t.staging.left = nil, nil
+	t.staging.sources, t.staging.left, t.staging.last = nil, nil, nil
 	t.staging.total.Add(-t.staging.bytes.Swap(0) - t.staging.frozen.Swap(0))
 }
 

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"context"
 	"math"
 	"slices"
 	"testing"
@@ -31,12 +32,7 @@ func TestMoving(t *testing.T) {
 		m := &mover{fs: storage.NewMemFS()}
 		m.open(rt)
 		defer m.close(rt)
-		var err error
-		m.coll, err = m.c.Create(t.Context(), schema.Namespace{DB: "db", Coll: "readings"}, parse(rt, `{timeseries: {timeField: "t", metaField: "s", bucketMaxSpanSeconds: 3600, bucketRoundingSeconds: 3600}}`))
-		if err != nil {
-			rt.Fatal(err)
-		}
-		m.coll.live.open.part = 150
+		m.create(rt, 150)
 		held := func(f func() error) {
 			m.coll.live.open.staging.moving.Lock()
 			defer m.coll.live.open.staging.moving.Unlock()
@@ -45,7 +41,7 @@ func TestMoving(t *testing.T) {
 			}
 		}
 		rt.Repeat(map[string]func(*rapid.T){
-			"": m.check,
+			"": func(rt *rapid.T) { m.check(rt) },
 			"insert": func(rt *rapid.T) {
 				m.insert(rt, rapid.IntRange(1, 20).Draw(rt, "readings"))
 			},
@@ -70,16 +66,13 @@ func TestMoving(t *testing.T) {
 			},
 			"delete": m.delete,
 			"restart": func(rt *rapid.T) {
-				m.close(rt)
-				m.open(rt)
-				m.coll = m.c.Lookup(m.coll.Namespace)
-				m.coll.live.open.part = 150
+				m.restart(rt, 150)
 			},
 		})
 	})
 }
 
-func (m *mover) open(t *rapid.T) {
+func (m *mover) open(t failer) {
 	e, err := storage.Open(storage.Options{Dir: "db", FS: m.fs, CacheBytes: 1 << 20, MemtableBytes: 256 << 10})
 	if err != nil {
 		t.Fatal(err)
@@ -89,7 +82,7 @@ func (m *mover) open(t *rapid.T) {
 	}
 }
 
-func (m *mover) close(t *rapid.T) {
+func (m *mover) close(t failer) {
 	if err := m.c.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -98,22 +91,123 @@ func (m *mover) close(t *rapid.T) {
 	}
 }
 
+// create makes the collection, whose parts have so many bytes.
+func (m *mover) create(t failer, part int) {
+	var err error
+	m.coll, err = m.c.Create(context.Background(), schema.Namespace{DB: "db", Coll: "readings"}, parse(t, `{timeseries: {timeField: "t", metaField: "s", bucketMaxSpanSeconds: 3600, bucketRoundingSeconds: 3600}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.coll.live.open.part = part
+}
+
+func (m *mover) restart(t failer, part int) {
+	m.close(t)
+	m.open(t)
+	m.coll = m.c.Lookup(m.coll.Namespace)
+	m.coll.live.open.part = part
+}
+
 func (m *mover) insert(t *rapid.T, n int) {
 	var ms []timeseries.Measurement
 	for range n {
-		d := new(bson.Builder).Int32("_id", m.next).Date("t", int64(rapid.IntRange(0, 5).Draw(t, "hour"))*3600_000).
-			Int32("s", int32(rapid.IntRange(0, 7).Draw(t, "source"))).Finish()
-		x, err := NewMeasurement(d, m.coll.Settings.Timeseries)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ms = append(ms, x)
-		m.want = append(m.want, m.next)
-		m.next++
+		ms = append(ms, m.reading(t, int64(rapid.IntRange(0, 5).Draw(t, "hour"))*3600_000, int32(rapid.IntRange(0, 7).Draw(t, "source"))))
 	}
-	if err := m.c.Run(t.Context(), storage.Buffered, func(u *Unit) error { return u.InsertMeasurements(t.Context(), m.coll, ms) }); err != nil {
+	m.put(t, ms...)
+}
+
+// reading makes the next reading.
+func (m *mover) reading(t failer, at int64, source int32) timeseries.Measurement {
+	d := new(bson.Builder).Int32("_id", m.next).Date("t", at).Int32("s", source).Finish()
+	m.next++
+	x, err := NewMeasurement(d, m.coll.Settings.Timeseries)
+	if err != nil {
 		t.Fatal(err)
 	}
+	return x
+}
+
+// put inserts readings in one unit.
+func (m *mover) put(t failer, ms ...timeseries.Measurement) {
+	ctx := context.Background()
+	if err := m.c.Run(ctx, storage.Buffered, func(u *Unit) error { return u.InsertMeasurements(ctx, m.coll, ms) }); err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range ms {
+		m.want = append(m.want, x.Doc.Lookup("_id").Int32())
+	}
+}
+
+// source is the key of one.
+func (m *mover) source(n int32) []byte { return appendSourceKey(nil, bson.Int32(n)) }
+
+// TestMovingNumbers ends the process when a part has moved, and with it nothing
+// is left that has a number behind those that were handed out when it was frozen:
+// what is inserted next is not taken for what has moved.
+func TestMovingNumbers(t *testing.T) {
+	m := &mover{fs: storage.NewMemFS()}
+	m.open(t)
+	defer func() { m.close(t) }()
+	m.create(t, 1)
+	first, second := m.reading(t, 0, 1), m.reading(t, 0, 2)
+	m.put(t, first)
+	m.put(t, second)
+	u := m.c.Begin()
+	if err := u.InsertMeasurements(t.Context(), m.coll, []timeseries.Measurement{m.reading(t, 0, 1)}); err != nil {
+		t.Fatal(err)
+	}
+	u.Abort()
+	m.coll.live.open.freeze()
+	if err := m.c.movePart(t.Context(), m.coll); err != nil {
+		t.Fatal(err)
+	}
+	m.check(t)
+	err := m.c.EditOpen(t.Context(), m.coll, m.source(1), storage.Buffered, func([]timeseries.Measurement) ([]timeseries.Measurement, error) { return nil, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.want = m.want[1:]
+	m.check(t)
+	m.restart(t, 1)
+	m.put(t, m.reading(t, 0, 1))
+	m.check(t)
+	if err := m.c.movePart(t.Context(), m.coll); err != nil {
+		t.Fatal(err)
+	}
+	m.restart(t, 1)
+	m.check(t)
+}
+
+// TestStagedMemory sees memory set aside for what was staged of a source the last
+// time, and no more for one that had its measurements long ago.
+func TestStagedMemory(t *testing.T) {
+	m := &mover{fs: storage.NewMemFS()}
+	m.open(t)
+	defer func() { m.close(t) }()
+	m.create(t, partBytes)
+	insert := func(source int32, n int) (room int) {
+		var ms []timeseries.Measurement
+		for i := range n {
+			ms = append(ms, m.reading(t, int64(i), source))
+		}
+		m.put(t, ms...)
+		room = cap(m.coll.live.open.sources[string(m.source(source))].Staged)
+		if err := m.c.MoveStaged(t.Context(), m.coll); err != nil {
+			t.Fatal(err)
+		}
+		return room
+	}
+	const many = 500
+	insert(1, many)
+	if n := insert(1, 1); n < many {
+		t.Errorf("room for %d is set aside", n)
+	}
+	insert(1, many)
+	insert(2, many)
+	if n := insert(1, 1); n >= many {
+		t.Errorf("room for %d is set aside, for a source that had its measurements before", n)
+	}
+	m.check(t)
 }
 
 // delete removes every second open measurement of a source.
@@ -141,10 +235,7 @@ func (m *mover) delete(t *rapid.T) {
 }
 
 // check reads all measurements, and validates the collection.
-func (m *mover) check(t *rapid.T) {
-	if m.coll == nil {
-		return
-	}
+func (m *mover) check(t failer) {
 	snapshot, sources, err := m.c.MeasurementView(m.coll, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -191,8 +282,26 @@ func (m *mover) check(t *rapid.T) {
 	if !slices.Equal(got, m.want) {
 		t.Fatalf("%v are there, and not %v", got, m.want)
 	}
-	v, err := m.c.Validate(t.Context(), m.coll, true)
+	v, err := m.c.Validate(context.Background(), m.coll, true)
 	if err != nil || len(v.Errors) > 0 {
 		t.Fatalf("%v %v", v.Errors, err)
+	}
+}
+
+// TestSeriesKeyspaces sees the buckets of a time-series collection counted as its
+// keys, and not the measurements in them.
+func TestSeriesKeyspaces(t *testing.T) {
+	m := &mover{fs: storage.NewMemFS()}
+	m.open(t)
+	defer func() { m.close(t) }()
+	m.create(t, partBytes)
+	m.put(t, m.reading(t, 0, 1), m.reading(t, 1, 1), m.reading(t, 2, 1))
+	if err := m.c.SealAll(t.Context(), m.coll); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range m.coll.keyspaces() {
+		if s.keys != 1 {
+			t.Errorf("%d keys in %d for one bucket", s.keys, s.ident)
+		}
 	}
 }

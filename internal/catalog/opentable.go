@@ -64,7 +64,7 @@ type openSource struct {
 	Source
 	bytes  int
 	frozen []timeseries.Measurement // staged before those in Staged, and about to move
-	likely int                      // how many will be staged, by those of the last time
+	likely int                      // how many will be staged, by those that were frozen last
 	sealAt int                      // the count from which it is worth to look for a whole span
 	// restAt is when it may be sealed in the background, since the table was made.
 	restAt time.Duration
@@ -125,6 +125,7 @@ func (c *Catalog) openMeasurements(coll *Collection) error {
 func (t *openTable) recallFrozen(p *progress) {
 	g := &t.staging
 	g.moves, g.cut = p.moves, p.cut
+	t.seq = max(t.seq, p.cut) // the records with the numbers before it may be gone, and the last part takes all below
 	for _, s := range t.sources {
 		if len(s.frozen) > 0 {
 			g.left = append(g.left, s)

@@ -46,6 +46,7 @@ type staging struct {
 
 	sources []*openSource // that have some; guarded by the table's lock, as are:
 	left    []*openSource // that have frozen ones, by key
+	last    []*openSource // whose measurements were frozen last
 	cut     uint64        // frozen ones are in records with lesser numbers
 	moves   uint64        // how often some have moved
 }

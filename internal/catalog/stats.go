@@ -117,12 +117,13 @@ func (c *Collection) keyspaces() (all []keyspace) {
 	if c.Ident == 0 {
 		return nil
 	}
-	all = append(all, keyspace{c.Ident, c.Count()})
+	docs := c.live.counter.Load(sumDocs) // of a time-series collection, buckets
+	all = append(all, keyspace{c.Ident, docs})
 	for _, ix := range c.indexes {
 		if ix.Records {
 			continue
 		}
-		keys := c.Count()
+		keys := docs
 		if ix.Multikey().Any() || ix.Sparse || ix.Filter != nil || ix.Plugin != "" {
 			keys = -1
 		}
