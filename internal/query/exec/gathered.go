@@ -16,8 +16,8 @@ type gathered struct {
 	rising  bool   // records come in rising order
 }
 
-// gatheredGrowth is by how much memory for rows grows, as a factor: to copy them
-// costs as much as to gather them.
+// gatheredGrowth is by how much memory for rows grows, as a factor, up to the
+// bounds on them: to copy them costs as much as to gather them.
 const gatheredGrowth = 4
 
 // fetchedRow is an entry that was read ahead. Its key, record and type bits are
@@ -96,10 +96,10 @@ func (g *gathered) add(key, record, bits []byte, c cost) {
 	n := len(g.rows)
 	g.rising = g.rising && (n == 0 || bytes.Compare(record, g.record(&g.rows[n-1])) > 0)
 	if n == cap(g.rows) {
-		g.rows = append(make([]fetchedRow, 0, max(gatheredGrowth*n, prefetchAfter)), g.rows...)
+		g.rows = append(make([]fetchedRow, 0, max(n+1, min(gatheredGrowth*n, maxPrefetchRows), prefetchAfter)), g.rows...)
 	}
 	if at, size := len(g.entries), len(key)+len(record)+len(bits); at+size > cap(g.entries) {
-		g.entries = append(make([]byte, 0, gatheredGrowth*(at+size)), g.entries...)
+		g.entries = append(make([]byte, 0, max(at+size, min(gatheredGrowth*(at+size), maxPrefetchBytes))), g.entries...)
 	}
 	g.rows = append(g.rows, fetchedRow{
 		at: uint32(len(g.entries)), key: uint32(len(key)), record: uint32(len(record)), bits: uint32(len(bits)), cost: c,

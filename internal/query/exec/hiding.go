@@ -86,7 +86,10 @@ func (s *source) look(c *catalog.Catalog, before catalog.Foreseen) {
 		return
 	}
 	now := s.coll.Latest()
-	if now == nil || now.Hiding() == nil {
+	if now == nil {
+		now = s.coll // what was read before the drop is judged by the rules as they were
+	}
+	if now.Hiding() == nil {
 		return
 	}
 	h := &hiding{rules: now.Hiding(), now: c.Clock.Judged(), ask: math.MaxInt}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/query/plan"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
@@ -245,5 +246,39 @@ func TestHidingAfterTrial(t *testing.T) {
 	}
 	if d, err := cur.Next(ctx); d != nil || err != nil {
 		t.Fatalf("%s is due, %v", d, err)
+	}
+}
+
+// TestHiddenBeforeDrop reads a document that is due, and finds it hidden although
+// its collection is dropped in between.
+func TestHiddenBeforeDrop(t *testing.T) {
+	h := openHouse(t, storage.NewMemFS())
+	defer h.close(t)
+	ctx := t.Context()
+	c, err := h.catalog.Create(ctx, benchNS, parseDoc(t, `{"storageEngine": {"mayfly": {"expiry": {"visibility": "immediate"}}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.index(t, benchNS, []string{`{"key": {"at": 1}, "name": "at", "expireAfterSeconds": 0}`})
+	c = h.catalog.Lookup(benchNS)
+	w := h.exec.NewWriter(storage.Buffered)
+	if err := w.Insert(ctx, c, new(bson.Builder).Int32("_id", 1).Date("at", 0).Finish()); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Commit(ctx); err != nil {
+		t.Fatal(err)
+	}
+	s := source{coll: c, reader: h.engine}
+	s.expect(h.catalog, c.Foreseen(), false, &plan.IDHack{})
+	record, doc, closer, err := c.FindID(nil, h.engine, bson.Int32(1))
+	if err != nil || doc == nil {
+		t.Fatal(err)
+	}
+	defer closer.Close()
+	if _, err := h.catalog.Drop(ctx, benchNS); err != nil {
+		t.Fatal(err)
+	}
+	if !s.hides(record, doc) {
+		t.Error("a document that was due when it was read is shown")
 	}
 }

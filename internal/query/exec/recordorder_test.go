@@ -37,3 +37,22 @@ func TestRecordOrder(t *testing.T) {
 		}
 	})
 }
+
+// TestGatheredMemory holds that rows have no more memory than the bounds on them
+// say, but for the last one.
+func TestGatheredMemory(t *testing.T) {
+	g, key := new(gathered), make([]byte, 4000)
+	for len(g.entries) < maxPrefetchBytes {
+		g.add(key, key[:8], nil, cost{})
+	}
+	if n := cap(g.entries); n > maxPrefetchBytes+2*len(key) {
+		t.Errorf("%d bytes for entries", n)
+	}
+	g = new(gathered)
+	for range maxPrefetchRows {
+		g.add(key[:1], key[:8], nil, cost{})
+	}
+	if n := cap(g.rows); n > maxPrefetchRows {
+		t.Errorf("room for %d rows", n)
+	}
+}
