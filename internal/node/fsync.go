@@ -43,8 +43,11 @@ func (n *Node) runFsync(ctx context.Context, op *command.Op) error {
 		_, _ = op.Dispatcher.Gate.Unlock()
 		return err
 	}
-	if n.Process.PauseSettling != nil {
-		n.Process.PauseSettling() // whoever copies the files wants them to stay
+	if n.Process.PauseSettling != nil { // whoever copies the files wants them to stay
+		if err := n.Process.PauseSettling(limited); err != nil {
+			_, _ = op.Dispatcher.Gate.Unlock()
+			return err
+		}
 	}
 	op.Reply.String("info", "now locked against writes, use db.fsyncUnlock() to unlock").Int64("lockCount", count).
 		String("seeAlso", "http://dochub.mongodb.org/core/fsynccommand")

@@ -41,7 +41,8 @@ type Process struct {
 	Flush func(ctx context.Context) error
 	// PauseSettling keeps the store from rewriting files that nobody changes, until
 	// ResumeSettling is called as often. Both or neither may be nil.
-	PauseSettling, ResumeSettling func()
+	PauseSettling  func(ctx context.Context) error
+	ResumeSettling func()
 	// Shutdown asks the process to stop and returns at once.
 	Shutdown func()
 	// LocalhostOnly says that shutdown without authentication needs a client on

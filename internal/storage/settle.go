@@ -34,7 +34,7 @@ const (
 type settler struct {
 	e       *Engine
 	written atomic.Int64 // bytes of all units
-	settled atomic.Int64 // of those, as many were there when it settled last
+	settled atomic.Int64 // of those, as many were there when it looked last whether to settle
 	armed   atomic.Bool  // the timer runs, or look does
 
 	mu    sync.Mutex
@@ -45,7 +45,7 @@ type settler struct {
 	fresh bool // the store was opened since it was looked at last; look's
 
 	pauses atomic.Int64
-	step   sync.Mutex // held while settling writes tables
+	step   chan struct{} // capacity 1: full while settling writes tables
 
 	stopped context.Context
 	cancel  context.CancelFunc
@@ -53,7 +53,7 @@ type settler struct {
 }
 
 func newSettler(e *Engine) *settler {
-	s := &settler{e: e}
+	s := &settler{e: e, step: make(chan struct{}, 1)}
 	s.stopped, s.cancel = context.WithCancel(context.Background())
 	return s
 }
@@ -97,27 +97,38 @@ func (s *settler) look() {
 	seen := s.seen
 	s.mu.Unlock()
 	defer s.looking.Done()
-	if s.written.Load()-seen > settleNoise || s.settle() {
+	written := s.written.Load()
+	if written-seen > settleNoise || s.settle(written) {
 		s.arm()
 		return
 	}
+	s.settled.Store(written) // what is too little waits for as much more, and so does what failed
 	s.armed.Store(false)
+	s.wrote(0) // who wrote meanwhile has left it to this look
 }
 
-// settle moves everything to the last level, where enough is new; again says
-// that somebody wrote meanwhile.
-func (s *settler) settle() (again bool) {
-	begun, written := time.Now(), s.written.Load()
-	if s.fresh {
-		s.fresh = false
+// settle moves everything to the last level, where enough is new, when so much
+// was written; again says that somebody wrote meanwhile.
+func (s *settler) settle(written int64) (again bool) {
+	begun := time.Now()
+	fresh := s.fresh && written < settleLeast
+	if s.fresh = false; fresh {
 		if worth, err := s.e.worthSettling(settleLeast); err != nil || !worth {
 			return err != nil && s.failed(err)
 		}
 	}
-	if ran, err := s.unlessPaused(s.flush); err != nil {
+	var flushed <-chan struct{}
+	ran, err := s.unlessPaused(func() (err error) { flushed, err = s.e.db.AsyncFlush(); return err })
+	if err != nil {
 		return s.failed(err)
-	} else if !ran {
+	}
+	if !ran {
 		return true
+	}
+	select {
+	case <-flushed:
+	case <-s.stopped.Done(): // on a full disk it may never end
+		return false
 	}
 	if worth, err := s.e.worthSettling(1); err != nil || !worth {
 		return err != nil && s.failed(err)
@@ -146,29 +157,14 @@ func (s *settler) settle() (again bool) {
 			return true
 		}
 	}
-	s.settled.Store(written)
 	s.e.log.Infof("settled in %v", time.Since(begun))
 	return false
 }
 
-// flush writes the memtables to tables.
-func (s *settler) flush() error {
-	flushed, err := s.e.db.AsyncFlush()
-	if err != nil {
-		return err
-	}
-	select {
-	case <-flushed:
-		return nil
-	case <-s.stopped.Done(): // on a full disk it may never end
-		return s.stopped.Err()
-	}
-}
-
 // unlessPaused runs a step of settling, or says that it is paused.
 func (s *settler) unlessPaused(f func() error) (ran bool, err error) {
-	s.step.Lock()
-	defer s.step.Unlock()
+	s.step <- struct{}{}
+	defer func() { <-s.step }()
 	if s.pauses.Load() > 0 {
 		return false, nil
 	}
@@ -176,11 +172,19 @@ func (s *settler) unlessPaused(f func() error) (ran bool, err error) {
 }
 
 // PauseSettling keeps the engine from rewriting tables of its own accord where
-// nobody writes, until ResumeSettling is called as often.
-func (e *Engine) PauseSettling() {
-	e.settler.pauses.Add(1)
-	e.settler.step.Lock() // the step under way
-	defer e.settler.step.Unlock()
+// nobody writes, until ResumeSettling is called as often. It waits for the step
+// under way; where ctx ends before, it returns the cause, and nothing is paused.
+func (e *Engine) PauseSettling(ctx context.Context) error {
+	s := e.settler
+	s.pauses.Add(1)
+	select {
+	case s.step <- struct{}{}:
+		<-s.step
+		return nil
+	case <-ctx.Done():
+		s.pauses.Add(-1)
+		return context.Cause(ctx)
+	}
 }
 
 // ResumeSettling ends one PauseSettling.
