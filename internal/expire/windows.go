@@ -52,13 +52,11 @@ func (m *Monitor) sweep(ctx context.Context, c *catalog.Collection, whatever boo
 		return
 	}
 	begun := time.Now()
-	swept, err := m.o.Catalog.Sweep(ctx, c, func(took time.Duration) error { return pass.pause(ctx, took) })
-	pass.leave()
+	defer pass.leave()
+	wait := func(took time.Duration) error { return pass.pause(ctx, took) }
+	swept, err := m.o.Catalog.Sweep(ctx, c, wait)
 	if err == nil {
-		err = m.o.Catalog.Reclaim(ctx, c, func(took time.Duration) error {
-			pause(ctx, took)
-			return context.Cause(ctx)
-		})
+		err = m.o.Catalog.Reclaim(ctx, c, wait) // no less within: who locks writes out may copy the files
 	}
 	if ctx.Err() != nil {
 		return
