@@ -17,10 +17,11 @@ import (
 )
 
 const (
-	cosmosReadTimeout = time.Minute
-	cosmosIdleTimeout = 2 * time.Minute
-	cosmosStopTimeout = 5 * time.Second
-	cosmosMaxHeader   = 32 << 10
+	cosmosReadTimeout  = time.Minute
+	cosmosWriteTimeout = time.Minute
+	cosmosIdleTimeout  = 2 * time.Minute
+	cosmosStopTimeout  = 5 * time.Second
+	cosmosMaxHeader    = 32 << 10
 )
 
 // cosmosDirectory, in the data directory, is where the endpoint's certificate
@@ -83,7 +84,7 @@ func (e *cosmosEndpoint) listen(ctx context.Context, port int, h http.Handler, c
 		return err
 	}
 	server := &webserver.Server{
-		Handler: h, ReadTimeout: cosmosReadTimeout, IdleTimeout: cosmosIdleTimeout, MaxHeader: cosmosMaxHeader, MaxBody: cosmos.MaxRequest,
+		Handler: h, ReadTimeout: cosmosReadTimeout, WriteTimeout: cosmosWriteTimeout, IdleTimeout: cosmosIdleTimeout, MaxHeader: cosmosMaxHeader, MaxBody: cosmos.MaxRequest,
 		TLS: conf != nil, Log: e.s.network,
 	}
 	e.http = append(e.http, server)

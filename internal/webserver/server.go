@@ -16,9 +16,9 @@ import (
 // Server answers the requests of any number of listeners.
 type Server struct {
 	Handler http.Handler
-	// ReadTimeout bounds a request from its first byte to its last, IdleTimeout
-	// the wait for the next one.
-	ReadTimeout, IdleTimeout time.Duration
+	// ReadTimeout bounds a request from its first byte to its last, WriteTimeout
+	// the sending of its answer, IdleTimeout the wait for the next one.
+	ReadTimeout, WriteTimeout, IdleTimeout time.Duration
 	// MaxHeader bounds the header of a request, in bytes.
 	MaxHeader int
 	// MaxBody is the longest body, in bytes, that is read before the handler is
@@ -39,7 +39,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	s.once.Do(func() {
 		s.life = ctx
 		s.fast = fasthttp.Server{
-			Handler: s.handle, ReadTimeout: s.ReadTimeout, IdleTimeout: s.IdleTimeout, ReadBufferSize: s.MaxHeader,
+			Handler: s.handle, ReadTimeout: s.ReadTimeout, WriteTimeout: s.WriteTimeout, IdleTimeout: s.IdleTimeout, ReadBufferSize: s.MaxHeader,
 			MaxRequestBodySize: s.MaxBody, StreamRequestBody: true, CloseOnShutdown: true,
 			NoDefaultServerHeader: true, NoDefaultContentType: true, Logger: quiet{s.Log},
 			// A form is a body as any other: nobody's files go to the disk.

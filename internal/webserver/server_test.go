@@ -104,3 +104,38 @@ func TestServer(t *testing.T) {
 		})
 	}
 }
+
+// TestSlowReader holds that a client which does not take its answer keeps no
+// connection.
+func TestSlowReader(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	big := make([]byte, 32<<20) // more than sockets hold
+	s := &Server{
+		Handler:     http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(big) }),
+		ReadTimeout: time.Minute, WriteTimeout: 50 * time.Millisecond, IdleTimeout: time.Minute, MaxHeader: 4 << 10, Log: slog.New(slog.DiscardHandler),
+	}
+	ended := make(chan error)
+	go func() { ended <- s.Serve(context.Background(), l) }()
+	nc, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	if _, err := io.WriteString(nc, "GET / HTTP/1.1\r\nHost: h\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(nc, make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	within, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+	defer cancel()
+	if err := s.Shutdown(within); err != nil {
+		t.Error(err)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
