@@ -177,9 +177,6 @@ func leg(x *big.Float) *big.Float {
 func bigArcsin(x *big.Float) *big.Float { return bigArctan2(newFloat().Set(x), leg(x)) }
 func bigArccos(x *big.Float) *big.Float { return bigArctan2(leg(x), x) }
 
-// hyperbolicLimit is beyond which sinh and cosh are infinite also as decimals.
-const hyperbolicLimit = 14500
-
 // bigSinhCosh are hyperbolic sine and cosine.
 func bigSinhCosh(x *big.Float) (sinh, cosh *big.Float) {
 	if x.MantExp(nil) <= 0 {
