@@ -27,8 +27,9 @@ type accounts struct {
 	generation atomic.Uint64
 }
 
-// account returns the document of an _id, or nil.
-func (n *Node) account(ns schema.Namespace, id string) (bson.Doc, error) {
+// kept returns the document of an _id in a collection of the server's own, or
+// nil.
+func (n *Node) kept(ns schema.Namespace, id string) (bson.Doc, error) {
 	if n.Catalog == nil {
 		return nil, nil
 	}
@@ -75,11 +76,11 @@ func (n *Node) accountsOf(ns schema.Namespace, db string) (docs []bson.Doc, err 
 }
 
 // role is the auth.RoleStore.
-func (n *Node) role(r auth.RoleName) (bson.Doc, error) { return n.account(rolesNamespace, r.ID()) }
+func (n *Node) role(r auth.RoleName) (bson.Doc, error) { return n.kept(rolesNamespace, r.ID()) }
 
 // user returns a user, or an error that says that there is none (code 11).
 func (n *Node) user(u auth.UserName) (bson.Doc, error) {
-	d, err := n.account(usersNamespace, u.ID())
+	d, err := n.kept(usersNamespace, u.ID())
 	if err == nil && d == nil {
 		err = mongoerr.New(mongoerr.UserNotFound, "Could not find user \"%s\" for db \"%s\"", u.User, u.DB)
 	}

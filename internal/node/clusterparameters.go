@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"errors"
 	"sync"
 
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -136,7 +135,7 @@ func (n *Node) loadClusterParameters() error {
 	if n.Catalog != nil {
 		for i := range clusterParameterList {
 			p := &clusterParameterList[i]
-			d, err := n.storedClusterParameter(p.name)
+			d, err := n.kept(clusterNamespace, p.name)
 			if err != nil {
 				return err
 			}
@@ -148,22 +147,6 @@ func (n *Node) loadClusterParameters() error {
 	}
 	n.cluster.values = values
 	return nil
-}
-
-func (n *Node) storedClusterParameter(name string) (bson.Doc, error) {
-	c := n.Catalog.Lookup(clusterNamespace)
-	if c == nil {
-		return nil, nil
-	}
-	data, closer, err := n.Catalog.Engine().Get(c.Ident, c.AppendIDKey(nil, bson.String(name)))
-	if err != nil {
-		if errors.Is(err, storage.ErrNotFound) {
-			return nil, nil
-		}
-		return nil, err
-	}
-	defer closer.Close()
-	return bson.Doc(data).Clone(), nil
 }
 
 // setClusterValue sets a parameter and keeps it.

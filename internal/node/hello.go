@@ -80,7 +80,7 @@ func (n *Node) runHello(ctx context.Context, op *command.Op) error {
 // begins anew with saslStart.
 func (n *Node) helloAuthentication(op *command.Op, name *auth.UserName) error {
 	if name != nil {
-		d, err := n.account(usersNamespace, name.ID())
+		d, err := n.kept(usersNamespace, name.ID())
 		if err != nil {
 			return err
 		}

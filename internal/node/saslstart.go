@@ -38,7 +38,7 @@ func (n *Node) startAuthentication(op *command.Op, a *command.Args, db string, s
 	options, given := a.Struct("options")
 	skip := given && options.Bool("skipEmptyExchange")
 	c, err := auth.NewConversation(a.Str("mechanism"), skip, func(name string) (*auth.User, error) {
-		d, err := n.account(usersNamespace, auth.UserName{User: name, DB: db}.ID())
+		d, err := n.kept(usersNamespace, auth.UserName{User: name, DB: db}.ID())
 		if d == nil || err != nil {
 			return nil, err
 		}
@@ -121,7 +121,7 @@ func (n *Node) authenticated(op *command.Op, c *command.Conversation) error {
 // principal resolves what a user may do now; nil where there is none.
 func (n *Node) principal(name auth.UserName) (*auth.Principal, error) {
 	generation := n.accounts.generation.Load()
-	d, err := n.account(usersNamespace, name.ID())
+	d, err := n.kept(usersNamespace, name.ID())
 	if d == nil || err != nil {
 		return nil, err
 	}

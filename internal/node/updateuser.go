@@ -35,7 +35,7 @@ func (n *Node) runUpdateUser(ctx context.Context, op *command.Op) error {
 		if err := auth.RoleStore(n.role).CheckExist(roles); err != nil {
 			return err
 		}
-		d, err := n.account(usersNamespace, name.ID())
+		d, err := n.kept(usersNamespace, name.ID())
 		if err != nil {
 			return err
 		}

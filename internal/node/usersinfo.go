@@ -104,7 +104,7 @@ func (n *Node) usersNamed(names [][2]string, all bool, db string) ([]bson.Doc, e
 		}
 	}
 	for _, name := range names {
-		d, err := n.account(usersNamespace, auth.UserName{User: name[0], DB: name[1]}.ID())
+		d, err := n.kept(usersNamespace, auth.UserName{User: name[0], DB: name[1]}.ID())
 		if err != nil {
 			return nil, err
 		}
