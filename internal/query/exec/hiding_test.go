@@ -255,12 +255,11 @@ func TestHiddenBeforeDrop(t *testing.T) {
 	h := openHouse(t, storage.NewMemFS())
 	defer h.close(t)
 	ctx := t.Context()
-	c, err := h.catalog.Create(ctx, benchNS, parseDoc(t, `{"storageEngine": {"mayfly": {"expiry": {"visibility": "immediate"}}}}`))
-	if err != nil {
+	if _, err := h.catalog.Create(ctx, benchNS, parseDoc(t, `{"storageEngine": {"mayfly": {"expiry": {"visibility": "immediate"}}}}`)); err != nil {
 		t.Fatal(err)
 	}
 	h.index(t, benchNS, []string{`{"key": {"at": 1}, "name": "at", "expireAfterSeconds": 0}`})
-	c = h.catalog.Lookup(benchNS)
+	c := h.catalog.Lookup(benchNS)
 	w := h.exec.NewWriter(storage.Buffered)
 	if err := w.Insert(ctx, c, new(bson.Builder).Int32("_id", 1).Date("at", 0).Finish()); err != nil {
 		t.Fatal(err)
