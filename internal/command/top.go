@@ -37,9 +37,6 @@ func (t *Top) record(op *Op, took time.Duration) {
 		return
 	}
 	u := t.of(op.NS)
-	if u == nil {
-		return
-	}
 	write := op.Command.Flags&Writes != 0
 	if write {
 		u.writeLock.add(took)
@@ -70,12 +67,9 @@ func (t *Top) record(op *Op, took time.Duration) {
 
 // Scanned counts a plan that reads the whole of a collection.
 func (t *Top) Scanned(ns string, tailable bool) {
-	u := t.of(ns)
-	switch {
-	case u == nil:
-	case tailable:
+	if u := t.of(ns); tailable {
 		u.tailableScans.Add(1)
-	default:
+	} else {
 		u.scans.Add(1)
 	}
 }
@@ -95,13 +89,25 @@ func (t *Top) of(ns string) *usage {
 		return u.(*usage)
 	}
 	if t.count.Load() >= maxTop {
-		return nil
+		t.makeRoom()
 	}
 	u, known := t.collections.LoadOrStore(strings.Clone(ns), &usage{})
 	if !known {
 		t.count.Add(1)
 	}
 	return u.(*usage)
+}
+
+// makeRoom forgets some of the collections, whichever they are: their counters
+// begin anew. Most of so many are names that somebody once read and that are no
+// collections.
+func (t *Top) makeRoom() {
+	room := maxTop / 16
+	t.collections.Range(func(ns, _ any) bool {
+		t.Forget(ns.(string))
+		room--
+		return room > 0
+	})
 }
 
 // Forget drops what is known of a collection that is gone.

@@ -26,3 +26,23 @@ func TestTopKeepsNoInvalidNames(t *testing.T) {
 		t.Errorf("totals: %s", totals)
 	}
 }
+
+// TestTopMakesRoom: among however many names, the newest is kept, and no more
+// than the bound.
+func TestTopMakesRoom(t *testing.T) {
+	var top Top
+	kept := func() (n int64) {
+		top.collections.Range(func(any, any) bool { n++; return true })
+		return n
+	}
+	for i := range maxTop + 100 {
+		name := "db.c" + bson.Index(i)
+		top.Scanned(name, false)
+		if _, scans := top.Scans(name); scans != 1 {
+			t.Fatalf("%s is not kept", name)
+		}
+	}
+	if n := kept(); n > maxTop || n != top.count.Load() {
+		t.Errorf("%d are kept, %d counted", n, top.count.Load())
+	}
+}
