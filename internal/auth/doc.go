@@ -4,9 +4,9 @@
 // the node reads and writes.
 //
 // A Principal is a user who has authenticated, with all that its roles grant.
-// Whether it may run a command is a question of Needs: actions on resources,
-// which the command declares.
+// Whether it may run a command is a question of Needs: actions on resources. The
+// node's table has those of each command.
 //
-// Start reading at principal.go, then privilege.go and resource.go. What the
-// built-in roles grant is in builtin.go, how a password is checked in scram.go.
+// Start reading at principal.go, then role.go, privilege.go and resource.go. What
+// the built-in roles grant is in builtin.go, how a password is checked in scram.go.
 package auth

@@ -3,7 +3,8 @@
 // each row, in the same run, PostgreSQL with a jsonb table and the same
 // indexes, Pebble alone with the same keys, an exchange of as many bytes over
 // the same sockets that does nothing (the wire), and the same driver with a
-// server that has every answer ready (hollow.go): no server can be faster.
+// server that has every answer ready (hollow.go, hollowcosmos.go): no server can be
+// faster.
 //
 // A row (row.go) is one kind of operation. A system (system.go) is what can do
 // it; each client of a system is a worker. measure.go runs workers side by side

@@ -3,8 +3,9 @@
 //
 // A Command is a name, the declaration of its arguments (Fields) and a Handler.
 // The Dispatcher looks the command up, parses its arguments as the server's IDL
-// does, checks session, concerns and time limit, registers the running Op where
-// currentOp and killOp see it, runs the handler, and finishes the reply. What
+// does, asks who is authorized, checks session, concerns and time limit, registers
+// the running Op where currentOp and killOp see it, runs the handler, and finishes
+// the reply. What
 // commands share beyond that lives here too: the table of cursors, the table of
 // sessions, the server's parameters, the profiler and the command metrics.
 //

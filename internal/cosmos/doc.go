@@ -2,10 +2,12 @@
 // that applications written with its SDKs run on Mayfly. (Cosmos DB: "Azure
 // Cosmos DB REST API", "Time to Live (TTL) in Azure Cosmos DB".)
 //
-// A request is routed by its path (path.go), signed (auth.go), and answered by
-// one handler a kind of resource: account.go, databases.go, containers.go,
-// items.go with patch.go and batch.go, queries.go, changes.go and
-// allversions.go, offers.go, ranges.go, users.go and permissions.go. Databases and containers are in registry.go.
+// A request is routed by its path (path.go), signed with a key (auth.go) or a
+// permission's token (resourcetoken.go), and answered by one handler a kind of
+// resource: account.go, databases.go, containers.go, items.go with patch.go and
+// batch.go, queries.go, whose pages go on at a place (place.go), changes.go and
+// allversions.go, offers.go, ranges.go, users.go and permissions.go. Databases and
+// containers are in registry.go.
 //
 // # Layout
 //

@@ -25,6 +25,7 @@
 //     pass is counted.
 //   - oldest-first: a visit removes in the order of the instants, ranges first.
 //
-// What a visit does is removal.go, by the means of documents.go or buckets.go.
+// What a visit does is removal.go, by the means of documents.go or buckets.go; how
+// it lets clients go first, governor.go and yielding.go.
 // Start reading at monitor.go.
 package expire

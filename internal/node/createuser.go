@@ -69,22 +69,3 @@ func checkNewUser(op *command.Op, name auth.UserName) error {
 	}
 	return checkMechanisms(op)
 }
-
-func checkMechanisms(op *command.Op) error {
-	if op.Args.Has("mechanisms") && len(op.Args.Array("mechanisms")) == 0 {
-		return mongoerr.New(mongoerr.BadValue, "mechanisms field must not be empty")
-	}
-	return nil
-}
-
-// credentials makes the credentials that a command's password stands for.
-func (n *Node) credentials(op *command.Op, name auth.UserName) (bson.Doc, error) {
-	if !op.Args.Has("pwd") {
-		return new(bson.Builder).Bool("external", true).Finish(), nil
-	}
-	p := auth.Password{
-		User: name.User, Text: op.Args.Str("pwd"), Digested: !op.Args.BoolOr("digestPassword", true),
-		Mechanisms: op.Args.Strings("mechanisms"), Iterations: n.knobs.iterations,
-	}
-	return p.Credentials()
-}

@@ -2,6 +2,11 @@
 // storage answers, one file per command. A file declares the command's
 // arguments, its handler, and nothing that another command needs.
 //
+// What commands share has files of its own: what each needs of a user (needs.go,
+// asked by authorize.go), users and roles (accounts.go, accountchange.go,
+// authentication.go), writes (ddl.go, measurements.go), pipelines (aggregate.go,
+// pipelinerules.go).
+//
 // Start reading at node.go, which lists the commands, then at ping.go for the
 // shape of the smallest command.
 package node

@@ -14,24 +14,3 @@ func (n *Node) grantRolesToUser() *command.Command {
 		return n.changeUserRoles(ctx, op, auth.Union)
 	})
 }
-
-// changeUserRoles sets a user's roles to what f makes of those it has and those
-// that the command names.
-func (n *Node) changeUserRoles(ctx context.Context, op *command.Op, f func(have, named []auth.RoleName) []auth.RoleName) error {
-	name := argumentUser(op)
-	named, err := someRoles(op)
-	if err != nil {
-		return err
-	}
-	return n.changeAccounts(ctx, func(c *accountChange) error {
-		d, err := n.user(name)
-		if err != nil {
-			return err
-		}
-		if err := auth.RoleStore(n.role).CheckExist(named); err != nil {
-			return err
-		}
-		have := auth.ParseRoles(d.Lookup("roles").Doc().Slice(), "")
-		return c.replace(usersNamespace, withFields(d, rolesField(f(have, named))), userMissing(name))
-	})
-}

@@ -24,32 +24,6 @@ func (n *Node) usersInfo() *command.Command {
 	}
 }
 
-// infoNames reads the argument of usersInfo and rolesInfo: all says that it
-// names nobody, names are (name, database) otherwise.
-func infoNames(op *command.Op, what, field string) (names [][2]string, all bool, err error) {
-	v := op.Args.Value(op.Command.Name)
-	vs := []bson.Value{v}
-	if v.Type == bson.TypeArray {
-		vs = v.Doc().Slice()
-	} else if v.IsNumber() && bson.ToDouble(v) == 1 {
-		return nil, true, nil
-	}
-	for _, v := range vs {
-		switch v.Type {
-		case bson.TypeString:
-			names = append(names, [2]string{v.Str(), op.DB})
-		case bson.TypeDocument:
-			if err := checkName(v.Doc(), what, field); err != nil {
-				return nil, false, err
-			}
-			names = append(names, [2]string{v.Doc().Lookup(field).Str(), v.Doc().Lookup("db").Str()})
-		default:
-			return nil, false, mongoerr.New(mongoerr.BadValue, "%s must be either a string or an object", what)
-		}
-	}
-	return names, false, nil
-}
-
 func (n *Node) runUsersInfo(_ context.Context, op *command.Op) error {
 	a := &op.Args
 	v := a.Value("usersInfo")
@@ -156,19 +130,4 @@ func (n *Node) describeUser(d bson.Doc, a *command.Args, details bool) (bson.Doc
 	resolved.Roles = auth.Union(resolved.Roles, u.Roles)
 	writeResolved(&b, resolved, true, a.Bool("showAuthenticationRestrictions"))
 	return b.Finish(), nil
-}
-
-// writeResolved appends what roles come to.
-func writeResolved(b *bson.Builder, r auth.Resolved, privileges, restrictions bool) {
-	auth.WriteRoles(b, "inheritedRoles", r.Roles)
-	if privileges {
-		r.Privileges.Write(b, "inheritedPrivileges")
-	}
-	if restrictions {
-		b.OpenArray("inheritedAuthenticationRestrictions")
-		for i, list := range r.Restrictions {
-			b.Array(bson.Index(i), list)
-		}
-		b.Close()
-	}
 }

@@ -18,5 +18,5 @@
 //   - bounded: a column says how many values it has before it has them; no
 //     input makes a reader allocate more than MaxMeasurements of them.
 //
-// Start reading at bucket.go, then column.go.
+// Start reading at bucket.go, then column.go; pack.go makes buckets from columns.
 package timeseries

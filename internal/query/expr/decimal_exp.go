@@ -61,13 +61,20 @@ func expDecimal(d bson.Decimal128) bson.Decimal128 {
 		e := quadExp(high)
 		return fromQuad(quadSum(e, quadProduct(e, low)))
 	}
+	return strided(high, power, expOfStride, expOfMinusStride)
+}
+
+// strided is power() of an exponent beyond a stride as that within it, times what
+// the stride makes: up or down.
+// REQUIRES: power reads exponent.
+func strided(exponent *big.Float, power func() bson.Decimal128, up, down bson.Decimal128) bson.Decimal128 {
 	switch {
-	case high.Cmp(quadStride) > 0:
-		high.Sub(high, quadStride)
-		return power().Multiply(expOfStride)
-	case high.Cmp(quadMinusStride) < 0:
-		high.Add(high, quadStride)
-		return power().Multiply(expOfMinusStride)
+	case exponent.Cmp(quadStride) > 0:
+		exponent.Sub(exponent, quadStride)
+		return power().Multiply(up)
+	case exponent.Cmp(quadMinusStride) < 0:
+		exponent.Add(exponent, quadStride)
+		return power().Multiply(down)
 	}
 	return power()
 }

@@ -85,15 +85,7 @@ func exp2(d bson.Decimal128) bson.Decimal128 {
 		e := quad(bigExp(newFloat().Mul(high, bigLn2)))
 		return fromQuad(quadSum(e, quadProduct(quadProduct(e, quadLn2), low)))
 	}
-	switch {
-	case high.Cmp(quadStride) > 0:
-		high.Sub(high, quadStride)
-		return power().Multiply(exp2OfStride)
-	case high.Cmp(quadMinusStride) < 0:
-		high.Add(high, quadStride)
-		return power().Multiply(exp2OfMinusStride)
-	}
-	return power()
+	return strided(high, power, exp2OfStride, exp2OfMinusStride)
 }
 
 const (

@@ -98,3 +98,48 @@ func accountCommand(name, help string, fields *command.Fields, run command.Handl
 		Name: name, Flags: command.Writes | command.TakesWriteConcern | command.Redacted, Fields: fields, Help: help, Run: run,
 	}
 }
+
+func checkMechanisms(op *command.Op) error {
+	if op.Args.Has("mechanisms") && len(op.Args.Array("mechanisms")) == 0 {
+		return mongoerr.New(mongoerr.BadValue, "mechanisms field must not be empty")
+	}
+	return nil
+}
+
+// credentials makes the credentials that a command's password stands for.
+func (n *Node) credentials(op *command.Op, name auth.UserName) (bson.Doc, error) {
+	if !op.Args.Has("pwd") {
+		return new(bson.Builder).Bool("external", true).Finish(), nil
+	}
+	p := auth.Password{
+		User: name.User, Text: op.Args.Str("pwd"), Digested: !op.Args.BoolOr("digestPassword", true),
+		Mechanisms: op.Args.Strings("mechanisms"), Iterations: n.knobs.iterations,
+	}
+	return p.Credentials()
+}
+
+// infoNames reads the argument of usersInfo and rolesInfo: all says that it
+// names nobody, names are (name, database) otherwise.
+func infoNames(op *command.Op, what, field string) (names [][2]string, all bool, err error) {
+	v := op.Args.Value(op.Command.Name)
+	vs := []bson.Value{v}
+	if v.Type == bson.TypeArray {
+		vs = v.Doc().Slice()
+	} else if v.IsNumber() && bson.ToDouble(v) == 1 {
+		return nil, true, nil
+	}
+	for _, v := range vs {
+		switch v.Type {
+		case bson.TypeString:
+			names = append(names, [2]string{v.Str(), op.DB})
+		case bson.TypeDocument:
+			if err := checkName(v.Doc(), what, field); err != nil {
+				return nil, false, err
+			}
+			names = append(names, [2]string{v.Doc().Lookup(field).Str(), v.Doc().Lookup("db").Str()})
+		default:
+			return nil, false, mongoerr.New(mongoerr.BadValue, "%s must be either a string or an object", what)
+		}
+	}
+	return names, false, nil
+}

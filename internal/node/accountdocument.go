@@ -1,0 +1,91 @@
+package node
+
+import (
+	"github.com/mayflydb/mayfly/internal/auth"
+	"github.com/mayflydb/mayfly/internal/bson"
+)
+
+type accountField struct {
+	name  string
+	value bson.Value
+}
+
+// withFields is d with some fields replaced, or left out where they are
+// Missing; what d has not comes behind.
+func withFields(d bson.Doc, fields ...accountField) bson.Doc {
+	var b bson.Builder
+	done := map[string]bool{}
+	put := func(name string, v bson.Value) {
+		if !v.IsMissing() {
+			b.Value(name, v)
+		}
+	}
+	for name, v := range d.All() {
+		for _, f := range fields {
+			if f.name == name {
+				v, done[name] = f.value, true
+			}
+		}
+		put(name, v)
+	}
+	for _, f := range fields {
+		if !done[f.name] {
+			put(f.name, f.value)
+		}
+	}
+	return b.Finish()
+}
+
+// rolesField is the field roles of a user or a role.
+func rolesField(roles []auth.RoleName) accountField {
+	var b bson.Builder
+	auth.WriteRoles(&b, "roles", roles)
+	return accountField{"roles", b.Finish().Lookup("roles")}
+}
+
+// privilegesField is the field privileges of a role.
+func privilegesField(ps auth.Privileges) accountField {
+	var b bson.Builder
+	ps.Write(&b, "privileges")
+	return accountField{"privileges", b.Finish().Lookup("privileges")}
+}
+
+// restrictionsField is the field authenticationRestrictions; none for an empty
+// array.
+func restrictionsField(v bson.Value) accountField {
+	if v.Doc().IsEmpty() {
+		v = bson.Value{}
+	}
+	return accountField{"authenticationRestrictions", v}
+}
+
+// roleDocument is a document of admin.system.roles.
+type roleDocument bson.Doc
+
+// roleNamed is the name of the role that a document describes.
+func roleNamed(d bson.Doc) auth.RoleName {
+	return auth.RoleName{Role: d.Lookup("role").Str(), DB: d.Lookup("db").Str()}
+}
+
+func (d roleDocument) privileges() (auth.Privileges, error) {
+	return auth.ParsePrivileges(bson.Doc(d).Lookup("privileges").Doc().Slice())
+}
+
+func (d roleDocument) roles() []auth.RoleName {
+	return auth.ParseRoles(bson.Doc(d).Lookup("roles").Doc().Slice(), "")
+}
+
+// writeResolved appends what roles come to.
+func writeResolved(b *bson.Builder, r auth.Resolved, privileges, restrictions bool) {
+	auth.WriteRoles(b, "inheritedRoles", r.Roles)
+	if privileges {
+		r.Privileges.Write(b, "inheritedPrivileges")
+	}
+	if restrictions {
+		b.OpenArray("inheritedAuthenticationRestrictions")
+		for i, list := range r.Restrictions {
+			b.Array(bson.Index(i), list)
+		}
+		b.Close()
+	}
+}
