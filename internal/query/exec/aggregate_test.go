@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -76,6 +77,45 @@ func TestExplainFacet(t *testing.T) {
 		got := regexp.MustCompile(`, executionTimeMillisEstimate: \d+`).ReplaceAllString(stages[len(stages)-1].Doc().String(), "")
 		if got != want {
 			t.Errorf("verbosity %d:\n%s\nwant\n%s", v, got, want)
+		}
+	}
+}
+
+// TestCountScan holds that pipelines which read nothing of their documents count
+// the entries of one range of an index, and no other documents than that.
+func TestCountScan(t *testing.T) {
+	h := openHouse(t, storage.NewMemFS())
+	defer func() { h.close(t) }()
+	ns := h.numbers(t, 30)
+	h.index(t, ns, []string{`{"key": {"k": 1, "_id": -1}, "name": "k"}`})
+	for _, tc := range []struct{ pipeline, plan, want string }{
+		{`[{"$match": {"k": 1}}, {"$count": "n"}]`, "COUNT_SCAN", "{ n: 10 }"},
+		{`[{"$match": {"k": {"$gt": 0}}}, {"$group": {"_id": null, "n": {"$sum": 1}}}]`, "COUNT_SCAN", "{ _id: null, n: 20 }"},
+		{`[{"$sort": {"k": -1}}, {"$count": "n"}]`, "COUNT_SCAN", "{ n: 30 }"},
+		{`[{"$match": {"k": 2}}, {"$project": {"_id": 0, "x": {"$literal": 7}}}, {"$limit": 1}]`, "LIMIT", "{ x: 7 }"},
+		{`[{"$match": {"k": {"$in": [0, 1]}}}, {"$count": "n"}]`, "IXSCAN", "{ n: 20 }"},
+		{`[{"$match": {"k": 1}}, {"$limit": 3}, {"$count": "n"}]`, "LIMIT", "{ n: 3 }"},
+		{`[{"$count": "n"}]`, "COLLSCAN", "{ n: 30 }"},
+		{`[{"$match": {"k": 2}}, {"$project": {"_id": 0, "x": {"$literal": 7}}}, {"$group": {"_id": "$x"}}]`, "COUNT_SCAN", "{ _id: 7 }"},
+		{`[{"$match": {"k": null}}, {"$count": "n"}]`, "FETCH", ""},
+	} {
+		got, ok := h.aggregate(t, ns, tc.pipeline)
+		if !ok || strings.Join(got, " ") != tc.want {
+			t.Errorf("%s: %v, %v; want %s", tc.pipeline, got, ok, tc.want)
+		}
+		p, err := pipeline.Parse(bson.MustParseValue(tc.pipeline).Doc().Slice(), &pipeline.Options{Expr: &expr.Options{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		q := &Query{}
+		q.Env = expr.NewEnv(0)
+		var b bson.Builder
+		if err := h.exec.ExplainAggregate(context.Background(), h.catalog.Lookup(ns), ns.String(), q, p.Optimize(), &pipeline.Run{Env: q.Env}, QueryPlanner, &b); err != nil {
+			t.Fatal(err)
+		}
+		cursor := b.Finish().Lookup("stages").Doc().Slice()[0].Doc().Lookup("$cursor").Doc()
+		if stage := cursor.Lookup("queryPlanner").Doc().Lookup("winningPlan").Doc().Lookup("stage").Str(); stage != tc.plan {
+			t.Errorf("%s: %s, want %s", tc.pipeline, stage, tc.plan)
 		}
 	}
 }

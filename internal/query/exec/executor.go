@@ -82,7 +82,7 @@ func (x *Executor) nodes(c *catalog.Collection, q *Query, adjust func(plan.Node)
 		for i := range nodes {
 			nodes[i] = adjust(nodes[i])
 		}
-		if i := slices.IndexFunc(nodes, skips); i >= 0 { // nothing reads less
+		if i := slices.IndexFunc(nodes, readsLeast); i >= 0 {
 			nodes = nodes[i : i+1]
 		}
 	}
@@ -265,6 +265,9 @@ func (c *Cursor) Next(ctx context.Context) (bson.Doc, error) {
 	c.r.meta.about(&c.row)
 	if c.r.query.ShowRecordID {
 		return c.withRecordID(), nil
+	}
+	if c.row.Doc == nil { // a plan that nobody reads anything of
+		return bson.Empty, nil
 	}
 	return c.row.Doc, nil
 }

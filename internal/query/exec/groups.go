@@ -21,7 +21,7 @@ import (
 func (x *Executor) reads(c *catalog.Collection, q *Query, rest *pipeline.Pipeline) func(plan.Node) plan.Node {
 	paths, whole := rest.Needs()
 	if !whole {
-		q.Paths = paths
+		q.Paths = append([]string{}, paths...)
 	}
 	if c != nil && c.IsTimeseries() && q.Collator == nil && q.Skip == 0 && q.Limit == 0 {
 		o := c.Settings.Timeseries
@@ -29,6 +29,9 @@ func (x *Executor) reads(c *catalog.Collection, q *Query, rest *pipeline.Pipelin
 			q.Ends, q.Sort = &plan.Ends{ID: id, Newest: newest}, sortkey.Pattern{}
 		}
 		return nil
+	}
+	if !whole && len(paths) == 0 && q.Skip == 0 && q.Limit == 0 && len(rest.Meta()) == 0 {
+		return plan.ForPresence
 	}
 	path, pick := rest.GroupsBy()
 	if pick == pipeline.PickNone || q.Collator != nil || q.Skip != 0 || q.Limit != 0 || c == nil || c.Settings.Timeseries != nil {
@@ -71,6 +74,12 @@ func opposite(p sortkey.Pattern) sortkey.Pattern {
 // skips says whether a plan skips from value to value.
 func skips(n plan.Node) bool {
 	return has(n, func(n plan.Node) bool { _, ok := n.(*plan.DistinctScan); return ok })
+}
+
+// readsLeast says whether no other plan is worth a trial beside one: it skips from
+// value to value, or counts the entries of a range.
+func readsLeast(n plan.Node) bool {
+	return skips(n) || has(n, func(n plan.Node) bool { _, ok := n.(*plan.CountScan); return ok })
 }
 
 // leaders turns plans over nothing but an index that holds path behind points

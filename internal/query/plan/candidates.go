@@ -255,7 +255,7 @@ func (s *source) scan(q *Query) {
 func sortSources(c *Collection, q *Query, root match.Node, cs []match.Node) []source {
 	var out []source
 	for _, ix := range usable(c, q, nil) {
-		if ix.Sparse || ix.Plugin != "" || ix.Partial != nil && !implies(root, ix.Partial) {
+		if ix.Sparse || !keepsOrder(ix) || ix.Partial != nil && !implies(root, ix.Partial) {
 			continue
 		}
 		if s := wholeIndex(q, ix, cs); s.sorted {
@@ -265,6 +265,10 @@ func sortSources(c *Collection, q *Query, root match.Node, cs []match.Node) []so
 	return out
 }
 
+// keepsOrder says whether the first fields of an index are in the order of
+// their values.
+func keepsOrder(ix *Index) bool { return ix.Plugin == "" || ix.Plugin == "hashed" }
+
 // distinctSources read the whole of an index whose first part holds the
 // values, where no source is over one already.
 func distinctSources(c *Collection, q *Query, root match.Node, cs []match.Node, have []source) []source {
@@ -273,7 +277,7 @@ func distinctSources(c *Collection, q *Query, root match.Node, cs []match.Node, 
 	}
 	var out []source
 	for _, ix := range usable(c, q, nil) {
-		if ix.Plugin != "" || ix.Parts[0].Path != q.Distinct || q.Grouping && ix.Sparse || ix.IsMultikey() || ix.Partial != nil && !implies(root, ix.Partial) {
+		if !keepsOrder(ix) || ix.Parts[0].Plugin != "" || ix.Parts[0].Path != q.Distinct || q.Grouping && ix.Sparse || ix.IsMultikey() || ix.Partial != nil && !implies(root, ix.Partial) {
 			continue
 		}
 		if !slices.ContainsFunc(have, func(s source) bool { return s.ix == ix }) {

@@ -20,6 +20,19 @@ func countScans(n Node) Node {
 	return n
 }
 
+// ForPresence turns a plan of whose documents nothing is read but that they are
+// there into a COUNT_SCAN, where it is a scan of one range of an index.
+func ForPresence(n Node) Node {
+	in := n
+	if f, ok := n.(*Fetch); ok && f.Filter == nil {
+		in = f.Input
+	}
+	if s, ok := countScans(in).(*CountScan); ok {
+		return s
+	}
+	return n
+}
+
 // isSimpleRange says whether bounds are one range of keys: points, then at most
 // one interval, then everything.
 func isSimpleRange(bounds []Intervals) bool {
