@@ -86,12 +86,12 @@ func ParseAccumulator(name string, arg bson.Value, opts *Options) (*AccumulatorS
 		return nil, err
 	}
 	for i := range s.exprs {
-		if s.exprs[i], err = p.optimize(s.exprs[i]); err != nil {
+		if s.exprs[i], err = p.reduced(s.exprs[i]); err != nil {
 			return nil, err
 		}
 	}
 	if s.init != nil {
-		if s.init, err = p.optimize(s.init); err != nil {
+		if s.init, err = p.reduced(s.init); err != nil {
 			return nil, err
 		}
 	}

@@ -13,6 +13,20 @@ type optimizer interface {
 	optimizeSelf(p *parser) (Expr, error)
 }
 
+// reduced is a whole expression optimized as the options say. One that fails is
+// left as it is where they gather failures.
+func (p *parser) reduced(e Expr) (Expr, error) {
+	if p.opts.Late {
+		return e, nil
+	}
+	out, err := p.optimize(e)
+	if err != nil && p.opts.Faults != nil {
+		p.opts.Faults.Add(err)
+		return e, nil
+	}
+	return out, err
+}
+
 // optimize replaces each subexpression whose operands are constant by its
 // value, operands first.
 func (p *parser) optimize(e Expr) (Expr, error) {
@@ -25,8 +39,10 @@ func (p *parser) optimize(e Expr) (Expr, error) {
 		if err != nil {
 			return
 		}
-		if *operand, err = p.optimize(*operand); err == nil {
-			_, ok := (*operand).(*constant)
+		var out Expr
+		if out, err = p.optimize(*operand); err == nil {
+			*operand = out
+			_, ok := out.(*constant)
 			constants = constants && ok
 		}
 	})

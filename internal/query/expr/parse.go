@@ -42,20 +42,38 @@ type Options struct {
 	// Late leaves constants as they are: an error in one is found where the
 	// expression is evaluated, and not at all where it never is.
 	Late bool
+	// Faults gathers what reducing constants fails with, for callers that parse
+	// more than this expression: the server reduces only after all is parsed. Nil
+	// makes it an error of the parse.
+	Faults *Faults
+}
+
+// Faults is what reducing constants fails with.
+type Faults struct{ first error }
+
+// Add notes a failure; the first one stays.
+func (f *Faults) Add(err error) {
+	if f.first == nil {
+		f.first = err
+	}
+}
+
+// Err is the first failure, or nil, said to have come from optimizing what
+// ("pipeline").
+func (f *Faults) Err(what string) error {
+	return mongoerr.Prefix(f.first, "Failed to optimize "+what)
 }
 
 // Parse parses an expression and reduces what is constant in it, so that an
-// error in a constant subexpression is found here, unless opts say Late.
+// error in a constant subexpression is found here, unless opts say otherwise
+// (Late, Faults).
 func Parse(v bson.Value, opts *Options) (Expr, error) {
 	p := newParser(opts)
 	e, err := p.operand(v)
 	if err != nil {
 		return nil, err
 	}
-	if p.opts.Late {
-		return e, nil
-	}
-	return p.optimize(e)
+	return p.reduced(e)
 }
 
 // ParseOperator parses {$op: argument} given as name and argument, for callers
@@ -66,10 +84,7 @@ func ParseOperator(name string, arg bson.Value, opts *Options) (Expr, error) {
 	if err != nil {
 		return nil, err
 	}
-	if p.opts.Late {
-		return e, nil
-	}
-	return p.optimize(e)
+	return p.reduced(e)
 }
 
 // IsOperator says whether name ("$add") is an expression operator.

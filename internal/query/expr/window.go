@@ -80,7 +80,7 @@ func ParseWindow(name string, arg bson.Value, by WindowOrder, opts *Options) (*W
 		return nil, err
 	}
 	for i := range w.exprs {
-		if w.exprs[i], err = p.optimize(w.exprs[i]); err != nil {
+		if w.exprs[i], err = p.reduced(w.exprs[i]); err != nil {
 			return nil, err
 		}
 	}

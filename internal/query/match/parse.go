@@ -34,18 +34,27 @@ type Options struct {
 }
 
 // Parse parses a filter. The errors are *mongoerr.Error with the server's
-// codes and messages.
+// codes and messages. What fails in a constant expression goes to the options'
+// gatherer of such failures, if they have one.
 func Parse(filter bson.Doc, opts *Options) (*Filter, error) {
 	p := newParser(opts)
 	if n := p.point(filter); n != nil {
 		return &Filter{n, filter, p.opts, false}, nil
 	}
+	outer := p.opts.Expr.Faults
+	faults := p.gather()
 	n, err := p.document(filter, wholeFilter)
 	if err != nil {
 		return nil, err
 	}
 	if err := checkStructure(n); err != nil {
 		return nil, err
+	}
+	if err := faults.Err("expression"); err != nil {
+		if outer == nil {
+			return nil, err
+		}
+		outer.Add(err)
 	}
 	return &Filter{normalize(n), filter, p.opts, p.hasExpr}, nil
 }
@@ -94,6 +103,14 @@ func newParser(opts *Options) *parser {
 		p.opts.Expr = &expr.Options{Collator: p.opts.Collator}
 	}
 	return p
+}
+
+// gather gives the filter's expressions a gatherer of failures of their own.
+func (p *parser) gather() *expr.Faults {
+	opts := *p.opts.Expr
+	opts.Faults = &expr.Faults{}
+	p.opts.Expr = &opts
+	return opts.Faults
 }
 
 func badValue(format string, args ...any) error {

@@ -55,7 +55,7 @@ func (b *bucketSpec) option(name string, v bson.Value, p *parsing) error {
 		}
 		return b.parseBoundaries(v, p)
 	case "default":
-		e, err := expr.Parse(v, p.Expr)
+		e, err := expr.Parse(v, p.reducing())
 		if err != nil {
 			return err
 		}
@@ -86,7 +86,7 @@ func isGroupBy(v bson.Value) bool {
 func (b *bucketSpec) parseBoundaries(v bson.Value, p *parsing) error {
 	b.boundaries = []bson.Value{}
 	for e := range v.Doc().Values() {
-		parsed, err := expr.Parse(e, p.Expr)
+		parsed, err := expr.Parse(e, p.reducing())
 		if err != nil {
 			return err
 		}

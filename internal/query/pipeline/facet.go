@@ -45,9 +45,12 @@ func parseFacet(arg bson.Value, p *parsing) (Stage, error) {
 		}
 		opts := *p.Options
 		opts.inside, opts.inFacet = "$facet", true
-		sub, err := Parse(it.Value.Doc().Slice(), &opts)
+		sub, faults, err := parse(it.Value.Doc().Slice(), &opts)
 		if err != nil {
 			return nil, err
+		}
+		if err := faults.Err("pipeline"); err != nil {
+			p.Expr.Faults.Add(err)
 		}
 		f.names, f.pipelines = append(f.names, it.Key), append(f.pipelines, sub.Optimize())
 	}

@@ -45,6 +45,8 @@ type Foreign struct {
 	// stages of the views, or the source.
 	joinAt int
 	outer  int // variables in scope around it
+	// fault is what optimizing the pipeline fails with, once it is first run.
+	fault error
 }
 
 // subPipeline parses the pipeline of a stage over another collection, in front
@@ -67,9 +69,11 @@ func (p *parsing) subPipeline(ns Namespace, list []bson.Value, vars []string) (*
 	opts.NS, opts.Above = ns, f.joinAt
 	opts.inside, opts.depth = p.name, p.depth+1
 	var err error
-	if f.Pipeline, err = Parse(list, opts); err != nil {
+	var faults *expr.Faults
+	if f.Pipeline, faults, err = parse(list, opts); err != nil {
 		return nil, err
 	}
+	f.fault = faults.Err("pipeline")
 	switch {
 	case ns.Coll == "":
 		f.joinAt = 1
@@ -101,6 +105,9 @@ func (f *Foreign) open(ctx context.Context, r *Run, vars []bson.Value, join matc
 
 // openIn is open within a run that has the variables.
 func (f *Foreign) openIn(ctx context.Context, sub *Run, join match.Node) (Iterator, error) {
+	if f.fault != nil {
+		return nil, f.fault
+	}
 	p := f.Pipeline
 	if join != nil {
 		stages := make([]Stage, 0, len(p.Stages)+1)

@@ -48,29 +48,47 @@ type parsing struct {
 }
 
 // Parse parses an array of stages. Errors: 40323 and 40324 for what is no
-// stage, 7749501 for too many, those of the stages, and those of checkPlaces.
+// stage, 7749501 for too many, those of the stages, those of checkPlaces, and
+// last what constant expressions fail with.
 func Parse(list []bson.Value, opts *Options) (*Pipeline, error) {
+	p, faults, err := parse(list, opts)
+	if err != nil {
+		return nil, err
+	}
+	return p, faults.Err("pipeline")
+}
+
+// parse parses, and tells what constant expressions fail with, which is found
+// out only when the pipeline is optimized.
+func parse(list []bson.Value, opts *Options) (*Pipeline, *expr.Faults, error) {
+	o := opts.with(nil)
+	faults := &expr.Faults{}
+	o.Expr.Faults = faults
+	p, err := parseStages(list, o)
+	return p, faults, err
+}
+
+func parseStages(list []bson.Value, o *Options) (*Pipeline, error) {
 	if len(list) > maxStages {
 		return nil, mongoerr.New(7749501, "Pipeline length must be no longer than %d stages.", maxStages)
 	}
-	o := *opts
 	o.above, o.Above = o.Above, 0
 	p := &Pipeline{}
 	for i, v := range list {
 		if v.Type != bson.TypeDocument {
 			return nil, mongoerr.New(mongoerr.TypeMismatch, "Each element of the 'pipeline' array must be an object")
 		}
-		s, err := parseStage(v.Doc(), i, &o)
+		s, err := parseStage(v.Doc(), i, o)
 		if err != nil {
 			return nil, err
 		}
 		p.Stages = append(p.Stages, s)
 	}
 	markGroups(p.Stages)
-	if err := p.checkSource(&o); err != nil {
+	if err := p.checkSource(o); err != nil {
 		return nil, err
 	}
-	if err := p.checkPlaces(&o); err != nil {
+	if err := p.checkPlaces(o); err != nil {
 		return nil, err
 	}
 	if err := p.placeGeoNear(); err != nil {
@@ -86,6 +104,14 @@ func Parse(list []bson.Value, opts *Options) (*Pipeline, error) {
 	}
 	p.flatten()
 	return p, nil
+}
+
+// reducing is the options of an expression that the server reduces while it
+// parses, so that what fails in it is an error of the parse.
+func (p *parsing) reducing() *expr.Options {
+	o := *p.Expr
+	o.Faults = nil
+	return &o
 }
 
 // flatten puts the stages that a stage stands for in its place.

@@ -101,7 +101,7 @@ func (s *SetWindowFields) parseBy(v bson.Value, p *parsing) error {
 	if v.IsMissing() {
 		return nil
 	}
-	by, err := expr.Parse(v, p.Expr)
+	by, err := expr.Parse(v, p.reducing())
 	if err != nil {
 		return err
 	}

@@ -26,7 +26,7 @@ func parseShift(arg bson.Value, order expr.WindowOrder, p *parsing) (*windowShif
 	s := &windowShift{otherwise: bson.Null}
 	var by bson.Value
 	for it := arg.Doc().Iter(); it.Next(); {
-		e, err := expr.Parse(it.Value, p.Expr)
+		e, err := expr.Parse(it.Value, p.reducing())
 		if err != nil {
 			return nil, err
 		}
