@@ -73,6 +73,7 @@ func Assemble(_ context.Context, s *Server) (*App, error) {
 			{Name: "catalog", Stop: func(context.Context) error { return cat.Close() }},
 			{Name: "cursors", Stop: func(context.Context) error { d.Cursors.CloseAll(); return nil }},
 			background("housekeeping", d.Housekeep),
+			background("heap", keepHeap),
 			s.ttlComponent(cat, ttl),
 		}, endpoint...),
 	}, nil
