@@ -58,6 +58,7 @@ func (x *Executor) aggregate(ctx context.Context, c *catalog.Collection, q *Quer
 		q.Env = q.Env.Fork()
 	}
 	q.Drained = rest.Drains()
+	q.Held = !q.Drained && !rest.Streams()
 	found, err := x.start(ctx, c, q, x.reads(c, q, rest))
 	if err != nil {
 		return nil, err

@@ -33,6 +33,8 @@ type builder struct {
 	wanted int64
 	// drained says that all its rows are taken before anything is done with them.
 	drained bool
+	// apart says that goroutines may work for the plan between two of its rows.
+	apart bool
 	// keyed says that the reader takes the keys of the index that led to rows.
 	keyed bool
 }
@@ -67,6 +69,7 @@ func (b *builder) build(n plan.Node) Stage {
 // fetch makes a fetch, which reads ahead where all its rows come from one scan.
 func (b *builder) fetch(n *plan.Fetch) *fetch {
 	s := &fetch{stats: Stats{Node: n}, source: b.source, filter: newFilter(n.Filter, b.env)}
+	s.ahead.apart = b.apart
 	s.ahead.drained = b.drained && (s.filter == nil || b.wanted == 0)
 	if s.filter == nil && !b.buried {
 		s.ahead.wanted, s.ahead.fields = b.wanted, b.fields

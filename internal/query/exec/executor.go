@@ -37,6 +37,9 @@ type Query struct {
 	// KeyRead says that what is above the query reads {$meta: "sortKey"}, as its
 	// projection may, too.
 	KeyRead bool
+	// Held says that the cursor may keep the store between two batches of a client,
+	// so no goroutine may be at work for it then.
+	Held bool
 	// ShowRecordID adds $recordId to each document.
 	ShowRecordID bool
 }
@@ -139,7 +142,7 @@ func (x *Executor) prepare(ctx context.Context, c *catalog.Collection, q *Query,
 	if c != nil && c.Hiding() != nil {
 		r.source.expect(x.Catalog, before, r.snapshot != nil, nodes[0])
 	}
-	r.builder = builder{source: &r.source, env: q.Env, coll: q.Collator, meta: &r.meta, drained: q.Drained, keyed: q.readsKeys()}
+	r.builder = builder{source: &r.source, env: q.Env, coll: q.Collator, meta: &r.meta, drained: q.Drained, keyed: q.readsKeys(), apart: !q.Held && !q.Tailable}
 	if has(nodes[0], knowsMeta) || q.Projection != nil && len(q.Projection.Meta()) > 0 {
 		q.Env.Meta = r.meta.value
 	}

@@ -41,6 +41,7 @@ func (s *fetch) release() {
 
 func (s *fetch) Close() error {
 	s.release()
+	s.ahead.free()
 	return errors.Join(s.walk.close(), s.input.Close())
 }
 
@@ -88,10 +89,8 @@ func (s *fetch) Work(ctx context.Context, row *Row) (State, error) {
 		return EOF, err
 	}
 	if !s.ahead.pending() && s.ahead.end.works <= 1 {
-		if n := s.ahead.size(); n > 0 {
-			if err := s.fill(ctx, n); err != nil {
-				return EOF, err
-			}
+		if err := s.fill(ctx); err != nil {
+			return EOF, err
 		}
 	}
 	if s.ahead.idle() {
@@ -119,7 +118,7 @@ func (s *fetch) Work(ctx context.Context, row *Row) (State, error) {
 
 // next takes a row from the input and reads its document, nil where it is gone.
 func (s *fetch) next(ctx context.Context, row *Row) (State, error) {
-	s.ahead.pass()
+	s.pass()
 	state, err := s.input.Work(ctx, row)
 	if err != nil || state != Advanced {
 		return state, err
@@ -128,7 +127,10 @@ func (s *fetch) next(ctx context.Context, row *Row) (State, error) {
 		row.Doc, s.closer, err = s.read(row.Record)
 		s.ahead.rising = s.rising >= walkAfter
 		s.source.judged(row)
-	} else if s.source.mayHide() {
+		return state, err
+	}
+	s.ahead.rising = true
+	if s.source.mayHide() {
 		var hidden bool
 		if hidden, err = s.source.examine(ctx, row); hidden {
 			row.Doc = nil

@@ -10,8 +10,9 @@ import (
 
 // gathered are entries of an index in memory, in their order.
 type gathered struct {
-	rows    []fetchedRow
-	entries []byte // keys, records and type bits of rows
+	rows    []gatheredRow
+	entries []byte // keys, records and type bits of rows, one behind the other
+	costs   []cost // of rows; none where a key each was all besides the work
 	end     cost   // from the last row to the end of the scan, if that was reached
 	rising  bool   // records come in rising order
 }
@@ -20,40 +21,29 @@ type gathered struct {
 // bounds on them: to copy them costs as much as to gather them.
 const gatheredGrowth = 4
 
-// fetchedRow is an entry that was read ahead. Its key, record and type bits are
-// in entries one behind the other.
-type fetchedRow struct {
-	at                uint32
-	key, record, bits uint32 // lengths
-	cost              cost
-	state             fetchedState
-	part              uint8 // where doc is
-	doc               spot
-	due               int64 // see hiding
+// gatheredRow is an entry. It is small, since it may go from one processor's caches
+// to another's.
+type gatheredRow struct {
+	record, bits, end uint32 // in entries: where the key ends, the record, and the type bits
+	works             uint32 // that the scan did to find it
 }
 
-// fetchedState tells where the document of a row is.
-type fetchedState uint8
-
-const (
-	unread fetchedState = iota // in the store
-	gone                       // nowhere, or hidden
-	read                       // in a part
-)
-
-func (g *gathered) entry(r *fetchedRow) (key, record, bits []byte) {
-	record0, bits0 := r.at+r.key, r.at+r.key+r.record
-	return g.entries[r.at:record0:record0], g.entries[record0:bits0:bits0], g.entries[bits0 : bits0+r.bits : bits0+r.bits]
+func (g *gathered) entry(i int) (key, record, bits []byte) {
+	r, at := &g.rows[i], uint32(0)
+	if i > 0 {
+		at = g.rows[i-1].end
+	}
+	return g.entries[at:r.record:r.record], g.entries[r.record:r.bits:r.bits], g.entries[r.bits:r.end:r.end]
 }
 
-func (g *gathered) record(r *fetchedRow) []byte {
-	at := r.at + r.key
-	return g.entries[at : at+r.record : at+r.record]
+func (g *gathered) record(i int) []byte {
+	r := &g.rows[i]
+	return g.entries[r.record:r.bits:r.bits]
 }
 
 // clear forgets all.
 func (g *gathered) clear() {
-	g.rows, g.entries, g.end, g.rising = g.rows[:0], g.entries[:0], cost{}, true
+	g.rows, g.entries, g.costs, g.end, g.rising = g.rows[:0], g.entries[:0], g.costs[:0], cost{}, true
 }
 
 // plain gathers n entries, or as many as there are and as fit, of a scan that
@@ -84,25 +74,27 @@ func (g *gathered) plain(ctx context.Context, s *indexScan, low catalog.LowWater
 			s.record = record
 		}
 		if works++; !low.Dead(record) {
-			g.add(key, record, bits, cost{works: works, examined: 1})
+			g.add(key, record, bits, works)
 			works = 0
 		}
 	}
 	return nil
 }
 
-// add keeps an entry, and what it cost the scan to find it.
-func (g *gathered) add(key, record, bits []byte, c cost) {
+// add keeps an entry, and the work it took to find it.
+func (g *gathered) add(key, record, bits []byte, works uint32) {
 	n := len(g.rows)
-	g.rising = g.rising && (n == 0 || bytes.Compare(record, g.record(&g.rows[n-1])) > 0)
+	g.rising = g.rising && (n == 0 || bytes.Compare(record, g.record(n-1)) > 0)
 	if n == cap(g.rows) {
-		g.rows = append(make([]fetchedRow, 0, max(n+1, min(gatheredGrowth*n, maxPrefetchRows), prefetchAfter)), g.rows...)
+		g.rows = append(make([]gatheredRow, 0, max(n+1, min(gatheredGrowth*n, maxPrefetchRows), prefetchAfter)), g.rows...)
 	}
-	if at, size := len(g.entries), len(key)+len(record)+len(bits); at+size > cap(g.entries) {
+	at, size := len(g.entries), len(key)+len(record)+len(bits)
+	if at+size > cap(g.entries) {
 		g.entries = append(make([]byte, 0, max(at+size, min(gatheredGrowth*(at+size), maxPrefetchBytes))), g.entries...)
 	}
-	g.rows = append(g.rows, fetchedRow{
-		at: uint32(len(g.entries)), key: uint32(len(key)), record: uint32(len(record)), bits: uint32(len(bits)), cost: c,
-	})
 	g.entries = append(append(append(g.entries, key...), record...), bits...)
+	at += len(key)
+	g.rows = append(g.rows, gatheredRow{
+		record: uint32(at), bits: uint32(at + len(record)), end: uint32(len(g.entries)), works: works,
+	})
 }

@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"bytes"
 	"context"
 
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -32,17 +33,38 @@ type prefetch struct {
 	fields []string   // of a document that are wanted; nil: all
 	// drained says that no less is wanted, however long it takes to the first.
 	drained bool
+	apart   bool // entries may be gathered in a goroutine
 
 	gathered
 	next  int // row
 	order recordOrder
+	docs  []fetchedDoc // of rows; none where they are still to be read
 	parts *[2]part
+	// beside gathers where records rise; nil until then.
+	beside *beside
 
 	handed   int64 // rows since the cursor was parked last
 	expected int64 // rows between the two times before that; 0 the first time
 	before   int64 // rows until it was parked last
 	bytes    int64 // of documents that were read in this time
 }
+
+// fetchedDoc is the document of a row.
+type fetchedDoc struct {
+	state fetchedState
+	part  uint8 // where it is
+	doc   spot
+	due   int64 // see hiding
+}
+
+// fetchedState tells where the document of a row is.
+type fetchedState uint8
+
+const (
+	unread fetchedState = iota // in the store
+	gone                       // nowhere, or hidden
+	read                       // in a part
+)
 
 // cost is what a scan counted to find an entry behind the one before.
 type cost struct{ works, examined, docs, seeks, tested, dropped uint32 }
@@ -91,29 +113,44 @@ func (a *prefetch) size() int {
 	return int(n)
 }
 
-// fill reads n entries ahead, and, unless their records come in rising order,
-// the documents.
-func (s *fetch) fill(ctx context.Context, n int) error {
+// fill reads entries ahead, if that is worth it, and, unless their records come in
+// rising order, the documents. REQUIRES: no rows are left.
+func (s *fetch) fill(ctx context.Context) error {
 	a := &s.ahead
-	if err := a.gather(ctx, n); err != nil || a.rising {
+	var err error
+	switch n := 0; {
+	case a.beside != nil:
+		s.pass()
+		err = a.takeBeside(ctx)
+	case a.mayBeside():
+		s.pass()
+		err = a.begin(ctx)
+	default:
+		if n = a.size(); n == 0 {
+			return nil
+		}
+		s.pass()
+		err = a.gather(ctx, n)
+	}
+	if err != nil || len(a.rows) == 0 {
 		s.walk.begin()
 		return err
 	}
-	a.order.sort(&a.gathered)
-	err := s.readAhead(ctx)
-	s.walk.begin()
+	if !a.rising {
+		a.order.sort(&a.gathered)
+		err = s.readAhead(ctx)
+		s.walk.begin()
+	} else if bytes.Compare(a.record(0), s.last) <= 0 {
+		s.walk.begin()
+	}
 	return err
 }
 
 // gather reads n entries ahead. The scan's counters stay as they are: they
 // count what is handed on.
 func (a *prefetch) gather(ctx context.Context, n int) error {
-	a.pass()
-	if a.parts == nil {
-		a.parts = new([2]part)
-	}
-	a.parts[0].docs.clear()
-	a.parts[1].docs.clear()
+	a.clear()
+	a.docs = a.docs[:0]
 	if a.scan.isPlain() {
 		return a.plain(ctx, a.scan, a.scan.source.low, n)
 	}
@@ -134,7 +171,9 @@ func (a *prefetch) gather(ctx context.Context, n int) error {
 			break
 		}
 		if state == Advanced {
-			a.add(row.Key, row.Record, row.Bits, st.since(&last))
+			c := st.since(&last)
+			a.add(row.Key, row.Record, row.Bits, c.works)
+			a.costs = append(a.costs, c)
 			last = *st
 		}
 	}
@@ -144,25 +183,30 @@ func (a *prefetch) gather(ctx context.Context, n int) error {
 
 // pass forgets the rows, all of which were handed on, and counts what the scan
 // did behind them.
-func (a *prefetch) pass() {
+func (s *fetch) pass() {
+	a := &s.ahead
 	if a.end.works > 0 {
 		a.scan.Stats().add(a.end)
+		a.end = cost{}
 	}
-	a.clear()
-	a.next = 0
+	if n := len(a.rows); n > 0 {
+		s.last = append(s.last[:0], a.record(n-1)...)
+		a.clear()
+		a.next = 0
+	}
 }
 
 // idle does a unit of work in which the scan found nothing, before the next row
 // or behind the last; false where there is none.
 func (a *prefetch) idle() bool {
-	c := &a.end
+	works := &a.end.works
 	if a.pending() {
-		c = &a.rows[a.next].cost
+		works = &a.rows[a.next].works
 	}
-	if c.works <= 1 {
+	if *works <= 1 {
 		return false
 	}
-	c.works--
+	*works--
 	a.scan.Stats().count(NeedTime)
 	return true
 }
@@ -174,22 +218,29 @@ func (a *prefetch) pending() bool { return a.next < len(a.rows) }
 // is gone.
 func (s *fetch) take(row *Row) error {
 	a := &s.ahead
-	r := &a.rows[a.next]
+	i := a.next
 	a.next++
 	st := a.scan.Stats()
-	st.add(r.cost)
+	if len(a.costs) > 0 {
+		st.add(a.costs[i])
+	} else {
+		st.KeysExamined++
+	}
 	st.count(Advanced)
-	key, record, bits := a.entry(r)
-	*row = Row{Record: record, Key: key, Bits: bits, Index: a.scan.index}
+	key, record, bits := a.entry(i)
+	row.fill(record, nil)
+	row.Key, row.Bits, row.Index = key, bits, a.scan.index
 	var err error
-	switch {
-	case r.state == read:
-		row.Doc, row.due = a.parts[r.part].docs.at(r.doc), r.due
-	case r.state == gone:
-	case a.rising:
-		s.rising, s.last = walkAfter, append(s.last[:0], record...)
+	if len(a.docs) == 0 {
+		s.rising = walkAfter
 		row.Doc, err = s.along(record)
 		s.source.judged(row)
+		return err
+	}
+	switch d := &a.docs[i]; d.state {
+	case read:
+		row.Doc, row.due = a.parts[d.part].docs.at(d.doc), d.due
+	case gone:
 	default:
 		row.Doc, s.closer, err = s.source.fetch(row.Record)
 		s.source.judged(row)
@@ -203,13 +254,17 @@ func (s *fetch) take(row *Row) error {
 func (a *prefetch) drop() error {
 	var err error
 	if len(a.rows) > 0 {
-		for i := range a.rows[a.next:] {
-			a.scan.forget(a.record(&a.rows[a.next+i]))
+		for i := a.next; i < len(a.rows); i++ {
+			a.scan.forget(a.record(i))
 		}
-		key, record, _ := a.entry(&a.rows[a.next-1])
+		key, record, _ := a.entry(a.next - 1)
+		if a.beside != nil {
+			a.beside.stop()
+		}
 		err = a.scan.back(key, record)
 	}
-	*a = prefetch{scan: a.scan, wanted: a.wanted, fields: a.fields, drained: a.drained, gathered: gathered{rising: a.rising}, expected: a.handed, before: a.before + a.handed, bytes: a.bytes}
+	a.free()
+	*a = prefetch{scan: a.scan, wanted: a.wanted, fields: a.fields, drained: a.drained, apart: a.apart, gathered: gathered{rising: a.rising}, expected: a.handed, before: a.before + a.handed, bytes: a.bytes}
 	return err
 }
 

@@ -55,6 +55,7 @@ type orderly struct {
 	things             map[int32]thing
 	next               int32 // the next _id
 	multikey, expiring bool
+	rising             bool // k with _id
 
 	descending          bool // the index
 	backward, projected bool
@@ -93,6 +94,9 @@ func (o *orderly) draw(id int32) thing {
 		if s := rapid.IntRange(-100, 100).Draw(o.rt, "due"); s > -50 {
 			d.due = o.now.Add(time.Duration(s) * time.Second).UnixMilli()
 		}
+	}
+	if o.rising {
+		k = id
 	}
 	d.ks = []int32{k}
 	for o.multikey && rapid.Bool().Draw(o.rt, "more") {
@@ -261,6 +265,7 @@ func (o *orderly) begin(ns schema.Namespace) {
 	rt := o.rt
 	o.multikey = rapid.IntRange(0, 3).Draw(rt, "multikey") == 0
 	o.expiring = !o.multikey && rapid.IntRange(0, 2).Draw(rt, "expiring") == 0
+	o.rising = !o.multikey && rapid.Bool().Draw(rt, "rising")
 	var options bson.Doc
 	specs := []string{`{"key": {"k": 1}, "name": "k"}`}
 	if o.descending = rapid.Bool().Draw(rt, "descending"); o.descending {
@@ -275,9 +280,9 @@ func (o *orderly) begin(ns schema.Namespace) {
 	}
 	o.h.index(rt, ns, specs)
 	o.coll = o.h.catalog.Lookup(ns)
-	o.change(rapid.SampledFrom([]int{0, 5, 150, 300, 600}).Draw(rt, "things"))
+	o.change(rapid.SampledFrom([]int{0, 5, 150, 300, 600, 2 * besideLeast}).Draw(rt, "things"))
 	o.backward, o.projected = rapid.Bool().Draw(rt, "backward"), rapid.Bool().Draw(rt, "projected")
-	if !o.multikey && rapid.Bool().Draw(rt, "bounded") {
+	if !o.multikey && !o.rising && rapid.Bool().Draw(rt, "bounded") {
 		o.from, o.to, o.not = 5, 55, rapid.Int32Range(0, 60).Draw(rt, "not")
 		if o.expiring {
 			o.from, o.to = o.from<<12, o.to<<12
@@ -294,7 +299,7 @@ func (o *orderly) begin(ns schema.Namespace) {
 
 // run reads all, some at a time.
 func (o *orderly) run(cur *Cursor) {
-	for !o.visit(cur, rapid.SampledFrom([]int{1, 40, 101, 130, 600}).Draw(o.rt, "visit")) {
+	for !o.visit(cur, rapid.SampledFrom([]int{1, 40, 101, 130, 600, 3 * besideLeast / 2}).Draw(o.rt, "visit")) {
 		if err := cur.Park(); err != nil {
 			o.rt.Fatal(err)
 		}

@@ -2,6 +2,7 @@ package exec
 
 import (
 	"context"
+	"slices"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/storage"
@@ -22,6 +23,13 @@ type part struct {
 // readAhead reads the documents of the rows that are in order.
 func (s *fetch) readAhead(ctx context.Context) error {
 	a := &s.ahead
+	if a.parts == nil {
+		a.parts = new([2]part)
+	}
+	a.parts[0].docs.clear()
+	a.parts[1].docs.clear()
+	a.docs = slices.Grow(a.docs, len(a.rows))[:len(a.rows)]
+	clear(a.docs)
 	if _, ok := s.source.reader.(*storage.Snapshot); !ok || len(a.order.rows) < sharedRows || s.source.hiding != nil {
 		s.walk.begin()
 		return s.readPart(ctx, &s.walk, a.order.rows, 0, maxPrefetchBytes)
@@ -75,8 +83,8 @@ func (s *fetch) readPart(ctx context.Context, w *walk, order []fetchOrder, n uin
 		if err != nil {
 			return err
 		}
-		r := &a.rows[k.row]
-		r.state = gone
+		d := &a.docs[k.row]
+		d.state = gone
 		if !found {
 			continue
 		}
@@ -88,23 +96,23 @@ func (s *fetch) readPart(ctx context.Context, w *walk, order []fetchOrder, n uin
 			continue
 		}
 		if p.docs.size+len(doc) > limit {
-			r.state = unread
+			d.state = unread
 			return nil
 		}
-		p.keep(r, doc, a.fields)
-		r.part = n
+		p.keep(d, doc, a.fields)
+		d.part = n
 		if s.source.judges() {
-			r.due = s.source.hiding.due
+			d.due = s.source.hiding.due
 		}
 	}
 	return nil
 }
 
 // keep copies a document, or what is wanted of it: nil for all.
-func (p *part) keep(r *fetchedRow, doc bson.Doc, fields []string) {
+func (p *part) keep(d *fetchedDoc, doc bson.Doc, fields []string) {
 	if fields != nil {
 		p.narrow = p.builder.Reset(p.narrow[:0]).Only(doc, fields).Finish()
 		doc = p.narrow
 	}
-	r.state, r.doc = read, p.docs.add(doc)
+	d.state, d.doc = read, p.docs.add(doc)
 }

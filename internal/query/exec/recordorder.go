@@ -31,9 +31,9 @@ const (
 
 // sort puts the records of g, which has some, in order.
 func (o *recordOrder) sort(g *gathered) {
-	common := g.record(&g.rows[0])
+	common := g.record(0)
 	for i := range g.rows {
-		record := g.record(&g.rows[i])
+		record := g.record(i)
 		n := 0
 		for n < len(common) && n < len(record) && common[n] == record[n] {
 			n++
@@ -45,7 +45,7 @@ func (o *recordOrder) sort(g *gathered) {
 	differ := uint64(0)
 	for i := range g.rows {
 		var head [headBytes]byte
-		rest := g.record(&g.rows[i])[len(common):]
+		rest := g.record(i)[len(common):]
 		copy(head[:], rest)
 		h := binary.BigEndian.Uint64(head[:])
 		o.rows = append(o.rows, fetchOrder{head: h, row: uint32(i), tail: uint8(min(len(rest), wholeTail))})
@@ -67,7 +67,7 @@ func (o *recordOrder) compare(g *gathered, x, y fetchOrder) int {
 	if c := cmp.Compare(x.head, y.head); c != 0 {
 		return c
 	}
-	return bytes.Compare(g.record(&g.rows[x.row]), g.record(&g.rows[y.row]))
+	return bytes.Compare(g.record(int(x.row)), g.record(int(y.row)))
 }
 
 // byByte puts rows in the order of one byte of their heads, and leaves those in
@@ -108,7 +108,7 @@ func (o *recordOrder) untie(g *gathered) {
 // has it all, since rows lie far from each other in this order.
 func (o *recordOrder) record(memory *[]byte, g *gathered, r fetchOrder) []byte {
 	if r.tail == wholeTail {
-		return g.record(&g.rows[r.row])
+		return g.record(int(r.row))
 	}
 	*memory = binary.BigEndian.AppendUint64(append((*memory)[:0], o.common...), r.head)
 	return (*memory)[:len(o.common)+int(r.tail)]

@@ -20,7 +20,7 @@ func TestRecordOrder(t *testing.T) {
 			letter := rapid.SampledFrom([]byte{0, 1, 0xff})
 			for range rapid.SampledFrom([]int{1, 2, 20, countedRows, 2 * countedRows}).Draw(t, "records") {
 				record := append(slices.Clone(begin), rapid.SliceOfN(letter, 0, 11).Draw(t, "record")...)
-				g.add([]byte("key"), record, []byte{1}, cost{})
+				g.add([]byte("key"), record, []byte{1}, 1)
 				want = append(want, record)
 			}
 			if rising := slices.IsSortedFunc(want, bytes.Compare) && len(slices.CompactFunc(slices.Clone(want), bytes.Equal)) == len(want); g.rising != rising {
@@ -30,7 +30,7 @@ func TestRecordOrder(t *testing.T) {
 			slices.SortFunc(want, bytes.Compare)
 			var memory []byte
 			for i, r := range o.rows {
-				if got := o.record(&memory, g, r); !bytes.Equal(got, want[i]) || !bytes.Equal(got, g.record(&g.rows[r.row])) {
+				if got := o.record(&memory, g, r); !bytes.Equal(got, want[i]) || !bytes.Equal(got, g.record(int(r.row))) {
 					t.Fatalf("%x in place %d of %x", got, i, want)
 				}
 			}
@@ -43,14 +43,14 @@ func TestRecordOrder(t *testing.T) {
 func TestGatheredMemory(t *testing.T) {
 	g, key := new(gathered), make([]byte, 4000)
 	for len(g.entries) < maxPrefetchBytes {
-		g.add(key, key[:8], nil, cost{})
+		g.add(key, key[:8], nil, 1)
 	}
 	if n := cap(g.entries); n > maxPrefetchBytes+2*len(key) {
 		t.Errorf("%d bytes for entries", n)
 	}
 	g = new(gathered)
 	for range maxPrefetchRows {
-		g.add(key[:1], key[:8], nil, cost{})
+		g.add(key[:1], key[:8], nil, 1)
 	}
 	if n := cap(g.rows); n > maxPrefetchRows {
 		t.Errorf("room for %d rows", n)

@@ -3,7 +3,7 @@ package exec
 import (
 	"context"
 
-	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/query/plan"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
@@ -66,7 +66,7 @@ func (s *collScan) Work(ctx context.Context, row *Row) (State, error) {
 		return EOF, err
 	}
 	s.stats.DocsExamined++
-	*row = Row{Record: s.it.Key(), Doc: value}
+	row.fill(s.it.Key(), value)
 	if s.source.mayHide() {
 		if hidden, err := s.source.examine(ctx, row); err != nil || hidden {
 			return s.stats.count(NeedTime), err
@@ -190,15 +190,14 @@ func (s *indexScan) step() (bool, error) {
 }
 
 func (s *indexScan) emit(ctx context.Context, row *Row) (State, error) {
-	entry, err := s.source.entry(&s.record, s.index, s.it)
+	dead, err := s.source.entry(row, &s.record, s.index, s.it)
 	if err != nil {
 		return EOF, err
 	}
-	if entry.Dead {
+	if dead {
 		s.stats.KeysExamined--
 		return s.stats.count(NeedTime), nil
 	}
-	*row = Row{Record: entry.Record, Key: entry.Key, Bits: entry.TypeBits, Index: s.index, Doc: entry.Doc}
 	if s.seen != nil {
 		s.stats.DupsTested++
 		if dup, err := s.seen.add(row.Record); err != nil || dup {
@@ -225,7 +224,7 @@ func (s *indexScan) emit(ctx context.Context, row *Row) (State, error) {
 		}
 	}
 	if s.last && s.source.judges() && s.source.mayHide() {
-		if seen, err := s.visible(ctx, row, entry.Doc); err != nil || !seen {
+		if seen, err := s.visible(ctx, row); err != nil || !seen {
 			return s.stats.count(NeedTime), err
 		}
 	}
@@ -235,10 +234,10 @@ func (s *indexScan) emit(ctx context.Context, row *Row) (State, error) {
 	return s.stats.count(Advanced), nil
 }
 
-// visible looks at the document of a row that nobody else would look at; doc is
-// it where the index brings it along.
-func (s *indexScan) visible(ctx context.Context, row *Row, doc bson.Doc) (bool, error) {
-	if doc != nil {
+// visible looks at the document of a row that nobody else would look at, which an
+// index that is the records has brought along.
+func (s *indexScan) visible(ctx context.Context, row *Row) (bool, error) {
+	if s.index.Handle.(*catalog.Index).Records {
 		hidden, err := s.source.examine(ctx, row)
 		return !hidden, err
 	}

@@ -38,34 +38,31 @@ func (s *source) entries(ix *plan.Index, lower, upper []byte) (*storage.Iter, er
 	return s.reader.NewIter(ix.Handle.(*catalog.Index).Ident, lower, upper)
 }
 
-// entry is an index entry taken apart. An index that is the records
-// themselves brings the document along.
-type entry struct {
-	Record, Key, TypeBits []byte
-	Doc                   bson.Doc
-	// Dead says that the document went with its window of expiry.
-	Dead bool
-}
-
-// entry reads the entry that an iterator stands on. memory may get its record key.
-func (s *source) entry(memory *[]byte, ix *plan.Index, it *storage.Iter) (entry, error) {
+// entry makes a row of the index entry that an iterator stands on; memory may get
+// its record key. An index that is the records themselves brings the document
+// along. dead says that the document went with its window of expiry.
+func (s *source) entry(row *Row, memory *[]byte, ix *plan.Index, it *storage.Iter) (dead bool, err error) {
 	value, err := it.Value()
 	if err != nil {
-		return entry{}, err
+		return false, err
 	}
 	key := it.Key()
-	if ix.Handle.(*catalog.Index).Records {
-		return entry{Record: key, Key: key, Doc: value}, nil
-	}
 	handle := ix.Handle.(*catalog.Index)
+	if handle.Records {
+		row.fill(key, value)
+		row.Key, row.Index = key, ix
+		return false, nil
+	}
 	ks, record, bits := handle.Split((*memory)[:0], key, value)
 	if record == nil {
-		return entry{}, storage.ErrCorruption
+		return false, storage.ErrCorruption
 	}
 	if handle.ByWindow {
 		*memory = record
 	}
-	return entry{Record: record, Key: ks, TypeBits: bits, Dead: s.low.Dead(record)}, nil
+	row.fill(record, nil)
+	row.Key, row.Bits, row.Index = ks, bits, ix
+	return s.low.Dead(record), nil
 }
 
 // fetch reads the document of a record, nil where it is gone, or hidden.

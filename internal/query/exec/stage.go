@@ -33,6 +33,15 @@ type Row struct {
 	due    int64       // when the document expires, where the source hides what has; see hiding
 }
 
+// fill makes it a row with a record and a document, and nothing else. Field by
+// field: what was written in words and is copied in larger pieces right away, as
+// a literal is, the processor waits for.
+func (r *Row) fill(record []byte, doc bson.Doc) {
+	r.Record, r.Doc = record, doc
+	r.Key, r.Bits, r.Index, r.Sort, r.Meta = nil, nil, nil, nil, nil
+	r.due = 0
+}
+
 // clone is a row with bytes of its own.
 func (r Row) clone() Row {
 	r.Record, r.Doc = bytes.Clone(r.Record), r.Doc.Clone()

@@ -1,0 +1,129 @@
+package exec
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+)
+
+// rising opens a collection of n documents whose k rises with _id, but for those
+// from fall on, which are below all others.
+func rising(t *testing.T, n, fall int) *geoWorld {
+	docs := make([]bson.Doc, n)
+	for i := range docs {
+		docs[i] = new(bson.Builder).Int32("_id", int32(i)).Int32("k", int32(i-i/fall*n)).Int32("p", int32(i%3)).Finish()
+	}
+	return newGeoWorld(t, newExecutor(t), `{"key": {"k": 1}, "name": "k"}`, docs)
+}
+
+// fetchOf is the fetch of a cursor's plan.
+func fetchOf(cur *Cursor) *fetch {
+	for s := cur.r.winner.stage; ; s = s.Inputs()[0] {
+		if f, ok := s.(*fetch); ok {
+			return f
+		}
+	}
+}
+
+// TestBeside reads so many documents in the order of an index that entries are
+// gathered beside them: rising ones, and ones that fall in the middle, without an
+// end, with limits and filters, for a reader that asks for some at a time, and for
+// one that takes nothing but them. Explain tells the same as where they are not.
+func TestBeside(t *testing.T) {
+	const n = 8 * besideLeast
+	for _, fall := range []int{n, n / 3} {
+		w := rising(t, n, fall)
+		for _, a := range []asked{
+			{filter: `{}`}, {filter: `{"p": 1}`}, {filter: `{}`, projection: `{"k": 1}`}, {filter: `{}`, limit: 3 * besideLeast}, {filter: `{"p": 1}`, limit: besideLeast, skip: 5},
+		} {
+			for _, visit := range []int{n, besideAfter + besideRows + 1, 2 * besideLeast} {
+				a.hint, a.sort = "k", `{"k": 1}`
+				var stats [2]string
+				var all [2][]int32
+				began := false
+				for i := range stats {
+					q := a.query(t)
+					cur, err := w.x.Find(t.Context(), w.coll, q)
+					must(t, err)
+					f := fetchOf(cur)
+					f.ahead.apart = i == 1
+					for {
+						d, err := cur.Next(t.Context())
+						must(t, err)
+						began = began || f.ahead.beside != nil
+						if d == nil {
+							break
+						}
+						all[i] = append(all[i], d.Lookup("k").Int32())
+						if len(all[i])%visit == 0 {
+							must(t, cur.Park())
+							if f.ahead.beside != nil {
+								t.Error("a goroutine is at work for a parked cursor")
+							}
+							must(t, cur.Unpark(t.Context()))
+						}
+					}
+					stats[i] = cur.ExecStats().String()
+					cur.Close()
+					if f.ahead.beside != nil {
+						t.Error("a goroutine is at work for a closed cursor")
+					}
+				}
+				if stats[0] != stats[1] || !slices.Equal(all[0], all[1]) {
+					t.Errorf("%s, %d at a time, fall at %d: %d and %d\n%s\n%s beside", a, visit, fall, len(all[0]), len(all[1]), stats[0], stats[1])
+				}
+				if !began && visit == n {
+					t.Errorf("%s: not beside", a)
+				}
+			}
+		}
+	}
+}
+
+// TestBesideEnds holds that a client that goes in the middle is told so, that a
+// cursor may be closed there, and that no goroutine works for cursors that keep
+// the store.
+func TestBesideEnds(t *testing.T) {
+	const n = 8 * besideLeast
+	w := rising(t, n, n)
+	gone := errors.New("the client has gone")
+	read := func(ctx context.Context, q *Query, until int, do func(f *fetch)) (int, error) {
+		cur, err := w.x.Find(ctx, w.coll, q)
+		must(t, err)
+		defer cur.Close()
+		for i := 0; ; i++ {
+			d, err := cur.Next(ctx)
+			if d == nil || err != nil || i == 2*until {
+				return i, err
+			}
+			if i == until {
+				do(fetchOf(cur))
+			}
+		}
+	}
+	a := asked{filter: `{}`, hint: "k", sort: `{"k": 1}`}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	if _, err := read(ctx, a.query(t), 2*besideLeast, func(f *fetch) {
+		if f.ahead.beside == nil {
+			t.Error("not beside")
+		}
+		cancel(gone)
+	}); !errors.Is(err, gone) {
+		t.Errorf("%v", err)
+	}
+	if i, err := read(t.Context(), a.query(t), 2*besideLeast, func(*fetch) {}); err != nil || i != 4*besideLeast {
+		t.Errorf("%d, %v", i, err)
+	}
+	held := a.query(t)
+	held.Held = true
+	if _, err := read(t.Context(), held, 2*besideLeast, func(f *fetch) {
+		if f.ahead.beside != nil {
+			t.Error("beside for a cursor that keeps the store")
+		}
+	}); err != nil {
+		t.Error(err)
+	}
+}
