@@ -1,7 +1,10 @@
 package expr
 
 import (
+	"math"
+
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
 // derivative is the change between the first and the last document of a window
@@ -34,27 +37,24 @@ func (d *derivative) between(first, last bson.Value) (bson.Value, error) {
 	env := &Env{}
 	x0, y0 := ends(first)
 	x1, y1 := ends(last)
-	if !isRate(y0) || !isRate(y1) {
-		return bson.Null, nil
+	if err := d.checkPlaces(x0, x1); err != nil {
+		return bson.Value{}, err
 	}
-	for _, x := range []*bson.Value{&x0, &x1} {
-		var err error
-		if *x, err = d.place(*x, 5624900, 5624901, 5624902); err != nil {
-			return bson.Value{}, err
-		}
-	}
-	dx, err := evalSubtract(env, x1, x0)
+	run, err := evalSubtract(env, x1, x0)
 	if err != nil {
 		return bson.Value{}, err
 	}
-	dy, err := evalSubtract(env, y1, y0)
+	rise, err := evalSubtract(env, y1, y0)
 	if err != nil {
 		return bson.Value{}, err
 	}
-	if bson.ToDecimal(dx).IsZero() {
+	if rise.IsNullish() {
+		return bson.Value{}, mongoerr.New(mongoerr.Code(5624903), "$derivative input must not be null or missing")
+	}
+	if rise.IsNumber() && bson.ToDecimal(run).IsZero() {
 		return bson.Null, nil
 	}
-	quotient, err := evalDivide(env, dy, dx)
+	quotient, err := evalDivide(env, rise, run)
 	if err != nil || d.unit == "" {
 		return quotient, err
 	}
@@ -64,8 +64,27 @@ func (d *derivative) between(first, last bson.Value) (bson.Value, error) {
 	return p.value(env), nil
 }
 
-// isRate says whether a derivative can be taken of v.
-func isRate(v bson.Value) bool { return v.IsNumber() }
+// checkPlaces demands that both places in the sort are dates where there is a
+// unit, else numbers.
+func (d *derivative) checkPlaces(x0, x1 bson.Value) error {
+	dates := 0
+	for _, x := range []bson.Value{x0, x1} {
+		if x.Type == bson.TypeDate {
+			dates++
+		}
+	}
+	switch {
+	case d.unit != "":
+		if dates < 2 {
+			return mongoerr.New(mongoerr.Code(5624900), "$derivative with 'unit' expects the sortBy field to be a Date")
+		}
+	case dates > 0:
+		return mongoerr.New(mongoerr.Code(5624901), "$derivative where the sortBy is a Date requires an 'unit'")
+	case !x0.IsNumber() || !x1.IsNumber():
+		return mongoerr.New(mongoerr.Code(5624902), "$derivative (with no 'unit') expects the sortBy field to be numeric")
+	}
+	return nil
+}
 
 // slidingDerivative is a derivative as a slidingState.
 type slidingDerivative struct{ *derivative }
@@ -88,6 +107,7 @@ type integral struct {
 	area removableSum
 	last bson.Value // point
 	n    int        // points
+	nans int        // of them with a NaN
 }
 
 func (i *integral) Add(env *Env) error {
@@ -100,7 +120,7 @@ func (i *integral) Add(env *Env) error {
 
 // enter takes in a point behind the last.
 func (i *integral) enter(v bson.Value) error {
-	if _, err := i.at(v); err != nil {
+	if err := i.check(v); err != nil {
 		return err
 	}
 	if i.n > 0 {
@@ -111,31 +131,41 @@ func (i *integral) enter(v bson.Value) error {
 		i.area.update(a, 1)
 	}
 	i.last, i.n = v, i.n+1
+	if hasNaN(v) {
+		i.nans++
+	}
 	return nil
 }
 
-// at is the place of a point.
-func (i *integral) at(point bson.Value) (bson.Value, error) {
-	x, _ := ends(point)
-	return i.place(x, 5423901, 5423902, 5423900)
+// check demands a number, and a place that is a date where there is a unit,
+// else a number.
+func (i *integral) check(point bson.Value) error {
+	x, y := ends(point)
+	switch {
+	case !y.IsNumber() || !x.IsNumber() && x.Type != bson.TypeDate:
+		return mongoerr.New(mongoerr.Code(5423900), "The input value of $integral window function must be a vector of 2 value, "+
+			"the first value must be numeric or date type and the second must be numeric.")
+	case i.unit != "" && x.Type != bson.TypeDate:
+		return mongoerr.New(mongoerr.Code(5423901), "$integral with 'unit' expects the sortBy field to be a Date")
+	case i.unit == "" && x.Type == bson.TypeDate:
+		return mongoerr.New(mongoerr.Code(5423902), "$integral (with no 'unit') expects the sortBy field to be numeric")
+	}
+	return nil
 }
 
-// trapezoid is the area between two points, 0 where one has no number.
+func hasNaN(point bson.Value) bool {
+	x, y := ends(point)
+	return x.IsNaN() || y.IsNaN()
+}
+
+// trapezoid is the area between two points, 0 where one has a NaN.
 func (i *integral) trapezoid(a, b bson.Value) (bson.Value, error) {
+	if hasNaN(a) || hasNaN(b) {
+		return bson.Int32(0), nil
+	}
 	env := &Env{}
-	_, y0 := ends(a)
-	_, y1 := ends(b)
-	if !y0.IsNumber() || !y1.IsNumber() {
-		return bson.Double(0), nil
-	}
-	x0, err := i.at(a)
-	if err != nil {
-		return bson.Value{}, err
-	}
-	x1, err := i.at(b)
-	if err != nil {
-		return bson.Value{}, err
-	}
+	x0, y0 := ends(a)
+	x1, y1 := ends(b)
 	dx, err := evalSubtract(env, x1, x0)
 	if err != nil {
 		return bson.Value{}, err
@@ -145,8 +175,8 @@ func (i *integral) trapezoid(a, b bson.Value) (bson.Value, error) {
 		return bson.Value{}, err
 	}
 	p := product{long: 1, double: 1, widest: bson.TypeInt32}
-	p.multiply(dx)
 	p.multiply(height)
+	p.multiply(dx)
 	return evalDivide(env, p.value(env), bson.Double(2))
 }
 
@@ -154,12 +184,12 @@ func (i *integral) Result() (bson.Value, error) {
 	switch {
 	case i.n == 0:
 		return bson.Null, nil
-	case i.area.count() == 0:
-		return bson.Double(0), nil
+	case i.nans > 0:
+		return bson.Double(math.NaN()), nil
 	case i.unit == "":
 		return i.area.value(), nil
 	}
-	return evalDivide(&Env{}, i.area.value(), bson.Double(float64(i.millis)))
+	return evalDivide(&Env{}, i.area.value(), bson.Int64(i.millis))
 }
 
 func (i *integral) Size() int { return 256 + len(i.last.Data) }
@@ -171,6 +201,9 @@ func (s slidingIntegral) add(_ *Env, _ *queue, v bson.Value) error { return s.en
 
 func (s slidingIntegral) remove(_ *Env, q *queue, v bson.Value) error {
 	s.n--
+	if hasNaN(v) {
+		s.nans--
+	}
 	if q.len() == 0 {
 		return nil
 	}

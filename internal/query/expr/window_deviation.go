@@ -58,10 +58,11 @@ func (d *slidingDeviation) result(*queue) (bson.Value, error) {
 	if d.notFinite > 0 || d.count <= d.less {
 		return bson.Null, nil
 	}
-	if d.count == 1 {
+	if d.squares < 0 || d.count == 1 {
+		d.squares = 0
 		return bson.Int32(0), nil
 	}
-	return bson.Double(math.Sqrt(max(0, d.squares) / float64(d.count-d.less))), nil
+	return bson.Double(math.Sqrt(d.squares / float64(d.count-d.less))), nil
 }
 
 func (d *slidingDeviation) size() int { return 128 }

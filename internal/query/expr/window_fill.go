@@ -33,7 +33,7 @@ func Interpolate(env *Env, x, x0, y0, x1, y1 bson.Value) (bson.Value, error) {
 // CheckFill demands of a value to fill that it is a number or null.
 func CheckFill(v bson.Value) error {
 	if !v.IsNumber() && !v.IsNullish() {
-		return mongoerr.New(mongoerr.TypeMismatch, "Value to be filled must be numeric or nullish")
+		return mongoerr.New(mongoerr.TypeMismatch, "Value to be filled must be numeric or nullish, but found %s", v.Type)
 	}
 	return nil
 }

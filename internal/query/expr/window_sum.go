@@ -48,20 +48,18 @@ func (s *slidingSum) size() int { return sumBytes }
 // removableSum is a sum of numbers that can be taken out again. What is not
 // finite is counted, not added, so that it leaves no trace.
 type removableSum struct {
-	finite                         summation
-	ints, longs, doubles, decimals int64
-	positive, negative, nan        int64 // infinities and NaN
+	finite                      summation
+	integers, doubles, decimals int64
+	positive, negative, nan     int64 // infinities and NaN
 }
 
-func (s *removableSum) count() int64 { return s.ints + s.longs + s.doubles + s.decimals }
+func (s *removableSum) count() int64 { return s.integers + s.doubles + s.decimals }
 
 // update takes a number in (n 1) or out (n -1); what is no number is nothing.
 func (s *removableSum) update(v bson.Value, n int64) {
 	switch v.Type {
-	case bson.TypeInt32:
-		s.ints += n
-	case bson.TypeInt64:
-		s.longs += n
+	case bson.TypeInt32, bson.TypeInt64:
+		s.integers += n
 	case bson.TypeDouble:
 		s.doubles += n
 	case bson.TypeDecimal:
@@ -115,7 +113,8 @@ func negated(v bson.Value) bson.Value {
 	return bson.Decimal(v.Decimal().Neg())
 }
 
-// value is the sum: of the widest type among the numbers that are in.
+// value is the sum: a decimal or a double where one is in, else of the
+// narrowest type that holds it.
 func (s *removableSum) value() bson.Value {
 	if s.nan+s.positive+s.negative > 0 {
 		return s.nonFinite()
@@ -126,8 +125,6 @@ func (s *removableSum) value() bson.Value {
 		sum.widest = bson.TypeDecimal
 	case s.doubles > 0:
 		sum.widest = bson.TypeDouble
-	case s.longs > 0:
-		sum.widest = bson.TypeInt64
 	default:
 		sum.widest = bson.TypeInt32
 	}

@@ -125,18 +125,3 @@ func ends(point bson.Value) (x, y bson.Value) {
 	it.Next()
 	return x, it.Value
 }
-
-// place is x as a number: milliseconds where there is a unit.
-func (c *calculus) place(x bson.Value, dated, undated, notNumber mongoerr.Code) (bson.Value, error) {
-	switch {
-	case c.unit != "" && x.Type != bson.TypeDate:
-		return x, mongoerr.New(dated, "%s with 'unit' expects the sortBy field to be a Date", c.name)
-	case c.unit != "":
-		return bson.Int64(x.Date()), nil
-	case x.Type == bson.TypeDate:
-		return x, mongoerr.New(undated, "%s where the sortBy is a Date requires a 'unit'", c.name)
-	case !x.IsNumber():
-		return x, mongoerr.New(notNumber, "%s (with no 'unit') expects the sortBy field to be numeric", c.name)
-	}
-	return x, nil
-}

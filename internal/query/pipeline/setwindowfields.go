@@ -63,7 +63,8 @@ func parseSetWindowFields(arg bson.Value, p *parsing) (Stage, error) {
 	if err := s.parseSort(sortBy, p); err != nil {
 		return nil, err
 	}
-	if err := s.parseBy(by, p); err != nil {
+	constant, err := s.parseBy(by, p)
+	if err != nil {
 		return nil, err
 	}
 	for it := output.Doc().Iter(); it.Next(); {
@@ -72,6 +73,9 @@ func parseSetWindowFields(arg bson.Value, p *parsing) (Stage, error) {
 			return nil, err
 		}
 		s.Outputs = append(s.Outputs, o)
+	}
+	if err := partitionable(constant); err != nil {
+		return nil, err
 	}
 	return s, s.prepare(p)
 }
@@ -97,19 +101,21 @@ func (s *SetWindowFields) parseSort(v bson.Value, p *parsing) (err error) {
 	return nil
 }
 
-func (s *SetWindowFields) parseBy(v bson.Value, p *parsing) error {
+// parseBy reads the expression to partition by. One that is constant makes no
+// partitions; its value is returned.
+func (s *SetWindowFields) parseBy(v bson.Value, p *parsing) (bson.Value, error) {
 	if v.IsMissing() {
-		return nil
+		return bson.Value{}, nil
 	}
 	by, err := expr.Parse(v, p.reducing())
 	if err != nil {
-		return err
+		return bson.Value{}, err
 	}
 	v, constant := expr.Constant(by)
 	if !constant {
 		s.By = by
 	}
-	return partitionable(v)
+	return v, nil
 }
 
 // prepare makes the projection that puts the outputs into a document: it adds

@@ -47,17 +47,39 @@ func (f *filling) size() int  { return 128 }
 
 func (f *filling) knot(d bson.Doc) (k knot, err error) {
 	env := f.env.WithRoot(d)
-	if k.x, err = f.f.at.Eval(env); err != nil {
-		return k, err
-	}
-	if !k.x.IsNumber() && k.x.Type != bson.TypeDate {
-		return k, mongoerr.New(mongoerr.TypeMismatch, "$linearFill sortBy field must be numeric or a date, but found %s", typeName(k.x))
-	}
 	if k.y, err = f.f.input.Eval(env); err != nil {
 		return k, err
 	}
-	k.x, k.y = k.x.Clone(), orNull(k.y).Clone()
-	return k, expr.CheckFill(k.y)
+	k.y = k.y.Clone()
+	k.x, err = f.f.at.Eval(env)
+	k.x = k.x.Clone()
+	return k, err
+}
+
+// check demands a number, or nothing, at a place behind the last one and of its
+// kind.
+func (f *filling) check(k knot) error {
+	if err := expr.CheckFill(k.y); err != nil {
+		return err
+	}
+	if !k.x.IsNumber() && !isDated(k.x) {
+		return mongoerr.New(mongoerr.TypeMismatch, "Value of the sortBy field must be numeric or a date, but found %s", typeName(k.x))
+	}
+	if f.last.IsMissing() {
+		return nil
+	}
+	if bson.Equal(f.last, k.x) {
+		return mongoerr.New(6050106, "There can be no repeated values in the sort field")
+	}
+	if isDated(f.last) != isDated(k.x) {
+		return mongoerr.New(mongoerr.TypeMismatch, "Conflicting sort value types, previously received type %s, but found %s", f.last.Type, k.x.Type)
+	}
+	return nil
+}
+
+// isDated says whether there is a date in v.
+func isDated(v bson.Value) bool {
+	return v.Type == bson.TypeDate || v.Type == bson.TypeTimestamp || v.Type == bson.TypeObjectID
 }
 
 func (f *filling) at(ctx context.Context, i int) (bson.Value, error) {
@@ -70,16 +92,11 @@ func (f *filling) at(ctx context.Context, i int) (bson.Value, error) {
 	if err != nil {
 		return bson.Value{}, err
 	}
-	if i > 0 {
-		if bson.Equal(f.last, k.x) {
-			return bson.Value{}, mongoerr.New(6050106, "There can be no repeated values in the sort field")
-		}
-		if (f.last.Type == bson.TypeDate) != (k.x.Type == bson.TypeDate) {
-			return bson.Value{}, mongoerr.New(mongoerr.TypeMismatch, "Conflicting sort value types, previous and current types don't match: %s, %s", f.last.Type, k.x.Type)
-		}
+	if err := f.check(k); err != nil {
+		return bson.Value{}, err
 	}
 	f.last = k.x
-	if k.y.IsNumber() {
+	if !k.y.IsNullish() {
 		f.left = k
 		return k.y, nil
 	}
@@ -92,7 +109,7 @@ func (f *filling) at(ctx context.Context, i int) (bson.Value, error) {
 	return expr.Interpolate(f.env, k.x, f.left.x, f.left.y, f.right.x, f.right.y)
 }
 
-// lookAhead finds the first number behind document i.
+// lookAhead finds the first value behind document i.
 func (f *filling) lookAhead(ctx context.Context, i int) error {
 	if f.exhausted || f.rightAt > i {
 		return nil
@@ -110,7 +127,7 @@ func (f *filling) lookAhead(ctx context.Context, i int) error {
 		if err != nil {
 			return err
 		}
-		if k.y.IsNumber() {
+		if !k.y.IsNullish() && !k.x.IsNullish() {
 			f.right, f.rightAt = k, j
 			return nil
 		}

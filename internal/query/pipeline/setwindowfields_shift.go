@@ -88,5 +88,8 @@ func (s *shifting) at(ctx context.Context, i int) (bson.Value, error) {
 		return s.s.otherwise, nil
 	}
 	v, err := s.s.output.Eval(s.env.WithRoot(d))
-	return orNull(v), err
+	if v.IsMissing() {
+		v = s.s.otherwise
+	}
+	return v, err
 }
