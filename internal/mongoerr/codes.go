@@ -307,6 +307,7 @@ const (
 	NotPrimaryNoSecondaryOk                         Code = 13435
 	NotPrimaryOrSecondary                           Code = 13436
 	OutOfDiskSpace                                  Code = 14031
+	SearchNotEnabled                                Code = 31082
 	ClientMarkedKilled                              Code = 46841
 	IDLUnknownField                                 Code = 40415
 	IDLFailedToParse                                Code = 40414
@@ -611,6 +612,7 @@ var names = map[Code]string{
 	NotPrimaryNoSecondaryOk:                         "NotPrimaryNoSecondaryOk",
 	NotPrimaryOrSecondary:                           "NotPrimaryOrSecondary",
 	OutOfDiskSpace:                                  "OutOfDiskSpace",
+	SearchNotEnabled:                                "SearchNotEnabled",
 	ClientMarkedKilled:                              "ClientMarkedKilled",
 	MechanismUnavailable:                            "MechanismUnavailable",
 }

@@ -72,7 +72,7 @@ func (n *Node) runDistinct(ctx context.Context, op *command.Op) error {
 		return err == nil, err
 	})
 	if err != nil {
-		return mongoerr.Under(err, "Executor error during distinct command")
+		return err
 	}
 	op.SetPlanSummary(out.Summary)
 	op.Stats.IsQuery, op.Stats.KeysExamined, op.Stats.DocsExamined = true, out.Keys, out.Docs

@@ -115,7 +115,7 @@ func (n *Node) findAndModifyQuery(op *command.Op, c *catalog.Collection, a *comm
 		return nil, nil, err
 	}
 	if !a.Has("fields") || a.Doc("fields").IsEmpty() {
-		return q, nil, nil
+		return q, nil, q.checkMeta(nil)
 	}
 	p, err := project.ParseFind(a.Doc("fields"), &project.Options{Expr: q.expr, Match: q.match, Filter: q.Filter})
 	switch {

@@ -34,6 +34,8 @@ func init() {
 		"listCollections": listCollectionsNeeds, "listDatabases": anyone, "dbStats": databaseNeeds(auth.DBStats),
 		"dbHash": databaseNeeds(auth.DBHash), "profile": profileNeeds, "validateDBMetadata": validateDatabaseNeeds,
 		"setIndexCommitQuorum": collectionNeeds(auth.CreateIndex), "compactStructuredEncryptionData": collectionNeeds(auth.CompactStructuredEncryptionData),
+		"createSearchIndexes": collectionNeeds(auth.CreateSearchIndexes), "dropSearchIndex": collectionNeeds(auth.DropSearchIndex),
+		"listSearchIndexes": collectionNeeds(auth.ListSearchIndexes), "updateSearchIndex": collectionNeeds(auth.UpdateSearchIndex),
 		"planCacheClear": collectionNeeds(auth.PlanCacheWrite), "planCacheClearFilters": collectionNeeds(auth.PlanCacheIndexFilter),
 		"planCacheListFilters": collectionNeeds(auth.PlanCacheIndexFilter), "planCacheSetFilter": collectionNeeds(auth.PlanCacheIndexFilter),
 

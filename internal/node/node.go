@@ -67,6 +67,7 @@ func (n *Node) registerDiagnostic(r *command.Registry) {
 		n.getParameter(), n.setParameter(), n.setFeatureCompatibilityVersion(), n.shutdown(), n.rotateCertificates(),
 		n.dropConnections(), n.connPoolStats(), n.shardingState(), n.getClusterParameter(), n.setClusterParameter(),
 		n.autoCompact(), n.setIndexCommitQuorum(), n.compactStructuredEncryptionData(),
+		n.createSearchIndexes(), n.dropSearchIndex(), n.listSearchIndexes(), n.updateSearchIndex(),
 	)
 	r.Register(
 		n.startSession(), n.endSessions(), n.refreshSessions(), n.killSessions(), n.killAllSessions(),

@@ -148,8 +148,7 @@ func validateResolved(ns Namespace, o *Options, ix *Index) error {
 	return nil
 }
 
-// validateStorageEngine checks the storageEngine of a specification: the options
-// of our own engine only, as those of others mean nothing here.
+// validateStorageEngine checks the storageEngine of a specification.
 func validateStorageEngine(ix *Index) error {
 	v := ix.Spec.Lookup("storageEngine")
 	if v.IsMissing() {
@@ -161,14 +160,10 @@ func validateStorageEngine(ix *Index) error {
 	if v.Doc().IsEmpty() {
 		return cannotCreate(`Empty "storageEngine" options are invalid. Please remove the field or include valid options.`)
 	}
-	own := v.Doc().Lookup("mayfly")
-	if own.IsMissing() {
-		return nil
-	}
-	if err := validateEngines(new(bson.Builder).Value("mayfly", own).Finish()); err != nil {
+	if err := validateEngines(v.Doc()); err != nil {
 		return err
 	}
-	if own.Doc().Has("expiry") && !ix.IsTTL() {
+	if document(v.Doc().Lookup("mayfly")).Has("expiry") && !ix.IsTTL() {
 		return invalidOptions("'%s' is only for indexes with 'expireAfterSeconds'", expiryPath)
 	}
 	return nil

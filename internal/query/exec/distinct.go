@@ -5,6 +5,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/query/plan"
 	"github.com/mayflydb/mayfly/internal/query/project"
 )
@@ -22,15 +23,12 @@ func (x *Executor) Distinct(ctx context.Context, c *catalog.Collection, q *Query
 	var row Row
 	for {
 		ok, err := r.next(ctx, &row)
-		if err != nil {
-			return nil, err
-		}
 		more := ok
-		if ok {
+		if err == nil && ok {
 			more, err = yield(row.Doc)
 		}
 		if err != nil {
-			return nil, err
+			return nil, mongoerr.Under(err, "Executor error during distinct command")
 		}
 		if !more {
 			out.Keys, out.Docs = totals(r.winner.stage)

@@ -2,8 +2,6 @@ package exec
 
 import (
 	"context"
-	"encoding/binary"
-	"hash/fnv"
 	"slices"
 
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -122,7 +120,7 @@ func (x *Executor) prepare(ctx context.Context, c *catalog.Collection, q *Query,
 	if c != nil && c.IsTimeseries() {
 		return x.prepareMeasurements(c, q, adjust)
 	}
-	r := &running{x: x, coll: c, query: q}
+	r := &running{x: x, coll: c, query: q, meta: metaReader{coll: c}}
 	r.readsSortKey()
 	var reader storage.Reader = x.Catalog.Engine()
 	var before catalog.Foreseen
@@ -275,18 +273,11 @@ func (c *Cursor) Next(ctx context.Context) (bson.Doc, error) {
 	return c.row.Doc, nil
 }
 
-// withRecordID adds a number that is the record's for its life: its place in
-// the order of insertion where the collection is capped, else a hash of its
-// key.
+// withRecordID adds the record's number.
 func (c *Cursor) withRecordID() bson.Doc {
 	var b bson.Builder
 	b.Reset(nil).Fields(c.row.Doc)
-	if c.r.coll.Capped && len(c.row.Record) == 8 {
-		return b.Int64("$recordId", int64(binary.BigEndian.Uint64(c.row.Record))).Finish()
-	}
-	h := fnv.New64a()
-	h.Write(c.r.coll.Identity(c.row.Record))
-	return b.Int64("$recordId", int64(h.Sum64()>>1)).Finish()
+	return b.Value("$recordId", c.r.meta.recordID()).Finish()
 }
 
 // Record returns the record key of the document that Next returned.

@@ -1,9 +1,12 @@
 package exec
 
 import (
+	"encoding/binary"
+	"hash/fnv"
 	"slices"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/query/plan"
 	"github.com/mayflydb/mayfly/internal/query/sortkey"
 )
@@ -35,7 +38,8 @@ func knowsMeta(n plan.Node) bool {
 // metaReader answers {$meta: name} about the row that is being evaluated.
 type metaReader struct {
 	row  *Row
-	keys *sortkey.Generator // of the query's sort, once {$meta: "sortKey"} is read
+	coll *catalog.Collection // whose records the rows are; nil for none
+	keys *sortkey.Generator  // of the query's sort, once {$meta: "sortKey"} is read
 }
 
 func (r *metaReader) value(name string) bson.Value {
@@ -51,6 +55,9 @@ func (r *metaReader) value(name string) bson.Value {
 	}
 	if name == "sortKey" {
 		return r.sortKey()
+	}
+	if name == "recordId" {
+		return r.recordID()
 	}
 	return r.row.Meta.Value(name)
 }
@@ -99,6 +106,20 @@ func (r *running) readsSortKey() {
 			q.Paths = append(q.Paths, p.Path)
 		}
 	}
+}
+
+// recordID is a number that is the record's for its life: its place in the
+// order of insertion where the collection is capped, else a hash of its key.
+func (r *metaReader) recordID() bson.Value {
+	if r.coll == nil || r.row.Record == nil {
+		return bson.Value{}
+	}
+	if r.coll.Capped && len(r.row.Record) == 8 {
+		return bson.Int64(int64(binary.BigEndian.Uint64(r.row.Record)))
+	}
+	h := fnv.New64a()
+	h.Write(r.coll.Identity(r.row.Record))
+	return bson.Int64(int64(h.Sum64() >> 1))
 }
 
 // about makes row the one that is evaluated.

@@ -144,14 +144,22 @@ func (p *parser) document(d bson.Doc, at level) (Node, error) {
 	return all, nil
 }
 
+// unknownTopLevel is the error for a name of no operator; it hints at what $ may have been meant for.
+func unknownTopLevel(name string) error {
+	if name == "$not" {
+		return badValue("unknown top level operator: $not. If you are trying to negate an entire expression, use $nor.")
+	}
+	return badValue("unknown top level operator: %s. If you have a field name that starts with a '$' symbol, "+
+		"consider using $getField or $setField.", name)
+}
+
 // field parses one field of a filter.
 func (p *parser) field(name string, v bson.Value, at level) ([]Node, error) {
 	switch {
 	case len(name) > 0 && name[0] == '$' && !isDBRefField(name):
 		parse, ok := topLevel[name]
 		if !ok {
-			return nil, badValue("unknown top level operator: %s. If you have a field name that starts with a '$' symbol, "+
-				"consider using $getField or $setField.", name)
+			return nil, unknownTopLevel(name)
 		}
 		return one(parse(p, name, v, at))
 	case isConditions(v, false):

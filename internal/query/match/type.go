@@ -63,7 +63,7 @@ func parseType(_ *parser, a argument) (Node, error) {
 		return n, n.Types.parse(a.v)
 	}
 	if a.v.Doc().IsEmpty() {
-		return nil, mongoerr.New(mongoerr.FailedToParse, "$type must match at least one type")
+		return nil, mongoerr.New(mongoerr.FailedToParse, "%s must match at least one type", a.path)
 	}
 	for it := a.v.Doc().Iter(); it.Next(); {
 		if err := n.Types.parse(it.Value); err != nil {

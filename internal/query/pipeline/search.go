@@ -27,9 +27,20 @@ func (s *Search) Name() string { return s.name }
 // Serialize is the argument.
 func (s *Search) Serialize() bson.Value { return s.arg }
 
-// Open fails with 31082, SearchNotEnabled.
+// Open fails with SearchNotEnabled.
 func (s *Search) Open(Iterator, *Run) (Iterator, error) {
-	return nil, mongoerr.New(31082, "Using $search and $vectorSearch aggregation stages requires additional configuration. "+
+	if s.name == "$listSearchIndexes" {
+		return nil, NoSearchIndexes()
+	}
+	return nil, mongoerr.New(mongoerr.SearchNotEnabled, "Using $search and $vectorSearch aggregation stages requires additional configuration. "+
 		"Please connect to Atlas or an AtlasCLI local deployment to enable. For more information on how to connect, see "+
-		"https://dochub.mongodb.org/core/atlas-cli-deploy-local-reqs")
+		"https://dochub.mongodb.org/core/atlas-cli-deploy-local-reqs.")
+}
+
+// NoSearchIndexes is the error of the commands and the stage about search
+// indexes, where no search process is configured.
+func NoSearchIndexes() error {
+	return mongoerr.New(mongoerr.SearchNotEnabled, "Using Atlas Search Database Commands and the $listSearchIndexes aggregation stage requires additional configuration. "+
+		"Please connect to Atlas or an AtlasCLI local deployment to enable. For more information on how to connect, see "+
+		"https://dochub.mongodb.org/core/atlas-cli-deploy-local-reqs.")
 }

@@ -1,6 +1,7 @@
 package project
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -83,15 +84,32 @@ func (p *parser) findOperator(prefix, name, op string, arg bson.Value) (done boo
 	case "$elemMatch":
 		return true, p.elemMatch(prefix, name, arg)
 	case "$slice":
-		s, ok, err := parseSlice(arg)
-		// Where the positional operator already stands, $slice is read as the
-		// expression, which takes no single number.
-		if err != nil || !ok || p.hasPositional && p.positional == prefix+name {
-			return false, err
+		s, notFind := parseSlice(arg)
+		switch {
+		case notFind != nil:
+			return true, p.sliceExpression(prefix, name, arg, notFind)
+		case p.hasPositional && p.positional == prefix+name:
+			// Where the positional operator already stands, $slice is read as the
+			// expression, which takes no single number.
+			return false, nil
 		}
 		return true, p.root.add(prefix+name, field{do: keep, slice: s})
 	}
 	return false, nil
+}
+
+// sliceExpression parses a $slice that is not find's, for the reason notFind.
+func (p *parser) sliceExpression(prefix, name string, arg bson.Value, notFind *mongoerr.Error) error {
+	if vs := arg.Doc().Slice(); notFind.Code == 31259 { // a constant, which the server evaluates before any document
+		return mongoerr.New(mongoerr.Code(28724), "First argument to $slice must be an array, but is of type: %s", vs[0].Type)
+	}
+	err := p.expression(prefix, name, "$slice", arg)
+	if !mongoerr.Is(err, 28667) { // what constants come to is found out later
+		return err
+	}
+	return mongoerr.Under(err, fmt.Sprintf("Invalid $slice syntax. The given syntax %s did not match the find() syntax because :: %s: %s :: "+
+		"The given syntax did not match the expression $slice syntax.",
+		new(bson.Builder).Value("$slice", arg).Finish(), notFind.Code, notFind.Message))
 }
 
 func (p *parser) elemMatch(prefix, name string, arg bson.Value) error {

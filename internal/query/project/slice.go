@@ -11,28 +11,33 @@ import (
 // counts from the end of the array.
 type slice struct{ skip, limit int }
 
-// parseSlice parses n or [skip, limit]; ok is false where arg is no such thing
+// parseSlice parses n or [skip, limit]. Its error says why arg is no such thing
 // and so must be the argument of the expression of that name.
-func parseSlice(arg bson.Value) (s *slice, ok bool, err error) {
+func parseSlice(arg bson.Value) (*slice, *mongoerr.Error) {
 	if arg.IsNumber() {
 		n := truncate32(arg)
 		if n < 0 {
-			return &slice{n, -n}, true, nil
+			return &slice{n, -n}, nil
 		}
-		return &slice{0, n}, true, nil
+		return &slice{0, n}, nil
 	}
 	if arg.Type != bson.TypeArray {
-		return nil, false, nil
+		return nil, mongoerr.New(mongoerr.Code(31273), "$slice only supports numbers and [skip, limit] arrays")
 	}
 	vs := arg.Doc().Slice()
-	if len(vs) != 2 || !vs[0].IsNumber() || !vs[1].IsNumber() {
-		return nil, false, nil
+	switch {
+	case len(vs) != 2:
+		return nil, mongoerr.New(mongoerr.Code(31272), "$slice array argument should be of form [skip, limit]")
+	case !vs[0].IsNumber():
+		return nil, mongoerr.New(mongoerr.Code(31257), "$slice expects the skip argument to be a number, got %s", vs[0].Type)
+	case !vs[1].IsNumber():
+		return nil, mongoerr.New(mongoerr.Code(31258), "$slice expects the limit argument to be a number, got %s", vs[1].Type)
 	}
-	s = &slice{truncate32(vs[0]), truncate32(vs[1])}
+	s := &slice{truncate32(vs[0]), truncate32(vs[1])}
 	if s.limit <= 0 {
-		return nil, false, mongoerr.New(mongoerr.Code(28724), "First argument to $slice must be an array, but is of type: %s", vs[0].Type)
+		return nil, mongoerr.New(mongoerr.Code(31259), "$slice limit must be positive, got %d", s.limit)
 	}
-	return s, true, nil
+	return s, nil
 }
 
 // bounds returns the first element that stays and the one behind the last.

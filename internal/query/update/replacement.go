@@ -8,14 +8,18 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// replace puts next in the place of doc, whose _id stays and comes first. Only
-// where next has the very bytes of doc, _id included, nothing changes. dollars
-// allows names that start with $, which only a pipeline may produce.
+// replace puts next in the place of doc, whose _id stays and comes first; where
+// next gives the same number as another type, that type stays, as in mongod.
+// Only where next has the very bytes of doc, _id included, nothing changes.
+// dollars allows names that start with $, which only a pipeline may produce.
 func (c *Context) replace(doc, next bson.Doc, dollars bool) (bson.Doc, error) {
 	if c.changed = !bytes.Equal(next, doc); !c.changed {
 		return doc, nil
 	}
-	id := doc.Lookup("_id")
+	id, same := doc.Lookup("_id"), next.Lookup("_id")
+	if !id.IsMissing() && !same.IsMissing() && bson.Compare(id, same) == 0 {
+		id = same
+	}
 	var b bson.Builder
 	b.Reset(make([]byte, 0, len(next)+len(id.Data)+len("_id")+2))
 	b.Value("_id", id)
