@@ -29,6 +29,7 @@ type Unit struct {
 	gate  [1]*live // backing of gates for the common case
 	docs  int
 	gone  int64 // index entries deleted so far
+	added int64 // and inserted
 	// second is the time of the writes, 0 until someone asks for it.
 	second int64
 	onEnd  []func()
@@ -73,6 +74,9 @@ func (u *Unit) Count() int { return u.docs }
 
 // KeysDeleted is the number of index entries deleted so far.
 func (u *Unit) KeysDeleted() int64 { return u.gone }
+
+// KeysInserted is the number of index entries inserted so far.
+func (u *Unit) KeysInserted() int64 { return u.added }
 
 // enter makes the unit a writer of the collection, and returns its newest
 // descriptor, which stays the newest until the unit ends. A unit that holds

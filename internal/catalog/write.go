@@ -237,6 +237,7 @@ func (u *Unit) finish(c *Collection, docs, size, stayed int64) error {
 			}
 			err = u.u.Delete(w.ix.Ident, u.entry, len(u.value))
 		} else {
+			u.added++
 			c.live.watch.Load().note(w.ix, u.entry)
 			err = u.u.Set(w.ix.Ident, u.entry, u.value)
 		}

@@ -44,6 +44,22 @@ type Examiner interface {
 	Examined() (keys, docs int64)
 }
 
+// Sorting is a Cursor that may sort in memory.
+type Sorting interface {
+	// Sorts says whether it does, and whether it had to put rows on the disk.
+	Sorts() (sorts, spilled bool)
+}
+
+// Staged is a Cursor that can tell what its stages have done.
+type Staged interface{ ExecStats() bson.Doc }
+
+// Resumable is a Cursor that may know where another one could go on.
+type Resumable interface {
+	// AppendToken writes postBatchResumeToken, where the client has asked for it;
+	// held says that the last document was not put into the batch.
+	AppendToken(b *bson.Builder, held bool)
+}
+
 // Documents makes a Cursor of documents that are there already.
 func Documents(docs []bson.Doc) Cursor { return &documents{docs} }
 
@@ -136,7 +152,11 @@ func GetMore(ctx context.Context, op *Op, id int64, ns string, batchSize, maxTim
 	defer c.closeUnlessKept()
 	op.Stats.OriginatingCommand = c.command
 	op.inherit(c.command.Lookup("comment"))
+	op.Stats.IsQuery = true
 	op.SetPlanSummary(c.planSummary)
+	if s, ok := c.spec.Cursor.(Staged); ok {
+		op.Stats.ExecStats = s.ExecStats
+	}
 	ctx, stop := c.limit(ctx, op)
 	defer stop()
 	if p, ok := c.spec.Cursor.(Parked); ok {

@@ -140,6 +140,9 @@ func (c *openCursor) account(op *Op) {
 		op.Stats.DocsExamined += read - c.read
 		c.keys, c.read = keys, read
 	}
+	if s, ok := c.spec.Cursor.(Sorting); ok {
+		op.Stats.HasSortStage, op.Stats.UsedDisk = s.Sorts()
+	}
 }
 
 // finishBatch ends the document "cursor" and keeps the cursor for getMore.
@@ -158,6 +161,9 @@ func (c *openCursor) finishBatch(op *Op, done bool) error {
 		}
 	}
 	op.Stats.CursorID, op.Stats.CursorExhausted = id, done
+	if t, ok := c.spec.Cursor.(Resumable); ok {
+		t.AppendToken(op.Reply, c.stash != nil)
+	}
 	op.Reply.Int64("id", id).String("ns", c.spec.NS)
 	if c.spec.Vars != nil {
 		c.spec.Vars(op.Reply)

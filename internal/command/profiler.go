@@ -164,9 +164,12 @@ func (op *Op) profileEntry(n noted) bson.Doc {
 	if s.CursorID != 0 {
 		b.Int64("cursorid", s.CursorID)
 	}
+	if op.ExhaustAllowed {
+		b.Bool("exhaust", true)
+	}
 	op.appendCounters(b)
 	b.Int("numYield", op.active.yields.Load())
-	if s.IsQuery {
+	if s.IsQuery && op.statement == nil {
 		b.Int("nreturned", s.NReturned)
 	}
 	if s.QueryHash != "" {
@@ -181,7 +184,7 @@ func (op *Op) profileEntry(n noted) bson.Doc {
 	b.OpenDoc("locks").Close().OpenDoc("flowControl").Close().OpenDoc("storage").Close()
 	if n.err != nil {
 		e := mongoerr.From(n.err)
-		b.Bool("ok", false).String("errMsg", e.Message).String("errName", e.Code.String()).Int32("errCode", int32(e.Code))
+		b.Double("ok", 0).String("errMsg", e.Message).String("errName", e.Code.String()).Int32("errCode", int32(e.Code))
 	}
 	b.Int("responseLength", int64(n.reply)).String("protocol", "op_msg").Int64("cpuNanos", 0).
 		Int("millis", n.took.Milliseconds())
@@ -266,7 +269,7 @@ func (d *Dispatcher) logSlow(ctx context.Context, op *Op, n noted) {
 	}
 	if n.err != nil {
 		e := mongoerr.From(n.err)
-		attrs = append(attrs, slog.Bool("ok", false), slog.String("errMsg", e.Message),
+		attrs = append(attrs, slog.Int("ok", 0), slog.String("errMsg", e.Message),
 			slog.String("errName", e.Code.String()), slog.Int("errCode", int(e.Code)))
 	}
 	attrs = append(attrs, slog.Int64("numYields", op.active.yields.Load()), slog.Int("reslen", n.reply),

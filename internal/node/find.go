@@ -36,6 +36,9 @@ var findFields = command.NewFields("find",
 	command.OptionalBool("readOnce"),
 	command.Int64("term"),
 	command.UUID("collectionUUID"),
+	command.OptionalBool("$_requestResumeToken").Unstable(),
+	command.Object("$_resumeAfter").Unstable(),
+	command.Object("$_startAt").Unstable(),
 )
 
 // find answers {find: collection, filter, …} with a cursor over the documents
@@ -88,6 +91,9 @@ func (n *Node) findQuery(op *command.Op, a *command.Args, filter string) (*query
 		return nil, mongoerr.New(mongoerr.BadValue, "Cannot use tailable option with the 'singleBatch' option")
 	}
 	q.ShowRecordID = a.Bool("showRecordId") && !q.ReturnKey
+	if err := q.resume(a); err != nil {
+		return nil, err
+	}
 	if err := q.project(a.Doc("projection")); err != nil {
 		return nil, err
 	}

@@ -84,7 +84,7 @@ func endInsert(ctx context.Context, op *command.Op, w *exec.Writer, inserted int
 		return err
 	}
 	op.CountInserts(inserted + int64(len(errs.list)))
-	op.Stats.IsWrite, op.Stats.NInserted = true, inserted
+	op.Stats.IsWrite, op.Stats.NInserted, op.Stats.KeysInserted = true, inserted, w.KeysInserted()
 	if op.WriteConcern.Unacknowledged() {
 		return nil
 	}

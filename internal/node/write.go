@@ -113,6 +113,7 @@ func book(op *command.Op, w *exec.Written) {
 	tally(&op.Stats, w)
 	if w.Summary != "" {
 		op.SetPlanSummary(w.Summary)
+		op.Stats.ExecStats = w.ExecStats
 	}
 }
 
@@ -125,7 +126,10 @@ func tally(st *command.Stats, w *exec.Written) {
 	st.NModified += w.Modified
 	st.NDeleted += w.Deleted
 	st.WriteConflicts += w.Conflicts
+	st.KeysInserted += w.KeysInserted
+	st.KeysDeleted += w.KeysDeleted
 	st.HasSortStage = st.HasSortStage || w.Sorted
+	st.UsedDisk = st.UsedDisk || w.Spilled
 	st.FromMultiPlanner = st.FromMultiPlanner || w.FromTrial
 	if !w.Upserted.IsMissing() {
 		st.NUpserted++
@@ -142,6 +146,9 @@ func noteStatement(ctx context.Context, op *command.Op, kind command.OpKind, sta
 		if w != nil {
 			tally(&s.Stats, w)
 			s.PlanSummary = w.Summary
+			if w.Summary != "" {
+				s.Stats.ExecStats = w.ExecStats
+			}
 		}
 	})
 }

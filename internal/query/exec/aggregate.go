@@ -16,6 +16,7 @@ type Aggregation struct {
 	cursor *Cursor // what reads the collection, or nil
 	out    pipeline.Iterator
 	plain  bool   // the cursor does it all
+	sorts  bool   // a stage above it sorts
 	inner  bool   // its results are not the client's
 	ahead  *ahead // what reads the cursor ahead, or nil
 	run    *pipeline.Run
@@ -64,6 +65,7 @@ func (x *Executor) aggregate(ctx context.Context, c *catalog.Collection, q *Quer
 		return nil, err
 	}
 	a := &Aggregation{cursor: &Cursor{r: found}, plain: len(rest.Stages) == 0, inner: inner, run: r}
+	a.sorts = slices.ContainsFunc(rest.Stages, func(s pipeline.Stage) bool { _, ok := s.(*pipeline.Sort); return ok })
 	in := measured(c, a.cursor)
 	if early {
 		a.ahead = &ahead{in: in, keep: rest.Reads()}
@@ -202,6 +204,23 @@ func (a *Aggregation) Examined() (keys, docs int64) {
 		a.ahead.stop()
 	}
 	return a.cursor.Examined()
+}
+
+// Sorts says whether the pipeline sorts in memory, and whether the query below
+// spilled.
+func (a *Aggregation) Sorts() (sorts, spilled bool) {
+	if a.cursor != nil {
+		sorts, spilled = a.cursor.Sorts()
+	}
+	return sorts || a.sorts, spilled
+}
+
+// ExecStats is what the stages of the query below have done.
+func (a *Aggregation) ExecStats() bson.Doc {
+	if a.cursor == nil {
+		return bson.Empty
+	}
+	return a.cursor.ExecStats()
 }
 
 // Looked is what the query below has read.

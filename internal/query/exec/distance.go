@@ -51,7 +51,7 @@ func (s *distance) measure(row *Row) error {
 	if !ok || d < near.Min || d > near.Max {
 		return nil
 	}
-	s.bytes += len(row.Doc) + len(row.Record)
+	s.bytes += len(row.Doc) + len(row.Record) + len(point.Data)
 	if s.bytes > extsort.MaxMemory {
 		return mongoerr.New(mongoerr.QueryExceededMemoryLimitNoDiskUseAllowed, "a search by distance over measurements exceeded memory limit of %d bytes", extsort.MaxMemory)
 	}

@@ -19,7 +19,7 @@ func (x *Executor) Distinct(ctx context.Context, c *catalog.Collection, q *Query
 		return nil, err
 	}
 	defer r.close()
-	out := &Counted{Summary: Summary(r.winner.node)}
+	out := &Counted{Summary: Summary(r.winner.node), Stats: r.stats}
 	var row Row
 	for {
 		ok, err := r.next(ctx, &row)

@@ -40,6 +40,10 @@ type Query struct {
 	Held bool
 	// ShowRecordID adds $recordId to each document.
 	ShowRecordID bool
+	// Resume, where not nil, is where a find that scans the collection begins, and
+	// ResumeToken asks it where another one could.
+	Resume      *Resume
+	ResumeToken bool
 }
 
 // readsKeys says whether the keys of the index that led to documents are read.
@@ -239,12 +243,18 @@ type Cursor struct {
 	r        *running
 	row      Row
 	arrivals <-chan struct{} // rings when there may be more than Unpark found
+	token    []byte          // the record delivered last, where the query asks for it
+	before   []byte          // and the one before
 }
 
 // Find runs a query. c is nil where the collection does not exist.
 func (x *Executor) Find(ctx context.Context, c *catalog.Collection, q *Query) (*Cursor, error) {
 	r, err := x.start(ctx, c, q, nil)
 	if err != nil {
+		return nil, err
+	}
+	if err := r.resume(ctx); err != nil {
+		r.close()
 		return nil, err
 	}
 	r.cursor.r = r
@@ -264,6 +274,7 @@ func (c *Cursor) Next(ctx context.Context) (bson.Doc, error) {
 		return nil, err
 	}
 	c.r.meta.about(&c.row)
+	c.passed()
 	if c.r.query.ShowRecordID {
 		return c.withRecordID(), nil
 	}
@@ -307,9 +318,9 @@ func (c *Cursor) Choice() (shape, key string, cached, replanned bool) {
 
 // ExecStats is the tree of stages with their counters so far, as the profiler
 // shows it.
-func (c *Cursor) ExecStats() bson.Doc {
-	return plan.Explain(c.r.winner.node, countersOf(c.r.winner.stage))
-}
+func (c *Cursor) ExecStats() bson.Doc { return c.r.stats() }
+
+func (r *running) stats() bson.Doc { return plan.Explain(r.winner.node, countersOf(r.winner.stage)) }
 
 // Sorts says whether the plan sorts in memory, and whether it spilled.
 func (c *Cursor) Sorts() (sorts, spilled bool) { return sorting(c.r.winner.stage) }
@@ -342,7 +353,7 @@ func (x *Executor) Count(ctx context.Context, c *catalog.Collection, q *Query) (
 		n = s.n
 	}
 	keys, docs := totals(r.winner.stage)
-	return &Counted{N: n, Summary: Summary(r.winner.node), Keys: keys, Docs: docs}, nil
+	return &Counted{N: n, Summary: Summary(r.winner.node), Keys: keys, Docs: docs, Stats: r.stats}, nil
 }
 
 // Counted is the outcome of Count.
@@ -350,6 +361,8 @@ type Counted struct {
 	N          int64
 	Summary    string
 	Keys, Docs int64
+	// Stats is the tree of stages with their counters, as the profiler shows it.
+	Stats func() bson.Doc
 }
 
 // counting turns plans for documents into plans that count them. Skip and

@@ -267,8 +267,10 @@ func specificCounters(s Stage, b *bson.Builder) {
 	case *countScan:
 		b.Int("keysExamined", st.KeysExamined)
 	case *geoNear:
-		b.Int("keysExamined", st.KeysExamined).Int("docsExamined", st.DocsExamined).Int("seeks", st.Seeks)
+		s.describeSearch(b)
 	case *fetch:
+		b.Int("docsExamined", st.DocsExamined).Int("alreadyHasObj", s.had)
+	case *fetchedRing:
 		b.Int("docsExamined", st.DocsExamined).Int32("alreadyHasObj", 0)
 	case *textOr:
 		b.Int("docsExamined", st.DocsExamined)

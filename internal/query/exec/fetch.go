@@ -23,6 +23,7 @@ type fetch struct {
 	filter *filter
 	closer io.Closer // of the document of the last row
 	ahead  prefetch
+	had    int64 // rows that came with their document from a stage below
 
 	last   []byte // record asked for before
 	rising int    // so many were above the one before
@@ -122,6 +123,9 @@ func (s *fetch) next(ctx context.Context, row *Row) (State, error) {
 	state, err := s.input.Work(ctx, row)
 	if err != nil || state != Advanced {
 		return state, err
+	}
+	if row.Doc != nil && row.Key == nil {
+		s.had++
 	}
 	if row.Doc == nil {
 		row.Doc, s.closer, err = s.read(row.Record)

@@ -45,8 +45,20 @@ type geoNear struct {
 	inRing       int
 	bytes        int
 	sequence     int
+	searched     []interval
 	closer       io.Closer // of the document of the last row
 }
+
+// interval is a ring that was searched, for explain.
+type interval struct {
+	inner, outer float64
+	last         bool
+	found, given int64
+	scan         Stats
+}
+
+// maxIntervals bounds the rings that explain shows.
+const maxIntervals = 1000
 
 // nearRow is a measured document.
 type nearRow struct {
@@ -126,6 +138,9 @@ func (s *geoNear) endScan() error {
 	s.scan = nil
 	s.stats.KeysExamined += scan.stats.KeysExamined
 	s.stats.Seeks += scan.stats.Seeks
+	if at := s.ringNow(); at != nil {
+		at.scan = scan.stats
+	}
 	return scan.Close()
 }
 
@@ -162,6 +177,17 @@ func (s *geoNear) widen() {
 	s.inner, s.outer = s.outer, min(s.outer+s.step, s.limit)
 	s.last = s.outer >= s.limit
 	s.scan = s.scanOf(s.ring(s.inner, s.outer))
+	if len(s.searched) < maxIntervals {
+		s.searched = append(s.searched, interval{inner: s.inner, outer: s.outer, last: s.last})
+	}
+}
+
+// ringNow is the ring that was begun last, or nil.
+func (s *geoNear) ringNow() *interval {
+	if len(s.searched) == 0 {
+		return nil
+	}
+	return &s.searched[len(s.searched)-1]
 }
 
 // ring is the bounds of the documents at distances from inner to outer. A 2d
@@ -251,14 +277,17 @@ func (s *geoNear) measure(record []byte) error {
 	if !ok || distance < near.Min || distance > near.Max {
 		return nil
 	}
-	r := nearRow{distance: distance, sequence: s.sequence, record: append([]byte(nil), record...), point: point.Clone()}
+	r := nearRow{distance: distance, sequence: s.sequence, record: append([]byte(nil), record...)}
 	s.sequence++
-	if s.bytes+len(doc) <= maxNearBytes {
-		s.bytes += len(doc)
-		r.doc = doc.Clone()
+	if size := len(doc) + len(point.Data); s.bytes+size <= maxNearBytes {
+		s.bytes += size
+		r.doc, r.point = doc.Clone(), point.Clone()
 	}
 	if distance < s.outer {
 		s.inRing++
+	}
+	if at := s.ringNow(); at != nil {
+		at.found++
 	}
 	heap.Push(&s.found, r)
 	return nil
@@ -302,8 +331,14 @@ func (s *geoNear) emit(row *Row) (State, error) {
 			return s.stats.count(NeedTime), nil
 		}
 		r.doc, s.closer = doc, closer
+		if _, point, ok := nearest(s.node.Index.Parts[s.node.Part].Values(doc), s.node.Near.Near.Point); ok {
+			r.point = point.Clone()
+		}
 	} else {
-		s.bytes -= len(r.doc)
+		s.bytes -= len(r.doc) + len(r.point.Data)
+	}
+	if at := s.ringNow(); at != nil {
+		at.given++
 	}
 	if s.builder.source.hides(r.record, r.doc) {
 		return s.stats.count(NeedTime), nil

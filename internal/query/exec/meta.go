@@ -1,8 +1,6 @@
 package exec
 
 import (
-	"encoding/binary"
-	"hash/fnv"
 	"slices"
 
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -108,18 +106,12 @@ func (r *running) readsSortKey() {
 	}
 }
 
-// recordID is a number that is the record's for its life: its place in the
-// order of insertion where the collection is capped, else a hash of its key.
+// recordID is the row's, Missing where it has none.
 func (r *metaReader) recordID() bson.Value {
 	if r.coll == nil || r.row.Record == nil {
 		return bson.Value{}
 	}
-	if r.coll.Capped && len(r.row.Record) == 8 {
-		return bson.Int64(int64(binary.BigEndian.Uint64(r.row.Record)))
-	}
-	h := fnv.New64a()
-	h.Write(r.coll.Identity(r.row.Record))
-	return bson.Int64(int64(h.Sum64() >> 1))
+	return bson.Int64(recordID(r.coll, r.row.Record))
 }
 
 // about makes row the one that is evaluated.

@@ -16,6 +16,8 @@ const (
 	// maxCachedPlans bounds the entries of one collection
 	// (internalQueryCacheMaxEntriesPerCollection).
 	maxCachedPlans = 5000
+	// maxCachedBytes bounds what they take: shapes can be as large as filters.
+	maxCachedBytes = 64 << 20
 	// worksGrowth is by how much an entry that waits to become active lets its
 	// limit grow each time the trial took longer (internalQueryCacheWorksGrowthCoefficient).
 	worksGrowth = 2
@@ -32,6 +34,7 @@ type learned struct {
 		indexes []*catalog.Index         // that the plans are for
 		entries map[string]*list.Element // by key; the values are *CachedPlan
 		order   list.List                // the one used last is in front
+		bytes   int64                    // of the entries
 		filters []*IndexFilter
 	}
 }
@@ -77,7 +80,21 @@ func (l *learned) renewLocked(c *catalog.Collection) {
 	if l.mu.entries == nil || !slices.Equal(l.mu.indexes, c.Indexes()) {
 		l.mu.entries, l.mu.indexes = map[string]*list.Element{}, c.Indexes()
 		l.mu.order.Init()
+		l.mu.bytes = 0
 	}
+}
+
+// trimLocked drops the entries used longest ago that are too many or too much.
+func (l *learned) trimLocked() {
+	for l.mu.order.Len() > maxCachedPlans || l.mu.bytes > maxCachedBytes {
+		l.dropLocked(l.mu.order.Back())
+	}
+}
+
+func (l *learned) dropLocked(e *list.Element) {
+	p := l.mu.order.Remove(e).(*CachedPlan)
+	delete(l.mu.entries, p.Key)
+	l.mu.bytes -= p.Size()
 }
 
 // plan returns a copy of the entry with that key, or nil.
@@ -104,11 +121,8 @@ func (l *learned) store(c *catalog.Collection, p *CachedPlan) {
 	e := l.mu.entries[p.Key]
 	if e == nil {
 		l.mu.entries[p.Key] = l.mu.order.PushFront(p)
-		if l.mu.order.Len() > maxCachedPlans {
-			last := l.mu.order.Back()
-			delete(l.mu.entries, last.Value.(*CachedPlan).Key)
-			l.mu.order.Remove(last)
-		}
+		l.mu.bytes += p.Size()
+		l.trimLocked()
 		return
 	}
 	old := e.Value.(*CachedPlan)
@@ -121,8 +135,10 @@ func (l *learned) store(c *catalog.Collection, p *CachedPlan) {
 	default:
 		p.Active = true
 		e.Value = p
+		l.mu.bytes += p.Size() - old.Size()
 	}
 	l.mu.order.MoveToFront(e)
+	l.trimLocked()
 }
 
 // doubt makes an entry inactive whose plan has taken much longer than before.
@@ -164,10 +180,9 @@ func (l *learned) clearLocked(q *Query) {
 		return
 	}
 	shape := plan.ShapeOf(&q.Query)
-	for key, e := range l.mu.entries {
+	for _, e := range l.mu.entries {
 		if e.Value.(*CachedPlan).shape == shape {
-			delete(l.mu.entries, key)
-			l.mu.order.Remove(e)
+			l.dropLocked(e)
 		}
 	}
 }

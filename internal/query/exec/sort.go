@@ -24,10 +24,10 @@ type sorter struct {
 	narrow []byte   // the last document with only those
 	reader *metaReader
 	source *source
-	judged *hiding          // of the batch that the rows were taken in
-	dated  bool             // records carry when their documents are due
-	metas  map[string]*Meta // by record, of rows that have any
-	keyed  bool             // the keys of the index are read above
+	judged *hiding // of the batch that the rows were taken in
+	dated  bool    // records carry when their documents are due
+	tagged bool    // and what the rows know besides them
+	keyed  bool    // the keys of the index are read above
 }
 
 func (b *builder) sorter(n *plan.Sort) *sorter {
@@ -39,35 +39,28 @@ func (b *builder) sorter(n *plan.Sort) *sorter {
 	return s
 }
 
-// keep remembers what the row knows besides its document, until it is given
-// out again.
-func (s *sorter) keep(row *Row) error {
+// know completes what the row knows besides its document.
+func (s *sorter) know(row *Row) error {
 	s.reader.about(row)
-	if s.keyed && row.Key != nil {
-		key, err := row.keyDocument()
-		if err != nil {
-			return err
-		}
-		m := Meta{Key: key}
-		if row.Meta != nil {
-			m = *row.Meta
-			m.Key = key
-		}
-		row.Meta = &m
-	}
-	if row.Meta == nil {
+	if !s.keyed || row.Key == nil {
 		return nil
 	}
-	if s.metas == nil {
-		s.metas = map[string]*Meta{}
+	key, err := row.keyDocument()
+	if err != nil {
+		return err
 	}
-	s.metas[string(row.Record)] = row.Meta
+	m := Meta{Key: key}
+	if row.Meta != nil {
+		m = *row.Meta
+		m.Key = key
+	}
+	row.Meta = &m
 	return nil
 }
 
 // add takes a row in.
 func (s *sorter) add(row *Row) (err error) {
-	if err := s.keep(row); err != nil {
+	if err := s.know(row); err != nil {
 		return err
 	}
 	if s.buf, err = s.keys.Append(s.buf[:0], row.Doc); err != nil {
@@ -77,6 +70,10 @@ func (s *sorter) add(row *Row) (err error) {
 	if s.rows.Stats.Rows == 0 {
 		s.judged = s.source.hiding
 		s.dated = s.judged != nil && s.source.waiting
+		s.tagged = row.Meta != nil
+	}
+	if s.tagged {
+		record = row.Meta.tag(record)
 	}
 	if s.dated {
 		if row.due == 0 { // since the trial is over nobody looks instants up
@@ -123,10 +120,12 @@ func (s *sorter) Work(ctx context.Context, row *Row) (State, error) {
 		if s.dated {
 			row.Record, row.due = splitDue(r.Record)
 		}
+		if s.tagged {
+			row.Record, row.Meta = untag(row.Record)
+		}
 		if !s.dated && s.source.hiding != s.judged && s.source.hidesLater(row) {
 			return s.stats.count(NeedTime), nil
 		}
-		row.Meta = s.metas[string(row.Record)]
 		return s.stats.count(Advanced), nil
 	}
 	state, err := s.input.Work(ctx, row)

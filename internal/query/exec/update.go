@@ -51,7 +51,13 @@ type Written struct {
 	Keys, Docs int64
 	Conflicts  int64
 	Sorted     bool
+	Spilled    bool
 	FromTrial  bool
+	// KeysInserted and KeysDeleted count index entries.
+	KeysInserted, KeysDeleted int64
+
+	node  plan.Node // what found the documents, and
+	stage Stage     // how, where stages ran
 }
 
 // effect applies a statement to one locked document. done ends the statement.
@@ -76,7 +82,8 @@ func (w *Writer) Update(ctx context.Context, c *catalog.Collection, s *Update) (
 					return false, err
 				}
 			}
-			if err := u.Update(ctx, c, record, doc, next); err != nil {
+			err := out.tally(u, func() error { return u.Update(ctx, c, record, doc, next) })
+			if err != nil {
 				return false, err
 			}
 			out.Modified++
@@ -142,11 +149,12 @@ func (w *Writer) upsert(ctx context.Context, c *catalog.Collection, s *Update, o
 	}
 	err = w.do(ctx, func(u *catalog.Unit) error {
 		doc = u.Stamp(c, doc)
-		return u.Insert(ctx, c, doc)
+		return out.tally(u, func() error { return u.Insert(ctx, c, doc) })
 	})
 	if err != nil {
 		return err
 	}
+	out.KeysInserted += ownKeys(c)
 	out.Upserted = doc.Lookup("_id").Clone()
 	if s.Keep {
 		out.New = doc
@@ -162,9 +170,11 @@ func (w *Writer) Delete(ctx context.Context, c *catalog.Collection, s *Delete) (
 	}
 	out := &Written{}
 	err := w.each(ctx, c, s.Query, s.Multi, false, out, func(u *catalog.Unit, record catalog.RecordKey, doc bson.Doc, _ string) (bool, error) {
-		if err := u.Delete(ctx, c, record, doc); err != nil {
+		err := out.tally(u, func() error { return u.Delete(ctx, c, record, doc) })
+		if err != nil {
 			return false, err
 		}
+		out.KeysDeleted += ownKeys(c)
 		out.Deleted++
 		if s.Keep {
 			out.Old = doc
@@ -182,7 +192,7 @@ func (w *Writer) Delete(ctx context.Context, c *catalog.Collection, s *Delete) (
 // document whose find was changed by others under its hands looks again.
 func (w *Writer) each(ctx context.Context, c *catalog.Collection, q *Query, multi, index bool, out *Written, apply effect) error {
 	if c == nil {
-		out.Summary = "EOF"
+		out.Summary, out.node = "EOF", &plan.EOF{NoCollection: true}
 		return nil
 	}
 	if id, ok := plan.PointID(&q.Query, c.Options.Lookup("collation").Data); ok && c.FindsByID() && !index {
@@ -202,7 +212,7 @@ func (w *Writer) each(ctx context.Context, c *catalog.Collection, q *Query, mult
 
 // one is each for a statement about a single _id: one lock, one look.
 func (w *Writer) one(ctx context.Context, c *catalog.Collection, id bson.Value, out *Written, apply effect) error {
-	out.Summary = "IDHACK"
+	out.Summary, out.node = "IDHACK", &plan.IDHack{ID: id}
 	return w.under(w.do(ctx, func(u *catalog.Unit) error {
 		record, doc, err := u.LockID(ctx, c, id)
 		if err != nil || doc == nil || w.x.Catalog.Hides(c, doc) {
@@ -228,7 +238,8 @@ func (w *Writer) pass(ctx context.Context, c *catalog.Collection, q *Query, inde
 		k, d := totals(r.winner.stage)
 		out.Keys, out.Docs = out.Keys+k, out.Docs+d
 		out.Summary, out.FromTrial = Summary(r.winner.node), r.tried
-		out.Sorted, _ = sorting(r.winner.stage)
+		out.Sorted, out.Spilled = sorting(r.winner.stage)
+		out.node, out.stage = r.winner.node, r.winner.stage
 	}()
 	menv := matchEnv(q.Env)
 	var row Row

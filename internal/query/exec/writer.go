@@ -28,6 +28,7 @@ type Writer struct {
 	x          *Executor
 	unit       *catalog.Unit
 	durability storage.Durability
+	inserts    Written
 }
 
 // under puts Doing in front of an error.
@@ -110,5 +111,14 @@ func (w *Writer) do(ctx context.Context, write func(*catalog.Unit) error) error 
 
 // Insert adds a document that has an _id. Errors are those of catalog.Unit.
 func (w *Writer) Insert(ctx context.Context, c *catalog.Collection, doc bson.Doc) error {
-	return w.do(ctx, func(u *catalog.Unit) error { return u.Insert(ctx, c, doc) })
+	err := w.do(ctx, func(u *catalog.Unit) error {
+		return w.inserts.tally(u, func() error { return u.Insert(ctx, c, doc) })
+	})
+	if err == nil {
+		w.inserts.KeysInserted += ownKeys(c)
+	}
+	return err
 }
+
+// KeysInserted counts the index entries of the documents that Insert added.
+func (w *Writer) KeysInserted() int64 { return w.inserts.KeysInserted }

@@ -194,6 +194,14 @@ func describeExpress(b *bson.Builder, n *Express) {
 	}
 }
 
+// opposite is the other end of all values.
+func opposite(end bson.Value) bson.Value {
+	if end.Type == bson.TypeMinKey {
+		return bson.MaxKey
+	}
+	return bson.MinKey
+}
+
 // describeRange prints bounds that are one range of keys by its ends.
 func describeRange(b *bson.Builder, ix *Index, bounds []Intervals) {
 	var start, end bson.Builder
@@ -205,6 +213,14 @@ func describeRange(b *bson.Builder, ix *Index, bounds []Intervals) {
 		lo, hi, loInc, hiInc := l[0].Lo, l[0].Hi, l[0].LoInc, l[0].HiInc
 		if ix.Parts[i].Descending {
 			lo, hi, loInc, hiInc = hi, lo, hiInc, loInc
+		}
+		if l.IsAll() { // behind all keys that are excluded, or before them
+			if !startInc {
+				lo = opposite(lo)
+			}
+			if !endInc {
+				hi = opposite(hi)
+			}
 		}
 		start.Value(ix.Parts[i].Path, lo)
 		end.Value(ix.Parts[i].Path, hi)
