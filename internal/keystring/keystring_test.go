@@ -185,26 +185,3 @@ func TestGolden(t *testing.T) {
 		return out.String()
 	})
 }
-
-// FuzzDecode holds that no bytes make Decode or Skip panic, that they agree on
-// the length, and that what decodes without an error encodes again.
-func FuzzDecode(f *testing.F) {
-	for _, text := range []string{`1`, `-1.5`, `"a\u0000b"`, `[1, {a: "x"}]`, `NumberDecimal("0.1")`, `/a/i`, `BinData(0, "YQ==")`} {
-		v := bson.MustParseValue(text)
-		f.Add(Append(nil, v, false, nil), AppendTypeBits(nil, v), false)
-		f.Add(Append(nil, v, true, nil), AppendTypeBits(nil, v), true)
-	}
-	f.Fuzz(func(t *testing.T, key, typeBits []byte, descending bool) {
-		vs, rest, err := Decode(key, typeBits, []bool{descending})
-		n := Skip(key, descending)
-		if err != nil {
-			return
-		}
-		if n != len(key)-len(rest) {
-			t.Fatalf("skipped %d of %x, decoded %d", n, key, len(key)-len(rest))
-		}
-		if again := Append(nil, vs[0], descending, nil); Skip(again, descending) != len(again) {
-			t.Fatalf("%x decodes to %s, which is %x", key, vs[0], again)
-		}
-	})
-}

@@ -195,27 +195,3 @@ func TestExplainFailureAlways(t *testing.T) {
 		}
 	})
 }
-
-func FuzzParse(f *testing.F) {
-	for _, s := range []string{
-		`{a: {$gt: 1, $in: [1, /x/]}, $or: [{b: {$elemMatch: {c: 1}}}, {$expr: {$gt: ["$a", 1]}}]}`,
-		`{$jsonSchema: {properties: {a: {bsonType: ["int"], items: [{}]}}, dependencies: {a: ["b"]}}}`,
-		`{a: {$not: {$regex: "^x(?=y)", $options: "ims"}, $mod: [2, 1], $bitsAllSet: [1, 70]}}`,
-		`{a: {$all: [{$elemMatch: {$gt: 1}}], $type: ["number", 2], $size: 2, $exists: 0}}`,
-	} {
-		f.Add([]byte(bson.MustParse(s)), []byte(bson.MustParse(`{a: [{b: 1}, "xy"]}`)))
-	}
-	f.Fuzz(func(t *testing.T, filter, doc []byte) {
-		if bson.Validate(filter, 200) != nil || bson.Validate(doc, 200) != nil {
-			return
-		}
-		parsed, err := Parse(filter, nil)
-		if err != nil {
-			return
-		}
-		Serialize(parsed.Root())
-		if ok, err := parsed.Match(doc); !ok && err == nil {
-			_, _ = parsed.ExplainFailure(doc, nil)
-		}
-	})
-}

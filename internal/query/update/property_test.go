@@ -144,10 +144,7 @@ func FuzzApply(f *testing.F) {
 		f.Add([]byte(bson.MustParse(s)))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		in := bson.Doc(data)
-		if bson.Validate(in, bson.MaxMessageDepth) != nil {
-			return
-		}
+		in := bsontest.Repair(data)
 		opts := &Options{}
 		if v := in.Lookup("f"); v.Type == bson.TypeArray {
 			for e := range v.Doc().Values() {
@@ -161,12 +158,67 @@ func FuzzApply(f *testing.F) {
 		if err != nil || d.Type != bson.TypeDocument || bson.ExceedsDepth(d.Doc(), bson.MaxDepth) {
 			return
 		}
-		next, _, err := u.Apply(d.Doc(), &Context{ArrayIndex: "0", Env: expr.NewEnv(now)})
-		if err != nil {
-			return
-		}
-		if err := bson.Validate(next, bson.MaxDepth); err != nil {
-			t.Fatalf("%s: %v", next, err)
-		}
+		checkUpdate(t, u, in.Lookup("u"), d.Doc())
 	})
+}
+
+// checkUpdate applies u to doc: the old document keeps its bytes, the new one is
+// whole, "changed" is what the bytes say, a field that no index needs to hear of
+// is as it was, and what only sets or takes away does nothing the second time.
+func checkUpdate(t *testing.T, u *Update, text bson.Value, doc bson.Doc) {
+	before := doc.Clone()
+	ctx := func() *Context { return &Context{ArrayIndex: "0", Env: expr.NewEnv(now)} }
+	next, changed, err := u.Apply(doc, ctx())
+	if !bytes.Equal(before, doc) {
+		t.Fatalf("%s wrote to its document", text)
+	}
+	if err != nil {
+		return
+	}
+	if err := bson.Validate(next, bson.MaxDepth); err != nil {
+		t.Fatalf("%s of %s: %v", text, doc, err)
+	}
+	// A replacement counts unless it comes with the document's very _id.
+	if same := bytes.Equal(next, doc); !changed && !same || changed && same && u.Kind() != Replacement {
+		t.Fatalf("changed is %v: %s by %s became %s", changed, doc, text, next)
+	}
+	for name, v := range doc.All() {
+		now := next.Lookup(name)
+		if !u.MayChange(name) && u.Kind() == Modifiers && !(now.Type == v.Type && bytes.Equal(now.Data, v.Data)) && !twice(doc, name) {
+			t.Fatalf("%s was not to change %q: %s became %s", text, name, doc, next)
+		}
+	}
+	if !repeatable(u, text) {
+		return
+	}
+	if again, changed, err := u.Apply(next, ctx()); err == nil && changed {
+		t.Fatalf("%s of %s became %s, then %s", text, doc, next, again)
+	}
+}
+
+// twice says whether a document has a name more than once.
+func twice(d bson.Doc, name string) bool {
+	n := 0
+	for have := range d.All() {
+		if have == name {
+			n++
+		}
+	}
+	return n > 1
+}
+
+// repeatable says whether an update does nothing the second time: it has no
+// operator that counts or grows, and no path whose elements depend on what is
+// there.
+func repeatable(u *Update, text bson.Value) bool {
+	if u.Kind() != Modifiers || bytes.Contains(text.Data, []byte(".$[")) {
+		return false
+	}
+	for name := range text.Doc().All() {
+		switch name {
+		case "$inc", "$mul", "$push", "$pop", "$bit", "$rename":
+			return false
+		}
+	}
+	return true
 }
