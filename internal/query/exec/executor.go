@@ -8,7 +8,6 @@ import (
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/query/expr"
 	"github.com/mayflydb/mayfly/internal/query/match"
-	"github.com/mayflydb/mayfly/internal/query/pipeline"
 	"github.com/mayflydb/mayfly/internal/query/plan"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
@@ -158,7 +157,7 @@ func (x *Executor) prepare(ctx context.Context, c *catalog.Collection, q *Query,
 		}
 	}
 	if q.Paths != nil {
-		r.builder.fields = pipeline.FieldsOf(q.Paths)
+		r.builder.fields = expr.FirstNames(q.Paths)
 	}
 	if q.AllowDiskUse {
 		r.builder.spillDir = x.SpillDir

@@ -9,8 +9,8 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/query/expr"
 	"github.com/mayflydb/mayfly/internal/query/match"
-	"github.com/mayflydb/mayfly/internal/query/pipeline"
 	"github.com/mayflydb/mayfly/internal/query/plan"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
@@ -283,7 +283,7 @@ func (s *source) withJudged(fields []string) []string {
 			return nil
 		}
 	}
-	return pipeline.FieldsOf(append(paths, fields...))
+	return expr.FirstNames(append(paths, fields...))
 }
 
 // dueSize is how long the instant is that travels with a record through a sort.

@@ -22,7 +22,36 @@ type Deps struct {
 	// Random says that the result may differ from one evaluation to the next
 	// ($rand, $sampleRate).
 	Random bool
+
+	paths nameSet // those in Paths, once they are many
 }
+
+// linearNames is up to how many names they are compared one by one.
+const linearNames = 16
+
+// nameSet is the set of the names in a list that only grows.
+type nameSet map[string]struct{}
+
+// append adds a name to the list that d is the set of, unless it is there.
+func (d *nameSet) append(list []string, name string) []string {
+	if len(list) < linearNames {
+		return appendNew(list, name)
+	}
+	if *d == nil {
+		*d = make(nameSet, 2*len(list))
+	}
+	for i := len(*d); i < len(list); i++ { // what came before there was a set
+		(*d)[list[i]] = struct{}{}
+	}
+	if _, have := (*d)[name]; have {
+		return list
+	}
+	(*d)[name] = struct{}{}
+	return append(list, name)
+}
+
+// AddPath adds a path of the current document.
+func (d *Deps) AddPath(path string) { d.Paths = d.paths.append(d.Paths, path) }
 
 // Add adds what e reads.
 func (d *Deps) Add(e Expr) {
@@ -42,7 +71,7 @@ func (d *Deps) addPath(f *fieldPath) {
 	case f.slot == slotRoot && len(f.parts) == 0:
 		d.Whole = true
 	case f.slot == slotRoot:
-		d.Paths = appendNew(d.Paths, strings.Join(f.parts, "."))
+		d.AddPath(strings.Join(f.parts, "."))
 	case f.free:
 		d.Vars = appendNew(d.Vars, f.name)
 	}
@@ -60,11 +89,17 @@ func appendNew(s []string, name string) []string {
 func Fields(e Expr) (names []string, whole bool) {
 	var d Deps
 	d.Add(e)
-	for _, path := range d.Paths {
+	return FirstNames(d.Paths), d.Whole
+}
+
+// FirstNames are the fields that paths begin with, each once.
+func FirstNames(paths []string) []string {
+	fields, seen := []string{}, nameSet(nil)
+	for _, path := range paths {
 		first, _, _ := strings.Cut(path, ".")
-		names = appendNew(names, first)
+		fields = seen.append(fields, first)
 	}
-	return names, d.Whole
+	return fields
 }
 
 // Let is a parsed `let`: variables for the expressions of a command or of a

@@ -134,9 +134,9 @@ func (r *distinct) accepts(v bson.Value) (bool, error) { return r.duplicate(v).I
 
 // duplicate is the first item that occurred before, or Missing.
 func (r *distinct) duplicate(v bson.Value) bson.Value {
-	items := v.Doc().Slice()
-	for i, item := range items {
-		if holds(items[:i], item) {
+	seen := unorderedSet{}
+	for item := range v.Doc().Values() {
+		if !seen.add(item) {
 			return item
 		}
 	}

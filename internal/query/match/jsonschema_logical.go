@@ -26,7 +26,7 @@ type excluded struct {
 type enumerated struct {
 	anyType
 	spec   bson.Doc // {enum: […]}
-	values []bson.Value
+	values unorderedSet
 }
 
 func (p *parser) logicalRules(s *schema, k keywords) error {
@@ -85,52 +85,14 @@ func (s *schema) addEnum(v bson.Value) error {
 	if v.Doc().IsEmpty() {
 		return unparsable("$jsonSchema keyword 'enum' cannot be an empty array")
 	}
-	values := v.Doc().Slice()
-	for i, a := range values {
-		if holds(values[:i], a) {
+	values := unorderedSet{}
+	for a := range v.Doc().Values() {
+		if !values.add(a) {
 			return unparsable("$jsonSchema keyword 'enum' array cannot contain duplicate values.")
 		}
 	}
 	s.add(&enumerated{spec: new(bson.Builder).Value("enum", v).Finish(), values: values})
 	return nil
-}
-
-func holds(values []bson.Value, v bson.Value) bool {
-	for _, w := range values {
-		if equalUnordered(v, w) {
-			return true
-		}
-	}
-	return false
-}
-
-// equalUnordered compares as JSON schema does: the order of fields says
-// nothing.
-func equalUnordered(a, b bson.Value) bool {
-	switch {
-	case a.Type == bson.TypeDocument && b.Type == bson.TypeDocument:
-		if a.Doc().Len() != b.Doc().Len() {
-			return false
-		}
-		for name, v := range a.Doc().All() {
-			if w := b.Doc().Lookup(name); w.IsMissing() || !equalUnordered(v, w) {
-				return false
-			}
-		}
-		return true
-	case a.Type == bson.TypeArray && b.Type == bson.TypeArray:
-		x, y := a.Doc().Iter(), b.Doc().Iter()
-		for {
-			more, alsoMore := x.Next(), y.Next()
-			if !more || !alsoMore {
-				return more == alsoMore
-			}
-			if !equalUnordered(x.Value, y.Value) {
-				return false
-			}
-		}
-	}
-	return bson.Equal(a, b)
 }
 
 func (r *combined) keyword() string   { return r.name }
@@ -162,7 +124,7 @@ func (r *excluded) accepts(v bson.Value) (bool, error) {
 	return !ok && err == nil, err
 }
 
-func (r *enumerated) accepts(v bson.Value) (bool, error) { return holds(r.values, v), nil }
+func (r *enumerated) accepts(v bson.Value) (bool, error) { return r.values.has(v), nil }
 
 func (r *combined) explain(b *bson.Builder, v bson.Value) error {
 	var accepting []int

@@ -15,7 +15,7 @@ func exprsOf(s Stage, d *expr.Deps) {
 	case *Match:
 		m := match.DependsOn(s.Filter.Root())
 		for _, path := range m.Paths {
-			addPath(d, path)
+			d.AddPath(path)
 		}
 		d.Whole, d.Random = d.Whole || m.Whole, d.Random || m.Random
 		d.Vars = append(d.Vars, m.Vars...)
@@ -35,13 +35,13 @@ func exprsOf(s Stage, d *expr.Deps) {
 	case *Sort:
 		for _, part := range s.Pattern.Parts {
 			if part.Meta == "" {
-				addPath(d, part.Path)
+				d.AddPath(part.Path)
 			} else {
 				d.Meta = append(d.Meta, part.Meta)
 			}
 		}
 	case *Unwind:
-		addPath(d, s.Path)
+		d.AddPath(s.Path)
 	case *Lookup:
 		lookupDeps(s, d)
 	case *GraphLookup:
@@ -73,7 +73,7 @@ func exprsOf(s Stage, d *expr.Deps) {
 
 func lookupDeps(l *Lookup, d *expr.Deps) {
 	if l.local != nil {
-		addPath(d, l.arg.Doc().Lookup("localField").Str())
+		d.AddPath(l.arg.Doc().Lookup("localField").Str())
 	}
 	if l.let != nil {
 		for _, e := range l.let.Exprs() {
@@ -82,7 +82,7 @@ func lookupDeps(l *Lookup, d *expr.Deps) {
 	}
 	addVars(d, l.from.Pipeline)
 	if l.Unwind != nil && l.Unwind.Index != "" {
-		addPath(d, l.Unwind.Index)
+		d.AddPath(l.Unwind.Index)
 	}
 }
 
@@ -91,12 +91,6 @@ func addFields(d *expr.Deps, fields []GroupField) {
 		for _, e := range f.Spec.Exprs() {
 			d.Add(e)
 		}
-	}
-}
-
-func addPath(d *expr.Deps, path string) {
-	if !slices.Contains(d.Paths, path) {
-		d.Paths = append(d.Paths, path)
 	}
 }
 

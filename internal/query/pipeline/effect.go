@@ -188,7 +188,7 @@ func (p *Pipeline) Needs() (paths []string, whole bool) {
 			}
 			if !whole {
 				for _, f := range fields {
-					addPath(&d, f)
+					d.AddPath(f)
 				}
 				return d.Paths, false
 			}

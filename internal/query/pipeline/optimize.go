@@ -2,9 +2,8 @@ package pipeline
 
 import (
 	"math"
-	"slices"
-	"strings"
 
+	"github.com/mayflydb/mayfly/internal/query/expr"
 	"github.com/mayflydb/mayfly/internal/query/match"
 )
 
@@ -67,18 +66,7 @@ func (p *Pipeline) Reads() []string {
 	if whole {
 		return nil
 	}
-	return FieldsOf(paths)
-}
-
-// FieldsOf are the fields that paths begin with, each once.
-func FieldsOf(paths []string) []string {
-	fields := []string{}
-	for _, path := range paths {
-		if first, _, _ := strings.Cut(path, "."); !slices.Contains(fields, first) {
-			fields = append(fields, first)
-		}
-	}
-	return fields
+	return expr.FirstNames(paths)
 }
 
 // pair improves two neighbours: it returns what takes their place.

@@ -1,8 +1,6 @@
 package project
 
 import (
-	"slices"
-
 	"github.com/mayflydb/mayfly/internal/query/expr"
 )
 
@@ -53,20 +51,14 @@ func (n *node) deps(d *expr.Deps, prefix string) {
 		path := prefix + f.name
 		switch f.do {
 		case keep, pick:
-			addPath(d, path)
+			d.AddPath(path)
 		case compute:
 			d.Add(f.expr)
 			if prefix != "" {
-				addPath(d, prefix[:len(prefix)-1])
+				d.AddPath(prefix[:len(prefix)-1])
 			}
 		case descend:
 			f.sub.deps(d, path+".")
 		}
-	}
-}
-
-func addPath(d *expr.Deps, path string) {
-	if !slices.Contains(d.Paths, path) {
-		d.Paths = append(d.Paths, path)
 	}
 }
