@@ -74,11 +74,35 @@ func parseSetWindowFields(arg bson.Value, p *parsing) (Stage, error) {
 		}
 		s.Outputs = append(s.Outputs, o)
 	}
+	if err := s.checkPaths(); err != nil {
+		return nil, err
+	}
 	if err := partitionable(constant); err != nil {
 		return nil, err
 	}
 	return s, s.prepare(p)
 }
+
+// checkPaths refuses outputs of which one lies within another.
+func (s *SetWindowFields) checkPaths() error {
+	paths := make(map[string]bool, len(s.Outputs))
+	for _, o := range s.Outputs {
+		if paths[o.Path] {
+			return errWindowPaths
+		}
+		paths[o.Path] = true
+	}
+	for path := range paths {
+		for i := range path {
+			if path[i] == '.' && paths[path[:i]] {
+				return errWindowPaths
+			}
+		}
+	}
+	return nil
+}
+
+var errWindowPaths = mongoerr.New(6307900, "$setWindowFields 'output' specification contains two conflicting paths")
 
 func wrongWindowType(stage, field string, v bson.Value) error {
 	return mongoerr.New(mongoerr.TypeMismatch, "BSON field '%s.%s' is the wrong type '%s', expected type 'object'", stage, field, v.Type)
@@ -145,6 +169,9 @@ func parseWindowOutput(path string, v bson.Value, order expr.WindowOrder, p *par
 	if v.Type != bson.TypeDocument {
 		return o, mongoerr.New(mongoerr.FailedToParse, "The field '%s' must be an object", path)
 	}
+	if _, err := splitPath(path); err != nil {
+		return o, err
+	}
 	for it := v.Doc().Iter(); it.Next(); {
 		if len(it.Key) == 0 || it.Key[0] != '$' {
 			continue
@@ -152,8 +179,10 @@ func parseWindowOutput(path string, v bson.Value, order expr.WindowOrder, p *par
 		err := o.parseFunction(it.Key, it.Value, v.Doc(), order, p)
 		return o, err
 	}
-	first, _ := v.Doc().First()
-	return o, mongoerr.New(mongoerr.FailedToParse, "Expected a $-prefixed window function, %s", first)
+	if first, _ := v.Doc().First(); first != "" {
+		return o, mongoerr.New(mongoerr.FailedToParse, "Expected a $-prefixed window function, %s", first)
+	}
+	return o, mongoerr.New(mongoerr.FailedToParse, "Expected a $-prefixed window function")
 }
 
 func (o *WindowOutput) parseFunction(name string, arg bson.Value, spec bson.Doc, order expr.WindowOrder, p *parsing) (err error) {

@@ -73,15 +73,15 @@ func parseBounds(v bson.Value, order expr.WindowOrder, p *parsing) (Bounds, erro
 	case rng.IsMissing() && !unit.IsMissing():
 		return Bounds{}, mongoerr.New(mongoerr.FailedToParse, "'unit' is only allowed with 'range'")
 	case rng.IsMissing():
-		return parseDocumentBounds(documents, order)
+		return parseDocumentBounds(documents, order, p)
 	}
 	return parseRangeBounds(rng, unit, order, p)
 }
 
-func parseDocumentBounds(v bson.Value, order expr.WindowOrder) (Bounds, error) {
+func parseDocumentBounds(v bson.Value, order expr.WindowOrder, p *parsing) (Bounds, error) {
 	var b Bounds
-	err := b.parse("documents", v, func(x bson.Value) error {
-		if _, ok := bson.ExactInt64(x); !ok {
+	err := b.parse("documents", v, p, func(x bson.Value) error {
+		if !isInt32(x) {
 			return mongoerr.New(mongoerr.FailedToParse, "Numeric document-based bounds must be an integer, found %s", x)
 		}
 		return nil
@@ -103,9 +103,12 @@ func parseRangeBounds(v, unit bson.Value, order expr.WindowOrder, p *parsing) (B
 			return b, mongoerr.New(mongoerr.FailedToParse, "unknown time unit value: %s", b.Unit)
 		}
 	}
-	err := b.parse("range", v, func(x bson.Value) error {
-		if _, ok := bson.ExactInt64(x); b.Unit != "" && !ok {
+	err := b.parse("range", v, p, func(x bson.Value) error {
+		switch {
+		case b.Unit != "" && !isInt32(x):
 			return mongoerr.New(mongoerr.FailedToParse, "With 'unit', range-based bounds must be an integer")
+		case !x.IsNumber():
+			return mongoerr.New(mongoerr.FailedToParse, "Range-based bounds expression must be a number")
 		}
 		return nil
 	})
@@ -123,13 +126,13 @@ func parseRangeBounds(v, unit bson.Value, order expr.WindowOrder, p *parsing) (B
 }
 
 // parse reads [lower, upper].
-func (b *Bounds) parse(name string, v bson.Value, check func(bson.Value) error) error {
+func (b *Bounds) parse(name string, v bson.Value, p *parsing, check func(bson.Value) error) error {
 	if v.Type != bson.TypeArray || v.Doc().Len() != 2 {
 		return mongoerr.New(mongoerr.FailedToParse, "Window bounds must be a 2-element array: %s: %s", name, v)
 	}
 	i := 0
 	for x := range v.Doc().Values() {
-		bound, err := parseBound(x, check)
+		bound, err := parseBound(x, p, check)
 		if err != nil {
 			return err
 		}
@@ -146,7 +149,14 @@ func (b *Bounds) parse(name string, v bson.Value, check func(bson.Value) error) 
 	return nil
 }
 
-func parseBound(v bson.Value, check func(bson.Value) error) (Bound, error) {
+// isInt32 says whether v is a whole number that an int holds.
+func isInt32(v bson.Value) bool {
+	n, ok := bson.ExactInt64(v)
+	return ok && n == int64(int32(n))
+}
+
+// parseBound reads a keyword, or a constant expression that check lets pass.
+func parseBound(v bson.Value, p *parsing, check func(bson.Value) error) (Bound, error) {
 	switch {
 	case v.Type == bson.TypeString && v.Str() == "unbounded":
 		return Bound{Unbounded: true}, nil
@@ -154,10 +164,16 @@ func parseBound(v bson.Value, check func(bson.Value) error) (Bound, error) {
 		return Bound{}, nil
 	case v.Type == bson.TypeString:
 		return Bound{}, mongoerr.New(mongoerr.FailedToParse, "Window bounds must be 'unbounded', 'current', or a number, found: %s", v.Str())
-	case !v.IsNumber():
-		return Bound{}, mongoerr.New(mongoerr.FailedToParse, "Window bounds must be 'unbounded', 'current', or a number, found: %s", v)
 	}
-	return Bound{By: v}, check(v)
+	e, err := expr.Parse(v, p.reducing())
+	if err != nil {
+		return Bound{}, err
+	}
+	by, ok := expr.Constant(e)
+	if !ok {
+		return Bound{}, mongoerr.New(mongoerr.FailedToParse, "Window bounds must be 'unbounded', 'current', or a constant number, found: %s", v)
+	}
+	return Bound{By: by}, check(by)
 }
 
 func (b Bounds) serialize() bson.Doc {

@@ -48,14 +48,14 @@ type window struct {
 // within says whether document j lies within the upper bound for document i,
 // and returns it; nil behind the end of the partition.
 func (w *window) within(ctx context.Context, i, j int, at bson.Value) (bson.Doc, bool, error) {
-	if !w.b.Upper.Unbounded && !w.b.Range && j > i+w.b.Upper.documents() {
+	if w.b.counts(w.b.Upper) && j > i+w.b.Upper.documents() {
 		return nil, false, nil
 	}
 	d, err := w.p.at(ctx, j)
 	if err != nil || d == nil {
 		return nil, false, err
 	}
-	if w.b.Upper.Unbounded || !w.b.Range {
+	if w.b.Upper.Unbounded || w.b.counts(w.b.Upper) {
 		return d, true, nil
 	}
 	limit, err := w.b.limit(w.env, at, w.b.Upper)
@@ -66,10 +66,9 @@ func (w *window) within(ctx context.Context, i, j int, at bson.Value) (bson.Doc,
 	return d, bson.Compare(x, limit) <= 0, err
 }
 
-// place is the value that the range of document i starts from; it is checked
-// where there is a bound.
+// place is the value that the range of document i starts from.
 func (w *window) place(ctx context.Context, i int) (bson.Value, error) {
-	if !w.b.Range || w.b.Lower.Unbounded && w.b.Upper.Unbounded {
+	if !w.b.Range {
 		return bson.Value{}, nil
 	}
 	d, err := w.p.at(ctx, i)
@@ -83,7 +82,7 @@ func (w *window) place(ctx context.Context, i int) (bson.Value, error) {
 	case w.b.Unit != "" && x.Type != bson.TypeDate:
 		return x, mongoerr.New(5429513, "Invalid range: Expected the sortBy field to be a Date, but it was %s", typeName(x))
 	case w.b.Unit == "" && x.Type == bson.TypeDate:
-		return x, mongoerr.New(5429413, "For windows that involve date or time ranges, a unit must be provided.")
+		return x, mongoerr.New(5429413, "Invalid range: For windows that involve date or time ranges, a unit must be provided.")
 	case w.b.Unit == "" && !x.IsNumber():
 		return x, mongoerr.New(5429414, "Invalid range: Expected the sortBy field to be a number, but it was %s", typeName(x))
 	}
@@ -97,11 +96,18 @@ func typeName(v bson.Value) string {
 	return v.Type.String()
 }
 
-// limit is where a bound of the range around a place lies.
+// counts says whether a bound is a number of documents: that of a range is
+// where it is the current document, without those of the same place.
+func (b *Bounds) counts(bound Bound) bool {
+	return !bound.Unbounded && (!b.Range || bound.By.IsMissing())
+}
+
+// limit is where a bound of the range around a place lies. Numbers are added as
+// decimals, which shows only in what a document at the bound belongs to.
 func (b *Bounds) limit(env *expr.Env, at bson.Value, bound Bound) (bson.Value, error) {
 	by := bound.distance()
 	if b.Unit == "" {
-		return expr.AddNumbers(env, at, by)
+		return bson.Decimal(bson.ToDecimal(at).Add(bson.ToDecimal(by))), nil
 	}
 	n, _ := bson.ExactInt64(by)
 	ms, ok := expr.AddUnits(at.Date(), b.Unit, n)
@@ -206,7 +212,7 @@ func (s *sliding) at(ctx context.Context, i int) (bson.Value, error) {
 
 // before says whether document j, d, lies before the lower bound for i.
 func (s *sliding) before(i, j int, d bson.Doc, at bson.Value) (bool, error) {
-	if !s.b.Range {
+	if s.b.counts(s.b.Lower) {
 		return j < i+s.b.Lower.documents(), nil
 	}
 	limit, err := s.b.limit(s.env, at, s.b.Lower)
