@@ -144,6 +144,14 @@ func (c *Collection) Learned() *atomic.Value { return &c.live.learned }
 // Check returns nil while the descriptor's collection exists under its name,
 // else error 175, QueryPlanKilled, as a cursor reports it.
 func (c *Collection) Check() error {
+	if c.live.current.Load() == c && !c.live.dropped.Load() {
+		return nil
+	}
+	return c.changed()
+}
+
+// changed is Check where another one has taken its place, or none.
+func (c *Collection) changed() error {
 	now := c.Latest()
 	if now == c {
 		return nil

@@ -84,7 +84,10 @@ func (it *Iter) Key() []byte { return it.it.Key()[it.prefix:] }
 // Value is the current value; valid until the next move.
 func (it *Iter) Value() ([]byte, error) {
 	v, err := it.it.ValueAndErr()
-	return v, mapError(err)
+	if err != nil {
+		return nil, mapError(err)
+	}
+	return v, nil
 }
 
 // Err is the error that ended the walk, or nil at a true end.

@@ -18,6 +18,8 @@ const (
 	besideLeast = 2 * besideRows
 	// besideRows is how many entries are handed on at once, at the most.
 	besideRows = 512
+	// besideFirst is how many entries are handed on first: the reader waits by then.
+	besideFirst = 128
 	// besideBytes is about how much they take, where keys are short.
 	besideBytes = 24 * besideRows
 	// besideBuffers is how many times that there may be. So many, since to wait for
@@ -30,6 +32,9 @@ const (
 // beside gathers the entries of a scan in a goroutine, while the documents of
 // those before are read. Until its end nobody else has the scan.
 type beside struct {
+	scan   *indexScan
+	low    catalog.LowWater
+	left   int64          // so many rows are wanted; -1: all
 	full   chan *gathered // closed when it ends, and out is valid then
 	empty  chan *gathered // nil stands for one that is yet to be made
 	spent  []*gathered    // to be given back
@@ -83,64 +88,67 @@ func (a *prefetch) mayBeside() bool {
 	return ok
 }
 
-// begin gathers some entries, and those behind them in a goroutine.
+// begin starts a goroutine, which has to be woken, gathers some entries meanwhile
+// and leaves those behind them to it.
 // REQUIRES: the scan has begun, so that it counts nothing itself.
 func (a *prefetch) begin(ctx context.Context) error {
-	most := a.left()
+	b := &beside{scan: a.scan, low: a.scan.source.low, left: a.left(), full: make(chan *gathered, besideBuffers), empty: make(chan *gathered, besideBuffers)}
+	a.beside = b
+	// Not under the context of a command: the reader looks at that.
+	apart, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	b.cancel = cancel
+	go func() {
+		defer close(b.full)
+		defer func() { b.out.panicked = recover() }()
+		b.out.err = b.gather(apart)
+	}()
 	if cap(a.rows) == 0 {
 		a.gathered = *gatheredMemory.Get().(*gathered)
 	}
 	a.clear()
 	a.docs = a.docs[:0]
-	if err := a.plain(ctx, a.scan, a.scan.source.low, besideRows); err != nil || a.end.works > 0 {
+	err := a.plain(ctx, a.scan, b.low, besideRows)
+	if err != nil || a.end.works > 0 {
+		b.cancel(errNotWanted)
 		return err
 	}
-	if most >= 0 {
-		most -= int64(len(a.rows))
+	if b.left > 0 {
+		b.left -= int64(len(a.rows))
 	}
-	b := &beside{full: make(chan *gathered, besideBuffers), empty: make(chan *gathered, besideBuffers)}
 	for range besideBuffers {
-		b.empty <- nil
+		b.empty <- nil // from now on it has the scan
 	}
-	a.beside = b
-	// Not under the context of a command: the reader looks at that.
-	ctx, b.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
-	scan, low := a.scan, a.scan.source.low
-	go func() {
-		defer close(b.full)
-		defer func() { b.out.panicked = recover() }()
-		b.out.err = b.gather(ctx, scan, low, most)
-	}()
 	return nil
 }
 
-// gather fills buffer after buffer until there are no more entries, or so many:
-// -1 for all.
-func (b *beside) gather(ctx context.Context, s *indexScan, low catalog.LowWater, most int64) error {
-	for most != 0 {
+// gather fills buffer after buffer until there are no more entries, or so many as
+// are left.
+func (b *beside) gather(ctx context.Context) error {
+	for n := besideFirst; ; n = min(2*n, besideRows) {
 		var g *gathered
 		select {
 		case g = <-b.empty:
 		case <-ctx.Done():
 			return nil
 		}
+		if b.left >= 0 {
+			n = int(min(b.left, int64(n)))
+			b.left -= int64(n)
+		}
+		if n == 0 {
+			return nil
+		}
 		if g == nil {
 			g = gatheredMemory.Get().(*gathered)
 		}
 		g.clear()
-		n := besideRows
-		if most > 0 {
-			n = int(min(most, besideRows))
-			most -= int64(n)
-		}
-		err := g.plain(ctx, s, low, n)
+		err := g.plain(ctx, b.scan, b.low, n)
 		over := err != nil || g.end.works > 0
 		b.full <- g // never waits
 		if over {
 			return err
 		}
 	}
-	return nil
 }
 
 // takeBeside makes the rows those that were gathered beside next; none at the end

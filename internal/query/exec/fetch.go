@@ -86,18 +86,24 @@ func (s *fetch) learn(ctx context.Context) error {
 
 func (s *fetch) Work(ctx context.Context, row *Row) (State, error) {
 	s.release()
-	if err := s.learn(ctx); err != nil {
-		return EOF, err
-	}
-	if !s.ahead.pending() && s.ahead.end.works <= 1 {
-		if err := s.fill(ctx); err != nil {
+	if s.source.judges() {
+		if err := s.learn(ctx); err != nil {
 			return EOF, err
 		}
 	}
-	if s.ahead.idle() {
-		return s.stats.count(NeedTime), nil
+	ready := s.ahead.ready()
+	if !ready {
+		if !s.ahead.pending() && s.ahead.end.works <= 1 {
+			if err := s.fill(ctx); err != nil {
+				return EOF, err
+			}
+		}
+		if s.ahead.idle() {
+			return s.stats.count(NeedTime), nil
+		}
+		ready = s.ahead.pending()
 	}
-	if s.ahead.pending() {
+	if ready {
 		if err := s.take(row); err != nil {
 			return EOF, err
 		}

@@ -150,6 +150,11 @@ func (s *source) mayHide() bool {
 // hides says whether a document that leaves the store is to stay unseen; record
 // is its key.
 func (s *source) hides(record []byte, doc bson.Doc) bool {
+	return (s.hiding != nil || s.unlooked.catalog != nil) && s.judge(record, doc)
+}
+
+// judge is hides where documents may be hidden.
+func (s *source) judge(record []byte, doc bson.Doc) bool {
 	if s.unlooked.catalog != nil {
 		u := s.unlooked
 		if u.before.Clear(s.coll.Latest(), u.catalog.Clock.Judged()) {

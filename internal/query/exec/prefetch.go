@@ -191,6 +191,9 @@ func (s *fetch) pass() {
 	}
 	if n := len(a.rows); n > 0 {
 		s.last = append(s.last[:0], a.record(n-1)...)
+		if len(a.docs) == 0 {
+			s.rising = walkAfter
+		}
 		a.clear()
 		a.next = 0
 	}
@@ -214,6 +217,9 @@ func (a *prefetch) idle() bool {
 // pending says whether rows are left.
 func (a *prefetch) pending() bool { return a.next < len(a.rows) }
 
+// ready says whether rows are left, and nothing else comes before the next one.
+func (a *prefetch) ready() bool { return a.next < len(a.rows) && a.rows[a.next].works <= 1 }
+
 // take hands on the next row that was read ahead; its document is nil where it
 // is gone.
 func (s *fetch) take(row *Row) error {
@@ -228,11 +234,9 @@ func (s *fetch) take(row *Row) error {
 	}
 	st.count(Advanced)
 	key, record, bits := a.entry(i)
-	row.fill(record, nil)
-	row.Key, row.Bits, row.Index = key, bits, a.scan.index
+	row.fillEntry(a.scan.index, key, record, bits)
 	var err error
 	if len(a.docs) == 0 {
-		s.rising = walkAfter
 		row.Doc, err = s.along(record)
 		s.source.judged(row)
 		return err

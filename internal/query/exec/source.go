@@ -49,8 +49,8 @@ func (s *source) entry(row *Row, memory *[]byte, ix *plan.Index, it *storage.Ite
 	key := it.Key()
 	handle := ix.Handle.(*catalog.Index)
 	if handle.Records {
-		row.fill(key, value)
-		row.Key, row.Index = key, ix
+		row.fillEntry(ix, key, key, nil)
+		row.Doc = value
 		return false, nil
 	}
 	ks, record, bits := handle.Split((*memory)[:0], key, value)
@@ -60,8 +60,7 @@ func (s *source) entry(row *Row, memory *[]byte, ix *plan.Index, it *storage.Ite
 	if handle.ByWindow {
 		*memory = record
 	}
-	row.fill(record, nil)
-	row.Key, row.Bits, row.Index = ks, bits, ix
+	row.fillEntry(ix, ks, record, bits)
 	return s.low.Dead(record), nil
 }
 

@@ -42,6 +42,13 @@ func (r *Row) fill(record []byte, doc bson.Doc) {
 	r.due = 0
 }
 
+// fillEntry makes it a row with an entry of an index, and nothing else.
+func (r *Row) fillEntry(ix *plan.Index, key, record, bits []byte) {
+	r.Record, r.Key, r.Bits, r.Index = record, key, bits, ix
+	r.Doc, r.Sort, r.Meta = nil, nil, nil
+	r.due = 0
+}
+
 // clone is a row with bytes of its own.
 func (r Row) clone() Row {
 	r.Record, r.Doc = bytes.Clone(r.Record), r.Doc.Clone()

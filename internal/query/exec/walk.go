@@ -30,7 +30,7 @@ const (
 )
 
 // begin makes ready for records in a new order.
-func (w *walk) begin() { w.placed, w.vain = false, 0 }
+func (w *walk) begin() { w.placed, w.found, w.vain = false, false, 0 }
 
 func (w *walk) close() error {
 	w.begin()
@@ -38,8 +38,20 @@ func (w *walk) close() error {
 }
 
 // to moves to a record of the source, which is above the one before, and says
-// whether it is there.
+// whether it is there. Mostly it is the next one.
 func (w *walk) to(s *source, record []byte) (bool, error) {
+	if w.found && w.vain <= maxVain {
+		if w.it.Next() && bytes.Equal(w.it.Key(), record) {
+			w.vain = max(0, w.vain-1)
+			return true, nil
+		}
+		w.found = false
+	}
+	return w.reach(s, record)
+}
+
+// reach is to where the iterator stands behind the record before.
+func (w *walk) reach(s *source, record []byte) (bool, error) {
 	if w.it == nil {
 		it, err := s.records(nil, nil)
 		if err != nil {
@@ -64,13 +76,8 @@ func (w *walk) to(s *source, record []byte) (bool, error) {
 // step moves to a record in some steps. It returns how the key at hand compares
 // to it: less than 0 where it was not reached, and more where it is not there.
 func (w *walk) step(record []byte) int {
-	if w.found && !w.it.Next() {
-		w.found = false
-		return 1
-	}
 	for range stepSpan {
 		if !w.it.Valid() {
-			w.found = false
 			return 1
 		}
 		if c := bytes.Compare(w.it.Key(), record); c >= 0 {
