@@ -137,21 +137,38 @@ func (d *Densify) parseBounds(v bson.Value) error {
 	}
 	list := v.Doc().Slice()
 	if len(list) != 2 {
-		return mongoerr.New(5733403, "a bounding array in a range statement must have exactly two elements")
+		return mongoerr.New(5733403, "A bounding array in a range statement must have exactly two elements")
 	}
 	d.lo, d.hi = list[0], list[1]
-	numbers := d.lo.IsNumber()
-	if !numbers && (d.lo.Type != bson.TypeDate || d.hi.Type != bson.TypeDate) || bson.Compare(d.lo, d.hi) > 0 {
-		return mongoerr.New(5733402, "a bounding array must be an ascending array of either two dates or two numbers")
+	return d.checkBounds()
+}
+
+// checkBounds demands two dates or two numbers in order, numbers of one type
+// with the step.
+func (d *Densify) checkBounds() error {
+	if bson.Compare(d.lo, d.hi) > 0 {
+		return mongoerr.New(5733402, "A bounding array must be an ascending array of either two dates or two numbers")
 	}
-	if numbers && d.unit != "" {
-		return mongoerr.New(5733409, "numeric bounds may not have unit parameter")
-	}
-	if numbers && !d.hi.IsNumber() {
-		return mongoerr.New(5733406, "a bounding array must contain either both dates or both numeric types")
-	}
-	if !numbers && d.unit == "" {
-		return mongoerr.New(5733410, "a bounding array of dates must specify a unit")
+	const mixed = "A bounding array must contain either both dates or both numeric types"
+	switch {
+	case d.lo.IsNumber():
+		switch {
+		case d.unit != "":
+			return mongoerr.New(5733409, "Numeric bounds may not have unit parameter")
+		case !d.hi.IsNumber():
+			return mongoerr.New(5733406, mixed)
+		case d.lo.Type != d.hi.Type || d.lo.Type != d.step.Type:
+			return mongoerr.New(5876900, "Upper bound, lower bound, and step must all have the same type")
+		}
+	case d.lo.Type == bson.TypeDate:
+		switch {
+		case d.hi.Type != bson.TypeDate:
+			return mongoerr.New(5733405, mixed)
+		case d.unit == "":
+			return mongoerr.New(5733410, "A bounding array of dates must specify a unit")
+		}
+	default:
+		return mongoerr.New(5946800, "Explicit bounds must be numeric or dates")
 	}
 	return nil
 }
@@ -329,6 +346,10 @@ func (w *densifying) fill() (bson.Doc, error) {
 		return nil, nil
 	}
 	v := p.next
+	if c == 0 && w.ahead != nil {
+		// What follows is of the type of the document.
+		v = at(w.ahead, w.d.field)
+	}
 	w.env.SetVar(0, v)
 	next, err := w.d.next.Eval(w.env)
 	if err != nil {

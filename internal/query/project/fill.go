@@ -31,7 +31,7 @@ func FillOutputs(output bson.Doc, sorted bool) (windows, values bson.Doc, err er
 		case name == "value":
 			a.OpenDoc(it.Key).OpenArray("$ifNull").String("0", path).Value("1", v).Close().Close()
 		case v.Type != bson.TypeString:
-			return nil, nil, mongoerr.New(6050202, "The 'method' of a fill output must be a string, found %s", v.Type)
+			return nil, nil, mongoerr.New(mongoerr.TypeMismatch, "BSON field '$fill.output.method' is the wrong type '%s', expected type 'string'", v.Type)
 		case v.Str() == "locf":
 			w.OpenDoc(it.Key).String("$locf", path).Close()
 		case v.Str() == "linear":
