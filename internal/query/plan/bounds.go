@@ -168,7 +168,7 @@ func rangeOf(op match.Op, v bson.Value, class Interval) Intervals {
 func (t translator) equal(v bson.Value) access {
 	switch v.Type {
 	case bson.TypeNull, bson.TypeUndefined:
-		return access{Intervals{Point(bson.Undefined), Point(bson.Null)}, false}
+		return access{Intervals{Point(bson.Null)}, false}
 	case bson.TypeArray:
 		_, first := v.Doc().First()
 		if first.IsMissing() {
@@ -314,7 +314,7 @@ func (t translator) elemMatch(n *match.ElemMatchValue) (access, bool) {
 // negation matches, unless it is the negation of null or of being absent.
 func (t translator) not(n match.Node) (access, bool) {
 	if e, ok := n.(*match.Exists); ok && e != nil {
-		return access{Intervals{Point(bson.Undefined), Point(bson.Null)}, false}, !t.ix.Sparse
+		return access{Intervals{Point(bson.Null)}, false}, !t.ix.Sparse
 	}
 	multikey := t.ix.multikeyPart(t.part)
 	switch n := n.(type) {
@@ -322,7 +322,7 @@ func (t translator) not(n match.Node) (access, bool) {
 		if n.Op == match.Eq && n.Value.Type == bson.TypeNull {
 			// An empty array on the path leaves null in the key of a document that
 			// has no null.
-			return access{complement(Intervals{Point(bson.Null)}), false}, !multikey
+			return access{complement(Intervals{Point(bson.Null)}), true}, !multikey
 		}
 		if n.Value.Type == bson.TypeArray || n.Value.Type == bson.TypeMinKey || n.Value.Type == bson.TypeMaxKey {
 			return access{}, false
@@ -380,7 +380,6 @@ func (t translator) hashed(n match.Node) (access, bool) {
 			continue // no document under a hashed index holds an array
 		}
 		if v.IsNullish() {
-			l = append(l, Point(bson.Int64(keystring.Hash(bson.Undefined, 0))))
 			v = bson.Null
 		}
 		l = append(l, Point(bson.Int64(keystring.Hash(v, 0))))
