@@ -73,7 +73,7 @@ func Candidates(c *Collection, q *Query) ([]Node, error) {
 	}
 	if len(plans) == 0 {
 		if searches {
-			return nil, errNoTextPlan(c)
+			return nil, errNoTextPlan(c, q)
 		}
 		if q.NoScan && !MatchesAll(q.Filter) && !c.Exempt {
 			return nil, mongoerr.New(mongoerr.NoQueryExecutionPlans, "error processing query: ns=%s: No indexed plans available, and running with 'notablescan'", c.Namespace)

@@ -86,9 +86,17 @@ func textIndexOf(c *Collection) *Index {
 	return nil
 }
 
-func errNoTextPlan(c *Collection) error {
-	return mongoerr.New(mongoerr.NoQueryExecutionPlans,
-		"error processing query: ns=%s planner returned error :: caused by :: failed to use text index to satisfy $text query (if text index is compound, are equality predicates given for all prefix fields?)", c.Namespace)
+func errNoTextPlan(c *Collection, q *Query) error {
+	why := "failed to use text index to satisfy $text query (if text index is compound, are equality predicates given for all prefix fields?)"
+	if or, ok := q.Filter.Root().(*match.Or); ok && slices.ContainsFunc(or.Children, isText) {
+		why = "Failed to produce a solution for TEXT under OR - other non-TEXT clauses under OR have to be indexed as well."
+	}
+	return mongoerr.New(mongoerr.NoQueryExecutionPlans, "error processing query: ns=%s planner returned error :: caused by :: %s", c.Namespace, why)
+}
+
+func isText(n match.Node) bool {
+	_, ok := n.(*match.Text)
+	return ok
 }
 
 // textSource is the source for the $text at at among the conjuncts of root:
@@ -99,7 +107,7 @@ func textSource(c *Collection, q *Query, root match.Node, cs []match.Node, at in
 		return source{}, ErrNoTextIndex
 	}
 	if ix.Hidden || ix.Partial != nil && !implies(root, ix.Partial) {
-		return source{}, errNoTextPlan(c)
+		return source{}, errNoTextPlan(c, q)
 	}
 	text := cs[at].(*match.Text)
 	rest := slices.Delete(slices.Clone(cs), at, at+1)
@@ -113,7 +121,7 @@ func textSource(c *Collection, q *Query, root match.Node, cs []match.Node, at in
 		}
 		v, ok := equalTo(rest, p.Path)
 		if !ok {
-			return source{}, errNoTextPlan(c)
+			return source{}, errNoTextPlan(c, q)
 		}
 		prefix.Value(p.Path, v)
 		bounds = append(bounds, Intervals{Point(v)})
