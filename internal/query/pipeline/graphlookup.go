@@ -31,6 +31,9 @@ type GraphLookup struct {
 	max      int64    // maxDepth, -1 for none
 	coll     *Foreign
 	restrict match.Node // nil: none
+	// refused is why restrict cannot be part of a $match, found by the first
+	// search.
+	refused  error
 	collator bson.Collator
 	// Unwind is an $unwind of as that was joined to the stage, or nil.
 	Unwind *Unwind
@@ -97,6 +100,25 @@ func graphDepth(v bson.Value) (int64, error) {
 	return n, nil
 }
 
+// parseRestriction parses restrictSearchWithMatch. It becomes part of a $match
+// when a search begins: what a $match refuses is an error only then.
+func (g *GraphLookup) parseRestriction(d bson.Doc, p *parsing) error {
+	faults := &expr.Faults{}
+	opts, surroundings := *p.matchOptions(), *p.Expr
+	surroundings.Faults = faults
+	opts.Expr = &surroundings
+	f, err := match.Parse(d, &opts)
+	if err != nil {
+		return mongoerr.Under(err, "Failed to parse 'restrictSearchWithMatch' option to $graphLookup")
+	}
+	g.restrict = f.Root()
+	opts.Forbid |= match.FeatureNear | match.FeatureJavaScript
+	if _, g.refused = match.Parse(d, &opts); g.refused == nil {
+		g.refused = faults.Err("pipeline")
+	}
+	return nil
+}
+
 // option reads one field of the specification.
 func (g *GraphLookup) option(name string, v bson.Value, p *parsing) error {
 	var err error
@@ -112,12 +134,7 @@ func (g *GraphLookup) option(name string, v bson.Value, p *parsing) error {
 		if v.Type != bson.TypeDocument {
 			return mongoerr.New(40185, "restrictSearchWithMatch must be an object, found %s", v.Type)
 		}
-		f, err := match.Parse(v.Doc(), p.matchOptions())
-		if err != nil {
-			return mongoerr.Under(err, "Failed to parse 'restrictSearchWithMatch' option to $graphLookup")
-		}
-		g.restrict = f.Root()
-		return nil
+		return g.parseRestriction(v.Doc(), p)
 	case "from", "as", "connectFromField", "connectToField", "depthField":
 	default:
 		return mongoerr.New(40104, "Unknown argument to $graphLookup: %s", name)
@@ -244,6 +261,9 @@ func (w *walk) step(ctx context.Context, depth int64) error {
 
 func (w *walk) query(ctx context.Context, values []bson.Value, depth int64) error {
 	g := w.s.g
+	if g.refused != nil {
+		return g.refused
+	}
 	filter := equalToAny(g.to, values, g.collator)
 	if g.restrict != nil {
 		filter = match.AndOf(filter, g.restrict)
