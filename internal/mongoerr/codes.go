@@ -283,7 +283,7 @@ const (
 	NoQueryExecutionPlans                           Code = 291
 	QueryExceededMemoryLimitNoDiskUseAllowed        Code = 292
 	DataCorruptionDetected                          Code = 301
-	PeriodicJobIsStopped                            Code = 309
+	PeriodicJobIsStopped                            Code = 310
 	ObjectIsBusy                                    Code = 314
 	APIVersionError                                 Code = 322
 	APIStrictError                                  Code = 323
@@ -303,6 +303,7 @@ const (
 	InterruptedAtShutdown                           Code = 11600
 	Interrupted                                     Code = 11601
 	InterruptedDueToReplStateChange                 Code = 11602
+	MergeStageNoMatchingDocument                    Code = 13113
 	StaleConfig                                     Code = 13388
 	NotPrimaryNoSecondaryOk                         Code = 13435
 	NotPrimaryOrSecondary                           Code = 13436
@@ -608,6 +609,7 @@ var names = map[Code]string{
 	InterruptedAtShutdown:                           "InterruptedAtShutdown",
 	Interrupted:                                     "Interrupted",
 	InterruptedDueToReplStateChange:                 "InterruptedDueToReplStateChange",
+	MergeStageNoMatchingDocument:                    "MergeStageNoMatchingDocument",
 	StaleConfig:                                     "StaleConfig",
 	NotPrimaryNoSecondaryOk:                         "NotPrimaryNoSecondaryOk",
 	NotPrimaryOrSecondary:                           "NotPrimaryOrSecondary",

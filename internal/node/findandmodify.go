@@ -57,7 +57,7 @@ func checkFindAndModify(a *command.Args) error {
 	case remove && a.Has("arrayFilters"):
 		return mongoerr.New(mongoerr.FailedToParse, "Cannot specify 'arrayFilters' and 'remove'=true")
 	case !remove && !a.Has("update"):
-		return mongoerr.New(mongoerr.FailedToParse, "Either an 'update' or 'remove'=true must be specified")
+		return mongoerr.New(mongoerr.FailedToParse, "Either an update or remove=true must be specified")
 	}
 	return nil
 }

@@ -117,6 +117,9 @@ func (t *merging) Add(ctx context.Context, d bson.Doc) error {
 		return err
 	}
 	if err := t.write(ctx, filter, d); err != nil {
+		if mongoerr.Is(err, mongoerr.ImmutableField) {
+			err = mongoerr.Under(err, "$merge failed to update the matching document, did you attempt to modify the _id or the shard key?")
+		}
 		if ctx.Err() != nil {
 			return err
 		}
@@ -153,7 +156,7 @@ func (t *merging) write(ctx context.Context, filter *match.Filter, d bson.Doc) e
 		case "discard":
 			return nil
 		case "fail":
-			return mongoerr.New(mongoerr.Code(13113), "$merge could not find a matching document in the target collection for at least one document in the source collection")
+			return mongoerr.New(mongoerr.MergeStageNoMatchingDocument, "$merge could not find a matching document in the target collection for at least one document in the source collection")
 		}
 		err = t.insert(ctx, t.complete(d))
 		if attempt > 0 || !mongoerr.Is(err, mongoerr.DuplicateKey) {

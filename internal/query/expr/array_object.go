@@ -18,7 +18,7 @@ func evalObjectToArray(env *Env, v bson.Value) (bson.Value, error) {
 	}
 	if v.Type != bson.TypeDocument {
 		return bson.Value{}, mongoerr.New(mongoerr.Code(40390),
-			"$objectToArray requires an object input, found: %s", v.Type)
+			"$objectToArray requires a document input, found: %s", v.Type)
 	}
 	mark := env.mark()
 	for it := v.Doc().Iter(); it.Next(); {

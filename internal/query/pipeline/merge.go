@@ -112,7 +112,7 @@ func (m *Merge) parseInto(v bson.Value, p *parsing) error {
 		m.Into = Namespace{p.DB, v.Str()}
 		return nil
 	case bson.TypeDocument:
-		f, err := readSpec("$merge.into", v.Doc(), stringField("db"), stringField("coll"))
+		f, err := readSpec("into", v.Doc(), stringField("db"), stringField("coll"))
 		if err != nil {
 			return err
 		}

@@ -96,6 +96,7 @@ func (n *node) add(path string, leaf field) error {
 		}
 		at := n
 		if n = n.child(name); n == nil {
+			_, tail, _ = strings.Cut(path, ".") // what mongod names, however deep the collision
 			return mongoerr.New(mongoerr.Code(31249), "Path collision at %s remaining portion %s", path, tail)
 		}
 		if leaf.positional {
