@@ -1,6 +1,10 @@
 package command
 
-import "context"
+import (
+	"context"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+)
 
 // Handler runs one command: it writes the reply's fields into op.Reply and
 // returns nil, or returns an error, which becomes the whole reply. The
@@ -80,6 +84,9 @@ type Command struct {
 	Help string
 	// Run handles it.
 	Run Handler
+	// Extra writes what metrics.commands tells of it besides how often it ran; nil
+	// for nothing.
+	Extra func(b *bson.Builder)
 
 	counts commandCounts
 }

@@ -108,11 +108,16 @@ func (m *Metrics) AppendLatencies(b *bson.Builder) {
 	}
 }
 
-// AppendCommands writes metrics.commands: total and failed for each command.
+// AppendCommands writes metrics.commands: for each command how often it ran, and
+// failed. None is rejected, which needs query settings.
 func (m *Metrics) AppendCommands(b *bson.Builder, r *Registry) {
 	b.Int64("<UNKNOWN>", m.Unknown.Load())
 	for _, c := range r.All() {
-		b.OpenDoc(c.Name).Int64("failed", c.counts.failed.Load()).Int64("total", c.counts.total.Load()).Close()
+		b.OpenDoc(c.Name).Int64("failed", c.counts.failed.Load()).Int64("rejected", 0).Int64("total", c.counts.total.Load())
+		if c.Extra != nil {
+			c.Extra(b)
+		}
+		b.Close()
 	}
 }
 

@@ -216,6 +216,9 @@ func (n *Node) parseAggregation(op *command.Op, ns schema.Namespace, list []bson
 	if err != nil {
 		return nil, err
 	}
+	if n.used != nil {
+		n.used.pipeline(list)
+	}
 	out.pipeline = out.pipeline.Optimize()
 	out.run = &pipeline.Run{Env: s.env, World: &world{n, op, base, c, q}}
 	if q.AllowDiskUse {

@@ -53,7 +53,7 @@ func (n *Node) collMod() *command.Command {
 	return &command.Command{
 		Name: "collMod", Fields: collModFields, Flags: ddlFlags | command.APIv1,
 		Help: "Sets collection options.",
-		Run:  n.runCollMod,
+		Run:  n.collModded.watch(n.runCollMod), Extra: n.collModded.write,
 	}
 }
 

@@ -59,7 +59,7 @@ func (n *Node) create() *command.Command {
 	return &command.Command{
 		Name: "create", Fields: createFields, Flags: ddlFlags | command.Transaction | command.APIv1,
 		Help: "explicitly creates a collection or view",
-		Run:  n.runCreate,
+		Run:  n.created.watch(n.runCreate), Extra: n.created.write,
 	}
 }
 

@@ -41,6 +41,7 @@ func (n *Node) findAndModify() *command.Command {
 		Flags: command.Writes | command.TakesWriteConcern | command.Retryable | command.Transaction | command.APIv1,
 		Help:  "update or remove one document and return it",
 		Run:   n.runFindAndModify,
+		Extra: n.modified.write,
 	}
 }
 
@@ -126,11 +127,13 @@ func (n *Node) findAndModifyQuery(op *command.Op, c *catalog.Collection, a *comm
 	case slices.Contains(p.Meta(), "sortKey"):
 		return nil, nil, mongoerr.New(mongoerr.BadValue, "Cannot use a $meta sortKey projection in findAndModify commands.")
 	}
+	q.TextScore = slices.Contains(p.Meta(), "textScore")
 	return q, p, q.checkMeta(p)
 }
 
 func (n *Node) modify(ctx context.Context, op *command.Op, w *exec.Writer, c *catalog.Collection, q *query) (*exec.Written, error) {
 	a := &op.Args
+	n.modified.note(a.Value("update"), a.Has("arrayFilters"))
 	u, err := n.parseModification(q.scope, a.Value("update"), arrayFilters(a), nil)
 	if err != nil {
 		return nil, err

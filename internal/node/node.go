@@ -29,6 +29,11 @@ type Node struct {
 	Expiry ExpiryReport
 
 	knobs      *knobs
+	used       *operatorCounts
+	updated    updateCounts // by update, and
+	modified   updateCounts // by findAndModify
+	created    validatorCounts
+	collModded validatorCounts
 	accounts   accounts
 	fcv        fcv
 	cluster    clusterParameters
@@ -42,6 +47,7 @@ func (n *Node) Register(r *command.Registry) {
 	n.processID = bson.NewObjectID()
 	n.registerParameters(n.Params)
 	n.registerStatus(n.Dispatcher.Status)
+	n.used = newOperatorCounts(n.Dispatcher.Status)
 	n.Dispatcher.Profiler.Sink = n.writeProfile
 	n.startClusterParameters()
 	n.registerDiagnostic(r)

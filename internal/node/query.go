@@ -127,7 +127,9 @@ func (n *Node) scopedQuery(c *catalog.Collection, s scope, filter bson.Doc) (*qu
 		filter = bson.Empty
 	}
 	var err error
-	q.Filter, err = match.Parse(filter, s.match)
+	if q.Filter, err = match.Parse(filter, s.match); err == nil && n.used != nil {
+		n.used.filter(filter)
+	}
 	return q, err
 }
 

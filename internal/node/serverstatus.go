@@ -41,6 +41,7 @@ func (n *Node) runServerStatus(ctx context.Context, op *command.Op) error {
 // registerStatus adds the sections about the process and what it does not have.
 func (n *Node) registerStatus(s *command.Status) {
 	s.Document("connections", n.appendConnections)
+	s.Metric("query", n.appendQueryMetrics)
 	s.Document("network", n.appendNetwork)
 	s.Document("mem", appendMemory)
 	s.Document("extra_info", appendExtraInfo)

@@ -49,6 +49,7 @@ func (n *Node) update() *command.Command {
 		Flags: command.Writes | command.TakesWriteConcern | command.Retryable | command.Transaction | command.APIv1,
 		Help:  "update documents",
 		Run:   n.runUpdate,
+		Extra: n.updated.write,
 	}
 }
 
@@ -174,6 +175,7 @@ func (n *Node) parseUpdate(op *command.Op, c *catalog.Collection, a *command.Arg
 	if !out.Multi && !q.Sort.IsEmpty() {
 		q.AllowDiskUse = true
 	}
+	n.updated.note(a.Value("u"), a.Has("arrayFilters"))
 	if out.Update, err = n.parseModification(s, a.Value("u"), arrayFilters(a), a.Doc("c")); err != nil {
 		return nil, err
 	}

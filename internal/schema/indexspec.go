@@ -261,6 +261,9 @@ func checkWeights(_ string, v bson.Value, spec bson.Doc) error {
 	case bson.TypeDocument:
 		return nil
 	case bson.TypeString, bson.TypeArray:
+		if v.Type == bson.TypeString && v.Str() == "$**" {
+			return nil
+		}
 		return cannotCreate("text index option 'weights' must be an object")
 	}
 	return mongoerr.New(mongoerr.TypeMismatch, "The field 'weights' must be an object, but got %s", v.Type)

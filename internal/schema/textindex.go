@@ -4,7 +4,9 @@ import (
 	"crypto/md5"
 	"encoding/hex"
 	"maps"
+	"math"
 	"slices"
+	"strings"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/fts"
@@ -43,16 +45,25 @@ func (textIndex) validatePattern(key bson.Doc) error {
 	return nil
 }
 
-func (textIndex) validateSpec(bson.Doc) error { return nil }
+func (textIndex) validateSpec(spec bson.Doc) error {
+	weights := textForm(spec).Lookup("weights").Doc()
+	if weights.IsEmpty() {
+		return cannotCreate("text index option 'weights' must specify fields or the wildcard")
+	}
+	return checkTextWeights(weights)
+}
 
 // textForm is the specification of a text index with the texts in its weights
 // and all options written out.
 func textForm(spec bson.Doc) bson.Doc {
 	weights := map[string]bson.Value{}
-	if w := spec.Lookup("weights"); w.Type == bson.TypeDocument {
+	switch w := spec.Lookup("weights"); {
+	case w.Type == bson.TypeDocument:
 		for path, v := range w.Doc().All() {
-			weights[path] = v
+			weights[path] = asWeight(v)
 		}
+	case w.Type == bson.TypeString: // "$**"
+		weights[w.Str()] = bson.Int32(1)
 	}
 	var key bson.Builder
 	done := false
@@ -75,29 +86,71 @@ func textForm(spec bson.Doc) bson.Doc {
 	for _, path := range slices.Sorted(maps.Keys(weights)) {
 		ws.Value(path, weights[path])
 	}
+	written, version := ws.Finish(), bson.Int32(fts.V3)
 	for name, v := range spec.All() {
 		switch name {
 		case "key":
 			b.Doc("key", key.Finish())
 		case "weights":
-		case "textIndexVersion":
-			b.Value(name, asInt(v))
+			b.Doc(name, written)
+		case "textIndexVersion": // the last
+			version = asInt(v)
 		default:
 			b.Value(name, v)
 		}
 	}
-	b.Doc("weights", ws.Finish())
 	for _, o := range []struct {
 		name string
 		v    bson.Value
 	}{
-		{"default_language", bson.String("english")}, {"language_override", bson.String("language")}, {"textIndexVersion", bson.Int32(fts.V3)},
+		{"weights", bson.Document(written)},
+		{"default_language", bson.String("english")}, {"language_override", bson.String("language")},
 	} {
 		if !spec.Has(o.name) {
 			b.Value(o.name, o.v)
 		}
 	}
-	return b.Finish()
+	return b.Value("textIndexVersion", version).Finish()
+}
+
+// asWeight is a weight as the server keeps it, without a fraction; what is no
+// number stays to be refused.
+func asWeight(v bson.Value) bson.Value {
+	if !v.IsNumber() {
+		return v
+	}
+	return bson.Int32(int32(max(math.MinInt32, min(math.MaxInt32, bson.ClampToInt64(v)))))
+}
+
+// maxTextWeight bounds the weight of a path, exclusively.
+const maxTextWeight = 100_000
+
+// checkTextWeights checks the weights of a text index.
+func checkTextWeights(weights bson.Doc) error {
+	for path, v := range weights.All() {
+		w := asWeight(v)
+		if w.Type != bson.TypeInt32 {
+			return cannotCreate("weight for text index needs numeric type")
+		}
+		if n := w.Int32(); n <= 0 || n >= maxTextWeight {
+			return cannotCreate("text index weight must be in the exclusive interval (0,%d) but found: %d", maxTextWeight, n)
+		}
+		if path == "$**" {
+			continue
+		}
+		if path == "" {
+			return cannotCreate("weight cannot be on an empty field")
+		}
+		for part := range strings.SplitSeq(path, ".") {
+			switch {
+			case part == "":
+				return cannotCreate("weight cannot have empty path component")
+			case part[0] == '$':
+				return cannotCreate("weight cannot have path component with $ prefix")
+			}
+		}
+	}
+	return nil
 }
 
 // asInt is a whole number as an int; what is none stays to be refused.

@@ -122,6 +122,7 @@ func pushDown(q *Query, p *pipeline.Pipeline) (*pipeline.Pipeline, error) {
 			return nil, err
 		}
 	}
+	q.TextScore = slices.Contains(rest.Meta(), "textScore")
 	if len(rest.Stages) > 0 && isShaping(rest.Stages[0]) {
 		q.Above = rest.Stages[0].Name()
 		if paths, whole := rest.Needs(); !whole {

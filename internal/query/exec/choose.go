@@ -2,6 +2,7 @@ package exec
 
 import (
 	"context"
+	"time"
 
 	"github.com/mayflydb/mayfly/internal/query/plan"
 )
@@ -32,14 +33,17 @@ func (r *running) choose(ctx context.Context) error {
 	l := learnedOf(r.coll)
 	if p := l.plan(r.coll, r.key); p != nil && p.Active {
 		if done, err := r.replay(ctx, p); done || err != nil {
+			r.x.Counts.CacheHits.Add(1)
 			return err
 		}
 		l.doubt(r.key)
 		r.replanned = true
+		r.x.Counts.Replanned.Add(1)
 		if err := r.rebuild(); err != nil {
 			return err
 		}
 	}
+	r.x.Counts.CacheMisses.Add(1)
 	all := r.candidates()
 	if err := r.try(ctx); err != nil {
 		return err
@@ -65,7 +69,13 @@ func (r *running) candidates() []*candidate {
 // try runs the trial of all candidates.
 func (r *running) try(ctx context.Context) error {
 	limit := max(trialWorks, int64(trialShare*float64(r.builder.count)))
-	best, err := trial(ctx, r.candidates(), limit)
+	began, all := time.Now(), r.candidates()
+	best, err := trial(ctx, all, limit)
+	r.x.Counts.Trials.Add(1)
+	r.x.Counts.TrialMicros.Add(time.Since(began).Microseconds())
+	for _, c := range all {
+		r.x.Counts.TrialWorks.Add(c.stage.Stats().Works)
+	}
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,8 @@ type Executor struct {
 	Catalog *catalog.Catalog
 	// SpillDir is where sorts put what memory cannot hold.
 	SpillDir string
+	// Counts are what queries have done so far, for serverStatus.
+	Counts Counts
 
 	descriptors descriptors
 }
@@ -222,6 +224,7 @@ func (r *running) next(ctx context.Context, row *Row) (bool, error) {
 
 // close gives back stages and snapshot.
 func (r *running) close() {
+	r.x.Counts.sorted(r.winner.stage)
 	r.winner.stage.Close()
 	for _, c := range r.rejected {
 		c.stage.Close()

@@ -165,6 +165,17 @@ func (x *Executor) CachedPlans(c *catalog.Collection) []CachedPlan {
 	return out
 }
 
+// PlanCacheSize is the bytes and the number of the entries for a collection.
+func (x *Executor) PlanCacheSize(c *catalog.Collection) (size, count int64) {
+	l, ok := c.Learned().Load().(*learned)
+	if !ok {
+		return 0, 0
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mu.bytes, int64(l.mu.order.Len())
+}
+
 // ClearCachedPlans drops the plans for queries of the shape of q, or all of
 // them where q is nil.
 func (x *Executor) ClearCachedPlans(c *catalog.Collection, q *Query) {
@@ -176,7 +187,8 @@ func (x *Executor) ClearCachedPlans(c *catalog.Collection, q *Query) {
 
 func (l *learned) clearLocked(q *Query) {
 	if q == nil {
-		l.mu.entries = nil
+		l.mu.entries, l.mu.bytes = nil, 0
+		l.mu.order.Init()
 		return
 	}
 	shape := plan.ShapeOf(&q.Query)

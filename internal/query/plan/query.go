@@ -42,6 +42,9 @@ type Query struct {
 	// Above is the stage of a pipeline that the query is answered together with,
 	// or "".
 	Above string
+	// TextScore says that what is above the query reads the scores of a $text, as
+	// its sort and its projection may, too.
+	TextScore bool
 	// Distinct is the path whose values are wanted, each once; "" for none.
 	// Grouping says that what is missing counts as a value.
 	Distinct string

@@ -7,6 +7,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/fts"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/query/match"
+	"github.com/mayflydb/mayfly/internal/query/sortkey"
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
@@ -109,43 +110,81 @@ func textSource(c *Collection, q *Query, root match.Node, cs []match.Node, at in
 	if ix.Hidden || ix.Partial != nil && !implies(root, ix.Partial) {
 		return source{}, errNoTextPlan(c, q)
 	}
-	text := cs[at].(*match.Text)
+	query := cs[at].(*match.Text).Bound()
 	rest := slices.Delete(slices.Clone(cs), at, at+1)
 	var bounds []Intervals
-	term := 0
+	term := slices.IndexFunc(ix.Parts, func(p schema.Part) bool { return p.Path == schema.TextTerm })
 	prefix := new(bson.Builder)
-	for i, p := range ix.Parts {
-		if p.Path == schema.TextTerm {
-			term = i
-			break
-		}
-		v, ok := equalTo(rest, p.Path)
-		if !ok {
+	for _, p := range ix.Parts[:term] {
+		i, v := equalTo(rest, p.Path)
+		if i < 0 {
 			return source{}, errNoTextPlan(c, q)
 		}
 		prefix.Value(p.Path, v)
 		bounds = append(bounds, Intervals{Point(v)})
+		if q.Collator == nil && v.Type != bson.TypeNull { // the bounds say it all
+			rest = slices.Delete(rest, i, i+1)
+		}
 	}
-	n := &TextOr{Index: ix, Filter: join(rest)}
-	query := text.Bound()
+	suffix, rest := besideTerms(ix.Parts[term+1:], rest)
+	var scans []Node
 	for _, t := range query.Terms {
 		b := append(slices.Clip(bounds), Intervals{Point(bson.String(schema.TermKey(t)))})
 		for range ix.Parts[term+1:] {
 			b = append(b, All)
 		}
-		n.Terms = append(n.Terms, &IndexScan{Index: ix, Bounds: b})
+		scans = append(scans, &IndexScan{Index: ix, Bounds: b})
 	}
-	return source{ix: ix, node: &TextMatch{n, ix, prefix.Finish(), query}, sorted: q.Sort.IsEmpty(), bound: 1}, nil
+	var n Node = &TextMatch{searcher(q, ix, scans, join(suffix)), ix, prefix.Finish(), query}
+	if len(rest) > 0 {
+		n = &Fetch{n, join(rest)}
+	}
+	return source{ix: ix, node: n, sorted: q.Sort.IsEmpty(), bound: 1}, nil
 }
 
-// equalTo is the value that a path must have.
-func equalTo(cs []match.Node, path string) (bson.Value, bool) {
+// besideTerms takes apart the conjuncts on fields that stand behind the terms in
+// the index, and the others.
+func besideTerms(parts []schema.Part, cs []match.Node) (suffix, others []match.Node) {
 	for _, c := range cs {
-		if e, ok := c.(*match.Compare); ok && e.Op == match.Eq && e.FieldPath() == path && e.Value.Type != bson.TypeArray {
-			return e.Value, true
+		f, ok := c.(interface{ FieldPath() string })
+		if ok && slices.ContainsFunc(parts, func(p schema.Part) bool { return p.Path == f.FieldPath() }) {
+			suffix = append(suffix, c)
+		} else {
+			others = append(others, c)
 		}
 	}
-	return bson.Value{}, false
+	return suffix, others
+}
+
+// searcher delivers the documents of the entries that scans find, each once: with
+// their scores, for which it takes in all entries first, where q reads those.
+func searcher(q *Query, ix *Index, scans []Node, filter match.Node) Node {
+	if q.readsScore() {
+		return &TextOr{Terms: scans, Index: ix, Filter: filter}
+	}
+	switch len(scans) {
+	case 0:
+		return &Fetch{&EOF{}, filter}
+	case 1:
+		return &Fetch{scans[0], filter}
+	}
+	return &Fetch{&Or{Nodes: scans}, filter}
+}
+
+// readsScore says whether the scores of a $text are read.
+func (q *Query) readsScore() bool {
+	return q.TextScore || q.Projection != nil && slices.Contains(q.Projection.Meta(), "textScore") ||
+		slices.ContainsFunc(q.Sort.Parts, func(p sortkey.Part) bool { return p.Meta == "textScore" })
+}
+
+// equalTo finds the conjunct that gives a path its value: -1 for none.
+func equalTo(cs []match.Node, path string) (int, bson.Value) {
+	for i, c := range cs {
+		if e, ok := c.(*match.Compare); ok && e.Op == match.Eq && e.FieldPath() == path && e.Value.Type != bson.TypeArray {
+			return i, e.Value
+		}
+	}
+	return -1, bson.Value{}
 }
 
 func describeText(b *bson.Builder, n *TextMatch) {
