@@ -26,8 +26,6 @@ type Generic struct {
 
 	// ReadConcern and WriteConcern are as sent, before they are checked.
 	ReadConcern, WriteConcern bson.Value
-	// ReadPreference is $readPreference, nil where not sent.
-	ReadPreference bson.Doc
 
 	APIVersion                   string
 	HasAPIVersion                bool
@@ -115,7 +113,7 @@ func (g *Generic) set(name string, v bson.Value, at *place) (err error) {
 	case "writeConcern":
 		g.WriteConcern = v
 	case "$readPreference":
-		g.ReadPreference = v.Doc()
+		err = checkReadPreference(v.Doc())
 	case "apiVersion":
 		g.APIVersion, g.HasAPIVersion = v.Str(), true
 	case "apiStrict":
