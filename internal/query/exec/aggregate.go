@@ -140,7 +140,7 @@ var shaping = map[string]bool{
 }
 
 func isShaping(s pipeline.Stage) bool {
-	if s.Name() == "$setWindowFields" {
+	if s.Name() == "$_internalSetWindowFields" {
 		arg := s.Serialize()
 		return arg.Type == bson.TypeDocument && arg.Doc().Has("sortBy")
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/query/extsort"
 	"github.com/mayflydb/mayfly/internal/query/pipeline"
 )
 
@@ -79,6 +80,9 @@ func (w *stageWriter) pipeline(n int, p *pipeline.Pipeline, list []bson.Doc, sta
 		if i < len(stats) {
 			st = stats[i]
 		}
+		if s, ok := p.Stages[i].(*pipeline.SetWindowFields); ok {
+			n += w.sorting(n+i, s, st)
+		}
 		w.b.OpenDoc(bson.Index(n + i))
 		if err := w.stage(p.Stages[i], d, st); err != nil {
 			return err
@@ -89,6 +93,44 @@ func (w *stageWriter) pipeline(n int, p *pipeline.Pipeline, list []bson.Doc, sta
 		w.b.Close()
 	}
 	return nil
+}
+
+// sorting writes the sort that a $setWindowFields begins with as the n-th
+// element, and returns how many elements that is.
+func (w *stageWriter) sorting(n int, s *pipeline.SetWindowFields, st *pipeline.StageStats) int {
+	d := s.Sorting()
+	if d == nil {
+		return 0
+	}
+	w.b.OpenDoc(bson.Index(n)).Fields(d)
+	if w.v > QueryPlanner {
+		var sorted extsort.Stats
+		var returned, millis int64
+		if st != nil {
+			returned, millis = st.Returned, st.Time.Milliseconds()
+			if sp := st.Spilled(); sp != nil {
+				sorted = *sp
+			}
+		}
+		w.b.Int64("totalDataSizeSortedBytesEstimate", sorted.Bytes)
+		writeSpills(w.b, &sorted)
+		w.b.Int64("nReturned", returned).Int64("executionTimeMillisEstimate", millis)
+	}
+	w.b.Close()
+	return 1
+}
+
+func writeSpills(b *bson.Builder, s *extsort.Stats) {
+	b.Bool("usedDisk", s.Spills > 0).Int64("spills", s.Spills).Int64("spilledDataStorageSize", s.SpilledBytes)
+}
+
+// writeWindowed writes what the functions of a $setWindowFields took.
+func writeWindowed(b *bson.Builder, u *pipeline.Windowed) {
+	b.OpenDoc("maxFunctionMemoryUsageBytes")
+	for i, path := range u.Paths {
+		b.Int64(path, u.Functions[i])
+	}
+	b.Close().Int64("maxTotalMemoryUsageBytes", u.Total).Bool("usedDisk", u.Spilled)
 }
 
 // stage writes a stage that is printed as d; st is nil where it has not run.
@@ -172,8 +214,13 @@ func writeStageStats(b *bson.Builder, st *pipeline.StageStats) {
 		b.Int64("nReturned", 0).Int64("executionTimeMillisEstimate", 0)
 		return
 	}
-	if sp := st.Spilled(); sp != nil {
-		b.Bool("usedDisk", sp.Spills > 0).Int64("spills", sp.Spills).Int64("spilledDataStorageSize", sp.SpilledBytes)
+	if u := st.Windowed(); u != nil {
+		writeWindowed(b, u)
+	} else if sp := st.Spilled(); sp != nil {
+		if _, ok := st.Stage.(*pipeline.Sort); ok {
+			b.Int64("totalDataSizeSortedBytesEstimate", sp.Bytes)
+		}
+		writeSpills(b, sp)
 	}
 	if l := st.Looked(); l != nil {
 		b.Int64("totalDocsExamined", l.Docs).Int64("totalKeysExamined", l.Keys).Int64("collectionScans", l.Scans)

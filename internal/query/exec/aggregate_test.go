@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/query/expr"
 	"github.com/mayflydb/mayfly/internal/query/pipeline"
 	"github.com/mayflydb/mayfly/internal/schema"
@@ -63,20 +64,47 @@ func TestExplainFacet(t *testing.T) {
 		ExecutionStats: `{ $facet: { x: [ { $internalFacetTeeConsumer: {}, nReturned: 5 }, { $match: { k: { $eq: 1 } }, nReturned: 2 }, { $limit: 2, nReturned: 2 } ], ` +
 			`y: [ { $internalFacetTeeConsumer: {}, nReturned: 10 } ] }, nReturned: 1 }`,
 	} {
-		p, err := pipeline.Parse(list.Doc().Slice(), &pipeline.Options{Expr: &expr.Options{}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		q := &Query{}
-		q.Env = expr.NewEnv(0)
-		var b bson.Builder
-		if err := h.exec.ExplainAggregate(context.Background(), c, "d.n10", q, p.Optimize(), &pipeline.Run{Env: q.Env}, v, &b); err != nil {
-			t.Fatal(err)
-		}
-		stages := b.Finish().Lookup("stages").Doc().Slice()
-		got := regexp.MustCompile(`, executionTimeMillisEstimate: \d+`).ReplaceAllString(stages[len(stages)-1].Doc().String(), "")
-		if got != want {
+		stages := h.explain(t, c, list, v)
+		if got := stages[len(stages)-1]; got != want {
 			t.Errorf("verbosity %d:\n%s\nwant\n%s", v, got, want)
+		}
+	}
+}
+
+// explain is the stages of the explain of a pipeline, without times.
+func (h *house) explain(t *testing.T, c *catalog.Collection, list bson.Value, v Verbosity) (stages []string) {
+	t.Helper()
+	p, err := pipeline.Parse(list.Doc().Slice(), &pipeline.Options{Expr: &expr.Options{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := &Query{}
+	q.Env = expr.NewEnv(0)
+	var b bson.Builder
+	if err := h.exec.ExplainAggregate(context.Background(), c, c.Namespace.String(), q, p.Optimize(), &pipeline.Run{Env: q.Env}, v, &b); err != nil {
+		t.Fatal(err)
+	}
+	times := regexp.MustCompile(`, executionTimeMillisEstimate: \d+`)
+	for s := range b.Finish().Lookup("stages").Doc().Values() {
+		stages = append(stages, times.ReplaceAllString(s.Doc().String(), ""))
+	}
+	return stages
+}
+
+// TestExplainWindows holds that explain shows the sort that a $setWindowFields
+// begins with, and what its functions held.
+func TestExplainWindows(t *testing.T) {
+	h := openHouse(t, storage.NewMemFS())
+	defer func() { h.close(t) }()
+	c := h.catalog.Lookup(h.numbers(t, 10))
+	list := bson.MustParseValue(`[{"$setWindowFields": {"partitionBy": "$k", "sortBy": {"_id": 1}, "output": {"n": {"$push": "$_id"}}}}]`)
+	stages := h.explain(t, c, list, ExecutionStats)
+	for i, want := range []string{
+		`{ $sort: { sortKey: { k: 1, _id: 1 } }, totalDataSizeSortedBytesEstimate: `,
+		`{ $_internalSetWindowFields: { partitionBy: "$k", sortBy: { _id: 1 }, output: { n: { $push: "$_id", window: { documents: [ "unbounded", "unbounded" ] } } } }, maxFunctionMemoryUsageBytes: { n: `,
+	} {
+		if got := stages[1+i]; !strings.HasPrefix(got, want) || !strings.HasSuffix(got, ", nReturned: 10 }") {
+			t.Errorf("%s\nwant\n%s", got, want)
 		}
 	}
 }

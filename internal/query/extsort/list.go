@@ -31,6 +31,9 @@ func (l *List) Len() int {
 	return l.first + len(l.docs)
 }
 
+// Spilled says whether documents are on the disk.
+func (l *List) Spilled() bool { return l.file != nil }
+
 // Bytes is what the list holds in memory.
 func (l *List) Bytes() int { return l.bytes }
 

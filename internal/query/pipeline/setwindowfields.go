@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
@@ -246,7 +247,26 @@ func windowArgument(name string, spec bson.Doc) (window bson.Value, err error) {
 }
 
 // Name is the stage's name.
-func (s *SetWindowFields) Name() string { return "$setWindowFields" }
+func (s *SetWindowFields) Name() string { return "$_internalSetWindowFields" }
+
+// Sorting is the sort that the server puts in front of the stage: by the
+// partition and then as the stage sorts. Nil without one, and where an
+// expression that is no path makes the partitions.
+func (s *SetWindowFields) Sorting() bson.Doc {
+	b := new(bson.Builder)
+	if s.By != nil {
+		v := expr.Serialize(s.By)
+		if v.Type != bson.TypeString {
+			return nil
+		}
+		b.Int32(strings.TrimPrefix(v.Str(), "$"), 1)
+	}
+	by := b.Fields(s.order.Spec).Finish()
+	if by.IsEmpty() {
+		return nil
+	}
+	return new(bson.Builder).OpenDoc("$sort").Doc("sortKey", by).Close().Finish()
+}
 
 // Serialize is the specification, with the default windows written out.
 func (s *SetWindowFields) Serialize() bson.Value {

@@ -11,7 +11,12 @@ import (
 
 // Open sorts the documents into partitions and runs the functions over each.
 func (s *SetWindowFields) Open(in Iterator, r *Run) (Iterator, error) {
-	return &windowing{s: s, r: r, rows: newPartitions(s, in, r)}, nil
+	w := &windowing{s: s, r: r, rows: newPartitions(s, in, r)}
+	w.used.Functions = make([]int64, len(s.Outputs))
+	for _, o := range s.Outputs {
+		w.used.Paths = append(w.used.Paths, o.Path)
+	}
+	return w, nil
 }
 
 // windowing runs a SetWindowFields.
@@ -24,6 +29,39 @@ type windowing struct {
 	next      int // the document of current that comes next
 	values    []bson.Value
 	buf       []byte
+
+	used Windowed
+}
+
+// Windowed is what a $setWindowFields held at the most, for explain.
+type Windowed struct {
+	Paths     []string // of the outputs
+	Functions []int64  // bytes of each
+	Total     int64    // bytes, with the documents
+	Spilled   bool
+}
+
+// Windowed is nil for any other stage.
+func (s *StageStats) Windowed() *Windowed {
+	if w, ok := s.it.(*windowing); ok {
+		return &w.used
+	}
+	return nil
+}
+
+// windowedBytes is what a function takes besides what it gathers.
+const windowedBytes = 64
+
+// note keeps the peaks.
+func (u *Windowed) note(docs *extsort.List, functions []windowFunction) {
+	total := int64(docs.Bytes())
+	for i, f := range functions {
+		n := int64(f.size()) + windowedBytes
+		u.Functions[i] = max(u.Functions[i], n)
+		total += n
+	}
+	u.Total = max(u.Total, total)
+	u.Spilled = u.Spilled || docs.Spilled()
 }
 
 // Close gives back what the partition takes.
@@ -88,6 +126,9 @@ func (w *windowing) output(ctx context.Context, d bson.Doc) (bson.Doc, error) {
 	}
 	if held > extsort.MaxMemory {
 		return nil, mongoerr.New(5414201, "Exceeded memory limit in $setWindowFields, used %d bytes but max allowed is %d bytes", held, extsort.MaxMemory)
+	}
+	if w.r.Stats != nil {
+		w.used.note(w.current.docs, w.functions)
 	}
 	w.next++
 	if w.s.into != nil {

@@ -29,6 +29,14 @@ func (s *sorting) spilled() *extsort.Stats   { return &s.rows.Stats }
 func (s *sampling) spilled() *extsort.Stats  { return &s.rows.Stats }
 func (s *bucketing) spilled() *extsort.Stats { return &s.rows.Stats }
 
+// spilled are the counters of the sort into partitions.
+func (w *windowing) spilled() *extsort.Stats {
+	if w.rows.sorter == nil {
+		return nil
+	}
+	return &w.rows.sorter.Stats
+}
+
 func (w *grouping) spilled() *extsort.Stats {
 	if w.space == nil {
 		return &extsort.Stats{}
