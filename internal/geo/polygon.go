@@ -1,7 +1,9 @@
 package geo
 
 import (
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/golang/geo/s2"
 
@@ -51,6 +53,13 @@ func checkVertices(points []s2.Point) error {
 	return nil
 }
 
+// maxLoopCheck bounds how long the edges of one ring are held against each
+// other. A hundred thousand vertices along a coast take a tenth of it; as many in
+// spikes, each beside all others, would take minutes.
+const maxLoopCheck = 3 * time.Second
+
+var errCrowded = errors.New("Too many edges lie side by side") // in the manner of the server's reasons
+
 // checkLoop looks for edges that cross.
 func checkLoop(loop *s2.Loop) error {
 	if err := loop.Validate(); err != nil {
@@ -59,7 +68,10 @@ func checkLoop(loop *s2.Loop) error {
 	index := s2.NewShapeIndex()
 	index.Add(loop)
 	q := s2.NewCrossingEdgeQuery(index)
-	for i := range loop.NumEdges() {
+	for i, begun := 0, time.Now(); i < loop.NumEdges(); i++ {
+		if time.Since(begun) > maxLoopCheck {
+			return errCrowded
+		}
 		e := loop.Edge(i)
 		for _, j := range q.Crossings(e.V0, e.V1, loop, s2.CrossingTypeInterior) {
 			f := loop.Edge(j)

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"strings"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 )
@@ -83,8 +84,8 @@ func (r *reader) value(bits *typeReader, depth int) bson.Value {
 		subtype := r.byte()
 		return bson.Binary(subtype, r.bytes(n))
 	case tagRegex:
-		pattern := r.text()
-		return bson.Regex(pattern, r.text())
+		pattern := r.name()
+		return bson.Regex(pattern, r.name())
 	case tagDBPointer:
 		ns := string(r.bytes(r.length()))
 		var id [12]byte
@@ -133,6 +134,16 @@ func (r *reader) text() string {
 	return string(r.appendText(make([]byte, 0, len(raw)), raw))
 }
 
+// name is a text that a document holds without its length, and so without a zero.
+func (r *reader) name() string {
+	s := r.text()
+	if strings.IndexByte(s, 0) >= 0 {
+		r.fail()
+		return ""
+	}
+	return s
+}
+
 // stringValue is a text as a string.
 func (r *reader) stringValue() bson.Value {
 	raw := r.until()
@@ -166,7 +177,7 @@ func (r *reader) fields(bits *typeReader, depth int) bson.Doc {
 	var b bson.Builder
 	b.Reset(nil)
 	for r.byte() != end {
-		name := r.text()
+		name := r.name()
 		b.Value(name, r.value(bits, depth))
 	}
 	return b.Finish()

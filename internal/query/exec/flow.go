@@ -91,6 +91,9 @@ func (s *or) Work(ctx context.Context, row *Row) (State, error) {
 	}
 	switch state {
 	case EOF:
+		if err := s.inputs[s.at].Close(); err != nil { // there may be ten thousands
+			return EOF, err
+		}
 		s.at++
 		if s.at < len(s.inputs) {
 			state = NeedTime

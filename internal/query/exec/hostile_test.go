@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/query/expr"
 	"github.com/mayflydb/mayfly/internal/query/match"
 )
 
@@ -48,6 +49,10 @@ func TestHostileFilters(t *testing.T) {
 		"backtracking ahead": `{s: {$regex: "^(?=(a|aa)+$)x"}}`,
 		"nested quantifiers": `{s: {$regex: "(a{1,1000}){1,1000}b"}}`,
 		"many groups":        `{s: {$regex: "` + strings.Repeat("(", 1000) + "a" + strings.Repeat(")", 1000) + `"}}`,
+		"numbers twice":      `{"` + strings.Repeat("0.", 89) + `0": 7}`,
+		"schema enum":        `{$jsonSchema: {properties: {a: {enum: ` + list(100000, func(i int) string { return fmt.Sprint(-i) }) + `}}}}`,
+		"schema unique":      `{$jsonSchema: {properties: {big: {uniqueItems: true}}}}`,
+		"huge $all of many":  `{big: {$all: ` + list(50000, func(i int) string { return fmt.Sprint(i) }) + `}}`,
 		"many lookaheads":    `{s: {$regex: "` + strings.Repeat("(?=a)", 2000) + `"}}`,
 	}
 	x := newExecutor(t)
@@ -56,6 +61,13 @@ func TestHostileFilters(t *testing.T) {
 		docs = append(docs, new(bson.Builder).Int64("_id", int64(i)).Int64("a", int64(i)).String("b", fmt.Sprint(i)).
 			String("s", strings.Repeat("a", 60)+"!").Finish())
 	}
+	var big bson.Builder
+	big.Int64("_id", 50).OpenArray("big")
+	for i := range 50000 {
+		big.Int32(bson.Index(i), int32(i))
+	}
+	big.Close().Value("0", bson.MustParseValue(nest(45, "[{'0': ", "1", "}]")))
+	docs = append(docs, big.Finish())
 	w := newGeoWorld(t, x, `{key: {a: 1, b: 1}, name: "ab"}`, docs)
 	for name, text := range filters {
 		t.Run(name, func(t *testing.T) {
@@ -67,6 +79,7 @@ func TestHostileFilters(t *testing.T) {
 			if err == nil {
 				q := &Query{}
 				q.Filter = f
+				q.Env = expr.NewEnv(0)
 				err = drain(x, w, q)
 			}
 			runtime.ReadMemStats(&after)
@@ -78,14 +91,19 @@ func TestHostileFilters(t *testing.T) {
 	}
 }
 
+// hostileTime is what a query gets, as its maxTimeMS.
+const hostileTime = 300 * time.Millisecond
+
 func drain(x *Executor, w *geoWorld, q *Query) error {
-	cur, err := x.Find(context.Background(), w.coll, q)
+	ctx, cancel := context.WithTimeout(context.Background(), hostileTime)
+	defer cancel()
+	cur, err := x.Find(ctx, w.coll, q)
 	if err != nil {
 		return err
 	}
 	defer cur.Close()
 	for range math.MaxInt32 {
-		if d, err := cur.Next(context.Background()); d == nil || err != nil {
+		if d, err := cur.Next(ctx); d == nil || err != nil {
 			return err
 		}
 	}

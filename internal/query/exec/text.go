@@ -108,7 +108,7 @@ func (s *textOr) read(ctx context.Context) error {
 		return err
 	case state == EOF:
 		s.reading++
-		return nil
+		return s.inputs[s.reading-1].Close() // there may be a hundred thousand
 	case state == NeedTime:
 		return nil
 	}

@@ -70,6 +70,9 @@ func (w *Writer) Update(ctx context.Context, c *catalog.Collection, s *Update) (
 		return w.updateMeasurements(ctx, c, s)
 	}
 	out := &Written{}
+	if s.Query.Env != nil {
+		s.Query.Env.Watch(ctx)
+	}
 	apply := func(u *catalog.Unit, record catalog.RecordKey, doc bson.Doc, index string) (bool, error) {
 		next, changed, err := s.Update.Apply(doc, &update.Context{ArrayIndex: index, Env: s.Query.Env, KeepZeroTimestamps: s.KeepZeroTimestamps})
 		if err != nil {

@@ -83,6 +83,9 @@ func (e *Env) pushArrays(args []Expr, other func(bson.Type) error) (null bool, e
 		if err == nil {
 			err = e.account(len(v.Data))
 		}
+		if err == nil {
+			err = e.Tick()
+		}
 		if err == nil && !v.IsNullish() && v.Type != bson.TypeArray {
 			err = other(v.Type)
 		}

@@ -141,7 +141,7 @@ func evalMap(n *iteration, env *Env, array bson.Doc) (bson.Value, error) {
 			err = env.hold(v)
 		}
 		if err == nil {
-			err = env.tick()
+			err = env.Tick()
 		}
 		if err != nil {
 			return bson.Value{}, err
@@ -186,7 +186,7 @@ func evalFilter(n *iteration, env *Env, array bson.Doc) (bson.Value, error) {
 			env.push(it.Value)
 			limit--
 		}
-		if err := env.tick(); err != nil {
+		if err := env.Tick(); err != nil {
 			return bson.Value{}, err
 		}
 	}
@@ -212,7 +212,7 @@ func evalReduce(n *iteration, env *Env, array bson.Doc) (bson.Value, error) {
 		if len(value.Data) > maxValueBytes {
 			return bson.Value{}, tooLarge("value of $reduce")
 		}
-		if err := env.tick(); err != nil {
+		if err := env.Tick(); err != nil {
 			return bson.Value{}, err
 		}
 	}

@@ -98,7 +98,7 @@ func (z *zip) Eval(env *Env) (bson.Value, error) {
 			err = env.hold(v)
 		}
 		if err == nil {
-			err = env.tick()
+			err = env.Tick()
 		}
 		if err != nil {
 			env.release(mark)

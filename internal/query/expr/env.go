@@ -22,7 +22,7 @@ const (
 	// heldBytes is what an element takes besides its payload.
 	heldBytes = 16
 	// ticksPerCheck is how many turns loops take between two looks at the context.
-	ticksPerCheck = 256
+	ticksPerCheck = 16
 )
 
 // Env is what an expression is evaluated against. One goroutine uses it at a
@@ -93,8 +93,9 @@ func (e *Env) Context() context.Context {
 	return e.ctx
 }
 
-// tick is one turn of a loop over elements.
-func (e *Env) tick() error {
+// Tick is one turn of a loop over elements: now and then it looks whether the
+// context is done, and returns its cause.
+func (e *Env) Tick() error {
 	if e.ticks++; e.ticks%ticksPerCheck == 0 && e.ctx != nil && e.ctx.Err() != nil {
 		return context.Cause(e.ctx)
 	}

@@ -29,6 +29,9 @@ func (n *ElemMatchObject) elem(v bson.Value, env *Env) (bool, error) {
 		return false, nil
 	}
 	for it := v.Doc().Iter(); it.Next(); {
+		if err := env.tick(); err != nil {
+			return false, err
+		}
 		if it.Value.Type != bson.TypeDocument && it.Value.Type != bson.TypeArray {
 			continue
 		}
@@ -45,6 +48,9 @@ func (n *ElemMatchValue) elem(v bson.Value, env *Env) (bool, error) {
 		return false, nil
 	}
 	for it := v.Doc().Iter(); it.Next(); {
+		if err := env.tick(); err != nil {
+			return false, err
+		}
 		if ok, err := n.all(it.Value, env); ok || err != nil {
 			env.record(it.Key)
 			return ok, err

@@ -15,6 +15,24 @@ type Env struct {
 
 	recording bool
 	index     string
+	elements  uint
+}
+
+// elementsPerTick is how many elements of arrays go by between two ticks of the
+// expressions' environment: a filter with a hundred thousand conditions on an
+// array of as many elements takes long for a single document.
+const elementsPerTick = 64
+
+// tick counts an element of an array, and returns the cause where the operation
+// is to end.
+func (e *Env) tick() error {
+	if e == nil {
+		return nil
+	}
+	if e.elements++; e.elements%elementsPerTick == 0 && e.Expr != nil {
+		return e.Expr.Tick()
+	}
+	return nil
 }
 
 // expr is the surroundings for $expr.

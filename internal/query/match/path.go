@@ -56,13 +56,25 @@ const (
 // array in its middle continues in each element that is a document, and, where
 // the next name is a number, in the element at that place.
 type walker struct {
-	m    elemMatcher
-	env  *Env
-	mode arrayMode
+	m      elemMatcher
+	env    *Env
+	mode   arrayMode
+	failed map[arrival]bool // where the path led to nothing; nil where it is short
+}
+
+// fewNames is up to how many names of a path are tried in every way.
+const fewNames = 8
+
+// arrival is an array and how many names were left when a path came there. A
+// number is the name of a field and the place of an element, so that the ways
+// into [{0: [{0: …}]}] double with each level.
+type arrival struct {
+	array *byte
+	left  int
 }
 
 func (l *leaf) test(s subject, mode arrayMode, m elemMatcher, env *Env) (bool, error) {
-	w := walker{m, env, mode}
+	w := walker{m: m, env: env, mode: mode}
 	switch s.mode {
 	case document:
 		return w.doc(s.v.Doc(), l.parts)
@@ -94,6 +106,9 @@ func (w walker) array(a bson.Value, rest []string) (bool, error) {
 	if len(rest) == 0 {
 		if w.mode == each {
 			for it := a.Doc().Iter(); it.Next(); {
+				if err := w.env.tick(); err != nil {
+					return false, err
+				}
 				if ok, err := w.m.elem(it.Value, w.env); ok || err != nil {
 					w.env.record(it.Key)
 					return ok, err
@@ -102,8 +117,17 @@ func (w walker) array(a bson.Value, rest []string) (bool, error) {
 		}
 		return w.m.elem(a, w.env)
 	}
-	index := isIndex(rest[0])
+	index, here := isIndex(rest[0]), arrival{&a.Data[0], len(rest)}
+	if w.failed[here] {
+		return false, nil
+	}
+	if index && len(rest) > fewNames && w.failed == nil {
+		w.failed = map[arrival]bool{}
+	}
 	for it := a.Doc().Iter(); it.Next(); {
+		if err := w.env.tick(); err != nil {
+			return false, err
+		}
 		if it.Value.Type == bson.TypeDocument {
 			if ok, err := w.doc(it.Value.Doc(), rest); ok || err != nil {
 				w.env.record(it.Key)
@@ -115,6 +139,9 @@ func (w walker) array(a bson.Value, rest []string) (bool, error) {
 				return ok, err
 			}
 		}
+	}
+	if w.failed != nil {
+		w.failed[here] = true
 	}
 	return false, nil
 }

@@ -369,6 +369,9 @@ func (c *Context) filtered(dst []byte, n *node, f *frame) ([]byte, error) {
 	for it := f.v.Doc().Iter(); it.Next(); {
 		var chosen *node
 		for _, kid := range n.filters {
+			if err := c.tick(); err != nil {
+				return dst, err
+			}
 			if kid.filter != nil {
 				if ok, err := kid.filter.MatchValue(it.Value, nil); err != nil {
 					return dst, err

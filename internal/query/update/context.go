@@ -32,6 +32,14 @@ type Context struct {
 	renamed []bson.Value // what each $rename moves; Missing where it moves nothing
 }
 
+// tick is one of many steps on one document, between which an operation may end.
+func (c *Context) tick() error {
+	if c.Env == nil {
+		return nil
+	}
+	return c.Env.Tick()
+}
+
 func (c *Context) start(doc bson.Doc) {
 	c.doc, c.changed, c.deep, c.renamed = doc, false, false, nil
 }

@@ -2,6 +2,8 @@ package update
 
 import (
 	"bytes"
+	"context"
+	"fmt"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -221,4 +223,41 @@ func repeatable(u *Update, text bson.Value) bool {
 		}
 	}
 	return true
+}
+
+// An update of one document ends when its operation does, however many array
+// filters meet however many elements, and however many fields change places.
+func TestLongUpdatesEnd(t *testing.T) {
+	var doc, filtered, renamed bson.Builder
+	doc.OpenArray("a")
+	for i := range 100000 {
+		doc.Int32(bson.Index(i), int32(i))
+	}
+	doc.Close()
+	opts := &Options{}
+	filtered.OpenDoc("$set")
+	renamed.OpenDoc("$rename")
+	for i := range 1000 {
+		doc.Int32(fmt.Sprint("f", i), 1)
+		filtered.Int32(fmt.Sprintf("a.$[i%d]", i), 1)
+		opts.ArrayFilters = append(opts.ArrayFilters, new(bson.Builder).Int32(fmt.Sprint("i", i), -1).Finish())
+		renamed.String(fmt.Sprint("f", i), fmt.Sprint("g", i))
+	}
+	whole := doc.Finish()
+	over, cancel := context.WithCancelCause(t.Context())
+	cause := mongoerr.New(mongoerr.MaxTimeMSExpired, "over")
+	cancel(cause)
+	check := func(text bson.Doc, opts *Options) {
+		u, err := Parse(bson.Document(text), opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		env := expr.NewEnv(now)
+		env.Watch(over)
+		if _, _, err := u.Apply(whole, &Context{Env: env}); !mongoerr.Is(err, mongoerr.MaxTimeMSExpired) {
+			t.Errorf("%v", err)
+		}
+	}
+	check(filtered.Close().Finish(), opts)
+	check(renamed.Close().Finish(), nil)
 }

@@ -64,6 +64,9 @@ func (c *Context) resolve(renames []rename) error {
 	}
 	c.renamed = make([]bson.Value, len(renames))
 	for i, r := range renames {
+		if err := c.tick(); err != nil {
+			return err
+		}
 		v, err := c.source(r)
 		if err != nil {
 			return err
