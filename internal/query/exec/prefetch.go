@@ -36,10 +36,10 @@ type prefetch struct {
 	apart   bool // entries may be gathered in a goroutine
 
 	gathered
-	next  int // row
-	order recordOrder
-	docs  []fetchedDoc // of rows; none where they are still to be read
-	parts *[2]part
+	next int          // row
+	docs []fetchedDoc // of rows; none where they are still to be read
+	// scattered is memory for documents that are read ahead; nil until then.
+	scattered *scattered
 	// beside gathers where records rise; nil until then.
 	beside *beside
 
@@ -137,7 +137,6 @@ func (s *fetch) fill(ctx context.Context) error {
 		return err
 	}
 	if !a.rising {
-		a.order.sort(&a.gathered)
 		err = s.readAhead(ctx)
 		s.walk.begin()
 	} else if bytes.Compare(a.record(0), s.last) <= 0 {
@@ -243,7 +242,7 @@ func (s *fetch) take(row *Row) error {
 	}
 	switch d := &a.docs[i]; d.state {
 	case read:
-		row.Doc, row.due = a.parts[d.part].docs.at(d.doc), d.due
+		row.Doc, row.due = a.scattered.parts[d.part].docs.at(d.doc), d.due
 	case gone:
 	default:
 		row.Doc, s.closer, err = s.source.fetch(row.Record)

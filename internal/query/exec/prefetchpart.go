@@ -12,6 +12,12 @@ import (
 // than one: half of those each, in the order of the records.
 const sharedRows = 8 << 10
 
+// scattered are documents that were read in another order than that of their rows.
+type scattered struct {
+	order recordOrder // of the rows
+	parts [2]part
+}
+
 // part is the documents that one goroutine has read ahead.
 type part struct {
 	docs    chunks
@@ -20,21 +26,22 @@ type part struct {
 	builder bson.Builder
 }
 
-// readAhead reads the documents of the rows that are in order.
+// readAhead reads the documents of the rows in the order of their records.
 func (s *fetch) readAhead(ctx context.Context) error {
 	a := &s.ahead
-	if a.parts == nil {
-		a.parts = new([2]part)
+	if a.scattered == nil {
+		a.scattered = new(scattered)
 	}
-	a.parts[0].docs.clear()
-	a.parts[1].docs.clear()
+	a.scattered.order.sort(&a.gathered)
+	order := a.scattered.order.rows
+	a.scattered.parts[0].docs.clear()
+	a.scattered.parts[1].docs.clear()
 	a.docs = slices.Grow(a.docs, len(a.rows))[:len(a.rows)]
 	clear(a.docs)
-	if _, ok := s.source.reader.(*storage.Snapshot); !ok || len(a.order.rows) < sharedRows || s.source.hiding != nil {
+	if _, ok := s.source.reader.(*storage.Snapshot); !ok || len(order) < sharedRows || s.source.hiding != nil {
 		s.walk.begin()
-		return s.readPart(ctx, &s.walk, a.order.rows, 0, maxPrefetchBytes)
+		return s.readPart(ctx, &s.walk, order, 0, maxPrefetchBytes)
 	}
-	order := a.order.rows
 	half := len(order) / 2
 	aside := make(chan outcome, 1)
 	go func() {
@@ -68,7 +75,7 @@ type outcome struct {
 // readPart reads documents into a part until they are so many bytes. The rows
 // behind stay unread.
 func (s *fetch) readPart(ctx context.Context, w *walk, order []fetchOrder, n uint8, limit int) error {
-	a, p := &s.ahead, &s.ahead.parts[n]
+	a, p := &s.ahead, &s.ahead.scattered.parts[n]
 	for i, k := range order {
 		if i%ctxEvery == ctxEvery-1 {
 			if ctx.Err() != nil {
@@ -78,7 +85,7 @@ func (s *fetch) readPart(ctx context.Context, w *walk, order []fetchOrder, n uin
 				return err
 			}
 		}
-		record := a.order.record(&p.record, &a.gathered, k)
+		record := a.scattered.order.record(&p.record, &a.gathered, k)
 		found, err := w.to(s.source, record)
 		if err != nil {
 			return err
