@@ -137,6 +137,7 @@ func (n *Node) runFind(ctx context.Context, op *command.Op) error {
 	if q.Tailable && q.NoScan && !q.Filter.Text().IsEmpty() {
 		return mongoerr.New(mongoerr.NoQueryExecutionPlans, "error processing query: ns=%s planner returned error :: caused by :: Running with 'notablescan', so tailable cursors (which always do a table scan) are not allowed", op.NS)
 	}
+	q.Batch = op.Args.Int64Or("batchSize", 0)
 	cur, err := n.Exec.Find(ctx, q.coll, q.Query)
 	if err != nil {
 		return err

@@ -11,9 +11,10 @@ import (
 
 const (
 	// besideAfter is how many documents are read one by one before entries are
-	// gathered beside them, where records come in rising order: it takes as long as
-	// hundreds of them until another processor is awake.
-	besideAfter = 256
+	// gathered beside them, where records come in rising order, and besideSure how
+	// many more entries there must be: it takes as long as hundreds of them until
+	// another processor is awake.
+	besideAfter, besideSure = 128, 128
 	// besideLeast is how many more must be expected for that.
 	besideLeast = 2 * besideRows
 	// besideRows is how many entries are handed on at once, at the most.
@@ -65,6 +66,8 @@ func (a *prefetch) left() int64 {
 	}
 	likely := int64(-1)
 	switch {
+	case a.batch > 0:
+		likely = max(0, a.batch-a.handed)
 	case a.handed < a.expected:
 		likely = a.expected - a.handed
 	case a.expected > prefetchAfter:
@@ -88,12 +91,21 @@ func (a *prefetch) mayBeside() bool {
 	return ok
 }
 
-// begin starts a goroutine, which has to be woken, gathers some entries meanwhile
-// and leaves those behind them to it.
+// begin gathers some entries, and leaves those behind them to a goroutine, which is
+// woken meanwhile.
 // REQUIRES: the scan has begun, so that it counts nothing itself.
 func (a *prefetch) begin(ctx context.Context) error {
-	b := &beside{scan: a.scan, low: a.scan.source.low, left: a.left(), full: make(chan *gathered, besideBuffers), empty: make(chan *gathered, besideBuffers)}
+	b := &beside{scan: a.scan, low: a.scan.source.low, left: a.left()}
+	if cap(a.rows) == 0 {
+		a.gathered = *gatheredMemory.Get().(*gathered)
+	}
+	a.clear()
+	a.docs = a.docs[:0]
+	if err := a.plain(ctx, a.scan, b.low, besideSure); err != nil || a.end.works > 0 {
+		return err
+	}
 	a.beside = b
+	b.full, b.empty = make(chan *gathered, besideBuffers), make(chan *gathered, besideBuffers)
 	// Not under the context of a command: the reader looks at that.
 	apart, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	b.cancel = cancel
@@ -102,13 +114,7 @@ func (a *prefetch) begin(ctx context.Context) error {
 		defer func() { b.out.panicked = recover() }()
 		b.out.err = b.gather(apart)
 	}()
-	if cap(a.rows) == 0 {
-		a.gathered = *gatheredMemory.Get().(*gathered)
-	}
-	a.clear()
-	a.docs = a.docs[:0]
-	err := a.plain(ctx, a.scan, b.low, besideRows)
-	if err != nil || a.end.works > 0 {
+	if err := a.plain(ctx, a.scan, b.low, besideRows); err != nil || a.end.works > 0 {
 		b.cancel(errNotWanted)
 		return err
 	}

@@ -85,7 +85,7 @@ func TestBeside(t *testing.T) {
 
 // TestBesideEnds holds that a client that goes in the middle is told so, that a
 // cursor may be closed there, and that no goroutine works for cursors that keep
-// the store.
+// the store, nor where few are asked for.
 func TestBesideEnds(t *testing.T) {
 	const n = 8 * besideLeast
 	w := rising(t, n, n)
@@ -119,11 +119,15 @@ func TestBesideEnds(t *testing.T) {
 	}
 	held := a.query(t)
 	held.Held = true
-	if _, err := read(t.Context(), held, 2*besideLeast, func(f *fetch) {
-		if f.ahead.beside != nil {
-			t.Error("beside for a cursor that keeps the store")
+	few := a.query(t)
+	few.Batch = besideLeast
+	for _, q := range []*Query{held, few} {
+		if _, err := read(t.Context(), q, besideLeast/2, func(f *fetch) {
+			if f.ahead.beside != nil {
+				t.Error("beside for a cursor that keeps the store, or for few")
+			}
+		}); err != nil {
+			t.Error(err)
 		}
-	}); err != nil {
-		t.Error(err)
 	}
 }

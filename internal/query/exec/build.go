@@ -31,6 +31,7 @@ type builder struct {
 	// pass, 0 for all.
 	buried bool
 	wanted int64
+	batch  int64 // see Query
 	// drained says that all its rows are taken before anything is done with them.
 	drained bool
 	// apart says that goroutines may work for the plan between two of its rows.
@@ -69,7 +70,7 @@ func (b *builder) build(n plan.Node) Stage {
 // fetch makes a fetch, which reads ahead where all its rows come from one scan.
 func (b *builder) fetch(n *plan.Fetch) *fetch {
 	s := &fetch{stats: Stats{Node: n}, source: b.source, filter: newFilter(n.Filter, b.env)}
-	s.ahead.apart = b.apart
+	s.ahead.apart, s.ahead.batch = b.apart, b.batch
 	s.ahead.drained = b.drained && (s.filter == nil || b.wanted == 0)
 	if s.filter == nil && !b.buried {
 		s.ahead.wanted, s.ahead.fields = b.wanted, b.fields

@@ -28,6 +28,8 @@ type Executor struct {
 // evaluates $expr and projections, belongs to the query from now on.
 type Query struct {
 	plan.Query
+	// Batch is how many results the reader asks for first; 0 where that is not known.
+	Batch int64
 	// AllowDiskUse lets sorts spill.
 	AllowDiskUse bool
 	// Drained says that the reader takes all results before it does anything with
@@ -145,7 +147,7 @@ func (x *Executor) prepare(ctx context.Context, c *catalog.Collection, q *Query,
 	if c != nil && c.Hiding() != nil {
 		r.source.expect(x.Catalog, before, r.snapshot != nil, nodes[0])
 	}
-	r.builder = builder{source: &r.source, env: q.Env, coll: q.Collator, meta: &r.meta, drained: q.Drained, keyed: q.readsKeys(), apart: !q.Held && !q.Tailable}
+	r.builder = builder{source: &r.source, env: q.Env, coll: q.Collator, meta: &r.meta, drained: q.Drained, keyed: q.readsKeys(), apart: !q.Held && !q.Tailable, batch: q.Batch}
 	if has(nodes[0], knowsMeta) || q.Projection != nil && len(q.Projection.Meta()) > 0 {
 		q.Env.Meta = r.meta.value
 	}

@@ -33,7 +33,8 @@ type prefetch struct {
 	fields []string   // of a document that are wanted; nil: all
 	// drained says that no less is wanted, however long it takes to the first.
 	drained bool
-	apart   bool // entries may be gathered in a goroutine
+	apart   bool  // entries may be gathered in a goroutine
+	batch   int64 // see Query; 0 once the cursor was parked
 
 	gathered
 	next int          // row
