@@ -68,15 +68,16 @@ func parseSetWindowFields(arg bson.Value, p *parsing) (Stage, error) {
 	if err != nil {
 		return nil, err
 	}
+	paths := outputPaths{map[string]bool{}, map[string]bool{}}
 	for it := output.Doc().Iter(); it.Next(); {
+		if err := paths.add(it.Key); err != nil {
+			return nil, err
+		}
 		o, err := parseWindowOutput(it.Key, it.Value, s.order, p)
 		if err != nil {
 			return nil, err
 		}
 		s.Outputs = append(s.Outputs, o)
-	}
-	if err := s.checkPaths(); err != nil {
-		return nil, err
 	}
 	if err := partitionable(constant); err != nil {
 		return nil, err
@@ -84,21 +85,24 @@ func parseSetWindowFields(arg bson.Value, p *parsing) (Stage, error) {
 	return s, s.prepare(p)
 }
 
-// checkPaths refuses outputs of which one lies within another.
-func (s *SetWindowFields) checkPaths() error {
-	paths := make(map[string]bool, len(s.Outputs))
-	for _, o := range s.Outputs {
-		if paths[o.Path] {
+// outputPaths are the paths of outputs, and what lies around them.
+type outputPaths struct{ named, around map[string]bool }
+
+// add refuses a path that is one of the others, lies in one or around one.
+func (o *outputPaths) add(path string) error {
+	if o.named[path] || o.around[path] {
+		return errWindowPaths
+	}
+	o.named[path] = true
+	for i, parts := 0, 1; i < len(path) && parts < maxPathParts; i++ {
+		if path[i] != '.' {
+			continue
+		}
+		parts++
+		if o.named[path[:i]] {
 			return errWindowPaths
 		}
-		paths[o.Path] = true
-	}
-	for path := range paths {
-		for i := range path {
-			if path[i] == '.' && paths[path[:i]] {
-				return errWindowPaths
-			}
-		}
+		o.around[path[:i]] = true
 	}
 	return nil
 }

@@ -82,7 +82,7 @@ func parseDocumentBounds(v bson.Value, order expr.WindowOrder, p *parsing) (Boun
 	var b Bounds
 	err := b.parse("documents", v, p, func(x bson.Value) error {
 		if !isInt32(x) {
-			return mongoerr.New(mongoerr.FailedToParse, "Numeric document-based bounds must be an integer, found %s", x)
+			return mongoerr.New(mongoerr.FailedToParse, "Numeric document-based bounds must be an integer")
 		}
 		return nil
 	})
