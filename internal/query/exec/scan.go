@@ -5,6 +5,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/query/plan"
+	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
@@ -99,9 +100,10 @@ type indexScan struct {
 	keyOnly  bool    // nobody above wants what cover rebuilds
 	last     bool    // nobody above reads the documents
 
-	record    []byte // memory for record keys
-	place     []byte // the entry that a saved scan was at
-	uncovered bool   // cover cannot be trusted any more
+	record    []byte       // memory for record keys
+	keys      []schema.Key // and for those of a document
+	place     []byte       // the entry that a saved scan was at
+	uncovered bool         // cover cannot be trusted any more
 }
 
 func (s *indexScan) Stats() *Stats   { return &s.stats }
@@ -200,7 +202,7 @@ func (s *indexScan) emit(ctx context.Context, row *Row) (State, error) {
 	}
 	if s.seen != nil {
 		s.stats.DupsTested++
-		if dup, err := s.seen.add(row.Record); err != nil || dup {
+		if dup, err := s.duplicate(row); err != nil || dup {
 			s.stats.DupsDropped++
 			return s.stats.count(NeedTime), err
 		}
@@ -276,25 +278,29 @@ const maxSeen = 100 << 20
 type dedup struct {
 	seen  map[string]struct{}
 	bytes int
+	limit int
 }
 
-func newDedup() *dedup { return &dedup{seen: make(map[string]struct{})} }
+func newDedup() *dedup { return &dedup{seen: make(map[string]struct{}), limit: maxSeen} }
 
-// add remembers a record and says whether it was there already.
+// add remembers a record and says whether it was there already: errDedupMemory
+// where it is not and there is no room for it.
 func (d *dedup) add(record []byte) (bool, error) {
 	if _, ok := d.seen[string(record)]; ok {
 		return true, nil
 	}
-	d.bytes += len(record) + 32
-	if d.bytes > maxSeen {
+	if d.bytes+len(record)+32 > d.limit {
 		return false, errDedupMemory
 	}
+	d.bytes += len(record) + 32
 	d.seen[string(record)] = struct{}{}
 	return false, nil
 }
 
 // forget takes a record back.
 func (d *dedup) forget(record []byte) {
-	delete(d.seen, string(record))
-	d.bytes -= len(record) + 32
+	if _, ok := d.seen[string(record)]; ok {
+		delete(d.seen, string(record))
+		d.bytes -= len(record) + 32
+	}
 }
