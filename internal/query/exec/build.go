@@ -184,6 +184,7 @@ func (b *builder) scan(n plan.Node, ix *plan.Index, bounds []plan.Intervals, ded
 	s := indexScan{stats: Stats{Node: n}, index: ix, source: b.source, ranges: encodeBounds(bounds, directions(ix), nil), last: b.above == 0}
 	if dedup {
 		s.seen = newDedup()
+		s.seen.own = true
 	}
 	return s
 }

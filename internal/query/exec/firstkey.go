@@ -13,7 +13,7 @@ import (
 // scan answers it with the first of its keys that it meets.
 func (s *indexScan) duplicate(row *Row) (bool, error) {
 	dup, err := s.seen.add(row.Record)
-	if err != errDedupMemory {
+	if err != errDedupMemory || !s.seen.own {
 		return dup, err
 	}
 	doc, closer, err := s.source.stored(row.Record)

@@ -279,6 +279,7 @@ type dedup struct {
 	seen  map[string]struct{}
 	bytes int
 	limit int
+	own   bool // of one scan, from its beginning
 }
 
 func newDedup() *dedup { return &dedup{seen: make(map[string]struct{}), limit: maxSeen} }
