@@ -49,7 +49,7 @@ func Candidates(c *Collection, q *Query) ([]Node, error) {
 		return nil, errNearNatural(q)
 	}
 	if natural != 0 && q.NoScan && !c.Exempt {
-		return nil, mongoerr.New(mongoerr.NoQueryExecutionPlans, "error processing query: ns=%s planner returned error :: caused by :: hint $natural is not allowed, because 'notablescan' is enabled", c.Namespace)
+		return nil, errPlanning(c, q, mongoerr.NoQueryExecutionPlans, "hint $natural is not allowed, because 'notablescan' is enabled")
 	}
 	if natural != 0 {
 		return []Node{finish(q, scan(q, natural < 0))}, nil
@@ -103,8 +103,8 @@ func sourcesOf(c *Collection, q *Query, hinted *Index) ([]source, error) {
 	}
 	if hinted != nil && len(sources) == 0 {
 		if hinted.Plugin != "" && hinted.Plugin != "hashed" && !isGeo(hinted.Plugin) {
-			return nil, mongoerr.New(mongoerr.NoQueryExecutionPlans,
-				"error processing query: ns=%s planner returned error :: caused by :: $hint: refusing to build whole-index solution, because it's a %s index", c.Namespace, hinted.Plugin)
+			return nil, errPlanning(c, q, mongoerr.NoQueryExecutionPlans,
+				"$hint: refusing to build whole-index solution, because it's a "+hinted.Plugin+" index")
 		}
 		return []source{wholeIndex(q, hinted, cs)}, nil
 	}

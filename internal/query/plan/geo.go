@@ -178,8 +178,7 @@ func nearSources(c *Collection, q *Query, cs []match.Node, at int, hinted *Index
 		}
 	}
 	if len(out) == 0 {
-		return nil, mongoerr.New(mongoerr.NoQueryExecutionPlans,
-			"error processing query: ns=%s planner returned error :: caused by :: unable to find index for $geoNear query", c.Namespace)
+		return nil, errPlanning(c, q, mongoerr.NoQueryExecutionPlans, "unable to find index for $geoNear query")
 	}
 	return out, nil
 }

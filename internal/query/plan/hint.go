@@ -44,7 +44,7 @@ func resolveHint(c *Collection, q *Query) (*Index, int, error) {
 			}
 		}
 	}
-	return nil, 0, mongoerr.New(mongoerr.BadValue, "error processing query: ns=%s planner returned error :: caused by :: hint provided does not correspond to an existing index", c.Namespace)
+	return nil, 0, errPlanning(c, q, mongoerr.BadValue, "hint provided does not correspond to an existing index")
 }
 
 // checkMinMax makes sure that min and max are keys of the hinted index, in the

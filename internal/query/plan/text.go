@@ -92,7 +92,7 @@ func errNoTextPlan(c *Collection, q *Query) error {
 	if or, ok := q.Filter.Root().(*match.Or); ok && slices.ContainsFunc(or.Children, isText) {
 		why = "Failed to produce a solution for TEXT under OR - other non-TEXT clauses under OR have to be indexed as well."
 	}
-	return mongoerr.New(mongoerr.NoQueryExecutionPlans, "error processing query: ns=%s planner returned error :: caused by :: %s", c.Namespace, why)
+	return errPlanning(c, q, mongoerr.NoQueryExecutionPlans, why)
 }
 
 func isText(n match.Node) bool {
