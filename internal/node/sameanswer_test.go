@@ -83,7 +83,7 @@ func (w *answering) run(t *rapid.T, format string, args ...any) (bson.Doc, error
 func (w *answering) send(t *rapid.T, body bson.Doc) (bson.Doc, error) {
 	reply := w.node.Dispatcher.Dispatch(t.Context(), &command.Request{Client: w.client, DB: "d", Body: body}).Body
 	if reply.Lookup("ok").Double() != 1 {
-		return reply, fmt.Errorf("%s: %s", reply.Lookup("codeName"), reply.Lookup("errmsg"))
+		return reply, fmt.Errorf("%s: %s", reply.Lookup("codeName"), reply.Lookup("errmsg").Str())
 	}
 	return reply, nil
 }
