@@ -50,7 +50,7 @@ func multikey(ix *Index, doc bson.Doc, dst []Key) ([]Key, MultikeyPaths, error) 
 // counts the parts that were found nowhere.
 func (e *expansion) document(doc bson.Doc, level, missing int) error {
 	n := len(e.ix.Parts)
-	state := e.stack[level*n : (level+1)*n]
+	state := e.level(level)
 	var array bson.Value
 	var arrayName string
 	var under uint64 // the parts that lead to the array
@@ -96,9 +96,7 @@ func (e *expansion) document(doc bson.Doc, level, missing int) error {
 func extract(doc bson.Doc, part *Part, p *progress) (bson.Value, error) {
 	if p.numbered {
 		if doc.Has(part.Components[p.used]) {
-			return bson.Value{}, mongoerr.New(mongoerr.Code(16746),
-				"Ambiguous field name found in array (do not use numeric field names in embedded elements in an array), field: '%s' for array: %s",
-				part.Components[p.used], part.Path)
+			return bson.Value{}, errAmbiguous(part, p.used)
 		}
 		p.used = p.below
 		return p.element, nil
@@ -130,17 +128,61 @@ func (e *expansion) mark(state []progress, array bson.Doc, under uint64) {
 }
 
 // array makes the keys of each element; an empty array counts as one undefined
-// element.
+// element. Where every path goes on into the element that it names, all elements
+// have the keys of the first: made for each, they would multiply with every
+// array inside.
 func (e *expansion) array(array bson.Doc, level, missing int, under uint64) error {
 	if array.IsEmpty() {
 		return e.element(bson.Undefined, level, missing, under)
 	}
-	for it := array.Iter(); it.Next(); {
-		if err := e.element(it.Value, level, missing, under); err != nil {
+	picked := e.picksOnly(level, under)
+	first := true
+	for it := array.Iter(); it.Next(); first = false {
+		var err error
+		if first || !picked {
+			err = e.element(it.Value, level, missing, under)
+		} else if it.Value.Type == bson.TypeDocument {
+			err = e.checkNames(it.Value.Doc(), level)
+		}
+		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// level is how far the parts have got at a level.
+func (e *expansion) level(i int) []progress {
+	n := len(e.ix.Parts)
+	return e.stack[i*n : (i+1)*n]
+}
+
+// picksOnly says whether every path that leads to the array of a level goes on
+// into the element that it names.
+func (e *expansion) picksOnly(level int, under uint64) bool {
+	for i, p := range e.level(level) {
+		if under&(1<<i) != 0 && !p.numbered {
+			return false
+		}
+	}
+	return true
+}
+
+// checkNames refuses a document in an array that has a field of the name by
+// which a path picks an element.
+func (e *expansion) checkNames(doc bson.Doc, level int) error {
+	for i, p := range e.level(level) {
+		if part := &e.ix.Parts[i]; p.numbered && doc.Has(part.Components[p.used]) {
+			return errAmbiguous(part, p.used)
+		}
+	}
+	return nil
+}
+
+func errAmbiguous(part *Part, component int) error {
+	return mongoerr.New(mongoerr.Code(16746),
+		"Ambiguous field name found in array (do not use numeric field names in embedded elements in an array), field: '%s' for array: %s",
+		part.Components[component], part.Path)
 }
 
 func (e *expansion) element(v bson.Value, level, missing int, under uint64) error {
@@ -148,8 +190,8 @@ func (e *expansion) element(v bson.Value, level, missing int, under uint64) erro
 	if len(e.stack) < (level+2)*n {
 		e.stack = append(e.stack, make([]progress, n)...)
 	}
-	next := e.stack[(level+1)*n : (level+2)*n]
-	copy(next, e.stack[level*n:(level+1)*n])
+	next := e.level(level + 1)
+	copy(next, e.level(level))
 	complete := true
 	for i := range next {
 		if next[i].used < len(e.ix.Parts[i].Components) {
