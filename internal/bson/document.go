@@ -162,3 +162,14 @@ func Index(i int) string {
 	}
 	return strconv.Itoa(i)
 }
+
+// AllDigits says whether a name of a path is nothing but digits, and so may
+// also stand for the place of an element of an array.
+func AllDigits(name string) bool {
+	for i := range len(name) {
+		if name[i] < '0' || name[i] > '9' {
+			return false
+		}
+	}
+	return name != ""
+}

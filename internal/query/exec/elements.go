@@ -1,14 +1,14 @@
 package exec
 
 import (
-	"strconv"
 	"strings"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 )
 
 // Elements calls f with each value at a dotted path: arrays on the way and at
-// its end count by their elements, and a number may name a position.
+// its end count by their elements. Behind an array a number names a position,
+// and not a field of its elements, as in mongod's distinct.
 func Elements(doc bson.Doc, path string, f func(bson.Value) error) error {
 	name, rest, more := strings.Cut(path, ".")
 	return elementsOf(doc.Lookup(name), rest, more, f)
@@ -32,13 +32,8 @@ func elementsOf(v bson.Value, rest string, more bool, f func(bson.Value) error) 
 	case v.Type != bson.TypeArray:
 		return nil
 	}
-	name, after, deeper := strings.Cut(rest, ".")
-	if _, err := strconv.ParseUint(name, 10, 31); err == nil {
-		if e := v.Doc().Lookup(name); !e.IsMissing() {
-			if err := elementsOf(e, after, deeper, f); err != nil {
-				return err
-			}
-		}
+	if name, after, deeper := strings.Cut(rest, "."); bson.AllDigits(name) {
+		return elementsOf(v.Doc().Lookup(name), after, deeper, f)
 	}
 	for e := range v.Doc().Values() {
 		if e.Type == bson.TypeDocument {

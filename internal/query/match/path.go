@@ -117,7 +117,7 @@ func (w walker) array(a bson.Value, rest []string) (bool, error) {
 		}
 		return w.m.elem(a, w.env)
 	}
-	index, here := isIndex(rest[0]), arrival{&a.Data[0], len(rest)}
+	index, here := bson.AllDigits(rest[0]), arrival{&a.Data[0], len(rest)}
 	if w.failed[here] {
 		return false, nil
 	}
@@ -156,13 +156,4 @@ func (w walker) at(v bson.Value, rest []string) (bool, error) {
 		return w.value(v, rest)
 	}
 	return false, nil
-}
-
-func isIndex(s string) bool {
-	for i := 0; i < len(s); i++ {
-		if s[i] < '0' || s[i] > '9' {
-			return false
-		}
-	}
-	return s != ""
 }

@@ -75,7 +75,7 @@ func (t translator) bounds(n match.Node) (access, bool) {
 // the keys. A filter looks for fields of that name in the elements, too, and
 // not into the element that it picks: what is not there, the keys cannot tell.
 func (t translator) picksElements() bool {
-	return t.ix.multikeyPart(t.part) && slices.ContainsFunc(t.ix.Parts[t.part].Components, isNumeric)
+	return t.ix.multikeyPart(t.part) && slices.ContainsFunc(t.ix.Parts[t.part].Components, bson.AllDigits)
 }
 
 func isNegation(n match.Node) bool {

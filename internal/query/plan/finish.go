@@ -3,6 +3,8 @@ package plan
 import (
 	"slices"
 	"strings"
+
+	"github.com/mayflydb/mayfly/internal/bson"
 )
 
 // finish puts fetch, sort, skip, projection and limit on top of a source.
@@ -122,7 +124,7 @@ func holds(ix *Index, path string, bounds []Intervals) bool {
 	for i, p := range ix.Parts {
 		switch {
 		case p.Path == path:
-			if p.Plugin != "" || ix.multikeyPart(i) || slices.ContainsFunc(p.Components, isNumeric) || ix.Collator != nil && mayHoldStrings(bounds[i]) || ix.Wild != nil && ix.Wild.vague {
+			if p.Plugin != "" || ix.multikeyPart(i) || slices.ContainsFunc(p.Components, bson.AllDigits) || ix.Collator != nil && mayHoldStrings(bounds[i]) || ix.Wild != nil && ix.Wild.vague {
 				return false
 			}
 			found = true

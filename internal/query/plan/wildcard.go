@@ -57,12 +57,8 @@ func views(ix *Index, preds []predicate, q *Query) []*Index {
 // plainPath leaves out the components that are numbers, as the paths in the
 // index do where the number is a place in an array.
 func plainPath(path string) string {
-	cs := slices.DeleteFunc(strings.Split(path, "."), isNumeric)
+	cs := slices.DeleteFunc(strings.Split(path, "."), bson.AllDigits)
 	return strings.Join(cs, ".")
-}
-
-func isNumeric(s string) bool {
-	return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return r < '0' || r > '9' })
 }
 
 // view makes the view of one path; of none, for the ordinary parts in front.
@@ -104,7 +100,7 @@ func (w *wildPath) expand(ix *Index, cs []string, multikey schema.MultikeyPaths)
 	for c, name := range cs {
 		var next []string
 		for _, p := range paths {
-			if c > 0 && isNumeric(name) && ix.Multikey.ArrayAt(p) {
+			if c > 0 && bson.AllDigits(name) && ix.Multikey.ArrayAt(p) {
 				next = append(next, p)
 				w.vague = true
 			}

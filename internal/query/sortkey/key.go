@@ -2,7 +2,7 @@ package sortkey
 
 import (
 	"bytes"
-	"strconv"
+	"slices"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/keystring"
@@ -119,7 +119,9 @@ func (g *Generator) encode(dst []byte, cs []cursor) []byte {
 }
 
 // expand keeps in scratch the smallest key over the elements of the array in
-// front of some cursors.
+// front of some cursors. A number in a path names an element itself: where all
+// paths do, there is one key and not as many equal ones as elements, which
+// would multiply with each array inside.
 func (g *Generator) expand(cs []cursor) error {
 	at := g.advance(cs)
 	if at < 0 {
@@ -137,18 +139,22 @@ func (g *Generator) expand(cs []cursor) error {
 			return mongoerr.New(mongoerr.BadValue, "cannot sort with keys that are parallel arrays")
 		}
 	}
+	named := picked(cs)
 	next := make([]cursor, len(cs))
 	elements := 0
 	for e := range array.Doc().Values() {
 		elements++
+		same := true // as for every other element
 		for i, c := range cs {
-			next[i] = c
-			if !c.atArray() {
-				continue
+			switch next[i] = c; {
+			case !c.atArray():
+			case named != nil && !named[i].IsMissing():
+				next[i] = into(c, named[i])
+			default:
+				next[i], same = step(c, e), false
 			}
-			next[i] = step(c, e)
 		}
-		if err := g.expand(append([]cursor(nil), next...)); err != nil {
+		if err := g.expand(slices.Clone(next)); err != nil || same {
 			return err
 		}
 	}
@@ -167,21 +173,34 @@ func (g *Generator) expand(cs []cursor) error {
 	return g.expand(next)
 }
 
-// step moves a cursor from an array to one of its elements. A numeric path
-// component names a position of the array itself.
+// picked is, for each cursor in front of an array whose next name is the place
+// of an element, that element; nil for none.
+func picked(cs []cursor) []bson.Value {
+	var named []bson.Value
+	for i, c := range cs {
+		if !c.atArray() || len(c.rest) == 0 || !bson.AllDigits(c.rest[0]) {
+			continue
+		}
+		if named == nil {
+			named = make([]bson.Value, len(cs))
+		}
+		named[i] = c.at.Doc().Lookup(c.rest[0])
+	}
+	return named
+}
+
+// into moves a cursor from an array to the element that its path names.
+func into(c cursor, v bson.Value) cursor {
+	if len(c.rest) == 1 && v.Type == bson.TypeArray && v.Doc().IsEmpty() {
+		v = bson.Undefined
+	}
+	return cursor{at: v, rest: c.rest[1:], done: len(c.rest) == 1}
+}
+
+// step moves a cursor from an array to one of its elements.
 func step(c cursor, element bson.Value) cursor {
-	if len(c.rest) > 0 {
-		if _, err := strconv.ParseUint(c.rest[0], 10, 31); err == nil {
-			if v := c.at.Doc().Lookup(c.rest[0]); !v.IsMissing() {
-				if len(c.rest) == 1 && v.Type == bson.TypeArray && v.Doc().IsEmpty() {
-					v = bson.Undefined
-				}
-				return cursor{at: v, rest: c.rest[1:], done: len(c.rest) == 1}
-			}
-		}
-		if element.Type != bson.TypeDocument {
-			return cursor{}
-		}
+	if len(c.rest) > 0 && element.Type != bson.TypeDocument {
+		return cursor{}
 	}
 	return cursor{at: element, rest: c.rest, done: len(c.rest) == 0}
 }

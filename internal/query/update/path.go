@@ -3,6 +3,7 @@ package update
 import (
 	"strings"
 
+	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
@@ -89,7 +90,7 @@ func (u *Update) MayChange(path string) bool {
 func fieldNames(path string) []string {
 	var names []string
 	for p := range strings.SplitSeq(path, ".") {
-		if _, ok := identifier(p); !ok && p != "$" && !isDigits(p) {
+		if _, ok := identifier(p); !ok && p != "$" && !bson.AllDigits(p) {
 			names = append(names, p)
 		}
 	}

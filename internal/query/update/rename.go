@@ -84,7 +84,7 @@ func (c *Context) source(r rename) (bson.Value, error) {
 		switch {
 		case v.Type == bson.TypeDocument:
 			next = v.Doc().Lookup(part)
-		case v.Type == bson.TypeArray && isDigits(part):
+		case v.Type == bson.TypeArray && bson.AllDigits(part):
 			array = name
 			next = v.Doc().Lookup(part)
 		default:

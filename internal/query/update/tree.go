@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/query/match"
 )
@@ -55,7 +56,7 @@ func newChild(name string, n *node) child { return child{name, arrayIndex(name),
 
 // arrayIndex is the number that a name is as the place in an array, or -1.
 func arrayIndex(name string) int {
-	if !isDigits(name) {
+	if !bson.AllDigits(name) {
 		return -1
 	}
 	i := 0
@@ -70,15 +71,6 @@ func arrayIndex(name string) int {
 
 // maxIndex is more than the elements of any array.
 const maxIndex = 1 << 30
-
-func isDigits(name string) bool {
-	for _, c := range []byte(name) {
-		if c < '0' || c > '9' {
-			return false
-		}
-	}
-	return name != ""
-}
 
 func (n *node) find(name string) int {
 	if n.index != nil {
@@ -192,7 +184,7 @@ func (n *node) add(l *leaf, parts []string, filters *arrayFilters) error {
 // "Update Operators": fields are processed in lexicographic order, those with
 // numeric names in numeric order.)
 func compareNames(a, b child) int {
-	switch an, bn := isDigits(a.name), isDigits(b.name); {
+	switch an, bn := bson.AllDigits(a.name), bson.AllDigits(b.name); {
 	case an && bn:
 		x, y := strings.TrimLeft(a.name, "0"), strings.TrimLeft(b.name, "0")
 		if c := cmp.Or(cmp.Compare(len(x), len(y)), strings.Compare(x, y)); c != 0 {
