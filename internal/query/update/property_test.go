@@ -226,7 +226,8 @@ func repeatable(u *Update, text bson.Value) bool {
 }
 
 // An update of one document ends when its operation does, however many array
-// filters meet however many elements, and however many fields change places.
+// filters or conditions of a $pull meet however many elements, and however many
+// fields change places.
 func TestLongUpdatesEnd(t *testing.T) {
 	var doc, filtered, renamed bson.Builder
 	doc.OpenArray("a")
@@ -260,4 +261,5 @@ func TestLongUpdatesEnd(t *testing.T) {
 	}
 	check(filtered.Close().Finish(), opts)
 	check(renamed.Close().Finish(), nil)
+	check(bson.MustParse(`{$pull: {a: {$gt: 5}}}`), nil)
 }

@@ -51,12 +51,15 @@ func parsePullAll(_ string, arg bson.Value, opts *Options) (operator, error) {
 	return &pull{values: newValueSet(arg.Doc().Slice(), opts.Collator)}, nil
 }
 
-func (p *pull) apply(_ *Context, dst []byte, _ string, old bson.Value) ([]byte, bson.Type, error) {
+func (p *pull) apply(c *Context, dst []byte, _ string, old bson.Value) ([]byte, bson.Type, error) {
 	if old.Type != bson.TypeArray {
 		return dst, 0, mongoerr.New(mongoerr.BadValue, "Cannot apply $pull to a non-array value")
 	}
 	w, removed := openArray(dst), false
 	for v := range old.Doc().Values() {
+		if err := c.tick(); err != nil {
+			return dst, 0, err
+		}
 		ok, err := p.matches(v)
 		if err != nil {
 			return dst, 0, err
