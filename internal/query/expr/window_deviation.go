@@ -15,14 +15,15 @@ func init() {
 }
 
 // slidingDeviation is a standard deviation of a sliding window, by the updating
-// formulas of Youngs and Cramer, which work both ways. What is not finite is
-// only counted: while it is in, there is no deviation.
+// formulas of Youngs and Cramer, which work both ways; both sums are kept in
+// twofold precision. What is not finite is only counted: while it is in, there
+// is no deviation.
 type slidingDeviation struct {
 	less      int64 // by how much the divisor is less than the count
 	count     int64 // of finite numbers
 	notFinite int64
-	sum       removableSum
-	squares   float64 // sum of squared differences from the mean
+	sum       summation
+	squares   summation // of the squared differences from the mean
 }
 
 func (d *slidingDeviation) add(_ *Env, _ *queue, v bson.Value) error {
@@ -43,26 +44,30 @@ func (d *slidingDeviation) update(v bson.Value, n int64) {
 		d.notFinite += n
 		return
 	case d.count+n == 0:
-		d.count, d.squares, d.sum = 0, 0, removableSum{}
+		d.count, d.sum, d.squares = 0, summation{}, summation{}
 		return
-	case d.count > 0:
+	case d.count == 0:
+		d.sum.add(v)
+	default:
+		f := bson.ToDouble(v)
 		before, after := float64(d.count), float64(d.count+n)
-		x := before*bson.ToDouble(v) - bson.ToDouble(d.sum.value())
-		d.squares += float64(n) * x * x / (before * after)
+		x := before*f - bson.ToDouble(d.sum.sum())
+		d.sum.add(bson.Double(f * float64(n)))
+		d.squares.add(bson.Double(x * x * float64(n) / (before * after)))
 	}
 	d.count += n
-	d.sum.update(v, n)
 }
 
 func (d *slidingDeviation) result(*queue) (bson.Value, error) {
 	if d.notFinite > 0 || d.count <= d.less {
 		return bson.Null, nil
 	}
-	if d.squares < 0 || d.count == 1 {
-		d.squares = 0
+	squares := d.squares.double()
+	if squares < 0 || d.count == 1 {
+		d.squares = summation{}
 		return bson.Int32(0), nil
 	}
-	return bson.Double(math.Sqrt(d.squares / float64(d.count-d.less))), nil
+	return bson.Double(math.Sqrt(squares / float64(d.count-d.less))), nil
 }
 
 func (d *slidingDeviation) size() int { return 128 }
