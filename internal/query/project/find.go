@@ -100,8 +100,9 @@ func (p *parser) findOperator(prefix, name, op string, arg bson.Value) (done boo
 
 // sliceExpression parses a $slice that is not find's, for the reason notFind.
 func (p *parser) sliceExpression(prefix, name string, arg bson.Value, notFind *mongoerr.Error) error {
-	if vs := arg.Doc().Slice(); notFind.Code == 31259 { // a constant, which the server evaluates before any document
-		return mongoerr.New(mongoerr.Code(28724), "First argument to $slice must be an array, but is of type: %s", vs[0].Type)
+	if notFind.Code == 31259 { // a constant, which the server evaluates before any document
+		_, first := arg.Doc().First()
+		return mongoerr.New(mongoerr.Code(28724), "First argument to $slice must be an array, but is of type: %s", first.Type)
 	}
 	err := p.expression(prefix, name, "$slice", arg)
 	if !mongoerr.Is(err, 28667) { // what constants come to is found out later
