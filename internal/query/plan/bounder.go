@@ -84,7 +84,7 @@ func (b *bounder) fits(p predicate, part int, chosen []predicate) bool {
 func (b *bounder) settle(p predicate, part int, a access) {
 	// A number in a path may pick an element, which a filter does not look into
 	// and an index takes apart.
-	if !p.whole || b.ix.Wild != nil && b.ix.Wild.vague || slices.ContainsFunc(b.ix.Parts[part].Components, bson.AllDigits) {
+	if !p.whole || b.ix.Wild.guesses(part, a.intervals) || slices.ContainsFunc(b.ix.Parts[part].Components, bson.AllDigits) {
 		return
 	}
 	switch {

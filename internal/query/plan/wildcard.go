@@ -151,6 +151,12 @@ func (w *wildPath) settle(ix *Index, bounds []Intervals, bound bool) bool {
 	return true
 }
 
+// guesses says whether the bounds of a part of the view let in keys that tell too
+// little: of other fields, or of what is within objects. w may be nil.
+func (w *wildPath) guesses(part int, l Intervals) bool {
+	return w != nil && (w.vague || part == w.part+1 && holdsObjects(l))
+}
+
 // holdsObjects says whether objects or arrays lie within the intervals, which
 // a wildcard index takes apart.
 func holdsObjects(l Intervals) bool {
