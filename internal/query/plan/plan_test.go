@@ -164,3 +164,28 @@ func outline(b *strings.Builder, n Node, indent string) {
 		outline(b, in, indent+"  ")
 	}
 }
+
+// TestErrorOfLargeQuery holds that the text of an error does not grow beyond what is
+// worth to read, however large the filter is that it tells.
+func TestErrorOfLargeQuery(t *testing.T) {
+	leaves := make([]string, 50_000)
+	for i := range leaves {
+		leaves[i] = `{"a": 1}`
+	}
+	deep := `{"$or": [` + strings.Join(leaves, ",") + `]}`
+	for range 50 {
+		deep = `{"$and": [{"b": 1}, ` + deep + `]}`
+	}
+	for _, filter := range []string{deep, `{"a": "` + strings.Repeat("ä", 1<<20) + `"}`} {
+		q := &Query{}
+		var err error
+		if q.Filter, err = match.Parse(bson.MustParse(filter), nil); err != nil {
+			t.Fatal(err)
+		}
+		q.Hint = bson.String("none")
+		_, err = Candidates(&Collection{Namespace: "d.c"}, q)
+		if err == nil || len(err.Error()) > 3*maxTreeText {
+			t.Errorf("%d bytes", len(err.Error()))
+		}
+	}
+}

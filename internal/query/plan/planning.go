@@ -10,6 +10,10 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/match"
 )
 
+// maxTreeText bounds about how much of a filter an error shows, in bytes: each of
+// its nodes takes a line of its own, and indentation.
+const maxTreeText = 64 << 10
+
 // errPlanning is the error of a query for which there is no plan, and why. Its
 // text tells the query: clients read the path of a GEONEAR in it, to create the
 // index that is missing.
@@ -41,8 +45,11 @@ func queryText(c *Collection, q *Query) string {
 	return b.String()
 }
 
-// writeTree writes a node and, further in, those below it.
+// writeTree writes a node and, further in, those below it, while there is room.
 func writeTree(b *strings.Builder, n match.Node, depth int) {
+	if b.Len() > maxTreeText {
+		return
+	}
 	b.WriteString(strings.Repeat("    ", depth))
 	switch n := n.(type) {
 	case *match.And:
@@ -56,7 +63,8 @@ func writeTree(b *strings.Builder, n match.Node, depth int) {
 	case *match.GeoNear:
 		b.WriteString(nearText(n))
 	default:
-		b.WriteString(leafText(match.Serialize(n)))
+		text := leafText(match.Serialize(n))
+		b.WriteString(strings.ToValidUTF8(text[:min(len(text), maxTreeText)], ""))
 	}
 	b.WriteByte('\n')
 }
