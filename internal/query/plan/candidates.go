@@ -94,6 +94,9 @@ func sourcesOf(c *Collection, q *Query, hinted *Index) ([]source, error) {
 		s, err := textSource(c, q, root, cs, at)
 		return []source{s}, err
 	}
+	if match.TextIn(root) != nil { // under an $or, and no other index knows a score
+		return orSources(c, q, cs, hinted), nil
+	}
 	if q.Min != nil || q.Max != nil {
 		return []source{boundedByKeys(q, hinted, cs)}, nil
 	}
