@@ -21,8 +21,9 @@ const (
 	besideRows = 512
 	// besideFirst is how many entries are handed on first: the reader waits by then.
 	besideFirst = 128
-	// besideBytes is about how much they take, where keys are short.
-	besideBytes = 24 * besideRows
+	// besideBytes is about how much they take, where keys are short, and
+	// maxBesideBytes bounds it, but for one entry, where they are long.
+	besideBytes, maxBesideBytes = 24 * besideRows, 4 * 24 * besideRows
 	// besideBuffers is how many times that there may be. So many, since to wait for
 	// the reader and to be woken again takes longer than to fill some of them.
 	besideBuffers = 8
@@ -51,7 +52,7 @@ var gatheredMemory = sync.Pool{New: func() any {
 
 // giveMemory is the end of what gatheredMemory lent.
 func giveMemory(g *gathered) {
-	if g != nil && cap(g.rows) == besideRows && cap(g.entries) <= 4*besideBytes { // keys may be long
+	if g != nil && cap(g.rows) == besideRows && cap(g.entries) <= maxBesideBytes { // keys may be long
 		g.clear()
 		gatheredMemory.Put(g)
 	}
@@ -101,7 +102,7 @@ func (a *prefetch) begin(ctx context.Context) error {
 	}
 	a.clear()
 	a.docs = a.docs[:0]
-	if err := a.plain(ctx, a.scan, b.low, besideSure); err != nil || a.end.works > 0 {
+	if err := a.plain(ctx, a.scan, b.low, besideSure, maxBesideBytes); err != nil || a.end.works > 0 {
 		return err
 	}
 	a.beside = b
@@ -114,7 +115,7 @@ func (a *prefetch) begin(ctx context.Context) error {
 		defer func() { b.out.panicked = recover() }()
 		b.out.err = b.gather(apart)
 	}()
-	if err := a.plain(ctx, a.scan, b.low, besideRows); err != nil || a.end.works > 0 {
+	if err := a.plain(ctx, a.scan, b.low, besideRows, maxBesideBytes); err != nil || a.end.works > 0 {
 		b.cancel(errNotWanted)
 		return err
 	}
@@ -138,18 +139,19 @@ func (b *beside) gather(ctx context.Context) error {
 			return nil
 		}
 		if b.left >= 0 {
-			n = int(min(b.left, int64(n)))
-			b.left -= int64(n)
-		}
-		if n == 0 {
-			return nil
+			if n = int(min(b.left, int64(n))); n == 0 {
+				return nil
+			}
 		}
 		if g == nil {
 			g = gatheredMemory.Get().(*gathered)
 		}
 		g.clear()
-		err := g.plain(ctx, b.scan, b.low, n)
+		err := g.plain(ctx, b.scan, b.low, n, maxBesideBytes)
 		over := err != nil || g.end.works > 0
+		if b.left > 0 {
+			b.left -= int64(len(g.rows))
+		}
 		b.full <- g // never waits
 		if over {
 			return err

@@ -3,6 +3,7 @@ package exec
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -129,5 +130,80 @@ func TestBesideEnds(t *testing.T) {
 		}); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestParkBeforeFirst parks a cursor whose scan has read ahead and handed on nothing
+// of that yet: where a trial of plans ended, and the client wants an empty batch.
+func TestParkBeforeFirst(t *testing.T) {
+	const n = 4000
+	docs := make([]bson.Doc, n)
+	for i := range docs {
+		docs[i] = new(bson.Builder).Int32("_id", int32(i)).Int32("k", int32(i*7919%n)).Int32("p", int32(i%3)).Finish()
+	}
+	w := newGeoWorld(t, newExecutor(t), `{"key": {"k": 1, "p": 1}, "name": "k"}`, docs)
+	for _, sort := range []string{`{"k": 1}`, `{"k": -1}`} {
+		a := asked{filter: `{"k": {"$gte": 0}, "p": 1}`, hint: "k", sort: sort}
+		cur, err := w.x.Find(t.Context(), w.coll, a.query(t))
+		must(t, err)
+		f := fetchOf(cur)
+		before, parked := 0, false
+		for !parked {
+			var row Row
+			state, err := f.Work(t.Context(), &row)
+			must(t, err)
+			switch {
+			case state == EOF:
+				t.Fatal("nothing was read ahead in a unit of work of its own")
+			case state == Advanced:
+				before++
+			case f.ahead.next == 0 && len(f.ahead.rows) > 0:
+				parked = true
+			}
+		}
+		must(t, cur.Park())
+		must(t, cur.Unpark(t.Context()))
+		got := before
+		for {
+			d, err := cur.Next(t.Context())
+			must(t, err)
+			if d == nil {
+				break
+			}
+			got++
+		}
+		cur.Close()
+		if want := 1333; got != want {
+			t.Errorf("%s: %d documents, want %d", a, got, want)
+		}
+	}
+}
+
+// TestBesideBytes holds that entries with long keys are gathered few at a time.
+func TestBesideBytes(t *testing.T) {
+	const n, size = 4 * besideLeast, 1 << 10
+	docs := make([]bson.Doc, n)
+	for i := range docs {
+		docs[i] = new(bson.Builder).Int32("_id", int32(i)).String("k", fmt.Sprintf("%0*d", size, i)).Finish()
+	}
+	w := newGeoWorld(t, newExecutor(t), `{"key": {"k": 1}, "name": "k"}`, docs)
+	a := asked{filter: `{}`, hint: "k", sort: `{"k": 1}`}
+	cur, err := w.x.Find(t.Context(), w.coll, a.query(t))
+	must(t, err)
+	defer cur.Close()
+	f, began := fetchOf(cur), false
+	for i := range n + 1 {
+		d, err := cur.Next(t.Context())
+		must(t, err)
+		if (d == nil) != (i == n) || d != nil && d.Lookup("_id").Int32() != int32(i) {
+			t.Fatalf("%s at %d", d, i)
+		}
+		began = began || f.ahead.beside != nil
+		if m := len(f.ahead.entries); m > maxBesideBytes+2*size {
+			t.Fatalf("%d bytes at once", m)
+		}
+	}
+	if !began {
+		t.Error("not beside")
 	}
 }

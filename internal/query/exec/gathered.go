@@ -46,11 +46,11 @@ func (g *gathered) clear() {
 	g.rows, g.entries, g.costs, g.end, g.rising = g.rows[:0], g.entries[:0], g.costs[:0], cost{}, true
 }
 
-// plain gathers n entries, or as many as there are and as fit, of a scan that
-// passes every entry that is not dead; low tells which are.
-func (g *gathered) plain(ctx context.Context, s *indexScan, low catalog.LowWater, n int) error {
+// plain gathers entries until there are n, or no more, or they are size bytes, of a
+// scan that passes every entry that is not dead; low tells which are.
+func (g *gathered) plain(ctx context.Context, s *indexScan, low catalog.LowWater, n, size int) error {
 	ix, works := s.index.Handle.(*catalog.Index), uint32(0)
-	for i := 1; len(g.rows) < n && len(g.entries) < maxPrefetchBytes; i++ {
+	for i := 1; len(g.rows) < n && len(g.entries) < size; i++ {
 		if i%ctxEvery == 0 && ctx.Err() != nil {
 			return context.Cause(ctx)
 		}

@@ -212,7 +212,7 @@ func (s *indexScan) restore() error {
 	return nil
 }
 
-// resume opens the iterator behind the place that save has kept.
+// resume opens the iterator behind the place that save or back has kept.
 func (s *indexScan) resume() (bool, error) {
 	it, err := s.open()
 	if err != nil {
@@ -220,16 +220,22 @@ func (s *indexScan) resume() (bool, error) {
 	}
 	s.it = it
 	s.stats.Seeks++
-	if s.backward {
-		return it.SeekLT(s.place), nil
+	place := s.place
+	if s.again == s.backward {
+		place = after(place)
 	}
-	return it.SeekGE(after(s.place)), nil
+	s.again = false
+	if s.backward {
+		return it.SeekLT(place), nil
+	}
+	return it.SeekGE(place), nil
 }
 
 // back puts the scan behind the entry with a key and a record, which it has
-// passed on, so that what came after that comes again.
-func (s *indexScan) back(key, record []byte) error {
-	s.place = append(s.place[:0], key...)
+// passed on, so that what came after that comes again; and the entry itself, too,
+// where again says so.
+func (s *indexScan) back(key, record []byte, again bool) error {
+	s.place, s.again = append(s.place[:0], key...), again
 	if !s.index.Handle.(*catalog.Index).ByWindow {
 		s.place = append(s.place, record...)
 	}

@@ -152,7 +152,7 @@ func (a *prefetch) gather(ctx context.Context, n int) error {
 	a.clear()
 	a.docs = a.docs[:0]
 	if a.scan.isPlain() {
-		return a.plain(ctx, a.scan, a.scan.source.low, n)
+		return a.plain(ctx, a.scan, a.scan.source.low, n, maxPrefetchBytes)
 	}
 	st := a.scan.Stats()
 	before := *st
@@ -254,18 +254,19 @@ func (s *fetch) take(row *Row) error {
 
 // drop forgets the rows that were not handed on: the scan goes on behind the one
 // that was handed on last, be it the last of all, behind which there may be more
-// by then. The cursor is being parked.
+// by then; or at the first one, where none was, since a trial of plans ended. The
+// cursor is being parked.
 func (a *prefetch) drop() error {
 	var err error
 	if len(a.rows) > 0 {
 		for i := a.next; i < len(a.rows); i++ {
 			a.scan.forget(a.record(i))
 		}
-		key, record, _ := a.entry(a.next - 1)
+		key, record, _ := a.entry(max(a.next-1, 0))
 		if a.beside != nil {
 			a.beside.stop()
 		}
-		err = a.scan.back(key, record)
+		err = a.scan.back(key, record, a.next == 0)
 	}
 	a.free()
 	*a = prefetch{scan: a.scan, wanted: a.wanted, fields: a.fields, drained: a.drained, apart: a.apart, gathered: gathered{rising: a.rising}, expected: a.handed, before: a.before + a.handed, bytes: a.bytes}

@@ -103,6 +103,7 @@ type indexScan struct {
 	record    []byte       // memory for record keys
 	keys      []schema.Key // and for those of a document
 	place     []byte       // the entry that a saved scan was at
+	again     bool         // that entry comes again
 	uncovered bool         // cover cannot be trusted any more
 }
 
