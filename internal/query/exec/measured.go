@@ -46,7 +46,7 @@ func (w *Writer) InsertMeasurements(ctx context.Context, c *catalog.Collection, 
 // finds says which buckets and sources to look at; those are looked at again,
 // whole, under their locks.
 func (w *Writer) deleteMeasurements(ctx context.Context, c *catalog.Collection, s *Delete) (*Written, error) {
-	out := &Written{}
+	out := &Written{deletes: true}
 	if !s.Multi {
 		return out, w.under(w.deleteMeasurement(ctx, c, s, out))
 	}
@@ -104,12 +104,13 @@ func (w *Writer) deletePass(ctx context.Context, c *catalog.Collection, s *Delet
 	}
 }
 
-// account adds what a query has looked at.
+// account notes what a query has looked at, and how.
 func (w *Writer) account(r *running, out *Written) {
 	k, d := totals(r.winner.stage)
 	out.Keys, out.Docs = out.Keys+k, out.Docs+d
-	out.Summary = Summary(r.winner.node)
-	out.Sorted, _ = sorting(r.winner.stage)
+	out.Summary, out.FromTrial = Summary(r.winner.node), r.tried
+	out.Sorted, out.Spilled = sorting(r.winner.stage)
+	out.node, out.stage = r.winner.node, r.winner.stage
 }
 
 // placeOf is what a measurement is in, a bucket or the open ones of a source,

@@ -26,12 +26,12 @@ type sorter struct {
 	source *source
 	judged *hiding // of the batch that the rows were taken in
 	dated  bool    // records carry when their documents are due
-	tagged bool    // and what the rows know besides them
+	tagged bool    // and what the rows know besides them, where some may know something
 	keyed  bool    // the keys of the index are read above
 }
 
 func (b *builder) sorter(n *plan.Sort) *sorter {
-	s := &sorter{stats: Stats{Node: n}, input: b.build(n.Input), rows: extsort.New(n.Limit, b.spillDir), reader: b.meta, source: b.source, fields: b.fields, keyed: b.keyed}
+	s := &sorter{stats: Stats{Node: n}, input: b.build(n.Input), rows: extsort.New(n.Limit, b.spillDir), reader: b.meta, source: b.source, fields: b.fields, keyed: b.keyed, tagged: b.keyed || has(n.Input, knowsMeta)}
 	if s.fields != nil {
 		s.fields = b.source.withJudged(s.fields)
 	}
@@ -70,7 +70,6 @@ func (s *sorter) add(row *Row) (err error) {
 	if s.rows.Stats.Rows == 0 {
 		s.judged = s.source.hiding
 		s.dated = s.judged != nil && s.source.waiting
-		s.tagged = row.Meta != nil
 	}
 	if s.tagged {
 		record = row.Meta.tag(record)

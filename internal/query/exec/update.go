@@ -56,8 +56,9 @@ type Written struct {
 	// KeysInserted and KeysDeleted count index entries.
 	KeysInserted, KeysDeleted int64
 
-	node  plan.Node // what found the documents, and
-	stage Stage     // how, where stages ran
+	deletes bool      // it is what a delete did
+	node    plan.Node // what found the documents, and
+	stage   Stage     // how, where stages ran
 }
 
 // effect applies a statement to one locked document. done ends the statement.
@@ -171,7 +172,7 @@ func (w *Writer) Delete(ctx context.Context, c *catalog.Collection, s *Delete) (
 	if c != nil && c.IsTimeseries() {
 		return w.deleteMeasurements(ctx, c, s)
 	}
-	out := &Written{}
+	out := &Written{deletes: true}
 	err := w.each(ctx, c, s.Query, s.Multi, false, out, func(u *catalog.Unit, record catalog.RecordKey, doc bson.Doc, _ string) (bool, error) {
 		err := out.tally(u, func() error { return u.Delete(ctx, c, record, doc) })
 		if err != nil {
@@ -237,13 +238,7 @@ func (w *Writer) pass(ctx context.Context, c *catalog.Collection, q *Query, inde
 		return false, false, err
 	}
 	defer r.close()
-	defer func() {
-		k, d := totals(r.winner.stage)
-		out.Keys, out.Docs = out.Keys+k, out.Docs+d
-		out.Summary, out.FromTrial = Summary(r.winner.node), r.tried
-		out.Sorted, out.Spilled = sorting(r.winner.stage)
-		out.node, out.stage = r.winner.node, r.winner.stage
-	}()
+	defer w.account(r, out)
 	menv := matchEnv(q.Env)
 	var row Row
 	for {

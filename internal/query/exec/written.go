@@ -27,7 +27,7 @@ func ownKeys(c *catalog.Collection) int64 {
 // ExecStats is the tree of stages with their counters, as the profiler shows it.
 func (w *Written) ExecStats() bson.Doc {
 	kind, changed := "UPDATE", w.Modified
-	if w.Deleted > 0 {
+	if w.deletes {
 		kind, changed = "DELETE", w.Deleted
 	}
 	if hack, ok := w.node.(*plan.IDHack); ok && w.Upserted.IsMissing() {
