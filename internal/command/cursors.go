@@ -155,15 +155,17 @@ func (c *openCursor) finishBatch(op *Op, done bool) error {
 			}
 		}
 		c.spend(op)
+	}
+	if t, ok := c.spec.Cursor.(Resumable); ok { // as long as it is ours
+		t.AppendToken(op.Reply, c.stash != nil)
+	}
+	if !done {
 		var err error
 		if id, err = c.table.keep(c, op); err != nil {
 			return err
 		}
 	}
 	op.Stats.CursorID, op.Stats.CursorExhausted = id, done
-	if t, ok := c.spec.Cursor.(Resumable); ok {
-		t.AppendToken(op.Reply, c.stash != nil)
-	}
 	op.Reply.Int64("id", id).String("ns", c.spec.NS)
 	if c.spec.Vars != nil {
 		c.spec.Vars(op.Reply)
