@@ -73,6 +73,7 @@ func TestMatchAllocatesNothing(t *testing.T) {
 		`{score: 42}`, `{score: {$gte: 10, $lt: 100}}`, `{score: {$in: [1, 2, 42]}}`, `{"address.city": "Somewhere"}`,
 		`{"items.qty": {$gt: 5}}`, `{score: 42, active: true, ratio: {$gt: 0.5}}`, `{$or: [{score: 1}, {active: true}]}`,
 		`{user: /^some/}`, `{items: {$elemMatch: {sku: "b2"}}}`, `{tags: {$size: 3}, note: {$type: "null"}}`,
+		`{$jsonSchema: {required: ["user"], properties: {score: {enum: [1, 42]}, user: {enum: ["somebody@example.org"]}}}}`,
 	} {
 		f, err := Parse(bson.MustParse(filter), nil)
 		if err != nil {

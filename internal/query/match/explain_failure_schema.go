@@ -11,7 +11,7 @@ func (s *schema) explain(b *bson.Builder, name string, v bson.Value) error {
 		if !r.applies(v.Type) {
 			continue
 		}
-		ok, err := r.accepts(v)
+		ok, err := r.accepts(v, nil)
 		if err != nil {
 			return err
 		}

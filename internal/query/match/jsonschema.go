@@ -20,8 +20,8 @@ type schema struct {
 type rule interface {
 	// applies says whether the rule is about values of type t.
 	applies(t bson.Type) bool
-	// accepts judges a value of such a type.
-	accepts(v bson.Value) (bool, error)
+	// accepts judges a value of such a type; env may be nil.
+	accepts(v bson.Value, env *Env) (bool, error)
 	// explain appends to b why v was not accepted, without the operator's name.
 	explain(b *bson.Builder, v bson.Value) error
 	// keyword names the rule in a validation error.
@@ -31,9 +31,9 @@ type rule interface {
 func (n *JSONSchema) kind() kind           { return kindSchema }
 func (n *JSONSchema) text(b *bson.Builder) { b.Doc("$jsonSchema", n.Schema) }
 
-func (n *JSONSchema) match(s subject, _ *Env) (bool, error) { return n.root.accepts(s.v) }
+func (n *JSONSchema) match(s subject, env *Env) (bool, error) { return n.root.accepts(s.v, env) }
 
-func (s *schema) accepts(v bson.Value) (bool, error) {
+func (s *schema) accepts(v bson.Value, env *Env) (bool, error) {
 	if s.types != nil && !s.types.Has(v.Type) {
 		return false, nil
 	}
@@ -41,7 +41,10 @@ func (s *schema) accepts(v bson.Value) (bool, error) {
 		if !r.applies(v.Type) {
 			continue
 		}
-		if ok, err := r.accepts(v); !ok || err != nil {
+		if err := env.tick(); err != nil {
+			return false, err
+		}
+		if ok, err := r.accepts(v, env); !ok || err != nil {
 			return false, err
 		}
 	}

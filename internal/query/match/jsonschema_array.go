@@ -122,7 +122,7 @@ func (r *eachItem) keyword() string    { return r.name }
 func (r *itemList) keyword() string    { return "items" }
 func (r *noMoreItems) keyword() string { return "additionalItems" }
 
-func (r *itemCount) accepts(v bson.Value) (bool, error) {
+func (r *itemCount) accepts(v bson.Value, _ *Env) (bool, error) {
 	n := int64(v.Doc().Len())
 	if r.name == "maxItems" {
 		return n <= r.n, nil
@@ -130,7 +130,9 @@ func (r *itemCount) accepts(v bson.Value) (bool, error) {
 	return n >= r.n, nil
 }
 
-func (r *distinct) accepts(v bson.Value) (bool, error) { return r.duplicate(v).IsMissing(), nil }
+func (r *distinct) accepts(v bson.Value, _ *Env) (bool, error) {
+	return r.duplicate(v).IsMissing(), nil
+}
 
 // duplicate is the first item that occurred before, or Missing.
 func (r *distinct) duplicate(v bson.Value) bson.Value {
@@ -143,36 +145,38 @@ func (r *distinct) duplicate(v bson.Value) bson.Value {
 	return bson.Value{}
 }
 
-func (r *eachItem) accepts(v bson.Value) (bool, error) {
-	i, _, err := r.failing(v)
+func (r *eachItem) accepts(v bson.Value, env *Env) (bool, error) {
+	i, _, err := r.failing(v, env)
 	return i < 0, err
 }
 
 // failing is the first item that the schema rejects, and its index or -1.
-func (r *eachItem) failing(v bson.Value) (int, bson.Value, error) {
+func (r *eachItem) failing(v bson.Value, env *Env) (int, bson.Value, error) {
 	i := 0
 	for it := v.Doc().Iter(); it.Next(); i++ {
 		if i < r.from {
 			continue
 		}
-		if ok, err := r.schema.accepts(it.Value); !ok || err != nil {
+		if ok, err := r.schema.accepts(it.Value, env); !ok || err != nil {
 			return i, it.Value, err
 		}
 	}
 	return -1, bson.Value{}, nil
 }
 
-func (r *itemList) accepts(v bson.Value) (bool, error) {
+func (r *itemList) accepts(v bson.Value, env *Env) (bool, error) {
 	i := 0
 	for it := v.Doc().Iter(); i < len(r.schemas) && it.Next(); i++ {
-		if ok, err := r.schemas[i].accepts(it.Value); !ok || err != nil {
+		if ok, err := r.schemas[i].accepts(it.Value, env); !ok || err != nil {
 			return false, err
 		}
 	}
 	return true, nil
 }
 
-func (r *noMoreItems) accepts(v bson.Value) (bool, error) { return v.Doc().Len() <= r.from, nil }
+func (r *noMoreItems) accepts(v bson.Value, _ *Env) (bool, error) {
+	return v.Doc().Len() <= r.from, nil
+}
 
 func (r *itemCount) explain(b *bson.Builder, v bson.Value) error {
 	b.Doc("specifiedAs", r.spec).String("reason", "array did not match specified length")
@@ -187,7 +191,7 @@ func (r *distinct) explain(b *bson.Builder, v bson.Value) error {
 }
 
 func (r *eachItem) explain(b *bson.Builder, v bson.Value) error {
-	i, item, err := r.failing(v)
+	i, item, err := r.failing(v, nil)
 	if err != nil {
 		return err
 	}
@@ -204,7 +208,7 @@ func (r *itemList) explain(b *bson.Builder, v bson.Value) error {
 	b.OpenArray("details")
 	i, n := 0, 0
 	for it := v.Doc().Iter(); i < len(r.schemas) && it.Next(); i++ {
-		ok, err := r.schemas[i].accepts(it.Value)
+		ok, err := r.schemas[i].accepts(it.Value, nil)
 		if err != nil {
 			return err
 		}

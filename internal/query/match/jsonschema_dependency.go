@@ -47,21 +47,21 @@ func (p *parser) dependencies(s *schema, k keywords) error {
 
 func (r *dependencies) keyword() string { return "dependencies" }
 
-func (r *dependencies) accepts(v bson.Value) (bool, error) {
+func (r *dependencies) accepts(v bson.Value, env *Env) (bool, error) {
 	for _, d := range r.list {
-		if ok, err := d.accepts(v); !ok || err != nil {
+		if ok, err := d.accepts(v, env); !ok || err != nil {
 			return false, err
 		}
 	}
 	return true, nil
 }
 
-func (d *dependency) accepts(v bson.Value) (bool, error) {
+func (d *dependency) accepts(v bson.Value, env *Env) (bool, error) {
 	if !v.Doc().Has(d.name) {
 		return true, nil
 	}
 	if d.schema != nil {
-		return d.schema.accepts(v)
+		return d.schema.accepts(v, env)
 	}
 	for _, name := range d.names {
 		if !v.Doc().Has(name) {
@@ -75,7 +75,7 @@ func (r *dependencies) explain(b *bson.Builder, v bson.Value) error {
 	b.OpenArray("failingDependencies")
 	n := 0
 	for _, d := range r.list {
-		ok, err := d.accepts(v)
+		ok, err := d.accepts(v, nil)
 		if err != nil {
 			return err
 		}

@@ -50,7 +50,7 @@ func (p *parser) encryptRules(s *schema, k keywords) error {
 
 func (r *encrypted) keyword() string { return "encrypt" }
 
-func (r *encrypted) accepts(v bson.Value) (bool, error) { return r.reason(v) == "", nil }
+func (r *encrypted) accepts(v bson.Value, _ *Env) (bool, error) { return r.reason(v) == "", nil }
 
 // reason says what is wrong with v, or nothing.
 func (r *encrypted) reason(v bson.Value) string {

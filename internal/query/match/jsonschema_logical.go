@@ -99,10 +99,10 @@ func (r *combined) keyword() string   { return r.name }
 func (r *excluded) keyword() string   { return "not" }
 func (r *enumerated) keyword() string { return "enum" }
 
-func (r *combined) accepts(v bson.Value) (bool, error) {
+func (r *combined) accepts(v bson.Value, env *Env) (bool, error) {
 	n := 0
 	for _, s := range r.schemas {
-		ok, err := s.accepts(v)
+		ok, err := s.accepts(v, env)
 		if err != nil {
 			return false, err
 		}
@@ -119,17 +119,17 @@ func (r *combined) accepts(v bson.Value) (bool, error) {
 	return n > 0, nil
 }
 
-func (r *excluded) accepts(v bson.Value) (bool, error) {
-	ok, err := r.schema.accepts(v)
+func (r *excluded) accepts(v bson.Value, env *Env) (bool, error) {
+	ok, err := r.schema.accepts(v, env)
 	return !ok && err == nil, err
 }
 
-func (r *enumerated) accepts(v bson.Value) (bool, error) { return r.values.has(v), nil }
+func (r *enumerated) accepts(v bson.Value, _ *Env) (bool, error) { return r.values.has(v), nil }
 
 func (r *combined) explain(b *bson.Builder, v bson.Value) error {
 	var accepting []int
 	for i, s := range r.schemas {
-		ok, err := s.accepts(v)
+		ok, err := s.accepts(v, nil)
 		if err != nil {
 			return err
 		}

@@ -175,10 +175,13 @@ func (r *otherProperties) keyword() string    { return "additionalProperties" }
 func (r *requiredProperties) keyword() string { return "required" }
 func (r *propertyCount) keyword() string      { return r.name }
 
-func (r *propertySchemas) accepts(v bson.Value) (bool, error) {
+func (r *propertySchemas) accepts(v bson.Value, env *Env) (bool, error) {
 	for _, p := range r.list {
+		if err := env.tick(); err != nil {
+			return false, err
+		}
 		if w := v.Doc().Lookup(p.name); !w.IsMissing() {
-			if ok, err := p.schema.accepts(w); !ok || err != nil {
+			if ok, err := p.schema.accepts(w, env); !ok || err != nil {
 				return false, err
 			}
 		}
@@ -186,10 +189,13 @@ func (r *propertySchemas) accepts(v bson.Value) (bool, error) {
 	return true, nil
 }
 
-func (r *patternSchemas) accepts(v bson.Value) (bool, error) {
+func (r *patternSchemas) accepts(v bson.Value, env *Env) (bool, error) {
 	for it := v.Doc().Iter(); it.Next(); {
 		for _, p := range r.list {
-			if ok, err := p.accepts(it.Key, it.Value); !ok || err != nil {
+			if err := env.tick(); err != nil {
+				return false, err
+			}
+			if ok, err := p.accepts(it.Key, it.Value, env); !ok || err != nil {
 				return false, err
 			}
 		}
@@ -198,11 +204,11 @@ func (r *patternSchemas) accepts(v bson.Value) (bool, error) {
 }
 
 // accepts says whether the field's name does not match, or its value does.
-func (p *patternSchema) accepts(name string, v bson.Value) (bool, error) {
+func (p *patternSchema) accepts(name string, v bson.Value, env *Env) (bool, error) {
 	if ok, err := p.regex.matchText(name); !ok || err != nil {
 		return err == nil, err
 	}
-	return p.schema.accepts(v)
+	return p.schema.accepts(v, env)
 }
 
 // covers says whether a field is spoken of by properties or patternProperties.
@@ -220,15 +226,18 @@ func (r *otherProperties) covers(name string) (bool, error) {
 	return false, nil
 }
 
-func (r *otherProperties) accepts(v bson.Value) (bool, error) {
-	name, _, err := r.failing(v)
+func (r *otherProperties) accepts(v bson.Value, env *Env) (bool, error) {
+	name, _, err := r.failing(v, env)
 	return name == nil, err
 }
 
 // failing is the first field that is not accepted; its name is nil where there
 // is none.
-func (r *otherProperties) failing(v bson.Value) (*string, bson.Value, error) {
+func (r *otherProperties) failing(v bson.Value, env *Env) (*string, bson.Value, error) {
 	for it := v.Doc().Iter(); it.Next(); {
+		if err := env.tick(); err != nil {
+			return nil, bson.Value{}, err
+		}
 		covered, err := r.covers(it.Key)
 		if err != nil {
 			return nil, bson.Value{}, err
@@ -237,7 +246,7 @@ func (r *otherProperties) failing(v bson.Value) (*string, bson.Value, error) {
 			continue
 		}
 		if r.schema != nil {
-			ok, err := r.schema.accepts(it.Value)
+			ok, err := r.schema.accepts(it.Value, env)
 			if err != nil {
 				return nil, bson.Value{}, err
 			}
@@ -250,8 +259,11 @@ func (r *otherProperties) failing(v bson.Value) (*string, bson.Value, error) {
 	return nil, bson.Value{}, nil
 }
 
-func (r *requiredProperties) accepts(v bson.Value) (bool, error) {
+func (r *requiredProperties) accepts(v bson.Value, env *Env) (bool, error) {
 	for _, name := range r.names {
+		if err := env.tick(); err != nil {
+			return false, err
+		}
 		if !v.Doc().Has(name) {
 			return false, nil
 		}
@@ -259,7 +271,7 @@ func (r *requiredProperties) accepts(v bson.Value) (bool, error) {
 	return true, nil
 }
 
-func (r *propertyCount) accepts(v bson.Value) (bool, error) {
+func (r *propertyCount) accepts(v bson.Value, _ *Env) (bool, error) {
 	n := int64(v.Doc().Len())
 	if r.name == "maxProperties" {
 		return n <= r.n, nil
@@ -275,7 +287,7 @@ func (r *propertySchemas) explain(b *bson.Builder, v bson.Value) error {
 		if w.IsMissing() {
 			continue
 		}
-		ok, err := p.schema.accepts(w)
+		ok, err := p.schema.accepts(w, nil)
 		if err != nil {
 			return err
 		}
@@ -299,7 +311,7 @@ func (r *patternSchemas) explain(b *bson.Builder, v bson.Value) error {
 	n := 0
 	for it := v.Doc().Iter(); it.Next(); {
 		for _, p := range r.list {
-			ok, err := p.accepts(it.Key, it.Value)
+			ok, err := p.accepts(it.Key, it.Value, nil)
 			if err != nil {
 				return err
 			}
@@ -321,7 +333,7 @@ func (r *patternSchemas) explain(b *bson.Builder, v bson.Value) error {
 
 func (r *otherProperties) explain(b *bson.Builder, v bson.Value) error {
 	if r.schema != nil {
-		name, w, err := r.failing(v)
+		name, w, err := r.failing(v, nil)
 		if err != nil {
 			return err
 		}

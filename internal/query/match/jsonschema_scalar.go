@@ -108,7 +108,7 @@ func (r *stringLength) applies(t bson.Type) bool { return t == bson.TypeString }
 func (r *patterned) applies(t bson.Type) bool    { return t == bson.TypeString }
 func (r *multiple) applies(t bson.Type) bool     { return t.IsNumber() }
 
-func (r *bound) accepts(v bson.Value) (bool, error) {
+func (r *bound) accepts(v bson.Value, _ *Env) (bool, error) {
 	op := map[bool]Op{true: Lte, false: Gte}[r.name == "maximum"]
 	if r.exclusive {
 		op = map[Op]Op{Lte: Lt, Gte: Gt}[op]
@@ -116,7 +116,7 @@ func (r *bound) accepts(v bson.Value) (bool, error) {
 	return (&Compare{Op: op, Value: r.limit}).elem(v, nil)
 }
 
-func (r *stringLength) accepts(v bson.Value) (bool, error) {
+func (r *stringLength) accepts(v bson.Value, _ *Env) (bool, error) {
 	n := int64(utf8.RuneCountInString(v.Str()))
 	if r.name == "maxLength" {
 		return n <= r.n, nil
@@ -124,12 +124,12 @@ func (r *stringLength) accepts(v bson.Value) (bool, error) {
 	return n >= r.n, nil
 }
 
-func (r *patterned) accepts(v bson.Value) (bool, error) { return r.regex.elem(v, nil) }
+func (r *patterned) accepts(v bson.Value, _ *Env) (bool, error) { return r.regex.elem(v, nil) }
 
 // exact is precise enough for the remainder of any two decimals.
 var exact = apd.Context{Precision: 12500, MaxExponent: apd.MaxExponent, MinExponent: apd.MinExponent}
 
-func (r *multiple) accepts(v bson.Value) (bool, error) {
+func (r *multiple) accepts(v bson.Value, _ *Env) (bool, error) {
 	d := bson.ToDecimal(v)
 	if d.IsNaN() || d.IsInf() != 0 {
 		return false, nil

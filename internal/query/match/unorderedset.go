@@ -3,6 +3,7 @@ package match
 import (
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/keystring"
@@ -22,9 +23,14 @@ func (s unorderedSet) add(v bson.Value) bool {
 	return true
 }
 
+// keyRoom holds room for the keys that has makes, so that no document takes any.
+var keyRoom = sync.Pool{New: func() any { return new([]byte) }}
+
 func (s unorderedSet) has(v bson.Value) bool {
-	var room [64]byte
-	_, have := s[string(appendUnordered(room[:0], v))]
+	room := keyRoom.Get().(*[]byte)
+	*room = appendUnordered((*room)[:0], v)
+	_, have := s[string(*room)]
+	keyRoom.Put(room)
 	return have
 }
 
