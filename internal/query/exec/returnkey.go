@@ -35,7 +35,7 @@ func (r *Row) keyDocument() (bson.Doc, error) {
 	if r.Meta != nil && r.Meta.Key != nil {
 		return r.Meta.Key, nil
 	}
-	if r.Index == nil || r.Key == nil {
+	if r.Index == nil || r.Key == nil || r.Index.Plugin == "text" { // a term is not what the index is on
 		return bson.Empty, nil
 	}
 	values, _, err := keystring.Decode(r.Key, r.Bits, directions(r.Index))
