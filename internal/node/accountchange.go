@@ -35,6 +35,9 @@ func (n *Node) changeAccounts(ctx context.Context, f func(c *accountChange) erro
 func (n *Node) makeAccounts(ctx context.Context, ns schema.Namespace, name string) error {
 	n.accounts.mu.Lock()
 	defer n.accounts.mu.Unlock()
+	if err := n.tellAuthSchema(ctx); err != nil {
+		return err
+	}
 	if n.Catalog.Lookup(ns) != nil {
 		return nil
 	}
@@ -45,6 +48,26 @@ func (n *Node) makeAccounts(ctx context.Context, ns schema.Namespace, name strin
 		String("name", name+"_1_db_1").Bool("unique", true).Finish()
 	_, _, err := n.Catalog.CreateIndexes(ctx, ns, []bson.Doc{index})
 	return err
+}
+
+// tellAuthSchema says which form users and roles have, where whoever restores a
+// dump of them looks for it.
+func (n *Node) tellAuthSchema(ctx context.Context) error {
+	if c := n.Catalog.Lookup(versionNamespace); c != nil {
+		if d, err := n.kept(versionNamespace, authSchemaID); d != nil || err != nil {
+			return err
+		}
+	} else if _, err := n.Catalog.Create(ctx, versionNamespace, nil); err != nil && !mongoerr.Is(err, mongoerr.NamespaceExists) {
+		return err
+	}
+	d := new(bson.Builder).String("_id", authSchemaID).Int32("currentVersion", authSchemaVersion).Finish()
+	return n.Catalog.Run(ctx, storage.Journaled, func(u *catalog.Unit) error {
+		c := n.Catalog.Lookup(versionNamespace)
+		if c == nil {
+			return nil // dropped: the next one tells
+		}
+		return u.Insert(ctx, c, d)
+	})
 }
 
 // insert puts a new document; taken is the error where its _id exists.

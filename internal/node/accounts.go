@@ -16,6 +16,13 @@ import (
 var (
 	usersNamespace = schema.Namespace{DB: "admin", Coll: "system.users"}
 	rolesNamespace = schema.Namespace{DB: "admin", Coll: "system.roles"}
+	// versionNamespace has a document that says which form they have.
+	versionNamespace = schema.Namespace{DB: "admin", Coll: "system.version"}
+)
+
+const (
+	authSchemaID      = "authSchema"
+	authSchemaVersion = 5
 )
 
 // accounts serializes changes of users and roles.

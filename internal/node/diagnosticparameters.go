@@ -13,7 +13,7 @@ const maxDescriptor = 64
 // those who ask.
 func (n *Node) registerParameters(p *command.Params) {
 	p.Fixed("featureCompatibilityVersion", false, n.fcv.document)
-	p.Fixed("authSchemaVersion", false, func() bson.Value { return bson.Int32(5) })
+	p.Fixed("authSchemaVersion", false, func() bson.Value { return bson.Int32(authSchemaVersion) })
 	p.Fixed("authenticationMechanisms", true, func() bson.Value {
 		return bson.Array(bson.String("SCRAM-SHA-1"), bson.String("SCRAM-SHA-256"))
 	})
