@@ -27,6 +27,13 @@ func exprsOf(s Stage, d *expr.Deps) {
 	case *BucketAuto:
 		d.Add(s.by)
 		addFields(d, s.fields)
+	case *SetWindowFields:
+		s.deps(d)
+	case *sequence:
+		for _, in := range s.stages {
+			exprsOf(in, d)
+		}
+		d.Whole = true
 	case *Redact:
 		d.Add(s.decide)
 		d.Whole = true

@@ -250,6 +250,29 @@ func windowArgument(name string, spec bson.Doc) (window bson.Value, err error) {
 	return window, nil
 }
 
+// deps adds what the expressions read. The documents go on whole.
+func (s *SetWindowFields) deps(d *expr.Deps) {
+	add := func(list ...expr.Expr) {
+		for _, e := range list {
+			if e != nil {
+				d.Add(e)
+			}
+		}
+	}
+	add(s.By)
+	for _, o := range s.Outputs {
+		switch {
+		case o.Shift != nil:
+			add(o.Shift.output)
+		case o.Fill != nil:
+			add(o.Fill.input, o.Fill.at)
+		default:
+			add(o.Spec.Exprs()...)
+		}
+	}
+	d.Whole = true
+}
+
 // Name is the stage's name.
 func (s *SetWindowFields) Name() string { return "$_internalSetWindowFields" }
 
