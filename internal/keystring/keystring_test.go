@@ -67,7 +67,11 @@ func exact(v bson.Value) bson.Value {
 	case bson.TypeDocument:
 		return bson.Document(exactFields(v.Doc()))
 	case bson.TypeArray:
-		return bson.ArrayOf(exactFields(v.Doc()))
+		var vs []bson.Value // whatever their names
+		for v := range v.Doc().Values() {
+			vs = append(vs, exact(v))
+		}
+		return bson.Array(vs...)
 	case bson.TypeCodeScope:
 		code, scope := v.CodeScope()
 		return bson.CodeScope(code, exactFields(scope))

@@ -34,6 +34,19 @@ func FuzzProjection(f *testing.F) {
 	})
 }
 
+// hasTwins says whether two fields of a document have the same name: which of them
+// a computed field replaces depends on what else is there.
+func hasTwins(d bson.Doc) bool {
+	seen := map[string]bool{}
+	for name, v := range d.All() {
+		if seen[name] || (v.Type == bson.TypeDocument || v.Type == bson.TypeArray) && hasTwins(v.Doc()) {
+			return true
+		}
+		seen[name] = true
+	}
+	return false
+}
+
 // checkProjection applies p to doc in all the ways that must come to the same:
 // behind other bytes, of no more than the fields that it says it reads, printed
 // and parsed again, and, where it computes nothing, a second time.
@@ -57,7 +70,7 @@ func checkProjection(t *testing.T, p *Projection, spec, doc bson.Doc) {
 	}
 	behind, err := p.Append([]byte("xyz"), expr.NewEnv(1), doc)
 	same("behind other bytes", behind[3:], err)
-	if paths, whole := p.Fields(); !whole {
+	if paths, whole := p.Fields(); !whole && !hasTwins(doc) {
 		var b bson.Builder
 		b.Reset(nil)
 		for name, v := range doc.All() {
