@@ -35,19 +35,25 @@ func withCache(t testing.TB, size int64) (*Node, *command.Client) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	n, client := over(c)
+	n.Register(n.Dispatcher.Registry)
+	t.Cleanup(func() {
+		n.Dispatcher.Cursors.CloseAll()
+		c.Close()
+		e.Close()
+	})
+	return n, client
+}
+
+// over makes a node over a catalog, still to be registered, and a client of it.
+func over(c *catalog.Catalog) (*Node, *command.Client) {
 	d := command.NewDispatcher(slog.New(slog.NewTextHandler(io.Discard, nil)))
 	n := &Node{
 		Dispatcher: d, Params: d.Params, Log: d.Log, StartTime: time.Now(), Catalog: c,
 		Exec: &exec.Executor{Catalog: c}, Process: Process{Log: memoryLog{}, Shutdown: func() {}},
 	}
-	n.Register(d.Registry)
 	client := &command.Client{ConnectionID: 1, Remote: "127.0.0.1:40000"}
 	d.Clients.Connect(client)
-	t.Cleanup(func() {
-		d.Cursors.CloseAll()
-		c.Close()
-		e.Close()
-	})
 	return n, client
 }
 

@@ -2,13 +2,10 @@ package node
 
 import (
 	"fmt"
-	"io"
-	"log/slog"
 	"os"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 
@@ -16,7 +13,6 @@ import (
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/keystring"
-	"github.com/mayflydb/mayfly/internal/query/exec"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
@@ -47,16 +43,10 @@ func openAnswering(t testing.TB, fs *storage.MemFS) *answering {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := command.NewDispatcher(slog.New(slog.NewTextHandler(io.Discard, nil)))
-	n := &Node{
-		Dispatcher: d, Params: d.Params, Log: d.Log, StartTime: time.Now(), Catalog: c,
-		Exec: &exec.Executor{Catalog: c}, Process: Process{Log: memoryLog{}, Shutdown: func() {}},
-	}
+	n, client := over(c)
 	n.JavaScript = NewJavaScript(n.Log)
-	n.Register(d.Registry)
-	w := &answering{fs: fs, engine: e, node: n, client: &command.Client{ConnectionID: 1, Remote: "127.0.0.1:40000"}}
-	d.Clients.Connect(w.client)
-	return w
+	n.Register(n.Dispatcher.Registry)
+	return &answering{fs: fs, engine: e, node: n, client: client}
 }
 
 func (w *answering) close(t testing.TB) {

@@ -16,23 +16,3 @@ func (n *Node) searchIndexCommand(name, help string, fields ...command.Field) *c
 		Run: func(context.Context, *command.Op) error { return pipeline.NoSearchIndexes() },
 	}
 }
-
-func (n *Node) createSearchIndexes() *command.Command {
-	return n.searchIndexCommand("createSearchIndexes", "Command to create a search index. Only supported with Atlas.",
-		command.ArrayOf("indexes", command.Object("")).Required())
-}
-
-func (n *Node) dropSearchIndex() *command.Command {
-	return n.searchIndexCommand("dropSearchIndex", "Command to drop a search index. Only supported with Atlas.",
-		command.String("id"), command.String("name"))
-}
-
-func (n *Node) listSearchIndexes() *command.Command {
-	return n.searchIndexCommand("listSearchIndexes", "Command to list search indexes. Only supported with Atlas.",
-		command.String("id"), command.String("name"), command.Object("cursor"))
-}
-
-func (n *Node) updateSearchIndex() *command.Command {
-	return n.searchIndexCommand("updateSearchIndex", "Command to update a search index. Only supported with Atlas.",
-		command.String("id"), command.String("name"), command.Object("definition").Required())
-}

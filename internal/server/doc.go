@@ -12,7 +12,8 @@
 // A connection is one goroutine (connection.go): read a message, dispatch it,
 // write the reply, so replies leave in the order of their requests. Another
 // goroutine for all connections looks, while an operation runs long, whether
-// its client is still there (watch.go).
+// its client is still there (watch.go), and another one holds Go's collector to
+// what suits a heap that is mostly the cache (heap.go).
 //
 // Logs are MongoDB's JSON lines on log/slog (log.go). Attributes of the names
 // c, id, ctx and tags become the fields of the line, all others its attr:

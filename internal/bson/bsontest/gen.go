@@ -1,6 +1,6 @@
 // Package bsontest draws BSON values for property tests: values of every type,
-// and numbers that meet at the borders between the numeric types. Start at
-// Value.
+// and numbers that meet at the borders between the numeric types. For fuzzers it
+// makes documents of any bytes (repair.go). Start at Value.
 package bsontest
 
 import (

@@ -5,8 +5,9 @@
 // lock each record, look again, and go into catalog units.
 //
 // What will be asked for is read ahead where that pays: the documents of an
-// index's entries in the order of their records (prefetch.go), and the input of a
-// pipeline that takes in all before it delivers any in a goroutine (ahead.go).
+// index's entries in the order of their records (prefetch.go), entries in a
+// goroutine beside documents that come in their order (beside.go), and the input of
+// a pipeline that takes in all before it delivers any in another (ahead.go).
 //
 // Start reading at executor.go, then stage.go.
 package exec
