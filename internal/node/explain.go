@@ -8,6 +8,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/query/exec"
 	"github.com/mayflydb/mayfly/internal/query/update"
+	"github.com/mayflydb/mayfly/internal/schema"
 )
 
 var explainFields = command.NewFields("explain",
@@ -122,17 +123,26 @@ func (n *Node) explainOnView(ctx context.Context, op *command.Op, v exec.Verbosi
 	return true, nil
 }
 
-// writeExplainTail writes what all explains end with.
+// explainTail is more than what explain's reply ends with takes besides the
+// command, in bytes.
+const explainTail = 64 << 10
+
+// writeExplainTail writes what all explains end with. A command for which there is
+// no room is left out, with the server's warning.
 func (n *Node) writeExplainTail(op *command.Op, body bson.Doc) {
 	b := op.Reply
 	if hash := queryShapeHash(op.DB, body); hash != "" {
 		b.String("queryShapeHash", hash)
 	}
-	b.OpenDoc("command").Fields(body)
-	if !body.Has("$db") {
-		b.String("$db", op.DB)
+	if b.Len()+len(body) < schema.MaxDocument-explainTail {
+		b.OpenDoc("command").Fields(body)
+		if !body.Has("$db") {
+			b.String("$db", op.DB)
+		}
+		b.Close()
+	} else {
+		b.String("warning", "output truncated due to nearing BSON max user size")
 	}
-	b.Close()
 	b.Doc("serverInfo", n.serverInfo())
 	b.OpenDoc("serverParameters").
 		Int32("internalQueryFacetBufferSizeBytes", 100<<20).

@@ -77,8 +77,15 @@ func (b *builder) fetch(n *plan.Fetch) *fetch {
 	}
 	b.buried, b.wanted = true, 0
 	s.input = b.build(n.Input)
-	if scan, ok := s.input.(*indexScan); ok && !scan.index.Handle.(*catalog.Index).Records {
-		s.ahead.scan = scan
+	switch in := s.input.(type) {
+	case *indexScan:
+		if !in.index.Handle.(*catalog.Index).Records {
+			s.ahead.scan = in
+		}
+	case *skip:
+		if in.entries != nil && !in.entries.index.Handle.(*catalog.Index).Records {
+			s.skips = in
+		}
 	}
 	return s
 }
@@ -118,7 +125,7 @@ func (b *builder) stage(n plan.Node) Stage {
 	case *plan.CountScan:
 		return &countScan{b.scan(n, n.Index, n.Bounds, n.Dedup)}
 	case *plan.DistinctScan:
-		s := &distinctScan{indexScan: b.scan(n, n.Index, n.Bounds, false), fields: n.Field + 1}
+		s := &distinctScan{indexScan: b.scan(n, n.Index, n.Bounds, false), fields: n.Field + 1, elements: n.Elements}
 		s.backward = n.Backward
 		if !n.Index.Handle.(*catalog.Index).Records {
 			s.cover = newCover(n.Index, n.Paths)
@@ -159,7 +166,9 @@ func (b *builder) stage(n plan.Node) Stage {
 	case *plan.Sort:
 		return b.sorter(n)
 	case *plan.Skip:
-		return &skip{stats: Stats{Node: n}, input: b.build(n.Input), n: n.N}
+		s := &skip{stats: Stats{Node: n}, input: b.build(n.Input), n: n.N, total: n.N}
+		s.entries, _ = s.input.(*indexScan)
+		return s
 	case *plan.Limit:
 		return &limit{stats: Stats{Node: n}, input: b.build(n.Input), n: n.N}
 	case *plan.Unpack:

@@ -38,24 +38,34 @@ func (x *Executor) Distinct(ctx context.Context, c *catalog.Collection, q *Query
 }
 
 // DistinctPlan prepares a query for the distinct values of a path, and turns its
-// plans that read nothing but an index which holds the path into ones that skip
-// from value to value.
+// plans that read nothing but an index which holds the path, or its elements where
+// all documents are asked for, into ones that skip from value to value.
 func DistinctPlan(q *Query, path string) func(plan.Node) plan.Node {
 	q.Distinct, q.Paths, q.NoExpress = path, []string{path}, true
 	shape, err := project.ParseFind(new(bson.Builder).Int32("_id", 0).Int32(path, 1).Finish(), nil)
 	if path == "_id" {
 		shape, err = project.ParseFind(new(bson.Builder).Int32("_id", 1).Finish(), nil)
 	}
+	all := plan.MatchesAll(q.Filter)
 	return func(n plan.Node) plan.Node {
-		s, ok := n.(*plan.IndexScan)
-		if !ok || s.Index.IsMultikey() || s.Index.Wild != nil || s.Min != nil || s.Max != nil || s.Filter != nil {
+		in := n
+		fetch, fetching := n.(*plan.Fetch)
+		if fetching {
+			in = fetch.Input
+		}
+		s, ok := in.(*plan.IndexScan)
+		if !ok || s.Min != nil || s.Max != nil || s.Filter != nil {
 			return n
 		}
 		for i, p := range s.Index.Parts {
-			if p.Path != path {
+			if p.Path != path || p.Plugin != "" {
 				continue
 			}
-			scan := &plan.DistinctScan{Index: s.Index, Bounds: s.Bounds, Field: i, Backward: s.Backward}
+			elements := s.Index.MultikeyPart(i)
+			if elements && !(all && i == 0 && s.Index.HoldsElements(path)) || fetching && !elements {
+				return n
+			}
+			scan := &plan.DistinctScan{Index: s.Index, Bounds: s.Bounds, Field: i, Backward: s.Backward, Elements: elements}
 			if err != nil { // a path that no projection may name
 				return scan
 			}

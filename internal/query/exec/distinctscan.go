@@ -13,8 +13,10 @@ import (
 // no value: those entries are looked at one by one.
 type distinctScan struct {
 	indexScan
-	fields int  // leading fields that make an entry distinct
-	groups bool // what is missing counts as a value
+	fields   int  // leading fields that make an entry distinct
+	groups   bool // what is missing counts as a value
+	elements bool // the first field's keys are of the elements of arrays, too
+	b        bson.Builder
 }
 
 func (s *distinctScan) Work(ctx context.Context, row *Row) (State, error) {
@@ -35,17 +37,35 @@ func (s *distinctScan) Work(ctx context.Context, row *Row) (State, error) {
 		return NeedTime, nil
 	}
 	s.seek = s.past(row.Key)
+	if s.elements {
+		s.wrap(row)
+	}
 	return Advanced, nil
 }
 
+// wrap puts an array that is itself an element back into one: whoever takes the
+// row's values takes arrays apart.
+func (s *distinctScan) wrap(row *Row) {
+	path := s.index.Parts[0].Path
+	if v := row.Doc.Lookup(path); v.Type == bson.TypeArray {
+		s.b.Reset(nil)
+		s.b.OpenArray(path).Value("0", v).Close()
+		row.Doc = s.b.Finish()
+	}
+}
+
 // missing says whether the last of the leading fields is null in the key and
-// absent from the document.
+// absent from the document; or undefined in the key, which an empty array is.
 func (s *distinctScan) missing(row *Row) (bool, error) {
 	path := s.index.Parts[s.fields-1].Path
-	null := false
-	err := Elements(row.Doc, path, func(v bson.Value) error { null = v.Type == bson.TypeNull; return nil })
-	if err != nil || !null {
+	var kind bson.Type
+	if s.elements {
+		kind = row.Doc.Lookup(path).Type
+	} else if err := Elements(row.Doc, path, func(v bson.Value) error { kind = v.Type; return nil }); err != nil {
 		return false, err
+	}
+	if kind != bson.TypeNull && kind != bson.TypeUndefined {
+		return false, nil
 	}
 	doc, closer, err := s.source.fetch(row.Record)
 	if err != nil || doc == nil {
@@ -53,7 +73,7 @@ func (s *distinctScan) missing(row *Row) (bool, error) {
 	}
 	s.stats.DocsExamined++
 	found := false
-	err = Elements(doc, path, func(bson.Value) error { found = true; return nil })
+	err = Elements(doc, path, func(v bson.Value) error { found = found || v.Type == kind; return nil })
 	if cerr := closer.Close(); err == nil {
 		err = cerr
 	}

@@ -81,6 +81,7 @@ func (x *Executor) nodes(c *catalog.Collection, q *Query, adjust func(plan.Node)
 		nodes = []plan.Node{&plan.EOF{NoCollection: true}}
 	} else {
 		applyIndexFilter(c, q)
+		q.Hides = c.Hiding() != nil
 		var err error
 		if nodes, err = plan.Candidates(x.describe(c), &q.Query); err != nil {
 			return nil, err
@@ -324,7 +325,9 @@ func (c *Cursor) Choice() (shape, key string, cached, replanned bool) {
 // shows it.
 func (c *Cursor) ExecStats() bson.Doc { return c.r.stats() }
 
-func (r *running) stats() bson.Doc { return plan.Explain(r.winner.node, countersOf(r.winner.stage)) }
+func (r *running) stats() bson.Doc {
+	return plan.Explain(r.winner.node, countersOf(r.winner.stage), plan.MaxExplain)
+}
 
 // Sorts says whether the plan sorts in memory, and whether it spilled.
 func (c *Cursor) Sorts() (sorts, spilled bool) { return sorting(c.r.winner.stage) }

@@ -127,7 +127,7 @@ func (x *Executor) DeleteExpired(ctx context.Context, c *catalog.Collection, d *
 	return Visited{
 		More: more, Place: place, Docs: v.done.Docs, Bytes: v.done.Bytes, KeysDeleted: v.done.KeysDeleted,
 		KeysExamined: v.scan.Stats().KeysExamined, DocsExamined: v.fetch.DocsExamined,
-		Stats: func() bson.Doc { return plan.Explain(root, v.counters()) },
+		Stats: func() bson.Doc { return plan.Explain(root, v.counters(), plan.MaxExplain) },
 	}, err
 }
 

@@ -130,7 +130,7 @@ func (r *running) explainPlanner(b *bson.Builder, ns string, planned time.Durati
 	b.Bool("maxIndexedOrSolutionsReached", reached.Or).Bool("maxIndexedAndSolutionsReached", reached.And).Bool("maxScansToExplodeReached", reached.Explode)
 	b.Bool("prunedSimilarIndexes", false)
 	write := func(name string, c *candidate) {
-		b.OpenDoc(name).Bool("isCached", cached != "" && plan.Signature(c.node) == cached).Fields(plan.Explain(c.node, nil)).Close()
+		b.OpenDoc(name).Bool("isCached", cached != "" && plan.Signature(c.node) == cached).Fields(plan.Explain(c.node, nil, explainRoom(b))).Close()
 	}
 	write("winningPlan", shown)
 	b.OpenArray("rejectedPlans")
@@ -147,7 +147,7 @@ func (r *running) explainExecution(ctx context.Context, b *bson.Builder, v Verbo
 	if v == AllPlansExecution {
 		for _, c := range append([]*candidate{r.winner}, r.rejected...) {
 			if len(r.rejected) > 0 {
-				candidates = append(candidates, c.stats(true))
+				candidates = append(candidates, c.stats(true, explainRoom(b)/(len(r.rejected)+2)))
 			}
 		}
 	}
@@ -169,7 +169,7 @@ func (r *running) explainExecution(ctx context.Context, b *bson.Builder, v Verbo
 	if shown != r.winner {
 		n = shown.stage.Stats().Advanced
 	}
-	b.Fields(shown.execution(n, elapsed))
+	b.Fields(shown.execution(n, elapsed, explainRoom(b)))
 	if v == AllPlansExecution {
 		b.OpenArray("allPlansExecution")
 		for i, d := range candidates {
@@ -193,19 +193,27 @@ func (r *running) drain(ctx context.Context) (n int64, err error) {
 	}
 }
 
-// execution is executionStats of a candidate that returned n documents.
-func (c *candidate) execution(n int64, elapsed time.Duration) bson.Doc {
+// maxExplainReply is how large explain's reply gets, in bytes, before plans in it
+// are cut short: what follows them still has to fit into a document.
+const maxExplainReply = 15 << 20
+
+// explainRoom is how large the next plan in b may be.
+func explainRoom(b *bson.Builder) int { return min(plan.MaxExplain, maxExplainReply-b.Len()) }
+
+// execution is executionStats of a candidate that returned n documents. Its plan
+// takes no more than room bytes.
+func (c *candidate) execution(n int64, elapsed time.Duration, room int) bson.Doc {
 	keys, docs := totals(c.stage)
 	var b bson.Builder
 	b.Int("nReturned", n).Int("executionTimeMillis", elapsed.Milliseconds())
 	b.Int("totalKeysExamined", keys).Int("totalDocsExamined", docs)
-	b.OpenDoc("executionStages").Bool("isCached", false).Fields(plan.Explain(c.node, countersOf(c.stage))).Close()
+	b.OpenDoc("executionStages").Bool("isCached", false).Fields(plan.Explain(c.node, countersOf(c.stage), room)).Close()
 	return b.Finish()
 }
 
 // stats is what allPlansExecution and the plan cache show of a candidate after
 // its trial.
-func (c *candidate) stats(scored bool) bson.Doc {
+func (c *candidate) stats(scored bool, room int) bson.Doc {
 	keys, docs := totals(c.stage)
 	var b bson.Builder
 	b.Int("nReturned", int64(len(c.rows))).Int("executionTimeMillisEstimate", c.stage.Stats().Time.Milliseconds())
@@ -213,7 +221,7 @@ func (c *candidate) stats(scored bool) bson.Doc {
 	if scored {
 		b.Double("score", c.score())
 	}
-	b.Doc("executionStages", plan.Explain(c.node, countersOf(c.stage)))
+	b.Doc("executionStages", plan.Explain(c.node, countersOf(c.stage), room))
 	return b.Finish()
 }
 

@@ -23,7 +23,10 @@ type fetch struct {
 	filter *filter
 	closer io.Closer // of the document of the last row
 	ahead  prefetch
-	had    int64 // rows that came with their document from a stage below
+	// skips is what leaves out the first entries of the scan, while it does: from
+	// there on the scan is read ahead.
+	skips *skip
+	had   int64 // rows that came with their document from a stage below
 
 	last   []byte // record asked for before
 	rising int    // so many were above the one before

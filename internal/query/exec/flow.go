@@ -17,9 +17,22 @@ type skip struct {
 	stats Stats
 	input Stage
 	n     int64
+	// entries is the input, where a fetch above takes its rows past this stage once
+	// all are skipped (see fetch.skips); total is what n was.
+	entries *indexScan
+	total   int64
 }
 
-func (s *skip) Stats() *Stats   { return &s.stats }
+// Stats counts what passed, also what a fetch took from the scan itself.
+func (s *skip) Stats() *Stats {
+	if s.entries != nil {
+		in := s.entries.Stats()
+		skipped := s.total - s.n
+		s.stats.Works, s.stats.Advanced, s.stats.NeedTime, s.stats.EOF = in.Works, in.Advanced-skipped, in.NeedTime+skipped, in.EOF
+	}
+	return &s.stats
+}
+
 func (s *skip) Inputs() []Stage { return []Stage{s.input} }
 func (s *skip) Close() error    { return s.input.Close() }
 

@@ -27,7 +27,7 @@ func (s *geoNear) describeSearch(b *bson.Builder) {
 		below := &indexScan{stats: st}
 		d := plan.Explain(fetch, countersOf(&fetchedRing{Stats{
 			Node: fetch, Works: st.Works, Advanced: st.Advanced, NeedTime: st.NeedTime, EOF: st.EOF, DocsExamined: st.Advanced,
-		}, below}))
+		}, below}), explainRoom(b))
 		b.Doc(bson.Index(i), d)
 	}
 	b.Close()

@@ -18,6 +18,8 @@ const (
 	maxCachedPlans = 5000
 	// maxCachedBytes bounds what they take: shapes can be as large as filters.
 	maxCachedBytes = 64 << 20
+	// maxCachedPlanBytes bounds what an entry shows of each plan.
+	maxCachedPlanBytes = 1 << 20
 	// worksGrowth is by how much an entry that waits to become active lets its
 	// limit grow each time the trial took longer (internalQueryCacheWorksGrowthCoefficient).
 	worksGrowth = 2
@@ -211,10 +213,10 @@ func newCachedPlan(q *Query, shape plan.Shape, key string, best *candidate, all 
 	p := &CachedPlan{
 		Shape: shape.Hash(), Key: key, shape: shape, signature: plan.Signature(best.node),
 		Query: q.Filter.Text().Clone(), Sort: orEmpty(q.Sort.Spec()), Projection: projectionSpec(q.Projection), Collation: q.Collation.Clone(),
-		Works: best.stage.Stats().Works, Created: time.Now(), IndexFilterSet: q.Allowed != nil, Plan: plan.Explain(best.node, nil),
+		Works: best.stage.Stats().Works, Created: time.Now(), IndexFilterSet: q.Allowed != nil, Plan: plan.Explain(best.node, nil, maxCachedPlanBytes),
 	}
 	for _, c := range append([]*candidate{best}, others(all, best)...) {
-		p.Stats = append(p.Stats, c.stats(false))
+		p.Stats = append(p.Stats, c.stats(false, maxCachedPlanBytes))
 		p.Scores = append(p.Scores, c.score())
 	}
 	return p

@@ -118,6 +118,12 @@ func (a *prefetch) size() int {
 // rising order, the documents. REQUIRES: no rows are left.
 func (s *fetch) fill(ctx context.Context) error {
 	a := &s.ahead
+	if s.skips != nil {
+		if s.skips.n > 0 {
+			return nil
+		}
+		a.scan, s.skips = s.skips.entries, nil
+	}
 	var err error
 	switch n := 0; {
 	case a.beside != nil:

@@ -32,7 +32,7 @@ func (w *Written) ExecStats() bson.Doc {
 	}
 	if hack, ok := w.node.(*plan.IDHack); ok && w.Upserted.IsMissing() {
 		n := &plan.Express{ID: hack.ID, Write: "EXPRESS_" + kind}
-		return plan.Explain(n, countersOf(&eof{stats: Stats{Node: n, Works: 1, KeysExamined: w.Keys, DocsExamined: w.Docs, EOF: true}}))
+		return plan.Explain(n, countersOf(&eof{stats: Stats{Node: n, Works: 1, KeysExamined: w.Keys, DocsExamined: w.Docs, EOF: true}}), plan.MaxExplain)
 	}
 	s := &wouldWrite{kind: kind, upserts: !w.Upserted.IsMissing(), matched: w.Matched + w.Deleted, changed: changed}
 	s.input = w.stage
@@ -41,5 +41,5 @@ func (w *Written) ExecStats() bson.Doc {
 	}
 	n := &plan.Write{Input: s.input.Stats().Node, Kind: kind}
 	s.stats = Stats{Node: n, Works: s.input.Stats().Works + 1, NeedTime: s.input.Stats().Works, EOF: true}
-	return plan.Explain(n, countersOf(s))
+	return plan.Explain(n, countersOf(s), plan.MaxExplain)
 }

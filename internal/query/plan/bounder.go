@@ -77,7 +77,7 @@ func (b *bounder) fits(p predicate, part int, chosen []predicate) bool {
 			return false
 		}
 	}
-	return len(chosen) == 0 || !b.ix.multikeyPart(part) || sameElem(p, chosen[0])
+	return len(chosen) == 0 || !b.ix.MultikeyPart(part) || sameElem(p, chosen[0])
 }
 
 // settle notes what need not be checked of a predicate's conjunct any more.
@@ -90,7 +90,7 @@ func (b *bounder) settle(p predicate, part int, a access) {
 	switch {
 	case a.exact:
 		b.done[p.conjunct] = checkNothing
-	case !b.ix.multikeyPart(part) && b.ix.Collator == nil && b.ix.Plugin == "" && decidedByKey(p.node):
+	case !b.ix.MultikeyPart(part) && b.ix.Collator == nil && b.ix.Plugin == "" && decidedByKey(p.node):
 		b.done[p.conjunct] = checkKey
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/mayflydb/mayfly/internal/bson"
-	"github.com/mayflydb/mayfly/internal/keystring"
 	"github.com/mayflydb/mayfly/internal/query/match"
 	"github.com/mayflydb/mayfly/internal/schema"
 )
@@ -75,7 +74,7 @@ func (t translator) bounds(n match.Node) (access, bool) {
 // the keys. A filter looks for fields of that name in the elements, too, and
 // not into the element that it picks: what is not there, the keys cannot tell.
 func (t translator) picksElements() bool {
-	return t.ix.multikeyPart(t.part) && slices.ContainsFunc(t.ix.Parts[t.part].Components, bson.AllDigits)
+	return t.ix.MultikeyPart(t.part) && slices.ContainsFunc(t.ix.Parts[t.part].Components, bson.AllDigits)
 }
 
 func isNegation(n match.Node) bool {
@@ -142,7 +141,7 @@ func (t translator) compare(n *match.Compare) (access, bool) {
 		}
 	}
 	l := rangeOf(n.Op, v, classInterval(v.Type))
-	return access{l, v.Type != bson.TypeDocument || !t.ix.multikeyPart(t.part)}, true
+	return access{l, v.Type != bson.TypeDocument || !t.ix.MultikeyPart(t.part)}, true
 }
 
 func isNaN(v bson.Value) bool {
@@ -244,6 +243,13 @@ func regexPrefix(pattern, options string) (prefix string, whole bool) {
 			return trimQuantified(b.String(), c), false
 		case c == '*' || c == '?':
 			return trimQuantified(b.String(), c), false
+		case strings.HasPrefix(rest[i:], `\Q`): // up to \E all is plain text
+			text, _, closed := strings.Cut(rest[i+2:], `\E`)
+			b.WriteString(text)
+			if i += len(text) + 1; closed {
+				i += 2
+			}
+			continue
 		case c == '\\':
 			if i++; i == len(rest) || isWord(rest[i]) {
 				return b.String(), false
@@ -316,7 +322,7 @@ func (t translator) not(n match.Node) (access, bool) {
 	if e, ok := n.(*match.Exists); ok && e != nil {
 		return access{Intervals{Point(bson.Null)}, false}, !t.ix.Sparse
 	}
-	multikey := t.ix.multikeyPart(t.part)
+	multikey := t.ix.MultikeyPart(t.part)
 	switch n := n.(type) {
 	case *match.Compare:
 		if n.Op == match.Eq && n.Value.Type == bson.TypeNull {
@@ -373,7 +379,7 @@ func (t translator) hashed(n match.Node) (access, bool) {
 	}
 	var l Intervals
 	for _, v := range values {
-		if !t.usable(v) || t.ix.Collator != nil && hasStrings(v) {
+		if !t.usable(v) {
 			return access{}, false
 		}
 		if v.Type == bson.TypeArray {
@@ -382,7 +388,7 @@ func (t translator) hashed(n match.Node) (access, bool) {
 		if v.IsNullish() {
 			v = bson.Null
 		}
-		l = append(l, Point(bson.Int64(keystring.Hash(v, 0))))
+		l = append(l, Point(bson.Int64(schema.HashOf(v, t.ix.Collator))))
 	}
 	return access{normalize(l), false}, true
 }

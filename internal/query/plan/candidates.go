@@ -184,7 +184,7 @@ func variants(q *Query, ix *Index, cs []match.Node, preds []predicate) []source 
 		return nil
 	}
 	out := []source{s}
-	if !ix.multikeyPart(0) {
+	if !ix.MultikeyPart(0) {
 		return out
 	}
 	for i, p := range preds {
@@ -280,7 +280,8 @@ func distinctSources(c *Collection, q *Query, root match.Node, cs []match.Node, 
 	}
 	var out []source
 	for _, ix := range usable(c, q, nil) {
-		if !keepsOrder(ix) || ix.Parts[0].Plugin != "" || ix.Parts[0].Path != q.Distinct || q.Grouping && ix.Sparse || ix.IsMultikey() || ix.Partial != nil && !implies(root, ix.Partial) {
+		if !keepsOrder(ix) || ix.Parts[0].Plugin != "" || ix.Parts[0].Path != q.Distinct || q.Grouping && (ix.Sparse || ix.IsMultikey()) ||
+			ix.MultikeyPart(0) && !ix.HoldsElements(q.Distinct) || ix.Partial != nil && !implies(root, ix.Partial) {
 			continue
 		}
 		if !slices.ContainsFunc(have, func(s source) bool { return s.ix == ix }) {

@@ -15,22 +15,35 @@ const sortMemLimit = 100 << 20
 // specific true where the stage's own do.
 type Counters func(n Node, b *bson.Builder, specific bool)
 
-// Explain prints a plan as the server's explain does.
-func Explain(n Node, counters Counters) bson.Doc {
+// MaxExplain is how large a plan that Explain prints is, in bytes, before stages
+// and bounds are left out (internalQueryExplainSizeThresholdBytes).
+const MaxExplain = 10 << 20
+
+// Explain prints a plan as the server's explain does. Stages and bounds that would
+// make it larger than room, in bytes, are replaced by warnings.
+func Explain(n Node, counters Counters, room int) bson.Doc {
 	var b bson.Builder
-	explain(&b, n, counters)
+	explain(&b, n, counters, room)
 	return b.Finish()
 }
 
-func explain(b *bson.Builder, n Node, counters Counters) {
-	b.String("stage", n.Stage())
+func explain(b *bson.Builder, n Node, counters Counters, room int) {
+	var filter bson.Doc
 	if f := filterOf(n); f != nil {
-		b.Doc("filter", match.Serialize(f))
+		filter = match.Serialize(f)
+	}
+	if b.Len()+len(filter) > room {
+		b.String("warning", "stats tree exceeded BSON size limit for explain")
+		return
+	}
+	b.String("stage", n.Stage())
+	if filter != nil {
+		b.Doc("filter", filter)
 	}
 	if counters != nil {
 		counters(n, b, false)
 	}
-	describe(b, n)
+	describe(b, n, room)
 	if counters != nil {
 		counters(n, b, true)
 	}
@@ -40,14 +53,14 @@ func explain(b *bson.Builder, n Node, counters Counters) {
 		b.OpenArray("inputStages")
 		for i, in := range ins {
 			b.OpenDoc(bson.Index(i))
-			explain(b, in, counters)
+			explain(b, in, counters, room)
 			b.Close()
 		}
 		b.Close()
 	default:
 		for _, in := range ins {
 			b.OpenDoc("inputStage")
-			explain(b, in, counters)
+			explain(b, in, counters, room)
 			b.Close()
 		}
 	}
@@ -77,7 +90,7 @@ func direction(backward bool) string {
 }
 
 // describe writes what is particular to the kind of n.
-func describe(b *bson.Builder, n Node) {
+func describe(b *bson.Builder, n Node, room int) {
 	switch n := n.(type) {
 	case *CollScan:
 		b.String("direction", direction(n.Backward))
@@ -104,7 +117,7 @@ func describe(b *bson.Builder, n Node) {
 	case *IndexScan:
 		describeIndex(b, n.Index)
 		b.String("direction", direction(n.Backward))
-		describeBounds(b, n.Index, n.Bounds, n.Backward)
+		describeBounds(b, n.Index, n.Bounds, n.Backward, room)
 	case *EOF:
 		b.String("type", map[bool]string{true: "nonExistentNamespace", false: "predicateEvalsToFalse"}[n.NoCollection])
 	case *CountScan:
@@ -113,7 +126,7 @@ func describe(b *bson.Builder, n Node) {
 	case *DistinctScan:
 		describeIndex(b, n.Index)
 		b.String("direction", direction(n.Backward))
-		describeBounds(b, n.Index, n.Bounds, n.Backward)
+		describeBounds(b, n.Index, n.Bounds, n.Backward, room)
 	case *SortMerge:
 		b.Doc("sortPattern", n.Pattern.Spec())
 	case *Sort:
@@ -165,9 +178,10 @@ func joinPath(cs []string) string {
 }
 
 // describeBounds prints the intervals of each part in the order in which the
-// scan meets them.
-func describeBounds(b *bson.Builder, ix *Index, bounds []Intervals, backward bool) {
-	b.OpenDoc("indexBounds")
+// scan meets them, or that they are too many.
+func describeBounds(to *bson.Builder, ix *Index, bounds []Intervals, backward bool, room int) {
+	room -= to.Len()
+	b := new(bson.Builder)
 	for i, l := range bounds {
 		b.OpenArray(ix.Parts[i].Path)
 		down := ix.Parts[i].Descending != backward
@@ -177,10 +191,14 @@ func describeBounds(b *bson.Builder, ix *Index, bounds []Intervals, backward boo
 				iv = l[len(l)-1-j]
 			}
 			b.String(bson.Index(j), iv.format(down, ix.Collation != nil))
+			if b.Len() > room {
+				to.String("warning", "index bounds omitted due to BSON size limit for explain")
+				return
+			}
 		}
 		b.Close()
 	}
-	b.Close()
+	to.Doc("indexBounds", b.Finish())
 }
 
 func describeExpress(b *bson.Builder, n *Express) {

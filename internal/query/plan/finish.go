@@ -19,7 +19,7 @@ func finish(q *Query, s source) Node {
 		n = &Sort{n, q.Sort, limit}
 	}
 	if q.Skip > 0 {
-		n = &Skip{n, q.Skip}
+		n = skipOver(q, n)
 	}
 	switch {
 	case q.ReturnKey:
@@ -37,6 +37,17 @@ func finish(q *Query, s source) Node {
 		n = &Limit{n, q.Limit}
 	}
 	return n
+}
+
+// skipOver leaves out the first rows of n: before their documents are read, where
+// every entry that a scan delivers stands for a document of the answer.
+func skipOver(q *Query, n Node) Node {
+	if fetch, ok := n.(*Fetch); ok && fetch.Filter == nil && !q.Hides {
+		if _, ok := fetch.Input.(*IndexScan); ok {
+			return &Fetch{Input: &Skip{fetch.Input, q.Skip}}
+		}
+	}
+	return &Skip{n, q.Skip}
 }
 
 // reach is the source with its fetch, where it needs one; covered says that
@@ -124,7 +135,7 @@ func holds(ix *Index, path string, bounds []Intervals) bool {
 	for i, p := range ix.Parts {
 		switch {
 		case p.Path == path:
-			if p.Plugin != "" || ix.multikeyPart(i) || slices.ContainsFunc(p.Components, bson.AllDigits) || ix.Collator != nil && mayHoldStrings(bounds[i]) || ix.Wild != nil && ix.Wild.vague {
+			if p.Plugin != "" || ix.MultikeyPart(i) || slices.ContainsFunc(p.Components, bson.AllDigits) || ix.Collator != nil && mayHoldStrings(bounds[i]) || ix.Wild != nil && ix.Wild.vague {
 				return false
 			}
 			found = true

@@ -16,7 +16,7 @@ import (
 // evaluated again in any case.
 func (t translator) implied(c *expr.Comparison) (access, bool) {
 	v := c.Value
-	if t.ix.Wild != nil || t.ix.multikeyPart(t.part) || slices.ContainsFunc(strings.Split(c.Path, "."), bson.AllDigits) || !t.usable(v) {
+	if t.ix.Wild != nil || t.ix.MultikeyPart(t.part) || slices.ContainsFunc(strings.Split(c.Path, "."), bson.AllDigits) || !t.usable(v) {
 		return access{}, false
 	}
 	switch v.Type {

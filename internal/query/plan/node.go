@@ -137,6 +137,7 @@ type DistinctScan struct {
 	Field    int
 	Backward bool
 	Groups   bool     // what is missing, null in the keys, counts as a value
+	Elements bool     // the field's keys are of the elements of arrays, too
 	Paths    []string // what is read of the documents, where no Fetch is above
 }
 

@@ -39,6 +39,9 @@ type Query struct {
 	// Fields are those that the stages of a pipeline above the query need, for
 	// its shape; nil for all.
 	Fields []string
+	// Hides says that documents may be hidden (they are expired, and the collection
+	// shows none that is), which only who reads them finds out.
+	Hides bool
 	// Above is the stage of a pipeline that the query is answered together with,
 	// or "".
 	Above string
@@ -108,8 +111,14 @@ func (ix *Index) IsMultikey() bool {
 	return false
 }
 
-// multikeyPart says whether arrays stand along the path of part i.
-func (ix *Index) multikeyPart(i int) bool { return i < len(ix.Multikey) && ix.Multikey[i] != 0 }
+// HoldsElements says whether the keys tell the values that a distinct of all
+// documents has at path, the first part: each element of an array has a key.
+func (ix *Index) HoldsElements(path string) bool {
+	return ix.Parts[0].Path == path && len(ix.Parts[0].Components) == 1 && ix.Collator == nil && ix.Wild == nil && ix.standsAlone(0)
+}
+
+// MultikeyPart says whether arrays stand along the path of part i.
+func (ix *Index) MultikeyPart(i int) bool { return i < len(ix.Multikey) && ix.Multikey[i] != 0 }
 
 // multikeyAt says whether an array stands at component c of the path of part i.
 func (ix *Index) multikeyAt(i, c int) bool {

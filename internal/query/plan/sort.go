@@ -16,7 +16,7 @@ func providesSort(q *Query, ix *Index, bounds []Intervals) (sorted, backward boo
 		if want.Meta != "" {
 			return false, false
 		}
-		for part < len(ix.Parts) && ix.Parts[part].Path != want.Path && onePoint(bounds[part]) && !ix.multikeyPart(part) {
+		for part < len(ix.Parts) && ix.Parts[part].Path != want.Path && onePoint(bounds[part]) && !ix.MultikeyPart(part) {
 			part++
 		}
 		if part == len(ix.Parts) || ix.Parts[part].Path != want.Path {
@@ -48,7 +48,7 @@ func orders(q *Query, ix *Index, bounds []Intervals, part int) bool {
 	if ix.Parts[part].Plugin != "" || !ix.sameCollation(q) && mayHoldStrings(bounds[part]) {
 		return false
 	}
-	if !ix.multikeyPart(part) {
+	if !ix.MultikeyPart(part) {
 		return true
 	}
 	for i, l := range bounds {
@@ -79,7 +79,7 @@ func mayHoldStrings(l Intervals) bool { return len(intersect(l, stringy)) > 0 }
 // any order satisfies.
 func equalityOn(q *Query, ix *Index, bounds []Intervals, path string, before int) bool {
 	for i := 0; i < before; i++ {
-		if ix.Parts[i].Path == path && onePoint(bounds[i]) && !ix.multikeyPart(i) && (ix.sameCollation(q) || !mayHoldStrings(bounds[i])) {
+		if ix.Parts[i].Path == path && onePoint(bounds[i]) && !ix.MultikeyPart(i) && (ix.sameCollation(q) || !mayHoldStrings(bounds[i])) {
 			return ix.Parts[i].Plugin == ""
 		}
 	}

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/fts"
@@ -126,14 +127,14 @@ func textSource(c *Collection, q *Query, root match.Node, cs []match.Node, at in
 			rest = slices.Delete(rest, i, i+1)
 		}
 	}
-	suffix, rest := besideTerms(ix.Parts[term+1:], rest)
+	onKey, suffix, rest := besideTerms(q, ix, term+1, rest)
 	var scans []Node
 	for _, t := range query.Terms {
 		b := append(slices.Clip(bounds), Intervals{Point(bson.String(schema.TermKey(t)))})
 		for range ix.Parts[term+1:] {
 			b = append(b, All)
 		}
-		scans = append(scans, &IndexScan{Index: ix, Bounds: b})
+		scans = append(scans, &IndexScan{Index: ix, Bounds: b, Filter: join(onKey)})
 	}
 	var n Node = &TextMatch{searcher(q, ix, scans, join(suffix)), ix, prefix.Finish(), query}
 	if len(rest) > 0 {
@@ -143,17 +144,46 @@ func textSource(c *Collection, q *Query, root match.Node, cs []match.Node, at in
 }
 
 // besideTerms takes apart the conjuncts on fields that stand behind the terms in
-// the index, and the others.
-func besideTerms(parts []schema.Part, cs []match.Node) (suffix, others []match.Node) {
+// the index, from part on: those that a key decides, those that it does not, and
+// the conjuncts on other fields.
+func besideTerms(q *Query, ix *Index, part int, cs []match.Node) (onKey, suffix, others []match.Node) {
 	for _, c := range cs {
 		f, ok := c.(interface{ FieldPath() string })
-		if ok && slices.ContainsFunc(parts, func(p schema.Part) bool { return p.Path == f.FieldPath() }) {
-			suffix = append(suffix, c)
-		} else {
+		at := -1
+		if ok {
+			at = slices.IndexFunc(ix.Parts[part:], func(p schema.Part) bool { return p.Path == f.FieldPath() })
+		}
+		switch {
+		case at < 0:
 			others = append(others, c)
+		case q.Collator == nil && ix.standsAlone(part+at) && (decidedByKey(c) || comparesValue(c)):
+			onKey = append(onKey, c)
+		default:
+			suffix = append(suffix, c)
 		}
 	}
-	return suffix, others
+	return onKey, suffix, others
+}
+
+// comparesValue says whether a predicate compares with a value that is the same in
+// a key: null there may also be a missing field.
+func comparesValue(n match.Node) bool {
+	switch n := n.(type) {
+	case *match.Compare:
+		return isPoint(n.Value)
+	case *match.In:
+		return len(n.Regexes) == 0 && !slices.ContainsFunc(n.Values, func(v bson.Value) bool { return !isPoint(v) })
+	}
+	return false
+}
+
+// standsAlone says whether no other part begins or ends at the path of a part, so
+// that a key holds its value whole.
+func (ix *Index) standsAlone(part int) bool {
+	path := ix.Parts[part].Path
+	return !slices.ContainsFunc(ix.Parts, func(p schema.Part) bool {
+		return strings.HasPrefix(p.Path, path+".") || strings.HasPrefix(path, p.Path+".")
+	})
 }
 
 // searcher delivers the documents of the entries that scans find, each once: with
