@@ -327,8 +327,8 @@ func TestFormat(t *testing.T) {
 	fs := NewMemFS()
 	openMem(t, fs).Close()
 	for _, tc := range []struct{ content, want string }{
-		{"mayfly 2\npebble 20\n", "data directory db has format 2, written by a newer version; this one reads up to 1"},
-		{"mayfly 1\npebble 99\n", "data directory db has storage engine format 99; this version reads 13 to 19"},
+		{"mayfly 3\npebble 19\n", "data directory db has format 3, written by a newer version; this one reads up to 2"},
+		{"mayfly 2\npebble 99\n", "data directory db has storage engine format 99; this version reads 13 to 19"},
 		{"nonsense", `storage: corruption: db/mayfly.format is not readable: "nonsense"`},
 		{format{FormatVersion, pebbleFormat}.String(), "<nil>"},
 	} {

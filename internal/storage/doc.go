@@ -16,6 +16,10 @@
 // (journal.go) makes it durable against the death of the machine within the
 // commit interval, or at once for Journaled commits, many at a time.
 //
+// The control file (control.go) records how far each log and the manifest were
+// synced, so that a start can tell a torn end from damage (damage.go): of a store
+// that would come up with less than it was given, Open changes nothing.
+//
 // # Reading
 //
 // A Snapshot is one state of the store. Those that no commit separates share a
@@ -28,6 +32,8 @@
 //
 //   - prefix: after a crash the store holds a prefix, in commit order, of the
 //     committed units, and every Journaled one.
+//   - control-true: what the control file says of a file holds for it: it was
+//     synced so far, and a start needs it. A start that finds less refuses.
 //   - wal-closed: a log file that Pebble has closed is durable, so only the
 //     newest can be dirty.
 //   - lock-order: a unit waits for a lock only if it is above all that it

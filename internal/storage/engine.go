@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -75,6 +77,7 @@ type Engine struct {
 	health  io.Closer
 	locks   *lockTable
 	journal *journal
+	control *control
 	space   *space
 	retired retired
 	views   views
@@ -91,7 +94,9 @@ type Engine struct {
 }
 
 // Open opens the store in opts.Dir, and creates it in an empty directory.
-// Errors: code 98 where another process has it open; ErrCorruption.
+// Errors: code 98 where another process has it open, 20 where the directory cannot be
+// written; *DamageError where the store would come up with less than it was given,
+// and ErrCorruption for other damage. Then nothing was changed.
 func Open(opts Options) (*Engine, error) {
 	opts = opts.withDefaults()
 	if err := opts.FS.MkdirAll(opts.Dir, 0o755); err != nil {
@@ -99,8 +104,7 @@ func Open(opts Options) (*Engine, error) {
 	}
 	lock, err := pebble.LockDirectory(opts.Dir, opts.FS)
 	if err != nil {
-		return nil, mongoerr.New(mongoerr.DBPathInUse,
-			"Unable to lock the data directory %s (%v). Another mayfly instance is already running on it.", opts.Dir, err)
+		return nil, lockError(opts.Dir, err)
 	}
 	e := &Engine{lock: lock, opts: opts, locks: newLockTable(), opened: time.Now()}
 	if err := e.open(); err != nil {
@@ -108,6 +112,18 @@ func Open(opts Options) (*Engine, error) {
 		return nil, mapError(err)
 	}
 	return e, nil
+}
+
+// lockError is the error of a data directory that cannot be locked.
+func lockError(dir string, err error) error {
+	switch {
+	case errors.Is(err, syscall.EROFS), errors.Is(err, fs.ErrPermission):
+		return mongoerr.New(mongoerr.IllegalOperation, "Attempted to create a lock file on a read-only directory: %s (%v)", dir, err)
+	case errors.As(err, new(*fs.PathError)):
+		return fmt.Errorf("lock file of the data directory %s: %w", dir, err)
+	}
+	return mongoerr.New(mongoerr.DBPathInUse,
+		"Unable to lock the data directory %s (%v). Another mayfly instance is already running on it.", dir, err)
 }
 
 func (o Options) withDefaults() Options {
@@ -139,7 +155,17 @@ func (e *Engine) open() error {
 	if err != nil {
 		return err
 	}
+	damages, err := Inspect(e.opts.FS, e.opts.Dir)
+	if err != nil {
+		return err
+	}
+	if len(damages) > 0 {
+		return &DamageError{e.opts.Dir, damages}
+	}
 	if err := recoverable(e.opts.FS, e.opts.Dir); err != nil {
+		return err
+	}
+	if e.control, err = e.openControl(&f); err != nil {
 		return err
 	}
 	if e.opts.MemtableBytes == 0 {
@@ -149,7 +175,7 @@ func (e *Engine) open() error {
 	e.journal = newJournal(e.opts.JournalInterval, e.fatal)
 	e.journal.stall = stallWatch{after: slowDiskThreshold, report: e.stalled}
 	e.space = newSpace(e.opts.FS, e.opts.Dir, memtablesMax*e.opts.MemtableBytes, e.log)
-	inner := &engineFS{FS: e.opts.FS, journal: e.journal, space: e.space}
+	inner := &engineFS{FS: e.opts.FS, journal: e.journal, control: e.control, space: e.space}
 	fs, health := vfs.WithDiskHealthChecks(inner, slowDiskThreshold, nil, func(i vfs.DiskSlowInfo) {
 		e.stalled(i.Path, i.Duration)
 	})
@@ -160,14 +186,44 @@ func (e *Engine) open() error {
 	po.FormatMajorVersion = f.pebble
 	if e.db, err = pebble.Open(e.opts.Dir, po); err != nil {
 		e.cache.Unref()
-		return errors.Join(fmt.Errorf("open store in %s: %w", e.opts.Dir, err), health.Close())
+		return errors.Join(e.openError(err), health.Close(), e.control.close())
 	}
 	go e.journal.run()
+	if err := e.control.noteOpened(uint64(f.pebble)); err != nil {
+		return errors.Join(err, e.closeStore())
+	}
 	if err := e.loadIdents(); err != nil {
 		return errors.Join(err, e.closeStore())
 	}
 	e.settler.opened()
 	return nil
+}
+
+// openError is why Pebble did not open the store. Where there was one, and it is not
+// the file system that refuses, it is damaged.
+func (e *Engine) openError(err error) error {
+	err = fmt.Errorf("open store in %s: %w", e.opts.Dir, err)
+	if !e.control.opened || vfs.IsNoSpaceError(err) || errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EIO) || pebble.IsCorruptionError(err) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrCorruption, err)
+}
+
+// openControl opens the control file, and makes a store without one a store of this
+// format.
+func (e *Engine) openControl(f *format) (*control, error) {
+	rec, _, err := readControl(e.opts.FS, e.opts.Dir)
+	if err != nil {
+		return nil, err
+	}
+	c, err := openControl(e.opts.FS, e.opts.Dir, rec)
+	if err == nil && f.version < controlledSince {
+		f.version = FormatVersion
+		if err = writeFormat(e.opts.FS, e.opts.Dir, *f); err != nil {
+			c.close()
+		}
+	}
+	return c, err
 }
 
 func (e *Engine) pebbleOptions(fs vfs.FS) *pebble.Options {
@@ -224,7 +280,7 @@ func (e *Engine) closeStore() error {
 	e.space.stop()
 	e.settler.stop()
 	e.journal.stop()
-	err := errors.Join(e.views.stop(), e.retired.stop(), e.db.Close())
+	err := errors.Join(e.views.stop(), e.retired.stop(), e.db.Close(), e.control.close())
 	e.cache.Unref()
 	return mapError(errors.Join(err, e.health.Close()))
 }
@@ -251,14 +307,15 @@ func (e *Engine) Checkpoint(dir string) error {
 	if err := e.db.Checkpoint(dir, pebble.WithFlushedWAL()); err != nil {
 		return mapError(err)
 	}
-	f, err := e.opts.FS.Open(e.opts.FS.PathJoin(e.opts.Dir, formatFile))
+	f, err := readFormat(e.opts.FS, e.opts.Dir)
 	if err != nil {
 		return err
 	}
-	if err := f.Close(); err != nil {
+	c, err := openControl(e.opts.FS, dir, controlRecord{opened: true, format: uint64(f.pebble)})
+	if err != nil {
 		return err
 	}
-	return vfs.Copy(e.opts.FS, e.opts.FS.PathJoin(e.opts.Dir, formatFile), e.opts.FS.PathJoin(dir, formatFile))
+	return errors.Join(c.close(), writeFormat(e.opts.FS, dir, f))
 }
 
 var keyNextIdent = appendKey(nil, identMeta, []byte("next-ident"))

@@ -3,6 +3,7 @@ package storage
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/cockroachdb/errors/oserror"
@@ -15,7 +16,9 @@ const (
 	formatFile = "mayfly.format"
 	// FormatVersion is the layout of keys and values that this build writes. It
 	// rises with a migration and a golden-bytes test, never otherwise.
-	FormatVersion = 1
+	FormatVersion = 2
+	// controlledSince is the FormatVersion from which on a store has a control file.
+	controlledSince = 2
 	// pebbleFormat is the format of Pebble's files in new stores. Not the newest:
 	// from FormatWALSyncChunks on, each log record promises up to which offset the
 	// log is synced, as Pebble sees it. Our syncs come later (engineFS), so after
@@ -37,22 +40,12 @@ func (f format) String() string {
 // loadFormat reads the store's format, or writes the newest into an empty
 // directory. Called under the directory's lock.
 func loadFormat(fs vfs.FS, dir string) (format, error) {
-	path := fs.PathJoin(dir, formatFile)
-	f, err := fs.Open(path)
+	got, err := readFormat(fs, dir)
 	if oserror.IsNotExist(err) {
 		return createFormat(fs, dir)
 	}
 	if err != nil {
 		return format{}, err
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, 1<<10))
-	if err != nil {
-		return format{}, err
-	}
-	var got format
-	if _, err := fmt.Sscanf(string(b), "mayfly %d\npebble %d\n", &got.version, &got.pebble); err != nil {
-		return format{}, fmt.Errorf("%w: %s is not readable: %q", ErrCorruption, path, b)
 	}
 	if got.version > FormatVersion {
 		return format{}, fmt.Errorf("data directory %s has format %d, written by a newer version; this one reads up to %d", dir, got.version, FormatVersion)
@@ -64,10 +57,32 @@ func loadFormat(fs vfs.FS, dir string) (format, error) {
 	return got, nil
 }
 
+// readFormat reads the store's format: ErrCorruption where it is not readable.
+func readFormat(fs vfs.FS, dir string) (got format, err error) {
+	path := fs.PathJoin(dir, formatFile)
+	f, err := fs.Open(path)
+	if err != nil {
+		return got, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, 1<<10))
+	if err != nil {
+		return got, err
+	}
+	_, err = fmt.Sscanf(string(b), "mayfly %d\npebble %d\n", &got.version, &got.pebble)
+	if err != nil || got.version < 1 || got.String() != string(b) {
+		return got, fmt.Errorf("%w: %s is not readable: %q", ErrCorruption, path, b)
+	}
+	return got, nil
+}
+
 func createFormat(fs vfs.FS, dir string) (format, error) {
 	names, err := fs.List(dir)
 	if err != nil {
 		return format{}, err
+	}
+	if slices.Contains(names, controlFile) {
+		return format{}, &DamageError{dir, []Damage{{formatFile, 0, "the file is gone, and with it the format of the others; no data"}}}
 	}
 	for _, n := range names {
 		if strings.HasPrefix(n, "MANIFEST") || strings.HasPrefix(n, "WiredTiger") || strings.HasSuffix(n, ".wt") {
@@ -75,26 +90,31 @@ func createFormat(fs vfs.FS, dir string) (format, error) {
 		}
 	}
 	want := format{FormatVersion, pebbleFormat}
+	return want, writeFormat(fs, dir, want)
+}
+
+// writeFormat replaces the store's format, in one step.
+func writeFormat(fs vfs.FS, dir string, want format) error {
 	tmp := fs.PathJoin(dir, formatFile+".tmp")
 	f, err := fs.Create(tmp, vfs.WriteCategoryUnspecified)
 	if err != nil {
-		return want, err
+		return err
 	}
 	if _, err := f.Write([]byte(want.String())); err != nil {
 		f.Close()
-		return want, err
+		return err
 	}
 	if err := f.Sync(); err != nil {
 		f.Close()
-		return want, err
+		return err
 	}
 	if err := f.Close(); err != nil {
-		return want, err
+		return err
 	}
 	if err := fs.Rename(tmp, fs.PathJoin(dir, formatFile)); err != nil {
-		return want, err
+		return err
 	}
-	return want, syncDir(fs, dir)
+	return syncDir(fs, dir)
 }
 
 func syncDir(fs vfs.FS, dir string) error {

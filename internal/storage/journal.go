@@ -22,7 +22,6 @@ type journal struct {
 	mu    sync.Mutex
 	file  *walFile   // the newest open log, or nil
 	round *syncRound // what the next sync will release, or nil
-	busy  bool       // a sync runs
 	err   error      // the first failed sync; nothing is durable after it
 
 	dirtied chan struct{} // the file became dirty
@@ -60,10 +59,14 @@ func (j *journal) attach(f *walFile) {
 	j.mu.Unlock()
 }
 
-func (j *journal) detach(f *walFile) {
+// closed lets go of a file, whose last sync ended with err.
+func (j *journal) closed(f *walFile, err error) {
 	j.mu.Lock()
 	if j.file == f {
 		j.file = nil
+	}
+	if j.err == nil {
+		j.err = err
 	}
 	j.mu.Unlock()
 }
@@ -106,10 +109,10 @@ func (j *journal) stop() {
 func (j *journal) sync() {
 	j.mu.Lock()
 	f, r := j.file, j.round
-	j.round, j.busy = nil, true
+	j.round = nil
 	j.mu.Unlock()
 	var err error
-	if f != nil && f.dirty.Load() {
+	if f != nil && !f.durable() {
 		start := time.Now()
 		j.stall.begin(f.name)
 		err = f.syncNow()
@@ -118,7 +121,6 @@ func (j *journal) sync() {
 		j.nanos.Add(int64(time.Since(start)))
 	}
 	j.mu.Lock()
-	j.busy = false
 	if j.err == nil {
 		j.err = err
 	}
@@ -141,7 +143,9 @@ func (j *journal) wait(ctx context.Context) error {
 		defer j.mu.Unlock()
 		return j.err
 	}
-	if !j.busy && (j.file == nil || !j.file.dirty.Load()) {
+	// Positions, not flags: a file that is being closed is durable once its sync has
+	// ended, and not before.
+	if j.file == nil || j.file.durable() {
 		j.mu.Unlock()
 		return nil
 	}

@@ -26,8 +26,12 @@ func wrapMem(m *vfs.MemFS) *MemFS { return &MemFS{FS: m, mem: m} }
 
 // Crash returns what a machine that loses power now could find on its disk:
 // all that was synced, and of the rest each piece with the given chance in
-// percent. 100 is what the death of the process alone leaves.
+// percent. 100 is what the death of the process alone leaves. rng may be nil for 0
+// and 100.
 func (m *MemFS) Crash(percent int, rng *rand.Rand) *MemFS {
+	if rng == nil {
+		rng = rand.New(rand.NewPCG(0, 0))
+	}
 	return wrapMem(m.mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rng}))
 }
 

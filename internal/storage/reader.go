@@ -38,7 +38,7 @@ func mapError(err error) error {
 		return nil
 	case errors.Is(err, pebble.ErrNotFound):
 		return ErrNotFound
-	case errors.Is(err, pebble.ErrCorruption):
+	case pebble.IsCorruptionError(err):
 		return fmt.Errorf("%w: %w", ErrCorruption, err)
 	}
 	return err

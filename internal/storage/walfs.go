@@ -36,6 +36,7 @@ type FS = vfs.FS
 type engineFS struct {
 	vfs.FS
 	journal *journal
+	control *control
 	space   *space
 }
 
@@ -55,6 +56,9 @@ func (fs *engineFS) Create(name string, category vfs.DiskWriteCategory) (vfs.Fil
 }
 
 func (fs *engineFS) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	if err := fs.forget(oldname); err != nil {
+		return nil, err
+	}
 	f, err := fs.FS.ReuseForWrite(oldname, newname, category)
 	if err != nil {
 		return nil, err
@@ -70,14 +74,34 @@ func (fs *engineFS) OpenReadWrite(name string, category vfs.DiskWriteCategory, o
 	return fs.wrap(f, name, category), nil
 }
 
+// Remove makes sure first that no start asks for the file.
+func (fs *engineFS) Remove(name string) error {
+	if err := fs.forget(name); err != nil {
+		return err
+	}
+	return fs.FS.Remove(name)
+}
+
+func (fs *engineFS) forget(name string) error {
+	f, ok := parseControlled(fs.PathBase(name))
+	if !ok {
+		return nil
+	}
+	return fs.control.forget(f)
+}
+
 func (fs *engineFS) wrap(f vfs.File, name string, category vfs.DiskWriteCategory) vfs.File {
 	g := &spaceFile{File: f, space: fs.space, vital: vital(category)}
-	if category != categoryWAL {
-		return g
+	c, ok := parseControlled(fs.PathBase(name))
+	switch {
+	case ok && category == categoryWAL:
+		w := &walFile{spaceFile: g, name: name, file: c, journal: fs.journal, control: fs.control}
+		fs.journal.attach(w)
+		return w
+	case ok && category == categoryManifest:
+		return &manifestFile{spaceFile: g, file: c, control: fs.control}
 	}
-	w := &walFile{spaceFile: g, name: name, journal: fs.journal}
-	fs.journal.attach(w)
-	return w
+	return g
 }
 
 // vital says that Pebble cannot go on without files of the category: writes to
@@ -102,18 +126,48 @@ func (f *spaceFile) Write(p []byte) (n int, err error) {
 	return n, err
 }
 
+// manifestFile tells the control file how far it is synced.
+type manifestFile struct {
+	*spaceFile
+	file    controlledFile
+	control *control
+	written int64
+}
+
+func (f *manifestFile) Write(p []byte) (int, error) {
+	n, err := f.spaceFile.Write(p)
+	f.written += int64(n)
+	return n, err
+}
+
+func (f *manifestFile) Sync() error     { return f.synced(f.spaceFile.Sync()) }
+func (f *manifestFile) SyncData() error { return f.synced(f.spaceFile.SyncData()) }
+
+func (f *manifestFile) synced(err error) error {
+	if err != nil {
+		return err
+	}
+	return f.control.noteSynced(f.file, f.written)
+}
+
 // walFile is a log file whose syncs are the journal's.
 type walFile struct {
 	*spaceFile
 	name    string
+	file    controlledFile
 	journal *journal
-	dirty   atomic.Bool // written since the last real sync began
-	mu      sync.Mutex  // held over a real sync, so that Close waits for it
-	closed  bool        // guarded by mu
+	control *control
+	written atomic.Int64 // bytes that the operating system has
+	synced  atomic.Int64 // of these, how many the disk has
+	dirty   atomic.Bool  // the journal knows of bytes to sync
+	mu      sync.Mutex   // held over a real sync, so that Close waits for it
+	closed  bool         // guarded by mu
+	failed  error        // of the last sync, guarded by mu
 }
 
 func (f *walFile) Write(p []byte) (int, error) {
 	n, err := f.spaceFile.Write(p)
+	f.written.Add(int64(n))
 	if n > 0 && !f.dirty.Swap(true) {
 		f.journal.markDirty()
 	}
@@ -134,7 +188,11 @@ func (f *walFile) Preallocate(offset, length int64) error {
 func (f *walFile) Sync() error     { return nil }
 func (f *walFile) SyncData() error { return nil }
 
-// syncNow makes what was written before the call durable.
+// durable says whether the disk has all that was written.
+func (f *walFile) durable() bool { return f.synced.Load() >= f.written.Load() }
+
+// syncNow makes what was written before the call durable. Where the file is being
+// closed, that is Close's sync, which it waits for.
 func (f *walFile) syncNow() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -142,22 +200,29 @@ func (f *walFile) syncNow() error {
 }
 
 func (f *walFile) syncLocked() error {
-	if f.closed || !f.dirty.Swap(false) {
+	if f.closed || f.failed != nil {
+		return f.failed
+	}
+	f.dirty.Store(false)
+	size := f.written.Load()
+	if size == f.synced.Load() {
 		return nil
 	}
-	if err := f.File.SyncData(); err != nil {
-		f.dirty.Store(true)
-		return err
+	if f.failed = f.File.SyncData(); f.failed != nil {
+		return f.failed
 	}
-	return nil
+	f.synced.Store(size)
+	return f.control.noteSynced(f.file, size)
 }
 
+// Close makes the file durable first. Until then, commits that wait for the journal
+// wait for it, too.
 func (f *walFile) Close() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	err := f.syncLocked()
 	f.closed = true
-	f.journal.detach(f)
+	f.journal.closed(f, err)
 	if cerr := f.File.Close(); err == nil {
 		err = cerr
 	}

@@ -1,0 +1,189 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/cockroachdb/errors/oserror"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+const (
+	manifestMarker = "marker.manifest."
+	formatMarker   = "marker.format-version."
+)
+
+// Damage is a file of a store that does not hold what it must.
+type Damage struct {
+	File   string // within the data directory
+	Offset int64  // of the first byte that is wrong, or from where on bytes are missing
+	Lost   string // what a store without the rest would be without
+}
+
+func (d Damage) String() string {
+	return fmt.Sprintf("%s is damaged at offset %d: %s", d.File, d.Offset, d.Lost)
+}
+
+// DamageError says that a store was not opened, since it would have had less than it
+// was given. It is an ErrCorruption.
+type DamageError struct {
+	Dir   string
+	Files []Damage
+}
+
+func (e *DamageError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%v: the data directory %s is damaged, and nothing in it was changed", ErrCorruption, e.Dir)
+	for _, d := range e.Files {
+		b.WriteString("; " + d.String())
+	}
+	return b.String()
+}
+
+// Unwrap makes it an ErrCorruption.
+func (e *DamageError) Unwrap() error { return ErrCorruption }
+
+// Inspect checks the files of a store that is not open, as Open does before it changes
+// anything: the control file, the markers, the manifest and the logs, but no tables.
+// It reads these files once. The result is empty where Open would go on; errors are
+// those of the file system.
+func Inspect(fs FS, dir string) ([]Damage, error) {
+	names, err := fs.List(dir)
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(names)
+	in := inspection{fs: fs, dir: dir, names: names}
+	rec, found, err := readControl(fs, dir)
+	if err != nil && !errors.Is(err, ErrCorruption) {
+		return nil, err
+	}
+	switch {
+	case err != nil:
+		in.add(controlFile, 0, "how far the logs and the manifest were written is not known")
+	case !found && slices.Contains(names, formatFile) && in.formatVersion() >= controlledSince && in.used():
+		in.add(controlFile, 0, "the file is gone, so how far the logs and the manifest were written is not known")
+	}
+	in.control = rec
+	if err := in.markers(); err != nil {
+		return nil, err
+	}
+	for _, f := range rec.files {
+		if !f.manifest {
+			if err := in.chunks(f, "log"); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return in.damages, nil
+}
+
+// inspection is the check of one directory.
+type inspection struct {
+	fs      FS
+	dir     string
+	names   []string
+	control controlRecord
+	damages []Damage
+}
+
+func (in *inspection) add(file string, offset int64, lost string, args ...any) {
+	in.damages = append(in.damages, Damage{file, offset, fmt.Sprintf(lost, args...)})
+}
+
+// used says whether a store had written anything into the directory.
+func (in *inspection) used() bool {
+	return slices.ContainsFunc(in.names, func(n string) bool { return strings.HasSuffix(n, ".sst") || strings.HasSuffix(n, ".log") })
+}
+
+// formatVersion is FormatVersion as the directory has it; 0 where that is not
+// readable, which loadFormat tells.
+func (in *inspection) formatVersion() int {
+	f, err := readFormat(in.fs, in.dir)
+	if err != nil {
+		return 0
+	}
+	return f.version
+}
+
+// find is the greatest name with a prefix, or "".
+func (in *inspection) find(prefix string) (last string) {
+	for _, n := range in.names {
+		if strings.HasPrefix(n, prefix) {
+			last = n
+		}
+	}
+	return last
+}
+
+// markers checks the files whose names say which manifest is the store's, and the
+// format; and that manifest. Without the first, Pebble would make a new store here,
+// and delete the tables.
+func (in *inspection) markers() error {
+	marker := in.find(manifestMarker)
+	if marker == "" {
+		if in.control.opened || in.used() {
+			in.add(manifestMarker+"*", 0, "the file is gone, and with it which manifest is the store's: all data")
+		}
+		return nil
+	}
+	if in.control.opened && in.find(formatMarker) == "" {
+		in.add(formatMarker+"*", 0, "the file is gone, and with it the format of the files; no data")
+	}
+	if f, err := readFormat(in.fs, in.dir); err == nil && in.control.opened && uint64(f.pebble) != in.control.format {
+		in.add(formatFile, 0, "it names format %d, and the store was last opened with %d; no data", f.pebble, in.control.format)
+	}
+	name := marker[strings.LastIndexByte(marker, '.')+1:]
+	f, ok := parseControlled(name)
+	if !ok || !f.manifest {
+		in.add(marker, 0, "its name names no manifest: all data")
+		return nil
+	}
+	if i := slices.IndexFunc(in.control.files, func(g controlledFile) bool { return g.manifest && g.num == f.num }); i >= 0 {
+		f.synced = in.control.files[i].synced
+	}
+	return in.chunks(f, "manifest")
+}
+
+// chunks checks a file of chunks against what was synced of it, and a manifest, whose
+// every record is synced before the next is written, against what stands behind.
+func (in *inspection) chunks(f controlledFile, kind string) error {
+	name := f.name()
+	b, err := in.read(name)
+	if oserror.IsNotExist(err) {
+		what := "all that is not in tables yet"
+		if f.manifest {
+			what = "all data"
+		}
+		in.add(name, 0, "the file is gone: %s", what)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	s := scanChunks(b, f.num, !f.manifest)
+	if s.valid >= f.synced && (!f.manifest || s.behind == 0) {
+		return nil
+	}
+	lost := fmt.Sprintf("%d records of the %s before it are whole; what follows, %d bytes", s.records, kind, max(f.synced, int64(len(b)))-s.valid)
+	if f.synced > 0 {
+		lost = fmt.Sprintf("%d records of the %s before it are whole; what follows, to offset %d", s.records, kind, f.synced)
+	}
+	if s.behind > 0 {
+		lost += fmt.Sprintf(" (%d records from offset %d on can be read)", s.behind, s.resumes)
+	}
+	in.add(name, s.valid, "%s", lost)
+	return nil
+}
+
+func (in *inspection) read(name string) ([]byte, error) {
+	f, err := in.fs.Open(in.fs.PathJoin(in.dir, name), vfs.SequentialReadsOption)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(f)
+}
