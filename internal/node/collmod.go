@@ -272,10 +272,5 @@ func (m *collModification) expiry(o *schema.Options) error {
 		o.ExpireAfterSeconds = schema.NoExpiry
 		return nil
 	}
-	seconds := bson.ClampToInt64(v)
-	if err := schema.CheckCollectionExpiry(seconds, time.Now().Unix()); err != nil {
-		return err
-	}
-	o.ExpireAfterSeconds = seconds
-	return nil
+	return o.SetExpireAfter(v, time.Now().Unix())
 }

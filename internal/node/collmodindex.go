@@ -100,9 +100,10 @@ func (m *collModification) expireIndex(_ *catalog.Collection, ix *catalog.Index,
 		return nil
 	case v.Type == bson.TypeString:
 		return m.stopExpiry(ix, changes)
-	case v.IsNaN():
-		// mongod takes it for 0, and everything in the index goes.
-		return mongoerr.New(mongoerr.InvalidOptions, "TTL index 'expireAfterSeconds' option must not be NaN")
+	}
+	// mongod takes NaN for 0, and everything in the index goes.
+	if _, err := schema.ExpireAfter(v, mongoerr.InvalidOptions); err != nil {
+		return err
 	}
 	seconds, least := int64(a.Int("expireAfterSeconds")), int64(0)
 	if ix.CountsFromWrite() {

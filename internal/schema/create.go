@@ -250,19 +250,17 @@ func (o *Options) setExpiry(v bson.Value, nowSeconds int64) error {
 	if o.Timeseries == nil && o.Clustered == nil {
 		return invalidOptions("'expireAfterSeconds' is only supported on time-series collections or when the 'clusteredIndex' option is specified")
 	}
-	n := bson.ClampToInt64(v)
-	if err := CheckCollectionExpiry(n, nowSeconds); err != nil {
-		return err
-	}
-	o.ExpireAfterSeconds = n
-	return nil
+	return o.SetExpireAfter(v, nowSeconds)
 }
 
-// CheckCollectionExpiry says whether a clustered or time-series collection may
-// have a TTL of n seconds: error 72 where it is negative or reaches back behind
-// 1970.
-func CheckCollectionExpiry(n, nowSeconds int64) error {
+// SetExpireAfter gives a clustered or time-series collection a TTL, which is a
+// number: error 72 where it is negative, reaches back behind 1970, or is refused
+// by ExpireAfter. nowSeconds is the time, in seconds since 1970.
+func (o *Options) SetExpireAfter(v bson.Value, nowSeconds int64) error {
+	n, err := ExpireAfter(v, mongoerr.InvalidOptions)
 	switch {
+	case err != nil:
+		return err
 	case n < 0:
 		return invalidOptions("TTL index 'expireAfterSeconds' option cannot be less than 0")
 	case n > math.MaxInt64/1000:
@@ -270,5 +268,6 @@ func CheckCollectionExpiry(n, nowSeconds int64) error {
 	case n > nowSeconds:
 		return invalidOptions("TTL index 'expireAfterSeconds' option cannot exceed time since last epoch (%d seconds) found %d", nowSeconds, n)
 	}
+	o.ExpireAfterSeconds = n
 	return nil
 }

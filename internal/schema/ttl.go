@@ -36,14 +36,29 @@ func validateExpireAfter(v bson.Value, least int64) error {
 	switch {
 	case !v.IsNumber():
 		return cannotCreate("TTL index 'expireAfterSeconds' option must be numeric, but received a type of '%s'", v.Type)
-	case v.IsNaN():
-		return cannotCreate("TTL index 'expireAfterSeconds' option must not be NaN")
 	}
-	switch n := bson.ClampToInt64(v); {
+	switch n, err := ExpireAfter(v, mongoerr.CannotCreateIndex); {
+	case err != nil:
+		return err
 	case n < math.MinInt32 || n > math.MaxInt32:
 		return cannotCreate("TTL index 'expireAfterSeconds' must be within the range of a 32-bit integer")
 	case n < least:
 		return cannotCreate("TTL index 'expireAfterSeconds' option cannot be less than %d", least)
 	}
 	return nil
+}
+
+// ExpireAfter reads an expireAfterSeconds, which is a number, in whole seconds,
+// those out of the range of a long as the nearest one. It refuses, with that
+// code, what would become 0 without being it, NaN and what is between -1 and 1:
+// by a 0 that nobody asked for everything would go at once.
+func ExpireAfter(v bson.Value, code mongoerr.Code) (seconds int64, err error) {
+	seconds = bson.ClampToInt64(v)
+	switch {
+	case v.IsNaN():
+		return 0, mongoerr.New(code, "TTL index 'expireAfterSeconds' option must not be NaN")
+	case seconds == 0 && !bson.Equal(v, bson.Int32(0)):
+		return 0, mongoerr.New(code, "TTL index 'expireAfterSeconds' option must be a whole number of seconds, found %s", v)
+	}
+	return seconds, nil
 }
