@@ -62,7 +62,8 @@ func expirings() []expiring {
 		due:   func(by time.Time) bson.D { return fields("at", fields("$lte", by), "kept", false) },
 	}, {
 		name: "lastWrite", windows: true,
-		index: fields("key", fields("_ts", 1), "expireAfterSeconds", 1),
+		index: fields("key", fields("_ts", 1), "expireAfterSeconds", 1,
+			"storageEngine", fields("mayfly", fields("expiry", fields("by", "lastWrite")))),
 		soon:  func() bson.D { return fields("ttl", []any{nil, 1, 2}[rand.IntN(3)]) },
 		last:  func() bson.D { return fields("ttl", int(lasting/time.Second)) },
 		lasts: func() bson.D { return fields("ttl", fields("$gt", 2)) },

@@ -213,6 +213,8 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 		return describe(v)
 	case "show":
 		return s.show(t)
+	case "readDescriptor":
+		return readDescriptor(t, d)
 	default:
 		d.Fatalf(t, "unknown command")
 	}

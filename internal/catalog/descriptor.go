@@ -20,6 +20,10 @@ import (
 // more than a path, v is 3, and there is also spec: the index that they were
 // made for. The descriptor of a time-series collection has v 4.
 //
+// v is askedVersion more where there is an index {_ts: 1} with
+// expireAfterSeconds, which is one by last writes where its settings say so. In
+// descriptors without that each such index is one, and reading makes it say so.
+//
 // Multikey paths are under their index's ident in another keyspace, so that
 // writers can set them without touching the descriptor.
 
@@ -32,6 +36,9 @@ const (
 	judgedVersion = 3
 	// seriesVersion keeps builds away that look for buckets in another place.
 	seriesVersion = 4
+	// askedVersion, added to another, keeps builds away that take each {_ts: 1}
+	// with expireAfterSeconds for a rule by last writes.
+	askedVersion = 10
 )
 
 const uuidSubtype = 4
@@ -64,6 +71,20 @@ func (c *Collection) encode() bson.Doc {
 
 // version is that of the descriptor's stored form.
 func (c *Collection) version() int32 {
+	v := c.shapeVersion()
+	for _, ix := range c.indexes {
+		if schema.MayCountFromWrite(ix.Spec) {
+			return v + askedVersion
+		}
+	}
+	if c.Windowed() && c.windows.index != nil && schema.MayCountFromWrite(c.windows.index.Spec) {
+		return v + askedVersion
+	}
+	return v
+}
+
+// shapeVersion is the version by what the collection is.
+func (c *Collection) shapeVersion() int32 {
 	switch {
 	case c.Settings.Timeseries != nil:
 		return seriesVersion
@@ -83,7 +104,10 @@ func decode(id storage.Ident, d bson.Doc) (*Collection, error) {
 	if err := bson.Validate(d, maxDescriptorDepth); err != nil {
 		return nil, fmt.Errorf("%w: catalog entry %d: %w", storage.ErrCorruption, id, err)
 	}
-	v := d.Lookup("v")
+	v, load := d.Lookup("v"), loadAsked
+	if v.Type == bson.TypeInt32 && v.Int32() > askedVersion {
+		v, load = bson.Int32(v.Int32()-askedVersion), schema.LoadIndex
+	}
 	if v.Type != bson.TypeInt32 || v.Int32() < descriptorVersion || v.Int32() > seriesVersion {
 		return nil, bad("version")
 	}
@@ -115,7 +139,7 @@ func decode(id storage.Ident, d bson.Doc) (*Collection, error) {
 	if (v.Int32() == seriesVersion) != (c.Settings.Timeseries != nil && c.Open != 0) {
 		return nil, bad("version for time series")
 	}
-	if v.Int32() != seriesVersion && v.Int32() >= windowedVersion && !c.decodeWindows(d.Lookup("windows"), v.Int32() == judgedVersion) {
+	if v.Int32() != seriesVersion && v.Int32() >= windowedVersion && !c.decodeWindows(d.Lookup("windows"), v.Int32() == judgedVersion, load) {
 		return nil, bad("windows")
 	}
 	indexes := d.Lookup("indexes")
@@ -123,7 +147,7 @@ func decode(id storage.Ident, d bson.Doc) (*Collection, error) {
 		return nil, bad("indexes")
 	}
 	for v := range indexes.Doc().Values() {
-		ix, err := decodeIndex(c, v)
+		ix, err := decodeIndex(c, v, load)
 		if err != nil {
 			return nil, err
 		}
@@ -132,7 +156,16 @@ func decode(id storage.Ident, d bson.Doc) (*Collection, error) {
 	return c, nil
 }
 
-func (c *Collection) decodeWindows(v bson.Value, judged bool) bool {
+// indexLoader parses a stored specification.
+type indexLoader func(spec bson.Doc) (*schema.Index, error)
+
+// loadAsked is for descriptors from before rules by last writes had to be asked
+// for.
+func loadAsked(spec bson.Doc) (*schema.Index, error) {
+	return schema.LoadIndex(schema.AskedLastWrite(spec))
+}
+
+func (c *Collection) decodeWindows(v bson.Value, judged bool, load indexLoader) bool {
 	if v.Type != bson.TypeDocument {
 		return false
 	}
@@ -148,7 +181,7 @@ func (c *Collection) decodeWindows(v bson.Value, judged bool) bool {
 	if spec.Type != bson.TypeDocument {
 		return false
 	}
-	ix, err := schema.LoadIndex(spec.Doc())
+	ix, err := load(spec.Doc())
 	if err != nil || !windowable(ix) {
 		return false
 	}
@@ -161,7 +194,7 @@ func (c *Collection) decodeWindows(v bson.Value, judged bool) bool {
 // pipeline may be as deep as a document, and stands two levels down.
 const maxDescriptorDepth = 300
 
-func decodeIndex(c *Collection, v bson.Value) (*Index, error) {
+func decodeIndex(c *Collection, v bson.Value, load indexLoader) (*Index, error) {
 	bad := fmt.Errorf("%w: index of %s is not readable: %s", storage.ErrCorruption, c.Namespace, v)
 	if v.Type != bson.TypeDocument {
 		return nil, bad
@@ -170,7 +203,7 @@ func decodeIndex(c *Collection, v bson.Value) (*Index, error) {
 	if spec.Type != bson.TypeDocument || ident.Type != bson.TypeInt64 || ready.Type != bson.TypeBool {
 		return nil, bad
 	}
-	ix, err := schema.LoadIndex(spec.Doc())
+	ix, err := load(spec.Doc())
 	if err != nil {
 		return nil, fmt.Errorf("index of %s: %w", c.Namespace, err)
 	}

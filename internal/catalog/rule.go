@@ -71,6 +71,10 @@ func (c *Catalog) Hides(coll *Collection, doc bson.Doc) bool {
 	return coll.hiding != nil && Due(coll.hiding, doc) <= c.Clock.Judged()
 }
 
+// Stamps says whether the server writes the time of the last write into each
+// document: where a rule counts from it.
+func (c *Collection) Stamps() bool { return c.stamps }
+
 // SetTime says that the unit's writes happen at that second since 1970. Without
 // it, the catalog's clock says so when it is first asked for.
 func (u *Unit) SetTime(second int64) { u.second = second }

@@ -34,8 +34,8 @@ type windowKind struct{ name, spec string }
 var windowKinds = []windowKind{
 	{"date", `{"v": 2, "key": {"at": 1}, "name": "at", "expireAfterSeconds": 60}`},
 	{"partial", `{"v": 2, "key": {"at": 1}, "name": "at", "expireAfterSeconds": 60, "partialFilterExpression": {"u": {"$lt": 8}}}`},
-	{"last write", `{"v": 2, "key": {"_ts": 1}, "name": "at", "expireAfterSeconds": 60, "since": 0}`},
-	{"last write without a default", `{"v": 2, "key": {"_ts": 1}, "name": "at", "expireAfterSeconds": -1, "since": 2}`},
+	{"last write", `{"v": 2, "key": {"_ts": 1}, "name": "at", "expireAfterSeconds": 60, "since": 0, "storageEngine": {"mayfly": {"expiry": {"by": "lastWrite"}}}}`},
+	{"last write without a default", `{"v": 2, "key": {"_ts": 1}, "name": "at", "expireAfterSeconds": -1, "since": 2, "storageEngine": {"mayfly": {"expiry": {"by": "lastWrite"}}}}`},
 }
 
 type twinDoc struct {
@@ -275,7 +275,7 @@ func TestWindowsWhere(t *testing.T) {
 		{name: "filled", index: ttl, filled: true},
 		{name: "clustered", options: `{"clusteredIndex": {"key": {"_id": 1}, "unique": true, "v": 2, "name": "x"}}`, index: ttl},
 		{name: "partial", index: `{"key": {"at": 1}, "name": "at", "expireAfterSeconds": 60, "partialFilterExpression": {"a": 1}}`, want: true},
-		{name: "last write", index: `{"key": {"_ts": 1}, "name": "ts", "expireAfterSeconds": -1}`, want: true},
+		{name: "last write", index: `{"key": {"_ts": 1}, "name": "ts", "expireAfterSeconds": -1, "storageEngine": {"mayfly": {"expiry": {"by": "lastWrite"}}}}`, want: true},
 		{name: "no TTL", index: `{"key": {"at": 1}, "name": "at"}`},
 		{name: "dotted, descending, sparse", index: `{"key": {"a.at": -1}, "name": "at", "expireAfterSeconds": 0, "sparse": true}`, want: true},
 	} {

@@ -9,8 +9,8 @@ import (
 )
 
 // A container's time to live is a rule of expiry of its collection: an index
-// {_ts: 1} with expireAfterSeconds, which reads an item's own ttl as well (see
-// schema, lastWrite). So the server's TTL monitor removes what is expired, and
+// {_ts: 1} by last writes, which reads an item's own ttl as well (see schema,
+// lastWrite). So the server's TTL monitor removes what is expired, and
 // MongoDB's side does not see it either. The index is made when a container
 // has a defaultTtl for the first time; while that is taken away, the rule is
 // paused.
@@ -21,7 +21,7 @@ const ruleName = "ttl"
 // ruleEngine are the rule's settings.
 func ruleEngine(paused bool) bson.Doc {
 	var b bson.Builder
-	b.OpenDoc("mayfly").OpenDoc("expiry").String("visibility", string(schema.Immediate))
+	b.OpenDoc("mayfly").OpenDoc("expiry").String("by", schema.ByLastWrite.String()).String("visibility", string(schema.Immediate))
 	if paused {
 		b.Bool("paused", true)
 	}

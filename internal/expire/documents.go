@@ -107,5 +107,5 @@ func (m *Monitor) skipSpecial(ctx context.Context, c *catalog.Collection, r rule
 	}
 	m.Stats.InvalidIndexSkips.Add(1)
 	m.o.Log.LogAttrs(ctx, slog.LevelError, "special index can't be used as a TTL index, skipping TTL job", slog.String("c", "INDEX"),
-		slog.Int("id", logSpecial), slog.String("namespace", c.Namespace.String()), slog.String("index", ix.Spec.String()))
+		slog.Int("id", logSpecial), slog.String("namespace", c.Namespace.String()), slog.String("index", ix.Shown().String()))
 }

@@ -79,6 +79,9 @@ func newTrial(t *testing.T, rt *rapid.T) *trial {
 				more = fmt.Sprintf(`, partialFilterExpression: {x: {$lt: %d}}`, partialBound)
 			}
 		}
+		if field == "_ts" {
+			more = `, storageEngine: {mayfly: {expiry: {by: "lastWrite"}}}`
+		}
 		p.run(`{createIndexes: "c", indexes: [{key: {%s: %d}, name: %q, expireAfterSeconds: %d%s}]}`, field, direction, field, p.seconds[field], more)
 	}
 	p.passed = time.Now()

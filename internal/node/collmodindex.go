@@ -124,10 +124,6 @@ func (m *collModification) expireIndex(_ *catalog.Collection, ix *catalog.Index,
 		return nil
 	}
 	changes["expireAfterSeconds"] = bson.Int32(int32(seconds))
-	if to, err := ix.With(changes); err != nil || to.CountsFromWrite() != ix.CountsFromWrite() {
-		return mongoerr.New(mongoerr.InvalidOptions,
-			"An index {_ts: 1} counts from the last write of a document once it has 'expireAfterSeconds', which takes other keys: drop it and create it with 'expireAfterSeconds'")
-	}
 	return nil
 }
 

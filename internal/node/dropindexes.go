@@ -156,7 +156,7 @@ func findByKey(c *catalog.Collection, key bson.Doc, missing string) (*catalog.In
 		if i > 0 {
 			conflicting += ", "
 		}
-		conflicting += ix.Spec.String()
+		conflicting += ix.Shown().String()
 	}
 	return nil, mongoerr.New(mongoerr.AmbiguousIndexKeyPattern,
 		"index keyPattern %s matches %d indexes, must use index name. Conflicting indexes:%s", key, len(found), conflicting)

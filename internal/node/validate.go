@@ -92,7 +92,7 @@ func writeMetadataValidation(b *bson.Builder, c *catalog.Collection) {
 	b.String("ns", c.Namespace.String()).Binary("uuid", 4, c.UUID[:]).Int32("nIndexes", int32(len(c.Indexes())))
 	b.OpenDoc("keysPerIndex").Close().OpenDoc("indexDetails")
 	for _, ix := range c.Indexes() {
-		b.OpenDoc(ix.Name).Bool("valid", true).Doc("spec", ix.Spec).Close()
+		b.OpenDoc(ix.Name).Bool("valid", true).Doc("spec", ix.Shown()).Close()
 	}
 	b.Close().Bool("valid", true).Bool("repaired", false).String("repairMode", "None")
 	for _, name := range []string{"warnings", "errors", "extraIndexEntries", "missingIndexEntries", "corruptRecords"} {
@@ -110,7 +110,7 @@ func writeValidation(b *bson.Builder, v *catalog.Validation, m validateMode) {
 	}
 	b.Close().OpenDoc("indexDetails")
 	for _, ix := range v.Indexes {
-		b.OpenDoc(ix.Index.Name).Bool("valid", ix.Valid).Doc("spec", ix.Index.Spec)
+		b.OpenDoc(ix.Index.Name).Bool("valid", ix.Valid).Doc("spec", ix.Index.Shown())
 		if len(ix.Errors) > 0 {
 			b.Strings("errors", ix.Errors...)
 		}

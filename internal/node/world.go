@@ -61,7 +61,7 @@ func (w *world) indexStats(arg bson.Doc) (pipeline.Iterator, error) {
 		used, since := ix.Used()
 		b := new(bson.Builder).String("name", ix.Name).Doc("key", ix.Key).String("host", w.op.Dispatcher.Host)
 		b.OpenDoc("accesses").Int64("ops", used).Date("since", since.UnixMilli()).Close()
-		b.Doc("spec", ix.Spec)
+		b.Doc("spec", ix.Shown())
 		if !ix.Ready {
 			b.Bool("building", true)
 		}

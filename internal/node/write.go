@@ -61,7 +61,7 @@ func (n *Node) validator(c *catalog.Collection, bypass bool) checker {
 		return nil
 	}
 	v := c.Settings.Validation
-	return func(old, doc bson.Doc) error { return v.Check(old, doc, n.warnValidation(c)) }
+	return func(old, doc bson.Doc) error { return v.Check(old, doc, c.Stamps(), n.warnValidation(c)) }
 }
 
 // warnValidation logs what validationAction "warn" lets through.

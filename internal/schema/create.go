@@ -70,7 +70,7 @@ func NewOptions(ns Namespace, args bson.Doc, nowSeconds int64) (o *Options, idIn
 			return nil, nil, err
 		}
 	}
-	if err := o.CheckExact(o.Expiry); err != nil {
+	if err := o.checkOwnExpiry(); err != nil {
 		return nil, nil, err
 	}
 	o.dropWhatViewsIgnore()

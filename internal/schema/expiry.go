@@ -12,6 +12,7 @@ import (
 //	{visibility: "immediate" | "deferred",
 //	 paused: bool,
 //	 exact: bool,
+//	 by: "date" | "lastWrite",
 //	 budget: {documentsPerSecond: long, bytesPerSecond: long},
 //	 window: {from: "HH:MM", to: "HH:MM", timeZone: "Europe/Rome"}}
 //
@@ -24,7 +25,10 @@ type Expiry struct {
 	Paused bool
 	// Exact lets each measurement of a time-series collection go when its own
 	// time has come, and not with its bucket.
-	Exact  bool
+	Exact bool
+	// By is what a rule counts from, as its index says: "" and "date" are the
+	// date in the field. It stays what it is.
+	By     string
 	Budget Budget
 	Window *TimeWindow // when removal may run; nil: always
 }
@@ -82,6 +86,8 @@ func ExpiryOf(storageEngine bson.Doc) (e Expiry, dryRun bool, err error) {
 			e.Exact, err = parseFlag(path, v)
 		case "dryRun":
 			dryRun, err = parseFlag(path, v)
+		case "by":
+			e.By, err = parseBy(path, v)
 		case "budget":
 			e.Budget, err = parseBudget(path, v)
 		case "window":
@@ -121,6 +127,16 @@ func parseVisibility(path string, v bson.Value) (Visibility, error) {
 		return "", mongoerr.New(mongoerr.BadValue, "Enumeration value '%s' for field '%s' is not a valid value.", s, path)
 	}
 	return s, nil
+}
+
+func parseBy(path string, v bson.Value) (string, error) {
+	if v.Type != bson.TypeString {
+		return "", notA(path, v, "string")
+	}
+	if s := v.Str(); s != ByDate.String() && s != ByLastWrite.String() {
+		return "", mongoerr.New(mongoerr.BadValue, "Enumeration value '%s' for field '%s' is not a valid value.", s, path)
+	}
+	return v.Str(), nil
 }
 
 func parseBudget(path string, v bson.Value) (b Budget, err error) {
@@ -180,10 +196,13 @@ func ChangeExpiry(stored, change bson.Doc) (changed bson.Doc, err error) {
 			}
 		}
 	}
-	fields := document(document(change.Lookup("mayfly")).Lookup("expiry"))
+	fields, were := expirySettings(change), expirySettings(stored)
+	if to := fields.Lookup("by"); !to.IsMissing() && kindOf(to) != kindOf(were.Lookup("by")) {
+		return nil, invalidOptions("'%s.by' cannot be changed: the index has other keys then. Drop it and create it anew", expiryPath)
+	}
 	var b bson.Builder
 	b.Reset(nil)
-	for name, v := range document(document(stored.Lookup("mayfly")).Lookup("expiry")).All() {
+	for name, v := range were.All() {
 		if !fields.Has(name) {
 			b.Value(name, v)
 		}
@@ -202,17 +221,30 @@ func ChangeExpiry(stored, change bson.Doc) (changed bson.Doc, err error) {
 	return WithoutDryRun(merged), nil
 }
 
-var expiryFields = map[string]bool{"visibility": true, "paused": true, "exact": true, "budget": true, "window": true, "dryRun": true}
+var expiryFields = map[string]bool{"visibility": true, "paused": true, "exact": true, "by": true, "budget": true, "window": true, "dryRun": true}
+
+// expirySettings are the settings in a storageEngine option, nil for none.
+func expirySettings(storageEngine bson.Doc) bson.Doc {
+	return document(document(storageEngine.Lookup("mayfly")).Lookup("expiry"))
+}
+
+// kindOf is what a setting `by` says where it is set, absent or null.
+func kindOf(by bson.Value) string {
+	if by.IsNullish() {
+		return ByDate.String()
+	}
+	return text(by)
+}
 
 // AsksDryRun says whether a storageEngine option asks for a dry run.
 func AsksDryRun(storageEngine bson.Doc) bool {
-	v := document(document(storageEngine.Lookup("mayfly")).Lookup("expiry")).Lookup("dryRun")
+	v := expirySettings(storageEngine).Lookup("dryRun")
 	return v.Type == bson.TypeBool && v.Bool()
 }
 
 // WithoutDryRun is a storageEngine option without the request for a dry run.
 func WithoutDryRun(storageEngine bson.Doc) bson.Doc {
-	expiry := document(document(storageEngine.Lookup("mayfly")).Lookup("expiry"))
+	expiry := expirySettings(storageEngine)
 	if !expiry.Has("dryRun") {
 		return storageEngine
 	}
@@ -256,4 +288,13 @@ func (o *Options) CheckExact(e Expiry) error {
 		return invalidOptions("'%s.exact' is only supported on time-series collections", expiryPath)
 	}
 	return nil
+}
+
+// checkOwnExpiry refuses settings of the collection that it cannot have: error
+// 72.
+func (o *Options) checkOwnExpiry() error {
+	if o.Expiry.By != "" {
+		return invalidOptions("'%s.by' is only for indexes", expiryPath)
+	}
+	return o.CheckExact(o.Expiry)
 }

@@ -29,8 +29,8 @@ type Index struct {
 	Key     bson.Doc // the key pattern
 	Parts   []Part
 	Plugin  string // "" (ordinary), "hashed", "text", "2d", "2dsphere", "wildcard", "lastwrite"
-	// Spec is the specification as the catalog stores it and as messages print
-	// it. What listIndexes shows is ListForm.
+	// Spec is the specification as the catalog stores it. Messages print Shown,
+	// listIndexes ListForm.
 	Spec bson.Doc
 
 	// Text says which texts a text index holds; nil for other indexes.
@@ -136,7 +136,7 @@ func (ix *Index) IsID() bool { return ix.Name == IDIndexName }
 func (ix *Index) IsTTL() bool { return ix.ExpireAfterSeconds != NoExpiry }
 
 // CountsFromWrite says whether ix lets documents expire after their last write:
-// {_ts: 1} with expireAfterSeconds.
+// {_ts: 1} with expireAfterSeconds, by: "lastWrite".
 func (ix *Index) CountsFromWrite() bool { return ix.Plugin == pluginLastWrite }
 
 // Directions says, for each part of a key, whether it descends, as the decoding
@@ -163,6 +163,9 @@ func (ix *Index) With(changes map[string]bson.Value) (*Index, error) {
 	}
 	return LoadIndex(storedForm(b.Finish()))
 }
+
+// Shown is the specification as messages print it.
+func (ix *Index) Shown() bson.Doc { return shown(ix.Spec) }
 
 // listOrder is the order of fields that listIndexes prints.
 var listOrder = []string{

@@ -7,8 +7,9 @@ import (
 )
 
 // pluginLastWrite is the kind of index that {_ts: 1} with expireAfterSeconds
-// makes: the rule of Azure Cosmos DB, "Expire data with Time to Live". No key
-// pattern names it.
+// makes where its settings ask for it, by: "lastWrite": the rule of Azure Cosmos
+// DB, "Expire data with Time to Live". No key pattern names it. Without that
+// setting {_ts: 1} is an index of dates as any other, and _ts a user's field.
 const pluginLastWrite = "lastwrite"
 
 // The fields of a document that the rule reads: the time of its last write in
@@ -49,7 +50,7 @@ func (lastWrite) collated() bool                 { return false }
 
 func (lastWrite) validateSpec(spec bson.Doc) error {
 	if spec.Lookup("unique").Truthy() || spec.Lookup("prepareUnique").Truthy() {
-		return cannotCreate("An index {_ts: 1} with 'expireAfterSeconds' cannot be unique")
+		return cannotCreate("An index by last writes cannot be unique")
 	}
 	return nil
 }
@@ -63,11 +64,56 @@ func (k lastWrite) keys(ix *Index, doc bson.Doc, dst []Key) ([]Key, MultikeyPath
 }
 
 // isLastWrite says whether a specification asks for this kind of index.
-func isLastWrite(spec bson.Doc) bool {
+func isLastWrite(spec bson.Doc) bool { return MayCountFromWrite(spec) && asksLastWrite(spec) }
+
+// asksLastWrite says whether the settings of a specification ask for a rule by
+// last writes, whatever its key.
+func asksLastWrite(spec bson.Doc) bool {
+	v := expirySettings(document(spec.Lookup("storageEngine"))).Lookup("by")
+	return v.Type == bson.TypeString && v.Str() == ByLastWrite.String()
+}
+
+// MayCountFromWrite says of a stored specification whether it is one that can
+// ask for a rule by last writes: {_ts: 1} with expireAfterSeconds. Each of those
+// was one before there was a setting to ask with; see AskedLastWrite.
+func MayCountFromWrite(spec bson.Doc) bool {
 	key := document(spec.Lookup("key"))
 	name, v := key.First()
 	return name == LastWriteField && key.Len() == 1 && v.IsNumber() && bson.Compare(v, bson.Int32(0)) > 0 &&
 		spec.Lookup("expireAfterSeconds").IsNumber()
+}
+
+// AskedLastWrite is a stored specification from the time when {_ts: 1} with
+// expireAfterSeconds was a rule by last writes in itself, as it is stored now.
+func AskedLastWrite(spec bson.Doc) bson.Doc {
+	if !MayCountFromWrite(spec) || asksLastWrite(spec) {
+		return spec
+	}
+	engine := document(spec.Lookup("storageEngine"))
+	settings := new(bson.Builder).Fields(expirySettings(engine)).String("by", ByLastWrite.String()).Finish()
+	var b bson.Builder
+	b.Reset(nil)
+	for name, v := range spec.All() {
+		if name != "storageEngine" {
+			b.Value(name, v)
+		}
+	}
+	return b.Doc("storageEngine", withExpiry(engine, settings)).Finish()
+}
+
+// shown is a specification without what only the server says of it.
+func shown(spec bson.Doc) bson.Doc {
+	if !spec.Has(sinceField) && !spec.Has(lenientField) {
+		return spec
+	}
+	var b bson.Builder
+	b.Reset(nil)
+	for name, v := range spec.All() {
+		if name != sinceField && name != lenientField {
+			b.Value(name, v)
+		}
+	}
+	return b.Finish()
 }
 
 // OwnTTL is the time to live in seconds that a document's own ttl asks for, -1
@@ -203,6 +249,18 @@ func Stamped(doc bson.Doc, second int64) bson.Doc {
 			continue
 		}
 		b.Int64(LastWriteField, second)
+	}
+	return b.Finish()
+}
+
+// unstamped is a document without the time of its last write.
+func unstamped(doc bson.Doc) bson.Doc {
+	var b bson.Builder
+	b.Reset(nil)
+	for it := doc.Iter(); it.Next(); {
+		if it.Key != LastWriteField {
+			b.Value(it.Key, it.Value)
+		}
 	}
 	return b.Finish()
 }

@@ -47,7 +47,7 @@ func LoadOptions(d bson.Doc) (*Options, error) {
 			}
 		}
 	}
-	if err := o.CheckExact(o.Expiry); err != nil {
+	if err := o.checkOwnExpiry(); err != nil {
 		return nil, err
 	}
 	return o, o.loadValidator()

@@ -22,7 +22,7 @@ func ResolveIndexes(ns Namespace, o *Options, existing []*Index, specs []bson.Do
 		if err := checkClustered(spec, o); err != nil {
 			return nil, false, err
 		}
-		ix, err := resolve(spec, o)
+		ix, err := resolve(asExisting(spec, existing), o)
 		if err != nil {
 			return nil, false, err
 		}
@@ -46,13 +46,28 @@ func ResolveIndexes(ns Namespace, o *Options, existing []*Index, specs []bson.Do
 	return build, existed, nil
 }
 
+// asExisting is a specification that says nothing about its engine as the index
+// by last writes of that name and key has it: so it may be asked for again as it
+// could be asked for before there was a setting.
+func asExisting(spec bson.Doc, existing []*Index) bson.Doc {
+	if !MayCountFromWrite(spec) || spec.Has("storageEngine") {
+		return spec
+	}
+	for _, ix := range existing {
+		if ix.CountsFromWrite() && ix.Name == text(spec.Lookup("name")) {
+			return new(bson.Builder).Fields(spec).Value("storageEngine", ix.Spec.Lookup("storageEngine")).Finish()
+		}
+	}
+	return spec
+}
+
 // checkClustered refuses to cluster a collection by an index of later: error
 // 6243700, unless it is clustered by that key.
 func checkClustered(spec bson.Doc, o *Options) error {
 	if !spec.Lookup("clustered").Truthy() || o.Clustered != nil && isIDPattern(spec.Lookup("key").Doc()) {
 		return nil
 	}
-	return mongoerr.New(mongoerr.Code(6243700), "Cannot create index %s with the 'clustered' option: a collection is clustered when it is created", spec)
+	return mongoerr.New(mongoerr.Code(6243700), "Cannot create index %s with the 'clustered' option: a collection is clustered when it is created", shown(spec))
 }
 
 // resolve fills in what the collection gives to a specification.
@@ -166,6 +181,9 @@ func validateStorageEngine(ix *Index) error {
 	if document(v.Doc().Lookup("mayfly")).Has("expiry") && !ix.IsTTL() {
 		return invalidOptions("'%s' is only for indexes with 'expireAfterSeconds'", expiryPath)
 	}
+	if asksLastWrite(ix.Spec) && !ix.CountsFromWrite() {
+		return invalidOptions("'%s.by' can only be 'lastWrite' where the index is {_ts: 1}, found key: %s", expiryPath, ix.Key)
+	}
 	return nil
 }
 
@@ -231,10 +249,10 @@ func conflict(ns Namespace, ix *Index, existing []*Index) error {
 		switch compareIndexes(ix, e) {
 		case different:
 			return mongoerr.New(mongoerr.IndexKeySpecsConflict,
-				"An existing index has the same name as the requested index. When index names are not specified, they are auto generated and can cause conflicts. Please refer to our documentation. Requested index: %s, existing index: %s", ix.Spec, e.Spec)
+				"An existing index has the same name as the requested index. When index names are not specified, they are auto generated and can cause conflicts. Please refer to our documentation. Requested index: %s, existing index: %s", ix.Shown(), e.Shown())
 		case equivalent:
 			return mongoerr.New(mongoerr.IndexOptionsConflict,
-				"An equivalent index already exists with the same name but different options. Requested index: %s, existing index: %s", ix.Spec, e.Spec)
+				"An equivalent index already exists with the same name but different options. Requested index: %s, existing index: %s", ix.Shown(), e.Shown())
 		}
 		return mongoerr.New(mongoerr.IndexAlreadyExists, "Identical index already exists: %s", ix.Name)
 	}
@@ -242,7 +260,7 @@ func conflict(ns Namespace, ix *Index, existing []*Index) error {
 		switch compareIndexes(ix, e) {
 		case equivalent:
 			return mongoerr.New(mongoerr.IndexOptionsConflict,
-				"An equivalent index already exists with a different name and options. Requested index: %s, existing index: %s", ix.Spec, e.Spec)
+				"An equivalent index already exists with a different name and options. Requested index: %s, existing index: %s", ix.Shown(), e.Shown())
 		case identical:
 			return mongoerr.New(mongoerr.IndexOptionsConflict, "Index already exists with a different name: %s", e.Name)
 		}

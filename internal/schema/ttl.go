@@ -23,10 +23,10 @@ func validateTTL(spec bson.Doc, o *Options) error {
 	}
 	if err := validateExpireAfter(v, least); err != nil {
 		// The text starts with a full stop: the server puts the context in front.
-		return mongoerr.Prefix(err, ". Index spec: "+spec.String())
+		return mongoerr.Prefix(err, ". Index spec: "+shown(spec).String())
 	}
 	if spec.Lookup("key").Doc().Len() != 1 {
-		return cannotCreate("TTL indexes are single-field indexes, compound indexes do not support TTL. Index spec: %s", spec)
+		return cannotCreate("TTL indexes are single-field indexes, compound indexes do not support TTL. Index spec: %s", shown(spec))
 	}
 	return nil
 }

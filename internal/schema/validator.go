@@ -79,15 +79,17 @@ func (o *Options) CheckValidator(ns Namespace) error {
 // Check says whether doc may be stored in place of old, which is nil for a new
 // document: error 121, with errInfo. Where the collection only warns, warn gets
 // the errInfo and there is no error. A document on which an expression of the
-// validator fails is not valid either.
-func (v *Validator) Check(old, doc bson.Doc, warn func(errInfo bson.Doc)) error {
-	if ok, err := v.filter.Match(doc); ok && err == nil {
+// validator fails is not valid either. stamped says that the server writes _ts
+// into each document: a validator may speak of that, but need not allow it.
+func (v *Validator) Check(old, doc bson.Doc, stamped bool, warn func(errInfo bson.Doc)) error {
+	if v.admits(doc, stamped) {
 		return nil
 	}
-	if v.moderate && old != nil {
-		if was, err := v.filter.Match(old); err != nil || !was {
-			return nil
-		}
+	if v.moderate && old != nil && !v.admits(old, stamped) {
+		return nil
+	}
+	if stamped {
+		doc = unstamped(doc)
 	}
 	info, err := v.filter.ExplainFailure(doc, nil)
 	if err != nil {
@@ -100,4 +102,15 @@ func (v *Validator) Check(old, doc bson.Doc, warn func(errInfo bson.Doc)) error 
 		return nil
 	}
 	return mongoerr.New(mongoerr.DocumentValidationFailure, "Document failed validation").WithInfo(info)
+}
+
+func (v *Validator) admits(doc bson.Doc, stamped bool) bool {
+	if ok, err := v.filter.Match(doc); ok && err == nil {
+		return true
+	}
+	if !stamped || !doc.Has(LastWriteField) {
+		return false
+	}
+	ok, err := v.filter.Match(unstamped(doc))
+	return ok && err == nil
 }
