@@ -74,9 +74,14 @@ type Log struct {
 
 // Process says how the process lives.
 type Process struct {
-	PIDFile      string
-	TimeZoneInfo string // taken and not needed: the binary has its own
+	PIDFile string
+	// OperationMemoryGB is what operations share; 0: chosen from the memory of the machine.
+	OperationMemoryGB float64
+	TimeZoneInfo      string // taken and not needed: the binary has its own
 }
+
+// OperationMemory is the memory asked for operations in bytes, or 0.
+func (p Process) OperationMemory() int64 { return int64(p.OperationMemoryGB * (1 << 30)) }
 
 // Profile holds the defaults of every database's profiler.
 type Profile struct {

@@ -37,6 +37,7 @@ var (
 	verbosity   = [2]float64{0, 5}
 	commitMS    = [2]float64{1, 500}
 	cacheGB     = [2]float64{0.05, 10_000} // mongod: 0.25; tests and small machines want less
+	operationGB = [2]float64{0.25, 10_000}
 	slowMS      = [2]float64{-1, 1<<31 - 1}
 	share       = [2]float64{0, 1}
 )
@@ -98,6 +99,8 @@ var table = []option{
 
 	{path: "processManagement.pidFilePath", flag: "pidfilepath", target: func(o *Options) any { return &o.Process.PIDFile },
 		help: "file to write the process id to"},
+	{path: "processManagement.operationMemoryGB", flag: "operationMemoryGB", target: func(o *Options) any { return &o.Process.OperationMemoryGB }, bounds: operationGB,
+		help: "memory that all operations share: requests, sorts, groups, cursors, JavaScript; default by the machine's memory"},
 	{path: "processManagement.timeZoneInfo", flag: "timeZoneInfo", target: func(o *Options) any { return &o.Process.TimeZoneInfo },
 		help: "taken as mongod's; time zones are in the binary"},
 

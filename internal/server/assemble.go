@@ -56,6 +56,7 @@ func Assemble(_ context.Context, s *Server) (*App, error) {
 	s.log.registerParams(d.Params)
 	d.Status.Metric("ttl", func(b *bson.Builder) { b.Fields(ttl.TTL()) })
 	d.Status.Document("batchedDeletes", func(b *bson.Builder) { b.Fields(ttl.Stats.BatchedDeletes()) })
+	d.Status.Document("mayfly", s.appendMemory)
 	p := s.Options.Profile
 	d.Profiler.SetSlow(int64(p.SlowMS), p.SampleRate)
 	d.Profiler.SetSettings("", command.ProfileSettings{Level: p.Level})
@@ -73,7 +74,7 @@ func Assemble(_ context.Context, s *Server) (*App, error) {
 			{Name: "catalog", Stop: func(context.Context) error { return cat.Close() }},
 			{Name: "cursors", Stop: func(context.Context) error { d.Cursors.CloseAll(); return nil }},
 			background("housekeeping", d.Housekeep),
-			background("heap", keepHeap),
+			background("heap", func(ctx context.Context) { keepHeap(ctx, s.memoryLimit()) }),
 			s.ttlComponent(cat, ttl),
 		}, endpoint...),
 	}, nil

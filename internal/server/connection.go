@@ -41,6 +41,7 @@ type connection struct {
 	cancel context.CancelCauseFunc
 
 	reader    *wire.Reader
+	arriving  arriving
 	requestID int32 // of the last reply
 	// Memory of the request at hand and its reply, empty between two.
 	message, answer wire.Message
@@ -63,6 +64,9 @@ func (s *Server) newConnection(nc net.Conn, id int64) *connection {
 	c.log = s.network.With("ctx", c.name)
 	c.ctx, c.cancel = context.WithCancelCause(withContext(s.life, c.name))
 	c.reader = wire.NewReader(counted{nc, &s.stats.bytesIn})
+	c.arriving.c = c
+	c.arriving.taken.Open(s.memory)
+	c.reader.Ask(&c.arriving)
 	return c
 }
 
@@ -90,14 +94,24 @@ func (c counted) Read(p []byte) (int, error) {
 // serve runs the connection to its end.
 func (c *connection) serve() {
 	defer c.contain()
+	defer c.arriving.taken.Release()
 	for !c.server.stopping.Load() {
 		f, err := c.reader.Next()
-		if err != nil {
+		if err == nil {
+			err = c.arriving.arrived(f)
+		}
+		goesOn := false
+		switch {
+		case err == nil:
+			c.server.stats.requests.Add(1)
+			goesOn = c.handle(f)
+		case f != nil: // the error asks for an answer
+			goesOn = c.refuse(f.Refused(), err)
+		default:
 			c.receiveFailed(err)
 			return
 		}
-		c.server.stats.requests.Add(1)
-		goesOn := c.handle(f)
+		c.arriving.taken.Release()
 		c.message, c.answer, c.request = wire.Message{}, wire.Message{}, command.Request{}
 		if !goesOn {
 			return

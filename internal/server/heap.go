@@ -6,6 +6,11 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/config"
+	"github.com/mayflydb/mayfly/internal/memory"
+	"github.com/mayflydb/mayfly/internal/storage"
 )
 
 const (
@@ -36,10 +41,52 @@ func collectorPercent(live uint64) int {
 	return int(heapPercent * (heapFree + (live-heapFree)/heapShare) / live)
 }
 
-// keepHeap holds the collector to collectorPercent until ctx ends, unless who
-// started the process said something else.
-func keepHeap(ctx context.Context) {
+// fixedMemory is what the process takes besides the cache and the budget of
+// operations, in bytes: memtables, what connections hold without asking, stacks,
+// the program itself.
+const fixedMemory = 256 << 20
+
+// operationMemory is the budget that the options ask for.
+func operationMemory(o *config.Options) *memory.Budget {
+	limit := o.Process.OperationMemory()
+	if limit == 0 {
+		limit = memory.DefaultBudget(memory.Machine())
+	}
+	return memory.NewBudget(limit)
+}
+
+// appendMemory writes the budget's numbers for serverStatus.
+func (s *Server) appendMemory(b *bson.Builder) {
+	st := s.memory.Stats()
+	b.OpenDoc("operationMemory").Int64("limitBytes", st.Limit).Int64("processLimitBytes", s.memoryLimit())
+	appendPool(b, "operations", st.Operations)
+	appendPool(b, "requests", st.Requests)
+	b.Close()
+}
+
+func appendPool(b *bson.Builder, name string, p memory.PoolStats) {
+	b.OpenDoc(name).Int64("heldBytes", p.Held).Int64("peakBytes", p.Peak).Int64("waiting", p.Waiting).
+		Int64("waits", p.Waits).Int64("refused", p.Refused).Close()
+}
+
+// memoryLimit is what the process is to take at the most, in bytes: the
+// collector works harder before the heap grows beyond it.
+func (s *Server) memoryLimit() int64 {
+	cache := s.Options.Storage.CacheBytes()
+	if cache == 0 {
+		cache = storage.DefaultCacheBytes()
+	}
+	return cache + s.memory.Stats().Limit + fixedMemory
+}
+
+// keepHeap holds the collector to collectorPercent and to limit until ctx ends,
+// unless who started the process said something else.
+func keepHeap(ctx context.Context, limit int64) {
+	if os.Getenv("GOMEMLIMIT") == "" {
+		defer debug.SetMemoryLimit(debug.SetMemoryLimit(limit))
+	}
 	if os.Getenv("GOGC") != "" {
+		<-ctx.Done()
 		return
 	}
 	defer debug.SetGCPercent(heapPercent)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/expire"
+	"github.com/mayflydb/mayfly/internal/memory"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
@@ -20,6 +21,7 @@ func (s *Server) appMetrics(d *command.Dispatcher, e *storage.Engine, ttl *expir
 		ops("insert", m.Insert.Load), ops("query", m.Query.Load), ops("update", m.Update.Load),
 		ops("delete", m.Delete.Load), ops("getmore", m.GetMore.Load), ops("command", m.Command.Load),
 		newGauges(e.Metrics, storageGauges...),
+		newGauges(s.memory.Stats, memoryGauges...),
 		newRuleMetrics(ttl),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "mayfly", Name: "ttl_share",
 			Help: "The part of the time that removal works; less than 1 where it gives way to clients."}, ttl.Share),
@@ -53,4 +55,14 @@ var storageGauges = []gauge[storage.Metrics]{
 		}
 		return 0
 	}},
+}
+
+var memoryGauges = []gauge[memory.Stats]{
+	{"operation_memory_limit_bytes", "The memory that operations share.", false, func(m *memory.Stats) float64 { return float64(m.Limit) }},
+	{"operation_memory_held_bytes", "Bytes of it that operations hold.", false, func(m *memory.Stats) float64 { return float64(m.Operations.Held) }},
+	{"operation_memory_waiting", "Operations that wait for it.", false, func(m *memory.Stats) float64 { return float64(m.Operations.Waiting) }},
+	{"operation_memory_refused_total", "How often there was none for an operation.", true, func(m *memory.Stats) float64 { return float64(m.Operations.Refused) }},
+	{"request_memory_held_bytes", "Bytes of it that requests hold.", false, func(m *memory.Stats) float64 { return float64(m.Requests.Held) }},
+	{"request_memory_waiting", "Requests that wait for it.", false, func(m *memory.Stats) float64 { return float64(m.Requests.Waiting) }},
+	{"request_memory_refused_total", "How often there was none for a request.", true, func(m *memory.Stats) float64 { return float64(m.Requests.Refused) }},
 }

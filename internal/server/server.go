@@ -14,6 +14,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/config"
+	"github.com/mayflydb/mayfly/internal/memory"
 )
 
 const (
@@ -76,6 +77,7 @@ type Server struct {
 	open             Open
 	app              *App
 	stats            *stats
+	memory           *memory.Budget // of all operations
 	registry         *prometheus.Registry
 	started          time.Time
 	maxConnections   int
@@ -104,6 +106,7 @@ func New(o *config.Options, log *Log, open Open) *Server {
 		Options: o, log: log, network: log.Logger("NETWORK"), control: log.Logger("CONTROL").With("ctx", "initandlisten"),
 		open: open, stats: newStats(), started: time.Now(), asked: make(chan struct{}), ready: make(chan struct{}),
 	}
+	s.memory = operationMemory(o)
 	s.life, s.end = context.WithCancel(context.Background())
 	s.state.Store(stateStarting)
 	s.mu.connections = map[*connection]struct{}{}

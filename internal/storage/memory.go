@@ -1,11 +1,6 @@
 package storage
 
-import (
-	"math"
-	"os"
-	"strconv"
-	"strings"
-)
+import "github.com/mayflydb/mayfly/internal/memory"
 
 const (
 	cacheShare    = 4         // the default cache is this part of memory
@@ -15,36 +10,9 @@ const (
 
 // DefaultCacheBytes is a quarter of the memory that the process may use.
 func DefaultCacheBytes() int64 {
-	total := MemoryLimit()
+	total := memory.Machine()
 	if total == 0 {
 		return fallbackBytes
 	}
 	return max(minCacheBytes, total/cacheShare)
-}
-
-// MemoryLimit is the memory of the machine, or of the control group where that
-// is less, in bytes; 0 where it cannot be told.
-func MemoryLimit() int64 {
-	total := int64(math.MaxInt64)
-	if b, err := os.ReadFile("/proc/meminfo"); err == nil {
-		for line := range strings.Lines(string(b)) {
-			f := strings.Fields(line)
-			if len(f) >= 2 && f[0] == "MemTotal:" {
-				if kb, err := strconv.ParseInt(f[1], 10, 64); err == nil {
-					total = kb << 10
-				}
-			}
-		}
-	}
-	for _, path := range []string{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"} {
-		if b, err := os.ReadFile(path); err == nil {
-			if n, err := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64); err == nil && n > 0 {
-				total = min(total, n)
-			}
-		}
-	}
-	if total == math.MaxInt64 {
-		return 0
-	}
-	return total
 }

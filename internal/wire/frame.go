@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
-	"slices"
 
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
@@ -22,6 +21,8 @@ const MaxMessageSize = 48_000_000
 const (
 	// readBuffer is what a connection holds while it waits for a request.
 	readBuffer = 4 << 10
+	// FreeRead is what a message gets without asking the Reader's Memory.
+	FreeRead = 64 << 10
 	// firstRead bounds the memory taken for a message on the word of its
 	// header alone; beyond that, memory at most doubles what has arrived.
 	firstRead = 256 << 10
@@ -86,17 +87,36 @@ var ErrHTTP = errors.New("HTTP request on the native port")
 const HTTPAnswer = "HTTP/1.0 200 OK\r\nConnection: close\r\nContent-Type: text/plain\r\nContent-Length: 85\r\n\r\n" +
 	"It looks like you are trying to access MongoDB over HTTP on the native driver port.\r\n"
 
+// Memory is asked for what large messages take while they arrive.
+type Memory interface {
+	// Begin is told of a message of n bytes, before any memory is taken for it; an
+	// error refuses it and ends the connection.
+	Begin(n int) error
+	// Room is asked for n bytes in all, beyond FreeRead. Where it fails the rest of
+	// the message is passed over.
+	Room(n int) error
+	// Late says whether to go on waiting for a message after an error of the
+	// connection.
+	Late(err error) bool
+}
+
 // Reader takes frames off a connection.
 type Reader struct {
-	r *bufio.Reader
+	r      *bufio.Reader
+	memory Memory // or nil
 }
 
 // NewReader reads from r, with a buffer of a few kilobytes.
-func NewReader(r io.Reader) *Reader { return &Reader{bufio.NewReaderSize(r, readBuffer)} }
+func NewReader(r io.Reader) *Reader { return &Reader{r: bufio.NewReaderSize(r, readBuffer)} }
+
+// Ask makes m what is asked for the memory of large messages.
+func (r *Reader) Ask(m Memory) { r.memory = m }
 
 // Next returns the next message. The error is io.EOF where the peer stopped
-// between two messages, an *Error where the header is impossible, ErrHTTP, or
-// what the connection says.
+// between two messages, an *Error where the header is impossible or there is no
+// memory for the message, ErrHTTP, or what the connection says. Where the *Error
+// asks for an answer, the frame is what there is of the message: its header at
+// least.
 func (r *Reader) Next() (Frame, error) {
 	header, err := r.r.Peek(HeaderLen)
 	if err != nil {
@@ -117,6 +137,11 @@ func (r *Reader) Next() (Frame, error) {
 	if op := OpCode(binary.LittleEndian.Uint32(header[12:])); !op.known() {
 		return nil, unknownOpCode(op)
 	}
+	if r.memory != nil {
+		if err := r.memory.Begin(int(n)); err != nil {
+			return nil, &Error{mongoerr.From(err), Close}
+		}
+	}
 	f, err := r.take(int(n))
 	if errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF
@@ -126,14 +151,84 @@ func (r *Reader) Next() (Frame, error) {
 
 // take reads n bytes, and takes memory for them as they come.
 func (r *Reader) take(n int) (Frame, error) {
-	f := make(Frame, min(n, firstRead))
+	first := min(n, firstRead)
+	if err := r.room(first); err != nil {
+		return r.passOver(nil, n, err)
+	}
+	f := make(Frame, first)
 	for at := 0; ; {
-		if _, err := io.ReadFull(r.r, f[at:]); err != nil {
+		if err := r.fill(f[at:]); err != nil {
 			return nil, err
 		}
 		if at = len(f); at == n {
 			return f, nil
 		}
-		f = slices.Grow(f, min(at, n-at))[:at+min(at, n-at)]
+		more := min(at, n-at)
+		if err := r.room(at + more); err != nil {
+			return r.passOver(f, n-at, err)
+		}
+		// Grow would round up: what was asked for is what is taken.
+		f = append(make(Frame, 0, at+more), f...)[:at+more]
 	}
+}
+
+func (r *Reader) room(n int) error {
+	if r.memory == nil || n <= FreeRead {
+		return nil
+	}
+	return r.memory.Room(n)
+}
+
+// fill fills b.
+func (r *Reader) fill(b []byte) error {
+	for {
+		n, err := io.ReadFull(r.r, b)
+		if err == nil {
+			return nil
+		}
+		if b = b[n:]; r.memory == nil || !r.memory.Late(err) {
+			return err
+		}
+	}
+}
+
+// flagsEnd is how much of an OP_MSG is enough to tell its flags.
+const flagsEnd = HeaderLen + 4
+
+// passOver reads the rest of a message, of left bytes, which there is no memory
+// for because of cause. f is what was read of it.
+func (r *Reader) passOver(f Frame, left int, cause error) (Frame, error) {
+	if f == nil {
+		f = make(Frame, flagsEnd)
+		if err := r.fill(f); err != nil {
+			return nil, err
+		}
+		left -= flagsEnd
+	}
+	for left > 0 {
+		n, err := r.r.Discard(left)
+		if left -= n; err != nil && (r.memory == nil || !r.memory.Late(err)) {
+			return nil, err
+		}
+	}
+	return append(Frame(nil), f[:flagsEnd]...), answering(cause)
+}
+
+// Unpacked is how many bytes the message takes without compression, by its
+// header.
+func (f Frame) Unpacked() int {
+	if f.OpCode() != OpCompressed || len(f) < HeaderLen+compressedHead {
+		return len(f)
+	}
+	return HeaderLen + min(max(length(f[HeaderLen+4:]), 0), MaxMessageSize)
+}
+
+// Refused is the message of a frame that Next refused, as far as it is known, to
+// be answered.
+func (f Frame) Refused() *Message {
+	m := &Message{RequestID: f.RequestID(), OpCode: OpMsg}
+	if f.OpCode() == OpMsg && len(f) >= flagsEnd {
+		m.Flags = Flags(binary.LittleEndian.Uint32(f[HeaderLen:])) & MoreToCome
+	}
+	return m
 }

@@ -1,0 +1,167 @@
+package memory
+
+import (
+	"context"
+	"sync"
+)
+
+const (
+	// free is what a holding may hold without asking: most operations never hold
+	// more, and a connection runs one operation at a time.
+	free = 16 << 10
+	// firstChunk and lastChunk bound what a holding takes beyond what it needs, in
+	// bytes; in between it is a quarter of what it holds.
+	firstChunk, lastChunk = 64 << 10, 1 << 20
+	// overdraft is what a holding that can spill may hold where there is no memory:
+	// with less its pieces would be too many.
+	overdraft = 256 << 10
+)
+
+// Account is what one operation, or the cursor that it opened, has taken from
+// the budget. The zero value has no budget. It must not be copied. Its holdings
+// may belong to several goroutines.
+type Account struct {
+	mu     sync.Mutex
+	pool   *pool
+	taken  int64
+	closed bool
+}
+
+// Open makes a the account of a new operation; b may be nil.
+func (a *Account) Open(b *Budget) {
+	a.closed = false
+	if b != nil {
+		a.pool = &b.operations
+	}
+}
+
+// Close gives back everything that holdings of a hold.
+func (a *Account) Close() {
+	if a.pool == nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.closed = true
+	if a.taken > 0 {
+		a.pool.give(a.taken)
+		a.taken = 0
+	}
+}
+
+// Taken is how many bytes of the budget the account has.
+func (a *Account) Taken() int64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.taken
+}
+
+// change takes n bytes more, or gives back -n. The first bytes are waited for.
+func (a *Account) change(w Waiter, n int64, forced bool) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case a.closed:
+		return nil
+	case n < 0:
+		a.pool.give(-n)
+	case forced:
+		a.pool.mu.Lock()
+		a.pool.add(n)
+		a.pool.mu.Unlock()
+	case a.taken > 0 || w == nil:
+		if !a.pool.try(n) {
+			return errNone
+		}
+	default:
+		p := a.pool
+		if n > p.limit {
+			return errNone
+		}
+		if err := p.wait(w.Context(), n, func() bool { return p.now.Held+n <= p.limit }); err != nil {
+			return err
+		}
+	}
+	a.taken += n
+	return nil
+}
+
+// Waiter has the context of the operation that waits.
+type Waiter interface{ Context() context.Context }
+
+// Holding is what one part of an operation holds. One goroutine at a time uses
+// it. The zero Holding holds whatever it likes.
+type Holding struct {
+	account *Account
+	waiter  Waiter
+	room    int64 // what it may hold without asking
+	taken   int64 // of the account
+}
+
+// Hold makes a holding of the account, which may be nil. w is whose context
+// ends the wait for the first memory of the account; nil where nobody waits.
+func (a *Account) Hold(w Waiter) Holding {
+	if a == nil || a.pool == nil {
+		return Holding{}
+	}
+	return Holding{account: a, waiter: w, room: free}
+}
+
+// Set says that the holding holds n bytes in all now. Where it fails, it holds
+// what it held before.
+//
+// Errors: 146 where there is no memory, or why the operation ended while it
+// waited for it.
+func (h *Holding) Set(n int) error {
+	if int64(n) <= h.room || h.account == nil {
+		return nil
+	}
+	return h.grow(int64(n), false)
+}
+
+// Spilling is Set for who can do with less: it answers false where n bytes are
+// too many. A few it gets in any case.
+func (h *Holding) Spilling(n int) (bool, error) {
+	if int64(n) <= h.room || h.account == nil {
+		return true, nil
+	}
+	err := h.grow(int64(n), false)
+	switch {
+	case err == nil:
+		return true, nil
+	case err != error(errNone):
+		return false, err
+	case n <= overdraft:
+		return true, h.grow(int64(n), true)
+	}
+	return false, nil
+}
+
+func (h *Holding) grow(n int64, forced bool) error {
+	more := n - h.room
+	if h.taken == 0 {
+		more = n
+	}
+	chunk := min(max(n/4, firstChunk), lastChunk)
+	err := error(errNone)
+	if !forced {
+		err = h.account.change(h.waiter, more+chunk, false)
+	}
+	if err != nil {
+		chunk = 0
+		if e := h.account.change(nil, more, forced); e != nil {
+			return err
+		}
+	}
+	h.taken += more + chunk
+	h.room = h.taken
+	return nil
+}
+
+// Release says that nothing is held any more.
+func (h *Holding) Release() {
+	if h.taken > 0 {
+		_ = h.account.change(nil, -h.taken, false)
+		h.taken, h.room = 0, free
+	}
+}

@@ -1,0 +1,161 @@
+package memory
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+)
+
+const (
+	// MinBudget is the least a budget may be, in bytes.
+	MinBudget = 256 << 20
+	// maxWait is how long one waits for memory.
+	maxWait = 10 * time.Second
+	// requestShare is the part of a budget that requests get, and no less than
+	// minRequests.
+	requestShare = 4
+	minRequests  = 2*largestRequest + 16<<20
+	// largestRequest is the size of the largest request, in bytes
+	// (wire.MaxMessageSize).
+	largestRequest = 48_000_000
+)
+
+// DefaultBudget is the budget for a process that may use total bytes: a quarter
+// of them.
+func DefaultBudget(total int64) int64 { return max(MinBudget, total/4) }
+
+// Budget is the memory that operations share. Safe for use by many goroutines.
+type Budget struct {
+	limit      int64
+	operations pool
+	requests   pool
+	elder      *Request // guarded by requests.mu: who may go beyond the pool
+}
+
+// NewBudget makes a budget of limit bytes, at least MinBudget.
+func NewBudget(limit int64) *Budget {
+	limit = max(limit, MinBudget)
+	b := &Budget{limit: limit}
+	requests := max(limit/requestShare, minRequests)
+	b.requests.limit = requests - 2*largestRequest // the rest is the elder's
+	b.operations.limit = limit - requests
+	return b
+}
+
+// Stats are the numbers of a budget at one moment.
+type Stats struct {
+	Limit      int64 // bytes
+	Operations PoolStats
+	Requests   PoolStats
+}
+
+// PoolStats are the numbers of one part of a budget.
+type PoolStats struct {
+	Held    int64 // bytes
+	Peak    int64 // bytes, the most ever held
+	Waiting int64 // who waits for memory
+	Waits   int64 // how often somebody had to wait, since start
+	Refused int64 // how often somebody got none, since start
+}
+
+// Stats reads the numbers.
+func (b *Budget) Stats() Stats {
+	return Stats{Limit: b.limit, Operations: b.operations.stats(), Requests: b.requests.stats()}
+}
+
+// errNone is the error of who finds no memory.
+var errNone = mongoerr.New(mongoerr.ExceededMemoryLimit,
+	"the memory for operations of this server is used up; try again, or give it more with operationMemoryGB")
+
+// pool is one part of a budget.
+type pool struct {
+	limit int64
+
+	mu    sync.Mutex
+	now   PoolStats
+	freed chan struct{} // closed when memory comes back; nil where nobody waits
+}
+
+func (p *pool) stats() PoolStats {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.now
+}
+
+// try takes n bytes, or says that there are none.
+func (p *pool) try(n int64) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.now.Held+n > p.limit {
+		p.now.Refused++
+		return false
+	}
+	p.add(n)
+	return true
+}
+
+// add books n bytes. REQUIRES: p.mu held.
+func (p *pool) add(n int64) {
+	p.now.Held += n
+	p.now.Peak = max(p.now.Peak, p.now.Held)
+}
+
+// give takes n bytes back.
+func (p *pool) give(n int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.now.Held -= n
+	p.wake()
+}
+
+// wake lets those who wait look again. REQUIRES: p.mu held.
+func (p *pool) wake() {
+	if p.freed != nil {
+		close(p.freed)
+		p.freed = nil
+	}
+}
+
+// wait takes n bytes, for which it waits until maxWait is over or ctx ends;
+// fits is asked, with p.mu held, whether they are there.
+//
+// Errors: 146 where there were none, or the cause of ctx's end.
+func (p *pool) wait(ctx context.Context, n int64, fits func() bool) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if fits() {
+		p.add(n)
+		return nil
+	}
+	p.now.Waits++
+	p.now.Waiting++
+	defer func() { p.now.Waiting-- }()
+	over := time.NewTimer(maxWait)
+	defer over.Stop()
+	for {
+		if p.freed == nil {
+			p.freed = make(chan struct{})
+		}
+		freed := p.freed
+		p.mu.Unlock()
+		var err error
+		select {
+		case <-freed:
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		case <-over.C:
+			err = errNone
+		}
+		p.mu.Lock()
+		switch {
+		case err != nil:
+			p.now.Refused++
+			return err
+		case fits():
+			p.add(n)
+			return nil
+		}
+	}
+}

@@ -1,0 +1,25 @@
+// Package memory is the budget that all operations of the process share: what
+// requests, sorts, groups, joins, cursors and JavaScript hold in memory is
+// taken from it in chunks, and given back when the operation, the cursor or the
+// request ends.
+//
+// Units are bytes. A Budget (budget.go) has two pools: one for requests that
+// are being read and run, one for everything that operations hold. An Account
+// (account.go) is what one operation or cursor has taken; its Close gives
+// everything back, in one place. A Holding is what one stage of it holds: it
+// counts without a lock and goes to the budget once in a chunk. A Request
+// (request.go) is the memory of one request of a client.
+//
+// Where there is none left:
+//
+//   - who holds nothing yet waits: for maxWait, and no longer than the
+//     operation may run;
+//   - who holds something never waits: it spills, does with less, or fails with
+//     ExceededMemoryLimit (146).
+//
+// So nobody waits for somebody who waits, and there is no deadlock. Requests
+// grow while they arrive, and would all wait for each other half-read; one of
+// them at a time may go on beyond the pool, by what the pool keeps free for it.
+//
+// An account without a Budget, a nil one too, has all the memory it asks for.
+package memory

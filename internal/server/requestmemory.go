@@ -1,0 +1,92 @@
+package server
+
+import (
+	"errors"
+	"os"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/memory"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/wire"
+)
+
+const (
+	// arrivalTime and arrivalRate are how fast a large message has to arrive while
+	// others wait for memory: this many bytes a second, after a time for the line.
+	arrivalTime = 10 * time.Second
+	arrivalRate = 64 << 10
+	// lateStep is how much longer a late message may take as long as nobody waits.
+	lateStep = 2 * time.Second
+)
+
+// arriving is the memory of a connection's request; it is the wire.Memory of its
+// reader.
+type arriving struct {
+	c        *connection
+	taken    memory.Request
+	size     int  // of the message
+	deadline bool // reading has one
+}
+
+// errTooEarly is why a large message of who has not authenticated ends its
+// connection.
+var errTooEarly = mongoerr.New(mongoerr.ProtocolError,
+	"a message of more than %d bytes from a client that has not authenticated", memory.FreeRequest)
+
+// Begin refuses large messages of those who have not authenticated.
+func (a *arriving) Begin(n int) error {
+	if a.size = n; n <= memory.FreeRequest {
+		return nil
+	}
+	if a.c.server.Options.Security.Authorization && a.c.client.Principal() == nil {
+		return errTooEarly
+	}
+	a.until(arrivalTime + time.Duration(n/arrivalRate)*time.Second)
+	return nil
+}
+
+// Room takes memory from the budget.
+func (a *arriving) Room(n int) error { return a.taken.Set(a.c.ctx, n) }
+
+// Late lets a message that is not whole in time go on as long as nobody waits
+// for the memory that it has.
+func (a *arriving) Late(err error) bool {
+	if !errors.Is(err, os.ErrDeadlineExceeded) || a.c.server.stopping.Load() || a.taken.Wanted() {
+		return false
+	}
+	a.until(lateStep)
+	return true
+}
+
+// until bounds the time to read.
+func (a *arriving) until(d time.Duration) {
+	a.deadline = true
+	a.limit(time.Now().Add(d))
+}
+
+func (a *arriving) limit(at time.Time) {
+	_ = a.c.net.SetReadDeadline(at)
+	if a.c.server.stopping.Load() { // stop may have set one that is not to be lost
+		_ = a.c.net.SetReadDeadline(time.Unix(1, 0))
+	}
+}
+
+// arrived ends the time to read, and takes the memory that f needs to be run.
+func (a *arriving) arrived(f wire.Frame) error {
+	if a.deadline {
+		a.deadline = false
+		a.limit(time.Time{})
+	}
+	if len(f) <= memory.FreeRequest && f.OpCode() != wire.OpCompressed {
+		return nil
+	}
+	n := f.Unpacked()
+	if n > memory.FreeRequest && a.c.server.Options.Security.Authorization && a.c.client.Principal() == nil {
+		return &wire.Error{Cause: errTooEarly, Reaction: wire.Close}
+	}
+	// The second time is for what the command makes of it.
+	if err := a.taken.Set(a.c.ctx, len(f)+n); err != nil {
+		return &wire.Error{Cause: mongoerr.From(err), Reaction: wire.Answer}
+	}
+	return nil
+}
