@@ -46,6 +46,8 @@ func TestCannotStart(t *testing.T) {
 			[]string{"--config", file, "--port", "99999", "--replSet", "rs", "--setParameter", "ttlMonitorSleepSecs=0"}},
 		{"no directory", config.ExitUncaught, []string{"no/such", "not found"}, []string{"--dbpath", filepath.Join(other, "no/such/dir"), "--port", free}},
 		{"a file for a directory", config.ExitUncaught, []string{unwritable}, []string{"--dbpath", unwritable, "--port", free}},
+		{"everybody's key for everybody", config.ExitBadOptions, []string{"cosmos.bindIp", "0.0.0.0", "well-known key"},
+			[]string{"--dbpath", other, "--port", free, "--cosmos", "--cosmosPort", "0", "--cosmosBindIp", "localhost,0.0.0.0"}},
 		{"admin port in use", config.ExitNetError, []string{"address already in use"}, []string{"--dbpath", other, "--port", free, "--adminPort", strconv.Itoa(s.Port)}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -156,6 +158,46 @@ func TestAdminPort(t *testing.T) {
 	quiet := testkit.Start(t)
 	if strings.Contains(quiet.Output(), "Admin HTTP server listens") {
 		t.Error("the admin port is open unasked")
+	}
+}
+
+// TestSecretsAreShownNowhere gives the server a secret in the open, and looks
+// for it where a server shows how it was started; a key of one's own, from a
+// file, or the emulator's when asked for, serves at all addresses.
+func TestSecretsAreShownNowhere(t *testing.T) {
+	const secret = "dG9wIHNlY3JldA=="
+	port := testkit.FreePort(t)
+	s := testkit.Start(t, "--adminPort", strconv.Itoa(port), "--cosmos", "--cosmosPort", "0", "--cosmosKey", secret)
+	r, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/debug/pprof/cmdline", port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	shown, err := io.ReadAll(r.Body)
+	if err != nil || !strings.Contains(string(shown), "--cosmosKey\x00"+config.Masked) {
+		t.Errorf("%q, %v", shown, err)
+	}
+	for _, command := range []bson.D{{{Key: "getCmdLineOpts", Value: 1}}, {{Key: "getLog", Value: "global"}}} {
+		reply, err := s.Client().Database("admin").RunCommand(t.Context(), command).Raw()
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown = append(shown, reply.String()...)
+	}
+	if strings.Contains(s.Output()+string(shown), secret) {
+		t.Errorf("the secret is in\n%s\n%s", s.Output(), shown)
+	}
+
+	file := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(file, []byte(secret+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const warning = "lets the emulator's well-known key in"
+	if own := testkit.Start(t, "--cosmos", "--cosmosPort", "0", "--cosmosBindIp", "0.0.0.0", "--cosmosKeyFile", file); strings.Contains(own.Output(), warning) {
+		t.Error("a key of one's own is warned of")
+	}
+	if asked := testkit.Start(t, "--cosmos", "--cosmosPort", "0", "--cosmosBindIp", "0.0.0.0", "--cosmosAllowWellKnownKey"); !strings.Contains(asked.Output(), warning) {
+		t.Error("no warning")
 	}
 }
 

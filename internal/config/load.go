@@ -44,7 +44,7 @@ type loader struct {
 // Load reads all sources. The error is Errors, ErrHelp or ErrVersion.
 func Load(in Input) (*Options, error) {
 	l := &loader{in: in, explicit: map[string]any{}}
-	l.options.argv = in.Argv
+	l.options.argv = maskedArgv(in.Argv)
 	l.options.Log.ComponentVerbosity = map[string]int{}
 	for i := range table {
 		p := &table[i]
@@ -100,6 +100,9 @@ func (l *loader) apply(all []given) {
 			l.errors = append(l.errors, Error{g.place, err.Error(), g.line})
 			continue
 		}
+		if g.option.secret {
+			v = Masked
+		}
 		l.explicit[g.option.path] = v
 	}
 }
@@ -135,6 +138,7 @@ func (l *loader) together() {
 	if slices.Contains(o.Net.Compressors, "disabled") {
 		o.Net.Compressors = nil
 	}
+	l.cosmosKey()
 	if o.Storage.DBPath == "" {
 		o.Storage.DBPath = defaultDBPath()
 	}

@@ -93,16 +93,18 @@ type Profile struct {
 // Cosmos says whether and where the Cosmos DB endpoint listens, and what its
 // account document says.
 type Cosmos struct {
-	Enabled        bool
-	Port           int
-	ComputePort    int // 0 is off
-	BindIP         []string
-	TLS            string // "on" or "off"
-	Key            string // base64; "" is the emulator's
-	Endpoint       string // URL to advertise; "" is the one a request came to
-	Region         string
-	Consistency    string
-	CrossPartition bool
+	Enabled           bool
+	Port              int
+	ComputePort       int // 0 is off
+	BindIP            []string
+	TLS               string // "on" or "off"
+	Key               string // base64; "" is the emulator's
+	KeyFile           string // where Key was read from, or ""
+	AllowWellKnownKey bool   // let the emulator's key in from elsewhere
+	Endpoint          string // URL to advertise; "" is the one a request came to
+	Region            string
+	Consistency       string
+	CrossPartition    bool
 }
 
 // Admin is the HTTP server for metrics, health and profiles.
@@ -117,13 +119,15 @@ type Parameter struct {
 	Place       string // where it stands, for messages
 }
 
-// Setting is one option that somebody set, under its path.
+// Setting is one option that somebody set, under its path; a secret's value is
+// Masked.
 type Setting struct {
 	Path  string
 	Value any // string, int, float64 or bool
 }
 
-// Argv is the command line as it was given, the program's name first.
+// Argv is the command line as it was given, the program's name first, with
+// Masked in place of secrets.
 func (o *Options) Argv() []string { return o.argv }
 
 // Explicit returns the options that were set somewhere, in the order of the

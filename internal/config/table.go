@@ -13,6 +13,7 @@ type option struct {
 	bounds  [2]float64 // of a number, both included; zeros for none
 	values  []string   // the only ones of a string; nil for any
 	inverse bool       // the flag takes away what the path gives
+	secret  bool       // the value is shown to nobody
 	help    string     // "" keeps it out of --help
 }
 
@@ -129,8 +130,12 @@ var table = []option{
 		help: "addresses for the Cosmos DB endpoint, separated by commas"},
 	{path: "cosmos.tls", flag: "cosmosTls", target: func(o *Options) any { return &o.Cosmos.TLS }, text: "on", values: []string{"on", "off"},
 		help: "https with a certificate made in the data directory, or plain http"},
-	{path: "cosmos.key", flag: "cosmosKey", target: func(o *Options) any { return &o.Cosmos.Key },
-		help: "account key, base64; default the well-known key of the vendor's emulator"},
+	{path: "cosmos.key", flag: "cosmosKey", target: func(o *Options) any { return &o.Cosmos.Key }, secret: true,
+		help: "account key, base64; default the well-known key of the vendor's emulator. The system shows a command line to every user: better in a file"},
+	{path: "cosmos.keyFile", flag: "cosmosKeyFile", target: func(o *Options) any { return &o.Cosmos.KeyFile },
+		help: "file with the account key"},
+	{path: "cosmos.allowWellKnownKey", flag: "cosmosAllowWellKnownKey", target: func(o *Options) any { return &o.Cosmos.AllowWellKnownKey },
+		help: "let the emulator's key, which everybody knows, in at other addresses than this machine's own"},
 	{path: "cosmos.endpoint", flag: "cosmosEndpoint", target: func(o *Options) any { return &o.Cosmos.Endpoint },
 		help: "URL that the account document advertises; default the one the request came to"},
 	{path: "cosmos.region", flag: "cosmosRegion", target: func(o *Options) any { return &o.Cosmos.Region }, text: "South Central US",

@@ -3,9 +3,11 @@ package server
 import (
 	"context"
 	"crypto/tls"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -46,6 +48,11 @@ func (s *Server) cosmosComponents(cat *catalog.Catalog, x *exec.Executor) ([]Com
 	if o.Key == "" {
 		o.Key = cosmos.WellKnownKey
 	}
+	if o.Key == cosmos.WellKnownKey {
+		if err := s.checkWellKnownKey(o); err != nil {
+			return nil, err
+		}
+	}
 	server, err := cosmos.New(s.life, cosmos.Options{
 		Catalog: cat, Exec: x, Log: s.log.Logger("NETWORK").With("ctx", "cosmos"), Key: o.Key, Endpoint: o.Endpoint, Region: o.Region,
 		Consistency: o.Consistency, CrossPartition: o.CrossPartition,
@@ -58,6 +65,24 @@ func (s *Server) cosmosComponents(cat *catalog.Catalog, x *exec.Executor) ([]Com
 		{Name: "cosmos", Start: e.start, Stop: e.stop},
 		background("cosmos tending", server.Tend),
 	}, nil
+}
+
+// checkWellKnownKey refuses to let everybody in who reaches an address that is
+// not the machine's own, unless that is asked for: then the log warns.
+func (s *Server) checkWellKnownKey(o config.Cosmos) error {
+	for _, host := range o.BindIP {
+		ips, err := resolve(s.life, host, true)
+		if err == nil && !slices.ContainsFunc(ips, func(ip net.IP) bool { return !ip.IsLoopback() }) {
+			continue
+		}
+		if !o.AllowWellKnownKey {
+			return config.Errors{{Place: "cosmos.bindIp", Message: "at " + host + " anybody could read and change all containers with the emulator's well-known key: " +
+				"set a key of your own (cosmos.keyFile or cosmos.key), or cosmos.allowWellKnownKey"}}
+		}
+		s.control.Warn("The Cosmos DB endpoint lets the emulator's well-known key in at an address that others may reach. "+
+			"Read and write access to its containers is unrestricted", "id", logWellKnownKey, "tags", []string{tagStartupWarning}, "address", host)
+	}
+	return nil
 }
 
 func (e *cosmosEndpoint) start(ctx context.Context) error {

@@ -39,10 +39,11 @@ const (
 	logReplsetWithoutOption = 20547
 	// Ours.
 	logAdmin         = 9100001
-	logCosmos        = 9100002
 	logInvariant     = 9100002
 	logComponentStop = 9100003
 	logUnneeded      = 9100004
 	logPanic         = 9100005
 	logEngineFailed  = 9100006
+	logCosmos        = 9100007
+	logWellKnownKey  = 9100008
 )

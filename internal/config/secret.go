@@ -1,0 +1,73 @@
+package config
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+)
+
+// Masked stands where a secret was given; mongod says the same.
+const Masked = "<password>"
+
+// maxSecretBytes bounds a file that holds a secret.
+const maxSecretBytes = 4 << 10
+
+// isSecretFlag says whether an argument names an option whose value is a secret.
+// One dash is as good as two.
+func isSecretFlag(arg string) bool {
+	name := strings.TrimPrefix(strings.TrimPrefix(arg, "-"), "-")
+	return name != arg && slices.ContainsFunc(table, func(p option) bool {
+		return p.secret && (p.flag == name || slices.Contains(p.aliases, name))
+	})
+}
+
+// maskedArgv is a command line without the secrets in it.
+func maskedArgv(argv []string) []string {
+	argv = slices.Clone(argv)
+	for i := 0; i < len(argv); i++ {
+		name, _, joined := strings.Cut(argv[i], "=")
+		switch {
+		case !isSecretFlag(name):
+		case joined:
+			argv[i] = name + "=" + Masked
+		case i+1 < len(argv):
+			i++
+			argv[i] = Masked
+		}
+	}
+	return argv
+}
+
+// cosmosKey reads the account key where it stands in a file.
+func (l *loader) cosmosKey() {
+	o := &l.options.Cosmos
+	switch {
+	case o.KeyFile == "":
+	case o.Key != "":
+		l.fail("cosmos.keyFile", "cannot be set together with cosmos.key")
+	default:
+		key, err := readSecret(o.KeyFile)
+		if err == nil && key == "" {
+			l.fail("cosmos.keyFile", "%s is empty", o.KeyFile)
+		} else if err != nil {
+			l.fail("cosmos.keyFile", "%v", err)
+		}
+		o.Key = key
+	}
+}
+
+// readSecret is the content of a file, without the space around it.
+func readSecret(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxSecretBytes+1))
+	if len(b) > maxSecretBytes {
+		return "", fmt.Errorf("%s is longer than %d bytes", path, maxSecretBytes)
+	}
+	return strings.TrimSpace(string(b)), err
+}

@@ -1,0 +1,75 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestSecretsAreMasked holds that a secret is in none of what options show, in
+// whatever way it was given.
+func TestSecretsAreMasked(t *testing.T) {
+	const secret = "c2VjcmV0"
+	for _, c := range []struct {
+		args, env, argv []string
+	}{
+		{args: []string{"--cosmosKey", secret, "--port", "1"}, argv: []string{"mayfly", "--cosmosKey", Masked, "--port", "1"}},
+		{args: []string{"--cosmosKey=" + secret}, argv: []string{"mayfly", "--cosmosKey=" + Masked}},
+		{args: []string{"-cosmosKey", secret}, argv: []string{"mayfly", "-cosmosKey", Masked}},
+		{env: []string{"MAYFLY_COSMOS_KEY=" + secret}, argv: []string{"mayfly"}},
+	} {
+		o, err := Load(Input{Argv: append([]string{"mayfly"}, c.args...), Args: c.args, Env: c.env})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o.Cosmos.Key != secret || !slices.Equal(o.Argv(), c.argv) {
+			t.Errorf("%v: key %q, shown as %q", c.args, o.Cosmos.Key, o.Argv())
+		}
+		if !slices.Contains(o.Explicit(), Setting{"cosmos.key", Masked}) {
+			t.Errorf("%v: %v", c.args, o.Explicit())
+		}
+	}
+}
+
+// TestSecretsAreMarked holds that what is called a key or a password is one.
+func TestSecretsAreMarked(t *testing.T) {
+	named := regexp.MustCompile(`(?i)(key|password|secret|token)$`)
+	for _, p := range table {
+		if _, switches := p.target(new(Options)).(*bool); !switches && named.MatchString(p.path) && !p.secret {
+			t.Errorf("%s is shown as it is", p.path)
+		}
+	}
+}
+
+func TestKeyFile(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	good := file("good", " c2VjcmV0\n")
+	for _, c := range []struct {
+		args     []string
+		key, err string
+	}{
+		{args: []string{"--cosmosKeyFile", good}, key: "c2VjcmV0"},
+		{args: []string{"--cosmosKeyFile", good, "--cosmosKey", "YQ=="}, err: "cannot be set together"},
+		{args: []string{"--cosmosKeyFile", file("empty", "\n")}, err: "is empty"},
+		{args: []string{"--cosmosKeyFile", file("long", strings.Repeat("a", maxSecretBytes+1))}, err: "longer than"},
+		{args: []string{"--cosmosKeyFile", filepath.Join(dir, "none")}, err: "no such file"},
+	} {
+		o, err := Load(Input{Args: c.args})
+		switch {
+		case c.err == "" && (err != nil || o.Cosmos.Key != c.key):
+			t.Errorf("%v: %v, %v", c.args, o, err)
+		case c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)):
+			t.Errorf("%v: %v", c.args, err)
+		}
+	}
+}
