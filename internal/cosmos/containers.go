@@ -1,12 +1,14 @@
 package cosmos
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
@@ -382,21 +384,28 @@ func (r *request) deleteContainer() error {
 	if err != nil {
 		return err
 	}
-	if _, err := g.catalog.Drop(r.Context(), c.collection.Namespace); err != nil {
-		return err
-	}
-	if c.log != nil {
-		if _, err := g.catalog.Drop(r.Context(), c.log.Namespace); err != nil {
-			return err
-		}
-	}
-	if err := g.remove(r.Context(), containersNamespace, c.storedID()); err != nil {
-		return err
-	}
-	if err := g.remove(r.Context(), numbersNamespace, bson.String(c.rid)); err != nil {
+	if err := g.drop(r.Context(), c); err != nil {
 		return err
 	}
 	g.publish(d.with(c.id, nil))
 	r.charge = chargeDefinition
 	return r.send(http.StatusNoContent, nil)
+}
+
+// drop takes a container away, with all that is in it. What has gone on
+// MongoDB's side is gone.
+func (g *registry) drop(ctx context.Context, c *container) error {
+	gone := []schema.Namespace{c.collection.Namespace}
+	if c.log != nil {
+		gone = append(gone, c.log.Namespace)
+	}
+	for _, ns := range gone {
+		if _, err := g.catalog.Drop(ctx, ns); err != nil && !mongoerr.Is(err, mongoerr.NamespaceNotFound) {
+			return err
+		}
+	}
+	if err := g.remove(ctx, containersNamespace, c.storedID()); err != nil {
+		return err
+	}
+	return g.remove(ctx, numbersNamespace, bson.String(c.rid))
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -20,6 +21,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/exec"
 	"github.com/mayflydb/mayfly/internal/query/nosql"
 	"github.com/mayflydb/mayfly/internal/repl"
+	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
@@ -107,7 +109,8 @@ func (a *account) do(method, target, body string, headers map[string]string) *ht
 //
 // late, large, deep, nested and giant are requests with hostileBodies.
 // `wait seconds=n` lets time pass, `sweep` removes what is expired, `restart`
-// opens the server anew, and `stored` counts the items that are there.
+// opens the server anew, `stored` counts the items that are there, and `mongo`
+// works on collections from MongoDB's side.
 func TestScripts(t *testing.T) {
 	datadriven.Walk(t, "testdata/scripts", func(t *testing.T, path string) {
 		synctest.Test(t, func(t *testing.T) {
@@ -139,6 +142,8 @@ func (a *account) step(t *testing.T, d *datadriven.TestData) string {
 		return fmt.Sprintf("%d bytes kept\n", a.server.results.size)
 	case "byrid":
 		return a.byRID()
+	case "mongo":
+		return a.mongo(d)
 	case "fill":
 		return a.fill(d)
 	case "pages":
@@ -147,6 +152,33 @@ func (a *account) step(t *testing.T, d *datadriven.TestData) string {
 		return a.index()
 	}
 	return a.request(d)
+}
+
+// mongo makes a collection as MongoDB's side does, or drops it, or lists those of
+// a database.
+func (a *account) mongo(d *datadriven.TestData) string {
+	var ns, drop string
+	d.MaybeScanArgs(a.t, "create", &ns)
+	d.MaybeScanArgs(a.t, "drop", &drop)
+	cat := a.server.o.Catalog
+	var err error
+	switch {
+	case ns != "":
+		_, err = cat.Create(a.t.Context(), schema.ParseNamespace(ns), nil)
+	case drop != "":
+		_, err = cat.Drop(a.t.Context(), schema.ParseNamespace(drop))
+	default:
+		var names []string
+		for _, c := range cat.Collections(d.CmdArgs[0].Key) {
+			names = append(names, c.Namespace.Coll)
+		}
+		slices.Sort(names)
+		return strings.Join(names, " ") + "\n"
+	}
+	if err != nil {
+		return err.Error() + "\n"
+	}
+	return ""
 }
 
 // fill creates items items in container d/c, in partitions by turns: n counts

@@ -1,8 +1,11 @@
 package cosmos
 
 import (
+	"context"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
@@ -112,15 +115,17 @@ func (r *request) deleteDatabase() error {
 	if err := r.ifMatch(d.etag); err != nil {
 		return err
 	}
-	for _, c := range g.list(d) {
-		if err := g.remove(r.Context(), containersNamespace, c.storedID()); err != nil {
-			return err
-		}
-		if err := g.remove(r.Context(), numbersNamespace, bson.String(c.rid)); err != nil {
-			return err
-		}
+	if err := g.ownsAll(d); err != nil {
+		return err
 	}
-	if _, err := g.catalog.DropDatabase(r.Context(), databaseName(d.id)); err != nil && !mongoerr.Is(err, mongoerr.NamespaceNotFound) {
+	for _, c := range g.list(d) {
+		if err := g.drop(r.Context(), c); err != nil {
+			return err
+		}
+		d = d.with(c.id, nil)
+		g.publish(d)
+	}
+	if err := g.dropLogs(r.Context(), d); err != nil {
 		return err
 	}
 	_, us, err := r.users()
@@ -140,6 +145,45 @@ func (r *request) deleteDatabase() error {
 	g.mu.Unlock()
 	r.charge = chargeDefinition
 	return r.send(http.StatusNoContent, nil)
+}
+
+// dropLogs takes the logs away that are left in a database without containers:
+// those whose collections went on MongoDB's side.
+func (g *registry) dropLogs(ctx context.Context, d *database) error {
+	for _, c := range g.catalog.Collections(databaseName(d.id)) {
+		if !strings.HasPrefix(c.Namespace.Coll, logPrefix) {
+			continue
+		}
+		if _, err := g.catalog.Drop(ctx, c.Namespace); err != nil && !mongoerr.Is(err, mongoerr.NamespaceNotFound) {
+			return err
+		}
+	}
+	return nil
+}
+
+// maxNamed bounds the names in an error.
+const maxNamed = 10
+
+// ownsAll refuses to delete a database in which there are collections or views
+// of MongoDB's side: no feed of the endpoint shows them. Errors: 403. What is
+// made there afterwards stays: only collections of containers are dropped.
+func (g *registry) ownsAll(d *database) error {
+	own := map[string]bool{}
+	for _, c := range g.list(d) {
+		own[c.collection.Namespace.Coll] = true
+	}
+	var others []string
+	for _, c := range g.catalog.Collections(databaseName(d.id)) {
+		if name := c.Namespace.Coll; !own[name] && !c.Namespace.IsSystem() && !strings.HasPrefix(name, logPrefix) {
+			others = append(others, name)
+		}
+	}
+	if len(others) == 0 {
+		return nil
+	}
+	slices.Sort(others)
+	names := strings.Join(others[:min(len(others), maxNamed)], ", ")
+	return newError(http.StatusForbidden, "Database '%s' has %d MongoDB collections or views that are no containers (%s). Drop them through MongoDB's side first.", d.id, len(others), names)
 }
 
 // ifMatch checks If-Match against an etag. Errors: 412.

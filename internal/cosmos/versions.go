@@ -46,10 +46,13 @@ func parseRetention(v bson.Value) (time.Duration, error) {
 	return time.Duration(n) * time.Minute, nil
 }
 
-// logNamespace is where a container's log is; ids never escape to such a name.
+// logPrefix begins the names of logs; ids never escape to such a name.
+const logPrefix = "%log."
+
+// logNamespace is where a container's log is.
 func logNamespace(c *container) schema.Namespace {
 	ns := namespace(c.db, c.id)
-	return schema.Namespace{DB: ns.DB, Coll: "%log." + ns.Coll}
+	return schema.Namespace{DB: ns.DB, Coll: logPrefix + ns.Coll}
 }
 
 // logIndex lets entries go when they have been kept long enough.

@@ -1,6 +1,7 @@
 package nosql
 
 import (
+	"errors"
 	"strings"
 
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -39,8 +40,22 @@ func registerRegex(name string, min, max int, f func(re *pcre.Regexp, args []bso
 		if err != nil {
 			return bson.Value{}, err
 		}
-		return f(re, args)
+		v, err := f(re, args)
+		return v, unmatched(name, err)
 	})
+}
+
+// unmatched is the error of a match that failed: 400, as the pattern is the
+// query's.
+func unmatched(name string, err error) error {
+	var told *Error
+	switch {
+	case err == nil || errors.As(err, &told):
+		return err
+	case errors.Is(err, pcre.ErrLimit):
+		return failed("The pattern of %s takes too long to match: %v.", name, err)
+	}
+	return failed("The pattern of %s is invalid: %v", name, err)
 }
 
 // compile compiles a pattern, once in a run. Errors: 400, also for modifiers
@@ -126,7 +141,8 @@ func registerReplace(name string, n int) {
 		if err != nil {
 			return bson.Value{}, err
 		}
-		return replaceMatches(re, args[0].Str(), args[2].Str(), n)
+		v, err := replaceMatches(re, args[0].Str(), args[2].Str(), n)
+		return v, unmatched(name, err)
 	})
 }
 
