@@ -121,6 +121,13 @@ func (c *openCursor) batch(ctx context.Context, op *Op, name string, limit int64
 			c.stash = d.Clone()
 			break
 		}
+		if err := op.growReply(size + len(d)); err != nil {
+			if n == 0 {
+				return false, err
+			}
+			c.stash = d.Clone()
+			break
+		}
 		op.Reply.Doc(bson.Index(int(n)), d)
 		size += len(d)
 		n++

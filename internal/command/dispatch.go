@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/memory"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
@@ -28,6 +29,9 @@ type Dispatcher struct {
 	// server too.
 	Gate Gate
 	Log  *slog.Logger
+	// Memory is the budget of all operations, from which large replies are taken;
+	// nil for none.
+	Memory *memory.Budget
 
 	// FailCommand makes commands fail, for tests of drivers; nil where the server
 	// does not run for tests.
@@ -59,10 +63,10 @@ func NewDispatcher(log *slog.Logger) *Dispatcher {
 
 // Dispatch runs one request to its end. It does not fail: errors are replies.
 func (d *Dispatcher) Dispatch(ctx context.Context, req *Request) Response {
-	memory := newReply()
+	answer := newReply(d.Memory)
 	op := &Op{
 		Client: req.Client, Dispatcher: d, Body: req.Body, Sequences: req.Sequences,
-		ExhaustAllowed: req.ExhaustAllowed, Start: req.Start, Reply: &memory.builder,
+		ExhaustAllowed: req.ExhaustAllowed, Start: req.Start, Reply: &answer.builder, answer: answer,
 	}
 	if op.Start.IsZero() {
 		op.Start = time.Now()
@@ -71,6 +75,9 @@ func (d *Dispatcher) Dispatch(ctx context.Context, req *Request) Response {
 	defer func() {
 		if !returned && op.Session != nil { // a panic outside of the handler
 			d.Sessions.release(op.Session, op.Start)
+		}
+		if !returned {
+			answer.account.Close()
 		}
 	}()
 	err := d.run(ctx, op, req)
@@ -81,10 +88,13 @@ func (d *Dispatcher) Dispatch(ctx context.Context, req *Request) Response {
 	}
 	r := d.finish(ctx, op, now, err)
 	if err == errFailPointClose {
+		answer.account.Close()
 		return Response{Close: true, Took: r.Took}
 	}
 	if err == nil {
-		r.reply = memory
+		r.reply = answer
+	} else {
+		answer.account.Close()
 	}
 	return r
 }

@@ -63,6 +63,7 @@ type Op struct {
 	statement  *statement
 	active     activity
 	injected   *failure // by the fail point
+	answer     *reply   // whose builder Reply is; nil for an Op that has none of its own
 }
 
 // Stats are what the operation did, for the profiler, the slow-operation log
@@ -177,6 +178,16 @@ func (op *Op) SetCollection(name string) {
 func (op *Op) SetNS(ns string) {
 	op.NS = ns
 	op.active.name.set(&op.active.namespace, ns)
+}
+
+// growReply takes memory for a reply of n bytes.
+//
+// Errors: 146 where there is none.
+func (op *Op) growReply(n int) error {
+	if op.answer == nil {
+		return nil
+	}
+	return op.answer.held.Set(replyGrowth * n)
 }
 
 // Documents returns the documents of the array argument called name, whether

@@ -4,11 +4,14 @@ import (
 	"sync"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/memory"
 )
 
 const (
 	// replySize is how much room a reply gets before it has to grow.
 	replySize = 4 << 10
+	// replyGrowth is how often a reply is in memory while it grows.
+	replyGrowth = 2
 	// maxKeptReply bounds the memory that is kept for the next reply.
 	maxKeptReply = 1 << 20
 )
@@ -17,18 +20,25 @@ const (
 type reply struct {
 	builder bson.Builder
 	memory  []byte
+	account memory.Account // for what a large reply takes
+	held    memory.Holding
 }
 
 var replies = sync.Pool{New: func() any { return &reply{memory: make([]byte, 0, replySize)} }}
 
-func newReply() *reply {
+func newReply(b *memory.Budget) *reply {
 	r := replies.Get().(*reply)
+	if b != nil {
+		r.account.Open(b)
+		r.held = r.account.Hold(nil)
+	}
 	r.builder.Reset(r.memory)
 	return r
 }
 
 // release takes back the memory, which body may have outgrown.
 func (r *reply) release(body bson.Doc) {
+	r.account.Close()
 	if cap(body) > cap(r.memory) {
 		r.memory = body
 	}

@@ -96,6 +96,7 @@ type Holding struct {
 	waiter  Waiter
 	room    int64 // what it may hold without asking
 	taken   int64 // of the account
+	scarce  bool  // there was none for a part that can spill: it does not wait again
 }
 
 // Hold makes a holding of the account, which may be nil. w is whose context
@@ -125,16 +126,31 @@ func (h *Holding) Spilling(n int) (bool, error) {
 	if int64(n) <= h.room || h.account == nil {
 		return true, nil
 	}
+	w := h.waiter
+	if h.scarce {
+		h.waiter = nil
+	}
 	err := h.grow(int64(n), false)
+	h.waiter = w
 	switch {
 	case err == nil:
 		return true, nil
 	case err != error(errNone):
 		return false, err
-	case n <= overdraft:
+	}
+	if h.scarce = true; n <= overdraft {
 		return true, h.grow(int64(n), true)
 	}
 	return false, nil
+}
+
+// Shrink says that no more than n bytes are held any more.
+func (h *Holding) Shrink(n int) {
+	if back := h.taken - int64(n); back > lastChunk {
+		_ = h.account.change(nil, -back, false)
+		h.taken -= back
+		h.room = h.taken
+	}
 }
 
 func (h *Holding) grow(n int64, forced bool) error {

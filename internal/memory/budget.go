@@ -65,6 +65,9 @@ func (b *Budget) Stats() Stats {
 	return Stats{Limit: b.limit, Operations: b.operations.stats(), Requests: b.requests.stats()}
 }
 
+// ErrNone is the error of who has found no memory and can do nothing without.
+func ErrNone() error { return errNone }
+
 // errNone is the error of who finds no memory.
 var errNone = mongoerr.New(mongoerr.ExceededMemoryLimit,
 	"the memory for operations of this server is used up; try again, or give it more with operationMemoryGB")

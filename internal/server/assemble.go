@@ -38,8 +38,8 @@ func Assemble(_ context.Context, s *Server) (*App, error) {
 		return nil, errors.Join(err, engine.Close())
 	}
 	d := command.NewDispatcher(s.log.Logger("COMMAND"))
-	d.Host = s.host()
-	x := &exec.Executor{Catalog: cat, SpillDir: filepath.Join(s.Options.Storage.DBPath, spillDirectory)}
+	d.Host, d.Memory = s.host(), s.memory
+	x := &exec.Executor{Catalog: cat, Memory: s.memory, SpillDir: filepath.Join(s.Options.Storage.DBPath, spillDirectory)}
 	n := &node.Node{
 		Dispatcher: d, Params: d.Params, Log: s.log.Logger("COMMAND"), Catalog: cat, Exec: x,
 		Process: s.process(engine), StartTime: s.started,

@@ -6,6 +6,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/memory"
 	"github.com/mayflydb/mayfly/internal/query/match"
 	"github.com/mayflydb/mayfly/internal/query/pipeline"
 	"github.com/mayflydb/mayfly/internal/query/plan"
@@ -20,7 +21,8 @@ type Aggregation struct {
 	inner  bool   // its results are not the client's
 	ahead  *ahead // what reads the cursor ahead, or nil
 	run    *pipeline.Run
-	apart  bool // no stage above the query holds what is the store's
+	memory memory.Account // of the pipeline, unless it is part of another
+	apart  bool           // no stage above the query holds what is the store's
 	begun  bool
 	parked bool
 }
@@ -39,21 +41,37 @@ func (x *Executor) Aggregate(ctx context.Context, c *catalog.Collection, q *Quer
 }
 
 func (x *Executor) aggregate(ctx context.Context, c *catalog.Collection, q *Query, p *pipeline.Pipeline, r *pipeline.Run, inner bool) (*Aggregation, error) {
+	a := &Aggregation{inner: inner, run: r}
+	if r.Env.Memory == nil {
+		a.memory.Open(x.Memory)
+		r.Env.Memory = &a.memory
+	}
+	if err := x.open(ctx, a, c, q, p); err != nil {
+		a.giveBack()
+		return nil, err
+	}
+	return a, nil
+}
+
+// open starts the pipeline.
+func (x *Executor) open(ctx context.Context, a *Aggregation, c *catalog.Collection, q *Query, p *pipeline.Pipeline) (err error) {
+	r, inner := a.run, a.inner
 	if p.HasSource() {
-		out, err := p.Open(nil, r)
-		if err != nil {
-			return nil, err
-		}
-		return &Aggregation{out: out, inner: inner, run: r}, nil
+		r.Env.Watch(ctx)
+		a.out, err = p.Open(nil, r)
+		return err
 	}
 	rest, err := pushDown(q, p)
 	if err == nil {
 		err = searchByDistance(c, q, p)
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	q.KeyRead = slices.Contains(rest.Meta(), "sortKey")
+	if q.Env != nil {
+		q.Env.Memory = r.Env.Memory
+	}
 	early := !inner && c != nil && !c.IsTimeseries() && mayReadAhead(q, rest)
 	if early {
 		q.Env = q.Env.Fork()
@@ -62,9 +80,9 @@ func (x *Executor) aggregate(ctx context.Context, c *catalog.Collection, q *Quer
 	q.Held = !q.Drained && !rest.Streams()
 	found, err := x.start(ctx, c, q, x.reads(c, q, rest))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	a := &Aggregation{cursor: &Cursor{r: found}, plain: len(rest.Stages) == 0, inner: inner, run: r}
+	a.cursor, a.plain = &Cursor{r: found}, len(rest.Stages) == 0
 	a.sorts = slices.ContainsFunc(rest.Stages, func(s pipeline.Stage) bool { _, ok := s.(*pipeline.Sort); return ok })
 	in := measured(c, a.cursor)
 	if early {
@@ -75,9 +93,9 @@ func (x *Executor) aggregate(ctx context.Context, c *catalog.Collection, q *Quer
 		in = &copying{in: in}
 	}
 	if a.out, err = rest.Open(withMeta(in, found.meta.value, rest, r), r); err != nil {
-		return nil, err
+		return err
 	}
-	return a, nil
+	return nil
 }
 
 // copying hands documents on as copies that outlive the iterator they come
@@ -165,6 +183,15 @@ func (a *Aggregation) Next(ctx context.Context) (bson.Doc, error) {
 func (a *Aggregation) Close() {
 	if a.out != nil {
 		a.out.Close()
+	}
+	a.giveBack()
+}
+
+// giveBack gives back the memory of the pipeline.
+func (a *Aggregation) giveBack() {
+	a.memory.Close()
+	if a.run.Env.Memory == &a.memory {
+		a.run.Env.Memory = nil
 	}
 }
 

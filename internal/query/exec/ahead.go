@@ -70,8 +70,11 @@ var errNotWanted = errors.New("exec: what is read ahead is not wanted any more")
 func (a *ahead) Next(ctx context.Context) (bson.Doc, error) {
 	if a.full == nil {
 		if a.direct < aheadAfter {
-			a.direct++
-			return a.in.Next(ctx)
+			d, err := a.in.Next(ctx)
+			if a.direct++; len(d) > aheadBlock {
+				a.direct = 0 // a few of these would be more than what is read ahead otherwise
+			}
+			return d, err
 		}
 		a.start(ctx)
 	}

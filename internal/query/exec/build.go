@@ -70,7 +70,7 @@ func (b *builder) build(n plan.Node) Stage {
 // fetch makes a fetch, which reads ahead where all its rows come from one scan.
 func (b *builder) fetch(n *plan.Fetch) *fetch {
 	s := &fetch{stats: Stats{Node: n}, source: b.source, filter: newFilter(n.Filter, b.env)}
-	s.ahead.apart, s.ahead.batch = b.apart, b.batch
+	s.ahead.apart, s.ahead.batch, s.ahead.memory = b.apart, b.batch, b.source.hold()
 	s.ahead.drained = b.drained && (s.filter == nil || b.wanted == 0)
 	if s.filter == nil && !b.buried {
 		s.ahead.wanted, s.ahead.fields = b.wanted, b.fields
@@ -117,7 +117,7 @@ func (b *builder) stage(n plan.Node) Stage {
 	case *plan.GeoNear:
 		return b.geoNear(n)
 	case *plan.Distance:
-		return &distance{stats: Stats{Node: n}, node: n, input: b.build(n.Input), source: b.source}
+		return &distance{stats: Stats{Node: n}, node: n, input: b.build(n.Input), source: b.source, memory: b.source.hold()}
 	case *plan.TextOr:
 		return b.textOr(n)
 	case *plan.TextMatch:
@@ -144,7 +144,7 @@ func (b *builder) stage(n plan.Node) Stage {
 	case *plan.SortMerge:
 		s := &sortMerge{stats: Stats{Node: n}, keys: sortkey.NewGenerator(n.Pattern, b.coll, nil), pattern: n.Pattern}
 		if n.Dedup {
-			s.seen = newDedup()
+			s.seen = newDedup(b.source)
 		}
 		for _, in := range n.Nodes {
 			s.inputs = append(s.inputs, b.build(in))
@@ -158,7 +158,7 @@ func (b *builder) stage(n plan.Node) Stage {
 		}
 		return s
 	case *plan.Or:
-		s := &or{stats: Stats{Node: n}, seen: newDedup()}
+		s := &or{stats: Stats{Node: n}, seen: newDedup(b.source)}
 		for _, in := range n.Nodes {
 			s.inputs = append(s.inputs, b.build(in))
 		}
@@ -192,7 +192,7 @@ func (b *builder) stage(n plan.Node) Stage {
 func (b *builder) scan(n plan.Node, ix *plan.Index, bounds []plan.Intervals, dedup bool) indexScan {
 	s := indexScan{stats: Stats{Node: n}, index: ix, source: b.source, ranges: encodeBounds(bounds, directions(ix), nil), last: b.above == 0}
 	if dedup {
-		s.seen = newDedup()
+		s.seen = newDedup(b.source)
 		s.seen.own = true
 	}
 	return s

@@ -120,7 +120,7 @@ func (r *running) rebuild() error {
 		if err := c.stage.Close(); err != nil {
 			return err
 		}
-		*c = candidate{node: c.node, stage: r.builder.build(c.node)}
+		*c = candidate{node: c.node, stage: r.builder.build(c.node), hold: c.hold}
 	}
 	return nil
 }

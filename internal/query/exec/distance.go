@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/mayflydb/mayfly/internal/memory"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/query/extsort"
 	"github.com/mayflydb/mayfly/internal/query/plan"
@@ -19,12 +20,19 @@ type distance struct {
 	source *source
 	found  []nearRow
 	bytes  int
+	memory memory.Holding
 	full   bool
 }
 
 func (s *distance) Stats() *Stats   { return &s.stats }
 func (s *distance) Inputs() []Stage { return []Stage{s.input} }
-func (s *distance) Close() error    { return s.input.Close() }
+
+// Close gives memory back.
+func (s *distance) Close() error {
+	s.found = nil
+	s.memory.Release()
+	return s.input.Close()
+}
 
 func (s *distance) Work(ctx context.Context, row *Row) (State, error) {
 	if s.full {
@@ -54,6 +62,9 @@ func (s *distance) measure(row *Row) error {
 	s.bytes += len(row.Doc) + len(row.Record) + len(point.Data)
 	if s.bytes > extsort.MaxMemory {
 		return mongoerr.New(mongoerr.QueryExceededMemoryLimitNoDiskUseAllowed, "a search by distance over measurements exceeded memory limit of %d bytes", extsort.MaxMemory)
+	}
+	if err := s.memory.Set(s.bytes); err != nil {
+		return err
 	}
 	s.found = append(s.found, nearRow{distance: d, record: slices.Clone(row.Record), doc: row.Doc.Clone(), point: point.Clone()})
 	return nil

@@ -6,6 +6,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/memory"
 	"github.com/mayflydb/mayfly/internal/query/expr"
 	"github.com/mayflydb/mayfly/internal/query/match"
 	"github.com/mayflydb/mayfly/internal/query/plan"
@@ -18,6 +19,8 @@ type Executor struct {
 	Catalog *catalog.Catalog
 	// SpillDir is where sorts put what memory cannot hold.
 	SpillDir string
+	// Memory is the budget of all operations; nil for none.
+	Memory *memory.Budget
 	// Counts are what queries have done so far, for serverStatus.
 	Counts Counts
 
@@ -69,6 +72,41 @@ type running struct {
 	choice
 	runner
 	cursor Cursor // of a Find
+
+	account memory.Account // of the query, unless it is part of another operation
+	hand    memory.Holding // of the document at hand
+}
+
+// largeDocument is the size of documents, in bytes, from which on those at hand
+// are taken from the operation's memory.
+const largeDocument = 64 << 10
+
+// copiesAtHand is how often a document is in memory while it is read: in the
+// block that it came in, packed and not, and as what is made of it.
+const copiesAtHand = 3
+
+// open gives the query an account, unless the operation has one.
+func (r *running) open() {
+	if r.query.Env.Memory == nil {
+		r.account.Open(r.x.Memory)
+		r.query.Env.Memory = &r.account
+	}
+	r.source.env = r.query.Env
+	r.hand = r.source.hold()
+}
+
+// expectLarge takes memory for a document of a collection of large ones before
+// any is read.
+func (r *running) expectLarge() error {
+	if r.coll == nil {
+		return nil
+	}
+	if n := r.coll.Count(); n > 0 {
+		if size := r.coll.DataSize() / n; size > largeDocument {
+			return r.hand.Set(copiesAtHand * int(size))
+		}
+	}
+	return nil
 }
 
 // nodes plans a query; adjust, where not nil, changes each candidate.
@@ -105,7 +143,12 @@ func (x *Executor) start(ctx context.Context, c *catalog.Collection, q *Query, a
 	if err != nil {
 		return nil, err
 	}
-	if err := r.choose(ctx); err != nil {
+	q.Env.Watch(ctx)
+	err = r.expectLarge()
+	if err == nil {
+		err = r.choose(ctx)
+	}
+	if err != nil {
 		r.close()
 		return nil, err
 	}
@@ -141,10 +184,11 @@ func (x *Executor) prepare(ctx context.Context, c *catalog.Collection, q *Query,
 	}
 	nodes, err := x.nodes(c, q, adjust)
 	if err != nil {
-		r.release()
+		r.abandon()
 		return nil, err
 	}
 	r.source = source{coll: c, reader: reader}
+	r.open()
 	if c != nil && c.Hiding() != nil {
 		r.source.expect(x.Catalog, before, r.snapshot != nil, nodes[0])
 	}
@@ -156,7 +200,7 @@ func (x *Executor) prepare(ctx context.Context, c *catalog.Collection, q *Query,
 		r.builder.count = c.Count()
 		if n, ok := nodes[0].(*plan.Count); ok && n.Input == nil && r.source.hiding != nil {
 			if r.builder.count, err = r.source.visible(ctx); err != nil {
-				r.release()
+				r.abandon()
 				return nil, err
 			}
 		}
@@ -169,10 +213,10 @@ func (x *Executor) prepare(ctx context.Context, c *catalog.Collection, q *Query,
 	}
 	for i, n := range nodes {
 		if i == 0 {
-			r.first = candidate{node: n, stage: r.builder.build(n)}
+			r.first = candidate{node: n, stage: r.builder.build(n), hold: r.source.hold()}
 			r.winner, r.runner.candidate = &r.first, &r.first
 		} else {
-			r.rejected = append(r.rejected, &candidate{node: n, stage: r.builder.build(n)})
+			r.rejected = append(r.rejected, &candidate{node: n, stage: r.builder.build(n), hold: r.source.hold()})
 		}
 	}
 	return r, nil
@@ -219,6 +263,9 @@ func (r *running) next(ctx context.Context, row *Row) (bool, error) {
 	r.query.Env.Watch(ctx)
 	for {
 		ok, err := r.runner.next(ctx, row)
+		if len(row.Doc) > largeDocument && err == nil {
+			err = r.hand.Set(copiesAtHand * len(row.Doc))
+		}
 		if err != nil || !ok || !r.source.expired(row) {
 			return ok, err
 		}
@@ -232,7 +279,16 @@ func (r *running) close() {
 	for _, c := range r.rejected {
 		c.stage.Close()
 	}
+	r.abandon()
+}
+
+// abandon gives back what a query holds that has no stages yet, or no more.
+func (r *running) abandon() {
 	r.release()
+	r.account.Close()
+	if r.query.Env.Memory == &r.account {
+		r.query.Env.Memory = nil
+	}
 }
 
 // release gives back the snapshot.

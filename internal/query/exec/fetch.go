@@ -46,6 +46,7 @@ func (s *fetch) release() {
 func (s *fetch) Close() error {
 	s.release()
 	s.ahead.free()
+	s.ahead.memory.Release()
 	return errors.Join(s.walk.close(), s.input.Close())
 }
 

@@ -115,7 +115,7 @@ func (x *Executor) FromIndex(ctx context.Context, c *catalog.Collection, r *cata
 	s, done := x.entries(c)
 	defer done()
 	if r.Index.Multikey().Any() {
-		s.seen = newDedup()
+		s.seen = newDedup(s.source)
 	}
 	due, err := s.count(ctx, r, r.DueRanges(now))
 	if err != nil {

@@ -92,7 +92,7 @@ func (h *nearHeap) Pop() any {
 }
 
 func (b *builder) geoNear(n *plan.GeoNear) *geoNear {
-	s := &geoNear{stats: Stats{Node: n}, node: n, builder: b, seen: newDedup()}
+	s := &geoNear{stats: Stats{Node: n}, node: n, builder: b, seen: newDedup(b.source)}
 	s.grid, s.flat = n.Index.Grid()
 	farthest := math.Pi * geo.EarthRadius * (1 + 1e-9)
 	if n.Near.Near.Point.CRS == geo.Flat {

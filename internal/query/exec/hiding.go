@@ -314,7 +314,7 @@ func (s *source) visible(ctx context.Context) (int64, error) {
 	}
 	e := entries{source: &source{coll: s.coll, reader: s.reader}}
 	if len(s.hiding.rules) > 1 || s.hiding.rules[0].Index.Multikey().Any() {
-		e.seen = newDedup()
+		e.seen = newDedup(s)
 	}
 	for _, r := range s.hiding.rules {
 		due, err := e.count(ctx, r, r.DueRanges(s.hiding.now))

@@ -49,6 +49,7 @@ func (c *Cursor) Park() error {
 	if err := saveAll(c.r.winner.stage); err != nil {
 		return err
 	}
+	c.r.hand.Shrink(len(c.row.Doc)) // the client's batch may have had no room for it
 	c.row = Row{}
 	c.r.release()
 	return nil
@@ -206,7 +207,7 @@ func (s *indexScan) restore() error {
 	if !s.index.IsMultikey() && ix.Multikey().Any() {
 		s.uncovered = s.cover != nil
 		if s.seen == nil {
-			s.seen = newDedup()
+			s.seen = newDedup(s.source)
 		}
 	}
 	return nil

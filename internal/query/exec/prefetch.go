@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/memory"
 )
 
 const (
@@ -43,6 +44,7 @@ type prefetch struct {
 	scattered *scattered
 	// beside gathers where records rise; nil until then.
 	beside *beside
+	memory memory.Holding
 
 	handed   int64 // rows since the cursor was parked last
 	expected int64 // rows between the two times before that; 0 the first time
@@ -136,6 +138,9 @@ func (s *fetch) fill(ctx context.Context) error {
 		if n = a.size(); n == 0 {
 			return nil
 		}
+		if !a.affords(n) {
+			return nil
+		}
 		s.pass()
 		err = a.gather(ctx, n)
 	}
@@ -150,6 +155,19 @@ func (s *fetch) fill(ctx context.Context) error {
 		s.walk.begin()
 	}
 	return err
+}
+
+// prefetchEntry is about what an entry takes that is read ahead, in bytes.
+const prefetchEntry = 128
+
+// affords takes memory for n rows that are to be read ahead; without it they are
+// read one by one.
+func (a *prefetch) affords(n int) bool {
+	bytes := int64(prefetchEntry)
+	if rows := a.before + a.handed; rows > 0 {
+		bytes += a.bytes / rows
+	}
+	return a.memory.Set(int(min(int64(n)*bytes, 2*maxPrefetchBytes))) == nil
 }
 
 // gather reads n entries ahead. The scan's counters stay as they are: they
@@ -275,7 +293,8 @@ func (a *prefetch) drop() error {
 		err = a.scan.back(key, record, a.next == 0)
 	}
 	a.free()
-	*a = prefetch{scan: a.scan, wanted: a.wanted, fields: a.fields, drained: a.drained, apart: a.apart, gathered: gathered{rising: a.rising}, expected: a.handed, before: a.before + a.handed, bytes: a.bytes}
+	a.memory.Shrink(0)
+	*a = prefetch{memory: a.memory, scan: a.scan, wanted: a.wanted, fields: a.fields, drained: a.drained, apart: a.apart, gathered: gathered{rising: a.rising}, expected: a.handed, before: a.before + a.handed, bytes: a.bytes}
 	return err
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/memory"
 	"github.com/mayflydb/mayfly/internal/query/plan"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
@@ -281,9 +282,14 @@ type dedup struct {
 	bytes int
 	limit int
 	own   bool // of one scan, from its beginning
+
+	memory memory.Holding
 }
 
-func newDedup() *dedup { return &dedup{seen: make(map[string]struct{}), limit: maxSeen} }
+// newDedup makes a dedup with the memory of the operation that reads s.
+func newDedup(s *source) *dedup {
+	return &dedup{seen: make(map[string]struct{}), limit: maxSeen, memory: s.hold()}
+}
 
 // add remembers a record and says whether it was there already: errDedupMemory
 // where it is not and there is no room for it.
@@ -293,6 +299,10 @@ func (d *dedup) add(record []byte) (bool, error) {
 	}
 	if d.bytes+len(record)+32 > d.limit {
 		return false, errDedupMemory
+	}
+	// An entry of a map takes about as much again.
+	if err := d.memory.Set(2 * (d.bytes + len(record) + 32)); err != nil {
+		return false, err
 	}
 	d.bytes += len(record) + 32
 	d.seen[string(record)] = struct{}{}

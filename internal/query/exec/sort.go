@@ -35,6 +35,7 @@ func (b *builder) sorter(n *plan.Sort) *sorter {
 	if s.fields != nil {
 		s.fields = b.source.withJudged(s.fields)
 	}
+	s.rows.Hold(b.source.hold())
 	s.keys = sortkey.NewGenerator(n.Pattern, b.coll, b.meta.value)
 	return s
 }

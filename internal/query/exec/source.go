@@ -6,6 +6,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/memory"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/query/expr"
 	"github.com/mayflydb/mayfly/internal/query/match"
@@ -24,6 +25,7 @@ type source struct {
 	waiting  bool
 	unlooked unlooked
 	low      catalog.LowWater
+	env      *expr.Env // of the query; nil where nobody counts its memory
 }
 
 func (s *source) records(lower, upper []byte) (*storage.Iter, error) {
@@ -71,6 +73,14 @@ func (s *source) fetch(record []byte) (bson.Doc, io.Closer, error) {
 		return nil, nil, closer.Close()
 	}
 	return doc, closer, err
+}
+
+// hold makes a holding of the operation's memory.
+func (s *source) hold() memory.Holding {
+	if s.env == nil {
+		return memory.Holding{}
+	}
+	return s.env.Hold()
 }
 
 // stored reads the document of a record, hidden or not.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/keystring"
+	"github.com/mayflydb/mayfly/internal/memory"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/query/extsort"
 	"github.com/mayflydb/mayfly/internal/query/plan"
@@ -27,10 +28,11 @@ type textOr struct {
 	reading    int // the input being read
 	next       int // the document that comes next
 	closer     io.Closer
+	memory     memory.Holding
 }
 
 func (b *builder) textOr(n *plan.TextOr) *textOr {
-	s := &textOr{stats: Stats{Node: n}, source: b.source, filter: newFilter(n.Filter, b.env), scores: map[string]float64{}}
+	s := &textOr{stats: Stats{Node: n}, source: b.source, filter: newFilter(n.Filter, b.env), scores: map[string]float64{}, memory: b.source.hold()}
 	s.descending = directions(n.Index)
 	for i, p := range n.Index.Parts {
 		if p.Path == schema.TextTerm {
@@ -59,6 +61,7 @@ func (s *textOr) save() error { s.release(); return nil }
 func (s *textOr) Close() error {
 	s.release()
 	s.scores, s.found = nil, nil
+	s.memory.Release()
 	var first error
 	for _, in := range s.inputs {
 		if err := in.Close(); err != nil && first == nil {
@@ -122,6 +125,9 @@ func (s *textOr) read(ctx context.Context) error {
 		s.bytes += 2*len(record) + textOverhead
 		if s.bytes > extsort.MaxMemory {
 			return mongoerr.New(mongoerr.QueryExceededMemoryLimitNoDiskUseAllowed, "TEXT_OR exceeded memory limit of %d bytes", extsort.MaxMemory)
+		}
+		if err := s.memory.Set(s.bytes); err != nil {
+			return err
 		}
 	}
 	s.scores[record] += bson.ToDouble(values[s.weightAt])

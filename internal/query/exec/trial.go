@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/memory"
 	"github.com/mayflydb/mayfly/internal/query/plan"
 )
 
@@ -22,6 +23,9 @@ type candidate struct {
 	rows  []Row
 	ended bool
 	err   error
+	bytes int            // of large rows
+	hold  memory.Holding // for them
+	full  bool           // there is no memory for more
 }
 
 // trial runs the candidates side by side, one unit of work each in turn, until
@@ -61,7 +65,7 @@ func trial(ctx context.Context, cs []*candidate, limit int64) (*candidate, error
 
 // enough says whether a candidate has shown what it is worth.
 func (c *candidate) enough() bool {
-	return c.err != nil || c.ended || c.measured().Stats().Advanced >= trialResults
+	return c.err != nil || c.ended || c.full || c.measured().Stats().Advanced >= trialResults
 }
 
 // measured is the stage whose results count: the one below a count or a write,
@@ -88,6 +92,10 @@ func (c *candidate) work(ctx context.Context) {
 		c.ended = true
 	case state == Advanced:
 		c.rows = append(c.rows, row.clone())
+		if len(row.Doc) > largeDocument {
+			c.bytes += len(row.Doc)
+			c.full = c.hold.Set(c.bytes) != nil
+		}
 	}
 }
 

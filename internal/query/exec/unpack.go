@@ -227,18 +227,19 @@ func (x *Executor) prepareMeasurements(c *catalog.Collection, q *Query, adjust f
 	r.snapshot = snapshot
 	hinted := q.Query
 	r.source = source{coll: c.Buckets(), reader: r.snapshot}
+	r.open()
 	r.source.lookMeasured(x.Catalog, c)
 	visible := r.source.hiding.visible()
 	if visible != nil {
 		hinted.Filter = match.FilterOf(match.AndOf(q.Filter.Root(), visible))
 	}
 	if hinted.Hint, err = bucketHint(c, q.Hint); err != nil {
-		r.release()
+		r.abandon()
 		return nil, err
 	}
 	n, err := plan.Measurements(x.describe(r.source.coll), &hinted, c.Settings.Timeseries)
 	if err != nil {
-		r.release()
+		r.abandon()
 		return nil, err
 	}
 	if adjust != nil {

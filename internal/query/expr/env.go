@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/memory"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
@@ -19,6 +20,9 @@ const (
 	// maxHeldBytes bounds what the unfinished arrays and objects around the
 	// expression at hand hold together.
 	maxHeldBytes = 2 * maxValueBytes
+	// largeValue is the size of values, in bytes, from which on they are taken from
+	// the operation's memory.
+	largeValue = 64 << 10
 	// heldBytes is what an element takes besides its payload.
 	heldBytes = 16
 	// ticksPerCheck is how many turns loops take between two looks at the context.
@@ -47,7 +51,11 @@ type Env struct {
 	// only $match, $sort, $skip and $limit): some errors have other codes there.
 	Grouping bool
 
-	folding bool // constants are reduced; there is no document
+	// Memory is the account of the operation, nil for none.
+	Memory *memory.Account
+
+	large   memory.Holding // what the expression at hand holds
+	folding bool           // constants are reduced; there is no document
 	ctx     context.Context
 	ticks   uint
 	held    int
@@ -69,6 +77,7 @@ func NewEnv(nowMillis int64, vars ...bson.Value) *Env {
 func (e *Env) Fork() *Env {
 	f := *e
 	f.ctx, f.root, f.vars, f.stack, f.arena = nil, nil, slices.Clone(e.vars), nil, nil
+	f.large = memory.Holding{}
 	return &f
 }
 
@@ -93,6 +102,9 @@ func (e *Env) Context() context.Context {
 	return e.ctx
 }
 
+// Hold makes a holding of the operation's memory.
+func (e *Env) Hold() memory.Holding { return e.Memory.Hold(e) }
+
 // Tick is one turn of a loop over elements: now and then it looks whether the
 // context is done, and returns its cause.
 func (e *Env) Tick() error {
@@ -113,7 +125,21 @@ func (e *Env) account(bytes int) error {
 	if e.held += bytes; e.held > maxHeldBytes {
 		return tooLarge("result")
 	}
+	if e.held > largeValue {
+		return e.holdLarge(e.held)
+	}
 	return nil
+}
+
+// holdLarge takes memory for values of n bytes.
+func (e *Env) holdLarge(n int) error {
+	if e.Memory == nil {
+		return nil
+	}
+	if e.large == (memory.Holding{}) {
+		e.large = e.Hold()
+	}
+	return e.large.Set(n)
 }
 
 // Root returns the current document.
@@ -236,6 +262,11 @@ func (e *Env) array(vs []bson.Value) (bson.Value, error) {
 			return bson.Value{}, tooLarge("array")
 		}
 	}
+	if size > largeValue {
+		if err := e.holdLarge(e.held + size); err != nil {
+			return bson.Value{}, err
+		}
+	}
 	b := e.alloc(size)
 	binary.LittleEndian.PutUint32(b, uint32(size))
 	at := 4
@@ -262,6 +293,11 @@ func (e *Env) object(names []string, vs []bson.Value) (bson.Value, error) {
 		size += 2 + len(v.Data) + len(names[i])
 		if size > maxValueBytes {
 			return bson.Value{}, tooLarge("object")
+		}
+	}
+	if size > largeValue {
+		if err := e.holdLarge(e.held + size); err != nil {
+			return bson.Value{}, err
 		}
 	}
 	b := e.alloc(size)

@@ -3,6 +3,8 @@ package extsort
 import (
 	"os"
 	"slices"
+
+	"github.com/mayflydb/mayfly/internal/memory"
 )
 
 // listOverhead is what a document in memory costs a List beside its bytes.
@@ -18,10 +20,15 @@ type List struct {
 	bytes   int
 	file    *os.File
 	offsets []int64 // on disk: where documents first and on start, and where the last ends
+	memory  memory.Holding
 }
 
 // NewList makes a List. spillDir is where the file goes; "" forbids it.
 func NewList(spillDir string) *List { return &List{dir: spillDir} }
+
+// Hold makes the list take its memory from h: where there is none left it
+// spills, or fails with what h says.
+func (l *List) Hold(h memory.Holding) { l.memory = h }
 
 // Len is the number of documents that have been appended.
 func (l *List) Len() int {
@@ -45,8 +52,14 @@ func (l *List) Append(doc []byte, limit int) error {
 	}
 	l.docs = append(l.docs, slices.Clone(doc))
 	l.bytes += len(doc) + listOverhead
-	if l.bytes <= limit {
+	ok, err := l.memory.Spilling(l.bytes)
+	switch {
+	case err != nil:
+		return err
+	case ok && l.bytes <= limit:
 		return nil
+	case !ok && l.dir == "":
+		return l.memory.Set(l.bytes)
 	}
 	return l.spill()
 }
@@ -71,6 +84,7 @@ func (l *List) spill() error {
 		}
 	}
 	l.docs, l.bytes = nil, 0
+	l.memory.Release()
 	return nil
 }
 
@@ -108,11 +122,13 @@ func (l *List) Release(i int) {
 		l.docs[j] = nil
 	}
 	l.docs = l.docs[n:]
+	l.memory.Shrink(l.bytes)
 }
 
 // Close gives memory and disk back.
 func (l *List) Close() error {
 	l.docs = nil
+	l.memory.Release()
 	if l.file == nil {
 		return nil
 	}

@@ -171,6 +171,15 @@ func (r *rows) reset() {
 	r.used, r.items, r.bytes = 0, r.items[:0], 0
 }
 
+// trim lets go of memory that holds no rows.
+func (r *rows) trim() {
+	clear(r.chunks[r.used:])
+	r.chunks = r.chunks[:r.used]
+	if len(r.items) == 0 {
+		r.items = nil
+	}
+}
+
 func commonPrefix(a, b []byte) int {
 	n := min(len(a), len(b))
 	for i := range n {

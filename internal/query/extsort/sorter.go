@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"math"
+
+	"github.com/mayflydb/mayfly/internal/memory"
 )
 
 // MaxMemory is what one sort may hold, in bytes
@@ -31,6 +33,8 @@ type Sorter struct {
 	at    int64
 	runs  *merge
 	Stats Stats
+
+	memory memory.Holding
 }
 
 // Stats tells what a sort took.
@@ -46,6 +50,10 @@ type Stats struct {
 // spillDir is where runs go that memory does not hold; "" forbids it.
 func New(limit int64, spillDir string) *Sorter { return &Sorter{limit: limit, dir: spillDir} }
 
+// Hold makes the sorter take its memory from h: where there is none left it
+// spills, or fails with what h says.
+func (s *Sorter) Hold(h memory.Holding) { s.memory = h }
+
 // Add takes a row in; its bytes are copied.
 func (s *Sorter) Add(key, record, doc []byte) error {
 	s.Stats.Rows++
@@ -59,8 +67,31 @@ func (s *Sorter) Add(key, record, doc []byte) error {
 	}
 	s.Stats.MaxBytes = max(s.Stats.MaxBytes, int64(s.rows.bytes))
 	if s.rows.bytes > MaxMemory {
-		return s.flush()
+		return s.flush(MaxMemory)
 	}
+	return s.room()
+}
+
+// slack is the memory that rows take beside their bytes, as a divisor.
+const slack = 4
+
+// room takes memory for the rows.
+func (s *Sorter) room() error {
+	n := s.rows.bytes + s.rows.bytes/slack
+	ok, err := s.memory.Spilling(n)
+	if ok || err != nil {
+		return err
+	}
+	if s.dir == "" && s.limit == 0 {
+		return s.memory.Set(n)
+	}
+	if err := s.flush(s.rows.bytes); errors.Is(err, ErrMemory) {
+		return s.memory.Set(n)
+	} else if err != nil {
+		return err
+	}
+	s.rows.trim()
+	s.memory.Shrink(s.rows.bytes + s.rows.bytes/slack)
 	return nil
 }
 
@@ -81,9 +112,9 @@ func (s *Sorter) cut(tight bool) {
 // flush makes room: with a limit by leaving out what is behind it, else by
 // writing what is held as one sorted run. Where a run may be written, half of
 // the memory is to be free afterwards, so that it is not made free too often.
-func (s *Sorter) flush() error {
+func (s *Sorter) flush(limit int) error {
 	s.cut(true)
-	if s.rows.bytes <= MaxMemory/2 || s.dir == "" && s.rows.bytes <= MaxMemory {
+	if s.rows.bytes <= limit/2 || s.dir == "" && s.rows.bytes < limit {
 		return nil
 	}
 	return s.spill()
@@ -113,6 +144,7 @@ func (s *Sorter) Sort() error {
 		return err
 	}
 	s.rows = rows{}
+	s.memory.Release()
 	return s.runs.open()
 }
 
@@ -156,6 +188,7 @@ func (s *Sorter) Done() bool {
 // Close gives memory and disk back.
 func (s *Sorter) Close() error {
 	s.rows = rows{}
+	s.memory.Release()
 	if s.runs == nil {
 		return nil
 	}

@@ -107,7 +107,7 @@ func (s *BucketAuto) Serialize() bson.Value {
 
 // Open sorts all documents by groupBy before it delivers the first bucket.
 func (s *BucketAuto) Open(in Iterator, r *Run) (Iterator, error) {
-	return &bucketing{s: s, in: in, r: r, rows: extsort.New(0, r.SpillDir)}, nil
+	return &bucketing{s: s, in: in, r: r, rows: r.sorter(0)}, nil
 }
 
 // bucketing runs a BucketAuto.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/keystring"
+	"github.com/mayflydb/mayfly/internal/memory"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/query/expr"
 )
@@ -182,7 +183,8 @@ func (d *Densify) Serialize() bson.Value { return d.arg }
 // Open fills the gaps between the documents of in.
 func (d *Densify) Open(in Iterator, r *Run) (Iterator, error) {
 	env := expr.NewEnv(r.Env.Now, bson.Value{}, d.step, bson.String(d.unit))
-	return &densifying{d: d, in: in, r: r, env: env.WithRoot(bson.Empty), table: map[string]*densified{}}, nil
+	env.Memory = r.Env.Memory
+	return &densifying{d: d, in: in, r: r, env: env.WithRoot(bson.Empty), table: map[string]*densified{}, memory: r.Env.Hold()}, nil
 }
 
 // densified is a partition: its fields, and the value to make next, Missing
@@ -195,6 +197,8 @@ type densified struct {
 // densifying runs a Densify. Documents are made for the partition of the
 // document ahead, up to it, and behind the last document for all partitions.
 type densifying struct {
+	memory memory.Holding
+
 	d     *Densify
 	in    Iterator
 	r     *Run
@@ -218,6 +222,7 @@ type densifying struct {
 func (w *densifying) Close() {
 	w.in.Close()
 	w.table, w.order = nil, nil
+	w.memory.Release()
 }
 
 func (w *densifying) Next(ctx context.Context) (bson.Doc, error) {
@@ -329,6 +334,9 @@ func (w *densifying) partition(d bson.Doc) (*densified, error) {
 		w.order = append(w.order, p)
 		if w.bytes += len(key) + len(fields) + groupOverhead; w.bytes > maxDensifyBytes {
 			return nil, mongoerr.New(6007200, "$densify exceeded memory limit of %d", maxDensifyBytes)
+		}
+		if err := w.memory.Set(w.bytes); err != nil {
+			return nil, err
 		}
 		if !w.d.lo.IsMissing() {
 			p.next = w.d.lo

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/memory"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/query/expr"
 )
@@ -86,7 +87,7 @@ func (f *Facet) Pipelines() iter.Seq2[string, *Pipeline] {
 
 // Open delivers one document.
 func (f *Facet) Open(in Iterator, r *Run) (Iterator, error) {
-	return &faceting{f: f, in: in, r: r}, nil
+	return &faceting{f: f, in: in, r: r, hold: r.Env.Hold()}, nil
 }
 
 // faceting runs a Facet: the documents come in batches, which every pipeline
@@ -100,6 +101,7 @@ type faceting struct {
 	batch []faceted
 	ended bool // there are no more batches
 	bytes int  // of all results
+	hold  memory.Holding
 
 	branches []*branch
 	fetching time.Duration
@@ -111,6 +113,7 @@ type faceted struct{ doc, meta bson.Doc }
 func (f *faceting) Close() {
 	f.in.Close()
 	f.batch = nil
+	f.hold.Release()
 }
 
 func (f *faceting) Next(ctx context.Context) (bson.Doc, error) {
@@ -163,6 +166,9 @@ func (f *faceting) fetch(ctx context.Context) error {
 	defer func() { f.fetching += time.Since(begun) }()
 	f.batch = f.batch[:0]
 	for size := 0; size < facetBatch && !f.ended; {
+		if err := f.hold.Set(size + 2*f.bytes); err != nil {
+			return err
+		}
 		d, err := f.in.Next(ctx)
 		if err != nil {
 			return err
@@ -233,6 +239,11 @@ func (b *branch) pull(ctx context.Context, p *Pipeline, wait func(struct{}) bool
 		}
 		if b.f.bytes += len(d); b.f.bytes > maxFacet {
 			b.err = mongoerr.New(4031700, "document constructed by $facet is %d bytes, which exceeds the limit of %d bytes", b.f.bytes, maxFacet)
+			return
+		}
+		// What is written is copied once more at the end.
+		if err := b.f.hold.Set(facetBatch + 2*b.f.bytes); err != nil {
+			b.err = err
 			return
 		}
 		b.out.Doc(bson.Index(i), d)

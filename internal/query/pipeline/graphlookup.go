@@ -6,6 +6,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/keystring"
+	"github.com/mayflydb/mayfly/internal/memory"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/query/expr"
 	"github.com/mayflydb/mayfly/internal/query/match"
@@ -177,7 +178,7 @@ func (g *GraphLookup) Serialize() bson.Value {
 
 // Open searches for each document.
 func (g *GraphLookup) Open(in Iterator, r *Run) (Iterator, error) {
-	it := Iterator(&searching{g: g, in: in, r: r})
+	it := Iterator(&searching{g: g, in: in, r: r, memory: r.Env.Hold()})
 	if g.Unwind == nil {
 		return it, nil
 	}
@@ -190,9 +191,14 @@ type searching struct {
 	g  *GraphLookup
 	in Iterator
 	r  *Run
+
+	memory memory.Holding
 }
 
-func (s *searching) Close() { s.in.Close() }
+func (s *searching) Close() {
+	s.in.Close()
+	s.memory.Release()
+}
 
 func (s *searching) Next(ctx context.Context) (bson.Doc, error) {
 	d, err := s.in.Next(ctx)
@@ -307,5 +313,5 @@ func (w *walk) visit(d bson.Doc, depth int64) error {
 	if w.bytes += len(d) + len(key); w.bytes > maxGraph {
 		return mongoerr.New(40099, "$graphLookup reached maximum memory consumption")
 	}
-	return nil
+	return w.s.memory.Set(2 * w.bytes)
 }

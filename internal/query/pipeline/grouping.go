@@ -6,13 +6,14 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/keystring"
+	"github.com/mayflydb/mayfly/internal/memory"
 	"github.com/mayflydb/mayfly/internal/query/expr"
 	"github.com/mayflydb/mayfly/internal/query/extsort"
 )
 
 // Open gathers all documents before it delivers the first group.
 func (g *Group) Open(in Iterator, r *Run) (Iterator, error) {
-	w := &grouping{g: g, in: in, r: r, memory: extsort.MaxMemory, cached: cachedGroups}
+	w := &grouping{g: g, in: in, r: r, memory: extsort.MaxMemory, cached: cachedGroups, hold: r.Env.Hold()}
 	var d expr.Deps
 	// What is set aside leaves its metadata behind.
 	if exprsOf(g, &d); len(d.Meta) == 0 {
@@ -40,6 +41,7 @@ type grouping struct {
 	// memory is what the groups and what is set aside may hold together.
 	memory int
 	dir    string // for what memory does not hold; "": it has to
+	hold   memory.Holding
 	// cached is cachedGroups.
 	cached int
 
@@ -83,6 +85,7 @@ func (w *grouping) Close() {
 		p.close()
 	}
 	w.aside, w.parts = nil, nil
+	w.hold.Release()
 }
 
 // load gathers what in delivers.
@@ -213,7 +216,14 @@ func (w *grouping) room() error {
 		held += w.space.held
 	}
 	w.most = max(w.most, held)
+	fits, err := w.hold.Spilling(held)
 	switch {
+	case err != nil:
+		return err
+	case !fits && (w.dir == "" || len(w.order) <= 1):
+		return memory.ErrNone()
+	case !fits:
+		return w.giveWay()
 	case held <= w.memory && (w.bytes <= w.cached || w.dir == "" || w.taken >= fewDocuments*len(w.order)):
 		return nil
 	case w.dir == "":
@@ -222,6 +232,21 @@ func (w *grouping) room() error {
 		return nil // it has a limit of its own
 	}
 	return w.evict()
+}
+
+// largeResult is the size of all groups, in bytes, from which on the results of
+// single ones may be large.
+const largeResult = 1 << 20
+
+// giveWay sets groups aside, on the disk, because there is no memory.
+func (w *grouping) giveWay() error {
+	if w.space == nil {
+		w.space = newSpillSpace(w.dir, 0)
+	}
+	w.space.memory = 0
+	err := w.evict()
+	w.hold.Shrink(w.bytes + w.space.held)
+	return err
 }
 
 func (w *grouping) Next(ctx context.Context) (bson.Doc, error) {
@@ -237,6 +262,12 @@ func (w *grouping) Next(ctx context.Context) (bson.Doc, error) {
 	gr := w.order[w.at]
 	w.order[w.at] = nil
 	w.at++
+	if w.bytes > largeResult {
+		// A result is made of a copy of each value, which grows while it is copied.
+		if err := w.hold.Set(w.bytes + 3*gr.size()); err != nil {
+			return nil, err
+		}
+	}
 	return gr.result(w.g)
 }
 

@@ -115,8 +115,9 @@ func (j *joining) hash(ctx context.Context, foreign []string) error {
 				t.add(v, [2]uint32{from, from + uint32(len(d))}, j.l.collator)
 			}
 		}
-		if len(t.data)+len(t.places)*placeBytes > maxHashed {
-			j.vast = true
+		j.kept = cap(t.data) + len(t.places)*placeBytes
+		if len(t.data)+len(t.places)*placeBytes > maxHashed || j.memory.Set(j.kept) != nil {
+			j.vast, j.kept = true, 0
 			return nil
 		}
 	}

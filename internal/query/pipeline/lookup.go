@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/memory"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/query/expr"
 	"github.com/mayflydb/mayfly/internal/query/match"
@@ -165,7 +166,7 @@ func (l *Lookup) Serialize() bson.Value {
 
 // Open joins each document to its matches.
 func (l *Lookup) Open(in Iterator, r *Run) (Iterator, error) {
-	return &joining{l: l, in: in, r: r, env: &match.Env{Expr: r.Env}}, nil
+	return &joining{l: l, in: in, r: r, env: &match.Env{Expr: r.Env}, memory: r.Env.Hold()}, nil
 }
 
 // join is the filter that joins a document, or nil.
@@ -270,6 +271,9 @@ type joining struct {
 	table  *hashedSide // all that can be joined, or nil
 	vast   bool        // it would not fit, or changes with time
 
+	memory memory.Holding
+	kept   int // bytes of cached and table
+
 	looked Looked // for explain
 }
 
@@ -277,6 +281,7 @@ func (j *joining) Close() {
 	j.in.Close()
 	j.closeSub()
 	j.cached, j.table = nil, nil
+	j.memory.Release()
 }
 
 // closeSub ends the sub-pipeline that is being unwound.
@@ -325,6 +330,10 @@ func (j *joining) Next(ctx context.Context) (bson.Doc, error) {
 		}
 		if size += len(f); size > maxJoined {
 			return nil, mongoerr.New(4568, "Total size of documents in %s matching pipeline's $lookup stage exceeds %d bytes", j.l.from.NS.Coll, maxJoined)
+		}
+		// What is written is copied once more into the document.
+		if err := j.memory.Set(j.kept + 2*size); err != nil {
+			return nil, err
 		}
 		b.Doc(bson.Index(i), f)
 	}
@@ -375,8 +384,10 @@ func (c *caching) Next(ctx context.Context) (bson.Doc, error) {
 	case d == nil:
 		c.j.cached, c.j.whole = c.docs, true
 	default:
-		if c.bytes += len(d); c.bytes > maxCached {
-			c.j.full, c.docs = true, nil
+		c.bytes += len(d)
+		c.j.kept = c.bytes
+		if c.bytes > maxCached || c.j.memory.Set(c.bytes) != nil {
+			c.j.full, c.docs, c.j.kept = true, nil, 0
 			break
 		}
 		c.docs = append(c.docs, d.Clone())

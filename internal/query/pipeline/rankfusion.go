@@ -8,6 +8,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/keystring"
+	"github.com/mayflydb/mayfly/internal/memory"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/query/expr"
 	"github.com/mayflydb/mayfly/internal/query/sortkey"
@@ -182,7 +183,7 @@ func (s *RankFusion) Serialize() bson.Value { return s.arg }
 // Open runs all rankings before it delivers the first document.
 func (s *RankFusion) Open(in Iterator, r *Run) (Iterator, error) {
 	r.Env.Meta = r.meta
-	return &fusing{s: s, in: in, r: r, byID: map[string]*fused{}}, nil
+	return &fusing{s: s, in: in, r: r, byID: map[string]*fused{}, memory: r.Env.Hold()}, nil
 }
 
 // fused is a document with its rank in each input, 0 for none.
@@ -203,10 +204,12 @@ type fusing struct {
 	bytes  int
 	loaded bool
 	at     int
+	memory memory.Holding
 }
 
 func (f *fusing) Close() {
 	f.in.Close()
+	f.memory.Release()
 	f.byID, f.sorted = nil, nil
 }
 
@@ -272,6 +275,9 @@ func (f *fusing) add(d bson.Doc, i int, rank int64) error {
 		f.sorted = append(f.sorted, e)
 		if f.bytes += len(d) + len(id) + 8*len(e.ranks); f.bytes > maxFused {
 			return mongoerr.New(mongoerr.ExceededMemoryLimit, "$rankFusion exceeded its memory limit of %d bytes", maxFused)
+		}
+		if err := f.memory.Set(f.bytes); err != nil {
+			return err
 		}
 	}
 	if e.ranks[i] == 0 {

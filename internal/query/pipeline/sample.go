@@ -47,7 +47,7 @@ func (s *Sample) Serialize() bson.Value {
 
 // Open sorts the documents by chance and keeps the first ones.
 func (s *Sample) Open(in Iterator, r *Run) (Iterator, error) {
-	return &sampling{in: in, r: r, rows: extsort.New(s.Size, r.SpillDir)}, nil
+	return &sampling{in: in, r: r, rows: r.sorter(s.Size)}, nil
 }
 
 type sampling struct {

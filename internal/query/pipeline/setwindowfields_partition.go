@@ -28,7 +28,7 @@ type partitions struct {
 func newPartitions(s *SetWindowFields, in Iterator, r *Run) *partitions {
 	p := &partitions{s: s, in: in, r: r}
 	if s.By != nil || !s.Sort.IsEmpty() {
-		p.sorter = extsort.New(0, r.SpillDir)
+		p.sorter = r.sorter(0)
 	}
 	return p
 }
@@ -120,7 +120,9 @@ func (p *partitions) open(ctx context.Context) (*partition, error) {
 		return nil, nil
 	}
 	p.key = append(p.key[:0], p.ahead.Record...)
-	return &partition{from: p, docs: extsort.NewList(p.r.SpillDir)}, nil
+	docs := extsort.NewList(p.r.SpillDir)
+	docs.Hold(p.r.Env.Hold())
+	return &partition{from: p, docs: docs}, nil
 }
 
 // partition is the one being read. Documents are read as they are asked for,

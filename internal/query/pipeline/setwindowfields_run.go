@@ -5,13 +5,14 @@ import (
 	"strconv"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/memory"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/query/extsort"
 )
 
 // Open sorts the documents into partitions and runs the functions over each.
 func (s *SetWindowFields) Open(in Iterator, r *Run) (Iterator, error) {
-	w := &windowing{s: s, r: r, rows: newPartitions(s, in, r)}
+	w := &windowing{s: s, r: r, rows: newPartitions(s, in, r), memory: r.Env.Hold()}
 	w.used.Functions = make([]int64, len(s.Outputs))
 	for _, o := range s.Outputs {
 		w.used.Paths = append(w.used.Paths, o.Path)
@@ -29,6 +30,7 @@ type windowing struct {
 	next      int // the document of current that comes next
 	values    []bson.Value
 	buf       []byte
+	memory    memory.Holding // of the functions
 
 	used Windowed
 }
@@ -71,6 +73,7 @@ func (w *windowing) Close() {
 		w.current.docs.Close()
 	}
 	w.current, w.functions = nil, nil
+	w.memory.Release()
 }
 
 func (w *windowing) Next(ctx context.Context) (bson.Doc, error) {
@@ -126,6 +129,9 @@ func (w *windowing) output(ctx context.Context, d bson.Doc) (bson.Doc, error) {
 	}
 	if held > extsort.MaxMemory {
 		return nil, mongoerr.New(5414201, "Exceeded memory limit in $setWindowFields, used %d bytes but max allowed is %d bytes", held, extsort.MaxMemory)
+	}
+	if err := w.memory.Set(held); err != nil {
+		return nil, err
 	}
 	if w.r.Stats != nil {
 		w.used.note(w.current.docs, w.functions)

@@ -51,7 +51,7 @@ func (s *Sort) Open(in Iterator, r *Run) (Iterator, error) {
 	if s.keyed {
 		r.Env.Meta = r.meta
 	}
-	return &sorting{in: in, r: r, keyed: s.keyed, keys: sortkey.NewGenerator(s.Pattern, r.Env.Collator, r.Env.Meta), rows: extsort.New(s.Limit, r.SpillDir)}, nil
+	return &sorting{in: in, r: r, keyed: s.keyed, keys: sortkey.NewGenerator(s.Pattern, r.Env.Collator, r.Env.Meta), rows: r.sorter(s.Limit)}, nil
 }
 
 type sorting struct {

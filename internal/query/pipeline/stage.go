@@ -7,6 +7,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/query/expr"
+	"github.com/mayflydb/mayfly/internal/query/extsort"
 )
 
 // Stage is one parsed stage. Immutable; a pipeline may run many times.
@@ -59,6 +60,13 @@ type Run struct {
 type resting interface {
 	Park() error
 	Unpark(ctx context.Context) error
+}
+
+// sorter makes a sorter that takes the run's memory.
+func (r *Run) sorter(limit int64) *extsort.Sorter {
+	s := extsort.New(limit, r.SpillDir)
+	s.Hold(r.Env.Hold())
+	return s
 }
 
 // enter and leave keep track of what stages read between two documents.
