@@ -227,6 +227,12 @@ func TestFormerMember(t *testing.T) {
 	if !strings.Contains(strings.Join(warnings.Log, "\n"), "The TTL collection monitor will not start") {
 		t.Errorf("no warning: %q", warnings.Log)
 	}
+	var rules []struct{ Skipped []string }
+	if cur, err := c.Aggregate(t.Context(), bson.A{bson.D{{Key: "$expiryStats", Value: bson.D{}}}}); err != nil {
+		t.Error(err)
+	} else if err := cur.All(t.Context(), &rules); err != nil || len(rules) != 1 || !strings.Contains(strings.Join(rules[0].Skipped, "\n"), "local.system.replset") {
+		t.Errorf("$expiryStats: %v, %v", rules, err)
+	}
 	time.Sleep(2500 * time.Millisecond) // two passes, were there any
 	var status struct {
 		Metrics struct {

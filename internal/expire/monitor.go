@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/catalog"
@@ -52,6 +53,8 @@ type Monitor struct {
 	stop   context.CancelFunc
 	done   sync.WaitGroup
 
+	held atomic.Pointer[string] // why it is not to start, nil for no reason
+
 	tracks   *tracks
 	governor *governor
 	jumped   bool // the clock had jumped when it was last looked at
@@ -83,6 +86,9 @@ func (m *Monitor) ruleChanged() {
 	default:
 	}
 }
+
+// Hold says in reports, for each rule, why the monitor is not started.
+func (m *Monitor) Hold(why string) { m.held.Store(&why) }
 
 // Start begins the passes. Stop must follow.
 func (m *Monitor) Start() {

@@ -164,6 +164,9 @@ func appendRecord(b *bson.Builder, r Record, series bool) {
 // kept says what keeps a rule from removing documents at all, nil for nothing.
 func (m *Monitor) kept(r *schema.Rule, f *exec.Forecast, record Record) (why []string) {
 	add := func(format string, args ...any) { why = append(why, fmt.Sprintf(format, args...)) }
+	if held := m.held.Load(); held != nil {
+		add("%s", *held)
+	}
 	if !m.params.Enabled.Load() {
 		add("ttlMonitorEnabled is false")
 	}

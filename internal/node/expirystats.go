@@ -23,5 +23,27 @@ func (w *world) expiryStats(ctx context.Context, arg bson.Doc) (pipeline.Iterato
 		return &pipeline.List{}, nil
 	}
 	docs, err := w.n.Expiry(ctx, w.coll)
-	return &pipeline.List{Docs: docs}, err
+	if err != nil {
+		return nil, err
+	}
+	for i := range docs {
+		if docs[i], err = w.n.noteReport(ctx, w.coll, docs[i]); err != nil {
+			return nil, err
+		}
+	}
+	return &pipeline.List{Docs: docs}, nil
+}
+
+// noteReport adds to the report of a rule what createIndexes notes of it, as it
+// is by now: what mongosh does not show.
+func (n *Node) noteReport(ctx context.Context, c *catalog.Collection, report bson.Doc) (bson.Doc, error) {
+	ix := c.Index(report.Lookup("rule").Str())
+	if ix == nil {
+		return report, nil
+	}
+	note, err := n.noteTTL(ctx, c, ix.Index)
+	if err != nil || note == "" {
+		return report, err
+	}
+	return new(bson.Builder).Fields(report).String("note", note).Finish(), nil
 }

@@ -179,7 +179,7 @@ func perSecond(path string, v bson.Value) (int64, error) {
 
 // ChangeExpiry takes the settings in a storageEngine option to what a collMod
 // makes of them: each of its fields replaces the one that is there, and null
-// takes it away. It returns the whole storageEngine option, nil where nothing
+// takes it away; so do those of budget and window, one by one. It returns the whole storageEngine option, nil where nothing
 // is left of it. Errors: those of ExpiryOf, and 72 for other engine options,
 // which cannot be changed.
 func ChangeExpiry(stored, change bson.Doc) (changed bson.Doc, err error) {
@@ -208,6 +208,11 @@ func ChangeExpiry(stored, change bson.Doc) (changed bson.Doc, err error) {
 		}
 	}
 	for name, v := range fields.All() {
+		if nestedFields[name] != nil && v.Type == bson.TypeDocument {
+			if v, err = mergeNested(name, document(were.Lookup(name)), v.Doc()); err != nil {
+				return nil, err
+			}
+		}
 		if !v.IsNullish() {
 			b.Value(name, v)
 		} else if !expiryFields[name] {
@@ -222,6 +227,35 @@ func ChangeExpiry(stored, change bson.Doc) (changed bson.Doc, err error) {
 }
 
 var expiryFields = map[string]bool{"visibility": true, "paused": true, "exact": true, "by": true, "budget": true, "window": true, "dryRun": true}
+
+// nestedFields are the settings that have fields of their own.
+var nestedFields = map[string]map[string]bool{
+	"budget": {"documentsPerSecond": true, "bytesPerSecond": true},
+	"window": {"from": true, "to": true, "timeZone": true},
+}
+
+// mergeNested is a setting with fields of its own as a change of some of them
+// leaves it, Missing where none is left.
+func mergeNested(setting string, were, fields bson.Doc) (bson.Value, error) {
+	var b bson.Builder
+	b.Reset(nil)
+	for name, v := range were.All() {
+		if !fields.Has(name) {
+			b.Value(name, v)
+		}
+	}
+	for name, v := range fields.All() {
+		if !v.IsNullish() {
+			b.Value(name, v)
+		} else if !nestedFields[setting][name] {
+			return bson.Value{}, unknownField(expiryPath + "." + setting + "." + name)
+		}
+	}
+	if d := b.Finish(); !d.IsEmpty() {
+		return bson.Document(d), nil
+	}
+	return bson.Value{}, nil
+}
 
 // expirySettings are the settings in a storageEngine option, nil for none.
 func expirySettings(storageEngine bson.Doc) bson.Doc {

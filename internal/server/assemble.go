@@ -148,6 +148,7 @@ func (s *Server) ttlComponent(cat *catalog.Catalog, ttl *expire.Monitor) Compone
 					"you are doing maintenance and no other clients are connected. The TTL collection monitor will not start because of "+
 					"this. For more info see http://dochub.mongodb.org/core/ttlcollections",
 					"id", logReplsetWithoutOption, "tags", []string{tagStartupWarning})
+				ttl.Hold("the TTL monitor has not started: the data is that of a replica set's member (local.system.replset has documents)")
 				return nil
 			}
 			ttl.Start()

@@ -292,8 +292,11 @@ func (e *Engine) Sync(ctx context.Context) error { return e.journal.wait(ctx) }
 func (e *Engine) SetJournalInterval(d time.Duration) { e.journal.interval.Store(int64(d)) }
 
 // Compact rewrites the keyspace's tables so that deleted data gives its space
-// back.
+// back, but for what readers still see.
 func (e *Engine) Compact(ctx context.Context, id Ident) error {
+	if err := errors.Join(e.views.letGo(), e.retired.letGo()); err != nil {
+		return mapError(err)
+	}
 	b, n := rangeBounds(nil, id, nil, nil)
 	return mapError(e.db.Compact(ctx, b[:n], b[n:], false))
 }

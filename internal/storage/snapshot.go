@@ -82,6 +82,12 @@ func (r *retired) expired() {
 	_ = r.closeAndUnlock()
 }
 
+// letGo closes all now.
+func (r *retired) letGo() error {
+	r.mu.Lock()
+	return r.closeAndUnlock()
+}
+
 // closeAndUnlock closes all. REQUIRES: mu is held; it is released.
 func (r *retired) closeAndUnlock() error {
 	all := r.all

@@ -121,6 +121,19 @@ func (vs *views) look() {
 	_ = v.close()
 }
 
+// letGo lets go of the current view now: it may hold back what is deleted since.
+func (vs *views) letGo() error {
+	vs.mu.Lock()
+	v := vs.current
+	vs.current = nil
+	unused := v.replaced()
+	vs.mu.Unlock()
+	if unused {
+		return v.close()
+	}
+	return nil
+}
+
 // stop lets go of the current view; from now on no two snapshots share one.
 func (vs *views) stop() error {
 	vs.mu.Lock()
