@@ -222,14 +222,10 @@ func (e *arithmetic) eval(env *env) (bson.Value, error) {
 		return finite(x - y), nil
 	case "*":
 		return finite(x * y), nil
-	case "/", "%":
-		if y == 0 {
-			return bson.Value{}, failed("Division by zero.")
-		}
-		if e.op == "%" {
-			return finite(math.Mod(x, y)), nil
-		}
+	case "/": // by zero it is no finite number, as the service's page of IS_FINITE_NUMBER says, and so undefined
 		return finite(x / y), nil
+	case "%":
+		return finite(math.Mod(x, y)), nil
 	}
 	return bits(e.op, int32(int64(x)), int32(int64(y))), nil
 }

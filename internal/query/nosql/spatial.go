@@ -2,6 +2,7 @@ package nosql
 
 import (
 	"errors"
+	"fmt"
 	"math"
 
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -24,7 +25,7 @@ func init() {
 		_, err := shape(args[0])
 		var b bson.Builder
 		if b.Bool("valid", err == nil); err != nil {
-			b.String("reason", mongoerr.From(err).Message)
+			b.String("reason", invalidity(args[0], err))
 		}
 		return bson.Document(b.Finish())
 	})
@@ -37,6 +38,62 @@ func init() {
 	registerShapes("ST_DISTANCE", func(a, b bson.Value, x, y *geo.Geometry) bson.Value { return finite(distance(a, b, x, y)) })
 	registerShapes("ST_INTERSECTS", func(_, _ bson.Value, x, y *geo.Geometry) bson.Value { return bson.Bool(x.Intersects(y)) })
 	registerShapes("ST_WITHIN", func(_, _ bson.Value, x, y *geo.Geometry) bson.Value { return bson.Bool(y.Contains(x)) })
+}
+
+// invalidity says why a value is no valid shape, in the service's words where
+// its pages have them.
+func invalidity(v bson.Value, err error) string {
+	if v.Type != bson.TypeDocument {
+		return mongoerr.From(err).Message
+	}
+	coordinates := v.Doc().Lookup("coordinates")
+	switch kind := v.Doc().Lookup("type"); {
+	case !isText(kind) || !shapes[kind.Str()]:
+	case latitudesBeyond(coordinates):
+		return "Latitude values must be between -90 and 90 degrees."
+	case kind.Str() == "Polygon":
+		if n := openRing(coordinates); n > 0 {
+			return fmt.Sprintf("The Polygon input is not valid because the start and end points of the ring number %d are not the same. "+
+				"Each ring of a polygon must have the same start and end points.", n)
+		}
+	}
+	return mongoerr.From(err).Message
+}
+
+// latitudesBeyond says whether there is a position in nested arrays of
+// coordinates whose latitude there is none.
+func latitudesBeyond(v bson.Value) bool {
+	if v.Type != bson.TypeArray {
+		return false
+	}
+	if v.Doc().Lookup("0").IsNumber() {
+		latitude := v.Doc().Lookup("1")
+		return latitude.IsNumber() && math.Abs(bson.ToDouble(latitude)) > 90
+	}
+	for e := range v.Doc().Values() {
+		if latitudesBeyond(e) {
+			return true
+		}
+	}
+	return false
+}
+
+// openRing is the number of the first ring of a polygon that does not end where
+// it begins, 0 for none.
+func openRing(rings bson.Value) int {
+	if rings.Type != bson.TypeArray {
+		return 0
+	}
+	n := 0
+	for ring := range rings.Doc().Values() {
+		if n++; ring.Type != bson.TypeArray {
+			continue
+		}
+		if positions := ring.Doc().Slice(); len(positions) > 0 && !bson.Equal(positions[0], positions[len(positions)-1]) {
+			return n
+		}
+	}
+	return 0
 }
 
 // registerShapes registers a function of two GeoJSON objects, which is
