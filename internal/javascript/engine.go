@@ -5,8 +5,11 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/dop251/goja"
+
+	"github.com/mayflydb/mayfly/internal/memory"
 )
 
 const (
@@ -22,6 +25,8 @@ type Options struct {
 	Log *slog.Logger
 	// Memory is how many bytes the process may use.
 	Memory int64
+	// Budget is what calls take memory from that run for long; nil for none.
+	Budget *memory.Budget
 }
 
 // Engine compiles functions and bounds how many run at once. Safe for use by
@@ -29,6 +34,8 @@ type Options struct {
 type Engine struct {
 	options Options
 	running chan struct{}
+	held    atomic.Int64 // of the budget, by all calls
+	long    atomic.Int64 // calls that hold some
 	prelude *goja.Program
 
 	mu struct {

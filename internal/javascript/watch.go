@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/mayflydb/mayfly/internal/memory"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
@@ -38,7 +39,11 @@ type watch struct {
 		ctx     context.Context // whose end is waited for
 		release func() bool
 		turn    uint64   // of the context
-		heap    heapSize // at the first tick of this turn
+		heap    heapSize // when this turn began
+		others  int64    // of the budget, held by others then
+		account memory.Account
+		holding memory.Holding // while a call runs long
+		held    int64
 		running bool
 		started time.Time
 		timer   *time.Timer
@@ -87,7 +92,59 @@ func (w *watch) end() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.mu.running = false
+	w.giveBack()
 	return w.mu.cause
+}
+
+// callMemory is what a call that runs for long takes of the budget, in bytes,
+// beside what it makes grow.
+const callMemory = 4 << 20
+
+// takeMemory takes from the budget what the call is likely to hold: goja does not
+// tell, so it is its share of what the heap has grown by since its turn began and
+// others have not taken. Twice that, since a value may double before the next tick.
+//
+// REQUIRES: w.mu is held.
+func (w *watch) takeMemory(heap heapSize) error {
+	e := w.scope.engine
+	if e.options.Budget == nil {
+		return nil
+	}
+	if w.mu.held == 0 {
+		w.mu.account.Open(e.options.Budget)
+		w.mu.holding = w.mu.account.Hold(nil)
+		e.long.Add(1)
+	}
+	grown := heap.live - w.mu.heap.live - (e.others() - w.mu.others)
+	n := callMemory + 2*max(grown, 0)/max(e.long.Load(), 1)
+	if err := w.mu.holding.Set(int(n)); err != nil {
+		w.mu.held = max(w.mu.held, 1)
+		return err
+	}
+	taken := max(w.mu.account.Taken(), 1)
+	e.held.Add(taken - w.mu.held)
+	w.mu.held = taken
+	return nil
+}
+
+// giveBack gives back what the call took. REQUIRES: w.mu is held.
+func (w *watch) giveBack() {
+	if w.mu.held > 0 {
+		e := w.scope.engine
+		w.mu.account.Close()
+		e.long.Add(-1)
+		e.held.Add(-w.mu.held)
+		w.mu.held = 0
+	}
+}
+
+// others is what of the budget is not held by calls.
+func (e *Engine) others() int64 {
+	if e.options.Budget == nil {
+		return 0
+	}
+	st := e.options.Budget.Stats()
+	return st.Operations.Held + st.Requests.Held - e.held.Load()
 }
 
 // follow waits for the end of another context.
@@ -98,7 +155,7 @@ func (w *watch) follow(ctx context.Context) {
 		w.mu.release()
 	}
 	w.mu.turn++
-	w.mu.ctx, w.mu.heap = ctx, heapSize{}
+	w.mu.ctx, w.mu.heap, w.mu.others = ctx, readHeap(), w.scope.engine.others()
 	turn := w.mu.turn
 	w.mu.release = context.AfterFunc(ctx, func() {
 		w.mu.Lock()
@@ -129,11 +186,11 @@ func (w *watch) tick() {
 		w.mu.ticking = false
 		return
 	}
-	if w.mu.heap == (heapSize{}) {
-		w.mu.heap = heap
-	}
 	if w.scope.engine.tooMuch(w.mu.heap, heap) {
 		w.stop(errOutOfMemory)
+	}
+	if err := w.takeMemory(heap); err != nil {
+		w.stop(err)
 	}
 	if time.Since(w.mu.started) > callTimeout {
 		w.stop(errInterrupted)

@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"time"
 
@@ -17,6 +18,9 @@ const (
 	// minRequests.
 	requestShare = 4
 	minRequests  = 2*largestRequest + 16<<20
+	// garbageShare is the part of the operations' memory that may be garbage beyond
+	// what they may hold.
+	garbageShare = 8
 	// largestRequest is the size of the largest request, in bytes
 	// (wire.MaxMessageSize).
 	largestRequest = 48_000_000
@@ -41,6 +45,8 @@ func NewBudget(limit int64) *Budget {
 	requests := max(limit/requestShare, minRequests)
 	b.requests.limit = requests - 2*largestRequest // the rest is the elder's
 	b.operations.limit = limit - requests
+	b.operations.garbage = b.operations.limit / garbageShare
+	b.requests.garbage = 2 * largestRequest
 	return b
 }
 
@@ -74,10 +80,14 @@ var errNone = mongoerr.New(mongoerr.ExceededMemoryLimit,
 
 // pool is one part of a budget.
 type pool struct {
-	limit int64
+	limit   int64
+	garbage int64 // how much more than limit may be held or not collected yet
+
+	collecting sync.Mutex // held while a collection runs for the pool
 
 	mu    sync.Mutex
 	now   PoolStats
+	dead  int64         // given back since the last collection for the pool
 	freed chan struct{} // closed when memory comes back; nil where nobody waits
 }
 
@@ -90,13 +100,42 @@ func (p *pool) stats() PoolStats {
 // try takes n bytes, or says that there are none.
 func (p *pool) try(n int64) bool {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	if p.now.Held+n > p.limit {
 		p.now.Refused++
+		p.mu.Unlock()
 		return false
 	}
 	p.add(n)
+	p.mu.Unlock()
+	p.collect()
 	return true
+}
+
+// collect runs Go's collector where what is held and what was given back, and may
+// be in memory still, are too much together. Those who took memory wait for it,
+// so that garbage does not come on top.
+func (p *pool) collect() {
+	if p.isClean() {
+		return
+	}
+	p.collecting.Lock()
+	defer p.collecting.Unlock()
+	if p.isClean() { // somebody else's collection was enough
+		return
+	}
+	p.mu.Lock()
+	dead := p.dead
+	p.mu.Unlock()
+	runtime.GC()
+	p.mu.Lock()
+	p.dead -= dead
+	p.mu.Unlock()
+}
+
+func (p *pool) isClean() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.dead <= p.garbage/4 || p.now.Held+p.dead <= p.limit+p.garbage
 }
 
 // add books n bytes. REQUIRES: p.mu held.
@@ -109,7 +148,13 @@ func (p *pool) add(n int64) {
 func (p *pool) give(n int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.free(n)
+}
+
+// free books that n bytes came back. REQUIRES: p.mu held.
+func (p *pool) free(n int64) {
 	p.now.Held -= n
+	p.dead += n
 	p.wake()
 }
 
@@ -126,6 +171,15 @@ func (p *pool) wake() {
 //
 // Errors: 146 where there were none, or the cause of ctx's end.
 func (p *pool) wait(ctx context.Context, n int64, fits func() bool) error {
+	if err := p.await(ctx, n, fits); err != nil {
+		return err
+	}
+	p.collect()
+	return nil
+}
+
+// await is wait without the collection.
+func (p *pool) await(ctx context.Context, n int64, fits func() bool) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if fits() {

@@ -60,10 +60,9 @@ func (r *Request) release() {
 	p := &r.budget.requests
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.now.Held -= r.taken
-	r.taken = 0
 	if r.budget.elder == r {
 		r.budget.elder = nil
 	}
-	p.wake()
+	p.free(r.taken)
+	r.taken = 0
 }

@@ -53,7 +53,7 @@ func readMachine() machine {
 		m.memory <<= 10
 	}
 	if m.memory == 0 {
-		m.memory, _ = memory()
+		m.memory, _ = memoryUse()
 	}
 	m.limit = memoryLimit(m.memory)
 	m.osName = strings.Trim(fileValue("/etc/os-release", "PRETTY_NAME="), `"`)

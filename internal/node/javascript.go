@@ -6,6 +6,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/javascript"
+	"github.com/mayflydb/mayfly/internal/memory"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/query/exec"
 	"github.com/mayflydb/mayfly/internal/query/match"
@@ -19,9 +20,10 @@ const (
 	storedFunctions = "system.js"
 )
 
-// NewJavaScript makes the engine of a node.
-func NewJavaScript(log *slog.Logger) *javascript.Engine {
-	return javascript.NewEngine(javascript.Options{Log: log, Memory: readMachine().limit})
+// NewJavaScript makes the engine of a node; b, which may be nil, is the budget of
+// all operations.
+func NewJavaScript(log *slog.Logger, b *memory.Budget) *javascript.Engine {
+	return javascript.NewEngine(javascript.Options{Log: log, Memory: readMachine().limit, Budget: b})
 }
 
 // javascriptEngine names the engine in buildInfo.

@@ -14,13 +14,13 @@ const mebibyte = 1 << 20
 
 // appendMemory writes serverStatus's section mem, in MiB.
 func appendMemory(b *bson.Builder) {
-	virtual, resident := memory()
+	virtual, resident := memoryUse()
 	b.Int32("bits", 64).Int("resident", resident/mebibyte).Int("virtual", virtual/mebibyte).Bool("supported", true)
 }
 
-// memory is the size of the process in bytes: from the system where it tells,
+// memoryUse is the size of the process in bytes: from the system where it tells,
 // otherwise what the Go runtime has taken from it.
-func memory() (virtual, resident int64) {
+func memoryUse() (virtual, resident int64) {
 	if text, err := os.ReadFile("/proc/self/statm"); err == nil {
 		if f := strings.Fields(string(text)); len(f) >= 2 {
 			page := int64(os.Getpagesize())

@@ -44,7 +44,7 @@ func collectorPercent(live uint64) int {
 // fixedMemory is what the process takes besides the cache and the budget of
 // operations, in bytes: memtables, what connections hold without asking, stacks,
 // the program itself.
-const fixedMemory = 256 << 20
+const fixedMemory = 128 << 20
 
 // operationMemory is the budget that the options ask for.
 func operationMemory(o *config.Options) *memory.Budget {

@@ -184,5 +184,8 @@ func (s *Server) Stop() int {
 	return s.cmd.ProcessState.ExitCode()
 }
 
+// PID is the number of the process.
+func (s *Server) PID() int { return s.cmd.Process.Pid }
+
 // Output is what the process has printed.
 func (s *Server) Output() string { return s.out.String() }

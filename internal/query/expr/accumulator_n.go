@@ -137,11 +137,11 @@ type firstNState struct {
 	n int
 }
 
-func (s *firstNState) add(_ *Env, v bson.Value) error {
+func (s *firstNState) add(env *Env, v bson.Value) error {
 	if s.list.n == s.n {
 		return nil
 	}
-	return s.append("$firstN", orNull(v))
+	return s.append(env, "$firstN", orNull(v))
 }
 
 func (s *firstNState) Result() (bson.Value, error) { return s.value(), nil }

@@ -20,13 +20,16 @@ func init() {
 // maxGroupBytes bounds what one accumulator gathers for one group.
 const maxGroupBytes = 100 << 20
 
+// listElement is the most that an element takes beside its value, in bytes.
+const listElement = 16
+
 // list is an array under construction that owns its bytes.
 type list struct {
 	buf []byte
 	n   int
 }
 
-func (l *list) append(name string, v bson.Value) error {
+func (l *list) append(env *Env, name string, v bson.Value) error {
 	if l.buf == nil {
 		// Most lists stay short, and groups with one are many.
 		l.buf = make([]byte, 4, 4+2*(3+len(v.Data)))
@@ -34,6 +37,12 @@ func (l *list) append(name string, v bson.Value) error {
 	if len(l.buf)+len(v.Data) > maxGroupBytes {
 		return mongoerr.New(mongoerr.ExceededMemoryLimit,
 			"%s used too much memory and cannot spill to disk. Memory limit: %d bytes", name, maxGroupBytes)
+	}
+	if n := cap(l.buf); n > largeValue && n-len(l.buf) < len(v.Data)+listElement {
+		// It is there twice while it grows, and while its value is made.
+		if err := env.holdLarge(2 * n); err != nil {
+			return err
+		}
 	}
 	l.buf = append(l.buf, byte(v.Type))
 	l.buf = strconv.AppendInt(l.buf, int64(l.n), 10)
@@ -54,11 +63,11 @@ func (l *list) value() bson.Value {
 // pushState is the array of all values but missing ones.
 type pushState struct{ list }
 
-func (s *pushState) add(_ *Env, v bson.Value) error {
+func (s *pushState) add(env *Env, v bson.Value) error {
 	if v.IsMissing() {
 		return nil
 	}
-	return s.append("$push", v)
+	return s.append(env, "$push", v)
 }
 
 func (s *pushState) Result() (bson.Value, error) { return s.value(), nil }
@@ -67,12 +76,12 @@ func (s *pushState) Size() int                   { return 32 + cap(s.buf) }
 // concatState is the concatenation of all arrays.
 type concatState struct{ list }
 
-func (s *concatState) add(_ *Env, v bson.Value) error {
+func (s *concatState) add(env *Env, v bson.Value) error {
 	if err := needArray("$concatArrays", v); err != nil || v.IsMissing() {
 		return err
 	}
 	for it := v.Doc().Iter(); it.Next(); {
-		if err := s.append("$concatArrays", it.Value); err != nil {
+		if err := s.append(env, "$concatArrays", it.Value); err != nil {
 			return err
 		}
 	}
@@ -112,7 +121,7 @@ func (s *distinct) insert(env *Env, name string, v bson.Value) error {
 	}
 	s.seen[string(s.key)] = struct{}{}
 	s.bytes += len(s.key) + distinctEntry
-	return s.append(name, v)
+	return s.append(env, name, v)
 }
 
 func (s *distinct) Result() (bson.Value, error) { return s.value(), nil }

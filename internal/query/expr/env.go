@@ -131,15 +131,16 @@ func (e *Env) account(bytes int) error {
 	return nil
 }
 
-// holdLarge takes memory for values of n bytes.
+// holdLarge takes memory for values of n bytes; e may be nil, where others count
+// them.
 func (e *Env) holdLarge(n int) error {
-	if e.Memory == nil {
+	if e == nil || e.Memory == nil {
 		return nil
 	}
 	if e.large == (memory.Holding{}) {
 		e.large = e.Hold()
 	}
-	return e.large.Set(n)
+	return e.large.Set(n + n/2) // what they are made of may be there still
 }
 
 // Root returns the current document.

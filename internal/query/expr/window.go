@@ -137,6 +137,12 @@ func (s *slider) Add(env *Env) error {
 	}
 	v = v.Clone()
 	s.q.push(v)
+	if s.q.bytes > largeValue {
+		// The result may be a copy of all, which is copied into its document.
+		if err := env.holdLarge(2 * s.q.bytes); err != nil {
+			return err
+		}
+	}
 	return s.state.add(env, &s.q, v)
 }
 

@@ -55,7 +55,7 @@ func (concatenated) result(q *queue) (bson.Value, error) {
 			continue
 		}
 		for it := v.Doc().Iter(); it.Next(); {
-			if err := l.append("$concatArrays", it.Value); err != nil {
+			if err := l.append(nil, "$concatArrays", it.Value); err != nil {
 				return bson.Value{}, err
 			}
 		}

@@ -105,7 +105,7 @@ func (s *slidingSet) drop(key string) {
 func (s *slidingSet) result(*queue) (bson.Value, error) {
 	var l list
 	for m := s.first; m != nil; m = m.next {
-		if err := l.append("$addToSet", m.value); err != nil {
+		if err := l.append(nil, "$addToSet", m.value); err != nil {
 			return bson.Value{}, err
 		}
 	}

@@ -51,6 +51,9 @@ func (s *StageStats) Windowed() *Windowed {
 	return nil
 }
 
+// windowedCopies is how often an output is in memory until it is in its document.
+const windowedCopies = 3
+
 // windowedBytes is what a function takes besides what it gathers.
 const windowedBytes = 64
 
@@ -117,20 +120,21 @@ func (w *windowing) enter(ctx context.Context) (done bool, err error) {
 // output is document d with the outputs for it.
 func (w *windowing) output(ctx context.Context, d bson.Doc) (bson.Doc, error) {
 	w.values = w.values[:0]
-	keep, held := w.next+1, 0
+	keep, held, made := w.next+1, 0, 0
 	for _, f := range w.functions {
 		v, err := f.at(ctx, w.next)
 		if err != nil {
 			return nil, err
 		}
 		w.values = append(w.values, v)
+		made += len(v.Data)
 		keep = min(keep, f.needs())
 		held += f.size()
 	}
 	if held > extsort.MaxMemory {
 		return nil, mongoerr.New(5414201, "Exceeded memory limit in $setWindowFields, used %d bytes but max allowed is %d bytes", held, extsort.MaxMemory)
 	}
-	if err := w.memory.Set(held); err != nil {
+	if err := w.memory.Set(held + windowedCopies*made); err != nil {
 		return nil, err
 	}
 	if w.r.Stats != nil {
