@@ -81,9 +81,10 @@ const (
 	aroundSlack = 1e-6
 )
 
-// surround is a polygon around the circle of a radius in metres.
+// surround is a polygon around all places that are no farther than so many
+// metres on the ellipsoid.
 func surround(center bson.Doc, metres float64) (bson.Value, bool) {
-	angle := metres/geo.EarthRadius*1.001 + aroundSlack
+	angle := metres/geo.LeastRadius*1.001 + aroundSlack
 	if !(metres >= 0) || angle > maxAround {
 		return bson.Value{}, false
 	}

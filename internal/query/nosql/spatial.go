@@ -124,8 +124,8 @@ func shape(v bson.Value) (*geo.Geometry, error) {
 	return geo.ParseStored(v)
 }
 
-// distance is the shortest way between two shapes on the sphere, in metres:
-// where they do not meet, it leads from a corner of one of them.
+// distance is the shortest way between two shapes on the ellipsoid of WGS 84, in
+// metres: where they do not meet, it leads from a corner of one of them.
 func distance(a, b bson.Value, x, y *geo.Geometry) float64 {
 	if x.Intersects(y) {
 		return 0
@@ -133,7 +133,7 @@ func distance(a, b bson.Value, x, y *geo.Geometry) float64 {
 	best := math.Inf(1)
 	nearest := func(corners bson.Value, other *geo.Geometry) {
 		eachCorner(corners.Doc().Lookup("coordinates"), func(p geo.Point) {
-			if d, ok := other.Distance(p); ok {
+			if d, ok := other.Geodesic(p); ok {
 				best = min(best, d)
 			}
 		})

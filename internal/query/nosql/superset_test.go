@@ -2,6 +2,7 @@ package nosql
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/geo"
 	"github.com/mayflydb/mayfly/internal/query/match"
 )
 
@@ -123,26 +125,63 @@ func TestSpatialFilterIsSuperset(t *testing.T) {
 			"ST_DISTANCE(c.at, %s) <= 0",
 		}).Draw(t, "where")
 		where = fmt.Sprintf(where, other)
-		v, err := ParseJSON([]byte(`{"at":` + item + `}`))
-		if err != nil {
-			t.Fatal(err)
-		}
-		q, err := Parse("SELECT VALUE 1 FROM c WHERE "+where, nil, nil)
-		if err != nil {
-			t.Fatalf("%s: %v", where, err)
-		}
-		selected := false
-		run := q.Start(time.Time{}, func(bson.Value) bool { selected = true; return true })
-		if _, err := run.Add(v.Doc()); err != nil {
-			t.Fatal(err)
-		}
-		filter, _ := q.Filter()
-		f, err := match.Parse(filter, nil)
-		if err != nil {
-			t.Fatalf("%s: %s: %v", where, filter, err)
-		}
-		if passes, err := f.Match(v.Doc()); err != nil || selected && !passes {
-			t.Fatalf("%s selects %s, but %s does not let it pass: %v", where, v, filter, err)
-		}
+		selects(t, where, `{"at":`+item+`}`)
 	})
+}
+
+// selects says whether a condition selects an item, and fails where its filter
+// does not let pass what it selects.
+func selects(t interface {
+	Fatal(...any)
+	Fatalf(string, ...any)
+}, where, item string) (selected bool) {
+	v, err := ParseJSON([]byte(item))
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, err := Parse("SELECT VALUE 1 FROM c WHERE "+where, nil, nil)
+	if err != nil {
+		t.Fatalf("%s: %v", where, err)
+	}
+	run := q.Start(time.Time{}, func(bson.Value) bool { selected = true; return true })
+	if _, err := run.Add(v.Doc()); err != nil {
+		t.Fatal(err)
+	}
+	filter, _ := q.Filter()
+	f, err := match.Parse(filter, nil)
+	if err != nil {
+		t.Fatalf("%s: %s: %v", where, filter, err)
+	}
+	if passes, err := f.Match(v.Doc()); err != nil || selected && !passes {
+		t.Fatalf("%s selects %s, but %s does not let it pass: %v", where, v, filter, err)
+	}
+	return selected
+}
+
+// TestDistanceFilterAtItsBound walks around points near the equator and near a
+// pole, on both sides of a distance on the ellipsoid: the greatest angle on the
+// sphere has the same distance along a meridian at the equator.
+func TestDistanceFilterAtItsBound(t *testing.T) {
+	for _, latitude := range []float64{0, 45, 88} {
+		where := fmt.Sprintf(`ST_DISTANCE(c.at, {"type":"Point","coordinates":[10,%v]}) < 200000`, latitude)
+		inside, outside := 0, 0
+		for bearing := 0.0; bearing < 360; bearing += 5 {
+			for _, scale := range []float64{0.990, 0.994, 0.998, 0.9995, 1.001} {
+				angle := 200000 * scale / geo.LeastRadius
+				sin, cos := math.Sincos(bearing * math.Pi / 180)
+				sinLat, cosLat := math.Sincos(latitude * math.Pi / 180)
+				y := sinLat*math.Cos(angle) + cosLat*math.Sin(angle)*cos
+				x := 10 + math.Atan2(sin*math.Sin(angle)*cosLat, math.Cos(angle)-sinLat*y)*180/math.Pi
+				x = math.Remainder(x, 360)
+				if selects(t, where, fmt.Sprintf(`{"at":{"type":"Point","coordinates":[%v,%v]}}`, x, math.Asin(y)*180/math.Pi)) {
+					inside++
+				} else {
+					outside++
+				}
+			}
+		}
+		if outside == 0 || latitude == 0 && inside == 0 {
+			t.Errorf("at %v: %d inside, %d outside", latitude, inside, outside)
+		}
+	}
 }
