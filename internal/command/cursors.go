@@ -121,7 +121,7 @@ func (c *openCursor) batch(ctx context.Context, op *Op, name string, limit int64
 			c.stash = d.Clone()
 			break
 		}
-		if err := op.growReply(size + len(d)); err != nil {
+		if err := op.GrowReply(size + len(d)); err != nil {
 			if n == 0 {
 				return false, err
 			}

@@ -180,10 +180,10 @@ func (op *Op) SetNS(ns string) {
 	op.active.name.set(&op.active.namespace, ns)
 }
 
-// growReply takes memory for a reply of n bytes.
+// GrowReply takes memory for a reply of n bytes.
 //
 // Errors: 146 where there is none.
-func (op *Op) growReply(n int) error {
+func (op *Op) GrowReply(n int) error {
 	if op.answer == nil {
 		return nil
 	}

@@ -30,6 +30,7 @@ var codes = map[int]string{
 	http.StatusMethodNotAllowed: "MethodNotAllowed", http.StatusConflict: "Conflict", http.StatusGone: "Gone",
 	http.StatusPreconditionFailed: "PreconditionFailed", http.StatusRequestEntityTooLarge: "RequestEntityTooLarge",
 	http.StatusFailedDependency: "FailedDependency", 449: "RetryWith", http.StatusInternalServerError: "InternalServerError",
+	http.StatusTooManyRequests:    "TooManyRequests",
 	http.StatusServiceUnavailable: "ServiceUnavailable",
 }
 
@@ -79,6 +80,8 @@ func asError(err error) *Error {
 	switch e.Code {
 	case mongoerr.InternalError:
 		return newError(http.StatusInternalServerError, "%s", e.Message)
+	case mongoerr.ExceededMemoryLimit:
+		return newError(http.StatusTooManyRequests, "%s", e.Message)
 	case mongoerr.OutOfDiskSpace:
 		return newError(http.StatusServiceUnavailable, "%s", e.Message)
 	}

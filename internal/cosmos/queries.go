@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/memory"
 	"github.com/mayflydb/mayfly/internal/query/nosql"
 )
 
@@ -284,6 +285,10 @@ func (p *pager) run(key []bson.Value) error {
 	p.collecting = p.whole && p.c.writes.settled() == p.lsn
 	run := p.q.Start(p.r.now, p.emit)
 	p.selecting = run
+	var account memory.Account
+	account.Open(p.r.s.o.Exec.Memory)
+	defer account.Close()
+	run.Hold(account.Hold(p.r))
 	if p.placed && p.from.key != "" {
 		if err := p.goOn(run); err != nil {
 			return err

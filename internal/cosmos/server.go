@@ -20,6 +20,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/memory"
 	"github.com/mayflydb/mayfly/internal/query/exec"
 	"github.com/mayflydb/mayfly/internal/query/nosql"
 )
@@ -85,6 +86,7 @@ type request struct {
 	compute  bool  // the request came to the compute gateway
 	// partition is the partition key that the request's token is for, or Missing.
 	partition bson.Value
+	room      memory.Request // of a large body
 }
 
 // Gateway answers as the service's routing gateway does, which refuses some ids
@@ -105,6 +107,8 @@ func (s *Server) serve(w http.ResponseWriter, hr *http.Request, compute bool) {
 	r := &request{Request: hr, s: s, w: w, charge: 1, now: time.Now(), compute: compute}
 	r.judged, r.written = s.o.Catalog.Clock.Judged()/1000, s.o.Catalog.Clock.Stamped()
 	r.activity = s.activityID(n)
+	r.room.Open(s.o.Exec.Memory)
+	defer r.room.Release()
 	defer func() {
 		if p := recover(); p != nil {
 			s.o.Log.Error("A Cosmos DB request panicked", "method", hr.Method, "path", hr.URL.Path, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
@@ -188,8 +192,14 @@ func (r *request) checkHeaders() error {
 }
 
 // body reads the request's body, which belongs to the connection and is over
-// with the request. Errors: 413.
+// with the request. Errors: 413, and 429 where there is no memory for it.
 func (r *request) body() ([]byte, error) {
+	// It is there as text, and as what is made of it.
+	if n := min(r.ContentLength, MaxRequest); n > memory.FreeRequest {
+		if err := r.room.Set(r.Context(), 2*int(n)); err != nil {
+			return nil, err
+		}
+	}
 	if m, ok := r.Body.(interface{ Bytes() []byte }); ok {
 		return m.Bytes(), nil
 	}
@@ -292,5 +302,11 @@ func (r *request) fail(err error) {
 	if e.Substatus != 0 {
 		r.w.Header().Set("X-Ms-Substatus", strconv.Itoa(e.Substatus))
 	}
+	if e.Status == http.StatusTooManyRequests {
+		r.w.Header().Set("X-Ms-Retry-After-Ms", retryAfter)
+	}
 	r.sendDoc(e.Status, b.Finish())
 }
+
+// retryAfter is how many milliseconds a client waits who found no memory.
+const retryAfter = "1000"

@@ -65,7 +65,7 @@ func (n *Node) runDistinct(ctx context.Context, op *command.Op) error {
 	if err != nil {
 		return err
 	}
-	values := distinctValues{seen: map[string]bool{}, collator: q.collator}
+	values := distinctValues{seen: map[string]bool{}, collator: q.collator, op: op}
 	key := op.Args.Str("key")
 	out, err := n.Exec.Distinct(ctx, q.coll, q.Query, key, func(d bson.Doc) (bool, error) {
 		err := exec.Elements(d, key, values.add)
@@ -87,6 +87,7 @@ type distinctValues struct {
 	list     []bson.Value
 	collator bson.Collator
 	bytes    int
+	op       *command.Op // whose reply they are
 	scratch  []byte
 }
 
@@ -98,6 +99,9 @@ func (d *distinctValues) add(v bson.Value) error {
 	d.bytes += len(v.Data) + 16
 	if d.bytes > maxDistinctBytes {
 		return mongoerr.New(17217, "distinct too big, 16mb cap")
+	}
+	if err := d.op.GrowReply(2 * d.bytes); err != nil { // the list, its keys, and the reply
+		return err
 	}
 	d.seen[string(d.scratch)] = true
 	d.list = append(d.list, v.Clone())

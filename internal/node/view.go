@@ -200,7 +200,7 @@ func (n *Node) distinctOnView(ctx context.Context, op *command.Op) (bool, error)
 		return true, err
 	}
 	defer cur.Close()
-	values := distinctValues{seen: map[string]bool{}, collator: a.collator}
+	values := distinctValues{seen: map[string]bool{}, collator: a.collator, op: op}
 	for {
 		d, err := cur.Next(ctx)
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/memory"
 	"github.com/mayflydb/mayfly/internal/pcre"
 )
 
@@ -19,6 +20,8 @@ type env struct {
 	totals []*total // of the group's aggregates, while its row is made
 	// patterns are the regular expressions of the run, compiled.
 	patterns map[patternKey]*pcre.Regexp
+	memory   *memory.Holding // of what is kept, kept bytes; nil where nobody counts
+	kept     int
 }
 
 type constant struct{ v bson.Value }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/memory"
 )
 
 // Query is a parsed query with its parameters, for any number of runs, also at
@@ -80,6 +81,10 @@ type Run struct {
 	chain []*runner
 	err   error // of one that took a row
 }
+
+// Hold makes the run take from h what it keeps for ORDER BY, GROUP BY and
+// DISTINCT, in all its SELECTs.
+func (run *Run) Hold(h memory.Holding) { run.env.memory = &h }
 
 // Start begins a run; emit is called with each row, which shares memory with
 // the items that Add was given, and returns false when it wants no more.

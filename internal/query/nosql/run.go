@@ -193,7 +193,11 @@ func (r *runner) keep(bytes int) error {
 	if r.memory += bytes; r.memory > maxMemory {
 		return failed("The query keeps more than %d bytes in memory.", maxMemory)
 	}
-	return nil
+	if r.env.memory == nil {
+		return nil
+	}
+	r.env.kept += bytes
+	return r.env.memory.Set(2 * r.env.kept) // an entry of a map takes about as much again
 }
 
 func (r *runner) group() error {
