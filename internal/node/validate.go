@@ -7,6 +7,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/schema"
 )
 
 // validate answers {validate: collection}: it proves that a collection and its
@@ -69,27 +70,30 @@ func (n *Node) runValidate(ctx context.Context, op *command.Op) error {
 	}
 	c := n.Catalog.Lookup(ns)
 	if c == nil {
+		c = n.bucketsOf(ns)
+	}
+	if c == nil {
 		return mongoerr.New(mongoerr.NamespaceNotFound, "Collection '%s' does not exist to validate.", ns)
 	}
 	if c.IsView() {
 		return mongoerr.New(mongoerr.CommandNotSupportedOnView, "Cannot validate a view")
 	}
 	if m.metadata {
-		writeMetadataValidation(op.Reply, c)
+		writeMetadataValidation(op.Reply, ns, c)
 		return nil
 	}
 	v, err := n.Catalog.Validate(ctx, c, m.full)
 	if err != nil {
 		return err
 	}
-	writeValidation(op.Reply, v, m)
+	writeValidation(op.Reply, ns, v, m)
 	return nil
 }
 
 // writeMetadataValidation is the reply of {metadata: true}: a descriptor that
 // was read is valid.
-func writeMetadataValidation(b *bson.Builder, c *catalog.Collection) {
-	b.String("ns", c.Namespace.String()).Binary("uuid", 4, c.UUID[:]).Int32("nIndexes", int32(len(c.Indexes())))
+func writeMetadataValidation(b *bson.Builder, ns schema.Namespace, c *catalog.Collection) {
+	b.String("ns", ns.String()).Binary("uuid", 4, c.UUID[:]).Int32("nIndexes", int32(len(c.Indexes())))
 	b.OpenDoc("keysPerIndex").Close().OpenDoc("indexDetails")
 	for _, ix := range c.Indexes() {
 		b.OpenDoc(ix.Name).Bool("valid", true).Doc("spec", ix.Shown()).Close()
@@ -100,8 +104,10 @@ func writeMetadataValidation(b *bson.Builder, c *catalog.Collection) {
 	}
 }
 
-func writeValidation(b *bson.Builder, v *catalog.Validation, m validateMode) {
-	b.String("ns", v.Namespace.String()).Binary("uuid", 4, v.UUID[:]).
+// writeValidation writes the reply; ns is what the client named: a time-series
+// collection or its buckets.
+func writeValidation(b *bson.Builder, ns schema.Namespace, v *catalog.Validation, m validateMode) {
+	b.String("ns", ns.String()).Binary("uuid", 4, v.UUID[:]).
 		Int("nInvalidDocuments", v.InvalidDocuments).Int("nNonCompliantDocuments", 0).
 		Int("nrecords", v.Records).Int("nIndexes", int64(len(v.Indexes)))
 	b.OpenDoc("keysPerIndex")
