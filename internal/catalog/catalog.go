@@ -66,7 +66,8 @@ type Catalog struct {
 	builds builds
 }
 
-// Open loads the catalog, and removes what unfinished index builds left.
+// Open loads the catalog, and removes what an earlier process left: unfinished
+// index builds and temporary collections.
 func Open(e *storage.Engine, opts Options) (*Catalog, error) {
 	c := &Catalog{engine: e, committer: opts.Committer, log: opts.Log, Clock: opts.Clock}
 	if c.Clock == nil {
@@ -93,6 +94,9 @@ func Open(e *storage.Engine, opts Options) (*Catalog, error) {
 		if err := c.removeUnfinished(coll); err != nil {
 			return nil, fmt.Errorf("unfinished index build of %s: %w", coll.Namespace, err)
 		}
+	}
+	if err := c.removeTemporary(all); err != nil {
+		return nil, err
 	}
 	return c, nil
 }

@@ -11,8 +11,18 @@ import (
 // Rename gives a collection another name, within its database or in another
 // one; nothing is copied. What stands at the new name is dropped in the same
 // step when dropTarget is true. The UUID stays within a database, and is new
-// in another one, as after the server's copy. Errors: 26, 48.
+// in another one, as after the server's copy. It is no temporary collection any
+// more. Errors: 26, 48.
 func (c *Catalog) Rename(ctx context.Context, from, to schema.Namespace, dropTarget bool) (*Collection, error) {
+	return c.rename(ctx, from, to, dropTarget, false)
+}
+
+// RenameTemporary is Rename for stayTemp: a temporary collection stays one.
+func (c *Catalog) RenameTemporary(ctx context.Context, from, to schema.Namespace, dropTarget bool) (*Collection, error) {
+	return c.rename(ctx, from, to, dropTarget, true)
+}
+
+func (c *Catalog) rename(ctx context.Context, from, to schema.Namespace, dropTarget, stayTemp bool) (*Collection, error) {
 	var renamed *Collection
 	err := c.change(ctx, c.named(from, to), func(t *change) error {
 		coll, err := t.find(from)
@@ -33,6 +43,12 @@ func (c *Catalog) Rename(ctx context.Context, from, to schema.Namespace, dropTar
 				n.UUID = bson.NewUUID()
 			}
 		})
+		if coll.Settings.Temp && !stayTemp {
+			renamed.Options = withoutTemp(coll.Options)
+			if err := renamed.applyOptions(); err != nil {
+				return err
+			}
+		}
 		return t.store(renamed)
 	})
 	if err != nil {

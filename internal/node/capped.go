@@ -67,7 +67,9 @@ func (n *Node) runConvertToCapped(ctx context.Context, op *command.Op) error {
 	if err := n.copyCapped(ctx, c, to, size, true); err != nil {
 		return err
 	}
-	_, err = n.Catalog.Rename(ctx, to, from, true)
+	if _, err = n.Catalog.Rename(ctx, to, from, true); err != nil {
+		n.Catalog.Drop(context.WithoutCancel(ctx), to)
+	}
 	return err
 }
 
@@ -164,13 +166,7 @@ func (n *Node) copyCapped(ctx context.Context, from *catalog.Collection, to sche
 		n.Catalog.Drop(context.WithoutCancel(ctx), to)
 		return err
 	}
-	if temp {
-		_, err = n.Catalog.Modify(ctx, to, func(*catalog.Collection) (catalog.Modification, error) {
-			o.Temp = false
-			return catalog.Modification{Options: o.Doc()}, nil
-		})
-	}
-	return err
+	return nil
 }
 
 func (n *Node) copyDocuments(ctx context.Context, from, to *catalog.Collection) error {

@@ -83,7 +83,7 @@ func (t *outing) create(ctx context.Context, old *catalog.Collection, o *pipelin
 			}
 		}
 	}
-	c, err := t.w.n.Catalog.Create(ctx, t.tmp, options)
+	c, err := t.w.n.Catalog.Create(ctx, t.tmp, catalog.WithTemp(options))
 	if err != nil {
 		return err
 	}

@@ -71,7 +71,11 @@ func (n *Node) runRenameCollection(ctx context.Context, op *command.Op) error {
 			return mongoerr.New(mongoerr.NamespaceExists, "target namespace exists")
 		}
 	}
-	if _, err = n.Catalog.Rename(ctx, from, to, drop); err != nil {
+	rename := n.Catalog.Rename
+	if op.Args.Bool("stayTemp") {
+		rename = n.Catalog.RenameTemporary
+	}
+	if _, err = rename(ctx, from, to, drop); err != nil {
 		return err
 	}
 	n.invalidate(c)
