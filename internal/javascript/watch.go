@@ -102,7 +102,7 @@ const callMemory = 4 << 20
 
 // takeMemory takes from the budget what the call is likely to hold: goja does not
 // tell, so it is its share of what the heap has grown by since its turn began and
-// others have not taken. Twice that, since a value may double before the next tick.
+// others have not taken. Three times that: a value may double before the next tick.
 //
 // REQUIRES: w.mu is held.
 func (w *watch) takeMemory(heap heapSize) error {
@@ -115,8 +115,11 @@ func (w *watch) takeMemory(heap heapSize) error {
 		w.mu.holding = w.mu.account.Hold(nil)
 		e.long.Add(1)
 	}
-	grown := heap.live - w.mu.heap.live - (e.others() - w.mu.others)
-	n := callMemory + 2*max(grown, 0)/max(e.long.Load(), 1)
+	// What is live is known at the end of a collection; until then garbage may come
+	// to as much as was live.
+	then := w.mu.heap
+	grown := max(heap.live-then.live, heap.objects-then.objects-then.live) - (e.others() - w.mu.others)
+	n := callMemory + 3*max(grown, 0)/max(e.long.Load(), 1)
 	if err := w.mu.holding.Set(int(n)); err != nil {
 		w.mu.held = max(w.mu.held, 1)
 		return err

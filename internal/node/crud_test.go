@@ -68,7 +68,7 @@ func TestCRUD(t *testing.T) { runScripts(t, "testdata/crud", func(*Node) {}) }
 // TestJavaScript runs the scripts of testdata/javascript on a node that runs the
 // functions of clients.
 func TestJavaScript(t *testing.T) {
-	runScripts(t, "testdata/javascript", func(n *Node) { n.JavaScript = NewJavaScript(n.Log, nil) })
+	runScripts(t, "testdata/javascript", func(n *Node) { n.JavaScript = NewJavaScript(n.Log, 8<<30, nil) })
 }
 
 func runScripts(t *testing.T, dir string, prepare func(*Node)) {

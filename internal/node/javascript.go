@@ -20,10 +20,10 @@ const (
 	storedFunctions = "system.js"
 )
 
-// NewJavaScript makes the engine of a node; b, which may be nil, is the budget of
-// all operations.
-func NewJavaScript(log *slog.Logger, b *memory.Budget) *javascript.Engine {
-	return javascript.NewEngine(javascript.Options{Log: log, Memory: readMachine().limit, Budget: b})
+// NewJavaScript makes the engine of a node. limit is how many bytes the process
+// may use; b, which may be nil, is the budget of all operations.
+func NewJavaScript(log *slog.Logger, limit int64, b *memory.Budget) *javascript.Engine {
+	return javascript.NewEngine(javascript.Options{Log: log, Memory: limit, Budget: b})
 }
 
 // javascriptEngine names the engine in buildInfo.

@@ -44,7 +44,7 @@ func openAnswering(t testing.TB, fs *storage.MemFS) *answering {
 		t.Fatal(err)
 	}
 	n, client := over(c)
-	n.JavaScript = NewJavaScript(n.Log, nil)
+	n.JavaScript = NewJavaScript(n.Log, 8<<30, nil)
 	n.Register(n.Dispatcher.Registry)
 	return &answering{fs: fs, engine: e, node: n, client: client}
 }

@@ -45,7 +45,7 @@ func Assemble(_ context.Context, s *Server) (*App, error) {
 		Process: s.process(engine), StartTime: s.started,
 	}
 	if s.Options.Security.JavaScript {
-		n.JavaScript = node.NewJavaScript(n.Log, s.memory)
+		n.JavaScript = node.NewJavaScript(n.Log, s.memoryLimit(), s.memory)
 	}
 	n.Register(d.Registry)
 	if s.Options.Security.Authorization {
