@@ -98,7 +98,8 @@ type validation struct {
 // is valid BSON under its own record key, each of its keys has an entry in each
 // ready index and each entry its document, unique keys are unique, multikey
 // paths cover the documents, and the counts are right. full also proves the
-// form of each entry one by one; without it entries are compared as sets.
+// form of each entry one by one; without it entries are compared as sets. It
+// reads all blocks of the tables from the files too, not from the block cache.
 func (c *Catalog) Validate(ctx context.Context, coll *Collection, full bool) (*Validation, error) {
 	// Under the gate no DDL is half done, so descriptor and snapshot agree.
 	coll.live.gate.RLock()
@@ -113,7 +114,13 @@ func (c *Catalog) Validate(ctx context.Context, coll *Collection, full bool) (*V
 		v:    &Validation{Namespace: now.Namespace, UUID: now.UUID},
 		want: make([]fingerprint, len(now.indexes)), paths: make([]schema.MultikeyPaths, len(now.indexes))}
 	if now.Ident != 0 {
-		if err := x.run(); err != nil {
+		if full {
+			if err := x.tables(c.engine); err != nil {
+				return nil, err
+			}
+		}
+		// Where the tables are damaged, reading may end there: the reply names them.
+		if err := x.run(); err != nil && (len(x.v.Errors) == 0 || !errors.Is(err, storage.ErrCorruption)) {
 			return nil, err
 		}
 	}
@@ -122,6 +129,33 @@ func (c *Catalog) Validate(ctx context.Context, coll *Collection, full bool) (*V
 		x.v.Valid = x.v.Valid && ix.Valid
 	}
 	return x.v, nil
+}
+
+// tables checks the files with the keys of the collection and of its indexes.
+func (x *validation) tables(e *storage.Engine) error {
+	idents := []storage.Ident{x.coll.Ident}
+	if x.coll.Open != 0 {
+		idents = append(idents, x.coll.Open)
+	}
+	for _, ix := range x.coll.indexes {
+		if ix.Ident != x.coll.Ident {
+			idents = append(idents, ix.Ident)
+		}
+	}
+	seen := map[string]bool{}
+	for _, id := range idents {
+		damaged, err := e.CheckTables(x.ctx, id)
+		if err != nil {
+			return err
+		}
+		for _, d := range damaged {
+			if !seen[d] {
+				seen[d] = true
+				x.fail("damaged table %s", d)
+			}
+		}
+	}
+	return nil
 }
 
 func (x *validation) run() error {
