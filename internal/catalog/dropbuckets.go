@@ -22,7 +22,7 @@ const emptyWindows = 1000
 // go in one step with the counts. Open measurements stay. A sweep that must come
 // first calls pause as Sweep does.
 // REQUIRES: IsTimeseries.
-func (c *Catalog) DropBuckets(ctx context.Context, coll *Collection, r *BucketRule, now int64, pause func(time.Duration) error) (d Dropped, err error) {
+func (c *Catalog) DropBuckets(ctx context.Context, coll *Collection, r *BucketRule, now int64, permit *Permit, pause func(time.Duration) error) (d Dropped, err error) {
 	l := coll.live
 	upTo := r.Before(now)
 	if upTo == math.MinInt64 {
@@ -42,20 +42,34 @@ func (c *Catalog) DropBuckets(ctx context.Context, coll *Collection, r *BucketRu
 			return d, err
 		}
 	}
-	l.gate.Lock()
-	defer l.gate.Unlock()
-	coll = coll.Latest()
-	if coll == nil || !coll.stillDrops(r, now, upTo) || l.sinks(high) {
-		d.More = coll != nil
-		return d, nil
-	}
-	if sum, _, err = coll.sumUpTo(c.engine, high); err != nil {
+	err = permit.Unit(func() error {
+		l.gate.Lock()
+		defer l.gate.Unlock()
+		coll := coll.Latest()
+		if coll == nil || l.sinks(high) {
+			d.More = coll != nil
+			return nil
+		}
+		if err := permit.Check(coll); err != nil {
+			return err
+		}
+		d, err = c.dropBucketsBelow(ctx, coll, high)
+		return err
+	})
+	return d, err
+}
+
+// dropBucketsBelow drops the buckets in the windows below a mark. REQUIRES: the gate
+// is closed.
+func (c *Catalog) dropBucketsBelow(ctx context.Context, coll *Collection, high LowWater) (d Dropped, err error) {
+	sum, _, err := coll.sumUpTo(c.engine, high)
+	if err != nil {
 		return d, err
 	}
 	if sum[windowDocs] == 0 {
 		return Dropped{}, c.forgetWindows(ctx, coll, LowWater{}, high)
 	}
-	high.drops = l.lowWater.Load().drops + 1
+	high.drops = coll.live.lowWater.Load().drops + 1
 	if err := c.dropRange(ctx, coll, high, sum); err != nil {
 		return Dropped{}, err
 	}
@@ -73,17 +87,6 @@ func (c *Catalog) DropBuckets(ctx context.Context, coll *Collection, r *BucketRu
 func (l *live) sinks(to LowWater) bool {
 	low := l.lowWater.Load()
 	return to.first < low.first && l.swept.Load() != low
-}
-
-// stillDrops says whether the collection's own rule still lets go what is up to a
-// time, as it did.
-func (c *Collection) stillDrops(r *BucketRule, now, upTo int64) bool {
-	for _, in := range c.BucketRules() {
-		if in.Name == "" && r.Name == "" {
-			return in.Before(now) >= upTo
-		}
-	}
-	return false
 }
 
 // sumUpTo adds up the windows below one; n is how many they are.

@@ -31,6 +31,8 @@ type Drop struct {
 	Now int64
 	// MaxTime bounds the time in which documents move or go one by one; 0 does not.
 	MaxTime time.Duration
+	// Permit is asked before each step that removes something.
+	Permit *Permit
 	// Did is called after each step with what it did and how long it took, and may
 	// wait. Nil for nothing.
 	Did func(Dropped, time.Duration)
@@ -392,7 +394,7 @@ func (u *Unit) inLatest(c *Collection) *Collection { return c.live.current.Load(
 func (x *dropper) dropUnread(ctx context.Context) (stayed bool, err error) {
 	begun := time.Now()
 	var gone Dropped
-	if err := func() error {
+	if err := x.o.Permit.Unit(func() error {
 		x.coll.live.gate.Lock()
 		defer x.coll.live.gate.Unlock()
 		sum, windows, err := x.sum()
@@ -401,7 +403,7 @@ func (x *dropper) dropUnread(ctx context.Context) (stayed bool, err error) {
 		}
 		gone, err = x.dropSum(ctx, sum, windows)
 		return err
-	}(); err != nil || stayed {
+	}); err != nil || stayed {
 		return true, err
 	}
 	x.did(gone, begun)
@@ -427,7 +429,7 @@ func (x *dropper) sum() (sum [windowSums]int64, windows int64, err error) {
 func (x *dropper) drop(ctx context.Context) (touched []RecordKey, err error) {
 	begun := time.Now()
 	var gone Dropped
-	if err := func() error {
+	if err := x.o.Permit.Unit(func() error {
 		x.coll.live.gate.Lock()
 		defer x.coll.live.gate.Unlock()
 		if touched, x.overflow = x.watch.take(); x.overflow || len(touched) > 0 {
@@ -439,30 +441,22 @@ func (x *dropper) drop(ctx context.Context) (touched []RecordKey, err error) {
 		}
 		gone, err = x.dropSum(ctx, sum, windows)
 		return err
-	}(); err != nil {
+	}); err != nil {
 		return nil, err
 	}
 	x.did(gone, begun)
 	return touched, nil
 }
 
-// inForce says whether the rule still lets go what it did when the drop began:
-// its index may be gone meanwhile, or its time longer.
-func (x *dropper) inForce(coll *Collection) bool {
-	for _, r := range coll.rules {
-		if r.Index.Ident == x.rule.Index.Ident && coll.WindowedBy(r) {
-			return coll.windows.due(r, x.now).atLeast(coll.windows.due(x.rule, x.now)) && r.Settings.Paused == x.rule.Settings.Paused
-		}
-	}
-	return false
-}
-
 // dropSum drops what is below cut, which sums up to that. REQUIRES: the gate
 // is closed.
 func (x *dropper) dropSum(ctx context.Context, sum [windowSums]int64, windows int64) (gone Dropped, err error) {
 	coll := x.coll.Latest()
-	if coll == nil || sum[windowDocs] == 0 || !x.inForce(coll) || coll.live.expiring.Load() != nil {
+	if coll == nil || sum[windowDocs] == 0 || coll.live.expiring.Load() != nil {
 		return gone, nil
+	}
+	if err := x.o.Permit.Check(coll); err != nil {
+		return gone, err
 	}
 	if err := x.c.dropRange(ctx, coll, x.cut, sum); err != nil {
 		return gone, err

@@ -217,22 +217,23 @@ func (x *dropper) removeGroup(ctx context.Context, group []RecordKey) error {
 	}
 	begun := time.Now()
 	var done Dropped
-	err := x.c.Run(ctx, storage.Buffered, func(u *Unit) error {
-		done = Dropped{}
-		asked, inForce := false, false
-		_, err := u.LockRecords(ctx, x.coll, group, func(k RecordKey, doc bson.Doc) error {
-			if !asked { // the unit is inside: that stays so
-				asked, inForce = true, x.inForce(u.inLatest(x.coll))
-			}
-			if !inForce || x.rule.Due(doc) > x.now {
-				return nil
-			}
-			done.Docs++
-			done.Bytes += int64(len(doc))
-			return u.DeleteExpired(ctx, x.coll, k, doc)
+	err := x.o.Permit.Unit(func() error {
+		return x.c.Run(ctx, storage.Buffered, func(u *Unit) error {
+			done = Dropped{}
+			_, err := u.LockRecords(ctx, x.coll, group, func(k RecordKey, doc bson.Doc) error {
+				if err := x.o.Permit.Check(u.inLatest(x.coll)); err != nil {
+					return err
+				}
+				if x.rule.Due(doc) > x.now {
+					return nil
+				}
+				done.Docs++
+				done.Bytes += int64(len(doc))
+				return u.DeleteExpired(ctx, x.coll, k, doc)
+			})
+			done.Keys = u.KeysDeleted()
+			return err
 		})
-		done.Keys = u.KeysDeleted()
-		return err
 	})
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package catalog
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -460,7 +461,8 @@ func TestWindowsRuleGone(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if d, err := c.DropWindows(ctx, coll, Drop{Rule: before, Now: 50000}); err != nil || d.Docs != 0 {
+	same := &Permit{Units: new(sync.RWMutex), InForce: func(latest *Collection) bool { return latest.Rules()[0].Same(before.Rule) }}
+	if d, err := c.DropWindows(ctx, coll, Drop{Rule: before, Now: 50000, Permit: same}); !errors.Is(err, ErrNoPermit) || d.Docs != 0 {
 		t.Errorf("by a rule that is longer now: %+v, %v", d, err)
 	}
 	if d, err := c.DropWindows(ctx, coll, Drop{Rule: coll.Latest().Rules()[0], Now: 5_000_000}); err != nil || d.Docs != 1 {

@@ -37,7 +37,15 @@ func (m *Monitor) buckets(c *catalog.Collection, r rule, k *track) means {
 	return nil
 }
 
-func (d *buckets) rule() *schema.Rule   { return d.Rule.Rule }
+func (d *buckets) rule() *schema.Rule { return d.Rule.Rule }
+func (d *buckets) find(c *catalog.Collection) *schema.Rule {
+	for _, r := range c.BucketRules() {
+		if r.Name == d.Rule.Name {
+			return r.Rule
+		}
+	}
+	return nil
+}
 func (d *buckets) limits() *exec.Limits { return &d.Limits }
 func (d *buckets) statement() bson.Doc  { return d.Statement(d.c.Settings.Timeseries) }
 func (d *buckets) summary() string      { return "" }
@@ -53,7 +61,7 @@ func (d *buckets) ranges(ctx context.Context, v *removal, budgeted bool) (catalo
 		return catalog.Dropped{}, nil
 	}
 	begun := time.Now()
-	gone, err := d.m.o.Catalog.DropBuckets(ctx, d.c, &d.Rule, d.Now, v.sweeping(ctx))
+	gone, err := d.m.o.Catalog.DropBuckets(ctx, d.c, &d.Rule, d.Now, d.Permit, v.sweeping(ctx))
 	if gone.Docs == 0 {
 		return gone, err
 	}

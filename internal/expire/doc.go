@@ -23,6 +23,8 @@
 //     window, by catalog's invariant window-due.
 //   - gated: while writes are locked out (fsyncLock) nothing is removed, and no
 //     pass is counted.
+//   - brake (package catalog): after the reply of what keeps documents from going, by
+//     DDL or by a parameter, none goes that would have otherwise.
 //   - oldest-first: a visit removes in the order of the instants, ranges first.
 //
 // What a visit does is removal.go, by the means of documents.go or buckets.go; how

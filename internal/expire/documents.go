@@ -15,8 +15,9 @@ import (
 // documents are the means by which documents go: those that are due in windows
 // of expiry as ranges, and the others one by one.
 type documents struct {
-	m *Monitor
-	c *catalog.Collection
+	m  *Monitor
+	c  *catalog.Collection
+	by rule
 	*exec.BatchedDelete
 }
 
@@ -43,15 +44,21 @@ func (m *Monitor) documents(ctx context.Context, c *catalog.Collection, r rule, 
 	p := m.params
 	if !p.BatchDeletes.Load() {
 		d.Single = true
-		return &documents{m, c, d}
+		return &documents{m, c, r, d}
 	}
 	d.MaxDocs, d.MaxTime = p.IndexDocs.Load(), time.Duration(p.IndexTimeMS.Load())*time.Millisecond
 	d.BatchDocs, d.BatchBytes = p.BatchDocs.Load(), p.BatchDocBytes.Load()
 	d.BatchTime = time.Duration(p.BatchTimeMS.Load()) * time.Millisecond
-	return &documents{m, c, d}
+	return &documents{m, c, r, d}
 }
 
-func (d *documents) rule() *schema.Rule   { return d.Rule.Rule }
+func (d *documents) rule() *schema.Rule { return d.Rule.Rule }
+func (d *documents) find(c *catalog.Collection) *schema.Rule {
+	if r := ruleOf(c, d.by); r != nil {
+		return r.Rule
+	}
+	return nil
+}
 func (d *documents) limits() *exec.Limits { return &d.Limits }
 func (d *documents) statement() bson.Doc  { return d.Statement() }
 func (d *documents) summary() string      { return d.Summary() }
@@ -67,7 +74,7 @@ func (d *documents) ranges(ctx context.Context, v *removal, budgeted bool) (cata
 	if d.Single || budgeted || !d.c.WindowedBy(d.Rule) {
 		return catalog.Dropped{}, nil
 	}
-	gone, err := d.m.o.Catalog.DropWindows(ctx, d.c, catalog.Drop{Rule: d.Rule, Now: d.Now, MaxTime: d.MaxTime, Did: func(step catalog.Dropped, took time.Duration) {
+	gone, err := d.m.o.Catalog.DropWindows(ctx, d.c, catalog.Drop{Rule: d.Rule, Now: d.Now, MaxTime: d.MaxTime, Permit: d.Permit, Did: func(step catalog.Dropped, took time.Duration) {
 		if step.Docs > 0 {
 			v.bookRange(step, took)
 		}

@@ -54,6 +54,10 @@ type Monitor struct {
 	done   sync.WaitGroup
 
 	held atomic.Pointer[string] // why it is not to start, nil for no reason
+	// units is read-held over each unit that removes something, and limits counts the
+	// changes of parameters: see removal.permit.
+	units  sync.RWMutex
+	limits atomic.Int64
 
 	tracks   *tracks
 	governor *governor
@@ -64,10 +68,18 @@ type Monitor struct {
 func New(o Options) *Monitor {
 	m := &Monitor{o: o, wake: make(chan struct{}, 1), rule: make(chan struct{}, 1), tracks: newTracks()}
 	m.governor = newGovernor(o.Dispatcher.Metrics.Foreground, processorTicks)
-	m.params = NewParams(o.Dispatcher.Params, m.Wake)
+	m.params = NewParams(o.Dispatcher.Params, m.Wake, m.brake)
 	m.params.Windows = o.Dispatcher.Params.Bool(command.BoolSpec{Name: "expiryWindows", Default: true,
 		OnChange: func() { o.Catalog.NoWindows.Store(!m.params.Windows.Load()) }})
 	return m
+}
+
+// brake has the visits under way end, and waits for their units: what is removed
+// from here on is removed within the parameters as they are now.
+func (m *Monitor) brake() {
+	m.limits.Add(1)
+	m.units.Lock()
+	defer m.units.Unlock()
 }
 
 // Wake makes the monitor look again at when its next pass is due.

@@ -36,14 +36,14 @@ type Params struct {
 }
 
 // NewParams registers the parameters; wake is called when the time of the next
-// pass has changed.
-func NewParams(p *command.Params, wake func()) *Params {
+// pass has changed, and limit when what bounds removal has.
+func NewParams(p *command.Params, wake, limit func()) *Params {
 	atLeast := func(name string, value int64, long bool) *command.IntParam {
-		return p.Int(command.IntSpec{Name: name, Default: value, HasMin: true, Long: long})
+		return p.Int(command.IntSpec{Name: name, Default: value, HasMin: true, Long: long, OnChange: limit})
 	}
 	return &Params{
-		Enabled:      p.Bool(command.BoolSpec{Name: "ttlMonitorEnabled", Default: true}),
-		BatchDeletes: p.Bool(command.BoolSpec{Name: "ttlMonitorBatchDeletes", Default: true}),
+		Enabled:      p.Bool(command.BoolSpec{Name: "ttlMonitorEnabled", Default: true, OnChange: limit}),
+		BatchDeletes: p.Bool(command.BoolSpec{Name: "ttlMonitorBatchDeletes", Default: true, OnChange: limit}),
 		SleepSecs:    p.Int(command.IntSpec{Name: "ttlMonitorSleepSecs", Default: 60, Above: true, OnChange: wake}),
 		SubPassSecs:  atLeast("ttlMonitorSubPassTargetSecs", 60, false),
 		IndexTimeMS:  atLeast("ttlIndexDeleteTargetTimeMS", 1000, false),
@@ -52,9 +52,9 @@ func NewParams(p *command.Params, wake func()) *Params {
 		BatchDocs:    atLeast("batchedDeletesTargetBatchDocs", 10, true),
 		BatchTimeMS:  atLeast("batchedDeletesTargetBatchTimeMS", 5, true),
 		BatchDocBytes: p.Int(command.IntSpec{Name: "batchedDeletesTargetStagedDocBytes", Default: 2 << 20,
-			HasMin: true, HasMax: true, Max: 1<<31 - 1, Long: true}),
+			HasMin: true, HasMax: true, Max: 1<<31 - 1, Long: true, OnChange: limit}),
 		WakeWhenDue: p.Bool(command.BoolSpec{Name: "ttlMonitorWakeWhenDue", Default: true}),
-		Concurrency: p.Int(command.IntSpec{Name: "ttlMonitorConcurrentCollections", Default: 4, HasMin: true, Min: 1, HasMax: true, Max: maxConcurrency}),
+		Concurrency: p.Int(command.IntSpec{Name: "ttlMonitorConcurrentCollections", Default: 4, HasMin: true, Min: 1, HasMax: true, Max: maxConcurrency, OnChange: limit}),
 		Documents:   atLeast("ttlMonitorDocumentsPerSecond", 0, true),
 		Bytes:       atLeast("ttlMonitorBytesPerSecond", 0, true),
 	}

@@ -2,6 +2,7 @@ package expire
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -18,6 +19,8 @@ import (
 // buckets of a time-series collection (buckets.go).
 type means interface {
 	rule() *schema.Rule
+	// find is the rule in another descriptor of the collection, or nil.
+	find(*catalog.Collection) *schema.Rule
 	limits() *exec.Limits
 	// statement and summary are what currentOp and the profiler show of it.
 	statement() bson.Doc
@@ -41,7 +44,8 @@ type removal struct {
 	pass    *passage
 	budgets []*budget
 	op      *command.Background
-	batched bool // counted in batchedDeletes
+	begunAt int64 // the monitor's limits when the visit began
+	batched bool  // counted in batchedDeletes
 	gone    Removed
 	yielded func() // ends what yield began, nil where it did not
 }
@@ -62,6 +66,7 @@ func (v *removal) remove(ctx context.Context) (hit bool, err error) {
 	defer v.op.End()
 	v.op.Op().SetPlanSummary(v.by.summary())
 	defer v.ended()
+	limits.Permit = v.permit()
 	limits.Progress = func(b exec.Batch) error {
 		v.book(b)
 		v.giveWay()
@@ -69,7 +74,7 @@ func (v *removal) remove(ctx context.Context) (hit bool, err error) {
 	}
 	begun := time.Now()
 	dropped, err := v.by.ranges(work, v, docs < unlimited || limits.MaxBytes > 0)
-	if err != nil && !isInterrupt(ctx, err) {
+	if err != nil && !isInterrupt(ctx, err) && !errors.Is(err, catalog.ErrNoPermit) {
 		m.logError(ctx, v.c, v.r, err) // what is left can go one by one
 		err = nil
 	}
@@ -92,12 +97,26 @@ func (v *removal) remove(ctx context.Context) (hit bool, err error) {
 		v.k.Spent = spent
 		v.k.Last = Visit{begun, took, v.gone, done.More}
 		return done.More && !spent, nil
+	case errors.Is(err, catalog.ErrNoPermit):
+		return true, nil // the next visit sees what the rule is now
 	case isInterrupt(ctx, err):
 		return false, err
 	case !mongoerr.Is(err, mongoerr.NamespaceNotFound, mongoerr.QueryPlanKilled):
 		m.logError(ctx, v.c, v.r, err)
 	}
 	return false, nil
+}
+
+// permit lets the visit go on while its rule and the limits are what they were: any
+// change ends it, and the next visit begins with what holds then (invariant brake).
+func (v *removal) permit() *catalog.Permit {
+	was := v.by.rule()
+	return &catalog.Permit{Units: &v.m.units, InForce: func(latest *catalog.Collection) bool {
+		if v.m.limits.Load() != v.begunAt || latest == nil {
+			return false
+		}
+		return latest == v.c || latest.Settings.Expiry.Budget == v.c.Settings.Expiry.Budget && v.by.find(latest).Same(was)
+	}}
 }
 
 // giveWay makes the rest of a visit yield where there are clients.

@@ -26,6 +26,10 @@ func (m *Monitor) visitAfter(ctx context.Context, r rule, since func(*track) int
 		return false, err
 	}
 	defer pass.leave()
+	limits := m.limits.Load()
+	if !m.params.Enabled.Load() {
+		return false, nil // since the pass began
+	}
 	c := m.o.Catalog.LookupUUID(r.collection)
 	if c == nil {
 		return false, nil
@@ -40,7 +44,7 @@ func (m *Monitor) visitAfter(ctx context.Context, r rule, since func(*track) int
 	if by == nil {
 		return false, nil
 	}
-	v := removal{m: m, c: c, r: r, k: k, by: by, pass: pass, batched: m.params.BatchDeletes.Load()}
+	v := removal{m: m, c: c, r: r, k: k, by: by, pass: pass, begunAt: limits, batched: m.params.BatchDeletes.Load()}
 	return v.remove(ctx)
 }
 

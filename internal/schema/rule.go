@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"bytes"
 	"math"
 
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -75,6 +76,32 @@ func SeriesRule(o *Options) *Rule {
 		return nil
 	}
 	return &Rule{Kind: ByDate, Seconds: o.ExpireAfterSeconds, Settings: o.Expiry}
+}
+
+// Same says whether two rules let the same documents go, at the same instants and
+// within the same limits. Either may be nil, which no rule is the same as.
+func (r *Rule) Same(o *Rule) bool {
+	if r == nil || o == nil {
+		return false
+	}
+	window := func(w *TimeWindow) TimeWindow {
+		if w == nil {
+			return TimeWindow{}
+		}
+		return *w
+	}
+	a, b := r.Settings, o.Settings
+	if window(a.Window) != window(b.Window) || (a.Window == nil) != (b.Window == nil) {
+		return false
+	}
+	a.Window, b.Window = nil, nil
+	return r.Kind == o.Kind && r.Seconds == o.Seconds && a == b && r.Own.Budget == o.Own.Budget && sameSpec(r.Index, o.Index)
+}
+
+// sameSpec says whether two indexes are made by the same specification; nil is like
+// nil alone.
+func sameSpec(a, b *Index) bool {
+	return a == b || a != nil && b != nil && bytes.Equal(a.Key, b.Key) && bytes.Equal(a.Spec, b.Spec)
 }
 
 // Reads are the paths that decide when a document is due, but for those of the

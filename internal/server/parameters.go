@@ -18,7 +18,7 @@ var scratch = sync.OnceValue(func() *command.Params {
 	log := slog.New(slog.DiscardHandler)
 	d := command.NewDispatcher(log)
 	(&node.Node{Dispatcher: d, Params: d.Params, Log: log}).Register(d.Registry)
-	expire.NewParams(d.Params, func() {})
+	expire.NewParams(d.Params, func() {}, func() {})
 	(&Log{Verbosity: newVerbosity()}).registerParams(d.Params)
 	return d.Params
 })

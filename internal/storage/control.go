@@ -194,8 +194,9 @@ func (c *control) noteSynced(f controlledFile, size int64) error {
 	case i >= 0:
 		c.files[i].synced = size
 	default:
-		if len(c.files) == maxControlFiles { // the oldest is missed least
-			c.files = slices.Delete(c.files, 0, 1)
+		if len(c.files) == maxControlFiles { // the oldest log is missed least
+			i := max(0, slices.IndexFunc(c.files, func(g controlledFile) bool { return !g.manifest }))
+			c.files = slices.Delete(c.files, i, i+1)
 		}
 		f.synced = size
 		c.files = append(c.files, f)

@@ -35,10 +35,20 @@ func unitKey(w, n int) []byte {
 	return binary.BigEndian.AppendUint32([]byte{byte(w)}, uint32(n))
 }
 
+// unitValue is what the n-th unit stores, which no compression makes small.
+func unitValue(n int) []byte {
+	value := make([]byte, 100+n%2000)
+	rng := rand.New(rand.NewPCG(uint64(n), 0))
+	for i := range value {
+		value[i] = byte(rng.Uint32())
+	}
+	return value
+}
+
 // writeUnit commits the n-th unit of a writer: two keys and a count.
 func writeUnit(e *Engine, c *Counter, w, n int, d Durability) error {
 	u := e.Begin()
-	value := make([]byte, 100+n%2000)
+	value := unitValue(n)
 	if err := errors.Join(u.Set(testRecords, unitKey(w, n), value), u.Set(testMirror, unitKey(w, n), nil)); err != nil {
 		return err
 	}

@@ -41,6 +41,9 @@ type BatchedDelete struct {
 type Limits struct {
 	MaxDocs, MaxBytes int64 // documents are buckets in a time-series collection
 	MaxTime           time.Duration
+	// Permit is asked in each unit before anything is removed. Where it does not hold
+	// any more, the visit ends as at a limit. Nil always holds.
+	Permit *catalog.Permit
 	// Progress is called after each commit, with what it did, while nothing is
 	// under way: it may wait. Its error ends the visit.
 	Progress func(Batch) error
@@ -120,8 +123,11 @@ func (x *Executor) DeleteExpired(ctx context.Context, c *catalog.Collection, d *
 	defer v.scan.Close()
 	defer v.w.Abort()
 	more, err := v.run(ctx)
+	if errors.Is(err, catalog.ErrNoPermit) {
+		more, err = true, nil
+	}
 	var place []byte
-	if more {
+	if more && scan.it != nil {
 		place = bytes.Clone(scan.it.Key())
 	}
 	return Visited{
@@ -169,10 +175,16 @@ func (v *visit) run(ctx context.Context) (more bool, err error) {
 			return false, err
 		}
 		for len(v.group) > 0 {
-			if err := v.removeSome(ctx); err != nil {
+			err := v.d.Permit.Unit(func() error {
+				if err := v.removeSome(ctx); err != nil {
+					return err
+				}
+				return v.w.Commit(ctx)
+			})
+			if err != nil {
 				return false, err
 			}
-			if err := v.commit(ctx); err != nil {
+			if err := v.committed(); err != nil {
 				return false, err
 			}
 		}
@@ -280,8 +292,11 @@ func (v *visit) wait(ctx context.Context, k catalog.RecordKey) error {
 	})
 }
 
-// remove deletes one locked document if it is still due.
+// remove deletes one locked document if it is still due, and the rule in force.
 func (v *visit) remove(ctx context.Context, u *catalog.Unit, record catalog.RecordKey, doc bson.Doc) error {
+	if err := v.d.Permit.Check(v.c.Latest()); err != nil {
+		return err
+	}
 	v.fetch.DocsExamined++
 	if v.d.Rule.Due(doc) > v.d.Now {
 		v.fetch.count(NeedTime)
@@ -332,10 +347,8 @@ func (v *visit) full() bool {
 	return d.BatchBytes > 0 && v.batch.Bytes >= d.BatchBytes || d.BatchTime > 0 && time.Since(v.started) >= d.BatchTime
 }
 
-func (v *visit) commit(ctx context.Context) error {
-	if err := v.w.Commit(ctx); err != nil {
-		return err
-	}
+// committed books a batch, and tells of it.
+func (v *visit) committed() error {
 	v.done.Docs += v.batch.Docs
 	v.done.Bytes += v.batch.Bytes
 	v.done.KeysDeleted += v.batch.KeysDeleted

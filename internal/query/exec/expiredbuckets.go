@@ -1,7 +1,6 @@
 package exec
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"math"
@@ -56,7 +55,7 @@ func (x *Executor) ExpireBuckets(ctx context.Context, c *catalog.Collection, d *
 	if err == nil {
 		err = v.buckets(ctx)
 	}
-	if errors.Is(err, errVisitFull) {
+	if errors.Is(err, errVisitFull) || errors.Is(err, catalog.ErrNoPermit) {
 		v.done.More, err = true, nil
 	}
 	return v.done, err
@@ -97,8 +96,11 @@ func (v *expiringBuckets) open(ctx context.Context) error {
 			continue
 		}
 		var gone Batch
-		err := v.x.Catalog.EditOpen(ctx, v.c, s.Key, storage.Buffered, func(ms []timeseries.Measurement) ([]timeseries.Measurement, error) {
+		edit := func(ms []timeseries.Measurement) ([]timeseries.Measurement, error) {
 			gone = Batch{}
+			if err := v.Permit.Check(v.c.Latest()); err != nil {
+				return nil, err
+			}
 			keep := ms
 			for _, piece := range timeseries.Cut(ms, o) {
 				n := duePart(piece, v.upTo, v.Rule.Settings.Exact)
@@ -117,7 +119,8 @@ func (v *expiringBuckets) open(ctx context.Context) error {
 				}
 			}
 			return keep, nil
-		})
+		}
+		err := v.Permit.Unit(func() error { return v.x.Catalog.EditOpen(ctx, v.c, s.Key, storage.Buffered, edit) })
 		if err == nil {
 			err = v.count(gone)
 		}
@@ -174,44 +177,56 @@ func (v *expiringBuckets) buckets(ctx context.Context) error {
 // removeBuckets removes the buckets that a query finds, some in each unit, which
 // has ended when count has the visit pause.
 func (v *expiringBuckets) removeBuckets(ctx context.Context, w *Writer, found *running) error {
-	var row Row
-	var gone Batch
-	book := func() error {
-		if err := w.Commit(ctx); err != nil {
-			return err
+	for ended := false; !ended; {
+		var records []catalog.RecordKey
+		for len(records) < maxGroupDocs && !ended {
+			var row Row
+			ok, err := found.next(ctx, &row)
+			if err != nil {
+				return err
+			}
+			if ended = !ok; ok {
+				records = append(records, catalog.RecordKey(slices.Clone(row.Record)))
+			}
 		}
-		unit := gone
-		gone = Batch{}
-		return v.count(unit)
-	}
-	for {
-		ok, err := found.next(ctx, &row)
+		var gone Batch
+		err := v.Permit.Unit(func() error { return v.removeUnit(ctx, w, found, records, &gone) })
+		if err == nil {
+			err = v.count(gone)
+		}
 		if err != nil {
 			return err
 		}
-		if !ok {
-			return book()
+	}
+	return nil
+}
+
+// removeUnit removes those of some buckets that are still due, until the visit is at
+// a limit, and commits.
+func (v *expiringBuckets) removeUnit(ctx context.Context, w *Writer, found *running, records []catalog.RecordKey, gone *Batch) error {
+	buckets := found.source.coll
+	for _, record := range records {
+		if v.full(gone.Docs, gone.Bytes) {
+			break
 		}
-		record := catalog.RecordKey(slices.Clone(row.Record))
-		err = w.do(ctx, func(u *catalog.Unit) error {
-			doc, err := u.LockRecord(ctx, found.source.coll, record)
+		err := w.do(ctx, func(u *catalog.Unit) error {
+			doc, err := u.LockRecord(ctx, buckets, record)
 			if err != nil || doc == nil {
 				return err
 			}
-			if !bytes.Equal(doc, row.Doc) {
-				if still, err := found.query.Filter.Match(doc); err != nil || !still {
-					return err
-				}
+			if err := v.Permit.Check(v.c.Latest()); err != nil {
+				return err
 			}
-			return v.remove(ctx, u, found.source.coll, record, doc, &gone)
+			if still, err := found.query.Filter.Match(doc); err != nil || !still {
+				return err
+			}
+			return v.remove(ctx, u, buckets, record, doc, gone)
 		})
-		if err == nil && (gone.Docs == maxGroupDocs || v.full(gone.Docs, gone.Bytes)) {
-			err = book()
-		}
 		if err != nil {
 			return err
 		}
 	}
+	return w.Commit(ctx)
 }
 
 // remove takes a locked bucket away, or what is due of it, and adds that to gone.

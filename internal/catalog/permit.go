@@ -1,0 +1,41 @@
+package catalog
+
+import (
+	"errors"
+	"sync"
+)
+
+// Permit lets a removal in the background go on, unit by unit. A nil one always does.
+//
+// Invariant brake: a unit that removes what is due asks its permit once it is inside of
+// the collection's gate, and holds Units until it has committed. A DDL closes the
+// gate, and who changes a limit locks Units before it replies. So when either has
+// replied, nothing goes any more by the rule or by the limits that were.
+type Permit struct {
+	// Units is read-held over each unit.
+	Units *sync.RWMutex
+	// InForce says whether what let the removal begin still holds for the newest
+	// descriptor of its collection. It is called inside of the gate.
+	InForce func(latest *Collection) bool
+}
+
+// ErrNoPermit ends a removal whose rule or limits have changed.
+var ErrNoPermit = errors.New("catalog: the rule or the limits of a removal have changed")
+
+// Unit runs f, which is one unit that removes something.
+func (p *Permit) Unit(f func() error) error {
+	if p == nil {
+		return f()
+	}
+	p.Units.RLock()
+	defer p.Units.RUnlock()
+	return f()
+}
+
+// Check is nil, or ErrNoPermit. REQUIRES: the caller is inside of the gate.
+func (p *Permit) Check(latest *Collection) error {
+	if p == nil || p.InForce(latest) {
+		return nil
+	}
+	return ErrNoPermit
+}
