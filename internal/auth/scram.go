@@ -166,10 +166,7 @@ func NewConversation(mechanism string, skipEmptyExchange bool, lookup func(name 
 // Step takes what the client said and returns what to answer; done says that
 // the user is who it says to be. Errors: ErrFailed.
 func (c *Conversation) Step(message string) (answer string, done bool, err error) {
-	if c.proven {
-		if message != "" {
-			return "", false, ErrFailed
-		}
+	if c.proven { // whatever the client says once more, as mongod: old drivers do say something
 		return "", true, nil
 	}
 	answer, err = c.scram.Step(message)

@@ -243,6 +243,7 @@ func (d *Dispatcher) call(ctx context.Context, op *Op) (err error) {
 const (
 	logSlowQuery   = 51803
 	logPanic       = 9000001
+	logAssertion   = 21962
 	logProfileFail = 9000002
 	logFailed      = 9000003
 	logCursorReap  = 20529

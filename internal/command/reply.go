@@ -15,6 +15,9 @@ func (d *Dispatcher) finish(ctx context.Context, op *Op, now time.Time, err erro
 	if err != nil {
 		e := mongoerr.From(err)
 		d.countError(ctx, op, e, err)
+		if op.Command != nil && d.Log.Enabled(ctx, slog.LevelDebug) {
+			d.logFailure(ctx, op, e)
+		}
 		r.Body = ErrorReply(e)
 	} else {
 		op.inject()
@@ -34,6 +37,13 @@ func (d *Dispatcher) finish(ctx context.Context, op *Op, now time.Time, err erro
 		d.note(ctx, op, noted{took: r.Took, reply: len(r.Body), err: err})
 	}
 	return r
+}
+
+// logFailure logs a command that failed, as mongod does at verbosity 1.
+func (d *Dispatcher) logFailure(ctx context.Context, op *Op, e *mongoerr.Error) {
+	d.Log.LogAttrs(ctx, slog.LevelDebug, "Assertion while executing command", slog.String("c", "COMMAND"), slog.Int("id", logAssertion),
+		slog.String("command", op.Name), slog.String("db", op.DB), slog.Any("commandArgs", op.ShownCommand()),
+		slog.String("error", e.Code.String()+": "+e.Message))
 }
 
 func (d *Dispatcher) countError(ctx context.Context, op *Op, e *mongoerr.Error, err error) {

@@ -111,6 +111,9 @@ func (n *Node) credentials(op *command.Op, name auth.UserName) (bson.Doc, error)
 	if !op.Args.Has("pwd") {
 		return new(bson.Builder).Bool("external", true).Finish(), nil
 	}
+	if op.Args.Str("pwd") == "" {
+		return nil, mongoerr.New(mongoerr.BadValue, "Password cannot be empty")
+	}
 	p := auth.Password{
 		User: name.User, Text: op.Args.Str("pwd"), Digested: !op.Args.BoolOr("digestPassword", true),
 		Mechanisms: op.Args.Strings("mechanisms"), Iterations: n.knobs.iterations,

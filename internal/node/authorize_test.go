@@ -106,8 +106,18 @@ func TestCursorsAreTheirUsers(t *testing.T) {
 	}
 	kill := fmt.Sprintf(`{"killCursors": "c", "cursors": [{"$numberLong": "%d"}]}`, id)
 	dispatch(t, n, root, "admin", `{"createUser": "carl", "pwd": "p", "roles": [{"role": "read", "db": "other"}]}`, true)
-	if reply := dispatch(t, n, login("carl"), "other", kill, false).Body; bson.ClampToInt64(reply.Lookup("code")) != 13 {
-		t.Errorf("a cursor of another database: %s", reply)
+	dispatch(t, n, root, "admin", `{"createUser": "dora", "pwd": "p", "roles": [{"role": "readWrite", "db": "test"}]}`, true)
+	for user, db := range map[string]string{"carl": "other", "bob": "test", "dora": "test"} {
+		if reply := dispatch(t, n, login(user), db, kill, false).Body; bson.ClampToInt64(reply.Lookup("code")) != 13 {
+			t.Errorf("%s kills ann's cursor: %s", user, reply)
+		}
+	}
+	stranger := &command.Client{ConnectionID: 10, Remote: "10.0.0.1:1"}
+	if reply := dispatch(t, n, stranger, "admin", `{"endSessions": []}`, false).Body; bson.ClampToInt64(reply.Lookup("code")) != 13 {
+		t.Errorf("endSessions of nobody: %s", reply)
+	}
+	if reply := dispatch(t, n, root, "admin", `{"createUser": "eve", "pwd": "", "roles": []}`, false).Body; bson.ClampToInt64(reply.Lookup("code")) != 2 {
+		t.Errorf("an empty password: %s", reply)
 	}
 	roles := `{"%s": "ann", "roles": [{"role": "read", "db": "test"}]}`
 	dispatch(t, n, root, "admin", fmt.Sprintf(roles, "revokeRolesFromUser"), true)

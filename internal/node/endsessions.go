@@ -27,7 +27,7 @@ func sessions(op *command.Op) []command.SessionID {
 // endSessions ends sessions before their time.
 func (n *Node) endSessions() *command.Command {
 	return &command.Command{
-		Name: "endSessions", Flags: command.NoAuth | command.APIv1, Fields: sessionFields("endSessions"),
+		Name: "endSessions", Flags: command.APIv1, Fields: sessionFields("endSessions"),
 		Help: "end a set of logical sessions",
 		Run: func(_ context.Context, op *command.Op) error {
 			for _, id := range sessions(op) {

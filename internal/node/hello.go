@@ -98,7 +98,7 @@ func (n *Node) helloAuthentication(op *command.Op, name *auth.UserName) error {
 	}
 	a, err := command.ParseDoc(saslStartFields, op.Args.Value("speculativeAuthenticate").Doc())
 	if err != nil {
-		return err
+		return nil // a hello never fails for it: the client begins anew with saslStart
 	}
 	var answer bson.Builder
 	if err := n.startAuthentication(op, &a, "admin", true, &answer); err != nil {

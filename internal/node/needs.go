@@ -39,7 +39,7 @@ func init() {
 		"planCacheClear": collectionNeeds(auth.PlanCacheWrite), "planCacheClearFilters": collectionNeeds(auth.PlanCacheIndexFilter),
 		"planCacheListFilters": collectionNeeds(auth.PlanCacheIndexFilter), "planCacheSetFilter": collectionNeeds(auth.PlanCacheIndexFilter),
 
-		"serverStatus": clusterNeeds(auth.ServerStatus), "hostInfo": clusterNeeds(auth.HostInfo), "getCmdLineOpts": clusterNeeds(auth.GetCmdLineOpts),
+		"serverStatus": clusterNeeds(auth.ServerStatus), "getDiagnosticData": diagnosticNeeds, "hostInfo": clusterNeeds(auth.HostInfo), "getCmdLineOpts": clusterNeeds(auth.GetCmdLineOpts),
 		"getLog": clusterNeeds(auth.GetLog), "logRotate": clusterNeeds(auth.LogRotate), "logApplicationMessage": clusterNeeds(auth.ApplicationMessage),
 		"getParameter": clusterNeeds(auth.GetParameter), "setParameter": clusterNeeds(auth.SetParameter), "top": clusterNeeds(auth.Top),
 		"lockInfo": clusterNeeds(auth.ServerStatus), "currentOp": currentOpNeeds, "killOp": killOpNeeds, "fsync": clusterNeeds(auth.Fsync),
@@ -194,14 +194,14 @@ func fileNeeds(_ *Node, op *command.Op) []auth.Need {
 }
 
 // killCursorsNeeds are none for the client's own cursors, or where it may kill
-// anybody's; for others what it takes where they are, whatever the command says.
+// anybody's; for others' that right where they are, whatever the command says.
 func killCursorsNeeds(_ *Node, op *command.Op) []auth.Need {
 	if may(op, auth.On(auth.Cluster, auth.KillAnyCursor)) {
 		return nil
 	}
 	var all []auth.Need
 	for _, ns := range op.Dispatcher.Cursors.OfOthers(op.Args.Array("cursors"), op.Client.Owner()) {
-		all = append(all, auth.On(spaceResource(ns), auth.KillCursors))
+		all = append(all, auth.On(spaceResource(ns), auth.KillAnyCursor))
 	}
 	return all
 }

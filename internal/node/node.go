@@ -68,7 +68,7 @@ func (n *Node) registerData(r *command.Registry) {
 func (n *Node) registerDiagnostic(r *command.Registry) {
 	r.Register(
 		n.ping(), n.hello(), n.isMaster(), n.buildInfo(), n.hostInfo(), n.whatsMyURI(), n.connectionStatus(),
-		n.serverStatus(), n.getCmdLineOpts(), n.getLog(), n.logRotate(), n.logApplicationMessage(), n.listCommands(),
+		n.serverStatus(), n.getDiagnosticData(), n.getCmdLineOpts(), n.getLog(), n.logRotate(), n.logApplicationMessage(), n.listCommands(),
 		n.features(), n.lockInfo(), n.top(), n.dbHash(), n.currentOp(), n.killOp(), n.profile(), n.fsync(), n.fsyncUnlock(),
 		n.getParameter(), n.setParameter(), n.setFeatureCompatibilityVersion(), n.shutdown(), n.rotateCertificates(),
 		n.dropConnections(), n.connPoolStats(), n.shardingState(), n.getClusterParameter(), n.setClusterParameter(),

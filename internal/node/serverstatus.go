@@ -19,8 +19,14 @@ func (n *Node) serverStatus() *command.Command {
 }
 
 func (n *Node) runServerStatus(ctx context.Context, op *command.Op) error {
+	n.writeStatus(ctx, op, op.Reply)
+	return nil
+}
+
+// writeStatus writes what serverStatus answers with into b.
+func (n *Node) writeStatus(ctx context.Context, op *command.Op, b *bson.Builder) {
 	up := n.uptime()
-	op.Reply.String("host", n.host()).String("version", Version).String("process", "mongod").
+	b.String("host", n.host()).String("version", Version).String("process", "mongod").
 		Strings("service", "shard").Int64("pid", int64(os.Getpid())).Double("uptime", float64(up/time.Second)).
 		Int64("uptimeMillis", up.Milliseconds()).Int64("uptimeEstimate", int64(up/time.Second)).
 		Date("localTime", time.Now().UnixMilli())
@@ -32,10 +38,9 @@ func (n *Node) runServerStatus(ctx context.Context, op *command.Op) error {
 			wanted = v.Truthy()
 		}
 		if wanted {
-			op.Reply.Value(s.Name, s.Value(ctx, op))
+			b.Value(s.Name, s.Value(ctx, op))
 		}
 	}
-	return nil
 }
 
 // registerStatus adds the sections about the process and what it does not have.

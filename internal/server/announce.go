@@ -27,7 +27,9 @@ func (s *Server) announce() {
 	warn := func(id int, msg string) {
 		s.control.Warn(msg, "id", id, "tags", []string{tagStartupWarning})
 	}
-	warn(logNoAccessControl, "Access control is not enabled for the database. Read and write access to data and configuration is unrestricted")
+	if !o.Security.Authorization {
+		warn(logNoAccessControl, "Access control is not enabled for the database. Read and write access to data and configuration is unrestricted")
+	}
 	if os.Geteuid() == 0 {
 		warn(logRunningAsRoot, "You are running this process as the root user, which is not recommended")
 	}

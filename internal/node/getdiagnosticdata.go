@@ -1,0 +1,76 @@
+package node
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/auth"
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/command"
+)
+
+// getDiagnosticData answers with what mongod's full-time diagnostic data capture
+// samples: data.serverStatus and data.systemMetrics, each with the time when it
+// began and ended. Exporters of metrics ask for it. What is about replica sets is
+// left out, as a standalone mongod does.
+func (n *Node) getDiagnosticData() *command.Command {
+	return &command.Command{
+		Name: "getDiagnosticData", Flags: command.AdminOnly | command.Quiet, Help: "get latest diagnostic data collection snapshot",
+		Run: n.runGetDiagnosticData,
+	}
+}
+
+func (n *Node) runGetDiagnosticData(ctx context.Context, op *command.Op) error {
+	b := op.Reply
+	now := func() int64 { return time.Now().UnixMilli() }
+	b.OpenDoc("data").Date("start", now())
+	b.OpenDoc("serverStatus").Date("start", now())
+	n.writeStatus(ctx, op, b)
+	b.Double("ok", 1).Date("end", now()).Close()
+	if cpu, memory := systemMetrics(); cpu != nil || memory != nil {
+		b.OpenDoc("systemMetrics").Date("start", now()).Doc("cpu", cpu).Doc("memory", memory).Date("end", now()).Close()
+	}
+	b.Date("end", now()).Close()
+	return nil
+}
+
+func diagnosticNeeds(*Node, *command.Op) []auth.Need {
+	return append(one(auth.Cluster, auth.ServerStatus, auth.ReplSetGetStatus), auth.On(auth.Namespace("local", "oplog.rs"), auth.CollStats))
+}
+
+// ticksPerSecond is the unit of /proc/stat, which Linux tells programs to be that.
+const ticksPerSecond = 100
+
+// systemMetrics are processor times in milliseconds, and memory in KiB, of the whole
+// machine, as Linux tells them; nil elsewhere.
+func systemMetrics() (cpu, memory bson.Doc) {
+	if text, err := os.ReadFile("/proc/stat"); err == nil {
+		line, _, _ := bytes.Cut(text, []byte("\n"))
+		var b bson.Builder
+		names := []string{"user_ms", "nice_ms", "system_ms", "idle_ms", "iowait_ms", "irq_ms", "softirq_ms", "steal_ms", "guest_ms", "guest_nice_ms"}
+		for i, field := range strings.Fields(string(line))[1:] {
+			if ticks, err := strconv.ParseInt(field, 10, 64); err == nil && i < len(names) {
+				b.Int64(names[i], ticks*1000/ticksPerSecond)
+			}
+		}
+		cpu = b.Finish()
+	}
+	if text, err := os.ReadFile("/proc/meminfo"); err == nil {
+		var b bson.Builder
+		for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
+			name, rest, _ := strings.Cut(lines.Text(), ":")
+			if v, found := strings.CutSuffix(strings.TrimSpace(rest), " kB"); found {
+				if kb, err := strconv.ParseInt(v, 10, 64); err == nil {
+					b.Int64(name+"_kb", kb)
+				}
+			}
+		}
+		memory = b.Finish()
+	}
+	return cpu, memory
+}
