@@ -50,7 +50,7 @@ func TestScram(t *testing.T) {
 			}
 			if strings.HasPrefix(answer, "v=") {
 				_, err := conv.Step(answer)
-				answer, done, err2 := c.Step("")
+				answer, done, err2 := c.Step("what a driver of 2016 says here")
 				return err == nil && err2 == nil && done && answer == ""
 			}
 		}
