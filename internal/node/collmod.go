@@ -64,7 +64,7 @@ func (n *Node) runCollMod(ctx context.Context, op *command.Op) error {
 		}
 	}
 	ns := namespace(op)
-	m := collModification{n: n, args: &op.Args}
+	m := collModification{n: n, op: op, args: &op.Args}
 	if asksForecast(&op.Args) {
 		return n.foreseeCollMod(ctx, op, &m)
 	}
@@ -91,6 +91,7 @@ func (n *Node) runCollMod(ctx context.Context, op *command.Op) error {
 // nobody writes to the collection.
 type collModification struct {
 	n     *Node
+	op    *command.Op
 	args  *command.Args
 	reply bson.Builder // what changed: the fields _old and _new
 }
@@ -164,7 +165,7 @@ func (m *collModification) view(c *catalog.Collection, o *schema.Options) error 
 		}
 		o.Pipeline = bson.Array(stages...).Doc()
 	}
-	return m.n.checkView(c.Namespace, o)
+	return m.n.checkView(m.op, c.Namespace, o)
 }
 
 // collection changes the options of a collection.

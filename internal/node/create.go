@@ -84,7 +84,7 @@ func (n *Node) runCreate(ctx context.Context, op *command.Op) error {
 		return mongoerr.New(mongoerr.IllegalOperation, "Creation of a timeseries bucket collection without timeseries options is not allowed")
 	}
 	if o.ViewOn != "" {
-		if err := n.checkView(ns, o); err != nil {
+		if err := n.checkView(op, ns, o); err != nil {
 			return err
 		}
 	}

@@ -2,7 +2,9 @@ package node
 
 import (
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/query/pipeline"
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
@@ -21,7 +23,7 @@ const (
 // for its source's name, 5 for a cycle, 165 for too many views on each other,
 // 167 for an other collation than that of a view below, 195 for the size, and
 // those of the pipeline.
-func (n *Node) checkView(ns schema.Namespace, o *schema.Options) error {
+func (n *Node) checkView(op *command.Op, ns schema.Namespace, o *schema.Options) error {
 	source := schema.Namespace{DB: ns.DB, Coll: o.ViewOn}
 	if err := source.Validate(); err != nil {
 		return err
@@ -30,7 +32,24 @@ func (n *Node) checkView(ns schema.Namespace, o *schema.Options) error {
 		return err
 	}
 	w := viewWalk{n: n, root: ns, collation: collationOf(o), path: []string{ns.String()}}
-	return w.sources(ns.DB, o, 1, 0)
+	if err := w.sources(ns.DB, o, 1, 0); err != nil {
+		return err
+	}
+	return n.parseView(op, source, o)
+}
+
+// parseView parses the pipeline of a view on a source, for its errors: who reads the
+// view shall not be the first to find them.
+func (n *Node) parseView(op *command.Op, source schema.Namespace, o *schema.Options) error {
+	s, err := n.newScope(op, nil, nil, collationOf(o))
+	if err != nil {
+		return err
+	}
+	_, err = pipeline.Parse(o.Pipeline.Slice(), &pipeline.Options{
+		Expr: s.expr, Match: s.match, Collator: s.collator, DB: source.DB,
+		NS: pipeline.Namespace{DB: source.DB, Coll: source.Coll}, Namespaces: &namespaces{n, s},
+	})
+	return err
 }
 
 func collationOf(o *schema.Options) bson.Doc {
