@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -236,6 +237,8 @@ func (m *collModification) validation(c *catalog.Collection, o *schema.Options) 
 	if a.Has("validationAction") {
 		o.ValidationAction = a.Str("validationAction")
 	}
+	// From now on the options tell all three.
+	o.ValidationLevel, o.ValidationAction = cmp.Or(o.ValidationLevel, "strict"), cmp.Or(o.ValidationAction, "error")
 	return o.CheckValidator(c.Namespace)
 }
 

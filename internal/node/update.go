@@ -77,6 +77,8 @@ func (n *Node) runUpdate(ctx context.Context, op *command.Op) error {
 		noteStatement(ctx, op, command.KindUpdate, start, out, err, func(b *bson.Builder) { describeUpdate(b, a) })
 		if out != nil {
 			book(op, out)
+		}
+		if out != nil && err == nil { // of a statement that fails midway, mongod counts nothing
 			modified += out.Modified
 			matched += out.Matched
 			if !out.Upserted.IsMissing() {

@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"fmt"
+
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/query/match"
@@ -38,14 +40,26 @@ func resolveHint(c *Collection, q *Query) (*Index, int, error) {
 			}
 			return nil, 0, mongoerr.New(mongoerr.BadValue, "$natural hint must be 1 or -1")
 		}
+		var hinted *Index
 		for _, ix := range c.Indexes {
-			if bson.CompareDocs(ix.Key, q.Hint.Doc(), nil) == 0 && !ix.Hidden {
-				return ix, 0, nil
+			if bson.CompareDocs(ix.Key, q.Hint.Doc(), nil) != 0 || ix.Hidden {
+				continue
 			}
+			if hinted != nil {
+				return nil, 0, errPlanning(c, q, mongoerr.IndexNotFound,
+					fmt.Sprintf("Hint matched multiple indexes, must hint by index name. Matched: %s and %s", hinted.hinted(), ix.hinted()))
+			}
+			hinted = ix
+		}
+		if hinted != nil {
+			return hinted, 0, nil
 		}
 	}
 	return nil, 0, errPlanning(c, q, mongoerr.BadValue, "hint provided does not correspond to an existing index")
 }
+
+// hinted is the index as an ambiguous hint tells it.
+func (ix *Index) hinted() string { return fmt.Sprintf("kp: %s name: '%s'", ix.Key, ix.Name) }
 
 // checkMinMax makes sure that min and max are keys of the hinted index, in the
 // right order.
