@@ -128,7 +128,9 @@ var ErrFailed = mongoerr.New(mongoerr.AuthenticationFailed, "Authentication fail
 type Conversation struct {
 	// Mechanism is what it uses.
 	Mechanism string
-	// User is who it is about, once the first step is done.
+	// Name is who the client says to be, known or not, and User who that is, once
+	// the first step is done.
+	Name string
 	User *User
 
 	scram     *scram.ServerConversation
@@ -146,6 +148,7 @@ func NewConversation(mechanism string, skipEmptyExchange bool, lookup func(name 
 	}
 	c := &Conversation{Mechanism: mechanism, skipEmpty: skipEmptyExchange}
 	server, err := m.hash.NewServer(func(name string) (scram.StoredCredentials, error) {
+		c.Name = name
 		u, err := lookup(name)
 		if err != nil {
 			return scram.StoredCredentials{}, err
@@ -162,6 +165,9 @@ func NewConversation(mechanism string, skipEmptyExchange bool, lookup func(name 
 	c.scram = server.NewConversation()
 	return c, nil
 }
+
+// Proven says that the client has proven to be the user; what follows says nothing.
+func (c *Conversation) Proven() bool { return c.proven }
 
 // Step takes what the client said and returns what to answer; done says that
 // the user is who it says to be. Errors: ErrFailed.

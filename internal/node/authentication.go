@@ -1,7 +1,9 @@
 package node
 
 import (
+	"context"
 	"encoding/base64"
+	"strings"
 
 	"github.com/mayflydb/mayfly/internal/auth"
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -13,9 +15,15 @@ import (
 // have under way.
 const conversationID = 1
 
+// The ids of mongod's lines about authentication.
+const (
+	logAuthenticated    = 5286306
+	logNotAuthenticated = 5286307
+)
+
 // startAuthentication takes the first step of an authentication, which a hello
 // may bring along, and writes the answer.
-func (n *Node) startAuthentication(op *command.Op, a *command.Args, db string, speculative bool, b *bson.Builder) error {
+func (n *Node) startAuthentication(ctx context.Context, op *command.Op, a *command.Args, db string, speculative bool, b *bson.Builder) error {
 	if a.Has("db") {
 		db = a.Str("db")
 	}
@@ -32,29 +40,30 @@ func (n *Node) startAuthentication(op *command.Op, a *command.Args, db string, s
 		return err
 	}
 	op.Client.Conversation = &command.Conversation{Conversation: c, DB: db, Speculative: speculative}
-	return n.stepAuthentication(op, a.Value("payload"), b)
+	return n.stepAuthentication(ctx, op, a.Value("payload"), b)
 }
 
-// stepAuthentication takes one step with what the client said.
-func (n *Node) stepAuthentication(op *command.Op, payload bson.Value, b *bson.Builder) error {
+// stepAuthentication takes one step with what the client said. After logins that
+// failed it waits: before it checks the proof of a user, so that not waiting for
+// the answer gains nothing, and before it says that there is no such user. A hello
+// does not wait: it never checks a proof.
+func (n *Node) stepAuthentication(ctx context.Context, op *command.Op, payload bson.Value, b *bson.Builder) error {
 	c := op.Client.Conversation
 	message, err := saslMessage(payload)
 	if err != nil {
 		return err
+	}
+	if c.User != nil && !c.Proven() {
+		if err := n.failures.Wait(ctx, op.Client.Remote, c.User.Name); err != nil {
+			return err
+		}
 	}
 	answer, done, err := c.Step(message)
 	if err == nil && done {
 		err = n.authenticated(op, c)
 	}
 	if err != nil {
-		op.Client.Conversation = nil
-		user := ""
-		if c.User != nil {
-			user = c.User.Name.User
-		}
-		n.Log.Info("Authentication failed", "c", "ACCESS", "id", 5286307, "client", op.Client.Remote, "isSpeculative", c.Speculative,
-			"mechanism", c.Mechanism, "user", user, "db", c.DB, "error", err.Error())
-		return err
+		return n.notAuthenticated(ctx, op, c, err)
 	}
 	b.Int32("conversationId", conversationID).Bool("done", done)
 	if payload.Type == bson.TypeString {
@@ -77,6 +86,37 @@ func saslMessage(payload bson.Value) (string, error) {
 	return string(raw), nil
 }
 
+// notAuthenticated ends an authentication that failed, with err, and logs it.
+func (n *Node) notAuthenticated(ctx context.Context, op *command.Op, c *command.Conversation, err error) error {
+	op.Client.Conversation = nil
+	name := auth.UserName{User: c.Name, DB: c.DB}
+	e := mongoerr.From(err)
+	result := e.Code
+	if c.User == nil && result == mongoerr.AuthenticationFailed {
+		result = mongoerr.UserNotFound // the log may tell what the client may not know
+	}
+	n.Log.Info("Failed to authenticate", "c", "ACCESS", "id", logNotAuthenticated, "client", op.Client.Remote, "isSpeculative", c.Speculative,
+		"isClusterMember", false, "mechanism", c.Mechanism, "user", shownName(c.Name), "db", c.DB,
+		"error", result.String()+": "+e.Message, "result", int(result))
+	if c.User == nil && !c.Speculative {
+		if err := n.failures.Wait(ctx, op.Client.Remote, name); err != nil {
+			return err
+		}
+	}
+	if c.User != nil || !c.Speculative {
+		n.failures.Failed(op.Client.Remote, name)
+	}
+	return err
+}
+
+// maxShownName bounds how much of a name that a stranger gave the log shows, in
+// bytes.
+const maxShownName = 256
+
+func shownName(name string) string {
+	return strings.ToValidUTF8(name[:min(len(name), maxShownName)], "")
+}
+
 // authenticated makes the client the user who has proven to be it.
 func (n *Node) authenticated(op *command.Op, c *command.Conversation) error {
 	op.Client.Conversation = nil
@@ -97,8 +137,9 @@ func (n *Node) authenticated(op *command.Op, c *command.Conversation) error {
 		return err
 	}
 	op.Client.SetPrincipal(p)
-	n.Log.Info("Successfully authenticated", "c", "ACCESS", "id", 5286306, "client", op.Client.Remote, "isSpeculative", c.Speculative,
-		"mechanism", c.Mechanism, "user", c.User.Name.User, "db", c.User.Name.DB)
+	n.failures.Succeeded(op.Client.Remote, c.User.Name)
+	n.Log.Info("Successfully authenticated", "c", "ACCESS", "id", logAuthenticated, "client", op.Client.Remote, "isSpeculative", c.Speculative,
+		"isClusterMember", false, "mechanism", c.Mechanism, "user", c.User.Name.User, "db", c.User.Name.DB, "result", 0)
 	return nil
 }
 

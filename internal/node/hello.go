@@ -72,13 +72,13 @@ func (n *Node) runHello(ctx context.Context, op *command.Op) error {
 		Int("connectionId", op.Client.ConnectionID).Int32("minWireVersion", minWireVersion).
 		Int32("maxWireVersion", maxWireVersion).Bool("readOnly", false)
 	n.negotiateCompression(b, a.Value("compression"))
-	return n.helloAuthentication(op, user)
+	return n.helloAuthentication(ctx, op, user)
 }
 
 // helloAuthentication answers what hello asks about a user, and takes the first
 // step of an authentication that it brings along. Where that fails, the client
 // begins anew with saslStart.
-func (n *Node) helloAuthentication(op *command.Op, name *auth.UserName) error {
+func (n *Node) helloAuthentication(ctx context.Context, op *command.Op, name *auth.UserName) error {
 	if name != nil {
 		d, err := n.kept(usersNamespace, name.ID())
 		if err != nil {
@@ -101,7 +101,7 @@ func (n *Node) helloAuthentication(op *command.Op, name *auth.UserName) error {
 		return nil // a hello never fails for it: the client begins anew with saslStart
 	}
 	var answer bson.Builder
-	if err := n.startAuthentication(op, &a, "admin", true, &answer); err != nil {
+	if err := n.startAuthentication(ctx, op, &a, "admin", true, &answer); err != nil {
 		return nil
 	}
 	op.Reply.Doc("speculativeAuthenticate", answer.Finish())

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/mayflydb/mayfly/internal/auth"
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/command"
@@ -35,6 +36,7 @@ type Node struct {
 	created    validatorCounts
 	collModded validatorCounts
 	accounts   accounts
+	failures   auth.Failures
 	fcv        fcv
 	cluster    clusterParameters
 	compaction compaction

@@ -16,7 +16,7 @@ func (n *Node) saslContinue() *command.Command {
 	return &command.Command{
 		Name: "saslContinue", Flags: command.NoAuth | command.Redacted | command.APIv1, Fields: saslContinueFields,
 		Help: "Subsequent steps in a SASL authentication conversation.",
-		Run: func(_ context.Context, op *command.Op) error {
+		Run: func(ctx context.Context, op *command.Op) error {
 			c := op.Client.Conversation
 			switch {
 			case c == nil:
@@ -26,7 +26,7 @@ func (n *Node) saslContinue() *command.Command {
 			case op.Args.Int("conversationId") != conversationID:
 				return mongoerr.New(mongoerr.ProtocolError, "sasl: Mismatched conversation id")
 			}
-			return n.stepAuthentication(op, op.Args.Value("payload"), op.Reply)
+			return n.stepAuthentication(ctx, op, op.Args.Value("payload"), op.Reply)
 		},
 	}
 }

@@ -16,8 +16,8 @@ func (n *Node) saslStart() *command.Command {
 	return &command.Command{
 		Name: "saslStart", Flags: command.NoAuth | command.Redacted | command.APIv1, Fields: saslStartFields,
 		Help: "First step in a SASL authentication conversation.",
-		Run: func(_ context.Context, op *command.Op) error {
-			return n.startAuthentication(op, &op.Args, op.DB, false, op.Reply)
+		Run: func(ctx context.Context, op *command.Op) error {
+			return n.startAuthentication(ctx, op, &op.Args, op.DB, false, op.Reply)
 		},
 	}
 }
