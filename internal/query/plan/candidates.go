@@ -29,7 +29,8 @@ type source struct {
 
 // Candidates returns the plans worth trying for q, best guess first; never
 // none. Errors: 2 for a hint that names no index, 291 for notablescan and for
-// hints that cannot be followed, 51173 and following for min and max.
+// hints that cannot be followed, 51173 and following for min and max, and that
+// of the operation that q.Env watches, where it ends before a large $or is planned.
 func Candidates(c *Collection, q *Query) ([]Node, error) {
 	root := q.Filter.Root()
 	if n, ok := root.(*match.Always); ok && !n.True {
@@ -61,6 +62,9 @@ func Candidates(c *Collection, q *Query) ([]Node, error) {
 		}
 	}
 	sources, err := sourcesOf(c, q, hinted)
+	if q.ended != nil {
+		return nil, q.ended
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -32,6 +32,8 @@ type Query struct {
 
 	// Reached is set by Candidates.
 	Reached Limits
+	// ended is why planning ended early: the operation has, that Env watches.
+	ended error
 
 	// Paths are the fields that the reader needs, or nil for the whole document;
 	// an index that holds them all covers the query.
