@@ -5,8 +5,11 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/schema"
 )
 
 // walkAfter is how many records in a row must be asked for in rising order
@@ -141,6 +144,12 @@ func (s *fetch) next(ctx context.Context, row *Row) (State, error) {
 		row.Doc, s.closer, err = s.read(row.Record)
 		s.ahead.rising = s.rising >= walkAfter
 		s.source.judged(row)
+		if err == nil && row.parked && row.Doc != nil {
+			var has bool
+			if has, err = hasKey(row); !has {
+				row.Doc = nil
+			}
+		}
 		return state, err
 	}
 	s.ahead.rising = true
@@ -151,6 +160,15 @@ func (s *fetch) next(ctx context.Context, row *Row) (State, error) {
 		}
 	}
 	return state, err
+}
+
+// hasKey says whether the document of a row still has the key by which it was found.
+func hasKey(row *Row) (bool, error) {
+	keys, _, err := row.Index.Handle.(*catalog.Index).Keys(row.Doc, nil)
+	if err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(keys, func(k schema.Key) bool { return bytes.Equal(k.Bytes, row.Key) }), nil
 }
 
 // idHack reads the one document with an _id.

@@ -37,11 +37,13 @@ func (s *sortMerge) Stats() *Stats   { return &s.stats }
 func (s *sortMerge) Inputs() []Stage { return s.inputs }
 func (s *sortMerge) Close() error    { return closeAll(s.inputs) }
 
-// save keeps copies of the rows at hand, whose bytes are the inputs'.
+// save keeps copies of the rows at hand, whose bytes are the inputs'. Whoever fetches
+// their documents later sees whether these still have the keys.
 func (s *sortMerge) save() error {
 	for i := range s.heads {
 		h := &s.heads[i]
 		h.row = h.row.clone()
+		h.row.parked = h.row.Index != nil
 	}
 	return nil
 }

@@ -31,6 +31,7 @@ type Row struct {
 	Sort   []byte      // sort key, where a stage below computed it
 	Meta   *Meta       // what {$meta: …} reads, or nil
 	due    int64       // when the document expires, where the source hides what has; see hiding
+	parked bool        // Key is of a state before the cursor was parked last
 }
 
 // fill makes it a row with a record and a document, and nothing else. Field by
@@ -39,14 +40,14 @@ type Row struct {
 func (r *Row) fill(record []byte, doc bson.Doc) {
 	r.Record, r.Doc = record, doc
 	r.Key, r.Bits, r.Index, r.Sort, r.Meta = nil, nil, nil, nil, nil
-	r.due = 0
+	r.due, r.parked = 0, false
 }
 
 // fillEntry makes it a row with an entry of an index, and nothing else.
 func (r *Row) fillEntry(ix *plan.Index, key, record, bits []byte) {
 	r.Record, r.Key, r.Bits, r.Index = record, key, bits, ix
 	r.Doc, r.Sort, r.Meta = nil, nil, nil
-	r.due = 0
+	r.due, r.parked = 0, false
 }
 
 // clone is a row with bytes of its own.
