@@ -25,10 +25,12 @@ var histogramBounds = func() (bounds []int64) {
 // histogram counts operations by how long they took. The zero value is empty;
 // the buckets come with the first operation.
 type histogram struct {
+	total   latency
 	buckets atomic.Pointer[[]atomic.Int64]
 }
 
 func (h *histogram) add(took time.Duration) {
+	h.total.add(took)
 	buckets := h.buckets.Load()
 	if buckets == nil {
 		fresh := make([]atomic.Int64, len(histogramBounds))

@@ -25,7 +25,8 @@ const maxTop = 20_000
 type usage struct {
 	readLock, writeLock, queries, getMore latency
 	insert, update, remove, commands      latency
-	// How long operations took, for histograms.
+	// How long operations took that read, that wrote, and others, whatever command they
+	// were.
 	readTimes, writeTimes, commandTimes histogram
 	// scans and tailableScans count plans that read the whole collection.
 	scans, tailableScans atomic.Int64
@@ -59,9 +60,16 @@ func (t *Top) record(op *Op, took time.Duration) {
 	case KindRemove:
 		u.remove.add(took)
 		u.writeTimes.add(took)
-	default:
+	default: // an aggregate, a count, a findAndModify: a command that reads or writes
 		u.commands.add(took)
-		u.commandTimes.add(took)
+		switch {
+		case op.Stats.IsWrite || write:
+			u.writeTimes.add(took)
+		case op.Stats.IsQuery:
+			u.readTimes.add(took)
+		default:
+			u.commandTimes.add(took)
+		}
 	}
 }
 
@@ -157,21 +165,16 @@ func (t *Top) AppendLatency(b *bson.Builder, ns string, histograms bool) {
 	if v, ok := t.collections.Load(ns); ok {
 		u = v.(*usage)
 	}
-	write := func(name string, h *histogram, ls ...*latency) {
-		var micros, ops int64
-		for _, l := range ls {
-			micros += l.micros.Load()
-			ops += l.ops.Load()
-		}
+	write := func(name string, h *histogram) {
 		b.OpenDoc(name)
 		if histograms {
 			h.append(b)
 		}
-		b.Int64("latency", micros).Int64("ops", ops).Int64("queryableEncryptionLatencyMicros", 0).Close()
+		b.Int64("latency", h.total.micros.Load()).Int64("ops", h.total.ops.Load()).Int64("queryableEncryptionLatencyMicros", 0).Close()
 	}
-	write("reads", &u.readTimes, &u.queries, &u.getMore)
-	write("writes", &u.writeTimes, &u.insert, &u.update, &u.remove)
-	write("commands", &u.commandTimes, &u.commands)
+	write("reads", &u.readTimes)
+	write("writes", &u.writeTimes)
+	write("commands", &u.commandTimes)
 	write("transactions", &histogram{})
 }
 
