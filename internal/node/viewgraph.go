@@ -45,6 +45,7 @@ func (n *Node) parseView(op *command.Op, source schema.Namespace, o *schema.Opti
 	if err != nil {
 		return err
 	}
+	s.expr.ClusterTime = true // only who reads the view finds that there is none, as on mongod
 	_, err = pipeline.Parse(o.Pipeline.Slice(), &pipeline.Options{
 		Expr: s.expr, Match: s.match, Collator: s.collator, DB: source.DB,
 		NS: pipeline.Namespace{DB: source.DB, Coll: source.Coll}, Namespaces: &namespaces{n, s},
