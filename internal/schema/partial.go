@@ -8,7 +8,7 @@ import (
 func partialOptions(coll bson.Collator) *match.Options {
 	return &match.Options{
 		Collator: coll,
-		Forbid:   match.FeatureText | match.FeatureNear | match.FeatureJavaScript | match.FeatureExpr | match.FeatureJSONSchema,
+		Forbid:   match.AllFeatures,
 	}
 }
 

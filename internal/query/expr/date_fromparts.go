@@ -102,6 +102,10 @@ func evalDateFromParts(env *Env, args []Expr) (bson.Value, error) {
 	if ok {
 		millis, ok = addLongs(millis, parts[partMilli])
 	}
+	// The server counts in microseconds, which milliseconds of 2^54 are too many of.
+	if _, fits := multiplyLongs(parts[partMilli], 1000); !fits {
+		ok = false
+	}
 	var ms int64
 	if ok {
 		ms, ok = z.date(days, millis)

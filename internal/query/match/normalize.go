@@ -9,22 +9,31 @@ import (
 
 // normalize makes the normal form of a tree, bottom up. It keeps the meaning,
 // and gives the planner and explain one shape for each meaning they know.
-func normalize(n Node) Node {
+func normalize(n Node) Node { return new(normalizer).node(n) }
+
+// normalizer is one walk that makes a normal form.
+type normalizer struct {
+	// asWritten leaves siblings in their order; the conjuncts of a nested $and go
+	// behind its siblings, as the server's do before it sorts them.
+	asWritten bool
+}
+
+func (z *normalizer) node(n Node) Node {
 	switch n := n.(type) {
 	case *And:
-		return normalizeAnd(n)
+		return z.and(n)
 	case *Or:
-		return normalizeOr(n)
+		return z.or(n)
 	case *Nor:
-		return normalizeNor(n)
+		return z.nor(n)
 	case *Not:
-		return normalizeNot(n)
+		return z.not(n)
 	case *In:
 		return normalizeIn(n)
 	case *ElemMatchObject:
-		return &ElemMatchObject{n.leaf, normalize(n.Child)}
+		return &ElemMatchObject{n.leaf, z.node(n.Child)}
 	case *ElemMatchValue:
-		return &ElemMatchValue{n.leaf, normalizeAll(n.Children)}
+		return &ElemMatchValue{n.leaf, z.all(n.Children)}
 	case *Always:
 		if n.True {
 			return &And{}
@@ -33,17 +42,20 @@ func normalize(n Node) Node {
 	return n
 }
 
-func normalizeAll(nodes []Node) []Node {
+func (z *normalizer) all(nodes []Node) []Node {
 	out := make([]Node, 0, len(nodes))
 	for _, n := range nodes {
-		out = append(out, normalize(n))
+		out = append(out, z.node(n))
 	}
-	arrange(out)
+	z.arrange(out)
 	return out
 }
 
 // arrange sorts siblings into the normal order: by kind, then by path.
-func arrange(nodes []Node) {
+func (z *normalizer) arrange(nodes []Node) {
+	if z.asWritten {
+		return
+	}
 	slices.SortStableFunc(nodes, func(a, b Node) int {
 		if a.kind() != b.kind() {
 			return int(a.kind()) - int(b.kind())
@@ -65,24 +77,29 @@ func isAlways(n Node, everything bool) bool {
 	return nothing && !everything
 }
 
-func normalizeAnd(n *And) Node {
-	var children []Node
-	for _, c := range normalizeAll(n.Children) {
+func (z *normalizer) and(n *And) Node {
+	var children, nested []Node
+	for _, c := range z.all(n.Children) {
 		if isAlways(c, false) {
 			return c
 		}
-		children = append(children, Conjuncts(c)...)
+		if _, ok := c.(*And); ok && z.asWritten {
+			nested = append(nested, Conjuncts(c)...)
+		} else {
+			children = append(children, Conjuncts(c)...)
+		}
 	}
+	children = append(children, nested...)
 	if len(children) == 1 {
 		return children[0]
 	}
-	arrange(children)
+	z.arrange(children)
 	return &And{children}
 }
 
-func normalizeOr(n *Or) Node {
+func (z *normalizer) or(n *Or) Node {
 	var children []Node
-	for _, c := range normalizeAll(n.Children) {
+	for _, c := range z.all(n.Children) {
 		switch o := c.(type) {
 		case *Or:
 			children = append(children, o.Children...)
@@ -101,7 +118,7 @@ func normalizeOr(n *Or) Node {
 	case 1:
 		return children[0]
 	}
-	arrange(children)
+	z.arrange(children)
 	return &Or{children}
 }
 
@@ -169,9 +186,9 @@ func normalizeIn(n *In) Node {
 	return n
 }
 
-func normalizeNor(n *Nor) Node {
+func (z *normalizer) nor(n *Nor) Node {
 	var children []Node
-	for _, c := range normalizeAll(n.Children) {
+	for _, c := range z.all(n.Children) {
 		if isAlways(c, true) {
 			return &Always{false}
 		}
@@ -183,13 +200,13 @@ func normalizeNor(n *Nor) Node {
 	case 0:
 		return &And{}
 	case 1:
-		return normalizeNot(&Not{children[0]})
+		return z.not(&Not{children[0]})
 	}
 	return &Nor{children}
 }
 
-func normalizeNot(n *Not) Node {
-	child := normalize(n.Child)
+func (z *normalizer) not(n *Not) Node {
+	child := z.node(n.Child)
 	switch {
 	case isAlways(child, true):
 		return &Always{false}

@@ -19,6 +19,8 @@ const (
 	FeatureJavaScript
 	FeatureExpr
 	FeatureJSONSchema
+
+	AllFeatures = FeatureText | FeatureNear | FeatureJavaScript | FeatureExpr | FeatureJSONSchema
 )
 
 // Options is what the meaning of a filter depends on besides its text. A nil
@@ -31,6 +33,9 @@ type Options struct {
 	Expr *expr.Options
 	// Forbid are the operators that are "not allowed in this context".
 	Forbid Feature
+	// AsWritten keeps siblings in the order of the filter, instead of the normal
+	// one: that decides which element a positional projection takes.
+	AsWritten bool
 }
 
 // Parse parses a filter. The errors are *mongoerr.Error with the server's
@@ -56,7 +61,8 @@ func Parse(filter bson.Doc, opts *Options) (*Filter, error) {
 		}
 		outer.Add(err)
 	}
-	return &Filter{normalize(n), filter, p.opts, p.hasExpr}, nil
+	z := normalizer{asWritten: p.opts.AsWritten}
+	return &Filter{z.node(n), filter, p.opts, p.hasExpr}, nil
 }
 
 // point parses {path: value}, the filter of most reads, where it means plain

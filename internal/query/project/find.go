@@ -21,12 +21,26 @@ func ParseFind(spec bson.Doc, opts *Options) (*Projection, error) {
 	}
 	p.stage = ""
 	if p.positional {
-		if opts.Filter != nil && usesExpr(opts.Filter.Root()) {
-			return nil, mongoerr.New(mongoerr.QueryFeatureNotAllowed, "$expr is not allowed in this context")
+		if p.filter, err = positionalFilter(opts); err != nil {
+			return nil, err
 		}
-		p.filter = opts.Filter
 	}
 	return p, nil
+}
+
+// positionalFilter is the find's filter for the positional operator, nil where
+// there is none. The last condition that holds of an array tells the element, so
+// their order counts; the server reads the filter anew, without what it bans here.
+func positionalFilter(opts *Options) (*match.Filter, error) {
+	if opts.Filter == nil {
+		return nil, nil
+	}
+	m := match.Options{}
+	if opts.Match != nil {
+		m = *opts.Match
+	}
+	m.Forbid, m.AsWritten = match.AllFeatures, true
+	return match.Parse(opts.Filter.Text(), &m)
 }
 
 func isPositional(name string) bool { return strings.HasSuffix(name, ".$") }
@@ -64,6 +78,9 @@ func (p *parser) includePositional(prefix, name string) error {
 		return mongoerr.New(mongoerr.Code(31256), "Cannot specify positional operator and $elemMatch.")
 	}
 	name = strings.TrimSuffix(name, ".$")
+	if name == "" {
+		return mongoerr.New(mongoerr.Code(5392900), "Projection on field .$ is invalid")
+	}
 	if err := validatePath(name); err != nil {
 		return err
 	}
@@ -128,36 +145,10 @@ func (p *parser) elemMatch(prefix, name string, arg bson.Value) error {
 	if p.opts.Match != nil {
 		opts = *p.opts.Match
 	}
-	opts.Forbid = match.FeatureText | match.FeatureNear | match.FeatureJavaScript | match.FeatureExpr | match.FeatureJSONSchema
+	opts.Forbid = match.AllFeatures
 	f, err := match.Parse(new(bson.Builder).OpenDoc(name).Doc("$elemMatch", arg.Doc()).Finish(), &opts)
 	if err != nil {
 		return err
 	}
 	return p.root.add(name, field{do: pick, filter: f})
-}
-
-// usesExpr says whether a filter has $expr somewhere.
-func usesExpr(n match.Node) bool {
-	switch n := n.(type) {
-	case *match.Expr:
-		return true
-	case *match.And:
-		return anyUsesExpr(n.Children)
-	case *match.Or:
-		return anyUsesExpr(n.Children)
-	case *match.Nor:
-		return anyUsesExpr(n.Children)
-	case *match.Not:
-		return usesExpr(n.Child)
-	}
-	return false
-}
-
-func anyUsesExpr(ns []match.Node) bool {
-	for _, n := range ns {
-		if usesExpr(n) {
-			return true
-		}
-	}
-	return false
 }

@@ -184,7 +184,10 @@ func (p *parser) object(prefix, name string, d bson.Doc) error {
 				return err
 			}
 		}
-		return p.expression(prefix, name, op, arg)
+		// The fields of a DBRef are fields like others.
+		if expr.IsOperator(op) || op == "$elemMatch" || expr.ValidateFieldName(op) != nil {
+			return p.expression(prefix, name, op, arg)
+		}
 	}
 	prefix += name + "."
 	for it := d.Iter(); it.Next(); {

@@ -10,7 +10,7 @@ import (
 
 // forbidden are the operators that neither array filters nor the conditions of
 // $pull may have.
-const forbidden = match.FeatureText | match.FeatureNear | match.FeatureJavaScript | match.FeatureExpr | match.FeatureJSONSchema
+const forbidden = match.AllFeatures
 
 // matchOptions are those of the statement, without what is forbidden.
 func (o *Options) matchOptions() *match.Options {
