@@ -149,6 +149,11 @@ func GetMore(ctx context.Context, op *Op, id int64, ns string, batchSize, maxTim
 		op.Dispatcher.Cursors.unpin(c)
 		return errNoAwait
 	}
+	if c.api != op.Generic.API {
+		op.Dispatcher.Cursors.unpin(c)
+		return mongoerr.New(mongoerr.APIMismatchError, "API parameter mismatch: getMore used params %s, the cursor-creating command used %s",
+			op.Generic.API.Document(), c.api.Document())
+	}
 	defer c.closeUnlessKept()
 	op.Stats.OriginatingCommand = c.command
 	op.inherit(c.command.Lookup("comment"))

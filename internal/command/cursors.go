@@ -60,6 +60,7 @@ type openCursor struct {
 	session     *SessionID
 	owner       [32]byte    // the digest of the user who opened it
 	needs       []auth.Need // what that took, and what a getMore takes
+	api         API
 	created     time.Time
 	command     bson.Doc // that opened it
 	planSummary string
@@ -79,7 +80,7 @@ type openCursor struct {
 // newOpenCursor makes the cursor of an operation that opens one. Few are kept,
 // so it is a value; Cursors.keep makes an entry of it.
 func newOpenCursor(op *Op, s CursorSpec) openCursor {
-	c := openCursor{table: op.Dispatcher.Cursors, spec: s, created: op.Start, owner: op.Client.Owner(), needs: op.Needs}
+	c := openCursor{table: op.Dispatcher.Cursors, spec: s, created: op.Start, owner: op.Client.Owner(), needs: op.Needs, api: op.Generic.API}
 	if op.Session != nil {
 		c.session = &op.Session.ID
 	}
@@ -298,13 +299,13 @@ func (c *openCursor) usableBy(op *Op, ns string) error {
 		return mongoerr.New(mongoerr.Unauthorized, "not authorized for getMore with cursor id %d", c.id)
 	case c.session == nil && op.Session != nil:
 		return mongoerr.New(mongoerr.Code(50736), "Cannot run getMore on cursor %d, which was not created in a session, in session %s",
-			c.id, bson.UUID(op.Session.ID.ID))
+			c.id, op.Session.ID)
 	case c.session != nil && op.Session == nil:
 		return mongoerr.New(mongoerr.Code(50737), "Cannot run getMore on cursor %d, which was created in session %s, without an lsid",
-			c.id, bson.UUID(c.session.ID))
+			c.id, c.session)
 	case c.session != nil && *c.session != op.Session.ID:
 		return mongoerr.New(mongoerr.Code(50738), "Cannot run getMore on cursor %d, which was created in session %s, in session %s",
-			c.id, bson.UUID(c.session.ID), bson.UUID(op.Session.ID.ID))
+			c.id, c.session, op.Session.ID)
 	case ns != c.spec.NS:
 		return mongoerr.New(mongoerr.Unauthorized, "Requested getMore on namespace '%s', but cursor belongs to a different namespace %s",
 			ns, c.spec.NS)

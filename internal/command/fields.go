@@ -68,6 +68,7 @@ const (
 	kindStruct                // a document with fields of its own
 	kindArray                 // an array whose elements are elem
 	kindUUID                  // binary of subtype 4
+	kindDigest                // binary of subtype 0 and 32 bytes
 	kindNamespace             // the name of a collection
 	kindNamespaceOrUUID
 )
@@ -156,6 +157,12 @@ func Timestamp(name string) Field { return OneOf(name, bson.TypeTimestamp) }
 // UUID declares a binary value of subtype 4.
 func UUID(name string) Field {
 	return Field{name: name, kind: kindUUID, types: []bson.Type{bson.TypeBinary}}
+}
+
+// Digest declares the SHA-256 of a user's name: a binary value of subtype 0 and 32
+// bytes (code 12 for another length).
+func Digest(name string) Field {
+	return Field{name: name, kind: kindDigest, types: []bson.Type{bson.TypeBinary}}
 }
 
 // Enum declares a string that is one of values (code 2 for others).

@@ -27,13 +27,33 @@ type Generic struct {
 	// ReadConcern and WriteConcern are as sent, before they are checked.
 	ReadConcern, WriteConcern bson.Value
 
+	API
+
+	Help    bool
+	RawData bool
+}
+
+// API is which Stable API a client asks for; a cursor's getMores ask for the same.
+type API struct {
 	APIVersion                   string
 	HasAPIVersion                bool
 	APIStrict, HasAPIStrict      bool
 	APIDeprecation, HasAPIErrors bool
+}
 
-	Help    bool
-	RawData bool
+// Document shows the parameters that the client gave.
+func (a API) Document() bson.Doc {
+	var b bson.Builder
+	if a.HasAPIVersion {
+		b.String("apiVersion", a.APIVersion)
+	}
+	if a.HasAPIStrict {
+		b.Bool("apiStrict", a.APIStrict)
+	}
+	if a.HasAPIErrors {
+		b.Bool("apiDeprecationErrors", a.APIDeprecation)
+	}
+	return b.Finish()
 }
 
 // genericNames are the arguments that pass through every command; those that

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"crypto/sha256"
 	"strings"
 
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -225,6 +226,10 @@ func (d *Field) check(v bson.Value, at *place) (present bool, err error) {
 		if _, ok := uuidOf(v); !ok {
 			return false, uuidError(d, v, at)
 		}
+	case kindDigest:
+		if err := d.checkDigest(v, at); err != nil {
+			return false, err
+		}
 	case kindExact:
 		if _, ok := bson.ExactInt64(v); !ok {
 			return false, notInteger(d.name, v)
@@ -274,12 +279,27 @@ func uuidError(d *Field, v bson.Value, at *place) error {
 	if sub == 4 {
 		return mongoerr.New(mongoerr.InvalidUUID, "uuid must be a 16-byte binary field with UUID (4) subtype, got %d bytes", len(content))
 	}
+	return binaryError(d, sub, at, "UUID")
+}
+
+func binaryError(d *Field, sub byte, at *place, want string) error {
 	name, ok := binaryNames[sub]
 	if !ok {
 		name = "unknown"
 	}
-	return mongoerr.New(mongoerr.TypeMismatch, "BSON field '%s' is the wrong binData type '%s', expected type 'UUID'",
-		at.path(d.name), name)
+	return mongoerr.New(mongoerr.TypeMismatch, "BSON field '%s' is the wrong binData type '%s', expected type '%s'",
+		at.path(d.name), name, want)
+}
+
+func (d *Field) checkDigest(v bson.Value, at *place) error {
+	sub, content := v.Binary()
+	if sub != 0 {
+		return binaryError(d, sub, at, binaryNames[0])
+	}
+	if len(content) != sha256.Size {
+		return mongoerr.New(mongoerr.UnsupportedFormat, "Unsupported SHA256Block hash length: %d", len(content))
+	}
+	return nil
 }
 
 func (d *Field) checkEnum(s string, at *place) error {

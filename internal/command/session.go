@@ -2,6 +2,8 @@ package command
 
 import (
 	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,6 +33,12 @@ type Session struct {
 
 // LastUse is when an operation of the session last began or ended.
 func (s *Session) LastUse() time.Time { return time.Unix(0, s.lastUse.Load()) }
+
+// String is the session's id as the server's messages print it: the user's digest
+// in base64, and two parts for transactions inside a session, which there are none of.
+func (id SessionID) String() string {
+	return fmt.Sprintf("%s - %s -  - ", bson.UUID(id.ID), base64.StdEncoding.EncodeToString(id.UID[:]))
+}
 
 // Document is the session's id as currentOp and others print it.
 func (id SessionID) Document() bson.Doc {
@@ -66,7 +74,7 @@ func NewSessions(p *Params) *Sessions {
 var noUser = sha256.Sum256(nil)
 
 var lsidFields = NewFields("lsid",
-	UUID("id").Required(), OneOf("uid", bson.TypeBinary), Int64("txnNumber"), UUID("txnUUID"))
+	UUID("id").Required(), Digest("uid"), Int64("txnNumber"), UUID("txnUUID"))
 
 // What drivers send is {id: <binary of subtype 4>} and nothing else: lsidLen
 // bytes, in which lsidStart stands before the id.
@@ -87,15 +95,17 @@ func ParseSessionID(d bson.Doc, owner [32]byte) (SessionID, error) {
 	if err != nil {
 		return id, err
 	}
+	return id.Of(&a), nil
+}
+
+// Of is the id that {id, uid} names, of id's user where it names none.
+func (id SessionID) Of(a *Args) SessionID {
 	id.ID, _ = a.UUID("id")
 	if v := a.Value("uid"); !v.IsMissing() {
 		_, content := v.Binary()
-		if len(content) != len(id.UID) {
-			return id, mongoerr.New(mongoerr.UnsupportedFormat, "Unsupported SHA256Block hash length: %d", len(content))
-		}
 		id.UID = [32]byte(content)
 	}
-	return id, nil
+	return id
 }
 
 // Start makes a session of a user with an id of its own.
@@ -122,10 +132,24 @@ func (s *Sessions) attach(op *Op) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	if id.UID != owner && op.Dispatcher.Authorize != nil && !op.Client.Internal && !op.Client.mayAll(impersonates) {
-		return nil, mongoerr.New(mongoerr.Unauthorized, "Unauthorized to set user digest in LogicalSessionId")
+	if err := op.CheckSession(id); err != nil {
+		return nil, err
 	}
 	return s.acquire(id, op.Start)
+}
+
+// CheckSession refuses another user's session to who may not work in it. Errors:
+// code 13.
+func (op *Op) CheckSession(id SessionID) error {
+	if id.UID == op.Client.Owner() || op.MayImpersonate() {
+		return nil
+	}
+	return mongoerr.New(mongoerr.Unauthorized, "Unauthorized to set user digest in LogicalSessionId")
+}
+
+// MayImpersonate says whether the client may act for other users.
+func (op *Op) MayImpersonate() bool {
+	return op.Dispatcher.Authorize == nil || op.Client.Internal || op.Client.mayAll(impersonates)
 }
 
 // acquire finds or makes a session, and pins it for an operation that begins at

@@ -288,6 +288,7 @@ const (
 	APIVersionError                                 Code = 322
 	APIStrictError                                  Code = 323
 	APIDeprecationError                             Code = 324
+	APIMismatchError                                Code = 347
 	FeatureNotSupported                             Code = 303
 	UnsupportedOpQueryCommand                       Code = 352
 	MechanismUnavailable                            Code = 334
@@ -595,6 +596,7 @@ var names = map[Code]string{
 	APIVersionError:                                 "APIVersionError",
 	APIStrictError:                                  "APIStrictError",
 	APIDeprecationError:                             "APIDeprecationError",
+	APIMismatchError:                                "APIMismatchError",
 	FeatureNotSupported:                             "FeatureNotSupported",
 	UnsupportedOpQueryCommand:                       "UnsupportedOpQueryCommand",
 	CannotConvertIndexToUnique:                      "CannotConvertIndexToUnique",

@@ -172,6 +172,11 @@ func (n *Node) parseAggregation(op *command.Op, ns schema.Namespace, list []bson
 		return nil, err
 	}
 	if base != ns {
+		if op.Generic.APIStrict {
+			if err := strictPipeline(list); err != nil {
+				return nil, err
+			}
+		}
 		if collation == nil {
 			collation = viewCollation
 		} else if c, err := schema.ParseCollation(collation); err != nil {
@@ -244,6 +249,7 @@ func (n *Node) explainAggregate(ctx context.Context, op *command.Op, body bson.D
 		return err
 	}
 	sub.Args = args
+	sub.Generic.API = op.Generic.API
 	op.Reply.String("explainVersion", "1")
 	if err := n.explainAggregation(ctx, sub, &sub.Args, v, op.Reply); err != nil {
 		return err
@@ -256,6 +262,11 @@ func (n *Node) explainAggregation(ctx context.Context, op *command.Op, args *com
 	ns, list, err := n.aggregateTarget(op)
 	if err != nil {
 		return err
+	}
+	if op.Generic.APIStrict {
+		if err := strictPipeline(list); err != nil {
+			return err
+		}
 	}
 	a, err := n.parseAggregation(op, ns, list, n.aggregateReading(args))
 	if err != nil {

@@ -181,9 +181,12 @@ func optional(d bson.Doc) bson.Value {
 	return bson.Document(d)
 }
 
-func (m *collModification) hideIndex(_ *catalog.Collection, ix *catalog.Index, a *command.Args, changes map[string]bson.Value) error {
+func (m *collModification) hideIndex(c *catalog.Collection, ix *catalog.Index, a *command.Args, changes map[string]bson.Value) error {
 	if !a.Has("hidden") {
 		return nil
+	}
+	if c.Namespace.IsSystem() && !c.Namespace.IsBuckets() {
+		return mongoerr.New(mongoerr.BadValue, "Can't hide index on system collection")
 	}
 	if ix.IsID() {
 		return mongoerr.New(mongoerr.BadValue, "can't hide _id index")

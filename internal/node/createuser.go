@@ -36,6 +36,9 @@ func (n *Node) runCreateUser(ctx context.Context, op *command.Op) error {
 	if err != nil {
 		return err
 	}
+	if name.User == "" {
+		return mongoerr.New(mongoerr.BadValue, "User document needs 'user' field to be non-empty")
+	}
 	id := bson.NewUUID()
 	b := new(bson.Builder).String("_id", name.ID()).Binary("userId", 4, id[:])
 	name.Write(b)
@@ -60,8 +63,6 @@ func checkNewUser(op *command.Op, name auth.UserName) error {
 		return bad("Cannot create users in the local database")
 	case strings.Contains(name.User, "\x00"):
 		return bad("Username cannot contain NULL characters")
-	case name.User == "":
-		return mongoerr.New(mongoerr.UnsupportedFormat, "User document needs 'user' field to be non-empty")
 	case !op.Args.Has("pwd") && !external:
 		return bad("Must provide a 'pwd' field for all user documents, except those with '$external' as the user's source db")
 	case op.Args.Has("pwd") && external:

@@ -2,7 +2,9 @@ package node
 
 import (
 	"context"
+	"slices"
 
+	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/schema"
@@ -32,6 +34,9 @@ func (n *Node) runDrop(ctx context.Context, op *command.Op) error {
 	if ns.IsOplog() {
 		return mongoerr.New(mongoerr.OplogOperationUnsupported, "can't drop live oplog while replicating")
 	}
+	if err := n.checkDroppable(op, c); err != nil {
+		return err
+	}
 	if ns.Coll == schema.ViewsCollection {
 		for _, view := range n.viewsOf(ns.DB) {
 			if _, err := n.Catalog.Drop(ctx, view.Namespace); err != nil && !mongoerr.Is(err, mongoerr.NamespaceNotFound) {
@@ -56,5 +61,25 @@ func (n *Node) runDrop(ctx context.Context, op *command.Op) error {
 		op.Reply.Int32("nIndexesWas", int32(countedIndexes(c)))
 	}
 	op.Reply.String("ns", ns.String())
+	return nil
+}
+
+// checkDroppable refuses to drop what the server needs. Errors: 20 and, for the
+// views beside a time-series collection, 125.
+func (n *Node) checkDroppable(op *command.Op, c *catalog.Collection) error {
+	switch {
+	case c == nil || !c.Namespace.IsSystem():
+		return nil
+	case c.Namespace.Coll == schema.ProfileCollection:
+		if op.Dispatcher.Profiler.Settings(op.DB).Level != 0 {
+			return mongoerr.New(mongoerr.IllegalOperation, "turn off profiling before dropping system.profile collection")
+		}
+	case c.Namespace.Coll == schema.ViewsCollection:
+		if slices.ContainsFunc(n.Catalog.Collections(op.DB), (*catalog.Collection).IsTimeseries) {
+			return mongoerr.New(mongoerr.CommandFailed, "cannot drop collection %s when time-series collections are present", c.Namespace)
+		}
+	case !c.Namespace.IsDroppable():
+		return mongoerr.New(mongoerr.IllegalOperation, "cannot drop system collection %s", c.Namespace)
+	}
 	return nil
 }

@@ -3,25 +3,26 @@ package node
 import (
 	"context"
 
-	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/command"
 )
 
 // sessionFields are the fields of a command whose value is a list of sessions.
 func sessionFields(name string) *command.Fields {
-	id := command.NewFields(name, command.UUID("id").Required(), command.OneOf("uid", bson.TypeBinary))
+	id := command.NewFields(name, command.UUID("id").Required(), command.Digest("uid"))
 	return command.NewFields(name, command.Value(command.ArrayOf("", command.Struct("", id)).Required())).Lenient()
 }
 
-// sessions reads the sessions that the client named; they belong to its user.
-func sessions(op *command.Op) []command.SessionID {
-	var ids []command.SessionID
+// sessions reads the sessions that the client named; they belong to its user where
+// they name no other. Errors: 13.
+func sessions(op *command.Op) (ids []command.SessionID, err error) {
 	for _, s := range op.Args.Structs(op.Command.Name) {
-		id := command.SessionID{UID: op.Client.Owner()}
-		id.ID, _ = s.UUID("id")
+		id := command.SessionID{UID: op.Client.Owner()}.Of(&s)
+		if err := op.CheckSession(id); err != nil {
+			return nil, err
+		}
 		ids = append(ids, id)
 	}
-	return ids
+	return ids, nil
 }
 
 // endSessions ends sessions before their time.
@@ -30,10 +31,11 @@ func (n *Node) endSessions() *command.Command {
 		Name: "endSessions", Flags: command.APIv1, Fields: sessionFields("endSessions"),
 		Help: "end a set of logical sessions",
 		Run: func(_ context.Context, op *command.Op) error {
-			for _, id := range sessions(op) {
+			ids, err := sessions(op)
+			for _, id := range ids {
 				op.Dispatcher.EndSession(id)
 			}
-			return nil
+			return err
 		},
 	}
 }

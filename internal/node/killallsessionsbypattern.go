@@ -5,11 +5,12 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
 var patternFields = command.NewFields("killAllSessionsByPattern",
-	command.Struct("lsid", command.NewFields("lsid", command.UUID("id").Required(), command.OneOf("uid", bson.TypeBinary).Required())),
-	command.OneOf("uid", bson.TypeBinary),
+	command.Struct("lsid", command.NewFields("lsid", command.UUID("id").Required(), command.Digest("uid").Required())),
+	command.Digest("uid"),
 	command.ArrayOf("users", command.Struct("", userFields)),
 	command.ArrayOf("roles", command.Struct("", command.NewFields("roles", command.String("role").Required(), command.String("db").Required()))),
 )
@@ -24,6 +25,11 @@ func (n *Node) killAllSessionsByPattern() *command.Command {
 		Name: "killAllSessionsByPattern", Fields: killByPatternFields, Help: "kill logical sessions by pattern",
 		Run: func(_ context.Context, op *command.Op) error {
 			patterns := op.Args.Structs("killAllSessionsByPattern")
+			for i := range patterns {
+				if (patterns[i].Has("users") || patterns[i].Has("roles")) && !op.MayImpersonate() {
+					return mongoerr.New(mongoerr.Unauthorized, "Not authorized to impersonate in killAllSessionsByPattern")
+				}
+			}
 			op.Dispatcher.KillSessions(op, func(s command.SessionID) bool {
 				for i := range patterns {
 					if matchesPattern(&patterns[i], s) {

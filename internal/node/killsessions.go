@@ -13,7 +13,10 @@ func (n *Node) killSessions() *command.Command {
 	return &command.Command{
 		Name: "killSessions", Fields: sessionFields("killSessions"), Help: "kill a logical session and its operations",
 		Run: func(_ context.Context, op *command.Op) error {
-			ids := sessions(op)
+			ids, err := sessions(op)
+			if err != nil {
+				return err
+			}
 			user := op.Client.Owner()
 			op.Dispatcher.KillSessions(op, func(s command.SessionID) bool {
 				return len(ids) == 0 && s.UID == user || slices.Contains(ids, s)

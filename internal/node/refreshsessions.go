@@ -12,7 +12,11 @@ func (n *Node) refreshSessions() *command.Command {
 		Name: "refreshSessions", Flags: command.APIv1, Fields: sessionFields("refreshSessions"),
 		Help: "renew a set of logical sessions",
 		Run: func(_ context.Context, op *command.Op) error {
-			for _, id := range sessions(op) {
+			ids, err := sessions(op)
+			if err != nil {
+				return err
+			}
+			for _, id := range ids {
 				if err := op.Dispatcher.Sessions.Refresh(id); err != nil {
 					return err
 				}

@@ -40,6 +40,9 @@ func (n *Node) runUsersInfo(_ context.Context, op *command.Op) error {
 	if details && (all || a.Has("filter")) {
 		return mongoerr.New(mongoerr.IllegalOperation, "Privilege or restriction details require exact-match usersInfo queries")
 	}
+	if !all && len(names) == 0 && !details {
+		return mongoerr.New(mongoerr.BadValue, "$and/$or/$nor must be a nonempty array") // the server's filter for the names
+	}
 	filter, err := match.Parse(a.Doc("filter"), &match.Options{})
 	if err != nil {
 		return err

@@ -20,13 +20,18 @@ const (
 )
 
 // checkView says whether a view with those options may stand at ns. Errors: 73
-// for its source's name, 5 for a cycle, 165 for too many views on each other,
+// for its source's name, 323 for a stage that apiStrict does not take, 5 for a cycle, 165 for too many views on each other,
 // 167 for an other collation than that of a view below, 195 for the size, and
 // those of the pipeline.
 func (n *Node) checkView(op *command.Op, ns schema.Namespace, o *schema.Options) error {
 	source := schema.Namespace{DB: ns.DB, Coll: o.ViewOn}
 	if err := source.Validate(); err != nil {
 		return err
+	}
+	if op.Generic.APIStrict {
+		if err := strictPipeline(o.Pipeline.Slice()); err != nil {
+			return err
+		}
 	}
 	if err := checkViewPipeline(o.Pipeline, "", 0); err != nil {
 		return err

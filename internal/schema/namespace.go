@@ -47,6 +47,17 @@ func (n Namespace) IsSystem() bool { return strings.HasPrefix(n.Coll, "system.")
 // IsBuckets says whether n holds the buckets of a time-series collection.
 func (n Namespace) IsBuckets() bool { return strings.HasPrefix(n.Coll, BucketsPrefix) }
 
+// IsDroppable says whether clients may drop the system collection n whatever the
+// state of the server.
+func (n Namespace) IsDroppable() bool {
+	switch n {
+	case Namespace{"local", "system.healthlog"}, Namespace{"config", "system.sessions"}, Namespace{"config", "system.preimages"},
+		Namespace{"admin", "system.keys"}:
+		return true
+	}
+	return n.Coll == "system.js" || n.IsBuckets()
+}
+
 // IsOplog says whether n is the oplog.
 func (n Namespace) IsOplog() bool {
 	return n.DB == "local" && (n.Coll == "oplog.rs" || strings.HasPrefix(n.Coll, "oplog."))
