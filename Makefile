@@ -30,6 +30,7 @@ test-e2e: build ## real drivers, mongosh, applications, crashes and full disks a
 	MAYFLY_BIN=$(abspath $(BIN)) $(GO) test -count=1 -timeout 10m ./e2e/...
 	./e2e/run
 	./e2e/cosmos/run
+	./e2e/debian/run
 
 .PHONY: test-crash
 test-crash: build ## kill -9 under load, again and again (long form)
