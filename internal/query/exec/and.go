@@ -8,6 +8,11 @@ import (
 // andSorted answers with the records that all inputs have. They deliver
 // theirs in the order of the records; one after the other is asked for the
 // record at hand, and one that is beyond it says which is next.
+//
+// It saves nothing for a park: the record at hand is a copy, without document and
+// key. An update or a delete between two batches may have taken it out of what an
+// input has delivered already, so a fetch with all conditions of the query stands
+// above (plan.AndSorted): it reads the document in the state of that moment.
 type andSorted struct {
 	stats  Stats
 	inputs []Stage

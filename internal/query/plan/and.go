@@ -11,7 +11,9 @@ import (
 const maxIntersections = 3
 
 // AndSorted answers with the records that all of its inputs have, which deliver
-// them in the order of the records.
+// them in the order of the records. Above it stands a Fetch that checks all
+// conjuncts, those that the inputs decide, too: documents change while a record is
+// on its way through both.
 type AndSorted struct{ Nodes []Node }
 
 // Stage is AND_SORTED.
