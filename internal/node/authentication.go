@@ -60,7 +60,7 @@ func (n *Node) stepAuthentication(ctx context.Context, op *command.Op, payload b
 	}
 	answer, done, err := c.Step(message)
 	if err == nil && done {
-		err = n.authenticated(op, c)
+		err = n.authenticated(ctx, op, c)
 	}
 	if err != nil {
 		return n.notAuthenticated(ctx, op, c, err)
@@ -95,7 +95,7 @@ func (n *Node) notAuthenticated(ctx context.Context, op *command.Op, c *command.
 	if c.User == nil && result == mongoerr.AuthenticationFailed {
 		result = mongoerr.UserNotFound // the log may tell what the client may not know
 	}
-	n.Log.Info("Failed to authenticate", "c", "ACCESS", "id", logNotAuthenticated, "client", op.Client.Remote, "isSpeculative", c.Speculative,
+	n.Log.InfoContext(ctx, "Failed to authenticate", "c", "ACCESS", "id", logNotAuthenticated, "client", op.Client.Remote, "isSpeculative", c.Speculative,
 		"isClusterMember", false, "mechanism", c.Mechanism, "user", shownName(c.Name), "db", c.DB,
 		"error", result.String()+": "+e.Message, "result", int(result))
 	if c.User == nil && !c.Speculative {
@@ -118,7 +118,7 @@ func shownName(name string) string {
 }
 
 // authenticated makes the client the user who has proven to be it.
-func (n *Node) authenticated(op *command.Op, c *command.Conversation) error {
+func (n *Node) authenticated(ctx context.Context, op *command.Op, c *command.Conversation) error {
 	op.Client.Conversation = nil
 	if was := op.Client.Principal(); was != nil && was.User.Name != c.User.Name {
 		if was.User.Name.DB == c.User.Name.DB {
@@ -138,7 +138,7 @@ func (n *Node) authenticated(op *command.Op, c *command.Conversation) error {
 	}
 	op.Client.SetPrincipal(p)
 	n.failures.Succeeded(op.Client.Remote, c.User.Name)
-	n.Log.Info("Successfully authenticated", "c", "ACCESS", "id", logAuthenticated, "client", op.Client.Remote, "isSpeculative", c.Speculative,
+	n.Log.InfoContext(ctx, "Successfully authenticated", "c", "ACCESS", "id", logAuthenticated, "client", op.Client.Remote, "isSpeculative", c.Speculative,
 		"isClusterMember", false, "mechanism", c.Mechanism, "user", c.User.Name.User, "db", c.User.Name.DB, "result", 0)
 	return nil
 }

@@ -214,7 +214,7 @@ func (b *bulk) insert(ctx context.Context, i int, a *command.Args, space *comman
 	if err != nil {
 		return err
 	}
-	check := b.n.validator(c, b.bypass())
+	check := b.n.validator(ctx, c, b.bypass())
 	b.op.CountInserts(1)
 	if err := b.n.insertOne(ctx, b.w, c, a.Doc("document"), check, b.n.stamp(&b.op.Args)); err != nil {
 		return err
@@ -233,6 +233,7 @@ func (b *bulk) update(ctx context.Context, i int, a *command.Args, space *comman
 	if err != nil {
 		return err
 	}
+	u.Check = b.n.validator(ctx, c, b.bypass())
 	out, err := b.w.Update(ctx, c, u)
 	if err != nil {
 		return err
@@ -278,7 +279,6 @@ func (b *bulk) parseUpdate(c *catalog.Collection, a *command.Args) (*exec.Update
 	if u.Multi && u.Update.Kind() == update.Replacement {
 		return nil, mongoerr.New(mongoerr.FailedToParse, "multi update is not supported for replacement-style update")
 	}
-	u.Check = b.n.validator(c, b.bypass())
 	return u, checkMeasuredUpdate(c, u, a.Value("updateMods"))
 }
 

@@ -87,7 +87,7 @@ func (n *Node) runCreateIndexes(ctx context.Context, op *command.Op) error {
 				return err
 			}
 			if note != "" {
-				n.Log.Warn(note, "id", 9000012, "c", "INDEX", "namespace", ns.String())
+				n.Log.WarnContext(ctx, note, "id", 9000012, "c", "INDEX", "namespace", ns.String())
 				notes = append(notes, note)
 			}
 		}

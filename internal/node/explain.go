@@ -191,7 +191,7 @@ func (n *Node) explainUpdate(op *command.Op, a *command.Args) (*query, *exec.Exp
 	if err != nil {
 		return nil, nil, err
 	}
-	u, err := n.parseUpdate(op, c, &statements[0], a.Doc("let"), true)
+	u, err := n.parseUpdate(op, c, &statements[0], a.Doc("let"))
 	if err != nil {
 		return nil, nil, err
 	}

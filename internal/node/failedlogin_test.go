@@ -35,7 +35,7 @@ func TestFailedLoginsWait(t *testing.T) {
 		} {
 			start := time.Now()
 			who := &command.Client{ConnectionID: int64(i + 10), Remote: fmt.Sprintf("%s:%d", c.host, 4000+i)}
-			code := logIn(t, n, who, c.user, c.password)
+			code := logIn(t, func(text string) bson.Doc { return dispatch(t, n, who, "admin", text, false).Body }, c.user, c.password)
 			if got := time.Since(start); code != c.code || got != c.wait*time.Millisecond {
 				t.Errorf("login %d: code %d after %s", i, code, got)
 			}
@@ -48,8 +48,8 @@ func TestFailedLoginsWait(t *testing.T) {
 	}
 }
 
-// logIn authenticates the client and returns the code of the error, or 0.
-func logIn(t *testing.T, n *Node, client *command.Client, user, password string) int64 {
+// logIn authenticates the client that run says commands for, and returns the code of the error, or 0.
+func logIn(t *testing.T, run func(text string) bson.Doc, user, password string) int64 {
 	t.Helper()
 	c, err := scram.SHA256.NewClient(user, password, "")
 	if err != nil {
@@ -64,7 +64,7 @@ func logIn(t *testing.T, n *Node, client *command.Client, user, password string)
 				t.Fatal(err)
 			}
 		}
-		reply := dispatch(t, n, client, "admin", fmt.Sprintf(ask, base64.StdEncoding.EncodeToString([]byte(message))), false).Body
+		reply := run(fmt.Sprintf(ask, base64.StdEncoding.EncodeToString([]byte(message))))
 		if code := bson.ClampToInt64(reply.Lookup("code")); code != 0 || reply.Lookup("done").Truthy() {
 			return code
 		}

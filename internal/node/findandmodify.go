@@ -143,7 +143,7 @@ func (n *Node) modify(ctx context.Context, op *command.Op, w *exec.Writer, c *ca
 			return nil, err
 		}
 	}
-	check := n.validator(c, a.Bool("bypassDocumentValidation"))
+	check := n.validator(ctx, c, a.Bool("bypassDocumentValidation"))
 	return w.Update(ctx, c, &exec.Update{
 		Query: q.Query, Update: u, Upsert: a.Bool("upsert"), KeepZeroTimestamps: keepsZeroTimestamps(a), Check: check, Keep: true,
 	})

@@ -55,7 +55,7 @@ func (n *Node) runInsert(ctx context.Context, op *command.Op) error {
 	if c.IsTimeseries() {
 		return n.insertMeasurements(ctx, op, c, docs, ordered)
 	}
-	check := n.validator(c, op.Args.Bool("bypassDocumentValidation"))
+	check := n.validator(ctx, c, op.Args.Bool("bypassDocumentValidation"))
 	now := n.stamp(&op.Args)
 	w := n.Exec.NewWriter(durability(op))
 	defer w.Abort()

@@ -60,13 +60,13 @@ func (w *world) Merge(ctx context.Context, m *pipeline.Merge, r *pipeline.Run) (
 		t.on = append(t.on, strings.Split(path, "."))
 	}
 	t.writer = w.n.Exec.NewWriter(durability(w.op))
-	t.use(w.n.Catalog.Lookup(t.ns))
+	t.use(ctx, w.n.Catalog.Lookup(t.ns))
 	return t, nil
 }
 
 // use makes c the collection to write to.
-func (t *merging) use(c *catalog.Collection) {
-	t.c, t.check = c, t.w.n.validator(c, t.w.bypass())
+func (t *merging) use(ctx context.Context, c *catalog.Collection) {
+	t.c, t.check = c, t.w.n.validator(ctx, c, t.w.bypass())
 }
 
 // bypass says whether the command writes past validators.
@@ -297,7 +297,7 @@ func (t *merging) insert(ctx context.Context, d bson.Doc) error {
 		if err != nil {
 			return err
 		}
-		t.use(c)
+		t.use(ctx, c)
 	}
 	return t.w.n.insertOne(ctx, t.writer, t.c, d, t.check, t.w.n.timestamp)
 }

@@ -94,7 +94,7 @@ func (t *outing) create(ctx context.Context, old *catalog.Collection, o *pipelin
 		}
 		t.c = t.w.n.Catalog.Lookup(t.tmp)
 	}
-	t.check = t.w.n.validator(t.c, t.w.bypass())
+	t.check = t.w.n.validator(ctx, t.c, t.w.bypass())
 	t.writer = t.w.n.Exec.NewWriter(durability(t.w.op))
 	if t.c.IsTimeseries() {
 		t.batch = &measurementBatch{w: t.writer, c: t.c}

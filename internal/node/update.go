@@ -126,10 +126,11 @@ func (n *Node) updateOne(ctx context.Context, op *command.Op, w *exec.Writer, a 
 	if err != nil {
 		return nil, err
 	}
-	u, err := n.parseUpdate(op, c, a, op.Args.Doc("let"), op.Args.Bool("bypassDocumentValidation"))
+	u, err := n.parseUpdate(op, c, a, op.Args.Doc("let"))
 	if err != nil {
 		return nil, err
 	}
+	u.Check = n.validator(ctx, c, op.Args.Bool("bypassDocumentValidation"))
 	if c == nil && u.Upsert {
 		if c, err = n.forWrite(ctx, op, true); err != nil {
 			return nil, err
@@ -155,7 +156,7 @@ func describeUpdate(b *bson.Builder, a *command.Args) {
 
 // parseUpdate reads a statement {q, u, c, arrayFilters, multi, upsert, hint,
 // collation, sort}.
-func (n *Node) parseUpdate(op *command.Op, c *catalog.Collection, a *command.Args, let bson.Doc, bypass bool) (*exec.Update, error) {
+func (n *Node) parseUpdate(op *command.Op, c *catalog.Collection, a *command.Args, let bson.Doc) (*exec.Update, error) {
 	s, err := n.newScope(op, c, let, a.Doc("collation"))
 	if err != nil {
 		return nil, err
@@ -184,7 +185,6 @@ func (n *Node) parseUpdate(op *command.Op, c *catalog.Collection, a *command.Arg
 	if out.Multi && out.Update.Kind() == update.Replacement {
 		return nil, mongoerr.New(mongoerr.FailedToParse, "multi update is not supported for replacement-style update")
 	}
-	out.Check = n.validator(c, bypass)
 	return out, checkMeasuredUpdate(c, out, a.Value("u"))
 }
 

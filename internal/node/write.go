@@ -56,18 +56,18 @@ func durability(op *command.Op) storage.Durability {
 type checker func(old, doc bson.Doc) error
 
 // validator returns the checker of a collection, or nil where everything goes.
-func (n *Node) validator(c *catalog.Collection, bypass bool) checker {
+func (n *Node) validator(ctx context.Context, c *catalog.Collection, bypass bool) checker {
 	if c == nil || bypass || c.Settings.Validation == nil {
 		return nil
 	}
 	v := c.Settings.Validation
-	return func(old, doc bson.Doc) error { return v.Check(old, doc, c.Stamps(), n.warnValidation(c)) }
+	return func(old, doc bson.Doc) error { return v.Check(old, doc, c.Stamps(), n.warnValidation(ctx, c)) }
 }
 
 // warnValidation logs what validationAction "warn" lets through.
-func (n *Node) warnValidation(c *catalog.Collection) func(bson.Doc) {
+func (n *Node) warnValidation(ctx context.Context, c *catalog.Collection) func(bson.Doc) {
 	return func(details bson.Doc) {
-		n.Log.Warn("Document would fail validation", "id", 20294, "c", "STORAGE", "namespace", c.Namespace.String(), "errInfo", details.String())
+		n.Log.WarnContext(ctx, "Document would fail validation", "id", 20294, "c", "STORAGE", "namespace", c.Namespace.String(), "errInfo", details.String())
 	}
 }
 
