@@ -139,6 +139,19 @@ func newBuild(ctx context.Context, c *Catalog, coll *Collection) *build {
 	return b
 }
 
+// goesOn says whether there is a build that has not ended.
+func (b *build) goesOn() bool {
+	if b == nil {
+		return false
+	}
+	select {
+	case <-b.done:
+		return false
+	default:
+		return true
+	}
+}
+
 // abort ends the build with a cause; the first one counts.
 func (b *build) abort(cause error) { b.cancel(cause) }
 
@@ -344,7 +357,7 @@ func (b *build) enter(u *Unit, coll *Collection, k RecordKey, doc bson.Doc) erro
 		if !ix.hasEntries() {
 			continue
 		}
-		keys, err := u.newKeys(ix, doc, slot(&u.keys, i))
+		keys, err := u.newKeys(coll, ix, doc, slot(&u.keys, i))
 		if err != nil {
 			return err
 		}
@@ -494,22 +507,4 @@ func (c *Catalog) Duplicates(coll *Collection, ix *Index, limit int) ([]Duplicat
 		found = found[:limit]
 	}
 	return found, it.Err()
-}
-
-// removeUnfinished drops the indexes whose build did not end before the
-// process did.
-func (c *Catalog) removeUnfinished(coll *Collection) error {
-	var gone []*Index
-	for _, ix := range coll.indexes {
-		if !ix.Ready {
-			gone = append(gone, ix)
-		}
-	}
-	if len(gone) == 0 {
-		return nil
-	}
-	c.log.Info("removing indexes whose build did not finish", "collection", coll.Namespace.String(), "count", len(gone))
-	return c.change(context.Background(), only(coll.live), func(t *change) error {
-		return t.dropIndexes(coll, gone)
-	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"sync/atomic"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/storage"
@@ -24,6 +25,12 @@ func Sequence(k RecordKey) int64 {
 		return 0
 	}
 	return int64(binary.BigEndian.Uint64(k))
+}
+
+// raise makes a number at least n.
+func raise(a *atomic.Int64, n int64) {
+	for now := a.Load(); n > now && !a.CompareAndSwap(now, n); now = a.Load() {
+	}
 }
 
 // readSequence finds the ends of the stored sequence.
@@ -52,14 +59,19 @@ func (u *Unit) insertCapped(ctx context.Context, c *Collection, doc bson.Doc) er
 	if err := u.insert(ctx, c, doc); err != nil {
 		return err
 	}
-	u.u.OnCommit(c.live.arrivals.ring)
-	return u.trim(c, n)
+	note, ok := noted[*cappedNote](&u.e, c.live, nil)
+	if !ok {
+		note = &cappedNote{about: of(c)}
+		u.e.note(note)
+	}
+	note.last = n
+	return u.trim(c, note)
 }
 
 // trim removes the oldest documents while the collection is over its bounds,
-// but never the newest, numbered last. A document that another unit has locked
+// but never the newest, whose number the note has. A document that another unit has locked
 // stays, with those after it, until the next insert.
-func (u *Unit) trim(c *Collection, last int64) error {
+func (u *Unit) trim(c *Collection, note *cappedNote) error {
 	counter := c.live.counter
 	over := func() bool {
 		docs := counter.Load(sumDocs) + u.u.Pending(counter, sumDocs)
@@ -69,23 +81,19 @@ func (u *Unit) trim(c *Collection, last int64) error {
 	if !over() {
 		return nil
 	}
-	it, err := u.u.NewIter(c.Ident, appendSequence(nil, c.live.firstSeq.Load()), appendSequence(nil, last))
+	it, err := u.u.NewIter(c.Ident, appendSequence(nil, c.live.firstSeq.Load()), appendSequence(nil, note.last))
 	if err != nil {
 		return err
 	}
 	defer it.Close()
-	first := int64(0)
 	for ok := it.First(); ok && over(); ok = it.Next() {
 		if ok, _ := u.u.TryLock(storage.LockRecord, c.Ident, it.Key()); !ok {
 			break
 		}
-		first = Sequence(it.Key()) + 1
+		note.first = Sequence(it.Key()) + 1
 		if err := u.evict(c, it.Key()); err != nil {
 			return err
 		}
-	}
-	if first > 0 {
-		u.u.OnCommit(func() { c.live.firstSeq.Store(max(first, c.live.firstSeq.Load())) })
 	}
 	return it.Err()
 }

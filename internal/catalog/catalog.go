@@ -18,16 +18,23 @@ import (
 // Committer makes units take effect: on a standalone by the engine itself, in
 // a replica set through its log. Package repl has them.
 type Committer interface {
-	// Commit ends the unit; see storage.Unit.Commit.
-	Commit(ctx context.Context, u *storage.Unit, d storage.Durability) error
+	// Commit returns when an effect has been applied on this member (Effect.Apply),
+	// and is as durable as d asks; or an error, and then it has left no trace, or
+	// the error says that nobody knows.
+	Commit(ctx context.Context, e *Effect, d storage.Durability) error
+	// Writable returns nil where this member takes writes, else the error that a
+	// client gets: 10107 on a member that is no primary.
+	Writable() error
 }
 
 // engineCommitter lets the engine commit.
 type engineCommitter struct{}
 
-func (engineCommitter) Commit(ctx context.Context, u *storage.Unit, d storage.Durability) error {
-	return u.Commit(ctx, d)
+func (engineCommitter) Commit(ctx context.Context, e *Effect, d storage.Durability) error {
+	return e.Commit(ctx, d)
 }
+
+func (engineCommitter) Writable() error { return nil }
 
 // Options configures a catalog.
 type Options struct {
@@ -53,8 +60,10 @@ type Catalog struct {
 	onTTL  atomic.Pointer[func()]
 	listed struct {
 		sync.RWMutex
-		dbs map[string]map[string]*Collection
+		dbs   map[string]map[string]*Collection
+		lives map[storage.Ident]*live // by the idents of descriptors and of open measurements
 	}
+	steppedUp stepUps
 
 	// NoWindows keeps collections that get a TTL index from being clustered by
 	// windows of expiry. Those that are stay so.
@@ -66,8 +75,8 @@ type Catalog struct {
 	builds builds
 }
 
-// Open loads the catalog, and removes what an earlier process left: unfinished
-// index builds and temporary collections.
+// Open loads the catalog. Where this member takes writes, it then steps up: see
+// StepUp.
 func Open(e *storage.Engine, opts Options) (*Catalog, error) {
 	c := &Catalog{engine: e, committer: opts.Committer, log: opts.Log, Clock: opts.Clock}
 	if c.Clock == nil {
@@ -80,6 +89,7 @@ func Open(e *storage.Engine, opts Options) (*Catalog, error) {
 		c.log = slog.New(slog.DiscardHandler)
 	}
 	c.listed.dbs = map[string]map[string]*Collection{}
+	c.listed.lives = map[storage.Ident]*live{}
 	all, err := readDescriptors(e)
 	if err != nil {
 		return nil, err
@@ -90,13 +100,11 @@ func Open(e *storage.Engine, opts Options) (*Catalog, error) {
 		}
 	}
 	c.refreshTTL()
-	for _, coll := range all {
-		if err := c.removeUnfinished(coll); err != nil {
-			return nil, fmt.Errorf("unfinished index build of %s: %w", coll.Namespace, err)
-		}
-	}
-	if err := c.removeTemporary(all); err != nil {
+	if err := c.removeLeft(context.Background(), true); err != nil {
 		return nil, err
+	}
+	if c.committer.Writable() == nil {
+		return c, c.StepUp(context.Background())
 	}
 	return c, nil
 }
@@ -130,6 +138,13 @@ func (c *Catalog) revive(coll *Collection) error {
 	if err := c.openLive(coll); err != nil {
 		return err
 	}
+	c.publish(coll)
+	return nil
+}
+
+// openLive reads the live parts of a collection that has none yet, as they are
+// stored.
+func (c *Catalog) openLive(coll *Collection) (err error) {
 	for _, ix := range coll.indexes {
 		paths, err := readPaths(c.engine, ix.Ident)
 		if err != nil {
@@ -140,12 +155,6 @@ func (c *Catalog) revive(coll *Collection) error {
 			ix.live.multikey.durable.Store(&paths)
 		}
 	}
-	c.publish(coll)
-	return nil
-}
-
-// openLive opens counter and sequence of a collection with records.
-func (c *Catalog) openLive(coll *Collection) (err error) {
 	if coll.Ident == 0 {
 		return nil
 	}
@@ -179,9 +188,16 @@ func (c *Catalog) publish(coll *Collection) {
 	coll.applyRules()
 	c.listed.Lock()
 	defer c.listed.Unlock()
-	if old := coll.live.current.Load(); old != nil && old.Namespace != coll.Namespace {
-		c.unlistLocked(old)
-		c.uuids.Delete(old.UUID)
+	if old := coll.live.current.Load(); old != nil {
+		coll.replaces(old)
+		if old.Namespace != coll.Namespace {
+			c.unlistLocked(old)
+			c.uuids.Delete(old.UUID)
+		}
+	}
+	c.listed.lives[coll.id] = coll.live
+	if coll.Open != 0 {
+		c.listed.lives[coll.Open] = coll.live
 	}
 	coll.live.current.Store(coll)
 	c.names.Store(coll.Namespace, coll)
@@ -195,6 +211,20 @@ func (c *Catalog) publish(coll *Collection) {
 	coll.live.arrivals.ring()
 }
 
+// replaces ends the indexes that the descriptor before has more than c, and counts
+// the use of those anew that were hidden or shown.
+func (c *Collection) replaces(old *Collection) {
+	for _, was := range old.indexes {
+		i := slices.IndexFunc(c.indexes, func(ix *Index) bool { return ix.live == was.live })
+		switch {
+		case i < 0:
+			was.live.drop()
+		case c.indexes[i].Hidden != was.Hidden:
+			was.live.resetUse()
+		}
+	}
+}
+
 // unpublish marks coll as dropped and frees its name.
 func (c *Catalog) unpublish(coll *Collection) {
 	coll.live.dropped.Store(true)
@@ -202,12 +232,14 @@ func (c *Catalog) unpublish(coll *Collection) {
 		coll.live.open.forgetStaged()
 	}
 	for _, ix := range coll.indexes {
-		ix.live.dropped.Store(true)
+		ix.live.drop()
 	}
 	c.listed.Lock()
 	defer c.listed.Unlock()
 	c.unlistLocked(coll)
 	c.uuids.Delete(coll.UUID)
+	delete(c.listed.lives, coll.id)
+	delete(c.listed.lives, coll.Open)
 	coll.live.arrivals.ring()
 }
 

@@ -13,6 +13,29 @@ import (
 // UUID identifies a collection for its life, across renames.
 type UUID = bson.UUID
 
+// ownNamespace says whether a collection of that name is of this member alone.
+func ownNamespace(ns schema.Namespace) bool { return ns.DB == "local" || ns.Coll == "system.profile" }
+
+// identRange is the range of the idents of what has a name.
+func identRange(ns schema.Namespace) storage.IdentRange {
+	if ownNamespace(ns) {
+		return storage.OwnIdents
+	}
+	return storage.CommonIdents
+}
+
+// own says whether the collection is of this member alone: no other one has what
+// is in it.
+func (c *Collection) own() bool { return c.id >= storage.FirstOwnIdent }
+
+// identRange is the range of the collection's idents.
+func (c *Collection) identRange() storage.IdentRange {
+	if c.own() {
+		return storage.OwnIdents
+	}
+	return storage.CommonIdents
+}
+
 // Collection is one state of a collection, view or time-series collection:
 // immutable, and shared. Counts and the like are live.
 type Collection struct {

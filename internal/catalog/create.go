@@ -28,11 +28,11 @@ func (c *Catalog) Create(ctx context.Context, ns schema.Namespace, options bson.
 
 // CreateWith is Create with all that can be chosen.
 func (c *Catalog) CreateWith(ctx context.Context, ns schema.Namespace, n NewCollection) (*Collection, error) {
-	coll, err := c.newCollection(ns, n)
-	if err != nil {
-		return nil, err
-	}
-	err = c.change(ctx, nothing, func(t *change) error {
+	var coll *Collection
+	err := c.change(ctx, nothing, func(t *change) (err error) {
+		if coll, err = t.newCollection(ns, n); err != nil {
+			return err
+		}
 		if c.Lookup(ns) != nil {
 			return exists(ns)
 		}
@@ -51,7 +51,7 @@ func exists(ns schema.Namespace) error {
 	return mongoerr.New(mongoerr.NamespaceExists, "Collection %s already exists.", ns)
 }
 
-func (c *Catalog) newCollection(ns schema.Namespace, n NewCollection) (*Collection, error) {
+func (t *change) newCollection(ns schema.Namespace, n NewCollection) (*Collection, error) {
 	coll := &Collection{Namespace: ns, UUID: n.UUID, Options: n.Options, live: &live{}, derived: &derived{}}
 	if coll.Options == nil {
 		coll.Options = bson.Empty
@@ -62,25 +62,20 @@ func (c *Catalog) newCollection(ns schema.Namespace, n NewCollection) (*Collecti
 	if err := coll.applyOptions(); err != nil {
 		return nil, err
 	}
-	var err error
-	if coll.id, err = c.engine.NewIdent(); err != nil {
-		return nil, err
-	}
+	coll.id = t.u.NewIdent(identRange(ns))
 	coll.live.id = coll.id
 	if coll.IsView() {
 		return coll, nil
 	}
 	coll.Ident = coll.id
 	if coll.IsTimeseries() {
-		return coll, c.newTimeseries(coll)
+		return coll, t.newTimeseries(coll)
 	}
 	ident := coll.Ident
 	if !coll.ClusteredByID() {
-		if ident, err = c.engine.NewIdent(); err != nil {
-			return nil, err
-		}
+		ident = t.u.NewIdent(identRange(ns))
 	}
-	id := n.IDIndex
+	id, err := n.IDIndex, error(nil)
 	if id == nil {
 		if id, err = idIndex(coll.Settings); err != nil {
 			return nil, err
@@ -91,7 +86,7 @@ func (c *Catalog) newCollection(ns schema.Namespace, n NewCollection) (*Collecti
 		return nil, err
 	}
 	coll.indexes = []*Index{ix}
-	return coll, c.openLive(coll)
+	return coll, t.c.openLive(coll)
 }
 
 // idIndex is the index on _id; for a clustered collection the entry that

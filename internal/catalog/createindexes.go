@@ -57,15 +57,10 @@ func (c *Catalog) countIndexes(ns schema.Namespace) int {
 
 // cluster makes windows of expiry the order of a collection that has no
 // documents; its index on _id has entries from then on.
-func (t *change) cluster(coll *Collection, w *windows) error {
-	ident, err := t.c.engine.NewIdent()
-	if err != nil {
-		return err
-	}
+func (t *change) cluster(coll *Collection, w *windows) {
 	id := *coll.indexes[0]
-	id.Ident, id.Records, id.ByWindow = ident, false, true
+	id.Ident, id.Records, id.ByWindow = t.u.NewIdent(coll.identRange()), false, true
 	coll.indexes[0], coll.windows = &id, w
-	return nil
 }
 
 // addIndexes stages new indexes: ready ones where there are no documents, else
@@ -93,11 +88,7 @@ func (t *change) addIndexes(ctx context.Context, coll *Collection, specs []bson.
 	ready := coll.Count() == 0 // exact: no writer is under way
 	var added []*Index
 	for _, s := range fresh {
-		id, err := t.c.engine.NewIdent()
-		if err != nil {
-			return nil, nil, err
-		}
-		ix, err := newIndex(coll, s, id, false, ready)
+		ix, err := newIndex(coll, s, t.u.NewIdent(coll.identRange()), false, ready)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -112,15 +103,13 @@ func (t *change) addIndexes(ctx context.Context, coll *Collection, specs []bson.
 		for _, ix := range added {
 			ix.live.build = b
 		}
-		t.after = append(t.after, func() { t.c.builds.add(b) })
+		t.begun = b
 	}
 	next := coll.with(func(n *Collection) {
 		n.indexes = append(append([]*Index(nil), coll.indexes...), added...)
 	})
 	if w := windowsFor(coll, fresh); ready && w != nil && !t.c.NoWindows.Load() {
-		if err := t.cluster(next, w); err != nil {
-			return nil, nil, err
-		}
+		t.cluster(next, w)
 	}
 	return b, nil, t.store(next)
 }

@@ -18,13 +18,11 @@ import (
 // lets one DDL at a time pass: who holds that lock waits for no writer. So
 // Create, which closes no gate, may also be called by who has an open unit.
 type change struct {
-	c       *Catalog
-	u       *storage.Unit
-	gates   []*live
-	put     []*Collection
-	removed []*Collection
-	after   []func()
-	ttl     bool // the list of TTL must be made anew
+	c     *Catalog
+	e     *Effect
+	u     *storage.Unit // the effect's
+	gates []*live
+	begun *build // which begins when the change is visible, or nil
 }
 
 // touches says which collections a DDL changes, as things are: those whose
@@ -62,27 +60,19 @@ func nothing() []*live { return nil }
 // change runs one DDL. f stages it; where f or the commit fails, nothing has
 // happened.
 func (c *Catalog) change(ctx context.Context, which touches, f func(*change) error) error {
-	t := &change{c: c, u: c.engine.Begin()}
+	t := &change{c: c, e: &Effect{c: c, u: c.engine.Begin()}}
+	t.u = t.e.u
 	defer t.u.Abort()
 	t.begin(which)
 	defer t.end()
 	if err := f(t); err != nil {
 		return err
 	}
-	if err := c.committer.Commit(ctx, t.u, storage.Buffered); err != nil {
+	if err := c.commit(ctx, t.e, storage.Buffered); err != nil {
 		return err
 	}
-	for _, coll := range t.removed {
-		c.unpublish(coll)
-	}
-	for _, coll := range t.put {
-		c.publish(coll)
-	}
-	if t.ttl {
-		c.refreshTTL()
-	}
-	for _, f := range t.after {
-		f()
+	if t.begun != nil {
+		c.builds.add(t.begun)
 	}
 	return nil
 }
@@ -125,15 +115,15 @@ func (t *change) find(ns schema.Namespace) (*Collection, error) {
 
 // store stages a new or changed descriptor.
 func (t *change) store(coll *Collection) error {
-	t.ttl = t.ttl || expires(coll) || expires(coll.live.current.Load())
-	t.put = append(t.put, coll)
+	t.e.own = coll.own()
+	t.e.note(&descriptorNote{about: of(coll), coll: coll})
 	return t.u.Set(storage.IdentCatalog, identKey(coll.id), coll.encode())
 }
 
 // drop stages the end of a collection and of all that is in it.
 func (t *change) drop(coll *Collection) error {
-	t.ttl = t.ttl || expires(coll)
-	t.removed = append(t.removed, coll)
+	t.e.own = coll.own()
+	t.e.note(&droppedNote{about: of(coll)})
 	for _, ix := range coll.indexes {
 		if err := t.dropEntries(ix); err != nil {
 			return err
@@ -165,9 +155,6 @@ func (t *change) drop(coll *Collection) error {
 
 // dropEntries stages the end of an index's entries.
 func (t *change) dropEntries(ix *Index) error {
-	if ix.live.build != nil {
-		ix.live.build.abort(errDropped)
-	}
 	if !ix.Records {
 		if err := t.u.DeleteRange(ix.Ident, nil, nil); err != nil {
 			return err

@@ -21,22 +21,47 @@ func (c *Catalog) Drop(ctx context.Context, ns schema.Namespace) (*Collection, e
 }
 
 // DropDatabase removes all collections and views of a database, all or none,
-// and returns what they were.
+// and returns what they were. What this member has in it for itself goes after
+// the others.
 func (c *Catalog) DropDatabase(ctx context.Context, db string) ([]*Collection, error) {
 	var all []*Collection
 	err := c.change(ctx, c.database(db), func(t *change) error {
-		all = c.Collections(db)
-		for _, coll := range all {
+		for _, coll := range c.Collections(db) {
+			if coll.own() {
+				continue
+			}
 			if err := t.drop(coll); err != nil {
 				return err
 			}
+			all = append(all, coll)
+		}
+		if len(all) > 0 {
+			t.e.note(&databaseNote{db: db})
 		}
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	return all, nil
+	own, err := c.dropOwn(ctx, db)
+	return append(all, own...), err
+}
+
+// dropOwn removes what this member has in a database for itself.
+func (c *Catalog) dropOwn(ctx context.Context, db string) (own []*Collection, err error) {
+	err = c.change(ctx, c.database(db), func(t *change) error {
+		for _, coll := range c.Collections(db) {
+			if !coll.own() {
+				continue
+			}
+			if err := t.drop(coll); err != nil {
+				return err
+			}
+			own = append(own, coll)
+		}
+		return nil
+	})
+	return own, err
 }
 
 // DropIndexes removes those indexes of a collection that pick chooses from its
@@ -78,7 +103,6 @@ func (t *change) dropIndexes(coll *Collection, gone []*Index) error {
 		if err := t.dropEntries(ix); err != nil {
 			return err
 		}
-		t.after = append(t.after, func() { ix.live.dropped.Store(true) })
 	}
 	return t.store(coll.with(func(n *Collection) {
 		n.indexes = nil

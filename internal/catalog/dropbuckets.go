@@ -105,7 +105,8 @@ func (c *Collection) sumUpTo(r storage.Reader, high LowWater) (sum [windowSums]i
 // forgetWindows removes the sums of windows that have nothing, from one mark up
 // to another. REQUIRES: the gate is closed.
 func (c *Catalog) forgetWindows(ctx context.Context, coll *Collection, from, upTo LowWater) error {
-	u := c.engine.Begin()
+	e := c.begin(coll)
+	u := e.u
 	defer u.Abort()
 	for _, span := range from.spans(upTo) {
 		if err := u.DeleteRange(storage.IdentWindows, windowKey(nil, coll.Ident, span.from), windowKey(nil, coll.Ident, span.to)); err != nil {
@@ -113,8 +114,8 @@ func (c *Catalog) forgetWindows(ctx context.Context, coll *Collection, from, upT
 		}
 	}
 	u.Frees()
-	c.stays.forget(coll.Ident)
-	return c.committer.Commit(ctx, u, storage.Buffered)
+	e.note(&forgottenNote{of(coll)})
+	return c.commit(ctx, e, storage.Buffered)
 }
 
 // FirstEnd is when the bucket ends that ends first behind a time, going by the

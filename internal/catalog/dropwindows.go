@@ -469,9 +469,9 @@ func (x *dropper) dropSum(ctx context.Context, sum [windowSums]int64, windows in
 // sum says. REQUIRES: the gate is closed.
 func (c *Catalog) dropRange(ctx context.Context, coll *Collection, upTo LowWater, sum [windowSums]int64) error {
 	l := coll.live
-	low := l.lowWater.Load()
 	state := windowState{low: upTo, swept: l.swept.Load()}
-	u := c.engine.Begin()
+	e := c.begin(coll)
+	u := e.u
 	defer u.Abort()
 	for _, span := range (LowWater{}).spans(upTo) {
 		if err := u.DeleteRange(coll.Ident, appendWindow(nil, span.from), appendWindow(nil, span.to)); err != nil {
@@ -496,17 +496,8 @@ func (c *Catalog) dropRange(ctx context.Context, coll *Collection, upTo LowWater
 	if coll.windows.buckets {
 		u.Add(l.open.counter, sumDocs, -sum[windowMeasured])
 	}
-	l.lowWater.Store(upTo)
-	if err := c.committer.Commit(ctx, u, storage.Buffered); err != nil {
-		l.lowWater.Store(low)
-		return err
-	}
-	if l.swept.Store(state.swept); state.swept == upTo {
-		l.dead.Store(0)
-	} else {
-		l.dead.Add(sum[windowDocs])
-	}
-	return nil
+	e.note(&windowsNote{of(coll), sum[windowDocs]})
+	return c.commit(ctx, e, storage.Buffered)
 }
 
 // dropAllEntries removes what is in the indexes of a collection.

@@ -49,13 +49,27 @@ func (f Foreseen) Clear(c *Collection, now int64) bool {
 	return c != nil && f.coll == c && c.foresight.before.Load() > now && c.foreseen() == f.raised
 }
 
-// foresee takes a document into account that is about to be written.
+// foresee notes when a document is due that is about to be written.
 // REQUIRES: the unit is inside the collection.
-func (c *Collection) foresee(doc bson.Doc) {
+func (u *Unit) foresee(c *Collection, doc bson.Doc) {
 	if c.foresight == nil {
 		return
 	}
 	due := Due(c.hiding, doc)
+	for i := range u.e.dues {
+		if n := &u.e.dues[i]; n.l == c.live {
+			n.due = min(n.due, due)
+			return
+		}
+	}
+	u.e.dues = append(u.e.dues, dueNote{of(c), due})
+}
+
+// foresee takes into account that a document comes which is due at an instant.
+func (c *Collection) foresee(due int64) {
+	if c.foresight == nil {
+		return
+	}
 	for {
 		before := c.foresight.before.Load()
 		if due >= before || c.foresight.before.CompareAndSwap(before, due) {

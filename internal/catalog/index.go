@@ -74,6 +74,14 @@ func (ix *Index) describe(c *Collection, s *schema.Index) (err error) {
 // hasEntries says whether the index has a keyspace of its own, with entries.
 func (ix *Index) hasEntries() bool { return !ix.Records && ix.Form != nil }
 
+// drop ends the index, and its build where there is one.
+func (l *indexLive) drop() {
+	l.dropped.Store(true)
+	if l.build != nil {
+		l.build.abort(errDropped)
+	}
+}
+
 // resetUse counts accesses anew, as hiding an index and showing it again does.
 func (l *indexLive) resetUse() {
 	l.accesses.Store(0)
@@ -123,15 +131,11 @@ func load(p *atomic.Pointer[schema.MultikeyPaths]) schema.MultikeyPaths {
 	return nil
 }
 
-// showMultikey makes plans see paths, before the document that needs them can
-// be (invariant multikey-first). stored says that a commit has made them
-// durable before, so that the unit need not.
-func (l *indexLive) showMultikey(paths schema.MultikeyPaths) (stored bool) {
-	if _, more := load(&l.multikey.durable).Union(paths); !more {
-		return true
-	}
-	l.addMultikey(&l.multikey.shown, paths)
-	return false
+// storedMultikey says that a commit has made paths durable before, so that a unit
+// need not.
+func (l *indexLive) storedMultikey(paths schema.MultikeyPaths) bool {
+	_, more := load(&l.multikey.durable).Union(paths)
+	return !more
 }
 
 func (l *indexLive) addMultikey(p *atomic.Pointer[schema.MultikeyPaths], paths schema.MultikeyPaths) {

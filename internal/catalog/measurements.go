@@ -60,11 +60,14 @@ func (u *Unit) reopen(ctx context.Context, c *Collection, ms []timeseries.Measur
 	if err := u.lockGroups(ctx, c, groups); err != nil {
 		return err
 	}
-	seq := c.live.open.reopened(c, groups)
+	seq := c.live.open.numbers(len(groups))
+	note := &reopenedNote{about: of(c), seq: seq + uint64(len(groups))}
+	u.e.note(note)
 	size := 0
 	for _, g := range groups {
 		seq++
 		size += g.size
+		note.groups = append(note.groups, reopened{g.key, g.ms[0].Meta.Clone(), len(g.ms), g.size, g.first, g.last})
 		if err := u.setOpen(c, g.key, g.ms, seq); err != nil {
 			return err
 		}
@@ -171,24 +174,30 @@ func (t *openTable) addLocked(key []byte, meta bson.Value, o *schema.Timeseries)
 	return s
 }
 
-// reopened counts what is stored again, and returns the sequence number behind
-// which there is one for each source.
-func (t *openTable) reopened(c *Collection, groups []*arriving) (seq uint64) {
+// reopened counts what is stored again, in records with numbers up to seq.
+func (t *openTable) reopened(c *Collection, groups []reopened, seq uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.seq = max(t.seq, seq)
 	for _, g := range groups {
 		s := t.sources[string(g.key)]
 		if s == nil {
-			s = t.addLocked(g.key, g.ms[0].Meta.Clone(), c.Settings.Timeseries)
+			s = t.addLocked(g.key, g.meta, c.Settings.Timeseries)
 		}
 		if s.Count == 0 {
 			t.open++
 		}
-		s.grow(len(g.ms), g.size, g.first, g.last)
+		s.grow(g.n, g.size, g.first, g.last)
 		s.StoredLast = max(s.StoredLast, g.last)
 	}
+}
+
+// numbers hands out sequence numbers, and returns the one behind which they are.
+func (t *openTable) numbers(n int) (seq uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	seq = t.seq
-	t.seq += uint64(len(groups))
+	t.seq += uint64(n)
 	return seq
 }
 
@@ -253,25 +262,18 @@ func (u *Unit) sealed(ctx context.Context, c *Collection, s *openSource, pieces 
 		}
 	}
 	u.u.Add(c.live.open.counter, sumBytes, int64(kept-size))
-	u.settle(c, s, rest)
+	u.settle(c, s, rest, seq, len(pieces))
 	return nil
 }
 
-// settle notes in the table, when the unit commits, what is open of a source.
-func (u *Unit) settle(c *Collection, s *openSource, open []timeseries.Measurement) {
-	t := c.live.open
-	n, size, first, last := len(open), 0, int64(0), int64(0)
-	for i, m := range open {
-		if size += len(m.Doc); i == 0 {
-			first = m.Time
-		}
-		last = m.Time
+// settle notes what is open of a source, in records with numbers up to seq, after
+// some buckets of it were sealed.
+func (u *Unit) settle(c *Collection, s *openSource, open []timeseries.Measurement, seq uint64, buckets int) {
+	n := &settledNote{about: of(c), key: s.Key, n: len(open), size: sizeOf(open), seq: seq, buckets: buckets}
+	if n.n > 0 {
+		n.first, n.last = open[0].Time, open[n.n-1].Time
 	}
-	u.u.OnCommit(func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		t.settleLocked(s, n, size, first, last)
-	})
+	u.e.note(n)
 }
 
 // openOf reads the open measurements of a locked source that are not staged, by
@@ -343,12 +345,6 @@ func mergeByTime(a, b []timeseries.Measurement) []timeseries.Measurement {
 // seal inserts a bucket for each piece.
 func (u *Unit) seal(ctx context.Context, c *Collection, pieces [][]timeseries.Measurement) error {
 	o := c.Settings.Timeseries
-	u.u.OnCommit(func() {
-		t := c.live.open
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		t.stats.Sealed += int64(len(pieces))
-	})
 	for _, piece := range pieces {
 		start := timeseries.Start(piece[0].Time, o)
 		docs := make([]bson.Doc, len(piece))
@@ -416,15 +412,7 @@ func (u *Unit) sealSource(ctx context.Context, c *Collection, key []byte, now in
 	if over == 0 {
 		return nil
 	}
-	return u.sealed(ctx, c, s, pieces[:over], ms[n:], records, size, c.live.open.nextSeq())
-}
-
-// nextSeq hands out a sequence number.
-func (t *openTable) nextSeq() uint64 {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.seq++
-	return t.seq
+	return u.sealed(ctx, c, s, pieces[:over], ms[n:], records, size, c.live.open.numbers(1)+1)
 }
 
 // EditOpen changes the open measurements of one source: f gets them, by time,
@@ -466,7 +454,7 @@ func (c *Catalog) EditOpen(ctx context.Context, coll *Collection, key []byte, d 
 				same = append(same, m)
 			}
 		}
-		u.settle(now, s, same)
+		u.settle(now, s, same, 0, 0)
 		return u.reopen(ctx, now, keep)
 	})
 }

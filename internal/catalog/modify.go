@@ -38,9 +38,6 @@ func (c *Catalog) Modify(ctx context.Context, ns schema.Namespace, f func(*Colle
 			for _, ix := range coll.indexes {
 				if to := m.Indexes[ix.Name]; to != nil {
 					k := *ix
-					if ix.Hidden != to.Hidden {
-						ix.live.resetUse()
-					}
 					if err = k.describe(coll, to); err != nil {
 						return
 					}

@@ -31,7 +31,7 @@ func (u *Unit) insertWindowed(ctx context.Context, c *Collection, doc bson.Doc) 
 		}
 	}
 	window = c.placeOf(doc)
-	c.live.hints.put(hintHash(c.Ident, u.id), window)
+	u.e.hints = append(u.e.hints, hintNote{hintHash(c.Ident, u.id), window})
 	u.record = append(appendWindow(u.record[:0], window), u.id...)
 	return u.insert(ctx, c, doc)
 }

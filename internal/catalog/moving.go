@@ -44,7 +44,7 @@ func (p *progress) movedFrom(record, source []byte) bool {
 func stagedNumber(record []byte) uint64 { return binary.BigEndian.Uint64(record[1:]) }
 
 // append appends a progress as it is stored: the moves, and while there are
-// frozen measurements, the cut and the last source.
+// frozen measurements, the cut and the last source, if any.
 func (p *progress) append(dst []byte) []byte {
 	dst = binary.BigEndian.AppendUint64(dst, p.moves)
 	if p.cut == 0 {
@@ -66,7 +66,7 @@ func progressIn(r storage.Reader, open storage.Ident) (p progress, err error) {
 	switch {
 	case len(v) == 8:
 		return progress{moves: binary.BigEndian.Uint64(v)}, nil
-	case len(v) > 16:
+	case len(v) >= 16:
 		return progress{moves: binary.BigEndian.Uint64(v), cut: binary.BigEndian.Uint64(v[8:]), last: bytes.Clone(v[16:])}, nil
 	}
 	return p, storage.ErrCorruption
@@ -93,8 +93,7 @@ func (c *Catalog) MakeRoom(ctx context.Context, coll *Collection) error {
 		if err := c.moveFrozen(ctx, coll); err != nil {
 			return err
 		}
-		coll.live.open.freeze()
-		return nil
+		return c.freeze(ctx, coll)
 	}
 	return c.movePart(ctx, coll)
 }
@@ -134,7 +133,9 @@ func (c *Catalog) MoveStaged(ctx context.Context, coll *Collection) error {
 	if err := c.moveFrozen(ctx, coll); err != nil {
 		return err
 	}
-	coll.live.open.freeze()
+	if err := c.freeze(ctx, coll); err != nil {
+		return err
+	}
 	return c.moveFrozen(ctx, coll)
 }
 
@@ -150,10 +151,40 @@ func (c *Catalog) moveFrozen(ctx context.Context, coll *Collection) error {
 
 // freeze freezes what is staged. REQUIRES: moving is held, and nothing is
 // frozen.
-func (t *openTable) freeze() {
+func (c *Catalog) freeze(ctx context.Context, coll *Collection) error {
+	return c.Run(ctx, storage.Buffered, func(u *Unit) error {
+		now, err := u.enter(coll)
+		if err != nil {
+			return err
+		}
+		t := now.live.open
+		t.staging.gate.Lock() // nobody stages until this has committed
+		u.onEnd = append(u.onEnd, t.staging.gate.Unlock)
+		p := t.toFreeze()
+		if p.cut == 0 {
+			return nil
+		}
+		u.e.note(&frozenNote{of(now), p.cut})
+		return u.u.Set(now.Open, []byte{movesKey}, p.append(nil))
+	})
+}
+
+// toFreeze is the progress when what is staged is frozen; its cut is 0 where
+// nothing is staged.
+func (t *openTable) toFreeze() (p progress) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	p.moves = t.staging.moves
+	if t.staging.bytes.Load() > 0 {
+		p.cut = t.seq + 1
+	}
+	return p
+}
+
+// freeze notes in the table that what is staged is frozen: all that is in records
+// with numbers below the cut.
+func (t *openTable) freeze(cut uint64) {
 	g := &t.staging
-	g.gate.Lock()
-	defer g.gate.Unlock()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, s := range g.last {
@@ -166,7 +197,8 @@ func (t *openTable) freeze() {
 	g.left, g.sources = g.sources, nil
 	slices.SortFunc(g.left, func(a, b *openSource) int { return bytes.Compare(a.Key, b.Key) })
 	g.last = g.left
-	g.cut = t.seq + 1
+	g.cut = cut
+	t.seq = max(t.seq, cut)
 	g.frozen.Store(g.bytes.Swap(0))
 }
 
@@ -203,8 +235,10 @@ func (u *Unit) movePart(ctx context.Context, c *Collection) error {
 	if err := u.lockGroups(ctx, c, groups); err != nil {
 		return err
 	}
-	u.u.OnCommit(func() { t.thaw(groups, &p) })
+	note := &movedNote{about: of(c)}
+	u.e.note(note)
 	seq := t.admit(c, groups)
+	note.seq = seq + uint64(len(groups))
 	for _, g := range groups {
 		var err error
 		if g.seal {
@@ -257,20 +291,23 @@ func (t *openTable) nextPart() (groups []*arriving, p progress) {
 // more are enough for a bucket. REQUIRES: the table's lock.
 func (s *openSource) ready() bool { return s.Count-len(s.Staged) >= timeseries.Capacity }
 
-// thaw notes in the table that a part has moved.
-func (t *openTable) thaw(groups []*arriving, p *progress) {
+// thaw notes in the table how far what is frozen has moved, into records with
+// numbers up to seq.
+func (t *openTable) thaw(p *progress, seq uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.seq = max(t.seq, seq)
 	g := &t.staging
 	g.moves = p.moves
-	g.left = g.left[len(groups):]
 	size := int64(0)
-	for _, part := range groups {
-		part.source.frozen = nil
-		for _, m := range part.ms {
-			part.source.StoredLast = max(part.source.StoredLast, m.Time)
+	for len(g.left) > 0 && p.moved(g.left[0].Key) {
+		s := g.left[0]
+		g.left = g.left[1:]
+		for _, m := range s.frozen {
+			s.StoredLast = max(s.StoredLast, m.Time)
 		}
-		size += int64(part.size)
+		size += int64(sizeOf(s.frozen))
+		s.frozen = nil
 	}
 	g.frozen.Add(-size)
 	g.total.Add(-size)

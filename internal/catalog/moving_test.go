@@ -47,10 +47,10 @@ func TestMoving(t *testing.T) {
 			},
 			"freeze": func(*rapid.T) {
 				held(func() error {
-					if m.coll.live.open.staging.frozen.Load() == 0 {
-						m.coll.live.open.freeze()
+					if m.coll.live.open.staging.frozen.Load() > 0 {
+						return nil
 					}
-					return nil
+					return m.c.freeze(t.Context(), m.coll)
 				})
 			},
 			"part": func(*rapid.T) { held(func() error { return m.c.movePart(t.Context(), m.coll) }) },
@@ -157,7 +157,9 @@ func TestMovingNumbers(t *testing.T) {
 		t.Fatal(err)
 	}
 	u.Abort()
-	m.coll.live.open.freeze()
+	if err := m.c.freeze(t.Context(), m.coll); err != nil {
+		t.Fatal(err)
+	}
 	if err := m.c.movePart(t.Context(), m.coll); err != nil {
 		t.Fatal(err)
 	}

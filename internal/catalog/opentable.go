@@ -14,6 +14,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/keystring"
+	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
 	"github.com/mayflydb/mayfly/internal/timeseries"
 )
@@ -134,6 +135,14 @@ func (t *openTable) recallFrozen(p *progress) {
 	slices.SortFunc(g.left, func(a, b *openSource) int { return bytes.Compare(a.Key, b.Key) })
 }
 
+// metaOf is the meta value of a stored measurement.
+func metaOf(d bson.Doc, o *schema.Timeseries) bson.Value {
+	if o.MetaField == "" {
+		return bson.Value{}
+	}
+	return d.Lookup(o.MetaField)
+}
+
 // recall notes the measurements of a record.
 func (t *openTable) recall(coll *Collection, p *progress, key, v []byte) error {
 	if len(key) < 9 {
@@ -141,19 +150,13 @@ func (t *openTable) recall(coll *Collection, p *progress, key, v []byte) error {
 	}
 	t.seq = max(t.seq, binary.BigEndian.Uint64(key[len(key)-8:]))
 	o := coll.Settings.Timeseries
-	meta := func(d bson.Doc) bson.Value {
-		if o.MetaField == "" {
-			return bson.Value{}
-		}
-		return d.Lookup(o.MetaField)
-	}
 	if key[0] == stagedKeys {
 		return eachStored(bytes.Clone(v), o.TimeField, func(d bson.Doc, at int64) error {
-			source := appendSourceKey(nil, meta(d))
+			source := appendSourceKey(nil, metaOf(d, o))
 			if p.movedFrom(key, source) {
 				return nil
 			}
-			t.stageLocked(coll, source, timeseries.Measurement{Doc: d, Meta: meta(d), Time: at}, stagedNumber(key) < p.cut)
+			t.stageLocked(coll, source, timeseries.Measurement{Doc: d, Meta: metaOf(d, o), Time: at}, stagedNumber(key) < p.cut)
 			return nil
 		})
 	}
@@ -164,7 +167,7 @@ func (t *openTable) recall(coll *Collection, p *progress, key, v []byte) error {
 	return eachStored(v, o.TimeField, func(d bson.Doc, at int64) error {
 		s := t.sources[string(source)]
 		if s == nil {
-			s = t.addLocked(bytes.Clone(source), meta(d).Clone(), o)
+			s = t.addLocked(bytes.Clone(source), metaOf(d, o).Clone(), o)
 		}
 		if s.Count == 0 {
 			t.open++

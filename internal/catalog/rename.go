@@ -29,6 +29,9 @@ func (c *Catalog) rename(ctx context.Context, from, to schema.Namespace, dropTar
 		if err != nil {
 			return mongoerr.New(mongoerr.NamespaceNotFound, "Source collection %s does not exist", from)
 		}
+		if coll.own() != ownNamespace(to) {
+			return mongoerr.New(mongoerr.IllegalOperation, "Cannot rename collections between a replicated and an unreplicated database")
+		}
 		if target := c.Lookup(to); target != nil && target.live != coll.live {
 			if !dropTarget {
 				return mongoerr.New(mongoerr.NamespaceExists, "target namespace exists")

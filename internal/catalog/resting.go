@@ -124,17 +124,14 @@ func (c *Catalog) SealResting(ctx context.Context, coll *Collection, key []byte)
 		}
 	}
 	next := time.Since(t.made) + restEvery(coll.Settings.Timeseries)
-	return c.Run(ctx, storage.Buffered, func(u *Unit) error {
-		if err := u.sealSource(ctx, coll, key, c.Clock.Judged()); err != nil {
-			return err
-		}
-		u.u.OnCommit(func() {
-			t.mu.Lock()
-			defer t.mu.Unlock()
-			if s := t.sources[string(key)]; s != nil {
-				s.restAt = next
-			}
-		})
-		return nil
-	})
+	err := c.Run(ctx, storage.Buffered, func(u *Unit) error { return u.sealSource(ctx, coll, key, c.Clock.Judged()) })
+	if err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if s := t.sources[string(key)]; s != nil {
+		s.restAt = next
+	}
+	return nil
 }

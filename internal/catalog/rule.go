@@ -121,7 +121,7 @@ func (u *Unit) makeRoom(ctx context.Context, c *Collection, record RecordKey) (b
 	scratches.Put(u.scratch)
 	u.scratch = held
 	if err == nil {
-		u.u.OnCommit(func() { u.c.evicted.Add(1) })
+		u.evicted++
 	}
 	return err == nil, err
 }

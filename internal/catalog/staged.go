@@ -22,7 +22,7 @@ import (
 //
 //	0x00 or 0x01 …      open measurements, by source (opentable.go)
 //	0x02 ‖ sequence     staged ones, those of one unit
-//	0x03                how far staged ones have moved: see progress
+//	0x03                what is frozen, and how far it has moved: see progress
 const (
 	stagedKeys = 2
 	movesKey   = 3
@@ -51,6 +51,11 @@ type staging struct {
 	moves   uint64        // how often some have moved
 }
 
+// stagedKey appends the key of the record with a number.
+func stagedKey(dst []byte, number uint64) []byte {
+	return binary.BigEndian.AppendUint64(append(dst, stagedKeys), number)
+}
+
 // stage adds measurements, whose documents are kept, to the staged ones.
 func (u *Unit) stage(c *Collection, ms []timeseries.Measurement) error {
 	t := c.live.open
@@ -71,23 +76,14 @@ func (u *Unit) stage(c *Collection, ms []timeseries.Measurement) error {
 			before = key
 		}
 	}
-	u.entry = binary.BigEndian.AppendUint64(append(u.entry[:0], stagedKeys), t.nextSeq())
+	n := &stagedNote{about: of(c), number: t.numbers(1) + 1, ms: ms, keys: keys, ends: ends}
+	u.entry = stagedKey(u.entry[:0], n.number)
 	if err := u.u.SetFilled(c.Open, u.entry, size, func(b []byte) { fillDocs(b, ms) }); err != nil {
 		return err
 	}
 	u.u.Add(t.counter, sumDocs, int64(len(ms)))
 	u.u.Add(t.counter, sumBytes, int64(size))
-	u.u.OnCommit(func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		from := 0
-		for i, m := range ms {
-			t.stageLocked(c, keys[from:ends[i]], m, false)
-			from = ends[i]
-		}
-		t.stats.Commits++
-		t.stats.Measurements += int64(len(ms))
-	})
+	u.e.note(n)
 	return nil
 }
 

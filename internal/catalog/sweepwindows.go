@@ -118,18 +118,15 @@ func (c *Catalog) noteSwept(ctx context.Context, coll *Collection, low LowWater,
 	if l.dropped.Load() || l.swept.Load().atLeast(low) {
 		return nil
 	}
-	u := c.engine.Begin()
+	e := c.begin(coll)
+	u := e.u
 	defer u.Abort()
 	if err := u.Set(storage.IdentWindows, identKey(coll.Ident), windowState{low: l.lowWater.Load(), swept: low}.encode()); err != nil {
 		return err
 	}
 	u.Frees()
-	if err := c.committer.Commit(ctx, u, storage.Buffered); err != nil {
-		return err
-	}
-	l.swept.Store(low)
-	l.dead.Add(-dead)
-	return nil
+	e.note(&windowsNote{of(coll), -dead})
+	return c.commit(ctx, e, storage.Buffered)
 }
 
 // sweepWatch notes the entries that writers make in an index while a stretch
@@ -245,16 +242,16 @@ func (w *sweeper) stretch(ctx context.Context, from []byte) (next []byte, whole 
 }
 
 func (w *sweeper) dropPoints(ctx context.Context) error {
-	u := w.c.engine.Begin()
-	defer u.Abort()
+	x := w.c.begin(w.coll)
+	defer x.u.Abort()
 	for _, e := range w.points {
-		if err := u.Delete(w.ix.Ident, e.key, e.size); err != nil {
+		if err := x.u.Delete(w.ix.Ident, e.key, e.size); err != nil {
 			return err
 		}
 	}
 	w.s.Entries += int64(len(w.points))
 	w.points = w.points[:0]
-	return w.c.committer.Commit(ctx, u, storage.Buffered)
+	return w.c.commit(ctx, x, storage.Buffered)
 }
 
 func (w *sweeper) setWatch(watch *sweepWatch) {
@@ -325,7 +322,8 @@ func (w *sweeper) dropRuns(ctx context.Context, watch *sweepWatch) (whole bool, 
 	if w.coll.live.dropped.Load() || w.ix.live.dropped.Load() {
 		return true, nil
 	}
-	u := w.c.engine.Begin()
+	x := w.c.begin(w.coll)
+	u := x.u
 	defer u.Abort()
 	whole = true
 	for _, r := range w.runs {
@@ -349,5 +347,5 @@ func (w *sweeper) dropRuns(ctx context.Context, watch *sweepWatch) (whole bool, 
 		}
 		w.s.Entries++
 	}
-	return whole, w.c.committer.Commit(ctx, u, storage.Buffered)
+	return whole, w.c.commit(ctx, x, storage.Buffered)
 }

@@ -1,11 +1,6 @@
 package catalog
 
-import (
-	"context"
-	"fmt"
-
-	"github.com/mayflydb/mayfly/internal/bson"
-)
+import "github.com/mayflydb/mayfly/internal/bson"
 
 // optionTemp is the option of a collection that lives no longer than the
 // process. A command that builds a collection under a name of its own sets it,
@@ -31,18 +26,4 @@ func copyOptions(options bson.Doc) *bson.Builder {
 		}
 	}
 	return b
-}
-
-// removeTemporary drops the temporary collections that an earlier process left.
-func (c *Catalog) removeTemporary(all []*Collection) error {
-	for _, coll := range all {
-		if !coll.Settings.Temp {
-			continue
-		}
-		c.log.Info("dropping a temporary collection of an earlier process", "namespace", coll.Namespace.String())
-		if _, err := c.Drop(context.Background(), coll.Namespace); err != nil {
-			return fmt.Errorf("temporary collection %s: %w", coll.Namespace, err)
-		}
-	}
-	return nil
 }

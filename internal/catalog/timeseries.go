@@ -50,27 +50,20 @@ func (c *Collection) BucketOrder() *Index {
 
 // newTimeseries gives a new time-series collection its keyspaces, and the
 // index that it starts with.
-func (c *Catalog) newTimeseries(coll *Collection) error {
-	var err error
-	if coll.Open, err = c.engine.NewIdent(); err != nil {
-		return err
-	}
+func (t *change) newTimeseries(coll *Collection) error {
+	coll.Open = t.u.NewIdent(coll.identRange())
 	if spec := coll.Settings.Timeseries.DefaultIndex(); spec != nil {
 		s, err := schema.LoadIndex(spec)
 		if err != nil {
 			return err
 		}
-		ident, err := c.engine.NewIdent()
-		if err != nil {
-			return err
-		}
-		ix, err := newIndex(coll, s, ident, false, true)
+		ix, err := newIndex(coll, s, t.u.NewIdent(coll.identRange()), false, true)
 		if err != nil {
 			return err
 		}
 		coll.indexes = []*Index{ix}
 	}
-	return c.openLive(coll)
+	return t.c.openLive(coll)
 }
 
 // appendRecordKey appends the record key of a new document: the key string of

@@ -23,13 +23,15 @@ import (
 // Whoever has an open unit with writes or locks must not run DDL but Create: it
 // could wait for that unit to end.
 type Unit struct {
-	c     *Catalog
-	u     *storage.Unit
-	gates []*live  // held for reading
-	gate  [1]*live // backing of gates for the common case
-	docs  int
-	gone  int64 // index entries deleted so far
-	added int64 // and inserted
+	c       *Catalog
+	u       *storage.Unit // the effect's
+	e       Effect
+	gates   []*live  // held for reading
+	gate    [1]*live // backing of gates for the common case
+	docs    int
+	gone    int64 // index entries deleted so far
+	added   int64 // and inserted
+	evicted int64 // documents that made room for others
 	// second is the time of the writes, 0 until someone asks for it.
 	second int64
 	onEnd  []func()
@@ -48,6 +50,8 @@ type scratch struct {
 	entry  []byte
 	value  []byte
 	id     []byte
+	dues   []dueNote
+	hints  []hintNote
 }
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
@@ -56,6 +60,7 @@ var scratches = sync.Pool{New: func() any { return new(scratch) }}
 func (c *Catalog) Begin() *Unit {
 	u := &Unit{c: c, u: c.engine.Begin(), scratch: scratches.Get().(*scratch)}
 	u.gates = u.gate[:0]
+	u.e = Effect{c: c, u: u.u, dues: u.scratch.dues[:0], hints: u.scratch.hints[:0]}
 	return u
 }
 
@@ -84,6 +89,11 @@ func (u *Unit) KeysInserted() int64 { return u.added }
 // holds.
 func (u *Unit) enter(c *Collection) (*Collection, error) {
 	if !u.inside(c.live) {
+		if len(u.gates) == 0 {
+			u.e.own = c.own()
+		} else if u.e.own != c.own() {
+			return nil, storage.ErrLockBusy // a unit is of this member alone, or of all
+		}
 		if len(u.gates) == 0 && !u.u.HoldsLocks() {
 			c.live.gate.RLock()
 		} else if !c.live.gate.TryRLock() {
@@ -175,7 +185,10 @@ func (u *Unit) Commit(ctx context.Context, d storage.Durability) error {
 		u.Abort()
 		return err
 	}
-	err := u.c.committer.Commit(ctx, u.u, d)
+	err := u.c.commit(ctx, &u.e, d)
+	if err == nil && u.evicted > 0 {
+		u.c.evicted.Add(u.evicted)
+	}
 	u.end()
 	return err
 }
@@ -192,6 +205,8 @@ func (u *Unit) end() {
 	}
 	u.gates, u.deltas = nil, nil
 	if u.scratch != nil {
+		clear(u.e.dues)
+		u.scratch.dues, u.scratch.hints = u.e.dues[:0], u.e.hints[:0]
 		scratches.Put(u.scratch)
 		u.scratch = nil
 	}

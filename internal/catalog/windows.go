@@ -246,6 +246,7 @@ func windowKey(dst []byte, id storage.Ident, window uint64) []byte {
 // windowDelta is what a unit has changed in a window.
 type windowDelta struct {
 	ident  storage.Ident
+	live   *live
 	window uint64
 	d      [windowSums]int64
 	mark   bool // stayMark is in d
@@ -271,7 +272,7 @@ func (u *Unit) countWindow(c *Collection, docs, size, stayed int64) {
 	}
 	if i < 0 {
 		i = len(u.deltas)
-		u.deltas = append(u.deltas, windowDelta{ident: c.Ident, window: n})
+		u.deltas = append(u.deltas, windowDelta{ident: c.Ident, live: c.live, window: n})
 	}
 	d := &u.deltas[i]
 	d.d[windowDocs] += docs
@@ -313,8 +314,7 @@ func (u *Unit) writeWindows() error {
 			return err
 		}
 		if d.mark {
-			w := markedWindow{d.ident, d.window}
-			u.u.OnCommit(func() { u.c.stays.add(w) })
+			u.e.note(&markedNote{about{d.ident, d.live}, d.window})
 		}
 	}
 	return nil

@@ -63,7 +63,7 @@ func (u *Unit) insert(ctx context.Context, c *Collection, doc bson.Doc) error {
 		if !ix.hasEntries() {
 			continue
 		}
-		keys, err := u.newKeys(ix, doc, slot(&u.keys, i))
+		keys, err := u.newKeys(c, ix, doc, slot(&u.keys, i))
 		if err != nil {
 			return err
 		}
@@ -74,7 +74,7 @@ func (u *Unit) insert(ctx context.Context, c *Collection, doc bson.Doc) error {
 	if err := u.checkUnique(ctx, c); err != nil {
 		return err
 	}
-	c.foresee(doc)
+	u.foresee(c, doc)
 	if err := u.u.Set(c.Ident, u.record, doc); err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func (u *Unit) Update(ctx context.Context, c *Collection, key RecordKey, old, do
 			continue
 		}
 		before := ix.oldKeys(old, slot(&u.keys, i))
-		after, err := u.newKeys(ix, doc, slot(&u.fresh, i))
+		after, err := u.newKeys(c, ix, doc, slot(&u.fresh, i))
 		if err != nil {
 			return err
 		}
@@ -105,7 +105,7 @@ func (u *Unit) Update(ctx context.Context, c *Collection, key RecordKey, old, do
 	if err := u.checkUnique(ctx, c); err != nil {
 		return err
 	}
-	c.foresee(doc)
+	u.foresee(c, doc)
 	if err := u.u.Set(c.Ident, u.record, doc); err != nil {
 		return err
 	}
@@ -147,10 +147,10 @@ func slot(bufs *[][]schema.Key, i int) *[]schema.Key {
 	return &(*bufs)[i]
 }
 
-// newKeys makes the keys of a document that is about to be in ix, and shows
-// its multikey paths. A document that cannot be in an index that is being
+// newKeys makes the keys of a document that is about to be in ix, and notes its
+// multikey paths. A document that cannot be in an index that is being
 // built ends the build, not the write.
-func (u *Unit) newKeys(ix *Index, doc bson.Doc, buf *[]schema.Key) ([]schema.Key, error) {
+func (u *Unit) newKeys(c *Collection, ix *Index, doc bson.Doc, buf *[]schema.Key) ([]schema.Key, error) {
 	keys, paths, err := ix.Form.Keys(doc, (*buf)[:0])
 	if err != nil {
 		if b := ix.live.build; b != nil && !ix.Ready {
@@ -160,13 +160,25 @@ func (u *Unit) newKeys(ix *Index, doc bson.Doc, buf *[]schema.Key) ([]schema.Key
 		return nil, err
 	}
 	*buf = keys
-	if paths.Any() && !ix.live.showMultikey(paths) {
-		if err := u.u.OrBits(storage.IdentMultikey, identKey(ix.Ident), encodePaths(paths)); err != nil {
-			return nil, err
-		}
-		u.u.OnCommit(func() { ix.live.addMultikey(&ix.live.multikey.durable, paths) })
+	if paths.Any() && !ix.live.storedMultikey(paths) {
+		return keys, u.noteMultikey(c, ix, paths)
 	}
 	return keys, nil
+}
+
+// noteMultikey stores paths of an index on which a document has arrays.
+func (u *Unit) noteMultikey(c *Collection, ix *Index, paths schema.MultikeyPaths) error {
+	n, ok := noted(&u.e, c.live, func(n *multikeyNote) bool { return n.index == ix.Ident })
+	if !ok {
+		n = &multikeyNote{about: of(c), index: ix.Ident, live: ix.live}
+		u.e.note(n)
+	}
+	all, more := n.paths.Union(paths)
+	if !more {
+		return nil
+	}
+	n.paths = all
+	return u.u.OrBits(storage.IdentMultikey, identKey(ix.Ident), encodePaths(paths))
 }
 
 // oldKeys makes the keys under which a stored document is in ix: none where it

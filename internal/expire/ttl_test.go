@@ -64,10 +64,12 @@ type world struct {
 // slowCommits is a Committer whose commits take a while.
 type slowCommits struct{ takes atomic.Int64 }
 
-func (s *slowCommits) Commit(ctx context.Context, u *storage.Unit, d storage.Durability) error {
+func (s *slowCommits) Commit(ctx context.Context, e *catalog.Effect, d storage.Durability) error {
 	time.Sleep(time.Duration(s.takes.Load()))
-	return u.Commit(ctx, d)
+	return e.Commit(ctx, d)
 }
+
+func (s *slowCommits) Writable() error { return nil }
 
 // wallClock is the computer's clock, off by what the script says.
 type wallClock struct{ off atomic.Int64 }

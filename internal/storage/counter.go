@@ -17,13 +17,15 @@ const counterSums = 2
 // documents and their bytes: exact after every commit and every crash, since
 // each unit merges its deltas. In memory the sums are atomics.
 type Counter struct {
+	id  Ident
 	key []byte // the store's key
 	sum [counterSums]atomic.Int64
 }
 
 type counterDelta struct {
-	c *Counter
-	d [counterSums]int64
+	c  *Counter // nil in a unit that was decoded and is not bound
+	id Ident
+	d  [counterSums]int64
 }
 
 // Load returns a committed sum.
@@ -44,7 +46,7 @@ func (e *Engine) OpenCounter(id Ident) (*Counter, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Counter{key: appendKey(nil, identCounters, AppendIdent(nil, id))}
+	c := &Counter{id: id, key: appendKey(nil, identCounters, AppendIdent(nil, id))}
 	c.add(d)
 	return c, nil
 }

@@ -331,8 +331,8 @@ func TestFormat(t *testing.T) {
 	fs := NewMemFS()
 	openMem(t, fs).Close()
 	for _, tc := range []struct{ content, want string }{
-		{"mayfly 3\npebble 19\n", "data directory db has format 3, written by a newer version; this one reads up to 2"},
-		{"mayfly 2\npebble 99\n", "data directory db has storage engine format 99; this version reads 13 to 19"},
+		{"mayfly 4\npebble 19\n", "data directory db has format 4, written by a newer version; this one reads up to 3"},
+		{"mayfly 3\npebble 99\n", "data directory db has storage engine format 99; this version reads 13 to 19"},
 		{"nonsense", `storage: corruption: db/mayfly.format is not readable: "nonsense"`},
 		{format{FormatVersion, pebbleFormat}.String(), "<nil>"},
 	} {

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"runtime"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -36,8 +35,7 @@ const (
 	openTablesMax      = 4096
 	rangeDeleteFlush   = 2 * time.Second // after which a dropped range's space starts to return
 	slowDiskThreshold  = 5 * time.Second
-	identBlock         = 64 // idents reserved by one write
-	numLevelsWithBloom = 6  // not on the last level, where most lookups end
+	numLevelsWithBloom = 6 // not on the last level, where most lookups end
 )
 
 // Options configures an engine. The zero value of a field is its default.
@@ -87,10 +85,8 @@ type Engine struct {
 	opened  time.Time
 	closed  atomic.Bool
 
-	idents struct {
-		sync.Mutex
-		next, limit Ident // [next, limit) is reserved durably
-	}
+	idents  idents
+	applied atomic.Uint64
 }
 
 // Open opens the store in opts.Dir, and creates it in an empty directory.
@@ -192,7 +188,7 @@ func (e *Engine) open() error {
 	if err := e.control.noteOpened(uint64(f.pebble)); err != nil {
 		return errors.Join(err, e.closeStore())
 	}
-	if err := e.loadIdents(); err != nil {
+	if err := e.loadMeta(); err != nil {
 		return errors.Join(err, e.closeStore())
 	}
 	e.settler.opened()
@@ -209,15 +205,15 @@ func (e *Engine) openError(err error) error {
 	return fmt.Errorf("%w: %w", ErrCorruption, err)
 }
 
-// openControl opens the control file, and makes a store without one a store of this
-// format.
+// openControl opens the control file, which it makes where there is none, and makes
+// a store of an earlier format one of this.
 func (e *Engine) openControl(f *format) (*control, error) {
 	rec, _, err := readControl(e.opts.FS, e.opts.Dir)
 	if err != nil {
 		return nil, err
 	}
 	c, err := openControl(e.opts.FS, e.opts.Dir, rec)
-	if err == nil && f.version < controlledSince {
+	if err == nil && f.version < FormatVersion {
 		f.version = FormatVersion
 		if err = writeFormat(e.opts.FS, e.opts.Dir, *f); err != nil {
 			c.close()
@@ -321,44 +317,41 @@ func (e *Engine) Checkpoint(dir string) error {
 	return errors.Join(c.close(), writeFormat(e.opts.FS, dir, f))
 }
 
-var keyNextIdent = appendKey(nil, identMeta, []byte("next-ident"))
+// keyApplied is where the place in the log of what was applied last is.
+var keyApplied = appendKey(nil, identMeta, []byte("applied"))
 
-func (e *Engine) loadIdents() error {
-	e.idents.next, e.idents.limit = FirstIdent, FirstIdent
-	v, closer, err := e.db.Get(keyNextIdent)
+// Applied is the place in the log of a replicated group of the unit that was
+// applied last; 0 where there was none.
+func (e *Engine) Applied() uint64 { return e.applied.Load() }
+
+// loadMeta reads the engine's own keys.
+func (e *Engine) loadMeta() error {
+	for r := range e.idents.next {
+		n, err := e.metaNumber(keysNextIdent[r])
+		if err != nil {
+			return err
+		}
+		e.idents.next[r] = max(firstIdents[r], Ident(n))
+	}
+	n, err := e.metaNumber(keyApplied)
+	e.applied.Store(n)
+	return err
+}
+
+// metaNumber reads one of the engine's own numbers, 0 where it was never written.
+func (e *Engine) metaNumber(key []byte) (uint64, error) {
+	v, closer, err := e.db.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {
-		return nil
+		return 0, nil
 	}
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer closer.Close()
 	if len(v) != 8 {
-		return fmt.Errorf("%w: next ident is %x", ErrCorruption, v)
+		return 0, fmt.Errorf("%w: %q is %x", ErrCorruption, key[1:], v)
 	}
-	n := Ident(binary.BigEndian.Uint64(v))
-	e.idents.next, e.idents.limit = n, n
-	return nil
-}
-
-// NewIdent returns a number that no keyspace has or had.
-func (e *Engine) NewIdent() (Ident, error) {
-	e.idents.Lock()
-	defer e.idents.Unlock()
-	if e.idents.next == e.idents.limit {
-		limit := e.idents.limit + identBlock
-		if err := e.space.admit(len(keyNextIdent)+8, true); err != nil {
-			return 0, err
-		}
-		// Commits are durable in order, so this is before any unit that uses one.
-		if err := e.db.Set(keyNextIdent, binary.BigEndian.AppendUint64(nil, uint64(limit)), pebble.Sync); err != nil {
-			return 0, mapError(err)
-		}
-		e.idents.limit = limit
-	}
-	id := e.idents.next
-	e.idents.next++
-	return id, nil
+	return binary.BigEndian.Uint64(v), nil
 }
 
 func (e *Engine) stalled(path string, took time.Duration) {

@@ -16,7 +16,10 @@ const (
 	formatFile = "mayfly.format"
 	// FormatVersion is the layout of keys and values that this build writes. It
 	// rises with a migration and a golden-bytes test, never otherwise.
-	FormatVersion = 2
+	//
+	// 2 has a control file. From 3 on, the progress of staged measurements may have
+	// a cut and no source, and keyspaces of this member alone idents of their own.
+	FormatVersion = 3
 	// controlledSince is the FormatVersion from which on a store has a control file.
 	controlledSince = 2
 	// pebbleFormat is the format of Pebble's files in new stores. Not the newest:

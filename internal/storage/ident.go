@@ -3,12 +3,15 @@ package storage
 import (
 	"encoding/binary"
 	"fmt"
+	"sync"
 )
 
 // Ident is the number of a keyspace: one collection's records, one index.
 type Ident uint64
 
-// The reserved idents. From FirstIdent on, NewIdent gives them out.
+// The reserved idents. From FirstIdent on, NewIdent gives them out; those from
+// FirstOwnIdent on are of keyspaces that a member of a replicated group has for
+// itself.
 const (
 	identMeta     Ident = 0 // the engine's own keys
 	identCounters Ident = 1 // merged counters, by the varint of an ident
@@ -18,7 +21,70 @@ const (
 	IdentRaft     Ident = 5 // hard state and log of the replicated group
 	IdentWindows  Ident = 6 // windows of expiry, by the varint of a collection's ident
 	FirstIdent    Ident = 16
+	FirstOwnIdent Ident = 1 << 40
 )
+
+// IdentRange is a range of idents with an allocator of its own.
+type IdentRange uint8
+
+// The ranges.
+const (
+	CommonIdents IdentRange = iota // the same on all members of a replicated group
+	OwnIdents                      // of this member alone
+	identRanges
+)
+
+// firstIdents are the first of each range, and keysNextIdent where the next free
+// one is.
+var (
+	firstIdents   = [identRanges]Ident{FirstIdent, FirstOwnIdent}
+	keysNextIdent = [identRanges][]byte{appendKey(nil, identMeta, []byte("next-ident")), appendKey(nil, identMeta, []byte("next-own-ident"))}
+)
+
+// idents are the next free idents.
+type idents struct {
+	sync.Mutex
+	next [identRanges]Ident
+}
+
+// take notes what a unit has taken that is visible now: 0 for nothing.
+func (i *idents) take(next [identRanges]Ident) {
+	if next == ([identRanges]Ident{}) {
+		return
+	}
+	i.Lock()
+	defer i.Unlock()
+	for r, n := range next {
+		i.next[r] = max(i.next[r], n)
+	}
+}
+
+// NewIdent returns a number that no keyspace has or had, once the unit commits;
+// where it does not, it is free again.
+// REQUIRES: no other unit has taken one and not ended yet.
+func (u *Unit) NewIdent(r IdentRange) Ident {
+	if u.next[r] == 0 {
+		u.e.idents.Lock()
+		u.next[r] = u.e.idents.next[r]
+		u.e.idents.Unlock()
+	}
+	id := u.next[r]
+	u.next[r]++
+	return id
+}
+
+// setIdents stores the next free idents where the unit has taken some.
+func (u *Unit) setIdents() error {
+	for r, n := range u.next {
+		if n == 0 {
+			continue
+		}
+		if err := u.batch.Set(keysNextIdent[r], binary.BigEndian.AppendUint64(nil, uint64(n)), nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // identSmall is the first value that needs more than the one byte of its tag.
 const identSmall = 0xf7
@@ -65,6 +131,24 @@ func rangeBounds(dst []byte, id Ident, lower, upper []byte) (b []byte, n int) {
 		return AppendIdent(dst, id+1), n
 	}
 	return appendKey(dst, id, upper), n
+}
+
+// cutIdent reads the varint of an ident at the beginning of b.
+func cutIdent(b []byte) (id Ident, rest []byte, ok bool) {
+	if len(b) == 0 {
+		return 0, nil, false
+	}
+	if b[0] < identSmall {
+		return Ident(b[0]), b[1:], true
+	}
+	n := int(b[0]-identSmall) + 2
+	if len(b) < n || b[1] == 0 || n == 2 && b[1] < identSmall {
+		return 0, nil, false
+	}
+	for _, c := range b[1:n] {
+		id = id<<8 | Ident(c)
+	}
+	return id, b[n:], true
 }
 
 // ParseIdent reads the varint of an ident, which must be all of b.

@@ -14,7 +14,7 @@ func TestReclaimable(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	id, err := e.NewIdent()
+	id, err := newIdent(e)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func TestReclaim(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	id, err := e.NewIdent()
+	id, err := newIdent(e)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"encoding/binary"
 	"io"
 	"slices"
 	"sync"
@@ -32,12 +33,13 @@ const (
 // without locks, taking a document's locks in the order of their classes, and
 // those of one class with LockAll, never returns ErrLockBusy.
 type Unit struct {
-	e        *Engine
-	batch    *pebble.Batch
-	indexed  bool // batch can be read
-	sets     bool // some write adds data
-	maxLock  lockID
-	onCommit []func()
+	e       *Engine
+	batch   *pebble.Batch
+	indexed bool // batch can be read
+	sets    bool // some write adds data
+	sealed  bool
+	maxLock lockID
+	next    [identRanges]Ident // of the ranges from which the unit has taken idents
 	*unitMemory
 }
 
@@ -145,7 +147,7 @@ func (u *Unit) Add(c *Counter, i int, delta int64) {
 			return
 		}
 	}
-	d := counterDelta{c: c}
+	d := counterDelta{c: c, id: c.id}
 	d.d[i] = delta
 	u.counters = append(u.counters, d)
 }
@@ -159,10 +161,6 @@ func (u *Unit) Pending(c *Counter, i int) int64 {
 	}
 	return 0
 }
-
-// OnCommit has f run after the commit is visible and before the locks are
-// released; not at all when the unit aborts or fails.
-func (u *Unit) OnCommit(f func()) { u.onCommit = append(u.onCommit, f) }
 
 // Lock takes the lock of a key, and waits in order for it where the rule
 // allows. fresh says that the unit did not hold it before: then the unit has
@@ -279,45 +277,84 @@ func (u *Unit) NewIter(id Ident, lower, upper []byte) (*Iter, error) {
 }
 
 // Commit makes the unit visible, whole, and returns when it is as durable as d
-// asks. Errors: 14031 where the disk is full (nothing was written), or the
-// cause of ctx's end while it waits for the disk (the unit is committed then,
-// and durable within the interval). The unit is dead afterwards in any case.
+// asks: Seal, Apply and Wait. Errors: 14031 where the disk is full (nothing was
+// written), or the cause of ctx's end while it waits for the disk (the unit is
+// committed then, and durable within the interval). The unit is dead afterwards
+// in any case.
 func (u *Unit) Commit(ctx context.Context, d Durability) error {
-	if err := u.apply(); err != nil {
-		u.Abort()
+	defer u.Abort()
+	if err := u.Seal(); err != nil {
 		return err
 	}
-	for _, c := range u.counters {
-		c.c.add(c.d)
+	if err := u.Apply(0); err != nil {
+		return err
 	}
-	for _, f := range u.onCommit {
-		f()
-	}
-	u.end()
+	e := u.e
+	u.Abort()
+	return e.Wait(ctx, d)
+}
+
+// Wait returns when what has been applied is as durable as d asks. Errors: the
+// cause of ctx's end.
+func (e *Engine) Wait(ctx context.Context, d Durability) error {
 	if d == Journaled {
-		return u.e.journal.wait(ctx)
+		return e.journal.wait(ctx)
 	}
 	return nil
 }
 
-func (u *Unit) apply() error {
+// Seal ends the writes of a unit: counters and the allocators of idents become a
+// part of its batch, which gets its final order. The disk's room is asked for
+// here, so nothing refuses later. Errors: 14031 where the disk is full.
+func (u *Unit) Seal() error {
+	if u.sealed {
+		return nil
+	}
 	if err := u.mergeCounters(); err != nil {
 		return err
 	}
-	if u.batch.Empty() {
-		return nil
-	}
-	if err := u.e.space.admit(u.batch.Len(), !u.sets); err != nil {
+	if err := u.setIdents(); err != nil {
 		return err
 	}
-	if err := order(u.batch, &u.ordering); err != nil {
-		return mapError(err)
+	if !u.batch.Empty() {
+		if err := u.e.space.admit(u.batch.Len(), !u.sets); err != nil {
+			return err
+		}
+		if err := order(u.batch, &u.ordering); err != nil {
+			return mapError(err)
+		}
 	}
-	size := u.batch.Len()
-	err := u.e.db.Apply(u.batch, pebble.Sync)
-	u.e.views.commits.Add(1)
-	u.e.settler.wrote(size)
-	return mapError(err)
+	u.sealed = true
+	return nil
+}
+
+// Apply makes the writes visible, with what they change in memory: sums and
+// idents. at is the unit's place in the log of a replicated group, which becomes
+// the engine's Applied in the same step; 0 where there is no log. The locks stay.
+// REQUIRES: the unit is sealed, and where it was decoded, bound.
+func (u *Unit) Apply(at uint64) error {
+	if at > 0 {
+		if err := u.batch.Set(keyApplied, binary.BigEndian.AppendUint64(nil, at), nil); err != nil {
+			return err
+		}
+	}
+	if !u.batch.Empty() {
+		size := u.batch.Len()
+		err := u.e.db.Apply(u.batch, pebble.Sync)
+		u.e.views.commits.Add(1)
+		u.e.settler.wrote(size)
+		if err != nil {
+			return mapError(err)
+		}
+	}
+	if at > 0 {
+		u.e.applied.Store(at)
+	}
+	for _, c := range u.counters {
+		c.c.add(c.d)
+	}
+	u.e.idents.take(u.next)
+	return nil
 }
 
 // Abort drops the writes and releases the locks. On a dead unit it does

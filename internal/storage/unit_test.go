@@ -2,6 +2,7 @@ package storage
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"sort"
 	"testing"
@@ -153,27 +154,39 @@ func TestMergedValues(t *testing.T) {
 	}
 }
 
+// newIdent takes an ident in a unit of its own.
+func newIdent(e *Engine) (Ident, error) {
+	u := e.Begin()
+	id := u.NewIdent(CommonIdents)
+	return id, u.Commit(context.Background(), Journaled)
+}
+
 func TestIdentsAreNeverUsedTwice(t *testing.T) {
 	fs := NewMemFS()
 	seen := map[Ident]bool{}
 	for range 3 {
 		e := openMem(t, fs)
-		for range 100 {
-			id, err := e.NewIdent()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if seen[id] || id < FirstIdent {
-				t.Fatalf("ident %d again", id)
-			}
-			seen[id] = true
+		for i := range 100 {
+			r := IdentRange(i % 2)
 			u := e.Begin()
-			u.Set(id, nil, nil)
+			a, b := u.NewIdent(r), u.NewIdent(r)
+			if seen[a] || seen[b] || a == b || a < firstIdents[r] || (r == CommonIdents) != (b < FirstOwnIdent) {
+				t.Fatalf("idents %d and %d", a, b)
+			}
+			if i%3 == 0 {
+				u.Abort() // both are free again
+				continue
+			}
+			seen[a], seen[b] = true, true
+			u.Set(a, nil, nil)
 			if err := u.Commit(t.Context(), Journaled); err != nil {
 				t.Fatal(err)
 			}
 		}
 		fs = fs.Crash(0, nil)
+	}
+	if len(seen) != 2*2*(100-34)*3/2 {
+		t.Errorf("%d idents were taken", len(seen))
 	}
 }
 

@@ -1,0 +1,234 @@
+package catalog
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/mayflydb/mayfly/internal/storage"
+)
+
+// Effect is what a unit does when it commits, as a value: the bytes of its batch,
+// and notes of what changes in memory. Apply makes it so, on the member that
+// proposed it and on any other one (docs/rfcs/0014-a-commit-is-a-value.md).
+//
+// An effect that never comes to Apply leaves no trace.
+type Effect struct {
+	c     *Catalog
+	u     *storage.Unit
+	notes []note
+	dues  []dueNote  // one for each collection
+	hints []hintNote // not encoded: what they say is checked on each use
+	// own says that it is of keyspaces of this member alone.
+	own bool
+	// foreign says that it was decoded: nobody holds its gates.
+	foreign bool
+}
+
+// about is the collection that a note is about: by the ident of its descriptor,
+// which is that of its records, too.
+type about struct {
+	id storage.Ident
+	l  *live // nil in a note that was decoded and is not bound
+}
+
+// of is what a note about a collection begins with.
+func of(c *Collection) about { return about{c.id, c.live} }
+
+// note is a change of live state. Each kind has one type, whose methods are the
+// only code that makes the change.
+type note interface {
+	// kind tells the notes apart in an encoding.
+	kind() noteKind
+	// target is the collection that the note is about.
+	target() *about
+	// alone says that nobody may be inside of the collection's gate.
+	alone() bool
+	// show makes the part of the change that must be seen before the batch is.
+	show()
+	// apply makes the rest, when the batch is visible.
+	apply(c *Catalog) error
+	// append appends what the note says, without its kind and collection.
+	append(dst []byte) []byte
+}
+
+func (a *about) target() *about { return a }
+
+// alone, show and append are those of most notes.
+func (a *about) alone() bool              { return false }
+func (a *about) show()                    {}
+func (a *about) append(dst []byte) []byte { return dst }
+
+// note adds a note to the effect.
+func (e *Effect) note(n note) { e.notes = append(e.notes, n) }
+
+// noted is the note of a kind about a collection that an effect has, or nil.
+func noted[N note](e *Effect, l *live, is func(N) bool) (found N, ok bool) {
+	for _, n := range e.notes {
+		if n, same := n.(N); same && n.target().l == l && (is == nil || is(n)) {
+			return n, true
+		}
+	}
+	return found, false
+}
+
+// Empty says whether the effect changes nothing.
+func (e *Effect) Empty() bool { return e.u.Empty() && len(e.notes) == 0 }
+
+// Commit applies an effect where no log decides, and returns when it is as durable
+// as d asks. Errors: those of Apply, and the cause of ctx's end while it waits for
+// the disk.
+func (e *Effect) Commit(ctx context.Context, d storage.Durability) error {
+	if err := e.Apply(0); err != nil {
+		return err
+	}
+	return e.c.engine.Wait(ctx, d)
+}
+
+// Apply makes an effect take place, whole, and ends its unit: it is the only code
+// that changes live state after a commit. at is its place in the log of a
+// replicated group, from 1 on, and 0 where there is none.
+//
+// One that was decoded is applied by one caller at a time, in the order of the log,
+// and changes nothing where at is not above the engine's Applied. An error says
+// that this member cannot go on: that of the disk, or ErrCorruption.
+func (e *Effect) Apply(at uint64) error {
+	defer e.u.Abort()
+	if !e.foreign {
+		return e.apply(at)
+	}
+	if at > 0 && at <= e.c.engine.Applied() {
+		return nil
+	}
+	if err := e.bind(); err != nil {
+		return err
+	}
+	leave := e.enter()
+	err := e.apply(at)
+	leave()
+	for _, n := range e.notes {
+		if n, ok := n.(*databaseNote); ok && err == nil {
+			_, err = e.c.dropOwn(context.Background(), n.db)
+		}
+	}
+	return err
+}
+
+func (e *Effect) apply(at uint64) error {
+	for i := range e.dues {
+		e.dues[i].show()
+	}
+	for _, n := range e.notes {
+		n.show()
+	}
+	if err := e.u.Apply(at); err != nil {
+		return err
+	}
+	for _, n := range e.notes {
+		if err := n.apply(e.c); err != nil {
+			return err
+		}
+	}
+	for _, h := range e.hints {
+		e.c.hints.put(h.hash, h.window)
+	}
+	if slices.ContainsFunc(e.notes, changesTTL) {
+		e.c.refreshTTL()
+	}
+	return nil
+}
+
+// bind finds what a decoded effect is about. What is about to be created is found
+// when its descriptor is there.
+func (e *Effect) bind() error {
+	for i := range e.dues {
+		e.dues[i].l = e.c.liveOf(e.dues[i].id)
+	}
+	for _, n := range e.notes {
+		n.target().l = e.c.liveOf(n.target().id)
+	}
+	return e.u.Bind(func(id storage.Ident) *storage.Counter {
+		l := e.c.liveOf(id)
+		switch {
+		case l == nil:
+			return nil
+		case l.id == id:
+			return l.counter
+		}
+		return l.open.counter
+	})
+}
+
+// enter closes the gates of what a decoded effect changes as a DDL does, and is
+// inside of the others, as its unit was where it was evaluated.
+func (e *Effect) enter() (leave func()) {
+	alone := map[*live]bool{}
+	add := func(a *about, is bool) {
+		if a.l != nil {
+			alone[a.l] = alone[a.l] || is
+		}
+	}
+	ddl := false
+	for i := range e.dues {
+		add(&e.dues[i].about, false)
+	}
+	for _, n := range e.notes {
+		add(n.target(), n.alone())
+		ddl = ddl || isDDL(n)
+	}
+	lives := make([]*live, 0, len(alone))
+	for l := range alone {
+		lives = append(lives, l)
+	}
+	slices.SortFunc(lives, func(a, b *live) int { return cmp.Compare(a.id, b.id) })
+	for _, l := range lives {
+		if alone[l] {
+			l.gate.Lock()
+		} else {
+			l.gate.RLock()
+		}
+	}
+	if ddl {
+		e.c.ddl.Lock()
+	}
+	return func() {
+		if ddl {
+			e.c.ddl.Unlock()
+		}
+		for _, l := range lives {
+			if alone[l] {
+				l.gate.Unlock()
+			} else {
+				l.gate.RUnlock()
+			}
+		}
+	}
+}
+
+// begin starts the effect of a change to a collection that is no write of
+// documents.
+func (c *Catalog) begin(coll *Collection) *Effect {
+	return &Effect{c: c, u: c.engine.Begin(), own: coll.own()}
+}
+
+// commit seals an effect and has the committer make it take place: for what is of
+// this member alone, the engine. The effect is over afterwards in any case.
+// Errors: 14031, and the committer's.
+func (c *Catalog) commit(ctx context.Context, e *Effect, d storage.Durability) error {
+	defer e.u.Abort()
+	if err := e.u.Seal(); err != nil {
+		return err
+	}
+	if e.own {
+		return e.Commit(ctx, d)
+	}
+	return c.committer.Commit(ctx, e, d)
+}
+
+// liveOf finds what a collection's descriptors share, by the ident of its
+// descriptor or of its open measurements; nil where there is none.
+func (c *Catalog) liveOf(id storage.Ident) *live {
+	c.listed.RLock()
+	defer c.listed.RUnlock()
+	return c.listed.lives[id]
+}

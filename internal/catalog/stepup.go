@@ -1,0 +1,90 @@
+package catalog
+
+import (
+	"context"
+	"fmt"
+	"sync"
+)
+
+// stepUps are those who want to know that this member has become writable.
+type stepUps struct {
+	sync.Mutex
+	all []func(context.Context) error
+}
+
+// OnStepUp has f run at the end of each StepUp to come: for who keeps in memory what
+// another member may have written. An error of f is one of StepUp.
+func (c *Catalog) OnStepUp(f func(context.Context) error) {
+	c.steppedUp.Lock()
+	defer c.steppedUp.Unlock()
+	c.steppedUp.all = append(c.steppedUp.all, f)
+}
+
+// StepUp makes the catalog that of a member which takes writes from now on: all
+// that others have committed has been applied. It reads again the numbers that only
+// writers count, and removes what whoever was writable before has left: unfinished
+// index builds and temporary collections.
+func (c *Catalog) StepUp(ctx context.Context) error {
+	for _, coll := range c.all() {
+		if coll.Capped {
+			if err := coll.live.readSequence(c.engine, coll.Ident); err != nil {
+				return fmt.Errorf("collection %s: %w", coll.Namespace, err)
+			}
+		}
+	}
+	if err := c.removeLeft(ctx, false); err != nil {
+		return err
+	}
+	c.steppedUp.Lock()
+	defer c.steppedUp.Unlock()
+	for _, f := range c.steppedUp.all {
+		if err := f(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// all lists all collections.
+func (c *Catalog) all() (all []*Collection) {
+	for _, db := range c.Databases() {
+		all = append(all, c.Collections(db)...)
+	}
+	return all
+}
+
+// removeLeft removes what an earlier process, or another member, has left: of what
+// is of this member alone, or of the rest.
+func (c *Catalog) removeLeft(ctx context.Context, own bool) error {
+	for _, coll := range c.all() {
+		if coll.own() != own {
+			continue
+		}
+		if coll.Settings.Temp {
+			c.log.Info("dropping a temporary collection of an earlier process", "namespace", coll.Namespace.String())
+			if _, err := c.Drop(ctx, coll.Namespace); err != nil {
+				return fmt.Errorf("temporary collection %s: %w", coll.Namespace, err)
+			}
+			continue
+		}
+		if err := c.removeUnfinished(ctx, coll); err != nil {
+			return fmt.Errorf("unfinished index build of %s: %w", coll.Namespace, err)
+		}
+	}
+	return nil
+}
+
+// removeUnfinished drops the indexes of a collection that nobody builds any more.
+func (c *Catalog) removeUnfinished(ctx context.Context, coll *Collection) error {
+	var gone []*Index
+	for _, ix := range coll.indexes {
+		if !ix.Ready && !ix.live.build.goesOn() {
+			gone = append(gone, ix)
+		}
+	}
+	if len(gone) == 0 {
+		return nil
+	}
+	c.log.Info("removing indexes whose build did not finish", "collection", coll.Namespace.String(), "count", len(gone))
+	return c.change(ctx, only(coll.live), func(t *change) error { return t.dropIndexes(coll, gone) })
+}

@@ -1,0 +1,225 @@
+package storage
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/batchrepr"
+)
+
+// The encoding of a unit:
+//
+//	length of the batch ‖ the batch, as Pebble's log has it
+//	number of counters ‖ for each: ident, and its deltas as signed varints
+//	the next free common ident, 0 where none was taken
+//
+// Numbers are varints.
+
+// maxUnitCounters bounds the counters of a unit that is decoded.
+const maxUnitCounters = 1 << 20
+
+// AppendEncoded appends the encoding of a unit, from which Decode makes it again.
+// REQUIRES: the unit is sealed, and has nothing of this member's own.
+func (u *Unit) AppendEncoded(dst []byte) []byte {
+	b := u.batch.Repr()
+	dst = append(binary.AppendUvarint(dst, uint64(len(b))), b...)
+	dst = binary.AppendUvarint(dst, uint64(len(u.counters)))
+	for _, c := range u.counters {
+		dst = binary.AppendUvarint(dst, uint64(c.id))
+		for _, d := range c.d {
+			dst = binary.AppendVarint(dst, d)
+		}
+	}
+	return binary.AppendUvarint(dst, uint64(u.next[CommonIdents]))
+}
+
+// Decode makes a unit of an encoding, which is copied, and returns what follows
+// it. It is sealed, holds no locks, and must be bound. Errors: ErrCorruption.
+func (e *Engine) Decode(b []byte) (u *Unit, rest []byte, err error) {
+	r := unitReader{b: b}
+	repr := r.bytes(r.uvarint())
+	if r.bad || !validBatch(repr) {
+		return nil, nil, fmt.Errorf("%w: the batch of a unit is damaged", ErrCorruption)
+	}
+	counters := make([]counterDelta, min(r.uvarint(), maxUnitCounters, uint64(len(r.b))))
+	for i := range counters {
+		c := &counters[i]
+		c.id = Ident(r.uvarint())
+		for k := range c.d {
+			c.d[k] = r.varint()
+		}
+		r.bad = r.bad || c.id < FirstIdent || c.id >= FirstOwnIdent
+	}
+	next := Ident(r.uvarint())
+	if r.bad || next != 0 && (next <= FirstIdent || next >= FirstOwnIdent) {
+		return nil, nil, fmt.Errorf("%w: the counters or idents of a unit are damaged", ErrCorruption)
+	}
+	u = e.Begin()
+	if err := u.batch.SetRepr(append([]byte(nil), repr...)); err != nil {
+		u.Abort()
+		return nil, nil, fmt.Errorf("%w: %w", ErrCorruption, err)
+	}
+	u.counters = append(u.counters, counters...)
+	u.next[CommonIdents] = next
+	u.sealed = true
+	return u, r.b, nil
+}
+
+// Bind finds the counters of a unit that was decoded. Errors: ErrCorruption for
+// one that does not exist.
+func (u *Unit) Bind(counter func(Ident) *Counter) error {
+	for i := range u.counters {
+		c := &u.counters[i]
+		if c.c = counter(c.id); c.c == nil {
+			return fmt.Errorf("%w: a unit counts in keyspace %d, which has no counter", ErrCorruption, c.id)
+		}
+	}
+	return nil
+}
+
+// unitReader reads the parts of an encoding; bad says that one was not there.
+type unitReader struct {
+	b   []byte
+	bad bool
+}
+
+func (r *unitReader) uvarint() uint64 {
+	n, k := binary.Uvarint(r.b)
+	if k <= 0 {
+		r.bad, r.b = true, nil
+		return 0
+	}
+	r.b = r.b[k:]
+	return n
+}
+
+func (r *unitReader) varint() int64 {
+	n, k := binary.Varint(r.b)
+	if k <= 0 {
+		r.bad, r.b = true, nil
+		return 0
+	}
+	r.b = r.b[k:]
+	return n
+}
+
+func (r *unitReader) bytes(n uint64) []byte {
+	if n > uint64(len(r.b)) {
+		r.bad, r.b = true, nil
+		return nil
+	}
+	b := r.b[:n]
+	r.b = r.b[n:]
+	return b
+}
+
+// validBatch says whether bytes are a batch as units make it, of nothing that is
+// a member's own.
+func validBatch(repr []byte) bool {
+	if len(repr) < batchHeader {
+		return false
+	}
+	for _, c := range repr[:8] {
+		if c != 0 {
+			return false // a place in another store's log
+		}
+	}
+	h, ok := batchrepr.ReadHeader(repr)
+	if !ok {
+		return false
+	}
+	r := batchrepr.Read(repr)
+	for n := uint32(0); ; n++ {
+		kind, key, value, ok, err := r.Next()
+		if err != nil {
+			return false
+		}
+		if !ok {
+			return n == h.Count
+		}
+		switch kind {
+		case pebble.InternalKeyKindSet, pebble.InternalKeyKindDelete, pebble.InternalKeyKindDeleteSized:
+			if !commonKey(key, false) {
+				return false
+			}
+		case pebble.InternalKeyKindMerge:
+			if !commonKey(key, false) || !validOperand(value) {
+				return false
+			}
+		case pebble.InternalKeyKindRangeDelete:
+			if !commonKey(key, false) || !commonKey(value, true) {
+				return false
+			}
+		default:
+			return false
+		}
+	}
+}
+
+// validOperand says whether a value can be merged.
+func validOperand(v []byte) bool {
+	switch {
+	case len(v) == 0:
+		return false
+	case v[0] == mergeSum:
+		_, err := parseSums(v, new([maxSums]int64))
+		return err == nil
+	}
+	return v[0] == mergeOr
+}
+
+// commonKey says whether a store's key lies in what all members of a group have in
+// common; end says that it is the end of a range, which lies behind it.
+func commonKey(key []byte, end bool) bool {
+	id, rest, ok := cutIdent(key)
+	if !ok {
+		return false
+	}
+	switch id {
+	case identMeta:
+		return string(key) == string(keysNextIdent[CommonIdents])
+	case identCounters, IdentCatalog, IdentMultikey, IdentWindows:
+		of, _, ok := cutIdent(rest)
+		return ok && (of < FirstOwnIdent || end && of == FirstOwnIdent)
+	case IdentParams:
+		return true
+	}
+	return id >= FirstIdent && (id < FirstOwnIdent || end && id == FirstOwnIdent && len(rest) == 0)
+}
+
+// OwnKey says whether a key of a keyspace is of this member alone.
+func OwnKey(id Ident, key []byte) bool {
+	if id == IdentRaft || id == identMeta && string(key) != string(keysNextIdent[CommonIdents][1:]) {
+		return true
+	}
+	if id == identCounters || id == IdentCatalog || id == IdentMultikey || id == IdentWindows {
+		of, _, ok := cutIdent(key)
+		return !ok || of >= FirstOwnIdent
+	}
+	return id >= FirstOwnIdent
+}
+
+// EachKey calls f with all keys of the engine and their values, in order, until it
+// returns an error. Both are valid for the call.
+func (e *Engine) EachKey(f func(id Ident, key, value []byte) error) error {
+	it, err := e.db.NewIter(nil)
+	if err != nil {
+		return mapError(err)
+	}
+	defer it.Close()
+	for ok := it.First(); ok; ok = it.Next() {
+		id, key, ok := cutIdent(it.Key())
+		if !ok {
+			return fmt.Errorf("%w: not a key: %x", ErrCorruption, it.Key())
+		}
+		v, err := it.ValueAndErr()
+		if err != nil {
+			return mapError(err)
+		}
+		if err := f(id, key, v); err != nil {
+			return err
+		}
+	}
+	return mapError(it.Error())
+}
