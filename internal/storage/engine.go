@@ -55,6 +55,10 @@ type Options struct {
 	OnStall func(path string, took time.Duration)
 	// OnCorruption is told of damaged bytes found in the background.
 	OnCorruption func(error)
+
+	// byHand leaves all compactions to callers: a test that looks at levels of tables
+	// would race with Pebble's own.
+	byHand bool
 }
 
 // Compression is how tables are compressed.
@@ -244,6 +248,7 @@ func (e *Engine) pebbleOptions(fs vfs.FS) *pebble.Options {
 		},
 	}
 	o.Experimental.EnableDeleteOnlyCompactionExcises = func() bool { return true }
+	o.DisableAutomaticCompactions = e.opts.byHand
 	o.TargetFileSizes[0] = targetFileBytes
 	for i := range o.Levels {
 		o.Levels[i].BlockSize = blockBytes

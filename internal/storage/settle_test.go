@@ -80,12 +80,13 @@ func TestSettle(t *testing.T) {
 }
 
 // TestSettleAnew closes a store before it settles, and finds that it does once it
-// is open again, though nobody writes.
+// is open again, though nobody writes. Keys rise, so that the first level takes all
+// tables.
 func TestSettleAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := NewMemFS()
 		open := func() *Engine {
-			e, err := Open(Options{Dir: "d", FS: fs, MemtableBytes: 1 << 20, Compression: CompressionNone})
+			e, err := Open(Options{Dir: "d", FS: fs, MemtableBytes: 1 << 20, Compression: CompressionNone, byHand: true})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -93,9 +94,9 @@ func TestSettleAnew(t *testing.T) {
 		}
 		e := open()
 		value := make([]byte, 1<<20)
-		for i := range 3 * settleLeast >> 20 {
+		for i := range 3 * settleLeast >> 21 {
 			u := e.Begin()
-			if err := u.Set(FirstIdent, []byte{byte(i * 7 % 16)}, value); err != nil {
+			if err := u.Set(FirstIdent, []byte{byte(i)}, value); err != nil {
 				t.Fatal(err)
 			}
 			if err := u.Commit(t.Context(), Buffered); err != nil {
@@ -107,6 +108,7 @@ func TestSettleAnew(t *testing.T) {
 		}
 		e = open()
 		defer e.Close()
+		synctest.Wait() // the table is written beside the opening
 		if from, _, _, err := e.unsettled(); from == nil || err != nil {
 			t.Fatal("all is on the last level already", err)
 		}
