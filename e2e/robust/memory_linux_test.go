@@ -30,9 +30,6 @@ const (
 	operationBudget = 1 << 30
 	// mostResident is what the process may have in memory at any time.
 	mostResident = operationBudget * 13 / 10
-	// mostWithJavaScript is that while functions of clients take memory as fast as
-	// they can: they are stopped from outside, up to a doubled string too late.
-	mostWithJavaScript = 2 * operationBudget
 	// demand is what operations would hold in each of the ways below without a bound.
 	demand = 5 * operationBudget
 
@@ -40,6 +37,8 @@ const (
 	largeDocBytes = 14 << 20
 	// wayTime bounds each operation.
 	wayTime = 3 * time.Second
+	// patience is how long what was asked may go on after that, on a busy machine.
+	patience = time.Minute
 
 	exceededMemoryLimit = 146
 )
@@ -50,7 +49,7 @@ var proper = map[int]bool{exceededMemoryLimit: true, 50: true, 10334: true, 292:
 
 // TestMemoryIsBounded asks for five times the budget of operations in many ways,
 // one after the other: the process never has more in memory than 1.3 times the
-// budget, or twice where it runs JavaScript, each request is answered, and the server goes on.
+// budget, each request is answered, and the server goes on.
 func TestMemoryIsBounded(t *testing.T) {
 	s := testkit.Start(t, "--cacheSizeGB", "0.05", "--operationMemoryGB", "1", "--noscripting=false")
 	c := largeCollection(t, s)
@@ -84,15 +83,15 @@ func TestMemoryIsBounded(t *testing.T) {
 			return cur.Close(ctx)
 		}},
 	} {
-		t.Run(way.name, func(t *testing.T) { allAtOnce(t, s, c, way.n, mostResident, way.run) })
+		t.Run(way.name, func(t *testing.T) { allAtOnce(t, s, c, way.n, way.run) })
 	}
 	t.Run("unfinished messages", func(t *testing.T) { unfinished(t, s) })
 	for name, body := range map[string]string{
-		"strings": `function() { let s = 'x'; while (s.length < 1 << 29) s += s; return s.length }`,
+		"strings": `function() { let s = 'x', all = []; while (s.length < 1 << 23) s += s; for (let i = 0; ; i++) all.push(s + i) }`,
 		"arrays":  `function() { let all = []; for (let i = 0; ; i++) { let s = 'x' + i; while (s.length < 1 << 20) s += s; all.push(s + i) } }`,
 	} {
 		run := aggregation(`[{"$limit": 1}, {"$project": {"n": {"$function": {"body": "` + body + `", "args": [], "lang": "js"}}}}]`)
-		t.Run("JavaScript "+name, func(t *testing.T) { allAtOnce(t, s, c, 10, mostWithJavaScript, run) })
+		t.Run("JavaScript "+name, func(t *testing.T) { allAtOnce(t, s, c, 10, run) })
 	}
 	usable(t, s, c)
 }
@@ -127,7 +126,7 @@ func largeCollection(t *testing.T, s *testkit.Server) *mongo.Collection {
 }
 
 // allAtOnce runs n operations at the same time.
-func allAtOnce(t *testing.T, s *testkit.Server, c *mongo.Collection, n, most int, run func(context.Context, *mongo.Collection) error) {
+func allAtOnce(t *testing.T, s *testkit.Server, c *mongo.Collection, n int, run func(context.Context, *mongo.Collection) error) {
 	peak := resetPeak(t, s)
 	begun := time.Now()
 	client, err := mongo.Connect(options.Client().ApplyURI(s.URI()).SetMaxPoolSize(uint64(n)).SetRetryReads(false))
@@ -166,7 +165,7 @@ func allAtOnce(t *testing.T, s *testkit.Server, c *mongo.Collection, n, most int
 			t.Errorf("%d operations ended with code %d", outcomes[code], code)
 		}
 	}
-	peak(t, most)
+	peak(t)
 	t.Logf("%d operations, by code %v, in %v", n, outcomes, time.Since(begun).Round(time.Millisecond))
 }
 
@@ -192,17 +191,17 @@ func unfinished(t *testing.T, s *testkit.Server) {
 		})
 	}
 	all.Wait()
-	peak(t, mostResident)
+	peak(t)
 }
 
 // resetPeak makes the process forget its peak; what it returns holds the peak
 // since then.
-func resetPeak(t *testing.T, s *testkit.Server) func(t *testing.T, most int) {
+func resetPeak(t *testing.T, s *testkit.Server) func(t *testing.T) {
 	t.Helper()
 	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", s.PID()), []byte("5"), 0); err != nil {
 		t.Fatal(err)
 	}
-	return func(t *testing.T, most int) {
+	return func(t *testing.T) {
 		t.Helper()
 		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.PID()))
 		if err != nil {
@@ -215,7 +214,7 @@ func resetPeak(t *testing.T, s *testkit.Server) func(t *testing.T, most int) {
 					t.Fatal(err)
 				}
 				t.Logf("%d MB in memory at the most", kb>>10)
-				if kb<<10 > most {
+				if kb<<10 > mostResident {
 					t.Errorf("%d MB in memory, %.2f times the budget", kb>>10, float64(kb<<10)/operationBudget)
 				}
 			}
@@ -240,7 +239,7 @@ func usable(t *testing.T, s *testkit.Server, c *mongo.Collection) {
 	if err := cur.All(t.Context(), &docs); err != nil || len(docs) != largeDocs {
 		t.Errorf("%d documents, %v", len(docs), err)
 	}
-	deadline := time.Now().Add(wayTime)
+	deadline := time.Now().Add(patience)
 	for {
 		var st struct {
 			Mayfly struct {

@@ -2,6 +2,7 @@ package javascript
 
 import (
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/dlclark/regexp2/v2"
@@ -64,7 +65,7 @@ func (c *scope) bound() {
 		}
 		return 0, maxElements
 	})
-	for _, name := range []string{"split", "match", "matchAll", "search", "normalize"} {
+	for _, name := range []string{"split", "match", "matchAll", "search", "normalize", "toLowerCase", "toUpperCase", "toLocaleLowerCase", "toLocaleUpperCase"} {
 		c.limit(text, name, ofThis)
 	}
 	c.limitSymbol(text, goja.SymIterator, ofThis)
@@ -191,9 +192,11 @@ func nativeOf(v goja.Value) (func(goja.FunctionCall) goja.Value, bool) {
 
 func (c *scope) limited(name string, method func(goja.FunctionCall) goja.Value, m measure) func(goja.FunctionCall) goja.Value {
 	return func(call goja.FunctionCall) goja.Value {
-		if size, limit := m(call); size > limit || size < 0 {
+		size, limit := m(call)
+		if size > limit || size < 0 {
 			c.throw(failed("RangeError: too much for one call of " + name))
 		}
+		c.made(elementBytes * size)
 		c.nested++
 		defer func() { c.nested-- }()
 		if c.nested > maxNative {
@@ -277,15 +280,16 @@ func (c *scope) boundCompilation() {
 		c.rejectOn(err)
 		return v
 	})
-	for _, sample := range []string{"(function(){})", "(async function(){})", "(function*(){})"} {
-		v, err := c.vm.RunString(sample)
+	for _, kind := range []string{"function", "async function", "function*"} {
+		v, err := c.vm.RunString("(" + kind + "(){})")
 		c.rejectOn(err)
-		c.boundConstructor(v.ToObject(c.vm).Prototype())
+		c.boundConstructor(kind, v.ToObject(c.vm).Prototype())
 	}
 }
 
-// boundConstructor replaces the constructor that a prototype of functions names.
-func (c *scope) boundConstructor(prototype *goja.Object) {
+// boundConstructor replaces the constructor of a kind of functions, which their
+// prototype names.
+func (c *scope) boundConstructor(kind string, prototype *goja.Object) {
 	old, ok := goja.AssertConstructor(prototype.Get("constructor"))
 	if !ok {
 		return
@@ -300,7 +304,17 @@ func (c *scope) boundConstructor(prototype *goja.Object) {
 		}
 		o, err := old(nil, call.Arguments...)
 		c.rejectOn(err)
-		return o
+		if len(texts) == 0 {
+			return o
+		}
+		// What is wrong with the texts the engine has said. Its function is compiled
+		// without what compileProgram adds.
+		body := len(texts) - 1
+		program, err := compileProgram("(" + kind + " anonymous(" + strings.Join(texts[:body], ",") + "\n) {\n" + texts[body] + "\n})")
+		c.rejectOn(err)
+		v, err := c.vm.RunProgram(program)
+		c.rejectOn(err)
+		return v.ToObject(c.vm)
 	}).ToObject(c.vm)
 	name := prototype.Get("constructor").ToObject(c.vm).Get("name")
 	c.hide(constructor, "name", name)

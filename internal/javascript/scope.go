@@ -21,9 +21,10 @@ type scope struct {
 	types     types
 	functions map[*Function]goja.Callable
 	emits     *emits
-	stored    bool // the stored functions are there
-	nested    int  // built-in functions that run inside each other
-	broken    bool // a call was stopped halfway; the runtime cannot go on
+	stored    bool  // the stored functions are there
+	nested    int   // built-in functions that run inside each other
+	broken    bool  // a call was stopped halfway; the runtime cannot go on
+	unseen    int64 // bytes made since the heap was looked at
 
 	// generation counts calls: documents of an earlier one are gone.
 	generation uint64
@@ -42,6 +43,7 @@ func newScope(e *Engine) *scope {
 func (c *scope) setGlobals(s *Session) error {
 	c.addTypes()
 	c.addHelpers()
+	c.addSums()
 	if _, err := c.vm.RunProgram(c.engine.prelude); err != nil {
 		return err
 	}

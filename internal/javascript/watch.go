@@ -189,16 +189,32 @@ func (w *watch) tick() {
 		w.mu.ticking = false
 		return
 	}
+	w.bound(heap)
+	if time.Since(w.mu.started) > callTimeout {
+		w.stop(errInterrupted)
+	}
+	w.mu.timer.Reset(watchInterval)
+}
+
+// look is for the call itself, which has made much: it does not wait for a tick.
+func (w *watch) look() {
+	heap := readHeap()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.mu.running {
+		w.bound(heap)
+	}
+}
+
+// bound stops the call where the heap has grown too much, or the budget has
+// nothing for it. REQUIRES: w.mu is held.
+func (w *watch) bound(heap heapSize) {
 	if w.scope.engine.tooMuch(w.mu.heap, heap) {
 		w.stop(errOutOfMemory)
 	}
 	if err := w.takeMemory(heap); err != nil {
 		w.stop(err)
 	}
-	if time.Since(w.mu.started) > callTimeout {
-		w.stop(errInterrupted)
-	}
-	w.mu.timer.Reset(watchInterval)
 }
 
 // heapSize is the size of the process's heap in bytes.

@@ -69,6 +69,7 @@ func (a *Account) change(w Waiter, n int64, forced bool) error {
 		a.pool.mu.Lock()
 		a.pool.add(n)
 		a.pool.mu.Unlock()
+		a.pool.heap.settle(n)
 	case a.taken > 0 || w == nil:
 		if !a.pool.try(n) {
 			return errNone

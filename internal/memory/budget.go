@@ -2,7 +2,6 @@ package memory
 
 import (
 	"context"
-	"runtime"
 	"sync"
 	"time"
 
@@ -18,9 +17,6 @@ const (
 	// minRequests.
 	requestShare = 4
 	minRequests  = 2*largestRequest + 16<<20
-	// garbageShare is the part of the operations' memory that may be garbage beyond
-	// what they may hold.
-	garbageShare = 8
 	// largestRequest is the size of the largest request, in bytes
 	// (wire.MaxMessageSize).
 	largestRequest = 48_000_000
@@ -36,6 +32,7 @@ type Budget struct {
 	operations pool
 	requests   pool
 	elder      *Request // guarded by requests.mu: who may go beyond the pool
+	heap       heap
 }
 
 // NewBudget makes a budget of limit bytes, at least MinBudget.
@@ -45,8 +42,7 @@ func NewBudget(limit int64) *Budget {
 	requests := max(limit/requestShare, minRequests)
 	b.requests.limit = requests - 2*largestRequest // the rest is the elder's
 	b.operations.limit = limit - requests
-	b.operations.garbage = b.operations.limit / garbageShare
-	b.requests.garbage = 2 * largestRequest
+	b.operations.heap, b.requests.heap = &b.heap, &b.heap
 	return b
 }
 
@@ -80,14 +76,11 @@ var errNone = mongoerr.New(mongoerr.ExceededMemoryLimit,
 
 // pool is one part of a budget.
 type pool struct {
-	limit   int64
-	garbage int64 // how much more than limit may be held or not collected yet
-
-	collecting sync.Mutex // held while a collection runs for the pool
+	limit int64
+	heap  *heap
 
 	mu    sync.Mutex
 	now   PoolStats
-	dead  int64         // given back since the last collection for the pool
 	freed chan struct{} // closed when memory comes back; nil where nobody waits
 }
 
@@ -107,35 +100,8 @@ func (p *pool) try(n int64) bool {
 	}
 	p.add(n)
 	p.mu.Unlock()
-	p.collect()
+	p.heap.settle(n)
 	return true
-}
-
-// collect runs Go's collector where what is held and what was given back, and may
-// be in memory still, are too much together. Those who took memory wait for it,
-// so that garbage does not come on top.
-func (p *pool) collect() {
-	if p.isClean() {
-		return
-	}
-	p.collecting.Lock()
-	defer p.collecting.Unlock()
-	if p.isClean() { // somebody else's collection was enough
-		return
-	}
-	p.mu.Lock()
-	dead := p.dead
-	p.mu.Unlock()
-	runtime.GC()
-	p.mu.Lock()
-	p.dead -= dead
-	p.mu.Unlock()
-}
-
-func (p *pool) isClean() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.dead <= p.garbage/4 || p.now.Held+p.dead <= p.limit+p.garbage
 }
 
 // add books n bytes. REQUIRES: p.mu held.
@@ -154,7 +120,6 @@ func (p *pool) give(n int64) {
 // free books that n bytes came back. REQUIRES: p.mu held.
 func (p *pool) free(n int64) {
 	p.now.Held -= n
-	p.dead += n
 	p.wake()
 }
 
@@ -174,11 +139,11 @@ func (p *pool) wait(ctx context.Context, n int64, fits func() bool) error {
 	if err := p.await(ctx, n, fits); err != nil {
 		return err
 	}
-	p.collect()
+	p.heap.settle(n)
 	return nil
 }
 
-// await is wait without the collection.
+// await is wait without settling the heap.
 func (p *pool) await(ctx context.Context, n int64, fits func() bool) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -107,6 +107,7 @@ func New(o *config.Options, log *Log, open Open) *Server {
 		open: open, stats: newStats(), started: time.Now(), asked: make(chan struct{}), ready: make(chan struct{}),
 	}
 	s.memory = operationMemory(o)
+	s.memory.Bound(s.memoryLimit())
 	s.life, s.end = context.WithCancel(context.Background())
 	s.state.Store(stateStarting)
 	s.mu.connections = map[*connection]struct{}{}

@@ -265,6 +265,7 @@ func (r *running) next(ctx context.Context, row *Row) (bool, error) {
 		ok, err := r.runner.next(ctx, row)
 		if len(row.Doc) > largeDocument && err == nil {
 			err = r.hand.Set(copiesAtHand * len(row.Doc))
+			r.x.Memory.Settle(copiesAtHand * len(row.Doc)) // each row is garbage once the next is there
 		}
 		if err != nil || !ok || !r.source.expired(row) {
 			return ok, err

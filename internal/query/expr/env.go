@@ -125,6 +125,9 @@ func (e *Env) account(bytes int) error {
 	if e.held += bytes; e.held > maxHeldBytes {
 		return tooLarge("result")
 	}
+	if bytes > largeValue {
+		e.Memory.Settle(bytes)
+	}
 	if e.held > largeValue {
 		return e.holdLarge(e.held)
 	}
