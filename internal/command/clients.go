@@ -2,6 +2,7 @@ package command
 
 import (
 	"cmp"
+	"context"
 	"net"
 	"slices"
 	"sync"
@@ -25,6 +26,8 @@ type Client struct {
 	Desc string
 	// Remote and Local are "host:port" of the two ends, "" inside the server.
 	Remote, Local string
+	// Protocol is what it speaks, as logs and profile show it; "" for op_msg.
+	Protocol string
 	// Internal says that the client is the server itself and may do everything.
 	Internal bool
 
@@ -47,6 +50,23 @@ type Conversation struct {
 	DB string
 	// Speculative says that it began in a hello.
 	Speculative bool
+}
+
+// protocol is Protocol with its default.
+func (c *Client) protocol() string { return cmp.Or(c.Protocol, "op_msg") }
+
+// clientKey is the key of a context's Client.
+type clientKey struct{}
+
+// WithClient is ctx for what c asks for.
+func WithClient(ctx context.Context, c *Client) context.Context {
+	return context.WithValue(ctx, clientKey{}, c)
+}
+
+// ClientOf is the client that WithClient put into ctx, or nil.
+func ClientOf(ctx context.Context) *Client {
+	c, _ := ctx.Value(clientKey{}).(*Client)
+	return c
 }
 
 // Principal is who the client has authenticated as, or nil.

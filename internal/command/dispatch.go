@@ -48,6 +48,9 @@ type Dispatcher struct {
 	// not asked for commands flagged NoAuth. Where it lets the client, ended, if
 	// not nil, is called when op has run.
 	Authorize func(ctx context.Context, op *Op) (ended func(), err error)
+	// Writable returns nil where this member takes writes, else the error for
+	// clients; nil where it always does. Each member writes its own database local.
+	Writable func() error
 }
 
 // NewDispatcher makes a Dispatcher with empty tables and the parameters that
@@ -99,7 +102,7 @@ func (d *Dispatcher) Dispatch(ctx context.Context, req *Request) Response {
 	return r
 }
 
-// run takes op through its checks to its handler.
+// run takes op through the checks of what its client sent to perform.
 func (d *Dispatcher) run(ctx context.Context, op *Op, req *Request) error {
 	if err := d.prepare(op, req); err != nil {
 		return err
@@ -108,41 +111,7 @@ func (d *Dispatcher) run(ctx context.Context, op *Op, req *Request) error {
 		op.Reply.String("help", "help for: "+op.Command.Name+" "+op.Command.Help)
 		return nil
 	}
-	ctx, cancel := d.begin(ctx, op)
-	defer cancel(nil)
-	defer op.Client.current.Store(nil)
-	if op.Command.Flags&NoAuth == 0 && d.Authorize != nil && !op.Client.Internal {
-		ended, err := d.Authorize(ctx, op)
-		if err != nil {
-			return err
-		}
-		if ended != nil {
-			defer ended()
-		}
-	}
-	if err := interruption(ctx); err != nil {
-		return err
-	}
-	if d.FailCommand != nil {
-		if err := d.FailCommand.apply(ctx, op); err != nil {
-			return err
-		}
-	}
-	if op.Command.Flags&Writes != 0 {
-		op.SetWaitingForLock(true)
-		if err := d.Gate.Enter(ctx); err != nil {
-			return err
-		}
-		op.SetWaitingForLock(false)
-		defer d.Gate.Leave()
-	}
-	err := d.call(ctx, op)
-	if err != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
-		if cause := interruption(ctx); cause != nil {
-			return cause
-		}
-	}
-	return err
+	return d.perform(ctx, op)
 }
 
 // prepare finds the command and checks everything that the client sent beside
@@ -236,6 +205,9 @@ func (d *Dispatcher) call(ctx context.Context, op *Op) (err error) {
 			err = mongoerr.New(mongoerr.InternalError, "internal error in %s; the server's log says more", op.Command.Name)
 		}
 	}()
+	if op.intent != nil {
+		return op.intent.Run(ctx, op)
+	}
 	return op.Command.Run(ctx, op)
 }
 

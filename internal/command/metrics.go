@@ -140,6 +140,9 @@ func (m *Metrics) AppendQueryExecutor(b *bson.Builder) {
 		Int64("total", m.CollectionScans.Load()+m.TailableScans.Load()).Close()
 }
 
+// CountQueries counts reads of a batch in opcounters.query.
+func (op *Op) CountQueries(n int64) { op.Dispatcher.Metrics.Query.Add(n) }
+
 // CountInserts counts documents to insert in opcounters.insert.
 func (op *Op) CountInserts(n int64) { op.Dispatcher.Metrics.Insert.Add(n) }
 

@@ -43,6 +43,8 @@ type Op struct {
 	// where IntegerOK says so.
 	Reply     *bson.Builder
 	IntegerOK bool
+	// ReplyBytes is the length of the answer of an Intent, which has no Reply.
+	ReplyBytes int
 	// Gone says that the operation has dropped the collection it names: Top keeps
 	// nothing of it.
 	Gone bool
@@ -61,6 +63,7 @@ type Op struct {
 	// that this Op is one of those.
 	statements bool
 	statement  *statement
+	intent     Intent // nil for an operation that came as a command
 	active     activity
 	injected   *failure // by the fail point
 	answer     *reply   // whose builder Reply is; nil for an Op that has none of its own
@@ -233,6 +236,9 @@ func (op *Op) ShownCommand() bson.Doc {
 	if op.statement != nil {
 		return op.statement.command
 	}
+	if op.intent != nil {
+		return op.intent.Shown()
+	}
 	if op.secret() {
 		return new(bson.Builder).String(op.Name, redacted).Finish()
 	}
@@ -246,7 +252,7 @@ func (op *Op) ShownCommand() bson.Doc {
 // one that is to be explained.
 func (op *Op) secret() bool {
 	c := op.Command
-	if c.Name == "explain" {
+	if c.Name == "explain" && op.intent == nil {
 		if _, v := op.Body.First(); v.Type == bson.TypeDocument {
 			name, _ := v.Doc().First()
 			c = op.Dispatcher.Registry.Lookup(name)

@@ -186,7 +186,7 @@ func (op *Op) profileEntry(n noted) bson.Doc {
 		e := mongoerr.From(n.err)
 		b.Double("ok", 0).String("errMsg", e.Message).String("errName", e.Code.String()).Int32("errCode", int32(e.Code))
 	}
-	b.Int("responseLength", int64(n.reply)).String("protocol", "op_msg").Int64("cpuNanos", 0).
+	b.Int("responseLength", int64(n.reply)).String("protocol", op.Client.protocol()).Int64("cpuNanos", 0).
 		Int("millis", n.took.Milliseconds())
 	if plan := op.PlanSummary(); plan != "" {
 		b.String("planSummary", plan)
@@ -273,7 +273,7 @@ func (d *Dispatcher) logSlow(ctx context.Context, op *Op, n noted) {
 			slog.String("errName", e.Code.String()), slog.Int("errCode", int(e.Code)))
 	}
 	attrs = append(attrs, slog.Int64("numYields", op.active.yields.Load()), slog.Int("reslen", n.reply),
-		slog.String("remote", op.Client.Remote), slog.String("protocol", "op_msg"),
+		slog.String("remote", op.Client.Remote), slog.String("protocol", op.Client.protocol()),
 		slog.Int64("durationMillis", n.took.Milliseconds()))
 	d.Log.LogAttrs(ctx, slog.LevelInfo, "Slow query", attrs...)
 }

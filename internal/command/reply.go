@@ -9,16 +9,11 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// finish makes the reply of op, which ended at now, and counts, logs and profiles it.
+// finish makes the reply of op, which ended at now, and accounts for it.
 func (d *Dispatcher) finish(ctx context.Context, op *Op, now time.Time, err error) Response {
 	r := Response{Close: op.CloseConnection, Took: now.Sub(op.Start)}
 	if err != nil {
-		e := mongoerr.From(err)
-		d.countError(ctx, op, e, err)
-		if op.Command != nil && d.Log.Enabled(ctx, slog.LevelDebug) {
-			d.logFailure(ctx, op, e)
-		}
-		r.Body = ErrorReply(e)
+		r.Body = ErrorReply(mongoerr.From(err))
 	} else {
 		op.inject()
 		if op.IntegerOK {
@@ -31,12 +26,24 @@ func (d *Dispatcher) finish(ctx context.Context, op *Op, now time.Time, err erro
 			r.Next = op.NextBody
 		}
 	}
-	if op.Command != nil && op.ID != 0 {
-		d.Metrics.end(op, r.Took)
-		d.Top.record(op, r.Took)
-		d.note(ctx, op, noted{took: r.Took, reply: len(r.Body), err: err})
-	}
+	d.account(ctx, op, noted{took: r.Took, reply: len(r.Body), err: err})
 	return r
+}
+
+// account counts, logs and profiles an operation that has ended.
+func (d *Dispatcher) account(ctx context.Context, op *Op, n noted) {
+	if n.err != nil {
+		e := mongoerr.From(n.err)
+		d.countError(ctx, op, e, n.err)
+		if op.Command != nil && d.Log.Enabled(ctx, slog.LevelDebug) {
+			d.logFailure(ctx, op, e)
+		}
+	}
+	if op.Command != nil && op.ID != 0 {
+		d.Metrics.end(op, n.took)
+		d.Top.record(op, n.took)
+		d.note(ctx, op, n)
+	}
 }
 
 // logFailure logs a command that failed, as mongod does at verbosity 1.

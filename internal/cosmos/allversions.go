@@ -69,7 +69,7 @@ func (r *request) versions(c *container, key []bson.Value, from, settled int64, 
 	}
 	rows, place = &rowWriter{}, settled
 	sort := new(bson.Builder).Int32("_id", 1).Finish()
-	err = find(r.Context(), r.s.o.Exec, c.log, b.Finish(), sort, 0, func(d bson.Doc) (bool, error) {
+	_, err = r.find(c.log, b.Finish(), sort, 0, func(d bson.Doc) (bool, error) {
 		if rows.n >= size || len(rows.out) >= maxPageBytes {
 			place = d.Lookup("_id").Int64() - 1
 			return false, nil

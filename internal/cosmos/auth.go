@@ -5,7 +5,6 @@ import (
 	"crypto/subtle"
 	"encoding/base64"
 	"hash"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -97,11 +96,34 @@ func (s *Server) parseDate(text string) (at time.Time, lower string, err error) 
 
 // sign makes the signature of a request, of the date in lower case.
 func (s *Server) sign(method, resourceType, link, date string) []byte {
-	h := s.signers.Get().(hash.Hash)
+	h := s.signers.Get().(*signer)
 	defer s.signers.Put(h)
+	text := append(appendLower(h.text[:0], method), '\n')
+	text = append(appendLower(text, resourceType), '\n')
+	text = append(append(append(append(text, link...), '\n'), date...), "\n\n"...)
+	h.text = text
 	h.Reset()
-	io.WriteString(h, strings.ToLower(method)+"\n"+strings.ToLower(resourceType)+"\n"+link+"\n"+date+"\n\n") // never fails
+	h.Write(text) // never fails
 	return h.Sum(nil)
+}
+
+// signer makes signatures with the account's key, of texts in memory that it
+// uses again.
+type signer struct {
+	hash.Hash
+	text []byte
+}
+
+// appendLower appends s, which is ASCII where anything matches it, in lower case.
+func appendLower(dst []byte, s string) []byte {
+	for i := range len(s) {
+		c := s[i]
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		dst = append(dst, c)
+	}
+	return dst
 }
 
 // checkID refuses, as the service's routing gateway does, ids in the path that

@@ -1,6 +1,7 @@
 package cosmos
 
 import (
+	"context"
 	"net/http"
 	"strings"
 
@@ -74,7 +75,7 @@ func (r *request) atomicBatch(c *container, ops []bson.Value, key []bson.Value) 
 	}
 	outs, failed, err := r.write(c, parsed)
 	if err != nil {
-		if asError(err).Status == http.StatusInternalServerError {
+		if r.ctx.Err() != nil || asError(err).Status == http.StatusInternalServerError {
 			return err
 		}
 		return fail(failed, err)
@@ -94,6 +95,9 @@ func (r *request) bulk(c *container, ops []bson.Value, key []bson.Value) error {
 		out, err := r.bulkOne(c, v, key)
 		if results[i].out = out; err == nil {
 			continue
+		}
+		if r.ctx.Err() != nil { // it was killed, or its time is over
+			return context.Cause(r.ctx)
 		}
 		results[i] = result{err: asError(err)}
 		status = http.StatusMultiStatus

@@ -13,11 +13,15 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/query/exec"
 	"github.com/mayflydb/mayfly/internal/query/nosql"
 	"github.com/mayflydb/mayfly/internal/repl"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
+
+// benchClient is whose requests they are.
+var benchClient = &command.Client{ConnectionID: 1, Protocol: Protocol}
 
 // nowhere is a ResponseWriter that keeps only the status.
 type nowhere struct {
@@ -45,7 +49,7 @@ func benchServer(b *testing.B) *Server {
 		_ = cat.Close()
 		_ = engine.Close()
 	})
-	s, err := New(b.Context(), Options{Catalog: cat, Exec: &exec.Executor{Catalog: cat}, Log: slog.New(slog.DiscardHandler), Key: WellKnownKey, Consistency: "Session"})
+	s, err := New(b.Context(), Options{Catalog: cat, Exec: &exec.Executor{Catalog: cat}, Dispatcher: command.NewDispatcher(slog.New(slog.DiscardHandler)), Log: slog.New(slog.DiscardHandler), Key: WellKnownKey, Consistency: "Session"})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -83,7 +87,7 @@ func benchDo(b *testing.B, s *Server, method, target, body string, h http.Header
 	}
 	r := &http.Request{Method: method, URL: u, Header: header, Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body))}
 	w := &nowhere{header: http.Header{}}
-	s.serve(w, r.WithContext(b.Context()), false)
+	s.serve(w, r.WithContext(command.WithClient(b.Context(), benchClient)), false)
 	if w.status >= 300 {
 		b.Fatalf("%s %s: %d", method, target, w.status)
 	}

@@ -53,7 +53,7 @@ func (r *request) resolveItem() error {
 	}
 	id, err := r.itemByRID(c, r.path.item)
 	if err == nil {
-		r.path.item = id.Lookup("i").Str()
+		r.item = id.Lookup("i").Str()
 	}
 	return err
 }
@@ -66,7 +66,7 @@ func (r *request) itemByRID(c *container, text string) (id bson.Doc, err error) 
 	}
 	number := int64(binary.LittleEndian.Uint64(rid[len(c.ridBytes):]))
 	filter := new(bson.Builder).Int64(fieldNumber, number).Finish()
-	err = find(r.Context(), r.s.o.Exec, c.collection, filter, nil, 1, func(item bson.Doc) (bool, error) {
+	_, err = r.find(c.collection, filter, nil, 1, func(item bson.Doc) (bool, error) {
 		id = item.Lookup("_id").Doc().Clone()
 		return false, nil
 	})

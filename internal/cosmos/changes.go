@@ -76,7 +76,7 @@ func (r *request) changes(c *container, key []bson.Value, from, settled, since i
 	place = settled
 	bytes := 0
 	sort := new(bson.Builder).Int32(fieldLSN, 1).Finish()
-	err = find(r.Context(), r.s.o.Exec, c.collection, filter, sort, 0, func(d bson.Doc) (bool, error) {
+	_, err = r.find(c.collection, filter, sort, 0, func(d bson.Doc) (bool, error) {
 		lsn, _ := bson.ExactInt64(d.Lookup(fieldLSN))
 		if len(rows) >= size || bytes >= maxPageBytes {
 			place = lsn - 1

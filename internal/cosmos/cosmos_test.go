@@ -18,6 +18,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/query/exec"
 	"github.com/mayflydb/mayfly/internal/query/nosql"
 	"github.com/mayflydb/mayfly/internal/repl"
@@ -27,11 +28,12 @@ import (
 
 // account is a server over an engine in memory. Tests run it in virtual time.
 type account struct {
-	t      *testing.T
-	server *Server
-	engine *storage.Engine
-	cat    *catalog.Catalog
-	exec   *exec.Executor
+	t          *testing.T
+	server     *Server
+	engine     *storage.Engine
+	cat        *catalog.Catalog
+	exec       *exec.Executor
+	dispatcher *command.Dispatcher
 }
 
 // epoch is the time of the computer's clock when a test begins, in seconds
@@ -53,6 +55,7 @@ func newAccount(t *testing.T) *account {
 		t.Fatal(err)
 	}
 	a.exec = &exec.Executor{Catalog: a.cat}
+	a.dispatcher = command.NewDispatcher(slog.New(slog.DiscardHandler))
 	a.open()
 	return a
 }
@@ -69,7 +72,7 @@ func (a *account) close() {
 // open starts a server over the catalog as it is, as after a restart.
 func (a *account) open() {
 	s, err := New(context.Background(), Options{
-		Catalog: a.cat, Exec: a.exec, Log: slog.New(slog.DiscardHandler), Key: WellKnownKey, Region: "here", Consistency: "Session",
+		Catalog: a.cat, Exec: a.exec, Dispatcher: a.dispatcher, Log: slog.New(slog.DiscardHandler), Key: WellKnownKey, Region: "here", Consistency: "Session",
 	})
 	if err != nil {
 		a.t.Fatal(err)
@@ -79,7 +82,15 @@ func (a *account) open() {
 
 // do sends a signed request.
 func (a *account) do(method, target, body string, headers map[string]string) *httptest.ResponseRecorder {
+	return a.doFor(nil, method, target, body, headers)
+}
+
+// doFor is do for a client of the server.
+func (a *account) doFor(c *command.Client, method, target, body string, headers map[string]string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, target, strings.NewReader(body))
+	if c != nil {
+		r = r.WithContext(command.WithClient(r.Context(), c))
+	}
 	for name, v := range headers {
 		r.Header.Set(name, v)
 	}

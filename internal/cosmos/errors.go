@@ -18,8 +18,32 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Message }
 
+// inMongoDB are the codes of MongoDB that stand for statuses in logs, counters
+// and the profile.
+var inMongoDB = map[int]mongoerr.Code{
+	http.StatusUnauthorized: mongoerr.AuthenticationFailed, http.StatusForbidden: mongoerr.Unauthorized, http.StatusNotFound: mongoerr.NoMatchingDocument,
+	http.StatusMethodNotAllowed: mongoerr.CommandNotSupported, http.StatusConflict: mongoerr.DuplicateKey, http.StatusPreconditionFailed: mongoerr.BadValue,
+	http.StatusRequestTimeout: mongoerr.MaxTimeMSExpired, http.StatusInternalServerError: mongoerr.InternalError,
+	http.StatusTooManyRequests: mongoerr.ExceededMemoryLimit, http.StatusRequestEntityTooLarge: mongoerr.BSONObjectTooLarge,
+}
+
+// As has errors.As find the error of MongoDB that e is for the dispatcher.
+func (e *Error) As(target any) bool {
+	into, ok := target.(**mongoerr.Error)
+	if !ok {
+		return false
+	}
+	code, known := inMongoDB[e.Status]
+	if !known {
+		code = mongoerr.BadValue
+	}
+	*into = &mongoerr.Error{Code: code, Message: e.Message}
+	return true
+}
+
 // Substatus codes.
 const (
+	substatusNotWritable    = 3 // the SDKs then ask for the account anew
 	substatusKeyMismatch    = 1001
 	substatusCrossPartition = 1004
 )
@@ -27,7 +51,7 @@ const (
 // codes are the names of statuses in the body.
 var codes = map[int]string{
 	http.StatusBadRequest: "BadRequest", http.StatusUnauthorized: "Unauthorized", http.StatusForbidden: "Forbidden", http.StatusNotFound: "NotFound",
-	http.StatusMethodNotAllowed: "MethodNotAllowed", http.StatusConflict: "Conflict", http.StatusGone: "Gone",
+	http.StatusMethodNotAllowed: "MethodNotAllowed", http.StatusRequestTimeout: "RequestTimeout", http.StatusConflict: "Conflict", http.StatusGone: "Gone",
 	http.StatusPreconditionFailed: "PreconditionFailed", http.StatusRequestEntityTooLarge: "RequestEntityTooLarge",
 	http.StatusFailedDependency: "FailedDependency", 449: "RetryWith", http.StatusInternalServerError: "InternalServerError",
 	http.StatusTooManyRequests:    "TooManyRequests",
@@ -54,6 +78,7 @@ var (
 	errUnique   = newError(http.StatusConflict, "Unique index constraint violation.")
 	errMatch    = newError(http.StatusPreconditionFailed, "One of the specified pre-condition is not met. Learn more: https://aka.ms/CosmosDB/sql/errors/precondition-failed")
 	errURL      = badRequest("Request url is invalid.")
+	errTimeout  = newError(http.StatusRequestTimeout, "The operation did not complete within the allotted amount of time.")
 	errMethod   = newError(http.StatusMethodNotAllowed, "The requested verb is not supported.")
 )
 
@@ -78,6 +103,12 @@ func asError(err error) *Error {
 	}
 	e := mongoerr.From(err)
 	switch e.Code {
+	case mongoerr.MaxTimeMSExpired, mongoerr.Interrupted, mongoerr.ClientDisconnect:
+		return errTimeout
+	case mongoerr.InterruptedAtShutdown, mongoerr.ShutdownInProgress:
+		return newError(http.StatusServiceUnavailable, "%s", e.Message)
+	case mongoerr.NotWritablePrimary, mongoerr.PrimarySteppedDown, mongoerr.InterruptedDueToReplStateChange:
+		return &Error{Status: http.StatusForbidden, Substatus: substatusNotWritable, Message: "The requested operation cannot be performed at this region"}
 	case mongoerr.InternalError:
 		return newError(http.StatusInternalServerError, "%s", e.Message)
 	case mongoerr.ExceededMemoryLimit:

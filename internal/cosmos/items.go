@@ -296,7 +296,40 @@ func (r *request) write(c *container, ops []*operation) (outs []*outcome, failed
 		return nil
 	})
 	r.lsn = c.writes.latest()
+	r.count(ops, outs, err == nil)
 	return outs, failed, err
+}
+
+// count counts operations, and what became of them where they were done.
+func (r *request) count(ops []*operation, outs []*outcome, done bool) {
+	s := &r.op.Stats
+	s.IsWrite = true
+	for i, op := range ops {
+		switch op.kind {
+		case opCreate:
+			r.op.CountInserts(1)
+		case opDelete:
+			r.op.CountDeletes(1)
+		case opRead:
+			r.op.CountQueries(1)
+		default:
+			r.op.CountUpdates(1)
+		}
+		switch {
+		case !done:
+		case op.kind == opDelete:
+			s.NDeleted++
+		case op.kind == opRead:
+			s.NReturned++
+		case op.kind == opCreate:
+			s.NInserted++
+		case outs[i].status == http.StatusCreated:
+			s.NUpserted++
+		default:
+			s.NMatched++
+			s.NModified++
+		}
+	}
 }
 
 // one runs one operation and answers with its item.
@@ -314,7 +347,19 @@ func (r *request) one(c *container, op *operation) error {
 	if r.minimal() {
 		return r.send(out.status, nil)
 	}
-	return r.send(out.status, appendItem(make([]byte, 0, 2*len(out.item)), out.item))
+	return r.sendItem(out.status, out.item)
+}
+
+// sendItem answers with a stored item.
+func (r *request) sendItem(status int, item bson.Doc) error {
+	room := pageRoom.Get().(*[]byte)
+	text := appendItem((*room)[:0], item)
+	err := r.send(status, text)
+	if cap(text) <= maxPageRoom {
+		*room = text
+	}
+	pageRoom.Put(room)
+	return err
 }
 
 // minimal says whether the client wants no body after a write.
@@ -341,7 +386,7 @@ func (r *request) operation(kind operationKind) (*container, *operation, error) 
 		return nil, nil, err
 	}
 	key, err := r.itemKey(c)
-	return c, &operation{kind: kind, id: r.path.item, key: key, ifMatch: r.header("If-Match"), ifNone: r.header("If-None-Match")}, err
+	return c, &operation{kind: kind, id: r.item, key: key, ifMatch: r.header("If-Match"), ifNone: r.header("If-None-Match")}, err
 }
 
 // getItem reads one item: one lookup, or two where the items are clustered by
@@ -359,19 +404,22 @@ func (r *request) getItem() error {
 	if err != nil {
 		return err
 	}
-	if item == nil {
+	s := &r.op.Stats
+	if s.IsQuery = true; item == nil {
 		return errNotFound
 	}
 	defer closer.Close()
+	s.DocsExamined = 1
 	if c.ttl.expires(item) <= r.judged {
 		return errNotFound
 	}
+	s.NReturned = 1
 	etag := item.Lookup("_etag").Str()
 	r.w.Header().Set("Etag", etag)
 	if r.header("If-None-Match") == etag {
 		return r.send(http.StatusNotModified, nil)
 	}
-	return r.send(http.StatusOK, appendItem(make([]byte, 0, 2*len(item)), item))
+	return r.sendItem(http.StatusOK, item)
 }
 
 func (r *request) putItem() error {
@@ -469,7 +517,7 @@ func (r *request) deletePartition() error {
 		ids = ids[:0]
 		return nil
 	}
-	err = find(r.Context(), r.s.o.Exec, c.collection, c.key.partition(key), nil, 0, func(d bson.Doc) (bool, error) {
+	_, err = r.find(c.collection, c.key.partition(key), nil, 0, func(d bson.Doc) (bool, error) {
 		ids = append(ids, d.Lookup("_id").Clone())
 		if len(ids) < maxBatch {
 			return true, nil

@@ -24,10 +24,19 @@ func checkID(id string) error {
 
 // escapeName writes what a MongoDB name may not have as %XX.
 func escapeName(id, chars string) string {
+	escaped := func(c byte) bool { return c < ' ' || c == '%' || strings.IndexByte(chars, c) >= 0 }
+	at := 0
+	for at < len(id) && !escaped(id[at]) {
+		at++
+	}
+	if at == len(id) {
+		return id
+	}
 	var b strings.Builder
 	const digits = "0123456789ABCDEF"
-	for i := range len(id) {
-		if c := id[i]; c < ' ' || c == '%' || strings.IndexByte(chars, c) >= 0 {
+	b.WriteString(id[:at])
+	for i := at; i < len(id); i++ {
+		if c := id[i]; escaped(c) {
 			b.Write([]byte{'%', digits[c>>4], digits[c&15]})
 		} else {
 			b.WriteByte(c)

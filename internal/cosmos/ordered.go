@@ -112,7 +112,7 @@ func (p *pager) itemsInOrder(run *nosql.Run, filter bson.Doc) (bool, error) {
 	}
 	for i := first; i >= 0 && i < len(orderClasses); i += int(direction(descending)) {
 		class := orderClasses[i].filter(path, from, bounded && i == first, descending)
-		examined, err := findExamined(p.r.Context(), p.r.s.o.Exec, p.c.collection, both(filter, class), sort, 0, func(d bson.Doc) (bool, error) { return p.take(run, d) })
+		examined, err := p.r.find(p.c.collection, both(filter, class), sort, 0, func(d bson.Doc) (bool, error) { return p.take(run, d) })
 		p.examined += examined
 		if err != nil || p.next != nil {
 			return true, err

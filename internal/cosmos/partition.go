@@ -82,6 +82,8 @@ func (p *pager) smallPartition(run *nosql.Run, key []bson.Value) (bool, error) {
 		return false, err
 	}
 	p.examined = int64(len(s.places))
+	st := &p.r.op.Stats
+	st.IsQuery, st.DocsExamined = true, p.examined
 	if !p.unordered {
 		slices.SortFunc(s.places, func(a, b smallPlace) int { return cmp.Compare(a.number, b.number) })
 	}

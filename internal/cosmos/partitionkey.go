@@ -132,10 +132,10 @@ func (r *request) keyHeader(k partitionKey) ([]bson.Value, error) {
 
 // parse reads a partition key as JSON has it.
 func (k partitionKey) parse(s string) ([]bson.Value, error) {
-	bad := badRequest("Partition key %s is invalid.", s)
+	bad := func() error { return badRequest("Partition key %s is invalid.", s) }
 	v, err := nosql.ParseJSON([]byte(s))
 	if err != nil || v.Type != bson.TypeArray {
-		return nil, bad
+		return nil, bad()
 	}
 	vs := v.Doc().Slice()
 	if len(vs) == 0 {
@@ -149,15 +149,23 @@ func (k partitionKey) parse(s string) ([]bson.Value, error) {
 		case v.Type == bson.TypeDocument && v.Doc().IsEmpty():
 			vs[i] = none
 		case v.Type == bson.TypeDocument || v.Type == bson.TypeArray:
-			return nil, bad
+			return nil, bad()
 		}
 	}
 	return vs, nil
 }
 
+// itemIDRoom is room for an _id with a short key, in bytes.
+const itemIDRoom = 96
+
 // itemID is the _id of an item's document.
 func itemID(key []bson.Value, id string) bson.Value {
-	return bson.Document(new(bson.Builder).Doc("p", keyDocument(key...)).String("i", id).Finish())
+	var b bson.Builder
+	b.Reset(make([]byte, 0, itemIDRoom+len(id))).OpenDoc("p")
+	for i, v := range key {
+		b.Value(bson.Index(i), v)
+	}
+	return bson.Document(b.Close().String("i", id).Finish())
 }
 
 // keyDocument holds a partition key as {0: …, 1: …}: not as an array, which an

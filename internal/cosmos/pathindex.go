@@ -8,6 +8,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/query/nosql"
 	"github.com/mayflydb/mayfly/internal/schema"
 )
@@ -219,6 +220,15 @@ func (s *Server) buildIndex(ctx context.Context, w wantedIndex) error {
 	if now == nil || spec == nil || hasIndex(now, w.name) || len(pathIndexes(now)) >= maxPathIndexes {
 		return nil
 	}
+	d := s.o.Dispatcher
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	shown := new(bson.Builder).String("createIndexes", now.Namespace.Coll).OpenArray("indexes").Doc("0", spec).Close().Finish()
+	defer d.BeginBackground("CosmosIndexBuild", command.KindCommand, now.Namespace.String(), shown, stop).End()
+	if err := d.Gate.Enter(ctx); err != nil {
+		return err
+	}
+	defer d.Gate.Leave()
 	if _, _, err := s.o.Catalog.CreateIndexes(ctx, c.collection.Namespace, []bson.Doc{spec}); err != nil {
 		return err
 	}

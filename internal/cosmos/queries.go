@@ -89,6 +89,7 @@ func (r *request) query(c *container) error {
 	if err != nil {
 		return err
 	}
+	r.asked.Store(&body)
 	q, err := parseQuery(body, c.queries.parse)
 	if err != nil {
 		return err
@@ -233,11 +234,12 @@ func (r *request) page(c *container, q *nosql.Query, s nosql.Shape, key []bson.V
 	if r.flag("X-Ms-Cosmos-Populateindexmetrics") || r.flag("X-Ms-Cosmos-Populateindexmetrics-V2") {
 		h.Set("X-Ms-Cosmos-Index-Utilization", p.indexMetrics())
 	}
+	r.op.Stats.NReturned = int64(p.rows.n)
 	r.charge = chargeQuery + float64(p.retrieved)/100
 	return r.sendFeedOf(c.rid, "Documents", &p.rows)
 }
 
-// pageRoom is the memory of pages that have been sent, []byte.
+// pageRoom is the memory of pages and items that have been sent, []byte.
 var pageRoom = sync.Pool{New: func() any { return new([]byte) }}
 
 // maxPageRoom is the most that is kept of one, in bytes.
@@ -289,6 +291,7 @@ func (p *pager) run(key []bson.Value) error {
 	account.Open(p.r.s.o.Exec.Memory)
 	defer account.Close()
 	run.Hold(account.Hold(p.r))
+	run.Until(p.r.interrupted)
 	if p.placed && p.from.key != "" {
 		if err := p.goOn(run); err != nil {
 			return err
@@ -331,7 +334,7 @@ func (p *pager) items(run *nosql.Run, key []bson.Value) error {
 		sort = new(bson.Builder).Int32(fieldNumber, 1).Finish()
 	}
 	var err error
-	p.examined, err = findExamined(p.r.Context(), p.r.s.o.Exec, p.c.collection, filter, sort, 0, func(d bson.Doc) (bool, error) { return p.take(run, d) })
+	p.examined, err = p.r.find(p.c.collection, filter, sort, 0, func(d bson.Doc) (bool, error) { return p.take(run, d) })
 	if err == nil {
 		p.r.s.improve(p.c, paths, p.examined, int64(p.retrieved))
 	}

@@ -4,10 +4,12 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/query/exec"
 	"github.com/mayflydb/mayfly/internal/query/expr"
@@ -100,18 +102,18 @@ func eachDocument(ctx context.Context, x *exec.Executor, ns schema.Namespace, f 
 // find calls f for the documents that a filter lets pass, in the order of
 // sort, nil for that of the records, until f returns false.
 func find(ctx context.Context, x *exec.Executor, c *catalog.Collection, filter, sort bson.Doc, limit int64, f func(bson.Doc) (bool, error)) error {
-	_, err := findExamined(ctx, x, c, filter, sort, limit, f)
+	_, err := findFor(ctx, nil, x, c, filter, sort, limit, f)
 	return err
 }
 
-// findExamined is find, and says how many documents it looked at.
-func findExamined(ctx context.Context, x *exec.Executor, c *catalog.Collection, filter, sort bson.Doc, limit int64, f func(bson.Doc) (bool, error)) (int64, error) {
+// findFor is find for an operation, which is told how the cursor read; nil for
+// none. It says how many documents were looked at.
+func findFor(ctx context.Context, op *command.Op, x *exec.Executor, c *catalog.Collection, filter, sort bson.Doc, limit int64, f func(bson.Doc) (bool, error)) (docs int64, err error) {
 	if c = c.Latest(); c == nil {
 		return 0, errNotFound
 	}
 	q := &exec.Query{Query: plan.Query{Env: expr.NewEnv(0)}, AllowDiskUse: true}
 	q.Limit = limit
-	var err error
 	if q.Filter, err = match.Parse(filter, nil); err != nil {
 		return 0, err
 	}
@@ -125,6 +127,10 @@ func findExamined(ctx context.Context, x *exec.Executor, c *catalog.Collection, 
 		return 0, err
 	}
 	defer cur.Close()
+	if op != nil {
+		observe(op, cur)
+		defer func() { docs = book(op, cur) }()
+	}
 	for more := true; more; {
 		d, err := cur.Next(ctx)
 		if err != nil {
@@ -137,8 +143,30 @@ func findExamined(ctx context.Context, x *exec.Executor, c *catalog.Collection, 
 			return 0, err
 		}
 	}
-	_, docs := cur.Examined()
-	return docs, nil
+	return 0, nil
+}
+
+// observe tells an operation how a cursor reads.
+func observe(op *command.Op, cur *exec.Cursor) {
+	summary := cur.Summary()
+	if strings.HasPrefix(summary, "COLLSCAN") {
+		op.Dispatcher.CountScan(op.NS, false)
+	}
+	op.SetPlanSummary(summary)
+	s := &op.Stats
+	s.IsQuery, s.FromMultiPlanner, s.ExecStats = true, cur.FromTrial(), cur.ExecStats
+	s.QueryHash, s.PlanCacheKey, s.FromPlanCache, s.Replanned = cur.Choice()
+}
+
+// book books what a cursor has read, and says how many documents that are.
+func book(op *command.Op, cur *exec.Cursor) int64 {
+	keys, docs := cur.Examined()
+	s := &op.Stats
+	s.KeysExamined += keys
+	s.DocsExamined += docs
+	sorts, spilled := cur.Sorts()
+	s.HasSortStage, s.UsedDisk = s.HasSortStage || sorts, s.UsedDisk || spilled
+	return docs
 }
 
 // put stores a definition.

@@ -3,7 +3,6 @@ package cosmos
 import (
 	"crypto/hmac"
 	"encoding/base64"
-	"hash"
 	"net/http"
 	"strconv"
 	"strings"
@@ -47,7 +46,7 @@ func (r *request) newToken(p *permission) (string, error) {
 
 // proof signs what a token claims.
 func (s *Server) proof(claim string) []byte {
-	h := s.signers.Get().(hash.Hash)
+	h := s.signers.Get().(*signer)
 	defer s.signers.Put(h)
 	h.Reset()
 	h.Write([]byte("resource token\n" + claim)) // never fails

@@ -4,46 +4,148 @@ import (
 	"net/http"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/command"
 )
 
-// handlers are the answers by what a path names and by method.
-var handlers = map[kind]map[string]func(*request) error{
-	kindAccount:    {http.MethodGet: (*request).getAccount},
-	kindDatabases:  {http.MethodGet: (*request).listDatabases, http.MethodPost: (*request).postDatabases},
-	kindDatabase:   {http.MethodGet: (*request).getDatabase, http.MethodDelete: (*request).deleteDatabase},
-	kindContainers: {http.MethodGet: (*request).listContainers, http.MethodPost: (*request).postContainers},
-	kindContainer: {
-		http.MethodGet: (*request).getContainer, http.MethodPut: changing((*request).putContainer), http.MethodDelete: (*request).deleteContainer,
-	},
-	kindItems: {http.MethodGet: (*request).getItems, http.MethodPost: (*request).postItems},
-	kindItem: {
-		http.MethodGet: (*request).getItem, http.MethodPut: (*request).putItem, http.MethodPatch: (*request).patchItem,
-		http.MethodDelete: (*request).deleteItem,
-	},
-	kindRanges:          {http.MethodGet: (*request).getRanges},
-	kindOffers:          {http.MethodGet: (*request).listOffers, http.MethodPost: (*request).queryOffers},
-	kindOffer:           {http.MethodGet: (*request).getOffer, http.MethodPut: changing((*request).putOffer)},
-	kindPartitionDelete: {http.MethodPost: (*request).deletePartition},
-	kindUsers:           {http.MethodGet: (*request).listUsers, http.MethodPost: changing((*request).postUsers)},
-	kindUser:            {http.MethodGet: (*request).getUser, http.MethodPut: changing((*request).putUser), http.MethodDelete: (*request).deleteUser},
-	kindPermissions:     {http.MethodGet: (*request).listPermissions, http.MethodPost: changing((*request).postPermissions)},
-	kindPermission: {
-		http.MethodGet: (*request).getPermission, http.MethodPut: changing((*request).putPermission), http.MethodDelete: (*request).deletePermission,
-	},
-	kindScripts: {http.MethodGet: (*request).listScripts, http.MethodPost: (*request).postScripts},
-	kindScript:  {http.MethodGet: (*request).getScript, http.MethodPut: (*request).getScript, http.MethodDelete: (*request).getScript, http.MethodPost: (*request).getScript},
+// endpoint is what a path and a method stand for: an operation as the
+// dispatcher knows it, and the handler that answers.
+type endpoint struct {
+	command *command.Command
+	answer  func(*request) error
+	query   *command.Command // what it is where the request is a query, or nil
 }
 
-// route answers by the handler of a path and a method.
-func (r *request) route() error {
+// reads, writes and defines declare the operations of this protocol: those that
+// read items or definitions, those that write items, and those that change
+// definitions.
+func reads(name string, kind command.OpKind) *command.Command {
+	return &command.Command{Name: name, Kind: kind, Flags: command.TakesReadConcern}
+}
+
+func writes(name string, kind command.OpKind) *command.Command {
+	return &command.Command{Name: name, Kind: kind, Flags: command.Writes}
+}
+
+func defines(name string) *command.Command { return writes(name, command.KindCommand) }
+
+func lists(name string) *command.Command { return reads(name, command.KindCommand) }
+
+// The operations on items that a method and a path do not tell apart.
+var (
+	createItem  = writes("createItem", command.KindInsert)
+	upsertItem  = writes("upsertItem", command.KindUpdate)
+	queryItems  = reads("queryItems", command.KindQuery)
+	readItems   = reads("readItems", command.KindQuery)
+	readChanges = reads("readChanges", command.KindQuery)
+	// Its operations are counted one by one.
+	batchItems = &command.Command{Name: "batchItems", Flags: command.Writes | command.Uncounted}
+	// refused is what no method of a path stands for.
+	refused = endpoint{command: lists("unsupported"), answer: func(*request) error { return errMethod }}
+)
+
+// endpoints are what requests stand for by what a path names and by method.
+var endpoints = map[kind]map[string]endpoint{
+	kindAccount: {http.MethodGet: {command: lists("getAccount"), answer: (*request).getAccount}},
+	kindDatabases: {
+		http.MethodGet:  {command: lists("listDatabases"), answer: (*request).listDatabases},
+		http.MethodPost: {command: defines("createDatabase"), answer: (*request).postDatabases, query: lists("queryDatabases")},
+	},
+	kindDatabase: {
+		http.MethodGet: {command: lists("getDatabase"), answer: (*request).getDatabase},
+		// An entry in its profile would make the database anew.
+		http.MethodDelete: {command: &command.Command{Name: "deleteDatabase", Flags: command.Writes | command.Unprofiled}, answer: (*request).deleteDatabase},
+	},
+	kindContainers: {
+		http.MethodGet:  {command: lists("listContainers"), answer: (*request).listContainers},
+		http.MethodPost: {command: defines("createContainer"), answer: (*request).postContainers, query: lists("queryContainers")},
+	},
+	kindContainer: {
+		http.MethodGet:    {command: lists("getContainer"), answer: (*request).getContainer},
+		http.MethodPut:    {command: defines("replaceContainer"), answer: changing((*request).putContainer)},
+		http.MethodDelete: {command: defines("deleteContainer"), answer: (*request).deleteContainer},
+	},
+	kindItems: {
+		http.MethodGet:  {command: readItems, answer: (*request).getItems},
+		http.MethodPost: {command: createItem, answer: (*request).postItems, query: queryItems},
+	},
+	kindItem: {
+		http.MethodGet:    {command: reads("readItem", command.KindQuery), answer: (*request).getItem},
+		http.MethodPut:    {command: writes("replaceItem", command.KindUpdate), answer: (*request).putItem},
+		http.MethodPatch:  {command: writes("patchItem", command.KindUpdate), answer: (*request).patchItem},
+		http.MethodDelete: {command: writes("deleteItem", command.KindRemove), answer: (*request).deleteItem},
+	},
+	kindRanges: {http.MethodGet: {command: lists("readPartitionKeyRanges"), answer: (*request).getRanges}},
+	kindOffers: {
+		http.MethodGet:  {command: lists("listOffers"), answer: (*request).listOffers},
+		http.MethodPost: {command: lists("queryOffers"), answer: (*request).queryOffers},
+	},
+	kindOffer: {
+		http.MethodGet: {command: lists("getOffer"), answer: (*request).getOffer},
+		http.MethodPut: {command: defines("replaceOffer"), answer: changing((*request).putOffer)},
+	},
+	kindPartitionDelete: {http.MethodPost: {command: writes("deletePartition", command.KindRemove), answer: (*request).deletePartition}},
+	kindUsers: {
+		http.MethodGet:  {command: lists("listUsers"), answer: (*request).listUsers},
+		http.MethodPost: {command: defines("createUser"), answer: changing((*request).postUsers), query: lists("queryUsers")},
+	},
+	kindUser: {
+		http.MethodGet:    {command: lists("getUser"), answer: (*request).getUser},
+		http.MethodPut:    {command: defines("replaceUser"), answer: changing((*request).putUser)},
+		http.MethodDelete: {command: defines("deleteUser"), answer: (*request).deleteUser},
+	},
+	kindPermissions: {
+		http.MethodGet:  {command: lists("listPermissions"), answer: (*request).listPermissions},
+		http.MethodPost: {command: defines("createPermission"), answer: changing((*request).postPermissions), query: lists("queryPermissions")},
+	},
+	kindPermission: {
+		http.MethodGet:    {command: lists("getPermission"), answer: (*request).getPermission},
+		http.MethodPut:    {command: defines("replacePermission"), answer: changing((*request).putPermission)},
+		http.MethodDelete: {command: defines("deletePermission"), answer: (*request).deletePermission},
+	},
+	kindScripts: {
+		http.MethodGet:  {command: lists("listScripts"), answer: (*request).listScripts},
+		http.MethodPost: {command: lists("createScript"), answer: (*request).postScripts},
+	},
+	kindScript: {
+		http.MethodGet: {command: lists("getScript"), answer: (*request).getScript}, http.MethodPut: {command: lists("replaceScript"), answer: (*request).getScript},
+		http.MethodDelete: {command: lists("deleteScript"), answer: (*request).getScript}, http.MethodPost: {command: lists("runScript"), answer: (*request).getScript},
+	},
+}
+
+// route finds what a request stands for: refused where it is nothing.
+func (r *request) route() endpoint {
 	method := r.Method
 	if method == http.MethodHead {
 		method = http.MethodGet
 	}
-	if h, ok := handlers[r.path.kind][method]; ok {
-		return h(r)
+	e, ok := endpoints[r.path.kind][method]
+	switch {
+	case !ok:
+		return refused
+	case r.path.kind == kindItems:
+		e.command = r.onItems(method)
+	case e.query != nil && r.isQuery():
+		e.command = e.query
 	}
-	return errMethod
+	return e
+}
+
+// onItems tells apart what a request may want of a container's items, as
+// postItems and getItems do.
+func (r *request) onItems(method string) *command.Command {
+	switch {
+	case method == http.MethodGet && r.header("A-Im") != "":
+		return readChanges
+	case method == http.MethodGet:
+		return readItems
+	case r.isBatch():
+		return batchItems
+	case r.isQuery():
+		return queryItems
+	case r.flag("X-Ms-Documentdb-Is-Upsert"):
+		return upsertItem
+	}
+	return createItem
 }
 
 // changing is a handler that changes definitions by the request's body: one at

@@ -10,7 +10,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/memory"
 	"github.com/mayflydb/mayfly/internal/query/exec"
 	"github.com/mayflydb/mayfly/internal/query/nosql"
@@ -32,7 +32,9 @@ const WellKnownKey = "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8
 type Options struct {
 	Catalog *catalog.Catalog
 	Exec    *exec.Executor
-	Log     *slog.Logger
+	// Dispatcher runs the requests.
+	Dispatcher *command.Dispatcher
+	Log        *slog.Logger
 	// Key is the account's key, base64.
 	Key string
 	// Endpoint is the URL that the account document advertises; "" for the one
@@ -48,7 +50,7 @@ type Options struct {
 // Server answers the REST protocol. Safe for use by many goroutines.
 type Server struct {
 	o        Options
-	signers  sync.Pool // of hash.Hash: HMACs with the account's key
+	signers  sync.Pool // of *signer: HMACs with the account's key
 	registry *registry
 	activity string // what the ids of all requests begin with
 	requests atomic.Uint64
@@ -64,7 +66,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		return nil, fmt.Errorf("the Cosmos DB account key is not base64: %w", err)
 	}
 	s := &Server{o: o, registry: newRegistry(o.Catalog), wanted: make(chan wantedIndex, maxWantedIndexes)}
-	s.signers.New = func() any { return hmac.New(sha256.New, key) }
+	s.signers.New = func() any { return &signer{Hash: hmac.New(sha256.New, key)} }
 	var b [6]byte
 	rand.Read(b[:])
 	s.activity = fmt.Sprintf("%x-%x-4000-8000-", b[:4], b[4:])
@@ -81,9 +83,15 @@ type request struct {
 	charge   float64
 	lsn      int64
 	now      time.Time
-	judged   int64 // the second by which items are expired
-	written  int64 // the second of what the request writes
-	compute  bool  // the request came to the compute gateway
+	op       command.Op
+	ctx      context.Context // the operation's
+	answers  func(*request) error
+	keyText  string                   // the partition key of the header, as it came
+	item     string                   // the id of the item that the path names
+	asked    atomic.Pointer[bson.Doc] // the body of a query
+	judged   int64                    // the second by which items are expired
+	written  int64                    // the second of what the request writes
+	compute  bool                     // the request came to the compute gateway
 	// partition is the partition key that the request's token is for, or Missing.
 	partition bson.Value
 	room      memory.Request // of a large body
@@ -100,8 +108,7 @@ func (s *Server) ComputeGateway() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, true) })
 }
 
-// serve answers one request. A panic is an internal error of that request
-// alone.
+// serve answers one request, of the client that is in its context.
 func (s *Server) serve(w http.ResponseWriter, hr *http.Request, compute bool) {
 	n := s.requests.Add(1)
 	r := &request{Request: hr, s: s, w: w, charge: 1, now: time.Now(), compute: compute}
@@ -109,13 +116,11 @@ func (s *Server) serve(w http.ResponseWriter, hr *http.Request, compute bool) {
 	r.activity = s.activityID(n)
 	r.room.Open(s.o.Exec.Memory)
 	defer r.room.Release()
-	defer func() {
-		if p := recover(); p != nil {
-			s.o.Log.Error("A Cosmos DB request panicked", "method", hr.Method, "path", hr.URL.Path, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-			r.fail(newError(http.StatusInternalServerError, "internal error; the server's log says more"))
-		}
-	}()
-	if err := r.answer(); err != nil {
+	client := command.ClientOf(hr.Context())
+	if client == nil {
+		client = &command.Client{Remote: hr.RemoteAddr, Protocol: Protocol}
+	}
+	if err := r.answer(client); err != nil {
 		r.fail(err)
 	}
 }
@@ -138,24 +143,14 @@ const maxEnvelope = 64 << 10
 // MaxRequest is the longest body that a request may have, in bytes.
 const MaxRequest = maxBody + maxEnvelope
 
-func (r *request) answer() error {
+func (r *request) answer(client *command.Client) error {
 	var err error
 	if r.path, err = parsePath(r.escapedPath()); err != nil {
 		return err
 	}
 	r.s.registry.resolve(&r.path)
-	if err := r.authorize(); err != nil {
-		return err
-	}
-	if r.path.byRID && r.path.kind == kindItem {
-		if err := r.resolveItem(); err != nil {
-			return err
-		}
-	}
-	if err := r.checkHeaders(); err != nil {
-		return err
-	}
-	return r.route()
+	r.item = r.path.item
+	return r.run(client)
 }
 
 // escapedPath is the path as it was sent.
@@ -268,6 +263,7 @@ func (r *request) send(status int, parts ...[]byte) error {
 		n += len(p)
 	}
 	h["Content-Length"] = []string{strconv.Itoa(n)}
+	r.op.ReplyBytes = n
 	r.w.WriteHeader(status)
 	if r.Method == http.MethodHead {
 		return nil

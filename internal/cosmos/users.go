@@ -69,7 +69,7 @@ func (r *request) users() (*database, []*user, error) {
 		return d, nil, nil
 	}
 	filter := new(bson.Builder).String("_id.d", d.id).Finish()
-	err = find(r.Context(), r.s.o.Exec, c, filter, nil, 0, func(doc bson.Doc) (bool, error) {
+	_, err = r.find(c, filter, nil, 0, func(doc bson.Doc) (bool, error) {
 		us = append(us, loadUser(doc.Clone()))
 		return true, nil
 	})

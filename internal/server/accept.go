@@ -70,6 +70,15 @@ func (s *Server) admit(nc net.Conn, log *slog.Logger) {
 	go s.run(c)
 }
 
+// nextConnection is the number of a connection that another part of the server
+// keeps.
+func (s *Server) nextConnection() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.lastID++
+	return s.mu.lastID
+}
+
 // run is a connection's goroutine.
 func (s *Server) run(c *connection) {
 	defer s.serving.Done()

@@ -33,12 +33,13 @@ func Assemble(_ context.Context, s *Server) (*App, error) {
 	if err != nil {
 		return nil, err
 	}
-	cat, err := catalog.Open(engine, catalog.Options{Committer: repl.Local{}, Log: s.log.Logger("STORAGE").With("ctx", "initandlisten")})
+	var committer repl.Committer = repl.Local{}
+	cat, err := catalog.Open(engine, catalog.Options{Committer: committer, Log: s.log.Logger("STORAGE").With("ctx", "initandlisten")})
 	if err != nil {
 		return nil, errors.Join(err, engine.Close())
 	}
 	d := command.NewDispatcher(s.log.Logger("COMMAND"))
-	d.Host, d.Memory = s.host(), s.memory
+	d.Host, d.Memory, d.Writable = s.host(), s.memory, committer.Writable
 	x := &exec.Executor{Catalog: cat, Memory: s.memory, SpillDir: filepath.Join(s.Options.Storage.DBPath, spillDirectory)}
 	n := &node.Node{
 		Dispatcher: d, Params: d.Params, Log: s.log.Logger("COMMAND"), Catalog: cat, Exec: x,
@@ -63,7 +64,7 @@ func Assemble(_ context.Context, s *Server) (*App, error) {
 	if err := setParameters(d.Params, s.Options.SetParameters); err != nil {
 		return nil, errors.Join(err, cat.Close(), engine.Close())
 	}
-	endpoint, err := s.cosmosComponents(cat, x)
+	endpoint, err := s.cosmosComponents(cat, x, d)
 	if err != nil {
 		return nil, errors.Join(err, cat.Close(), engine.Close())
 	}

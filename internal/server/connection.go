@@ -56,7 +56,7 @@ type connection struct {
 }
 
 func (s *Server) newConnection(nc net.Conn, id int64) *connection {
-	c := &connection{server: s, net: nc, name: "conn" + strconv.FormatInt(id, 10), uuid: bson.NewUUID().String()}
+	c := &connection{server: s, net: nc, name: connectionName(id), uuid: bson.NewUUID().String()}
 	c.client = &command.Client{ConnectionID: id, Remote: addr(nc.RemoteAddr()), Local: addr(nc.LocalAddr())}
 	if sc, ok := nc.(syscall.Conn); ok {
 		c.raw, _ = sc.SyscallConn()
@@ -69,6 +69,9 @@ func (s *Server) newConnection(nc net.Conn, id int64) *connection {
 	c.reader.Ask(&c.arriving)
 	return c
 }
+
+// connectionName is a connection's name in logs.
+func connectionName(id int64) string { return "conn" + strconv.FormatInt(id, 10) }
 
 // addr is an address as logs and currentOp show it; a client on a unix socket
 // has none of its own.

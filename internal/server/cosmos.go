@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/config"
 	"github.com/mayflydb/mayfly/internal/cosmos"
 	"github.com/mayflydb/mayfly/internal/query/exec"
@@ -35,12 +36,13 @@ type cosmosEndpoint struct {
 	s       *Server
 	o       config.Cosmos
 	server  *cosmos.Server
+	clients *command.Clients
 	http    []*webserver.Server
 	running sync.WaitGroup
 }
 
 // cosmosComponents are the endpoint's parts: none where it is off.
-func (s *Server) cosmosComponents(cat *catalog.Catalog, x *exec.Executor) ([]Component, error) {
+func (s *Server) cosmosComponents(cat *catalog.Catalog, x *exec.Executor, d *command.Dispatcher) ([]Component, error) {
 	o := s.Options.Cosmos
 	if !o.Enabled {
 		return nil, nil
@@ -54,13 +56,13 @@ func (s *Server) cosmosComponents(cat *catalog.Catalog, x *exec.Executor) ([]Com
 		}
 	}
 	server, err := cosmos.New(s.life, cosmos.Options{
-		Catalog: cat, Exec: x, Log: s.log.Logger("NETWORK").With("ctx", "cosmos"), Key: o.Key, Endpoint: o.Endpoint, Region: o.Region,
+		Catalog: cat, Exec: x, Dispatcher: d, Log: s.log.Logger("NETWORK").With("ctx", "cosmos"), Key: o.Key, Endpoint: o.Endpoint, Region: o.Region,
 		Consistency: o.Consistency, CrossPartition: o.CrossPartition,
 	})
 	if err != nil {
 		return nil, err
 	}
-	e := &cosmosEndpoint{s: s, o: o, server: server}
+	e := &cosmosEndpoint{s: s, o: o, server: server, clients: &d.Clients}
 	return []Component{
 		{Name: "cosmos", Start: e.start, Stop: e.stop},
 		background("cosmos tending", server.Tend),
@@ -110,14 +112,11 @@ func (e *cosmosEndpoint) listen(ctx context.Context, port int, h http.Handler, c
 	}
 	server := &webserver.Server{
 		Handler: h, ReadTimeout: cosmosReadTimeout, WriteTimeout: cosmosWriteTimeout, IdleTimeout: cosmosIdleTimeout, MaxHeader: cosmosMaxHeader, MaxBody: cosmos.MaxRequest,
-		TLS: conf != nil, Log: e.s.network,
+		TLS: conf, Connected: e.connected, Log: e.s.network,
 	}
 	e.http = append(e.http, server)
 	for _, l := range listeners {
 		e.s.network.Info("Cosmos DB endpoint listens", "id", logCosmos, "address", l.Addr().String(), "tls", conf != nil)
-		if conf != nil {
-			l = tls.NewListener(l, conf)
-		}
 		e.running.Go(func() {
 			if err := server.Serve(e.s.life, l); err != nil {
 				e.s.network.Error("Cosmos DB endpoint ended", "id", logCosmos, "error", err)
@@ -125,6 +124,20 @@ func (e *cosmosEndpoint) listen(ctx context.Context, port int, h http.Handler, c
 		})
 	}
 	return nil
+}
+
+// connected makes a connection a client of the server, as those of MongoDB's
+// protocol are.
+func (e *cosmosEndpoint) connected(ctx context.Context, nc net.Conn) (context.Context, func()) {
+	client := &command.Client{
+		ConnectionID: e.s.nextConnection(), Remote: addr(nc.RemoteAddr()), Local: addr(nc.LocalAddr()), Protocol: cosmos.Protocol,
+	}
+	ctx, cancel := context.WithCancel(withContext(ctx, connectionName(client.ConnectionID)))
+	e.clients.Connect(client)
+	return command.WithClient(ctx, client), func() {
+		cancel()
+		e.clients.Disconnect(client)
+	}
 }
 
 func (e *cosmosEndpoint) stop(ctx context.Context) error {

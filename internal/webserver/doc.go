@@ -3,8 +3,9 @@
 // of a request and gives of an answer is memory that is used again: it keeps
 // nothing of it when it returns.
 //
-// Not here: HTTP/2, Hijacker and Flusher, trailers, and the end of a request's
-// context when its client is gone: it ends with the server.
+// Not here: HTTP/2, Hijacker and Flusher, and trailers. A request's context is
+// that of its connection: whoever makes it (Server.Connected) ends it, too, when
+// the client is gone.
 //
 // Start reading at server.go.
 package webserver

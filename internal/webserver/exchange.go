@@ -1,7 +1,6 @@
 package webserver
 
 import (
-	"crypto/tls"
 	"io"
 	"net/http"
 	"net/url"
@@ -12,7 +11,7 @@ import (
 )
 
 // exchange is a request as the handler sees it, and the answer to it. It is an
-// http.ResponseWriter.
+// http.ResponseWriter. A connection has one, for one request after the other.
 type exchange struct {
 	fast    *fasthttp.RequestCtx
 	request *http.Request
@@ -25,13 +24,8 @@ type exchange struct {
 	status  int
 }
 
-var exchanges = sync.Pool{New: func() any { return &exchange{header: http.Header{}, answer: http.Header{}} }}
-
-// encrypted is what handlers see of TLS: that there is some.
-var encrypted = &tls.ConnectionState{HandshakeComplete: true}
-
 // begin makes e the exchange of a request; false where its URI is none.
-func (e *exchange) begin(s *Server, ctx *fasthttp.RequestCtx) bool {
+func (e *exchange) begin(ctx *fasthttp.RequestCtx) bool {
 	e.fast, e.status, e.values = ctx, 0, e.values[:0]
 	clear(e.header)
 	clear(e.answer)
@@ -51,14 +45,10 @@ func (e *exchange) begin(s *Server, ctx *fasthttp.RequestCtx) bool {
 		return false
 	}
 	e.url = *u
-	if e.request == nil {
-		e.request = (&http.Request{}).WithContext(s.life)
-	}
 	r := e.request
 	r.Method, r.URL, r.RequestURI, r.Host, r.Header = nameOf(in.Header.Method()), &e.url, uri, string(in.Header.Host()), e.header
-	r.Proto, r.ProtoMajor, r.ProtoMinor = "HTTP/1.1", 1, 1
-	if r.TLS = nil; s.TLS {
-		r.TLS = encrypted
+	if r.TLS == nil {
+		r.TLS = stateOfTLS(ctx.Conn())
 	}
 	r.ContentLength = int64(in.Header.ContentLength())
 	e.stream = streamBody{r: ctx.RequestBodyStream()}

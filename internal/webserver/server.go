@@ -2,6 +2,7 @@ package webserver
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"net"
@@ -24,16 +25,20 @@ type Server struct {
 	// MaxBody is the longest body, in bytes, that is read before the handler is
 	// called. A handler has to bound a longer one itself.
 	MaxBody int
-	// TLS says that the listeners' connections are encrypted.
-	TLS bool
-	Log *slog.Logger
+	// TLS encrypts the connections; nil for none.
+	TLS *tls.Config
+	// Connected is called for each connection that comes, before any TLS on it. It
+	// returns the context of the connection's requests, and what is called when it
+	// has ended, or nil. nil: all requests have the context of Serve.
+	Connected func(ctx context.Context, nc net.Conn) (context.Context, func())
+	Log       *slog.Logger
 
 	once sync.Once
 	fast fasthttp.Server
 	life context.Context
 }
 
-// Serve answers the connections of a listener, with ctx for each request, until
+// Serve answers the connections of a listener, with ctx for their requests, until
 // Shutdown.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	s.once.Do(func() {
@@ -48,7 +53,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 			SecureErrorLogMessage: true,
 		}
 	})
-	return s.fast.Serve(l)
+	return s.fast.Serve(listener{l, s})
 }
 
 // Shutdown closes the listeners and the connections without a request, and
@@ -57,8 +62,8 @@ func (s *Server) Shutdown(ctx context.Context) error { return s.fast.ShutdownWit
 
 // handle answers one request. A panic ends the connection alone.
 func (s *Server) handle(ctx *fasthttp.RequestCtx) {
-	e := exchanges.Get().(*exchange)
-	if !e.begin(s, ctx) {
+	e := &ctx.Conn().(interface{ own() *connection }).own().exchange
+	if !e.begin(ctx) {
 		ctx.Error("", fasthttp.StatusBadRequest)
 		ctx.SetConnectionClose()
 		return
@@ -72,7 +77,6 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 	}()
 	s.Handler.ServeHTTP(e, e.request)
 	e.finish()
-	exchanges.Put(e)
 }
 
 // quiet is where fasthttp tells of connections that broke.

@@ -22,6 +22,19 @@ type env struct {
 	patterns map[patternKey]*pcre.Regexp
 	memory   *memory.Holding // of what is kept, kept bytes; nil where nobody counts
 	kept     int
+	// interrupted returns the error of a run that is to end; nil where nobody ends
+	// it. It is asked every checkEvery steps.
+	interrupted func() error
+	steps       uint
+}
+
+// step is called for each element of a source, so that a run which combines many
+// ends when it is told to.
+func (e *env) step() error {
+	if e.steps++; e.steps%checkEvery != 0 || e.interrupted == nil {
+		return nil
+	}
+	return e.interrupted()
 }
 
 type constant struct{ v bson.Value }

@@ -16,6 +16,9 @@ const (
 	maxMemory = 100 << 20
 	// maxArray bounds the elements of an array that a subquery makes.
 	maxArray = 1 << 20
+	// checkEvery is after how many elements of its sources a run looks whether it is
+	// to end.
+	checkEvery = 1 << 10
 	// maxString bounds a string that a function makes, in bytes.
 	maxString = 4 << 20
 )

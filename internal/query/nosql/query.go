@@ -86,6 +86,10 @@ type Run struct {
 // DISTINCT, in all its SELECTs.
 func (run *Run) Hold(h memory.Holding) { run.env.memory = &h }
 
+// Until has the run end with the error that interrupted returns, which it asks
+// from time to time; nil for going on.
+func (run *Run) Until(interrupted func() error) { run.env.interrupted = interrupted }
+
 // Start begins a run; emit is called with each row, which shares memory with
 // the items that Add was given, and returns false when it wants no more.
 func (q *Query) Start(now time.Time, emit func(row bson.Value) bool) *Run {

@@ -37,7 +37,10 @@ func (s *selection) bindFrom(env *env, sources []*collection, f func() (bool, er
 	more := true
 	err := c.elements(env, func(v bson.Value) (bool, error) {
 		env.slots[c.slot] = v
-		var err error
+		err := env.step()
+		if err != nil {
+			return false, err
+		}
 		more, err = s.bindFrom(env, sources[1:], f)
 		return more, err
 	})

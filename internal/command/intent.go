@@ -1,0 +1,112 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+)
+
+// Intent is a request that a front end has in terms of its own, where a Request
+// has a command as a document: a read of one item through the REST protocol of
+// Cosmos DB, say. Do runs it on the path that Dispatch takes.
+type Intent interface {
+	// Authorize returns the error for a client that may not do it. It stands for
+	// Dispatcher.Authorize, which knows the privileges of MongoDB's users only.
+	Authorize(ctx context.Context) error
+	// Run does it, and answers the client unless it returns an error. It sets
+	// op.Stats, counts documents in opcounters, and leaves the length of its answer
+	// in op.ReplyBytes. ctx is as for a Handler.
+	Run(ctx context.Context, op *Op) error
+	// Shown is the command as logs, profile and currentOp print it. It is called
+	// where something is shown, by any goroutine, also while Run runs and after it.
+	Shown() bson.Doc
+}
+
+// Do runs an intent as op to its end: registered for currentOp and killOp,
+// within its time limit, through the gate where it writes, its panics
+// contained; counted, logged and profiled. What it returns has the error for a
+// client in its chain (mongoerr.From); its answer is the caller's.
+//
+// REQUIRES: op is new, and has Client, Command, DB and Start, and Collection
+// where it works on one. Command need not be registered; of its Flags those
+// count that are about what it does.
+func (d *Dispatcher) Do(ctx context.Context, op *Op, intent Intent) error {
+	op.Dispatcher, op.intent, op.Name = d, intent, op.Command.Name
+	if op.NS == "" {
+		coll := op.Collection
+		if coll == "" {
+			coll = "$cmd"
+		}
+		op.NS = op.DB + "." + coll
+	}
+	err := d.perform(ctx, op)
+	d.account(ctx, op, noted{took: time.Since(op.Start), reply: op.ReplyBytes, err: err})
+	return err
+}
+
+// perform takes op, whose request has been read and checked, to its handler:
+// what every request passes, whichever front end it came by.
+func (d *Dispatcher) perform(ctx context.Context, op *Op) error {
+	ctx, cancel := d.begin(ctx, op)
+	defer cancel(nil)
+	defer op.Client.current.Store(nil)
+	ended, err := d.authorize(ctx, op)
+	if err != nil {
+		return err
+	}
+	if ended != nil {
+		defer ended()
+	}
+	if err := interruption(ctx); err != nil {
+		return err
+	}
+	if d.FailCommand != nil && op.intent == nil {
+		if err := d.FailCommand.apply(ctx, op); err != nil {
+			return err
+		}
+	}
+	if op.Command.Flags&Writes != 0 {
+		if err := d.enter(ctx, op); err != nil {
+			return err
+		}
+		defer d.Gate.Leave()
+	}
+	err = d.call(ctx, op)
+	if err != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
+		if cause := interruption(ctx); cause != nil {
+			return cause
+		}
+	}
+	return err
+}
+
+// authorize decides whether op may run, by its front end's rules or by those of
+// users and roles.
+func (d *Dispatcher) authorize(ctx context.Context, op *Op) (ended func(), err error) {
+	switch {
+	case op.intent != nil:
+		return nil, op.intent.Authorize(ctx)
+	case op.Command.Flags&NoAuth != 0 || d.Authorize == nil || op.Client.Internal:
+		return nil, nil
+	}
+	return d.Authorize(ctx, op)
+}
+
+// enter lets op, which writes, through the gate, unless this member takes no
+// writes.
+func (d *Dispatcher) enter(ctx context.Context, op *Op) error {
+	if d.Writable != nil && op.DB != localDB {
+		if err := d.Writable(); err != nil {
+			return err
+		}
+	}
+	op.SetWaitingForLock(true)
+	err := d.Gate.Enter(ctx)
+	op.SetWaitingForLock(false)
+	return err
+}
+
+// localDB is the database that each member has of its own.
+const localDB = "local"
