@@ -2,11 +2,10 @@ package server
 
 import (
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"time"
-
-	"github.com/mayflydb/mayfly/internal/command"
 )
 
 // After an error of accept, the next try waits: this long, twice as long after
@@ -16,14 +15,18 @@ const (
 	maxAcceptPause   = time.Second
 )
 
-// accept lets clients in on one listener until it is closed.
-func (s *Server) accept(l net.Listener, log *slog.Logger) {
+// accept lets clients in on one listener until it is closed: each becomes a
+// link, which take has from then on. It is the one way in, whichever protocol
+// is spoken on the listener.
+func (s *Server) accept(l net.Listener, log *slog.Logger, protocol string, take func(*link)) {
 	pause := firstAcceptPause
 	for {
 		nc, err := l.Accept()
 		if err == nil {
 			pause = firstAcceptPause
-			s.admit(nc, log)
+			if admitted := s.admit(nc, log, protocol); admitted != nil {
+				take(admitted)
+			}
 			continue
 		}
 		if errors.Is(err, net.ErrClosed) || s.stopping.Load() {
@@ -39,10 +42,11 @@ func (s *Server) accept(l net.Listener, log *slog.Logger) {
 	}
 }
 
-// admit starts a connection, unless there are too many or the server stops.
-func (s *Server) admit(nc net.Conn, log *slog.Logger) {
+// admit makes a connection one of the server's, or ends it and returns nil
+// where there are too many or the server stops.
+func (s *Server) admit(nc net.Conn, log *slog.Logger, protocol string) *link {
 	s.mu.Lock()
-	count := int64(len(s.mu.connections))
+	count := int64(len(s.mu.links))
 	full := count >= int64(s.maxConnections)
 	if full || s.stopping.Load() {
 		s.mu.Unlock()
@@ -52,58 +56,59 @@ func (s *Server) admit(nc net.Conn, log *slog.Logger) {
 				"remote", addr(nc.RemoteAddr()), "connectionCount", count)
 		}
 		_ = nc.Close()
-		return
+		return nil
 	}
 	s.mu.lastID++
-	c := s.newConnection(nc, s.mu.lastID)
-	s.mu.connections[c] = struct{}{}
+	l := s.newLink(nc, s.mu.lastID, protocol)
+	s.mu.links[l] = struct{}{}
 	s.serving.Add(1)
 	s.mu.Unlock()
 
 	s.stats.created.Add(1)
 	if s.app.Clients != nil {
-		s.app.Clients.Connect(c.client)
+		s.app.Clients.Connect(l.client)
 	}
 	if !s.log.Quiet() {
-		log.Info("Connection accepted", append([]any{"id", logAccepted}, c.identity(count+1)...)...)
+		log.Info("Connection accepted", append([]any{"id", logAccepted}, l.identity(count+1)...)...)
 	}
-	go s.run(c)
-}
-
-// nextConnection is the number of a connection that another part of the server
-// keeps.
-func (s *Server) nextConnection() int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.mu.lastID++
-	return s.mu.lastID
-}
-
-// run is a connection's goroutine.
-func (s *Server) run(c *connection) {
-	defer s.serving.Done()
-	defer s.leave(c)
-	c.serve()
+	return l
 }
 
 // leave takes a connection out of the server.
-func (s *Server) leave(c *connection) {
-	c.cancel(nil)
-	_ = c.net.Close()
+func (s *Server) leave(l *link) {
+	defer s.serving.Done()
+	l.cancel(nil)
 	if s.app.Clients != nil {
-		s.app.Clients.Disconnect(c.client)
+		s.app.Clients.Disconnect(l.client)
 	}
 	s.mu.Lock()
-	delete(s.mu.connections, c)
-	count := int64(len(s.mu.connections))
+	delete(s.mu.links, l)
+	count := int64(len(s.mu.links))
 	s.mu.Unlock()
 	if !s.log.Quiet() {
-		c.log.Info("Connection ended", append([]any{"id", logEnded}, c.identity(count)...)...)
+		l.log.Info("Connection ended", append([]any{"id", logEnded}, l.identity(count)...)...)
 	}
 }
 
-// writes says whether the running operation is one that changes data.
-func (c *connection) writes() bool {
-	op := c.client.Current()
-	return op != nil && op.Command != nil && op.Command.Flags&command.Writes != 0
+// serveLink is the goroutine of a connection to the port of MongoDB's protocol:
+// it looks what is spoken and serves that.
+func (s *Server) serveLink(l *link) {
+	defer l.Close()
+	in, err := hear(l)
+	if err != nil {
+		return // it left without a word
+	}
+	switch speaks(in.first) {
+	case spokenHTTP:
+		l.log.Info("Ending a connection that speaks HTTP", "id", logHTTP, "remote", l.client.Remote)
+		_, _ = io.WriteString(l, httpAnswer)
+	case spokenHTTP2:
+		l.log.Info("Ending a connection that speaks HTTP/2", "id", logHTTP, "remote", l.client.Remote)
+	default:
+		newConnection(l, in).serve()
+	}
 }
+
+// httpAnswer is what a client that speaks HTTP is told.
+const httpAnswer = "HTTP/1.0 200 OK\r\nConnection: close\r\nContent-Type: text/plain\r\nContent-Length: 85\r\n\r\n" +
+	"It looks like you are trying to access MongoDB over HTTP on the native driver port.\r\n"

@@ -1,19 +1,13 @@
 package server
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"runtime/debug"
-	"strconv"
-	"sync/atomic"
-	"syscall"
 	"time"
 
-	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/invariant"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
@@ -26,20 +20,9 @@ var errInterrupted = mongoerr.New(mongoerr.InterruptedAtShutdown, "interrupted a
 // errDisconnected is what operations see whose client has gone.
 var errDisconnected = mongoerr.New(mongoerr.ClientDisconnect, "operation was interrupted because the client disconnected")
 
-// connection is one client. Its goroutine runs serve; the fields that others
-// touch are atomic, or safe to use from anywhere.
+// connection is one client of MongoDB's protocol. Its goroutine runs serve.
 type connection struct {
-	server *Server
-	net    net.Conn
-	raw    syscall.RawConn // nil where the transport has no descriptor
-	client *command.Client
-	name   string // in logs: "conn12"
-	uuid   string
-	log    *slog.Logger
-
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-
+	*link
 	reader    *wire.Reader
 	arriving  arriving
 	requestID int32 // of the last reply
@@ -47,51 +30,15 @@ type connection struct {
 	message, answer wire.Message
 	request         command.Request
 	greeted         bool // its metadata is logged
-
-	// busySince is when the running operation began, in nanoseconds since the
-	// server started, or 0. awaiting says that it may wait for something to
-	// happen for as long as it likes.
-	busySince atomic.Int64
-	awaiting  atomic.Bool
 }
 
-func (s *Server) newConnection(nc net.Conn, id int64) *connection {
-	c := &connection{server: s, net: nc, name: connectionName(id), uuid: bson.NewUUID().String()}
-	c.client = &command.Client{ConnectionID: id, Remote: addr(nc.RemoteAddr()), Local: addr(nc.LocalAddr())}
-	if sc, ok := nc.(syscall.Conn); ok {
-		c.raw, _ = sc.SyscallConn()
-	}
-	c.log = s.network.With("ctx", c.name)
-	c.ctx, c.cancel = context.WithCancelCause(withContext(s.life, c.name))
-	c.reader = wire.NewReader(counted{nc, &s.stats.bytesIn})
+// newConnection makes the connection of a link, which is read through in.
+func newConnection(l *link, in io.Reader) *connection {
+	c := &connection{link: l, reader: wire.NewReader(in)}
 	c.arriving.c = c
-	c.arriving.taken.Open(s.memory)
+	c.arriving.taken.Open(l.server.memory)
 	c.reader.Ask(&c.arriving)
 	return c
-}
-
-// connectionName is a connection's name in logs.
-func connectionName(id int64) string { return "conn" + strconv.FormatInt(id, 10) }
-
-// addr is an address as logs and currentOp show it; a client on a unix socket
-// has none of its own.
-func addr(a net.Addr) string {
-	if a == nil || a.String() == "" || a.String() == "@" {
-		return command.UnixSocket
-	}
-	return a.String()
-}
-
-// counted counts what is read.
-type counted struct {
-	io.Reader
-	n *atomic.Int64
-}
-
-func (c counted) Read(p []byte) (int, error) {
-	n, err := c.Reader.Read(p)
-	c.n.Add(int64(n))
-	return n, err
 }
 
 // serve runs the connection to its end.
@@ -189,16 +136,10 @@ func sequences(m *wire.Message) []command.Sequence {
 
 // dispatch runs one request, and counts it.
 func (c *connection) dispatch(req *command.Request) command.Response {
-	start := time.Now()
-	c.awaiting.Store(req.ExhaustAllowed)
-	if req.ExhaustAllowed && c.server.stopping.Load() {
-		c.cancel(errInterrupted) // stop may have looked before
-	}
-	c.busySince.Store(max(1, int64(start.Sub(c.server.started))))
-	req.Start = start
+	req.Start = time.Now()
+	c.begin(req.Start, req.ExhaustAllowed)
 	r := c.server.app.Dispatcher.Dispatch(c.ctx, req)
-	c.busySince.Store(0)
-	c.server.stats.latency.Observe(r.Took.Seconds())
+	c.end(r.Took)
 	if !c.greeted {
 		c.greet()
 	}
@@ -241,12 +182,12 @@ func (c *connection) refuse(m *wire.Message, err error) bool {
 
 // send writes a reply, or logs why it cannot.
 func (c *connection) send(m *wire.Message) bool {
-	n, err := wire.Write(c.net, m)
+	n, err := wire.Write(c.Conn, m)
 	var user *mongoerr.Error
 	if errors.As(err, &user) {
 		// A reply too large for any message; the client gets that instead.
 		m.Body = command.ErrorReply(user)
-		n, err = wire.Write(c.net, m)
+		n, err = wire.Write(c.Conn, m)
 	}
 	c.server.stats.bytesOut.Add(n)
 	if err != nil {
@@ -261,32 +202,11 @@ func (c *connection) receiveFailed(err error) {
 	var e *wire.Error
 	switch {
 	case errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed), c.server.stopping.Load():
-	case errors.Is(err, wire.ErrHTTP):
-		c.log.Info("Ending a connection that speaks HTTP", "id", logHTTP, "remote", c.client.Remote)
-		_, _ = io.WriteString(c.net, wire.HTTPAnswer)
 	case errors.As(err, &e):
 		c.log.Info("Error receiving request from client. Ending connection from remote", "id", logReceiveFailed,
 			"error", e.Cause, "remote", c.client.Remote, "connectionId", c.client.ConnectionID)
 	default:
 		c.log.Debug("Error receiving request from client. Ending connection from remote", "id", logReceiveFailed,
 			"error", err, "remote", c.client.Remote, "connectionId", c.client.ConnectionID)
-	}
-}
-
-// stop asks the connection to end: at once where it waits for a request or an
-// operation that only waits, else after the reply to the running one.
-func (c *connection) stop() {
-	_ = c.net.SetReadDeadline(time.Unix(1, 0)) // long ago: reading fails, writing does not
-	if c.awaiting.Load() {
-		c.cancel(errInterrupted)
-	}
-}
-
-// identity is what lines about the connection's begin and end say of it.
-func (c *connection) identity(count int64) []any {
-	return []any{
-		"remote", c.client.Remote, "isLoadBalanced", false,
-		slog.Group("uuid", slog.Group("uuid", slog.String("$uuid", c.uuid))),
-		"connectionId", c.client.ConnectionID, "connectionCount", count,
 	}
 }

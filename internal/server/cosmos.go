@@ -33,12 +33,13 @@ const cosmosDirectory = "cosmos"
 
 // cosmosEndpoint is the Cosmos DB endpoint as a part of the server.
 type cosmosEndpoint struct {
-	s       *Server
-	o       config.Cosmos
-	server  *cosmos.Server
-	clients *command.Clients
-	http    []*webserver.Server
-	running sync.WaitGroup
+	s         *Server
+	o         config.Cosmos
+	server    *cosmos.Server
+	http      []*webserver.Server
+	listeners []net.Listener
+	drained   sync.Once
+	running   sync.WaitGroup
 }
 
 // cosmosComponents are the endpoint's parts: none where it is off.
@@ -62,9 +63,9 @@ func (s *Server) cosmosComponents(cat *catalog.Catalog, x *exec.Executor, d *com
 	if err != nil {
 		return nil, err
 	}
-	e := &cosmosEndpoint{s: s, o: o, server: server, clients: &d.Clients}
+	e := &cosmosEndpoint{s: s, o: o, server: server}
 	return []Component{
-		{Name: "cosmos", Start: e.start, Stop: e.stop},
+		{Name: "cosmos", Start: e.start, Drain: e.drain, Stop: e.stop},
 		background("cosmos tending", server.Tend),
 	}, nil
 }
@@ -111,14 +112,20 @@ func (e *cosmosEndpoint) listen(ctx context.Context, port int, h http.Handler, c
 		return err
 	}
 	server := &webserver.Server{
-		Handler: h, ReadTimeout: cosmosReadTimeout, WriteTimeout: cosmosWriteTimeout, IdleTimeout: cosmosIdleTimeout, MaxHeader: cosmosMaxHeader, MaxBody: cosmos.MaxRequest,
-		TLS: conf, Connected: e.connected, Log: e.s.network,
+		Handler: busy(h), ReadTimeout: cosmosReadTimeout, WriteTimeout: cosmosWriteTimeout, IdleTimeout: cosmosIdleTimeout, MaxHeader: cosmosMaxHeader, MaxBody: cosmos.MaxRequest,
+		TLS: conf, ConnContext: connContext, Log: e.s.network,
 	}
 	e.http = append(e.http, server)
 	for _, l := range listeners {
 		e.s.network.Info("Cosmos DB endpoint listens", "id", logCosmos, "address", l.Addr().String(), "tls", conf != nil)
+		e.listeners = append(e.listeners, l)
+		accepted := newHandoff(l.Addr())
 		e.running.Go(func() {
-			if err := server.Serve(e.s.life, l); err != nil {
+			defer accepted.Close()
+			e.s.accept(l, e.s.network.With("ctx", "listener"), cosmos.Protocol, accepted.take)
+		})
+		e.running.Go(func() {
+			if err := server.Serve(e.s.life, accepted); err != nil {
 				e.s.network.Error("Cosmos DB endpoint ended", "id", logCosmos, "error", err)
 			}
 		})
@@ -126,28 +133,48 @@ func (e *cosmosEndpoint) listen(ctx context.Context, port int, h http.Handler, c
 	return nil
 }
 
-// connected makes a connection a client of the server, as those of MongoDB's
-// protocol are.
-func (e *cosmosEndpoint) connected(ctx context.Context, nc net.Conn) (context.Context, func()) {
-	client := &command.Client{
-		ConnectionID: e.s.nextConnection(), Remote: addr(nc.RemoteAddr()), Local: addr(nc.LocalAddr()), Protocol: cosmos.Protocol,
-	}
-	ctx, cancel := context.WithCancel(withContext(ctx, connectionName(client.ConnectionID)))
-	e.clients.Connect(client)
-	return command.WithClient(ctx, client), func() {
-		cancel()
-		e.clients.Disconnect(client)
-	}
+// connContext is the context of the requests of a connection: that of its link.
+func connContext(_ context.Context, nc net.Conn) context.Context {
+	l := nc.(*link) // what a handoff accepts
+	return command.WithClient(context.WithValue(l.ctx, linkKey{}, l), l.client)
+}
+
+// linkKey is the key of a context's link.
+type linkKey struct{}
+
+// busy has the server know which connections run a request.
+func busy(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		l := r.Context().Value(linkKey{}).(*link)
+		start := time.Now()
+		l.server.stats.requests.Add(1)
+		l.begin(start, false)
+		defer func() { l.end(time.Since(start)) }()
+		h.ServeHTTP(w, r)
+	})
+}
+
+// drain lets no more connections in, ends those without a request and has the
+// others end after theirs, until ctx ends.
+func (e *cosmosEndpoint) drain(ctx context.Context) {
+	e.drained.Do(func() {
+		closeAll(e.listeners)
+		var all sync.WaitGroup
+		for _, h := range e.http {
+			all.Go(func() {
+				if err := h.Shutdown(ctx); err != nil {
+					e.s.network.Warn("Requests to the Cosmos DB endpoint were cut off", "id", logCosmos, "error", err)
+				}
+			})
+		}
+		all.Wait()
+	})
 }
 
 func (e *cosmosEndpoint) stop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, cosmosStopTimeout)
 	defer cancel()
-	for _, h := range e.http {
-		if err := h.Shutdown(ctx); err != nil {
-			e.s.network.Warn("Requests to the Cosmos DB endpoint were cut off", "id", logCosmos, "error", err)
-		}
-	}
+	e.drain(ctx)
 	e.running.Wait()
 	return nil
 }

@@ -65,9 +65,9 @@ func (a *arriving) until(d time.Duration) {
 }
 
 func (a *arriving) limit(at time.Time) {
-	_ = a.c.net.SetReadDeadline(at)
+	_ = a.c.SetReadDeadline(at)
 	if a.c.server.stopping.Load() { // stop may have set one that is not to be lost
-		_ = a.c.net.SetReadDeadline(time.Unix(1, 0))
+		_ = a.c.SetReadDeadline(longAgo)
 	}
 }
 

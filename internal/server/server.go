@@ -50,6 +50,10 @@ type Component struct {
 	// Start begins it and returns; ctx ends when the server begins to stop. Nil
 	// where the component runs already.
 	Start func(ctx context.Context) error
+	// Drain has it let nobody in any more and ends its connections, those that run
+	// something after it, until ctx ends; nil where it lets nobody in. It is called
+	// before any component is stopped.
+	Drain func(ctx context.Context)
 	// Stop ends it and waits for what it runs; nil where there is nothing to end.
 	Stop func(ctx context.Context) error
 }
@@ -95,8 +99,8 @@ type Server struct {
 	serving   sync.WaitGroup // the goroutines of connections
 	mu        struct {
 		sync.Mutex
-		connections map[*connection]struct{}
-		lastID      int64
+		links  map[*link]struct{}
+		lastID int64
 	}
 }
 
@@ -110,7 +114,7 @@ func New(o *config.Options, log *Log, open Open) *Server {
 	s.memory.Bound(s.memoryLimit())
 	s.life, s.end = context.WithCancel(context.Background())
 	s.state.Store(stateStarting)
-	s.mu.connections = map[*connection]struct{}{}
+	s.mu.links = map[*link]struct{}{}
 	s.registry = s.newRegistry()
 	return s
 }
@@ -179,7 +183,7 @@ func (s *Server) serve(ctx context.Context, listeners []net.Listener) {
 	s.accepting.Go(s.watch)
 	for _, l := range listeners {
 		log.Info("Listening on", "id", logListening, "address", l.Addr().String())
-		s.accepting.Go(func() { s.accept(l, log) })
+		s.accepting.Go(func() { s.accept(l, log, "", func(l *link) { go s.serveLink(l) }) })
 	}
 	log.Info("Waiting for connections", "id", logWaiting, "port", s.port, "ssl", "off")
 	s.state.Store(stateServing)
@@ -197,13 +201,20 @@ func (s *Server) serve(ctx context.Context, listeners []net.Listener) {
 // stopConnections ends all connections. Operations that run may end until
 // drainTime, then they are interrupted.
 func (s *Server) stopConnections() error {
-	s.each((*connection).stop)
+	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
+	defer cancel()
+	for _, c := range s.app.Components {
+		if c.Drain != nil {
+			s.accepting.Go(func() { c.Drain(ctx) })
+		}
+	}
+	s.each((*link).stop)
 	if n := s.Stats().Active; n > 0 {
 		s.control.Info("Waiting for running operations to end", "id", logDraining, "operations", n)
 	}
 	if !s.ended(drainTime) {
 		s.control.Warn("Interrupting operations that are still running", "id", logInterrupting, "operations", s.Stats().Active)
-		s.each(func(c *connection) { c.cancel(errInterrupted) })
+		s.each(func(l *link) { l.cancel(errInterrupted) })
 		if !s.ended(interruptTime) {
 			return ErrStuck
 		}
@@ -226,19 +237,19 @@ func (s *Server) ended(within time.Duration) bool {
 		return true
 	case <-time.After(within):
 	}
-	s.each(func(c *connection) {
-		if c.busySince.Load() == 0 {
-			_ = c.net.Close()
+	s.each(func(l *link) {
+		if l.busySince.Load() == 0 {
+			_ = l.Conn.Close()
 		}
 	})
 	return false
 }
 
-func (s *Server) each(do func(*connection)) {
+func (s *Server) each(do func(*link)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for c := range s.mu.connections {
-		do(c)
+	for l := range s.mu.links {
+		do(l)
 	}
 }
 

@@ -24,7 +24,12 @@ import (
 	"github.com/mayflydb/mayfly/internal/wire"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		// fasthttp ends the one some seconds after its server, and the other never.
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"),
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"))
+}
 
 // fake answers requests by the name of their first field: echo gives the body
 // back, hold waits for release or the end of its context, count streams
@@ -110,6 +115,13 @@ func newTestServer(t *testing.T, o *config.Options, d Dispatcher) (*Server, *log
 // start runs a server until the test ends.
 func start(t *testing.T, o *config.Options, d Dispatcher) (*Server, *logText) {
 	s, log := newTestServer(t, o, d)
+	run(t, s)
+	return s, log
+}
+
+// run runs s until the test ends.
+func run(t *testing.T, s *Server) {
+	t.Helper()
 	done := make(chan error, 1)
 	go func() { done <- s.Run(t.Context()) }()
 	select {
@@ -123,7 +135,6 @@ func start(t *testing.T, o *config.Options, d Dispatcher) (*Server, *logText) {
 			t.Error(err)
 		}
 	})
-	return s, log
 }
 
 // peer is a client of a few lines.

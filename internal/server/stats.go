@@ -44,9 +44,9 @@ func (s *Server) Stats() Stats {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	st.Current = int64(len(s.mu.connections))
+	st.Current = int64(len(s.mu.links))
 	st.Available = int64(s.maxConnections) - st.Current
-	for c := range s.mu.connections {
+	for c := range s.mu.links {
 		if c.busySince.Load() > 0 {
 			st.Active++
 			if c.awaiting.Load() {

@@ -32,11 +32,11 @@ func (s *Server) watch() {
 
 // long returns the connections whose operation, which is no write, began
 // before that time.
-func (s *Server) long(before int64) []*connection {
+func (s *Server) long(before int64) []*link {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var all []*connection
-	for c := range s.mu.connections {
+	var all []*link
+	for c := range s.mu.links {
 		if since := c.busySince.Load(); since > 0 && since < before && !c.writes() {
 			all = append(all, c)
 		}

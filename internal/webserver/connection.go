@@ -5,16 +5,12 @@ import (
 	"crypto/tls"
 	"net"
 	"net/http"
-	"sync"
 )
 
 // connection is one client's, with its requests, which come one at a time.
 type connection struct {
 	net.Conn
-	server   *Server
 	exchange exchange // the one at hand
-	ended    func()   // or nil
-	once     sync.Once
 }
 
 // encrypted is a connection with TLS, as fasthttp knows one: it shakes hands
@@ -42,23 +38,14 @@ func (s *Server) connect(nc net.Conn) net.Conn {
 	return e
 }
 
-// begin tells who is to know of a connection; speaks is nc, or TLS on it.
+// begin makes c the connection nc; speaks is nc, or TLS on it.
 func (c *connection) begin(s *Server, nc, speaks net.Conn) {
 	ctx := s.life
-	if s.Connected != nil {
-		ctx, c.ended = s.Connected(ctx, nc)
+	if s.ConnContext != nil {
+		ctx = s.ConnContext(ctx, nc)
 	}
-	c.Conn, c.server = speaks, s
+	c.Conn = speaks
 	c.exchange.init(ctx, nc.RemoteAddr().String())
-}
-
-// Close ends the connection.
-func (c *connection) Close() error {
-	err := c.Conn.Close()
-	if c.ended != nil {
-		c.once.Do(c.ended)
-	}
-	return err
 }
 
 // own finds the connection in what fasthttp has of it.

@@ -4,7 +4,7 @@
 // nothing of it when it returns.
 //
 // Not here: HTTP/2, Hijacker and Flusher, and trailers. A request's context is
-// that of its connection: whoever makes it (Server.Connected) ends it, too, when
+// that of its connection: whoever makes it (Server.ConnContext) ends it, too, when
 // the client is gone.
 //
 // Start reading at server.go.

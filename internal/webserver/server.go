@@ -27,11 +27,10 @@ type Server struct {
 	MaxBody int
 	// TLS encrypts the connections; nil for none.
 	TLS *tls.Config
-	// Connected is called for each connection that comes, before any TLS on it. It
-	// returns the context of the connection's requests, and what is called when it
-	// has ended, or nil. nil: all requests have the context of Serve.
-	Connected func(ctx context.Context, nc net.Conn) (context.Context, func())
-	Log       *slog.Logger
+	// ConnContext makes the context of a connection's requests of that of Serve; nc
+	// is what the listener accepted. nil for that of Serve.
+	ConnContext func(ctx context.Context, nc net.Conn) context.Context
+	Log         *slog.Logger
 
 	once sync.Once
 	fast fasthttp.Server

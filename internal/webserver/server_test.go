@@ -3,9 +3,16 @@ package webserver
 import (
 	"bufio"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"fmt"
 	"io"
 	"log/slog"
+	"math/big"
 	"net"
 	"net/http"
 	"strings"
@@ -103,6 +110,74 @@ func TestServer(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestTLS: a handler sees the state of the connection's TLS, with the client's
+// certificate, and requests have the context of their connection.
+func TestTLS(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, pool := newCertificate(t)
+	type key struct{}
+	s := &Server{
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			fmt.Fprintf(w, "%s %s %v", r.TLS.PeerCertificates[0].Subject.CommonName, r.TLS.ServerName, r.Context().Value(key{}) == r.RemoteAddr)
+		}),
+		TLS: &tls.Config{Certificates: []tls.Certificate{cert}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool},
+		ConnContext: func(ctx context.Context, nc net.Conn) context.Context {
+			return context.WithValue(ctx, key{}, nc.RemoteAddr().String())
+		},
+		ReadTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeader: 4 << 10, Log: slog.New(slog.DiscardHandler),
+	}
+	ended := make(chan error)
+	go func() { ended <- s.Serve(context.Background(), l) }()
+	client := func(conf *tls.Config) *http.Client {
+		conf.RootCAs, conf.ServerName = pool, "it.example"
+		return &http.Client{Transport: &http.Transport{TLSClientConfig: conf, DisableKeepAlives: true, ForceAttemptHTTP2: true}}
+	}
+	for range 2 {
+		a, err := client(&tls.Config{Certificates: []tls.Certificate{cert}}).Get("https://" + l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b, _ := io.ReadAll(a.Body); string(b) != "it.example it.example true" {
+			t.Errorf("answered %q", b)
+		}
+	}
+	if _, err := client(&tls.Config{}).Get("https://" + l.Addr().String()); err == nil {
+		t.Error("a client without a certificate was let in")
+	}
+	if err := s.Shutdown(context.Background()); err != nil {
+		t.Error(err)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// newCertificate makes a certificate for it.example, and the pool that has it.
+func newCertificate(t *testing.T) (tls.Certificate, *x509.CertPool) {
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "it.example"}, DNSNames: []string{"it.example"},
+		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AddCert(leaf)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: private}, pool
 }
 
 // TestSlowReader holds that a client which does not take its answer keeps no

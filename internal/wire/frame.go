@@ -2,7 +2,6 @@ package wire
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -80,13 +79,6 @@ func seal(b []byte, start int) []byte {
 	return b
 }
 
-// ErrHTTP is the error of a Reader whose peer speaks HTTP.
-var ErrHTTP = errors.New("HTTP request on the native port")
-
-// HTTPAnswer is what a client that speaks HTTP is told.
-const HTTPAnswer = "HTTP/1.0 200 OK\r\nConnection: close\r\nContent-Type: text/plain\r\nContent-Length: 85\r\n\r\n" +
-	"It looks like you are trying to access MongoDB over HTTP on the native driver port.\r\n"
-
 // Memory is asked for what large messages take while they arrive.
 type Memory interface {
 	// Begin is told of a message of n bytes, before any memory is taken for it; an
@@ -114,7 +106,7 @@ func (r *Reader) Ask(m Memory) { r.memory = m }
 
 // Next returns the next message. The error is io.EOF where the peer stopped
 // between two messages, an *Error where the header is impossible or there is no
-// memory for the message, ErrHTTP, or what the connection says. Where the *Error
+// memory for the message, or what the connection says. Where the *Error
 // asks for an answer, the frame is what there is of the message: its header at
 // least.
 func (r *Reader) Next() (Frame, error) {
@@ -124,9 +116,6 @@ func (r *Reader) Next() (Frame, error) {
 			err = io.ErrUnexpectedEOF
 		}
 		return nil, err
-	}
-	if bytes.HasPrefix(header, []byte("GET ")) {
-		return nil, ErrHTTP
 	}
 	n := int64(int32(binary.LittleEndian.Uint32(header)))
 	if n < HeaderLen || n > MaxMessageSize {

@@ -201,9 +201,6 @@ func TestLengths(t *testing.T) {
 	if runtime.ReadMemStats(&after); after.TotalAlloc-before.TotalAlloc > 4*firstRead {
 		t.Errorf("took %d bytes for a message that did not come", after.TotalAlloc-before.TotalAlloc)
 	}
-	if _, err := NewReader(strings.NewReader("GET / HTTP/1.1\r\n\r\n")).Next(); !errors.Is(err, ErrHTTP) {
-		t.Error(err)
-	}
 	if _, err := (&Message{OpCode: OpMsg, Compressor: None, Body: make(bson.Doc, MaxMessageSize)}).Append(nil); err == nil {
 		t.Error("a message that is too large was written")
 	}

@@ -1,0 +1,145 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"strconv"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/command"
+)
+
+// link is what the server keeps of every connection, whichever protocol it
+// speaks: it counts among them, its client is in the table of clients, its
+// operations end when the client is gone or the server stops. It is the
+// net.Conn that listeners of other packages are handed; its Close takes it out
+// of the server.
+type link struct {
+	net.Conn
+	server *Server
+	raw    syscall.RawConn // of the socket below any TLS; nil where there is none
+	client *command.Client
+	name   string // in logs: "conn12"
+	uuid   string
+	log    *slog.Logger
+
+	ctx    context.Context // of its operations
+	cancel context.CancelCauseFunc
+
+	// busySince is when the running operation began, in nanoseconds since the
+	// server started, or 0. awaiting says that it may wait for something to
+	// happen for as long as it likes.
+	busySince atomic.Int64
+	awaiting  atomic.Bool
+	left      atomic.Bool
+}
+
+// newLink makes the link with a number. protocol is that of command.Client.
+func (s *Server) newLink(nc net.Conn, id int64, protocol string) *link {
+	l := &link{Conn: nc, server: s, raw: socketOf(nc), name: "conn" + strconv.FormatInt(id, 10), uuid: bson.NewUUID().String()}
+	l.client = &command.Client{ConnectionID: id, Remote: addr(nc.RemoteAddr()), Local: addr(nc.LocalAddr()), Protocol: protocol}
+	l.log = s.network.With("ctx", l.name)
+	l.ctx, l.cancel = context.WithCancelCause(withContext(s.life, l.name))
+	return l
+}
+
+// socketOf is the socket of a connection, by which the kernel tells that the
+// peer is gone: that below TLS where it is encrypted. nil for a connection that
+// has none, as those in memory.
+func socketOf(nc net.Conn) syscall.RawConn {
+	for {
+		if sc, ok := nc.(syscall.Conn); ok {
+			raw, err := sc.SyscallConn()
+			if err != nil { // it is closed already
+				return nil
+			}
+			return raw
+		}
+		on, ok := nc.(interface{ NetConn() net.Conn })
+		if !ok {
+			return nil
+		}
+		nc = on.NetConn()
+	}
+}
+
+// addr is an address as logs and currentOp show it; a client on a unix socket
+// has none of its own.
+func addr(a net.Addr) string {
+	if a == nil || a.String() == "" || a.String() == "@" {
+		return command.UnixSocket
+	}
+	return a.String()
+}
+
+// begin says that an operation begins, which may wait for as long as it likes.
+func (l *link) begin(start time.Time, awaiting bool) {
+	l.awaiting.Store(awaiting)
+	if awaiting && l.server.stopping.Load() {
+		l.cancel(errInterrupted) // stop may have looked before
+	}
+	l.busySince.Store(max(1, int64(start.Sub(l.server.started))))
+}
+
+// end says that the operation has ended, which took so long.
+func (l *link) end(took time.Duration) {
+	l.busySince.Store(0)
+	l.server.stats.latency.Observe(took.Seconds())
+}
+
+// writes says whether the running operation is one that changes data.
+func (l *link) writes() bool {
+	op := l.client.Current()
+	return op != nil && op.Command != nil && op.Command.Flags&command.Writes != 0
+}
+
+// stop asks the connection to end: at once where it waits for a request or an
+// operation that only waits, else after the reply to the running one.
+func (l *link) stop() {
+	_ = l.SetReadDeadline(longAgo) // reading fails, writing does not
+	if l.awaiting.Load() {
+		l.cancel(errInterrupted)
+	}
+}
+
+// longAgo is a deadline that is over.
+var longAgo = time.Unix(1, 0)
+
+// Read counts what comes.
+func (l *link) Read(p []byte) (int, error) {
+	n, err := l.Conn.Read(p)
+	l.server.stats.bytesIn.Add(int64(n))
+	return n, err
+}
+
+// Write counts what goes.
+func (l *link) Write(p []byte) (int, error) {
+	n, err := l.Conn.Write(p)
+	l.server.stats.bytesOut.Add(int64(n))
+	return n, err
+}
+
+// NetConn is the connection below.
+func (l *link) NetConn() net.Conn { return l.Conn }
+
+// Close ends the connection and takes it out of the server.
+func (l *link) Close() error {
+	err := l.Conn.Close()
+	if !l.left.Swap(true) {
+		l.server.leave(l)
+	}
+	return err
+}
+
+// identity is what lines about the connection's begin and end say of it.
+func (l *link) identity(count int64) []any {
+	return []any{
+		"remote", l.client.Remote, "isLoadBalanced", false,
+		slog.Group("uuid", slog.Group("uuid", slog.String("$uuid", l.uuid))),
+		"connectionId", l.client.ConnectionID, "connectionCount", count,
+	}
+}
