@@ -1,16 +1,13 @@
 package pcre
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"unicode/utf8"
 )
 
-// flags are the modes a pattern is read in; (?…) changes all but unicode.
-type flags struct {
-	caseless, multiline, dotall, extended, ungreedy, unicode bool
-}
+// flags are the modes a pattern is read in; (?…) changes them.
+type flags struct{ caseless, multiline, dotall, extended bool }
 
 // set changes the flag that letter stands for, and says whether there is one.
 func (f *flags) set(letter rune, on bool) bool {
@@ -23,11 +20,8 @@ func (f *flags) set(letter rune, on bool) bool {
 		f.dotall = on
 	case 'x':
 		f.extended = on
-	case 'U':
-		f.ungreedy = on
-	case 'u', 'J':
 	default:
-		return false
+		return letter == 'u'
 	}
 	return true
 }
@@ -51,105 +45,94 @@ func (f flags) inline() string {
 	return on + off
 }
 
-// target is the engine a pattern is translated for.
-type target uint8
-
-const (
-	forGo target = iota
-	forBacktracking
-)
-
-// translator rewrites a pattern, item by item.
+// translator rewrites a pattern that PCRE2 has found to be one, item by item,
+// for Go's regexp.
 type translator struct {
-	in        string
-	at        int
-	out       strings.Builder
-	target    target
-	flags     flags
-	open      []flags // the flags outside each open group
-	groups    int     // capture groups so far
-	backtrack bool    // Go's engine cannot express the pattern
-	repeat    bool    // the last item was a quantifier
-	behind    []lookbehind
-	start     int // the group whose place is the start of the match (\K), or 0
+	in     string
+	at     int
+	out    strings.Builder
+	flags  flags
+	open   []flags // the flags outside each open group
+	repeat bool    // the last item was a quantifier
 }
 
-// maxGroups bounds the nesting of groups, as PCRE2 does.
-const maxGroups = 250
-
-func translate(pattern string, f flags, t target) (*translator, error) {
-	tr := &translator{in: pattern, target: t, flags: f, backtrack: f.unicode || f.ungreedy}
-	fmt.Fprintf(&tr.out, "(?%s)", f.inline())
-	for tr.at < len(tr.in) {
-		if err := tr.item(); err != nil {
-			return nil, err
+// translate writes a pattern in the syntax of Go's regexp; ok is false for what
+// that cannot say.
+func translate(pattern, options string) (source string, ok bool) {
+	t := &translator{in: pattern}
+	for _, c := range options {
+		t.flags.set(c, true)
+	}
+	for verb := ""; strings.HasPrefix(t.in, "(*"); {
+		if verb, t.in, ok = strings.Cut(t.in[2:], ")"); !ok {
+			return "", false
+		}
+		switch verb {
+		case "UTF", "LF", "BSR_UNICODE", "NO_AUTO_POSSESS", "NO_START_OPT", "NO_JIT", "NO_DOTSTAR_ANCHOR":
+		default:
+			return "", false
 		}
 	}
-	if len(tr.open) > 0 {
-		return nil, errors.New("missing closing parenthesis")
+	fmt.Fprintf(&t.out, "(?%s)", t.flags.inline())
+	for t.at < len(t.in) {
+		if !t.item() {
+			return "", false
+		}
 	}
-	return tr, nil
+	return t.out.String(), len(t.open) == 0
 }
 
-func (t *translator) item() error {
+// item translates what comes next, and says whether Go's regexp has it.
+func (t *translator) item() bool {
 	c := t.in[t.at]
 	wasRepeat := t.repeat
 	t.repeat = false
 	switch c {
 	case '\\':
-		return t.escape(false)
+		return t.escape()
 	case '[':
 		return t.class()
 	case '(':
 		return t.group()
 	case ')':
 		if len(t.open) == 0 {
-			return errors.New("unmatched closing parenthesis")
-		}
-		if err := t.closeGroup(); err != nil {
-			return err
+			return false
 		}
 		t.flags = t.open[len(t.open)-1]
 		t.open = t.open[:len(t.open)-1]
-	case '|':
-		t.alternative()
-	case '$':
-		if t.target == forBacktracking && !t.flags.multiline {
-			t.at++
-			t.out.WriteString(`(?=\n?\z)`)
-			return nil
-		}
 	case '*', '+', '?':
 		t.repeat = true
-		t.backtrack = t.backtrack || c == '+' && wasRepeat
+		if c == '+' && wasRepeat {
+			return false // possessive
+		}
 	case '{':
-		n, err := quantifier(t.in[t.at:])
-		if err != nil {
-			return err
+		n := quantifier(t.in[t.at:])
+		if strings.HasPrefix(t.in[t.at+1:], "0") && n > len("{0}") || strings.Contains(t.in[t.at:t.at+n], ",0") {
+			return false // Go's regexp takes no zeros in front
 		}
 		if n == 0 {
 			t.literal('{')
 			t.at++
-			return nil
+			return true
 		}
 		t.repeat = true
 		t.take(n)
-		return nil
+		return true
 	case ' ', '\t', '\n', '\v', '\f', '\r':
 		if t.flags.extended {
 			t.at++
 			t.repeat = wasRepeat
-			return nil
+			return true
 		}
 	case '#':
 		if t.flags.extended {
 			t.skipTo("\n")
 			t.repeat = wasRepeat
-			return nil
+			return true
 		}
 	}
 	t.take(t.runeLen())
-	return nil
+	return true
 }
 
 // runeLen is the length of the rune that comes next.
@@ -176,7 +159,7 @@ func (t *translator) skipTo(s string) {
 // literal writes a character that stands for itself.
 func (t *translator) literal(r rune) {
 	switch {
-	case r < utf8.RuneSelf && !isAlnum(r) && r > ' ' && r != '_':
+	case r < utf8.RuneSelf && !isAlnum(r) && r > ' ' && r != '_' && r != 0x7f:
 		t.out.WriteByte('\\')
 		t.out.WriteRune(r)
 	case r <= ' ' || r == 0x7f:
@@ -192,137 +175,85 @@ func isAlnum(r rune) bool {
 
 // quantifier is the length of a {n}, {n,} or {n,m} at the start of s; 0 where
 // the brace is a literal.
-func quantifier(s string) (int, error) {
+func quantifier(s string) int {
 	i := 1
-	number := func() (v int, digits bool) {
-		for ; i < len(s) && s[i] >= '0' && s[i] <= '9'; i++ {
-			v, digits = min(v*10+int(s[i]-'0'), 1<<20), true
+	digits := func() bool {
+		from := i
+		for i < len(s) && s[i] >= '0' && s[i] <= '9' {
+			i++
 		}
-		return v, digits
+		return i > from
 	}
-	low, ok := number()
-	if !ok || i >= len(s) {
-		return 0, nil
+	if !digits() {
+		return 0
 	}
-	high, bounded := low, true
-	if s[i] == ',' {
+	if i < len(s) && s[i] == ',' {
 		i++
-		high, bounded = number()
+		digits()
 	}
 	if i >= len(s) || s[i] != '}' {
-		return 0, nil
+		return 0
 	}
-	if low > 65535 || high > 65535 {
-		return 0, errors.New("number too big in {} quantifier")
-	}
-	if bounded && low > high {
-		return 0, errors.New("numbers out of order in {} quantifier")
-	}
-	return i + 1, nil
+	return i + 1
 }
 
 // group translates what an opening parenthesis begins.
-func (t *translator) group() error {
-	if len(t.open) >= maxGroups {
-		return errors.New("parentheses are too deeply nested")
-	}
+func (t *translator) group() bool {
 	rest := t.in[t.at+1:]
-	if strings.HasPrefix(rest, "*") {
-		return errors.New("(*VERB) not recognized or malformed")
-	}
-	if !strings.HasPrefix(rest, "?") {
-		t.push(true)
-		t.take(1)
-		return nil
-	}
-	rest = rest[1:]
-	for _, p := range []string{"<=", "<!", "=", "!", ">"} {
-		if strings.HasPrefix(rest, p) {
-			t.backtrack = true
-			t.push(false)
-			t.take(2 + len(p))
-			if p[0] == '<' {
-				t.openLookbehind()
-			}
-			return nil
-		}
-	}
 	switch {
-	case strings.HasPrefix(rest, "#"):
-		if !strings.Contains(rest, ")") {
-			return errors.New("missing ) after (?# comment")
-		}
+	case strings.HasPrefix(rest, "*"):
+		return false
+	case !strings.HasPrefix(rest, "?"):
+		t.open = append(t.open, t.flags)
+		t.take(1)
+		return true
+	case strings.HasPrefix(rest, "?#"):
 		t.skipTo(")")
-		return nil
-	case strings.HasPrefix(rest, "P=") || strings.HasPrefix(rest, "("):
-		t.backtrack = true
-		t.push(false)
-		t.take(2)
-		return nil
-	case strings.HasPrefix(rest, "P<"), strings.HasPrefix(rest, "<"), strings.HasPrefix(rest, "'"):
-		return t.namedGroup(rest)
+		return true
+	case strings.HasPrefix(rest, "?P<"), strings.HasPrefix(rest, "?<"), strings.HasPrefix(rest, "?'"):
+		return t.namedGroup(rest[1:])
 	}
 	return t.flagGroup()
 }
 
-func (t *translator) push(capture bool) {
-	t.open = append(t.open, t.flags)
-	if capture {
-		t.groups++
-	}
-}
-
 // namedGroup translates (?<name>, (?P<name> and (?'name'.
-func (t *translator) namedGroup(rest string) error {
+func (t *translator) namedGroup(rest string) bool {
 	start := strings.IndexAny(rest, "<'") + 1
 	closing := ">"
 	if rest[start-1] == '\'' {
 		closing = "'"
 	}
 	n := strings.Index(rest[start:], closing)
-	if n <= 0 {
-		return errors.New("subpattern name expected")
+	if n <= 0 || strings.HasPrefix(rest, "<=") || strings.HasPrefix(rest, "<!") {
+		return false
 	}
-	t.push(true)
-	fmt.Fprintf(&t.out, "(?<%s>", rest[start:start+n])
+	t.open = append(t.open, t.flags)
+	fmt.Fprintf(&t.out, "(?P<%s>", rest[start:start+n])
 	t.at += 2 + start + n + 1
-	return nil
+	return true
 }
 
 // flagGroup translates (?flags), (?flags:…) and (?:…).
-func (t *translator) flagGroup() error {
+func (t *translator) flagGroup() bool {
 	f, on := t.flags, true
 	for i, c := range t.in[t.at+2:] {
 		switch {
 		case c == '-' && on:
 			on = false
-		case c == '^' && i == 0:
-			f = flags{unicode: f.unicode}
 		case c == ':':
-			t.push(false)
+			t.open = append(t.open, t.flags)
 			t.flags = f
 			fmt.Fprintf(&t.out, "(?%s:", f.inline())
 			t.at += 2 + i + 1
-			return nil
+			return true
 		case c == ')':
 			t.flags = f
 			fmt.Fprintf(&t.out, "(?%s)", f.inline())
 			t.at += 2 + i + 1
-			return nil
-		case c != 'u' && f.set(c, on):
-			t.backtrack = t.backtrack || f.ungreedy
-		default:
-			return errors.New("unrecognized character after (? or (?-")
+			return true
+		case c == 'u' || c == 'x' && strings.HasPrefix(t.in[t.at+2+i:], "xx") || !f.set(c, on):
+			return false
 		}
 	}
-	return errors.New("missing closing parenthesis")
-}
-
-// resetStart translates \K, behind which the match is said to start, as an
-// empty group that notes the place.
-func (t *translator) resetStart() {
-	t.at += 2
-	t.groups++
-	t.start = t.groups
-	t.out.WriteString("()")
+	return false
 }

@@ -108,7 +108,15 @@ func (e *Env) Hold() memory.Holding { return e.Memory.Hold(e) }
 // Tick is one turn of a loop over elements: now and then it looks whether the
 // context is done, and returns its cause.
 func (e *Env) Tick() error {
-	if e.ticks++; e.ticks%ticksPerCheck == 0 && e.ctx != nil && e.ctx.Err() != nil {
+	if e.ticks++; e.ticks%ticksPerCheck == 0 {
+		return e.Check()
+	}
+	return nil
+}
+
+// Check looks whether the context is done, and returns its cause.
+func (e *Env) Check() error {
+	if e.ctx != nil && e.ctx.Err() != nil {
 		return context.Cause(e.ctx)
 	}
 	return nil

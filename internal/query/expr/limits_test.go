@@ -33,19 +33,25 @@ func TestHostile(t *testing.T) {
 }
 
 func TestWatch(t *testing.T) {
-	const source = `{$reduce: {input: {$range: [0, "$n"]}, initialValue: 0, in: {$reduce: {
-		input: {$range: [0, "$n"]}, initialValue: 0, in: {$add: ["$$value", 1]}}}}}`
-	e, err := Parse(bson.MustParseValue(source), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
 	why := errors.New("killed")
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(why)
-	env := NewEnv(0).WithRoot(bson.MustParse(`{n: 10000}`))
+	env := NewEnv(0).WithRoot(bson.MustParse(`{n: 10000, s: "` + strings.Repeat("a", 1<<20) + `"}`))
 	env.Watch(ctx)
-	if _, err := e.Eval(env); !errors.Is(err, why) {
-		t.Errorf("the loop ended with %v", err)
+	for _, source := range []string{
+		`{$reduce: {input: {$range: [0, "$n"]}, initialValue: 0, in: {$reduce: {
+			input: {$range: [0, "$n"]}, initialValue: 0, in: {$add: ["$$value", 1]}}}}}`,
+		`{$regexMatch: {input: "$s", regex: "(?=a)a*[bc]"}}`,
+		`{$regexFind: {input: "$s", regex: "(?=a)a*[bc]"}}`,
+		`{$regexFindAll: {input: "$s", regex: "(?=a)a*[bc]"}}`,
+	} {
+		e, err := Parse(bson.MustParseValue(source), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := e.Eval(env); !errors.Is(err, why) {
+			t.Errorf("%s ended with %v", source, err)
+		}
 	}
 }
 

@@ -159,23 +159,27 @@ func (r *regexCall) compile(source, flags string) (*pcre.Regexp, error) {
 	return prog, nil
 }
 
-// gaveUp is the error of a match that took too much backtracking.
-func (r *regexCall) gaveUp(err error) error {
-	return mongoerr.New(mongoerr.Code(51156), "Error occurred while executing the regular expression in %s: %s", r.name, err)
+// failed is the error of a match: that of the end of the operation, or that the
+// text is not UTF-8 or takes too much backtracking.
+func (r *regexCall) failed(env *Env, err error) error {
+	if ended := env.Check(); ended != nil {
+		return ended
+	}
+	return mongoerr.New(mongoerr.Code(51156), "Error occurred while executing the regular expression in %s. Result code: %s", r.name, err)
 }
 
-func evalRegexMatch(_ *Env, r *regexCall, prog *pcre.Regexp, s string) (bson.Value, error) {
-	ok, err := prog.Match(s)
+func evalRegexMatch(env *Env, r *regexCall, prog *pcre.Regexp, s string) (bson.Value, error) {
+	ok, err := prog.Match(s, env.Check)
 	if err != nil {
-		return bson.Value{}, r.gaveUp(err)
+		return bson.Value{}, r.failed(env, err)
 	}
 	return bson.Bool(ok), nil
 }
 
 func evalRegexFind(env *Env, r *regexCall, prog *pcre.Regexp, s string) (bson.Value, error) {
-	m, err := prog.Find(s, 0)
+	m, err := prog.Find(s, 0, env.Check)
 	if err != nil {
-		return bson.Value{}, r.gaveUp(err)
+		return bson.Value{}, r.failed(env, err)
 	}
 	if m == nil {
 		return bson.Null, nil
@@ -190,7 +194,7 @@ func evalRegexFindAll(env *Env, r *regexCall, prog *pcre.Regexp, s string) (bson
 	mark := env.mark()
 	var at, place, size int // the place of a byte offset, in code points
 	var failed error
-	err := prog.All(s, func(m []int) bool {
+	err := prog.All(s, env.Check, func(m []int) bool {
 		if m[0] < at { // a match may be said to begin before the last one's end
 			at, place = 0, 0
 		}
@@ -205,7 +209,7 @@ func evalRegexFindAll(env *Env, r *regexCall, prog *pcre.Regexp, s string) (bson
 		return err == nil
 	})
 	if err != nil {
-		failed = r.gaveUp(err)
+		failed = r.failed(env, err)
 	}
 	if failed != nil {
 		env.release(mark)

@@ -35,6 +35,14 @@ func (e *Env) tick() error {
 	return nil
 }
 
+// check returns the cause where the operation is to end; nil where nobody says.
+func (e *Env) check() func() error {
+	if e == nil || e.Expr == nil {
+		return nil
+	}
+	return e.Expr.Check
+}
+
 // expr is the surroundings for $expr.
 func (e *Env) expr() *expr.Env {
 	if e == nil || e.Expr == nil {

@@ -2,6 +2,7 @@ package match
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -16,7 +17,7 @@ func TestLongMatchesEnd(t *testing.T) {
 	for i := range 5000 {
 		doc.Int32(bson.Index(i), int32(i))
 	}
-	whole := doc.Close().Finish()
+	whole := doc.Close().String("s", strings.Repeat("a", 1<<20)).Finish()
 	over, cancel := context.WithCancelCause(t.Context())
 	cancel(mongoerr.New(mongoerr.MaxTimeMSExpired, "over"))
 	env := &Env{Expr: expr.NewEnv(0)}
@@ -24,6 +25,7 @@ func TestLongMatchesEnd(t *testing.T) {
 	for _, filter := range []string{
 		`{a: -1}`,
 		`{a: {$elemMatch: {$lt: 0}}}`,
+		`{s: {$regex: "(?=a)a*[bc]"}}`,
 		`{$jsonSchema: {properties: {a: {items: {minimum: 0}}}}}`,
 		`{$jsonSchema: {properties: {a: {items: {not: {anyOf: [{minimum: 9000}, {minimum: 8000}]}}}}}}`,
 	} {

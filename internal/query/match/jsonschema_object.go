@@ -205,21 +205,21 @@ func (r *patternSchemas) accepts(v bson.Value, env *Env) (bool, error) {
 
 // accepts says whether the field's name does not match, or its value does.
 func (p *patternSchema) accepts(name string, v bson.Value, env *Env) (bool, error) {
-	if ok, err := p.regex.matchText(name); !ok || err != nil {
+	if ok, err := p.regex.matchText(name, env); !ok || err != nil {
 		return err == nil, err
 	}
 	return p.schema.accepts(v, env)
 }
 
 // covers says whether a field is spoken of by properties or patternProperties.
-func (r *otherProperties) covers(name string) (bool, error) {
+func (r *otherProperties) covers(name string, env *Env) (bool, error) {
 	for _, p := range r.named.list {
 		if p.name == name {
 			return true, nil
 		}
 	}
 	for _, p := range r.patterns.list {
-		if ok, err := p.regex.matchText(name); ok || err != nil {
+		if ok, err := p.regex.matchText(name, env); ok || err != nil {
 			return ok, err
 		}
 	}
@@ -238,7 +238,7 @@ func (r *otherProperties) failing(v bson.Value, env *Env) (*string, bson.Value, 
 		if err := env.tick(); err != nil {
 			return nil, bson.Value{}, err
 		}
-		covered, err := r.covers(it.Key)
+		covered, err := r.covers(it.Key, env)
 		if err != nil {
 			return nil, bson.Value{}, err
 		}
@@ -344,7 +344,7 @@ func (r *otherProperties) explain(b *bson.Builder, v bson.Value) error {
 	b.Doc("specifiedAs", r.spec).OpenArray("additionalProperties")
 	n := 0
 	for name := range v.Doc().All() {
-		covered, err := r.covers(name)
+		covered, err := r.covers(name, nil)
 		if err != nil {
 			return err
 		}

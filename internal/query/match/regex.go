@@ -38,10 +38,10 @@ func (n *Regex) kind() kind                              { return kindRegex }
 
 // elem matches strings and symbols by the pattern, and a regular expression
 // that is the very same.
-func (n *Regex) elem(v bson.Value, _ *Env) (bool, error) {
+func (n *Regex) elem(v bson.Value, env *Env) (bool, error) {
 	switch v.Type {
 	case bson.TypeString, bson.TypeSymbol:
-		return n.matchText(v.Str())
+		return n.matchText(v.Str(), env)
 	case bson.TypeRegex:
 		p, o := v.Regex()
 		return p == n.Pattern && o == n.Options, nil
@@ -49,10 +49,16 @@ func (n *Regex) elem(v bson.Value, _ *Env) (bool, error) {
 	return false, nil
 }
 
-func (n *Regex) matchText(s string) (bool, error) {
-	ok, err := n.prog.Match(s)
-	if errors.Is(err, pcre.ErrLimit) {
-		err = mongoerr.New(codeMatchFailed, "Error occurred while executing the regular expression in $regex: %s", err)
+// matchText matches a text. What is not UTF-8 matches nothing; a match that
+// gave up is an error, where mongod says that there is none: no document is
+// left out, or removed under a $nor, because it takes too long.
+func (n *Regex) matchText(s string, env *Env) (bool, error) {
+	ok, err := n.prog.Match(s, env.check())
+	switch {
+	case errors.Is(err, pcre.ErrText):
+		return false, nil
+	case errors.Is(err, pcre.ErrLimit):
+		err = mongoerr.New(codeMatchFailed, "Error occurred while executing the regular expression in $regex. Result code: %s", err)
 	}
 	return ok, err
 }

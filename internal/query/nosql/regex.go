@@ -16,7 +16,7 @@ type patternKey struct{ pattern, options string }
 
 func init() {
 	registerRegex("REGEXMATCH", 2, 3, func(re *pcre.Regexp, args []bson.Value) (bson.Value, error) {
-		ok, err := re.Match(args[0].Str())
+		ok, err := re.Match(args[0].Str(), patience())
 		return bson.Bool(ok), err
 	})
 	registerRegex("REGEXEXTRACT", 2, 4, regexExtract)
@@ -45,6 +45,20 @@ func registerRegex(name string, min, max int, f func(re *pcre.Regexp, args []bso
 	})
 }
 
+// maxChecks bounds one match, in pcre's checks: half a second of work.
+const maxChecks = 10_000
+
+// patience is a check that ends a match which has gone on for too long.
+func patience() func() error {
+	left := maxChecks
+	return func() error {
+		if left--; left < 0 {
+			return pcre.ErrLimit
+		}
+		return nil
+	}
+}
+
 // unmatched is the error of a match that failed: 400, as the pattern is the
 // query's.
 func unmatched(name string, err error) error {
@@ -52,6 +66,8 @@ func unmatched(name string, err error) error {
 	switch {
 	case err == nil || errors.As(err, &told):
 		return err
+	case errors.Is(err, pcre.ErrText):
+		return failed("The text of %s is not UTF-8.", name)
 	case errors.Is(err, pcre.ErrLimit):
 		return failed("The pattern of %s takes too long to match: %v.", name, err)
 	}
@@ -99,7 +115,7 @@ func regexExtract(re *pcre.Regexp, args []bson.Value) (bson.Value, error) {
 		return bson.Value{}, nil
 	}
 	s := args[0].Str()
-	at, err := re.Find(s, 0)
+	at, err := re.Find(s, 0, patience())
 	if err != nil || at == nil || at[2*group] < 0 {
 		return bson.Value{}, err
 	}
@@ -115,7 +131,7 @@ func regexExtractAll(re *pcre.Regexp, args []bson.Value) (bson.Value, error) {
 	}
 	s := args[0].Str()
 	found := []bson.Value{}
-	err := re.All(s, func(at []int) bool {
+	err := re.All(s, patience(), func(at []int) bool {
 		if at[2*group] < 0 {
 			found = append(found, text(""))
 		} else {
@@ -149,7 +165,7 @@ func registerReplace(name string, n int) {
 func replaceMatches(re *pcre.Regexp, s, by string, n int) (bson.Value, error) {
 	var out strings.Builder
 	from, replaced := 0, 0
-	err := re.All(s, func(at []int) bool {
+	err := re.All(s, patience(), func(at []int) bool {
 		out.WriteString(s[from:at[0]])
 		out.WriteString(by)
 		from = at[1]
