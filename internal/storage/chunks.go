@@ -24,8 +24,10 @@ const (
 
 // chunk is a whole chunk of a file.
 type chunk struct {
+	data  []byte
 	end   int64 // where the next may begin
 	first bool  // a record begins with it
+	last  bool  // a record ends with it
 }
 
 // chunkAt reads the chunk at an offset of a file; ok is false where there is none, or
@@ -57,7 +59,10 @@ func chunkAt(b []byte, at int64, num uint64, log bool) (c chunk, ok bool) {
 	if log {
 		position -= recyclableOffset
 	}
-	return chunk{at + header + length, position == chunkFull || position == chunkFirst}, true
+	return chunk{
+		data: h[header : header+length], end: at + header + length,
+		first: position == chunkFull || position == chunkFirst, last: position == chunkFull || position == chunkLast,
+	}, true
 }
 
 // endsLog says whether the mark stands at an offset that ends a log which was closed.
@@ -104,6 +109,36 @@ func scanChunks(b []byte, num uint64, log bool) scanned {
 	s.valid = at
 	s.lookBehind(b, num, log)
 	return s
+}
+
+// eachRecord calls f with the whole records among b[from:to] of a log or a manifest, and
+// the offset at which each begins. It goes on behind what is damaged.
+func eachRecord(b []byte, from, to int64, num uint64, log bool, f func(record []byte, at int64)) {
+	var record []byte
+	begun, in := int64(0), false
+	for at := from; at < to; {
+		c, ok := chunkAt(b, at, num, log)
+		if !ok {
+			if next := skipPadding(b, at, log); next > at {
+				at = next
+				continue
+			}
+			in = false
+			at++
+			continue
+		}
+		if c.first {
+			record, begun, in = record[:0], at, true
+		}
+		if in {
+			record = append(record, c.data...)
+		}
+		if in && c.last {
+			f(record, begun)
+			in = false
+		}
+		at = c.end
+	}
 }
 
 // skipPadding is the next block, where the rest of this one has no room for a chunk

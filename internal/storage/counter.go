@@ -46,7 +46,7 @@ func (e *Engine) OpenCounter(id Ident) (*Counter, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Counter{id: id, key: appendKey(nil, identCounters, AppendIdent(nil, id))}
+	c := &Counter{id: id, key: appendKey(nil, IdentCounters, AppendIdent(nil, id))}
 	c.add(d)
 	return c, nil
 }
@@ -58,7 +58,7 @@ func ReadCounter(r Reader, id Ident) (first, second int64, err error) {
 }
 
 func readSums(r Reader, id Ident) (d [counterSums]int64, err error) {
-	v, closer, err := r.Get(identCounters, AppendIdent(nil, id))
+	v, closer, err := r.Get(IdentCounters, AppendIdent(nil, id))
 	if errors.Is(err, ErrNotFound) {
 		return d, nil
 	}

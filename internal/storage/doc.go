@@ -18,7 +18,9 @@
 //
 // The control file (control.go) records how far each log and the manifest were
 // synced, so that a start can tell a torn end from damage (damage.go): of a store
-// that would come up with less than it was given, Open changes nothing.
+// that would come up with less than it was given, Open changes nothing. Examine reads
+// the files of a store that is not open, and goes on behind damage (examine.go,
+// salvage.go); what is open ReadOnly changes in memory only (overlay.go).
 //
 // # Reading
 //

@@ -48,6 +48,10 @@ type Options struct {
 	Compression     Compression   // of new tables
 	Log             *slog.Logger  // nil: discard
 
+	// ReadOnly opens a store that exists, and keeps all changes in memory: the
+	// directory is only read, and nothing in it changes. No table is rewritten.
+	ReadOnly bool
+
 	// OnFatal is told of an error after which the engine cannot go on. It should
 	// end the process; where it returns, the engine panics.
 	OnFatal func(error)
@@ -99,6 +103,12 @@ type Engine struct {
 // and ErrCorruption for other damage. Then nothing was changed.
 func Open(opts Options) (*Engine, error) {
 	opts = opts.withDefaults()
+	if opts.ReadOnly {
+		if _, err := opts.FS.Stat(opts.FS.PathJoin(opts.Dir, formatFile)); err != nil {
+			return nil, fmt.Errorf("no store in %s: %w", opts.Dir, err)
+		}
+		opts.FS = ReadOnly(opts.FS)
+	}
 	if err := opts.FS.MkdirAll(opts.Dir, 0o755); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
@@ -175,7 +185,7 @@ func (e *Engine) open() error {
 	e.journal = newJournal(e.opts.JournalInterval, e.fatal)
 	e.journal.stall = stallWatch{after: slowDiskThreshold, report: e.stalled}
 	e.space = newSpace(e.opts.FS, e.opts.Dir, memtablesMax*e.opts.MemtableBytes, e.log)
-	inner := &engineFS{FS: e.opts.FS, journal: e.journal, control: e.control, space: e.space}
+	inner := &engineFS{FS: e.opts.FS, journal: e.journal, control: e.control, space: e.space, damaged: e.corrupt}
 	fs, health := vfs.WithDiskHealthChecks(inner, slowDiskThreshold, nil, func(i vfs.DiskSlowInfo) {
 		e.stalled(i.Path, i.Duration)
 	})
@@ -195,7 +205,9 @@ func (e *Engine) open() error {
 	if err := e.loadMeta(); err != nil {
 		return errors.Join(err, e.closeStore())
 	}
-	e.settler.opened()
+	if !e.opts.ReadOnly {
+		e.settler.opened()
+	}
 	return nil
 }
 
@@ -242,6 +254,7 @@ func (e *Engine) pebbleOptions(fs vfs.FS) *pebble.Options {
 		MaxOpenFiles:                openTablesMax,
 		FlushDelayDeleteRange:       rangeDeleteFlush,
 		CompactionConcurrencyRange:  func() (int, int) { return 1, max(2, runtime.NumCPU()/2) },
+		DisableAutomaticCompactions: e.opts.ReadOnly,
 		EventListener: &pebble.EventListener{
 			BackgroundError: e.backgroundError,
 			DataCorruption:  func(i pebble.DataCorruptionInfo) { e.corrupt(i.Details) },
@@ -323,7 +336,7 @@ func (e *Engine) Checkpoint(dir string) error {
 }
 
 // keyApplied is where the place in the log of what was applied last is.
-var keyApplied = appendKey(nil, identMeta, []byte("applied"))
+var keyApplied = appendKey(nil, IdentMeta, []byte("applied"))
 
 // Applied is the place in the log of a replicated group of the unit that was
 // applied last; 0 where there was none.

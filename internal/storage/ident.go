@@ -13,8 +13,8 @@ type Ident uint64
 // FirstOwnIdent on are of keyspaces that a member of a replicated group has for
 // itself.
 const (
-	identMeta     Ident = 0 // the engine's own keys
-	identCounters Ident = 1 // merged counters, by the varint of an ident
+	IdentMeta     Ident = 0 // the engine's own keys
+	IdentCounters Ident = 1 // merged counters, by the varint of an ident
 	IdentCatalog  Ident = 2 // collections: descriptor documents
 	IdentMultikey Ident = 3 // multikey bits, by the varint of an index's ident
 	IdentParams   Ident = 4 // the server's durable parameters and feature state
@@ -38,7 +38,7 @@ const (
 // one is.
 var (
 	firstIdents   = [identRanges]Ident{FirstIdent, FirstOwnIdent}
-	keysNextIdent = [identRanges][]byte{appendKey(nil, identMeta, []byte("next-ident")), appendKey(nil, identMeta, []byte("next-own-ident"))}
+	keysNextIdent = [identRanges][]byte{appendKey(nil, IdentMeta, []byte("next-ident")), appendKey(nil, IdentMeta, []byte("next-own-ident"))}
 )
 
 // idents are the next free idents.
@@ -165,3 +165,35 @@ func ParseIdent(b []byte) (Ident, error) {
 	}
 	return id, nil
 }
+
+// splitKey takes the store's key apart, or one between two keys, which need not be whole:
+// what is missing of its ident is 0.
+func splitKey(b []byte) (id Ident, rest []byte) {
+	switch {
+	case len(b) == 0:
+		return 0, nil
+	case b[0] < identSmall:
+		return Ident(b[0]), b[1:]
+	}
+	n := int(b[0]-identSmall) + 2
+	for i := 1; i < n; i++ {
+		if id <<= 8; i < len(b) {
+			id |= Ident(b[i])
+		}
+	}
+	return id, b[min(n, len(b)):]
+}
+
+// ParseNextIdent reads the key of IdentMeta that says from which number on NewIdent gives
+// them out; false for its other keys.
+func ParseNextIdent(key, value []byte) (r IdentRange, next Ident, ok bool) {
+	for i, k := range keysNextIdent {
+		if string(key) == string(k[1:]) && len(value) == 8 {
+			return IdentRange(i), Ident(binary.BigEndian.Uint64(value)), true
+		}
+	}
+	return 0, 0, false
+}
+
+// SkipIdents makes NewIdent give out only numbers from next on, once the unit commits.
+func (u *Unit) SkipIdents(r IdentRange, next Ident) { u.next[r] = max(u.next[r], next) }

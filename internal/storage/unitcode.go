@@ -177,9 +177,9 @@ func commonKey(key []byte, end bool) bool {
 		return false
 	}
 	switch id {
-	case identMeta:
+	case IdentMeta:
 		return string(key) == string(keysNextIdent[CommonIdents])
-	case identCounters, IdentCatalog, IdentMultikey, IdentWindows:
+	case IdentCounters, IdentCatalog, IdentMultikey, IdentWindows:
 		of, _, ok := cutIdent(rest)
 		return ok && (of < FirstOwnIdent || end && of == FirstOwnIdent)
 	case IdentParams:
@@ -190,10 +190,10 @@ func commonKey(key []byte, end bool) bool {
 
 // OwnKey says whether a key of a keyspace is of this member alone.
 func OwnKey(id Ident, key []byte) bool {
-	if id == IdentRaft || id == identMeta && string(key) != string(keysNextIdent[CommonIdents][1:]) {
+	if id == IdentRaft || id == IdentMeta && string(key) != string(keysNextIdent[CommonIdents][1:]) {
 		return true
 	}
-	if id == identCounters || id == IdentCatalog || id == IdentMultikey || id == IdentWindows {
+	if id == IdentCounters || id == IdentCatalog || id == IdentMultikey || id == IdentWindows {
 		of, _, ok := cutIdent(key)
 		return !ok || of >= FirstOwnIdent
 	}

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -38,6 +39,23 @@ type engineFS struct {
 	journal *journal
 	control *control
 	space   *space
+	damaged func(error)
+}
+
+// Open refuses a table whose footer is damaged: what Pebble does not check of it, it
+// would go by.
+func (fs *engineFS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
+	f, err := fs.FS.Open(name, opts...)
+	if err != nil || !isTable(name) {
+		return f, err
+	}
+	if _, err := checkFooter(f, fs.PathBase(name)); err != nil {
+		if errors.Is(err, ErrCorruption) {
+			fs.damaged(err)
+		}
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
 }
 
 // Unwrap lets Pebble find the root file system.
