@@ -63,6 +63,10 @@ func progressIn(r storage.Reader, open storage.Ident) (p progress, err error) {
 		return p, err
 	}
 	defer closer.Close()
+	return decodeProgress(v)
+}
+
+func decodeProgress(v []byte) (p progress, err error) {
 	switch {
 	case len(v) == 8:
 		return progress{moves: binary.BigEndian.Uint64(v)}, nil

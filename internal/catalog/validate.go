@@ -78,7 +78,7 @@ type validation struct {
 	ctx   context.Context
 	s     *storage.Snapshot
 	coll  *Collection
-	full  bool
+	full  bool // each entry by itself
 	v     *Validation
 	want  []fingerprint          // by index: what the documents should have
 	paths []schema.MultikeyPaths // by index: what the documents need
@@ -91,6 +91,8 @@ type validation struct {
 	windows map[uint64][windowSums]int64 // what the windows should have; nil without windows
 	record  RecordKey                    // memory
 
+	progress func(done, total int64) // or nil
+
 	measured int64 // measurements in buckets
 }
 
@@ -101,6 +103,25 @@ type validation struct {
 // form of each entry one by one; without it entries are compared as sets. It
 // reads all blocks of the tables from the files too, not from the block cache.
 func (c *Catalog) Validate(ctx context.Context, coll *Collection, full bool) (*Validation, error) {
+	depth := validateSets
+	if full {
+		depth = validateFull
+	}
+	return c.validate(ctx, coll, depth, nil)
+}
+
+// validateDepth is how much a validation looks at.
+type validateDepth int
+
+const (
+	validateSets    validateDepth = iota // entries as sets
+	validateEntries                      // also each entry by itself
+	validateFull                         // also the tables
+)
+
+// validate is Validate; progress may be nil, and is told how many documents of how many
+// have been read.
+func (c *Catalog) validate(ctx context.Context, coll *Collection, depth validateDepth, progress func(done, total int64)) (*Validation, error) {
 	// Under the gate no DDL is half done, so descriptor and snapshot agree.
 	coll.live.gate.RLock()
 	now := coll.Latest()
@@ -110,11 +131,11 @@ func (c *Catalog) Validate(ctx context.Context, coll *Collection, full bool) (*V
 	if now == nil {
 		return nil, coll.Check()
 	}
-	x := &validation{ctx: ctx, s: s, coll: now, full: full,
+	x := &validation{ctx: ctx, s: s, coll: now, full: depth >= validateEntries, progress: progress,
 		v:    &Validation{Namespace: now.Namespace, UUID: now.UUID},
 		want: make([]fingerprint, len(now.indexes)), paths: make([]schema.MultikeyPaths, len(now.indexes))}
 	if now.Ident != 0 {
-		if full {
+		if depth == validateFull {
 			if err := x.tables(c.engine); err != nil {
 				return nil, err
 			}
@@ -142,7 +163,7 @@ func (x *validation) tables(e *storage.Engine) error {
 			idents = append(idents, ix.Ident)
 		}
 	}
-	seen := map[string]bool{}
+	seen := map[storage.Damage]bool{}
 	for _, id := range idents {
 		damaged, err := e.CheckTables(x.ctx, id)
 		if err != nil {
@@ -151,7 +172,7 @@ func (x *validation) tables(e *storage.Engine) error {
 		for _, d := range damaged {
 			if !seen[d] {
 				seen[d] = true
-				x.fail("damaged table %s", d)
+				x.fail("damaged table: %s", d)
 			}
 		}
 	}
@@ -194,8 +215,13 @@ func (x *validation) documents() error {
 	}
 	defer it.Close()
 	for ok := it.First(); ok; ok = it.Next() {
-		if x.v.Records%validateCheckDocs == 0 && x.ctx.Err() != nil {
-			return context.Cause(x.ctx)
+		if x.v.Records%validateCheckDocs == 0 {
+			if x.ctx.Err() != nil {
+				return context.Cause(x.ctx)
+			}
+			if x.progress != nil {
+				x.progress(x.v.Records, x.coll.live.counter.Load(sumDocs))
+			}
 		}
 		doc, err := it.Value()
 		if err != nil {

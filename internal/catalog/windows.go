@@ -226,6 +226,10 @@ func readWindowState(r storage.Reader, id storage.Ident) (s windowState, err err
 		return s, err
 	}
 	defer closer.Close()
+	return decodeWindowState(v), nil
+}
+
+func decodeWindowState(v []byte) (s windowState) {
 	if len(v) >= 2*windowBytes {
 		s.low.first, s.swept.first = binary.BigEndian.Uint64(v), binary.BigEndian.Uint64(v[windowBytes:])
 	}
@@ -235,7 +239,7 @@ func readWindowState(r storage.Reader, id storage.Ident) (s windowState, err err
 	if v = v[min(len(v), 2*windowBytes):]; len(v) == 2*windowBytes {
 		s.low.drops, s.swept.drops = uint32(binary.BigEndian.Uint64(v)), uint32(binary.BigEndian.Uint64(v[windowBytes:]))
 	}
-	return s, nil
+	return s
 }
 
 // windowKey is where the sums of a window are.

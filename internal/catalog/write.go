@@ -25,7 +25,12 @@ func (u *Unit) Insert(ctx context.Context, c *Collection, doc bson.Doc) error {
 	if err != nil {
 		return err
 	}
-	doc = u.Stamp(c, doc)
+	return u.insertStamped(ctx, c, u.Stamp(c, doc))
+}
+
+// insertStamped is Insert of a document that has its time of the last write, for who is
+// inside the collection.
+func (u *Unit) insertStamped(ctx context.Context, c *Collection, doc bson.Doc) error {
 	if c.Capped {
 		return u.insertCapped(ctx, c, doc)
 	}

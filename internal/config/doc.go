@@ -22,6 +22,7 @@
 // Exit codes of the process, as mongod's where it has them:
 //
 //	  0  stopped as asked (ExitClean)
+//	  1  mayfly verify and mayfly repair: something is damaged, or lost (ExitDamaged)
 //	  2  wrong options or configuration (ExitBadOptions)
 //	 14  abandoned: the storage can no longer be trusted, operations did not
 //	     end, or a second signal came while stopping (ExitAbrupt)

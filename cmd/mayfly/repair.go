@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/config"
+)
+
+const repairUsage = `Usage: mayfly repair --dbpath DIR --into NEWDIR
+
+Makes the data directory NEWDIR, which must not exist or be empty, of what can be read of
+DIR, which no server has open, and prints what is lost. Changes nothing in DIR. NEWDIR
+appears when it is complete; until then it is NEWDIR.repairing.
+
+Exit codes: 0 all was taken over; 1 something is lost; 2 wrong options; 14 interrupted;
+100 it could not be done, or a server has DIR open: there is no NEWDIR.
+`
+
+// repair makes a new data directory of what can be read of another.
+func repair(args []string) int {
+	var dir, into string
+	f := flag.NewFlagSet("mayfly repair", flag.ContinueOnError)
+	f.Usage = func() { fmt.Fprint(os.Stderr, repairUsage) }
+	f.StringVar(&dir, "dbpath", "", "the data directory")
+	f.StringVar(&into, "into", "", "the new data directory")
+	switch err := f.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		return config.ExitClean
+	case err != nil, dir == "" || into == "" || f.NArg() > 0:
+		f.Usage()
+		return config.ExitBadOptions
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	r, err := catalog.Repair(ctx, nil, dir, into, progressTo(os.Stderr))
+	if err != nil {
+		return toolFailed(ctx, "repair", err)
+	}
+	tellRepaired(os.Stdout, r)
+	if !r.Lossless() {
+		fmt.Printf("%s holds what could be read of %s, which is unchanged. Something is lost: see above.\n", into, dir)
+		return config.ExitDamaged
+	}
+	fmt.Printf("%s holds all of %s, which is unchanged.\n", into, dir)
+	return config.ExitClean
+}
+
+// tellRepaired prints what was damaged, and what became of each collection.
+func tellRepaired(w io.Writer, r *catalog.Repaired) {
+	for _, d := range r.Damages {
+		fmt.Fprintln(w, d)
+	}
+	for _, c := range r.Collections {
+		tellCollection(w, c)
+	}
+	for _, n := range r.Notes {
+		fmt.Fprintln(w, n)
+	}
+}
+
+func tellCollection(w io.Writer, c *catalog.RepairedCollection) {
+	fmt.Fprintf(w, "%s: %d documents", c.Namespace, c.Documents)
+	switch {
+	case c.Counted < 0:
+		fmt.Fprint(w, "; how many there were is not known")
+	case c.Counted > c.Documents:
+		fmt.Fprintf(w, " of %d, %d lost", c.Counted, c.Counted-c.Documents)
+	case c.Counted < c.Documents:
+		fmt.Fprintf(w, ", %d more than there were: deleted ones are back", c.Documents-c.Counted)
+	}
+	fmt.Fprintln(w)
+	for _, g := range c.Gaps {
+		place := "in it"
+		switch {
+		case g.After != "" && g.Before != "":
+			place = fmt.Sprintf("between _id %s and _id %s", g.After, g.Before)
+		case g.After != "":
+			place = "behind _id " + g.After
+		case g.Before != "":
+			place = "before _id " + g.Before
+		}
+		fmt.Fprintf(w, "  %s documents may be missing", place)
+		if g.Older {
+			fmt.Fprint(w, ", older than they were, or back after they were deleted")
+		}
+		if g.Damage.File != "" {
+			fmt.Fprintf(w, " (%s, offset %d)", g.Damage.File, g.Damage.Offset)
+		}
+		fmt.Fprintln(w)
+	}
+	if c.Behind > 0 {
+		fmt.Fprintf(w, "  at least %d newer writes, behind the damage of a log, are left out\n", c.Behind)
+	}
+	if c.Invalid > 0 {
+		fmt.Fprintf(w, "  %d documents are not readable and left out\n", c.Invalid)
+	}
+	if c.Aside > 0 {
+		fmt.Fprintf(w, "  %d documents whose keys another one has are in %s\n", c.Aside, c.Apart)
+	}
+}

@@ -1,0 +1,422 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/schema"
+	"github.com/mayflydb/mayfly/internal/storage"
+)
+
+const (
+	// A unit of a repair has so many documents, or so many bytes.
+	repairUnitDocs  = 500
+	repairUnitBytes = 4 << 20
+	// repairCacheBytes is the block cache of the store that is made.
+	repairCacheBytes = 256 << 20
+	// repairing is behind the name of the new directory until it is complete.
+	repairing = ".repairing"
+	// lostAndFound begins the names of collections, in the database local, that a repair
+	// makes for documents which have no place in their own.
+	lostAndFound = "lost_and_found."
+)
+
+// Repaired is what a repair has taken over, and what not.
+type Repaired struct {
+	Damages []storage.Damage
+	// Unlisted says that which tables are the store's was not wholly known.
+	Unlisted    bool
+	Collections []*RepairedCollection // by name, without views
+	Notes       []string              // what concerns no collection, or may concern any
+}
+
+// Lossless says that all was taken over, as far as can be known.
+func (r *Repaired) Lossless() bool {
+	return !r.Unlisted && len(r.Notes) == 0 && !slices.ContainsFunc(r.Collections, func(c *RepairedCollection) bool { return !c.lossless() })
+}
+
+// RepairedCollection is what a repair has taken over of a collection. The documents of a
+// time-series collection are its measurements.
+type RepairedCollection struct {
+	Namespace schema.Namespace
+	Documents int64 // taken over
+	Counted   int64 // how many there were, or -1 where that is not known
+	Invalid   int64 // documents that were read, but are none
+	// Aside is how many were taken over into Apart, since others have their keys.
+	Aside int64
+	Apart schema.Namespace
+	Gaps  []Gap
+	// Behind is how many writes of documents could be read behind the damage of a log;
+	// they are not taken over.
+	Behind int64
+}
+
+func (c *RepairedCollection) lossless() bool {
+	return c.Counted == c.Documents && c.Invalid+c.Aside+c.Behind == 0 && len(c.Gaps) == 0
+}
+
+// Gap is a place in the order of a collection where documents could not be read.
+type Gap struct {
+	Damage storage.Damage
+	// After and Before are the _id of the documents beside it, in the order in which they
+	// are stored; "" at the ends of the collection.
+	After, Before string
+	// Older says that documents there may be as they were before their last change, or
+	// be back after they were deleted.
+	Older bool
+}
+
+// Repair makes a new data directory, into, of what can be read of another one, which no
+// process has open, and which it does not change; fs is nil for the operating system's.
+// Collections keep their names, UUIDs, options and indexes, which it builds anew.
+// Errors: code 98 where a server has the directory open, and those of the file
+// system and of ctx; then there is no new directory.
+func Repair(ctx context.Context, fs storage.FS, dir, into string, progress Progress) (*Repaired, error) {
+	fs = storage.FileSystem(fs)
+	if names, err := fs.List(into); err == nil && len(names) > 0 {
+		return nil, fmt.Errorf("%s is not empty", into)
+	}
+	x, err := storage.Examine(ctx, fs, dir, func(done, total int64) { progress("tables", done, total) })
+	if err != nil {
+		return nil, err
+	}
+	r := &repair{ctx: ctx, x: x, progress: progress, found: &Repaired{Damages: x.Damages, Unlisted: x.Unlisted},
+		counted: map[storage.Ident]int64{}, low: map[storage.Ident]LowWater{}, next: map[storage.IdentRange]storage.Ident{}}
+	partial := strings.TrimRight(into, "/") + repairing
+	if err := errors.Join(fs.RemoveAll(partial), r.run(fs, partial), x.Close()); err != nil {
+		return nil, errors.Join(err, fs.RemoveAll(partial))
+	}
+	r.report()
+	return r.found, fs.Rename(partial, into)
+}
+
+// repair is a Repair under way.
+type repair struct {
+	ctx      context.Context
+	x        *storage.Examination
+	progress Progress
+	found    *Repaired
+
+	// What the keyspaces in front of those of collections say.
+	stored  []*Collection
+	counted map[storage.Ident]int64
+	low     map[storage.Ident]LowWater
+	params  []storedKey
+	next    map[storage.IdentRange]storage.Ident
+
+	c       *Catalog // of the new store; nil until the first collection is read
+	records map[storage.Ident]*restoring
+	open    map[storage.Ident]*restoring
+	indexes map[storage.Ident]bool
+	orphans bool // entries of the catalog are lost
+	known   int  // losses, before the keys were read
+	done    int64
+
+	unit *Unit
+	size int
+}
+
+type storedKey struct{ key, value []byte }
+
+// restoring is a collection on its way into the new store.
+type restoring struct {
+	*RepairedCollection
+	coll *Collection
+	low  LowWater
+	gaps []*pendingGap
+	last string // _id of the last document
+	// staged are the records of staged measurements, until it is known which have moved.
+	staged []storedKey
+	moved  progress
+}
+
+func (r *repair) run(fs storage.FS, dir string) error {
+	e, err := storage.Open(storage.Options{Dir: dir, FS: fs, CacheBytes: repairCacheBytes})
+	if err != nil {
+		return err
+	}
+	err = r.x.Each(r.ctx, func(id storage.Ident, key, value []byte) error {
+		if id < storage.FirstIdent {
+			return r.front(id, key, value)
+		}
+		if err := r.begin(e); err != nil {
+			return err
+		}
+		return r.take(id, key, value)
+	})
+	if err == nil {
+		err = r.begin(e) // where there are no documents
+	}
+	if err == nil {
+		err = r.finishStaged()
+	}
+	if err == nil {
+		err = r.commit()
+	}
+	if r.unit != nil {
+		r.unit.Abort()
+	}
+	if r.c != nil {
+		err = errors.Join(err, r.c.Close())
+	}
+	return errors.Join(err, e.Close())
+}
+
+// front takes a key of the keyspaces that stand in front of those of collections.
+func (r *repair) front(id storage.Ident, key, value []byte) error {
+	switch id {
+	case storage.IdentMeta:
+		if of, next, ok := storage.ParseNextIdent(key, value); ok {
+			r.skip(of, next)
+		}
+	case storage.IdentCounters:
+		var sums [2]int64
+		if of, err := storage.ParseIdent(key); err == nil && storage.Sums(value, sums[:]) == nil {
+			r.counted[of] = sums[sumDocs]
+		}
+	case storage.IdentCatalog:
+		of, err := storage.ParseIdent(key)
+		var coll *Collection
+		if err == nil {
+			coll, err = decode(of, bson.Doc(value).Clone())
+		}
+		if err != nil {
+			r.note("an entry of the catalog is not readable, and its collection is left out: %v", err)
+			return nil
+		}
+		r.stored = append(r.stored, coll)
+	case storage.IdentWindows:
+		if of, err := storage.ParseIdent(key); err == nil {
+			r.low[of] = decodeWindowState(value).low
+		}
+	case storage.IdentParams:
+		r.params = append(r.params, storedKey{slices.Clone(key), slices.Clone(value)})
+	}
+	return nil
+}
+
+// skip has idents of a range given out from next on.
+func (r *repair) skip(of storage.IdentRange, next storage.Ident) {
+	r.next[of] = max(r.next[of], next)
+}
+
+// taken keeps idents from being given out again.
+func (r *repair) taken(ids ...storage.Ident) {
+	for _, id := range ids {
+		of := storage.CommonIdents
+		if id >= storage.FirstOwnIdent {
+			of = storage.OwnIdents
+		}
+		r.skip(of, id+1)
+	}
+}
+
+func (r *repair) note(format string, args ...any) {
+	r.found.Notes = append(r.found.Notes, fmt.Sprintf(format, args...))
+}
+
+// begin makes the collections, when all is known that stands in front of them.
+func (r *repair) begin(e *storage.Engine) error {
+	if r.c != nil {
+		return nil
+	}
+	r.records, r.open, r.indexes = map[storage.Ident]*restoring{}, map[storage.Ident]*restoring{}, map[storage.Ident]bool{}
+	r.known = len(r.x.Losses)
+	r.orphans = slices.ContainsFunc(r.x.Losses, func(l storage.Loss) bool { return touchesKeyspace(l, storage.IdentCatalog) })
+	if err := r.describe(e); err != nil {
+		return err
+	}
+	var err error
+	if r.c, err = Open(e, Options{}); err != nil {
+		return err
+	}
+	for _, old := range r.stored {
+		coll := r.c.Lookup(old.Namespace)
+		for _, ix := range old.indexes {
+			r.indexes[ix.Ident] = ix.Ident != old.Ident
+		}
+		if coll == nil || coll.Ident == 0 {
+			continue // a view, or a temporary collection
+		}
+		t := &restoring{RepairedCollection: &RepairedCollection{Namespace: old.Namespace, Counted: r.count(old)}, coll: coll, low: r.low[old.Ident]}
+		r.records[old.Ident] = t
+		if old.Open != 0 {
+			r.open[old.Open] = t
+		}
+		t.findGaps(r.x.Losses)
+		r.found.Collections = append(r.found.Collections, t.RepairedCollection)
+	}
+	return nil
+}
+
+// count is how many documents a collection had, or -1.
+func (r *repair) count(c *Collection) int64 {
+	id := c.Ident
+	if c.Open != 0 {
+		id = c.Open
+	}
+	n, known := r.counted[id]
+	lost := slices.ContainsFunc(r.x.Losses, func(l storage.Loss) bool { return touchesKeyspace(l, storage.IdentCounters) })
+	switch {
+	case r.x.Unlisted || lost:
+		return -1
+	case !known:
+		return 0
+	}
+	return n
+}
+
+// describe stores the entries of the catalog. Of two with one name, the newer has it.
+func (r *repair) describe(e *storage.Engine) error {
+	byName := map[schema.Namespace]int{}
+	for i, c := range r.stored {
+		r.taken(c.id, c.Ident, c.Open)
+		for _, ix := range c.indexes {
+			r.taken(ix.Ident)
+		}
+		if j, taken := byName[c.Namespace]; taken {
+			older := r.stored[j]
+			r.stored[j] = older.with(func(n *Collection) { n.Namespace = apart(older.UUID.String()) })
+			r.note("two collections have the name %s; the older one is %s now", c.Namespace, r.stored[j].Namespace)
+		}
+		byName[c.Namespace] = i
+	}
+	u := e.Begin()
+	defer u.Abort()
+	for of, next := range r.next {
+		u.SkipIdents(of, next)
+	}
+	for _, c := range r.stored {
+		if err := u.Set(storage.IdentCatalog, identKey(c.id), c.encode()); err != nil {
+			return err
+		}
+	}
+	for _, p := range r.params {
+		if err := u.Set(storage.IdentParams, p.key, p.value); err != nil {
+			return err
+		}
+	}
+	return u.Commit(r.ctx, storage.Journaled)
+}
+
+// apart is a collection for what has no place in its own.
+func apart(name string) schema.Namespace {
+	return schema.Namespace{DB: "local", Coll: lostAndFound + name}
+}
+
+// take takes a key of a collection or of an index.
+func (r *repair) take(id storage.Ident, key, value []byte) error {
+	if r.done++; r.done%validateCheckDocs == 0 {
+		r.progress("keys", r.done, r.done)
+	}
+	if t := r.records[id]; t != nil {
+		return r.document(t, key, value)
+	}
+	if t := r.open[id]; t != nil {
+		return r.measurements(t, key, value)
+	}
+	if r.orphans && !r.indexes[id] {
+		return r.orphan(id, value)
+	}
+	return nil
+}
+
+// document takes a document, or a bucket, over.
+func (r *repair) document(t *restoring, key RecordKey, doc bson.Doc) error {
+	if t.coll.windows != nil && t.low.Dead(key) {
+		return nil // it had expired
+	}
+	if err := bson.Validate(doc, maxStoredDepth); err != nil {
+		t.Invalid++
+		return nil
+	}
+	t.pass(key, doc)
+	err := r.write(len(doc), func(u *Unit) error {
+		n, err := u.restore(r.ctx, t.coll, doc.Clone())
+		if err == nil {
+			t.Documents += n
+		}
+		return err
+	})
+	switch {
+	case mongoerr.Is(err, mongoerr.DuplicateKey):
+		t.Apart = apart(t.coll.UUID.String())
+		t.Aside++
+		return r.setApart(t.Apart, doc)
+	case err == nil, r.ctx.Err() != nil, mongoerr.Is(err, mongoerr.OutOfDiskSpace):
+		return err
+	}
+	t.Invalid++ // what was stored can be stored again, unless it is no bucket
+	return nil
+}
+
+// write adds to the unit.
+func (r *repair) write(size int, f func(*Unit) error) error {
+	if r.unit == nil {
+		r.unit = r.c.Begin()
+	}
+	err := f(r.unit)
+	if errors.Is(err, storage.ErrLockBusy) { // a collection that units of others cannot write
+		if err = r.commit(); err != nil {
+			return err
+		}
+		r.unit = r.c.Begin()
+		err = f(r.unit)
+	}
+	if err != nil {
+		return err
+	}
+	if r.size += size; r.unit.Count() >= repairUnitDocs || r.size >= repairUnitBytes {
+		return r.commit()
+	}
+	return nil
+}
+
+func (r *repair) commit() error {
+	if r.unit == nil {
+		return nil
+	}
+	u := r.unit
+	r.unit, r.size = nil, 0
+	return u.Commit(r.ctx, storage.Buffered)
+}
+
+// setApart stores a document in a collection for those that have no place.
+func (r *repair) setApart(ns schema.Namespace, doc bson.Doc) error {
+	if err := r.commit(); err != nil {
+		return err
+	}
+	coll := r.c.Lookup(ns)
+	if coll == nil {
+		var err error
+		if coll, err = r.c.Create(r.ctx, ns, nil); err != nil {
+			return err
+		}
+	}
+	err := r.write(len(doc), func(u *Unit) error {
+		_, err := u.restore(r.ctx, coll, doc.Clone())
+		return err
+	})
+	if mongoerr.Is(err, mongoerr.DuplicateKey) {
+		r.note("a document with _id %s is left out, since there is one in %s already", doc.Lookup("_id"), ns)
+		return nil
+	}
+	return err
+}
+
+// orphan takes a document over whose collection is not known.
+func (r *repair) orphan(id storage.Ident, doc bson.Doc) error {
+	if bson.Validate(doc, maxStoredDepth) != nil || doc.Lookup("_id").IsMissing() {
+		return nil
+	}
+	ns := apart(fmt.Sprintf("keyspace_%d", id))
+	if r.c.Lookup(ns) == nil {
+		r.note("the entry of a collection is gone from the catalog: its name, options and indexes are lost, its documents are in %s", ns)
+	}
+	return r.setApart(ns, doc)
+}

@@ -1,0 +1,273 @@
+package catalog
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/errors/oserror"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/schema"
+	"github.com/mayflydb/mayfly/internal/storage"
+	"github.com/mayflydb/mayfly/internal/timeseries"
+)
+
+func quiet(string, int64, int64) {}
+
+// repairNames are the collections of variety.
+var repairNames = []string{"d.plain", "d.windows", "d.capped", "d.series", "d.written", "admin.system.users", "d.view"}
+
+// variety makes a store with each kind of collection, documents in tables and in logs, and
+// takes the process away.
+func variety(t *testing.T) *storage.MemFS {
+	t.Helper()
+	ctx, fs := context.Background(), storage.NewMemFS()
+	c := open(t, fs)
+	create := func(name, options string, specs ...string) *Collection {
+		db, coll, _ := strings.Cut(name, ".")
+		ns := schema.Namespace{DB: db, Coll: coll}
+		o, err := schema.LoadOptions(bson.MustParse(options))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Create(ctx, ns, o.Doc()); err != nil {
+			t.Fatal(err)
+		}
+		if len(specs) > 0 {
+			docs := make([]bson.Doc, len(specs))
+			for i, s := range specs {
+				docs[i] = bson.MustParse(s)
+			}
+			if _, _, err := c.CreateIndexes(ctx, ns, docs); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return c.Lookup(ns)
+	}
+	plain := create("d.plain", `{validator: {a: {$gte: 0}}}`, `{v: 2, key: {a: 1}, name: "a_1", unique: true}`, `{v: 2, key: {tags: 1}, name: "tags_1"}`)
+	windows := create("d.windows", `{}`, `{v: 2, key: {at: 1}, name: "at_1", expireAfterSeconds: {$numberLong: "3600"}}`)
+	capped := create("d.capped", `{capped: true, size: {$numberLong: "100000"}}`)
+	series := create("d.series", `{timeseries: {timeField: "t", metaField: "m", granularity: "seconds"}, expireAfterSeconds: {$numberLong: "100000"}}`)
+	written := create("d.written", `{}`, `{v: 2, key: {_ts: 1}, name: "ts", expireAfterSeconds: {$numberLong: "60"}, since: {$numberLong: "0"}, storageEngine: {mayfly: {expiry: {by: "lastWrite"}}}}`)
+	users := create("admin.system.users", `{}`)
+	create("d.view", `{viewOn: "plain", pipeline: []}`)
+	text := strings.Repeat("text ", 100)
+	for round := range 4 {
+		for n := range 200 {
+			i := round*200 + n
+			for coll, doc := range map[*Collection]string{
+				plain:   fmt.Sprintf(`{_id: %d, a: %d, tags: ["x", %d], text: "%s"}`, i, i, i%7, text),
+				windows: fmt.Sprintf(`{_id: %d, at: {$date: {$numberLong: "%d"}}, text: "%s"}`, i, 1_700_000_000_000+i*60_000, text),
+				capped:  fmt.Sprintf(`{_id: %d, n: "%s"}`, i, text),
+				users:   fmt.Sprintf(`{_id: "u%d"}`, i),
+			} {
+				if err := c.Run(ctx, storage.Buffered, func(u *Unit) error { return u.Insert(ctx, coll, bson.MustParse(doc)) }); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := c.Run(ctx, storage.Buffered, func(u *Unit) error { // written long ago
+				_, err := u.restore(ctx, written, bson.MustParse(fmt.Sprintf(`{_id: %d, _ts: %d}`, i, 1_600_000_000+i)))
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+			m, err := NewMeasurement(bson.MustParse(fmt.Sprintf(`{_id: %d, t: {$date: {$numberLong: "%d"}}, m: "s%d", v: %d}`, i, 1_700_000_000_000+i*1000, i%3, i)), series.Settings.Timeseries)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := c.Run(ctx, storage.Buffered, func(u *Unit) error {
+				return u.InsertMeasurements(ctx, series, []timeseries.Measurement{m})
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		switch round {
+		case 1:
+			if err := c.SealAll(ctx, series); err != nil {
+				t.Fatal(err)
+			}
+		case 2:
+			if err := c.engine.Flush(); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.engine.Compact(ctx, plain.Ident); err != nil {
+				t.Fatal(err)
+			}
+			for i := range 50 { // tombstones above the last level
+				if err := c.Run(ctx, storage.Buffered, func(u *Unit) error {
+					key, doc, err := u.LockID(ctx, plain, bson.Int32(int32(i*3)))
+					if err != nil {
+						return err
+					}
+					return u.Delete(ctx, plain, key, doc)
+				}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	if err := c.engine.Sync(ctx); err != nil {
+		t.Fatal(err)
+	}
+	return fs.Crash(100, nil)
+}
+
+// image is all that a store has, by name: descriptor and documents.
+func image(t *testing.T, fs *storage.MemFS, dir string) map[string][]string {
+	t.Helper()
+	e, err := storage.Open(storage.Options{Dir: dir, FS: fs, CacheBytes: 1 << 20, ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	c, err := Open(e, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	out := map[string][]string{}
+	for _, db := range c.Databases() {
+		for _, coll := range c.Collections(db) {
+			all := []string{string(coll.encode().String())}
+			if coll.Ident != 0 {
+				it, err := e.NewIter(coll.Ident, nil, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for ok := it.First(); ok; ok = it.Next() {
+					v, err := it.Value()
+					if err != nil {
+						t.Fatal(err)
+					}
+					all = append(all, bson.Doc(v).String())
+				}
+				if err := it.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if coll.Open != 0 {
+				all = append(all, fmt.Sprint(coll.Count()))
+			}
+			out[coll.Namespace.String()] = all
+		}
+	}
+	return out
+}
+
+// storeFiles is the content of a directory.
+func storeFiles(t *testing.T, fs storage.FS, dir string) map[string]string {
+	t.Helper()
+	names, err := fs.List(dir)
+	if oserror.IsNotExist(err) {
+		return nil
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]string{}
+	for _, name := range names {
+		f, err := fs.Open(fs.PathJoin(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := io.ReadAll(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+		out[name] = string(b)
+	}
+	return out
+}
+
+// TestRepairWhole repairs a store that is whole: the new one is the same.
+func TestRepairWhole(t *testing.T) {
+	ctx, fs := context.Background(), variety(t)
+	before := storeFiles(t, fs, "db")
+	want := image(t, fs, "db")
+	for _, name := range repairNames {
+		if len(want[name]) == 0 {
+			t.Errorf("there is no %s", name)
+		}
+	}
+	if v, err := Verify(ctx, fs, "db", quiet); err != nil || !v.Valid() || v.Documents == 0 || v.Entries == 0 {
+		t.Fatalf("before: %+v, %v", v, err)
+	}
+	r, err := Repair(ctx, fs, "db", "new", quiet)
+	if err != nil || !r.Lossless() {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	if after := storeFiles(t, fs, "db"); !maps.Equal(before, after) {
+		t.Error("the damaged store has changed")
+	}
+	got := image(t, fs, "new")
+	for name := range want {
+		if !slices.Equal(got[name], want[name]) {
+			t.Errorf("%s: %d documents of %d, or others: %s", name, len(got[name])-1, len(want[name])-1, got[name][0])
+		}
+	}
+	if v, err := Verify(ctx, fs, "new", quiet); err != nil || !v.Valid() {
+		t.Errorf("after: %+v, %v", v, err)
+	}
+}
+
+// TestRepairDamaged flips bits in the files of a store: repair makes a store that is valid,
+// and tells of each collection that has less.
+func TestRepairDamaged(t *testing.T) {
+	ctx, whole := context.Background(), variety(t)
+	files := storeFiles(t, whole, "db")
+	want := image(t, whole, "db")
+	rng := rand.New(rand.NewPCG(14, 1))
+	for _, kind := range []string{".sst", ".log", "MANIFEST", "mayfly.control", "OPTIONS"} {
+		var names []string
+		for name, b := range files {
+			if strings.Contains(name, kind) && len(b) > 0 {
+				names = append(names, name)
+			}
+		}
+		slices.Sort(names)
+		for range 12 {
+			name := names[rng.IntN(len(names))]
+			at, bit := rng.IntN(len(files[name])), rng.IntN(8)
+			what := fmt.Sprintf("bit %d of byte %d of %s", bit, at, name)
+			fs := whole.Crash(100, nil)
+			flipByte(t, fs, "db/"+name, int64(at), files[name][at]^1<<bit)
+			before := storeFiles(t, fs, "db")
+			r, err := Repair(ctx, fs, "db", "new", quiet)
+			if err != nil {
+				t.Fatalf("%s: %v", what, err)
+			}
+			if after := storeFiles(t, fs, "db"); !maps.Equal(before, after) {
+				t.Errorf("%s: the damaged store has changed", what)
+			}
+			if v, err := Verify(ctx, fs, "new", quiet); err != nil || !v.Valid() {
+				t.Errorf("%s: the new store is not valid: %+v, %v", what, v, err)
+			}
+			got := image(t, fs, "new")
+			for ns := range want {
+				i := slices.IndexFunc(r.Collections, func(c *RepairedCollection) bool { return c.Namespace.String() == ns })
+				if !slices.Equal(got[ns], want[ns]) && len(r.Notes) == 0 && (i < 0 || r.Collections[i].lossless()) {
+					t.Errorf("%s: %s has %d documents of %d, which is not told", what, ns, len(got[ns]), len(want[ns]))
+				}
+			}
+		}
+	}
+}
+
+func flipByte(t *testing.T, fs storage.FS, name string, at int64, b byte) {
+	t.Helper()
+	f, err := fs.OpenReadWrite(name, "unspecified")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteAt([]byte{b}, at); err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+}

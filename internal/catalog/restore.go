@@ -1,0 +1,201 @@
+package catalog
+
+import (
+	"bytes"
+	"context"
+	"slices"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/storage"
+	"github.com/mayflydb/mayfly/internal/timeseries"
+)
+
+// restore stores a document as it is, also its time of the last write, and says for how
+// many it counts. Of a time-series collection it is a bucket. Errors as for Insert.
+func (u *Unit) restore(ctx context.Context, c *Collection, doc bson.Doc) (n int64, err error) {
+	if c, err = u.enter(c); err != nil {
+		return 0, err
+	}
+	if !c.HoldsBuckets() {
+		return 1, u.insertStamped(ctx, c, doc)
+	}
+	b, err := timeseries.Open(doc, c.Settings.Timeseries)
+	if err != nil {
+		return 0, err
+	}
+	n = int64(b.Count)
+	u.record = c.appendRecordKey(u.record[:0], doc)
+	if err := u.insert(ctx, c, doc); err != nil {
+		return 0, err
+	}
+	u.AddMeasured(c, n)
+	return n, nil
+}
+
+// measurements takes over a record of measurements that are in no bucket.
+func (r *repair) measurements(t *restoring, key, value []byte) error {
+	switch {
+	case len(key) == 0:
+		t.Invalid++
+		return nil
+	case key[0] == movesKey:
+		p, err := decodeProgress(value)
+		if err == nil {
+			t.moved = p
+		}
+		return nil
+	case key[0] == stagedKeys:
+		// How far they have moved stands behind them.
+		t.staged = append(t.staged, storedKey{bytes.Clone(key), bytes.Clone(value)})
+		return nil
+	}
+	return r.measure(t, key, bytes.Clone(value))
+}
+
+// finishStaged takes over the staged measurements that have not moved.
+func (r *repair) finishStaged() error {
+	for _, t := range r.open {
+		for _, s := range t.staged {
+			if err := r.measure(t, s.key, s.value); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// measure takes over the measurements of a record, whose bytes it keeps.
+func (r *repair) measure(t *restoring, key, value []byte) error {
+	o := t.coll.Settings.Timeseries
+	var ms []timeseries.Measurement
+	err := eachStored(value, o.TimeField, func(d bson.Doc, at int64) error {
+		if err := bson.Validate(d, maxStoredDepth); err != nil {
+			return err
+		}
+		m := timeseries.Measurement{Doc: d, Time: at}
+		if o.MetaField != "" {
+			m.Meta = d.Lookup(o.MetaField)
+		}
+		if key[0] == stagedKeys && len(key) >= 9 && t.moved.movedFrom(key, appendSourceKey(nil, m.Meta)) {
+			return nil
+		}
+		ms = append(ms, m)
+		return nil
+	})
+	if err != nil {
+		t.Invalid++
+	}
+	if len(ms) == 0 {
+		return nil
+	}
+	if err := r.commit(); err != nil {
+		return err
+	}
+	if err := r.c.MakeRoom(r.ctx, t.coll); err != nil {
+		return err
+	}
+	err = r.c.Run(r.ctx, storage.Buffered, func(u *Unit) error { return u.InsertMeasurements(r.ctx, t.coll, ms) })
+	if err == nil {
+		t.Documents += int64(len(ms))
+	}
+	return err
+}
+
+// pendingGap is a Gap while the documents are read in their order; keys k of the
+// collection with lower < k <= upper may be lost, nil for its ends.
+type pendingGap struct {
+	Gap
+	lower, upper []byte
+	begun, ended bool
+}
+
+// within says whether a loss may be one of a keyspace, and returns its bounds there.
+func within(l *storage.Loss, id storage.Ident) (lower, upper []byte, ok bool) {
+	if l.Writes != nil || id < l.First || id > l.Last || l.Last == id && len(l.Upper) == 0 {
+		return nil, nil, false
+	}
+	if l.First == id {
+		lower = l.Lower
+	}
+	if l.Last == id {
+		upper = l.Upper
+	}
+	return lower, upper, true
+}
+
+// findGaps notes which losses are the collection's.
+func (t *restoring) findGaps(losses []storage.Loss) {
+	for i := range losses {
+		l := &losses[i]
+		for _, id := range []storage.Ident{t.coll.Ident, t.coll.Open} {
+			t.Behind += l.Writes[id]
+			if lower, upper, ok := within(l, id); ok && id != 0 && l.Keys {
+				g := &pendingGap{Gap: Gap{Damage: l.Damage, Older: l.Older}, lower: lower, upper: upper}
+				g.ended = id != t.coll.Ident // measurements in no bucket have no _id
+				t.gaps = append(t.gaps, g)
+			}
+		}
+	}
+	slices.SortFunc(t.gaps, func(a, b *pendingGap) int { return bytes.Compare(a.lower, b.lower) })
+}
+
+// pass notes which documents are beside the gaps.
+func (t *restoring) pass(key RecordKey, doc bson.Doc) {
+	for _, g := range t.gaps {
+		if g.ended {
+			continue
+		}
+		if bytes.Compare(key, g.lower) <= 0 {
+			break
+		}
+		if !g.begun {
+			g.begun, g.After = true, t.last
+		}
+		if g.upper != nil && bytes.Compare(key, g.upper) > 0 {
+			g.ended, g.Before = true, doc.Lookup("_id").String()
+		}
+	}
+	if slices.ContainsFunc(t.gaps, func(g *pendingGap) bool { return !g.ended }) {
+		t.last = doc.Lookup("_id").String()
+	}
+}
+
+// report sums up what is lost, when all has been read.
+func (r *repair) report() {
+	for _, t := range r.records {
+		for _, g := range t.gaps {
+			if !g.begun {
+				g.After = t.last
+			}
+			// Where none is missing, and none can be older, the gap held none of them.
+			if t.Documents != t.Counted || g.Older {
+				t.Gaps = append(t.Gaps, g.Gap)
+			}
+		}
+	}
+	for i := r.known; i < len(r.x.Losses); i++ { // single keys, of which only the value is lost
+		for _, t := range r.records {
+			if l := &r.x.Losses[i]; touchesKeyspace(*l, t.coll.Ident) {
+				t.Gaps = append(t.Gaps, Gap{Damage: l.Damage})
+			}
+		}
+	}
+	slices.SortFunc(r.found.Collections, func(a, b *RepairedCollection) int {
+		return bytes.Compare([]byte(a.Namespace.String()), []byte(b.Namespace.String()))
+	})
+	if r.found.Unlisted {
+		r.note("the manifest is not whole: tables that were to be removed may have been taken for the store's, so documents may be back that were deleted")
+	}
+	for i := range r.x.Losses {
+		l := &r.x.Losses[i]
+		if !l.Keys && l.Older {
+			r.note("%s: deletions of whole ranges may be lost with it; documents may be back that were deleted or had expired", l.Damage)
+		}
+	}
+}
+
+// touchesKeyspace says whether a loss may be one of a keyspace.
+func touchesKeyspace(l storage.Loss, id storage.Ident) bool {
+	_, _, ok := within(&l, id)
+	return ok && l.Keys
+}
