@@ -55,7 +55,6 @@ type tablePart struct {
 	manifestTable
 	name  string
 	whole bool       // all of the file is the store's
-	first []byte     // the first key that may be read
 	runs  []tableRun // of blocks that can be read
 }
 
