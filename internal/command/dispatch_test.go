@@ -31,7 +31,7 @@ func sample(d *Dispatcher) {
 			Struct("inner", inner), ArrayOf("inners", Struct("", inner)), ArrayOf("strings", String("")),
 			Ignored("ignored"), Any("any"), Int64("strict").Unstable()), Run: echo},
 		&Command{Name: "needs", Flags: APIv1, Fields: NewFields("needs", Value(Int64("").Required()), String("what").Required()), Run: echo},
-		&Command{Name: "loose", Fields: NewFields("loose", String("what")).Lenient(), Run: ok},
+		&Command{Name: "loose", Aliases: []string{"Loose"}, Fields: NewFields("loose", String("what")).Lenient(), Run: ok},
 		&Command{Name: "root", Aliases: []string{"Root"}, Flags: AdminOnly, Run: ok},
 		&Command{Name: "panics", Run: func(context.Context, *Op) error { panic("at the disco") }},
 		&Command{Name: "fails", Run: func(context.Context, *Op) error {

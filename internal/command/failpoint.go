@@ -190,7 +190,9 @@ func (f *failure) chooses(op *Op) bool {
 	if op.Command.Name == failPointCommand || f.app != "" && f.app != appName(op) || f.namespace != "" && f.namespace != op.NS {
 		return false
 	}
-	return f.all || slices.Contains(f.commands, op.Command.Name) || slices.Contains(f.commands, op.Name)
+	return f.all || slices.ContainsFunc(f.commands, func(name string) bool {
+		return name == op.Command.Name || slices.Contains(op.Command.Aliases, name)
+	})
 }
 
 // hit says whether the fail point is on for op, and what it does then.

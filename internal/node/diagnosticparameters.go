@@ -9,6 +9,24 @@ import (
 // maxDescriptor is the longest automationServiceDescriptor, in bytes.
 const maxDescriptor = 64
 
+// planParameters are the parameters that explain tells, in its order: here
+// limits that are fixed.
+var planParameters = []struct {
+	name  string
+	value bson.Value
+}{
+	{"internalQueryFacetBufferSizeBytes", bson.Int32(100 << 20)},
+	{"internalQueryFacetMaxOutputDocSizeBytes", bson.Int32(100 << 20)},
+	{"internalLookupStageIntermediateDocumentMaxSizeBytes", bson.Int32(100 << 20)},
+	{"internalDocumentSourceGroupMaxMemoryBytes", bson.Int32(100 << 20)},
+	{"internalQueryMaxBlockingSortMemoryUsageBytes", bson.Int32(100 << 20)},
+	{"internalQueryProhibitBlockingMergeOnMongoS", bson.Int32(0)},
+	{"internalQueryMaxAddToSetBytes", bson.Int32(100 << 20)},
+	{"internalDocumentSourceSetWindowFieldsMaxMemoryBytes", bson.Int32(100 << 20)},
+	{"internalQueryFrameworkControl", bson.String("forceClassicEngine")},
+	{"internalQueryPlannerIgnoreIndexWithCollationForRegex", bson.Int32(1)},
+}
+
 // registerParameters adds the parameters that this package shows, or keeps for
 // those who ask.
 func (n *Node) registerParameters(p *command.Params) {
@@ -25,6 +43,9 @@ func (n *Node) registerParameters(p *command.Params) {
 	}})
 	p.Fixed("KeysRotationIntervalSec", true, func() bson.Value { return bson.Int32(7776000) })
 	p.Fixed("ShardingTaskExecutorPoolReplicaSetMatching", true, func() bson.Value { return bson.String("automatic") })
+	for _, q := range planParameters {
+		p.Fixed(q.name, true, func() bson.Value { return q.value })
+	}
 	p.String(command.StringSpec{Name: "automationServiceDescriptor", Valid: func(s string) error {
 		if len(s) > maxDescriptor {
 			return mongoerr.New(mongoerr.Overflow, "Value for parameter automationServiceDescriptor must be no more than %d bytes", maxDescriptor)

@@ -144,18 +144,11 @@ func (n *Node) writeExplainTail(op *command.Op, body bson.Doc) {
 		b.String("warning", "output truncated due to nearing BSON max user size")
 	}
 	b.Doc("serverInfo", n.serverInfo())
-	b.OpenDoc("serverParameters").
-		Int32("internalQueryFacetBufferSizeBytes", 100<<20).
-		Int32("internalQueryFacetMaxOutputDocSizeBytes", 100<<20).
-		Int32("internalLookupStageIntermediateDocumentMaxSizeBytes", 100<<20).
-		Int32("internalDocumentSourceGroupMaxMemoryBytes", 100<<20).
-		Int32("internalQueryMaxBlockingSortMemoryUsageBytes", 100<<20).
-		Int32("internalQueryProhibitBlockingMergeOnMongoS", 0).
-		Int32("internalQueryMaxAddToSetBytes", 100<<20).
-		Int32("internalDocumentSourceSetWindowFieldsMaxMemoryBytes", 100<<20).
-		String("internalQueryFrameworkControl", "forceClassicEngine").
-		Int32("internalQueryPlannerIgnoreIndexWithCollationForRegex", 1).
-		Close()
+	b.OpenDoc("serverParameters")
+	for _, q := range planParameters {
+		b.Value(q.name, q.value)
+	}
+	b.Close()
 }
 
 func (n *Node) explainFind(op *command.Op, a *command.Args) (*query, *exec.Explained, error) {

@@ -185,8 +185,12 @@ func TermKey(term string) string {
 }
 
 func (textIndex) keys(ix *Index, doc bson.Doc, dst []Key) ([]Key, MultikeyPaths, error) {
+	values, at, err := ix.besideText(doc)
+	if err != nil {
+		return dst, nil, err
+	}
 	scores := map[string]float64{}
-	err := ix.Text.Each(doc, func(text string, weight float64, l *fts.Language) {
+	err = ix.Text.Each(doc, func(text string, weight float64, l *fts.Language) {
 		l.Weigh(text, ix.Text.Version, weight, scores)
 	})
 	if err != nil || len(scores) == 0 {
@@ -194,23 +198,6 @@ func (textIndex) keys(ix *Index, doc bson.Doc, dst []Key) ([]Key, MultikeyPaths,
 	}
 	if len(scores) > maxTextKeys {
 		return dst, nil, cannotCreate("Index key generation failed: %d terms are more than the %d keys that one document may have", len(scores), maxTextKeys)
-	}
-	values := make([]bson.Value, len(ix.Parts))
-	at := 0
-	for i := range ix.Parts {
-		p := &ix.Parts[i]
-		if p.Path == TextTerm {
-			at = i
-			continue
-		}
-		v, _ := walk(doc, p.Components)
-		switch v.Type {
-		case bson.TypeArray:
-			return dst, nil, mongoerr.New(16675, "cannot have a multi-key as a prefix to a text index")
-		case bson.Missing:
-			v = bson.Null
-		}
-		values[i] = v
 	}
 	start := len(dst)
 	for term, score := range scores {
@@ -223,6 +210,32 @@ func (textIndex) keys(ix *Index, doc bson.Doc, dst []Key) ([]Key, MultikeyPaths,
 		paths.set(at, 0)
 	}
 	return dst[:start+len(sortKeys(dst[start:]))], paths, nil
+}
+
+// besideText gives the values of the parts before and behind the term, whose
+// place is at. None of them may have an array on its way.
+func (ix *Index) besideText(doc bson.Doc) (values []bson.Value, at int, err error) {
+	values = make([]bson.Value, len(ix.Parts))
+	for i := range ix.Parts {
+		p := &ix.Parts[i]
+		switch p.Path {
+		case TextTerm:
+			at = i
+			continue
+		case textWeight:
+			continue
+		}
+		v, _ := walk(doc, p.Components)
+		switch v.Type {
+		case bson.TypeArray:
+			return nil, 0, mongoerr.New(mongoerr.CannotBuildIndexKeys,
+				"Field '%s' of text index contains an array in document: %s", p.Path, doc)
+		case bson.Missing:
+			v = bson.Null
+		}
+		values[i] = v
+	}
+	return values, at, nil
 }
 
 // maxTextKeys bounds the terms of one document.

@@ -62,7 +62,11 @@ func Parse(filter bson.Doc, opts *Options) (*Filter, error) {
 		outer.Add(err)
 	}
 	z := normalizer{asWritten: p.opts.AsWritten}
-	return &Filter{z.node(n), filter, p.opts, p.hasExpr}, nil
+	root := z.node(n)
+	if err := checkNear(root); err != nil {
+		return nil, err
+	}
+	return &Filter{root, filter, p.opts, p.hasExpr}, nil
 }
 
 // point parses {path: value}, the filter of most reads, where it means plain

@@ -21,8 +21,6 @@ func checkStructure(n Node) error {
 		return badValue("Too many geoNear expressions")
 	case texts > 0 && nears > 0:
 		return badValue("text and geoNear not allowed in same query")
-	case nears > 0 && !nearOnTop(n):
-		return badValue("geoNear must be top-level expr")
 	}
 	var err error
 	visit(n, func(n Node) {
@@ -37,19 +35,24 @@ func checkStructure(n Node) error {
 	return err
 }
 
-// nearOnTop says whether a GeoNear is a conjunct of n.
-func nearOnTop(n Node) bool {
+// checkNear refuses a search by distance that is no conjunct of a tree in normal
+// form, where an $or of one branch is the branch.
+func checkNear(n Node) error {
+	nears := 0
+	visit(n, func(n Node) {
+		if _, ok := n.(*GeoNear); ok {
+			nears++
+		}
+	})
 	for _, c := range Conjuncts(n) {
-		switch c := c.(type) {
-		case *GeoNear:
-			return true
-		case *And:
-			if nearOnTop(c) {
-				return true
-			}
+		if _, ok := c.(*GeoNear); ok {
+			nears--
 		}
 	}
-	return false
+	if nears > 0 {
+		return badValue("geoNear must be top-level expr")
+	}
+	return nil
 }
 
 // visit calls f for n and all below it.

@@ -184,7 +184,7 @@ func (g *GeoNear) parseQuery(v bson.Value, p *parsing) (err error) {
 	if g.Filter, err = match.Parse(v.Doc(), &opts); err != nil {
 		return err
 	}
-	if hasText(g.Filter.Root()) {
+	if match.TextIn(g.Filter.Root()) != nil {
 		return mongoerr.New(mongoerr.BadValue, "text and geoNear not allowed in same query")
 	}
 	return nil

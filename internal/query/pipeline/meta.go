@@ -23,10 +23,10 @@ func (p *Pipeline) checkMeta() error {
 				has = append(has, "scoreDetails")
 			}
 		case *Match:
-			if i > 0 && hasText(s.Filter.Root()) {
+			if i > 0 && match.TextIn(s.Filter.Root()) != nil {
 				return mongoerr.New(17313, "$match with $text is only allowed as the first pipeline stage")
 			}
-			if i == 0 && hasText(s.Filter.Root()) {
+			if i == 0 && match.TextIn(s.Filter.Root()) != nil {
 				has = []string{"textScore", "score"}
 			}
 		case *GeoNear:
@@ -62,15 +62,6 @@ func metaTitle(name string) string {
 		return "$geoNear point"
 	}
 	return name
-}
-
-func hasText(n match.Node) bool {
-	for _, c := range match.Conjuncts(n) {
-		if _, ok := c.(*match.Text); ok {
-			return true
-		}
-	}
-	return false
 }
 
 // metaOf lists the metadata that a stage reads.

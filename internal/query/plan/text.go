@@ -210,7 +210,7 @@ func (q *Query) readsScore() bool {
 // equalTo finds the conjunct that gives a path its value: -1 for none.
 func equalTo(cs []match.Node, path string) (int, bson.Value) {
 	for i, c := range cs {
-		if e, ok := c.(*match.Compare); ok && e.Op == match.Eq && e.FieldPath() == path && e.Value.Type != bson.TypeArray {
+		if e, ok := c.(*match.Compare); ok && e.Op == match.Eq && e.FieldPath() == path {
 			return i, e.Value
 		}
 	}
