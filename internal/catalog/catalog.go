@@ -3,6 +3,7 @@ package catalog
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"slices"
 	"strings"
@@ -256,9 +257,13 @@ func (c *Catalog) unlistLocked(coll *Collection) {
 	}
 }
 
-// Close stops index builds and waits for them. The engine stays open.
+// Close stops index builds and waits for them, and closes the committer where that
+// is an io.Closer. The engine stays open.
 func (c *Catalog) Close() error {
 	c.builds.close()
+	if k, ok := c.committer.(io.Closer); ok {
+		return k.Close()
+	}
 	return nil
 }
 

@@ -68,6 +68,9 @@ func (c *Catalog) change(ctx context.Context, which touches, f func(*change) err
 	if err := f(t); err != nil {
 		return err
 	}
+	if t.e.Empty() {
+		return nil
+	}
 	if err := c.commit(ctx, t.e, storage.Buffered); err != nil {
 		return err
 	}

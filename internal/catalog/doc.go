@@ -31,6 +31,9 @@
 //   - multikey-first: an index shows a multikey path before a document that
 //     needs it is visible. So a reader takes its snapshot first and reads
 //     multikey state after it.
+//   - effect: what a unit changes in memory changes when its effect is applied, by a
+//     note, or by nothing at all. So another member that applies the same effects
+//     knows the same.
 //   - open-locked: the open measurements of a source that are not staged change
 //     only under the lock of its key; staged ones are frozen, all at once, while
 //     their gate is closed, and move under that lock.

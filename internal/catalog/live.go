@@ -39,4 +39,6 @@ type live struct {
 	lastSeq  atomic.Int64 // the newest record's sequence number
 	firstSeq atomic.Int64 // no record is below it
 	arrivals bell         // rings when documents become visible
+
+	numbering Numbering
 }

@@ -195,16 +195,13 @@ func TestModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := &model{fs: storage.NewMemFS(), docs: map[string]bson.Doc{}}
 		start := func() {
-			e, err := storage.Open(storage.Options{Dir: "db", FS: m.fs, CacheBytes: 1 << 20, MemtableBytes: 256 << 10})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if m.c, err = Open(e, Options{}); err != nil {
-				t.Fatal(err)
-			}
+			_, m.c = openProved(t, storage.Options{Dir: "db", FS: m.fs, CacheBytes: 1 << 20, MemtableBytes: 256 << 10}, Options{})
 		}
 		start()
-		defer func() { m.c.engine.Close() }()
+		defer func() {
+			m.c.Close()
+			m.c.engine.Close()
+		}()
 		ns := schema.Namespace{DB: "d", Coll: "c"}
 		var err error
 		if m.coll, err = m.c.Create(t.Context(), ns, nil); err != nil {

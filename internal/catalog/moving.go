@@ -302,7 +302,7 @@ func (t *openTable) thaw(p *progress, seq uint64) {
 	defer t.mu.Unlock()
 	t.seq = max(t.seq, seq)
 	g := &t.staging
-	g.moves = p.moves
+	g.moves, g.cut = p.moves, p.cut
 	size := int64(0)
 	for len(g.left) > 0 && p.moved(g.left[0].Key) {
 		s := g.left[0]

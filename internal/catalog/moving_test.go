@@ -73,13 +73,7 @@ func TestMoving(t *testing.T) {
 }
 
 func (m *mover) open(t failer) {
-	e, err := storage.Open(storage.Options{Dir: "db", FS: m.fs, CacheBytes: 1 << 20, MemtableBytes: 256 << 10})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if m.c, err = Open(e, Options{}); err != nil {
-		t.Fatal(err)
-	}
+	_, m.c = openProved(t, storage.Options{Dir: "db", FS: m.fs, CacheBytes: 1 << 20, MemtableBytes: 256 << 10}, Options{})
 }
 
 func (m *mover) close(t failer) {

@@ -30,6 +30,7 @@ const (
 	noteSettled
 	noteNumbered
 	noteDatabase
+	noteKinds
 )
 
 // errUnbound says that an effect is about what this member does not have.

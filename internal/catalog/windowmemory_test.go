@@ -31,7 +31,10 @@ func TestWindowsMemory(t *testing.T) {
 		t.Errorf("all collections have %d bytes of hints, and %d marked windows", n, marked)
 	}
 
-	u := c.engine.Begin()
+	c.stays.forget(coll.Ident) // the store has none of them
+
+	e := c.begin(coll)
+	u := e.u
 	defer u.Abort()
 	first := coll.windows.at(0)
 	for i := range uint64(maxStayedWindows + 100) {
@@ -39,7 +42,7 @@ func TestWindowsMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := u.Commit(t.Context(), storage.Buffered); err != nil {
+	if err := c.commit(t.Context(), e, storage.Buffered); err != nil {
 		t.Fatal(err)
 	}
 	x := dropper{c: c, coll: coll, rule: coll.Rules()[0], d: &Dropped{}, cut: LowWater{first: noWindow}}

@@ -45,13 +45,7 @@ type twinDoc struct {
 }
 
 func (m *windowTwin) open(t failer) {
-	e, err := storage.Open(storage.Options{Dir: "db", FS: m.fs, CacheBytes: 1 << 20, MemtableBytes: 256 << 10})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if m.c, err = Open(e, Options{}); err != nil {
-		t.Fatal(err)
-	}
+	_, m.c = openProved(t, storage.Options{Dir: "db", FS: m.fs, CacheBytes: 1 << 20, MemtableBytes: 256 << 10}, Options{})
 	m.coll = m.c.Lookup(schema.Namespace{DB: "d", Coll: "c"})
 }
 

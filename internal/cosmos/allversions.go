@@ -25,7 +25,7 @@ func (r *request) allVersions(c *container) error {
 	if err != nil {
 		return err
 	}
-	settled := c.writes.settled()
+	settled := c.writes.Settled()
 	from := settled
 	switch h := strings.Trim(r.header("If-None-Match"), `"`); h {
 	case "":

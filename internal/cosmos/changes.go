@@ -32,7 +32,7 @@ func (r *request) latestVersions(c *container) error {
 	if err != nil {
 		return err
 	}
-	settled := c.writes.settled()
+	settled := c.writes.Settled()
 	from := int64(0)
 	switch h := strings.Trim(r.header("If-None-Match"), `"`); h {
 	case "":

@@ -158,7 +158,7 @@ func (c *container) doc() bson.Doc {
 func (r *request) container() (*container, error) {
 	c, err := r.s.registry.container(r.path.db, r.path.container)
 	if err == nil {
-		r.lsn = c.writes.latest()
+		r.lsn = c.writes.Latest()
 		if r.path.kind == kindItem || r.path.kind == kindItems {
 			h := r.w.Header()
 			h["X-Ms-Alt-Content-Path"], h["X-Ms-Content-Path"] = c.parentPath, c.parentRID
@@ -250,6 +250,11 @@ func (r *request) postContainers() error {
 	return r.resource(http.StatusCreated, c.doc())
 }
 
+// collect makes coll the container's collection.
+func (c *container) collect(coll *catalog.Collection) {
+	c.collection, c.writes = coll, coll.Numbering()
+}
+
 // createCollection makes the container's collection with its indexes.
 func (r *request) createCollection(c *container) error {
 	ns := namespace(c.db, c.id)
@@ -274,7 +279,7 @@ func (r *request) createCollection(c *container) error {
 			return err
 		}
 	}
-	c.collection = cat.Lookup(ns)
+	c.collect(cat.Lookup(ns))
 	return r.s.setRule(r.Context(), c)
 }
 

@@ -18,10 +18,10 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/catalog/replay"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/query/exec"
 	"github.com/mayflydb/mayfly/internal/query/nosql"
-	"github.com/mayflydb/mayfly/internal/repl"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
@@ -43,17 +43,10 @@ const epoch = 1_700_000_000
 func newAccount(t *testing.T) *account {
 	t.Helper()
 	a := &account{t: t}
-	var err error
-	if a.engine, err = storage.Open(storage.Options{Dir: "db", FS: storage.NewMemFS(), CacheBytes: 8 << 20, Log: slog.New(slog.DiscardHandler)}); err != nil {
-		t.Fatal(err)
-	}
 	off := time.Until(time.Unix(epoch, 0))
-	a.cat, err = catalog.Open(a.engine, catalog.Options{
-		Committer: repl.Local{}, Log: slog.New(slog.DiscardHandler), Clock: catalog.NewClock(func() time.Time { return time.Now().Add(off) }),
+	a.engine, a.cat = replay.Open(t, storage.Options{Dir: "db", FS: storage.NewMemFS(), CacheBytes: 8 << 20, Log: slog.New(slog.DiscardHandler)}, catalog.Options{
+		Log: slog.New(slog.DiscardHandler), Clock: catalog.NewClock(func() time.Time { return time.Now().Add(off) }),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	a.exec = &exec.Executor{Catalog: a.cat}
 	a.dispatcher = command.NewDispatcher(slog.New(slog.DiscardHandler))
 	a.open()
@@ -142,7 +135,7 @@ func (a *account) step(t *testing.T, d *datadriven.TestData) string {
 	case "restart":
 		a.open()
 		if c, err := a.server.registry.container("d", "c"); err == nil {
-			return fmt.Sprintf("next number %d\n", c.writes.latest()+1)
+			return fmt.Sprintf("next number %d\n", c.writes.Latest()+1)
 		}
 		return ""
 	case "sweep", "stored":

@@ -31,7 +31,7 @@
 //   - expired-is-absent: an item whose time is over (ttl.go) is seen by no
 //     request from that second on, whether it was removed already or not.
 //   - lsn-order: a change feed hands out nothing above the number of a write
-//     that has not committed yet (sequence.go).
+//     that has not committed yet (catalog.Numbering).
 //
 // Start reading at server.go, then items.go.
 package cosmos

@@ -164,8 +164,8 @@ func (c *container) store(body bson.Doc, key []bson.Value, id string, alive bson
 	if alive != nil {
 		n, _ = bson.ExactInt64(alive.Lookup(fieldNumber))
 	} else {
-		n = c.items.take(1)
-		c.items.done(n)
+		n = c.items.Take(1)
+		c.items.Done(n)
 	}
 	rid := itemRID(c.ridBytes, n)
 	var b bson.Builder
@@ -280,10 +280,11 @@ func (r *request) write(c *container, ops []*operation) (outs []*outcome, failed
 	if err := c.ensure(ctx, r.s.registry); err != nil {
 		return nil, 0, err
 	}
-	first := c.writes.take(writeNumbers * len(ops))
-	defer c.writes.done(first)
+	first := c.writes.Take(writeNumbers * len(ops))
+	defer c.writes.Done(first)
 	err = r.s.o.Catalog.Run(ctx, storage.Buffered, func(u *catalog.Unit) error {
 		u.SetTime(r.written)
+		u.Numbered(c.collection, first, writeNumbers*len(ops))
 		outs = outs[:0]
 		for i, op := range ops {
 			failed = i
@@ -295,7 +296,7 @@ func (r *request) write(c *container, ops []*operation) (outs []*outcome, failed
 		}
 		return nil
 	})
-	r.lsn = c.writes.latest()
+	r.lsn = c.writes.Latest()
 	r.count(ops, outs, err == nil)
 	return outs, failed, err
 }

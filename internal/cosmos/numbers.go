@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/query/exec"
 	"github.com/mayflydb/mayfly/internal/schema"
 )
@@ -15,8 +16,8 @@ import (
 // server starts anew: a ceiling is stored before numbers above the one before
 // are handed out, and a start goes on from there.
 type numbers struct {
-	writes sequence // _lsn
-	items  sequence // _n
+	writes *catalog.Numbering // _lsn, of the collection
+	items  catalog.Numbering  // _n
 
 	ceiling   atomic.Int64 // numbers up to it may be handed out
 	extending sync.Mutex
@@ -35,12 +36,12 @@ const (
 
 // ensure stores a new ceiling where the numbers come near the old one.
 func (c *container) ensure(ctx context.Context, g *registry) error {
-	if max(c.writes.latest(), c.items.latest())+numbersMargin < c.ceiling.Load() {
+	if max(c.writes.Latest(), c.items.Latest())+numbersMargin < c.ceiling.Load() {
 		return nil
 	}
 	c.extending.Lock()
 	defer c.extending.Unlock()
-	top := max(c.writes.latest(), c.items.latest())
+	top := max(c.writes.Latest(), c.items.Latest())
 	if top+numbersMargin < c.ceiling.Load() {
 		return nil
 	}
@@ -67,18 +68,19 @@ func (c *container) findNumbers(ctx context.Context, x *exec.Executor) error {
 	}
 	for _, n := range []struct {
 		field string
-		into  *sequence
-	}{{fieldNumber, &c.items}, {fieldLSN, &c.writes}} {
-		n.into.last = stored
+		into  *catalog.Numbering
+	}{{fieldNumber, &c.items}, {fieldLSN, c.writes}} {
+		greatest := stored
 		sort := new(bson.Builder).Int32(n.field, -1).Finish()
 		err := find(ctx, x, c.collection, bson.Empty, sort, 1, func(d bson.Doc) (bool, error) {
 			last, _ := bson.ExactInt64(d.Lookup(n.field))
-			n.into.last = max(stored, last)
+			greatest = max(stored, last)
 			return false, nil
 		})
 		if err != nil {
 			return err
 		}
+		n.into.Restart(greatest)
 	}
 	return nil
 }

@@ -283,8 +283,8 @@ type pager struct {
 func (p *pager) run(key []bson.Value) error {
 	p.skip = p.from.rows
 	p.placed = p.whole && !p.shape.GroupBy && !p.shape.Staged && len(p.shape.Aggregates) == 0
-	p.lsn, p.until = p.c.writes.latest(), math.MaxInt64
-	p.collecting = p.whole && p.c.writes.settled() == p.lsn
+	p.lsn, p.until = p.c.writes.Latest(), math.MaxInt64
+	p.collecting = p.whole && p.c.writes.Settled() == p.lsn
 	run := p.q.Start(p.r.now, p.emit)
 	p.selecting = run
 	var account memory.Account

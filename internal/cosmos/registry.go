@@ -50,9 +50,11 @@ func newRegistry(c *catalog.Catalog) *registry {
 	return &registry{catalog: c, dbs: map[string]*database{}}
 }
 
-// load reads all definitions, and leaves out those whose collection is gone.
+// load reads all definitions, and leaves out those whose collection is gone. It is
+// also for a member that becomes writable: others may have changed them.
 func (s *Server) load(ctx context.Context) error {
 	g, x := s.registry, s.o.Exec
+	dbs := map[string]*database{}
 	err := eachDocument(ctx, x, databasesNamespace, func(d bson.Doc) error {
 		db := &database{
 			id: d.Lookup("_id").Str(), rid: d.Lookup("rid").Str(), etag: d.Lookup("etag").Str(), seconds: d.Lookup("ts").Int64(),
@@ -61,20 +63,20 @@ func (s *Server) load(ctx context.Context) error {
 		if o := d.Lookup("offer"); o.Type == bson.TypeDocument {
 			db.offer = o.Doc().Clone()
 		}
-		g.dbs[db.id] = db
+		dbs[db.id] = db
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	return eachDocument(ctx, x, containersNamespace, func(d bson.Doc) error {
+	err = eachDocument(ctx, x, containersNamespace, func(d bson.Doc) error {
 		c, err := loadContainer(d.Clone())
 		if err != nil {
 			return err
 		}
-		db := g.dbs[c.db]
+		db := dbs[c.db]
 		if coll := g.catalog.Lookup(namespace(c.db, c.id)); db != nil && coll != nil {
-			c.collection = coll
+			c.collect(coll)
 			if err := c.findNumbers(ctx, x); err != nil {
 				return err
 			}
@@ -88,6 +90,19 @@ func (s *Server) load(ctx context.Context) error {
 		}
 		return nil
 	})
+	if err == nil {
+		g.mu.Lock()
+		g.dbs = dbs
+		g.mu.Unlock()
+	}
+	return err
+}
+
+// stepUp reads again what another member may have changed.
+func (s *Server) stepUp(ctx context.Context) error {
+	s.registry.changes.Lock()
+	defer s.registry.changes.Unlock()
+	return s.load(ctx)
 }
 
 // eachDocument calls f for all documents of a collection.

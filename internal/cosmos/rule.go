@@ -79,8 +79,9 @@ func (s *Server) followExpiry(c *container) {
 			return err
 		}
 		id := item.Lookup("_id").Doc()
-		number := c.writes.take(1)
-		u.OnEnd(func() { c.writes.done(number) })
+		number := c.writes.Take(1)
+		u.OnEnd(func() { c.writes.Done(number) })
+		u.Numbered(c.collection, number, 1)
 		kept := version{op: "delete", key: id.Lookup("p").Doc().Slice(), id: id.Lookup("i").Str(), number: number, old: item, expired: true}
 		return c.keep(ctx, u, kept, s.o.Catalog.Clock.Stamped())
 	})

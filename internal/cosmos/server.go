@@ -70,6 +70,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	var b [6]byte
 	rand.Read(b[:])
 	s.activity = fmt.Sprintf("%x-%x-4000-8000-", b[:4], b[4:])
+	s.o.Catalog.OnStepUp(s.stepUp)
 	return s, s.load(ctx)
 }
 

@@ -146,7 +146,7 @@ func (k *braked) run(t *testing.T, brake string) {
 		run(text)
 	}
 	k.fill(w)
-	w.slow.takes.Store(int64(slowCommit))
+	w.takes.Store(int64(slowCommit))
 	for _, text := range k.begin {
 		run(text)
 	}
@@ -189,7 +189,7 @@ func TestLowerBudget(t *testing.T) {
 		w := newWorld(t)
 		w.must(bson.MustParse(`{setParameter: 1, ttlMonitorSubPassTargetSecs: 0, $db: "admin"}`))
 		dated(5000, `{_id: ID, at: AT}`)(w)
-		w.slow.takes.Store(int64(slowCommit))
+		w.takes.Store(int64(slowCommit))
 		w.must(bson.MustParse(`{createIndexes: "c", indexes: [{key: {at: 1}, name: "at_1", expireAfterSeconds: 60}]}`))
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := w.passUntil(ctx, t, 1000)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/catalog/replay"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/node"
 	"github.com/mayflydb/mayfly/internal/query/exec"
@@ -55,21 +56,22 @@ type world struct {
 	client *command.Client
 	m      *Monitor
 	log    lines
-	slow   slowCommits
+	takes  atomic.Int64 // how long a commit does
 	wall   wallClock
 	opened map[string]openCursor
 	last   bson.Doc // metrics.ttl when it was last shown
 }
 
 // slowCommits is a Committer whose commits take a while.
-type slowCommits struct{ takes atomic.Int64 }
-
-func (s *slowCommits) Commit(ctx context.Context, e *catalog.Effect, d storage.Durability) error {
-	time.Sleep(time.Duration(s.takes.Load()))
-	return e.Commit(ctx, d)
+type slowCommits struct {
+	*replay.Recorder
+	takes *atomic.Int64
 }
 
-func (s *slowCommits) Writable() error { return nil }
+func (s slowCommits) Commit(ctx context.Context, e *catalog.Effect, d storage.Durability) error {
+	time.Sleep(time.Duration(s.takes.Load()))
+	return s.Recorder.Commit(ctx, e, d)
+}
 
 // wallClock is the computer's clock, off by what the script says.
 type wallClock struct{ off atomic.Int64 }
@@ -126,13 +128,8 @@ func newWorld(t *testing.T) *world {
 // open starts the server.
 func (w *world) open() {
 	w.t.Helper()
-	var err error
-	if w.engine, err = storage.Open(storage.Options{Dir: "db", FS: w.fs, CacheBytes: 8 << 20}); err != nil {
-		w.t.Fatal(err)
-	}
-	if w.cat, err = catalog.Open(w.engine, catalog.Options{Committer: &w.slow, Clock: catalog.NewClock(w.wall.now)}); err != nil {
-		w.t.Fatal(err)
-	}
+	w.engine, w.cat = replay.OpenAround(w.t, storage.Options{Dir: "db", FS: w.fs, CacheBytes: 8 << 20}, catalog.Options{Clock: catalog.NewClock(w.wall.now)},
+		func(r *replay.Recorder) catalog.Committer { return slowCommits{r, &w.takes} })
 	w.d = command.NewDispatcher(slog.New(slog.DiscardHandler))
 	x := &exec.Executor{Catalog: w.cat}
 	n := &node.Node{Dispatcher: w.d, Params: w.d.Params, Log: w.d.Log, Catalog: w.cat, Exec: x, StartTime: time.Now()}
@@ -194,7 +191,7 @@ func (w *world) step(t *testing.T, c *datadriven.TestData) string {
 	case "left":
 		return w.left(c.CmdArgs[0].Key)
 	case "commits":
-		w.slow.takes.Store(int64(duration(t, c.CmdArgs[0].Key)))
+		w.takes.Store(int64(duration(t, c.CmdArgs[0].Key)))
 		return ""
 	case "clock":
 		w.wall.off.Add(int64(duration(t, c.CmdArgs[0].Key)))

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/catalog/replay"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/query/exec"
 	"github.com/mayflydb/mayfly/internal/storage"
@@ -27,14 +28,7 @@ func withData(t testing.TB) (*Node, *command.Client) {
 // withCache is withData with a block cache of so many bytes.
 func withCache(t testing.TB, size int64) (*Node, *command.Client) {
 	t.Helper()
-	e, err := storage.Open(storage.Options{Dir: t.TempDir(), CacheBytes: size})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := catalog.Open(e, catalog.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e, c := replay.Open(t, storage.Options{Dir: t.TempDir(), CacheBytes: size}, catalog.Options{})
 	n, client := over(c)
 	n.Register(n.Dispatcher.Registry)
 	t.Cleanup(func() {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/catalog/replay"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/keystring"
 	"github.com/mayflydb/mayfly/internal/storage"
@@ -35,14 +36,7 @@ type answering struct {
 }
 
 func openAnswering(t testing.TB, fs *storage.MemFS) *answering {
-	e, err := storage.Open(storage.Options{Dir: "db", FS: fs, CacheBytes: 8 << 20, MemtableBytes: 512 << 10})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := catalog.Open(e, catalog.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e, c := replay.Open(t, storage.Options{Dir: "db", FS: fs, CacheBytes: 8 << 20, MemtableBytes: 512 << 10}, catalog.Options{})
 	n, client := over(c)
 	n.JavaScript = NewJavaScript(n.Log, 8<<30, nil)
 	n.Register(n.Dispatcher.Registry)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/catalog/replay"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/query/pipeline"
 	"github.com/mayflydb/mayfly/internal/schema"
@@ -17,14 +18,7 @@ import (
 func TestKilledOut(t *testing.T) {
 	ctx, fs := context.Background(), storage.NewMemFS()
 	start := func() (*storage.Engine, *Node, *command.Client) {
-		e, err := storage.Open(storage.Options{Dir: "db", FS: fs, CacheBytes: 8 << 20})
-		if err != nil {
-			t.Fatal(err)
-		}
-		c, err := catalog.Open(e, catalog.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		e, c := replay.Open(t, storage.Options{Dir: "db", FS: fs, CacheBytes: 8 << 20}, catalog.Options{})
 		n, client := over(c)
 		n.Register(n.Dispatcher.Registry)
 		return e, n, client

@@ -22,8 +22,7 @@ const maxUnitCounters = 1 << 20
 // AppendEncoded appends the encoding of a unit, from which Decode makes it again.
 // REQUIRES: the unit is sealed, and has nothing of this member's own.
 func (u *Unit) AppendEncoded(dst []byte) []byte {
-	b := u.batch.Repr()
-	dst = append(binary.AppendUvarint(dst, uint64(len(b))), b...)
+	dst = AppendSized(dst, u.batch.Repr())
 	dst = binary.AppendUvarint(dst, uint64(len(u.counters)))
 	for _, c := range u.counters {
 		dst = binary.AppendUvarint(dst, uint64(c.id))
@@ -37,22 +36,22 @@ func (u *Unit) AppendEncoded(dst []byte) []byte {
 // Decode makes a unit of an encoding, which is copied, and returns what follows
 // it. It is sealed, holds no locks, and must be bound. Errors: ErrCorruption.
 func (e *Engine) Decode(b []byte) (u *Unit, rest []byte, err error) {
-	r := unitReader{b: b}
-	repr := r.bytes(r.uvarint())
-	if r.bad || !validBatch(repr) {
+	r := EncodingReader{Rest: b}
+	repr := r.Sized()
+	if r.Bad || !validBatch(repr) {
 		return nil, nil, fmt.Errorf("%w: the batch of a unit is damaged", ErrCorruption)
 	}
-	counters := make([]counterDelta, min(r.uvarint(), maxUnitCounters, uint64(len(r.b))))
+	counters := make([]counterDelta, min(r.Uvarint(), maxUnitCounters, uint64(len(r.Rest))))
 	for i := range counters {
 		c := &counters[i]
-		c.id = Ident(r.uvarint())
+		c.id = Ident(r.Uvarint())
 		for k := range c.d {
-			c.d[k] = r.varint()
+			c.d[k] = r.Varint()
 		}
-		r.bad = r.bad || c.id < FirstIdent || c.id >= FirstOwnIdent
+		r.Bad = r.Bad || c.id < FirstIdent || c.id >= FirstOwnIdent
 	}
-	next := Ident(r.uvarint())
-	if r.bad || next != 0 && (next <= FirstIdent || next >= FirstOwnIdent) {
+	next := Ident(r.Uvarint())
+	if r.Bad || next != 0 && (next <= FirstIdent || next >= FirstOwnIdent) {
 		return nil, nil, fmt.Errorf("%w: the counters or idents of a unit are damaged", ErrCorruption)
 	}
 	u = e.Begin()
@@ -63,7 +62,7 @@ func (e *Engine) Decode(b []byte) (u *Unit, rest []byte, err error) {
 	u.counters = append(u.counters, counters...)
 	u.next[CommonIdents] = next
 	u.sealed = true
-	return u, r.b, nil
+	return u, r.Rest, nil
 }
 
 // Bind finds the counters of a unit that was decoded. Errors: ErrCorruption for
@@ -76,42 +75,6 @@ func (u *Unit) Bind(counter func(Ident) *Counter) error {
 		}
 	}
 	return nil
-}
-
-// unitReader reads the parts of an encoding; bad says that one was not there.
-type unitReader struct {
-	b   []byte
-	bad bool
-}
-
-func (r *unitReader) uvarint() uint64 {
-	n, k := binary.Uvarint(r.b)
-	if k <= 0 {
-		r.bad, r.b = true, nil
-		return 0
-	}
-	r.b = r.b[k:]
-	return n
-}
-
-func (r *unitReader) varint() int64 {
-	n, k := binary.Varint(r.b)
-	if k <= 0 {
-		r.bad, r.b = true, nil
-		return 0
-	}
-	r.b = r.b[k:]
-	return n
-}
-
-func (r *unitReader) bytes(n uint64) []byte {
-	if n > uint64(len(r.b)) {
-		r.bad, r.b = true, nil
-		return nil
-	}
-	b := r.b[:n]
-	r.b = r.b[n:]
-	return b
 }
 
 // validBatch says whether bytes are a batch as units make it, of nothing that is

@@ -14,6 +14,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/catalog/replay"
 	"github.com/mayflydb/mayfly/internal/geo"
 	"github.com/mayflydb/mayfly/internal/geo/geotest"
 	"github.com/mayflydb/mayfly/internal/query/match"
@@ -38,11 +39,8 @@ func must(t geoTest, err error) {
 }
 
 func newExecutor(t testing.TB) *Executor {
-	e, err := storage.Open(storage.Options{Dir: "db", FS: storage.NewMemFS(), CacheBytes: 8 << 20, MemtableBytes: 512 << 10})
-	must(t, err)
+	e, c := replay.Open(t, storage.Options{Dir: "db", FS: storage.NewMemFS(), CacheBytes: 8 << 20, MemtableBytes: 512 << 10}, catalog.Options{})
 	t.Cleanup(func() { e.Close() })
-	c, err := catalog.Open(e, catalog.Options{})
-	must(t, err)
 	t.Cleanup(func() { c.Close() })
 	return &Executor{Catalog: c}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/catalog/replay"
 	"github.com/mayflydb/mayfly/internal/query/plan"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
@@ -197,14 +198,7 @@ func TestHidingAfterTrial(t *testing.T) {
 	const size = trialWorks + 2000
 	early := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	now := early.Add(1000 * time.Hour) // from which a clock follows back at once, and forward again
-	e, err := storage.Open(storage.Options{Dir: "db", FS: storage.NewMemFS(), CacheBytes: 8 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := catalog.Open(e, catalog.Options{Clock: catalog.NewClock(func() time.Time { return now })})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e, c := replay.Open(t, storage.Options{Dir: "db", FS: storage.NewMemFS(), CacheBytes: 8 << 20}, catalog.Options{Clock: catalog.NewClock(func() time.Time { return now })})
 	h := &house{e, c, &Executor{Catalog: c}}
 	defer h.close(t)
 	now = early

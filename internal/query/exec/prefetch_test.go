@@ -13,6 +13,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/catalog/replay"
 	"github.com/mayflydb/mayfly/internal/query/plan"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
@@ -224,16 +225,9 @@ func (o *orderly) visit(cur *Cursor, n int) (ended bool) {
 func TestPrefetch(t *testing.T) {
 	early := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	now := early.Add(1000 * time.Hour)
-	e, err := storage.Open(storage.Options{Dir: "db", FS: storage.NewMemFS(), CacheBytes: 8 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
 	// A clock follows back at once; forward to where it was then, too.
 	clock := catalog.NewClock(func() time.Time { return now })
-	c, err := catalog.Open(e, catalog.Options{Clock: clock})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e, c := replay.Open(t, storage.Options{Dir: "db", FS: storage.NewMemFS(), CacheBytes: 8 << 20}, catalog.Options{Clock: clock})
 	h := &house{e, c, &Executor{Catalog: c}}
 	defer h.close(t)
 	n := 0

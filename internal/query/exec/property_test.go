@@ -13,6 +13,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/catalog/replay"
 	"github.com/mayflydb/mayfly/internal/keystring"
 	"github.com/mayflydb/mayfly/internal/query/expr"
 	"github.com/mayflydb/mayfly/internal/query/match"
@@ -38,14 +39,7 @@ type opener interface {
 
 func openHouse(t opener, fs *storage.MemFS) *house {
 	t.Helper()
-	e, err := storage.Open(storage.Options{Dir: "db", FS: fs, CacheBytes: 8 << 20, MemtableBytes: 512 << 10})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := catalog.Open(e, catalog.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e, c := replay.Open(t, storage.Options{Dir: "db", FS: fs, CacheBytes: 8 << 20, MemtableBytes: 512 << 10}, catalog.Options{})
 	return &house{e, c, &Executor{Catalog: c}}
 }
 

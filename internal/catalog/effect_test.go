@@ -1,0 +1,376 @@
+package catalog
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/schema"
+	"github.com/mayflydb/mayfly/internal/storage"
+	"github.com/mayflydb/mayfly/internal/timeseries"
+)
+
+// logging is a Committer that keeps what it commits, and the live state after each.
+type logging struct {
+	t       *testing.T
+	c       *Catalog
+	effects [][]byte
+	states  [][]string
+	fail    error // what Commit returns instead
+}
+
+func (l *logging) Writable() error { return nil }
+
+func (l *logging) Commit(ctx context.Context, e *Effect, d storage.Durability) error {
+	if l.fail != nil {
+		return l.fail
+	}
+	b := e.AppendEncoded(nil)
+	if err := e.Commit(ctx, d); err != nil {
+		return err
+	}
+	l.effects, l.states = append(l.effects, b), append(l.states, liveState(l.t, l.c))
+	return nil
+}
+
+func liveState(t *testing.T, c *Catalog) []string {
+	t.Helper()
+	lines, err := c.LiveState()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lines
+}
+
+// openLogging opens a catalog over an empty store.
+func openLogging(t *testing.T, k Committer) *Catalog {
+	t.Helper()
+	e, err := storage.Open(storage.Options{Dir: "db", FS: storage.NewMemFS(), CacheBytes: 1 << 20, MemtableBytes: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	c, err := Open(e, Options{Committer: k})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// readings are measurements of a source, at some seconds.
+func readings(t *testing.T, coll *Collection, source string, seconds ...int64) (ms []timeseries.Measurement) {
+	t.Helper()
+	for _, s := range seconds {
+		m, err := NewMeasurement(new(bson.Builder).Date("t", s*1000).String("s", source).Finish(), coll.Settings.Timeseries)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ms = append(ms, m)
+	}
+	return ms
+}
+
+// step is something that a catalog does.
+type step struct {
+	name string
+	do   func(t *testing.T, c *Catalog) error
+}
+
+// eachNote are steps after which each kind of note has been made.
+func eachNote() []step {
+	of := func(name string) schema.Namespace { return schema.Namespace{DB: "d", Coll: name} }
+	create := func(name, options string) step {
+		return step{"create " + name, func(t *testing.T, c *Catalog) error {
+			_, err := c.Create(t.Context(), of(name), parse(t, options))
+			return err
+		}}
+	}
+	index := func(name, spec string) step {
+		return step{"index of " + name, func(t *testing.T, c *Catalog) error {
+			_, _, err := c.CreateIndexes(t.Context(), of(name), specs(t, of(name), spec))
+			return err
+		}}
+	}
+	insert := func(name, doc string) step {
+		return step{"insert into " + name, func(t *testing.T, c *Catalog) error { return write(c, c.Lookup(of(name)), nil, parse(t, doc)) }}
+	}
+	series := func(name string, f func(t *testing.T, c *Catalog, coll *Collection) error) step {
+		return step{name, func(t *testing.T, c *Catalog) error { return f(t, c, c.Lookup(of("series"))) }}
+	}
+	measure := func(source string, seconds ...int64) step {
+		return series("measure "+source, func(t *testing.T, c *Catalog, coll *Collection) error {
+			return c.Run(t.Context(), storage.Buffered, func(u *Unit) error {
+				return u.InsertMeasurements(t.Context(), coll, readings(t, coll, source, seconds...))
+			})
+		})
+	}
+	return []step{
+		create("plain", `{}`),
+		index("plain", `{"key": {"a": 1}, "name": "a"}`),
+		insert("plain", `{"_id": 1, "a": [1, 2]}`),
+		create("hiding", `{"storageEngine": {"mayfly": {"expiry": {"visibility": "immediate"}}}}`),
+		index("hiding", `{"key": {"at": 1}, "name": "at", "expireAfterSeconds": 10}`),
+		insert("hiding", `{"_id": 1, "at": {"$date": "2099-01-01T00:00:00Z"}}`),
+		insert("hiding", `{"_id": 2, "at": {"$date": "2098-01-01T00:00:00Z"}}`),
+		create("windowed", `{}`),
+		index("windowed", `{"key": {"at": 1}, "name": "at", "expireAfterSeconds": 10}`),
+		index("windowed", `{"key": {"b": 1}, "name": "b"}`),
+		insert("windowed", `{"_id": 1, "at": {"$date": "2001-01-01T00:00:00Z"}}`),
+		insert("windowed", `{"_id": 2, "at": {"$date": "2002-01-01T00:00:00Z"}}`),
+		insert("windowed", `{"_id": 3, "at": {"$date": "2003-01-01T00:00:00Z"}}`),
+		{"touch", func(t *testing.T, c *Catalog) error {
+			return c.Run(t.Context(), storage.Buffered, func(u *Unit) error {
+				record, old, err := u.LockID(t.Context(), c.Lookup(of("windowed")), bson.Int32(3))
+				if err != nil {
+					return err
+				}
+				return u.Update(t.Context(), c.Lookup(of("windowed")), record, old, parse(t, `{"_id": 3, "at": {"$date": "2098-01-01T00:00:00Z"}}`))
+			})
+		}},
+		{"drop windows", func(t *testing.T, c *Catalog) error {
+			coll := c.Lookup(of("windowed"))
+			_, err := c.DropWindows(t.Context(), coll, Drop{Rule: coll.Rules()[0], Now: time.Date(2001, 6, 1, 0, 0, 0, 0, time.UTC).UnixMilli()})
+			return err
+		}},
+		{"sweep", func(t *testing.T, c *Catalog) error {
+			_, err := c.Sweep(t.Context(), c.Lookup(of("windowed")), func(time.Duration) error { return nil })
+			return err
+		}},
+		{"forget windows", func(t *testing.T, c *Catalog) error {
+			coll := c.Lookup(of("windowed"))
+			coll.live.gate.Lock()
+			defer coll.live.gate.Unlock()
+			return c.forgetWindows(t.Context(), coll, LowWater{first: 1}, LowWater{first: 2})
+		}},
+		create("capped", `{"capped": true, "size": 4096, "max": 2}`),
+		insert("capped", `{"_id": 1}`), insert("capped", `{"_id": 2}`), insert("capped", `{"_id": 3}`),
+		create("series", `{"timeseries": {"timeField": "t", "metaField": "s"}}`),
+		measure("a", 1, 2, 3), measure("b", 2),
+		series("freeze", func(t *testing.T, c *Catalog, coll *Collection) error { return c.freeze(t.Context(), coll) }),
+		measure("a", 4, 5),
+		series("move", func(t *testing.T, c *Catalog, coll *Collection) error { return c.MoveStaged(t.Context(), coll) }),
+		series("edit", func(t *testing.T, c *Catalog, coll *Collection) error {
+			return c.EditOpen(t.Context(), coll, coll.OpenSources()[0].Key, storage.Buffered, func(ms []timeseries.Measurement) ([]timeseries.Measurement, error) {
+				return append(readings(t, coll, "c", 7), ms[1:]...), nil
+			})
+		}),
+		series("seal", func(t *testing.T, c *Catalog, coll *Collection) error { return c.SealAll(t.Context(), coll) }),
+		{"number", func(t *testing.T, c *Catalog) error {
+			coll := c.Lookup(of("plain"))
+			first := coll.Numbering().Take(2)
+			defer coll.Numbering().Done(first)
+			return c.Run(t.Context(), storage.Buffered, func(u *Unit) error {
+				u.Numbered(coll, first, 2)
+				return u.Insert(t.Context(), coll, parse(t, `{"_id": 7}`))
+			})
+		}},
+		{"rename", func(t *testing.T, c *Catalog) error {
+			_, err := c.Rename(t.Context(), of("plain"), of("capped"), true)
+			return err
+		}},
+		{"drop database", func(t *testing.T, c *Catalog) error { _, err := c.DropDatabase(t.Context(), "d"); return err }},
+	}
+}
+
+// TestEffectsSayAll applies effects on another member, with one kind of note left
+// out: then that one is not what the first one is, at some time.
+func TestEffectsSayAll(t *testing.T) {
+	l := &logging{t: t}
+	l.c = openLogging(t, l)
+	for _, s := range eachNote() {
+		if err := s.do(t, l.c); err != nil {
+			t.Fatalf("%s: %v", s.name, err)
+		}
+	}
+	seen := map[noteKind]bool{0: true} // 0 is no kind
+	for _, b := range l.effects {
+		e, err := l.c.Decode(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen[noteDue] = seen[noteDue] || len(e.dues) > 0
+		for _, n := range e.notes {
+			seen[n.kind()] = true
+		}
+		e.u.Abort()
+	}
+	for kind := noteKind(0); kind < noteKinds; kind++ {
+		if !seen[kind] {
+			t.Errorf("no effect has a note of kind %d", kind)
+		}
+		found := l.replay(t, kind)
+		if kind == 0 && found != "" {
+			t.Fatal(found)
+		}
+		if kind > 0 && found == "" {
+			t.Errorf("nobody sees that notes of kind %d are left out", kind)
+		}
+		t.Logf("without %d: %.200s", kind, found)
+	}
+}
+
+// replay applies the effects on another member, without the notes of a kind, and
+// says where that differs first.
+func (l *logging) replay(t *testing.T, without noteKind) string {
+	c := openLogging(t, refusing{errors.New("no primary")})
+	if _, err := c.Create(t.Context(), schema.Namespace{DB: "d", Coll: "system.profile"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	for i, b := range l.effects {
+		e, err := c.Decode(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.notes = slices.DeleteFunc(e.notes, func(n note) bool { return n.kind() == without })
+		if without == noteDue {
+			e.dues = nil
+		}
+		if err := e.Apply(uint64(i + 1)); err != nil {
+			return fmt.Sprintf("effect %d: %v", i, err)
+		}
+		for at, line := range liveState(t, c) {
+			if at >= len(l.states[i]) || line != l.states[i][at] {
+				return fmt.Sprintf("effect %d: %s", i, line)
+			}
+		}
+		for _, coll := range c.Collections("d") {
+			// What is known of when the next document is due depends on notes from now on.
+			if err := c.Foresee(coll, func(r *Rule) (int64, error) { return leastDue(t, c, r, coll), nil }); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if left := c.Collections("d"); len(left) > 0 {
+		return fmt.Sprintf("%s is left", left[0].Namespace)
+	}
+	return ""
+}
+
+func leastDue(t *testing.T, c *Catalog, r *Rule, coll *Collection) int64 {
+	due := int64(schema.Never)
+	_, docs := records(t, c.engine, coll)
+	for _, d := range docs {
+		due = min(due, r.Due(d))
+	}
+	return due
+}
+
+// TestRefusedEffects: an effect whose proposal fails leaves no trace.
+func TestRefusedEffects(t *testing.T) {
+	l := &logging{t: t}
+	l.c = openLogging(t, l)
+	dropped := mongoerr.New(mongoerr.NotWritablePrimary, "proposal dropped")
+	for _, s := range eachNote() {
+		before := liveState(t, l.c)
+		l.fail = dropped
+		if err := s.do(t, l.c); !errors.Is(err, dropped) {
+			t.Fatalf("%s: %v", s.name, err)
+		}
+		if after := liveState(t, l.c); !slices.Equal(before, after) {
+			t.Errorf("%s, refused: the state was\n%s\nand is\n%s", s.name, strings.Join(before, "\n"), strings.Join(after, "\n"))
+		}
+		l.fail = nil
+		if err := s.do(t, l.c); err != nil {
+			t.Fatalf("%s: %v", s.name, err)
+		}
+	}
+}
+
+// everyNote is an effect with a note of each kind.
+func everyNote(c *Catalog) *Effect {
+	e := &Effect{c: c, u: c.engine.Begin()}
+	a := about{id: 300}
+	e.dues = []dueNote{{a, -5}}
+	for _, n := range []note{
+		&descriptorNote{about: a}, &droppedNote{about: a}, &multikeyNote{about: a, index: 17, paths: schema.MultikeyPaths{1, 1 << 40}},
+		&windowsNote{a, -1}, &markedNote{a, 1 << 63}, &forgottenNote{a}, &cappedNote{a, 0, 7}, &stagedNote{about: a, number: 9}, &frozenNote{a, 10},
+		&movedNote{a, 11}, &reopenedNote{about: a, seq: 12, groups: []reopened{{[]byte("k"), bson.Int32(1), 2, 30, -4, 5}, {[]byte{0}, bson.Value{}, 1, 1, 1, 1}}},
+		&settledNote{a, []byte("k"), 1, 20, -3, 4, 13, 2}, &numberedNote{about: a, first: 3, last: 4, settled: 2}, &databaseNote{db: "d"},
+	} {
+		e.note(n)
+	}
+	return e
+}
+
+// goldenEffect is the encoding of everyNote.
+const goldenEffect = "013e94db6c0c00000000000000000000000000000f01ac02010902ac020003ac020004ac0211110100000000000000000000000001000005ac020101" +
+	"06ac020a8080808080808080800107ac020008ac0202000e09ac0201090aac02010a0bac02010b0cac02160c02016b100401000000021e070a010000" +
+	"00010102020dac0208016b011405080d020eac02030608040f000164"
+
+// TestEffectEncoding holds the bytes of an effect, and that what is damaged is
+// refused.
+func TestEffectEncoding(t *testing.T) {
+	c := openLogging(t, nil)
+	e := everyNote(c)
+	defer e.u.Abort()
+	if err := e.u.Seal(); err != nil {
+		t.Fatal(err)
+	}
+	b := e.AppendEncoded(nil)
+	if got := hex.EncodeToString(b); got != goldenEffect {
+		t.Fatalf("the encoding is\n%s", got)
+	}
+	again, err := c.Decode(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(again.notes) != int(noteKinds)-2 || !slices.Equal(again.AppendEncoded(nil), b) {
+		t.Errorf("it has %d notes", len(again.notes))
+	}
+	again.u.Abort()
+	for n := range b {
+		if _, err := c.Decode(b[:n]); !errors.Is(err, storage.ErrCorruption) {
+			t.Errorf("%d bytes of it: %v", n, err)
+		}
+		bad := slices.Clone(b)
+		bad[n] ^= 0x10
+		if _, err := c.Decode(bad); !errors.Is(err, storage.ErrCorruption) {
+			t.Errorf("a flip at %d: %v", n, err)
+		}
+	}
+	if _, err := c.Decode(append(slices.Clone(b), 0)); !errors.Is(err, storage.ErrCorruption) {
+		t.Errorf("more than it: %v", err)
+	}
+}
+
+// FuzzDecodeEffect decodes anything under a checksum that fits.
+func FuzzDecodeEffect(f *testing.F) {
+	e, err := storage.Open(storage.Options{Dir: "db", FS: storage.NewMemFS(), CacheBytes: 1 << 20})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() { e.Close() })
+	c, err := Open(e, Options{})
+	if err != nil {
+		f.Fatal(err)
+	}
+	x := everyNote(c)
+	f.Add(x.AppendEncoded(nil)[effectHeader:])
+	x.u.Abort()
+	f.Fuzz(func(t *testing.T, rest []byte) {
+		b := append([]byte{effectVersion, 0, 0, 0, 0}, rest...)
+		binary.LittleEndian.PutUint32(b[1:], crc32.Checksum(rest, castagnoli))
+		x, err := c.Decode(b)
+		if err != nil {
+			if !errors.Is(err, storage.ErrCorruption) {
+				t.Fatal(err)
+			}
+			return
+		}
+		defer x.u.Abort()
+		again, err := c.Decode(x.AppendEncoded(nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		again.u.Abort()
+	})
+}

@@ -1,0 +1,166 @@
+package catalog
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/storage"
+	"github.com/mayflydb/mayfly/internal/timeseries"
+)
+
+// LiveState describes in lines what the catalog knows of all collections that are
+// not of this member alone: what two members that have applied the same effects
+// have in common, but for numbers that writers have taken in vain. Of those it says
+// whether they are above all that are stored.
+//
+// Lines that begin with "pace" are about when something is due to be done in the
+// background; of them a process knows less that has begun later. For the proof of
+// replay, and for who compares two members. No writer may be under way.
+func (c *Catalog) LiveState() (lines []string, err error) {
+	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
+	all := slices.DeleteFunc(c.all(), (*Collection).own)
+	slices.SortFunc(all, func(a, b *Collection) int { return cmp.Compare(a.id, b.id) })
+	for _, coll := range all {
+		if c.Lookup(coll.Namespace) != coll || c.LookupUUID(coll.UUID) != coll || coll.Latest() != coll || c.liveOf(coll.id) != coll.live {
+			say("%s is not found as what it is", coll.Namespace)
+		}
+		say("%s %d: %s", coll.Namespace, coll.id, coll.encode())
+		if err := coll.liveState(c, say); err != nil {
+			return nil, err
+		}
+	}
+	c.listed.RLock()
+	for _, id := range slices.Sorted(maps.Keys(c.listed.lives)) {
+		if id < storage.FirstOwnIdent {
+			say("keyspace %d is one of %s", id, c.listed.lives[id].current.Load().Namespace)
+		}
+	}
+	c.listed.RUnlock()
+	for _, t := range c.TTL() {
+		if !t.Collection.own() && t.Index != nil {
+			say("ttl %s by %s: %s", t.Collection.Namespace, t.Index.Name, t.Index.Spec)
+		} else if !t.Collection.own() {
+			say("ttl %s: %d", t.Collection.Namespace, t.Collection.Settings.ExpireAfterSeconds)
+		}
+	}
+	for i := range c.stays.slots {
+		if w := c.stays.slots[i].Load(); w != nil {
+			say("pace: %d is marked in window %x", w.ident, w.window)
+		}
+	}
+	u := c.engine.Begin()
+	defer u.Abort()
+	say("next ident %d", u.NewIdent(storage.CommonIdents))
+	return lines, nil
+}
+
+// liveState describes what is live of one collection.
+func (c *Collection) liveState(cat *Catalog, say func(string, ...any)) error {
+	l := c.live
+	for _, ix := range c.indexes {
+		shown, durable := load(&ix.live.multikey.shown), load(&ix.live.multikey.durable)
+		say("  index %s %d: multikey %v, stored %v, dropped %t", ix.Name, ix.Ident, shown, durable, ix.live.dropped.Load())
+	}
+	if l.counter == nil {
+		return nil
+	}
+	l.numbering.mu.Lock()
+	if n := l.numbering.applied; n > 0 {
+		say("pace: %s has writes up to number %d", c.Namespace, n)
+	}
+	l.numbering.mu.Unlock()
+	say("  %d documents of %d bytes", l.counter.Load(sumDocs), l.counter.Load(sumBytes))
+	if c.windows != nil {
+		say("  low water %x, swept %x", l.lowWater.Load(), l.swept.Load())
+		say("pace: %d of %s are to be swept", l.dead.Load(), c.Namespace)
+	}
+	if c.Capped {
+		var stored live
+		if err := stored.readSequence(cat.engine, c.Ident); err != nil {
+			return err
+		}
+		say("  numbers are above those stored: %t, %t", l.lastSeq.Load() >= stored.lastSeq.Load(), l.firstSeq.Load() <= max(stored.firstSeq.Load(), 1))
+	}
+	if err := c.hiddenState(cat, say); err != nil || l.open == nil {
+		return err
+	}
+	return c.openState(cat, say)
+}
+
+// hiddenState says whether all that is due is known to be.
+func (c *Collection) hiddenState(cat *Catalog, say func(string, ...any)) error {
+	if c.foresight == nil {
+		return nil
+	}
+	it, err := cat.engine.NewIter(c.Ident, nil, nil)
+	if err != nil {
+		return err
+	}
+	defer it.Close()
+	before := c.foresight.before.Load()
+	for ok := it.First(); ok; ok = it.Next() {
+		v, err := it.Value()
+		if err != nil {
+			return err
+		}
+		if due := Due(c.hiding, v); due < before {
+			say("  %s is due at %d, and none is said to be before %d", bson.Doc(v).Lookup("_id"), due, before)
+		}
+	}
+	return it.Err()
+}
+
+// openState describes the open measurements.
+func (c *Collection) openState(cat *Catalog, say func(string, ...any)) error {
+	t := c.live.open
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	g := &t.staging
+	say("  %d measurements, %d bytes open of %d sources, %d staged, %d frozen below %d, %d parts moved", t.counter.Load(sumDocs), t.counter.Load(sumBytes),
+		t.open, g.bytes.Load(), g.frozen.Load(), g.cut, g.moves)
+	for _, key := range slices.Sorted(maps.Keys(t.sources)) {
+		s := t.sources[key]
+		if s.Count == 0 {
+			continue
+		}
+		say("  source %x of %s: %d of %d bytes from %d to %d, not staged to %d; staged %s, frozen %s", s.Key, s.Meta, s.Count, s.bytes, s.First, s.Last, s.StoredLast,
+			idsOf(s.Staged), idsOf(s.frozen))
+		say("pace: source %x is to be sealed at %d", s.Key, s.sealAt)
+	}
+	say("  sources with staged ones %s, with frozen ones %s", keysOf(g.sources), keysOf(g.left))
+	it, err := cat.engine.NewIter(c.Open, nil, []byte{movesKey})
+	if err != nil {
+		return err
+	}
+	defer it.Close()
+	above := true
+	for ok := it.First(); ok; ok = it.Next() {
+		above = above && stagedNumber(it.Key()[len(it.Key())-9:]) <= t.seq
+	}
+	say("  numbers are above those stored: %t", above && g.cut <= t.seq)
+	return it.Err()
+}
+
+// idsOf is the times and ids of measurements, in the order of their bytes.
+func idsOf(ms []timeseries.Measurement) string {
+	docs := make([][]byte, len(ms))
+	for i, m := range ms {
+		docs[i] = m.Doc
+	}
+	slices.SortFunc(docs, bytes.Compare)
+	return fmt.Sprintf("%x", bytes.Join(docs, nil))
+}
+
+func keysOf(sources []*openSource) string {
+	keys := make([]string, len(sources))
+	for i, s := range sources {
+		keys[i] = fmt.Sprintf("%x", s.Key)
+	}
+	slices.Sort(keys)
+	return strings.Join(keys, " ")
+}
