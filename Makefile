@@ -57,6 +57,7 @@ $(STATICCHECK): tools/go.mod tools/go.sum
 
 .PHONY: bench
 bench: build ## a server beside PostgreSQL and Pebble, as a table; BENCH='-rows expiry' and the like choose
+	$(GO) build -trimpath -o bin/mayfly-bench ./cmd/mayfly-bench
 	./internal/bench/run $(BENCH)
 
 .PHONY: bench-go

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -11,11 +12,10 @@ import (
 	"syscall"
 	"time"
 
-	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
-
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/client"
 	"github.com/mayflydb/mayfly/internal/config"
+	"github.com/mayflydb/mayfly/internal/wire"
 )
 
 const (
@@ -27,6 +27,10 @@ const (
 	demoPort = 27017
 	// demoDirectory is its data directory.
 	demoDirectory = "data/demo"
+	// demoDB and demoCollection are where the sessions are.
+	demoDB, demoCollection = "demo", "sessions"
+	// demoStart is how long the server may take until it answers.
+	demoStart = 30 * time.Second
 )
 
 // demo runs a server on embedded storage with sessions that expire over the
@@ -71,38 +75,25 @@ func runDemo(ctx context.Context) error {
 }
 
 func showDemo(ctx context.Context) error {
-	uri := fmt.Sprintf("mongodb://127.0.0.1:%d/demo", demoPort)
-	client, err := mongo.Connect(options.Client().ApplyURI(uri))
+	c, err := askDemo(ctx)
 	if err != nil {
 		return err
 	}
-	defer client.Disconnect(context.WithoutCancel(ctx))
-	c := client.Database("demo").Collection("sessions")
-	if err := c.Drop(ctx); err != nil {
-		return err
-	}
-	_, err = c.Indexes().CreateOne(ctx, mongo.IndexModel{Keys: bson.D{{Key: "expiresAt", Value: 1}}, Options: options.Index().SetExpireAfterSeconds(0)})
-	if err != nil {
-		return err
-	}
-	docs := make([]any, demoSessions)
-	for i := range docs {
-		at := time.Now().Add(time.Duration(rand.Int64N(int64(demoSpread))))
-		docs[i] = bson.D{{Key: "_id", Value: i}, {Key: "user", Value: fmt.Sprintf("user%d", i%50)}, {Key: "expiresAt", Value: at}}
-	}
-	if _, err := c.InsertMany(ctx, docs); err != nil {
+	defer c.Close()
+	if err := fillDemo(ctx, c); err != nil {
 		return err
 	}
 	shell := "mongosh"
 	if _, err := exec.LookPath(shell); err != nil {
 		shell = "npx --yes mongosh"
 	}
-	fmt.Printf("\nMayfly runs. %d sessions expire over the next %s. Look at them:\n\n  %s %s\n\n", demoSessions, demoSpread, shell, uri)
+	fmt.Printf("\nMayfly runs. %d sessions expire over the next %s. Look at them:\n\n  %s mongodb://127.0.0.1:%d/%s\n\n", demoSessions, demoSpread, shell, demoPort, demoDB)
 	for {
-		live, err := c.CountDocuments(ctx, bson.D{})
+		reply, err := c.Run(ctx, demoDB, new(bson.Builder).String("count", demoCollection).Doc("query", bson.Empty).Finish())
 		if err != nil {
 			return err
 		}
+		live := bson.ClampToInt64(reply.Lookup("n"))
 		fmt.Printf("%s  %4d live, %4d gone\n", time.Now().Format(time.TimeOnly), live, demoSessions-live)
 		select {
 		case <-ctx.Done():
@@ -110,4 +101,48 @@ func showDemo(ctx context.Context) error {
 		case <-time.After(5 * time.Second):
 		}
 	}
+}
+
+// askDemo connects to the demo's server, which may not listen yet.
+func askDemo(ctx context.Context) (*client.Conn, error) {
+	limited, cancel := context.WithTimeout(ctx, demoStart)
+	defer cancel()
+	for {
+		c, err := client.Connect(limited, client.Options{Address: net.JoinHostPort("127.0.0.1", strconv.Itoa(demoPort)), AppName: "mayfly demo"})
+		if err == nil {
+			return c, nil
+		}
+		select {
+		case <-limited.Done():
+			return nil, err
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// fillDemo makes the collection of sessions anew.
+func fillDemo(ctx context.Context, c *client.Conn) error {
+	index := new(bson.Builder).OpenDoc("key").Int32("expiresAt", 1).Close().String("name", "expiresAt_1").Int32("expireAfterSeconds", 0).Finish()
+	docs := make([]bson.Doc, demoSessions)
+	for i := range docs {
+		at := time.Now().Add(time.Duration(rand.Int64N(int64(demoSpread))))
+		docs[i] = new(bson.Builder).Int32("_id", int32(i)).String("user", fmt.Sprintf("user%d", i%50)).Date("expiresAt", at.UnixMilli()).Finish()
+	}
+	for _, step := range []struct {
+		command bson.Doc
+		beside  []wire.Sequence
+	}{
+		{command: new(bson.Builder).String("drop", demoCollection).Finish()},
+		{command: new(bson.Builder).String("createIndexes", demoCollection).OpenArray("indexes").Doc("0", index).Close().Finish()},
+		{new(bson.Builder).String("insert", demoCollection).Finish(), []wire.Sequence{wire.NewSequence("documents", docs...)}},
+	} {
+		reply, err := c.Run(ctx, demoDB, step.command, step.beside...)
+		if err != nil {
+			return err
+		}
+		if failed := reply.Lookup("writeErrors"); !failed.IsMissing() {
+			return fmt.Errorf("the sample data was refused: %s", failed)
+		}
+	}
+	return nil
 }

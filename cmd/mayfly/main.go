@@ -24,7 +24,6 @@ var subcommands = []subcommand{
 	{"verify", "check a data directory without changing it", verify},
 	{"repair", "take over what can be read of a data directory into a new one", repair},
 	{"demo", "run a server with sample data that expires", demo},
-	{"bench", "measure a server beside PostgreSQL and Pebble", runBench},
 	{"version", "print the version", version},
 }
 

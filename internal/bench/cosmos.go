@@ -102,7 +102,7 @@ func (b *bench) cosmos(ctx context.Context, chosen []cosmosRow) (err error) {
 	}
 	var hollow *endpoint
 	if b.o.Hollow {
-		p, port, err := startHollowCosmos(ctx, b.dir, b.o.Binary)
+		p, port, err := startHollowCosmos(ctx, b.dir, b.o.Self)
 		if err != nil {
 			return err
 		}

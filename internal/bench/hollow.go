@@ -20,7 +20,7 @@ func startHollow(ctx context.Context, dir, binary string) (*mayfly, error) {
 		return nil, err
 	}
 	m := &mayfly{port: port, padding: padding}
-	if m.process, err = startProcess(exec.Command(binary, "bench", "-hollow-server", strconv.Itoa(port)), dir, "hollow"); err != nil {
+	if m.process, err = startProcess(exec.Command(binary, "-hollow-server", strconv.Itoa(port)), dir, "hollow"); err != nil {
 		return nil, err
 	}
 	if err := m.process.listening(ctx, port); err != nil {

@@ -23,7 +23,7 @@ func startHollowCosmos(ctx context.Context, dir, binary string) (*process, int, 
 	if err != nil {
 		return nil, 0, err
 	}
-	p, err := startProcess(exec.Command(binary, "bench", "-hollow-cosmos", strconv.Itoa(port)), dir, "hollowCosmos")
+	p, err := startProcess(exec.Command(binary, "-hollow-cosmos", strconv.Itoa(port)), dir, "hollowCosmos")
 	if err != nil {
 		return nil, 0, err
 	}

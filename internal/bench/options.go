@@ -8,8 +8,9 @@ import (
 
 // Options say what to measure.
 type Options struct {
-	// Binary is the mayfly to run.
-	Binary string
+	// Binary is the mayfly to run, and Self this program, for the other sides of
+	// Wire and Hollow.
+	Binary, Self string
 	// Rows are names of rows with commas between; "" for all.
 	Rows string
 	// Clients are the numbers of clients, each of which a row runs with.

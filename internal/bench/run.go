@@ -100,12 +100,12 @@ func (b *bench) start(ctx context.Context) (err error) {
 		}
 	}
 	if b.o.Wire {
-		if b.echo, err = startEcho(ctx, b.dir, b.o.Binary); err != nil {
+		if b.echo, err = startEcho(ctx, b.dir, b.o.Self); err != nil {
 			return err
 		}
 	}
 	if b.o.Hollow {
-		b.hollow, err = startHollow(ctx, b.dir, b.o.Binary)
+		b.hollow, err = startHollow(ctx, b.dir, b.o.Self)
 	}
 	return err
 }

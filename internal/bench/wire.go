@@ -40,7 +40,7 @@ func startEcho(ctx context.Context, dir, binary string) (*echo, error) {
 		return nil, err
 	}
 	e := &echo{port: port}
-	if e.process, err = startProcess(exec.Command(binary, "bench", "-wire-server", strconv.Itoa(port)), dir, "wire"); err != nil {
+	if e.process, err = startProcess(exec.Command(binary, "-wire-server", strconv.Itoa(port)), dir, "wire"); err != nil {
 		return nil, err
 	}
 	if err := e.process.listening(ctx, port); err != nil {

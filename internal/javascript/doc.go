@@ -35,4 +35,10 @@
 // and what has none is withheld: typed arrays, BigInt, Proxy, yield*. A search of
 // a regular expression ends after maxMatch; any other native instruction (a sort
 // without a function) is not interrupted.
+//
+// # Size
+//
+// goja's objects for Go values call methods by a name that is known when it runs
+// only, so the linker keeps all exported methods of all types in the binary: 5.3
+// of its 42.2 MB. No function of a client gets such an object.
 package javascript

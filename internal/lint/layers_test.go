@@ -22,7 +22,7 @@ var layers = [][]string{
 	{"storage", "schema", "timeseries", "catalog", "catalog/replay"},
 	{"query/plan", "query/exec"},
 	{"repl"},
-	{"auth", "command"},
+	{"auth", "client", "command"},
 	{"shard", "node", "expire", "cluster", "router"},
 	{"cosmos", "console", "server", "bench", "testkit", "sim", "lint"},
 }
@@ -32,6 +32,13 @@ var fences = map[string][]string{
 	"github.com/cockroachdb/pebble": {"storage", "bench"},
 	"go.etcd.io/raft":               {"repl"},
 }
+
+// drivers are of other databases' clients, and of MongoDB's: only what measures
+// and tests asks with them, so that they are not in the server.
+var (
+	drivers     = []string{"go.mongodb.org/mongo-driver", "github.com/jackc/pgx"}
+	withDrivers = []string{"bench", "testkit"}
+)
 
 // maxFunction is the longest a function may be, in lines.
 const maxFunction = 100
@@ -117,6 +124,25 @@ func TestLayers(t *testing.T) {
 			r, p, ok := rank(dep)
 			if !ok || r > row || r == row && p > place {
 				t.Errorf("%s: %s may not import %s", f.path, f.pkg, dep)
+			}
+		}
+	}
+}
+
+func TestDrivers(t *testing.T) {
+	for _, f := range sources(t) {
+		if f.test || strings.HasPrefix(f.path, "e2e/") {
+			continue
+		}
+		for _, spec := range f.ast.Imports {
+			path, _ := strconv.Unquote(spec.Path.Value)
+			for _, d := range drivers {
+				if strings.HasPrefix(path, d) && !contains(withDrivers, f.pkg) {
+					t.Errorf("%s: only %v may import %s", f.path, withDrivers, d)
+				}
+			}
+			if dep, _ := strings.CutPrefix(path, module+"internal/"); strings.HasPrefix(f.path, "cmd/mayfly/") && contains(withDrivers, dep) {
+				t.Errorf("%s: the server does not import %s", f.path, dep)
 			}
 		}
 	}

@@ -1,3 +1,6 @@
+// Command mayfly-bench measures a server, bin/mayfly beside it, and PostgreSQL
+// and Pebble in the same run, and prints a table (docs/perf). It is apart from
+// the server, which needs none of the drivers that it asks with.
 package main
 
 import (
@@ -16,10 +19,11 @@ import (
 	"github.com/mayflydb/mayfly/internal/config"
 )
 
-// runBench measures a server beside PostgreSQL and Pebble, and prints a table.
-func runBench(args []string) int {
+func main() { os.Exit(run(os.Args[1:])) }
+
+func run(args []string) int {
 	o := bench.Default()
-	f := flag.NewFlagSet("mayfly bench", flag.ContinueOnError)
+	f := flag.NewFlagSet("mayfly-bench", flag.ContinueOnError)
 	f.StringVar(&o.Rows, "rows", "", "the rows to measure, with commas between: "+strings.Join(bench.RowNames(), ", ")+" (default all)")
 	f.BoolFunc("small", "small sizes, to try the rows; options behind it change them", func(string) error {
 		o.Small()
@@ -52,6 +56,7 @@ func runBench(args []string) int {
 	f.BoolVar(&o.Hollow, "hollow", o.Hollow, "measure the driver with a server that has every answer ready beside")
 	f.BoolVar(&o.Redis, "redis", o.Redis, "measure how fast Redis expires keys beside")
 	f.StringVar(&o.ProfileDir, "profile", "", "a directory for processor profiles of the server, one for each row")
+	f.StringVar(&o.Binary, "server", "", "the server to measure (default mayfly beside this program)")
 	f.StringVar(&o.Dir, "dir", "", "the directory under which the data lie (default that for temporary files)")
 	port := f.Int("wire-server", 0, "be the other side of -wire, on this port (the benchmark starts it itself)")
 	hollow := f.Int("hollow-server", 0, "be the other side of -hollow, on this port (the benchmark starts it itself)")
@@ -75,7 +80,10 @@ func runBench(args []string) int {
 	if err != nil {
 		return benchEnd(err)
 	}
-	o.Binary, o.Out = self, os.Stdout
+	o.Self, o.Out = self, os.Stdout
+	if o.Binary == "" {
+		o.Binary = filepath.Join(filepath.Dir(self), "mayfly")
+	}
 	if o.Readings == "" {
 		o.Readings = filepath.Join(filepath.Dir(self), "seattle-weather-hourly-normals.csv")
 	}
@@ -91,7 +99,7 @@ func benchEnd(err error) int {
 	if err == nil {
 		return config.ExitClean
 	}
-	fmt.Fprintf(os.Stderr, "mayfly bench: %v\n", err)
+	fmt.Fprintf(os.Stderr, "mayfly-bench: %v\n", err)
 	return config.ExitBadOptions
 }
 

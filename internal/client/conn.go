@@ -1,0 +1,218 @@
+package client
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/config"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/wire"
+)
+
+// Options are what a Conn is opened with.
+type Options struct {
+	// Address is "host:port", or the path of a unix socket.
+	Address string
+	// TLS encrypts the connection; nil for none. Its ServerName is the host of
+	// Address where it has none.
+	TLS *tls.Config
+	// AppName is how the server's log and currentOp show the client.
+	AppName string
+	// Login is who to log in as; nil for nobody.
+	Login *Login
+}
+
+// Conn is one connection to a server. It is for one goroutine at a time.
+type Conn struct {
+	nc     net.Conn
+	reader *wire.Reader
+	lastID int32
+	hello  bson.Doc
+	broken error // why it cannot be used any more, or nil
+}
+
+// Connect opens a connection, says hello and logs in. Errors are those of the
+// network, or *mongoerr.Error from the server: 18 for a login that fails.
+func Connect(ctx context.Context, o Options) (*Conn, error) {
+	network := "tcp"
+	if strings.HasPrefix(o.Address, "/") {
+		network = "unix"
+	}
+	nc, err := new(net.Dialer).DialContext(ctx, network, o.Address)
+	if err != nil {
+		return nil, err
+	}
+	if o.TLS != nil {
+		if nc, err = encrypt(ctx, nc, o); err != nil {
+			return nil, err
+		}
+	}
+	c := &Conn{nc: nc, reader: wire.NewReader(nc)}
+	if err := c.greet(ctx, o); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+// encrypt shakes hands on nc, which it closes where that fails.
+func encrypt(ctx context.Context, nc net.Conn, o Options) (net.Conn, error) {
+	conf := o.TLS.Clone()
+	if conf.ServerName == "" {
+		host, _, err := net.SplitHostPort(o.Address)
+		if err != nil {
+			return nil, errors.Join(err, nc.Close())
+		}
+		conf.ServerName = host
+	}
+	t := tls.Client(nc, conf)
+	if err := t.HandshakeContext(ctx); err != nil {
+		return nil, errors.Join(err, nc.Close())
+	}
+	return t, nil
+}
+
+// greet says hello, and logs in where that is wanted.
+func (c *Conn) greet(ctx context.Context, o Options) error {
+	var b bson.Builder
+	b.Int32("hello", 1).OpenDoc("client")
+	if o.AppName != "" {
+		b.OpenDoc("application").String("name", o.AppName).Close()
+	}
+	b.OpenDoc("driver").String("name", "mayfly").String("version", config.Version).Close().OpenDoc("os").String("type", runtime.GOOS).Close().Close()
+	if l := o.Login; l != nil && l.Mechanism == "" {
+		b.String("saslSupportedMechs", l.source()+"."+l.User)
+	}
+	var err error
+	if c.hello, err = c.Run(ctx, "admin", b.Finish()); err != nil || o.Login == nil {
+		return err
+	}
+	return c.login(ctx, o.Login)
+}
+
+// Hello is what the server answered to the hello that opened the connection.
+func (c *Conn) Hello() bson.Doc { return c.hello }
+
+// Close ends the connection.
+func (c *Conn) Close() error {
+	c.broken = net.ErrClosed
+	return c.nc.Close()
+}
+
+// Run runs a command on a database and returns its whole reply, which belongs
+// to the caller. body has no $db; sequences are array arguments of the command
+// that are sent beside it. Errors: a *mongoerr.Error where the server says so;
+// with any other, and where ctx ends, the connection is broken. Errors of single
+// writes (writeErrors) are in the reply.
+func (c *Conn) Run(ctx context.Context, db string, body bson.Doc, sequences ...wire.Sequence) (bson.Doc, error) {
+	if c.broken != nil {
+		return nil, fmt.Errorf("the connection is broken: %w", c.broken)
+	}
+	c.lastID++
+	m := &wire.Message{
+		RequestID: c.lastID, OpCode: wire.OpMsg, Compressor: wire.None, Sequences: sequences,
+		Body: new(bson.Builder).Fields(body).String("$db", db).Finish(),
+	}
+	reply, err := c.exchange(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	return reply, replyError(reply)
+}
+
+// longAgo is a deadline that is over.
+var longAgo = time.Unix(1, 0)
+
+// exchange sends a message and waits for its answer, until ctx ends.
+func (c *Conn) exchange(ctx context.Context, m *wire.Message) (bson.Doc, error) {
+	deadline, _ := ctx.Deadline()
+	if err := c.nc.SetDeadline(deadline); err != nil {
+		return nil, c.breaks(ctx, err)
+	}
+	stop := context.AfterFunc(ctx, func() { _ = c.nc.SetDeadline(longAgo) })
+	reply, err := c.roundTrip(m)
+	if !stop() && err == nil {
+		err = context.Cause(ctx) // the connection has no time left
+	}
+	var refused *mongoerr.Error
+	switch {
+	case err == nil:
+		return reply, nil
+	case errors.As(err, &refused) && ctx.Err() == nil && c.broken == nil: // too large: nothing was sent
+		return nil, err
+	}
+	return nil, c.breaks(ctx, err)
+}
+
+// breaks makes the connection one that is not used any more. The error is ctx's
+// where that is why.
+func (c *Conn) breaks(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	} else if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
+		err = context.DeadlineExceeded // the connection noticed it before ctx did
+	}
+	c.broken = err
+	_ = c.nc.Close()
+	return err
+}
+
+// roundTrip sends a message and reads the next, which answers it.
+func (c *Conn) roundTrip(m *wire.Message) (bson.Doc, error) {
+	if _, err := wire.Write(c.nc, m); err != nil {
+		return nil, err
+	}
+	f, err := c.reader.Next()
+	if err != nil {
+		return nil, lost(err)
+	}
+	answer, err := wire.Parse(f)
+	if err != nil {
+		return nil, lost(err)
+	}
+	if answer.OpCode != wire.OpMsg || answer.ResponseTo != m.RequestID || answer.Flags&wire.MoreToCome != 0 {
+		return nil, fmt.Errorf("an answer of opcode %d to message %d instead of one to %d", answer.OpCode, answer.ResponseTo, m.RequestID)
+	}
+	return answer.Body, nil
+}
+
+// lost is an error of reading, behind which nothing can be read: not one of the
+// server's, whatever its cause.
+func lost(err error) error { return errors.New("reading the answer: " + err.Error()) }
+
+// replyError is the error that a reply tells of, or nil.
+func replyError(reply bson.Doc) error {
+	if reply.Lookup("ok").Truthy() {
+		return nil
+	}
+	e := &mongoerr.Error{Code: mongoerr.UnknownError, Message: "the server said no more than that it failed"}
+	var extra bson.Builder
+	for name, v := range reply.All() {
+		switch {
+		case name == "code" && v.IsNumber():
+			e.Code = mongoerr.Code(bson.ClampToInt64(v))
+		case name == "errmsg" && v.Type == bson.TypeString:
+			e.Message = v.Str()
+		case name == "errInfo" && v.Type == bson.TypeDocument:
+			e.Info = v.Doc()
+		case name == "errorLabels" && v.Type == bson.TypeArray:
+			for l := range v.Doc().Values() {
+				if l.Type == bson.TypeString {
+					e.Labels = append(e.Labels, l.Str())
+				}
+			}
+		case name != "ok" && name != "codeName" && !strings.HasPrefix(name, "$"):
+			extra.Value(name, v)
+		}
+	}
+	if d := extra.Finish(); !d.IsEmpty() {
+		e.Extra = d
+	}
+	return e
+}

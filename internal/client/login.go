@@ -1,0 +1,82 @@
+package client
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/mayflydb/mayfly/internal/auth"
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+)
+
+// Login is who to log in as.
+type Login struct {
+	User, Password string
+	// Source is the database that the user is of; "" for admin.
+	Source string
+	// Mechanism is auth.ScramSHA256 or auth.ScramSHA1; "" for the strongest that the
+	// user has.
+	Mechanism string
+}
+
+func (l *Login) source() string { return cmp.Or(l.Source, "admin") }
+
+// maxLoginSteps bounds the steps of a login: a server that asks for more will
+// never be content.
+const maxLoginSteps = 4
+
+// login proves to the server who the client is, and has it prove the same.
+// Errors: 18.
+func (c *Conn) login(ctx context.Context, l *Login) error {
+	name := cmp.Or(l.Mechanism, c.strongest())
+	prover, err := auth.NewProver(name, auth.Password{User: l.User, Text: l.Password})
+	if err != nil {
+		return err
+	}
+	message, err := prover.Step("")
+	if err != nil {
+		return err
+	}
+	reply, err := c.Run(ctx, l.source(), new(bson.Builder).Int32("saslStart", 1).String("mechanism", name).Binary("payload", 0, []byte(message)).
+		OpenDoc("options").Bool("skipEmptyExchange", true).Close().Finish())
+	for range maxLoginSteps {
+		if err != nil {
+			return err
+		}
+		challenge := reply.Lookup("payload")
+		if challenge.Type != bson.TypeBinary {
+			break
+		}
+		_, payload := challenge.Binary()
+		done := reply.Lookup("done").Truthy()
+		if !prover.Done() {
+			if message, err = prover.Step(string(payload)); err != nil {
+				return err
+			}
+		} else {
+			message = ""
+		}
+		if done {
+			if !prover.Done() { // the server has not proven that it knows the user
+				break
+			}
+			return nil
+		}
+		reply, err = c.Run(ctx, l.source(), new(bson.Builder).Int32("saslContinue", 1).Value("conversationId", reply.Lookup("conversationId")).
+			Binary("payload", 0, []byte(message)).Finish())
+	}
+	return mongoerr.New(mongoerr.AuthenticationFailed, "the login of %s did not come to an end", l.User)
+}
+
+// strongest is the mechanism to log in with, of those that hello named for the
+// user. (Specification: "Driver Authentication", "Defaults".)
+func (c *Conn) strongest() string {
+	if v := c.hello.Lookup("saslSupportedMechs"); v.Type == bson.TypeArray {
+		for name := range v.Doc().Values() {
+			if name.Type == bson.TypeString && name.Str() == auth.ScramSHA256 {
+				return auth.ScramSHA256
+			}
+		}
+	}
+	return auth.ScramSHA1
+}
