@@ -1,0 +1,24 @@
+// Package layout says where the documents of a collection lie in its keyspace:
+// which record key a document has, what of it the document keeps for its life,
+// and which parts of the keyspace go as a whole when all in them is due. It is
+// pure: bytes in, bytes out. There is one file for each kind:
+//
+//	byid.go    key string of _id
+//	capped.go  sequence number
+//	window.go  window of expiry ‖ key string of _id
+//	bucket.go  end of a time-series bucket ‖ drops ‖ key string of its _id
+//
+// Nobody tests which kind a layout is: who needs to know something asks for it.
+// What changes with time, such as the low water below which all is gone, is the
+// catalog's (docs/rfcs/0018-layouts.md).
+//
+// # Invariants
+//
+//   - identity: a document keeps the Identity of its record key for its life,
+//     and two documents of a collection never share one.
+//   - section-due: a document in a section has an instant within it or before
+//     it, or Stays says that it has not. So what goes with a section in which
+//     nothing stays is due.
+//
+// Start reading at layout.go.
+package layout

@@ -1,0 +1,178 @@
+package layout
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+	"pgregory.net/rapid"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/keystring"
+	"github.com/mayflydb/mayfly/internal/schema"
+)
+
+// script is the state of one file of testdata:
+//
+//	layout byid|capped|window|bucket   by a TTL index's specification, or a timeField
+//	key [seq=N] [low=SECTION] [own=N] [drops=N]   record key of a document, its parts and its section
+//	third in=SECTION                              what a document adds there
+//	due now=N                                     the marks of a rule at an instant
+//	dead key=HEX low=… own=… drops=…              whether an entry is dead
+type script struct {
+	layout Layout
+	index  *schema.Index
+}
+
+func TestLayouts(t *testing.T) {
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		s := &script{layout: ByID{}}
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			var b strings.Builder
+			if err := s.run(t, d, &b); err != nil {
+				fmt.Fprintf(&b, "error: %v\n", err)
+			}
+			return b.String()
+		})
+	})
+}
+
+func (s *script) run(t *testing.T, d *datadriven.TestData, b *strings.Builder) error {
+	switch d.Cmd {
+	case "layout":
+		return s.make(d)
+	case "key":
+		doc := document(t, d.Input)
+		p := Place{Doc: doc, ID: keystring.Append(nil, doc.Lookup("_id"), false, nil), Low: low(d)}
+		d.MaybeScanArgs(t, "seq", &p.Sequence)
+		k := s.layout.Append(nil, p)
+		fmt.Fprintf(b, "%x identity %x\n", []byte(k), s.layout.Identity(k))
+		if sections := s.layout.Sections(); sections != nil {
+			fmt.Fprintf(b, "section %016x, belongs to %016x\n", k.Section(), sections.Of(doc))
+		}
+	case "third":
+		fmt.Fprintf(b, "%d\n", s.layout.Sections().Third(document(t, d.Input), hex(d, "in")))
+	case "due":
+		var now int64
+		d.ScanArgs(t, "now", &now)
+		r := schema.IndexRule(s.index, &schema.Expiry{})
+		fmt.Fprintf(b, "%v\n", s.layout.Sections().Due(r, now))
+	case "before":
+		var date int64
+		d.ScanArgs(t, "date", &date)
+		fmt.Fprintf(b, "%v, whole until %d\n", s.layout.Sections().Before(date), s.layout.Sections().WholeUntil(date))
+	case "dead":
+		var key []byte
+		if _, err := fmt.Sscanf(strings.TrimSpace(d.Input), "%x", &key); err != nil {
+			return err
+		}
+		fmt.Fprintf(b, "%v\n", low(d).Dead(key))
+	default:
+		t.Fatalf("no command %q", d.Cmd)
+	}
+	return nil
+}
+
+func (s *script) make(d *datadriven.TestData) (err error) {
+	switch d.CmdArgs[0].Key {
+	case "byid":
+		s.layout = ByID{}
+	case "capped":
+		s.layout = Capped{}
+	case "bucket":
+		s.layout = Bucket{TimeField: strings.TrimSpace(d.Input)}
+	case "window":
+		doc, err := bson.ParseJSON(d.Input)
+		if err != nil {
+			return err
+		}
+		if s.index, err = schema.LoadIndex(doc); err != nil {
+			return err
+		}
+		if !Windowable(s.index) {
+			return fmt.Errorf("no windows by %s", s.index.Name)
+		}
+		w := NewWindow(s.index)
+		again := LoadWindow(w.Stored(), w.Judged() != nil, schema.LoadIndex)
+		if again == nil || !bytes.Equal(again.Stored(), w.Stored()) {
+			return fmt.Errorf("loaded %v of %s", again, w.Stored())
+		}
+		s.layout = again
+	}
+	return err
+}
+
+func document(t *testing.T, text string) bson.Doc {
+	doc, err := bson.ParseJSON(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return doc
+}
+
+func hex(d *datadriven.TestData, name string) (n uint64) {
+	for _, a := range d.CmdArgs {
+		if a.Key == name {
+			fmt.Sscanf(a.Vals[0], "%x", &n)
+		}
+	}
+	return n
+}
+
+func low(d *datadriven.TestData) LowWater {
+	return LowWater{first: hex(d, "low"), own: hex(d, "own"), drops: uint32(hex(d, "drops"))}
+}
+
+// TestState: what is stored is read as it was, and nothing else is read.
+func TestState(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		mark := func() LowWater {
+			m := LowWater{first: rapid.Uint64().Draw(t, "first")}
+			if rapid.Bool().Draw(t, "two kinds") {
+				m.own = rapid.Uint64Min(ownWindows).Draw(t, "own")
+			}
+			return m
+		}
+		s := State{Low: mark(), Swept: mark()}
+		if s.Low.own == 0 {
+			s.Swept.own = 0
+		}
+		if rapid.Bool().Draw(t, "buckets") {
+			s.Low.drops, s.Swept.drops = rapid.Uint32Min(1).Draw(t, "drops"), rapid.Uint32().Draw(t, "swept drops")
+		}
+		b := s.Encode()
+		got, ok := DecodeState(b)
+		if !ok || got != s {
+			t.Fatalf("%v became %v", s, got)
+		}
+		if cut, ok := DecodeState(b[:len(b)-1]); ok {
+			t.Fatalf("%x without its end was read as %v", b, cut)
+		}
+	})
+}
+
+// TestSectionsAreInOrder: by dates, record keys are in the order of the dates,
+// and all that is below the mark of a date is at or before it.
+func TestSectionsAreInOrder(t *testing.T) {
+	layouts := []Layout{windowByDate("at", windowWidthMS), windowByDate("at", ownWindowWidthMS), Bucket{TimeField: "at"}}
+	rapid.Check(t, func(t *rapid.T) {
+		l := rapid.SampledFrom(layouts).Draw(t, "layout")
+		place := func(date int64) Key {
+			at := new(bson.Builder).Date("at", date).Finish()
+			doc := new(bson.Builder).Date("at", date).OpenDoc("control").Doc("max", at).Close().Finish()
+			return l.Append(nil, Place{Doc: doc, ID: []byte{0x18}})
+		}
+		a, b := rapid.Int64().Draw(t, "a"), rapid.Int64().Draw(t, "b")
+		if a > b {
+			a, b = b, a
+		}
+		if bytes.Compare(place(a), place(b)) > 0 {
+			t.Fatalf("%d lies behind %d", a, b)
+		}
+		if m := l.Sections().Before(a); a < b && m.Below(place(b).Section()) {
+			t.Fatalf("%d is below the mark of %d", b, a)
+		}
+	})
+}

@@ -1,0 +1,152 @@
+package layout
+
+import (
+	"encoding/binary"
+	"fmt"
+	"sync/atomic"
+)
+
+// LowWater stands above the sections of a collection that are gone. Sections
+// are of one kind or of two: those from ownWindows on have a mark of their own.
+// Of the sections of buckets what is gone is only what was there at the last
+// drop.
+type LowWater struct {
+	first uint64 // those below it are gone
+	own   uint64 // and those from ownWindows on below it; 0 where there are none
+	drops uint32 // of buckets: how many drops there were; else 0
+}
+
+// Below says whether a section is below the mark.
+func (m LowWater) Below(n uint64) bool { return n < m.first || n >= ownWindows && n < m.own }
+
+// Dead says of the record key in an index entry that its document went with
+// its section.
+func (m LowWater) Dead(k Key) bool {
+	return m != LowWater{} && m.Below(k.Section()) && (m.drops == 0 || k.drops() < m.drops)
+}
+
+// Lift returns a section itself, or the first one of its kind that is not below
+// the mark.
+func (m LowWater) Lift(n uint64) uint64 {
+	if n >= ownWindows && m.own > 0 {
+		return max(n, m.own)
+	}
+	return max(n, m.first)
+}
+
+// AtLeast says whether all that is gone by another mark is gone by this one.
+func (m LowWater) AtLeast(other LowWater) bool {
+	if m.drops != other.drops {
+		return m.drops > other.drops
+	}
+	return m.first >= other.first && m.own >= other.own
+}
+
+// Sinks says that the mark is lower than another one for the first kind of
+// sections.
+func (m LowWater) Sinks(from LowWater) bool { return m.first < from.first }
+
+// UpTo is a mark as far as the sections of one kind before n, of a higher one.
+func (m LowWater) UpTo(n uint64, high LowWater) LowWater {
+	if n >= ownWindows && high.own > 0 {
+		return LowWater{first: high.first, own: n}
+	}
+	return LowWater{first: n, own: m.own}
+}
+
+// Max is the higher of two marks, for each kind of sections.
+func (m LowWater) Max(other LowWater) LowWater {
+	return LowWater{first: max(m.first, other.first), own: max(m.own, other.own)}
+}
+
+// Min is the lower of two marks, for each kind of sections.
+func (m LowWater) Min(other LowWater) LowWater {
+	return LowWater{first: min(m.first, other.first), own: min(m.own, other.own)}
+}
+
+// AfterDrop is the mark as it stands after one more drop of buckets than there
+// were by another.
+func (m LowWater) AfterDrop(before LowWater) LowWater {
+	m.drops = before.drops + 1
+	return m
+}
+
+// Span is the sections from one on and below another.
+type Span struct{ From, To uint64 }
+
+// Spans are the sections from one mark up to a higher one, those of each kind
+// that there are.
+func (m LowWater) Spans(to LowWater) (s []Span) {
+	if m.first < to.first {
+		s = append(s, Span{m.first, to.first})
+	}
+	if from := max(m.own, ownWindows); from < to.own {
+		s = append(s, Span{from, to.own})
+	}
+	return s
+}
+
+// String is for tests and logs.
+func (m LowWater) String() string {
+	s := fmt.Sprintf("%016x", m.first)
+	if m.own > 0 {
+		s += fmt.Sprintf(" own %016x", m.own)
+	}
+	if m.drops > 0 {
+		s += fmt.Sprintf(" drops %d", m.drops)
+	}
+	return s
+}
+
+// State is what the sections of a collection have in common, and what its
+// stored form says.
+type State struct {
+	// Low is the low water.
+	Low LowWater
+	// Swept is a low water of which no index has entries any more.
+	Swept LowWater
+}
+
+// Encode is the stored form: the marks of the first kind of sections, and those
+// of the second and the drops, where there are any; eight bytes each.
+func (s State) Encode() []byte {
+	b := AppendSection(AppendSection(nil, s.Low.first), s.Swept.first)
+	if s.Low.own > 0 || s.Low.drops > 0 {
+		b = AppendSection(AppendSection(b, s.Low.own), s.Swept.own)
+	}
+	if s.Low.drops > 0 {
+		b = AppendSection(AppendSection(b, uint64(s.Low.drops)), uint64(s.Swept.drops))
+	}
+	return b
+}
+
+// DecodeState reads what Encode has written; ok is false for anything else.
+func DecodeState(b []byte) (s State, ok bool) {
+	pairs := len(b) / (2 * SectionBytes)
+	if len(b)%(2*SectionBytes) != 0 || pairs < 1 || pairs > 3 {
+		return s, false
+	}
+	at := func(i int) uint64 { return binary.BigEndian.Uint64(b[i*SectionBytes:]) }
+	s.Low.first, s.Swept.first = at(0), at(1)
+	if pairs > 1 {
+		s.Low.own, s.Swept.own = at(2), at(3)
+	}
+	if pairs > 2 {
+		s.Low.drops, s.Swept.drops = uint32(at(4)), uint32(at(5))
+	}
+	return s, true
+}
+
+// Mark is a LowWater that one writes and many read.
+type Mark struct{ p atomic.Pointer[LowWater] }
+
+// Store sets it.
+func (m *Mark) Store(w LowWater) { m.p.Store(&w) }
+
+// Load is what was stored last; zero before.
+func (m *Mark) Load() LowWater {
+	if w := m.p.Load(); w != nil {
+		return *w
+	}
+	return LowWater{}
+}

@@ -1,0 +1,267 @@
+package layout
+
+import (
+	"bytes"
+	"math"
+	"strings"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/query/match"
+	"github.com/mayflydb/mayfly/internal/schema"
+)
+
+const (
+	// noWindow is the last window, which is never wholly due.
+	noWindow = math.MaxUint64
+	// ownWindows is the first window by last writes of documents with a ttl of
+	// their own.
+	ownWindows = 1 << 63
+
+	// windowWidthMS is the span of a window. Documents of a window that is due in
+	// part go one by one, so it is small beside the monitor's sleep; and each
+	// window that a unit writes to costs it one more write, so it is greater where
+	// documents bring their own dates, which may lie anywhere.
+	windowWidthMS    = 1_000
+	ownWindowWidthMS = 10_000
+)
+
+// Window lays documents that expire by a date, or by their last write, in
+// windows: the record key is the number of a window, eight bytes big-endian, and
+// then the key string of _id. So what is due lies together, and goes as one range
+// (docs/rfcs/0008-expiry-windows.md).
+//
+// By dates, a window is a span of width milliseconds, and all are of one kind.
+// By last writes, a window is a second, and there are two kinds: below
+// ownWindows the second of the last write of documents that live as long as the
+// rule says, from there on the second at which the others expire. So a change of
+// expireAfterSeconds moves nothing. A document that the windows cannot judge lies
+// in the last one, which never goes as a whole.
+//
+// A document stays in its window when its instant changes; one whose own window
+// is another by then, and not an earlier one of the same kind, is counted there
+// as one that stays.
+type Window struct {
+	path       string // of the date
+	components []string
+	width      int64 // milliseconds
+	lastWrite  bool
+	// index is the one that the windows were made for, nil where nothing of it
+	// matters but the path.
+	index *schema.Index
+}
+
+// Windowable says whether an index may have windows.
+func Windowable(ix *schema.Index) bool {
+	_, lastWrite := ix.ByLastWrite()
+	return (ix.Plugin == "" || lastWrite) && len(ix.Parts) == 1
+}
+
+// NewWindow returns the windows that an index asks for. REQUIRES: Windowable.
+func NewWindow(ix *schema.Index) *Window {
+	w := windowByDate(ix.Parts[0].Path, windowWidthMS)
+	if ix.ExpireAfterSeconds == 0 {
+		w.width = ownWindowWidthMS
+	}
+	if _, w.lastWrite = ix.ByLastWrite(); w.lastWrite || ix.PartialFilter != nil {
+		w.index = ix
+	}
+	return w
+}
+
+func windowByDate(path string, width int64) *Window {
+	return &Window{path: path, components: strings.Split(path, "."), width: width}
+}
+
+// Stored is the form in a descriptor: {path: string, width: long}, in
+// milliseconds, and spec where the windows depend on more than a path: the index
+// that they were made for.
+func (w *Window) Stored() bson.Doc {
+	var b bson.Builder
+	b.String("path", w.path).Int64("width", w.width)
+	if w.index != nil {
+		b.Doc("spec", w.index.Spec)
+	}
+	return b.Finish()
+}
+
+// Judged is the specification of the index that the windows were made for, nil
+// where they depend on its path alone.
+func (w *Window) Judged() bson.Doc {
+	if w.index == nil {
+		return nil
+	}
+	return w.index.Spec
+}
+
+// LoadWindow reads what Stored has written, with a parser of specifications;
+// nil for anything else. judged says whether there is a specification.
+func LoadWindow(d bson.Doc, judged bool, load func(bson.Doc) (*schema.Index, error)) *Window {
+	path, width := d.Lookup("path"), d.Lookup("width")
+	if path.Type != bson.TypeString || width.Type != bson.TypeInt64 || width.Int64() <= 0 {
+		return nil
+	}
+	w := windowByDate(path.Str(), width.Int64())
+	if !judged {
+		return w
+	}
+	spec := d.Lookup("spec")
+	if spec.Type != bson.TypeDocument {
+		return nil
+	}
+	ix, err := load(spec.Doc())
+	if err != nil || !Windowable(ix) {
+		return nil
+	}
+	w.index = ix
+	_, w.lastWrite = ix.ByLastWrite()
+	return w
+}
+
+// FoundByID is Layout's.
+func (*Window) FoundByID() Lookup { return ByEntry }
+
+// Append is Layout's.
+func (w *Window) Append(dst Key, p Place) Key {
+	return append(AppendSection(dst, p.Low.Lift(w.Of(p.Doc))), p.ID...)
+}
+
+// Identity is Layout's.
+func (*Window) Identity(k Key) []byte {
+	if len(k) < SectionBytes {
+		return k
+	}
+	return k[SectionBytes:]
+}
+
+// Sections is Layout's.
+func (w *Window) Sections() Sections { return w }
+
+// Serve is Sections'.
+func (w *Window) Serve(ix *schema.Index) bool {
+	if !Windowable(ix) || ix.Parts[0].Path != w.path {
+		return false
+	}
+	since, lastWrite := ix.ByLastWrite()
+	if w.index == nil {
+		return !lastWrite && ix.PartialFilter == nil
+	}
+	of, _ := w.index.ByLastWrite()
+	return lastWrite == w.lastWrite && since == of &&
+		bytes.Equal(ix.PartialFilter, w.index.PartialFilter) && bytes.Equal(ix.Collation, w.index.Collation)
+}
+
+func (w *Window) filter() *match.Filter {
+	if w.index == nil {
+		return nil
+	}
+	return w.index.Filter
+}
+
+// Of is Sections': by a document's last write, its date, or the earliest one of
+// an array. Dates inside of arrays further up do not count, nor what an index
+// with a filter does not hold.
+func (w *Window) Of(doc bson.Doc) uint64 {
+	if f := w.filter(); f != nil {
+		if in, err := f.Match(doc); err != nil || !in {
+			return noWindow
+		}
+	}
+	if w.lastWrite {
+		switch at, own, ever := w.index.LastWriteAt(doc); {
+		case !ever:
+			return noWindow
+		case own:
+			return ownWindows + uint64(at)
+		default:
+			return uint64(at)
+		}
+	}
+	v := doc.Lookup(w.components[0])
+	for _, name := range w.components[1:] {
+		if v.Type != bson.TypeDocument {
+			return noWindow
+		}
+		v = v.Doc().Lookup(name)
+	}
+	switch v.Type {
+	case bson.TypeDate:
+		return w.at(v.Date())
+	case bson.TypeArray:
+		first := uint64(noWindow)
+		for e := range v.Doc().Values() {
+			if e.Type == bson.TypeDate {
+				first = min(first, w.at(e.Date()))
+			}
+		}
+		return first
+	}
+	return noWindow
+}
+
+// Third is Sections': 1 for a document in a window that may be due later than
+// that.
+func (w *Window) Third(doc bson.Doc, in uint64) int64 {
+	if in == noWindow {
+		return 0
+	}
+	if of := w.Of(doc); of > in || w.lastWrite && of < ownWindows && in >= ownWindows {
+		return 1
+	}
+	return 0
+}
+
+// Marks is Sections'.
+func (*Window) Marks() bool { return true }
+
+// Instants is Sections': windows by last writes are a second wide, as instants
+// are.
+func (w *Window) Instants() bool { return w.lastWrite }
+
+// at is the window of a date, in milliseconds since 1970: in the order of the
+// dates, below noWindow.
+func (w *Window) at(date int64) uint64 {
+	n := date / w.width
+	if date%w.width < 0 {
+		n--
+	}
+	return uint64(n) ^ 1<<63
+}
+
+// WholeUntil is Sections'.
+func (w *Window) WholeUntil(date int64) int64 {
+	if tooFar(date, w.width) {
+		return date
+	}
+	return int64(w.at(date+1)^1<<63)*w.width - 1
+}
+
+// tooFar says that a date is one of the first or last of all, beside which
+// arithmetic with the span of a section overflows.
+func tooFar(date, width int64) bool {
+	return date > math.MaxInt64-width || date < math.MinInt64+2*width
+}
+
+// lastDue is the last date that is due by a rule at an instant.
+func lastDue(r *schema.Rule, now int64) int64 {
+	due := r.DueRanges(now)
+	return due[len(due)-1].To.Date()
+}
+
+// Due is Sections'.
+func (w *Window) Due(r *schema.Rule, now int64) (m LowWater) {
+	if !w.lastWrite {
+		return w.Before(lastDue(r, now))
+	}
+	if now < 0 {
+		return m
+	}
+	second := now / 1000
+	if r.Seconds >= 0 && second >= r.Seconds {
+		m.first = uint64(second-r.Seconds) + 1
+	}
+	m.own = ownWindows + uint64(second) + 1
+	return m
+}
+
+// Before is Sections'.
+func (w *Window) Before(date int64) LowWater { return LowWater{first: w.at(w.WholeUntil(date) + 1)} }
