@@ -2,30 +2,17 @@ package catalog
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"sync/atomic"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog/layout"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
-// The record key of a capped collection is a sequence number, big-endian, so
-// records are in the order of insertion. Inserts take the keyspace's lock to
-// the end of their unit: so they become visible in that order, and a tailing
-// reader never sees a gap close.
-
-func appendSequence(dst RecordKey, n int64) RecordKey {
-	return binary.BigEndian.AppendUint64(dst, uint64(n))
-}
-
-// Sequence is the number that a record key of a capped collection stands for.
-func Sequence(k RecordKey) int64 {
-	if len(k) != 8 {
-		return 0
-	}
-	return int64(binary.BigEndian.Uint64(k))
-}
+// The record key of a capped collection is a sequence number. Inserts take the
+// keyspace's lock to the end of their unit: so they become visible in the order of
+// their numbers, and a tailing reader never sees a gap close.
 
 // raise makes a number at least n.
 func raise(a *atomic.Int64, n int64) {
@@ -41,37 +28,35 @@ func (l *live) readSequence(r storage.Reader, id storage.Ident) error {
 	}
 	defer it.Close()
 	if it.Last() {
-		l.lastSeq.Store(Sequence(it.Key()))
+		l.lastSeq.Store(layout.Sequence(it.Key()))
 	}
 	if it.First() {
-		l.firstSeq.Store(Sequence(it.Key()))
+		l.firstSeq.Store(layout.Sequence(it.Key()))
 	}
 	return it.Err()
 }
 
-func (u *Unit) insertCapped(ctx context.Context, c *Collection, doc bson.Doc) error {
+// placeLast makes u.record a record key behind all that there are.
+func (u *Unit) placeLast(ctx context.Context, c *Collection) error {
 	if _, err := u.u.Lock(ctx, storage.LockKeyspace, c.Ident, nil); err != nil {
 		return err
 	}
 	// A number that an abort leaves unused is no gap: nothing was visible at it.
 	n := c.live.lastSeq.Add(1)
-	u.record = appendSequence(u.record[:0], n)
-	if err := u.insert(ctx, c, doc); err != nil {
-		return err
-	}
+	u.record = c.layout.Append(u.record[:0], layout.Place{Sequence: n})
+	return nil
+}
+
+// trim removes the oldest documents while the collection is over its bounds,
+// but never the newest, which the unit has just added. A document that another unit
+// has locked stays, with those after it, until the next insert.
+func (u *Unit) trim(c *Collection) error {
 	note, ok := noted[*cappedNote](&u.e, c.live, nil)
 	if !ok {
 		note = &cappedNote{about: of(c)}
 		u.e.note(note)
 	}
-	note.last = n
-	return u.trim(c, note)
-}
-
-// trim removes the oldest documents while the collection is over its bounds,
-// but never the newest, whose number the note has. A document that another unit has locked
-// stays, with those after it, until the next insert.
-func (u *Unit) trim(c *Collection, note *cappedNote) error {
+	note.last = c.live.lastSeq.Load()
 	counter := c.live.counter
 	over := func() bool {
 		docs := counter.Load(sumDocs) + u.u.Pending(counter, sumDocs)
@@ -81,7 +66,7 @@ func (u *Unit) trim(c *Collection, note *cappedNote) error {
 	if !over() {
 		return nil
 	}
-	it, err := u.u.NewIter(c.Ident, appendSequence(nil, c.live.firstSeq.Load()), appendSequence(nil, note.last))
+	it, err := u.u.NewIter(c.Ident, layout.AppendSequence(nil, c.live.firstSeq.Load()), layout.AppendSequence(nil, note.last))
 	if err != nil {
 		return err
 	}
@@ -90,7 +75,7 @@ func (u *Unit) trim(c *Collection, note *cappedNote) error {
 		if ok, _ := u.u.TryLock(storage.LockRecord, c.Ident, it.Key()); !ok {
 			break
 		}
-		note.first = Sequence(it.Key()) + 1
+		note.first = layout.Sequence(it.Key()) + 1
 		if err := u.evict(c, it.Key()); err != nil {
 			return err
 		}

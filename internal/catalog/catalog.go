@@ -163,14 +163,14 @@ func (c *Catalog) openLive(coll *Collection) (err error) {
 	if coll.live.counter, err = c.engine.OpenCounter(coll.Ident); err != nil {
 		return err
 	}
-	if coll.windows != nil {
+	if coll.sections != nil {
 		s, err := readWindowState(c.engine, coll.Ident)
 		if err != nil {
 			return err
 		}
-		coll.live.lowWater.Store(s.low)
-		coll.live.swept.Store(s.swept)
-		if s.swept != s.low {
+		coll.live.lowWater.Store(s.Low)
+		coll.live.swept.Store(s.Swept)
+		if s.Swept != s.Low {
 			coll.live.dead.Store(coll.live.counter.Load(sumDocs) + 1) // nobody knows how many
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog/layout"
 	"github.com/mayflydb/mayfly/internal/keystring"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/schema"
@@ -65,11 +66,19 @@ type Collection struct {
 	rules, hiding []*Rule    // see Rules and Hiding
 	foresight     *foresight // nil where no rule hides
 	stamps        bool       // a rule counts from the last write
-	windows       *windows   // nil: the collection is not clustered by windows of expiry
+
+	layout   layout.Layout   // where documents lie; nil for views
+	sections layout.Sections // those of the layout, nil for none
 }
 
 // RecordKey is the key of a document in its collection's keyspace. Opaque.
-type RecordKey []byte
+type RecordKey = layout.Key
+
+// LowWater stands above the sections of a collection that are gone.
+type LowWater = layout.LowWater
+
+// lie lays the documents of a collection.
+func (c *Collection) lie(l layout.Layout) { c.layout, c.sections = l, l.Sections() }
 
 // IsView says whether the namespace is a view.
 func (c *Collection) IsView() bool { return c.Settings.ViewOn != "" }
@@ -78,7 +87,7 @@ func (c *Collection) IsView() bool { return c.Settings.ViewOn != "" }
 // _id_ is the records themselves: a lookup by _id is
 // Get(c.Ident, c.AppendIDKey(nil, id)).
 func (c *Collection) ClusteredByID() bool {
-	return c.Ident != 0 && !c.Capped && c.Open == 0 && c.windows == nil
+	return c.Ident != 0 && c.layout.FoundByID() == layout.ByRecord
 }
 
 // AppendIDKey appends the record key of the document with that _id.

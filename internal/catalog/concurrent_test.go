@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog/layout"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
@@ -360,8 +361,8 @@ func TestCappedOrder(t *testing.T) {
 		keys, _ := records(t, c.engine, coll)
 		for _, k := range keys {
 			if slices.Compare(k, seen) > 0 {
-				if len(seen) > 0 && Sequence(k) != Sequence(seen)+1 && Sequence(keys[0]) <= Sequence(seen) {
-					t.Fatalf("record %d after %d", Sequence(k), Sequence(seen))
+				if len(seen) > 0 && layout.Sequence(k) != layout.Sequence(seen)+1 && layout.Sequence(keys[0]) <= layout.Sequence(seen) {
+					t.Fatalf("record %d after %d", layout.Sequence(k), layout.Sequence(seen))
 				}
 				seen = k
 			}
@@ -371,8 +372,8 @@ func TestCappedOrder(t *testing.T) {
 		}
 	}
 	mustValidate(t, c, coll)
-	if Sequence(seen) != 2800 {
-		t.Errorf("the last record is %d", Sequence(seen))
+	if layout.Sequence(seen) != 2800 {
+		t.Errorf("the last record is %d", layout.Sequence(seen))
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog/layout"
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
@@ -57,10 +58,11 @@ func (c *Catalog) countIndexes(ns schema.Namespace) int {
 
 // cluster makes windows of expiry the order of a collection that has no
 // documents; its index on _id has entries from then on.
-func (t *change) cluster(coll *Collection, w *windows) {
+func (t *change) cluster(coll *Collection, w layout.Layout) {
 	id := *coll.indexes[0]
 	id.Ident, id.Records, id.ByWindow = t.u.NewIdent(coll.identRange()), false, true
-	coll.indexes[0], coll.windows = &id, w
+	coll.indexes[0] = &id
+	coll.lie(w)
 }
 
 // addIndexes stages new indexes: ready ones where there are no documents, else

@@ -139,7 +139,7 @@ func (t *change) drop(coll *Collection) error {
 		if err := t.u.DropCounter(coll.live.counter); err != nil {
 			return err
 		}
-		if coll.windows != nil {
+		if coll.sections != nil {
 			if err := t.u.DeleteRange(storage.IdentWindows, identKey(coll.Ident), identKey(coll.Ident+1)); err != nil {
 				return err
 			}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog/layout"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
@@ -59,12 +60,8 @@ func (c *Collection) encode() bson.Doc {
 		b.OpenDoc(bson.Index(i)).Doc("spec", ix.Spec).Int64("ident", int64(ix.Ident)).Bool("ready", ix.Ready).Close()
 	}
 	b.Close()
-	if w := c.windows; c.Windowed() {
-		b.OpenDoc("windows").String("path", w.path).Int64("width", w.width)
-		if w.index != nil {
-			b.Doc("spec", w.index.Spec)
-		}
-		b.Close()
+	if c.stored() != nil {
+		b.Doc("windows", c.stored())
 	}
 	return b.Finish()
 }
@@ -77,10 +74,18 @@ func (c *Collection) version() int32 {
 			return v + askedVersion
 		}
 	}
-	if c.Windowed() && c.windows.index != nil && schema.MayCountFromWrite(c.windows.index.Spec) {
+	if spec := c.stored().Lookup("spec"); !spec.IsMissing() && schema.MayCountFromWrite(spec.Doc()) {
 		return v + askedVersion
 	}
 	return v
+}
+
+// stored is what the descriptor says of the layout; nil where the options say all.
+func (c *Collection) stored() bson.Doc {
+	if c.layout == nil {
+		return nil
+	}
+	return c.layout.Stored()
 }
 
 // shapeVersion is the version by what the collection is.
@@ -88,9 +93,9 @@ func (c *Collection) shapeVersion() int32 {
 	switch {
 	case c.Settings.Timeseries != nil:
 		return seriesVersion
-	case !c.Windowed():
+	case c.stored() == nil:
 		return descriptorVersion
-	case c.windows.index != nil:
+	case !c.stored().Lookup("spec").IsMissing():
 		return judgedVersion
 	}
 	return windowedVersion
@@ -165,28 +170,17 @@ func loadAsked(spec bson.Doc) (*schema.Index, error) {
 	return schema.LoadIndex(schema.AskedLastWrite(spec))
 }
 
+// decodeWindows reads the windows of a descriptor; judged says whether they depend
+// on more than a path.
 func (c *Collection) decodeWindows(v bson.Value, judged bool, load indexLoader) bool {
-	if v.Type != bson.TypeDocument {
+	if v.Type != bson.TypeDocument || v.Doc().Has("spec") != judged {
 		return false
 	}
-	path, width := v.Doc().Lookup("path"), v.Doc().Lookup("width")
-	if path.Type != bson.TypeString || width.Type != bson.TypeInt64 || width.Int64() <= 0 {
+	w := layout.LoadWindow(v.Doc(), load)
+	if w == nil {
 		return false
 	}
-	c.windows = windowsByDate(path.Str(), width.Int64())
-	if !judged {
-		return true
-	}
-	spec := v.Doc().Lookup("spec")
-	if spec.Type != bson.TypeDocument {
-		return false
-	}
-	ix, err := load(spec.Doc())
-	if err != nil || !windowable(ix) {
-		return false
-	}
-	c.windows.index = ix
-	_, c.windows.lastWrite = ix.ByLastWrite()
+	c.lie(w)
 	return true
 }
 
@@ -223,8 +217,14 @@ func (c *Collection) applyOptions() error {
 	}
 	c.Settings = s
 	c.Capped, c.MaxBytes, c.MaxDocs = s.Capped, s.Size, s.Max
-	if s.Timeseries != nil {
-		c.windows = bucketWindows(s.Timeseries)
+	switch {
+	case c.IsView() || c.layout != nil: // other options do not lay it anew
+	case s.Timeseries != nil:
+		c.lie(layout.Bucket{TimeField: s.Timeseries.TimeField})
+	case s.Capped:
+		c.lie(layout.Capped{})
+	default:
+		c.lie(layout.ByID{})
 	}
 	return nil
 }

@@ -29,7 +29,7 @@ func readDescriptor(t *testing.T, d *datadriven.TestData) string {
 			b.WriteString(ix.Name + " expires by " + r.Kind.String() + "\n")
 		}
 	}
-	if c.Windowed() && c.windows.lastWrite {
+	if c.Windowed() && c.sections.Instants() {
 		b.WriteString("windows by lastWrite\n")
 	}
 	now := c.encode()

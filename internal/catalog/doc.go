@@ -8,10 +8,8 @@
 // # Layout
 //
 // Records: the collection's ident, record key → the document's bytes. The
-// record key is opaque to other packages; by default it is the key string of
-// _id, with the window of expiry in front of it in collections that have
-// windows (windows.go), and that of a bucket the time at which it ends
-// (bucketwindows.go). Index entries: the index's ident, key string ‖ record
+// record key is opaque to other packages; the collection's layout makes it
+// (package layout). Index entries: the index's ident, key string ‖ record
 // key → entry value (entry.go). The index on _id of a collection that is
 // clustered by _id is the records themselves and has no entries.
 //

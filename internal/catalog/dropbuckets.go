@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog/layout"
 	"github.com/mayflydb/mayfly/internal/keystring"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
@@ -28,7 +29,7 @@ func (c *Catalog) DropBuckets(ctx context.Context, coll *Collection, r *BucketRu
 	if upTo == math.MinInt64 {
 		return d, nil
 	}
-	high := LowWater{first: coll.windows.at(coll.windows.wholeUntil(upTo) + 1)}
+	high := coll.sections.Before(upTo)
 	l.dropping.Lock()
 	defer l.dropping.Unlock()
 	sum, windows, err := coll.sumUpTo(c.engine, high)
@@ -69,11 +70,11 @@ func (c *Catalog) dropBucketsBelow(ctx context.Context, coll *Collection, high L
 	if sum[windowDocs] == 0 {
 		return Dropped{}, c.forgetWindows(ctx, coll, LowWater{}, high)
 	}
-	high.drops = coll.live.lowWater.Load().drops + 1
+	high = high.AfterDrop(coll.live.lowWater.Load())
 	if err := c.dropRange(ctx, coll, high, sum); err != nil {
 		return Dropped{}, err
 	}
-	d.Docs, d.Bytes, d.Measurements = sum[windowDocs], sum[windowSize], sum[windowMeasured]
+	d.Docs, d.Bytes, d.Measurements = sum[windowDocs], sum[windowSize], sum[windowThird]
 	for _, ix := range coll.indexes {
 		if ix.hasEntries() {
 			d.Keys += sum[windowDocs]
@@ -86,7 +87,7 @@ func (c *Catalog) dropBucketsBelow(ctx context.Context, coll *Collection, high L
 // entries of what is gone above it.
 func (l *live) sinks(to LowWater) bool {
 	low := l.lowWater.Load()
-	return to.first < low.first && l.swept.Load() != low
+	return to.Sinks(low) && l.swept.Load() != low
 }
 
 // sumUpTo adds up the windows below one; n is how many they are.
@@ -108,8 +109,8 @@ func (c *Catalog) forgetWindows(ctx context.Context, coll *Collection, from, upT
 	e := c.begin(coll)
 	u := e.u
 	defer u.Abort()
-	for _, span := range from.spans(upTo) {
-		if err := u.DeleteRange(storage.IdentWindows, windowKey(nil, coll.Ident, span.from), windowKey(nil, coll.Ident, span.to)); err != nil {
+	for _, span := range from.Spans(upTo) {
+		if err := u.DeleteRange(storage.IdentWindows, windowKey(nil, coll.Ident, span.From), windowKey(nil, coll.Ident, span.To)); err != nil {
 			return err
 		}
 	}
@@ -130,7 +131,7 @@ func (c *Catalog) FirstEnd(coll *Collection, after int64) (int64, error) {
 	if !it.First() {
 		return schema.Never, it.Err()
 	}
-	return BucketEnd(it.Key()), nil
+	return layout.BucketEnd(it.Key()), nil
 }
 
 // SweepByTime removes the dead entries at the beginning of the indexes whose

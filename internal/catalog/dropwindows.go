@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog/layout"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
@@ -77,12 +78,12 @@ func (d *Dropped) add(o Dropped) {
 func (c *Catalog) DropWindows(ctx context.Context, coll *Collection, what Drop) (d Dropped, err error) {
 	coll.live.dropping.Lock()
 	defer coll.live.dropping.Unlock()
-	low, due := coll.live.lowWater.Load(), coll.windows.due(what.Rule, what.Now)
+	low, due := coll.live.lowWater.Load(), coll.sections.Due(what.Rule.Rule, what.Now)
 	x := dropper{c: c, coll: coll, rule: what.Rule, now: what.Now, begun: time.Now(), o: what, d: &d, low: low}
-	if x.from = low.with(coll.live.loose.upTo.upToMost(due)); x.from == low {
+	if x.from = low.Max(coll.live.loose.upTo.Min(due)); x.from == low {
 		coll.live.loose = loose{}
 	}
-	x.cut = low.with(due)
+	x.cut = low.Max(due)
 	x.watch = &dropWatch{due: x.cut}
 	if err := x.look(); err != nil {
 		return d, err
@@ -174,7 +175,7 @@ func (u *Unit) noteTouch(c *Collection, doc bson.Doc) {
 	if !c.Windowed() {
 		return
 	}
-	if w := c.live.dropWatch.Load(); w != nil && w.due.below(u.record.window()) && !w.due.below(c.windows.of(doc)) {
+	if w := c.live.dropWatch.Load(); w != nil && w.due.Below(u.record.Section()) && !w.due.Below(c.sections.Of(doc)) {
 		w.note(u.record)
 	}
 }
@@ -224,9 +225,9 @@ func (x *dropper) late() bool { return x.o.MaxTime > 0 && time.Since(x.begun) >=
 // look adds up the windows that come due now.
 func (x *dropper) look() error {
 	return x.coll.eachWindow(x.c.engine, x.from, x.cut, func(w windowSum) bool {
-		if w.d[windowStayed] > 0 {
+		if w.d[windowThird] > 0 {
 			if len(x.stayed) == maxStayedWindows {
-				x.cut = x.from.upTo(w.window, x.cut) // the rest comes with the next visit
+				x.cut = x.from.UpTo(w.window, x.cut) // the rest comes with the next visit
 				return false
 			}
 			x.stayed = append(x.stayed, w)
@@ -266,7 +267,7 @@ type windowSum struct {
 // eachWindow calls f with the sums of the windows from one mark up to another,
 // in order, until it returns false.
 func (c *Collection) eachWindow(r storage.Reader, from, upTo LowWater, f func(windowSum) bool) error {
-	for _, span := range from.spans(upTo) {
+	for _, span := range from.Spans(upTo) {
 		if more, err := c.eachWindowIn(r, span, f); err != nil || !more {
 			return err
 		}
@@ -274,8 +275,8 @@ func (c *Collection) eachWindow(r storage.Reader, from, upTo LowWater, f func(wi
 	return nil
 }
 
-func (c *Collection) eachWindowIn(r storage.Reader, span windowSpan, f func(windowSum) bool) (more bool, err error) {
-	it, err := r.NewIter(storage.IdentWindows, windowKey(nil, c.Ident, span.from), windowKey(nil, c.Ident, span.to))
+func (c *Collection) eachWindowIn(r storage.Reader, span layout.Span, f func(windowSum) bool) (more bool, err error) {
+	it, err := r.NewIter(storage.IdentWindows, windowKey(nil, c.Ident, span.From), windowKey(nil, c.Ident, span.To))
 	if err != nil {
 		return false, err
 	}
@@ -286,7 +287,7 @@ func (c *Collection) eachWindowIn(r storage.Reader, span windowSpan, f func(wind
 			return false, err
 		}
 		key := it.Key()
-		w := windowSum{window: RecordKey(key[len(key)-windowBytes:]).window()}
+		w := windowSum{window: RecordKey(key[len(key)-layout.SectionBytes:]).Section()}
 		if err := storage.Sums(v, w.d[:]); err != nil {
 			return false, err
 		}
@@ -303,10 +304,10 @@ func (x *dropper) moveStayed(ctx context.Context) (left bool, err error) {
 	var from []uint64
 	if err := x.coll.eachWindow(x.c.engine, x.low, x.cut, func(w windowSum) bool {
 		if len(from) == maxStayedWindows {
-			x.cut = x.low.upTo(w.window, x.cut) // the rest comes with the next visit
+			x.cut = x.low.UpTo(w.window, x.cut) // the rest comes with the next visit
 			return false
 		}
-		if w.d[windowStayed] > 0 {
+		if w.d[windowThird] > 0 {
 			from = append(from, w.window)
 		}
 		return true
@@ -325,7 +326,7 @@ func (x *dropper) moveStayed(ctx context.Context) (left bool, err error) {
 func (x *dropper) emptyWindow(ctx context.Context, n uint64) (left bool, err error) {
 	s := x.c.engine.NewSnapshot()
 	defer s.Close()
-	it, err := s.NewIter(x.coll.Ident, appendWindow(nil, n), appendWindow(nil, n+1))
+	it, err := s.NewIter(x.coll.Ident, layout.AppendSection(nil, n), layout.AppendSection(nil, n+1))
 	if err != nil {
 		return false, err
 	}
@@ -337,7 +338,7 @@ func (x *dropper) emptyWindow(ctx context.Context, n uint64) (left bool, err err
 			if err != nil {
 				return false, err
 			}
-			if !x.watch.due.below(x.coll.windows.of(v)) {
+			if !x.watch.due.Below(x.coll.sections.Of(v)) {
 				group = append(group, bytes.Clone(it.Key()))
 			}
 			if len(group) < moveDocs {
@@ -368,7 +369,7 @@ func (x *dropper) moveGroup(ctx context.Context, group []RecordKey) error {
 	err := x.c.Run(ctx, storage.Buffered, func(u *Unit) (err error) {
 		moved = 0
 		busy, err = u.LockRecords(ctx, x.coll, group, func(k RecordKey, doc bson.Doc) error {
-			if x.watch.due.below(x.coll.windows.of(doc)) {
+			if x.watch.due.Below(x.coll.sections.Of(doc)) {
 				return nil
 			}
 			moved++
@@ -398,7 +399,7 @@ func (x *dropper) dropUnread(ctx context.Context) (stayed bool, err error) {
 		x.coll.live.gate.Lock()
 		defer x.coll.live.gate.Unlock()
 		sum, windows, err := x.sum()
-		if stayed = sum[windowStayed] > 0; err != nil || stayed {
+		if stayed = sum[windowThird] > 0; err != nil || stayed {
 			return err
 		}
 		gone, err = x.dropSum(ctx, sum, windows)
@@ -469,32 +470,32 @@ func (x *dropper) dropSum(ctx context.Context, sum [windowSums]int64, windows in
 // sum says. REQUIRES: the gate is closed.
 func (c *Catalog) dropRange(ctx context.Context, coll *Collection, upTo LowWater, sum [windowSums]int64) error {
 	l := coll.live
-	state := windowState{low: upTo, swept: l.swept.Load()}
+	state := layout.State{Low: upTo, Swept: l.swept.Load()}
 	e := c.begin(coll)
 	u := e.u
 	defer u.Abort()
-	for _, span := range (LowWater{}).spans(upTo) {
-		if err := u.DeleteRange(coll.Ident, appendWindow(nil, span.from), appendWindow(nil, span.to)); err != nil {
+	for _, span := range (LowWater{}).Spans(upTo) {
+		if err := u.DeleteRange(coll.Ident, layout.AppendSection(nil, span.From), layout.AppendSection(nil, span.To)); err != nil {
 			return err
 		}
-		if err := u.DeleteRange(storage.IdentWindows, windowKey(nil, coll.Ident, span.from), windowKey(nil, coll.Ident, span.to)); err != nil {
+		if err := u.DeleteRange(storage.IdentWindows, windowKey(nil, coll.Ident, span.From), windowKey(nil, coll.Ident, span.To)); err != nil {
 			return err
 		}
 	}
 	if l.counter.Load(sumDocs) == sum[windowDocs] {
-		state.swept = upTo // nothing is left: the indexes go, too
+		state.Swept = upTo // nothing is left: the indexes go, too
 		if err := c.dropAllEntries(u, coll); err != nil {
 			return err
 		}
 	}
-	if err := u.Set(storage.IdentWindows, identKey(coll.Ident), state.encode()); err != nil {
+	if err := u.Set(storage.IdentWindows, identKey(coll.Ident), state.Encode()); err != nil {
 		return err
 	}
 	u.Frees()
 	u.Add(l.counter, sumDocs, -sum[windowDocs])
 	u.Add(l.counter, sumBytes, -sum[windowSize])
-	if coll.windows.buckets {
-		u.Add(l.open.counter, sumDocs, -sum[windowMeasured])
+	if coll.Open != 0 {
+		u.Add(l.open.counter, sumDocs, -sum[windowThird])
 	}
 	e.note(&windowsNote{of(coll), sum[windowDocs]})
 	return c.commit(ctx, e, storage.Buffered)

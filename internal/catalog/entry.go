@@ -3,6 +3,7 @@ package catalog
 import (
 	"encoding/binary"
 
+	"github.com/mayflydb/mayfly/internal/catalog/layout"
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
@@ -20,18 +21,18 @@ func (ix *Index) Split(dst RecordKey, key, value []byte) (keyString []byte, reco
 	if !ix.ByWindow {
 		return splitEntry(key, value)
 	}
-	if len(value) < windowBytes {
+	if len(value) < layout.SectionBytes {
 		return nil, nil, nil
 	}
 	n := len(dst)
-	dst = append(append(dst, value[:windowBytes]...), key...)
-	return key, dst[n:], value[windowBytes:]
+	dst = append(append(dst, value[:layout.SectionBytes]...), key...)
+	return key, dst[n:], value[layout.SectionBytes:]
 }
 
 // appendEntry appends the entry that a document has for one of its keys.
 func (ix *Index) appendEntry(key, value []byte, k schema.Key, record RecordKey) (_, _ []byte) {
 	if ix.ByWindow {
-		return append(key, k.Bytes...), append(append(value, record[:windowBytes]...), k.TypeBits...)
+		return append(key, k.Bytes...), append(append(value, record[:layout.SectionBytes]...), k.TypeBits...)
 	}
 	return append(append(key, k.Bytes...), record...), appendEntryValue(value, len(record), k.TypeBits)
 }

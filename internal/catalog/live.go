@@ -4,6 +4,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/mayflydb/mayfly/internal/catalog/layout"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
@@ -25,12 +26,12 @@ type live struct {
 
 	// Collections with windows of expiry. lowWater rises while the gate is closed,
 	// so it is true for who is inside; readers take that of their state.
-	lowWater  mark
+	lowWater  layout.Mark
 	hints     *windowHints // those of the catalog
 	dropping  sync.Mutex   // held by DropWindows
 	loose     loose        // guarded by dropping
 	dropWatch atomic.Pointer[dropWatch]
-	swept     mark
+	swept     layout.Mark
 	dead      atomic.Int64 // documents that went while their entries stayed, as far as known
 	sweeping  sync.Mutex   // held for each stretch of a sweep: there is one watch
 	watch     atomic.Pointer[sweepWatch]

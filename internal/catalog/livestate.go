@@ -75,8 +75,8 @@ func (c *Collection) liveState(cat *Catalog, say func(string, ...any)) error {
 	}
 	l.numbering.mu.Unlock()
 	say("  %d documents of %d bytes", l.counter.Load(sumDocs), l.counter.Load(sumBytes))
-	if c.windows != nil {
-		say("  low water %x, swept %x", l.lowWater.Load(), l.swept.Load())
+	if c.sections != nil {
+		say("  low water %v, swept %v", l.lowWater.Load(), l.swept.Load())
 		say("pace: %d of %s are to be swept", l.dead.Load(), c.Namespace)
 	}
 	if c.Capped {

@@ -352,7 +352,7 @@ func (u *Unit) seal(ctx context.Context, c *Collection, pieces [][]timeseries.Me
 			docs[i] = m.Doc
 		}
 		bucket := timeseries.Pack(timeseries.ID(start), start, piece[0].Meta, docs, o)
-		u.record = c.appendRecordKey(u.record[:0], bucket)
+		u.placeBucket(c, bucket)
 		if err := u.insert(ctx, c, bucket); err != nil {
 			return err
 		}

@@ -202,9 +202,9 @@ func (n *windowsNote) apply(c *Catalog) error {
 	if err != nil {
 		return err
 	}
-	n.l.lowWater.Store(s.low)
-	n.l.swept.Store(s.swept)
-	if s.swept == s.low {
+	n.l.lowWater.Store(s.Low)
+	n.l.swept.Store(s.Swept)
+	if s.Swept == s.Low {
 		n.l.dead.Store(0)
 	} else {
 		n.l.dead.Add(n.dead)

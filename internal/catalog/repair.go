@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog/layout"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
@@ -192,7 +193,9 @@ func (r *repair) front(id storage.Ident, key, value []byte) error {
 		r.stored = append(r.stored, coll)
 	case storage.IdentWindows:
 		if of, err := storage.ParseIdent(key); err == nil {
-			r.low[of] = decodeWindowState(value).low
+			if s, ok := layout.DecodeState(value); ok {
+				r.low[of] = s.Low
+			}
 		}
 	case storage.IdentParams:
 		r.params = append(r.params, storedKey{slices.Clone(key), slices.Clone(value)})
@@ -328,7 +331,7 @@ func (r *repair) take(id storage.Ident, key, value []byte) error {
 
 // document takes a document, or a bucket, over.
 func (r *repair) document(t *restoring, key RecordKey, doc bson.Doc) error {
-	if t.coll.windows != nil && t.low.Dead(key) {
+	if t.coll.sections != nil && t.low.Dead(key) {
 		return nil // it had expired
 	}
 	if err := bson.Validate(doc, maxStoredDepth); err != nil {

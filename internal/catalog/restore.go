@@ -24,7 +24,7 @@ func (u *Unit) restore(ctx context.Context, c *Collection, doc bson.Doc) (n int6
 		return 0, err
 	}
 	n = int64(b.Count)
-	u.record = c.appendRecordKey(u.record[:0], doc)
+	u.placeBucket(c, doc)
 	if err := u.insert(ctx, c, doc); err != nil {
 		return 0, err
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog/layout"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
@@ -26,7 +27,7 @@ const (
 // SweepDue says whether so many entries of a collection's indexes are dead that
 // Sweep is worth its while, and whether there are any.
 func (c *Collection) SweepDue() (worth, any bool) {
-	if c.windows == nil || c.live.swept.Load() == c.live.lowWater.Load() {
+	if c.sections == nil || c.live.swept.Load() == c.live.lowWater.Load() {
 		return false, false
 	}
 	return c.live.dead.Load()*(sweepShare-1) >= c.live.counter.Load(sumDocs), true
@@ -52,7 +53,7 @@ type Swept struct {
 // with the time that the stretch took; an error of pause ends the sweep.
 func (c *Catalog) Sweep(ctx context.Context, coll *Collection, pause func(time.Duration) error) (s Swept, err error) {
 	coll = coll.Latest()
-	if coll == nil || coll.windows == nil {
+	if coll == nil || coll.sections == nil {
 		return s, nil
 	}
 	low, dead := coll.live.lowWater.Load(), coll.live.dead.Load()
@@ -76,7 +77,7 @@ func (c *Catalog) Sweep(ctx context.Context, coll *Collection, pause func(time.D
 // that has none. It calls pause as Sweep does.
 func (c *Catalog) SweepFirst(ctx context.Context, coll *Collection, r *Rule, now int64, pause func(time.Duration) error) error {
 	coll = coll.Latest()
-	if coll == nil || coll.windows == nil {
+	if coll == nil || coll.sections == nil {
 		return nil
 	}
 	w := sweeper{c: c, coll: coll, ix: r.Index, low: coll.live.lowWater.Load(), s: &Swept{}}
@@ -115,13 +116,13 @@ func (c *Catalog) noteSwept(ctx context.Context, coll *Collection, low LowWater,
 	l := coll.live
 	l.gate.Lock()
 	defer l.gate.Unlock()
-	if l.dropped.Load() || l.swept.Load().atLeast(low) {
+	if l.dropped.Load() || l.swept.Load().AtLeast(low) {
 		return nil
 	}
 	e := c.begin(coll)
 	u := e.u
 	defer u.Abort()
-	if err := u.Set(storage.IdentWindows, identKey(coll.Ident), windowState{low: l.lowWater.Load(), swept: low}.encode()); err != nil {
+	if err := u.Set(storage.IdentWindows, identKey(coll.Ident), layout.State{Low: l.lowWater.Load(), Swept: low}.Encode()); err != nil {
 		return err
 	}
 	u.Frees()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog/layout"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
@@ -79,7 +80,7 @@ func (x *dropper) living() (int64, error) {
 		if i%step != 0 {
 			continue
 		}
-		it, err := x.c.engine.NewIter(x.coll.Ident, appendWindow(nil, w.window), appendWindow(nil, w.window+1))
+		it, err := x.c.engine.NewIter(x.coll.Ident, layout.AppendSection(nil, w.window), layout.AppendSection(nil, w.window+1))
 		if err != nil {
 			return 0, err
 		}
@@ -113,7 +114,7 @@ func (x *dropper) thin(ctx context.Context) (left bool, err error) {
 	l := &x.coll.live.loose
 	if x.from == x.low && len(x.stayed) > 0 {
 		due := x.cut
-		x.cut = x.low.upTo(x.stayed[0].window, due)
+		x.cut = x.low.UpTo(x.stayed[0].window, due)
 		if _, err := x.dropUnread(ctx); err != nil {
 			return false, err
 		}
@@ -123,7 +124,7 @@ func (x *dropper) thin(ctx context.Context) (left bool, err error) {
 	}
 	before := x.d.Docs
 	defer func() { l.gone += x.d.Docs - before }()
-	for _, span := range x.from.spans(x.cut) {
+	for _, span := range x.from.Spans(x.cut) {
 		if left, err := x.thinSpan(ctx, span); err != nil || left {
 			return left, err
 		}
@@ -132,22 +133,22 @@ func (x *dropper) thin(ctx context.Context) (left bool, err error) {
 }
 
 // thinSpan thins windows, and notes how far it has come.
-func (x *dropper) thinSpan(ctx context.Context, span windowSpan) (left bool, err error) {
+func (x *dropper) thinSpan(ctx context.Context, span layout.Span) (left bool, err error) {
 	l := &x.coll.live.loose
-	end := appendWindow(nil, span.to)
-	for from := appendWindow(nil, span.from); from != nil; {
+	end := layout.AppendSection(nil, span.To)
+	for from := layout.AppendSection(nil, span.From); from != nil; {
 		if from, err = x.thinWalk(ctx, from, end); err != nil {
 			return false, err
 		}
 		if from == nil {
 			break
 		}
-		l.upTo = l.upTo.with(x.low).upTo(RecordKey(from).window(), x.cut)
+		l.upTo = l.upTo.Max(x.low).UpTo(RecordKey(from).Section(), x.cut)
 		if x.late() {
 			return true, nil
 		}
 	}
-	l.upTo = l.upTo.with(x.low).upTo(span.to, x.cut)
+	l.upTo = l.upTo.Max(x.low).UpTo(span.To, x.cut)
 	return false, nil
 }
 

@@ -3,7 +3,6 @@ package catalog
 import (
 	"sync"
 
-	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
@@ -64,13 +63,4 @@ func (t *change) newTimeseries(coll *Collection) error {
 		coll.indexes = []*Index{ix}
 	}
 	return t.c.openLive(coll)
-}
-
-// appendRecordKey appends the record key of a new document: the key string of
-// its _id; see bucketwindows.go for a bucket.
-func (c *Collection) appendRecordKey(dst RecordKey, doc bson.Doc) RecordKey {
-	if !c.HoldsBuckets() {
-		return c.AppendIDKey(dst, doc.Lookup("_id"))
-	}
-	return c.appendBucketKey(dst, doc)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog/layout"
 	"github.com/mayflydb/mayfly/internal/keystring"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
@@ -180,12 +181,12 @@ func (x *validation) tables(e *storage.Engine) error {
 }
 
 func (x *validation) run() error {
-	if x.coll.windows != nil {
+	if x.coll.sections != nil {
 		state, err := readWindowState(x.s, x.coll.Ident)
 		if err != nil {
 			return err
 		}
-		x.low, x.windows = state.low, map[uint64][windowSums]int64{}
+		x.low, x.windows = state.Low, map[uint64][windowSums]int64{}
 	}
 	if err := x.documents(); err != nil {
 		return err
@@ -245,12 +246,10 @@ func (x *validation) document(key RecordKey, doc bson.Doc) error {
 	if err := bson.Validate(doc, maxStoredDepth); err != nil {
 		return err
 	}
-	if x.coll.ClusteredByID() {
-		if want := x.coll.AppendIDKey(nil, doc.Lookup("_id")); !bytes.Equal(key, want) {
-			return fmt.Errorf("the record key does not belong to _id %s", doc.Lookup("_id"))
-		}
+	if id, has := x.coll.layout.ID(key); has && !bytes.Equal(id, x.coll.appendID(nil, doc.Lookup("_id"))) {
+		return fmt.Errorf("the record key does not belong to _id %s", doc.Lookup("_id"))
 	}
-	if x.coll.windows != nil {
+	if x.coll.sections != nil {
 		if err := x.window(key, doc); err != nil {
 			return err
 		}
@@ -281,14 +280,11 @@ func (x *validation) entry(ix *Index, k schema.Key, record RecordKey) (key, valu
 // window checks the place of one record among the windows, and adds up what
 // its window should have.
 func (x *validation) window(key RecordKey, doc bson.Doc) error {
-	n := key.window()
-	switch {
-	case x.coll.windows.buckets:
+	n := key.Section()
+	if x.coll.Open != 0 {
 		if err := x.bucket(key, doc); err != nil {
 			return err
 		}
-	case len(key) < windowBytes || !bytes.Equal(x.coll.lockName(key), x.coll.appendID(nil, doc.Lookup("_id"))):
-		return fmt.Errorf("the record key does not belong to _id %s", doc.Lookup("_id"))
 	}
 	if x.low.Dead(key) {
 		return errors.New("its window of expiry is gone")
@@ -296,7 +292,7 @@ func (x *validation) window(key RecordKey, doc bson.Doc) error {
 	sums := x.windows[n]
 	sums[windowDocs]++
 	sums[windowSize] += int64(len(doc))
-	sums[windowStayed] += x.coll.stays(doc, n)
+	sums[windowThird] += x.coll.sections.Third(doc, n)
 	x.windows[n] = sums
 	return nil
 }
@@ -317,10 +313,10 @@ func (x *validation) windowSums() error {
 		if err := storage.Sums(v, got[:]); err != nil {
 			return err
 		}
-		n := RecordKey(it.Key()[len(it.Key())-windowBytes:]).window()
+		n := RecordKey(it.Key()[len(it.Key())-layout.SectionBytes:]).Section()
 		want := x.windows[n]
-		if !x.coll.windows.buckets && got[windowStayed] > 0 {
-			want[windowStayed] = got[windowStayed] // the mark stays when they have gone
+		if x.coll.sections.Marks() && got[windowThird] > 0 {
+			want[windowThird] = got[windowThird] // the mark stays when they have gone
 		}
 		if got != want {
 			x.fail("the window of expiry %x has sums %v, but its documents %v", n, got, want)
@@ -525,7 +521,7 @@ func (x *validation) counts() error {
 			return err
 		}
 	}
-	if x.coll.windows != nil {
+	if x.coll.sections != nil {
 		return x.windowSums()
 	}
 	return nil

@@ -4,11 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"math"
 
 	"github.com/mayflydb/mayfly/internal/bson"
-	"github.com/mayflydb/mayfly/internal/keystring"
+	"github.com/mayflydb/mayfly/internal/catalog/layout"
 	"github.com/mayflydb/mayfly/internal/storage"
 	"github.com/mayflydb/mayfly/internal/timeseries"
 )
@@ -22,10 +21,8 @@ func (x *validation) bucket(key RecordKey, doc bson.Doc) error {
 		return err
 	}
 	x.measured += int64(b.Count)
-	end := BucketEnd(key)
+	end := layout.BucketEnd(key)
 	switch {
-	case len(key) < endBytes+epochBytes || !bytes.Equal(key[endBytes+epochBytes:], keystring.Append(nil, doc.Lookup("_id"), false, nil)):
-		return fmt.Errorf("the record key does not belong to _id %s", doc.Lookup("_id"))
 	case b.Last > end:
 		return errors.New("the bucket ends behind the time in its record key")
 	case !timeseries.Accepts(b.Start, end, o):

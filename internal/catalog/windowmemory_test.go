@@ -2,9 +2,11 @@ package catalog
 
 import (
 	"encoding/binary"
+	"math"
 	"testing"
 	"unsafe"
 
+	"github.com/mayflydb/mayfly/internal/catalog/layout"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
@@ -19,7 +21,7 @@ func TestWindowsMemory(t *testing.T) {
 	}
 	for i := range uint64(2 * maxStayMarks) {
 		c.stays.add(markedWindow{coll.Ident, i})
-		c.hints.put(hintHash(coll.Ident, appendWindow(nil, i)), i)
+		c.hints.put(hintHash(coll.Ident, layout.AppendSection(nil, i)), i)
 	}
 	marked := 0
 	for i := range c.stays.slots {
@@ -36,7 +38,7 @@ func TestWindowsMemory(t *testing.T) {
 	e := c.begin(coll)
 	u := e.u
 	defer u.Abort()
-	first := coll.windows.at(0)
+	first := uint64(1) << 63 // the window of 1970
 	for i := range uint64(maxStayedWindows + 100) {
 		if err := u.AddSums(storage.IdentWindows, windowKey(nil, coll.Ident, first+i), []int64{2, 100, 1}); err != nil {
 			t.Fatal(err)
@@ -45,12 +47,12 @@ func TestWindowsMemory(t *testing.T) {
 	if err := c.commit(t.Context(), e, storage.Buffered); err != nil {
 		t.Fatal(err)
 	}
-	x := dropper{c: c, coll: coll, rule: coll.Rules()[0], d: &Dropped{}, cut: LowWater{first: noWindow}}
+	x := dropper{c: c, coll: coll, rule: coll.Rules()[0], d: &Dropped{}, cut: LowWater{}.UpTo(math.MaxUint64, LowWater{})}
 	if err := x.look(); err != nil {
 		t.Fatal(err)
 	}
-	if len(x.stayed) != maxStayedWindows || x.docs != 2*maxStayedWindows || x.cut.first != first+maxStayedWindows {
-		t.Errorf("a drop looks at %d windows with %d documents, up to %x", len(x.stayed), x.docs, x.cut.first)
+	if len(x.stayed) != maxStayedWindows || x.docs != 2*maxStayedWindows || x.cut != (LowWater{}).UpTo(first+maxStayedWindows, LowWater{}) {
+		t.Errorf("a drop looks at %d windows with %d documents, up to %v", len(x.stayed), x.docs, x.cut)
 	}
 
 	w := &dropWatch{}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"testing"
 	"time"
@@ -16,6 +17,9 @@ import (
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
+
+// windowWidthMS is the span of a window where documents bring their own dates.
+const windowWidthMS = 10_000
 
 // windowTwin is a collection with windows of expiry, and a dumb account of it:
 // documents by _id, each with the window that it should be in.
@@ -102,7 +106,7 @@ func (m *windowTwin) write(t *rapid.T) {
 		if err != nil {
 			return
 		}
-		m.docs[id] = twinDoc{doc, m.low.lift(m.coll.windows.of(doc))}
+		m.docs[id] = twinDoc{doc, m.low.Lift(m.coll.sections.Of(doc))}
 	default:
 		record, old, err := u.LockID(ctx, m.coll, bson.Int32(int32(id)))
 		if err != nil || !bytes.Equal(old, have.doc) {
@@ -137,9 +141,9 @@ func (m *windowTwin) write(t *rapid.T) {
 // gone, moved and left with what may be.
 func (m *windowTwin) drop(t *rapid.T) {
 	upTo := int64(rapid.IntRange(-2000, 10000).Draw(t, "upTo"))
-	w, now, rule := m.coll.windows, upTo+60000, m.coll.Rules()[0]
-	fresh := m.coll.live.lowWater.Load().with(m.coll.live.loose.upTo.upToMost(w.due(rule, now)))
-	high := w.due(rule, now)
+	w, now, rule := m.coll.sections, upTo+60000, m.coll.Rules()[0]
+	fresh := m.coll.live.lowWater.Load().Max(m.coll.live.loose.upTo.Min(w.Due(rule.Rule, now)))
+	high := w.Due(rule.Rule, now)
 	d, err := m.c.DropWindows(t.Context(), m.coll, Drop{Rule: rule, Now: now})
 	if err != nil || d.More {
 		t.Fatalf("%+v, %v", d, err)
@@ -147,7 +151,7 @@ func (m *windowTwin) drop(t *rapid.T) {
 	is := map[int]uint64{}
 	keys, docs := records(t, m.c.engine, m.coll)
 	for i, doc := range docs {
-		is[int(doc.Lookup("_id").Int32())] = keys[i].window()
+		is[int(doc.Lookup("_id").Int32())] = keys[i].Section()
 	}
 	m.low = m.coll.live.lowWater.Load()
 	var gone, moved int64
@@ -156,18 +160,18 @@ func (m *windowTwin) drop(t *rapid.T) {
 		due := rule.Due(d.doc) <= now
 		switch {
 		case !there:
-			if gone++; !due || !high.below(d.window) {
+			if gone++; !due || !high.Below(d.window) {
 				t.Fatalf("%s went from window %x at %d, and is due at %d", d.doc, d.window, now, rule.Due(d.doc))
 			}
 			delete(m.docs, id)
-		case due && high.below(d.window) && !fresh.below(d.window) && high.below(w.of(d.doc)):
+		case due && high.Below(d.window) && !fresh.Below(d.window) && high.Below(w.Of(d.doc)):
 			t.Fatalf("%s is left in window %x at %d, and was due at %d", d.doc, d.window, now, rule.Due(d.doc))
 		case window != d.window:
-			if moved++; window != w.of(d.doc) || high.below(window) {
+			if moved++; window != w.Of(d.doc) || high.Below(window) {
 				t.Fatalf("%s went from window %x to %x", d.doc, d.window, window)
 			}
 			m.docs[id] = twinDoc{d.doc, window}
-		case m.low.below(window):
+		case m.low.Below(window):
 			t.Fatalf("%s is in window %x, which is gone", d.doc, window)
 		}
 	}
@@ -200,8 +204,8 @@ func (m *windowTwin) check(t *rapid.T) {
 	}
 	for i, d := range docs {
 		want := m.docs[int(d.Lookup("_id").Int32())]
-		if !bytes.Equal(d, want.doc) || keys[i].window() != want.window {
-			t.Fatalf("%s in window %x, the twin has %s in %x", d, keys[i].window(), want.doc, want.window)
+		if !bytes.Equal(d, want.doc) || keys[i].Section() != want.window {
+			t.Fatalf("%s in window %x, the twin has %s in %x", d, keys[i].Section(), want.doc, want.window)
 		}
 	}
 	for id := range 10 {
@@ -352,16 +356,16 @@ func TestWindowsForgotten(t *testing.T) {
 	c, coll := openWindowed(t)
 	const n = 2 * emptyWindows
 	for i := range n {
-		insertDated(t, c, coll, i, i+1, int64(i)*ownWindowWidthMS)
+		insertDated(t, c, coll, i, i+1, int64(i)*windowWidthMS)
 	}
 	known := func() (sums int) {
-		err := coll.eachWindow(c.engine, LowWater{}, LowWater{first: noWindow}, func(windowSum) bool { sums++; return true })
+		err := coll.eachWindow(c.engine, LowWater{}, LowWater{}.UpTo(math.MaxUint64, LowWater{}), func(windowSum) bool { sums++; return true })
 		if err != nil {
 			t.Fatal(err)
 		}
 		return sums
 	}
-	touchDated(t, c, coll, 0, ownWindowWidthMS) // its window is marked
+	touchDated(t, c, coll, 0, windowWidthMS) // its window is marked
 	u := c.Begin()
 	for i := range n {
 		record, doc, err := u.LockID(t.Context(), coll, bson.Int32(int32(i)))
@@ -375,19 +379,19 @@ func TestWindowsForgotten(t *testing.T) {
 	if err := u.Commit(t.Context(), storage.Buffered); err != nil {
 		t.Fatal(err)
 	}
-	insertDated(t, c, coll, n, n+1, 10*n*ownWindowWidthMS)
+	insertDated(t, c, coll, n, n+1, 10*n*windowWidthMS)
 	rule := coll.Rules()[0]
-	if d, err := c.DropWindows(t.Context(), coll, Drop{Rule: rule, Now: 5 * n * ownWindowWidthMS}); err != nil || d != (Dropped{}) {
+	if d, err := c.DropWindows(t.Context(), coll, Drop{Rule: rule, Now: 5 * n * windowWidthMS}); err != nil || d != (Dropped{}) {
 		t.Fatalf("%+v, %v", d, err)
 	}
 	if sums := known(); sums != 1 {
 		t.Errorf("%d windows are known, of 1 with a document", sums)
 	}
 	insertDated(t, c, coll, 0, 1, 1000)
-	touchDated(t, c, coll, 0, 30*n*ownWindowWidthMS)
-	touchDated(t, c, coll, 0, 31*n*ownWindowWidthMS) // when it is marked already
+	touchDated(t, c, coll, 0, 30*n*windowWidthMS)
+	touchDated(t, c, coll, 0, 31*n*windowWidthMS) // when it is marked already
 	mustValidate(t, c, coll)
-	if d, err := c.DropWindows(t.Context(), coll, Drop{Rule: rule, Now: 20 * n * ownWindowWidthMS}); err != nil || d.Docs != 1 || coll.Count() != 1 {
+	if d, err := c.DropWindows(t.Context(), coll, Drop{Rule: rule, Now: 20 * n * windowWidthMS}); err != nil || d.Docs != 1 || coll.Count() != 1 {
 		t.Errorf("%+v, %v", d, err)
 	}
 	if v, err := c.Validate(t.Context(), coll, true); err != nil || !v.Valid {

@@ -3,7 +3,6 @@ package catalog
 import (
 	"bytes"
 	"context"
-	"errors"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
@@ -31,34 +30,16 @@ func (u *Unit) Insert(ctx context.Context, c *Collection, doc bson.Doc) error {
 // insertStamped is Insert of a document that has its time of the last write, for who is
 // inside the collection.
 func (u *Unit) insertStamped(ctx context.Context, c *Collection, doc bson.Doc) error {
-	if c.Capped {
-		return u.insertCapped(ctx, c, doc)
-	}
-	if c.Windowed() {
-		return u.insertWindowed(ctx, c, doc)
-	}
-	u.record = c.appendRecordKey(u.record[:0], doc)
-	if err := checkClusterKey(c, doc); err != nil {
+	if err := u.place(ctx, c, doc); err != nil {
 		return err
 	}
-	fresh, err := u.u.Lock(ctx, storage.LockRecord, c.Ident, u.record)
-	if err != nil {
+	if err := u.insert(ctx, c, doc); err != nil {
 		return err
 	}
-	switch _, closer, err := u.reader(fresh).Get(c.Ident, u.record); {
-	case err == nil:
-		closer.Close()
-		made, err := u.makeRoom(ctx, c, u.record)
-		if err != nil {
-			return err
-		}
-		if !made {
-			return duplicateID(c, doc.Lookup("_id"))
-		}
-	case !errors.Is(err, storage.ErrNotFound):
-		return err
+	if c.layout.InOrder() {
+		return u.trim(c)
 	}
-	return u.insert(ctx, c, doc)
+	return nil
 }
 
 // insert adds a document under u.record, which nobody else can use.
@@ -83,7 +64,7 @@ func (u *Unit) insert(ctx context.Context, c *Collection, doc bson.Doc) error {
 	if err := u.u.Set(c.Ident, u.record, doc); err != nil {
 		return err
 	}
-	return u.finish(c, 1, int64(len(doc)), u.stayed(c, doc))
+	return u.finish(c, 1, int64(len(doc)), u.third(c, doc))
 }
 
 // Update replaces old, which LockRecord returned for key, by doc, which has
@@ -115,7 +96,7 @@ func (u *Unit) Update(ctx context.Context, c *Collection, key RecordKey, old, do
 		return err
 	}
 	u.noteTouch(c, doc)
-	return u.finish(c, 0, int64(len(doc)-len(old)), u.stayed(c, doc)-u.stayed(c, old))
+	return u.finish(c, 0, int64(len(doc)-len(old)), u.third(c, doc)-u.third(c, old))
 }
 
 // Delete removes old, which LockRecord returned for key.
@@ -141,7 +122,7 @@ func (u *Unit) remove(c *Collection, key RecordKey, old bson.Doc) error {
 	if err := u.u.Delete(c.Ident, u.record, len(old)); err != nil {
 		return err
 	}
-	return u.finish(c, -1, -int64(len(old)), -u.stayed(c, old))
+	return u.finish(c, -1, -int64(len(old)), -u.third(c, old))
 }
 
 // slot returns the i-th buffer of keys.

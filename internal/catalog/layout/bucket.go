@@ -51,6 +51,15 @@ func (l Bucket) Append(dst Key, p Place) Key {
 // Identity is Layout's.
 func (Bucket) Identity(k Key) []byte { return k }
 
+// ID is Layout's.
+func (Bucket) ID(k Key) ([]byte, bool) { return k[min(len(k), endBytes+dropsBytes):], true }
+
+// InOrder is Layout's.
+func (Bucket) InOrder() bool { return false }
+
+// Stored is Layout's.
+func (Bucket) Stored() bson.Doc { return nil }
+
 // Sections is Layout's.
 func (l Bucket) Sections() Sections { return l }
 
@@ -107,7 +116,7 @@ func (l Bucket) WholeUntil(date int64) int64 {
 }
 
 // Due is Sections': the catalog drops buckets by their limit, see Before.
-func (l Bucket) Due(r *schema.Rule, now int64) LowWater { return l.Before(lastDue(r, now)) }
+func (l Bucket) Due(r *schema.Rule, now int64) LowWater { return l.Before(LastDue(r, now)) }
 
 // Before is Sections'.
 func (l Bucket) Before(date int64) LowWater { return LowWater{first: l.at(l.WholeUntil(date) + 1)} }

@@ -1,5 +1,7 @@
 package layout
 
+import "github.com/mayflydb/mayfly/internal/bson"
+
 // ByID lays documents in the order of _id: the record key is its key string, so
 // a read by _id is one lookup, and the index on _id costs nothing.
 type ByID struct{}
@@ -12,6 +14,15 @@ func (ByID) Append(dst Key, p Place) Key { return append(dst, p.ID...) }
 
 // Identity is Layout's.
 func (ByID) Identity(k Key) []byte { return k }
+
+// ID is Layout's.
+func (ByID) ID(k Key) ([]byte, bool) { return k, true }
+
+// InOrder is Layout's.
+func (ByID) InOrder() bool { return false }
+
+// Stored is Layout's.
+func (ByID) Stored() bson.Doc { return nil }
 
 // Sections is Layout's: none.
 func (ByID) Sections() Sections { return nil }

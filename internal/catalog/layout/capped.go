@@ -1,6 +1,10 @@
 package layout
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+)
 
 // Capped lays documents in the order of insertion: the record key is a sequence
 // number, eight bytes big-endian.
@@ -14,6 +18,15 @@ func (Capped) Append(dst Key, p Place) Key { return AppendSequence(dst, p.Sequen
 
 // Identity is Layout's.
 func (Capped) Identity(k Key) []byte { return k }
+
+// ID is Layout's.
+func (Capped) ID(Key) ([]byte, bool) { return nil, false }
+
+// InOrder is Layout's.
+func (Capped) InOrder() bool { return true }
+
+// Stored is Layout's.
+func (Capped) Stored() bson.Doc { return nil }
 
 // Sections is Layout's: none, documents go one by one where there are too many.
 func (Capped) Sections() Sections { return nil }

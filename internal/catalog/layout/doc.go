@@ -10,7 +10,7 @@
 //
 // Nobody tests which kind a layout is: who needs to know something asks for it.
 // What changes with time, such as the low water below which all is gone, is the
-// catalog's (docs/rfcs/0018-layouts.md).
+// catalog's (docs/rfcs/0019-layouts.md).
 //
 // # Invariants
 //

@@ -20,8 +20,17 @@ type Layout interface {
 	// Identity is the part of a record key that a document keeps for its life, and
 	// is locked by. It shares the key's bytes.
 	Identity(k Key) []byte
+	// ID is the key string of _id in a record key, empty where the key is damaged;
+	// has is false where the record keys of the layout have none.
+	ID(k Key) (id []byte, has bool)
+	// InOrder says that documents must become visible in the order of their record
+	// keys, so that one writer at a time may add some.
+	InOrder() bool
 	// Sections are the parts of the keyspace that go as a whole; nil for none.
 	Sections() Sections
+	// Stored is what a collection's descriptor says of the layout, so that it
+	// can be read again; nil where the collection's options say all.
+	Stored() bson.Doc
 }
 
 // Lookup is how a record key follows from _id.

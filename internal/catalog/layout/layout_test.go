@@ -95,7 +95,7 @@ func (s *script) make(d *datadriven.TestData) (err error) {
 			return fmt.Errorf("no windows by %s", s.index.Name)
 		}
 		w := NewWindow(s.index)
-		again := LoadWindow(w.Stored(), w.Judged() != nil, schema.LoadIndex)
+		again := LoadWindow(w.Stored(), schema.LoadIndex)
 		if again == nil || !bytes.Equal(again.Stored(), w.Stored()) {
 			return fmt.Errorf("loaded %v of %s", again, w.Stored())
 		}

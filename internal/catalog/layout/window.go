@@ -72,9 +72,8 @@ func windowByDate(path string, width int64) *Window {
 	return &Window{path: path, components: strings.Split(path, "."), width: width}
 }
 
-// Stored is the form in a descriptor: {path: string, width: long}, in
-// milliseconds, and spec where the windows depend on more than a path: the index
-// that they were made for.
+// Stored is Layout's: {path: string, width: long}, in milliseconds, and spec where
+// the windows depend on more than a path: the index that they were made for.
 func (w *Window) Stored() bson.Doc {
 	var b bson.Builder
 	b.String("path", w.path).Int64("width", w.width)
@@ -84,27 +83,18 @@ func (w *Window) Stored() bson.Doc {
 	return b.Finish()
 }
 
-// Judged is the specification of the index that the windows were made for, nil
-// where they depend on its path alone.
-func (w *Window) Judged() bson.Doc {
-	if w.index == nil {
-		return nil
-	}
-	return w.index.Spec
-}
-
 // LoadWindow reads what Stored has written, with a parser of specifications;
-// nil for anything else. judged says whether there is a specification.
-func LoadWindow(d bson.Doc, judged bool, load func(bson.Doc) (*schema.Index, error)) *Window {
+// nil for anything else.
+func LoadWindow(d bson.Doc, load func(bson.Doc) (*schema.Index, error)) *Window {
 	path, width := d.Lookup("path"), d.Lookup("width")
 	if path.Type != bson.TypeString || width.Type != bson.TypeInt64 || width.Int64() <= 0 {
 		return nil
 	}
 	w := windowByDate(path.Str(), width.Int64())
-	if !judged {
+	spec := d.Lookup("spec")
+	if spec.Type == bson.Missing {
 		return w
 	}
-	spec := d.Lookup("spec")
 	if spec.Type != bson.TypeDocument {
 		return nil
 	}
@@ -132,6 +122,12 @@ func (*Window) Identity(k Key) []byte {
 	}
 	return k[SectionBytes:]
 }
+
+// ID is Layout's.
+func (*Window) ID(k Key) ([]byte, bool) { return k[min(len(k), SectionBytes):], true }
+
+// InOrder is Layout's.
+func (*Window) InOrder() bool { return false }
 
 // Sections is Layout's.
 func (w *Window) Sections() Sections { return w }
@@ -241,8 +237,8 @@ func tooFar(date, width int64) bool {
 	return date > math.MaxInt64-width || date < math.MinInt64+2*width
 }
 
-// lastDue is the last date that is due by a rule at an instant.
-func lastDue(r *schema.Rule, now int64) int64 {
+// LastDue is the last date that is due by a rule at an instant.
+func LastDue(r *schema.Rule, now int64) int64 {
 	due := r.DueRanges(now)
 	return due[len(due)-1].To.Date()
 }
@@ -250,7 +246,7 @@ func lastDue(r *schema.Rule, now int64) int64 {
 // Due is Sections'.
 func (w *Window) Due(r *schema.Rule, now int64) (m LowWater) {
 	if !w.lastWrite {
-		return w.Before(lastDue(r, now))
+		return w.Before(LastDue(r, now))
 	}
 	if now < 0 {
 		return m

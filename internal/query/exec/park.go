@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/catalog/layout"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/query/plan"
 )
@@ -165,7 +166,7 @@ func (s *collScan) restore() error {
 	}
 	if doc == nil {
 		return mongoerr.New(mongoerr.CappedPositionLost,
-			"CollectionScan died due to position in capped collection being deleted. Last seen record id: RecordId(%d)", catalog.Sequence(s.last))
+			"CollectionScan died due to position in capped collection being deleted. Last seen record id: RecordId(%d)", layout.Sequence(s.last))
 	}
 	return closer.Close()
 }

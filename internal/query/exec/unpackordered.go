@@ -7,6 +7,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/catalog/layout"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/timeseries"
 )
@@ -111,7 +112,7 @@ func (s *unpackOrdered) reach(b *timeseries.Bucket, record catalog.RecordKey) {
 	span := s.node.Options.MaxSpanSeconds * 1000
 	switch {
 	case s.node.ByEnd && s.desc():
-		s.reached = catalog.BucketEnd(record)
+		s.reached = layout.BucketEnd(record)
 	case s.node.ByEnd:
 		s.reached = max(b.Last, math.MinInt64+span) - span
 	case s.desc():

@@ -3,26 +3,35 @@ package catalog
 import (
 	"bytes"
 	"context"
+	"errors"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog/layout"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
-// insertWindowed is Insert for a collection that is clustered by windows.
-func (u *Unit) insertWindowed(ctx context.Context, c *Collection, doc bson.Doc) error {
+// place makes u.record the record key of a new document, and locks what stands
+// for it; nobody else has its _id then.
+func (u *Unit) place(ctx context.Context, c *Collection, doc bson.Doc) error {
+	if c.layout.InOrder() {
+		return u.placeLast(ctx, c)
+	}
 	id := doc.Lookup("_id")
 	u.id = c.appendID(u.id[:0], id)
-	fresh, err := u.u.Lock(ctx, storage.LockRecord, c.Ident, u.id)
+	u.record = c.layout.Append(u.record[:0], layout.Place{Doc: doc, ID: u.id, Low: c.live.lowWater.Load()})
+	if err := checkClusterKey(c, doc); err != nil {
+		return err
+	}
+	fresh, err := u.u.Lock(ctx, storage.LockRecord, c.Ident, c.lockName(u.record))
 	if err != nil {
 		return err
 	}
-	window, found, err := c.windowOf(u.reader(fresh), u.id)
+	holder, err := u.holder(c, fresh)
 	if err != nil {
 		return err
 	}
-	if found && !c.live.lowWater.Load().below(window) {
-		u.record = append(appendWindow(u.record[:0], window), u.id...)
-		made, err := u.makeRoom(ctx, c, u.record)
+	if holder != nil {
+		made, err := u.makeRoom(ctx, c, holder)
 		if err != nil {
 			return err
 		}
@@ -30,16 +39,38 @@ func (u *Unit) insertWindowed(ctx context.Context, c *Collection, doc bson.Doc) 
 			return duplicateID(c, id)
 		}
 	}
-	window = c.placeOf(doc)
-	u.e.hints = append(u.e.hints, hintNote{hintHash(c.Ident, u.id), window})
-	u.record = append(appendWindow(u.record[:0], window), u.id...)
-	return u.insert(ctx, c, doc)
+	if c.Windowed() {
+		u.e.hints = append(u.e.hints, hintNote{hintHash(c.Ident, u.id), u.record.Section()})
+	}
+	return nil
 }
 
-// placeOf is the window in which a document is stored: its own, or the first
-// one that is not gone.
-func (c *Collection) placeOf(doc bson.Doc) uint64 {
-	return c.live.lowWater.Load().lift(c.windows.of(doc))
+// placeBucket makes u.record the record key of a new bucket, whose _id nobody else
+// has.
+func (u *Unit) placeBucket(c *Collection, bucket bson.Doc) {
+	u.id = c.appendID(u.id[:0], bucket.Lookup("_id"))
+	u.record = c.layout.Append(u.record[:0], layout.Place{Doc: bucket, ID: u.id, Low: c.live.lowWater.Load()})
+}
+
+// holder is the record key of the document that has the _id of a new one, whose
+// record key and key string of _id the unit has; nil for none.
+func (u *Unit) holder(c *Collection, fresh bool) (RecordKey, error) {
+	r := u.reader(fresh)
+	if c.Windowed() {
+		section, found, err := c.sectionOf(r, u.id)
+		if err != nil || !found || c.live.lowWater.Load().Below(section) {
+			return nil, err
+		}
+		return append(layout.AppendSection(nil, section), u.id...), nil
+	}
+	_, closer, err := r.Get(c.Ident, u.record)
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return u.record, closer.Close()
 }
 
 // follow is the end of LockRecord where the record is not there: the document
@@ -47,11 +78,11 @@ func (c *Collection) placeOf(doc bson.Doc) uint64 {
 func (u *Unit) follow(c *Collection, key RecordKey, fresh bool) (bson.Doc, error) {
 	r := u.reader(fresh)
 	id := c.lockName(key)
-	window, found, err := c.windowOf(r, id)
+	section, found, err := c.sectionOf(r, id)
 	if err != nil || !found {
 		return nil, err
 	}
-	to := append(appendWindow(nil, window), id...)
+	to := append(layout.AppendSection(nil, section), id...)
 	doc, closer, err := c.find(r, to)
 	if err != nil || doc == nil {
 		return nil, err
@@ -72,7 +103,7 @@ func (u *Unit) resolve(key RecordKey) RecordKey {
 // move takes a document, which is locked, to the window of its date. That it
 // is not in it already is for the caller to see to.
 func (u *Unit) move(c *Collection, key RecordKey, doc bson.Doc) error {
-	u.record = append(appendWindow(u.record[:0], c.placeOf(doc)), c.lockName(key)...)
+	u.record = c.layout.Append(u.record[:0], layout.Place{Doc: doc, ID: c.lockName(key), Low: c.live.lowWater.Load()})
 	for i, ix := range c.indexes {
 		if !ix.hasEntries() {
 			continue
@@ -99,8 +130,8 @@ func (u *Unit) move(c *Collection, key RecordKey, doc bson.Doc) error {
 	}
 	u.docs++
 	size := int64(len(doc))
-	u.countWindow(c, 1, size, u.stayed(c, doc))
+	u.countWindow(c, 1, size, u.third(c, doc))
 	u.record = append(u.record[:0], key...)
-	u.countWindow(c, -1, -size, -u.stayed(c, doc))
+	u.countWindow(c, -1, -size, -u.third(c, doc))
 	return nil
 }

@@ -1,0 +1,90 @@
+package catalog
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog/layout"
+	"github.com/mayflydb/mayfly/internal/storage"
+)
+
+// lockName is what stands for a document among the locks: the part of its
+// record key that it keeps when it moves to another window.
+func (c *Collection) lockName(record RecordKey) []byte {
+	return c.layout.Identity(record)
+}
+
+// Identity is the part of a record key that a document keeps for its life.
+func (c *Collection) Identity(record RecordKey) []byte { return c.lockName(record) }
+
+// FindsByID says whether FindID takes some lookups, and no scan.
+func (c *Collection) FindsByID() bool { return c.ClusteredByID() || c.Windowed() }
+
+// FindID reads the document with an _id; nil where there is none, and closer
+// with it. The record key is appended to dst.
+// REQUIRES: FindsByID.
+func (c *Collection) FindID(dst RecordKey, r storage.Reader, id bson.Value) (record RecordKey, doc bson.Doc, closer io.Closer, err error) {
+	if c.ClusteredByID() {
+		record = c.AppendIDKey(dst, id)
+		doc, closer, err = c.find(r, record)
+		return record, doc, closer, err
+	}
+	return c.findByEntry(dst, r, id)
+}
+
+// find reads the document of a record key, nil where it is gone.
+func (c *Collection) find(r storage.Reader, record RecordKey) (bson.Doc, io.Closer, error) {
+	doc, closer, err := r.Get(c.Ident, record)
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil, nil, nil
+	}
+	return doc, closer, err
+}
+
+// findByEntry finds a document whose section is in the entry of its _id: where it
+// was seen last, and where that is not so any more, where the entry says.
+func (c *Collection) findByEntry(dst RecordKey, r storage.Reader, id bson.Value) (record RecordKey, doc bson.Doc, closer io.Closer, err error) {
+	n := len(dst)
+	record = layout.AppendSection(dst, 0)
+	record = c.appendID(record, id)
+	hash := hintHash(c.Ident, record[n+layout.SectionBytes:])
+	last, looked := c.live.hints.get(hash)
+	if looked && !c.live.lowWater.Load().Below(last) {
+		binary.BigEndian.PutUint64(record[n:], last)
+		doc, closer, err = c.find(r, record[n:])
+		if err != nil || doc != nil {
+			return record, doc, closer, err
+		}
+	}
+	for looked = false; ; {
+		window, found, err := c.sectionOf(r, record[n+layout.SectionBytes:])
+		if err != nil || !found || looked && window == last {
+			return record, nil, nil, err
+		}
+		binary.BigEndian.PutUint64(record[n:], window)
+		doc, closer, err = c.find(r, record[n:])
+		if doc != nil {
+			c.live.hints.put(hash, window)
+		}
+		if err != nil || doc != nil {
+			return record, doc, closer, err
+		}
+		// Where r reads the latest state, it may have moved between the two looks.
+		last, looked = window, true
+	}
+}
+
+// sectionOf looks a key string of _id up; the entry may be dead.
+func (c *Collection) sectionOf(r storage.Reader, id []byte) (window uint64, found bool, err error) {
+	v, closer, err := r.Get(c.indexes[0].Ident, id)
+	if errors.Is(err, storage.ErrNotFound) {
+		return 0, false, nil
+	}
+	if err != nil {
+		return 0, false, err
+	}
+	defer closer.Close()
+	return RecordKey(v).Section(), true, nil
+}
