@@ -66,7 +66,7 @@ func (d *Dispatcher) countError(ctx context.Context, op *Op, e *mongoerr.Error, 
 	case mongoerr.MaxTimeMSExpired:
 		d.Metrics.TimedOut.Add(1)
 	}
-	if e.Code == mongoerr.InternalError && e != err {
+	if e.Code == mongoerr.InternalError && error(e) != err || e.Code == mongoerr.DataCorruptionDetected {
 		// Not an error of the user's: what the reply says is all he needs, the
 		// operator wants to see it.
 		d.Log.LogAttrs(ctx, slog.LevelError, "Operation failed", slog.String("c", "COMMAND"), slog.Int("id", logFailed),

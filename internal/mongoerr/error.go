@@ -29,7 +29,7 @@ func Under(err error, what string) error {
 	if !errors.As(err, &e) {
 		return err
 	}
-	c := *e
+	c := *From(err)
 	c.Message = what + " :: caused by :: " + c.Message
 	return &c
 }
@@ -57,10 +57,13 @@ func Prefix(err error, context string) error {
 func (e *Error) Error() string { return e.Message }
 
 // From finds the Error in err's chain; any other error becomes code 1,
-// InternalError.
+// InternalError. Of damage it tells all that the chain says: which file, and where.
 func From(err error) *Error {
 	var e *Error
 	if errors.As(err, &e) {
+		if e.Code == DataCorruptionDetected && error(e) != err {
+			return New(e.Code, "%s", err.Error())
+		}
 		return e
 	}
 	return &Error{Code: InternalError, Message: err.Error()}

@@ -257,7 +257,7 @@ func (e *Engine) pebbleOptions(fs vfs.FS) *pebble.Options {
 		DisableAutomaticCompactions: e.opts.ReadOnly,
 		EventListener: &pebble.EventListener{
 			BackgroundError: e.backgroundError,
-			DataCorruption:  func(i pebble.DataCorruptionInfo) { e.corrupt(i.Details) },
+			DataCorruption:  func(i pebble.DataCorruptionInfo) { e.corrupt(corruptionOf(&i)) },
 		},
 	}
 	o.Experimental.EnableDeleteOnlyCompactionExcises = func() bool { return true }
@@ -384,14 +384,20 @@ func (e *Engine) stalled(path string, took time.Duration) {
 
 func (e *Engine) backgroundError(err error) {
 	if !vfs.IsNoSpaceError(err) { // else space has reported it
-		e.log.Errorf("background error: %v", err)
+		e.log.Errorf("background error: %v", mapError(err))
 	}
 }
 
+// corrupt tells of a table that was found damaged when it was read.
 func (e *Engine) corrupt(err error) {
-	e.log.Errorf("corruption: %v", err)
+	var d *tableError
+	if errors.As(err, &d) {
+		e.opts.Log.Error("storage: corruption", "file", d.name, "offset", d.offset, "error", d.what)
+	} else {
+		e.log.Errorf("corruption: %v", err)
+	}
 	if e.opts.OnCorruption != nil {
-		e.opts.OnCorruption(fmt.Errorf("%w: %w", ErrCorruption, err))
+		e.opts.OnCorruption(err)
 	}
 }
 

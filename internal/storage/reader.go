@@ -2,11 +2,12 @@ package storage
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
 // Reader reads one state of the store. Engine reads the latest at each call, a
@@ -24,8 +25,8 @@ type Reader interface {
 var (
 	// ErrNotFound says that a key has no value.
 	ErrNotFound = errors.New("storage: not found")
-	// ErrCorruption marks errors that come from damaged bytes on disk.
-	ErrCorruption = errors.New("storage: corruption")
+	// ErrCorruption marks errors that come from damaged bytes on disk: code 301.
+	ErrCorruption error = mongoerr.New(mongoerr.DataCorruptionDetected, "storage: corruption")
 	// ErrLockBusy says that a lock is another unit's, and that waiting for it
 	// could close a ring: commit or abort this unit, and try again on a new one.
 	ErrLockBusy = errors.New("storage: lock is held by another unit")
@@ -38,8 +39,10 @@ func mapError(err error) error {
 		return nil
 	case errors.Is(err, pebble.ErrNotFound):
 		return ErrNotFound
+	case errors.Is(err, ErrCorruption):
+		return err
 	case pebble.IsCorruptionError(err):
-		return fmt.Errorf("%w: %w", ErrCorruption, err)
+		return corruption(err)
 	}
 	return err
 }

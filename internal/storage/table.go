@@ -7,7 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/cockroachdb/errors/oserror"
@@ -85,6 +88,29 @@ type tableError struct {
 	offset int64
 	what   string
 }
+
+// corruption is what Pebble says of a table that is damaged.
+func corruption(err error) error {
+	if info := pebble.ExtractDataCorruptionInfo(err); info != nil {
+		return corruptionOf(info)
+	}
+	return fmt.Errorf("%w: %w", ErrCorruption, err)
+}
+
+func corruptionOf(info *pebble.DataCorruptionInfo) error {
+	var known *tableError
+	if errors.As(info.Details, &known) {
+		return known
+	}
+	what, offset := info.Details.Error(), int64(0)
+	if m := blockOffset.FindStringSubmatch(what); m != nil {
+		offset, _ = strconv.ParseInt(m[1], 10, 64)
+	}
+	return asDamage(errors.New(what), filepath.Base(info.Path), offset)
+}
+
+// blockOffset finds where a block is that Pebble says is damaged.
+var blockOffset = regexp.MustCompile(`block (\d+)/\d+`)
 
 func (e *tableError) Error() string {
 	return fmt.Sprintf("%s is damaged at offset %d: %s", e.name, e.offset, e.what)
