@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/cockroachdb/errors/oserror"
@@ -94,9 +95,13 @@ func (in *inspection) add(file string, offset int64, lost string, args ...any) {
 	in.damages = append(in.damages, Damage{file, offset, fmt.Sprintf(lost, args...)})
 }
 
-// used says whether a store had written anything into the directory.
+// used says whether a store had written anything into the directory. A log of the
+// server's, which may lie there, too, is no log of the store's.
 func (in *inspection) used() bool {
-	return slices.ContainsFunc(in.names, func(n string) bool { return strings.HasSuffix(n, ".sst") || strings.HasSuffix(n, ".log") })
+	return slices.ContainsFunc(in.names, func(n string) bool {
+		_, controlled := parseControlled(n)
+		return controlled || tableNumber(n) > 0
+	})
 }
 
 // formatVersion is FormatVersion as the directory has it; 0 where that is not
@@ -130,15 +135,17 @@ func (in *inspection) markers() error {
 		}
 		return nil
 	}
-	if in.control.opened && in.find(formatMarker) == "" {
+	if version := in.find(formatMarker); in.control.opened && version == "" {
 		in.add(formatMarker+"*", 0, "the file is gone, and with it the format of the files; no data")
+	} else if value, ok := markerValue(version, formatMarker); in.control.opened && (!ok || value != fmt.Sprintf("%03d", in.control.format)) {
+		in.add(version, 0, "its name does not name format %d, with which the store was last opened; no data", in.control.format)
 	}
 	if f, err := readFormat(in.fs, in.dir); err == nil && in.control.opened && uint64(f.pebble) != in.control.format {
 		in.add(formatFile, 0, "it names format %d, and the store was last opened with %d; no data", f.pebble, in.control.format)
 	}
-	name := marker[strings.LastIndexByte(marker, '.')+1:]
-	f, ok := parseControlled(name)
-	if !ok || !f.manifest {
+	name, ok := markerValue(marker, manifestMarker)
+	f, known := parseControlled(name)
+	if !ok || !known || !f.manifest {
 		in.add(marker, 0, "its name names no manifest: all data")
 		return nil
 	}
@@ -146,6 +153,13 @@ func (in *inspection) markers() error {
 		f.synced = in.control.files[i].synced
 	}
 	return in.chunks(f, "manifest")
+}
+
+// markerValue is what the name of a marker says, behind how often it was moved.
+func markerValue(name, prefix string) (value string, ok bool) {
+	moves, value, ok := strings.Cut(strings.TrimPrefix(name, prefix), ".")
+	n, err := strconv.ParseUint(moves, 10, 64)
+	return value, ok && err == nil && fmt.Sprintf("%06d", n) == moves
 }
 
 // chunks checks a file of chunks against what was synced of it, and a manifest, whose

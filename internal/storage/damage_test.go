@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"path"
 	"slices"
@@ -139,8 +140,27 @@ func readAll(e *Engine) error {
 	return nil
 }
 
-// TestFlippedBits flips one bit at 200 offsets of each kind of file of a store: it is
-// refused, or served whole.
+// named says whether an examination finds damage, in which nothing changes.
+func named(t *testing.T, fs *MemFS, what string) bool {
+	t.Helper()
+	before := content(t, fs)
+	x, err := Examine(t.Context(), fs, "db", nil)
+	if err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+	if err := x.Close(); err != nil {
+		t.Error(err)
+	}
+	if !maps.Equal(before, content(t, fs)) {
+		t.Errorf("%s: examining has changed a file", what)
+	}
+	return len(x.Damages) > 0
+}
+
+// TestFlippedBits flips one bit at 200 offsets of each kind of file of a store, and for the
+// markers, which have no content, of their names: it is refused, or served whole. What
+// is refused, and each bit of a table, is named by an examination; but for options,
+// which it does not read.
 func TestFlippedBits(t *testing.T) {
 	image := crashed(t)
 	rng := rand.New(rand.NewPCG(14, 0))
@@ -163,12 +183,52 @@ func TestFlippedBits(t *testing.T) {
 			at, bit := rng.IntN(len(files[name])), rng.IntN(8)
 			fs := image.Crash(100, nil)
 			flip(t, fs, "db/"+name, int64(at), files[name][at]^1<<bit)
-			if !opens(t, fs, fmt.Sprintf("bit %d of byte %d of %s", bit, at, name)) {
+			what := fmt.Sprintf("bit %d of byte %d of %s", bit, at, name)
+			found := named(t, fs, what)
+			whole := opens(t, fs, what)
+			if !whole {
 				refused++
+			}
+			if !found && kind != "OPTIONS" && (!whole || kind == "sst") {
+				t.Errorf("%s is not named", what)
 			}
 		}
 		t.Logf("%s: %d refused, %d served whole", kind, refused, 200-refused)
 	}
+	flipMarkers(t, image, rng)
+}
+
+// flipMarkers flips bits in the names of markers.
+func flipMarkers(t *testing.T, image *MemFS, rng *rand.Rand) {
+	var names []string
+	for name := range content(t, image) {
+		if kindOf(name) == "marker" {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	refused := 0
+	for range 200 {
+		name := names[rng.IntN(len(names))]
+		at := rng.IntN(len(name))
+		other := []byte(name)
+		other[at] ^= 1 << rng.IntN(7)
+		if other[at] == '/' || other[at] == 0 {
+			continue // no file has such a name
+		}
+		fs := image.Crash(100, nil)
+		if err := fs.Rename("db/"+name, "db/"+string(other)); err != nil {
+			t.Fatal(err)
+		}
+		what := fmt.Sprintf("%s as %q", name, other)
+		found := named(t, fs, what)
+		if !opens(t, fs, what) {
+			if refused++; !found {
+				t.Errorf("%s is not named", what)
+			}
+		}
+	}
+	t.Logf("marker: %d refused, %d served whole", refused, 200-refused)
 }
 
 func flip(t *testing.T, fs *MemFS, name string, at int64, b byte) {
@@ -239,6 +299,37 @@ func TestDamageIsNamed(t *testing.T) {
 	}
 	if clean, err := Inspect(image, "db"); err != nil || len(clean) != 0 {
 		t.Errorf("Inspect tells %v, %v of a store that is whole", clean, err)
+	}
+}
+
+// TestLogOfServer begins a store in a directory where the server's own log is already.
+func TestLogOfServer(t *testing.T) {
+	fs := NewMemFS()
+	for _, name := range []string{"server.log", "mayfly.log", "copy.sst"} {
+		if err := fs.MkdirAll("db", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		f, err := fs.Create("db/"+name, vfs.WriteCategoryUnspecified)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		e, err := Open(Options{Dir: "db", FS: fs, CacheBytes: 1 << 20})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := e.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if names := content(t, fs); len(names) == 0 {
+		t.Error("the store has no files")
+	} else if _, there := names["server.log"]; !there {
+		t.Error("the server's log is gone")
 	}
 }
 

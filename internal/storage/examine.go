@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/cockroachdb/errors/oserror"
 	"github.com/cockroachdb/pebble/v2"
@@ -158,8 +157,8 @@ func (x *Examination) readState(names []string) (s manifestState, rec controlRec
 	}
 	var f controlledFile
 	ok := false
-	if marker := in.find(manifestMarker); marker != "" {
-		f, ok = parseControlled(marker[strings.LastIndexByte(marker, '.')+1:])
+	if name, whole := markerValue(in.find(manifestMarker), manifestMarker); whole {
+		f, ok = parseControlled(name)
 	}
 	if !ok || !f.manifest || !slices.Contains(names, f.name()) {
 		f, ok = parseControlled(in.find("MANIFEST-"))

@@ -2,7 +2,6 @@ package storage
 
 import (
 	"math"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -117,7 +116,7 @@ func recoverable(fs vfs.FS, dir string) error {
 	}
 	need := uint64(0)
 	for _, name := range names {
-		if strings.HasSuffix(name, ".log") {
+		if f, ok := parseControlled(name); ok && !f.manifest {
 			if i, err := fs.Stat(fs.PathJoin(dir, name)); err == nil {
 				need += uint64(i.Size()) / recoveryShare
 			}
