@@ -62,3 +62,11 @@ func extractAlong(doc bson.Doc, part *Part, expand bool) alongPath {
 // Values are the values at the end of the part's path in a document, through
 // every array on the way; an array at the end is one value.
 func (p *Part) Values(doc bson.Doc) []bson.Value { return extractAlong(doc, p, false).values }
+
+// Value is the one value at the end of the part's path where arrays are not
+// gone into: an array that stands at the end or on the way is returned itself.
+// Missing where the path leads nowhere.
+func (p *Part) Value(doc bson.Doc) bson.Value {
+	v, _ := walk(doc, p.Components)
+	return v
+}

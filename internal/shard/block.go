@@ -1,0 +1,161 @@
+package shard
+
+import (
+	"bytes"
+	"slices"
+)
+
+// Blocks of a map hold up to maxBlock chunks; more are cut into blocks of about
+// blockChunks.
+const (
+	blockChunks = 256
+	maxBlock    = 2 * blockChunks
+)
+
+// block is a run of chunks. Immutable; maps share it.
+type block struct {
+	first   Bound  // where its first chunk begins
+	arena   []byte // where its chunks end: key and type bits, one after the other
+	entries []entry
+	owners  []uint32            // the numbers of the shards that own them, each once
+	older   map[int][]Placement // what history has behind the first placement
+}
+
+// entry is one chunk of a block.
+type entry struct {
+	id      [12]byte
+	owner   uint32 // the number of its shard; the highest bit: jumbo
+	lastmod uint64
+	since   uint64
+	key     uint32 // where in the arena the key of its end ends
+	bits    uint32 // where the type bits of its end end
+}
+
+const jumboBit = 1 << 31
+
+func (e *entry) shard() int  { return int(e.owner &^ jumboBit) }
+func (e *entry) jumbo() bool { return e.owner&jumboBit != 0 }
+
+// end is where chunk i ends.
+func (b *block) end(i int) Bound {
+	e := &b.entries[i]
+	from := b.offset(i)
+	return Bound{b.arena[from:e.key:e.key], b.arena[e.key:e.bits:e.bits]}
+}
+
+func (b *block) offset(i int) uint32 {
+	if i == 0 {
+		return 0
+	}
+	return b.entries[i-1].bits
+}
+
+// start is where chunk i begins. (invariant cover)
+func (b *block) start(i int) Bound {
+	if i == 0 {
+		return b.first
+	}
+	return b.end(i - 1)
+}
+
+func (b *block) rangeOf(i int) Range { return Range{b.start(i), b.end(i)} }
+
+func (b *block) last() Bound { return b.end(len(b.entries) - 1) }
+
+// find is the first chunk that ends behind key, or the last one.
+func (b *block) find(key []byte) int {
+	lo, hi := 0, len(b.entries)-1
+	for lo < hi {
+		mid := int(uint(lo+hi) / 2)
+		if bytes.Compare(b.arena[b.offset(mid):b.entries[mid].key], key) <= 0 {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	return lo
+}
+
+// piece is a chunk on its way into a block: one of an old block, or a new one.
+type piece struct {
+	block *block
+	i     int
+	chunk *Chunk
+}
+
+func (p piece) end() Bound {
+	if p.chunk != nil {
+		return p.chunk.Max
+	}
+	return p.block.end(p.i)
+}
+
+// pack makes blocks of chunks, the first of which begins at first. Shards that
+// are new get numbers.
+func (m *Map) pack(first Bound, parts []piece) []*block {
+	numbers := make(map[string]uint32, len(m.shards))
+	for i, s := range m.shards {
+		numbers[s] = uint32(i)
+	}
+	n := 1
+	if len(parts) > maxBlock {
+		n = (len(parts) + blockChunks - 1) / blockChunks
+	}
+	out := make([]*block, 0, n)
+	for ; n > 0; n-- {
+		size := (len(parts) + n - 1) / n
+		b := m.packOne(first, parts[:size], numbers)
+		out = append(out, b)
+		first, parts = b.last(), parts[size:]
+	}
+	return out
+}
+
+func (m *Map) packOne(first Bound, parts []piece, numbers map[string]uint32) *block {
+	size := 0
+	for _, p := range parts {
+		e := p.end()
+		size += len(e.Key) + len(e.TypeBits)
+	}
+	b := &block{first: Bound{slices.Clone(first.Key), slices.Clone(first.TypeBits)}, arena: make([]byte, 0, size), entries: make([]entry, len(parts))}
+	for i, p := range parts {
+		e := &b.entries[i]
+		var older []Placement
+		if p.chunk == nil {
+			*e, older = p.block.entries[p.i], p.block.older[p.i]
+		} else {
+			*e, older = m.entryOf(p.chunk, numbers)
+		}
+		end := p.end()
+		b.arena = append(b.arena, end.Key...)
+		e.key = uint32(len(b.arena))
+		b.arena = append(b.arena, end.TypeBits...)
+		e.bits = uint32(len(b.arena))
+		if len(older) > 0 {
+			if b.older == nil {
+				b.older = map[int][]Placement{}
+			}
+			b.older[i] = older
+		}
+		if s := uint32(e.shard()); !slices.Contains(b.owners, s) {
+			b.owners = append(b.owners, s)
+		}
+	}
+	return b
+}
+
+func (m *Map) entryOf(c *Chunk, numbers map[string]uint32) (entry, []Placement) {
+	number, ok := numbers[c.Shard]
+	if !ok {
+		number = uint32(len(m.shards))
+		numbers[c.Shard], m.shards = number, append(m.shards, c.Shard)
+	}
+	e := entry{id: c.ID, owner: number, lastmod: c.Version.pack(), since: c.Since()}
+	if c.Jumbo {
+		e.owner |= jumboBit
+	}
+	if len(c.History) > 1 {
+		return e, c.History[1:]
+	}
+	return e, nil
+}

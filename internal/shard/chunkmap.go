@@ -1,0 +1,330 @@
+package shard
+
+import (
+	"bytes"
+	"iter"
+	"slices"
+
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+)
+
+// Map is all chunks of a sharded collection at one version. Immutable; With
+// makes the next one.
+type Map struct {
+	Namespace string
+	key       *Key
+	gen       Generation
+	blocks    []*block // in the order of keys; none is empty
+	shards    []string // names by number; only grows along a line of maps
+	owned     []owned  // by number
+	owners    []string // the shards that own chunks, in order of name
+	top       uint64   // the highest lastmod of all
+	n         int
+}
+
+// owned is what a map knows of one shard.
+type owned struct {
+	chunks int
+	top    uint64 // the highest lastmod of its chunks
+}
+
+// NewMap makes a map of all chunks of a collection. Error 117 where they do not
+// cover the key space, each key once: they were read while they changed, or are
+// damaged.
+func NewMap(ns string, key *Key, gen Generation, chunks []Chunk) (*Map, error) {
+	byMin := func(a, b Chunk) int { return a.Min.Compare(b.Min) }
+	if !slices.IsSortedFunc(chunks, byMin) {
+		chunks = slices.Clone(chunks)
+		slices.SortFunc(chunks, byMin)
+	}
+	m := &Map{Namespace: ns, key: key, gen: gen}
+	if err := m.checkCover(chunks, key.Whole()); err != nil {
+		return nil, err
+	}
+	parts := make([]piece, len(chunks))
+	for i := range chunks {
+		parts[i].chunk = &chunks[i]
+	}
+	m.blocks = m.pack(key.Min(), parts)
+	m.settle(nil, m.blocks)
+	return m, nil
+}
+
+// checkCover says whether chunks, in order, fill a range. (invariant cover)
+func (m *Map) checkCover(chunks []Chunk, r Range) error {
+	at := r.Min
+	for i := range chunks {
+		c := &chunks[i]
+		if c.Shard == "" || c.Min.Compare(c.Max) >= 0 {
+			return m.broken("chunk %s is empty or has no shard", m.key.RangeText(c.Range))
+		}
+		switch d := c.Min.Compare(at); {
+		case d < 0:
+			return m.broken("chunk %s overlaps the one that ends at %s", m.key.RangeText(c.Range), m.key.Doc(at))
+		case d > 0:
+			return m.broken("no chunk for %s", m.key.RangeText(Range{at, c.Min}))
+		}
+		at = c.Max
+	}
+	if at.Compare(r.Max) != 0 {
+		return m.broken("the chunks end at %s, not at %s", m.key.Doc(at), m.key.Doc(r.Max))
+	}
+	return nil
+}
+
+func (m *Map) broken(format string, args ...any) error {
+	err := mongoerr.New(mongoerr.ConflictingOperationInProgress, format, args...)
+	return mongoerr.Prefix(err, "the chunks of "+m.Namespace+" do not cover its key space")
+}
+
+// With is the map after changes: chunks with new bounds, shards or versions,
+// which together fill exactly what the chunks they replace did. Chunks at or
+// below the map's version are known and left out, so the answer to "what has
+// changed since" may repeat itself. Error 117 as NewMap.
+func (m *Map) With(changes []Chunk) (*Map, error) {
+	changes = slices.DeleteFunc(slices.Clone(changes), func(c Chunk) bool { return c.Version.pack() <= m.top })
+	if len(changes) == 0 {
+		return m, nil
+	}
+	for i := range changes {
+		if changes[i].Version.Generation != m.gen {
+			return nil, m.broken("chunk %s is of another life of the collection", m.key.RangeText(changes[i].Range))
+		}
+	}
+	slices.SortFunc(changes, func(a, b Chunk) int { return a.Min.Compare(b.Min) })
+	next := *m
+	next.shards, next.owned = slices.Clip(m.shards), slices.Clone(m.owned)
+	next.blocks = make([]*block, 0, len(m.blocks)+len(changes)/blockChunks+1)
+	var gone, made []*block
+	from := 0 // the first block that is not dealt with
+	for len(changes) > 0 {
+		first := m.blockOf(changes[0].Min.Key)
+		if first < from {
+			return nil, m.broken("chunk %s overlaps another change", m.key.RangeText(changes[0].Range))
+		}
+		// The blocks that one run of changes touches, and the run.
+		last, n := first, 0
+		for n < len(changes) && (n == 0 || m.blockOf(changes[n].Min.Key) <= last) {
+			last = max(last, m.blockBefore(changes[n].Max.Key))
+			n++
+		}
+		replaced, err := next.replace(m.blocks[first:last+1], changes[:n])
+		if err != nil {
+			return nil, err
+		}
+		next.blocks = append(append(next.blocks, m.blocks[from:first]...), replaced...)
+		gone, made = append(gone, m.blocks[first:last+1]...), append(made, replaced...)
+		from, changes = last+1, changes[n:]
+	}
+	next.blocks = append(next.blocks, m.blocks[from:]...)
+	next.settle(gone, made)
+	return &next, nil
+}
+
+// replace makes blocks of old ones with changes, in order, put in.
+func (m *Map) replace(old []*block, changes []Chunk) ([]*block, error) {
+	var parts []piece
+	at, end := old[0].first, old[len(old)-1].last()
+	b, i := 0, 0
+	for at.Compare(end) < 0 {
+		if len(changes) > 0 && changes[0].Min.Compare(at) == 0 {
+			c := &changes[0]
+			if c.Shard == "" || c.Min.Compare(c.Max) >= 0 {
+				return nil, m.broken("chunk %s is empty or has no shard", m.key.RangeText(c.Range))
+			}
+			parts = append(parts, piece{chunk: c})
+			at, changes = c.Max, changes[1:]
+			continue
+		}
+		for old[b].end(i).Compare(at) <= 0 {
+			if i++; i == len(old[b].entries) {
+				b, i = b+1, 0
+			}
+		}
+		r := old[b].rangeOf(i)
+		if r.Min.Compare(at) != 0 || len(changes) > 0 && changes[0].Min.Compare(r.Max) < 0 {
+			return nil, m.broken("only a part of chunk %s has changed", m.key.RangeText(r))
+		}
+		parts = append(parts, piece{block: old[b], i: i})
+		at = r.Max
+	}
+	if len(changes) > 0 {
+		return nil, m.broken("chunk %s overlaps another change", m.key.RangeText(changes[0].Range))
+	}
+	return m.pack(old[0].first, parts), nil
+}
+
+// settle accounts for blocks that left the map and that came into it.
+func (m *Map) settle(gone, made []*block) {
+	was, is := make([]owned, len(m.shards)), make([]owned, len(m.shards))
+	tally(was, gone)
+	tally(is, made)
+	m.owned = append(m.owned, make([]owned, len(m.shards)-len(m.owned))...)
+	changed := false
+	for s := range m.owned {
+		o := &m.owned[s]
+		had := o.chunks > 0
+		o.chunks += is[s].chunks - was[s].chunks
+		m.n += is[s].chunks - was[s].chunks
+		switch {
+		case o.chunks == 0:
+			o.top = 0
+		case is[s].top >= o.top:
+			o.top = is[s].top
+		case was[s].top == o.top: // its highest chunk is gone, and none higher came
+			all := make([]owned, len(m.shards))
+			tally(all, m.blocks)
+			o.top = all[s].top
+		}
+		m.top = max(m.top, is[s].top)
+		changed = changed || had != (o.chunks > 0)
+	}
+	if !changed {
+		return
+	}
+	m.owners = nil
+	for s := range m.owned {
+		if m.owned[s].chunks > 0 {
+			m.owners = append(m.owners, m.shards[s])
+		}
+	}
+	slices.Sort(m.owners)
+}
+
+func tally(o []owned, blocks []*block) {
+	for _, b := range blocks {
+		for i := range b.entries {
+			e := &b.entries[i]
+			o[e.shard()].chunks++
+			o[e.shard()].top = max(o[e.shard()].top, e.lastmod)
+		}
+	}
+}
+
+// Key is the shard key.
+func (m *Map) Key() *Key { return m.key }
+
+// Len is the number of chunks.
+func (m *Map) Len() int { return m.n }
+
+// Version is the collection's: the highest of all chunks.
+func (m *Map) Version() Version { return m.gen.at(m.top) }
+
+// ShardVersion is the highest version of the chunks of a shard; one that owns
+// none is at 0|0.
+func (m *Map) ShardVersion(shard string) Version { return m.gen.at(m.of(shard).top) }
+
+// ChunksOn is the number of chunks that a shard owns.
+func (m *Map) ChunksOn(shard string) int { return m.of(shard).chunks }
+
+func (m *Map) of(shard string) owned {
+	if i := slices.Index(m.shards, shard); i >= 0 {
+		return m.owned[i]
+	}
+	return owned{}
+}
+
+// Owners are the shards that own chunks, in the order of their names; not to be
+// changed.
+func (m *Map) Owners() []string { return m.owners }
+
+// blockOf is the number of the block that key lies in.
+func (m *Map) blockOf(key []byte) int {
+	lo, hi := 1, len(m.blocks)
+	for lo < hi {
+		mid := int(uint(lo+hi) / 2)
+		if bytes.Compare(m.blocks[mid].first.Key, key) <= 0 {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	return lo - 1
+}
+
+// blockBefore is the number of the block that the keys just before end lie in.
+func (m *Map) blockBefore(end []byte) int {
+	i := m.blockOf(end)
+	if i > 0 && bytes.Equal(m.blocks[i].first.Key, end) {
+		i--
+	}
+	return i
+}
+
+// find is the chunk that key lies in; a key at or behind the highest bound, as
+// a document of nothing but MaxKey has, belongs to the last one.
+func (m *Map) find(key []byte) (*block, int) {
+	b := m.blocks[m.blockOf(key)]
+	return b, b.find(key)
+}
+
+// number is the number of the shard that owns key.
+func (m *Map) number(key []byte) int {
+	b, i := m.find(key)
+	return b.entries[i].shard()
+}
+
+// ShardOf is the shard that owns the place key, which Key.Append has made.
+func (m *Map) ShardOf(key []byte) string { return m.shards[m.number(key)] }
+
+// Find is the chunk that the place key lies in.
+func (m *Map) Find(key []byte) Chunk {
+	b, i := m.find(key)
+	return m.chunk(b, i)
+}
+
+func (m *Map) chunk(b *block, i int) Chunk {
+	e := &b.entries[i]
+	c := Chunk{ID: e.id, Range: b.rangeOf(i), Shard: m.shards[e.shard()], Version: m.gen.at(e.lastmod), Jumbo: e.jumbo()}
+	if e.since > 0 {
+		c.History = append([]Placement{{e.since, c.Shard}}, b.older[i]...)
+	}
+	return c
+}
+
+// Chunks ranges over all chunks in the order of their keys.
+func (m *Map) Chunks() iter.Seq[Chunk] { return m.Overlapping(m.key.Whole()) }
+
+// Overlapping ranges over the chunks that have keys in common with r.
+func (m *Map) Overlapping(r Range) iter.Seq[Chunk] {
+	return func(yield func(Chunk) bool) {
+		n := m.blockOf(r.Min.Key)
+		for i := m.blocks[n].find(r.Min.Key); n < len(m.blocks); n, i = n+1, 0 {
+			for b := m.blocks[n]; i < len(b.entries); i++ {
+				if bytes.Compare(b.start(i).Key, r.Max.Key) >= 0 || !yield(m.chunk(b, i)) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// OwnedBy ranges over the ranges of a shard, those that touch joined.
+func (m *Map) OwnedBy(shard string) iter.Seq[Range] {
+	return func(yield func(Range) bool) {
+		n := slices.Index(m.shards, shard)
+		var r Range
+		open := false
+		for _, b := range m.blocks {
+			if !open && !slices.Contains(b.owners, uint32(n)) {
+				continue
+			}
+			for i := range b.entries {
+				switch mine := b.entries[i].shard() == n; {
+				case mine && !open:
+					r, open = b.rangeOf(i), true
+				case mine:
+					r.Max = b.end(i)
+				case open:
+					open = false
+					if !yield(r) {
+						return
+					}
+				}
+			}
+		}
+		if open {
+			yield(r)
+		}
+	}
+}
