@@ -296,6 +296,7 @@ const (
 	CollectionUUIDMismatch                          Code = 361
 	UserWritesBlocked                               Code = 371
 	QueryRejectedBySettings                         Code = 396
+	CannotCreateChunkDistribution                   Code = 405
 	SocketException                                 Code = 9001
 	CannotGrowDocumentInCappedNamespace             Code = 10003
 	NotWritablePrimary                              Code = 10107
@@ -603,6 +604,7 @@ var names = map[Code]string{
 	CollectionUUIDMismatch:                          "CollectionUUIDMismatch",
 	UserWritesBlocked:                               "UserWritesBlocked",
 	QueryRejectedBySettings:                         "QueryRejectedBySettings",
+	CannotCreateChunkDistribution:                   "CannotCreateChunkDistribution",
 	SocketException:                                 "SocketException",
 	CannotGrowDocumentInCappedNamespace:             "CannotGrowDocumentInCappedNamespace",
 	NotWritablePrimary:                              "NotWritablePrimary",

@@ -71,14 +71,8 @@ func (k *Key) boundable(i int, v bson.Value) bool {
 		return true
 	case bson.TypeArray, bson.TypeRegex, bson.TypeUndefined:
 		return false
-	case bson.TypeDocument:
-		for name := range v.Doc().All() {
-			if name != "" && name[0] == '$' {
-				return false
-			}
-		}
 	}
-	return i != k.hashed
+	return i != k.hashed && !hasOperator(v)
 }
 
 func (b *Bound) add(v bson.Value) {

@@ -17,16 +17,18 @@ import (
 type script struct {
 	key    *Key
 	chunks *Map
+	zones  *Zones
 	ids    uint32
 }
 
-// TestScripts checks each rule with golden output; the commands are the keys of
-// the map below.
+// TestScripts checks each rule with golden output; the commands are the names
+// below, and say what they take where they are defined.
 func TestScripts(t *testing.T) {
 	commands := map[string]func(*script, *datadriven.TestData) string{
 		"key": (*script).parseKey, "extract": (*script).extract, "bound": (*script).bound, "index": (*script).index,
 		"map": (*script).makeMap, "show": (*script).show, "refresh": (*script).refresh, "chunk": (*script).chunk,
 		"split": (*script).split, "split-where": (*script).splitWhere, "merge": (*script).merge, "move": (*script).move, "stale": (*script).stale,
+		"zones": (*script).makeZones, "zone-range": (*script).zoneRange, "zone-of": (*script).zoneOf, "initial": (*script).initial, "hash-points": (*script).hashPoints,
 	}
 	datadriven.Walk(t, "testdata/scripts", func(t *testing.T, path string) {
 		s := &script{}

@@ -1,0 +1,272 @@
+package shard
+
+import (
+	"slices"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+)
+
+// Bounds of the number of chunks that a collection starts with.
+const (
+	maxInitialPerShard = 8192
+	maxInitial         = 1_000_000
+	// chunksPerShard is how many each shard gets by default where the first field
+	// is hashed and the collection empty. (Manual, "Hashed Sharding")
+	chunksPerShard = 2
+)
+
+// Initial is what decides with which chunks a collection starts. The defaults
+// are those of the manual's page "Hashed Sharding": two chunks for each shard,
+// and numInitialChunks is honoured.
+type Initial struct {
+	Key     *Key
+	Empty   bool     // the collection has no documents
+	Primary string   // the primary shard of the database
+	Shards  []string // those that do not drain, in the order of config.shards
+	Zones   *Zones
+	// InZone are the shards of each zone, in the order of config.shards.
+	InZone map[string][]string
+	// NumChunks is numInitialChunks, 0 where none is asked for.
+	NumChunks int64
+	Presplit  bool // presplitHashedZones
+	// Generation is the new collection's; its timestamp is the cluster time from
+	// which the chunks count.
+	Generation Generation
+	NewID      func() [12]byte
+}
+
+// Chunks are the chunks that the collection starts with. Errors: 72 for a
+// numInitialChunks that cannot be, 405 for a zone without a shard, 31387 to
+// 31391 and 31412 for zones that cannot be split beforehand.
+func (r *Initial) Chunks() ([]Chunk, error) {
+	if err := r.checkNumber(); err != nil {
+		return nil, err
+	}
+	zones := r.Zones.All()
+	for _, z := range zones {
+		if len(r.InZone[z.Name]) == 0 {
+			return nil, mongoerr.New(mongoerr.CannotCreateChunkDistribution,
+				"The initial split policy is not able to find a chunk distribution that satisfies the given set of zones with the current shards")
+		}
+	}
+	switch {
+	case r.Presplit:
+		if err := r.checkPresplit(); err != nil {
+			return nil, err
+		}
+		return r.byZone(r.presplit()), nil
+	case len(zones) == 0 && r.Empty && r.Key.HashedFirst() && r.NumChunks != 1:
+		return r.even(), nil
+	case len(zones) > 0 && r.Empty:
+		return r.byZone(r.oneByZone()), nil
+	}
+	var cut cutter
+	return r.finish(cut.to(r.Key.Max(), r.Primary), r.Key.Min()), nil
+}
+
+func (r *Initial) checkNumber() error {
+	n := r.NumChunks
+	invalid := func(format string, args ...any) error { return mongoerr.New(mongoerr.InvalidOptions, format, args...) }
+	forShards := int64(len(r.Shards) * maxInitialPerShard)
+	switch {
+	case n < 0 || n > forShards || n > maxInitial:
+		return invalid("numInitialChunks cannot be more than either: %d, %d * number of shards; or %d", forShards, maxInitialPerShard, maxInitial)
+	case n == 0:
+	case !r.Empty:
+		return invalid("numInitialChunks is not supported when the collection is not empty.")
+	case !r.Key.IsHashed():
+		return invalid("numInitialChunks is not supported when the shard key is not hashed.")
+	case !r.Key.HashedFirst() && !r.Presplit:
+		return invalid("When the prefix of the hashed shard key is a range field, 'numInitialChunks' can only be used when the 'presplitHashedZones' is true")
+	}
+	return nil
+}
+
+// cut is where a chunk ends, and its shard.
+type cut struct {
+	end   Bound
+	shard string
+}
+
+type cutter []cut
+
+func (c cutter) to(end Bound, shard string) cutter { return append(c, cut{end, shard}) }
+
+// finish makes chunks that follow one another from a bound on, at versions 1|0,
+// 1|1 …
+func (r *Initial) finish(cuts cutter, at Bound) []Chunk {
+	chunks := make([]Chunk, len(cuts))
+	for i, c := range cuts {
+		chunks[i] = Chunk{
+			ID: r.NewID(), Range: Range{at, c.end}, Shard: c.shard, Version: Version{r.Generation, 1, uint32(i)},
+			History: []Placement{{r.Generation.Timestamp, c.shard}},
+		}
+		at = c.end
+	}
+	return chunks
+}
+
+// even cuts the space of hashes evenly; neighbours go to one shard. Where there
+// are fewer chunks than shards the primary has the first.
+func (r *Initial) even() []Chunk {
+	n := int(r.NumChunks)
+	if n == 0 {
+		n = chunksPerShard * len(r.Shards)
+	}
+	shards := r.Shards
+	if i := slices.Index(shards, r.Primary); n < len(shards) && i > 0 {
+		shards = slices.Concat([]string{r.Primary}, shards[:i], shards[i+1:])
+	}
+	ends := append(r.Key.HashPoints(nil, n), r.Key.Max())
+	var cuts cutter
+	each := max(n/len(shards), 1)
+	for i, end := range ends {
+		cuts = cuts.to(end, shards[i/each%len(shards)])
+	}
+	return r.finish(cuts, r.Key.Min())
+}
+
+// HashPoints are the points that cut the space of hashes into n equal parts,
+// behind a prefix of values for the fields before the hashed one. (The server's
+// arithmetic, to the bit: symmetric about 0, the outermost parts a little
+// larger.)
+func (k *Key) HashPoints(prefix []bson.Value, n int) []Bound {
+	if n <= 1 {
+		return nil
+	}
+	interval := int64(1<<63-1) / int64(n) * 2
+	hashes := make([]int64, 0, n-1)
+	at := interval / 2
+	if n%2 == 0 {
+		hashes = append(hashes, 0)
+		at = interval
+	}
+	for range (n - 1) / 2 {
+		hashes = append(hashes, at, -at)
+		at += interval
+	}
+	slices.Sort(hashes)
+	points := make([]Bound, len(hashes))
+	for i, h := range hashes {
+		points[i] = k.boundAt(prefix, h)
+	}
+	return points
+}
+
+// byZone cuts the ranges of zones as within says, which gives the chunks of one
+// up to its end, and makes one chunk of each gap between them. Gaps go to all
+// shards in turn.
+func (r *Initial) byZone(within func(Zone) cutter) []Chunk {
+	var cuts cutter
+	gaps := 0
+	gap := func(to Bound) {
+		cuts = cuts.to(to, r.Shards[gaps%len(r.Shards)])
+		gaps++
+	}
+	at := r.Key.Min()
+	for _, z := range r.Zones.All() {
+		if at.Compare(z.Min) < 0 {
+			gap(z.Min)
+		}
+		cuts = append(cuts, within(z)...)
+		at = z.Max
+	}
+	if at.Compare(r.Key.Max()) < 0 {
+		gap(r.Key.Max())
+	}
+	return r.finish(cuts, r.Key.Min())
+}
+
+// oneByZone makes one chunk of each range of a zone, on its shards in turn.
+func (r *Initial) oneByZone() func(Zone) cutter {
+	turn := map[string]int{}
+	return func(z Zone) cutter {
+		shards := r.InZone[z.Name]
+		s := shards[turn[z.Name]%len(shards)]
+		turn[z.Name]++
+		return cutter(nil).to(z.Max, s)
+	}
+}
+
+// presplit cuts each range of a zone by the hash, so that each shard has about
+// the same number of chunks, divided between the ranges it takes part in.
+func (r *Initial) presplit() func(Zone) cutter {
+	ranges := map[string]int{} // of a shard
+	for _, z := range r.Zones.All() {
+		for _, s := range r.InZone[z.Name] {
+			ranges[s]++
+		}
+	}
+	total := int(r.NumChunks)
+	if total == 0 {
+		total = chunksPerShard * len(ranges)
+	}
+	perShard := ceil(total, len(ranges))
+	return func(z Zone) cutter {
+		var owners []string
+		for _, s := range r.InZone[z.Name] {
+			for range ceil(perShard, ranges[s]) {
+				owners = append(owners, s)
+			}
+		}
+		prefix := r.Key.values(z.Min)[:r.Key.hashed]
+		ends := append(r.Key.HashPoints(prefix, len(owners)), z.Max)
+		var cuts cutter
+		for i, s := range owners {
+			cuts = cuts.to(ends[i], s)
+		}
+		return cuts
+	}
+}
+
+func ceil(a, b int) int { return (a + b - 1) / b }
+
+// checkPresplit says whether the zones are such that their ranges can be cut by
+// the hash. (Manual, "shardCollection", presplitHashedZones)
+func (r *Initial) checkPresplit() error {
+	zones := r.Zones.All()
+	if !r.Empty || len(zones) == 0 || !r.Key.IsHashed() {
+		return mongoerr.New(mongoerr.Code(31387),
+			"'presplitHashedZones' is only supported when the collection is empty, zones are set up and shard key pattern has a hashed field")
+	}
+	if r.Key.HashedFirst() {
+		if len(zones) != 1 || !zones[0].Same(r.Key.Whole()) {
+			return mongoerr.New(mongoerr.Code(31412),
+				"For hashed prefix shard keys, 'presplitHashedZones' is only supported when there is a single zone defined which covers entire shard key range")
+		}
+		return nil
+	}
+	for _, z := range zones {
+		if err := r.Key.checkPresplit(z); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (k *Key) checkPresplit(z Zone) error {
+	refuse := func(code mongoerr.Code, why string) error {
+		return mongoerr.New(code, "One or more zones are not defined in a manner that supports hashed pre-splitting. %s, for zone %s", why, z.Name)
+	}
+	lo, hi := k.values(z.Min), k.values(z.Max)
+	differs := false
+	for i := range k.hashed {
+		if lo[i].Type == bson.TypeMinKey || lo[i].Type == bson.TypeMaxKey {
+			return refuse(31388, "Cannot have MinKey or MaxKey in the lower bound for fields preceding the hashed field but found one")
+		}
+		differs = differs || !bson.Equal(lo[i], hi[i])
+	}
+	if !differs {
+		return refuse(31390, "The value preceding hashed field of the upper bound should be greater than that of lower bound")
+	}
+	if lo[k.hashed].Type != bson.TypeMinKey {
+		return refuse(31389, "The hashed field value for lower bound must be MinKey")
+	}
+	for _, v := range lo[k.hashed+1:] {
+		if v.Type != bson.TypeMinKey {
+			return refuse(31391, "The fields after the hashed field must have MinKey value")
+		}
+	}
+	return nil
+}
