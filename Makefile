@@ -36,6 +36,14 @@ test-e2e: build ## real drivers, mongosh, applications, crashes and full disks a
 test-crash: build ## kill -9 under load, again and again (long form)
 	MAYFLY_BIN=$(abspath $(BIN)) $(GO) test -count=1 -timeout 30m ./e2e/crash -crash.rounds=120
 
+# How many seeds make sim runs, and from which one on.
+SEEDS ?= 10000
+FIRST ?= 1
+
+.PHONY: sim
+sim: ## members of a replica set in virtual time, their disks, network and clocks disturbed: SEEDS=10000
+	$(GO) test -count=1 -timeout 12h ./internal/repl -run 'TestSimulation$$' -v -seeds $(SEEDS) -first-seed $(FIRST)
+
 .PHONY: fuzz
 fuzz: ## every fuzz function of the tree, FUZZTIME=10s each
 	@for file in $$(git grep -l '^func Fuzz' -- '*_test.go'); do \

@@ -1,0 +1,53 @@
+package repl
+
+import (
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+)
+
+// DefaultMaxDrift is MongoDB's maxAcceptableLogicalClockDriftSecs: a year.
+const DefaultMaxDrift = 365 * 24 * time.Hour
+
+// Clock is a hybrid logical clock: it is at or above every cluster time that it
+// has seen, and moves with the wall where that is ahead. A wall clock that goes
+// back does not move it back: the counter rises instead.
+//
+// Not for use by several goroutines: the owner of the group has it.
+type Clock struct {
+	wall     func() time.Time
+	maxDrift time.Duration
+	last     Timestamp
+}
+
+// NewClock makes a clock over the wall's; maxDrift is how far ahead of the wall a
+// time that somebody tells may be.
+func NewClock(wall func() time.Time, maxDrift time.Duration) *Clock {
+	return &Clock{wall: wall, maxDrift: maxDrift}
+}
+
+// next is a time above all that were seen.
+func (c *Clock) next() Timestamp {
+	c.last = max(c.last+1, Timestamp(max(0, c.wall().Unix()))<<32|1)
+	return c.last
+}
+
+// now is the latest time that was seen or given out.
+func (c *Clock) now() Timestamp { return c.last }
+
+// raise notes a time that the log has, which no bound refuses.
+func (c *Clock) raise(t Timestamp) { c.last = max(c.last, t) }
+
+// observe notes a time that somebody told. Errors: 205 where it is further ahead of
+// the wall than the bound; then the clock stays.
+func (c *Clock) observe(t Timestamp) error {
+	if t <= c.last {
+		return nil
+	}
+	if ahead := int64(t.Seconds()) - c.wall().Unix(); ahead > int64(c.maxDrift/time.Second) {
+		return mongoerr.New(mongoerr.ClusterTimeFailsRateLimiter,
+			"New cluster time, %d, is too far from this node's wall clock time, %d.", t.Seconds(), c.wall().Unix())
+	}
+	c.last = t
+	return nil
+}

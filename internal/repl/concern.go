@@ -1,0 +1,172 @@
+package repl
+
+import (
+	"slices"
+
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+)
+
+// Concern is how many members must have a write.
+type Concern struct {
+	N    int    // data-bearing members; 0 where Mode says it
+	Mode string // "majority", or one of the set's own
+}
+
+// Majority is the mode that every set has.
+const Majority = "majority"
+
+// Wait is somebody who waits for the group. It ends once, with Cancel at the latest.
+type Wait struct {
+	met     func() bool
+	done    func(error)
+	primary bool // ends with the primary's term
+}
+
+// WaitConcern calls done when the members that the concern asks for hold an entry that
+// this member proposed and has applied. Errors: 100 and 79 at once where the set
+// cannot meet it; the error of a step-down.
+func (g *Group) WaitConcern(at Position, c Concern, done func(error)) *Wait {
+	met, err := g.concern(at, c)
+	if err == nil && !g.primary {
+		err = ErrSteppedDown
+	}
+	if err != nil {
+		done(err)
+		return nil
+	}
+	return g.wait(&Wait{met: met, done: done, primary: true})
+}
+
+// WaitTime calls done when this member holds all up to a cluster time, which the
+// primary is asked to pass. Errors: 205 for a time too far ahead.
+func (g *Group) WaitTime(t Timestamp, done func(error)) *Wait {
+	if g.applied.Time < t {
+		if err := g.Clock.observe(t); err != nil {
+			done(err)
+			return nil
+		}
+		if g.wanted < t {
+			g.wanted, g.reported = t, 0 // the leader is told with the next round
+		}
+	}
+	return g.wait(&Wait{met: func() bool { return g.applied.Time >= t }, done: done})
+}
+
+func (g *Group) wait(w *Wait) *Wait {
+	switch {
+	case w.met():
+		w.done(nil)
+		return nil
+	case len(g.waits) >= maxWaits:
+		w.done(errBusy)
+		return nil
+	}
+	g.waits = append(g.waits, w)
+	return w
+}
+
+// Cancel ends a wait with an error, where it has not ended.
+func (g *Group) Cancel(w *Wait, err error) {
+	if i := slices.Index(g.waits, w); i >= 0 {
+		g.waits = slices.Delete(g.waits, i, i+1)
+		w.done(err)
+	}
+}
+
+// checkWaits ends what is met.
+func (g *Group) checkWaits() {
+	var met []*Wait
+	g.waits = slices.DeleteFunc(g.waits, func(w *Wait) bool {
+		ok := w.met()
+		if ok {
+			met = append(met, w)
+		}
+		return ok
+	})
+	for _, w := range met {
+		w.done(nil)
+	}
+}
+
+// failWaits ends what only a primary can tell.
+func (g *Group) failWaits(err error) {
+	var ended []*Wait
+	g.waits = slices.DeleteFunc(g.waits, func(w *Wait) bool {
+		if w.primary {
+			ended = append(ended, w)
+		}
+		return w.primary
+	})
+	for _, w := range ended {
+		w.done(err)
+	}
+}
+
+// has says whether a member's machine holds an entry, as far as this one was told.
+func (g *Group) has(m Member, index uint64) bool {
+	if m.Raft == g.ID {
+		return g.applied.Index >= index
+	}
+	p := g.peers[m.Raft]
+	return p != nil && p.applied.Index >= index
+}
+
+// concern is the test whether a concern is met. The configuration of the moment of
+// the test counts.
+func (g *Group) concern(at Position, c Concern) (met func() bool, err error) {
+	config := g.state.config
+	if config == nil {
+		return nil, mongoerr.New(mongoerr.NotYetInitialized, "no replset config has been received")
+	}
+	switch {
+	case c.Mode == Majority:
+		// What is applied is on the disks of a majority already.
+		return func() bool { return g.applied.Index >= at.Index }, nil
+	case c.Mode != "":
+		if config.mode(c.Mode) == nil {
+			return nil, mongoerr.New(mongoerr.UnknownReplWriteConcern, "No write concern mode named '%s' found in replica set configuration", c.Mode)
+		}
+		return func() bool { return g.modeMet(c.Mode, at.Index) }, nil
+	case c.N > len(config.Members):
+		return nil, mongoerr.New(mongoerr.UnsatisfiableWriteConcern, "Not enough data-bearing nodes")
+	}
+	return func() bool {
+		n := 0
+		for _, m := range g.state.config.Members {
+			if g.has(m, at.Index) {
+				n++
+			}
+		}
+		return n >= c.N
+	}, nil
+}
+
+func (c *Config) mode(name string) *Mode {
+	for i := range c.Modes {
+		if c.Modes[i].Name == name {
+			return &c.Modes[i]
+		}
+	}
+	return nil
+}
+
+// modeMet says whether members with as many different values of each tag as the mode
+// asks for hold an entry. A mode that went is met by all members.
+func (g *Group) modeMet(name string, index uint64) bool {
+	mode := g.state.config.mode(name)
+	if mode == nil {
+		return !slices.ContainsFunc(g.state.config.Members, func(m Member) bool { return !g.has(m, index) })
+	}
+	for _, t := range mode.Tags {
+		var values []string
+		for _, m := range g.state.config.Members {
+			if v, ok := m.tag(t.Key); ok && g.has(m, index) && !slices.Contains(values, v) {
+				values = append(values, v)
+			}
+		}
+		if len(values) < t.Count {
+			return false
+		}
+	}
+	return true
+}

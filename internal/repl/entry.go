@@ -1,0 +1,87 @@
+package repl
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// Timestamp is a cluster time: seconds in the upper 32 bits, a counter below.
+type Timestamp uint64
+
+// Seconds is the part that a clock on the wall would show.
+func (t Timestamp) Seconds() uint32 { return uint32(t >> 32) }
+
+// String shows seconds and counter.
+func (t Timestamp) String() string { return fmt.Sprintf("%d:%d", t.Seconds(), uint32(t)) }
+
+// Position is the place of an entry: in the log, and in time. Time and Term are
+// MongoDB's optime.
+type Position struct {
+	Index uint64
+	Term  uint64
+	Time  Timestamp
+}
+
+// entryKind says what an entry does.
+type entryKind byte
+
+const (
+	kindNoop   entryKind = 1 // nothing; its payload is a note
+	kindEffect entryKind = 2 // a write: the machine's bytes
+	kindConfig entryKind = 3 // a new configuration of the set
+)
+
+const (
+	entryVersion = 1
+	// entryHead is the length of what stands before an entry's payload: version,
+	// kind, term of evaluation, time.
+	entryHead = 1 + 1 + 8 + 8
+)
+
+// entry is what raft carries as an entry's data. The payload stays bytes.
+type entry struct {
+	kind    entryKind
+	term    uint64 // in which it was evaluated (invariant own-term)
+	time    Timestamp
+	payload []byte
+}
+
+func (e entry) encode() []byte {
+	b := make([]byte, 0, entryHead+len(e.payload))
+	b = append(b, entryVersion, byte(e.kind))
+	b = binary.LittleEndian.AppendUint64(b, e.term)
+	b = binary.LittleEndian.AppendUint64(b, uint64(e.time))
+	return append(b, e.payload...)
+}
+
+// decodeEntry reads an entry's data; the payload aliases b.
+func decodeEntry(b []byte) (entry, error) {
+	if len(b) < entryHead || b[0] != entryVersion || b[1] < byte(kindNoop) || b[1] > byte(kindConfig) {
+		return entry{}, fmt.Errorf("an entry of the log that this version does not know: % x", b[:min(len(b), entryHead)])
+	}
+	return entry{
+		kind:    entryKind(b[1]),
+		term:    binary.LittleEndian.Uint64(b[2:]),
+		time:    Timestamp(binary.LittleEndian.Uint64(b[10:])),
+		payload: b[entryHead:],
+	}, nil
+}
+
+// appendPosition and cutPosition are a position's encoding: three integers.
+func appendPosition(b []byte, p Position) []byte {
+	b = binary.LittleEndian.AppendUint64(b, p.Index)
+	b = binary.LittleEndian.AppendUint64(b, p.Term)
+	return binary.LittleEndian.AppendUint64(b, uint64(p.Time))
+}
+
+const positionLen = 3 * 8
+
+func cutPosition(b []byte) (p Position, rest []byte, ok bool) {
+	if len(b) < positionLen {
+		return p, b, false
+	}
+	p.Index = binary.LittleEndian.Uint64(b)
+	p.Term = binary.LittleEndian.Uint64(b[8:])
+	p.Time = Timestamp(binary.LittleEndian.Uint64(b[16:]))
+	return p, b[positionLen:], true
+}

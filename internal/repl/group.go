@@ -1,0 +1,429 @@
+package repl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/raftpb"
+)
+
+// Ticks, of which a set's election timeout has electionTicks.
+const (
+	electionTicks  = 10
+	heartbeatTicks = 1
+	// readRetryTicks is after how long an unanswered ReadIndex is tried again.
+	readRetryTicks = 3
+	// noopEvery is how long an idle primary waits before it writes a noop.
+	noopEvery = 10 * time.Second
+)
+
+// Bounds of a group, in bytes but for maxInflightMessages and the last three.
+const (
+	maxMessageBytes     = 1 << 20 // one entry at least: a 16 MB document is one
+	maxInflightMessages = 256
+	maxInflightBytes    = 64 << 20
+	maxUncommittedBytes = 128 << 20
+	maxApplyBytes       = 8 << 20 // a round
+	maxQueued           = 1 << 16 // proposals that wait for a round
+	maxReads            = 1 << 16 // that wait for a ReadIndex
+	maxWaits            = 1 << 16 // that wait for a concern
+)
+
+// Errors of a proposal.
+var (
+	// ErrNotPrimary says that nothing was proposed: the member is no primary.
+	ErrNotPrimary = mongoerr.New(mongoerr.NotWritablePrimary, "not primary")
+	// ErrSteppedDown says that the member ceased to be primary before the outcome was
+	// known: the write may be a part of the set's history, or not.
+	ErrSteppedDown = mongoerr.New(mongoerr.InterruptedDueToReplStateChange, "operation was interrupted because the member stepped down from primary").WithLabels("RetryableWriteError")
+	// ErrDropped says that nothing was written: raft has dropped the proposal, or one
+	// that it was evaluated on.
+	ErrDropped = mongoerr.New(mongoerr.InterruptedDueToReplStateChange, "operation was dropped before it was proposed to the replica set").WithLabels("RetryableWriteError")
+	// errBusy says that a bound of the group is reached.
+	errBusy = mongoerr.New(mongoerr.ExceededTimeLimit, "too many operations wait for the replica set")
+	// errStopped ends what waits when the group ends.
+	errStopped = mongoerr.New(mongoerr.ShutdownInProgress, "The server is in quiesce mode and will shut down")
+)
+
+// Options make a group.
+type Options struct {
+	Group   Number
+	ID      uint64 // raft id of this member's data directory
+	Log     Log
+	Machine Machine
+	Out     Outbox
+	Clock   *Clock
+	Logger  *slog.Logger // nil: discard
+}
+
+// Group is one member of one raft group. It does no I/O but through its parts, and
+// only in Round. Not for use by several goroutines.
+type Group struct {
+	Options
+	rn    *raft.RawNode
+	seams seams
+
+	state   groupState
+	applied Position // of the last entry, those without effect included
+	// durable is the index up to which the machine's content is on this member's disk.
+	durable uint64
+	backlog uint64 // committed, but to be applied later: Member.Delay
+	hard    *raftpb.HardState
+
+	role    Role
+	term    uint64
+	lead    uint64
+	primary bool
+	epoch   uint64 // rises when a proposal is dropped (invariant no-hole)
+
+	queue    []*proposal // not stepped yet
+	inflight []*proposal // in the log, in its order
+	config   *proposal   // the change of the configuration that is not applied yet
+
+	reads    reads
+	waits    []*Wait
+	reported uint64 // the index that the leader was told to be applied here
+	peers    map[uint64]*peer
+
+	ticks     uint64
+	sinceLead uint64 // ticks since a leader was last heard of
+	frozen    uint64 // the tick until which the member does not campaign
+	lastEntry time.Time
+	wanted    Timestamp // a time that somebody waits for: a noop will pass it
+}
+
+// Role is what a member does in raft.
+type Role uint8
+
+// The roles.
+const (
+	Follower Role = iota
+	Candidate
+	Leader
+)
+
+// seams are where tests plant bugs that the simulation must find.
+type seams struct {
+	// context makes the context of a ReadIndex attempt, a new one for each.
+	context func() []byte
+	// stale says that an entry was evaluated in another term than it was proposed in.
+	stale func(evaluated, proposed uint64) bool
+	// early says that a message may leave before what it promises is on disk.
+	early func(r Role, m *raftpb.Message) bool
+}
+
+// proposal is one entry that somebody waits for.
+type proposal struct {
+	entry entry
+	conf  *raftpb.ConfChangeV2 // for a configuration that raft must know of
+	index uint64
+	term  uint64
+	epoch uint64
+	done  func(Position, error)
+}
+
+// peer is what the group knows of another member.
+type peer struct {
+	applied Position // as told
+	heard   uint64   // the tick
+}
+
+// NewGroup opens a group on what its log and machine hold. Errors: those of the disk,
+// and of content that does not fit together.
+func NewGroup(o Options) (*Group, error) {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	g := &Group{Options: o, peers: map[uint64]*peer{}, lastEntry: o.Clock.wall()}
+	g.seams = seams{
+		context: g.reads.nextContext,
+		stale:   func(evaluated, proposed uint64) bool { return evaluated != proposed },
+		early:   mayLeaveEarly,
+	}
+	if err := g.load(); err != nil {
+		return nil, err
+	}
+	if last := o.Log.Last(); last < g.applied.Index {
+		return nil, fmt.Errorf("the log ends at %d, before what is applied, %d", last, g.applied.Index)
+	}
+	if err := g.raiseClock(); err != nil {
+		return nil, err
+	}
+	rn, err := raft.NewRawNode(&raft.Config{
+		ID:                        o.ID,
+		ElectionTick:              electionTicks,
+		HeartbeatTick:             heartbeatTicks,
+		Storage:                   groupStorage{g},
+		Applied:                   g.applied.Index,
+		MaxSizePerMsg:             maxMessageBytes,
+		MaxCommittedSizePerReady:  maxApplyBytes,
+		MaxUncommittedEntriesSize: maxUncommittedBytes,
+		MaxInflightMsgs:           maxInflightMessages,
+		MaxInflightBytes:          maxInflightBytes,
+		CheckQuorum:               true,
+		PreVote:                   true,
+		ReadOnlyOption:            raft.ReadOnlySafe,
+		DisableProposalForwarding: true,
+		Logger:                    raftLogger{o.Logger},
+	})
+	if err != nil {
+		return nil, err
+	}
+	g.rn = rn
+	g.noteRole()
+	return g, nil
+}
+
+// load reads from the machine where the group is.
+func (g *Group) load() error {
+	at, state, err := g.Machine.Applied()
+	if err != nil {
+		return err
+	}
+	if g.state, err = decodeGroupState(state); err != nil {
+		return err
+	}
+	// What the machine held when it was opened or switched is on disk.
+	g.applied, g.durable, g.backlog = at, at.Index, 0
+	g.Clock.raise(at.Time)
+	return nil
+}
+
+// raiseClock moves the clock above the log's last entry that has a time.
+func (g *Group) raiseClock() error {
+	for i := g.Log.Last(); i > g.applied.Index && i >= g.Log.First(); i-- {
+		entries, err := g.Log.Entries(i, i+1, 0)
+		if err != nil {
+			return err
+		}
+		if t, ok := entryTime(entries[0]); ok {
+			g.Clock.raise(t)
+			return nil
+		}
+	}
+	return nil
+}
+
+// entryTime is the time of an entry; false for one of raft's own.
+func entryTime(e *raftpb.Entry) (Timestamp, bool) {
+	data, err := entryData(e)
+	if err != nil || len(data) == 0 {
+		return 0, false
+	}
+	d, err := decodeEntry(data)
+	return d.time, err == nil
+}
+
+// Tick moves the group's time on: electionTicks of them are an election timeout.
+func (g *Group) Tick() {
+	g.ticks++
+	g.sinceLead++
+	if g.role == Follower && !g.mayCampaign() {
+		// A voter that never campaigns must not stand in the way of others.
+		g.rn.TickQuiesced()
+		if g.lead != raft.None && g.sinceLead >= electionTicks {
+			if err := g.rn.ForgetLeader(); err != nil {
+				g.Logger.Debug("replication: a leader was not forgotten", "error", err)
+			}
+		}
+		if g.lastResort() {
+			if err := g.rn.Campaign(); err != nil {
+				g.Logger.Debug("replication: no election", "error", err)
+			}
+		}
+	} else {
+		g.rn.Tick()
+	}
+	g.retryReads()
+	g.tend()
+}
+
+// mayCampaign says whether the member may stand for election now.
+func (g *Group) mayCampaign() bool { return g.isElectable() && g.ticks >= g.frozen }
+
+// Step takes a frame of another member: its report, and a message where m is not nil.
+func (g *Group) Step(from uint64, m *raftpb.Message, r Report) {
+	g.told(from, r)
+	if m == nil || m.GetFrom() != from {
+		return
+	}
+	switch m.GetType() {
+	case raftpb.MsgProp, raftpb.MsgReadIndex, raftpb.MsgTransferLeader, raftpb.MsgForgetLeader:
+		return // of this member's own making only
+	case raftpb.MsgTimeoutNow:
+		if !g.mayCampaign() {
+			return
+		}
+	case raftpb.MsgApp, raftpb.MsgHeartbeat, raftpb.MsgSnap:
+		if m.GetTerm() >= g.term {
+			g.sinceLead = 0
+		}
+	}
+	if err := g.rn.Step(m); err != nil && !errors.Is(err, raft.ErrStepPeerNotFound) {
+		g.Logger.Debug("replication: a message was not taken", "type", m.GetType().String(), "error", err)
+	}
+}
+
+// told notes what another member's frame reports.
+func (g *Group) told(from uint64, r Report) {
+	if g.state.config.Member(from) == nil {
+		return
+	}
+	p := g.peers[from]
+	if p == nil {
+		p = &peer{}
+		g.peers[from] = p
+	}
+	p.heard = g.ticks
+	if r.Applied.Index > p.applied.Index {
+		p.applied = r.Applied
+	}
+	for _, t := range []Timestamp{r.Applied.Time, r.Wanted} {
+		if err := g.Clock.observe(t); err != nil {
+			g.Logger.Warn("replication: a member's time was refused", "member", from, "error", err)
+			return
+		}
+	}
+	if g.role == Leader {
+		g.wanted = max(g.wanted, r.Wanted)
+	}
+}
+
+// Evaluation says on which state a write is evaluated; it is taken before the first
+// read that the write depends on.
+type Evaluation struct{ term, epoch uint64 }
+
+// Evaluate begins an evaluation. Errors: ErrNotPrimary.
+func (g *Group) Evaluate() (Evaluation, error) {
+	if !g.primary {
+		return Evaluation{}, ErrNotPrimary
+	}
+	return Evaluation{g.term, g.epoch}, nil
+}
+
+// Propose queues a write for the next round. done is called once: with its place
+// after it is applied here, or with an error. ErrNotPrimary and ErrDropped say that
+// it never will be; after ErrSteppedDown nobody knows yet. The payload is the
+// group's.
+func (g *Group) Propose(ev Evaluation, payload []byte, done func(Position, error)) {
+	g.enqueue(&proposal{entry: entry{kind: kindEffect, term: ev.term, payload: payload}, epoch: ev.epoch, done: done})
+}
+
+// Noop queues an entry without effect.
+func (g *Group) Noop(note []byte, done func(Position, error)) {
+	g.enqueue(&proposal{entry: entry{kind: kindNoop, term: g.term, payload: note}, epoch: g.epoch, done: done})
+}
+
+func (g *Group) enqueue(p *proposal) {
+	switch {
+	case !g.primary:
+		p.done(Position{}, ErrNotPrimary)
+	case p.epoch != g.epoch:
+		p.done(Position{}, ErrDropped)
+	case len(g.queue) >= maxQueued:
+		p.done(Position{}, errBusy)
+		g.drop(nil) // a hole, too
+	default:
+		g.queue = append(g.queue, p)
+	}
+}
+
+// drop fails proposals that raft did not take, and with the epoch all that were
+// evaluated before anybody could know.
+func (g *Group) drop(dropped []*proposal) {
+	g.epoch++
+	for _, p := range dropped {
+		if p == g.config {
+			g.config = nil
+		}
+		p.done(Position{}, ErrDropped)
+	}
+}
+
+// failAll ends all that waits on this member as primary. What is still evaluated is
+// of an old term, which apply sees.
+func (g *Group) failAll(err error) {
+	queued, inflight := g.queue, g.inflight
+	g.queue, g.inflight, g.config = nil, nil, nil
+	for _, p := range inflight {
+		p.done(Position{}, err)
+	}
+	for _, p := range queued {
+		p.done(Position{}, ErrDropped)
+	}
+	g.failReads(ErrNotPrimary)
+	g.failWaits(err)
+}
+
+// Stop fails all that waits. The group is dead afterwards.
+func (g *Group) Stop() {
+	g.primary = false
+	g.failAll(errStopped)
+}
+
+// ReportUnreachable says that messages to a member were lost.
+func (g *Group) ReportUnreachable(id uint64) { g.rn.ReportUnreachable(id) }
+
+// ReportSnapshot says how the sending of a snapshot ended. It must be called for each
+// that the Outbox was given.
+func (g *Group) ReportSnapshot(id uint64, ok bool) {
+	status := raft.SnapshotFinish
+	if !ok {
+		status = raft.SnapshotFailure
+	}
+	g.rn.ReportSnapshot(id, status)
+}
+
+// noteRole sees what raft has become, and tells those who wait.
+func (g *Group) noteRole() {
+	st := g.rn.BasicStatus()
+	role := Follower
+	switch st.RaftState {
+	case raft.StateLeader:
+		role = Leader
+	case raft.StateCandidate, raft.StatePreCandidate:
+		role = Candidate
+	}
+	wasLeader := g.role == Leader
+	deposed := wasLeader && (role != Leader || st.GetTerm() != g.term)
+	g.role, g.lead, g.term = role, st.Lead, st.GetTerm()
+	if deposed {
+		g.primary = false
+		g.failAll(ErrSteppedDown)
+		g.Logger.Info("replication: stepped down", "term", g.term)
+	}
+	if role == Leader && (!wasLeader || deposed) {
+		clear(g.peers)
+		g.Logger.Info("replication: elected", "term", g.term)
+	}
+}
+
+// raftLogger is raft's logger on ours.
+type raftLogger struct{ l *slog.Logger }
+
+func (r raftLogger) Debug(v ...any)                 { r.l.Debug("raft: " + fmt.Sprint(v...)) }
+func (r raftLogger) Debugf(format string, v ...any) { r.debugf(format, v) }
+func (r raftLogger) Info(v ...any)                  { r.l.Debug("raft: " + fmt.Sprint(v...)) }
+func (r raftLogger) Infof(format string, v ...any)  { r.debugf(format, v) }
+func (r raftLogger) Warning(v ...any)               { r.l.Warn("raft: " + fmt.Sprint(v...)) }
+func (r raftLogger) Warningf(format string, v ...any) {
+	r.l.Warn("raft: " + fmt.Sprintf(format, v...))
+}
+func (r raftLogger) Error(v ...any)                 { r.l.Error("raft: " + fmt.Sprint(v...)) }
+func (r raftLogger) Errorf(format string, v ...any) { r.l.Error("raft: " + fmt.Sprintf(format, v...)) }
+func (r raftLogger) Fatal(v ...any)                 { panic("raft: " + fmt.Sprint(v...)) }
+func (r raftLogger) Fatalf(format string, v ...any) { panic("raft: " + fmt.Sprintf(format, v...)) }
+func (r raftLogger) Panic(v ...any)                 { panic("raft: " + fmt.Sprint(v...)) }
+func (r raftLogger) Panicf(format string, v ...any) { panic("raft: " + fmt.Sprintf(format, v...)) }
+
+// debugf formats only what somebody will read: raft says much.
+func (r raftLogger) debugf(format string, v []any) {
+	if r.l.Enabled(context.Background(), slog.LevelDebug) {
+		r.l.Debug("raft: " + fmt.Sprintf(format, v...))
+	}
+}

@@ -1,0 +1,384 @@
+package repl
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/mayflydb/mayfly/internal/storage"
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+)
+
+// Log is where a group keeps its entries and its hard state. What lies under it can
+// change (docs/rfcs/0016-replication-engine.md). Its owner is the group's goroutine.
+type Log interface {
+	// HardState is what Append stored last; nil where there is none.
+	HardState() *raftpb.HardState
+	// First and Last are the ends of the log; First is Last+1 where it is empty.
+	First() uint64
+	Last() uint64
+	// Term is the term of an entry from First-1 to Last. Errors: raft's ErrCompacted
+	// and ErrUnavailable, and the disk's.
+	Term(index uint64) (uint64, error)
+	// Entries returns entries from lo on and below hi, at least one and then as many as
+	// maxBytes holds. Errors: as for Term.
+	Entries(lo, hi, maxBytes uint64) ([]*raftpb.Entry, error)
+	// Append stores entries, which replace all from their first index on, and the hard
+	// state where it is not nil, in one step. With sync it returns when the disk has
+	// them, and all that this member has written before.
+	Append(hard *raftpb.HardState, entries []*raftpb.Entry, sync bool) error
+	// Truncate removes the entries up to and including index.
+	Truncate(index uint64) error
+}
+
+// Number is the number of a group in keys and frames: a process will host several.
+type Number uint32
+
+// The kinds of keys under storage.IdentRaft: group, kind, and for entries the index,
+// integers big-endian. Those of this member alone never travel with a snapshot.
+const (
+	keyEntry     byte = 'e' // type, term, data
+	keyHard      byte = 'h' // a raftpb.HardState
+	keyBase      byte = 'b' // index and term of the last truncated entry
+	keyIdentity  byte = 'i' // raft id of this data directory (identity.go)
+	keyReplState byte = 's' // position, group state: the same on all members
+)
+
+func groupKey(group Number, kind byte) []byte {
+	return append(binary.BigEndian.AppendUint32(nil, uint32(group)), kind)
+}
+
+func entryKey(group Number, index uint64) []byte {
+	return binary.BigEndian.AppendUint64(groupKey(group, keyEntry), index)
+}
+
+// storedHead is what stands before the data of a stored entry: type and term.
+const storedHead = 1 + 8
+
+// maxCachedBytes bounds the entries that a log keeps in memory: the followers that
+// keep up read nothing else.
+const maxCachedBytes = 16 << 20
+
+// EngineLog is the Log of a group in the store that has its data: one journal, one
+// sync for both.
+type EngineLog struct {
+	e     *storage.Engine
+	group Number
+	hard  *raftpb.HardState
+	base  Position // of the last entry that is gone, Index and Term
+	last  uint64
+	cache logCache
+}
+
+// OpenLog opens a group's log in a store. Errors: storage.ErrCorruption and the
+// disk's.
+func OpenLog(e *storage.Engine, group Number) (*EngineLog, error) {
+	l := &EngineLog{e: e, group: group}
+	if err := l.get(keyBase, func(v []byte) error {
+		if len(v) != 16 {
+			return fmt.Errorf("%w: base of the log is %x", storage.ErrCorruption, v)
+		}
+		l.base.Index, l.base.Term = binary.BigEndian.Uint64(v), binary.BigEndian.Uint64(v[8:])
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	if err := l.get(keyHard, func(v []byte) error {
+		l.hard = &raftpb.HardState{}
+		return proto.Unmarshal(v, l.hard)
+	}); err != nil {
+		return nil, err
+	}
+	l.last = l.base.Index
+	snap := e.NewSnapshot()
+	defer snap.Close()
+	it, err := snap.NewIter(storage.IdentRaft, groupKey(group, keyEntry), groupKey(group, keyEntry+1))
+	if err != nil {
+		return nil, err
+	}
+	defer it.Close()
+	if it.Last() {
+		k := it.Key()
+		l.last = binary.BigEndian.Uint64(k[len(k)-8:])
+	}
+	return l, it.Err()
+}
+
+// get reads one of the group's keys, if it is there.
+func (l *EngineLog) get(kind byte, f func(v []byte) error) error {
+	return getKey(l.e, groupKey(l.group, kind), f)
+}
+
+func getKey(e *storage.Engine, key []byte, f func(v []byte) error) error {
+	u := e.Begin()
+	defer u.Abort()
+	v, closer, err := u.Get(storage.IdentRaft, key)
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer closer.Close()
+	return f(v)
+}
+
+// HardState is Log's.
+func (l *EngineLog) HardState() *raftpb.HardState { return l.hard }
+
+// First is Log's.
+func (l *EngineLog) First() uint64 { return l.base.Index + 1 }
+
+// Last is Log's.
+func (l *EngineLog) Last() uint64 { return l.last }
+
+// Term is Log's.
+func (l *EngineLog) Term(index uint64) (uint64, error) {
+	switch {
+	case index == l.base.Index:
+		return l.base.Term, nil
+	case index < l.base.Index:
+		return 0, raft.ErrCompacted
+	case index > l.last:
+		return 0, raft.ErrUnavailable
+	}
+	if e := l.cache.get(index); e != nil {
+		return e.GetTerm(), nil
+	}
+	entries, err := l.read(index, index+1, 0)
+	if err != nil {
+		return 0, err
+	}
+	return entries[0].GetTerm(), nil
+}
+
+// Entries is Log's.
+func (l *EngineLog) Entries(lo, hi, maxBytes uint64) ([]*raftpb.Entry, error) {
+	if lo <= l.base.Index {
+		return nil, raft.ErrCompacted
+	}
+	if hi > l.last+1 {
+		return nil, raft.ErrUnavailable
+	}
+	if out := l.cache.slice(lo, hi, maxBytes); out != nil {
+		return out, nil
+	}
+	return l.read(lo, hi, maxBytes)
+}
+
+// read reads entries from the store.
+func (l *EngineLog) read(lo, hi, maxBytes uint64) (out []*raftpb.Entry, err error) {
+	snap := l.e.NewSnapshot()
+	defer snap.Close()
+	it, err := snap.NewIter(storage.IdentRaft, entryKey(l.group, lo), entryKey(l.group, hi))
+	if err != nil {
+		return nil, err
+	}
+	defer it.Close()
+	size, index := uint64(0), lo
+	for ok := it.First(); ok; ok = it.Next() {
+		v, err := it.Value()
+		if err != nil {
+			return nil, err
+		}
+		k := it.Key()
+		if len(v) < storedHead || binary.BigEndian.Uint64(k[len(k)-8:]) != index {
+			return nil, fmt.Errorf("%w: entry %d of the log is missing or cut", storage.ErrCorruption, index)
+		}
+		if size += uint64(len(v)); len(out) > 0 && size > maxBytes {
+			return out, nil
+		}
+		out = append(out, storedEntry(index, v))
+		index++
+	}
+	if err := it.Err(); err != nil {
+		return nil, err
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("%w: entry %d of the log is missing", storage.ErrCorruption, lo)
+	}
+	return out, nil
+}
+
+// storedEntry makes an entry of what is stored under its key.
+func storedEntry(index uint64, v []byte) *raftpb.Entry {
+	e := &raftpb.Entry{Index: &index, Type: raftpb.EntryType(v[0]).Enum(), Term: new(binary.BigEndian.Uint64(v[1:]))}
+	if len(v) > storedHead {
+		e.Data = slices.Clone(v[storedHead:])
+	}
+	return e
+}
+
+// Append is Log's. It writes on a full disk, too: a member that took part in a
+// promise cannot refuse.
+func (l *EngineLog) Append(hard *raftpb.HardState, entries []*raftpb.Entry, sync bool) error {
+	u := l.e.Begin()
+	defer u.Abort()
+	last := l.last
+	if len(entries) > 0 {
+		last = entries[len(entries)-1].GetIndex()
+		if l.last > last { // the conflicting tail goes in the same step
+			if err := u.DeleteRange(storage.IdentRaft, entryKey(l.group, last+1), entryKey(l.group, l.last+1)); err != nil {
+				return err
+			}
+		}
+	}
+	for _, e := range entries {
+		if err := u.SetFilled(storage.IdentRaft, entryKey(l.group, e.GetIndex()), storedHead+len(e.GetData()), func(v []byte) {
+			v[0] = byte(e.GetType())
+			binary.BigEndian.PutUint64(v[1:], e.GetTerm())
+			copy(v[storedHead:], e.GetData())
+		}); err != nil {
+			return err
+		}
+	}
+	if hard != nil {
+		if err := setHard(u, l.group, hard); err != nil {
+			return err
+		}
+	}
+	u.Frees()
+	d := storage.Buffered
+	if sync {
+		d = storage.Journaled
+	}
+	if err := u.Commit(context.Background(), d); err != nil {
+		return err
+	}
+	if hard != nil {
+		l.hard = hard
+	}
+	if len(entries) > 0 {
+		l.last = last
+		l.cache.append(entries)
+	}
+	return nil
+}
+
+func setHard(u *storage.Unit, group Number, hard *raftpb.HardState) error {
+	v, err := proto.Marshal(hard)
+	if err != nil {
+		return err
+	}
+	return u.Set(storage.IdentRaft, groupKey(group, keyHard), v)
+}
+
+func setBase(u *storage.Unit, group Number, base Position) error {
+	v := binary.BigEndian.AppendUint64(nil, base.Index)
+	return u.Set(storage.IdentRaft, groupKey(group, keyBase), binary.BigEndian.AppendUint64(v, base.Term))
+}
+
+// Truncate is Log's.
+func (l *EngineLog) Truncate(index uint64) error {
+	if index <= l.base.Index {
+		return nil
+	}
+	term, err := l.Term(index)
+	if err != nil {
+		return err
+	}
+	base := Position{Index: index, Term: term}
+	u := l.e.Begin()
+	defer u.Abort()
+	if err := u.DeleteRange(storage.IdentRaft, entryKey(l.group, l.base.Index), entryKey(l.group, index+1)); err != nil {
+		return err
+	}
+	if err := setBase(u, l.group, base); err != nil {
+		return err
+	}
+	u.Frees()
+	if err := u.Commit(context.Background(), storage.Buffered); err != nil {
+		return err
+	}
+	l.base = base
+	l.cache.truncate(index)
+	return nil
+}
+
+// logCache holds the newest entries of a log without a hole.
+type logCache struct {
+	entries []*raftpb.Entry
+	bytes   int
+}
+
+func cachedSize(e *raftpb.Entry) int { return len(e.GetData()) + 64 }
+
+func (c *logCache) get(index uint64) *raftpb.Entry {
+	if len(c.entries) == 0 || index < c.entries[0].GetIndex() || index > c.entries[len(c.entries)-1].GetIndex() {
+		return nil
+	}
+	return c.entries[index-c.entries[0].GetIndex()]
+}
+
+// slice returns entries as Log.Entries does; nil where it does not have them all.
+func (c *logCache) slice(lo, hi, maxBytes uint64) (out []*raftpb.Entry) {
+	if lo >= hi || c.get(lo) == nil || c.get(hi-1) == nil {
+		return nil
+	}
+	size := uint64(0)
+	for i := lo; i < hi; i++ {
+		e := c.get(i)
+		if size += uint64(len(e.GetData()) + storedHead); len(out) > 0 && size > maxBytes {
+			break
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+// append takes entries in, which replace all from their first on.
+func (c *logCache) append(entries []*raftpb.Entry) {
+	first := entries[0].GetIndex()
+	for n := len(c.entries); n > 0 && c.entries[n-1].GetIndex() >= first; n-- {
+		c.bytes -= cachedSize(c.entries[n-1])
+		c.entries[n-1] = nil
+		c.entries = c.entries[:n-1]
+	}
+	if n := len(c.entries); n > 0 && c.entries[n-1].GetIndex()+1 != first {
+		c.entries, c.bytes = nil, 0
+	}
+	for _, e := range entries {
+		c.entries = append(c.entries, e)
+		c.bytes += cachedSize(e)
+	}
+	drop := 0
+	for ; c.bytes > maxCachedBytes && drop < len(c.entries)-1; drop++ {
+		c.bytes -= cachedSize(c.entries[drop])
+	}
+	c.dropFirst(drop)
+}
+
+func (c *logCache) truncate(index uint64) {
+	drop := 0
+	for ; drop < len(c.entries) && c.entries[drop].GetIndex() <= index; drop++ {
+		c.bytes -= cachedSize(c.entries[drop])
+	}
+	c.dropFirst(drop)
+}
+
+// dropFirst forgets the oldest entries; memory is given back once half is unused.
+func (c *logCache) dropFirst(n int) {
+	clear(c.entries[:n])
+	c.entries = c.entries[n:]
+	if cap(c.entries) > 2*len(c.entries)+1024 {
+		c.entries = slices.Clone(c.entries)
+	}
+}
+
+// SetBase is Founder's.
+func (l *EngineLog) SetBase(base Position, hard *raftpb.HardState) error {
+	u := l.e.Begin()
+	defer u.Abort()
+	if err := errors.Join(setBase(u, l.group, base), setHard(u, l.group, hard)); err != nil {
+		return err
+	}
+	if err := u.Commit(context.Background(), storage.Journaled); err != nil {
+		return err
+	}
+	l.base, l.last, l.hard = base, base.Index, hard
+	return nil
+}

@@ -1,0 +1,77 @@
+package repl
+
+import (
+	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+)
+
+// Machine is what a group's entries change: on a member, the data. Its owner is
+// the group's goroutine.
+type Machine interface {
+	// Applied returns the place of the last entry that the machine holds, and the
+	// state of the group that was stored last; a zero place where there is none yet.
+	Applied() (at Position, state []byte, err error)
+	// Apply makes payload's effect visible and stores the place, and the group's state
+	// where it is not nil, in one atomic step (invariant one-step). payload is
+	// nil for an entry without effect. An error is fatal: a member cannot refuse what
+	// the set has committed.
+	Apply(at Position, payload, state []byte) error
+	// Install makes the snapshot that was received last the machine's content and
+	// the log's base, in one step (invariant one-switch), with this member's hard
+	// state in the place of the sender's. Applied tells of the new content afterwards.
+	Install(snap *raftpb.SnapshotMetadata, hard *raftpb.HardState) error
+}
+
+// Report is what each frame tells beside its message.
+type Report struct {
+	Applied Position  // the last entry that the sender's machine holds
+	Wanted  Timestamp // a cluster time that somebody waits for at the sender; 0 for none
+}
+
+// Outbox takes messages to other members. It does not block, and may lose what it is
+// given: raft sends again.
+type Outbox interface {
+	// Send sends a message, or where m is nil the report alone.
+	Send(to uint64, m *raftpb.Message, r Report)
+	// SendSnapshot starts to send this member's data to m's receiver, and in the end
+	// m. Group.ReportSnapshot must be told how it ended.
+	SendSnapshot(m *raftpb.Message)
+}
+
+// groupState is what the machine stores for the group: the set's configuration and
+// raft's, which change together.
+type groupState struct {
+	config *Config
+	conf   *raftpb.ConfState
+}
+
+// encode is the length of the raft part in a varint, that part, and the document.
+func (s groupState) encode() ([]byte, error) {
+	conf, err := proto.MarshalOptions{Deterministic: true}.Marshal(s.conf)
+	if err != nil {
+		return nil, err
+	}
+	b := appendBytes(nil, conf)
+	if s.config != nil {
+		b = append(b, s.config.Doc()...)
+	}
+	return b, nil
+}
+
+func decodeGroupState(b []byte) (s groupState, err error) {
+	s.conf = &raftpb.ConfState{}
+	if len(b) == 0 {
+		return s, nil
+	}
+	conf, rest, ok := cutBytes(b)
+	if !ok {
+		return s, errDamagedState
+	}
+	if err := proto.Unmarshal(conf, s.conf); err != nil {
+		return s, err
+	}
+	if len(rest) > 0 {
+		s.config, err = ParseConfig(rest)
+	}
+	return s, err
+}

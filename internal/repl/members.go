@@ -1,0 +1,203 @@
+package repl
+
+import (
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/raftpb"
+	"go.etcd.io/raft/v3/tracker"
+)
+
+// errConfigPending answers a change of the configuration while another one is under
+// way.
+var errConfigPending = mongoerr.New(mongoerr.ConfigurationInProgress, "Cannot run replSetReconfig because the node is currently updating its configuration")
+
+// lastResortTicks is how long nobody leads before a member of priority 0 does.
+const lastResortTicks = 5 * electionTicks
+
+// caughtUpEntries is by how many entries a member may lag to be voter or primary.
+const caughtUpEntries = 64
+
+// ProposeConfig queues a new configuration, which takes effect when it is applied
+// (rule 17). Errors: 93, 103 where it may not follow the present one, 109 while one is
+// under way, and those of Propose.
+func (g *Group) ProposeConfig(next *Config, done func(Position, error)) {
+	if !g.primary {
+		done(Position{}, ErrNotPrimary)
+		return
+	}
+	next = next.clone()
+	next.Term = int64(g.term)
+	err := g.state.config.Next(next)
+	if me := next.Member(g.ID); err == nil && (me == nil || !me.Electable()) {
+		err = mongoerr.New(mongoerr.NodeNotElectable, "The primary would not be electable in the new configuration: step it down first")
+	}
+	if err != nil {
+		done(Position{}, err)
+		return
+	}
+	g.proposeConfig(next, done)
+}
+
+func (g *Group) proposeConfig(next *Config, done func(Position, error)) {
+	if g.config != nil || len(g.state.conf.GetVotersOutgoing()) > 0 {
+		done(Position{}, errConfigPending)
+		return
+	}
+	p := &proposal{entry: entry{kind: kindConfig, term: g.term, payload: next.Doc()}, epoch: g.epoch, done: done}
+	if changes := next.changes(g.state.conf); len(changes) > 0 {
+		p.conf = &raftpb.ConfChangeV2{Changes: changes}
+	}
+	g.config = p
+	g.enqueue(p)
+}
+
+// Freeze keeps the member from standing for election for so many ticks; 0 ends it.
+func (g *Group) Freeze(ticks uint64) { g.frozen = g.ticks + ticks }
+
+// StepDown hands over to the electable member that has most of the log, and does not
+// stand for election for so many ticks. Proposals are dropped until the other one
+// takes over, or for an election timeout. Errors: ErrNotPrimary, 262 where nobody
+// can take over.
+func (g *Group) StepDown(ticks uint64) error {
+	if !g.primary {
+		return ErrNotPrimary
+	}
+	to := g.successor(func(Member) bool { return true })
+	if to == raft.None {
+		return mongoerr.New(mongoerr.ExceededTimeLimit, "No electable secondaries caught up as of %s. Please use the replSetStepDown command with the argument {force: true} to force node to step down.", g.Clock.wall().UTC().Format(time.RFC3339))
+	}
+	g.Freeze(ticks)
+	g.rn.TransferLeader(to)
+	return nil
+}
+
+// ForceStepDown ends the member's leadership at once, though nobody may be there to
+// take over.
+func (g *Group) ForceStepDown(ticks uint64) error {
+	if g.role != Leader {
+		return ErrNotPrimary
+	}
+	g.Freeze(ticks)
+	// As if another member had shown a higher term, which raft yields to.
+	return g.rn.Step(&raftpb.Message{Type: raftpb.MsgAppResp.Enum(), From: &g.ID, To: &g.ID, Term: new(g.term + 1)})
+}
+
+// StepUp makes the member stand for election now. Errors: 125 where it may not.
+func (g *Group) StepUp() error {
+	if g.role == Leader {
+		return nil
+	}
+	if !g.mayCampaign() {
+		return mongoerr.New(mongoerr.CommandFailed, "Election failed: the member is not electable")
+	}
+	return g.rn.Campaign()
+}
+
+// successor is the electable member, other than this one, that has most of the log
+// and was heard of, among those who pass; raft.None where there is none.
+func (g *Group) successor(pass func(Member) bool) uint64 {
+	best, match := uint64(raft.None), uint64(0)
+	last := g.Log.Last()
+	g.rn.WithProgress(func(id uint64, _ raft.ProgressType, p tracker.Progress) {
+		m := g.state.config.Member(id)
+		if id == g.ID || m == nil || !m.Electable() || !g.heard(id) || p.Match+caughtUpEntries < last || !pass(*m) {
+			return
+		}
+		if p.Match > match {
+			best, match = id, p.Match
+		}
+	})
+	return best
+}
+
+// tend is what a primary does by itself, once a tick.
+func (g *Group) tend() {
+	if g.role == Leader && !g.isElectable() {
+		if to := g.successor(func(Member) bool { return true }); to != raft.None {
+			g.rn.TransferLeader(to)
+		}
+	}
+	if !g.primary {
+		return
+	}
+	if g.wanted > g.applied.Time && g.Clock.now() >= g.wanted && len(g.queue) == 0 && len(g.inflight) == 0 ||
+		g.Clock.wall().Sub(g.lastEntry) >= noopEvery || g.Clock.wall().Before(g.lastEntry) {
+		g.Noop(nil, func(Position, error) {})
+	}
+	if g.ticks%electionTicks != 0 || g.config != nil {
+		return
+	}
+	if id := g.caughtUp(); id != raft.None {
+		g.proposeConfig(g.state.config.promoted(id), func(_ Position, err error) {
+			if err != nil {
+				g.Logger.Warn("replication: a member was not made a voter", "member", id, "error", err)
+			}
+		})
+		return
+	}
+	g.takeover()
+}
+
+// heard says whether a member was heard of lately. (Raft's own mark is taken off
+// for all at each election timeout.)
+func (g *Group) heard(id uint64) bool {
+	p := g.peers[id]
+	return p != nil && g.ticks-p.heard < electionTicks
+}
+
+// isElectable says whether this member may serve as primary in the configuration
+// that is applied.
+func (g *Group) isElectable() bool {
+	m := g.state.config.Member(g.ID)
+	return m != nil && m.Electable()
+}
+
+// lastResort says whether a voter that may not be primary must lead for a moment:
+// its log may be longer than that of all who may, who then never get its vote. It
+// does not serve as primary, and hands over (tend).
+func (g *Group) lastResort() bool {
+	m := g.state.config.Member(g.ID)
+	return m != nil && m.Voter() && g.ticks >= g.frozen && g.sinceLead > lastResortTicks && (g.sinceLead+g.ID)%electionTicks == 0
+}
+
+// caughtUp is a learner that is to vote and has what the primary has; raft.None where
+// there is none.
+func (g *Group) caughtUp() uint64 {
+	found := uint64(raft.None)
+	g.rn.WithProgress(func(id uint64, _ raft.ProgressType, p tracker.Progress) {
+		m := g.state.config.Member(id)
+		if found == raft.None && m != nil && m.Joining && g.heard(id) && p.State == tracker.StateReplicate &&
+			p.Match+caughtUpEntries >= g.Log.Last() && g.has(*m, min(g.applied.Index, p.Match)-min(g.applied.Index, p.Match, caughtUpEntries)) {
+			found = id
+		}
+	})
+	return found
+}
+
+// takeover hands over to a member of a higher priority that has caught up.
+func (g *Group) takeover() {
+	me := g.state.config.Member(g.ID)
+	if me == nil {
+		return
+	}
+	highest := me.Priority
+	for _, m := range g.state.config.Members {
+		if g.successor(func(s Member) bool { return s.Raft == m.Raft }) != raft.None {
+			highest = max(highest, m.Priority)
+		}
+	}
+	if highest == me.Priority {
+		return
+	}
+	to := g.successor(func(m Member) bool { return m.Priority == highest })
+	g.Logger.Info("replication: hands over to a member of higher priority", "member", to)
+	g.rn.TransferLeader(to)
+}
+
+// Truncate drops log entries up to and including an index, but never past what is
+// applied durably (invariant kept-log).
+func (g *Group) Truncate(index uint64) error {
+	return g.Log.Truncate(min(index, g.durable))
+}

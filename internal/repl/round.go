@@ -1,0 +1,370 @@
+package repl
+
+import (
+	"fmt"
+	"slices"
+
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+)
+
+// Round does what there is to do about what has happened to the group, a bounded
+// piece of it; more says that there is another piece. An error is fatal: of the
+// disk, or of content that does not fit together; the member must end.
+func (g *Group) Round() (more bool, err error) {
+	g.noteRole()
+	proposed, err := g.stepQueue()
+	if err != nil {
+		return false, err
+	}
+	g.startReads()
+	if g.rn.HasReady() {
+		rd := g.rn.Ready()
+		if err := bind(proposed, rd.Entries); err != nil {
+			return false, err
+		}
+		g.inflight = append(g.inflight, proposed...)
+		if err := g.handle(rd); err != nil {
+			return false, err
+		}
+		g.rn.Advance(rd)
+		g.noteRole()
+	}
+	if err := g.applyBacklog(); err != nil {
+		return false, err
+	}
+	g.serveReads()
+	g.checkWaits()
+	if g.role != Leader && g.lead != raft.None && g.reported != g.applied.Index {
+		g.reported = g.applied.Index
+		g.Out.Send(g.lead, nil, g.report())
+	}
+	return g.rn.HasReady() || len(g.queue) > 0, nil
+}
+
+// report is what this member's frames tell.
+func (g *Group) report() Report { return Report{Applied: g.applied, Wanted: g.wanted} }
+
+// stepQueue gives the queued proposals to raft, each with its time, in their order.
+func (g *Group) stepQueue() (stepped []*proposal, err error) {
+	queue := g.queue
+	g.queue = nil
+	for i, p := range queue {
+		p.entry.time = g.Clock.next()
+		p.term = g.term
+		m, err := p.message(g.ID)
+		if err != nil {
+			return nil, err
+		}
+		if err := g.rn.Step(m); err != nil {
+			g.drop(queue[i:])
+			return stepped, nil
+		}
+		g.lastEntry = g.Clock.wall()
+		stepped = append(stepped, p)
+	}
+	return stepped, nil
+}
+
+// message is the proposal as raft takes it.
+func (p *proposal) message(from uint64) (*raftpb.Message, error) {
+	e := &raftpb.Entry{Type: raftpb.EntryNormal.Enum(), Data: p.entry.encode()}
+	if p.conf != nil {
+		c := &raftpb.ConfChangeV2{Changes: p.conf.Changes, Context: e.Data}
+		data, err := proto.Marshal(c)
+		if err != nil {
+			return nil, err
+		}
+		e = &raftpb.Entry{Type: raftpb.EntryConfChangeV2.Enum(), Data: data}
+	}
+	return &raftpb.Message{Type: raftpb.MsgProp.Enum(), From: &from, Entries: []*raftpb.Entry{e}}, nil
+}
+
+// bind finds the places of what was just stepped: raft has appended it last, and one
+// entry for each.
+func bind(proposed []*proposal, entries []*raftpb.Entry) error {
+	if len(entries) < len(proposed) {
+		return fmt.Errorf("raft took %d proposals, and has %d entries", len(proposed), len(entries))
+	}
+	for i, e := range entries[len(entries)-len(proposed):] {
+		proposed[i].index = e.GetIndex()
+	}
+	return nil
+}
+
+// handle is one round's work, in the order of invariant log-first.
+func (g *Group) handle(rd raft.Ready) error {
+	late := rd.Messages[:0:0]
+	for _, m := range rd.Messages {
+		if g.seams.early(g.role, m) {
+			g.send(m)
+		} else {
+			late = append(late, m)
+		}
+	}
+	if err := g.persist(rd); err != nil {
+		return err
+	}
+	for _, m := range late {
+		g.send(m)
+	}
+	g.confirmReads(rd.ReadStates)
+	return g.applyCommitted(rd.CommittedEntries)
+}
+
+// mayLeaveEarly says that a message promises nothing about this member's disk: a
+// leader's appends and heartbeats. All others wait.
+func mayLeaveEarly(r Role, m *raftpb.Message) bool {
+	return r == Leader && (m.GetType() == raftpb.MsgApp || m.GetType() == raftpb.MsgHeartbeat)
+}
+
+func (g *Group) send(m *raftpb.Message) {
+	if m.GetType() == raftpb.MsgSnap {
+		g.Out.SendSnapshot(m)
+		return
+	}
+	g.Out.Send(m.GetTo(), m, g.report())
+}
+
+// persist makes durable what the round's messages promise. The commit index alone
+// is not worth a write: it is found again.
+func (g *Group) persist(rd raft.Ready) error {
+	hard := g.hard
+	if !raft.IsEmptyHardState(rd.HardState) {
+		hard = rd.HardState
+		g.hard = hard
+	}
+	if !raft.IsEmptySnap(rd.Snapshot) {
+		if hard == nil {
+			hard = g.Log.HardState()
+		}
+		if err := g.Machine.Install(rd.Snapshot.GetMetadata(), hard); err != nil {
+			return fmt.Errorf("install a snapshot: %w", err)
+		}
+		if err := g.load(); err != nil {
+			return err
+		}
+		g.Logger.Info("replication: a snapshot was installed", "index", g.applied.Index)
+	}
+	if !rd.MustSync && len(rd.Entries) == 0 {
+		return nil
+	}
+	for _, e := range rd.Entries {
+		if t, ok := entryTime(e); ok {
+			g.Clock.raise(t)
+		}
+	}
+	before := g.applied.Index
+	if err := g.Log.Append(hard, rd.Entries, true); err != nil {
+		return fmt.Errorf("append to the log: %w", err)
+	}
+	g.durable = max(g.durable, before)
+	return nil
+}
+
+// applyCommitted applies what the set has committed, or leaves it for later on a
+// member with a delay.
+func (g *Group) applyCommitted(entries []*raftpb.Entry) error {
+	if len(entries) == 0 {
+		return nil
+	}
+	if g.backlog > 0 || g.delay() > 0 {
+		g.backlog = entries[len(entries)-1].GetIndex()
+		return nil
+	}
+	for _, e := range entries {
+		if err := g.apply(e); err != nil {
+			return fmt.Errorf("apply entry %d: %w", e.GetIndex(), err)
+		}
+	}
+	return nil
+}
+
+// delay is by how many seconds this member stays behind.
+func (g *Group) delay() uint32 {
+	if m := g.state.config.Member(g.ID); m != nil {
+		return uint32(m.Delay.Seconds())
+	}
+	return 0
+}
+
+// applyBacklog applies what has waited long enough.
+func (g *Group) applyBacklog() error {
+	for g.backlog > 0 {
+		entries, err := g.Log.Entries(g.applied.Index+1, g.backlog+1, maxApplyBytes)
+		if err != nil {
+			return fmt.Errorf("read committed entries: %w", err)
+		}
+		for _, e := range entries {
+			if t, ok := entryTime(e); ok && int64(t.Seconds())+int64(g.delay()) > g.Clock.wall().Unix() {
+				return nil
+			}
+			if err := g.apply(e); err != nil {
+				return fmt.Errorf("apply entry %d: %w", e.GetIndex(), err)
+			}
+		}
+		if g.applied.Index == g.backlog {
+			g.backlog = 0
+		}
+	}
+	return nil
+}
+
+// entryData is what this package put into an entry: nil for one of raft's own.
+func entryData(e *raftpb.Entry) ([]byte, error) {
+	if e.GetType() == raftpb.EntryNormal {
+		return e.GetData(), nil
+	}
+	c, err := confChange(e)
+	if err != nil {
+		return nil, err
+	}
+	return c.GetContext(), nil
+}
+
+func confChange(e *raftpb.Entry) (*raftpb.ConfChangeV2, error) {
+	if e.GetType() == raftpb.EntryConfChange {
+		c := &raftpb.ConfChange{}
+		err := proto.Unmarshal(e.GetData(), c)
+		return c.AsV2(), err
+	}
+	c := &raftpb.ConfChangeV2{}
+	return c, proto.Unmarshal(e.GetData(), c)
+}
+
+// apply applies one entry, on all members alike, and tells who waits for it.
+func (g *Group) apply(e *raftpb.Entry) error {
+	at := Position{Index: e.GetIndex(), Term: e.GetTerm(), Time: g.applied.Time}
+	data, err := entryData(e)
+	if err != nil {
+		return err
+	}
+	d := entry{}
+	if len(data) > 0 {
+		if d, err = decodeEntry(data); err != nil {
+			return err
+		}
+	}
+	stale := d.kind != 0 && g.seams.stale(d.term, e.GetTerm())
+	if d.kind != 0 {
+		at.Time = d.time
+	}
+	switch {
+	case stale: // all members drop it alike, and store that they did
+		err = g.Machine.Apply(at, nil, nil)
+	case e.GetType() != raftpb.EntryNormal:
+		err = g.applyConfChange(at, e, d)
+	case d.kind == kindConfig:
+		err = g.applyConfig(at, d, g.state.conf)
+	case d.kind == kindEffect:
+		err = g.Machine.Apply(at, d.payload, nil)
+	default:
+		err = g.Machine.Apply(at, nil, nil)
+	}
+	if err != nil {
+		return err
+	}
+	g.applied = at
+	if g.role == Leader && e.GetTerm() == g.term && !g.primary && g.isElectable() {
+		g.primary = true
+		g.Logger.Info("replication: primary", "term", g.term)
+	}
+	g.finish(at, len(data) == 0 || stale)
+	return nil
+}
+
+// applyConfChange applies a change that raft takes part in. One with no context is
+// raft's own: it leaves a joint configuration.
+func (g *Group) applyConfChange(at Position, e *raftpb.Entry, d entry) error {
+	c, err := confChange(e)
+	if err != nil {
+		return err
+	}
+	conf := g.rn.ApplyConfChange(c)
+	if d.kind == kindConfig {
+		return g.applyConfig(at, d, conf)
+	}
+	return g.store(at, groupState{g.state.config, conf})
+}
+
+func (g *Group) applyConfig(at Position, d entry, conf *raftpb.ConfState) error {
+	config, err := ParseConfig(slices.Clone(d.payload))
+	if err != nil {
+		return err
+	}
+	g.Logger.Info("replication: configuration", "config", config.String())
+	return g.store(at, groupState{config, conf})
+}
+
+// store puts the group's state into the machine.
+func (g *Group) store(at Position, s groupState) error {
+	b, err := s.encode()
+	if err != nil {
+		return err
+	}
+	if err := g.Machine.Apply(at, nil, b); err != nil {
+		return err
+	}
+	g.state = s
+	if g.role == Leader && !g.isElectable() {
+		// An earlier primary has proposed it. This one goes on until the others know
+		// of it, and hands over (tend): at once, they might lack its votes.
+		g.primary = false
+		g.failAll(ErrSteppedDown)
+	}
+	return nil
+}
+
+// finish tells those whose entry was applied. void says that the entry came to
+// nothing: raft has refused a change of the configuration (rule 18), or it was
+// evaluated in another term.
+func (g *Group) finish(at Position, void bool) {
+	if g.config != nil && g.config.index != 0 && g.config.index <= at.Index {
+		g.config = nil
+	}
+	for len(g.inflight) > 0 && g.inflight[0].index <= at.Index {
+		p := g.inflight[0]
+		g.inflight = g.inflight[1:]
+		switch {
+		case p.index < at.Index || p.term != at.Term:
+			p.done(Position{}, ErrSteppedDown)
+		case void && p.entry.kind == kindConfig:
+			p.done(Position{}, errConfigPending)
+		case void:
+			p.done(Position{}, ErrDropped)
+		default:
+			p.done(at, nil)
+		}
+	}
+}
+
+// groupStorage is raft's view of log and machine.
+type groupStorage struct{ g *Group }
+
+// InitialState is raft.Storage's. What is applied was committed, whatever the hard
+// state says: it is not written for a commit alone.
+func (s groupStorage) InitialState() (*raftpb.HardState, *raftpb.ConfState, error) {
+	hard := s.g.Log.HardState()
+	if at := s.g.applied; at.Index > hard.GetCommit() {
+		h := &raftpb.HardState{Term: new(max(hard.GetTerm(), at.Term)), Vote: new(hard.GetVote()), Commit: &at.Index}
+		if at.Term > hard.GetTerm() {
+			*h.Vote = raft.None
+		}
+		hard = h
+	}
+	return hard, s.g.state.conf, nil
+}
+
+func (s groupStorage) Entries(lo, hi, maxBytes uint64) ([]*raftpb.Entry, error) {
+	return s.g.Log.Entries(lo, hi, maxBytes)
+}
+func (s groupStorage) Term(i uint64) (uint64, error) { return s.g.Log.Term(i) }
+func (s groupStorage) LastIndex() (uint64, error)    { return s.g.Log.Last(), nil }
+func (s groupStorage) FirstIndex() (uint64, error)   { return s.g.Log.First(), nil }
+func (s groupStorage) Snapshot() (*raftpb.Snapshot, error) {
+	at := s.g.applied
+	return &raftpb.Snapshot{Metadata: &raftpb.SnapshotMetadata{
+		ConfState: s.g.state.conf, Index: &at.Index, Term: &at.Term,
+	}}, nil
+}

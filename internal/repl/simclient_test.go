@@ -1,0 +1,244 @@
+package repl
+
+import (
+	"flag"
+
+	"github.com/mayflydb/mayfly/internal/sim"
+)
+
+var (
+	simSeeds = flag.Int("seeds", 150, "how many seeds the simulation runs")
+	simFirst = flag.Int("first-seed", 1, "the first seed of the simulation")
+)
+
+// Keys below listKeys are registers, the others lists.
+const (
+	simRegisters = 4
+	listKeys     = 100
+	simLists     = 4
+)
+
+// client does one thing after the other until a time.
+func (w *world) client(c int, until int64) {
+	if w.now >= until {
+		return
+	}
+	next := func() { w.at(w.between(ms, 80*ms), func() { w.client(c, until) }) }
+	p := w.primary()
+	if p == nil {
+		w.at(100*ms, func() { w.client(c, until) })
+		return
+	}
+	switch w.rng.IntN(6) {
+	case 0:
+		w.readRegister(p, c, next)
+	case 1, 2:
+		w.writeRegister(p, c, next)
+	case 3:
+		w.readLists(p, next)
+	default:
+		w.appendLists(p, next)
+	}
+}
+
+// once lets the first of two answers through: a client gives up after a while.
+func (w *world) once(timeout int64, f func(err error)) func(err error) {
+	over := false
+	answer := func(err error) {
+		if !over {
+			over = true
+			f(err)
+		}
+	}
+	w.at(timeout, func() { answer(ErrSteppedDown) })
+	return answer
+}
+
+func (w *world) readRegister(p *host, c int, next func()) {
+	op := sim.RegisterOp{Client: c, Key: w.rng.IntN(simRegisters), Kind: sim.Read, Call: w.now}
+	life := p.life
+	answer := w.once(3*sec, func(error) { next() })
+	p.do(func() {
+		p.g.ReadIndex(func(err error) {
+			if err == nil && p.life == life {
+				op.Value, op.Return = register(p, op.Key), w.now
+				w.registers = append(w.registers, op)
+			}
+			answer(err)
+		})
+	})
+}
+
+func register(p *host, key int) int {
+	if v := decodeInts(p.disk.live.data[key]); len(v) > 0 {
+		return v[0]
+	}
+	return 0
+}
+
+// lock takes the locks of keys, all or none.
+func (h *host) lock(keys []int) bool {
+	for _, k := range keys {
+		if h.locks[k] {
+			return false
+		}
+	}
+	for _, k := range keys {
+		h.locks[k] = true
+	}
+	return true
+}
+
+func (h *host) unlock(life int, keys []int) {
+	if h.life == life {
+		for _, k := range keys {
+			delete(h.locks, k)
+		}
+	}
+}
+
+// propose evaluates a write under its locks and proposes it some time later. answer
+// hears nil, an error after which it may have happened (isUnknown), or another one.
+func (w *world) propose(p *host, keys []int, evaluate func() []write, answer func(error)) {
+	life := p.life
+	if !p.lock(keys) {
+		answer(errBusy)
+		return
+	}
+	p.do(func() {
+		ev, err := p.g.Evaluate()
+		if err != nil {
+			p.unlock(life, keys)
+			answer(err)
+			return
+		}
+		payload := encodeWrites(evaluate())
+		delay := w.between(0, 5*ms)
+		if w.chance(10) {
+			delay = w.between(0, 3*sec)
+		}
+		w.at(delay, func() {
+			if p.life != life || p.g == nil {
+				answer(ErrDropped)
+				return
+			}
+			p.do(func() {
+				p.g.Propose(ev, payload, func(at Position, err error) {
+					p.unlock(life, keys)
+					switch {
+					case err == nil:
+						e := entry{kind: kindEffect, term: ev.term, time: at.Time, payload: payload}
+						w.stats.acked++
+						w.acked = append(w.acked, acked{at, hashEntry(at.Term, e.encode())})
+					case err == ErrDropped:
+						w.stats.dropped++
+					default:
+						w.stats.unknown++
+					}
+					answer(err)
+				})
+			})
+		})
+	})
+}
+
+func (w *world) writeRegister(p *host, c int, next func()) {
+	w.nextValue++
+	op := sim.RegisterOp{Client: c, Key: w.rng.IntN(simRegisters), Kind: sim.Write, To: w.nextValue, Call: w.now}
+	if w.chance(50) {
+		op.Kind, op.From = sim.Swap, register(p, op.Key) // as it looks now
+	}
+	answer := w.once(6*sec, func(err error) {
+		op.Return = w.now
+		op.Unknown = isUnknown(err)
+		if err == nil || op.Unknown {
+			w.registers = append(w.registers, op)
+		}
+		next()
+	})
+	w.propose(p, []int{op.Key}, func() []write {
+		if op.Kind == sim.Swap && register(p, op.Key) != op.From {
+			return nil // an entry without effect: the answer is linearizable all the same
+		}
+		op.Swapped = true
+		return []write{{op.Key, encodeInts([]int{op.To})}}
+	}, answer)
+}
+
+// readLists reads several lists in one state.
+func (w *world) readLists(p *host, next func()) {
+	txn := sim.ListTxn{Call: w.now}
+	life := p.life
+	answer := w.once(3*sec, func(error) { next() })
+	p.do(func() {
+		p.g.ReadIndex(func(err error) {
+			if err == nil && p.life == life {
+				for k := range simLists {
+					txn.Ops = append(txn.Ops, sim.ListOp{Key: k, List: decodeInts(p.disk.live.data[listKeys+k])})
+				}
+				txn.Return = w.now
+				w.lists = append(w.lists, txn)
+			}
+			answer(err)
+		})
+	})
+}
+
+// appendLists reads one list and appends to one or two.
+func (w *world) appendLists(p *host, next func()) {
+	txn := sim.ListTxn{Call: w.now}
+	a, b := w.rng.IntN(simLists), w.rng.IntN(simLists)
+	keys := []int{listKeys + a}
+	if a != b {
+		keys = append(keys, listKeys+b)
+	}
+	answer := w.once(6*sec, func(err error) {
+		txn.Return = w.now
+		switch {
+		case isUnknown(err):
+			txn.Outcome = sim.Unknown
+		case err != nil:
+			txn.Outcome = sim.Aborted
+		}
+		w.lists = append(w.lists, txn)
+		next()
+	})
+	w.propose(p, keys, func() (ws []write) {
+		for i, k := range keys {
+			list := decodeInts(p.disk.live.data[k])
+			if i == 0 {
+				txn.Ops = append(txn.Ops, sim.ListOp{Key: k - listKeys, List: list})
+			}
+			w.nextValue++
+			txn.Ops = append(txn.Ops, sim.ListOp{Key: k - listKeys, Append: true, Value: w.nextValue})
+			ws = append(ws, write{k, encodeInts(append(list, w.nextValue))})
+		}
+		return ws
+	}, answer)
+}
+
+// finalReads reads all once the set is at rest.
+func (w *world) finalReads() {
+	if w.failure != nil {
+		return
+	}
+	p := w.primary()
+	if p == nil {
+		w.fail("no primary at the end")
+		return
+	}
+	w.readLists(p, func() {})
+	for k := range simRegisters {
+		op := sim.RegisterOp{Client: 99, Key: k, Kind: sim.Read, Call: w.now}
+		p.do(func() {
+			p.g.ReadIndex(func(err error) {
+				if err != nil {
+					w.fail("final read: %v", err)
+					return
+				}
+				op.Value, op.Return = register(p, k), w.now
+				w.registers = append(w.registers, op)
+			})
+		})
+	}
+}
