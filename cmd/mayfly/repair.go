@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/mayflydb/mayfly/internal/catalog"
@@ -56,7 +57,9 @@ func repair(args []string) int {
 // tellRepaired prints what was damaged, and what became of each collection.
 func tellRepaired(w io.Writer, r *catalog.Repaired) {
 	for _, d := range r.Damages {
-		fmt.Fprintln(w, d)
+		if !strings.HasSuffix(d.File, ".log") { // they are among the notes
+			fmt.Fprintln(w, d)
+		}
 	}
 	for _, c := range r.Collections {
 		tellCollection(w, c)
@@ -78,8 +81,10 @@ func tellCollection(w io.Writer, c *catalog.RepairedCollection) {
 	}
 	fmt.Fprintln(w)
 	for _, g := range c.Gaps {
-		place := "in it"
+		place := "somewhere"
 		switch {
+		case g.Open:
+			place = "among its newest measurements"
 		case g.After != "" && g.Before != "":
 			place = fmt.Sprintf("between _id %s and _id %s", g.After, g.Before)
 		case g.After != "":

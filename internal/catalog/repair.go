@@ -67,6 +67,8 @@ type Gap struct {
 	// After and Before are the _id of the documents beside it, in the order in which they
 	// are stored; "" at the ends of the collection.
 	After, Before string
+	// Open says that they are measurements that were in no bucket yet.
+	Open bool
 	// Older says that documents there may be as they were before their last change, or
 	// be back after they were deleted.
 	Older bool
@@ -114,9 +116,11 @@ type repair struct {
 	records map[storage.Ident]*restoring
 	open    map[storage.Ident]*restoring
 	indexes map[storage.Ident]bool
-	orphans bool // entries of the catalog are lost
-	known   int  // losses, before the keys were read
-	done    int64
+	orphans bool  // entries of the catalog are lost
+	known   int   // losses, before the keys were read
+	keys    int64 // read so far
+	done    int64 // documents taken over, of about so many in total
+	total   int64
 
 	unit *Unit
 	size int
@@ -251,6 +255,7 @@ func (r *repair) begin(e *storage.Engine) error {
 		if old.Open != 0 {
 			r.open[old.Open] = t
 		}
+		r.total += max(0, t.Counted)
 		t.findGaps(r.x.Losses)
 		r.found.Collections = append(r.found.Collections, t.RepairedCollection)
 	}
@@ -314,8 +319,8 @@ func apart(name string) schema.Namespace {
 
 // take takes a key of a collection or of an index.
 func (r *repair) take(id storage.Ident, key, value []byte) error {
-	if r.done++; r.done%validateCheckDocs == 0 {
-		r.progress("keys", r.done, r.done)
+	if r.keys++; r.keys%validateCheckDocs == 0 {
+		r.progress("documents", r.done, r.total)
 	}
 	if t := r.records[id]; t != nil {
 		return r.document(t, key, value)
@@ -343,6 +348,7 @@ func (r *repair) document(t *restoring, key RecordKey, doc bson.Doc) error {
 		n, err := u.restore(r.ctx, t.coll, doc.Clone())
 		if err == nil {
 			t.Documents += n
+			r.done += n
 		}
 		return err
 	})

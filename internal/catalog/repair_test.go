@@ -271,3 +271,76 @@ func flipByte(t *testing.T, fs storage.FS, name string, at int64, b byte) {
 	}
 	f.Close()
 }
+
+// TestRepairMissing takes each file of a store away: repair makes a store that is valid of
+// the others, and tells what is lost. Without manifest and markers nothing is.
+func TestRepairMissing(t *testing.T) {
+	ctx, whole := context.Background(), variety(t)
+	want := image(t, whole, "db")
+	for name := range storeFiles(t, whole, "db") {
+		fs := whole.Crash(100, nil)
+		if err := fs.Remove("db/" + name); err != nil {
+			t.Fatal(err)
+		}
+		r, err := Repair(ctx, fs, "db", "new", quiet)
+		if err != nil {
+			t.Fatalf("without %s: %v", name, err)
+		}
+		if v, err := Verify(ctx, fs, "new", quiet); err != nil || !v.Valid() {
+			t.Errorf("without %s the new store is not valid: %+v, %v", name, v, err)
+		}
+		got := image(t, fs, "new")
+		same := maps.EqualFunc(got, want, slices.Equal)
+		switch lossy := strings.HasSuffix(name, ".sst") || strings.HasSuffix(name, ".log"); {
+		case !same && !lossy:
+			t.Errorf("without %s something is lost", name)
+		case !same && r.Lossless():
+			t.Errorf("without %s something is lost, which is not told", name)
+		}
+	}
+}
+
+// TestRepairWithoutCatalog loses the entries of all collections: their documents are in
+// collections of local.
+func TestRepairWithoutCatalog(t *testing.T) {
+	ctx, fs := context.Background(), storage.NewMemFS()
+	c := open(t, fs)
+	coll, err := c.Create(ctx, schema.Namespace{DB: "d", Coll: "c"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const n = 2000
+	for i := range n {
+		if err := c.Run(ctx, storage.Buffered, func(u *Unit) error {
+			return u.Insert(ctx, coll, bson.MustParse(fmt.Sprintf(`{_id: %d, text: "%s"}`, i, strings.Repeat("text ", 100))))
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.engine.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	fs = fs.Crash(100, nil)
+	for name, b := range storeFiles(t, fs, "db") {
+		if strings.HasSuffix(name, ".sst") {
+			flipByte(t, fs, "db/"+name, 20, b[20]^1) // the first block has the entries
+		}
+	}
+	r, err := Repair(ctx, fs, "db", "new", quiet)
+	if err != nil || r.Lossless() || !strings.Contains(strings.Join(r.Notes, "\n"), lostAndFound) {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	found := 0
+	for name, docs := range image(t, fs, "new") {
+		if !strings.HasPrefix(name, "local."+lostAndFound) {
+			t.Errorf("there is %s", name)
+		}
+		found += len(docs) - 1
+	}
+	if found < n-100 || found > n {
+		t.Errorf("%d documents of %d were found", found, n)
+	}
+	if v, err := Verify(ctx, fs, "new", quiet); err != nil || !v.Valid() {
+		t.Errorf("after: %+v, %v", v, err)
+	}
+}

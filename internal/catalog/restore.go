@@ -97,6 +97,7 @@ func (r *repair) measure(t *restoring, key, value []byte) error {
 	err = r.c.Run(r.ctx, storage.Buffered, func(u *Unit) error { return u.InsertMeasurements(r.ctx, t.coll, ms) })
 	if err == nil {
 		t.Documents += int64(len(ms))
+		r.done += int64(len(ms))
 	}
 	return err
 }
@@ -131,7 +132,8 @@ func (t *restoring) findGaps(losses []storage.Loss) {
 			t.Behind += l.Writes[id]
 			if lower, upper, ok := within(l, id); ok && id != 0 && l.Keys {
 				g := &pendingGap{Gap: Gap{Damage: l.Damage, Older: l.Older}, lower: lower, upper: upper}
-				g.ended = id != t.coll.Ident // measurements in no bucket have no _id
+				g.Open = id != t.coll.Ident
+				g.ended = g.Open // there is no order of _id
 				t.gaps = append(t.gaps, g)
 			}
 		}
@@ -188,6 +190,9 @@ func (r *repair) report() {
 	}
 	for i := range r.x.Losses {
 		l := &r.x.Losses[i]
+		if l.Writes != nil {
+			r.note("%s: nothing that was written behind that is taken over", l.Damage)
+		}
 		if !l.Keys && l.Older {
 			r.note("%s: deletions of whole ranges may be lost with it; documents may be back that were deleted or had expired", l.Damage)
 		}
