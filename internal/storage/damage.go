@@ -73,7 +73,8 @@ func Inspect(fs FS, dir string) ([]Damage, error) {
 		return nil, err
 	}
 	for _, f := range rec.files {
-		if !f.manifest {
+		// Logs whose writes are all in tables are only kept to be used again.
+		if !f.manifest && f.num >= in.needed {
 			if err := in.chunks(f, "log"); err != nil {
 				return nil, err
 			}
@@ -88,6 +89,7 @@ type inspection struct {
 	dir     string
 	names   []string
 	control controlRecord
+	needed  uint64 // logs with lower numbers are needed no more, as far as is known
 	damages []Damage
 }
 
@@ -152,7 +154,17 @@ func (in *inspection) markers() error {
 	if i := slices.IndexFunc(in.control.files, func(g controlledFile) bool { return g.manifest && g.num == f.num }); i >= 0 {
 		f.synced = in.control.files[i].synced
 	}
-	return in.chunks(f, "manifest")
+	if err := in.chunks(f, "manifest"); err != nil {
+		return err
+	}
+	b, err := in.read(name)
+	if oserror.IsNotExist(err) {
+		return nil // which was told
+	}
+	if s := readManifest(b, f); !s.missing {
+		in.needed = s.log
+	}
+	return err
 }
 
 // markerValue is what the name of a marker says, behind how often it was moved.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	iofs "io/fs"
 	"math"
 	"slices"
 
@@ -101,7 +102,9 @@ func Examine(ctx context.Context, fs FS, dir string, progress func(done, total i
 	}) {
 		return nil, fmt.Errorf("%s: %w", dir, errNoStore)
 	}
-	if x.lock, err = pebble.LockDirectory(dir, x.fs); err != nil {
+	if x.lock, err = pebble.LockDirectory(dir, x.fs); errors.Is(err, iofs.ErrPermission) {
+		return nil, err
+	} else if err != nil {
 		return nil, lockError(dir, err)
 	}
 	slices.Sort(names)
