@@ -7,6 +7,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/keystring"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/query/plan"
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
@@ -21,6 +22,7 @@ type Key struct {
 	hashed  int // which part is hashed, or -1
 	lowest  Bound
 	highest Bound
+	index   *plan.Index // the key as the planner sees it, see asIndex
 }
 
 // ParseKey reads a shard key pattern. Errors: 2 for whatever is none, 13103 for
@@ -53,6 +55,7 @@ func ParseKey(pattern bson.Doc) (*Key, error) {
 		return nil, mongoerr.New(mongoerr.Code(13103), "too many compound keys")
 	}
 	k.lowest, k.highest = k.ends()
+	k.index = k.asIndex()
 	return k, nil
 }
 

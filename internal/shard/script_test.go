@@ -28,6 +28,7 @@ func TestScripts(t *testing.T) {
 		"key": (*script).parseKey, "extract": (*script).extract, "bound": (*script).bound, "index": (*script).index,
 		"map": (*script).makeMap, "show": (*script).show, "refresh": (*script).refresh, "chunk": (*script).chunk,
 		"split": (*script).split, "split-where": (*script).splitWhere, "merge": (*script).merge, "move": (*script).move, "stale": (*script).stale,
+		"target": (*script).target, "write": (*script).write, "insert": (*script).insert, "change": (*script).change,
 		"zones": (*script).makeZones, "zone-range": (*script).zoneRange, "zone-of": (*script).zoneOf, "initial": (*script).initial, "hash-points": (*script).hashPoints,
 	}
 	datadriven.Walk(t, "testdata/scripts", func(t *testing.T, path string) {

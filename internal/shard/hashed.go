@@ -1,0 +1,104 @@
+package shard
+
+import (
+	"math"
+	"slices"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/query/plan"
+	"github.com/mayflydb/mayfly/internal/schema"
+)
+
+// maxEnumerated is how many whole numbers a range on a hashed field may span to
+// be looked up one by one.
+const maxEnumerated = 256
+
+// hashed turns what the value of a hashed field must lie in into what its hash
+// must lie in: values into their hashes, short ranges of numbers into those of
+// the whole numbers that all of them hash as. Anything else can be anywhere.
+func hashed(l plan.Intervals) plan.Intervals {
+	var hashes []int64
+	for _, iv := range l {
+		switch {
+		case iv.Lo.IsNumber() && iv.Hi.IsNumber():
+			var ok bool
+			if hashes, ok = appendNumbers(hashes, iv.Lo, iv.Hi); !ok {
+				return plan.All
+			}
+		case !iv.IsPoint() || !hashesAlike(iv.Lo):
+			return plan.All
+		default:
+			hashes = append(hashes, schema.HashOf(iv.Lo, nil))
+		}
+	}
+	slices.Sort(hashes)
+	out := make(plan.Intervals, 0, len(hashes))
+	for _, h := range slices.Compact(hashes) {
+		out = append(out, plan.Point(bson.Int64(h)))
+	}
+	return out
+}
+
+// appendNumbers appends the hashes of all numbers from lo to hi. A double hashes
+// by its whole part, a decimal by the nearest whole number, so both lie between
+// the whole numbers around lo and hi.
+func appendNumbers(hashes []int64, lo, hi bson.Value) ([]int64, bool) {
+	from, okFrom := whole(lo, false)
+	to, okTo := whole(hi, true)
+	switch {
+	case okFrom && okTo && from <= to && uint64(to)-uint64(from) < maxEnumerated:
+		for i := from; ; i++ {
+			hashes = append(hashes, schema.HashOf(bson.Int64(i), nil))
+			if i == to {
+				return hashes, true
+			}
+		}
+	case !bson.Equal(lo, hi):
+		return hashes, false
+	case lo.IsNaN():
+		return append(hashes, schema.HashOf(lo, nil)), true
+	}
+	// One number out of the range of longs hashes as its end; 2^63 as either.
+	for _, end := range []int64{math.MinInt64, math.MaxInt64} {
+		hashes = append(hashes, schema.HashOf(bson.Int64(end), nil))
+	}
+	return hashes, true
+}
+
+// whole is the whole number at v, or next to it: above or below. ok is false out
+// of the range of a long, and for NaN.
+func whole(v bson.Value, above bool) (i int64, ok bool) {
+	if i, ok = bson.ExactInt64(v); ok {
+		return i, true
+	}
+	if i, ok = bson.TruncateToInt64(v); !ok {
+		return 0, false
+	}
+	switch sign := bson.NumberSign(v); { // towards zero is up for negative numbers
+	case above && sign > 0 && i < math.MaxInt64:
+		i++
+	case !above && sign < 0 && i > math.MinInt64:
+		i--
+	}
+	return i, true
+}
+
+// hashesAlike says whether all values that are equal to v have its hash. A number
+// with a fraction may be a double or a decimal, which round differently.
+func hashesAlike(v bson.Value) bool {
+	switch v.Type {
+	case bson.TypeDouble, bson.TypeDecimal:
+		_, ok := bson.ExactInt64(v)
+		return ok
+	case bson.TypeDocument, bson.TypeArray:
+		for e := range v.Doc().Values() {
+			if !hashesAlike(e) {
+				return false
+			}
+		}
+	case bson.TypeCodeScope:
+		_, scope := v.CodeScope()
+		return hashesAlike(bson.Document(scope))
+	}
+	return true
+}

@@ -1,0 +1,159 @@
+package shard
+
+import (
+	"bytes"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/query/match"
+	"github.com/mayflydb/mayfly/internal/query/plan"
+)
+
+// Write is an update, a delete or a findAndModify, as far as targeting sees it.
+type Write struct {
+	Query  *plan.Query
+	Multi  bool
+	Upsert bool
+	// Returns says that the statement answers with the document (findAndModify), or
+	// sorts: it cannot be tried on several shards at once.
+	Returns bool
+}
+
+// Mode says how a write goes to the shards that it concerns.
+type Mode uint8
+
+// The modes.
+const (
+	// Direct: each shard gets the statement and does all of it that is its own.
+	Direct Mode = iota
+	// ByID: it is about one document, named by _id alone: each shard gets it, and
+	// whichever has the document changes it.
+	ByID
+	// TwoPhase: it is about one document of several shards: they are asked for a
+	// match, and the one chosen gets the statement. An upsert that finds none goes
+	// to the shard of the document that it makes.
+	TwoPhase
+)
+
+// String names the mode for explain and tests.
+func (m Mode) String() string { return [...]string{"direct", "by _id", "two phases"}[m] }
+
+// TargetInsert is the shard that a new document goes to. Error 61 for arrays in
+// its shard key.
+func (m *Map) TargetInsert(doc bson.Doc) (string, error) {
+	s := scratches.Get().(*scratch)
+	defer scratches.Put(s)
+	at, err := m.key.Append(s.key[:0], doc)
+	if err != nil {
+		return "", err
+	}
+	s.key = at
+	return m.ShardOf(at), nil
+}
+
+// TargetWrite says which shards a write concerns, and how it goes to them. Since
+// 7.0 a statement about one document needs no shard key. Error 61 for an upsert
+// of many without the value of the whole shard key.
+func (m *Map) TargetWrite(w *Write) (Targets, Mode, error) {
+	t := m.Target(w.Query)
+	switch {
+	case t.Reason == ByKey:
+		return t, Direct, nil
+	case w.Multi && w.Upsert:
+		return t, Direct, mongoerr.New(mongoerr.ShardKeyNotFound, "Failed to target upsert by query :: could not extract exact shard key")
+	case w.Multi:
+		return t, Direct, nil
+	case w.Upsert: // what it inserts may belong to another shard
+		return t, TwoPhase, nil
+	case len(t.Shards) == 1:
+		return t, Direct, nil
+	case !w.Returns && hasID(w.Query):
+		return t, ByID, nil
+	}
+	return t, TwoPhase, nil
+}
+
+// hasID says whether a filter names one _id, in an order that all shards share.
+func hasID(q *plan.Query) bool {
+	if q.Filter == nil {
+		return false
+	}
+	for _, n := range match.Conjuncts(q.Filter.Root()) {
+		if c, ok := n.(*match.Compare); ok && c.Op == match.Eq && c.Path == "_id" {
+			return q.Collator == nil || !hasStrings(c.Value)
+		}
+	}
+	return false
+}
+
+// KeyChange checks what an update did to the shard key of a document, and says
+// whether it changed its place. multi says that the statement is about many,
+// retryable that it has a transaction number or is in a transaction. Errors: 61
+// for arrays, 72 for a change by a statement about many, 20 for one that is not
+// retryable. (Manual, "Change a Document's Shard Key Value")
+func (k *Key) KeyChange(before, after bson.Doc, multi, retryable bool) (moved bool, err error) {
+	var was, is bson.Doc
+	if is, err = k.Values(after); err != nil {
+		return false, err
+	}
+	if was, err = k.Values(before); err == nil && bson.CompareDocs(was, is, nil) == 0 {
+		return false, nil
+	}
+	if multi {
+		return false, mongoerr.New(mongoerr.InvalidOptions, "Multi-update operations are not allowed when updating the shard key field.")
+	}
+	if !retryable {
+		return false, mongoerr.New(mongoerr.IllegalOperation,
+			"Must run update to shard key field in a multi-statement transaction or with retryWrites: true.")
+	}
+	to, err := k.Append(nil, after)
+	if err != nil {
+		return false, err
+	}
+	from, err := k.Append(nil, before)
+	return err != nil || !bytes.Equal(from, to), nil
+}
+
+// Owner tells what a shard owns of a collection: the filter above its scans, and
+// the check in front of its writes. Not for use by several goroutines at once.
+type Owner struct {
+	m      *Map
+	number int // -1 where it owns nothing
+	key    []byte
+	last   Range // the chunk of the last document
+	mine   bool  // and whether it is the shard's
+}
+
+// Owner makes the filter of one shard.
+func (m *Map) Owner(shard string) *Owner {
+	o := &Owner{m: m, number: -1}
+	for n, s := range m.shards {
+		if s == shard {
+			o.number = n
+		}
+	}
+	return o
+}
+
+// Owns says whether the shard owns a document. Neighbours cost no look-up. Error
+// 61 for arrays in its shard key.
+func (o *Owner) Owns(doc bson.Doc) (bool, error) {
+	at, err := o.m.key.Append(o.key[:0], doc)
+	if err != nil {
+		return false, err
+	}
+	o.key = at
+	if bytes.Compare(o.last.Min.Key, at) > 0 || bytes.Compare(at, o.last.Max.Key) >= 0 {
+		b, i := o.m.find(at)
+		o.last, o.mine = b.rangeOf(i), b.entries[i].shard() == o.number
+	}
+	return o.mine, nil
+}
+
+// WouldChangeOwner is error 283, by which a shard tells the router that an
+// update made a document of another shard of it: the old one is to be deleted
+// here and the new one inserted there.
+func WouldChangeOwner(before, after bson.Doc) error {
+	info := new(bson.Builder).Doc("preImage", before).Doc("postImage", after).Finish()
+	return mongoerr.New(mongoerr.WouldChangeOwningShard, "the update would move the document to another shard").WithExtra(info)
+}
