@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -39,6 +40,15 @@ const (
 	wayTime = 3 * time.Second
 	// patience is how long what was asked may go on after that, on a busy machine.
 	patience = time.Minute
+
+	// writtenDocs are the documents of largeDocBytes that are updated; while one is, it
+	// takes writtenBytes. keyedElements times keyedBytes are the keys of one document.
+	writtenBytes  = 5 * largeDocBytes
+	writtenDocs   = 24
+	keyedElements = 2000
+	// parsedCopies is how much more than its text a filter may take.
+	parsedCopies = 20
+	keyedBytes   = 20_000
 
 	exceededMemoryLimit = 146
 )
@@ -85,6 +95,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	} {
 		t.Run(way.name, func(t *testing.T) { allAtOnce(t, s, c, way.n, way.run) })
 	}
+	writes(t, s, c)
 	t.Run("unfinished messages", func(t *testing.T) { unfinished(t, s) })
 	for name, body := range map[string]string{
 		"strings": `function() { let s = 'x', all = []; while (s.length < 1 << 23) s += s; for (let i = 0; ; i++) all.push(s + i) }`,
@@ -94,6 +105,75 @@ func TestMemoryIsBounded(t *testing.T) {
 		t.Run("JavaScript "+name, func(t *testing.T) { allAtOnce(t, s, c, 10, run) })
 	}
 	usable(t, s, c)
+}
+
+// writes asks for as much by what clients write, and by filters as large as
+// messages may be.
+func writes(t *testing.T, s *testkit.Server, c *mongo.Collection) {
+	wide := c.Database().Collection("wide")
+	for i := range writtenDocs {
+		d := bson.D{{Key: "_id", Value: i}, {Key: "n", Value: 0}, {Key: "pad", Value: strings.Repeat(string('a'+rune(i)), largeDocBytes)}}
+		if _, err := wide.InsertOne(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	keyed := c.Database().Collection("keyed")
+	if _, err := keyed.Indexes().CreateOne(t.Context(), mongo.IndexModel{Keys: bson.D{{Key: "a", Value: 1}, {Key: "b", Value: 1}}}); err != nil {
+		t.Fatal(err)
+	}
+	numbers := func(n int) bson.A {
+		a := make(bson.A, n)
+		for i := range a {
+			a[i] = int32(i)
+		}
+		return a
+	}
+	// What takes long to write is written once.
+	raw := func(v any) bson.Raw {
+		b, err := bson.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	alternatives := make(bson.A, 1<<17)
+	for i := range alternatives {
+		alternatives[i] = bson.D{{Key: "a", Value: int32(i)}, {Key: "b", Value: int32(i)}}
+	}
+	list := raw(bson.D{{Key: "a", Value: bson.D{{Key: "$in", Value: numbers(1 << 20)}}}})
+	choice := raw(bson.D{{Key: "$or", Value: alternatives}})
+	few := numbers(keyedElements)
+	var next atomic.Int64
+	for _, way := range []struct {
+		name string
+		n    int
+		run  func(ctx context.Context, c *mongo.Collection) error
+	}{
+		{"updates", demand / writtenBytes, func(ctx context.Context, c *mongo.Collection) error {
+			_, err := c.Database().Collection("wide").UpdateOne(ctx, bson.D{{Key: "_id", Value: next.Add(1) % writtenDocs}}, bson.D{{Key: "$inc", Value: bson.D{{Key: "n", Value: 1}}}})
+			return err
+		}},
+		{"multi-updates", demand / writtenBytes, func(ctx context.Context, c *mongo.Collection) error {
+			_, err := c.Database().Collection("wide").UpdateMany(ctx, bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: bson.A{next.Add(1) % writtenDocs}}}}}, bson.A{bson.D{{Key: "$set", Value: bson.D{{Key: "n", Value: bson.D{{Key: "$add", Value: bson.A{"$n", 1}}}}}}}})
+			return err
+		}},
+		{"findAndModify", demand / writtenBytes, func(ctx context.Context, c *mongo.Collection) error {
+			return c.Database().Collection("wide").FindOneAndUpdate(ctx, bson.D{{Key: "_id", Value: next.Add(1) % writtenDocs}}, bson.D{{Key: "$inc", Value: bson.D{{Key: "n", Value: 1}}}}).Err()
+		}},
+		{"merges", demand / writtenBytes, aggregation(`[{"$match": {"_id": 1}}, {"$merge": {"into": "wide", "whenMatched": "merge"}}]`)},
+		{"keys", demand / (keyedElements * keyedBytes), func(ctx context.Context, c *mongo.Collection) error {
+			_, err := c.Database().Collection("keyed").InsertOne(ctx, bson.D{{Key: "a", Value: few}, {Key: "b", Value: strings.Repeat("b", keyedBytes)}})
+			return err
+		}},
+		{"lists", demand / (parsedCopies * len(list)), func(ctx context.Context, c *mongo.Collection) error {
+			return c.FindOne(ctx, list).Err()
+		}},
+		{"alternatives", demand / (parsedCopies * len(choice)), func(ctx context.Context, c *mongo.Collection) error {
+			return c.FindOne(ctx, choice).Err()
+		}},
+	} {
+		t.Run(way.name, func(t *testing.T) { allAtOnce(t, s, c, way.n, way.run) })
+	}
 }
 
 func aggregation(stages string) func(context.Context, *mongo.Collection) error {
@@ -146,9 +226,13 @@ func allAtOnce(t *testing.T, s *testkit.Server, c *mongo.Collection, n int, run 
 			err := run(ctx, own)
 			code := 0
 			var said mongo.CommandError
+			var wrote mongo.WriteException
 			switch {
-			case errors.As(err, &said):
+			case errors.As(err, &wrote) && len(wrote.WriteErrors) > 0:
+				code = wrote.WriteErrors[0].Code
+			case errors.As(err, &said) && said.Code != 0:
 				code = int(said.Code)
+			case errors.Is(err, mongo.ErrNoDocuments):
 			case errors.Is(err, context.DeadlineExceeded) || mongo.IsTimeout(err):
 				code = 50
 			case err != nil:
@@ -224,6 +308,11 @@ func resetPeak(t *testing.T, s *testkit.Server) func(t *testing.T) {
 
 // usable holds that the server works as before, and that all memory is given back.
 func usable(t *testing.T, s *testkit.Server, c *mongo.Collection) {
+	// Cursors that were opened for clients whose patience was over would stay for ten
+	// minutes.
+	if err := s.Client().Database("admin").RunCommand(t.Context(), bson.D{{Key: "killAllSessions", Value: bson.A{}}}).Err(); err != nil {
+		t.Fatal(err)
+	}
 	small := c.Database().Collection("small")
 	if _, err := small.InsertOne(t.Context(), bson.D{{Key: "_id", Value: 1}}); err != nil {
 		t.Error(err)

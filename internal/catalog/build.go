@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/memory"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
@@ -21,6 +22,10 @@ const (
 	// buildDuplicatesMax bounds the keys noted as duplicates; beyond it the end
 	// of the build looks through the whole index.
 	buildDuplicatesMax = 10000
+	// buildDuplicatesBytes bounds their bytes.
+	buildDuplicatesBytes = 4 << 20
+	// buildUnitBytes bounds the entries of a chunk: what is beyond goes one by one.
+	buildUnitBytes = 4 << 20
 )
 
 // errDropped ends the build of an index that is dropped.
@@ -52,10 +57,11 @@ type build struct {
 	done    chan struct{}
 
 	docs, total atomic.Int64
+	memory      memory.Account
 	duplicates  struct {
 		sync.Mutex
 		keys     map[*Index]map[string]bool
-		n        int
+		n, bytes int
 		overflow bool
 	}
 }
@@ -135,9 +141,13 @@ func newBuild(ctx context.Context, c *Catalog, coll *Collection) *build {
 	b := &build{c: c, id: bson.NewUUID(), live: coll.live, done: make(chan struct{})}
 	b.ctx, b.cancel = context.WithCancelCause(ctx)
 	b.total.Store(coll.Count())
+	b.memory.Open(c.memory)
 	b.duplicates.keys = map[*Index]map[string]bool{}
 	return b
 }
+
+// Context is how long the build may wait for memory.
+func (b *build) Context() context.Context { return b.ctx }
 
 // goesOn says whether there is a build that has not ended.
 func (b *build) goesOn() bool {
@@ -166,11 +176,12 @@ func (b *build) noteDuplicate(ix *Index, key []byte) {
 		d.keys[ix] = ks
 	}
 	if !ks[string(key)] {
-		if d.n == buildDuplicatesMax {
+		if d.n == buildDuplicatesMax || d.bytes+len(key) > buildDuplicatesBytes {
 			d.overflow = true
 			return
 		}
 		d.n++
+		d.bytes += len(key)
 		ks[string(key)] = true
 	}
 }
@@ -183,6 +194,7 @@ func (b *build) end(err error) error {
 	defer b.c.builds.remove(b)
 	defer close(b.done)
 	defer b.cancel(nil)
+	defer b.memory.Close()
 	if err == nil {
 		err = b.c.change(b.ctx, only(b.live), b.finish)
 	}
@@ -223,6 +235,7 @@ func (b *build) writer() (*Unit, *Collection, error) {
 		return nil, nil, context.Cause(b.ctx)
 	}
 	u := b.c.Begin()
+	u.Memory = b.memory.Hold(b)
 	coll, err := u.enter(b.live.current.Load())
 	if err == nil && (b.live.dropped.Load() || b.indexes[0].live.dropped.Load()) {
 		err = errDropped
@@ -248,17 +261,20 @@ func (b *build) chunk(from RecordKey) (next RecordKey, err error) {
 	if err != nil {
 		return nil, err
 	}
+	defer u.Memory.Release()
 	defer u.Abort()
 	locked, busy, next, err := b.lockChunk(u, coll, from)
 	if err != nil {
 		return nil, err
 	}
+	done := len(locked)
 	if len(locked) > 0 {
 		late, err := b.enterLocked(u, coll, locked)
 		if err != nil {
 			return nil, err
 		}
 		busy = append(busy, late...)
+		done -= len(late)
 	}
 	if err := u.Commit(b.ctx, storage.Buffered); err != nil {
 		return nil, err
@@ -268,7 +284,7 @@ func (b *build) chunk(from RecordKey) (next RecordKey, err error) {
 			return nil, err
 		}
 	}
-	b.docs.Add(int64(len(locked)))
+	b.docs.Add(int64(done))
 	return next, nil
 }
 
@@ -300,7 +316,7 @@ func (b *build) lockChunk(u *Unit, coll *Collection, from RecordKey) (locked, bu
 }
 
 // enterLocked writes the entries of locked records as they are now; late are
-// those that would have had to wait.
+// those that would have had to wait, or are too much for the unit.
 func (b *build) enterLocked(u *Unit, coll *Collection, locked []RecordKey) (late []RecordKey, err error) {
 	it, err := b.c.engine.NewIter(coll.Ident, locked[0], nil)
 	if err != nil {
@@ -314,6 +330,10 @@ func (b *build) enterLocked(u *Unit, coll *Collection, locked []RecordKey) (late
 		}
 		if !ok || !bytes.Equal(it.Key(), k) {
 			continue // deleted meanwhile
+		}
+		if u.Size() >= buildUnitBytes {
+			late = append(late, k)
+			continue
 		}
 		doc, err := it.Value()
 		if err != nil {
@@ -335,6 +355,7 @@ func (b *build) enterOne(k RecordKey) error {
 	if err != nil {
 		return err
 	}
+	defer u.Memory.Release()
 	defer u.Abort()
 	doc, err := u.LockRecord(b.ctx, coll, k)
 	if err != nil {
@@ -352,7 +373,7 @@ func (b *build) enterOne(k RecordKey) error {
 // enter writes the entries of one locked document in the new indexes.
 func (b *build) enter(u *Unit, coll *Collection, k RecordKey, doc bson.Doc) error {
 	u.record = append(u.record[:0], k...)
-	u.plan = u.plan[:0]
+	u.plan, u.keyRoom = u.plan[:0], 0
 	for i, ix := range b.indexes {
 		if !ix.hasEntries() {
 			continue

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/memory"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
@@ -39,9 +40,10 @@ func (engineCommitter) Writable() error { return nil }
 
 // Options configures a catalog.
 type Options struct {
-	Committer Committer    // nil: the engine commits
-	Log       *slog.Logger // nil: discard
-	Clock     *Clock       // nil: the computer's
+	Committer Committer      // nil: the engine commits
+	Log       *slog.Logger   // nil: discard
+	Clock     *Clock         // nil: the computer's
+	Memory    *memory.Budget // of all operations; nil: as much as anybody likes
 }
 
 // Catalog is all collections of an engine. Safe for use by many goroutines.
@@ -49,6 +51,7 @@ type Catalog struct {
 	engine    *storage.Engine
 	committer Committer
 	log       *slog.Logger
+	memory    *memory.Budget
 
 	// Clock is the time by which documents expire.
 	Clock   *Clock
@@ -79,7 +82,7 @@ type Catalog struct {
 // Open loads the catalog. Where this member takes writes, it then steps up: see
 // StepUp.
 func Open(e *storage.Engine, opts Options) (*Catalog, error) {
-	c := &Catalog{engine: e, committer: opts.Committer, log: opts.Log, Clock: opts.Clock}
+	c := &Catalog{engine: e, committer: opts.Committer, memory: opts.Memory, log: opts.Log, Clock: opts.Clock}
 	if c.Clock == nil {
 		c.Clock = NewClock(nil)
 	}

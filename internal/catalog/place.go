@@ -104,11 +104,16 @@ func (u *Unit) resolve(key RecordKey) RecordKey {
 // is not in it already is for the caller to see to.
 func (u *Unit) move(c *Collection, key RecordKey, doc bson.Doc) error {
 	u.record = c.layout.Append(u.record[:0], layout.Place{Doc: doc, ID: c.lockName(key), Low: c.live.lowWater.Load()})
+	u.keyRoom = 0
 	for i, ix := range c.indexes {
 		if !ix.hasEntries() {
 			continue
 		}
-		for _, k := range ix.oldKeys(doc, slot(&u.keys, i)) {
+		keys, err := u.oldKeys(ix, doc, slot(&u.keys, i))
+		if err != nil {
+			return err
+		}
+		for _, k := range keys {
 			if !ix.ByWindow { // there the new entry takes the place of the old one
 				u.entry, u.value = ix.appendEntry(u.entry[:0], u.value[:0], k, key)
 				if err := u.u.Delete(ix.Ident, u.entry, len(u.value)); err != nil {

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/memory"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
@@ -37,6 +38,10 @@ type Unit struct {
 	onEnd  []func()
 	deltas []windowDelta
 	moved  struct{ from, to RecordKey } // what the last LockRecord has followed
+	// Memory is what the unit's writes and the keys of the document at hand are taken
+	// from, where they are many. Whoever begins the unit sets it, and releases it.
+	Memory  memory.Holding
+	keyRoom int // bytes, for the keys of the document at hand
 	*scratch
 }
 
@@ -53,6 +58,17 @@ type scratch struct {
 	dues   []dueNote
 	hints  []hintNote
 }
+
+const (
+	// manyKeys is the size of a document, in bytes, from which on the keys that it has
+	// are counted while they are made.
+	manyKeys = 4 << 10
+	// keyCopies is how often a key is in memory: by itself, planned, and in the batch,
+	// which may just have grown.
+	keyCopies = 4
+	// maxKeptKeys bounds the memory for keys that is handed on to other units, in bytes.
+	maxKeptKeys = 1 << 20
+)
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
@@ -207,7 +223,9 @@ func (u *Unit) end() {
 	if u.scratch != nil {
 		clear(u.e.dues)
 		u.scratch.dues, u.scratch.hints = u.e.dues[:0], u.e.hints[:0]
-		scratches.Put(u.scratch)
+		if u.keyRoom <= maxKeptKeys {
+			scratches.Put(u.scratch)
+		}
 		u.scratch = nil
 	}
 	for _, f := range u.onEnd {

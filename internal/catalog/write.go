@@ -44,7 +44,7 @@ func (u *Unit) insertStamped(ctx context.Context, c *Collection, doc bson.Doc) e
 
 // insert adds a document under u.record, which nobody else can use.
 func (u *Unit) insert(ctx context.Context, c *Collection, doc bson.Doc) error {
-	u.plan = u.plan[:0]
+	u.plan, u.keyRoom = u.plan[:0], 0
 	for i, ix := range c.indexes {
 		if !ix.hasEntries() {
 			continue
@@ -76,12 +76,15 @@ func (u *Unit) Update(ctx context.Context, c *Collection, key RecordKey, old, do
 	}
 	doc = u.Stamp(c, doc)
 	u.record = append(u.record[:0], u.resolve(key)...)
-	u.plan = u.plan[:0]
+	u.plan, u.keyRoom = u.plan[:0], 0
 	for i, ix := range c.indexes {
 		if !ix.hasEntries() || ix.sameKeys(old, doc) {
 			continue
 		}
-		before := ix.oldKeys(old, slot(&u.keys, i))
+		before, err := u.oldKeys(ix, old, slot(&u.keys, i))
+		if err != nil {
+			return err
+		}
 		after, err := u.newKeys(c, ix, doc, slot(&u.fresh, i))
 		if err != nil {
 			return err
@@ -110,12 +113,16 @@ func (u *Unit) Delete(ctx context.Context, c *Collection, key RecordKey, old bso
 
 func (u *Unit) remove(c *Collection, key RecordKey, old bson.Doc) error {
 	u.record = append(u.record[:0], u.resolve(key)...)
-	u.plan = u.plan[:0]
+	u.plan, u.keyRoom = u.plan[:0], 0
 	for i, ix := range c.indexes {
 		if !ix.hasEntries() {
 			continue
 		}
-		for _, k := range ix.oldKeys(old, slot(&u.keys, i)) {
+		keys, err := u.oldKeys(ix, old, slot(&u.keys, i))
+		if err != nil {
+			return err
+		}
+		for _, k := range keys {
 			u.plan = append(u.plan, entryWrite{ix: ix, key: k, del: true})
 		}
 	}
@@ -137,7 +144,10 @@ func slot(bufs *[][]schema.Key, i int) *[]schema.Key {
 // multikey paths. A document that cannot be in an index that is being
 // built ends the build, not the write.
 func (u *Unit) newKeys(c *Collection, ix *Index, doc bson.Doc, buf *[]schema.Key) ([]schema.Key, error) {
-	keys, paths, err := ix.Form.Keys(doc, (*buf)[:0])
+	keys, paths, full, err := u.someKeys(ix, doc, (*buf)[:0])
+	if full != nil {
+		return nil, full
+	}
 	if err != nil {
 		if b := ix.live.build; b != nil && !ix.Ready {
 			b.abort(err)
@@ -168,14 +178,29 @@ func (u *Unit) noteMultikey(c *Collection, ix *Index, paths schema.MultikeyPaths
 }
 
 // oldKeys makes the keys under which a stored document is in ix: none where it
-// could not be, which only an index that is being built allows.
-func (ix *Index) oldKeys(doc bson.Doc, buf *[]schema.Key) []schema.Key {
-	keys, _, err := ix.Form.Keys(doc, (*buf)[:0])
-	if err != nil {
-		return nil
+// could not be, which only an index that is being built allows. An error is that
+// there is no memory for them.
+func (u *Unit) oldKeys(ix *Index, doc bson.Doc, buf *[]schema.Key) ([]schema.Key, error) {
+	keys, _, full, err := u.someKeys(ix, doc, (*buf)[:0])
+	if full != nil || err != nil {
+		return nil, full
 	}
 	*buf = keys
-	return keys
+	return keys, nil
+}
+
+// someKeys makes the keys of a document in ix; full says why there is no memory
+// for them.
+func (u *Unit) someKeys(ix *Index, doc bson.Doc, dst []schema.Key) (keys []schema.Key, paths schema.MultikeyPaths, full, err error) {
+	if len(doc) < manyKeys {
+		keys, paths, err = ix.Form.Keys(doc, dst)
+		return keys, paths, nil, err
+	}
+	others := u.keyRoom // of the document's other indexes
+	return ix.Form.KeysWithin(doc, dst, func(bytes int) error {
+		u.keyRoom = others + bytes
+		return u.Memory.Set(2*u.u.Size() + keyCopies*u.keyRoom)
+	})
 }
 
 // sameKeys says that two documents have the same keys in ix, because all
@@ -225,6 +250,9 @@ func (u *Unit) diff(ix *Index, before, after []schema.Key) {
 // finish writes the planned entries and counts the document; stayed is by how
 // much the documents rise whose date lies behind their window.
 func (u *Unit) finish(c *Collection, docs, size, stayed int64) error {
+	if u.keyRoom > maxKeptKeys {
+		u.Memory.Settle(u.u.Size() + 2*u.keyRoom) // the batch may have to grow twofold
+	}
 	for i := range u.plan {
 		w := &u.plan[i]
 		u.entry, u.value = w.ix.appendEntry(u.entry[:0], u.value[:0], w.key, u.record)

@@ -193,6 +193,17 @@ func (op *Op) GrowReply(n int) error {
 	return op.answer.held.Set(replyGrowth * n)
 }
 
+// HoldParsed takes memory for what is made of n bytes of the request: the filter,
+// statement or pipeline at hand, in place of the one before.
+//
+// Errors: 146 where there is none.
+func (op *Op) HoldParsed(n int) error {
+	if op.answer == nil || n <= largeText {
+		return nil
+	}
+	return op.answer.parsed.Set(parsedCopies * n)
+}
+
 // Documents returns the documents of the array argument called name, whether
 // they came inside the body or as a section of their own. Elements that are no
 // documents are left out: declare the field as ArrayOf(Object) to refuse them.

@@ -12,6 +12,11 @@ const (
 	replySize = 4 << 10
 	// replyGrowth is how often a reply is in memory while it grows.
 	replyGrowth = 2
+	// largeText is the size of a filter, a statement or a pipeline, in bytes, from which
+	// on what is made of it is taken from the budget, and parsedCopies how much larger
+	// that is: a number in a list becomes a value of several words.
+	largeText    = 16 << 10
+	parsedCopies = 8
 	// maxKeptReply bounds the memory that is kept for the next reply.
 	maxKeptReply = 1 << 20
 )
@@ -22,6 +27,7 @@ type reply struct {
 	memory  []byte
 	account memory.Account // for what a large reply takes
 	held    memory.Holding
+	parsed  memory.Holding // what is made of the request
 }
 
 var replies = sync.Pool{New: func() any { return &reply{memory: make([]byte, 0, replySize)} }}
@@ -30,7 +36,7 @@ func newReply(b *memory.Budget) *reply {
 	r := replies.Get().(*reply)
 	if b != nil {
 		r.account.Open(b)
-		r.held = r.account.Hold(nil)
+		r.held, r.parsed = r.account.Hold(nil), r.account.Hold(nil)
 	}
 	r.builder.Reset(r.memory)
 	return r

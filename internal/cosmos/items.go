@@ -6,6 +6,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/memory"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/query/nosql"
 	"github.com/mayflydb/mayfly/internal/schema"
@@ -282,7 +283,11 @@ func (r *request) write(c *container, ops []*operation) (outs []*outcome, failed
 	}
 	first := c.writes.Take(writeNumbers * len(ops))
 	defer c.writes.Done(first)
+	var account memory.Account
+	account.Open(r.s.o.Exec.Memory)
+	defer account.Close()
 	err = r.s.o.Catalog.Run(ctx, storage.Buffered, func(u *catalog.Unit) error {
+		u.Memory = account.Hold(r)
 		u.SetTime(r.written)
 		u.Numbered(c.collection, first, writeNumbers*len(ops))
 		outs = outs[:0]

@@ -145,6 +145,9 @@ func (h *Holding) Spilling(n int) (bool, error) {
 	return false, nil
 }
 
+// Settle is Account.Settle.
+func (h *Holding) Settle(n int) { h.account.Settle(n) }
+
 // Shrink says that no more than n bytes are held any more.
 func (h *Holding) Shrink(n int) {
 	if back := h.taken - int64(n); back > lastChunk {

@@ -214,6 +214,13 @@ func (n *Node) parseAggregation(op *command.Op, ns schema.Namespace, list []bson
 	q.NoScan = n.knobs.noTableScan.Load()
 	q.Hint, q.AllowDiskUse = r.hint, r.allowDiskUse
 	out := &aggregation{query: q, ns: base}
+	size := 0
+	for _, stage := range list {
+		size += len(stage.Data)
+	}
+	if err := op.HoldParsed(size); err != nil {
+		return nil, err
+	}
 	out.pipeline, err = pipeline.Parse(list, &pipeline.Options{
 		Expr: s.expr, Match: s.match, Collator: s.collator, Collectionless: base.Coll == "", DB: base.DB,
 		NS: pipeline.Namespace{DB: ns.DB, Coll: ns.Coll}, Above: len(list) - given, Namespaces: &namespaces{n, s},

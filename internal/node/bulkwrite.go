@@ -261,7 +261,7 @@ func (b *bulk) parseUpdate(c *catalog.Collection, a *command.Args) (*exec.Update
 	if err != nil {
 		return nil, err
 	}
-	q, err := b.n.scopedQuery(c, s, a.Doc("filter"))
+	q, err := b.n.scopedQuery(b.op, c, s, a.Doc("filter"))
 	if err != nil {
 		return nil, err
 	}
@@ -291,7 +291,7 @@ func (b *bulk) delete(ctx context.Context, i int, a *command.Args, space *comman
 	if err != nil {
 		return err
 	}
-	q, err := b.n.scopedQuery(c, s, a.Doc("filter"))
+	q, err := b.n.scopedQuery(b.op, c, s, a.Doc("filter"))
 	if err != nil {
 		return err
 	}

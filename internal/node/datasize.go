@@ -78,7 +78,7 @@ func (n *Node) sizeWithin(ctx context.Context, op *command.Op, c *catalog.Collec
 	if err != nil {
 		return 0, 0, err
 	}
-	q, err := n.scopedQuery(c, s, nil)
+	q, err := n.scopedQuery(op, c, s, nil)
 	if err != nil {
 		return 0, 0, err
 	}

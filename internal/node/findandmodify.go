@@ -107,7 +107,7 @@ func (n *Node) findAndModifyQuery(op *command.Op, c *catalog.Collection, a *comm
 	if err != nil {
 		return nil, nil, err
 	}
-	q, err := n.scopedQuery(c, s, a.Doc("query"))
+	q, err := n.scopedQuery(op, c, s, a.Doc("query"))
 	if err != nil {
 		return nil, nil, err
 	}

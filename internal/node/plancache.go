@@ -83,7 +83,7 @@ func (n *Node) shapeQuery(op *command.Op, c *catalog.Collection, a *command.Args
 	if err != nil {
 		return nil, err
 	}
-	q, err := n.scopedQuery(c, s, args["query"])
+	q, err := n.scopedQuery(op, c, s, args["query"])
 	if err != nil {
 		return nil, err
 	}

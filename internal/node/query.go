@@ -109,11 +109,11 @@ func (n *Node) newQuery(op *command.Op, let, collation, filter bson.Doc) (*query
 	if err != nil {
 		return nil, err
 	}
-	return n.scopedQuery(c, s, filter)
+	return n.scopedQuery(op, c, s, filter)
 }
 
 // scopedQuery parses a filter in a scope.
-func (n *Node) scopedQuery(c *catalog.Collection, s scope, filter bson.Doc) (*query, error) {
+func (n *Node) scopedQuery(op *command.Op, c *catalog.Collection, s scope, filter bson.Doc) (*query, error) {
 	m := &struct {
 		query
 		memory exec.Query
@@ -126,7 +126,10 @@ func (n *Node) scopedQuery(c *catalog.Collection, s scope, filter bson.Doc) (*qu
 	if filter == nil {
 		filter = bson.Empty
 	}
-	var err error
+	err := op.HoldParsed(len(filter))
+	if err != nil {
+		return q, err
+	}
 	if q.Filter, err = match.Parse(filter, s.match); err == nil && n.used != nil {
 		n.used.filter(filter)
 	}

@@ -161,7 +161,7 @@ func (n *Node) parseUpdate(op *command.Op, c *catalog.Collection, a *command.Arg
 	if err != nil {
 		return nil, err
 	}
-	q, err := n.scopedQuery(c, s, a.Doc("q"))
+	q, err := n.scopedQuery(op, c, s, a.Doc("q"))
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,9 @@ import (
 
 // appendKey encodes one value for each part as a further key.
 func (ix *Index) appendKey(dst []Key, values []bson.Value) []Key {
+	if ix.room.over() {
+		return dst
+	}
 	dst = slices.Grow(dst, 1)
 	dst = dst[:len(dst)+1]
 	k := &dst[len(dst)-1]
@@ -23,6 +26,7 @@ func (ix *Index) appendKey(dst []Key, values []bson.Value) []Key {
 		k.TypeBits = keystring.AppendTypeBits(k.TypeBits, v)
 	}
 	k.TypeBits = keystring.TrimTypeBits(k.TypeBits)
+	ix.room.made(len(k.Bytes) + len(k.TypeBits) + keyBytes)
 	return dst
 }
 

@@ -54,6 +54,7 @@ type Index struct {
 	scope    *wildcardScope // of a wildcard index, else nil
 	keyParts []Part         // what appendKey encodes
 	since    int64          // of an index by last writes, see WatchedFrom
+	room     *keyRoom       // of a copy that makes the keys of one document; nil for any
 }
 
 // LoadIndex parses a specification that was accepted and stored before.

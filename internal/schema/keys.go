@@ -68,6 +68,46 @@ func (ix *Index) Keys(doc bson.Doc, dst []Key) ([]Key, MultikeyPaths, error) {
 	return keys, paths, err
 }
 
+const (
+	// keyBytes is what a key takes beside its bytes.
+	keyBytes = 64
+	// roomStep is after how many bytes of keys there is asked for more room.
+	roomStep = 64 << 10
+)
+
+// keyRoom bounds the keys of one document. A nil one has room for all.
+type keyRoom struct {
+	ask         func(bytes int) error
+	bytes, room int
+	err         error
+}
+
+func (r *keyRoom) over() bool { return r != nil && r.err != nil }
+
+func (r *keyRoom) made(n int) {
+	if r == nil {
+		return
+	}
+	if r.bytes += n; r.bytes > r.room {
+		r.room = r.bytes + r.bytes/4 + roomStep
+		r.err = r.ask(r.room)
+	}
+}
+
+// KeysWithin is Keys for a document that may have very many large keys, which
+// are elements of an array times the other fields: ask is told how many bytes
+// they will come to, now and then while they are made, and ends it by an error,
+// which full is. Then there are no keys.
+func (ix *Index) KeysWithin(doc bson.Doc, dst []Key, ask func(bytes int) error) (keys []Key, paths MultikeyPaths, full, err error) {
+	bounded := *ix
+	bounded.room = &keyRoom{ask: ask, room: roomStep}
+	keys, paths, err = bounded.Keys(doc, dst)
+	if full := bounded.room.err; full != nil {
+		return dst, nil, full, nil
+	}
+	return keys, paths, nil, err
+}
+
 // walk follows components from doc until they end or meet an array. It returns
 // what it found there, Missing for nothing, and how many components it used.
 func walk(doc bson.Doc, components []string) (v bson.Value, used int) {

@@ -34,7 +34,7 @@ func Assemble(_ context.Context, s *Server) (*App, error) {
 		return nil, err
 	}
 	var committer repl.Committer = repl.Local{}
-	cat, err := catalog.Open(engine, catalog.Options{Committer: committer, Log: s.log.Logger("STORAGE").With("ctx", "initandlisten")})
+	cat, err := catalog.Open(engine, catalog.Options{Committer: committer, Memory: s.memory, Log: s.log.Logger("STORAGE").With("ctx", "initandlisten")})
 	if err != nil {
 		return nil, errors.Join(err, engine.Close())
 	}

@@ -43,7 +43,7 @@ type Options struct {
 	Dir             string
 	FS              FS            // nil: the operating system's
 	CacheBytes      int64         // block cache; 0: a quarter of memory
-	MemtableBytes   int64         // 0: 64 MiB, less on a small disk
+	MemtableBytes   int64         // 0: 64 MiB, less on a small disk or with a small cache
 	JournalInterval time.Duration // 0: 100 ms
 	Compression     Compression   // of new tables
 	Log             *slog.Logger  // nil: discard
@@ -152,12 +152,14 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// memtableFor is the size of memtables on the disk that has dir.
-func memtableFor(fs FS, dir string) int64 {
+// memtableFor is the size of memtables on the disk that has dir. All that there may
+// be together are no larger than the cache, whose memory they are taken from.
+func memtableFor(fs FS, dir string, cache int64) int64 {
+	n := min(memtableBytes, cache/memtablesMax)
 	if u, err := fs.GetDiskUsage(dir); err == nil {
-		return min(memtableBytes, max(memtableBytesMin, int64(u.TotalBytes/memtableDiskShare)))
+		n = min(n, int64(u.TotalBytes/memtableDiskShare))
 	}
-	return memtableBytes
+	return max(n, memtableBytesMin)
 }
 
 func (e *Engine) open() error {
@@ -179,7 +181,7 @@ func (e *Engine) open() error {
 		return err
 	}
 	if e.opts.MemtableBytes == 0 {
-		e.opts.MemtableBytes = memtableFor(e.opts.FS, e.opts.Dir)
+		e.opts.MemtableBytes = memtableFor(e.opts.FS, e.opts.Dir, e.opts.CacheBytes)
 	}
 	e.log = logger{e}
 	e.journal = newJournal(e.opts.JournalInterval, e.fatal)

@@ -75,6 +75,7 @@ type running struct {
 
 	account memory.Account // of the query, unless it is part of another operation
 	hand    memory.Holding // of the document at hand
+	planned memory.Holding // of the filter and its plans, where that is large
 }
 
 // largeDocument is the size of documents, in bytes, from which on those at hand
@@ -85,28 +86,47 @@ const largeDocument = 64 << 10
 // block that it came in, packed and not, and as what is made of it.
 const copiesAtHand = 3
 
+// largeFilter is the size of filters, in bytes, from which on they are taken from
+// the operation's memory, and copiesPlanned how often they are in it: a value of a
+// long list is a node, a bound of an index and its key.
+const (
+	largeFilter   = 16 << 10
+	copiesPlanned = 12
+)
+
 // open gives the query an account, unless the operation has one.
 func (r *running) open() {
 	if r.query.Env.Memory == nil {
 		r.account.Open(r.x.Memory)
 		r.query.Env.Memory = &r.account
 	}
-	r.source.env = r.query.Env
-	r.hand = r.source.hold()
+	r.hand, r.planned = r.query.Env.Hold(), r.query.Env.Hold()
+}
+
+// expectPlan takes memory for the filter, as it is read, and the plans for it.
+func (r *running) expectPlan() error {
+	if n := r.query.Filter.Size(); n > largeFilter {
+		return r.planned.Set(copiesPlanned * n)
+	}
+	return nil
 }
 
 // expectLarge takes memory for a document of a collection of large ones before
 // any is read.
 func (r *running) expectLarge() error {
-	if r.coll == nil {
-		return nil
-	}
-	if n := r.coll.Count(); n > 0 {
-		if size := r.coll.DataSize() / n; size > largeDocument {
-			return r.hand.Set(copiesAtHand * int(size))
-		}
+	if size := averageSize(r.coll); size > largeDocument {
+		return r.hand.Set(copiesAtHand * size)
 	}
 	return nil
+}
+
+// averageSize is that of the documents of a collection, which may be nil, in
+// bytes.
+func averageSize(c *catalog.Collection) int {
+	if c == nil || c.Count() <= 0 {
+		return 0
+	}
+	return int(c.DataSize() / c.Count())
 }
 
 // nodes plans a query; adjust, where not nil, changes each candidate.
@@ -172,6 +192,12 @@ func (x *Executor) prepare(ctx context.Context, c *catalog.Collection, q *Query,
 		return x.prepareMeasurements(c, q, adjust)
 	}
 	r := &running{x: x, coll: c, query: q, meta: metaReader{coll: c}}
+	r.open()
+	q.Env.Watch(ctx)
+	if err := r.expectPlan(); err != nil {
+		r.abandon()
+		return nil, err
+	}
 	r.readsSortKey()
 	var reader storage.Reader = x.Catalog.Engine()
 	var before catalog.Foreseen
@@ -187,8 +213,7 @@ func (x *Executor) prepare(ctx context.Context, c *catalog.Collection, q *Query,
 		r.abandon()
 		return nil, err
 	}
-	r.source = source{coll: c, reader: reader}
-	r.open()
+	r.source = source{coll: c, reader: reader, env: q.Env}
 	if c != nil && c.Hiding() != nil {
 		r.source.expect(x.Catalog, before, r.snapshot != nil, nodes[0])
 	}

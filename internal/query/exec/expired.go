@@ -119,7 +119,7 @@ func (x *Executor) DeleteExpired(ctx context.Context, c *catalog.Collection, d *
 	b := builder{source: &source{coll: c, reader: snapshot}}
 	scan := b.build(root.Inputs()[0].Inputs()[0]).(*indexScan)
 	scan.ranges.startAt(d.After, scan.backward)
-	v := visit{d: d, c: c, root: root, scan: scan, w: x.NewWriter(storage.Buffered)}
+	v := visit{d: d, c: c, root: root, scan: scan, w: x.newWriter(storage.Buffered)}
 	defer v.scan.Close()
 	defer v.w.Abort()
 	more, err := v.run(ctx)

@@ -167,7 +167,7 @@ func (v *expiringBuckets) buckets(ctx context.Context) error {
 		return err
 	}
 	defer r.close()
-	w := v.x.NewWriter(storage.Buffered)
+	w := v.x.newWriter(storage.Buffered)
 	defer w.Abort()
 	err = v.removeBuckets(ctx, w, r)
 	v.done.KeysExamined, v.done.DocsExamined = totals(r.winner.stage)

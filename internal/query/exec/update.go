@@ -80,6 +80,9 @@ func (w *Writer) Update(ctx context.Context, c *catalog.Collection, s *Update) (
 			return false, err
 		}
 		if changed {
+			if err := w.hold(max(len(doc), len(next))); err != nil {
+				return false, err
+			}
 			next = u.Stamp(c, next)
 			if s.Check != nil {
 				if err := s.Check(doc, next); err != nil {
@@ -205,6 +208,9 @@ func (w *Writer) each(ctx context.Context, c *catalog.Collection, q *Query, mult
 	if err := w.show(ctx); err != nil {
 		return err
 	}
+	if err := w.expect(ctx, c); err != nil {
+		return w.under(err)
+	}
 	for attempt := 0; ; attempt++ {
 		lost, done, err := w.pass(ctx, c, q, index, out, apply)
 		if err != nil || done || multi || !lost || attempt == maxRestarts {
@@ -217,9 +223,15 @@ func (w *Writer) each(ctx context.Context, c *catalog.Collection, q *Query, mult
 // one is each for a statement about a single _id: one lock, one look.
 func (w *Writer) one(ctx context.Context, c *catalog.Collection, id bson.Value, out *Written, apply effect) error {
 	out.Summary, out.node = "IDHACK", &plan.IDHack{ID: id}
+	if err := w.expect(ctx, c); err != nil {
+		return w.under(err)
+	}
 	return w.under(w.do(ctx, func(u *catalog.Unit) error {
 		record, doc, err := u.LockID(ctx, c, id)
 		if err != nil || doc == nil || w.x.Catalog.Hides(c, doc) {
+			return err
+		}
+		if err := w.hold(len(doc)); err != nil {
 			return err
 		}
 		out.Keys, out.Docs = 1, 1
@@ -255,6 +267,9 @@ func (w *Writer) pass(ctx context.Context, c *catalog.Collection, q *Query, inde
 			if doc == nil || w.x.Catalog.Hides(c, doc) {
 				lost = true
 				return nil
+			}
+			if err := w.hold(len(doc)); err != nil {
+				return err
 			}
 			at, still := "", true
 			switch {

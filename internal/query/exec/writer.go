@@ -6,6 +6,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/memory"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
@@ -25,6 +26,10 @@ type Writer struct {
 	// runs ("Plan executor error during findAndModify"); "" for nothing.
 	Doing string
 
+	memory   memory.Account
+	document memory.Holding  // of the document at hand
+	ctx      context.Context // of the write at hand
+
 	x          *Executor
 	unit       *catalog.Unit
 	durability storage.Durability
@@ -42,11 +47,49 @@ func (w *Writer) under(err error) error {
 // NewWriter begins a group of writes, acknowledged as d says. The caller ends
 // it with Commit or Abort.
 func (x *Executor) NewWriter(d storage.Durability) *Writer {
+	w := x.newWriter(d)
+	w.memory.Open(x.Memory)
+	w.document = w.memory.Hold(w)
+	w.unit.Memory = w.memory.Hold(w)
+	return w
+}
+
+// newWriter is NewWriter for expiry, which goes on where there is no memory.
+func (x *Executor) newWriter(d storage.Durability) *Writer {
 	return &Writer{x: x, unit: x.Catalog.Begin(), durability: d}
+}
+
+// begin begins the next unit.
+func (w *Writer) begin() {
+	w.unit = w.x.Catalog.Begin()
+	w.unit.Memory = w.memory.Hold(w)
+}
+
+// copiesWritten is how often a document is in memory while it is written: as it
+// was, as it will be, and in the batch, two of which may just have grown.
+const copiesWritten = 5
+
+// Context is how long the writer may wait for memory.
+func (w *Writer) Context() context.Context { return w.ctx }
+
+// expect waits for the memory to write a document of a collection of large ones.
+func (w *Writer) expect(ctx context.Context, c *catalog.Collection) error {
+	w.ctx = ctx
+	return w.hold(averageSize(c))
+}
+
+// hold takes the memory to write a document of so many bytes.
+func (w *Writer) hold(size int) error {
+	if size <= largeDocument {
+		return nil
+	}
+	w.x.Memory.Settle(copiesWritten * size)
+	return w.document.Set(copiesWritten * size)
 }
 
 // Commit makes what is pending visible and durable.
 func (w *Writer) Commit(ctx context.Context) error {
+	defer w.memory.Close()
 	if w.unit == nil {
 		return nil
 	}
@@ -57,6 +100,7 @@ func (w *Writer) Commit(ctx context.Context) error {
 
 // Abort drops what is pending; what was committed on the way stays.
 func (w *Writer) Abort() {
+	defer w.memory.Close()
 	if w.unit != nil {
 		w.unit.Abort()
 		w.unit = nil
@@ -69,11 +113,12 @@ func (w *Writer) flush(ctx context.Context) error {
 	if w.unit != nil {
 		u := w.unit
 		w.unit = nil
-		if err := u.Commit(ctx, storage.Buffered); err != nil {
+		err := u.Commit(ctx, storage.Buffered)
+		if u.Memory.Release(); err != nil {
 			return err
 		}
 	}
-	w.unit = w.x.Catalog.Begin()
+	w.begin()
 	return nil
 }
 
@@ -89,8 +134,9 @@ func (w *Writer) show(ctx context.Context) error {
 // do runs a write of one document in the current unit, and once more in a new
 // one where the first would have had to wait for a lock.
 func (w *Writer) do(ctx context.Context, write func(*catalog.Unit) error) error {
+	w.ctx = ctx
 	if w.unit == nil {
-		w.unit = w.x.Catalog.Begin()
+		w.begin()
 	} else if w.unit.Count() >= maxUnitDocs || w.unit.Size() >= maxUnitBytes {
 		if err := w.flush(ctx); err != nil {
 			return err
@@ -111,6 +157,10 @@ func (w *Writer) do(ctx context.Context, write func(*catalog.Unit) error) error 
 
 // Insert adds a document that has an _id. Errors are those of catalog.Unit.
 func (w *Writer) Insert(ctx context.Context, c *catalog.Collection, doc bson.Doc) error {
+	w.ctx = ctx
+	if err := w.hold(len(doc)); err != nil {
+		return err
+	}
 	err := w.do(ctx, func(u *catalog.Unit) error {
 		return w.inserts.tally(u, func() error { return u.Insert(ctx, c, doc) })
 	})

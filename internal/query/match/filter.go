@@ -21,6 +21,14 @@ type Filter struct {
 // an In. A filter that matches everything is an And without children.
 func (f *Filter) Root() Node { return f.root }
 
+// Size is the length of the filter as it was parsed, in bytes; 0 of none.
+func (f *Filter) Size() int {
+	if f == nil {
+		return 0
+	}
+	return len(f.filter)
+}
+
 // FilterOf makes a filter of a tree or a part of one, already in normal form:
 // what a plan leaves to check of a query, or a stage takes over from another.
 func FilterOf(n Node) *Filter { return &Filter{root: n} }
