@@ -25,6 +25,9 @@ type Aggregation struct {
 	apart  bool           // no stage above the query holds what is the store's
 	begun  bool
 	parked bool
+	// counted says that what an inner pipeline has looked at is in the run's
+	// count.
+	counted bool
 }
 
 // Read is Aggregate for a stage of another pipeline, which takes documents of
@@ -45,6 +48,9 @@ func (x *Executor) aggregate(ctx context.Context, c *catalog.Collection, q *Quer
 	if r.Env.Memory == nil {
 		a.memory.Open(x.Memory)
 		r.Env.Memory = &a.memory
+	}
+	if r.Inside == nil {
+		r.Inside = new(pipeline.Examined)
 	}
 	if err := x.open(ctx, a, c, q, p); err != nil {
 		a.giveBack()
@@ -181,6 +187,10 @@ func (a *Aggregation) Next(ctx context.Context) (bson.Doc, error) {
 
 // Close gives back what the pipeline holds.
 func (a *Aggregation) Close() {
+	if a.inner && a.cursor != nil && !a.counted {
+		a.counted = true
+		a.run.Inside.Add(a.cursor.Examined())
+	}
 	if a.out != nil {
 		a.out.Close()
 	}
@@ -223,15 +233,17 @@ func (a *Aggregation) Unpark(ctx context.Context) error {
 func (a *Aggregation) Exhausted() bool { return a.plain && a.cursor.Exhausted() }
 
 // Examined returns how many keys and documents the query below has looked at so
-// far. REQUIRES: no Next that has failed is tried again.
+// far, and the pipelines of stages that have been read. REQUIRES: no Next that has failed is tried again.
 func (a *Aggregation) Examined() (keys, docs int64) {
+	keys, docs = a.run.Inside.Counts()
 	if a.cursor == nil {
-		return 0, 0
+		return keys, docs
 	}
 	if a.ahead != nil {
 		a.ahead.stop()
 	}
-	return a.cursor.Examined()
+	k, d := a.cursor.Examined()
+	return keys + k, docs + d
 }
 
 // Sorts says whether the pipeline sorts in memory, and whether the query below

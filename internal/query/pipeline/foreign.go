@@ -134,7 +134,7 @@ func (r *Run) within(outer int, vars []bson.Value) *Run {
 	env := expr.NewEnv(r.Env.Now, append(all, vars...)...)
 	env.ClusterTime, env.Collator = r.Env.ClusterTime, r.Env.Collator
 	env.UserRoles, env.SearchMeta = r.Env.UserRoles, r.Env.SearchMeta
-	sub := &Run{Env: env, SpillDir: r.SpillDir, World: r.World}
+	sub := &Run{Env: env, SpillDir: r.SpillDir, World: r.World, Inside: r.Inside}
 	env.Meta, env.Memory = sub.meta, r.Env.Memory
 	env.Watch(r.Env.Context())
 	return sub

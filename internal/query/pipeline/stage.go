@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"sync/atomic"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/query/expr"
@@ -51,9 +52,31 @@ type Run struct {
 	Meta bson.Doc
 	// Stats, where not nil, gets a StageStats for each stage that is opened.
 	Stats *[]*StageStats
+	// Inside counts what the pipelines of stages have looked at, which share it;
+	// nil where nobody counts.
+	Inside *Examined
 
 	ticks int
 	open  []resting // pipelines of stages that are under way
+}
+
+// Examined is how many keys and documents were looked at.
+type Examined struct{ keys, docs atomic.Int64 }
+
+// Add counts further ones.
+func (e *Examined) Add(keys, docs int64) {
+	if e != nil {
+		e.keys.Add(keys)
+		e.docs.Add(docs)
+	}
+}
+
+// Counts returns the numbers so far.
+func (e *Examined) Counts() (keys, docs int64) {
+	if e == nil {
+		return 0, 0
+	}
+	return e.keys.Load(), e.docs.Load()
 }
 
 // resting is a running pipeline that can let go of the store until it goes on.
