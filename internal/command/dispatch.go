@@ -176,6 +176,7 @@ func (d *Dispatcher) begin(parent context.Context, op *Op) (context.Context, con
 		ctx = limited
 		cancel = func(cause error) { stop(); op.active.cancel(cause) }
 	}
+	op.active.ctx = ctx
 	op.SetNS(op.NS)
 	op.Client.current.Store(op)
 	d.Metrics.begin(op.Command)

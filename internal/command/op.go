@@ -69,6 +69,25 @@ type Op struct {
 	answer     *reply   // whose builder Reply is; nil for an Op that has none of its own
 }
 
+// Ending tells work that has no context whether its operation is to end.
+type Ending struct{ ctx context.Context }
+
+// Ending is op's; nil for an operation inside another one.
+func (op *Op) Ending() *Ending {
+	if op.active.ctx == nil {
+		return nil
+	}
+	return &Ending{op.active.ctx}
+}
+
+// Ended returns why the operation is to end, or nil.
+func (e *Ending) Ended() error {
+	if e == nil {
+		return nil
+	}
+	return interruption(e.ctx)
+}
+
 // Stats are what the operation did, for the profiler, the slow-operation log
 // and serverStatus. The handler sets them.
 type Stats struct {
@@ -102,6 +121,7 @@ type Stats struct {
 
 // activity is what other goroutines read of a running operation.
 type activity struct {
+	ctx         context.Context // of its handler; nil for an operation inside another one
 	cancel      context.CancelCauseFunc
 	killed      atomic.Bool
 	planSummary atomic.Pointer[string]

@@ -81,6 +81,7 @@ func (n *Node) newScope(op *command.Op, c *catalog.Collection, let, collation bs
 	}
 	s.env.Collator = s.collator
 	s.expr.Collator = s.collator
+	s.expr.Op = op.Ending()
 	s.expr.JavaScript = n.javascriptSession(op.DB)
 	if let != nil {
 		names, values, err := expr.CommandLet(let, s.collator)

@@ -17,7 +17,9 @@ import (
 type builder struct {
 	source *source
 	env    *expr.Env
-	coll   bson.Collator // of the query
+
+	interrupt expr.Interrupt
+	coll      bson.Collator // of the query
 	// spillDir is where sorts may spill, or "".
 	spillDir string
 	count    int64 // the collection's own count
@@ -41,6 +43,7 @@ type builder struct {
 }
 
 func (b *builder) build(n plan.Node) Stage {
+	b.interrupt.Turn()
 	if readsDocuments(n) {
 		b.above++
 		defer func() { b.above-- }()

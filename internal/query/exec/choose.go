@@ -120,7 +120,11 @@ func (r *running) rebuild() error {
 		if err := c.stage.Close(); err != nil {
 			return err
 		}
-		*c = candidate{node: c.node, stage: r.builder.build(c.node), hold: c.hold}
+		stage, err := r.built(c.node)
+		if err != nil {
+			return err
+		}
+		*c = candidate{node: c.node, stage: stage, hold: c.hold}
 	}
 	return nil
 }

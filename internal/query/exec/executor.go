@@ -163,7 +163,6 @@ func (x *Executor) start(ctx context.Context, c *catalog.Collection, q *Query, a
 	if err != nil {
 		return nil, err
 	}
-	q.Env.Watch(ctx)
 	err = r.expectLarge()
 	if err == nil {
 		err = r.choose(ctx)
@@ -188,6 +187,7 @@ func (x *Executor) prepare(ctx context.Context, c *catalog.Collection, q *Query,
 	if q.Env == nil {
 		q.Env = expr.NewEnv(0)
 	}
+	q.Env.Watch(ctx)
 	if c != nil && c.IsTimeseries() {
 		return x.prepareMeasurements(c, q, adjust)
 	}
@@ -237,14 +237,27 @@ func (x *Executor) prepare(ctx context.Context, c *catalog.Collection, q *Query,
 		r.builder.spillDir = x.SpillDir
 	}
 	for i, n := range nodes {
-		if i == 0 {
-			r.first = candidate{node: n, stage: r.builder.build(n), hold: r.source.hold()}
+		stage, err := r.built(n)
+		switch {
+		case err != nil:
+			r.abandon()
+			return nil, err
+		case i == 0:
+			r.first = candidate{node: n, stage: stage, hold: r.source.hold()}
 			r.winner, r.runner.candidate = &r.first, &r.first
-		} else {
-			r.rejected = append(r.rejected, &candidate{node: n, stage: r.builder.build(n), hold: r.source.hold()})
+		default:
+			r.rejected = append(r.rejected, &candidate{node: n, stage: stage, hold: r.source.hold()})
 		}
 	}
 	return r, nil
+}
+
+// built makes the stages of a plan. The error is that of the operation, which may
+// end before a large one is made.
+func (r *running) built(n plan.Node) (s Stage, err error) {
+	defer expr.Interrupted(&err)
+	r.builder.interrupt.Check = r.query.Env.Check
+	return r.builder.build(n), nil
 }
 
 // isLookup says whether a query reads one record and nothing else, which needs

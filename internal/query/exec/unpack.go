@@ -256,7 +256,12 @@ func (x *Executor) prepareMeasurements(c *catalog.Collection, q *Query, adjust f
 	if q.AllowDiskUse {
 		r.builder.spillDir = x.SpillDir
 	}
-	r.first = candidate{node: n, stage: r.builder.build(n)}
+	stage, err := r.built(n)
+	if err != nil {
+		r.abandon()
+		return nil, err
+	}
+	r.first = candidate{node: n, stage: stage}
 	r.winner, r.runner.candidate = &r.first, &r.first
 	return r, nil
 }

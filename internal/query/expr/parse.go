@@ -46,6 +46,8 @@ type Options struct {
 	// more than this expression: the server reduces only after all is parsed. Nil
 	// makes it an error of the parse.
 	Faults *Faults
+	// Op is the operation that a long parse ends with; nil for none.
+	Op Ender
 }
 
 // Faults is what reducing constants fails with.
@@ -67,7 +69,8 @@ func (f *Faults) Err(what string) error {
 // Parse parses an expression and reduces what is constant in it, so that an
 // error in a constant subexpression is found here, unless opts say otherwise
 // (Late, Faults).
-func Parse(v bson.Value, opts *Options) (Expr, error) {
+func Parse(v bson.Value, opts *Options) (parsed Expr, err error) {
+	defer Interrupted(&err)
 	p := newParser(opts)
 	e, err := p.operand(v)
 	if err != nil {
@@ -78,7 +81,8 @@ func Parse(v bson.Value, opts *Options) (Expr, error) {
 
 // ParseOperator parses {$op: argument} given as name and argument, for callers
 // that have the operator's element in hand.
-func ParseOperator(name string, arg bson.Value, opts *Options) (Expr, error) {
+func ParseOperator(name string, arg bson.Value, opts *Options) (parsed Expr, err error) {
+	defer Interrupted(&err)
 	p := newParser(opts)
 	e, err := p.operator(name, arg)
 	if err != nil {
@@ -100,6 +104,8 @@ type parser struct {
 	slots int // variables bound around the current subexpression
 	depth int
 	fold  *Env // evaluates constants
+
+	interrupt Interrupt
 }
 
 func newParser(opts *Options) *parser {
@@ -107,6 +113,7 @@ func newParser(opts *Options) *parser {
 		opts = &Options{}
 	}
 	p := &parser{opts: opts, fold: &Env{Collator: opts.Collator, folding: true}}
+	p.interrupt.For(opts.Op)
 	for _, name := range opts.Vars {
 		p.bind(name)
 	}
@@ -129,6 +136,7 @@ func register(name string, parse operatorParser) {
 
 // operand parses any value that stands where an expression is expected.
 func (p *parser) operand(v bson.Value) (Expr, error) {
+	p.interrupt.Turn()
 	p.depth++
 	defer func() { p.depth-- }()
 	if p.depth > maxDepth {

@@ -43,6 +43,19 @@ func (e *Env) check() func() error {
 	return e.Expr.Check
 }
 
+// branchesPerTurn is how many of the branches of a filter go by between two looks
+// at the operation.
+const branchesPerTurn = 256
+
+// turn is called behind branch i of a filter: the cause where the operation is
+// to end.
+func (e *Env) turn(i int) error {
+	if i%branchesPerTurn != branchesPerTurn-1 || e == nil || e.Expr == nil {
+		return nil
+	}
+	return e.Expr.Check()
+}
+
 // expr is the surroundings for $expr.
 func (e *Env) expr() *expr.Env {
 	if e == nil || e.Expr == nil {

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/query/expr"
 )
 
 // linearIn is the number of values up to which $in compares one by one.
@@ -12,9 +13,19 @@ const linearIn = 8
 // NewIn makes {path: {$in: values}}; it sorts values in place and drops
 // duplicates.
 func NewIn(path string, values []bson.Value, regexes []*Regex, coll bson.Collator) *In {
+	return newIn(path, values, regexes, coll, nil)
+}
+
+func newIn(path string, values []bson.Value, regexes []*Regex, coll bson.Collator, interrupt *expr.Interrupt) *In {
 	n := &In{leaf: newLeaf(path), Regexes: regexes, Coll: coll}
-	slices.SortStableFunc(values, func(a, b bson.Value) int { return bson.CompareWith(a, b, coll) })
-	n.Values = slices.CompactFunc(values, func(a, b bson.Value) bool { return equal(a, b, coll) })
+	order := func(a, b bson.Value) int {
+		interrupt.Turn()
+		return bson.CompareWith(a, b, coll)
+	}
+	if !slices.IsSortedFunc(values, order) {
+		slices.SortStableFunc(values, order)
+	}
+	n.Values = slices.CompactFunc(values, func(a, b bson.Value) bool { return order(a, b) == 0 })
 	for _, v := range n.Values {
 		n.hasNull = n.hasNull || v.Type == bson.TypeNull
 	}
@@ -87,6 +98,7 @@ func parseIn(p *parser, a argument) (Node, error) {
 	var values []bson.Value
 	var regexes []*Regex
 	for it := a.v.Doc().Iter(); it.Next(); {
+		p.interrupt.Turn()
 		switch {
 		case isConditions(it.Value, false):
 			return nil, badValue("cannot nest $ under %s", a.op)
@@ -102,7 +114,7 @@ func parseIn(p *parser, a argument) (Node, error) {
 			values = append(values, it.Value)
 		}
 	}
-	in := NewIn(a.path, values, regexes, p.opts.Collator)
+	in := newIn(a.path, values, regexes, p.opts.Collator, &p.interrupt)
 	if a.op == "$nin" {
 		return &Not{in}, nil
 	}

@@ -94,6 +94,7 @@ func wrongType(format string, args ...any) error {
 
 // schema compiles one schema and those nested in it.
 func (p *parser) schema(d bson.Doc) (*schema, error) {
+	p.interrupt.Turn()
 	defer p.leave()
 	if err := p.enter(); err != nil {
 		return nil, err

@@ -7,8 +7,12 @@ import (
 
 func (n *And) match(s subject, env *Env) (bool, error) {
 	before := env.mark()
-	for _, c := range n.Children {
-		if ok, err := c.match(s, env); !ok || err != nil {
+	for i, c := range n.Children {
+		ok, err := c.match(s, env)
+		if err == nil {
+			err = env.turn(i)
+		}
+		if !ok || err != nil {
 			env.reset(before)
 			return false, err
 		}
@@ -21,9 +25,12 @@ func (n *And) match(s subject, env *Env) (bool, error) {
 func (n *Or) match(s subject, env *Env) (bool, error) {
 	before := env.mark()
 	defer env.reset(before)
-	for _, c := range n.Children {
+	for i, c := range n.Children {
 		if ok, err := c.match(s, env); ok || err != nil {
 			return ok, err
+		}
+		if err := env.turn(i); err != nil {
+			return false, err
 		}
 	}
 	return false, nil
@@ -32,8 +39,11 @@ func (n *Or) match(s subject, env *Env) (bool, error) {
 func (n *Nor) match(s subject, env *Env) (bool, error) {
 	before := env.mark()
 	defer env.reset(before)
-	for _, c := range n.Children {
+	for i, c := range n.Children {
 		if ok, err := c.match(s, env); ok || err != nil {
+			return false, err
+		}
+		if err := env.turn(i); err != nil {
 			return false, err
 		}
 	}

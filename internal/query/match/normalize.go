@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/query/expr"
 )
 
 // normalize makes the normal form of a tree, bottom up. It keeps the meaning,
@@ -16,9 +17,11 @@ type normalizer struct {
 	// asWritten leaves siblings in their order; the conjuncts of a nested $and go
 	// behind its siblings, as the server's do before it sorts them.
 	asWritten bool
+	interrupt *expr.Interrupt // nil for none
 }
 
 func (z *normalizer) node(n Node) Node {
+	z.interrupt.Turn()
 	switch n := n.(type) {
 	case *And:
 		return z.and(n)
@@ -57,6 +60,7 @@ func (z *normalizer) arrange(nodes []Node) {
 		return
 	}
 	slices.SortStableFunc(nodes, func(a, b Node) int {
+		z.interrupt.Turn()
 		if a.kind() != b.kind() {
 			return int(a.kind()) - int(b.kind())
 		}
@@ -111,7 +115,7 @@ func (z *normalizer) or(n *Or) Node {
 			children = append(children, c)
 		}
 	}
-	children = mergeEqualities(children)
+	children = z.mergeEqualities(children)
 	switch len(children) {
 	case 0:
 		return &Always{false}
@@ -124,22 +128,24 @@ func (z *normalizer) or(n *Or) Node {
 
 // mergeEqualities turns the branches of an $or that are equalities, $in or
 // regular expressions on one path into one $in.
-func mergeEqualities(branches []Node) []Node {
+func (z *normalizer) mergeEqualities(branches []Node) []Node {
 	byPath := map[string][]Node{}
 	for _, b := range branches {
+		z.interrupt.Turn()
 		if path, ok := equalityPath(b); ok {
 			byPath[path] = append(byPath[path], b)
 		}
 	}
 	var out []Node
 	for _, b := range branches {
+		z.interrupt.Turn()
 		path, ok := equalityPath(b)
 		group := byPath[path]
 		switch {
 		case !ok || len(group) < 2:
 			out = append(out, b)
 		case group[0] == b:
-			out = append(out, normalizeIn(mergeIn(path, group)))
+			out = append(out, normalizeIn(mergeIn(path, group, z.interrupt)))
 		}
 	}
 	return out
@@ -157,7 +163,7 @@ func equalityPath(n Node) (string, bool) {
 	return "", false
 }
 
-func mergeIn(path string, group []Node) *In {
+func mergeIn(path string, group []Node, interrupt *expr.Interrupt) *In {
 	var values []bson.Value
 	var regexes []*Regex
 	var coll bson.Collator
@@ -171,7 +177,7 @@ func mergeIn(path string, group []Node) *In {
 			regexes = append(regexes, n)
 		}
 	}
-	return NewIn(path, values, regexes, coll)
+	return newIn(path, values, regexes, coll, interrupt)
 }
 
 func normalizeIn(n *In) Node {

@@ -41,7 +41,8 @@ type Options struct {
 // Parse parses a filter. The errors are *mongoerr.Error with the server's
 // codes and messages. What fails in a constant expression goes to the options'
 // gatherer of such failures, if they have one.
-func Parse(filter bson.Doc, opts *Options) (*Filter, error) {
+func Parse(filter bson.Doc, opts *Options) (f *Filter, err error) {
+	defer expr.Interrupted(&err)
 	p := newParser(opts)
 	if n := p.point(filter); n != nil {
 		return &Filter{n, filter, p.opts, false}, nil
@@ -61,7 +62,7 @@ func Parse(filter bson.Doc, opts *Options) (*Filter, error) {
 		}
 		outer.Add(err)
 	}
-	z := normalizer{asWritten: p.opts.AsWritten}
+	z := normalizer{asWritten: p.opts.AsWritten, interrupt: &p.interrupt}
 	root := z.node(n)
 	if err := checkNear(root); err != nil {
 		return nil, err
@@ -102,6 +103,8 @@ type parser struct {
 	opts    Options
 	depth   int
 	hasExpr bool
+
+	interrupt expr.Interrupt
 }
 
 func newParser(opts *Options) *parser {
@@ -112,6 +115,7 @@ func newParser(opts *Options) *parser {
 	if p.opts.Expr == nil {
 		p.opts.Expr = &expr.Options{Collator: p.opts.Collator}
 	}
+	p.interrupt.For(p.opts.Expr.Op)
 	return p
 }
 
@@ -165,6 +169,7 @@ func unknownTopLevel(name string) error {
 
 // field parses one field of a filter.
 func (p *parser) field(name string, v bson.Value, at level) ([]Node, error) {
+	p.interrupt.Turn()
 	switch {
 	case len(name) > 0 && name[0] == '$' && !isDBRefField(name):
 		parse, ok := topLevel[name]

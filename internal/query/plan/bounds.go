@@ -41,6 +41,7 @@ func (t translator) access(p predicate) (access, bool) {
 
 // bounds translates n, or says that the index cannot help with it.
 func (t translator) bounds(n match.Node) (access, bool) {
+	t.q.interrupt.Turn()
 	bound, ok := n.(*match.BucketBound)
 	if extreme := t.ix.Parts[t.part].Plugin == schema.PluginExtreme; ok || extreme {
 		if !ok || !extreme || t.ix.Collator != nil {
@@ -181,6 +182,7 @@ func (t translator) equal(v bson.Value) access {
 func (t translator) in(n *match.In) (access, bool) {
 	a := access{exact: true}
 	for _, v := range n.Values {
+		t.q.interrupt.Turn()
 		if !t.usable(v) {
 			return access{}, false
 		}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/query/expr"
 	"github.com/mayflydb/mayfly/internal/query/match"
 	"github.com/mayflydb/mayfly/internal/schema"
 )
@@ -30,8 +31,12 @@ type source struct {
 // Candidates returns the plans worth trying for q, best guess first; never
 // none. Errors: 2 for a hint that names no index, 291 for notablescan and for
 // hints that cannot be followed, 51173 and following for min and max, and that
-// of the operation that q.Env watches, where it ends before a large $or is planned.
-func Candidates(c *Collection, q *Query) ([]Node, error) {
+// of the operation that q.Env watches, where it ends before a large filter is planned.
+func Candidates(c *Collection, q *Query) (nodes []Node, err error) {
+	defer expr.Interrupted(&err)
+	if q.Env != nil {
+		q.interrupt.Check = q.Env.Check
+	}
 	root := q.Filter.Root()
 	if n, ok := root.(*match.Always); ok && !n.True {
 		return []Node{finish(q, source{node: &EOF{}, sorted: true})}, nil
@@ -62,9 +67,6 @@ func Candidates(c *Collection, q *Query) ([]Node, error) {
 		}
 	}
 	sources, err := sourcesOf(c, q, hinted)
-	if q.ended != nil {
-		return nil, q.ended
-	}
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,8 @@ package plan
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -11,29 +13,32 @@ import (
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
-// Planning the branches of a large $or ends with the operation.
+// Planning a large filter ends with the operation.
 func TestPlanningEnds(t *testing.T) {
-	var b bson.Builder
-	b.OpenArray("$or")
-	for i := range 5000 {
-		b.OpenDoc(bson.Index(i)).Int32("_id", int32(i)).Int32("b", int32(i)).Close()
-	}
-	f, err := match.Parse(b.Close().Finish(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
 	over, cancel := context.WithCancelCause(t.Context())
-	defer cancel(nil)
-	for _, want := range []mongoerr.Code{0, mongoerr.MaxTimeMSExpired} {
-		if want != 0 {
-			cancel(mongoerr.New(want, "over"))
+	cancel(mongoerr.New(mongoerr.MaxTimeMSExpired, "over"))
+	for _, item := range []string{
+		`$or: {"_id": %d, "b": 1}`, `$or: {"_id": %d}`, `$and: {"_id": {"$ne": %d}}`, `$and: {"$or": [{"_id": %d}, {"a": 1}]}`,
+	} {
+		op, item, _ := strings.Cut(item, ": ")
+		var text strings.Builder
+		for i := range 5000 {
+			fmt.Fprintf(&text, item+", ", i)
 		}
-		env := expr.NewEnv(0)
-		env.Watch(over)
-		c := &Collection{Namespace: "test.c", Indexes: []*Index{{Index: schema.IDIndex(nil)}}}
-		nodes, err := Candidates(c, &Query{Filter: f, Env: env})
-		if want == 0 && (err != nil || len(nodes) == 0) || want != 0 && !mongoerr.Is(err, want) {
-			t.Errorf("%d plans, %v", len(nodes), err)
+		f, err := match.Parse(bson.MustParse(`{"`+op+`": [`+text.String()+`]}`), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []mongoerr.Code{0, mongoerr.MaxTimeMSExpired} {
+			env := expr.NewEnv(0)
+			if want != 0 {
+				env.Watch(over)
+			}
+			c := &Collection{Namespace: "test.c", Indexes: []*Index{{Index: schema.IDIndex(nil)}}}
+			nodes, err := Candidates(c, &Query{Filter: f, Env: env})
+			if want == 0 && (err != nil || len(nodes) == 0) || want != 0 && !mongoerr.Is(err, want) {
+				t.Errorf("%s %s: %d plans, %v", op, item, len(nodes), err)
+			}
 		}
 	}
 }

@@ -74,7 +74,9 @@ func boolInt(b bool) int {
 
 // normalize sorts the list, drops empty intervals and joins those that touch.
 func normalize(l Intervals) Intervals {
-	slices.SortFunc(l, compareLo)
+	if !slices.IsSortedFunc(l, compareLo) {
+		slices.SortFunc(l, compareLo)
+	}
 	out := l[:0]
 	for _, i := range l {
 		if i.empty() {

@@ -81,19 +81,14 @@ func disjunction(n match.Node) (or *match.Or, whole bool) {
 }
 
 // orBranches finds the most promising indexed access for each branch; nil
-// where one has none, and where the operation has ended. The conjuncts beside the $or hold in every branch.
+// where one has none. The conjuncts beside the $or hold in every branch.
 func orBranches(c *Collection, q *Query, or *match.Or, rest []match.Node, hinted *Index) []source {
 	var out []source
 	if len(or.Children)*len(rest) > maxBranchWork {
 		rest = nil
 	}
 	for _, branch := range or.Children {
-		if q.Env != nil && q.ended == nil {
-			q.ended = q.Env.Tick()
-		}
-		if q.ended != nil {
-			return nil
-		}
+		q.interrupt.Turn()
 		s, ok := orBranch(c, q, branch, rest, hinted)
 		if !ok {
 			return nil

@@ -39,6 +39,7 @@ func conjuncts(n match.Node) []match.Node {
 func predicates(q *Query, cs []match.Node) []predicate {
 	var out []predicate
 	for i, c := range cs {
+		q.interrupt.Turn()
 		e, ok := c.(*match.Expr)
 		if !ok {
 			out = collect(out, c, predicate{conjunct: i, whole: true})

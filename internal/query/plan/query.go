@@ -31,9 +31,8 @@ type Query struct {
 	NoExpress bool
 
 	// Reached is set by Candidates.
-	Reached Limits
-	// ended is why planning ended early: the operation has, that Env watches.
-	ended error
+	Reached   Limits
+	interrupt expr.Interrupt // of Candidates
 
 	// Paths are the fields that the reader needs, or nil for the whole document;
 	// an index that holds them all covers the query.
