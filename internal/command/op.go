@@ -72,13 +72,16 @@ type Op struct {
 // Ending tells work that has no context whether its operation is to end.
 type Ending struct{ ctx context.Context }
 
-// Ending is op's; nil for an operation inside another one.
+// Ending is op's; nil for an operation that no request is.
 func (op *Op) Ending() *Ending {
 	if op.active.ctx == nil {
 		return nil
 	}
 	return &Ending{op.active.ctx}
 }
+
+// EndWith has op, an operation inside another one, end with that.
+func (op *Op) EndWith(outer *Op) { op.active.ctx = outer.active.ctx }
 
 // Ended returns why the operation is to end, or nil.
 func (e *Ending) Ended() error {
@@ -121,7 +124,7 @@ type Stats struct {
 
 // activity is what other goroutines read of a running operation.
 type activity struct {
-	ctx         context.Context // of its handler; nil for an operation inside another one
+	ctx         context.Context // of its handler; nil for none
 	cancel      context.CancelCauseFunc
 	killed      atomic.Bool
 	planSummary atomic.Pointer[string]

@@ -251,6 +251,7 @@ func sameCollation(c *schema.Collation, spec bson.Doc) bool {
 // explainAggregate answers an explain of an aggregate.
 func (n *Node) explainAggregate(ctx context.Context, op *command.Op, body bson.Doc, v exec.Verbosity) error {
 	sub := &command.Op{DB: op.DB, NS: op.NS, Name: "aggregate", Body: body, Client: op.Client, Dispatcher: op.Dispatcher, Reply: op.Reply}
+	sub.EndWith(op)
 	args, err := command.Parse(sub, aggregateFields)
 	if err != nil {
 		return err

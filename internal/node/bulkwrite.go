@@ -149,10 +149,12 @@ func (b *bulk) namespaces() error {
 		if ns.Validate() != nil {
 			return mongoerr.New(mongoerr.InvalidNamespace, "Invalid namespace specified for bulkWrite: '%s'", a.Str("ns"))
 		}
-		b.spaces = append(b.spaces, &bulkSpace{
+		space := &bulkSpace{
 			command.Op{DB: ns.DB, NS: ns.String(), Collection: ns.Coll, Client: b.op.Client, Dispatcher: b.op.Dispatcher},
 			a.Value("collectionUUID"),
-		})
+		}
+		space.EndWith(b.op)
+		b.spaces = append(b.spaces, space)
 	}
 	return nil
 }

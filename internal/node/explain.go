@@ -72,6 +72,7 @@ func (n *Node) runExplain(ctx context.Context, op *command.Op) error {
 		return mongoerr.New(mongoerr.InvalidNamespace, "Mismatched $db in explain command. Expected %s but got %s", op.DB, db.Str())
 	}
 	sub := &command.Op{DB: op.DB, NS: op.NS, Name: name, Body: body, Client: op.Client, Dispatcher: op.Dispatcher, Reply: op.Reply}
+	sub.EndWith(op)
 	args, err := command.Parse(sub, fields)
 	if err != nil {
 		return err

@@ -196,6 +196,7 @@ func (m *mapReduction) translate(err error) error {
 // explainMapReduce answers an explain of a mapReduce.
 func (n *Node) explainMapReduce(ctx context.Context, op *command.Op, body bson.Doc, v exec.Verbosity) error {
 	sub := &command.Op{DB: op.DB, NS: op.NS, Name: "mapReduce", Body: body, Client: op.Client, Dispatcher: op.Dispatcher, Reply: op.Reply}
+	sub.EndWith(op)
 	args, err := command.Parse(sub, mapReduceFields)
 	if err != nil {
 		return err
