@@ -88,6 +88,9 @@ func Repair(ctx context.Context, fs storage.FS, dir, into string, progress Progr
 	if err != nil {
 		return nil, err
 	}
+	if x.Newer {
+		return nil, errors.Join(fmt.Errorf("a newer version has written %s, or the file that says so is damaged; this one repairs a copy of the directory without that file (mayfly.format)", dir), x.Close())
+	}
 	r := &repair{ctx: ctx, x: x, progress: progress, found: &Repaired{Damages: x.Damages, Unlisted: x.Unlisted},
 		counted: map[storage.Ident]int64{}, low: map[storage.Ident]LowWater{}, next: map[storage.IdentRange]storage.Ident{}}
 	partial := strings.TrimRight(into, "/") + repairing
@@ -110,6 +113,7 @@ type repair struct {
 	counted map[storage.Ident]int64
 	low     map[storage.Ident]LowWater
 	params  []storedKey
+	member  bool // of a replicated group
 	next    map[storage.IdentRange]storage.Ident
 
 	c       *Catalog // of the new store; nil until the first collection is read
@@ -201,6 +205,8 @@ func (r *repair) front(id storage.Ident, key, value []byte) error {
 				r.low[of] = s.Low
 			}
 		}
+	case storage.IdentRaft:
+		r.member = true
 	case storage.IdentParams:
 		r.params = append(r.params, storedKey{slices.Clone(key), slices.Clone(value)})
 	}

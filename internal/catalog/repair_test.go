@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -97,6 +98,13 @@ func variety(t *testing.T) *storage.MemFS {
 				t.Fatal(err)
 			}
 			if err := c.engine.Compact(ctx, plain.Ident); err != nil {
+				t.Fatal(err)
+			}
+			rule := windows.Latest().Rules()[0] // whole windows that expired
+			if d, err := c.DropWindows(ctx, windows.Latest(), Drop{Rule: rule, Now: 1_700_000_000_000 + 100*60_000 + 3_600_000}); err != nil || d.Docs == 0 {
+				t.Fatal(d, err)
+			}
+			if err := errors.Join(c.engine.Flush(), c.engine.Compact(ctx, windows.Ident)); err != nil {
 				t.Fatal(err)
 			}
 			for i := range 50 { // tombstones above the last level
@@ -342,5 +350,49 @@ func TestRepairWithoutCatalog(t *testing.T) {
 	}
 	if v, err := Verify(ctx, fs, "new", quiet); err != nil || !v.Valid() {
 		t.Errorf("after: %+v, %v", v, err)
+	}
+}
+
+// TestRepairOthers holds what a repair says of stores that it cannot make whole: those of a
+// newer version, those of a replica set's member, and a directory that is in use.
+func TestRepairOthers(t *testing.T) {
+	ctx, fs := context.Background(), storage.NewMemFS()
+	c := open(t, fs)
+	u := c.engine.Begin()
+	if err := errors.Join(u.Set(storage.IdentRaft, []byte("key"), []byte("value")), u.Commit(ctx, storage.Journaled)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Repair(ctx, fs, "db", "new", quiet); err == nil {
+		t.Error("a store that is open was repaired")
+	}
+	if _, err := Verify(ctx, fs, "db", quiet); err == nil {
+		t.Error("a store that is open was verified")
+	}
+	fs = fs.Crash(100, nil)
+	if r, err := Repair(ctx, fs, "db", "new", quiet); err != nil || r.Lossless() || len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "replica set") {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if _, err := Repair(ctx, fs, "db", "new", quiet); err == nil {
+		t.Error("a directory with files was taken for the new one")
+	}
+	f, err := fs.Create("db/mayfly.format", "unspecified")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Write([]byte("mayfly 999\npebble 19\n")); err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	if _, err := Repair(ctx, fs, "db", "newer", quiet); err == nil || !strings.Contains(err.Error(), "newer version") {
+		t.Errorf("a newer store: %v", err)
+	}
+	if v, err := Verify(ctx, fs, "db", quiet); err != nil || v.Valid() {
+		t.Errorf("a newer store: %+v, %v", v, err)
+	}
+	if _, err := fs.List("newer"); err == nil {
+		t.Error("there is a new directory")
+	}
+	if _, err := Verify(ctx, fs, "none", quiet); err == nil {
+		t.Error("a directory that is not there was verified")
 	}
 }

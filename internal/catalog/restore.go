@@ -185,6 +185,9 @@ func (r *repair) report() {
 	slices.SortFunc(r.found.Collections, func(a, b *RepairedCollection) int {
 		return bytes.Compare([]byte(a.Namespace.String()), []byte(b.Namespace.String()))
 	})
+	if r.member {
+		r.note("the store was one of a replica set's member; the log of the set is left out, so it is to serve by itself, or as a new member without data")
+	}
 	if r.found.Unlisted {
 		r.note("the manifest is not whole: tables that were to be removed may have been taken for the store's, so documents may be back that were deleted")
 	}

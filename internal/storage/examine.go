@@ -40,6 +40,8 @@ type Examination struct {
 	// Unlisted says that which tables are the store's is not wholly known, so that some
 	// may be older ones that were to be removed.
 	Unlisted bool
+	// Newer says that the format is one that this version does not know.
+	Newer bool
 
 	fs     FS
 	dir    string
@@ -147,6 +149,7 @@ func (x *Examination) examineFormat() error {
 	case err != nil:
 		return err
 	case f.version > FormatVersion || f.pebble != pebbleFormat:
+		x.Newer = true
 		x.Damages = append(x.Damages, Damage{formatFile, 0, fmt.Sprintf("it names a format that this version does not read (mayfly %d, pebble %d); no data", f.version, f.pebble)})
 	}
 	return nil
