@@ -31,7 +31,7 @@ func Found(l Founder, m Machine, c *Config, clock *Clock) error {
 	if err := l.SetBase(at, &raftpb.HardState{Term: &at.Term, Vote: new(uint64), Commit: &at.Index}); err != nil {
 		return err
 	}
-	if err := m.Apply(at, nil, state); err != nil {
+	if err := m.Apply(at, Change{State: state}); err != nil {
 		return err
 	}
 	return l.Append(nil, nil, true)

@@ -124,6 +124,7 @@ type proposal struct {
 	index uint64
 	term  uint64
 	epoch uint64
+	own   any
 	done  func(Position, error)
 }
 
@@ -146,12 +147,6 @@ func NewGroup(o Options) (*Group, error) {
 		early:   mayLeaveEarly,
 	}
 	if err := g.load(); err != nil {
-		return nil, err
-	}
-	if last := o.Log.Last(); last < g.applied.Index {
-		return nil, fmt.Errorf("the log ends at %d, before what is applied, %d", last, g.applied.Index)
-	}
-	if err := g.raiseClock(); err != nil {
 		return nil, err
 	}
 	rn, err := raft.NewRawNode(&raft.Config{
@@ -179,34 +174,26 @@ func NewGroup(o Options) (*Group, error) {
 	return g, nil
 }
 
-// load reads from the machine where the group is.
+// load reads where the group is.
 func (g *Group) load() error {
-	at, state, err := g.Machine.Applied()
+	index, state, err := g.Machine.Applied()
 	if err != nil {
 		return err
 	}
 	if g.state, err = decodeGroupState(state); err != nil {
 		return err
 	}
-	// What the machine held when it was opened or switched is on disk.
-	g.applied, g.durable, g.backlog = at, at.Index, 0
-	g.Clock.raise(at.Time)
-	return nil
-}
-
-// raiseClock moves the clock above the log's last entry that has a time.
-func (g *Group) raiseClock() error {
-	for i := g.Log.Last(); i > g.applied.Index && i >= g.Log.First(); i-- {
-		entries, err := g.Log.Entries(i, i+1, 0)
-		if err != nil {
-			return err
-		}
-		if t, ok := entryTime(entries[0]); ok {
-			g.Clock.raise(t)
-			return nil
-		}
+	if last := g.Log.Last(); last < index || g.Log.Base().Index > index {
+		return fmt.Errorf("the log has entries after %d up to %d, and %d are applied", g.Log.Base().Index, last, index)
 	}
-	return nil
+	if g.applied, err = position(g.Log, index); err != nil {
+		return err
+	}
+	// What the machine held when it was opened or switched is on disk.
+	g.durable, g.backlog = index, 0
+	last, err := position(g.Log, g.Log.Last())
+	g.Clock.raise(max(g.applied.Time, last.Time))
+	return err
 }
 
 // entryTime is the time of an entry; false for one of raft's own.
@@ -309,9 +296,9 @@ func (g *Group) Evaluate() (Evaluation, error) {
 // Propose queues a write for the next round. done is called once: with its place
 // after it is applied here, or with an error. ErrNotPrimary and ErrDropped say that
 // it never will be; after ErrSteppedDown nobody knows yet. The payload is the
-// group's.
-func (g *Group) Propose(ev Evaluation, payload []byte, done func(Position, error)) {
-	g.enqueue(&proposal{entry: entry{kind: kindEffect, term: ev.term, payload: payload}, epoch: ev.epoch, done: done})
+// group's; own comes back to this member's machine, where this proposal is applied.
+func (g *Group) Propose(ev Evaluation, payload []byte, own any, done func(Position, error)) {
+	g.enqueue(&proposal{entry: entry{kind: kindEffect, term: ev.term, payload: payload}, epoch: ev.epoch, own: own, done: done})
 }
 
 // Noop queues an entry without effect.

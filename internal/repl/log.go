@@ -18,10 +18,11 @@ import (
 type Log interface {
 	// HardState is what Append stored last; nil where there is none.
 	HardState() *raftpb.HardState
-	// First and Last are the ends of the log; First is Last+1 where it is empty.
-	First() uint64
+	// Base is the place of the last entry that was truncated; its time may be that of
+	// an earlier one. Last is the index of the last entry, Base's where there is none.
+	Base() Position
 	Last() uint64
-	// Term is the term of an entry from First-1 to Last. Errors: raft's ErrCompacted
+	// Term is the term of an entry from Base to Last. Errors: raft's ErrCompacted
 	// and ErrUnavailable, and the disk's.
 	Term(index uint64) (uint64, error)
 	// Entries returns entries from lo on and below hi, at least one and then as many as
@@ -41,11 +42,11 @@ type Number uint32
 // The kinds of keys under storage.IdentRaft: group, kind, and for entries the index,
 // integers big-endian. Those of this member alone never travel with a snapshot.
 const (
-	keyEntry     byte = 'e' // type, term, data
-	keyHard      byte = 'h' // a raftpb.HardState
-	keyBase      byte = 'b' // index and term of the last truncated entry
-	keyIdentity  byte = 'i' // raft id of this data directory (identity.go)
-	keyReplState byte = 's' // position, group state: the same on all members
+	keyEntry    byte = 'e' // type, term, data
+	keyHard     byte = 'h' // a raftpb.HardState
+	keyBase     byte = 'b' // place of the last truncated entry
+	keyIdentity byte = 'i' // raft id of this data directory
+	keyState    byte = 's' // groupState: the same on all members
 )
 
 func groupKey(group Number, kind byte) []byte {
@@ -79,10 +80,11 @@ type EngineLog struct {
 func OpenLog(e *storage.Engine, group Number) (*EngineLog, error) {
 	l := &EngineLog{e: e, group: group}
 	if err := l.get(keyBase, func(v []byte) error {
-		if len(v) != 16 {
+		base, rest, ok := cutPosition(v)
+		if !ok || len(rest) > 0 {
 			return fmt.Errorf("%w: base of the log is %x", storage.ErrCorruption, v)
 		}
-		l.base.Index, l.base.Term = binary.BigEndian.Uint64(v), binary.BigEndian.Uint64(v[8:])
+		l.base = base
 		return nil
 	}); err != nil {
 		return nil, err
@@ -130,8 +132,8 @@ func getKey(e *storage.Engine, key []byte, f func(v []byte) error) error {
 // HardState is Log's.
 func (l *EngineLog) HardState() *raftpb.HardState { return l.hard }
 
-// First is Log's.
-func (l *EngineLog) First() uint64 { return l.base.Index + 1 }
+// Base is Log's.
+func (l *EngineLog) Base() Position { return l.base }
 
 // Last is Log's.
 func (l *EngineLog) Last() uint64 { return l.last }
@@ -259,6 +261,27 @@ func (l *EngineLog) Append(hard *raftpb.HardState, entries []*raftpb.Entry, sync
 	return nil
 }
 
+// position is the place of an entry of a log. An entry of raft's own has the time of
+// the one before.
+func position(l Log, index uint64) (Position, error) {
+	term, err := l.Term(index)
+	if err != nil {
+		return Position{}, err
+	}
+	at := Position{Index: index, Term: term, Time: l.Base().Time}
+	for i := index; i > l.Base().Index; i-- {
+		entries, err := l.Entries(i, i+1, 0)
+		if err != nil {
+			return at, err
+		}
+		if t, ok := entryTime(entries[0]); ok {
+			at.Time = t
+			break
+		}
+	}
+	return at, nil
+}
+
 func setHard(u *storage.Unit, group Number, hard *raftpb.HardState) error {
 	v, err := proto.Marshal(hard)
 	if err != nil {
@@ -268,8 +291,7 @@ func setHard(u *storage.Unit, group Number, hard *raftpb.HardState) error {
 }
 
 func setBase(u *storage.Unit, group Number, base Position) error {
-	v := binary.BigEndian.AppendUint64(nil, base.Index)
-	return u.Set(storage.IdentRaft, groupKey(group, keyBase), binary.BigEndian.AppendUint64(v, base.Term))
+	return u.Set(storage.IdentRaft, groupKey(group, keyBase), appendPosition(nil, base))
 }
 
 // Truncate is Log's.
@@ -277,11 +299,10 @@ func (l *EngineLog) Truncate(index uint64) error {
 	if index <= l.base.Index {
 		return nil
 	}
-	term, err := l.Term(index)
+	base, err := position(l, index)
 	if err != nil {
 		return err
 	}
-	base := Position{Index: index, Term: term}
 	u := l.e.Begin()
 	defer u.Abort()
 	if err := u.DeleteRange(storage.IdentRaft, entryKey(l.group, l.base.Index), entryKey(l.group, index+1)); err != nil {

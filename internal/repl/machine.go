@@ -8,18 +8,26 @@ import (
 // Machine is what a group's entries change: on a member, the data. Its owner is
 // the group's goroutine.
 type Machine interface {
-	// Applied returns the place of the last entry that the machine holds, and the
-	// state of the group that was stored last; a zero place where there is none yet.
-	Applied() (at Position, state []byte, err error)
-	// Apply makes payload's effect visible and stores the place, and the group's state
-	// where it is not nil, in one atomic step (invariant one-step). payload is
-	// nil for an entry without effect. An error is fatal: a member cannot refuse what
-	// the set has committed.
-	Apply(at Position, payload, state []byte) error
-	// Install makes the snapshot that was received last the machine's content and
-	// the log's base, in one step (invariant one-switch), with this member's hard
+	// Applied returns the index of the last entry that the machine holds, and the state
+	// of the group that was stored last; 0 where there is none yet.
+	Applied() (index uint64, state []byte, err error)
+	// Apply makes an entry's change visible and stores its index in one atomic step
+	// (invariant one-step). An error is fatal: a member cannot refuse what the set has
+	// committed.
+	Apply(at Position, c Change) error
+	// Install makes the snapshot that was received last the machine's content, and its
+	// place the log's base, in one step (invariant one-switch), with this member's hard
 	// state in the place of the sender's. Applied tells of the new content afterwards.
-	Install(snap *raftpb.SnapshotMetadata, hard *raftpb.HardState) error
+	Install(base Position, hard *raftpb.HardState) error
+}
+
+// Change is what an entry does to a machine: nothing where it is zero.
+type Change struct {
+	Payload []byte // of a write
+	State   []byte // the group's new state, where it is not nil
+	// Own is what the proposer has given along with the payload, on the member that
+	// proposed it, in the same process; nil on all others.
+	Own any
 }
 
 // Report is what each frame tells beside its message.

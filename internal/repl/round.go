@@ -139,7 +139,7 @@ func (g *Group) persist(rd raft.Ready) error {
 		if hard == nil {
 			hard = g.Log.HardState()
 		}
-		if err := g.Machine.Install(rd.Snapshot.GetMetadata(), hard); err != nil {
+		if err := g.Machine.Install(Position{Index: rd.Snapshot.GetMetadata().GetIndex(), Term: rd.Snapshot.GetMetadata().GetTerm()}, hard); err != nil {
 			return fmt.Errorf("install a snapshot: %w", err)
 		}
 		if err := g.load(); err != nil {
@@ -252,15 +252,15 @@ func (g *Group) apply(e *raftpb.Entry) error {
 	}
 	switch {
 	case stale: // all members drop it alike, and store that they did
-		err = g.Machine.Apply(at, nil, nil)
+		err = g.Machine.Apply(at, Change{})
 	case e.GetType() != raftpb.EntryNormal:
 		err = g.applyConfChange(at, e, d)
 	case d.kind == kindConfig:
 		err = g.applyConfig(at, d, g.state.conf)
 	case d.kind == kindEffect:
-		err = g.Machine.Apply(at, d.payload, nil)
+		err = g.Machine.Apply(at, Change{Payload: d.payload, Own: g.own(at)})
 	default:
-		err = g.Machine.Apply(at, nil, nil)
+		err = g.Machine.Apply(at, Change{})
 	}
 	if err != nil {
 		return err
@@ -303,7 +303,7 @@ func (g *Group) store(at Position, s groupState) error {
 	if err != nil {
 		return err
 	}
-	if err := g.Machine.Apply(at, nil, b); err != nil {
+	if err := g.Machine.Apply(at, Change{State: b}); err != nil {
 		return err
 	}
 	g.state = s
@@ -312,6 +312,14 @@ func (g *Group) store(at Position, s groupState) error {
 		// of it, and hands over (tend): at once, they might lack its votes.
 		g.primary = false
 		g.failAll(ErrSteppedDown)
+	}
+	return nil
+}
+
+// own is what came with this member's proposal of the entry, if it is one.
+func (g *Group) own(at Position) any {
+	if len(g.inflight) > 0 && g.inflight[0].index == at.Index && g.inflight[0].term == at.Term {
+		return g.inflight[0].own
 	}
 	return nil
 }
@@ -361,7 +369,7 @@ func (s groupStorage) Entries(lo, hi, maxBytes uint64) ([]*raftpb.Entry, error) 
 }
 func (s groupStorage) Term(i uint64) (uint64, error) { return s.g.Log.Term(i) }
 func (s groupStorage) LastIndex() (uint64, error)    { return s.g.Log.Last(), nil }
-func (s groupStorage) FirstIndex() (uint64, error)   { return s.g.Log.First(), nil }
+func (s groupStorage) FirstIndex() (uint64, error)   { return s.g.Log.Base().Index + 1, nil }
 func (s groupStorage) Snapshot() (*raftpb.Snapshot, error) {
 	at := s.g.applied
 	return &raftpb.Snapshot{Metadata: &raftpb.SnapshotMetadata{

@@ -123,7 +123,7 @@ func (w *world) propose(p *host, keys []int, evaluate func() []write, answer fun
 				return
 			}
 			p.do(func() {
-				p.g.Propose(ev, payload, func(at Position, err error) {
+				p.g.Propose(ev, payload, life, func(at Position, err error) {
 					p.unlock(life, keys)
 					switch {
 					case err == nil:

@@ -89,6 +89,7 @@ func (d *disk) crash(rng *rand.Rand) {
 }
 
 func (d *disk) HardState() *raftpb.HardState { return d.live.hard }
+func (d *disk) Base() Position               { return d.live.base }
 func (d *disk) First() uint64                { return d.live.base.Index + 1 }
 func (d *disk) Last() uint64                 { return d.live.base.Index + uint64(len(d.live.entries)) }
 
@@ -142,13 +143,13 @@ func (d *disk) Truncate(index uint64) error {
 	if index <= d.live.base.Index {
 		return nil
 	}
-	term, err := d.Term(index)
+	base, err := position(d, index)
 	if err != nil {
 		return err
 	}
 	d.do(func(c *content) {
 		c.entries = slices.Clone(c.entries[index-c.base.Index:])
-		c.base = Position{Index: index, Term: term}
+		c.base = base
 	})
 	return nil
 }
@@ -158,18 +159,18 @@ func (d *disk) SetBase(base Position, hard *raftpb.HardState) error {
 	return nil
 }
 
-func (d *disk) Applied() (Position, []byte, error) { return d.live.at, d.live.state, nil }
+func (d *disk) Applied() (uint64, []byte, error) { return d.live.at.Index, d.live.state, nil }
 
 // Apply takes payloads of key and value.
-func (d *disk) Apply(at Position, payload, state []byte) error {
+func (d *disk) Apply(at Position, ch Change) error {
 	if d.live.at.Index != 0 && at.Index != d.live.at.Index+1 {
 		return fmt.Errorf("entry %d is applied after %d", at.Index, d.live.at.Index)
 	}
-	writes := decodeWrites(payload)
+	writes := decodeWrites(ch.Payload)
 	d.do(func(c *content) {
 		c.at = at
-		if state != nil {
-			c.state = state
+		if ch.State != nil {
+			c.state = ch.State
 		}
 		for _, w := range writes {
 			c.data[w.key] = w.value
@@ -178,10 +179,10 @@ func (d *disk) Apply(at Position, payload, state []byte) error {
 	return nil
 }
 
-func (d *disk) Install(meta *raftpb.SnapshotMetadata, hard *raftpb.HardState) error {
+func (d *disk) Install(base Position, hard *raftpb.HardState) error {
 	in := d.incoming
-	if in == nil || in.at.Index != meta.GetIndex() {
-		return fmt.Errorf("the snapshot of %d is not the one that was received", meta.GetIndex())
+	if in == nil || in.at.Index != base.Index {
+		return fmt.Errorf("the snapshot of %d is not the one that was received", base.Index)
 	}
 	d.incoming = nil
 	c := in.clone()

@@ -1,0 +1,67 @@
+package storage
+
+import (
+	"context"
+	"errors"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// ownBatchBytes is how much TakeOwn copies in one unit.
+const ownBatchBytes = 4 << 20
+
+// TakeOwn puts what a member of a replicated group has for itself (FirstOwnIdent) in
+// the place of what this store has of it: a store that came from another member
+// becomes this one's. It is durable at return. Nobody else uses this store
+// meanwhile; after an error it is of no use.
+func (e *Engine) TakeOwn(from *Engine) error {
+	own := AppendIdent(nil, FirstOwnIdent)
+	ranges := [][2][]byte{{own, {0xff}}} // no ident begins so
+	for _, id := range []Ident{IdentCounters, IdentCatalog, IdentMultikey, IdentWindows} {
+		ranges = append(ranges, [2][]byte{appendKey(nil, id, own), AppendIdent(nil, id+1)})
+	}
+	next := keysNextIdent[OwnIdents]
+	ranges = append(ranges, [2][]byte{next, append(append([]byte(nil), next...), 0)})
+	for _, r := range ranges {
+		if err := e.takeRange(from, r[0], r[1]); err != nil {
+			return mapError(err)
+		}
+	}
+	e.views.commits.Add(1)
+	if err := e.loadMeta(); err != nil {
+		return err
+	}
+	return e.Sync(context.Background())
+}
+
+// takeRange replaces the store's keys in [lower, upper) by those of another one.
+func (e *Engine) takeRange(from *Engine, lower, upper []byte) (err error) {
+	it, err := from.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, it.Close()) }()
+	b := e.db.NewBatch()
+	defer func() { b.Close() }()
+	if err := b.DeleteRange(lower, upper, nil); err != nil {
+		return err
+	}
+	for ok := it.First(); ok; ok = it.Next() {
+		v, err := it.ValueAndErr()
+		if err != nil {
+			return err
+		}
+		if err := b.Set(it.Key(), v, nil); err != nil {
+			return err
+		}
+		if b.Len() < ownBatchBytes {
+			continue
+		}
+		if err := e.db.Apply(b, pebble.Sync); err != nil {
+			return err
+		}
+		b.Close()
+		b = e.db.NewBatch()
+	}
+	return e.db.Apply(b, pebble.Sync)
+}

@@ -1,0 +1,114 @@
+package storage
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/cockroachdb/errors/oserror"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// placeFile names the directory, within that of the server, which has its store. A
+// server whose data never came from another member has none: its directory is the
+// store's.
+const placeFile = "mayfly.place"
+
+// storePrefix is what the names of such directories begin with.
+const storePrefix = "store-"
+
+// Place is the directory of the store of a server whose directory is dir. Errors:
+// ErrCorruption where the file that tells it cannot be understood.
+func Place(fs FS, dir string) (string, error) {
+	name, err := placeName(fs, dir)
+	if err != nil || name == "" {
+		return dir, err
+	}
+	return fs.PathJoin(dir, name), nil
+}
+
+func placeName(fs FS, dir string) (string, error) {
+	path := fs.PathJoin(dir, placeFile)
+	f, err := fs.Open(path)
+	if oserror.IsNotExist(err) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, 256))
+	if err != nil {
+		return "", err
+	}
+	name, ok := strings.CutSuffix(string(b), "\n")
+	if !ok || !strings.HasPrefix(name, storePrefix) || strings.ContainsAny(name, `/\`) {
+		return "", fmt.Errorf("%w: %s names no directory: %q", ErrCorruption, path, b)
+	}
+	return name, nil
+}
+
+// Switch makes the store in the directory incoming, which must be on the same file
+// system and closed, that of a server whose directory is dir, in one step: after a
+// crash the old one is the server's, or this one. It returns where it is then; the
+// old one is still where it was.
+func Switch(fs FS, dir, incoming string) (place string, err error) {
+	old, err := placeName(fs, dir)
+	if err != nil {
+		return "", err
+	}
+	n := 0
+	if _, err := fmt.Sscanf(old, storePrefix+"%d", &n); old != "" && err != nil {
+		return "", fmt.Errorf("%w: %s has the name %q", ErrCorruption, placeFile, old)
+	}
+	name := fmt.Sprintf("%s%d", storePrefix, n+1)
+	place = fs.PathJoin(dir, name)
+	if err := fs.RemoveAll(place); err != nil { // of a switch that did not come to its end
+		return "", err
+	}
+	if err := fs.Rename(incoming, place); err != nil {
+		return "", err
+	}
+	if err := syncDir(fs, dir); err != nil {
+		return "", err
+	}
+	temp := fs.PathJoin(dir, placeFile+".tmp")
+	f, err := fs.Create(temp, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return "", err
+	}
+	if _, err = f.Write([]byte(name + "\n")); err == nil {
+		err = f.Sync()
+	}
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err == nil {
+		err = fs.Rename(temp, fs.PathJoin(dir, placeFile))
+	}
+	if err == nil {
+		err = syncDir(fs, dir)
+	}
+	return place, err
+}
+
+// RemoveOldPlaces removes stores in a server's directory that are not its store any
+// more, but for one that is the directory itself.
+func RemoveOldPlaces(fs FS, dir string) error {
+	name, err := placeName(fs, dir)
+	if err != nil {
+		return err
+	}
+	list, err := fs.List(dir)
+	if err != nil {
+		return err
+	}
+	for _, old := range list {
+		if strings.HasPrefix(old, storePrefix) && old != name {
+			if err := fs.RemoveAll(fs.PathJoin(dir, old)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
