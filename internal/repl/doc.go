@@ -14,6 +14,10 @@
 // Its parts are behind small interfaces: the Log (log.go), the Machine that
 // entries change and the Outbox that messages leave by (machine.go).
 //
+// In production a Replica (replica.go) is the goroutine that owns a Group, a Store
+// (store.go) its log and machine in one engine, and a Network (network.go) the way
+// to other processes.
+//
 // # Invariants
 //
 //   - log-first: what a message promises is on this member's disk before the

@@ -1,0 +1,380 @@
+package repl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+)
+
+const (
+	// maxLinkFrames and maxLinkBytes bound what waits to be sent to one host.
+	maxLinkFrames = 4096
+	maxLinkBytes  = 256 << 20
+	// linkBackoff is how long a link waits after a failure.
+	linkBackoff = 100 * time.Millisecond
+	keepalives  = 5 * time.Second
+	// maxKnownHosts bounds Network.hosts.
+	maxKnownHosts = 256
+	// hostHeader is where a stream tells the sender's host.
+	hostHeader = "mayfly-host"
+)
+
+// NetworkOptions make a Network.
+type NetworkOptions struct {
+	// Host is the host:port by which others reach this process.
+	Host string
+	// Dial connects to a host:port; nil: TCP.
+	Dial func(ctx context.Context, host string) (net.Conn, error)
+	// SnapshotRate bounds how many bytes of snapshots are sent a second; 0: no bound.
+	SnapshotRate int64
+	Logger       *slog.Logger // nil: discard
+}
+
+// Network is how the members of a process talk to those of others: gRPC, one stream of
+// frames to each host and one for each snapshot.
+type Network struct {
+	opts   NetworkOptions
+	server *grpc.Server
+	ctx    context.Context
+	cancel context.CancelFunc
+	work   sync.WaitGroup
+
+	mu      sync.Mutex
+	members map[Number]*Replica
+	links   map[string]*link
+	// hosts are where members are whom a configuration does not name yet, as they said.
+	hosts map[uint64]string
+	// receiving are the snapshots under way.
+	receiving map[Number]*Progress
+}
+
+// NewNetwork makes a network without members and listeners.
+func NewNetwork(o NetworkOptions) *Network {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Dial == nil {
+		var d net.Dialer
+		o.Dial = func(ctx context.Context, host string) (net.Conn, error) { return d.DialContext(ctx, "tcp", host) }
+	}
+	n := &Network{opts: o, members: map[Number]*Replica{}, links: map[string]*link{}, hosts: map[uint64]string{}, receiving: map[Number]*Progress{}}
+	n.ctx, n.cancel = context.WithCancel(context.Background())
+	n.server = grpc.NewServer(
+		grpc.ForceServerCodecV2(rawCodec{}),
+		grpc.MaxRecvMsgSize(maxFrameBytes),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: keepalives / 2, PermitWithoutStream: true}),
+	)
+	n.server.RegisterService(&peerService, n)
+	return n
+}
+
+// Serve takes connections of other members from a listener, until Close.
+func (n *Network) Serve(l net.Listener) error {
+	if err := n.server.Serve(l); !errors.Is(err, grpc.ErrServerStopped) {
+		return err
+	}
+	return nil
+}
+
+// Close ends all connections. Its members have stopped before.
+func (n *Network) Close() {
+	n.cancel()
+	n.server.Stop()
+	n.work.Wait()
+}
+
+func (n *Network) add(m *Replica) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.members[m.store.opts.Group] = m
+}
+
+func (n *Network) remove(m *Replica) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.members, m.store.opts.Group)
+}
+
+// rawCodec passes messages on as the bytes they are.
+type rawCodec struct{}
+
+func (rawCodec) Name() string { return "mayfly" }
+
+func (rawCodec) Marshal(v any) (mem.BufferSlice, error) {
+	b, ok := v.([]byte)
+	if !ok {
+		return nil, fmt.Errorf("a message of type %T", v)
+	}
+	return mem.BufferSlice{mem.SliceBuffer(b)}, nil
+}
+
+func (rawCodec) Unmarshal(data mem.BufferSlice, v any) error {
+	p, ok := v.(*[]byte)
+	if !ok {
+		return fmt.Errorf("a message of type %T", v)
+	}
+	*p = data.Materialize()
+	return nil
+}
+
+// peerService is what a member serves to others.
+var peerService = grpc.ServiceDesc{
+	ServiceName: "mayfly.Replication",
+	HandlerType: (*any)(nil),
+	Streams: []grpc.StreamDesc{
+		{StreamName: "Frames", ClientStreams: true, ServerStreams: true, Handler: func(srv any, s grpc.ServerStream) error {
+			return srv.(*Network).receiveFrames(s)
+		}},
+		{StreamName: "Snapshot", ClientStreams: true, ServerStreams: true, Handler: func(srv any, s grpc.ServerStream) error {
+			return srv.(*Network).receiveSnapshot(s)
+		}},
+	},
+}
+
+// receiveFrames serves one stream of another process.
+func (n *Network) receiveFrames(s grpc.ServerStream) error {
+	for {
+		var b []byte
+		if err := s.RecvMsg(&b); err != nil {
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
+		}
+		f, err := decodeFrame(b)
+		if err != nil {
+			return status.Error(codes.InvalidArgument, err.Error())
+		}
+		m, err := n.admit(f)
+		if err != nil {
+			return err
+		}
+		if f.Message != nil && f.Message.GetType() == raftpb.MsgSnap {
+			return status.Error(codes.InvalidArgument, "a snapshot comes by a stream of its own")
+		}
+		n.know(f.From, s.Context())
+		// A full queue loses the frame: raft sends again.
+		m.tryPost(func(g *Group) { g.Step(f.From, f.Message, f.Report) })
+	}
+}
+
+// admit finds the member that a frame is for. Errors: of strangers, other sets, wrong
+// members, and of those that were removed.
+func (n *Network) admit(f *Frame) (*Replica, error) {
+	n.mu.Lock()
+	m := n.members[f.Group]
+	n.mu.Unlock()
+	if m == nil {
+		return nil, status.Errorf(codes.NotFound, "no member of group %d is here", f.Group)
+	}
+	s := m.State()
+	switch {
+	case f.To != s.ID:
+		return nil, status.Errorf(codes.FailedPrecondition, "the member here is %x, not %x: its data directory is another one", s.ID, f.To)
+	case s.Config == nil:
+		return m, nil // empty: whoever knows its id may bring it into a set
+	case f.Set == [12]byte{} && s.Config.Member(f.From) != nil:
+		return m, nil // one that was empty does not know its set yet
+	case f.Set != s.Config.ID:
+		return nil, status.Error(codes.FailedPrecondition, "the member here is one of another replica set")
+	}
+	for _, id := range s.Config.Removed {
+		if id == f.From {
+			return nil, status.Errorf(codes.PermissionDenied, "the member %x was removed from the replica set", id)
+		}
+	}
+	return m, nil
+}
+
+// know notes where a member is that sends: an empty one has no configuration to tell it.
+func (n *Network) know(id uint64, ctx context.Context) {
+	md, _ := metadata.FromIncomingContext(ctx)
+	if host := md.Get(hostHeader); len(host) == 1 {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		if _, ok := n.hosts[id]; ok || len(n.hosts) < maxKnownHosts {
+			n.hosts[id] = host[0]
+		}
+	}
+}
+
+// hostOf is where a member is; "" where nobody knows.
+func (n *Network) hostOf(m *Replica, id uint64) string {
+	if dst := m.g.state.config.Member(id); dst != nil {
+		return dst.Host
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.hosts[id]
+}
+
+// frame puts a message into an envelope.
+func (m *Replica) frame(to uint64, msg *raftpb.Message, r Report) *Frame {
+	f := &Frame{Group: m.store.opts.Group, From: m.g.ID, To: to, Report: r, Message: msg}
+	if c := m.g.state.config; c != nil {
+		f.Set = c.ID
+	}
+	return f
+}
+
+// send queues a message. It is called on the member's goroutine.
+func (n *Network) send(m *Replica, to uint64, msg *raftpb.Message, r Report) {
+	host := n.hostOf(m, to)
+	if host == "" {
+		return // not of this configuration: there is no way to it
+	}
+	b, err := m.frame(to, msg, r).encode()
+	if err != nil {
+		n.opts.Logger.Error("replication: a message was not sent", "error", err)
+		return
+	}
+	if !n.link(host).put(queued{m, to, b}) {
+		m.tryPost(func(g *Group) { g.ReportUnreachable(to) })
+	}
+}
+
+// link finds or starts the link to a host.
+func (n *Network) link(host string) *link {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	l := n.links[host]
+	if l == nil {
+		l = &link{n: n, host: host, queue: make(chan queued, maxLinkFrames)}
+		n.links[host] = l
+		n.work.Add(1)
+		go l.run()
+	}
+	return l
+}
+
+// dial opens a connection to a host.
+func (n *Network) dial(host string) (*grpc.ClientConn, error) {
+	return grpc.NewClient("passthrough:///"+host,
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(n.opts.Dial),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepalives, Timeout: keepalives, PermitWithoutStream: true}),
+		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(rawCodec{}), grpc.MaxCallSendMsgSize(maxFrameBytes), grpc.MaxCallRecvMsgSize(maxFrameBytes)),
+	)
+}
+
+// link is the way to one host: a queue and the goroutine that sends what is in it.
+type link struct {
+	n     *Network
+	host  string
+	queue chan queued
+
+	mu    sync.Mutex
+	bytes int
+}
+
+// queued is a frame on its way.
+type queued struct {
+	m    *Replica
+	to   uint64
+	data []byte
+}
+
+// put queues a frame; false where the queue is full.
+func (l *link) put(q queued) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.bytes > 0 && l.bytes+len(q.data) > maxLinkBytes {
+		return false
+	}
+	select {
+	case l.queue <- q:
+		l.bytes += len(q.data)
+		return true
+	default:
+		return false
+	}
+}
+
+func (l *link) took(q queued) {
+	l.mu.Lock()
+	l.bytes -= len(q.data)
+	l.mu.Unlock()
+}
+
+// run sends, and after a failure tells who had something to send.
+func (l *link) run() {
+	defer l.n.work.Done()
+	for l.n.ctx.Err() == nil {
+		err := l.session()
+		if l.n.ctx.Err() != nil {
+			return
+		}
+		l.n.opts.Logger.Debug("replication: no way to a member", "host", l.host, "error", err)
+		l.lost()
+		select {
+		case <-time.After(linkBackoff):
+		case <-l.n.ctx.Done():
+		}
+	}
+}
+
+// session sends what is queued over one stream, until it breaks.
+func (l *link) session() error {
+	conn, err := l.n.dial(l.host)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithCancelCause(l.n.ctx)
+	defer cancel(nil)
+	s, err := conn.NewStream(metadata.AppendToOutgoingContext(ctx, hostHeader, l.n.opts.Host), &peerService.Streams[0], "/mayfly.Replication/Frames")
+	if err != nil {
+		return err
+	}
+	go func() { // the other side says nothing but that it ends
+		var b []byte
+		if err := s.RecvMsg(&b); err != nil {
+			cancel(err)
+		}
+	}()
+	for {
+		select {
+		case q := <-l.queue:
+			l.took(q)
+			if err := s.SendMsg(q.data); err != nil {
+				q.unreachable()
+				return err
+			}
+		case <-s.Context().Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// lost drops what is queued.
+func (l *link) lost() {
+	told := map[uint64]bool{}
+	for {
+		select {
+		case q := <-l.queue:
+			l.took(q)
+			if !told[q.to] {
+				told[q.to] = true
+				q.unreachable()
+			}
+		default:
+			return
+		}
+	}
+}
+
+func (q queued) unreachable() { q.m.tryPost(func(g *Group) { g.ReportUnreachable(q.to) }) }

@@ -1,0 +1,489 @@
+package repl
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/storage"
+	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/grpc/test/bufconn"
+)
+
+// writes are Effects of keys and values in one keyspace.
+type writes struct{ e *storage.Engine }
+
+func (w writes) Apply(index uint64, payload []byte, own any) error {
+	u := w.e.Begin()
+	defer u.Abort()
+	for _, x := range decodeWrites(payload) {
+		if err := u.Set(storage.FirstIdent, binary.BigEndian.AppendUint64(nil, uint64(x.key)), x.value); err != nil {
+			return err
+		}
+	}
+	if err := u.Seal(); err != nil {
+		return err
+	}
+	return u.Apply(index)
+}
+
+func (writes) Close() error { return nil }
+
+// machines are processes in this one, with a network in memory.
+type machines struct {
+	t  *testing.T
+	mu sync.Mutex
+	l  map[string]*bufconn.Listener
+}
+
+func (ms *machines) dial(ctx context.Context, host string) (net.Conn, error) {
+	ms.mu.Lock()
+	l := ms.l[host]
+	ms.mu.Unlock()
+	if l == nil {
+		return nil, errors.New("no such host")
+	}
+	return l.DialContext(ctx)
+}
+
+// machine is one of them.
+type machine struct {
+	*Replica
+	ms    *machines
+	host  string
+	fs    *storage.MemFS
+	clock *Clock
+	serve sync.WaitGroup
+	n     *Network
+}
+
+func (ms *machines) start(host string, fs *storage.MemFS, found bool) *machine {
+	t := ms.t
+	t.Helper()
+	m := &machine{ms: ms, host: host, fs: fs, clock: NewClock(time.Now, DefaultMaxDrift)}
+	s, err := OpenStore(StoreOptions{FS: fs, Dir: "db", Open: func(dir string) (*storage.Engine, error) {
+		return storage.Open(storage.Options{Dir: dir, FS: fs, CacheBytes: 1 << 20, MemtableBytes: 1 << 20})
+	}, Effects: func(e *storage.Engine) (Effects, error) { return writes{e}, nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found {
+		c := &Config{Set: "rs0", ID: [12]byte{7}, Version: 1, Election: 500 * time.Millisecond, Members: []Member{{Host: host, Raft: s.ID(), Priority: 1, Votes: 1}}}
+		if err := Found(s, s, c, m.clock); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l := bufconn.Listen(1 << 20)
+	ms.mu.Lock()
+	ms.l[host] = l
+	ms.mu.Unlock()
+	m.n = NewNetwork(NetworkOptions{Host: host, Dial: ms.dial})
+	m.Replica, err = StartReplica(s, m.n, m.clock, nil, func(err error) { t.Errorf("%s: %v", host, err) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.serve.Add(1)
+	go func() {
+		defer m.serve.Done()
+		if err := m.n.Serve(l); err != nil {
+			t.Error(err)
+		}
+	}()
+	return m
+}
+
+// stop ends the machine; what its disk has not synced is lost.
+func (m *machine) stop() *storage.MemFS {
+	m.t().Helper()
+	m.ms.mu.Lock()
+	delete(m.ms.l, m.host)
+	m.ms.mu.Unlock()
+	m.Stop()
+	m.n.Close()
+	m.serve.Wait()
+	disk := m.fs.Crash(0, nil)
+	if err := m.store.Close(); err != nil {
+		m.t().Fatal(err)
+	}
+	return disk
+}
+
+func (m *machine) t() *testing.T { return m.ms.t }
+
+// until waits for something to become true.
+func until(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); !f(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("in vain: %s", what)
+		}
+	}
+}
+
+func primaryOf(t *testing.T, all ...*machine) (p *machine) {
+	t.Helper()
+	until(t, "a primary", func() bool {
+		for _, m := range all {
+			if m.State().Primary {
+				p = m
+				return true
+			}
+		}
+		return false
+	})
+	return p
+}
+
+// write writes one key.
+func (m *machine) write(key int, value string) (Position, error) {
+	ev, err := m.Evaluate()
+	if err != nil {
+		return Position{}, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	return m.Propose(ctx, ev, encodeWrites([]write{{key, []byte(value)}}), nil)
+}
+
+func (m *machine) read(key int) string {
+	m.t().Helper()
+	out := ""
+	if err := m.Do(m.t().Context(), func(*Group) error {
+		v, closer, err := m.store.engine.Get(storage.FirstIdent, binary.BigEndian.AppendUint64(nil, uint64(key)))
+		if errors.Is(err, storage.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		out = string(v)
+		return closer.Close()
+	}); err != nil {
+		m.t().Fatal(err)
+	}
+	return out
+}
+
+// join adds a machine to the set and waits until it votes.
+func join(t *testing.T, p, m *machine) {
+	t.Helper()
+	c := p.State().Config.clone()
+	c.Version++
+	c.Members = append(c.Members, Member{ID: int32(c.Version), Host: m.host, Raft: m.store.ID(), Priority: 1, Votes: 1})
+	until(t, "a reconfiguration", func() bool {
+		_, err := p.Reconfigure(t.Context(), c)
+		if err != nil && !mongoerr.Is(err, mongoerr.ConfigurationInProgress) {
+			t.Fatal(err)
+		}
+		return err == nil
+	})
+	until(t, m.host+" votes", func() bool {
+		me := m.State().Config.Member(m.store.ID())
+		return me != nil && me.Voter()
+	})
+}
+
+func newMachines(t *testing.T) *machines {
+	return &machines{t: t, l: map[string]*bufconn.Listener{}}
+}
+
+// Three machines on real stores: a set grows by snapshots, survives the loss of its
+// primary, and takes it back.
+func TestSetOfThree(t *testing.T) {
+	ms := newMachines(t)
+	a := ms.start("a:1", storage.NewMemFS(), true)
+	b, c := ms.start("b:1", storage.NewMemFS(), false), ms.start("c:1", storage.NewMemFS(), false)
+	primaryOf(t, a)
+	for i := range 50 {
+		if _, err := a.write(i, fmt.Sprint("before ", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	join(t, a, b)
+	join(t, a, c)
+	at, err := a.write(100, "three")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.WaitConcern(t.Context(), at, Concern{N: 3}); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range []*machine{b, c} {
+		if err := m.WaitTime(t.Context(), at.Time); err != nil || m.read(100) != "three" || m.read(7) != "before 7" {
+			t.Errorf("%s has %q and %q: %v", m.host, m.read(100), m.read(7), err)
+		}
+		if _, err := m.write(1, "no"); !errors.Is(err, ErrNotPrimary) {
+			t.Errorf("a write to a secondary: %v", err)
+		}
+	}
+	concerns(t, a, at)
+
+	disk := a.stop()
+	p := primaryOf(t, b, c)
+	if _, err := p.write(101, "without a"); err != nil {
+		t.Fatal(err)
+	}
+	a = ms.start("a:1", disk, false)
+	if at, err = p.write(102, "with a"); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.WaitConcern(t.Context(), at, Concern{N: 3}); err != nil || a.read(101) != "without a" || a.read(100) != "three" {
+		t.Errorf("a has %q and %q: %v", a.read(101), a.read(100), err)
+	}
+	if err := p.ReadIndex(t.Context()); err != nil {
+		t.Error(err)
+	}
+	for _, m := range []*machine{a, b, c} {
+		m.stop()
+	}
+}
+
+// concerns asks for what a set of three can and cannot give.
+func concerns(t *testing.T, a *machine, at Position) {
+	t.Helper()
+	if err := a.WaitConcern(t.Context(), at, Concern{N: 4}); !mongoerr.Is(err, mongoerr.UnsatisfiableWriteConcern) {
+		t.Errorf("w: 4: %v", err)
+	}
+	if err := a.WaitConcern(t.Context(), at, Concern{Mode: "far"}); !mongoerr.Is(err, mongoerr.UnknownReplWriteConcern) {
+		t.Errorf("w: far: %v", err)
+	}
+	if err := a.WaitConcern(t.Context(), at, Concern{Mode: Majority}); err != nil {
+		t.Errorf("w: majority: %v", err)
+	}
+	ahead := Timestamp(time.Now().Add(2*DefaultMaxDrift).Unix()) << 32
+	if err := a.WaitTime(t.Context(), ahead); !mongoerr.Is(err, mongoerr.ClusterTimeFailsRateLimiter) {
+		t.Errorf("a time far ahead: %v", err)
+	}
+	soon := a.State().Clock + 5
+	if err := a.WaitTime(t.Context(), soon); err != nil || a.State().Applied.Time < soon {
+		t.Errorf("a time that no write has: %v, at %v", err, a.State().Applied.Time)
+	}
+	late, cancel := context.WithTimeoutCause(t.Context(), time.Millisecond, errors.New("wtimeout"))
+	defer cancel()
+	far := Position{Index: 1 << 40}
+	if err := a.WaitConcern(late, far, Concern{N: 2}); err == nil || err.Error() != "wtimeout" {
+		t.Errorf("w: 2 of what never comes: %v", err)
+	}
+	until(t, "the wait is gone", func() bool {
+		left := 0
+		if err := a.Do(t.Context(), func(g *Group) error { left = len(g.waits); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		return left == 0
+	})
+}
+
+// A member that fell behind the log gets a snapshot, and keeps what is its own.
+func TestMemberThatFellBehind(t *testing.T) {
+	ms := newMachines(t)
+	a := ms.start("a:1", storage.NewMemFS(), true)
+	b, c := ms.start("b:1", storage.NewMemFS(), false), ms.start("c:1", storage.NewMemFS(), false)
+	primaryOf(t, a)
+	join(t, a, b)
+	join(t, a, c)
+	id := c.store.ID()
+	u := c.store.engine.Begin()
+	if err := errors.Join(u.Set(storage.FirstOwnIdent, []byte("own"), []byte("c's")), u.Commit(t.Context(), storage.Journaled)); err != nil {
+		t.Fatal(err)
+	}
+	disk := c.stop()
+	for i := range 200 {
+		if _, err := primaryOf(t, a, b).write(i, strings.Repeat(fmt.Sprint(i), 100)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := primaryOf(t, a, b)
+	for _, m := range []*machine{a, b} {
+		if err := m.Do(t.Context(), func(g *Group) error { return g.Truncate(g.applied.Index) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c = ms.start("c:1", disk, false)
+	at, err := p.write(500, "now")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.WaitConcern(t.Context(), at, Concern{N: 3}); err != nil || c.read(150) != strings.Repeat("150", 100) {
+		t.Errorf("c has %q: %v", c.read(150), err)
+	}
+	if c.store.ID() != id {
+		t.Errorf("the raft id is %x, and was %x", c.store.ID(), id)
+	}
+	disk = c.stop()
+	if place, err := storage.Place(disk, "db"); err != nil || place == "db" {
+		t.Errorf("the store is in %s: %v", place, err)
+	}
+	c = ms.start("c:1", disk, false)
+	v, closer, err := c.store.engine.Get(storage.FirstOwnIdent, []byte("own"))
+	if err != nil || string(v) != "c's" {
+		t.Errorf("its own is %q: %v", v, err)
+	} else if err := closer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if c.store.ID() != id || c.read(150) != strings.Repeat("150", 100) {
+		t.Errorf("after a crash c is %x with %q", c.store.ID(), c.read(150))
+	}
+	for _, m := range []*machine{a, b, c} {
+		m.stop()
+	}
+}
+
+// Strangers, members of other sets and wrong members are refused.
+func TestFramesRefused(t *testing.T) {
+	ms := newMachines(t)
+	a := ms.start("a:1", storage.NewMemFS(), true)
+	defer a.stop()
+	primaryOf(t, a)
+	set, id := a.State().Config.ID, a.store.ID()
+	for _, c := range []struct {
+		why   string
+		frame Frame
+	}{
+		{"", Frame{Set: set, From: 5, To: id}},
+		{"another replica set", Frame{Set: [12]byte{9}, From: 5, To: id}},
+		{"another replica set", Frame{From: 5, To: id}},
+		{"data directory is another one", Frame{Set: set, From: 5, To: id + 1}},
+		{"no member of group", Frame{Set: set, Group: 3, From: 5, To: id}},
+	} {
+		_, err := a.n.admit(&c.frame)
+		if (err == nil) != (c.why == "") || err != nil && !strings.Contains(err.Error(), c.why) {
+			t.Errorf("%q: %v", c.why, err)
+		}
+	}
+	removed := *a.State()
+	removed.Config = removed.Config.clone()
+	removed.Config.Removed = []uint64{5}
+	m := &Replica{store: a.store}
+	m.state.Store(&removed)
+	n := &Network{members: map[Number]*Replica{0: m}}
+	if _, err := n.admit(&Frame{Set: set, From: 5, To: id}); err == nil || !strings.Contains(err.Error(), "was removed") {
+		t.Errorf("a member that was removed: %v", err)
+	}
+	// Garbage ends its own stream only.
+	conn, err := a.n.dial("a:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	for i, b := range [][]byte{{}, []byte("garbage"), make([]byte, 1000)} {
+		s, err := conn.NewStream(t.Context(), &peerService.Streams[i%2], "/mayfly.Replication/"+peerService.Streams[i%2].StreamName)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.SendMsg(b); err != nil {
+			t.Fatal(err)
+		}
+		var answer []byte
+		if err := s.RecvMsg(&answer); err == nil {
+			t.Errorf("%.10x was answered %x", b, answer)
+		}
+	}
+	if _, err := a.write(1, "still there"); err != nil {
+		t.Error(err)
+	}
+}
+
+// What is damaged on its way is not installed, and what arrived whole is not sent
+// again.
+func TestSnapshotTransfer(t *testing.T) {
+	ms := newMachines(t)
+	a := ms.start("a:1", storage.NewMemFS(), true)
+	b := ms.start("b:1", storage.NewMemFS(), false)
+	defer func() { a.stop(); b.stop() }()
+	primaryOf(t, a)
+	for i := range 20 {
+		if _, err := a.write(i, strings.Repeat("x", 1<<16)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	id := b.store.ID()
+	msg := &raftpb.Message{Type: raftpb.MsgSnap.Enum(), From: new(a.store.ID()), To: &id, Term: new(uint64(0)), Snapshot: &raftpb.Snapshot{Metadata: &raftpb.SnapshotMetadata{}}}
+	frame, err := (&Frame{Set: [12]byte{7}, From: a.store.ID(), To: id, Message: msg}).encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Do(t.Context(), func(*Group) error { return a.store.engine.Checkpoint("db/out") }); err != nil {
+		t.Fatal(err)
+	}
+	names, _ := a.fs.List("db/out")
+	// A file of an earlier attempt that has the right length so far and other bytes.
+	var log string
+	for _, name := range names {
+		if strings.HasSuffix(name, ".log") {
+			log = name
+		}
+	}
+	if err := b.fs.MkdirAll("db/incoming", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	f, err := b.fs.Create("db/incoming/"+log, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Write(make([]byte, 1000)); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.n.sendFiles(a.fs, "db/out", "b:1", frame); err == nil || !strings.Contains(err.Error(), "arrived damaged") {
+		t.Errorf("a damaged file: %v", err)
+	}
+	if _, err := b.fs.Stat("db/incoming/" + log); err == nil {
+		t.Error("a damaged file is still there")
+	}
+	if err := a.n.sendFiles(a.fs, "db/out", "b:1", frame); err != nil {
+		t.Error(err)
+	}
+	if b.n.Receiving(0) != nil {
+		t.Error("it is being received still")
+	}
+}
+
+func TestSplit(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	clients, peers := Split(l)
+	for _, c := range []struct {
+		say  string
+		from net.Listener
+	}{{"PRI * HTTP/2.0", peers}, {"\x3f\x00\x00\x00hello", clients}, {"PRIx", clients}} {
+		out, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := out.Write([]byte(c.say)); err != nil {
+			t.Fatal(err)
+		}
+		in, err := c.from.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := make([]byte, len(c.say))
+		for n := 0; n < len(b); {
+			k, err := in.Read(b[n:])
+			if err != nil {
+				t.Fatal(err)
+			}
+			n += k
+		}
+		if string(b) != c.say {
+			t.Errorf("%q arrived as %q", c.say, b)
+		}
+		in.Close()
+		out.Close()
+	}
+	l.Close()
+	if _, err := peers.Accept(); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("after the end: %v", err)
+	}
+}

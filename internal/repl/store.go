@@ -1,0 +1,242 @@
+package repl
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/mayflydb/mayfly/internal/storage"
+	"go.etcd.io/raft/v3/raftpb"
+)
+
+// incomingDir is where, in a server's directory, a snapshot is received.
+const incomingDir = "incoming"
+
+// Effects apply the writes of entries to an open store: on a member, its catalog.
+type Effects interface {
+	// Apply makes a payload's effect visible and index the engine's Applied in one step.
+	Apply(index uint64, payload []byte, own any) error
+	// Close lets go of the store, which another one will take the place of.
+	Close() error
+}
+
+// StoreOptions open a Store.
+type StoreOptions struct {
+	FS    storage.FS
+	Dir   string // of the server
+	Group Number
+	// Open opens the store in a directory.
+	Open func(dir string) (*storage.Engine, error)
+	// Effects opens what applies writes to it.
+	Effects func(*storage.Engine) (Effects, error)
+}
+
+// Store is the data of one member of one group: log and machine in one engine, which
+// a snapshot of another member replaces.
+type Store struct {
+	*EngineLog
+	opts    StoreOptions
+	engine  *storage.Engine
+	effects Effects
+	id      uint64
+}
+
+// OpenStore opens a member's data, and makes them where there are none: then with a
+// raft id of their own, as what a lost directory has promised must never be taken
+// for promises of this one (rule 13).
+func OpenStore(o StoreOptions) (*Store, error) {
+	place, err := storage.Place(o.FS, o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{opts: o}
+	if err := s.open(place); err != nil {
+		return nil, err
+	}
+	if err := errors.Join(storage.RemoveOldPlaces(o.FS, o.Dir), s.removeOutgoing()); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// outgoingPrefix is what directories begin with that have a snapshot to be sent.
+const outgoingPrefix = "outgoing-"
+
+// removeOutgoing removes what a process that died was sending.
+func (s *Store) removeOutgoing() error {
+	list, err := s.opts.FS.List(s.opts.Dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range list {
+		if strings.HasPrefix(name, outgoingPrefix) {
+			err = errors.Join(err, s.opts.FS.RemoveAll(s.opts.FS.PathJoin(s.opts.Dir, name)))
+		}
+	}
+	return err
+}
+
+func (s *Store) open(place string) (err error) {
+	if s.engine, err = s.opts.Open(place); err != nil {
+		return err
+	}
+	if s.EngineLog, err = OpenLog(s.engine, s.opts.Group); err == nil {
+		if err = s.identify(); err == nil {
+			s.effects, err = s.opts.Effects(s.engine)
+		}
+	}
+	if err != nil {
+		return errors.Join(err, s.engine.Close())
+	}
+	return nil
+}
+
+// identify reads the raft id of the data, and gives them one.
+func (s *Store) identify() error {
+	key := groupKey(s.opts.Group, keyIdentity)
+	if err := getKey(s.engine, key, func(v []byte) error {
+		if len(v) != 8 {
+			return fmt.Errorf("%w: raft id is %x", storage.ErrCorruption, v)
+		}
+		s.id = binary.BigEndian.Uint64(v)
+		return nil
+	}); err != nil || s.id != 0 {
+		return err
+	}
+	var b [8]byte
+	if _, err := rand.Read(b[:]); err != nil {
+		return err
+	}
+	s.id = binary.BigEndian.Uint64(b[:])&^(1<<63) | 1 // fits BSON's long, and is no number that raft reserves
+	return s.setOwn(s.engine, nil)
+}
+
+// setOwn stores the raft id, and further keys in the same step.
+func (s *Store) setOwn(e *storage.Engine, more func(u *storage.Unit) error) error {
+	u := e.Begin()
+	defer u.Abort()
+	if err := u.Set(storage.IdentRaft, groupKey(s.opts.Group, keyIdentity), binary.BigEndian.AppendUint64(nil, s.id)); err != nil {
+		return err
+	}
+	if more != nil {
+		if err := more(u); err != nil {
+			return err
+		}
+	}
+	return u.Commit(context.Background(), storage.Journaled)
+}
+
+// ID is the raft id of the data.
+func (s *Store) ID() uint64 { return s.id }
+
+// Engine is the open store; Install replaces it.
+func (s *Store) Engine() *storage.Engine { return s.engine }
+
+// Close closes the store.
+func (s *Store) Close() error { return errors.Join(s.effects.Close(), s.engine.Close()) }
+
+// Applied is Machine's.
+func (s *Store) Applied() (uint64, []byte, error) { return applied(s.engine, s.opts.Group) }
+
+func applied(e *storage.Engine, group Number) (index uint64, state []byte, err error) {
+	err = getKey(e, groupKey(group, keyState), func(v []byte) error {
+		state = append([]byte(nil), v...)
+		return nil
+	})
+	return e.Applied(), state, err
+}
+
+// Apply is Machine's.
+func (s *Store) Apply(at Position, c Change) error {
+	if c.Payload != nil {
+		return s.effects.Apply(at.Index, c.Payload, c.Own)
+	}
+	u := s.engine.Begin()
+	defer u.Abort()
+	if c.State != nil {
+		if err := u.Set(storage.IdentRaft, groupKey(s.opts.Group, keyState), c.State); err != nil {
+			return err
+		}
+		u.Frees() // what the set has committed is written on a full disk, too
+	}
+	if err := u.Seal(); err != nil {
+		return err
+	}
+	return u.Apply(at.Index)
+}
+
+// Install is Machine's. The snapshot is in incomingDir, whole and checked; what is
+// the sender's alone in it goes first (rule 16), and then one rename makes it this
+// member's data (rule 15).
+func (s *Store) Install(base Position, hard *raftpb.HardState) error {
+	incoming := s.opts.FS.PathJoin(s.opts.Dir, incomingDir)
+	if err := s.adopt(incoming, base, hard); err != nil {
+		return err
+	}
+	if err := s.Close(); err != nil {
+		return err
+	}
+	place, err := storage.Switch(s.opts.FS, s.opts.Dir, incoming)
+	if err != nil {
+		return err
+	}
+	if err := s.open(place); err != nil {
+		return err
+	}
+	return storage.RemoveOldPlaces(s.opts.FS, s.opts.Dir)
+}
+
+// adopt makes a received store one of this member.
+func (s *Store) adopt(dir string, base Position, hard *raftpb.HardState) (err error) {
+	e, err := s.opts.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, e.Close()) }()
+	if e.Applied() != base.Index {
+		return fmt.Errorf("the snapshot that was received is of entry %d, not %d", e.Applied(), base.Index)
+	}
+	theirs, err := OpenLog(e, s.opts.Group)
+	if err != nil {
+		return err
+	}
+	if base, err = position(theirs, base.Index); err != nil {
+		return err
+	}
+	if err := s.setOwn(e, func(u *storage.Unit) error {
+		return errors.Join(
+			u.DeleteRange(storage.IdentRaft, groupKey(s.opts.Group, keyEntry), groupKey(s.opts.Group, keyEntry+1)),
+			setBase(u, s.opts.Group, base),
+			setHard(u, s.opts.Group, hard))
+	}); err != nil {
+		return err
+	}
+	return e.TakeOwn(s.engine)
+}
+
+// received tells of what a snapshot in incomingDir is: its place, and raft's members
+// then.
+func (s *Store) received() (meta *raftpb.SnapshotMetadata, err error) {
+	e, err := s.opts.Open(s.opts.FS.PathJoin(s.opts.Dir, incomingDir))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, e.Close()) }()
+	index, b, err := applied(e, s.opts.Group)
+	if err != nil {
+		return nil, err
+	}
+	state, err := decodeGroupState(b)
+	if err != nil {
+		return nil, err
+	}
+	theirs, err := OpenLog(e, s.opts.Group)
+	if err != nil {
+		return nil, err
+	}
+	term, err := theirs.Term(index)
+	return &raftpb.SnapshotMetadata{Index: &index, Term: &term, ConfState: state.conf}, err
+}
