@@ -262,6 +262,18 @@ func (op *Op) Kind() OpKind {
 	return op.Command.Kind
 }
 
+// Controlled says whether access is controlled for the operation.
+func (op *Op) Controlled() bool { return op.Dispatcher.Authorize != nil && !op.Client.Internal }
+
+// May says whether the operation's client has what is needed.
+func (op *Op) May(need auth.Need) bool {
+	if !op.Controlled() {
+		return true
+	}
+	p := op.Client.Principal()
+	return p != nil && p.May(need)
+}
+
 // redacted stands for the body of a command that carries secrets.
 const redacted = "###"
 

@@ -135,7 +135,7 @@ func (n *Node) loadClusterParameters() error {
 	if n.Catalog != nil {
 		for i := range clusterParameterList {
 			p := &clusterParameterList[i]
-			d, err := n.kept(clusterNamespace, p.name)
+			d, err := n.Catalog.Kept(clusterNamespace, bson.String(p.name))
 			if err != nil {
 				return err
 			}

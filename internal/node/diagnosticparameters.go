@@ -31,7 +31,6 @@ var planParameters = []struct {
 // those who ask.
 func (n *Node) registerParameters(p *command.Params) {
 	p.Fixed("featureCompatibilityVersion", false, n.fcv.document)
-	p.Fixed("authSchemaVersion", false, func() bson.Value { return bson.Int32(authSchemaVersion) })
 	p.Fixed("authenticationMechanisms", true, func() bson.Value {
 		return bson.Array(bson.String("SCRAM-SHA-1"), bson.String("SCRAM-SHA-256"))
 	})

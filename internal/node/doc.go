@@ -3,9 +3,9 @@
 // arguments, its handler, and nothing that another command needs.
 //
 // What commands share has files of its own: what each needs of a user (needs.go,
-// asked by authorize.go), users and roles (accounts.go, accountchange.go,
-// authentication.go), writes (ddl.go, measurements.go), pipelines (aggregate.go,
-// pipelinerules.go).
+// asked by authorize.go), writes (ddl.go, measurements.go), pipelines (aggregate.go,
+// pipelinerules.go). The commands about users and roles are those of package
+// account.
 //
 // Start reading at node.go, which lists the commands, then at ping.go for the
 // shape of the smallest command.

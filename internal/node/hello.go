@@ -2,9 +2,9 @@ package node
 
 import (
 	"context"
-	"strings"
 	"time"
 
+	"github.com/mayflydb/mayfly/internal/account"
 	"github.com/mayflydb/mayfly/internal/auth"
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/command"
@@ -49,7 +49,7 @@ func (n *Node) runHello(ctx context.Context, op *command.Op) error {
 	if err := clientMetadata(op); err != nil {
 		return err
 	}
-	user, err := mechanismsUser(a.Value("saslSupportedMechs"))
+	user, err := account.MechanismsUser(a.Value("saslSupportedMechs"))
 	if err != nil {
 		return err
 	}
@@ -80,31 +80,19 @@ func (n *Node) runHello(ctx context.Context, op *command.Op) error {
 // begins anew with saslStart.
 func (n *Node) helloAuthentication(ctx context.Context, op *command.Op, name *auth.UserName) error {
 	if name != nil {
-		d, err := n.kept(usersNamespace, name.ID())
+		u, err := n.accounts.User(*name)
 		if err != nil {
 			return err
 		}
-		if d != nil {
-			u, err := auth.ParseUser(d)
-			if err != nil {
-				return err
-			}
+		if u != nil {
 			op.Reply.Strings("saslSupportedMechs", u.Mechanisms()...)
 		}
 	}
-	first, _ := op.Args.Value("speculativeAuthenticate").Doc().First()
-	if op.Args.Value("speculativeAuthenticate").Type != bson.TypeDocument || first != "saslStart" {
-		return nil
+	if v := op.Args.Value("speculativeAuthenticate"); v.Type == bson.TypeDocument {
+		if answer := n.accounts.Speculate(ctx, op, v.Doc()); answer != nil {
+			op.Reply.Doc("speculativeAuthenticate", answer)
+		}
 	}
-	a, err := command.ParseDoc(saslStartFields, op.Args.Value("speculativeAuthenticate").Doc())
-	if err != nil {
-		return nil // a hello never fails for it: the client begins anew with saslStart
-	}
-	var answer bson.Builder
-	if err := n.startAuthentication(ctx, op, &a, "admin", true, &answer); err != nil {
-		return nil
-	}
-	op.Reply.Doc("speculativeAuthenticate", answer.Finish())
 	return nil
 }
 
@@ -178,25 +166,4 @@ func (n *Node) negotiateCompression(b *bson.Builder, v bson.Value) {
 	if len(common) > 0 {
 		b.Strings("compression", common...)
 	}
-}
-
-// mechanismsUser reads saslSupportedMechs: "db.user", or {user, db}; nil where
-// it is not there.
-func mechanismsUser(v bson.Value) (*auth.UserName, error) {
-	switch v.Type {
-	case bson.Missing:
-		return nil, nil
-	case bson.TypeString:
-		db, user, ok := strings.Cut(v.Str(), ".")
-		if !ok {
-			return nil, mongoerr.New(mongoerr.BadValue, "UserName must contain a '.' separated database.user pair")
-		}
-		return &auth.UserName{User: user, DB: db}, nil
-	case bson.TypeDocument:
-		if err := checkName(v.Doc(), "UserName", "user"); err != nil {
-			return nil, err
-		}
-		return &auth.UserName{User: v.Doc().Lookup("user").Str(), DB: v.Doc().Lookup("db").Str()}, nil
-	}
-	return nil, mongoerr.New(mongoerr.TypeMismatch, "UserName must be either a string or an object, found: %s", v.Type)
 }

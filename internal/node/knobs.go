@@ -4,7 +4,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/mayflydb/mayfly/internal/auth"
 	"github.com/mayflydb/mayfly/internal/command"
 )
 
@@ -12,28 +11,13 @@ import (
 type knobs struct {
 	noTableScan  *command.BoolParam
 	allowDiskUse *command.BoolParam
-	// scramSHA1 and scramSHA256 are how often passwords are hashed.
-	scramSHA1, scramSHA256 *command.IntParam
-	// localhostBypass lets who comes from this machine make the first user.
-	localhostBypass *command.BoolParam
 }
 
 func newKnobs(p *command.Params) *knobs {
 	return &knobs{
-		noTableScan:     p.Bool(command.BoolSpec{Name: "notablescan"}),
-		allowDiskUse:    p.Bool(command.BoolSpec{Name: "allowDiskUseByDefault", Default: true}),
-		localhostBypass: p.Bool(command.BoolSpec{Name: "enableLocalhostAuthBypass", Default: true, Startup: true}),
-		scramSHA1:       p.Int(command.IntSpec{Name: "scramIterationCount", Default: 10_000, Min: 5_000, HasMin: true}),
-		scramSHA256:     p.Int(command.IntSpec{Name: "scramSHA256IterationCount", Default: 15_000, Min: 5_000, HasMin: true}),
+		noTableScan:  p.Bool(command.BoolSpec{Name: "notablescan"}),
+		allowDiskUse: p.Bool(command.BoolSpec{Name: "allowDiskUseByDefault", Default: true}),
 	}
-}
-
-// iterations is how often a mechanism hashes passwords that are set from now on.
-func (k *knobs) iterations(mechanism string) int {
-	if mechanism == auth.ScramSHA1 {
-		return int(k.scramSHA1.Load())
-	}
-	return int(k.scramSHA256.Load())
 }
 
 // lastTimestamp is the last value that timestamp gave.

@@ -44,7 +44,7 @@ func (n *Node) runListDatabases(ctx context.Context, op *command.Op) error {
 	}
 	slices.Sort(names)
 	nameOnly := op.Args.Bool("nameOnly")
-	every := may(op, auth.On(auth.Cluster, auth.ListDatabases))
+	every := op.May(auth.On(auth.Cluster, auth.ListDatabases))
 	if !every && op.Args.Has("authorizedDatabases") && !op.Args.Bool("authorizedDatabases") {
 		return mongoerr.New(mongoerr.Unauthorized, "Insufficient permissions to list all databases")
 	}

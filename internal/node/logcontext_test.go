@@ -55,14 +55,10 @@ func TestLinesOfCommandsNameTheirConnection(t *testing.T) {
 			t.Errorf("%s: %s", text, reply)
 		}
 	}
-	run("admin", `{"createUser": "ann", "pwd": "p", "roles": []}`)
-	for _, password := range []string{"p", "no"} {
-		logIn(t, func(text string) bson.Doc { return run("admin", text) }, "ann", password)
-	}
 	if len(log.without) > 0 {
 		t.Errorf("without a context: %q", log.without)
 	}
-	for _, want := range []string{"Document would fail validation", "Failed to authenticate", "Successfully authenticated"} {
+	for _, want := range []string{"Document would fail validation"} {
 		if !slices.Contains(log.with, want) {
 			t.Errorf("no line %q in %q", want, log.with)
 		}

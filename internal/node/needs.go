@@ -3,6 +3,7 @@ package node
 import (
 	"strings"
 
+	"github.com/mayflydb/mayfly/internal/account"
 	"github.com/mayflydb/mayfly/internal/auth"
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/command"
@@ -54,15 +55,9 @@ func init() {
 		"startSession": anyone, "refreshSessions": anyone, "endSessions": anyone, "killSessions": killSessionsNeeds,
 		"killAllSessions": clusterNeeds(auth.KillAnySession), "killAllSessionsByPattern": clusterNeeds(auth.KillAnySession),
 		"abortTransaction": anyone, "commitTransaction": anyone,
-
-		"createUser": createUserNeeds, "updateUser": updateUserNeeds, "dropUser": databaseNeeds(auth.DropUser),
-		"dropAllUsersFromDatabase": databaseNeeds(auth.DropUser), "grantRolesToUser": roleNeeds(auth.GrantRole),
-		"revokeRolesFromUser": roleNeeds(auth.RevokeRole), "usersInfo": usersInfoNeeds, "invalidateUserCache": clusterNeeds(auth.InvalidateUserCache),
-		"createRole": createRoleNeeds, "updateRole": updateRoleNeeds, "dropRole": databaseNeeds(auth.DropRole),
-		"dropAllRolesFromDatabase": databaseNeeds(auth.DropRole), "grantRolesToRole": roleNeeds(auth.GrantRole),
-		"revokeRolesFromRole": roleNeeds(auth.RevokeRole), "grantPrivilegesToRole": privilegeNeeds(auth.GrantRole),
-		"revokePrivilegesFromRole": privilegeNeeds(auth.RevokeRole), "rolesInfo": rolesInfoNeeds,
-		"_mergeAuthzCollections": mergeNeedsOfAccounts,
+	}
+	for name, of := range account.Needs() {
+		needs[name] = func(_ *Node, op *command.Op) []auth.Need { return of(op) }
 	}
 	for name := range replicaSetCommands {
 		needs[name] = clusterNeeds(auth.ReplSetConfigure)
@@ -196,7 +191,7 @@ func fileNeeds(_ *Node, op *command.Op) []auth.Need {
 // killCursorsNeeds are none for the client's own cursors, or where it may kill
 // anybody's; for others' that right where they are, whatever the command says.
 func killCursorsNeeds(_ *Node, op *command.Op) []auth.Need {
-	if may(op, auth.On(auth.Cluster, auth.KillAnyCursor)) {
+	if op.May(auth.On(auth.Cluster, auth.KillAnyCursor)) {
 		return nil
 	}
 	var all []auth.Need
@@ -208,7 +203,7 @@ func killCursorsNeeds(_ *Node, op *command.Op) []auth.Need {
 
 func createNeeds(_ *Node, op *command.Op) []auth.Need {
 	r := auth.Namespace(op.DB, op.Collection)
-	if !op.Body.Lookup("capped").Truthy() && !op.Body.Has("viewOn") && may(op, auth.On(r, auth.Insert)) {
+	if !op.Body.Lookup("capped").Truthy() && !op.Body.Has("viewOn") && op.May(auth.On(r, auth.Insert)) {
 		return nil
 	}
 	return append(one(r, auth.CreateCollection), viewNeeds(op)...)
@@ -267,8 +262,8 @@ func renameNeeds(_ *Node, op *command.Op) []auth.Need {
 	var all []auth.Need
 	// Who may rename, but not read the one, must not get at it by the name of
 	// another that it may read.
-	hides := !may(op, auth.On(source, auth.Find)) && may(op, auth.On(target, auth.Find))
-	if from.DB != to.DB || hides || !may(op, auth.On(auth.Database(from.DB), auth.RenameCollectionSameDB)) {
+	hides := !op.May(auth.On(source, auth.Find)) && op.May(auth.On(target, auth.Find))
+	if from.DB != to.DB || hides || !op.May(auth.On(auth.Database(from.DB), auth.RenameCollectionSameDB)) {
 		all = []auth.Need{auth.On(source, auth.Find, auth.DropCollection), auth.On(target, auth.Insert, auth.CreateIndex)}
 	}
 	if op.Args.Value("dropTarget").Truthy() {
@@ -295,7 +290,7 @@ func validateDatabaseNeeds(_ *Node, op *command.Op) []auth.Need {
 
 func profileNeeds(_ *Node, op *command.Op) []auth.Need {
 	asks := op.Args.Int("profile") < 0 && !op.Args.Has("filter") && !op.Args.Has("slowms") && !op.Args.Has("sampleRate")
-	if asks && may(op, auth.On(auth.Namespace(op.DB, schema.ProfileCollection), auth.Find)) {
+	if asks && op.May(auth.On(auth.Namespace(op.DB, schema.ProfileCollection), auth.Find)) {
 		return nil
 	}
 	return one(auth.Database(op.DB), auth.EnableProfiler)

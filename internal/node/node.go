@@ -4,7 +4,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/mayflydb/mayfly/internal/auth"
+	"github.com/mayflydb/mayfly/internal/account"
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/command"
@@ -35,8 +35,7 @@ type Node struct {
 	modified   updateCounts // by findAndModify
 	created    validatorCounts
 	collModded validatorCounts
-	accounts   accounts
-	failures   auth.Failures
+	accounts   *account.Store
 	fcv        fcv
 	cluster    clusterParameters
 	compaction compaction
@@ -46,6 +45,7 @@ type Node struct {
 // Register adds the node's commands to r.
 func (n *Node) Register(r *command.Registry) {
 	n.knobs = newKnobs(n.Params)
+	n.accounts = account.New(account.Options{Catalog: n.Catalog, Log: n.Log, Params: n.Params})
 	n.processID = bson.NewObjectID()
 	n.registerParameters(n.Params)
 	n.registerStatus(n.Dispatcher.Status)
@@ -81,12 +81,7 @@ func (n *Node) registerDiagnostic(r *command.Registry) {
 		n.startSession(), n.endSessions(), n.refreshSessions(), n.killSessions(), n.killAllSessions(),
 		n.killAllSessionsByPattern(), n.getMore(), n.killCursors(), n.abortTransaction(), n.commitTransaction(),
 	)
-	r.Register(
-		n.authenticate(), n.saslStart(), n.saslContinue(), n.logout(), n.invalidateUserCache(), n.mergeAuthzCollections(),
-		n.createUser(), n.updateUser(), n.dropUser(), n.dropAllUsersFromDatabase(), n.grantRolesToUser(), n.revokeRolesFromUser(), n.usersInfo(),
-		n.createRole(), n.updateRole(), n.dropRole(), n.dropAllRolesFromDatabase(), n.grantPrivilegesToRole(), n.revokePrivilegesFromRole(),
-		n.grantRolesToRole(), n.revokeRolesFromRole(), n.rolesInfo(),
-	)
+	r.Register(n.accounts.Commands()...)
 	r.Register(n.planCacheCommands()...)
 	r.Register(notReplicated()...)
 	r.Register(notStandalone()...)

@@ -87,6 +87,6 @@ func (w *world) currentOp(arg bson.Doc) (pipeline.Iterator, error) {
 	}
 	return &pipeline.List{Docs: w.op.Dispatcher.CurrentOps(command.CurrentOpOptions{
 		IdleConnections: a.Bool("idleConnections"), IdleCursors: a.Bool("idleCursors"), Truncate: a.Bool("truncateOps"),
-		OwnOps: controlled(w.op) && !a.Bool("allUsers"), For: w.op,
+		OwnOps: w.op.Controlled() && !a.Bool("allUsers"), For: w.op,
 	})}, nil
 }

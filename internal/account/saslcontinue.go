@@ -1,4 +1,4 @@
-package node
+package account
 
 import (
 	"context"
@@ -12,7 +12,7 @@ var saslContinueFields = command.NewFields("saslContinue", command.SafeInt("conv
 	command.OneOf("payload", bson.TypeBinary, bson.TypeString).Required()).Lenient()
 
 // saslContinue continues an authentication that saslStart began.
-func (n *Node) saslContinue() *command.Command {
+func (s *Store) saslContinue() *command.Command {
 	return &command.Command{
 		Name: "saslContinue", Flags: command.NoAuth | command.Redacted | command.APIv1, Fields: saslContinueFields,
 		Help: "Subsequent steps in a SASL authentication conversation.",
@@ -26,7 +26,7 @@ func (n *Node) saslContinue() *command.Command {
 			case op.Args.Int("conversationId") != conversationID:
 				return mongoerr.New(mongoerr.ProtocolError, "sasl: Mismatched conversation id")
 			}
-			return n.stepAuthentication(ctx, op, op.Args.Value("payload"), op.Reply)
+			return s.stepAuthentication(ctx, op, op.Args.Value("payload"), op.Reply)
 		},
 	}
 }

@@ -1,18 +1,18 @@
-package node
+package account
 
 import (
 	"github.com/mayflydb/mayfly/internal/auth"
 	"github.com/mayflydb/mayfly/internal/bson"
 )
 
-type accountField struct {
+type field struct {
 	name  string
 	value bson.Value
 }
 
 // withFields is d with some fields replaced, or left out where they are
 // Missing; what d has not comes behind.
-func withFields(d bson.Doc, fields ...accountField) bson.Doc {
+func withFields(d bson.Doc, fields ...field) bson.Doc {
 	var b bson.Builder
 	done := map[string]bool{}
 	put := func(name string, v bson.Value) {
@@ -37,26 +37,26 @@ func withFields(d bson.Doc, fields ...accountField) bson.Doc {
 }
 
 // rolesField is the field roles of a user or a role.
-func rolesField(roles []auth.RoleName) accountField {
+func rolesField(roles []auth.RoleName) field {
 	var b bson.Builder
 	auth.WriteRoles(&b, "roles", roles)
-	return accountField{"roles", b.Finish().Lookup("roles")}
+	return field{"roles", b.Finish().Lookup("roles")}
 }
 
 // privilegesField is the field privileges of a role.
-func privilegesField(ps auth.Privileges) accountField {
+func privilegesField(ps auth.Privileges) field {
 	var b bson.Builder
 	ps.Write(&b, "privileges")
-	return accountField{"privileges", b.Finish().Lookup("privileges")}
+	return field{"privileges", b.Finish().Lookup("privileges")}
 }
 
 // restrictionsField is the field authenticationRestrictions; none for an empty
 // array.
-func restrictionsField(v bson.Value) accountField {
+func restrictionsField(v bson.Value) field {
 	if v.Doc().IsEmpty() {
 		v = bson.Value{}
 	}
-	return accountField{"authenticationRestrictions", v}
+	return field{"authenticationRestrictions", v}
 }
 
 // roleDocument is a document of admin.system.roles.

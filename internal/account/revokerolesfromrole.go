@@ -1,4 +1,4 @@
-package node
+package account
 
 import (
 	"context"
@@ -8,10 +8,10 @@ import (
 )
 
 // revokeRolesFromRole takes from what a role inherits.
-func (n *Node) revokeRolesFromRole() *command.Command {
+func (s *Store) revokeRolesFromRole() *command.Command {
 	fields := command.NewFields("revokeRolesFromRole", command.Value(command.String("").Required()), rolesArgument.Required())
 	return accountCommand("revokeRolesFromRole", "Revokes roles from another role.", fields, func(ctx context.Context, op *command.Op) error {
 		anything := func(auth.RoleName, []auth.RoleName) error { return nil }
-		return n.changeInherited(ctx, op, anything, auth.Less)
+		return s.changeInherited(ctx, op, anything, auth.Less)
 	})
 }

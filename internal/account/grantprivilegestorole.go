@@ -1,4 +1,4 @@
-package node
+package account
 
 import (
 	"context"
@@ -7,7 +7,7 @@ import (
 )
 
 // grantPrivilegesToRole adds to what a role may do.
-func (n *Node) grantPrivilegesToRole() *command.Command {
+func (s *Store) grantPrivilegesToRole() *command.Command {
 	fields := command.NewFields("grantPrivilegesToRole", command.Value(command.String("").Required()), privilegesArgument.Required())
 	return accountCommand("grantPrivilegesToRole", "Grants privileges to a role", fields, func(ctx context.Context, op *command.Op) error {
 		role, err := userRole(op)
@@ -21,9 +21,9 @@ func (n *Node) grantPrivilegesToRole() *command.Command {
 		if err := more.CheckGrantable(role); err != nil {
 			return err
 		}
-		return n.changeRole(ctx, role, func(d roleDocument) ([]accountField, error) {
+		return s.changeRole(ctx, role, func(d roleDocument) ([]field, error) {
 			have, err := d.privileges()
-			return []accountField{privilegesField(have.AddAll(more))}, err
+			return []field{privilegesField(have.AddAll(more))}, err
 		})
 	})
 }

@@ -1,4 +1,4 @@
-package node
+package account
 
 import (
 	"context"
@@ -13,56 +13,56 @@ import (
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
-// accountChange is one atomic change of users and roles.
-type accountChange struct {
-	n   *Node
+// change is one atomic change of users and roles.
+type change struct {
+	s   *Store
 	ctx context.Context
 	u   *catalog.Unit
 }
 
 // changeAccounts runs f, which reads and then writes users and roles, alone.
-func (n *Node) changeAccounts(ctx context.Context, f func(c *accountChange) error) error {
-	n.accounts.mu.Lock()
-	defer n.accounts.mu.Unlock()
+func (s *Store) changeAccounts(ctx context.Context, f func(c *change) error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	// Whoever resolves a principal from now on sees what is committed, or is told
 	// by the generation to do it again.
-	defer n.accounts.generation.Add(1)
-	return n.Catalog.Run(ctx, storage.Journaled, func(u *catalog.Unit) error { return f(&accountChange{n, ctx, u}) })
+	defer s.generation.Add(1)
+	return s.catalog.Run(ctx, storage.Journaled, func(u *catalog.Unit) error { return f(&change{s, ctx, u}) })
 }
 
 // makeAccounts makes the collection of users or roles where there is none yet;
 // name is the field that names one of them.
-func (n *Node) makeAccounts(ctx context.Context, ns schema.Namespace, name string) error {
-	n.accounts.mu.Lock()
-	defer n.accounts.mu.Unlock()
-	if err := n.tellAuthSchema(ctx); err != nil {
+func (s *Store) makeAccounts(ctx context.Context, ns schema.Namespace, name string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.tellAuthSchema(ctx); err != nil {
 		return err
 	}
-	if n.Catalog.Lookup(ns) != nil {
+	if s.catalog.Lookup(ns) != nil {
 		return nil
 	}
-	if _, err := n.Catalog.Create(ctx, ns, nil); err != nil && !mongoerr.Is(err, mongoerr.NamespaceExists) {
+	if _, err := s.catalog.Create(ctx, ns, nil); err != nil && !mongoerr.Is(err, mongoerr.NamespaceExists) {
 		return err
 	}
 	index := new(bson.Builder).Int32("v", 2).OpenDoc("key").Int32(name, 1).Int32("db", 1).Close().
 		String("name", name+"_1_db_1").Bool("unique", true).Finish()
-	_, _, err := n.Catalog.CreateIndexes(ctx, ns, []bson.Doc{index})
+	_, _, err := s.catalog.CreateIndexes(ctx, ns, []bson.Doc{index})
 	return err
 }
 
 // tellAuthSchema says which form users and roles have, where whoever restores a
 // dump of them looks for it.
-func (n *Node) tellAuthSchema(ctx context.Context) error {
-	if c := n.Catalog.Lookup(versionNamespace); c != nil {
-		if d, err := n.kept(versionNamespace, authSchemaID); d != nil || err != nil {
+func (s *Store) tellAuthSchema(ctx context.Context) error {
+	if c := s.catalog.Lookup(versionNamespace); c != nil {
+		if d, err := s.kept(versionNamespace, authSchemaID); d != nil || err != nil {
 			return err
 		}
-	} else if _, err := n.Catalog.Create(ctx, versionNamespace, nil); err != nil && !mongoerr.Is(err, mongoerr.NamespaceExists) {
+	} else if _, err := s.catalog.Create(ctx, versionNamespace, nil); err != nil && !mongoerr.Is(err, mongoerr.NamespaceExists) {
 		return err
 	}
 	d := new(bson.Builder).String("_id", authSchemaID).Int32("currentVersion", authSchemaVersion).Finish()
-	return n.Catalog.Run(ctx, storage.Journaled, func(u *catalog.Unit) error {
-		c := n.Catalog.Lookup(versionNamespace)
+	return s.catalog.Run(ctx, storage.Journaled, func(u *catalog.Unit) error {
+		c := s.catalog.Lookup(versionNamespace)
 		if c == nil {
 			return nil // dropped: the next one tells
 		}
@@ -71,8 +71,8 @@ func (n *Node) tellAuthSchema(ctx context.Context) error {
 }
 
 // insert puts a new document; taken is the error where its _id exists.
-func (c *accountChange) insert(ns schema.Namespace, d bson.Doc, taken error) error {
-	err := c.u.Insert(c.ctx, c.n.Catalog.Lookup(ns), d)
+func (c *change) insert(ns schema.Namespace, d bson.Doc, taken error) error {
+	err := c.u.Insert(c.ctx, c.s.catalog.Lookup(ns), d)
 	if mongoerr.Is(err, mongoerr.DuplicateKey) {
 		return taken
 	}
@@ -81,21 +81,21 @@ func (c *accountChange) insert(ns schema.Namespace, d bson.Doc, taken error) err
 
 // replace puts d in the place of the document with its _id; missing is the error
 // where there is none.
-func (c *accountChange) replace(ns schema.Namespace, d bson.Doc, missing error) error {
+func (c *change) replace(ns schema.Namespace, d bson.Doc, missing error) error {
 	return c.locked(ns, d.Lookup("_id"), missing, func(coll *catalog.Collection, key catalog.RecordKey, old bson.Doc) error {
 		return c.u.Update(c.ctx, coll, key, old, d)
 	})
 }
 
 // remove takes a document away; missing is the error where there is none.
-func (c *accountChange) remove(ns schema.Namespace, id bson.Value, missing error) error {
+func (c *change) remove(ns schema.Namespace, id bson.Value, missing error) error {
 	return c.locked(ns, id, missing, func(coll *catalog.Collection, key catalog.RecordKey, old bson.Doc) error {
 		return c.u.Delete(c.ctx, coll, key, old)
 	})
 }
 
-func (c *accountChange) locked(ns schema.Namespace, id bson.Value, missing error, f func(*catalog.Collection, catalog.RecordKey, bson.Doc) error) error {
-	coll := c.n.Catalog.Lookup(ns)
+func (c *change) locked(ns schema.Namespace, id bson.Value, missing error, f func(*catalog.Collection, catalog.RecordKey, bson.Doc) error) error {
+	coll := c.s.catalog.Lookup(ns)
 	if coll == nil {
 		return missing
 	}
@@ -111,12 +111,12 @@ func (c *accountChange) locked(ns schema.Namespace, id bson.Value, missing error
 }
 
 // changeRole replaces fields of a role by those that f makes of it.
-func (n *Node) changeRole(ctx context.Context, role auth.RoleName, f func(roleDocument) ([]accountField, error)) error {
-	return n.changeAccounts(ctx, func(c *accountChange) error { return c.changeRole(role, f) })
+func (s *Store) changeRole(ctx context.Context, role auth.RoleName, f func(roleDocument) ([]field, error)) error {
+	return s.changeAccounts(ctx, func(c *change) error { return c.changeRole(role, f) })
 }
 
-func (c *accountChange) changeRole(role auth.RoleName, f func(roleDocument) ([]accountField, error)) error {
-	d, err := c.n.role(role)
+func (c *change) changeRole(role auth.RoleName, f func(roleDocument) ([]field, error)) error {
+	d, err := c.s.role(role)
 	if err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func (c *accountChange) changeRole(role auth.RoleName, f func(roleDocument) ([]a
 
 // changeInherited sets what a role inherits to what f makes of what it has and
 // of what the command names, once that passes check.
-func (n *Node) changeInherited(ctx context.Context, op *command.Op, check func(auth.RoleName, []auth.RoleName) error,
+func (s *Store) changeInherited(ctx context.Context, op *command.Op, check func(auth.RoleName, []auth.RoleName) error,
 	f func(have, named []auth.RoleName) []auth.RoleName,
 ) error {
 	named, err := someRoles(op)
@@ -143,28 +143,28 @@ func (n *Node) changeInherited(ctx context.Context, op *command.Op, check func(a
 	if err != nil {
 		return err
 	}
-	return n.changeRole(ctx, role, func(d roleDocument) ([]accountField, error) {
+	return s.changeRole(ctx, role, func(d roleDocument) ([]field, error) {
 		if err := check(role, named); err != nil {
 			return nil, err
 		}
-		return []accountField{rolesField(f(d.roles(), named))}, nil
+		return []field{rolesField(f(d.roles(), named))}, nil
 	})
 }
 
 // changeUserRoles sets a user's roles to what f makes of those it has and those
 // that the command names.
-func (n *Node) changeUserRoles(ctx context.Context, op *command.Op, f func(have, named []auth.RoleName) []auth.RoleName) error {
+func (s *Store) changeUserRoles(ctx context.Context, op *command.Op, f func(have, named []auth.RoleName) []auth.RoleName) error {
 	name := argumentUser(op)
 	named, err := someRoles(op)
 	if err != nil {
 		return err
 	}
-	return n.changeAccounts(ctx, func(c *accountChange) error {
-		d, err := n.user(name)
+	return s.changeAccounts(ctx, func(c *change) error {
+		d, err := s.user(name)
 		if err != nil {
 			return err
 		}
-		if err := auth.RoleStore(n.role).CheckExist(named); err != nil {
+		if err := auth.RoleStore(s.role).CheckExist(named); err != nil {
 			return err
 		}
 		have := auth.ParseRoles(d.Lookup("roles").Doc().Slice(), "")
@@ -172,15 +172,15 @@ func (n *Node) changeUserRoles(ctx context.Context, op *command.Op, f func(have,
 	})
 }
 
-func (c *accountChange) dropRole(r auth.RoleName) error {
+func (c *change) dropRole(r auth.RoleName) error {
 	return c.remove(rolesNamespace, bson.String(r.ID()), roleMissing(r))
 }
 
 // disinherit takes the roles that are gone from all users and roles that have
 // them and are not among those themselves.
-func (c *accountChange) disinherit(gone func(auth.RoleName) bool) error {
+func (c *change) disinherit(gone func(auth.RoleName) bool) error {
 	for _, ns := range []schema.Namespace{usersNamespace, rolesNamespace} {
-		docs, err := c.n.accountsOf(ns, "")
+		docs, err := c.s.accountsOf(ns, "")
 		if err != nil {
 			return err
 		}

@@ -1,4 +1,4 @@
-package node
+package account
 
 import (
 	"github.com/mayflydb/mayfly/internal/auth"
@@ -6,9 +6,33 @@ import (
 	"github.com/mayflydb/mayfly/internal/command"
 )
 
+// Needs says what each command of this package that needs anything needs its
+// client to be allowed. (Manual: Privilege Actions.)
+func Needs() map[string]func(*command.Op) []auth.Need {
+	return map[string]func(*command.Op) []auth.Need{
+		"createUser": createUserNeeds, "updateUser": updateUserNeeds, "dropUser": databaseNeeds(auth.DropUser),
+		"dropAllUsersFromDatabase": databaseNeeds(auth.DropUser), "grantRolesToUser": roleNeeds(auth.GrantRole),
+		"revokeRolesFromUser": roleNeeds(auth.RevokeRole), "usersInfo": usersInfoNeeds,
+		"invalidateUserCache": func(*command.Op) []auth.Need { return one(auth.Cluster, auth.InvalidateUserCache) },
+		"createRole":          createRoleNeeds, "updateRole": updateRoleNeeds, "dropRole": databaseNeeds(auth.DropRole),
+		"dropAllRolesFromDatabase": databaseNeeds(auth.DropRole), "grantRolesToRole": roleNeeds(auth.GrantRole),
+		"revokeRolesFromRole": roleNeeds(auth.RevokeRole), "grantPrivilegesToRole": privilegeNeeds(auth.GrantRole),
+		"revokePrivilegesFromRole": privilegeNeeds(auth.RevokeRole), "rolesInfo": rolesInfoNeeds,
+		"_mergeAuthzCollections": mergeNeeds,
+	}
+}
+
+func one(r auth.Resource, actions ...auth.Action) []auth.Need {
+	return []auth.Need{auth.On(r, actions...)}
+}
+
+func databaseNeeds(action auth.Action) func(*command.Op) []auth.Need {
+	return func(op *command.Op) []auth.Need { return one(auth.Database(op.DB), action) }
+}
+
 // roleNeeds is the action in the databases of the roles that a command names.
-func roleNeeds(action auth.Action) needed {
-	return func(_ *Node, op *command.Op) []auth.Need { return namedRoles(op, action) }
+func roleNeeds(action auth.Action) func(*command.Op) []auth.Need {
+	return func(op *command.Op) []auth.Need { return namedRoles(op, action) }
 }
 
 func namedRoles(op *command.Op, action auth.Action) []auth.Need {
@@ -21,8 +45,8 @@ func namedRoles(op *command.Op, action auth.Action) []auth.Need {
 
 // privilegeNeeds is the action in the databases that privileges are about; in
 // admin for those about more than one.
-func privilegeNeeds(action auth.Action) needed {
-	return func(_ *Node, op *command.Op) []auth.Need { return namedPrivileges(op, action) }
+func privilegeNeeds(action auth.Action) func(*command.Op) []auth.Need {
+	return func(op *command.Op) []auth.Need { return namedPrivileges(op, action) }
 }
 
 func namedPrivileges(op *command.Op, action auth.Action) []auth.Need {
@@ -46,7 +70,7 @@ func restrictionNeeds(op *command.Op) []auth.Need {
 	return one(auth.Database(op.DB), auth.SetAuthenticationRestriction)
 }
 
-func createUserNeeds(_ *Node, op *command.Op) []auth.Need {
+func createUserNeeds(op *command.Op) []auth.Need {
 	all := append(one(auth.Database(op.DB), auth.CreateUser), namedRoles(op, auth.GrantRole)...)
 	return append(all, restrictionNeeds(op)...)
 }
@@ -56,7 +80,7 @@ func createUserNeeds(_ *Node, op *command.Op) []auth.Need {
 var revokesAny = auth.On(auth.AnyNormal, auth.RevokeRole)
 
 // updateUserNeeds lets users who may change their own password or data.
-func updateUserNeeds(_ *Node, op *command.Op) []auth.Need {
+func updateUserNeeds(op *command.Op) []auth.Need {
 	self := false
 	if p := op.Client.Principal(); p != nil {
 		self = p.User.Name == argumentUser(op)
@@ -67,7 +91,7 @@ func updateUserNeeds(_ *Node, op *command.Op) []auth.Need {
 		field    string
 		any, own auth.Action
 	}{{"pwd", auth.ChangePassword, auth.ChangeOwnPassword}, {"customData", auth.ChangeCustomData, auth.ChangeOwnCustomData}} {
-		if op.Args.Has(f.field) && (!self || !may(op, auth.On(db, f.own))) {
+		if op.Args.Has(f.field) && (!self || !op.May(auth.On(db, f.own))) {
 			all = append(all, auth.On(db, f.any))
 		}
 	}
@@ -80,18 +104,18 @@ func updateUserNeeds(_ *Node, op *command.Op) []auth.Need {
 	return append(all, restrictionNeeds(op)...)
 }
 
-func createRoleNeeds(_ *Node, op *command.Op) []auth.Need {
+func createRoleNeeds(op *command.Op) []auth.Need {
 	all := append(one(auth.Database(op.DB), auth.CreateRole), namedRoles(op, auth.GrantRole)...)
 	return append(append(all, namedPrivileges(op, auth.GrantRole)...), restrictionNeeds(op)...)
 }
 
-func updateRoleNeeds(_ *Node, op *command.Op) []auth.Need {
+func updateRoleNeeds(op *command.Op) []auth.Need {
 	all := append([]auth.Need{revokesAny}, namedRoles(op, auth.GrantRole)...)
 	return append(append(all, namedPrivileges(op, auth.GrantRole)...), restrictionNeeds(op)...)
 }
 
 // usersInfoNeeds are none for users who ask for themselves.
-func usersInfoNeeds(_ *Node, op *command.Op) []auth.Need {
+func usersInfoNeeds(op *command.Op) []auth.Need {
 	v := op.Args.Value("usersInfo")
 	if v.Type == bson.TypeDocument && v.Doc().Lookup("forAllDBs").Truthy() {
 		return one(auth.Cluster, auth.ViewUser)
@@ -102,7 +126,7 @@ func usersInfoNeeds(_ *Node, op *command.Op) []auth.Need {
 }
 
 // rolesInfoNeeds are none for roles that the client has.
-func rolesInfoNeeds(_ *Node, op *command.Op) []auth.Need {
+func rolesInfoNeeds(op *command.Op) []auth.Need {
 	return infoNeeds(op, "RoleName", "role", auth.ViewRole, func(p *auth.Principal, name, db string) bool {
 		return p.Has(auth.RoleName{Role: name, DB: db})
 	})
@@ -125,7 +149,7 @@ func infoNeeds(op *command.Op, what, field string, action auth.Action, own func(
 	return list
 }
 
-// mergeNeedsOfAccounts is what it takes to make and drop anybody.
-func mergeNeedsOfAccounts(*Node, *command.Op) []auth.Need {
+// mergeNeeds is what it takes to make and drop anybody.
+func mergeNeeds(*command.Op) []auth.Need {
 	return one(auth.AnyNormal, auth.CreateUser, auth.DropUser, auth.CreateRole, auth.DropRole, auth.GrantRole, auth.RevokeRole)
 }

@@ -1,4 +1,4 @@
-package node
+package account
 
 import (
 	"context"
@@ -9,11 +9,11 @@ import (
 )
 
 // dropUser removes a user.
-func (n *Node) dropUser() *command.Command {
+func (s *Store) dropUser() *command.Command {
 	return accountCommand("dropUser", "Drops a single user.", command.NewFields("dropUser", command.Value(command.String("").Required())),
 		func(ctx context.Context, op *command.Op) error {
 			name := argumentUser(op)
-			return n.changeAccounts(ctx, func(c *accountChange) error {
+			return s.changeAccounts(ctx, func(c *change) error {
 				return c.remove(usersNamespace, bson.String(name.ID()), mongoerr.New(mongoerr.UserNotFound, "User '%s' not found", name))
 			})
 		})

@@ -1,4 +1,4 @@
-package node
+package account
 
 import (
 	"context"
@@ -8,11 +8,11 @@ import (
 )
 
 // grantRolesToRole lets a role inherit others.
-func (n *Node) grantRolesToRole() *command.Command {
+func (s *Store) grantRolesToRole() *command.Command {
 	fields := command.NewFields("grantRolesToRole", command.Value(command.String("").Required()), rolesArgument.Required())
 	return accountCommand("grantRolesToRole", "Grants roles to another role.", fields, func(ctx context.Context, op *command.Op) error {
-		return n.changeInherited(ctx, op, func(role auth.RoleName, named []auth.RoleName) error {
-			return auth.RoleStore(n.role).CheckGrantable(role, named)
+		return s.changeInherited(ctx, op, func(role auth.RoleName, named []auth.RoleName) error {
+			return auth.RoleStore(s.role).CheckGrantable(role, named)
 		}, auth.Union)
 	})
 }

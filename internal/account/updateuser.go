@@ -1,4 +1,4 @@
-package node
+package account
 
 import (
 	"context"
@@ -14,16 +14,16 @@ var updateUserFields = command.NewFields("updateUser", command.Value(command.Str
 	restrictionsArgument, command.ArrayOf("mechanisms", command.String("")))
 
 // updateUser changes a user's password, data, roles and restrictions.
-func (n *Node) updateUser() *command.Command {
-	return accountCommand("updateUser", "Used to update a user, for example to change its password", updateUserFields, n.runUpdateUser)
+func (s *Store) updateUser() *command.Command {
+	return accountCommand("updateUser", "Used to update a user, for example to change its password", updateUserFields, s.runUpdateUser)
 }
 
-func (n *Node) runUpdateUser(ctx context.Context, op *command.Op) error {
+func (s *Store) runUpdateUser(ctx context.Context, op *command.Op) error {
 	name := argumentUser(op)
 	if err := checkMechanisms(op); err != nil {
 		return err
 	}
-	fields, roles, err := n.userChanges(op, name)
+	fields, roles, err := s.userChanges(op, name)
 	if err != nil {
 		return err
 	}
@@ -31,11 +31,11 @@ func (n *Node) runUpdateUser(ctx context.Context, op *command.Op) error {
 	if len(fields) == 0 && !trims {
 		return mongoerr.New(mongoerr.BadValue, "Must specify at least one field to update in updateUser")
 	}
-	return n.changeAccounts(ctx, func(c *accountChange) error {
-		if err := auth.RoleStore(n.role).CheckExist(roles); err != nil {
+	return s.changeAccounts(ctx, func(c *change) error {
+		if err := auth.RoleStore(s.role).CheckExist(roles); err != nil {
 			return err
 		}
-		d, err := n.kept(usersNamespace, name.ID())
+		d, err := s.kept(usersNamespace, name.ID())
 		if err != nil {
 			return err
 		}
@@ -47,7 +47,7 @@ func (n *Node) runUpdateUser(ctx context.Context, op *command.Op) error {
 			if err != nil {
 				return err
 			}
-			d = withFields(d, accountField{"credentials", kept})
+			d = withFields(d, field{"credentials", kept})
 		}
 		return c.replace(usersNamespace, withFields(d, fields...), userMissing(name))
 	})
@@ -55,20 +55,20 @@ func (n *Node) runUpdateUser(ctx context.Context, op *command.Op) error {
 
 // userChanges lists the fields that the command changes, and the roles among
 // them.
-func (n *Node) userChanges(op *command.Op, name auth.UserName) (fields []accountField, roles []auth.RoleName, err error) {
+func (s *Store) userChanges(op *command.Op, name auth.UserName) (fields []field, roles []auth.RoleName, err error) {
 	a := &op.Args
 	if a.Has("pwd") {
 		if name.DB == auth.External {
 			return nil, nil, mongoerr.New(mongoerr.BadValue, "Cannot set the password for users defined on the '$external' database")
 		}
-		credentials, err := n.credentials(op, name)
+		credentials, err := s.credentials(op, name)
 		if err != nil {
 			return nil, nil, err
 		}
-		fields = append(fields, accountField{"credentials", bson.Document(credentials)})
+		fields = append(fields, field{"credentials", bson.Document(credentials)})
 	}
 	if a.Has("customData") {
-		fields = append(fields, accountField{"customData", a.Value("customData")})
+		fields = append(fields, field{"customData", a.Value("customData")})
 	}
 	if a.Has("authenticationRestrictions") {
 		v, err := argumentRestrictions(op)

@@ -1,4 +1,4 @@
-package node
+package account
 
 import (
 	"context"
@@ -12,13 +12,13 @@ var updateRoleFields = command.NewFields("updateRole", command.Value(command.Str
 	privilegesArgument, rolesArgument, restrictionsArgument)
 
 // updateRole replaces a role's privileges, roles and restrictions.
-func (n *Node) updateRole() *command.Command {
-	return accountCommand("updateRole", "Used to update a role", updateRoleFields, n.runUpdateRole)
+func (s *Store) updateRole() *command.Command {
+	return accountCommand("updateRole", "Used to update a role", updateRoleFields, s.runUpdateRole)
 }
 
-func (n *Node) runUpdateRole(ctx context.Context, op *command.Op) error {
+func (s *Store) runUpdateRole(ctx context.Context, op *command.Op) error {
 	a, role := &op.Args, argumentRole(op)
-	var fields []accountField
+	var fields []field
 	privileges, err := auth.ParsePrivileges(a.Array("privileges"))
 	if err != nil {
 		return err
@@ -43,8 +43,8 @@ func (n *Node) runUpdateRole(ctx context.Context, op *command.Op) error {
 	if len(fields) == 0 {
 		return mongoerr.New(mongoerr.BadValue, "Must specify at least one field to update in updateRole")
 	}
-	return n.changeAccounts(ctx, func(c *accountChange) error {
-		store := auth.RoleStore(n.role)
+	return s.changeAccounts(ctx, func(c *change) error {
+		store := auth.RoleStore(s.role)
 		if err := store.CheckExist([]auth.RoleName{role}); err != nil {
 			return err
 		}
@@ -54,6 +54,6 @@ func (n *Node) runUpdateRole(ctx context.Context, op *command.Op) error {
 		if err := privileges.CheckGrantable(role); err != nil {
 			return err
 		}
-		return c.changeRole(role, func(d roleDocument) ([]accountField, error) { return fields, nil })
+		return c.changeRole(role, func(d roleDocument) ([]field, error) { return fields, nil })
 	})
 }

@@ -1,4 +1,4 @@
-package node
+package account
 
 import (
 	"cmp"
@@ -18,13 +18,13 @@ var usersInfoFields = command.NewFields("usersInfo", command.Value(command.Any("
 
 // usersInfo tells of users: {usersInfo: 1} of all of the database, {forAllDBs:
 // true} of all there are, a name, {user, db} or an array of those of some.
-func (n *Node) usersInfo() *command.Command {
+func (s *Store) usersInfo() *command.Command {
 	return &command.Command{
-		Name: "usersInfo", Fields: usersInfoFields, Help: "Returns information about users.", Run: n.runUsersInfo,
+		Name: "usersInfo", Fields: usersInfoFields, Help: "Returns information about users.", Run: s.runUsersInfo,
 	}
 }
 
-func (n *Node) runUsersInfo(_ context.Context, op *command.Op) error {
+func (s *Store) runUsersInfo(_ context.Context, op *command.Op) error {
 	a := &op.Args
 	v := a.Value("usersInfo")
 	everywhere := v.Type == bson.TypeDocument && v.Doc().Lookup("forAllDBs").Truthy()
@@ -47,14 +47,14 @@ func (n *Node) runUsersInfo(_ context.Context, op *command.Op) error {
 	if err != nil {
 		return err
 	}
-	users, err := n.usersNamed(names, all, map[bool]string{false: op.DB}[everywhere])
+	users, err := s.usersNamed(names, all, map[bool]string{false: op.DB}[everywhere])
 	if err != nil {
 		return err
 	}
 	b := op.Reply.OpenArray("users")
 	i := 0
 	for _, d := range users {
-		shown, err := n.describeUser(d, a, details)
+		shown, err := s.describeUser(d, a, details)
 		if err != nil {
 			return err
 		}
@@ -72,16 +72,16 @@ func (n *Node) runUsersInfo(_ context.Context, op *command.Op) error {
 
 // usersNamed returns the documents of users in order of user and database:
 // those of db ("" for all), or those named.
-func (n *Node) usersNamed(names [][2]string, all bool, db string) ([]bson.Doc, error) {
+func (s *Store) usersNamed(names [][2]string, all bool, db string) ([]bson.Doc, error) {
 	var users []bson.Doc
 	if all {
 		var err error
-		if users, err = n.accountsOf(usersNamespace, db); err != nil {
+		if users, err = s.accountsOf(usersNamespace, db); err != nil {
 			return nil, err
 		}
 	}
 	for _, name := range names {
-		d, err := n.kept(usersNamespace, auth.UserName{User: name[0], DB: name[1]}.ID())
+		d, err := s.kept(usersNamespace, auth.UserName{User: name[0], DB: name[1]}.ID())
 		if err != nil {
 			return nil, err
 		}
@@ -96,7 +96,7 @@ func (n *Node) usersNamed(names [][2]string, all bool, db string) ([]bson.Doc, e
 }
 
 // describeUser is a user as usersInfo shows it.
-func (n *Node) describeUser(d bson.Doc, a *command.Args, details bool) (bson.Doc, error) {
+func (s *Store) describeUser(d bson.Doc, a *command.Args, details bool) (bson.Doc, error) {
 	var b bson.Builder
 	u, err := auth.ParseUser(d)
 	if err != nil {
@@ -123,7 +123,7 @@ func (n *Node) describeUser(d bson.Doc, a *command.Args, details bool) (bson.Doc
 	if !details {
 		return b.Strings("mechanisms", names...).Finish(), nil
 	}
-	resolved, err := auth.RoleStore(n.role).Resolve(u.Roles, false)
+	resolved, err := auth.RoleStore(s.role).Resolve(u.Roles, false)
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package node
+package account
 
 import (
 	"context"
@@ -13,15 +13,15 @@ import (
 // mergeAuthzCollections moves users and roles from collections, into which
 // mongorestore has put them, to where they belong; with drop, those that are
 // not in them go.
-func (n *Node) mergeAuthzCollections() *command.Command {
+func (s *Store) mergeAuthzCollections() *command.Command {
 	fields := command.NewFields("_mergeAuthzCollections", command.String("tempUsersCollection"), command.String("tempRolesCollection"),
 		command.String("db"), command.SafeBool("drop"))
-	c := accountCommand("_mergeAuthzCollections", "Internal command used by mongorestore for updating user/role data", fields, n.runMergeAuthzCollections)
+	c := accountCommand("_mergeAuthzCollections", "Internal command used by mongorestore for updating user/role data", fields, s.runMergeAuthzCollections)
 	c.Flags |= command.AdminOnly
 	return c
 }
 
-func (n *Node) runMergeAuthzCollections(ctx context.Context, op *command.Op) error {
+func (s *Store) runMergeAuthzCollections(ctx context.Context, op *command.Op) error {
 	a := &op.Args
 	users, roles := a.Str("tempUsersCollection"), a.Str("tempRolesCollection")
 	if users == "" && roles == "" {
@@ -34,14 +34,14 @@ func (n *Node) runMergeAuthzCollections(ctx context.Context, op *command.Op) err
 		if m.from == "" {
 			continue
 		}
-		if err := n.makeAccounts(ctx, m.to, m.name); err != nil {
+		if err := s.makeAccounts(ctx, m.to, m.name); err != nil {
 			return err
 		}
-		docs, err := n.accountsOf(schema.ParseNamespace(m.from), a.Str("db"))
+		docs, err := s.accountsOf(schema.ParseNamespace(m.from), a.Str("db"))
 		if err != nil {
 			return err
 		}
-		if err := n.changeAccounts(ctx, func(c *accountChange) error { return c.merge(m.to, m.name, docs, a.Str("db"), a.Bool("drop")) }); err != nil {
+		if err := s.changeAccounts(ctx, func(c *change) error { return c.merge(m.to, m.name, docs, a.Str("db"), a.Bool("drop")) }); err != nil {
 			return err
 		}
 	}
@@ -50,8 +50,8 @@ func (n *Node) runMergeAuthzCollections(ctx context.Context, op *command.Op) err
 
 // merge puts documents in the place of those with their names, or beside them,
 // and with drop takes away the others of db, "" for all.
-func (c *accountChange) merge(to schema.Namespace, name string, docs []bson.Doc, db string, drop bool) error {
-	have, err := c.n.accountsOf(to, db)
+func (c *change) merge(to schema.Namespace, name string, docs []bson.Doc, db string, drop bool) error {
+	have, err := c.s.accountsOf(to, db)
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func (c *accountChange) merge(to schema.Namespace, name string, docs []bson.Doc,
 		if d.Lookup("db").Type != bson.TypeString || d.Lookup(name).Type != bson.TypeString {
 			return mongoerr.New(mongoerr.UnsupportedFormat, "Expected strings in fields '%s' and 'db', found: %s", name, d.Lookup("_id"))
 		}
-		d = withFields(d, accountField{"_id", bson.String(id(d))})
+		d = withFields(d, field{"_id", bson.String(id(d))})
 		switch known := slices.ContainsFunc(have, func(h bson.Doc) bool { return id(h) == id(d) }); {
 		case !known:
 			err = c.insert(to, d, nil)

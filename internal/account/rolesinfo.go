@@ -1,4 +1,4 @@
-package node
+package account
 
 import (
 	"context"
@@ -15,13 +15,13 @@ var rolesInfoFields = command.NewFields("rolesInfo", command.Value(command.Any("
 
 // rolesInfo tells of roles: {rolesInfo: 1} of those of the database that users
 // made, a name, {role, db} or an array of those of some.
-func (n *Node) rolesInfo() *command.Command {
+func (s *Store) rolesInfo() *command.Command {
 	return &command.Command{
-		Name: "rolesInfo", Fields: rolesInfoFields, Help: "Returns information about roles.", Run: n.runRolesInfo,
+		Name: "rolesInfo", Fields: rolesInfoFields, Help: "Returns information about roles.", Run: s.runRolesInfo,
 	}
 }
 
-func (n *Node) runRolesInfo(_ context.Context, op *command.Op) error {
+func (s *Store) runRolesInfo(_ context.Context, op *command.Op) error {
 	names, all, err := infoNames(op, "RoleName", "role")
 	if err != nil {
 		return err
@@ -38,12 +38,12 @@ func (n *Node) runRolesInfo(_ context.Context, op *command.Op) error {
 	case fragment && all:
 		return mongoerr.New(mongoerr.IllegalOperation, "Cannot get user fragment for all roles in a database")
 	case fragment:
-		return n.writeUserFragment(op, roles)
+		return s.writeUserFragment(op, roles)
 	case all:
 		if op.Args.Bool("showBuiltinRoles") {
 			roles = auth.Builtins(op.DB)
 		}
-		docs, err := n.accountsOf(rolesNamespace, op.DB)
+		docs, err := s.accountsOf(rolesNamespace, op.DB)
 		if err != nil {
 			return err
 		}
@@ -54,7 +54,7 @@ func (n *Node) runRolesInfo(_ context.Context, op *command.Op) error {
 	b := op.Reply.OpenArray("roles")
 	i := 0
 	for _, r := range roles {
-		d, err := n.describeRole(r, show, op.Args.Bool("showAuthenticationRestrictions"))
+		d, err := s.describeRole(r, show, op.Args.Bool("showAuthenticationRestrictions"))
 		if err != nil {
 			return err
 		}
@@ -80,7 +80,7 @@ func privilegeFormat(v bson.Value) (show, fragment bool, err error) {
 }
 
 // describeRole is a role as rolesInfo shows it; nil where there is none.
-func (n *Node) describeRole(r auth.RoleName, privileges, restrictions bool) (bson.Doc, error) {
+func (s *Store) describeRole(r auth.RoleName, privileges, restrictions bool) (bson.Doc, error) {
 	builtin := r.IsBuiltin()
 	var own auth.Privileges
 	var b bson.Builder
@@ -93,7 +93,7 @@ func (n *Node) describeRole(r auth.RoleName, privileges, restrictions bool) (bso
 		}
 	} else {
 		var err error
-		if d, err = n.role(r); d == nil || err != nil {
+		if d, err = s.role(r); d == nil || err != nil {
 			return nil, err
 		}
 		if own, err = roleDocument(d).privileges(); err != nil {
@@ -116,7 +116,7 @@ func (n *Node) describeRole(r auth.RoleName, privileges, restrictions bool) (bso
 		b.Close()
 	}
 	subs := roleDocument(d).roles()
-	resolved, err := auth.RoleStore(n.role).Resolve(subs, false)
+	resolved, err := auth.RoleStore(s.role).Resolve(subs, false)
 	if err != nil {
 		return nil, err
 	}
@@ -130,8 +130,8 @@ func (n *Node) describeRole(r auth.RoleName, privileges, restrictions bool) (bso
 }
 
 // writeUserFragment writes what a user with the roles would have of them.
-func (n *Node) writeUserFragment(op *command.Op, roles []auth.RoleName) error {
-	resolved, err := auth.RoleStore(n.role).Resolve(roles, false)
+func (s *Store) writeUserFragment(op *command.Op, roles []auth.RoleName) error {
+	resolved, err := auth.RoleStore(s.role).Resolve(roles, false)
 	if err != nil {
 		return err
 	}

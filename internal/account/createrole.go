@@ -1,4 +1,4 @@
-package node
+package account
 
 import (
 	"context"
@@ -13,11 +13,11 @@ var createRoleFields = command.NewFields("createRole", command.Value(command.Str
 	privilegesArgument.Required(), rolesArgument.Required(), restrictionsArgument)
 
 // createRole makes a role.
-func (n *Node) createRole() *command.Command {
-	return accountCommand("createRole", "Adds a role to the system", createRoleFields, n.runCreateRole)
+func (s *Store) createRole() *command.Command {
+	return accountCommand("createRole", "Adds a role to the system", createRoleFields, s.runCreateRole)
 }
 
-func (n *Node) runCreateRole(ctx context.Context, op *command.Op) error {
+func (s *Store) runCreateRole(ctx context.Context, op *command.Op) error {
 	role := argumentRole(op)
 	if err := checkNewRole(role); err != nil {
 		return err
@@ -36,11 +36,11 @@ func (n *Node) runCreateRole(ctx context.Context, op *command.Op) error {
 	}
 	d := new(bson.Builder).String("_id", role.ID()).String("role", role.Role).String("db", role.DB).Finish()
 	d = withFields(d, privilegesField(privileges), rolesField(roles), restrictionsField(restrictions))
-	if err := n.makeAccounts(ctx, rolesNamespace, "role"); err != nil {
+	if err := s.makeAccounts(ctx, rolesNamespace, "role"); err != nil {
 		return err
 	}
-	return n.changeAccounts(ctx, func(c *accountChange) error {
-		if err := auth.RoleStore(n.role).CheckGrantable(role, roles); err != nil {
+	return s.changeAccounts(ctx, func(c *change) error {
+		if err := auth.RoleStore(s.role).CheckGrantable(role, roles); err != nil {
 			return err
 		}
 		if err := privileges.CheckGrantable(role); err != nil {

@@ -1,4 +1,4 @@
-package node
+package account
 
 import (
 	"context"
@@ -8,12 +8,12 @@ import (
 )
 
 // dropAllRolesFromDatabase removes the roles of a database that users made.
-func (n *Node) dropAllRolesFromDatabase() *command.Command {
+func (s *Store) dropAllRolesFromDatabase() *command.Command {
 	return accountCommand("dropAllRolesFromDatabase", "Drops all roles from the given database.", command.NewFields("dropAllRolesFromDatabase"),
 		func(ctx context.Context, op *command.Op) error {
 			count := 0
-			err := n.changeAccounts(ctx, func(c *accountChange) error {
-				docs, err := n.accountsOf(rolesNamespace, op.DB)
+			err := s.changeAccounts(ctx, func(c *change) error {
+				docs, err := s.accountsOf(rolesNamespace, op.DB)
 				if err != nil {
 					return err
 				}

@@ -1,6 +1,8 @@
-package node
+package account
 
 import (
+	"strings"
+
 	"github.com/mayflydb/mayfly/internal/auth"
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/command"
@@ -107,7 +109,7 @@ func checkMechanisms(op *command.Op) error {
 }
 
 // credentials makes the credentials that a command's password stands for.
-func (n *Node) credentials(op *command.Op, name auth.UserName) (bson.Doc, error) {
+func (s *Store) credentials(op *command.Op, name auth.UserName) (bson.Doc, error) {
 	if !op.Args.Has("pwd") {
 		return new(bson.Builder).Bool("external", true).Finish(), nil
 	}
@@ -116,7 +118,7 @@ func (n *Node) credentials(op *command.Op, name auth.UserName) (bson.Doc, error)
 	}
 	p := auth.Password{
 		User: name.User, Text: op.Args.Str("pwd"), Digested: !op.Args.BoolOr("digestPassword", true),
-		Mechanisms: op.Args.Strings("mechanisms"), Iterations: n.knobs.iterations,
+		Mechanisms: op.Args.Strings("mechanisms"), Iterations: s.iterations,
 	}
 	return p.Credentials()
 }
@@ -145,4 +147,25 @@ func infoNames(op *command.Op, what, field string) (names [][2]string, all bool,
 		}
 	}
 	return names, false, nil
+}
+
+// MechanismsUser reads hello's saslSupportedMechs: "db.user", or {user, db}; nil where
+// it is not there.
+func MechanismsUser(v bson.Value) (*auth.UserName, error) {
+	switch v.Type {
+	case bson.Missing:
+		return nil, nil
+	case bson.TypeString:
+		db, user, ok := strings.Cut(v.Str(), ".")
+		if !ok {
+			return nil, mongoerr.New(mongoerr.BadValue, "UserName must contain a '.' separated database.user pair")
+		}
+		return &auth.UserName{User: user, DB: db}, nil
+	case bson.TypeDocument:
+		if err := checkName(v.Doc(), "UserName", "user"); err != nil {
+			return nil, err
+		}
+		return &auth.UserName{User: v.Doc().Lookup("user").Str(), DB: v.Doc().Lookup("db").Str()}, nil
+	}
+	return nil, mongoerr.New(mongoerr.TypeMismatch, "UserName must be either a string or an object, found: %s", v.Type)
 }

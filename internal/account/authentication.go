@@ -1,4 +1,4 @@
-package node
+package account
 
 import (
 	"context"
@@ -23,47 +23,43 @@ const (
 
 // startAuthentication takes the first step of an authentication, which a hello
 // may bring along, and writes the answer.
-func (n *Node) startAuthentication(ctx context.Context, op *command.Op, a *command.Args, db string, speculative bool, b *bson.Builder) error {
+func (s *Store) startAuthentication(ctx context.Context, op *command.Op, a *command.Args, db string, speculative bool, b *bson.Builder) error {
 	if a.Has("db") {
 		db = a.Str("db")
 	}
 	options, given := a.Struct("options")
 	skip := given && options.Bool("skipEmptyExchange")
 	c, err := auth.NewConversation(a.Str("mechanism"), skip, func(name string) (*auth.User, error) {
-		d, err := n.kept(usersNamespace, auth.UserName{User: name, DB: db}.ID())
-		if d == nil || err != nil {
-			return nil, err
-		}
-		return auth.ParseUser(d)
+		return s.User(auth.UserName{User: name, DB: db})
 	})
 	if err != nil {
 		return err
 	}
 	op.Client.Conversation = &command.Conversation{Conversation: c, DB: db, Speculative: speculative}
-	return n.stepAuthentication(ctx, op, a.Value("payload"), b)
+	return s.stepAuthentication(ctx, op, a.Value("payload"), b)
 }
 
 // stepAuthentication takes one step with what the client said. After logins that
 // failed it waits: before it checks the proof of a user, so that not waiting for
 // the answer gains nothing, and before it says that there is no such user. A hello
 // does not wait: it never checks a proof.
-func (n *Node) stepAuthentication(ctx context.Context, op *command.Op, payload bson.Value, b *bson.Builder) error {
+func (s *Store) stepAuthentication(ctx context.Context, op *command.Op, payload bson.Value, b *bson.Builder) error {
 	c := op.Client.Conversation
 	message, err := saslMessage(payload)
 	if err != nil {
 		return err
 	}
 	if c.User != nil && !c.Proven() {
-		if err := n.failures.Wait(ctx, op.Client.Remote, c.User.Name); err != nil {
+		if err := s.failures.Wait(ctx, op.Client.Remote, c.User.Name); err != nil {
 			return err
 		}
 	}
 	answer, done, err := c.Step(message)
 	if err == nil && done {
-		err = n.authenticated(ctx, op, c)
+		err = s.authenticated(ctx, op, c)
 	}
 	if err != nil {
-		return n.notAuthenticated(ctx, op, c, err)
+		return s.notAuthenticated(ctx, op, c, err)
 	}
 	b.Int32("conversationId", conversationID).Bool("done", done)
 	if payload.Type == bson.TypeString {
@@ -87,7 +83,7 @@ func saslMessage(payload bson.Value) (string, error) {
 }
 
 // notAuthenticated ends an authentication that failed, with err, and logs it.
-func (n *Node) notAuthenticated(ctx context.Context, op *command.Op, c *command.Conversation, err error) error {
+func (s *Store) notAuthenticated(ctx context.Context, op *command.Op, c *command.Conversation, err error) error {
 	op.Client.Conversation = nil
 	name := auth.UserName{User: c.Name, DB: c.DB}
 	e := mongoerr.From(err)
@@ -95,16 +91,16 @@ func (n *Node) notAuthenticated(ctx context.Context, op *command.Op, c *command.
 	if c.User == nil && result == mongoerr.AuthenticationFailed {
 		result = mongoerr.UserNotFound // the log may tell what the client may not know
 	}
-	n.Log.InfoContext(ctx, "Failed to authenticate", "c", "ACCESS", "id", logNotAuthenticated, "client", op.Client.Remote, "isSpeculative", c.Speculative,
+	s.log.InfoContext(ctx, "Failed to authenticate", "c", "ACCESS", "id", logNotAuthenticated, "client", op.Client.Remote, "isSpeculative", c.Speculative,
 		"isClusterMember", false, "mechanism", c.Mechanism, "user", shownName(c.Name), "db", c.DB,
 		"error", result.String()+": "+e.Message, "result", int(result))
 	if c.User == nil && !c.Speculative {
-		if err := n.failures.Wait(ctx, op.Client.Remote, name); err != nil {
+		if err := s.failures.Wait(ctx, op.Client.Remote, name); err != nil {
 			return err
 		}
 	}
 	if c.User != nil || !c.Speculative {
-		n.failures.Failed(op.Client.Remote, name)
+		s.failures.Failed(op.Client.Remote, name)
 	}
 	return err
 }
@@ -118,7 +114,7 @@ func shownName(name string) string {
 }
 
 // authenticated makes the client the user who has proven to be it.
-func (n *Node) authenticated(ctx context.Context, op *command.Op, c *command.Conversation) error {
+func (s *Store) authenticated(ctx context.Context, op *command.Op, c *command.Conversation) error {
 	op.Client.Conversation = nil
 	if was := op.Client.Principal(); was != nil && was.User.Name != c.User.Name {
 		if was.User.Name.DB == c.User.Name.DB {
@@ -126,7 +122,7 @@ func (n *Node) authenticated(ctx context.Context, op *command.Op, c *command.Con
 		}
 		return mongoerr.New(5626702, "Client has attempted to authenticate on multiple databases.Already authenticated as: %s", was.User.Name)
 	}
-	p, err := n.principal(c.User.Name)
+	p, err := s.Principal(c.User.Name)
 	if err != nil {
 		return err
 	}
@@ -137,22 +133,46 @@ func (n *Node) authenticated(ctx context.Context, op *command.Op, c *command.Con
 		return err
 	}
 	op.Client.SetPrincipal(p)
-	n.failures.Succeeded(op.Client.Remote, c.User.Name)
-	n.Log.InfoContext(ctx, "Successfully authenticated", "c", "ACCESS", "id", logAuthenticated, "client", op.Client.Remote, "isSpeculative", c.Speculative,
+	s.failures.Succeeded(op.Client.Remote, c.User.Name)
+	s.log.InfoContext(ctx, "Successfully authenticated", "c", "ACCESS", "id", logAuthenticated, "client", op.Client.Remote, "isSpeculative", c.Speculative,
 		"isClusterMember", false, "mechanism", c.Mechanism, "user", c.User.Name.User, "db", c.User.Name.DB, "result", 0)
 	return nil
 }
 
-// principal resolves what a user may do now; nil where there is none.
-func (n *Node) principal(name auth.UserName) (*auth.Principal, error) {
-	generation := n.accounts.generation.Load()
-	d, err := n.kept(usersNamespace, name.ID())
+// User is a user as it is now; nil where there is none.
+func (s *Store) User(name auth.UserName) (*auth.User, error) {
+	d, err := s.kept(usersNamespace, name.ID())
 	if d == nil || err != nil {
 		return nil, err
 	}
-	u, err := auth.ParseUser(d)
-	if err != nil {
+	return auth.ParseUser(d)
+}
+
+// Principal resolves what a user may do now; nil where there is none.
+func (s *Store) Principal(name auth.UserName) (*auth.Principal, error) {
+	generation := s.generation.Load()
+	u, err := s.User(name)
+	if u == nil || err != nil {
 		return nil, err
 	}
-	return auth.NewPrincipal(u, n.role, generation)
+	return auth.NewPrincipal(u, s.role, generation)
+}
+
+// Speculate takes the first step of an authentication that a hello brings
+// along, {saslStart: 1, …}, and returns the answer. A hello never fails for it:
+// where the step does the answer is nil, and the client begins anew with
+// saslStart.
+func (s *Store) Speculate(ctx context.Context, op *command.Op, start bson.Doc) (answer bson.Doc) {
+	if first, _ := start.First(); first != "saslStart" {
+		return nil
+	}
+	a, err := command.ParseDoc(saslStartFields, start)
+	if err != nil {
+		return nil
+	}
+	var b bson.Builder
+	if err := s.startAuthentication(ctx, op, &a, "admin", true, &b); err != nil {
+		return nil
+	}
+	return b.Finish()
 }

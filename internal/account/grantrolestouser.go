@@ -1,4 +1,4 @@
-package node
+package account
 
 import (
 	"context"
@@ -8,9 +8,9 @@ import (
 )
 
 // grantRolesToUser gives roles to a user.
-func (n *Node) grantRolesToUser() *command.Command {
+func (s *Store) grantRolesToUser() *command.Command {
 	fields := command.NewFields("grantRolesToUser", command.Value(command.String("").Required()), rolesArgument.Required())
 	return accountCommand("grantRolesToUser", "Grants roles to a user.", fields, func(ctx context.Context, op *command.Op) error {
-		return n.changeUserRoles(ctx, op, auth.Union)
+		return s.changeUserRoles(ctx, op, auth.Union)
 	})
 }

@@ -1,4 +1,4 @@
-package node
+package account
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 
 // authenticate is how X.509 certificates are presented. There is no TLS that
 // could bring one.
-func (n *Node) authenticate() *command.Command {
+func (s *Store) authenticate() *command.Command {
 	return &command.Command{
 		Name: "authenticate", Flags: command.NoAuth | command.Redacted, Help: "internal",
 		Run: func(context.Context, *command.Op) error { return auth.ErrFailed },

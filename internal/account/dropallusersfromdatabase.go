@@ -1,4 +1,4 @@
-package node
+package account
 
 import (
 	"context"
@@ -7,12 +7,12 @@ import (
 )
 
 // dropAllUsersFromDatabase removes the users of a database.
-func (n *Node) dropAllUsersFromDatabase() *command.Command {
+func (s *Store) dropAllUsersFromDatabase() *command.Command {
 	return accountCommand("dropAllUsersFromDatabase", "Drops all users for a single database.", command.NewFields("dropAllUsersFromDatabase"),
 		func(ctx context.Context, op *command.Op) error {
 			count := 0
-			err := n.changeAccounts(ctx, func(c *accountChange) error {
-				users, err := n.accountsOf(usersNamespace, op.DB)
+			err := s.changeAccounts(ctx, func(c *change) error {
+				users, err := s.accountsOf(usersNamespace, op.DB)
 				if err != nil {
 					return err
 				}

@@ -1,4 +1,4 @@
-package node
+package account
 
 import (
 	"context"
@@ -7,7 +7,7 @@ import (
 )
 
 // revokePrivilegesFromRole takes from what a role may do.
-func (n *Node) revokePrivilegesFromRole() *command.Command {
+func (s *Store) revokePrivilegesFromRole() *command.Command {
 	fields := command.NewFields("revokePrivilegesFromRole", command.Value(command.String("").Required()), privilegesArgument.Required())
 	return accountCommand("revokePrivilegesFromRole", "Revokes privileges from a role", fields, func(ctx context.Context, op *command.Op) error {
 		role, err := userRole(op)
@@ -18,12 +18,12 @@ func (n *Node) revokePrivilegesFromRole() *command.Command {
 		if err != nil {
 			return err
 		}
-		return n.changeRole(ctx, role, func(d roleDocument) ([]accountField, error) {
+		return s.changeRole(ctx, role, func(d roleDocument) ([]field, error) {
 			kept, err := d.privileges()
 			for _, p := range less {
 				kept = kept.Remove(p)
 			}
-			return []accountField{privilegesField(kept)}, err
+			return []field{privilegesField(kept)}, err
 		})
 	})
 }

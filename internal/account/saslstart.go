@@ -1,4 +1,4 @@
-package node
+package account
 
 import (
 	"context"
@@ -12,12 +12,12 @@ var saslStartFields = command.NewFields("saslStart", command.String("mechanism")
 	command.Struct("options", command.NewFields("options", command.SafeBool("skipEmptyExchange")).Lenient()), command.String("db")).Lenient()
 
 // saslStart begins an authentication.
-func (n *Node) saslStart() *command.Command {
+func (s *Store) saslStart() *command.Command {
 	return &command.Command{
 		Name: "saslStart", Flags: command.NoAuth | command.Redacted | command.APIv1, Fields: saslStartFields,
 		Help: "First step in a SASL authentication conversation.",
 		Run: func(ctx context.Context, op *command.Op) error {
-			return n.startAuthentication(ctx, op, &op.Args, op.DB, false, op.Reply)
+			return s.startAuthentication(ctx, op, &op.Args, op.DB, false, op.Reply)
 		},
 	}
 }

@@ -1,4 +1,4 @@
-package node
+package account
 
 import (
 	"context"
@@ -15,11 +15,11 @@ var createUserFields = command.NewFields("createUser", command.Value(command.Str
 	restrictionsArgument, command.ArrayOf("mechanisms", command.String("")))
 
 // createUser makes a user.
-func (n *Node) createUser() *command.Command {
-	return accountCommand("createUser", "Adds a user to the system", createUserFields, n.runCreateUser)
+func (s *Store) createUser() *command.Command {
+	return accountCommand("createUser", "Adds a user to the system", createUserFields, s.runCreateUser)
 }
 
-func (n *Node) runCreateUser(ctx context.Context, op *command.Op) error {
+func (s *Store) runCreateUser(ctx context.Context, op *command.Op) error {
 	name := argumentUser(op)
 	if err := checkNewUser(op, name); err != nil {
 		return err
@@ -32,7 +32,7 @@ func (n *Node) runCreateUser(ctx context.Context, op *command.Op) error {
 	if err != nil {
 		return err
 	}
-	credentials, err := n.credentials(op, name)
+	credentials, err := s.credentials(op, name)
 	if err != nil {
 		return err
 	}
@@ -43,12 +43,12 @@ func (n *Node) runCreateUser(ctx context.Context, op *command.Op) error {
 	b := new(bson.Builder).String("_id", name.ID()).Binary("userId", 4, id[:])
 	name.Write(b)
 	d := withFields(b.Doc("credentials", credentials).Finish(), restrictionsField(restrictions),
-		accountField{"customData", op.Args.Value("customData")}, rolesField(roles))
-	if err := n.makeAccounts(ctx, usersNamespace, "user"); err != nil {
+		field{"customData", op.Args.Value("customData")}, rolesField(roles))
+	if err := s.makeAccounts(ctx, usersNamespace, "user"); err != nil {
 		return err
 	}
-	return n.changeAccounts(ctx, func(c *accountChange) error {
-		if err := auth.RoleStore(n.role).CheckExist(roles); err != nil {
+	return s.changeAccounts(ctx, func(c *change) error {
+		if err := auth.RoleStore(s.role).CheckExist(roles); err != nil {
 			return err
 		}
 		return c.insert(usersNamespace, d, mongoerr.New(51003, "User \"%s\" already exists", name))

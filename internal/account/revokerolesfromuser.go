@@ -1,4 +1,4 @@
-package node
+package account
 
 import (
 	"context"
@@ -8,9 +8,9 @@ import (
 )
 
 // revokeRolesFromUser takes roles from a user.
-func (n *Node) revokeRolesFromUser() *command.Command {
+func (s *Store) revokeRolesFromUser() *command.Command {
 	fields := command.NewFields("revokeRolesFromUser", command.Value(command.String("").Required()), rolesArgument.Required())
 	return accountCommand("revokeRolesFromUser", "Revokes roles from a user.", fields, func(ctx context.Context, op *command.Op) error {
-		return n.changeUserRoles(ctx, op, auth.Less)
+		return s.changeUserRoles(ctx, op, auth.Less)
 	})
 }

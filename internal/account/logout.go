@@ -1,4 +1,4 @@
-package node
+package account
 
 import (
 	"context"
@@ -7,7 +7,7 @@ import (
 )
 
 // logout forgets who the client authenticated as on the database.
-func (n *Node) logout() *command.Command {
+func (s *Store) logout() *command.Command {
 	return &command.Command{
 		Name: "logout", Flags: command.NoAuth | command.APIv1, Fields: command.NewFields("logout"), Help: "de-authenticate",
 		Run: func(_ context.Context, op *command.Op) error {

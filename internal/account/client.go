@@ -1,0 +1,52 @@
+package account
+
+import (
+	"net"
+
+	"github.com/mayflydb/mayfly/internal/auth"
+	"github.com/mayflydb/mayfly/internal/command"
+)
+
+// Changed has what clients may do resolved anew: users and roles may have been
+// written.
+func (s *Store) Changed() { s.generation.Add(1) }
+
+// Current is who the client has authenticated as, as users and roles
+// are now. A user who is gone, was made anew under its name, or must not come
+// from where the client is any more, is logged out.
+func (s *Store) Current(c *command.Client) (*auth.Principal, error) {
+	p := c.Principal()
+	if p == nil || p.Generation == s.generation.Load() {
+		return p, nil
+	}
+	fresh, err := s.Principal(p.User.Name)
+	if err != nil {
+		return nil, err
+	}
+	if fresh != nil && (!fresh.User.SameAs(p.User) || fresh.CheckAddress(c.Remote, c.Local) != nil) {
+		fresh = nil
+	}
+	c.SetPrincipal(fresh)
+	return fresh, nil
+}
+
+// MakesFirst is the localhost exception: as long as there are no users, who
+// comes from this machine may make the first user or role of admin.
+func (s *Store) MakesFirst(op *command.Op) bool {
+	if op.Command.Name != "createUser" && op.Command.Name != "createRole" {
+		return false
+	}
+	if op.DB != "admin" || !fromThisMachine(op.Client) || !s.localhostBypass.Load() {
+		return false
+	}
+	c := s.catalog.Lookup(usersNamespace)
+	return c == nil || c.Count() == 0
+}
+
+func fromThisMachine(c *command.Client) bool {
+	if c.Remote == command.UnixSocket {
+		return true
+	}
+	ip := net.ParseIP(c.RemoteHost())
+	return ip != nil && ip.IsLoopback()
+}

@@ -1,0 +1,128 @@
+package account
+
+import (
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+
+	"github.com/mayflydb/mayfly/internal/auth"
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/schema"
+)
+
+// Where users and roles are kept.
+var (
+	usersNamespace = schema.Namespace{DB: "admin", Coll: "system.users"}
+	rolesNamespace = schema.Namespace{DB: "admin", Coll: "system.roles"}
+	// versionNamespace has a document that says which form they have.
+	versionNamespace = schema.Namespace{DB: "admin", Coll: "system.version"}
+)
+
+const (
+	authSchemaID      = "authSchema"
+	authSchemaVersion = 5
+)
+
+// Options are what a Store works with.
+type Options struct {
+	Catalog *catalog.Catalog // nil where there is no data: then there are no users
+	Log     *slog.Logger
+	Params  *command.Params
+}
+
+// Store is the users and roles of a server. Make one with New.
+type Store struct {
+	catalog  *catalog.Catalog
+	log      *slog.Logger
+	failures auth.Failures
+
+	// scramSHA1 and scramSHA256 are how often passwords are hashed.
+	scramSHA1, scramSHA256 *command.IntParam
+	// localhostBypass lets who comes from this machine make the first user.
+	localhostBypass *command.BoolParam
+
+	mu sync.Mutex // held while users and roles are changed
+	// generation counts changes: a principal of an older one is resolved anew.
+	generation atomic.Uint64
+}
+
+// New makes a Store, and the parameters that it honours.
+func New(o Options) *Store {
+	p := o.Params
+	p.Fixed("authSchemaVersion", false, func() bson.Value { return bson.Int32(authSchemaVersion) })
+	return &Store{
+		catalog: o.Catalog, log: o.Log,
+		localhostBypass: p.Bool(command.BoolSpec{Name: "enableLocalhostAuthBypass", Default: true, Startup: true}),
+		scramSHA1:       p.Int(command.IntSpec{Name: "scramIterationCount", Default: 10_000, Min: 5_000, HasMin: true}),
+		scramSHA256:     p.Int(command.IntSpec{Name: "scramSHA256IterationCount", Default: 15_000, Min: 5_000, HasMin: true}),
+	}
+}
+
+// Commands are the commands about users, roles and authentication.
+func (s *Store) Commands() []*command.Command {
+	return []*command.Command{
+		s.authenticate(), s.saslStart(), s.saslContinue(), s.logout(), s.invalidateUserCache(), s.mergeAuthzCollections(),
+		s.createUser(), s.updateUser(), s.dropUser(), s.dropAllUsersFromDatabase(), s.grantRolesToUser(), s.revokeRolesFromUser(), s.usersInfo(),
+		s.createRole(), s.updateRole(), s.dropRole(), s.dropAllRolesFromDatabase(), s.grantPrivilegesToRole(), s.revokePrivilegesFromRole(),
+		s.grantRolesToRole(), s.revokeRolesFromRole(), s.rolesInfo(),
+	}
+}
+
+// iterations is how often a mechanism hashes passwords that are set from now on.
+func (s *Store) iterations(mechanism string) int {
+	if mechanism == auth.ScramSHA1 {
+		return int(s.scramSHA1.Load())
+	}
+	return int(s.scramSHA256.Load())
+}
+
+// kept returns the document of a user or a role, or nil.
+func (s *Store) kept(ns schema.Namespace, id string) (bson.Doc, error) {
+	if s.catalog == nil {
+		return nil, nil
+	}
+	return s.catalog.Kept(ns, bson.String(id))
+}
+
+// accountsOf returns the documents of users or roles, in order of their _id,
+// all or those of one database.
+func (s *Store) accountsOf(ns schema.Namespace, db string) (docs []bson.Doc, err error) {
+	if s.catalog == nil {
+		return nil, nil
+	}
+	c := s.catalog.Lookup(ns)
+	if c == nil {
+		return nil, nil
+	}
+	it, err := s.catalog.Engine().NewIter(c.Ident, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, it.Close()) }()
+	for ok := it.First(); ok; ok = it.Next() {
+		v, err := it.Value()
+		if err != nil {
+			return nil, err
+		}
+		if d := bson.Doc(v); db == "" || d.Lookup("db").Type == bson.TypeString && d.Lookup("db").Str() == db {
+			docs = append(docs, d.Clone())
+		}
+	}
+	return docs, nil
+}
+
+// role is the auth.RoleStore.
+func (s *Store) role(r auth.RoleName) (bson.Doc, error) { return s.kept(rolesNamespace, r.ID()) }
+
+// user returns a user, or an error that says that there is none (code 11).
+func (s *Store) user(u auth.UserName) (bson.Doc, error) {
+	d, err := s.kept(usersNamespace, u.ID())
+	if err == nil && d == nil {
+		err = mongoerr.New(mongoerr.UserNotFound, "Could not find user \"%s\" for db \"%s\"", u.User, u.DB)
+	}
+	return d, err
+}
