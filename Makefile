@@ -22,8 +22,8 @@ run: build ## start a server with sample data that expires before your eyes
 test: lint test-unit test-e2e ## install what the tests need, then run all of them
 
 .PHONY: test-unit
-test-unit: ## the Go tests, without anything to install
-	$(GO) test -timeout 15m ./cmd/... ./internal/...
+test-unit: ## the Go tests with assertions on, without anything to install
+	$(GO) test -tags invariants -timeout 15m ./cmd/... ./internal/...
 
 .PHONY: test-e2e
 test-e2e: build ## real drivers, mongosh, applications, crashes and full disks against a real server
@@ -57,6 +57,7 @@ fuzz: ## every fuzz function of the tree, FUZZTIME=10s each
 lint: $(STATICCHECK) ## formatting, vet, staticcheck
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
 	$(GO) vet ./...
+	$(GO) vet -tags invariants ./internal/invariant
 	$(STATICCHECK) ./...
 
 $(STATICCHECK): tools/go.mod tools/go.sum

@@ -3,6 +3,8 @@ package bench
 import (
 	"context"
 	"sync/atomic"
+
+	"github.com/mayflydb/mayfly/internal/invariant"
 )
 
 // dataset is the documents of one system: those with the ids [0, documents)
@@ -25,8 +27,12 @@ func newDataset(documents int64) *dataset {
 // fresh returns the first of n ids that no document has had.
 func (d *dataset) fresh(n int64) int64 { return d.next.Add(n) - n }
 
-// victim returns an id to remove. REQUIRES: available.
-func (d *dataset) victim() int64 { return d.victims.next.Add(1) - 1 }
+// victim returns an id to remove. REQUIRES: one is left of what reserve made.
+func (d *dataset) victim() int64 {
+	id := d.victims.next.Add(1) - 1
+	invariant.Check(id < d.victims.limit, "bench: a document to remove is left")
+	return id
+}
 
 // reserve makes n documents for a row that consumes them.
 func (d *dataset) reserve(ctx context.Context, s system, n int64) error {

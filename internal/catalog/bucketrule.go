@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/invariant"
 	"github.com/mayflydb/mayfly/internal/query/match"
 	"github.com/mayflydb/mayfly/internal/schema"
 )
@@ -76,8 +77,8 @@ func (r *BucketRule) Due(o *schema.Timeseries, doc bson.Doc) int64 {
 }
 
 // HidingMeasurements are those of BucketRules that hide what is due
-// (visibility: immediate), nil for none.
-// REQUIRES: IsTimeseries.
+// (visibility: immediate), nil for none. As AllBucketRules, of a time-series
+// collection only.
 func (c *Collection) HidingMeasurements() (hiding []BucketRule) {
 	for _, r := range c.BucketRules() {
 		if r.Settings.Visibility == schema.Immediate {
@@ -88,8 +89,8 @@ func (c *Collection) HidingMeasurements() (hiding []BucketRule) {
 }
 
 // BucketRules are the rules of a time-series collection that are in force: not
-// paused, and their indexes are ready.
-// REQUIRES: IsTimeseries.
+// paused, and their indexes are ready. As AllBucketRules, of a time-series
+// collection only.
 func (c *Collection) BucketRules() []BucketRule {
 	return slices.DeleteFunc(c.AllBucketRules(), func(r BucketRule) bool { return r.Settings.Paused || r.Building })
 }
@@ -97,6 +98,9 @@ func (c *Collection) BucketRules() []BucketRule {
 // AllBucketRules are the rules of a time-series collection, in force or not.
 // REQUIRES: IsTimeseries.
 func (c *Collection) AllBucketRules() []BucketRule {
+	if !invariant.Check(c.IsTimeseries(), "catalog: rules of buckets are those of a time-series collection") {
+		return nil
+	}
 	var rules []BucketRule
 	if r := schema.SeriesRule(c.Settings); r != nil {
 		rules = append(rules, BucketRule{Rule: r})

@@ -236,7 +236,7 @@ func (b *build) writer() (*Unit, *Collection, error) {
 	}
 	u := b.c.Begin()
 	u.Memory = b.memory.Hold(b)
-	coll, err := u.enter(b.live.current.Load())
+	coll, err := u.enter(b.ctx, b.live.current.Load())
 	if err == nil && (b.live.dropped.Load() || b.indexes[0].live.dropped.Load()) {
 		err = errDropped
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog/layout"
+	"github.com/mayflydb/mayfly/internal/invariant"
 	"github.com/mayflydb/mayfly/internal/keystring"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/schema"
@@ -92,7 +93,10 @@ func (c *Collection) ClusteredByID() bool {
 
 // AppendIDKey appends the record key of the document with that _id.
 // REQUIRES: ClusteredByID.
-func (c *Collection) AppendIDKey(dst RecordKey, id bson.Value) RecordKey { return c.appendID(dst, id) }
+func (c *Collection) AppendIDKey(dst RecordKey, id bson.Value) RecordKey {
+	invariant.Check(c.ClusteredByID(), "catalog: AppendIDKey is of a collection that is ClusteredByID")
+	return c.appendID(dst, id)
+}
 
 // appendID appends the key string of an _id.
 func (c *Collection) appendID(dst []byte, id bson.Value) []byte {

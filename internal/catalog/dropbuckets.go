@@ -8,6 +8,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog/layout"
+	"github.com/mayflydb/mayfly/internal/invariant"
 	"github.com/mayflydb/mayfly/internal/keystring"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
@@ -24,6 +25,9 @@ const emptyWindows = 1000
 // first calls pause as Sweep does.
 // REQUIRES: IsTimeseries.
 func (c *Catalog) DropBuckets(ctx context.Context, coll *Collection, r *BucketRule, now int64, permit *Permit, pause func(time.Duration) error) (d Dropped, err error) {
+	if err := invariant.Require(coll.IsTimeseries(), "catalog: DropBuckets is of a time-series collection"); err != nil {
+		return d, err
+	}
 	l := coll.live
 	upTo := r.Before(now)
 	if upTo == math.MinInt64 {
@@ -63,6 +67,9 @@ func (c *Catalog) DropBuckets(ctx context.Context, coll *Collection, r *BucketRu
 // dropBucketsBelow drops the buckets in the windows below a mark. REQUIRES: the gate
 // is closed.
 func (c *Catalog) dropBucketsBelow(ctx context.Context, coll *Collection, high LowWater) (d Dropped, err error) {
+	if err := coll.live.gate.requireClosed(); err != nil {
+		return d, err
+	}
 	sum, _, err := coll.sumUpTo(c.engine, high)
 	if err != nil {
 		return d, err
@@ -106,6 +113,9 @@ func (c *Collection) sumUpTo(r storage.Reader, high LowWater) (sum [windowSums]i
 // forgetWindows removes the sums of windows that have nothing, from one mark up
 // to another. REQUIRES: the gate is closed.
 func (c *Catalog) forgetWindows(ctx context.Context, coll *Collection, from, upTo LowWater) error {
+	if err := coll.live.gate.requireClosed(); err != nil {
+		return err
+	}
 	e := c.begin(coll)
 	u := e.u
 	defer u.Abort()
@@ -123,6 +133,9 @@ func (c *Catalog) forgetWindows(ctx context.Context, coll *Collection, from, upT
 // record keys, in milliseconds; schema.Never where there is none.
 // REQUIRES: IsTimeseries.
 func (c *Catalog) FirstEnd(coll *Collection, after int64) (int64, error) {
+	if err := invariant.Require(coll.IsTimeseries(), "catalog: FirstEnd is of a time-series collection"); err != nil {
+		return 0, err
+	}
 	it, err := c.engine.NewIter(coll.Ident, keystring.Successor(keystring.Append(nil, bson.Date(after), false, nil)), nil)
 	if err != nil {
 		return 0, err
@@ -138,6 +151,9 @@ func (c *Catalog) FirstEnd(coll *Collection, after int64) (int64, error) {
 // order begins with the time, where who looks for what is old would step over
 // them. It calls pause as Sweep does. REQUIRES: IsTimeseries.
 func (c *Catalog) SweepByTime(ctx context.Context, coll *Collection, pause func(time.Duration) error) error {
+	if err := invariant.Require(coll.IsTimeseries(), "catalog: SweepByTime is of a time-series collection"); err != nil {
+		return err
+	}
 	if coll = coll.Latest(); coll == nil {
 		return nil
 	}

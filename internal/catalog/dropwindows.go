@@ -9,6 +9,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog/layout"
+	"github.com/mayflydb/mayfly/internal/invariant"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
@@ -76,6 +77,9 @@ func (d *Dropped) add(o Dropped) {
 //
 // REQUIRES: Collection.WindowedBy.
 func (c *Catalog) DropWindows(ctx context.Context, coll *Collection, what Drop) (d Dropped, err error) {
+	if err := invariant.Require(coll.WindowedBy(what.Rule), "catalog: DropWindows is by a rule that the windows serve"); err != nil {
+		return d, err
+	}
 	coll.live.dropping.Lock()
 	defer coll.live.dropping.Unlock()
 	low, due := coll.live.lowWater.Load(), coll.sections.Due(what.Rule.Rule, what.Now)
@@ -452,6 +456,9 @@ func (x *dropper) drop(ctx context.Context) (touched []RecordKey, err error) {
 // dropSum drops what is below cut, which sums up to that. REQUIRES: the gate
 // is closed.
 func (x *dropper) dropSum(ctx context.Context, sum [windowSums]int64, windows int64) (gone Dropped, err error) {
+	if err := x.coll.live.gate.requireClosed(); err != nil {
+		return gone, err
+	}
 	coll := x.coll.Latest()
 	if coll == nil || sum[windowDocs] == 0 || coll.live.expiring.Load() != nil {
 		return gone, nil
@@ -470,6 +477,9 @@ func (x *dropper) dropSum(ctx context.Context, sum [windowSums]int64, windows in
 // sum says. REQUIRES: the gate is closed.
 func (c *Catalog) dropRange(ctx context.Context, coll *Collection, upTo LowWater, sum [windowSums]int64) error {
 	l := coll.live
+	if err := l.gate.requireClosed(); err != nil {
+		return err
+	}
 	state := layout.State{Low: upTo, Swept: l.swept.Load()}
 	e := c.begin(coll)
 	u := e.u

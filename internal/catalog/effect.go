@@ -185,7 +185,7 @@ func (e *Effect) enter() (leave func()) {
 		if alone[l] {
 			l.gate.Lock()
 		} else {
-			l.gate.RLock()
+			_ = l.gate.RLock(context.Background()) // what others have committed waits for as long as it takes
 		}
 	}
 	if ddl {

@@ -55,6 +55,7 @@ func (u *Unit) foresee(c *Collection, doc bson.Doc) {
 	if c.foresight == nil {
 		return
 	}
+	c.live.gate.checkInside()
 	due := Due(c.hiding, doc)
 	for i := range u.e.dues {
 		if n := &u.e.dues[i]; n.l == c.live {

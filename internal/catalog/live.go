@@ -14,7 +14,7 @@ type live struct {
 	// gate is held for reading by units that write to the collection, from their
 	// first write to their end, and for writing by DDL on it (invariant latest).
 	// A unit that holds anything may only try it: see Unit.enter.
-	gate    sync.RWMutex
+	gate    gate
 	current atomic.Pointer[Collection]
 	dropped atomic.Bool
 	// learned is what the executor keeps about the collection for its life.

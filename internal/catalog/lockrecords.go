@@ -25,7 +25,7 @@ const walkSteps = 4
 // Records that lie beside each other are read in one walk, which costs a third
 // of looking each up.
 func (u *Unit) LockRecords(ctx context.Context, c *Collection, keys []RecordKey, f func(RecordKey, bson.Doc) error) (busy []RecordKey, err error) {
-	if c, err = u.enter(c); err != nil {
+	if c, err = u.enter(ctx, c); err != nil {
 		return nil, err
 	}
 	mine := keys[:0:0]

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/invariant"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
@@ -38,12 +39,12 @@ type arriving struct {
 // InsertMeasurements adds measurements, which are staged (staged.go), with their
 // documents' bytes: see Catalog.MakeRoom. The unit holds nothing before. Errors: 26, and 171 and
 // others of the keys that their buckets would have.
-func (u *Unit) InsertMeasurements(_ context.Context, c *Collection, ms []timeseries.Measurement) error {
-	c, err := u.enter(c)
+func (u *Unit) InsertMeasurements(ctx context.Context, c *Collection, ms []timeseries.Measurement) error {
+	c, err := u.enter(ctx, c)
 	if err != nil {
 		return err
 	}
-	if err := u.stage(c, ms); err != nil {
+	if err := u.stage(ctx, c, ms); err != nil {
 		return err
 	}
 	u.docs += len(ms)
@@ -153,6 +154,9 @@ func checkBucketKeys(indexes []*Index, meta bson.Value) error {
 // checkOpenKeys makes sure that the buckets which open measurements will be can
 // be in new indexes. REQUIRES: the gate is closed.
 func (c *Collection) checkOpenKeys(fresh []*Index) error {
+	if err := c.live.gate.requireClosed(); err != nil {
+		return err
+	}
 	if c.Open == 0 {
 		return nil
 	}
@@ -166,6 +170,7 @@ func (c *Collection) checkOpenKeys(fresh []*Index) error {
 
 // addLocked puts a source into the table. REQUIRES: mu is held.
 func (t *openTable) addLocked(key []byte, meta bson.Value, o *schema.Timeseries) *openSource {
+	invariant.HeldForWriting(&t.mu, "catalog: the lock of the table of sources is held")
 	s := newSource(key, meta)
 	s.sealAt, s.restAt = worthSealing, time.Since(t.made)+restEvery(o)
 	t.sources[string(key)] = s
@@ -376,8 +381,8 @@ func (c *Catalog) SealAll(ctx context.Context, coll *Collection) error {
 	return nil
 }
 
-// lockSource locks a source to the unit's end; nil where the table does not
-// know it.
+// lockSource locks a source to the unit's end (invariant open-locked); nil where
+// the table does not know it.
 func (u *Unit) lockSource(ctx context.Context, c *Collection, key []byte) (*openSource, error) {
 	if _, err := u.u.Lock(ctx, storage.LockRecord, c.Open, key); err != nil {
 		return nil, err
@@ -391,7 +396,7 @@ func (u *Unit) lockSource(ctx context.Context, c *Collection, key []byte) (*open
 // sealSource seals the open measurements of a source but those of buckets whose
 // span goes on at an instant.
 func (u *Unit) sealSource(ctx context.Context, c *Collection, key []byte, now int64) error {
-	c, err := u.enter(c)
+	c, err := u.enter(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -426,7 +431,7 @@ func (c *Catalog) EditOpen(ctx context.Context, coll *Collection, key []byte, d 
 		}
 	}
 	return c.Run(ctx, d, func(u *Unit) error {
-		now, err := u.enter(coll)
+		now, err := u.enter(ctx, coll)
 		if err != nil {
 			return err
 		}
@@ -480,6 +485,9 @@ type BucketStats struct {
 
 // BucketStats counts buckets. REQUIRES: IsTimeseries.
 func (c *Collection) BucketStats() BucketStats {
+	if !invariant.Check(c.IsTimeseries(), "catalog: BucketStats is of a time-series collection") {
+		return BucketStats{}
+	}
 	open := int64(len(c.OpenSources()))
 	t := c.live.open
 	t.mu.RLock()

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/mayflydb/mayfly/internal/invariant"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/storage"
 	"github.com/mayflydb/mayfly/internal/timeseries"
@@ -145,6 +146,7 @@ func (c *Catalog) MoveStaged(ctx context.Context, coll *Collection) error {
 
 // moveFrozen moves all that is frozen. REQUIRES: moving is held.
 func (c *Catalog) moveFrozen(ctx context.Context, coll *Collection) error {
+	invariant.Held(&coll.live.open.staging.moving, "catalog: staging.moving is held")
 	for coll.live.open.staging.frozen.Load() > 0 {
 		if err := c.movePart(ctx, coll); err != nil {
 			return err
@@ -156,8 +158,13 @@ func (c *Catalog) moveFrozen(ctx context.Context, coll *Collection) error {
 // freeze freezes what is staged. REQUIRES: moving is held, and nothing is
 // frozen.
 func (c *Catalog) freeze(ctx context.Context, coll *Collection) error {
+	g := &coll.live.open.staging
+	invariant.Held(&g.moving, "catalog: staging.moving is held")
+	if err := invariant.Require(g.frozen.Load() == 0, "catalog: nothing is frozen when more is frozen"); err != nil {
+		return err
+	}
 	return c.Run(ctx, storage.Buffered, func(u *Unit) error {
-		now, err := u.enter(coll)
+		now, err := u.enter(ctx, coll)
 		if err != nil {
 			return err
 		}
@@ -221,8 +228,9 @@ func (t *openTable) forgetStaged() {
 // are enough for a bucket with the others that are open, or whose bucket's span
 // is over, are sealed. REQUIRES: moving is held.
 func (c *Catalog) movePart(ctx context.Context, coll *Collection) error {
+	invariant.Held(&coll.live.open.staging.moving, "catalog: staging.moving is held")
 	return c.Run(ctx, storage.Buffered, func(u *Unit) error {
-		now, err := u.enter(coll)
+		now, err := u.enter(ctx, coll)
 		if err != nil {
 			return err
 		}
@@ -292,7 +300,7 @@ func (t *openTable) nextPart() (groups []*arriving, p progress) {
 }
 
 // ready says whether the open measurements of a source that are not staged any
-// more are enough for a bucket. REQUIRES: the table's lock.
+// more are enough for a bucket. The caller holds the table's lock.
 func (s *openSource) ready() bool { return s.Count-len(s.Staged) >= timeseries.Capacity }
 
 // thaw notes in the table how far what is frozen has moved, into records with

@@ -151,12 +151,14 @@ func TestMovingNumbers(t *testing.T) {
 		t.Fatal(err)
 	}
 	u.Abort()
+	m.coll.live.open.staging.moving.Lock()
 	if err := m.c.freeze(t.Context(), m.coll); err != nil {
 		t.Fatal(err)
 	}
 	if err := m.c.movePart(t.Context(), m.coll); err != nil {
 		t.Fatal(err)
 	}
+	m.coll.live.open.staging.moving.Unlock()
 	m.check(t)
 	err := m.c.EditOpen(t.Context(), m.coll, m.source(1), storage.Buffered, func([]timeseries.Measurement) ([]timeseries.Measurement, error) { return nil, nil })
 	if err != nil {
@@ -167,9 +169,11 @@ func TestMovingNumbers(t *testing.T) {
 	m.restart(t, 1)
 	m.put(t, m.reading(t, 0, 1))
 	m.check(t)
+	m.coll.live.open.staging.moving.Lock()
 	if err := m.c.movePart(t.Context(), m.coll); err != nil {
 		t.Fatal(err)
 	}
+	m.coll.live.open.staging.moving.Unlock()
 	m.restart(t, 1)
 	m.check(t)
 }

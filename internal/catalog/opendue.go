@@ -3,6 +3,7 @@ package catalog
 import (
 	"math"
 
+	"github.com/mayflydb/mayfly/internal/invariant"
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
@@ -15,7 +16,7 @@ func (s *Source) DueSource(upTo int64, exact bool) bool {
 
 // NoteFirstEnd notes when the first bucket ends that the open measurements of a
 // source would be, of which so many were looked at: not where more have come
-// meanwhile. REQUIRES: the source is locked, as in EditOpen.
+// meanwhile. The caller has locked the source, as EditOpen does.
 func (c *Collection) NoteFirstEnd(source []byte, count int, end int64) {
 	t := c.live.open
 	t.mu.Lock()
@@ -30,6 +31,9 @@ func (c *Collection) NoteFirstEnd(source []byte, count int, end int64) {
 // where there is none. Where nobody has looked yet, it is that of the first
 // measurement, so it may be too early. REQUIRES: IsTimeseries.
 func (c *Collection) FirstOpenEnd(after int64, exact bool, want func(*Source) bool) int64 {
+	if !invariant.Check(c.IsTimeseries(), "catalog: FirstOpenEnd is of a time-series collection") {
+		return schema.Never
+	}
 	t := c.live.open
 	t.mu.RLock()
 	defer t.mu.RUnlock()

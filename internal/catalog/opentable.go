@@ -13,6 +13,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/invariant"
 	"github.com/mayflydb/mayfly/internal/keystring"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
@@ -60,7 +61,7 @@ type Source struct {
 
 // openSource is a source in the table. What it says of the open measurements
 // is raised before they commit, and exact only after they were sealed: so no
-// reader misses one. REQUIRES: the table's lock.
+// reader misses one. The table's lock guards it.
 type openSource struct {
 	Source
 	bytes  int
@@ -92,6 +93,8 @@ type openTable struct {
 func (c *Catalog) openMeasurements(coll *Collection) error {
 	t := &openTable{sources: map[string]*openSource{}, made: time.Now(), bound: maxOpenSources, part: partBytes, staging: staging{total: &c.staged}}
 	coll.live.open = t
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	var err error
 	if t.counter, err = c.engine.OpenCounter(coll.Open); err != nil {
 		return err
@@ -222,6 +225,7 @@ func OpenSource(key []byte) []byte { return key[:len(key)-openSuffix] }
 // viewLocked lists the sources that may have open measurements and whose keys
 // begin with prefix, by key. REQUIRES: mu is held, if only for reading.
 func (t *openTable) viewLocked(prefix []byte) []Source {
+	invariant.Held(&t.mu, "catalog: the lock of the table of sources is held, if only for reading")
 	from := sort.Search(len(t.sorted), func(i int) bool { return bytes.Compare(t.sorted[i].Key, prefix) >= 0 })
 	var all []Source
 	for _, s := range t.sorted[from:] {
@@ -268,7 +272,7 @@ func (c *Catalog) MeasurementView(coll *Collection, prefix []byte) (*storage.Sna
 	t.rlockOrdered()
 	defer t.mu.RUnlock()
 	// A source leaves the table, or its count drops, only after the unit that
-	// sealed it is visible, and under this lock.
+	// sealed it is visible, and under this lock (invariant open-seen).
 	snapshot, all := c.engine.NewSnapshot(), t.viewLocked(prefix)
 	if len(t.staging.left) == 0 {
 		return snapshot, all, nil
@@ -306,6 +310,7 @@ func (c *Collection) OpenSources() []Source {
 // settleLocked sets what is known of a source whose open measurements are n
 // now, besides those that are staged. REQUIRES: mu is held.
 func (t *openTable) settleLocked(s *openSource, n, size int, first, last int64) {
+	invariant.HeldForWriting(&t.mu, "catalog: the lock of the table of sources is held")
 	if n == 0 {
 		first, last = math.MaxInt64, math.MinInt64
 	}

@@ -34,6 +34,9 @@ func (p *Permit) Unit(f func() error) error {
 
 // Check is nil, or ErrNoPermit. REQUIRES: the caller is inside of the gate.
 func (p *Permit) Check(latest *Collection) error {
+	if latest != nil {
+		latest.live.gate.checkInside()
+	}
 	if p == nil || p.InForce(latest) {
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/mayflydb/mayfly/internal/invariant"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
 	"github.com/mayflydb/mayfly/internal/timeseries"
@@ -81,6 +82,7 @@ func (t *openTable) tooMany(n int) [][]byte {
 // chooseLocked lists the sources with the oldest open measurements. REQUIRES:
 // mu is held.
 func (t *openTable) chooseLocked() {
+	invariant.HeldForWriting(&t.mu, "catalog: the lock of the table of sources is held")
 	all := make([]*openSource, 0, t.open)
 	for _, s := range t.sources {
 		if s.Count > 0 {

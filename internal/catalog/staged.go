@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"math"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/invariant"
 	"github.com/mayflydb/mayfly/internal/storage"
 	"github.com/mayflydb/mayfly/internal/timeseries"
 )
@@ -38,7 +40,7 @@ const (
 type staging struct {
 	// gate is held for reading by units that stage, to their end, and for writing
 	// by the one that freezes all. It is closed inside the collection's own gate.
-	gate   sync.RWMutex
+	gate   gate
 	moving sync.Mutex    // held by who moves
 	total  *atomic.Int64 // bytes, of all collections
 	bytes  atomic.Int64  // that are staged and not frozen
@@ -57,9 +59,11 @@ func stagedKey(dst []byte, number uint64) []byte {
 }
 
 // stage adds measurements, whose documents are kept, to the staged ones.
-func (u *Unit) stage(c *Collection, ms []timeseries.Measurement) error {
+func (u *Unit) stage(ctx context.Context, c *Collection, ms []timeseries.Measurement) error {
 	t := c.live.open
-	t.staging.gate.RLock()
+	if err := t.staging.gate.RLock(ctx); err != nil {
+		return err
+	}
 	u.onEnd = append(u.onEnd, t.staging.gate.RUnlock)
 	size := sizeOf(ms)
 	keys := make([]byte, 0, len(ms)*16)
@@ -90,6 +94,7 @@ func (u *Unit) stage(c *Collection, ms []timeseries.Measurement) error {
 // stageLocked notes a staged measurement of the source with a key, or one that is
 // frozen. REQUIRES: mu is held.
 func (t *openTable) stageLocked(c *Collection, key []byte, m timeseries.Measurement, frozen bool) {
+	invariant.HeldForWriting(&t.mu, "catalog: the lock of the table of sources is held")
 	s := t.sources[string(key)]
 	if s == nil {
 		s = t.addLocked(bytes.Clone(key), m.Meta.Clone(), c.Settings.Timeseries)

@@ -41,7 +41,7 @@ func (m *stayMarks) has(w markedWindow) bool {
 func (m *stayMarks) add(w markedWindow) { m.slot(w).Store(&w) }
 
 // forget forgets the windows of a collection, whose sums are about to go.
-// REQUIRES: its gate is closed.
+// The caller has closed its gate.
 func (m *stayMarks) forget(id storage.Ident) {
 	for i := range m.slots {
 		if p := m.slots[i].Load(); p != nil && p.ident == id {

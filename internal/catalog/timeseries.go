@@ -3,6 +3,7 @@ package catalog
 import (
 	"sync"
 
+	"github.com/mayflydb/mayfly/internal/invariant"
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
@@ -23,6 +24,9 @@ func (c *Collection) IsTimeseries() bool {
 // Buckets is a time-series collection as the collection of its buckets, always
 // the same one for a descriptor. REQUIRES: IsTimeseries.
 func (c *Collection) Buckets() *Collection {
+	if !invariant.Check(c.IsTimeseries(), "catalog: Buckets is of a time-series collection") {
+		return c
+	}
 	c.derived.once.Do(func() {
 		n := *c
 		n.Namespace = c.Namespace.Buckets()

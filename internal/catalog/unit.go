@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/invariant"
 	"github.com/mayflydb/mayfly/internal/memory"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/schema"
@@ -102,8 +103,8 @@ func (u *Unit) KeysInserted() int64 { return u.added }
 // enter makes the unit a writer of the collection, and returns its newest
 // descriptor, which stays the newest until the unit ends. A unit that holds
 // anything does not wait: whoever has closed the gate may wait for what it
-// holds.
-func (u *Unit) enter(c *Collection) (*Collection, error) {
+// holds. Errors: 26, and the cause of ctx's end while it waited for DDL.
+func (u *Unit) enter(ctx context.Context, c *Collection) (*Collection, error) {
 	if !u.inside(c.live) {
 		if len(u.gates) == 0 {
 			u.e.own = c.own()
@@ -111,7 +112,9 @@ func (u *Unit) enter(c *Collection) (*Collection, error) {
 			return nil, storage.ErrLockBusy // a unit is of this member alone, or of all
 		}
 		if len(u.gates) == 0 && !u.u.HoldsLocks() {
-			c.live.gate.RLock()
+			if err := c.live.gate.RLock(ctx); err != nil {
+				return nil, err
+			}
 		} else if !c.live.gate.TryRLock() {
 			return nil, storage.ErrLockBusy
 		}
@@ -144,7 +147,7 @@ func (u *Unit) inside(l *live) bool {
 // LockRecord locks a record to the unit's end and returns its newest document,
 // or nil if it is gone. The document is the caller's copy.
 func (u *Unit) LockRecord(ctx context.Context, c *Collection, key RecordKey) (bson.Doc, error) {
-	c, err := u.enter(c)
+	c, err := u.enter(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -168,7 +171,10 @@ func (u *Unit) LockRecord(ctx context.Context, c *Collection, key RecordKey) (bs
 // as well.
 // REQUIRES: Collection.FindsByID.
 func (u *Unit) LockID(ctx context.Context, c *Collection, id bson.Value) (RecordKey, bson.Doc, error) {
-	c, err := u.enter(c)
+	if err := invariant.Require(c.FindsByID(), "catalog: LockID is of a collection that FindsByID"); err != nil {
+		return nil, nil, err
+	}
+	c, err := u.enter(ctx, c)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -124,7 +124,9 @@ const (
 // have been read.
 func (c *Catalog) validate(ctx context.Context, coll *Collection, depth validateDepth, progress func(done, total int64)) (*Validation, error) {
 	// Under the gate no DDL is half done, so descriptor and snapshot agree.
-	coll.live.gate.RLock()
+	if err := coll.live.gate.RLock(ctx); err != nil {
+		return nil, err
+	}
 	now := coll.Latest()
 	s := c.engine.NewSnapshot()
 	coll.live.gate.RUnlock()

@@ -83,7 +83,11 @@ func (c *Collection) LowWater(r storage.Reader) (LowWater, error) {
 // dead is LowWater.Dead in the latest state. REQUIRES: a unit is inside the
 // collection, or the gate is closed.
 func (c *Collection) dead(record RecordKey) bool {
-	return c.sections != nil && c.live.lowWater.Load().Dead(record)
+	if c.sections == nil {
+		return false
+	}
+	c.live.gate.checkInside()
+	return c.live.lowWater.Load().Dead(record)
 }
 
 // readWindowState reads the state of a collection, as r has it.

@@ -190,7 +190,7 @@ func (m *windowTwin) sweep(t *rapid.T) {
 	for _, ix := range m.coll.Indexes() {
 		keys, values := entriesOf(t, m.c, ix)
 		for i := range keys {
-			if _, record, _ := ix.Split(nil, keys[i], values[i]); m.coll.dead(record) {
+			if _, record, _ := ix.Split(nil, keys[i], values[i]); m.coll.live.lowWater.Load().Dead(record) {
 				t.Fatalf("entry %x of %s is dead", keys[i], ix.Name)
 			}
 		}

@@ -20,7 +20,7 @@ type entryWrite struct {
 // Insert adds a document, which has an _id, as its bytes are. Errors: 11000
 // with keyPattern and keyValue, 171 and others of the indexes' keys, 26.
 func (u *Unit) Insert(ctx context.Context, c *Collection, doc bson.Doc) error {
-	c, err := u.enter(c)
+	c, err := u.enter(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func (u *Unit) insert(ctx context.Context, c *Collection, doc bson.Doc) error {
 // Update replaces old, which LockRecord returned for key, by doc, which has
 // the same _id. Only changed index entries are written. Errors as for Insert.
 func (u *Unit) Update(ctx context.Context, c *Collection, key RecordKey, old, doc bson.Doc) error {
-	c, err := u.enter(c)
+	c, err := u.enter(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (u *Unit) Update(ctx context.Context, c *Collection, key RecordKey, old, do
 
 // Delete removes old, which LockRecord returned for key.
 func (u *Unit) Delete(ctx context.Context, c *Collection, key RecordKey, old bson.Doc) error {
-	c, err := u.enter(c)
+	c, err := u.enter(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -248,7 +248,8 @@ func (u *Unit) diff(ix *Index, before, after []schema.Key) {
 }
 
 // finish writes the planned entries and counts the document; stayed is by how
-// much the documents rise whose date lies behind their window.
+// much the documents rise whose date lies behind their window. The plan has the
+// entries of all indexes, those being built among them (invariant entries).
 func (u *Unit) finish(c *Collection, docs, size, stayed int64) error {
 	if u.keyRoom > maxKeptKeys {
 		u.Memory.Settle(u.u.Size() + 2*u.keyRoom) // the batch may have to grow twofold

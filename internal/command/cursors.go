@@ -13,6 +13,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/auth"
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/invariant"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
@@ -333,6 +334,7 @@ func (cs *Cursors) remove(c *openCursor) {
 
 // drop takes a cursor out and closes it. REQUIRES: cs.mu held, nobody uses c.
 func (cs *Cursors) drop(c *openCursor) {
+	invariant.Held(&cs.mu, "command: the lock of the cursors is held")
 	if cs.mu.open[c.id] != c {
 		return
 	}
@@ -372,6 +374,7 @@ func (cs *Cursors) OfOthers(ids []bson.Value, owner [32]byte) []string {
 
 // kill ends a cursor. REQUIRES: cs.mu held.
 func (cs *Cursors) kill(c *openCursor) {
+	invariant.Held(&cs.mu, "command: the lock of the cursors is held")
 	if c.pinned == nil {
 		cs.drop(c)
 		return

@@ -46,7 +46,8 @@ func (p ttlPolicy) checkItem(body bson.Doc) error {
 	return nil
 }
 
-// expires is the second from which an item is expired, or MaxInt64. A ttl that
+// expires is the second from which an item is expired, and seen by no request
+// (invariant expired-is-absent), or MaxInt64. A ttl that
 // was stored while the policy was off, and is none, counts as absent.
 func (p ttlPolicy) expires(item bson.Doc) int64 {
 	if !p.on {

@@ -63,6 +63,7 @@ func (d *documents) limits() *exec.Limits { return &d.Limits }
 func (d *documents) statement() bson.Doc  { return d.Statement() }
 func (d *documents) summary() string      { return d.Summary() }
 
+// singly has each document judged again under its lock (invariant never-early).
 func (d *documents) singly(ctx context.Context) (exec.Visited, error) {
 	return d.m.o.Exec.DeleteExpired(ctx, d.c, d.BatchedDelete)
 }

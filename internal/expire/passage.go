@@ -9,7 +9,8 @@ import (
 
 // passage is the way of one piece of work through the gate that locks writes out.
 // Where the work pauses it stands before the gate, so who locks it need not wait
-// for more than a unit or a stretch of a sweep.
+// for more than a unit or a stretch of a sweep, and nothing goes while it is locked
+// (invariant gated).
 type passage struct {
 	gate   *command.Gate
 	inside bool

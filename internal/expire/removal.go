@@ -51,7 +51,8 @@ type removal struct {
 }
 
 // remove is a visit of a rule by its means. It says whether the visit stopped at
-// a limit.
+// a limit. Ranges go first, then the rest by its index, whose order is that of the
+// instants (invariant oldest-first).
 func (v *removal) remove(ctx context.Context) (hit bool, err error) {
 	m, limits := v.m, v.by.limits()
 	v.budgets = m.tracks.budgets(v.c, v.by.rule().Own.Budget, v.k, m.params.budget())

@@ -35,7 +35,7 @@ var yielding struct {
 
 // yield has the calling goroutine's thread run with a lower priority, until the
 // goroutine ends, and Go have more processors, until some time after done is
-// called. REQUIRES: the goroutine does nothing else.
+// called. The goroutine does nothing else, before or after.
 func yield() (done func()) {
 	runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
 	lowerThread()

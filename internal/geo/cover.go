@@ -5,6 +5,8 @@ import (
 
 	"github.com/golang/geo/s1"
 	"github.com/golang/geo/s2"
+
+	"github.com/mayflydb/mayfly/internal/invariant"
 )
 
 // Bounds of the cells that stand for a shape in a 2dsphere index.
@@ -28,6 +30,9 @@ type CellRange struct{ Lo, Hi int64 }
 // Cells are the keys of a geometry in a 2dsphere index: cells that cover it,
 // the leaf cell for a point. REQUIRES: Supports(Sphere).
 func (g *Geometry) Cells() []int64 {
+	if !invariant.Check(g.Supports(Sphere), "geo: Cells are of a geometry that Supports the sphere") {
+		return nil
+	}
 	if g.isPoint() {
 		return []int64{int64(s2.CellFromPoint(g.points[0].on).ID())}
 	}

@@ -4,6 +4,7 @@ import (
 	"github.com/golang/geo/s2"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/invariant"
 )
 
 // Geometry is one parsed shape. Immutable and safe for use by many goroutines.
@@ -89,6 +90,9 @@ func (g *Geometry) Supports(crs CRS) bool {
 
 // InSphere is the geometry seen on the sphere. REQUIRES: Supports(Sphere).
 func (g *Geometry) InSphere() *Geometry {
+	if !invariant.Check(g.Supports(Sphere), "geo: InSphere is of a geometry that Supports the sphere") {
+		return g
+	}
 	if g.crs == Sphere {
 		return g
 	}

@@ -10,3 +10,25 @@ func fail(message string) {
 	count(message)
 	panic("invariant broken: " + message)
 }
+
+// Held reports a lock that nobody holds, be it for reading or for writing.
+func Held(lock interface {
+	TryLock() bool
+	Unlock()
+}, message string) {
+	if lock.TryLock() {
+		lock.Unlock()
+		fail(message)
+	}
+}
+
+// HeldForWriting reports a lock that no writer holds.
+func HeldForWriting(lock interface {
+	TryRLock() bool
+	RUnlock()
+}, message string) {
+	if lock.TryRLock() {
+		lock.RUnlock()
+		fail(message)
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/mayflydb/mayfly/internal/invariant"
 	"github.com/mayflydb/mayfly/internal/memory"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
@@ -106,6 +107,7 @@ const callMemory = 4 << 20
 //
 // REQUIRES: w.mu is held.
 func (w *watch) takeMemory(heap heapSize) error {
+	invariant.Held(&w.mu, "javascript: the lock of the watch is held")
 	e := w.scope.engine
 	if e.options.Budget == nil {
 		return nil
@@ -132,6 +134,7 @@ func (w *watch) takeMemory(heap heapSize) error {
 
 // giveBack gives back what the call took. REQUIRES: w.mu is held.
 func (w *watch) giveBack() {
+	invariant.Held(&w.mu, "javascript: the lock of the watch is held")
 	if w.mu.held > 0 {
 		e := w.scope.engine
 		w.mu.account.Close()
@@ -154,6 +157,7 @@ func (e *Engine) others() int64 {
 //
 // REQUIRES: w.mu is held.
 func (w *watch) follow(ctx context.Context) {
+	invariant.Held(&w.mu, "javascript: the lock of the watch is held")
 	if w.mu.release != nil {
 		w.mu.release()
 	}
@@ -173,6 +177,7 @@ func (w *watch) follow(ctx context.Context) {
 //
 // REQUIRES: w.mu is held.
 func (w *watch) stop(cause error) {
+	invariant.Held(&w.mu, "javascript: the lock of the watch is held")
 	if w.mu.cause == nil {
 		w.mu.cause = cause
 		w.stopped.Store(true)
@@ -209,6 +214,7 @@ func (w *watch) look() {
 // bound stops the call where the heap has grown too much, or the budget has
 // nothing for it. REQUIRES: w.mu is held.
 func (w *watch) bound(heap heapSize) {
+	invariant.Held(&w.mu, "javascript: the lock of the watch is held")
 	if w.scope.engine.tooMuch(w.mu.heap, heap) {
 		w.stop(errOutOfMemory)
 	}

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mayflydb/mayfly/internal/invariant"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
@@ -106,6 +107,7 @@ func (p *pool) try(n int64) bool {
 
 // add books n bytes. REQUIRES: p.mu held.
 func (p *pool) add(n int64) {
+	invariant.Held(&p.mu, "memory: the lock of the pool is held")
 	p.now.Held += n
 	p.now.Peak = max(p.now.Peak, p.now.Held)
 }
@@ -119,12 +121,14 @@ func (p *pool) give(n int64) {
 
 // free books that n bytes came back. REQUIRES: p.mu held.
 func (p *pool) free(n int64) {
+	invariant.Held(&p.mu, "memory: the lock of the pool is held")
 	p.now.Held -= n
 	p.wake()
 }
 
 // wake lets those who wait look again. REQUIRES: p.mu held.
 func (p *pool) wake() {
+	invariant.Held(&p.mu, "memory: the lock of the pool is held")
 	if p.freed != nil {
 		close(p.freed)
 		p.freed = nil

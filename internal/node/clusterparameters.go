@@ -7,6 +7,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/invariant"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
@@ -128,6 +129,7 @@ func (n *Node) startClusterParameters() {
 
 // loadClusterParameters reads what is kept, once. REQUIRES: cluster.mu held.
 func (n *Node) loadClusterParameters() error {
+	invariant.Held(&n.cluster.mu, "node: cluster.mu is held")
 	if n.cluster.values != nil {
 		return nil
 	}

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/invariant"
 )
 
 // pluginLastWrite is the kind of index that {_ts: 1} with expireAfterSeconds
@@ -178,6 +179,7 @@ func (ix *Index) ByLastWrite() (since int64, ok bool) {
 // own expires, else that of its last write; ever is false where it never
 // expires. REQUIRES: ByLastWrite. It does not ask the index's filter.
 func (ix *Index) LastWriteAt(doc bson.Doc) (at int64, own, ever bool) {
+	invariant.Check(ix.Plugin == pluginLastWrite, "schema: LastWriteAt is of an index by the last write")
 	return lastWriteAt(doc, ix.since)
 }
 

@@ -29,9 +29,8 @@ func (ix *Index) leftOut() MultikeyPaths {
 }
 
 // LeavesOut says by what stands on its paths whether documents may be missing
-// in a lenient index, which answers no question then.
-// REQUIRES: the last part of a lenient index that is not one of geometries
-// never has an array.
+// in a lenient index, which answers no question then. The last part of a lenient
+// index that is not one of geometries never has an array, but for leftOut's mark.
 func (ix *Index) LeavesOut(paths MultikeyPaths) bool {
 	return ix.Lenient && ix.Plugin != pluginSphere && paths.Any() && paths[len(paths)-1] != 0
 }

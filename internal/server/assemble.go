@@ -57,7 +57,7 @@ func Assemble(_ context.Context, s *Server) (*App, error) {
 	s.log.registerParams(d.Params)
 	d.Status.Metric("ttl", func(b *bson.Builder) { b.Fields(ttl.TTL()) })
 	d.Status.Document("batchedDeletes", func(b *bson.Builder) { b.Fields(ttl.Stats.BatchedDeletes()) })
-	d.Status.Document("mayfly", s.appendMemory)
+	d.Status.Document("mayfly", s.appendStatus)
 	p := s.Options.Profile
 	d.Profiler.SetSlow(int64(p.SlowMS), p.SampleRate)
 	d.Profiler.SetSettings("", command.ProfileSettings{Level: p.Level})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/config"
+	"github.com/mayflydb/mayfly/internal/invariant"
 	"github.com/mayflydb/mayfly/internal/memory"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
@@ -55,8 +56,10 @@ func operationMemory(o *config.Options) *memory.Budget {
 	return memory.NewBudget(limit)
 }
 
-// appendMemory writes the budget's numbers for serverStatus.
-func (s *Server) appendMemory(b *bson.Builder) {
+// appendStatus writes serverStatus().mayfly: what MongoDB's own sections have no
+// place for.
+func (s *Server) appendStatus(b *bson.Builder) {
+	b.Int64("invariantsBroken", invariant.Broken())
 	st := s.memory.Stats()
 	b.OpenDoc("operationMemory").Int64("limitBytes", st.Limit).Int64("processLimitBytes", s.memoryLimit())
 	appendPool(b, "operations", st.Operations)

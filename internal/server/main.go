@@ -20,8 +20,8 @@ func Main(ctx context.Context, o *config.Options, open Open) (code int, err erro
 	}
 	defer func() { err = errors.Join(err, log.Close()) }()
 	s := New(o, log, open)
-	invariant.SetReporter(func(message, stack string) {
-		s.control.Error("Invariant broken", "id", logInvariant, "message", message, "stack", stack)
+	invariant.SetReporter(func(r invariant.Report) {
+		s.control.Error("Invariant broken", "id", logInvariant, "message", r.Message, "place", r.Place, "stack", r.Stack)
 	})
 	defer s.handleSignals()()
 	s.announce()

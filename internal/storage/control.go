@@ -183,7 +183,7 @@ func (c *control) writeLocked() error {
 	return err
 }
 
-// noteSynced records how far a file was synced. REQUIRES: it is.
+// noteSynced records how far a file was synced, which the caller has done.
 func (c *control) noteSynced(f controlledFile, size int64) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

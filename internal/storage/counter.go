@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/mayflydb/mayfly/internal/invariant"
 )
 
 // counterSums is the number of sums in one counter.
@@ -92,8 +94,11 @@ const maxSums = 4
 
 // AddSums adds to the totals under key, when the unit commits; the key need
 // not exist, and is not read. Needs no lock. Sums reads them.
-// REQUIRES: len(d) <= 4, the same at each call for a key.
+// REQUIRES: len(d) <= 4. It is the same at each call for a key.
 func (u *Unit) AddSums(id Ident, key []byte, d []int64) error {
+	if err := invariant.Require(len(d) <= maxSums, "storage: a merged value has at most maxSums totals"); err != nil {
+		return err
+	}
 	u.key = appendKey(u.key[:0], id, key)
 	var b [1 + maxSums*binary.MaxVarintLen64]byte
 	return u.batch.Merge(u.key, appendSums(b[:0], d), nil)

@@ -61,7 +61,7 @@ func (i *idents) take(next [identRanges]Ident) {
 
 // NewIdent returns a number that no keyspace has or had, once the unit commits;
 // where it does not, it is free again.
-// REQUIRES: no other unit has taken one and not ended yet.
+// The caller lets one unit at a time take some: no other has, and not ended yet.
 func (u *Unit) NewIdent(r IdentRange) Ident {
 	if u.next[r] == 0 {
 		u.e.idents.Lock()

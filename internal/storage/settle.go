@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/mayflydb/mayfly/internal/invariant"
 )
 
 const (
@@ -74,6 +76,7 @@ func (s *settler) wrote(n int) {
 
 // arm has look called in a while. REQUIRES: armed is the caller's.
 func (s *settler) arm() {
+	invariant.Check(s.armed.Load(), "storage: the settler is armed")
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.seen = s.written.Load()

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/mayflydb/mayfly/internal/invariant"
 )
 
 // Snapshot is one fixed state of the store. Close it soon: it keeps what is
@@ -90,6 +92,7 @@ func (r *retired) letGo() error {
 
 // closeAndUnlock closes all. REQUIRES: mu is held; it is released.
 func (r *retired) closeAndUnlock() error {
+	invariant.Held(&r.mu, "storage: the lock of the retired is held")
 	all := r.all
 	r.all, r.spare = r.spare[:0], nil
 	r.closing.Add(1)

@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/mayflydb/mayfly/internal/invariant"
 )
 
 // Durability is what Commit waits for.
@@ -280,7 +282,8 @@ func (u *Unit) NewIter(id Ident, lower, upper []byte) (*Iter, error) {
 // asks: Seal, Apply and Wait. Errors: 14031 where the disk is full (nothing was
 // written), or the cause of ctx's end while it waits for the disk (the unit is
 // committed then, and durable within the interval). The unit is dead afterwards
-// in any case.
+// in any case. The batch is one record of the log, which keeps the order of the
+// commits (invariant prefix).
 func (u *Unit) Commit(ctx context.Context, d Durability) error {
 	defer u.Abort()
 	if err := u.Seal(); err != nil {
@@ -331,8 +334,11 @@ func (u *Unit) Seal() error {
 // Apply makes the writes visible, with what they change in memory: sums and
 // idents. at is the unit's place in the log of a replicated group, which becomes
 // the engine's Applied in the same step; 0 where there is no log. The locks stay.
-// REQUIRES: the unit is sealed, and where it was decoded, bound.
+// REQUIRES: the unit is sealed. One that was decoded is bound, too.
 func (u *Unit) Apply(at uint64) error {
+	if err := invariant.Require(u.sealed, "storage: a unit is sealed before it is applied"); err != nil {
+		return err
+	}
 	if at > 0 {
 		if err := u.batch.Set(keyApplied, binary.BigEndian.AppendUint64(nil, at), nil); err != nil {
 			return err

@@ -6,6 +6,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/batchrepr"
+
+	"github.com/mayflydb/mayfly/internal/invariant"
 )
 
 // The encoding of a unit:
@@ -20,8 +22,9 @@ import (
 const maxUnitCounters = 1 << 20
 
 // AppendEncoded appends the encoding of a unit, from which Decode makes it again.
-// REQUIRES: the unit is sealed, and has nothing of this member's own.
+// REQUIRES: the unit is sealed. It has nothing of this member's own.
 func (u *Unit) AppendEncoded(dst []byte) []byte {
+	invariant.Check(u.sealed, "storage: a unit is sealed before it is encoded")
 	dst = AppendSized(dst, u.batch.Repr())
 	dst = binary.AppendUvarint(dst, uint64(len(u.counters)))
 	for _, c := range u.counters {

@@ -79,7 +79,7 @@ func (vs *views) acquire(e *Engine) *view {
 }
 
 // replaced says that a view is no longer current, and whether nobody reads it.
-// REQUIRES: views.mu is held.
+// The caller holds views.mu.
 func (v *view) replaced() bool {
 	if v == nil {
 		return false

@@ -92,7 +92,8 @@ type Column struct {
 	runs  []byte
 }
 
-// OpenColumn reads the frame of a column of n values and gaps.
+// OpenColumn reads the frame of a column of n values and gaps, no more than which
+// its spans may add up to (invariant bounded).
 func OpenColumn(b []byte, n int) (*Column, error) {
 	if len(b) == 0 || n < 0 || n > MaxMeasurements {
 		return nil, errColumn
@@ -267,5 +268,5 @@ func allSame(values []bson.Value) bool {
 	return true
 }
 
-// same compares type and bytes, as 1 and 1.0 are two values here.
+// same compares type and bytes, as 1 and 1.0 are two values here (invariant exact).
 func same(a, b bson.Value) bool { return a.Type == b.Type && string(a.Data) == string(b.Data) }

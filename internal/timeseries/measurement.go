@@ -2,6 +2,7 @@ package timeseries
 
 import (
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/invariant"
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
@@ -42,6 +43,9 @@ func AppendMeasurement(dst []byte, doc bson.Doc, at bson.Value, o *schema.Timese
 // Cut parts measurements of one source, which are in the order of time, into
 // those that each bucket holds. REQUIRES: there is one.
 func Cut(ms []Measurement, o *schema.Timeseries) [][]Measurement {
+	if !invariant.Check(len(ms) > 0, "timeseries: Cut has a measurement") {
+		return nil
+	}
 	var pieces [][]Measurement
 	from, size := 0, 0
 	start := Start(ms[0].Time, o)

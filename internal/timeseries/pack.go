@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/invariant"
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
@@ -22,6 +23,12 @@ type frame struct {
 // measurement has a Date in the time field, and its meta field is left out.
 // REQUIRES: 1 ≤ len(measurements) ≤ MaxMeasurements, all in the span of start.
 func Pack(id [12]byte, start int64, meta bson.Value, measurements []bson.Doc, o *schema.Timeseries) bson.Doc {
+	invariant.Check(len(measurements) >= 1 && len(measurements) <= MaxMeasurements, "timeseries: a bucket has 1 to MaxMeasurements")
+	if invariant.Enabled {
+		for _, m := range measurements {
+			invariant.Check(Accepts(start, m.Lookup(o.TimeField).Date(), o), "timeseries: a bucket's measurements are in the span of its start")
+		}
+	}
 	f := frame{id: id, start: start, meta: meta, o: o}
 	f.transpose(measurements)
 	return f.pack()

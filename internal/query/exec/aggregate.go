@@ -233,7 +233,8 @@ func (a *Aggregation) Unpark(ctx context.Context) error {
 func (a *Aggregation) Exhausted() bool { return a.plain && a.cursor.Exhausted() }
 
 // Examined returns how many keys and documents the query below has looked at so
-// far, and the pipelines of stages that have been read. REQUIRES: no Next that has failed is tried again.
+// far, and the pipelines of stages that have been read. The caller tries no Next
+// again that has failed.
 func (a *Aggregation) Examined() (keys, docs int64) {
 	keys, docs = a.run.Inside.Counts()
 	if a.cursor == nil {

@@ -94,7 +94,7 @@ func (a *prefetch) mayBeside() bool {
 
 // begin gathers some entries, and leaves those behind them to a goroutine, which is
 // woken meanwhile.
-// REQUIRES: the scan has begun, so that it counts nothing itself.
+// The scan has begun (mayBeside), so that it counts nothing itself.
 func (a *prefetch) begin(ctx context.Context) error {
 	b := &beside{scan: a.scan, low: a.scan.source.low, left: a.left()}
 	if cap(a.rows) == 0 {

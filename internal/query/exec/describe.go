@@ -20,7 +20,7 @@ type descriptors struct {
 }
 
 // describe returns the planner's descriptor of a collection; nobody changes
-// it. REQUIRES: the snapshot was taken before (catalog's invariant
+// it. The caller has taken the snapshot before (catalog's invariant
 // multikey-first), or the query reads no index.
 func (x *Executor) describe(c *catalog.Collection) *plan.Collection {
 	d := &x.descriptors

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/invariant"
 	"github.com/mayflydb/mayfly/internal/query/expr"
 	"github.com/mayflydb/mayfly/internal/query/match"
 	"github.com/mayflydb/mayfly/internal/query/plan"
@@ -178,6 +179,7 @@ func (s *source) judge(record []byte, doc bson.Doc) bool {
 
 // outside says that all that is hidden lies elsewhere. REQUIRES: known.
 func (h *hiding) outside(record []byte) bool {
+	invariant.Check(h.known, "exec: what is hidden is known")
 	return len(h.gone) == 0 || bytes.Compare(record, h.gone[len(h.gone)-1]) > 0 || bytes.Compare(record, h.gone[0]) < 0
 }
 
@@ -198,6 +200,9 @@ func (h *hiding) hidesRecord(record []byte) (hidden, ok bool) {
 // learn asks the indexes what is hidden, where enough was judged by now to be
 // worth it. Stages call it between two documents. REQUIRES: judges.
 func (s *source) learn(ctx context.Context) error {
+	if err := invariant.Require(s.judges(), "exec: the source judges"); err != nil {
+		return err
+	}
 	h := s.hiding
 	if h.judged < h.ask || h.known {
 		return nil
@@ -224,6 +229,9 @@ func (s *source) learn(ctx context.Context) error {
 // examine is hides for a row, which gets to know when its document is due.
 // REQUIRES: mayHide.
 func (s *source) examine(ctx context.Context, row *Row) (hidden bool, err error) {
+	if err := invariant.Require(s.mayHide(), "exec: the source may hide something"); err != nil {
+		return false, err
+	}
 	if s.hiding.rules == nil {
 		return false, nil
 	}

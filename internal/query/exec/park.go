@@ -7,6 +7,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/catalog/layout"
+	"github.com/mayflydb/mayfly/internal/invariant"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/query/plan"
 )
@@ -116,6 +117,9 @@ func (c *Cursor) tails() bool {
 // Await returns when the collection may have documents that the cursor has not
 // seen, or when ctx ends. REQUIRES: an Unpark before.
 func (c *Cursor) Await(ctx context.Context) {
+	if !invariant.Check(c.arrivals != nil, "exec: Await comes after Unpark") {
+		return
+	}
 	select {
 	case <-c.arrivals:
 	case <-ctx.Done():

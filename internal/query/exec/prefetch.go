@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/invariant"
 	"github.com/mayflydb/mayfly/internal/memory"
 )
 
@@ -119,6 +120,9 @@ func (a *prefetch) size() int {
 // fill reads entries ahead, if that is worth it, and, unless their records come in
 // rising order, the documents. REQUIRES: no rows are left.
 func (s *fetch) fill(ctx context.Context) error {
+	if err := invariant.Require(!s.ahead.pending(), "exec: no rows are left when more are read ahead"); err != nil {
+		return err
+	}
 	a := &s.ahead
 	if s.skips != nil {
 		if s.skips.n > 0 {

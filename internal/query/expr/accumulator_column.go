@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/invariant"
 )
 
 // Column is what an expression is for each of some documents.
@@ -126,6 +127,9 @@ func (g *compact[S, P]) AddColumn(env *Env, c Column) error {
 // the other, of equal ones the first; -1 where it cannot tell. REQUIRES: there
 // is one.
 func (x *extreme) ofFixed(t bson.Type, data []byte) int {
+	if !invariant.Check(len(data) > 0, "expr: ofFixed has a value") {
+		return -1
+	}
 	best := 0
 	switch t {
 	case bson.TypeDouble:

@@ -66,7 +66,7 @@ func expDecimal(d bson.Decimal128) bson.Decimal128 {
 
 // strided is power() of an exponent beyond a stride as that within it, times what
 // the stride makes: up or down.
-// REQUIRES: power reads exponent.
+// The caller's power reads exponent, which strided moves.
 func strided(exponent *big.Float, power func() bson.Decimal128, up, down bson.Decimal128) bson.Decimal128 {
 	switch {
 	case exponent.Cmp(quadStride) > 0:

@@ -26,7 +26,7 @@ func (p FilterPath) Names() []string {
 // Filter is a filter of MongoDB's language that lets at least those items pass
 // that the query selects from: what WHERE asks of properties in the way of
 // values, ranges and elements of arrays. It is empty where there is none. WHERE
-// still decides. paths are the properties in it.
+// still decides (invariant superset). paths are the properties in it.
 func (q *Query) Filter() (filter bson.Doc, paths []FilterPath) {
 	if q.s.from == nil || q.s.where == nil {
 		return bson.Empty, nil

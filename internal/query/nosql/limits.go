@@ -1,5 +1,6 @@
 package nosql
 
+// The bounds of invariant bounded.
 const (
 	// MaxText bounds a query, in bytes, as the service does (256 KB).
 	MaxText = 256 << 10

@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/invariant"
 )
 
 // RowPlace is where a row stands among those of a query without groups: by its
@@ -37,8 +38,9 @@ func (run *Run) Number(n int64) { run.env.number = n }
 
 // Behind has only rows come that stand behind a place. given is how many came
 // up to there, which OFFSET, LIMIT and TOP have counted already.
-// REQUIRES: the shape has no groups, and is not Staged.
+// REQUIRES: the query has no groups, and its Shape is not Staged.
 func (run *Run) Behind(p RowPlace, given int64) {
+	invariant.Check(!run.chain[0].s.groups, "nosql: Behind is of a query without groups")
 	run.chain[0].behind, run.chain[0].given = &p, given
 }
 

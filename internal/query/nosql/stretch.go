@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/invariant"
 )
 
 // stretch is what a runner knows whose items come in the order of the first key
@@ -19,8 +20,12 @@ type stretch struct {
 // InOrder says that the items will come in the order of the first key of ORDER
 // BY, and those that are alike in it in the order of the feed, or, where it is
 // descending, the other way round.
-// REQUIRES: the shape has OrderByPaths[0], no groups, and is not Staged.
-func (run *Run) InOrder() { run.chain[0].inOrder = true }
+// REQUIRES: the query orders, has no groups, and its Shape is not Staged.
+func (run *Run) InOrder() {
+	s := run.chain[0].s
+	invariant.Check(len(s.orderBy) > 0 && !s.groups, "nosql: InOrder is of a query with an order, without groups")
+	run.chain[0].inOrder = true
+}
 
 // addInOrder takes the row whose aliases are set.
 func (r *runner) addInOrder() (bool, error) {

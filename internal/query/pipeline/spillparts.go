@@ -130,7 +130,7 @@ func (p *spillPart) add(d bson.Doc, keep []string) error {
 }
 
 // addGroup appends a group as a document: its _id, and what its accumulators
-// save. REQUIRES: no document was added yet.
+// save. The caller adds groups before documents.
 func (p *spillPart) addGroup(d bson.Doc) error {
 	p.groups++
 	return p.add(d, nil)

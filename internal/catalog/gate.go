@@ -1,0 +1,127 @@
+package catalog
+
+import (
+	"context"
+	"math"
+	"sync"
+	"sync/atomic"
+
+	"github.com/mayflydb/mayfly/internal/invariant"
+)
+
+// gate is a readers-writer lock whose readers stop waiting when their operation
+// ends. A writer that waits keeps new readers out; when it leaves, all readers
+// that wait by then enter before the next writer. The zero gate is open.
+type gate struct {
+	// inside counts the readers inside, and is gateClosed less while a writer is
+	// inside or waits for the readers to leave.
+	inside  atomic.Int64
+	writer  sync.Mutex // held by the writer that is inside or waits
+	mu      sync.Mutex // guards the rest
+	waiting int64      // readers that wait
+	opened  chan struct{}
+	emptied chan struct{}
+}
+
+const gateClosed = math.MaxInt64 / 2
+
+// TryRLock enters as a reader, unless a writer is inside or waits.
+func (g *gate) TryRLock() bool {
+	for n := g.inside.Load(); n >= 0; n = g.inside.Load() {
+		if g.inside.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+	return false
+}
+
+// RLock enters as a reader. Errors: the cause of ctx's end, where it ends first.
+func (g *gate) RLock(ctx context.Context) error {
+	if g.TryRLock() {
+		return nil
+	}
+	g.mu.Lock()
+	if g.TryRLock() { // Unlock opens the gate while it holds mu
+		g.mu.Unlock()
+		return nil
+	}
+	if g.opened == nil {
+		g.opened = make(chan struct{})
+	}
+	g.waiting++
+	opened := g.opened
+	g.mu.Unlock()
+	select {
+	case <-opened:
+		return nil
+	case <-ctx.Done():
+	}
+	g.mu.Lock()
+	if g.opened == opened {
+		g.waiting--
+		g.mu.Unlock()
+	} else { // Unlock has let it in
+		g.mu.Unlock()
+		g.RUnlock()
+	}
+	return context.Cause(ctx)
+}
+
+// RUnlock ends what RLock or TryRLock has begun.
+func (g *gate) RUnlock() {
+	if g.inside.Add(-1) != -gateClosed {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	close(g.emptied)
+}
+
+// Lock keeps new readers out, and waits for those that are inside to leave.
+func (g *gate) Lock() {
+	g.writer.Lock()
+	g.mu.Lock()
+	if g.inside.Add(-gateClosed) == -gateClosed {
+		g.mu.Unlock()
+		return
+	}
+	emptied := make(chan struct{})
+	g.emptied = emptied
+	g.mu.Unlock()
+	<-emptied
+}
+
+// TryLock is Lock where nobody is inside or waits; else it says false.
+func (g *gate) TryLock() bool {
+	if !g.writer.TryLock() {
+		return false
+	}
+	if !g.inside.CompareAndSwap(0, -gateClosed) {
+		g.writer.Unlock()
+		return false
+	}
+	return true
+}
+
+// Unlock ends what Lock or TryLock has begun.
+func (g *gate) Unlock() {
+	g.mu.Lock()
+	g.inside.Add(gateClosed + g.waiting)
+	g.waiting = 0
+	if g.opened != nil {
+		close(g.opened)
+		g.opened = nil
+	}
+	g.mu.Unlock()
+	g.writer.Unlock()
+}
+
+// requireClosed is an error where no writer is inside.
+func (g *gate) requireClosed() error {
+	return invariant.Require(g.inside.Load() == -gateClosed, "catalog: the collection's gate is closed")
+}
+
+// checkInside reports that nobody is inside, neither a reader nor a writer.
+func (g *gate) checkInside() {
+	invariant.Check(g.inside.Load() != 0, "catalog: the caller is inside the collection's gate")
+}

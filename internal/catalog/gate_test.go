@@ -1,0 +1,125 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A reader that waits for a writer stops waiting when its context ends, and
+// leaves nothing behind.
+func TestGateEndsWithContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var g gate
+		g.Lock()
+		killed := errors.New("killed")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		waits := make(chan error, 2)
+		go func() { waits <- g.RLock(ctx) }()
+		go func() { waits <- g.RLock(t.Context()) }()
+		synctest.Wait()
+		cancel(killed)
+		if err := <-waits; !errors.Is(err, killed) {
+			t.Fatalf("a killed reader got %v", err)
+		}
+		g.Unlock()
+		if err := <-waits; err != nil {
+			t.Fatal(err)
+		}
+		if g.TryLock() {
+			t.Fatal("a writer entered beside a reader")
+		}
+		g.RUnlock()
+		if !g.TryLock() {
+			t.Fatal("the killed reader is still counted")
+		}
+		g.Unlock()
+	})
+}
+
+// A writer that waits keeps readers out, and those that wait go before the next
+// writer.
+func TestGateOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var g gate
+		if err := g.RLock(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		entered := false
+		go func() { g.Lock(); entered = true }()
+		synctest.Wait()
+		if entered || g.TryRLock() || g.TryLock() {
+			t.Fatal("a reader passed a writer that waits, or that passed a reader")
+		}
+		g.RUnlock()
+		synctest.Wait()
+		if !entered {
+			t.Fatal("the writer still waits")
+		}
+		go func() { _ = g.RLock(t.Context()) }()
+		synctest.Wait()
+		g.Unlock()
+		if g.TryLock() {
+			t.Fatal("a writer passed a reader that waited")
+		}
+		g.RUnlock()
+		if !g.TryLock() {
+			t.Fatal("the gate is not empty")
+		}
+	})
+}
+
+// Many readers, some of which give up, and writers: nobody is beside a writer.
+func TestGateExcludes(t *testing.T) {
+	var g gate
+	var inside atomic.Int64
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for range 2000 {
+				ctx, cancel := context.WithTimeout(context.Background(), 20*time.Microsecond)
+				if g.RLock(ctx) == nil {
+					if inside.Add(1) > 1<<20 {
+						t.Error("a reader beside a writer")
+					}
+					inside.Add(-1)
+					g.RUnlock()
+				}
+				cancel()
+			}
+		})
+	}
+	for range 2 {
+		all.Go(func() {
+			for range 500 {
+				g.Lock()
+				if n := inside.Add(1 << 21); n != 1<<21 {
+					t.Errorf("a writer beside %d", n-1<<21)
+				}
+				inside.Add(-1 << 21)
+				g.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	if !g.TryLock() {
+		t.Fatal("the gate is not empty")
+	}
+}
+
+func BenchmarkGate(b *testing.B) {
+	b.RunParallel(func(pb *testing.PB) {
+		ctx := context.Background()
+		for pb.Next() {
+			if benchedGate.RLock(ctx) == nil {
+				benchedGate.RUnlock()
+			}
+		}
+	})
+}
+
+var benchedGate gate
