@@ -57,10 +57,13 @@ type Catalog struct {
 	Clock   *Clock
 	evicted atomic.Int64
 	staged  atomic.Int64 // bytes of staged measurements
+	most    mostStaged
+	// stagedBound is maxStaged, but in tests.
+	stagedBound int64
 
 	names  sync.Map // schema.Namespace → *Collection; written under listed's lock
 	uuids  sync.Map // UUID → *live
-	ttl    atomic.Pointer[[]TTLIndex]
+	ttl    ttlList
 	onTTL  atomic.Pointer[func()]
 	listed struct {
 		sync.RWMutex
@@ -82,7 +85,7 @@ type Catalog struct {
 // Open loads the catalog. Where this member takes writes, it then steps up: see
 // StepUp.
 func Open(e *storage.Engine, opts Options) (*Catalog, error) {
-	c := &Catalog{engine: e, committer: opts.Committer, memory: opts.Memory, log: opts.Log, Clock: opts.Clock}
+	c := &Catalog{engine: e, committer: opts.Committer, memory: opts.Memory, log: opts.Log, Clock: opts.Clock, stagedBound: maxStaged}
 	if c.Clock == nil {
 		c.Clock = NewClock(nil)
 	}
@@ -103,7 +106,6 @@ func Open(e *storage.Engine, opts Options) (*Catalog, error) {
 			return nil, fmt.Errorf("collection %s: %w", coll.Namespace, err)
 		}
 	}
-	c.refreshTTL()
 	if err := c.removeLeft(context.Background(), true); err != nil {
 		return nil, err
 	}
@@ -204,6 +206,7 @@ func (c *Catalog) publish(coll *Collection) {
 		c.listed.lives[coll.Open] = coll.live
 	}
 	coll.live.current.Store(coll)
+	c.ttl.note(coll.live, expires(coll))
 	c.names.Store(coll.Namespace, coll)
 	c.uuids.Store(coll.UUID, coll.live)
 	db := c.listed.dbs[coll.Namespace.DB]
@@ -241,6 +244,7 @@ func (c *Catalog) unpublish(coll *Collection) {
 	c.listed.Lock()
 	defer c.listed.Unlock()
 	c.unlistLocked(coll)
+	c.ttl.note(coll.live, false)
 	c.uuids.Delete(coll.UUID)
 	delete(c.listed.lives, coll.id)
 	delete(c.listed.lives, coll.Open)
@@ -328,45 +332,3 @@ func (c *Catalog) Collections(db string) []*Collection {
 	slices.SortFunc(all, func(a, b *Collection) int { return strings.Compare(a.Namespace.Coll, b.Namespace.Coll) })
 	return all
 }
-
-// TTLIndex is an index by which documents expire; Index is nil where the
-// collection itself has expireAfterSeconds.
-type TTLIndex struct {
-	Collection *Collection
-	Index      *Index
-}
-
-// TTL returns the indexes with expireAfterSeconds of all collections, and the
-// collections that have it themselves. Callers must not change the slice.
-func (c *Catalog) TTL() []TTLIndex { return *c.ttl.Load() }
-
-// expires says whether coll has a place in TTL.
-func expires(coll *Collection) bool {
-	return coll != nil && (coll.Settings.ExpireAfterSeconds != schema.NoExpiry ||
-		slices.ContainsFunc(coll.indexes, func(ix *Index) bool { return ix.IsTTL() }))
-}
-
-// refreshTTL makes the list that TTL returns anew.
-func (c *Catalog) refreshTTL() {
-	all := []TTLIndex{}
-	for _, db := range c.Databases() {
-		for _, coll := range c.Collections(db) {
-			if coll.Settings.ExpireAfterSeconds != schema.NoExpiry {
-				all = append(all, TTLIndex{coll, nil})
-			}
-			for _, ix := range coll.indexes {
-				if ix.IsTTL() && ix.Ready {
-					all = append(all, TTLIndex{coll, ix})
-				}
-			}
-		}
-	}
-	c.ttl.Store(&all)
-	if f := c.onTTL.Load(); f != nil {
-		(*f)()
-	}
-}
-
-// OnTTL has f called whenever the list that TTL returns has changed, or a rule
-// in it; f must not wait. There is one such f.
-func (c *Catalog) OnTTL(f func()) { c.onTTL.Store(&f) }

@@ -86,7 +86,7 @@ func (e *Effect) Commit(ctx context.Context, d storage.Durability) error {
 }
 
 // Apply makes an effect take place, whole, and ends its unit: it is the only code
-// that changes live state after a commit. at is its place in the log of a
+// that changes live state after a commit (invariant effect). at is its place in the log of a
 // replicated group, from 1 on, and 0 where there is none.
 //
 // One that was decoded is applied by one caller at a time, in the order of the log,
@@ -133,7 +133,7 @@ func (e *Effect) apply(at uint64) error {
 		e.c.hints.put(h.hash, h.window)
 	}
 	if slices.ContainsFunc(e.notes, changesTTL) {
-		e.c.refreshTTL()
+		e.c.ttlChanged()
 	}
 	return nil
 }

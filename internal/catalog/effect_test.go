@@ -155,7 +155,11 @@ func eachNote() []step {
 		insert("capped", `{"_id": 1}`), insert("capped", `{"_id": 2}`), insert("capped", `{"_id": 3}`),
 		create("series", `{"timeseries": {"timeField": "t", "metaField": "s"}}`),
 		measure("a", 1, 2, 3), measure("b", 2),
-		series("freeze", func(t *testing.T, c *Catalog, coll *Collection) error { return c.freeze(t.Context(), coll) }),
+		series("freeze", func(t *testing.T, c *Catalog, coll *Collection) error {
+			coll.live.open.staging.moving.Lock()
+			defer coll.live.open.staging.moving.Unlock()
+			return c.freeze(t.Context(), coll)
+		}),
 		measure("a", 4, 5),
 		series("move", func(t *testing.T, c *Catalog, coll *Collection) error { return c.MoveStaged(t.Context(), coll) }),
 		series("edit", func(t *testing.T, c *Catalog, coll *Collection) error {
@@ -354,6 +358,9 @@ func FuzzDecodeEffect(f *testing.F) {
 		f.Fatal(err)
 	}
 	x := everyNote(c)
+	if err := x.u.Seal(); err != nil {
+		f.Fatal(err)
+	}
 	f.Add(x.AppendEncoded(nil)[effectHeader:])
 	x.u.Abort()
 	f.Fuzz(func(t *testing.T, rest []byte) {

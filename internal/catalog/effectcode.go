@@ -6,6 +6,7 @@ import (
 	"hash/crc32"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/invariant"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
@@ -30,6 +31,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // gets it, and not applied yet.
 // REQUIRES: it is not of this member alone; those never come to a Committer.
 func (e *Effect) AppendEncoded(dst []byte) []byte {
+	invariant.Check(!e.own, "catalog: an effect of this member alone never comes to a Committer")
 	from := len(dst)
 	dst = append(dst, effectVersion, 0, 0, 0, 0)
 	dst = e.u.AppendEncoded(dst)

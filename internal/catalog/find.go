@@ -7,6 +7,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog/layout"
+	"github.com/mayflydb/mayfly/internal/invariant"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
@@ -26,8 +27,11 @@ func (c *Collection) FindsByID() bool { return c.ClusteredByID() || c.Windowed()
 // with it. The record key is appended to dst.
 // REQUIRES: FindsByID.
 func (c *Collection) FindID(dst RecordKey, r storage.Reader, id bson.Value) (record RecordKey, doc bson.Doc, closer io.Closer, err error) {
+	if err := invariant.Require(c.FindsByID(), "catalog: FindID is of a collection that FindsByID"); err != nil {
+		return dst, nil, nil, err
+	}
 	if c.ClusteredByID() {
-		record = c.AppendIDKey(dst, id)
+		record = c.appendID(dst, id)
 		doc, closer, err = c.find(r, record)
 		return record, doc, closer, err
 	}

@@ -2,10 +2,12 @@ package catalog
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
 	"slices"
+	"sync"
 
 	"github.com/mayflydb/mayfly/internal/invariant"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
@@ -88,7 +90,7 @@ func (c *Catalog) MakeRoom(ctx context.Context, coll *Collection) error {
 	case full:
 		g.moving.Lock()
 	case g.frozen.Load() > 0 && g.moving.TryLock():
-	case c.staged.Load() > maxStaged:
+	case c.staged.Load() > c.stagedBound:
 		return c.moveMost(ctx)
 	default:
 		return nil
@@ -103,19 +105,61 @@ func (c *Catalog) MakeRoom(ctx context.Context, coll *Collection) error {
 	return c.movePart(ctx, coll)
 }
 
-// moveMost moves what the collection has that has most staged.
-func (c *Catalog) moveMost(ctx context.Context) error {
-	var most *live
-	bytes := int64(0)
+// roomShare is the part of maxStaged that the collections hold at least which
+// mostStaged is chosen for, unless all hold less.
+const roomShare = 8
+
+// mostStaged are the collections that had most staged when they were looked at
+// last. Looking at all is worth it for several that move then: so inserting into
+// many collections does not look at all of them each time.
+type mostStaged struct {
+	sync.Mutex
+	left   []*live // the one with most first
+	looked int64   // how many collections were looked at, in all
+}
+
+// take returns the collection to move next, nil where nothing is staged.
+func (m *mostStaged) take(c *Catalog) *live {
+	m.Lock()
+	defer m.Unlock()
+	for range 2 {
+		for len(m.left) > 0 {
+			l := m.left[0]
+			m.left = m.left[1:]
+			if l.open.staging.size() > 0 {
+				return l
+			}
+		}
+		m.choose(c)
+	}
+	return nil
+}
+
+func (m *mostStaged) choose(c *Catalog) {
+	type staged struct {
+		l    *live
+		size int64
+	}
+	var all []staged
 	for _, l := range c.uuids.Range {
 		l := l.(*live)
-		if l.open == nil {
-			continue
-		}
-		if n := l.open.staging.bytes.Load() + l.open.staging.frozen.Load(); n > bytes {
-			most, bytes = l, n
+		m.looked++
+		if l.open != nil {
+			if n := l.open.staging.size(); n > 0 {
+				all = append(all, staged{l, n})
+			}
 		}
 	}
+	slices.SortFunc(all, func(a, b staged) int { return cmp.Compare(b.size, a.size) })
+	for sum := int64(0); len(all) > 0 && sum < c.stagedBound/roomShare; all = all[1:] {
+		m.left = append(m.left, all[0].l)
+		sum += all[0].size
+	}
+}
+
+// moveMost moves what a collection has that has most staged.
+func (c *Catalog) moveMost(ctx context.Context) error {
+	most := c.most.take(c)
 	if most == nil {
 		return nil
 	}

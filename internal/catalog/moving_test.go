@@ -2,8 +2,10 @@ package catalog
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -303,5 +305,45 @@ func TestSeriesKeyspaces(t *testing.T) {
 		if s.keys != 1 {
 			t.Errorf("%d keys in %d for one bucket", s.keys, s.ident)
 		}
+	}
+}
+
+// TestMakeRoomAmongMany inserts into many time-series collections, which together
+// have more staged than they may: each insert makes room, and only few of them
+// look at all collections for that.
+func TestMakeRoomAmongMany(t *testing.T) {
+	c := open(t, storage.NewMemFS())
+	const collections, inserts = 200, 4
+	var all []*Collection
+	for i := range collections {
+		coll, err := c.Create(t.Context(), schema.Namespace{DB: "db", Coll: fmt.Sprint("readings", i)}, parse(t, `{timeseries: {timeField: "t"}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, coll)
+	}
+	doc := new(bson.Builder).Date("t", 1000).String("pad", strings.Repeat("x", 1000)).Finish()
+	c.stagedBound = collections / 4 * int64(len(doc))
+	for range inserts {
+		for _, coll := range all {
+			m, err := NewMeasurement(doc, coll.Settings.Timeseries)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := c.MakeRoom(t.Context(), coll); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.Run(t.Context(), storage.Buffered, func(u *Unit) error {
+				return u.InsertMeasurements(t.Context(), coll, []timeseries.Measurement{m})
+			}); err != nil {
+				t.Fatal(err)
+			}
+			if n := c.staged.Load(); n > c.stagedBound+int64(len(doc)) {
+				t.Fatalf("%d bytes are staged", n)
+			}
+		}
+	}
+	if n := float64(c.most.looked) / (collections * inserts); n == 0 || n > collections/4 {
+		t.Errorf("an insert looks at %.1f collections of %d", n, collections)
 	}
 }

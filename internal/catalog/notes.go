@@ -135,8 +135,7 @@ func (n *databaseNote) kind() noteKind           { return noteDatabase }
 func (n *databaseNote) append(dst []byte) []byte { return append(dst, n.db...) }
 func (n *databaseNote) apply(*Catalog) error     { return nil }
 
-// changesTTL says of a note that was applied whether the list of TTL must be made
-// anew.
+// changesTTL says of a note that was applied whether the list of TTL has changed.
 func changesTTL(n note) bool {
 	switch n := n.(type) {
 	case *descriptorNote:

@@ -13,7 +13,7 @@ import (
 // restore stores a document as it is, also its time of the last write, and says for how
 // many it counts. Of a time-series collection it is a bucket. Errors as for Insert.
 func (u *Unit) restore(ctx context.Context, c *Collection, doc bson.Doc) (n int64, err error) {
-	if c, err = u.enter(c); err != nil {
+	if c, err = u.enter(ctx, c); err != nil {
 		return 0, err
 	}
 	if !c.HoldsBuckets() {

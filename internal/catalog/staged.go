@@ -58,6 +58,9 @@ func stagedKey(dst []byte, number uint64) []byte {
 	return binary.BigEndian.AppendUint64(append(dst, stagedKeys), number)
 }
 
+// size is how many bytes are staged, with frozen ones.
+func (g *staging) size() int64 { return g.bytes.Load() + g.frozen.Load() }
+
 // stage adds measurements, whose documents are kept, to the staged ones.
 func (u *Unit) stage(ctx context.Context, c *Collection, ms []timeseries.Measurement) error {
 	t := c.live.open

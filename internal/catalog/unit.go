@@ -43,6 +43,8 @@ type Unit struct {
 	// from, where they are many. Whoever begins the unit sets it, and releases it.
 	Memory  memory.Holding
 	keyRoom int // bytes, for the keys of the document at hand
+	// deltaOf finds one of many deltas; nil for a few.
+	deltaOf map[markedWindow]int
 	*scratch
 }
 
@@ -225,7 +227,7 @@ func (u *Unit) end() {
 	for _, l := range u.gates {
 		l.gate.RUnlock()
 	}
-	u.gates, u.deltas = nil, nil
+	u.gates, u.deltas, u.deltaOf = nil, nil, nil
 	if u.scratch != nil {
 		clear(u.e.dues)
 		u.scratch.dues, u.scratch.hints = u.e.dues[:0], u.e.hints[:0]

@@ -135,21 +135,42 @@ func (u *Unit) countWindow(c *Collection, docs, size, third int64) {
 			return
 		}
 	}
-	i := len(u.deltas) - 1
-	for i >= 0 && (u.deltas[i].window != n || u.deltas[i].ident != c.Ident) {
-		i--
-	}
-	if i < 0 {
-		i = len(u.deltas)
-		u.deltas = append(u.deltas, windowDelta{ident: c.Ident, live: c.live, window: n})
-	}
-	d := &u.deltas[i]
+	d := u.delta(c, n)
 	d.d[windowDocs] += docs
 	d.d[windowSize] += size
 	d.d[windowThird] += third
 	if mark {
 		d.d[windowThird], d.mark = stayMark, true
 	}
+}
+
+// scannedDeltas is how many windows of a unit are looked through for one, from the
+// last on: mostly it is that, or a new one. Beyond that a map finds it.
+const scannedDeltas = 16
+
+// delta is what the unit has changed in a window so far.
+func (u *Unit) delta(c *Collection, window uint64) *windowDelta {
+	n := len(u.deltas)
+	for i := n - 1; i >= max(0, n-scannedDeltas); i-- {
+		if d := &u.deltas[i]; d.window == window && d.ident == c.Ident {
+			return d
+		}
+	}
+	at := markedWindow{c.Ident, window}
+	if n >= scannedDeltas {
+		if u.deltaOf == nil {
+			u.deltaOf = map[markedWindow]int{}
+			for i := range u.deltas {
+				u.deltaOf[markedWindow{u.deltas[i].ident, u.deltas[i].window}] = i
+			}
+		}
+		if i, ok := u.deltaOf[at]; ok {
+			return &u.deltas[i]
+		}
+		u.deltaOf[at] = n
+	}
+	u.deltas = append(u.deltas, windowDelta{ident: c.Ident, live: c.live, window: window})
+	return &u.deltas[n]
 }
 
 // third is what a document adds to the third sum of the window of the unit's

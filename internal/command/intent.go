@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/invariant"
 )
 
 // Intent is a request that a front end has in terms of its own, where a Request
@@ -33,6 +34,9 @@ type Intent interface {
 // where it works on one. Command need not be registered; of its Flags those
 // count that are about what it does.
 func (d *Dispatcher) Do(ctx context.Context, op *Op, intent Intent) error {
+	if err := invariant.Require(op.Client != nil && op.Command != nil && !op.Start.IsZero() && op.intent == nil, "command: an intent comes with a new op, its client, command and start"); err != nil {
+		return err
+	}
 	op.Dispatcher, op.intent, op.Name = d, intent, op.Command.Name
 	if op.NS == "" {
 		coll := op.Collection

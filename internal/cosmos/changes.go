@@ -32,7 +32,7 @@ func (r *request) latestVersions(c *container) error {
 	if err != nil {
 		return err
 	}
-	settled := c.writes.Settled()
+	settled := c.writes.Settled() // up to here all writes are visible (invariant lsn-order)
 	from := int64(0)
 	switch h := strings.Trim(r.header("If-None-Match"), `"`); h {
 	case "":

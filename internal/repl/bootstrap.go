@@ -15,8 +15,8 @@ type Founder interface {
 	SetBase(base Position, hard *raftpb.HardState) error
 }
 
-// Found makes the data of this member those of a new set of one. REQUIRES: log and
-// machine hold no group. Errors: those of Config.Validate and of the disk.
+// Found makes the data of this member those of a new set of one. Log and machine
+// hold no group. Errors: those of Config.Validate and of the disk.
 func Found(l Founder, m Machine, c *Config, clock *Clock) error {
 	if err := c.Validate(); err != nil {
 		return err

@@ -26,7 +26,7 @@ func NewClock(wall func() time.Time, maxDrift time.Duration) *Clock {
 	return &Clock{wall: wall, maxDrift: maxDrift}
 }
 
-// next is a time above all that were seen.
+// next is a time above all that were seen (invariant time-rises).
 func (c *Clock) next() Timestamp {
 	c.last = max(c.last+1, Timestamp(max(0, c.wall().Unix()))<<32|1)
 	return c.last

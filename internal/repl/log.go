@@ -16,7 +16,8 @@ import (
 // Log is where a group keeps its entries and its hard state. What lies under it can
 // change (docs/rfcs/0016-replication-engine.md). Its owner is the group's goroutine.
 type Log interface {
-	// HardState is what Append stored last; nil where there is none.
+	// HardState is what Append stored last; nil where there is none. It is this member's
+	// alone, as its vote is (invariant own-vote).
 	HardState() *raftpb.HardState
 	// Base is the place of the last entry that was truncated; its time may be that of
 	// an earlier one. Last is the index of the last entry, Base's where there is none.

@@ -251,7 +251,7 @@ func (m *merge) advance() (err error) {
 }
 
 // covered is the greatest sequence number of a range deletion over a key.
-// REQUIRES: keys come in their order.
+// Keys come in their order.
 func (m *merge) covered(key []byte) (seq uint64) {
 	n := 0
 	for n < len(m.spans) && bytes.Compare(m.spans[n].start, key) <= 0 {

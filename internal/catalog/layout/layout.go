@@ -18,7 +18,7 @@ type Layout interface {
 	// Append appends the record key of a document that is stored now.
 	Append(dst Key, p Place) Key
 	// Identity is the part of a record key that a document keeps for its life, and
-	// is locked by. It shares the key's bytes.
+	// is locked by (invariant identity). It shares the key's bytes.
 	Identity(k Key) []byte
 	// ID is the key string of _id in a record key, empty where the key is damaged;
 	// has is false where the record keys of the layout have none.
@@ -77,7 +77,8 @@ type Sections interface {
 	// WholeUntil is the last date of the last section that ends at a date or before.
 	WholeUntil(date int64) int64
 	// Due is above all sections, and below all others, that are wholly due by a
-	// rule at an instant, in milliseconds since 1970. REQUIRES: Serve.
+	// rule that they Serve, at an instant in milliseconds since 1970 (invariant
+	// section-due).
 	Due(r *schema.Rule, now int64) LowWater
 	// Before is above all sections whose dates are all at or before one.
 	Before(date int64) LowWater

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/invariant"
 	"github.com/mayflydb/mayfly/internal/query/match"
 	"github.com/mayflydb/mayfly/internal/schema"
 )
@@ -58,6 +59,7 @@ func Windowable(ix *schema.Index) bool {
 
 // NewWindow returns the windows that an index asks for. REQUIRES: Windowable.
 func NewWindow(ix *schema.Index) *Window {
+	invariant.Check(Windowable(ix), "layout: windows are those of an index that may have some")
 	w := windowByDate(ix.Parts[0].Path, windowWidthMS)
 	if ix.ExpireAfterSeconds == 0 {
 		w.width = ownWindowWidthMS
