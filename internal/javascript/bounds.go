@@ -83,6 +83,8 @@ func (c *scope) bound() {
 	} {
 		c.limit(array, name, ofThis)
 	}
+	c.orderByYes(array, "sort")
+	c.orderByYes(array, "toSorted")
 	c.limitSymbol(array, goja.SymIterator, ofThis)
 	c.limit(array, "join", joined)
 	c.limit(array, "concat", func(call goja.FunctionCall) (int64, int64) {

@@ -51,6 +51,19 @@ func (c *scope) addHelpers() {
 	c.helper("bsonWoCompare", func(args arguments) goja.Value {
 		return c.vm.ToValue(bson.Compare(c.written(args.at(0)), c.written(args.at(1))))
 	})
+	c.function(c.vm.Get("Object").ToObject(c.vm), "bsonsize", func(call goja.FunctionCall) goja.Value {
+		if len(call.Arguments) != 1 {
+			c.reject("bsonsize needs 1 argument")
+		}
+		if goja.IsNull(call.Argument(0)) {
+			return c.vm.ToValue(0)
+		}
+		v := c.written(call.Argument(0))
+		if v.Type != bson.TypeDocument {
+			c.reject("argument to bsonsize has to be an object")
+		}
+		return c.vm.ToValue(len(v.Data))
+	})
 	c.helper("bsonBinaryEqual", func(args arguments) goja.Value {
 		a, b := c.written(args.at(0)), c.written(args.at(1))
 		return c.vm.ToValue(a.Type == b.Type && string(a.Data) == string(b.Data))

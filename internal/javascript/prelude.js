@@ -373,6 +373,78 @@
 		throw new Error(typeof message === "function" ? message() : message);
 	}
 
+	function assert(condition, message) {
+		if (!condition) {
+			doassert("assert failed" + (message ? " : " + message : ""));
+		}
+	}
+
+	// same says whether two values are equal, or print alike but for how an int is
+	// written.
+	function same(a, b) {
+		const text = (x) => tojson(x, "", true).replace(/NumberInt\((-?\d+)\)/g, "$1");
+		return a == b || a !== null && a !== undefined && b !== null && b !== undefined && text(a) === text(b);
+	}
+
+	// hold throws what an assertion has found, and the caller's message.
+	function hold(holds, found, message) {
+		if (!holds) {
+			doassert(found + (message ? " : " + (typeof message === "function" ? message() : message) : ""));
+		}
+	}
+
+	function pair(a, b) {
+		return "[" + tojson(a) + "] and [" + tojson(b) + "]";
+	}
+
+	add(assert, {
+		eq: function (a, b, message) {
+			hold(same(a, b), pair(a, b) + " are not equal", message);
+		},
+		neq: function (a, b, message) {
+			hold(!same(a, b), pair(a, b) + " are equal", message);
+		},
+		docEq: function (a, b, message) {
+			hold(bsonWoCompare({ v: a }, { v: b }) === 0, pair(a, b) + " are not equal", message);
+		},
+		isnull: function (x, message) {
+			hold(x === null || x === undefined, "supposed to be null [" + tojson(x) + "]", message);
+		},
+		lt: function (a, b, message) {
+			hold(a < b, tojson(a) + " is not less than " + tojson(b), message);
+		},
+		lte: function (a, b, message) {
+			hold(a <= b, tojson(a) + " is not less than or eq " + tojson(b), message);
+		},
+		gt: function (a, b, message) {
+			hold(a > b, tojson(a) + " is not greater than " + tojson(b), message);
+		},
+		gte: function (a, b, message) {
+			hold(a >= b, tojson(a) + " is not greater than or eq " + tojson(b), message);
+		},
+		contains: function (x, list, message) {
+			hold(Array.from(list).some((y) => same(x, y)), tojson(x) + " was not in " + tojson(list), message);
+		},
+		includes: function (text, part, message) {
+			hold(text.includes(part), "string [" + text + "] does not include [" + part + "]", message);
+		},
+		throws: function (f, args, message) {
+			try {
+				f.apply(null, args || []);
+			} catch (e) {
+				return e;
+			}
+			return doassert("did not throw exception" + (message ? " : " + message : ""));
+		},
+		doesNotThrow: function (f, args, message) {
+			try {
+				return f.apply(null, args || []);
+			} catch (e) {
+				return doassert("threw unexpected exception: " + e + (message ? " : " + message : ""));
+			}
+		},
+	});
+
 	add(global, {
 		ISODate: parseISODate,
 		tojson: tojson,
@@ -396,10 +468,7 @@
 			return typeof x === "object";
 		},
 		doassert: doassert,
-		assert: function (condition, message) {
-			if (!condition) {
-				doassert("assert failed" + (message ? " : " + message : ""));
-			}
-		},
+		assert: assert,
+		gc: function () {},
 	});
 })(this);

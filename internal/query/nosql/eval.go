@@ -296,7 +296,7 @@ func (e *sign) eval(env *env) (bson.Value, error) {
 		if i, ok := bson.ExactInt64(v); ok && i != 0 && i != math.MinInt64 {
 			return bson.Int(-i), nil
 		}
-		return finite(-bson.ToDouble(v)), nil
+		return bson.Double(-bson.ToDouble(v)), nil
 	case "~":
 		return bson.Int(int64(^int32(int64(bson.ToDouble(v))))), nil
 	}

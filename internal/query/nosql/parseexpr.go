@@ -1,6 +1,7 @@
 package nosql
 
 import (
+	"math"
 	"strconv"
 	"strings"
 
@@ -320,11 +321,18 @@ func (p *parser) named() (expression, error) {
 		return nil, p.unexpected()
 	}
 	slot, known := p.scope.lookup(t.text)
+	if f, ok := notFinite[t.text]; ok && !known {
+		return &constant{bson.Double(f)}, nil
+	}
 	if !known {
 		return nil, errorAt(codeUnresolved, t, "Identifier '%s' could not be resolved.", t.text)
 	}
 	return &alias{t.text, slot}, nil
 }
+
+// notFinite are the numbers that are spelled as JavaScript does, where nothing of
+// the query has the name.
+var notFinite = map[string]float64{"NaN": math.NaN(), "Infinity": math.Inf(1)}
 
 func (p *parser) call(name token) (expression, error) {
 	p.at++ // the parenthesis
