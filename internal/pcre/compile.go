@@ -13,12 +13,17 @@ import (
 // MaxPattern is the length in bytes up to which the server compiles a pattern.
 const MaxPattern = 32764
 
+// MatchError is what PCRE2 says of a match that it could not bring to an end.
+type MatchError string
+
+func (e MatchError) Error() string { return string(e) }
+
 // ErrLimit is returned by a match that gave up: too much backtracking, or too
 // much memory for what to go back to. ErrText is returned for a text that is
 // not UTF-8.
-var (
-	ErrLimit = errors.New("match limit exceeded")
-	ErrText  = errors.New("UTF-8 error: the text is not valid")
+const (
+	ErrLimit = MatchError("match limit exceeded")
+	ErrText  = MatchError("UTF-8 error: the text is not valid")
 )
 
 var errTooLong = errors.New("pattern string is longer than the limit set by the application")
@@ -87,7 +92,7 @@ func (r *Regexp) Groups() int { return r.groups }
 
 // Match says whether the pattern matches somewhere in s. Now and then a long
 // match calls check, which may be nil, and ends with its error; other errors
-// are ErrLimit and ErrText.
+// are MatchErrors.
 func (r *Regexp) Match(s string, check func() error) (bool, error) {
 	if !utf8.ValidString(s) {
 		return false, ErrText

@@ -215,7 +215,7 @@ func (m *matcher) match(c *code, from int) ([]int, error) {
 	case status == lib.DPCRE2_ERROR_MATCHLIMIT || status == lib.DPCRE2_ERROR_HEAPLIMIT || status == lib.DPCRE2_ERROR_DEPTHLIMIT:
 		return nil, ErrLimit
 	case status < 0:
-		return nil, errors.New(m.message(status))
+		return nil, MatchError(m.message(status))
 	}
 	ovector := memory[int](lib.Xpcre2_get_ovector_pointer_8(m.tls, m.data), 2*(c.groups+1))
 	// Groups behind the last one that took part have nothing written.
@@ -240,7 +240,7 @@ func caught(err *error) func() {
 	return func() {
 		debug.SetPanicOnFault(before)
 		if p := recover(); p != nil {
-			*err = fmt.Errorf("internal error of the matcher: %v", p)
+			*err = MatchError(fmt.Sprintf("internal error of the matcher: %v", p))
 		}
 	}
 }

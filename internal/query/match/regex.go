@@ -57,7 +57,7 @@ func (n *Regex) matchText(s string, env *Env) (bool, error) {
 	switch {
 	case errors.Is(err, pcre.ErrText):
 		return false, nil
-	case errors.Is(err, pcre.ErrLimit):
+	case errors.As(err, new(pcre.MatchError)):
 		err = mongoerr.New(codeMatchFailed, "Error occurred while executing the regular expression in $regex. Result code: %s", err)
 	}
 	return ok, err
