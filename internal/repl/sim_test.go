@@ -243,6 +243,9 @@ func (h *host) check() {
 			w.stats.elections++
 		}
 	}
+	if g.primary && (g.role != Leader || g.applied.Term != g.term || !g.isElectable()) {
+		w.fail("own-term: host %d serves as primary of term %d at %v", h.n, g.term, g.applied)
+	}
 	at := h.disk.live.at
 	if at.Index < h.applied {
 		w.fail("applied in order: host %d went back from %d to %d", h.n, h.applied, at.Index)
