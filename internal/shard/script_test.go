@@ -30,6 +30,7 @@ func TestScripts(t *testing.T) {
 		"split": (*script).split, "split-where": (*script).splitWhere, "merge": (*script).merge, "move": (*script).move, "stale": (*script).stale,
 		"target": (*script).target, "write": (*script).write, "insert": (*script).insert, "change": (*script).change,
 		"balance": (*script).balance, "settings": (*script).settings,
+		"refine": (*script).refine, "sample": (*script).sample, "cut": (*script).cutBySize,
 		"zones": (*script).makeZones, "zone-range": (*script).zoneRange, "zone-of": (*script).zoneOf, "initial": (*script).initial, "hash-points": (*script).hashPoints,
 	}
 	datadriven.Walk(t, "testdata/scripts", func(t *testing.T, path string) {
