@@ -140,9 +140,14 @@ func (m *Map) Move(r Range, to string, at, keepSince uint64, newID func() [12]by
 
 // anotherOf is the first chunk of a shard that is not r.
 func (m *Map) anotherOf(shard string, r Range) (Chunk, bool) {
-	for c := range m.chunksOn(shard) {
-		if !c.Same(r) {
-			return c, true
+	if m.of(shard).chunks < 2 {
+		return Chunk{}, false
+	}
+	for _, b := range m.blocks {
+		for i := range b.entries {
+			if m.shards[b.entries[i].shard()] == shard && !b.rangeOf(i).Same(r) {
+				return m.chunk(b, i), true
+			}
 		}
 	}
 	return Chunk{}, false

@@ -55,6 +55,7 @@ func (n *Regex) elem(v bson.Value, env *Env) (bool, error) {
 func (n *Regex) matchText(s string, env *Env) (bool, error) {
 	ok, err := n.prog.Match(s, env.check())
 	switch {
+	case err == nil:
 	case errors.Is(err, pcre.ErrText):
 		return false, nil
 	case errors.As(err, new(pcre.MatchError)):
