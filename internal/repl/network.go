@@ -142,6 +142,9 @@ var peerService = grpc.ServiceDesc{
 		{StreamName: "Snapshot", ClientStreams: true, ServerStreams: true, Handler: func(srv any, s grpc.ServerStream) error {
 			return srv.(*Network).receiveSnapshot(s)
 		}},
+		{StreamName: "Identify", ClientStreams: true, ServerStreams: true, Handler: func(srv any, s grpc.ServerStream) error {
+			return srv.(*Network).serveIdentity(s)
+		}},
 	},
 }
 

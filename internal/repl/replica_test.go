@@ -373,7 +373,7 @@ func TestFramesRefused(t *testing.T) {
 	}
 	defer conn.Close()
 	for i, b := range [][]byte{{}, []byte("garbage"), make([]byte, 1000)} {
-		s, err := conn.NewStream(t.Context(), &peerService.Streams[i%2], "/mayfly.Replication/"+peerService.Streams[i%2].StreamName)
+		s, err := conn.NewStream(t.Context(), &peerService.Streams[i], "/mayfly.Replication/"+peerService.Streams[i].StreamName)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -444,6 +444,24 @@ func TestSnapshotTransfer(t *testing.T) {
 	}
 	if b.n.Receiving(0) != nil {
 		t.Error("it is being received still")
+	}
+}
+
+// Who is about to make a set asks for the raft ids of its members.
+func TestIdentify(t *testing.T) {
+	ms := newMachines(t)
+	a, b := ms.start("a:1", storage.NewMemFS(), true), ms.start("b:1", storage.NewMemFS(), false)
+	defer func() { a.stop(); b.stop() }()
+	if got, err := b.n.Identify(t.Context(), "a:1", 0); err != nil || got != (Identity{a.store.ID(), "rs0", [12]byte{7}}) {
+		t.Errorf("a is %+v: %v", got, err)
+	}
+	if got, err := a.n.Identify(t.Context(), "b:1", 0); err != nil || got != (Identity{Raft: b.store.ID()}) {
+		t.Errorf("b is %+v: %v", got, err)
+	}
+	for host, group := range map[string]Number{"b:1": 3, "nobody:1": 0} {
+		if _, err := a.n.Identify(t.Context(), host, group); !mongoerr.Is(err, mongoerr.NodeNotFound) {
+			t.Errorf("group %d at %s: %v", group, host, err)
+		}
 	}
 }
 

@@ -1,0 +1,82 @@
+package repl
+
+import (
+	"context"
+	"encoding/binary"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// Identity is what a process says of its member of a group, to whoever is about to
+// put it into a configuration.
+type Identity struct {
+	Raft uint64   // of its data directory
+	Set  string   // "" where it is in none
+	ID   [12]byte // of that set
+}
+
+// Identify asks the process at a host for its member of a group. Errors: 74 where
+// there is none, or no way to it.
+func (n *Network) Identify(ctx context.Context, host string, group Number) (Identity, error) {
+	d, err := n.identify(ctx, host, group)
+	if err != nil {
+		return Identity{}, mongoerr.New(mongoerr.NodeNotFound, "%s failed with %s", host, status.Convert(err).Message())
+	}
+	raft, ok := bson.ExactInt64(d.Lookup("raft"))
+	set, id := d.Lookup("set"), d.Lookup("replicaSetId")
+	if !ok || set.Type != bson.TypeString || id.Type != bson.TypeObjectID {
+		return Identity{}, mongoerr.New(mongoerr.NodeNotFound, "%s failed with an answer that this version does not know", host)
+	}
+	return Identity{uint64(raft), set.Str(), id.ObjectID()}, nil
+}
+
+func (n *Network) identify(ctx context.Context, host string, group Number) (bson.Doc, error) {
+	conn, err := n.dial(host)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s, err := conn.NewStream(ctx, &peerService.Streams[2], "/mayfly.Replication/Identify")
+	if err != nil {
+		return nil, err
+	}
+	if err := s.SendMsg(binary.LittleEndian.AppendUint32(nil, uint32(group))); err != nil {
+		return nil, err
+	}
+	var b []byte
+	if err := s.RecvMsg(&b); err != nil {
+		return nil, err
+	}
+	return b, bson.Validate(b, 2)
+}
+
+// serveIdentity answers Identify.
+func (n *Network) serveIdentity(s grpc.ServerStream) error {
+	var b []byte
+	if err := s.RecvMsg(&b); err != nil {
+		return err
+	}
+	if len(b) != 4 {
+		return status.Error(codes.InvalidArgument, errFrame.Error())
+	}
+	group := Number(binary.LittleEndian.Uint32(b))
+	n.mu.Lock()
+	m := n.members[group]
+	n.mu.Unlock()
+	if m == nil {
+		return status.Errorf(codes.NotFound, "no member of group %d is here", group)
+	}
+	st := m.State()
+	var set string
+	var id [12]byte
+	if st.Config != nil {
+		set, id = st.Config.Set, st.Config.ID
+	}
+	return s.SendMsg([]byte(new(bson.Builder).Int64("raft", int64(st.ID)).String("set", set).ObjectID("replicaSetId", id).Finish()))
+}
