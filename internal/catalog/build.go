@@ -407,6 +407,7 @@ func (b *build) finish(t *change) error {
 			return err
 		}
 	}
+	t.recordBuild(coll, "commitIndexBuild", b)
 	return t.store(coll.with(func(n *Collection) {
 		n.indexes = slices.Clone(coll.indexes)
 		for i, ix := range n.indexes {
@@ -430,6 +431,9 @@ func (b *build) undo(t *change) error {
 		if ix.live.build == b && !ix.Ready {
 			mine = append(mine, ix)
 		}
+	}
+	if len(mine) > 0 {
+		t.recordBuild(coll, "abortIndexBuild", b)
 	}
 	return t.dropIndexes(coll, mine)
 }

@@ -44,14 +44,17 @@ type Options struct {
 	Log       *slog.Logger   // nil: discard
 	Clock     *Clock         // nil: the computer's
 	Memory    *memory.Budget // of all operations; nil: as much as anybody likes
+	// Operations says that effects have the operations that an oplog tells of.
+	Operations bool
 }
 
 // Catalog is all collections of an engine. Safe for use by many goroutines.
 type Catalog struct {
-	engine    *storage.Engine
-	committer Committer
-	log       *slog.Logger
-	memory    *memory.Budget
+	engine     *storage.Engine
+	committer  Committer
+	log        *slog.Logger
+	memory     *memory.Budget
+	operations bool // are recorded
 
 	// Clock is the time by which documents expire.
 	Clock   *Clock
@@ -85,7 +88,7 @@ type Catalog struct {
 // Open loads the catalog. Where this member takes writes, it then steps up: see
 // StepUp.
 func Open(e *storage.Engine, opts Options) (*Catalog, error) {
-	c := &Catalog{engine: e, committer: opts.Committer, memory: opts.Memory, log: opts.Log, Clock: opts.Clock, stagedBound: maxStaged}
+	c := &Catalog{engine: e, committer: opts.Committer, memory: opts.Memory, log: opts.Log, Clock: opts.Clock, operations: opts.Operations, stagedBound: maxStaged}
 	if c.Clock == nil {
 		c.Clock = NewClock(nil)
 	}

@@ -39,6 +39,12 @@ func (c *Catalog) CreateWith(ctx context.Context, ns schema.Namespace, n NewColl
 		if err := c.CheckCase(ns.DB); err != nil {
 			return err
 		}
+		t.command(coll, "create", func(b *bson.Builder) {
+			b.Fields(coll.Options)
+			if n.IDIndex != nil {
+				b.Doc("idIndex", n.IDIndex.Spec)
+			}
+		})
 		return t.store(coll)
 	})
 	if err != nil {

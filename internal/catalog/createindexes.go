@@ -107,6 +107,7 @@ func (t *change) addIndexes(ctx context.Context, coll *Collection, specs []bson.
 		}
 		t.begun = b
 	}
+	t.recordIndexes(coll, added, b)
 	next := coll.with(func(n *Collection) {
 		n.indexes = append(append([]*Index(nil), coll.indexes...), added...)
 	})

@@ -62,6 +62,7 @@ func nothing() []*live { return nil }
 func (c *Catalog) change(ctx context.Context, which touches, f func(*change) error) error {
 	t := &change{c: c, e: &Effect{c: c, u: c.engine.Begin()}}
 	t.u = t.e.u
+	t.e.ops.on = c.operations
 	defer t.u.Abort()
 	t.begin(which)
 	defer t.end()

@@ -3,6 +3,7 @@ package catalog
 import (
 	"context"
 
+	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/schema"
 )
@@ -15,6 +16,7 @@ func (c *Catalog) Drop(ctx context.Context, ns schema.Namespace) (*Collection, e
 		if dropped, err = t.find(ns); err != nil {
 			return err
 		}
+		t.command(dropped, "drop", nil)
 		return t.drop(dropped)
 	})
 	return dropped, err
@@ -37,6 +39,9 @@ func (c *Catalog) DropDatabase(ctx context.Context, db string) ([]*Collection, e
 		}
 		if len(all) > 0 {
 			t.e.note(&databaseNote{db: db})
+			if t.e.ops.on {
+				t.e.ops.add(OpCommand, place{ns: schema.Namespace{DB: db}}, new(bson.Builder).Int32("dropDatabase", 1).Finish())
+			}
 		}
 		return nil
 	})
@@ -86,6 +91,7 @@ func (c *Catalog) DropIndexes(ctx context.Context, ns schema.Namespace, pick fun
 			if ix.IsID() {
 				return mongoerr.New(mongoerr.InvalidOptions, "cannot drop _id index")
 			}
+			t.command(coll, "dropIndexes", func(b *bson.Builder) { b.String("index", ix.Name) })
 		}
 		return t.dropIndexes(coll, gone)
 	})

@@ -58,7 +58,7 @@ func (c *Catalog) DropBuckets(ctx context.Context, coll *Collection, r *BucketRu
 		if err := permit.Check(coll); err != nil {
 			return err
 		}
-		d, err = c.dropBucketsBelow(ctx, coll, high)
+		d, err = c.dropBucketsBelow(ctx, coll, high, r.Name)
 		return err
 	})
 	return d, err
@@ -66,7 +66,7 @@ func (c *Catalog) DropBuckets(ctx context.Context, coll *Collection, r *BucketRu
 
 // dropBucketsBelow drops the buckets in the windows below a mark. REQUIRES: the gate
 // is closed.
-func (c *Catalog) dropBucketsBelow(ctx context.Context, coll *Collection, high LowWater) (d Dropped, err error) {
+func (c *Catalog) dropBucketsBelow(ctx context.Context, coll *Collection, high LowWater, rule string) (d Dropped, err error) {
 	if err := coll.live.gate.requireClosed(); err != nil {
 		return d, err
 	}
@@ -78,7 +78,7 @@ func (c *Catalog) dropBucketsBelow(ctx context.Context, coll *Collection, high L
 		return Dropped{}, c.forgetWindows(ctx, coll, LowWater{}, high)
 	}
 	high = high.AfterDrop(coll.live.lowWater.Load())
-	if err := c.dropRange(ctx, coll, high, sum); err != nil {
+	if err := c.dropRange(ctx, coll, high, sum, rule); err != nil {
 		return Dropped{}, err
 	}
 	d.Docs, d.Bytes, d.Measurements = sum[windowDocs], sum[windowSize], sum[windowThird]

@@ -466,7 +466,7 @@ func (x *dropper) dropSum(ctx context.Context, sum [windowSums]int64, windows in
 	if err := x.o.Permit.Check(coll); err != nil {
 		return gone, err
 	}
-	if err := x.c.dropRange(ctx, coll, x.cut, sum); err != nil {
+	if err := x.c.dropRange(ctx, coll, x.cut, sum, x.rule.Index.Name); err != nil {
 		return gone, err
 	}
 	keys := sum[windowDocs] * int64(len(coll.indexes)-1)
@@ -474,8 +474,8 @@ func (x *dropper) dropSum(ctx context.Context, sum [windowSums]int64, windows in
 }
 
 // dropRange removes the windows from the low water up to a mark, which hold what
-// sum says. REQUIRES: the gate is closed.
-func (c *Catalog) dropRange(ctx context.Context, coll *Collection, upTo LowWater, sum [windowSums]int64) error {
+// sum says, by a rule. REQUIRES: the gate is closed.
+func (c *Catalog) dropRange(ctx context.Context, coll *Collection, upTo LowWater, sum [windowSums]int64, rule string) error {
 	l := coll.live
 	if err := l.gate.requireClosed(); err != nil {
 		return err
@@ -508,6 +508,7 @@ func (c *Catalog) dropRange(ctx context.Context, coll *Collection, upTo LowWater
 		u.Add(l.open.counter, sumDocs, -sum[windowThird])
 	}
 	e.note(&windowsNote{of(coll), sum[windowDocs]})
+	e.recordRange(coll, (LowWater{}).Spans(upTo), sum, rule)
 	return c.commit(ctx, e, storage.Buffered)
 }
 

@@ -9,7 +9,7 @@ import (
 )
 
 // Effect is what a unit does when it commits, as a value: the bytes of its batch,
-// and notes of what changes in memory. Apply makes it so, on the member that
+// notes of what changes in memory, and, where they are wanted, operations. Apply makes it so, on the member that
 // proposed it and on any other one (docs/rfcs/0014-a-commit-is-a-value.md).
 //
 // An effect that never comes to Apply leaves no trace.
@@ -19,6 +19,7 @@ type Effect struct {
 	notes []note
 	dues  []dueNote  // one for each collection
 	hints []hintNote // not encoded: what they say is checked on each use
+	ops   operations
 	// own says that it is of keyspaces of this member alone.
 	own bool
 	// foreign says that it was decoded: nobody holds its gates.
@@ -208,7 +209,9 @@ func (e *Effect) enter() (leave func()) {
 // begin starts the effect of a change to a collection that is no write of
 // documents.
 func (c *Catalog) begin(coll *Collection) *Effect {
-	return &Effect{c: c, u: c.engine.Begin(), own: coll.own()}
+	e := &Effect{c: c, u: c.engine.Begin(), own: coll.own()}
+	e.ops.on = c.operations && !e.own
+	return e
 }
 
 // commit seals an effect and has the committer make it take place: for what is of

@@ -289,7 +289,7 @@ func TestRefusedEffects(t *testing.T) {
 	}
 }
 
-// everyNote is an effect with a note of each kind.
+// everyNote is an effect with a note of each kind, and some operations.
 func everyNote(c *Catalog) *Effect {
 	e := &Effect{c: c, u: c.engine.Begin()}
 	a := about{id: 300}
@@ -302,13 +302,22 @@ func everyNote(c *Catalog) *Effect {
 	} {
 		e.note(n)
 	}
+	at := place{UUID{1}, schema.Namespace{DB: "d", Coll: "c"}}
+	e.ops.session = Session{new(bson.Builder).Int32("id", 1).Finish(), 5}
+	e.ops.statement = 3
+	e.ops.add(OpInsert, at, new(bson.Builder).Int32("_id", 1).Finish())
+	e.ops.update(at, new(bson.Builder).Int32("_id", 1).String("a", "one").Finish(), new(bson.Builder).Int32("_id", 1).String("a", "on").Finish())
+	e.ops.add(OpCommand, place{ns: schema.Namespace{DB: "e"}}, new(bson.Builder).Int32("dropDatabase", 1).Finish())
 	return e
 }
 
 // goldenEffect is the encoding of everyNote.
-const goldenEffect = "013e94db6c0c00000000000000000000000000000f01ac02010902ac020003ac020004ac0211110100000000000000000000000001000005ac020101" +
+const goldenEffect = "017f5807cc0c00000000000000000000000000000f01ac02010902ac020003ac020004ac0211110100000000000000000000000001000005ac020101" +
 	"06ac020a8080808080808080800107ac020008ac0202000e09ac0201090aac02010a0bac02010b0cac02160c02016b100401000000021e070a010000" +
-	"00010102020dac0208016b011405080d020eac02030608040f000164"
+	"00010102020dac0208016b011405080d020eac02030608040f000164030d0d0000001069640001000000000a02010000000000000000000000000000" +
+	"0001640163000000000000000000000000000000000165000103000e0e000000105f69640001000000000203001818000000105f6964000100000002" +
+	"6100030000006f6e000000021719000000105f69640001000000026100040000006f6e6505030117170000001064726f704461746162617365000100" +
+	"000000"
 
 // TestEffectEncoding holds the bytes of an effect, and that what is damaged is
 // refused.

@@ -17,6 +17,7 @@ import (
 //	the unit (storage/unitcode.go)
 //	number of notes ‖ for each: kind, one byte ‖ ident of the collection ‖ what it
 //	says, behind its length
+//	operations (operations.go)
 //
 // Numbers are varints. The version rises with each change, that of the format of
 // Pebble's batches too, and a set writes the next one when all members read it.
@@ -42,6 +43,7 @@ func (e *Effect) AppendEncoded(dst []byte) []byte {
 	for _, n := range e.notes {
 		dst = appendNote(dst, n)
 	}
+	dst = e.ops.append(dst)
 	binary.LittleEndian.PutUint32(dst[from+1:], crc32.Checksum(dst[from+effectHeader:], castagnoli))
 	return dst
 }
@@ -80,9 +82,9 @@ func (c *Catalog) Decode(b []byte) (*Effect, error) {
 			return bad("has a note that is damaged")
 		}
 	}
-	if r.Bad || len(r.Rest) > 0 {
+	if e.ops.read(&r); r.Bad || len(r.Rest) > 0 {
 		u.Abort()
-		return bad("has no end, or more than one")
+		return bad("has damaged operations, no end, or more than one")
 	}
 	return e, nil
 }

@@ -48,6 +48,12 @@ func (u *Unit) InsertMeasurements(ctx context.Context, c *Collection, ms []times
 		return err
 	}
 	u.docs += len(ms)
+	if u.e.ops.on {
+		at := place{c.UUID, c.live.current.Load().Namespace}
+		for _, m := range ms {
+			u.e.ops.add(OpInsert, at, m.Doc)
+		}
+	}
 	return nil
 }
 

@@ -52,6 +52,7 @@ func (c *Catalog) Modify(ctx context.Context, ns schema.Namespace, f func(*Colle
 		if err := changed.applyOptions(); err != nil {
 			return err
 		}
+		t.recordModification(coll, changed)
 		return t.store(changed)
 	})
 	if err != nil {

@@ -32,7 +32,11 @@ func (c *Catalog) rename(ctx context.Context, from, to schema.Namespace, dropTar
 		if coll.own() != ownNamespace(to) {
 			return mongoerr.New(mongoerr.IllegalOperation, "Cannot rename collections between a replicated and an unreplicated database")
 		}
-		if target := c.Lookup(to); target != nil && target.live != coll.live {
+		target := c.Lookup(to)
+		if target != nil && target.live == coll.live {
+			target = nil
+		}
+		if target != nil {
 			if !dropTarget {
 				return mongoerr.New(mongoerr.NamespaceExists, "target namespace exists")
 			}
@@ -40,6 +44,7 @@ func (c *Catalog) rename(ctx context.Context, from, to schema.Namespace, dropTar
 				return err
 			}
 		}
+		t.recordRename(coll, to, target, stayTemp)
 		renamed = coll.with(func(n *Collection) {
 			n.Namespace = to
 			if to.DB != from.DB {
@@ -58,4 +63,17 @@ func (c *Catalog) rename(ctx context.Context, from, to schema.Namespace, dropTar
 		return nil, err
 	}
 	return renamed, nil
+}
+
+// recordRename records that a collection gets another name, which was target's, or
+// nobody's.
+func (t *change) recordRename(coll *Collection, to schema.Namespace, target *Collection, stayTemp bool) {
+	if !t.e.ops.on || coll.own() {
+		return
+	}
+	b := new(bson.Builder).String("renameCollection", coll.Namespace.String()).String("to", to.String()).Bool("stayTemp", stayTemp)
+	if target != nil {
+		b.Binary("dropTarget", uuidSubtype, target.UUID[:])
+	}
+	t.e.ops.add(OpCommand, coll.placeOps(), b.Finish())
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"sync"
+
+	"github.com/mayflydb/mayfly/internal/bson"
 )
 
 // stepUps are those who want to know that this member has become writable.
@@ -86,5 +88,10 @@ func (c *Catalog) removeUnfinished(ctx context.Context, coll *Collection) error 
 		return nil
 	}
 	c.log.Info("removing indexes whose build did not finish", "collection", coll.Namespace.String(), "count", len(gone))
-	return c.change(ctx, only(coll.live), func(t *change) error { return t.dropIndexes(coll, gone) })
+	return c.change(ctx, only(coll.live), func(t *change) error {
+		for _, ix := range gone {
+			t.command(coll, "dropIndexes", func(b *bson.Builder) { b.String("index", ix.Name) })
+		}
+		return t.dropIndexes(coll, gone)
+	})
 }

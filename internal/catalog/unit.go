@@ -110,6 +110,7 @@ func (u *Unit) enter(ctx context.Context, c *Collection) (*Collection, error) {
 	if !u.inside(c.live) {
 		if len(u.gates) == 0 {
 			u.e.own = c.own()
+			u.e.ops.on = u.c.operations && !u.e.own
 		} else if u.e.own != c.own() {
 			return nil, storage.ErrLockBusy // a unit is of this member alone, or of all
 		}

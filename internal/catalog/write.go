@@ -36,6 +36,9 @@ func (u *Unit) insertStamped(ctx context.Context, c *Collection, doc bson.Doc) e
 	if err := u.insert(ctx, c, doc); err != nil {
 		return err
 	}
+	if u.e.ops.on {
+		u.e.ops.add(OpInsert, c.placeOps(), doc)
+	}
 	if c.layout.InOrder() {
 		return u.trim(c)
 	}
@@ -99,6 +102,9 @@ func (u *Unit) Update(ctx context.Context, c *Collection, key RecordKey, old, do
 		return err
 	}
 	u.noteTouch(c, doc)
+	if u.e.ops.on {
+		u.e.ops.update(c.placeOps(), old, doc)
+	}
 	return u.finish(c, 0, int64(len(doc)-len(old)), u.third(c, doc)-u.third(c, old))
 }
 
@@ -128,6 +134,9 @@ func (u *Unit) remove(c *Collection, key RecordKey, old bson.Doc) error {
 	}
 	if err := u.u.Delete(c.Ident, u.record, len(old)); err != nil {
 		return err
+	}
+	if u.e.ops.on {
+		u.recordDelete(c, old)
 	}
 	return u.finish(c, -1, -int64(len(old)), -u.third(c, old))
 }

@@ -101,15 +101,31 @@ func (d *Dispatcher) authorize(ctx context.Context, op *Op) (ended func(), err e
 // enter lets op, which writes, through the gate, unless this member takes no
 // writes.
 func (d *Dispatcher) enter(ctx context.Context, op *Op) error {
-	if d.Writable != nil && op.DB != localDB {
-		if err := d.Writable(); err != nil {
+	op.SetWaitingForLock(true)
+	err := d.Enter(ctx, op.DB)
+	op.SetWaitingForLock(false)
+	return err
+}
+
+// Enter lets who writes to a database through the gate, unless this member takes no
+// writes; each Enter that returns nil is followed by a Leave of Gate. Errors: those
+// of TakesWrites, and the cause of ctx's end.
+func (d *Dispatcher) Enter(ctx context.Context, db string) error {
+	if db != localDB {
+		if err := d.TakesWrites(); err != nil {
 			return err
 		}
 	}
-	op.SetWaitingForLock(true)
-	err := d.Gate.Enter(ctx)
-	op.SetWaitingForLock(false)
-	return err
+	return d.Gate.Enter(ctx)
+}
+
+// TakesWrites is nil where this member takes writes, else the error that a client
+// gets: 10107 on one that is no primary.
+func (d *Dispatcher) TakesWrites() error {
+	if d.Writable == nil {
+		return nil
+	}
+	return d.Writable()
 }
 
 // localDB is the database that each member has of its own.

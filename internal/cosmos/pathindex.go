@@ -225,7 +225,7 @@ func (s *Server) buildIndex(ctx context.Context, w wantedIndex) error {
 	defer stop(nil)
 	shown := new(bson.Builder).String("createIndexes", now.Namespace.Coll).OpenArray("indexes").Doc("0", spec).Close().Finish()
 	defer d.BeginBackground("CosmosIndexBuild", command.KindCommand, now.Namespace.String(), shown, stop).End()
-	if err := d.Gate.Enter(ctx); err != nil {
+	if err := d.Enter(ctx, now.Namespace.DB); err != nil {
 		return err
 	}
 	defer d.Gate.Leave()

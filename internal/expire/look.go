@@ -31,6 +31,9 @@ func (m *Monitor) lookAt(ctx context.Context, rules []rule, until time.Time) (ti
 		if err := m.foresee(ctx, r); err != nil {
 			return lookInterval, err
 		}
+		if m.o.Dispatcher.TakesWrites() != nil {
+			continue // what is hidden is so here, too
+		}
 		due, err := m.hasDue(ctx, r)
 		if err != nil {
 			return lookInterval, err

@@ -29,6 +29,7 @@ const (
 	logRemoved          = 9000501
 	logClockJumped      = 9000502
 	logClockTrusted     = 9000503
+	logNotWritable      = 9000504
 )
 
 // levelDebug3 is D3; see package server.
@@ -132,6 +133,8 @@ func (m *Monitor) run(ctx context.Context) {
 			m.say(ctx, slog.LevelDebug, logDisabled, "disabled")
 		case m.o.Dispatcher.Gate.Locks() > 0:
 			m.say(ctx, levelDebug3, logLocked, "locked for writing")
+		case m.o.Dispatcher.TakesWrites() != nil:
+			m.say(ctx, levelDebug3, logNotWritable, "this member takes no writes")
 		default:
 			if err := m.pass(ctx); err != nil && ctx.Err() == nil {
 				m.interrupted(ctx, err)

@@ -12,14 +12,14 @@ import (
 // next pause, and the work for the end of the lock.
 func TestPassage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &passage{gate: &command.Gate{}}
+		p := &passage{d: &command.Dispatcher{}}
 		if err := p.enter(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		locked := make(chan struct{})
 		go func() {
 			defer close(locked)
-			if _, err := p.gate.Lock(t.Context()); err != nil {
+			if _, err := p.d.Gate.Lock(t.Context()); err != nil {
 				t.Error(err)
 			}
 		}()
@@ -30,7 +30,7 @@ func TestPassage(t *testing.T) {
 			default:
 				t.Error("the lock waits for more than a pause")
 			}
-			if _, err := p.gate.Unlock(); err != nil {
+			if _, err := p.d.Gate.Unlock(); err != nil {
 				t.Error(err)
 			}
 		})
@@ -39,7 +39,7 @@ func TestPassage(t *testing.T) {
 			t.Errorf("the pause took %s: %v", time.Since(begun), err)
 		}
 		p.leave()
-		if _, err := p.gate.Lock(t.Context()); err != nil {
+		if _, err := p.d.Gate.Lock(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -75,7 +75,7 @@ func (v *removal) remove(ctx context.Context) (hit bool, err error) {
 	}
 	begun := time.Now()
 	dropped, err := v.by.ranges(work, v, docs < unlimited || limits.MaxBytes > 0)
-	if err != nil && !isInterrupt(ctx, err) && !errors.Is(err, catalog.ErrNoPermit) {
+	if err != nil && !isInterrupt(ctx, err) && !errors.Is(err, catalog.ErrNoPermit) && m.o.Dispatcher.TakesWrites() == nil {
 		m.logError(ctx, v.c, v.r, err) // what is left can go one by one
 		err = nil
 	}
@@ -102,6 +102,8 @@ func (v *removal) remove(ctx context.Context) (hit bool, err error) {
 		return true, nil // the next visit sees what the rule is now
 	case isInterrupt(ctx, err):
 		return false, err
+	case m.o.Dispatcher.TakesWrites() != nil:
+		return false, err // another member goes on
 	case !mongoerr.Is(err, mongoerr.NamespaceNotFound, mongoerr.QueryPlanKilled):
 		m.logError(ctx, v.c, v.r, err)
 	}

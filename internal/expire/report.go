@@ -7,6 +7,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/query/exec"
 	"github.com/mayflydb/mayfly/internal/query/match"
 	"github.com/mayflydb/mayfly/internal/schema"
@@ -172,6 +173,9 @@ func (m *Monitor) kept(r *schema.Rule, f *exec.Forecast, record Record) (why []s
 	}
 	if m.o.Dispatcher.Gate.Locks() > 0 {
 		add("writes are locked (fsync)")
+	}
+	if err := m.o.Dispatcher.TakesWrites(); err != nil {
+		add("this member takes no writes: %s", mongoerr.From(err).Message)
 	}
 	if r.Settings.Paused {
 		add("paused")

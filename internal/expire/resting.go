@@ -41,7 +41,7 @@ func (m *Monitor) rests(ctx context.Context) {
 // foreground.
 func (m *Monitor) rest(ctx context.Context, c *catalog.Collection) {
 	for _, key := range m.o.Catalog.RestingSources(c, restSources) {
-		if err := m.o.Dispatcher.Gate.Enter(ctx); err != nil {
+		if err := m.o.Dispatcher.Enter(ctx, ""); err != nil {
 			return
 		}
 		begun := time.Now()

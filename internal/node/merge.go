@@ -52,7 +52,7 @@ const maxMergeBatch = 16 << 20
 
 // Merge opens the target of a $merge.
 func (w *world) Merge(ctx context.Context, m *pipeline.Merge, r *pipeline.Run) (pipeline.Target, error) {
-	if err := w.op.Dispatcher.Gate.Enter(ctx); err != nil {
+	if err := w.op.Dispatcher.Enter(ctx, m.Into.DB); err != nil {
 		return nil, err
 	}
 	t := &merging{w: w, m: m, ns: schema.Namespace{DB: m.Into.DB, Coll: m.Into.Coll}, env: r.Env, paused: w.op.Dispatcher.Gate.Leave}

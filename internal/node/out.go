@@ -33,7 +33,7 @@ func (w *world) Out(ctx context.Context, o *pipeline.Out, _ *pipeline.Run) (pipe
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
-	if err := w.op.Dispatcher.Gate.Enter(ctx); err != nil {
+	if err := w.op.Dispatcher.Enter(ctx, ns.DB); err != nil {
 		return nil, err
 	}
 	t := &outing{w: w, ns: ns, tmp: schema.Namespace{DB: ns.DB, Coll: "tmp.agg_out." + bson.NewUUID().String()}}
