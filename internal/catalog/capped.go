@@ -51,7 +51,7 @@ func (u *Unit) placeLast(ctx context.Context, c *Collection) error {
 // but never the newest, which the unit has just added. A document that another unit
 // has locked stays, with those after it, until the next insert.
 func (u *Unit) trim(c *Collection) error {
-	note, ok := noted[*cappedNote](&u.e, c.live, nil)
+	note, ok := noted[*cappedNote](u.e, c.live, nil)
 	if !ok {
 		note = &cappedNote{about: of(c)}
 		u.e.note(note)

@@ -22,7 +22,8 @@ import (
 type Committer interface {
 	// Commit returns when an effect has been applied on this member (Effect.Apply),
 	// and is as durable as d asks; or an error, and then it has left no trace, or
-	// the error says that nobody knows.
+	// the error says that nobody knows. The effect is over then: who may have to
+	// apply it later keeps its encoding.
 	Commit(ctx context.Context, e *Effect, d storage.Durability) error
 	// Writable returns nil where this member takes writes, else the error that a
 	// client gets: 10107 on a member that is no primary.

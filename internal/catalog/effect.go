@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"sync"
 
 	"github.com/mayflydb/mayfly/internal/storage"
 )
@@ -24,6 +25,27 @@ type Effect struct {
 	own bool
 	// foreign says that it was decoded: nobody holds its gates.
 	foreign bool
+}
+
+// effects lend the memory of effects.
+var effects = sync.Pool{New: func() any { return new(Effect) }}
+
+// maxKeptNotes and maxKeptOps bound what an effect keeps for the next unit: a number,
+// and bytes.
+const (
+	maxKeptNotes = 1 << 12
+	maxKeptOps   = 1 << 20
+)
+
+// release gives the memory of an effect back that is over.
+func (e *Effect) release() {
+	if cap(e.notes) > maxKeptNotes || cap(e.hints) > maxKeptNotes || cap(e.ops.bytes) > maxKeptOps {
+		return
+	}
+	clear(e.notes)
+	clear(e.dues)
+	*e = Effect{notes: e.notes[:0], dues: e.dues[:0], hints: e.hints[:0], ops: operations{bytes: e.ops.bytes[:0]}}
+	effects.Put(e)
 }
 
 // about is the collection that a note is about: by the ident of its descriptor,

@@ -27,7 +27,7 @@ import (
 type Unit struct {
 	c       *Catalog
 	u       *storage.Unit // the effect's
-	e       Effect
+	e       *Effect
 	gates   []*live  // held for reading
 	gate    [1]*live // backing of gates for the common case
 	docs    int
@@ -58,8 +58,6 @@ type scratch struct {
 	entry  []byte
 	value  []byte
 	id     []byte
-	dues   []dueNote
-	hints  []hintNote
 }
 
 const (
@@ -79,7 +77,8 @@ var scratches = sync.Pool{New: func() any { return new(scratch) }}
 func (c *Catalog) Begin() *Unit {
 	u := &Unit{c: c, u: c.engine.Begin(), scratch: scratches.Get().(*scratch)}
 	u.gates = u.gate[:0]
-	u.e = Effect{c: c, u: u.u, dues: u.scratch.dues[:0], hints: u.scratch.hints[:0]}
+	u.e = effects.Get().(*Effect)
+	u.e.c, u.e.u = c, u.u
 	return u
 }
 
@@ -210,7 +209,7 @@ func (u *Unit) Commit(ctx context.Context, d storage.Durability) error {
 		u.Abort()
 		return err
 	}
-	err := u.c.commit(ctx, &u.e, d)
+	err := u.c.commit(ctx, u.e, d)
 	if err == nil && u.evicted > 0 {
 		u.c.evicted.Add(u.evicted)
 	}
@@ -229,9 +228,11 @@ func (u *Unit) end() {
 		l.gate.RUnlock()
 	}
 	u.gates, u.deltas, u.deltaOf = nil, nil, nil
+	if u.e != nil {
+		u.e.release()
+		u.e = nil
+	}
 	if u.scratch != nil {
-		clear(u.e.dues)
-		u.scratch.dues, u.scratch.hints = u.e.dues[:0], u.e.hints[:0]
 		if u.keyRoom <= maxKeptKeys {
 			scratches.Put(u.scratch)
 		}

@@ -173,7 +173,7 @@ func (u *Unit) newKeys(c *Collection, ix *Index, doc bson.Doc, buf *[]schema.Key
 
 // noteMultikey stores paths of an index on which a document has arrays.
 func (u *Unit) noteMultikey(c *Collection, ix *Index, paths schema.MultikeyPaths) error {
-	n, ok := noted(&u.e, c.live, func(n *multikeyNote) bool { return n.index == ix.Ident })
+	n, ok := noted(u.e, c.live, func(n *multikeyNote) bool { return n.index == ix.Ident })
 	if !ok {
 		n = &multikeyNote{about: of(c), index: ix.Ident, live: ix.live}
 		u.e.note(n)
