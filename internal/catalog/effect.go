@@ -21,6 +21,8 @@ type Effect struct {
 	dues  []dueNote  // one for each collection
 	hints []hintNote // not encoded: what they say is checked on each use
 	ops   operations
+	// evicted are documents that made room for others: a number for statistics.
+	evicted int64
 	// own says that it is of keyspaces of this member alone.
 	own bool
 	// foreign says that it was decoded: nobody holds its gates.

@@ -121,7 +121,7 @@ func (u *Unit) makeRoom(ctx context.Context, c *Collection, record RecordKey) (b
 	scratches.Put(u.scratch)
 	u.scratch = held
 	if err == nil {
-		u.evicted++
+		u.e.evicted++
 	}
 	return err == nil, err
 }

@@ -25,15 +25,14 @@ import (
 // Whoever has an open unit with writes or locks must not run DDL but Create: it
 // could wait for that unit to end.
 type Unit struct {
-	c       *Catalog
-	u       *storage.Unit // the effect's
-	e       *Effect
-	gates   []*live  // held for reading
-	gate    [1]*live // backing of gates for the common case
-	docs    int
-	gone    int64 // index entries deleted so far
-	added   int64 // and inserted
-	evicted int64 // documents that made room for others
+	c     *Catalog
+	u     *storage.Unit // the effect's
+	e     *Effect
+	gates []*live  // held for reading
+	gate  [1]*live // backing of gates for the common case
+	docs  int
+	gone  int64 // index entries deleted so far
+	added int64 // and inserted
 	// second is the time of the writes, 0 until someone asks for it.
 	second int64
 	onEnd  []func()
@@ -210,8 +209,8 @@ func (u *Unit) Commit(ctx context.Context, d storage.Durability) error {
 		return err
 	}
 	err := u.c.commit(ctx, u.e, d)
-	if err == nil && u.evicted > 0 {
-		u.c.evicted.Add(u.evicted)
+	if err == nil && u.e.evicted > 0 {
+		u.c.evicted.Add(u.e.evicted)
 	}
 	u.end()
 	return err
