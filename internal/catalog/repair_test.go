@@ -94,36 +94,46 @@ func variety(t *testing.T) *storage.MemFS {
 				t.Fatal(err)
 			}
 		case 2:
-			if err := c.engine.Flush(); err != nil {
-				t.Fatal(err)
-			}
-			if err := c.engine.Compact(ctx, plain.Ident); err != nil {
-				t.Fatal(err)
-			}
-			rule := windows.Latest().Rules()[0] // whole windows that expired
-			if d, err := c.DropWindows(ctx, windows.Latest(), Drop{Rule: rule, Now: 1_700_000_000_000 + 100*60_000 + 3_600_000}); err != nil || d.Docs == 0 {
-				t.Fatal(d, err)
-			}
-			if err := errors.Join(c.engine.Flush(), c.engine.Compact(ctx, windows.Ident)); err != nil {
-				t.Fatal(err)
-			}
-			for i := range 50 { // tombstones above the last level
-				if err := c.Run(ctx, storage.Buffered, func(u *Unit) error {
-					key, doc, err := u.LockID(ctx, plain, bson.Int32(int32(i*3)))
-					if err != nil {
-						return err
-					}
-					return u.Delete(ctx, plain, key, doc)
-				}); err != nil {
-					t.Fatal(err)
-				}
-			}
+			thin(t, c, plain, windows)
 		}
 	}
 	if err := c.engine.Sync(ctx); err != nil {
 		t.Fatal(err)
 	}
 	return fs.Crash(100, nil)
+}
+
+// thin flushes and compacts a store, and takes documents and windows of it away.
+func thin(t *testing.T, c *Catalog, plain, windows *Collection) {
+	t.Helper()
+	ctx := context.Background()
+	if err := c.engine.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.engine.Compact(ctx, plain.Ident); err != nil {
+		t.Fatal(err)
+	}
+	rule := windows.Latest().Rules()[0] // whole windows that expired
+	if d, err := c.DropWindows(ctx, windows.Latest(), Drop{Rule: rule, Now: 1_700_000_000_000 + 100*60_000 + 3_600_000}); err != nil || d.Docs == 0 {
+		t.Fatal(d, err)
+	}
+	if err := c.engine.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.engine.Compact(ctx, windows.Ident); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 50 { // tombstones above the last level
+		if err := c.Run(ctx, storage.Buffered, func(u *Unit) error {
+			key, doc, err := u.LockID(ctx, plain, bson.Int32(int32(i*3)))
+			if err != nil {
+				return err
+			}
+			return u.Delete(ctx, plain, key, doc)
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // image is all that a store has, by name: descriptor and documents.

@@ -47,7 +47,7 @@ func openBench(b *testing.B, n int) (*house, *catalog.Collection) {
 	}
 	coll := c.Lookup(benchNS)
 	for _, id := range []storage.Ident{coll.Ident, coll.Indexes()[1].Ident, coll.Indexes()[2].Ident} {
-		if err := e.Compact(ctx, id); err != nil {
+		if _, err := e.Compact(ctx, id); err != nil {
 			b.Fatal(err)
 		}
 	}

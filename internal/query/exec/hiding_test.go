@@ -47,11 +47,11 @@ func hidingBench(b *testing.B, n int) (h *house, deferred, immediate *catalog.Co
 	}
 	deferred = c.Lookup(benchNS)
 	for _, ix := range deferred.Indexes() {
-		if err := e.Compact(ctx, ix.Ident); err != nil {
+		if _, err := e.Compact(ctx, ix.Ident); err != nil {
 			b.Fatal(err)
 		}
 	}
-	if err := e.Compact(ctx, deferred.Ident); err != nil {
+	if _, err := e.Compact(ctx, deferred.Ident); err != nil {
 		b.Fatal(err)
 	}
 	options := parseDoc(b, `{"storageEngine": {"mayfly": {"expiry": {"visibility": "immediate"}}}}`)
