@@ -42,7 +42,7 @@ FIRST ?= 1
 
 .PHONY: sim
 sim: ## members of a replica set in virtual time, their disks, network and clocks disturbed: SEEDS=10000
-	$(GO) test -count=1 -timeout 12h ./internal/repl -run 'TestSimulation$$' -v -seeds $(SEEDS) -first-seed $(FIRST)
+	$(GO) test -count=1 -timeout 12h ./internal/repl -run 'TestSimulation(OnStores)?$$' -v -seeds $(SEEDS) -first-seed $(FIRST)
 
 .PHONY: fuzz
 fuzz: ## every fuzz function of the tree, FUZZTIME=10s each

@@ -80,17 +80,21 @@ func tellCollection(w io.Writer, c *catalog.RepairedCollection) {
 		fmt.Fprintf(w, ", %d more than there were: deleted ones are back", c.Documents-c.Counted)
 	}
 	fmt.Fprintln(w)
+	id := "_id"
+	if c.Buckets {
+		id = "bucket"
+	}
 	for _, g := range c.Gaps {
 		place := "somewhere"
 		switch {
 		case g.Open:
 			place = "among its newest measurements"
 		case g.After != "" && g.Before != "":
-			place = fmt.Sprintf("between _id %s and _id %s", g.After, g.Before)
+			place = fmt.Sprintf("between %s %s and %s %s", id, g.After, id, g.Before)
 		case g.After != "":
-			place = "behind _id " + g.After
+			place = "behind " + id + " " + g.After
 		case g.Before != "":
-			place = "before _id " + g.Before
+			place = "before " + id + " " + g.Before
 		}
 		fmt.Fprintf(w, "  %s documents may be missing", place)
 		if g.Older {

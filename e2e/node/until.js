@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 
 export async function until(what, check) {
-  const deadline = Date.now() + 20_000;
+  const deadline = Date.now() + 60_000;
   for (;;) {
     if (await check()) return;
     assert.ok(Date.now() < deadline, `waited too long for ${what}`);

@@ -45,6 +45,7 @@ func (r *Repaired) Lossless() bool {
 // time-series collection are its measurements.
 type RepairedCollection struct {
 	Namespace schema.Namespace
+	Buckets   bool  // it is a time-series collection: Gaps are between buckets
 	Documents int64 // taken over
 	Counted   int64 // how many there were, or -1 where that is not known
 	Invalid   int64 // documents that were read, but are none
@@ -256,7 +257,7 @@ func (r *repair) begin(e *storage.Engine) error {
 		if coll == nil || coll.Ident == 0 {
 			continue // a view, or a temporary collection
 		}
-		t := &restoring{RepairedCollection: &RepairedCollection{Namespace: old.Namespace, Counted: r.count(old)}, coll: coll, low: r.low[old.Ident]}
+		t := &restoring{RepairedCollection: &RepairedCollection{Namespace: old.Namespace, Buckets: old.Open != 0, Counted: r.count(old)}, coll: coll, low: r.low[old.Ident]}
 		r.records[old.Ident] = t
 		if old.Open != 0 {
 			r.open[old.Open] = t

@@ -74,8 +74,13 @@ func (n *Node) compactCollection(ctx context.Context, c *catalog.Collection) (fr
 		return 0, err
 	}
 	for _, id := range idents {
-		if err := e.Compact(ctx, id); err != nil {
+		whole, err := e.Compact(ctx, id)
+		if err != nil {
 			return 0, err
+		}
+		if !whole {
+			n.Log.InfoContext(ctx, "Compact ends with what it has done: other compactions of the same tables take turns", "namespace", c.Namespace.String())
+			break
 		}
 	}
 	after, err := diskUsage(e, idents)

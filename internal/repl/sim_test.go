@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/sim"
+	"github.com/mayflydb/mayfly/internal/storage"
 	"go.etcd.io/raft/v3/raftpb"
 )
 
@@ -58,6 +59,7 @@ type world struct {
 	set     [12]byte
 	plant   func(*host) // plants a bug in a member that starts
 	only    []int       // cases of nemesis; nil for all
+	stores  bool        // real stores run beside the models of disks
 	calm    bool        // the network and the machines behave
 	failure error
 
@@ -146,6 +148,12 @@ func (w *world) between(a, b int64) int64 { return a + w.rng.Int64N(b-a+1) }
 func (w *world) addHost() *host {
 	h := &host{w: w, n: len(w.hosts), disk: newDisk(), id: w.rng.Uint64() | 1}
 	w.hosts = append(w.hosts, h)
+	if w.stores {
+		var err error
+		if h.disk.twin, err = openTwin(storage.NewMemFS()); err != nil {
+			w.fail("host %d: %v", h.n, err)
+		}
+	}
 	return h
 }
 
@@ -221,7 +229,9 @@ func (h *host) crash() {
 	g := h.g
 	h.g = nil
 	h.life++
-	h.disk.crash(h.w.rng)
+	if err := h.disk.crash(h.w.rng); err != nil {
+		h.w.fail("host %d after a crash: %v", h.n, err)
+	}
 	g.failAll(ErrSteppedDown) // the clients' connections break
 	if !h.retired {
 		down := h.w.between(50*ms, 3*sec)
@@ -242,6 +252,9 @@ func (h *host) check() {
 			w.leaders[g.term] = h.id
 			w.stats.elections++
 		}
+	}
+	if g.primary && (g.role != Leader || g.applied.Term != g.term || !g.isElectable()) {
+		w.fail("own-term: host %d serves as primary of term %d at %v", h.n, g.term, g.applied)
 	}
 	at := h.disk.live.at
 	if at.Index < h.applied {
@@ -351,11 +364,22 @@ func (h *host) alive(life int, f func()) {
 func (o simOutbox) SendSnapshot(m *raftpb.Message) {
 	w, to := o.h.w, m.GetTo()
 	data := o.h.disk.live.clone()
+	copyTo := func(*twin) error { return nil }
+	if w.stores {
+		var err error
+		if copyTo, err = o.h.disk.twin.snapshot(int(w.seq)); err != nil {
+			w.fail("checkpoint: %v", err)
+			return
+		}
+	}
 	dst := w.byID(to)
 	took := w.between(20*ms, 500*ms)
 	w.at(took, func() {
 		ok := dst != nil && dst.g != nil && !o.h.cutTo[dst.n] && !dst.cutTo[o.h.n] && (w.calm || !w.chance(10))
 		if ok {
+			if err := copyTo(dst.disk.twin); err != nil {
+				w.fail("copy a snapshot: %v", err)
+			}
 			dst.take(m, data)
 			w.stats.snapshots++
 		}
@@ -669,6 +693,10 @@ func (w *world) judge() {
 
 // simulate runs one seed; plant may put a bug into each member that starts.
 func simulate(seed uint64, plant func(*host), only ...int) *world {
+	return simulateOn(seed, plant, false, only...)
+}
+
+func simulateOn(seed uint64, plant func(*host), stores bool, only ...int) *world {
 	var key [32]byte
 	key[0], key[1], key[2], key[3] = byte(seed), byte(seed>>8), byte(seed>>16), byte(seed>>24)
 	old := crand.Reader
@@ -676,7 +704,7 @@ func simulate(seed uint64, plant func(*host), only ...int) *world {
 	defer func() { crand.Reader = old }()
 
 	w := newWorld(seed)
-	w.plant, w.only = plant, only
+	w.plant, w.only, w.stores = plant, only, stores
 	members := 3
 	if w.chance(30) {
 		members = 5

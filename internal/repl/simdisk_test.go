@@ -51,6 +51,7 @@ type disk struct {
 	lies     bool // a test has planted one
 	syncs    func(hard *raftpb.HardState, entries []*raftpb.Entry) bool
 	incoming *content
+	twin     *twin // a real store beside the model, or nil
 }
 
 func newDisk() *disk {
@@ -80,12 +81,20 @@ func (d *disk) sync() {
 	d.point()
 }
 
-// crash leaves what was synced and a prefix of the rest.
-func (d *disk) crash(rng *rand.Rand) {
-	for _, op := range d.pending[:rng.IntN(len(d.pending)+1)] {
-		op(d.durable)
+// crash leaves what was synced and a prefix of the rest, with a twin none of it.
+func (d *disk) crash(rng *rand.Rand) (err error) {
+	if keep := rng.IntN(len(d.pending) + 1); d.twin == nil {
+		for _, op := range d.pending[:keep] {
+			op(d.durable)
+		}
 	}
 	d.pending, d.live, d.crashIn = nil, d.durable.clone(), -1
+	if d.twin != nil {
+		if d.twin, err = d.twin.crash(); err == nil {
+			err = d.twin.same(d.live)
+		}
+	}
+	return err
 }
 
 func (d *disk) HardState() *raftpb.HardState { return d.live.hard }
@@ -127,6 +136,11 @@ func (d *disk) Append(hard *raftpb.HardState, entries []*raftpb.Entry, sync bool
 		return fmt.Errorf("entries from %d leave a hole after %d", entries[0].GetIndex(), d.Last())
 	}
 	d.do(func(c *content) { c.append(hard, entries) })
+	if d.twin != nil {
+		if err := d.twin.store.Append(hard, entries, sync); err != nil {
+			return err
+		}
+	}
 	if sync && d.syncs(hard, entries) {
 		d.sync()
 	}
@@ -151,11 +165,17 @@ func (d *disk) Truncate(index uint64) error {
 		c.entries = slices.Clone(c.entries[index-c.base.Index:])
 		c.base = base
 	})
+	if d.twin != nil {
+		return d.twin.store.Truncate(index)
+	}
 	return nil
 }
 
 func (d *disk) SetBase(base Position, hard *raftpb.HardState) error {
 	d.do(func(c *content) { c.base, c.hard, c.entries = base, hard, nil })
+	if d.twin != nil {
+		return d.twin.store.SetBase(base, hard)
+	}
 	return nil
 }
 
@@ -176,6 +196,9 @@ func (d *disk) Apply(at Position, ch Change) error {
 			c.data[w.key] = w.value
 		}
 	})
+	if d.twin != nil {
+		return d.twin.store.Apply(at, ch)
+	}
 	return nil
 }
 
@@ -188,6 +211,11 @@ func (d *disk) Install(base Position, hard *raftpb.HardState) error {
 	c := in.clone()
 	c.base, c.entries, c.hard = c.at, nil, hard
 	d.point() // nothing has happened
+	if d.twin != nil {
+		if err := d.twin.store.Install(base, hard); err != nil {
+			return err
+		}
+	}
 	d.pending = nil
 	d.durable, d.live = c, c.clone()
 	d.point() // all has

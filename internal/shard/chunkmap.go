@@ -328,3 +328,20 @@ func (m *Map) OwnedBy(shard string) iter.Seq[Range] {
 		}
 	}
 }
+
+// chunksOn ranges over the chunks of a shard in the order of their keys.
+func (m *Map) chunksOn(shard string) iter.Seq[Chunk] {
+	return func(yield func(Chunk) bool) {
+		n := slices.Index(m.shards, shard)
+		for _, b := range m.blocks {
+			if !slices.Contains(b.owners, uint32(n)) {
+				continue
+			}
+			for i := range b.entries {
+				if b.entries[i].shard() == n && !yield(m.chunk(b, i)) {
+					return
+				}
+			}
+		}
+	}
+}

@@ -131,10 +131,13 @@ func (k *Key) appendPart(dst []byte, i int, v bson.Value) []byte {
 	return keystring.Append(dst, v, false, nil)
 }
 
+// appendHash appends the component of a hash. The hash stands in dst while it is
+// encoded, so that nothing is allocated on the way of every statement.
 func appendHash(dst []byte, hash int64) []byte {
-	var b [8]byte
-	binary.LittleEndian.PutUint64(b[:], uint64(hash))
-	return keystring.Append(dst, bson.Value{Type: bson.TypeInt64, Data: b[:]}, false, nil)
+	n := len(dst)
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(hash))
+	dst = keystring.Append(dst, bson.Value{Type: bson.TypeInt64, Data: dst[n : n+8]}, false, nil)
+	return dst[:n+copy(dst[n:], dst[n+8:])]
 }
 
 // Values are the fields of the key as doc has them, missing ones as null: the

@@ -140,14 +140,9 @@ func (m *Map) Move(r Range, to string, at, keepSince uint64, newID func() [12]by
 
 // anotherOf is the first chunk of a shard that is not r.
 func (m *Map) anotherOf(shard string, r Range) (Chunk, bool) {
-	if m.of(shard).chunks < 2 {
-		return Chunk{}, false
-	}
-	for _, b := range m.blocks {
-		for i := range b.entries {
-			if m.shards[b.entries[i].shard()] == shard && !b.rangeOf(i).Same(r) {
-				return m.chunk(b, i), true
-			}
+	for c := range m.chunksOn(shard) {
+		if !c.Same(r) {
+			return c, true
 		}
 	}
 	return Chunk{}, false

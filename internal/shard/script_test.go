@@ -29,6 +29,8 @@ func TestScripts(t *testing.T) {
 		"map": (*script).makeMap, "show": (*script).show, "refresh": (*script).refresh, "chunk": (*script).chunk,
 		"split": (*script).split, "split-where": (*script).splitWhere, "merge": (*script).merge, "move": (*script).move, "stale": (*script).stale,
 		"target": (*script).target, "write": (*script).write, "insert": (*script).insert, "change": (*script).change,
+		"balance": (*script).balance, "settings": (*script).settings,
+		"refine": (*script).refine, "sample": (*script).sample, "cut": (*script).cutBySize,
 		"zones": (*script).makeZones, "zone-range": (*script).zoneRange, "zone-of": (*script).zoneOf, "initial": (*script).initial, "hash-points": (*script).hashPoints,
 	}
 	datadriven.Walk(t, "testdata/scripts", func(t *testing.T, path string) {

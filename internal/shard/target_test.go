@@ -246,3 +246,71 @@ func intsBound(k *Key, i int32) Bound {
 	b, _ := k.ParseBound(new(bson.Builder).Int32("a", i).Int32("x", 0).Finish())
 	return b
 }
+
+// TestTargetEachValue compares every comparison of every two values with every
+// document, on a map in which each value that differs has a chunk and a shard of
+// its own.
+func TestTargetEachValue(t *testing.T) {
+	var docs []bson.Doc
+	for _, v := range someValues {
+		docs = append(docs, new(bson.Builder).Value("x", v).Finish())
+	}
+	docs = append(docs, bson.Empty)
+	var filters []bson.Doc
+	for _, v := range someValues {
+		filters = append(filters, new(bson.Builder).Value("x", v).Finish())
+		for _, w := range someValues {
+			for _, ops := range [][2]string{{"$gte", "$lte"}, {"$gt", "$lt"}, {"$gte", "$lt"}, {"$gt", "$lte"}} {
+				filters = append(filters, new(bson.Builder).OpenDoc("x").Value(ops[0], v).Value(ops[1], w).Close().Finish())
+			}
+		}
+	}
+	for _, pattern := range []string{`{x: 1}`, `{x: "hashed"}`, `{"x.y": 1}`, `{"x.y": "hashed"}`} {
+		k := mustKey(pattern)
+		m := chunkForEach(t, k, docs)
+		single := 0
+		for _, filter := range filters {
+			q := mustQuery(filter, bson.Value{})
+			targets := m.Target(q)
+			if len(targets.Shards) == 1 {
+				single++
+			}
+			for _, doc := range docs {
+				ok, err := q.Filter.Match(doc)
+				if err != nil {
+					t.Fatal(err)
+				}
+				at, _ := k.Append(nil, doc)
+				if ok && !slices.Contains(targets.Shards, m.ShardOf(at)) {
+					t.Errorf("key %v: %v matches %v, which goes to %d shards by %v", k, doc, filter, len(targets.Shards), targets.Reason)
+				}
+			}
+		}
+		if k.Has("x") && single < len(someValues)/2 {
+			t.Errorf("key %v: only %d of %d filters go to one shard", k, single, len(filters))
+		}
+	}
+}
+
+// chunkForEach cuts the space at each document.
+func chunkForEach(t *testing.T, k *Key, docs []bson.Doc) *Map {
+	ends := []Bound{k.Max()}
+	for _, doc := range docs {
+		if b, err := k.BoundOf(doc); err == nil && b.Compare(k.Min()) > 0 && b.Compare(k.Max()) < 0 {
+			ends = append(ends, b)
+		}
+	}
+	slices.SortFunc(ends, Bound.Compare)
+	ends = slices.CompactFunc(ends, func(a, b Bound) bool { return a.Compare(b) == 0 })
+	var chunks []Chunk
+	at := k.Min()
+	for i, end := range ends {
+		chunks = append(chunks, Chunk{Range: Range{at, end}, Shard: fmt.Sprintf("s%02d", i), Version: testGeneration.at(1<<32 + uint64(i))})
+		at = end
+	}
+	m, err := NewMap("d.c", k, testGeneration, chunks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}

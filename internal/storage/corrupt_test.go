@@ -93,7 +93,7 @@ func TestDamageWhileOpen(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	fill("b") // so that compactions have to read the table
-	if err := e.Compact(t.Context(), FirstIdent); !errors.Is(err, ErrCorruption) {
+	if _, err := e.Compact(t.Context(), FirstIdent); !errors.Is(err, ErrCorruption) {
 		t.Errorf("compacting: got %v", err)
 	}
 	names := content(t, fs)

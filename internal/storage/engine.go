@@ -60,6 +60,8 @@ type Options struct {
 	// OnCorruption is told of damaged bytes found in the background.
 	OnCorruption func(error)
 
+	// patience is compactPatience, unless a test has less.
+	patience time.Duration
 	// byHand leaves all compactions to callers: a test that looks at levels of tables
 	// would race with Pebble's own.
 	byHand bool
@@ -145,6 +147,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.JournalInterval == 0 {
 		o.JournalInterval = DefaultJournalInterval
+	}
+	if o.patience == 0 {
+		o.patience = compactPatience
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -306,16 +311,6 @@ func (e *Engine) Sync(ctx context.Context) error { return e.journal.wait(ctx) }
 
 // SetJournalInterval changes how long a commit may wait for the disk.
 func (e *Engine) SetJournalInterval(d time.Duration) { e.journal.interval.Store(int64(d)) }
-
-// Compact rewrites the keyspace's tables so that deleted data gives its space
-// back, but for what readers still see.
-func (e *Engine) Compact(ctx context.Context, id Ident) error {
-	if err := errors.Join(e.views.letGo(), e.retired.letGo()); err != nil {
-		return mapError(err)
-	}
-	b, n := rangeBounds(nil, id, nil, nil)
-	return mapError(e.db.Compact(ctx, b[:n], b[n:], false))
-}
 
 // Flush writes the memtables to tables.
 func (e *Engine) Flush() error { return mapError(e.db.Flush()) }

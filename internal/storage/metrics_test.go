@@ -55,7 +55,7 @@ func TestReclaimable(t *testing.T) {
 		t.Errorf("%d of %d bytes while nothing is deleted", n, used)
 	}
 	write(0, keys/2, func(u *Unit, k []byte) error { return u.Delete(id, k, len(value)) })
-	if err := e.Compact(t.Context(), id); err != nil {
+	if _, err := e.Compact(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
 	if n, used := reclaimable(keys / 2); n > used/10 {
@@ -87,7 +87,7 @@ func TestReclaim(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := e.Compact(t.Context(), id); err != nil {
+	if _, err := e.Compact(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
 	reclaim := func(live int64) (steps int, used uint64) {

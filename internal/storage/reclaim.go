@@ -3,6 +3,7 @@ package storage
 import (
 	"bytes"
 	"context"
+	"errors"
 	"time"
 )
 
@@ -11,11 +12,15 @@ const (
 	// Reclaim to rewrite it, and reclaimLeast how many bytes.
 	reclaimShare = 20
 	reclaimLeast = 1 << 20
+	// compactPatience is how long some 64 MB of a keyspace may take to be rewritten,
+	// with the wait for others who rewrite the same tables.
+	compactPatience = time.Minute
 )
 
 // Reclaim gives back what deletions have left of a keyspace on disk, where that
 // is worth it; live is as for Reclaimable. It rewrites some 64 MB at a time, and
-// then calls pause with the time that took; an error of pause ends it.
+// then calls pause with the time that took; an error of pause ends it, and so does
+// a step that does not get its turn for compactPatience.
 func (e *Engine) Reclaim(ctx context.Context, id Ident, live int64, pause func(time.Duration) error) error {
 	free, err := e.Reclaimable(id, live)
 	if err != nil {
@@ -25,28 +30,52 @@ func (e *Engine) Reclaim(ctx context.Context, id Ident, live int64, pause func(t
 	if err != nil || free < reclaimLeast || free < used/reclaimShare || !e.space.spare(int64(used)) {
 		return err
 	}
+	_, err = e.rewrite(ctx, id, pause)
+	return err
+}
+
+// Compact rewrites the keyspace's tables so that deleted data gives its space
+// back, but for what readers still see. whole is false where it has ended before
+// the last table, because none could be rewritten for compactPatience.
+func (e *Engine) Compact(ctx context.Context, id Ident) (whole bool, err error) {
+	if err := errors.Join(e.views.letGo(), e.retired.letGo()); err != nil {
+		return false, mapError(err)
+	}
+	return e.rewrite(ctx, id, func(time.Duration) error { return nil })
+}
+
+// rewrite compacts a keyspace in steps, each of which may take compactPatience:
+// Pebble prefers compactions of its own to those it is asked for, and puts these off
+// while others have tables of the same range. Under a load that makes ever new ones
+// that is for as long as the load goes on.
+func (e *Engine) rewrite(ctx context.Context, id Ident, pause func(time.Duration) error) (whole bool, err error) {
 	b, n := rangeBounds(nil, id, nil, nil)
 	for from, end := b[:n], b[n:]; ; {
-		to, err := e.reclaimTo(from, end)
+		to, err := e.stepEnd(from, end)
 		if err != nil {
-			return err
+			return false, err
 		}
 		begun := time.Now()
-		if err := e.db.Compact(ctx, from, to, false); err != nil {
-			return mapError(err)
-		}
-		if bytes.Equal(to, end) {
-			return nil
+		patient, cancel := context.WithTimeout(ctx, e.opts.patience)
+		err = e.db.Compact(patient, from, to, false)
+		cancel()
+		switch {
+		case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
+			return false, nil
+		case err != nil:
+			return false, mapError(err)
+		case bytes.Equal(to, end):
+			return true, nil
 		}
 		if err := pause(time.Since(begun)); err != nil {
-			return err
+			return false, err
 		}
 		from = to
 	}
 }
 
-// reclaimTo is where a step of Reclaim from a key on ends.
-func (e *Engine) reclaimTo(from, end []byte) ([]byte, error) {
+// stepEnd is where a step of rewrite from a key on ends.
+func (e *Engine) stepEnd(from, end []byte) ([]byte, error) {
 	levels, err := e.db.SSTables()
 	if err != nil {
 		return nil, mapError(err)

@@ -52,7 +52,7 @@ func churned(t *testing.T, seed uint64) (*MemFS, map[string]string) {
 			}
 		}
 		if step%12 == 11 {
-			if err := e.Compact(context.Background(), FirstIdent+Ident(rng.IntN(4))*100); err != nil {
+			if _, err := e.Compact(context.Background(), FirstIdent+Ident(rng.IntN(4))*100); err != nil {
 				t.Fatal(err)
 			}
 		}

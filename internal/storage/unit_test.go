@@ -223,7 +223,7 @@ func TestCheckpointAndSizes(t *testing.T) {
 	if err := u.Commit(t.Context(), Journaled); err != nil {
 		t.Fatal(err)
 	}
-	if err := e.Compact(t.Context(), testRecords); err != nil {
+	if _, err := e.Compact(t.Context(), testRecords); err != nil {
 		t.Fatal(err)
 	}
 	if n, err := e.DiskUsage(testRecords); err != nil || n != 0 {

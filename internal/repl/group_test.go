@@ -1,0 +1,408 @@
+package repl
+
+import (
+	crand "crypto/rand"
+	"errors"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"go.etcd.io/raft/v3/raftpb"
+)
+
+// calmSet is a set in virtual time that nothing disturbs but the test.
+func calmSet(t *testing.T, members int) *world {
+	t.Helper()
+	old := crand.Reader
+	crand.Reader = seededReader{rand.NewChaCha8([32]byte{42})}
+	t.Cleanup(func() { crand.Reader = old })
+	w := newWorld(42)
+	w.calm = true
+	w.setup(members)
+	w.run(w.now + 10*sec)
+	t.Cleanup(func() {
+		if w.failure != nil {
+			t.Error(w.failure)
+		}
+	})
+	if p := w.primary(); p == nil || len(p.g.state.config.Members) != members || !w.rested() {
+		t.Fatal("the set did not begin")
+	}
+	return w
+}
+
+// outcome is what a proposal came to.
+type outcome struct {
+	at   Position
+	err  error
+	done bool
+}
+
+func (o *outcome) set(at Position, err error) { *o = outcome{at, err, true} }
+
+func (w *world) write(p *host, key int, value string) *outcome {
+	o := &outcome{}
+	p.do(func() {
+		ev, err := p.g.Evaluate()
+		if err != nil {
+			o.set(Position{}, err)
+			return
+		}
+		p.g.Propose(ev, encodeWrites([]write{{key, []byte(value)}}), nil, o.set)
+	})
+	return o
+}
+
+// reconfig proposes the primary's configuration with a change.
+func (w *world) reconfig(p *host, change func(*Config)) *outcome {
+	o := &outcome{}
+	c := p.g.state.config.clone()
+	c.Version++
+	change(c)
+	p.do(func() { p.g.ProposeConfig(c, o.set) })
+	return o
+}
+
+func (w *world) others(p *host) (out []*host) {
+	for _, h := range w.hosts {
+		if h != p {
+			out = append(out, h)
+		}
+	}
+	return out
+}
+
+// isolate cuts a host off, and later heals the cut.
+func (w *world) isolate(h *host, cut bool) {
+	for i, o := range w.hosts {
+		h.cutTo[i], o.cutTo[h.n] = cut, cut
+	}
+}
+
+func (o *outcome) want(t *testing.T, what string, err error) {
+	t.Helper()
+	if !o.done || !errors.Is(o.err, err) {
+		t.Errorf("%s: %+v, not %v", what, *o, err)
+	}
+}
+
+func TestWriteIsAppliedByAll(t *testing.T) {
+	w := calmSet(t, 3)
+	p := w.primary()
+	o := w.write(p, 1, "one")
+	w.run(w.now + sec)
+	o.want(t, "a write", nil)
+	for _, h := range w.hosts {
+		if string(h.disk.live.data[1]) != "one" || h.g.applied != o.at {
+			t.Errorf("host %d has %q at %v", h.n, h.disk.live.data[1], h.g.applied)
+		}
+	}
+	w.write(w.others(p)[0], 1, "two").want(t, "a write to a secondary", ErrNotPrimary)
+}
+
+// A primary that is cut off fails its writes when it steps down, and does not disturb
+// the others when it comes back (rules 4, 5).
+func TestPrimaryCutOff(t *testing.T) {
+	w := calmSet(t, 3)
+	p := w.primary()
+	w.isolate(p, true)
+	o := w.write(p, 1, "lost")
+	read := error(nil)
+	p.do(func() { p.g.ReadIndex(func(err error) { read = err }) })
+	w.run(w.now + 5*sec)
+	o.want(t, "a write without a majority", ErrSteppedDown)
+	if !errors.Is(read, ErrNotPrimary) || p.g.primary {
+		t.Errorf("a read without a majority: %v", read)
+	}
+	next := w.primary()
+	if next == nil || next == p {
+		t.Fatal("nobody took over")
+	}
+	term := next.g.term
+	w.run(w.now + 20*sec) // it asks for votes in vain
+	w.isolate(p, false)
+	w.run(w.now + 5*sec)
+	if w.primary() != next || next.g.term != term || p.g.lead != next.id {
+		t.Errorf("term %d became %d", term, next.g.term)
+	}
+	if string(p.disk.live.data[1]) == "lost" {
+		t.Error("a write that no majority had is there")
+	}
+}
+
+// While a handover is under way proposals are dropped, and with them all that was
+// evaluated before that was known (rule 19).
+func TestDroppedProposals(t *testing.T) {
+	w := calmSet(t, 3)
+	p := w.primary()
+	var a, b, c outcome
+	p.do(func() {
+		before, err := p.g.Evaluate()
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.isolate(p, true) // so that the handover does not end
+		if err := p.g.StepDown(0); err != nil {
+			t.Fatal(err)
+		}
+		p.g.Propose(before, nil, nil, a.set)
+		p.g.Propose(before, nil, nil, b.set)
+		if _, err := p.g.Round(); err != nil {
+			t.Fatal(err)
+		}
+		if !a.done || !b.done {
+			t.Error("they wait")
+		}
+		p.g.Propose(before, nil, nil, c.set)
+	})
+	a.want(t, "dropped by raft", ErrDropped)
+	b.want(t, "queued behind it", ErrDropped)
+	c.want(t, "evaluated before it", ErrDropped)
+}
+
+// An entry that was evaluated in another term is dropped by all (rule 24).
+func TestEntryOfAnotherTerm(t *testing.T) {
+	w := calmSet(t, 3)
+	p := w.primary()
+	var o outcome
+	p.do(func() {
+		ev, err := p.g.Evaluate()
+		if err != nil {
+			t.Fatal(err)
+		}
+		ev.term--
+		p.g.Propose(ev, encodeWrites([]write{{1, []byte("stale")}}), nil, o.set)
+	})
+	w.run(w.now + sec)
+	o.want(t, "a stale write", ErrDropped)
+	for _, h := range w.hosts {
+		if h.disk.live.data[1] != nil || h.g.applied != p.g.applied {
+			t.Errorf("host %d has %q at %v", h.n, h.disk.live.data[1], h.g.applied)
+		}
+	}
+}
+
+// A change of the configuration while another one is under way is refused, by the
+// group, and where it comes to raft, by what became of its entry (rule 18).
+func TestOneConfigurationAtATime(t *testing.T) {
+	w := calmSet(t, 3)
+	p := w.primary()
+	set := func(priority float64) func(*Config) {
+		return func(c *Config) { c.Members[w.others(p)[0].n].Priority = priority }
+	}
+	first, second := w.reconfig(p, set(0.5)), &outcome{}
+	if second = w.reconfig(p, set(0.7)); !first.done {
+		second.want(t, "a second one", errConfigPending)
+	}
+	w.run(w.now + sec)
+	first.want(t, "the first one", nil)
+
+	var a, b outcome
+	p.do(func() {
+		for _, o := range []*outcome{&a, &b} {
+			c := p.g.state.config.clone()
+			c.Version++
+			c.Members[w.others(p)[0].n].Votes, c.Members[w.others(p)[0].n].Priority = 0, 0
+			p.g.config = nil // as if the group did not look
+			p.g.ProposeConfig(c, o.set)
+		}
+	})
+	w.run(w.now + sec)
+	a.want(t, "a vote less", nil)
+	b.want(t, "what raft made empty", errConfigPending)
+}
+
+func TestPriorities(t *testing.T) {
+	w := calmSet(t, 3)
+	p := w.primary()
+	high := w.others(p)[0]
+	w.reconfig(p, func(c *Config) { c.Members[high.n].Priority = 5 })
+	w.run(w.now + 5*sec)
+	if w.primary() != high {
+		t.Fatal("the member of higher priority did not take over")
+	}
+	if o := w.reconfig(high, func(c *Config) { c.Members[high.n].Priority = 0 }); !mongoerr.Is(o.err, mongoerr.NodeNotElectable) {
+		t.Errorf("a primary that demotes itself: %+v", *o)
+	}
+	w.reconfig(high, func(c *Config) { c.Members[p.n].Priority = 0 })
+	w.run(w.now + sec)
+	high.crash() // back within seconds; meanwhile only the third one may
+	w.run(w.now + 2500*ms)
+	if got := w.primary(); got == nil || got == p {
+		t.Errorf("the primary is %v", got)
+	}
+	p.do(func() {
+		if err := p.g.StepUp(); err == nil {
+			t.Error("a member of priority 0 stands for election")
+		}
+	})
+}
+
+// Where only a member of priority 0 has the longest log, it leads for a moment without
+// serving, and hands over.
+func TestLastResort(t *testing.T) {
+	w := calmSet(t, 3)
+	p := w.primary()
+	zero, third := w.others(p)[0], w.others(p)[1]
+	w.reconfig(p, func(c *Config) { c.Members[zero.n].Priority = 0 })
+	w.run(w.now + sec)
+	third.cutTo[p.n], p.cutTo[third.n], zero.cutTo[third.n], third.cutTo[zero.n] = true, true, true, true
+	o := w.write(p, 1, "on two")
+	w.run(w.now + 200*ms)
+	o.want(t, "a write on two", nil)
+	p.retired = true
+	p.crash()
+	w.isolate(third, false)
+	w.isolate(p, true)
+	w.run(w.now + 20*sec)
+	if w.primary() != third || string(third.disk.live.data[1]) != "on two" {
+		t.Error("the third one is no primary with the write")
+	}
+	if _, err := zero.g.Evaluate(); !errors.Is(err, ErrNotPrimary) {
+		t.Error("the member of priority 0 serves")
+	}
+	p.retired = false
+	p.start()
+	w.isolate(p, false)
+}
+
+func TestStepDownAndFreeze(t *testing.T) {
+	w := calmSet(t, 3)
+	p := w.primary()
+	o := w.write(p, 1, "x")
+	w.run(w.now + 100*ms)
+	o.want(t, "a write", nil)
+	for _, h := range w.others(p) {
+		h.do(func() { h.g.Freeze(100) })
+	}
+	p.do(func() {
+		if err := p.g.StepDown(50); err != nil {
+			t.Error(err)
+		}
+	})
+	w.run(w.now + 3*sec)
+	if w.primary() != p {
+		t.Error("a handover to members that are frozen")
+	}
+	p.do(func() {
+		if err := p.g.ForceStepDown(50); err != nil {
+			t.Error(err)
+		}
+	})
+	w.run(w.now + sec)
+	if w.primary() != nil {
+		t.Error("all are frozen, and there is a primary")
+	}
+	w.run(w.now + 30*sec)
+	if w.primary() == nil {
+		t.Error("the freeze does not end")
+	}
+	alone := calmSet(t, 1)
+	only := alone.primary()
+	only.do(func() {
+		if err := only.g.StepDown(10); !mongoerr.Is(err, mongoerr.ExceededTimeLimit) {
+			t.Errorf("a step down without a successor: %v", err)
+		}
+	})
+}
+
+// A member with a delay logs now and applies later, also after a restart.
+func TestDelayedMember(t *testing.T) {
+	w := calmSet(t, 3)
+	p := w.primary()
+	late := w.others(p)[0]
+	w.reconfig(p, func(c *Config) {
+		c.Members[late.n].Priority, c.Members[late.n].Hidden, c.Members[late.n].Delay = 0, true, 5*time.Second
+	})
+	w.run(w.now + sec)
+	o := w.write(p, 1, "later")
+	w.run(w.now + 2*sec)
+	if o.err != nil || late.disk.live.data[1] != nil || late.disk.Last() < o.at.Index {
+		t.Errorf("%+v; the delayed member has %q and a log up to %d", *o, late.disk.live.data[1], late.disk.Last())
+	}
+	late.crash()
+	w.run(w.now + 3500*ms)
+	w.write(p, 2, "wakes it")
+	w.run(w.now + 4*sec)
+	if string(late.disk.live.data[1]) != "later" {
+		t.Error("the delayed member does not catch up")
+	}
+}
+
+// A concern counts members that have applied the entry, by number and by tags; an
+// idle primary writes a noop now and then, and where somebody waits for a time.
+func TestConcernsAndTimes(t *testing.T) {
+	w := calmSet(t, 3)
+	p := w.primary()
+	far := w.others(p)[1]
+	w.reconfig(p, func(c *Config) {
+		for i := range c.Members {
+			c.Members[i].Tags = []Tag{{"dc", "near"}}
+		}
+		c.Members[far.n].Tags = []Tag{{"dc", "far"}}
+		c.Modes = []Mode{{"both", []ModeTag{{"dc", 2}}}}
+	})
+	w.run(w.now + sec)
+	w.isolate(far, true)
+	o := w.write(p, 1, "x")
+	w.run(w.now + 500*ms)
+	met := map[string]error{}
+	for name, c := range map[string]Concern{"two": {N: 2}, "three": {N: 3}, "both": {Mode: "both"}, "majority": {Mode: Majority}} {
+		met[name] = errBusy
+		p.do(func() { p.g.WaitConcern(o.at, c, func(err error) { met[name] = err }) })
+	}
+	if met["two"] != nil || met["majority"] != nil || met["three"] != errBusy || met["both"] != errBusy {
+		t.Errorf("without one member: %v", met)
+	}
+	w.isolate(far, false)
+	w.run(w.now + 5*sec)
+	if met["three"] != nil || met["both"] != nil {
+		t.Errorf("with all members: %v", met)
+	}
+	before := p.g.applied
+	w.run(w.now + 25*sec)
+	if n := p.g.applied.Index - before.Index; n < 2 || n > 3 {
+		t.Errorf("%d entries in 25 idle seconds", n)
+	}
+	ended := false
+	soon := p.g.Clock.now() + 100
+	far.do(func() { far.g.WaitTime(soon, func(err error) { ended = err == nil }) })
+	w.run(w.now + sec)
+	if !ended || far.g.applied.Time < soon {
+		t.Errorf("a secondary waits for %v at %v", soon, far.g.applied.Time)
+	}
+}
+
+// The log is not truncated past what is applied durably (rule 11).
+func TestTruncateKeepsWhatIsNotDurable(t *testing.T) {
+	w := calmSet(t, 1)
+	p := w.primary()
+	w.write(p, 1, "x")
+	last := p.g.applied.Index
+	p.do(func() {
+		if err := p.g.Truncate(last + 100); err != nil {
+			t.Error(err)
+		}
+	})
+	if base := p.disk.Base().Index; base != p.disk.durable.at.Index || base >= last {
+		t.Errorf("truncated at %d; durable is %d, applied %d", base, p.disk.durable.at.Index, last)
+	}
+}
+
+// Messages that only this member may make itself are not taken from others.
+func TestForgedMessages(t *testing.T) {
+	w := calmSet(t, 3)
+	p := w.primary()
+	other := w.others(p)[0]
+	for _, kind := range []raftpb.MessageType{raftpb.MsgProp, raftpb.MsgReadIndex, raftpb.MsgTransferLeader, raftpb.MsgHup, raftpb.MsgBeat} {
+		p.do(func() {
+			p.g.Step(other.id, &raftpb.Message{Type: kind.Enum(), From: &other.id, To: &p.id, Entries: []*raftpb.Entry{{Data: []byte("x")}}}, Report{})
+		})
+	}
+	before := p.g.Log.Last()
+	w.run(w.now + 2*sec)
+	if w.primary() != p || p.g.Log.Last() != before {
+		t.Error("a forged message had an effect")
+	}
+}

@@ -1,0 +1,98 @@
+package shard
+
+import (
+	"slices"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/keystring"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+)
+
+// CheckRefined says whether a key may take the place of another without moving
+// anything: it begins with all fields of the old one. Error 72.
+// (refineCollectionShardKey)
+func CheckRefined(old, refined *Key) error {
+	if old.prefixOf(refined.pattern) {
+		return nil
+	}
+	return mongoerr.New(mongoerr.InvalidOptions, "refineCollectionShardKey shard key %s does not extend the shard key %s", refined, old)
+}
+
+// RefineRange is a range of the old key in the terms of a refined one: the same
+// documents lie in it. Fields that are new are MinKey in a bound, MaxKey in the
+// highest of all.
+func RefineRange(old, refined *Key, r Range) Range {
+	return Range{refineBound(old, refined, r.Min), refineBound(old, refined, r.Max)}
+}
+
+func refineBound(old, refined *Key, b Bound) Bound {
+	if b.Compare(old.highest) == 0 {
+		return refined.highest
+	}
+	var out Bound
+	for _, v := range old.values(b) {
+		out.add(v)
+	}
+	for range refined.parts[len(old.parts):] {
+		out.add(bson.MinKey)
+	}
+	out.TypeBits = keystring.TrimTypeBits(out.TypeBits)
+	return out
+}
+
+// Refine makes the chunks of a map those of a refined key, in a new generation.
+// Nothing moves, and versions stay within it. Error 72 as CheckRefined.
+func (m *Map) Refine(refined *Key, gen Generation) ([]Chunk, error) {
+	if err := CheckRefined(m.key, refined); err != nil {
+		return nil, err
+	}
+	chunks := make([]Chunk, 0, m.n)
+	for c := range m.Chunks() {
+		c.Range = RefineRange(m.key, refined, c.Range)
+		c.Version.Generation = gen
+		chunks = append(chunks, c)
+	}
+	return chunks, nil
+}
+
+// Refine is the zones for a refined key.
+func (z *Zones) Refine(refined *Key) *Zones {
+	out := &Zones{key: refined}
+	for _, r := range z.All() {
+		out.ranges = append(out.ranges, Zone{RefineRange(z.key, refined, r.Range), r.Name})
+	}
+	return out
+}
+
+// SamplePoints are the points that cut a sample of documents, each by where it
+// begins (Key.BoundOf), into n parts of the same size; zones are cut at their
+// ends besides, which count. Error 4952606 where the sample has too few keys.
+// (reshardCollection, numInitialChunks)
+func SamplePoints(key *Key, sample []Bound, zones *Zones, n int) ([]Bound, error) {
+	points := zones.Within(key.Whole())
+	sample = slices.Clone(sample)
+	slices.SortFunc(sample, Bound.Compare)
+	have := map[string]bool{string(key.lowest.Key): true} // keys that cut already, or cannot
+	for _, p := range points {
+		have[string(p.Key)] = true
+	}
+	want := n - 1 - len(points) // what the zones' ends leave over
+	at := 0
+	for i := range max(want, 0) {
+		at = max(at, (i+1)*len(sample)/(want+1))
+		for at < len(sample) && have[string(sample[at].Key)] {
+			at++ // the same key again: the next one cuts
+		}
+		if at == len(sample) {
+			break
+		}
+		have[string(sample[at].Key)] = true
+		points = append(points, sample[at])
+	}
+	if len(points) < n-1 {
+		return nil, mongoerr.New(mongoerr.Code(4952606),
+			"The shard key provided does not have enough cardinality to make the required number of chunks of %d, it can only make %d chunks", n, len(points)+1)
+	}
+	slices.SortFunc(points, Bound.Compare)
+	return points, nil
+}

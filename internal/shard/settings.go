@@ -1,0 +1,142 @@
+package shard
+
+import (
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+)
+
+// Sizes of chunks, in MB, that config.settings may ask for.
+const (
+	minChunkMB     = 1
+	maxChunkMB     = 1024
+	defaultChunkMB = 128
+)
+
+// Settings are the balancer's, as config.settings holds them.
+type Settings struct {
+	Off       bool    // stopped, or mode "off"
+	ChunkSize int64   // bytes
+	MoveJumbo bool    // attemptToBalanceJumboChunks
+	Window    *Window // activeWindow; nil: always
+	NoMerge   bool    // automerge is off
+	// WaitForDelete and SecondaryThrottle are passed on to the moves.
+	WaitForDelete     bool
+	SecondaryThrottle bson.Value
+}
+
+// DefaultSettings are those of a cluster that has none.
+func DefaultSettings() Settings { return Settings{ChunkSize: defaultChunkMB << 20} }
+
+// Window is a part of each day, in minutes since midnight. One that stops before
+// it starts goes on through the night.
+type Window struct{ Start, Stop int }
+
+// Holds says whether the minute of a day is within.
+func (w Window) Holds(minute int) bool {
+	if w.Start < w.Stop {
+		return w.Start <= minute && minute < w.Stop
+	}
+	return minute >= w.Start || minute < w.Stop
+}
+
+// Active says whether the balancer works at a minute of the day, the config
+// servers' local time.
+func (s *Settings) Active(minute int) bool {
+	return !s.Off && (s.Window == nil || s.Window.Holds(minute))
+}
+
+// With reads one document of config.settings; those that are not about chunks
+// change nothing. Errors: 2 for unknown fields and values that cannot be.
+func (s Settings) With(doc bson.Doc) (Settings, error) {
+	id := doc.Lookup("_id")
+	if id.Type != bson.TypeString {
+		return s, badSetting(doc, "_id")
+	}
+	for name, v := range doc.All() {
+		if name == "_id" {
+			continue
+		}
+		var ok bool
+		switch id.Str() {
+		case "chunksize":
+			ok = name == "value" && s.chunkSize(v)
+		case "balancer":
+			ok = s.balancer(name, v)
+		case "automerge":
+			if ok = name == "enabled" && v.Type == bson.TypeBool; ok {
+				s.NoMerge = !v.Bool()
+			}
+		default:
+			return s, nil
+		}
+		if !ok {
+			return s, badSetting(doc, name)
+		}
+	}
+	return s, nil
+}
+
+func badSetting(doc bson.Doc, field string) error {
+	return mongoerr.New(mongoerr.BadValue, "field '%s' of a document of config.settings is not what it must be: %s", field, doc)
+}
+
+func (s *Settings) chunkSize(v bson.Value) bool {
+	mb, ok := bson.ExactInt64(v)
+	if ok = ok && mb >= minChunkMB && mb <= maxChunkMB; ok {
+		s.ChunkSize = mb << 20
+	}
+	return ok
+}
+
+func (s *Settings) balancer(name string, v bson.Value) (ok bool) {
+	boolean := v.Type == bson.TypeBool
+	switch name {
+	case "stopped":
+		s.Off = s.Off || boolean && v.Bool()
+		return boolean
+	case "mode":
+		if v.Type != bson.TypeString || v.Str() != "full" && v.Str() != "off" {
+			return false
+		}
+		s.Off = s.Off || v.Str() == "off"
+		return true
+	case "activeWindow":
+		s.Window, ok = parseWindow(v)
+		return ok
+	case "_secondaryThrottle":
+		s.SecondaryThrottle = v.Clone()
+		return boolean || v.Type == bson.TypeDocument
+	case "_waitForDelete":
+		s.WaitForDelete = boolean && v.Bool()
+		return boolean
+	case "attemptToBalanceJumboChunks":
+		s.MoveJumbo = boolean && v.Bool()
+		return boolean
+	}
+	return false
+}
+
+func parseWindow(v bson.Value) (*Window, bool) {
+	if v.Type != bson.TypeDocument || v.Doc().Len() != 2 {
+		return nil, false
+	}
+	start, okStart := minuteOf(v.Doc().Lookup("start"))
+	stop, okStop := minuteOf(v.Doc().Lookup("stop"))
+	return &Window{start, stop}, okStart && okStop && start != stop
+}
+
+// minuteOf reads "HH:MM"; the hour may have one digit.
+func minuteOf(v bson.Value) (int, bool) {
+	if v.Type != bson.TypeString {
+		return 0, false
+	}
+	s := v.Str()
+	if len(s) == 4 {
+		s = "0" + s
+	}
+	if len(s) != 5 || s[2] != ':' || !bson.AllDigits(s[:2]) || !bson.AllDigits(s[3:]) {
+		return 0, false
+	}
+	hour, minute := int(s[0]-'0')*10+int(s[1]-'0'), int(s[3]-'0')*10+int(s[4]-'0')
+	return hour*60 + minute, hour < 24 && minute < 60
+}
