@@ -40,7 +40,7 @@ func TestCorpus(t *testing.T) {
 				var b strings.Builder
 				for _, line := range strings.Split(strings.TrimSpace(d.Input), "\n") {
 					in := bson.MustParse(line)
-					fmt.Fprintf(&b, "# %s\n%s", strings.TrimSpace(line), w.ask(in, d.Cmd == "explain"))
+					fmt.Fprintf(&b, "# %s\n%s", strings.TrimSpace(line), printable(w.ask(in, d.Cmd == "explain")))
 				}
 				return b.String()
 			}
@@ -248,4 +248,17 @@ func describeAlone(n Node) bson.Doc {
 	var b bson.Builder
 	describe(&b, n, MaxExplain)
 	return b.Finish()
+}
+
+// printable has the bytes of collation keys as \x.., so that scripts are text.
+func printable(s string) string {
+	var b strings.Builder
+	for i := range len(s) {
+		if c := s[i]; c < ' ' && c != '\n' && c != '\t' || c >= 0x7f {
+			fmt.Fprintf(&b, "\\x%02x", c)
+		} else {
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
 }

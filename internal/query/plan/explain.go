@@ -98,6 +98,12 @@ func describe(b *bson.Builder, n Node, room int) {
 			l := n.Range.Bounds[0]
 			if len(l) > 0 {
 				lo, hi := l[0].Lo, l[len(l)-1].Hi
+				if m := n.Range.Min; len(m) > 0 {
+					lo = m[0]
+				}
+				if m := n.Range.Max; len(m) > 0 {
+					hi = m[0]
+				}
 				if n.Range.Index.Parts[0].Path != "_id" { // the order of buckets
 					lo, hi = bucketID(lo, 0), bucketID(hi, 0xff)
 				}
