@@ -17,6 +17,9 @@ const placeFile = "mayfly.place"
 // storePrefix is what the names of such directories begin with.
 const storePrefix = "store-"
 
+// OSFS is the operating system's file system.
+func OSFS() FS { return vfs.Default }
+
 // Place is the directory of the store of a server whose directory is dir. Errors:
 // ErrCorruption where the file that tells it cannot be understood.
 func Place(fs FS, dir string) (string, error) {
