@@ -22,6 +22,10 @@ func (c *Catalog) RenameTemporary(ctx context.Context, from, to schema.Namespace
 	return c.rename(ctx, from, to, dropTarget, true)
 }
 
+// CanBecome says whether Rename can give the collection a name. It cannot where one
+// of the two is of this member alone and the other is not.
+func (c *Collection) CanBecome(to schema.Namespace) bool { return c.own() == ownNamespace(to) }
+
 func (c *Catalog) rename(ctx context.Context, from, to schema.Namespace, dropTarget, stayTemp bool) (*Collection, error) {
 	var renamed *Collection
 	err := c.change(ctx, c.named(from, to), func(t *change) error {
@@ -29,7 +33,7 @@ func (c *Catalog) rename(ctx context.Context, from, to schema.Namespace, dropTar
 		if err != nil {
 			return mongoerr.New(mongoerr.NamespaceNotFound, "Source collection %s does not exist", from)
 		}
-		if coll.own() != ownNamespace(to) {
+		if !coll.CanBecome(to) {
 			return mongoerr.New(mongoerr.IllegalOperation, "Cannot rename collections between a replicated and an unreplicated database")
 		}
 		target := c.Lookup(to)

@@ -75,6 +75,9 @@ func (n *Node) runRenameCollection(ctx context.Context, op *command.Op) error {
 	if op.Args.Bool("stayTemp") {
 		rename = n.Catalog.RenameTemporary
 	}
+	if !c.CanBecome(to) {
+		rename = n.renameByCopy
+	}
 	if _, err = rename(ctx, from, to, drop); err != nil {
 		return err
 	}

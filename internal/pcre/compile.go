@@ -11,7 +11,7 @@ import (
 )
 
 // MaxPattern is the length in bytes up to which the server compiles a pattern.
-const MaxPattern = 32764
+const MaxPattern = 16 << 10
 
 // MatchError is what PCRE2 says of a match that it could not bring to an end.
 type MatchError string

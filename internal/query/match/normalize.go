@@ -14,9 +14,6 @@ func normalize(n Node) Node { return new(normalizer).node(n) }
 
 // normalizer is one walk that makes a normal form.
 type normalizer struct {
-	// asWritten leaves siblings in their order; the conjuncts of a nested $and go
-	// behind its siblings, as the server's do before it sorts them.
-	asWritten bool
 	interrupt *expr.Interrupt // nil for none
 }
 
@@ -56,9 +53,6 @@ func (z *normalizer) all(nodes []Node) []Node {
 
 // arrange sorts siblings into the normal order: by kind, then by path.
 func (z *normalizer) arrange(nodes []Node) {
-	if z.asWritten {
-		return
-	}
 	slices.SortStableFunc(nodes, func(a, b Node) int {
 		z.interrupt.Turn()
 		if a.kind() != b.kind() {
@@ -82,18 +76,13 @@ func isAlways(n Node, everything bool) bool {
 }
 
 func (z *normalizer) and(n *And) Node {
-	var children, nested []Node
+	var children []Node
 	for _, c := range z.all(n.Children) {
 		if isAlways(c, false) {
 			return c
 		}
-		if _, ok := c.(*And); ok && z.asWritten {
-			nested = append(nested, Conjuncts(c)...)
-		} else {
-			children = append(children, Conjuncts(c)...)
-		}
+		children = append(children, Conjuncts(c)...)
 	}
-	children = append(children, nested...)
 	if len(children) == 1 {
 		return children[0]
 	}

@@ -33,9 +33,6 @@ type Options struct {
 	Expr *expr.Options
 	// Forbid are the operators that are "not allowed in this context".
 	Forbid Feature
-	// AsWritten keeps siblings in the order of the filter, instead of the normal
-	// one: that decides which element a positional projection takes.
-	AsWritten bool
 }
 
 // Parse parses a filter. The errors are *mongoerr.Error with the server's
@@ -62,7 +59,7 @@ func Parse(filter bson.Doc, opts *Options) (f *Filter, err error) {
 		}
 		outer.Add(err)
 	}
-	z := normalizer{asWritten: p.opts.AsWritten, interrupt: &p.interrupt}
+	z := normalizer{interrupt: &p.interrupt}
 	root := z.node(n)
 	if err := checkNear(root); err != nil {
 		return nil, err

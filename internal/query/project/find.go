@@ -29,8 +29,8 @@ func ParseFind(spec bson.Doc, opts *Options) (*Projection, error) {
 }
 
 // positionalFilter is the find's filter for the positional operator, nil where
-// there is none. The last condition that holds of an array tells the element, so
-// their order counts; the server reads the filter anew, without what it bans here.
+// there is none. The last condition that holds of an array tells the element, in the
+// normal order of the filter; the server reads it anew, without what it bans here.
 func positionalFilter(opts *Options) (*match.Filter, error) {
 	if opts.Filter == nil {
 		return nil, nil
@@ -39,7 +39,7 @@ func positionalFilter(opts *Options) (*match.Filter, error) {
 	if opts.Match != nil {
 		m = *opts.Match
 	}
-	m.Forbid, m.AsWritten = match.AllFeatures, true
+	m.Forbid = match.AllFeatures
 	return match.Parse(opts.Filter.Text(), &m)
 }
 
