@@ -16,10 +16,9 @@ import (
 // telling is a Committer that keeps the operations of what it commits, as they are
 // read from an encoding.
 type telling struct {
-	t       *testing.T
-	c       *Catalog
-	out     strings.Builder
-	effects int
+	t   *testing.T
+	c   *Catalog
+	out strings.Builder
 }
 
 func (k *telling) Writable() error { return nil }
