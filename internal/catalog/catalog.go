@@ -79,7 +79,7 @@ type Catalog struct {
 	// NoWindows keeps collections that get a TTL index from being clustered by
 	// windows of expiry. Those that are stay so.
 	NoWindows atomic.Bool
-	stays     stayMarks
+	stale     staleMarks
 	hints     windowHints
 
 	ddl    sync.Mutex // one DDL at a time
@@ -219,7 +219,7 @@ func (c *Catalog) publish(coll *Collection) {
 		c.listed.dbs[coll.Namespace.DB] = db
 	}
 	db[coll.Namespace.Coll] = coll
-	coll.live.arrivals.ring()
+	coll.live.arrivals.broadcast()
 }
 
 // replaces ends the indexes that the descriptor before has more than c, and counts
@@ -252,7 +252,7 @@ func (c *Catalog) unpublish(coll *Collection) {
 	c.uuids.Delete(coll.UUID)
 	delete(c.listed.lives, coll.id)
 	delete(c.listed.lives, coll.Open)
-	coll.live.arrivals.ring()
+	coll.live.arrivals.broadcast()
 }
 
 // unlistLocked frees coll's name, where it is still coll's.

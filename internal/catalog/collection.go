@@ -64,9 +64,9 @@ type Collection struct {
 	live    *live
 	derived *derived
 
-	rules, hiding []*Rule    // see Rules and Hiding
-	foresight     *foresight // nil where no rule hides
-	stamps        bool       // a rule counts from the last write
+	rules, hiding []*Rule          // see Rules and Hiding
+	watermark     *expiryWatermark // nil where no rule hides
+	stamps        bool             // a rule counts from the last write
 
 	layout   layout.Layout   // where documents lie; nil for views
 	sections layout.Sections // those of the layout, nil for none

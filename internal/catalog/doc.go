@@ -24,7 +24,7 @@
 //   - latest: a writer uses the newest descriptor of its collection, and DDL
 //     waits until no writer uses an older one (gate).
 //   - window-due: a document in a window of expiry has an instant within it or
-//     before it, or the window is marked as one where some have stayed; so what goes
+//     before it, or the window is marked as stale; so what goes
 //     with a window that is not is due.
 //   - multikey-first: an index shows a multikey path before a document that
 //     needs it is visible. So a reader takes its snapshot first and reads
@@ -34,9 +34,9 @@
 //     knows the same.
 //   - open-locked: the open measurements of a source that are not staged change
 //     only under the lock of its key; staged ones are frozen, all at once, while
-//     their gate is closed, and move under that lock.
+//     their gate is closed, and are flushed under that lock.
 //   - open-seen: a reader sees staged measurements when the table of sources
-//     has them; snapshot and table are taken together, and the progress of moving
+//     has them; snapshot and table are taken together, and the progress of flushing
 //     says whether the snapshot has them elsewhere already.
 //
 // Start reading at collection.go, then unit.go.

@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	// moveDocs is how many documents move to their windows in one unit.
-	moveDocs = 100
+	// reassignDocs is how many documents are taken to their windows in one unit.
+	reassignDocs = 100
 	// maxDropRounds bounds how often DropWindows looks again because documents
 	// were touched in windows that it was about to drop.
 	maxDropRounds = 8
 	// maxLateTouches bounds the documents that it knows to have been touched
 	// meanwhile; where there are more, the windows wait.
 	maxLateTouches = 100_000
-	// maxStayedWindows bounds the windows that are looked through at once.
-	maxStayedWindows = 1 << 16
+	// maxStaleWindows bounds the stale windows that are looked through at once.
+	maxStaleWindows = 1 << 16
 )
 
 // Drop says what DropWindows shall do.
@@ -31,7 +31,7 @@ type Drop struct {
 	Rule *Rule
 	// Now is the instant by which documents are judged, in milliseconds since 1970.
 	Now int64
-	// MaxTime bounds the time in which documents move or go one by one; 0 does not.
+	// MaxTime bounds the time in which documents are reassigned or go one by one; 0 does not.
 	MaxTime time.Duration
 	// Permit is asked before each step that removes something.
 	Permit *Permit
@@ -47,7 +47,7 @@ type Dropped struct {
 	Windows     int64 // that had documents, and went whole
 	// Measurements is how many were in the buckets that are gone, which Docs counts.
 	Measurements int64
-	Moved        int64 // documents that were not due, and live in another window now
+	Reassigned   int64 // documents that were not due, and live in another window now
 	// More says that windows that are due are left, since time was over or since
 	// documents in them were touched meanwhile.
 	More bool
@@ -58,19 +58,19 @@ func (d *Dropped) add(o Dropped) {
 	d.Bytes += o.Bytes
 	d.Keys += o.Keys
 	d.Windows += o.Windows
-	d.Moved += o.Moved
+	d.Reassigned += o.Reassigned
 }
 
 // DropWindows removes, without a write for each, the documents of all windows
-// that are wholly due by a rule at an instant. Windows in which documents have
-// stayed are read before, and what is not due yet moves to its own window, unless
-// it is cheaper to remove the others one by one (thinwindow.go). What goes whole,
+// that are wholly due by a rule at an instant. Stale
+// windows are read before, and what is not due yet is reassigned to its own window,
+// unless it is cheaper to remove the others one by one (thinwindow.go). What goes whole,
 // goes in one step with the counts.
 //
 // Invariant window-due: a document in a window has an instant within it or
-// before it, or the window is marked as one where some have stayed. So where none
-// has, all are due; where some have, a look at each tells, and a dropWatch what
-// changes meanwhile.
+// before it, or the window is marked as stale. So in a window that is not stale all
+// are due; in a stale one a look at each tells, and a dropWatch what changes
+// meanwhile.
 //
 // Where something else happens with each document that expires (OnExpiry),
 // nothing goes.
@@ -84,8 +84,8 @@ func (c *Catalog) DropWindows(ctx context.Context, coll *Collection, what Drop) 
 	defer coll.live.dropping.Unlock()
 	low, due := coll.live.lowWater.Load(), coll.sections.Due(what.Rule.Rule, what.Now)
 	x := dropper{c: c, coll: coll, rule: what.Rule, now: what.Now, begun: time.Now(), o: what, d: &d, low: low}
-	if x.from = low.Max(coll.live.loose.upTo.Min(due)); x.from == low {
-		coll.live.loose = loose{}
+	if x.from = low.Max(coll.live.thinned.upTo.Min(due)); x.from == low {
+		coll.live.thinned = thinned{}
 	}
 	x.cut = low.Max(due)
 	x.watch = &dropWatch{due: x.cut}
@@ -98,27 +98,27 @@ func (c *Catalog) DropWindows(ctx context.Context, coll *Collection, what Drop) 
 	if coll.live.expiring.Load() != nil {
 		return d, nil
 	}
-	if x.from == low && len(x.stayed) == 0 {
-		if stayed, err := x.dropUnread(ctx); err != nil || !stayed {
+	if x.from == low && len(x.stale) == 0 {
+		if stale, err := x.dropUnread(ctx); err != nil || !stale {
 			return d, err
 		}
 	}
-	move, err := x.worthMoving()
+	reassign, err := x.worthReassigning()
 	switch {
 	case err != nil:
-	case move:
-		err = x.moveAndDrop(ctx)
+	case reassign:
+		err = x.reassignAndDrop(ctx)
 	default:
 		d.More, err = x.thin(ctx)
 	}
 	return d, err
 }
 
-// moveAndDrop moves what is not due out of all windows that are, and drops those.
-func (x *dropper) moveAndDrop(ctx context.Context) error {
+// reassignAndDrop takes what is not due out of all windows that are, and drops those.
+func (x *dropper) reassignAndDrop(ctx context.Context) error {
 	x.setWatch(x.watch)
 	defer x.setWatch(nil)
-	if left, err := x.moveStayed(ctx); err != nil || left {
+	if left, err := x.reassignStale(ctx); err != nil || left {
 		x.d.More = left
 		return err
 	}
@@ -132,14 +132,14 @@ func (x *dropper) moveAndDrop(ctx context.Context) error {
 			break // what is not known is found by the next look
 		}
 		for len(touched) > 0 {
-			n := min(moveDocs, len(touched))
-			if err := x.moveGroup(ctx, touched[:n]); err != nil {
+			n := min(reassignDocs, len(touched))
+			if err := x.reassignGroup(ctx, touched[:n]); err != nil {
 				return err
 			}
 			touched = touched[n:]
 		}
 	}
-	x.d.More = x.d.Moved > 0 // else what is touched all the time waits for the next pass
+	x.d.More = x.d.Reassigned > 0 // else what is touched all the time waits for the next pass
 	return nil
 }
 
@@ -195,13 +195,13 @@ type dropper struct {
 	o       Drop
 	stepped sync.Mutex // held for what follows a step
 	d       *Dropped
-	// The windows from low to from are loose, those from there to cut come due now:
+	// The windows from low to from are thinned, those from there to cut come due now:
 	// at or below what is due.
 	low, from, cut LowWater
-	// docs live in those that come due now, and in some of those documents have stayed.
-	docs   int64
-	stayed []windowSum
-	empty  int // of those, windows that have no documents any more
+	// docs live in those that come due now, some of which are stale.
+	docs  int64
+	stale []windowSum
+	empty int // of those, windows that have no documents any more
 	// overflow says that more documents were touched than the watch could note.
 	overflow bool
 }
@@ -230,11 +230,11 @@ func (x *dropper) late() bool { return x.o.MaxTime > 0 && time.Since(x.begun) >=
 func (x *dropper) look() error {
 	return x.coll.eachWindow(x.c.engine, x.from, x.cut, func(w windowSum) bool {
 		if w.d[windowThird] > 0 {
-			if len(x.stayed) == maxStayedWindows {
+			if len(x.stale) == maxStaleWindows {
 				x.cut = x.from.UpTo(w.window, x.cut) // the rest comes with the next visit
 				return false
 			}
-			x.stayed = append(x.stayed, w)
+			x.stale = append(x.stale, w)
 		}
 		if x.docs += w.d[windowDocs]; w.d[windowDocs] == 0 {
 			x.empty++
@@ -302,12 +302,12 @@ func (c *Collection) eachWindowIn(r storage.Reader, span layout.Span, f func(win
 	return true, it.Err()
 }
 
-// moveStayed moves the documents of the windows that are not due; left says
+// reassignStale reassigns the documents of stale windows that are not due; left says
 // that time was over before the last.
-func (x *dropper) moveStayed(ctx context.Context) (left bool, err error) {
+func (x *dropper) reassignStale(ctx context.Context) (left bool, err error) {
 	var from []uint64
 	if err := x.coll.eachWindow(x.c.engine, x.low, x.cut, func(w windowSum) bool {
-		if len(from) == maxStayedWindows {
+		if len(from) == maxStaleWindows {
 			x.cut = x.low.UpTo(w.window, x.cut) // the rest comes with the next visit
 			return false
 		}
@@ -326,7 +326,7 @@ func (x *dropper) moveStayed(ctx context.Context) (left bool, err error) {
 	return false, nil
 }
 
-// emptyWindow moves the documents of one window that are not due.
+// emptyWindow reassigns the documents of one window that are not due.
 func (x *dropper) emptyWindow(ctx context.Context, n uint64) (left bool, err error) {
 	s := x.c.engine.NewSnapshot()
 	defer s.Close()
@@ -345,14 +345,14 @@ func (x *dropper) emptyWindow(ctx context.Context, n uint64) (left bool, err err
 			if !x.watch.due.Below(x.coll.sections.Of(v)) {
 				group = append(group, bytes.Clone(it.Key()))
 			}
-			if len(group) < moveDocs {
+			if len(group) < reassignDocs {
 				continue
 			}
 		}
 		if x.late() {
 			return true, nil
 		}
-		if err := x.moveGroup(ctx, group); err != nil {
+		if err := x.reassignGroup(ctx, group); err != nil {
 			return false, err
 		}
 		if group = group[:0]; !ok {
@@ -362,22 +362,22 @@ func (x *dropper) emptyWindow(ctx context.Context, n uint64) (left bool, err err
 	return false, it.Err()
 }
 
-// moveGroup moves those of some documents that are not due to their windows,
+// reassignGroup takes those of some documents that are not due to their windows,
 // as they are now. Those that others have locked it notes for the next round.
-func (x *dropper) moveGroup(ctx context.Context, group []RecordKey) error {
+func (x *dropper) reassignGroup(ctx context.Context, group []RecordKey) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	begun, moved := time.Now(), int64(0)
+	begun, reassigned := time.Now(), int64(0)
 	var busy []RecordKey
 	err := x.c.Run(ctx, storage.Buffered, func(u *Unit) (err error) {
-		moved = 0
+		reassigned = 0
 		busy, err = u.LockRecords(ctx, x.coll, group, func(k RecordKey, doc bson.Doc) error {
 			if x.watch.due.Below(x.coll.sections.Of(doc)) {
 				return nil
 			}
-			moved++
-			return u.move(u.inLatest(x.coll), k, doc)
+			reassigned++
+			return u.reassignWindow(u.inLatest(x.coll), k, doc)
 		})
 		return err
 	})
@@ -387,28 +387,28 @@ func (x *dropper) moveGroup(ctx context.Context, group []RecordKey) error {
 	for _, k := range busy {
 		x.watch.note(k)
 	}
-	x.did(Dropped{Moved: moved}, begun)
+	x.did(Dropped{Reassigned: reassigned}, begun)
 	return nil
 }
 
 // inLatest is the newest descriptor of a collection that the unit is inside of.
 func (u *Unit) inLatest(c *Collection) *Collection { return c.live.current.Load() }
 
-// dropUnread drops the windows below cut where nothing has stayed in them. It
+// dropUnread drops the windows below cut where none is stale. It
 // closes the gate: nobody else writes to the collection.
-func (x *dropper) dropUnread(ctx context.Context) (stayed bool, err error) {
+func (x *dropper) dropUnread(ctx context.Context) (stale bool, err error) {
 	begun := time.Now()
 	var gone Dropped
 	if err := x.o.Permit.Unit(func() error {
 		x.coll.live.gate.Lock()
 		defer x.coll.live.gate.Unlock()
 		sum, windows, err := x.sum()
-		if stayed = sum[windowThird] > 0; err != nil || stayed {
+		if stale = sum[windowThird] > 0; err != nil || stale {
 			return err
 		}
 		gone, err = x.dropSum(ctx, sum, windows)
 		return err
-	}); err != nil || stayed {
+	}); err != nil || stale {
 		return true, err
 	}
 	x.did(gone, begun)

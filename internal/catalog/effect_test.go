@@ -156,12 +156,12 @@ func eachNote() []step {
 		create("series", `{"timeseries": {"timeField": "t", "metaField": "s"}}`),
 		measure("a", 1, 2, 3), measure("b", 2),
 		series("freeze", func(t *testing.T, c *Catalog, coll *Collection) error {
-			coll.live.open.staging.moving.Lock()
-			defer coll.live.open.staging.moving.Unlock()
+			coll.live.open.staging.flushing.Lock()
+			defer coll.live.open.staging.flushing.Unlock()
 			return c.freeze(t.Context(), coll)
 		}),
 		measure("a", 4, 5),
-		series("move", func(t *testing.T, c *Catalog, coll *Collection) error { return c.MoveStaged(t.Context(), coll) }),
+		series("move", func(t *testing.T, c *Catalog, coll *Collection) error { return c.FlushStaged(t.Context(), coll) }),
 		series("edit", func(t *testing.T, c *Catalog, coll *Collection) error {
 			return c.EditOpen(t.Context(), coll, coll.OpenSources()[0].Key, storage.Buffered, func(ms []timeseries.Measurement) ([]timeseries.Measurement, error) {
 				return append(readings(t, coll, "c", 7), ms[1:]...), nil
@@ -248,7 +248,7 @@ func (l *logging) replay(t *testing.T, without noteKind) string {
 		}
 		for _, coll := range c.Collections("d") {
 			// What is known of when the next document is due depends on notes from now on.
-			if err := c.Foresee(coll, func(r *Rule) (int64, error) { return leastDue(t, c, r, coll), nil }); err != nil {
+			if err := c.RaiseWatermark(coll, func(r *Rule) (int64, error) { return leastDue(t, c, r, coll), nil }); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -296,9 +296,9 @@ func everyNote(c *Catalog) *Effect {
 	e.dues = []dueNote{{a, -5}}
 	for _, n := range []note{
 		&descriptorNote{about: a}, &droppedNote{about: a}, &multikeyNote{about: a, index: 17, paths: schema.MultikeyPaths{1, 1 << 40}},
-		&windowsNote{a, -1}, &markedNote{a, 1 << 63}, &forgottenNote{a}, &cappedNote{a, 0, 7}, &stagedNote{about: a, number: 9}, &frozenNote{a, 10},
-		&movedNote{a, 11}, &reopenedNote{about: a, seq: 12, groups: []reopened{{[]byte("k"), bson.Int32(1), 2, 30, -4, 5}, {[]byte{0}, bson.Value{}, 1, 1, 1, 1}}},
-		&settledNote{a, []byte("k"), 1, 20, -3, 4, 13, 2}, &numberedNote{about: a, first: 3, last: 4, settled: 2}, &databaseNote{db: "d"},
+		&windowsNote{a, -1}, &staleNote{a, 1 << 63}, &forgottenNote{a}, &cappedNote{a, 0, 7}, &stagedNote{about: a, number: 9}, &frozenNote{a, 10},
+		&flushedNote{a, 11}, &reopenedNote{about: a, seq: 12, groups: []reopened{{[]byte("k"), bson.Int32(1), 2, 30, -4, 5}, {[]byte{0}, bson.Value{}, 1, 1, 1, 1}}},
+		&openNote{a, []byte("k"), 1, 20, -3, 4, 13, 2}, &numberedNote{about: a, first: 3, last: 4, settled: 2}, &databaseNote{db: "d"},
 	} {
 		e.note(n)
 	}

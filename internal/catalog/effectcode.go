@@ -109,8 +109,8 @@ func (e *Effect) readNote(kind noteKind, id storage.Ident, r *storage.EncodingRe
 		e.note(n)
 	case noteWindows:
 		e.note(&windowsNote{a, r.Varint()})
-	case noteMarked:
-		e.note(&markedNote{a, r.Uvarint()})
+	case noteStale:
+		e.note(&staleNote{a, r.Uvarint()})
 	case noteForgotten:
 		e.note(&forgottenNote{a})
 	case noteCapped:
@@ -119,12 +119,12 @@ func (e *Effect) readNote(kind noteKind, id storage.Ident, r *storage.EncodingRe
 		e.note(&stagedNote{about: a, number: r.Uvarint()})
 	case noteFrozen:
 		e.note(&frozenNote{a, r.Uvarint()})
-	case noteMoved:
-		e.note(&movedNote{a, r.Uvarint()})
+	case noteFlushed:
+		e.note(&flushedNote{a, r.Uvarint()})
 	case noteReopened:
 		e.note(readReopened(a, r))
-	case noteSettled:
-		n := &settledNote{about: a, key: clone(r.Sized())}
+	case noteOpen:
+		n := &openNote{about: a, key: clone(r.Sized())}
 		n.n, n.size = int(r.Uvarint()), int(r.Uvarint())
 		n.first, n.last = r.Varint(), r.Varint()
 		n.seq, n.buckets = r.Uvarint(), int(r.Uvarint())
@@ -148,17 +148,17 @@ func (n *multikeyNote) append(dst []byte) []byte {
 }
 
 func (n *windowsNote) append(dst []byte) []byte { return binary.AppendVarint(dst, n.dead) }
-func (n *markedNote) append(dst []byte) []byte  { return binary.AppendUvarint(dst, n.window) }
+func (n *staleNote) append(dst []byte) []byte   { return binary.AppendUvarint(dst, n.window) }
 
 func (n *cappedNote) append(dst []byte) []byte {
 	return binary.AppendVarint(binary.AppendVarint(dst, n.first), n.last)
 }
 
-func (n *stagedNote) append(dst []byte) []byte { return binary.AppendUvarint(dst, n.number) }
-func (n *frozenNote) append(dst []byte) []byte { return binary.AppendUvarint(dst, n.cut) }
-func (n *movedNote) append(dst []byte) []byte  { return binary.AppendUvarint(dst, n.seq) }
+func (n *stagedNote) append(dst []byte) []byte  { return binary.AppendUvarint(dst, n.number) }
+func (n *frozenNote) append(dst []byte) []byte  { return binary.AppendUvarint(dst, n.cut) }
+func (n *flushedNote) append(dst []byte) []byte { return binary.AppendUvarint(dst, n.seq) }
 
-func (n *settledNote) append(dst []byte) []byte {
+func (n *openNote) append(dst []byte) []byte {
 	dst = storage.AppendSized(dst, n.key)
 	dst = binary.AppendUvarint(binary.AppendUvarint(dst, uint64(n.n)), uint64(n.size))
 	dst = binary.AppendVarint(binary.AppendVarint(dst, n.first), n.last)

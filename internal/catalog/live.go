@@ -29,7 +29,7 @@ type live struct {
 	lowWater  layout.Mark
 	hints     *windowHints // those of the catalog
 	dropping  sync.Mutex   // held by DropWindows
-	loose     loose        // guarded by dropping
+	thinned   thinned      // guarded by dropping
 	dropWatch atomic.Pointer[dropWatch]
 	swept     layout.Mark
 	dead      atomic.Int64 // documents that went while their entries stayed, as far as known
@@ -39,7 +39,7 @@ type live struct {
 	// Capped collections; both change under the keyspace's lock.
 	lastSeq  atomic.Int64 // the newest record's sequence number
 	firstSeq atomic.Int64 // no record is below it
-	arrivals bell         // rings when documents become visible
+	arrivals notifier     // notified when documents become visible
 
 	numbering Numbering
 }

@@ -48,8 +48,8 @@ func (c *Catalog) LiveState() (lines []string, err error) {
 			say("ttl %s: %d", t.Collection.Namespace, t.Collection.Settings.ExpireAfterSeconds)
 		}
 	}
-	for i := range c.stays.slots {
-		if w := c.stays.slots[i].Load(); w != nil {
+	for i := range c.stale.slots {
+		if w := c.stale.slots[i].Load(); w != nil {
 			say("pace: %d is marked in window %x", w.ident, w.window)
 		}
 	}
@@ -94,7 +94,7 @@ func (c *Collection) liveState(cat *Catalog, say func(string, ...any)) error {
 
 // hiddenState says whether all that is due is known to be.
 func (c *Collection) hiddenState(cat *Catalog, say func(string, ...any)) error {
-	if c.foresight == nil {
+	if c.watermark == nil {
 		return nil
 	}
 	it, err := cat.engine.NewIter(c.Ident, nil, nil)
@@ -102,7 +102,7 @@ func (c *Collection) hiddenState(cat *Catalog, say func(string, ...any)) error {
 		return err
 	}
 	defer it.Close()
-	before := c.foresight.before.Load()
+	before := c.watermark.before.Load()
 	for ok := it.First(); ok; ok = it.Next() {
 		v, err := it.Value()
 		if err != nil {
@@ -121,8 +121,8 @@ func (c *Collection) openState(cat *Catalog, say func(string, ...any)) error {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	g := &t.staging
-	say("  %d measurements, %d bytes open of %d sources, %d staged, %d frozen below %d, %d parts moved", t.counter.Load(sumDocs), t.counter.Load(sumBytes),
-		t.open, g.bytes.Load(), g.frozen.Load(), g.cut, g.moves)
+	say("  %d measurements, %d bytes open of %d sources, %d staged, %d frozen below %d, %d parts flushed", t.counter.Load(sumDocs), t.counter.Load(sumBytes),
+		t.open, g.bytes.Load(), g.frozen.Load(), g.cut, g.flushes)
 	for _, key := range slices.Sorted(maps.Keys(t.sources)) {
 		s := t.sources[key]
 		if s.Count == 0 {
@@ -133,7 +133,7 @@ func (c *Collection) openState(cat *Catalog, say func(string, ...any)) error {
 		say("pace: source %x is to be sealed at %d", s.Key, s.sealAt)
 	}
 	say("  sources with staged ones %s, with frozen ones %s", keysOf(g.sources), keysOf(g.left))
-	it, err := cat.engine.NewIter(c.Open, nil, []byte{movesKey})
+	it, err := cat.engine.NewIter(c.Open, nil, []byte{progressKey})
 	if err != nil {
 		return err
 	}

@@ -26,7 +26,7 @@ const worthSealing = 128
 // a range tombstone, of which very many make reading slow.
 const fewOpen = 32
 
-// arriving are the measurements of one source that a unit moves or stores.
+// arriving are the measurements of one source that a unit flushes or stores.
 type arriving struct {
 	key         []byte
 	source      *openSource
@@ -37,7 +37,7 @@ type arriving struct {
 }
 
 // InsertMeasurements adds measurements, which are staged (staged.go), with their
-// documents' bytes: see Catalog.MakeRoom. The unit holds nothing before. Errors: 26, and 171 and
+// documents' bytes: see Catalog.FlushStep. The unit holds nothing before. Errors: 26, and 171 and
 // others of the keys that their buckets would have.
 func (u *Unit) InsertMeasurements(ctx context.Context, c *Collection, ms []timeseries.Measurement) error {
 	c, err := u.enter(ctx, c)
@@ -178,7 +178,7 @@ func (c *Collection) checkOpenKeys(fresh []*Index) error {
 func (t *openTable) addLocked(key []byte, meta bson.Value, o *schema.Timeseries) *openSource {
 	invariant.HeldForWriting(&t.mu, "catalog: the lock of the table of sources is held")
 	s := newSource(key, meta)
-	s.sealAt, s.restAt = worthSealing, time.Since(t.made)+restEvery(o)
+	s.sealAt, s.idleSealAt = worthSealing, time.Since(t.made)+idleSealEvery(o)
 	t.sources[string(key)] = s
 	t.sorted = nil
 	t.stats.Opened++
@@ -273,14 +273,14 @@ func (u *Unit) sealed(ctx context.Context, c *Collection, s *openSource, pieces 
 		}
 	}
 	u.u.Add(c.live.open.counter, sumBytes, int64(kept-size))
-	u.settle(c, s, rest, seq, len(pieces))
+	u.noteOpen(c, s, rest, seq, len(pieces))
 	return nil
 }
 
-// settle notes what is open of a source, in records with numbers up to seq, after
+// noteOpen notes what is open of a source, in records with numbers up to seq, after
 // some buckets of it were sealed.
-func (u *Unit) settle(c *Collection, s *openSource, open []timeseries.Measurement, seq uint64, buckets int) {
-	n := &settledNote{about: of(c), key: s.Key, n: len(open), size: sizeOf(open), seq: seq, buckets: buckets}
+func (u *Unit) noteOpen(c *Collection, s *openSource, open []timeseries.Measurement, seq uint64, buckets int) {
+	n := &openNote{about: of(c), key: s.Key, n: len(open), size: sizeOf(open), seq: seq, buckets: buckets}
 	if n.n > 0 {
 		n.first, n.last = open[0].Time, open[n.n-1].Time
 	}
@@ -375,7 +375,7 @@ func (u *Unit) seal(ctx context.Context, c *Collection, pieces [][]timeseries.Me
 // SealAll puts all open measurements of a time-series collection into buckets,
 // as who looks at those expects. Errors: 26.
 func (c *Catalog) SealAll(ctx context.Context, coll *Collection) error {
-	if err := c.MoveStaged(ctx, coll); err != nil {
+	if err := c.FlushStaged(ctx, coll); err != nil {
 		return err
 	}
 	for _, s := range coll.OpenSources() {
@@ -432,7 +432,7 @@ func (u *Unit) sealSource(ctx context.Context, c *Collection, key []byte, now in
 // begun again. Errors: 26, and f's.
 func (c *Catalog) EditOpen(ctx context.Context, coll *Collection, key []byte, d storage.Durability, f func([]timeseries.Measurement) ([]timeseries.Measurement, error)) error {
 	if coll.live.open.isStaged(key) {
-		if err := c.MoveStaged(ctx, coll); err != nil {
+		if err := c.FlushStaged(ctx, coll); err != nil {
 			return err
 		}
 	}
@@ -465,7 +465,7 @@ func (c *Catalog) EditOpen(ctx context.Context, coll *Collection, key []byte, d 
 				same = append(same, m)
 			}
 		}
-		u.settle(now, s, same, 0, 0)
+		u.noteOpen(now, s, same, 0, 0)
 		return u.reopen(ctx, now, keep)
 	})
 }

@@ -20,14 +20,14 @@ const (
 	noteDropped
 	noteMultikey
 	noteWindows
-	noteMarked
+	noteStale
 	noteForgotten
 	noteCapped
 	noteStaged
 	noteFrozen
-	noteMoved
+	noteFlushed
 	noteReopened
-	noteSettled
+	noteOpen
 	noteNumbered
 	noteDatabase
 	noteKinds
@@ -39,7 +39,7 @@ func errUnbound(a *about, what string) error {
 }
 
 // dueNote says that no document which the unit writes is due before an instant;
-// see foresight.
+// see expiryWatermark.
 type dueNote struct {
 	about
 	due int64
@@ -48,10 +48,10 @@ type dueNote struct {
 func (n *dueNote) kind() noteKind       { return noteDue }
 func (n *dueNote) apply(*Catalog) error { return nil }
 
-// show takes the foresight down before the documents can be seen.
+// show lowers the watermark before the documents can be seen.
 func (n *dueNote) show() {
 	if n.l != nil {
-		n.l.current.Load().foresee(n.due)
+		n.l.current.Load().lowerWatermark(n.due)
 	}
 }
 
@@ -211,17 +211,16 @@ func (n *windowsNote) apply(c *Catalog) error {
 	return nil
 }
 
-// markedNote says that the store marks a window as one where documents have
-// stayed.
-type markedNote struct {
+// staleNote says that the store marks a window as stale.
+type staleNote struct {
 	about
 	window uint64
 }
 
-func (n *markedNote) kind() noteKind { return noteMarked }
+func (n *staleNote) kind() noteKind { return noteStale }
 
-func (n *markedNote) apply(c *Catalog) error {
-	c.stays.add(markedWindow{n.id, n.window})
+func (n *staleNote) apply(c *Catalog) error {
+	c.stale.add(windowRef{n.id, n.window})
 	return nil
 }
 
@@ -232,7 +231,7 @@ func (n *forgottenNote) kind() noteKind { return noteForgotten }
 func (n *forgottenNote) alone() bool    { return true }
 
 func (n *forgottenNote) apply(c *Catalog) error {
-	c.stays.forget(n.id)
+	c.stale.forget(n.id)
 	return nil
 }
 
@@ -251,7 +250,7 @@ func (n *cappedNote) apply(*Catalog) error {
 	}
 	raise(&n.l.lastSeq, n.last)
 	raise(&n.l.firstSeq, n.first)
-	n.l.arrivals.ring()
+	n.l.arrivals.broadcast()
 	return nil
 }
 
@@ -325,15 +324,15 @@ func (n *frozenNote) apply(*Catalog) error {
 	return nil
 }
 
-// movedNote says that a part of what is frozen has moved: the batch says how far.
-type movedNote struct {
+// flushedNote says that a part of what is frozen was flushed: the batch says how far.
+type flushedNote struct {
 	about
 	seq uint64 // the greatest number of a record so far
 }
 
-func (n *movedNote) kind() noteKind { return noteMoved }
+func (n *flushedNote) kind() noteKind { return noteFlushed }
 
-func (n *movedNote) apply(c *Catalog) error {
+func (n *flushedNote) apply(c *Catalog) error {
 	if n.l == nil || n.l.open == nil {
 		return errUnbound(&n.about, "measurements")
 	}
@@ -376,8 +375,8 @@ func (n *reopenedNote) apply(*Catalog) error {
 	return nil
 }
 
-// settledNote says what is open of a source, beside what is staged.
-type settledNote struct {
+// openNote says what is open of a source, beside what is staged.
+type openNote struct {
 	about
 	key         []byte
 	n, size     int
@@ -386,9 +385,9 @@ type settledNote struct {
 	buckets     int // that were sealed
 }
 
-func (n *settledNote) kind() noteKind { return noteSettled }
+func (n *openNote) kind() noteKind { return noteOpen }
 
-func (n *settledNote) apply(*Catalog) error {
+func (n *openNote) apply(*Catalog) error {
 	if n.l == nil || n.l.open == nil {
 		return errUnbound(&n.about, "measurements")
 	}
@@ -401,6 +400,6 @@ func (n *settledNote) apply(*Catalog) error {
 	if s == nil {
 		return errUnbound(&n.about, "a source")
 	}
-	t.settleLocked(s, n.n, n.size, n.first, n.last)
+	t.setOpenLocked(s, n.n, n.size, n.first, n.last)
 	return nil
 }

@@ -65,11 +65,11 @@ type Source struct {
 type openSource struct {
 	Source
 	bytes  int
-	frozen []timeseries.Measurement // staged before those in Staged, and about to move
+	frozen []timeseries.Measurement // staged before those in Staged, and about to be flushed
 	likely int                      // how many will be staged, by those that were frozen last
 	sealAt int                      // the count from which it is worth to look for a whole span
-	// restAt is when it may be sealed in the background, since the table was made.
-	restAt time.Duration
+	// idleSealAt is when it may be sealed in the background, since the table was made.
+	idleSealAt time.Duration
 }
 
 // openTable knows the sources that have open measurements.
@@ -103,7 +103,7 @@ func (c *Catalog) openMeasurements(coll *Collection) error {
 	if err != nil {
 		return err
 	}
-	it, err := c.engine.NewIter(coll.Open, nil, []byte{movesKey})
+	it, err := c.engine.NewIter(coll.Open, nil, []byte{progressKey})
 	if err != nil {
 		return err
 	}
@@ -119,16 +119,16 @@ func (c *Catalog) openMeasurements(coll *Collection) error {
 	}
 	t.recallFrozen(&p)
 	for _, s := range t.sources {
-		s.sealAt, s.restAt = 0, 0 // nobody knows how long they have waited
+		s.sealAt, s.idleSealAt = 0, 0 // nobody knows how long they have waited
 	}
 	t.stats = BucketStats{}
 	return it.Err()
 }
 
-// recallFrozen notes what was frozen when the process ended, and had not moved.
+// recallFrozen notes what was frozen when the process ended, and was not flushed.
 func (t *openTable) recallFrozen(p *progress) {
 	g := &t.staging
-	g.moves, g.cut = p.moves, p.cut
+	g.flushes, g.cut = p.flushes, p.cut
 	t.seq = max(t.seq, p.cut) // the records with the numbers before it may be gone, and the last part takes all below
 	for _, s := range t.sources {
 		if len(s.frozen) > 0 {
@@ -156,7 +156,7 @@ func (t *openTable) recall(coll *Collection, p *progress, key, v []byte) error {
 	if key[0] == stagedKeys {
 		return eachStored(bytes.Clone(v), o.TimeField, func(d bson.Doc, at int64) error {
 			source := appendSourceKey(nil, metaOf(d, o))
-			if p.movedFrom(key, source) {
+			if p.flushedFrom(key, source) {
 				return nil
 			}
 			t.stageLocked(coll, source, timeseries.Measurement{Doc: d, Meta: metaOf(d, o), Time: at}, stagedNumber(key) < p.cut)
@@ -284,10 +284,10 @@ func (c *Catalog) MeasurementView(coll *Collection, prefix []byte) (*storage.Sna
 	}
 	for i := range all {
 		s := &all[i]
-		// Where a part has just moved, the table is about to learn of it.
+		// Where a part was just flushed, the table is about to learn of it.
 		switch frozen := t.sources[string(s.Key)].frozen; {
 		case len(frozen) == 0:
-		case p.moves == t.staging.moves || !p.moved(s.Key):
+		case p.flushes == t.staging.flushes || !p.flushed(s.Key):
 			s.Staged = slices.Concat(frozen, s.Staged)
 		default:
 			s.StoredLast = s.Last
@@ -307,9 +307,9 @@ func (c *Collection) OpenSources() []Source {
 	return all
 }
 
-// settleLocked sets what is known of a source whose open measurements are n
+// setOpenLocked sets what is known of a source whose open measurements are n
 // now, besides those that are staged. REQUIRES: mu is held.
-func (t *openTable) settleLocked(s *openSource, n, size int, first, last int64) {
+func (t *openTable) setOpenLocked(s *openSource, n, size int, first, last int64) {
 	invariant.HeldForWriting(&t.mu, "catalog: the lock of the table of sources is held")
 	if n == 0 {
 		first, last = math.MaxInt64, math.MinInt64

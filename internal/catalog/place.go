@@ -88,21 +88,21 @@ func (u *Unit) follow(c *Collection, key RecordKey, fresh bool) (bson.Doc, error
 		return nil, err
 	}
 	defer closer.Close()
-	u.moved.from, u.moved.to = bytes.Clone(key), to
+	u.reassigned.from, u.reassigned.to = bytes.Clone(key), to
 	return doc.Clone(), nil
 }
 
 // resolve is the record key of a document that LockRecord found under key.
 func (u *Unit) resolve(key RecordKey) RecordKey {
-	if u.moved.from != nil && string(u.moved.from) == string(key) {
-		return u.moved.to
+	if u.reassigned.from != nil && string(u.reassigned.from) == string(key) {
+		return u.reassigned.to
 	}
 	return key
 }
 
-// move takes a document, which is locked, to the window of its date. That it
+// reassignWindow takes a document, which is locked, to the window of its date. That it
 // is not in it already is for the caller to see to.
-func (u *Unit) move(c *Collection, key RecordKey, doc bson.Doc) error {
+func (u *Unit) reassignWindow(c *Collection, key RecordKey, doc bson.Doc) error {
 	u.record = c.layout.Append(u.record[:0], layout.Place{Doc: doc, ID: c.lockName(key), Low: c.live.lowWater.Load()})
 	u.keyRoom = 0
 	for i, ix := range c.indexes {

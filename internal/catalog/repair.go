@@ -140,9 +140,9 @@ type restoring struct {
 	low  LowWater
 	gaps []*pendingGap
 	last string // _id of the last document
-	// staged are the records of staged measurements, until it is known which have moved.
-	staged []storedKey
-	moved  progress
+	// staged are the records of staged measurements, until it is known which were flushed.
+	staged  []storedKey
+	flushed progress
 }
 
 func (r *repair) run(fs storage.FS, dir string) error {

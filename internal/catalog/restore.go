@@ -38,21 +38,21 @@ func (r *repair) measurements(t *restoring, key, value []byte) error {
 	case len(key) == 0:
 		t.Invalid++
 		return nil
-	case key[0] == movesKey:
+	case key[0] == progressKey:
 		p, err := decodeProgress(value)
 		if err == nil {
-			t.moved = p
+			t.flushed = p
 		}
 		return nil
 	case key[0] == stagedKeys:
-		// How far they have moved stands behind them.
+		// How far they were flushed stands behind them.
 		t.staged = append(t.staged, storedKey{bytes.Clone(key), bytes.Clone(value)})
 		return nil
 	}
 	return r.measure(t, key, bytes.Clone(value))
 }
 
-// finishStaged takes over the staged measurements that have not moved.
+// finishStaged takes over the staged measurements that were not flushed.
 func (r *repair) finishStaged() error {
 	for _, t := range r.open {
 		for _, s := range t.staged {
@@ -76,7 +76,7 @@ func (r *repair) measure(t *restoring, key, value []byte) error {
 		if o.MetaField != "" {
 			m.Meta = d.Lookup(o.MetaField)
 		}
-		if key[0] == stagedKeys && len(key) >= 9 && t.moved.movedFrom(key, appendSourceKey(nil, m.Meta)) {
+		if key[0] == stagedKeys && len(key) >= 9 && t.flushed.flushedFrom(key, appendSourceKey(nil, m.Meta)) {
 			return nil
 		}
 		ms = append(ms, m)
@@ -91,7 +91,7 @@ func (r *repair) measure(t *restoring, key, value []byte) error {
 	if err := r.commit(); err != nil {
 		return err
 	}
-	if err := r.c.MakeRoom(r.ctx, t.coll); err != nil {
+	if err := r.c.FlushStep(r.ctx, t.coll); err != nil {
 		return err
 	}
 	err = r.c.Run(r.ctx, storage.Buffered, func(u *Unit) error { return u.InsertMeasurements(r.ctx, t.coll, ms) })

@@ -27,7 +27,7 @@ func (c *Collection) Hiding() []*Rule { return c.hiding }
 
 // applyRules sets what follows for expiry from options and indexes.
 func (c *Collection) applyRules() {
-	c.rules, c.hiding, c.stamps, c.foresight = nil, nil, false, nil
+	c.rules, c.hiding, c.stamps, c.watermark = nil, nil, false, nil
 	if c.IsTimeseries() {
 		return // its buckets expire, and no document by itself
 	}
@@ -51,7 +51,7 @@ func (c *Collection) applyRules() {
 		}
 	}
 	if c.hiding != nil {
-		c.foresight = newForesight()
+		c.watermark = newExpiryWatermark()
 	}
 }
 

@@ -18,16 +18,16 @@ import (
 
 // Measurements that were inserted a short while ago are staged: what a unit
 // inserts is one record of the collection's Open keyspace, and its measurements
-// are in memory, by source. When there are enough, they are frozen and move to
+// are in memory, by source. When there are enough, they are frozen and flushed to
 // where their sources have them, or into buckets, while others are staged
-// (moving.go). The keys of the keyspace are
+// (flushstaged.go). The keys of the keyspace are
 //
 //	0x00 or 0x01 …      open measurements, by source (opentable.go)
 //	0x02 ‖ sequence     staged ones, those of one unit
-//	0x03                what is frozen, and how far it has moved: see progress
+//	0x03                what is frozen, and how far it was flushed: see progress
 const (
-	stagedKeys = 2
-	movesKey   = 3
+	stagedKeys  = 2
+	progressKey = 3
 
 	// stageBytes is how many bytes of staged measurements a collection has before
 	// they are frozen, and maxStaged how many all collections have, with frozen
@@ -40,17 +40,17 @@ const (
 type staging struct {
 	// gate is held for reading by units that stage, to their end, and for writing
 	// by the one that freezes all. It is closed inside the collection's own gate.
-	gate   gate
-	moving sync.Mutex    // held by who moves
-	total  *atomic.Int64 // bytes, of all collections
-	bytes  atomic.Int64  // that are staged and not frozen
-	frozen atomic.Int64  // bytes
+	gate     gate
+	flushing sync.Mutex    // held by who flushes
+	total    *atomic.Int64 // bytes, of all collections
+	bytes    atomic.Int64  // that are staged and not frozen
+	frozen   atomic.Int64  // bytes
 
 	sources []*openSource // that have some; guarded by the table's lock, as are:
 	left    []*openSource // that have frozen ones, by key
 	last    []*openSource // whose measurements were frozen last
 	cut     uint64        // frozen ones are in records with lesser numbers
-	moves   uint64        // how often some have moved
+	flushes uint64        // how many parts were flushed
 }
 
 // stagedKey appends the key of the record with a number.

@@ -13,48 +13,48 @@ import (
 )
 
 // Where most of the documents in windows that are due live on, since they were
-// touched, it costs more to move those than to remove the others one by one: a
-// move removes a document's entries, too, and makes new ones. Such windows are
+// touched, it costs more to reassign those than to remove the others one by one: that
+// removes a document's entries, too, and makes new ones. Such windows are
 // thinned: what is due goes, in their order, and the rest stays for good. It
-// expires by the rule's index, one by one. The low water stands below such loose
-// windows, so what comes due behind them goes one by one as well, until that has
-// cost as much as to move what lives in them.
+// expires by the rule's index, one by one. The low water stands below
+// thinned windows, so what comes due behind them goes one by one as well, until that has
+// cost as much as to reassign what lives in them.
 
 const (
-	// moveCost is what a move costs, in removals.
-	moveCost = 2
+	// reassignCost is what reassigning a document costs, in removals.
+	reassignCost = 2
 	// sampleWindows and sampleDocs are how many documents are looked at to know
 	// how many of the windows' live on: so many in each of so many windows.
 	sampleWindows = 32
 	sampleDocs    = 32
-	// looseRecount is after how many removals at least the documents in loose
+	// thinnedRecount is after how many removals at least the documents in thinned
 	// windows are counted again.
-	looseRecount = 10_000
+	thinnedRecount = 10_000
 	// thinWalk is how many documents are walked over in one state of the store.
 	thinWalk = 8192
 	// thinWorkers is how many groups of documents are removed at once.
 	thinWorkers = 2
 )
 
-// loose is what is known of the windows that were thinned. It begins anew with
+// thinned is what is known of the windows that were thinned. It begins anew with
 // the process, and is guarded by live.dropping.
-type loose struct {
+type thinned struct {
 	upTo    LowWater // those from the low water up to here
 	docs    int64    // that live in them; fewer, as they go
 	gone    int64    // documents that went one by one since the low water rose
 	counted int64    // gone when docs was counted
 }
 
-// worthMoving says whether the documents that live on in windows that are due,
-// and in loose ones, should move, so that all these windows go whole.
-func (x *dropper) worthMoving() (bool, error) {
-	l := &x.coll.live.loose
+// worthReassigning says whether the documents that live on in windows that are due,
+// and in thinned ones, should be reassigned, so that all these windows go whole.
+func (x *dropper) worthReassigning() (bool, error) {
+	l := &x.coll.live.thinned
 	living, err := x.living()
 	if err != nil {
 		return false, err
 	}
 	gone := l.gone + x.docs - living
-	if x.from != x.low && l.gone-l.counted >= max(looseRecount, l.docs/2) {
+	if x.from != x.low && l.gone-l.counted >= max(thinnedRecount, l.docs/2) {
 		l.docs, l.counted = 0, l.gone
 		err := x.coll.eachWindow(x.c.engine, x.low, x.from, func(w windowSum) bool {
 			l.docs += w.d[windowDocs]
@@ -64,18 +64,17 @@ func (x *dropper) worthMoving() (bool, error) {
 			return false, err
 		}
 	}
-	return moveCost*(l.docs+living) <= gone, nil
+	return reassignCost*(l.docs+living) <= gone, nil
 }
 
-// living estimates how many documents of the windows in which some have stayed
-// are not due.
+// living estimates how many documents of the stale windows are not due.
 func (x *dropper) living() (int64, error) {
-	if len(x.stayed) == 0 {
+	if len(x.stale) == 0 {
 		return 0, nil
 	}
-	step := (len(x.stayed) + sampleWindows - 1) / sampleWindows
+	step := (len(x.stale) + sampleWindows - 1) / sampleWindows
 	var seen, alive, docs int64
-	for i, w := range x.stayed {
+	for i, w := range x.stale {
 		docs += w.d[windowDocs]
 		if i%step != 0 {
 			continue
@@ -108,19 +107,19 @@ func (x *dropper) living() (int64, error) {
 }
 
 // thin removes what is due in the windows from x.from on, one by one; those
-// before the first in which something has stayed go whole. left says that time
+// before the first stale one go whole. left says that time
 // was over before the last.
 func (x *dropper) thin(ctx context.Context) (left bool, err error) {
-	l := &x.coll.live.loose
-	if x.from == x.low && len(x.stayed) > 0 {
+	l := &x.coll.live.thinned
+	if x.from == x.low && len(x.stale) > 0 {
 		due := x.cut
-		x.cut = x.low.UpTo(x.stayed[0].window, due)
+		x.cut = x.low.UpTo(x.stale[0].window, due)
 		if _, err := x.dropUnread(ctx); err != nil {
 			return false, err
 		}
 		x.low = x.coll.live.lowWater.Load()
 		x.from, x.cut = x.low, due
-		*l = loose{upTo: x.low}
+		*l = thinned{upTo: x.low}
 	}
 	before := x.d.Docs
 	defer func() { l.gone += x.d.Docs - before }()
@@ -134,7 +133,7 @@ func (x *dropper) thin(ctx context.Context) (left bool, err error) {
 
 // thinSpan thins windows, and notes how far it has come.
 func (x *dropper) thinSpan(ctx context.Context, span layout.Span) (left bool, err error) {
-	l := &x.coll.live.loose
+	l := &x.coll.live.thinned
 	end := layout.AppendSection(nil, span.To)
 	for from := layout.AppendSection(nil, span.From); from != nil; {
 		if from, err = x.thinWalk(ctx, from, end); err != nil {
@@ -160,7 +159,7 @@ func (x *dropper) thinWalk(ctx context.Context, from, end []byte) (next []byte, 
 		return nil, err
 	}
 	defer it.Close()
-	l := &x.coll.live.loose
+	l := &x.coll.live.thinned
 	var group []RecordKey
 	remove, wait := x.removers(ctx)
 	n := 0
@@ -177,7 +176,7 @@ func (x *dropper) thinWalk(ctx context.Context, from, end []byte) (next []byte, 
 			l.docs++
 			continue
 		}
-		if group = append(group, bytes.Clone(it.Key())); len(group) == moveDocs {
+		if group = append(group, bytes.Clone(it.Key())); len(group) == reassignDocs {
 			remove <- group
 			group = nil
 		}

@@ -34,16 +34,16 @@ type Unit struct {
 	gone  int64 // index entries deleted so far
 	added int64 // and inserted
 	// second is the time of the writes, 0 until someone asks for it.
-	second int64
-	onEnd  []func()
-	deltas []windowDelta
-	moved  struct{ from, to RecordKey } // what the last LockRecord has followed
+	second     int64
+	onEnd      []func()
+	deltas     []windowDelta
+	reassigned struct{ from, to RecordKey } // what the last LockRecord has followed
 	// Memory is what the unit's writes and the keys of the document at hand are taken
 	// from, where they are many. Whoever begins the unit sets it, and releases it.
 	Memory  memory.Holding
 	keyRoom int // bytes, for the keys of the document at hand
 	// deltaOf finds one of many deltas; nil for a few.
-	deltaOf map[markedWindow]int
+	deltaOf map[windowRef]int
 	*scratch
 }
 
@@ -156,7 +156,7 @@ func (u *Unit) LockRecord(ctx context.Context, c *Collection, key RecordKey) (bs
 	if err != nil {
 		return nil, err
 	}
-	u.moved.from = nil // what another document has followed may have come back
+	u.reassigned.from = nil // what another document has followed may have come back
 	doc, closer, err := c.find(u.reader(fresh), key)
 	if err == nil && doc == nil && c.Windowed() {
 		return u.follow(c, key, fresh)

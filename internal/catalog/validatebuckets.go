@@ -55,7 +55,7 @@ func (x *validation) open() error {
 		if err != nil {
 			return err
 		}
-		if key := it.Key(); key[0] == movesKey {
+		if key := it.Key(); key[0] == progressKey {
 			continue
 		}
 		n, bytes, err := x.openRecord(&p, it.Key(), v)
@@ -83,7 +83,7 @@ func (x *validation) open() error {
 }
 
 // openRecord checks the measurements of one record, staged ones or those of a
-// source, and counts them but those that are also where they have moved.
+// source, and counts them but those that were flushed.
 func (x *validation) openRecord(p *progress, key, value []byte) (n, size int64, err error) {
 	o := x.coll.Settings.Timeseries
 	staged := key[0] == stagedKeys
@@ -96,7 +96,7 @@ func (x *validation) openRecord(p *progress, key, value []byte) (n, size int64, 
 		if o.MetaField != "" {
 			meta = d.Lookup(o.MetaField)
 		}
-		if staged && p.movedFrom(key, appendSourceKey(nil, meta)) {
+		if staged && p.flushedFrom(key, appendSourceKey(nil, meta)) {
 			return nil
 		}
 		n, size = n+1, size+int64(len(d))

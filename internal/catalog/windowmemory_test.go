@@ -16,30 +16,30 @@ import (
 func TestWindowsMemory(t *testing.T) {
 	c, coll := openWindowed(t)
 	var l live
-	if n := unsafe.Sizeof(l.loose) + unsafe.Sizeof(l.lowWater) + unsafe.Sizeof(l.swept) + 2*unsafe.Sizeof(LowWater{}); n > 160 {
+	if n := unsafe.Sizeof(l.thinned) + unsafe.Sizeof(l.lowWater) + unsafe.Sizeof(l.swept) + 2*unsafe.Sizeof(LowWater{}); n > 160 {
 		t.Errorf("a collection has %d bytes for its windows", n)
 	}
-	for i := range uint64(2 * maxStayMarks) {
-		c.stays.add(markedWindow{coll.Ident, i})
+	for i := range uint64(2 * maxStaleMarks) {
+		c.stale.add(windowRef{coll.Ident, i})
 		c.hints.put(hintHash(coll.Ident, layout.AppendSection(nil, i)), i)
 	}
 	marked := 0
-	for i := range c.stays.slots {
-		if c.stays.slots[i].Load() != nil {
+	for i := range c.stale.slots {
+		if c.stale.slots[i].Load() != nil {
 			marked++
 		}
 	}
-	if n := unsafe.Sizeof(*c.hints.slots.Load()); n > 8<<20 || marked != maxStayMarks {
+	if n := unsafe.Sizeof(*c.hints.slots.Load()); n > 8<<20 || marked != maxStaleMarks {
 		t.Errorf("all collections have %d bytes of hints, and %d marked windows", n, marked)
 	}
 
-	c.stays.forget(coll.Ident) // the store has none of them
+	c.stale.forget(coll.Ident) // the store has none of them
 
 	e := c.begin(coll)
 	u := e.u
 	defer u.Abort()
 	first := uint64(1) << 63 // the window of 1970
-	for i := range uint64(maxStayedWindows + 100) {
+	for i := range uint64(maxStaleWindows + 100) {
 		if err := u.AddSums(storage.IdentWindows, windowKey(nil, coll.Ident, first+i), []int64{2, 100, 1}); err != nil {
 			t.Fatal(err)
 		}
@@ -51,8 +51,8 @@ func TestWindowsMemory(t *testing.T) {
 	if err := x.look(); err != nil {
 		t.Fatal(err)
 	}
-	if len(x.stayed) != maxStayedWindows || x.docs != 2*maxStayedWindows || x.cut != (LowWater{}).UpTo(first+maxStayedWindows, LowWater{}) {
-		t.Errorf("a drop looks at %d windows with %d documents, up to %v", len(x.stayed), x.docs, x.cut)
+	if len(x.stale) != maxStaleWindows || x.docs != 2*maxStaleWindows || x.cut != (LowWater{}).UpTo(first+maxStaleWindows, LowWater{}) {
+		t.Errorf("a drop looks at %d windows with %d documents, up to %v", len(x.stale), x.docs, x.cut)
 	}
 
 	w := &dropWatch{}

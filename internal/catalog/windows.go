@@ -118,7 +118,7 @@ type windowDelta struct {
 	live   *live
 	window uint64
 	d      [windowSums]int64
-	mark   bool // stayMark is in d
+	mark   bool // staleMark is in d
 }
 
 // countWindow notes a change in the window of the unit's record: by how much its
@@ -129,7 +129,7 @@ func (u *Unit) countWindow(c *Collection, docs, size, third int64) {
 	}
 	n, mark := u.record.Section(), false
 	if c.sections.Marks() {
-		mark = third > 0 && !u.c.stays.has(markedWindow{c.Ident, n})
+		mark = third > 0 && !u.c.stale.has(windowRef{c.Ident, n})
 		third = 0
 		if docs == 0 && size == 0 && !mark {
 			return
@@ -140,7 +140,7 @@ func (u *Unit) countWindow(c *Collection, docs, size, third int64) {
 	d.d[windowSize] += size
 	d.d[windowThird] += third
 	if mark {
-		d.d[windowThird], d.mark = stayMark, true
+		d.d[windowThird], d.mark = staleMark, true
 	}
 }
 
@@ -156,12 +156,12 @@ func (u *Unit) delta(c *Collection, window uint64) *windowDelta {
 			return d
 		}
 	}
-	at := markedWindow{c.Ident, window}
+	at := windowRef{c.Ident, window}
 	if n >= scannedDeltas {
 		if u.deltaOf == nil {
-			u.deltaOf = map[markedWindow]int{}
+			u.deltaOf = map[windowRef]int{}
 			for i := range u.deltas {
-				u.deltaOf[markedWindow{u.deltas[i].ident, u.deltas[i].window}] = i
+				u.deltaOf[windowRef{u.deltas[i].ident, u.deltas[i].window}] = i
 			}
 		}
 		if i, ok := u.deltaOf[at]; ok {
@@ -194,7 +194,7 @@ func (u *Unit) writeWindows() error {
 			return err
 		}
 		if d.mark {
-			u.e.note(&markedNote{about{d.ident, d.live}, d.window})
+			u.e.note(&staleNote{about{d.ident, d.live}, d.window})
 		}
 	}
 	return nil

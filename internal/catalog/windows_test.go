@@ -138,11 +138,11 @@ func (m *windowTwin) write(t *rapid.T) {
 }
 
 // drop removes what is due in windows up to an instant, and compares what is
-// gone, moved and left with what may be.
+// gone, reassigned and left with what may be.
 func (m *windowTwin) drop(t *rapid.T) {
 	upTo := int64(rapid.IntRange(-2000, 10000).Draw(t, "upTo"))
 	w, now, rule := m.coll.sections, upTo+60000, m.coll.Rules()[0]
-	fresh := m.coll.live.lowWater.Load().Max(m.coll.live.loose.upTo.Min(w.Due(rule.Rule, now)))
+	fresh := m.coll.live.lowWater.Load().Max(m.coll.live.thinned.upTo.Min(w.Due(rule.Rule, now)))
 	high := w.Due(rule.Rule, now)
 	d, err := m.c.DropWindows(t.Context(), m.coll, Drop{Rule: rule, Now: now})
 	if err != nil || d.More {
@@ -154,7 +154,7 @@ func (m *windowTwin) drop(t *rapid.T) {
 		is[int(doc.Lookup("_id").Int32())] = keys[i].Section()
 	}
 	m.low = m.coll.live.lowWater.Load()
-	var gone, moved int64
+	var gone, reassigned int64
 	for id, d := range m.docs {
 		window, there := is[id]
 		due := rule.Due(d.doc) <= now
@@ -167,7 +167,7 @@ func (m *windowTwin) drop(t *rapid.T) {
 		case due && high.Below(d.window) && !fresh.Below(d.window) && high.Below(w.Of(d.doc)):
 			t.Fatalf("%s is left in window %x at %d, and was due at %d", d.doc, d.window, now, rule.Due(d.doc))
 		case window != d.window:
-			if moved++; window != w.Of(d.doc) || high.Below(window) {
+			if reassigned++; window != w.Of(d.doc) || high.Below(window) {
 				t.Fatalf("%s went from window %x to %x", d.doc, d.window, window)
 			}
 			m.docs[id] = twinDoc{d.doc, window}
@@ -175,8 +175,8 @@ func (m *windowTwin) drop(t *rapid.T) {
 			t.Fatalf("%s is in window %x, which is gone", d.doc, window)
 		}
 	}
-	if d.Docs != gone || d.Moved != moved {
-		t.Fatalf("DropWindows to %d: %+v; %d are gone and %d have moved", upTo, d, gone, moved)
+	if d.Docs != gone || d.Reassigned != reassigned {
+		t.Fatalf("DropWindows to %d: %+v; %d are gone and %d are reassigned", upTo, d, gone, reassigned)
 	}
 }
 
@@ -518,7 +518,7 @@ func TestWindowsFollowedAndBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err = u.Update(ctx, coll, key, doc, dated(90000)); err == nil {
-		err = u.move(coll, key, dated(90000))
+		err = u.reassignWindow(coll, key, dated(90000))
 	}
 	if err == nil {
 		err = u.Commit(ctx, storage.Buffered)

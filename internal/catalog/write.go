@@ -63,7 +63,7 @@ func (u *Unit) insert(ctx context.Context, c *Collection, doc bson.Doc) error {
 	if err := u.checkUnique(ctx, c); err != nil {
 		return err
 	}
-	u.foresee(c, doc)
+	u.noteDue(c, doc)
 	if err := u.u.Set(c.Ident, u.record, doc); err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func (u *Unit) Update(ctx context.Context, c *Collection, key RecordKey, old, do
 	if err := u.checkUnique(ctx, c); err != nil {
 		return err
 	}
-	u.foresee(c, doc)
+	u.noteDue(c, doc)
 	if err := u.u.Set(c.Ident, u.record, doc); err != nil {
 		return err
 	}
@@ -256,10 +256,10 @@ func (u *Unit) diff(ix *Index, before, after []schema.Key) {
 	}
 }
 
-// finish writes the planned entries and counts the document; stayed is by how
+// finish writes the planned entries and counts the document; third is by how
 // much the documents rise whose date lies behind their window. The plan has the
 // entries of all indexes, those being built among them (invariant entries).
-func (u *Unit) finish(c *Collection, docs, size, stayed int64) error {
+func (u *Unit) finish(c *Collection, docs, size, third int64) error {
 	if u.keyRoom > maxKeptKeys {
 		u.Memory.Settle(u.u.Size() + 2*u.keyRoom) // the batch may have to grow twofold
 	}
@@ -282,7 +282,7 @@ func (u *Unit) finish(c *Collection, docs, size, stayed int64) error {
 		}
 	}
 	u.docs++
-	u.countWindow(c, docs, size, stayed)
+	u.countWindow(c, docs, size, third)
 	if docs != 0 {
 		u.u.Add(c.live.counter, sumDocs, docs)
 	}

@@ -14,7 +14,7 @@
 // the index entries that they leave.
 //
 // Beside that, the open measurements of time-series collections whose bucket's
-// span is over are sealed (resting.go).
+// span is over are sealed (idlesealing.go).
 //
 // # Invariants
 //

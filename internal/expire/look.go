@@ -28,7 +28,7 @@ func (m *Monitor) lookAt(ctx context.Context, rules []rule, until time.Time) (ti
 	begun := time.Now()
 	var work []rule
 	for _, r := range rules {
-		if err := m.foresee(ctx, r); err != nil {
+		if err := m.raiseWatermark(ctx, r); err != nil {
 			return lookInterval, err
 		}
 		if m.o.Dispatcher.TakesWrites() != nil {
@@ -52,14 +52,14 @@ func (m *Monitor) lookAt(ctx context.Context, rules []rule, until time.Time) (ti
 	return wait, nil
 }
 
-// foresee has the collection of a rule that hides know when its next document is
+// raiseWatermark has the collection of a rule that hides know when its next document is
 // due, where nothing is left that was.
-func (m *Monitor) foresee(ctx context.Context, r rule) error {
+func (m *Monitor) raiseWatermark(ctx context.Context, r rule) error {
 	c := m.o.Catalog.LookupUUID(r.collection)
 	if c == nil || c.Hiding() == nil {
 		return nil
 	}
-	return m.o.Catalog.Foresee(c, func(r *catalog.Rule) (int64, error) {
+	return m.o.Catalog.RaiseWatermark(c, func(r *catalog.Rule) (int64, error) {
 		return m.o.Exec.FirstDue(ctx, c, r, math.MinInt64)
 	})
 }

@@ -114,7 +114,7 @@ func (m *Monitor) Start() {
 	m.stop = cancel
 	m.done.Go(func() { m.run(ctx) })
 	m.done.Go(func() { m.sweeps(ctx) })
-	m.done.Go(func() { m.rests(ctx) })
+	m.done.Go(func() { m.sealIdle(ctx) })
 }
 
 // Stop ends the passes and waits for the one under way to let go.

@@ -43,8 +43,8 @@ func (n *Node) runFsync(ctx context.Context, op *command.Op) error {
 		_, _ = op.Dispatcher.Gate.Unlock()
 		return err
 	}
-	if n.Process.PauseSettling != nil { // whoever copies the files wants them to stay
-		if err := n.Process.PauseSettling(limited); err != nil {
+	if n.Process.PauseIdleCompaction != nil { // whoever copies the files wants them to stay
+		if err := n.Process.PauseIdleCompaction(limited); err != nil {
 			_, _ = op.Dispatcher.Gate.Unlock()
 			return err
 		}

@@ -13,8 +13,8 @@ func (n *Node) fsyncUnlock() *command.Command {
 		Run: func(_ context.Context, op *command.Op) error {
 			left, err := op.Dispatcher.Gate.Unlock()
 			if err == nil {
-				if n.Process.ResumeSettling != nil {
-					n.Process.ResumeSettling()
+				if n.Process.ResumeIdleCompaction != nil {
+					n.Process.ResumeIdleCompaction()
 				}
 				op.Reply.String("info", "fsyncUnlock completed").Int64("lockCount", left)
 			}

@@ -39,10 +39,10 @@ type Process struct {
 	Compressors []string
 	// Flush makes everything durable that is not yet.
 	Flush func(ctx context.Context) error
-	// PauseSettling keeps the store from rewriting files that nobody changes, until
-	// ResumeSettling is called as often. Both or neither may be nil.
-	PauseSettling  func(ctx context.Context) error
-	ResumeSettling func()
+	// PauseIdleCompaction keeps the store from rewriting files when nobody writes, until
+	// ResumeIdleCompaction is called as often. Both or neither may be nil.
+	PauseIdleCompaction  func(ctx context.Context) error
+	ResumeIdleCompaction func()
 	// Shutdown asks the process to stop and returns at once.
 	Shutdown func()
 	// LocalhostOnly says that shutdown without authentication needs a client on

@@ -93,7 +93,7 @@ func (s *Server) process(e *storage.Engine) node.Process {
 			st := s.Stats()
 			return node.Traffic{BytesIn: st.BytesIn, BytesOut: st.BytesOut, Requests: st.Requests}
 		},
-		Compressors: s.Options.Net.Compressors, Flush: e.Sync, PauseSettling: e.PauseSettling, ResumeSettling: e.ResumeSettling, Shutdown: s.Stop, LocalhostOnly: !s.Options.Security.Authorization,
+		Compressors: s.Options.Net.Compressors, Flush: e.Sync, PauseIdleCompaction: e.PauseIdleCompaction, ResumeIdleCompaction: e.ResumeIdleCompaction, Shutdown: s.Stop, LocalhostOnly: !s.Options.Security.Authorization,
 	}
 }
 

@@ -27,7 +27,7 @@
 // A Snapshot is one state of the store. Those that no commit separates share a
 // view (view.go) and hand on its iterators, since most reads do less with an
 // iterator than it takes to make one. Once nobody has written for a while, all
-// is moved to the last level of tables (settle.go), so that a read looks into
+// is moved to the last level of tables (idlecompaction.go), so that a read looks into
 // one; tables of which much has been deleted are rewritten (reclaim.go).
 //
 // # Invariants

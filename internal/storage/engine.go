@@ -79,21 +79,21 @@ const (
 
 // Engine is an open store. Safe for use by many goroutines.
 type Engine struct {
-	db      *pebble.DB
-	cache   *pebble.Cache
-	lock    *pebble.Lock
-	health  io.Closer
-	locks   *lockTable
-	journal *journal
-	control *control
-	space   *space
-	retired retired
-	views   views
-	settler *settler
-	log     logger
-	opts    Options
-	opened  time.Time
-	closed  atomic.Bool
+	db            *pebble.DB
+	cache         *pebble.Cache
+	lock          *pebble.Lock
+	health        io.Closer
+	locks         *lockTable
+	journal       *journal
+	control       *control
+	space         *space
+	retired       retired
+	views         views
+	idleCompactor *idleCompactor
+	log           logger
+	opts          Options
+	opened        time.Time
+	closed        atomic.Bool
 
 	idents  idents
 	applied atomic.Uint64
@@ -197,7 +197,7 @@ func (e *Engine) open() error {
 		e.stalled(i.Path, i.Duration)
 	})
 	e.health = health
-	e.settler = newSettler(e)
+	e.idleCompactor = newIdleCompactor(e)
 	e.cache = pebble.NewCache(e.opts.CacheBytes)
 	po := e.pebbleOptions(fs)
 	po.FormatMajorVersion = f.pebble
@@ -213,7 +213,7 @@ func (e *Engine) open() error {
 		return errors.Join(err, e.closeStore())
 	}
 	if !e.opts.ReadOnly {
-		e.settler.opened()
+		e.idleCompactor.opened()
 	}
 	return nil
 }
@@ -299,7 +299,7 @@ func (e *Engine) Close() error {
 
 func (e *Engine) closeStore() error {
 	e.space.stop()
-	e.settler.stop()
+	e.idleCompactor.stop()
 	e.journal.stop()
 	err := errors.Join(e.views.stop(), e.retired.stop(), e.db.Close(), e.control.close())
 	e.cache.Unref()

@@ -89,7 +89,7 @@ func (e *Engine) stepEnd(from, end []byte) ([]byte, error) {
 		if bytes.Compare(t.Largest.UserKey, end) >= 0 {
 			break
 		}
-		if size += int64(t.Size); size >= settleStep {
+		if size += int64(t.Size); size >= compactStep {
 			return t.Largest.UserKey, nil
 		}
 	}

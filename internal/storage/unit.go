@@ -348,7 +348,7 @@ func (u *Unit) Apply(at uint64) error {
 		size := u.batch.Len()
 		err := u.e.db.Apply(u.batch, pebble.Sync)
 		u.e.views.commits.Add(1)
-		u.e.settler.wrote(size)
+		u.e.idleCompactor.wrote(size)
 		if err != nil {
 			return mapError(err)
 		}

@@ -17,8 +17,8 @@
 //   - identity: a document keeps the Identity of its record key for its life,
 //     and two documents of a collection never share one.
 //   - section-due: a document in a section has an instant within it or before
-//     it, or Stays says that it has not. So what goes with a section in which
-//     nothing stays is due.
+//     it, or the section is marked as stale. So what goes with a section that is
+//     not stale is due.
 //
 // Start reading at layout.go.
 package layout

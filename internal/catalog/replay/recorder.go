@@ -25,9 +25,9 @@ const (
 	// firstMiddle is after how many effects the first checkpoint is taken; each
 	// following one after twice as many, and takes the place of the one before.
 	firstMiddle = 4
-	// foreseeEvery is after how many effects the replicas look when the next document
+	// raiseEvery is after how many effects the replicas look when the next document
 	// is due, so that they depend on being told of the next ones.
-	foreseeEvery = 4
+	raiseEvery = 4
 	// maxBytes bounds the effects that are kept; a test that writes more is not proved.
 	maxBytes = 256 << 20
 )
@@ -221,14 +221,14 @@ func (r *Recorder) prove(name string, o storage.Options, from int, want state, w
 		if err := e.Apply(at); err != nil {
 			return fmt.Errorf("%s: effect %d: %w", name, from+i, err)
 		}
-		if i%foreseeEvery == 0 {
+		if i%raiseEvery == 0 {
 			if e, err = c.Decode(b); err != nil {
 				return err
 			}
 			if err := e.Apply(at); err != nil { // again: nothing happens
 				return err
 			}
-			if err := foresee(engine, c); err != nil {
+			if err := raiseWatermarks(engine, c); err != nil {
 				return err
 			}
 		}
@@ -246,14 +246,14 @@ func (r *Recorder) prove(name string, o storage.Options, from int, want state, w
 	return c.Close()
 }
 
-// foresee has the collections that hide what is due know when that is.
-func foresee(engine *storage.Engine, c *catalog.Catalog) error {
+// raiseWatermarks has the collections that hide what is due know when that is.
+func raiseWatermarks(engine *storage.Engine, c *catalog.Catalog) error {
 	for _, db := range c.Databases() {
 		for _, coll := range c.Collections(db) {
 			if coll.Hiding() == nil {
 				continue
 			}
-			err := c.Foresee(coll, func(r *catalog.Rule) (int64, error) {
+			err := c.RaiseWatermark(coll, func(r *catalog.Rule) (int64, error) {
 				it, err := engine.NewIter(coll.Ident, nil, nil)
 				if err != nil {
 					return 0, err

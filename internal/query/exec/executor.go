@@ -200,9 +200,9 @@ func (x *Executor) prepare(ctx context.Context, c *catalog.Collection, q *Query,
 	}
 	r.readsSortKey()
 	var reader storage.Reader = x.Catalog.Engine()
-	var before catalog.Foreseen
+	var before catalog.Watermark
 	if c != nil {
-		before = c.Foreseen()
+		before = c.Watermark()
 	}
 	if !isLookup(c, q) {
 		r.snapshot = x.Catalog.Engine().NewSnapshot()

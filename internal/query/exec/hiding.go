@@ -48,7 +48,7 @@ type hiding struct {
 // one, and mostly nothing is due.
 type unlooked struct {
 	catalog *catalog.Catalog // nil: nothing waits
-	before  catalog.Foreseen
+	before  catalog.Watermark
 }
 
 const (
@@ -66,14 +66,14 @@ const (
 
 // expect prepares the source for a plan. before was taken before its state of the
 // store, which a lookup has only once it has read.
-func (s *source) expect(c *catalog.Catalog, before catalog.Foreseen, state bool, n plan.Node) {
+func (s *source) expect(c *catalog.Catalog, before catalog.Watermark, state bool, n plan.Node) {
 	if !state {
 		switch n.(type) {
 		case *plan.Express, *plan.IDHack:
 			s.unlooked = unlooked{c, before}
 			return
 		}
-		before = catalog.Foreseen{}
+		before = catalog.Watermark{}
 	}
 	s.waiting = true // in a trial
 	s.look(c, before)
@@ -81,7 +81,7 @@ func (s *source) expect(c *catalog.Catalog, before catalog.Foreseen, state bool,
 
 // look makes the source judge by the time that it is, and by the rules as they
 // are. before was taken before the source's state of the store.
-func (s *source) look(c *catalog.Catalog, before catalog.Foreseen) {
+func (s *source) look(c *catalog.Catalog, before catalog.Watermark) {
 	s.hiding = nil
 	if s.coll == nil {
 		return
@@ -94,7 +94,7 @@ func (s *source) look(c *catalog.Catalog, before catalog.Foreseen) {
 		return
 	}
 	h := &hiding{rules: now.Hiding(), now: c.Clock.Judged(), ask: math.MaxInt}
-	h.clear = before.Clear(now, h.now)
+	h.clear = before.NothingDue(now, h.now)
 	s.hiding = h
 	if !s.waiting {
 		h.start()
@@ -158,7 +158,7 @@ func (s *source) hides(record []byte, doc bson.Doc) bool {
 func (s *source) judge(record []byte, doc bson.Doc) bool {
 	if s.unlooked.catalog != nil {
 		u := s.unlooked
-		if u.before.Clear(s.coll.Latest(), u.catalog.Clock.Judged()) {
+		if u.before.NothingDue(s.coll.Latest(), u.catalog.Clock.Judged()) {
 			return false
 		}
 		s.unlooked = unlooked{}

@@ -61,7 +61,7 @@ func hidingBench(b *testing.B, n int) (h *house, deferred, immediate *catalog.Co
 	if err != nil || immediate.Hiding() == nil || deferred.Hiding() != nil {
 		b.Fatal(err)
 	}
-	err = c.Foresee(immediate, func(r *catalog.Rule) (int64, error) {
+	err = c.RaiseWatermark(immediate, func(r *catalog.Rule) (int64, error) {
 		return h.exec.FirstDue(ctx, immediate, r, math.MinInt64)
 	})
 	if err != nil {
@@ -118,7 +118,7 @@ func BenchmarkHiding(b *testing.B) {
 
 // TestHidingMany asks for so many documents that what is hidden is learned from
 // the indexes: among them none, few and many that are due, some of them written
-// after the collection had foreseen that none is.
+// after the watermark of the collection said that none is.
 func TestHidingMany(t *testing.T) {
 	const size = 700
 	for _, due := range []int{0, 1, 5, 40, 400} {
@@ -133,9 +133,9 @@ func TestHidingMany(t *testing.T) {
 				}
 				h.index(t, benchNS, []string{`{"key": {"at": 1}, "name": "at", "expireAfterSeconds": 0}`, `{"key": {"k": 1}, "name": "k"}`})
 				c := h.catalog.Lookup(benchNS)
-				foresee := func() {
+				raise := func() {
 					t.Helper()
-					err := h.catalog.Foresee(c, func(r *catalog.Rule) (int64, error) { return h.exec.FirstDue(ctx, c, r, math.MinInt64) })
+					err := h.catalog.RaiseWatermark(c, func(r *catalog.Rule) (int64, error) { return h.exec.FirstDue(ctx, c, r, math.MinInt64) })
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -153,13 +153,13 @@ func TestHidingMany(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				foresee()
+				raise()
 				insert(0, size-due, func(i int) int64 { return 1<<42 + int64(i)*1000 })
-				foresee()
+				raise()
 				h.counts(t, c, size-due)
 				insert(size-due, size, func(i int) int64 { return int64(i) })
 				h.counts(t, c, size-due)
-				foresee()
+				raise()
 				h.counts(t, c, size-due)
 			})
 		}
@@ -262,7 +262,7 @@ func TestHiddenBeforeDrop(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := source{coll: c, reader: h.engine}
-	s.expect(h.catalog, c.Foreseen(), false, &plan.IDHack{})
+	s.expect(h.catalog, c.Watermark(), false, &plan.IDHack{})
 	record, doc, closer, err := c.FindID(nil, h.engine, bson.Int32(1))
 	if err != nil || doc == nil {
 		t.Fatal(err)

@@ -23,7 +23,7 @@ func (w *Writer) InsertMeasurements(ctx context.Context, c *catalog.Collection, 
 		}
 		err := w.x.Catalog.SealOldest(ctx, c, len(ms)+1)
 		if err == nil {
-			err = w.x.Catalog.MakeRoom(ctx, c)
+			err = w.x.Catalog.FlushStep(ctx, c)
 		}
 		if err == nil {
 			err = w.unit.InsertMeasurements(ctx, c, ms)

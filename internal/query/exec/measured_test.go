@@ -106,7 +106,7 @@ func (w *twins) seal(t *rapid.T) {
 }
 
 func (w *twins) move(t *rapid.T) {
-	if err := w.h.catalog.MoveStaged(t.Context(), w.series); err != nil {
+	if err := w.h.catalog.FlushStaged(t.Context(), w.series); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -452,7 +452,7 @@ func TestTimeSeriesConcurrent(t *testing.T) {
 					}
 				}
 				if i%5 == 2 {
-					if err := h.catalog.MoveStaged(t.Context(), c); err != nil {
+					if err := h.catalog.FlushStaged(t.Context(), c); err != nil {
 						t.Error(err)
 					}
 				}

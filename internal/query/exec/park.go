@@ -72,9 +72,9 @@ func (c *Cursor) Unpark(ctx context.Context) error {
 		}
 		c.arrivals = r.coll.Arrivals()
 	}
-	var before catalog.Foreseen
+	var before catalog.Watermark
 	if r.coll != nil {
-		before = r.coll.Foreseen()
+		before = r.coll.Watermark()
 	}
 	r.snapshot = r.x.Catalog.Engine().NewSnapshot()
 	r.source.reader = r.snapshot

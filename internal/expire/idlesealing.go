@@ -10,16 +10,16 @@ import (
 )
 
 const (
-	// restEvery is how often sources of measurements are sought that can be sealed.
-	restEvery = time.Minute
-	// restSources bounds the sources of a collection that are sealed each time.
-	restSources = 10_000
+	// idleSealEvery is how often sources of measurements are sought that can be sealed.
+	idleSealEvery = time.Minute
+	// idleSealSources bounds the sources of a collection that are sealed each time.
+	idleSealSources = 10_000
 )
 
-// rests seals, beside the passes, the open measurements of time-series
+// sealIdle seals, beside the passes, the open measurements of time-series
 // collections that wait for others in vain.
-func (m *Monitor) rests(ctx context.Context) {
-	tick := time.NewTicker(restEvery)
+func (m *Monitor) sealIdle(ctx context.Context) {
+	tick := time.NewTicker(idleSealEvery)
 	defer tick.Stop()
 	for {
 		select {
@@ -30,22 +30,22 @@ func (m *Monitor) rests(ctx context.Context) {
 		for _, db := range m.o.Catalog.Databases() {
 			for _, c := range m.o.Catalog.Collections(db) {
 				if c.IsTimeseries() {
-					m.rest(ctx, c)
+					m.sealIdleOf(ctx, c)
 				}
 			}
 		}
 	}
 }
 
-// rest seals the resting sources of one collection, and gives way to the
+// sealIdleOf seals the idle sources of one collection, and gives way to the
 // foreground.
-func (m *Monitor) rest(ctx context.Context, c *catalog.Collection) {
-	for _, key := range m.o.Catalog.RestingSources(c, restSources) {
+func (m *Monitor) sealIdleOf(ctx context.Context, c *catalog.Collection) {
+	for _, key := range m.o.Catalog.IdleSources(c, idleSealSources) {
 		if err := m.o.Dispatcher.Enter(ctx, ""); err != nil {
 			return
 		}
 		begun := time.Now()
-		err := m.o.Catalog.SealResting(ctx, c, key)
+		err := m.o.Catalog.SealIdle(ctx, c, key)
 		m.o.Dispatcher.Gate.Leave()
 		if err != nil {
 			if ctx.Err() == nil && !mongoerr.Is(err, mongoerr.NamespaceNotFound) {

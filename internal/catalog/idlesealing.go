@@ -14,18 +14,18 @@ import (
 )
 
 const (
-	// longestRest is how long at most a source is left alone after it was sealed
+	// maxIdleSealEvery is how long at most a source is left alone after it was sealed
 	// in the background: late measurements would make a bucket each otherwise.
-	longestRest = time.Hour
+	maxIdleSealEvery = time.Hour
 	// oldestShare is the part of the sources that are chosen at once where there
 	// are too many.
 	oldestShare = 16
 )
 
-// restEvery is how often a source may be sealed in the background: once in the
-// span of a bucket, or longestRest.
-func restEvery(o *schema.Timeseries) time.Duration {
-	return time.Duration(min(o.MaxSpanSeconds, int64(longestRest/time.Second))) * time.Second
+// idleSealEvery is how often a source may be sealed in the background: once in the
+// span of a bucket, or maxIdleSealEvery.
+func idleSealEvery(o *schema.Timeseries) time.Duration {
+	return time.Duration(min(o.MaxSpanSeconds, int64(maxIdleSealEvery/time.Second))) * time.Second
 }
 
 // spanOver says whether a bucket that begins with a measurement of t takes none
@@ -43,7 +43,7 @@ func (c *Catalog) SealOldest(ctx context.Context, coll *Collection, n int) error
 		if len(keys) == 0 {
 			return nil
 		}
-		if err := c.MoveStaged(ctx, coll); err != nil {
+		if err := c.FlushStaged(ctx, coll); err != nil {
 			return err
 		}
 		for _, key := range keys {
@@ -96,17 +96,17 @@ func (t *openTable) chooseLocked() {
 	}
 }
 
-// RestingSources lists the keys of sources, n at the most, that have open
+// IdleSources lists the keys of sources, n at the most, that have open
 // measurements of a bucket whose span is over, but those that were sealed in
-// the background or came into being a short while ago. Each is for SealResting.
-func (c *Catalog) RestingSources(coll *Collection, n int) [][]byte {
+// the background or came into being a short while ago. Each is for SealIdle.
+func (c *Catalog) IdleSources(coll *Collection, n int) [][]byte {
 	t, o, now := coll.live.open, coll.Settings.Timeseries, c.Clock.Judged()
 	at := time.Since(t.made)
 	var keys [][]byte
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	for _, s := range t.sources {
-		if s.Count == 0 || s.restAt > at || !spanOver(s.First, now, o) {
+		if s.Count == 0 || s.idleSealAt > at || !spanOver(s.First, now, o) {
 			continue
 		}
 		if keys = append(keys, s.Key); len(keys) == n {
@@ -116,16 +116,16 @@ func (c *Catalog) RestingSources(coll *Collection, n int) [][]byte {
 	return keys
 }
 
-// SealResting seals the open measurements of a source but those of a bucket
+// SealIdle seals the open measurements of a source but those of a bucket
 // whose span is not over. Errors: 26.
-func (c *Catalog) SealResting(ctx context.Context, coll *Collection, key []byte) error {
+func (c *Catalog) SealIdle(ctx context.Context, coll *Collection, key []byte) error {
 	t := coll.live.open
 	if t.isStaged(key) {
-		if err := c.MoveStaged(ctx, coll); err != nil {
+		if err := c.FlushStaged(ctx, coll); err != nil {
 			return err
 		}
 	}
-	next := time.Since(t.made) + restEvery(coll.Settings.Timeseries)
+	next := time.Since(t.made) + idleSealEvery(coll.Settings.Timeseries)
 	err := c.Run(ctx, storage.Buffered, func(u *Unit) error { return u.sealSource(ctx, coll, key, c.Clock.Judged()) })
 	if err != nil {
 		return err
@@ -133,7 +133,7 @@ func (c *Catalog) SealResting(ctx context.Context, coll *Collection, key []byte)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if s := t.sources[string(key)]; s != nil {
-		s.restAt = next
+		s.idleSealAt = next
 	}
 	return nil
 }

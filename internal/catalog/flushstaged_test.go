@@ -16,9 +16,9 @@ import (
 	"github.com/mayflydb/mayfly/internal/timeseries"
 )
 
-// mover is a time-series collection whose staged measurements move in small
+// flusher is a time-series collection whose staged measurements are flushed in small
 // parts, and the numbers of all its measurements.
-type mover struct {
+type flusher struct {
 	fs   *storage.MemFS
 	c    *Catalog
 	coll *Collection
@@ -26,18 +26,18 @@ type mover struct {
 	want []int32
 }
 
-// TestMoving moves staged measurements part by part, with others inserted,
+// TestFlushStaged flushes staged measurements part by part, with others inserted,
 // deleted and sealed in between and the process ended at any place, and sees each
 // measurement once.
-func TestMoving(t *testing.T) {
+func TestFlushStaged(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		m := &mover{fs: storage.NewMemFS()}
+		m := &flusher{fs: storage.NewMemFS()}
 		m.open(rt)
 		defer m.close(rt)
 		m.create(rt, 150)
 		held := func(f func() error) {
-			m.coll.live.open.staging.moving.Lock()
-			defer m.coll.live.open.staging.moving.Unlock()
+			m.coll.live.open.staging.flushing.Lock()
+			defer m.coll.live.open.staging.flushing.Unlock()
 			if err := f(); err != nil {
 				rt.Fatal(err)
 			}
@@ -55,9 +55,9 @@ func TestMoving(t *testing.T) {
 					return m.c.freeze(t.Context(), m.coll)
 				})
 			},
-			"part": func(*rapid.T) { held(func() error { return m.c.movePart(t.Context(), m.coll) }) },
+			"part": func(*rapid.T) { held(func() error { return m.c.flushPart(t.Context(), m.coll) }) },
 			"room": func(rt *rapid.T) {
-				if err := m.c.MakeRoom(t.Context(), m.coll); err != nil {
+				if err := m.c.FlushStep(t.Context(), m.coll); err != nil {
 					rt.Fatal(err)
 				}
 			},
@@ -74,11 +74,11 @@ func TestMoving(t *testing.T) {
 	})
 }
 
-func (m *mover) open(t failer) {
+func (m *flusher) open(t failer) {
 	_, m.c = openProved(t, storage.Options{Dir: "db", FS: m.fs, CacheBytes: 1 << 20, MemtableBytes: 256 << 10}, Options{})
 }
 
-func (m *mover) close(t failer) {
+func (m *flusher) close(t failer) {
 	if err := m.c.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func (m *mover) close(t failer) {
 }
 
 // create makes the collection, whose parts have so many bytes.
-func (m *mover) create(t failer, part int) {
+func (m *flusher) create(t failer, part int) {
 	var err error
 	m.coll, err = m.c.Create(context.Background(), schema.Namespace{DB: "db", Coll: "readings"}, parse(t, `{timeseries: {timeField: "t", metaField: "s", bucketMaxSpanSeconds: 3600, bucketRoundingSeconds: 3600}}`))
 	if err != nil {
@@ -97,14 +97,14 @@ func (m *mover) create(t failer, part int) {
 	m.coll.live.open.part = part
 }
 
-func (m *mover) restart(t failer, part int) {
+func (m *flusher) restart(t failer, part int) {
 	m.close(t)
 	m.open(t)
 	m.coll = m.c.Lookup(m.coll.Namespace)
 	m.coll.live.open.part = part
 }
 
-func (m *mover) insert(t *rapid.T, n int) {
+func (m *flusher) insert(t *rapid.T, n int) {
 	var ms []timeseries.Measurement
 	for range n {
 		ms = append(ms, m.reading(t, int64(rapid.IntRange(0, 5).Draw(t, "hour"))*3600_000, int32(rapid.IntRange(0, 7).Draw(t, "source"))))
@@ -113,7 +113,7 @@ func (m *mover) insert(t *rapid.T, n int) {
 }
 
 // reading makes the next reading.
-func (m *mover) reading(t failer, at int64, source int32) timeseries.Measurement {
+func (m *flusher) reading(t failer, at int64, source int32) timeseries.Measurement {
 	d := new(bson.Builder).Int32("_id", m.next).Date("t", at).Int32("s", source).Finish()
 	m.next++
 	x, err := NewMeasurement(d, m.coll.Settings.Timeseries)
@@ -124,7 +124,7 @@ func (m *mover) reading(t failer, at int64, source int32) timeseries.Measurement
 }
 
 // put inserts readings in one unit.
-func (m *mover) put(t failer, ms ...timeseries.Measurement) {
+func (m *flusher) put(t failer, ms ...timeseries.Measurement) {
 	ctx := context.Background()
 	if err := m.c.Run(ctx, storage.Buffered, func(u *Unit) error { return u.InsertMeasurements(ctx, m.coll, ms) }); err != nil {
 		t.Fatal(err)
@@ -135,13 +135,13 @@ func (m *mover) put(t failer, ms ...timeseries.Measurement) {
 }
 
 // source is the key of one.
-func (m *mover) source(n int32) []byte { return appendSourceKey(nil, bson.Int32(n)) }
+func (m *flusher) source(n int32) []byte { return appendSourceKey(nil, bson.Int32(n)) }
 
-// TestMovingNumbers ends the process when a part has moved, and with it nothing
+// TestFlushStagedNumbers ends the process when a part was flushed, and with it nothing
 // is left that has a number behind those that were handed out when it was frozen:
-// what is inserted next is not taken for what has moved.
-func TestMovingNumbers(t *testing.T) {
-	m := &mover{fs: storage.NewMemFS()}
+// what is inserted next is not taken for what was flushed.
+func TestFlushStagedNumbers(t *testing.T) {
+	m := &flusher{fs: storage.NewMemFS()}
 	m.open(t)
 	defer func() { m.close(t) }()
 	m.create(t, 1)
@@ -153,14 +153,14 @@ func TestMovingNumbers(t *testing.T) {
 		t.Fatal(err)
 	}
 	u.Abort()
-	m.coll.live.open.staging.moving.Lock()
+	m.coll.live.open.staging.flushing.Lock()
 	if err := m.c.freeze(t.Context(), m.coll); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.c.movePart(t.Context(), m.coll); err != nil {
+	if err := m.c.flushPart(t.Context(), m.coll); err != nil {
 		t.Fatal(err)
 	}
-	m.coll.live.open.staging.moving.Unlock()
+	m.coll.live.open.staging.flushing.Unlock()
 	m.check(t)
 	err := m.c.EditOpen(t.Context(), m.coll, m.source(1), storage.Buffered, func([]timeseries.Measurement) ([]timeseries.Measurement, error) { return nil, nil })
 	if err != nil {
@@ -171,11 +171,11 @@ func TestMovingNumbers(t *testing.T) {
 	m.restart(t, 1)
 	m.put(t, m.reading(t, 0, 1))
 	m.check(t)
-	m.coll.live.open.staging.moving.Lock()
-	if err := m.c.movePart(t.Context(), m.coll); err != nil {
+	m.coll.live.open.staging.flushing.Lock()
+	if err := m.c.flushPart(t.Context(), m.coll); err != nil {
 		t.Fatal(err)
 	}
-	m.coll.live.open.staging.moving.Unlock()
+	m.coll.live.open.staging.flushing.Unlock()
 	m.restart(t, 1)
 	m.check(t)
 }
@@ -183,7 +183,7 @@ func TestMovingNumbers(t *testing.T) {
 // TestStagedMemory sees memory set aside for what was staged of a source the last
 // time, and no more for one that had its measurements long ago.
 func TestStagedMemory(t *testing.T) {
-	m := &mover{fs: storage.NewMemFS()}
+	m := &flusher{fs: storage.NewMemFS()}
 	m.open(t)
 	defer func() { m.close(t) }()
 	m.create(t, partBytes)
@@ -194,7 +194,7 @@ func TestStagedMemory(t *testing.T) {
 		}
 		m.put(t, ms...)
 		room = cap(m.coll.live.open.sources[string(m.source(source))].Staged)
-		if err := m.c.MoveStaged(t.Context(), m.coll); err != nil {
+		if err := m.c.FlushStaged(t.Context(), m.coll); err != nil {
 			t.Fatal(err)
 		}
 		return room
@@ -213,7 +213,7 @@ func TestStagedMemory(t *testing.T) {
 }
 
 // delete removes every second open measurement of a source.
-func (m *mover) delete(t *rapid.T) {
+func (m *flusher) delete(t *rapid.T) {
 	all := m.coll.OpenSources()
 	if len(all) == 0 {
 		return
@@ -237,7 +237,7 @@ func (m *mover) delete(t *rapid.T) {
 }
 
 // check reads all measurements, and validates the collection.
-func (m *mover) check(t failer) {
+func (m *flusher) check(t failer) {
 	snapshot, sources, err := m.c.MeasurementView(m.coll, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -293,7 +293,7 @@ func (m *mover) check(t failer) {
 // TestSeriesKeyspaces sees the buckets of a time-series collection counted as its
 // keys, and not the measurements in them.
 func TestSeriesKeyspaces(t *testing.T) {
-	m := &mover{fs: storage.NewMemFS()}
+	m := &flusher{fs: storage.NewMemFS()}
 	m.open(t)
 	defer func() { m.close(t) }()
 	m.create(t, partBytes)
@@ -308,10 +308,10 @@ func TestSeriesKeyspaces(t *testing.T) {
 	}
 }
 
-// TestMakeRoomAmongMany inserts into many time-series collections, which together
+// TestFlushStepAmongMany inserts into many time-series collections, which together
 // have more staged than they may: each insert makes room, and only few of them
 // look at all collections for that.
-func TestMakeRoomAmongMany(t *testing.T) {
+func TestFlushStepAmongMany(t *testing.T) {
 	c := open(t, storage.NewMemFS())
 	const collections, inserts = 200, 4
 	var all []*Collection
@@ -330,7 +330,7 @@ func TestMakeRoomAmongMany(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := c.MakeRoom(t.Context(), coll); err != nil {
+			if err := c.FlushStep(t.Context(), coll); err != nil {
 				t.Fatal(err)
 			}
 			if err := c.Run(t.Context(), storage.Buffered, func(u *Unit) error {

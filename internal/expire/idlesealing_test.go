@@ -10,9 +10,9 @@ import (
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
-// TestRestingSources inserts readings of two sensors, a late one and an early
+// TestIdleSealing inserts readings of two sensors, a late one and an early
 // one, and sees them packed when their spans are over, and no sooner.
-func TestRestingSources(t *testing.T) {
+func TestIdleSealing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		defer w.close()

@@ -14,30 +14,30 @@ import (
 )
 
 const (
-	// settleCalm is how long nobody must have written before the store settles.
-	settleCalm = 5 * time.Second
-	// settleNoise is how many bytes within that count as nobody.
-	settleNoise = 64 << 10
-	// settleLeast is how many bytes must be new for the store to settle, and
-	// settleShare the part of all tables that must be above the last level, or go
-	// with it, at the least: so what settling writes is bounded by what was written.
-	settleLeast = 16 << 20
-	settleShare = 10
-	// settleStep is about how many bytes of the last level one step rewrites.
-	settleStep = 64 << 20
+	// idleAfter is how long nobody must have written before idle compaction begins.
+	idleAfter = 5 * time.Second
+	// idleNoise is how many bytes within that count as nobody.
+	idleNoise = 64 << 10
+	// idleCompactionLeast is how many bytes must be new for it to be worth it, and
+	// idleCompactionShare the part of all tables that must be above the last level, or go
+	// with it, at the least: so what it writes is bounded by what was written.
+	idleCompactionLeast = 16 << 20
+	idleCompactionShare = 10
+	// compactStep is about how many bytes of the last level one step rewrites.
+	compactStep = 64 << 20
 	// lastLevel is the lowest level of tables, where everything ends up.
 	lastLevel = 6
 )
 
-// settler brings what was written down to the last level of tables when nobody
+// idleCompactor brings what was written down to the last level of tables when nobody
 // writes any more. Until then it lies in a memtable and on several levels, each
 // of which a read has to look into; among many documents that is some cache
 // misses each time.
-type settler struct {
-	e       *Engine
-	written atomic.Int64 // bytes of all units
-	settled atomic.Int64 // of those, as many were there when it looked last whether to settle
-	armed   atomic.Bool  // the timer runs, or look does
+type idleCompactor struct {
+	e         *Engine
+	written   atomic.Int64 // bytes of all units
+	compacted atomic.Int64 // of those, as many were there when it was last decided whether to compact
+	armed     atomic.Bool  // the timer runs, or look does
 
 	mu    sync.Mutex
 	timer *time.Timer
@@ -47,50 +47,50 @@ type settler struct {
 	fresh bool // the store was opened since it was looked at last; look's
 
 	pauses atomic.Int64
-	step   chan struct{} // capacity 1: full while settling writes tables
+	step   chan struct{} // capacity 1: full while idle compaction writes tables
 
 	stopped context.Context
 	cancel  context.CancelFunc
 	looking sync.WaitGroup
 }
 
-func newSettler(e *Engine) *settler {
-	s := &settler{e: e, step: make(chan struct{}, 1)}
+func newIdleCompactor(e *Engine) *idleCompactor {
+	s := &idleCompactor{e: e, step: make(chan struct{}, 1)}
 	s.stopped, s.cancel = context.WithCancel(context.Background())
 	return s
 }
 
-// opened has a store looked at that may have been closed before it settled.
-func (s *settler) opened() {
+// opened has a store looked at that may have been closed before idle compaction.
+func (s *idleCompactor) opened() {
 	s.fresh = true
 	s.armed.Store(true)
 	s.arm()
 }
 
 // wrote takes note of a unit of n bytes.
-func (s *settler) wrote(n int) {
-	if s.written.Add(int64(n))-s.settled.Load() >= settleLeast && s.armed.CompareAndSwap(false, true) {
+func (s *idleCompactor) wrote(n int) {
+	if s.written.Add(int64(n))-s.compacted.Load() >= idleCompactionLeast && s.armed.CompareAndSwap(false, true) {
 		s.arm()
 	}
 }
 
 // arm has look called in a while. REQUIRES: armed is the caller's.
-func (s *settler) arm() {
-	invariant.Check(s.armed.Load(), "storage: the settler is armed")
+func (s *idleCompactor) arm() {
+	invariant.Check(s.armed.Load(), "storage: the idleCompactor is armed")
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.seen = s.written.Load()
 	switch {
 	case s.over:
 	case s.timer == nil:
-		s.timer = time.AfterFunc(settleCalm, s.look)
+		s.timer = time.AfterFunc(idleAfter, s.look)
 	default:
-		s.timer.Reset(settleCalm)
+		s.timer.Reset(idleAfter)
 	}
 }
 
-// look settles if nobody has written, and else looks again later.
-func (s *settler) look() {
+// look compacts if nobody has written, and else looks again later.
+func (s *idleCompactor) look() {
 	s.mu.Lock()
 	if s.over {
 		s.mu.Unlock()
@@ -101,22 +101,22 @@ func (s *settler) look() {
 	s.mu.Unlock()
 	defer s.looking.Done()
 	written := s.written.Load()
-	if written-seen > settleNoise || s.settle(written) {
+	if written-seen > idleNoise || s.compact(written) {
 		s.arm()
 		return
 	}
-	s.settled.Store(written) // what is too little waits for as much more, and so does what failed
+	s.compacted.Store(written) // what is too little waits for as much more, and so does what failed
 	s.armed.Store(false)
 	s.wrote(0) // who wrote meanwhile has left it to this look
 }
 
-// settle moves everything to the last level, where enough is new, when so much
+// compact moves everything to the last level, where enough is new, when so much
 // was written; again says that somebody wrote meanwhile.
-func (s *settler) settle(written int64) (again bool) {
+func (s *idleCompactor) compact(written int64) (again bool) {
 	begun := time.Now()
-	fresh := s.fresh && written < settleLeast
+	fresh := s.fresh && written < idleCompactionLeast
 	if s.fresh = false; fresh {
-		if worth, err := s.e.worthSettling(settleLeast); err != nil || !worth {
+		if worth, err := s.e.worthCompacting(idleCompactionLeast); err != nil || !worth {
 			return err != nil && s.failed(err)
 		}
 	}
@@ -133,12 +133,12 @@ func (s *settler) settle(written int64) (again bool) {
 	case <-s.stopped.Done(): // on a full disk it may never end
 		return false
 	}
-	if worth, err := s.e.worthSettling(1); err != nil || !worth {
+	if worth, err := s.e.worthCompacting(1); err != nil || !worth {
 		return err != nil && s.failed(err)
 	}
 	var last []byte
 	for tries := 0; ; tries++ {
-		from, to, size, err := s.e.unsettled()
+		from, to, size, err := s.e.uncompacted()
 		if err != nil {
 			return s.failed(err)
 		}
@@ -149,7 +149,7 @@ func (s *settler) settle(written int64) (again bool) {
 		if from == nil || tries > lastLevel || !s.e.space.spare(size) {
 			break
 		}
-		if s.written.Load()-written > settleNoise {
+		if s.written.Load()-written > idleNoise {
 			return true
 		}
 		ran, err := s.unlessPaused(func() error { return s.e.db.Compact(s.stopped, from, to, false) })
@@ -164,8 +164,8 @@ func (s *settler) settle(written int64) (again bool) {
 	return false
 }
 
-// unlessPaused runs a step of settling, or says that it is paused.
-func (s *settler) unlessPaused(f func() error) (ran bool, err error) {
+// unlessPaused runs a step of idle compaction, or says that it is paused.
+func (s *idleCompactor) unlessPaused(f func() error) (ran bool, err error) {
 	s.step <- struct{}{}
 	defer func() { <-s.step }()
 	if s.pauses.Load() > 0 {
@@ -174,11 +174,11 @@ func (s *settler) unlessPaused(f func() error) (ran bool, err error) {
 	return true, f()
 }
 
-// PauseSettling keeps the engine from rewriting tables of its own accord where
-// nobody writes, until ResumeSettling is called as often. It waits for the step
+// PauseIdleCompaction keeps the engine from rewriting tables of its own accord where
+// nobody writes, until ResumeIdleCompaction is called as often. It waits for the step
 // under way; where ctx ends before, it returns the cause, and nothing is paused.
-func (e *Engine) PauseSettling(ctx context.Context) error {
-	s := e.settler
+func (e *Engine) PauseIdleCompaction(ctx context.Context) error {
+	s := e.idleCompactor
 	s.pauses.Add(1)
 	select {
 	case s.step <- struct{}{}:
@@ -190,21 +190,21 @@ func (e *Engine) PauseSettling(ctx context.Context) error {
 	}
 }
 
-// ResumeSettling ends one PauseSettling.
-func (e *Engine) ResumeSettling() { e.settler.pauses.Add(-1) }
+// ResumeIdleCompaction ends one PauseIdleCompaction.
+func (e *Engine) ResumeIdleCompaction() { e.idleCompactor.pauses.Add(-1) }
 
-// failed ends an attempt to settle; the next one comes with new writes.
-func (s *settler) failed(err error) (again bool) {
+// failed ends an attempt; the next one comes with new writes.
+func (s *idleCompactor) failed(err error) (again bool) {
 	if s.stopped.Err() == nil {
 		s.e.log.Infof("cannot settle: %v", err)
 	}
 	return false
 }
 
-// worthSettling says whether so much is above the last level of tables, with what
+// worthCompacting says whether so much is above the last level of tables, with what
 // deletions there let go below, that it is worth rewriting the rest.
 // least is how many bytes that must be.
-func (e *Engine) worthSettling(least uint64) (bool, error) {
+func (e *Engine) worthCompacting(least uint64) (bool, error) {
 	levels, err := e.db.SSTables()
 	if err != nil {
 		return false, err
@@ -219,14 +219,14 @@ func (e *Engine) worthSettling(least uint64) (bool, error) {
 			}
 		}
 	}
-	return above >= max(least, total/settleShare), nil
+	return above >= max(least, total/idleCompactionShare), nil
 }
 
-// unsettled returns the keys between which the next step of settling goes,
+// uncompacted returns the keys between which the next step of idle compaction goes,
 // both included, and how many bytes it rewrites at the most; nil where all is
 // on the last level. Each step begins where the lowest table above that level
 // does, and ends where it has enough of the level to rewrite.
-func (e *Engine) unsettled() (from, to []byte, size int64, err error) {
+func (e *Engine) uncompacted() (from, to []byte, size int64, err error) {
 	levels, err := e.db.SSTables()
 	if err != nil {
 		return nil, nil, 0, err
@@ -251,7 +251,7 @@ func (e *Engine) unsettled() (from, to []byte, size int64, err error) {
 		if bytes.Compare(t.Largest.UserKey, from) < 0 {
 			continue
 		}
-		if enough += int64(t.Size); enough >= settleStep {
+		if enough += int64(t.Size); enough >= compactStep {
 			if bytes.Compare(t.Largest.UserKey, to) < 0 {
 				to = t.Largest.UserKey
 			}
@@ -264,8 +264,8 @@ func (e *Engine) unsettled() (from, to []byte, size int64, err error) {
 	return from, to, size + enough, nil
 }
 
-// stop ends settling, and waits for it.
-func (s *settler) stop() {
+// stop ends idle compaction, and waits for it.
+func (s *idleCompactor) stop() {
 	s.mu.Lock()
 	s.over = true
 	if s.timer != nil {

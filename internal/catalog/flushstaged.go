@@ -15,10 +15,10 @@ import (
 	"github.com/mayflydb/mayfly/internal/timeseries"
 )
 
-// Staged measurements move a part at a time, in the order of their sources, and
-// who inserts meanwhile moves a part: so nobody waits for all of it. What moves is
-// frozen first. The records that have frozen ones go with the last part; until
-// then the keyspace says how far it has come.
+// Staged measurements are flushed a part at a time, in the order of their sources,
+// and who inserts meanwhile flushes a part: so nobody waits for all of it. What is
+// flushed is frozen first. The records that have frozen ones go with the last part; until
+// then the keyspace says how far the flush has come.
 const (
 	// partBytes is how many bytes of frozen measurements a part has, and partSeals
 	// how many sources that are sealed with it.
@@ -26,39 +26,41 @@ const (
 	partSeals = 16
 )
 
-// progress is how far staged measurements have moved.
+// progress is how far staged measurements were flushed.
 type progress struct {
-	moves uint64 // parts that have
-	// cut is 0 where all that were frozen have moved; else those in records with
-	// lesser numbers are frozen, and those of sources up to last have moved.
+	flushes uint64 // parts that were flushed
+	// cut is 0 where all that were frozen are flushed; else those in records with
+	// lesser numbers are frozen, and those of sources up to last are flushed.
 	cut  uint64
 	last []byte
 }
 
-// moved says whether a frozen measurement of a source has moved.
-func (p *progress) moved(source []byte) bool { return p.cut == 0 || bytes.Compare(source, p.last) <= 0 }
+// flushed says whether a frozen measurement of a source was flushed.
+func (p *progress) flushed(source []byte) bool {
+	return p.cut == 0 || bytes.Compare(source, p.last) <= 0
+}
 
-// movedFrom is moved for a measurement in a record of staged ones.
-func (p *progress) movedFrom(record, source []byte) bool {
-	return p.cut != 0 && stagedNumber(record) < p.cut && p.moved(source)
+// flushedFrom is flushed for a measurement in a record of staged ones.
+func (p *progress) flushedFrom(record, source []byte) bool {
+	return p.cut != 0 && stagedNumber(record) < p.cut && p.flushed(source)
 }
 
 // stagedNumber is the number of a record of staged measurements.
 func stagedNumber(record []byte) uint64 { return binary.BigEndian.Uint64(record[1:]) }
 
-// append appends a progress as it is stored: the moves, and while there are
+// append appends a progress as it is stored: the number of flushes, and while there are
 // frozen measurements, the cut and the last source, if any.
 func (p *progress) append(dst []byte) []byte {
-	dst = binary.BigEndian.AppendUint64(dst, p.moves)
+	dst = binary.BigEndian.AppendUint64(dst, p.flushes)
 	if p.cut == 0 {
 		return dst
 	}
 	return append(binary.BigEndian.AppendUint64(dst, p.cut), p.last...)
 }
 
-// progressIn is how far staged measurements have moved in a state of the store.
+// progressIn is how far staged measurements were flushed in a state of the store.
 func progressIn(r storage.Reader, open storage.Ident) (p progress, err error) {
-	v, closer, err := r.Get(open, []byte{movesKey})
+	v, closer, err := r.Get(open, []byte{progressKey})
 	if errors.Is(err, storage.ErrNotFound) {
 		return p, nil
 	}
@@ -72,37 +74,38 @@ func progressIn(r storage.Reader, open storage.Ident) (p progress, err error) {
 func decodeProgress(v []byte) (p progress, err error) {
 	switch {
 	case len(v) == 8:
-		return progress{moves: binary.BigEndian.Uint64(v)}, nil
+		return progress{flushes: binary.BigEndian.Uint64(v)}, nil
 	case len(v) >= 16:
-		return progress{moves: binary.BigEndian.Uint64(v), cut: binary.BigEndian.Uint64(v[8:]), last: bytes.Clone(v[16:])}, nil
+		return progress{flushes: binary.BigEndian.Uint64(v), cut: binary.BigEndian.Uint64(v[8:]), last: bytes.Clone(v[16:])}, nil
 	}
 	return p, storage.ErrCorruption
 }
 
-// MakeRoom moves a part of what is frozen, and freezes what is staged where that
-// is enough: all that was frozen before moves first then. Where all collections
-// have too much, it moves what the one has that has most. The caller has no unit
+// FlushStep is what an insert contributes to flushing: it flushes a part of what is
+// frozen, and freezes what is staged where that is enough: all that was frozen before
+// is flushed first then. Where all collections together have too much, it flushes the
+// one that has most. The caller has no unit
 // that holds anything. Errors: 26, and those of sealing.
-func (c *Catalog) MakeRoom(ctx context.Context, coll *Collection) error {
+func (c *Catalog) FlushStep(ctx context.Context, coll *Collection) error {
 	g := &coll.live.open.staging
 	full := g.bytes.Load() >= stageBytes
 	switch {
 	case full:
-		g.moving.Lock()
-	case g.frozen.Load() > 0 && g.moving.TryLock():
+		g.flushing.Lock()
+	case g.frozen.Load() > 0 && g.flushing.TryLock():
 	case c.staged.Load() > c.stagedBound:
-		return c.moveMost(ctx)
+		return c.flushMost(ctx)
 	default:
 		return nil
 	}
-	defer g.moving.Unlock()
+	defer g.flushing.Unlock()
 	if full = g.bytes.Load() >= stageBytes; full {
-		if err := c.moveFrozen(ctx, coll); err != nil {
+		if err := c.flushFrozen(ctx, coll); err != nil {
 			return err
 		}
 		return c.freeze(ctx, coll)
 	}
-	return c.movePart(ctx, coll)
+	return c.flushPart(ctx, coll)
 }
 
 // roomShare is the part of maxStaged that the collections hold at least which
@@ -110,7 +113,7 @@ func (c *Catalog) MakeRoom(ctx context.Context, coll *Collection) error {
 const roomShare = 8
 
 // mostStaged are the collections that had most staged when they were looked at
-// last. Looking at all is worth it for several that move then: so inserting into
+// last. Looking at all is worth it for several that are flushed then: so inserting into
 // many collections does not look at all of them each time.
 type mostStaged struct {
 	sync.Mutex
@@ -118,7 +121,7 @@ type mostStaged struct {
 	looked int64   // how many collections were looked at, in all
 }
 
-// take returns the collection to move next, nil where nothing is staged.
+// take returns the collection to flush next, nil where nothing is staged.
 func (m *mostStaged) take(c *Catalog) *live {
 	m.Lock()
 	defer m.Unlock()
@@ -157,53 +160,53 @@ func (m *mostStaged) choose(c *Catalog) {
 	}
 }
 
-// moveMost moves what a collection has that has most staged.
-func (c *Catalog) moveMost(ctx context.Context) error {
+// flushMost flushes the collection that has most staged.
+func (c *Catalog) flushMost(ctx context.Context) error {
 	most := c.most.take(c)
 	if most == nil {
 		return nil
 	}
-	err := c.MoveStaged(ctx, most.current.Load())
+	err := c.FlushStaged(ctx, most.current.Load())
 	if mongoerr.Is(err, mongoerr.NamespaceNotFound) {
 		return nil
 	}
 	return err
 }
 
-// MoveStaged moves what is staged, however little that is. The caller has no unit
+// FlushStaged flushes what is staged, however little that is. The caller has no unit
 // that holds anything. Errors: 26, and those of sealing.
-func (c *Catalog) MoveStaged(ctx context.Context, coll *Collection) error {
+func (c *Catalog) FlushStaged(ctx context.Context, coll *Collection) error {
 	g := &coll.live.open.staging
 	if g.bytes.Load() == 0 && g.frozen.Load() == 0 {
 		return nil
 	}
-	g.moving.Lock()
-	defer g.moving.Unlock()
-	if err := c.moveFrozen(ctx, coll); err != nil {
+	g.flushing.Lock()
+	defer g.flushing.Unlock()
+	if err := c.flushFrozen(ctx, coll); err != nil {
 		return err
 	}
 	if err := c.freeze(ctx, coll); err != nil {
 		return err
 	}
-	return c.moveFrozen(ctx, coll)
+	return c.flushFrozen(ctx, coll)
 }
 
-// moveFrozen moves all that is frozen. REQUIRES: moving is held.
-func (c *Catalog) moveFrozen(ctx context.Context, coll *Collection) error {
-	invariant.Held(&coll.live.open.staging.moving, "catalog: staging.moving is held")
+// flushFrozen flushes all that is frozen. REQUIRES: flushing is held.
+func (c *Catalog) flushFrozen(ctx context.Context, coll *Collection) error {
+	invariant.Held(&coll.live.open.staging.flushing, "catalog: staging.flushing is held")
 	for coll.live.open.staging.frozen.Load() > 0 {
-		if err := c.movePart(ctx, coll); err != nil {
+		if err := c.flushPart(ctx, coll); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// freeze freezes what is staged. REQUIRES: moving is held, and nothing is
+// freeze freezes what is staged. REQUIRES: flushing is held, and nothing is
 // frozen.
 func (c *Catalog) freeze(ctx context.Context, coll *Collection) error {
 	g := &coll.live.open.staging
-	invariant.Held(&g.moving, "catalog: staging.moving is held")
+	invariant.Held(&g.flushing, "catalog: staging.flushing is held")
 	if err := invariant.Require(g.frozen.Load() == 0, "catalog: nothing is frozen when more is frozen"); err != nil {
 		return err
 	}
@@ -220,7 +223,7 @@ func (c *Catalog) freeze(ctx context.Context, coll *Collection) error {
 			return nil
 		}
 		u.e.note(&frozenNote{of(now), p.cut})
-		return u.u.Set(now.Open, []byte{movesKey}, p.append(nil))
+		return u.u.Set(now.Open, []byte{progressKey}, p.append(nil))
 	})
 }
 
@@ -229,7 +232,7 @@ func (c *Catalog) freeze(ctx context.Context, coll *Collection) error {
 func (t *openTable) toFreeze() (p progress) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	p.moves = t.staging.moves
+	p.flushes = t.staging.flushes
 	if t.staging.bytes.Load() > 0 {
 		p.cut = t.seq + 1
 	}
@@ -268,21 +271,21 @@ func (t *openTable) forgetStaged() {
 	t.staging.total.Add(-t.staging.bytes.Swap(0) - t.staging.frozen.Swap(0))
 }
 
-// movePart moves a part of what is frozen, if anything is: those of a source that
+// flushPart flushes a part of what is frozen, if anything is: those of a source that
 // are enough for a bucket with the others that are open, or whose bucket's span
-// is over, are sealed. REQUIRES: moving is held.
-func (c *Catalog) movePart(ctx context.Context, coll *Collection) error {
-	invariant.Held(&coll.live.open.staging.moving, "catalog: staging.moving is held")
+// is over, are sealed. REQUIRES: flushing is held.
+func (c *Catalog) flushPart(ctx context.Context, coll *Collection) error {
+	invariant.Held(&coll.live.open.staging.flushing, "catalog: staging.flushing is held")
 	return c.Run(ctx, storage.Buffered, func(u *Unit) error {
 		now, err := u.enter(ctx, coll)
 		if err != nil {
 			return err
 		}
-		return u.movePart(ctx, now)
+		return u.flushPart(ctx, now)
 	})
 }
 
-func (u *Unit) movePart(ctx context.Context, c *Collection) error {
+func (u *Unit) flushPart(ctx context.Context, c *Collection) error {
 	t := c.live.open
 	groups, p := t.nextPart()
 	if len(groups) == 0 {
@@ -291,7 +294,7 @@ func (u *Unit) movePart(ctx context.Context, c *Collection) error {
 	if err := u.lockGroups(ctx, c, groups); err != nil {
 		return err
 	}
-	note := &movedNote{about: of(c)}
+	note := &flushedNote{about: of(c)}
 	u.e.note(note)
 	seq := t.admit(c, groups)
 	note.seq = seq + uint64(len(groups))
@@ -314,7 +317,7 @@ func (u *Unit) movePart(ctx context.Context, c *Collection) error {
 			return err
 		}
 	}
-	return u.u.Set(c.Open, []byte{movesKey}, p.append(nil))
+	return u.u.Set(c.Open, []byte{progressKey}, p.append(nil))
 }
 
 // nextPart lists the frozen measurements of the next part, by source, and what
@@ -336,7 +339,7 @@ func (t *openTable) nextPart() (groups []*arriving, p progress) {
 			break
 		}
 	}
-	p.moves = t.staging.moves + 1
+	p.flushes = t.staging.flushes + 1
 	if n := len(groups); n < len(t.staging.left) {
 		p.cut, p.last = t.staging.cut, groups[n-1].key
 	}
@@ -347,16 +350,16 @@ func (t *openTable) nextPart() (groups []*arriving, p progress) {
 // more are enough for a bucket. The caller holds the table's lock.
 func (s *openSource) ready() bool { return s.Count-len(s.Staged) >= timeseries.Capacity }
 
-// thaw notes in the table how far what is frozen has moved, into records with
+// thaw notes in the table how far what is frozen was flushed, into records with
 // numbers up to seq.
 func (t *openTable) thaw(p *progress, seq uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.seq = max(t.seq, seq)
 	g := &t.staging
-	g.moves, g.cut = p.moves, p.cut
+	g.flushes, g.cut = p.flushes, p.cut
 	size := int64(0)
-	for len(g.left) > 0 && p.moved(g.left[0].Key) {
+	for len(g.left) > 0 && p.flushed(g.left[0].Key) {
 		s := g.left[0]
 		g.left = g.left[1:]
 		for _, m := range s.frozen {

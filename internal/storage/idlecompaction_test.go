@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// TestSettle writes keys in no order, and again, deletes some, and finds all
+// TestIdleCompaction writes keys in no order, and again, deletes some, and finds all
 // that is left on the last level once nobody has written for a while.
-func TestSettle(t *testing.T) {
+func TestIdleCompaction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, err := Open(Options{Dir: "d", FS: NewMemFS(), MemtableBytes: 1 << 20, Compression: CompressionNone})
 		if err != nil {
@@ -40,28 +40,28 @@ func TestSettle(t *testing.T) {
 			write(100, set)
 		}
 		write(keys/10, func(u *Unit, key []byte) error { delete(want, string(key)); return u.Delete(FirstIdent, key, size) })
-		if from, _, _, err := e.unsettled(); from == nil || err != nil {
+		if from, _, _, err := e.uncompacted(); from == nil || err != nil {
 			t.Fatal("all is on the last level already", err)
 		}
-		time.Sleep(settleCalm - time.Second)
+		time.Sleep(idleAfter - time.Second)
 		write(100, set) // more than a noise
-		time.Sleep(settleCalm)
+		time.Sleep(idleAfter)
 		synctest.Wait()
-		if e.settler.settled.Load() != 0 {
-			t.Fatal("it settled although somebody wrote")
+		if e.idleCompactor.compacted.Load() != 0 {
+			t.Fatal("it compacted although somebody wrote")
 		}
-		if err := e.PauseSettling(t.Context()); err != nil {
+		if err := e.PauseIdleCompaction(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(2 * settleCalm)
+		time.Sleep(2 * idleAfter)
 		synctest.Wait()
-		if e.settler.settled.Load() != 0 {
-			t.Fatal("it settled although it was to pause")
+		if e.idleCompactor.compacted.Load() != 0 {
+			t.Fatal("it compacted although it was to pause")
 		}
-		e.ResumeSettling()
-		time.Sleep(settleCalm)
+		e.ResumeIdleCompaction()
+		time.Sleep(idleAfter)
 		synctest.Wait()
-		if from, to, _, err := e.unsettled(); from != nil || err != nil {
+		if from, to, _, err := e.uncompacted(); from != nil || err != nil {
 			t.Fatalf("not on the last level: %x to %x, %v", from, to, err)
 		}
 		if n := e.Metrics().MemtableBytes; n > 1<<20 {
@@ -79,10 +79,10 @@ func TestSettle(t *testing.T) {
 	})
 }
 
-// TestSettleAnew closes a store before it settles, and finds that it does once it
+// TestIdleCompactionAfterOpen closes a store before idle compaction, and finds that it does once it
 // is open again, though nobody writes. Keys rise, so that the first level takes all
 // tables.
-func TestSettleAnew(t *testing.T) {
+func TestIdleCompactionAfterOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := NewMemFS()
 		open := func() *Engine {
@@ -94,7 +94,7 @@ func TestSettleAnew(t *testing.T) {
 		}
 		e := open()
 		value := make([]byte, 1<<20)
-		for i := range 3 * settleLeast >> 21 {
+		for i := range 3 * idleCompactionLeast >> 21 {
 			u := e.Begin()
 			if err := u.Set(FirstIdent, []byte{byte(i)}, value); err != nil {
 				t.Fatal(err)
@@ -109,19 +109,19 @@ func TestSettleAnew(t *testing.T) {
 		e = open()
 		defer e.Close()
 		synctest.Wait() // the table is written beside the opening
-		if from, _, _, err := e.unsettled(); from == nil || err != nil {
+		if from, _, _, err := e.uncompacted(); from == nil || err != nil {
 			t.Fatal("all is on the last level already", err)
 		}
-		time.Sleep(settleCalm)
+		time.Sleep(idleAfter)
 		synctest.Wait()
-		if from, to, _, err := e.unsettled(); from != nil || err != nil {
+		if from, to, _, err := e.uncompacted(); from != nil || err != nil {
 			t.Fatalf("not on the last level: %x to %x, %v", from, to, err)
 		}
 	})
 }
 
-// openSettling opens a store whose memtables take all that a test writes.
-func openSettling(t *testing.T, log *slog.Logger) *Engine {
+// openIdle opens a store whose memtables take all that a test writes.
+func openIdle(t *testing.T, log *slog.Logger) *Engine {
 	t.Helper()
 	e, err := Open(Options{Dir: "d", FS: NewMemFS(), MemtableBytes: 64 << 20, Compression: CompressionNone, Log: log})
 	if err != nil {
@@ -142,29 +142,29 @@ func putSized(t *testing.T, e *Engine, key, size int) {
 	}
 }
 
-// calm lets time go by until the store has looked whether to settle.
+// calm lets time go by until the store has decided whether to compact.
 func calm() {
-	time.Sleep(2 * settleCalm)
+	time.Sleep(2 * idleAfter)
 	synctest.Wait()
 }
 
-// TestSettleTooLittle writes one key again and again beside others. That is too
-// little to settle, and what trickles in afterwards flushes nothing.
-func TestSettleTooLittle(t *testing.T) {
+// TestIdleCompactionTooLittle writes one key again and again beside others. That is too
+// little to compact, and what trickles in afterwards flushes nothing.
+func TestIdleCompactionTooLittle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		times := 0
-		e := openSettling(t, slog.New(whenSettled(func() { times++ })))
+		e := openIdle(t, slog.New(whenCompacted(func() { times++ })))
 		defer e.Close()
-		for key := range 2 * settleLeast >> 20 {
+		for key := range 2 * idleCompactionLeast >> 20 {
 			putSized(t, e, key, 1<<20)
 		}
 		calm()
-		for range settleLeast>>20 + 1 {
+		for range idleCompactionLeast>>20 + 1 {
 			putSized(t, e, 0, 1<<20)
 		}
 		calm()
 		if times != 1 {
-			t.Fatalf("it settled %d times", times)
+			t.Fatalf("it compacted %d times", times)
 		}
 		before := e.Metrics().Flushes
 		for range 5 {
@@ -177,58 +177,58 @@ func TestSettleTooLittle(t *testing.T) {
 	})
 }
 
-// whenSettled is a log that calls itself when the store has settled.
-type whenSettled func()
+// whenCompacted is a log that calls itself when an idle compaction is over.
+type whenCompacted func()
 
-func (f whenSettled) Enabled(context.Context, slog.Level) bool { return true }
-func (f whenSettled) WithAttrs([]slog.Attr) slog.Handler       { return f }
-func (f whenSettled) WithGroup(string) slog.Handler            { return f }
+func (f whenCompacted) Enabled(context.Context, slog.Level) bool { return true }
+func (f whenCompacted) WithAttrs([]slog.Attr) slog.Handler       { return f }
+func (f whenCompacted) WithGroup(string) slog.Handler            { return f }
 
-func (f whenSettled) Handle(_ context.Context, r slog.Record) error {
+func (f whenCompacted) Handle(_ context.Context, r slog.Record) error {
 	if strings.HasPrefix(r.Message, "storage: settled") {
 		f()
 	}
 	return nil
 }
 
-// TestSettleLater writes while the store is about to have settled, as much as to
-// settle again, and no more then.
-func TestSettleLater(t *testing.T) {
+// TestIdleCompactionLater writes while an idle compaction is about to end, as much as is
+// worth another one, and no more then.
+func TestIdleCompactionLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var e *Engine
 		times := 0
-		e = openSettling(t, slog.New(whenSettled(func() {
-			for key := 100; times == 0 && key < 100+settleLeast>>20+1; key++ {
+		e = openIdle(t, slog.New(whenCompacted(func() {
+			for key := 100; times == 0 && key < 100+idleCompactionLeast>>20+1; key++ {
 				putSized(t, e, key, 1<<20)
 			}
 			times++
 		})))
 		defer e.Close()
-		for key := range settleLeast>>20 + 1 {
+		for key := range idleCompactionLeast>>20 + 1 {
 			putSized(t, e, key, 1<<20)
 		}
 		calm()
 		calm()
 		if times != 2 {
-			t.Errorf("it settled %d times", times)
+			t.Errorf("it compacted %d times", times)
 		}
 	})
 }
 
-// TestPauseSettling pauses while a step is under way that does not end, as on a
+// TestPauseIdleCompaction pauses while a step is under way that does not end, as on a
 // full disk.
-func TestPauseSettling(t *testing.T) {
-	e := openSettling(t, nil)
+func TestPauseIdleCompaction(t *testing.T) {
+	e := openIdle(t, nil)
 	defer e.Close()
-	e.settler.step <- struct{}{}
+	e.idleCompactor.step <- struct{}{}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := e.PauseSettling(ctx); err == nil || e.settler.pauses.Load() != 0 {
-		t.Errorf("%v, %d pauses", err, e.settler.pauses.Load())
+	if err := e.PauseIdleCompaction(ctx); err == nil || e.idleCompactor.pauses.Load() != 0 {
+		t.Errorf("%v, %d pauses", err, e.idleCompactor.pauses.Load())
 	}
-	<-e.settler.step
-	if err := e.PauseSettling(t.Context()); err != nil || e.settler.pauses.Load() != 1 {
-		t.Errorf("%v, %d pauses", err, e.settler.pauses.Load())
+	<-e.idleCompactor.step
+	if err := e.PauseIdleCompaction(t.Context()); err != nil || e.idleCompactor.pauses.Load() != 1 {
+		t.Errorf("%v, %d pauses", err, e.idleCompactor.pauses.Load())
 	}
-	e.ResumeSettling()
+	e.ResumeIdleCompaction()
 }
