@@ -27,6 +27,7 @@ import (
 type Unit struct {
 	c     *Catalog
 	u     *storage.Unit // the effect's
+	room  storage.Unit  // memory of u
 	e     *Effect
 	gates []*live  // held for reading
 	gate  [1]*live // backing of gates for the common case
@@ -74,11 +75,19 @@ var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
 // Begin starts a unit.
 func (c *Catalog) Begin() *Unit {
-	u := &Unit{c: c, u: c.engine.Begin(), scratch: scratches.Get().(*scratch)}
+	u := new(Unit)
+	u.Begin(c)
+	return u
+}
+
+// Begin makes u, which is new or has ended, a unit of c that starts now.
+func (u *Unit) Begin(c *Catalog) {
+	*u = Unit{c: c, scratch: scratches.Get().(*scratch)}
+	u.room.Begin(c.engine)
+	u.u = &u.room
 	u.gates = u.gate[:0]
 	u.e = effects.Get().(*Effect)
 	u.e.c, u.e.u = c, u.u
-	return u
 }
 
 // Reader reads the latest committed state with the unit's writes on top.
@@ -169,28 +178,48 @@ func (u *Unit) LockRecord(ctx context.Context, c *Collection, key RecordKey) (bs
 }
 
 // LockID is LockRecord for the document with an _id; it returns its record key
-// as well.
-// REQUIRES: Collection.FindsByID.
+// as well. It asks for what LockInto does.
 func (u *Unit) LockID(ctx context.Context, c *Collection, id bson.Value) (RecordKey, bson.Doc, error) {
-	if err := invariant.Require(c.FindsByID(), "catalog: LockID is of a collection that FindsByID"); err != nil {
+	var l Locked
+	if err := u.LockInto(ctx, &l, c, id); err != nil || l.Doc == nil {
 		return nil, nil, err
+	}
+	return l.Record, l.Doc, nil
+}
+
+// Locked is a document that LockInto has locked. Its memory is used again for the
+// next one.
+type Locked struct {
+	Record RecordKey
+	Doc    bson.Doc // nil where there is none
+
+	memory []byte // of Doc
+}
+
+// LockInto is LockID for who locks one document after the other: into the memory of l.
+// REQUIRES: Collection.FindsByID.
+func (u *Unit) LockInto(ctx context.Context, l *Locked, c *Collection, id bson.Value) error {
+	l.Doc = nil
+	if err := invariant.Require(c.FindsByID(), "catalog: LockInto is of a collection that FindsByID"); err != nil {
+		return err
 	}
 	c, err := u.enter(ctx, c)
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
 	u.id = c.appendID(u.id[:0], id)
 	fresh, err := u.u.Lock(ctx, storage.LockRecord, c.Ident, u.id)
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	record, doc, closer, err := c.FindID(u.id[:0], u.reader(fresh), id)
-	u.id = record
+	record, doc, closer, err := c.FindID(l.Record[:0], u.reader(fresh), id)
+	l.Record = record
 	if err != nil || doc == nil {
-		return nil, nil, err
+		return err
 	}
-	defer closer.Close()
-	return append(RecordKey(nil), record...), doc.Clone(), nil
+	l.memory = append(l.memory[:0], doc...)
+	l.Doc = l.memory
+	return closer.Close()
 }
 
 // reader is where to read what a lock guards: the engine while the unit cannot

@@ -65,7 +65,14 @@ var unitMemories = sync.Pool{New: func() any { return new(unitMemory) }}
 
 // Begin starts a unit.
 func (e *Engine) Begin() *Unit {
-	return &Unit{e: e, batch: e.db.NewBatch(), unitMemory: unitMemories.Get().(*unitMemory)}
+	u := new(Unit)
+	u.Begin(e)
+	return u
+}
+
+// Begin makes u, which is new or dead, a unit of e that starts now.
+func (u *Unit) Begin(e *Engine) {
+	*u = Unit{e: e, batch: e.db.NewBatch(), unitMemory: unitMemories.Get().(*unitMemory)}
 }
 
 // Empty says whether the unit has no writes.

@@ -292,7 +292,7 @@ func (w *Writer) updateMeasurements(ctx context.Context, c *catalog.Collection, 
 	if q.Hint, err = bucketHint(c, s.Query.Hint); err != nil {
 		return out, err
 	}
-	err = w.each(ctx, buckets, q, true, false, out, func(u *catalog.Unit, record catalog.RecordKey, doc bson.Doc, _ string) (bool, error) {
+	err = w.each(ctx, buckets, q, true, false, out, metaEffect(func(u *catalog.Unit, record catalog.RecordKey, doc bson.Doc) (bool, error) {
 		b, err := timeseries.Open(doc, o)
 		if err != nil {
 			return false, corrupt(err)
@@ -313,6 +313,13 @@ func (w *Writer) updateMeasurements(ctx context.Context, c *catalog.Collection, 
 		}
 		out.Modified += int64(b.Count)
 		return false, nil
-	})
+	}))
 	return out, err
+}
+
+// metaEffect is the effect of an update of meta values on a bucket.
+type metaEffect func(u *catalog.Unit, record catalog.RecordKey, doc bson.Doc) (done bool, err error)
+
+func (f metaEffect) apply(u *catalog.Unit, record catalog.RecordKey, doc bson.Doc, _ string) (bool, error) {
+	return f(u, record, doc)
 }

@@ -29,6 +29,8 @@ type Update struct {
 	Check func(old, doc bson.Doc) error
 	// Keep asks for copies of the document before and after (findAndModify).
 	Keep bool
+
+	run updating
 }
 
 // Delete is one delete statement.
@@ -36,6 +38,8 @@ type Delete struct {
 	Query *Query
 	Multi bool
 	Keep  bool
+
+	run deleting
 }
 
 // Written is what a statement did.
@@ -56,53 +60,71 @@ type Written struct {
 	// KeysInserted and KeysDeleted count index entries.
 	KeysInserted, KeysDeleted int64
 
-	deletes bool      // it is what a delete did
-	node    plan.Node // what found the documents, and
-	stage   Stage     // how, where stages ran
+	deletes bool        // it is what a delete did
+	node    plan.Node   // what found the documents, and
+	stage   Stage       // how, where stages ran
+	lookup  plan.IDHack // memory of node
 }
 
-// effect applies a statement to one locked document. done ends the statement.
-type effect func(u *catalog.Unit, record catalog.RecordKey, doc bson.Doc, index string) (done bool, err error)
+// effect is what a statement does to one locked document, which it does not keep.
+// done ends the statement.
+type effect interface {
+	apply(u *catalog.Unit, record catalog.RecordKey, doc bson.Doc, index string) (done bool, err error)
+}
+
+// updating is the effect of an update statement.
+type updating struct {
+	w    *Writer
+	ctx  context.Context
+	c    *catalog.Collection
+	s    *Update
+	at   update.Context
+	done Written
+}
+
+func (e *updating) apply(u *catalog.Unit, record catalog.RecordKey, doc bson.Doc, index string) (bool, error) {
+	e.at.ArrayIndex = index
+	next, changed, err := e.s.Update.Apply(doc, &e.at)
+	if err != nil {
+		return false, err
+	}
+	if changed {
+		if err := e.w.hold(max(len(doc), len(next))); err != nil {
+			return false, err
+		}
+		next = u.Stamp(e.c, next)
+		if e.s.Check != nil {
+			if err := e.s.Check(doc, next); err != nil {
+				return false, err
+			}
+		}
+		err := e.done.tally(u, func() error { return u.Update(e.ctx, e.c, record, doc, next) })
+		if err != nil {
+			return false, err
+		}
+		e.done.Modified++
+	}
+	e.done.Matched++
+	if e.s.Keep {
+		e.done.Old, e.done.New = doc.Clone(), next.Clone()
+	}
+	return !e.s.Multi, nil
+}
 
 // Update runs an update statement. c may be nil only for statements that do
-// not upsert: the caller creates the collection first.
+// not upsert: the caller creates the collection first. What it returns is a part of
+// s, which runs once at a time.
 func (w *Writer) Update(ctx context.Context, c *catalog.Collection, s *Update) (*Written, error) {
 	if c != nil && c.IsTimeseries() {
 		return w.updateMeasurements(ctx, c, s)
 	}
-	out := &Written{}
 	if s.Query.Env != nil {
 		s.Query.Env.Watch(ctx)
 	}
-	apply := func(u *catalog.Unit, record catalog.RecordKey, doc bson.Doc, index string) (bool, error) {
-		next, changed, err := s.Update.Apply(doc, &update.Context{ArrayIndex: index, Env: s.Query.Env, KeepZeroTimestamps: s.KeepZeroTimestamps})
-		if err != nil {
-			return false, err
-		}
-		if changed {
-			if err := w.hold(max(len(doc), len(next))); err != nil {
-				return false, err
-			}
-			next = u.Stamp(c, next)
-			if s.Check != nil {
-				if err := s.Check(doc, next); err != nil {
-					return false, err
-				}
-			}
-			err := out.tally(u, func() error { return u.Update(ctx, c, record, doc, next) })
-			if err != nil {
-				return false, err
-			}
-			out.Modified++
-		}
-		out.Matched++
-		if s.Keep {
-			out.Old, out.New = doc, next.Clone()
-		}
-		return !s.Multi, nil
-	}
+	s.run = updating{w: w, ctx: ctx, c: c, s: s, at: update.Context{Env: s.Query.Env, KeepZeroTimestamps: s.KeepZeroTimestamps, Memory: &w.next}}
+	out := &s.run.done
 	for attempt := 0; ; attempt++ {
-		if err := w.each(ctx, c, s.Query, s.Multi, s.Update.NeedsArrayIndex(), out, apply); err != nil {
+		if err := w.each(ctx, c, s.Query, s.Multi, s.Update.NeedsArrayIndex(), out, &s.run); err != nil {
 			return out, err
 		}
 		if !s.Upsert && out.Summary == "IDHACK" {
@@ -169,25 +191,36 @@ func (w *Writer) upsert(ctx context.Context, c *catalog.Collection, s *Update, o
 	return nil
 }
 
+// deleting is the effect of a delete statement.
+type deleting struct {
+	ctx  context.Context
+	c    *catalog.Collection
+	s    *Delete
+	done Written
+}
+
+func (e *deleting) apply(u *catalog.Unit, record catalog.RecordKey, doc bson.Doc, _ string) (bool, error) {
+	err := e.done.tally(u, func() error { return u.Delete(e.ctx, e.c, record, doc) })
+	if err != nil {
+		return false, err
+	}
+	e.done.KeysDeleted += ownKeys(e.c)
+	e.done.Deleted++
+	if e.s.Keep {
+		e.done.Old = doc.Clone()
+	}
+	return !e.s.Multi, nil
+}
+
 // Delete runs a delete statement. c is nil where the collection does not
-// exist.
+// exist. What it returns is a part of s, which runs once at a time.
 func (w *Writer) Delete(ctx context.Context, c *catalog.Collection, s *Delete) (*Written, error) {
 	if c != nil && c.IsTimeseries() {
 		return w.deleteMeasurements(ctx, c, s)
 	}
-	out := &Written{deletes: true}
-	err := w.each(ctx, c, s.Query, s.Multi, false, out, func(u *catalog.Unit, record catalog.RecordKey, doc bson.Doc, _ string) (bool, error) {
-		err := out.tally(u, func() error { return u.Delete(ctx, c, record, doc) })
-		if err != nil {
-			return false, err
-		}
-		out.KeysDeleted += ownKeys(c)
-		out.Deleted++
-		if s.Keep {
-			out.Old = doc
-		}
-		return !s.Multi, nil
-	})
+	s.run = deleting{ctx: ctx, c: c, s: s, done: Written{deletes: true}}
+	out := &s.run.done
+	err := w.each(ctx, c, s.Query, s.Multi, false, out, &s.run)
 	if out.Summary == "IDHACK" {
 		out.Summary = "EXPRESS_IXSCAN { _id: 1 },EXPRESS_DELETE"
 	}
@@ -197,13 +230,13 @@ func (w *Writer) Delete(ctx context.Context, c *catalog.Collection, s *Delete) (
 // each finds the documents of a statement on a snapshot, locks each, makes
 // sure that it still matches, and applies the effect. A statement for one
 // document whose find was changed by others under its hands looks again.
-func (w *Writer) each(ctx context.Context, c *catalog.Collection, q *Query, multi, index bool, out *Written, apply effect) error {
+func (w *Writer) each(ctx context.Context, c *catalog.Collection, q *Query, multi, index bool, out *Written, e effect) error {
 	if c == nil {
 		out.Summary, out.node = "EOF", &plan.EOF{NoCollection: true}
 		return nil
 	}
 	if id, ok := plan.PointID(&q.Query, c.Options.Lookup("collation").Data); ok && c.FindsByID() && !index {
-		return w.one(ctx, c, id, out, apply)
+		return w.one(ctx, c, id, out, e)
 	}
 	if err := w.show(ctx); err != nil {
 		return err
@@ -212,7 +245,7 @@ func (w *Writer) each(ctx context.Context, c *catalog.Collection, q *Query, mult
 		return w.under(err)
 	}
 	for attempt := 0; ; attempt++ {
-		lost, done, err := w.pass(ctx, c, q, index, out, apply)
+		lost, done, err := w.pass(ctx, c, q, index, out, e)
 		if err != nil || done || multi || !lost || attempt == maxRestarts {
 			return err
 		}
@@ -221,21 +254,22 @@ func (w *Writer) each(ctx context.Context, c *catalog.Collection, q *Query, mult
 }
 
 // one is each for a statement about a single _id: one lock, one look.
-func (w *Writer) one(ctx context.Context, c *catalog.Collection, id bson.Value, out *Written, apply effect) error {
-	out.Summary, out.node = "IDHACK", &plan.IDHack{ID: id}
+func (w *Writer) one(ctx context.Context, c *catalog.Collection, id bson.Value, out *Written, e effect) error {
+	out.lookup.ID = id
+	out.Summary, out.node = "IDHACK", &out.lookup
 	if err := w.expect(ctx, c); err != nil {
 		return w.under(err)
 	}
 	return w.under(w.do(ctx, func(u *catalog.Unit) error {
-		record, doc, err := u.LockID(ctx, c, id)
-		if err != nil || doc == nil || w.x.Catalog.Hides(c, doc) {
+		found := &w.found
+		if err := u.LockInto(ctx, found, c, id); err != nil || found.Doc == nil || w.x.Catalog.Hides(c, found.Doc) {
 			return err
 		}
-		if err := w.hold(len(doc)); err != nil {
+		if err := w.hold(len(found.Doc)); err != nil {
 			return err
 		}
 		out.Keys, out.Docs = 1, 1
-		_, err = apply(u, record, doc, "")
+		_, err := e.apply(u, found.Record, found.Doc, "")
 		return err
 	}))
 }
@@ -243,7 +277,7 @@ func (w *Writer) one(ctx context.Context, c *catalog.Collection, id bson.Value, 
 // pass runs over the matches of one snapshot. lost says that a document was
 // changed by others and no longer matches; done that the effect ended the
 // statement.
-func (w *Writer) pass(ctx context.Context, c *catalog.Collection, q *Query, index bool, out *Written, apply effect) (lost, done bool, err error) {
+func (w *Writer) pass(ctx context.Context, c *catalog.Collection, q *Query, index bool, out *Written, e effect) (lost, done bool, err error) {
 	q.NoExpress = true
 	r, err := w.x.start(ctx, c, q, nil)
 	if err != nil {
@@ -286,7 +320,7 @@ func (w *Writer) pass(ctx context.Context, c *catalog.Collection, q *Query, inde
 				return nil
 			}
 			out.Meta = row.Meta
-			done, err = apply(u, record, doc, at)
+			done, err = e.apply(u, record, doc, at)
 			return err
 		})
 		if err != nil || done {

@@ -34,6 +34,10 @@ type Writer struct {
 	unit       *catalog.Unit
 	durability storage.Durability
 	inserts    Written
+
+	room  catalog.Unit   // memory of unit
+	found catalog.Locked // the document that a statement about one _id has found
+	next  []byte         // what an update made of the document at hand
 }
 
 // under puts Doing in front of an error.
@@ -47,21 +51,24 @@ func (w *Writer) under(err error) error {
 // NewWriter begins a group of writes, acknowledged as d says. The caller ends
 // it with Commit or Abort.
 func (x *Executor) NewWriter(d storage.Durability) *Writer {
-	w := x.newWriter(d)
+	w := &Writer{x: x, durability: d}
 	w.memory.Open(x.Memory)
 	w.document = w.memory.Hold(w)
-	w.unit.Memory = w.memory.Hold(w)
+	w.begin()
 	return w
 }
 
 // newWriter is NewWriter for expiry, which goes on where there is no memory.
 func (x *Executor) newWriter(d storage.Durability) *Writer {
-	return &Writer{x: x, unit: x.Catalog.Begin(), durability: d}
+	w := &Writer{x: x, durability: d}
+	w.begin()
+	return w
 }
 
 // begin begins the next unit.
 func (w *Writer) begin() {
-	w.unit = w.x.Catalog.Begin()
+	w.unit = &w.room
+	w.unit.Begin(w.x.Catalog)
 	w.unit.Memory = w.memory.Hold(w)
 }
 

@@ -8,14 +8,19 @@ import (
 
 // NewCompare makes {path: {op: value}}.
 func NewCompare(path string, op Op, value bson.Value, coll bson.Collator) *Compare {
-	c := &Compare{Op: op, Value: value, Coll: coll}
-	if strings.IndexByte(path, '.') >= 0 {
-		c.leaf = newLeaf(path)
-		return c
-	}
-	c.name[0] = path
-	c.leaf = leaf{path, c.name[:]}
+	c := new(Compare)
+	c.init(path, op, value, coll)
 	return c
+}
+
+func (n *Compare) init(path string, op Op, value bson.Value, coll bson.Collator) {
+	n.Op, n.Value, n.Coll = op, value, coll
+	if strings.IndexByte(path, '.') >= 0 {
+		n.leaf = newLeaf(path)
+		return
+	}
+	n.name[0] = path
+	n.leaf = leaf{path, n.name[:]}
 }
 
 // String is the operator's name: "$eq" …

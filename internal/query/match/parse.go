@@ -39,11 +39,11 @@ type Options struct {
 // codes and messages. What fails in a constant expression goes to the options'
 // gatherer of such failures, if they have one.
 func Parse(filter bson.Doc, opts *Options) (f *Filter, err error) {
+	if f := point(filter, opts); f != nil {
+		return f, nil
+	}
 	defer expr.Interrupted(&err)
 	p := newParser(opts)
-	if n := p.point(filter); n != nil {
-		return &Filter{n, filter, p.opts, false}, nil
-	}
 	outer := p.opts.Expr.Faults
 	faults := p.gather()
 	n, err := p.document(filter, wholeFilter)
@@ -69,20 +69,25 @@ func Parse(filter bson.Doc, opts *Options) (f *Filter, err error) {
 
 // point parses {path: value}, the filter of most reads, where it means plain
 // equality; nil for any other filter.
-func (p *parser) point(filter bson.Doc) Node {
+func point(filter bson.Doc, opts *Options) *Filter {
 	it := filter.Iter()
 	if !it.Next() || it.Key == "" || it.Key[0] == '$' || it.Value.Type == bson.TypeRegex || isConditions(it.Value, false) {
 		return nil
 	}
 	name, v := it.Key, it.Value
-	if it.Next() {
+	if it.Next() || v.Type == bson.TypeUndefined {
 		return nil
 	}
-	n, err := p.compare(name, Eq, v)
-	if err != nil {
-		return nil
+	m := &struct { // in one piece
+		Filter
+		compare Compare
+	}{}
+	m.Filter = Filter{root: &m.compare, filter: filter}
+	if opts != nil {
+		m.opts = *opts
 	}
-	return normalize(n)
+	m.compare.init(name, Eq, v, m.opts.Collator)
+	return &m.Filter
 }
 
 // level says what the document that a filter, or a part of it, is about is to

@@ -18,7 +18,7 @@ func (m *modifiers) apply(doc bson.Doc, c *Context) (bson.Doc, error) {
 	if err := c.resolve(m.renames); err != nil {
 		return nil, err
 	}
-	out, err := c.document(make([]byte, 0, len(doc)+m.grows), m.root, doc, nil)
+	out, err := c.document(c.room(len(doc)+m.grows), &m.root, doc, nil)
 	if err != nil || !c.changed {
 		return doc, err
 	}

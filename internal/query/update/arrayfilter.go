@@ -63,22 +63,24 @@ func (a *arrayFilters) checkUsed(u bson.Doc) error {
 	return nil
 }
 
-func parseArrayFilters(opts *Options) (*arrayFilters, error) {
-	a := &arrayFilters{byID: map[string]*arrayFilter{}}
+func parseArrayFilters(opts *Options) (a arrayFilters, err error) {
+	if len(opts.ArrayFilters) > 0 {
+		a.byID = map[string]*arrayFilter{}
+	}
 	for _, d := range opts.ArrayFilters {
 		f, err := match.Parse(d, opts.matchOptions())
 		if err != nil {
-			return nil, mongoerr.Prefix(err, "Error parsing array filter")
+			return a, mongoerr.Prefix(err, "Error parsing array filter")
 		}
 		id, err := filterIdentifier(d)
 		if err != nil {
-			return nil, mongoerr.Prefix(err, "Error parsing array filter")
+			return a, mongoerr.Prefix(err, "Error parsing array filter")
 		}
 		if id == "" {
-			return nil, mongoerr.New(mongoerr.FailedToParse, "Cannot use an expression without a top-level field name in arrayFilters")
+			return a, mongoerr.New(mongoerr.FailedToParse, "Cannot use an expression without a top-level field name in arrayFilters")
 		}
 		if a.byID[id] != nil {
-			return nil, mongoerr.New(mongoerr.FailedToParse, "Found multiple array filters with the same top-level field name %s", id)
+			return a, mongoerr.New(mongoerr.FailedToParse, "Found multiple array filters with the same top-level field name %s", id)
 		}
 		a.byID[id] = &arrayFilter{filter: f}
 		a.ids = append(a.ids, id)

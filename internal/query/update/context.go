@@ -22,6 +22,10 @@ type Context struct {
 	Timestamp func() uint64
 	// KeepZeroTimestamps leaves Timestamp(0, 0) in a replacement as it is.
 	KeepZeroTimestamps bool
+	// Memory is where the new document of modifiers and replacements is made, over
+	// what lies in it; it becomes larger where it has to. Nil makes memory of its own
+	// for each document.
+	Memory *[]byte
 	// Insert says that the document is being inserted by an upsert, so that
 	// $setOnInsert acts. Update.Upsert sets it.
 	Insert bool
@@ -42,6 +46,17 @@ func (c *Context) tick() error {
 
 func (c *Context) start(doc bson.Doc) {
 	c.doc, c.changed, c.deep, c.renamed = doc, false, false, nil
+}
+
+// room is memory for a document of about so many bytes.
+func (c *Context) room(size int) []byte {
+	if c.Memory == nil {
+		return make([]byte, 0, size)
+	}
+	if cap(*c.Memory) < size {
+		*c.Memory = make([]byte, 0, size)
+	}
+	return (*c.Memory)[:0]
 }
 
 func (c *Context) now() int64 {

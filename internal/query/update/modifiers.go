@@ -45,34 +45,35 @@ var modifierNames = map[string]modifier{
 
 // modifiers is a parsed document of update operators.
 type modifiers struct {
-	root       *node
+	root       node
 	renames    []rename
-	positional bool       // some path has a positional $
-	touched    [][]string // the names on each path, without array positions
-	grows      int        // what the new values may add to a document, in bytes
+	positional bool // some path has a positional $
+	grows      int  // what the new values may add to a document, in bytes
 }
 
 // parsing holds the state of parsing one document of update operators.
 type parsing struct {
 	opts    *Options
 	out     *modifiers
-	filters *arrayFilters
+	filters arrayFilters
 }
 
-func parseModifiers(u bson.Doc, opts *Options) (*modifiers, error) {
+// parse reads a document of update operators into m.
+func (m *modifiers) parse(u bson.Doc, opts *Options) error {
 	filters, err := parseArrayFilters(opts)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	p := &parsing{opts: opts, out: &modifiers{root: &node{}, grows: len(u)}, filters: filters}
+	m.grows = len(u)
+	p := parsing{opts: opts, out: m, filters: filters}
 	for it := u.Iter(); it.Next(); {
-		m, ok := modifierNames[it.Key]
+		operator, ok := modifierNames[it.Key]
 		if !ok {
-			return nil, mongoerr.New(mongoerr.FailedToParse,
+			return mongoerr.New(mongoerr.FailedToParse,
 				"Unknown modifier: %s. Expected a valid update modifier or pipeline-style update specified as an array", it.Key)
 		}
 		if it.Value.Type != bson.TypeDocument {
-			return nil, mongoerr.New(mongoerr.FailedToParse,
+			return mongoerr.New(mongoerr.FailedToParse,
 				"Modifiers operate on fields but we found type %s instead. For example: {$mod: {<field>: ...}} not {%s}",
 				it.Value.Type, elementText(it.Key, it.Value))
 		}
@@ -80,23 +81,24 @@ func parseModifiers(u bson.Doc, opts *Options) (*modifiers, error) {
 			if it.Key == "$rename" {
 				err = p.rename(f.Key, f.Value)
 			} else {
-				err = p.field(m, f.Key, f.Value)
+				err = p.field(operator, f.Key, f.Value)
 			}
 			if err != nil {
-				return nil, err
+				return err
 			}
 		}
 	}
-	if err := filters.checkUsed(u); err != nil {
-		return nil, err
+	if err := p.filters.checkUsed(u); err != nil {
+		return err
 	}
-	p.out.root.sort()
-	return p.out, nil
+	m.root.sort()
+	return nil
 }
 
 // field parses one field of an operator's argument.
 func (p *parsing) field(m modifier, path string, arg bson.Value) error {
-	parts, err := p.path(path)
+	var usual [usualParts]string
+	parts, err := p.path(usual[:0], path)
 	if err != nil {
 		return err
 	}
@@ -104,24 +106,27 @@ func (p *parsing) field(m modifier, path string, arg bson.Value) error {
 	if err != nil {
 		return err
 	}
-	return p.add(&leaf{op: op, path: path, creates: m.creates, lenient: m.lenient, insertOnly: m.insertOnly}, parts)
+	return p.add(leaf{op: op, path: path, creates: m.creates, lenient: m.lenient, insertOnly: m.insertOnly}, parts)
 }
 
-func (p *parsing) path(path string) ([]string, error) {
-	parts, err := splitPath(path)
+// usualParts is how many names most paths have at most.
+const usualParts = 4
+
+// path appends the names on a path.
+func (p *parsing) path(parts []string, path string) ([]string, error) {
+	parts, err := splitPath(parts, path)
 	if err != nil {
 		return nil, err
 	}
-	return parts, checkDynamic(path, parts, p.filters)
+	return parts, checkDynamic(path, parts, &p.filters)
 }
 
 // add puts a leaf into the tree.
-func (p *parsing) add(l *leaf, parts []string) error {
+func (p *parsing) add(l leaf, parts []string) error {
 	l.onID = parts[0] == "_id"
 	l.dollar = strings.HasPrefix(parts[0], "$")
 	for _, name := range parts {
 		p.out.positional = p.out.positional || name == "$"
 	}
-	p.out.touched = append(p.out.touched, fieldNames(l.path))
-	return p.out.root.add(l, parts, p.filters)
+	return p.out.root.add(l, parts, &p.filters)
 }

@@ -3,21 +3,20 @@ package update
 import (
 	"strings"
 
-	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// splitPath checks the path of an operator and takes it apart.
-func splitPath(path string) ([]string, error) {
+// splitPath checks the path of an operator and appends its names to parts.
+func splitPath(parts []string, path string) ([]string, error) {
 	if path == "" {
 		return nil, mongoerr.New(mongoerr.EmptyFieldName, "An empty update path is not valid.")
 	}
-	parts := strings.Split(path, ".")
-	for _, p := range parts {
+	for p := range strings.SplitSeq(path, ".") {
 		if p == "" {
 			return nil, mongoerr.New(mongoerr.EmptyFieldName,
 				"The update path '%s' contains an empty field name, which is not allowed.", path)
 		}
+		parts = append(parts, p)
 	}
 	return parts, nil
 }
@@ -68,40 +67,4 @@ func isDynamic(parts []string) bool {
 		}
 	}
 	return false
-}
-
-// MayChange says whether the update can change what lies at, above or below a
-// dotted path of an index. Numbers in either path are taken as array
-// positions, which index paths leave out.
-func (u *Update) MayChange(path string) bool {
-	if u.modifiers == nil {
-		return true
-	}
-	want := fieldNames(path)
-	for _, have := range u.modifiers.touched {
-		if n := min(len(have), len(want)); equalNames(have[:n], want[:n]) {
-			return true
-		}
-	}
-	return false
-}
-
-// fieldNames is a path without array positions.
-func fieldNames(path string) []string {
-	var names []string
-	for p := range strings.SplitSeq(path, ".") {
-		if _, ok := identifier(p); !ok && p != "$" && !bson.AllDigits(p) {
-			names = append(names, p)
-		}
-	}
-	return names
-}
-
-func equalNames(a, b []string) bool {
-	for i := range a {
-		if a[i] != b[i] {
-			return false
-		}
-	}
-	return true
 }

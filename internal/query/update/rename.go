@@ -23,12 +23,12 @@ type renameTo struct {
 }
 
 func (p *parsing) rename(from string, arg bson.Value) error {
-	source, err := p.path(from)
+	source, err := p.path(nil, from)
 	if err != nil {
 		return err
 	}
 	number := len(p.out.renames)
-	if err := p.add(&leaf{op: &renameFrom{number}, path: from, lenient: true}, source); err != nil {
+	if err := p.add(leaf{op: &renameFrom{number}, path: from, lenient: true}, source); err != nil {
 		return err
 	}
 	if arg.Type != bson.TypeString {
@@ -38,7 +38,7 @@ func (p *parsing) rename(from string, arg bson.Value) error {
 	if strings.IndexByte(to, 0) >= 0 {
 		return mongoerr.New(mongoerr.Code(9867600), "The 'to' field for $rename cannot contain an embedded null byte")
 	}
-	target, err := p.path(to)
+	target, err := p.path(nil, to)
 	if err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func (p *parsing) rename(from string, arg bson.Value) error {
 		return mongoerr.New(mongoerr.BadValue, "The destination field for $rename may not be dynamic: %s", to)
 	}
 	p.out.renames = append(p.out.renames, rename{from, source, to})
-	return p.add(&leaf{op: &renameTo{number, to}, path: to, creates: true}, target)
+	return p.add(leaf{op: &renameTo{number, to}, path: to, creates: true}, target)
 }
 
 // resolve finds what each rename moves.

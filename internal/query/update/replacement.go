@@ -21,7 +21,7 @@ func (c *Context) replace(doc, next bson.Doc, dollars bool) (bson.Doc, error) {
 		id = same
 	}
 	var b bson.Builder
-	b.Reset(make([]byte, 0, len(next)+len(id.Data)+len("_id")+2))
+	b.Reset(c.room(len(next) + len(id.Data) + len("_id") + 2))
 	b.Value("_id", id)
 	for it := next.Iter(); it.Next(); {
 		v := it.Value

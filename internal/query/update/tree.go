@@ -23,6 +23,7 @@ type node struct {
 	index      map[string]int // of children, where they are many
 	positional *node
 	filters    []filtered
+	first      [1]child // memory of children, where there is one
 }
 
 // child is a field of a node.
@@ -38,6 +39,16 @@ type filtered struct {
 	identifier string
 	filter     *match.Filter
 	node       *node
+}
+
+// newLeaf makes the node of a leaf, in one piece.
+func newLeaf(l leaf) *node {
+	m := &struct {
+		node
+		memory leaf
+	}{memory: l}
+	m.leaf = &m.memory
+	return &m.node
 }
 
 // leaf is one operator at one path.
@@ -92,6 +103,9 @@ func findChild(kids []child, name string) int {
 }
 
 func (n *node) append(name string, kid *node) {
+	if n.children == nil {
+		n.children = n.first[:0]
+	}
 	n.children = append(n.children, newChild(name, kid))
 	if len(n.children) > linearChildren {
 		n.reindex()
@@ -155,7 +169,7 @@ func (n *node) takes(name string, filters *arrayFilters) bool {
 
 // add puts a leaf at a path. Two paths of which one leads to or through the
 // other are refused.
-func (n *node) add(l *leaf, parts []string, filters *arrayFilters) error {
+func (n *node) add(l leaf, parts []string, filters *arrayFilters) error {
 	conflict := func(upTo int) error {
 		return mongoerr.New(mongoerr.ConflictingUpdateOperators,
 			"Updating the path '%s' would create a conflict at '%s'", l.path, strings.Join(parts[:upTo], "."))
@@ -167,7 +181,7 @@ func (n *node) add(l *leaf, parts []string, filters *arrayFilters) error {
 		kid, last := n.slot(name, filters), i == len(parts)-1
 		switch {
 		case kid == nil && last:
-			n.put(name, &node{leaf: l}, filters)
+			n.put(name, newLeaf(l), filters)
 		case kid == nil:
 			kid = &node{}
 			n.put(name, kid, filters)

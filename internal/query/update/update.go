@@ -72,8 +72,12 @@ func Parse(u bson.Value, opts *Options) (*Update, error) {
 		}
 		return &Update{kind: Replacement, replacement: u.Doc()}, nil
 	}
-	m, err := parseModifiers(u.Doc(), opts)
-	return &Update{kind: Modifiers, modifiers: m}, err
+	m := &struct {
+		Update
+		modifiers modifiers
+	}{}
+	m.Update = Update{kind: Modifiers, modifiers: &m.modifiers}
+	return &m.Update, m.modifiers.parse(u.Doc(), opts)
 }
 
 // Kind is the form of the update.
@@ -85,7 +89,7 @@ func (u *Update) NeedsArrayIndex() bool { return u.modifiers != nil && u.modifie
 
 // Apply returns the document that the update makes of doc. changed is false
 // where the result is the same, byte by byte; newDoc is then doc itself. Else
-// newDoc has memory of its own. The error is *mongoerr.Error: 66 where _id
+// newDoc is in ctx.Memory, or has memory of its own. The error is *mongoerr.Error: 66 where _id
 // would change, 17419 or 10334 where the result is too large.
 func (u *Update) Apply(doc bson.Doc, ctx *Context) (newDoc bson.Doc, changed bool, err error) {
 	newDoc, err = u.apply(doc, ctx)

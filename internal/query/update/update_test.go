@@ -110,7 +110,6 @@ func (s *script) apply() string {
 //
 //	apply    what becomes of each document ("types" prints Extended JSON)
 //	upsert   the document that is inserted
-//	touches  whether the update may change the paths given as arguments
 func TestScripts(t *testing.T) {
 	datadriven.Walk(t, "testdata/scripts", func(t *testing.T, path string) {
 		datadriven.RunTest(t, path, func(t *testing.T, td *datadriven.TestData) string {
@@ -128,12 +127,6 @@ func TestScripts(t *testing.T) {
 					d = new(bson.Builder).String("_id", "new").Fields(without(d, "_id")).Finish()
 				}
 				return s.print(d)
-			case "touches":
-				var out strings.Builder
-				for _, arg := range td.CmdArgs {
-					fmt.Fprintln(&out, arg.Key, s.u.MayChange(arg.Key))
-				}
-				return out.String()
 			}
 			return s.apply()
 		})

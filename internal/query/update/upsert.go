@@ -69,7 +69,7 @@ func equalities(filter *match.Filter, onlyID bool) (bson.Doc, error) {
 	}
 	root := &node{}
 	for _, e := range eqs {
-		l := &leaf{op: &set{e.Value}, path: e.Path, creates: true}
+		l := leaf{op: &set{e.Value}, path: e.Path, creates: true}
 		if err := root.add(l, strings.Split(e.Path, "."), nil); err != nil {
 			return nil, err
 		}
