@@ -11,19 +11,19 @@ import (
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
-// buckets are the means by which the measurements of a time-series collection go,
-// by its own rule or by that of a TTL index with a filter on the metaField. What
-// budgets and metrics.ttl call a document is a bucket here. (Manual: "Set up
+// bucketRemover removes the measurements of a time-series collection, by its own rule or
+// by that of a TTL index with a filter on the metaField. What budgets and metrics.ttl
+// call a document is a bucket here. (Manual: "Set up
 // Automatic Removal for Time Series Collections (TTL)".)
-type buckets struct {
+type bucketRemover struct {
 	m *Monitor
 	c *catalog.Collection
 	*exec.BucketExpiry
 }
 
-// buckets is what a visit of a rule removes now, or nil where the rule is gone or
-// removes nothing at this hour.
-func (m *Monitor) buckets(c *catalog.Collection, r rule, k *track) means {
+// buckets is the remover of a visit, or nil where the rule is gone or removes nothing at
+// this hour.
+func (m *Monitor) buckets(c *catalog.Collection, r rule, k *ruleState) remover {
 	now := m.o.Catalog.Clock.Judged()
 	for _, in := range c.BucketRules() {
 		if in.Name != r.index || !in.Settings.Window.Open(time.UnixMilli(now)) {
@@ -32,13 +32,13 @@ func (m *Monitor) buckets(c *catalog.Collection, r rule, k *track) means {
 		k.followBuckets(c, &in, now)
 		d := &exec.BucketExpiry{Rule: in, Now: now}
 		d.MaxDocs, d.MaxTime = m.params.IndexDocs.Load(), time.Duration(m.params.IndexTimeMS.Load())*time.Millisecond
-		return &buckets{m, c, d}
+		return &bucketRemover{m, c, d}
 	}
 	return nil
 }
 
-func (d *buckets) rule() *schema.Rule { return d.Rule.Rule }
-func (d *buckets) find(c *catalog.Collection) *schema.Rule {
+func (d *bucketRemover) rule() *schema.Rule { return d.Rule.Rule }
+func (d *bucketRemover) find(c *catalog.Collection) *schema.Rule {
 	for _, r := range c.BucketRules() {
 		if r.Name == d.Rule.Name {
 			return r.Rule
@@ -46,17 +46,17 @@ func (d *buckets) find(c *catalog.Collection) *schema.Rule {
 	}
 	return nil
 }
-func (d *buckets) limits() *exec.Limits { return &d.Limits }
-func (d *buckets) statement() bson.Doc  { return d.Statement(d.c.Settings.Timeseries) }
-func (d *buckets) summary() string      { return "" }
+func (d *bucketRemover) limits() *exec.Limits { return &d.Limits }
+func (d *bucketRemover) statement() bson.Doc  { return d.Statement(d.c.Settings.Timeseries) }
+func (d *bucketRemover) summary() string      { return "" }
 
-func (d *buckets) singly(ctx context.Context) (exec.Visited, error) {
+func (d *bucketRemover) singly(ctx context.Context) (exec.Visited, error) {
 	return d.m.o.Exec.ExpireBuckets(ctx, d.c, d.BucketExpiry)
 }
 
 // ranges removes what is due by a collection's own rule. It leaves all to singly
 // where a budget says how many may go: a range goes whole.
-func (d *buckets) ranges(ctx context.Context, v *removal, budgeted bool) (catalog.Dropped, error) {
+func (d *bucketRemover) ranges(ctx context.Context, v *removal, budgeted bool) (catalog.Dropped, error) {
 	if !v.batched || budgeted || d.Rule.Name != "" {
 		return catalog.Dropped{}, nil
 	}
@@ -72,14 +72,14 @@ func (d *buckets) ranges(ctx context.Context, v *removal, budgeted bool) (catalo
 	return gone, d.m.o.Catalog.SweepByTime(ctx, d.c, v.sweeping(ctx))
 }
 
-func (d *buckets) ended(k *track, done exec.Visited) {
+func (d *bucketRemover) ended(k *ruleState, done exec.Visited) {
 	if !done.More {
 		k.cleared = max(k.cleared, d.Now)
 	}
 }
 
 // hasDueBuckets is hasDue for a rule of a time-series collection.
-func (m *Monitor) hasDueBuckets(ctx context.Context, c *catalog.Collection, r rule, k *track) (bool, error) {
+func (m *Monitor) hasDueBuckets(ctx context.Context, c *catalog.Collection, r rule, k *ruleState) (bool, error) {
 	now := m.o.Catalog.Clock.Judged()
 	for _, in := range c.BucketRules() {
 		if in.Name != r.index {
@@ -104,7 +104,7 @@ func (m *Monitor) hasDueBuckets(ctx context.Context, c *catalog.Collection, r ru
 }
 
 // followBuckets is follow for a rule of a time-series collection.
-func (k *track) followBuckets(c *catalog.Collection, r *catalog.BucketRule, now int64) {
+func (k *ruleState) followBuckets(c *catalog.Collection, r *catalog.BucketRule, now int64) {
 	in := c.Ident
 	if ix := c.Index(r.Name); ix != nil {
 		in = ix.Ident

@@ -7,14 +7,14 @@
 // sub-pass visits every rule in turn, each within limits of documents and
 // time, so that no index starves another, and comes back to those that hit a
 // limit. The monitor (monitor.go) wakes for a pass every ttlMonitorSleepSecs,
-// and beside the passes for what has come due.
+// and between passes for due checks (duecheck.go).
 //
 // Where a collection keeps its documents by windows of expiry, a visit drops
 // those that are wholly due as ranges first (windows.go), and a sweeper removes
 // the index entries that they leave.
 //
-// Beside that, the open measurements of time-series collections whose bucket's
-// span is over are sealed (idlesealing.go).
+// Independent of that, it seals open measurements of time-series collections whose
+// bucket's span is over (idlesealing.go).
 //
 // # Invariants
 //
@@ -27,7 +27,6 @@
 //     DDL or by a parameter, none goes that would have otherwise.
 //   - oldest-first: a visit removes in the order of the instants, ranges first.
 //
-// What a visit does is removal.go, by the means of documents.go or buckets.go; how
-// it lets clients go first, governor.go and yielding.go.
-// Start reading at monitor.go.
+// removal.go is what a visit does, with a remover of documents.go or buckets.go;
+// governor.go and yielding.go are how it lets clients go first. Start reading at monitor.go.
 package expire

@@ -12,18 +12,18 @@ import (
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
-// documents are the means by which documents go: those that are due in windows
-// of expiry as ranges, and the others one by one.
-type documents struct {
+// documentRemover removes documents: whole windows of expiry as ranges, and the others
+// one by one.
+type documentRemover struct {
 	m  *Monitor
 	c  *catalog.Collection
 	by rule
 	*exec.BatchedDelete
 }
 
-// documents is what a visit of r removes now, or nil where the rule is gone,
-// switched off, or cannot work.
-func (m *Monitor) documents(ctx context.Context, c *catalog.Collection, r rule, k *track, since func(*track) int64) means {
+// documents is the remover of a visit of r, or nil where the rule is gone, switched off,
+// or cannot work.
+func (m *Monitor) documents(ctx context.Context, c *catalog.Collection, r rule, k *ruleState, since func(*ruleState) int64) remover {
 	d := &exec.BatchedDelete{Rule: ruleOf(c, r), Now: m.o.Catalog.Clock.Judged()}
 	if d.Rule == nil {
 		m.skipSpecial(ctx, c, r)
@@ -44,34 +44,34 @@ func (m *Monitor) documents(ctx context.Context, c *catalog.Collection, r rule, 
 	p := m.params
 	if !p.BatchDeletes.Load() {
 		d.Single = true
-		return &documents{m, c, r, d}
+		return &documentRemover{m, c, r, d}
 	}
 	d.MaxDocs, d.MaxTime = p.IndexDocs.Load(), time.Duration(p.IndexTimeMS.Load())*time.Millisecond
 	d.BatchDocs, d.BatchBytes = p.BatchDocs.Load(), p.BatchDocBytes.Load()
 	d.BatchTime = time.Duration(p.BatchTimeMS.Load()) * time.Millisecond
-	return &documents{m, c, r, d}
+	return &documentRemover{m, c, r, d}
 }
 
-func (d *documents) rule() *schema.Rule { return d.Rule.Rule }
-func (d *documents) find(c *catalog.Collection) *schema.Rule {
+func (d *documentRemover) rule() *schema.Rule { return d.Rule.Rule }
+func (d *documentRemover) find(c *catalog.Collection) *schema.Rule {
 	if r := ruleOf(c, d.by); r != nil {
 		return r.Rule
 	}
 	return nil
 }
-func (d *documents) limits() *exec.Limits { return &d.Limits }
-func (d *documents) statement() bson.Doc  { return d.Statement() }
-func (d *documents) summary() string      { return d.Summary() }
+func (d *documentRemover) limits() *exec.Limits { return &d.Limits }
+func (d *documentRemover) statement() bson.Doc  { return d.Statement() }
+func (d *documentRemover) summary() string      { return d.Summary() }
 
-// singly has each document judged again under its lock (invariant never-early).
-func (d *documents) singly(ctx context.Context) (exec.Visited, error) {
+// singly checks each document again under its lock (invariant never-early).
+func (d *documentRemover) singly(ctx context.Context) (exec.Visited, error) {
 	return d.m.o.Exec.DeleteExpired(ctx, d.c, d.BatchedDelete)
 }
 
 // ranges removes what the collection keeps in windows of expiry that are wholly
 // due. It leaves to singly what is due in others, and all where a budget says how
 // many may go: a range goes whole.
-func (d *documents) ranges(ctx context.Context, v *removal, budgeted bool) (catalog.Dropped, error) {
+func (d *documentRemover) ranges(ctx context.Context, v *removal, budgeted bool) (catalog.Dropped, error) {
 	if d.Single || budgeted || !d.c.WindowedBy(d.Rule) {
 		return catalog.Dropped{}, nil
 	}
@@ -88,7 +88,7 @@ func (d *documents) ranges(ctx context.Context, v *removal, budgeted bool) (cata
 	return gone, d.m.o.Catalog.SweepFirst(ctx, d.c, d.Rule, d.Now, v.sweeping(ctx))
 }
 
-func (d *documents) ended(k *track, done exec.Visited) {
+func (d *documentRemover) ended(k *ruleState, done exec.Visited) {
 	if d.Since == math.MinInt64 {
 		k.place = place{d.Rule.Index.Ident, done.Place}
 	}

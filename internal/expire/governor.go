@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// governPeriod is the least time between two looks at the foreground.
+	// governPeriod is the least time between two samples of the foreground.
 	governPeriod = 100 * time.Millisecond
 	// governOps is how many operations of the foreground tell something.
 	governOps = 20
@@ -68,7 +68,7 @@ type governor struct {
 		ticks  int64
 		spare  float64       // the part of them without work of late
 		share  float64       // of the time that removal works
-		asked  bool          // there was a foreground in the last period
+		busy   bool          // there was a foreground in the last period
 		worked time.Duration // that went to removal since at
 	}
 }
@@ -132,7 +132,7 @@ func newGovernor(foreground func() command.Foreground, processors func() (idle, 
 func (g *governor) worked(took time.Duration) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.lookLocked()
+	g.sampleLocked()
 	g.mu.worked += took
 	return time.Duration(float64(took) * (1/g.mu.share - 1))
 }
@@ -141,14 +141,14 @@ func (g *governor) worked(took time.Duration) time.Duration {
 func (g *governor) idle() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.lookLocked()
+	g.sampleLocked()
 }
 
-// Asked says whether there is a foreground.
-func (g *governor) Asked() bool {
+// Busy says whether there is a foreground.
+func (g *governor) Busy() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.mu.asked
+	return g.mu.busy
 }
 
 // Share is the part of the time that removal works now.
@@ -158,7 +158,7 @@ func (g *governor) Share() float64 {
 	return g.mu.share
 }
 
-func (g *governor) lookLocked() {
+func (g *governor) sampleLocked() {
 	now := time.Now()
 	if now.Sub(g.mu.at) < governPeriod {
 		return
@@ -169,19 +169,19 @@ func (g *governor) lookLocked() {
 	}
 	f := g.foreground()
 	passed := f.Since(&g.mu.last)
-	g.judgeLocked(&passed, g.mu.worked.Seconds() > fewRemoved*now.Sub(g.mu.at).Seconds())
+	g.adjustLocked(&passed, g.mu.worked.Seconds() > fewRemoved*now.Sub(g.mu.at).Seconds())
 	g.mu.at, g.mu.last, g.mu.worked = now, f, 0
 }
 
-// judgeLocked learns from a period with or without removal.
-func (g *governor) judgeLocked(f *command.Foreground, removed bool) {
+// adjustLocked learns from a period with or without removal.
+func (g *governor) adjustLocked(f *command.Foreground, removed bool) {
 	n := &g.mu.normal
-	g.mu.asked = f.Ops >= governOps
+	g.mu.busy = f.Ops >= governOps
 	switch {
-	case !g.mu.asked:
+	case !g.mu.busy:
 		g.mu.share = min(1, g.mu.share*shareAlone)
 		if !removed {
-			g.mu.share = 1 // nobody asks
+			g.mu.share = 1 // there is no foreground
 		}
 		return
 	case !removed:

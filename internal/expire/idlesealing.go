@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	// idleSealEvery is how often sources of measurements are sought that can be sealed.
+	// idleSealEvery is how often idle sources of measurements are looked for.
 	idleSealEvery = time.Minute
-	// idleSealSources bounds the sources of a collection that are sealed each time.
-	idleSealSources = 10_000
+	// maxIdleSources bounds the sources of a collection that are sealed at a time.
+	maxIdleSources = 10_000
 )
 
-// sealIdle seals, beside the passes, the open measurements of time-series
+// sealIdle seals, independent of the passes, the open measurements of time-series
 // collections that wait for others in vain.
 func (m *Monitor) sealIdle(ctx context.Context) {
 	tick := time.NewTicker(idleSealEvery)
@@ -30,17 +30,17 @@ func (m *Monitor) sealIdle(ctx context.Context) {
 		for _, db := range m.o.Catalog.Databases() {
 			for _, c := range m.o.Catalog.Collections(db) {
 				if c.IsTimeseries() {
-					m.sealIdleOf(ctx, c)
+					m.sealIdleSources(ctx, c)
 				}
 			}
 		}
 	}
 }
 
-// sealIdleOf seals the idle sources of one collection, and gives way to the
+// sealIdleSources seals the idle sources of one collection, and gives way to the
 // foreground.
-func (m *Monitor) sealIdleOf(ctx context.Context, c *catalog.Collection) {
-	for _, key := range m.o.Catalog.IdleSources(c, idleSealSources) {
+func (m *Monitor) sealIdleSources(ctx context.Context, c *catalog.Collection) {
+	for _, key := range m.o.Catalog.IdleSources(c, maxIdleSources) {
 		if err := m.o.Dispatcher.Enter(ctx, ""); err != nil {
 			return
 		}

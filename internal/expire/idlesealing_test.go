@@ -46,8 +46,8 @@ func TestIdleSealing(t *testing.T) {
 	})
 }
 
-// TestRestWaitsForLock sees nothing packed while writes are locked out.
-func TestRestWaitsForLock(t *testing.T) {
+// TestIdleSealingWaitsForLock sees nothing packed while writes are locked out.
+func TestIdleSealingWaitsForLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		defer w.close()

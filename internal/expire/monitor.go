@@ -60,14 +60,14 @@ type Monitor struct {
 	units  sync.RWMutex
 	limits atomic.Int64
 
-	tracks   *tracks
+	states   *ruleStates
 	governor *governor
-	jumped   bool // the clock had jumped when it was last looked at
+	jumped   bool // the clock had jumped at the last due check
 }
 
 // New makes a Monitor and registers its parameters.
 func New(o Options) *Monitor {
-	m := &Monitor{o: o, wake: make(chan struct{}, 1), rule: make(chan struct{}, 1), tracks: newTracks()}
+	m := &Monitor{o: o, wake: make(chan struct{}, 1), rule: make(chan struct{}, 1), states: newRuleStates()}
 	m.governor = newGovernor(o.Dispatcher.Metrics.Foreground, processorTicks)
 	m.params = NewParams(o.Dispatcher.Params, m.Wake, m.brake)
 	m.params.Windows = o.Dispatcher.Params.Bool(command.BoolSpec{Name: "expiryWindows", Default: true,
@@ -83,7 +83,7 @@ func (m *Monitor) brake() {
 	defer m.units.Unlock()
 }
 
-// Wake makes the monitor look again at when its next pass is due.
+// Wake makes the monitor compute again when its next pass is due.
 func (m *Monitor) Wake() {
 	select {
 	case m.wake <- struct{}{}:
@@ -91,8 +91,7 @@ func (m *Monitor) Wake() {
 	}
 }
 
-// ruleChanged makes the monitor look at once for what is due by rules whose time
-// to live has changed.
+// ruleChanged causes a due check at once of the rules whose time to live has changed.
 func (m *Monitor) ruleChanged() {
 	select {
 	case m.rule <- struct{}{}:
@@ -143,15 +142,14 @@ func (m *Monitor) run(ctx context.Context) {
 	}
 }
 
-// sleep waits for the next pass, counted from now, and looks meanwhile for what
-// has come due; a change of the parameter counts at once. It returns false when
-// the monitor is stopped.
+// sleep waits for the next pass, counted from now, with due checks meanwhile; a change
+// of the parameter counts at once. It returns false when the monitor is stopped.
 func (m *Monitor) sleep(ctx context.Context) bool {
 	begun := time.Now()
-	interval, looked := lookInterval, begun
+	interval, checked := dueCheckInterval, begun
 	for {
 		next := begun.Add(m.params.sleep())
-		t := time.NewTimer(min(time.Until(next), time.Until(looked.Add(interval))))
+		t := time.NewTimer(min(time.Until(next), time.Until(checked.Add(interval))))
 		select {
 		case <-ctx.Done():
 			t.Stop()
@@ -162,22 +160,22 @@ func (m *Monitor) sleep(ctx context.Context) bool {
 			continue
 		case <-m.rule:
 			t.Stop()
-			if _, err := m.lookAt(ctx, m.changed(), next); err != nil && ctx.Err() == nil {
+			if _, err := m.checkDue(ctx, m.changed(), next); err != nil && ctx.Err() == nil {
 				m.interrupted(ctx, err)
 			}
 			continue
 		case <-t.C:
 		}
 		m.governor.idle() // also while nothing may be removed: that is what is normal
-		if looked = time.Now(); !looked.Before(next) {
+		if checked = time.Now(); !checked.Before(next) {
 			return true
 		}
 		m.watchClock(ctx)
 		var err error
-		if interval, err = m.lookAt(ctx, m.rules(), next); err != nil && ctx.Err() == nil {
+		if interval, err = m.checkDue(ctx, m.rules(), next); err != nil && ctx.Err() == nil {
 			m.interrupted(ctx, err)
 		}
-		looked = time.Now()
+		checked = time.Now()
 	}
 }
 

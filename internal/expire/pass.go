@@ -16,9 +16,9 @@ func (m *Monitor) pass(ctx context.Context) error {
 	m.say(ctx, levelDebug3, logStarting, "thread awake")
 	begun := time.Now()
 	rules := m.rules()
-	m.tracks.keep(rules)
+	m.states.keep(rules)
 	for _, r := range rules {
-		m.tracks.of(r).forgetPlace()
+		m.states.of(r).forgetPlace()
 	}
 	for {
 		more, err := m.subPass(ctx)
@@ -105,7 +105,7 @@ func (m *Monitor) note(all, left []rule) {
 		open[r] = true
 	}
 	for _, r := range all {
-		k := m.tracks.of(r)
+		k := m.states.of(r)
 		k.Lock()
 		k.unspent++
 		if !open[r] {
@@ -137,7 +137,7 @@ func (m *Monitor) tell(ctx context.Context, took time.Duration) {
 	var sum Removed
 	var rules []any
 	for _, r := range m.rules() {
-		k := m.tracks.of(r)
+		k := m.states.of(r)
 		k.Lock()
 		gone := k.pass
 		k.pass = Removed{}

@@ -15,9 +15,9 @@ import (
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
-// means is how what is due by a rule goes: documents (documents.go), or the
-// buckets of a time-series collection (buckets.go).
-type means interface {
+// remover removes what is due by a rule: documents (documents.go), or the buckets of a
+// time-series collection (buckets.go).
+type remover interface {
 	rule() *schema.Rule
 	// find is the rule in another descriptor of the collection, or nil.
 	find(*catalog.Collection) *schema.Rule
@@ -30,8 +30,8 @@ type means interface {
 	ranges(ctx context.Context, v *removal, budgeted bool) (catalog.Dropped, error)
 	// singly removes the rest, within the limits.
 	singly(ctx context.Context) (exec.Visited, error)
-	// ended notes, under the track's lock, up to where nothing is left.
-	ended(k *track, done exec.Visited)
+	// ended notes up to where nothing is left. The lock of the rule's state is held.
+	ended(k *ruleState, done exec.Visited)
 }
 
 // removal is a visit under way.
@@ -39,9 +39,9 @@ type removal struct {
 	m       *Monitor
 	c       *catalog.Collection
 	r       rule
-	k       *track
-	by      means
-	pass    *passage
+	k       *ruleState
+	by      remover
+	pass    *gatePass
 	budgets []*budget
 	op      *command.Background
 	begunAt int64 // the monitor's limits when the visit began
@@ -50,12 +50,12 @@ type removal struct {
 	yielded func() // ends what yield began, nil where it did not
 }
 
-// remove is a visit of a rule by its means. It says whether the visit stopped at
-// a limit. Ranges go first, then the rest by its index, whose order is that of the
+// remove is a visit of a rule by its remover. It says whether the visit stopped at a
+// limit. Ranges go first, then the rest by its index, whose order is that of the
 // instants (invariant oldest-first).
 func (v *removal) remove(ctx context.Context) (hit bool, err error) {
 	m, limits := v.m, v.by.limits()
-	v.budgets = m.tracks.budgets(v.c, v.by.rule().Own.Budget, v.k, m.params.budget())
+	v.budgets = m.states.budgets(v.c, v.by.rule().Own.Budget, v.k, m.params.budget())
 	docs, spent := v.allow(limits)
 	if spent {
 		return false, nil
@@ -124,7 +124,7 @@ func (v *removal) permit() *catalog.Permit {
 
 // giveWay makes the rest of a visit yield where there are clients.
 func (v *removal) giveWay() {
-	if v.yielded == nil && v.m.governor.Asked() {
+	if v.yielded == nil && v.m.governor.Busy() {
 		v.yielded = yield()
 	}
 }
@@ -165,7 +165,7 @@ func (v *removal) bookRange(gone catalog.Dropped, took time.Duration) {
 	v.book(exec.Batch{Docs: gone.Docs, Bytes: gone.Bytes, KeysDeleted: gone.Keys, Measurements: gone.Measurements, Time: took})
 }
 
-// sweeping is what a sweep does after each stretch.
+// sweeping is what a sweep does after each step.
 func (v *removal) sweeping(ctx context.Context) func(time.Duration) error {
 	return func(took time.Duration) error { return v.pass.pause(ctx, v.m.governor.worked(took)) }
 }

@@ -16,11 +16,11 @@ import (
 // it stopped at one. A failure of the visit is logged and not returned; what
 // is returned ends the pass.
 func (m *Monitor) visit(ctx context.Context, r rule) (hit bool, err error) {
-	return m.visitAfter(ctx, r, func(*track) int64 { return math.MinInt64 })
+	return m.visitAfter(ctx, r, func(*ruleState) int64 { return math.MinInt64 })
 }
 
 // visitAfter is visit for what is due since an instant.
-func (m *Monitor) visitAfter(ctx context.Context, r rule, since func(*track) int64) (hit bool, err error) {
+func (m *Monitor) visitAfter(ctx context.Context, r rule, since func(*ruleState) int64) (hit bool, err error) {
 	pass, err := m.enter(ctx)
 	if err != nil {
 		return false, err
@@ -34,8 +34,8 @@ func (m *Monitor) visitAfter(ctx context.Context, r rule, since func(*track) int
 	if c == nil {
 		return false, nil
 	}
-	k := m.tracks.of(r)
-	var by means
+	k := m.states.of(r)
+	var by remover
 	if c.IsTimeseries() {
 		by = m.buckets(c, r, k)
 	} else {

@@ -17,7 +17,7 @@ const (
 	sweepAllEvery = time.Hour
 )
 
-// sweeps removes, beside the passes, the index entries of documents that went
+// sweeps removes, independent of the passes, the index entries of documents that went
 // with their windows: where they are many, and from time to time all.
 func (m *Monitor) sweeps(ctx context.Context) {
 	tick := time.NewTicker(sweepEvery)

@@ -196,7 +196,7 @@ func (n *Node) parseAggregation(op *command.Op, ns schema.Namespace, list []bson
 			}
 		}
 	}
-	if err := checkMeasuredStage(c, list); err != nil {
+	if err := checkTimeseriesStage(c, list); err != nil {
 		return nil, err
 	}
 	s, err := n.newScope(op, c, r.let, collation)

@@ -281,7 +281,7 @@ func (b *bulk) parseUpdate(c *catalog.Collection, a *command.Args) (*exec.Update
 	if u.Multi && u.Update.Kind() == update.Replacement {
 		return nil, mongoerr.New(mongoerr.FailedToParse, "multi update is not supported for replacement-style update")
 	}
-	return u, checkMeasuredUpdate(c, u, a.Value("updateMods"))
+	return u, checkTimeseriesUpdate(c, u, a.Value("updateMods"))
 }
 
 func (b *bulk) delete(ctx context.Context, i int, a *command.Args, space *command.Op) error {

@@ -66,8 +66,8 @@ func (n *Node) runCollMod(ctx context.Context, op *command.Op) error {
 	}
 	ns := namespace(op)
 	m := collModification{n: n, op: op, args: &op.Args}
-	if asksForecast(&op.Args) {
-		return n.foreseeCollMod(ctx, op, &m)
+	if asksDryRun(&op.Args) {
+		return n.dryRunCollMod(ctx, op, &m)
 	}
 	if n.bucketsOf(ns) != nil {
 		return mongoerr.New(mongoerr.InvalidNamespace, "collMod on a time-series collection's underlying buckets collection is not supported.")

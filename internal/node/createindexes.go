@@ -54,7 +54,7 @@ func (n *Node) runCreateIndexes(ctx context.Context, op *command.Op) error {
 		return err
 	}
 	if dry {
-		return n.foreseeIndexes(ctx, op, c, specs)
+		return n.dryRunIndexes(ctx, op, c, specs)
 	}
 	created := c == nil
 	if created {

@@ -75,7 +75,7 @@ func (n *Node) runFindAndModify(ctx context.Context, op *command.Op) error {
 	if err != nil {
 		return err
 	}
-	if err := checkMeasuredModify(c, a.Bool("remove")); err != nil {
+	if err := checkTimeseriesModify(c, a.Bool("remove")); err != nil {
 		return err
 	}
 	q, fields, err := n.findAndModifyQuery(op, c, a)

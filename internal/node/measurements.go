@@ -136,9 +136,9 @@ func (b *measurementBatch) flush(ctx context.Context) error {
 	return nil
 }
 
-// checkMeasuredStage refuses stages that cannot be the first one over a
+// checkTimeseriesStage refuses stages that cannot be the first one over a
 // time-series collection, where the server puts one of its own before it.
-func checkMeasuredStage(c *catalog.Collection, list []bson.Value) error {
+func checkTimeseriesStage(c *catalog.Collection, list []bson.Value) error {
 	switch {
 	case c == nil || c.Open == 0:
 	case startsWith(list, "$rankFusion"):

@@ -185,7 +185,7 @@ func (n *Node) parseUpdate(op *command.Op, c *catalog.Collection, a *command.Arg
 	if out.Multi && out.Update.Kind() == update.Replacement {
 		return nil, mongoerr.New(mongoerr.FailedToParse, "multi update is not supported for replacement-style update")
 	}
-	return out, checkMeasuredUpdate(c, out, a.Value("u"))
+	return out, checkTimeseriesUpdate(c, out, a.Value("u"))
 }
 
 // sortOf parses the sort of a statement that changes one document. Where the

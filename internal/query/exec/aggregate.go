@@ -14,17 +14,17 @@ import (
 
 // Aggregation is a running pipeline.
 type Aggregation struct {
-	cursor *Cursor // what reads the collection, or nil
-	out    pipeline.Iterator
-	plain  bool   // the cursor does it all
-	sorts  bool   // a stage above it sorts
-	inner  bool   // its results are not the client's
-	ahead  *ahead // what reads the cursor ahead, or nil
-	run    *pipeline.Run
-	memory memory.Account // of the pipeline, unless it is part of another
-	apart  bool           // no stage above the query holds what is the store's
-	begun  bool
-	parked bool
+	cursor   *Cursor // what reads the collection, or nil
+	out      pipeline.Iterator
+	plain    bool        // the cursor does it all
+	sorts    bool        // a stage above it sorts
+	inner    bool        // its results are not the client's
+	async    *asyncInput // what reads the cursor in a goroutine, or nil
+	run      *pipeline.Run
+	memory   memory.Account // of the pipeline, unless it is part of another
+	parkable bool           // no stage above the query pins the store
+	begun    bool
+	parked   bool
 	// counted says that what an inner pipeline has looked at is in the run's
 	// count.
 	counted bool
@@ -78,24 +78,24 @@ func (x *Executor) open(ctx context.Context, a *Aggregation, c *catalog.Collecti
 	if q.Env != nil {
 		q.Env.Memory = r.Env.Memory
 	}
-	early := !inner && c != nil && !c.IsTimeseries() && mayReadAhead(q, rest)
+	early := !inner && c != nil && !c.IsTimeseries() && mayReadAsync(q, rest)
 	if early {
 		q.Env = q.Env.Fork()
 	}
-	q.Drained = rest.Drains()
-	q.Held = !q.Drained && !rest.Streams()
+	q.FullyConsumed = rest.ConsumesAll()
+	q.PinsSnapshot = !q.FullyConsumed && !rest.Streams()
 	found, err := x.start(ctx, c, q, x.reads(c, q, rest))
 	if err != nil {
 		return err
 	}
 	a.cursor, a.plain = &Cursor{r: found}, len(rest.Stages) == 0
 	a.sorts = slices.ContainsFunc(rest.Stages, func(s pipeline.Stage) bool { _, ok := s.(*pipeline.Sort); return ok })
-	in := measured(c, a.cursor)
+	in := timeseriesInput(c, a.cursor)
 	if early {
-		a.ahead = &ahead{in: in, keep: rest.Reads()}
-		in = a.ahead
+		a.async = &asyncInput{in: in, keep: rest.Reads()}
+		in = a.async
 	}
-	if a.apart = a.plain || rest.Streams(); a.apart && !a.plain {
+	if a.parkable = a.plain || rest.Streams(); a.parkable && !a.plain {
 		in = &copying{in: in}
 	}
 	if a.out, err = rest.Open(withMeta(in, found.meta.value, rest, r), r); err != nil {
@@ -208,7 +208,7 @@ func (a *Aggregation) giveBack() {
 // Park lets go of the store until Unpark, with what stages read besides. A stage
 // that reads all its input first has done so by then, or has not begun.
 func (a *Aggregation) Park() error {
-	if a.cursor != nil && (a.apart || !a.begun || a.cursor.r.winner.ended) {
+	if a.cursor != nil && (a.parkable || !a.begun || a.cursor.r.winner.ended) {
 		a.parked = true
 		if err := a.cursor.Park(); err != nil {
 			return err
@@ -240,8 +240,8 @@ func (a *Aggregation) Examined() (keys, docs int64) {
 	if a.cursor == nil {
 		return keys, docs
 	}
-	if a.ahead != nil {
-		a.ahead.stop()
+	if a.async != nil {
+		a.async.stop()
 	}
 	k, d := a.cursor.Examined()
 	return keys + k, docs + d
@@ -264,9 +264,9 @@ func (a *Aggregation) ExecStats() bson.Doc {
 	return a.cursor.ExecStats()
 }
 
-// Looked is what the query below has read.
-func (a *Aggregation) Looked() pipeline.Looked {
-	var l pipeline.Looked
+// LookupStats is what the query below has read, for the $lookup above it.
+func (a *Aggregation) LookupStats() pipeline.LookupStats {
+	var l pipeline.LookupStats
 	if a.cursor != nil {
 		l.Keys, l.Docs = a.cursor.Examined()
 		scanned(a.cursor.r.winner.node, &l)
@@ -275,7 +275,7 @@ func (a *Aggregation) Looked() pipeline.Looked {
 }
 
 // scanned adds the scans and indexes of a plan.
-func scanned(n plan.Node, l *pipeline.Looked) {
+func scanned(n plan.Node, l *pipeline.LookupStats) {
 	switch n := n.(type) {
 	case *plan.CollScan:
 		l.Scans++
@@ -304,7 +304,7 @@ func scanned(n plan.Node, l *pipeline.Looked) {
 // Hides says whether documents may leave the result while it is read, because
 // they are hidden from the instant on at which they are due.
 func (a *Aggregation) Hides() bool {
-	return a.cursor != nil && (a.cursor.r.source.hiding != nil || a.cursor.r.source.unlooked.catalog != nil)
+	return a.cursor != nil && (a.cursor.r.source.visibility != nil || a.cursor.r.source.pending.catalog != nil)
 }
 
 // Reads is the cursor below the pipeline, or nil where it has a source of its

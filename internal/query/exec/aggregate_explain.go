@@ -222,7 +222,7 @@ func writeStageStats(b *bson.Builder, st *pipeline.StageStats) {
 		}
 		writeSpills(b, sp)
 	}
-	if l := st.Looked(); l != nil {
+	if l := st.LookupStats(); l != nil {
 		b.Int64("totalDocsExamined", l.Docs).Int64("totalKeysExamined", l.Keys).Int64("collectionScans", l.Scans)
 		b.Strings("indexesUsed", l.Indexes...)
 	}

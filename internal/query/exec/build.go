@@ -28,16 +28,16 @@ type builder struct {
 	open     []catalog.Source // of a time-series collection, those with open measurements
 	// fields are those that the reader needs; nil for all.
 	fields []string
-	// buried says that between the node that is built next and the reader there is
-	// more than limits and projections, and wanted how many of its rows these let
-	// pass, 0 for all.
-	buried bool
-	wanted int64
-	batch  int64 // see Query
-	// drained says that all its rows are taken before anything is done with them.
-	drained bool
-	// apart says that goroutines may work for the plan between two of its rows.
-	apart bool
+	// belowBlocking says that more than limits and projections stands between the node
+	// that is built next and the reader. rowLimit is how many of its rows those let
+	// pass; 0: all.
+	belowBlocking bool
+	rowLimit      int64
+	batch         int64 // see Query
+	// fullyConsumed says that the reader takes all its rows before it uses any.
+	fullyConsumed bool
+	// parallelizable says that goroutines may work for the plan between two rows.
+	parallelizable bool
 	// keyed says that the reader takes the keys of the index that led to rows.
 	keyed bool
 }
@@ -48,42 +48,42 @@ func (b *builder) build(n plan.Node) Stage {
 		b.above++
 		defer func() { b.above-- }()
 	}
-	buried, wanted, drained := b.buried, b.wanted, b.drained
-	defer func() { b.buried, b.wanted, b.drained = buried, wanted, drained }()
+	below, rowLimit, consumed := b.belowBlocking, b.rowLimit, b.fullyConsumed
+	defer func() { b.belowBlocking, b.rowLimit, b.fullyConsumed = below, rowLimit, consumed }()
 	switch n := n.(type) {
 	case *plan.Limit:
-		b.wanted = n.N
+		b.rowLimit = n.N
 	case *plan.Skip:
-		if wanted > 0 {
-			b.wanted += n.N
+		if rowLimit > 0 {
+			b.rowLimit += n.N
 		}
 	case *plan.Projection:
 	case *plan.Fetch:
 		return b.fetch(n)
 	case *plan.Sort:
-		b.buried, b.wanted, b.drained = true, 0, true
+		b.belowBlocking, b.rowLimit, b.fullyConsumed = true, 0, true
 	case *plan.Count:
-		b.buried, b.wanted, b.drained = true, 0, n.Limit == 0
+		b.belowBlocking, b.rowLimit, b.fullyConsumed = true, 0, n.Limit == 0
 	default:
-		b.buried, b.wanted, b.drained = true, 0, false
+		b.belowBlocking, b.rowLimit, b.fullyConsumed = true, 0, false
 	}
 	return b.stage(n)
 }
 
-// fetch makes a fetch, which reads ahead where all its rows come from one scan.
+// fetch makes a fetch, which prefetches where all its rows come from one scan.
 func (b *builder) fetch(n *plan.Fetch) *fetch {
 	s := &fetch{stats: Stats{Node: n}, source: b.source, filter: newFilter(n.Filter, b.env)}
-	s.ahead.apart, s.ahead.batch, s.ahead.memory = b.apart, b.batch, b.source.hold()
-	s.ahead.drained = b.drained && (s.filter == nil || b.wanted == 0)
-	if s.filter == nil && !b.buried {
-		s.ahead.wanted, s.ahead.fields = b.wanted, b.fields
+	s.prefetch.parallelizable, s.prefetch.batch, s.prefetch.memory = b.parallelizable, b.batch, b.source.hold()
+	s.prefetch.fullyConsumed = b.fullyConsumed && (s.filter == nil || b.rowLimit == 0)
+	if s.filter == nil && !b.belowBlocking {
+		s.prefetch.rowLimit, s.prefetch.fields = b.rowLimit, b.fields
 	}
-	b.buried, b.wanted = true, 0
+	b.belowBlocking, b.rowLimit = true, 0
 	s.input = b.build(n.Input)
 	switch in := s.input.(type) {
 	case *indexScan:
 		if !in.index.Handle.(*catalog.Index).Records {
-			s.ahead.scan = in
+			s.prefetch.scan = in
 		}
 	case *skip:
 		if in.entries != nil && !in.entries.index.Handle.(*catalog.Index).Records {

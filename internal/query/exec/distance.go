@@ -78,6 +78,6 @@ func (s *distance) emit(row *Row) (State, error) {
 	r := s.found[0]
 	s.found = s.found[1:]
 	*row = Row{Record: r.record, Doc: r.doc, Meta: &Meta{Distance: s.node.Near.Near.Report(r.distance), Point: r.point}}
-	s.source.judgeMeasured(row)
+	s.source.setMeasurementDue(row)
 	return s.stats.count(Advanced), nil
 }

@@ -4,10 +4,10 @@
 // count, an update, a delete or an explain. Writes evaluate on the snapshot,
 // lock each record, look again, and go into catalog units.
 //
-// What will be asked for is read ahead where that pays: the documents of an
-// index's entries in the order of their records (prefetch.go), entries in a
-// goroutine beside documents that come in their order (beside.go), and the input of
-// a pipeline that takes in all before it delivers any in another (ahead.go).
+// What will be asked for is read ahead where that pays: the documents of an index's
+// entries in the order of their records (prefetch.go), entries by a background scan
+// where documents come in their order (backgroundscan.go), and the input of a pipeline
+// that consumes all before it delivers any by an async input (asyncinput.go).
 //
 // Start reading at executor.go, then stage.go.
 package exec

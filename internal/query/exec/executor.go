@@ -35,15 +35,14 @@ type Query struct {
 	Batch int64
 	// AllowDiskUse lets sorts spill.
 	AllowDiskUse bool
-	// Drained says that the reader takes all results before it does anything with
-	// them.
-	Drained bool
+	// FullyConsumed says that the reader takes all results before it uses any.
+	FullyConsumed bool
 	// KeyRead says that what is above the query reads {$meta: "sortKey"}, as its
 	// projection may, too.
 	KeyRead bool
-	// Held says that the cursor may keep the store between two batches of a client,
-	// so no goroutine may be at work for it then.
-	Held bool
+	// PinsSnapshot says that the cursor may keep its snapshot between two batches of a
+	// client, so no goroutine may work for it then.
+	PinsSnapshot bool
 	// ShowRecordID adds $recordId to each document.
 	ShowRecordID bool
 	// Resume, where not nil, is where a find that scans the collection begins, and
@@ -177,7 +176,7 @@ func (x *Executor) start(ctx context.Context, c *catalog.Collection, q *Query, a
 			return nil, err
 		}
 	}
-	r.source.settle(waits(r.winner.node))
+	r.source.planChosen(mayHoldRows(r.winner.node))
 	r.markUsed(r.winner.node)
 	return r, nil
 }
@@ -215,16 +214,16 @@ func (x *Executor) prepare(ctx context.Context, c *catalog.Collection, q *Query,
 	}
 	r.source = source{coll: c, reader: reader, env: q.Env}
 	if c != nil && c.Hiding() != nil {
-		r.source.expect(x.Catalog, before, r.snapshot != nil, nodes[0])
+		r.source.prepareVisibility(x.Catalog, before, r.snapshot != nil, nodes[0])
 	}
-	r.builder = builder{source: &r.source, env: q.Env, coll: q.Collator, meta: &r.meta, drained: q.Drained, keyed: q.readsKeys(), apart: !q.Held && !q.Tailable, batch: q.Batch}
+	r.builder = builder{source: &r.source, env: q.Env, coll: q.Collator, meta: &r.meta, fullyConsumed: q.FullyConsumed, keyed: q.readsKeys(), parallelizable: !q.PinsSnapshot && !q.Tailable, batch: q.Batch}
 	if has(nodes[0], knowsMeta) || q.Projection != nil && len(q.Projection.Meta()) > 0 {
 		q.Env.Meta = r.meta.value
 	}
 	if c != nil {
 		r.builder.count = c.Count()
-		if n, ok := nodes[0].(*plan.Count); ok && n.Input == nil && r.source.hiding != nil {
-			if r.builder.count, err = r.source.visible(ctx); err != nil {
+		if n, ok := nodes[0].(*plan.Count); ok && n.Input == nil && r.source.visibility != nil {
+			if r.builder.count, err = r.source.countVisible(ctx); err != nil {
 				r.abandon()
 				return nil, err
 			}
@@ -305,7 +304,7 @@ func (r *running) next(ctx context.Context, row *Row) (bool, error) {
 			err = r.hand.Set(copiesAtHand * len(row.Doc))
 			r.x.Memory.Settle(copiesAtHand * len(row.Doc)) // each row is garbage once the next is there
 		}
-		if err != nil || !ok || !r.source.expired(row) {
+		if err != nil || !ok || !r.source.expiredSince(row) {
 			return ok, err
 		}
 	}
@@ -472,7 +471,7 @@ type Counted struct {
 func (x *Executor) counting(q *Query) func(plan.Node) plan.Node {
 	skip, limit := q.Skip, q.Limit
 	q.Skip, q.Limit = 0, 0
-	q.Paths, q.NoExpress, q.Drained = []string{}, true, true
+	q.Paths, q.NoExpress, q.FullyConsumed = []string{}, true, true
 	fast := plan.MatchesAll(q.Filter) && q.Hint.IsMissing()
 	return func(n plan.Node) plan.Node {
 		if _, ok := n.(*plan.EOF); ok {

@@ -242,7 +242,7 @@ func (v *visit) groupDocs() int {
 	return int(n)
 }
 
-// removeSome deletes the gathered documents that are still due, until a limit
+// removeSome deletes the entryBatch documents that are still due, until a limit
 // of bytes or time ends the batch. Those that another unit has locked come
 // last, and wait.
 func (v *visit) removeSome(ctx context.Context) error {

@@ -20,14 +20,14 @@ const walkAfter = 8
 
 // fetch reads the document of each row and filters it.
 type fetch struct {
-	stats  Stats
-	input  Stage
-	source *source
-	filter *filter
-	closer io.Closer // of the document of the last row
-	ahead  prefetch
+	stats    Stats
+	input    Stage
+	source   *source
+	filter   *filter
+	closer   io.Closer // of the document of the last row
+	prefetch prefetch
 	// skips is what leaves out the first entries of the scan, while it does: from
-	// there on the scan is read ahead.
+	// there on the scan is prefetched.
 	skips *skip
 	had   int64 // rows that came with their document from a stage below
 
@@ -48,8 +48,8 @@ func (s *fetch) release() {
 
 func (s *fetch) Close() error {
 	s.release()
-	s.ahead.free()
-	s.ahead.memory.Release()
+	s.prefetch.endBackground()
+	s.prefetch.memory.Release()
 	return errors.Join(s.walk.close(), s.input.Close())
 }
 
@@ -65,50 +65,50 @@ func (s *fetch) read(record []byte) (bson.Doc, io.Closer, error) {
 	if s.rising < walkAfter {
 		return s.source.fetch(record)
 	}
-	doc, err := s.along(record)
+	doc, err := s.readNext(record)
 	return doc, nil, err
 }
 
-// along reads the document of a record above the one before, nil where it is
+// readNext reads the document of a record above the one before, nil where it is
 // gone.
-func (s *fetch) along(record []byte) (bson.Doc, error) {
+func (s *fetch) readNext(record []byte) (bson.Doc, error) {
 	found, err := s.walk.to(s.source, record)
 	if err != nil || !found {
 		return nil, err
 	}
 	doc, err := s.walk.it.Value()
-	if err != nil || s.source.hides(record, doc) {
+	if err != nil || s.source.isExpired(record, doc) {
 		return nil, err
 	}
 	return doc, nil
 }
 
-// learn is the source's, where documents may be hidden.
-func (s *fetch) learn(ctx context.Context) error {
-	if s.source.judges() && s.source.mayHide() {
-		return s.source.learn(ctx)
+// probeIndexes is the source's, where documents may be hidden.
+func (s *fetch) probeIndexes(ctx context.Context) error {
+	if s.source.checksDocuments() && s.source.mayHide() {
+		return s.source.probeIndexes(ctx)
 	}
 	return nil
 }
 
 func (s *fetch) Work(ctx context.Context, row *Row) (State, error) {
 	s.release()
-	if s.source.judges() {
-		if err := s.learn(ctx); err != nil {
+	if s.source.checksDocuments() {
+		if err := s.probeIndexes(ctx); err != nil {
 			return EOF, err
 		}
 	}
-	ready := s.ahead.ready()
+	ready := s.prefetch.ready()
 	if !ready {
-		if !s.ahead.pending() && s.ahead.end.works <= 1 {
+		if !s.prefetch.pending() && s.prefetch.end.works <= 1 {
 			if err := s.fill(ctx); err != nil {
 				return EOF, err
 			}
 		}
-		if s.ahead.idle() {
+		if s.prefetch.idle() {
 			return s.stats.count(NeedTime), nil
 		}
-		ready = s.ahead.pending()
+		ready = s.prefetch.pending()
 	}
 	if ready {
 		if err := s.take(row); err != nil {
@@ -117,11 +117,11 @@ func (s *fetch) Work(ctx context.Context, row *Row) (State, error) {
 	} else if state, err := s.next(ctx, row); err != nil || state != Advanced {
 		return s.stats.count(state), err
 	}
-	s.ahead.handed++
+	s.prefetch.delivered++
 	if row.Doc == nil {
 		return s.stats.count(NeedTime), nil
 	}
-	s.ahead.bytes += int64(len(row.Doc))
+	s.prefetch.bytes += int64(len(row.Doc))
 	s.stats.DocsExamined++
 	pass, err := s.filter.match(row.Doc)
 	if err != nil || !pass {
@@ -132,7 +132,7 @@ func (s *fetch) Work(ctx context.Context, row *Row) (State, error) {
 
 // next takes a row from the input and reads its document, nil where it is gone.
 func (s *fetch) next(ctx context.Context, row *Row) (State, error) {
-	s.pass()
+	s.endBatch()
 	state, err := s.input.Work(ctx, row)
 	if err != nil || state != Advanced {
 		return state, err
@@ -142,8 +142,8 @@ func (s *fetch) next(ctx context.Context, row *Row) (State, error) {
 	}
 	if row.Doc == nil {
 		row.Doc, s.closer, err = s.read(row.Record)
-		s.ahead.rising = s.rising >= walkAfter
-		s.source.judged(row)
+		s.prefetch.rising = s.rising >= walkAfter
+		s.source.setDue(row)
 		if err == nil && row.parked && row.Doc != nil {
 			var has bool
 			if has, err = hasKey(row); !has {
@@ -152,10 +152,10 @@ func (s *fetch) next(ctx context.Context, row *Row) (State, error) {
 		}
 		return state, err
 	}
-	s.ahead.rising = true
+	s.prefetch.rising = true
 	if s.source.mayHide() {
 		var hidden bool
-		if hidden, err = s.source.examine(ctx, row); hidden {
+		if hidden, err = s.source.isRowExpired(ctx, row); hidden {
 			row.Doc = nil
 		}
 	}
@@ -205,6 +205,6 @@ func (s *idHack) Work(ctx context.Context, row *Row) (State, error) {
 	s.closer, s.record = closer, record
 	s.stats.KeysExamined, s.stats.DocsExamined = 1, 1
 	*row = Row{Record: record, Doc: doc}
-	s.source.judged(row)
+	s.source.setDue(row)
 	return s.stats.count(Advanced), nil
 }

@@ -340,10 +340,10 @@ func (s *geoNear) emit(row *Row) (State, error) {
 	if at := s.ringNow(); at != nil {
 		at.given++
 	}
-	if s.builder.source.hides(r.record, r.doc) {
+	if s.builder.source.isExpired(r.record, r.doc) {
 		return s.stats.count(NeedTime), nil
 	}
 	*row = Row{Record: r.record, Doc: r.doc, Index: s.node.Index, Meta: &Meta{Distance: s.node.Near.Near.Report(r.distance), Point: r.point}}
-	s.builder.source.judged(row)
+	s.builder.source.setDue(row)
 	return s.stats.count(Advanced), nil
 }

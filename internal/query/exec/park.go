@@ -67,7 +67,7 @@ func (c *Cursor) Unpark(ctx context.Context) error {
 			return err
 		}
 		if r.coll.IsTimeseries() {
-			r.source.lookMeasured(r.x.Catalog, r.coll)
+			r.source.loadTimeseriesVisibility(r.x.Catalog, r.coll)
 			return nil
 		}
 		c.arrivals = r.coll.Arrivals()
@@ -78,8 +78,8 @@ func (c *Cursor) Unpark(ctx context.Context) error {
 	}
 	r.snapshot = r.x.Catalog.Engine().NewSnapshot()
 	r.source.reader = r.snapshot
-	r.source.unlooked = unlooked{}
-	r.source.look(r.x.Catalog, before)
+	r.source.pending = pendingVisibility{}
+	r.source.loadVisibility(r.x.Catalog, before)
 	if err := restoreAll(r.winner.stage); err != nil {
 		return err
 	}
@@ -260,7 +260,7 @@ func (s *indexScan) forget(record []byte) {
 // those that were not. The input is saved after that.
 func (s *fetch) save() error {
 	s.release()
-	return errors.Join(s.ahead.drop(), s.walk.close())
+	return errors.Join(s.prefetch.drop(), s.walk.close())
 }
 
 // save lets go of the document, which was passed on.

@@ -10,47 +10,47 @@ import (
 )
 
 const (
-	// prefetchAfter is how many documents are read one by one before any are read
-	// ahead: a client's first batch.
+	// prefetchAfter is how many documents are read one by one before any is
+	// prefetched: a client's first batch.
 	prefetchAfter = 101
-	// prefetchGrowth is how many documents are read ahead for each one that was asked
-	// for before.
+	// prefetchGrowth is how many documents are prefetched for each one that was
+	// delivered before.
 	prefetchGrowth = 4
-	// prefetchSlow takes the place of prefetchGrowth, as a divisor, where a cursor was
-	// asked for more than the last time: it is about to have enough.
+	// prefetchSlow replaces prefetchGrowth, as a divisor, once a cursor has delivered
+	// more than in its last batch: its reader is about to have enough.
 	prefetchSlow = 8
-	// maxPrefetchRows and maxPrefetchBytes bound what one fetch has read ahead. More
-	// documents of one look at the collection are nearer to each other.
+	// maxPrefetchRows and maxPrefetchBytes bound what one fetch has prefetched. The
+	// more documents are read in one pass, the nearer to each other they lie.
 	maxPrefetchRows  = 1 << 17
 	maxPrefetchBytes = 16 << 20
 )
 
 // prefetch is what a fetch has read ahead: the next entries of an index, and their
-// documents, which were read in the order of the records, since that is how they
-// lie in the store. Where the entries are in that order already, the documents
-// are still to be read: see fetch.take.
+// documents. Those were read in the order of their records, which is how they lie in
+// the store. Where the entries have that order already, the documents are not read
+// yet: see fetch.take.
 type prefetch struct {
-	scan   *indexScan // whose entries they are; nil where nothing is read ahead
-	wanted int64      // so many rows are wanted at the most; 0: all
-	fields []string   // of a document that are wanted; nil: all
-	// drained says that no less is wanted, however long it takes to the first.
-	drained bool
-	apart   bool  // entries may be gathered in a goroutine
-	batch   int64 // see Query; 0 once the cursor was parked
+	scan     *indexScan // whose entries they are; nil: nothing is prefetched
+	rowLimit int64      // the most rows the reader takes; 0: all
+	fields   []string   // of a document that are read; nil: all
+	// fullyConsumed says that the reader takes all rows, however late the first is.
+	fullyConsumed  bool
+	parallelizable bool  // a goroutine may read entries
+	batch          int64 // see Query; 0 once the cursor was parked
 
-	gathered
+	entryBatch
 	next int          // row
-	docs []fetchedDoc // of rows; none where they are still to be read
-	// scattered is memory for documents that are read ahead; nil until then.
+	docs []fetchedDoc // of rows; empty where they are not read yet
+	// scattered holds prefetched documents; nil until there are any.
 	scattered *scattered
-	// beside gathers where records rise; nil until then.
-	beside *beside
-	memory memory.Holding
+	// background reads entries where records rise; nil: no goroutine runs.
+	background *backgroundScan
+	memory     memory.Holding
 
-	handed   int64 // rows since the cursor was parked last
-	expected int64 // rows between the two times before that; 0 the first time
-	before   int64 // rows until it was parked last
-	bytes    int64 // of documents that were read in this time
+	delivered int64 // rows since the cursor was parked last
+	expected  int64 // rows between the two parks before that; 0 before the second
+	before    int64 // rows until it was parked last
+	bytes     int64 // of the documents delivered in this time
 }
 
 // fetchedDoc is the document of a row.
@@ -58,16 +58,16 @@ type fetchedDoc struct {
 	state fetchedState
 	part  uint8 // where it is
 	doc   spot
-	due   int64 // see hiding
+	due   int64 // see visibility
 }
 
 // fetchedState tells where the document of a row is.
 type fetchedState uint8
 
 const (
-	unread fetchedState = iota // in the store
-	gone                       // nowhere, or hidden
-	read                       // in a part
+	docUnread  fetchedState = iota // in the store
+	docMissing                     // gone, or expired and hidden
+	docRead                        // in a part
 )
 
 // cost is what a scan counted to find an entry behind the one before.
@@ -90,40 +90,40 @@ func (st *Stats) add(c cost) {
 	st.DupsDropped += int64(c.dropped)
 }
 
-// size is how many rows to read ahead now, 0 for none: nothing is gained where
-// records come in rising order anyway.
+// size is how many rows to prefetch now; 0 for none. Nothing is gained where records
+// come in rising order anyway.
 func (a *prefetch) size() int {
 	if a.scan == nil || a.rising || a.scan.uncovered || a.scan.ended {
 		return 0
 	}
-	n := a.handed * prefetchGrowth
+	n := a.delivered * prefetchGrowth
 	switch {
-	case a.handed < a.expected:
-		n = a.expected - a.handed
-	case a.handed < prefetchAfter && a.expected < prefetchAfter:
+	case a.delivered < a.expected:
+		n = a.expected - a.delivered
+	case a.delivered < prefetchAfter && a.expected < prefetchAfter:
 		return 0
-	case a.drained:
+	case a.fullyConsumed:
 		n = maxPrefetchRows
 	case a.expected > prefetchAfter:
-		n = max(prefetchAfter, a.handed/prefetchSlow)
+		n = max(prefetchAfter, a.delivered/prefetchSlow)
 	}
 	n = min(n, maxPrefetchRows)
-	if rows := a.before + a.handed; rows > 0 && a.fields == nil {
+	if rows := a.before + a.delivered; rows > 0 && a.fields == nil {
 		n = min(n, maxPrefetchBytes/(a.bytes/rows+1))
 	}
-	if a.wanted > 0 {
-		n = min(n, a.wanted-a.before-a.handed)
+	if a.rowLimit > 0 {
+		n = min(n, a.rowLimit-a.before-a.delivered)
 	}
 	return int(n)
 }
 
-// fill reads entries ahead, if that is worth it, and, unless their records come in
-// rising order, the documents. REQUIRES: no rows are left.
+// fill prefetches entries where that pays and, unless their records are in rising
+// order, their documents. REQUIRES: no rows are left.
 func (s *fetch) fill(ctx context.Context) error {
-	if err := invariant.Require(!s.ahead.pending(), "exec: no rows are left when more are read ahead"); err != nil {
+	if err := invariant.Require(!s.prefetch.pending(), "exec: no rows are left when more are read ahead"); err != nil {
 		return err
 	}
-	a := &s.ahead
+	a := &s.prefetch
 	if s.skips != nil {
 		if s.skips.n > 0 {
 			return nil
@@ -132,12 +132,12 @@ func (s *fetch) fill(ctx context.Context) error {
 	}
 	var err error
 	switch n := 0; {
-	case a.beside != nil:
-		s.pass()
-		err = a.takeBeside(ctx)
-	case a.mayBeside():
-		s.pass()
-		err = a.begin(ctx)
+	case a.background != nil:
+		s.endBatch()
+		err = a.takeBackground(ctx)
+	case a.mayScanInBackground():
+		s.endBatch()
+		err = a.startBackground(ctx)
 	default:
 		if n = a.size(); n == 0 {
 			return nil
@@ -145,15 +145,15 @@ func (s *fetch) fill(ctx context.Context) error {
 		if !a.affords(n) {
 			return nil
 		}
-		s.pass()
-		err = a.gather(ctx, n)
+		s.endBatch()
+		err = a.readEntries(ctx, n)
 	}
 	if err != nil || len(a.rows) == 0 {
 		s.walk.begin()
 		return err
 	}
 	if !a.rising {
-		err = s.readAhead(ctx)
+		err = s.prefetchDocuments(ctx)
 		s.walk.begin()
 	} else if bytes.Compare(a.record(0), s.last) <= 0 {
 		s.walk.begin()
@@ -161,26 +161,25 @@ func (s *fetch) fill(ctx context.Context) error {
 	return err
 }
 
-// prefetchEntry is about what an entry takes that is read ahead, in bytes.
+// prefetchEntry is about what a prefetched entry takes, in bytes.
 const prefetchEntry = 128
 
-// affords takes memory for n rows that are to be read ahead; without it they are
-// read one by one.
+// affords takes memory to prefetch n rows; without it they are read one by one.
 func (a *prefetch) affords(n int) bool {
 	bytes := int64(prefetchEntry)
-	if rows := a.before + a.handed; rows > 0 {
+	if rows := a.before + a.delivered; rows > 0 {
 		bytes += a.bytes / rows
 	}
 	return a.memory.Set(int(min(int64(n)*bytes, 2*maxPrefetchBytes))) == nil
 }
 
-// gather reads n entries ahead. The scan's counters stay as they are: they
-// count what is handed on.
-func (a *prefetch) gather(ctx context.Context, n int) error {
+// readEntries reads the next n entries. The scan's counters stay as they are: they
+// count what is delivered.
+func (a *prefetch) readEntries(ctx context.Context, n int) error {
 	a.clear()
 	a.docs = a.docs[:0]
 	if a.scan.isPlain() {
-		return a.plain(ctx, a.scan, a.scan.source.low, n, maxPrefetchBytes)
+		return a.readPlain(ctx, a.scan, a.scan.source.low, n, maxPrefetchBytes)
 	}
 	st := a.scan.Stats()
 	before := *st
@@ -209,10 +208,10 @@ func (a *prefetch) gather(ctx context.Context, n int) error {
 	return nil
 }
 
-// pass forgets the rows, all of which were handed on, and counts what the scan
-// did behind them.
-func (s *fetch) pass() {
-	a := &s.ahead
+// endBatch drops the rows, all of which were delivered, and counts what the scan did
+// behind the last one.
+func (s *fetch) endBatch() {
+	a := &s.prefetch
 	if a.end.works > 0 {
 		a.scan.Stats().add(a.end)
 		a.end = cost{}
@@ -227,8 +226,8 @@ func (s *fetch) pass() {
 	}
 }
 
-// idle does a unit of work in which the scan found nothing, before the next row
-// or behind the last; false where there is none.
+// idle does a unit of work in which the scan found nothing, before the next row or
+// behind the last; false if there is none left.
 func (a *prefetch) idle() bool {
 	works := &a.end.works
 	if a.pending() {
@@ -248,10 +247,9 @@ func (a *prefetch) pending() bool { return a.next < len(a.rows) }
 // ready says whether rows are left, and nothing else comes before the next one.
 func (a *prefetch) ready() bool { return a.next < len(a.rows) && a.rows[a.next].works <= 1 }
 
-// take hands on the next row that was read ahead; its document is nil where it
-// is gone.
+// take delivers the next prefetched row; its document is nil where it is gone.
 func (s *fetch) take(row *Row) error {
-	a := &s.ahead
+	a := &s.prefetch
 	i := a.next
 	a.next++
 	st := a.scan.Stats()
@@ -265,25 +263,25 @@ func (s *fetch) take(row *Row) error {
 	row.fillEntry(a.scan.index, key, record, bits)
 	var err error
 	if len(a.docs) == 0 {
-		row.Doc, err = s.along(record)
-		s.source.judged(row)
+		row.Doc, err = s.readNext(record)
+		s.source.setDue(row)
 		return err
 	}
 	switch d := &a.docs[i]; d.state {
-	case read:
+	case docRead:
 		row.Doc, row.due = a.scattered.parts[d.part].docs.at(d.doc), d.due
-	case gone:
+	case docMissing:
 	default:
 		row.Doc, s.closer, err = s.source.fetch(row.Record)
-		s.source.judged(row)
+		s.source.setDue(row)
 	}
 	return err
 }
 
-// drop forgets the rows that were not handed on: the scan goes on behind the one
-// that was handed on last, be it the last of all, behind which there may be more
-// by then; or at the first one, where none was, since a trial of plans ended. The
-// cursor is being parked.
+// drop forgets the rows that were not delivered, as the cursor is being parked. The
+// scan continues behind the row that was delivered last, even if that was the last of
+// all: there may be more behind it by then. It continues at the first row where none
+// was delivered, because a trial of plans ended.
 func (a *prefetch) drop() error {
 	var err error
 	if len(a.rows) > 0 {
@@ -291,14 +289,14 @@ func (a *prefetch) drop() error {
 			a.scan.forget(a.record(i))
 		}
 		key, record, _ := a.entry(max(a.next-1, 0))
-		if a.beside != nil {
-			a.beside.stop()
+		if a.background != nil {
+			a.background.stop()
 		}
 		err = a.scan.back(key, record, a.next == 0)
 	}
-	a.free()
+	a.endBackground()
 	a.memory.Shrink(0)
-	*a = prefetch{memory: a.memory, scan: a.scan, wanted: a.wanted, fields: a.fields, drained: a.drained, apart: a.apart, gathered: gathered{rising: a.rising}, expected: a.handed, before: a.before + a.handed, bytes: a.bytes}
+	*a = prefetch{memory: a.memory, scan: a.scan, rowLimit: a.rowLimit, fields: a.fields, fullyConsumed: a.fullyConsumed, parallelizable: a.parallelizable, entryBatch: entryBatch{rising: a.rising}, expected: a.delivered, before: a.before + a.delivered, bytes: a.bytes}
 	return err
 }
 

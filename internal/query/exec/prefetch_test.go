@@ -158,7 +158,7 @@ func (o *orderly) query() *Query {
 		a.projection = `{"p": 1}`
 	}
 	q := a.query(o.rt)
-	q.Drained = rapid.Bool().Draw(o.rt, "drained")
+	q.FullyConsumed = rapid.Bool().Draw(o.rt, "drained")
 	return q
 }
 
@@ -274,7 +274,7 @@ func (o *orderly) begin(ns schema.Namespace) {
 	}
 	o.h.index(rt, ns, specs)
 	o.coll = o.h.catalog.Lookup(ns)
-	o.change(rapid.SampledFrom([]int{0, 5, 150, 300, 600, 2 * besideLeast}).Draw(rt, "things"))
+	o.change(rapid.SampledFrom([]int{0, 5, 150, 300, 600, 2 * backgroundLeast}).Draw(rt, "things"))
 	o.backward, o.projected = rapid.Bool().Draw(rt, "backward"), rapid.Bool().Draw(rt, "projected")
 	if !o.multikey && !o.rising && rapid.Bool().Draw(rt, "bounded") {
 		o.from, o.to, o.not = 5, 55, rapid.Int32Range(0, 60).Draw(rt, "not")
@@ -293,7 +293,7 @@ func (o *orderly) begin(ns schema.Namespace) {
 
 // run reads all, some at a time.
 func (o *orderly) run(cur *Cursor) {
-	for !o.visit(cur, rapid.SampledFrom([]int{1, 40, 101, 130, 600, 3 * besideLeast / 2}).Draw(o.rt, "visit")) {
+	for !o.visit(cur, rapid.SampledFrom([]int{1, 40, 101, 130, 600, 3 * backgroundLeast / 2}).Draw(o.rt, "visit")) {
 		if err := cur.Park(); err != nil {
 			o.rt.Fatal(err)
 		}
@@ -342,7 +342,7 @@ func TestPrefetchCounts(t *testing.T) {
 				}
 				for s := cur.r.winner.stage; i == 0; s = s.Inputs()[0] {
 					if f, ok := s.(*fetch); ok {
-						f.ahead.scan = nil
+						f.prefetch.scan = nil
 						break
 					}
 				}

@@ -8,17 +8,17 @@ import (
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
-// sharedRows is how many documents two goroutines read at the same time rather
-// than one: half of those each, in the order of the records.
+// sharedRows is from how many documents on two goroutines read them, half each, in the
+// order of the records.
 const sharedRows = 8 << 10
 
-// scattered are documents that were read in another order than that of their rows.
+// scattered holds documents that were read in another order than that of their rows.
 type scattered struct {
 	order recordOrder // of the rows
 	parts [2]part
 }
 
-// part is the documents that one goroutine has read ahead.
+// part is the documents that one goroutine has prefetched.
 type part struct {
 	docs    chunks
 	record  []byte // memory for the last record
@@ -26,39 +26,39 @@ type part struct {
 	builder bson.Builder
 }
 
-// readAhead reads the documents of the rows in the order of their records.
-func (s *fetch) readAhead(ctx context.Context) error {
-	a := &s.ahead
+// prefetchDocuments reads the documents of the rows in the order of their records.
+func (s *fetch) prefetchDocuments(ctx context.Context) error {
+	a := &s.prefetch
 	if a.scattered == nil {
 		a.scattered = new(scattered)
 	}
-	a.scattered.order.sort(&a.gathered)
+	a.scattered.order.sort(&a.entryBatch)
 	order := a.scattered.order.rows
 	a.scattered.parts[0].docs.clear()
 	a.scattered.parts[1].docs.clear()
 	a.docs = slices.Grow(a.docs, len(a.rows))[:len(a.rows)]
 	clear(a.docs)
-	if _, ok := s.source.reader.(*storage.Snapshot); !ok || len(order) < sharedRows || s.source.hiding != nil {
+	if _, ok := s.source.reader.(*storage.Snapshot); !ok || len(order) < sharedRows || s.source.visibility != nil {
 		s.walk.begin()
 		return s.readPart(ctx, &s.walk, order, 0, maxPrefetchBytes)
 	}
 	half := len(order) / 2
-	aside := make(chan outcome, 1)
+	other := make(chan outcome, 1)
 	go func() {
 		var w walk
 		var out outcome
 		defer func() {
 			out.panicked = recover()
-			aside <- out
+			other <- out
 		}()
 		defer func() { _ = w.close() }()
 		out.err = s.readPart(ctx, &w, order[half:], 1, maxPrefetchBytes/2)
 	}()
 	s.walk.begin()
 	err := s.readPart(ctx, &s.walk, order[:half], 0, maxPrefetchBytes/2)
-	out := <-aside
+	out := <-other
 	if out.panicked != nil {
-		panic(out.panicked) // in the goroutine of the command, which knows whose it is
+		panic(out.panicked) // on the command's goroutine, where it is handled
 	}
 	if err == nil {
 		err = out.err
@@ -72,26 +72,26 @@ type outcome struct {
 	panicked any
 }
 
-// readPart reads documents into a part until they are so many bytes. The rows
-// behind stay unread.
+// readPart reads documents into a part, up to limit bytes. The rows behind stay
+// unread.
 func (s *fetch) readPart(ctx context.Context, w *walk, order []fetchOrder, n uint8, limit int) error {
-	a, p := &s.ahead, &s.ahead.scattered.parts[n]
+	a, p := &s.prefetch, &s.prefetch.scattered.parts[n]
 	for i, k := range order {
 		if i%ctxEvery == ctxEvery-1 {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
-			if err := s.learn(ctx); err != nil {
+			if err := s.probeIndexes(ctx); err != nil {
 				return err
 			}
 		}
-		record := a.scattered.order.record(&p.record, &a.gathered, k)
+		record := a.scattered.order.record(&p.record, &a.entryBatch, k)
 		found, err := w.to(s.source, record)
 		if err != nil {
 			return err
 		}
 		d := &a.docs[k.row]
-		d.state = gone
+		d.state = docMissing
 		if !found {
 			continue
 		}
@@ -99,27 +99,27 @@ func (s *fetch) readPart(ctx context.Context, w *walk, order []fetchOrder, n uin
 		if err != nil {
 			return err
 		}
-		if s.source.hides(record, doc) {
+		if s.source.isExpired(record, doc) {
 			continue
 		}
 		if p.docs.size+len(doc) > limit {
-			d.state = unread
+			d.state = docUnread
 			return nil
 		}
 		p.keep(d, doc, a.fields)
 		d.part = n
-		if s.source.judges() {
-			d.due = s.source.hiding.due
+		if s.source.checksDocuments() {
+			d.due = s.source.visibility.due
 		}
 	}
 	return nil
 }
 
-// keep copies a document, or what is wanted of it: nil for all.
+// keep copies the fields of a document that are read; nil: all.
 func (p *part) keep(d *fetchedDoc, doc bson.Doc, fields []string) {
 	if fields != nil {
 		p.narrow = p.builder.Reset(p.narrow[:0]).Only(doc, fields).Finish()
 		doc = p.narrow
 	}
-	d.state, d.doc = read, p.docs.add(doc)
+	d.state, d.doc = docRead, p.docs.add(doc)
 }

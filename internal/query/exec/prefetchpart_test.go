@@ -24,7 +24,7 @@ func TestPartsTogether(t *testing.T) {
 		question := asked{filter: `{}`, sort: `{"k": 1}`, hint: "k"}
 		for _, drained := range []bool{true, false} {
 			q := question.query(t)
-			q.Drained = drained
+			q.FullyConsumed = drained
 			cur, err := w.x.Find(context.Background(), w.coll, q)
 			must(t, err)
 			for i := range n {
@@ -43,7 +43,7 @@ func TestPartsTogether(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(context.Background())
 		defer cancel(nil)
 		q := question.query(t)
-		q.Drained = true
+		q.FullyConsumed = true
 		cur, err := w.x.Find(context.Background(), w.coll, q)
 		must(t, err)
 		for i := 0; err == nil; i++ {

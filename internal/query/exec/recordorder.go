@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// recordOrder is the order of gathered rows by their records.
+// recordOrder is the order of the rows of a batch by their records.
 type recordOrder struct {
 	rows   []fetchOrder
 	spare  []fetchOrder
@@ -30,7 +30,7 @@ const (
 )
 
 // sort puts the records of g, which has some, in order.
-func (o *recordOrder) sort(g *gathered) {
+func (o *recordOrder) sort(g *entryBatch) {
 	common := g.record(0)
 	for i := range g.rows {
 		record := g.record(i)
@@ -63,7 +63,7 @@ func (o *recordOrder) sort(g *gathered) {
 	o.untie(g)
 }
 
-func (o *recordOrder) compare(g *gathered, x, y fetchOrder) int {
+func (o *recordOrder) compare(g *entryBatch, x, y fetchOrder) int {
 	if c := cmp.Compare(x.head, y.head); c != 0 {
 		return c
 	}
@@ -92,7 +92,7 @@ func (o *recordOrder) byByte(shift int) {
 }
 
 // untie puts rows with equal heads in the order of their records.
-func (o *recordOrder) untie(g *gathered) {
+func (o *recordOrder) untie(g *entryBatch) {
 	for from, i := 0, 1; i <= len(o.rows); i++ {
 		if i < len(o.rows) && o.rows[i].head == o.rows[from].head {
 			continue
@@ -106,7 +106,7 @@ func (o *recordOrder) untie(g *gathered) {
 
 // record is the record of a row, put together in memory from its head where that
 // has it all, since rows lie far from each other in this order.
-func (o *recordOrder) record(memory *[]byte, g *gathered, r fetchOrder) []byte {
+func (o *recordOrder) record(memory *[]byte, g *entryBatch, r fetchOrder) []byte {
 	if r.tail == wholeTail {
 		return g.record(int(r.row))
 	}

@@ -12,7 +12,7 @@ import (
 // and often are alike but for what is behind their end.
 func TestRecordOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		g, o := new(gathered), new(recordOrder)
+		g, o := new(entryBatch), new(recordOrder)
 		for range 2 { // in the same memory
 			g.clear()
 			var want [][]byte
@@ -41,14 +41,14 @@ func TestRecordOrder(t *testing.T) {
 // TestGatheredMemory holds that rows have no more memory than the bounds on them
 // say, but for the last one.
 func TestGatheredMemory(t *testing.T) {
-	g, key := new(gathered), make([]byte, 4000)
+	g, key := new(entryBatch), make([]byte, 4000)
 	for len(g.entries) < maxPrefetchBytes {
 		g.add(key, key[:8], nil, 1)
 	}
 	if n := cap(g.entries); n > maxPrefetchBytes+2*len(key) {
 		t.Errorf("%d bytes for entries", n)
 	}
-	g = new(gathered)
+	g = new(entryBatch)
 	for range maxPrefetchRows {
 		g.add(key[:1], key[:8], nil, 1)
 	}

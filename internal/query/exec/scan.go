@@ -70,7 +70,7 @@ func (s *collScan) Work(ctx context.Context, row *Row) (State, error) {
 	s.stats.DocsExamined++
 	row.fill(s.it.Key(), value)
 	if s.source.mayHide() {
-		if hidden, err := s.source.examine(ctx, row); err != nil || hidden {
+		if hidden, err := s.source.isRowExpired(ctx, row); err != nil || hidden {
 			return s.stats.count(NeedTime), err
 		}
 	}
@@ -227,8 +227,8 @@ func (s *indexScan) emit(ctx context.Context, row *Row) (State, error) {
 			return s.stats.count(NeedTime), err
 		}
 	}
-	if s.last && s.source.judges() && s.source.mayHide() {
-		if seen, err := s.visible(ctx, row); err != nil || !seen {
+	if s.last && s.source.checksDocuments() && s.source.mayHide() {
+		if seen, err := s.isVisible(ctx, row); err != nil || !seen {
 			return s.stats.count(NeedTime), err
 		}
 	}
@@ -238,27 +238,27 @@ func (s *indexScan) emit(ctx context.Context, row *Row) (State, error) {
 	return s.stats.count(Advanced), nil
 }
 
-// visible looks at the document of a row that nobody else would look at, which an
-// index that is the records has brought along.
-func (s *indexScan) visible(ctx context.Context, row *Row) (bool, error) {
+// isVisible checks the document of a row that nobody above reads. An index that is the
+// records has brought it along.
+func (s *indexScan) isVisible(ctx context.Context, row *Row) (bool, error) {
 	if s.index.Handle.(*catalog.Index).Records {
-		hidden, err := s.source.examine(ctx, row)
+		hidden, err := s.source.isRowExpired(ctx, row)
 		return !hidden, err
 	}
-	if err := s.source.learn(ctx); err != nil {
+	if err := s.source.probeIndexes(ctx); err != nil {
 		return false, err
 	}
-	if hidden, ok := s.source.hiding.hidesRecord(row.Record); ok {
-		s.source.judged(row)
+	if hidden, ok := s.source.visibility.isRecordExpired(row.Record); ok {
+		s.source.setDue(row)
 		return !hidden, nil
 	}
-	s.source.hiding.judged += readCost
+	s.source.visibility.checked += readCost
 	doc, closer, err := s.source.fetch(row.Record)
 	if err != nil || doc == nil {
 		return false, err
 	}
 	s.stats.DocsExamined++
-	s.source.judged(row)
+	s.source.setDue(row)
 	return true, closer.Close()
 }
 

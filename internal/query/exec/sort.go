@@ -14,26 +14,26 @@ import (
 
 // sorter orders its input.
 type sorter struct {
-	stats  Stats
-	input  Stage
-	keys   *sortkey.Generator
-	rows   *extsort.Sorter
-	loaded bool
-	buf    []byte
-	fields []string // of the document that it keeps; nil: all
-	narrow []byte   // the last document with only those
-	reader *metaReader
-	source *source
-	judged *hiding // of the batch that the rows were taken in
-	dated  bool    // records carry when their documents are due
-	tagged bool    // and what the rows know besides them, where some may know something
-	keyed  bool    // the keys of the index are read above
+	stats      Stats
+	input      Stage
+	keys       *sortkey.Generator
+	rows       *extsort.Sorter
+	loaded     bool
+	buf        []byte
+	fields     []string // of the document that it keeps; nil: all
+	narrow     []byte   // the last document with only those
+	reader     *metaReader
+	source     *source
+	visibility *visibility // of the batch that the rows were taken in
+	carriesDue bool        // records carry when their documents are due
+	tagged     bool        // and what the rows know besides them, where some may know something
+	keyed      bool        // the keys of the index are read above
 }
 
 func (b *builder) sorter(n *plan.Sort) *sorter {
 	s := &sorter{stats: Stats{Node: n}, input: b.build(n.Input), rows: extsort.New(n.Limit, b.spillDir), reader: b.meta, source: b.source, fields: b.fields, keyed: b.keyed, tagged: b.keyed || has(n.Input, knowsMeta)}
 	if s.fields != nil {
-		s.fields = b.source.withJudged(s.fields)
+		s.fields = b.source.withDueFields(s.fields)
 	}
 	s.rows.Hold(b.source.hold())
 	s.keys = sortkey.NewGenerator(n.Pattern, b.coll, b.meta.value)
@@ -69,15 +69,15 @@ func (s *sorter) add(row *Row) (err error) {
 	}
 	record := row.Record
 	if s.rows.Stats.Rows == 0 {
-		s.judged = s.source.hiding
-		s.dated = s.judged != nil && s.source.waiting
+		s.visibility = s.source.visibility
+		s.carriesDue = s.visibility != nil && s.source.rowsWait
 	}
 	if s.tagged {
 		record = row.Meta.tag(record)
 	}
-	if s.dated {
-		if row.due == 0 { // since the trial is over nobody looks instants up
-			row.due = catalog.Due(s.source.hiding.rules, row.Doc)
+	if s.carriesDue {
+		if row.due == 0 { // nobody has set it since the trial ended
+			row.due = catalog.Due(s.source.visibility.rules, row.Doc)
 		}
 		record = withDue(record, row.due)
 	}
@@ -99,7 +99,9 @@ func (s *sorter) needed(d bson.Doc) bson.Doc {
 
 // passes says whether pass may take the place of Work: all rows are sorted, and
 // none of them can have become hidden since.
-func (s *sorter) passes() bool { return s.loaded && !s.dated && s.source.hiding == s.judged }
+func (s *sorter) passes() bool {
+	return s.loaded && !s.carriesDue && s.source.visibility == s.visibility
+}
 
 // pass leaves out a row.
 func (s *sorter) pass() (State, error) {
@@ -117,13 +119,13 @@ func (s *sorter) Work(ctx context.Context, row *Row) (State, error) {
 			return s.stats.count(EOF), err
 		}
 		*row = Row{Record: r.Record, Doc: r.Doc, Sort: r.Key}
-		if s.dated {
+		if s.carriesDue {
 			row.Record, row.due = splitDue(r.Record)
 		}
 		if s.tagged {
 			row.Record, row.Meta = untag(row.Record)
 		}
-		if !s.dated && s.source.hiding != s.judged && s.source.hidesLater(row) {
+		if !s.carriesDue && s.source.visibility != s.visibility && s.source.isRowExpiredLater(row) {
 			return s.stats.count(NeedTime), nil
 		}
 		return s.stats.count(Advanced), nil

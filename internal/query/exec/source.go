@@ -18,12 +18,12 @@ var errDedupMemory = mongoerr.New(mongoerr.ExceededMemoryLimit, "a query over a 
 
 // source is one collection in one state of the store.
 type source struct {
-	coll   *catalog.Collection
-	reader storage.Reader
-	hiding *hiding // nil for nearly all collections
-	// waiting says that rows of the plan may wait for a later batch.
-	waiting  bool
-	unlooked unlooked
+	coll       *catalog.Collection
+	reader     storage.Reader
+	visibility *visibility // nil for nearly all collections
+	// rowsWait says that rows of the plan may wait for a later batch.
+	rowsWait bool
+	pending  pendingVisibility
 	low      catalog.LowWater
 	env      *expr.Env // of the query; nil where nobody counts its memory
 }
@@ -69,7 +69,7 @@ func (s *source) entry(row *Row, memory *[]byte, ix *plan.Index, it *storage.Ite
 // fetch reads the document of a record, nil where it is gone, or hidden.
 func (s *source) fetch(record []byte) (bson.Doc, io.Closer, error) {
 	doc, closer, err := s.stored(record)
-	if doc != nil && s.hides(record, doc) {
+	if doc != nil && s.isExpired(record, doc) {
 		return nil, nil, closer.Close()
 	}
 	return doc, closer, err
@@ -96,7 +96,7 @@ func (s *source) stored(record []byte) (bson.Doc, io.Closer, error) {
 // clustered by it, else through the index. The record's key is appended to memory.
 func (s *source) byID(memory []byte, id bson.Value) ([]byte, bson.Doc, io.Closer, error) {
 	record, doc, closer, err := s.coll.FindID(memory, s.reader, id)
-	if doc != nil && s.hides(record[len(memory):], doc) {
+	if doc != nil && s.isExpired(record[len(memory):], doc) {
 		return record, nil, nil, closer.Close()
 	}
 	return record, doc, closer, err

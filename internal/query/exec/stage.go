@@ -30,7 +30,7 @@ type Row struct {
 	Index  *plan.Index // whose Key is
 	Sort   []byte      // sort key, where a stage below computed it
 	Meta   *Meta       // what {$meta: …} reads, or nil
-	due    int64       // when the document expires, where the source hides what has; see hiding
+	due    int64       // when the document expires, where the source hides expired documents; see visibility
 	parked bool        // Key is of a state before the cursor was parked last
 }
 

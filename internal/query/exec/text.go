@@ -98,7 +98,7 @@ func (s *textOr) Work(ctx context.Context, row *Row) (State, error) {
 		return s.stats.count(NeedTime), err
 	}
 	*row = Row{Record: []byte(record), Doc: doc, Meta: &Meta{Score: s.scores[record], Scored: true}}
-	s.source.judged(row)
+	s.source.setDue(row)
 	return s.stats.count(Advanced), nil
 }
 

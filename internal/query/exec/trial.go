@@ -65,12 +65,12 @@ func trial(ctx context.Context, cs []*candidate, limit int64) (*candidate, error
 
 // enough says whether a candidate has shown what it is worth.
 func (c *candidate) enough() bool {
-	return c.err != nil || c.ended || c.full || c.measured().Stats().Advanced >= trialResults
+	return c.err != nil || c.ended || c.full || c.scoredStage().Stats().Advanced >= trialResults
 }
 
-// measured is the stage whose results count: the one below a count or a write,
+// scoredStage is the stage whose results count: the one below a count or a write,
 // which have no results of their own.
-func (c *candidate) measured() Stage {
+func (c *candidate) scoredStage() Stage {
 	switch s := c.stage.(type) {
 	case *count:
 		if s.input != nil {
@@ -103,7 +103,7 @@ func (c *candidate) work(ctx context.Context) {
 // plans without fetch, without sort and without intersection, and a large one
 // for being through.
 func (c *candidate) score() float64 {
-	st := c.measured().Stats()
+	st := c.scoredStage().Stats()
 	works := float64(max(st.Works, 1))
 	bonus := min(1/(10*works), 1e-4)
 	score := 1 + float64(st.Advanced)/works

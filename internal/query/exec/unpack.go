@@ -53,7 +53,7 @@ type unpack struct {
 	ms     []timeseries.Measurement // of the source at hand, and which is next
 	nextMs int
 	record []byte
-	packed bucketStretch
+	packed bucketColumns
 }
 
 // unpacker makes the stage of a plan.Unpack.
@@ -170,7 +170,7 @@ func (s *unpack) next(row *Row) (State, error) {
 // emit answers with a measurement that passes the filter.
 func (s *unpack) emit(row *Row, doc bson.Doc, whole bool) (State, error) {
 	*row = Row{Record: s.record, Doc: doc}
-	s.source.judgeMeasured(row)
+	s.source.setMeasurementDue(row)
 	s.stats.DocsExamined++
 	if !whole {
 		pass, err := s.filter.match(doc)
@@ -228,8 +228,8 @@ func (x *Executor) prepareMeasurements(c *catalog.Collection, q *Query, adjust f
 	hinted := q.Query
 	r.source = source{coll: c.Buckets(), reader: r.snapshot}
 	r.open()
-	r.source.lookMeasured(x.Catalog, c)
-	visible := r.source.hiding.visible()
+	r.source.loadTimeseriesVisibility(x.Catalog, c)
+	visible := r.source.visibility.filter()
 	if visible != nil {
 		hinted.Filter = match.FilterOf(match.AndOf(q.Filter.Root(), visible))
 	}
@@ -266,15 +266,15 @@ func (x *Executor) prepareMeasurements(c *catalog.Collection, q *Query, adjust f
 	return r, nil
 }
 
-// visible is what measurements must fulfil to be seen in the first batch; nil for
-// nothing. Those of later batches are judged by their instants.
-func (h *hiding) visible() match.Node {
+// filter is what measurements of the first batch must fulfil to be visible; nil for
+// nothing. Those of later batches are checked by their instants.
+func (h *visibility) filter() match.Node {
 	if h == nil {
 		return nil
 	}
 	var nodes []match.Node
-	for i := range h.measured {
-		r := &h.measured[i]
+	for i := range h.bucketRules {
+		r := &h.bucketRules[i]
 		if r.Filter == nil {
 			nodes = append(nodes, match.NewCompare(h.options.TimeField, match.Gt, bson.Date(r.Before(h.now)), nil))
 		} else {

@@ -102,7 +102,7 @@ func (s *unpackEnds) Work(ctx context.Context, row *Row) (State, error) {
 		return s.stats.count(NeedTime), nil
 	}
 	*row = Row{Record: g.record, Doc: g.doc}
-	s.source.judgeMeasured(row)
+	s.source.setMeasurementDue(row)
 	return s.stats.count(Advanced), nil
 }
 

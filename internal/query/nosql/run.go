@@ -113,7 +113,7 @@ type runner struct {
 	sorted []sortedRow
 	seen   map[string]bool // of DISTINCT
 	memory int
-	stretch
+	sortRun
 
 	progress
 	ready       bool // the numbers below are known
@@ -321,7 +321,7 @@ func (r *runner) finish() (bool, error) {
 		return r.finishGroups()
 	}
 	if r.inOrder {
-		return r.endStretch()
+		return r.endSortRun()
 	}
 	r.sortRows()
 	for _, row := range r.sorted {

@@ -246,9 +246,9 @@ func (p *Pipeline) GroupsBy() (path string, pick Pick) {
 // anything.
 func (p *Pipeline) Streams() bool { return !slices.ContainsFunc(p.Stages, blocks) }
 
-// Drains says whether the pipeline takes in all there is before it delivers
+// ConsumesAll says whether the pipeline takes in all there is before it delivers
 // anything, whatever it is.
-func (p *Pipeline) Drains() bool {
+func (p *Pipeline) ConsumesAll() bool {
 	for _, s := range p.Stages {
 		switch s.(type) {
 		case *Group, *Sort, *BucketAuto, *Sample:

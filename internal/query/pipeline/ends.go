@@ -22,7 +22,7 @@ func (p *Pipeline) Ends(order sortkey.Pattern, time, meta string) (id expr.Expr,
 		return nil, false, false
 	}
 	by := expr.Serialize(g.ID)
-	if s := (&byStretch{}); !s.follows(by, time, meta) || s.timed {
+	if s := (&columnGrouping{}); !s.follows(by, time, meta) || s.timed {
 		return nil, false, false
 	}
 	paths := groupPaths(by)

@@ -15,7 +15,7 @@ import (
 func (g *Group) Open(in Iterator, r *Run) (Iterator, error) {
 	w := &grouping{g: g, in: in, r: r, memory: extsort.MaxMemory, cached: cachedGroups, hold: r.Env.Hold()}
 	var d expr.Deps
-	// What is set aside leaves its metadata behind.
+	// What is spilled leaves its metadata behind.
 	if exprsOf(g, &d); len(d.Meta) == 0 {
 		w.dir = r.SpillDir
 	}
@@ -30,15 +30,15 @@ type group struct {
 }
 
 // grouping runs a Group. Groups are kept in memory. Once there are too many,
-// some of the parts that the hash of the key divides them into leave: their
-// groups are set aside, on disk if need be, and so is every later document of
-// such a part. Each is grouped afterwards in the same way, so that memory is
-// bounded however many groups there are.
+// some of the parts that the hash of the key divides them into are spilled: their
+// groups, to disk if need be, and every later document of such a part. Each part is
+// grouped afterwards in the same way, so memory is bounded however many groups there
+// are.
 type grouping struct {
 	g  *Group
 	in Iterator
 	r  *Run
-	// memory is what the groups and what is set aside may hold together.
+	// memory is what groups and spilled parts may hold together.
 	memory int
 	dir    string // for what memory does not hold; "": it has to
 	hold   memory.Holding
@@ -50,13 +50,13 @@ type grouping struct {
 	at     int
 	bytes  int
 	taken  int // documents
-	most   int // bytes held at the most, of groups and aside
+	most   int // the most bytes held, of groups and spilled
 	key    []byte
 	slab   groupSlab
 
 	begun bool
 	space *spillSpace
-	aside *spillParts  // what was set aside of the documents at hand, or nil
+	spill *spillParts  // what was spilled of the documents at hand, or nil
 	parts []*spillPart // still to be grouped
 	saved []byte       // memory for a group on its way out
 	state []byte
@@ -67,7 +67,7 @@ const (
 	// looked up in a memory that the processor's caches do not hold.
 	fewDocuments = 4
 	// cachedGroups is the memory of groups, in bytes, from which fewer documents
-	// are reason enough to set some aside.
+	// are reason enough to spill some.
 	cachedGroups = 16 << 20
 )
 
@@ -78,13 +78,13 @@ const groupOverhead = 128
 func (w *grouping) Close() {
 	w.in.Close()
 	w.groups, w.order, w.slab = nil, nil, groupSlab{}
-	if w.aside != nil {
-		w.aside.close()
+	if w.spill != nil {
+		w.spill.close()
 	}
 	for _, p := range w.parts {
 		p.close()
 	}
-	w.aside, w.parts = nil, nil
+	w.spill, w.parts = nil, nil
 	w.hold.Release()
 }
 
@@ -94,17 +94,17 @@ func (w *grouping) load(ctx context.Context, in Iterator) error {
 		return err
 	}
 	w.groups = nil
-	if w.aside != nil {
-		w.aside, w.parts = nil, append(w.aside.finish(), w.parts...)
+	if w.spill != nil {
+		w.spill, w.parts = nil, append(w.spill.finish(), w.parts...)
 	}
 	return nil
 }
 
-// gather takes in documents, or stretches of them where in delivers such.
+// gather takes in documents, or column batches where in delivers those.
 func (w *grouping) gather(ctx context.Context, in Iterator) error {
-	if s, ok := in.(Stretches); ok {
-		if p := w.g.planStretches(s); p != nil {
-			return w.loadStretches(ctx, s, p)
+	if s, ok := in.(ColumnBatches); ok {
+		if p := w.g.planColumns(s); p != nil {
+			return w.loadColumnBatches(ctx, s, p)
 		}
 	}
 	for {
@@ -124,7 +124,7 @@ func (w *grouping) gather(ctx context.Context, in Iterator) error {
 	}
 }
 
-// take adds a document to its group, or sets it aside.
+// take adds a document to its group, or spills it.
 func (w *grouping) take(d bson.Doc) error {
 	env := w.env(d)
 	defer w.leave()
@@ -133,7 +133,7 @@ func (w *grouping) take(d bson.Doc) error {
 		return err
 	}
 	w.key = keystring.Append(w.key[:0], id, false, env.Collator)
-	if p := w.away(); p != nil {
+	if p := w.spilledPart(); p != nil {
 		return p.add(d, w.g.keep)
 	}
 	gr := w.groups[string(w.key)]
@@ -149,13 +149,13 @@ func (w *grouping) take(d bson.Doc) error {
 	return w.room()
 }
 
-// away is the part to which the key at hand belongs if that was set aside, else
-// nil.
-func (w *grouping) away() *spillPart {
-	if w.aside == nil {
+// spilledPart is the part to which the key at hand belongs if that part was spilled,
+// else nil.
+func (w *grouping) spilledPart() *spillPart {
+	if w.spill == nil {
 		return nil
 	}
-	return w.aside.parts[w.aside.partOf(w.key)]
+	return w.spill.parts[w.spill.partOf(w.key)]
 }
 
 // env is the environment in which the group evaluates d; leave gives it back
@@ -238,7 +238,7 @@ func (w *grouping) room() error {
 // single ones may be large.
 const largeResult = 1 << 20
 
-// giveWay sets groups aside, on the disk, because there is no memory.
+// giveWay spills groups to disk, because there is no memory.
 func (w *grouping) giveWay() error {
 	if w.space == nil {
 		w.space = newSpillSpace(w.dir, 0)
@@ -286,7 +286,7 @@ func (w *grouping) next(ctx context.Context) (bool, error) {
 	p := w.parts[0]
 	w.parts = w.parts[1:]
 	defer p.close()
-	if err := w.recall(ctx, p); err != nil {
+	if err := w.reload(ctx, p); err != nil {
 		return false, err
 	}
 	return true, w.load(ctx, p)

@@ -267,14 +267,14 @@ type joining struct {
 	base []byte // of doc, where fields are left out
 	out  []byte // of what was delivered last
 
-	opened int         // sub-pipelines
-	table  *hashedSide // all that can be joined, or nil
-	vast   bool        // it would not fit, or changes with time
+	opened     int        // sub-pipelines
+	table      *hashTable // all that can be joined, or nil
+	noHashJoin bool       // it would not fit, or changes with time
 
 	memory memory.Holding
 	kept   int // bytes of cached and table
 
-	looked Looked // for explain
+	stats LookupStats // for explain
 }
 
 func (j *joining) Close() {
@@ -288,7 +288,7 @@ func (j *joining) Close() {
 func (j *joining) closeSub() {
 	if j.sub != nil {
 		j.r.leave(inside(j.sub))
-		j.ended(j.sub)
+		j.addStats(j.sub)
 		j.sub.Close()
 		j.sub = nil
 	}
@@ -315,7 +315,7 @@ func (j *joining) Next(ctx context.Context) (bson.Doc, error) {
 		return nil, err
 	}
 	defer sub.Close()
-	defer j.ended(sub)
+	defer j.addStats(sub)
 	meta := j.r.Meta
 	var b bson.Builder
 	b.Reset(nil)
@@ -354,7 +354,7 @@ func (j *joining) open(ctx context.Context, d bson.Doc) (Iterator, error) {
 			return nil, err
 		}
 	}
-	if found, ok, err := j.hashed(ctx, d); err != nil || ok {
+	if found, ok, err := j.hashJoin(ctx, d); err != nil || ok {
 		return found, err
 	}
 	join, err := l.join(d, vars, j.r)

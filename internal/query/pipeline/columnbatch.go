@@ -11,9 +11,9 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/expr"
 )
 
-// Stretch is some measurements of one source, in the order of their times,
-// kept by column.
-type Stretch interface {
+// ColumnBatch is measurements of one source, in the order of their times, kept by
+// column.
+type ColumnBatch interface {
 	Len() int
 	// Doc is a measurement with all fields that are read; valid until the next
 	// call of Doc or Key.
@@ -25,42 +25,42 @@ type Stretch interface {
 	// next call.
 	Column(name string, from, to int) (expr.Column, error)
 	// Extreme is the least (sign -1) or the greatest (sign 1) value of a field in
-	// the whole stretch, where statistics tell it.
+	// the whole batch, where statistics tell it.
 	Extreme(name string, sign int) (bson.Value, bool)
 }
 
-// Stretches is an iterator that delivers stretches where it can. One reads it
-// with NextStretch or with Next, not with both.
-type Stretches interface {
+// ColumnBatches is an iterator that delivers column batches where it can. It is read
+// with NextColumnBatch or with Next, not with both.
+type ColumnBatches interface {
 	Iterator
-	// NextStretch returns a stretch or, in its place, one document; neither at the
-	// end. What it returned before is not valid any more.
-	NextStretch(ctx context.Context) (Stretch, bson.Doc, error)
+	// NextColumnBatch returns a batch or, in its place, one document; neither at the
+	// end. What it returned before is invalid then.
+	NextColumnBatch(ctx context.Context) (ColumnBatch, bson.Doc, error)
 	// Fields names the time and, unless it is "", the meta value.
 	Fields() (time, meta string)
 }
 
-// byStretch is how a Group takes in stretches.
-type byStretch struct {
+// columnGrouping is how a Group takes in column batches.
+type columnGrouping struct {
 	timed   bool // the groups depend on the time
-	columns []stretchColumn
+	columns []accumulatedColumn
 	length  int // of the run before
 }
 
-// stretchColumn is what one accumulator takes in: a field, or a constant where
+// accumulatedColumn is what one accumulator takes in: a field, or a constant where
 // that is "".
-type stretchColumn struct {
+type accumulatedColumn struct {
 	field    string
 	constant bson.Value
 	sign     int // of $min or $max
 }
 
-// planStretches says how the group takes in stretches, or nil where it cannot:
-// its _id must not change to and fro along a stretch, and its accumulators be
-// of single fields.
-func (g *Group) planStretches(s Stretches) *byStretch {
+// planColumns says how the group takes in column batches, or nil if it cannot: its _id
+// must not change to and fro along a batch, and each accumulator must be of one
+// field.
+func (g *Group) planColumns(s ColumnBatches) *columnGrouping {
 	time, meta := s.Fields()
-	p := &byStretch{}
+	p := &columnGrouping{}
 	if !p.follows(expr.Serialize(g.ID), time, meta) {
 		return nil
 	}
@@ -69,7 +69,7 @@ func (g *Group) planStretches(s Stretches) *byStretch {
 		if !ok || strings.Contains(path, ".") || path == meta && meta != "" {
 			return nil
 		}
-		c := stretchColumn{field: path, constant: constant}
+		c := accumulatedColumn{field: path, constant: constant}
 		switch f.Spec.Name {
 		case "$min":
 			c.sign = -1
@@ -83,7 +83,7 @@ func (g *Group) planStretches(s Stretches) *byStretch {
 
 // follows says whether an expression, as it is printed, is of the meta value
 // and constants alone, or goes up with the time, or is a document of such.
-func (p *byStretch) follows(v bson.Value, time, meta string) bool {
+func (p *columnGrouping) follows(v bson.Value, time, meta string) bool {
 	switch v.Type {
 	case bson.TypeString:
 		path := strings.TrimPrefix(v.Str(), "$")
@@ -127,10 +127,10 @@ func truncates(args bson.Doc, time string) bool {
 	return true
 }
 
-// loadStretches gathers what s delivers.
-func (w *grouping) loadStretches(ctx context.Context, s Stretches, p *byStretch) error {
+// loadColumnBatches takes in all that s delivers.
+func (w *grouping) loadColumnBatches(ctx context.Context, s ColumnBatches, p *columnGrouping) error {
 	for {
-		st, d, err := s.NextStretch(ctx)
+		st, d, err := s.NextColumnBatch(ctx)
 		if err != nil {
 			return err
 		}
@@ -139,7 +139,7 @@ func (w *grouping) loadStretches(ctx context.Context, s Stretches, p *byStretch)
 		}
 		switch {
 		case st != nil:
-			err = w.takeStretch(st, p)
+			err = w.takeColumnBatch(st, p)
 		case d != nil:
 			err = w.take(d)
 		default:
@@ -151,11 +151,11 @@ func (w *grouping) loadStretches(ctx context.Context, s Stretches, p *byStretch)
 	}
 }
 
-// takeStretch adds measurements to their groups, run by run.
-func (w *grouping) takeStretch(st Stretch, p *byStretch) error {
+// takeColumnBatch adds measurements to their groups, run by run.
+func (w *grouping) takeColumnBatch(st ColumnBatch, p *columnGrouping) error {
 	n := st.Len()
 	for from := 0; from < n; {
-		if w.aside != nil {
+		if w.spill != nil {
 			d, err := st.Doc(from)
 			if err == nil {
 				err = w.take(d)
@@ -177,7 +177,7 @@ func (w *grouping) takeStretch(st Stretch, p *byStretch) error {
 
 // takeRun adds the measurements from one on that are of one group, and returns
 // where the next begins.
-func (w *grouping) takeRun(st Stretch, from int, p *byStretch) (to int, err error) {
+func (w *grouping) takeRun(st ColumnBatch, from int, p *columnGrouping) (to int, err error) {
 	d, err := st.Key(from, p.timed)
 	if err != nil {
 		return 0, err
@@ -217,7 +217,7 @@ func (w *grouping) takeRun(st Stretch, from int, p *byStretch) (to int, err erro
 // runEnd finds where the group of the measurement at from, whose key is at
 // hand, ends: where a run of the length of the one before would end, else by
 // steps that double, then by halves.
-func (w *grouping) runEnd(st Stretch, from, guess int) (int, error) {
+func (w *grouping) runEnd(st ColumnBatch, from, guess int) (int, error) {
 	var failed error
 	key := slices.Clone(w.key)
 	same := func(i int) bool {
@@ -253,7 +253,7 @@ func (w *grouping) runEnd(st Stretch, from, guess int) (int, error) {
 }
 
 // addRun takes measurements into one accumulator.
-func addRun(env *expr.Env, a expr.ColumnAccumulator, st Stretch, c stretchColumn, from, to int, whole bool) error {
+func addRun(env *expr.Env, a expr.ColumnAccumulator, st ColumnBatch, c accumulatedColumn, from, to int, whole bool) error {
 	if c.field == "" {
 		return a.AddColumn(env, &expr.Constants{Value: c.constant, N: to - from})
 	}

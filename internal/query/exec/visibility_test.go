@@ -70,10 +70,10 @@ func hidingBench(b *testing.B, n int) (h *house, deferred, immediate *catalog.Co
 	return h, deferred, immediate
 }
 
-// BenchmarkHiding answers the same questions by the same documents, none of
+// BenchmarkVisibility answers the same questions by the same documents, none of
 // which is due, where rules hide what is due and where they do not: nanoseconds
 // for each document, and how many hundredths more it takes.
-func BenchmarkHiding(b *testing.B) {
+func BenchmarkVisibility(b *testing.B) {
 	const size, width = 100_000, 1_000
 	h, deferred, immediate := hidingBench(b, size)
 	within := func(field string, at int) string {
@@ -116,10 +116,10 @@ func BenchmarkHiding(b *testing.B) {
 	}
 }
 
-// TestHidingMany asks for so many documents that what is hidden is learned from
+// TestVisibilityMany asks for so many documents that what is hidden is learned from
 // the indexes: among them none, few and many that are due, some of them written
 // after the watermark of the collection said that none is.
-func TestHidingMany(t *testing.T) {
+func TestVisibilityMany(t *testing.T) {
 	const size = 700
 	for _, due := range []int{0, 1, 5, 40, 400} {
 		for _, windows := range []bool{true, false} {
@@ -191,10 +191,10 @@ func (h *house) counts(t *testing.T, c *catalog.Collection, want int) {
 	}
 }
 
-// TestHidingAfterTrial sorts documents of which a trial has taken in a part, and
+// TestVisibilityAfterTrial sorts documents of which a trial has taken in a part, and
 // asks for the rest when all have come due: they are hidden, whether they were
 // taken in by the trial or after it.
-func TestHidingAfterTrial(t *testing.T) {
+func TestVisibilityAfterTrial(t *testing.T) {
 	const size = trialWorks + 2000
 	early := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	now := early.Add(1000 * time.Hour) // from which a clock follows back at once, and forward again
@@ -262,7 +262,7 @@ func TestHiddenBeforeDrop(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := source{coll: c, reader: h.engine}
-	s.expect(h.catalog, c.Watermark(), false, &plan.IDHack{})
+	s.prepareVisibility(h.catalog, c.Watermark(), false, &plan.IDHack{})
 	record, doc, closer, err := c.FindID(nil, h.engine, bson.Int32(1))
 	if err != nil || doc == nil {
 		t.Fatal(err)
@@ -271,7 +271,7 @@ func TestHiddenBeforeDrop(t *testing.T) {
 	if _, err := h.catalog.Drop(ctx, benchNS); err != nil {
 		t.Fatal(err)
 	}
-	if !s.hides(record, doc) {
+	if !s.isExpired(record, doc) {
 		t.Error("a document that was due when it was read is shown")
 	}
 }

@@ -10,39 +10,39 @@ import (
 )
 
 const (
-	// lookInterval is the time between two looks for what has come due.
-	lookInterval = time.Second
-	// lookShare bounds the part of the time that looking takes: with very many
-	// rules it happens less often.
-	lookShare = 100
+	// dueCheckInterval is the time between two due checks.
+	dueCheckInterval = time.Second
+	// dueCheckShare bounds the share of time that due checks take, as a divisor: with
+	// very many rules they happen less often.
+	dueCheckShare = 100
 )
 
-// lookAt finds those of rules by which something has come due since they were last
-// through, and visits those, until the next pass. Unlike the pass it does not
-// count as one, and what was written with an instant that lay in the past
-// already is left to it. It returns how long to wait before the next look.
-func (m *Monitor) lookAt(ctx context.Context, rules []rule, until time.Time) (time.Duration, error) {
+// checkDue is a due check: it finds the rules by which something has come due since
+// their last visit was through, and visits them, until the next pass. It does not count
+// as a pass, and leaves to that what was written with an instant already in the past.
+// It returns how long to wait before the next due check.
+func (m *Monitor) checkDue(ctx context.Context, rules []rule, until time.Time) (time.Duration, error) {
 	if !m.params.Enabled.Load() || m.o.Dispatcher.Gate.Locks() > 0 || len(rules) == 0 {
-		return lookInterval, nil
+		return dueCheckInterval, nil
 	}
 	begun := time.Now()
 	var work []rule
 	for _, r := range rules {
 		if err := m.raiseWatermark(ctx, r); err != nil {
-			return lookInterval, err
+			return dueCheckInterval, err
 		}
 		if m.o.Dispatcher.TakesWrites() != nil {
-			continue // what is hidden is so here, too
+			continue // but documents are hidden here, too
 		}
 		due, err := m.hasDue(ctx, r)
 		if err != nil {
-			return lookInterval, err
+			return dueCheckInterval, err
 		}
 		if due {
 			work = append(work, r)
 		}
 	}
-	wait := max(lookInterval, lookShare*time.Since(begun))
+	wait := max(dueCheckInterval, dueCheckShare*time.Since(begun))
 	for len(work) > 0 && time.Now().Before(until) {
 		var err error
 		if work, err = m.round(ctx, work, m.visitDue); err != nil {
@@ -52,8 +52,8 @@ func (m *Monitor) lookAt(ctx context.Context, rules []rule, until time.Time) (ti
 	return wait, nil
 }
 
-// raiseWatermark has the collection of a rule that hides know when its next document is
-// due, where nothing is left that was.
+// raiseWatermark tells a collection that hides expired documents when its next one is
+// due, once nothing due is left.
 func (m *Monitor) raiseWatermark(ctx context.Context, r rule) error {
 	c := m.o.Catalog.LookupUUID(r.collection)
 	if c == nil || c.Hiding() == nil {
@@ -64,8 +64,7 @@ func (m *Monitor) raiseWatermark(ctx context.Context, r rule) error {
 	})
 }
 
-// changed are the rules whose time to live is another than when they were looked
-// at last.
+// changed are the rules whose time to live has changed since the last due check.
 func (m *Monitor) changed() (rs []rule) {
 	for _, t := range m.o.Catalog.TTL() {
 		r := rule{collection: t.Collection.UUID}
@@ -73,30 +72,30 @@ func (m *Monitor) changed() (rs []rule) {
 		if t.Index != nil {
 			r.index, seconds = t.Index.Name, t.Index.ExpireAfterSeconds
 		}
-		if k := m.tracks.known(r); k != nil && k.other(seconds) {
+		if k := m.states.known(r); k != nil && k.other(seconds) {
 			rs = append(rs, r)
 		}
 	}
 	return rs
 }
 
-// visitDue is visit for what has come due since the rule was last through.
+// visitDue is visit for what has come due since the rule's last visit was through.
 func (m *Monitor) visitDue(ctx context.Context, r rule) (bool, error) {
-	return m.visitAfter(ctx, r, func(k *track) int64 {
+	return m.visitAfter(ctx, r, func(k *ruleState) int64 {
 		k.Lock()
 		defer k.Unlock()
 		return k.cleared
 	})
 }
 
-// hasDue says whether something has come due by a rule since it was last
-// through, and notes for how long.
+// hasDue says whether something has come due by a rule since its last visit was through,
+// and notes for how long.
 func (m *Monitor) hasDue(ctx context.Context, r rule) (bool, error) {
 	c := m.o.Catalog.LookupUUID(r.collection)
 	if c == nil {
 		return false, nil
 	}
-	k := m.tracks.of(r)
+	k := m.states.of(r)
 	if c.IsTimeseries() {
 		return m.hasDueBuckets(ctx, c, r, k)
 	}
@@ -121,14 +120,14 @@ func (m *Monitor) hasDue(ctx context.Context, r rule) (bool, error) {
 	return due <= now && wanted && !closed(in, now), nil
 }
 
-// Share is the part of the time that removal works, less than 1 where it gives
-// way to the foreground.
+// Share is the share of time that removal works: less than 1 while it gives way to
+// the foreground.
 func (m *Monitor) Share() float64 { return m.governor.Share() }
 
 // Status is what the monitor knows of a rule of a collection: its index's name,
 // "" for the collection's own expireAfterSeconds.
 func (m *Monitor) Status(c *catalog.Collection, index string) Record {
-	k := m.tracks.known(rule{c.UUID, index})
+	k := m.states.known(rule{c.UUID, index})
 	if k == nil {
 		return Record{}
 	}
@@ -138,7 +137,7 @@ func (m *Monitor) Status(c *catalog.Collection, index string) Record {
 // Each calls f for each rule that the monitor knows.
 func (m *Monitor) Each(f func(ns, rule string, r Record)) {
 	for _, r := range m.rules() {
-		k := m.tracks.known(r)
+		k := m.states.known(r)
 		if k == nil {
 			continue
 		}

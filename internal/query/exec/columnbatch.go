@@ -11,34 +11,34 @@ import (
 	"github.com/mayflydb/mayfly/internal/timeseries"
 )
 
-// measuredCursor is a Cursor over measurements that hands on buckets as they
-// are, by column, where the filter has nothing to say about what is in them.
-type measuredCursor struct {
+// timeseriesCursor is a Cursor over measurements that delivers whole buckets, by
+// column, where the filter leaves nothing to check in them.
+type timeseriesCursor struct {
 	*Cursor
 	u   *unpack
 	row Row
 }
 
-// measured is what a pipeline reads: cur, with stretches where its plan does
+// timeseriesInput is what a pipeline reads: cur, with column batches where its plan does
 // nothing but unpack buckets.
-func measured(c *catalog.Collection, cur *Cursor) pipeline.Iterator {
+func timeseriesInput(c *catalog.Collection, cur *Cursor) pipeline.Iterator {
 	if c == nil || !c.IsTimeseries() {
 		return cur
 	}
 	if u, ok := cur.r.winner.stage.(*unpack); ok {
-		return &measuredCursor{Cursor: cur, u: u}
+		return &timeseriesCursor{Cursor: cur, u: u}
 	}
 	return cur
 }
 
 // Fields names the time and the meta value.
-func (m *measuredCursor) Fields() (time, meta string) {
+func (m *timeseriesCursor) Fields() (time, meta string) {
 	return m.u.node.Options.TimeField, m.u.node.Options.MetaField
 }
 
-// NextStretch returns a bucket, or a document where there is none to return
+// NextColumnBatch returns a bucket, or a document where there is none to return
 // whole.
-func (m *measuredCursor) NextStretch(ctx context.Context) (pipeline.Stretch, bson.Doc, error) {
+func (m *timeseriesCursor) NextColumnBatch(ctx context.Context) (pipeline.ColumnBatch, bson.Doc, error) {
 	if err := m.r.coll.Check(); err != nil {
 		return nil, nil, err
 	}
@@ -49,14 +49,14 @@ func (m *measuredCursor) NextStretch(ctx context.Context) (pipeline.Stretch, bso
 			return nil, nil, context.Cause(ctx)
 		}
 		if u.rows == nil && !u.over && (u.filter == nil || u.node.Whole) {
-			st, err := u.stretch(ctx, &m.row)
+			st, err := u.nextBucketColumns(ctx, &m.row)
 			if st != nil || err != nil {
 				return st, nil, err
 			}
 			continue
 		}
 		if u.rows == nil && u.over && len(u.open) > 0 && len(u.ms) == 0 && (u.filter == nil || u.node.Whole) {
-			st, err := u.openedStretch()
+			st, err := u.nextOpenColumns()
 			if st != nil || err != nil {
 				return st, nil, err
 			}
@@ -72,9 +72,9 @@ func (m *measuredCursor) NextStretch(ctx context.Context) (pipeline.Stretch, bso
 	}
 }
 
-// stretch takes the next bucket from below; nil where that has none yet, or
-// none within the times wanted.
-func (s *unpack) stretch(ctx context.Context, row *Row) (pipeline.Stretch, error) {
+// nextBucketColumns takes the next bucket from below; nil if there is none yet, or it
+// has none within the times that are asked for.
+func (s *unpack) nextBucketColumns(ctx context.Context, row *Row) (pipeline.ColumnBatch, error) {
 	state, err := s.input.Work(ctx, row)
 	if err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func (s *unpack) stretch(ctx context.Context, row *Row) (pipeline.Stretch, error
 	}
 	st := &s.packed
 	if st.columns == nil {
-		st.columns = map[string]*stretchColumn{}
+		st.columns = map[string]*batchColumn{}
 	}
 	st.s, st.b, st.rows, st.from, st.to = s, b, nil, 0, b.Count
 	st.number++
@@ -111,9 +111,9 @@ func (s *unpack) stretch(ctx context.Context, row *Row) (pipeline.Stretch, error
 	return st, nil
 }
 
-// openedStretch takes the open measurements of the next source; nil where there
-// are none within the times wanted.
-func (s *unpack) openedStretch() (pipeline.Stretch, error) {
+// nextOpenColumns takes the open measurements of the next source; nil if it has none
+// within the times that are asked for.
+func (s *unpack) nextOpenColumns() (pipeline.ColumnBatch, error) {
 	src := &s.open[0]
 	s.open = s.open[1:]
 	ms, err := s.reader.Read(src, s.node.From, s.node.To)
@@ -129,34 +129,34 @@ func (s *unpack) openedStretch() (pipeline.Stretch, error) {
 	}
 	t := &s.packed
 	if t.columns == nil {
-		t.columns = map[string]*stretchColumn{}
+		t.columns = map[string]*batchColumn{}
 	}
 	t.number++
-	return &openStretch{columnMemory: &t.columnMemory, o: s.node.Options, meta: src.Meta, ms: ms}, nil
+	return &openColumns{columnMemory: &t.columnMemory, o: s.node.Options, meta: src.Meta, ms: ms}, nil
 }
 
 // columnMemory is memory for columns.
 type columnMemory struct {
-	number  int // of the stretch at hand
-	columns map[string]*stretchColumn
+	number  int // of the batch at hand
+	columns map[string]*batchColumn
 	part    timeseries.Series
 	builder bson.Builder
 	buf     []byte
 }
 
-// openStretch is the open measurements of a source.
-type openStretch struct {
+// openColumns is a column batch of the open measurements of a source.
+type openColumns struct {
 	*columnMemory
 	o    *schema.Timeseries
 	meta bson.Value
 	ms   []timeseries.Measurement
 }
 
-func (t *openStretch) Len() int                               { return len(t.ms) }
-func (t *openStretch) Doc(i int) (bson.Doc, error)            { return t.ms[i].Doc, nil }
-func (t *openStretch) Extreme(string, int) (bson.Value, bool) { return bson.Value{}, false }
+func (t *openColumns) Len() int                               { return len(t.ms) }
+func (t *openColumns) Doc(i int) (bson.Doc, error)            { return t.ms[i].Doc, nil }
+func (t *openColumns) Extreme(string, int) (bson.Value, bool) { return bson.Value{}, false }
 
-func (t *openStretch) Key(i int, timed bool) (bson.Doc, error) {
+func (t *openColumns) Key(i int, timed bool) (bson.Doc, error) {
 	t.builder.Reset(t.buf[:0])
 	if timed {
 		t.builder.Date(t.o.TimeField, t.ms[i].Time)
@@ -168,7 +168,7 @@ func (t *openStretch) Key(i int, timed bool) (bson.Doc, error) {
 	return t.buf, nil
 }
 
-func (t *openStretch) Column(name string, from, to int) (expr.Column, error) {
+func (t *openColumns) Column(name string, from, to int) (expr.Column, error) {
 	c := t.slot(name)
 	if c.of != t.number {
 		c.Gather(len(t.ms), func(i int) bson.Value { return t.ms[i].Doc.Lookup(name) })
@@ -178,9 +178,9 @@ func (t *openStretch) Column(name string, from, to int) (expr.Column, error) {
 	return &t.part, nil
 }
 
-// bucketStretch is a bucket, or a part of it, whose columns are unpacked when
-// they are asked for.
-type bucketStretch struct {
+// bucketColumns is a column batch of a bucket, or a part of it. A column is unpacked
+// when it is asked for.
+type bucketColumns struct {
 	b        *timeseries.Bucket
 	s        *unpack
 	from, to int
@@ -188,16 +188,15 @@ type bucketStretch struct {
 	columnMemory
 }
 
-// stretchColumn is a column of the stretch with a number, and memory for the
-// next one's.
-type stretchColumn struct {
+// batchColumn is a column of the batch with number of, and memory for the next one's.
+type batchColumn struct {
 	timeseries.Series
 	of int
 }
 
-func (t *bucketStretch) Len() int { return t.to - t.from }
+func (t *bucketColumns) Len() int { return t.to - t.from }
 
-func (t *bucketStretch) Doc(i int) (bson.Doc, error) {
+func (t *bucketColumns) Doc(i int) (bson.Doc, error) {
 	if t.rows == nil {
 		var err error
 		if t.rows, err = t.b.Rows(t.s.wants()); err != nil {
@@ -207,7 +206,7 @@ func (t *bucketStretch) Doc(i int) (bson.Doc, error) {
 	return t.rows.Doc(t.from + i), nil
 }
 
-func (t *bucketStretch) Key(i int, timed bool) (bson.Doc, error) {
+func (t *bucketColumns) Key(i int, timed bool) (bson.Doc, error) {
 	t.builder.Reset(t.buf[:0])
 	o := t.s.node.Options
 	if timed {
@@ -224,16 +223,16 @@ func (t *bucketStretch) Key(i int, timed bool) (bson.Doc, error) {
 	return t.buf, nil
 }
 
-func (t *columnMemory) slot(name string) *stretchColumn {
+func (t *columnMemory) slot(name string) *batchColumn {
 	c := t.columns[name]
 	if c == nil {
-		c = &stretchColumn{}
+		c = &batchColumn{}
 		t.columns[name] = c
 	}
 	return c
 }
 
-func (t *bucketStretch) column(name string) (*timeseries.Series, error) {
+func (t *bucketColumns) column(name string) (*timeseries.Series, error) {
 	c := t.slot(name)
 	if c.of != t.number {
 		if err := t.b.Series(name, &c.Series); err != nil {
@@ -244,7 +243,7 @@ func (t *bucketStretch) column(name string) (*timeseries.Series, error) {
 	return &c.Series, nil
 }
 
-func (t *bucketStretch) Column(name string, from, to int) (expr.Column, error) {
+func (t *bucketColumns) Column(name string, from, to int) (expr.Column, error) {
 	c, err := t.column(name)
 	if err != nil {
 		return nil, err
@@ -257,7 +256,7 @@ func (t *bucketStretch) Column(name string, from, to int) (expr.Column, error) {
 // one measurement: not for documents and arrays, nor for text, which a
 // collation orders in another way, nor for the least time, which control.min
 // rounds.
-func (t *bucketStretch) Extreme(name string, sign int) (bson.Value, bool) {
+func (t *bucketColumns) Extreme(name string, sign int) (bson.Value, bool) {
 	if t.from != 0 || t.to != t.b.Count || name == t.s.node.Options.TimeField && sign < 0 {
 		return bson.Value{}, false
 	}

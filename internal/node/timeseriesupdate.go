@@ -13,10 +13,10 @@ import (
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
-// checkMeasuredUpdate holds what an update of a time-series collection may be:
+// checkTimeseriesUpdate holds what an update of a time-series collection may be:
 // one of all measurements that a condition on the metaField finds, of the
 // metaField. (Manual: "Time Series Collection Limitations", updates.) Errors: 72.
-func checkMeasuredUpdate(c *catalog.Collection, u *exec.Update, modification bson.Value) error {
+func checkTimeseriesUpdate(c *catalog.Collection, u *exec.Update, modification bson.Value) error {
 	if c == nil || !c.IsTimeseries() {
 		return nil
 	}
@@ -110,9 +110,9 @@ func modifiesOnlyMeta(modification bson.Doc, o *schema.Timeseries) error {
 	return nil
 }
 
-// checkMeasuredModify refuses a findAndModify that updates a time-series
+// checkTimeseriesModify refuses a findAndModify that updates a time-series
 // collection: error 72.
-func checkMeasuredModify(c *catalog.Collection, remove bool) error {
+func checkTimeseriesModify(c *catalog.Collection, remove bool) error {
 	if c == nil || !c.IsTimeseries() || remove {
 		return nil
 	}

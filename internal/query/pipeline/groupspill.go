@@ -9,13 +9,13 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/expr"
 )
 
-// evict sets the largest parts aside until half of the groups' memory is left.
+// evict spills the largest parts until half of the groups' memory is left.
 func (w *grouping) evict() error {
 	if w.space == nil {
 		w.space = newSpillSpace(w.dir, w.memory/2)
 	}
-	if w.aside == nil {
-		w.aside = newSpillParts(w.space)
+	if w.spill == nil {
+		w.spill = newSpillParts(w.space)
 	}
 	// What leaves needs memory twice until it is gone.
 	w.space.tight = w.bytes > w.memory/2
@@ -23,7 +23,7 @@ func (w *grouping) evict() error {
 	var members [spillFanout][]*group
 	var sizes [spillFanout]int
 	for _, gr := range w.order {
-		at := w.aside.partOf([]byte(gr.key))
+		at := w.spill.partOf([]byte(gr.key))
 		members[at] = append(members[at], gr)
 		sizes[at] += gr.size()
 	}
@@ -37,7 +37,7 @@ func (w *grouping) evict() error {
 		if sizes[at] == 0 {
 			break
 		}
-		if err := w.setAside(w.aside.begin(at), members[at]); err != nil {
+		if err := w.spillGroups(w.spill.begin(at), members[at]); err != nil {
 			return err
 		}
 		w.bytes -= sizes[at]
@@ -47,8 +47,8 @@ func (w *grouping) evict() error {
 	return nil
 }
 
-// setAside writes groups to their part, and lets go of them.
-func (w *grouping) setAside(p *spillPart, groups []*group) error {
+// spillGroups writes groups to their part, and lets go of them.
+func (w *grouping) spillGroups(p *spillPart, groups []*group) error {
 	for _, gr := range groups {
 		b := new(bson.Builder).Reset(w.saved[:0]).Value("_id", gr.id)
 		for i, a := range gr.acc {
@@ -82,8 +82,8 @@ func (w *grouping) compact() {
 	}
 }
 
-// recall reads the groups of a part. Some of them may have to go again.
-func (w *grouping) recall(ctx context.Context, p *spillPart) error {
+// reload reads the groups of a part. Some of them may be spilled again.
+func (w *grouping) reload(ctx context.Context, p *spillPart) error {
 	env := w.r.Env.WithRoot(bson.Empty)
 	for ; p.groups > 0; p.groups-- {
 		d, err := p.Next(ctx)
@@ -92,8 +92,8 @@ func (w *grouping) recall(ctx context.Context, p *spillPart) error {
 		}
 		id := d.Lookup("_id")
 		w.key = keystring.Append(w.key[:0], id, false, env.Collator)
-		if away := w.away(); away != nil {
-			if err := away.addGroup(d); err != nil {
+		if p := w.spilledPart(); p != nil {
+			if err := p.addGroup(d); err != nil {
 				return err
 			}
 			continue

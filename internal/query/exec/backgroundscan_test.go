@@ -29,18 +29,18 @@ func fetchOf(cur *Cursor) *fetch {
 	}
 }
 
-// TestBeside reads so many documents in the order of an index that entries are
-// gathered beside them: rising ones, and ones that fall in the middle, without an
+// TestBackgroundScan reads so many documents in the order of an index that entries are
+// entryBatch beside them: rising ones, and ones that fall in the middle, without an
 // end, with limits and filters, for a reader that asks for some at a time, and for
 // one that takes nothing but them. Explain tells the same as where they are not.
-func TestBeside(t *testing.T) {
-	const n = 8 * besideLeast
+func TestBackgroundScan(t *testing.T) {
+	const n = 8 * backgroundLeast
 	for _, fall := range []int{n, n / 3} {
 		w := rising(t, n, fall)
 		for _, a := range []asked{
-			{filter: `{}`}, {filter: `{"p": 1}`}, {filter: `{}`, projection: `{"k": 1}`}, {filter: `{}`, limit: 3 * besideLeast}, {filter: `{"p": 1}`, limit: besideLeast, skip: 5},
+			{filter: `{}`}, {filter: `{"p": 1}`}, {filter: `{}`, projection: `{"k": 1}`}, {filter: `{}`, limit: 3 * backgroundLeast}, {filter: `{"p": 1}`, limit: backgroundLeast, skip: 5},
 		} {
-			for _, visit := range []int{n, besideAfter + besideRows + 1, 2 * besideLeast} {
+			for _, visit := range []int{n, backgroundAfter + backgroundRows + 1, 2 * backgroundLeast} {
 				a.hint, a.sort = "k", `{"k": 1}`
 				var stats [2]string
 				var all [2][]int32
@@ -50,18 +50,18 @@ func TestBeside(t *testing.T) {
 					cur, err := w.x.Find(t.Context(), w.coll, q)
 					must(t, err)
 					f := fetchOf(cur)
-					f.ahead.apart = i == 1
+					f.prefetch.parallelizable = i == 1
 					for {
 						d, err := cur.Next(t.Context())
 						must(t, err)
-						began = began || f.ahead.beside != nil
+						began = began || f.prefetch.background != nil
 						if d == nil {
 							break
 						}
 						all[i] = append(all[i], d.Lookup("k").Int32())
 						if len(all[i])%visit == 0 {
 							must(t, cur.Park())
-							if f.ahead.beside != nil {
+							if f.prefetch.background != nil {
 								t.Error("a goroutine is at work for a parked cursor")
 							}
 							must(t, cur.Unpark(t.Context()))
@@ -69,7 +69,7 @@ func TestBeside(t *testing.T) {
 					}
 					stats[i] = cur.ExecStats().String()
 					cur.Close()
-					if f.ahead.beside != nil {
+					if f.prefetch.background != nil {
 						t.Error("a goroutine is at work for a closed cursor")
 					}
 				}
@@ -84,11 +84,11 @@ func TestBeside(t *testing.T) {
 	}
 }
 
-// TestBesideEnds holds that a client that goes in the middle is told so, that a
+// TestBackgroundScanEnds holds that a client that goes in the middle is told so, that a
 // cursor may be closed there, and that no goroutine works for cursors that keep
 // the store, nor where few are asked for.
-func TestBesideEnds(t *testing.T) {
-	const n = 8 * besideLeast
+func TestBackgroundScanEnds(t *testing.T) {
+	const n = 8 * backgroundLeast
 	w := rising(t, n, n)
 	gone := errors.New("the client has gone")
 	read := func(ctx context.Context, q *Query, until int, do func(f *fetch)) (int, error) {
@@ -107,24 +107,24 @@ func TestBesideEnds(t *testing.T) {
 	}
 	a := asked{filter: `{}`, hint: "k", sort: `{"k": 1}`}
 	ctx, cancel := context.WithCancelCause(t.Context())
-	if _, err := read(ctx, a.query(t), 2*besideLeast, func(f *fetch) {
-		if f.ahead.beside == nil {
+	if _, err := read(ctx, a.query(t), 2*backgroundLeast, func(f *fetch) {
+		if f.prefetch.background == nil {
 			t.Error("not beside")
 		}
 		cancel(gone)
 	}); !errors.Is(err, gone) {
 		t.Errorf("%v", err)
 	}
-	if i, err := read(t.Context(), a.query(t), 2*besideLeast, func(*fetch) {}); err != nil || i != 4*besideLeast {
+	if i, err := read(t.Context(), a.query(t), 2*backgroundLeast, func(*fetch) {}); err != nil || i != 4*backgroundLeast {
 		t.Errorf("%d, %v", i, err)
 	}
 	held := a.query(t)
-	held.Held = true
+	held.PinsSnapshot = true
 	few := a.query(t)
-	few.Batch = besideLeast
+	few.Batch = backgroundLeast
 	for _, q := range []*Query{held, few} {
-		if _, err := read(t.Context(), q, besideLeast/2, func(f *fetch) {
-			if f.ahead.beside != nil {
+		if _, err := read(t.Context(), q, backgroundLeast/2, func(f *fetch) {
+			if f.prefetch.background != nil {
 				t.Error("beside for a cursor that keeps the store, or for few")
 			}
 		}); err != nil {
@@ -157,7 +157,7 @@ func TestParkBeforeFirst(t *testing.T) {
 				t.Fatal("nothing was read ahead in a unit of work of its own")
 			case state == Advanced:
 				before++
-			case f.ahead.next == 0 && len(f.ahead.rows) > 0:
+			case f.prefetch.next == 0 && len(f.prefetch.rows) > 0:
 				parked = true
 			}
 		}
@@ -179,9 +179,9 @@ func TestParkBeforeFirst(t *testing.T) {
 	}
 }
 
-// TestBesideBytes holds that entries with long keys are gathered few at a time.
-func TestBesideBytes(t *testing.T) {
-	const n, size = 4 * besideLeast, 1 << 10
+// TestBackgroundScanBytes holds that entries with long keys are entryBatch few at a time.
+func TestBackgroundScanBytes(t *testing.T) {
+	const n, size = 4 * backgroundLeast, 1 << 10
 	docs := make([]bson.Doc, n)
 	for i := range docs {
 		docs[i] = new(bson.Builder).Int32("_id", int32(i)).String("k", fmt.Sprintf("%0*d", size, i)).Finish()
@@ -198,8 +198,8 @@ func TestBesideBytes(t *testing.T) {
 		if (d == nil) != (i == n) || d != nil && d.Lookup("_id").Int32() != int32(i) {
 			t.Fatalf("%s at %d", d, i)
 		}
-		began = began || f.ahead.beside != nil
-		if m := len(f.ahead.entries); m > maxBesideBytes+2*size {
+		began = began || f.prefetch.background != nil
+		if m := len(f.prefetch.entries); m > maxBackgroundBytes+2*size {
 			t.Fatalf("%d bytes at once", m)
 		}
 	}

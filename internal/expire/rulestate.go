@@ -18,8 +18,8 @@ type rule struct {
 	index      string
 }
 
-// track is what the monitor knows of one rule.
-type track struct {
+// ruleState is what the monitor knows of one rule.
+type ruleState struct {
 	sync.Mutex
 	Record
 	ns      string
@@ -43,8 +43,7 @@ type Record struct {
 	Removed
 	// Last is the last visit that belonged to a pass or found something due.
 	Last Visit
-	// Lag is how long the oldest due document had waited when the monitor looked
-	// last.
+	// Lag is how long the oldest due document had waited at the last due check.
 	Lag time.Duration
 	// Spent says that a budget kept the last visit from going on.
 	Spent bool
@@ -86,43 +85,43 @@ type place struct {
 	entry []byte
 }
 
-// tracks is what is known of all rules.
-type tracks struct {
+// ruleStates is what the monitor knows of all rules.
+type ruleStates struct {
 	mu struct {
 		sync.Mutex
-		rules       map[rule]*track
+		rules       map[rule]*ruleState
 		collections map[catalog.UUID]*budget
 	}
 	all budget
 }
 
-func newTracks() *tracks {
-	t := &tracks{}
-	t.mu.rules, t.mu.collections = map[rule]*track{}, map[catalog.UUID]*budget{}
+func newRuleStates() *ruleStates {
+	t := &ruleStates{}
+	t.mu.rules, t.mu.collections = map[rule]*ruleState{}, map[catalog.UUID]*budget{}
 	return t
 }
 
-// of returns the track of a rule, a new one where it is seen for the first time.
-func (t *tracks) of(r rule) *track {
+// of returns the state of a rule, a new one where it is seen for the first time.
+func (t *ruleStates) of(r rule) *ruleState {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	k := t.mu.rules[r]
 	if k == nil {
-		k = &track{cleared: math.MinInt64}
+		k = &ruleState{cleared: math.MinInt64}
 		t.mu.rules[r] = k
 	}
 	return k
 }
 
-// known returns the track of a rule, or nil.
-func (t *tracks) known(r rule) *track {
+// known returns the state of a rule, or nil.
+func (t *ruleStates) known(r rule) *ruleState {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.mu.rules[r]
 }
 
 // keep forgets the rules that are not among rs.
-func (t *tracks) keep(rs []rule) {
+func (t *ruleStates) keep(rs []rule) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	rules, collections := map[rule]bool{}, map[catalog.UUID]bool{}
@@ -143,7 +142,7 @@ func (t *tracks) keep(rs []rule) {
 
 // budgets are those that a visit of a rule must keep within: its own, its
 // collection's, and that of all.
-func (t *tracks) budgets(c *catalog.Collection, own schema.Budget, k *track, all schema.Budget) []*budget {
+func (t *ruleStates) budgets(c *catalog.Collection, own schema.Budget, k *ruleState, all schema.Budget) []*budget {
 	t.mu.Lock()
 	of := t.mu.collections[c.UUID]
 	if of == nil {
@@ -159,7 +158,7 @@ func (t *tracks) budgets(c *catalog.Collection, own schema.Budget, k *track, all
 }
 
 // left is how many documents and bytes budgets leave.
-func (k *track) left(budgets []*budget) (docs, bytes int64) {
+func (k *ruleState) left(budgets []*budget) (docs, bytes int64) {
 	docs, bytes = unlimited, unlimited
 	for _, b := range budgets {
 		n, size := b.left(time.Now())
@@ -172,19 +171,19 @@ func (k *track) left(budgets []*budget) (docs, bytes int64) {
 }
 
 // forgetPlace has the next visit begin at the first entry.
-func (k *track) forgetPlace() {
+func (k *ruleState) forgetPlace() {
 	k.Lock()
 	defer k.Unlock()
 	k.place = place{}
 }
 
-// follow makes a track that of the rule as it is: after a change of its time to
-// live, all is to be looked at again.
-func (k *track) follow(c *catalog.Collection, r *catalog.Rule, now int64) {
+// follow makes the state that of the rule as it is: after a change of its time to live
+// everything has to be checked again.
+func (k *ruleState) follow(c *catalog.Collection, r *catalog.Rule, now int64) {
 	k.followRule(c.Namespace.String(), r.Index.Ident, r.Seconds, now)
 }
 
-func (k *track) followRule(ns string, in storage.Ident, seconds, now int64) {
+func (k *ruleState) followRule(ns string, in storage.Ident, seconds, now int64) {
 	k.Lock()
 	defer k.Unlock()
 	k.ns = ns
@@ -201,14 +200,14 @@ func (k *track) followRule(ns string, in storage.Ident, seconds, now int64) {
 
 // other says whether a time to live is another than that of the rule as it was
 // followed last.
-func (k *track) other(seconds int64) bool {
+func (k *ruleState) other(seconds int64) bool {
 	k.Lock()
 	defer k.Unlock()
 	return k.in != 0 && k.seconds != seconds
 }
 
 // late notes since when something is due that is due at an instant.
-func (k *track) late(due, now int64) {
+func (k *ruleState) late(due, now int64) {
 	k.Lock()
 	defer k.Unlock()
 	k.Lag = 0
@@ -218,7 +217,7 @@ func (k *track) late(due, now int64) {
 }
 
 // book counts what a commit has removed.
-func (k *track) book(b exec.Batch) {
+func (k *ruleState) book(b exec.Batch) {
 	k.Lock()
 	defer k.Unlock()
 	gone := removedBy(b)
@@ -228,7 +227,7 @@ func (k *track) book(b exec.Batch) {
 }
 
 // record is what the rule has done by now.
-func (k *track) record() Record {
+func (k *ruleState) record() Record {
 	k.Lock()
 	defer k.Unlock()
 	r := k.Record

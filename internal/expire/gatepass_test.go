@@ -8,11 +8,11 @@ import (
 	"github.com/mayflydb/mayfly/internal/command"
 )
 
-// TestPassage has who locks writes out wait for a piece of work only up to its
+// TestGatePass has who locks writes out wait for a piece of work only up to its
 // next pause, and the work for the end of the lock.
-func TestPassage(t *testing.T) {
+func TestGatePass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &passage{d: &command.Dispatcher{}}
+		p := &gatePass{d: &command.Dispatcher{}}
 		if err := p.enter(t.Context()); err != nil {
 			t.Fatal(err)
 		}

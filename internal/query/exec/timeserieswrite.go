@@ -43,8 +43,8 @@ func (w *Writer) InsertMeasurements(ctx context.Context, c *catalog.Collection, 
 }
 
 // deleteMeasurements is Delete on a time-series collection. What a snapshot
-// finds says which buckets and sources to look at; those are looked at again,
-// whole, under their locks.
+// finds names the buckets and sources that matter; those are read again, whole, under
+// their locks.
 func (w *Writer) deleteMeasurements(ctx context.Context, c *catalog.Collection, s *Delete) (*Written, error) {
 	out := &Written{deletes: true}
 	if !s.Multi {

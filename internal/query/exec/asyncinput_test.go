@@ -34,13 +34,13 @@ func (s *numbered) Next(ctx context.Context) (bson.Doc, error) {
 
 func (s *numbered) Close() { s.closed = true }
 
-func TestAhead(t *testing.T) {
+func TestAsyncInput(t *testing.T) {
 	ctx := context.Background()
 	failed := errors.New("failed")
-	for _, n := range []int{0, aheadAfter, aheadAfter + 1, 20_000} {
+	for _, n := range []int{0, asyncAfter, asyncAfter + 1, 20_000} {
 		for _, keep := range [][]string{nil, {"k"}} {
 			in := &numbered{n: n, err: failed}
-			a := &ahead{in: in, keep: keep}
+			a := &asyncInput{in: in, keep: keep}
 			for i := range n {
 				d, err := a.Next(ctx)
 				if err != nil || d.Lookup("k").Int64() != int64(i) {
@@ -59,27 +59,27 @@ func TestAhead(t *testing.T) {
 	}
 	// One that is not read to its end.
 	in := &numbered{n: 1_000_000}
-	a := &ahead{in: in}
-	for range aheadAfter + 1 {
+	a := &asyncInput{in: in}
+	for range asyncAfter + 1 {
 		if _, err := a.Next(ctx); err != nil {
 			t.Fatal(err)
 		}
 	}
 	a.stop()
-	if d, err := a.Next(ctx); d != nil || !errors.Is(err, errNotWanted) {
+	if d, err := a.Next(ctx); d != nil || !errors.Is(err, errReaderStopped) {
 		t.Errorf("stopped: %v, %v", d, err)
 	}
 	if a.Close(); in.at == in.n {
 		t.Error("it was read to its end")
 	}
-	a = &ahead{in: &numbered{n: 2 * aheadAfter, panics: true}}
+	a = &asyncInput{in: &numbered{n: 2 * asyncAfter, panics: true}}
 	defer a.Close()
 	defer func() {
 		if p := recover(); p != "at the end" {
 			t.Errorf("panicked with %v", p)
 		}
 	}()
-	for range 2*aheadAfter + 1 {
+	for range 2*asyncAfter + 1 {
 		if _, err := a.Next(ctx); err != nil {
 			t.Fatal(err)
 		}

@@ -15,10 +15,9 @@ import (
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
-// Foresight: with storageEngine.mayfly.expiry.dryRun, createIndexes and collMod
-// say what the rules that they would make remove, and change nothing. And
-// createIndexes tells in its note where a TTL index cannot work on what is
-// there.
+// Dry runs: with storageEngine.mayfly.expiry.dryRun, createIndexes and collMod report
+// what the rules that they would make would remove, and change nothing. createIndexes
+// also notes where a TTL index cannot work on the documents that are there.
 
 // takeDryRun takes the request for a dry run out of specifications, and says
 // whether one of them has it: then the whole command is one. Errors: those of
@@ -52,9 +51,9 @@ func takeDryRun(specs []bson.Doc) (dry bool, err error) {
 	return dry, nil
 }
 
-// foreseeIndexes answers a createIndexes that is a dry run; c is nil where there
+// dryRunIndexes answers a createIndexes that is a dry run; c is nil where there
 // is no collection.
-func (n *Node) foreseeIndexes(ctx context.Context, op *command.Op, c *catalog.Collection, specs []bson.Doc) error {
+func (n *Node) dryRunIndexes(ctx context.Context, op *command.Op, c *catalog.Collection, specs []bson.Doc) error {
 	settings, count := &schema.Options{ExpireAfterSeconds: schema.NoExpiry}, 0
 	var existing []*schema.Index
 	if c != nil {
@@ -120,15 +119,15 @@ func (n *Node) appendForecasts(ctx context.Context, b *bson.Builder, c *catalog.
 	return nil
 }
 
-// asksForecast says whether a collMod is a dry run of expiry.
-func asksForecast(a *command.Args) bool {
+// asksDryRun says whether a collMod is a dry run of expiry.
+func asksDryRun(a *command.Args) bool {
 	index, ok := a.Struct("index")
 	return schema.AsksDryRun(a.Doc("storageEngine")) || ok && schema.AsksDryRun(index.Doc("storageEngine"))
 }
 
-// foreseeCollMod answers a collMod that is a dry run: with the rule of the index
+// dryRunCollMod answers a collMod that is a dry run: with the rule of the index
 // that it is about, or with all rules of the collection.
-func (n *Node) foreseeCollMod(ctx context.Context, op *command.Op, m *collModification) error {
+func (n *Node) dryRunCollMod(ctx context.Context, op *command.Op, m *collModification) error {
 	c, err := n.existing(op, "ns does not exist")
 	if err != nil {
 		return err

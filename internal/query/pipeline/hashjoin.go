@@ -19,11 +19,11 @@ const (
 	maxHashed = 32 << 20
 )
 
-// hashedSide is the collection that a $lookup joins, in memory, by the values
-// of foreignField.
-type hashedSide struct {
+// hashTable is the built side of a hash join: the collection that a $lookup joins, in
+// memory, by the values of foreignField.
+type hashTable struct {
 	data   []byte // keys and documents, one after the other
-	places []hashedPlace
+	places []hashEntry
 	// slots has for a key's hash, or in the next slots, the number of its first
 	// place and one more; 0 where there is none.
 	slots []uint32
@@ -31,8 +31,8 @@ type hashedSide struct {
 	key   []byte
 }
 
-// hashedPlace is a document under one of its values.
-type hashedPlace struct {
+// hashEntry is a document under one of its values.
+type hashEntry struct {
 	hash uint64
 	key  [2]uint32 // where the value's key lies in data
 	doc  [2]uint32 // where the document lies
@@ -43,21 +43,21 @@ type hashedPlace struct {
 // placeBytes is what a place and its part of slots cost.
 const placeBytes = 48
 
-// hashed answers for d from the collection in memory. ok is false where that is
-// not done: before it pays, where it does not fit, for values that more than
-// equality decides, and for a pipeline that does more than join.
-func (j *joining) hashed(ctx context.Context, d bson.Doc) (it Iterator, ok bool, err error) {
+// hashJoin answers for d from the collection in memory. ok is false if it cannot:
+// before that pays, where the collection does not fit, for values that equality alone
+// does not decide, and for a pipeline that does more than join.
+func (j *joining) hashJoin(ctx context.Context, d bson.Doc) (it Iterator, ok bool, err error) {
 	l := j.l
-	if j.opened++; j.opened <= hashAfter || j.vast || l.local == nil || l.let != nil || len(l.from.Pipeline.Stages) != l.from.joinAt {
+	if j.opened++; j.opened <= hashAfter || j.noHashJoin || l.local == nil || l.let != nil || len(l.from.Pipeline.Stages) != l.from.joinAt {
 		return nil, false, nil
 	}
 	if j.table == nil {
 		foreign := strings.Split(l.foreign, ".")
 		if slices.ContainsFunc(foreign, isIndex) {
-			j.vast = true
+			j.noHashJoin = true
 			return nil, false, nil
 		}
-		if err := j.hash(ctx, foreign); err != nil || j.vast {
+		if err := j.hash(ctx, foreign); err != nil || j.noHashJoin {
 			return nil, false, err
 		}
 	}
@@ -88,12 +88,12 @@ func (j *joining) hash(ctx context.Context, foreign []string) error {
 		return err
 	}
 	defer in.Close()
-	defer j.ended(in)
+	defer j.addStats(in)
 	if h, ok := in.(interface{ Hides() bool }); ok && h.Hides() {
-		j.vast = true
+		j.noHashJoin = true
 		return nil
 	}
-	t := &hashedSide{seed: maphash.MakeSeed()}
+	t := &hashTable{seed: maphash.MakeSeed()}
 	var values []bson.Value
 	for {
 		d, err := in.Next(ctx)
@@ -117,14 +117,14 @@ func (j *joining) hash(ctx context.Context, foreign []string) error {
 		}
 		j.kept = cap(t.data) + len(t.places)*placeBytes
 		if len(t.data)+len(t.places)*placeBytes > maxHashed || j.memory.Set(j.kept) != nil {
-			j.vast, j.kept = true, 0
+			j.noHashJoin, j.kept = true, 0
 			return nil
 		}
 	}
 }
 
 // slot returns where the key at hand has, or would have, its slot.
-func (t *hashedSide) slot(hash uint64) (at int, found bool) {
+func (t *hashTable) slot(hash uint64) (at int, found bool) {
 	mask := len(t.slots) - 1
 	for at = int(hash) & mask; t.slots[at] != 0; at = (at + 1) & mask {
 		p := &t.places[t.slots[at]-1]
@@ -136,7 +136,7 @@ func (t *hashedSide) slot(hash uint64) (at int, found bool) {
 }
 
 // add enters a document under a value; one that it has twice counts once.
-func (t *hashedSide) add(v bson.Value, doc [2]uint32, coll bson.Collator) {
+func (t *hashTable) add(v bson.Value, doc [2]uint32, coll bson.Collator) {
 	if 2*len(t.places) >= len(t.slots) {
 		t.grow()
 	}
@@ -147,7 +147,7 @@ func (t *hashedSide) add(v bson.Value, doc [2]uint32, coll bson.Collator) {
 		from := uint32(len(t.data))
 		t.data = append(t.data, t.key...)
 		t.slots[at] = uint32(place) + 1
-		t.places = append(t.places, hashedPlace{hash, [2]uint32{from, uint32(len(t.data))}, doc, -1, place})
+		t.places = append(t.places, hashEntry{hash, [2]uint32{from, uint32(len(t.data))}, doc, -1, place})
 		return
 	}
 	first := &t.places[t.slots[at]-1]
@@ -156,11 +156,11 @@ func (t *hashedSide) add(v bson.Value, doc [2]uint32, coll bson.Collator) {
 		return
 	}
 	last.next, first.last = place, place
-	t.places = append(t.places, hashedPlace{doc: doc, next: -1})
+	t.places = append(t.places, hashEntry{doc: doc, next: -1})
 }
 
 // grow doubles the slots.
-func (t *hashedSide) grow() {
+func (t *hashTable) grow() {
 	old := t.slots
 	t.slots = make([]uint32, max(2*len(old), firstSlots))
 	mask := len(t.slots) - 1
@@ -180,8 +180,8 @@ func (t *hashedSide) grow() {
 const firstSlots = 1 << 10
 
 // find returns the documents with a value.
-func (t *hashedSide) find(v bson.Value, l *Lookup) Iterator {
-	m := &hashedMatches{t: t, at: -1}
+func (t *hashTable) find(v bson.Value, l *Lookup) Iterator {
+	m := &hashMatches{t: t, at: -1}
 	if len(t.slots) == 0 {
 		return m
 	}
@@ -192,14 +192,14 @@ func (t *hashedSide) find(v bson.Value, l *Lookup) Iterator {
 	return m
 }
 
-// hashedMatches delivers the documents of a chain of places.
-type hashedMatches struct {
-	t  *hashedSide
+// hashMatches delivers the documents of a chain of places.
+type hashMatches struct {
+	t  *hashTable
 	at int32 // the next place, or -1
 }
 
 // Next returns the next document.
-func (m *hashedMatches) Next(context.Context) (bson.Doc, error) {
+func (m *hashMatches) Next(context.Context) (bson.Doc, error) {
 	if m.at < 0 {
 		return nil, nil
 	}
@@ -209,4 +209,4 @@ func (m *hashedMatches) Next(context.Context) (bson.Doc, error) {
 }
 
 // Close ends the chain.
-func (m *hashedMatches) Close() { m.at = -1 }
+func (m *hashMatches) Close() { m.at = -1 }

@@ -27,9 +27,9 @@ func all(it Iterator) (texts []string, err error) {
 	}
 }
 
-// TestHashedSide compares $lookup by a query for each document with $lookup in
+// TestHashJoin compares $lookup by a query for each document with $lookup in
 // memory.
-func TestHashedSide(t *testing.T) {
+func TestHashJoin(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		draw := func(name string) (docs []bson.Doc) {
 			for i := range rapid.IntRange(0, 30).Draw(rt, name) {

@@ -8,27 +8,27 @@ import (
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
-// gathered are entries of an index in memory, in their order.
-type gathered struct {
-	rows    []gatheredRow
+// entryBatch is a run of entries of an index, in memory and in their order.
+type entryBatch struct {
+	rows    []batchEntry
 	entries []byte // keys, records and type bits of rows, one behind the other
-	costs   []cost // of rows; none where a key each was all besides the work
+	costs   []cost // of rows; empty where each cost one key and its works
 	end     cost   // from the last row to the end of the scan, if that was reached
-	rising  bool   // records come in rising order
+	rising  bool   // records are in rising order
 }
 
-// gatheredGrowth is by how much memory for rows grows, as a factor, up to the
-// bounds on them: to copy them costs as much as to gather them.
-const gatheredGrowth = 4
+// batchGrowth is the factor by which memory for rows grows, up to their bounds: to
+// copy rows costs as much as to read them.
+const batchGrowth = 4
 
-// gatheredRow is an entry. It is small, since it may go from one processor's caches
-// to another's.
-type gatheredRow struct {
+// batchEntry is one entry of a batch. It is small because it may travel from one
+// processor's caches to another's.
+type batchEntry struct {
 	record, bits, end uint32 // in entries: where the key ends, the record, and the type bits
-	works             uint32 // that the scan did to find it
+	works             uint32 // units of work of the scan to find it
 }
 
-func (g *gathered) entry(i int) (key, record, bits []byte) {
+func (g *entryBatch) entry(i int) (key, record, bits []byte) {
 	r, at := &g.rows[i], uint32(0)
 	if i > 0 {
 		at = g.rows[i-1].end
@@ -36,19 +36,19 @@ func (g *gathered) entry(i int) (key, record, bits []byte) {
 	return g.entries[at:r.record:r.record], g.entries[r.record:r.bits:r.bits], g.entries[r.bits:r.end:r.end]
 }
 
-func (g *gathered) record(i int) []byte {
+func (g *entryBatch) record(i int) []byte {
 	r := &g.rows[i]
 	return g.entries[r.record:r.bits:r.bits]
 }
 
 // clear forgets all.
-func (g *gathered) clear() {
+func (g *entryBatch) clear() {
 	g.rows, g.entries, g.costs, g.end, g.rising = g.rows[:0], g.entries[:0], g.costs[:0], cost{}, true
 }
 
-// plain gathers entries until there are n, or no more, or they are size bytes, of a
-// scan that passes every entry that is not dead; low tells which are.
-func (g *gathered) plain(ctx context.Context, s *indexScan, low catalog.LowWater, n, size int) error {
+// readPlain reads entries until there are n, or size bytes of them, or no more, from
+// a plain scan (indexScan.isPlain). It skips dead entries, which low tells.
+func (g *entryBatch) readPlain(ctx context.Context, s *indexScan, low catalog.LowWater, n, size int) error {
 	ix, works := s.index.Handle.(*catalog.Index), uint32(0)
 	for i := 1; len(g.rows) < n && len(g.entries) < size; i++ {
 		if i%ctxEvery == 0 && ctx.Err() != nil {
@@ -81,20 +81,20 @@ func (g *gathered) plain(ctx context.Context, s *indexScan, low catalog.LowWater
 	return nil
 }
 
-// add keeps an entry, and the work it took to find it.
-func (g *gathered) add(key, record, bits []byte, works uint32) {
+// add keeps an entry and the units of work it took to find it.
+func (g *entryBatch) add(key, record, bits []byte, works uint32) {
 	n := len(g.rows)
 	g.rising = g.rising && (n == 0 || bytes.Compare(record, g.record(n-1)) > 0)
 	if n == cap(g.rows) {
-		g.rows = append(make([]gatheredRow, 0, max(n+1, min(gatheredGrowth*n, maxPrefetchRows), prefetchAfter)), g.rows...)
+		g.rows = append(make([]batchEntry, 0, max(n+1, min(batchGrowth*n, maxPrefetchRows), prefetchAfter)), g.rows...)
 	}
 	at, size := len(g.entries), len(key)+len(record)+len(bits)
 	if at+size > cap(g.entries) {
-		g.entries = append(make([]byte, 0, max(at+size, min(gatheredGrowth*(at+size), maxPrefetchBytes))), g.entries...)
+		g.entries = append(make([]byte, 0, max(at+size, min(batchGrowth*(at+size), maxPrefetchBytes))), g.entries...)
 	}
 	g.entries = append(append(append(g.entries, key...), record...), bits...)
 	at += len(key)
-	g.rows = append(g.rows, gatheredRow{
+	g.rows = append(g.rows, batchEntry{
 		record: uint32(at), bits: uint32(at + len(record)), end: uint32(len(g.entries)), works: works,
 	})
 }

@@ -7,14 +7,14 @@ import (
 	"github.com/mayflydb/mayfly/internal/invariant"
 )
 
-// stretch is what a runner knows whose items come in the order of the first key
-// of ORDER BY: it sorts those that are alike in it, one stretch after the
-// other, and hands them on.
-type stretch struct {
+// sortRun is the state of a runner whose items come in the order of the first key of
+// ORDER BY: it sorts the items that are equal in it, one run after the other, and
+// passes them on.
+type sortRun struct {
 	inOrder bool
 	key     bson.Value
 	begun   bool
-	kept    int // what the memory had in it before the stretch
+	kept    int // what the memory held before the run
 }
 
 // InOrder says that the items will come in the order of the first key of ORDER
@@ -34,7 +34,7 @@ func (r *runner) addInOrder() (bool, error) {
 		return false, err
 	}
 	if !r.begun || order(r.key, first) != 0 {
-		if more, err := r.endStretch(); err != nil || !more {
+		if more, err := r.endSortRun(); err != nil || !more {
 			return false, err
 		}
 		r.key, r.begun, r.kept = first.Clone(), true, r.memory
@@ -56,9 +56,9 @@ func (r *runner) sortedAlready() bool {
 	return len(r.s.orderBy) == 1 && !r.s.orderBy[0].descending
 }
 
-// endStretch hands on the rows of the stretch that ends; false says that no
-// more is needed.
-func (r *runner) endStretch() (bool, error) {
+// endSortRun passes on the rows of the run that ends; false says that no more is
+// needed.
+func (r *runner) endSortRun() (bool, error) {
 	if len(r.sorted) == 0 {
 		return true, nil
 	}

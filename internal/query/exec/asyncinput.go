@@ -11,18 +11,18 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/pipeline"
 )
 
-// ahead reads a cursor in a goroutine of its own, for a stage that takes in
-// everything anyway: the store and the stage work at the same time. What few
-// documents there are in most collections it reads without one.
-type ahead struct {
+// asyncInput reads a cursor in a goroutine of its own, for a stage that consumes all
+// of its input: the store and the stage work at the same time. The first asyncAfter
+// documents are read without one; most inputs have no more.
+type asyncInput struct {
 	in   pipeline.Iterator
 	keep []string // the fields that the pipeline reads; nil: all
 
-	direct int         // documents that were read without a goroutine
+	direct int         // documents read without a goroutine
 	full   chan []byte // nil until it runs; closed when it ends
 	empty  chan []byte
 	cancel context.CancelCauseFunc
-	over   bool // full is known to be closed, and what follows is valid
+	over   bool // full is closed; what follows is valid
 
 	err      error
 	panicked any
@@ -32,19 +32,19 @@ type ahead struct {
 }
 
 const (
-	// aheadAfter is how many documents are read before a goroutine is worth it.
-	aheadAfter = 500
-	// aheadBlock is about how many bytes of documents are handed on at once.
-	aheadBlock = 64 << 10
-	// aheadBlocks is how many blocks may wait.
-	aheadBlocks = 3
+	// asyncAfter is how many documents are read before a goroutine is worth it.
+	asyncAfter = 500
+	// asyncBlock is about how many bytes of documents a block has.
+	asyncBlock = 64 << 10
+	// asyncBlocks bounds the blocks that wait for the reader.
+	asyncBlocks = 3
 )
 
-// mayReadAhead says whether a pipeline over q takes in all that q finds before
-// it delivers anything, and whether the two share nothing while they run:
-// collators keep memory, JavaScript its variables.
-func mayReadAhead(q *Query, rest *pipeline.Pipeline) bool {
-	return q.Collator == nil && rest.Drains() && len(rest.Meta()) == 0 && !q.Tailable && !evaluates(q.Filter.Root())
+// mayReadAsync says whether a pipeline over q consumes all that q finds before it
+// delivers anything, and shares no state with q while both run: collators keep
+// memory, JavaScript its variables.
+func mayReadAsync(q *Query, rest *pipeline.Pipeline) bool {
+	return q.Collator == nil && rest.ConsumesAll() && len(rest.Meta()) == 0 && !q.Tailable && !evaluates(q.Filter.Root())
 }
 
 // evaluates says whether a predicate has expressions or JavaScript in it.
@@ -64,15 +64,15 @@ func evaluates(n match.Node) bool {
 	return true
 }
 
-var errNotWanted = errors.New("exec: what is read ahead is not wanted any more")
+var errReaderStopped = errors.New("exec: the reader has stopped")
 
 // Next returns the next document.
-func (a *ahead) Next(ctx context.Context) (bson.Doc, error) {
+func (a *asyncInput) Next(ctx context.Context) (bson.Doc, error) {
 	if a.full == nil {
-		if a.direct < aheadAfter {
+		if a.direct < asyncAfter {
 			d, err := a.in.Next(ctx)
-			if a.direct++; len(d) > aheadBlock {
-				a.direct = 0 // a few of these would be more than what is read ahead otherwise
+			if a.direct++; len(d) > asyncBlock {
+				a.direct = 0 // large documents: a few would exceed what blocks hold
 			}
 			return d, err
 		}
@@ -94,10 +94,10 @@ func (a *ahead) Next(ctx context.Context) (bson.Doc, error) {
 	return bson.Doc(d), nil
 }
 
-// recycle hands the block that was read back.
-func (a *ahead) recycle() {
+// recycle gives back the block that was read.
+func (a *asyncInput) recycle() {
 	// A few large documents do not make all blocks large.
-	if cap(a.block) > 0 && cap(a.block) <= 2*aheadBlock {
+	if cap(a.block) > 0 && cap(a.block) <= 2*asyncBlock {
 		select {
 		case a.empty <- a.block[:0]:
 		default:
@@ -106,9 +106,9 @@ func (a *ahead) recycle() {
 	a.block, a.at = nil, 0
 }
 
-// start begins to read in a goroutine, which stop waits for.
-func (a *ahead) start(ctx context.Context) {
-	a.full, a.empty = make(chan []byte, aheadBlocks), make(chan []byte, aheadBlocks)
+// start starts the goroutine, which stop waits for.
+func (a *asyncInput) start(ctx context.Context) {
+	a.full, a.empty = make(chan []byte, asyncBlocks), make(chan []byte, asyncBlocks)
 	ctx, a.cancel = context.WithCancelCause(ctx)
 	go func() {
 		defer close(a.full)
@@ -117,9 +117,9 @@ func (a *ahead) start(ctx context.Context) {
 	}()
 }
 
-// ended is what Next has to say at the end. A panic goes on in the goroutine of
-// the command, which knows whose it is.
-func (a *ahead) ended() error {
+// ended is the result of Next at the end. A panic of the goroutine continues on the
+// command's, where it is handled.
+func (a *asyncInput) ended() error {
 	if p := a.panicked; p != nil {
 		a.panicked = nil
 		panic(p)
@@ -128,13 +128,13 @@ func (a *ahead) ended() error {
 }
 
 // read fills block after block.
-func (a *ahead) read(ctx context.Context) error {
+func (a *asyncInput) read(ctx context.Context) error {
 	for {
 		var block []byte
 		select {
 		case block = <-a.empty:
 		default:
-			block = make([]byte, 0, aheadBlock+aheadBlock/4)
+			block = make([]byte, 0, asyncBlock+asyncBlock/4)
 		}
 		block, err := a.fill(ctx, block)
 		if len(block) > 0 {
@@ -144,19 +144,18 @@ func (a *ahead) read(ctx context.Context) error {
 				return context.Cause(ctx)
 			}
 		}
-		if err != nil || len(block) < aheadBlock {
+		if err != nil || len(block) < asyncBlock {
 			return err
 		}
 	}
 }
 
-// fill reads documents into a block: less than aheadBlock at the end. To leave
-// out fields that nobody reads takes time, which the reader has where blocks
-// wait for the stage.
-func (a *ahead) fill(ctx context.Context, block []byte) ([]byte, error) {
+// fill reads documents into a block: fewer than asyncBlock bytes at the end. It drops
+// fields that nobody reads only while blocks wait for the stage: then it has the time.
+func (a *asyncInput) fill(ctx context.Context, block []byte) ([]byte, error) {
 	var b bson.Builder
 	narrow := a.keep != nil && len(a.full) > 1
-	for len(block) < aheadBlock {
+	for len(block) < asyncBlock {
 		d, err := a.in.Next(ctx)
 		if err != nil || d == nil {
 			return block, err
@@ -172,21 +171,21 @@ func (a *ahead) fill(ctx context.Context, block []byte) ([]byte, error) {
 }
 
 // stop ends the goroutine.
-func (a *ahead) stop() {
+func (a *asyncInput) stop() {
 	if a.full == nil || a.over {
 		return
 	}
-	a.cancel(errNotWanted)
+	a.cancel(errReaderStopped)
 	for range a.full {
 	}
 	a.over, a.block, a.at = true, nil, 0
 	if a.err == nil {
-		a.err = errNotWanted
+		a.err = errReaderStopped
 	}
 }
 
 // Close ends the reading.
-func (a *ahead) Close() {
+func (a *asyncInput) Close() {
 	a.stop()
 	a.in.Close()
 }

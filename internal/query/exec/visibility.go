@@ -1,0 +1,367 @@
+package exec
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"math"
+	"slices"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/invariant"
+	"github.com/mayflydb/mayfly/internal/query/expr"
+	"github.com/mayflydb/mayfly/internal/query/match"
+	"github.com/mayflydb/mayfly/internal/query/plan"
+	"github.com/mayflydb/mayfly/internal/schema"
+	"github.com/mayflydb/mayfly/internal/storage"
+)
+
+// visibility hides expired documents from a cursor, where rules of its collection ask
+// for it (visibility: immediate). Documents are checked where they leave the store: in
+// source.fetch and in the scans. They are checked once more when they are delivered in
+// a later batch of the client's, as they may have waited in a sort: by what is left of
+// them there, or by their instant, which travels along. So a plan that reads nothing
+// but an index reads the documents after all.
+//
+// Mostly little or nothing is due, as what was due has been removed. So, when a batch
+// has checked some documents, it probes the indexes of the rules for what is expired in
+// its state of the store, and checks no further document if that is nothing, or lies
+// elsewhere.
+type visibility struct {
+	rules []*catalog.Rule
+	// bucketRules are the rules of a time-series collection, whose measurements are
+	// checked by their times; rules is empty then, as no bucket is hidden.
+	bucketRules []catalog.BucketRule
+	options     *schema.Timeseries
+	now         int64 // of the batch being made, in milliseconds since 1970
+	due         int64 // the instant of the document checked last; 0 where only the indexes were probed
+
+	noneExpired bool // nothing is hidden
+	checked     int  // documents checked in this batch; one read only for that counts readCost
+	nextProbe   int  // so many, and the indexes are probed
+	probed      bool
+	expired     [][]byte // once probed: the record keys of all that is hidden, sorted
+}
+
+// pendingVisibility is what loadVisibility needs, where that waits for the document: a
+// lookup reads one, and mostly nothing is due.
+type pendingVisibility struct {
+	catalog *catalog.Catalog // nil: nothing waits
+	before  catalog.Watermark
+}
+
+const (
+	// firstProbe is how many documents are checked before the indexes are probed, and
+	// probeGrowth the factor to the next probe, where the last found too much.
+	firstProbe  = 64
+	probeGrowth = 4
+	// probeShare is how many documents are checked for each entry that a probe may
+	// read, except for the first minProbe.
+	probeShare = 16
+	minProbe   = 8
+	// readCost is how many documents one that is read only for its check counts as.
+	readCost = 16
+)
+
+// prepareVisibility prepares the source for a plan. before was taken before the source's
+// state of the store, which a lookup only has once it has read.
+func (s *source) prepareVisibility(c *catalog.Catalog, before catalog.Watermark, state bool, n plan.Node) {
+	if !state {
+		switch n.(type) {
+		case *plan.Express, *plan.IDHack:
+			s.pending = pendingVisibility{c, before}
+			return
+		}
+		before = catalog.Watermark{}
+	}
+	s.rowsWait = true // in a trial
+	s.loadVisibility(c, before)
+}
+
+// loadVisibility makes the source hide by the present time and the present rules.
+// before was taken before the source's state of the store.
+func (s *source) loadVisibility(c *catalog.Catalog, before catalog.Watermark) {
+	s.visibility = nil
+	if s.coll == nil {
+		return
+	}
+	now := s.coll.Latest()
+	if now == nil {
+		now = s.coll // what was read before the drop is checked by the rules as they were
+	}
+	if now.Hiding() == nil {
+		return
+	}
+	h := &visibility{rules: now.Hiding(), now: c.Clock.Judged(), nextProbe: math.MaxInt}
+	h.noneExpired = before.NothingDue(now, h.now)
+	s.visibility = h
+	if !s.rowsWait {
+		h.start()
+	}
+}
+
+// start allows probes: from here on nobody needs the instants of all documents.
+func (h *visibility) start() {
+	h.nextProbe, h.probed = firstProbe, h.noneExpired
+}
+
+// planChosen says, once a plan is chosen, whether its rows may wait for a later batch.
+func (s *source) planChosen(rowsWait bool) {
+	s.rowsWait = rowsWait
+	if s.visibility != nil && !rowsWait {
+		s.visibility.start()
+	}
+}
+
+// loadTimeseriesVisibility is loadVisibility for the measurements of a time-series
+// collection.
+func (s *source) loadTimeseriesVisibility(c *catalog.Catalog, series *catalog.Collection) {
+	s.visibility = nil
+	now := series.Latest()
+	if now == nil {
+		return
+	}
+	if rules := now.HidingMeasurements(); rules != nil {
+		s.visibility = &visibility{bucketRules: rules, options: now.Settings.Timeseries, now: c.Clock.Judged()}
+	}
+}
+
+// setMeasurementDue sets the instant of a row with a measurement.
+func (s *source) setMeasurementDue(row *Row) {
+	h := s.visibility
+	if h == nil {
+		return
+	}
+	row.due = schema.Never
+	for i := range h.bucketRules {
+		row.due = min(row.due, h.bucketRules[i].Due(h.options, row.Doc))
+	}
+}
+
+// checksDocuments says whether documents of the collection must be checked before they
+// are delivered.
+func (s *source) checksDocuments() bool { return s.visibility != nil && s.visibility.rules != nil }
+
+// mayHide says whether a document that leaves the store has to be checked.
+func (s *source) mayHide() bool {
+	h := s.visibility
+	return h != nil && !(h.probed && len(h.expired) == 0)
+}
+
+// isExpired says whether a document that leaves the store is to be hidden; record is its
+// key.
+func (s *source) isExpired(record []byte, doc bson.Doc) bool {
+	return (s.visibility != nil || s.pending.catalog != nil) && s.checkExpired(record, doc)
+}
+
+// checkExpired is isExpired where documents may be hidden.
+func (s *source) checkExpired(record []byte, doc bson.Doc) bool {
+	if s.pending.catalog != nil {
+		u := s.pending
+		if u.before.NothingDue(s.coll.Latest(), u.catalog.Clock.Judged()) {
+			return false
+		}
+		s.pending = pendingVisibility{}
+		s.loadVisibility(u.catalog, u.before)
+	}
+	h := s.visibility
+	if h == nil || h.rules == nil {
+		return false
+	}
+	if h.probed && h.outsideExpired(record) {
+		h.due = 0
+		return false
+	}
+	h.checked++
+	h.due = catalog.Due(h.rules, doc)
+	return h.due <= h.now
+}
+
+// outsideExpired says that all that is hidden lies elsewhere. REQUIRES: probed.
+func (h *visibility) outsideExpired(record []byte) bool {
+	invariant.Check(h.probed, "exec: what is hidden is known")
+	return len(h.expired) == 0 || bytes.Compare(record, h.expired[len(h.expired)-1]) > 0 || bytes.Compare(record, h.expired[0]) < 0
+}
+
+// isRecordExpired is isExpired for a document that is not at hand; ok is false where the
+// probe cannot tell.
+func (h *visibility) isRecordExpired(record []byte) (hidden, ok bool) {
+	if !h.probed {
+		return false, false
+	}
+	h.due = 0
+	if h.outsideExpired(record) {
+		return false, true
+	}
+	_, hidden = slices.BinarySearchFunc(h.expired, record, bytes.Compare)
+	return hidden, true
+}
+
+// probeIndexes asks the indexes what is hidden, once enough documents were checked to
+// make that pay. Stages call it between two documents. REQUIRES: checksDocuments.
+func (s *source) probeIndexes(ctx context.Context) error {
+	if err := invariant.Require(s.checksDocuments(), "exec: the source checks documents"); err != nil {
+		return err
+	}
+	h := s.visibility
+	if h.checked < h.nextProbe || h.probed {
+		return nil
+	}
+	h.nextProbe = max(h.checked, h.nextProbe) * probeGrowth
+	most := max(minProbe, h.checked/probeShare)
+	e := entries{source: &source{coll: s.coll, reader: s.reader}}
+	for _, r := range h.rules {
+		err := e.each(ctx, r, r.DueRanges(h.now), func(row *Row) (bool, error) {
+			h.expired = append(h.expired, bytes.Clone(row.Record))
+			return len(h.expired) <= most, nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if h.probed = len(h.expired) <= most; !h.probed {
+		h.expired = nil
+	}
+	slices.SortFunc(h.expired, bytes.Compare)
+	return nil
+}
+
+// isRowExpired is isExpired for a row, and sets the instant of the row.
+// REQUIRES: mayHide.
+func (s *source) isRowExpired(ctx context.Context, row *Row) (hidden bool, err error) {
+	if err := invariant.Require(s.mayHide(), "exec: the source may hide something"); err != nil {
+		return false, err
+	}
+	if s.visibility.rules == nil {
+		return false, nil
+	}
+	if err := s.probeIndexes(ctx); err != nil {
+		return false, err
+	}
+	hidden = s.isExpired(row.Record, row.Doc)
+	row.due = s.visibility.due
+	return hidden, nil
+}
+
+// setDue sets the instant of a row to that of the document checked last.
+func (s *source) setDue(row *Row) {
+	if s.checksDocuments() {
+		row.due = s.visibility.due
+	}
+}
+
+// expiredSince says whether a row has come due since it was made.
+func (s *source) expiredSince(row *Row) bool {
+	return s.visibility != nil && row.due != 0 && row.due <= s.visibility.now
+}
+
+// isRowExpiredLater is isExpired for a row of an earlier batch, whose document has at
+// least the fields of withDueFields.
+func (s *source) isRowExpiredLater(row *Row) bool {
+	h := s.visibility
+	if h == nil {
+		return false
+	}
+	if h.rules != nil {
+		return s.isExpired(row.Record, row.Doc)
+	}
+	s.setMeasurementDue(row)
+	return row.due <= h.now
+}
+
+// withDueFields adds to the names of fields those that tell when a document is due; nil
+// stands for all.
+func (s *source) withDueFields(fields []string) []string {
+	if s.visibility == nil {
+		return fields
+	}
+	var paths []string
+	add := func(filter *match.Filter) bool {
+		if filter == nil {
+			return true
+		}
+		d := match.DependsOn(filter.Root())
+		paths = append(paths, d.Paths...)
+		return !d.Whole
+	}
+	for _, r := range s.visibility.rules {
+		paths = append(paths, r.Reads()...)
+		if !add(r.Index.Filter) {
+			return nil
+		}
+	}
+	for _, r := range s.visibility.bucketRules {
+		paths = append(paths, s.visibility.options.TimeField)
+		if !add(r.Filter) {
+			return nil
+		}
+	}
+	return expr.FirstNames(append(paths, fields...))
+}
+
+// dueSize is how long the instant is that travels with a record through a sort.
+const dueSize = 8
+
+func withDue(record []byte, due int64) []byte {
+	return binary.BigEndian.AppendUint64(append(make([]byte, 0, len(record)+dueSize), record...), uint64(due))
+}
+
+func splitDue(record []byte) ([]byte, int64) {
+	at := len(record) - dueSize
+	return record[:at:at], int64(binary.BigEndian.Uint64(record[at:]))
+}
+
+// countVisible counts the documents of the collection that are not hidden: all in the
+// source's state of the store, except those that are due by the indexes of the rules
+// that hide them, in the same state. (The collection's own count is of another state
+// while removal runs.)
+func (s *source) countVisible(ctx context.Context) (int64, error) {
+	n, _, err := storage.ReadCounter(s.reader, s.coll.Ident)
+	if err != nil || s.visibility.noneExpired {
+		return n, err
+	}
+	e := entries{source: &source{coll: s.coll, reader: s.reader}}
+	if len(s.visibility.rules) > 1 || s.visibility.rules[0].Index.Multikey().Any() {
+		e.seen = newDedup(s)
+	}
+	for _, r := range s.visibility.rules {
+		due, err := e.count(ctx, r, r.DueRanges(s.visibility.now))
+		if err != nil {
+			return 0, err
+		}
+		n -= due
+	}
+	return n, nil
+}
+
+// mayHoldRows says whether rows of a plan may wait in it between two batches: then each
+// must carry its instant.
+func mayHoldRows(n plan.Node) bool {
+	return has(n, func(n plan.Node) bool {
+		switch n := n.(type) {
+		case *plan.Sort: // checks again, by documents
+			return !has(n.Input, func(n plan.Node) bool {
+				switch n.(type) {
+				case *plan.CollScan, *plan.Fetch, *plan.Unpack:
+					return true
+				}
+				return false
+			})
+		case *plan.CollScan, *plan.IDHack, *plan.Express, *plan.IndexScan, *plan.Fetch, *plan.Or, *plan.Subplan, *plan.Skip, *plan.Limit,
+			*plan.Projection, *plan.ReturnKey, *plan.Count, *plan.CountScan, *plan.DistinctScan, *plan.EOF:
+			return false
+		}
+		return true
+	})
+}
+
+// readsDocuments says whether the stage of a node reads the documents of the
+// rows that its inputs find.
+func readsDocuments(n plan.Node) bool {
+	switch n.(type) {
+	case *plan.Fetch, *plan.TextOr:
+		return true
+	}
+	return false
+}
