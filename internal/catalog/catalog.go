@@ -30,6 +30,18 @@ type Committer interface {
 	Writable() error
 }
 
+// Evaluation says on which state of a replicated group something is evaluated. It is
+// the committer's, who made it; zero where no log decides.
+type Evaluation struct {
+	Term, Epoch uint64
+	// Early says that the member has not stepped up in this term yet (Catalog.StepUp).
+	Early bool
+}
+
+// evaluator is a Committer that wants to know of each effect when its evaluation
+// began: before the first read that the effect depends on.
+type evaluator interface{ Evaluate() Evaluation }
+
 // engineCommitter lets the engine commit.
 type engineCommitter struct{}
 
@@ -53,6 +65,7 @@ type Options struct {
 type Catalog struct {
 	engine     *storage.Engine
 	committer  Committer
+	evaluator  evaluator // the committer, where it is one; else nil
 	log        *slog.Logger
 	memory     *memory.Budget
 	operations bool // are recorded
@@ -96,6 +109,7 @@ func Open(e *storage.Engine, opts Options) (*Catalog, error) {
 	if c.committer == nil {
 		c.committer = engineCommitter{}
 	}
+	c.evaluator, _ = c.committer.(evaluator)
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
 	}

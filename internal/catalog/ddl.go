@@ -60,7 +60,7 @@ func nothing() []*live { return nil }
 // change runs one DDL. f stages it; where f or the commit fails, nothing has
 // happened.
 func (c *Catalog) change(ctx context.Context, which touches, f func(*change) error) error {
-	t := &change{c: c, e: &Effect{c: c, u: c.engine.Begin()}}
+	t := &change{c: c, e: &Effect{c: c, u: c.engine.Begin(), at: c.evaluate()}}
 	t.u = t.e.u
 	t.e.ops.on = c.operations
 	defer t.u.Abort()

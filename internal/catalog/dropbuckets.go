@@ -28,7 +28,7 @@ func (c *Catalog) DropBuckets(ctx context.Context, coll *Collection, r *BucketRu
 	if err := invariant.Require(coll.IsTimeseries(), "catalog: DropBuckets is of a time-series collection"); err != nil {
 		return d, err
 	}
-	l := coll.live
+	l, at := coll.live, c.evaluate()
 	upTo := r.Before(now)
 	if upTo == math.MinInt64 {
 		return d, nil
@@ -58,7 +58,7 @@ func (c *Catalog) DropBuckets(ctx context.Context, coll *Collection, r *BucketRu
 		if err := permit.Check(coll); err != nil {
 			return err
 		}
-		d, err = c.dropBucketsBelow(ctx, coll, high, r.Name)
+		d, err = c.dropBucketsBelow(ctx, coll, at, high, r.Name)
 		return err
 	})
 	return d, err
@@ -66,7 +66,7 @@ func (c *Catalog) DropBuckets(ctx context.Context, coll *Collection, r *BucketRu
 
 // dropBucketsBelow drops the buckets in the windows below a mark. REQUIRES: the gate
 // is closed.
-func (c *Catalog) dropBucketsBelow(ctx context.Context, coll *Collection, high LowWater, rule string) (d Dropped, err error) {
+func (c *Catalog) dropBucketsBelow(ctx context.Context, coll *Collection, at Evaluation, high LowWater, rule string) (d Dropped, err error) {
 	if err := coll.live.gate.requireClosed(); err != nil {
 		return d, err
 	}
@@ -75,10 +75,10 @@ func (c *Catalog) dropBucketsBelow(ctx context.Context, coll *Collection, high L
 		return d, err
 	}
 	if sum[windowDocs] == 0 {
-		return Dropped{}, c.forgetWindows(ctx, coll, LowWater{}, high)
+		return Dropped{}, c.forgetWindows(ctx, coll, at, LowWater{}, high)
 	}
 	high = high.AfterDrop(coll.live.lowWater.Load())
-	if err := c.dropRange(ctx, coll, high, sum, rule); err != nil {
+	if err := c.dropRange(ctx, coll, at, high, sum, rule); err != nil {
 		return Dropped{}, err
 	}
 	d.Docs, d.Bytes, d.Measurements = sum[windowDocs], sum[windowSize], sum[windowThird]
@@ -112,11 +112,11 @@ func (c *Collection) sumUpTo(r storage.Reader, high LowWater) (sum [windowSums]i
 
 // forgetWindows removes the sums of windows that have nothing, from one mark up
 // to another. REQUIRES: the gate is closed.
-func (c *Catalog) forgetWindows(ctx context.Context, coll *Collection, from, upTo LowWater) error {
+func (c *Catalog) forgetWindows(ctx context.Context, coll *Collection, at Evaluation, from, upTo LowWater) error {
 	if err := coll.live.gate.requireClosed(); err != nil {
 		return err
 	}
-	e := c.begin(coll)
+	e := c.begin(coll, at)
 	u := e.u
 	defer u.Abort()
 	for _, span := range from.Spans(upTo) {
@@ -161,7 +161,7 @@ func (c *Catalog) SweepByTime(ctx context.Context, coll *Collection, pause func(
 		if !ix.hasEntries() || !strings.HasPrefix(ix.Form.Parts[0].Path, "control.") {
 			continue
 		}
-		w := sweeper{c: c, coll: coll, ix: ix, low: coll.live.lowWater.Load(), s: &Swept{}}
+		w := sweeper{c: c, coll: coll, ix: ix, at: c.evaluate(), low: coll.live.lowWater.Load(), s: &Swept{}}
 		if err := w.first(ctx, nil, pause); err != nil {
 			return err
 		}

@@ -82,8 +82,9 @@ func (c *Catalog) DropWindows(ctx context.Context, coll *Collection, what Drop) 
 	}
 	coll.live.dropping.Lock()
 	defer coll.live.dropping.Unlock()
+	at := c.evaluate()
 	low, due := coll.live.lowWater.Load(), coll.sections.Due(what.Rule.Rule, what.Now)
-	x := dropper{c: c, coll: coll, rule: what.Rule, now: what.Now, begun: time.Now(), o: what, d: &d, low: low}
+	x := dropper{c: c, coll: coll, at: at, rule: what.Rule, now: what.Now, begun: time.Now(), o: what, d: &d, low: low}
 	if x.from = low.Max(coll.live.thinned.upTo.Min(due)); x.from == low {
 		coll.live.thinned = thinned{}
 	}
@@ -190,6 +191,7 @@ type dropper struct {
 	coll    *Collection
 	rule    *Rule
 	now     int64
+	at      Evaluation // of all that one visit drops
 	watch   *dropWatch
 	begun   time.Time
 	o       Drop
@@ -259,7 +261,7 @@ func (x *dropper) forgetEmpty(ctx context.Context) error {
 	if err != nil || filled || x.coll.Latest() == nil {
 		return err
 	}
-	return x.c.forgetWindows(ctx, x.coll, x.from, x.cut)
+	return x.c.forgetWindows(ctx, x.coll, x.at, x.from, x.cut)
 }
 
 // windowSum is what a window holds.
@@ -466,7 +468,7 @@ func (x *dropper) dropSum(ctx context.Context, sum [windowSums]int64, windows in
 	if err := x.o.Permit.Check(coll); err != nil {
 		return gone, err
 	}
-	if err := x.c.dropRange(ctx, coll, x.cut, sum, x.rule.Index.Name); err != nil {
+	if err := x.c.dropRange(ctx, coll, x.at, x.cut, sum, x.rule.Index.Name); err != nil {
 		return gone, err
 	}
 	keys := sum[windowDocs] * int64(len(coll.indexes)-1)
@@ -475,13 +477,13 @@ func (x *dropper) dropSum(ctx context.Context, sum [windowSums]int64, windows in
 
 // dropRange removes the windows from the low water up to a mark, which hold what
 // sum says, by a rule. REQUIRES: the gate is closed.
-func (c *Catalog) dropRange(ctx context.Context, coll *Collection, upTo LowWater, sum [windowSums]int64, rule string) error {
+func (c *Catalog) dropRange(ctx context.Context, coll *Collection, at Evaluation, upTo LowWater, sum [windowSums]int64, rule string) error {
 	l := coll.live
 	if err := l.gate.requireClosed(); err != nil {
 		return err
 	}
 	state := layout.State{Low: upTo, Swept: l.swept.Load()}
-	e := c.begin(coll)
+	e := c.begin(coll, at)
 	u := e.u
 	defer u.Abort()
 	for _, span := range (LowWater{}).Spans(upTo) {

@@ -21,6 +21,8 @@ type Effect struct {
 	dues  []dueNote  // one for each collection
 	hints []hintNote // not encoded: what they say is checked on each use
 	ops   operations
+	// at is when the evaluation began.
+	at Evaluation
 	// evicted are documents that made room for others: a number for statistics.
 	evicted int64
 	// own says that it is of keyspaces of this member alone.
@@ -95,6 +97,18 @@ func noted[N note](e *Effect, l *live, is func(N) bool) (found N, ok bool) {
 		}
 	}
 	return found, false
+}
+
+// Evaluation is on which state the effect was evaluated, as the committer said when
+// its unit began.
+func (e *Effect) Evaluation() Evaluation { return e.at }
+
+// evaluate asks the committer on which state what follows is evaluated.
+func (c *Catalog) evaluate() (at Evaluation) {
+	if c.evaluator != nil {
+		at = c.evaluator.Evaluate()
+	}
+	return at
 }
 
 // Empty says whether the effect changes nothing.
@@ -231,9 +245,9 @@ func (e *Effect) enter() (leave func()) {
 }
 
 // begin starts the effect of a change to a collection that is no write of
-// documents.
-func (c *Catalog) begin(coll *Collection) *Effect {
-	e := &Effect{c: c, u: c.engine.Begin(), own: coll.own()}
+// documents, whose evaluation has begun already.
+func (c *Catalog) begin(coll *Collection, at Evaluation) *Effect {
+	e := &Effect{c: c, u: c.engine.Begin(), own: coll.own(), at: at}
 	e.ops.on = c.operations && !e.own
 	return e
 }

@@ -149,7 +149,7 @@ func eachNote() []step {
 			coll := c.Lookup(of("windowed"))
 			coll.live.gate.Lock()
 			defer coll.live.gate.Unlock()
-			return c.forgetWindows(t.Context(), coll, LowWater{}.UpTo(1, LowWater{}), LowWater{}.UpTo(2, LowWater{}))
+			return c.forgetWindows(t.Context(), coll, Evaluation{}, LowWater{}.UpTo(1, LowWater{}), LowWater{}.UpTo(2, LowWater{}))
 		}},
 		create("capped", `{"capped": true, "size": 4096, "max": 2}`),
 		insert("capped", `{"_id": 1}`), insert("capped", `{"_id": 2}`), insert("capped", `{"_id": 3}`),

@@ -56,10 +56,11 @@ func (c *Catalog) Sweep(ctx context.Context, coll *Collection, pause func(time.D
 	if coll == nil || coll.sections == nil {
 		return s, nil
 	}
+	at := c.evaluate()
 	low, dead := coll.live.lowWater.Load(), coll.live.dead.Load()
 	clean := true
 	for _, ix := range coll.indexes {
-		w := sweeper{c: c, coll: coll, ix: ix, low: low, s: &s}
+		w := sweeper{c: c, coll: coll, ix: ix, at: at, low: low, s: &s}
 		whole, err := w.index(ctx, pause)
 		if err != nil {
 			return s, err
@@ -67,7 +68,7 @@ func (c *Catalog) Sweep(ctx context.Context, coll *Collection, pause func(time.D
 		clean = clean && whole
 	}
 	if clean {
-		err = c.noteSwept(ctx, coll, low, dead)
+		err = c.noteSwept(ctx, coll, at, low, dead)
 	}
 	return s, err
 }
@@ -80,7 +81,7 @@ func (c *Catalog) SweepFirst(ctx context.Context, coll *Collection, r *Rule, now
 	if coll == nil || coll.sections == nil {
 		return nil
 	}
-	w := sweeper{c: c, coll: coll, ix: r.Index, low: coll.live.lowWater.Load(), s: &Swept{}}
+	w := sweeper{c: c, coll: coll, ix: r.Index, at: c.evaluate(), low: coll.live.lowWater.Load(), s: &Swept{}}
 	for _, due := range r.DueRanges(now) {
 		first := due.From
 		if r.Index.Parts[0].Descending {
@@ -112,14 +113,14 @@ func (w *sweeper) first(ctx context.Context, from []byte, pause func(time.Durati
 }
 
 // noteSwept remembers that nothing below low is in an index any more.
-func (c *Catalog) noteSwept(ctx context.Context, coll *Collection, low LowWater, dead int64) error {
+func (c *Catalog) noteSwept(ctx context.Context, coll *Collection, at Evaluation, low LowWater, dead int64) error {
 	l := coll.live
 	l.gate.Lock()
 	defer l.gate.Unlock()
 	if l.dropped.Load() || l.swept.Load().AtLeast(low) {
 		return nil
 	}
-	e := c.begin(coll)
+	e := c.begin(coll, at)
 	u := e.u
 	defer u.Abort()
 	if err := u.Set(storage.IdentWindows, identKey(coll.Ident), layout.State{Low: l.lowWater.Load(), Swept: low}.Encode()); err != nil {
@@ -181,6 +182,7 @@ type sweeper struct {
 	c    *Catalog
 	coll *Collection
 	ix   *Index
+	at   Evaluation
 	low  LowWater
 	s    *Swept
 
@@ -243,7 +245,7 @@ func (w *sweeper) stretch(ctx context.Context, from []byte) (next []byte, whole 
 }
 
 func (w *sweeper) dropPoints(ctx context.Context) error {
-	x := w.c.begin(w.coll)
+	x := w.c.begin(w.coll, w.at)
 	defer x.u.Abort()
 	for _, e := range w.points {
 		if err := x.u.Delete(w.ix.Ident, e.key, e.size); err != nil {
@@ -323,7 +325,7 @@ func (w *sweeper) dropRuns(ctx context.Context, watch *sweepWatch) (whole bool, 
 	if w.coll.live.dropped.Load() || w.ix.live.dropped.Load() {
 		return true, nil
 	}
-	x := w.c.begin(w.coll)
+	x := w.c.begin(w.coll, w.at)
 	u := x.u
 	defer u.Abort()
 	whole = true

@@ -87,7 +87,7 @@ func (u *Unit) Begin(c *Catalog) {
 	u.u = &u.room
 	u.gates = u.gate[:0]
 	u.e = effects.Get().(*Effect)
-	u.e.c, u.e.u = c, u.u
+	u.e.c, u.e.u, u.e.at = c, u.u, c.evaluate()
 }
 
 // Reader reads the latest committed state with the unit's writes on top.

@@ -1,7 +1,6 @@
 package repl
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"runtime"
@@ -30,8 +29,8 @@ func BenchmarkPropose(b *testing.B) {
 			b.Fatal(err)
 		}
 		if i == 0 {
-			c := &Config{Set: "rs0", ID: [12]byte{7}, Version: 1, Election: time.Second, Members: []Member{{Host: host, Raft: s.ID(), Priority: 1, Votes: 1}}}
-			if err := Found(s, s, c, clock); err != nil {
+			c := &Config{Set: "rs0", ID: [12]byte{7}, Version: 1, Election: time.Second, Members: []MemberConfig{{Host: host, Raft: s.ID(), Priority: 1, Votes: 1}}}
+			if err := Found(s, s.ID(), c, clock); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -64,7 +63,7 @@ func BenchmarkPropose(b *testing.B) {
 		for pb.Next() {
 			ev, err := all[0].Evaluate()
 			if err == nil {
-				_, err = all[0].Propose(context.Background(), ev, payload, nil)
+				_, err = all[0].Propose(ev, payload, nil)
 			}
 			if err != nil {
 				b.Error(err)
@@ -87,7 +86,7 @@ func wait(b *testing.B, f func() bool) {
 func joinReplica(b *testing.B, p, r *Replica) {
 	c := p.State().Config.clone()
 	c.Version++
-	c.Members = append(c.Members, Member{ID: int32(c.Version), Host: r.net.opts.Host, Raft: r.store.ID(), Votes: 1})
+	c.Members = append(c.Members, MemberConfig{ID: int32(c.Version), Host: r.net.opts.Host, Raft: r.store.ID(), Votes: 1})
 	if _, err := p.Reconfigure(b.Context(), c); err != nil {
 		b.Fatal(fmt.Errorf("join: %w", err))
 	}

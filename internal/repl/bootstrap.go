@@ -8,16 +8,22 @@ import (
 // other member gets the founder's data as a snapshot.
 var founded = Position{Index: 1, Term: 1}
 
-// Founder is what Found needs of a Log.
+// Founder is where a set is founded: log and machine.
 type Founder interface {
-	Log
-	// SetBase makes a place the base of an empty log, with a hard state.
-	SetBase(base Position, hard *raftpb.HardState) error
+	// Found makes a place the base of an empty log and the machine's last entry, with
+	// a hard state and the group's state, in one step that is durable at return.
+	Found(at Position, hard *raftpb.HardState, state []byte) error
 }
 
-// Found makes the data of this member those of a new set of one. Log and machine
-// hold no group. Errors: those of Config.Validate and of the disk.
-func Found(l Founder, m Machine, c *Config, clock *Clock) error {
+// Found makes the data of this member those of a new set, in which it is the only
+// one that votes: others of the configuration join, and then vote one after the
+// other. Log and machine hold no group. Errors: those of Config.Validate and of the
+// disk.
+func Found(f Founder, id uint64, c *Config, clock *Clock) error {
+	c = c.clone()
+	for i := range c.Members {
+		c.Members[i].Joining = c.Members[i].Votes > 0 && c.Members[i].Raft != id
+	}
 	if err := c.Validate(); err != nil {
 		return err
 	}
@@ -27,12 +33,5 @@ func Found(l Founder, m Machine, c *Config, clock *Clock) error {
 	if err != nil {
 		return err
 	}
-	// The state comes last: a member that has it is a member of the set.
-	if err := l.SetBase(at, &raftpb.HardState{Term: &at.Term, Vote: new(uint64), Commit: &at.Index}); err != nil {
-		return err
-	}
-	if err := m.Apply(at, Change{State: state}); err != nil {
-		return err
-	}
-	return l.Append(nil, nil, true)
+	return f.Found(at, &raftpb.HardState{Term: &at.Term, Vote: new(uint64), Commit: &at.Index}, state)
 }

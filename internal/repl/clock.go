@@ -1,6 +1,7 @@
 package repl
 
 import (
+	"sync"
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/mongoerr"
@@ -12,11 +13,11 @@ const DefaultMaxDrift = 365 * 24 * time.Hour
 // Clock is a hybrid logical clock: it is at or above every cluster time that it
 // has seen, and moves with the wall where that is ahead. A wall clock that goes
 // back does not move it back: the counter rises instead.
-//
-// Not for use by several goroutines: the owner of the group has it.
+// Safe for use by many goroutines.
 type Clock struct {
 	wall     func() time.Time
 	maxDrift time.Duration
+	mu       sync.Mutex
 	last     Timestamp
 }
 
@@ -28,19 +29,31 @@ func NewClock(wall func() time.Time, maxDrift time.Duration) *Clock {
 
 // next is a time above all that were seen (invariant time-rises).
 func (c *Clock) next() Timestamp {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.last = max(c.last+1, Timestamp(max(0, c.wall().Unix()))<<32|1)
 	return c.last
 }
 
-// now is the latest time that was seen or given out.
-func (c *Clock) now() Timestamp { return c.last }
+// Now is the latest time that was seen or given out.
+func (c *Clock) Now() Timestamp {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.last
+}
 
 // raise notes a time that the log has, which no bound refuses.
-func (c *Clock) raise(t Timestamp) { c.last = max(c.last, t) }
+func (c *Clock) raise(t Timestamp) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last = max(c.last, t)
+}
 
-// observe notes a time that somebody told. Errors: 205 where it is further ahead of
+// Observe notes a time that somebody told. Errors: 205 where it is further ahead of
 // the wall than the bound; then the clock stays.
-func (c *Clock) observe(t Timestamp) error {
+func (c *Clock) Observe(t Timestamp) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if t <= c.last {
 		return nil
 	}

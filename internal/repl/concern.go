@@ -41,7 +41,7 @@ func (g *Group) WaitConcern(at Position, c Concern, done func(error)) *Wait {
 // primary is asked to pass. Errors: 205 for a time too far ahead.
 func (g *Group) WaitTime(t Timestamp, done func(error)) *Wait {
 	if g.applied.Time < t {
-		if err := g.Clock.observe(t); err != nil {
+		if err := g.Clock.Observe(t); err != nil {
 			done(err)
 			return nil
 		}
@@ -103,7 +103,7 @@ func (g *Group) failWaits(err error) {
 }
 
 // has says whether a member's machine holds an entry, as far as this one was told.
-func (g *Group) has(m Member, index uint64) bool {
+func (g *Group) has(m MemberConfig, index uint64) bool {
 	if m.Raft == g.ID {
 		return g.applied.Index >= index
 	}
@@ -155,7 +155,7 @@ func (c *Config) mode(name string) *Mode {
 func (g *Group) modeMet(name string, index uint64) bool {
 	mode := g.state.config.mode(name)
 	if mode == nil {
-		return !slices.ContainsFunc(g.state.config.Members, func(m Member) bool { return !g.has(m, index) })
+		return !slices.ContainsFunc(g.state.config.Members, func(m MemberConfig) bool { return !g.has(m, index) })
 	}
 	for _, t := range mode.Tags {
 		var values []string

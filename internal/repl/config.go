@@ -31,7 +31,7 @@ type Config struct {
 	ID       [12]byte // settings.replicaSetId: the set's own, for good
 	Version  int64
 	Term     int64
-	Members  []Member
+	Members  []MemberConfig
 	Modes    []Mode        // settings.getLastErrorModes
 	Election time.Duration // settings.electionTimeoutMillis
 	// Removed are raft ids that were members once and may never be again, since
@@ -39,8 +39,8 @@ type Config struct {
 	Removed []uint64
 }
 
-// Member is one member of a set.
-type Member struct {
+// MemberConfig is what a configuration says of one member of a set.
+type MemberConfig struct {
 	ID       int32
 	Host     string // host:port, as clients and members reach it
 	Raft     uint64 // the raft id of its data directory
@@ -71,13 +71,13 @@ type ModeTag struct {
 }
 
 // Voter says whether the member counts for elections and majorities now.
-func (m Member) Voter() bool { return m.Votes > 0 && !m.Joining }
+func (m MemberConfig) Voter() bool { return m.Votes > 0 && !m.Joining }
 
 // Electable says whether the member may become primary.
-func (m Member) Electable() bool { return m.Voter() && m.Priority > 0 }
+func (m MemberConfig) Electable() bool { return m.Voter() && m.Priority > 0 }
 
 // Member returns the member with a raft id, or nil.
-func (c *Config) Member(raft uint64) *Member {
+func (c *Config) Member(raft uint64) *MemberConfig {
 	if c == nil {
 		return nil
 	}
@@ -159,7 +159,7 @@ func (c *Config) validateModes() error {
 	return nil
 }
 
-func (m Member) validate() error {
+func (m MemberConfig) validate() error {
 	switch {
 	case m.ID < 0 || m.ID > maxMemberID:
 		return invalidConfig("_id field value of %d is out of range", m.ID)
@@ -183,7 +183,7 @@ func (m Member) validate() error {
 	return nil
 }
 
-func (m Member) tag(key string) (string, bool) {
+func (m MemberConfig) tag(key string) (string, bool) {
 	for _, t := range m.Tags {
 		if t.Key == key {
 			return t.Value, true
@@ -323,6 +323,47 @@ func (c *Config) Doc() bson.Doc {
 		Array("removed", removed.Finish()).Finish()
 }
 
+// Shown is the configuration as MongoDB shows it: what this package stores beside is
+// left out.
+func (c *Config) Shown() bson.Doc {
+	b := new(bson.Builder)
+	for name, v := range c.Doc().All() {
+		switch name {
+		case "removed":
+		case "members":
+			b.OpenArray(name)
+			i := 0
+			for m := range v.Doc().Values() {
+				b.OpenDoc(bson.Index(i))
+				for field, f := range m.Doc().All() {
+					if field != "raft" && (field != "newlyAdded" || f.Truthy()) {
+						b.Value(field, f)
+					}
+				}
+				b.Close()
+				i++
+			}
+			b.Close()
+		default:
+			b.Value(name, v)
+		}
+	}
+	return b.Finish()
+}
+
+// at is the member at a host, or nil.
+func (c *Config) at(host string) *MemberConfig {
+	if c == nil {
+		return nil
+	}
+	for i := range c.Members {
+		if c.Members[i].Host == host {
+			return &c.Members[i]
+		}
+	}
+	return nil
+}
+
 // ParseConfig reads what Doc has written, or what a client sends: there the raft ids
 // are missing, and whoever proposes it fills them in before Validate. Errors: 93.
 func ParseConfig(d bson.Doc) (*Config, error) {
@@ -381,7 +422,7 @@ func (c *Config) parseMembers(d bson.Doc) error {
 		if err := wantType("members", v, bson.TypeDocument); err != nil {
 			return err
 		}
-		m := Member{ID: -1, Priority: 1, Votes: 1}
+		m := MemberConfig{ID: -1, Priority: 1, Votes: 1}
 		for name, f := range v.Doc().All() {
 			if err := m.parse(name, f); err != nil {
 				return err
@@ -392,7 +433,7 @@ func (c *Config) parseMembers(d bson.Doc) error {
 	return nil
 }
 
-func (m *Member) parse(name string, v bson.Value) (err error) {
+func (m *MemberConfig) parse(name string, v bson.Value) (err error) {
 	var n int64
 	switch name {
 	case "_id":

@@ -13,7 +13,7 @@ import (
 func threeMembers() *Config {
 	c := &Config{Set: "rs0", ID: [12]byte{1}, Version: 1, Term: 1, Election: defaultElection}
 	for i := range 3 {
-		c.Members = append(c.Members, Member{ID: int32(i), Host: "h" + bson.Index(i) + ":1", Raft: uint64(10 + i), Priority: 1, Votes: 1})
+		c.Members = append(c.Members, MemberConfig{ID: int32(i), Host: "h" + bson.Index(i) + ":1", Raft: uint64(10 + i), Priority: 1, Votes: 1})
 	}
 	return c
 }
@@ -63,7 +63,7 @@ func TestConfigRefused(t *testing.T) {
 		}},
 		{"must be at least 1 and no more than 7", func(c *Config) {
 			for i := range 5 {
-				c.Members = append(c.Members, Member{ID: int32(20 + i), Host: bson.Index(i), Raft: uint64(i + 1), Votes: 1})
+				c.Members = append(c.Members, MemberConfig{ID: int32(20 + i), Host: bson.Index(i), Raft: uint64(i + 1), Votes: 1})
 			}
 		}},
 		{"electionTimeoutMillis", func(c *Config) { c.Election = time.Millisecond }},
@@ -105,7 +105,7 @@ func TestNextConfig(t *testing.T) {
 		{"another _id", func(c *Config) { c.Members[2].ID = 9 }, mongoerr.NewReplicaSetConfigurationIncompatible, nil},
 		{"one less is a tombstone", func(c *Config) { c.Members = c.Members[:2] }, 0, func(c *Config) bool { return slices.Equal(c.Removed, []uint64{12}) }},
 		{"one more is a learner first", func(c *Config) {
-			c.Members = append(c.Members, Member{ID: 4, Host: "d:1", Raft: 13, Priority: 1, Votes: 1})
+			c.Members = append(c.Members, MemberConfig{ID: 4, Host: "d:1", Raft: 13, Priority: 1, Votes: 1})
 		}, 0, func(c *Config) bool { return c.Members[3].Joining && len(c.confState().Learners) == 1 }},
 		{"a vote that comes back is a learner first", func(c *Config) {
 			c.Members[2].Votes, c.Members[2].Priority = 0, 0
@@ -139,12 +139,12 @@ func TestClock(t *testing.T) {
 	if a.Seconds() != 1000 || b != a+1 {
 		t.Errorf("%v, then %v", a, b)
 	}
-	if err := c.observe(Timestamp(5000) << 32); !mongoerr.Is(err, mongoerr.ClusterTimeFailsRateLimiter) || c.now() != b {
-		t.Errorf("a time far ahead: %v, the clock is at %v", err, c.now())
+	if err := c.Observe(Timestamp(5000) << 32); !mongoerr.Is(err, mongoerr.ClusterTimeFailsRateLimiter) || c.Now() != b {
+		t.Errorf("a time far ahead: %v, the clock is at %v", err, c.Now())
 	}
 	now = time.Unix(1000, 0)
-	if err := c.observe(Timestamp(1050) << 32); err != nil || c.next() != Timestamp(1050)<<32+1 {
-		t.Errorf("a time a little ahead: %v, %v", err, c.now())
+	if err := c.Observe(Timestamp(1050) << 32); err != nil || c.next() != Timestamp(1050)<<32+1 {
+		t.Errorf("a time a little ahead: %v, %v", err, c.Now())
 	}
 	c.raise(Timestamp(9000) << 32) // by the log: no bound
 	if c.next() <= Timestamp(9000)<<32 {

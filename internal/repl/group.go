@@ -59,6 +59,9 @@ type Options struct {
 	Out     Outbox
 	Clock   *Clock
 	Logger  *slog.Logger // nil: discard
+	// Primary is told when the member begins to serve as primary, and when it ceases
+	// to: before anything else happens to the machine. nil for nobody.
+	Primary func(bool)
 }
 
 // Group is one member of one raft group. It does no I/O but through its parts, and
@@ -132,6 +135,7 @@ type proposal struct {
 type peer struct {
 	applied Position // as told
 	heard   uint64   // the tick
+	at      time.Time
 }
 
 // NewGroup opens a group on what its log and machine hold. Errors: those of the disk,
@@ -228,6 +232,14 @@ func (g *Group) Tick() {
 	}
 	g.retryReads()
 	g.tend()
+	if g.ticks%electionTicks == 0 && g.state.config != nil {
+		// All members hear of all, so that each can tell how the set is.
+		for _, m := range g.state.config.Members {
+			if m.Raft != g.ID {
+				g.Out.Send(m.Raft, nil, g.report())
+			}
+		}
+	}
 }
 
 // mayCampaign says whether the member may stand for election now.
@@ -240,8 +252,12 @@ func (g *Group) Step(from uint64, m *raftpb.Message, r Report) {
 		return
 	}
 	switch m.GetType() {
-	case raftpb.MsgProp, raftpb.MsgReadIndex, raftpb.MsgTransferLeader, raftpb.MsgForgetLeader:
+	case raftpb.MsgProp, raftpb.MsgReadIndex, raftpb.MsgForgetLeader:
 		return // of this member's own making only
+	case raftpb.MsgTransferLeader: // its sender wants to step up
+		if g.role != Leader || g.successor(func(s MemberConfig) bool { return s.Raft == from }) == raft.None {
+			return
+		}
 	case raftpb.MsgTimeoutNow:
 		if !g.mayCampaign() {
 			return
@@ -266,12 +282,12 @@ func (g *Group) told(from uint64, r Report) {
 		p = &peer{}
 		g.peers[from] = p
 	}
-	p.heard = g.ticks
+	p.heard, p.at = g.ticks, g.Clock.wall()
 	if r.Applied.Index > p.applied.Index {
 		p.applied = r.Applied
 	}
 	for _, t := range []Timestamp{r.Applied.Time, r.Wanted} {
-		if err := g.Clock.observe(t); err != nil {
+		if err := g.Clock.Observe(t); err != nil {
 			g.Logger.Warn("replication: a member's time was refused", "member", from, "error", err)
 			return
 		}
@@ -349,8 +365,12 @@ func (g *Group) failAll(err error) {
 
 // Stop fails all that waits. The group is dead afterwards.
 func (g *Group) Stop() {
-	g.primary = false
+	g.setPrimary(false)
 	g.failAll(errStopped)
+	for _, w := range g.waits {
+		w.done(errStopped)
+	}
+	g.waits = nil
 }
 
 // ReportUnreachable says that messages to a member were lost.
@@ -364,6 +384,17 @@ func (g *Group) ReportSnapshot(id uint64, ok bool) {
 		status = raft.SnapshotFailure
 	}
 	g.rn.ReportSnapshot(id, status)
+}
+
+// setPrimary says whether the member serves as primary.
+func (g *Group) setPrimary(is bool) {
+	if g.primary == is {
+		return
+	}
+	g.primary = is
+	if g.Options.Primary != nil {
+		g.Options.Primary(is)
+	}
 }
 
 // noteRole sees what raft has become, and tells those who wait.
@@ -380,7 +411,7 @@ func (g *Group) noteRole() {
 	deposed := wasLeader && (role != Leader || st.GetTerm() != g.term)
 	g.role, g.lead, g.term = role, st.Lead, st.GetTerm()
 	if deposed {
-		g.primary = false
+		g.setPrimary(false)
 		g.failAll(ErrSteppedDown)
 		g.Logger.Info("replication: stepped down", "term", g.term)
 	}

@@ -366,7 +366,7 @@ func TestConcernsAndTimes(t *testing.T) {
 		t.Errorf("%d entries in 25 idle seconds", n)
 	}
 	ended := false
-	soon := p.g.Clock.now() + 100
+	soon := p.g.Clock.Now() + 100
 	far.do(func() { far.g.WaitTime(soon, func(err error) { ended = err == nil }) })
 	w.run(w.now + sec)
 	if !ended || far.g.applied.Time < soon {
@@ -395,7 +395,7 @@ func TestForgedMessages(t *testing.T) {
 	w := calmSet(t, 3)
 	p := w.primary()
 	other := w.others(p)[0]
-	for _, kind := range []raftpb.MessageType{raftpb.MsgProp, raftpb.MsgReadIndex, raftpb.MsgTransferLeader, raftpb.MsgHup, raftpb.MsgBeat} {
+	for _, kind := range []raftpb.MessageType{raftpb.MsgProp, raftpb.MsgReadIndex, raftpb.MsgHup, raftpb.MsgBeat} {
 		p.do(func() {
 			p.g.Step(other.id, &raftpb.Message{Type: kind.Enum(), From: &other.id, To: &p.id, Entries: []*raftpb.Entry{{Data: []byte("x")}}}, Report{})
 		})

@@ -17,6 +17,10 @@ type Identity struct {
 	Raft uint64   // of its data directory
 	Set  string   // "" where it is in none
 	ID   [12]byte // of that set
+	Name string   // of the set that the process was started for; "" for any
+	// HasData says that there is something in it which a set's data would take the
+	// place of.
+	HasData bool
 }
 
 // Identify asks the process at a host for its member of a group. Errors: 74 where
@@ -31,7 +35,11 @@ func (n *Network) Identify(ctx context.Context, host string, group Number) (Iden
 	if !ok || set.Type != bson.TypeString || id.Type != bson.TypeObjectID {
 		return Identity{}, mongoerr.New(mongoerr.NodeNotFound, "%s failed with an answer that this version does not know", host)
 	}
-	return Identity{uint64(raft), set.Str(), id.ObjectID()}, nil
+	who := Identity{Raft: uint64(raft), Set: set.Str(), ID: id.ObjectID(), HasData: d.Lookup("hasData").Truthy()}
+	if name := d.Lookup("name"); name.Type == bson.TypeString {
+		who.Name = name.Str()
+	}
+	return who, nil
 }
 
 func (n *Network) identify(ctx context.Context, host string, group Number) (bson.Doc, error) {
@@ -58,14 +66,14 @@ func (n *Network) identify(ctx context.Context, host string, group Number) (bson
 
 // serveIdentity answers Identify.
 func (n *Network) serveIdentity(s grpc.ServerStream) error {
-	var b []byte
-	if err := s.RecvMsg(&b); err != nil {
+	var asked []byte
+	if err := s.RecvMsg(&asked); err != nil {
 		return err
 	}
-	if len(b) != 4 {
+	if len(asked) != 4 {
 		return status.Error(codes.InvalidArgument, errFrame.Error())
 	}
-	group := Number(binary.LittleEndian.Uint32(b))
+	group := Number(binary.LittleEndian.Uint32(asked))
 	n.mu.Lock()
 	m := n.members[group]
 	n.mu.Unlock()
@@ -78,5 +86,10 @@ func (n *Network) serveIdentity(s grpc.ServerStream) error {
 	if st.Config != nil {
 		set, id = st.Config.Set, st.Config.ID
 	}
-	return s.SendMsg([]byte(new(bson.Builder).Int64("raft", int64(st.ID)).String("set", set).ObjectID("replicaSetId", id).Finish()))
+	b := new(bson.Builder).Int64("raft", int64(st.ID)).String("set", set).ObjectID("replicaSetId", id)
+	if n.opts.About != nil {
+		name, hasData := n.opts.About()
+		b.String("name", name).Bool("hasData", hasData)
+	}
+	return s.SendMsg([]byte(b.Finish()))
 }

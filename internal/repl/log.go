@@ -390,17 +390,3 @@ func (c *logCache) dropFirst(n int) {
 		c.entries = slices.Clone(c.entries)
 	}
 }
-
-// SetBase is Founder's.
-func (l *EngineLog) SetBase(base Position, hard *raftpb.HardState) error {
-	u := l.e.Begin()
-	defer u.Abort()
-	if err := errors.Join(setBase(u, l.group, base), setHard(u, l.group, hard)); err != nil {
-		return err
-	}
-	if err := u.Commit(context.Background(), storage.Journaled); err != nil {
-		return err
-	}
-	l.base, l.last, l.hard = base, base.Index, hard
-	return nil
-}

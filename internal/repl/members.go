@@ -64,7 +64,7 @@ func (g *Group) StepDown(ticks uint64) error {
 	if !g.primary {
 		return ErrNotPrimary
 	}
-	to := g.successor(func(Member) bool { return true })
+	to := g.successor(func(MemberConfig) bool { return true })
 	if to == raft.None {
 		return mongoerr.New(mongoerr.ExceededTimeLimit, "No electable secondaries caught up as of %s. Please use the replSetStepDown command with the argument {force: true} to force node to step down.", g.Clock.wall().UTC().Format(time.RFC3339))
 	}
@@ -84,7 +84,8 @@ func (g *Group) ForceStepDown(ticks uint64) error {
 	return g.rn.Step(&raftpb.Message{Type: raftpb.MsgAppResp.Enum(), From: &g.ID, To: &g.ID, Term: new(g.term + 1)})
 }
 
-// StepUp makes the member stand for election now. Errors: 125 where it may not.
+// StepUp makes the member stand for election now: it asks the primary to hand over,
+// or where nobody has heard of one lately campaigns. Errors: 125 where it may not.
 func (g *Group) StepUp() error {
 	if g.role == Leader {
 		return nil
@@ -92,12 +93,16 @@ func (g *Group) StepUp() error {
 	if !g.mayCampaign() {
 		return mongoerr.New(mongoerr.CommandFailed, "Election failed: the member is not electable")
 	}
+	if g.lead != raft.None && g.sinceLead < electionTicks {
+		g.rn.TransferLeader(g.ID)
+		return nil
+	}
 	return g.rn.Campaign()
 }
 
 // successor is the electable member, other than this one, that has most of the log
 // and was heard of, among those who pass; raft.None where there is none.
-func (g *Group) successor(pass func(Member) bool) uint64 {
+func (g *Group) successor(pass func(MemberConfig) bool) uint64 {
 	best, match := uint64(raft.None), uint64(0)
 	last := g.Log.Last()
 	g.rn.WithProgress(func(id uint64, _ raft.ProgressType, p tracker.Progress) {
@@ -115,14 +120,14 @@ func (g *Group) successor(pass func(Member) bool) uint64 {
 // tend is what a primary does by itself, once a tick.
 func (g *Group) tend() {
 	if g.role == Leader && !g.isElectable() {
-		if to := g.successor(func(Member) bool { return true }); to != raft.None {
+		if to := g.successor(func(MemberConfig) bool { return true }); to != raft.None {
 			g.rn.TransferLeader(to)
 		}
 	}
 	if !g.primary {
 		return
 	}
-	if g.wanted > g.applied.Time && g.Clock.now() >= g.wanted && len(g.queue) == 0 && len(g.inflight) == 0 ||
+	if g.wanted > g.applied.Time && g.Clock.Now() >= g.wanted && len(g.queue) == 0 && len(g.inflight) == 0 ||
 		g.Clock.wall().Sub(g.lastEntry) >= noopEvery || g.Clock.wall().Before(g.lastEntry) {
 		g.Noop(nil, func(Position, error) {})
 	}
@@ -184,14 +189,14 @@ func (g *Group) takeover() {
 	}
 	highest := me.Priority
 	for _, m := range g.state.config.Members {
-		if g.successor(func(s Member) bool { return s.Raft == m.Raft }) != raft.None {
+		if g.successor(func(s MemberConfig) bool { return s.Raft == m.Raft }) != raft.None {
 			highest = max(highest, m.Priority)
 		}
 	}
 	if highest == me.Priority {
 		return
 	}
-	to := g.successor(func(m Member) bool { return m.Priority == highest })
+	to := g.successor(func(m MemberConfig) bool { return m.Priority == highest })
 	g.Logger.Info("replication: hands over to a member of higher priority", "member", to)
 	g.rn.TransferLeader(to)
 }

@@ -41,7 +41,10 @@ type NetworkOptions struct {
 	Dial func(ctx context.Context, host string) (net.Conn, error)
 	// SnapshotRate bounds how many bytes of snapshots are sent a second; 0: no bound.
 	SnapshotRate int64
-	Logger       *slog.Logger // nil: discard
+	// About tells for which set the process was started, and whether its data are more
+	// than nothing; nil where nobody knows.
+	About  func() (set string, hasData bool)
+	Logger *slog.Logger // nil: discard
 }
 
 // Network is how the members of a process talk to those of others: gRPC, one stream of

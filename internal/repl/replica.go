@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"go.etcd.io/raft/v3/raftpb"
 )
 
@@ -27,6 +28,8 @@ type Replica struct {
 	log   *slog.Logger
 	fatal func(error)
 
+	inbox  inbox
+	wake   chan struct{} // capacity 1: the inbox has something
 	posted chan func(*Group)
 	stop   chan struct{}
 	done   chan struct{}
@@ -51,30 +54,94 @@ type State struct {
 	Last      uint64 // entry of the log
 	Config    *Config
 	Clock     Timestamp
-	Others    map[uint64]Report // as told, on the primary
-	Waiting   int               // proposals without an answer
+	Others    map[uint64]Other
+	Waiting   int // proposals without an answer
 	// Changes counts changes of role, primary or configuration.
 	Changes    int64
 	evaluation Evaluation
+
+	// What follows is said by Member.State alone.
+	Member      MemberState
+	Writable    bool // primary, and has stepped up
+	Maintenance bool
+	Receiving   *Progress // of a snapshot; nil for none
+}
+
+// Other is what a member knows of another one.
+type Other struct {
+	Applied Position  // the last entry that its machine holds, as it told
+	Heard   time.Time // when it was heard of last
+}
+
+// inbox are proposals that the member's goroutine has not taken yet. It is open while
+// the member is primary. When it ceases to be, they fail at once: who waits for them
+// may hold what is in the way of the entries of others.
+type inbox struct {
+	sync.Mutex
+	open bool
+	list []*proposal
+}
+
+// put adds a proposal; false where the member is no primary.
+func (b *inbox) put(p *proposal) bool {
+	b.Lock()
+	defer b.Unlock()
+	if !b.open {
+		return false
+	}
+	b.list = append(b.list, p)
+	return true
+}
+
+// take empties the inbox.
+func (b *inbox) take() []*proposal {
+	b.Lock()
+	defer b.Unlock()
+	list := b.list
+	b.list = nil
+	return list
+}
+
+// primary opens the inbox, or closes it.
+func (b *inbox) primary(is bool) {
+	b.Lock()
+	b.open = is
+	list := b.list
+	b.list = nil
+	b.Unlock()
+	for _, p := range list {
+		p.done(Position{}, ErrNotPrimary)
+	}
 }
 
 // StartReplica starts the member of a set whose data are in a store. fatal hears of an
 // error after which it cannot go on: the process should end.
 func StartReplica(s *Store, n *Network, clock *Clock, log *slog.Logger, fatal func(error)) (*Replica, error) {
+	m, err := newReplica(s, n, clock, log, fatal)
+	if err == nil {
+		m.start()
+	}
+	return m, err
+}
+
+func newReplica(s *Store, n *Network, clock *Clock, log *slog.Logger, fatal func(error)) (*Replica, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	m := &Replica{store: s, net: n, log: log, fatal: fatal, posted: make(chan func(*Group), maxPosted), stop: make(chan struct{}), done: make(chan struct{})}
+	m := &Replica{store: s, net: n, log: log, fatal: fatal, wake: make(chan struct{}, 1), posted: make(chan func(*Group), maxPosted), stop: make(chan struct{}), done: make(chan struct{})}
 	m.changed.c = make(chan struct{})
-	g, err := NewGroup(Options{Group: s.opts.Group, ID: s.id, Log: s, Machine: s, Out: replicaOutbox{m}, Clock: clock, Logger: log})
+	g, err := NewGroup(Options{Group: s.opts.Group, ID: s.id, Log: s, Machine: s, Out: replicaOutbox{m}, Clock: clock, Logger: log, Primary: m.inbox.primary})
 	if err != nil {
 		return nil, err
 	}
 	m.g = g
 	m.publish()
-	n.add(m)
-	go m.run()
 	return m, nil
+}
+
+func (m *Replica) start() {
+	m.net.add(m)
+	go m.run()
 }
 
 // run is the goroutine.
@@ -82,10 +149,12 @@ func (m *Replica) run() {
 	defer close(m.done)
 	timer := time.NewTimer(m.tick())
 	defer timer.Stop()
+	m.standAlone()
 	more := true
 	for {
 		if !more {
 			select {
+			case <-m.wake:
 			case f := <-m.posted:
 				f(m.g)
 			case <-timer.C:
@@ -97,6 +166,9 @@ func (m *Replica) run() {
 			}
 		}
 		m.drain(timer)
+		for _, p := range m.inbox.take() {
+			m.g.enqueue(p)
+		}
 		err := m.failed
 		if err == nil {
 			more, err = m.g.Round()
@@ -136,12 +208,12 @@ func (m *Replica) tick() time.Duration {
 func (m *Replica) publish() {
 	g, old := m.g, m.state.Load()
 	s := &State{ID: g.ID, Role: g.role, Primary: g.primary, Term: g.term, Leader: g.lead, Applied: g.applied, Last: g.Log.Last(),
-		Committed: g.rn.BasicStatus().GetCommit(), Config: g.state.config, Clock: g.Clock.now(), Waiting: len(g.inflight) + len(g.queue),
+		Committed: g.rn.BasicStatus().GetCommit(), Config: g.state.config, Clock: g.Clock.Now(), Waiting: len(g.inflight) + len(g.queue),
 		evaluation: Evaluation{g.term, g.epoch}}
-	if g.role == Leader {
-		s.Others = make(map[uint64]Report, len(g.peers))
+	if len(g.peers) > 0 {
+		s.Others = make(map[uint64]Other, len(g.peers))
 		for id, p := range g.peers {
-			s.Others[id] = Report{Applied: p.applied}
+			s.Others[id] = Other{p.applied, p.at}
 		}
 	}
 	if old == nil {
@@ -237,10 +309,53 @@ func (m *Replica) Evaluate() (Evaluation, error) {
 	return s.evaluation, nil
 }
 
-// Propose proposes a write and waits until it is applied here, as Group.Propose. After
-// ctx's end nobody knows whether it will be.
-func (m *Replica) Propose(ctx context.Context, ev Evaluation, payload []byte, own any) (Position, error) {
-	return m.ask(ctx, func(g *Group, done func(Position, error)) { g.Propose(ev, payload, own, done) })
+// Propose proposes a write and waits until it is applied here, as Group.Propose. It
+// always ends: a member that cannot reach a majority steps down.
+func (m *Replica) Propose(ev Evaluation, payload []byte, own any) (Position, error) {
+	c := make(chan answer, 1)
+	p := &proposal{entry: entry{kind: kindEffect, term: ev.term, payload: payload}, epoch: ev.epoch, own: own,
+		done: func(at Position, err error) { c <- answer{at, err} }}
+	if !m.inbox.put(p) {
+		return Position{}, ErrNotPrimary
+	}
+	select {
+	case m.wake <- struct{}{}:
+	default:
+	}
+	a := <-c
+	return a.at, a.err
+}
+
+// Found makes the member's data those of a new set. Errors: 23 where they are a set's
+// already, and those of the function Found.
+func (m *Replica) Found(ctx context.Context, c *Config) error {
+	return m.Do(ctx, func(g *Group) error {
+		if g.state.config != nil {
+			return mongoerr.New(mongoerr.AlreadyInitialized, "already initialized")
+		}
+		if err := Found(m.store, g.ID, c, g.Clock); err != nil {
+			return err
+		}
+		founded, err := NewGroup(g.Options)
+		if err != nil {
+			m.failed = err
+			return err
+		}
+		g.Stop()
+		m.g = founded
+		m.standAlone()
+		return nil
+	})
+}
+
+// standAlone has the only voter of a set, which need not wait for anybody, stand for
+// election at once.
+func (m *Replica) standAlone() {
+	if v := m.g.state.conf.GetVoters(); len(v) == 1 && v[0] == m.g.ID && m.g.mayCampaign() {
+		if err := m.g.StepUp(); err != nil {
+			m.log.Debug("replication: no election", "error", err)
+		}
+	}
 }
 
 // Reconfigure proposes a configuration and waits until it is applied here.

@@ -75,8 +75,8 @@ func (ms *machines) start(host string, fs *storage.MemFS, found bool) *machine {
 		t.Fatal(err)
 	}
 	if found {
-		c := &Config{Set: "rs0", ID: [12]byte{7}, Version: 1, Election: 500 * time.Millisecond, Members: []Member{{Host: host, Raft: s.ID(), Priority: 1, Votes: 1}}}
-		if err := Found(s, s, c, m.clock); err != nil {
+		c := &Config{Set: "rs0", ID: [12]byte{7}, Version: 1, Election: 500 * time.Millisecond, Members: []MemberConfig{{Host: host, Raft: s.ID(), Priority: 1, Votes: 1}}}
+		if err := Found(s, s.ID(), c, m.clock); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -147,9 +147,7 @@ func (m *machine) write(key int, value string) (Position, error) {
 	if err != nil {
 		return Position{}, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	defer cancel()
-	return m.Propose(ctx, ev, encodeWrites([]write{{key, []byte(value)}}), nil)
+	return m.Propose(ev, encodeWrites([]write{{key, []byte(value)}}), nil)
 }
 
 func (m *machine) read(key int) string {
@@ -176,7 +174,7 @@ func join(t *testing.T, p, m *machine) {
 	t.Helper()
 	c := p.State().Config.clone()
 	c.Version++
-	c.Members = append(c.Members, Member{ID: int32(c.Version), Host: m.host, Raft: m.store.ID(), Priority: 1, Votes: 1})
+	c.Members = append(c.Members, MemberConfig{ID: int32(c.Version), Host: m.host, Raft: m.store.ID(), Priority: 1, Votes: 1})
 	until(t, "a reconfiguration", func() bool {
 		_, err := p.Reconfigure(t.Context(), c)
 		if err != nil && !mongoerr.Is(err, mongoerr.ConfigurationInProgress) {
@@ -454,7 +452,7 @@ func TestIdentify(t *testing.T) {
 	ms := newMachines(t)
 	a, b := ms.start("a:1", storage.NewMemFS(), true), ms.start("b:1", storage.NewMemFS(), false)
 	defer func() { a.stop(); b.stop() }()
-	if got, err := b.n.Identify(t.Context(), "a:1", 0); err != nil || got != (Identity{a.store.ID(), "rs0", [12]byte{7}}) {
+	if got, err := b.n.Identify(t.Context(), "a:1", 0); err != nil || got != (Identity{Raft: a.store.ID(), Set: "rs0", ID: [12]byte{7}}) {
 		t.Errorf("a is %+v: %v", got, err)
 	}
 	if got, err := a.n.Identify(t.Context(), "b:1", 0); err != nil || got != (Identity{Raft: b.store.ID()}) {
@@ -464,46 +462,5 @@ func TestIdentify(t *testing.T) {
 		if _, err := a.n.Identify(t.Context(), host, group); !mongoerr.Is(err, mongoerr.NodeNotFound) {
 			t.Errorf("group %d at %s: %v", group, host, err)
 		}
-	}
-}
-
-func TestSplit(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	clients, peers := Split(l)
-	for _, c := range []struct {
-		say  string
-		from net.Listener
-	}{{"PRI * HTTP/2.0", peers}, {"\x3f\x00\x00\x00hello", clients}, {"PRIx", clients}} {
-		out, err := net.Dial("tcp", l.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := out.Write([]byte(c.say)); err != nil {
-			t.Fatal(err)
-		}
-		in, err := c.from.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
-		b := make([]byte, len(c.say))
-		for n := 0; n < len(b); {
-			k, err := in.Read(b[n:])
-			if err != nil {
-				t.Fatal(err)
-			}
-			n += k
-		}
-		if string(b) != c.say {
-			t.Errorf("%q arrived as %q", c.say, b)
-		}
-		in.Close()
-		out.Close()
-	}
-	l.Close()
-	if _, err := peers.Accept(); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("after the end: %v", err)
 	}
 }

@@ -267,7 +267,7 @@ func (g *Group) apply(e *raftpb.Entry) error {
 	}
 	g.applied = at
 	if g.role == Leader && e.GetTerm() == g.term && !g.primary && g.isElectable() {
-		g.primary = true
+		g.setPrimary(true)
 		g.Logger.Info("replication: primary", "term", g.term)
 	}
 	g.finish(at, len(data) == 0 || stale)
@@ -310,7 +310,7 @@ func (g *Group) store(at Position, s groupState) error {
 	if g.role == Leader && !g.isElectable() {
 		// An earlier primary has proposed it. This one goes on until the others know
 		// of it, and hands over (tend): at once, they might lack its votes.
-		g.primary = false
+		g.setPrimary(false)
 		g.failAll(ErrSteppedDown)
 	}
 	return nil

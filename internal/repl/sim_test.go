@@ -157,8 +157,8 @@ func (w *world) addHost() *host {
 	return h
 }
 
-func (h *host) member() Member {
-	return Member{ID: int32(h.n), Host: fmt.Sprintf("h%d:1", h.n), Raft: h.id, Priority: 1, Votes: 1}
+func (h *host) member() MemberConfig {
+	return MemberConfig{ID: int32(h.n), Host: fmt.Sprintf("h%d:1", h.n), Raft: h.id, Priority: 1, Votes: 1}
 }
 
 // clock is the host's wall clock.
@@ -438,8 +438,8 @@ func (w *world) primary() *host {
 // setup makes a set of so many members.
 func (w *world) setup(members int) {
 	first := w.addHost()
-	c := &Config{Set: "rs0", ID: w.set, Version: 1, Election: defaultElection, Members: []Member{first.member()}}
-	if err := Found(first.disk, first.disk, c, first.clock()); err != nil {
+	c := &Config{Set: "rs0", ID: w.set, Version: 1, Election: defaultElection, Members: []MemberConfig{first.member()}}
+	if err := Found(first.disk, first.id, c, first.clock()); err != nil {
 		w.fail("found: %v", err)
 		return
 	}

@@ -171,11 +171,14 @@ func (d *disk) Truncate(index uint64) error {
 	return nil
 }
 
-func (d *disk) SetBase(base Position, hard *raftpb.HardState) error {
-	d.do(func(c *content) { c.base, c.hard, c.entries = base, hard, nil })
+func (d *disk) Found(at Position, hard *raftpb.HardState, state []byte) error {
+	d.do(func(c *content) { c.base, c.hard, c.entries, c.at, c.state = at, hard, nil, at, state })
 	if d.twin != nil {
-		return d.twin.store.SetBase(base, hard)
+		if err := d.twin.store.Found(at, hard, state); err != nil {
+			return err
+		}
 	}
+	d.sync()
 	return nil
 }
 

@@ -168,6 +168,25 @@ func (s *Store) Apply(at Position, c Change) error {
 	return u.Apply(at.Index)
 }
 
+// Found is Founder's.
+func (s *Store) Found(at Position, hard *raftpb.HardState, state []byte) error {
+	u := s.engine.Begin()
+	defer u.Abort()
+	if err := errors.Join(
+		setBase(u, s.opts.Group, at), setHard(u, s.opts.Group, hard),
+		u.Set(storage.IdentRaft, groupKey(s.opts.Group, keyState), state)); err != nil {
+		return err
+	}
+	if err := u.Seal(); err != nil {
+		return err
+	}
+	if err := u.Apply(at.Index); err != nil {
+		return err
+	}
+	s.base, s.last, s.hard = at, at.Index, hard
+	return s.engine.Sync(context.Background())
+}
+
 // Install is Machine's. The snapshot is in incomingDir, whole and checked; what is
 // the sender's alone in it goes first (rule 16), and then one rename makes it this
 // member's data (rule 15).

@@ -1,0 +1,103 @@
+package repl
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+)
+
+// errReplaced ends operations on data that a snapshot takes the place of.
+var errReplaced = mongoerr.New(mongoerr.InterruptedDueToReplStateChange, "operation was interrupted because the data of this member are replaced")
+
+// door lets operations use the data, and keeps them out while a snapshot takes their
+// place. The zero door is open.
+type door struct {
+	mu      sync.Mutex
+	inside  map[*visit]struct{}
+	opened  chan struct{} // closed when the door opens; nil while it is open
+	emptied chan struct{} // closed when nobody is inside; nil while nobody waits
+}
+
+// visit is one operation inside.
+type visit struct{ end context.CancelCauseFunc }
+
+// enter waits until the door is open. The operation runs under the context that it
+// returns, and calls leave at its end. Errors: the cause of ctx's end.
+func (d *door) enter(ctx context.Context) (inside context.Context, leave func(), err error) {
+	d.mu.Lock()
+	for d.opened != nil {
+		opened := d.opened
+		d.mu.Unlock()
+		select {
+		case <-opened:
+		case <-ctx.Done():
+			return nil, nil, context.Cause(ctx)
+		}
+		d.mu.Lock()
+	}
+	defer d.mu.Unlock()
+	inside, end := context.WithCancelCause(ctx)
+	v := &visit{end}
+	if d.inside == nil {
+		d.inside = map[*visit]struct{}{}
+	}
+	d.inside[v] = struct{}{}
+	return inside, func() { d.leave(v) }, nil
+}
+
+func (d *door) leave(v *visit) {
+	v.end(nil)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.inside, v)
+	if len(d.inside) == 0 && d.emptied != nil {
+		close(d.emptied)
+		d.emptied = nil
+	}
+}
+
+// close keeps operations out, ends those inside and waits for them to leave; false
+// where some have not within that time.
+func (d *door) close(within time.Duration) bool {
+	d.mu.Lock()
+	if d.opened == nil {
+		d.opened = make(chan struct{})
+	}
+	for v := range d.inside {
+		v.end(errReplaced)
+	}
+	if len(d.inside) == 0 {
+		d.mu.Unlock()
+		return true
+	}
+	if d.emptied == nil {
+		d.emptied = make(chan struct{})
+	}
+	emptied := d.emptied
+	d.mu.Unlock()
+	select {
+	case <-emptied:
+		return true
+	case <-time.After(within):
+		return false
+	}
+}
+
+// open lets operations in.
+func (d *door) open() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.opened != nil {
+		close(d.opened)
+		d.opened = nil
+	}
+}
+
+// closed says whether operations are kept out.
+func (d *door) closed() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.opened != nil
+}

@@ -1,0 +1,307 @@
+package repl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/storage"
+)
+
+// endPatience is how long operations may take to end before a snapshot takes the place
+// of the data; then the process ends instead.
+const endPatience = 30 * time.Second
+
+// MemberOptions open a Member.
+type MemberOptions struct {
+	Set string // name of the replica set
+	FS  storage.FS
+	Dir string // of the server
+	// Open opens the store in a directory.
+	Open func(dir string) (*storage.Engine, error)
+	// Catalog opens what is in it. Its Committer is the member.
+	Catalog catalog.Options
+	Network NetworkOptions
+	// Wall is the clock on the wall; nil: the computer's. MaxDrift: see NewClock; 0:
+	// DefaultMaxDrift.
+	Wall     func() time.Time
+	MaxDrift time.Duration
+	// Quiesce ends what works on the data in the background, before a snapshot takes
+	// their place, and returns what starts it again; nil for nothing.
+	Quiesce func() (resume func())
+	Log     *slog.Logger // nil: discard
+	// Fatal hears of an error after which the member cannot go on: the process should
+	// end.
+	Fatal func(error)
+}
+
+// Member is the member of a replica set that a process is: the Committer of its
+// catalog, and what the process asks of its set. Safe for use by many goroutines.
+type Member struct {
+	o       MemberOptions
+	clock   *Clock
+	net     *Network
+	store   *Store
+	replica *Replica
+	catalog *catalog.Catalog
+
+	door   door
+	resume func() // what Quiesce has ended; the group's goroutine's
+
+	ready       atomic.Uint64 // the term in which the member has stepped up
+	maintenance atomic.Int64  // how often maintenance was asked for
+	changes     atomic.Int64
+	changed     struct {
+		sync.Mutex
+		c chan struct{}
+	}
+	changing sync.Mutex // held while Initiate or Reconfigure decides
+	stop     context.CancelFunc
+	work     sync.WaitGroup
+}
+
+// OpenMember opens the data of a member and starts it: in its set, or where the data
+// are of none, waiting to be brought into one. Errors: 93 where the data are of a set
+// of another name; those of the disk.
+func OpenMember(o MemberOptions) (_ *Member, err error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Wall == nil {
+		o.Wall = time.Now
+	}
+	if o.MaxDrift == 0 {
+		o.MaxDrift = DefaultMaxDrift
+	}
+	m := &Member{o: o, clock: NewClock(o.Wall, o.MaxDrift)}
+	m.changed.c = make(chan struct{})
+	m.o.Catalog.Committer = m
+	if m.store, err = OpenStore(StoreOptions{FS: o.FS, Dir: o.Dir, Open: o.Open, Effects: m.openEffects}); err != nil {
+		return nil, err
+	}
+	o.Network.About = func() (string, bool) { return o.Set, m.catalog.HasData() }
+	m.net = NewNetwork(o.Network)
+	if m.replica, err = newReplica(m.store, m.net, m.clock, o.Log, o.Fatal); err == nil {
+		if c := m.replica.State().Config; c != nil && c.Set != o.Set {
+			err = invalidConfig("The data in %s are of the replica set %s, and the member was started for %s", o.Dir, c.Set, o.Set)
+		}
+	}
+	if err != nil {
+		m.net.Close()
+		return nil, errors.Join(err, m.catalog.Close(), m.store.Close())
+	}
+	var ctx context.Context
+	ctx, m.stop = context.WithCancel(context.Background())
+	m.replica.start()
+	m.work.Go(func() { m.lead(ctx) })
+	return m, nil
+}
+
+// Stop ends the member and closes its data. Nobody uses the catalog any more, and
+// all that Quiesce would end has ended.
+func (m *Member) Stop() error {
+	err := m.catalog.Close()
+	m.stop()
+	m.work.Wait()
+	m.replica.Stop()
+	m.net.Close()
+	return errors.Join(err, m.store.Close())
+}
+
+// Catalog is the member's data. It stays the same when a snapshot has replaced what
+// is in it; who uses it does so inside of Enter.
+func (m *Member) Catalog() *catalog.Catalog { return m.catalog }
+
+// Clock is the cluster time, for what clients tell of it.
+func (m *Member) Clock() *Clock { return m.clock }
+
+// Host is the host:port by which others reach this process.
+func (m *Member) Host() string { return m.o.Network.Host }
+
+// Set is the name of the set that the process was started for.
+func (m *Member) Set() string { return m.o.Set }
+
+// ServePeers takes connections of other members from a listener, until Stop or the
+// listener's end.
+func (m *Member) ServePeers(l net.Listener) error { return m.net.Serve(l) }
+
+// Enter lets an operation use the data until it calls leave. The context that it then
+// runs under ends with 11602 when a snapshot is to take the place of the data;
+// meanwhile nobody gets in. What needs no data, as hello, does without. Errors: the
+// cause of ctx's end.
+func (m *Member) Enter(ctx context.Context) (inside context.Context, leave func(), err error) {
+	return m.door.enter(ctx)
+}
+
+// Evaluate says on which state a unit that begins now is evaluated: zero where the
+// member is no primary, and then Commit refuses it.
+func (m *Member) Evaluate() catalog.Evaluation {
+	if m.replica == nil {
+		return catalog.Evaluation{} // it is being opened
+	}
+	s := m.replica.State()
+	if !s.Primary {
+		return catalog.Evaluation{}
+	}
+	return catalog.Evaluation{Term: s.evaluation.term, Epoch: s.evaluation.epoch, Early: !m.writable(s)}
+}
+
+type stepUpKey struct{}
+
+// Commit is Committer's: it proposes the effect to the set, and returns when a majority
+// has it on disk and this member has applied it. It waits for that whatever becomes of
+// ctx, since the unit's locks must stay until the outcome is known; a member that
+// cannot reach a majority steps down. Errors: ErrNotPrimary and ErrDropped, which say
+// that it left no trace; ErrSteppedDown, which says that nobody knows yet.
+func (m *Member) Commit(ctx context.Context, e *catalog.Effect, _ storage.Durability) error {
+	if e.Empty() {
+		if err := e.Apply(0); err != nil {
+			return err
+		}
+		noteOpTime(ctx, m.replica.State().Applied)
+		return nil
+	}
+	ev := e.Evaluation()
+	if ev.Term == 0 || ev.Early && ctx.Value(stepUpKey{}) != m {
+		return ErrNotPrimary
+	}
+	at, err := m.replica.Propose(Evaluation{ev.Term, ev.Epoch}, e.AppendEncoded(nil), e)
+	if err == nil {
+		noteOpTime(ctx, at)
+	}
+	return err
+}
+
+// ReadIndex waits until this member has been the primary at a moment after the call,
+// and holds all that was acknowledged before it. Errors: ErrNotPrimary, and the cause
+// of ctx's end.
+func (m *Member) ReadIndex(ctx context.Context) error { return m.replica.ReadIndex(ctx) }
+
+// WaitConcern waits until the members that a concern asks for hold an entry that this
+// member has committed. Errors: 100 and 79 where the set cannot meet it, ErrSteppedDown,
+// the cause of ctx's end.
+func (m *Member) WaitConcern(ctx context.Context, at Position, c Concern) error {
+	return m.replica.WaitConcern(ctx, at, c)
+}
+
+// WaitTime waits until this member holds all up to a cluster time. Errors: 205 for one
+// too far ahead, the cause of ctx's end.
+func (m *Member) WaitTime(ctx context.Context, t Timestamp) error { return m.replica.WaitTime(ctx, t) }
+
+// Note commits an entry without effect, which has a text (appendOplogNote).
+func (m *Member) Note(ctx context.Context, text []byte) (Position, error) {
+	at, err := m.replica.ask(ctx, func(g *Group, done func(Position, error)) { g.Noop(text, done) })
+	if err == nil {
+		noteOpTime(ctx, at)
+	}
+	return at, err
+}
+
+// effects are the catalog as the store's Effects.
+type effects struct{ m *Member }
+
+// openEffects opens the catalog on a store, or again on another one.
+func (m *Member) openEffects(e *storage.Engine) (_ Effects, err error) {
+	if m.catalog == nil {
+		m.catalog, err = catalog.Open(e, m.o.Catalog)
+		return effects{m}, err
+	}
+	if err := m.catalog.Reopen(e); err != nil {
+		return nil, err
+	}
+	if m.resume != nil {
+		m.resume()
+		m.resume = nil
+	}
+	m.door.open()
+	return effects{m}, nil
+}
+
+// Apply is Effects'.
+func (f effects) Apply(index uint64, payload []byte, own any) error {
+	if e, ok := own.(*catalog.Effect); ok {
+		return e.Apply(index)
+	}
+	e, err := f.m.catalog.Decode(payload)
+	if err != nil {
+		return err
+	}
+	return e.Apply(index)
+}
+
+// Close is Effects': nobody uses the data when it returns.
+func (f effects) Close() error {
+	if !f.m.door.close(endPatience) {
+		return fmt.Errorf("operations did not end within %s", endPatience)
+	}
+	if f.m.o.Quiesce != nil {
+		f.m.resume = f.m.o.Quiesce()
+	}
+	f.m.catalog.EndBuilds()
+	return nil
+}
+
+// lead is the goroutine that makes the member what its group has become: it steps up,
+// and shows the configuration.
+func (m *Member) lead(ctx context.Context) {
+	var shown *Config
+	for {
+		changed := m.replica.Changed()
+		s := m.replica.State()
+		if s.Primary && m.ready.Load() != s.Term {
+			m.stepUp(ctx, s.Term)
+		}
+		if s.Config != shown && s.Config != nil {
+			if err := m.showConfig(ctx, s.Config); err == nil {
+				shown = s.Config
+			} else if ctx.Err() == nil {
+				m.o.Log.Warn("replication: the configuration was not written to local.system.replset", "error", err)
+			}
+		}
+		m.tell()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// stepUp makes the catalog that of a primary; then the member takes writes. Where it
+// cannot, another member must.
+func (m *Member) stepUp(ctx context.Context, term uint64) {
+	ctx, leave, err := m.door.enter(ctx)
+	if err != nil {
+		return
+	}
+	defer leave()
+	err = m.catalog.StepUp(context.WithValue(ctx, stepUpKey{}, m))
+	if err == nil {
+		m.ready.Store(term)
+		m.o.Log.Info("replication: takes writes", "term", term)
+		return
+	}
+	if s := m.replica.State(); ctx.Err() != nil || !s.Primary || s.Term != term {
+		return
+	}
+	m.o.Log.Error("replication: cannot step up", "error", err)
+	if err := m.replica.Do(ctx, func(g *Group) error { return g.ForceStepDown(electionTicks) }); err != nil {
+		m.o.Log.Debug("replication: did not step down", "error", err)
+	}
+}
+
+// showConfig writes the configuration where tools look for it.
+func (m *Member) showConfig(ctx context.Context, c *Config) error {
+	ctx, leave, err := m.door.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	return replaceOnly(ctx, m.catalog, shownConfig, c.Shown())
+}

@@ -1,0 +1,94 @@
+package repl
+
+import "github.com/mayflydb/mayfly/internal/mongoerr"
+
+// MemberState is what MongoDB calls the state of a member, in its numbers.
+type MemberState int32
+
+// The states that a member can be in.
+const (
+	StateStartup    MemberState = 0  // of no set yet
+	StatePrimary    MemberState = 1  // takes writes
+	StateSecondary  MemberState = 2  // has the set's data, and serves reads
+	StateRecovering MemberState = 3  // in maintenance, or receives a snapshot
+	StateStartup2   MemberState = 5  // receives its first snapshot
+	StateUnknown    MemberState = 6  // of another member: never heard of
+	StateDown       MemberState = 8  // of another member: not heard of any more
+	StateRemoved    MemberState = 10 // not in the configuration
+)
+
+var memberStateNames = map[MemberState]string{
+	StateStartup: "STARTUP", StatePrimary: "PRIMARY", StateSecondary: "SECONDARY", StateRecovering: "RECOVERING", StateStartup2: "STARTUP2",
+	StateUnknown: "UNKNOWN", StateDown: "(not reachable/healthy)", StateRemoved: "REMOVED",
+}
+
+// String is the state as replSetGetStatus shows it.
+func (s MemberState) String() string { return memberStateNames[s] }
+
+// errNotReadable answers reads of a member without data to serve.
+var errNotReadable = mongoerr.New(mongoerr.NotPrimaryOrSecondary, "node is not in primary or recovering state")
+
+// State is what the member is now.
+func (m *Member) State() *State {
+	s := *m.replica.State()
+	s.Changes += m.changes.Load()
+	s.Writable = m.writable(&s)
+	s.Member = m.stateOf(&s)
+	s.Maintenance = m.maintenance.Load() > 0
+	s.Receiving = m.net.Receiving(m.store.opts.Group)
+	return &s
+}
+
+func (m *Member) stateOf(s *State) MemberState {
+	receiving := m.door.closed() || m.net.Receiving(m.store.opts.Group) != nil
+	switch {
+	case s.Config == nil && receiving:
+		return StateStartup2
+	case s.Config == nil:
+		return StateStartup
+	case s.Config.Member(s.ID) == nil:
+		return StateRemoved
+	case m.writable(s):
+		return StatePrimary
+	case receiving || m.maintenance.Load() > 0:
+		return StateRecovering
+	}
+	return StateSecondary
+}
+
+// writable says whether the member is primary and has stepped up in this term.
+func (m *Member) writable(s *State) bool { return s.Primary && m.ready.Load() == s.Term }
+
+// Writable is Committer's. Errors: ErrNotPrimary.
+func (m *Member) Writable() error {
+	if m.replica != nil && m.writable(m.replica.State()) { // nil: it is being opened
+		return nil
+	}
+	return ErrNotPrimary
+}
+
+// Readable is nil where the member has data to serve: as primary, or as secondary.
+// Errors: 13436.
+func (m *Member) Readable() error {
+	switch s := m.replica.State(); m.stateOf(s) {
+	case StatePrimary, StateSecondary:
+		return nil
+	}
+	return errNotReadable
+}
+
+// Changed is closed when Changes of the member's State rises.
+func (m *Member) Changed() <-chan struct{} {
+	m.changed.Lock()
+	defer m.changed.Unlock()
+	return m.changed.c
+}
+
+// tell says that something of State has changed.
+func (m *Member) tell() {
+	m.changed.Lock()
+	defer m.changed.Unlock()
+	m.changes.Add(1)
+	close(m.changed.c)
+	m.changed.c = make(chan struct{})
+}

@@ -1,0 +1,43 @@
+package repl
+
+import (
+	"context"
+	"sync"
+)
+
+// OpTime is the place of the last write of an operation; concerns wait for it. Safe
+// for use by many goroutines.
+type OpTime struct {
+	mu   sync.Mutex
+	last Position
+}
+
+// Last is the place of the operation's last write; zero where it has written nothing.
+func (o *OpTime) Last() Position {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.last
+}
+
+func (o *OpTime) note(at Position) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if at.Index > o.last.Index {
+		o.last = at
+	}
+}
+
+type opTimeKey struct{}
+
+// WithOpTime has the commits under a context note where they are. The dispatcher of a
+// member does this for each operation.
+func WithOpTime(ctx context.Context, o *OpTime) context.Context {
+	return context.WithValue(ctx, opTimeKey{}, o)
+}
+
+// noteOpTime notes a commit of the operation that ctx is of.
+func noteOpTime(ctx context.Context, at Position) {
+	if o, ok := ctx.Value(opTimeKey{}).(*OpTime); ok {
+		o.note(at)
+	}
+}

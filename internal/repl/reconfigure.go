@@ -1,0 +1,119 @@
+package repl
+
+import (
+	"context"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+)
+
+// Initiate founds a set on this member's data, which become those of all members. c is
+// as ParseConfig has read it, or nil for a set of this member alone. Errors: 23, 74,
+// 93, 110 where another member has data.
+func (m *Member) Initiate(ctx context.Context, c *Config) error {
+	m.changing.Lock()
+	defer m.changing.Unlock()
+	s := m.replica.State()
+	if s.Config != nil {
+		return mongoerr.New(mongoerr.AlreadyInitialized, "already initialized")
+	}
+	if c == nil {
+		c = &Config{Set: m.o.Set, Version: 1, Election: defaultElection, Members: []MemberConfig{{Host: m.Host(), Priority: 1, Votes: 1}}}
+	}
+	c = c.clone()
+	if c.Set != m.o.Set {
+		return invalidConfig("Attempting to initiate a replica set with name %s, but command line reports %s; rejecting", c.Set, m.o.Set)
+	}
+	if c.Version != 1 {
+		return invalidConfig("Configuration used to initiate a replica set must have version %d, but found %d", 1, c.Version)
+	}
+	c.Term, c.Removed = int64(founded.Term), nil
+	if c.ID == [12]byte{} {
+		c.ID = bson.NewObjectID()
+	}
+	if err := m.identify(ctx, c, nil, true); err != nil {
+		return err
+	}
+	if c.Member(s.ID) == nil {
+		return invalidConfig("No host described in new configuration with {version: %d, term: 0} for replica set %s maps to this node", c.Version, c.Set)
+	}
+	if err := m.replica.Found(ctx, c); err != nil {
+		return err
+	}
+	return m.until(ctx, func(s *State) bool { return s.Config != nil && (s.Writable || s.Config.Member(s.ID).Priority == 0) })
+}
+
+// Reconfigure changes the configuration of the set, and returns when it is committed.
+// Errors: 10107, 74, 93, 103, 109, 110 where a new member has data.
+func (m *Member) Reconfigure(ctx context.Context, c *Config) error {
+	m.changing.Lock()
+	defer m.changing.Unlock()
+	s := m.State()
+	if !s.Writable {
+		return ErrNotPrimary
+	}
+	c = c.clone()
+	if c.ID == [12]byte{} {
+		c.ID = s.Config.ID
+	}
+	if err := m.identify(ctx, c, s.Config, false); err != nil {
+		return err
+	}
+	at, err := m.replica.Reconfigure(ctx, c)
+	if err == nil {
+		noteOpTime(ctx, at)
+	}
+	return err
+}
+
+// identifyTimeout is how long a new member may take to tell who it is.
+const identifyTimeout = 5 * time.Second
+
+// identify fills in whose data the members of a configuration have: those of old are
+// known, others are asked. Errors: 74, 93, 110.
+func (m *Member) identify(ctx context.Context, c, old *Config, found bool) error {
+	for i := range c.Members {
+		d := &c.Members[i]
+		if d.Host == m.Host() {
+			d.Raft = m.replica.State().ID
+			continue
+		}
+		if known := old.at(d.Host); known != nil {
+			d.Raft = known.Raft
+			continue
+		}
+		limited, cancel := context.WithTimeout(ctx, identifyTimeout)
+		who, err := m.net.Identify(limited, d.Host, m.store.opts.Group)
+		cancel()
+		if err != nil {
+			return err
+		}
+		d.Raft = who.Raft
+		switch {
+		case who.Raft == m.replica.State().ID, old.Member(who.Raft) != nil: // under another name
+		case who.ID != [12]byte{} && (found || who.ID != c.ID):
+			return mongoerr.New(mongoerr.NewReplicaSetConfigurationIncompatible, "Rejecting a configuration with the member %s, which is of a replica set named %s already", d.Host, who.Set)
+		case who.Name != "" && who.Name != c.Set:
+			return mongoerr.New(mongoerr.NewReplicaSetConfigurationIncompatible, "The member %s was started for a replica set named %s, not %s", d.Host, who.Name, c.Set)
+		case who.HasData:
+			return mongoerr.New(mongoerr.CannotInitializeNodeWithData, "'%s' has data already, cannot initiate set. All members except initiator must be empty.", d.Host)
+		}
+	}
+	return nil
+}
+
+// until waits for something about the member. Errors: the cause of ctx's end.
+func (m *Member) until(ctx context.Context, is func(*State) bool) error {
+	for {
+		changed := m.Changed()
+		if is(m.State()) {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
