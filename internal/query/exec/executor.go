@@ -250,7 +250,7 @@ func (x *Executor) prepare(ctx context.Context, c *catalog.Collection, q *Query,
 // end before a large one is made.
 func (r *running) built(n plan.Node) (s Stage, err error) {
 	defer expr.Interrupted(&err)
-	r.builder.interrupt.Check = r.query.Env.Check
+	r.builder.interrupt.Of = r.query.Env
 	return r.builder.build(n), nil
 }
 

@@ -35,7 +35,7 @@ type source struct {
 func Candidates(c *Collection, q *Query) (nodes []Node, err error) {
 	defer expr.Interrupted(&err)
 	if q.Env != nil {
-		q.interrupt.Check = q.Env.Check
+		q.interrupt.Of = q.Env
 	}
 	root := q.Filter.Root()
 	if n, ok := root.(*match.Always); ok && !n.True {
