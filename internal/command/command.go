@@ -72,6 +72,8 @@ type Command struct {
 	Aliases []string
 	// Flags say what the dispatcher checks.
 	Flags Flags
+	// Place says on which members of a replica set it runs.
+	Place Place
 	// Kind says how it is counted; the zero value is KindCommand.
 	Kind OpKind
 	// Fields declares the arguments. The dispatcher parses them into Op.Args

@@ -1,10 +1,12 @@
 package command
 
 import (
+	"context"
 	"math"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/repl"
 )
 
 // ReadConcern is how settled the data that a command reads must be.
@@ -28,12 +30,19 @@ type WriteConcern struct {
 	WTimeout int64
 	// Given says that the client gave a write concern.
 	Given bool
+	// Tags, where not nil, is used instead of W: of each tag, so many different values
+	// among the members that have the write.
+	Tags []repl.ModeTag
+	// Provenance says where it is from: "clientSupplied", "customDefault", "implicitDefault".
+	Provenance string
+
+	hasW, hasJournal bool
 }
 
 // Unacknowledged says that the client wants no word of how the write went: the
 // write commands then leave counts and errors out of their replies.
 func (w WriteConcern) Unacknowledged() bool {
-	return w.Given && w.W == 0 && w.Mode == "" && !w.Journal
+	return w.Given && w.W == 0 && w.Mode == "" && w.Tags == nil && !w.Journal
 }
 
 var provenances = []string{
@@ -48,8 +57,8 @@ var readConcernFields = NewFields("readConcern",
 // maxMembers is the largest number that w may be.
 const maxMembers = 50
 
-// readConcern checks the read concern that op's client gave for c.
-func (op *Op) readConcern(replicated bool) error {
+// readConcern checks the read concern that op's client gave.
+func (op *Op) readConcern() error {
 	v := op.Generic.ReadConcern
 	if v.IsMissing() {
 		return nil
@@ -81,10 +90,12 @@ func (op *Op) readConcern(replicated bool) error {
 			"Command %s does not support this readConcern. The current readConcern: %s :: caused by :: %s",
 			op.Command.Name, v.Doc(), mongoerr.From(err).Message)
 	}
-	if !replicated {
-		if err := rc.standalone(); err != nil {
-			return err
-		}
+	check := rc.member
+	if op.Dispatcher.Member == nil {
+		check = rc.standalone
+	}
+	if err := check(); err != nil {
+		return err
 	}
 	op.ReadConcern = rc
 	return nil
@@ -118,13 +129,45 @@ func (rc ReadConcern) standalone() error {
 	return nil
 }
 
+// member refuses what no member of a replica set can serve.
+func (rc ReadConcern) member() error {
+	switch {
+	case rc.AfterClusterTime != 0 && rc.AtClusterTime != 0:
+		return mongoerr.New(mongoerr.InvalidOptions, "Specifying both afterClusterTime and atClusterTime is not allowed")
+	case rc.AfterClusterTime != 0 && (rc.Level == "linearizable" || rc.Level == "available"):
+		return mongoerr.New(mongoerr.InvalidOptions, "afterClusterTime field can be set only if level is equal to majority, local, or snapshot")
+	case rc.Level == "snapshot":
+		return mongoerr.New(mongoerr.InvalidOptions, "Storage engine does not support read concern: snapshot")
+	}
+	return nil
+}
+
 var writeConcernFields = NewFields("writeConcern",
 	Any("w"), SafeBool("j"), SafeBool("fsync"), Any("wtimeout"), Ignored("getLastError"),
 	Ignored("wElectionId"), Ignored("wOpTime"), Enum("provenance", provenances...))
 
+// implicitWrite is the write concern of a member's client that gives none.
+var implicitWrite = WriteConcern{W: 1, Mode: repl.Majority, Provenance: "implicitDefault"}
+
+// defaultWrite is the write concern where the client gives none.
+func (d *Dispatcher) defaultWrite(ctx context.Context) WriteConcern {
+	if d.Member == nil {
+		return WriteConcern{W: 1}
+	}
+	if d.DefaultWrite != nil {
+		if w := d.DefaultWrite(ctx); w != nil {
+			return *w
+		}
+	}
+	return implicitWrite
+}
+
 // writeConcern checks the write concern that op's client gave.
-func (op *Op) writeConcern(replicated bool) error {
+func (op *Op) writeConcern(ctx context.Context) error {
 	op.WriteConcern = WriteConcern{W: 1}
+	if op.Command.Flags&TakesWriteConcern != 0 {
+		op.WriteConcern = op.Dispatcher.defaultWrite(ctx)
+	}
 	v := op.Generic.WriteConcern
 	if v.IsMissing() {
 		return nil
@@ -132,17 +175,20 @@ func (op *Op) writeConcern(replicated bool) error {
 	if op.Command.Flags&TakesWriteConcern == 0 {
 		return mongoerr.New(mongoerr.InvalidOptions, "Command %s does not support writeConcern", op.Command.Name)
 	}
-	wc, err := parseWriteConcern(v.Doc())
+	wc, err := ParseWriteConcern(v.Doc())
 	if err != nil {
 		return err
 	}
-	if !replicated {
+	if op.Dispatcher.Member == nil {
 		switch {
 		case wc.Mode != "" && wc.Mode != "majority":
 			return mongoerr.New(mongoerr.BadValue, "cannot use non-majority 'w' mode \"%s\" when a host is not a member of a replica set", wc.modeName())
 		case wc.Mode == "" && wc.W > 1:
 			return mongoerr.New(mongoerr.BadValue, "cannot use 'w' > 1 when a host is not replicated")
 		}
+	} else if !wc.hasW {
+		d := op.Dispatcher.defaultWrite(ctx)
+		wc.W, wc.Mode, wc.Tags = d.W, d.Mode, d.Tags
 	}
 	op.WriteConcern = wc
 	return nil
@@ -158,8 +204,9 @@ func (w WriteConcern) modeName() string {
 	return w.Mode
 }
 
-func parseWriteConcern(d bson.Doc) (WriteConcern, error) {
-	wc := WriteConcern{W: 1, Given: !d.IsEmpty()}
+// ParseWriteConcern reads a write concern.
+func ParseWriteConcern(d bson.Doc) (WriteConcern, error) {
+	wc := WriteConcern{W: 1, Given: !d.IsEmpty(), Provenance: "clientSupplied"}
 	a, err := ParseDoc(writeConcernFields, d)
 	if err != nil {
 		return wc, err
@@ -169,7 +216,7 @@ func parseWriteConcern(d bson.Doc) (WriteConcern, error) {
 			return wc, err
 		}
 	}
-	wc.Journal = a.Bool("j")
+	wc.Journal, wc.hasJournal = a.Bool("j"), a.Has("j")
 	if a.Bool("fsync") {
 		if wc.Journal {
 			return wc, mongoerr.New(mongoerr.FailedToParse, "fsync and j options cannot be used together")
@@ -186,7 +233,8 @@ func parseWriteConcern(d bson.Doc) (WriteConcern, error) {
 	return wc, nil
 }
 
-func (w *WriteConcern) parseW(v bson.Value) error {
+func (w *WriteConcern) parseW(v bson.Value) (err error) {
+	w.hasW = true
 	switch {
 	case v.IsNumber():
 		n := bson.ClampToInt64(v)
@@ -199,7 +247,8 @@ func (w *WriteConcern) parseW(v bson.Value) error {
 		w.Mode = v.Str()
 	case v.Type == bson.TypeNull:
 	case v.Type == bson.TypeDocument:
-		return tags(v.Doc())
+		w.Tags, err = tags(v.Doc())
+		return err
 	default:
 		return mongoerr.New(mongoerr.FailedToParse, "w has to be a number, string, or object; found: %s", v.Type)
 	}
@@ -209,15 +258,16 @@ func (w *WriteConcern) parseW(v bson.Value) error {
 	return nil
 }
 
-// tags checks a w that counts members by tag; a server alone has every tag.
-func tags(d bson.Doc) error {
+// tags reads a w that counts members by tag; a server alone has every tag.
+func tags(d bson.Doc) (all []repl.ModeTag, err error) {
 	if d.IsEmpty() {
-		return mongoerr.New(mongoerr.FailedToParse, "tagged write concern requires tags")
+		return nil, mongoerr.New(mongoerr.FailedToParse, "tagged write concern requires tags")
 	}
 	for name, v := range d.All() {
 		if !v.IsNumber() {
-			return mongoerr.New(mongoerr.FailedToParse, "tags must be a single level document with only number values; found: %s for tag %s", v.Type, name)
+			return nil, mongoerr.New(mongoerr.FailedToParse, "tags must be a single level document with only number values; found: %s for tag %s", v.Type, name)
 		}
+		all = append(all, repl.ModeTag{Key: name, Count: int(bson.ClampToInt64(v))})
 	}
-	return nil
+	return all, nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/memory"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/repl"
 )
 
 // Dispatcher turns requests into responses. Its parts are shared by the
@@ -39,8 +40,13 @@ type Dispatcher struct {
 
 	// Host is "name:port" of this server, as currentOp prints it.
 	Host string
-	// Replicated says that the server is a member of a replica set.
-	Replicated bool
+	// Member is the member of a replica set that the process is; nil on a standalone.
+	Member *repl.Member
+	// ProcessID names this run of the server in topologyVersion.
+	ProcessID [12]byte
+	// DefaultWrite tells the write concern of clients that give none, on a member; nil
+	// stands for the implicit one, the majority.
+	DefaultWrite func(ctx context.Context) *WriteConcern
 	// DefaultReadTime is the time limit in milliseconds of commands that read where
 	// the client gave none (cluster parameter defaultMaxTimeMS); 0 for none.
 	DefaultReadTime atomic.Int64
@@ -56,7 +62,7 @@ type Dispatcher struct {
 // NewDispatcher makes a Dispatcher with empty tables and the parameters that
 // they honour.
 func NewDispatcher(log *slog.Logger) *Dispatcher {
-	d := &Dispatcher{Registry: NewRegistry(), Params: NewParams(), Status: NewStatus(), Log: log}
+	d := &Dispatcher{Registry: NewRegistry(), Params: NewParams(), Status: NewStatus(), Log: log, ProcessID: bson.NewObjectID()}
 	d.Cursors = NewCursors(d.Params)
 	d.Sessions = NewSessions(d.Params)
 	d.Profiler = NewProfiler()
@@ -108,7 +114,7 @@ func (d *Dispatcher) Dispatch(ctx context.Context, req *Request) Response {
 
 // run takes op through the checks of what its client sent to perform.
 func (d *Dispatcher) run(ctx context.Context, op *Op, req *Request) error {
-	if err := d.prepare(op, req); err != nil {
+	if err := d.prepare(ctx, op, req); err != nil {
 		return err
 	}
 	if op.Generic.Help {
@@ -120,7 +126,7 @@ func (d *Dispatcher) run(ctx context.Context, op *Op, req *Request) error {
 
 // prepare finds the command and checks everything that the client sent beside
 // the command's own arguments, then those.
-func (d *Dispatcher) prepare(op *Op, req *Request) error {
+func (d *Dispatcher) prepare(ctx context.Context, op *Op, req *Request) error {
 	op.Name, _ = op.Body.First()
 	op.DB = req.DB
 	if op.DB == "" {
@@ -142,6 +148,9 @@ func (d *Dispatcher) prepare(op *Op, req *Request) error {
 	if op.Generic, err = parseGeneric(op.Name, op.Body); err != nil {
 		return err
 	}
+	if err = d.gossip(op); err != nil {
+		return err
+	}
 	if err = op.Generic.apiParameters(op.Command); err != nil {
 		return err
 	}
@@ -156,13 +165,13 @@ func (d *Dispatcher) prepare(op *Op, req *Request) error {
 	if op.NS == "" {
 		op.NS = op.DB + ".$cmd"
 	}
-	if err = op.Generic.transaction(d.Replicated); err != nil {
+	if err = op.transaction(); err != nil {
 		return err
 	}
-	if err = op.readConcern(d.Replicated); err != nil {
+	if err = op.readConcern(); err != nil {
 		return err
 	}
-	if err = op.writeConcern(d.Replicated); err != nil {
+	if err = op.writeConcern(ctx); err != nil {
 		return err
 	}
 	op.Session, err = d.Sessions.attach(op)

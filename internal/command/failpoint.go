@@ -252,13 +252,18 @@ func (f *FailPoint) apply(ctx context.Context, op *Op) error {
 // inject adds what the fail point has the reply of a command that did not fail
 // carry.
 func (op *Op) inject() {
-	if op.injected == nil {
+	f := op.injected
+	if f == nil {
 		return
 	}
-	if op.injected.writeConcern != nil {
-		op.Reply.Doc("writeConcernError", op.injected.writeConcern)
+	if f.writeConcern != nil {
+		op.unmet = nil
+		op.Reply.Doc("writeConcernError", f.writeConcern)
 	}
-	if op.injected.labelled {
-		op.Reply.Strings("errorLabels", op.injected.labels...)
+	switch {
+	case f.labelled:
+		op.Reply.Strings("errorLabels", f.labels...)
+	case f.writeConcern != nil && op.Dispatcher.Member != nil:
+		op.appendLabels(mongoerr.New(mongoerr.Code(bson.ClampToInt64(f.writeConcern.Lookup("code"))), ""))
 	}
 }

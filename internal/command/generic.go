@@ -24,6 +24,11 @@ type Generic struct {
 	StartTransaction bool
 	HasStart         bool
 
+	// ClusterTime is $clusterTime as sent, nil for none.
+	ClusterTime bson.Doc
+	// SecondaryOK says that the client's read preference is another than the primary.
+	SecondaryOK bool
+
 	// ReadConcern and WriteConcern are as sent, before they are checked.
 	ReadConcern, WriteConcern bson.Value
 
@@ -133,7 +138,9 @@ func (g *Generic) set(name string, v bson.Value, at *place) (err error) {
 	case "writeConcern":
 		g.WriteConcern = v
 	case "$readPreference":
-		err = checkReadPreference(v.Doc())
+		g.SecondaryOK, err = checkReadPreference(v.Doc())
+	case "$clusterTime":
+		g.ClusterTime = v.Doc()
 	case "apiVersion":
 		g.APIVersion, g.HasAPIVersion = v.Str(), true
 	case "apiStrict":
@@ -185,12 +192,13 @@ func (g *Generic) apiParameters(c *Command) error {
 
 // transaction checks txnNumber, autocommit and startTransaction against each
 // other, and refuses them where the server is no member of a replica set.
-func (g *Generic) transaction(replicated bool) error {
+func (op *Op) transaction() error {
+	g := &op.Generic
 	if g.HasTxnNumber {
 		if g.LSID == nil {
 			return mongoerr.New(mongoerr.InvalidOptions, "Transaction number requires a session ID to also be specified")
 		}
-		if !replicated {
+		if op.Dispatcher.Member == nil {
 			return mongoerr.New(mongoerr.IllegalOperation, "Transaction numbers are only allowed on a replica set member or mongos")
 		}
 		if g.TxnNumber < 0 {
@@ -206,6 +214,13 @@ func (g *Generic) transaction(replicated bool) error {
 		return mongoerr.New(mongoerr.InvalidOptions, "'startTransaction' field requires 'autocommit' field to also be specified")
 	case g.HasStart && !g.StartTransaction:
 		return mongoerr.New(mongoerr.InvalidOptions, "Specifying startTransaction=false is not allowed.")
+	case g.HasAutocommit && op.Command.Flags&Transaction == 0:
+		return mongoerr.New(mongoerr.OperationNotSupportedInTransaction, "Cannot run '%s' in a multi-document transaction.", op.Command.Name)
+	case g.HasAutocommit:
+		return mongoerr.New(mongoerr.CommandNotSupported, "multi-document transactions are not supported")
+	case g.HasTxnNumber && op.Command.Flags&Retryable == 0:
+		return mongoerr.New(mongoerr.Code(50768), "txnNumber may only be provided for multi-document transactions and retryable write commands. "+
+			"autocommit:false was not provided, and %s is not a retryable write command.", op.Command.Name)
 	}
 	return nil
 }

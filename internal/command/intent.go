@@ -7,6 +7,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/invariant"
+	"github.com/mayflydb/mayfly/internal/repl"
 )
 
 // Intent is a request that a front end has in terms of its own, where a Request
@@ -59,6 +60,14 @@ func (d *Dispatcher) perform(ctx context.Context, op *Op) error {
 	ctx, cancel := d.begin(ctx, op)
 	defer cancel(nil)
 	defer op.Client.current.Store(nil)
+	if d.Member != nil && op.Command.Place != WithoutData {
+		inside, leave, err := d.Member.Enter(ctx)
+		if err != nil {
+			return err
+		}
+		defer leave()
+		ctx, op.active.ctx = inside, inside
+	}
 	ended, err := d.authorize(ctx, op)
 	if err != nil {
 		return err
@@ -74,19 +83,47 @@ func (d *Dispatcher) perform(ctx context.Context, op *Op) error {
 			return err
 		}
 	}
-	if op.Command.Flags&Writes != 0 {
-		if err := d.enter(ctx, op); err != nil {
-			return err
-		}
-		defer d.Gate.Leave()
+	if d.Member != nil {
+		err = d.performOnMember(ctx, op)
+	} else {
+		err = d.handle(ctx, op)
 	}
-	err = d.call(ctx, op)
 	if err != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
 		if cause := interruption(ctx); cause != nil {
 			return cause
 		}
 	}
 	return err
+}
+
+// performOnMember is what a member of a replica set does about op: it must have the
+// role for it, hold what is to be read, and have what is written where the client
+// wants it.
+func (d *Dispatcher) performOnMember(ctx context.Context, op *Op) error {
+	if err := d.RunsHere(op, op.Command); err != nil {
+		return err
+	}
+	if err := d.awaitRead(ctx, op); err != nil {
+		return err
+	}
+	if err := d.handle(repl.WithOpTime(ctx, &op.opTime), op); err != nil {
+		return err
+	}
+	if op.Command.Flags&TakesWriteConcern != 0 {
+		d.awaitWrite(ctx, op)
+	}
+	return nil
+}
+
+// handle runs the handler, within the gate where it writes.
+func (d *Dispatcher) handle(ctx context.Context, op *Op) error {
+	if op.Command.Flags&Writes != 0 {
+		if err := d.enter(ctx, op); err != nil {
+			return err
+		}
+		defer d.Gate.Leave()
+	}
+	return d.call(ctx, op)
 }
 
 // authorize decides whether op may run, by its front end's rules or by those of

@@ -7,6 +7,8 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/auth"
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/repl"
 )
 
 // Op is one running request. The handler owns it; what other goroutines may
@@ -70,8 +72,10 @@ type Op struct {
 	statement  *statement
 	intent     Intent // nil for an operation that came as a command
 	active     activity
-	injected   *failure // by the fail point
-	answer     *reply   // whose builder Reply is; nil for an Op that has none of its own
+	injected   *failure        // by the fail point
+	opTime     repl.OpTime     // of its last write in a set
+	unmet      *mongoerr.Error // why the write concern was not met
+	answer     *reply          // whose builder Reply is; nil for an Op that has none of its own
 }
 
 // Ending tells work that has no context whether its operation is to end. The zero

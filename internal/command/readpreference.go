@@ -15,27 +15,28 @@ var readPreferenceModes = map[string]bool{
 // minStaleness is the smallest maxStalenessSeconds that is not 0, in seconds.
 const minStaleness = 90
 
-// checkReadPreference checks $readPreference. A standalone is read whatever it
-// says, but refuses what means nothing. (Manual: Read Preference.)
-func checkReadPreference(d bson.Doc) error {
+// checkReadPreference checks $readPreference, and says whether secondaries may be
+// read. A standalone is read whatever it says, but refuses what means nothing.
+// (Manual: Read Preference.)
+func checkReadPreference(d bson.Doc) (secondary bool, err error) {
 	mode := d.Lookup("mode")
 	switch {
 	case mode.IsMissing():
-		return mongoerr.New(mongoerr.NoSuchKey, `Missing expected field "mode"`)
+		return false, mongoerr.New(mongoerr.NoSuchKey, `Missing expected field "mode"`)
 	case mode.Type != bson.TypeString:
-		return mongoerr.New(mongoerr.TypeMismatch, `"mode" had the wrong type. Expected string, found %s`, mode.Type)
+		return false, mongoerr.New(mongoerr.TypeMismatch, `"mode" had the wrong type. Expected string, found %s`, mode.Type)
 	case !readPreferenceModes[mode.Str()]:
-		return mongoerr.New(mongoerr.BadValue, "Could not parse $readPreference mode '%s'. Only the modes 'primary', 'primaryPreferred', 'secondary', "+
+		return false, mongoerr.New(mongoerr.BadValue, "Could not parse $readPreference mode '%s'. Only the modes 'primary', 'primaryPreferred', 'secondary', "+
 			"'secondaryPreferred', and 'nearest' are supported. :: caused by :: Enumeration value '%s' for field 'mode' is not a valid value.", mode.Str(), mode.Str())
 	}
 	primary := mode.Str() == "primary"
 	if err := checkHedge(d.Lookup("hedge"), primary); err != nil {
-		return err
+		return false, err
 	}
 	if err := checkTags(d.Lookup("tags"), primary); err != nil {
-		return err
+		return false, err
 	}
-	return checkStaleness(d.Lookup("maxStalenessSeconds"), primary)
+	return !primary, checkStaleness(d.Lookup("maxStalenessSeconds"), primary)
 }
 
 var hedgeFields = NewFields("hedge", Bool("enabled"))

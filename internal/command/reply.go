@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -13,13 +14,17 @@ import (
 func (d *Dispatcher) finish(ctx context.Context, op *Op, now time.Time, err error) Response {
 	r := Response{Close: op.CloseConnection, Took: now.Sub(op.Start)}
 	if err != nil {
-		r.Body = ErrorReply(mongoerr.From(err))
+		r.Body = d.errorReply(op, mongoerr.From(err))
 	} else {
 		op.inject()
+		op.appendUnmet()
 		if op.IntegerOK {
 			op.Reply.Int32("ok", 1)
 		} else {
 			op.Reply.Double("ok", 1)
+		}
+		if d.Member != nil {
+			d.appendTimes(op, op.Reply)
 		}
 		r.Body = op.Reply.Finish()
 		if op.ExhaustAllowed {
@@ -72,6 +77,29 @@ func (d *Dispatcher) countError(ctx context.Context, op *Op, e *mongoerr.Error, 
 		d.Log.LogAttrs(ctx, slog.LevelError, "Operation failed", slog.String("c", "COMMAND"), slog.Int("id", logFailed),
 			slog.String("command", op.Name), slog.String("ns", op.NS), slog.String("error", err.Error()))
 	}
+}
+
+// errorReply is the whole reply for an error of op. A member adds what drivers go by:
+// the labels, the cluster time, and its topology where its role is the reason.
+func (d *Dispatcher) errorReply(op *Op, e *mongoerr.Error) bson.Doc {
+	if d.Member == nil {
+		return ErrorReply(e)
+	}
+	b := new(bson.Builder).Reset(make([]byte, 0, errorSize))
+	if stateChanges[e.Code] {
+		d.AppendTopologyVersion(b)
+	}
+	labels := op.labels(e)
+	if slices.Contains(labels, labelRetryableWrite) && op.lastWrite().Index == 0 {
+		labels = append(labels, labelNoWritesPerformed)
+	}
+	if len(labels) > 0 {
+		b.Strings("errorLabels", labels...)
+	}
+	b.Double("ok", 0)
+	AppendError(b, e)
+	d.appendTimes(op, b)
+	return b.Finish()
 }
 
 // errorSize is how much room the reply for an error gets at first.

@@ -15,7 +15,10 @@ func (n *Node) EnableAccessControl() { n.Dispatcher.Authorize = n.authorize }
 
 // authorize decides whether op's client may run it (code 13 where not). It is
 // Dispatcher.Authorize.
-func (n *Node) authorize(_ context.Context, op *command.Op) (ended func(), err error) {
+func (n *Node) authorize(ctx context.Context, op *command.Op) (ended func(), err error) {
+	if op.Command.Place == command.WithoutData {
+		return nil, n.inside(ctx, func(context.Context) error { return n.mayRun(op) })
+	}
 	if op.Command.Flags&command.Writes != 0 && op.DB == "admin" {
 		// It may write to the collections of users and roles.
 		ended = n.accounts.Changed

@@ -28,9 +28,16 @@ func TestCompat(t *testing.T) {
 					notes = append(notes, note.text)
 				}
 			}
-			if message, ok := replicaSetCommands[c.Name]; ok {
-				notes = append(notes, "always refused with code 76: "+message)
+			if message, ok := notReplicated[c.Name]; ok {
+				notes = append(notes, "on a standalone refused with code 76: "+message)
 			}
+			if notStandalone[c.Name] {
+				notes = append(notes, "on a standalone refused with code 51300")
+			}
+			notes = append(notes, map[command.Place]string{
+				command.OnPrimary: "on the primary", command.WhereAsked: "on a secondary where the read preference allows it",
+				command.WhereReadable: "on primary and secondaries", command.Anywhere: "on any member", command.WithoutData: "on any member",
+			}[c.Place])
 			lines = append(lines, strings.TrimSpace(fmt.Sprintf("%-40s%s", c.Name, strings.Join(notes, ", "))))
 		}
 		slices.Sort(lines)

@@ -14,7 +14,7 @@ const failPoint = "failCommand"
 // has it only where it was started with enableTestCommands.
 func (n *Node) configureFailPoint() *command.Command {
 	return &command.Command{
-		Name: "configureFailPoint", Flags: command.AdminOnly, Help: "modifies the settings of a fail point",
+		Name: "configureFailPoint", Place: command.Anywhere, Flags: command.AdminOnly, Help: "modifies the settings of a fail point",
 		Fields: command.NewFields("configureFailPoint",
 			command.Value(command.String("").Required()), command.Any("mode"), command.Object("data")),
 		Run: func(_ context.Context, op *command.Op) error {

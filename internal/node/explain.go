@@ -61,6 +61,9 @@ func (n *Node) runExplain(ctx context.Context, op *command.Op) error {
 	if name == "mapReduce" || name == "mapreduce" {
 		return n.explainMapReduce(ctx, op, body, verbosity)
 	}
+	if c := n.Dispatcher.Registry.Lookup(name); c != nil && n.Dispatcher.RunsHere(op, c) != nil {
+		return mongoerr.New(mongoerr.Code(50746), "Explain's child command cannot run on this node. Are you explaining a write command on a secondary?")
+	}
 	fields, explain := n.explainer(name)
 	if fields == nil {
 		if op.Dispatcher.Registry.Lookup(name) == nil {

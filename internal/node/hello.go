@@ -60,19 +60,23 @@ func (n *Node) runHello(ctx context.Context, op *command.Op) error {
 	if a.Bool("helloOk") {
 		b.Bool("helloOk", true)
 	}
-	if op.Command.Name == "hello" {
-		b.Bool("isWritablePrimary", true)
+	if m := n.Dispatcher.Member; m != nil {
+		n.Dispatcher.AppendTopologyVersion(b)
+		appendRole(b, m, op.Command.Name == "hello")
 	} else {
-		b.Bool("ismaster", true)
+		b.Bool(primaryField(op.Command.Name == "hello"), true)
+		n.Dispatcher.AppendTopologyVersion(b)
 	}
-	n.appendTopology(b)
 	b.Int32("maxBsonObjectSize", maxBsonObjectSize).Int32("maxMessageSizeBytes", maxMessageSizeBytes).
 		Int32("maxWriteBatchSize", maxWriteBatch).Date("localTime", time.Now().UnixMilli()).
 		Int32("logicalSessionTimeoutMinutes", int32(command.SessionTimeout/time.Minute)).
 		Int("connectionId", op.Client.ConnectionID).Int32("minWireVersion", minWireVersion).
 		Int32("maxWireVersion", maxWireVersion).Bool("readOnly", false)
 	n.negotiateCompression(b, a.Value("compression"))
-	return n.helloAuthentication(ctx, op, user)
+	if user == nil && a.Value("speculativeAuthenticate").Type != bson.TypeDocument {
+		return nil
+	}
+	return n.inside(ctx, func(ctx context.Context) error { return n.helloAuthentication(ctx, op, user) })
 }
 
 // helloAuthentication answers what hello asks about a user, and takes the first
@@ -96,12 +100,16 @@ func (n *Node) helloAuthentication(ctx context.Context, op *command.Op, name *au
 	return nil
 }
 
-func (n *Node) appendTopology(b *bson.Builder) {
-	b.OpenDoc("topologyVersion").ObjectID("processId", n.processID).Int64("counter", 0).Close()
+// primaryField is the name by which hello, or isMaster, says that writes are taken.
+func primaryField(hello bool) string {
+	if hello {
+		return "isWritablePrimary"
+	}
+	return "ismaster"
 }
 
 // awaitTopology waits, where the client asks for it, until what hello tells
-// changes. A standalone never does, so that is until the client's time is over.
+// changes: on a standalone never, so that is until the client's time is over.
 func (n *Node) awaitTopology(ctx context.Context, op *command.Op) error {
 	a := &op.Args
 	known, given := a.Struct("topologyVersion")
@@ -121,13 +129,14 @@ func (n *Node) awaitTopology(ctx context.Context, op *command.Op) error {
 		return mongoerr.New(mongoerr.Code(31373), "maxAwaitTimeMS must be a non-negative integer")
 	}
 	op.NextBody = op.Body
-	if known.Value("processId").ObjectID() != n.processID {
+	d := n.Dispatcher
+	if known.Value("processId").ObjectID() != d.ProcessID {
 		// The client knew another process: it hears of this one at once, and its
 		// stream goes on with what it hears.
 		var b bson.Builder
 		for name, v := range op.Body.All() {
 			if name == "topologyVersion" {
-				n.appendTopology(&b)
+				d.AppendTopologyVersion(&b)
 				continue
 			}
 			b.Value(name, v)
@@ -135,13 +144,21 @@ func (n *Node) awaitTopology(ctx context.Context, op *command.Op) error {
 		op.NextBody = b.Finish()
 		return nil
 	}
-	if known.Int64("counter") > 0 {
-		return mongoerr.New(mongoerr.Code(31382), "Received a topology version with counter: %d which is greater than the server topology version counter: 0",
-			known.Int64("counter"))
+	var changed <-chan struct{}
+	if d.Member != nil {
+		changed = d.Member.Changed()
+	}
+	if now := d.TopologyChanges(); known.Int64("counter") > now {
+		return mongoerr.New(mongoerr.Code(31382), "Received a topology version with counter: %d which is greater than the server topology version counter: %d",
+			known.Int64("counter"), now)
+	} else if known.Int64("counter") < now {
+		return nil
 	}
 	timer := time.NewTimer(time.Duration(wait) * time.Millisecond)
 	defer timer.Stop()
 	select {
+	case <-changed:
+		return nil
 	case <-timer.C:
 		return nil
 	case <-ctx.Done():

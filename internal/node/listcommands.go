@@ -17,7 +17,7 @@ func (n *Node) runListCommands(_ context.Context, op *command.Op) error {
 	b := op.Reply.OpenDoc("commands")
 	for _, c := range op.Dispatcher.Registry.All() {
 		b.OpenDoc(c.Name).String("help", c.Help).Bool("requiresAuth", c.Flags&command.NoAuth == 0).
-			Bool("secondaryOk", c.Flags&command.Writes == 0).Bool("adminOnly", c.Flags&command.AdminOnly != 0)
+			Bool("secondaryOk", c.Place != command.OnPrimary).Bool("adminOnly", c.Flags&command.AdminOnly != 0)
 		if c.Flags&command.APIv1 != 0 {
 			b.Strings("apiVersions", "1")
 		} else {

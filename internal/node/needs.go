@@ -59,11 +59,13 @@ func init() {
 	for name, of := range account.Needs() {
 		needs[name] = func(_ *Node, op *command.Op) []auth.Need { return of(op) }
 	}
-	for name := range replicaSetCommands {
+	for name := range notReplicated {
 		needs[name] = clusterNeeds(auth.ReplSetConfigure)
 	}
 	for name, action := range map[string]auth.Action{
-		"replSetGetStatus": auth.ReplSetGetStatus, "replSetGetConfig": auth.ReplSetGetConfig, "appendOplogNote": auth.AppendOplogNote,
+		"replSetStepDown": auth.ReplSetStateChange, "replSetStepUp": auth.ReplSetStateChange, "replSetFreeze": auth.ReplSetStateChange,
+		"replSetMaintenance": auth.ReplSetStateChange, "replSetSyncFrom": auth.ReplSetStateChange, "replSetAbortPrimaryCatchUp": auth.ReplSetStateChange,
+		"replSetGetRBID": auth.Internal, "replSetGetStatus": auth.ReplSetGetStatus, "replSetGetConfig": auth.ReplSetGetConfig, "appendOplogNote": auth.AppendOplogNote,
 		"replSetResizeOplog": auth.ReplSetResizeOplog,
 	} {
 		needs[name] = clusterNeeds(action)

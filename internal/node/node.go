@@ -2,10 +2,10 @@ package node
 
 import (
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/account"
-	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/javascript"
@@ -39,22 +39,23 @@ type Node struct {
 	fcv        fcv
 	cluster    clusterParameters
 	compaction compaction
-	processID  [12]byte // names this run of the server in topologyVersion
+	concerns   atomic.Pointer[defaultConcerns] // of clients that give none; on a member
 }
 
 // Register adds the node's commands to r.
 func (n *Node) Register(r *command.Registry) {
 	n.knobs = newKnobs(n.Params)
 	n.accounts = account.New(account.Options{Catalog: n.Catalog, Log: n.Log, Params: n.Params})
-	n.processID = bson.NewObjectID()
 	n.registerParameters(n.Params)
 	n.registerStatus(n.Dispatcher.Status)
 	n.used = newOperatorCounts(n.Dispatcher.Status)
 	n.Dispatcher.Profiler.Sink = n.writeProfile
+	n.Dispatcher.DefaultWrite = n.defaultWrite
 	n.startClusterParameters()
 	n.registerDiagnostic(r)
 	n.registerData(r)
 	n.registerSchema(r)
+	place(r)
 }
 
 // registerData adds the commands that read and write documents.
@@ -83,6 +84,5 @@ func (n *Node) registerDiagnostic(r *command.Registry) {
 	)
 	r.Register(n.accounts.Commands()...)
 	r.Register(n.planCacheCommands()...)
-	r.Register(notReplicated()...)
-	r.Register(notStandalone()...)
+	r.Register(n.replicaSetCommands()...)
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
 // reIndex answers {reIndex: collection}: it drops all indexes but the one on
@@ -19,6 +20,9 @@ func (n *Node) reIndex() *command.Command {
 }
 
 func (n *Node) runReIndex(ctx context.Context, op *command.Op) error {
+	if n.Dispatcher.Member != nil {
+		return mongoerr.New(mongoerr.IllegalOperation, "reIndex is only allowed on a standalone mongod instance. Cannot reIndex '%s' while replication is active", op.NS)
+	}
 	c, err := n.existing(op, "collection does not exist: "+op.NS)
 	if err != nil {
 		return err

@@ -20,15 +20,16 @@ func (n *Node) writeProfile(ctx context.Context, db string, entry bson.Doc) erro
 	if n.Catalog == nil || n.Dispatcher.Gate.Locks() > 0 || entry.Lookup("command").Doc().Has("dropDatabase") {
 		return nil
 	}
-	// The operation that the entry is about may have been killed.
-	ctx = context.WithoutCancel(ctx)
-	c, err := n.profileCollection(ctx, db)
-	if err != nil {
-		return err
-	}
-	var b bson.Builder
-	doc := b.ObjectID("_id", bson.NewObjectID()).Fields(entry).Finish()
-	return n.Catalog.Run(ctx, storage.Buffered, func(u *catalog.Unit) error { return u.Insert(ctx, c, doc) })
+	// The operation that the entry is about may have been killed, and has left.
+	return n.inside(context.WithoutCancel(ctx), func(ctx context.Context) error {
+		c, err := n.profileCollection(ctx, db)
+		if err != nil {
+			return err
+		}
+		var b bson.Builder
+		doc := b.ObjectID("_id", bson.NewObjectID()).Fields(entry).Finish()
+		return n.Catalog.Run(ctx, storage.Buffered, func(u *catalog.Unit) error { return u.Insert(ctx, c, doc) })
+	})
 }
 
 func (n *Node) profileCollection(ctx context.Context, db string) (*catalog.Collection, error) {

@@ -8,8 +8,9 @@ import (
 
 // Concern is how many members must have a write.
 type Concern struct {
-	N    int    // data-bearing members; 0 where Mode says it
-	Mode string // "majority", or one of the set's own
+	N    int       // data-bearing members; 0 where Mode or Tags says it
+	Mode string    // "majority", or one of the set's own
+	Tags []ModeTag // as of a mode without a name
 }
 
 // Majority is the mode that every set has.
@@ -111,6 +112,8 @@ func (g *Group) has(m MemberConfig, index uint64) bool {
 	return p != nil && p.applied.Index >= index
 }
 
+var errUnsatisfiable = mongoerr.New(mongoerr.UnsatisfiableWriteConcern, "Not enough data-bearing nodes")
+
 // concern is the test whether a concern is met. The configuration of the moment of
 // the test counts.
 func (g *Group) concern(at Position, c Concern) (met func() bool, err error) {
@@ -127,8 +130,13 @@ func (g *Group) concern(at Position, c Concern) (met func() bool, err error) {
 			return nil, mongoerr.New(mongoerr.UnknownReplWriteConcern, "No write concern mode named '%s' found in replica set configuration", c.Mode)
 		}
 		return func() bool { return g.modeMet(c.Mode, at.Index) }, nil
+	case c.Tags != nil:
+		if !config.tagged(c.Tags) {
+			return nil, errUnsatisfiable
+		}
+		return func() bool { return g.tagsMet(c.Tags, at.Index) }, nil
 	case c.N > len(config.Members):
-		return nil, mongoerr.New(mongoerr.UnsatisfiableWriteConcern, "Not enough data-bearing nodes")
+		return nil, errUnsatisfiable
 	}
 	return func() bool {
 		n := 0
@@ -157,7 +165,16 @@ func (g *Group) modeMet(name string, index uint64) bool {
 	if mode == nil {
 		return !slices.ContainsFunc(g.state.config.Members, func(m MemberConfig) bool { return !g.has(m, index) })
 	}
-	for _, t := range mode.Tags {
+	return g.tagsMet(mode.Tags, index)
+}
+
+// tagged says whether members with enough different values of each tag exist.
+func (c *Config) tagged(tags []ModeTag) bool {
+	return !slices.ContainsFunc(tags, func(t ModeTag) bool { return c.values(t.Key) < t.Count })
+}
+
+func (g *Group) tagsMet(tags []ModeTag, index uint64) bool {
+	for _, t := range tags {
 		var values []string
 		for _, m := range g.state.config.Members {
 			if v, ok := m.tag(t.Key); ok && g.has(m, index) && !slices.Contains(values, v) {

@@ -145,18 +145,23 @@ func (c *Config) Validate() error {
 func (c *Config) validateModes() error {
 	for _, mode := range c.Modes {
 		for _, t := range mode.Tags {
-			values := map[string]bool{}
-			for _, m := range c.Members {
-				if v, ok := m.tag(t.Key); ok {
-					values[v] = true
-				}
-			}
-			if t.Count < 1 || len(values) < t.Count {
-				return invalidConfig("Tag pattern for write concern mode %s requires %d nodes with different values for the tag %s, but only %d exist", mode.Name, t.Count, t.Key, len(values))
+			if n := c.values(t.Key); t.Count < 1 || n < t.Count {
+				return invalidConfig("Tag pattern for write concern mode %s requires %d nodes with different values for the tag %s, but only %d exist", mode.Name, t.Count, t.Key, n)
 			}
 		}
 	}
 	return nil
+}
+
+// values is how many different values of a tag the members have.
+func (c *Config) values(key string) int {
+	values := map[string]bool{}
+	for _, m := range c.Members {
+		if v, ok := m.tag(key); ok {
+			values[v] = true
+		}
+	}
+	return len(values)
 }
 
 func (m MemberConfig) validate() error {

@@ -21,11 +21,20 @@ type door struct {
 }
 
 // visit is one operation inside.
-type visit struct{ end context.CancelCauseFunc }
+type visit struct {
+	door *door
+	end  context.CancelCauseFunc
+}
+
+type visitKey struct{}
 
 // enter waits until the door is open. The operation runs under the context that it
-// returns, and calls leave at its end. Errors: the cause of ctx's end.
+// returns, and calls leave at its end. Who is inside already stays so. Errors: the
+// cause of ctx's end.
 func (d *door) enter(ctx context.Context) (inside context.Context, leave func(), err error) {
+	if v, ok := ctx.Value(visitKey{}).(*visit); ok && v.door == d {
+		return ctx, func() {}, nil
+	}
 	d.mu.Lock()
 	for d.opened != nil {
 		opened := d.opened
@@ -39,12 +48,12 @@ func (d *door) enter(ctx context.Context) (inside context.Context, leave func(),
 	}
 	defer d.mu.Unlock()
 	inside, end := context.WithCancelCause(ctx)
-	v := &visit{end}
+	v := &visit{d, end}
 	if d.inside == nil {
 		d.inside = map[*visit]struct{}{}
 	}
 	d.inside[v] = struct{}{}
-	return inside, func() { d.leave(v) }, nil
+	return context.WithValue(inside, visitKey{}, v), func() { d.leave(v) }, nil
 }
 
 func (d *door) leave(v *visit) {

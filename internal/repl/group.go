@@ -16,6 +16,8 @@ import (
 const (
 	electionTicks  = 10
 	heartbeatTicks = 1
+	// HeartbeatsPerElection is how many heartbeats of a primary an election timeout has.
+	HeartbeatsPerElection = electionTicks / heartbeatTicks
 	// readRetryTicks is after how long an unanswered ReadIndex is tried again.
 	readRetryTicks = 3
 	// noopEvery is how long an idle primary waits before it writes a noop.

@@ -48,20 +48,7 @@ func (n *Network) identify(ctx context.Context, host string, group Number) (bson
 		return nil, err
 	}
 	defer conn.Close()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	s, err := conn.NewStream(ctx, &peerService.Streams[2], "/mayfly.Replication/Identify")
-	if err != nil {
-		return nil, err
-	}
-	if err := s.SendMsg(binary.LittleEndian.AppendUint32(nil, uint32(group))); err != nil {
-		return nil, err
-	}
-	var b []byte
-	if err := s.RecvMsg(&b); err != nil {
-		return nil, err
-	}
-	return b, bson.Validate(b, 2)
+	return askOnce(ctx, conn, identifyStream, binary.LittleEndian.AppendUint32(nil, uint32(group)))
 }
 
 // serveIdentity answers Identify.

@@ -54,7 +54,9 @@ type Member struct {
 	door   door
 	resume func() // what Quiesce has ended; the group's goroutine's
 
+	opened      time.Time
 	ready       atomic.Uint64 // the term in which the member has stepped up
+	elected     atomic.Uint64 // the time of the set when it did
 	maintenance atomic.Int64  // how often maintenance was asked for
 	changes     atomic.Int64
 	changed     struct {
@@ -79,13 +81,14 @@ func OpenMember(o MemberOptions) (_ *Member, err error) {
 	if o.MaxDrift == 0 {
 		o.MaxDrift = DefaultMaxDrift
 	}
-	m := &Member{o: o, clock: NewClock(o.Wall, o.MaxDrift)}
+	m := &Member{o: o, clock: NewClock(o.Wall, o.MaxDrift), opened: o.Wall()}
 	m.changed.c = make(chan struct{})
 	m.o.Catalog.Committer = m
 	if m.store, err = OpenStore(StoreOptions{FS: o.FS, Dir: o.Dir, Open: o.Open, Effects: m.openEffects}); err != nil {
 		return nil, err
 	}
 	o.Network.About = func() (string, bool) { return o.Set, m.catalog.HasData() }
+	o.Network.Health = m.Health
 	m.net = NewNetwork(o.Network)
 	if m.replica, err = newReplica(m.store, m.net, m.clock, o.Log, o.Fatal); err == nil {
 		if c := m.replica.State().Config; c != nil && c.Set != o.Set {
@@ -283,6 +286,7 @@ func (m *Member) stepUp(ctx context.Context, term uint64) {
 	defer leave()
 	err = m.catalog.StepUp(context.WithValue(ctx, stepUpKey{}, m))
 	if err == nil {
+		m.elected.Store(uint64(m.Applied().Time))
 		m.ready.Store(term)
 		m.o.Log.Info("replication: takes writes", "term", term)
 		return

@@ -25,8 +25,12 @@ var memberStateNames = map[MemberState]string{
 // String is the state as replSetGetStatus shows it.
 func (s MemberState) String() string { return memberStateNames[s] }
 
-// errNotReadable answers reads of a member without data to serve.
-var errNotReadable = mongoerr.New(mongoerr.NotPrimaryOrSecondary, "node is not in primary or recovering state")
+// errNotReadable answers reads of a member without data to serve, errRecovering those
+// of one that will serve them again.
+var (
+	errNotReadable = mongoerr.New(mongoerr.NotPrimaryOrSecondary, "node is not in primary or recovering state")
+	errRecovering  = mongoerr.New(mongoerr.NotPrimaryOrSecondary, "node is recovering")
+)
 
 // State is what the member is now.
 func (m *Member) State() *State {
@@ -73,9 +77,18 @@ func (m *Member) Readable() error {
 	switch s := m.replica.State(); m.stateOf(s) {
 	case StatePrimary, StateSecondary:
 		return nil
+	case StateRecovering:
+		return errRecovering
 	}
 	return errNotReadable
 }
+
+// Applied is the place of the last entry that the member holds; zero while it is of no
+// set.
+func (m *Member) Applied() Position { return m.replica.State().Applied }
+
+// Changes counts what State's Changes does.
+func (m *Member) Changes() int64 { return m.replica.State().Changes + m.changes.Load() }
 
 // Changed is closed when Changes of the member's State rises.
 func (m *Member) Changed() <-chan struct{} {

@@ -43,7 +43,9 @@ type NetworkOptions struct {
 	SnapshotRate int64
 	// About tells for which set the process was started, and whether its data are more
 	// than nothing; nil where nobody knows.
-	About  func() (set string, hasData bool)
+	About func() (set string, hasData bool)
+	// Health tells how the process's member is; nil where nobody knows.
+	Health func() Health
 	Logger *slog.Logger // nil: discard
 }
 
@@ -148,8 +150,17 @@ var peerService = grpc.ServiceDesc{
 		{StreamName: "Identify", ClientStreams: true, ServerStreams: true, Handler: func(srv any, s grpc.ServerStream) error {
 			return srv.(*Network).serveIdentity(s)
 		}},
+		{StreamName: "Health", ClientStreams: true, ServerStreams: true, Handler: func(srv any, s grpc.ServerStream) error {
+			return srv.(*Network).serveHealth(s)
+		}},
 	},
 }
+
+// Places in peerService.
+const (
+	identifyStream = 2
+	healthStream   = 3
+)
 
 // receiveFrames serves one stream of another process.
 func (n *Network) receiveFrames(s grpc.ServerStream) error {

@@ -1,0 +1,65 @@
+package command
+
+import (
+	"context"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/repl"
+)
+
+var (
+	clusterTimeFields = NewFields("$clusterTime", Timestamp("clusterTime").Required(), Struct("signature", signatureFields))
+	signatureFields   = NewFields("signature", OneOf("hash", bson.TypeBinary), Int64("keyId"))
+	// noSignature stands in $clusterTime where nobody signs it.
+	noSignature = new(bson.Builder).Binary("hash", 0, make([]byte, 20)).Int64("keyId", 0).Finish()
+)
+
+// gossip takes the cluster time that op's client tells. Where access is controlled
+// only those are believed who have authenticated: a time far ahead would push the set's.
+// Errors: 205 beyond maxAcceptableLogicalClockDriftSecs.
+func (d *Dispatcher) gossip(op *Op) error {
+	if d.Member == nil || op.Generic.ClusterTime == nil || op.Controlled() && op.Client.Principal() == nil {
+		return nil
+	}
+	a, err := ParseDoc(clusterTimeFields, op.Generic.ClusterTime)
+	if err != nil {
+		return err
+	}
+	return d.Member.Clock().Observe(repl.Timestamp(a.Value("clusterTime").Timestamp()))
+}
+
+// appendTimes writes $clusterTime and operationTime, which every reply of a member
+// ends with: what op has written or can have read is not later than operationTime.
+func (d *Dispatcher) appendTimes(op *Op, b *bson.Builder) {
+	at := max(d.Member.Applied().Time, op.lastWrite().Time)
+	if at == 0 {
+		return // of no set yet
+	}
+	b.OpenDoc("$clusterTime").Timestamp("clusterTime", uint64(max(at, d.Member.Clock().Now()))).Doc("signature", noSignature).Close()
+	b.Timestamp("operationTime", uint64(at))
+}
+
+// awaitRead waits until this member holds what op's read concern asks for.
+//
+// Errors: 72 for a time that the set has not reached, 10107 for a linearizable read
+// elsewhere than on the primary, the cause of ctx's end.
+func (d *Dispatcher) awaitRead(ctx context.Context, op *Op) error {
+	rc := &op.ReadConcern
+	if after := repl.Timestamp(rc.AfterClusterTime); after != 0 {
+		if now := d.Member.Clock().Now(); after > now {
+			return mongoerr.New(mongoerr.InvalidOptions, "readConcern afterClusterTime value must not be greater than the current clusterTime. "+
+				"Requested clusterTime: %s; current clusterTime: %s", shownTime(after), shownTime(now))
+		}
+		return d.Member.WaitTime(ctx, after)
+	}
+	if rc.Level == "linearizable" {
+		return d.Member.ReadIndex(ctx)
+	}
+	return nil
+}
+
+// shownTime is a cluster time in messages.
+func shownTime(t repl.Timestamp) string {
+	return "{ ts: " + bson.Timestamp(uint64(t)).String() + " }"
+}

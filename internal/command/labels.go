@@ -1,0 +1,50 @@
+package command
+
+import (
+	"slices"
+
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+)
+
+// retryable are the errors after which a driver may try again what it had given a
+// txnNumber. (Specification of retryable writes.)
+var retryable = map[mongoerr.Code]bool{
+	mongoerr.HostUnreachable: true, mongoerr.HostNotFound: true, mongoerr.NetworkTimeout: true, mongoerr.ShutdownInProgress: true,
+	mongoerr.ReadConcernMajorityNotAvailableYet: true, mongoerr.PrimarySteppedDown: true, mongoerr.ExceededTimeLimit: true,
+	mongoerr.SocketException: true, mongoerr.NotWritablePrimary: true, mongoerr.InterruptedAtShutdown: true,
+	mongoerr.InterruptedDueToReplStateChange: true, mongoerr.NotPrimaryNoSecondaryOk: true, mongoerr.NotPrimaryOrSecondary: true,
+}
+
+const (
+	labelRetryableWrite    = "RetryableWriteError"
+	labelNoWritesPerformed = "NoWritesPerformed"
+)
+
+// stateChanges are the errors by which a driver learns that a member's role has
+// changed: they carry topologyVersion.
+var stateChanges = map[mongoerr.Code]bool{
+	mongoerr.NotWritablePrimary: true, mongoerr.NotPrimaryNoSecondaryOk: true, mongoerr.Code(10058): true, mongoerr.NotPrimaryOrSecondary: true,
+	mongoerr.InterruptedAtShutdown: true, mongoerr.InterruptedDueToReplStateChange: true, mongoerr.PrimarySteppedDown: true,
+	mongoerr.ShutdownInProgress: true,
+}
+
+// labels are the labels of op's error e, which is the reply's or that of the write
+// concern. Whether a write may be tried again the dispatcher alone decides, as only
+// it knows that the client has numbered it.
+func (op *Op) labels(e *mongoerr.Error) []string {
+	if op.injected != nil && op.injected.labelled {
+		return e.Labels
+	}
+	all := slices.DeleteFunc(slices.Clone(e.Labels), func(l string) bool { return l == labelRetryableWrite })
+	if op.Command == nil || !op.Generic.HasTxnNumber || op.Client.Internal || !retryable[e.Code] {
+		return all
+	}
+	return append(all, labelRetryableWrite)
+}
+
+// appendLabels writes errorLabels, where the error of a write concern has some.
+func (op *Op) appendLabels(e *mongoerr.Error) {
+	if labels := op.labels(e); len(labels) > 0 {
+		op.Reply.Strings("errorLabels", labels...)
+	}
+}

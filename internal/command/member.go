@@ -1,0 +1,24 @@
+package command
+
+import (
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/repl"
+)
+
+// AppendTopologyVersion writes topologyVersion: which run of the server this is, and
+// how often what hello tells of it has changed.
+func (d *Dispatcher) AppendTopologyVersion(b *bson.Builder) {
+	b.OpenDoc("topologyVersion").ObjectID("processId", d.ProcessID).Int64("counter", d.TopologyChanges()).Close()
+}
+
+// TopologyChanges is how often what hello tells has changed: never on a standalone.
+func (d *Dispatcher) TopologyChanges() int64 {
+	if d.Member == nil {
+		return 0
+	}
+	return d.Member.Changes()
+}
+
+// lastWrite is the place of the last entry that the operation has written in the set's
+// log; the zero Position where it has written none.
+func (op *Op) lastWrite() repl.Position { return op.opTime.Last() }

@@ -1,0 +1,90 @@
+package node
+
+import (
+	"encoding/binary"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/repl"
+)
+
+// appendRole writes what hello tells of a replica set: its members, and what this one
+// is among them. One without a configuration, or that was removed from it, says so.
+// (Specification of server discovery and monitoring.)
+func appendRole(b *bson.Builder, m *repl.Member, hello bool) {
+	st := m.State()
+	me := st.Config.Member(st.ID)
+	if me == nil {
+		b.Bool(primaryField(hello), false).Bool("secondary", false).
+			String("info", "Does not have a valid replica set config").Bool("isreplicaset", true)
+		return
+	}
+	c := st.Config
+	appendHosts(b, "hosts", c, func(m *repl.MemberConfig) bool { return m.Priority > 0 })
+	appendHosts(b, "passives", c, func(m *repl.MemberConfig) bool { return m.Priority == 0 })
+	primary := st.Writable
+	b.String("setName", c.Set).Int32("setVersion", int32(c.Version)).Bool(primaryField(hello), primary).
+		Bool("secondary", st.Member == repl.StateSecondary)
+	if p := c.Member(st.Leader); p != nil {
+		b.String("primary", p.Host)
+	}
+	if me.Priority == 0 {
+		b.Bool("passive", true)
+	}
+	if me.Hidden {
+		b.Bool("hidden", true)
+	}
+	if me.Delay > 0 {
+		name := "slaveDelay"
+		if hello {
+			name = "secondaryDelaySecs"
+		}
+		b.Int64(name, int64(me.Delay/time.Second))
+	}
+	if len(me.Tags) > 0 {
+		b.OpenDoc("tags")
+		for _, t := range me.Tags {
+			b.String(t.Key, t.Value)
+		}
+		b.Close()
+	}
+	b.String("me", me.Host)
+	if primary {
+		b.ObjectID("electionId", electionID(st.Term))
+	}
+	b.OpenDoc("lastWrite")
+	appendOpTime(b, "opTime", st.Applied)
+	b.Date("lastWriteDate", wallOf(st.Applied))
+	// What is applied is committed.
+	appendOpTime(b, "majorityOpTime", st.Applied)
+	b.Date("majorityWriteDate", wallOf(st.Applied)).Close()
+}
+
+// appendHosts lists the members that clients may use and that pass, where there are
+// some.
+func appendHosts(b *bson.Builder, name string, c *repl.Config, pass func(*repl.MemberConfig) bool) {
+	var hosts []string
+	for i := range c.Members {
+		if m := &c.Members[i]; !m.Hidden && m.Delay == 0 && pass(m) {
+			hosts = append(hosts, m.Host)
+		}
+	}
+	if len(hosts) > 0 {
+		b.Strings(name, hosts...)
+	}
+}
+
+// electionID names the election of a term; a later one compares as greater.
+func electionID(term uint64) (id [12]byte) {
+	binary.BigEndian.PutUint32(id[:], 0x7fffffff)
+	binary.BigEndian.PutUint64(id[4:], term)
+	return id
+}
+
+// appendOpTime writes a place in the log as clients see it.
+func appendOpTime(b *bson.Builder, name string, at repl.Position) {
+	b.OpenDoc(name).Timestamp("ts", uint64(at.Time)).Int64("t", int64(at.Term)).Close()
+}
+
+// wallOf is the time of an entry in milliseconds since 1970.
+func wallOf(at repl.Position) int64 { return int64(at.Time.Seconds()) * 1000 }

@@ -1,0 +1,40 @@
+package node
+
+import (
+	"strings"
+
+	"github.com/mayflydb/mayfly/internal/command"
+)
+
+// placed says on which members of a replica set each command runs. (mongod's own
+// table: secondaryAllowed and maintenanceOk of its commands.)
+var placed = map[command.Place]string{
+	command.OnPrimary: `abortTransaction appendOplogNote bulkWrite cloneCollectionAsCapped collMod commitTransaction
+		compactStructuredEncryptionData convertToCapped create createIndexes createRole createSearchIndexes createUser delete drop
+		dropAllRolesFromDatabase dropAllUsersFromDatabase dropDatabase dropIndexes dropRole dropSearchIndex dropUser findAndModify
+		grantPrivilegesToRole grantRolesToRole grantRolesToUser insert _mergeAuthzCollections renameCollection
+		revokePrivilegesFromRole revokeRolesFromRole revokeRolesFromUser setClusterParameter setDefaultRWConcern
+		setFeatureCompatibilityVersion setIndexCommitQuorum update updateRole updateSearchIndex updateUser`,
+	command.WhereAsked: `aggregate count distinct explain filemd5 find listCollections listDatabases listIndexes listSearchIndexes
+		mapReduce planCacheClear planCacheClearFilters planCacheListFilters planCacheSetFilter rolesInfo usersInfo`,
+	command.WhereReadable: `collStats compact dataSize dbHash dbStats getDefaultRWConcern getMore validate validateDBMetadata`,
+	command.Anywhere: `authenticate autoCompact connPoolStats connectionStatus dropConnections endSessions fsync fsyncUnlock
+		getClusterParameter getDiagnosticData getParameter invalidateUserCache killAllSessions killAllSessionsByPattern killCursors
+		killSessions lockInfo logout profile reIndex refreshSessions saslContinue saslStart serverStatus setParameter startSession top`,
+	command.WithoutData: `buildInfo currentOp features getCmdLineOpts getLog hello hostInfo isMaster killOp listCommands
+		logApplicationMessage logRotate ping replSetAbortPrimaryCatchUp replSetFreeze replSetGetConfig replSetGetRBID replSetGetStatus
+		replSetInitiate replSetMaintenance replSetReconfig replSetResizeOplog replSetStepDown replSetStepUp replSetSyncFrom
+		rotateCertificates shardingState shutdown whatsmyuri`,
+}
+
+// place gives each command its place. One that the table leaves out runs on the
+// primary alone.
+func place(r *command.Registry) {
+	for p, names := range placed {
+		for name := range strings.FieldsSeq(names) {
+			if c := r.Lookup(name); c != nil {
+				c.Place = p
+			}
+		}
+	}
+}

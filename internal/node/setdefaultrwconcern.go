@@ -1,0 +1,100 @@
+package node
+
+import (
+	"context"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+)
+
+var setDefaultRWConcernFields = command.NewFields("setDefaultRWConcern", command.Object("defaultReadConcern"), command.Object("defaultWriteConcern"))
+
+// setDefaultRWConcern sets the concerns of clients that give none, for the whole set.
+// (Manual: database command setDefaultRWConcern.)
+func (n *Node) setDefaultRWConcern() *command.Command {
+	return &command.Command{
+		Name: "setDefaultRWConcern", Fields: setDefaultRWConcernFields, Flags: command.TakesWriteConcern,
+		Help: "set the current read/write concern defaults (cluster-wide)", Run: n.runSetDefaultRWConcern,
+	}
+}
+
+func (n *Node) runSetDefaultRWConcern(ctx context.Context, op *command.Op) error {
+	a := &op.Args
+	if !a.Has("defaultReadConcern") && !a.Has("defaultWriteConcern") {
+		return mongoerr.New(mongoerr.BadValue, `At least one of the "defaultReadConcern" or "defaultWriteConcern" fields must be present`)
+	}
+	old, err := n.loadConcerns()
+	if err != nil {
+		return err
+	}
+	b := new(bson.Builder).Value("_id", concernsID)
+	read, err := newDefault(a, old, "defaultReadConcern", checkDefaultRead)
+	if err != nil {
+		return err
+	}
+	write, err := newDefault(a, old, "defaultWriteConcern", checkDefaultWrite)
+	if err != nil {
+		return err
+	}
+	if read != nil {
+		b.Doc("defaultReadConcern", read)
+	}
+	if write != nil {
+		b.Doc("defaultWriteConcern", write)
+	} else if old.write != nil {
+		return mongoerr.New(mongoerr.IllegalOperation, "The global default write concern cannot be unset once it is set.")
+	}
+	b.Timestamp("updateOpTime", uint64(n.Dispatcher.Member.Clock().Now())).Date("updateWallClockTime", time.Now().UnixMilli())
+	if err := n.storeConcerns(ctx, b.Finish()); err != nil {
+		return err
+	}
+	d, err := n.loadConcerns()
+	if err != nil {
+		return err
+	}
+	d.append(op.Reply)
+	op.Reply.Date("localUpdateWallClockTime", time.Now().UnixMilli())
+	return nil
+}
+
+// newDefault is a default as it will be: what the client gives, nil where that is
+// empty, and else what was.
+func newDefault(a *command.Args, old *defaultConcerns, name string, check func(bson.Doc) error) (bson.Doc, error) {
+	if !a.Has(name) {
+		if v := old.stored.Lookup(name); v.Type == bson.TypeDocument {
+			return v.Doc(), nil
+		}
+		return nil, nil
+	}
+	d := a.Doc(name)
+	if d.IsEmpty() {
+		return nil, nil
+	}
+	return d, check(d)
+}
+
+var defaultReadFields = command.NewFields("readConcern", command.Enum("level", "local", "majority", "linearizable", "available", "snapshot"))
+
+func checkDefaultRead(d bson.Doc) error {
+	a, err := command.ParseDoc(defaultReadFields, d)
+	if err != nil {
+		return err
+	}
+	if level := a.Str("level"); level == "linearizable" || level == "snapshot" {
+		return mongoerr.New(mongoerr.BadValue, "level: '%s' is not suitable for the default read concern", level)
+	}
+	return nil
+}
+
+func checkDefaultWrite(d bson.Doc) error {
+	w, err := command.ParseWriteConcern(d)
+	if err != nil {
+		return err
+	}
+	if w.Unacknowledged() {
+		return mongoerr.New(mongoerr.BadValue, "Unacknowledged write concern (w: 0) is not suitable for the default write concern")
+	}
+	return nil
+}
