@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog/layout"
 	"github.com/mayflydb/mayfly/internal/memory"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/schema"
@@ -191,8 +192,10 @@ func (c *Catalog) openLive(coll *Collection) (err error) {
 		if err != nil {
 			return err
 		}
-		coll.live.lowWater.Store(s.Low)
-		coll.live.swept.Store(s.Swept)
+		if coll.relay != nil && s.ByID == "" {
+			s.ByID = layout.NoneByID // after a repair, which stores no states
+		}
+		coll.live.setState(s)
 		if s.Swept != s.Low {
 			coll.live.dead.Store(coll.live.counter.Load(sumDocs) + 1) // nobody knows how many
 		}
@@ -212,7 +215,9 @@ func (c *Catalog) publish(coll *Collection) {
 	coll.applyRules()
 	c.listed.Lock()
 	defer c.listed.Unlock()
-	if old := coll.live.current.Load(); old != nil {
+	old := coll.live.current.Load()
+	coll.noteRelaid(old)
+	if old != nil {
 		coll.replaces(old)
 		if old.Namespace != coll.Namespace {
 			c.unlistLocked(old)

@@ -70,6 +70,7 @@ type Collection struct {
 
 	layout   layout.Layout   // where documents lie; nil for views
 	sections layout.Sections // those of the layout, nil for none
+	relay    *layout.Relay   // the layout where it changes while in use; else nil
 }
 
 // RecordKey is the key of a document in its collection's keyspace. Opaque.
@@ -78,8 +79,15 @@ type RecordKey = layout.Key
 // LowWater stands above the sections of a collection that are gone.
 type LowWater = layout.LowWater
 
+// Gone is what of a collection's records went as ranges: index entries with those
+// record keys are dead.
+type Gone = layout.Gone
+
 // lie lays the documents of a collection.
-func (c *Collection) lie(l layout.Layout) { c.layout, c.sections = l, l.Sections() }
+func (c *Collection) lie(l layout.Layout) {
+	c.layout, c.sections = l, l.Sections()
+	c.relay, _ = l.(*layout.Relay)
+}
 
 // IsView says whether the namespace is a view.
 func (c *Collection) IsView() bool { return c.Settings.ViewOn != "" }

@@ -19,7 +19,9 @@ import (
 // Where the collection is clustered by windows of expiry, v is 2, and there is
 // windows: {path: string, width: long}, in milliseconds. Where those depend on
 // more than a path, v is 3, and there is also spec: the index that they were
-// made for. The descriptor of a time-series collection has v 4.
+// made for. The descriptor of a time-series collection has v 4. While a collection
+// is laid anew, v is 5, and windows has relayout: "windows" or "id", where documents
+// go (layout.Relay).
 //
 // v is askedVersion more where there is an index {_ts: 1} with
 // expireAfterSeconds, which is one by last writes where its settings say so. In
@@ -37,6 +39,8 @@ const (
 	judgedVersion = 3
 	// seriesVersion keeps builds away that look for buckets in another place.
 	seriesVersion = 4
+	// relayVersion keeps builds away that look for documents in one place.
+	relayVersion = 5
 	// askedVersion, added to another, keeps builds away that take each {_ts: 1}
 	// with expireAfterSeconds for a rule by last writes.
 	askedVersion = 10
@@ -95,6 +99,8 @@ func (c *Collection) shapeVersion() int32 {
 		return seriesVersion
 	case c.stored() == nil:
 		return descriptorVersion
+	case c.relay != nil:
+		return relayVersion
 	case !c.stored().Lookup("spec").IsMissing():
 		return judgedVersion
 	}
@@ -113,7 +119,7 @@ func decode(id storage.Ident, d bson.Doc) (*Collection, error) {
 	if v.Type == bson.TypeInt32 && v.Int32() > askedVersion {
 		v, load = bson.Int32(v.Int32()-askedVersion), schema.LoadIndex
 	}
-	if v.Type != bson.TypeInt32 || v.Int32() < descriptorVersion || v.Int32() > seriesVersion {
+	if v.Type != bson.TypeInt32 || v.Int32() < descriptorVersion || v.Int32() > relayVersion {
 		return nil, bad("version")
 	}
 	c := &Collection{id: id, Options: bson.Empty, live: &live{id: id}, derived: &derived{}}
@@ -144,7 +150,7 @@ func decode(id storage.Ident, d bson.Doc) (*Collection, error) {
 	if (v.Int32() == seriesVersion) != (c.Settings.Timeseries != nil && c.Open != 0) {
 		return nil, bad("version for time series")
 	}
-	if v.Int32() != seriesVersion && v.Int32() >= windowedVersion && !c.decodeWindows(d.Lookup("windows"), v.Int32() == judgedVersion, load) {
+	if v.Int32() != seriesVersion && v.Int32() >= windowedVersion && !c.decodeWindows(d.Lookup("windows"), v.Int32(), load) {
 		return nil, bad("windows")
 	}
 	indexes := d.Lookup("indexes")
@@ -170,18 +176,21 @@ func loadAsked(spec bson.Doc) (*schema.Index, error) {
 	return schema.LoadIndex(schema.AskedLastWrite(spec))
 }
 
-// decodeWindows reads the windows of a descriptor; judged says whether they depend
-// on more than a path.
-func (c *Collection) decodeWindows(v bson.Value, judged bool, load indexLoader) bool {
-	if v.Type != bson.TypeDocument || v.Doc().Has("spec") != judged {
+// decodeWindows reads the windows of a descriptor of a version.
+func (c *Collection) decodeWindows(v bson.Value, version int32, load indexLoader) bool {
+	if v.Type != bson.TypeDocument || version != relayVersion && v.Doc().Has("spec") != (version == judgedVersion) {
 		return false
 	}
 	w := layout.LoadWindow(v.Doc(), load)
 	if w == nil {
 		return false
 	}
-	c.lie(w)
-	return true
+	l, ok := layout.Relaying(w, v.Doc())
+	if !ok {
+		return false
+	}
+	c.lie(l)
+	return (c.relay != nil) == (version == relayVersion)
 }
 
 // maxDescriptorDepth bounds the nesting of a descriptor: a validator or a view's

@@ -26,6 +26,11 @@
 //   - window-due: a document in a window of expiry has an instant within it or
 //     before it, or the window is marked as stale; so what goes
 //     with a window that is not is due.
+//   - one-place: in any state of the store a document is in one half of a layout.Relay,
+//     and the index on _id has an entry of it where that is the windows.
+//   - old-still: while a collection is laid anew, a document in the half that documents
+//     leave is as it was when that began. Whoever writes it takes it to the other half.
+//     So what was judged due there is due while the rule is what it was.
 //   - multikey-first: an index shows a multikey path before a document that
 //     needs it is visible. So a reader takes its snapshot first and reads
 //     multikey state after it.

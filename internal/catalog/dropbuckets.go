@@ -161,7 +161,7 @@ func (c *Catalog) SweepByTime(ctx context.Context, coll *Collection, pause func(
 		if !ix.hasEntries() || !strings.HasPrefix(ix.Form.Parts[0].Path, "control.") {
 			continue
 		}
-		w := sweeper{c: c, coll: coll, ix: ix, at: c.evaluate(), low: coll.live.lowWater.Load(), s: &Swept{}}
+		w := sweeper{c: c, coll: coll, ix: ix, at: c.evaluate(), gone: coll.live.gone(), s: &Swept{}}
 		if err := w.first(ctx, nil, pause); err != nil {
 			return err
 		}

@@ -180,7 +180,7 @@ func (u *Unit) noteTouch(c *Collection, doc bson.Doc) {
 	if !c.Windowed() {
 		return
 	}
-	if w := c.live.dropWatch.Load(); w != nil && w.due.Below(u.record.Section()) && !w.due.Below(c.sections.Of(doc)) {
+	if w := c.live.dropWatch.Load(); w != nil && w.due.Below(c.sections.In(u.record)) && !w.due.Below(c.sections.Of(doc)) {
 		w.note(u.record)
 	}
 }
@@ -273,7 +273,7 @@ type windowSum struct {
 // eachWindow calls f with the sums of the windows from one mark up to another,
 // in order, until it returns false.
 func (c *Collection) eachWindow(r storage.Reader, from, upTo LowWater, f func(windowSum) bool) error {
-	for _, span := range from.Spans(upTo) {
+	for _, span := range c.sections.Spans(from, upTo) {
 		if more, err := c.eachWindowIn(r, span, f); err != nil || !more {
 			return err
 		}
@@ -482,11 +482,13 @@ func (c *Catalog) dropRange(ctx context.Context, coll *Collection, at Evaluation
 	if err := l.gate.requireClosed(); err != nil {
 		return err
 	}
-	state := layout.State{Low: upTo, Swept: l.swept.Load()}
+	state := l.state()
+	state.Low = upTo
 	e := c.begin(coll, at)
 	u := e.u
 	defer u.Abort()
-	for _, span := range (LowWater{}).Spans(upTo) {
+	spans := coll.sections.Spans(LowWater{}, upTo)
+	for _, span := range spans {
 		if err := u.DeleteRange(coll.Ident, layout.AppendSection(nil, span.From), layout.AppendSection(nil, span.To)); err != nil {
 			return err
 		}
@@ -510,7 +512,7 @@ func (c *Catalog) dropRange(ctx context.Context, coll *Collection, at Evaluation
 		u.Add(l.open.counter, sumDocs, -sum[windowThird])
 	}
 	e.note(&windowsNote{of(coll), sum[windowDocs]})
-	e.recordRange(coll, (LowWater{}).Spans(upTo), sum, rule)
+	e.recordRange(coll, spans, sum, rule)
 	return c.commit(ctx, e, storage.Buffered)
 }
 

@@ -14,6 +14,9 @@ import (
 // lockName is what stands for a document among the locks: the part of its
 // record key that it keeps when it moves to another window.
 func (c *Collection) lockName(record RecordKey) []byte {
+	if c.Relaid() { // a scan that began before may have found it
+		return record.IDInRelay()
+	}
 	return c.layout.Identity(record)
 }
 
@@ -30,12 +33,19 @@ func (c *Collection) FindID(dst RecordKey, r storage.Reader, id bson.Value) (rec
 	if err := invariant.Require(c.FindsByID(), "catalog: FindID is of a collection that FindsByID"); err != nil {
 		return dst, nil, nil, err
 	}
+	if c.Relaid() {
+		return c.findEither(dst, r, id)
+	}
 	if c.ClusteredByID() {
 		record = c.appendID(dst, id)
 		doc, closer, err = c.find(r, record)
-		return record, doc, closer, err
+	} else {
+		record, doc, closer, err = c.findByEntry(dst, r, id)
 	}
-	return c.findByEntry(dst, r, id)
+	if err == nil && doc == nil && c.Relaid() { // since the look began
+		return c.findEither(dst, r, id)
+	}
+	return record, doc, closer, err
 }
 
 // find reads the document of a record key, nil where it is gone.

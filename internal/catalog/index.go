@@ -74,6 +74,12 @@ func (ix *Index) describe(c *Collection, s *schema.Index) (err error) {
 // hasEntries says whether the index has a keyspace of its own, with entries.
 func (ix *Index) hasEntries() bool { return !ix.Records && ix.Form != nil }
 
+// holds says whether the index has entries of a document with a record key: that on
+// _id has none of those that lie by it.
+func (ix *Index) holds(record RecordKey) bool {
+	return ix.hasEntries() && !(ix.ByWindow && record.OfID())
+}
+
 // drop ends the index, and its build where there is one.
 func (l *indexLive) drop() {
 	l.dropped.Store(true)

@@ -27,9 +27,10 @@ type live struct {
 	// Collections with windows of expiry. lowWater rises while the gate is closed,
 	// so it is true for who is inside; readers take that of their state.
 	lowWater  layout.Mark
-	hints     *windowHints // those of the catalog
-	dropping  sync.Mutex   // held by DropWindows
-	thinned   thinned      // guarded by dropping
+	byID      atomic.Pointer[string] // see layout.Gone; nil for none
+	hints     *windowHints           // those of the catalog
+	dropping  sync.Mutex             // held by DropWindows
+	thinned   thinned                // guarded by dropping
 	dropWatch atomic.Pointer[dropWatch]
 	swept     layout.Mark
 	dead      atomic.Int64 // documents that went while their entries stayed, as far as known
@@ -41,5 +42,32 @@ type live struct {
 	firstSeq atomic.Int64 // no record is below it
 	arrivals notifier     // notified when documents become visible
 
+	// Collections that were laid anew in this process; see relaid.go, relayout.go.
+	relaid  atomic.Pointer[relaid]
+	laying  sync.Mutex // held by RelayPart
+	leaving atomic.Pointer[leaveWatch]
+
 	numbering Numbering
+}
+
+// gone is what is gone by the state of the collection as it is.
+func (l *live) gone() Gone {
+	g := Gone{Low: l.lowWater.Load()}
+	if p := l.byID.Load(); p != nil {
+		g.ByID = *p
+	}
+	return g
+}
+
+// state is the state of the collection's sections as it is.
+func (l *live) state() layout.State {
+	g := l.gone()
+	return layout.State{Low: g.Low, Swept: l.swept.Load(), ByID: g.ByID}
+}
+
+// setState makes a state that of the collection.
+func (l *live) setState(s layout.State) {
+	l.lowWater.Store(s.Low)
+	l.swept.Store(s.Swept)
+	l.byID.Store(&s.ByID)
 }

@@ -76,7 +76,7 @@ func (c *Collection) liveState(cat *Catalog, say func(string, ...any)) error {
 	l.numbering.mu.Unlock()
 	say("  %d documents of %d bytes", l.counter.Load(sumDocs), l.counter.Load(sumBytes))
 	if c.sections != nil {
-		say("  low water %v, swept %v", l.lowWater.Load(), l.swept.Load())
+		say("  low water %v, swept %v, by _id %x", l.lowWater.Load(), l.swept.Load(), l.gone().ByID)
 		say("pace: %d of %s are to be swept", l.dead.Load(), c.Namespace)
 	}
 	if c.Capped {

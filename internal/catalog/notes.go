@@ -201,8 +201,7 @@ func (n *windowsNote) apply(c *Catalog) error {
 	if err != nil {
 		return err
 	}
-	n.l.lowWater.Store(s.Low)
-	n.l.swept.Store(s.Swept)
+	n.l.setState(s)
 	if s.Swept == s.Low {
 		n.l.dead.Store(0)
 	} else {

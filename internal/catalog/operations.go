@@ -211,10 +211,22 @@ func (e *Effect) recordRange(coll *Collection, spans []layout.Span, sum [windowS
 	if !e.ops.on {
 		return
 	}
+	ranges := make([]layout.KeyRange, len(spans))
+	for i, s := range spans {
+		ranges[i] = layout.KeyRange{From: layout.AppendSection(nil, s.From), To: layout.AppendSection(nil, s.To)}
+	}
+	e.recordKeys(coll, ranges, sum, rule)
+}
+
+// recordKeys records that some ranges of records went, by a rule.
+func (e *Effect) recordKeys(coll *Collection, ranges []layout.KeyRange, sum [windowSums]int64, rule string) {
+	if !e.ops.on {
+		return
+	}
 	var b bson.Builder
 	b.OpenArray("ranges")
-	for i, s := range spans {
-		b.OpenDoc(bson.Index(i)).Binary("from", 0, layout.AppendSection(nil, s.From)).Binary("to", 0, layout.AppendSection(nil, s.To)).Close()
+	for i, r := range ranges {
+		b.OpenDoc(bson.Index(i)).Binary("from", 0, r.From).Binary("to", 0, r.To).Close()
 	}
 	b.Close().Int64("documents", sum[windowDocs]).Int64("bytes", sum[windowSize]).String("reason", rule)
 	e.ops.add(OpRange, coll.placeOps(), b.Finish())

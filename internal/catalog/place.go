@@ -39,7 +39,7 @@ func (u *Unit) place(ctx context.Context, c *Collection, doc bson.Doc) error {
 			return duplicateID(c, id)
 		}
 	}
-	if c.Windowed() {
+	if c.Windowed() && !u.record.OfID() {
 		u.e.hints = append(u.e.hints, hintNote{hintHash(c.Ident, u.id), u.record.Section()})
 	}
 	return nil
@@ -58,32 +58,30 @@ func (u *Unit) holder(c *Collection, fresh bool) (RecordKey, error) {
 	r := u.reader(fresh)
 	if c.Windowed() {
 		section, found, err := c.sectionOf(r, u.id)
-		if err != nil || !found || c.live.lowWater.Load().Below(section) {
+		if err != nil {
 			return nil, err
 		}
-		return append(layout.AppendSection(nil, section), u.id...), nil
+		if found && !c.live.lowWater.Load().Below(section) {
+			return append(layout.AppendSection(nil, section), u.id...), nil
+		}
+		if c.relay == nil {
+			return nil, nil
+		}
 	}
-	_, closer, err := r.Get(c.Ident, u.record)
+	_, closer, err := r.Get(c.Ident, u.id)
 	if errors.Is(err, storage.ErrNotFound) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	return u.record, closer.Close()
+	return u.id, closer.Close()
 }
 
 // follow is the end of LockRecord where the record is not there: the document
 // may have moved to another window, and Update and Delete then find it there.
 func (u *Unit) follow(c *Collection, key RecordKey, fresh bool) (bson.Doc, error) {
-	r := u.reader(fresh)
-	id := c.lockName(key)
-	section, found, err := c.sectionOf(r, id)
-	if err != nil || !found {
-		return nil, err
-	}
-	to := append(layout.AppendSection(nil, section), id...)
-	doc, closer, err := c.find(r, to)
+	to, doc, closer, err := c.findAgain(u.reader(fresh), c.lockName(key))
 	if err != nil || doc == nil {
 		return nil, err
 	}
@@ -100,13 +98,14 @@ func (u *Unit) resolve(key RecordKey) RecordKey {
 	return key
 }
 
-// reassignWindow takes a document, which is locked, to the window of its date. That it
-// is not in it already is for the caller to see to.
+// reassignWindow takes a document, which is locked, to where it would be stored now. That it
+// is not there already is for the caller to see to.
 func (u *Unit) reassignWindow(c *Collection, key RecordKey, doc bson.Doc) error {
 	u.record = c.layout.Append(u.record[:0], layout.Place{Doc: doc, ID: c.lockName(key), Low: c.live.lowWater.Load()})
 	u.keyRoom = 0
 	for i, ix := range c.indexes {
-		if !ix.hasEntries() {
+		was, is := ix.holds(key), ix.holds(u.record)
+		if !was && !is {
 			continue
 		}
 		keys, err := u.oldKeys(ix, doc, slot(&u.keys, i))
@@ -114,11 +113,14 @@ func (u *Unit) reassignWindow(c *Collection, key RecordKey, doc bson.Doc) error 
 			return err
 		}
 		for _, k := range keys {
-			if !ix.ByWindow { // there the new entry takes the place of the old one
+			if was && !(is && ix.ByWindow) { // there the new entry takes the place of the old one
 				u.entry, u.value = ix.appendEntry(u.entry[:0], u.value[:0], k, key)
 				if err := u.u.Delete(ix.Ident, u.entry, len(u.value)); err != nil {
 					return err
 				}
+			}
+			if !is {
+				continue
 			}
 			u.entry, u.value = ix.appendEntry(u.entry[:0], u.value[:0], k, u.record)
 			c.live.watch.Load().note(ix, u.entry)
@@ -134,6 +136,7 @@ func (u *Unit) reassignWindow(c *Collection, key RecordKey, doc bson.Doc) error 
 		return err
 	}
 	u.docs++
+	u.noteLeft(c, key, doc)
 	size := int64(len(doc))
 	u.countWindow(c, 1, size, u.third(c, doc))
 	u.record = append(u.record[:0], key...)

@@ -93,7 +93,7 @@ func Repair(ctx context.Context, fs storage.FS, dir, into string, progress Progr
 		return nil, errors.Join(fmt.Errorf("a newer version has written %s, or the file that says so is damaged; this one repairs a copy of the directory without that file (mayfly.format)", dir), x.Close())
 	}
 	r := &repair{ctx: ctx, x: x, progress: progress, found: &Repaired{Damages: x.Damages, Unlisted: x.Unlisted},
-		counted: map[storage.Ident]int64{}, low: map[storage.Ident]LowWater{}, next: map[storage.IdentRange]storage.Ident{}}
+		counted: map[storage.Ident]int64{}, low: map[storage.Ident]Gone{}, next: map[storage.IdentRange]storage.Ident{}}
 	partial := strings.TrimRight(into, "/") + repairing
 	if err := errors.Join(fs.RemoveAll(partial), r.run(fs, partial), x.Close()); err != nil {
 		return nil, errors.Join(err, fs.RemoveAll(partial))
@@ -112,7 +112,7 @@ type repair struct {
 	// What the keyspaces in front of those of collections say.
 	stored  []*Collection
 	counted map[storage.Ident]int64
-	low     map[storage.Ident]LowWater
+	low     map[storage.Ident]Gone
 	params  []storedKey
 	member  bool // of a replicated group
 	next    map[storage.IdentRange]storage.Ident
@@ -137,7 +137,7 @@ type storedKey struct{ key, value []byte }
 type restoring struct {
 	*RepairedCollection
 	coll *Collection
-	low  LowWater
+	low  Gone
 	gaps []*pendingGap
 	last string // _id of the last document
 	// staged are the records of staged measurements, until it is known which were flushed.
@@ -203,7 +203,7 @@ func (r *repair) front(id storage.Ident, key, value []byte) error {
 	case storage.IdentWindows:
 		if of, err := storage.ParseIdent(key); err == nil {
 			if s, ok := layout.DecodeState(value); ok {
-				r.low[of] = s.Low
+				r.low[of] = s.Gone()
 			}
 		}
 	case storage.IdentRaft:

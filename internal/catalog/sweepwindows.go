@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
-	"github.com/mayflydb/mayfly/internal/catalog/layout"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
@@ -56,21 +55,27 @@ func (c *Catalog) Sweep(ctx context.Context, coll *Collection, pause func(time.D
 	if coll == nil || coll.sections == nil {
 		return s, nil
 	}
+	_, err = c.sweep(ctx, coll, &s, pause)
+	return s, err
+}
+
+// sweep is Sweep; clean says that nothing is left of what was dead when it began.
+func (c *Catalog) sweep(ctx context.Context, coll *Collection, s *Swept, pause func(time.Duration) error) (clean bool, err error) {
 	at := c.evaluate()
-	low, dead := coll.live.lowWater.Load(), coll.live.dead.Load()
-	clean := true
+	gone, dead := coll.live.gone(), coll.live.dead.Load()
+	clean = true
 	for _, ix := range coll.indexes {
-		w := sweeper{c: c, coll: coll, ix: ix, at: at, low: low, s: &s}
+		w := sweeper{c: c, coll: coll, ix: ix, at: at, gone: gone, s: s}
 		whole, err := w.index(ctx, pause)
 		if err != nil {
-			return s, err
+			return false, err
 		}
 		clean = clean && whole
 	}
 	if clean {
-		err = c.noteSwept(ctx, coll, at, low, dead)
+		err = c.noteSwept(ctx, coll, at, gone.Low, dead)
 	}
-	return s, err
+	return clean, err
 }
 
 // SweepFirst removes the dead entries that a scan of what is due by a rule
@@ -81,7 +86,7 @@ func (c *Catalog) SweepFirst(ctx context.Context, coll *Collection, r *Rule, now
 	if coll == nil || coll.sections == nil {
 		return nil
 	}
-	w := sweeper{c: c, coll: coll, ix: r.Index, at: c.evaluate(), low: coll.live.lowWater.Load(), s: &Swept{}}
+	w := sweeper{c: c, coll: coll, ix: r.Index, at: c.evaluate(), gone: coll.live.gone(), s: &Swept{}}
 	for _, due := range r.DueRanges(now) {
 		first := due.From
 		if r.Index.Parts[0].Descending {
@@ -120,10 +125,12 @@ func (c *Catalog) noteSwept(ctx context.Context, coll *Collection, at Evaluation
 	if l.dropped.Load() || l.swept.Load().AtLeast(low) {
 		return nil
 	}
+	state := l.state()
+	state.Swept = low
 	e := c.begin(coll, at)
 	u := e.u
 	defer u.Abort()
-	if err := u.Set(storage.IdentWindows, identKey(coll.Ident), layout.State{Low: l.lowWater.Load(), Swept: low}.Encode()); err != nil {
+	if err := u.Set(storage.IdentWindows, identKey(coll.Ident), state.Encode()); err != nil {
 		return err
 	}
 	u.Frees()
@@ -183,7 +190,7 @@ type sweeper struct {
 	coll *Collection
 	ix   *Index
 	at   Evaluation
-	low  LowWater
+	gone Gone
 	s    *Swept
 
 	record RecordKey // memory
@@ -284,7 +291,7 @@ func (w *sweeper) scan(from []byte) (next []byte, err error) {
 		if w.ix.ByWindow {
 			w.record = record
 		}
-		if w.low.Dead(record) {
+		if w.gone.Dead(record) {
 			w.add(it.Key(), len(v))
 		} else {
 			w.flush()

@@ -123,7 +123,7 @@ func (x *dropper) thin(ctx context.Context) (left bool, err error) {
 	}
 	before := x.d.Docs
 	defer func() { l.gone += x.d.Docs - before }()
-	for _, span := range x.from.Spans(x.cut) {
+	for _, span := range x.coll.sections.Spans(x.from, x.cut) {
 		if left, err := x.thinSpan(ctx, span); err != nil || left {
 			return left, err
 		}

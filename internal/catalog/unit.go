@@ -45,6 +45,7 @@ type Unit struct {
 	keyRoom int // bytes, for the keys of the document at hand
 	// deltaOf finds one of many deltas; nil for a few.
 	deltaOf map[windowRef]int
+	left    []leftDocs
 	*scratch
 }
 
@@ -55,6 +56,7 @@ type scratch struct {
 	plan   []entryWrite
 	locks  []storage.LockKey
 	record RecordKey
+	from   RecordKey // where the document of record lies, when an update takes it away; else empty
 	entry  []byte
 	value  []byte
 	id     []byte
@@ -167,7 +169,7 @@ func (u *Unit) LockRecord(ctx context.Context, c *Collection, key RecordKey) (bs
 	}
 	u.reassigned.from = nil // what another document has followed may have come back
 	doc, closer, err := c.find(u.reader(fresh), key)
-	if err == nil && doc == nil && c.Windowed() {
+	if err == nil && doc == nil && (c.Windowed() || c.Relaid()) {
 		return u.follow(c, key, fresh)
 	}
 	if err != nil || doc == nil {
@@ -195,9 +197,6 @@ type Locked struct {
 
 	memory []byte // of Doc
 }
-
-// Size is how much memory l has, in bytes.
-func (l *Locked) Size() int { return cap(l.memory) + cap(l.Record) }
 
 // LockInto is LockID for who locks one document after the other: into the memory of l.
 // REQUIRES: Collection.FindsByID.
@@ -241,6 +240,7 @@ func (u *Unit) Commit(ctx context.Context, d storage.Durability) error {
 		return err
 	}
 	err := u.c.commit(ctx, u.e, d)
+	u.tellLeft(err)
 	if err == nil && u.e.evicted > 0 {
 		u.c.evicted.Add(u.e.evicted)
 	}
@@ -258,7 +258,7 @@ func (u *Unit) end() {
 	for _, l := range u.gates {
 		l.gate.RUnlock()
 	}
-	u.gates, u.deltas, u.deltaOf = nil, nil, nil
+	u.gates, u.deltas, u.deltaOf, u.left = nil, nil, nil, nil
 	if u.e != nil {
 		u.e.release()
 		u.e = nil

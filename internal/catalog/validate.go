@@ -88,7 +88,7 @@ type validation struct {
 	value []byte
 	size  int64
 
-	low     LowWater                     // the low water of the windows, in this state
+	low     Gone                         // what is gone, in this state
 	windows map[uint64][windowSums]int64 // what the windows should have; nil without windows
 	record  RecordKey                    // memory
 
@@ -188,7 +188,7 @@ func (x *validation) run() error {
 		if err != nil {
 			return err
 		}
-		x.low, x.windows = state.Low, map[uint64][windowSums]int64{}
+		x.low, x.windows = state.Gone(), map[uint64][windowSums]int64{}
 	}
 	if err := x.documents(); err != nil {
 		return err
@@ -257,7 +257,7 @@ func (x *validation) document(key RecordKey, doc bson.Doc) error {
 		}
 	}
 	for i, ix := range x.coll.indexes {
-		if !ix.hasEntries() || !ix.Ready {
+		if !ix.holds(key) || !ix.Ready {
 			continue
 		}
 		keys, paths, err := ix.Form.Keys(doc, x.keys[:0])
@@ -282,7 +282,7 @@ func (x *validation) entry(ix *Index, k schema.Key, record RecordKey) (key, valu
 // window checks the place of one record among the windows, and adds up what
 // its window should have.
 func (x *validation) window(key RecordKey, doc bson.Doc) error {
-	n := key.Section()
+	n := x.coll.sections.In(key)
 	if x.coll.Open != 0 {
 		if err := x.bucket(key, doc); err != nil {
 			return err
@@ -350,6 +350,9 @@ func (x *validation) index(i int, ix *Index) error {
 		return err
 	}
 	r.Keys = got.n
+	if ix.ByWindow && x.coll.relay != nil {
+		r.Keys += x.windows[layout.ByIDSection][windowDocs]
+	}
 	stored, err := readPaths(x.s, ix.Ident)
 	if err != nil {
 		return err
@@ -394,6 +397,9 @@ func (x *validation) entries(ix *Index, fail func(string, ...any)) (got fingerpr
 			if err := wellFormed(ix, schema.Key{Bytes: key, TypeBits: bits}); err != nil {
 				fail("index %s: entry %x: %v", ix.Name, it.Key(), err)
 			}
+			if err := x.onePlace(ix, key); err != nil {
+				fail("index %s: entry %x: %v", ix.Name, it.Key(), err)
+			}
 		}
 		if ix.Unique || ix.IsID() {
 			if last != nil && bytes.Equal(key, last) {
@@ -403,6 +409,22 @@ func (x *validation) entries(ix *Index, fail func(string, ...any)) (got fingerpr
 		}
 	}
 	return got, it.Err()
+}
+
+// onePlace says that a document in a window lies by its _id, too (invariant one-place).
+func (x *validation) onePlace(ix *Index, id []byte) error {
+	if !ix.ByWindow || x.coll.relay == nil {
+		return nil
+	}
+	_, closer, err := x.s.Get(x.coll.Ident, id)
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	closer.Close()
+	return errors.New("there is a record by that _id as well")
 }
 
 // differences lists which entries are missing and which are too many.
@@ -416,6 +438,9 @@ func (x *validation) differences(ix *Index) error {
 		doc, err := docs.Value()
 		if err != nil {
 			return err
+		}
+		if !ix.holds(docs.Key()) {
+			continue
 		}
 		keys, _, err := ix.Form.Keys(doc, nil)
 		if err != nil {

@@ -34,8 +34,7 @@ const (
 // new indexes: by the first one whose instants tell all about its documents'
 // expiry; nil for none.
 func windowsFor(c *Collection, fresh []*schema.Index) *layout.Window {
-	ns := c.Namespace
-	if !c.ClusteredByID() || c.Settings.Clustered != nil || ns.DB == "local" || ns.DB == "config" || ns.DB == "admin" || ns.IsSystem() {
+	if !c.mayHaveWindows() {
 		return nil
 	}
 	for _, ix := range fresh {
@@ -46,10 +45,20 @@ func windowsFor(c *Collection, fresh []*schema.Index) *layout.Window {
 	return nil
 }
 
+// mayHaveWindows says whether the collection may get windows of expiry.
+func (c *Collection) mayHaveWindows() bool {
+	ns := c.Namespace
+	return c.ClusteredByID() && c.Settings.Clustered == nil && ns.DB != "local" && ns.DB != "config" && ns.DB != "admin" && !ns.IsSystem()
+}
+
 // Windowed says whether the collection is clustered by windows of expiry, in
 // which its documents are found by _id.
 func (c *Collection) Windowed() bool {
-	return c.Ident != 0 && c.layout.FoundByID() == layout.ByEntry
+	if c.Ident == 0 {
+		return false
+	}
+	by := c.layout.FoundByID()
+	return by == layout.ByEntry || by == layout.ByEither
 }
 
 // WindowedBy says whether the documents that are due by a rule are those of
@@ -70,24 +79,24 @@ func (c *Collection) WholeUntil(r *Rule, now int64) int64 {
 	return now - (last - c.sections.WholeUntil(last))
 }
 
-// LowWater reads the low water of a collection in a state of the store: index
-// entries with a record key below it are dead. Zero without windows.
-func (c *Collection) LowWater(r storage.Reader) (LowWater, error) {
-	if c.sections == nil {
-		return LowWater{}, nil
+// Gone reads what is gone of a collection in a state of the store. Zero without
+// windows.
+func (c *Collection) Gone(r storage.Reader) (Gone, error) {
+	if c.sections == nil && c.live.relaid.Load() == nil {
+		return Gone{}, nil
 	}
 	s, err := readWindowState(r, c.Ident)
-	return s.Low, err
+	return s.Gone(), err
 }
 
-// dead is LowWater.Dead in the latest state. REQUIRES: a unit is inside the
+// dead is Gone.Dead in the latest state. REQUIRES: a unit is inside the
 // collection, or the gate is closed.
 func (c *Collection) dead(record RecordKey) bool {
 	if c.sections == nil {
 		return false
 	}
 	c.live.gate.checkInside()
-	return c.live.lowWater.Load().Dead(record)
+	return c.live.gone().Dead(record)
 }
 
 // readWindowState reads the state of a collection, as r has it.
@@ -127,7 +136,7 @@ func (u *Unit) countWindow(c *Collection, docs, size, third int64) {
 	if c.sections == nil {
 		return
 	}
-	n, mark := u.record.Section(), false
+	n, mark := c.sections.In(u.record), false
 	if c.sections.Marks() {
 		mark = third > 0 && !u.c.stale.has(windowRef{c.Ident, n})
 		third = 0
@@ -179,7 +188,7 @@ func (u *Unit) third(c *Collection, doc bson.Doc) int64 {
 	if c.sections == nil {
 		return 0
 	}
-	return c.sections.Third(doc, u.record.Section())
+	return c.sections.Third(doc, c.sections.In(u.record))
 }
 
 // writeWindows adds what was noted to the sums of the windows.

@@ -49,7 +49,7 @@ func (u *Unit) insertStamped(ctx context.Context, c *Collection, doc bson.Doc) e
 func (u *Unit) insert(ctx context.Context, c *Collection, doc bson.Doc) error {
 	u.plan, u.keyRoom = u.plan[:0], 0
 	for i, ix := range c.indexes {
-		if !ix.hasEntries() {
+		if !ix.holds(u.record) {
 			continue
 		}
 		keys, err := u.newKeys(c, ix, doc, slot(&u.keys, i))
@@ -79,9 +79,12 @@ func (u *Unit) Update(ctx context.Context, c *Collection, key RecordKey, old, do
 	}
 	doc = u.Stamp(c, doc)
 	u.record = append(u.record[:0], u.resolve(key)...)
+	if c.leaves(u.record) {
+		return u.updateAway(ctx, c, old, doc)
+	}
 	u.plan, u.keyRoom = u.plan[:0], 0
 	for i, ix := range c.indexes {
-		if !ix.hasEntries() || ix.sameKeys(old, doc) {
+		if !ix.holds(u.record) || ix.sameKeys(old, doc) {
 			continue
 		}
 		before, err := u.oldKeys(ix, old, slot(&u.keys, i))
@@ -121,7 +124,7 @@ func (u *Unit) remove(c *Collection, key RecordKey, old bson.Doc) error {
 	u.record = append(u.record[:0], u.resolve(key)...)
 	u.plan, u.keyRoom = u.plan[:0], 0
 	for i, ix := range c.indexes {
-		if !ix.hasEntries() {
+		if !ix.holds(u.record) {
 			continue
 		}
 		keys, err := u.oldKeys(ix, old, slot(&u.keys, i))
@@ -138,6 +141,7 @@ func (u *Unit) remove(c *Collection, key RecordKey, old bson.Doc) error {
 	if u.e.ops.on {
 		u.recordDelete(c, old)
 	}
+	u.noteLeft(c, u.record, old)
 	return u.finish(c, -1, -int64(len(old)), -u.third(c, old))
 }
 
@@ -263,9 +267,29 @@ func (u *Unit) finish(c *Collection, docs, size, third int64) error {
 	if u.keyRoom > maxKeptKeys {
 		u.Memory.Settle(u.u.Size() + 2*u.keyRoom) // the batch may have to grow twofold
 	}
+	if err := u.writeEntries(c); err != nil {
+		return err
+	}
+	u.docs++
+	u.countWindow(c, docs, size, third)
+	if docs != 0 {
+		u.u.Add(c.live.counter, sumDocs, docs)
+	}
+	if size != 0 {
+		u.u.Add(c.live.counter, sumBytes, size)
+	}
+	return nil
+}
+
+// writeEntries writes the planned entries.
+func (u *Unit) writeEntries(c *Collection) error {
 	for i := range u.plan {
 		w := &u.plan[i]
-		u.entry, u.value = w.ix.appendEntry(u.entry[:0], u.value[:0], w.key, u.record)
+		record := u.record
+		if w.del && len(u.from) > 0 {
+			record = u.from
+		}
+		u.entry, u.value = w.ix.appendEntry(u.entry[:0], u.value[:0], w.key, record)
 		var err error
 		if w.del {
 			if !w.ix.ByWindow {
@@ -280,14 +304,6 @@ func (u *Unit) finish(c *Collection, docs, size, third int64) error {
 		if err != nil {
 			return err
 		}
-	}
-	u.docs++
-	u.countWindow(c, docs, size, third)
-	if docs != 0 {
-		u.u.Add(c.live.counter, sumDocs, docs)
-	}
-	if size != 0 {
-		u.u.Add(c.live.counter, sumBytes, size)
 	}
 	return nil
 }
@@ -327,7 +343,7 @@ func (u *Unit) checkUnique(ctx context.Context, c *Collection) error {
 		if err != nil {
 			return err
 		}
-		holder, err := takenBy(c, probe, w.key.Bytes, u.record)
+		holder, err := u.takenBy(c, probe, w.key.Bytes)
 		if err == nil && holder != nil && fresh {
 			// The engine does not know that this unit has deleted the entry.
 			holder, err = u.takenStill(c, w.ix, w.key.Bytes, holder)
@@ -353,11 +369,12 @@ func (u *Unit) checkUnique(ctx context.Context, c *Collection) error {
 	return nil
 }
 
-// takenBy returns the record, other than own, that has an entry with the key,
-// or nil.
-func takenBy(c *Collection, it *storage.Iter, key []byte, own RecordKey) (RecordKey, error) {
+// takenBy returns the record, other than that of the document at hand, that has an
+// entry with the key, or nil.
+func (u *Unit) takenBy(c *Collection, it *storage.Iter, key []byte) (RecordKey, error) {
 	for ok := it.First(); ok && bytes.HasPrefix(it.Key(), key); ok = it.Next() {
-		if holder := RecordKey(it.Key()[len(key):]); !bytes.Equal(holder, own) && !c.dead(holder) {
+		holder := RecordKey(it.Key()[len(key):])
+		if !bytes.Equal(holder, u.record) && (len(u.from) == 0 || !bytes.Equal(holder, u.from)) && !c.dead(holder) {
 			return bytes.Clone(holder), nil
 		}
 	}
@@ -375,7 +392,7 @@ func (u *Unit) takenStill(c *Collection, ix *Index, key []byte, holder RecordKey
 		return nil, err
 	}
 	defer it.Close()
-	return takenBy(c, it, key, u.record)
+	return u.takenBy(c, it, key)
 }
 
 // The greatest record key of a clustered collection, and what MongoDB's

@@ -57,6 +57,9 @@ func (s *smallPartition) read(r *request, c *container, key []bson.Value) (ok bo
 		return false, err
 	}
 	defer func() { err = errors.Join(err, it.Close()) }()
+	if coll = coll.Latest(); coll == nil || !coll.ClusteredByID() {
+		return false, nil // laid anew, maybe before the iterator was opened
+	}
 	for more := it.First(); more; more = it.Next() {
 		v, err := it.Value()
 		if err != nil {

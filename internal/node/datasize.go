@@ -9,6 +9,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/schema"
+	"github.com/mayflydb/mayfly/internal/storage"
 )
 
 var dataSizeFields = command.NewFields("dataSize",
@@ -117,6 +118,16 @@ func rangeIndex(c *catalog.Collection, key, bounds bson.Doc) (*catalog.Index, er
 	return nil, mongoerr.New(mongoerr.OperationFailed, "couldn't find valid index containing key pattern")
 }
 
+// recordOf is the record key of the entry that an iterator stands on.
+func recordOf(c *catalog.Collection, ix *catalog.Index, it *storage.Iter, value []byte) (record catalog.RecordKey) {
+	if it.Joined() {
+		_, record, _, _ = c.SplitID(nil, it, value)
+	} else {
+		_, record, _ = ix.Split(nil, it.Key(), value)
+	}
+	return record
+}
+
 // sizeBetween sums up the documents whose key in an index is at or after min
 // and before max.
 func (n *Node) sizeBetween(ctx context.Context, c *catalog.Collection, ix *catalog.Index, min, max bson.Doc) (size, count int64, err error) {
@@ -126,11 +137,11 @@ func (n *Node) sizeBetween(ctx context.Context, c *catalog.Collection, ix *catal
 	}
 	s := n.Catalog.Engine().NewSnapshot()
 	defer s.Close()
-	low, err := c.LowWater(s)
+	gone, err := c.Gone(s)
 	if err != nil {
 		return 0, 0, err
 	}
-	it, err := s.NewIter(ix.Ident, lower, upper)
+	it, err := c.EntryIter(s, ix, lower, upper)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -144,12 +155,12 @@ func (n *Node) sizeBetween(ctx context.Context, c *catalog.Collection, ix *catal
 			return 0, 0, err
 		}
 		count++
-		if ix.Records {
+		if ix.Records && !it.Joined() {
 			size += int64(len(v))
 			continue
 		}
-		_, record, _ := ix.Split(nil, it.Key(), v)
-		if low.Dead(record) {
+		record := recordOf(c, ix, it, v)
+		if gone.Dead(record) {
 			count--
 			continue
 		}

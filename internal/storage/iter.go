@@ -15,6 +15,7 @@ type Iter struct {
 	view   *view  // whose iterator it is, or nil
 	bounds []byte // backing of the bounds
 	seek   []byte // backing of seek keys
+	joined *joined
 }
 
 // iterOpener is what newIter needs of a Pebble reader.
@@ -58,31 +59,74 @@ func (it *Iter) seekKey(key []byte) []byte {
 }
 
 // First moves to the lowest key and says whether there is one.
-func (it *Iter) First() bool { return it.it.First() }
+func (it *Iter) First() bool {
+	if it.joined != nil {
+		return it.joined.first()
+	}
+	return it.it.First()
+}
 
 // Last moves to the highest key and says whether there is one.
-func (it *Iter) Last() bool { return it.it.Last() }
+func (it *Iter) Last() bool {
+	if it.joined != nil {
+		return it.joined.last()
+	}
+	return it.it.Last()
+}
 
 // Next moves to the next higher key and says whether there is one.
-func (it *Iter) Next() bool { return it.it.Next() }
+func (it *Iter) Next() bool {
+	if it.joined != nil {
+		return it.joined.step(false)
+	}
+	return it.it.Next()
+}
 
 // Prev moves to the next lower key and says whether there is one.
-func (it *Iter) Prev() bool { return it.it.Prev() }
+func (it *Iter) Prev() bool {
+	if it.joined != nil {
+		return it.joined.step(true)
+	}
+	return it.it.Prev()
+}
 
 // SeekGE moves to the lowest key that is key or above it.
-func (it *Iter) SeekGE(key []byte) bool { return it.it.SeekGE(it.seekKey(key)) }
+func (it *Iter) SeekGE(key []byte) bool {
+	if it.joined != nil {
+		return it.joined.seekGE(key)
+	}
+	return it.it.SeekGE(it.seekKey(key))
+}
 
 // SeekLT moves to the highest key below key.
-func (it *Iter) SeekLT(key []byte) bool { return it.it.SeekLT(it.seekKey(key)) }
+func (it *Iter) SeekLT(key []byte) bool {
+	if it.joined != nil {
+		return it.joined.seekLT(key)
+	}
+	return it.it.SeekLT(it.seekKey(key))
+}
 
 // Valid says whether the iterator stands on a key.
-func (it *Iter) Valid() bool { return it.it.Valid() }
+func (it *Iter) Valid() bool {
+	if it.joined != nil {
+		return it.joined.at >= 0
+	}
+	return it.it.Valid()
+}
 
 // Key is the current key, without its ident; valid until the next move.
-func (it *Iter) Key() []byte { return it.it.Key()[it.prefix:] }
+func (it *Iter) Key() []byte {
+	if it.joined != nil {
+		return it.joined.parts[it.joined.at].Key()
+	}
+	return it.it.Key()[it.prefix:]
+}
 
 // Value is the current value; valid until the next move.
 func (it *Iter) Value() ([]byte, error) {
+	if it.joined != nil {
+		return it.joined.value()
+	}
 	v, err := it.it.ValueAndErr()
 	if err != nil {
 		return nil, mapError(err)
@@ -91,10 +135,18 @@ func (it *Iter) Value() ([]byte, error) {
 }
 
 // Err is the error that ended the walk, or nil at a true end.
-func (it *Iter) Err() error { return mapError(it.it.Error()) }
+func (it *Iter) Err() error {
+	if it.joined != nil {
+		return it.joined.err()
+	}
+	return mapError(it.it.Error())
+}
 
 // Close releases the iterator and returns Err.
 func (it *Iter) Close() error {
+	if it.joined != nil {
+		return it.joined.close()
+	}
 	p := it.it
 	it.it = nil
 	if it.view != nil {

@@ -86,6 +86,12 @@ func (Bucket) at(date int64) uint64 {
 	return Key(keystring.Append(nil, bson.Date(date), false, nil)).Section()
 }
 
+// In is Sections'.
+func (Bucket) In(k Key) uint64 { return k.Section() }
+
+// Spans is Sections'.
+func (Bucket) Spans(from, to LowWater) []Span { return from.Spans(to) }
+
 // Of is Sections': that of the last measurement.
 func (l Bucket) Of(bucket bson.Doc) uint64 {
 	v := bucket.Lookup("control").Doc().Lookup("max").Doc().Lookup(l.TimeField)

@@ -7,6 +7,7 @@
 //	capped.go  sequence number
 //	window.go  window of expiry ‖ key string of _id
 //	bucket.go  end of a time-series bucket ‖ drops ‖ key string of its _id
+//	relay.go   by _id and by window, while a collection changes from one to the other
 //
 // Nobody tests which kind a layout is: who needs to know something asks for it.
 // What changes with time, such as the low water below which all is gone, is the

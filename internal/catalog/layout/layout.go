@@ -44,6 +44,8 @@ const (
 	ByEntry
 	// ByScan: the index on _id is as every other, where there is one.
 	ByScan
+	// ByEither: as ByEntry where the index on _id has an entry, else as ByRecord.
+	ByEither
 )
 
 // Place is what a record key follows from. No layout needs all of it.
@@ -61,6 +63,11 @@ type Place struct {
 // go as a whole once all that is in them is due. A section has a number; the
 // record keys of a section begin with it, eight bytes big-endian.
 type Sections interface {
+	// In is the section of a record key.
+	In(k Key) uint64
+	// Spans are the sections from one mark up to a higher one, as ranges of the
+	// keyspace in which there is nothing else.
+	Spans(from, to LowWater) []Span
 	// Of is the section that a document belongs to by what it is now.
 	Of(doc bson.Doc) uint64
 	// Third is what a document adds to the third sum of the section in which it

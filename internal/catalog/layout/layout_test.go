@@ -16,11 +16,12 @@ import (
 
 // script is the state of one file of testdata:
 //
-//	layout byid|capped|window|bucket   by a TTL index's specification, or a timeField
+//	layout byid|capped|window|relay|relayBack|bucket   by a TTL index's specification, or a timeField
 //	key [seq=N] [low=SECTION] [own=N] [drops=N]   record key of a document, its parts and its section
 //	third in=SECTION                              what a document adds there
 //	due now=N                                     the marks of a rule at an instant
-//	dead key=HEX low=… own=… drops=…              whether an entry is dead
+//	dead key=HEX low=… own=… drops=… byid=HEX     whether an entry is dead
+//	spans from=… to=…                             ranges of records without others
 type script struct {
 	layout Layout
 	index  *schema.Index
@@ -50,7 +51,7 @@ func (s *script) run(t *testing.T, d *datadriven.TestData, b *strings.Builder) e
 		k := s.layout.Append(nil, p)
 		fmt.Fprintf(b, "%x identity %x\n", []byte(k), s.layout.Identity(k))
 		if sections := s.layout.Sections(); sections != nil {
-			fmt.Fprintf(b, "section %016x, belongs to %016x\n", k.Section(), sections.Of(doc))
+			fmt.Fprintf(b, "section %016x, belongs to %016x\n", sections.In(k), sections.Of(doc))
 		}
 	case "third":
 		fmt.Fprintf(b, "%d\n", s.layout.Sections().Third(document(t, d.Input), hex(d, "in")))
@@ -68,7 +69,17 @@ func (s *script) run(t *testing.T, d *datadriven.TestData, b *strings.Builder) e
 		if _, err := fmt.Sscanf(strings.TrimSpace(d.Input), "%x", &key); err != nil {
 			return err
 		}
-		fmt.Fprintf(b, "%v\n", low(d).Dead(key))
+		var byID []byte
+		for _, a := range d.CmdArgs {
+			if a.Key == "byid" {
+				fmt.Sscanf(a.Vals[0], "%x", &byID)
+			}
+		}
+		fmt.Fprintf(b, "%v\n", Gone{low(d), string(byID)}.Dead(key))
+	case "spans":
+		for _, span := range s.layout.Sections().Spans(LowWater{first: hex(d, "from")}, LowWater{first: hex(d, "to"), own: hex(d, "own")}) {
+			fmt.Fprintf(b, "%016x to %016x\n", span.From, span.To)
+		}
 	default:
 		t.Fatalf("no command %q", d.Cmd)
 	}
@@ -83,7 +94,7 @@ func (s *script) make(d *datadriven.TestData) (err error) {
 		s.layout = Capped{}
 	case "bucket":
 		s.layout = Bucket{TimeField: strings.TrimSpace(d.Input)}
-	case "window":
+	case "window", "relay", "relayBack":
 		doc, err := bson.ParseJSON(d.Input)
 		if err != nil {
 			return err
@@ -100,6 +111,14 @@ func (s *script) make(d *datadriven.TestData) (err error) {
 			return fmt.Errorf("loaded %v of %s", again, w.Stored())
 		}
 		s.layout = again
+		if kind := d.CmdArgs[0].Key; kind != "window" {
+			r := &Relay{Window: w, Back: kind == "relayBack"}
+			loaded, ok := Relaying(LoadWindow(r.Stored(), schema.LoadIndex), r.Stored())
+			if !ok || !bytes.Equal(loaded.Stored(), r.Stored()) {
+				return fmt.Errorf("loaded %v of %s", loaded, r.Stored())
+			}
+			s.layout = loaded
+		}
 	}
 	return err
 }
@@ -142,12 +161,18 @@ func TestState(t *testing.T) {
 		if rapid.Bool().Draw(t, "buckets") {
 			s.Low.drops, s.Swept.drops = rapid.Uint32Min(1).Draw(t, "drops"), rapid.Uint32().Draw(t, "swept drops")
 		}
+		if rapid.Bool().Draw(t, "relay") {
+			s.ByID = string(rapid.SliceOfN(rapid.Byte(), 1, 40).Draw(t, "by _id"))
+		}
 		b := s.Encode()
 		got, ok := DecodeState(b)
 		if !ok || got != s {
 			t.Fatalf("%v became %v", s, got)
 		}
-		if cut, ok := DecodeState(b[:len(b)-1]); ok {
+		if s.ByID != "" && len(b)%16 == 0 && len(b) < 64 {
+			t.Fatalf("a build from before would take %x for a state", b)
+		}
+		if cut, ok := DecodeState(b[:len(b)-1]); ok && len(s.ByID) < 2 && len(b) != 49 {
 			t.Fatalf("%x without its end was read as %v", b, cut)
 		}
 	})

@@ -105,26 +105,35 @@ type State struct {
 	Low LowWater
 	// Swept is a low water of which no index has entries any more.
 	Swept LowWater
+	// ByID is that of Gone.
+	ByID string
 }
 
+// Gone is what is gone by the state.
+func (s State) Gone() Gone { return Gone{s.Low, s.ByID} }
+
 // Encode is the stored form: the marks of the first kind of sections, and those
-// of the second and the drops, where there are any; eight bytes each.
+// of the second and the drops, where there are any; eight bytes each. In a Relay all
+// six, and ByID.
 func (s State) Encode() []byte {
 	b := AppendSection(AppendSection(nil, s.Low.first), s.Swept.first)
-	if s.Low.own > 0 || s.Low.drops > 0 {
+	if s.Low.own > 0 || s.Low.drops > 0 || s.ByID != "" {
 		b = AppendSection(AppendSection(b, s.Low.own), s.Swept.own)
 	}
-	if s.Low.drops > 0 {
+	if s.Low.drops > 0 || s.ByID != "" {
 		b = AppendSection(AppendSection(b, uint64(s.Low.drops)), uint64(s.Swept.drops))
 	}
-	return b
+	return append(b, s.ByID...)
 }
 
 // DecodeState reads what Encode has written; ok is false for anything else.
 func DecodeState(b []byte) (s State, ok bool) {
+	if most := 3 * 2 * SectionBytes; len(b) > most {
+		b, s.ByID = b[:most], string(b[most:])
+	}
 	pairs := len(b) / (2 * SectionBytes)
-	if len(b)%(2*SectionBytes) != 0 || pairs < 1 || pairs > 3 {
-		return s, false
+	if len(b)%(2*SectionBytes) != 0 || pairs < 1 {
+		return State{}, false
 	}
 	at := func(i int) uint64 { return binary.BigEndian.Uint64(b[i*SectionBytes:]) }
 	s.Low.first, s.Swept.first = at(0), at(1)

@@ -155,6 +155,12 @@ func (w *Window) filter() *match.Filter {
 	return w.index.Filter
 }
 
+// In is Sections'.
+func (*Window) In(k Key) uint64 { return k.Section() }
+
+// Spans is Sections'.
+func (*Window) Spans(from, to LowWater) []Span { return from.Spans(to) }
+
 // Of is Sections': by a document's last write, its date, or the earliest one of
 // an array. Dates inside of arrays further up do not count, nor what an index
 // with a filter does not hold.

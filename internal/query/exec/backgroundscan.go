@@ -34,7 +34,7 @@ const (
 // the documents of earlier entries. Until it ends, nobody else uses the scan.
 type backgroundScan struct {
 	scan      *indexScan
-	low       catalog.LowWater
+	low       catalog.Gone
 	rowsLeft  int64            // to read; -1: all
 	full      chan *entryBatch // closed at the end; out is valid then
 	empty     chan *entryBatch // nil: allocate one

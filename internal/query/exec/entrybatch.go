@@ -47,8 +47,8 @@ func (g *entryBatch) clear() {
 }
 
 // readPlain reads entries until there are n, or size bytes of them, or no more, from
-// a plain scan (indexScan.isPlain). It skips dead entries, which low tells.
-func (g *entryBatch) readPlain(ctx context.Context, s *indexScan, low catalog.LowWater, n, size int) error {
+// a plain scan (indexScan.isPlain). It skips dead entries, which gone tells.
+func (g *entryBatch) readPlain(ctx context.Context, s *indexScan, gone catalog.Gone, n, size int) error {
 	ix, works := s.index.Handle.(*catalog.Index), uint32(0)
 	for i := 1; len(g.rows) < n && len(g.entries) < size; i++ {
 		if i%ctxEvery == 0 && ctx.Err() != nil {
@@ -66,19 +66,32 @@ func (g *entryBatch) readPlain(ctx context.Context, s *indexScan, low catalog.Lo
 		if err != nil {
 			return err
 		}
-		key, record, bits := ix.Split(s.record[:0], s.it.Key(), value)
+		key, record, bits := s.split(ix, value)
 		if record == nil {
 			return storage.ErrCorruption
 		}
-		if ix.ByWindow {
-			s.record = record
-		}
-		if works++; !low.Dead(record) {
+		if works++; !gone.Dead(record) {
 			g.add(key, record, bits, works)
 			works = 0
 		}
 	}
 	return nil
+}
+
+// split takes the entry that the scan stands on apart.
+func (s *indexScan) split(ix *catalog.Index, value []byte) (key, record, bits []byte) {
+	if s.it.Joined() {
+		key, record, bits, doc := s.source.coll.SplitID(s.record[:0], s.it, value)
+		if doc == nil {
+			s.record = record
+		}
+		return key, record, bits
+	}
+	key, record, bits = ix.Split(s.record[:0], s.it.Key(), value)
+	if ix.ByWindow {
+		s.record = record
+	}
+	return key, record, bits
 }
 
 // add keeps an entry and the units of work it took to find it.

@@ -51,6 +51,11 @@ type Query struct {
 	ResumeToken bool
 }
 
+// readsKeys says whether the keys of the index that led to documents are read.
+func (q *Query) readsKeys() bool {
+	return q.ReturnKey || q.Projection != nil && slices.Contains(q.Projection.Meta(), "indexKey")
+}
+
 // running is a query that has been planned and tried, over its snapshot.
 type running struct {
 	x        *Executor
@@ -195,8 +200,9 @@ func (x *Executor) prepare(ctx context.Context, c *catalog.Collection, q *Query,
 	r.readsSortKey()
 	var reader storage.Reader = x.Catalog.Engine()
 	var before catalog.Watermark
+	turns := 0
 	if c != nil {
-		before = c.Watermark()
+		before, turns = c.Watermark(), c.Turns()
 	}
 	if !isLookup(c, q) {
 		r.snapshot = x.Catalog.Engine().NewSnapshot()
@@ -207,11 +213,11 @@ func (x *Executor) prepare(ctx context.Context, c *catalog.Collection, q *Query,
 		r.abandon()
 		return nil, err
 	}
-	r.source = source{coll: c, reader: reader, env: q.Env}
+	r.source = source{coll: c, reader: reader, env: q.Env, turns: turns}
 	if c != nil && c.Hiding() != nil {
 		r.source.prepareVisibility(x.Catalog, before, r.snapshot != nil, nodes[0])
 	}
-	r.builder = builder{source: &r.source, env: q.Env, coll: q.Collator, meta: &r.meta, fullyConsumed: q.FullyConsumed, keyed: q.ReadsKeys(), parallelizable: !q.PinsSnapshot && !q.Tailable, batch: q.Batch}
+	r.builder = builder{source: &r.source, env: q.Env, coll: q.Collator, meta: &r.meta, fullyConsumed: q.FullyConsumed, keyed: q.readsKeys(), parallelizable: !q.PinsSnapshot && !q.Tailable, batch: q.Batch}
 	if has(nodes[0], knowsMeta) || q.Projection != nil && len(q.Projection.Meta()) > 0 {
 		q.Env.Meta = r.meta.value
 	}
@@ -250,7 +256,7 @@ func (x *Executor) prepare(ctx context.Context, c *catalog.Collection, q *Query,
 // end before a large one is made.
 func (r *running) built(n plan.Node) (s Stage, err error) {
 	defer expr.Interrupted(&err)
-	r.builder.interrupt.Of = r.query.Env
+	r.builder.interrupt.Check = r.query.Env.Check
 	return r.builder.build(n), nil
 }
 
@@ -339,6 +345,7 @@ type Cursor struct {
 	arrivals <-chan struct{} // rings when there may be more than Unpark found
 	token    []byte          // the record delivered last, where the query asks for it
 	before   []byte          // and the one before
+	keeps    bool            // it is parked, and keeps its state of the store
 }
 
 // Find runs a query. c is nil where the collection does not exist.

@@ -8,6 +8,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/catalog/layout"
 	"github.com/mayflydb/mayfly/internal/invariant"
+	"github.com/mayflydb/mayfly/internal/keystring"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/query/plan"
 )
@@ -43,9 +44,13 @@ func saveAll(s Stage) error {
 // Park lets go of the store until Unpark.
 //
 // The measurements of a time-series collection move into buckets meanwhile, and
-// a cursor over them would miss some: it keeps its snapshot.
+// a cursor over them would miss some: it keeps its snapshot. So does one over a
+// collection that is being laid anew.
 func (c *Cursor) Park() error {
 	if c.r.coll != nil && c.r.coll.IsTimeseries() {
+		return nil
+	}
+	if c.keeps = c.r.coll != nil && c.r.coll.Moves(); c.keeps {
 		return nil
 	}
 	if err := saveAll(c.r.winner.stage); err != nil {
@@ -71,6 +76,13 @@ func (c *Cursor) Unpark(ctx context.Context) error {
 			return nil
 		}
 		c.arrivals = r.coll.Arrivals()
+		if c.keeps {
+			return nil
+		}
+		if err := r.coll.CheckTurns(r.source.turns); err != nil {
+			return err
+		}
+		r.source.turns = r.coll.Turns()
 	}
 	var before catalog.Watermark
 	if r.coll != nil {
@@ -151,6 +163,7 @@ func exhausted(s Stage) bool {
 	return s.Stats().EOF
 }
 
+// save keeps the place.
 func (s *collScan) save() error {
 	if s.it != nil && !s.node.Tailable && s.it.Valid() {
 		s.last = append(s.last[:0], s.it.Key()...)
@@ -195,7 +208,13 @@ func (s *indexScan) save() error {
 	switch {
 	case s.it == nil:
 	case s.it.Valid():
+		value, err := s.it.Value()
+		if err != nil {
+			return err
+		}
+		key, _, _ := s.split(s.index.Handle.(*catalog.Index), value)
 		s.place = append(s.place[:0], s.it.Key()...)
+		s.placeKey, s.turns = len(key), s.source.turns
 	default:
 		s.ended = true
 	}
@@ -231,6 +250,13 @@ func (s *indexScan) resume() (bool, error) {
 		place = after(place)
 	}
 	s.again = false
+	if handle := s.index.Handle.(*catalog.Index); s.turns != s.source.turns && !handle.IsID() {
+		// What has the same key may have moved to before the place.
+		if place = s.place[:s.placeKey]; s.backward {
+			place = keystring.Successor(bytes.Clone(place))
+		}
+	}
+	s.turns = s.source.turns
 	if s.backward {
 		return it.SeekLT(place), nil
 	}
@@ -242,6 +268,7 @@ func (s *indexScan) resume() (bool, error) {
 // where again says so.
 func (s *indexScan) back(key, record []byte, again bool) error {
 	s.place, s.again = append(s.place[:0], key...), again
+	s.placeKey, s.turns = len(key), s.source.turns
 	if !s.index.Handle.(*catalog.Index).ByWindow {
 		s.place = append(s.place, record...)
 	}

@@ -33,6 +33,9 @@ func recordID(c *catalog.Collection, record []byte) int64 {
 	}
 	h := fnv.New64a()
 	h.Write(c.Identity(record))
+	if c.FindsByID() && !catalog.RecordKey(record).OfID() {
+		h.Write([]byte{1}) // where it lies by another order, it is another place
+	}
 	return int64(h.Sum64() >> 1)
 }
 

@@ -1,9 +1,12 @@
 package exec
 
 import (
+	"bytes"
 	"context"
+	"slices"
 
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/catalog/layout"
 	"github.com/mayflydb/mayfly/internal/memory"
 	"github.com/mayflydb/mayfly/internal/query/plan"
 	"github.com/mayflydb/mayfly/internal/schema"
@@ -19,8 +22,9 @@ type collScan struct {
 	it     *storage.Iter
 	lower  []byte
 	upper  []byte
-	none   bool   // there is nothing between lower and upper
-	last   []byte // the record seen last, where the scan may have to find its place again
+	none   bool              // there is nothing between lower and upper
+	ranges []layout.KeyRange // that are left to be read, when the one at hand is; see catalog's Ranges
+	last   []byte            // the record seen last, where the scan may have to find its place again
 }
 
 func (s *collScan) Stats() *Stats   { return &s.stats }
@@ -39,17 +43,50 @@ func closeIter(it **storage.Iter) error {
 
 func (s *collScan) move() (bool, error) {
 	if s.it == nil {
-		it, err := s.source.records(s.lower, s.upper)
-		if err != nil {
-			return false, err
+		return s.begin()
+	}
+	if s.node.Backward && s.it.Prev() || !s.node.Backward && s.it.Next() {
+		return true, nil
+	}
+	return s.nextRange(), nil
+}
+
+// begin opens the iterator at the place of the scan.
+func (s *collScan) begin() (bool, error) {
+	lower, upper := s.lower, s.upper
+	if s.ranges = s.source.coll.Ranges(s.node.Backward); len(s.ranges) > 1 {
+		at := s.last
+		if at == nil {
+			at = lower
 		}
-		s.it = it
-		return s.resume(), nil
+		i := max(0, slices.IndexFunc(s.ranges, func(r layout.KeyRange) bool {
+			return at != nil && bytes.Compare(at, r.From) >= 0 && (r.To == nil || bytes.Compare(at, r.To) < 0)
+		}))
+		if lower == nil || bytes.Compare(lower, s.ranges[i].From) < 0 {
+			lower = s.ranges[i].From
+		}
+		upper = s.ranges[i].To
+		s.ranges = s.ranges[i:]
 	}
-	if s.node.Backward {
-		return s.it.Prev(), nil
+	s.ranges = s.ranges[1:]
+	it, err := s.source.records(lower, upper)
+	if err != nil {
+		return false, err
 	}
-	return s.it.Next(), nil
+	s.it = it
+	return s.resume() || s.nextRange(), nil
+}
+
+// nextRange moves to the first record of the next range that has some.
+func (s *collScan) nextRange() bool {
+	for len(s.ranges) > 0 && s.it.Err() == nil {
+		s.it.SetBounds(s.ranges[0].From, s.ranges[0].To)
+		s.ranges = s.ranges[1:]
+		if s.node.Backward && s.it.Last() || !s.node.Backward && s.it.First() {
+			return true
+		}
+	}
+	return false
 }
 
 func (s *collScan) Work(ctx context.Context, row *Row) (State, error) {
@@ -104,6 +141,8 @@ type indexScan struct {
 	record    []byte       // memory for record keys
 	keys      []schema.Key // and for those of a document
 	place     []byte       // the entry that a saved scan was at
+	placeKey  int          // how much of that is the key string
+	turns     int          // the source's, when place was
 	again     bool         // that entry comes again
 	uncovered bool         // cover cannot be trusted any more
 }

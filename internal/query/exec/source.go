@@ -24,8 +24,9 @@ type source struct {
 	// rowsWait says that rows of the plan may wait for a later batch.
 	rowsWait bool
 	pending  pendingVisibility
-	low      catalog.LowWater
+	low      catalog.Gone
 	env      *expr.Env // of the query; nil where nobody counts its memory
+	turns    int       // the collection's Turns when the reader's state was taken
 }
 
 func (s *source) records(lower, upper []byte) (*storage.Iter, error) {
@@ -34,10 +35,13 @@ func (s *source) records(lower, upper []byte) (*storage.Iter, error) {
 
 func (s *source) entries(ix *plan.Index, lower, upper []byte) (*storage.Iter, error) {
 	var err error
-	if s.low, err = s.coll.LowWater(s.reader); err != nil {
+	if s.low, err = s.coll.Gone(s.reader); err != nil {
 		return nil, err
 	}
-	return s.reader.NewIter(ix.Handle.(*catalog.Index).Ident, lower, upper)
+	if err := s.coll.CheckTurns(s.turns); err != nil {
+		return nil, err
+	}
+	return s.coll.EntryIter(s.reader, ix.Handle.(*catalog.Index), lower, upper)
 }
 
 // entry makes a row of the index entry that an iterator stands on; memory may get
@@ -50,6 +54,9 @@ func (s *source) entry(row *Row, memory *[]byte, ix *plan.Index, it *storage.Ite
 	}
 	key := it.Key()
 	handle := ix.Handle.(*catalog.Index)
+	if it.Joined() {
+		return s.either(row, memory, ix, it, value)
+	}
 	if handle.Records {
 		row.fillEntry(ix, key, key, nil)
 		row.Doc = value
@@ -64,6 +71,33 @@ func (s *source) entry(row *Row, memory *[]byte, ix *plan.Index, it *storage.Ite
 	}
 	row.fillEntry(ix, ks, record, bits)
 	return s.low.Dead(record), nil
+}
+
+// either is entry for the index on _id of a collection that is laid anew, where the
+// document is in either half.
+func (s *source) either(row *Row, memory *[]byte, ix *plan.Index, it *storage.Iter, value []byte) (dead bool, err error) {
+	key, record, bits, doc := s.coll.SplitID((*memory)[:0], it, value)
+	if record == nil {
+		return false, storage.ErrCorruption
+	}
+	if doc == nil {
+		*memory = record
+	}
+	dead = s.low.Dead(record)
+	if !ix.Handle.(*catalog.Index).Records {
+		row.fillEntry(ix, key, record, bits)
+		return dead, nil
+	}
+	row.fillEntry(ix, key, record, nil)
+	if row.Doc = doc; doc != nil || dead {
+		return dead, nil
+	}
+	stored, closer, err := s.stored(record)
+	if err != nil || stored == nil {
+		return true, err
+	}
+	row.Doc = stored.Clone()
+	return false, closer.Close()
 }
 
 // fetch reads the document of a record, nil where it is gone, or hidden.

@@ -341,7 +341,7 @@ func mayHoldRows(n plan.Node) bool {
 	return has(n, func(n plan.Node) bool {
 		switch n := n.(type) {
 		case *plan.Sort: // checks again, by documents
-			return !n.Entries && !has(n.Input, func(n plan.Node) bool {
+			return !has(n.Input, func(n plan.Node) bool {
 				switch n.(type) {
 				case *plan.CollScan, *plan.Fetch, *plan.Unpack:
 					return true

@@ -113,7 +113,7 @@ func newParser(opts *Options) *parser {
 		opts = &Options{}
 	}
 	p := &parser{opts: opts, fold: &Env{Collator: opts.Collator, folding: true}}
-	p.interrupt.Of = opts.Op
+	p.interrupt.For(opts.Op)
 	for _, name := range opts.Vars {
 		p.bind(name)
 	}

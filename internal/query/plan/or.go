@@ -39,7 +39,6 @@ func orSources(c *Collection, q *Query, cs []match.Node, hinted *Index) []source
 		if !whole {
 			s.residual = cs
 		}
-		explodeAll(q, branches)
 		fetched := true
 		for _, b := range branches {
 			s.sorted = s.sorted && b.sorted
@@ -48,12 +47,7 @@ func orSources(c *Collection, q *Query, cs []match.Node, hinted *Index) []source
 		}
 		var nodes []Node
 		for _, b := range branches {
-			n := b.branch()
-			if m, ok := n.(*SortMerge); ok && s.sorted && !q.Sort.IsEmpty() {
-				nodes = append(nodes, m.Nodes...)
-				continue
-			}
-			nodes = append(nodes, n)
+			nodes = append(nodes, b.branch())
 		}
 		switch {
 		case q.Sort.IsEmpty() || !s.sorted:
@@ -64,20 +58,6 @@ func orSources(c *Collection, q *Query, cs []match.Node, hinted *Index) []source
 		out = append(out, s)
 	}
 	return out
-}
-
-// explodeAll splits the scans of branches for the sake of the query's order, where
-// all of them have it then.
-func explodeAll(q *Query, branches []source) {
-	sorted := make([]source, len(branches))
-	for i, b := range branches {
-		s, ok := explode(q, b)
-		if !ok && !b.sorted {
-			return
-		}
-		sorted[i] = s
-	}
-	copy(branches, sorted)
 }
 
 // disjunction is the $or that a conjunct is or implies, nil where there is none;
@@ -134,7 +114,7 @@ func orBranch(c *Collection, q *Query, branch match.Node, rest []match.Node, hin
 		if len(rest) > 0 {
 			s.forget(rest)
 		}
-		if s.bound > 0 && (best == nil || s.better(q, best)) {
+		if s.bound > 0 && (best == nil || s.better(best)) {
 			best = &s
 		}
 	}
@@ -154,23 +134,14 @@ func (s *source) forget(cs []match.Node) {
 }
 
 // better says whether s reads less than t, or as much and in order.
-func (s *source) better(q *Query, t *source) bool {
+func (s *source) better(t *source) bool {
 	if s.points != t.points {
 		return s.points > t.points
 	}
 	if s.bound != t.bound {
 		return s.bound > t.bound
 	}
-	return s.ordered(q) && !t.ordered(q)
-}
-
-// ordered says whether s has the query's order, or would have once it is split.
-func (s *source) ordered(q *Query) bool {
-	if s.sorted {
-		return true
-	}
-	_, ok := explode(q, *s)
-	return ok
+	return s.sorted && !t.sorted
 }
 
 // fetched says whether the branch reads the documents itself.

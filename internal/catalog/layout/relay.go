@@ -1,0 +1,182 @@
+package layout
+
+import "github.com/mayflydb/mayfly/internal/bson"
+
+// Relay lays documents while a collection changes, in use, from the order of _id
+// to windows of expiry, or back. It has two halves: record keys of the one are key
+// strings of _id, and those of the other are as in Window. Which half a record key
+// is of, its first byte says (Key.OfID), so both lie in one keyspace, and entries of
+// indexes need not say more than a record key.
+//
+// A new document goes to one half. Documents leave the other one, and none comes
+// (docs/rfcs/0019-layouts.md).
+type Relay struct {
+	*Window
+	// Back says that documents leave the windows, for the order of _id.
+	Back bool
+}
+
+// ByIDSection stands for the half by _id among the sections: the documents there
+// are counted together. It is no window, and above all that are ever due.
+const ByIDSection = 0xfe << 56
+
+// OfID says that a record key of a Relay is of the half by _id. Key strings of _id
+// and numbers of windows never begin with the same byte: tags are from 08 to f8
+// (keystring/tag.go), windows by date begin with 7f, 80 or ff, by last writes with
+// 00, 80 or ff. The one tag among those is that of regular expressions, which can be
+// no _id.
+func (k Key) OfID() bool {
+	if len(k) == 0 {
+		return false
+	}
+	switch k[0] {
+	case 0x00, firstDate, lastDate, 0xff:
+		return false
+	}
+	return true
+}
+
+// The first bytes of windows by date, and the only ones of windows between the
+// first key string of an _id and the last.
+const (
+	firstDate = 0x7f
+	lastDate  = 0x80
+)
+
+// Half is ranges of record keys in their order, in which those of the half by _id
+// are, or those of the windows.
+type Half []KeyRange
+
+// KeyRange is record keys from one on and below another; nil for the last.
+type KeyRange struct{ From, To Key }
+
+// The halves of a Relay.
+var (
+	HalfByID    = Half{{Key{0x01}, Key{firstDate}}, {Key{lastDate + 1}, Key{0xff}}}
+	HalfWindows = Half{{nil, Key{0x01}}, {Key{firstDate}, Key{lastDate + 1}}, {Key{0xff}, nil}}
+)
+
+// Leaves says that a document lies in the half that documents leave.
+func (l *Relay) Leaves(k Key) bool { return k.OfID() != l.Back }
+
+// Left is the half that documents leave.
+func (l *Relay) Left() Half {
+	if l.Back {
+		return HalfWindows
+	}
+	return HalfByID
+}
+
+// FoundByID is Layout's.
+func (*Relay) FoundByID() Lookup { return ByEither }
+
+// Append is Layout's.
+func (l *Relay) Append(dst Key, p Place) Key {
+	if l.Back {
+		return append(dst, p.ID...)
+	}
+	return l.Window.Append(dst, p)
+}
+
+// Identity is Layout's.
+func (*Relay) Identity(k Key) []byte { return k.IDInRelay() }
+
+// IDInRelay is the key string of _id in a record key of either half.
+func (k Key) IDInRelay() []byte {
+	if k.OfID() || len(k) < SectionBytes {
+		return k
+	}
+	return k[SectionBytes:]
+}
+
+// ID is Layout's.
+func (*Relay) ID(k Key) ([]byte, bool) { return k.IDInRelay(), true }
+
+// The ways of a Relay in its stored form.
+const (
+	relayField     = "relayout"
+	relayToWindows = "windows"
+	relayToID      = "id"
+)
+
+// Stored is Layout's: that of the windows, and relayout: where documents go.
+func (l *Relay) Stored() bson.Doc {
+	to := relayToWindows
+	if l.Back {
+		to = relayToID
+	}
+	var b bson.Builder
+	return b.Fields(l.Window.Stored()).String(relayField, to).Finish()
+}
+
+// Relaying makes a layout that was loaded one under change, where its stored form
+// says so; ok is false where it says what nobody knows.
+func Relaying(w *Window, stored bson.Doc) (l Layout, ok bool) {
+	switch v := stored.Lookup(relayField); {
+	case v.IsMissing():
+		return w, true
+	case v.Type != bson.TypeString:
+		return nil, false
+	case v.Str() == relayToWindows:
+		return &Relay{Window: w}, true
+	case v.Str() == relayToID:
+		return &Relay{Window: w, Back: true}, true
+	}
+	return nil, false
+}
+
+// Sections is Layout's.
+func (l *Relay) Sections() Sections { return l }
+
+// In is Sections'.
+func (*Relay) In(k Key) uint64 {
+	if k.OfID() {
+		return ByIDSection
+	}
+	return k.Section()
+}
+
+// Third is Sections': nothing in the half by _id.
+func (l *Relay) Third(doc bson.Doc, in uint64) int64 {
+	if in == ByIDSection {
+		return 0
+	}
+	return l.Window.Third(doc, in)
+}
+
+// Spans is Sections': without the half by _id.
+func (*Relay) Spans(from, to LowWater) (s []Span) {
+	const byte0 = 56 // bits behind the first byte of a section
+	for _, span := range from.Spans(to) {
+		for _, of := range [...]Span{{0, 1 << byte0}, {firstDate << byte0, (lastDate + 1) << byte0}} {
+			if cut := (Span{max(span.From, of.From), min(span.To, of.To)}); cut.From < cut.To {
+				s = append(s, cut)
+			}
+		}
+	}
+	return s
+}
+
+// Gone is what of a collection's records went as ranges: an entry of an index
+// with such a record key is dead.
+type Gone struct {
+	Low LowWater
+	// ByID stands, in a Relay, above the records of the half by _id that are gone; ""
+	// in any other layout.
+	ByID string
+}
+
+// NoneByID is the mark of a Relay below which there is no record by _id.
+const NoneByID = "\x01"
+
+// AllByID is above all records by _id.
+const AllByID = "\xff"
+
+// Dead says of the record key in an index entry that its document went with
+// its section, or with a part of the half by _id.
+func (g Gone) Dead(k Key) bool {
+	if g.ByID != "" && k.OfID() {
+		return string(k) < g.ByID
+	}
+	return g.Low.Dead(k)
+}

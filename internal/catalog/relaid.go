@@ -1,0 +1,193 @@
+package catalog
+
+import (
+	"bytes"
+	"io"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog/layout"
+	"github.com/mayflydb/mayfly/internal/keystring"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/storage"
+)
+
+// How a collection is read that is laid anew, or was since the process began. Who
+// reads may have a descriptor, and a state of the store, from before, from meanwhile
+// or from after it; what is here finds a document in each, in its one place (invariant
+// one-place).
+
+// relaid is what is known of the changes of a collection's layout.
+type relaid struct {
+	// ids is the keyspace of the index on _id that has entries of what is in windows.
+	ids storage.Ident
+	// turns is how often a change has begun or ended.
+	turns int
+}
+
+// noteRelaid takes note that c takes the place of another descriptor, or of none.
+// The gate is closed.
+func (c *Collection) noteRelaid(old *Collection) {
+	was := c.live.relaid.Load()
+	switch {
+	case c.relay != nil && (old == nil || old.relay == nil):
+		n := &relaid{ids: c.indexes[0].Ident, turns: 1}
+		if was != nil {
+			n.turns = was.turns + 1
+		}
+		c.live.relaid.Store(n)
+	case c.relay == nil && old != nil && old.relay != nil:
+		c.live.relaid.Store(&relaid{was.ids, was.turns + 1})
+	}
+}
+
+// Relaid says whether documents may be in either half of a layout.Relay, for who
+// reads some state of the store since the process began.
+func (c *Collection) Relaid() bool { return c.live.relaid.Load() != nil }
+
+// Relaying says whether the collection is being laid anew.
+func (c *Collection) Relaying() bool { return c.relay != nil }
+
+// Moves says whether the collection, as it is now, is being laid anew.
+func (c *Collection) Moves() bool { return c.live.current.Load().relay != nil }
+
+// Turns is how often the layout of the collection has begun or ended to change since
+// the process began. Who goes on with a scan in another state of the store compares:
+// see CheckTurns.
+func (c *Collection) Turns() int {
+	if r := c.live.relaid.Load(); r != nil {
+		return r.turns
+	}
+	return 0
+}
+
+// CheckTurns is an error where the layout has changed so often since a scan began
+// that nobody knows what the scan has seen: code 175.
+func (c *Collection) CheckTurns(begun int) error {
+	if now := c.Turns(); (now+1)/2 > begun/2+1 {
+		return mongoerr.New(mongoerr.QueryPlanKilled, "the documents of the collection were laid anew while the query waited. UUID %s", c.UUID)
+	}
+	return nil
+}
+
+// findEither is FindID in either half, in any state.
+func (c *Collection) findEither(dst RecordKey, r storage.Reader, id bson.Value) (record RecordKey, doc bson.Doc, closer io.Closer, err error) {
+	n := len(dst)
+	byID := func() {
+		record = c.appendID(dst[:n], id)
+		doc, closer, err = c.find(r, record[n:])
+	}
+	if now := c.live.current.Load(); now.ClusteredByID() || now.relay != nil && now.relay.Back {
+		if byID(); err != nil || doc != nil {
+			return record, doc, closer, err
+		}
+	}
+	if record, doc, closer, err = c.findByEntry(dst, r, id); err != nil || doc != nil {
+		return record, doc, closer, err
+	}
+	if byID(); err != nil || doc != nil {
+		return record, doc, closer, err
+	}
+	// Where r reads the latest state, it may have moved to a window between the looks.
+	return c.findByEntry(dst, r, id)
+}
+
+// findAgain finds a document by the key string of its _id where it has moved.
+func (c *Collection) findAgain(r storage.Reader, id []byte) (to RecordKey, doc bson.Doc, closer io.Closer, err error) {
+	if c.Windowed() {
+		section, found, err := c.sectionOf(r, id)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		if found {
+			to = append(layout.AppendSection(nil, section), id...)
+			if doc, closer, err = c.find(r, to); err != nil || doc != nil {
+				return to, doc, closer, err
+			}
+		}
+	}
+	if !c.Relaid() {
+		return nil, nil, nil, nil
+	}
+	to = bytes.Clone(id)
+	doc, closer, err = c.find(r, to)
+	return to, doc, closer, err
+}
+
+// Ranges are the records of the collection in the order in which a scan must read
+// them: where they lie in two halves, that which documents leave comes first, so
+// that none moves behind a scan that goes on in a later state. Backward, each range is
+// read from its end.
+func (c *Collection) Ranges(backward bool) []layout.KeyRange {
+	if !c.Relaid() {
+		return []layout.KeyRange{{}}
+	}
+	first, then := layout.HalfByID, layout.HalfWindows
+	if now := c.live.current.Load(); now.ClusteredByID() || now.relay != nil && now.relay.Back {
+		first, then = then, first
+	}
+	var all []layout.KeyRange
+	for _, half := range []layout.Half{first, then} {
+		for i := range half {
+			if backward {
+				i = len(half) - 1 - i
+			}
+			all = append(all, half[i])
+		}
+	}
+	return all
+}
+
+// EntryIter opens an iterator over the entries of an index between two bounds, in a
+// state of the store. Of the index on _id it may be joined of entries of documents in
+// windows and of records by _id: SplitID takes those apart.
+func (c *Collection) EntryIter(r storage.Reader, ix *Index, lower, upper []byte) (*storage.Iter, error) {
+	if ix.IsID() && c.Relaid() {
+		return c.idIter(r, lower, upper)
+	}
+	return r.NewIter(ix.Ident, lower, upper)
+}
+
+func (c *Collection) idIter(r storage.Reader, lower, upper []byte) (*storage.Iter, error) {
+	var parts []*storage.Iter
+	open := func(id storage.Ident, lower, upper []byte) error {
+		it, err := r.NewIter(id, lower, upper)
+		if err == nil {
+			parts = append(parts, it)
+		}
+		return err
+	}
+	err := open(c.live.relaid.Load().ids, lower, upper)
+	for _, of := range layout.HalfByID {
+		from, to := max(string(lower), string(of.From)), string(of.To)
+		if upper != nil {
+			to = min(to, string(upper))
+		}
+		if err == nil && from < to {
+			err = open(c.Ident, []byte(from), []byte(to))
+		}
+	}
+	if err != nil {
+		for _, it := range parts {
+			it.Close()
+		}
+		return nil, err
+	}
+	return storage.Join(parts...), nil
+}
+
+// SplitID takes what a joined iterator stands on apart: the key string of _id, the
+// record key, and the type bits. doc is the document where the record is by _id, else
+// nil. What is no part of the key and value at hand is appended to dst.
+func (c *Collection) SplitID(dst []byte, it *storage.Iter, value []byte) (key []byte, record RecordKey, typeBits []byte, doc bson.Doc) {
+	key = it.Key()
+	if it.Part() == 0 {
+		if len(value) < layout.SectionBytes {
+			return nil, nil, nil, nil
+		}
+		n := len(dst)
+		dst = append(append(dst, value[:layout.SectionBytes]...), key...)
+		return key, dst[n:], value[layout.SectionBytes:], nil
+	}
+	doc = bson.Doc(value)
+	return key, key, keystring.TrimTypeBits(keystring.AppendTypeBits(nil, doc.Lookup("_id"))), doc
+}

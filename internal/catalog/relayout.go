@@ -1,0 +1,681 @@
+package catalog
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog/layout"
+	"github.com/mayflydb/mayfly/internal/invariant"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/schema"
+	"github.com/mayflydb/mayfly/internal/storage"
+)
+
+// A filled collection changes its layout while it is in use, from the order of _id to
+// windows of expiry or back: BeginRelay, a RelayPart after another, EndRelay
+// (docs/rfcs/0019-layouts.md). Between the first and the last its layout is a
+// layout.Relay, and it stays as good as any for as long as nobody goes on. What stays
+// in the half that documents leave does not change (invariant old-still).
+
+const (
+	// relayDocs is how many documents move in one unit.
+	relayDocs = 100
+	// maxDueLeft bounds the documents of a part that are known to have been due and
+	// gone by other hands; where there are more, the part is read again.
+	maxDueLeft = 100_000
+)
+
+// ErrRelayWaits says that a collection cannot be laid anew now, since an index of it is
+// being built, or others have changed it.
+var ErrRelayWaits = errors.New("catalog: the collection cannot be laid anew now")
+
+// RelayRule is the rule whose windows a filled collection would get: the first one
+// that can have some, where it has none.
+func (c *Collection) RelayRule() *Rule {
+	if c.Ident == 0 || !c.mayHaveWindows() || c.live.expiring.Load() != nil {
+		return nil
+	}
+	for _, r := range c.rules {
+		if r.Kind != schema.ByID && layout.Windowable(r.Index.Index) {
+			return r
+		}
+	}
+	return nil
+}
+
+// RelayServes is the rule that the windows serve where documents are on their way to
+// them; nil for none, and where something else happens with each document that
+// expires.
+func (c *Collection) RelayServes() *Rule {
+	if c.relay == nil || c.relay.Back || c.live.expiring.Load() != nil {
+		return nil
+	}
+	for _, r := range c.rules {
+		if c.WindowedBy(r) {
+			return r
+		}
+	}
+	return nil
+}
+
+// WindowsIdle says that the collection has windows, and no TTL index by which they
+// could go.
+func (c *Collection) WindowsIdle() bool {
+	return c.relay == nil && c.Windowed() && !slices.ContainsFunc(c.indexes, func(ix *Index) bool {
+		return ix.IsTTL() && c.sections.Serve(ix.Index)
+	})
+}
+
+// BeginRelay begins to lay a collection by the windows of a rule, or where that is nil
+// from its windows to the order of _id. Errors: ErrRelayWaits where things have
+// changed, and 26.
+func (c *Catalog) BeginRelay(ctx context.Context, coll *Collection, by *Rule) error {
+	return c.change(ctx, only(coll.live), func(t *change) error {
+		now := coll.Latest()
+		if now == nil {
+			return mongoerr.New(mongoerr.NamespaceNotFound, "ns not found %s", coll.Namespace)
+		}
+		if now.building() {
+			return ErrRelayWaits
+		}
+		if by == nil {
+			return t.beginBack(now)
+		}
+		return t.beginWindows(now, by)
+	})
+}
+
+// building says whether an index of the collection is being built.
+func (c *Collection) building() bool {
+	return slices.ContainsFunc(c.indexes, func(ix *Index) bool { return !ix.Ready })
+}
+
+func (t *change) beginWindows(coll *Collection, by *Rule) error {
+	r := coll.RelayRule()
+	if r == nil || r.Index.live != by.Index.live {
+		return ErrRelayWaits
+	}
+	if odd, err := t.c.odd(coll); err != nil || odd {
+		return errors.Join(ErrRelayWaits, err)
+	}
+	next := coll.with(func(n *Collection) { n.indexes = slices.Clone(coll.indexes) })
+	t.cluster(next, &layout.Relay{Window: layout.NewWindow(r.Index.Index)})
+	l := coll.live
+	if err := t.u.AddSums(storage.IdentWindows, windowKey(nil, coll.Ident, layout.ByIDSection), []int64{l.counter.Load(sumDocs), l.counter.Load(sumBytes), 0}); err != nil {
+		return err
+	}
+	if err := t.store(next); err != nil {
+		return err
+	}
+	return t.setState(coll, layout.State{ByID: layout.NoneByID})
+}
+
+// odd says whether a collection by _id has record keys that are none of the half by
+// _id; none has, as far as anybody knows.
+func (c *Catalog) odd(coll *Collection) (bool, error) {
+	for _, r := range layout.HalfWindows {
+		if any, err := c.anyRecord(coll, r); err != nil || any {
+			return any, err
+		}
+	}
+	return false, nil
+}
+
+// anyRecord says whether there is a record in a range.
+func (c *Catalog) anyRecord(coll *Collection, r layout.KeyRange) (bool, error) {
+	it, err := c.engine.NewIter(coll.Ident, r.From, r.To)
+	if err != nil {
+		return false, err
+	}
+	any := it.First()
+	return any, it.Close()
+}
+
+// beginBack needs that no entry of what went with a window is left: record keys of
+// windows mean nothing by and by.
+func (t *change) beginBack(coll *Collection) error {
+	if !coll.WindowsIdle() || coll.live.swept.Load() != coll.live.lowWater.Load() {
+		return ErrRelayWaits
+	}
+	w, ok := coll.layout.(*layout.Window)
+	if !ok {
+		return ErrRelayWaits
+	}
+	next := coll.with(func(n *Collection) { n.lie(&layout.Relay{Window: w, Back: true}) })
+	if err := t.store(next); err != nil {
+		return err
+	}
+	state := coll.live.state()
+	state.ByID = layout.NoneByID
+	return t.setState(coll, state)
+}
+
+// setState stages the state of a collection's sections.
+func (t *change) setState(coll *Collection, s layout.State) error {
+	t.e.note(&windowsNote{of(coll), 0})
+	return t.u.Set(storage.IdentWindows, identKey(coll.Ident), s.Encode())
+}
+
+// RelayLeft is how many documents have still to leave their half; 0 where nothing is
+// being laid anew. Exact while the gate is closed.
+func (c *Catalog) RelayLeft(coll *Collection) (int64, error) {
+	if coll.relay == nil {
+		return 0, nil
+	}
+	v, closer, err := c.engine.Get(storage.IdentWindows, windowKey(nil, coll.Ident, layout.ByIDSection))
+	var sums [windowSums]int64
+	if err == nil {
+		err = errors.Join(storage.Sums(v, sums[:]), closer.Close())
+	} else if errors.Is(err, storage.ErrNotFound) {
+		err = nil
+	}
+	if coll.relay.Back {
+		return coll.live.counter.Load(sumDocs) - sums[windowDocs], err
+	}
+	return sums[windowDocs], err
+}
+
+// EndRelay ends what BeginRelay began, when no document is left in the half that they
+// leave; done says whether that is so. Before, it removes the index entries of what
+// went as a range; it calls pause as Sweep does. Errors: ErrRelayWaits, 26.
+func (c *Catalog) EndRelay(ctx context.Context, coll *Collection, pause func(time.Duration) error) (done bool, err error) {
+	if left, err := c.RelayLeft(coll); err != nil || left != 0 {
+		return false, err
+	}
+	gone := coll.live.gone()
+	if clean := gone.ByID <= layout.NoneByID && (!coll.relay.Back || coll.live.swept.Load() == gone.Low); !clean {
+		if clean, err = c.sweep(ctx, coll, &Swept{}, pause); err != nil || !clean {
+			return false, err
+		}
+	}
+	err = c.change(ctx, only(coll.live), func(t *change) error {
+		now := coll.Latest()
+		if now == nil || now.relay == nil || now.relay.Back != coll.relay.Back || now.building() {
+			return ErrRelayWaits
+		}
+		left, err := c.RelayLeft(now)
+		if err != nil || left != 0 {
+			return err
+		}
+		if now.relay.Back {
+			if done = now.live.swept.Load() == now.live.lowWater.Load(); done {
+				err = t.endBack(now)
+			}
+			return err
+		}
+		if done = now.live.gone().ByID == gone.ByID; done {
+			err = t.endWindows(now)
+		}
+		return err
+	})
+	return done && err == nil, err
+}
+
+func (t *change) endWindows(coll *Collection) error {
+	if err := t.u.Delete(storage.IdentWindows, windowKey(nil, coll.Ident, layout.ByIDSection), -1); err != nil {
+		return err
+	}
+	if err := t.store(coll.with(func(n *Collection) { n.lie(coll.relay.Window) })); err != nil {
+		return err
+	}
+	state := coll.live.state()
+	state.ByID = ""
+	return t.setState(coll, state)
+}
+
+func (t *change) endBack(coll *Collection) error {
+	if err := t.dropEntries(coll.indexes[0]); err != nil {
+		return err
+	}
+	if err := t.u.DeleteRange(storage.IdentWindows, identKey(coll.Ident), identKey(coll.Ident+1)); err != nil {
+		return err
+	}
+	next := coll.with(func(n *Collection) {
+		id := *coll.indexes[0]
+		id.Ident, id.Records, id.ByWindow = coll.Ident, true, false
+		n.indexes = slices.Clone(coll.indexes)
+		n.indexes[0] = &id
+		n.lie(layout.ByID{})
+	})
+	if err := t.store(next); err != nil {
+		return err
+	}
+	t.e.note(&windowsNote{of(coll), 0})
+	t.e.note(&forgottenNote{of(coll)})
+	return nil
+}
+
+// Relay says what RelayPart shall do.
+type Relay struct {
+	// From is where the part begins; nil for the beginning.
+	From RecordKey
+	// Bytes is the size of the part, to the next document: so much is on disk twice at
+	// the most, and as much work is lost with the process.
+	Bytes int
+	// Rule is the one that RelayServes: what is due by it stays where it is, and goes
+	// with the part. Nil where all moves.
+	Rule *Rule
+	// Now is the instant by which documents are judged, in milliseconds since 1970.
+	Now int64
+	// Permit is asked before something goes.
+	Permit *Permit
+	// Did is called after each step with what it did and how long it took, while nothing
+	// is under way. It may wait, and its error ends the part.
+	Did func(RelayStep, time.Duration) error
+}
+
+// RelayStep is what a step of a RelayPart did.
+type RelayStep struct {
+	// Passed documents were read; Moved of them live in the other half now.
+	Passed, Moved int64
+	// Gone is what went with the part.
+	Gone Dropped
+}
+
+// RelayPart moves the next documents of the half that documents leave, and lets those
+// of them go, unread once more, that are due. next is where the next part begins: at
+// the same place where this one could not end. end says that there is none. Errors: 26,
+// ErrRelayWaits, ErrNoPermit, and those of Did.
+// REQUIRES: Collection.Relaying.
+func (c *Catalog) RelayPart(ctx context.Context, coll *Collection, o Relay) (next RecordKey, end bool, err error) {
+	if err := invariant.Require(coll.relay != nil, "catalog: RelayPart is of a collection that is being laid anew"); err != nil {
+		return nil, false, err
+	}
+	coll.live.laying.Lock()
+	defer coll.live.laying.Unlock()
+	x := relayer{c: c, coll: coll, o: o, at: c.evaluate(), begun: time.Now()}
+	s := x.begin()
+	defer s.Close()
+	defer coll.live.leaving.Store(nil) // what is left later, nobody asks for
+	if x.next, err = x.read(ctx, s); err != nil {
+		return nil, false, err
+	}
+	if err := x.moveBusy(ctx); err != nil {
+		return nil, false, err
+	}
+	whole := true
+	if x.due == 0 {
+		err = x.clear(ctx)
+	} else {
+		whole, err = x.drop(ctx)
+	}
+	switch {
+	case err != nil:
+		return nil, false, err
+	case !whole:
+		return o.From, false, nil
+	}
+	return x.next, x.next == nil, nil
+}
+
+// leaveWatch notes which documents that are due leave their half by other hands while a
+// part of it is read. It is set while the gate is closed.
+type leaveWatch struct {
+	rule *Rule
+	now  int64
+
+	mu   sync.Mutex
+	left []leftDoc
+	// lost says that the watch does not know all.
+	lost bool
+}
+
+// leftDoc is a document that has left its half.
+type leftDoc struct {
+	key  RecordKey
+	size int64
+}
+
+// leftDocs are those of a unit, for a watch.
+type leftDocs struct {
+	w *leaveWatch
+	leftDoc
+}
+
+// noteLeft notes that the unit takes a document away from a record key.
+func (u *Unit) noteLeft(c *Collection, key RecordKey, old bson.Doc) {
+	if !c.leaves(key) {
+		return
+	}
+	if w := c.live.leaving.Load(); w != nil && w.rule.Due(old) <= w.now {
+		u.left = append(u.left, leftDocs{w, leftDoc{bytes.Clone(key), int64(len(old))}})
+	}
+}
+
+// tellLeft tells the watches, when the unit has committed or nobody knows.
+func (u *Unit) tellLeft(err error) {
+	for _, l := range u.left {
+		l.w.mu.Lock()
+		if l.w.lost = l.w.lost || err != nil || len(l.w.left) == maxDueLeft; !l.w.lost {
+			l.w.left = append(l.w.left, l.leftDoc)
+		}
+		l.w.mu.Unlock()
+	}
+}
+
+// leaves says whether a document with that record key moves when it is written.
+func (c *Collection) leaves(key RecordKey) bool { return c.relay != nil && c.relay.Leaves(key) }
+
+// updateAway is Update of a document that leaves its half: it goes in the same unit
+// where it would be stored now (invariant old-still).
+func (u *Unit) updateAway(ctx context.Context, c *Collection, old, doc bson.Doc) error {
+	u.from = append(u.from[:0], u.record...)
+	defer func() { u.from = u.from[:0] }()
+	u.record = c.layout.Append(u.record[:0], layout.Place{Doc: doc, ID: u.from.IDInRelay(), Low: c.live.lowWater.Load()})
+	u.plan, u.keyRoom = u.plan[:0], 0
+	for i, ix := range c.indexes {
+		if ix.holds(u.from) {
+			keys, err := u.oldKeys(ix, old, slot(&u.keys, i))
+			if err != nil {
+				return err
+			}
+			for _, k := range keys {
+				u.plan = append(u.plan, entryWrite{ix: ix, key: k, del: true})
+			}
+		}
+		if ix.holds(u.record) {
+			keys, err := u.newKeys(c, ix, doc, slot(&u.fresh, i))
+			if err != nil {
+				return err
+			}
+			for _, k := range keys {
+				u.plan = append(u.plan, entryWrite{ix: ix, key: k})
+			}
+		}
+	}
+	if err := u.checkUnique(ctx, c); err != nil {
+		return err
+	}
+	u.noteDue(c, doc)
+	if err := u.u.Delete(c.Ident, u.from, len(old)); err != nil {
+		return err
+	}
+	if err := u.u.Set(c.Ident, u.record, doc); err != nil {
+		return err
+	}
+	u.noteLeft(c, u.from, old)
+	if u.e.ops.on {
+		u.e.ops.update(c.placeOps(), old, doc)
+	}
+	if u.keyRoom > maxKeptKeys {
+		u.Memory.Settle(u.u.Size() + 2*u.keyRoom)
+	}
+	if err := u.writeEntries(c); err != nil {
+		return err
+	}
+	u.docs++
+	u.countWindow(c, 1, int64(len(doc)), u.third(c, doc))
+	if size := int64(len(doc) - len(old)); size != 0 {
+		u.u.Add(c.live.counter, sumBytes, size)
+	}
+	u.record = append(u.record[:0], u.from...)
+	u.countWindow(c, -1, -int64(len(old)), -u.third(c, old))
+	return nil
+}
+
+// relayer is a RelayPart under way.
+type relayer struct {
+	c     *Catalog
+	coll  *Collection
+	o     Relay
+	at    Evaluation
+	watch *leaveWatch
+	begun time.Time // of the step
+	next  RecordKey
+	group []RecordKey
+	busy  []RecordKey // that others had locked
+
+	passed        int64 // since the last step
+	due, dueBytes int64 // that stay
+}
+
+// begin sets the watch, and returns the state of the store in that moment.
+func (x *relayer) begin() *storage.Snapshot {
+	l := x.coll.live
+	l.gate.Lock()
+	defer l.gate.Unlock()
+	if x.o.Rule != nil {
+		x.watch = &leaveWatch{rule: x.o.Rule, now: x.o.Now}
+		l.leaving.Store(x.watch)
+	}
+	return x.c.engine.NewSnapshot()
+}
+
+// read goes through the part in one state of the store, moves what is not due, and
+// counts the rest.
+func (x *relayer) read(ctx context.Context, s *storage.Snapshot) (next RecordKey, err error) {
+	size := 0
+	for _, r := range x.coll.relay.Left() {
+		from := r.From
+		if bytes.Compare(from, x.o.From) < 0 {
+			from = x.o.From
+		}
+		if r.To != nil && bytes.Compare(from, r.To) >= 0 {
+			continue
+		}
+		if next, err = x.readRange(ctx, s, from, r.To, &size); err != nil || next != nil {
+			return next, err
+		}
+	}
+	return nil, x.moveGroup(ctx)
+}
+
+func (x *relayer) readRange(ctx context.Context, s *storage.Snapshot, from, to RecordKey, size *int) (next RecordKey, err error) {
+	it, err := s.NewIter(x.coll.Ident, from, to)
+	if err != nil {
+		return nil, err
+	}
+	defer it.Close()
+	for ok := it.First(); ok; ok = it.Next() {
+		if *size >= x.o.Bytes {
+			return bytes.Clone(it.Key()), x.moveGroup(ctx)
+		}
+		v, err := it.Value()
+		if err != nil {
+			return nil, err
+		}
+		*size += len(v)
+		x.passed++
+		if x.o.Rule != nil && x.o.Rule.Due(v) <= x.o.Now {
+			x.due++
+			x.dueBytes += int64(len(v))
+		} else {
+			x.group = append(x.group, bytes.Clone(it.Key()))
+		}
+		if len(x.group) == relayDocs || x.passed == relayRead {
+			if err := x.moveGroup(ctx); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return nil, it.Err()
+}
+
+// relayRead is how many documents are read at the most in a step.
+const relayRead = 10_000
+
+// moveGroup moves some documents, and tells of the step. Those that others have locked
+// come last.
+func (x *relayer) moveGroup(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	moved := int64(0)
+	if len(x.group) > 0 {
+		var busy []RecordKey
+		err := x.c.Run(ctx, storage.Buffered, func(u *Unit) (err error) {
+			moved = 0
+			busy, err = u.LockRecords(ctx, x.coll, x.group, func(k RecordKey, doc bson.Doc) error {
+				moved++
+				return x.move(u, k, doc)
+			})
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		x.busy = append(x.busy, busy...)
+		x.group = x.group[:0]
+	}
+	return x.did(RelayStep{Passed: x.passed, Moved: moved})
+}
+
+// did ends a step.
+func (x *relayer) did(s RelayStep) (err error) {
+	x.passed = 0
+	if x.o.Did != nil {
+		err = x.o.Did(s, time.Since(x.begun))
+	}
+	x.begun = time.Now()
+	return err
+}
+
+// move moves a locked document, unless it cannot be now.
+func (x *relayer) move(u *Unit, k RecordKey, doc bson.Doc) error {
+	now := u.inLatest(x.coll)
+	// A build looks for duplicates where it finds documents; one that moves behind it
+	// would not be found.
+	if now.building() || !now.leaves(k) {
+		return ErrRelayWaits
+	}
+	return u.reassignWindow(now, k, doc)
+}
+
+// moveBusy moves the documents that others had locked.
+func (x *relayer) moveBusy(ctx context.Context) error {
+	for _, k := range x.busy {
+		err := x.c.Run(ctx, storage.Buffered, func(u *Unit) error {
+			doc, err := u.LockRecord(ctx, x.coll, k)
+			if err != nil || doc == nil || !u.inLatest(x.coll).leaves(u.resolve(k)) {
+				return err
+			}
+			return x.move(u, k, doc)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	x.busy = nil
+	return nil
+}
+
+// part is the part as ranges of records.
+func (x *relayer) part() (all []layout.KeyRange) {
+	for _, r := range x.coll.relay.Left() {
+		if bytes.Compare(r.From, x.o.From) < 0 {
+			r.From = x.o.From
+		}
+		if x.next != nil && (r.To == nil || bytes.Compare(x.next, r.To) < 0) {
+			r.To = x.next
+		}
+		if r.To == nil || bytes.Compare(r.From, r.To) < 0 {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// clear covers a part from which all have moved with a tombstone, so that its tables go
+// as a whole. Nobody stores anything there.
+func (x *relayer) clear(ctx context.Context) error {
+	if err := x.coll.live.gate.RLock(ctx); err != nil {
+		return err
+	}
+	defer x.coll.live.gate.RUnlock()
+	if now := x.coll.Latest(); now == nil || now.relay == nil || now.relay.Back != x.coll.relay.Back {
+		return ErrRelayWaits
+	}
+	e := x.c.begin(x.coll, x.at)
+	defer e.u.Abort()
+	for _, r := range x.part() {
+		if err := e.u.DeleteRange(x.coll.Ident, r.From, r.To); err != nil {
+			return err
+		}
+	}
+	e.u.Frees()
+	return x.c.commit(ctx, e, storage.Buffered)
+}
+
+// drop lets what is due go with the part. It closes the gate: nobody else writes to
+// the collection. Where the part has to be read again, nothing goes.
+func (x *relayer) drop(ctx context.Context) (whole bool, err error) {
+	var gone Dropped
+	err = x.o.Permit.Unit(func() error {
+		l := x.coll.live
+		l.gate.Lock()
+		defer l.gate.Unlock()
+		latest := x.coll.Latest()
+		if latest == nil || latest.relay == nil || latest.relay.Back {
+			return ErrRelayWaits
+		}
+		if err := x.o.Permit.Check(latest); err != nil {
+			return err
+		}
+		if l.expiring.Load() != nil || x.watch.lost {
+			return nil
+		}
+		sum := [windowSums]int64{windowDocs: x.due, windowSize: x.dueBytes}
+		for _, d := range x.watch.left {
+			if bytes.Compare(d.key, x.o.From) >= 0 && (x.next == nil || bytes.Compare(d.key, x.next) < 0) {
+				sum[windowDocs]--
+				sum[windowSize] -= d.size
+			}
+		}
+		if err := x.dropSum(ctx, latest, sum); err != nil {
+			return err
+		}
+		whole = true
+		gone = Dropped{Docs: sum[windowDocs], Bytes: sum[windowSize], Keys: sum[windowDocs] * int64(len(latest.indexes)-1), Windows: 1}
+		return nil
+	})
+	if err != nil || !whole {
+		return false, err
+	}
+	return true, x.did(RelayStep{Gone: gone})
+}
+
+// dropSum drops the part, in which there is what sum says. REQUIRES: the gate is closed.
+func (x *relayer) dropSum(ctx context.Context, coll *Collection, sum [windowSums]int64) error {
+	l := coll.live
+	if err := l.gate.requireClosed(); err != nil {
+		return err
+	}
+	e := x.c.begin(coll, x.at)
+	u := e.u
+	defer u.Abort()
+	part := x.part()
+	for _, r := range part {
+		if err := u.DeleteRange(coll.Ident, r.From, r.To); err != nil {
+			return err
+		}
+	}
+	state := l.state()
+	if state.ByID = string(x.next); x.next == nil {
+		state.ByID = layout.AllByID
+	}
+	if l.counter.Load(sumDocs) == sum[windowDocs] {
+		state.ByID = layout.NoneByID // nothing is left: the indexes go, too
+		if state.Swept = state.Low; sum[windowDocs] > 0 {
+			if err := x.c.dropAllEntries(u, coll); err != nil {
+				return err
+			}
+		}
+	}
+	if err := u.Set(storage.IdentWindows, identKey(coll.Ident), state.Encode()); err != nil {
+		return err
+	}
+	if err := u.AddSums(storage.IdentWindows, windowKey(nil, coll.Ident, layout.ByIDSection), []int64{-sum[windowDocs], -sum[windowSize], 0}); err != nil {
+		return err
+	}
+	u.Frees()
+	u.Add(l.counter, sumDocs, -sum[windowDocs])
+	u.Add(l.counter, sumBytes, -sum[windowSize])
+	e.note(&windowsNote{of(coll), 0})
+	e.recordKeys(coll, part, sum, x.o.Rule.Index.Name)
+	return x.c.commit(ctx, e, storage.Buffered)
+}
