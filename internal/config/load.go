@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"slices"
 	"strings"
@@ -139,8 +140,27 @@ func (l *loader) together() {
 		o.Net.Compressors = nil
 	}
 	l.cosmosKey()
+	l.replication()
 	if o.Storage.DBPath == "" {
 		o.Storage.DBPath = defaultDBPath()
+	}
+}
+
+// replication checks what stands for a replica set's member alone.
+func (l *loader) replication() {
+	o := l.options.Replication
+	if o.Advertise != "" {
+		if host, port, err := net.SplitHostPort(o.Advertise); err != nil || host == "" || port == "" || port == "0" {
+			l.fail("replication.advertise", "%q is no host:port", o.Advertise)
+		}
+	}
+	if o.Set != "" {
+		return
+	}
+	for _, path := range []string{"replication.initiate", "replication.advertise", "replication.oplogSizeMB", "storage.oplogMinRetentionHours"} {
+		if _, given := l.explicit[path]; given {
+			l.fail(path, "needs replication.replSetName")
+		}
 	}
 }
 

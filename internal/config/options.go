@@ -11,6 +11,7 @@ type Options struct {
 	ConfigFile    string
 	Net           Net
 	Security      Security
+	Replication   Replication
 	Storage       Storage
 	Log           Log
 	Process       Process
@@ -41,6 +42,21 @@ type Net struct {
 type Security struct {
 	JavaScript    bool // run their JavaScript
 	Authorization bool // check what each may do
+}
+
+// Replication says of which replica set the server is a member.
+type Replication struct {
+	Set          string // its name; "" for a standalone
+	Initiate     bool   // found it where the data are of none
+	Advertise    string // host:port by which clients and members reach this server; "" is what it listens on
+	OplogSizeMB  int    // 0: chosen from the size of the disk
+	OplogMinimum float64
+}
+
+// OplogRetention is how long what is in the log stays there at least; 0 for as long as
+// there is room.
+func (r Replication) OplogRetention() time.Duration {
+	return time.Duration(r.OplogMinimum * float64(time.Hour))
 }
 
 // Storage says where and how data is kept.

@@ -13,8 +13,7 @@ type refusal struct {
 var refused = []refusal{
 	{path: "processManagement.fork", flags: []string{"fork"}, bare: true, harmless: []string{"false"},
 		why: "the server stays in the foreground; let systemd, a container or nohup put it into the background"},
-	{path: "replication.replSetName", flags: []string{"replSet"}, why: "replica sets are not offered yet; this server is a standalone"},
-	{path: "replication.", flags: []string{"oplogSize", "oplogMinRetentionHours", "enableMajorityReadConcern"}, why: "replica sets are not offered yet; this server is a standalone"},
+	{path: "replication.enableMajorityReadConcern", flags: []string{"enableMajorityReadConcern"}, bare: true, harmless: []string{"true"}, why: "what a member reads is committed by a majority"},
 	{path: "sharding.", flags: []string{"clusterRole"}, why: "sharding is not offered yet; this server is a standalone"},
 	{path: "sharding.clusterRole", flags: []string{"shardsvr", "configsvr"}, bare: true, why: "sharding is not offered yet; this server is a standalone"},
 	{path: "security.noauth", flags: []string{"noauth"}, bare: true, harmless: []string{"true"}, why: "access control is off unless --auth says otherwise"},

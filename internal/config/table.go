@@ -22,6 +22,7 @@ var sections = []struct{ prefix, title string }{
 	{"config", "Configuration"},
 	{"net", "Network"},
 	{"security", "Security"},
+	{"replication", "Replica set"},
 	{"storage", "Storage"},
 	{"systemLog", "Log"},
 	{"processManagement", "Process"},
@@ -39,6 +40,8 @@ var (
 	commitMS    = [2]float64{1, 500}
 	cacheGB     = [2]float64{0.05, 10_000} // mongod: 0.25; tests and small machines want less
 	operationGB = [2]float64{0.25, 10_000}
+	oplogMB     = [2]float64{0, 1 << 30}
+	oplogHours  = [2]float64{0, 1 << 20}
 	slowMS      = [2]float64{-1, 1<<31 - 1}
 	share       = [2]float64{0, 1}
 )
@@ -73,6 +76,17 @@ var table = []option{
 		help: "let only those in who authenticate, and let them do what their roles grant"},
 	{path: "security.javascriptEnabled", flag: "noscripting", inverse: true, target: func(o *Options) any { return &o.Security.JavaScript }, text: "false",
 		help: "run no JavaScript of clients ($where, $function, $accumulator, mapReduce), which is the default; --noscripting=false runs it"},
+
+	{path: "replication.replSetName", flag: "replSet", target: func(o *Options) any { return &o.Replication.Set },
+		help: "be a member of the replica set of that name"},
+	{path: "replication.initiate", flag: "initiate", target: func(o *Options) any { return &o.Replication.Initiate },
+		help: "found the replica set, with this member alone, where the data are of none yet; what they hold they keep"},
+	{path: "replication.advertise", flag: "advertise", target: func(o *Options) any { return &o.Replication.Advertise },
+		help: "host:port by which clients and other members reach this server; default what it listens on"},
+	{path: "replication.oplogSizeMB", flag: "oplogSize", target: func(o *Options) any { return &o.Replication.OplogSizeMB }, text: "0", bounds: oplogMB,
+		help: "megabytes of the log that members catch up by; 0 is a twentieth of the disk, from 990 MB to 50 GB"},
+	{path: "storage.oplogMinRetentionHours", flag: "oplogMinRetentionHours", target: func(o *Options) any { return &o.Replication.OplogMinimum }, text: "0", bounds: oplogHours,
+		help: "hours that what is in that log stays there, whatever its size"},
 
 	{path: "storage.dbPath", flag: "dbpath", target: func(o *Options) any { return &o.Storage.DBPath },
 		help: "directory for the data; default /data/db where it exists, else ./data"},

@@ -93,8 +93,12 @@ func (s *Server) leave(l *link) {
 // serveLink is the goroutine of a connection to the port of MongoDB's protocol:
 // it looks what is spoken and serves that.
 func (s *Server) serveLink(l *link) {
-	defer l.Close()
 	in, err := hear(l)
+	if err == nil && s.peers != nil && speaks(in.first) == spokenHTTP2 {
+		s.peers.take(in)
+		return
+	}
+	defer l.Close()
 	if err != nil {
 		return // it left without a word
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/mayflydb/mayfly/internal/expire"
 	"github.com/mayflydb/mayfly/internal/node"
 	"github.com/mayflydb/mayfly/internal/query/exec"
-	"github.com/mayflydb/mayfly/internal/repl"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
@@ -26,24 +25,20 @@ import (
 // hold.
 const spillDirectory = "_tmp"
 
-// Assemble opens a standalone: engine, catalog, executor, node, dispatcher and
-// TTL monitor, in that order. It is an Open.
+// Assemble opens a server, a standalone or the member of a replica set: data, executor,
+// node, dispatcher and TTL monitor, in that order. It is an Open.
 func Assemble(_ context.Context, s *Server) (*App, error) {
-	engine, err := s.openEngine()
+	data, err := s.openData()
 	if err != nil {
 		return nil, err
 	}
-	var committer repl.Committer = repl.Local{}
-	cat, err := catalog.Open(engine, catalog.Options{Committer: committer, Memory: s.memory, Log: s.log.Logger("STORAGE").With("ctx", "initandlisten")})
-	if err != nil {
-		return nil, errors.Join(err, engine.Close())
-	}
+	cat := data.catalog
 	d := command.NewDispatcher(s.log.Logger("COMMAND"))
-	d.Host, d.Memory, d.Writable = s.host(), s.memory, committer.Writable
+	d.Host, d.Memory, d.Writable = s.host(), s.memory, data.writable
 	x := &exec.Executor{Catalog: cat, Memory: s.memory, SpillDir: filepath.Join(s.Options.Storage.DBPath, spillDirectory)}
 	n := &node.Node{
 		Dispatcher: d, Params: d.Params, Log: s.log.Logger("COMMAND"), Catalog: cat, Exec: x,
-		Process: s.process(engine), StartTime: s.started,
+		Process: s.process(cat), StartTime: s.started,
 	}
 	if s.Options.Security.JavaScript {
 		n.JavaScript = node.NewJavaScript(n.Log, s.memoryLimit(), s.memory)
@@ -62,27 +57,31 @@ func Assemble(_ context.Context, s *Server) (*App, error) {
 	d.Profiler.SetSlow(int64(p.SlowMS), p.SampleRate)
 	d.Profiler.SetSettings("", command.ProfileSettings{Level: p.Level})
 	if err := setParameters(d.Params, s.Options.SetParameters); err != nil {
-		return nil, errors.Join(err, cat.Close(), engine.Close())
+		return nil, errors.Join(err, data.close())
+	}
+	data.quiesce = func() (resume func()) {
+		ttl.Stop()
+		d.Cursors.CloseAll()
+		return ttl.Start
 	}
 	endpoint, err := s.cosmosComponents(cat, x, d)
 	if err != nil {
-		return nil, errors.Join(err, cat.Close(), engine.Close())
+		return nil, errors.Join(err, data.close())
 	}
 	return &App{
-		Dispatcher: d, Clients: &d.Clients, Collectors: s.appMetrics(d, engine, ttl),
+		Dispatcher: d, Clients: &d.Clients, Collectors: s.appMetrics(d, data, ttl),
 		Components: append([]Component{
-			{Name: "engine", Stop: func(context.Context) error { return engine.Close() }},
-			{Name: "catalog", Stop: func(context.Context) error { return cat.Close() }},
+			{Name: "data", Stop: func(context.Context) error { return data.close() }},
 			{Name: "cursors", Stop: func(context.Context) error { d.Cursors.CloseAll(); return nil }},
 			background("housekeeping", d.Housekeep),
 			background("heap", func(ctx context.Context) { keepHeap(ctx, s.memoryLimit()) }),
-			s.ttlComponent(cat, ttl),
-		}, endpoint...),
+			s.ttlComponent(data, ttl),
+		}, append(endpoint, s.replication(data)...)...),
 	}, nil
 }
 
 // process is what the commands about the process are told of it.
-func (s *Server) process(e *storage.Engine) node.Process {
+func (s *Server) process(cat *catalog.Catalog) node.Process {
 	return node.Process{
 		Argv: s.Options.Argv(), Parsed: parsedOptions(s.Options), Host: s.host(), DBPath: s.Options.Storage.DBPath, Log: s.log,
 		Connections: func() node.Connections {
@@ -93,7 +92,9 @@ func (s *Server) process(e *storage.Engine) node.Process {
 			st := s.Stats()
 			return node.Traffic{BytesIn: st.BytesIn, BytesOut: st.BytesOut, Requests: st.Requests}
 		},
-		Compressors: s.Options.Net.Compressors, Flush: e.Sync, PauseIdleCompaction: e.PauseIdleCompaction, ResumeIdleCompaction: e.ResumeIdleCompaction, Shutdown: s.Stop, LocalhostOnly: !s.Options.Security.Authorization,
+		Compressors: s.Options.Net.Compressors, Flush: func(ctx context.Context) error { return cat.Engine().Sync(ctx) },
+		PauseIdleCompaction: func(ctx context.Context) error { return cat.Engine().PauseIdleCompaction(ctx) }, ResumeIdleCompaction: func() { cat.Engine().ResumeIdleCompaction() },
+		Shutdown: s.Stop, LocalhostOnly: !s.Options.Security.Authorization,
 	}
 }
 
@@ -108,23 +109,21 @@ func background(name string, run func(context.Context)) Component {
 	}
 }
 
-func (s *Server) openEngine() (*storage.Engine, error) {
+// openEngine opens the store in a directory.
+func (s *Server) openEngine(dir string) (*storage.Engine, error) {
 	o := s.Options.Storage
-	if err := prepareDirectory(o.DBPath, s.control); err != nil {
-		return nil, err
-	}
-	engine, err := storage.Open(storage.Options{
-		Dir: o.DBPath, CacheBytes: o.CacheBytes(), JournalInterval: o.JournalCommitInterval(), Log: s.log.Logger("STORAGE"),
+	return storage.Open(storage.Options{
+		Dir: dir, CacheBytes: o.CacheBytes(), JournalInterval: o.JournalCommitInterval(), Log: s.log.Logger("STORAGE"),
 		OnFatal: s.engineFailed,
 	})
-	if err != nil {
-		return nil, err
+}
+
+// emptySpill makes an empty directory for what sorts put on the disk.
+func (s *Server) emptySpill() error {
+	if err := emptyDirectory(filepath.Join(s.Options.Storage.DBPath, spillDirectory)); err != nil {
+		return fmt.Errorf("directory for temporary files: %w", err)
 	}
-	// Only now is the directory ours alone.
-	if err := emptyDirectory(filepath.Join(o.DBPath, spillDirectory)); err != nil {
-		return nil, errors.Join(fmt.Errorf("directory for temporary files: %w", err), engine.Close())
-	}
-	return engine, nil
+	return nil
 }
 
 // host is the name and port under which clients reach this server.
@@ -136,14 +135,15 @@ func (s *Server) host() string {
 	return net.JoinHostPort(name, strconv.Itoa(s.port))
 }
 
-// ttlComponent runs the TTL monitor, unless the data is a replica set
-// member's: documents must then only expire as its primary says.
-func (s *Server) ttlComponent(cat *catalog.Catalog, ttl *expire.Monitor) Component {
+// ttlComponent runs the TTL monitor, unless the server is a standalone and the data is
+// a replica set member's: documents must then only expire as its primary says. On a
+// member it does nothing while another one is primary.
+func (s *Server) ttlComponent(d *data, ttl *expire.Monitor) Component {
 	return Component{
 		Name: "TTLMonitor",
 		Start: func(context.Context) error {
-			c := cat.Lookup(schema.Namespace{DB: "local", Coll: "system.replset"})
-			if c != nil && c.Count() > 0 {
+			c := d.catalog.Lookup(schema.Namespace{DB: "local", Coll: "system.replset"})
+			if d.member == nil && c != nil && c.Count() > 0 {
 				s.control.Warn("Document(s) exist in 'system.replset', but started without --replSet. Database contents may appear inconsistent "+
 					"with the writes that were visible when this node was running as part of a replica set. Restart with --replSet unless "+
 					"you are doing maintenance and no other clients are connected. The TTL collection monitor will not start because of "+

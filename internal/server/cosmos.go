@@ -122,7 +122,7 @@ func (e *cosmosEndpoint) listen(ctx context.Context, port int, h http.Handler, c
 		accepted := newHandoff(l.Addr())
 		e.running.Go(func() {
 			defer accepted.Close()
-			e.s.accept(l, e.s.network.With("ctx", "listener"), cosmos.Protocol, accepted.take)
+			e.s.accept(l, e.s.network.With("ctx", "listener"), cosmos.Protocol, func(l *link) { accepted.take(l) })
 		})
 		e.running.Go(func() {
 			if err := server.Serve(e.s.life, accepted); err != nil {

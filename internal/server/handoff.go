@@ -9,17 +9,17 @@ import (
 // what accept has let in for it.
 type handoff struct {
 	address net.Addr
-	links   chan *link
+	links   chan net.Conn
 	closed  chan struct{}
 	once    sync.Once
 }
 
 func newHandoff(address net.Addr) *handoff {
-	return &handoff{address: address, links: make(chan *link), closed: make(chan struct{})}
+	return &handoff{address: address, links: make(chan net.Conn), closed: make(chan struct{})}
 }
 
 // take hands a connection over, or ends it where nobody accepts any more.
-func (h *handoff) take(l *link) {
+func (h *handoff) take(l net.Conn) {
 	select {
 	case h.links <- l:
 	case <-h.closed:

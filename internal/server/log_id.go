@@ -46,4 +46,7 @@ const (
 	logEngineFailed  = 9100006
 	logCosmos        = 9100007
 	logWellKnownKey  = 9100008
+	logMemberFailed  = 9100009
+	logPeers         = 9100010
+	logNotHandedOver = 9100011
 )

@@ -10,7 +10,7 @@ import (
 )
 
 // appMetrics are the metrics of what Assemble opens.
-func (s *Server) appMetrics(d *command.Dispatcher, e *storage.Engine, ttl *expire.Monitor) []prometheus.Collector {
+func (s *Server) appMetrics(d *command.Dispatcher, data *data, ttl *expire.Monitor) []prometheus.Collector {
 	ops := func(kind string, n func() int64) prometheus.Collector {
 		return prometheus.NewCounterFunc(prometheus.CounterOpts{Namespace: "mayfly", Name: "operations_total",
 			Help: "Operations since start, as opcounters.", ConstLabels: prometheus.Labels{"type": kind}},
@@ -20,7 +20,7 @@ func (s *Server) appMetrics(d *command.Dispatcher, e *storage.Engine, ttl *expir
 	return []prometheus.Collector{
 		ops("insert", m.Insert.Load), ops("query", m.Query.Load), ops("update", m.Update.Load),
 		ops("delete", m.Delete.Load), ops("getmore", m.GetMore.Load), ops("command", m.Command.Load),
-		newGauges(e.Metrics, storageGauges...),
+		newGauges(s.storageMetrics(data), storageGauges...),
 		newGauges(s.memory.Stats, memoryGauges...),
 		newRuleMetrics(ttl),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "mayfly", Name: "ttl_share",
@@ -30,6 +30,20 @@ func (s *Server) appMetrics(d *command.Dispatcher, e *storage.Engine, ttl *expir
 			gauge[*expire.Stats]{"ttl_passes_total", "Passes of the TTL monitor.", true, func(st **expire.Stats) float64 { return float64((*st).Passes.Load()) }},
 			gauge[*expire.Stats]{"ttl_sub_passes_total", "Sub-passes of the TTL monitor.", true, func(st **expire.Stats) float64 { return float64((*st).SubPasses.Load()) }},
 		),
+	}
+}
+
+// storageMetrics reads the numbers of the store, which a snapshot may replace.
+func (s *Server) storageMetrics(d *data) func() storage.Metrics {
+	return func() storage.Metrics {
+		if d.member != nil {
+			_, leave, err := d.member.Enter(s.life)
+			if err != nil {
+				return storage.Metrics{}
+			}
+			defer leave()
+		}
+		return d.catalog.Engine().Metrics()
 	}
 }
 

@@ -54,6 +54,9 @@ type Component struct {
 	// something after it, until ctx ends; nil where it lets nobody in. It is called
 	// before any component is stopped.
 	Drain func(ctx context.Context)
+	// Yield has another process take over what this one does for others, until ctx
+	// ends; nil where there is nothing. It is called while all goes on as before.
+	Yield func(ctx context.Context)
 	// Stop ends it and waits for what it runs; nil where there is nothing to end.
 	Stop func(ctx context.Context) error
 }
@@ -94,6 +97,7 @@ type Server struct {
 	ask      sync.Once
 	ready    chan struct{}
 	port     int
+	peers    *handoff // takes connections of other members; nil on a standalone
 
 	accepting sync.WaitGroup // the goroutines of listeners, and watch
 	serving   sync.WaitGroup // the goroutines of connections
@@ -203,6 +207,11 @@ func (s *Server) serve(ctx context.Context, listeners []net.Listener) {
 func (s *Server) stopConnections() error {
 	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
 	defer cancel()
+	for _, c := range s.app.Components {
+		if c.Yield != nil {
+			c.Yield(ctx)
+		}
+	}
 	for _, c := range s.app.Components {
 		if c.Drain != nil {
 			s.accepting.Go(func() { c.Drain(ctx) })

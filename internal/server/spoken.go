@@ -18,7 +18,7 @@ const (
 	// spokenMongo is MongoDB's protocol, and what is none.
 	spokenMongo spoken = iota
 	spokenHTTP
-	// spokenHTTP2 is HTTP/2 without TLS, in which members of a set will talk.
+	// spokenHTTP2 is HTTP/2 without TLS, in which members of a replica set talk.
 	spokenHTTP2
 )
 

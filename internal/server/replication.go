@@ -1,0 +1,168 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/config"
+	"github.com/mayflydb/mayfly/internal/repl"
+	"github.com/mayflydb/mayfly/internal/storage"
+)
+
+const (
+	// handoverTime is how long a primary that stops lets another member take over, and
+	// handoverPeriod how long it does not want to be primary again.
+	handoverTime   = 5 * time.Second
+	handoverPeriod = 10 * time.Second
+)
+
+// data are the collections that a server has, alone or as a member of a replica set.
+type data struct {
+	catalog *catalog.Catalog
+	// writable is nil where the server takes writes, else the error for clients.
+	writable func() error
+	member   *repl.Member // nil on a standalone
+	close    func() error
+	// quiesce ends what works on the data by itself, before others take their place, and
+	// returns what starts it again. It is set before the server's components start.
+	quiesce func() (resume func())
+}
+
+// openData opens what the server has.
+func (s *Server) openData() (*data, error) {
+	if err := prepareDirectory(s.Options.Storage.DBPath, s.control); err != nil {
+		return nil, err
+	}
+	o := catalog.Options{Memory: s.memory, Log: s.log.Logger("STORAGE").With("ctx", "initandlisten")}
+	d := &data{quiesce: func() func() { return func() {} }}
+	var err error
+	if s.Options.Replication.Set == "" {
+		err = s.openStandalone(d, o)
+	} else {
+		err = s.openMember(d, o)
+	}
+	if err != nil {
+		return nil, err
+	}
+	// Only now is the directory ours alone.
+	if err := s.emptySpill(); err != nil {
+		return nil, errors.Join(err, d.close())
+	}
+	return d, nil
+}
+
+// openStandalone opens the data of a standalone. Those of a member of a replica set
+// it serves, and does not change: the set's log would not know.
+func (s *Server) openStandalone(d *data, o catalog.Options) error {
+	place, err := storage.Place(storage.OSFS(), s.Options.Storage.DBPath)
+	if err != nil {
+		return err
+	}
+	engine, err := s.openEngine(place)
+	if err != nil {
+		return err
+	}
+	c, err := repl.Stored(engine)
+	var committer repl.Committer = repl.Local{}
+	if c != nil {
+		committer = repl.Apart{Set: c.Set}
+	}
+	if err == nil {
+		o.Committer = committer
+		d.catalog, err = catalog.Open(engine, o)
+	}
+	if err != nil {
+		return errors.Join(err, engine.Close())
+	}
+	d.writable = committer.Writable
+	d.close = func() error { return errors.Join(d.catalog.Close(), engine.Close()) }
+	return nil
+}
+
+// openMember opens the data of a member of a replica set.
+func (s *Server) openMember(d *data, o catalog.Options) (err error) {
+	r := s.Options.Replication
+	d.member, err = repl.OpenMember(repl.MemberOptions{
+		Set: r.Set, FS: storage.OSFS(), Dir: s.Options.Storage.DBPath, Open: s.openEngine, Catalog: o,
+		Network: repl.NetworkOptions{Host: s.advertised(), Logger: s.log.Logger("REPL").With("ctx", "replication")},
+		Quiesce: func() func() { return d.quiesce() }, Log: s.log.Logger("REPL").With("ctx", "replication"), Fatal: s.memberFailed,
+	})
+	if err != nil {
+		return err
+	}
+	d.catalog, d.writable, d.close = d.member.Catalog(), d.member.Writable, d.member.Stop
+	return nil
+}
+
+// advertised is the host:port by which clients and other members reach this server,
+// as far as it knows.
+func (s *Server) advertised() string {
+	if a := s.Options.Replication.Advertise; a != "" {
+		return a
+	}
+	port := strconv.Itoa(s.port)
+	hosts, _ := split(s.Options.Net)
+	i := slices.IndexFunc(hosts, func(h string) bool { return h != "*" && h != "0.0.0.0" && h != "::" })
+	if i < 0 {
+		name, err := os.Hostname()
+		if err != nil {
+			name = "localhost"
+		}
+		return net.JoinHostPort(strings.ToLower(name), port)
+	}
+	return net.JoinHostPort(hosts[i], port)
+}
+
+// memberFailed ends the process: what the set has committed cannot be applied here.
+func (s *Server) memberFailed(err error) {
+	s.control.Log(s.life, LevelFatal, "The member of the replica set cannot go on", "id", logMemberFailed, "error", err)
+	s.exitNow(config.ExitAbrupt)
+}
+
+// replication lets other members in, and founds the set where that was asked for.
+// A standalone has no such component.
+func (s *Server) replication(d *data) []Component {
+	m := d.member
+	if m == nil {
+		return nil
+	}
+	s.peers = newHandoff(&net.TCPAddr{Port: s.port})
+	var running sync.WaitGroup
+	return []Component{{
+		Name: "replication",
+		Start: func(ctx context.Context) error {
+			running.Go(func() {
+				if err := m.ServePeers(s.peers); err != nil && !errors.Is(err, net.ErrClosed) {
+					s.network.Error("Other members are not served any more", "id", logPeers, "error", err)
+				}
+			})
+			if s.Options.Replication.Initiate && m.State().Config == nil {
+				return m.Initiate(ctx, nil)
+			}
+			return nil
+		},
+		Yield: func(ctx context.Context) {
+			ctx, cancel := context.WithTimeout(ctx, handoverTime)
+			defer cancel()
+			if m.Writable() != nil || len(m.State().Config.Members) == 1 {
+				return
+			}
+			if err := m.StepDown(ctx, handoverPeriod, handoverTime, false); err != nil {
+				s.control.Info("No other member took over", "id", logNotHandedOver, "error", err)
+			}
+		},
+		Stop: func(context.Context) error {
+			err := s.peers.Close()
+			running.Wait()
+			return err
+		},
+	}}
+}
