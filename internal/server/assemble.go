@@ -34,7 +34,7 @@ func Assemble(_ context.Context, s *Server) (*App, error) {
 	}
 	cat := data.catalog
 	d := command.NewDispatcher(s.log.Logger("COMMAND"))
-	d.Host, d.Memory, d.Writable = s.host(), s.memory, data.writable
+	d.Host, d.Memory, d.Member, d.Writable = s.host(), s.memory, data.member, data.writable
 	x := &exec.Executor{Catalog: cat, Memory: s.memory, SpillDir: filepath.Join(s.Options.Storage.DBPath, spillDirectory)}
 	n := &node.Node{
 		Dispatcher: d, Params: d.Params, Log: s.log.Logger("COMMAND"), Catalog: cat, Exec: x,
