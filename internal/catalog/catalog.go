@@ -12,6 +12,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog/layout"
+	"github.com/mayflydb/mayfly/internal/catalog/measurements"
 	"github.com/mayflydb/mayfly/internal/memory"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/schema"
@@ -74,10 +75,7 @@ type Catalog struct {
 	// Clock is the time by which documents expire.
 	Clock   *Clock
 	evicted atomic.Int64
-	staged  atomic.Int64 // bytes of staged measurements
-	most    mostStaged
-	// stagedBound is maxStaged, but in tests.
-	stagedBound int64
+	staged  *measurements.Budget
 
 	names  sync.Map // schema.Namespace → *Collection; written under listed's lock
 	uuids  sync.Map // UUID → *live
@@ -103,7 +101,7 @@ type Catalog struct {
 // Open loads the catalog. Where this member takes writes, it then steps up: see
 // StepUp.
 func Open(e *storage.Engine, opts Options) (*Catalog, error) {
-	c := &Catalog{engine: e, committer: opts.Committer, memory: opts.Memory, log: opts.Log, Clock: opts.Clock, operations: opts.Operations, stagedBound: maxStaged}
+	c := &Catalog{engine: e, committer: opts.Committer, memory: opts.Memory, log: opts.Log, Clock: opts.Clock, operations: opts.Operations, staged: measurements.NewBudget(0)}
 	if c.Clock == nil {
 		c.Clock = NewClock(nil)
 	}
@@ -201,7 +199,8 @@ func (c *Catalog) openLive(coll *Collection) (err error) {
 		}
 	}
 	if coll.Open != 0 {
-		return c.openMeasurements(coll)
+		coll.live.measurements, err = measurements.Open(c.engine, coll.Open, coll.Settings.Timeseries, c.staged)
+		return err
 	}
 	if coll.Capped {
 		return coll.live.readSequence(c.engine, coll.Ident)
@@ -258,8 +257,8 @@ func (c *Collection) replaces(old *Collection) {
 // unpublish marks coll as dropped and frees its name.
 func (c *Catalog) unpublish(coll *Collection) {
 	coll.live.dropped.Store(true)
-	if coll.live.open != nil {
-		coll.live.open.forgetStaged()
+	if t := coll.live.measurements; t != nil {
+		t.Forget()
 	}
 	for _, ix := range coll.indexes {
 		ix.live.drop()

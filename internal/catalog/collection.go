@@ -155,7 +155,7 @@ func (c *Collection) Count() int64 {
 	case c.live.counter == nil:
 		return 0
 	case c.IsTimeseries():
-		return c.live.open.counter.Load(sumDocs)
+		return c.live.measurements.Count()
 	}
 	return c.live.counter.Load(sumDocs)
 }
@@ -167,7 +167,7 @@ func (c *Collection) DataSize() int64 {
 	case c.live.counter == nil:
 		return 0
 	case c.IsTimeseries():
-		return c.live.counter.Load(sumBytes) + c.live.open.counter.Load(sumBytes)
+		return c.live.counter.Load(sumBytes) + c.live.measurements.Bytes()
 	}
 	return c.live.counter.Load(sumBytes)
 }

@@ -150,7 +150,7 @@ func (t *change) drop(coll *Collection) error {
 		if err := t.u.DeleteRange(coll.Open, nil, nil); err != nil {
 			return err
 		}
-		if err := t.u.DropCounter(coll.live.open.counter); err != nil {
+		if err := t.u.DropCounter(coll.live.measurements.Counter()); err != nil {
 			return err
 		}
 	}

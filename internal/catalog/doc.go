@@ -14,8 +14,7 @@
 // clustered by _id is the records themselves and has no entries.
 //
 // Measurements of a time-series collection that are in no bucket: the
-// collection's Open ident, the newest as one record for each unit, which are in
-// memory, too (staged.go), the others by source (opentable.go).
+// collection's Open ident (package measurements).
 //
 // # Invariants
 //
@@ -37,12 +36,6 @@
 //   - effect: what a unit changes in memory changes when its effect is applied, by a
 //     note, or by nothing at all. So another member that applies the same effects
 //     knows the same.
-//   - open-locked: the open measurements of a source that are not staged change
-//     only under the lock of its key; staged ones are frozen, all at once, while
-//     their gate is closed, and are flushed under that lock.
-//   - open-seen: a reader sees staged measurements when the table of sources
-//     has them; snapshot and table are taken together, and the progress of flushing
-//     says whether the snapshot has them elsewhere already.
 //
 // Start reading at collection.go, then unit.go.
 package catalog

@@ -8,6 +8,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog/layout"
+	"github.com/mayflydb/mayfly/internal/catalog/measurements"
 	"github.com/mayflydb/mayfly/internal/invariant"
 	"github.com/mayflydb/mayfly/internal/keystring"
 	"github.com/mayflydb/mayfly/internal/schema"
@@ -24,7 +25,7 @@ const emptyWindows = 1000
 // go in one step with the counts. Open measurements stay. A sweep that must come
 // first calls pause as Sweep does.
 // REQUIRES: IsTimeseries.
-func (c *Catalog) DropBuckets(ctx context.Context, coll *Collection, r *BucketRule, now int64, permit *Permit, pause func(time.Duration) error) (d Dropped, err error) {
+func (c *Catalog) DropBuckets(ctx context.Context, coll *Collection, r *measurements.Rule, now int64, permit *Permit, pause func(time.Duration) error) (d Dropped, err error) {
 	if err := invariant.Require(coll.IsTimeseries(), "catalog: DropBuckets is of a time-series collection"); err != nil {
 		return d, err
 	}

@@ -509,7 +509,7 @@ func (c *Catalog) dropRange(ctx context.Context, coll *Collection, at Evaluation
 	u.Add(l.counter, sumDocs, -sum[windowDocs])
 	u.Add(l.counter, sumBytes, -sum[windowSize])
 	if coll.Open != 0 {
-		u.Add(l.open.counter, sumDocs, -sum[windowThird])
+		l.measurements.AddCount(u, -sum[windowThird])
 	}
 	e.note(&windowsNote{of(coll), sum[windowDocs]})
 	e.recordRange(coll, spans, sum, rule)

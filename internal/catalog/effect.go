@@ -194,7 +194,7 @@ func (e *Effect) bind() error {
 		case l.id == id:
 			return l.counter
 		}
-		return l.open.counter
+		return l.measurements.Counter()
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog/measurements"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
@@ -70,7 +71,7 @@ func openLogging(t *testing.T, k Committer) *Catalog {
 func readings(t *testing.T, coll *Collection, source string, seconds ...int64) (ms []timeseries.Measurement) {
 	t.Helper()
 	for _, s := range seconds {
-		m, err := NewMeasurement(new(bson.Builder).Date("t", s*1000).String("s", source).Finish(), coll.Settings.Timeseries)
+		m, err := timeseries.NewMeasurement(new(bson.Builder).Date("t", s*1000).String("s", source).Finish(), coll.Settings.Timeseries)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -156,9 +157,7 @@ func eachNote() []step {
 		create("series", `{"timeseries": {"timeField": "t", "metaField": "s"}}`),
 		measure("a", 1, 2, 3), measure("b", 2),
 		series("freeze", func(t *testing.T, c *Catalog, coll *Collection) error {
-			coll.live.open.staging.flushing.Lock()
-			defer coll.live.open.staging.flushing.Unlock()
-			return c.freeze(t.Context(), coll)
+			return coll.live.measurements.Freeze(t.Context(), c.runIn(coll))
 		}),
 		measure("a", 4, 5),
 		series("move", func(t *testing.T, c *Catalog, coll *Collection) error { return c.FlushStaged(t.Context(), coll) }),
@@ -296,9 +295,10 @@ func everyNote(c *Catalog) *Effect {
 	e.dues = []dueNote{{a, -5}}
 	for _, n := range []note{
 		&descriptorNote{about: a}, &droppedNote{about: a}, &multikeyNote{about: a, index: 17, paths: schema.MultikeyPaths{1, 1 << 40}},
-		&windowsNote{a, -1}, &staleNote{a, 1 << 63}, &forgottenNote{a}, &cappedNote{a, 0, 7}, &stagedNote{about: a, number: 9}, &frozenNote{a, 10},
-		&flushedNote{a, 11}, &reopenedNote{about: a, seq: 12, groups: []reopened{{[]byte("k"), bson.Int32(1), 2, 30, -4, 5}, {[]byte{0}, bson.Value{}, 1, 1, 1, 1}}},
-		&openNote{a, []byte("k"), 1, 20, -3, 4, 13, 2}, &numberedNote{about: a, first: 3, last: 4, settled: 2}, &databaseNote{db: "d"},
+		&windowsNote{a, -1}, &staleNote{a, 1 << 63}, &forgottenNote{a}, &cappedNote{a, 0, 7}, &tableNote{a, &measurements.Staged{Number: 9}}, &tableNote{a, &measurements.Frozen{Cut: 10}},
+		&tableNote{a, &measurements.Flushed{Seq: 11}},
+		&tableNote{a, &measurements.Reopened{Seq: 12, Sources: []measurements.ReopenedSource{{Key: []byte("k"), Meta: bson.Int32(1), Count: 2, Size: 30, First: -4, Last: 5}, {Key: []byte{0}, Count: 1, Size: 1, First: 1, Last: 1}}}},
+		&tableNote{a, &measurements.Rest{Key: []byte("k"), Count: 1, Size: 20, First: -3, Last: 4, Seq: 13, Buckets: 2}}, &numberedNote{about: a, first: 3, last: 4, settled: 2}, &databaseNote{db: "d"},
 	} {
 		e.note(n)
 	}

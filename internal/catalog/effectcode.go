@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"hash/crc32"
 
-	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog/measurements"
 	"github.com/mayflydb/mayfly/internal/invariant"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
@@ -115,19 +115,9 @@ func (e *Effect) readNote(kind noteKind, id storage.Ident, r *storage.EncodingRe
 		e.note(&forgottenNote{a})
 	case noteCapped:
 		e.note(&cappedNote{a, r.Varint(), r.Varint()})
-	case noteStaged:
-		e.note(&stagedNote{about: a, number: r.Uvarint()})
-	case noteFrozen:
-		e.note(&frozenNote{a, r.Uvarint()})
-	case noteFlushed:
-		e.note(&flushedNote{a, r.Uvarint()})
-	case noteReopened:
-		e.note(readReopened(a, r))
-	case noteOpen:
-		n := &openNote{about: a, key: clone(r.Sized())}
-		n.n, n.size = int(r.Uvarint()), int(r.Uvarint())
-		n.first, n.last = r.Varint(), r.Varint()
-		n.seq, n.buckets = r.Uvarint(), int(r.Uvarint())
+	case noteStaged, noteFrozen, noteFlushed, noteReopened, noteRest:
+		n := &tableNote{a, measurements.Kind(kind - noteStaged).New()}
+		n.change.Read(r)
 		e.note(n)
 	case noteNumbered:
 		e.note(&numberedNote{about: a, first: r.Varint(), last: r.Varint(), settled: r.Varint(), foreign: true})
@@ -154,52 +144,10 @@ func (n *cappedNote) append(dst []byte) []byte {
 	return binary.AppendVarint(binary.AppendVarint(dst, n.first), n.last)
 }
 
-func (n *stagedNote) append(dst []byte) []byte  { return binary.AppendUvarint(dst, n.number) }
-func (n *frozenNote) append(dst []byte) []byte  { return binary.AppendUvarint(dst, n.cut) }
-func (n *flushedNote) append(dst []byte) []byte { return binary.AppendUvarint(dst, n.seq) }
-
-func (n *openNote) append(dst []byte) []byte {
-	dst = storage.AppendSized(dst, n.key)
-	dst = binary.AppendUvarint(binary.AppendUvarint(dst, uint64(n.n)), uint64(n.size))
-	dst = binary.AppendVarint(binary.AppendVarint(dst, n.first), n.last)
-	return binary.AppendUvarint(binary.AppendUvarint(dst, n.seq), uint64(n.buckets))
-}
-
-func (n *reopenedNote) append(dst []byte) []byte {
-	dst = binary.AppendUvarint(binary.AppendUvarint(dst, n.seq), uint64(len(n.groups)))
-	for _, g := range n.groups {
-		dst = storage.AppendSized(dst, g.key)
-		dst = storage.AppendSized(append(dst, byte(g.meta.Type)), g.meta.Data)
-		dst = binary.AppendUvarint(binary.AppendUvarint(dst, uint64(g.n)), uint64(g.size))
-		dst = binary.AppendVarint(binary.AppendVarint(dst, g.first), g.last)
-	}
-	return dst
-}
-
 func (n *numberedNote) append(dst []byte) []byte {
 	settled := n.settled
 	if !n.foreign && n.l != nil {
 		settled = n.l.numbering.Settled()
 	}
 	return binary.AppendVarint(binary.AppendVarint(binary.AppendVarint(dst, n.first), n.last), settled)
-}
-
-func readReopened(a about, r *storage.EncodingReader) *reopenedNote {
-	n := &reopenedNote{about: a, seq: r.Uvarint()}
-	for k := r.Uvarint(); k > 0 && !r.Bad; k-- {
-		g := reopened{key: clone(r.Sized())}
-		if t := r.Bytes(1); !r.Bad {
-			g.meta = bson.Value{Type: bson.Type(t[0]), Data: clone(r.Sized())}
-		}
-		g.n, g.size = int(r.Uvarint()), int(r.Uvarint())
-		g.first, g.last = r.Varint(), r.Varint()
-		r.Bad = r.Bad || !validMeta(g.meta)
-		n.groups = append(n.groups, g)
-	}
-	return n
-}
-
-// validMeta says whether a value is a meta value, or stands for none.
-func validMeta(v bson.Value) bool {
-	return v.IsMissing() && len(v.Data) == 0 || bson.ValidateValue(v, maxDescriptorDepth) == nil
 }

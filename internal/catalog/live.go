@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/mayflydb/mayfly/internal/catalog/layout"
+	"github.com/mayflydb/mayfly/internal/catalog/measurements"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
@@ -20,7 +21,11 @@ type live struct {
 	// learned is what the executor keeps about the collection for its life.
 	learned atomic.Value
 	counter *storage.Counter // nil where there are no records
-	open    *openTable       // of a time-series collection, else nil
+	// measurements are the open ones of a time-series collection, else nil. staging is
+	// held for reading by units that stage some, to their end, and for writing by the
+	// one that freezes all. It is closed inside of gate.
+	measurements *measurements.Table
+	staging      gate
 	// expiring runs with each expired document that is removed; see OnExpiry.
 	expiring atomic.Pointer[Expiring]
 

@@ -1,16 +1,13 @@
 package catalog
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/storage"
-	"github.com/mayflydb/mayfly/internal/timeseries"
 )
 
 // LiveState describes in lines what the catalog knows of all collections that are
@@ -86,10 +83,10 @@ func (c *Collection) liveState(cat *Catalog, say func(string, ...any)) error {
 		}
 		say("  numbers are above those stored: %t, %t", l.lastSeq.Load() >= stored.lastSeq.Load(), l.firstSeq.Load() <= max(stored.firstSeq.Load(), 1))
 	}
-	if err := c.hiddenState(cat, say); err != nil || l.open == nil {
+	if err := c.hiddenState(cat, say); err != nil || l.measurements == nil {
 		return err
 	}
-	return c.openState(cat, say)
+	return l.measurements.State(say)
 }
 
 // hiddenState says whether all that is due is known to be.
@@ -113,54 +110,4 @@ func (c *Collection) hiddenState(cat *Catalog, say func(string, ...any)) error {
 		}
 	}
 	return it.Err()
-}
-
-// openState describes the open measurements.
-func (c *Collection) openState(cat *Catalog, say func(string, ...any)) error {
-	t := c.live.open
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	g := &t.staging
-	say("  %d measurements, %d bytes open of %d sources, %d staged, %d frozen below %d, %d parts flushed", t.counter.Load(sumDocs), t.counter.Load(sumBytes),
-		t.open, g.bytes.Load(), g.frozen.Load(), g.cut, g.flushes)
-	for _, key := range slices.Sorted(maps.Keys(t.sources)) {
-		s := t.sources[key]
-		if s.Count == 0 {
-			continue
-		}
-		say("  source %x of %s: %d of %d bytes from %d to %d, not staged to %d; staged %s, frozen %s", s.Key, s.Meta, s.Count, s.bytes, s.First, s.Last, s.StoredLast,
-			idsOf(s.Staged), idsOf(s.frozen))
-		say("pace: source %x is to be sealed at %d", s.Key, s.sealAt)
-	}
-	say("  sources with staged ones %s, with frozen ones %s", keysOf(g.sources), keysOf(g.left))
-	it, err := cat.engine.NewIter(c.Open, nil, []byte{progressKey})
-	if err != nil {
-		return err
-	}
-	defer it.Close()
-	above := true
-	for ok := it.First(); ok; ok = it.Next() {
-		above = above && stagedNumber(it.Key()[len(it.Key())-9:]) <= t.seq
-	}
-	say("  numbers are above those stored: %t", above && g.cut <= t.seq)
-	return it.Err()
-}
-
-// idsOf is the times and ids of measurements, in the order of their bytes.
-func idsOf(ms []timeseries.Measurement) string {
-	docs := make([][]byte, len(ms))
-	for i, m := range ms {
-		docs[i] = m.Doc
-	}
-	slices.SortFunc(docs, bytes.Compare)
-	return fmt.Sprintf("%x", bytes.Join(docs, nil))
-}
-
-func keysOf(sources []*openSource) string {
-	keys := make([]string, len(sources))
-	for i, s := range sources {
-		keys[i] = fmt.Sprintf("%x", s.Key)
-	}
-	slices.Sort(keys)
-	return strings.Join(keys, " ")
 }

@@ -26,7 +26,7 @@ func BenchmarkInsertMeasurements(b *testing.B) {
 		var d bson.Builder
 		d.ObjectID("_id", bson.NewObjectID()).Date("t", 1_700_000_000_000+int64(n/sensors)*10_000).Int32("s", int32(n%sensors)).
 			Double("v", float64(200+n*n%97)/10).Int32("h", int32(n%20))
-		m, err := NewMeasurement(d.Finish(), coll.Settings.Timeseries)
+		m, err := timeseries.NewMeasurement(d.Finish(), coll.Settings.Timeseries)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -1,13 +1,12 @@
 package catalog
 
 import (
-	"bytes"
 	"fmt"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog/measurements"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
-	"github.com/mayflydb/mayfly/internal/timeseries"
 )
 
 // noteKind is a kind of note in an encoding. Numbers are never used again.
@@ -27,7 +26,7 @@ const (
 	noteFrozen
 	noteFlushed
 	noteReopened
-	noteOpen
+	noteRest
 	noteNumbered
 	noteDatabase
 	noteKinds
@@ -253,152 +252,27 @@ func (n *cappedNote) apply(*Catalog) error {
 	return nil
 }
 
-// stagedNote says that the measurements of a record are staged.
-type stagedNote struct {
+// tableNote says that the table of a collection's open measurements has changed.
+type tableNote struct {
 	about
-	number uint64 // of the record
-	// Where the note was not decoded: the measurements, and the keys of their
-	// sources one behind the other, which end there.
-	ms   []timeseries.Measurement
-	keys []byte
-	ends []int
+	change measurements.Change
 }
 
-func (n *stagedNote) kind() noteKind { return noteStaged }
+// Kinds of notes follow kinds of changes.
+var _ = [1]int{}[noteRest-noteStaged+1-noteKind(measurements.Kinds)]
 
-func (n *stagedNote) apply(c *Catalog) error {
-	if n.l == nil || n.l.open == nil {
+func (n *tableNote) kind() noteKind           { return noteStaged + noteKind(n.change.Kind()) }
+func (n *tableNote) append(dst []byte) []byte { return n.change.Append(dst) }
+
+func (n *tableNote) show() {
+	if n.l != nil && n.l.measurements != nil {
+		n.change.Show(n.l.measurements, n.l.current.Load().Settings.Timeseries)
+	}
+}
+
+func (n *tableNote) apply(*Catalog) error {
+	if n.l == nil || n.l.measurements == nil {
 		return errUnbound(&n.about, "measurements")
 	}
-	coll, t := n.l.current.Load(), n.l.open
-	if n.ms == nil {
-		if err := n.read(c, coll); err != nil {
-			return err
-		}
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	from := 0
-	for i, m := range n.ms {
-		t.stageLocked(coll, n.keys[from:n.ends[i]], m, false)
-		from = n.ends[i]
-	}
-	t.seq = max(t.seq, n.number)
-	t.stats.Commits++
-	t.stats.Measurements += int64(len(n.ms))
-	return nil
-}
-
-// read takes the measurements from their record.
-func (n *stagedNote) read(c *Catalog, coll *Collection) error {
-	v, closer, err := c.engine.Get(coll.Open, stagedKey(nil, n.number))
-	if err != nil {
-		return err
-	}
-	defer closer.Close()
-	o := coll.Settings.Timeseries
-	return eachStored(bytes.Clone(v), o.TimeField, func(d bson.Doc, at int64) error {
-		m := timeseries.Measurement{Doc: d, Meta: metaOf(d, o), Time: at}
-		n.ms = append(n.ms, m)
-		n.keys = appendSourceKey(n.keys, m.Meta)
-		n.ends = append(n.ends, len(n.keys))
-		return nil
-	})
-}
-
-// frozenNote says that what is staged is frozen: all that is in records with
-// numbers below the cut.
-type frozenNote struct {
-	about
-	cut uint64
-}
-
-func (n *frozenNote) kind() noteKind { return noteFrozen }
-
-func (n *frozenNote) apply(*Catalog) error {
-	if n.l == nil || n.l.open == nil {
-		return errUnbound(&n.about, "measurements")
-	}
-	n.l.open.freeze(n.cut)
-	return nil
-}
-
-// flushedNote says that a part of what is frozen was flushed: the batch says how far.
-type flushedNote struct {
-	about
-	seq uint64 // the greatest number of a record so far
-}
-
-func (n *flushedNote) kind() noteKind { return noteFlushed }
-
-func (n *flushedNote) apply(c *Catalog) error {
-	if n.l == nil || n.l.open == nil {
-		return errUnbound(&n.about, "measurements")
-	}
-	p, err := progressIn(c.engine, n.l.current.Load().Open)
-	if err != nil {
-		return err
-	}
-	n.l.open.thaw(&p, n.seq)
-	return nil
-}
-
-// reopenedNote says that measurements are open again, of sources of theirs.
-type reopenedNote struct {
-	about
-	groups []reopened
-	seq    uint64
-}
-
-// reopened is what a reopenedNote says of a source.
-type reopened struct {
-	key         []byte
-	meta        bson.Value
-	n, size     int
-	first, last int64
-}
-
-func (n *reopenedNote) kind() noteKind { return noteReopened }
-
-// show counts them in before they can be seen, so that no reader misses one.
-func (n *reopenedNote) show() {
-	if n.l != nil && n.l.open != nil {
-		n.l.open.reopened(n.l.current.Load(), n.groups, n.seq)
-	}
-}
-
-func (n *reopenedNote) apply(*Catalog) error {
-	if n.l == nil || n.l.open == nil {
-		return errUnbound(&n.about, "measurements")
-	}
-	return nil
-}
-
-// openNote says what is open of a source, beside what is staged.
-type openNote struct {
-	about
-	key         []byte
-	n, size     int
-	first, last int64
-	seq         uint64
-	buckets     int // that were sealed
-}
-
-func (n *openNote) kind() noteKind { return noteOpen }
-
-func (n *openNote) apply(*Catalog) error {
-	if n.l == nil || n.l.open == nil {
-		return errUnbound(&n.about, "measurements")
-	}
-	t := n.l.open
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.seq = max(t.seq, n.seq)
-	t.stats.Sealed += int64(n.buckets)
-	s := t.sources[string(n.key)]
-	if s == nil {
-		return errUnbound(&n.about, "a source")
-	}
-	t.setOpenLocked(s, n.n, n.size, n.first, n.last)
-	return nil
+	return n.change.Apply(n.l.measurements, n.l.current.Load().Settings.Timeseries)
 }

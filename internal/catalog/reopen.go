@@ -18,7 +18,7 @@ func (c *Catalog) Reopen(e *storage.Engine) error {
 	c.engine = e
 	c.stale.clear()
 	c.hints.slots.Store(nil)
-	c.most.forget()
+	c.staged.Forget()
 	c.builds.open()
 	all, err := readDescriptors(e)
 	if err != nil {
@@ -51,13 +51,6 @@ func (m *staleMarks) clear() {
 	for i := range m.slots {
 		m.slots[i].Store(nil)
 	}
-}
-
-// forget forgets the collections that were looked at.
-func (m *mostStaged) forget() {
-	m.Lock()
-	defer m.Unlock()
-	m.left = nil
 }
 
 // HasData says whether there are collections that all members of a set would have, and

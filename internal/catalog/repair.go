@@ -9,6 +9,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog/layout"
+	"github.com/mayflydb/mayfly/internal/catalog/measurements"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
@@ -139,10 +140,8 @@ type restoring struct {
 	coll *Collection
 	low  Gone
 	gaps []*pendingGap
-	last string // _id of the last document
-	// staged are the records of staged measurements, until it is known which were flushed.
-	staged  []storedKey
-	flushed progress
+	last string               // _id of the last document
+	open measurements.Salvage // of a time-series collection
 }
 
 func (r *repair) run(fs storage.FS, dir string) error {
@@ -333,7 +332,7 @@ func (r *repair) take(id storage.Ident, key, value []byte) error {
 		return r.document(t, key, value)
 	}
 	if t := r.open[id]; t != nil {
-		return r.measurements(t, key, value)
+		return r.openRecord(t, key, value)
 	}
 	if r.orphans && !r.indexes[id] {
 		return r.orphan(id, value)

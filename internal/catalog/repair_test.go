@@ -78,7 +78,7 @@ func variety(t *testing.T) *storage.MemFS {
 			}); err != nil {
 				t.Fatal(err)
 			}
-			m, err := NewMeasurement(bson.MustParse(fmt.Sprintf(`{_id: %d, t: {$date: {$numberLong: "%d"}}, m: "s%d", v: %d}`, i, 1_700_000_000_000+i*1000, i%3, i)), series.Settings.Timeseries)
+			m, err := timeseries.NewMeasurement(bson.MustParse(fmt.Sprintf(`{_id: %d, t: {$date: {$numberLong: "%d"}}, m: "s%d", v: %d}`, i, 1_700_000_000_000+i*1000, i%3, i)), series.Settings.Timeseries)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -32,33 +32,20 @@ func (u *Unit) restore(ctx context.Context, c *Collection, doc bson.Doc) (n int6
 	return n, nil
 }
 
-// measurements takes over a record of measurements that are in no bucket.
-func (r *repair) measurements(t *restoring, key, value []byte) error {
-	switch {
-	case len(key) == 0:
+// openRecord takes over a record of measurements that are in no bucket.
+func (r *repair) openRecord(t *restoring, key, value []byte) error {
+	ok, err := t.open.Add(key, value, func(key, value []byte) error { return r.measure(t, key, value) })
+	if !ok {
 		t.Invalid++
-		return nil
-	case key[0] == progressKey:
-		p, err := decodeProgress(value)
-		if err == nil {
-			t.flushed = p
-		}
-		return nil
-	case key[0] == stagedKeys:
-		// How far they were flushed stands behind them.
-		t.staged = append(t.staged, storedKey{bytes.Clone(key), bytes.Clone(value)})
-		return nil
 	}
-	return r.measure(t, key, bytes.Clone(value))
+	return err
 }
 
 // finishStaged takes over the staged measurements that were not flushed.
 func (r *repair) finishStaged() error {
 	for _, t := range r.open {
-		for _, s := range t.staged {
-			if err := r.measure(t, s.key, s.value); err != nil {
-				return err
-			}
+		if err := t.open.End(func(key, value []byte) error { return r.measure(t, key, value) }); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -66,21 +53,8 @@ func (r *repair) finishStaged() error {
 
 // measure takes over the measurements of a record, whose bytes it keeps.
 func (r *repair) measure(t *restoring, key, value []byte) error {
-	o := t.coll.Settings.Timeseries
-	var ms []timeseries.Measurement
-	err := eachStored(value, o.TimeField, func(d bson.Doc, at int64) error {
-		if err := bson.Validate(d, maxStoredDepth); err != nil {
-			return err
-		}
-		m := timeseries.Measurement{Doc: d, Time: at}
-		if o.MetaField != "" {
-			m.Meta = d.Lookup(o.MetaField)
-		}
-		if key[0] == stagedKeys && len(key) >= 9 && t.flushed.flushedFrom(key, appendSourceKey(nil, m.Meta)) {
-			return nil
-		}
-		ms = append(ms, m)
-		return nil
+	ms, err := t.open.Measurements(key, value, t.coll.Settings.Timeseries, func(m timeseries.Measurement) error {
+		return bson.Validate(m.Doc, maxStoredDepth)
 	})
 	if err != nil {
 		t.Invalid++

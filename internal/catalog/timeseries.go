@@ -1,11 +1,23 @@
 package catalog
 
 import (
+	"context"
+	"iter"
+	"slices"
 	"sync"
 
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog/measurements"
 	"github.com/mayflydb/mayfly/internal/invariant"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/schema"
+	"github.com/mayflydb/mayfly/internal/storage"
+	"github.com/mayflydb/mayfly/internal/timeseries"
 )
+
+// The measurements of a time-series collection that are in no bucket yet, and their
+// way into one, are package measurements'. Here are the units and gates for it, and
+// what a collection says of its measurements.
 
 // derived is what follows from a descriptor and is made when it is asked for.
 type derived struct {
@@ -67,4 +79,290 @@ func (t *change) newTimeseries(coll *Collection) error {
 		coll.indexes = []*Index{ix}
 	}
 	return t.c.openLive(coll)
+}
+
+// InsertMeasurements adds measurements, which are staged (package measurements), with
+// their documents' bytes; call Catalog.FlushStep first. The unit holds nothing before.
+// Errors: 26, and 171 and others of the keys that their buckets would have.
+func (u *Unit) InsertMeasurements(ctx context.Context, c *Collection, ms []timeseries.Measurement) error {
+	c, err := u.enter(ctx, c)
+	if err != nil {
+		return err
+	}
+	if err := u.enterStaging(ctx, c.live); err != nil {
+		return err
+	}
+	if err := c.live.measurements.Stage(&tableUnit{u, c}, ms); err != nil {
+		return err
+	}
+	u.docs += len(ms)
+	if u.e.ops.on {
+		at := place{c.UUID, c.live.current.Load().Namespace}
+		for _, m := range ms {
+			u.e.ops.add(OpInsert, at, m.Doc)
+		}
+	}
+	return nil
+}
+
+// enterStaging keeps what is staged in a collection from being frozen until the unit
+// ends.
+func (u *Unit) enterStaging(ctx context.Context, l *live) error {
+	if u.stagesIn == l {
+		return nil
+	}
+	if err := l.staging.RLock(ctx); err != nil {
+		return err
+	}
+	if u.stagesIn == nil {
+		u.stagesIn = l
+	} else {
+		u.onEnd = append(u.onEnd, l.staging.RUnlock)
+	}
+	return nil
+}
+
+// AddMeasured adds n, which may be negative, to the count of measurements, for
+// who has changed how many are in a bucket.
+func (u *Unit) AddMeasured(c *Collection, n int64) { c.live.measurements.AddCount(u.u, n) }
+
+// tableUnit is a unit inside of a time-series collection, as its table uses it.
+type tableUnit struct {
+	u *Unit
+	c *Collection // of the buckets
+}
+
+// Storage is measurements.Unit's.
+func (t *tableUnit) Storage() *storage.Unit { return t.u.u }
+
+// Note is measurements.Unit's.
+func (t *tableUnit) Note(c measurements.Change) { t.u.e.note(&tableNote{of(t.c), c}) }
+
+// Options is measurements.Unit's.
+func (t *tableUnit) Options() *schema.Timeseries { return t.c.Settings.Timeseries }
+
+// CheckMeta is measurements.Unit's.
+func (t *tableUnit) CheckMeta(meta bson.Value) error { return checkBucketKeys(t.c.indexes, meta) }
+
+// KeepOut is measurements.Unit's.
+func (t *tableUnit) KeepOut() {
+	t.c.live.staging.Lock()
+	t.u.onEnd = append(t.u.onEnd, t.c.live.staging.Unlock)
+}
+
+// AddBucket is measurements.Unit's.
+func (t *tableUnit) AddBucket(ctx context.Context, bucket bson.Doc) error {
+	t.u.placeBucket(t.c, bucket)
+	if err := t.u.insert(ctx, t.c, bucket); err != nil {
+		return err
+	}
+	t.u.docs--
+	return nil
+}
+
+// runIn makes units inside of a time-series collection, for its table.
+func (c *Catalog) runIn(coll *Collection) measurements.Run {
+	return func(ctx context.Context, d storage.Durability, f func(measurements.Unit) error) error {
+		return c.Run(ctx, d, func(u *Unit) error {
+			now, err := u.enter(ctx, coll)
+			if err != nil {
+				return err
+			}
+			return f(&tableUnit{u, now})
+		})
+	}
+}
+
+// FlushStep does an insert's share of flushing what is staged in a collection, or
+// where too much is in all of them, flushes the one that has most. The caller has no
+// unit that holds anything. Errors: 26, and those of sealing.
+func (c *Catalog) FlushStep(ctx context.Context, coll *Collection) error {
+	if t := coll.live.measurements; t.FlushWanted() {
+		if did, err := t.FlushStep(ctx, c.runIn(coll)); did || err != nil {
+			return err
+		}
+	}
+	if !c.staged.Over() {
+		return nil
+	}
+	t := c.staged.Most(c.tables())
+	if t == nil {
+		return nil
+	}
+	l := c.liveOf(t.Ident())
+	if l == nil {
+		return nil // it was dropped
+	}
+	if err := t.Flush(ctx, c.runIn(l.current.Load())); !mongoerr.Is(err, mongoerr.NamespaceNotFound) {
+		return err
+	}
+	return nil
+}
+
+// tables are the tables of all time-series collections.
+func (c *Catalog) tables() iter.Seq[*measurements.Table] {
+	return func(yield func(*measurements.Table) bool) {
+		c.uuids.Range(func(_, l any) bool {
+			t := l.(*live).measurements
+			return t == nil || yield(t)
+		})
+	}
+}
+
+// FlushStaged flushes what is staged in a collection, however little that is. The
+// caller has no unit that holds anything. Errors: 26, and those of sealing.
+func (c *Catalog) FlushStaged(ctx context.Context, coll *Collection) error {
+	return coll.live.measurements.Flush(ctx, c.runIn(coll))
+}
+
+// SealAll puts all open measurements of a time-series collection into buckets,
+// as who looks at those expects. Errors: 26.
+func (c *Catalog) SealAll(ctx context.Context, coll *Collection) error {
+	return coll.live.measurements.SealAll(ctx, c.runIn(coll))
+}
+
+// SealOldest keeps to the bound on sources with open measurements: where there
+// are more, it seals those with the oldest ones, at most n of them. The caller
+// has no unit that holds anything. Errors: 26.
+func (c *Catalog) SealOldest(ctx context.Context, coll *Collection, n int) error {
+	if !coll.live.measurements.TooMany() {
+		return nil
+	}
+	return coll.live.measurements.SealOldest(ctx, c.runIn(coll), n)
+}
+
+// IdleSources lists the keys of sources, n at the most, that have open measurements of
+// a bucket whose span is over, but those that were sealed for that or came into being
+// a short while ago. Each is for SealIdle.
+func (c *Catalog) IdleSources(coll *Collection, n int) [][]byte {
+	return coll.live.measurements.Idle(coll.Settings.Timeseries, c.Clock.Judged(), n)
+}
+
+// SealIdle seals the open measurements of a source but those of a bucket
+// whose span is not over. Errors: 26.
+func (c *Catalog) SealIdle(ctx context.Context, coll *Collection, key []byte) error {
+	return coll.live.measurements.SealIdle(ctx, c.runIn(coll), coll.Settings.Timeseries, key, c.Clock.Judged())
+}
+
+// EditOpen changes the open measurements of one source: f gets them, by time,
+// under the source's lock, and returns those that stay, which may have another
+// meta value than the source, and be none. It is called again where the unit has to be
+// begun again. Errors: 26, and f's.
+func (c *Catalog) EditOpen(ctx context.Context, coll *Collection, key []byte, d storage.Durability, f func([]timeseries.Measurement) ([]timeseries.Measurement, error)) error {
+	return coll.live.measurements.Edit(ctx, c.runIn(coll), key, d, f)
+}
+
+// MeasurementView is one state of a time-series collection: a snapshot, which the
+// caller closes, and the sources that have open measurements in it and whose keys
+// begin with prefix, by key.
+func (c *Catalog) MeasurementView(coll *Collection, prefix []byte) (*storage.Snapshot, []measurements.Source, error) {
+	return coll.live.measurements.View(c.engine, prefix)
+}
+
+// OpenSources lists the sources that have open measurements, by the earliest
+// time of those.
+func (c *Collection) OpenSources() []measurements.Source { return c.live.measurements.Sources() }
+
+// NewOpenReader makes a reader of open measurements in a state of the store, which
+// the caller closes.
+func (c *Collection) NewOpenReader(r storage.Reader) *measurements.Reader {
+	return measurements.NewReader(r, c.Open, c.Settings.Timeseries)
+}
+
+// NoteFirstEnd is Table's.
+func (c *Collection) NoteFirstEnd(source []byte, count int, end int64) {
+	c.live.measurements.NoteFirstEnd(source, count, end)
+}
+
+// FirstOpenEnd is the time behind after at which the first bucket may end that open
+// measurements of sources which want says yes to would be: see Table.FirstEnd.
+// REQUIRES: IsTimeseries.
+func (c *Collection) FirstOpenEnd(after int64, exact bool, want func(*measurements.Source) bool) int64 {
+	if !invariant.Check(c.IsTimeseries(), "catalog: FirstOpenEnd is of a time-series collection") {
+		return schema.Never
+	}
+	return c.live.measurements.FirstEnd(after, exact, want)
+}
+
+// BucketStats counts buckets. REQUIRES: IsTimeseries.
+func (c *Collection) BucketStats() measurements.Stats {
+	if !invariant.Check(c.IsTimeseries(), "catalog: BucketStats is of a time-series collection") {
+		return measurements.Stats{}
+	}
+	s := c.live.measurements.Stats()
+	s.Buckets, s.Bytes = c.live.counter.Load(sumDocs), c.live.counter.Load(sumBytes)
+	return s
+}
+
+// checkBucketKeys makes sure that buckets with a meta value can be in the
+// indexes: what cannot shall fail now, not when it is sealed.
+func checkBucketKeys(indexes []*Index, meta bson.Value) error {
+	nested := meta.Type == bson.TypeDocument || meta.Type == bson.TypeArray
+	var probe bson.Doc
+	for _, ix := range indexes {
+		if !ix.hasEntries() || !nested && ix.Form.Plugin == "" {
+			continue // a plain index takes all that is not nested
+		}
+		if probe == nil {
+			probe = new(bson.Builder).Value("meta", meta).Finish()
+		}
+		if _, _, err := ix.Form.Keys(probe, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkOpenKeys makes sure that the buckets which open measurements will be can
+// be in new indexes. REQUIRES: the gate is closed.
+func (c *Collection) checkOpenKeys(fresh []*Index) error {
+	if err := c.live.gate.requireClosed(); err != nil {
+		return err
+	}
+	if c.Open == 0 {
+		return nil
+	}
+	for _, s := range c.OpenSources() {
+		if err := checkBucketKeys(fresh, s.Meta); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// HidingMeasurements are those of BucketRules that hide what is due
+// (visibility: immediate), nil for none. As AllBucketRules, of a time-series
+// collection only.
+func (c *Collection) HidingMeasurements() (hiding []measurements.Rule) {
+	for _, r := range c.BucketRules() {
+		if r.Settings.Visibility == schema.Immediate {
+			hiding = append(hiding, r)
+		}
+	}
+	return hiding
+}
+
+// BucketRules are the rules of a time-series collection that are in force: not
+// paused, and their indexes are ready. As AllBucketRules, of a time-series
+// collection only.
+func (c *Collection) BucketRules() []measurements.Rule {
+	return slices.DeleteFunc(c.AllBucketRules(), func(r measurements.Rule) bool { return r.Settings.Paused || r.Building })
+}
+
+// AllBucketRules are the rules of a time-series collection, in force or not.
+// REQUIRES: IsTimeseries.
+func (c *Collection) AllBucketRules() []measurements.Rule {
+	if !invariant.Check(c.IsTimeseries(), "catalog: rules of buckets are those of a time-series collection") {
+		return nil
+	}
+	var rules []measurements.Rule
+	if r := schema.SeriesRule(c.Settings); r != nil {
+		rules = append(rules, measurements.Rule{Rule: r})
+	}
+	for _, ix := range c.indexes {
+		if r := schema.IndexRule(ix.Index, &c.Settings.Expiry); r != nil {
+			rules = append(rules, measurements.Rule{Rule: r, Name: ix.Name, Filter: ix.Filter, Building: !ix.Ready})
+		}
+	}
+	return rules
 }

@@ -37,6 +37,7 @@ type Unit struct {
 	// second is the time of the writes, 0 until someone asks for it.
 	second     int64
 	onEnd      []func()
+	stagesIn   *live // whose staging gate is held for reading
 	deltas     []windowDelta
 	reassigned struct{ from, to RecordKey } // what the last LockRecord has followed
 	// Memory is what the unit's writes and the keys of the document at hand are taken
@@ -268,6 +269,10 @@ func (u *Unit) end() {
 			scratches.Put(u.scratch)
 		}
 		u.scratch = nil
+	}
+	if u.stagesIn != nil {
+		u.stagesIn.staging.RUnlock()
+		u.stagesIn = nil
 	}
 	for _, f := range u.onEnd {
 		f()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog/layout"
+	"github.com/mayflydb/mayfly/internal/catalog/measurements"
 	"github.com/mayflydb/mayfly/internal/keystring"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
@@ -284,7 +285,8 @@ func (x *validation) entry(ix *Index, k schema.Key, record RecordKey) (key, valu
 func (x *validation) window(key RecordKey, doc bson.Doc) error {
 	n := x.coll.sections.In(key)
 	if x.coll.Open != 0 {
-		if err := x.bucket(key, doc); err != nil {
+		n, err := measurements.CheckBucket(key, doc, x.coll.Settings.Timeseries, x.full)
+		if x.measured += n; err != nil {
 			return err
 		}
 	}
@@ -550,6 +552,34 @@ func (x *validation) counts() error {
 	}
 	if x.coll.sections != nil {
 		return x.windowSums()
+	}
+	return nil
+}
+
+// open checks the measurements that are in no bucket, and the counts of all.
+func (x *validation) open() error {
+	records := 0
+	count, size, err := measurements.CheckOpen(x.s, x.coll.Open, x.coll.Settings.Timeseries, maxStoredDepth, func() error {
+		if records++; records%validateCheckDocs == 0 && x.ctx.Err() != nil {
+			return context.Cause(x.ctx)
+		}
+		return nil
+	}, func(key []byte, err error) {
+		x.v.InvalidDocuments++
+		x.fail("open measurements %x: %v", key, err)
+	})
+	if err != nil {
+		return err
+	}
+	counted, bytes, err := storage.ReadCounter(x.s, x.coll.Open)
+	if err != nil {
+		return err
+	}
+	if counted != count+x.measured {
+		x.fail("the count is %d, but there are %d measurements in buckets and %d in none", counted, x.measured, count)
+	}
+	if bytes != size {
+		x.fail("the size of the measurements in no bucket is %d, but they have %d bytes", bytes, size)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/catalog/measurements"
 	"github.com/mayflydb/mayfly/internal/query/exec"
 	"github.com/mayflydb/mayfly/internal/schema"
 )
@@ -104,7 +105,7 @@ func (m *Monitor) hasDueBuckets(ctx context.Context, c *catalog.Collection, r ru
 }
 
 // followBuckets is follow for a rule of a time-series collection.
-func (k *ruleState) followBuckets(c *catalog.Collection, r *catalog.BucketRule, now int64) {
+func (k *ruleState) followBuckets(c *catalog.Collection, r *measurements.Rule, now int64) {
 	in := c.Ident
 	if ix := c.Index(r.Name); ix != nil {
 		in = ix.Ident

@@ -57,7 +57,7 @@ func (b *bulk) insertTogether(ctx context.Context, c *catalog.Collection, list [
 		doc, err := schema.PrepareInsert(list[k].args.Doc("document"), now)
 		var m timeseries.Measurement
 		if err == nil {
-			m, err = catalog.NewMeasurement(doc, c.Settings.Timeseries)
+			m, err = timeseries.NewMeasurement(doc, c.Settings.Timeseries)
 		}
 		outcomes = append(outcomes, err)
 		if err == nil {

@@ -119,7 +119,7 @@ func (n *Node) insertOne(ctx context.Context, w *exec.Writer, c *catalog.Collect
 		return err
 	}
 	if c.IsTimeseries() {
-		m, err := catalog.NewMeasurement(doc, c.Settings.Timeseries)
+		m, err := timeseries.NewMeasurement(doc, c.Settings.Timeseries)
 		if err != nil {
 			return err
 		}

@@ -89,7 +89,7 @@ func (b *measurementBatch) add(ctx context.Context, place int, doc bson.Doc, now
 		b.memory = make([]byte, 0, max(len(doc), min(b.coming, measurementMemory)))
 	}
 	b.coming -= len(doc)
-	m, memory, err := catalog.AppendMeasurement(b.memory, doc, b.c.Settings.Timeseries)
+	m, memory, err := timeseries.AppendMeasurement(b.memory, doc, b.c.Settings.Timeseries)
 	b.memory = memory
 	if err != nil {
 		return err

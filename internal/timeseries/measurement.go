@@ -3,6 +3,7 @@ package timeseries
 import (
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/invariant"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
@@ -14,9 +15,21 @@ type Measurement struct {
 	Time int64      // milliseconds since 1970
 }
 
-// AppendMeasurement makes a measurement of a document whose time is at, with its
-// bytes behind those of dst where it has the capacity.
-func AppendMeasurement(dst []byte, doc bson.Doc, at bson.Value, o *schema.Timeseries) (Measurement, []byte) {
+// NewMeasurement makes a measurement of a document: its time first, its meta value
+// with fields in order, then the rest as it is. Errors: 2 where it has no date for its
+// time.
+func NewMeasurement(doc bson.Doc, o *schema.Timeseries) (Measurement, error) {
+	m, _, err := AppendMeasurement(make([]byte, 0, len(doc)), doc, o)
+	return m, err
+}
+
+// AppendMeasurement is NewMeasurement with the measurement's bytes behind those of
+// dst where it has the capacity.
+func AppendMeasurement(dst []byte, doc bson.Doc, o *schema.Timeseries) (Measurement, []byte, error) {
+	at := doc.Lookup(o.TimeField)
+	if at.Type != bson.TypeDate {
+		return Measurement{}, dst, mongoerr.New(mongoerr.BadValue, "'%s' must be present and contain a valid BSON UTC datetime value", o.TimeField)
+	}
 	m := Measurement{Time: at.Date()}
 	if o.MetaField != "" {
 		m.Meta = NormalMeta(doc.Lookup(o.MetaField))
@@ -35,9 +48,9 @@ func AppendMeasurement(dst []byte, doc bson.Doc, at bson.Value, o *schema.Timese
 	d := b.Finish()
 	m.Doc = d[:len(d):len(d)]
 	if cap(dst)-len(dst) < len(d) {
-		return m, dst // it has memory of its own
+		return m, dst, nil // it has memory of its own
 	}
-	return m, dst[:len(dst)+len(d)]
+	return m, dst[:len(dst)+len(d)], nil
 }
 
 // Cut parts measurements of one source, which are in the order of time, into

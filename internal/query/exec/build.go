@@ -6,6 +6,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/catalog/measurements"
 	"github.com/mayflydb/mayfly/internal/keystring"
 	"github.com/mayflydb/mayfly/internal/query/expr"
 	"github.com/mayflydb/mayfly/internal/query/plan"
@@ -25,7 +26,7 @@ type builder struct {
 	count    int64 // the collection's own count
 	above    int   // stages above that read the documents
 	meta     *metaReader
-	open     []catalog.Source // of a time-series collection, those with open measurements
+	open     []measurements.Source // of a time-series collection, those with open measurements
 	// fields are those that the reader needs; nil for all.
 	fields []string
 	// belowBlocking says that more than limits and projections stands between the node

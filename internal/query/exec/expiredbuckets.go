@@ -9,6 +9,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/catalog/measurements"
 	"github.com/mayflydb/mayfly/internal/query/match"
 	"github.com/mayflydb/mayfly/internal/query/plan"
 	"github.com/mayflydb/mayfly/internal/schema"
@@ -21,7 +22,7 @@ import (
 // with the rule's setting exact each when its own time has come. Measurements
 // that are in no bucket yet go as if they were.
 type BucketExpiry struct {
-	Rule catalog.BucketRule
+	Rule measurements.Rule
 	// Now is the instant of the visit, in milliseconds.
 	Now int64
 	Limits
@@ -92,7 +93,7 @@ func (v *expiringBuckets) open(ctx context.Context) error {
 		if s.First > v.upTo {
 			return nil
 		}
-		if !s.DueSource(v.upTo, v.Rule.Settings.Exact) || !v.Rule.Wants(o, &s) {
+		if !s.Due(v.upTo, v.Rule.Settings.Exact) || !v.Rule.Wants(o, &s) {
 			continue
 		}
 		var gone Batch
@@ -266,10 +267,10 @@ func (v *expiringBuckets) remove(ctx context.Context, u *catalog.Unit, buckets *
 // measurements may become due by a rule, or schema.Never: those of a bucket or
 // the open ones of a source, together. Where they go one by one (exact), that is
 // for passes to see.
-func (x *Executor) FirstBucketDue(ctx context.Context, c *catalog.Collection, r *catalog.BucketRule, after, now int64) (int64, error) {
+func (x *Executor) FirstBucketDue(ctx context.Context, c *catalog.Collection, r *measurements.Rule, after, now int64) (int64, error) {
 	o := c.Settings.Timeseries
 	from, upTo := r.Before(after), r.Before(now)
-	first := c.FirstOpenEnd(from, r.Settings.Exact, func(s *catalog.Source) bool { return r.Wants(o, s) })
+	first := c.FirstOpenEnd(from, r.Settings.Exact, func(s *measurements.Source) bool { return r.Wants(o, s) })
 	end, err := x.firstEnd(ctx, c, r, from, upTo)
 	if err != nil {
 		return 0, err
@@ -282,7 +283,7 @@ func (x *Executor) FirstBucketDue(ctx context.Context, c *catalog.Collection, r 
 
 // firstEnd is the end of a bucket of the rule's that ends behind from, the first
 // one where the rule has no filter; where none ends up to upTo, it may be Never.
-func (x *Executor) firstEnd(ctx context.Context, c *catalog.Collection, r *catalog.BucketRule, from, upTo int64) (int64, error) {
+func (x *Executor) firstEnd(ctx context.Context, c *catalog.Collection, r *measurements.Rule, from, upTo int64) (int64, error) {
 	o := c.Settings.Timeseries
 	if r.Filter == nil {
 		return x.Catalog.FirstEnd(c, from)

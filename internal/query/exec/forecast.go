@@ -6,6 +6,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/catalog/measurements"
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
@@ -46,7 +47,7 @@ func (t *Tally) add(o Tally) {
 // they come due by a rule that need not be in force.
 func (x *Executor) Foresee(ctx context.Context, c *catalog.Collection, r *schema.Rule, now int64) (*Forecast, error) {
 	if c != nil && c.IsTimeseries() {
-		b := &catalog.BucketRule{Rule: r}
+		b := &measurements.Rule{Rule: r}
 		if r.Index != nil {
 			b.Filter = r.Index.Filter
 		}

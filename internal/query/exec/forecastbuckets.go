@@ -6,6 +6,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/catalog/measurements"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/timeseries"
 )
@@ -14,7 +15,7 @@ import (
 // its buckets say of themselves: nothing is unpacked. Documents are
 // measurements; they are due with the last one of their bucket, also where the
 // rule is exact. Those that are in no bucket yet are counted as if they were.
-func (x *Executor) FromBuckets(ctx context.Context, c *catalog.Collection, r *catalog.BucketRule, now int64) (*Forecast, error) {
+func (x *Executor) FromBuckets(ctx context.Context, c *catalog.Collection, r *measurements.Rule, now int64) (*Forecast, error) {
 	f := newForecast(now)
 	f.Sized, f.Bucketed = true, true
 	snapshot, open, err := x.Catalog.MeasurementView(c, nil)
@@ -51,7 +52,7 @@ func (x *Executor) FromBuckets(ctx context.Context, c *catalog.Collection, r *ca
 
 // countOpen counts open measurements, by the buckets that they would be in, and
 // closes their reader.
-func (f *Forecast) countOpen(ctx context.Context, reader *catalog.OpenReader, open []catalog.Source, r *catalog.BucketRule, o *schema.Timeseries) (err error) {
+func (f *Forecast) countOpen(ctx context.Context, reader *measurements.Reader, open []measurements.Source, r *measurements.Rule, o *schema.Timeseries) (err error) {
 	defer func() {
 		if cerr := reader.Close(); err == nil {
 			err = cerr
@@ -81,7 +82,7 @@ func (f *Forecast) countOpen(ctx context.Context, reader *catalog.OpenReader, op
 
 // lastDue is when measurements with a meta value are due by a rule, of which the
 // last has that time.
-func lastDue(r *catalog.BucketRule, o *schema.Timeseries, meta bson.Value, last int64) int64 {
+func lastDue(r *measurements.Rule, o *schema.Timeseries, meta bson.Value, last int64) int64 {
 	var b bson.Builder
 	b.Date(o.TimeField, last)
 	if o.MetaField != "" {

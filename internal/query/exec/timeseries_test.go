@@ -79,7 +79,7 @@ func (w *twins) insert(t *rapid.T) {
 			}
 		}
 		b.Double("d", rapid.SampledFrom([]float64{1.5, -2.25, 0, 7.5, math.NaN()}).Draw(t, "d"))
-		m, err := catalog.NewMeasurement(b.Finish(), w.series.Settings.Timeseries)
+		m, err := timeseries.NewMeasurement(b.Finish(), w.series.Settings.Timeseries)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -429,7 +429,7 @@ func TestTimeSeriesConcurrent(t *testing.T) {
 				for k := range batch {
 					id := int64(i*batch + k)
 					doc := new(bson.Builder).Int64("_id", id).Int32("w", int32(w)).Int32("m", int32(id%3)).Date("t", id*1000).Finish()
-					m, err := catalog.NewMeasurement(doc, c.Settings.Timeseries)
+					m, err := timeseries.NewMeasurement(doc, c.Settings.Timeseries)
 					if err != nil {
 						t.Error(err)
 						return

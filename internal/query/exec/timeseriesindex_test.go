@@ -29,7 +29,7 @@ func TestMeasurementIndex(t *testing.T) {
 	var ms []timeseries.Measurement
 	for i := range 1000 {
 		d := new(bson.Builder).Int32("_id", int32(i)).Int32("m", int32(i%100)).Date("t", int64(i)).Int32("v", int32(i%100*10+i/100)).Finish()
-		m, err := catalog.NewMeasurement(d, c.Settings.Timeseries)
+		m, err := timeseries.NewMeasurement(d, c.Settings.Timeseries)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/catalog/measurements"
 	"github.com/mayflydb/mayfly/internal/query/match"
 	"github.com/mayflydb/mayfly/internal/query/plan"
 	"github.com/mayflydb/mayfly/internal/query/update"
@@ -117,7 +118,7 @@ func (w *Writer) account(r *running, out *Written) {
 // by its key behind the byte that tells which.
 func placeOf(record []byte) []byte {
 	if record[0] == isOpen {
-		return append([]byte{isOpen}, catalog.OpenSource(record[1:])...)
+		return append([]byte{isOpen}, measurements.SourceOf(record[1:])...)
 	}
 	_, bucket := splitBucketRecord(record)
 	return append([]byte{inBucket}, bucket...)

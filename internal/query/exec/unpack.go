@@ -8,6 +8,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/catalog/measurements"
 	"github.com/mayflydb/mayfly/internal/query/match"
 	"github.com/mayflydb/mayfly/internal/query/plan"
 	"github.com/mayflydb/mayfly/internal/storage"
@@ -40,7 +41,7 @@ type unpack struct {
 	node   *plan.Unpack
 	input  Stage
 	source *source
-	open   []catalog.Source
+	open   []measurements.Source
 	filter *filter
 	prunes []*match.Compare // see ruledOut
 
@@ -49,7 +50,7 @@ type unpack struct {
 	at, to int
 	whole  bool // the filter has nothing to say about its rows
 	over   bool // there are no more buckets
-	reader *catalog.OpenReader
+	reader *measurements.Reader
 	ms     []timeseries.Measurement // of the source at hand, and which is next
 	nextMs int
 	record []byte
@@ -73,8 +74,8 @@ func (b *builder) unpacker(n *plan.Unpack) Stage {
 }
 
 // openSources are the sources that a query can find open measurements of.
-func openSources(n *plan.Unpack, all []catalog.Source, meta *filter) []catalog.Source {
-	var found []catalog.Source
+func openSources(n *plan.Unpack, all []measurements.Source, meta *filter) []measurements.Source {
+	var found []measurements.Source
 	for _, s := range all {
 		if s.Last < n.From || s.First > n.To {
 			continue
@@ -207,8 +208,8 @@ func (s *unpack) nextOpen(row *Row) (State, error) {
 
 // appendOpenRecord appends the record of an open measurement, which has a number
 // among those of its source.
-func appendOpenRecord(dst []byte, src *catalog.Source, at int64, i int) []byte {
-	dst = catalog.AppendOpenTime(append(append(dst, isOpen), src.Key...), at)
+func appendOpenRecord(dst []byte, src *measurements.Source, at int64, i int) []byte {
+	dst = measurements.AppendTime(append(append(dst, isOpen), src.Key...), at)
 	return binary.BigEndian.AppendUint64(dst, uint64(i))
 }
 
@@ -218,7 +219,7 @@ func (x *Executor) prepareMeasurements(c *catalog.Collection, q *Query, adjust f
 	r.readsSortKey()
 	var prefix []byte
 	if meta, ok := plan.MetaPoint(&q.Query, c.Settings.Timeseries); ok {
-		prefix = catalog.SourcePrefix(meta)
+		prefix = measurements.SourcePrefix(meta)
 	}
 	snapshot, open, err := x.Catalog.MeasurementView(c, prefix)
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"math"
 
 	"github.com/mayflydb/mayfly/internal/bson"
-	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/catalog/measurements"
 	"github.com/mayflydb/mayfly/internal/keystring"
 	"github.com/mayflydb/mayfly/internal/query/expr"
 	"github.com/mayflydb/mayfly/internal/timeseries"
@@ -142,7 +142,7 @@ func (s *unpackEnds) takeBucket(row *Row) error {
 }
 
 // takeOpen looks for the best open measurement of a source.
-func (s *unpackEnds) takeOpen(src catalog.Source) error {
+func (s *unpackEnds) takeOpen(src measurements.Source) error {
 	g, err := s.group(src.Meta)
 	if err != nil || s.hopeless(g, src.First, src.Last) {
 		return err
@@ -160,7 +160,7 @@ func (s *unpackEnds) takeOpen(src catalog.Source) error {
 }
 
 // takeMeasurements looks for the best of the open measurements from a time on.
-func (s *unpackEnds) takeMeasurements(g *endGroup, src *catalog.Source, from int64) error {
+func (s *unpackEnds) takeMeasurements(g *endGroup, src *measurements.Source, from int64) error {
 	ms, err := s.reader.Read(src, max(from, s.node.From), s.node.To)
 	if err != nil {
 		return err

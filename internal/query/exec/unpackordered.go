@@ -8,6 +8,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/catalog/layout"
+	"github.com/mayflydb/mayfly/internal/catalog/measurements"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/timeseries"
 )
@@ -37,7 +38,7 @@ type timeRun struct {
 	doc   bson.Doc
 	key   []byte
 	rows  *timeseries.Rows
-	src   *catalog.Source // nil for a bucket
+	src   *measurements.Source // nil for a bucket
 	ms    []timeseries.Measurement
 	begun bool
 	rest  bool  // of a source: there may be more of it, up to

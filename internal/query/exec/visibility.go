@@ -9,6 +9,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/catalog/measurements"
 	"github.com/mayflydb/mayfly/internal/invariant"
 	"github.com/mayflydb/mayfly/internal/query/expr"
 	"github.com/mayflydb/mayfly/internal/query/match"
@@ -32,7 +33,7 @@ type visibility struct {
 	rules []*catalog.Rule
 	// bucketRules are the rules of a time-series collection, whose measurements are
 	// checked by their times; rules is empty then, as no bucket is hidden.
-	bucketRules []catalog.BucketRule
+	bucketRules []measurements.Rule
 	options     *schema.Timeseries
 	now         int64 // of the batch being made, in milliseconds since 1970
 	due         int64 // the instant of the document checked last; 0 where only the indexes were probed

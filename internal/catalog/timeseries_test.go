@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog/measurements"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
 	"github.com/mayflydb/mayfly/internal/timeseries"
@@ -35,10 +36,8 @@ func TestFlushStaged(t *testing.T) {
 		m.open(rt)
 		defer m.close(rt)
 		m.create(rt, 150)
-		held := func(f func() error) {
-			m.coll.live.open.staging.flushing.Lock()
-			defer m.coll.live.open.staging.flushing.Unlock()
-			if err := f(); err != nil {
+		do := func(f func(context.Context, measurements.Run) error) {
+			if err := f(t.Context(), m.c.runIn(m.coll)); err != nil {
 				rt.Fatal(err)
 			}
 		}
@@ -47,16 +46,9 @@ func TestFlushStaged(t *testing.T) {
 			"insert": func(rt *rapid.T) {
 				m.insert(rt, rapid.IntRange(1, 20).Draw(rt, "readings"))
 			},
-			"freeze": func(*rapid.T) {
-				held(func() error {
-					if m.coll.live.open.staging.frozen.Load() > 0 {
-						return nil
-					}
-					return m.c.freeze(t.Context(), m.coll)
-				})
-			},
-			"part": func(*rapid.T) { held(func() error { return m.c.flushPart(t.Context(), m.coll) }) },
-			"room": func(rt *rapid.T) {
+			"freeze": func(*rapid.T) { do(m.coll.live.measurements.Freeze) },
+			"part":   func(*rapid.T) { do(m.coll.live.measurements.FlushPart) },
+			"step": func(rt *rapid.T) {
 				if err := m.c.FlushStep(t.Context(), m.coll); err != nil {
 					rt.Fatal(err)
 				}
@@ -94,14 +86,14 @@ func (m *flusher) create(t failer, part int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.coll.live.open.part = part
+	m.coll.live.measurements.SetLimits(measurements.Limits{PartBytes: part})
 }
 
 func (m *flusher) restart(t failer, part int) {
 	m.close(t)
 	m.open(t)
 	m.coll = m.c.Lookup(m.coll.Namespace)
-	m.coll.live.open.part = part
+	m.coll.live.measurements.SetLimits(measurements.Limits{PartBytes: part})
 }
 
 func (m *flusher) insert(t *rapid.T, n int) {
@@ -116,7 +108,7 @@ func (m *flusher) insert(t *rapid.T, n int) {
 func (m *flusher) reading(t failer, at int64, source int32) timeseries.Measurement {
 	d := new(bson.Builder).Int32("_id", m.next).Date("t", at).Int32("s", source).Finish()
 	m.next++
-	x, err := NewMeasurement(d, m.coll.Settings.Timeseries)
+	x, err := timeseries.NewMeasurement(d, m.coll.Settings.Timeseries)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,8 +126,16 @@ func (m *flusher) put(t failer, ms ...timeseries.Measurement) {
 	}
 }
 
-// source is the key of one.
-func (m *flusher) source(n int32) []byte { return appendSourceKey(nil, bson.Int32(n)) }
+// source is one with open measurements.
+func (m *flusher) source(t failer, n int32) measurements.Source {
+	for _, s := range m.coll.OpenSources() {
+		if s.Meta.Int32() == n {
+			return s
+		}
+	}
+	t.Fatalf("nothing is open of source %d", n)
+	return measurements.Source{}
+}
 
 // TestFlushStagedNumbers ends the process when a part was flushed, and with it nothing
 // is left that has a number behind those that were handed out when it was frozen:
@@ -153,16 +153,15 @@ func TestFlushStagedNumbers(t *testing.T) {
 		t.Fatal(err)
 	}
 	u.Abort()
-	m.coll.live.open.staging.flushing.Lock()
-	if err := m.c.freeze(t.Context(), m.coll); err != nil {
+	table := m.coll.live.measurements
+	if err := table.Freeze(t.Context(), m.c.runIn(m.coll)); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.c.flushPart(t.Context(), m.coll); err != nil {
+	if err := table.FlushPart(t.Context(), m.c.runIn(m.coll)); err != nil {
 		t.Fatal(err)
 	}
-	m.coll.live.open.staging.flushing.Unlock()
 	m.check(t)
-	err := m.c.EditOpen(t.Context(), m.coll, m.source(1), storage.Buffered, func([]timeseries.Measurement) ([]timeseries.Measurement, error) { return nil, nil })
+	err := m.c.EditOpen(t.Context(), m.coll, m.source(t, 1).Key, storage.Buffered, func([]timeseries.Measurement) ([]timeseries.Measurement, error) { return nil, nil })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,11 +170,9 @@ func TestFlushStagedNumbers(t *testing.T) {
 	m.restart(t, 1)
 	m.put(t, m.reading(t, 0, 1))
 	m.check(t)
-	m.coll.live.open.staging.flushing.Lock()
-	if err := m.c.flushPart(t.Context(), m.coll); err != nil {
+	if err := m.coll.live.measurements.FlushPart(t.Context(), m.c.runIn(m.coll)); err != nil {
 		t.Fatal(err)
 	}
-	m.coll.live.open.staging.flushing.Unlock()
 	m.restart(t, 1)
 	m.check(t)
 }
@@ -186,14 +183,14 @@ func TestStagedMemory(t *testing.T) {
 	m := &flusher{fs: storage.NewMemFS()}
 	m.open(t)
 	defer func() { m.close(t) }()
-	m.create(t, partBytes)
+	m.create(t, 0)
 	insert := func(source int32, n int) (room int) {
 		var ms []timeseries.Measurement
 		for i := range n {
 			ms = append(ms, m.reading(t, int64(i), source))
 		}
 		m.put(t, ms...)
-		room = cap(m.coll.live.open.sources[string(m.source(source))].Staged)
+		room = cap(m.source(t, source).Staged)
 		if err := m.c.FlushStaged(t.Context(), m.coll); err != nil {
 			t.Fatal(err)
 		}
@@ -296,7 +293,7 @@ func TestSeriesKeyspaces(t *testing.T) {
 	m := &flusher{fs: storage.NewMemFS()}
 	m.open(t)
 	defer func() { m.close(t) }()
-	m.create(t, partBytes)
+	m.create(t, 0)
 	m.put(t, m.reading(t, 0, 1), m.reading(t, 1, 1), m.reading(t, 2, 1))
 	if err := m.c.SealAll(t.Context(), m.coll); err != nil {
 		t.Fatal(err)
@@ -314,6 +311,9 @@ func TestSeriesKeyspaces(t *testing.T) {
 func TestFlushStepAmongMany(t *testing.T) {
 	c := open(t, storage.NewMemFS())
 	const collections, inserts = 200, 4
+	doc := new(bson.Builder).Date("t", 1000).String("pad", strings.Repeat("x", 1000)).Finish()
+	bound := collections / 4 * int64(len(doc))
+	c.staged = measurements.NewBudget(bound)
 	var all []*Collection
 	for i := range collections {
 		coll, err := c.Create(t.Context(), schema.Namespace{DB: "db", Coll: fmt.Sprint("readings", i)}, parse(t, `{timeseries: {timeField: "t"}}`))
@@ -322,11 +322,9 @@ func TestFlushStepAmongMany(t *testing.T) {
 		}
 		all = append(all, coll)
 	}
-	doc := new(bson.Builder).Date("t", 1000).String("pad", strings.Repeat("x", 1000)).Finish()
-	c.stagedBound = collections / 4 * int64(len(doc))
 	for range inserts {
 		for _, coll := range all {
-			m, err := NewMeasurement(doc, coll.Settings.Timeseries)
+			m, err := timeseries.NewMeasurement(doc, coll.Settings.Timeseries)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -338,12 +336,12 @@ func TestFlushStepAmongMany(t *testing.T) {
 			}); err != nil {
 				t.Fatal(err)
 			}
-			if n := c.staged.Load(); n > c.stagedBound+int64(len(doc)) {
+			if n := c.staged.Used(); n > bound+int64(len(doc)) {
 				t.Fatalf("%d bytes are staged", n)
 			}
 		}
 	}
-	if n := float64(c.most.looked) / (collections * inserts); n == 0 || n > collections/4 {
+	if n := float64(c.staged.Looked()) / (collections * inserts); n == 0 || n > collections/4 {
 		t.Errorf("an insert looks at %.1f collections of %d", n, collections)
 	}
 }
