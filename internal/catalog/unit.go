@@ -199,6 +199,9 @@ type Locked struct {
 	memory []byte // of Doc
 }
 
+// Size is how much memory l has, in bytes.
+func (l *Locked) Size() int { return cap(l.memory) + cap(l.Record) }
+
 // LockInto is LockID for who locks one document after the other: into the memory of l.
 // REQUIRES: Collection.FindsByID.
 func (u *Unit) LockInto(ctx context.Context, l *Locked, c *Collection, id bson.Value) error {

@@ -37,7 +37,8 @@ type Client struct {
 
 	principal atomic.Pointer[auth.Principal]
 	metadata  atomic.Pointer[Metadata]
-	current   atomic.Pointer[Op] // the running operation, or nil
+	current   atomic.Pointer[Op]     // the running operation, or nil
+	namespace atomic.Pointer[string] // that the command before was about
 	hellos    atomic.Int64
 	uuid      sync.Once
 	id        [16]byte
@@ -138,6 +139,22 @@ func (c *Client) UUID() [16]byte {
 
 // FirstHello says whether this is the first hello of the client, and notes it.
 func (c *Client) FirstHello() bool { return c.hellos.Add(1) == 1 }
+
+// maxKeptNamespace is the longest namespace that a client keeps, in bytes.
+const maxKeptNamespace = 255
+
+// namespaceOf is "db.coll"; mostly it is that of the command before.
+func (c *Client) namespaceOf(db, coll string) string {
+	last := c.namespace.Load()
+	if last != nil && len(*last) == len(db)+1+len(coll) && (*last)[:len(db)] == db && (*last)[len(db)] == '.' && (*last)[len(db)+1:] == coll {
+		return *last
+	}
+	ns := db + "." + coll
+	if len(ns) <= maxKeptNamespace {
+		c.namespace.Store(&ns)
+	}
+	return ns
+}
 
 // Current returns the operation that the client runs now, or nil.
 func (c *Client) Current() *Op { return c.current.Load() }

@@ -53,6 +53,12 @@ type Sorting interface {
 // Staged is a Cursor that can tell what its stages have done.
 type Staged interface{ ExecStats() bson.Doc }
 
+// StagedFunc is a Staged of one function.
+type StagedFunc func() bson.Doc
+
+// ExecStats calls f.
+func (f StagedFunc) ExecStats() bson.Doc { return f() }
+
 // Resumable is a Cursor that may know where another one could go on.
 type Resumable interface {
 	// AppendToken writes postBatchResumeToken, where the client has asked for it;
@@ -160,7 +166,7 @@ func GetMore(ctx context.Context, op *Op, id int64, ns string, batchSize, maxTim
 	op.Stats.IsQuery = true
 	op.SetPlanSummary(c.planSummary)
 	if s, ok := c.spec.Cursor.(Staged); ok {
-		op.Stats.ExecStats = s.ExecStats
+		op.Stats.ExecStats = s
 	}
 	ctx, stop := c.limit(ctx, op)
 	defer stop()

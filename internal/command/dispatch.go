@@ -96,6 +96,10 @@ func (d *Dispatcher) Dispatch(ctx context.Context, req *Request) Response {
 		d.Sessions.release(op.Session, now)
 	}
 	r := d.finish(ctx, op, now, err)
+	answer.arguments.end(op.Memory != nil)
+	if op.Memory != nil {
+		op.Memory.Release()
+	}
 	if err == errFailPointClose {
 		answer.account.Close()
 		return Response{Close: true, Took: r.Took}
@@ -208,6 +212,7 @@ func (d *Dispatcher) timeLimit(op *Op) int64 {
 func (d *Dispatcher) call(ctx context.Context, op *Op) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
+			op.Memory = nil // who knows who still looks at it
 			d.Metrics.AssertRegular.Add(1)
 			d.Log.LogAttrs(ctx, slog.LevelError, "Operation panicked", slog.String("c", "COMMAND"), slog.Int("id", logPanic),
 				slog.String("command", op.Command.Name), slog.String("ns", op.NS), slog.Any("panic", p),

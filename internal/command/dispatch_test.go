@@ -140,7 +140,7 @@ func BenchmarkParse(b *testing.B) {
 	f := NewFields("find", Collection(), Object("filter"), Object("sort"), SafeInt64("limit").Min(0),
 		SafeInt64("batchSize").Min(0), Bool("singleBatch"))
 	body, _ := bson.ParseJSON(`{"find":"c","filter":{"_id":1},"limit":1,"singleBatch":true,"$db":"test"}`)
-	op := &Op{DB: "test", Body: body}
+	op := &Op{Client: &Client{}, DB: "test", Body: body}
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := Parse(op, f); err != nil {

@@ -41,6 +41,7 @@ func NewFields(name string, fields ...Field) *Fields {
 			panic(fmt.Sprintf("command: field %q of %q is declared twice", d.name, name))
 		}
 		f.index[d.name] = len(f.fields)
+		d.inside = &place{&f.root, d.name}
 		f.fields = append(f.fields, d)
 	}
 	if len(f.fields) > maxFields {
@@ -93,7 +94,8 @@ type Field struct {
 	sub       *Fields
 	elem      *Field
 	rangeCode int32
-	typeErr   error // for values of other types, null too; nil for the usual one
+	inside    *place // of its declaration; nil for an element
+	typeErr   error  // for values of other types, null too; nil for the usual one
 }
 
 var (

@@ -48,6 +48,9 @@ func (d *Dispatcher) Do(ctx context.Context, op *Op, intent Intent) error {
 	}
 	err := d.perform(ctx, op)
 	d.account(ctx, op, noted{took: time.Since(op.Start), reply: op.ReplyBytes, err: err})
+	if op.Memory != nil {
+		op.Memory.Release()
+	}
 	return err
 }
 

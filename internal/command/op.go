@@ -56,6 +56,11 @@ type Op struct {
 	// CloseConnection asks the front end to close the connection afterwards.
 	CloseConnection bool
 
+	// Memory is what the handler has worked in. It goes back once the operation has
+	// been accounted for, and the memory of the arguments with it: a handler that sets
+	// it says that nothing of the request looks at them later, as a cursor would.
+	Memory Releaser
+
 	Start time.Time
 	// Deadline is when the operation's time is over; the zero Time for never.
 	Deadline time.Time
@@ -73,27 +78,26 @@ type Op struct {
 	answer     *reply          // whose builder Reply is; nil for an Op that has none of its own
 }
 
-// Ending tells work that has no context whether its operation is to end.
+// Ending tells work that has no context whether its operation is to end. The zero
+// Ending never does.
 type Ending struct{ ctx context.Context }
 
-// Ending is op's; nil for an operation that no request is.
-func (op *Op) Ending() *Ending {
-	if op.active.ctx == nil {
-		return nil
-	}
-	return &Ending{op.active.ctx}
-}
+// Ending is op's; the zero one for an operation that no request is.
+func (op *Op) Ending() Ending { return Ending{op.active.ctx} }
 
 // EndWith has op, an operation inside another one, end with that.
 func (op *Op) EndWith(outer *Op) { op.active.ctx = outer.active.ctx }
 
 // Ended returns why the operation is to end, or nil.
 func (e *Ending) Ended() error {
-	if e == nil {
+	if e.ctx == nil {
 		return nil
 	}
 	return interruption(e.ctx)
 }
+
+// Releaser is memory that is handed on.
+type Releaser interface{ Release() }
 
 // Stats are what the operation did, for the profiler, the slow-operation log
 // and serverStatus. The handler sets them.
@@ -121,7 +125,7 @@ type Stats struct {
 
 	// ExecStats is the tree of plan stages with their counters, or nil. It is
 	// called only where a profile entry is written.
-	ExecStats func() bson.Doc
+	ExecStats Staged
 	// OriginatingCommand is the command that opened the cursor of a getMore.
 	OriginatingCommand bson.Doc
 }

@@ -14,6 +14,14 @@ type place struct {
 	name   string
 }
 
+// place is where the parser stands inside of the field.
+func (d *Field) place(at *place) *place {
+	if d.inside != nil && d.inside.parent == at {
+		return d.inside
+	}
+	return &place{at, d.name}
+}
+
 func (p *place) path(field string) string {
 	parts := []string{field}
 	for ; p != nil; p = p.parent {
@@ -28,8 +36,7 @@ func (p *place) path(field string) string {
 // ParseDoc reads a document that is no command by its declaration: an option
 // document, a stage's specification. Messages begin with f's name.
 func ParseDoc(f *Fields, d bson.Doc) (Args, error) {
-	p := parser{}
-	return p.document(f, d, &f.root)
+	return parser{}.document(f, d, &f.root)
 }
 
 // Parse reads op's arguments by f. The dispatcher has done it where the Command
@@ -38,6 +45,10 @@ func ParseDoc(f *Fields, d bson.Doc) (Args, error) {
 // to be a collection.
 func Parse(op *Op, f *Fields) (Args, error) {
 	p := parser{op: op}
+	if op.answer != nil && !op.answer.arguments.lent {
+		p.memory = &op.answer.arguments
+		p.memory.lent = true
+	}
 	if err := p.namespace(f); err != nil {
 		return Args{}, err
 	}
@@ -47,11 +58,18 @@ func Parse(op *Op, f *Fields) (Args, error) {
 // usualFields is how many values Args have room for at first.
 const usualFields = 6
 
-// parser reads one document; op is set at the top level of a command.
-type parser struct{ op *Op }
+// parser reads one document; op is set at the top level of a command, memory
+// where that of the request is free.
+type parser struct {
+	op     *Op
+	memory *argumentMemory
+}
 
-func (p *parser) document(f *Fields, d bson.Doc, at *place) (Args, error) {
-	a := Args{fields: f, values: make([]bson.Value, 0, min(len(f.fields), usualFields)), slots: make([]uint8, len(f.fields))}
+// inner is the parser of documents inside.
+func (p parser) inner() parser { return parser{memory: p.memory} }
+
+func (p parser) document(f *Fields, d bson.Doc, at *place) (Args, error) {
+	a := p.memory.lend(f)
 	var seen uint64
 	it := d.Iter()
 	if p.op != nil && it.Next() && f.valueAt >= 0 {
@@ -98,7 +116,7 @@ func duplicateField(path string) error {
 }
 
 // field checks v as the i-th field and keeps it.
-func (p *parser) field(a *Args, i int, v bson.Value, at *place) error {
+func (p parser) field(a *Args, i int, v bson.Value, at *place) error {
 	d := &a.fields.fields[i]
 	if d.unstable && p.op != nil && p.op.Generic.APIStrict {
 		return mongoerr.New(mongoerr.APIStrictError, "BSON field '%s' is not allowed with apiStrict:true.", at.path(d.name))
@@ -110,20 +128,20 @@ func (p *parser) field(a *Args, i int, v bson.Value, at *place) error {
 	a.keep(i, v)
 	switch d.kind {
 	case kindStruct:
-		s, err := (&parser{}).document(d.sub, v.Doc(), &place{at, d.name})
+		s, err := p.inner().document(d.sub, v.Doc(), d.place(at))
 		if err != nil {
 			return err
 		}
 		a.spans = append(a.spans, span{i, len(a.subs), len(a.subs) + 1})
 		a.subs = append(a.subs, s)
 	case kindArray:
-		return a.elements(i, v, &place{at, d.name})
+		return p.elements(a, i, v, d.place(at))
 	}
 	return nil
 }
 
 // elements checks the elements of an array and parses those that are Structs.
-func (a *Args) elements(i int, v bson.Value, at *place) error {
+func (p parser) elements(a *Args, i int, v bson.Value, at *place) error {
 	d := &a.fields.fields[i]
 	from, n := len(a.subs), 0
 	element := func(v bson.Value, at *place, name string) error {
@@ -137,7 +155,7 @@ func (a *Args) elements(i int, v bson.Value, at *place) error {
 		if !present || e.kind != kindStruct {
 			return nil
 		}
-		s, err := (&parser{}).document(e.sub, v.Doc(), at)
+		s, err := p.inner().document(e.sub, v.Doc(), at)
 		a.subs = append(a.subs, s)
 		return err
 	}
@@ -166,7 +184,7 @@ func (a *Args) elements(i int, v bson.Value, at *place) error {
 func (p *place) self() string { return p.parent.path(p.name) }
 
 // sequences takes over the documents that came in sections of their own.
-func (p *parser) sequences(a *Args, seen *uint64, at *place) error {
+func (p parser) sequences(a *Args, seen *uint64, at *place) error {
 	for _, s := range p.op.Sequences {
 		i, ok := a.fields.index[s.ID]
 		if !ok {
@@ -186,15 +204,21 @@ func (p *parser) sequences(a *Args, seen *uint64, at *place) error {
 			continue
 		}
 		from := len(a.subs)
-		in := &place{at, d.name}
+		in := d.place(at)
+		if p.memory != nil && len(a.spans) == 0 {
+			a.subs, a.spans = p.memory.subs, p.memory.spans
+		}
 		for _, doc := range s.Docs {
-			s, err := (&parser{}).document(d.elem.sub, doc, in)
+			s, err := p.inner().document(d.elem.sub, doc, in)
 			if err != nil {
 				return err
 			}
 			a.subs = append(a.subs, s)
 		}
 		a.spans = append(a.spans, span{i, from, len(a.subs)})
+		if p.memory != nil {
+			p.memory.subs, p.memory.spans = a.subs, a.spans
+		}
 	}
 	return nil
 }
@@ -336,7 +360,7 @@ func (d *Field) checkRange(v bson.Value, at *place) error {
 }
 
 // namespace reads the command's own value where it is to name a collection.
-func (p *parser) namespace(f *Fields) error {
+func (p parser) namespace(f *Fields) error {
 	if f.value != kindNamespace && f.value != kindNamespaceOrUUID {
 		return nil
 	}
@@ -352,12 +376,12 @@ func (p *parser) namespace(f *Fields) error {
 	return nil
 }
 
-func (p *parser) collection(v bson.Value) error {
+func (p parser) collection(v bson.Value) error {
 	if v.Type != bson.TypeString && v.Type != bson.TypeSymbol {
 		return mongoerr.New(mongoerr.InvalidNamespace, "collection name has invalid type %s", v.Type)
 	}
 	p.op.Collection = v.Str()
-	p.op.NS = p.op.DB + "." + p.op.Collection
+	p.op.NS = p.op.Client.namespaceOf(p.op.DB, p.op.Collection)
 	if !ValidCollectionName(p.op.Collection) {
 		return mongoerr.New(mongoerr.InvalidNamespace, "Invalid namespace specified '%s'", p.op.NS)
 	}

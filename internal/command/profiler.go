@@ -192,7 +192,7 @@ func (op *Op) profileEntry(n noted) bson.Doc {
 		b.String("planSummary", plan)
 	}
 	if s.ExecStats != nil {
-		b.Doc("execStats", s.ExecStats())
+		b.Doc("execStats", s.ExecStats.ExecStats())
 	}
 	b.Date("ts", time.Now().UnixMilli())
 	if host := op.Client.RemoteHost(); host != "" {

@@ -28,6 +28,8 @@ type reply struct {
 	account memory.Account // for what a large reply takes
 	held    memory.Holding
 	parsed  memory.Holding // what is made of the request
+
+	arguments argumentMemory
 }
 
 var replies = sync.Pool{New: func() any { return &reply{memory: make([]byte, 0, replySize)} }}

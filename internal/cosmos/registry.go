@@ -169,7 +169,7 @@ func observe(op *command.Op, cur *exec.Cursor) {
 	}
 	op.SetPlanSummary(summary)
 	s := &op.Stats
-	s.IsQuery, s.FromMultiPlanner, s.ExecStats = true, cur.FromTrial(), cur.ExecStats
+	s.IsQuery, s.FromMultiPlanner, s.ExecStats = true, cur.FromTrial(), cur
 	s.QueryHash, s.PlanCacheKey, s.FromPlanCache, s.Replanned = cur.Choice()
 }
 

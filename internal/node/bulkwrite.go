@@ -275,7 +275,7 @@ func (b *bulk) parseUpdate(c *catalog.Collection, a *command.Args) (*exec.Update
 		}
 		q.AllowDiskUse = true
 	}
-	if u.Update, err = b.n.parseModification(s, a.Value("updateMods"), arrayFilters(a), a.Doc("constants")); err != nil {
+	if u.Update, err = b.n.parseModification(new(update.Options), s, a.Value("updateMods"), arrayFilters(a), a.Doc("constants")); err != nil {
 		return nil, err
 	}
 	if u.Multi && u.Update.Kind() == update.Replacement {

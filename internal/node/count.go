@@ -85,7 +85,7 @@ func (n *Node) runCount(ctx context.Context, op *command.Op) error {
 	}
 	op.SetPlanSummary(out.Summary)
 	op.Stats.IsQuery, op.Stats.KeysExamined, op.Stats.DocsExamined = true, out.Keys, out.Docs
-	op.Stats.ExecStats = out.Stats
+	op.Stats.ExecStats = command.StagedFunc(out.Stats)
 	op.Reply.Int("n", out.N)
 	return nil
 }

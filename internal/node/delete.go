@@ -56,13 +56,13 @@ func (n *Node) runDelete(ctx context.Context, op *command.Op) error {
 	if err != nil {
 		return err
 	}
-	w := n.Exec.NewWriter(durability(op))
+	m, w := n.newWriting(op)
 	defer w.Abort()
 	var errs writeErrors
 	deleted := int64(0)
 	for i := range statements {
 		a, start := &statements[i], time.Now()
-		out, err := n.deleteOne(ctx, op, w, c, a)
+		out, err := n.deleteOne(ctx, op, m, c, a)
 		noteStatement(ctx, op, command.KindRemove, start, out, err, func(b *bson.Builder) { describeDelete(b, a) })
 		if out != nil {
 			book(op, out)
@@ -91,15 +91,15 @@ func (n *Node) runDelete(ctx context.Context, op *command.Op) error {
 	return nil
 }
 
-func (n *Node) deleteOne(ctx context.Context, op *command.Op, w *exec.Writer, c *catalog.Collection, a *command.Args) (*exec.Written, error) {
+func (n *Node) deleteOne(ctx context.Context, op *command.Op, m *writing, c *catalog.Collection, a *command.Args) (*exec.Written, error) {
 	if err := n.checkExpected(op); err != nil {
 		return nil, err
 	}
-	d, err := n.parseDelete(op, c, a, op.Args.Doc("let"))
+	d, err := n.parseDelete(m.next(), op, c, a, op.Args.Doc("let"))
 	if err != nil {
 		return nil, err
 	}
-	return w.Delete(ctx, c, d)
+	return m.writer.Delete(ctx, c, d)
 }
 
 // checkLimit refuses limits that are neither 0, for all documents, nor 1.
@@ -120,15 +120,16 @@ func describeDelete(b *bson.Builder, a *command.Args) {
 }
 
 // parseDelete reads a statement {q, limit, hint, collation}.
-func (n *Node) parseDelete(op *command.Op, c *catalog.Collection, a *command.Args, let bson.Doc) (*exec.Delete, error) {
-	s, err := n.newScope(op, c, let, a.Doc("collation"))
+func (n *Node) parseDelete(m *writeMemory, op *command.Op, c *catalog.Collection, a *command.Args, let bson.Doc) (*exec.Delete, error) {
+	s, err := n.scopeIn(&m.statementMemory, op, c, let, a.Doc("collation"))
 	if err != nil {
 		return nil, err
 	}
-	q, err := n.scopedQuery(op, c, s, a.Doc("q"))
+	q, err := n.scopedQueryIn(&m.statementMemory, op, c, s, a.Doc("q"))
 	if err != nil {
 		return nil, err
 	}
 	q.Hint = a.Value("hint")
-	return &exec.Delete{Query: q.Query, Multi: a.Double("limit") == 0}, nil
+	m.delete = exec.Delete{Query: q.Query, Multi: a.Double("limit") == 0}
+	return &m.delete, nil
 }

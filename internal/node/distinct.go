@@ -76,7 +76,7 @@ func (n *Node) runDistinct(ctx context.Context, op *command.Op) error {
 	}
 	op.SetPlanSummary(out.Summary)
 	op.Stats.IsQuery, op.Stats.KeysExamined, op.Stats.DocsExamined = true, out.Keys, out.Docs
-	op.Stats.ExecStats = out.Stats
+	op.Stats.ExecStats = command.StagedFunc(out.Stats)
 	values.write(op.Reply)
 	return nil
 }

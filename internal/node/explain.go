@@ -188,7 +188,7 @@ func (n *Node) explainUpdate(op *command.Op, a *command.Args) (*query, *exec.Exp
 	if err != nil {
 		return nil, nil, err
 	}
-	u, err := n.parseUpdate(op, c, &statements[0], a.Doc("let"))
+	u, err := n.parseUpdate(new(writeMemory), op, c, &statements[0], a.Doc("let"))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -224,7 +224,7 @@ func (n *Node) explainDelete(op *command.Op, a *command.Args) (*query, *exec.Exp
 	if err := checkLimit(&statements[0]); err != nil {
 		return nil, nil, err
 	}
-	d, err := n.parseDelete(op, c, &statements[0], a.Doc("let"))
+	d, err := n.parseDelete(new(writeMemory), op, c, &statements[0], a.Doc("let"))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -257,7 +257,7 @@ func (n *Node) explainFindAndModify(op *command.Op, a *command.Args) (*query, *e
 	if a.Bool("remove") {
 		return q, &exec.Explained{Query: q.Query, Kind: "DELETE", Single: true, Returns: true}, nil
 	}
-	u, err := n.parseModification(q.scope, a.Value("update"), arrayFilters(a), nil)
+	u, err := n.parseModification(new(update.Options), q.scope, a.Value("update"), arrayFilters(a), nil)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/query/exec"
 	"github.com/mayflydb/mayfly/internal/query/project"
+	"github.com/mayflydb/mayfly/internal/query/update"
 )
 
 var findAndModifyFields = command.NewFields("findAndModify",
@@ -134,7 +135,7 @@ func (n *Node) findAndModifyQuery(op *command.Op, c *catalog.Collection, a *comm
 func (n *Node) modify(ctx context.Context, op *command.Op, w *exec.Writer, c *catalog.Collection, q *query) (*exec.Written, error) {
 	a := &op.Args
 	n.modified.note(a.Value("update"), a.Has("arrayFilters"))
-	u, err := n.parseModification(q.scope, a.Value("update"), arrayFilters(a), nil)
+	u, err := n.parseModification(new(update.Options), q.scope, a.Value("update"), arrayFilters(a), nil)
 	if err != nil {
 		return nil, err
 	}

@@ -57,7 +57,7 @@ func (n *Node) runInsert(ctx context.Context, op *command.Op) error {
 	}
 	check := n.validator(ctx, c, op.Args.Bool("bypassDocumentValidation"))
 	now := n.stamp(&op.Args)
-	w := n.Exec.NewWriter(durability(op))
+	_, w := n.newWriting(op)
 	defer w.Abort()
 	var errs writeErrors
 	inserted := int64(0)

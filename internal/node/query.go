@@ -33,13 +33,6 @@ type scope struct {
 	collation bson.Doc
 }
 
-// meaning is the memory of a scope, in one piece.
-type meaning struct {
-	env   expr.Env
-	expr  expr.Options
-	match match.Options
-}
-
 // collection resolves the collection of a command, nil where there is none.
 // Views are refused with 166.
 func (n *Node) collection(op *command.Op) (*catalog.Collection, error) {
@@ -58,14 +51,19 @@ func (n *Node) collection(op *command.Op) (*catalog.Collection, error) {
 	return c, nil
 }
 
-// newScope reads `let` and `collation` of a command; a collection's own
-// collation stands where the command gives none.
+// newScope is scopeIn with memory of its own.
 func (n *Node) newScope(op *command.Op, c *catalog.Collection, let, collation bson.Doc) (scope, error) {
+	return n.scopeIn(new(statementMemory), op, c, let, collation)
+}
+
+// scopeIn reads `let` and `collation` of a command; a collection's own
+// collation stands where the command gives none.
+func (n *Node) scopeIn(m *statementMemory, op *command.Op, c *catalog.Collection, let, collation bson.Doc) (scope, error) {
 	now := op.Start
 	if now.IsZero() { // an operation inside another one
 		now = time.Now()
 	}
-	m := &meaning{env: expr.Env{Now: now.UnixMilli()}}
+	m.env.Now, m.ending = now.UnixMilli(), op.Ending()
 	s := scope{env: &m.env, expr: &m.expr, match: &m.match}
 	if collation.IsEmpty() && c != nil {
 		collation = c.Options.Lookup("collation").Data
@@ -81,7 +79,7 @@ func (n *Node) newScope(op *command.Op, c *catalog.Collection, let, collation bs
 	}
 	s.env.Collator = s.collator
 	s.expr.Collator = s.collator
-	s.expr.Op = op.Ending()
+	s.expr.Op = &m.ending
 	s.expr.JavaScript = n.javascriptSession(op.DB)
 	if let != nil {
 		names, values, err := expr.CommandLet(let, s.collator)
@@ -97,8 +95,13 @@ func (n *Node) newScope(op *command.Op, c *catalog.Collection, let, collation bs
 	return s, nil
 }
 
-// newQuery resolves the command's collection and parses a filter for it.
+// newQuery is queryIn with memory of its own.
 func (n *Node) newQuery(op *command.Op, let, collation, filter bson.Doc) (*query, error) {
+	return n.queryIn(new(statementMemory), op, let, collation, filter)
+}
+
+// queryIn resolves the command's collection and parses a filter for it.
+func (n *Node) queryIn(m *statementMemory, op *command.Op, let, collation, filter bson.Doc) (*query, error) {
 	c, err := n.collection(op)
 	if err == nil && c == nil {
 		c, err = n.sealedBuckets(namespace(op))
@@ -106,22 +109,23 @@ func (n *Node) newQuery(op *command.Op, let, collation, filter bson.Doc) (*query
 	if err != nil {
 		return nil, err
 	}
-	s, err := n.newScope(op, c, let, collation)
+	s, err := n.scopeIn(m, op, c, let, collation)
 	if err != nil {
 		return nil, err
 	}
-	return n.scopedQuery(op, c, s, filter)
+	return n.scopedQueryIn(m, op, c, s, filter)
 }
 
-// scopedQuery parses a filter in a scope.
+// scopedQuery is scopedQueryIn with memory of its own.
 func (n *Node) scopedQuery(op *command.Op, c *catalog.Collection, s scope, filter bson.Doc) (*query, error) {
-	m := &struct {
-		query
-		memory exec.Query
-	}{}
+	return n.scopedQueryIn(new(statementMemory), op, c, s, filter)
+}
+
+// scopedQueryIn parses a filter in a scope.
+func (n *Node) scopedQueryIn(m *statementMemory, op *command.Op, c *catalog.Collection, s scope, filter bson.Doc) (*query, error) {
 	q := &m.query
-	m.memory.Env = s.env
-	*q = query{Query: &m.memory, coll: c, scope: s}
+	m.plan.Env = s.env
+	*q = query{Query: &m.plan, coll: c, scope: s}
 	q.Collation, q.Collator = s.collation, s.collator
 	q.NoScan = n.knobs.noTableScan.Load()
 	if filter == nil {
@@ -165,5 +169,5 @@ func observe(op *command.Op, c *exec.Cursor) {
 	s := &op.Stats
 	s.FromMultiPlanner = c.FromTrial()
 	s.QueryHash, s.PlanCacheKey, s.FromPlanCache, s.Replanned = c.Choice()
-	s.ExecStats = c.ExecStats
+	s.ExecStats = c
 }

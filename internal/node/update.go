@@ -66,14 +66,14 @@ func (n *Node) runUpdate(ctx context.Context, op *command.Op) error {
 	if _, err := n.forWrite(ctx, op, false); err != nil {
 		return err
 	}
-	w := n.Exec.NewWriter(durability(op))
+	m, w := n.newWriting(op)
 	defer w.Abort()
 	var errs writeErrors
 	var upserted []bson.Doc
 	matched, modified := int64(0), int64(0)
 	for i := range statements {
 		a, start := &statements[i], time.Now()
-		out, err := n.updateOne(ctx, op, w, a)
+		out, err := n.updateOne(ctx, op, m, a)
 		noteStatement(ctx, op, command.KindUpdate, start, out, err, func(b *bson.Builder) { describeUpdate(b, a) })
 		if out != nil {
 			book(op, out)
@@ -118,7 +118,7 @@ func (n *Node) runUpdate(ctx context.Context, op *command.Op) error {
 }
 
 // updateOne runs one statement.
-func (n *Node) updateOne(ctx context.Context, op *command.Op, w *exec.Writer, a *command.Args) (*exec.Written, error) {
+func (n *Node) updateOne(ctx context.Context, op *command.Op, m *writing, a *command.Args) (*exec.Written, error) {
 	if err := n.checkExpected(op); err != nil {
 		return nil, err
 	}
@@ -126,7 +126,7 @@ func (n *Node) updateOne(ctx context.Context, op *command.Op, w *exec.Writer, a 
 	if err != nil {
 		return nil, err
 	}
-	u, err := n.parseUpdate(op, c, a, op.Args.Doc("let"))
+	u, err := n.parseUpdate(m.next(), op, c, a, op.Args.Doc("let"))
 	if err != nil {
 		return nil, err
 	}
@@ -136,7 +136,7 @@ func (n *Node) updateOne(ctx context.Context, op *command.Op, w *exec.Writer, a 
 			return nil, err
 		}
 	}
-	return w.Update(ctx, c, u)
+	return m.writer.Update(ctx, c, u)
 }
 
 // describeUpdate writes a statement as the profile shows it.
@@ -156,17 +156,18 @@ func describeUpdate(b *bson.Builder, a *command.Args) {
 
 // parseUpdate reads a statement {q, u, c, arrayFilters, multi, upsert, hint,
 // collation, sort}.
-func (n *Node) parseUpdate(op *command.Op, c *catalog.Collection, a *command.Args, let bson.Doc) (*exec.Update, error) {
-	s, err := n.newScope(op, c, let, a.Doc("collation"))
+func (n *Node) parseUpdate(m *writeMemory, op *command.Op, c *catalog.Collection, a *command.Args, let bson.Doc) (*exec.Update, error) {
+	s, err := n.scopeIn(&m.statementMemory, op, c, let, a.Doc("collation"))
 	if err != nil {
 		return nil, err
 	}
-	q, err := n.scopedQuery(op, c, s, a.Doc("q"))
+	q, err := n.scopedQueryIn(&m.statementMemory, op, c, s, a.Doc("q"))
 	if err != nil {
 		return nil, err
 	}
 	q.Hint = a.Value("hint")
-	out := &exec.Update{Query: q.Query, Multi: a.Bool("multi"), Upsert: a.Bool("upsert"), KeepZeroTimestamps: keepsZeroTimestamps(&op.Args)}
+	out := &m.update
+	*out = exec.Update{Query: q.Query, Multi: a.Bool("multi"), Upsert: a.Bool("upsert"), KeepZeroTimestamps: keepsZeroTimestamps(&op.Args)}
 	if a.Has("sort") {
 		if out.Multi {
 			return nil, mongoerr.New(mongoerr.FailedToParse, "Cannot specify sort with multi=true")
@@ -179,7 +180,7 @@ func (n *Node) parseUpdate(op *command.Op, c *catalog.Collection, a *command.Arg
 		q.AllowDiskUse = true
 	}
 	n.updated.note(a.Value("u"), a.Has("arrayFilters"))
-	if out.Update, err = n.parseModification(s, a.Value("u"), arrayFilters(a), a.Doc("c")); err != nil {
+	if out.Update, err = n.parseModification(&m.modification, s, a.Value("u"), arrayFilters(a), a.Doc("c")); err != nil {
 		return nil, err
 	}
 	if out.Multi && out.Update.Kind() == update.Replacement {
@@ -206,8 +207,9 @@ func sortOf(sort, filter bson.Doc) (sortkey.Pattern, error) {
 }
 
 // parseModification parses the modification of an update or a findAndModify.
-func (n *Node) parseModification(s scope, u bson.Value, filters []bson.Doc, constants bson.Doc) (*update.Update, error) {
-	return update.Parse(u, &update.Options{ArrayFilters: filters, Constants: constants, Match: s.match, Expr: s.expr, Collator: s.collator})
+func (n *Node) parseModification(o *update.Options, s scope, u bson.Value, filters []bson.Doc, constants bson.Doc) (*update.Update, error) {
+	*o = update.Options{ArrayFilters: filters, Constants: constants, Match: s.match, Expr: s.expr, Collator: s.collator}
+	return update.Parse(u, o)
 }
 
 func arrayFilters(a *command.Args) []bson.Doc {

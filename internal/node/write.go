@@ -113,7 +113,7 @@ func book(op *command.Op, w *exec.Written) {
 	tally(&op.Stats, w)
 	if w.Summary != "" {
 		op.SetPlanSummary(w.Summary)
-		op.Stats.ExecStats = w.ExecStats
+		op.Stats.ExecStats = w
 	}
 }
 
@@ -147,7 +147,7 @@ func noteStatement(ctx context.Context, op *command.Op, kind command.OpKind, sta
 			tally(&s.Stats, w)
 			s.PlanSummary = w.Summary
 			if w.Summary != "" {
-				s.Stats.ExecStats = w.ExecStats
+				s.Stats.ExecStats = w
 			}
 		}
 	})

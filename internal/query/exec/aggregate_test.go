@@ -125,7 +125,8 @@ func TestCountScan(t *testing.T) {
 		{`[{"$match": {"k": 1}}, {"$limit": 3}, {"$count": "n"}]`, "LIMIT", "{ n: 3 }"},
 		{`[{"$count": "n"}]`, "COLLSCAN", "{ n: 30 }"},
 		{`[{"$match": {"k": 2}}, {"$project": {"_id": 0, "x": {"$literal": 7}}}, {"$group": {"_id": "$x"}}]`, "COUNT_SCAN", "{ _id: 7 }"},
-		{`[{"$match": {"k": null}}, {"$count": "n"}]`, "FETCH", ""},
+		{`[{"$match": {"k": null}}, {"$count": "n"}]`, "COUNT_SCAN", ""},
+		{`[{"$match": {"k": {"$exists": true}}}, {"$count": "n"}]`, "FETCH", "{ n: 30 }"},
 	} {
 		got, ok := h.aggregate(t, ns, tc.pipeline)
 		if !ok || strings.Join(got, " ") != tc.want {

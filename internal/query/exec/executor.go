@@ -51,11 +51,6 @@ type Query struct {
 	ResumeToken bool
 }
 
-// readsKeys says whether the keys of the index that led to documents are read.
-func (q *Query) readsKeys() bool {
-	return q.ReturnKey || q.Projection != nil && slices.Contains(q.Projection.Meta(), "indexKey")
-}
-
 // running is a query that has been planned and tried, over its snapshot.
 type running struct {
 	x        *Executor
@@ -217,7 +212,7 @@ func (x *Executor) prepare(ctx context.Context, c *catalog.Collection, q *Query,
 	if c != nil && c.Hiding() != nil {
 		r.source.prepareVisibility(x.Catalog, before, r.snapshot != nil, nodes[0])
 	}
-	r.builder = builder{source: &r.source, env: q.Env, coll: q.Collator, meta: &r.meta, fullyConsumed: q.FullyConsumed, keyed: q.readsKeys(), parallelizable: !q.PinsSnapshot && !q.Tailable, batch: q.Batch}
+	r.builder = builder{source: &r.source, env: q.Env, coll: q.Collator, meta: &r.meta, fullyConsumed: q.FullyConsumed, keyed: q.ReadsKeys(), parallelizable: !q.PinsSnapshot && !q.Tailable, batch: q.Batch}
 	if has(nodes[0], knowsMeta) || q.Projection != nil && len(q.Projection.Meta()) > 0 {
 		q.Env.Meta = r.meta.value
 	}
@@ -256,7 +251,7 @@ func (x *Executor) prepare(ctx context.Context, c *catalog.Collection, q *Query,
 // end before a large one is made.
 func (r *running) built(n plan.Node) (s Stage, err error) {
 	defer expr.Interrupted(&err)
-	r.builder.interrupt.Check = r.query.Env.Check
+	r.builder.interrupt.Of = r.query.Env
 	return r.builder.build(n), nil
 }
 

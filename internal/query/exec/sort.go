@@ -28,12 +28,19 @@ type sorter struct {
 	carriesDue bool        // records carry when their documents are due
 	tagged     bool        // and what the rows know besides them, where some may know something
 	keyed      bool        // the keys of the index are read above
+	// entries is the index whose entries it orders, of which the keys are kept instead
+	// of documents; nil for documents. parked says that they are of a state before.
+	entries *plan.Index
+	parked  bool
 }
 
 func (b *builder) sorter(n *plan.Sort) *sorter {
 	s := &sorter{stats: Stats{Node: n}, input: b.build(n.Input), rows: extsort.New(n.Limit, b.spillDir), reader: b.meta, source: b.source, fields: b.fields, keyed: b.keyed, tagged: b.keyed || has(n.Input, knowsMeta)}
 	if s.fields != nil {
 		s.fields = b.source.withDueFields(s.fields)
+	}
+	if scan, ok := n.Input.(*plan.IndexScan); ok && n.Entries {
+		s.entries = scan.Index
 	}
 	s.rows.Hold(b.source.hold())
 	s.keys = sortkey.NewGenerator(n.Pattern, b.coll, b.meta.value)
@@ -68,6 +75,9 @@ func (s *sorter) add(row *Row) (err error) {
 		return err
 	}
 	record := row.Record
+	if s.entries != nil {
+		return s.rows.Add(s.buf, record, row.Key)
+	}
 	if s.rows.Stats.Rows == 0 {
 		s.visibility = s.source.visibility
 		s.carriesDue = s.visibility != nil && s.source.rowsWait
@@ -87,6 +97,12 @@ func (s *sorter) add(row *Row) (err error) {
 func (s *sorter) Stats() *Stats   { return &s.stats }
 func (s *sorter) Inputs() []Stage { return []Stage{s.input} }
 func (s *sorter) Close() error    { return errors.Join(s.input.Close(), s.rows.Close()) }
+
+// save notes that the rows are of a state before.
+func (s *sorter) save() error {
+	s.parked = true
+	return nil
+}
 
 // needed is a document without what nobody reads once it is sorted.
 func (s *sorter) needed(d bson.Doc) bson.Doc {
@@ -117,6 +133,10 @@ func (s *sorter) Work(ctx context.Context, row *Row) (State, error) {
 		r, ok, err := s.rows.Next()
 		if err != nil || !ok {
 			return s.stats.count(EOF), err
+		}
+		if s.entries != nil {
+			*row = Row{Record: r.Record, Key: r.Doc, Index: s.entries, Sort: r.Key, parked: s.parked}
+			return s.stats.count(Advanced), nil
 		}
 		*row = Row{Record: r.Record, Doc: r.Doc, Sort: r.Key}
 		if s.carriesDue {

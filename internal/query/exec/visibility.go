@@ -342,7 +342,7 @@ func mayHoldRows(n plan.Node) bool {
 	return has(n, func(n plan.Node) bool {
 		switch n := n.(type) {
 		case *plan.Sort: // checks again, by documents
-			return !has(n.Input, func(n plan.Node) bool {
+			return !n.Entries && !has(n.Input, func(n plan.Node) bool {
 				switch n.(type) {
 				case *plan.CollScan, *plan.Fetch, *plan.Unpack:
 					return true

@@ -51,11 +51,34 @@ func (w *Writer) under(err error) error {
 // NewWriter begins a group of writes, acknowledged as d says. The caller ends
 // it with Commit or Abort.
 func (x *Executor) NewWriter(d storage.Durability) *Writer {
-	w := &Writer{x: x, durability: d}
+	w := new(Writer)
+	w.Begin(x, d)
+	return w
+}
+
+// Begin makes w, which is new or released, what NewWriter returns.
+func (w *Writer) Begin(x *Executor, d storage.Durability) {
+	w.x, w.durability = x, d
 	w.memory.Open(x.Memory)
 	w.document = w.memory.Hold(w)
 	w.begin()
-	return w
+}
+
+// maxKeptDocument bounds the memory for a document that is handed on to the next
+// writer, in bytes.
+const maxKeptDocument = 64 << 10
+
+// Release makes a writer that has ended ready for another Begin; what its statements
+// returned is over as well. It keeps memory for documents.
+func (w *Writer) Release() {
+	found, next := w.found, w.next
+	*w = Writer{}
+	if found.Size() <= maxKeptDocument {
+		w.found = found
+	}
+	if cap(next) <= maxKeptDocument {
+		w.next = next
+	}
 }
 
 // newWriter is NewWriter for expiry, which goes on where there is no memory.

@@ -109,13 +109,13 @@ func (e *Env) Hold() memory.Holding { return e.Memory.Hold(e) }
 // context is done, and returns its cause.
 func (e *Env) Tick() error {
 	if e.ticks++; e.ticks%ticksPerCheck == 0 {
-		return e.Check()
+		return e.Ended()
 	}
 	return nil
 }
 
-// Check looks whether the context is done, and returns its cause.
-func (e *Env) Check() error {
+// Ended looks whether the context is done, and returns its cause.
+func (e *Env) Ended() error {
 	if e.ctx != nil && e.ctx.Err() != nil {
 		return context.Cause(e.ctx)
 	}

@@ -7,7 +7,7 @@ type Ender interface{ Ended() error }
 // what was parsed, plans) with its operation: Turn panics, and whoever began the
 // work catches that by Interrupted. The zero value never does.
 type Interrupt struct {
-	Check func() error
+	Of    Ender // nil for none
 	turns uint
 }
 
@@ -17,20 +17,13 @@ type interrupted struct{ err error }
 // turnsPerCheck is how many turns are between two checks.
 const turnsPerCheck = 256
 
-// For is the interrupt of an operation, nil for none.
-func (i *Interrupt) For(e Ender) {
-	if e != nil {
-		i.Check = e.Ended
-	}
-}
-
 // Turn counts a piece of work of about a microsecond.
 func (i *Interrupt) Turn() {
-	if i == nil || i.Check == nil {
+	if i == nil || i.Of == nil {
 		return
 	}
 	if i.turns++; i.turns%turnsPerCheck == 0 {
-		if err := i.Check(); err != nil {
+		if err := i.Of.Ended(); err != nil {
 			panic(interrupted{err})
 		}
 	}

@@ -113,7 +113,7 @@ func newParser(opts *Options) *parser {
 		opts = &Options{}
 	}
 	p := &parser{opts: opts, fold: &Env{Collator: opts.Collator, folding: true}}
-	p.interrupt.For(opts.Op)
+	p.interrupt.Of = opts.Op
 	for _, name := range opts.Vars {
 		p.bind(name)
 	}

@@ -162,14 +162,14 @@ func (r *regexCall) compile(source, flags string) (*pcre.Regexp, error) {
 // failed is the error of a match: that of the end of the operation, or that the
 // text is not UTF-8 or takes too much backtracking.
 func (r *regexCall) failed(env *Env, err error) error {
-	if ended := env.Check(); ended != nil {
+	if ended := env.Ended(); ended != nil {
 		return ended
 	}
 	return mongoerr.New(mongoerr.Code(51156), "Error occurred while executing the regular expression in %s. Result code: %s", r.name, err)
 }
 
 func evalRegexMatch(env *Env, r *regexCall, prog *pcre.Regexp, s string) (bson.Value, error) {
-	ok, err := prog.Match(s, env.Check)
+	ok, err := prog.Match(s, env.Ended)
 	if err != nil {
 		return bson.Value{}, r.failed(env, err)
 	}
@@ -177,7 +177,7 @@ func evalRegexMatch(env *Env, r *regexCall, prog *pcre.Regexp, s string) (bson.V
 }
 
 func evalRegexFind(env *Env, r *regexCall, prog *pcre.Regexp, s string) (bson.Value, error) {
-	m, err := prog.Find(s, 0, env.Check)
+	m, err := prog.Find(s, 0, env.Ended)
 	if err != nil {
 		return bson.Value{}, r.failed(env, err)
 	}
@@ -194,7 +194,7 @@ func evalRegexFindAll(env *Env, r *regexCall, prog *pcre.Regexp, s string) (bson
 	mark := env.mark()
 	var at, place, size int // the place of a byte offset, in code points
 	var failed error
-	err := prog.All(s, env.Check, func(m []int) bool {
+	err := prog.All(s, env.Ended, func(m []int) bool {
 		if m[0] < at { // a match may be said to begin before the last one's end
 			at, place = 0, 0
 		}

@@ -40,7 +40,7 @@ func (e *Env) check() func() error {
 	if e == nil || e.Expr == nil {
 		return nil
 	}
-	return e.Expr.Check
+	return e.Expr.Ended
 }
 
 // branchesPerTurn is how many of the branches of a filter go by between two looks
@@ -53,7 +53,7 @@ func (e *Env) turn(i int) error {
 	if i%branchesPerTurn != branchesPerTurn-1 || e == nil || e.Expr == nil {
 		return nil
 	}
-	return e.Expr.Check()
+	return e.Expr.Ended()
 }
 
 // expr is the surroundings for $expr.

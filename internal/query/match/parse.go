@@ -117,7 +117,7 @@ func newParser(opts *Options) *parser {
 	if p.opts.Expr == nil {
 		p.opts.Expr = &expr.Options{Collator: p.opts.Collator}
 	}
-	p.interrupt.For(p.opts.Expr.Op)
+	p.interrupt.Of = p.opts.Expr.Op
 	return p
 }
 

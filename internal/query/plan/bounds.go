@@ -29,6 +29,9 @@ type access struct {
 
 // access translates a predicate, or says that the index cannot help with it.
 func (t translator) access(p predicate) (access, bool) {
+	if t.withinPicked(p) {
+		return access{}, false
+	}
 	if p.compare == nil {
 		return t.bounds(p.node)
 	}
@@ -71,11 +74,23 @@ func (t translator) bounds(n match.Node) (access, bool) {
 	return a, ok
 }
 
-// picksElements says whether a number in the path picked elements of arrays for
-// the keys. A filter looks for fields of that name in the elements, too, and
+// picksElements says whether a number in the path may have picked elements of arrays
+// for the keys, which no multikey path tells. A filter looks for fields of that name in the elements, too, and
 // not into the element that it picks: what is not there, the keys cannot tell.
 func (t translator) picksElements() bool {
-	return t.ix.MultikeyPart(t.part) && slices.ContainsFunc(t.ix.Parts[t.part].Components, bson.AllDigits)
+	cs := t.ix.Parts[t.part].Components
+	return len(cs) > 1 && slices.ContainsFunc(cs[1:], bson.AllDigits)
+}
+
+// withinPicked says whether a predicate is about the elements of an array that a
+// number in the path may pick from another array: of those a wildcard index has no
+// keys.
+func (t translator) withinPicked(p predicate) bool {
+	if w := t.ix.Wild; w == nil || !w.vague || t.part != w.part+1 {
+		return false
+	}
+	_, elements := p.node.(*match.ElemMatchValue)
+	return elements || len(p.elems) > 0
 }
 
 func isNegation(n match.Node) bool {
@@ -164,10 +179,13 @@ func rangeOf(op match.Op, v bson.Value, class Interval) Intervals {
 }
 
 // equal are the keys of documents that may equal v: null also stands for
-// missing fields, and an array is found by its first element or as an element.
+// missing fields, and where there are arrays for what is neither, and an array is
+// found by its first element or as an element.
 func (t translator) equal(v bson.Value) access {
 	switch v.Type {
-	case bson.TypeNull, bson.TypeUndefined:
+	case bson.TypeNull:
+		return access{Intervals{Point(bson.Null)}, !t.ix.MultikeyPart(t.part)}
+	case bson.TypeUndefined:
 		return access{Intervals{Point(bson.Null)}, false}
 	case bson.TypeArray:
 		_, first := v.Doc().First()
@@ -242,9 +260,9 @@ func regexPrefix(pattern, options string) (prefix string, whole bool) {
 			if rest[i:] == ".*" {
 				return b.String(), true
 			}
-			return trimQuantified(b.String(), c), false
+			return trimQuantified(b.String(), rest[i:]), false
 		case c == '*' || c == '?':
-			return trimQuantified(b.String(), c), false
+			return trimQuantified(b.String(), rest[i:]), false
 		case strings.HasPrefix(rest[i:], `\Q`): // up to \E all is plain text
 			text, _, closed := strings.Cut(rest[i+2:], `\E`)
 			b.WriteString(text)
@@ -276,14 +294,17 @@ func alternates(pattern string) bool {
 	return false
 }
 
-// trimQuantified drops the last character where a quantifier that allows none
-// of it follows.
-func trimQuantified(s string, next byte) string {
-	if s != "" && (next == '*' || next == '?' || next == '{') {
-		_, size := utf8.DecodeLastRuneInString(s)
-		return s[:len(s)-size]
+// trimQuantified drops the last character where a quantifier that may allow none
+// of it follows: {2} does not, {0,2} does.
+func trimQuantified(s, rest string) string {
+	switch {
+	case s == "" || strings.IndexByte("*?{", rest[0]) < 0:
+		return s
+	case rest[0] == '{' && len(rest) > 1 && rest[1] >= '1' && rest[1] <= '9':
+		return s
 	}
-	return s
+	_, size := utf8.DecodeLastRuneInString(s)
+	return s[:len(s)-size]
 }
 
 func isWord(c byte) bool {
@@ -319,7 +340,7 @@ func (t translator) elemMatch(n *match.ElemMatchValue) (access, bool) {
 }
 
 // not translates the negation of n. A sparse index lacks documents that a
-// negation matches, unless it is the negation of null or of being absent.
+// negation matches, unless null is among what it negates.
 func (t translator) not(n match.Node) (access, bool) {
 	if e, ok := n.(*match.Exists); ok && e != nil {
 		return access{Intervals{Point(bson.Null)}, false}, !t.ix.Sparse
@@ -340,7 +361,7 @@ func (t translator) not(n match.Node) (access, bool) {
 			return access{}, false
 		}
 		for _, v := range n.Values {
-			if v.Type == bson.TypeArray || v.Type == bson.TypeNull || v.Type == bson.TypeUndefined {
+			if v.Type == bson.TypeArray || v.Type == bson.TypeUndefined {
 				return access{}, false
 			}
 		}
@@ -348,7 +369,7 @@ func (t translator) not(n match.Node) (access, bool) {
 		return access{}, false
 	}
 	a, ok := t.translate(n)
-	if !ok || !a.exact || t.ix.Sparse {
+	if !ok || !a.exact || t.ix.Sparse && !matchesMissing(n) {
 		return access{}, false
 	}
 	return access{complement(a.intervals), !multikey}, true

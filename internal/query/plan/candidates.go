@@ -35,7 +35,7 @@ type source struct {
 func Candidates(c *Collection, q *Query) (nodes []Node, err error) {
 	defer expr.Interrupted(&err)
 	if q.Env != nil {
-		q.interrupt.Check = q.Env.Check
+		q.interrupt.Of = q.Env
 	}
 	root := q.Filter.Root()
 	if n, ok := root.(*match.Always); ok && !n.True {
@@ -57,7 +57,7 @@ func Candidates(c *Collection, q *Query) (nodes []Node, err error) {
 	if natural != 0 && q.NoScan && !c.Exempt {
 		return nil, errPlanning(c, q, mongoerr.NoQueryExecutionPlans, "hint $natural is not allowed, because 'notablescan' is enabled")
 	}
-	if natural != 0 {
+	if natural != 0 || q.Tailable { // an index has no end where documents arrive
 		return []Node{finish(q, scan(q, natural < 0))}, nil
 	}
 	searches := match.TextIn(root) != nil
@@ -166,7 +166,7 @@ func indexSources(c *Collection, q *Query, root match.Node, cs []match.Node, hin
 	preds := predicates(q, cs)
 	var out []source
 	for _, ix := range usable(c, q, hinted) {
-		if ix.Partial != nil && !implies(root, ix.Partial) {
+		if !ix.hasAllOf(q, root) {
 			continue
 		}
 		if isGeo(ix.Plugin) {
@@ -175,7 +175,11 @@ func indexSources(c *Collection, q *Query, root match.Node, cs []match.Node, hin
 			}
 			continue
 		}
-		for _, v := range views(ix, preds, q) {
+		known := len(out)
+		for _, v := range views(ix, preds) {
+			out = append(out, variants(q, v, cs, preds)...)
+		}
+		if v := prefixView(ix, preds); v != nil && len(out) == known {
 			out = append(out, variants(q, v, cs, preds)...)
 		}
 	}
@@ -264,7 +268,7 @@ func (s *source) scan(q *Query) {
 func sortSources(c *Collection, q *Query, root match.Node, cs []match.Node) []source {
 	var out []source
 	for _, ix := range usable(c, q, nil) {
-		if ix.Sparse || !keepsOrder(ix) || ix.Partial != nil && !implies(root, ix.Partial) {
+		if ix.Sparse || !keepsOrder(ix) || !ix.hasAllOf(q, root) {
 			continue
 		}
 		if s := wholeIndex(q, ix, cs); s.sorted {
@@ -287,7 +291,7 @@ func distinctSources(c *Collection, q *Query, root match.Node, cs []match.Node, 
 	var out []source
 	for _, ix := range usable(c, q, nil) {
 		if !keepsOrder(ix) || ix.Parts[0].Plugin != "" || ix.Parts[0].Path != q.Distinct || q.Grouping && (ix.Sparse || ix.IsMultikey()) ||
-			ix.MultikeyPart(0) && !ix.HoldsElements(q.Distinct) || ix.Partial != nil && !implies(root, ix.Partial) {
+			ix.MultikeyPart(0) && !ix.HoldsElements(q.Distinct) || !ix.hasAllOf(q, root) {
 			continue
 		}
 		if !slices.ContainsFunc(have, func(s source) bool { return s.ix == ix }) {

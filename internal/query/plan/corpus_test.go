@@ -20,7 +20,8 @@ import (
 //
 //	collection {collation, clustered, noID, exempt, timeseries}
 //	           with the indexes of the lines below it; multikey=(a,b.c) names
-//	           the paths with arrays at their ends
+//	           the paths with arrays at their ends, a.b@0 one with an array at
+//	           its first field
 //	queries    {filter, sort, projection, skip, limit, hint, min, max, collation,
 //	           allowed, and flags}: below each query its plans, the best guess
 //	           first, and what else was to say. The flags are noScan, hides,
@@ -107,9 +108,26 @@ func (w *world) index(t *testing.T, in bson.Doc, d *datadriven.TestData) {
 	for i, part := range ix.Parts {
 		for _, arg := range d.CmdArgs {
 			for _, v := range arg.Vals {
-				if v == part.Path {
-					p.Multikey[i] = 1 << (len(part.Components) - 1)
+				path, at, _ := strings.Cut(v, "@")
+				if path != part.Path {
+					continue
 				}
+				component := len(part.Components) - 1
+				if at != "" {
+					component = int(at[0] - '0')
+				}
+				p.Multikey[i] |= 1 << component
+			}
+		}
+	}
+	if ix.WildcardPart() >= 0 { // its multikey paths are hashes
+		for _, arg := range d.CmdArgs {
+			for _, v := range arg.Vals {
+				_, arrays, err := ix.Keys(new(bson.Builder).OpenArray(v).Int32("0", 1).Close().Finish(), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				p.Multikey = arrays
 			}
 		}
 	}

@@ -140,7 +140,7 @@ func describe(b *bson.Builder, n Node, room int) {
 		if n.Limit > 0 {
 			b.Int64("limitAmount", n.Limit)
 		}
-		b.String("type", "simple")
+		b.String("type", map[bool]string{true: "default", false: "simple"}[n.Entries])
 	case *Skip:
 		b.Int64("skipAmount", n.N)
 	case *Limit:

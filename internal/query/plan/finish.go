@@ -16,7 +16,7 @@ func finish(q *Query, s source) Node {
 		if q.Limit > 0 {
 			limit = q.Limit + q.Skip
 		}
-		n = &Sort{n, q.Sort, limit}
+		n = sortOver(q, s, n, limit)
 	}
 	if q.Skip > 0 {
 		n = skipOver(q, n)
@@ -26,9 +26,10 @@ func finish(q *Query, s source) Node {
 		n = &ReturnKey{n}
 	case q.Projection != nil:
 		kind := ProjectionDefault
-		if covered {
+		switch simple := q.Projection.IsSimple(); {
+		case covered && simple:
 			kind = ProjectionCovered
-		} else if q.Projection.IsSimple() {
+		case simple:
 			kind = ProjectionSimple
 		}
 		n = &Projection{n, kind, q.Projection}
@@ -39,12 +40,38 @@ func finish(q *Query, s source) Node {
 	return n
 }
 
+// sortOver puts the query's order above n. Where few of many documents are wanted
+// and keys tell their order, only those few are read: entries are sorted.
+func sortOver(q *Query, s source, n Node, limit int64) Node {
+	fetch, scan := entriesOf(q, n)
+	if scan == nil || limit == 0 || q.ReadsKeys() || !holdsSort(q, s.ix, s.bounds) {
+		return &Sort{Input: n, Pattern: q.Sort, Limit: limit}
+	}
+	scan.Keys = true // and no Paths: what is missing sorts as null
+	fetch.Input = &Sort{Input: scan, Pattern: q.Sort, Limit: limit, Entries: true}
+	return fetch
+}
+
+// entriesOf is the fetch that n is and the scan below it, where every entry that the
+// scan delivers stands for a document of the answer; nil else.
+func entriesOf(q *Query, n Node) (*Fetch, *IndexScan) {
+	fetch, ok := n.(*Fetch)
+	if !ok || fetch.Filter != nil || q.Hides {
+		return nil, nil
+	}
+	scan, _ := fetch.Input.(*IndexScan)
+	return fetch, scan
+}
+
 // skipOver leaves out the first rows of n: before their documents are read, where
-// every entry that a scan delivers stands for a document of the answer.
+// every entry below stands for one.
 func skipOver(q *Query, n Node) Node {
-	if fetch, ok := n.(*Fetch); ok && fetch.Filter == nil && !q.Hides {
-		if _, ok := fetch.Input.(*IndexScan); ok {
-			return &Fetch{Input: &Skip{fetch.Input, q.Skip}}
+	if fetch, scan := entriesOf(q, n); scan != nil {
+		return &Fetch{Input: &Skip{fetch.Input, q.Skip}}
+	}
+	if fetch, ok := n.(*Fetch); ok {
+		if s, ok := fetch.Input.(*Sort); ok && s.Entries {
+			return &Fetch{Input: &Skip{s, q.Skip}}
 		}
 	}
 	return &Skip{n, q.Skip}
@@ -119,6 +146,11 @@ func covers(q *Query, ix *Index, bounds []Intervals) bool {
 			return false
 		}
 	}
+	return holdsSort(q, ix, bounds)
+}
+
+// holdsSort says whether the keys of ix hold all that the query is sorted by.
+func holdsSort(q *Query, ix *Index, bounds []Intervals) bool {
 	for _, p := range q.Sort.Parts {
 		if p.Meta != "" || !holds(ix, p.Path, bounds) {
 			return false
@@ -126,6 +158,9 @@ func covers(q *Query, ix *Index, bounds []Intervals) bool {
 	}
 	return true
 }
+
+// onlyNull says whether all keys hold null there, which may stand for nothing.
+func onlyNull(l Intervals) bool { return onePoint(l) && l[0].Lo.Type == bson.TypeNull }
 
 // holds says whether the value at a path can be had from a key: no array lies
 // on the way, no hash or collation key stands in its place, and no other part
@@ -135,7 +170,7 @@ func holds(ix *Index, path string, bounds []Intervals) bool {
 	for i, p := range ix.Parts {
 		switch {
 		case p.Path == path:
-			if p.Plugin != "" || ix.MultikeyPart(i) || slices.ContainsFunc(p.Components, bson.AllDigits) || ix.Collator != nil && mayHoldStrings(bounds[i]) || ix.Wild != nil && ix.Wild.vague {
+			if p.Plugin != "" || onlyNull(bounds[i]) || ix.MultikeyPart(i) || slices.ContainsFunc(p.Components, bson.AllDigits) || ix.Collator != nil && mayHoldStrings(bounds[i]) || ix.Wild != nil && ix.Wild.vague {
 				return false
 			}
 			found = true

@@ -161,7 +161,7 @@ func nearSources(c *Collection, q *Query, cs []match.Node, at int, hinted *Index
 	root := q.Filter.Root()
 	var out []source
 	for _, ix := range usable(c, q, hinted) {
-		if ix.Partial != nil && !implies(root, ix.Partial) {
+		if !ix.hasAllOf(q, root) {
 			continue
 		}
 		part := nearPart(ix, near)
@@ -180,6 +180,7 @@ func nearSources(c *Collection, q *Query, cs []match.Node, at int, hinted *Index
 	if len(out) == 0 {
 		return nil, errPlanning(c, q, mongoerr.NoQueryExecutionPlans, "unable to find index for $geoNear query")
 	}
+	slices.SortStableFunc(out, func(a, b source) int { return b.bound - a.bound })
 	return out, nil
 }
 
@@ -207,6 +208,9 @@ func nearSource(q *Query, ix *Index, cs []match.Node, near *match.GeoNear, part 
 		}
 		if i == 0 && n == 0 {
 			return source{}, false
+		}
+		if i != part && n > 0 {
+			s.bound++
 		}
 		s.bounds = append(s.bounds, l)
 	}

@@ -2,20 +2,34 @@ package plan
 
 import (
 	"bytes"
+	"slices"
+	"strings"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/query/match"
 )
 
-// implies says whether every document that satisfies q also satisfies p. It
+// hasAllOf says whether all documents that satisfy a filter of a query are in the
+// index, where that has only those of a filter of its own.
+func (ix *Index) hasAllOf(q *Query, filter match.Node) bool {
+	return ix.Partial == nil || implication{ix.sameCollation(q), ix.Collator}.holds(filter, ix.Partial)
+}
+
+// implication compares a filter of a query with that of a partial index.
+type implication struct {
+	collated bool // strings compare the same in both
+	collator bson.Collator
+}
+
+// holds says whether every document that satisfies q also satisfies p. It
 // may say no where it cannot tell: then a partial index is not used.
-func implies(q, p match.Node) bool {
+func (m implication) holds(q, p match.Node) bool {
 	if p == nil {
 		return true
 	}
 	if and, ok := p.(*match.And); ok {
 		for _, c := range and.Children {
-			if !implies(q, c) {
+			if !m.holds(q, c) {
 				return false
 			}
 		}
@@ -27,14 +41,14 @@ func implies(q, p match.Node) bool {
 	switch q := q.(type) {
 	case *match.And:
 		for _, c := range q.Children {
-			if implies(c, p) {
+			if m.holds(c, p) {
 				return true
 			}
 		}
 		return false
 	case *match.Or:
 		for _, c := range q.Children {
-			if !implies(c, p) {
+			if !m.holds(c, p) {
 				return false
 			}
 		}
@@ -42,16 +56,30 @@ func implies(q, p match.Node) bool {
 	}
 	if or, ok := p.(*match.Or); ok {
 		for _, c := range or.Children {
-			if implies(q, c) {
+			if m.holds(q, c) {
 				return true
 			}
 		}
 		return false
 	}
-	return impliesLeaf(q, p) || bytes.Equal(match.Serialize(q), match.Serialize(p))
+	return m.leaf(q, p) || bytes.Equal(match.Serialize(q), match.Serialize(p)) && m.sameValues(p)
 }
 
-func impliesLeaf(q, p match.Node) bool {
+// sameValues says whether a condition means the same in the collation of the query.
+func (m implication) sameValues(n match.Node) bool {
+	switch n := n.(type) {
+	case *match.Compare:
+		return m.collated || !hasStrings(n.Value)
+	case *match.In:
+		return m.collated || !slices.ContainsFunc(n.Values, hasStrings)
+	}
+	return true
+}
+
+func (m implication) leaf(q, p match.Node) bool {
+	if not, ok := q.(*match.Not); ok {
+		return impliesExistence(not, p)
+	}
 	ql, ok := q.(match.Leaf)
 	if !ok {
 		return false
@@ -61,7 +89,7 @@ func impliesLeaf(q, p match.Node) bool {
 		return false
 	}
 	if in, ok := q.(*match.In); ok {
-		return inImplies(in, p)
+		return m.in(in, p)
 	}
 	qc, ok := q.(*match.Compare)
 	if !ok {
@@ -70,15 +98,39 @@ func impliesLeaf(q, p match.Node) bool {
 	}
 	switch p := p.(type) {
 	case *match.Compare:
-		return compareImplies(qc.Op, qc.Value, p.Op, p.Value) && sameColl(qc.Coll, p.Coll, qc.Value)
+		return m.compare(qc.Op, qc.Value, p)
 	case *match.Exists:
+		switch qc.Value.Type {
+		case bson.TypeMinKey, bson.TypeMaxKey: // they compare with what is missing, too
+			return qc.Op == match.Eq
+		}
 		return !qc.Value.IsNullish()
 	case *match.Type:
-		return qc.Op == match.Eq && qc.Value.Type != bson.TypeArray && !qc.Value.IsNumber() && p.Types.Has(qc.Value.Type)
+		return qc.Op == match.Eq && qc.Value.Type != bson.TypeArray && hasClass(p.Types, qc.Value.Type)
 	case *match.In:
-		return qc.Op == match.Eq && contains(p.Values, qc.Value) && sameColl(qc.Coll, p.Coll, qc.Value)
+		return qc.Op == match.Eq && m.among(p.Values, qc.Value)
 	}
 	return false
+}
+
+// hasClass says whether a set has all types whose values may equal one of type t:
+// a symbol equals a string.
+func hasClass(set match.TypeSet, t bson.Type) bool {
+	for c := 0; c < 256; c++ {
+		if other := bson.Type(c); other.Valid() && other.Class() == t.Class() && !set.Has(other) {
+			return false
+		}
+	}
+	return true
+}
+
+// impliesExistence says whether a negation is that of null, which a field that is
+// missing equals, and p asks for that field to be there. Within arrays nothing
+// need be there for a path of several fields.
+func impliesExistence(not *match.Not, p match.Node) bool {
+	exists, ok := p.(*match.Exists)
+	child, leaf := not.Child.(match.Leaf)
+	return ok && leaf && matchesMissing(child) && child.FieldPath() == exists.FieldPath() && !strings.Contains(exists.FieldPath(), ".")
 }
 
 // needsValue says whether a predicate is never true of an absent field.
@@ -90,7 +142,7 @@ func needsValue(q match.Node) bool {
 	return false
 }
 
-func inImplies(in *match.In, p match.Node) bool {
+func (m implication) in(in *match.In, p match.Node) bool {
 	if len(in.Regexes) > 0 || len(in.Values) == 0 {
 		return false
 	}
@@ -98,11 +150,11 @@ func inImplies(in *match.In, p match.Node) bool {
 		var ok bool
 		switch p := p.(type) {
 		case *match.Compare:
-			ok = compareImplies(match.Eq, v, p.Op, p.Value) && sameColl(in.Coll, p.Coll, v)
+			ok = m.compare(match.Eq, v, p)
 		case *match.Exists:
 			ok = !v.IsNullish()
 		case *match.In:
-			ok = contains(p.Values, v) && sameColl(in.Coll, p.Coll, v)
+			ok = m.among(p.Values, v)
 		}
 		if !ok {
 			return false
@@ -111,26 +163,24 @@ func inImplies(in *match.In, p match.Node) bool {
 	return true
 }
 
-func contains(vs []bson.Value, v bson.Value) bool {
-	for _, w := range vs {
-		if bson.Equal(v, w) {
-			return true
-		}
-	}
-	return false
+// among says whether v is one of the values of a list.
+func (m implication) among(vs []bson.Value, v bson.Value) bool {
+	return (m.collated || !hasStrings(v)) && slices.ContainsFunc(vs, func(w bson.Value) bool { return bson.Equal(v, w) })
 }
 
-func sameColl(a, b bson.Collator, v bson.Value) bool { return a == b || !hasStrings(v) }
-
-// compareImplies says whether {qop: qv} implies {pop: pv} on the same path.
-func compareImplies(qop match.Op, qv bson.Value, pop match.Op, pv bson.Value) bool {
+// compare says whether {qop: qv} implies p, which is on the same path.
+func (m implication) compare(qop match.Op, qv bson.Value, p *match.Compare) bool {
+	pop, pv := p.Op, p.Value
+	if !m.collated && hasStrings(qv) {
+		return false
+	}
 	if qv.Type.Class() != pv.Type.Class() || qv.Type == bson.TypeArray {
 		return false
 	}
 	if qv.IsNumber() && ((qv.Type == bson.TypeDouble || qv.Type == bson.TypeDecimal) && isNaN(qv) || (pv.Type == bson.TypeDouble || pv.Type == bson.TypeDecimal) && isNaN(pv)) {
 		return false
 	}
-	c := bson.Compare(qv, pv)
+	c := bson.CompareWith(qv, pv, m.collator)
 	switch pop {
 	case match.Eq:
 		return qop == match.Eq && c == 0

@@ -80,6 +80,9 @@ type Sort struct {
 	Input   Node
 	Pattern sortkey.Pattern
 	Limit   int64 // keep only the first Limit; 0: all
+	// Entries says that it orders entries of an index by what is in their keys, and
+	// that a Fetch above reads the documents of those that it keeps.
+	Entries bool
 }
 
 // Skip leaves out the first N.

@@ -39,6 +39,7 @@ func orSources(c *Collection, q *Query, cs []match.Node, hinted *Index) []source
 		if !whole {
 			s.residual = cs
 		}
+		explodeAll(q, branches)
 		fetched := true
 		for _, b := range branches {
 			s.sorted = s.sorted && b.sorted
@@ -47,7 +48,12 @@ func orSources(c *Collection, q *Query, cs []match.Node, hinted *Index) []source
 		}
 		var nodes []Node
 		for _, b := range branches {
-			nodes = append(nodes, b.branch())
+			n := b.branch()
+			if m, ok := n.(*SortMerge); ok && s.sorted && !q.Sort.IsEmpty() {
+				nodes = append(nodes, m.Nodes...)
+				continue
+			}
+			nodes = append(nodes, n)
 		}
 		switch {
 		case q.Sort.IsEmpty() || !s.sorted:
@@ -58,6 +64,20 @@ func orSources(c *Collection, q *Query, cs []match.Node, hinted *Index) []source
 		out = append(out, s)
 	}
 	return out
+}
+
+// explodeAll splits the scans of branches for the sake of the query's order, where
+// all of them have it then.
+func explodeAll(q *Query, branches []source) {
+	sorted := make([]source, len(branches))
+	for i, b := range branches {
+		s, ok := explode(q, b)
+		if !ok && !b.sorted {
+			return
+		}
+		sorted[i] = s
+	}
+	copy(branches, sorted)
 }
 
 // disjunction is the $or that a conjunct is or implies, nil where there is none;
@@ -114,7 +134,7 @@ func orBranch(c *Collection, q *Query, branch match.Node, rest []match.Node, hin
 		if len(rest) > 0 {
 			s.forget(rest)
 		}
-		if s.bound > 0 && (best == nil || s.better(best)) {
+		if s.bound > 0 && (best == nil || s.better(q, best)) {
 			best = &s
 		}
 	}
@@ -134,14 +154,23 @@ func (s *source) forget(cs []match.Node) {
 }
 
 // better says whether s reads less than t, or as much and in order.
-func (s *source) better(t *source) bool {
+func (s *source) better(q *Query, t *source) bool {
 	if s.points != t.points {
 		return s.points > t.points
 	}
 	if s.bound != t.bound {
 		return s.bound > t.bound
 	}
-	return s.sorted && !t.sorted
+	return s.ordered(q) && !t.ordered(q)
+}
+
+// ordered says whether s has the query's order, or would have once it is split.
+func (s *source) ordered(q *Query) bool {
+	if s.sorted {
+		return true
+	}
+	_, ok := explode(q, *s)
+	return ok
 }
 
 // fetched says whether the branch reads the documents itself.

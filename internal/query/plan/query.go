@@ -2,6 +2,7 @@ package plan
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/query/expr"
@@ -59,6 +60,11 @@ type Query struct {
 	// Allowed says which indexes an index filter leaves to the query, whatever
 	// its hint says; nil for all.
 	Allowed func(*schema.Index) bool
+}
+
+// ReadsKeys says whether the keys of the index that led to documents are read.
+func (q *Query) ReadsKeys() bool {
+	return q.ReturnKey || q.Projection != nil && slices.Contains(q.Projection.Meta(), "indexKey")
 }
 
 // Limits tells which limits kept plans from being tried, as explain does.

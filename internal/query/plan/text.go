@@ -88,17 +88,40 @@ func textIndexOf(c *Collection) *Index {
 	return nil
 }
 
+// errNoTextPlan is the error of a $text without a plan.
 func errNoTextPlan(c *Collection, q *Query) error {
-	why := "failed to use text index to satisfy $text query (if text index is compound, are equality predicates given for all prefix fields?)"
-	if or, ok := q.Filter.Root().(*match.Or); ok && slices.ContainsFunc(or.Children, isText) {
-		why = "Failed to produce a solution for TEXT under OR - other non-TEXT clauses under OR have to be indexed as well."
+	if textAlone(c, q, q.Filter.Root()) {
+		return errPlanning(c, q, mongoerr.NoQueryExecutionPlans, "Failed to produce a solution for TEXT under OR - other non-TEXT clauses under OR have to be indexed as well.")
 	}
-	return errPlanning(c, q, mongoerr.NoQueryExecutionPlans, why)
+	return errTextIndex(c, q)
 }
 
-func isText(n match.Node) bool {
-	_, ok := n.(*match.Text)
-	return ok
+// errTextIndex is the error of a $text that the text index does not answer.
+func errTextIndex(c *Collection, q *Query) error {
+	return errPlanning(c, q, mongoerr.NoQueryExecutionPlans,
+		"failed to use text index to satisfy $text query (if text index is compound, are equality predicates given for all prefix fields?)")
+}
+
+// textAlone says whether the $text below an $or within n has a plan, so that it is
+// for another branch that there is none.
+func textAlone(c *Collection, q *Query, n match.Node) bool {
+	for _, or := range conjuncts(n) {
+		or, ok := or.(*match.Or)
+		if !ok {
+			continue
+		}
+		for _, branch := range or.Children {
+			cs := conjuncts(branch)
+			if at := textOf(cs); at >= 0 {
+				_, err := textSource(c, q, branch, cs, at)
+				return err == nil
+			}
+			if textAlone(c, q, branch) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // textSource is the source for the $text at at among the conjuncts of root:
@@ -108,8 +131,8 @@ func textSource(c *Collection, q *Query, root match.Node, cs []match.Node, at in
 	if ix == nil {
 		return source{}, ErrNoTextIndex
 	}
-	if ix.Hidden || ix.Partial != nil && !implies(root, ix.Partial) {
-		return source{}, errNoTextPlan(c, q)
+	if ix.Hidden || !ix.hasAllOf(q, root) {
+		return source{}, errTextIndex(c, q)
 	}
 	query := cs[at].(*match.Text).Bound()
 	rest := slices.Delete(slices.Clone(cs), at, at+1)
@@ -119,7 +142,7 @@ func textSource(c *Collection, q *Query, root match.Node, cs []match.Node, at in
 	for _, p := range ix.Parts[:term] {
 		i, v := equalTo(rest, p.Path)
 		if i < 0 {
-			return source{}, errNoTextPlan(c, q)
+			return source{}, errTextIndex(c, q)
 		}
 		prefix.Value(p.Path, v)
 		bounds = append(bounds, Intervals{Point(v)})

@@ -73,7 +73,7 @@ func Measurements(c *Collection, q *Query, o *schema.Timeseries) (Node, error) {
 		switch {
 		case OnMeta(p, o):
 			metas = append(metas, p)
-		case !n.boundTime(p):
+		case !n.boundTime(p, q.Env):
 			others = append(others, p)
 		}
 	}
@@ -212,7 +212,15 @@ func hasExpr(n match.Node) bool {
 
 // boundTime narrows the times by a condition, and says whether that is all the
 // condition says.
-func (n *Unpack) boundTime(p match.Node) bool {
+func (n *Unpack) boundTime(p match.Node, env *expr.Env) bool {
+	if e, ok := p.(*match.Expr); ok {
+		for _, c := range expr.Comparisons(e.Expr, env) {
+			if c.Path == n.Options.TimeField && c.Value.Type == bson.TypeDate {
+				n.boundAt(timeOps[c.Op], c.Value.Date())
+			}
+		}
+		return false
+	}
 	if in, ok := p.(*match.In); ok && in.FieldPath() == n.Options.TimeField && len(in.Regexes) == 0 {
 		lo, hi := int64(math.MaxInt64), int64(math.MinInt64)
 		for _, v := range in.Values {
@@ -228,8 +236,16 @@ func (n *Unpack) boundTime(p match.Node) bool {
 	if !ok || cmp.FieldPath() != n.Options.TimeField || cmp.Value.Type != bson.TypeDate {
 		return false
 	}
-	at := cmp.Value.Date()
-	switch cmp.Op {
+	return n.boundAt(cmp.Op, cmp.Value.Date())
+}
+
+// timeOps are the comparisons of $expr as a filter has them.
+var timeOps = map[string]match.Op{"$eq": match.Eq, "$lt": match.Lt, "$lte": match.Lte, "$gt": match.Gt, "$gte": match.Gte}
+
+// boundAt narrows the times by a comparison with one, unless that is the end of
+// time: false.
+func (n *Unpack) boundAt(op match.Op, at int64) bool {
+	switch op {
 	case match.Eq:
 		n.From, n.To = max(n.From, at), min(n.To, at)
 	case match.Gte:

@@ -30,16 +30,14 @@ type wildPath struct {
 
 // views are the indexes that ix is to the predicates: itself, or, of a wildcard
 // index, a view for each path they look at.
-func views(ix *Index, preds []predicate, q *Query) []*Index {
+func views(ix *Index, preds []predicate) []*Index {
 	at := ix.WildcardPart()
 	if at < 0 {
 		return []*Index{ix}
 	}
 	var out []*Index
 	seen := map[string]bool{}
-	prefix := false
 	for _, p := range preds {
-		prefix = prefix || at > 0 && p.path == ix.Parts[0].Path
 		if seen[p.path] || !ix.Covers(plainPath(p.path)) || slices.ContainsFunc(ix.Parts, func(part schema.Part) bool { return part.Path == p.path }) {
 			continue
 		}
@@ -48,10 +46,16 @@ func views(ix *Index, preds []predicate, q *Query) []*Index {
 			out = append(out, v)
 		}
 	}
-	if len(out) == 0 && prefix {
-		out = append(out, view(ix, ""))
-	}
 	return out
+}
+
+// prefixView is the view of a wildcard index for the ordinary parts in front, where
+// a predicate looks at the first of them; nil where there is none.
+func prefixView(ix *Index, preds []predicate) *Index {
+	if ix.WildcardPart() <= 0 || !slices.ContainsFunc(preds, func(p predicate) bool { return p.path == ix.Parts[0].Path }) {
+		return nil
+	}
+	return view(ix, "")
 }
 
 // plainPath leaves out the components that are numbers, as the paths in the
@@ -154,7 +158,7 @@ func (w *wildPath) settle(ix *Index, bounds []Intervals, bound bool) bool {
 // guesses says whether the bounds of a part of the view let in keys that tell too
 // little: of other fields, or of what is within objects. w may be nil.
 func (w *wildPath) guesses(part int, l Intervals) bool {
-	return w != nil && (w.vague || part == w.part+1 && holdsObjects(l))
+	return w != nil && part == w.part+1 && (w.vague || holdsObjects(l))
 }
 
 // holdsObjects says whether objects or arrays lie within the intervals, which

@@ -1,0 +1,62 @@
+package node
+
+import (
+	"sync"
+
+	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/query/exec"
+	"github.com/mayflydb/mayfly/internal/query/expr"
+	"github.com/mayflydb/mayfly/internal/query/match"
+	"github.com/mayflydb/mayfly/internal/query/update"
+)
+
+// statementMemory is the memory of a statement, in one piece: of what it means, and of
+// its query.
+type statementMemory struct {
+	env    expr.Env
+	expr   expr.Options
+	match  match.Options
+	ending command.Ending
+
+	query query
+	plan  exec.Query
+}
+
+// writeMemory is the memory of a statement that writes.
+type writeMemory struct {
+	statementMemory
+	modification update.Options
+	update       exec.Update
+	delete       exec.Delete
+}
+
+// writing is the memory of a command that writes: of its statements, one after the
+// other, and of their writer. It is handed on from operation to operation.
+type writing struct {
+	statement writeMemory
+	writer    exec.Writer
+}
+
+var writings = sync.Pool{New: func() any { return new(writing) }}
+
+// newWriting is the memory of op, which has no cursor, and a writer that has begun.
+func (n *Node) newWriting(op *command.Op) (*writing, *exec.Writer) {
+	m := writings.Get().(*writing)
+	op.Memory = m
+	m.writer.Begin(n.Exec, durability(op))
+	return m, &m.writer
+}
+
+// next is the memory of the next statement; the one before is over, and only what it
+// did may still be looked at.
+func (m *writing) next() *writeMemory {
+	m.statement = writeMemory{}
+	return &m.statement
+}
+
+// Release hands the memory on.
+func (m *writing) Release() {
+	m.statement = writeMemory{}
+	m.writer.Release()
+	writings.Put(m)
+}
