@@ -156,7 +156,7 @@ func (n *Node) writeExplainTail(op *command.Op, body bson.Doc) {
 }
 
 func (n *Node) explainFind(op *command.Op, a *command.Args) (*query, *exec.Explained, error) {
-	q, err := n.findQuery(op, a, "filter")
+	q, err := n.findQuery(new(statementMemory), op, a, "filter")
 	if err != nil {
 		return nil, nil, err
 	}

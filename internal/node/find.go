@@ -53,8 +53,8 @@ func (n *Node) find() *command.Command {
 }
 
 // findQuery turns the arguments of a find into a query.
-func (n *Node) findQuery(op *command.Op, a *command.Args, filter string) (*query, error) {
-	q, err := n.newQuery(op, a.Doc("let"), a.Doc("collation"), a.Doc(filter))
+func (n *Node) findQuery(m *statementMemory, op *command.Op, a *command.Args, filter string) (*query, error) {
+	q, err := n.queryIn(m, op, a.Doc("let"), a.Doc("collation"), a.Doc(filter))
 	if err != nil {
 		return nil, err
 	}
@@ -127,10 +127,12 @@ func (n *Node) runFind(ctx context.Context, op *command.Op) error {
 	if handled, err := n.findOnView(ctx, op); handled || err != nil {
 		return err
 	}
-	q, err := n.findQuery(op, &op.Args, "filter")
+	m := findings.Get().(*finding)
+	q, err := n.findQuery(&m.statementMemory, op, &op.Args, "filter")
 	if err != nil {
 		return err
 	}
+	q.Memory = &m.run
 	if q.Tailable && q.coll != nil && !q.coll.Capped {
 		return mongoerr.New(mongoerr.BadValue, "error processing query: ns=%s tailable cursor requested on non capped collection", op.NS)
 	}
@@ -151,7 +153,10 @@ func (n *Node) runFind(ctx context.Context, op *command.Op) error {
 		NoTimeout: op.Args.Bool("noCursorTimeout"),
 	})
 	if err != nil {
-		err = mongoerr.Under(err, "Executor error during find command: "+op.NS)
+		return mongoerr.Under(err, "Executor error during find command: "+op.NS)
 	}
-	return err
+	if op.Stats.CursorID == 0 && cur.Express() {
+		op.Memory = m
+	}
+	return nil
 }

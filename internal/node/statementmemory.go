@@ -22,6 +22,21 @@ type statementMemory struct {
 	plan  exec.Query
 }
 
+// finding is the memory of a find. It is handed on where the cursor does not outlive
+// the operation.
+type finding struct {
+	statementMemory
+	run exec.QueryMemory
+}
+
+var findings = sync.Pool{New: func() any { return new(finding) }}
+
+// Release hands the memory on.
+func (m *finding) Release() {
+	*m = finding{}
+	findings.Put(m)
+}
+
 // writeMemory is the memory of a statement that writes.
 type writeMemory struct {
 	statementMemory

@@ -20,6 +20,7 @@ type builder struct {
 	env    *expr.Env
 
 	interrupt expr.Interrupt
+	memory    *QueryMemory  // of one run; nil for none
 	coll      bson.Collator // of the query
 	// spillDir is where sorts may spill, or "".
 	spillDir string

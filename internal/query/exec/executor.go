@@ -45,10 +45,28 @@ type Query struct {
 	PinsSnapshot bool
 	// ShowRecordID adds $recordId to each document.
 	ShowRecordID bool
+	// Memory is what the query runs in; nil for memory of its own. It runs no other
+	// query before nobody asks its cursor any more.
+	Memory *QueryMemory
 	// Resume, where not nil, is where a find that scans the collection begins, and
 	// ResumeToken asks it where another one could.
 	Resume      *Resume
 	ResumeToken bool
+}
+
+// QueryMemory is memory that queries hand on, which keeps nothing of one that is over
+// once it is set to the zero value.
+type QueryMemory struct {
+	run     running
+	express express
+}
+
+// newRun is the memory of a run.
+func (q *Query) newRun() *running {
+	if q.Memory == nil {
+		return new(running)
+	}
+	return &q.Memory.run
 }
 
 // running is a query that has been planned and tried, over its snapshot.
@@ -185,7 +203,8 @@ func (x *Executor) prepare(ctx context.Context, c *catalog.Collection, q *Query,
 	if c != nil && c.IsTimeseries() {
 		return x.prepareMeasurements(c, q, adjust)
 	}
-	r := &running{x: x, coll: c, query: q, meta: metaReader{coll: c}}
+	r := q.newRun()
+	*r = running{x: x, coll: c, query: q, meta: metaReader{coll: c}}
 	r.open()
 	q.Env.Watch(ctx)
 	if err := r.expectPlan(); err != nil {
@@ -231,6 +250,7 @@ func (x *Executor) prepare(ctx context.Context, c *catalog.Collection, q *Query,
 	if q.AllowDiskUse {
 		r.builder.spillDir = x.SpillDir
 	}
+	r.builder.memory = q.Memory
 	for i, n := range nodes {
 		stage, err := r.built(n)
 		switch {
@@ -392,6 +412,13 @@ func (c *Cursor) Record() []byte { return c.row.Record }
 
 // Close gives back what the query holds.
 func (c *Cursor) Close() { c.r.close() }
+
+// Express says that the plan is the short way to one document, which is over with
+// Close.
+func (c *Cursor) Express() bool {
+	_, ok := c.r.winner.stage.(*express)
+	return ok
+}
 
 // Summary is the plan in a few words.
 func (c *Cursor) Summary() string { return Summary(c.r.winner.node) }

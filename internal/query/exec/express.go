@@ -20,7 +20,11 @@ func (b *builder) express(n *plan.Express) Stage {
 	if n.Write != "" {
 		return &wouldWrite{stats: Stats{Node: n}, input: &idHack{stats: Stats{Node: n}, source: b.source, id: n.ID}, kind: n.Write}
 	}
-	s := &express{stats: Stats{Node: n}}
+	s := new(express)
+	if b.memory != nil {
+		s = &b.memory.express
+	}
+	*s = express{stats: Stats{Node: n}}
 	if n.Scan != nil {
 		in = b.build(n.Scan)
 	} else {

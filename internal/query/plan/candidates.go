@@ -62,8 +62,8 @@ func Candidates(c *Collection, q *Query) (nodes []Node, err error) {
 	}
 	searches := match.TextIn(root) != nil
 	if hinted == nil && !searches {
-		if n := pointPlan(c, q); n != nil {
-			return []Node{n}, nil
+		if nodes := pointPlan(c, q); nodes != nil {
+			return nodes, nil
 		}
 	}
 	sources, err := sourcesOf(c, q, hinted)

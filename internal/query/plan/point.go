@@ -7,12 +7,12 @@ import (
 
 // pointPlan is the plan of a query for one value of _id, or of a field with a
 // unique index, that needs no choice; nil where q is no such query.
-func pointPlan(c *Collection, q *Query) Node {
+func pointPlan(c *Collection, q *Query) []Node {
 	if id, ok := PointID(q, c.Collation); ok && !c.NoIDIndex && q.Distinct == "" {
 		if isExpress(q) {
-			return &Express{ID: id, Projection: q.Projection, Clustered: len(c.Indexes) > 0 && c.Indexes[0].Clustered}
+			return onlyExpress(Express{ID: id, Projection: q.Projection, Clustered: len(c.Indexes) > 0 && c.Indexes[0].Clustered})
 		}
-		return finish(q, source{node: &IDHack{id}, sorted: true})
+		return []Node{finish(q, source{node: &IDHack{id}, sorted: true})}
 	}
 	if !isExpress(q) || !q.Sort.IsEmpty() || q.Allowed != nil {
 		return nil
@@ -30,9 +30,19 @@ func pointPlan(c *Collection, q *Query) Node {
 		}
 		a, _ := translator{ix, 0, q}.bounds(cmp)
 		scan := &IndexScan{Index: ix, Bounds: []Intervals{a.intervals}}
-		return &Express{Scan: &Fetch{Input: scan}, Index: ix, Projection: q.Projection}
+		return onlyExpress(Express{Scan: &Fetch{Input: scan}, Index: ix, Projection: q.Projection})
 	}
 	return nil
+}
+
+// onlyExpress is the list of one plan, in one piece with it.
+func onlyExpress(n Express) []Node {
+	m := &struct {
+		node Express
+		list [1]Node
+	}{node: n}
+	m.list[0] = &m.node
+	return m.list[:]
 }
 
 // isExpress says whether the query is simple enough for the short way.
