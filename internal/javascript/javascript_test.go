@@ -48,14 +48,17 @@ func TestScripts(t *testing.T) {
 func newSession(e *Engine) *Session {
 	return &Session{
 		Engine: e, Globals: bson.MustParse(`{limit: 7, settings: {deep: [1, 2]}}`),
-		Stored: func(context.Context) ([]bson.Doc, error) {
-			return []bson.Doc{
-				new(bson.Builder).String("_id", "twice").Value("value", bson.Code("function(x) { return 2 * x }")).Finish(),
-				bson.MustParse(`{_id: "answer", value: 42}`),
-			}, nil
+		Library: library{
+			new(bson.Builder).String("_id", "twice").Value("value", bson.Code("function(x) { return 2 * x }")).Finish(),
+			bson.MustParse(`{_id: "answer", value: 42}`),
 		},
 	}
 }
+
+// library is the stored functions of the scripts.
+type library []bson.Doc
+
+func (l library) Stored(context.Context) ([]bson.Doc, error) { return l, nil }
 
 // runCase runs a text in the way of a command of the scripts.
 func runCase(s *Session, how, text string, doc bson.Doc) (v bson.Value, err error) {

@@ -19,14 +19,20 @@ type Session struct {
 	Engine *Engine
 	// Globals become global variables: the `scope` of a mapReduce.
 	Globals bson.Doc
-	// Stored reads the database's system.js, documents {_id: name, value: …}, for
-	// $where and for a mapReduce; it may be nil.
-	Stored func(ctx context.Context) ([]bson.Doc, error)
+	// Library has the functions that the database stores, for $where and for a
+	// mapReduce; it may be nil.
+	Library Library
 	// MapReduce says that the operation is a mapReduce: every function may call the
 	// stored ones, and emit.
 	MapReduce bool
 
 	scope *scope
+}
+
+// Library reads the functions that a database stores (its system.js), documents
+// {_id: name, value: …}.
+type Library interface {
+	Stored(ctx context.Context) ([]bson.Doc, error)
 }
 
 // Test calls a $where: doc is this and the global obj. It tells whether the
@@ -97,8 +103,8 @@ func (s *Session) run(ctx context.Context, stored bool, calls func(*scope) error
 			return err
 		}
 	}
-	if stored && !s.scope.stored && s.Stored != nil {
-		docs, err := s.Stored(ctx)
+	if stored && !s.scope.stored && s.Library != nil {
+		docs, err := s.Library.Stored(ctx)
 		if err != nil {
 			return err
 		}

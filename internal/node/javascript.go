@@ -34,13 +34,26 @@ func (n *Node) javascriptEngine() string {
 	return "goja"
 }
 
-// javascriptSession is what the JavaScript of one operation on a database shares;
-// nil where the server runs none.
-func (n *Node) javascriptSession(db string) *javascript.Session {
+// javascriptIn is what the JavaScript of one operation on a database shares; nil
+// where the server runs none.
+func (n *Node) javascriptIn(m *statementMemory, db string) *javascript.Session {
 	if n.JavaScript == nil {
 		return nil
 	}
-	return &javascript.Session{Engine: n.JavaScript, Stored: func(ctx context.Context) ([]bson.Doc, error) { return n.storedFunctions(ctx, db) }}
+	m.library = library{n, db}
+	m.session = javascript.Session{Engine: n.JavaScript, Library: &m.library}
+	return &m.session
+}
+
+// library is the stored functions of a database.
+type library struct {
+	n  *Node
+	db string
+}
+
+// Stored reads them.
+func (l *library) Stored(ctx context.Context) ([]bson.Doc, error) {
+	return l.n.storedFunctions(ctx, l.db)
 }
 
 // storedFunctions reads the system.js of a database.

@@ -80,7 +80,7 @@ func (n *Node) scopeIn(m *statementMemory, op *command.Op, c *catalog.Collection
 	s.env.Collator = s.collator
 	s.expr.Collator = s.collator
 	s.expr.Op = &m.ending
-	s.expr.JavaScript = n.javascriptSession(op.DB)
+	s.expr.JavaScript = n.javascriptIn(m, op.DB)
 	if let != nil {
 		names, values, err := expr.CommandLet(let, s.collator)
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/javascript"
 	"github.com/mayflydb/mayfly/internal/query/exec"
 	"github.com/mayflydb/mayfly/internal/query/expr"
 	"github.com/mayflydb/mayfly/internal/query/match"
@@ -17,6 +18,9 @@ type statementMemory struct {
 	expr   expr.Options
 	match  match.Options
 	ending command.Ending
+
+	session javascript.Session
+	library library
 
 	query query
 	plan  exec.Query

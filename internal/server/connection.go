@@ -29,6 +29,7 @@ type connection struct {
 	// Memory of the request at hand and its reply, empty between two.
 	message, answer wire.Message
 	request         command.Request
+	sequences       [wire.MaxSequences]command.Sequence
 	greeted         bool // its metadata is logged
 }
 
@@ -62,10 +63,28 @@ func (c *connection) serve() {
 			return
 		}
 		c.arriving.taken.Release()
-		c.message, c.answer, c.request = wire.Message{}, wire.Message{}, command.Request{}
+		c.forget()
 		if !goesOn {
 			return
 		}
+	}
+}
+
+// maxKeptDocs bounds the documents of a section for which memory is kept for the
+// next request.
+const maxKeptDocs = 1 << 10
+
+// forget lets go of the request at hand and its reply, and keeps memory.
+func (c *connection) forget() {
+	c.message.Clear()
+	c.answer, c.request = wire.Message{}, command.Request{}
+	for i := range c.sequences {
+		s := &c.sequences[i]
+		if cap(s.Docs) > maxKeptDocs {
+			s.Docs = nil
+		}
+		clear(s.Docs)
+		*s = command.Sequence{Docs: s.Docs[:0]}
 	}
 }
 
@@ -89,7 +108,7 @@ func (c *connection) handle(f wire.Frame) bool {
 	}
 	req := &c.request
 	*req = command.Request{
-		Client: c.client, DB: m.Database(), Body: m.Body, Sequences: sequences(m),
+		Client: c.client, DB: m.Database(), Body: m.Body, Sequences: c.sequencesOf(m),
 		ExhaustAllowed: m.Flags&wire.ExhaustAllowed != 0, Legacy: m.OpCode == wire.OpQuery,
 	}
 	for {
@@ -123,15 +142,12 @@ func (c *connection) handle(f wire.Frame) bool {
 	}
 }
 
-func sequences(m *wire.Message) []command.Sequence {
-	if len(m.Sequences) == 0 {
-		return nil
-	}
-	all := make([]command.Sequence, len(m.Sequences))
+// sequencesOf are the sections of documents of a message.
+func (c *connection) sequencesOf(m *wire.Message) []command.Sequence {
 	for i, s := range m.Sequences {
-		all[i] = command.Sequence{ID: s.Name, Docs: s.Docs()}
+		c.sequences[i] = command.Sequence{ID: s.Name, Docs: s.AppendDocs(c.sequences[i].Docs)}
 	}
-	return all
+	return c.sequences[:len(m.Sequences)]
 }
 
 // dispatch runs one request, and counts it.

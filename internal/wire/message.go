@@ -24,13 +24,19 @@ type Message struct {
 // error is an *Error.
 func Parse(f Frame) (*Message, error) { return ParseInto(new(Message), f) }
 
+// Clear makes m the zero message, which keeps memory.
+func (m *Message) Clear() {
+	clear(m.Sequences)
+	*m = Message{Sequences: m.Sequences[:0]}
+}
+
 // ParseInto is Parse with the memory of a message that is not used any more.
 func ParseInto(m *Message, f Frame) (*Message, error) {
 	f, compressor, err := f.Decompress()
 	if err != nil {
 		return nil, err
 	}
-	*m = Message{RequestID: f.RequestID(), ResponseTo: f.ResponseTo(), OpCode: f.OpCode(), Compressor: compressor}
+	*m = Message{RequestID: f.RequestID(), ResponseTo: f.ResponseTo(), OpCode: f.OpCode(), Compressor: compressor, Sequences: m.Sequences[:0]}
 	switch m.OpCode {
 	case OpMsg:
 		err = m.parseMsg(f)

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 	"iter"
+	"slices"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
@@ -62,13 +63,13 @@ func NewSequence(name string, docs ...bson.Doc) Sequence {
 // Len is the number of documents.
 func (s Sequence) Len() int { return s.n }
 
-// Docs collects the documents.
-func (s Sequence) Docs() []bson.Doc {
-	docs := make([]bson.Doc, 0, s.n)
+// AppendDocs appends the documents to dst.
+func (s Sequence) AppendDocs(dst []bson.Doc) []bson.Doc {
+	dst = slices.Grow(dst, s.n)
 	for d := range s.All() {
-		docs = append(docs, d)
+		dst = append(dst, d)
 	}
-	return docs
+	return dst
 }
 
 // All ranges over the documents.
@@ -147,12 +148,25 @@ func (m *Message) parseSection(b []byte) ([]byte, error) {
 	return nil, broken(40432, "Unknown section kind %d", kind)
 }
 
+// argumentName is the name of a section, which most often is one of few.
+func argumentName(b []byte) string {
+	switch string(b) {
+	case "documents":
+		return "documents"
+	case "updates":
+		return "updates"
+	case "deletes":
+		return "deletes"
+	}
+	return string(b)
+}
+
 func (m *Message) parseSequence(b []byte) error {
 	end := bytes.IndexByte(b, 0)
 	if end < 0 {
 		return broken(mongoerr.Overflow, "document sequence without the end of its name")
 	}
-	s := Sequence{Name: string(b[:end]), data: b[end+1:]}
+	s := Sequence{Name: argumentName(b[:end]), data: b[end+1:]}
 	for _, other := range m.Sequences {
 		if other.Name == s.Name {
 			return answering(mongoerr.New(40431, "Duplicate document sequence: %s", s.Name))

@@ -161,7 +161,7 @@ func describe(m *Message) string {
 	}
 	fmt.Fprintf(&out, " %s\n", m.Body)
 	for _, s := range m.Sequences {
-		fmt.Fprintf(&out, "  %s: %d %v\n", s.Name, s.Len(), s.Docs())
+		fmt.Fprintf(&out, "  %s: %d %v\n", s.Name, s.Len(), s.AppendDocs(nil))
 	}
 	return out.String()
 }
@@ -253,6 +253,30 @@ func TestNegotiate(t *testing.T) {
 	got := fmt.Sprint(Negotiate([]string{"zstd", "lz4", "snappy", "zstd"}, []string{"snappy", "zstd", "zlib"}))
 	if got != "[zstd snappy]" {
 		t.Error(got)
+	}
+}
+
+// The next request of a connection is parsed in the memory of the one before.
+func TestParseIntoAllocatesNothing(t *testing.T) {
+	b, err := (&Message{OpCode: OpMsg, Compressor: None, Body: bson.MustParse(`{insert: "c", $db: "d"}`),
+		Sequences: []Sequence{NewSequence("documents", bson.MustParse(`{_id: 1}`), bson.MustParse(`{_id: 2}`))}}).Append(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var m Message
+	var docs []bson.Doc
+	parse := func() {
+		if _, err := ParseInto(&m, Frame(b)); err != nil {
+			t.Fatal(err)
+		}
+		docs = m.Sequences[0].AppendDocs(docs[:0])
+		if len(docs) != 2 || docs[1].Lookup("_id").Int32() != 2 {
+			t.Fatal(docs)
+		}
+		m.Clear()
+	}
+	if n := testing.AllocsPerRun(100, parse); n != 0 {
+		t.Errorf("%v allocations", n)
 	}
 }
 
