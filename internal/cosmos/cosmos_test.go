@@ -20,6 +20,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/catalog/replay"
 	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/expire"
 	"github.com/mayflydb/mayfly/internal/query/exec"
 	"github.com/mayflydb/mayfly/internal/query/nosql"
 	"github.com/mayflydb/mayfly/internal/schema"
@@ -305,8 +306,8 @@ func (a *account) inspect(cmd string) string {
 			if r.Settings.Paused {
 				continue
 			}
-			d := &exec.BatchedDelete{Rule: r, Now: a.cat.Clock.Judged()}
-			if _, err := a.exec.DeleteExpired(context.Background(), c.collection.Latest(), d); err != nil {
+			d := &expire.BatchedDelete{Rule: r, Now: a.cat.Clock.Judged()}
+			if _, err := d.Run(context.Background(), a.exec, c.collection.Latest()); err != nil {
 				return err.Error() + "\n"
 			}
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/catalog/measurements"
-	"github.com/mayflydb/mayfly/internal/query/exec"
+	"github.com/mayflydb/mayfly/internal/expire/forecast"
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
@@ -19,7 +19,7 @@ import (
 type bucketRemover struct {
 	m *Monitor
 	c *catalog.Collection
-	*exec.BucketExpiry
+	*BucketExpiry
 }
 
 // buckets is the remover of a visit, or nil where the rule is gone or removes nothing at
@@ -31,7 +31,7 @@ func (m *Monitor) buckets(c *catalog.Collection, r rule, k *ruleState) remover {
 			continue
 		}
 		k.followBuckets(c, &in, now)
-		d := &exec.BucketExpiry{Rule: in, Now: now}
+		d := &BucketExpiry{Rule: in, Now: now}
 		d.MaxDocs, d.MaxTime = m.params.IndexDocs.Load(), time.Duration(m.params.IndexTimeMS.Load())*time.Millisecond
 		return &bucketRemover{m, c, d}
 	}
@@ -47,12 +47,12 @@ func (d *bucketRemover) find(c *catalog.Collection) *schema.Rule {
 	}
 	return nil
 }
-func (d *bucketRemover) limits() *exec.Limits { return &d.Limits }
-func (d *bucketRemover) statement() bson.Doc  { return d.Statement(d.c.Settings.Timeseries) }
-func (d *bucketRemover) summary() string      { return "" }
+func (d *bucketRemover) limits() *Limits     { return &d.Limits }
+func (d *bucketRemover) statement() bson.Doc { return d.Statement(d.c.Settings.Timeseries) }
+func (d *bucketRemover) summary() string     { return "" }
 
-func (d *bucketRemover) singly(ctx context.Context) (exec.Visited, error) {
-	return d.m.o.Exec.ExpireBuckets(ctx, d.c, d.BucketExpiry)
+func (d *bucketRemover) singly(ctx context.Context) (Visited, error) {
+	return d.Run(ctx, d.m.o.Exec, d.c)
 }
 
 // ranges removes what is due by a collection's own rule. It leaves all to singly
@@ -73,7 +73,7 @@ func (d *bucketRemover) ranges(ctx context.Context, v *removal, budgeted bool) (
 	return gone, d.m.o.Catalog.SweepByTime(ctx, d.c, v.sweeping(ctx))
 }
 
-func (d *bucketRemover) ended(k *ruleState, done exec.Visited) {
+func (d *bucketRemover) ended(k *ruleState, done Visited) {
 	if !done.More {
 		k.cleared = max(k.cleared, d.Now)
 	}
@@ -91,7 +91,7 @@ func (m *Monitor) hasDueBuckets(ctx context.Context, c *catalog.Collection, r ru
 		since := k.cleared
 		wanted := m.params.WakeWhenDue.Load() || k.Spent
 		k.Unlock()
-		due, err := m.o.Exec.FirstBucketDue(ctx, c, &in, since, now)
+		due, err := forecast.FirstBucketDue(ctx, m.o.Exec, c, &in, since, now)
 		if err != nil {
 			return false, err
 		}

@@ -27,6 +27,7 @@
 //     DDL or by a parameter, none goes that would have otherwise.
 //   - oldest-first: a visit removes in the order of the instants, ranges first.
 //
-// removal.go is what a visit does, with a remover of documents.go or buckets.go;
-// governor.go and yielding.go are how it lets clients go first. Start reading at monitor.go.
+// removal.go is what a visit does, with a remover of documents.go or buckets.go, which
+// deletes as batcheddelete.go or bucketexpiry.go does; governor.go and yielding.go are
+// how it lets clients go first. Start reading at monitor.go.
 package expire

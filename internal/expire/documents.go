@@ -8,7 +8,6 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
-	"github.com/mayflydb/mayfly/internal/query/exec"
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
@@ -18,13 +17,13 @@ type documentRemover struct {
 	m  *Monitor
 	c  *catalog.Collection
 	by rule
-	*exec.BatchedDelete
+	*BatchedDelete
 }
 
 // documents is the remover of a visit of r, or nil where the rule is gone, switched off,
 // or cannot work.
 func (m *Monitor) documents(ctx context.Context, c *catalog.Collection, r rule, k *ruleState, since func(*ruleState) int64) remover {
-	d := &exec.BatchedDelete{Rule: ruleOf(c, r), Now: m.o.Catalog.Clock.Judged()}
+	d := &BatchedDelete{Rule: ruleOf(c, r), Now: m.o.Catalog.Clock.Judged()}
 	if d.Rule == nil {
 		m.skipSpecial(ctx, c, r)
 		return nil
@@ -59,13 +58,13 @@ func (d *documentRemover) find(c *catalog.Collection) *schema.Rule {
 	}
 	return nil
 }
-func (d *documentRemover) limits() *exec.Limits { return &d.Limits }
-func (d *documentRemover) statement() bson.Doc  { return d.Statement() }
-func (d *documentRemover) summary() string      { return d.Summary() }
+func (d *documentRemover) limits() *Limits     { return &d.Limits }
+func (d *documentRemover) statement() bson.Doc { return d.Statement() }
+func (d *documentRemover) summary() string     { return d.Summary() }
 
 // singly checks each document again under its lock (invariant never-early).
-func (d *documentRemover) singly(ctx context.Context) (exec.Visited, error) {
-	return d.m.o.Exec.DeleteExpired(ctx, d.c, d.BatchedDelete)
+func (d *documentRemover) singly(ctx context.Context) (Visited, error) {
+	return d.Run(ctx, d.m.o.Exec, d.c)
 }
 
 // ranges removes what the collection keeps in windows of expiry that are wholly
@@ -88,7 +87,7 @@ func (d *documentRemover) ranges(ctx context.Context, v *removal, budgeted bool)
 	return gone, d.m.o.Catalog.SweepFirst(ctx, d.c, d.Rule, d.Now, v.sweeping(ctx))
 }
 
-func (d *documentRemover) ended(k *ruleState, done exec.Visited) {
+func (d *documentRemover) ended(k *ruleState, done Visited) {
 	if d.Since == math.MinInt64 {
 		k.place = place{d.Rule.Index.Ident, done.Place}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/expire/forecast"
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
@@ -60,7 +61,7 @@ func (m *Monitor) raiseWatermark(ctx context.Context, r rule) error {
 		return nil
 	}
 	return m.o.Catalog.RaiseWatermark(c, func(r *catalog.Rule) (int64, error) {
-		return m.o.Exec.FirstDue(ctx, c, r, math.MinInt64)
+		return forecast.FirstDue(ctx, m.o.Exec, c, r, math.MinInt64)
 	})
 }
 
@@ -112,7 +113,7 @@ func (m *Monitor) hasDue(ctx context.Context, r rule) (bool, error) {
 	due := int64(schema.Never)
 	if len(in.RangesBetween(since, now)) > 0 {
 		var err error
-		if due, err = m.o.Exec.FirstDue(ctx, c, in, since); err != nil {
+		if due, err = forecast.FirstDue(ctx, m.o.Exec, c, in, since); err != nil {
 			return false, err
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
-	"github.com/mayflydb/mayfly/internal/query/exec"
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
@@ -21,7 +20,7 @@ type remover interface {
 	rule() *schema.Rule
 	// find is the rule in another descriptor of the collection, or nil.
 	find(*catalog.Collection) *schema.Rule
-	limits() *exec.Limits
+	limits() *Limits
 	// statement and summary are what currentOp and the profiler show of it.
 	statement() bson.Doc
 	summary() string
@@ -29,9 +28,9 @@ type remover interface {
 	// budget bounds how much may go.
 	ranges(ctx context.Context, v *removal, budgeted bool) (catalog.Dropped, error)
 	// singly removes the rest, within the limits.
-	singly(ctx context.Context) (exec.Visited, error)
+	singly(ctx context.Context) (Visited, error)
 	// ended notes up to where nothing is left. The lock of the rule's state is held.
-	ended(k *ruleState, done exec.Visited)
+	ended(k *ruleState, done Visited)
 }
 
 // removal is a visit under way.
@@ -68,7 +67,7 @@ func (v *removal) remove(ctx context.Context) (hit bool, err error) {
 	v.op.Op().SetPlanSummary(v.by.summary())
 	defer v.ended()
 	limits.Permit = v.permit()
-	limits.Progress = func(b exec.Batch) error {
+	limits.Progress = func(b Batch) error {
 		v.book(b)
 		v.giveWay()
 		return v.pass.pause(work, m.governor.worked(b.Time))
@@ -79,7 +78,7 @@ func (v *removal) remove(ctx context.Context) (hit bool, err error) {
 		m.logError(ctx, v.c, v.r, err) // what is left can go one by one
 		err = nil
 	}
-	var done exec.Visited
+	var done Visited
 	if err == nil {
 		done, err = v.by.singly(work)
 	}
@@ -137,7 +136,7 @@ func (v *removal) ended() {
 
 // book counts what was removed, and tells it: what does not say in how many
 // batches it went, in those of the size that they have otherwise.
-func (v *removal) book(b exec.Batch) {
+func (v *removal) book(b Batch) {
 	if n := v.m.params.BatchDocs.Load(); b.Batches == 0 {
 		b.Batches = 1
 		if n > 0 {
@@ -162,7 +161,7 @@ func (v *removal) book(b exec.Batch) {
 
 // bookRange counts what went as a range.
 func (v *removal) bookRange(gone catalog.Dropped, took time.Duration) {
-	v.book(exec.Batch{Docs: gone.Docs, Bytes: gone.Bytes, KeysDeleted: gone.Keys, Measurements: gone.Measurements, Time: took})
+	v.book(Batch{Docs: gone.Docs, Bytes: gone.Bytes, KeysDeleted: gone.Keys, Measurements: gone.Measurements, Time: took})
 }
 
 // sweeping is what a sweep does after each step.
@@ -172,7 +171,7 @@ func (v *removal) sweeping(ctx context.Context) func(time.Duration) error {
 
 // allow puts what budgets leave into the limits of a visit. docs is how many
 // documents that is at the most; spent says that it is nothing.
-func (v *removal) allow(limits *exec.Limits) (docs int64, spent bool) {
+func (v *removal) allow(limits *Limits) (docs int64, spent bool) {
 	docs, bytes := v.k.left(v.budgets)
 	if docs == 0 {
 		return 0, true

@@ -7,8 +7,8 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/expire/forecast"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
-	"github.com/mayflydb/mayfly/internal/query/exec"
 	"github.com/mayflydb/mayfly/internal/query/match"
 	"github.com/mayflydb/mayfly/internal/schema"
 )
@@ -58,7 +58,7 @@ func (m *Monitor) reportRule(ctx context.Context, c *catalog.Collection, ix *cat
 	}
 	in := &catalog.Rule{Rule: r, Index: ix}
 	now := m.o.Catalog.Clock.Judged()
-	f, err := m.o.Exec.FromIndex(ctx, c, in, now)
+	f, err := forecast.OfIndex(ctx, m.o.Exec, c, in, now)
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +102,7 @@ func (m *Monitor) reportSeries(ctx context.Context, c *catalog.Collection) ([]bs
 			docs = append(docs, b.Finish())
 			continue
 		}
-		f, err := m.o.Exec.FromBuckets(ctx, c, r, m.o.Catalog.Clock.Judged())
+		f, err := forecast.OfBuckets(ctx, m.o.Exec, c, r, m.o.Catalog.Clock.Judged())
 		if err != nil {
 			return nil, err
 		}
@@ -127,7 +127,7 @@ func appendRule(b *bson.Builder, r *schema.Rule) {
 
 // appendState writes what is due, what was removed, and what keeps the rule from
 // removing more.
-func appendState(b *bson.Builder, why []string, f *exec.Forecast, record Record) {
+func appendState(b *bson.Builder, why []string, f *forecast.Forecast, record Record) {
 	if len(why) > 0 {
 		b.Strings("skipped", why...)
 	}
@@ -163,7 +163,7 @@ func appendRecord(b *bson.Builder, r Record, series bool) {
 }
 
 // kept says what keeps a rule from removing documents at all, nil for nothing.
-func (m *Monitor) kept(r *schema.Rule, f *exec.Forecast, record Record) (why []string) {
+func (m *Monitor) kept(r *schema.Rule, f *forecast.Forecast, record Record) (why []string) {
 	add := func(format string, args ...any) { why = append(why, fmt.Sprintf(format, args...)) }
 	if held := m.held.Load(); held != nil {
 		add("%s", *held)
@@ -193,7 +193,7 @@ func (m *Monitor) kept(r *schema.Rule, f *exec.Forecast, record Record) (why []s
 }
 
 // dateless says that a rule has no document that could be due.
-func dateless(c *catalog.Collection, r *catalog.Rule, f *exec.Forecast) []string {
+func dateless(c *catalog.Collection, r *catalog.Rule, f *forecast.Forecast) []string {
 	sum := f.Due.Documents + f.Later.Documents
 	for _, d := range f.Days {
 		sum += d.Documents

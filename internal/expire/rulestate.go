@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/catalog"
-	"github.com/mayflydb/mayfly/internal/query/exec"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
@@ -56,7 +55,7 @@ type Record struct {
 type Removed struct{ Documents, Buckets, Bytes, Keys int64 }
 
 // removedBy is what a commit has removed.
-func removedBy(b exec.Batch) Removed {
+func removedBy(b Batch) Removed {
 	r := Removed{Documents: b.Docs, Bytes: b.Bytes, Keys: b.KeysDeleted}
 	if b.Measurements > 0 {
 		r.Documents, r.Buckets = b.Measurements, b.Docs
@@ -217,7 +216,7 @@ func (k *ruleState) late(due, now int64) {
 }
 
 // book counts what a commit has removed.
-func (k *ruleState) book(b exec.Batch) {
+func (k *ruleState) book(b Batch) {
 	k.Lock()
 	defer k.Unlock()
 	gone := removedBy(b)

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
-	"github.com/mayflydb/mayfly/internal/query/exec"
 )
 
 // Stats are the counters since start.
@@ -19,7 +18,7 @@ type Stats struct {
 	micros                          atomic.Int64
 }
 
-func (s *Stats) batch(b exec.Batch) {
+func (s *Stats) batch(b Batch) {
 	s.batches.Add(b.Batches)
 	s.docs.Add(b.Docs)
 	s.bytes.Add(b.Bytes)

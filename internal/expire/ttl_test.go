@@ -56,6 +56,7 @@ type world struct {
 	client *command.Client
 	m      *Monitor
 	log    lines
+	swept  string       // lines of sweeps that were not shown yet
 	takes  atomic.Int64 // how long a commit does
 	wall   wallClock
 	opened map[string]openCursor
@@ -215,16 +216,24 @@ func (w *world) step(t *testing.T, c *datadriven.TestData) string {
 	return ""
 }
 
-// logged is what was logged since: with what sweeps log only where that is asked for,
-// since one may begin in the same instant as a pass, before or behind it.
+// logged is what was logged since, except by sweeps: one may begin in the same instant
+// as a pass or a step of the script, before or behind it. Where sweeps asks for their
+// lines, all since that was asked last come first.
 func (w *world) logged(sweeps bool) string {
 	var out strings.Builder
 	for line := range strings.Lines(w.log.take()) {
-		if sweeps || !strings.Contains(line, "swept the indexes") {
+		if strings.Contains(line, "swept the indexes") {
+			w.swept += line
+		} else {
 			out.WriteString(line)
 		}
 	}
-	return out.String()
+	if !sweeps {
+		return out.String()
+	}
+	swept := w.swept
+	w.swept = ""
+	return swept + out.String()
 }
 
 // batch prints the batch of a cursor's reply, and remembers the cursor.

@@ -9,7 +9,6 @@ import (
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
-	"github.com/mayflydb/mayfly/internal/query/exec"
 )
 
 // visit removes what is due by one rule, within the limits, and says whether
@@ -72,7 +71,7 @@ func closed(r *catalog.Rule, now int64) bool {
 // report profiles a visit that removed something, and logs it where it was
 // slow. (mongod's profiler knows nothing of these deletes; its manual says it
 // does.)
-func (m *Monitor) report(ctx context.Context, op *command.Background, c *catalog.Collection, r rule, done exec.Visited, took time.Duration, err error) {
+func (m *Monitor) report(ctx context.Context, op *command.Background, c *catalog.Collection, r rule, done Visited, took time.Duration, err error) {
 	if done.Docs == 0 {
 		return
 	}

@@ -23,7 +23,7 @@ var layers = [][]string{
 	{"query/plan", "query/exec"},
 	{"repl"},
 	{"auth", "client", "command"},
-	{"shard", "account", "node", "expire", "cluster", "router"},
+	{"shard", "account", "expire/forecast", "node", "expire", "cluster", "router"},
 	{"cosmos", "console", "server", "bench", "testkit", "sim", "lint"},
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/expire/forecast"
 	"github.com/mayflydb/mayfly/internal/query/exec"
 	"github.com/mayflydb/mayfly/internal/query/match"
 	"github.com/mayflydb/mayfly/internal/schema"
@@ -103,7 +104,7 @@ func (n *Node) dryRunIndexes(ctx context.Context, op *command.Op, c *catalog.Col
 func (n *Node) appendForecasts(ctx context.Context, b *bson.Builder, c *catalog.Collection, rules []*schema.Rule) error {
 	b.OpenArray("expiry")
 	for i, r := range rules {
-		f, err := n.Exec.Foresee(ctx, c, r, n.Catalog.Clock.Judged())
+		f, err := forecast.OfDocuments(ctx, n.Exec, c, r, n.Catalog.Clock.Judged())
 		if err != nil {
 			return err
 		}

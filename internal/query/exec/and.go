@@ -29,7 +29,7 @@ func (s *andSorted) Work(ctx context.Context, row *Row) (State, error) {
 	var next Row
 	state, err := s.inputs[s.at].Work(ctx, &next)
 	if err != nil || state != Advanced {
-		return s.stats.count(state), err
+		return s.stats.Count(state), err
 	}
 	c := 1
 	if s.agreed > 0 {
@@ -37,7 +37,7 @@ func (s *andSorted) Work(ctx context.Context, row *Row) (State, error) {
 	}
 	switch {
 	case c < 0: // it has to come nearer
-		return s.stats.count(NeedTime), nil
+		return s.stats.Count(NeedTime), nil
 	case c == 0:
 		s.agreed++
 	default:
@@ -46,8 +46,8 @@ func (s *andSorted) Work(ctx context.Context, row *Row) (State, error) {
 	}
 	s.at = (s.at + 1) % len(s.inputs)
 	if s.agreed < len(s.inputs) {
-		return s.stats.count(NeedTime), nil
+		return s.stats.Count(NeedTime), nil
 	}
 	*row, s.agreed = s.row, 0
-	return s.stats.count(Advanced), nil
+	return s.stats.Count(Advanced), nil
 }

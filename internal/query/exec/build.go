@@ -247,12 +247,12 @@ func (s *projection) Close() error    { return s.input.Close() }
 func (s *projection) Work(ctx context.Context, row *Row) (State, error) {
 	state, err := s.input.Work(ctx, row)
 	if err != nil || state != Advanced {
-		return s.stats.count(state), err
+		return s.stats.Count(state), err
 	}
 	s.meta.about(row)
 	if s.buf, err = s.spec.Append(s.buf[:0], s.env, row.Doc); err != nil {
 		return EOF, err
 	}
 	row.Doc = s.buf
-	return s.stats.count(Advanced), nil
+	return s.stats.Count(Advanced), nil
 }

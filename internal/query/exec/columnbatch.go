@@ -81,7 +81,7 @@ func (s *unpack) nextBucketColumns(ctx context.Context, row *Row) (pipeline.Colu
 	}
 	if state != Advanced {
 		s.over = state == EOF
-		s.stats.count(NeedTime)
+		s.stats.Count(NeedTime)
 		return nil, nil
 	}
 	b, err := timeseries.Open(row.Doc, s.node.Options)

@@ -49,7 +49,7 @@ func (s *distance) Work(ctx context.Context, row *Row) (State, error) {
 	case Advanced:
 		err = s.measure(row)
 	}
-	return s.stats.count(NeedTime), err
+	return s.stats.Count(NeedTime), err
 }
 
 // measure keeps a row that lies within the distances wanted.
@@ -73,11 +73,11 @@ func (s *distance) measure(row *Row) error {
 // emit delivers the nearest of what is left.
 func (s *distance) emit(row *Row) (State, error) {
 	if len(s.found) == 0 {
-		return s.stats.count(EOF), nil
+		return s.stats.Count(EOF), nil
 	}
 	r := s.found[0]
 	s.found = s.found[1:]
 	*row = Row{Record: r.record, Doc: r.doc, Meta: &Meta{Distance: s.node.Near.Near.Report(r.distance), Point: r.point}}
 	s.source.setMeasurementDue(row)
-	return s.stats.count(Advanced), nil
+	return s.stats.Count(Advanced), nil
 }

@@ -314,11 +314,11 @@ func (s *wouldWrite) Close() error    { return s.input.Close() }
 
 func (s *wouldWrite) Work(ctx context.Context, row *Row) (State, error) {
 	if s.single && s.matched > 0 {
-		return s.stats.count(EOF), nil
+		return s.stats.Count(EOF), nil
 	}
 	state, err := s.input.Work(ctx, row)
 	if err != nil || state != Advanced {
-		return s.stats.count(state), err
+		return s.stats.Count(state), err
 	}
 	s.matched++
 	changes := true
@@ -331,9 +331,9 @@ func (s *wouldWrite) Work(ctx context.Context, row *Row) (State, error) {
 		s.changed++
 	}
 	if s.returns {
-		return s.stats.count(Advanced), nil
+		return s.stats.Count(Advanced), nil
 	}
-	return s.stats.count(NeedTime), nil
+	return s.stats.Count(NeedTime), nil
 }
 
 func (s *wouldWrite) counters(b *bson.Builder) {

@@ -53,8 +53,8 @@ func (s *express) Work(ctx context.Context, row *Row) (State, error) {
 		}
 		s.done = true
 		if state == Advanced {
-			return s.stats.count(Advanced), nil
+			return s.stats.Count(Advanced), nil
 		}
 	}
-	return s.stats.count(EOF), nil
+	return s.stats.Count(EOF), nil
 }

@@ -106,7 +106,7 @@ func (s *fetch) Work(ctx context.Context, row *Row) (State, error) {
 			}
 		}
 		if s.prefetch.idle() {
-			return s.stats.count(NeedTime), nil
+			return s.stats.Count(NeedTime), nil
 		}
 		ready = s.prefetch.pending()
 	}
@@ -115,19 +115,19 @@ func (s *fetch) Work(ctx context.Context, row *Row) (State, error) {
 			return EOF, err
 		}
 	} else if state, err := s.next(ctx, row); err != nil || state != Advanced {
-		return s.stats.count(state), err
+		return s.stats.Count(state), err
 	}
 	s.prefetch.delivered++
 	if row.Doc == nil {
-		return s.stats.count(NeedTime), nil
+		return s.stats.Count(NeedTime), nil
 	}
 	s.prefetch.bytes += int64(len(row.Doc))
 	s.stats.DocsExamined++
 	pass, err := s.filter.match(row.Doc)
 	if err != nil || !pass {
-		return s.stats.count(NeedTime), err
+		return s.stats.Count(NeedTime), err
 	}
-	return s.stats.count(Advanced), nil
+	return s.stats.Count(Advanced), nil
 }
 
 // next takes a row from the input and reads its document, nil where it is gone.
@@ -195,16 +195,16 @@ func (s *idHack) Close() error {
 
 func (s *idHack) Work(ctx context.Context, row *Row) (State, error) {
 	if s.done {
-		return s.stats.count(EOF), nil
+		return s.stats.Count(EOF), nil
 	}
 	s.done = true
 	record, doc, closer, err := s.source.byID(s.memory[:0], s.id)
 	if err != nil || doc == nil {
-		return s.stats.count(EOF), err
+		return s.stats.Count(EOF), err
 	}
 	s.closer, s.record = closer, record
 	s.stats.KeysExamined, s.stats.DocsExamined = 1, 1
 	*row = Row{Record: record, Doc: doc}
 	s.source.setDue(row)
-	return s.stats.count(Advanced), nil
+	return s.stats.Count(Advanced), nil
 }

@@ -10,7 +10,7 @@ type eof struct{ stats Stats }
 func (s *eof) Stats() *Stats                             { return &s.stats }
 func (s *eof) Inputs() []Stage                           { return nil }
 func (s *eof) Close() error                              { return nil }
-func (s *eof) Work(context.Context, *Row) (State, error) { return s.stats.count(EOF), nil }
+func (s *eof) Work(context.Context, *Row) (State, error) { return s.stats.Count(EOF), nil }
 
 // skip leaves out the first n rows.
 type skip struct {
@@ -46,7 +46,7 @@ func (s *skip) Work(ctx context.Context, row *Row) (state State, err error) {
 		s.n--
 		state = NeedTime
 	}
-	return s.stats.count(state), err
+	return s.stats.Count(state), err
 }
 
 // limit ends after n rows.
@@ -62,13 +62,13 @@ func (s *limit) Close() error    { return s.input.Close() }
 
 func (s *limit) Work(ctx context.Context, row *Row) (State, error) {
 	if s.n == 0 {
-		return s.stats.count(EOF), nil
+		return s.stats.Count(EOF), nil
 	}
 	state, err := s.input.Work(ctx, row)
 	if state == Advanced {
 		s.n--
 	}
-	return s.stats.count(state), err
+	return s.stats.Count(state), err
 }
 
 // or answers with the rows of its inputs, one input after the other, each
@@ -96,7 +96,7 @@ func closeAll(stages []Stage) error {
 
 func (s *or) Work(ctx context.Context, row *Row) (State, error) {
 	if s.at == len(s.inputs) {
-		return s.stats.count(EOF), nil
+		return s.stats.Count(EOF), nil
 	}
 	state, err := s.inputs[s.at].Work(ctx, row)
 	if err != nil {
@@ -122,7 +122,7 @@ func (s *or) Work(ctx context.Context, row *Row) (State, error) {
 			state = NeedTime
 		}
 	}
-	return s.stats.count(state), nil
+	return s.stats.Count(state), nil
 }
 
 // count counts its input, or answers with a count known beforehand.
@@ -154,7 +154,7 @@ func (s *count) Close() error {
 func (s *count) Work(ctx context.Context, row *Row) (State, error) {
 	switch {
 	case s.done:
-		return s.stats.count(EOF), nil
+		return s.stats.Count(EOF), nil
 	case s.input == nil:
 		s.n = max(s.known-s.skip, 0)
 		if s.limit > 0 {
@@ -171,9 +171,9 @@ func (s *count) Work(ctx context.Context, row *Row) (State, error) {
 					s.n++
 				}
 			}
-			return s.stats.count(NeedTime), err
+			return s.stats.Count(NeedTime), err
 		}
 	}
 	s.done = true
-	return s.stats.count(EOF), nil
+	return s.stats.Count(EOF), nil
 }

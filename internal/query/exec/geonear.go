@@ -153,7 +153,7 @@ func (s *geoNear) Work(ctx context.Context, row *Row) (State, error) {
 		return s.emit(row)
 	}
 	if s.last || s.outer > s.limit {
-		return s.stats.count(EOF), nil
+		return s.stats.Count(EOF), nil
 	}
 	if !s.begun {
 		s.begun = true
@@ -162,7 +162,7 @@ func (s *geoNear) Work(ctx context.Context, row *Row) (State, error) {
 		}
 	}
 	s.widen()
-	return s.stats.count(NeedTime), nil
+	return s.stats.Count(NeedTime), nil
 }
 
 // widen begins the next ring.
@@ -256,7 +256,7 @@ func (s *geoNear) advance(ctx context.Context, row *Row) (State, error) {
 	case Advanced:
 		err = s.measure(row.Record)
 	}
-	return s.stats.count(NeedTime), err
+	return s.stats.Count(NeedTime), err
 }
 
 func (s *geoNear) measure(record []byte) error {
@@ -328,7 +328,7 @@ func (s *geoNear) emit(row *Row) (State, error) {
 			return EOF, err
 		}
 		if doc == nil {
-			return s.stats.count(NeedTime), nil
+			return s.stats.Count(NeedTime), nil
 		}
 		r.doc, s.closer = doc, closer
 		if _, point, ok := nearest(s.node.Index.Parts[s.node.Part].Values(doc), s.node.Near.Near.Point); ok {
@@ -341,9 +341,9 @@ func (s *geoNear) emit(row *Row) (State, error) {
 		at.given++
 	}
 	if s.builder.source.isExpired(r.record, r.doc) {
-		return s.stats.count(NeedTime), nil
+		return s.stats.Count(NeedTime), nil
 	}
 	*row = Row{Record: r.record, Doc: r.doc, Index: s.node.Index, Meta: &Meta{Distance: s.node.Near.Near.Report(r.distance), Point: r.point}}
 	s.builder.source.setDue(row)
-	return s.stats.count(Advanced), nil
+	return s.stats.Count(Advanced), nil
 }

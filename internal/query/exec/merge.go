@@ -61,7 +61,7 @@ func (s *sortMerge) Work(ctx context.Context, row *Row) (State, error) {
 		}
 	}
 	if best < 0 {
-		return s.stats.count(EOF), nil
+		return s.stats.Count(EOF), nil
 	}
 	s.heads[best].state = headEmpty
 	*row = s.heads[best].row
@@ -73,10 +73,10 @@ func (s *sortMerge) Work(ctx context.Context, row *Row) (State, error) {
 		}
 		if dup {
 			s.stats.DupsDropped++
-			return s.stats.count(NeedTime), nil
+			return s.stats.Count(NeedTime), nil
 		}
 	}
-	return s.stats.count(Advanced), nil
+	return s.stats.Count(Advanced), nil
 }
 
 // fill asks one input for its next row.
@@ -93,7 +93,7 @@ func (s *sortMerge) fill(ctx context.Context, i int) (State, error) {
 	case EOF:
 		h.state = headEnded
 	}
-	return s.stats.count(NeedTime), err
+	return s.stats.Count(NeedTime), err
 }
 
 // sortKey appends the bytes by which a row is ordered: parts of its index key,
@@ -137,5 +137,5 @@ func (s *subplan) Work(ctx context.Context, row *Row) (State, error) {
 	if err != nil {
 		return EOF, err
 	}
-	return s.stats.count(state), nil
+	return s.stats.Count(state), nil
 }

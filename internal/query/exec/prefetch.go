@@ -237,7 +237,7 @@ func (a *prefetch) idle() bool {
 		return false
 	}
 	*works--
-	a.scan.Stats().count(NeedTime)
+	a.scan.Stats().Count(NeedTime)
 	return true
 }
 
@@ -258,7 +258,7 @@ func (s *fetch) take(row *Row) error {
 	} else {
 		st.KeysExamined++
 	}
-	st.count(Advanced)
+	st.Count(Advanced)
 	key, record, bits := a.entry(i)
 	row.fillEntry(a.scan.index, key, record, bits)
 	var err error

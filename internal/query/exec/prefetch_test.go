@@ -118,7 +118,7 @@ func (o *orderly) change(n int) {
 		}
 		if _, there := o.things[id]; there {
 			// Not by a query: what is hidden goes, too.
-			err := w.do(ctx, func(u *catalog.Unit) error {
+			err := w.Do(ctx, func(u *catalog.Unit) error {
 				record, doc, err := u.LockID(ctx, o.coll, bson.Int32(id))
 				if err != nil {
 					return err

@@ -21,12 +21,12 @@ func (s *returnKey) Close() error    { return s.input.Close() }
 func (s *returnKey) Work(ctx context.Context, row *Row) (State, error) {
 	state, err := s.input.Work(ctx, row)
 	if err != nil || state != Advanced {
-		return s.stats.count(state), err
+		return s.stats.Count(state), err
 	}
 	if row.Doc, err = row.keyDocument(); err != nil {
 		return EOF, err
 	}
-	return s.stats.count(Advanced), nil
+	return s.stats.Count(Advanced), nil
 }
 
 // keyDocument is the key of the index entry that led to the row, empty where no

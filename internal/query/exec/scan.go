@@ -91,14 +91,14 @@ func (s *collScan) nextRange() bool {
 
 func (s *collScan) Work(ctx context.Context, row *Row) (State, error) {
 	if s.none {
-		return s.stats.count(EOF), nil
+		return s.stats.Count(EOF), nil
 	}
 	ok, err := s.move()
 	if err != nil {
 		return EOF, err
 	}
 	if !ok {
-		return s.stats.count(EOF), s.it.Err()
+		return s.stats.Count(EOF), s.it.Err()
 	}
 	value, err := s.it.Value()
 	if err != nil {
@@ -108,7 +108,7 @@ func (s *collScan) Work(ctx context.Context, row *Row) (State, error) {
 	row.fill(s.it.Key(), value)
 	if s.source.mayHide() {
 		if hidden, err := s.source.isRowExpired(ctx, row); err != nil || hidden {
-			return s.stats.count(NeedTime), err
+			return s.stats.Count(NeedTime), err
 		}
 	}
 	if s.node.Tailable {
@@ -116,9 +116,9 @@ func (s *collScan) Work(ctx context.Context, row *Row) (State, error) {
 	}
 	pass, err := s.filter.match(row.Doc)
 	if err != nil || !pass {
-		return s.stats.count(NeedTime), err
+		return s.stats.Count(NeedTime), err
 	}
-	return s.stats.count(Advanced), nil
+	return s.stats.Count(Advanced), nil
 }
 
 // indexScan reads the entries of an index within bounds.
@@ -180,14 +180,14 @@ func (s *indexScan) begin() (bool, error) {
 
 func (s *indexScan) Work(ctx context.Context, row *Row) (State, error) {
 	if s.ranges.none || s.ended {
-		return s.stats.count(EOF), nil
+		return s.stats.Count(EOF), nil
 	}
 	ok, err := s.step()
 	if err != nil {
 		return EOF, err
 	}
 	if !ok {
-		return s.stats.count(EOF), s.it.Err()
+		return s.stats.Count(EOF), s.it.Err()
 	}
 	s.stats.KeysExamined++
 	if s.ranges.exact {
@@ -199,10 +199,10 @@ func (s *indexScan) Work(ctx context.Context, row *Row) (State, error) {
 		return s.emit(ctx, row)
 	case seek == nil:
 		s.ended = true
-		return s.stats.count(EOF), nil
+		return s.stats.Count(EOF), nil
 	}
 	s.seek = seek
-	return s.stats.count(NeedTime), nil
+	return s.stats.Count(NeedTime), nil
 }
 
 // isPlain says whether the scan passes on every entry between its bounds as it
@@ -239,13 +239,13 @@ func (s *indexScan) emit(ctx context.Context, row *Row) (State, error) {
 	}
 	if dead {
 		s.stats.KeysExamined--
-		return s.stats.count(NeedTime), nil
+		return s.stats.Count(NeedTime), nil
 	}
 	if s.seen != nil {
 		s.stats.DupsTested++
 		if dup, err := s.duplicate(row); err != nil || dup {
 			s.stats.DupsDropped++
-			return s.stats.count(NeedTime), err
+			return s.stats.Count(NeedTime), err
 		}
 	}
 	if s.cover != nil {
@@ -257,24 +257,24 @@ func (s *indexScan) emit(ctx context.Context, row *Row) (State, error) {
 		}
 		if !exact {
 			if found, err := s.fetch(row); err != nil || !found {
-				return s.stats.count(NeedTime), err
+				return s.stats.Count(NeedTime), err
 			}
 		}
 	}
 	if s.filter != nil {
 		if pass, err := s.filter.match(row.Doc); err != nil || !pass {
-			return s.stats.count(NeedTime), err
+			return s.stats.Count(NeedTime), err
 		}
 	}
 	if s.last && s.source.checksDocuments() && s.source.mayHide() {
 		if seen, err := s.isVisible(ctx, row); err != nil || !seen {
-			return s.stats.count(NeedTime), err
+			return s.stats.Count(NeedTime), err
 		}
 	}
 	if s.filter != nil && s.keyOnly && !s.uncovered {
 		row.Doc = nil
 	}
-	return s.stats.count(Advanced), nil
+	return s.stats.Count(Advanced), nil
 }
 
 // isVisible checks the document of a row that nobody above reads. An index that is the

@@ -123,20 +123,20 @@ func (s *sorter) passes() bool {
 func (s *sorter) pass() (State, error) {
 	ok, err := s.rows.Pass()
 	if err != nil || !ok {
-		return s.stats.count(EOF), err
+		return s.stats.Count(EOF), err
 	}
-	return s.stats.count(Advanced), nil
+	return s.stats.Count(Advanced), nil
 }
 
 func (s *sorter) Work(ctx context.Context, row *Row) (State, error) {
 	if s.loaded {
 		r, ok, err := s.rows.Next()
 		if err != nil || !ok {
-			return s.stats.count(EOF), err
+			return s.stats.Count(EOF), err
 		}
 		if s.entries != nil {
 			*row = Row{Record: r.Record, Key: r.Doc, Index: s.entries, Sort: r.Key, parked: s.parked}
-			return s.stats.count(Advanced), nil
+			return s.stats.Count(Advanced), nil
 		}
 		*row = Row{Record: r.Record, Doc: r.Doc, Sort: r.Key}
 		if s.carriesDue {
@@ -146,9 +146,9 @@ func (s *sorter) Work(ctx context.Context, row *Row) (State, error) {
 			row.Record, row.Meta = untag(row.Record)
 		}
 		if !s.carriesDue && s.source.visibility != s.visibility && s.source.isRowExpiredLater(row) {
-			return s.stats.count(NeedTime), nil
+			return s.stats.Count(NeedTime), nil
 		}
-		return s.stats.count(Advanced), nil
+		return s.stats.Count(Advanced), nil
 	}
 	state, err := s.input.Work(ctx, row)
 	if err != nil {
@@ -164,5 +164,5 @@ func (s *sorter) Work(ctx context.Context, row *Row) (State, error) {
 	if errors.Is(err, extsort.ErrMemory) {
 		err = mongoerr.New(mongoerr.QueryExceededMemoryLimitNoDiskUseAllowed, "Sort exceeded memory limit of %d bytes, but did not opt in to external sorting.", extsort.MaxMemory)
 	}
-	return s.stats.count(NeedTime), err
+	return s.stats.Count(NeedTime), err
 }

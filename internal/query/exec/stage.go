@@ -87,8 +87,8 @@ type Stats struct {
 	DupsDropped  int64
 }
 
-// count books the outcome of one unit of work.
-func (s *Stats) count(state State) State {
+// Count books the outcome of one unit of work, and returns it.
+func (s *Stats) Count(state State) State {
 	s.Works++
 	switch state {
 	case Advanced:

@@ -77,10 +77,10 @@ func (s *textOr) Work(ctx context.Context, row *Row) (State, error) {
 		if err := s.read(ctx); err != nil {
 			return EOF, err
 		}
-		return s.stats.count(NeedTime), nil
+		return s.stats.Count(NeedTime), nil
 	}
 	if s.next == len(s.found) {
-		return s.stats.count(EOF), nil
+		return s.stats.Count(EOF), nil
 	}
 	record := s.found[s.next]
 	s.next++
@@ -89,17 +89,17 @@ func (s *textOr) Work(ctx context.Context, row *Row) (State, error) {
 		return EOF, err
 	}
 	if doc == nil {
-		return s.stats.count(NeedTime), nil
+		return s.stats.Count(NeedTime), nil
 	}
 	s.closer = closer
 	s.stats.DocsExamined++
 	pass, err := s.filter.match(doc)
 	if err != nil || !pass {
-		return s.stats.count(NeedTime), err
+		return s.stats.Count(NeedTime), err
 	}
 	*row = Row{Record: []byte(record), Doc: doc, Meta: &Meta{Score: s.scores[record], Scored: true}}
 	s.source.setDue(row)
-	return s.stats.count(Advanced), nil
+	return s.stats.Count(Advanced), nil
 }
 
 // read does one unit of work on the entries of a term.
@@ -153,7 +153,7 @@ func (s *textMatch) Close() error    { return s.input.Close() }
 func (s *textMatch) Work(ctx context.Context, row *Row) (State, error) {
 	state, err := s.input.Work(ctx, row)
 	if err != nil || state != Advanced {
-		return s.stats.count(state), err
+		return s.stats.Count(state), err
 	}
 	ok, err := s.node.Index.Text.MatchText(s.node.Query, row.Doc, true)
 	if err != nil {
@@ -161,7 +161,7 @@ func (s *textMatch) Work(ctx context.Context, row *Row) (State, error) {
 	}
 	if !ok {
 		s.rejected++
-		return s.stats.count(NeedTime), nil
+		return s.stats.Count(NeedTime), nil
 	}
-	return s.stats.count(Advanced), nil
+	return s.stats.Count(Advanced), nil
 }

@@ -323,13 +323,13 @@ func (w *twins) expire(t *rapid.T) {
 			t.Fatal(err)
 		}
 	}
-	if first, err := w.h.exec.FirstBucketDue(t.Context(), w.series, &rule, math.MinInt64, now); err != nil || first > now && first != schema.Never {
+	if first, err := FirstBucketDue(t.Context(), w.h.exec, w.series, &rule, math.MinInt64, now); err != nil || first > now && first != schema.Never {
 		t.Fatalf("due at %d: %v", first, err)
 	}
-	if done, err := w.h.exec.ExpireBuckets(t.Context(), w.series, &BucketExpiry{Rule: rule, Now: now}); err != nil || done.More {
-		t.Fatalf("%+v: %v", done, err)
+	if more, err := ExpireBuckets(t.Context(), w.h.exec, w.series, rule, now); err != nil || more {
+		t.Fatalf("%t: %v", more, err)
 	}
-	if first, err := w.h.exec.FirstBucketDue(t.Context(), w.series, &rule, math.MinInt64, now); err != nil || first != schema.Never {
+	if first, err := FirstBucketDue(t.Context(), w.h.exec, w.series, &rule, math.MinInt64, now); err != nil || first != schema.Never {
 		t.Fatalf("still due at %d: %v", first, err)
 	}
 	u := w.h.exec.NewWriter(storage.Buffered)

@@ -158,7 +158,7 @@ func (w *Writer) removeAt(ctx context.Context, c *catalog.Collection, place []by
 		})
 		return n, err
 	}
-	err = w.do(ctx, func(u *catalog.Unit) error {
+	err = w.Do(ctx, func(u *catalog.Unit) error {
 		n = 0
 		doc, err := u.LockRecord(ctx, c, place[1:])
 		if err != nil || doc == nil {

@@ -145,7 +145,7 @@ func (s *unpack) openBucket(ctx context.Context, row *Row) (State, error) {
 		s.bucket = append(s.bucket[:0], row.Record...)
 		s.whole = s.filter == nil || s.node.Whole
 	}
-	return s.stats.count(NeedTime), nil
+	return s.stats.Count(NeedTime), nil
 }
 
 // unpacked opens the rows of a bucket that lie within the times wanted.
@@ -160,7 +160,7 @@ func (s *unpack) unpacked(b *timeseries.Bucket) (r *timeseries.Rows, lo, hi int,
 func (s *unpack) next(row *Row) (State, error) {
 	if s.at >= s.to {
 		s.rows = nil
-		return s.stats.count(NeedTime), nil
+		return s.stats.Count(NeedTime), nil
 	}
 	i := s.at
 	s.at++
@@ -176,10 +176,10 @@ func (s *unpack) emit(row *Row, doc bson.Doc, whole bool) (State, error) {
 	if !whole {
 		pass, err := s.filter.match(doc)
 		if err != nil || !pass {
-			return s.stats.count(NeedTime), err
+			return s.stats.Count(NeedTime), err
 		}
 	}
-	return s.stats.count(Advanced), nil
+	return s.stats.Count(Advanced), nil
 }
 
 // nextOpen answers with the next open measurement.
@@ -193,7 +193,7 @@ func (s *unpack) nextOpen(row *Row) (State, error) {
 		return s.emit(row, m.Doc, s.filter == nil)
 	}
 	if len(s.open) == 0 {
-		return s.stats.count(EOF), s.reader.Close()
+		return s.stats.Count(EOF), s.reader.Close()
 	}
 	var err error
 	s.nextMs = 0
@@ -203,7 +203,7 @@ func (s *unpack) nextOpen(row *Row) (State, error) {
 	if len(s.ms) == 0 {
 		s.open = s.open[1:]
 	}
-	return s.stats.count(NeedTime), nil
+	return s.stats.Count(NeedTime), nil
 }
 
 // appendOpenRecord appends the record of an open measurement, which has a number

@@ -81,29 +81,29 @@ func (s *unpackEnds) Work(ctx context.Context, row *Row) (State, error) {
 	switch {
 	case s.groups == nil:
 		s.groups = map[string]*endGroup{}
-		return s.stats.count(NeedTime), nil
+		return s.stats.Count(NeedTime), nil
 	case len(s.open) > 0:
 		src := s.open[0]
 		s.open = s.open[1:]
-		return s.stats.count(NeedTime), s.takeOpen(src)
+		return s.stats.Count(NeedTime), s.takeOpen(src)
 	case !s.over:
 		state, err := s.input.Work(ctx, row)
 		if err == nil && state == Advanced {
 			err = s.takeBucket(row)
 		}
 		s.over = state == EOF
-		return s.stats.count(NeedTime), err
+		return s.stats.Count(NeedTime), err
 	case len(s.order) == 0:
-		return s.stats.count(EOF), nil
+		return s.stats.Count(EOF), nil
 	}
 	g := s.order[0]
 	s.order = s.order[1:]
 	if g.doc == nil {
-		return s.stats.count(NeedTime), nil
+		return s.stats.Count(NeedTime), nil
 	}
 	*row = Row{Record: g.record, Doc: g.doc}
 	s.source.setMeasurementDue(row)
-	return s.stats.count(Advanced), nil
+	return s.stats.Count(Advanced), nil
 }
 
 // takeBucket looks for the best measurement of a bucket.

@@ -129,13 +129,13 @@ func (s *unpackOrdered) Work(ctx context.Context, row *Row) (State, error) {
 	}
 	if !s.ready() {
 		if s.over {
-			return s.stats.count(EOF), nil
+			return s.stats.Count(EOF), nil
 		}
 		return s.take(ctx, row)
 	}
 	run := s.queue.runs[0]
 	if !run.begun {
-		return s.stats.count(NeedTime), s.begin(run)
+		return s.stats.Count(NeedTime), s.begin(run)
 	}
 	return s.pass(run, row)
 }
@@ -168,7 +168,7 @@ func (s *unpackOrdered) take(ctx context.Context, row *Row) (State, error) {
 		}
 		heap.Push(&s.queue, run)
 	}
-	return s.stats.count(NeedTime), nil
+	return s.stats.Count(NeedTime), nil
 }
 
 // begin opens the first run and puts it where its first measurement belongs.

@@ -176,7 +176,7 @@ func (w *Writer) upsert(ctx context.Context, c *catalog.Collection, s *Update, o
 			return err
 		}
 	}
-	err = w.do(ctx, func(u *catalog.Unit) error {
+	err = w.Do(ctx, func(u *catalog.Unit) error {
 		doc = u.Stamp(c, doc)
 		return out.tally(u, func() error { return u.Insert(ctx, c, doc) })
 	})
@@ -260,7 +260,7 @@ func (w *Writer) one(ctx context.Context, c *catalog.Collection, id bson.Value, 
 	if err := w.expect(ctx, c); err != nil {
 		return w.under(err)
 	}
-	return w.under(w.do(ctx, func(u *catalog.Unit) error {
+	return w.under(w.Do(ctx, func(u *catalog.Unit) error {
 		found := &w.found
 		if err := u.LockInto(ctx, found, c, id); err != nil || found.Doc == nil || w.x.Catalog.Hides(c, found.Doc) {
 			return err
@@ -293,7 +293,7 @@ func (w *Writer) pass(ctx context.Context, c *catalog.Collection, q *Query, inde
 			return lost, false, w.under(err)
 		}
 		record := catalog.RecordKey(bytes.Clone(row.Record))
-		err = w.do(ctx, func(u *catalog.Unit) error {
+		err = w.Do(ctx, func(u *catalog.Unit) error {
 			doc, err := u.LockRecord(ctx, c, record)
 			if err != nil {
 				return err

@@ -211,7 +211,7 @@ func (s *source) probeIndexes(ctx context.Context) error {
 	}
 	h.nextProbe = max(h.checked, h.nextProbe) * probeGrowth
 	most := max(minProbe, h.checked/probeShare)
-	e := entries{source: &source{coll: s.coll, reader: s.reader}}
+	e := RuleEntries{source: &source{coll: s.coll, reader: s.reader}}
 	for _, r := range h.rules {
 		err := e.each(ctx, r, r.DueRanges(h.now), func(row *Row) (bool, error) {
 			h.expired = append(h.expired, bytes.Clone(row.Record))
@@ -322,12 +322,12 @@ func (s *source) countVisible(ctx context.Context) (int64, error) {
 	if err != nil || s.visibility.noneExpired {
 		return n, err
 	}
-	e := entries{source: &source{coll: s.coll, reader: s.reader}}
+	e := RuleEntries{source: &source{coll: s.coll, reader: s.reader}}
 	if len(s.visibility.rules) > 1 || s.visibility.rules[0].Index.Multikey().Any() {
-		e.seen = newDedup(s)
+		e.CountOnce()
 	}
 	for _, r := range s.visibility.rules {
-		due, err := e.count(ctx, r, r.DueRanges(s.visibility.now))
+		due, err := e.Count(ctx, r, r.DueRanges(s.visibility.now))
 		if err != nil {
 			return 0, err
 		}

@@ -3,7 +3,6 @@ package exec
 import (
 	"context"
 	"fmt"
-	"math"
 	"strings"
 	"testing"
 	"time"
@@ -62,7 +61,7 @@ func hidingBench(b *testing.B, n int) (h *house, deferred, immediate *catalog.Co
 		b.Fatal(err)
 	}
 	err = c.RaiseWatermark(immediate, func(r *catalog.Rule) (int64, error) {
-		return h.exec.FirstDue(ctx, immediate, r, math.MinInt64)
+		return h.firstDue(ctx, immediate, r)
 	})
 	if err != nil {
 		b.Fatal(err)
@@ -135,7 +134,7 @@ func TestVisibilityMany(t *testing.T) {
 				c := h.catalog.Lookup(benchNS)
 				raise := func() {
 					t.Helper()
-					err := h.catalog.RaiseWatermark(c, func(r *catalog.Rule) (int64, error) { return h.exec.FirstDue(ctx, c, r, math.MinInt64) })
+					err := h.catalog.RaiseWatermark(c, func(r *catalog.Rule) (int64, error) { return h.firstDue(ctx, c, r) })
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// maxUnitDocs and maxUnitBytes bound what a statement that writes many
+	// MaxUnitDocs and maxUnitBytes bound what a statement that writes many
 	// documents commits at once.
-	maxUnitDocs  = 1000
+	MaxUnitDocs  = 1000
 	maxUnitBytes = 4 << 20
 )
 
@@ -81,8 +81,9 @@ func (w *Writer) Release() {
 	}
 }
 
-// newWriter is NewWriter for expiry, which goes on where there is no memory.
-func (x *Executor) newWriter(d storage.Durability) *Writer {
+// NewUnmeteredWriter is NewWriter without an account of memory: expiry goes on where there
+// is none left.
+func (x *Executor) NewUnmeteredWriter(d storage.Durability) *Writer {
 	w := &Writer{x: x, durability: d}
 	w.begin()
 	return w
@@ -161,13 +162,13 @@ func (w *Writer) show(ctx context.Context) error {
 	return w.flush(ctx)
 }
 
-// do runs a write of one document in the current unit, and once more in a new
+// Do runs a write of one document in the current unit, and once more in a new
 // one where the first would have had to wait for a lock.
-func (w *Writer) do(ctx context.Context, write func(*catalog.Unit) error) error {
+func (w *Writer) Do(ctx context.Context, write func(*catalog.Unit) error) error {
 	w.ctx = ctx
 	if w.unit == nil {
 		w.begin()
-	} else if w.unit.Count() >= maxUnitDocs || w.unit.Size() >= maxUnitBytes {
+	} else if w.unit.Count() >= MaxUnitDocs || w.unit.Size() >= maxUnitBytes {
 		if err := w.flush(ctx); err != nil {
 			return err
 		}
@@ -191,7 +192,7 @@ func (w *Writer) Insert(ctx context.Context, c *catalog.Collection, doc bson.Doc
 	if err := w.hold(len(doc)); err != nil {
 		return err
 	}
-	err := w.do(ctx, func(u *catalog.Unit) error {
+	err := w.Do(ctx, func(u *catalog.Unit) error {
 		return w.inserts.tally(u, func() error { return u.Insert(ctx, c, doc) })
 	})
 	if err == nil {

@@ -1,4 +1,4 @@
-package exec
+package expire
 
 import (
 	"bytes"
@@ -11,8 +11,8 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/query/exec"
 	"github.com/mayflydb/mayfly/internal/query/plan"
-	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
@@ -73,13 +73,6 @@ type Visited struct {
 	Stats func() bson.Doc
 }
 
-// Plan is the visit as explain prints it.
-func (d *BatchedDelete) Plan(ix *plan.Index) plan.Node {
-	scan := ruleScan(ix, d.Rule.RangesBetween(d.Since, d.Now))
-	scan.Dedup = ix.IsMultikey()
-	return &plan.Write{Input: &plan.Fetch{Input: scan}, Kind: "BATCHED_DELETE"}
-}
-
 // Statement is the visit as currentOp and the profiler show it: a delete by a
 // hinted index. The smallest Date, from which on mongod shows it, is left out:
 // drivers have no Date for it, and fail on all that comes with it.
@@ -96,61 +89,40 @@ func (d *BatchedDelete) Statement() bson.Doc {
 	return b.Close().Int32("limit", 0).Doc("hint", d.Rule.Index.Key).Finish()
 }
 
-// ruleScan reads runs of an index's entries from the oldest on.
-func ruleScan(ix *plan.Index, ranges []schema.Range) *plan.IndexScan {
-	runs := make(plan.Intervals, len(ranges))
-	for i, r := range ranges {
-		runs[i] = plan.Interval{Lo: r.From, Hi: r.To, LoInc: true, HiInc: true}
-	}
-	return &plan.IndexScan{Index: ix, Bounds: []plan.Intervals{runs}, Backward: ix.Parts[0].Descending}
-}
-
 // Summary is the visit's plan as planSummary shows it.
 func (d *BatchedDelete) Summary() string {
-	return Summary(&plan.IndexScan{Index: &plan.Index{Index: d.Rule.Index.Index}})
+	return exec.Summary(&plan.IndexScan{Index: &plan.Index{Index: d.Rule.Index.Index}})
 }
 
-// DeleteExpired runs a visit. What it returns with an error is what was done
-// until then.
-func (x *Executor) DeleteExpired(ctx context.Context, c *catalog.Collection, d *BatchedDelete) (Visited, error) {
-	snapshot := x.Catalog.Engine().NewSnapshot()
-	defer snapshot.Close()
-	root := d.Plan(planIndex(d.Rule.Index))
-	b := builder{source: &source{coll: c, reader: snapshot}}
-	scan := b.build(root.Inputs()[0].Inputs()[0]).(*indexScan)
-	scan.ranges.startAt(d.After, scan.backward)
-	v := visit{d: d, c: c, root: root, scan: scan, w: x.newWriter(storage.Buffered)}
-	defer v.scan.Close()
+// Run runs a visit. What it returns with an error is what was done until then.
+func (d *BatchedDelete) Run(ctx context.Context, x *exec.Executor, c *catalog.Collection) (Visited, error) {
+	scan := x.ScanRule(c, d.Rule, d.Rule.RangesBetween(d.Since, d.Now), d.After)
+	v := deleteVisit{d: d, c: c, scan: scan, w: x.NewUnmeteredWriter(storage.Buffered)}
+	defer scan.Close()
 	defer v.w.Abort()
 	more, err := v.run(ctx)
 	if errors.Is(err, catalog.ErrNoPermit) {
 		more, err = true, nil
 	}
 	var place []byte
-	if more && scan.it != nil {
-		place = bytes.Clone(scan.it.Key())
+	if more {
+		place = scan.Place()
 	}
 	return Visited{
 		More: more, Place: place, Docs: v.done.Docs, Bytes: v.done.Bytes, KeysDeleted: v.done.KeysDeleted,
-		KeysExamined: v.scan.Stats().KeysExamined, DocsExamined: v.fetch.DocsExamined,
-		Stats: func() bson.Doc { return plan.Explain(root, v.counters(), plan.MaxExplain) },
+		KeysExamined: scan.Stats().KeysExamined, DocsExamined: v.fetch.DocsExamined,
+		Stats: func() bson.Doc { return scan.Explain(&v.fetch, &v.write) },
 	}, err
 }
 
-// planIndex describes an index to a plan that is not the planner's.
-func planIndex(ix *catalog.Index) *plan.Index {
-	return &plan.Index{Index: ix.Index, Multikey: ix.Multikey(), Handle: ix}
-}
-
-// visit is a BatchedDelete under way.
-type visit struct {
+// deleteVisit is a BatchedDelete under way.
+type deleteVisit struct {
 	d       *BatchedDelete
 	c       *catalog.Collection
-	root    plan.Node
-	scan    *indexScan
-	fetch   Stats // of reading the documents again, under their locks
-	write   Stats // of deleting: a unit of work is a document deleted
-	w       *Writer
+	scan    *exec.RuleScan
+	fetch   exec.Stats // of reading the documents again, under their locks
+	write   exec.Stats // of deleting: a unit of work is a document deleted
+	w       *exec.Writer
 	done    Batch // the sum of the batches
 	batch   Batch
 	started time.Time           // of the batch
@@ -166,7 +138,7 @@ const (
 	yieldDocs = 10
 )
 
-func (v *visit) run(ctx context.Context) (more bool, err error) {
+func (v *deleteVisit) run(ctx context.Context) (more bool, err error) {
 	begun := time.Now()
 	v.started = begun
 	for {
@@ -198,10 +170,10 @@ func (v *visit) run(ctx context.Context) (more bool, err error) {
 }
 
 // gather collects the records of the next batches, in their order.
-func (v *visit) gather(ctx context.Context) (ended bool, err error) {
+func (v *deleteVisit) gather(ctx context.Context) (ended bool, err error) {
 	n := v.groupDocs()
 	v.group, v.keys = v.group[:0], v.keys[:0]
-	var row Row
+	var row exec.Row
 	for len(v.group) < n && !ended {
 		if ctx.Err() != nil {
 			return false, context.Cause(ctx)
@@ -210,8 +182,8 @@ func (v *visit) gather(ctx context.Context) (ended bool, err error) {
 		if err != nil {
 			return false, err
 		}
-		ended = state == EOF
-		if state == Advanced {
+		ended = state == exec.EOF
+		if state == exec.Advanced {
 			from := len(v.keys)
 			v.keys = append(v.keys, row.Record...)
 			v.group = append(v.group, v.keys[from:])
@@ -225,13 +197,13 @@ func (v *visit) gather(ctx context.Context) (ended bool, err error) {
 // groupDocs is how many records are taken at once. Batches that are smaller
 // than maxGroupDocs commit together: to commit ten documents alone costs as
 // much as to delete them.
-func (v *visit) groupDocs() int {
-	n := int64(maxUnitDocs)
+func (v *deleteVisit) groupDocs() int {
+	n := int64(exec.MaxUnitDocs)
 	switch {
 	case v.d.Single:
 		return 1
 	case v.d.BatchDocs > 0:
-		n = min(v.d.BatchDocs*max(1, maxGroupDocs/v.d.BatchDocs), maxUnitDocs)
+		n = min(v.d.BatchDocs*max(1, maxGroupDocs/v.d.BatchDocs), exec.MaxUnitDocs)
 	}
 	if v.d.MaxDocs > 0 {
 		n = max(1, min(n, v.d.MaxDocs-v.write.Works))
@@ -245,10 +217,10 @@ func (v *visit) groupDocs() int {
 // removeSome deletes the entryBatch documents that are still due, until a limit
 // of bytes or time ends the batch. Those that another unit has locked come
 // last, and wait.
-func (v *visit) removeSome(ctx context.Context) error {
+func (v *deleteVisit) removeSome(ctx context.Context) error {
 	var busy []catalog.RecordKey
 	var stop catalog.RecordKey
-	err := v.w.do(ctx, func(u *catalog.Unit) (err error) {
+	err := v.w.Do(ctx, func(u *catalog.Unit) (err error) {
 		busy, err = u.LockRecords(ctx, v.c, v.group, func(k catalog.RecordKey, doc bson.Doc) error {
 			if v.batch.Docs > 0 && v.full() {
 				stop = k
@@ -282,8 +254,8 @@ func (v *visit) removeSome(ctx context.Context) error {
 var errBatchFull = errors.New("the batch is full")
 
 // wait deletes one document that another unit had locked.
-func (v *visit) wait(ctx context.Context, k catalog.RecordKey) error {
-	return v.w.do(ctx, func(u *catalog.Unit) error {
+func (v *deleteVisit) wait(ctx context.Context, k catalog.RecordKey) error {
+	return v.w.Do(ctx, func(u *catalog.Unit) error {
 		doc, err := u.LockRecord(ctx, v.c, k)
 		if err != nil || doc == nil {
 			return err
@@ -293,17 +265,17 @@ func (v *visit) wait(ctx context.Context, k catalog.RecordKey) error {
 }
 
 // remove deletes one locked document if it is still due, and the rule in force.
-func (v *visit) remove(ctx context.Context, u *catalog.Unit, record catalog.RecordKey, doc bson.Doc) error {
+func (v *deleteVisit) remove(ctx context.Context, u *catalog.Unit, record catalog.RecordKey, doc bson.Doc) error {
 	if err := v.d.Permit.Check(v.c.Latest()); err != nil {
 		return err
 	}
 	v.fetch.DocsExamined++
 	if v.d.Rule.Due(doc) > v.d.Now {
-		v.fetch.count(NeedTime)
+		v.fetch.Count(exec.NeedTime)
 		v.batch.Refetched++
 		return nil
 	}
-	v.fetch.count(Advanced)
+	v.fetch.Count(exec.Advanced)
 	before := u.KeysDeleted()
 	if err := u.DeleteExpired(ctx, v.c, record, doc); err != nil {
 		return err
@@ -312,43 +284,20 @@ func (v *visit) remove(ctx context.Context, u *catalog.Unit, record catalog.Reco
 		runtime.Gosched() // who waits for a processor need not wait for the group
 	}
 	v.batch.KeysDeleted += u.KeysDeleted() - before
-	v.write.count(NeedTime)
+	v.write.Count(exec.NeedTime)
 	v.batch.Docs++
 	v.batch.Bytes += int64(len(doc))
 	return nil
 }
 
-// counters prints the counters of the visit's plan.
-func (v *visit) counters() plan.Counters {
-	scan := countersOf(v.scan)
-	return func(n plan.Node, b *bson.Builder, specific bool) {
-		switch n := n.(type) {
-		case *plan.Write:
-			if specific {
-				b.Int("nWouldDelete", v.write.Works)
-				return
-			}
-			v.write.write(b)
-		case *plan.Fetch:
-			if specific {
-				b.Int("docsExamined", v.fetch.DocsExamined).Int32("alreadyHasObj", 0)
-				return
-			}
-			v.fetch.write(b)
-		default:
-			scan(n, b, specific)
-		}
-	}
-}
-
 // full says whether bytes or time end the batch.
-func (v *visit) full() bool {
+func (v *deleteVisit) full() bool {
 	d := v.d
 	return d.BatchBytes > 0 && v.batch.Bytes >= d.BatchBytes || d.BatchTime > 0 && time.Since(v.started) >= d.BatchTime
 }
 
 // committed books a batch, and tells of it.
-func (v *visit) committed() error {
+func (v *deleteVisit) committed() error {
 	v.done.Docs += v.batch.Docs
 	v.done.Bytes += v.batch.Bytes
 	v.done.KeysDeleted += v.batch.KeysDeleted

@@ -1,21 +1,24 @@
-package exec
+package forecast
 
 import (
 	"context"
+	"errors"
 	"math"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/catalog/measurements"
+	"github.com/mayflydb/mayfly/internal/query/exec"
 	"github.com/mayflydb/mayfly/internal/schema"
+	"github.com/mayflydb/mayfly/internal/storage"
 	"github.com/mayflydb/mayfly/internal/timeseries"
 )
 
-// FromBuckets is a forecast for a rule of a time-series collection, from what
+// OfBuckets is a forecast for a rule of a time-series collection, from what
 // its buckets say of themselves: nothing is unpacked. Documents are
 // measurements; they are due with the last one of their bucket, also where the
 // rule is exact. Those that are in no bucket yet are counted as if they were.
-func (x *Executor) FromBuckets(ctx context.Context, c *catalog.Collection, r *measurements.Rule, now int64) (*Forecast, error) {
+func OfBuckets(ctx context.Context, x *exec.Executor, c *catalog.Collection, r *measurements.Rule, now int64) (*Forecast, error) {
 	f := newForecast(now)
 	f.Sized, f.Bucketed = true, true
 	snapshot, open, err := x.Catalog.MeasurementView(c, nil)
@@ -31,7 +34,7 @@ func (x *Executor) FromBuckets(ctx context.Context, c *catalog.Collection, r *me
 	defer it.Close()
 	o := c.Settings.Timeseries
 	for ok, n := it.First(), 0; ok; ok, n = it.Next(), n+1 {
-		if n%ctxEvery == 0 && ctx.Err() != nil {
+		if n%interruptEvery == 0 && ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
 		doc, err := it.Value()
@@ -40,7 +43,7 @@ func (x *Executor) FromBuckets(ctx context.Context, c *catalog.Collection, r *me
 		}
 		b, err := timeseries.Open(doc, o)
 		if err != nil {
-			return nil, corrupt(err)
+			return nil, errors.Join(storage.ErrCorruption, err)
 		}
 		f.count(lastDue(r, o, b.Meta, b.Last), Tally{Documents: int64(b.Count), Bytes: int64(len(doc)), Buckets: 1})
 	}

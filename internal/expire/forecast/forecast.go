@@ -1,4 +1,4 @@
-package exec
+package forecast
 
 import (
 	"context"
@@ -7,10 +7,14 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/catalog/measurements"
+	"github.com/mayflydb/mayfly/internal/query/exec"
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
 const (
+	// interruptEvery is how many documents are read between two checks of the context.
+	interruptEvery = 128
+
 	forecastHours = 24
 	forecastDays  = 30
 	hourMillis    = int64(time.Hour / time.Millisecond)
@@ -43,15 +47,15 @@ func (t *Tally) add(o Tally) {
 	t.Buckets += o.Buckets
 }
 
-// Foresee reads all documents of a collection, which may be nil, and says when
-// they come due by a rule that need not be in force.
-func (x *Executor) Foresee(ctx context.Context, c *catalog.Collection, r *schema.Rule, now int64) (*Forecast, error) {
+// OfDocuments reads all documents of a collection, which may be nil, and says when they
+// come due by a rule that need not be in force: what a dry run shows.
+func OfDocuments(ctx context.Context, x *exec.Executor, c *catalog.Collection, r *schema.Rule, now int64) (*Forecast, error) {
 	if c != nil && c.IsTimeseries() {
 		b := &measurements.Rule{Rule: r}
 		if r.Index != nil {
 			b.Filter = r.Index.Filter
 		}
-		return x.FromBuckets(ctx, c, b, now)
+		return OfBuckets(ctx, x, c, b, now)
 	}
 	f := newForecast(now)
 	f.Sized = true
@@ -66,7 +70,7 @@ func (x *Executor) Foresee(ctx context.Context, c *catalog.Collection, r *schema
 	}
 	defer it.Close()
 	for ok, n := it.First(), 0; ok; ok, n = it.Next(), n+1 {
-		if n%ctxEvery == 0 && ctx.Err() != nil {
+		if n%interruptEvery == 0 && ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
 		doc, err := it.Value()
@@ -109,16 +113,16 @@ func (f *Forecast) count(due int64, t Tally) {
 	}
 }
 
-// FromIndex is a forecast that reads the entries of a rule's index and no
-// document. A document with several dates counts once, by the earliest.
-func (x *Executor) FromIndex(ctx context.Context, c *catalog.Collection, r *catalog.Rule, now int64) (*Forecast, error) {
+// OfIndex is a forecast that reads the entries of a rule's index and no document. A
+// document with several dates counts once, by the earliest.
+func OfIndex(ctx context.Context, x *exec.Executor, c *catalog.Collection, r *catalog.Rule, now int64) (*Forecast, error) {
 	f := newForecast(now)
-	s, done := x.entries(c)
+	s, done := x.RuleEntries(c)
 	defer done()
 	if r.Index.Multikey().Any() {
-		s.seen = newDedup(s.source)
+		s.CountOnce()
 	}
-	due, err := s.count(ctx, r, r.DueRanges(now))
+	due, err := s.Count(ctx, r, r.DueRanges(now))
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +139,7 @@ func (x *Executor) FromIndex(ctx context.Context, c *catalog.Collection, r *cata
 		if last {
 			to = schema.Never - 1
 		}
-		n, err := s.count(ctx, r, r.RangesBetween(from, to))
+		n, err := s.Count(ctx, r, r.RangesBetween(from, to))
 		if err != nil {
 			return nil, err
 		}
@@ -150,87 +154,11 @@ func (x *Executor) FromIndex(ctx context.Context, c *catalog.Collection, r *cata
 		}
 		from = to
 	}
-	if f.Oldest, err = s.first(ctx, r, r.DueRanges(now)); err != nil {
+	if f.Oldest, err = s.First(ctx, r, r.DueRanges(now)); err != nil {
 		return nil, err
 	}
-	f.Next, err = s.first(ctx, r, r.RangesBetween(now, schema.Never-1))
+	f.Next, err = s.First(ctx, r, r.RangesBetween(now, schema.Never-1))
 	return f, err
-}
-
-// FirstDue is the earliest instant by a rule after another one, from its index;
-// schema.Never for none. To ask for what is due ask after the smallest number.
-func (x *Executor) FirstDue(ctx context.Context, c *catalog.Collection, r *catalog.Rule, after int64) (int64, error) {
-	s, done := x.entries(c)
-	defer done()
-	return s.first(ctx, r, r.RangesBetween(after, schema.Never-1))
-}
-
-// entries reads the entries of rules' indexes over one state of the store.
-type entries struct {
-	source *source
-	seen   *dedup // or nil
-}
-
-func (x *Executor) entries(c *catalog.Collection) (e *entries, done func()) {
-	snapshot := x.Catalog.Engine().NewSnapshot()
-	return &entries{source: &source{coll: c, reader: snapshot}}, func() { snapshot.Close() }
-}
-
-// each calls f with the entries of a rule within ranges, the oldest of each
-// range first, until it returns false.
-func (e *entries) each(ctx context.Context, r *catalog.Rule, ranges []schema.Range, f func(*Row) (bool, error)) (err error) {
-	if len(ranges) == 0 {
-		return nil
-	}
-	node := ruleScan(planIndex(r.Index), ranges)
-	b := builder{source: e.source}
-	scan := b.scan(node, node.Index, node.Bounds, false)
-	scan.backward, scan.seen = node.Backward, e.seen
-	defer func() {
-		if cerr := scan.Close(); err == nil {
-			err = cerr
-		}
-	}()
-	var row Row
-	for works := 0; ; works++ {
-		if works%ctxEvery == 0 && ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		state, err := scan.Work(ctx, &row)
-		if err != nil || state == EOF {
-			return err
-		}
-		if state != Advanced {
-			continue
-		}
-		if more, err := f(&row); err != nil || !more {
-			return err
-		}
-	}
-}
-
-func (e *entries) count(ctx context.Context, r *catalog.Rule, ranges []schema.Range) (n int64, err error) {
-	err = e.each(ctx, r, ranges, func(*Row) (bool, error) { n++; return true, nil })
-	return n, err
-}
-
-// first is the earliest instant within ranges, or Never.
-func (e *entries) first(ctx context.Context, r *catalog.Rule, ranges []schema.Range) (int64, error) {
-	earliest := int64(schema.Never)
-	seen := e.seen
-	e.seen = nil
-	defer func() { e.seen = seen }()
-	for i := range ranges {
-		err := e.each(ctx, r, ranges[i:i+1], func(row *Row) (bool, error) {
-			due, err := r.DueOfKey(row.Key, row.Bits)
-			earliest = min(earliest, due)
-			return false, err
-		})
-		if err != nil {
-			return earliest, err
-		}
-	}
-	return earliest, nil
 }
 
 // fields writes what is counted in t.

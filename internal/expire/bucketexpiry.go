@@ -1,4 +1,4 @@
-package exec
+package expire
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/catalog/measurements"
+	"github.com/mayflydb/mayfly/internal/query/exec"
 	"github.com/mayflydb/mayfly/internal/query/match"
 	"github.com/mayflydb/mayfly/internal/query/plan"
 	"github.com/mayflydb/mayfly/internal/schema"
@@ -33,10 +34,10 @@ func (d *BucketExpiry) Statement(o *schema.Timeseries) bson.Doc {
 	return new(bson.Builder).Doc("q", match.Serialize(d.Rule.DueNow(o, d.Now))).Int32("limit", 0).Finish()
 }
 
-// expiringBuckets is a BucketExpiry under way.
-type expiringBuckets struct {
+// bucketVisit is a BucketExpiry under way.
+type bucketVisit struct {
 	*BucketExpiry
-	x     *Executor
+	x     *exec.Executor
 	c     *catalog.Collection
 	upTo  int64
 	begun time.Time
@@ -45,12 +46,12 @@ type expiringBuckets struct {
 }
 
 // errVisitFull ends a visit at one of its limits.
-var errVisitFull = errors.New("exec: a visit is at its limit")
+var errVisitFull = errors.New("expire: a visit is at its limit")
 
-// ExpireBuckets runs a visit. What it returns with an error is what was done
-// until then; it counts buckets.
-func (x *Executor) ExpireBuckets(ctx context.Context, c *catalog.Collection, d *BucketExpiry) (Visited, error) {
-	v := expiringBuckets{BucketExpiry: d, x: x, c: c, upTo: d.Rule.Before(d.Now), begun: time.Now(), last: time.Now()}
+// Run runs a visit. What it returns with an error is what was done until then; it counts
+// buckets.
+func (d *BucketExpiry) Run(ctx context.Context, x *exec.Executor, c *catalog.Collection) (Visited, error) {
+	v := bucketVisit{BucketExpiry: d, x: x, c: c, upTo: d.Rule.Before(d.Now), begun: time.Now(), last: time.Now()}
 	v.done.Stats = func() bson.Doc { return new(bson.Builder).String("stage", "BATCHED_DELETE").Finish() }
 	err := v.open(ctx)
 	if err == nil {
@@ -63,7 +64,7 @@ func (x *Executor) ExpireBuckets(ctx context.Context, c *catalog.Collection, d *
 }
 
 // count books what a unit did that has been committed.
-func (v *expiringBuckets) count(gone Batch) error {
+func (v *bucketVisit) count(gone Batch) error {
 	v.done.Docs += gone.Docs
 	v.done.Bytes += gone.Bytes
 	v.done.KeysDeleted += gone.KeysDeleted
@@ -81,13 +82,13 @@ func (v *expiringBuckets) count(gone Batch) error {
 }
 
 // full says whether the visit is at a limit, with so much more.
-func (v *expiringBuckets) full(docs, bytes int64) bool {
+func (v *bucketVisit) full(docs, bytes int64) bool {
 	return v.MaxDocs > 0 && v.done.Docs+docs >= v.MaxDocs || v.MaxBytes > 0 && v.done.Bytes+bytes >= v.MaxBytes ||
 		v.MaxTime > 0 && time.Since(v.begun) >= v.MaxTime
 }
 
 // open removes what is due of the measurements that are in no bucket.
-func (v *expiringBuckets) open(ctx context.Context) error {
+func (v *bucketVisit) open(ctx context.Context) error {
 	o := v.c.Settings.Timeseries
 	for _, s := range v.c.OpenSources() {
 		if s.First > v.upTo {
@@ -146,7 +147,7 @@ func duePart(ms []timeseries.Measurement, upTo int64, exact bool) int {
 }
 
 // buckets removes the buckets that are due.
-func (v *expiringBuckets) buckets(ctx context.Context) error {
+func (v *bucketVisit) buckets(ctx context.Context) error {
 	o := v.c.Settings.Timeseries
 	buckets := v.c.Buckets()
 	end := v.upTo
@@ -163,35 +164,34 @@ func (v *expiringBuckets) buckets(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r, err := v.x.start(ctx, buckets, &Query{Query: plan.Query{Filter: filter, NoExpress: true}}, nil)
+	found, err := v.x.Find(ctx, buckets, &exec.Query{Query: plan.Query{Filter: filter, NoExpress: true}})
 	if err != nil {
 		return err
 	}
-	defer r.close()
-	w := v.x.newWriter(storage.Buffered)
+	defer found.Close()
+	w := v.x.NewUnmeteredWriter(storage.Buffered)
 	defer w.Abort()
-	err = v.removeBuckets(ctx, w, r)
-	v.done.KeysExamined, v.done.DocsExamined = totals(r.winner.stage)
+	err = v.removeBuckets(ctx, w, buckets, filter, found)
+	v.done.KeysExamined, v.done.DocsExamined = found.Examined()
 	return err
 }
 
 // removeBuckets removes the buckets that a query finds, some in each unit, which
 // has ended when count has the visit pause.
-func (v *expiringBuckets) removeBuckets(ctx context.Context, w *Writer, found *running) error {
+func (v *bucketVisit) removeBuckets(ctx context.Context, w *exec.Writer, buckets *catalog.Collection, filter *match.Filter, found *exec.Cursor) error {
 	for ended := false; !ended; {
 		var records []catalog.RecordKey
 		for len(records) < maxGroupDocs && !ended {
-			var row Row
-			ok, err := found.next(ctx, &row)
+			doc, err := found.Next(ctx)
 			if err != nil {
 				return err
 			}
-			if ended = !ok; ok {
-				records = append(records, catalog.RecordKey(slices.Clone(row.Record)))
+			if ended = doc == nil; !ended {
+				records = append(records, catalog.RecordKey(slices.Clone(found.Record())))
 			}
 		}
 		var gone Batch
-		err := v.Permit.Unit(func() error { return v.removeUnit(ctx, w, found, records, &gone) })
+		err := v.Permit.Unit(func() error { return v.removeUnit(ctx, w, buckets, filter, records, &gone) })
 		if err == nil {
 			err = v.count(gone)
 		}
@@ -204,13 +204,12 @@ func (v *expiringBuckets) removeBuckets(ctx context.Context, w *Writer, found *r
 
 // removeUnit removes those of some buckets that are still due, until the visit is at
 // a limit, and commits.
-func (v *expiringBuckets) removeUnit(ctx context.Context, w *Writer, found *running, records []catalog.RecordKey, gone *Batch) error {
-	buckets := found.source.coll
+func (v *bucketVisit) removeUnit(ctx context.Context, w *exec.Writer, buckets *catalog.Collection, filter *match.Filter, records []catalog.RecordKey, gone *Batch) error {
 	for _, record := range records {
 		if v.full(gone.Docs, gone.Bytes) {
 			break
 		}
-		err := w.do(ctx, func(u *catalog.Unit) error {
+		err := w.Do(ctx, func(u *catalog.Unit) error {
 			doc, err := u.LockRecord(ctx, buckets, record)
 			if err != nil || doc == nil {
 				return err
@@ -218,7 +217,7 @@ func (v *expiringBuckets) removeUnit(ctx context.Context, w *Writer, found *runn
 			if err := v.Permit.Check(v.c.Latest()); err != nil {
 				return err
 			}
-			if still, err := found.query.Filter.Match(doc); err != nil || !still {
+			if still, err := filter.Match(doc); err != nil || !still {
 				return err
 			}
 			return v.remove(ctx, u, buckets, record, doc, gone)
@@ -231,10 +230,10 @@ func (v *expiringBuckets) removeUnit(ctx context.Context, w *Writer, found *runn
 }
 
 // remove takes a locked bucket away, or what is due of it, and adds that to gone.
-func (v *expiringBuckets) remove(ctx context.Context, u *catalog.Unit, buckets *catalog.Collection, record catalog.RecordKey, doc bson.Doc, gone *Batch) error {
+func (v *bucketVisit) remove(ctx context.Context, u *catalog.Unit, buckets *catalog.Collection, record catalog.RecordKey, doc bson.Doc, gone *Batch) error {
 	b, err := timeseries.Open(doc, v.c.Settings.Timeseries)
 	if err != nil {
-		return corrupt(err)
+		return errors.Join(storage.ErrCorruption, err)
 	}
 	n := int64(b.Count)
 	if b.Last <= v.upTo {
@@ -246,7 +245,7 @@ func (v *expiringBuckets) remove(ctx context.Context, u *catalog.Unit, buckets *
 	} else {
 		later, cut, err := timeseries.WithoutUpTo(doc, v.upTo, v.c.Settings.Timeseries)
 		if err != nil {
-			return corrupt(err)
+			return errors.Join(storage.ErrCorruption, err)
 		}
 		if cut == 0 {
 			return nil
@@ -261,53 +260,4 @@ func (v *expiringBuckets) remove(ctx context.Context, u *catalog.Unit, buckets *
 	gone.Measurements += n
 	gone.Bytes += int64(len(doc))
 	return nil
-}
-
-// FirstBucketDue is the first instant behind after, up to now, at which
-// measurements may become due by a rule, or schema.Never: those of a bucket or
-// the open ones of a source, together. Where they go one by one (exact), that is
-// for passes to see.
-func (x *Executor) FirstBucketDue(ctx context.Context, c *catalog.Collection, r *measurements.Rule, after, now int64) (int64, error) {
-	o := c.Settings.Timeseries
-	from, upTo := r.Before(after), r.Before(now)
-	first := c.FirstOpenEnd(from, r.Settings.Exact, func(s *measurements.Source) bool { return r.Wants(o, s) })
-	end, err := x.firstEnd(ctx, c, r, from, upTo)
-	if err != nil {
-		return 0, err
-	}
-	if first = min(first, end); first > upTo {
-		return schema.Never, nil
-	}
-	return r.DueAt(first), nil
-}
-
-// firstEnd is the end of a bucket of the rule's that ends behind from, the first
-// one where the rule has no filter; where none ends up to upTo, it may be Never.
-func (x *Executor) firstEnd(ctx context.Context, c *catalog.Collection, r *measurements.Rule, from, upTo int64) (int64, error) {
-	o := c.Settings.Timeseries
-	if r.Filter == nil {
-		return x.Catalog.FirstEnd(c, from)
-	}
-	var b bson.Builder
-	b.OpenArray("$and").OpenDoc("0").OpenDoc("control.max."+o.TimeField).Date("$gt", from).Date("$lte", upTo).Close().Close()
-	b.OpenDoc("1").OpenDoc("control.min."+o.TimeField).Date("$lte", upTo).Close().Close()
-	b.Doc("2", o.BucketFilter(match.Serialize(r.Filter.Root())))
-	filter, err := match.Parse(b.Close().Finish(), nil)
-	if err != nil {
-		return 0, err
-	}
-	q := &Query{Query: plan.Query{Filter: filter, Limit: 1}}
-	if ix := c.Index(r.Name); ix != nil && ix.Form != nil {
-		q.Hint = bson.String(r.Name)
-	}
-	cur, err := x.Find(ctx, c.Buckets(), q)
-	if err != nil {
-		return 0, err
-	}
-	defer cur.Close()
-	doc, err := cur.Next(ctx)
-	if err != nil || doc == nil {
-		return schema.Never, err
-	}
-	return doc.Lookup("control").Doc().Lookup("max").Doc().Lookup(o.TimeField).Date(), nil
 }
