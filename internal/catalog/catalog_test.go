@@ -151,6 +151,8 @@ type script struct {
 	fs   *storage.MemFS
 	c    *Catalog
 	seen map[string]*Collection // descriptors kept by `keep`
+	// dumped is what `stored` has shown, by key.
+	dumped map[string]string
 }
 
 func (s *script) run(t *testing.T, d *datadriven.TestData) string {
@@ -212,6 +214,8 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 		return s.show(t)
 	case "readDescriptor":
 		return readDescriptor(t, d)
+	case "measure", "freeze", "flush", "seal", "expire", "sweep", "stored":
+		return s.stored(t, coll, d)
 	default:
 		d.Fatalf(t, "unknown command")
 	}

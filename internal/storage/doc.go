@@ -6,7 +6,8 @@
 // A keyspace has a number, its Ident; the store's key is the Ident, in an
 // order-preserving varint, and then the keyspace's own key (ident.go). What a
 // keyspace holds is its owner's business. Idents below FirstIdent are the
-// engine's and the catalog's; a dropped keyspace is one range tombstone.
+// engine's and the catalog's; a dropped keyspace is one range tombstone. All keys
+// and values, of all owners, stand in docs/format.
 //
 // # Writing
 //

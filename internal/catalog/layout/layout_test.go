@@ -22,6 +22,7 @@ import (
 //	due now=N                                     the marks of a rule at an instant
 //	dead key=HEX low=… own=… drops=… byid=HEX     whether an entry is dead
 //	spans from=… to=…                             ranges of records without others
+//	state low=… own=… drops=… swept=…             what is stored of a collection's sections
 type script struct {
 	layout Layout
 	index  *schema.Index
@@ -80,6 +81,8 @@ func (s *script) run(t *testing.T, d *datadriven.TestData, b *strings.Builder) e
 		for _, span := range s.layout.Sections().Spans(LowWater{first: hex(d, "from")}, LowWater{first: hex(d, "to"), own: hex(d, "own")}) {
 			fmt.Fprintf(b, "%016x to %016x\n", span.From, span.To)
 		}
+	case "state":
+		fmt.Fprintf(b, "%x\n", State{Low: low(d), Swept: LowWater{first: hex(d, "swept")}}.Encode())
 	default:
 		t.Fatalf("no command %q", d.Cmd)
 	}
