@@ -101,7 +101,7 @@ type Catalog struct {
 // Open loads the catalog. Where this member takes writes, it then steps up: see
 // StepUp.
 func Open(e *storage.Engine, opts Options) (*Catalog, error) {
-	c := &Catalog{engine: e, committer: opts.Committer, memory: opts.Memory, log: opts.Log, Clock: opts.Clock, operations: opts.Operations, staged: measurements.NewBudget(0)}
+	c := &Catalog{engine: e, committer: opts.Committer, memory: opts.Memory, log: opts.Log, Clock: opts.Clock, operations: opts.Operations, staged: measurements.NewBudget(0, opts.Memory)}
 	if c.Clock == nil {
 		c.Clock = NewClock(nil)
 	}
@@ -123,6 +123,7 @@ func Open(e *storage.Engine, opts Options) (*Catalog, error) {
 			return nil, fmt.Errorf("collection %s: %w", coll.Namespace, err)
 		}
 	}
+	c.staged.Book()
 	if err := c.removeLeft(context.Background(), true); err != nil {
 		return nil, err
 	}
@@ -290,6 +291,7 @@ func (c *Catalog) unlistLocked(coll *Collection) {
 // is an io.Closer. The engine stays open.
 func (c *Catalog) Close() error {
 	c.builds.close()
+	c.staged.Close()
 	if k, ok := c.committer.(io.Closer); ok {
 		return k.Close()
 	}

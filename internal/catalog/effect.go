@@ -168,6 +168,7 @@ func (e *Effect) apply(at uint64) error {
 			return err
 		}
 	}
+	e.c.staged.Book()
 	for _, h := range e.hints {
 		e.c.hints.put(h.hash, h.window)
 	}

@@ -29,6 +29,7 @@ func (c *Catalog) Reopen(e *storage.Engine) error {
 			return fmt.Errorf("collection %s: %w", coll.Namespace, err)
 		}
 	}
+	c.staged.Book()
 	if err := c.removeLeft(context.Background(), true); err != nil {
 		return err
 	}

@@ -313,7 +313,7 @@ func TestFlushStepAmongMany(t *testing.T) {
 	const collections, inserts = 200, 4
 	doc := new(bson.Builder).Date("t", 1000).String("pad", strings.Repeat("x", 1000)).Finish()
 	bound := collections / 4 * int64(len(doc))
-	c.staged = measurements.NewBudget(bound)
+	c.staged = measurements.NewBudget(bound, nil)
 	var all []*Collection
 	for i := range collections {
 		coll, err := c.Create(t.Context(), schema.Namespace{DB: "db", Coll: fmt.Sprint("readings", i)}, parse(t, `{timeseries: {timeField: "t"}}`))

@@ -67,10 +67,10 @@ func (r *request) versions(c *container, key []bson.Value, from, settled int64, 
 			b.OpenDoc("p."+bson.Index(i)).Value("$eq", v).Close()
 		}
 	}
-	rows, place = &rowWriter{}, settled
+	rows, place = &rowWriter{hold: r.held.Hold(nil)}, settled
 	sort := new(bson.Builder).Int32("_id", 1).Finish()
 	_, err = r.find(c.log, b.Finish(), sort, 0, func(d bson.Doc) (bool, error) {
-		if rows.n >= size || len(rows.out) >= maxPageBytes {
+		if rows.full(size) {
 			place = d.Lookup("_id").Int64() - 1
 			return false, nil
 		}

@@ -74,11 +74,12 @@ func (r *request) changes(c *container, key []bson.Value, from, settled, since i
 	}
 	filter := b.Close().Finish()
 	place = settled
-	bytes := 0
+	bytes, hold := 0, r.held.Hold(nil)
 	sort := new(bson.Builder).Int32(fieldLSN, 1).Finish()
 	_, err = r.find(c.collection, filter, sort, 0, func(d bson.Doc) (bool, error) {
 		lsn, _ := bson.ExactInt64(d.Lookup(fieldLSN))
-		if len(rows) >= size || bytes >= maxPageBytes {
+		// They are there as they are stored, and become text.
+		if fits, err := hold.Spilling((1 + pageCopies) * bytes); len(rows) >= size || bytes >= maxPageBytes || !fits || err != nil {
 			place = lsn - 1
 			return false, nil
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/memory"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/query/nosql"
 )
@@ -232,8 +233,23 @@ func (r *request) sendRows(rid, name string, values []bson.Value) error {
 
 // rowWriter is the rows of a feed, as JSON.
 type rowWriter struct {
-	out []byte // the elements of an array
-	n   int
+	out  []byte // the elements of an array
+	n    int
+	hold memory.Holding
+}
+
+// pageCopies is how often the text of a page is in memory: as it is made, and as it is
+// sent.
+const pageCopies = 2
+
+// full says that the page is over: at its number of rows, at its bytes, or where there is
+// no memory for more.
+func (w *rowWriter) full(size int) bool {
+	if w.n >= size || len(w.out) >= maxPageBytes {
+		return true
+	}
+	fits, err := w.hold.Spilling(pageCopies * len(w.out))
+	return err != nil || !fits
 }
 
 func (w *rowWriter) next() {

@@ -286,14 +286,22 @@ func (r *request) write(c *container, ops []*operation) (outs []*outcome, failed
 	var account memory.Account
 	account.Open(r.s.o.Exec.Memory)
 	defer account.Close()
+	waiter := memory.Waiter(r)
+	if r.held.Taken() > 0 {
+		waiter = nil // who holds something never waits
+	}
+	before := r.keptBytes
 	err = r.s.o.Catalog.Run(ctx, storage.Buffered, func(u *catalog.Unit) error {
-		u.Memory = account.Hold(r)
+		u.Memory = account.Hold(waiter)
 		u.SetTime(r.written)
 		u.Numbered(c.collection, first, writeNumbers*len(ops))
-		outs = outs[:0]
+		outs, r.keptBytes = outs[:0], before
 		for i, op := range ops {
 			failed = i
 			out, err := c.apply(ctx, u, op, moment{r.judged, r.written}, first+int64(writeNumbers*i))
+			if err == nil {
+				err = r.keep(out)
+			}
 			if err != nil {
 				return err
 			}
@@ -304,6 +312,12 @@ func (r *request) write(c *container, ops []*operation) (outs []*outcome, failed
 	r.lsn = c.writes.Latest()
 	r.count(ops, outs, err == nil)
 	return outs, failed, err
+}
+
+// keep takes memory for an item that the answer has. Errors: 429 where there is none.
+func (r *request) keep(out *outcome) error {
+	r.keptBytes += len(out.item)
+	return r.kept.Set((1 + pageCopies) * r.keptBytes)
 }
 
 // count counts operations, and what became of them where they were done.
@@ -424,6 +438,9 @@ func (r *request) getItem() error {
 	r.w.Header().Set("Etag", etag)
 	if r.header("If-None-Match") == etag {
 		return r.send(http.StatusNotModified, nil)
+	}
+	if err := r.keep(&outcome{item: item}); err != nil {
+		return err
 	}
 	return r.sendItem(http.StatusOK, item)
 }

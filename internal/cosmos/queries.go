@@ -211,7 +211,7 @@ func (r *request) page(c *container, q *nosql.Query, s nosql.Shape, key []bson.V
 	p.unordered = len(s.Aggregates) > 0 && !s.GroupBy
 	p.identity = identity
 	room := pageRoom.Get().(*[]byte)
-	p.rows.out = (*room)[:0]
+	p.rows.out, p.rows.hold, p.restHold = (*room)[:0], r.held.Hold(nil), r.held.Hold(nil)
 	defer func() {
 		if cap(p.rows.out) <= maxPageRoom {
 			*room = p.rows.out
@@ -276,6 +276,7 @@ type pager struct {
 	collecting bool
 	rest       []keptRow
 	restSize   int
+	restHold   memory.Holding
 	lsn        int64
 	until      int64
 }
@@ -287,10 +288,7 @@ func (p *pager) run(key []bson.Value) error {
 	p.collecting = p.whole && p.c.writes.Settled() == p.lsn
 	run := p.q.Start(p.r.now, p.emit)
 	p.selecting = run
-	var account memory.Account
-	account.Open(p.r.s.o.Exec.Memory)
-	defer account.Close()
-	run.Hold(account.Hold(p.r))
+	run.Hold(p.r.held.Hold(p.r))
 	run.Until(p.r.interrupted)
 	if p.placed && p.from.key != "" {
 		if err := p.goOn(run); err != nil {
@@ -394,7 +392,7 @@ func (p *pager) filter(key []bson.Value) (bson.Doc, []nosql.FilterPath) {
 	return b.Close().Finish(), paths
 }
 
-func (p *pager) full() bool { return p.rows.n >= p.size || len(p.rows.out) >= maxPageBytes }
+func (p *pager) full() bool { return p.rows.full(p.size) }
 
 // emit takes one row of the query.
 func (p *pager) emit(v bson.Value) bool {

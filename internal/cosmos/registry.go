@@ -56,12 +56,13 @@ func (s *Server) load(ctx context.Context) error {
 	g, x := s.registry, s.o.Exec
 	dbs := map[string]*database{}
 	err := eachDocument(ctx, x, databasesNamespace, func(d bson.Doc) error {
+		d = d.Clone() // its strings are kept
 		db := &database{
 			id: d.Lookup("_id").Str(), rid: d.Lookup("rid").Str(), etag: d.Lookup("etag").Str(), seconds: d.Lookup("ts").Int64(),
 			containers: map[string]*container{},
 		}
 		if o := d.Lookup("offer"); o.Type == bson.TypeDocument {
-			db.offer = o.Doc().Clone()
+			db.offer = o.Doc()
 		}
 		dbs[db.id] = db
 		return nil

@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/mayflydb/mayfly/internal/memory"
 )
 
 // A query whose rows come only when all items are in (ORDER BY, GROUP BY, …)
@@ -11,8 +13,8 @@ import (
 // kept for the next ones, and the continuation names it; who finds nothing
 // there, or something that may not be true any more, runs the query anew.
 const (
-	// maxResult bounds the rows kept of one query, maxResults those of all, in
-	// bytes.
+	// maxResult bounds the rows kept of one query, maxResults those of all where
+	// the budget is large, in bytes.
 	maxResult  = 16 << 20
 	maxResults = 64 << 20
 	// resultLife is how long rows are kept.
@@ -37,13 +39,24 @@ type keptRow struct {
 	place string
 }
 
-// resultCache is the rows of all queries. The zero resultCache is empty.
+// resultCache is the rows of all queries, which have memory of the budget of operations
+// that stays.
 type resultCache struct {
 	mu    sync.Mutex
+	most  int // bytes
+	held  memory.Account
+	hold  memory.Holding
 	kept  map[int64]*keptRows
 	order []int64 // as they came
 	size  int
 	hits  int64 // pages that came out of it
+}
+
+// open gives an empty cache its part of the budget, which may be nil.
+func (c *resultCache) open(b *memory.Budget) {
+	c.most = int(b.Standing(maxResults))
+	c.held.Open(b)
+	c.hold = c.held.Hold(nil)
 }
 
 // put keeps rows, for as long as there is room, and returns their name.
@@ -57,7 +70,7 @@ func (c *resultCache) put(k *keptRows) int64 {
 	c.kept[id] = k
 	c.order = append(c.order, id)
 	c.size += k.size
-	for c.size > maxResults {
+	for c.size > 0 && (c.size > c.most || c.hold.Set(c.size) != nil) {
 		c.dropFirst()
 	}
 	return id
@@ -68,6 +81,9 @@ func (c *resultCache) dropFirst() {
 	c.size -= c.kept[c.order[0]].size
 	delete(c.kept, c.order[0])
 	c.order = c.order[1:]
+	if c.hold.Shrink(c.size); c.size == 0 {
+		c.hold.Release()
+	}
 }
 
 // expire drops the rows whose time is over.
@@ -126,7 +142,7 @@ func (p *pager) keep() {
 // collect takes a row behind the page; false says that they become too many to
 // be kept.
 func (p *pager) collect(row keptRow) bool {
-	if p.restSize += len(row.json) + len(row.place) + 40; p.restSize > maxResult {
+	if p.restSize += len(row.json) + len(row.place) + 40; p.restSize > maxResult || p.restHold.Set(p.restSize) != nil {
 		p.collecting, p.rest = false, nil
 		return false
 	}

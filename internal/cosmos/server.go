@@ -66,6 +66,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		return nil, fmt.Errorf("the Cosmos DB account key is not base64: %w", err)
 	}
 	s := &Server{o: o, registry: newRegistry(o.Catalog), wanted: make(chan wantedIndex, maxWantedIndexes)}
+	s.results.open(o.Exec.Memory)
 	s.signers.New = func() any { return &signer{Hash: hmac.New(sha256.New, key)} }
 	var b [6]byte
 	rand.Read(b[:])
@@ -96,6 +97,11 @@ type request struct {
 	// partition is the partition key that the request's token is for, or Missing.
 	partition bson.Value
 	room      memory.Request // of a large body
+	// held is what the answer takes, and what is kept to make it; kept is the part of it of
+	// the items that operations answer with, which have so many bytes.
+	held      memory.Account
+	kept      memory.Holding
+	keptBytes int
 }
 
 // Gateway answers as the service's routing gateway does, which refuses some ids
@@ -117,6 +123,9 @@ func (s *Server) serve(w http.ResponseWriter, hr *http.Request, compute bool) {
 	r.activity = s.activityID(n)
 	r.room.Open(s.o.Exec.Memory)
 	defer r.room.Release()
+	r.held.Open(s.o.Exec.Memory)
+	defer r.held.Close()
+	r.kept = r.held.Hold(r)
 	client := command.ClientOf(hr.Context())
 	if client == nil {
 		client = &command.Client{Remote: hr.RemoteAddr, Protocol: Protocol}

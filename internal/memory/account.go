@@ -145,6 +145,17 @@ func (h *Holding) Spilling(n int) (bool, error) {
 	return false, nil
 }
 
+// Book says that the holding holds n bytes in all now, for who has them already,
+// whether there was memory or not.
+func (h *Holding) Book(n int64) {
+	if h.account == nil || n == h.taken {
+		return
+	}
+	_ = h.account.change(nil, n-h.taken, n > h.taken)
+	h.taken = n
+	h.room = max(n, free)
+}
+
 // Settle is Account.Settle.
 func (h *Holding) Settle(n int) { h.account.Settle(n) }
 

@@ -68,6 +68,31 @@ func (b *Budget) Stats() Stats {
 	return Stats{Limit: b.limit, Operations: b.operations.stats(), Requests: b.requests.stats()}
 }
 
+// standingShare is the part of the pool of operations that one thing may have which
+// stays when operations end.
+const standingShare = 8
+
+// Standing is how many bytes something may have that stays when operations end: most,
+// where that is no large part of what there is for operations. b may be nil.
+func (b *Budget) Standing(most int64) int64 {
+	if b == nil {
+		return most
+	}
+	return min(most, b.operations.limit/standingShare)
+}
+
+// Short says whether operations wait for memory, or hold more than there is: who can do
+// with less should. b may be nil.
+func (b *Budget) Short() bool {
+	if b == nil {
+		return false
+	}
+	p := &b.operations
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.now.Waiting > 0 || p.now.Held > p.limit
+}
+
 // ErrNone is the error of who has found no memory and can do nothing without.
 func ErrNone() error { return errNone }
 

@@ -6,35 +6,78 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/mayflydb/mayfly/internal/memory"
 )
 
 const (
 	// maxStaged is how many bytes of staged measurements all tables have together,
-	// with frozen ones.
+	// with frozen ones, where the budget of operations is large.
 	maxStaged = 64 << 20
+	// leastStaged is how many they may have where operations are short of memory: with
+	// less each insert would flush.
+	leastStaged = 256 << 10
+	// copies is how much memory a byte of them takes, with what is noted of each.
+	copies = 2
+	// bookStep is by how many bytes what is booked may be wrong.
+	bookStep = 64 << 10
 	// roomShare is the part of the bound that the tables hold at least which Most
 	// chooses at once, unless all hold less.
 	roomShare = 8
 )
 
-// Budget bounds what is staged in all tables of a process.
+// Budget bounds what is staged in all tables of a process. Staged measurements are in
+// memory until they are flushed, whatever operation inserted them: they have memory of
+// the budget of operations that stays.
 type Budget struct {
-	bound int64
-	used  atomic.Int64 // bytes
+	bound  int64
+	used   atomic.Int64 // bytes
+	booked atomic.Int64 // bytes that the budget of operations knows of
+	memory *memory.Budget
+
+	booking sync.Mutex // guards the holding
+	account memory.Account
+	hold    memory.Holding
 
 	mu     sync.Mutex
 	most   []*Table // those that had most when all were looked at last, the first first
 	looked int64    // how many tables were looked at so far
 }
 
-// NewBudget is a budget of some bytes; 0 is the default.
-func NewBudget(bound int64) *Budget { return &Budget{bound: cmp.Or(bound, maxStaged)} }
+// NewBudget is a budget of some bytes, 0 is the default, that are part of that of
+// operations, nil for none.
+func NewBudget(bound int64, operations *memory.Budget) *Budget {
+	b := &Budget{bound: cmp.Or(bound, operations.Standing(copies*maxStaged)/copies), memory: operations}
+	b.account.Open(operations)
+	b.hold = b.account.Hold(nil)
+	return b
+}
+
+// Book tells the budget of operations how much is staged.
+func (b *Budget) Book() {
+	n := b.used.Load()
+	if d := n - b.booked.Load(); d == 0 || n > 0 && d > -bookStep && d < bookStep {
+		return
+	}
+	b.booking.Lock()
+	defer b.booking.Unlock()
+	n = b.used.Load()
+	b.hold.Book(copies * n)
+	b.booked.Store(n)
+}
+
+// Close gives everything back.
+func (b *Budget) Close() { b.account.Close() }
 
 // Used is how many bytes are staged.
 func (b *Budget) Used() int64 { return b.used.Load() }
 
-// Over says whether more is staged than shall be.
-func (b *Budget) Over() bool { return b.used.Load() > b.bound }
+// Over says whether more is staged than shall be, as it is too much, or as operations
+// are short of memory.
+func (b *Budget) Over() bool {
+	n := b.used.Load()
+	return n > b.bound || n > leastStaged && b.memory.Short()
+}
 
 // Looked is how many tables Most has looked at so far.
 func (b *Budget) Looked() int64 {
