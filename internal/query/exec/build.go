@@ -1,13 +1,12 @@
 package exec
 
 import (
-	"bytes"
 	"context"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/catalog/measurements"
-	"github.com/mayflydb/mayfly/internal/keystring"
+	"github.com/mayflydb/mayfly/internal/query/exec/keyrange"
 	"github.com/mayflydb/mayfly/internal/query/expr"
 	"github.com/mayflydb/mayfly/internal/query/plan"
 	"github.com/mayflydb/mayfly/internal/query/project"
@@ -101,9 +100,9 @@ func (b *builder) stage(n plan.Node) Stage {
 	case *plan.CollScan:
 		s := &collScan{stats: Stats{Node: n}, node: n, source: b.source, filter: newFilter(n.Filter, b.env)}
 		if n.Range != nil {
-			r := encodeBounds(n.Range.Bounds, directions(n.Range.Index), nil)
-			r.clamp(n.Range, directions(n.Range.Index))
-			s.lower, s.upper, s.none = r.lower, r.upper, r.none
+			r := keyrange.Encode(n.Range.Bounds, directions(n.Range.Index), nil)
+			r.Clamp(n.Range, directions(n.Range.Index))
+			s.lower, s.upper, s.none = r.Lower, r.Upper, r.None
 		}
 		return s
 	case *plan.IDHack:
@@ -117,7 +116,7 @@ func (b *builder) stage(n plan.Node) Stage {
 		} else if n.Keys || n.Filter != nil {
 			s.cover = newCover(n.Index, n.Paths)
 		}
-		s.ranges.clamp(n, directions(n.Index))
+		s.ranges.Clamp(n, directions(n.Index))
 		return &s
 	case *plan.GeoNear:
 		return b.geoNear(n)
@@ -195,39 +194,12 @@ func (b *builder) stage(n plan.Node) Stage {
 }
 
 func (b *builder) scan(n plan.Node, ix *plan.Index, bounds []plan.Intervals, dedup bool) indexScan {
-	s := indexScan{stats: Stats{Node: n}, index: ix, source: b.source, ranges: encodeBounds(bounds, directions(ix), nil), last: b.above == 0}
+	s := indexScan{stats: Stats{Node: n}, index: ix, source: b.source, ranges: keyrange.Encode(bounds, directions(ix), nil), last: b.above == 0}
 	if dedup {
 		s.seen = newDedup(b.source)
 		s.seen.own = true
 	}
 	return s
-}
-
-// clamp narrows the ranges by the min (inclusive) and max (exclusive) keys of
-// the query, which are given in the order of the index.
-func (k *keyRanges) clamp(n *plan.IndexScan, descending []bool) {
-	if k.none {
-		return
-	}
-	if n.Min != nil {
-		if lo := encodeKey(n.Min, descending); bytes.Compare(lo, k.lower) > 0 {
-			k.lower = lo
-		}
-	}
-	if n.Max != nil {
-		if hi := encodeKey(n.Max, descending); k.upper == nil || bytes.Compare(hi, k.upper) < 0 {
-			k.upper = hi
-		}
-	}
-	k.none = k.upper != nil && bytes.Compare(k.lower, k.upper) >= 0
-}
-
-func encodeKey(values []bson.Value, descending []bool) []byte {
-	var key []byte
-	for i, v := range values {
-		key = keystring.Append(key, v, descending[i], nil)
-	}
-	return key
 }
 
 // projection shapes each document.

@@ -9,6 +9,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/geo"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/query/pipeline"
 	"github.com/mayflydb/mayfly/internal/query/plan"
 )
 
@@ -347,3 +349,93 @@ func (s *geoNear) emit(row *Row) (State, error) {
 	s.builder.source.setDue(row)
 	return s.stats.Count(Advanced), nil
 }
+
+// searchByDistance puts the $geoNear that a pipeline begins with into the
+// query. Errors: 26 where there is no collection, 27 where it is not clear
+// which index is meant, and those of the stage's arguments.
+func searchByDistance(c *catalog.Collection, q *Query, p *pipeline.Pipeline) error {
+	stage := p.First()
+	if stage == nil {
+		return nil
+	}
+	if c == nil {
+		return mongoerr.New(mongoerr.NamespaceNotFound, "$geoNear requires an existing collection with a geospatial index")
+	}
+	key := stage.Key
+	if key == "" {
+		var err error
+		if key, err = onlyGeoPath(c); err != nil {
+			return err
+		}
+	}
+	f, err := stage.Query(key, q.Env)
+	if err != nil {
+		return err
+	}
+	q.Filter = f
+	return nil
+}
+
+// onlyGeoPath is the path of the only 2d index, or else of the only 2dsphere
+// index: error 27.
+func onlyGeoPath(c *catalog.Collection) (string, error) {
+	for _, plugin := range []string{"2d", "2dsphere"} {
+		found := ""
+		for _, ix := range c.Indexes() {
+			if ix.Plugin != plugin || !ix.Ready || ix.Hidden {
+				continue
+			}
+			if found != "" {
+				return "", mongoerr.New(mongoerr.IndexNotFound, "There is more than one %s index on %s; unsure which to use for $geoNear", plugin, c.Namespace)
+			}
+			for _, part := range ix.Parts {
+				if part.Plugin == plugin {
+					found = part.Path
+					break
+				}
+			}
+		}
+		if found != "" {
+			return found, nil
+		}
+	}
+	return "", mongoerr.New(mongoerr.IndexNotFound, "$geoNear requires a 2d or 2dsphere index, but none were found")
+}
+
+// describeSearch writes the rings that were searched, and what the scan of each
+// did, as stages below.
+func (s *geoNear) describeSearch(b *bson.Builder) {
+	b.OpenArray("searchIntervals")
+	for i, at := range s.searched {
+		b.OpenDoc(bson.Index(i)).Double("minDistance", at.inner).Double("maxDistance", at.outer).Bool("maxInclusive", at.last).
+			Int("nBuffered", at.found).Int("nReturned", at.given).Close()
+	}
+	b.Close().OpenArray("inputStages")
+	for i, at := range s.searched {
+		st := at.scan
+		if s.scan != nil && i == len(s.searched)-1 {
+			st = s.scan.stats
+		}
+		scan, ok := st.Node.(*plan.IndexScan)
+		if !ok {
+			continue
+		}
+		fetch := &plan.Fetch{Input: scan}
+		below := &indexScan{stats: st}
+		d := plan.Explain(fetch, countersOf(&fetchedRing{Stats{
+			Node: fetch, Works: st.Works, Advanced: st.Advanced, NeedTime: st.NeedTime, EOF: st.EOF, DocsExamined: st.Advanced,
+		}, below}), explainRoom(b))
+		b.Doc(bson.Index(i), d)
+	}
+	b.Close()
+}
+
+// fetchedRing shows what a search did with the rows of a ring's scan as the stage
+// that reads their documents.
+type fetchedRing struct {
+	stats Stats
+	*indexScan
+}
+
+func (s *fetchedRing) Stats() *Stats   { return &s.stats }
+func (s *fetchedRing) Inputs() []Stage { return []Stage{s.indexScan} }

@@ -27,7 +27,7 @@ func (x *Executor) ScanRule(c *catalog.Collection, r *catalog.Rule, ranges []sch
 	node.Dedup = ix.IsMultikey()
 	b := builder{source: &source{coll: c, reader: snapshot}}
 	scan := b.build(node).(*indexScan)
-	scan.ranges.startAt(after, scan.backward)
+	scan.ranges.StartAt(after, scan.backward)
 	return &RuleScan{scan, func() { snapshot.Close() }}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/catalog/layout"
 	"github.com/mayflydb/mayfly/internal/memory"
+	"github.com/mayflydb/mayfly/internal/query/exec/keyrange"
 	"github.com/mayflydb/mayfly/internal/query/plan"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
@@ -126,7 +127,7 @@ type indexScan struct {
 	stats    Stats
 	index    *plan.Index
 	backward bool
-	ranges   *keyRanges
+	ranges   *keyrange.Ranges
 	source   *source
 	cover    *cover // rebuilds documents from keys, or nil
 	seen     *dedup // or nil
@@ -155,8 +156,8 @@ func (s *indexScan) Close() error    { return closeIter(&s.it) }
 // ends at the first key behind the last range, which it examines as the
 // server's does.
 func (s *indexScan) open() (*storage.Iter, error) {
-	lower, upper := s.ranges.lower, s.ranges.upper
-	if s.ranges.exact {
+	lower, upper := s.ranges.Lower, s.ranges.Upper
+	if s.ranges.Exact {
 		return s.source.entries(s.index, lower, upper)
 	}
 	if s.backward {
@@ -179,7 +180,7 @@ func (s *indexScan) begin() (bool, error) {
 }
 
 func (s *indexScan) Work(ctx context.Context, row *Row) (State, error) {
-	if s.ranges.none || s.ended {
+	if s.ranges.None || s.ended {
 		return s.stats.Count(EOF), nil
 	}
 	ok, err := s.step()
@@ -190,10 +191,10 @@ func (s *indexScan) Work(ctx context.Context, row *Row) (State, error) {
 		return s.stats.Count(EOF), s.it.Err()
 	}
 	s.stats.KeysExamined++
-	if s.ranges.exact {
+	if s.ranges.Exact {
 		return s.emit(ctx, row)
 	}
-	inside, seek := s.ranges.check(s.it.Key(), s.backward)
+	inside, seek := s.ranges.Check(s.it.Key(), s.backward)
 	switch {
 	case inside:
 		return s.emit(ctx, row)
@@ -208,7 +209,7 @@ func (s *indexScan) Work(ctx context.Context, row *Row) (State, error) {
 // isPlain says whether the scan passes on every entry between its bounds as it
 // is.
 func (s *indexScan) isPlain() bool {
-	return s.ranges.exact && !s.ranges.none && s.seen == nil && s.cover == nil && s.filter == nil && !s.last
+	return s.ranges.Exact && !s.ranges.None && s.seen == nil && s.cover == nil && s.filter == nil && !s.last
 }
 
 // step moves to the next key to look at.
@@ -354,4 +355,63 @@ func (d *dedup) forget(record []byte) {
 		delete(d.seen, string(record))
 		d.bytes -= len(record) + 32
 	}
+}
+
+// countScan counts the keys of one range; each unit of work is one of them, and
+// the end counts as one that was examined, as on the server.
+type countScan struct{ indexScan }
+
+func (s *countScan) Work(ctx context.Context, row *Row) (State, error) {
+	state, err := s.indexScan.Work(ctx, row)
+	if state == EOF && err == nil && !s.ranges.None {
+		s.stats.KeysExamined++
+	}
+	return state, err
+}
+
+// duplicate says whether the document of a row was answered before. Where the
+// records that were are too many to remember, the document itself tells: the
+// scan answers it with the first of its keys that it meets.
+func (s *indexScan) duplicate(row *Row) (bool, error) {
+	dup, err := s.seen.add(row.Record)
+	if err != errDedupMemory || !s.seen.own {
+		return dup, err
+	}
+	doc, closer, err := s.source.stored(row.Record)
+	if err != nil || doc == nil {
+		return true, err
+	}
+	keys, _, err := s.index.Handle.(*catalog.Index).Form.Keys(doc, s.keys[:0])
+	if err == nil {
+		s.keys = keys
+		dup = !bytes.Equal(s.first(keys), row.Key)
+	}
+	if cerr := closer.Close(); err == nil {
+		err = cerr
+	}
+	return dup, err
+}
+
+// first is the first of sorted keys that the scan meets, nil for none.
+func (s *indexScan) first(keys []schema.Key) []byte {
+	inside := func(k schema.Key) bool {
+		r := s.ranges
+		if bytes.Compare(k.Bytes, r.Lower) < 0 || r.Upper != nil && bytes.Compare(k.Bytes, r.Upper) >= 0 {
+			return false
+		}
+		in, _ := r.Check(k.Bytes, s.backward)
+		return r.Exact || in
+	}
+	if s.backward {
+		for _, k := range slices.Backward(keys) {
+			if inside(k) {
+				return k.Bytes
+			}
+		}
+		return nil
+	}
+	if i := slices.IndexFunc(keys, inside); i >= 0 {
+		return keys[i].Bytes
+	}
+	return nil
 }

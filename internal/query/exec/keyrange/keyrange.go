@@ -1,4 +1,4 @@
-package exec
+package keyrange
 
 import (
 	"bytes"
@@ -25,36 +25,37 @@ type fieldRanges struct {
 	ranges     []byteRange
 }
 
-// keyRanges says which keys of an index lie within a plan's bounds, and from
+// Ranges says which keys of an index lie within a plan's bounds, and from
 // a key outside them, where the next one inside can be.
-type keyRanges struct {
+type Ranges struct {
 	fields []fieldRanges
-	lower  []byte // no key inside is smaller
-	upper  []byte // every key inside is smaller; nil: no end
-	exact  bool   // every key from lower to upper is inside
-	none   bool   // no key is inside
+	// Lower is no greater than any key inside, and Upper greater than all; a nil Upper is
+	// no end.
+	Lower, Upper []byte
+	// Exact says that every key from Lower to Upper is inside, and None that no key is.
+	Exact, None bool
 }
 
-// startAt leaves out the keys that a scan comes to before place; nil leaves out
+// StartAt leaves out the keys that a scan comes to before place; nil leaves out
 // none.
-func (k *keyRanges) startAt(place []byte, backward bool) {
+func (k *Ranges) StartAt(place []byte, backward bool) {
 	switch {
 	case place == nil:
-	case !backward && bytes.Compare(place, k.lower) > 0:
-		k.lower = place
-	case backward && (k.upper == nil || bytes.Compare(place, k.upper) < 0):
-		k.upper = place
+	case !backward && bytes.Compare(place, k.Lower) > 0:
+		k.Lower = place
+	case backward && (k.Upper == nil || bytes.Compare(place, k.Upper) < 0):
+		k.Upper = place
 	}
 }
 
-// encodeBounds turns intervals of values into ranges of key bytes.
-func encodeBounds(bounds []plan.Intervals, descending []bool, coll bson.Collator) *keyRanges {
-	k := &keyRanges{exact: true}
+// Encode turns intervals of values into ranges of key bytes.
+func Encode(bounds []plan.Intervals, descending []bool, coll bson.Collator) *Ranges {
+	k := &Ranges{Exact: true}
 	ranged := false // a field that is no single point has been seen
 	for i, l := range bounds {
 		f := fieldRanges{all: l.IsAll(), descending: descending[i]}
 		if len(l) == 0 {
-			k.none = true
+			k.None = true
 			return k
 		}
 		for _, iv := range l {
@@ -64,13 +65,13 @@ func encodeBounds(bounds []plan.Intervals, descending []bool, coll bson.Collator
 		sort.Slice(f.ranges, func(a, b int) bool { return bytes.Compare(f.ranges[a].lo, f.ranges[b].lo) < 0 })
 		single := len(f.ranges) == 1
 		if ranged && !f.all || !single {
-			k.exact = false
+			k.Exact = false
 		}
 		ranged = ranged || !single || !f.ranges[0].point()
 		k.fields = append(k.fields, f)
 	}
-	k.lower = startKey(nil, k.fields)
-	k.upper = endKey(nil, k.fields)
+	k.Lower = startKey(nil, k.fields)
+	k.Upper = endKey(nil, k.fields)
 	return k
 }
 
@@ -111,10 +112,10 @@ func endKey(prefix []byte, fields []fieldRanges) []byte {
 	return keystring.Successor(key)
 }
 
-// check says whether key lies inside. Where it does not, seek is the bytes
+// Check says whether key lies inside. Where it does not, seek is the bytes
 // from which a forward scan (seek >=) or below which a backward scan (seek <)
 // may find the next key inside, or nil where there can be none.
-func (k *keyRanges) check(key []byte, backward bool) (inside bool, seek []byte) {
+func (k *Ranges) Check(key []byte, backward bool) (inside bool, seek []byte) {
 	pos := 0
 	for i := range k.fields {
 		f := &k.fields[i]
@@ -136,7 +137,7 @@ func (k *keyRanges) check(key []byte, backward bool) (inside bool, seek []byte) 
 
 // after finds the range of field i that comp lies in, or the key to seek
 // forward to.
-func (k *keyRanges) after(prefix []byte, i int, comp []byte) (bool, []byte) {
+func (k *Ranges) after(prefix []byte, i int, comp []byte) (bool, []byte) {
 	rs := k.fields[i].ranges
 	at := sort.Search(len(rs), func(j int) bool {
 		c := bytes.Compare(comp, rs[j].hi)
@@ -160,7 +161,7 @@ func (k *keyRanges) after(prefix []byte, i int, comp []byte) (bool, []byte) {
 }
 
 // before is after for a backward scan.
-func (k *keyRanges) before(prefix []byte, i int, comp []byte) (bool, []byte) {
+func (k *Ranges) before(prefix []byte, i int, comp []byte) (bool, []byte) {
 	rs := k.fields[i].ranges
 	at := sort.Search(len(rs), func(j int) bool {
 		c := bytes.Compare(comp, rs[j].lo)
@@ -181,4 +182,31 @@ func (k *keyRanges) before(prefix []byte, i int, comp []byte) (bool, []byte) {
 		return false, next
 	}
 	return false, endKey(next, k.fields[i+1:])
+}
+
+// Clamp narrows the ranges by the min (inclusive) and max (exclusive) keys of
+// the query, which are given in the order of the index.
+func (k *Ranges) Clamp(n *plan.IndexScan, descending []bool) {
+	if k.None {
+		return
+	}
+	if n.Min != nil {
+		if lo := encodeKey(n.Min, descending); bytes.Compare(lo, k.Lower) > 0 {
+			k.Lower = lo
+		}
+	}
+	if n.Max != nil {
+		if hi := encodeKey(n.Max, descending); k.Upper == nil || bytes.Compare(hi, k.Upper) < 0 {
+			k.Upper = hi
+		}
+	}
+	k.None = k.Upper != nil && bytes.Compare(k.Lower, k.Upper) >= 0
+}
+
+func encodeKey(values []bson.Value, descending []bool) []byte {
+	var key []byte
+	for i, v := range values {
+		key = keystring.Append(key, v, descending[i], nil)
+	}
+	return key
 }
