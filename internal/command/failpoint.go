@@ -239,13 +239,13 @@ func (f *FailPoint) apply(ctx context.Context, op *Op) error {
 			return interruption(ctx)
 		}
 	}
+	op.injected = &fail
 	switch {
 	case fail.close:
 		return errFailPointClose
 	case fail.code != 0:
 		return mongoerr.New(fail.code, "Failing command via 'failCommand' failpoint").WithLabels(fail.labels...)
 	}
-	op.injected = &fail
 	return nil
 }
 

@@ -16,8 +16,8 @@ import (
 
 // getDiagnosticData answers with what mongod's full-time diagnostic data capture
 // samples: data.serverStatus and data.systemMetrics, each with the time when it
-// began and ended. Exporters of metrics ask for it. What is about replica sets is
-// left out, as a standalone mongod does.
+// began and ended; of a member of a replica set data.replSetGetStatus, too. Exporters of
+// metrics ask for it.
 func (n *Node) getDiagnosticData() *command.Command {
 	return &command.Command{
 		Name: "getDiagnosticData", Flags: command.AdminOnly | command.Quiet, Help: "get latest diagnostic data collection snapshot",
@@ -32,6 +32,12 @@ func (n *Node) runGetDiagnosticData(ctx context.Context, op *command.Op) error {
 	b.OpenDoc("serverStatus").Date("start", now())
 	n.writeStatus(ctx, op, b)
 	b.Double("ok", 1).Date("end", now()).Close()
+	if n.Dispatcher.Member != nil {
+		set := new(bson.Builder).Date("start", now())
+		if n.appendSetStatus(ctx, set) == nil {
+			b.Doc("replSetGetStatus", set.Double("ok", 1).Date("end", now()).Finish())
+		}
+	}
 	if cpu, memory := systemMetrics(); cpu != nil || memory != nil {
 		b.OpenDoc("systemMetrics").Date("start", now()).Doc("cpu", cpu).Doc("memory", memory).Date("end", now()).Close()
 	}

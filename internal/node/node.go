@@ -48,6 +48,7 @@ func (n *Node) Register(r *command.Registry) {
 	n.accounts = account.New(account.Options{Catalog: n.Catalog, Log: n.Log, Params: n.Params})
 	n.registerParameters(n.Params)
 	n.registerStatus(n.Dispatcher.Status)
+	n.registerSetStatus(n.Dispatcher.Status)
 	n.used = newOperatorCounts(n.Dispatcher.Status)
 	n.Dispatcher.Profiler.Sink = n.writeProfile
 	n.Dispatcher.DefaultWrite = n.defaultWrite

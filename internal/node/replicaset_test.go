@@ -151,12 +151,16 @@ func TestReplicaSet(t *testing.T) {
 				return ""
 			}
 			db := "admin"
-			if len(c.CmdArgs) > 0 {
+			if len(c.CmdArgs) > 0 && !c.HasArg("section") {
 				db = c.CmdArgs[0].Key
 			}
 			var out strings.Builder
 			for line := range strings.SplitSeq(c.Input, "\n") {
-				text := s.run(c.Cmd, db, line).String()
+				reply := s.run(c.Cmd, db, line)
+				text := reply.String()
+				if c.HasArg("section") {
+					text = section(reply, c.CmdArgs[0].Vals[0])
+				}
 				for _, m := range setMasks {
 					text = m.find.ReplaceAllString(text, m.put)
 				}
@@ -165,6 +169,93 @@ func TestReplicaSet(t *testing.T) {
 			return out.String()
 		})
 	})
+}
+
+// section is a part of a reply: a field, or a field of a field.
+func section(d bson.Doc, path string) string {
+	var v bson.Value
+	for name := range strings.SplitSeq(path, ".") {
+		v = d.Lookup(name)
+		if v.Type == bson.TypeDocument {
+			d = v.Doc()
+		}
+	}
+	return v.String()
+}
+
+// A hello that waits hears of a change when it comes, and its stream goes on from there.
+func TestHelloWakes(t *testing.T) {
+	s := newTestSet(t, "a")
+	m := s.members["a"]
+	s.run("a", "admin", `{"replSetInitiate":{}}`)
+	awaits := func(known bson.Doc, wait int32) command.Response {
+		body := new(bson.Builder).Int32("hello", 1).Doc("topologyVersion", known).Int32("maxAwaitTimeMS", wait).String("$db", "admin").Finish()
+		return m.Dispatcher.Dispatch(t.Context(), &command.Request{Client: &command.Client{ConnectionID: 2}, Body: body, ExhaustAllowed: true})
+	}
+	known := s.run("a", "admin", `{"hello":1}`).Lookup("topologyVersion").Doc().Clone()
+	for quiet := false; !quiet; { // what the election has changed may still be told
+		next := awaits(known, 100).Body.Lookup("topologyVersion").Doc().Clone()
+		quiet = bson.CompareDocs(next, known, nil) == 0
+		known = next
+	}
+	heard := make(chan command.Response, 1)
+	var waits sync.WaitGroup
+	waits.Go(func() { heard <- awaits(known, 60_000) })
+	s.run("a", "admin", `{"replSetReconfig":{"_id":"rs0","version":2,"members":[{"_id":0,"host":"a:1","tags":{"dc":"east"}}]}}`)
+	waits.Wait()
+	r := <-heard
+	if v := r.Body.Lookup("setVersion"); !v.IsNumber() || bson.ClampToInt64(v) != 2 || r.Next == nil {
+		t.Errorf("it hears %s, next %s", r.Body, r.Next)
+	}
+	counter := func(d bson.Doc) int64 { return d.Lookup("topologyVersion").Doc().Lookup("counter").Int64() }
+	if counter(r.Body) <= known.Lookup("counter").Int64() {
+		t.Errorf("the topology's version was %s, and is that of %s", known, r.Body)
+	}
+	if r := awaits(new(bson.Builder).ObjectID("processId", m.Dispatcher.ProcessID).Int64("counter", counter(r.Body)+1000).Finish(), 1); r.Body.Lookup("code").Int32() != 31382 {
+		t.Errorf("a version of the future: %s", r.Body)
+	}
+}
+
+// What a driver may try again has the label that says so, if it has a number.
+func TestRetryableErrorsHaveLabels(t *testing.T) {
+	s := newTestSet(t, "a")
+	d := s.members["a"].Dispatcher
+	d.FailCommand = new(command.FailPoint)
+	const numbered = `,"lsid":{"id":{"$binary":{"base64":"AAAAAAAAAAAAAAAAAAAAAA==","subType":"04"}}},"txnNumber":{"$numberLong":"1"}`
+	insert := func(more string) bson.Doc {
+		return s.run("a", "test", `{"insert":"c","documents":[{}]`+more+`}`)
+	}
+	check := func(what string, r bson.Doc, want string) {
+		t.Helper()
+		if got := r.Lookup("errorLabels"); got.String() != want && (want != "" || !got.IsMissing()) {
+			t.Errorf("%s: %s", what, r)
+		}
+	}
+	check("numbered, on no primary", insert(numbered), `[ "RetryableWriteError", "NoWritesPerformed" ]`)
+	check("not numbered", insert(""), "")
+	s.run("a", "admin", `{"replSetInitiate":{}}`)
+	fail := func(data string) {
+		t.Helper()
+		b, err := bson.ParseJSON(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.FailCommand.Configure(bson.Document(new(bson.Builder).Int32("times", 1).Finish()), b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct{ what, data, more, want string }{
+		{"an error", `{"failCommands":["insert"],"errorCode":189}`, numbered, `[ "RetryableWriteError", "NoWritesPerformed" ]`},
+		{"an error without a number", `{"failCommands":["insert"],"errorCode":189}`, "", ""},
+		{"another error", `{"failCommands":["insert"],"errorCode":11000}`, numbered, ""},
+		{"labels of the fail point", `{"failCommands":["insert"],"errorCode":189,"errorLabels":["X"]}`, numbered, `[ "X" ]`},
+		{"no labels", `{"failCommands":["insert"],"errorCode":189,"errorLabels":[]}`, numbered, ""},
+		{"a write concern", `{"failCommands":["insert"],"writeConcernError":{"code":91,"errmsg":"x"}}`, numbered, `[ "RetryableWriteError" ]`},
+		{"another write concern", `{"failCommands":["insert"],"writeConcernError":{"code":64,"errmsg":"x"}}`, numbered, ""},
+	} {
+		fail(c.data)
+		check(c.what, insert(c.more), c.want)
+	}
 }
 
 // wait waits for "member STATE", or "member sees n members".

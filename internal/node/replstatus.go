@@ -1,0 +1,33 @@
+package node
+
+import (
+	"context"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/command"
+)
+
+// registerSetStatus adds what serverStatus tells of a replica set; nothing on a
+// standalone.
+func (n *Node) registerSetStatus(s *command.Status) {
+	s.Register(command.Section{Name: "repl", Value: func(context.Context, *command.Op) bson.Value {
+		m := n.Dispatcher.Member
+		if m == nil {
+			return bson.Value{}
+		}
+		b := new(bson.Builder)
+		n.Dispatcher.AppendTopologyVersion(b)
+		appendRole(b, m, true)
+		return bson.Document(b.Finish())
+	}})
+	if n.Dispatcher.Member == nil {
+		return
+	}
+	s.Metric("repl", func(b *bson.Builder) {
+		st := n.Dispatcher.Member.State()
+		b.OpenDoc("apply").Int64("ops", int64(st.Applied.Index)).Close()
+		// What is committed and not applied: on a member with secondaryDelaySecs.
+		b.OpenDoc("buffer").Int64("count", int64(st.Committed-min(st.Committed, st.Applied.Index))).Close()
+		b.OpenDoc("waiters").Int64("replication", int64(st.Waiting)).Close()
+	})
+}
