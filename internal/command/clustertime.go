@@ -10,7 +10,7 @@ import (
 
 var (
 	clusterTimeFields = NewFields("$clusterTime", Timestamp("clusterTime").Required(), Struct("signature", signatureFields))
-	signatureFields   = NewFields("signature", OneOf("hash", bson.TypeBinary), Int64("keyId"))
+	signatureFields   = NewFields("signature", OneOf("hash", bson.TypeBinary), ExactInt64("keyId"))
 	// noSignature stands in $clusterTime where nobody signs it.
 	noSignature = new(bson.Builder).Binary("hash", 0, make([]byte, 20)).Int64("keyId", 0).Finish()
 )

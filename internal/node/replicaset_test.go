@@ -14,6 +14,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 	"google.golang.org/grpc/test/bufconn"
 
+	"github.com/mayflydb/mayfly/internal/auth"
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/repl"
@@ -256,6 +257,45 @@ func TestRetryableErrorsHaveLabels(t *testing.T) {
 		fail(c.data)
 		check(c.what, insert(c.more), c.want)
 	}
+}
+
+// What the primary's commands keep in documents counts on the others, too: users that
+// are gone are logged out, parameters have their new values.
+func TestMembersFollow(t *testing.T) {
+	s := newTestSet(t, "a", "b")
+	for _, m := range s.members {
+		m.follow(t)
+	}
+	s.run("a", "admin", `{"replSetInitiate":{"_id":"rs0","members":[{"_id":0,"host":"a:1"},{"_id":1,"host":"b:1","priority":0}]}}`)
+	s.wait([]string{"b", "SECONDARY"})
+	s.wait([]string{"a", "PRIMARY"})
+	s.run("a", "admin", `{"setClusterParameter":{"defaultMaxTimeMS":{"readOperations":12345}}}`)
+	s.until("the parameter", func() bool {
+		return s.members["b"].Dispatcher.DefaultReadTime.Load() == 12345 &&
+			strings.Contains(s.run("b", "admin", `{"getClusterParameter":"defaultMaxTimeMS"}`).String(), "12345")
+	})
+	if r := s.run("a", "admin", `{"createUser":"ann","pwd":"x","roles":["root"],"writeConcern":{"w":2}}`); r.Lookup("ok").Double() != 1 {
+		t.Fatal(r)
+	}
+	b := s.members["b"]
+	p, err := b.accounts.Principal(auth.UserName{User: "ann", DB: "admin"})
+	if err != nil || p == nil {
+		t.Fatal(p, err)
+	}
+	b.client.SetPrincipal(p)
+	s.run("a", "admin", `{"dropUser":"ann"}`)
+	s.until("the end of a user", func() bool {
+		p, err := b.accounts.Current(b.client)
+		return err == nil && p == nil
+	})
+}
+
+// follow has a member's node follow the set until the test's end.
+func (m *testMember) follow(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	var follows sync.WaitGroup
+	follows.Go(func() { m.Follow(ctx) })
+	t.Cleanup(func() { stop(); follows.Wait() })
 }
 
 // wait waits for "member STATE", or "member sees n members".

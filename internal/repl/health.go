@@ -75,12 +75,11 @@ func (n *Network) askHealth(ctx context.Context, host string, group Number, raft
 		return h, err
 	}
 	defer conn.Close()
-	begun := time.Now()
-	d, err := askOnce(ctx, conn, healthStream, binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint32(nil, uint32(group)), raft))
+	d, took, err := askOnce(ctx, conn, healthStream, binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint32(nil, uint32(group)), raft))
 	if err != nil {
 		return h, err
 	}
-	h.Ping = time.Since(begun)
+	h.Ping = took
 	var numbers [8]int64
 	for i, name := range healthFields {
 		var ok bool
@@ -97,23 +96,25 @@ func (n *Network) askHealth(ctx context.Context, host string, group Number, raft
 // member is up in milliseconds.
 var healthFields = [...]string{"state", "index", "term", "time", "configVersion", "configTerm", "elected", "up"}
 
-// askOnce sends one question to a service of a member, and returns its one answer.
-func askOnce(ctx context.Context, conn *grpc.ClientConn, stream int, question []byte) (bson.Doc, error) {
+// askOnce sends one question to a service of a member, and returns its one answer and
+// how long that took, once there was a connection.
+func askOnce(ctx context.Context, conn *grpc.ClientConn, stream int, question []byte) (answer bson.Doc, took time.Duration, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	desc := &peerService.Streams[stream]
 	s, err := conn.NewStream(ctx, desc, "/"+peerService.ServiceName+"/"+desc.StreamName)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
+	begun := time.Now()
 	if err := s.SendMsg(question); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	var b []byte
 	if err := s.RecvMsg(&b); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	return b, bson.Validate(b, 2)
+	return b, time.Since(begun), bson.Validate(b, 2)
 }
 
 // serveHealth answers askHealth.

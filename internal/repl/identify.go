@@ -48,7 +48,8 @@ func (n *Network) identify(ctx context.Context, host string, group Number) (bson
 		return nil, err
 	}
 	defer conn.Close()
-	return askOnce(ctx, conn, identifyStream, binary.LittleEndian.AppendUint32(nil, uint32(group)))
+	answer, _, err := askOnce(ctx, conn, identifyStream, binary.LittleEndian.AppendUint32(nil, uint32(group)))
+	return answer, err
 }
 
 // serveIdentity answers Identify.

@@ -74,6 +74,7 @@ func Assemble(_ context.Context, s *Server) (*App, error) {
 			{Name: "data", Stop: func(context.Context) error { return data.close() }},
 			{Name: "cursors", Stop: func(context.Context) error { d.Cursors.CloseAll(); return nil }},
 			background("housekeeping", d.Housekeep),
+			background("follower", n.Follow),
 			background("heap", func(ctx context.Context) { keepHeap(ctx, s.memoryLimit()) }),
 			s.ttlComponent(data, ttl),
 		}, append(endpoint, s.replication(data)...)...),

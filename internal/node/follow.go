@@ -1,0 +1,49 @@
+package node
+
+import (
+	"context"
+	"time"
+)
+
+// followEvery is how late a member is with what others have written about users, roles
+// and parameters of the set.
+const followEvery = time.Second
+
+// Follow keeps what the node remembers of stored documents (users and roles, cluster
+// parameters, default concerns) in step with what the set's primary writes, until ctx
+// ends. A standalone needs none: its own commands are all that change them.
+func (n *Node) Follow(ctx context.Context) {
+	m := n.Dispatcher.Member
+	if m == nil {
+		return
+	}
+	ticker := time.NewTicker(followEvery)
+	defer ticker.Stop()
+	var seen uint64
+	for {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+		if at := m.Applied().Index; at != seen {
+			seen = at
+			n.refresh(ctx)
+		}
+	}
+}
+
+// refresh forgets what may have changed in the set, and reads again what is in effect.
+func (n *Node) refresh(ctx context.Context) {
+	n.accounts.Changed()
+	n.concerns.Store(nil)
+	err := n.inside(ctx, func(context.Context) error {
+		n.cluster.mu.Lock()
+		defer n.cluster.mu.Unlock()
+		n.cluster.values = nil
+		return n.loadClusterParameters()
+	})
+	if err != nil && ctx.Err() == nil {
+		n.Log.ErrorContext(ctx, "Cannot read the cluster parameters", "c", "CONTROL", "id", 9000011, "error", err.Error())
+	}
+}
