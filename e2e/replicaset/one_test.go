@@ -15,8 +15,12 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// patience is how long something that must happen may take.
-const patience = time.Minute
+// patience is how long something that must happen may take, goodbye how long a client
+// tries to end its sessions.
+const (
+	patience = time.Minute
+	goodbye  = 50 * time.Millisecond
+)
 
 // direct connects to one member, whatever it is in its set.
 func direct(t *testing.T, s *testkit.Server) *mongo.Client {
@@ -26,7 +30,7 @@ func direct(t *testing.T, s *testkit.Server) *mongo.Client {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+		ctx, cancel := context.WithTimeout(context.Background(), goodbye)
 		defer cancel()
 		_ = c.Disconnect(ctx)
 	})

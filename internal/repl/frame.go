@@ -22,8 +22,8 @@ type Frame struct {
 const (
 	frameVersion = 1
 	// frameHead is the length of a frame without its message: version, set, group,
-	// from, to, position, time.
-	frameHead = 1 + 12 + 4 + 8 + 8 + positionLen + 8
+	// from, to, position, time, whether the sender is frozen.
+	frameHead = 1 + 12 + 4 + 8 + 8 + positionLen + 8 + 1
 	// maxFrameBytes bounds a frame: a large entry has tens of MB (rule 23).
 	maxFrameBytes = 128 << 20
 )
@@ -47,6 +47,11 @@ func (f *Frame) encode() ([]byte, error) {
 	b = binary.LittleEndian.AppendUint64(b, f.To)
 	b = appendPosition(b, f.Report.Applied)
 	b = binary.LittleEndian.AppendUint64(b, uint64(f.Report.Wanted))
+	frozen := byte(0)
+	if f.Report.Frozen {
+		frozen = 1
+	}
+	b = append(b, frozen)
 	if f.Message == nil {
 		return b, nil
 	}
@@ -62,7 +67,8 @@ func decodeFrame(b []byte) (*Frame, error) {
 	copy(f.Set[:], b[1:])
 	f.Report.Applied, b, _ = cutPosition(b[33:])
 	f.Report.Wanted = Timestamp(binary.LittleEndian.Uint64(b))
-	if b = b[8:]; len(b) == 0 {
+	f.Report.Frozen = b[8] == 1
+	if b = b[9:]; len(b) == 0 {
 		return f, nil
 	}
 	f.Message = &raftpb.Message{}

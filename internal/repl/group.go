@@ -136,6 +136,7 @@ type proposal struct {
 // peer is what the group knows of another member.
 type peer struct {
 	applied Position // as told
+	frozen  bool     // as told
 	heard   uint64   // the tick
 	at      time.Time
 }
@@ -284,7 +285,7 @@ func (g *Group) told(from uint64, r Report) {
 		p = &peer{}
 		g.peers[from] = p
 	}
-	p.heard, p.at = g.ticks, g.Clock.wall()
+	p.heard, p.at, p.frozen = g.ticks, g.Clock.wall(), r.Frozen
 	if r.Applied.Index > p.applied.Index {
 		p.applied = r.Applied
 	}

@@ -213,6 +213,41 @@ func TestOneConfigurationAtATime(t *testing.T) {
 	b.want(t, "what raft made empty", errConfigPending)
 }
 
+// A member that has stepped down for a while is not asked to take over again, whatever
+// its priority: a transfer that comes to nothing would drop all proposals meanwhile.
+func TestNobodyHandsOverToAFrozenMember(t *testing.T) {
+	w := calmSet(t, 3)
+	high := w.primary()
+	w.reconfig(high, func(c *Config) { c.Members[high.n].Priority = 5 })
+	w.run(w.now + sec)
+	high.do(func() {
+		if err := high.g.StepDown(100); err != nil { // ten seconds
+			t.Error(err)
+		}
+	})
+	w.run(w.now + 2*sec)
+	p := w.primary()
+	if p == nil || p == high {
+		t.Fatal("nobody else took over")
+	}
+	for i := range 50 {
+		var o outcome
+		p.do(func() {
+			ev, err := p.g.Evaluate()
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.g.Propose(ev, encodeWrites([]write{{i, []byte("x")}}), nil, o.set)
+		})
+		w.run(w.now + sec/10)
+		o.want(t, "a write", nil)
+	}
+	w.run(w.now + 10*sec)
+	if w.primary() != high {
+		t.Error("the member of the highest priority is not primary once its time is over")
+	}
+}
+
 func TestPriorities(t *testing.T) {
 	w := calmSet(t, 3)
 	p := w.primary()

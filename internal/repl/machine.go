@@ -34,6 +34,8 @@ type Change struct {
 type Report struct {
 	Applied Position  // the last entry that the sender's machine holds
 	Wanted  Timestamp // a cluster time that somebody waits for at the sender; 0 for none
+	// Frozen says that the sender does not stand for election now: it does not take over.
+	Frozen bool
 }
 
 // Outbox takes messages to other members. It does not block, and may lose what it is

@@ -101,13 +101,14 @@ func (g *Group) StepUp() error {
 }
 
 // successor is the electable member, other than this one, that has most of the log
-// and was heard of, among those who pass; raft.None where there is none.
+// and was heard of, is not frozen, and is among those who pass; raft.None where there
+// is none.
 func (g *Group) successor(pass func(MemberConfig) bool) uint64 {
 	best, match := uint64(raft.None), uint64(0)
 	last := g.Log.Last()
 	g.rn.WithProgress(func(id uint64, _ raft.ProgressType, p tracker.Progress) {
 		m := g.state.config.Member(id)
-		if id == g.ID || m == nil || !m.Electable() || !g.heard(id) || p.Match+caughtUpEntries < last || !pass(*m) {
+		if id == g.ID || m == nil || !m.Electable() || !g.heard(id) || g.peers[id].frozen || p.Match+caughtUpEntries < last || !pass(*m) {
 			return
 		}
 		if p.Match > match {

@@ -44,7 +44,9 @@ func (g *Group) Round() (more bool, err error) {
 }
 
 // report is what this member's frames tell.
-func (g *Group) report() Report { return Report{Applied: g.applied, Wanted: g.wanted} }
+func (g *Group) report() Report {
+	return Report{Applied: g.applied, Wanted: g.wanted, Frozen: g.ticks < g.frozen}
+}
 
 // stepQueue gives the queued proposals to raft, each with its time, in their order.
 func (g *Group) stepQueue() (stepped []*proposal, err error) {

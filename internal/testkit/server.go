@@ -141,7 +141,7 @@ func (s *Server) Run() {
 	if err := s.cmd.Start(); err != nil {
 		s.tb.Fatal(err)
 	}
-	c := s.Client()
+	c := s.Direct()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 	if err := c.Ping(ctx, nil); err != nil {
@@ -155,7 +155,18 @@ func (s *Server) URI() string { return fmt.Sprintf("mongodb://127.0.0.1:%d/", s.
 // Client connects a driver until the test ends.
 func (s *Server) Client() *mongo.Client {
 	s.tb.Helper()
-	c, err := mongo.Connect(options.Client().ApplyURI(s.URI()).SetServerSelectionTimeout(startTimeout))
+	return s.connect(options.Client())
+}
+
+// Direct connects a driver to this server alone, whatever it is in a replica set.
+func (s *Server) Direct() *mongo.Client {
+	s.tb.Helper()
+	return s.connect(options.Client().SetDirect(true))
+}
+
+func (s *Server) connect(o *options.ClientOptions) *mongo.Client {
+	s.tb.Helper()
+	c, err := mongo.Connect(o.ApplyURI(s.URI()).SetServerSelectionTimeout(startTimeout))
 	if err != nil {
 		s.tb.Fatal(err)
 	}
