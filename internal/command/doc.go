@@ -5,9 +5,8 @@
 // The Dispatcher looks the command up, parses its arguments as the server's IDL
 // does, asks who is authorized, checks session, concerns and time limit, registers
 // the running Op where currentOp and killOp see it, runs the handler, and finishes
-// the reply. What
-// commands share beyond that lives here too: the table of cursors, the table of
-// sessions, the server's parameters, the profiler and the command metrics.
+// the reply. What commands share beyond that lives here, too: the tables of cursors and
+// of sessions, the server's parameters, the profiler and the command metrics.
 //
 // Start reading at dispatch.go, then op.go and fields.go.
 package command

@@ -2,7 +2,7 @@
 // pulled, one unit of work at a time, over a snapshot of the store; candidates
 // are tried against each other (trial.go), and the winner feeds a cursor, a
 // count, an update, a delete or an explain. Writes evaluate on the snapshot,
-// lock each record, look again, and go into catalog units.
+// lock each record, check it again, and go into catalog units.
 //
 // What will be asked for is read ahead where that pays: the documents of an index's
 // entries in the order of their records (prefetch.go), entries by a background scan

@@ -1,22 +1,22 @@
 // Package nosql is the query language of Azure Cosmos DB's NoSQL API, over
 // documents as bytes. (Cosmos DB: "Queries in Azure Cosmos DB for NoSQL".)
 //
-// Text becomes tokens (token.go), a tree (parse*.go, ast.go) whose names are
-// resolved (scope.go), and a Query that runs over a stream of items (run.go).
+// Text becomes tokens (token.go), a tree whose names are resolved (parse*.go, ast.go),
+// and a Query that runs over a stream of items (run.go).
 // A scalar expression has a value or is undefined, which here is
 // bson.Missing: a missing property, a comparison of two types, a function of
 // the wrong type. Undefined never passes a filter, and leaves no trace in what
 // it would be part of.
 //
-// Numbers are doubles, but for whole numbers as they are stored, which a
-// projection hands on exactly.
+// Numbers are doubles, except for stored whole numbers, which a projection returns
+// exactly.
 //
 // # Invariants
 //
 //   - bounded: the text, its nesting, the rows of a join and what is grouped or
 //     sorted in memory have bounds (limits.go).
-//   - superset: Filter (filter.go) lets at least the items pass that the query
-//     selects from, so that an index may be asked first.
+//   - superset: Filter (filter.go) passes every item that the query selects from, so that
+//     an index may be asked first.
 //
 // Start reading at query.go, then run.go.
 package nosql

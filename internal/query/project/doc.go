@@ -4,7 +4,7 @@
 //
 // Parsing turns a specification into a Projection: a tree of field names whose
 // leaves keep, drop or compute a value (tree.go). Applying one walks the
-// document's bytes beside that tree and appends the result to a buffer
+// document's bytes along with that tree and appends the result to a buffer
 // (apply.go). Each kind of specification has its own file and its own rules:
 // parse.go has those that find and $project share.
 package project

@@ -4,7 +4,7 @@
 //
 // Parse turns the `u` of a statement into an Update. For operators that is a
 // tree of field names whose leaves are single changes (tree.go); applying it
-// walks the document's bytes beside the tree and writes the new document in one
+// walks the document's bytes along with the tree and writes the new document in one
 // pass (apply.go), so that what no path touches is copied as it is. Each family
 // of operators has its own file; upsert.go makes the document of an upsert.
 package update
