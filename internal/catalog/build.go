@@ -496,8 +496,8 @@ type Duplicate struct {
 	Records []RecordKey
 }
 
-// Duplicates finds the keys in ix that several documents have, at most limit.
-// Within Modify the answer is final.
+// Duplicates finds keys of an index that several documents have, at most limit of them.
+// The answer is final within Modify, where nobody writes.
 func (c *Catalog) Duplicates(coll *Collection, ix *Index, limit int) ([]Duplicate, error) {
 	it, err := c.engine.NewIter(ix.Ident, nil, nil)
 	if err != nil || ix.Records {

@@ -19,8 +19,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
-// Committer makes units take effect: on a standalone by the engine itself, in
-// a replica set through its log. Package repl has them.
+// Committer makes units take effect: on a standalone the engine does it, in a replica
+// set the log. Package repl has both.
 type Committer interface {
 	// Commit returns when an effect has been applied on this member (Effect.Apply),
 	// and is as durable as d asks; or an error, and then it has left no trace, or
@@ -88,8 +88,8 @@ type Catalog struct {
 	}
 	steppedUp stepUps
 
-	// NoWindows keeps collections that get a TTL index from being clustered by
-	// windows of expiry. Those that are stay so.
+	// NoWindows keeps collections that get a TTL index from being laid by windows of expiry.
+	// Collections that have windows keep them.
 	NoWindows atomic.Bool
 	stale     staleMarks
 	hints     windowHints
@@ -287,8 +287,8 @@ func (c *Catalog) unlistLocked(coll *Collection) {
 	}
 }
 
-// Close stops index builds and waits for them, and closes the committer where that
-// is an io.Closer. The engine stays open.
+// Close stops index builds, waits for them to end, and closes the committer where it is
+// an io.Closer. The engine stays open.
 func (c *Catalog) Close() error {
 	c.builds.close()
 	c.staged.Close()
@@ -298,7 +298,7 @@ func (c *Catalog) Close() error {
 	return nil
 }
 
-// Engine is the store below.
+// Engine is the store under the catalog.
 func (c *Catalog) Engine() *storage.Engine { return c.engine }
 
 // Lookup finds a collection or view, or returns nil.
@@ -329,8 +329,8 @@ func (c *Catalog) Databases() []string {
 	return names
 }
 
-// CheckCase refuses a new database whose name differs from that of another one
-// only in case: error 13297.
+// CheckCase refuses to create a database whose name differs from that of an existing one
+// only in case. Errors: 13297.
 func (c *Catalog) CheckCase(db string) error {
 	c.listed.RLock()
 	defer c.listed.RUnlock()

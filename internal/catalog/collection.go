@@ -79,8 +79,8 @@ type RecordKey = layout.Key
 // LowWater stands above the sections of a collection that are gone.
 type LowWater = layout.LowWater
 
-// Gone is what of a collection's records went as ranges: index entries with those
-// record keys are dead.
+// Gone is what went as ranges of a collection's records: index entries with those record
+// keys are dead.
 type Gone = layout.Gone
 
 // lie lays the documents of a collection.
@@ -181,8 +181,8 @@ func (c *Collection) Latest() *Collection {
 	return c.live.current.Load()
 }
 
-// Learned is a place for what the executor learns about the collection, such as
-// plans that did well. It lasts as long as the collection, across renames.
+// Learned is where the executor keeps what it has learned about the collection, such as
+// plans that did well. It lives as long as the collection, across renames.
 func (c *Collection) Learned() *atomic.Value { return &c.live.learned }
 
 // Check returns nil while the descriptor's collection exists under its name,

@@ -26,7 +26,7 @@ func (c *Catalog) Create(ctx context.Context, ns schema.Namespace, options bson.
 	return c.CreateWith(ctx, ns, NewCollection{Options: options})
 }
 
-// CreateWith is Create with all that can be chosen.
+// CreateWith is Create with everything that can be chosen.
 func (c *Catalog) CreateWith(ctx context.Context, ns schema.Namespace, n NewCollection) (*Collection, error) {
 	var coll *Collection
 	err := c.change(ctx, nothing, func(t *change) (err error) {

@@ -9,13 +9,12 @@ import (
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
-// CreateIndexes makes the indexes of specs, which schema.ParseIndexSpec has
-// returned, and builds them without keeping writers out, all in one scan. It
-// returns when they are ready, with the numbers of indexes before and after.
-// Indexes that exist are left as they are; for those that another call is
-// building it waits. Where it fails or ctx ends, none of the new ones remains.
-// Errors: 26, those of schema.ResolveIndexes, 11000, 276 where the build was
-// aborted, and those of the documents' keys.
+// CreateIndexes creates the indexes of specs, which schema.ParseIndexSpec has returned,
+// and builds them in one scan, without keeping writers out. It returns when they are
+// ready, with the number of indexes before and after. Indexes that exist are left as
+// they are; it waits for those that another call is building. Where it fails or ctx
+// ends, none of the new ones remains. Errors: 26, those of schema.ResolveIndexes, 11000,
+// 276 where the build was aborted, and those of the documents' keys.
 func (c *Catalog) CreateIndexes(ctx context.Context, ns schema.Namespace, specs []bson.Doc) (before, after int, err error) {
 	for {
 		var b *build

@@ -1,4 +1,4 @@
-// Package catalog is the live collections of a process: their durable
+// Package catalog holds the live collections of a process: their durable
 // descriptors, and every change to documents and their index entries.
 //
 // A Collection is an immutable descriptor with shared live state behind it
@@ -23,8 +23,8 @@
 //   - latest: a writer uses the newest descriptor of its collection, and DDL
 //     waits until no writer uses an older one (gate).
 //   - window-due: a document in a window of expiry has an instant within it or
-//     before it, or the window is marked as stale; so what goes
-//     with a window that is not is due.
+//     before it, or the window is marked as stale. So everything that goes with a
+//     window that is not stale is due.
 //   - one-place: in any state of the store a document is in one half of a layout.Relay,
 //     and the index on _id has an entry of it where that is the windows.
 //   - old-still: while a collection is laid anew, a document in the half that documents

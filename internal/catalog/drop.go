@@ -8,8 +8,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
-// Drop removes a collection or view with all that is in it, and returns its
-// last descriptor. Index builds on it are aborted. Errors: 26.
+// Drop removes a collection or view with everything in it, and returns its last
+// descriptor. Index builds on it are aborted. Errors: 26.
 func (c *Catalog) Drop(ctx context.Context, ns schema.Namespace) (*Collection, error) {
 	var dropped *Collection
 	err := c.change(ctx, c.named(ns), func(t *change) (err error) {
@@ -22,9 +22,8 @@ func (c *Catalog) Drop(ctx context.Context, ns schema.Namespace) (*Collection, e
 	return dropped, err
 }
 
-// DropDatabase removes all collections and views of a database, all or none,
-// and returns what they were. What this member has in it for itself goes after
-// the others.
+// DropDatabase removes all collections and views of a database, all or none, and returns
+// their last descriptors. Collections of this member alone are removed after the others.
 func (c *Catalog) DropDatabase(ctx context.Context, db string) ([]*Collection, error) {
 	var all []*Collection
 	err := c.change(ctx, c.database(db), func(t *change) error {
@@ -69,10 +68,10 @@ func (c *Catalog) dropOwn(ctx context.Context, db string) (own []*Collection, er
 	return own, err
 }
 
-// DropIndexes removes those indexes of a collection that pick chooses from its
-// newest descriptor; an error of pick goes through. Builds among them are
-// aborted. It returns how many indexes there were before. Errors: 26; 72 for
-// the index on _id, 5979800 for the one of a clustered collection.
+// DropIndexes removes the indexes that pick chooses from the newest descriptor of a
+// collection. Builds among them are aborted. It returns how many indexes there were
+// before. Errors: 26; those of pick; 72 for the index on _id, 5979800 for the one of a
+// clustered collection.
 func (c *Catalog) DropIndexes(ctx context.Context, ns schema.Namespace, pick func(*Collection) ([]*Index, error)) (before int, err error) {
 	err = c.change(ctx, c.named(ns), func(t *change) error {
 		coll, err := t.find(ns)

@@ -19,11 +19,10 @@ import (
 // no document goes: each visit looks through them.
 const emptyWindows = 1000
 
-// DropBuckets removes, without a write for each, the buckets of a time-series
-// collection that are due by its own expireAfterSeconds at an instant: all but
-// those that end in the window of the instant itself, 256 ms at the most. They
-// go in one step with the counts. Open measurements stay. A sweep that must come
-// first calls pause as Sweep does.
+// DropBuckets removes, without a write for each, the buckets of a time-series collection
+// that are due at an instant by its own expireAfterSeconds, except those that end in the
+// window of that instant, which is 256 ms wide. They go in one step with the counts.
+// Open measurements stay. Where a sweep has to come first, it calls pause as Sweep does.
 // REQUIRES: IsTimeseries.
 func (c *Catalog) DropBuckets(ctx context.Context, coll *Collection, r *measurements.Rule, now int64, permit *Permit, pause func(time.Duration) error) (d Dropped, err error) {
 	if err := invariant.Require(coll.IsTimeseries(), "catalog: DropBuckets is of a time-series collection"); err != nil {
@@ -130,9 +129,8 @@ func (c *Catalog) forgetWindows(ctx context.Context, coll *Collection, at Evalua
 	return c.commit(ctx, e, storage.Buffered)
 }
 
-// FirstEnd is when the bucket ends that ends first behind a time, going by the
-// record keys, in milliseconds; schema.Never where there is none.
-// REQUIRES: IsTimeseries.
+// FirstEnd is the end of the bucket that ends first after a time, by the record keys, in
+// milliseconds; schema.Never where there is none. REQUIRES: IsTimeseries.
 func (c *Catalog) FirstEnd(coll *Collection, after int64) (int64, error) {
 	if err := invariant.Require(coll.IsTimeseries(), "catalog: FirstEnd is of a time-series collection"); err != nil {
 		return 0, err
@@ -148,9 +146,9 @@ func (c *Catalog) FirstEnd(coll *Collection, after int64) (int64, error) {
 	return layout.BucketEnd(it.Key()), nil
 }
 
-// SweepByTime removes the dead entries at the beginning of the indexes whose
-// order begins with the time, where who looks for what is old would step over
-// them. It calls pause as Sweep does. REQUIRES: IsTimeseries.
+// SweepByTime removes the dead entries at the beginning of indexes that are ordered by
+// time first, where a search for old measurements would step over them. It calls pause
+// as Sweep does. REQUIRES: IsTimeseries.
 func (c *Catalog) SweepByTime(ctx context.Context, coll *Collection, pause func(time.Duration) error) error {
 	if err := invariant.Require(coll.IsTimeseries(), "catalog: SweepByTime is of a time-series collection"); err != nil {
 		return err

@@ -6,14 +6,14 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 )
 
-// Expiring is what else happens in the unit that removes an expired document.
-// An error keeps the document for another time; storage.ErrLockBusy has it
-// called again in a new unit.
+// Expiring is what else happens in the unit that removes an expired document. Where it
+// returns an error, the document stays until a later attempt; after storage.ErrLockBusy
+// it is called again in a new unit.
 type Expiring func(ctx context.Context, u *Unit, doc bson.Doc) error
 
-// OnExpiry has f run with every expired document that the TTL monitor, or a
-// write that needs its keys, removes from the collection; nil for nothing. It
-// holds until the process ends.
+// OnExpiry registers f, which runs with every expired document that the TTL monitor, or
+// a write that needs its keys, removes from the collection; nil for nothing. It holds
+// until the process ends.
 func (c *Collection) OnExpiry(f Expiring) {
 	if f == nil {
 		c.live.expiring.Store(nil)

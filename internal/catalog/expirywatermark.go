@@ -89,9 +89,9 @@ const (
 	raiseWait  = 50 * time.Microsecond
 )
 
-// RaiseWatermark raises the expiry watermark of a collection where that has come:
-// first finds the earliest instant by a rule in the latest state. Where a writer is
-// always inside, the collection goes without. Errors: those of first.
+// RaiseWatermark raises the expiry watermark of a collection where its instant has
+// passed. first finds the earliest instant by a rule in the latest state. While writers
+// are always active, the watermark stays as it is. Errors: those of first.
 func (c *Catalog) RaiseWatermark(coll *Collection, first func(*Rule) (int64, error)) error {
 	for range raiseTries {
 		coll = coll.Latest()

@@ -23,7 +23,7 @@ func (c *Collection) lockName(record RecordKey) []byte {
 // Identity is the part of a record key that a document keeps for its life.
 func (c *Collection) Identity(record RecordKey) []byte { return c.lockName(record) }
 
-// FindsByID says whether FindID takes some lookups, and no scan.
+// FindsByID says whether FindID finds a document with a few lookups, without a scan.
 func (c *Collection) FindsByID() bool { return c.ClusteredByID() || c.Windowed() }
 
 // FindID reads the document with an _id; nil where there is none, and closer

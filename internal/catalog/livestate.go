@@ -10,14 +10,14 @@ import (
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
-// LiveState describes in lines what the catalog knows of all collections that are
-// not of this member alone: what two members that have applied the same effects
-// have in common, but for numbers that writers have taken in vain. Of those it says
-// whether they are above all that are stored.
+// LiveState describes, in lines of text, what the catalog keeps in memory about all
+// collections that members share. Two members that have applied the same effects have
+// the same lines. Numbers that writers took without a commit may differ, so the lines
+// only say whether they are above all stored ones.
 //
-// Lines that begin with "pace" are about when something is due to be done in the
-// background; of them a process knows less that has begun later. For the proof of
-// replay, and for who compares two members. No writer may be under way.
+// Lines that begin with "pace" are about when background work is due; a process that
+// started later knows less of that. It is for the proof of replay, and for comparing two
+// members. No writer may be active.
 func (c *Catalog) LiveState() (lines []string, err error) {
 	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	all := slices.DeleteFunc(c.all(), (*Collection).own)

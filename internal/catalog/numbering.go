@@ -2,13 +2,13 @@ package catalog
 
 import "sync"
 
-// Numbering numbers the writes of a collection for who keeps their order elsewhere,
-// such as a change feed. A number is taken before its write commits; up to the
-// lowest that is out, all writes are visible.
+// Numbering numbers the writes of a collection, for code that keeps their order
+// elsewhere, such as a change feed. A number is taken before its write commits. All
+// writes below the lowest number still out are visible.
 //
-// It is what one member counts. Another one follows by the effects (numberedNote),
-// which say what has become visible and up to where nothing is out; it begins to
-// count anew with Restart. The zero Numbering is ready for use.
+// One member counts. The others follow by the effects (numberedNote), which say what has
+// become visible and up to where no number is out; a member begins to count anew with
+// Restart. The zero Numbering is ready for use.
 type Numbering struct {
 	mu   sync.Mutex
 	last int64
@@ -22,8 +22,8 @@ type Numbering struct {
 	applied   int64 // the greatest number that has become visible
 }
 
-// Restart makes last the greatest number handed out, where it is not greater
-// already, and none is out.
+// Restart makes last the greatest number handed out, unless it is greater already. No
+// number is out afterwards.
 func (s *Numbering) Restart(last int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -36,7 +36,7 @@ type Operation struct {
 	Doc, Old  bson.Doc
 }
 
-// Session is whose operations those of an effect are.
+// Session says whose operations those of an effect are.
 type Session struct {
 	ID  bson.Doc // lsid; nil for none
 	Txn int64    // txnNumber

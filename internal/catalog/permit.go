@@ -5,12 +5,12 @@ import (
 	"sync"
 )
 
-// Permit lets a removal in the background go on, unit by unit. A nil one always does.
+// Permit lets a removal in the background go on, unit by unit. A nil Permit always does.
 //
-// Invariant brake: a unit that removes what is due asks its permit once it is inside of
-// the collection's gate, and holds Units until it has committed. A DDL closes the
-// gate, and who changes a limit locks Units before it replies. So when either has
-// replied, nothing goes any more by the rule or by the limits that were.
+// Invariant brake: a unit that removes what is due asks its permit once it is inside the
+// collection's gate, and holds Units until it has committed. A DDL closes the gate, and
+// whoever changes a limit locks Units before it replies. So after either has replied,
+// nothing more is removed by the old rule or the old limits.
 type Permit struct {
 	// Units is read-held over each unit.
 	Units *sync.RWMutex

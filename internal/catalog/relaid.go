@@ -47,8 +47,10 @@ func (c *Collection) Relaid() bool { return c.live.relaid.Load() != nil }
 // Relaying says whether the collection is being laid anew.
 func (c *Collection) Relaying() bool { return c.relay != nil }
 
-// Moves says whether the collection, as it is now, is being laid anew.
-func (c *Collection) Moves() bool { return c.live.current.Load().relay != nil }
+// Moves says whether documents take another place now while they are what they are: the
+// collection is being laid anew, or it is a time-series collection, whose measurements
+// go into buckets. A reader that goes on in another state of the store would miss some.
+func (c *Collection) Moves() bool { return c.IsTimeseries() || c.live.current.Load().relay != nil }
 
 // Turns is how often the layout of the collection has begun or ended to change since
 // the process began. Who goes on with a scan in another state of the store compares:

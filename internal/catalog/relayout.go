@@ -63,8 +63,8 @@ func (c *Collection) RelayServes() *Rule {
 	return nil
 }
 
-// WindowsIdle says that the collection has windows, and no TTL index by which they
-// could go.
+// WindowsIdle says that the collection has windows, but no TTL index by which they could
+// go.
 func (c *Collection) WindowsIdle() bool {
 	return c.relay == nil && c.Windowed() && !slices.ContainsFunc(c.indexes, func(ix *Index) bool {
 		return ix.IsTTL() && c.sections.Serve(ix.Index)

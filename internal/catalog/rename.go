@@ -22,8 +22,8 @@ func (c *Catalog) RenameTemporary(ctx context.Context, from, to schema.Namespace
 	return c.rename(ctx, from, to, dropTarget, true)
 }
 
-// CanBecome says whether Rename can give the collection a name. It cannot where one
-// of the two is of this member alone and the other is not.
+// CanBecome says whether Rename can give the collection a name. It cannot where one of
+// the two names is of this member alone and the other is not.
 func (c *Collection) CanBecome(to schema.Namespace) bool { return c.own() == ownNamespace(to) }
 
 func (c *Catalog) rename(ctx context.Context, from, to schema.Namespace, dropTarget, stayTemp bool) (*Collection, error) {

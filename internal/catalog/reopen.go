@@ -7,10 +7,10 @@ import (
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
-// Reopen makes the catalog that of another engine, whose content has taken the place
-// of the one before: on a member of a replica set, a snapshot. Collections that
-// somebody still has are dropped ones to him. Nobody uses the catalog meanwhile, and
-// EndBuilds has been called; where it fails the catalog is of no use.
+// Reopen puts the catalog on another engine, whose content has replaced that of the one
+// before: on a member of a replica set, a snapshot. Collections that callers still hold
+// look dropped to them. Nobody may use the catalog meanwhile, and EndBuilds has been
+// called. After an error the catalog must not be used.
 func (c *Catalog) Reopen(e *storage.Engine) error {
 	for _, coll := range c.all() {
 		c.unpublish(coll)
@@ -37,7 +37,7 @@ func (c *Catalog) Reopen(e *storage.Engine) error {
 	return nil
 }
 
-// EndBuilds ends all index builds, and lets none begin until Reopen.
+// EndBuilds ends all index builds, and none begins until Reopen.
 func (c *Catalog) EndBuilds() { c.builds.close() }
 
 // open lets builds begin again.
@@ -54,8 +54,8 @@ func (m *staleMarks) clear() {
 	}
 }
 
-// HasData says whether there are collections that all members of a set would have, and
-// not this one alone.
+// HasData says whether there are collections that all members of a set share, besides
+// those of this member alone.
 func (c *Catalog) HasData() bool {
 	c.listed.RLock()
 	defer c.listed.RUnlock()

@@ -28,7 +28,7 @@ const (
 	lostAndFound = "lost_and_found."
 )
 
-// Repaired is what a repair has taken over, and what not.
+// Repaired says what a repair has salvaged, and what it could not.
 type Repaired struct {
 	Damages []storage.Damage
 	// Unlisted says that which tables are the store's was not wholly known.
@@ -37,12 +37,12 @@ type Repaired struct {
 	Notes       []string              // what concerns no collection, or may concern any
 }
 
-// Lossless says that all was taken over, as far as can be known.
+// Lossless says that everything was salvaged, as far as can be known.
 func (r *Repaired) Lossless() bool {
 	return !r.Unlisted && len(r.Notes) == 0 && !slices.ContainsFunc(r.Collections, func(c *RepairedCollection) bool { return !c.lossless() })
 }
 
-// RepairedCollection is what a repair has taken over of a collection. The documents of a
+// RepairedCollection says what a repair has salvaged of a collection. The documents of a
 // time-series collection are its measurements.
 type RepairedCollection struct {
 	Namespace schema.Namespace
@@ -76,11 +76,11 @@ type Gap struct {
 	Older bool
 }
 
-// Repair makes a new data directory, into, of what can be read of another one, which no
-// process has open, and which it does not change; fs is nil for the operating system's.
-// Collections keep their names, UUIDs, options and indexes, which it builds anew.
-// Errors: code 98 where a server has the directory open, and those of the file
-// system and of ctx; then there is no new directory.
+// Repair makes a new data directory, into, from everything that can be read of another
+// one, which no process has open. It does not change that one; fs is nil for the
+// operating system's. Collections keep their names, UUIDs, options and indexes, which
+// are built anew. Errors: code 98 where a server has the directory open, and those of
+// the file system and of ctx; then there is no new directory.
 func Repair(ctx context.Context, fs storage.FS, dir, into string, progress Progress) (*Repaired, error) {
 	fs = storage.FileSystem(fs)
 	if names, err := fs.List(into); err == nil && len(names) > 0 {

@@ -65,14 +65,14 @@ func Due(rules []*Rule, doc bson.Doc) int64 {
 	return due
 }
 
-// Hides says whether a document of the collection, as it is now, is expired and
-// not to be seen any more.
+// Hides says whether a document of the collection, as it is now, is expired and must not
+// be seen any more.
 func (c *Catalog) Hides(coll *Collection, doc bson.Doc) bool {
 	return coll.hiding != nil && Due(coll.hiding, doc) <= c.Clock.Judged()
 }
 
-// Stamps says whether the server writes the time of the last write into each
-// document: where a rule counts from it.
+// Stamps says whether the server writes the time of the last write into each document,
+// because a rule counts from it.
 func (c *Collection) Stamps() bool { return c.stamps }
 
 // SetTime says that the unit's writes happen at that second since 1970. Without
@@ -126,6 +126,6 @@ func (u *Unit) makeRoom(ctx context.Context, c *Collection, record RecordKey) (b
 	return err == nil, err
 }
 
-// Evicted is how many expired documents had to make room for others since the
-// start, beside those that the monitor removes.
+// Evicted is how many expired documents were removed since the start because a write
+// needed their keys. Those that the monitor removed do not count.
 func (c *Catalog) Evicted() int64 { return c.evicted.Load() }

@@ -71,8 +71,8 @@ func (c *Catalog) diskUsage(id storage.Ident) (int64, error) {
 	return max(minFileBytes, int64(n)), err
 }
 
-// Reclaimable is what compact would give back of the space on disk of a
-// collection's documents, and of its indexes, as far as is known.
+// Reclaimable is how much disk space compact would give back, of a collection's
+// documents and of its indexes, as far as is known. In bytes.
 func (c *Catalog) Reclaimable(coll *Collection) (documents, indexes int64, err error) {
 	if coll == nil {
 		return 0, 0, nil

@@ -14,18 +14,18 @@ type stepUps struct {
 	all []func(context.Context) error
 }
 
-// OnStepUp has f run at the end of each StepUp to come: for who keeps in memory what
-// another member may have written. An error of f is one of StepUp.
+// OnStepUp registers f to run at the end of each later StepUp, for code that keeps in
+// memory what another member may have written. StepUp returns the error of f.
 func (c *Catalog) OnStepUp(f func(context.Context) error) {
 	c.steppedUp.Lock()
 	defer c.steppedUp.Unlock()
 	c.steppedUp.all = append(c.steppedUp.all, f)
 }
 
-// StepUp makes the catalog that of a member which takes writes from now on: all
-// that others have committed has been applied. It reads again the numbers that only
-// writers count, and removes what whoever was writable before has left: unfinished
-// index builds and temporary collections.
+// StepUp prepares the catalog for taking writes on this member: everything that others
+// committed has been applied. It reads again the numbers that only writers count, and
+// removes what an earlier writer left: unfinished index builds and temporary
+// collections.
 func (c *Catalog) StepUp(ctx context.Context) error {
 	for _, coll := range c.all() {
 		if coll.Capped {

@@ -23,8 +23,8 @@ const (
 	sweepShare = 4
 )
 
-// SweepDue says whether so many entries of a collection's indexes are dead that
-// Sweep is worth its while, and whether there are any.
+// SweepDue says whether so many index entries of a collection are dead that Sweep is
+// worth its cost, and whether there are any.
 func (c *Collection) SweepDue() (worth, any bool) {
 	if c.sections == nil || c.live.swept.Load() == c.live.lowWater.Load() {
 		return false, false
@@ -32,8 +32,8 @@ func (c *Collection) SweepDue() (worth, any bool) {
 	return c.live.dead.Load()*(sweepShare-1) >= c.live.counter.Load(sumDocs), true
 }
 
-// Unswept is how many documents have left index entries that are to be swept;
-// too many where the process found them when it began.
+// Unswept is how many documents have left dead index entries; an overestimate for those
+// that the process found when it started.
 func (c *Collection) Unswept() int64 {
 	if _, any := c.SweepDue(); !any {
 		return 0
@@ -47,9 +47,9 @@ type Swept struct {
 	Ranges  int64 // tombstones that took several of them
 }
 
-// Sweep removes the entries of documents that went with their windows from all
-// indexes of a collection, in their order. After each stretch it calls pause
-// with the time that the stretch took; an error of pause ends the sweep.
+// Sweep removes the dead entries, of documents that went with their windows, from all
+// indexes of a collection, in their order. After each stretch it calls pause with the
+// time that the stretch took; an error of pause ends the sweep.
 func (c *Catalog) Sweep(ctx context.Context, coll *Collection, pause func(time.Duration) error) (s Swept, err error) {
 	coll = coll.Latest()
 	if coll == nil || coll.sections == nil {
@@ -78,9 +78,9 @@ func (c *Catalog) sweep(ctx context.Context, coll *Collection, s *Swept, pause f
 	return clean, err
 }
 
-// SweepFirst removes the dead entries that a scan of what is due by a rule
-// would meet first: from the beginning of each run of its index up to a stretch
-// that has none. It calls pause as Sweep does.
+// SweepFirst removes the dead entries that a scan of what is due by a rule would meet
+// first: from the beginning of each run of its index up to a stretch without any. It
+// calls pause as Sweep does.
 func (c *Catalog) SweepFirst(ctx context.Context, coll *Collection, r *Rule, now int64, pause func(time.Duration) error) error {
 	coll = coll.Latest()
 	if coll == nil || coll.sections == nil {

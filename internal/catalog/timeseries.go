@@ -33,6 +33,11 @@ func (c *Collection) IsTimeseries() bool {
 	return c.Settings.Timeseries != nil && !c.Namespace.IsBuckets()
 }
 
+// SeenAsView says whether clients see a view: it is one, or a time-series collection,
+// which is a view of its buckets to MongoDB. Commands that want documents refuse both
+// with error 166.
+func (c *Collection) SeenAsView() bool { return c.IsView() || c.IsTimeseries() }
+
 // Buckets is a time-series collection as the collection of its buckets, always
 // the same one for a descriptor. REQUIRES: IsTimeseries.
 func (c *Collection) Buckets() *Collection {
@@ -122,8 +127,8 @@ func (u *Unit) enterStaging(ctx context.Context, l *live) error {
 	return nil
 }
 
-// AddMeasured adds n, which may be negative, to the count of measurements, for
-// who has changed how many are in a bucket.
+// AddMeasured adds n, which may be negative, to the count of measurements, after a
+// change of how many are in a bucket.
 func (u *Unit) AddMeasured(c *Collection, n int64) { c.live.measurements.AddCount(u.u, n) }
 
 // tableUnit is a unit inside of a time-series collection, as its table uses it.
@@ -215,15 +220,15 @@ func (c *Catalog) FlushStaged(ctx context.Context, coll *Collection) error {
 	return coll.live.measurements.Flush(ctx, c.runIn(coll))
 }
 
-// SealAll puts all open measurements of a time-series collection into buckets,
-// as who looks at those expects. Errors: 26.
+// SealAll puts all open measurements of a time-series collection into buckets, for
+// readers of the buckets themselves. Errors: 26.
 func (c *Catalog) SealAll(ctx context.Context, coll *Collection) error {
 	return coll.live.measurements.SealAll(ctx, c.runIn(coll))
 }
 
-// SealOldest keeps to the bound on sources with open measurements: where there
-// are more, it seals those with the oldest ones, at most n of them. The caller
-// has no unit that holds anything. Errors: 26.
+// SealOldest enforces the bound on sources with open measurements: where there are more,
+// it seals those with the oldest measurements, at most n. The caller has no unit that
+// holds anything. Errors: 26.
 func (c *Catalog) SealOldest(ctx context.Context, coll *Collection, n int) error {
 	if !coll.live.measurements.TooMany() {
 		return nil
@@ -238,8 +243,8 @@ func (c *Catalog) IdleSources(coll *Collection, n int) [][]byte {
 	return coll.live.measurements.Idle(coll.Settings.Timeseries, c.Clock.Judged(), n)
 }
 
-// SealIdle seals the open measurements of a source but those of a bucket
-// whose span is not over. Errors: 26.
+// SealIdle seals the open measurements of a source, except those of a bucket whose span
+// is not over. Errors: 26.
 func (c *Catalog) SealIdle(ctx context.Context, coll *Collection, key []byte) error {
 	return coll.live.measurements.SealIdle(ctx, c.runIn(coll), coll.Settings.Timeseries, key, c.Clock.Judged())
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
-// TTLIndex is an index by which documents expire; Index is nil where the
-// collection itself has expireAfterSeconds.
+// TTLIndex is an index by which documents expire; Index is nil where it is the
+// collection itself that has expireAfterSeconds.
 type TTLIndex struct {
 	Collection *Collection
 	Index      *Index
@@ -79,8 +79,8 @@ func expires(coll *Collection) bool {
 		slices.ContainsFunc(coll.indexes, func(ix *Index) bool { return ix.IsTTL() }))
 }
 
-// OnTTL has f called whenever the list that TTL returns has changed, or a rule
-// in it; f must not wait. There is one such f.
+// OnTTL registers f, which is called whenever the list that TTL returns has changed, or
+// a rule in it. f must not block. There is only one f.
 func (c *Catalog) OnTTL(f func()) { c.onTTL.Store(&f) }
 
 // ttlChanged tells who asked for it in OnTTL.

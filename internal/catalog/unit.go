@@ -283,8 +283,8 @@ func (u *Unit) end() {
 	u.onEnd = nil
 }
 
-// Run runs f in a unit of its own and commits it, again where f met a lock
-// that it could not wait for. f must not end the unit.
+// Run runs f in a unit of its own and commits it. Where f met a lock that it could not
+// wait for, it runs f again in a new unit. f must not end the unit.
 func (c *Catalog) Run(ctx context.Context, d storage.Durability, f func(*Unit) error) error {
 	for {
 		u := c.Begin()

@@ -49,7 +49,7 @@ type IndexValidation struct {
 	Errors []string
 }
 
-// Finding is an entry that is too many or missing.
+// Finding is an index entry that should not be there, or that is missing.
 type Finding struct {
 	Index  *Index
 	Key    schema.Key

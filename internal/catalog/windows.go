@@ -67,10 +67,9 @@ func (c *Collection) WindowedBy(r *Rule) bool {
 	return c.sections != nil && r.Kind != schema.ByID && c.sections.Serve(r.Index.Index)
 }
 
-// WholeUntil is the last instant up to now by which all that is due by a rule
-// is in windows that are wholly due; now itself for a collection without
-// windows by that rule. What is due since then can wait for the rest of its
-// window, and go with it.
+// WholeUntil is the last instant, up to now, for which everything due by a rule is in
+// windows that are due as a whole; now itself for a collection without windows by that
+// rule. What came due since then can wait for the rest of its window, and go with it.
 func (c *Collection) WholeUntil(r *Rule, now int64) int64 {
 	if !c.WindowedBy(r) || c.sections.Instants() {
 		return now

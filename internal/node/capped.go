@@ -136,7 +136,7 @@ func (n *Node) cappedSource(from schema.Namespace) (*catalog.Collection, error) 
 		return nil, mongoerr.New(mongoerr.NamespaceNotFound, "database %s not found", from.DB)
 	case c == nil:
 		return nil, mongoerr.New(mongoerr.NamespaceNotFound, "source collection %s does not exist", from)
-	case c.IsView() || c.IsTimeseries():
+	case c.SeenAsView():
 		return nil, mongoerr.New(mongoerr.CommandNotSupportedOnView, "cloneCollectionAsCapped not supported for views: %s", from)
 	}
 	return c, nil

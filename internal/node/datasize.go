@@ -45,7 +45,7 @@ func (n *Node) runDataSize(ctx context.Context, op *command.Op) error {
 		return mongoerr.New(mongoerr.BadValue, "only one of min or max specified")
 	}
 	c := n.Catalog.Lookup(ns)
-	if c != nil && (c.IsView() || c.IsTimeseries()) {
+	if c != nil && c.SeenAsView() {
 		return mongoerr.New(mongoerr.CommandNotSupportedOnView, "Namespace %s is a view, not a collection", ns)
 	}
 	size, count := int64(0), int64(0)

@@ -86,7 +86,7 @@ func (n *Node) collectionsToHash(db string, wanted map[string]bool) []hashedColl
 	var list []hashedCollection
 	for _, c := range n.Catalog.Collections(db) {
 		name := c.Namespace.Coll
-		if c.IsTimeseries() && !c.Namespace.IsBuckets() {
+		if c.IsTimeseries() {
 			name = "system.buckets." + name
 		}
 		if c.IsView() || name == schema.ProfileCollection || len(wanted) > 0 && !wanted[name] {

@@ -35,7 +35,7 @@ func (s *namespaces) MergeTarget(ns pipeline.Namespace, on []string) (nullable b
 		}
 		return false, missing
 	}
-	if c.IsView() || c.IsTimeseries() {
+	if c.SeenAsView() {
 		return false, mongoerr.New(mongoerr.CommandNotSupportedOnView, "Namespace %s is a view, not a collection", ns)
 	}
 	for _, ix := range c.Indexes() {

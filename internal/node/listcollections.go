@@ -63,7 +63,7 @@ func listedCollection(c *catalog.Collection, nameOnly bool) []bson.Doc {
 	switch {
 	case c.IsView():
 		kind = "view"
-	case c.IsTimeseries() && !c.Namespace.IsBuckets():
+	case c.IsTimeseries():
 		kind = "timeseries"
 	}
 	var b bson.Builder

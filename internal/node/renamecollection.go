@@ -65,7 +65,7 @@ func (n *Node) runRenameCollection(ctx context.Context, op *command.Op) error {
 	target := n.Catalog.Lookup(to)
 	if target != nil {
 		switch {
-		case target.IsView() || target.IsTimeseries():
+		case target.SeenAsView():
 			return mongoerr.New(mongoerr.NamespaceExists, "a view already exists with that name: %s", to)
 		case !drop:
 			return mongoerr.New(mongoerr.NamespaceExists, "target namespace exists")
@@ -125,7 +125,7 @@ func (n *Node) renameSource(from schema.Namespace, op *command.Op) (*catalog.Col
 	if err := n.checkUUID(from.DB, from.Coll, c, op.Args.Value("collectionUUID")); err != nil {
 		return nil, err
 	}
-	if c != nil && (c.IsView() || c.IsTimeseries()) {
+	if c != nil && c.SeenAsView() {
 		return nil, mongoerr.New(mongoerr.CommandNotSupportedOnView, "cannot rename view: %s", from)
 	}
 	return c, nil

@@ -51,7 +51,7 @@ func (n *Node) view(op *command.Op) *catalog.Collection {
 	if op.HasUUID {
 		return nil
 	}
-	if c := n.Catalog.Lookup(schema.Namespace{DB: op.DB, Coll: op.Collection}); c != nil && (c.IsView() || c.IsTimeseries()) {
+	if c := n.Catalog.Lookup(schema.Namespace{DB: op.DB, Coll: op.Collection}); c != nil && c.SeenAsView() {
 		return c
 	}
 	return nil

@@ -24,11 +24,10 @@ var genericArguments = map[string]bool{
 
 func isGenericArgument(name string) bool { return genericArguments[name] }
 
-// NewOptions makes a collection's options from the arguments of `create`, whose
-// types the command has checked; null counts as absent. nowSeconds is the time,
-// in seconds since 1970. The index on _id that idIndex asks for comes back in
-// idIndex, nil where there is none. Errors: 72 and 2 in the main; see the rules
-// in this file.
+// NewOptions makes a collection's options from the arguments of `create`, whose types
+// the command has checked; null counts as absent. nowSeconds is the time, in seconds
+// since 1970. idIndex is the index on _id that the arguments ask for, nil where they do
+// not. Errors: mostly 72 and 2; see the rules in this file.
 func NewOptions(ns Namespace, args bson.Doc, nowSeconds int64) (o *Options, idIndex *Index, err error) {
 	o = &Options{ExpireAfterSeconds: NoExpiry}
 	get := func(name string) bson.Value {

@@ -17,11 +17,11 @@ const (
 	minLevel = 7
 )
 
-// PrepareInsert checks a document that is to be inserted and completes it: an
-// _id is made where there is none and put in front, and Timestamp(0, 0) in a
-// top-level field, except _id, becomes what now returns; with a nil now it
-// stays. A document that needs neither is returned as it is. Errors: 10334 for its size, 15 for its depth,
-// and those of CheckID.
+// PrepareInsert checks a document to be inserted and completes it: a missing _id is
+// added, _id is put in front, and Timestamp(0, 0) in a top-level field other than _id
+// becomes what now returns; where now is nil, it stays. A document that needs none of
+// this is returned as it is. Errors: 10334 for its size, 15 for its depth, and those of
+// CheckID.
 func PrepareInsert(doc bson.Doc, now func() uint64) (bson.Doc, error) {
 	if len(doc) > MaxDocument {
 		return nil, mongoerr.New(mongoerr.BSONObjectTooLarge,
@@ -76,9 +76,9 @@ func complete(doc bson.Doc, id bson.Value, now func() uint64) bson.Doc {
 	return b.Finish()
 }
 
-// CheckID says whether v may be the _id of a document. Errors: 53 for arrays,
-// regular expressions and undefined, 52 for a document with a name that starts
-// with a dollar sign.
+// CheckID checks whether v may be the _id of a document. Errors: 53 for arrays, regular
+// expressions and undefined, 52 for a document with a field name that starts with a
+// dollar sign.
 func CheckID(v bson.Value) error {
 	switch v.Type {
 	case bson.TypeArray, bson.TypeRegex, bson.TypeUndefined:

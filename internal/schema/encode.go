@@ -45,8 +45,8 @@ func sortKeys(keys []Key) []Key {
 	return keys[:n]
 }
 
-// Bound is the key string of values given in the order of the index's parts,
-// of which there may be fewer: where keys with those values in front start.
+// Bound is the key string of values in the order of the index's parts, of which there
+// may be fewer: the beginning of the keys that start with those values.
 func (ix *Index) Bound(values bson.Doc) []byte {
 	var key []byte
 	i := 0

@@ -47,8 +47,8 @@ type Budget struct {
 	DocumentsPerSecond, BytesPerSecond int64
 }
 
-// Over is e, of a rule, where it says something, else what its collection
-// says. A rule is paused by either.
+// Over returns the settings of a rule, e, completed by those of its collection. A rule
+// is paused by either.
 func (e Expiry) Over(collection *Expiry) Expiry {
 	if e.Visibility == "" {
 		e.Visibility = collection.Visibility
@@ -177,10 +177,10 @@ func perSecond(path string, v bson.Value) (int64, error) {
 	return n, nil
 }
 
-// ChangeExpiry takes the settings in a storageEngine option to what a collMod
-// makes of them: each of its fields replaces the one that is there, and null
-// takes it away; so do those of budget and window, one by one. It returns the whole storageEngine option, nil where nothing
-// is left of it. Errors: those of ExpiryOf, and 72 for other engine options,
+// ChangeExpiry applies the settings of a collMod to those in a stored storageEngine
+// option: each field replaces the stored one, and null removes it; the fields of budget
+// and window likewise, one by one. It returns the whole storageEngine option, nil where
+// nothing is left of it. Errors: those of ExpiryOf, and 72 for other engine options,
 // which cannot be changed.
 func ChangeExpiry(stored, change bson.Doc) (changed bson.Doc, err error) {
 	for engine, v := range change.All() {

@@ -74,9 +74,9 @@ func asksLastWrite(spec bson.Doc) bool {
 	return v.Type == bson.TypeString && v.Str() == ByLastWrite.String()
 }
 
-// MayCountFromWrite says of a stored specification whether it is one that can
-// ask for a rule by last writes: {_ts: 1} with expireAfterSeconds. Each of those
-// was one before there was a setting to ask with; see AskedLastWrite.
+// MayCountFromWrite says whether a stored specification may ask for a rule by last
+// writes: {_ts: 1} with expireAfterSeconds. Before there was a setting to ask with, each
+// of those was such a rule; see AskedLastWrite.
 func MayCountFromWrite(spec bson.Doc) bool {
 	key := document(spec.Lookup("key"))
 	name, v := key.First()
@@ -84,8 +84,8 @@ func MayCountFromWrite(spec bson.Doc) bool {
 		spec.Lookup("expireAfterSeconds").IsNumber()
 }
 
-// AskedLastWrite is a stored specification from the time when {_ts: 1} with
-// expireAfterSeconds was a rule by last writes in itself, as it is stored now.
+// AskedLastWrite returns the form in which a specification is stored now, for one from
+// the time when {_ts: 1} with expireAfterSeconds by itself was a rule by last writes.
 func AskedLastWrite(spec bson.Doc) bson.Doc {
 	if !MayCountFromWrite(spec) || asksLastWrite(spec) {
 		return spec
@@ -223,9 +223,9 @@ func lastWriteRanges(after, upTo, seconds int64) []Range {
 // began to watch the writes of its collection. listIndexes does not show it.
 const sinceField = "since"
 
-// WatchedFrom is a specification whose rule, where it is one by last writes,
-// watches its collection from that second on. One that says so already stays:
-// 0 is for who has set _ts all along.
+// WatchedFrom returns a specification whose rule, if it is one by last writes, watches
+// its collection from that second on. One that has such a second already keeps it: 0 is
+// for collections where _ts was always set.
 func WatchedFrom(spec bson.Doc, second int64) bson.Doc {
 	if !isLastWrite(spec) || spec.Has(sinceField) {
 		return spec
@@ -233,8 +233,8 @@ func WatchedFrom(spec bson.Doc, second int64) bson.Doc {
 	return new(bson.Builder).Fields(spec).Int64(sinceField, second).Finish()
 }
 
-// Stamped is a document with the time of its last write. One that has it
-// already is returned as it is.
+// Stamped returns a document with the time of its last write. One that has it already is
+// returned as it is.
 func Stamped(doc bson.Doc, second int64) bson.Doc {
 	old := doc.Lookup(LastWriteField)
 	if old.Type == bson.TypeInt64 && old.Int64() == second {

@@ -11,11 +11,10 @@ import (
 // MaxIndexes bounds the indexes of a collection, the one on _id among them.
 const MaxIndexes = 64
 
-// ResolveIndexes takes specifications that ParseIndexSpec returned to the
-// indexes that have to be built on a collection with those options and
-// indexes. Specifications of indexes that exist already are left out: existed
-// says whether there were any. Errors: 67, 85, 86, 6049202 and the codes of
-// collations and of single kinds.
+// ResolveIndexes turns specifications that ParseIndexSpec returned into the indexes that
+// have to be built on a collection with those options and indexes. Specifications of
+// indexes that exist already are left out: existed says whether there were any. Errors:
+// 67, 85, 86, 6049202 and the codes of collations and of single kinds.
 func ResolveIndexes(ns Namespace, o *Options, existing []*Index, specs []bson.Doc) (build []*Index, existed bool, err error) {
 	var candidates []*Index
 	for _, spec := range specs {

@@ -8,10 +8,9 @@ import (
 	"github.com/mayflydb/mayfly/internal/keystring"
 )
 
-// Rule is one thing that lets the documents of a collection expire. It gives
-// each document an instant, from which on the document is due, or none; where a
-// collection has several rules, the earliest instant counts. All instants are
-// milliseconds since 1970.
+// Rule is one reason for the documents of a collection to expire. It gives each document
+// an instant, from which on the document is due, or none. Where a collection has several
+// rules, the earliest instant counts. All instants are milliseconds since 1970.
 type Rule struct {
 	Kind RuleKind
 	// Seconds is the time to live: after the date, or after the last write, where
@@ -25,7 +24,7 @@ type Rule struct {
 	Own Expiry
 }
 
-// RuleKind says where a rule has its instants from.
+// RuleKind says where the instants of a rule come from.
 type RuleKind uint8
 
 // The kinds of rules.
@@ -78,8 +77,8 @@ func SeriesRule(o *Options) *Rule {
 	return &Rule{Kind: ByDate, Seconds: o.ExpireAfterSeconds, Settings: o.Expiry}
 }
 
-// Same says whether two rules let the same documents go, at the same instants and
-// within the same limits. Either may be nil, which no rule is the same as.
+// Same says whether two rules remove the same documents, at the same instants and within
+// the same limits. Either may be nil; nil is the same as no rule.
 func (r *Rule) Same(o *Rule) bool {
 	if r == nil || o == nil {
 		return false

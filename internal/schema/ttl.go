@@ -48,10 +48,10 @@ func validateExpireAfter(v bson.Value, least int64) error {
 	return nil
 }
 
-// ExpireAfter reads an expireAfterSeconds, which is a number, in whole seconds,
-// those out of the range of a long as the nearest one. It refuses, with that
-// code, what would become 0 without being it, NaN and what is between -1 and 1:
-// by a 0 that nobody asked for everything would go at once.
+// ExpireAfter reads an expireAfterSeconds, which is a number, in whole seconds; one out
+// of the range of a long becomes the nearest long. It refuses, with the given code, NaN
+// and numbers between -1 and 1 other than 0: truncated to 0, they would let everything
+// expire at once.
 func ExpireAfter(v bson.Value, code mongoerr.Code) (seconds int64, err error) {
 	seconds = bson.ClampToInt64(v)
 	switch {

@@ -17,7 +17,7 @@ const (
 	formatMarker   = "marker.format-version."
 )
 
-// Damage is a file of a store that does not hold what it must.
+// Damage is a file of a store that lacks something it must have.
 type Damage struct {
 	File   string // within the data directory
 	Offset int64  // of the first byte that is wrong, or from where on bytes are missing
@@ -28,8 +28,8 @@ func (d Damage) String() string {
 	return fmt.Sprintf("%s is damaged at offset %d: %s", d.File, d.Offset, d.Lost)
 }
 
-// DamageError says that a store was not opened, since it would have had less than it
-// was given. It is an ErrCorruption.
+// DamageError says that a store was not opened because data that it once had would be
+// missing. It is an ErrCorruption.
 type DamageError struct {
 	Dir   string
 	Files []Damage
@@ -48,9 +48,9 @@ func (e *DamageError) Error() string {
 func (e *DamageError) Unwrap() error { return ErrCorruption }
 
 // Inspect checks the files of a store that is not open, as Open does before it changes
-// anything: the control file, the markers, the manifest and the logs, but no tables.
-// It reads these files once. The result is empty where Open would go on; errors are
-// those of the file system.
+// anything: the control file, the markers, the manifest and the logs, but no tables. It
+// reads each file once. The result is empty where Open would succeed; errors are those
+// of the file system.
 func Inspect(fs FS, dir string) ([]Damage, error) {
 	names, err := fs.List(dir)
 	if err != nil {

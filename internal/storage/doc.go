@@ -18,18 +18,18 @@
 // commit interval, or at once for Journaled commits, many at a time.
 //
 // The control file (control.go) records how far each log and the manifest were
-// synced, so that a start can tell a torn end from damage (damage.go): of a store
-// that would come up with less than it was given, Open changes nothing. Examine reads
-// the files of a store that is not open, and goes on behind damage (examine.go,
-// salvage.go); what is open ReadOnly changes in memory only (overlay.go).
+// synced, so that a start can tell a torn end from damage (damage.go): where data that
+// the store once had would be missing, Open changes nothing and refuses. Examine reads
+// the files of a store that is not open, and continues behind damage (examine.go,
+// salvage.go). A store that is open ReadOnly keeps its changes in memory (overlay.go).
 //
 // # Reading
 //
-// A Snapshot is one state of the store. Those that no commit separates share a
-// view (view.go) and hand on its iterators, since most reads do less with an
-// iterator than it takes to make one. Once nobody has written for a while, all
-// is moved to the last level of tables (idlecompaction.go), so that a read looks into
-// one; tables of which much has been deleted are rewritten (reclaim.go).
+// A Snapshot is one state of the store. Snapshots with no commit between them share a
+// view (view.go) and reuse its iterators, since making an iterator costs more than most
+// reads with it. Once nobody has written for a while, idle compaction moves everything
+// to the last level of tables (idlecompaction.go), so that a read looks into one level;
+// tables of which much has been deleted are rewritten (reclaim.go).
 //
 // # Invariants
 //
@@ -40,7 +40,7 @@
 //   - wal-closed: a log file that Pebble has closed is durable, so only the
 //     newest can be dirty.
 //   - lock-order: a unit waits for a lock only if it is above all that it
-//     holds; so no ring of units waits.
+//     holds; so units never deadlock.
 //
 // Start reading at engine.go, then unit.go.
 package storage

@@ -2,8 +2,8 @@ package storage
 
 import "encoding/binary"
 
-// EncodingReader reads the parts of an encoding one by one. Where one is not there,
-// it and all that follow are zero, and Bad is set.
+// EncodingReader reads the parts of an encoding one by one. Once a part is missing, it
+// and all that follow are zero, and Bad is set.
 type EncodingReader struct {
 	Rest []byte
 	Bad  bool
@@ -31,7 +31,7 @@ func (r *EncodingReader) cut(k int) uint64 {
 	return 1
 }
 
-// Bytes reads so many bytes, which are a part of the encoding.
+// Bytes reads n bytes, which it does not copy.
 func (r *EncodingReader) Bytes(n uint64) []byte {
 	if n > uint64(len(r.Rest)) {
 		r.Rest, r.Bad = nil, true

@@ -99,10 +99,10 @@ type Engine struct {
 	applied atomic.Uint64
 }
 
-// Open opens the store in opts.Dir, and creates it in an empty directory.
-// Errors: code 98 where another process has it open, 20 where the directory cannot be
-// written; *DamageError where the store would come up with less than it was given,
-// and ErrCorruption for other damage. Then nothing was changed.
+// Open opens the store in opts.Dir, and creates it in an empty directory. Errors: code
+// 98 where another process has it open, 20 where the directory cannot be written;
+// *DamageError where data that the store once had would be missing, and ErrCorruption
+// for other damage. After an error nothing was changed.
 func Open(opts Options) (*Engine, error) {
 	opts = opts.withDefaults()
 	if opts.ReadOnly {
@@ -335,8 +335,8 @@ func (e *Engine) Checkpoint(dir string) error {
 // keyApplied is where the place in the log of what was applied last is.
 var keyApplied = appendKey(nil, IdentMeta, []byte("applied"))
 
-// Applied is the place in the log of a replicated group of the unit that was
-// applied last; 0 where there was none.
+// Applied is the index, in the log of a replicated group, of the unit that was applied
+// last; 0 where there was none.
 func (e *Engine) Applied() uint64 { return e.applied.Load() }
 
 // loadMeta reads the engine's own keys.

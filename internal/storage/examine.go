@@ -15,7 +15,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/sstable"
 )
 
-// Loss is what the damage of one place takes from a store.
+// Loss is what the damage in one place takes from a store.
 type Loss struct {
 	Damage
 	// First and Last are the keyspaces that had keys there, Lower and Upper the bounds

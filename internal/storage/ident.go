@@ -59,9 +59,9 @@ func (i *idents) take(next [identRanges]Ident) {
 	}
 }
 
-// NewIdent returns a number that no keyspace has or had, once the unit commits;
-// where it does not, it is free again.
-// The caller lets one unit at a time take some: no other has, and not ended yet.
+// NewIdent returns a number that no keyspace has or ever had. It is taken when the unit
+// commits; where the unit aborts, the number is free again. The caller makes sure that
+// only one open unit takes numbers at a time.
 func (u *Unit) NewIdent(r IdentRange) Ident {
 	if u.next[r] == 0 {
 		u.e.idents.Lock()
@@ -184,8 +184,8 @@ func splitKey(b []byte) (id Ident, rest []byte) {
 	return id, b[min(n, len(b)):]
 }
 
-// ParseNextIdent reads the key of IdentMeta that says from which number on NewIdent gives
-// them out; false for its other keys.
+// ParseNextIdent reads the key of IdentMeta that says which number NewIdent hands out
+// next; ok is false for its other keys.
 func ParseNextIdent(key, value []byte) (r IdentRange, next Ident, ok bool) {
 	for i, k := range keysNextIdent {
 		if string(key) == string(k[1:]) && len(value) == 8 {
@@ -195,5 +195,5 @@ func ParseNextIdent(key, value []byte) (r IdentRange, next Ident, ok bool) {
 	return 0, 0, false
 }
 
-// SkipIdents makes NewIdent give out only numbers from next on, once the unit commits.
+// SkipIdents makes NewIdent hand out only numbers from next on, once the unit commits.
 func (u *Unit) SkipIdents(r IdentRange, next Ident) { u.next[r] = max(u.next[r], next) }

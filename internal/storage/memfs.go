@@ -35,15 +35,15 @@ func (m *MemFS) Crash(percent int, rng *rand.Rand) *MemFS {
 	return wrapMem(m.mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rng}))
 }
 
-// SetQuota lets so many bytes be written before the disk is full; negative
-// takes the limit away.
+// SetQuota sets how many bytes can be written before the disk is full; a negative number
+// removes the limit.
 func (m *MemFS) SetQuota(bytes int64) {
 	m.quota.Store(bytes)
 	m.limits.Store(bytes >= 0)
 }
 
-// SetFault has f asked before every operation that changes a file: "create",
-// "write", "sync", "rename", "remove"; what it returns is the operation's
+// SetFault registers f, which is asked before every operation that changes a file:
+// "create", "write", "sync", "rename", "remove". What it returns is the operation's
 // error. nil ends it.
 func (m *MemFS) SetFault(f func(op, name string) error) {
 	if f == nil {

@@ -83,8 +83,8 @@ func (e *Engine) Metrics() Metrics {
 	return m
 }
 
-// DiskUsage estimates the bytes that a keyspace takes in tables. What is only
-// in memory and log yet is not counted.
+// DiskUsage estimates how many bytes of tables a keyspace takes. What is still only in
+// memory and the log is not counted.
 func (e *Engine) DiskUsage(id Ident) (uint64, error) {
 	b, n := rangeBounds(nil, id, nil, nil)
 	u, err := e.db.EstimateDiskUsage(b[:n], b[n:])

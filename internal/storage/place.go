@@ -20,8 +20,8 @@ const storePrefix = "store-"
 // OSFS is the operating system's file system.
 func OSFS() FS { return vfs.Default }
 
-// Place is the directory of the store of a server whose directory is dir. Errors:
-// ErrCorruption where the file that tells it cannot be understood.
+// Place is the directory of the store of a server whose data directory is dir. Errors:
+// ErrCorruption where the file that names it cannot be understood.
 func Place(fs FS, dir string) (string, error) {
 	name, err := placeName(fs, dir)
 	if err != nil || name == "" {
@@ -51,10 +51,10 @@ func placeName(fs FS, dir string) (string, error) {
 	return name, nil
 }
 
-// Switch makes the store in the directory incoming, which must be on the same file
-// system and closed, that of a server whose directory is dir, in one step: after a
-// crash the old one is the server's, or this one. It returns where it is then; the
-// old one is still where it was.
+// Switch makes the closed store in the directory incoming, which must be on the same
+// file system, the store of a server whose data directory is dir. It is one step: after
+// a crash the server has the old store or the new one. It returns where the new store is
+// then; the old one stays where it was.
 func Switch(fs FS, dir, incoming string) (place string, err error) {
 	old, err := placeName(fs, dir)
 	if err != nil {
@@ -95,8 +95,8 @@ func Switch(fs FS, dir, incoming string) (place string, err error) {
 	return place, err
 }
 
-// RemoveOldPlaces removes stores in a server's directory that are not its store any
-// more, but for one that is the directory itself.
+// RemoveOldPlaces removes old stores from a server's data directory, except one that is
+// the directory itself.
 func RemoveOldPlaces(fs FS, dir string) error {
 	name, err := placeName(fs, dir)
 	if err != nil {

@@ -28,7 +28,7 @@ var (
 	// ErrCorruption marks errors that come from damaged bytes on disk: code 301.
 	ErrCorruption error = mongoerr.New(mongoerr.DataCorruptionDetected, "storage: corruption")
 	// ErrLockBusy says that a lock is another unit's, and that waiting for it
-	// could close a ring: commit or abort this unit, and try again on a new one.
+	// could deadlock: commit or abort this unit, and try again on a new one.
 	ErrLockBusy = errors.New("storage: lock is held by another unit")
 )
 

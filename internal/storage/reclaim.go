@@ -17,10 +17,10 @@ const (
 	compactPatience = time.Minute
 )
 
-// Reclaim gives back what deletions have left of a keyspace on disk, where that
-// is worth it; live is as for Reclaimable. It rewrites some 64 MB at a time, and
-// then calls pause with the time that took; an error of pause ends it, and so does
-// a step that does not get its turn for compactPatience.
+// Reclaim gives back the disk space that deletions have left in a keyspace, where that
+// is worth it; live is as for Reclaimable. It rewrites some 64 MB at a time, and then
+// calls pause with the time that took. It ends with an error of pause, and where a step
+// does not get its turn within compactPatience.
 func (e *Engine) Reclaim(ctx context.Context, id Ident, live int64, pause func(time.Duration) error) error {
 	free, err := e.Reclaimable(id, live)
 	if err != nil {

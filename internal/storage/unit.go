@@ -119,8 +119,8 @@ func (u *Unit) SetFilled(id Ident, key []byte, size int, fill func(value []byte)
 	return op.Finish()
 }
 
-// Frees says that the unit, whatever it sets, frees more than that: it is
-// committed on a full disk, too.
+// Frees says that the unit frees more space than it takes, so it is committed on a full
+// disk, too.
 func (u *Unit) Frees() { u.sets = false }
 
 // Delete removes key; oldLen is the length of the value it has (it steers
@@ -141,8 +141,8 @@ func (u *Unit) DeleteRange(id Ident, lower, upper []byte) error {
 	return u.batch.DeleteRange(b[:n], b[n:], nil)
 }
 
-// OrBits merges bits into the value of key: the stored value is the bitwise or
-// of all that was merged (see Bits). Needs no lock.
+// OrBits merges bits into the value of key: the stored value is the bitwise or of
+// everything merged so far (see Bits). Needs no lock.
 func (u *Unit) OrBits(id Ident, key, bits []byte) error {
 	u.key = appendKey(u.key[:0], id, key)
 	return u.batch.Merge(u.key, append([]byte{mergeOr}, bits...), nil)

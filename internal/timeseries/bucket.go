@@ -42,7 +42,8 @@ func Start(t int64, o *schema.Timeseries) int64 {
 	return t - m
 }
 
-// Accepts says whether a bucket that begins at start takes a time.
+// Accepts says whether a bucket that begins at start may hold a measurement of time t,
+// both in milliseconds.
 func Accepts(start, t int64, o *schema.Timeseries) bool {
 	return t >= start && t-start < o.MaxSpanSeconds*1000
 }
@@ -124,8 +125,8 @@ func (b *Bucket) series(v bson.Value, s *Series) error {
 	return c.unpack(s)
 }
 
-// Between are the measurements from the first one not before from to the last
-// one not behind to: [lo, hi). times is memory, with those of all afterwards.
+// Between returns the range [lo, hi) of the measurements whose times are within [from,
+// to]. It unpacks all times into times.
 func (b *Bucket) Between(from, to int64, times *Series) (lo, hi int, err error) {
 	if err := b.times(times); err != nil {
 		return 0, 0, err

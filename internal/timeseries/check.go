@@ -8,9 +8,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
-// Check says what is wrong with a bucket: columns that do not unpack, times
-// that are not in order or not in its span, statistics that are not those of
-// the values.
+// Check reports what is wrong with a bucket: columns that do not unpack, times that are
+// out of order or outside its span, statistics that do not match the values.
 func Check(doc bson.Doc, o *schema.Timeseries) error {
 	b, err := Open(doc, o)
 	if err != nil {

@@ -53,8 +53,8 @@ func AppendMeasurement(dst []byte, doc bson.Doc, o *schema.Timeseries) (Measurem
 	return m, dst[:len(dst)+len(d)], nil
 }
 
-// Cut parts measurements of one source, which are in the order of time, into
-// those that each bucket holds. REQUIRES: there is one.
+// Cut divides measurements of one source, which are in the order of time, into those of
+// each bucket. REQUIRES: there is at least one.
 func Cut(ms []Measurement, o *schema.Timeseries) [][]Measurement {
 	if !invariant.Check(len(ms) > 0, "timeseries: Cut has a measurement") {
 		return nil

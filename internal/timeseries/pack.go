@@ -97,9 +97,9 @@ func (f *frame) pack() bson.Doc {
 	return b.Close().Finish()
 }
 
-// WithoutUpTo is a bucket without its measurements up to a time, and how many
-// those are: no document where they are all, the bucket itself where there are
-// none. Its beginning stays.
+// WithoutUpTo is a bucket without its measurements up to a time, and how many were
+// removed: a nil document where none is left, the bucket itself where none was removed.
+// The start of the bucket stays.
 func WithoutUpTo(doc bson.Doc, upTo int64, o *schema.Timeseries) (bson.Doc, int, error) {
 	b, err := Open(doc, o)
 	if err != nil {

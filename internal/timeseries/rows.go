@@ -20,15 +20,15 @@ type Rows struct {
 	buf     []byte
 }
 
-// Rows opens the columns of the fields that want says yes to, all where it is
+// Rows opens the columns of the fields for which want returns true; all where want is
 // nil. The rows share the bucket's bytes.
 func (b *Bucket) Rows(want func(name string) bool) (*Rows, error) {
 	r, _, _, err := b.RowsBetween(want, math.MinInt64, math.MaxInt64)
 	return r, err
 }
 
-// RowsBetween is Rows with the place [lo, hi) of those from one time to another,
-// which both count in. Where there are none, no other column is opened.
+// RowsBetween is Rows, with the range [lo, hi) of the measurements whose times are
+// within [from, to]. Where there are none, no other column is opened.
 func (b *Bucket) RowsBetween(want func(name string) bool, from, to int64) (r *Rows, lo, hi int, err error) {
 	r = &Rows{Count: b.Count, bucket: b, time: want == nil || want(b.o.TimeField)}
 	if b.o.MetaField != "" && b.o.MetaField != b.o.TimeField && (want == nil || want(b.o.MetaField)) {

@@ -52,7 +52,7 @@ func (s *Series) Part(of *Series, from, to int) {
 	s.data = of.data[from*of.width : to*of.width]
 }
 
-// Gather sets s to n values that at returns one by one.
+// Gather sets s to n values, which at returns one by one.
 func (s *Series) Gather(n int, at func(i int) bson.Value) {
 	*s = Series{n: n, data: s.data[:0]}
 	for i := range n {

@@ -43,13 +43,9 @@ func saveAll(s Stage) error {
 
 // Park lets go of the store until Unpark.
 //
-// The measurements of a time-series collection move into buckets meanwhile, and
-// a cursor over them would miss some: it keeps its snapshot. So does one over a
-// collection that is being laid anew.
+// A cursor over a collection whose documents take other places (Collection.Moves)
+// keeps its snapshot.
 func (c *Cursor) Park() error {
-	if c.r.coll != nil && c.r.coll.IsTimeseries() {
-		return nil
-	}
 	if c.keeps = c.r.coll != nil && c.r.coll.Moves(); c.keeps {
 		return nil
 	}
