@@ -11,6 +11,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/testkit"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
 const (
@@ -81,6 +82,12 @@ func TestRemovalSurvivesKill(t *testing.T) {
 	for _, e := range expirings() {
 		if err := s.Client().Database("admin").RunCommand(t.Context(), bson.D{{Key: "setParameter", Value: 1}, {Key: "expiryWindows", Value: e.windows}}).Err(); err != nil {
 			t.Fatal(err)
+		}
+		if !e.windows { // it is to stay so
+			off := fields("mayfly", fields("expiry", fields("relayout", "off")))
+			if err := removalOf(s, e.name).Database().CreateCollection(t.Context(), e.name, options.CreateCollection().SetStorageEngine(off)); err != nil {
+				t.Fatal(err)
+			}
 		}
 		prepareRemoval(t, removalOf(s, e.name), e.index)
 		kept = append(kept, &keeper{expiring: e, docs: map[int64]bool{}})

@@ -89,7 +89,7 @@ func RowNames() []string {
 	for _, r := range cosmosRows {
 		names = append(names, r.name)
 	}
-	names = append(names, pointsRow, expiryRow, liveRow)
+	names = append(names, pointsRow, expiryRow, indexedRow, liveRow)
 	for _, s := range shapes {
 		names = append(names, s.name)
 	}
@@ -103,6 +103,7 @@ type choice struct {
 	cosmos    []cosmosRow
 	points    bool
 	expiry    bool
+	indexed   bool
 	live      bool
 	shapes    []shape
 	series    bool
@@ -112,7 +113,7 @@ type choice struct {
 // names analysis, cosmos and expiryShapes stand for all rows of these.
 func chooseRows(list string) (c choice, err error) {
 	if list == "" {
-		return choice{rows, questions, cosmosRows, true, true, true, shapes, true}, nil
+		return choice{rows, questions, cosmosRows, true, true, true, true, shapes, true}, nil
 	}
 	for name := range strings.SplitSeq(list, ",") {
 		i := slices.IndexFunc(rows, func(r row) bool { return r.name == name })
@@ -124,6 +125,8 @@ func chooseRows(list string) (c choice, err error) {
 			c.points = true
 		case name == expiryRow:
 			c.expiry = true
+		case name == indexedRow:
+			c.indexed = true
 		case name == liveRow:
 			c.live = true
 		case name == seriesRow:

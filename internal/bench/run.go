@@ -64,6 +64,11 @@ func Run(ctx context.Context, o Options) (err error) {
 			return err
 		}
 	}
+	if chosen.indexed {
+		if err := b.expiryIndexed(ctx); err != nil {
+			return err
+		}
+	}
 	if chosen.live {
 		if err := b.live(ctx); err != nil {
 			return err

@@ -480,3 +480,30 @@ func TestHalves(t *testing.T) {
 		}
 	})
 }
+
+// BenchmarkRelay lays a filled collection of documents of 300 bytes with two further
+// indexes by windows, one of ten of them due, and tells how many a second that are.
+func BenchmarkRelay(b *testing.B) {
+	const docs = 300_000
+	c, coll := benchOpen(b, docs, `{"key": {"a": 1}, "name": "a"}`)
+	if _, _, err := c.CreateIndexes(b.Context(), testNS, specs(b, testNS, `{"key": {"at": 1}, "name": "at", "expireAfterSeconds": 0}`)); err != nil {
+		b.Fatal(err)
+	}
+	b.ResetTimer()
+	for range b.N {
+		coll = coll.Latest()
+		if err := c.BeginRelay(b.Context(), coll, coll.RelayRule()); err != nil {
+			b.Skip("the collection has windows: one round is all")
+		}
+		for from, end := RecordKey(nil), false; !end; {
+			var err error
+			if from, end, err = c.RelayPart(b.Context(), coll.Latest(), Relay{From: from, Bytes: 64 << 20}); err != nil {
+				b.Fatal(err)
+			}
+		}
+		if done, err := c.EndRelay(b.Context(), coll.Latest(), func(time.Duration) error { return nil }); err != nil || !done {
+			b.Fatal(done, err)
+		}
+		b.ReportMetric(docs/b.Elapsed().Seconds(), "docs/s")
+	}
+}

@@ -18,6 +18,8 @@ type documentRemover struct {
 	c  *catalog.Collection
 	by rule
 	*BatchedDelete
+	// leave has what is not in windows left to a relayout.
+	leave bool
 }
 
 // documents is the remover of a visit of r, or nil where the rule is gone, switched off,
@@ -43,12 +45,12 @@ func (m *Monitor) documents(ctx context.Context, c *catalog.Collection, r rule, 
 	p := m.params
 	if !p.BatchDeletes.Load() {
 		d.Single = true
-		return &documentRemover{m, c, r, d}
+		return &documentRemover{m: m, c: c, by: r, BatchedDelete: d}
 	}
 	d.MaxDocs, d.MaxTime = p.IndexDocs.Load(), time.Duration(p.IndexTimeMS.Load())*time.Millisecond
 	d.BatchDocs, d.BatchBytes = p.BatchDocs.Load(), p.BatchDocBytes.Load()
 	d.BatchTime = time.Duration(p.BatchTimeMS.Load()) * time.Millisecond
-	return &documentRemover{m, c, r, d}
+	return &documentRemover{m: m, c: c, by: r, BatchedDelete: d}
 }
 
 func (d *documentRemover) rule() *schema.Rule { return d.Rule.Rule }
@@ -64,6 +66,9 @@ func (d *documentRemover) summary() string     { return d.Summary() }
 
 // singly checks each document again under its lock (invariant never-early).
 func (d *documentRemover) singly(ctx context.Context) (Visited, error) {
+	if d.leave {
+		return Visited{}, nil
+	}
 	return d.Run(ctx, d.m.o.Exec, d.c)
 }
 
@@ -88,6 +93,9 @@ func (d *documentRemover) ranges(ctx context.Context, v *removal, budgeted bool)
 }
 
 func (d *documentRemover) ended(k *ruleState, done Visited) {
+	if d.leave {
+		return // nobody knows what is left
+	}
 	if d.Since == math.MinInt64 {
 		k.place = place{d.Rule.Index.Ident, done.Place}
 	}

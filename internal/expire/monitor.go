@@ -30,6 +30,9 @@ const (
 	logClockJumped      = 9000502
 	logClockTrusted     = 9000503
 	logNotWritable      = 9000504
+	logRelays           = 9000505
+	logRelaid           = 9000506
+	logRelayFailed      = 9000507
 )
 
 // levelDebug3 is D3; see package server.
@@ -61,13 +64,14 @@ type Monitor struct {
 	limits atomic.Int64
 
 	states   *ruleStates
+	relays   *relays
 	governor *governor
 	jumped   bool // the clock had jumped at the last due check
 }
 
 // New makes a Monitor and registers its parameters.
 func New(o Options) *Monitor {
-	m := &Monitor{o: o, wake: make(chan struct{}, 1), rule: make(chan struct{}, 1), states: newRuleStates()}
+	m := &Monitor{o: o, wake: make(chan struct{}, 1), rule: make(chan struct{}, 1), states: newRuleStates(), relays: newRelays()}
 	m.governor = newGovernor(o.Dispatcher.Metrics.Foreground, processorTicks)
 	m.params = NewParams(o.Dispatcher.Params, m.Wake, m.brake)
 	m.params.Windows = o.Dispatcher.Params.Bool(command.BoolSpec{Name: "expiryWindows", Default: true,
@@ -114,6 +118,7 @@ func (m *Monitor) Start() {
 	m.done.Go(func() { m.run(ctx) })
 	m.done.Go(func() { m.sweeps(ctx) })
 	m.done.Go(func() { m.sealIdle(ctx) })
+	m.done.Go(func() { m.relayAll(ctx) })
 }
 
 // Stop ends the passes and waits for the one under way to let go.

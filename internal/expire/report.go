@@ -71,6 +71,7 @@ func (m *Monitor) reportRule(ctx context.Context, c *catalog.Collection, ix *cat
 	if c.WindowedBy(in) {
 		b.Int("unswept", c.Unswept())
 	}
+	m.appendRelayout(&b, c)
 	return b.Finish(), nil
 }
 

@@ -27,7 +27,7 @@ import (
 // 2000-01-01T00:00:00Z, against a whole server without its sockets:
 //
 //	run                  commands on the database d; prints the replies
-//	fill c n=5 at=-1h    inserts documents with _id from 0 and that date in "at"
+//	fill c n=5 at=-1h    inserts documents with _id from 0, or from=…, and that date in "at"
 //	wait 60s             lets time pass; prints what metrics.ttl gained
 //	left c               the _ids that are left
 //	commits 300ms        how long each commit takes from now on
@@ -273,16 +273,17 @@ func duration(t *testing.T, s string) time.Duration {
 const fillBatch = 5000
 
 func (w *world) fill(t *testing.T, c *datadriven.TestData) {
-	var n int
+	var n, first int
 	var at string
 	c.ScanArgs(t, "n", &n)
+	c.MaybeScanArgs(t, "from", &first)
 	c.ScanArgs(t, "at", &at)
 	date := time.Now().Add(duration(t, at)).UnixMilli()
 	for from := 0; from < n; from += fillBatch {
 		var b bson.Builder
 		b.String("insert", c.CmdArgs[0].Key).OpenArray("documents")
 		for i := from; i < min(n, from+fillBatch); i++ {
-			b.OpenDoc(bson.Index(i-from)).Int("_id", int64(i)).Date("at", date).Close()
+			b.OpenDoc(bson.Index(i-from)).Int("_id", int64(first+i)).Date("at", date).Close()
 		}
 		w.must(b.Close().Finish())
 	}

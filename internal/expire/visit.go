@@ -40,6 +40,11 @@ func (m *Monitor) visitAfter(ctx context.Context, r rule, since func(*ruleState)
 	} else {
 		by = m.documents(ctx, c, r, k, since)
 	}
+	if d, ok := by.(*documentRemover); ok && d.Since == math.MinInt64 && m.asksRelayout(c, d.Rule, k) {
+		if d.leave = true; !c.Relaying() {
+			return false, nil
+		}
+	}
 	if by == nil {
 		return false, nil
 	}

@@ -157,7 +157,7 @@ func (m *collModification) indexSettings(c *catalog.Collection, ix *catalog.Inde
 	}
 	e, _, err := schema.ExpiryOf(to)
 	if err == nil {
-		err = c.Settings.CheckExact(e)
+		err = c.Settings.CheckRuleExpiry(e)
 	}
 	if err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 //	{visibility: "immediate" | "deferred",
 //	 paused: bool,
 //	 exact: bool,
+//	 relayout: "on" | "off",
 //	 by: "date" | "lastWrite",
 //	 budget: {documentsPerSecond: long, bytesPerSecond: long},
 //	 window: {from: "HH:MM", to: "HH:MM", timeZone: "Europe/Rome"}}
@@ -26,6 +27,9 @@ type Expiry struct {
 	// Exact lets each measurement of a time-series collection go when its own
 	// time has come, and not with its bucket.
 	Exact bool
+	// Relayout says whether a filled collection may be laid anew for its rules: "" and
+	// "on" that it may. It is the collection's alone.
+	Relayout string
 	// By is what a rule counts from, as its index says: "" and "date" are the
 	// date in the field. It stays what it is.
 	By     string
@@ -40,6 +44,12 @@ type Visibility string
 const (
 	Immediate Visibility = "immediate" // not at all
 	Deferred  Visibility = "deferred"  // until the document is removed
+)
+
+// The values of Expiry.Relayout.
+const (
+	RelayoutOn  = "on"
+	RelayoutOff = "off"
 )
 
 // Budget bounds removal; 0 is no bound.
@@ -86,6 +96,8 @@ func ExpiryOf(storageEngine bson.Doc) (e Expiry, dryRun bool, err error) {
 			e.Exact, err = parseFlag(path, v)
 		case "dryRun":
 			dryRun, err = parseFlag(path, v)
+		case "relayout":
+			e.Relayout, err = parseRelayout(path, v)
 		case "by":
 			e.By, err = parseBy(path, v)
 		case "budget":
@@ -127,6 +139,16 @@ func parseVisibility(path string, v bson.Value) (Visibility, error) {
 		return "", mongoerr.New(mongoerr.BadValue, "Enumeration value '%s' for field '%s' is not a valid value.", s, path)
 	}
 	return s, nil
+}
+
+func parseRelayout(path string, v bson.Value) (string, error) {
+	if v.Type != bson.TypeString {
+		return "", notA(path, v, "string")
+	}
+	if s := v.Str(); s != RelayoutOn && s != RelayoutOff {
+		return "", mongoerr.New(mongoerr.BadValue, "Enumeration value '%s' for field '%s' is not a valid value.", s, path)
+	}
+	return v.Str(), nil
 }
 
 func parseBy(path string, v bson.Value) (string, error) {
@@ -226,7 +248,7 @@ func ChangeExpiry(stored, change bson.Doc) (changed bson.Doc, err error) {
 	return WithoutDryRun(merged), nil
 }
 
-var expiryFields = map[string]bool{"visibility": true, "paused": true, "exact": true, "by": true, "budget": true, "window": true, "dryRun": true}
+var expiryFields = map[string]bool{"visibility": true, "paused": true, "exact": true, "relayout": true, "by": true, "budget": true, "window": true, "dryRun": true}
 
 // nestedFields are the settings that have fields of their own.
 var nestedFields = map[string]map[string]bool{
@@ -315,9 +337,17 @@ func withExpiry(storageEngine, expiry bson.Doc) bson.Doc {
 	return nil
 }
 
-// CheckExact refuses the setting exact where documents are no measurements:
+// CheckRuleExpiry refuses settings of a rule of the collection that it cannot have:
 // error 72.
-func (o *Options) CheckExact(e Expiry) error {
+func (o *Options) CheckRuleExpiry(e Expiry) error {
+	if e.Relayout != "" {
+		return invalidOptions("'%s.relayout' is only for collections", expiryPath)
+	}
+	return o.checkExact(e)
+}
+
+// checkExact refuses the setting exact where documents are no measurements: error 72.
+func (o *Options) checkExact(e Expiry) error {
 	if e.Exact && o.Timeseries == nil {
 		return invalidOptions("'%s.exact' is only supported on time-series collections", expiryPath)
 	}
@@ -330,5 +360,8 @@ func (o *Options) checkOwnExpiry() error {
 	if o.Expiry.By != "" {
 		return invalidOptions("'%s.by' is only for indexes", expiryPath)
 	}
-	return o.CheckExact(o.Expiry)
+	if o.Expiry.Relayout != "" && o.Timeseries != nil {
+		return invalidOptions("'%s.relayout' is not supported on time-series collections", expiryPath)
+	}
+	return o.checkExact(o.Expiry)
 }

@@ -143,7 +143,7 @@ func validateResolved(ns Namespace, o *Options, ix *Index) error {
 			return err
 		}
 	}
-	if err := o.CheckExact(ix.Expiry); err != nil {
+	if err := o.CheckRuleExpiry(ix.Expiry); err != nil {
 		return err
 	}
 	if ix.Filter != nil {

@@ -51,6 +51,7 @@ func Assemble(_ context.Context, s *Server) (*App, error) {
 	n.Expiry = ttl.Report
 	s.log.registerParams(d.Params)
 	d.Status.Metric("ttl", func(b *bson.Builder) { b.Fields(ttl.TTL()) })
+	d.Status.Metric("relayout", func(b *bson.Builder) { b.Fields(ttl.Relayouts()) })
 	d.Status.Document("batchedDeletes", func(b *bson.Builder) { b.Fields(ttl.Stats.BatchedDeletes()) })
 	d.Status.Document("mayfly", s.appendStatus)
 	p := s.Options.Profile

@@ -1,0 +1,409 @@
+package expire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/schema"
+)
+
+// Relayout lays a filled collection by windows of expiry, or back, while it is in use
+// (docs/rfcs/0019-layouts.md). A pass that finds a filled collection without windows
+// asks for it (asksRelayout); relays does it, one collection after another.
+
+const (
+	// relayEvery is how often collections are looked for of which nobody has asked:
+	// those that were left in between, and those whose windows serve no rule any more.
+	relayEvery = 10 * time.Second
+	// relayBackAfter is for how long windows have no rule before they are given up: who
+	// drops a TTL index mostly makes another one.
+	relayBackAfter = 10 * time.Minute
+	// relayAgainAfter is when relayout goes on, or is thought about again, after it was
+	// killed, has failed, or was found to bring nothing.
+	relayAgainAfter = time.Minute
+	// relayLeast is how many documents a collection has at least for which it is worth
+	// the while.
+	relayLeast = 1000
+	// relayPartBytes is the size of a part: what is on disk twice at the most.
+	relayPartBytes = 64 << 20
+	// relayExpire and relayDue are shares of the documents, one in so many: of those that
+	// must expire at all for relayout to begin, and of those that must be due for passes
+	// to leave them to it.
+	relayExpire, relayDue = 2, 4
+)
+
+// relays is what the monitor knows of relayouts.
+type relays struct {
+	wake chan struct{} // capacity 1: a pass has asked
+	// docs is how many documents have moved since the start, and runs how many
+	// relayouts have ended.
+	docs, runs atomic.Int64
+
+	mu    sync.Mutex
+	asked map[catalog.UUID]bool
+	after map[catalog.UUID]time.Time // not before
+	idle  map[catalog.UUID]time.Time // since when windows have no rule
+	now   relayProgress
+}
+
+// relayProgress is the relayout under way.
+type relayProgress struct {
+	collection  catalog.UUID // zero: none
+	leave       bool         // passes leave to it what is due
+	begun       time.Time
+	done, total int64
+}
+
+func newRelays() *relays {
+	return &relays{wake: make(chan struct{}, 1), asked: map[catalog.UUID]bool{}, after: map[catalog.UUID]time.Time{}, idle: map[catalog.UUID]time.Time{}}
+}
+
+// left is how long the rest will take, going by what has been done.
+func (p *relayProgress) left() time.Duration {
+	if p.done == 0 {
+		return 0
+	}
+	return time.Duration(float64(time.Since(p.begun)) * float64(p.total-p.done) / float64(p.done)).Round(time.Second)
+}
+
+// mayRelay says whether parameters and settings let a collection be laid anew.
+func (m *Monitor) mayRelay(c *catalog.Collection) bool {
+	return m.params.Relayout.Load() && !m.o.Catalog.NoWindows.Load() && m.params.Enabled.Load() && m.params.BatchDeletes.Load() &&
+		c.Settings.Expiry.Relayout != schema.RelayoutOff && m.o.Dispatcher.TakesWrites() == nil
+}
+
+// asksRelayout says whether a pass leaves what is due by a rule to relayout, for which it
+// asks where it has not begun. hasDue says that something is.
+func (m *Monitor) asksRelayout(c *catalog.Collection, r *catalog.Rule, k *ruleState) bool {
+	if !m.mayRelay(c) || c.IsTimeseries() {
+		return false
+	}
+	x := m.relays
+	if in := c.RelayServes(); in != nil && in.Index.Name == r.Index.Name {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		return x.now.collection == c.UUID && x.now.leave
+	}
+	if in := c.RelayRule(); in == nil || in.Index.Name != r.Index.Name || c.Count() < relayLeast || m.budgeted(c, r, k) {
+		return false
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if time.Now().Before(x.after[c.UUID]) {
+		return false
+	}
+	x.asked[c.UUID] = true
+	select {
+	case x.wake <- struct{}{}:
+	default:
+	}
+	return true
+}
+
+// budgeted says whether a budget bounds what may go by a rule: then it does not go as a
+// range.
+func (m *Monitor) budgeted(c *catalog.Collection, r *catalog.Rule, k *ruleState) bool {
+	docs, bytes := k.left(m.states.budgets(c, r.Own.Budget, k, m.params.budget()))
+	return docs < unlimited || bytes < unlimited
+}
+
+// relayAll lays collections anew until ctx ends.
+func (m *Monitor) relayAll(ctx context.Context) {
+	tick := time.NewTicker(relayEvery)
+	defer tick.Stop()
+	for { // at once at first: a collection may have been left in between
+		m.relayDue(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		case <-m.relays.wake:
+		}
+	}
+}
+
+// relayDue lays those collections anew that are to be.
+func (m *Monitor) relayDue(ctx context.Context) {
+	if m.o.Dispatcher.Gate.Locks() > 0 {
+		return
+	}
+	for _, db := range m.o.Catalog.Databases() {
+		for _, c := range m.o.Catalog.Collections(db) {
+			if ctx.Err() == nil && !c.IsTimeseries() && m.mayRelay(c) && m.relays.due(c) {
+				m.tryRelay(ctx, c)
+			}
+		}
+	}
+}
+
+// due says whether a collection is to be laid anew now, or to be thought about.
+func (x *relays) due(c *catalog.Collection) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	now := time.Now()
+	if !c.WindowsIdle() {
+		delete(x.idle, c.UUID)
+	} else if x.idle[c.UUID].IsZero() {
+		x.idle[c.UUID] = now
+	}
+	if now.Before(x.after[c.UUID]) {
+		return false
+	}
+	return c.Relaying() || x.asked[c.UUID] || c.WindowsIdle() && now.Sub(x.idle[c.UUID]) >= relayBackAfter
+}
+
+// ended forgets the wish for a relayout, which is not tried again for some time.
+func (x *relays) ended(c *catalog.Collection) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	delete(x.asked, c.UUID)
+	x.now = relayProgress{}
+	for id, at := range x.after { // of collections that may be gone
+		if time.Since(at) > 0 {
+			delete(x.after, id)
+		}
+	}
+	x.after[c.UUID] = time.Now().Add(relayAgainAfter)
+}
+
+// tryRelay lays one collection anew, as far as it comes, in a goroutine of its own:
+// see yield.
+func (m *Monitor) tryRelay(ctx context.Context, c *catalog.Collection) {
+	defer m.relays.ended(c)
+	var err error
+	var run sync.WaitGroup
+	run.Go(func() { err = m.relay(ctx, c) })
+	run.Wait()
+	if err == nil || ctx.Err() != nil || mongoerr.Is(err, mongoerr.NamespaceNotFound, mongoerr.Interrupted) ||
+		errors.Is(err, catalog.ErrRelayWaits) || m.o.Dispatcher.TakesWrites() != nil {
+		return
+	}
+	m.o.Log.LogAttrs(ctx, slog.LevelWarn, "Error laying a collection anew", slog.String("c", "INDEX"), slog.Int("id", logRelayFailed),
+		slog.String("namespace", c.Namespace.String()), slog.String("error", mongoerr.From(err).Message))
+}
+
+// relayRun is a relayout under way.
+type relayRun struct {
+	m           *Monitor
+	c           *catalog.Collection
+	pass        *gatePass
+	op          *command.Background
+	v           *removal // counts what goes; nil where nothing may
+	moved, gone int64
+	end         func() // ends what yield began, nil where it did not
+}
+
+// relay lays a collection anew, from where it stands.
+func (m *Monitor) relay(ctx context.Context, c *catalog.Collection) error {
+	pass, err := m.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer pass.leave()
+	work, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	x := &relayRun{m: m, c: c, pass: pass}
+	if going, err := x.begin(work); err != nil || !going {
+		return err
+	}
+	x.op = m.o.Dispatcher.BeginBackground(client, command.KindCommand, c.Namespace.String(), new(bson.Builder).String("relayout", c.Namespace.Coll).Finish(), cancel)
+	defer x.op.End()
+	defer func() {
+		if x.end != nil {
+			x.end()
+		}
+	}()
+	begun := time.Now()
+	if err := x.parts(work); err != nil {
+		if cause := context.Cause(work); cause != nil {
+			err = cause
+		}
+		return err
+	}
+	m.relays.runs.Add(1)
+	x.noteVisit(begun)
+	windows := false
+	if now := c.Latest(); now != nil {
+		windows = now.Windowed()
+	}
+	m.say(ctx, slog.LevelInfo, logRelaid, "a collection lies anew", slog.String("namespace", c.Namespace.String()),
+		slog.Bool("windows", windows), slog.Int64("moved", x.moved), slog.Int64("numDeleted", x.gone), slog.String("duration", time.Since(begun).String()))
+	return nil
+}
+
+// begin begins where nobody has, if it is worth the while; going says that there is
+// something to do.
+func (x *relayRun) begin(ctx context.Context) (going bool, err error) {
+	m, c := x.m, x.c.Latest()
+	if c == nil {
+		return false, nil
+	}
+	leave := false
+	if r := c.RelayServes(); r != nil || !c.Relaying() && !c.WindowsIdle() {
+		if !c.Relaying() {
+			r = c.RelayRule()
+		}
+		if r == nil {
+			return false, nil
+		}
+		s, err := m.o.Catalog.SampleRelay(c, r, m.o.Catalog.Clock.Judged())
+		if err != nil {
+			return false, err
+		}
+		if !c.Relaying() && s.Expire*relayExpire < s.Docs {
+			return false, nil
+		}
+		leave = s.Due*relayDue >= s.Docs
+		if !c.Relaying() {
+			err = m.o.Catalog.BeginRelay(ctx, c, r)
+		}
+		if err != nil {
+			return false, err
+		}
+	} else if !c.Relaying() {
+		if _, err := m.o.Catalog.Sweep(ctx, c, x.pause(ctx)); err != nil {
+			return false, err
+		}
+		if err := m.o.Catalog.BeginRelay(ctx, c, nil); err != nil {
+			return false, err
+		}
+	}
+	if x.c = c.Latest(); x.c == nil || !x.c.Relaying() {
+		return false, nil
+	}
+	total, err := m.o.Catalog.RelayLeft(x.c)
+	m.relays.mu.Lock()
+	m.relays.now = relayProgress{collection: x.c.UUID, leave: leave, begun: time.Now(), total: total}
+	m.relays.mu.Unlock()
+	m.say(ctx, slog.LevelInfo, logRelays, "a collection is being laid anew", slog.String("namespace", x.c.Namespace.String()), slog.Int64("documents", total))
+	return true, err
+}
+
+// noteVisit has the relayout count as a visit of the rule by which something has gone.
+func (x *relayRun) noteVisit(begun time.Time) {
+	if x.gone == 0 || x.v == nil {
+		return
+	}
+	k := x.v.k
+	k.Lock()
+	defer k.Unlock()
+	k.Last = Visit{At: begun, Took: time.Since(begun), Removed: x.v.gone}
+}
+
+// pause is what follows a step.
+func (x *relayRun) pause(ctx context.Context) func(time.Duration) error {
+	return func(took time.Duration) error { return x.pass.pause(ctx, x.m.governor.worked(took)) }
+}
+
+// parts goes through the half that documents leave until none is left there.
+func (x *relayRun) parts(ctx context.Context) error {
+	var from catalog.RecordKey
+	for {
+		if x.c = x.c.Latest(); x.c == nil || !x.c.Relaying() || !x.m.mayRelay(x.c) {
+			return catalog.ErrRelayWaits
+		}
+		o := catalog.Relay{From: from, Bytes: relayPartBytes, Did: func(s catalog.RelayStep, took time.Duration) error { return x.did(ctx, s, took) }}
+		x.judge(ctx, &o)
+		next, end, err := x.m.o.Catalog.RelayPart(ctx, x.c, o)
+		switch {
+		case errors.Is(err, catalog.ErrNoPermit):
+			continue // by what holds now
+		case err != nil:
+			return err
+		case !end:
+			from = next
+			continue
+		}
+		done, err := x.m.o.Catalog.EndRelay(ctx, x.c, x.pause(ctx))
+		if err != nil || done {
+			return err
+		}
+		from = nil
+	}
+}
+
+// judge has what is due stay behind, where its rule may act.
+func (x *relayRun) judge(ctx context.Context, o *catalog.Relay) {
+	m, r := x.m, x.c.RelayServes()
+	if x.v = nil; r == nil {
+		return
+	}
+	of := rule{x.c.UUID, r.Index.Name}
+	k := m.states.of(of)
+	limits := m.limits.Load()
+	if m.budgeted(x.c, r, k) {
+		return
+	}
+	by := m.documents(ctx, x.c, of, k, func(*ruleState) int64 { return math.MinInt64 })
+	if by == nil {
+		return // paused, or its window of time is closed
+	}
+	d := by.(*documentRemover)
+	x.v = &removal{m: m, c: x.c, r: of, k: k, by: by, pass: x.pass, op: x.op, begunAt: limits, batched: true}
+	x.v.budgets = m.states.budgets(x.c, r.Own.Budget, k, m.params.budget())
+	o.Rule, o.Now, o.Permit = d.Rule, d.Now, x.v.permit()
+}
+
+// did counts a step, tells of it, and gives way to clients.
+func (x *relayRun) did(ctx context.Context, s catalog.RelayStep, took time.Duration) error {
+	m := x.m
+	m.relays.docs.Add(s.Moved)
+	x.moved += s.Moved
+	x.gone += s.Gone.Docs
+	if s.Gone.Docs > 0 {
+		x.v.bookRange(s.Gone, took)
+	}
+	m.relays.mu.Lock()
+	p := &m.relays.now
+	p.done += s.Passed
+	p.total = max(p.total, p.done)
+	text := fmt.Sprintf("Relayout: laying documents anew, %s left", p.left())
+	m.relays.mu.Unlock()
+	x.op.Op().SetProgress(command.Progress{Message: text, Done: p.done, Total: p.total})
+	if x.end == nil && m.governor.Busy() {
+		x.end = yield()
+	}
+	return x.pass.pause(ctx, m.governor.worked(took))
+}
+
+// Relayouts is the section relayout of serverStatus.
+func (m *Monitor) Relayouts() bson.Doc {
+	x := m.relays
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	var b bson.Builder
+	b.Bool("running", x.now.collection != catalog.UUID{}).Int64("documentsMoved", x.docs.Load()).Int64("collections", x.runs.Load())
+	return b.Finish()
+}
+
+// appendRelayout writes how far the relayout of a collection is, for who asks for its
+// rules.
+func (m *Monitor) appendRelayout(b *bson.Builder, c *catalog.Collection) {
+	if !c.Relaying() {
+		return
+	}
+	x := m.relays
+	x.mu.Lock()
+	p := x.now
+	x.mu.Unlock()
+	b.OpenDoc("relayout")
+	switch {
+	case p.collection == c.UUID:
+		b.String("state", "running").Int("documents", p.done).Int("of", p.total).Int("secondsLeft", int64(p.left().Seconds()))
+	case !m.mayRelay(c):
+		b.String("state", "off")
+	default:
+		b.String("state", "waits")
+	}
+	b.Close()
+}
