@@ -43,11 +43,17 @@ const epoch = 1_700_000_000
 
 func newAccount(t *testing.T) *account {
 	t.Helper()
+	return newAccountAround(t, func(r *replay.Recorder) catalog.Committer { return r })
+}
+
+// newAccountAround is newAccount with another committer.
+func newAccountAround(t *testing.T, committer func(*replay.Recorder) catalog.Committer) *account {
+	t.Helper()
 	a := &account{t: t}
 	off := time.Until(time.Unix(epoch, 0))
-	a.engine, a.cat = replay.Open(t, storage.Options{Dir: "db", FS: storage.NewMemFS(), CacheBytes: 8 << 20, Log: slog.New(slog.DiscardHandler)}, catalog.Options{
+	a.engine, a.cat = replay.OpenAround(t, storage.Options{Dir: "db", FS: storage.NewMemFS(), CacheBytes: 8 << 20, Log: slog.New(slog.DiscardHandler)}, catalog.Options{
 		Log: slog.New(slog.DiscardHandler), Clock: catalog.NewClock(func() time.Time { return time.Now().Add(off) }),
-	})
+	}, committer)
 	a.exec = &exec.Executor{Catalog: a.cat}
 	a.dispatcher = command.NewDispatcher(slog.New(slog.DiscardHandler))
 	a.open()

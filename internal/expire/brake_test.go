@@ -54,6 +54,10 @@ var ofCollection = append([]string{
 	`{collMod: "c", expireAfterSeconds: 1000000}`,
 }, everyBrake...)
 
+// ofLastWrite are those of a rule by last write whose documents have a ttl of their own,
+// which no longer default holds.
+var ofLastWrite = slices.DeleteFunc(ofIndex("at_1"), func(b string) bool { return strings.Contains(b, "expireAfterSeconds") })
+
 func dated(n int, form string) func(*world) {
 	return func(w *world) {
 		at := time.Now().Add(-time.Hour).UnixMilli()
@@ -95,6 +99,25 @@ var brakedKinds = []braked{
 			w.must(bson.MustParse(`{update: "c", updates: [{q: {_id: {$not: {$mod: [3, 0]}}}, u: {$set: {at: {"$date": "2126-01-03T00:00:00Z"}}}, multi: true}]}`))
 		},
 		begin: []string{`{collMod: "c", index: {name: "at_1", expireAfterSeconds: 60}}`},
+	},
+	{
+		name: "last write", fill: dated(3000, `{_id: ID, ttl: 1}`), due: 3000, brakes: ofLastWrite,
+		begin: []string{
+			`{createIndexes: "c", indexes: [{key: {_ts: 1}, name: "at_1", expireAfterSeconds: -1, storageEngine: {mayfly: {expiry: {by: "lastWrite"}}}}]}`,
+		},
+	},
+	{
+		// Most documents have none that is near, so the windows that are due are thinned.
+		name: "last write, windows", due: 3000, brakes: ofIndex("at_1"),
+		setup: []string{
+			`{setParameter: 1, expiryWindows: true, $db: "admin"}`,
+			`{createIndexes: "c", indexes: [{key: {_ts: 1}, name: "at_1", expireAfterSeconds: 36000, storageEngine: {mayfly: {expiry: {by: "lastWrite"}}}}]}`,
+		},
+		fill: func(w *world) {
+			dated(9000, `{_id: ID}`)(w)
+			w.must(bson.MustParse(`{update: "c", updates: [{q: {_id: {$not: {$mod: [3, 0]}}}, u: {$set: {ttl: -1}}, multi: true}]}`))
+		},
+		begin: []string{`{collMod: "c", index: {name: "at_1", expireAfterSeconds: 1}}`},
 	},
 	{
 		name: "clustered", fill: dated(3000, `{_id: AT}`), due: 3000, brakes: ofCollection,
@@ -141,17 +164,8 @@ func (k *braked) run(t *testing.T, brake string) {
 	brake = strings.NewReplacer("FROM", later(6), "TO", later(7)).Replace(brake)
 	w := newWorld(t)
 	defer w.close()
-	run := func(text string) { w.must(bson.MustParse(text)) }
-	for _, text := range k.setup {
-		run(text)
-	}
-	k.fill(w)
-	w.takes.Store(int64(slowCommit))
-	for _, text := range k.begin {
-		run(text)
-	}
-	ended := w.passUntil(t.Context(), t, int64(k.due)/5)
-	run(brake)
+	ended := k.begun(t.Context(), t, w)
+	w.must(bson.MustParse(brake))
 	time.Sleep(slowCommit) // for who counts the unit that the brake has waited for
 	gone := w.m.Stats.Deleted.Load()
 	if err := <-ended; err != nil {
@@ -163,6 +177,20 @@ func (k *braked) run(t *testing.T, brake string) {
 	if more := w.m.Stats.Deleted.Load() - gone; more != 0 {
 		t.Errorf("%d documents went after the reply, %d before", more, gone)
 	}
+}
+
+// begun is the error at the end of a pass that is in the middle of what is due.
+func (k *braked) begun(ctx context.Context, t *testing.T, w *world) <-chan error {
+	t.Helper()
+	for _, text := range k.setup {
+		w.must(bson.MustParse(text))
+	}
+	k.fill(w)
+	w.takes.Store(int64(slowCommit))
+	for _, text := range k.begin {
+		w.must(bson.MustParse(text))
+	}
+	return w.passUntil(ctx, t, int64(k.due)/5)
 }
 
 // passUntil begins a pass, and returns in the middle of it, when so many documents are
@@ -181,27 +209,36 @@ func (w *world) passUntil(ctx context.Context, t *testing.T, gone int64) <-chan 
 
 // TestLowerBudget holds that a lower budget counts from its reply on.
 func TestLowerBudget(t *testing.T) {
-	for _, brake := range []string{
-		`{collMod: "c", index: {name: "at_1", storageEngine: {mayfly: {expiry: {budget: {documentsPerSecond: 1}}}}}}`,
-		`{collMod: "c", storageEngine: {mayfly: {expiry: {budget: {documentsPerSecond: 1}}}}}`,
-		`{setParameter: 1, ttlMonitorDocumentsPerSecond: 1, $db: "admin"}`,
-	} {
-		w := newWorld(t)
-		w.must(bson.MustParse(`{setParameter: 1, ttlMonitorSubPassTargetSecs: 0, $db: "admin"}`))
-		dated(5000, `{_id: ID, at: AT}`)(w)
-		w.takes.Store(int64(slowCommit))
-		w.must(bson.MustParse(`{createIndexes: "c", indexes: [{key: {at: 1}, name: "at_1", expireAfterSeconds: 60}]}`))
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := w.passUntil(ctx, t, 1000)
-		w.must(bson.MustParse(brake))
-		time.Sleep(slowCommit)
-		begun, gone := time.Now(), w.m.Stats.Deleted.Load()
-		time.Sleep(20 * slowCommit)
-		if more := w.m.Stats.Deleted.Load() - gone; more > 2+int64(time.Since(begun)/time.Second) {
-			t.Errorf("%s: %d documents", brake, more)
+	for _, kind := range brakedKinds {
+		brakes := []string{
+			`{collMod: "c", storageEngine: {mayfly: {expiry: {budget: {documentsPerSecond: 1}}}}}`,
+			`{setParameter: 1, ttlMonitorDocumentsPerSecond: 1, $db: "admin"}`,
 		}
-		cancel()
-		<-ended
-		w.close()
+		if kind.name == "index" {
+			brakes = append(brakes, `{collMod: "c", index: {name: "at_1", storageEngine: {mayfly: {expiry: {budget: {documentsPerSecond: 1}}}}}}`)
+		}
+		for _, brake := range brakes {
+			t.Run(kind.name+"/"+brake, func(t *testing.T) { kind.lower(t, brake) })
+		}
 	}
+}
+
+func (k *braked) lower(t *testing.T, brake string) {
+	w := newWorld(t)
+	defer w.close()
+	w.must(bson.MustParse(`{setParameter: 1, ttlMonitorSubPassTargetSecs: 0, $db: "admin"}`))
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := k.begun(ctx, t, w)
+	w.must(bson.MustParse(brake))
+	time.Sleep(slowCommit)
+	begun, gone := time.Now(), w.m.Stats.Deleted.Load()
+	if gone >= int64(k.due) {
+		t.Errorf("all %d were gone before the brake", gone)
+	}
+	time.Sleep(20 * slowCommit)
+	if more := w.m.Stats.Deleted.Load() - gone; more > 2+int64(time.Since(begun)/time.Second) {
+		t.Errorf("%d documents", more)
+	}
+	cancel()
+	<-ended
 }
