@@ -20,6 +20,7 @@ const (
 	OpDelete                           // {_id}
 	OpRange                            // what went as a range: {ranges: [{from, to}], documents, bytes, reason}
 	OpCommand                          // a command, as MongoDB's oplog has it: {create: …}, {drop: …}, {renameCollection: …} and so on
+	OpReplace                          // as OpUpdate, where the client gave the whole document
 	opKinds
 )
 
@@ -53,6 +54,7 @@ type Session struct {
 //	its beginning, and at its end, and the ones in between, behind their length
 type operations struct {
 	on        bool // they are wanted
+	replaces  bool // the next updates are replacements
 	session   Session
 	statement int32 // of the next operation, + 1
 	n         int
@@ -86,7 +88,11 @@ func (o *operations) add(kind OperationKind, p place, doc bson.Doc) {
 
 // update records that a document was old and is doc.
 func (o *operations) update(p place, old, doc bson.Doc) {
-	o.add(OpUpdate, p, doc)
+	kind := OpUpdate
+	if o.replaces {
+		kind = OpReplace
+	}
+	o.add(kind, p, doc)
 	least := min(len(old), len(doc))
 	first := 0
 	for first < least && old[first] == doc[first] {
@@ -157,7 +163,7 @@ func (o *operations) all(r *storage.EncodingReader) (all []Operation, rest []byt
 			return nil, nil
 		}
 		op.Kind, op.Namespace, op.UUID = OperationKind(kind[0]), o.at[at].ns, o.at[at].uuid
-		if op.Kind == OpUpdate {
+		if op.Kind == OpUpdate || op.Kind == OpReplace {
 			first, last, middle := b.Uvarint(), b.Uvarint(), b.Sized()
 			if size := uint64(len(op.Doc)); b.Bad || first > size || last > size-first {
 				r.Bad = true
@@ -197,6 +203,12 @@ func (u *Unit) SetSession(s Session) { u.e.ops.session = s }
 // SetStatement says which statement of the session's operation the next writes are,
 // from 0 on.
 func (u *Unit) SetStatement(n int32) { u.e.ops.statement = n + 1 }
+
+// SetReplacement says whether the next updates give whole documents.
+func (u *Unit) SetReplacement(is bool) { u.e.ops.replaces = is }
+
+// OperationCount is how many operations the effect has recorded.
+func (e *Effect) OperationCount() int { return e.ops.n }
 
 // placeOps is where operations on the collection's documents are.
 func (c *Collection) placeOps() place { return place{c.UUID, c.Namespace} }

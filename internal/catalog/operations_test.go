@@ -37,7 +37,7 @@ func (k *telling) Commit(ctx context.Context, e *Effect, d storage.Durability) e
 		fmt.Fprintf(&k.out, "session %s, operation %d\n", session.ID, session.Txn)
 	}
 	for _, op := range all {
-		fmt.Fprintf(&k.out, "%s", [...]string{OpInsert: "i", OpUpdate: "u", OpDelete: "d", OpRange: "r", OpCommand: "c"}[op.Kind])
+		fmt.Fprintf(&k.out, "%s", [...]string{OpInsert: "i", OpUpdate: "u", OpDelete: "d", OpRange: "r", OpCommand: "c", OpReplace: "u whole"}[op.Kind])
 		if op.Statement >= 0 {
 			fmt.Fprintf(&k.out, " statement %d", op.Statement)
 		}
@@ -97,6 +97,13 @@ func moreOperations() []step {
 					return err
 				}
 				if err := u.Update(t.Context(), coll, record, old, parse(t, `{"_id": 1, "a": [1, 3], "b": 1}`)); err != nil {
+					return err
+				}
+				u.SetReplacement(true)
+				if record, old, err = u.LockID(t.Context(), coll, bson.Int32(1)); err != nil {
+					return err
+				}
+				if err := u.Update(t.Context(), coll, record, old, parse(t, `{"_id": 1, "c": 1}`)); err != nil {
 					return err
 				}
 				if record, old, err = u.LockID(t.Context(), coll, bson.Int32(10)); err != nil {
@@ -209,6 +216,7 @@ session { id: 1 }, operation 7
 i statement 0 d.plain { _id: 10 }
 i statement 1 d.plain { _id: 11 }
 u statement 2 d.plain { _id: 1, a: [ 1, 3 ], b: 1 } was { _id: 1, a: [ 1, 2 ] }
+u whole statement 2 d.plain { _id: 1, c: 1 } was { _id: 1, a: [ 1, 3 ], b: 1 }
 d statement 2 d.plain { _id: 10 }
 # a build
 c d.plain { startIndexBuild: "plain", indexBuildUUID: UUID("X"), indexes: [ { v: 2, key: { x: 1 }, name: "x" }, { v: 2, key: { y: 1 }, name: "y" } ] }

@@ -131,6 +131,7 @@ func (c *container) apply(ctx context.Context, u *catalog.Unit, op *operation, a
 	if old == nil {
 		return out, u.Insert(ctx, c.collection, out.item)
 	}
+	u.SetReplacement(true)
 	return out, u.Update(ctx, c.collection, record, old, out.item)
 }
 

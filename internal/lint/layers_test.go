@@ -21,7 +21,7 @@ var layers = [][]string{
 	{"query/sortkey", "query/expr", "query/match", "query/extsort", "query/project", "query/update", "query/pipeline", "query/nosql"},
 	{"storage", "schema", "timeseries", "catalog/layout", "catalog/measurements", "catalog", "catalog/replay"},
 	{"query/plan", "query/exec/keyrange", "query/exec"},
-	{"repl"},
+	{"oplog", "repl"},
 	{"auth", "client", "command"},
 	{"shard", "account", "expire/forecast", "node", "expire", "cluster", "router"},
 	{"cosmos", "console", "server", "bench", "testkit", "sim", "lint"},

@@ -102,7 +102,7 @@ func (t *told) one(op catalog.Operation) error {
 			return fmt.Errorf("it is there")
 		}
 		docs[id] = op.Doc
-	case catalog.OpUpdate:
+	case catalog.OpUpdate, catalog.OpReplace:
 		if !bytes.Equal(docs[id], op.Old) {
 			return fmt.Errorf("it was %s, and is said to have been %s", docs[id], op.Old)
 		}

@@ -98,6 +98,7 @@ func (e *updating) apply(u *catalog.Unit, record catalog.RecordKey, doc bson.Doc
 				return false, err
 			}
 		}
+		u.SetReplacement(e.s.Update.Kind() == update.Replacement)
 		err := e.done.tally(u, func() error { return u.Update(e.ctx, e.c, record, doc, next) })
 		if err != nil {
 			return false, err

@@ -1,0 +1,160 @@
+package oplog
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+)
+
+// The delta of MongoDB's update entries, version 2. Of a document:
+//
+//	d  {field: false}  fields that are gone
+//	u  {field: value}  fields that have another value, at their place
+//	i  {field: value}  fields that are new, or have moved, at the end in this order
+//	s… delta           of a field that is a document or an array before and after
+//
+// Of an array: a: true, l: its new length where it is shorter, and for each element
+// that differs u… its value or s… a delta, behind which stands its index.
+
+// Diff is what makes doc of old. ok is false where no delta can say it: a document has
+// two fields of one name.
+func Diff(old, doc bson.Doc) (diff bson.Doc, ok bool) {
+	was, is := fieldsOf(old), fieldsOf(doc)
+	if repeats(was) || repeats(is) {
+		return nil, false
+	}
+	same, gone := 0, []string(nil) // fields of doc that are at their place
+	var changed []change
+	for _, f := range was {
+		switch {
+		case same == len(is) || is[same].name != f.name:
+			gone = append(gone, f.name)
+			continue
+		case !identical(f.value, is[same].value):
+			changed = append(changed, compare(f.name, f.value, is[same].value))
+		}
+		same++
+	}
+	added := is[same:]
+	gone = slices.DeleteFunc(gone, func(name string) bool {
+		return slices.ContainsFunc(added, func(f field) bool { return f.name == name })
+	})
+	b := new(bson.Builder)
+	if len(gone) > 0 {
+		b.OpenDoc("d")
+		for _, name := range gone {
+			b.Bool(name, false)
+		}
+		b.Close()
+	}
+	if slices.ContainsFunc(changed, func(c change) bool { return c.delta == nil }) {
+		b.OpenDoc("u")
+		for _, c := range changed {
+			if c.delta == nil {
+				b.Value(c.name, c.value)
+			}
+		}
+		b.Close()
+	}
+	if len(added) > 0 {
+		b.OpenDoc("i")
+		for _, f := range added {
+			b.Value(f.name, f.value)
+		}
+		b.Close()
+	}
+	for _, c := range changed {
+		if c.delta != nil {
+			b.Doc("s"+c.name, c.delta)
+		}
+	}
+	return b.Finish(), true
+}
+
+// field is a field of a document.
+type field struct {
+	name  string
+	value bson.Value
+}
+
+func fieldsOf(d bson.Doc) (all []field) {
+	for name, v := range d.All() {
+		all = append(all, field{name, v})
+	}
+	return all
+}
+
+// repeats says whether two fields have one name.
+func repeats(fields []field) bool {
+	const few = 16 // pairs are compared
+	if len(fields) <= few {
+		for i := range fields {
+			for j := range i {
+				if fields[i].name == fields[j].name {
+					return true
+				}
+			}
+		}
+		return false
+	}
+	seen := make(map[string]struct{}, len(fields))
+	for _, f := range fields {
+		seen[f.name] = struct{}{}
+	}
+	return len(seen) < len(fields)
+}
+
+// change is a field that has another value: the value, or how it differs.
+type change struct {
+	name  string
+	value bson.Value
+	delta bson.Doc // nil for none
+}
+
+func identical(a, b bson.Value) bool { return a.Type == b.Type && bytes.Equal(a.Data, b.Data) }
+
+// compare is the change of a field.
+func compare(name string, old, value bson.Value) change {
+	c := change{name: name, value: value}
+	if old.Type != value.Type {
+		return c
+	}
+	switch value.Type {
+	case bson.TypeDocument:
+		c.delta, _ = Diff(old.Doc(), value.Doc())
+	case bson.TypeArray:
+		c.delta = diffArray(old.Doc(), value.Doc())
+	}
+	return c
+}
+
+// diffArray is the delta of an array; nil where the array itself is told in less. What
+// only grows at its end, or only shrinks, always has one: that is how $push and $pop
+// are told.
+func diffArray(old, array bson.Doc) bson.Doc {
+	was, is := old.Slice(), array.Slice()
+	b := new(bson.Builder).Bool("a", true)
+	if len(is) < len(was) {
+		b.Int32("l", int32(len(is)))
+	}
+	edited := false
+	for i, v := range is {
+		switch {
+		case i >= len(was):
+			b.Value("u"+bson.Index(i), v)
+		case !identical(was[i], v):
+			edited = true
+			if c := compare("", was[i], v); c.delta != nil {
+				b.Doc("s"+bson.Index(i), c.delta)
+			} else {
+				b.Value("u"+bson.Index(i), v)
+			}
+		}
+	}
+	diff := b.Finish()
+	if edited && len(diff) >= len(array) {
+		return nil
+	}
+	return diff
+}
