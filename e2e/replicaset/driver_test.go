@@ -107,6 +107,7 @@ func TestDriverOnSet(t *testing.T) {
 	}
 	readsWhereAsked(t, c, went, set)
 	causal(t, c)
+	writesFromSecondary(t, c, went, set)
 	acknowledged := &sync.Map{}
 	insert := func(id int) error {
 		_, err := docs.InsertOne(t.Context(), bson.D{{Key: "_id", Value: id}})
@@ -176,6 +177,32 @@ func readsWhereAsked(t *testing.T, c *mongo.Client, went *asked, set []*testkit.
 	}
 	if _, err := c.Database("app").Collection("docs", options.Collection().SetReadPreference(readpref.Nearest())).Distinct(t.Context(), "w", bson.D{}).Raw(); err != nil {
 		t.Errorf("nearest: %v", err)
+	}
+}
+
+// writesFromSecondary runs a pipeline that writes where the read preference sends it: the
+// secondary has the primary run it, and what it wrote can be read there at once.
+func writesFromSecondary(t *testing.T, c *mongo.Client, went *asked, set []*testkit.Server) {
+	t.Helper()
+	from := c.Database("app").Collection("docs", options.Collection().SetReadPreference(readpref.Secondary()))
+	for _, stage := range []bson.D{{{Key: "$out", Value: "copy"}}, {{Key: "$merge", Value: "copy"}}} {
+		cur, err := from.Aggregate(t.Context(), bson.A{stage})
+		if err != nil {
+			t.Fatalf("%v: %v", stage, err)
+		}
+		if err := cur.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if went.host("aggregate") == hostOf(set[0]) {
+			t.Errorf("%v went to the primary", stage)
+		}
+		if n, err := c.Database("app").Collection("copy", options.Collection().SetReadPreference(readpref.Primary())).CountDocuments(t.Context(), bson.D{}); err != nil || n != 5 {
+			t.Errorf("%v wrote %d documents: %v", stage, n, err)
+		}
+	}
+	var refused mongo.CommandError
+	if _, err := from.Aggregate(t.Context(), bson.A{bson.D{{Key: "$out", Value: "bad$name"}}}); !errors.As(err, &refused) || refused.Code != 20 {
+		t.Errorf("a collection that cannot be: %v", err)
 	}
 }
 

@@ -48,11 +48,10 @@ func (d *Dispatcher) awaitWrite(ctx context.Context, op *Op) {
 }
 
 // appendUnmet writes writeConcernError, where op's write concern was not met.
-func (op *Op) appendUnmet() {
+func (op *Op) appendUnmet(b *bson.Builder) {
 	if e := op.unmet; e != nil {
-		op.Reply.OpenDoc("writeConcernError").Int32("code", int32(e.Code)).String("codeName", e.Code.String()).
+		b.OpenDoc("writeConcernError").Int32("code", int32(e.Code)).String("codeName", e.Code.String()).
 			String("errmsg", e.Message).Doc("errInfo", e.Info).Close()
-		op.appendLabels(e)
 	}
 }
 

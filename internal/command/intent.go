@@ -7,6 +7,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/invariant"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/repl"
 )
 
@@ -106,13 +107,12 @@ func (d *Dispatcher) performOnMember(ctx context.Context, op *Op) error {
 	if err := d.awaitRead(ctx, op); err != nil {
 		return err
 	}
-	if err := d.handle(repl.WithOpTime(ctx, &op.opTime), op); err != nil {
-		return err
-	}
-	if op.Command.Flags&TakesWriteConcern != 0 {
+	err := d.handle(repl.WithOpTime(ctx, &op.opTime), op)
+	// A command that fails may have written, and tells of its write concern, too.
+	if op.Command.Flags&TakesWriteConcern != 0 && (err == nil || ctx.Err() == nil && !stateChanges[mongoerr.From(err).Code]) {
 		d.awaitWrite(ctx, op)
 	}
-	return nil
+	return err
 }
 
 // handle runs the handler, within the gate where it writes.

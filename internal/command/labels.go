@@ -21,11 +21,12 @@ const (
 )
 
 // stateChanges are the errors by which a driver learns that a member's role has
-// changed: they carry topologyVersion.
+// changed: they carry topologyVersion. Those of a shutdown are not among them: it does
+// not raise the version, and a driver takes an error of a version that it knows for an
+// old one.
 var stateChanges = map[mongoerr.Code]bool{
 	mongoerr.NotWritablePrimary: true, mongoerr.NotPrimaryNoSecondaryOk: true, mongoerr.Code(10058): true, mongoerr.NotPrimaryOrSecondary: true,
-	mongoerr.InterruptedAtShutdown: true, mongoerr.InterruptedDueToReplStateChange: true, mongoerr.PrimarySteppedDown: true,
-	mongoerr.ShutdownInProgress: true,
+	mongoerr.InterruptedDueToReplStateChange: true, mongoerr.PrimarySteppedDown: true,
 }
 
 // labels are the labels of op's error e, which is the reply's or that of the write

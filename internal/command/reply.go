@@ -17,7 +17,13 @@ func (d *Dispatcher) finish(ctx context.Context, op *Op, now time.Time, err erro
 		r.Body = d.errorReply(op, mongoerr.From(err))
 	} else {
 		op.inject()
-		op.appendUnmet()
+		op.appendUnmet(op.Reply)
+		if op.unmet != nil {
+			op.appendLabels(op.unmet)
+			if stateChanges[op.unmet.Code] {
+				d.AppendTopologyVersion(op.Reply)
+			}
+		}
 		if op.IntegerOK {
 			op.Reply.Int32("ok", 1)
 		} else {
@@ -98,6 +104,7 @@ func (d *Dispatcher) errorReply(op *Op, e *mongoerr.Error) bson.Doc {
 	}
 	b.Double("ok", 0)
 	AppendError(b, e)
+	op.appendUnmet(b)
 	d.appendTimes(op, b)
 	return b.Finish()
 }

@@ -82,10 +82,16 @@ func (n *Node) runAggregate(ctx context.Context, op *command.Op) error {
 	if !op.Args.Has("cursor") {
 		return mongoerr.New(mongoerr.FailedToParse, "The 'cursor' option is required, except for aggregate with the explain argument")
 	}
+	if n.forwards(op) {
+		return n.forward(ctx, op)
+	}
 	if err := n.checkExpected(op); err != nil {
 		return err
 	}
 	a, err := n.parseAggregation(op, target, list, n.aggregateReading(&op.Args))
+	if n.Dispatcher.Member != nil && mongoerr.Is(err, 40573) { // what a standalone says
+		return mongoerr.New(mongoerr.CommandNotSupported, "The $changeStream stage is not supported")
+	}
 	if err != nil {
 		return err
 	}
