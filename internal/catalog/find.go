@@ -92,7 +92,11 @@ func (c *Collection) findByEntry(dst RecordKey, r storage.Reader, id bson.Value)
 
 // sectionOf looks a key string of _id up; the entry may be dead.
 func (c *Collection) sectionOf(r storage.Reader, id []byte) (window uint64, found bool, err error) {
-	v, closer, err := r.Get(c.indexes[0].Ident, id)
+	in := c.indexes[0].Ident
+	if relaid := c.live.relaid.Load(); relaid != nil {
+		in = relaid.ids // the descriptor may be from before
+	}
+	v, closer, err := r.Get(in, id)
 	if errors.Is(err, storage.ErrNotFound) {
 		return 0, false, nil
 	}

@@ -71,8 +71,20 @@ func (c *Collection) CheckTurns(begun int) error {
 	return nil
 }
 
-// findEither is FindID in either half, in any state.
+// findEither is FindID in either half, in any state. Where another change has begun
+// meanwhile, it looks again.
 func (c *Collection) findEither(dst RecordKey, r storage.Reader, id bson.Value) (record RecordKey, doc bson.Doc, closer io.Closer, err error) {
+	n := len(dst)
+	for {
+		turns := c.Turns()
+		record, doc, closer, err = c.lookEither(dst[:n], r, id)
+		if err != nil || doc != nil || c.Turns() == turns {
+			return record, doc, closer, err
+		}
+	}
+}
+
+func (c *Collection) lookEither(dst RecordKey, r storage.Reader, id bson.Value) (record RecordKey, doc bson.Doc, closer io.Closer, err error) {
 	n := len(dst)
 	byID := func() {
 		record = c.appendID(dst[:n], id)

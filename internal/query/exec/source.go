@@ -38,10 +38,14 @@ func (s *source) entries(ix *plan.Index, lower, upper []byte) (*storage.Iter, er
 	if s.low, err = s.coll.Gone(s.reader); err != nil {
 		return nil, err
 	}
-	if err := s.coll.CheckTurns(s.turns); err != nil {
+	it, err := s.coll.EntryIter(s.reader, ix.Handle.(*catalog.Index), lower, upper)
+	if err != nil {
 		return nil, err
 	}
-	return s.coll.EntryIter(s.reader, ix.Handle.(*catalog.Index), lower, upper)
+	if err := s.coll.CheckTurns(s.turns); err != nil {
+		return nil, errors.Join(err, it.Close())
+	}
+	return it, nil
 }
 
 // entry makes a row of the index entry that an iterator stands on; memory may get
