@@ -33,12 +33,12 @@ func startSet(t *testing.T, n int) []*testkit.Server {
 	}
 	config := bson.D{{Key: "_id", Value: "rs0"}, {Key: "members", Value: members},
 		{Key: "settings", Value: bson.D{{Key: "getLastErrorModes", Value: bson.D{{Key: "all", Value: bson.D{{Key: "dc", Value: n}}}}}}}}
-	if err := direct(t, all[0]).Database("admin").RunCommand(t.Context(), bson.D{{Key: "replSetInitiate", Value: config}}).Err(); err != nil {
+	if err := all[0].Direct().Database("admin").RunCommand(t.Context(), bson.D{{Key: "replSetInitiate", Value: config}}).Err(); err != nil {
 		t.Fatal(err)
 	}
 	until(t, "all members serve", func() error {
 		var status struct{ Members []struct{ StateStr string } }
-		err := direct(t, all[0]).Database("admin").RunCommand(t.Context(), bson.D{{Key: "replSetGetStatus", Value: 1}}).Decode(&status)
+		err := all[0].Direct().Database("admin").RunCommand(t.Context(), bson.D{{Key: "replSetGetStatus", Value: 1}}).Decode(&status)
 		for i, m := range status.Members {
 			want := "SECONDARY"
 			if i == 0 {

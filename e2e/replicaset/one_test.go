@@ -1,7 +1,6 @@
 package replicaset
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -21,21 +20,6 @@ const (
 	patience = time.Minute
 	goodbye  = 50 * time.Millisecond
 )
-
-// direct connects to one member, whatever it is in its set.
-func direct(t *testing.T, s *testkit.Server) *mongo.Client {
-	t.Helper()
-	c, err := mongo.Connect(options.Client().ApplyURI(s.URI()).SetDirect(true).SetServerSelectionTimeout(patience))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), goodbye)
-		defer cancel()
-		_ = c.Disconnect(ctx)
-	})
-	return c
-}
 
 // until waits for something to become true.
 func until(t *testing.T, what string, is func() error) {
@@ -73,7 +57,7 @@ func holds(t *testing.T, c *mongo.Collection, want int64) {
 // survives kill -9. Data of a set serve no other set, and a standalone only for reading.
 func TestSetOfOne(t *testing.T) {
 	s := testkit.Start(t)
-	c := direct(t, s).Database("app").Collection("docs")
+	c := s.Direct().Database("app").Collection("docs")
 	for i := range 100 {
 		if _, err := c.InsertOne(t.Context(), bson.D{{Key: "_id", Value: i}}); err != nil {
 			t.Fatal(err)
@@ -88,7 +72,7 @@ func TestSetOfOne(t *testing.T) {
 	s.Args = []string{"--replSet", "rs0", "--initiate", "--setParameter", "ttlMonitorSleepSecs=1"}
 	for round := range 3 {
 		s.Run()
-		c = direct(t, s).Database("app").Collection("docs")
+		c = s.Direct().Database("app").Collection("docs")
 		until(t, "a write", func() error {
 			_, err := c.InsertOne(t.Context(), bson.D{{Key: "_id", Value: 1000 + round}})
 			return err
@@ -100,7 +84,7 @@ func TestSetOfOne(t *testing.T) {
 		s.Kill()
 	}
 	s.Run()
-	c = direct(t, s).Database("app").Collection("docs")
+	c = s.Direct().Database("app").Collection("docs")
 	until(t, "a document expires", func() error {
 		_, err := c.UpdateByID(t.Context(), 0, bson.D{{Key: "$set", Value: bson.D{{Key: "at", Value: time.Now()}}}}, options.UpdateOne().SetUpsert(false))
 		if err == nil && c.FindOne(t.Context(), bson.D{{Key: "_id", Value: 0}}).Err() == nil {
@@ -114,7 +98,7 @@ func TestSetOfOne(t *testing.T) {
 		Members []bson.M
 	}
 	until(t, "the configuration", func() error {
-		return direct(t, s).Database("local").Collection("system.replset").FindOne(t.Context(), bson.D{}).Decode(&shown)
+		return s.Direct().Database("local").Collection("system.replset").FindOne(t.Context(), bson.D{}).Decode(&shown)
 	})
 	if shown.Set != "rs0" || len(shown.Members) != 1 || shown.Members[0]["host"] != fmt.Sprintf("localhost:%d", s.Port) || shown.Members[0]["raft"] != nil {
 		t.Errorf("local.system.replset has %+v", shown)
@@ -123,7 +107,7 @@ func TestSetOfOne(t *testing.T) {
 	apart(t, s)
 	s.Args = []string{"--replSet", "rs0"}
 	s.Run()
-	c = direct(t, s).Database("app").Collection("docs")
+	c = s.Direct().Database("app").Collection("docs")
 	until(t, "a write", func() error {
 		_, err := c.InsertOne(t.Context(), bson.D{{Key: "_id", Value: 2000}})
 		return err
@@ -148,7 +132,7 @@ func apart(t *testing.T, s *testkit.Server) {
 	}
 	s.Args = nil
 	s.Run()
-	c := direct(t, s).Database("app").Collection("docs")
+	c := s.Direct().Database("app").Collection("docs")
 	holds(t, c, 102)
 	if _, err := c.InsertOne(t.Context(), bson.D{}); code(err) != 20 || !strings.Contains(err.Error(), "member of the replica set rs0") {
 		t.Errorf("a write to the data of a member: %v", err)

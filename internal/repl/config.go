@@ -210,7 +210,7 @@ func (c *Config) Next(d *Config) error {
 			"New replica set configuration version must be greater than old, but %d is not greater than %d for replica set %s", d.Version, c.Version, c.Set)
 	}
 	d.Removed = slices.Clone(c.Removed)
-	changed := 0
+	changed := 0 // by how many voters they differ
 	for i := range d.Members {
 		m := &d.Members[i]
 		old := c.Member(m.Raft)
@@ -224,6 +224,9 @@ func (c *Config) Next(d *Config) error {
 			m.Joining = true
 		default:
 			m.Joining = old.Joining && m.Votes > 0
+		}
+		if old == nil && c.replaced(d, m) {
+			continue // counted below
 		}
 		if m.Votes > 0 && (old == nil || old.Votes == 0) || old != nil && old.Votes > 0 && m.Votes == 0 {
 			changed++
@@ -243,6 +246,13 @@ func (c *Config) Next(d *Config) error {
 			"Non force replica set reconfig can only add or remove at most 1 voting member")
 	}
 	return d.Validate()
+}
+
+// replaced says whether a new member of d takes the place of one of c that has lost its
+// data: the same _id and host, and another raft id.
+func (c *Config) replaced(d *Config, m *MemberConfig) bool {
+	old := c.at(m.Host)
+	return old != nil && old.ID == m.ID && old.Votes == m.Votes && old.Raft != m.Raft && d.Member(old.Raft) == nil
 }
 
 // promoted is the configuration in which a member that has caught up votes.

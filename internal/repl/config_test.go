@@ -107,6 +107,9 @@ func TestNextConfig(t *testing.T) {
 		{"one more is a learner first", func(c *Config) {
 			c.Members = append(c.Members, MemberConfig{ID: 4, Host: "d:1", Raft: 13, Priority: 1, Votes: 1})
 		}, 0, func(c *Config) bool { return c.Members[3].Joining && len(c.confState().Learners) == 1 }},
+		{"one that has lost its data is a learner first", func(c *Config) { c.Members[2].Raft = 99 }, 0,
+			func(c *Config) bool { return c.Members[2].Joining && slices.Equal(c.Removed, []uint64{12}) }},
+		{"two that have lost their data", func(c *Config) { c.Members[1].Raft, c.Members[2].Raft = 98, 99 }, mongoerr.NewReplicaSetConfigurationIncompatible, nil},
 		{"a vote that comes back is a learner first", func(c *Config) {
 			c.Members[2].Votes, c.Members[2].Priority = 0, 0
 		}, 0, func(c *Config) bool {

@@ -103,6 +103,7 @@ func OpenMember(o MemberOptions) (_ *Member, err error) {
 	ctx, m.stop = context.WithCancel(context.Background())
 	m.replica.start()
 	m.work.Go(func() { m.lead(ctx) })
+	m.work.Go(func() { m.replaceLost(ctx) })
 	return m, nil
 }
 

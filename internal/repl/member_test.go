@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -249,6 +250,21 @@ func TestThreeMembers(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := p.WaitConcern(t.Context(), o.Last(), Concern{N: 3}); err != nil || a.count() != 4 {
+		t.Errorf("a has %d: %v", a.count(), err)
+	}
+	// Whoever lost the disk gets everything anew, with another raft id.
+	lost, was := a, a.State().ID
+	lost.kill()
+	a = ms.member("a:1", storage.NewMemFS())
+	until(t, "it votes again", func() bool {
+		s := a.State()
+		me := s.Config.Member(s.ID)
+		return me != nil && me.Voter() && s.ID != was && slices.Contains(s.Config.Removed, was)
+	})
+	if o, err = p.insert(7); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.WaitConcern(t.Context(), o.Last(), Concern{N: 3}); err != nil || a.count() != 5 {
 		t.Errorf("a has %d: %v", a.count(), err)
 	}
 	stepDown(t, p, a, b, c)

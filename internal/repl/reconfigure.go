@@ -90,15 +90,26 @@ func (m *Member) identify(ctx context.Context, c, old *Config, found bool) error
 			return err
 		}
 		d.Raft = who.Raft
-		switch {
-		case who.Raft == m.replica.State().ID, old.Member(who.Raft) != nil: // under another name
-		case who.ID != [12]byte{} && (found || who.ID != c.ID):
-			return mongoerr.New(mongoerr.NewReplicaSetConfigurationIncompatible, "Rejecting a configuration with the member %s, which is of a replica set named %s already", d.Host, who.Set)
-		case who.Name != "" && who.Name != c.Set:
-			return mongoerr.New(mongoerr.NewReplicaSetConfigurationIncompatible, "The member %s was started for a replica set named %s, not %s", d.Host, who.Name, c.Set)
-		case who.HasData:
-			return mongoerr.New(mongoerr.CannotInitializeNodeWithData, "'%s' has data already, cannot initiate set. All members except initiator must be empty.", d.Host)
+		if who.Raft == m.replica.State().ID || old.Member(who.Raft) != nil {
+			continue // under another name
 		}
+		if err := who.mayJoin(d.Host, c, found); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mayJoin refuses a member, which is at a host, for a configuration: found says that
+// it is that of a new set. Errors: 103, 110.
+func (who Identity) mayJoin(host string, c *Config, found bool) error {
+	switch {
+	case who.ID != [12]byte{} && (found || who.ID != c.ID):
+		return mongoerr.New(mongoerr.NewReplicaSetConfigurationIncompatible, "Rejecting a configuration with the member %s, which is of a replica set named %s already", host, who.Set)
+	case who.Name != "" && who.Name != c.Set:
+		return mongoerr.New(mongoerr.NewReplicaSetConfigurationIncompatible, "The member %s was started for a replica set named %s, not %s", host, who.Name, c.Set)
+	case who.HasData:
+		return mongoerr.New(mongoerr.CannotInitializeNodeWithData, "'%s' has data already, cannot initiate set. All members except initiator must be empty.", host)
 	}
 	return nil
 }
