@@ -140,6 +140,7 @@ func (l *loader) together() {
 		o.Net.Compressors = nil
 	}
 	l.cosmosKey()
+	l.memberKey()
 	l.replication()
 	if o.Storage.DBPath == "" {
 		o.Storage.DBPath = defaultDBPath()

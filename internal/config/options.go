@@ -42,6 +42,9 @@ type Net struct {
 type Security struct {
 	JavaScript    bool // run their JavaScript
 	Authorization bool // check what each may do
+	// KeyFile has the Key by which members of a replica set know each other; "" for none.
+	KeyFile string
+	Key     string
 }
 
 // Replication says of which replica set the server is a member.

@@ -17,7 +17,7 @@ var refused = []refusal{
 	{path: "sharding.", flags: []string{"clusterRole"}, why: "sharding is not offered yet; this server is a standalone"},
 	{path: "sharding.clusterRole", flags: []string{"shardsvr", "configsvr"}, bare: true, why: "sharding is not offered yet; this server is a standalone"},
 	{path: "security.noauth", flags: []string{"noauth"}, bare: true, harmless: []string{"true"}, why: "access control is off unless --auth says otherwise"},
-	{path: "security.keyFile", flags: []string{"keyFile", "clusterAuthMode"}, why: "access control between members is not offered yet"},
+	{path: "security.clusterAuthMode", flags: []string{"clusterAuthMode"}, harmless: []string{"keyFile"}, why: "members know each other by security.keyFile"},
 	{path: "security.noscripting", harmless: []string{"true"}, why: "security.javascriptEnabled says it"},
 	{path: "security.", flags: []string{"redactClientLogData", "enableEncryption"}, bare: true, why: "it is not offered"},
 	{path: "net.tls.mode", flags: []string{"tlsMode"}, harmless: []string{"disabled"}, why: "TLS is not offered yet"},

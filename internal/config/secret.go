@@ -58,6 +58,36 @@ func (l *loader) cosmosKey() {
 	}
 }
 
+// memberKey reads the key of a replica set, as mongod does: space in it does not count,
+// and nobody else may read the file. Who has one checks what clients may do, too.
+func (l *loader) memberKey() {
+	o := &l.options.Security
+	if o.KeyFile == "" {
+		return
+	}
+	info, err := os.Stat(o.KeyFile)
+	if err == nil && info.Mode().Perm()&0o077 != 0 {
+		l.fail("security.keyFile", "permissions on %s are too open", o.KeyFile)
+		return
+	}
+	key := ""
+	if err == nil {
+		key, err = readSecret(o.KeyFile)
+	}
+	if err != nil {
+		l.fail("security.keyFile", "%v", err)
+		return
+	}
+	key = strings.Join(strings.Fields(key), "")
+	if len(key) < 6 || len(key) > 1024 || strings.Trim(key, base64Letters) != "" {
+		l.fail("security.keyFile", "%s has no key: 6 to 1024 characters of base64", o.KeyFile)
+		return
+	}
+	o.Key, o.Authorization = key, true
+}
+
+const base64Letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="
+
 // readSecret is the content of a file, without the space around it.
 func readSecret(path string) (string, error) {
 	f, err := os.Open(path)

@@ -73,3 +73,35 @@ func TestKeyFile(t *testing.T) {
 		}
 	}
 }
+
+// TestMemberKey holds that the key of a replica set is read as mongod reads it, and that
+// it turns access control on.
+func TestMemberKey(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "key")
+	for _, c := range []struct {
+		text  string
+		mode  os.FileMode
+		wrong string
+	}{
+		{" c2Vj\ncmV0\n", 0o600, ""},
+		{"c2VjcmV0", 0o400, ""},
+		{"c2VjcmV0", 0o640, "too open"},
+		{"c2Vj", 0o600, "6 to 1024"},
+		{"c2VjcmV0!", 0o600, "6 to 1024"},
+		{strings.Repeat("a", 1025), 0o600, "6 to 1024"},
+	} {
+		_ = os.Remove(file)
+		if err := os.WriteFile(file, []byte(c.text), c.mode); err != nil {
+			t.Fatal(err)
+		}
+		o, err := Load(Input{Args: []string{"--keyFile", file}})
+		switch {
+		case c.wrong != "":
+			if err == nil || !strings.Contains(err.Error(), c.wrong) {
+				t.Errorf("%q with %o: %v", c.text, c.mode, err)
+			}
+		case err != nil || o.Security.Key != "c2VjcmV0" || !o.Security.Authorization:
+			t.Errorf("%q with %o: %+v, %v", c.text, c.mode, o, err)
+		}
+	}
+}

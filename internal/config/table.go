@@ -74,6 +74,8 @@ var table = []option{
 
 	{path: "security.authorization", flag: "auth", target: func(o *Options) any { return (*enabling)(&o.Security.Authorization) }, text: "disabled",
 		help: "let only those in who authenticate, and let them do what their roles grant"},
+	{path: "security.keyFile", flag: "keyFile", target: func(o *Options) any { return &o.Security.KeyFile },
+		help: "file with the key that all members of a replica set have, 6 to 1024 characters of base64; members without it are not let in. It turns on security.authorization"},
 	{path: "security.javascriptEnabled", flag: "noscripting", inverse: true, target: func(o *Options) any { return &o.Security.JavaScript }, text: "false",
 		help: "run no JavaScript of clients ($where, $function, $accumulator, mapReduce), which is the default; --noscripting=false runs it"},
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sort"
 
 	"github.com/mayflydb/mayfly/internal/storage"
 	"go.etcd.io/raft/v3"
@@ -43,9 +44,9 @@ type Number uint32
 // The kinds of keys under storage.IdentRaft: group, kind, and for entries the index,
 // integers big-endian. Those of this member alone never travel with a snapshot.
 const (
-	keyEntry    byte = 'e' // type, term, data
+	keyEntry    byte = 'e' // type, term, bytes of the log up to its end, data
 	keyHard     byte = 'h' // a raftpb.HardState
-	keyBase     byte = 'b' // place of the last truncated entry
+	keyBase     byte = 'b' // place of the last truncated entry, bytes of the log up to its end
 	keyIdentity byte = 'i' // raft id of this data directory
 	keyState    byte = 's' // groupState: the same on all members
 )
@@ -58,8 +59,10 @@ func entryKey(group Number, index uint64) []byte {
 	return binary.BigEndian.AppendUint64(groupKey(group, keyEntry), index)
 }
 
-// storedHead is what stands before the data of a stored entry: type and term.
-const storedHead = 1 + 8
+// storedHead is what stands before the data of a stored entry: type, term, and how
+// many bytes the log has had up to the entry's end, all stored entries counted since
+// the set was founded.
+const storedHead = 1 + 8 + 8
 
 // maxCachedBytes bounds the entries that a log keeps in memory: the followers that
 // keep up read nothing else.
@@ -73,7 +76,9 @@ type EngineLog struct {
 	hard  *raftpb.HardState
 	base  Position // of the last entry that is gone, Index and Term
 	last  uint64
-	cache logCache
+	// upToBase and upToLast are the bytes of the log up to the end of these two.
+	upToBase, upToLast uint64
+	cache              logCache
 }
 
 // OpenLog opens a group's log in a store. Errors: storage.ErrCorruption and the
@@ -82,10 +87,10 @@ func OpenLog(e *storage.Engine, group Number) (*EngineLog, error) {
 	l := &EngineLog{e: e, group: group}
 	if err := l.get(keyBase, func(v []byte) error {
 		base, rest, ok := cutPosition(v)
-		if !ok || len(rest) > 0 {
+		if !ok || len(rest) != 8 {
 			return fmt.Errorf("%w: base of the log is %x", storage.ErrCorruption, v)
 		}
-		l.base = base
+		l.base, l.upToBase = base, binary.LittleEndian.Uint64(rest)
 		return nil
 	}); err != nil {
 		return nil, err
@@ -96,7 +101,7 @@ func OpenLog(e *storage.Engine, group Number) (*EngineLog, error) {
 	}); err != nil {
 		return nil, err
 	}
-	l.last = l.base.Index
+	l.last, l.upToLast = l.base.Index, l.upToBase
 	snap := e.NewSnapshot()
 	defer snap.Close()
 	it, err := snap.NewIter(storage.IdentRaft, groupKey(group, keyEntry), groupKey(group, keyEntry+1))
@@ -107,6 +112,13 @@ func OpenLog(e *storage.Engine, group Number) (*EngineLog, error) {
 	if it.Last() {
 		k := it.Key()
 		l.last = binary.BigEndian.Uint64(k[len(k)-8:])
+		v, err := it.Value()
+		if err != nil {
+			return nil, err
+		}
+		if l.upToLast, err = upTo(l.last, v); err != nil {
+			return nil, err
+		}
 	}
 	return l, it.Err()
 }
@@ -207,6 +219,56 @@ func (l *EngineLog) read(lo, hi, maxBytes uint64) (out []*raftpb.Entry, err erro
 	return out, nil
 }
 
+// upTo is the bytes of the log up to the end of a stored entry.
+func upTo(index uint64, stored []byte) (uint64, error) {
+	if len(stored) < storedHead {
+		return 0, fmt.Errorf("%w: entry %d of the log is cut", storage.ErrCorruption, index)
+	}
+	return binary.BigEndian.Uint64(stored[9:]), nil
+}
+
+// bytesUpTo is the bytes of the log up to the end of an entry from Base to Last.
+func (l *EngineLog) bytesUpTo(index uint64) (n uint64, err error) {
+	switch index {
+	case l.base.Index:
+		return l.upToBase, nil
+	case l.last:
+		return l.upToLast, nil
+	}
+	found := false
+	err = getKey(l.e, entryKey(l.group, index), func(v []byte) error {
+		found = true
+		n, err = upTo(index, v)
+		return err
+	})
+	if err == nil && !found {
+		err = fmt.Errorf("%w: entry %d of the log is missing", storage.ErrCorruption, index)
+	}
+	return n, err
+}
+
+// Bytes is how large the log is: its entries as they are stored, without their keys.
+func (l *EngineLog) Bytes() uint64 { return l.upToLast - l.upToBase }
+
+// Excess is the last entry that is not needed for a log of so many bytes and all
+// entries since a time; Base's index where there is none.
+func (l *EngineLog) Excess(bytes uint64, since Timestamp) (uint64, error) {
+	var failed error
+	n := sort.Search(int(l.last-l.base.Index), func(i int) bool {
+		index := l.base.Index + 1 + uint64(i)
+		upTo, err := l.bytesUpTo(index)
+		if err == nil && upTo+bytes <= l.upToLast { // it lies before the last so many bytes
+			var at Position
+			if at, err = position(l, index); err == nil {
+				return at.Time >= since
+			}
+		}
+		failed = errors.Join(failed, err)
+		return true
+	})
+	return l.base.Index + uint64(n), failed
+}
+
 // storedEntry makes an entry of what is stored under its key.
 func storedEntry(index uint64, v []byte) *raftpb.Entry {
 	e := &raftpb.Entry{Index: &index, Type: raftpb.EntryType(v[0]).Enum(), Term: new(binary.BigEndian.Uint64(v[1:]))}
@@ -221,8 +283,12 @@ func storedEntry(index uint64, v []byte) *raftpb.Entry {
 func (l *EngineLog) Append(hard *raftpb.HardState, entries []*raftpb.Entry, sync bool) error {
 	u := l.e.Begin()
 	defer u.Abort()
-	last := l.last
+	last, size := l.last, l.upToLast
 	if len(entries) > 0 {
+		var err error
+		if size, err = l.bytesUpTo(entries[0].GetIndex() - 1); err != nil {
+			return err
+		}
 		last = entries[len(entries)-1].GetIndex()
 		if l.last > last { // the conflicting tail goes in the same step
 			if err := u.DeleteRange(storage.IdentRaft, entryKey(l.group, last+1), entryKey(l.group, l.last+1)); err != nil {
@@ -231,9 +297,11 @@ func (l *EngineLog) Append(hard *raftpb.HardState, entries []*raftpb.Entry, sync
 		}
 	}
 	for _, e := range entries {
+		size += uint64(storedHead + len(e.GetData()))
 		if err := u.SetFilled(storage.IdentRaft, entryKey(l.group, e.GetIndex()), storedHead+len(e.GetData()), func(v []byte) {
 			v[0] = byte(e.GetType())
 			binary.BigEndian.PutUint64(v[1:], e.GetTerm())
+			binary.BigEndian.PutUint64(v[9:], size)
 			copy(v[storedHead:], e.GetData())
 		}); err != nil {
 			return err
@@ -256,7 +324,7 @@ func (l *EngineLog) Append(hard *raftpb.HardState, entries []*raftpb.Entry, sync
 		l.hard = hard
 	}
 	if len(entries) > 0 {
-		l.last = last
+		l.last, l.upToLast = last, size
 		l.cache.append(entries)
 	}
 	return nil
@@ -291,8 +359,8 @@ func setHard(u *storage.Unit, group Number, hard *raftpb.HardState) error {
 	return u.Set(storage.IdentRaft, groupKey(group, keyHard), v)
 }
 
-func setBase(u *storage.Unit, group Number, base Position) error {
-	return u.Set(storage.IdentRaft, groupKey(group, keyBase), appendPosition(nil, base))
+func setBase(u *storage.Unit, group Number, base Position, upTo uint64) error {
+	return u.Set(storage.IdentRaft, groupKey(group, keyBase), binary.LittleEndian.AppendUint64(appendPosition(nil, base), upTo))
 }
 
 // Truncate is Log's.
@@ -304,19 +372,23 @@ func (l *EngineLog) Truncate(index uint64) error {
 	if err != nil {
 		return err
 	}
+	upTo, err := l.bytesUpTo(index)
+	if err != nil {
+		return err
+	}
 	u := l.e.Begin()
 	defer u.Abort()
 	if err := u.DeleteRange(storage.IdentRaft, entryKey(l.group, l.base.Index), entryKey(l.group, index+1)); err != nil {
 		return err
 	}
-	if err := setBase(u, l.group, base); err != nil {
+	if err := setBase(u, l.group, base, upTo); err != nil {
 		return err
 	}
 	u.Frees()
 	if err := u.Commit(context.Background(), storage.Buffered); err != nil {
 		return err
 	}
-	l.base = base
+	l.base, l.upToBase = base, upTo
 	l.cache.truncate(index)
 	return nil
 }

@@ -28,6 +28,9 @@ type MemberOptions struct {
 	// Catalog opens what is in it. Its Committer is the member.
 	Catalog catalog.Options
 	Network NetworkOptions
+	// Window is how much of the log the member keeps. Bytes of 0 stand for those of
+	// DefaultWindow.
+	Window Window
 	// Wall is the clock on the wall; nil: the computer's. MaxDrift: see NewClock; 0:
 	// DefaultMaxDrift.
 	Wall     func() time.Time
@@ -99,6 +102,10 @@ func OpenMember(o MemberOptions) (_ *Member, err error) {
 		m.net.Close()
 		return nil, errors.Join(err, m.catalog.Close(), m.store.Close())
 	}
+	if o.Window.Bytes == 0 {
+		o.Window.Bytes = DefaultWindow(o.FS, o.Dir).Bytes
+	}
+	m.replica.SetWindow(o.Window)
 	var ctx context.Context
 	ctx, m.stop = context.WithCancel(context.Background())
 	m.replica.start()
@@ -142,6 +149,13 @@ func (m *Member) ServePeers(l net.Listener) error { return m.net.Serve(l) }
 func (m *Member) Enter(ctx context.Context) (inside context.Context, leave func(), err error) {
 	return m.door.enter(ctx)
 }
+
+// SetWindow says how much of its log the member keeps from now on, until it is opened
+// again.
+func (m *Member) SetWindow(w Window) { m.replica.SetWindow(w) }
+
+// Window is how much of its log the member keeps.
+func (m *Member) Window() Window { return *m.replica.window.Load() }
 
 // Evaluate says on which state a unit that begins now is evaluated: zero where the
 // member is no primary, and then Commit refuses it.

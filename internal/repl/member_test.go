@@ -28,9 +28,13 @@ type process struct {
 var testNamespace = schema.Namespace{DB: "d", Coll: "c"}
 
 func openTestMember(ms *machines, host, set string, fs *storage.MemFS) (*Member, error) {
+	network := NetworkOptions{Host: host, Dial: ms.dial}
+	if ms.key != nil {
+		network.Credentials = KeyCredentials(ms.key)
+	}
 	return OpenMember(MemberOptions{Set: set, FS: fs, Dir: "db", Open: func(dir string) (*storage.Engine, error) {
 		return storage.Open(storage.Options{Dir: dir, FS: fs, CacheBytes: 1 << 20, MemtableBytes: 1 << 20})
-	}, Network: NetworkOptions{Host: host, Dial: ms.dial}, Fatal: func(err error) { ms.t.Errorf("%s: %v", host, err) }})
+	}, Window: ms.window, Network: network, Fatal: func(err error) { ms.t.Errorf("%s: %v", host, err) }})
 }
 
 func (ms *machines) member(host string, fs *storage.MemFS) *process {

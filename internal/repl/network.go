@@ -13,6 +13,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/mem"
@@ -27,6 +28,8 @@ const (
 	// linkBackoff is how long a link waits after a failure.
 	linkBackoff = 100 * time.Millisecond
 	keepalives  = 5 * time.Second
+	// handshakeTimeout bounds how a connection begins.
+	handshakeTimeout = 15 * time.Second
 	// maxKnownHosts bounds Network.hosts.
 	maxKnownHosts = 256
 	// hostHeader is where a stream tells the sender's host.
@@ -39,6 +42,9 @@ type NetworkOptions struct {
 	Host string
 	// Dial connects to a host:port; nil: TCP.
 	Dial func(ctx context.Context, host string) (net.Conn, error)
+	// Credentials are how members know each other; nil: they know nobody, and let in who
+	// knows the ids of set and member.
+	Credentials credentials.TransportCredentials
 	// SnapshotRate bounds how many bytes of snapshots are sent a second; 0: no bound.
 	SnapshotRate int64
 	// About tells for which set the process was started, and whether its data are more
@@ -76,9 +82,14 @@ func NewNetwork(o NetworkOptions) *Network {
 		var d net.Dialer
 		o.Dial = func(ctx context.Context, host string) (net.Conn, error) { return d.DialContext(ctx, "tcp", host) }
 	}
+	if o.Credentials == nil {
+		o.Credentials = insecure.NewCredentials()
+	}
 	n := &Network{opts: o, members: map[Number]*Replica{}, links: map[string]*link{}, hosts: map[uint64]string{}, receiving: map[Number]*Progress{}}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	n.server = grpc.NewServer(
+		grpc.Creds(o.Credentials),
+		grpc.ConnectionTimeout(handshakeTimeout),
 		grpc.ForceServerCodecV2(rawCodec{}),
 		grpc.MaxRecvMsgSize(maxFrameBytes),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: keepalives / 2, PermitWithoutStream: true}),
@@ -281,7 +292,7 @@ func (n *Network) link(host string) *link {
 // dial opens a connection to a host.
 func (n *Network) dial(host string) (*grpc.ClientConn, error) {
 	return grpc.NewClient("passthrough:///"+host,
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithTransportCredentials(n.opts.Credentials),
 		grpc.WithContextDialer(n.opts.Dial),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepalives, Timeout: keepalives, PermitWithoutStream: true}),
 		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(rawCodec{}), grpc.MaxCallSendMsgSize(maxFrameBytes), grpc.MaxCallRecvMsgSize(maxFrameBytes)),

@@ -35,6 +35,9 @@ type Replica struct {
 	done   chan struct{}
 	failed error // of a round within a call; its goroutine's
 	state  atomic.Pointer[State]
+	window atomic.Pointer[Window]
+	// trimmed is the tick at which the log was too large last; the goroutine's.
+	trimmed uint64
 	// changed is closed when the state's role, configuration or primary changes.
 	changed struct {
 		sync.Mutex
@@ -51,7 +54,9 @@ type State struct {
 	Leader    uint64 // raft id; 0 for none
 	Applied   Position
 	Committed uint64
-	Last      uint64 // entry of the log
+	Last      uint64   // entry of the log
+	Base      Position // of the last entry that the log does not have any more
+	LogBytes  uint64
 	Config    *Config
 	Clock     Timestamp
 	Others    map[uint64]Other
@@ -166,6 +171,9 @@ func (m *Replica) run() {
 			}
 		}
 		m.drain(timer)
+		if m.failed == nil {
+			m.failed = m.trim()
+		}
 		for _, p := range m.inbox.take() {
 			m.g.enqueue(p)
 		}
@@ -207,7 +215,7 @@ func (m *Replica) tick() time.Duration {
 // publish shows what the group is now.
 func (m *Replica) publish() {
 	g, old := m.g, m.state.Load()
-	s := &State{ID: g.ID, Role: g.role, Primary: g.primary, Term: g.term, Leader: g.lead, Applied: g.applied, Last: g.Log.Last(),
+	s := &State{ID: g.ID, Role: g.role, Primary: g.primary, Term: g.term, Leader: g.lead, Applied: g.applied, Last: g.Log.Last(), Base: g.Log.Base(), LogBytes: m.store.Bytes(),
 		Committed: g.rn.BasicStatus().GetCommit(), Config: g.state.config, Clock: g.Clock.Now(), Waiting: len(g.inflight) + len(g.queue),
 		evaluation: Evaluation{g.term, g.epoch}}
 	if len(g.peers) > 0 {

@@ -41,6 +41,9 @@ type machines struct {
 	t  *testing.T
 	mu sync.Mutex
 	l  map[string]*bufconn.Listener
+
+	window Window // of members
+	key    []byte // that they share
 }
 
 func (ms *machines) dial(ctx context.Context, host string) (net.Conn, error) {

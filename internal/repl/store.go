@@ -173,7 +173,7 @@ func (s *Store) Found(at Position, hard *raftpb.HardState, state []byte) error {
 	u := s.engine.Begin()
 	defer u.Abort()
 	if err := errors.Join(
-		setBase(u, s.opts.Group, at), setHard(u, s.opts.Group, hard),
+		setBase(u, s.opts.Group, at, 0), setHard(u, s.opts.Group, hard),
 		u.Set(storage.IdentRaft, groupKey(s.opts.Group, keyState), state)); err != nil {
 		return err
 	}
@@ -183,7 +183,7 @@ func (s *Store) Found(at Position, hard *raftpb.HardState, state []byte) error {
 	if err := u.Apply(at.Index); err != nil {
 		return err
 	}
-	s.base, s.last, s.hard = at, at.Index, hard
+	s.base, s.last, s.hard, s.upToBase, s.upToLast = at, at.Index, hard, 0, 0
 	return s.engine.Sync(context.Background())
 }
 
@@ -225,10 +225,14 @@ func (s *Store) adopt(dir string, base Position, hard *raftpb.HardState) (err er
 	if base, err = position(theirs, base.Index); err != nil {
 		return err
 	}
+	upTo, err := theirs.bytesUpTo(base.Index)
+	if err != nil {
+		return err
+	}
 	if err := s.setOwn(e, func(u *storage.Unit) error {
 		return errors.Join(
 			u.DeleteRange(storage.IdentRaft, groupKey(s.opts.Group, keyEntry), groupKey(s.opts.Group, keyEntry+1)),
-			setBase(u, s.opts.Group, base),
+			setBase(u, s.opts.Group, base, upTo),
 			setHard(u, s.opts.Group, hard))
 	}); err != nil {
 		return err

@@ -94,9 +94,11 @@ func (s *Server) leave(l *link) {
 // it looks what is spoken and serves that.
 func (s *Server) serveLink(l *link) {
 	in, err := hear(l)
-	if err == nil && s.peers != nil && speaks(in.first) == spokenHTTP2 {
-		s.peers.take(in)
-		return
+	if err == nil && s.peers != nil {
+		if spoken := speaks(in.first); spoken == spokenHTTP2 || spoken == spokenKey {
+			s.peers.take(in)
+			return
+		}
 	}
 	defer l.Close()
 	if err != nil {
@@ -106,8 +108,8 @@ func (s *Server) serveLink(l *link) {
 	case spokenHTTP:
 		l.log.Info("Ending a connection that speaks HTTP", "id", logHTTP, "remote", l.client.Remote)
 		_, _ = io.WriteString(l, httpAnswer)
-	case spokenHTTP2:
-		l.log.Info("Ending a connection that speaks HTTP/2", "id", logHTTP, "remote", l.client.Remote)
+	case spokenHTTP2, spokenKey:
+		l.log.Info("Ending a connection that speaks HTTP/2, or as a member of a replica set", "id", logHTTP, "remote", l.client.Remote)
 	default:
 		newConnection(l, in).serve()
 	}

@@ -90,9 +90,14 @@ func (s *Server) openStandalone(d *data, o catalog.Options) error {
 // openMember opens the data of a member of a replica set.
 func (s *Server) openMember(d *data, o catalog.Options) (err error) {
 	r := s.Options.Replication
+	network := repl.NetworkOptions{Host: s.advertised(), Logger: s.log.Logger("REPL").With("ctx", "replication")}
+	if key := s.Options.Security.Key; key != "" {
+		network.Credentials = repl.KeyCredentials([]byte(key))
+	}
 	d.member, err = repl.OpenMember(repl.MemberOptions{
 		Set: r.Set, FS: storage.OSFS(), Dir: s.Options.Storage.DBPath, Open: s.openEngine, Catalog: o,
-		Network: repl.NetworkOptions{Host: s.advertised(), Logger: s.log.Logger("REPL").With("ctx", "replication")},
+		Network: network,
+		Window:  repl.Window{Bytes: uint64(r.OplogSizeMB) << 20, Retention: r.OplogRetention()},
 		Quiesce: func() func() { return d.quiesce() }, Log: s.log.Logger("REPL").With("ctx", "replication"), Fatal: s.memberFailed,
 	})
 	if err != nil {

@@ -5,6 +5,8 @@ import (
 	"io"
 	"net"
 	"strings"
+
+	"github.com/mayflydb/mayfly/internal/repl"
 )
 
 // A client of the port of MongoDB's protocol is told by its first bytes: those
@@ -20,6 +22,8 @@ const (
 	spokenHTTP
 	// spokenHTTP2 is HTTP/2 without TLS, in which members of a replica set talk.
 	spokenHTTP2
+	// spokenKey is how members begin that share a key.
+	spokenKey
 )
 
 // firstBytes is how many bytes tell protocols apart.
@@ -31,8 +35,11 @@ var httpMethods = []string{"GET ", "HEAD", "POST", "PUT ", "OPTI"}
 // speaks tells a protocol by the first bytes of a connection.
 func speaks(first []byte) spoken {
 	text := string(first)
-	if text == "PRI " {
+	switch text {
+	case "PRI ":
 		return spokenHTTP2
+	case repl.KeyPreface:
+		return spokenKey
 	}
 	for _, m := range httpMethods {
 		if strings.HasPrefix(text, m) {

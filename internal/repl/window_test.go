@@ -1,0 +1,115 @@
+package repl
+
+import (
+	"testing"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/storage"
+	"go.etcd.io/raft/v3/raftpb"
+)
+
+// What a log has in bytes is known after a restart, a conflicting tail and a truncation,
+// and so is what is too much of it.
+func TestLogBytes(t *testing.T) {
+	fs := storage.NewMemFS()
+	open := func() (*storage.Engine, *EngineLog) {
+		e, err := storage.Open(storage.Options{Dir: "db", FS: fs, CacheBytes: 1 << 20, MemtableBytes: 1 << 20})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := OpenLog(e, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e, l
+	}
+	e, l := open()
+	append100 := func(from, to, second uint64) {
+		var entries []*raftpb.Entry
+		for i := from; i <= to; i++ {
+			d := entry{kind: kindNoop, term: 1, time: Timestamp(second) << 32, payload: make([]byte, 100-storedHead-entryHead)}
+			entries = append(entries, &raftpb.Entry{Index: &i, Term: new(uint64(1)), Data: d.encode()})
+		}
+		if err := l.Append(nil, entries, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	append100(1, 60, 10)
+	append100(51, 100, 20)
+	excess := func(bytes uint64, since uint64, want uint64) {
+		t.Helper()
+		got, err := l.Excess(bytes, Timestamp(since)<<32)
+		if err != nil || got != want {
+			t.Errorf("%d bytes and since %d: up to %d, want %d: %v", bytes, since, got, want, err)
+		}
+	}
+	const ever = 1<<32 - 1
+	for range 2 {
+		if l.Bytes() != 10000 {
+			t.Errorf("it has %d bytes", l.Bytes())
+		}
+		excess(10000, ever, 0)
+		excess(9999, ever, 0)
+		excess(9900, ever, 1)
+		excess(0, ever, 100)
+		excess(0, 20, 50)
+		excess(0, 10, 0)
+		excess(8000, 20, 20)
+		if err := e.Close(); err != nil {
+			t.Fatal(err)
+		}
+		e, l = open()
+	}
+	if err := l.Truncate(30); err != nil || l.Bytes() != 7000 {
+		t.Errorf("after a truncation %d bytes: %v", l.Bytes(), err)
+	}
+	excess(7000, ever, 30)
+	excess(6900, ever, 31)
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if e, l = open(); l.Bytes() != 7000 {
+		t.Errorf("after a truncation and a restart %d bytes", l.Bytes())
+	}
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A log stays within its window. Who was away for longer gets a snapshot by itself, into
+// the catalog that is open.
+func TestWindow(t *testing.T) {
+	ms := newMachines(t)
+	ms.window = Window{Bytes: 16 << 10}
+	a, b := ms.member("a:1", storage.NewMemFS()), ms.member("b:1", storage.NewMemFS())
+	if err := a.Initiate(t.Context(), &Config{Set: "rs0", Version: 1, Election: 500 * time.Millisecond, Members: []MemberConfig{
+		{ID: 0, Host: "a:1", Priority: 1, Votes: 1}, {ID: 1, Host: "b:1"}}}); err != nil {
+		t.Fatal(err)
+	}
+	o, err := a.insert(-1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.WaitConcern(t.Context(), o.Last(), Concern{N: 2}); err != nil {
+		t.Fatal(err)
+	}
+	disk := b.kill()
+	for i := range 400 {
+		if _, err := a.insert(int32(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	until(t, "the log is truncated", func() bool { return a.State().LogBytes <= 17<<10 && a.State().Base.Index > o.Last().Index })
+	b = ms.member("b:1", disk)
+	if o, err = a.insert(1000); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.WaitConcern(t.Context(), o.Last(), Concern{N: 2}); err != nil || b.count() != 402 {
+		t.Errorf("b has %d: %v", b.count(), err)
+	}
+	if s := b.State(); s.Base.Index <= 1 || s.LogBytes > 17<<10 {
+		t.Errorf("its log begins behind %d and has %d bytes", s.Base.Index, s.LogBytes)
+	}
+	a.kill()
+	b.kill()
+}
