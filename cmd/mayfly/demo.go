@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -34,11 +35,20 @@ const (
 )
 
 // demo runs a server on embedded storage with sessions that expire over the
-// next minute or so, and shows how many live and how many went.
-func demo([]string) int {
+// next minute or so, and shows how many live and how many went; with --replSet three
+// members of a replica set.
+func demo(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := runDemo(ctx); err != nil && ctx.Err() == nil {
+	run := runDemo
+	switch {
+	case len(args) == 1 && strings.TrimPrefix(args[0], "--") == "replSet":
+		run = runDemoSet
+	case len(args) > 0:
+		fmt.Fprintf(os.Stderr, "mayfly demo: unknown option %q; there is --replSet\n", args[0])
+		return config.ExitBadOptions
+	}
+	if err := run(ctx); err != nil && ctx.Err() == nil {
 		fmt.Fprintf(os.Stderr, "mayfly demo: %v\n", err)
 		return config.ExitBadOptions
 	}
