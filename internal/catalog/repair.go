@@ -86,6 +86,10 @@ func Repair(ctx context.Context, fs storage.FS, dir, into string, progress Progr
 	if names, err := fs.List(into); err == nil && len(names) > 0 {
 		return nil, fmt.Errorf("%s is not empty", into)
 	}
+	dir, err := storage.Place(fs, dir)
+	if err != nil {
+		return nil, err
+	}
 	x, err := storage.Examine(ctx, fs, dir, func(done, total int64) { progress("tables", done, total) })
 	if err != nil {
 		return nil, err

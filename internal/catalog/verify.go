@@ -38,6 +38,10 @@ func (v *Verification) Valid() bool {
 // nothing in the directory, and makes no file anywhere. Errors are those of the file
 // system and of ctx, and code 98 where a server has the store open.
 func Verify(ctx context.Context, fs storage.FS, dir string, progress Progress) (*Verification, error) {
+	dir, err := storage.Place(storage.FileSystem(fs), dir)
+	if err != nil {
+		return nil, err
+	}
 	x, err := storage.Examine(ctx, fs, dir, func(done, total int64) { progress("tables", done, total) })
 	if err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package storage
 import (
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 
 	"github.com/cockroachdb/errors/oserror"
@@ -95,8 +96,12 @@ func Switch(fs FS, dir, incoming string) (place string, err error) {
 	return place, err
 }
 
-// RemoveOldPlaces removes old stores from a server's data directory, except one that is
-// the directory itself.
+// storeFiles are the names of a store's files. The lock stays: another process that
+// still believes that the store is the directory itself must find it.
+var storeFiles = regexp.MustCompile(`^(\d{6,}\.(sst|log|blob)|(MANIFEST|OPTIONS)-\d+|marker\..+|mayfly\.(format|control))$`)
+
+// RemoveOldPlaces removes stores in a server's directory that are not its store any
+// more.
 func RemoveOldPlaces(fs FS, dir string) error {
 	name, err := placeName(fs, dir)
 	if err != nil {
@@ -107,7 +112,7 @@ func RemoveOldPlaces(fs FS, dir string) error {
 		return err
 	}
 	for _, old := range list {
-		if strings.HasPrefix(old, storePrefix) && old != name {
+		if strings.HasPrefix(old, storePrefix) && old != name || name != "" && storeFiles.MatchString(old) {
 			if err := fs.RemoveAll(fs.PathJoin(dir, old)); err != nil {
 				return err
 			}

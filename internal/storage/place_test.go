@@ -3,6 +3,7 @@ package storage
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 )
 
@@ -84,6 +85,12 @@ func TestSwitchIsOneStep(t *testing.T) {
 
 func TestSwitchAgain(t *testing.T) {
 	fs := NewMemFS()
+	first := openAt(t, fs, "db")
+	writeKey(t, first, FirstIdent, "n", "first")
+	if err := errors.Join(first.Flush(), first.Close()); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, fs, "db/server.log", "not of the store")
 	for i := range 3 {
 		e := openAt(t, fs, "db/incoming")
 		writeKey(t, e, FirstIdent, "n", fmt.Sprint(i))
@@ -99,7 +106,9 @@ func TestSwitchAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	place, err := Place(fs, "db")
-	if list, _ := fs.List("db"); err != nil || len(list) != 2 {
+	list, _ := fs.List("db")
+	slices.Sort(list)
+	if err != nil || !slices.Equal(list, []string{"LOCK", "mayfly.place", "server.log", "store-3"}) {
 		t.Errorf("%v is left: %v", list, err)
 	}
 	e := openAt(t, fs, place)
