@@ -66,3 +66,15 @@ func (c *Catalog) HasData() bool {
 	}
 	return false
 }
+
+// OwnAmongCommon is the name of a collection that is of this member alone by its name,
+// and has its idents among those that all members share: an earlier version made it. ""
+// where there is none.
+func (c *Catalog) OwnAmongCommon() string {
+	for _, coll := range c.all() {
+		if ownNamespace(coll.Namespace) && !coll.own() {
+			return coll.Namespace.String()
+		}
+	}
+	return ""
+}

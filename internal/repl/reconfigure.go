@@ -28,6 +28,9 @@ func (m *Member) Initiate(ctx context.Context, c *Config) error {
 	if c.Version != 1 {
 		return invalidConfig("Configuration used to initiate a replica set must have version %d, but found %d", 1, c.Version)
 	}
+	if left := m.catalog.OwnAmongCommon(); left != "" {
+		return mongoerr.New(mongoerr.IllegalOperation, "The collection %s lies among those that all members would have, as an earlier version has made it: copy it to another name in its database, drop it and rename the copy", left)
+	}
 	c.Term, c.Removed = int64(founded.Term), nil
 	if c.ID == [12]byte{} {
 		c.ID = bson.NewObjectID()
