@@ -94,8 +94,7 @@ func (d *defaultConcerns) append(b *bson.Builder) {
 func (n *Node) storeConcerns(ctx context.Context, doc bson.Doc) error {
 	c := n.Catalog.Lookup(settingsNamespace)
 	if c == nil {
-		var err error
-		if c, err = n.Catalog.Create(ctx, settingsNamespace, nil); err != nil && !mongoerr.Is(err, mongoerr.NamespaceExists) {
+		if _, err := n.Catalog.Create(ctx, settingsNamespace, nil); err != nil && !mongoerr.Is(err, mongoerr.NamespaceExists) {
 			return err
 		}
 		c = n.Catalog.Lookup(settingsNamespace)

@@ -19,8 +19,7 @@ var shownConfig = schema.Namespace{DB: "local", Coll: "system.replset"}
 func replaceOnly(ctx context.Context, c *catalog.Catalog, ns schema.Namespace, doc bson.Doc) error {
 	coll := c.Lookup(ns)
 	if coll == nil {
-		var err error
-		if coll, err = c.Create(ctx, ns, nil); err != nil && !mongoerr.Is(err, mongoerr.NamespaceExists) {
+		if _, err := c.Create(ctx, ns, nil); err != nil && !mongoerr.Is(err, mongoerr.NamespaceExists) {
 			return err
 		}
 		coll = c.Lookup(ns)
