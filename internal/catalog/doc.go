@@ -36,6 +36,8 @@
 //   - effect: what a unit changes in memory changes when its effect is applied, by a
 //     note, or by nothing at all. So another member that applies the same effects
 //     knows the same.
+//   - once: what a statement that may be sent again does and the record that it did are
+//     one effect, evaluated in the term in which the records were read.
 //
 // Start reading at collection.go, then unit.go.
 package catalog

@@ -23,6 +23,9 @@ type Effect struct {
 	ops   operations
 	// at is when the evaluation began.
 	at Evaluation
+	// executed is what the effect does for a session that may send it again, one of
+	// its notes; nil for nothing.
+	executed *executedNote
 	// evicted are documents that made room for others: a number for statistics.
 	evicted int64
 	// own says that it is of keyspaces of this member alone.
@@ -118,25 +121,28 @@ func (e *Effect) Empty() bool { return e.u.Empty() && len(e.notes) == 0 }
 // as d asks. Errors: those of Apply, and the cause of ctx's end while it waits for
 // the disk.
 func (e *Effect) Commit(ctx context.Context, d storage.Durability) error {
-	if err := e.Apply(0); err != nil {
+	if err := e.Apply(LogPosition{}); err != nil {
 		return err
 	}
 	return e.c.engine.Wait(ctx, d)
 }
 
+// LogPosition is the place of an effect in the log of a replicated group: its index,
+// from 1 on, and its optime. It is zero where there is no log.
+type LogPosition struct{ Index, Term, Time uint64 }
+
 // Apply makes an effect take place, whole, and ends its unit: it is the only code
-// that changes live state after a commit (invariant effect). at is its place in the log of a
-// replicated group, from 1 on, and 0 where there is none.
+// that changes live state after a commit (invariant effect).
 //
 // One that was decoded is applied by one caller at a time, in the order of the log,
 // and changes nothing where at is not above the engine's Applied. An error says
 // that this member cannot go on: that of the disk, or ErrCorruption.
-func (e *Effect) Apply(at uint64) error {
+func (e *Effect) Apply(at LogPosition) error {
 	defer e.u.Abort()
 	if !e.foreign {
 		return e.apply(at)
 	}
-	if at > 0 && at <= e.c.engine.Applied() {
+	if at.Index > 0 && at.Index <= e.c.engine.Applied() {
 		return nil
 	}
 	if err := e.bind(); err != nil {
@@ -153,14 +159,19 @@ func (e *Effect) Apply(at uint64) error {
 	return err
 }
 
-func (e *Effect) apply(at uint64) error {
+func (e *Effect) apply(at LogPosition) error {
 	for i := range e.dues {
 		e.dues[i].show()
 	}
 	for _, n := range e.notes {
 		n.show()
 	}
-	if err := e.u.Apply(at); err != nil {
+	if e.executed != nil {
+		if err := e.executed.write(e.u, at); err != nil {
+			return err
+		}
+	}
+	if err := e.u.Apply(at.Index); err != nil {
 		return err
 	}
 	for _, n := range e.notes {

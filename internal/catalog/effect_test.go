@@ -14,6 +14,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog/measurements"
+	"github.com/mayflydb/mayfly/internal/catalog/retryable"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
@@ -107,6 +108,36 @@ func eachNote() []step {
 	series := func(name string, f func(t *testing.T, c *Catalog, coll *Collection) error) step {
 		return step{name, func(t *testing.T, c *Catalog) error { return f(t, c, c.Lookup(of("series"))) }}
 	}
+	// Each of the documents is inserted in a unit of its own.
+	execute := func(name string, session byte, txn int64, more func(x *Execution), ids ...int32) step {
+		return step{name, func(t *testing.T, c *Catalog) error {
+			s := retryable.Session{ID: [16]byte{session}}
+			var n Newest
+			if _, err := n.Txn(c, s); err != nil {
+				return err
+			}
+			x, err := c.BeginExecution(&n, s, txn)
+			if err != nil {
+				return err
+			}
+			defer x.End()
+			for i, id := range ids {
+				u := c.Begin()
+				if err := u.Insert(t.Context(), c.Lookup(of("plain")), new(bson.Builder).Int32("_id", 100*int32(txn)+id).Finish()); err != nil {
+					return err
+				}
+				if more != nil {
+					more(x)
+				} else {
+					x.Did(retryable.Inserted, int32(i), nil)
+				}
+				if err := x.Commit(t.Context(), u, storage.Buffered); err != nil {
+					return err
+				}
+			}
+			return nil
+		}}
+	}
 	measure := func(source string, seconds ...int64) step {
 		return series("measure "+source, func(t *testing.T, c *Catalog, coll *Collection) error {
 			return c.Run(t.Context(), storage.Buffered, func(u *Unit) error {
@@ -176,6 +207,9 @@ func eachNote() []step {
 				return u.Insert(t.Context(), coll, parse(t, `{"_id": 7}`))
 			})
 		}},
+		execute("insert one", 1, 1, nil, 1),
+		execute("insert many", 1, 2, nil, 2, 3, 4),
+		execute("insert more", 1, 3, func(x *Execution) { x.Did(retryable.Upserted, 0, bson.MustParse(`{"_id": 5}`)) }, 5),
 		{"rename", func(t *testing.T, c *Catalog) error {
 			_, err := c.Rename(t.Context(), of("plain"), of("capped"), true)
 			return err
@@ -237,7 +271,10 @@ func (l *logging) replay(t *testing.T, without noteKind) string {
 		if without == noteDue {
 			e.dues = nil
 		}
-		if err := e.Apply(uint64(i + 1)); err != nil {
+		if without == noteExecuted {
+			e.executed = nil
+		}
+		if err := e.Apply(LogPosition{Index: uint64(i + 1)}); err != nil {
 			return fmt.Sprintf("effect %d: %v", i, err)
 		}
 		for at, line := range liveState(t, c) {
@@ -302,6 +339,9 @@ func everyNote(c *Catalog) *Effect {
 	} {
 		e.note(n)
 	}
+	r := retryable.Record{Txn: 300, Date: 1700000000000, Runs: []retryable.Run{{Kind: retryable.Inserted, First: 2, Count: 3}}}
+	e.executed = &executedNote{about: about{id: storage.IdentSessions}, session: retryable.Session{ID: [16]byte{1}, UID: [32]byte{2}}, number: 200, clears: true, body: r.AppendBody(nil)}
+	e.note(e.executed)
 	at := place{UUID{1}, schema.Namespace{DB: "d", Coll: "c"}}
 	e.ops.session = Session{new(bson.Builder).Int32("id", 1).Finish(), 5}
 	e.ops.statement = 3
@@ -312,12 +352,13 @@ func everyNote(c *Catalog) *Effect {
 }
 
 // goldenEffect is the encoding of everyNote.
-const goldenEffect = "017f5807cc0c00000000000000000000000000000f01ac02010902ac020003ac020004ac0211110100000000000000000000000001000005ac020101" +
+const goldenEffect = "01cab2514b0c00000000000000000000000000001001ac02010902ac020003ac020004ac0211110100000000000000000000000001000005ac020101" +
 	"06ac020a8080808080808080800107ac020008ac0202000e09ac0201090aac02010a0bac02010b0cac02160c02016b100401000000021e070a010000" +
-	"00010102020dac0208016b011405080d020eac02030608040f000164030d0d0000001069640001000000000a02010000000000000000000000000000" +
-	"0001640163000000000000000000000000000000000165000103000e0e000000105f69640001000000000203001818000000105f6964000100000002" +
-	"6100030000006f6e000000021719000000105f69640001000000026100040000006f6e6505030117170000001064726f704461746162617365000100" +
-	"000000"
+	"00010102020dac0208016b011405080d020eac02030608040f00016410073e0100000000000000000000000000000002000000000000000000000000" +
+	"00000000000000000000000000000000000000c80101ac0280d095ffbc31010203030d0d0000001069640001000000000a0201000000000000000000" +
+	"00000000000001640163000000000000000000000000000000000165000103000e0e000000105f69640001000000000203001818000000105f696400" +
+	"01000000026100030000006f6e000000021719000000105f69640001000000026100040000006f6e6505030117170000001064726f70446174616261" +
+	"7365000100000000"
 
 // TestEffectEncoding holds the bytes of an effect, and that what is damaged is
 // refused.

@@ -91,7 +91,7 @@ func (c *Catalog) Decode(b []byte) (*Effect, error) {
 
 // readNote adds the note of a kind that r has; false where there is no such kind.
 func (e *Effect) readNote(kind noteKind, id storage.Ident, r *storage.EncodingReader) bool {
-	if id >= storage.FirstOwnIdent || id < storage.FirstIdent && kind != noteDatabase {
+	if id >= storage.FirstOwnIdent || id < storage.FirstIdent && kind != noteDatabase && kind != noteExecuted {
 		return false
 	}
 	a := about{id: id}
@@ -123,6 +123,13 @@ func (e *Effect) readNote(kind noteKind, id storage.Ident, r *storage.EncodingRe
 		e.note(&numberedNote{about: a, first: r.Varint(), last: r.Varint(), settled: r.Varint(), foreign: true})
 	case noteDatabase:
 		e.note(&databaseNote{about: a, db: string(r.Bytes(uint64(len(r.Rest))))})
+	case noteExecuted:
+		if e.executed != nil || id != storage.IdentSessions {
+			return false // one of a unit
+		}
+		e.executed = &executedNote{about: a}
+		e.executed.read(r)
+		e.note(e.executed)
 	default:
 		return false
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog/retryable"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
@@ -30,6 +31,9 @@ func (c *Catalog) LiveState() (lines []string, err error) {
 		if err := coll.liveState(c, say); err != nil {
 			return nil, err
 		}
+	}
+	if err := c.sessionState(say); err != nil {
+		return nil, err
 	}
 	c.listed.RLock()
 	for _, id := range slices.Sorted(maps.Keys(c.listed.lives)) {
@@ -110,4 +114,12 @@ func (c *Collection) hiddenState(cat *Catalog, say func(string, ...any)) error {
 		}
 	}
 	return it.Err()
+}
+
+// sessionState says what sessions have executed.
+func (c *Catalog) sessionState(say func(format string, args ...any)) error {
+	return c.eachSession(func(s retryable.Session, number uint32, r *retryable.Record) error {
+		say("session %x %x: %d, record %d: %v", s.ID, s.UID, r.Txn, number, r.Runs)
+		return nil
+	})
 }

@@ -29,6 +29,7 @@ const (
 	noteRest
 	noteNumbered
 	noteDatabase
+	noteExecuted
 	noteKinds
 )
 

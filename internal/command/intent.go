@@ -107,12 +107,24 @@ func (d *Dispatcher) performOnMember(ctx context.Context, op *Op) error {
 	if err := d.awaitRead(ctx, op); err != nil {
 		return err
 	}
-	err := d.handle(repl.WithOpTime(ctx, &op.opTime), op)
+	err := d.handleOnce(repl.WithOpTime(ctx, &op.opTime), op)
 	// A command that fails may have written, and tells of its write concern, too.
 	if op.Command.Flags&TakesWriteConcern != 0 && (err == nil || ctx.Err() == nil && !stateChanges[mongoerr.From(err).Code]) {
 		d.awaitWrite(ctx, op)
 	}
 	return err
+}
+
+// handleOnce is handle, where the client has numbered op in the session's turn.
+func (d *Dispatcher) handleOnce(ctx context.Context, op *Op) error {
+	if op.Generic.HasTxnNumber {
+		done, err := d.beginExecution(ctx, op)
+		if err != nil {
+			return err
+		}
+		defer done()
+	}
+	return d.handle(ctx, op)
 }
 
 // handle runs the handler, within the gate where it writes.

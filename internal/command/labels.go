@@ -6,9 +6,9 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// retryable are the errors after which a driver may try again what it had given a
+// mayRetry are the errors after which a driver may try again what it had given a
 // txnNumber. (Specification of retryable writes.)
-var retryable = map[mongoerr.Code]bool{
+var mayRetry = map[mongoerr.Code]bool{
 	mongoerr.HostUnreachable: true, mongoerr.HostNotFound: true, mongoerr.NetworkTimeout: true, mongoerr.ShutdownInProgress: true,
 	mongoerr.ReadConcernMajorityNotAvailableYet: true, mongoerr.PrimarySteppedDown: true, mongoerr.ExceededTimeLimit: true,
 	mongoerr.SocketException: true, mongoerr.NotWritablePrimary: true, mongoerr.InterruptedAtShutdown: true,
@@ -37,7 +37,7 @@ func (op *Op) labels(e *mongoerr.Error) []string {
 		return e.Labels
 	}
 	all := slices.DeleteFunc(slices.Clone(e.Labels), func(l string) bool { return l == labelRetryableWrite })
-	if op.Command == nil || !op.Generic.HasTxnNumber || op.Client.Internal || !retryable[e.Code] {
+	if op.Command == nil || !op.Generic.HasTxnNumber || op.Client.Internal || !mayRetry[e.Code] {
 		return all
 	}
 	return append(all, labelRetryableWrite)

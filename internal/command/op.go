@@ -7,6 +7,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/auth"
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/repl"
 )
@@ -34,6 +35,9 @@ type Op struct {
 	Args      Args
 	Generic   Generic
 	Session   *Session
+	// Execution has the statements of a retryable write executed once; nil for an
+	// operation that is none.
+	Execution *catalog.Execution
 	// Needs is what the client was found to be allowed for it; nil where access is
 	// not controlled.
 	Needs []auth.Need

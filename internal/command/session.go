@@ -29,6 +29,7 @@ type Session struct {
 
 	lastUse atomic.Int64 // nanoseconds since 1970
 	pins    atomic.Int64 // operations that run in it
+	numbered
 }
 
 // LastUse is when an operation of the session last began or ended.

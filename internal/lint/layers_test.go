@@ -19,7 +19,7 @@ var layers = [][]string{
 	{"mongoerr", "invariant", "memory", "pcre", "collation", "fts", "config", "webserver"},
 	{"bson", "bson/bsontest", "javascript", "geo", "geo/geotest", "wire", "keystring"},
 	{"query/sortkey", "query/expr", "query/match", "query/extsort", "query/project", "query/update", "query/pipeline", "query/nosql"},
-	{"storage", "schema", "timeseries", "catalog/layout", "catalog/measurements", "catalog", "catalog/replay"},
+	{"storage", "schema", "timeseries", "catalog/layout", "catalog/measurements", "catalog/retryable", "catalog", "catalog/replay"},
 	{"query/plan", "query/exec/keyrange", "query/exec"},
 	{"oplog", "repl"},
 	{"auth", "client", "command"},

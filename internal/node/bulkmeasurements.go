@@ -3,8 +3,8 @@ package node
 import (
 	"context"
 
-	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/catalog/retryable"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/timeseries"
 )
@@ -15,7 +15,7 @@ import (
 // failed. i is the place of the first.
 func (b *bulk) insertRun(ctx context.Context, i int, list []bulkStatement, ordered bool) (n int, failed bool, err error) {
 	space := list[0].space
-	for n < len(list) && n < measurementUnitDocs && list[n].kind == "insert" && list[n].space == space {
+	for n < len(list) && n < measurementUnitDocs && list[n].kind == "insert" && list[n].space == space && !b.try.has(i+n) {
 		n++
 	}
 	if n < 2 {
@@ -28,7 +28,7 @@ func (b *bulk) insertRun(ctx context.Context, i int, list []bulkStatement, order
 	if err != nil || !c.IsTimeseries() {
 		return 0, false, nil // it fails again, for each statement
 	}
-	outcomes, err := b.insertTogether(ctx, c, list[:n], ordered)
+	outcomes, err := b.insertTogether(ctx, i, c, list[:n], ordered)
 	if err != nil {
 		return 0, true, err
 	}
@@ -38,16 +38,15 @@ func (b *bulk) insertRun(ctx context.Context, i int, list []bulkStatement, order
 			b.fail(i+k, "insert", err)
 			continue
 		}
-		b.inserted++
 		b.op.CountInserts(1)
-		b.item(new(bson.Builder).Double("ok", 1).Int("idx", int64(i+k)).Int32("n", 1))
+		b.countInsert(i + k)
 	}
 	return len(outcomes), failed, nil
 }
 
 // insertTogether inserts as many measurements as one unit takes, and says what
 // became of each; where they are ordered, of none behind the first that failed.
-func (b *bulk) insertTogether(ctx context.Context, c *catalog.Collection, list []bulkStatement, ordered bool) ([]error, error) {
+func (b *bulk) insertTogether(ctx context.Context, i int, c *catalog.Collection, list []bulkStatement, ordered bool) ([]error, error) {
 	outcomes := make([]error, 0, len(list))
 	var ms []timeseries.Measurement
 	var places []int
@@ -71,14 +70,22 @@ func (b *bulk) insertTogether(ctx context.Context, c *catalog.Collection, list [
 		return outcomes, nil
 	}
 	err := b.w.InsertMeasurements(ctx, c, ms)
+	if err == nil {
+		for _, k := range places {
+			b.try.did(retryable.Inserted, i+k, nil)
+		}
+		return outcomes, nil
+	}
+	if err := fails(ctx, err); err != nil {
+		return nil, err
+	}
 	for k := range ms {
-		if err == nil {
-			break
-		}
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
 		one := b.w.InsertMeasurements(ctx, c, ms[k:k+1])
+		if one == nil {
+			b.try.did(retryable.Inserted, i+places[k], nil)
+		} else if err := fails(ctx, one); err != nil {
+			return nil, err
+		}
 		if outcomes[places[k]] = one; one != nil && ordered {
 			return outcomes[:places[k]+1], nil
 		}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/catalog/retryable"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/query/exec"
@@ -51,7 +52,7 @@ var (
 		command.Bool("errorsOnly"),
 		command.Object("let"),
 		command.Struct("cursor", command.NewFields("bulkWrite.cursor", command.SafeInt64("batchSize").Min(0))),
-		command.Array("stmtIds"),
+		command.ArrayOf("stmtIds", command.Int32("")),
 		command.Int32("stmtId"),
 	)
 )
@@ -74,6 +75,7 @@ type bulk struct {
 	op     *command.Op
 	spaces []*bulkSpace
 	w      *exec.Writer
+	try    attempt
 	items  []bson.Doc
 	bytes  int
 
@@ -93,6 +95,10 @@ func (n *Node) runBulkWrite(ctx context.Context, op *command.Op) error {
 		return err
 	}
 	b := &bulk{n: n, op: op}
+	var err error
+	if b.try, err = newAttempt(op, len(ops)); err != nil {
+		return err
+	}
 	if err := b.namespaces(); err != nil {
 		return err
 	}
@@ -103,7 +109,7 @@ func (n *Node) runBulkWrite(ctx context.Context, op *command.Op) error {
 			return err
 		}
 	}
-	b.w = n.Exec.NewWriter(durability(op))
+	b.w = n.newWriter(op)
 	defer b.w.Abort()
 	if err := b.runAll(ctx, list, op.Args.BoolOr("ordered", true)); err != nil {
 		return err
@@ -128,8 +134,8 @@ func (b *bulk) runAll(ctx context.Context, list []bulkStatement, ordered bool) e
 		if n == 0 {
 			n = 1
 			if err := b.run(ctx, i, &list[i]); err != nil {
-				if ctx.Err() != nil {
-					return context.Cause(ctx)
+				if err := fails(ctx, err); err != nil {
+					return err
 				}
 				failed = true
 				b.fail(i, list[i].kind, err)
@@ -196,6 +202,12 @@ func (b *bulk) parse(d bson.Doc) (bulkStatement, error) {
 }
 
 func (b *bulk) run(ctx context.Context, i int, s *bulkStatement) error {
+	switch done, ok, err := b.try.executed(i); {
+	case err != nil:
+		return err
+	case ok:
+		return b.again(i, s, &done)
+	}
 	space := &s.space.Op
 	if err := b.n.checkUUID(space.DB, space.Collection, b.n.Catalog.Lookup(namespace(space)), s.space.expected); err != nil {
 		return err
@@ -207,6 +219,23 @@ func (b *bulk) run(ctx context.Context, i int, s *bulkStatement) error {
 		return b.update(ctx, i, &s.args, space)
 	}
 	return b.delete(ctx, i, &s.args, space)
+}
+
+// again answers a statement that an earlier attempt has executed.
+func (b *bulk) again(i int, s *bulkStatement, done *retryable.Run) error {
+	switch s.kind {
+	case "insert":
+		b.countInsert(i)
+	case "update":
+		out, err := updatedBefore(done)
+		if err != nil {
+			return err
+		}
+		b.countUpdate(i, out)
+	default:
+		b.countDelete(i, 1)
+	}
+	return nil
 }
 
 func (b *bulk) bypass() bool { return b.op.Args.Bool("bypassDocumentValidation") }
@@ -221,12 +250,21 @@ func (b *bulk) insert(ctx context.Context, i int, a *command.Args, space *comman
 	if err := b.n.insertOne(ctx, b.w, c, a.Doc("document"), check, b.n.stamp(&b.op.Args)); err != nil {
 		return err
 	}
-	b.inserted++
-	b.item(new(bson.Builder).Double("ok", 1).Int("idx", int64(i)).Int32("n", 1))
+	b.try.did(retryable.Inserted, i, nil)
+	b.countInsert(i)
 	return nil
 }
 
+// countInsert answers an insert.
+func (b *bulk) countInsert(i int) {
+	b.inserted++
+	b.item(new(bson.Builder).Double("ok", 1).Int("idx", int64(i)).Int32("n", 1))
+}
+
 func (b *bulk) update(ctx context.Context, i int, a *command.Args, space *command.Op) error {
+	if err := b.try.refuseMulti(a.Bool("multi"), "multi=true"); err != nil {
+		return err
+	}
 	c, err := b.n.forWrite(ctx, space, a.Bool("upsert"))
 	if err != nil {
 		return err
@@ -242,6 +280,13 @@ func (b *bulk) update(ctx context.Context, i int, a *command.Args, space *comman
 	}
 	book(b.op, out)
 	b.op.CountUpdates(1)
+	b.try.updated(i, out)
+	b.countUpdate(i, out)
+	return nil
+}
+
+// countUpdate answers an update.
+func (b *bulk) countUpdate(i int, out *exec.Written) {
 	b.matched += out.Matched
 	b.modified += out.Modified
 	n := out.Matched
@@ -255,7 +300,6 @@ func (b *bulk) update(ctx context.Context, i int, a *command.Args, space *comman
 		item.OpenDoc("upserted").Value("_id", out.Upserted).Close()
 	}
 	b.item(item)
-	return nil
 }
 
 func (b *bulk) parseUpdate(c *catalog.Collection, a *command.Args) (*exec.Update, error) {
@@ -285,6 +329,9 @@ func (b *bulk) parseUpdate(c *catalog.Collection, a *command.Args) (*exec.Update
 }
 
 func (b *bulk) delete(ctx context.Context, i int, a *command.Args, space *command.Op) error {
+	if err := b.try.refuseMulti(a.Bool("multi"), "multi=true"); err != nil {
+		return err
+	}
 	c, err := b.n.forWrite(ctx, space, false)
 	if err != nil {
 		return err
@@ -304,9 +351,15 @@ func (b *bulk) delete(ctx context.Context, i int, a *command.Args, space *comman
 	}
 	book(b.op, out)
 	b.op.CountDeletes(1)
-	b.deleted += out.Deleted
-	b.item(new(bson.Builder).Double("ok", 1).Int("idx", int64(i)).Int("n", out.Deleted))
+	b.try.deleted(i, out)
+	b.countDelete(i, out.Deleted)
 	return nil
+}
+
+// countDelete answers a delete.
+func (b *bulk) countDelete(i int, n int64) {
+	b.deleted += n
+	b.item(new(bson.Builder).Double("ok", 1).Int("idx", int64(i)).Int("n", n))
 }
 
 // item keeps the outcome of a statement; with errorsOnly those of failures
@@ -355,6 +408,7 @@ func (b *bulk) reply(ctx context.Context) error {
 	}
 	b.op.Reply.Int("nErrors", b.errors).Int("nInserted", b.inserted).Int("nMatched", b.matched)
 	b.op.Reply.Int("nModified", b.modified).Int("nUpserted", b.upserted).Int("nDeleted", b.deleted)
+	b.try.write(b.op.Reply)
 	return nil
 }
 

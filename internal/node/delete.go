@@ -26,7 +26,7 @@ var deleteFields = command.NewFields("delete",
 	command.SafeBool("bypassDocumentValidation"),
 	command.Object("let"),
 	command.UUID("collectionUUID"),
-	command.Array("stmtIds"),
+	command.ArrayOf("stmtIds", command.Int32("")),
 	command.Int32("stmtId"),
 	command.Any("encryptionInformation"),
 )
@@ -52,6 +52,10 @@ func (n *Node) runDelete(ctx context.Context, op *command.Op) error {
 			return err
 		}
 	}
+	try, err := newAttempt(op, len(statements))
+	if err != nil {
+		return err
+	}
 	c, err := n.forWrite(ctx, op, false)
 	if err != nil {
 		return err
@@ -62,17 +66,29 @@ func (n *Node) runDelete(ctx context.Context, op *command.Op) error {
 	deleted := int64(0)
 	for i := range statements {
 		a, start := &statements[i], time.Now()
-		out, err := n.deleteOne(ctx, op, m, c, a)
+		_, before, err := try.executed(i)
+		if before {
+			deleted++
+			continue
+		}
+		var out *exec.Written
+		if err == nil {
+			err = try.refuseMulti(a.Double("limit") == 0, "limit=0")
+		}
+		if err == nil {
+			out, err = n.deleteOne(ctx, op, m, c, a)
+		}
 		noteStatement(ctx, op, command.KindRemove, start, out, err, func(b *bson.Builder) { describeDelete(b, a) })
 		if out != nil {
 			book(op, out)
 			deleted += out.Deleted
 		}
 		if err == nil {
+			try.deleted(i, out)
 			continue
 		}
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
+		if err := fails(ctx, err); err != nil {
+			return err
 		}
 		errs.add(i, err)
 		if op.Args.BoolOr("ordered", true) {
@@ -82,12 +98,13 @@ func (n *Node) runDelete(ctx context.Context, op *command.Op) error {
 	if err := w.Commit(ctx); err != nil {
 		return err
 	}
-	op.CountDeletes(int64(len(statements)))
+	op.CountDeletes(int64(len(statements) - len(try.retried)))
 	if op.WriteConcern.Unacknowledged() {
 		return nil
 	}
 	op.Reply.Int("n", deleted)
 	errs.write(op.Reply)
+	try.write(op.Reply)
 	return nil
 }
 

@@ -4,7 +4,9 @@ import (
 	"context"
 	"slices"
 
+	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/catalog/retryable"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/query/exec"
@@ -79,11 +81,15 @@ func (n *Node) runFindAndModify(ctx context.Context, op *command.Op) error {
 	if err := checkTimeseriesModify(c, a.Bool("remove")); err != nil {
 		return err
 	}
+	try := attempt{x: op.Execution, first: int32(a.Int("stmtId"))}
+	if before, err := try.modifiedBefore(op); before || err != nil {
+		return err
+	}
 	q, fields, err := n.findAndModifyQuery(op, c, a)
 	if err != nil {
 		return err
 	}
-	w := n.Exec.NewWriter(durability(op))
+	w := n.newWriter(op)
 	w.Doing = "Plan executor error during findAndModify"
 	defer w.Abort()
 	var out *exec.Written
@@ -95,11 +101,42 @@ func (n *Node) runFindAndModify(ctx context.Context, op *command.Op) error {
 	if err != nil {
 		return err
 	}
+	book(op, out)
+	if try.x == nil {
+		if err := w.Commit(ctx); err != nil {
+			return err
+		}
+		return writeModified(op, op.Reply, q, fields, out)
+	}
+	// The answer is recorded with what it tells of.
+	answer := new(bson.Builder)
+	if err := writeModified(op, answer, q, fields, out); err != nil {
+		return err
+	}
+	doc := answer.Finish()
+	if out.Modified > 0 || out.Deleted > 0 || !out.Upserted.IsMissing() {
+		try.did(retryable.Modified, 0, doc)
+	}
 	if err := w.Commit(ctx); err != nil {
 		return err
 	}
-	book(op, out)
-	return writeModified(op, q, fields, out)
+	op.Reply.Fields(doc)
+	return nil
+}
+
+// modifiedBefore answers with what an earlier attempt has answered, where there was
+// one. Errors: 40609 where it was at something else.
+func (a *attempt) modifiedBefore(op *command.Op) (before bool, err error) {
+	run, ok, err := a.executed(0)
+	if !ok || err != nil {
+		return false, err
+	}
+	removed := run.Kind == retryable.Modified && !run.Doc.Lookup("lastErrorObject").Doc().Has("updatedExisting")
+	if run.Kind != retryable.Modified || removed != op.Args.Bool("remove") {
+		return false, otherBefore(40609, "findAndModify", &run)
+	}
+	op.Reply.Fields(run.Doc).Int32("retriedStmtId", a.number(0))
+	return true, nil
 }
 
 // findAndModifyQuery parses what finds the document and what shapes it.
@@ -151,7 +188,7 @@ func (n *Node) modify(ctx context.Context, op *command.Op, w *exec.Writer, c *ca
 }
 
 // writeModified writes lastErrorObject and value.
-func writeModified(op *command.Op, q *query, fields *project.Projection, out *exec.Written) error {
+func writeModified(op *command.Op, reply *bson.Builder, q *query, fields *project.Projection, out *exec.Written) error {
 	a := &op.Args
 	remove := a.Bool("remove")
 	value := out.Old
@@ -159,7 +196,7 @@ func writeModified(op *command.Op, q *query, fields *project.Projection, out *ex
 		value = out.New
 	}
 	found := out.Matched > 0 || out.Deleted > 0
-	b := op.Reply.OpenDoc("lastErrorObject")
+	b := reply.OpenDoc("lastErrorObject")
 	if found || !out.Upserted.IsMissing() {
 		b.Int32("n", 1)
 	} else {
@@ -171,7 +208,7 @@ func writeModified(op *command.Op, q *query, fields *project.Projection, out *ex
 	}
 	b.Close()
 	if value == nil {
-		op.Reply.Null("value")
+		reply.Null("value")
 		return nil
 	}
 	if fields != nil {
@@ -182,6 +219,6 @@ func writeModified(op *command.Op, q *query, fields *project.Projection, out *ex
 		}
 	}
 	op.Stats.NReturned = 1
-	op.Reply.Doc("value", value)
+	reply.Doc("value", value)
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/catalog/retryable"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/query/exec"
@@ -23,7 +24,7 @@ var insertFields = command.NewFields("insert",
 	command.SafeBool("bypassDocumentValidation"),
 	command.Bool("bypassEmptyTsReplacement"),
 	command.UUID("collectionUUID"),
-	command.Array("stmtIds"),
+	command.ArrayOf("stmtIds", command.Int32("")),
 	command.Int32("stmtId"),
 	command.Any("encryptionInformation"),
 )
@@ -45,6 +46,10 @@ func (n *Node) runInsert(ctx context.Context, op *command.Op) error {
 		return err
 	}
 	ordered := op.Args.BoolOr("ordered", true)
+	try, err := newAttempt(op, len(docs))
+	if err != nil {
+		return err
+	}
 	if err := n.checkExpected(op); err != nil {
 		return refuseAll(op, len(docs), ordered, err)
 	}
@@ -53,7 +58,7 @@ func (n *Node) runInsert(ctx context.Context, op *command.Op) error {
 		return err
 	}
 	if c.IsTimeseries() {
-		return n.insertMeasurements(ctx, op, c, docs, ordered)
+		return n.insertMeasurements(ctx, op, c, docs, &try)
 	}
 	check := n.validator(ctx, c, op.Args.Bool("bypassDocumentValidation"))
 	now := n.stamp(&op.Args)
@@ -62,24 +67,31 @@ func (n *Node) runInsert(ctx context.Context, op *command.Op) error {
 	var errs writeErrors
 	inserted := int64(0)
 	for i, doc := range docs {
-		err := n.insertOne(ctx, w, c, doc, check, now)
+		_, before, err := try.executed(i)
+		if before {
+			continue
+		}
 		if err == nil {
+			err = n.insertOne(ctx, w, c, doc, check, now)
+		}
+		if err == nil {
+			try.did(retryable.Inserted, i, nil)
 			inserted++
 			continue
 		}
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
+		if err := fails(ctx, err); err != nil {
+			return err
 		}
 		errs.add(i, err)
 		if ordered {
 			break
 		}
 	}
-	return endInsert(ctx, op, w, inserted, &errs)
+	return endInsert(ctx, op, w, inserted, &errs, &try)
 }
 
 // endInsert commits the documents of an insert and answers.
-func endInsert(ctx context.Context, op *command.Op, w *exec.Writer, inserted int64, errs *writeErrors) error {
+func endInsert(ctx context.Context, op *command.Op, w *exec.Writer, inserted int64, errs *writeErrors, try *attempt) error {
 	if err := w.Commit(ctx); err != nil {
 		return err
 	}
@@ -88,8 +100,9 @@ func endInsert(ctx context.Context, op *command.Op, w *exec.Writer, inserted int
 	if op.WriteConcern.Unacknowledged() {
 		return nil
 	}
-	op.Reply.Int("n", inserted)
+	op.Reply.Int("n", inserted+int64(len(try.retried)))
 	errs.write(op.Reply)
+	try.write(op.Reply)
 	return nil
 }
 

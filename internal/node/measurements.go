@@ -5,6 +5,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/catalog/retryable"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/query/exec"
@@ -37,22 +38,29 @@ func (n *Node) sealedBuckets(ns schema.Namespace) (*catalog.Collection, error) {
 
 // insertMeasurements is the insert into a time-series collection. (Manual:
 // "Time Series Collections", behaviour.)
-func (n *Node) insertMeasurements(ctx context.Context, op *command.Op, c *catalog.Collection, docs []bson.Doc, ordered bool) error {
+func (n *Node) insertMeasurements(ctx context.Context, op *command.Op, c *catalog.Collection, docs []bson.Doc, try *attempt) error {
+	ordered := op.Args.BoolOr("ordered", true)
 	now := n.stamp(&op.Args)
-	w := n.Exec.NewWriter(durability(op))
+	w := n.newWriter(op)
 	defer w.Abort()
 	var errs writeErrors
-	b := measurementBatch{w: w, c: c, errs: &errs, ordered: ordered}
+	b := measurementBatch{w: w, c: c, errs: &errs, ordered: ordered, try: try}
 	for _, doc := range docs {
 		b.coming += len(doc)
 	}
 	for i, doc := range docs {
-		err := b.add(ctx, i, doc, now)
+		_, before, err := try.executed(i)
+		if before {
+			continue
+		}
+		if err == nil {
+			err = b.add(ctx, i, doc, now)
+		}
 		if err == nil {
 			continue
 		}
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
+		if err := fails(ctx, err); err != nil {
+			return err
 		}
 		errs.add(i, err)
 		if ordered {
@@ -62,7 +70,7 @@ func (n *Node) insertMeasurements(ctx context.Context, op *command.Op, c *catalo
 	if err := b.flush(ctx); err != nil {
 		return err
 	}
-	return endInsert(ctx, op, w, b.inserted, &errs)
+	return endInsert(ctx, op, w, b.inserted, &errs, try)
 }
 
 // measurementBatch collects measurements for units of their own.
@@ -71,6 +79,7 @@ type measurementBatch struct {
 	c        *catalog.Collection
 	errs     *writeErrors // nil: the first error ends it all
 	ordered  bool
+	try      *attempt // nil where nobody sends the measurements again
 	ms       []timeseries.Measurement
 	memory   []byte // for the next ones, behind those that are kept
 	coming   int    // bytes of documents that are known to come
@@ -114,15 +123,15 @@ func (b *measurementBatch) flush(ctx context.Context) error {
 	}
 	err := b.w.InsertMeasurements(ctx, b.c, ms)
 	if err == nil {
-		b.inserted += int64(len(ms))
+		b.did(places...)
 		return nil
 	}
-	if ctx.Err() != nil || b.errs == nil {
+	if ctx.Err() != nil || b.errs == nil || endsAttempt(err) {
 		return err
 	}
 	for i := range ms {
 		if err := b.w.InsertMeasurements(ctx, b.c, ms[i:i+1]); err != nil {
-			if ctx.Err() != nil || len(ms) == 1 {
+			if ctx.Err() != nil || len(ms) == 1 || endsAttempt(err) {
 				return err
 			}
 			b.errs.add(places[i], err)
@@ -131,9 +140,19 @@ func (b *measurementBatch) flush(ctx context.Context) error {
 			}
 			continue
 		}
-		b.inserted++
+		b.did(places[i])
 	}
 	return nil
+}
+
+// did notes that measurements are in the writer's unit.
+func (b *measurementBatch) did(places ...int) {
+	b.inserted += int64(len(places))
+	if b.try != nil {
+		for _, i := range places {
+			b.try.did(retryable.Inserted, i, nil)
+		}
+	}
 }
 
 // checkTimeseriesStage refuses stages that cannot be the first one over a

@@ -63,6 +63,7 @@ func (n *Node) newWriting(op *command.Op) (*writing, *exec.Writer) {
 	m := writings.Get().(*writing)
 	op.Memory = m
 	m.writer.Begin(n.Exec, durability(op))
+	m.writer.Execution = op.Execution
 	return m, &m.writer
 }
 

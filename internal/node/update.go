@@ -36,7 +36,7 @@ var updateFields = command.NewFields("update",
 	command.Bool("bypassEmptyTsReplacement"),
 	command.Object("let"),
 	command.UUID("collectionUUID"),
-	command.Array("stmtIds"),
+	command.ArrayOf("stmtIds", command.Int32("")),
 	command.Int32("stmtId"),
 	command.Any("encryptionInformation"),
 )
@@ -63,6 +63,10 @@ func (n *Node) runUpdate(ctx context.Context, op *command.Op) error {
 			return err
 		}
 	}
+	try, err := newAttempt(op, len(statements))
+	if err != nil {
+		return err
+	}
 	if _, err := n.forWrite(ctx, op, false); err != nil {
 		return err
 	}
@@ -73,10 +77,21 @@ func (n *Node) runUpdate(ctx context.Context, op *command.Op) error {
 	matched, modified := int64(0), int64(0)
 	for i := range statements {
 		a, start := &statements[i], time.Now()
-		out, err := n.updateOne(ctx, op, m, a)
-		noteStatement(ctx, op, command.KindUpdate, start, out, err, func(b *bson.Builder) { describeUpdate(b, a) })
-		if out != nil {
-			book(op, out)
+		out, before, err := try.updateBefore(i)
+		if !before {
+			if err == nil {
+				err = try.refuseMulti(a.Bool("multi"), "multi=true")
+			}
+			if err == nil {
+				out, err = n.updateOne(ctx, op, m, a)
+			}
+			noteStatement(ctx, op, command.KindUpdate, start, out, err, func(b *bson.Builder) { describeUpdate(b, a) })
+			if out != nil {
+				book(op, out)
+			}
+			if err == nil {
+				try.updated(i, out)
+			}
 		}
 		if out != nil && err == nil { // of a statement that fails midway, mongod counts nothing
 			modified += out.Modified
@@ -89,8 +104,8 @@ func (n *Node) runUpdate(ctx context.Context, op *command.Op) error {
 		if err == nil {
 			continue
 		}
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
+		if err := fails(ctx, err); err != nil {
+			return err
 		}
 		errs.add(i, err)
 		if op.Args.BoolOr("ordered", true) {
@@ -100,7 +115,7 @@ func (n *Node) runUpdate(ctx context.Context, op *command.Op) error {
 	if err := w.Commit(ctx); err != nil {
 		return err
 	}
-	op.CountUpdates(int64(len(statements)))
+	op.CountUpdates(int64(len(statements) - len(try.retried)))
 	if op.WriteConcern.Unacknowledged() {
 		return nil
 	}
@@ -114,6 +129,7 @@ func (n *Node) runUpdate(ctx context.Context, op *command.Op) error {
 	}
 	op.Reply.Int("nModified", modified)
 	errs.write(op.Reply)
+	try.write(op.Reply)
 	return nil
 }
 

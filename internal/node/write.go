@@ -51,6 +51,13 @@ func durability(op *command.Op) storage.Durability {
 	return storage.Buffered
 }
 
+// newWriter is a writer of op.
+func (n *Node) newWriter(op *command.Op) *exec.Writer {
+	w := n.Exec.NewWriter(durability(op))
+	w.Execution = op.Execution
+	return w
+}
+
 // checker refuses documents that a collection's validator does not let in; old
 // is nil for an insert.
 type checker func(old, doc bson.Doc) error

@@ -179,7 +179,7 @@ type stepUpKey struct{}
 // that it left no trace; ErrSteppedDown, which says that nobody knows yet.
 func (m *Member) Commit(ctx context.Context, e *catalog.Effect, _ storage.Durability) error {
 	if e.Empty() {
-		if err := e.Apply(0); err != nil {
+		if err := e.Apply(catalog.LogPosition{}); err != nil {
 			return err
 		}
 		noteOpTime(ctx, m.replica.State().Applied)
@@ -242,15 +242,16 @@ func (m *Member) openEffects(e *storage.Engine) (_ Effects, err error) {
 }
 
 // Apply is Effects'.
-func (f effects) Apply(index uint64, payload []byte, own any) error {
+func (f effects) Apply(at Position, payload []byte, own any) error {
+	place := catalog.LogPosition{Index: at.Index, Term: at.Term, Time: uint64(at.Time)}
 	if e, ok := own.(*catalog.Effect); ok {
-		return e.Apply(index)
+		return e.Apply(place)
 	}
 	e, err := f.m.catalog.Decode(payload)
 	if err != nil {
 		return err
 	}
-	return e.Apply(index)
+	return e.Apply(place)
 }
 
 // Close is Effects': nobody uses the data when it returns.

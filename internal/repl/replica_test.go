@@ -20,7 +20,7 @@ import (
 // writes are Effects of keys and values in one keyspace.
 type writes struct{ e *storage.Engine }
 
-func (w writes) Apply(index uint64, payload []byte, own any) error {
+func (w writes) Apply(at Position, payload []byte, own any) error {
 	u := w.e.Begin()
 	defer u.Abort()
 	for _, x := range decodeWrites(payload) {
@@ -31,7 +31,7 @@ func (w writes) Apply(index uint64, payload []byte, own any) error {
 	if err := u.Seal(); err != nil {
 		return err
 	}
-	return u.Apply(index)
+	return u.Apply(at.Index)
 }
 
 func (writes) Close() error { return nil }

@@ -17,8 +17,9 @@ const incomingDir = "incoming"
 
 // Effects apply the writes of entries to an open store: on a member, its catalog.
 type Effects interface {
-	// Apply makes a payload's effect visible and index the engine's Applied in one step.
-	Apply(index uint64, payload []byte, own any) error
+	// Apply makes a payload's effect visible and at's index the engine's Applied in one
+	// step.
+	Apply(at Position, payload []byte, own any) error
 	// Close lets go of the store, which another one will take the place of.
 	Close() error
 }
@@ -152,7 +153,7 @@ func applied(e *storage.Engine, group Number) (index uint64, state []byte, err e
 // Apply is Machine's.
 func (s *Store) Apply(at Position, c Change) error {
 	if c.Payload != nil {
-		return s.effects.Apply(at.Index, c.Payload, c.Own)
+		return s.effects.Apply(at, c.Payload, c.Own)
 	}
 	u := s.engine.Begin()
 	defer u.Abort()

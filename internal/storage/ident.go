@@ -20,6 +20,7 @@ const (
 	IdentParams   Ident = 4 // the server's durable parameters and feature state
 	IdentRaft     Ident = 5 // hard state and log of the replicated group
 	IdentWindows  Ident = 6 // windows of expiry, by the varint of a collection's ident
+	IdentSessions Ident = 7 // what sessions have executed, for statements that are sent again
 	FirstIdent    Ident = 16
 	FirstOwnIdent Ident = 1 << 40
 )

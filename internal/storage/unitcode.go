@@ -148,7 +148,7 @@ func commonKey(key []byte, end bool) bool {
 	case IdentCounters, IdentCatalog, IdentMultikey, IdentWindows:
 		of, _, ok := cutIdent(rest)
 		return ok && (of < FirstOwnIdent || end && of == FirstOwnIdent)
-	case IdentParams:
+	case IdentParams, IdentSessions:
 		return true
 	}
 	return id >= FirstIdent && (id < FirstOwnIdent || end && id == FirstOwnIdent && len(rest) == 0)

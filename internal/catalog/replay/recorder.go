@@ -217,7 +217,7 @@ func (r *Recorder) prove(name string, o storage.Options, from int, want state, w
 		if err != nil {
 			return fmt.Errorf("%s: effect %d: %w", name, from+i, err)
 		}
-		at := uint64(from + i + 1)
+		at := catalog.LogPosition{Index: uint64(from + i + 1)}
 		if err := e.Apply(at); err != nil {
 			return fmt.Errorf("%s: effect %d: %w", name, from+i, err)
 		}

@@ -32,8 +32,7 @@ func (w *Writer) InsertMeasurements(ctx context.Context, c *catalog.Collection, 
 		if err == nil {
 			return nil
 		}
-		w.unit.Abort()
-		w.unit = nil
+		w.giveUp()
 		if !errors.Is(err, storage.ErrLockBusy) {
 			return err
 		}

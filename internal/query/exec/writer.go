@@ -26,6 +26,8 @@ type Writer struct {
 	// Doing is what a statement is said to have been doing where it fails while it
 	// runs ("Plan executor error during findAndModify"); "" for nothing.
 	Doing string
+	// Execution records what statements do that a client may send again; nil for none.
+	Execution *catalog.Execution
 
 	memory   memory.Account
 	document memory.Holding  // of the document at hand
@@ -127,15 +129,32 @@ func (w *Writer) Commit(ctx context.Context) error {
 	}
 	u := w.unit
 	w.unit = nil
-	return u.Commit(ctx, w.durability)
+	return w.commit(ctx, u, w.durability)
+}
+
+// commit commits a unit, with the record of what it does.
+func (w *Writer) commit(ctx context.Context, u *catalog.Unit, d storage.Durability) error {
+	if w.Execution != nil {
+		return w.Execution.Commit(ctx, u, d)
+	}
+	return u.Commit(ctx, d)
 }
 
 // Abort drops what is pending; what was committed on the way stays.
 func (w *Writer) Abort() {
 	defer w.memory.Close()
-	if w.unit != nil {
-		w.unit.Abort()
-		w.unit = nil
+	w.giveUp()
+}
+
+// giveUp drops the unit at hand.
+func (w *Writer) giveUp() {
+	if w.unit == nil {
+		return
+	}
+	w.unit.Abort()
+	w.unit = nil
+	if w.Execution != nil {
+		w.Execution.Drop()
 	}
 }
 
@@ -145,7 +164,7 @@ func (w *Writer) flush(ctx context.Context) error {
 	if w.unit != nil {
 		u := w.unit
 		w.unit = nil
-		err := u.Commit(ctx, storage.Buffered)
+		err := w.commit(ctx, u, storage.Buffered)
 		if u.Memory.Release(); err != nil {
 			return err
 		}

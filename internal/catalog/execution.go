@@ -1,0 +1,252 @@
+package catalog
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog/retryable"
+	"github.com/mayflydb/mayfly/internal/invariant"
+	"github.com/mayflydb/mayfly/internal/storage"
+)
+
+// Newest is what a process knows of a session's newest transaction number. It is read
+// again where another member may have written since. One operation of the session
+// uses it at a time; the zero Newest knows nothing.
+type Newest struct {
+	known   bool
+	at      Evaluation // when it was so
+	txn     int64      // the newest that was begun; -1 for none
+	stored  int64      // the one that records are of; -1 for none
+	records uint32     // the number of the next one of stored
+}
+
+// Txn is the newest transaction number, -1 for none, as of now.
+func (n *Newest) Txn(c *Catalog, s retryable.Session) (int64, error) {
+	at := c.evaluate()
+	if n.known && n.at == at {
+		return n.txn, nil
+	}
+	*n = Newest{at: at, txn: -1, stored: -1}
+	err := c.eachRecord(s, func(number uint32, r *retryable.Record) error {
+		n.stored, n.records = r.Txn, number+1
+		return nil
+	})
+	n.txn, n.known = n.stored, err == nil
+	return n.txn, err
+}
+
+// eachRecord calls f with a session's records, in their order.
+func (c *Catalog) eachRecord(s retryable.Session, f func(number uint32, r *retryable.Record) error) error {
+	return c.recordsIn(retryable.AppendKey(nil, s, 0), retryable.AppendKey(nil, s, math.MaxUint32),
+		func(_ retryable.Session, number uint32, r *retryable.Record) error { return f(number, r) })
+}
+
+// eachSession calls f with the records of all sessions, each one's in their order.
+func (c *Catalog) eachSession(f func(s retryable.Session, number uint32, r *retryable.Record) error) error {
+	return c.recordsIn(nil, nil, f)
+}
+
+// recordsIn calls f with the records between two keys, nil for the ends of all. What f
+// gets is valid for the call.
+func (c *Catalog) recordsIn(from, to []byte, f func(s retryable.Session, number uint32, r *retryable.Record) error) (err error) {
+	it, err := c.engine.NewIter(storage.IdentSessions, from, to)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, it.Close()) }()
+	for ok := it.First(); ok; ok = it.Next() {
+		v, err := it.Value()
+		if err != nil {
+			return err
+		}
+		session, number, err := retryable.ParseKey(it.Key())
+		if err != nil {
+			return err
+		}
+		r, err := retryable.Parse(v)
+		if err != nil {
+			return err
+		}
+		if err := f(session, number, &r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Execution is an operation whose statements a session has numbered, so that one
+// which is sent again is executed once (invariant once). It records what they do in
+// the units that do it. One goroutine uses it, and ends it with End.
+type Execution struct {
+	c       *Catalog
+	newest  *Newest
+	session retryable.Session
+	txn     int64
+	at      Evaluation // of all its units: what the records say holds for no other
+	done    []done     // by earlier attempts, in the order of statements
+	pending []retryable.Run
+	failed  bool // a unit has not been committed, or nobody knows
+}
+
+// done is a run that is stored: its document is in the record of that number.
+type done struct {
+	retryable.Run
+	record uint32
+}
+
+// BeginExecution begins the operation txn of a session, or another attempt at it.
+// REQUIRES: n.Txn has just told that txn is not too old, and nobody else uses n.
+func (c *Catalog) BeginExecution(n *Newest, s retryable.Session, txn int64) (*Execution, error) {
+	if err := invariant.Require(n.known && txn >= n.txn, "catalog: an execution begins with a transaction number that is not too old"); err != nil {
+		return nil, err
+	}
+	x := &Execution{c: c, newest: n, session: s, txn: txn, at: n.at}
+	n.txn = txn
+	if n.stored != txn {
+		return x, nil
+	}
+	err := c.eachRecord(s, func(number uint32, r *retryable.Record) error {
+		for _, run := range r.Runs {
+			run.Doc = nil // read again when it is wanted
+			x.done = append(x.done, done{run, number})
+		}
+		return nil
+	})
+	slices.SortFunc(x.done, func(a, b done) int { return int(a.First) - int(b.First) })
+	return x, err
+}
+
+// Executed is what an earlier attempt did as a statement, or false where none has
+// executed it.
+func (x *Execution) Executed(statement int32) (run retryable.Run, ok bool, err error) {
+	i, found := slices.BinarySearchFunc(x.done, statement, func(d done, s int32) int { return int(d.First) - int(s) })
+	if !found {
+		i--
+	}
+	if i < 0 || !x.done[i].Has(statement) {
+		return run, false, nil
+	}
+	run = x.done[i].Run
+	if run.Kind < retryable.Upserted {
+		return run, true, nil
+	}
+	v, closer, err := x.c.engine.Get(storage.IdentSessions, retryable.AppendKey(nil, x.session, x.done[i].record))
+	if err != nil {
+		return run, false, err
+	}
+	defer closer.Close()
+	r, err := retryable.Parse(v)
+	if err != nil {
+		return run, false, err
+	}
+	for _, stored := range r.Runs {
+		if stored.First == run.First {
+			run.Doc = stored.Doc.Clone()
+		}
+	}
+	if run.Doc == nil {
+		return run, false, fmt.Errorf("%w: a session's record has lost statement %d", storage.ErrCorruption, statement)
+	}
+	return run, true, nil
+}
+
+// Did says that a statement has done something to a document, in the unit that is
+// committed next. Those below 0 have no number.
+func (x *Execution) Did(kind retryable.Kind, statement int32, doc bson.Doc) {
+	if statement >= 0 {
+		x.pending = retryable.AppendRun(x.pending, kind, statement, doc)
+	}
+}
+
+// Commit is u.Commit for a unit of the operation, with the record of what it did. What
+// is of this member alone has none: no other member could answer for it.
+func (x *Execution) Commit(ctx context.Context, u *Unit, d storage.Durability) error {
+	if !u.e.own {
+		u.e.at = x.at
+		x.record(u.e)
+	}
+	x.pending = x.pending[:0]
+	err := u.Commit(ctx, d)
+	x.failed = x.failed || err != nil
+	return err
+}
+
+// record notes what is pending in an effect.
+func (x *Execution) record(e *Effect) {
+	if len(x.pending) == 0 {
+		return
+	}
+	n := x.newest
+	note := &executedNote{about: about{id: storage.IdentSessions}, session: x.session}
+	if n.stored == x.txn {
+		note.number = n.records
+	} else {
+		note.clears = n.records > 1
+		n.stored, n.records = x.txn, 0
+	}
+	n.records++
+	r := retryable.Record{Txn: x.txn, Date: time.Now().UnixMilli(), Runs: x.pending}
+	note.body = r.AppendBody(nil)
+	e.note(note)
+	e.executed = note
+}
+
+// executedNote says that a session has executed statements. Its record is stored with
+// the unit's place in the log, which is known when the unit is applied.
+type executedNote struct {
+	about
+	session retryable.Session
+	number  uint32
+	clears  bool // the records behind number are of an older transaction number, and go
+	body    []byte
+}
+
+func (n *executedNote) kind() noteKind       { return noteExecuted }
+func (n *executedNote) apply(*Catalog) error { return nil }
+
+func (n *executedNote) append(dst []byte) []byte {
+	dst = append(append(dst, n.session.ID[:]...), n.session.UID[:]...)
+	clears := byte(0)
+	if n.clears {
+		clears = 1
+	}
+	return append(append(binary.AppendUvarint(dst, uint64(n.number)), clears), n.body...)
+}
+
+// read takes what append has made from r.
+func (n *executedNote) read(r *storage.EncodingReader) {
+	copy(n.session.ID[:], r.Bytes(uint64(len(n.session.ID))))
+	copy(n.session.UID[:], r.Bytes(uint64(len(n.session.UID))))
+	number, clears := r.Uvarint(), r.Bytes(1)
+	n.body = clone(r.Bytes(uint64(len(r.Rest))))
+	if r.Bad || number >= math.MaxUint32 || clears[0] > 1 || !retryable.ValidBody(n.body) {
+		r.Bad = true
+		return
+	}
+	n.number, n.clears = uint32(number), clears[0] == 1
+}
+
+// write puts the record into the batch of the unit.
+func (n *executedNote) write(u *storage.Unit, at LogPosition) error {
+	key := retryable.AppendKey(nil, n.session, n.number)
+	if err := u.Set(storage.IdentSessions, key, retryable.AppendValue(nil, at.Term, at.Time, n.body)); err != nil || !n.clears {
+		return err
+	}
+	return u.DeleteRange(storage.IdentSessions, retryable.AppendKey(nil, n.session, n.number+1), retryable.AppendKey(nil, n.session, math.MaxUint32))
+}
+
+// Drop forgets what statements did in a unit that was given up.
+func (x *Execution) Drop() { x.pending = x.pending[:0] }
+
+// End ends the operation.
+func (x *Execution) End() {
+	if x.failed {
+		*x.newest = Newest{}
+	}
+}

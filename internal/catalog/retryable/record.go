@@ -1,0 +1,164 @@
+package retryable
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/storage"
+)
+
+// Session names a logical session: what its client chose, and the digest of the user
+// that it belongs to.
+type Session struct {
+	ID  [16]byte
+	UID [32]byte
+}
+
+// keyLen is the length of a record's key: the session and the record's number.
+const keyLen = 16 + 32 + 4
+
+// AppendKey appends the key of a session's record: ID, UID and the number, big-endian.
+// Records of one transaction number are counted from 0.
+func AppendKey(dst []byte, s Session, number uint32) []byte {
+	dst = append(append(dst, s.ID[:]...), s.UID[:]...)
+	return binary.BigEndian.AppendUint32(dst, number)
+}
+
+// ParseKey reads a key. Errors: storage.ErrCorruption.
+func ParseKey(key []byte) (s Session, number uint32, err error) {
+	if len(key) != keyLen {
+		return s, 0, fmt.Errorf("%w: not the key of a session's record: %x", storage.ErrCorruption, key)
+	}
+	copy(s.ID[:], key)
+	copy(s.UID[:], key[len(s.ID):])
+	return s, binary.BigEndian.Uint32(key[keyLen-4:]), nil
+}
+
+// Kind is what statements did, each to one document.
+type Kind uint8
+
+// The kinds, with what Run.Doc is.
+const (
+	Inserted Kind = iota + 1 // n: 1
+	Updated                  // n: 1, nModified: 1
+	Deleted                  // n: 1
+	Upserted                 // n: 1; {_id} of the new document
+	Modified                 // of a findAndModify: {lastErrorObject, value}
+	kinds
+)
+
+// one says that a run of the kind is one statement, and has a document.
+func (k Kind) one() bool { return k >= Upserted }
+
+// Run is statements with consecutive numbers that did the same.
+type Run struct {
+	Kind  Kind
+	First int32
+	Count int32
+	Doc   bson.Doc
+}
+
+// Has says whether a statement is in the run.
+func (r *Run) Has(statement int32) bool {
+	return statement >= r.First && int64(statement) < int64(r.First)+int64(r.Count)
+}
+
+// AppendRun adds what a statement did to runs.
+func AppendRun(runs []Run, kind Kind, statement int32, doc bson.Doc) []Run {
+	if n := len(runs); n > 0 && !kind.one() {
+		if last := &runs[n-1]; last.Kind == kind && int64(last.First)+int64(last.Count) == int64(statement) {
+			last.Count++
+			return runs
+		}
+	}
+	return append(runs, Run{kind, statement, 1, doc})
+}
+
+// recordVersion is the first byte of a record.
+const recordVersion = 1
+
+// Record is what one unit did for a session.
+type Record struct {
+	Term uint64 // where in the log of the replicated group the unit is: zero where there is none
+	Time uint64
+	Txn  int64 // the transaction number, not below 0
+	Date int64 // when it was, by the clock of who proposed it: milliseconds since 1970
+	Runs []Run
+}
+
+// AppendBody appends the encoding of all but the place in the log, which nobody knows
+// before the unit is applied:
+//
+//	transaction number ‖ date ‖ for each run: kind, one byte ‖ first statement ‖
+//	count, and where the kind has a document, that instead, behind its length
+//
+// Numbers are varints.
+func (r *Record) AppendBody(dst []byte) []byte {
+	dst = binary.AppendUvarint(binary.AppendUvarint(dst, uint64(r.Txn)), uint64(r.Date))
+	for i := range r.Runs {
+		run := &r.Runs[i]
+		dst = binary.AppendUvarint(append(dst, byte(run.Kind)), uint64(run.First))
+		if run.Kind.one() {
+			dst = storage.AppendSized(dst, run.Doc)
+		} else {
+			dst = binary.AppendUvarint(dst, uint64(run.Count))
+		}
+	}
+	return dst
+}
+
+// AppendValue appends a stored record: version, one byte ‖ Term ‖ Time, eight bytes
+// each, big-endian ‖ the body.
+func AppendValue(dst []byte, term, time uint64, body []byte) []byte {
+	dst = append(dst, recordVersion)
+	dst = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(dst, term), time)
+	return append(dst, body...)
+}
+
+// Parse reads a stored record, whose documents share value's bytes. Errors:
+// storage.ErrCorruption.
+func Parse(value []byte) (r Record, err error) {
+	in := storage.EncodingReader{Rest: value}
+	head := in.Bytes(1 + 8 + 8)
+	if in.Bad || head[0] != recordVersion {
+		return r, fmt.Errorf("%w: a session's record is cut short, or of a version that this build does not read: %x", storage.ErrCorruption, value[:min(len(value), 1)])
+	}
+	r.Term, r.Time = binary.BigEndian.Uint64(head[1:]), binary.BigEndian.Uint64(head[9:])
+	return r, r.parseBody(&in)
+}
+
+// ValidBody says whether bytes are the body of a record.
+func ValidBody(body []byte) bool {
+	return new(Record).parseBody(&storage.EncodingReader{Rest: body}) == nil
+}
+
+// maxDocumentDepth bounds the nesting of a run's document, which has a user's in it.
+const maxDocumentDepth = 300
+
+func (r *Record) parseBody(in *storage.EncodingReader) error {
+	txn, date := in.Uvarint(), in.Uvarint()
+	r.Txn, r.Date = int64(txn), int64(date)
+	in.Bad = in.Bad || txn > math.MaxInt64 || date > math.MaxInt64 || len(in.Rest) == 0
+	for !in.Bad && len(in.Rest) > 0 {
+		run := Run{Kind: Kind(in.Bytes(1)[0]), Count: 1}
+		first, count := in.Uvarint(), uint64(1)
+		switch {
+		case run.Kind == 0 || run.Kind >= kinds:
+			in.Bad = true
+		case run.Kind.one():
+			run.Doc = in.Sized()
+			in.Bad = in.Bad || bson.Validate(run.Doc, maxDocumentDepth) != nil
+		default:
+			count = in.Uvarint()
+		}
+		in.Bad = in.Bad || first > math.MaxInt32 || count == 0 || count > math.MaxInt32
+		run.First, run.Count = int32(first), int32(count)
+		r.Runs = append(r.Runs, run)
+	}
+	if in.Bad {
+		return fmt.Errorf("%w: a session's record is damaged", storage.ErrCorruption)
+	}
+	return nil
+}

@@ -1,0 +1,179 @@
+package node
+
+import (
+	"context"
+	"slices"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/catalog/retryable"
+	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/query/exec"
+)
+
+// attempt is one attempt at the statements of a command, which a client may send
+// again: what an earlier attempt has executed is answered from its record. (Manual:
+// "Retryable Writes".)
+type attempt struct {
+	x       *catalog.Execution // nil where no attempt follows another
+	numbers bson.Doc           // stmtIds, nil for none
+	first   int32              // the number of the first statement, where numbers is nil
+	retried []int32            // statements that were answered from a record
+}
+
+// newAttempt reads the numbers of a command's statements: stmtIds, or stmtId for the
+// first, or else they are counted from 0.
+func newAttempt(op *command.Op, statements int) (attempt, error) {
+	a := attempt{x: op.Execution}
+	if op.Args.Has("stmtIds") {
+		a.numbers = op.Args.Value("stmtIds").Doc()
+		if n := a.numbers.Len(); n != statements {
+			return a, mongoerr.New(mongoerr.InvalidLength, "Number of statement ids must match the number of batch entries. Got %d statement ids but %d operations. "+
+				"Statement ids: { stmtIds: %s }", n, statements, op.Args.Value("stmtIds"))
+		}
+		if op.Args.Has("stmtId") {
+			return a, mongoerr.New(mongoerr.InvalidOptions, "May not specify both stmtId and stmtIds in write command. Got { stmtId: %d, stmtIds: %s }",
+				op.Args.Int("stmtId"), op.Args.Value("stmtIds"))
+		}
+	}
+	a.first = int32(op.Args.Int("stmtId"))
+	return a, nil
+}
+
+// number is the number of the i-th statement.
+func (a *attempt) number(i int) int32 {
+	if a.numbers == nil {
+		return a.first + int32(i)
+	}
+	return int32(a.numbers.Lookup(bson.Index(i)).Int32())
+}
+
+// executed is what an earlier attempt did as the i-th statement, where one did. It is
+// to be the answer, if it is of one of the kinds; where none are given, all are.
+func (a *attempt) executed(i int, kinds ...retryable.Kind) (run retryable.Run, ok bool, err error) {
+	if a.x == nil {
+		return run, false, nil
+	}
+	number := a.number(i)
+	if run, ok, err = a.x.Executed(number); ok && len(kinds) > 0 && !slices.Contains(kinds, run.Kind) {
+		return run, true, nil // no answer to this one
+	}
+	if ok {
+		a.retried = append(a.retried, number)
+	}
+	return run, ok, err
+}
+
+// has says whether an earlier attempt may have executed the i-th statement.
+func (a *attempt) has(i int) bool {
+	if a.x == nil {
+		return false
+	}
+	_, ok, err := a.x.Executed(a.number(i))
+	return ok || err != nil
+}
+
+// did notes what the i-th statement did.
+func (a *attempt) did(kind retryable.Kind, i int, doc bson.Doc) {
+	if a.x != nil {
+		a.x.Did(kind, a.number(i), doc)
+	}
+}
+
+// updated notes what an update did as the i-th statement: one that has changed nothing
+// may as well be executed again.
+func (a *attempt) updated(i int, out *exec.Written) {
+	switch {
+	case a.x == nil:
+	case !out.Upserted.IsMissing():
+		a.did(retryable.Upserted, i, new(bson.Builder).Value("_id", out.Upserted).Finish())
+	case out.Modified > 0:
+		a.did(retryable.Updated, i, nil)
+	}
+}
+
+// deleted notes what a delete did as the i-th statement.
+func (a *attempt) deleted(i int, out *exec.Written) {
+	if out.Deleted > 0 {
+		a.did(retryable.Deleted, i, nil)
+	}
+}
+
+// refuseMulti refuses a statement for many documents, of which nobody could say which
+// an earlier attempt has written.
+func (a *attempt) refuseMulti(multi bool, option string) error {
+	if a.x == nil || !multi {
+		return nil
+	}
+	return mongoerr.New(mongoerr.InvalidOptions, "Cannot use (or request) retryable writes with %s", option)
+}
+
+// write tells which statements were answered from a record.
+func (a *attempt) write(b *bson.Builder) {
+	if len(a.retried) == 0 {
+		return
+	}
+	b.OpenArray("retriedStmtIds")
+	for i, n := range a.retried {
+		b.Int32(bson.Index(i), n)
+	}
+	b.Close()
+}
+
+// updateBefore is what an earlier attempt did as the i-th statement, an update, as
+// Writer tells it; false where it is to be executed now. Errors: 40638 where that
+// attempt was at something else.
+func (a *attempt) updateBefore(i int) (out *exec.Written, before bool, err error) {
+	run, ok, err := a.executed(i, retryable.Updated, retryable.Upserted)
+	if !ok || err != nil {
+		return nil, false, err
+	}
+	out, err = updatedBefore(&run)
+	return out, true, err
+}
+
+// updatedBefore is what an update did, as Writer tells it. Errors: 40638 where it was
+// something else.
+func updatedBefore(run *retryable.Run) (*exec.Written, error) {
+	switch run.Kind {
+	case retryable.Updated:
+		return &exec.Written{Matched: 1, Modified: 1}, nil
+	case retryable.Upserted:
+		return &exec.Written{Upserted: run.Doc.Lookup("_id")}, nil
+	}
+	return nil, otherBefore(40638, "update", run)
+}
+
+// otherBefore refuses a statement whose number an earlier attempt has executed as
+// something else.
+func otherBefore(code mongoerr.Code, name string, run *retryable.Run) error {
+	kind := map[retryable.Kind]string{retryable.Inserted: "i", retryable.Upserted: "i", retryable.Deleted: "d"}[run.Kind]
+	if kind == "" {
+		kind = "u"
+	}
+	return mongoerr.New(code, "%s retry request is not compatible with previous write in the transaction of type: %s", name, kind)
+}
+
+// endsAttempt says of a statement's error that it is the whole command's: the operation
+// is to end, or this member is no primary any more, and the client tries again elsewhere.
+func endsAttempt(err error) bool {
+	switch mongoerr.From(err).Code {
+	case mongoerr.NotWritablePrimary, mongoerr.NotPrimaryNoSecondaryOk, mongoerr.NotPrimaryOrSecondary, mongoerr.PrimarySteppedDown,
+		mongoerr.InterruptedDueToReplStateChange, mongoerr.InterruptedAtShutdown, mongoerr.ShutdownInProgress:
+		return true
+	}
+	return false
+}
+
+// fails is the error that ends a command of which a statement has failed, or nil where
+// that goes among the statements' errors.
+func fails(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case endsAttempt(err):
+		return err
+	}
+	return nil
+}
