@@ -211,6 +211,14 @@ i d.series { t: new Date(5000), s: "a" }
 # seal
 # number
 i d.plain { _id: 7 }
+# insert one
+i d.plain { _id: 101 }
+# insert many
+i d.plain { _id: 202 }
+i d.plain { _id: 203 }
+i d.plain { _id: 204 }
+# insert more
+i d.plain { _id: 305 }
 # a session's statements
 session { id: 1 }, operation 7
 i statement 0 d.plain { _id: 10 }
