@@ -52,6 +52,8 @@ test('mongosh: a set is made, grows, shows itself, hands over and shrinks', asyn
     db.c.insertOne({ a: 1 }, { writeConcern: { w: 3, wtimeout: 30000 } });
     const lag = rs.printSecondaryReplicationInfo().value;
     print('lag', Object.keys(lag).length, Object.values(lag).every(s => s.replLag.startsWith('0 secs')));
+    const log = db.getReplicationInfo();
+    print('oplog', log.logSizeMB >= 990, log.usedMB >= 0, log.timeDiff >= 0, /log first event/.test(EJSON.stringify(rs.printReplicationInfo().value)) || typeof rs.printReplicationInfo().value);
     const other = rs.status().members[1];
     print('status', other.health, other.syncSourceHost === hosts[0], typeof other.pingMs, other.lastHeartbeat instanceof Date);
     print('freeze', (() => { try { rs.freeze(1) } catch (e) { return e.codeName } })());

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -61,6 +62,8 @@ type Options struct {
 	Memory    *memory.Budget // of all operations; nil: as much as anybody likes
 	// Operations says that effects have the operations that an oplog tells of.
 	Operations bool
+	// Oplog is what local.oplog.rs has; nil where there is no such collection.
+	Oplog Virtual
 }
 
 // Catalog is all collections of an engine. Safe for use by many goroutines.
@@ -70,7 +73,8 @@ type Catalog struct {
 	evaluator  evaluator // the committer, where it is one; else nil
 	log        *slog.Logger
 	memory     *memory.Budget
-	operations bool // are recorded
+	operations bool    // are recorded
+	oplog      Virtual // or nil
 
 	// Clock is the time by which documents expire.
 	Clock   *Clock
@@ -101,7 +105,7 @@ type Catalog struct {
 // Open loads the catalog. Where this member takes writes, it then steps up: see
 // StepUp.
 func Open(e *storage.Engine, opts Options) (*Catalog, error) {
-	c := &Catalog{engine: e, committer: opts.Committer, memory: opts.Memory, log: opts.Log, Clock: opts.Clock, operations: opts.Operations, staged: measurements.NewBudget(0, opts.Memory)}
+	c := &Catalog{engine: e, committer: opts.Committer, memory: opts.Memory, log: opts.Log, Clock: opts.Clock, operations: opts.Operations, oplog: opts.Oplog, staged: measurements.NewBudget(0, opts.Memory)}
 	if c.Clock == nil {
 		c.Clock = NewClock(nil)
 	}
@@ -124,7 +128,7 @@ func Open(e *storage.Engine, opts Options) (*Catalog, error) {
 		}
 	}
 	c.staged.Book()
-	if err := c.removeLeft(context.Background(), true); err != nil {
+	if err := errors.Join(c.removeLeft(context.Background(), true), c.ShowOplog()); err != nil {
 		return nil, err
 	}
 	if c.committer.Writable() == nil {
@@ -238,7 +242,7 @@ func (c *Catalog) publish(coll *Collection) {
 		c.listed.dbs[coll.Namespace.DB] = db
 	}
 	db[coll.Namespace.Coll] = coll
-	coll.live.arrivals.broadcast()
+	coll.live.arrivals.Broadcast()
 }
 
 // replaces ends the indexes that the descriptor before has more than c, and counts
@@ -271,7 +275,7 @@ func (c *Catalog) unpublish(coll *Collection) {
 	c.uuids.Delete(coll.UUID)
 	delete(c.listed.lives, coll.id)
 	delete(c.listed.lives, coll.Open)
-	coll.live.arrivals.broadcast()
+	coll.live.arrivals.Broadcast()
 }
 
 // unlistLocked frees coll's name, where it is still coll's.

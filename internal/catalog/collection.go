@@ -63,6 +63,7 @@ type Collection struct {
 	indexes []*Index      // in the order of creation, _id_ first
 	live    *live
 	derived *derived
+	virtual Virtual // nil where there are records
 
 	rules, hiding []*Rule          // see Rules and Hiding
 	watermark     *expiryWatermark // nil where no rule hides
@@ -149,9 +150,12 @@ const (
 )
 
 // Count is the number of documents committed; of a time-series collection,
-// that of its measurements.
+// that of its measurements, and of a virtual one that of the entries it is made of.
 func (c *Collection) Count() int64 {
 	switch {
+	case c.virtual != nil:
+		entries, _, _ := c.virtual.Size()
+		return entries
 	case c.live.counter == nil:
 		return 0
 	case c.IsTimeseries():
@@ -164,6 +168,9 @@ func (c *Collection) Count() int64 {
 // collection, those of its buckets and of the measurements in none.
 func (c *Collection) DataSize() int64 {
 	switch {
+	case c.virtual != nil:
+		_, bytes, _ := c.virtual.Size()
+		return bytes
 	case c.live.counter == nil:
 		return 0
 	case c.IsTimeseries():

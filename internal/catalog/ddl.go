@@ -114,6 +114,9 @@ func (t *change) find(ns schema.Namespace) (*Collection, error) {
 	if coll == nil {
 		return nil, mongoerr.New(mongoerr.NamespaceNotFound, "ns not found %s", ns)
 	}
+	if coll.virtual != nil {
+		return nil, mongoerr.New(mongoerr.IllegalOperation, "cannot change %s: it is a view of the replica set's log", ns)
+	}
 	return coll, nil
 }
 

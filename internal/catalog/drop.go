@@ -55,7 +55,7 @@ func (c *Catalog) DropDatabase(ctx context.Context, db string) ([]*Collection, e
 func (c *Catalog) dropOwn(ctx context.Context, db string) (own []*Collection, err error) {
 	err = c.change(ctx, c.database(db), func(t *change) error {
 		for _, coll := range c.Collections(db) {
-			if !coll.own() {
+			if !coll.own() || coll.virtual != nil {
 				continue
 			}
 			if err := t.drop(coll); err != nil {

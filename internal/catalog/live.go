@@ -45,7 +45,7 @@ type live struct {
 	// Capped collections; both change under the keyspace's lock.
 	lastSeq  atomic.Int64 // the newest record's sequence number
 	firstSeq atomic.Int64 // no record is below it
-	arrivals notifier     // notified when documents become visible
+	arrivals Notifier     // notified when documents become visible
 
 	// Collections that were laid anew in this process; see relaid.go, relayout.go.
 	relaid  atomic.Pointer[relaid]

@@ -249,7 +249,7 @@ func (n *cappedNote) apply(*Catalog) error {
 	}
 	raise(&n.l.lastSeq, n.last)
 	raise(&n.l.firstSeq, n.first)
-	n.l.arrivals.broadcast()
+	n.l.arrivals.Broadcast()
 	return nil
 }
 

@@ -2,17 +2,17 @@ package catalog
 
 import "sync"
 
-// notifier wakes everyone who waits for something to happen. The zero notifier is
+// Notifier wakes everyone who waits for something to happen. The zero Notifier is
 // ready for use.
-type notifier struct {
+type Notifier struct {
 	mu struct {
 		sync.Mutex
 		next chan struct{} // closed by the next broadcast; nil where nobody waits
 	}
 }
 
-// next returns a channel that the next broadcast closes.
-func (n *notifier) next() <-chan struct{} {
+// Next returns a channel that the next broadcast closes.
+func (n *Notifier) Next() <-chan struct{} {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.mu.next == nil {
@@ -21,7 +21,8 @@ func (n *notifier) next() <-chan struct{} {
 	return n.mu.next
 }
 
-func (n *notifier) broadcast() {
+// Broadcast wakes who waits.
+func (n *Notifier) Broadcast() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.mu.next != nil {
@@ -34,4 +35,9 @@ func (n *notifier) broadcast() {
 // become visible in a capped collection, or when the collection is dropped or
 // gets another descriptor. Take it first and a snapshot then: so nothing that
 // the snapshot lacks is missed.
-func (c *Collection) Arrivals() <-chan struct{} { return c.live.arrivals.next() }
+func (c *Collection) Arrivals() <-chan struct{} {
+	if c.virtual != nil {
+		return c.virtual.Arrivals()
+	}
+	return c.live.arrivals.Next()
+}

@@ -121,11 +121,11 @@ func (o *operations) append(dst []byte) []byte {
 	return append(dst, o.bytes...)
 }
 
-// read takes what append has made from r, and keeps the bytes of operations.
-func (o *operations) read(r *storage.EncodingReader) {
-	n := r.Uvarint()
-	if n == 0 || r.Bad {
-		return
+// readHead reads what stands in front of the operations, and how many there are.
+func (o *operations) readHead(r *storage.EncodingReader) (n int) {
+	count := r.Uvarint()
+	if count == 0 || r.Bad {
+		return 0
 	}
 	o.on = true
 	if id := r.Sized(); len(id) > 0 {
@@ -139,11 +139,18 @@ func (o *operations) read(r *storage.EncodingReader) {
 		p.ns = schema.Namespace{DB: string(r.Sized()), Coll: string(r.Sized())}
 		o.at = append(o.at, p)
 	}
-	if r.Bad || n > uint64(len(r.Rest)) {
+	if r.Bad || count > uint64(len(r.Rest)) {
 		r.Bad = true
+		return 0
+	}
+	return int(count)
+}
+
+// read takes what append has made from r, and keeps the bytes of operations.
+func (o *operations) read(r *storage.EncodingReader) {
+	if o.n = o.readHead(r); o.n == 0 {
 		return
 	}
-	o.n = int(n)
 	o.bytes = clone(r.Rest)
 	all, rest := o.all(r)
 	r.Bad, r.Rest = r.Bad || len(all) != o.n, rest
@@ -195,6 +202,37 @@ func (e *Effect) Operations() ([]Operation, Session, error) {
 		return nil, Session{}, fmt.Errorf("%w: the operations of an effect are damaged", storage.ErrCorruption)
 	}
 	return all, e.ops.session, nil
+}
+
+// DecodeOperations reads the operations alone of an encoded effect, and whose they are.
+// They share its bytes, which nobody has checked against their checksum since they
+// were stored. Errors: storage.ErrCorruption.
+func DecodeOperations(b []byte) ([]Operation, Session, error) {
+	damaged := fmt.Errorf("%w: the operations of an effect are damaged", storage.ErrCorruption)
+	if len(b) < effectHeader || b[0] != effectVersion {
+		return nil, Session{}, damaged
+	}
+	rest, err := storage.SkipUnit(b[effectHeader:])
+	if err != nil {
+		return nil, Session{}, err
+	}
+	r := storage.EncodingReader{Rest: rest}
+	for n := r.Uvarint(); n > 0 && !r.Bad; n-- {
+		r.Bytes(1)
+		r.Uvarint()
+		r.Sized()
+	}
+	var o operations
+	n := o.readHead(&r)
+	if n == 0 && !r.Bad {
+		return nil, Session{}, nil
+	}
+	o.n, o.bytes = n, r.Rest
+	all, rest := o.all(&r)
+	if r.Bad || len(rest) > 0 {
+		return nil, Session{}, damaged
+	}
+	return all, o.session, nil
 }
 
 // SetSession says whose operations the unit's are, for who records them.

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/mayflydb/mayfly/internal/storage"
@@ -30,7 +31,7 @@ func (c *Catalog) Reopen(e *storage.Engine) error {
 		}
 	}
 	c.staged.Book()
-	if err := c.removeLeft(context.Background(), true); err != nil {
+	if err := errors.Join(c.removeLeft(context.Background(), true), c.ShowOplog()); err != nil {
 		return err
 	}
 	c.ttlChanged()

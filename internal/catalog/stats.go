@@ -35,11 +35,14 @@ type IndexStats struct {
 // minimum size, since it takes no space of its own.
 func (c *Catalog) Stats(coll *Collection) (Stats, error) {
 	s := Stats{Count: coll.Count(), Size: coll.DataSize()}
+	if s.Count > 0 && (coll.Ident != 0 || coll.virtual != nil) {
+		s.AvgSize = s.Size / s.Count
+	}
+	if coll.virtual != nil {
+		s.StorageSize = s.Size
+	}
 	if coll.Ident == 0 {
 		return s, nil
-	}
-	if s.Count > 0 {
-		s.AvgSize = s.Size / s.Count
 	}
 	var err error
 	if s.StorageSize, err = c.diskUsage(coll.Ident); err != nil {

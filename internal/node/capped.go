@@ -130,6 +130,8 @@ func cappedSize(body bson.Doc) (int64, error) {
 func (n *Node) cappedSource(from schema.Namespace) (*catalog.Collection, error) {
 	c := n.Catalog.Lookup(from)
 	switch {
+	case c != nil && c.Virtual() != nil:
+		return nil, mongoerr.New(mongoerr.IllegalOperation, "cannot convert %s: it is a view of the replica set's log", from)
 	case from.IsBuckets() && (c != nil || n.bucketsOf(from) != nil):
 		return nil, mongoerr.New(mongoerr.IllegalOperation, "cannot convert the buckets of a time-series collection: %s", from)
 	case c == nil && len(n.Catalog.Collections(from.DB)) == 0:

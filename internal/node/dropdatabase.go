@@ -30,6 +30,9 @@ func (n *Node) runDropDatabase(ctx context.Context, op *command.Op) error {
 	if op.DB == "admin" {
 		return mongoerr.New(mongoerr.IllegalOperation, "Dropping the '%s' database is prohibited.", op.DB)
 	}
+	if op.DB == "local" && n.Dispatcher.Member != nil {
+		return mongoerr.New(mongoerr.IllegalOperation, "Cannot drop '%s' database while replication is active", op.DB)
+	}
 	dropped, err := n.Catalog.DropDatabase(ctx, op.DB)
 	for _, c := range dropped {
 		n.invalidate(c)

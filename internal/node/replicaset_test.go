@@ -152,15 +152,17 @@ func TestReplicaSet(t *testing.T) {
 				return ""
 			}
 			db := "admin"
-			if len(c.CmdArgs) > 0 && !c.HasArg("section") {
+			if len(c.CmdArgs) > 0 && c.CmdArgs[0].Key != "section" {
 				db = c.CmdArgs[0].Key
 			}
+			var part string
+			c.MaybeScanArgs(t, "section", &part)
 			var out strings.Builder
 			for line := range strings.SplitSeq(c.Input, "\n") {
 				reply := s.run(c.Cmd, db, line)
 				text := reply.String()
-				if c.HasArg("section") {
-					text = section(reply, c.CmdArgs[0].Vals[0])
+				if part != "" {
+					text = section(reply, part)
 				}
 				for _, m := range setMasks {
 					text = m.find.ReplaceAllString(text, m.put)

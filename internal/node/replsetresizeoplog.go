@@ -49,6 +49,5 @@ func (n *Node) runReplSetResizeOplog(_ context.Context, op *command.Op) error {
 		}
 		w.Retention = time.Duration(hours * float64(time.Hour))
 	}
-	m.SetWindow(w)
-	return nil
+	return m.SetWindow(w)
 }

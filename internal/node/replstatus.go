@@ -20,6 +20,18 @@ func (n *Node) registerSetStatus(s *command.Status) {
 		appendRole(b, m, true)
 		return bson.Document(b.Finish())
 	}})
+	s.Register(command.Section{Name: "oplog", OnDemand: true, Value: func(context.Context, *command.Op) bson.Value {
+		m := n.Dispatcher.Member
+		if m == nil {
+			return bson.Value{}
+		}
+		oldest, err := m.Oldest()
+		if err != nil {
+			n.Log.Warn("serverStatus: the oldest document of the oplog was not found", "error", err)
+			return bson.Value{}
+		}
+		return bson.Document(new(bson.Builder).Timestamp("latestOptime", uint64(m.Applied().Time)).Timestamp("earliestOptime", uint64(oldest)).Finish())
+	}})
 	if n.Dispatcher.Member == nil {
 		return
 	}

@@ -32,6 +32,9 @@ func (n *Node) forWrite(ctx context.Context, op *command.Op, create bool) (*cata
 	if c == nil && n.bucketsOf(ns) != nil {
 		return nil, mongoerr.New(mongoerr.InvalidNamespace, "cannot write to %s: its documents follow from the measurements", ns)
 	}
+	if c != nil && c.Virtual() != nil {
+		return nil, mongoerr.New(mongoerr.InvalidNamespace, "cannot write to %s", ns)
+	}
 	if c != nil || !create {
 		return c, nil
 	}

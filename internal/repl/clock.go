@@ -28,10 +28,13 @@ func NewClock(wall func() time.Time, maxDrift time.Duration) *Clock {
 }
 
 // next is a time above all that were seen (invariant time-rises).
-func (c *Clock) next() Timestamp {
+func (c *Clock) next() Timestamp { return c.take(1) }
+
+// take is the last of n times that follow each other, all above those that were seen.
+func (c *Clock) take(n int) Timestamp {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.last = max(c.last+1, Timestamp(max(0, c.wall().Unix()))<<32|1)
+	c.last = max(c.last, Timestamp(max(0, c.wall().Unix()))<<32) + Timestamp(n)
 	return c.last
 }
 

@@ -130,6 +130,7 @@ type proposal struct {
 	term  uint64
 	epoch uint64
 	own   any
+	times int // how many times it takes of the clock, where that is more than one
 	done  func(Position, error)
 }
 

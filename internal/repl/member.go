@@ -84,9 +84,12 @@ func OpenMember(o MemberOptions) (_ *Member, err error) {
 	if o.MaxDrift == 0 {
 		o.MaxDrift = DefaultMaxDrift
 	}
+	if o.Window.Bytes == 0 {
+		o.Window.Bytes = DefaultWindow(o.FS, o.Dir).Bytes
+	}
 	m := &Member{o: o, clock: NewClock(o.Wall, o.MaxDrift), opened: o.Wall()}
 	m.changed.c = make(chan struct{})
-	m.o.Catalog.Committer = m
+	m.o.Catalog.Committer, m.o.Catalog.Operations, m.o.Catalog.Oplog = m, true, oplogView{m}
 	if m.store, err = OpenStore(StoreOptions{FS: o.FS, Dir: o.Dir, Open: o.Open, Effects: m.openEffects}); err != nil {
 		return nil, err
 	}
@@ -101,9 +104,6 @@ func OpenMember(o MemberOptions) (_ *Member, err error) {
 	if err != nil {
 		m.net.Close()
 		return nil, errors.Join(err, m.catalog.Close(), m.store.Close())
-	}
-	if o.Window.Bytes == 0 {
-		o.Window.Bytes = DefaultWindow(o.FS, o.Dir).Bytes
 	}
 	m.replica.SetWindow(o.Window)
 	var ctx context.Context
@@ -152,7 +152,10 @@ func (m *Member) Enter(ctx context.Context) (inside context.Context, leave func(
 
 // SetWindow says how much of its log the member keeps from now on, until it is opened
 // again.
-func (m *Member) SetWindow(w Window) { m.replica.SetWindow(w) }
+func (m *Member) SetWindow(w Window) error {
+	m.replica.SetWindow(w)
+	return m.catalog.ShowOplog()
+}
 
 // Window is how much of its log the member keeps.
 func (m *Member) Window() Window { return *m.replica.window.Load() }
@@ -189,7 +192,7 @@ func (m *Member) Commit(ctx context.Context, e *catalog.Effect, _ storage.Durabi
 	if ev.Term == 0 || ev.Early && ctx.Value(stepUpKey{}) != m {
 		return ErrNotPrimary
 	}
-	at, err := m.replica.Propose(Evaluation{ev.Term, ev.Epoch}, e.AppendEncoded(nil), e)
+	at, err := m.replica.proposeTimes(Evaluation{ev.Term, ev.Epoch}, e.AppendEncoded(nil), e, e.OperationCount())
 	if err == nil {
 		noteOpTime(ctx, at)
 	}
@@ -302,6 +305,7 @@ func (m *Member) stepUp(ctx context.Context, term uint64) {
 	defer leave()
 	err = m.catalog.StepUp(context.WithValue(ctx, stepUpKey{}, m))
 	if err == nil {
+		m.replica.tryPost(func(g *Group) { g.Noop(firstNote(term), func(Position, error) {}) }) // before any write
 		m.elected.Store(uint64(m.Applied().Time))
 		m.ready.Store(term)
 		m.o.Log.Info("replication: takes writes", "term", term)

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"go.etcd.io/raft/v3/raftpb"
 )
@@ -38,6 +39,8 @@ type Replica struct {
 	window atomic.Pointer[Window]
 	// trimmed is the tick at which the log was too large last; the goroutine's.
 	trimmed uint64
+	// arrivals wakes who waits for entries to be applied.
+	arrivals catalog.Notifier
 	// changed is closed when the state's role, configuration or primary changes.
 	changed struct {
 		sync.Mutex
@@ -234,6 +237,9 @@ func (m *Replica) publish() {
 		s.Changes++
 	}
 	m.state.Store(s)
+	if s.Applied != old.Applied {
+		m.arrivals.Broadcast()
+	}
 	if !same {
 		m.changed.Lock()
 		close(m.changed.c)
@@ -320,8 +326,14 @@ func (m *Replica) Evaluate() (Evaluation, error) {
 // Propose proposes a write and waits until it is applied here, as Group.Propose. It
 // always ends: a member that cannot reach a majority steps down.
 func (m *Replica) Propose(ev Evaluation, payload []byte, own any) (Position, error) {
+	return m.proposeTimes(ev, payload, own, 1)
+}
+
+// proposeTimes is Propose for a write of several operations, each of which has a time
+// of its own: the last is that of its place.
+func (m *Replica) proposeTimes(ev Evaluation, payload []byte, own any, times int) (Position, error) {
 	c := make(chan answer, 1)
-	p := &proposal{entry: entry{kind: kindEffect, term: ev.term, payload: payload}, epoch: ev.epoch, own: own,
+	p := &proposal{entry: entry{kind: kindEffect, term: ev.term, payload: payload}, epoch: ev.epoch, own: own, times: times,
 		done: func(at Position, err error) { c <- answer{at, err} }}
 	if !m.inbox.put(p) {
 		return Position{}, ErrNotPrimary

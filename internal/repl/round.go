@@ -53,7 +53,7 @@ func (g *Group) stepQueue() (stepped []*proposal, err error) {
 	queue := g.queue
 	g.queue = nil
 	for i, p := range queue {
-		p.entry.time = g.Clock.next()
+		p.entry.time = g.Clock.take(max(1, p.times))
 		p.term = g.term
 		m, err := p.message(g.ID)
 		if err != nil {

@@ -58,6 +58,9 @@ func (n Namespace) IsDroppable() bool {
 	return n.Coll == "system.js" || n.IsBuckets()
 }
 
+// Oplog is the oplog of a member of a replica set.
+var Oplog = Namespace{"local", "oplog.rs"}
+
 // IsOplog says whether n is the oplog.
 func (n Namespace) IsOplog() bool {
 	return n.DB == "local" && (n.Coll == "oplog.rs" || strings.HasPrefix(n.Coll, "oplog."))

@@ -15,8 +15,27 @@ type Iter struct {
 	view   *view  // whose iterator it is, or nil
 	bounds []byte // backing of the bounds
 	seek   []byte // backing of seek keys
-	joined *joined
+	walk   Walk   // what is walked in the place of a keyspace, or nil
 }
+
+// Walk is something ordered that an Iter can walk in the place of a keyspace. The
+// methods are those of Iter.
+type Walk interface {
+	First() bool
+	Last() bool
+	Next() bool
+	Prev() bool
+	SeekGE(key []byte) bool
+	SeekLT(key []byte) bool
+	Valid() bool
+	Key() []byte
+	Value() ([]byte, error)
+	Err() error
+	Close() error
+}
+
+// IterOf makes an iterator of a walk, which it takes over. Its bounds are final.
+func IterOf(w Walk) *Iter { return &Iter{walk: w} }
 
 // iterOpener is what newIter needs of a Pebble reader.
 type iterOpener interface {
@@ -60,72 +79,72 @@ func (it *Iter) seekKey(key []byte) []byte {
 
 // First moves to the lowest key and says whether there is one.
 func (it *Iter) First() bool {
-	if it.joined != nil {
-		return it.joined.first()
+	if it.walk != nil {
+		return it.walk.First()
 	}
 	return it.it.First()
 }
 
 // Last moves to the highest key and says whether there is one.
 func (it *Iter) Last() bool {
-	if it.joined != nil {
-		return it.joined.last()
+	if it.walk != nil {
+		return it.walk.Last()
 	}
 	return it.it.Last()
 }
 
 // Next moves to the next higher key and says whether there is one.
 func (it *Iter) Next() bool {
-	if it.joined != nil {
-		return it.joined.step(false)
+	if it.walk != nil {
+		return it.walk.Next()
 	}
 	return it.it.Next()
 }
 
 // Prev moves to the next lower key and says whether there is one.
 func (it *Iter) Prev() bool {
-	if it.joined != nil {
-		return it.joined.step(true)
+	if it.walk != nil {
+		return it.walk.Prev()
 	}
 	return it.it.Prev()
 }
 
 // SeekGE moves to the lowest key that is key or above it.
 func (it *Iter) SeekGE(key []byte) bool {
-	if it.joined != nil {
-		return it.joined.seekGE(key)
+	if it.walk != nil {
+		return it.walk.SeekGE(key)
 	}
 	return it.it.SeekGE(it.seekKey(key))
 }
 
 // SeekLT moves to the highest key below key.
 func (it *Iter) SeekLT(key []byte) bool {
-	if it.joined != nil {
-		return it.joined.seekLT(key)
+	if it.walk != nil {
+		return it.walk.SeekLT(key)
 	}
 	return it.it.SeekLT(it.seekKey(key))
 }
 
 // Valid says whether the iterator stands on a key.
 func (it *Iter) Valid() bool {
-	if it.joined != nil {
-		return it.joined.at >= 0
+	if it.walk != nil {
+		return it.walk.Valid()
 	}
 	return it.it.Valid()
 }
 
 // Key is the current key, without its ident; valid until the next move.
 func (it *Iter) Key() []byte {
-	if it.joined != nil {
-		return it.joined.parts[it.joined.at].Key()
+	if it.walk != nil {
+		return it.walk.Key()
 	}
 	return it.it.Key()[it.prefix:]
 }
 
 // Value is the current value; valid until the next move.
 func (it *Iter) Value() ([]byte, error) {
-	if it.joined != nil {
-		return it.joined.value()
+	if it.walk != nil {
+		return it.walk.Value()
 	}
 	v, err := it.it.ValueAndErr()
 	if err != nil {
@@ -136,16 +155,16 @@ func (it *Iter) Value() ([]byte, error) {
 
 // Err is the error that ended the walk, or nil at a true end.
 func (it *Iter) Err() error {
-	if it.joined != nil {
-		return it.joined.err()
+	if it.walk != nil {
+		return it.walk.Err()
 	}
 	return mapError(it.it.Error())
 }
 
 // Close releases the iterator and returns Err.
 func (it *Iter) Close() error {
-	if it.joined != nil {
-		return it.joined.close()
+	if it.walk != nil {
+		return it.walk.Close()
 	}
 	p := it.it
 	it.it = nil

@@ -18,17 +18,23 @@ type joined struct {
 // Join makes one iterator of several, which it takes over: it walks all their keys
 // in order. Their bounds are final.
 // They are of one state of the store.
-func Join(parts ...*Iter) *Iter { return &Iter{joined: &joined{parts: parts, at: -1}} }
+func Join(parts ...*Iter) *Iter { return IterOf(&joined{parts: parts, at: -1}) }
 
 // Joined says whether the iterator is one of several.
-func (it *Iter) Joined() bool { return it.joined != nil }
+func (it *Iter) Joined() bool {
+	if it.walk == nil {
+		return false
+	}
+	_, is := it.walk.(*joined)
+	return is
+}
 
 // Part says which of the iterators that were joined has the current key.
 func (it *Iter) Part() int {
-	if it.joined == nil {
-		return 0
+	if j, is := it.walk.(*joined); is {
+		return j.at
 	}
-	return it.joined.at
+	return 0
 }
 
 // pick finds the part with the next key.
@@ -60,13 +66,18 @@ func (j *joined) all(back bool, move func(*Iter) bool) bool {
 	return j.pick()
 }
 
-func (j *joined) first() bool { return j.all(false, (*Iter).First) }
-func (j *joined) last() bool  { return j.all(true, (*Iter).Last) }
-func (j *joined) seekGE(k []byte) bool {
+// First and the others are Walk's.
+func (j *joined) First() bool { return j.all(false, (*Iter).First) }
+func (j *joined) Last() bool  { return j.all(true, (*Iter).Last) }
+func (j *joined) Next() bool  { return j.step(false) }
+func (j *joined) Prev() bool  { return j.step(true) }
+func (j *joined) Valid() bool { return j.at >= 0 }
+func (j *joined) Key() []byte { return j.parts[j.at].Key() }
+func (j *joined) SeekGE(k []byte) bool {
 	return j.all(false, func(p *Iter) bool { return p.SeekGE(k) })
 }
-func (j *joined) seekLT(k []byte) bool   { return j.all(true, func(p *Iter) bool { return p.SeekLT(k) }) }
-func (j *joined) value() ([]byte, error) { return j.parts[j.at].Value() }
+func (j *joined) SeekLT(k []byte) bool   { return j.all(true, func(p *Iter) bool { return p.SeekLT(k) }) }
+func (j *joined) Value() ([]byte, error) { return j.parts[j.at].Value() }
 
 // step moves to the next key in a direction.
 func (j *joined) step(back bool) bool {
@@ -74,9 +85,9 @@ func (j *joined) step(back bool) bool {
 	case j.at < 0 && j.back == back:
 		return false
 	case j.at < 0 && back:
-		return j.last()
+		return j.Last()
 	case j.at < 0:
-		return j.first()
+		return j.First()
 	}
 	if j.back != back {
 		j.turn()
@@ -109,7 +120,7 @@ func (j *joined) turn() {
 	}
 }
 
-func (j *joined) err() error {
+func (j *joined) Err() error {
 	var errs []error
 	for _, p := range j.parts {
 		errs = append(errs, p.Err())
@@ -117,7 +128,7 @@ func (j *joined) err() error {
 	return errors.Join(errs...)
 }
 
-func (j *joined) close() error {
+func (j *joined) Close() error {
 	var errs []error
 	for _, p := range j.parts {
 		errs = append(errs, p.Close())

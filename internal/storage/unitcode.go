@@ -68,6 +68,22 @@ func (e *Engine) Decode(b []byte) (u *Unit, rest []byte, err error) {
 	return u, r.Rest, nil
 }
 
+// SkipUnit returns what follows the encoding of a unit. Errors: ErrCorruption.
+func SkipUnit(b []byte) (rest []byte, err error) {
+	r := EncodingReader{Rest: b}
+	r.Sized()
+	for n := r.Uvarint(); n > 0 && !r.Bad; n-- {
+		r.Uvarint()
+		for range (counterDelta{}).d {
+			r.Varint()
+		}
+	}
+	if r.Uvarint(); r.Bad {
+		return nil, fmt.Errorf("%w: a unit is cut short", ErrCorruption)
+	}
+	return r.Rest, nil
+}
+
 // Bind finds the counters of a unit that was decoded. Errors: ErrCorruption for
 // one that does not exist.
 func (u *Unit) Bind(counter func(Ident) *Counter) error {

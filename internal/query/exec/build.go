@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"bytes"
 	"context"
 
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -94,17 +95,26 @@ func (b *builder) fetch(n *plan.Fetch) *fetch {
 	return s
 }
 
+// collScan makes a scan of the collection, within the bounds that it has.
+func (b *builder) collScan(n *plan.CollScan) *collScan {
+	s := &collScan{stats: Stats{Node: n}, node: n, source: b.source, filter: newFilter(n.Filter, b.env)}
+	if n.Range != nil {
+		r := keyrange.Encode(n.Range.Bounds, directions(n.Range.Index), nil)
+		r.Clamp(n.Range, directions(n.Range.Index))
+		s.lower, s.upper, s.none = r.Lower, r.Upper, r.None
+	}
+	if b.source.coll.Virtual() != nil && n.Filter != nil {
+		s.lower, s.upper = timeBounds(n.Filter)
+		s.none = s.upper != nil && bytes.Compare(s.lower, s.upper) >= 0
+	}
+	return s
+}
+
 // stage makes the stage of a node other than a fetch.
 func (b *builder) stage(n plan.Node) Stage {
 	switch n := n.(type) {
 	case *plan.CollScan:
-		s := &collScan{stats: Stats{Node: n}, node: n, source: b.source, filter: newFilter(n.Filter, b.env)}
-		if n.Range != nil {
-			r := keyrange.Encode(n.Range.Bounds, directions(n.Range.Index), nil)
-			r.Clamp(n.Range, directions(n.Range.Index))
-			s.lower, s.upper, s.none = r.Lower, r.Upper, r.None
-		}
-		return s
+		return b.collScan(n)
 	case *plan.IDHack:
 		return &idHack{stats: Stats{Node: n}, source: b.source, id: n.ID}
 	case *plan.IndexScan:

@@ -465,7 +465,7 @@ func sorting(s Stage) (sorts, spilled bool) {
 
 // Count counts the documents that q matches, within its skip and limit.
 func (x *Executor) Count(ctx context.Context, c *catalog.Collection, q *Query) (*Counted, error) {
-	r, err := x.start(ctx, c, q, x.counting(q))
+	r, err := x.start(ctx, c, q, x.counting(c, q))
 	if err != nil {
 		return nil, err
 	}
@@ -493,11 +493,11 @@ type Counted struct {
 
 // counting turns plans for documents into plans that count them. Skip and
 // limit belong to the count, so the query gives them up.
-func (x *Executor) counting(q *Query) func(plan.Node) plan.Node {
+func (x *Executor) counting(c *catalog.Collection, q *Query) func(plan.Node) plan.Node {
 	skip, limit := q.Skip, q.Limit
 	q.Skip, q.Limit = 0, 0
 	q.Paths, q.NoExpress, q.FullyConsumed = []string{}, true, true
-	fast := plan.MatchesAll(q.Filter) && q.Hint.IsMissing()
+	fast := plan.MatchesAll(q.Filter) && q.Hint.IsMissing() && (c == nil || c.Virtual() == nil)
 	return func(n plan.Node) plan.Node {
 		if _, ok := n.(*plan.EOF); ok {
 			return &plan.Count{Input: n, Skip: skip, Limit: limit}

@@ -71,7 +71,7 @@ func (e *Explained) write(n plan.Node) plan.Node {
 func (x *Executor) Explain(ctx context.Context, c *catalog.Collection, ns string, e *Explained, v Verbosity, b *bson.Builder) error {
 	adjust := e.Adjust
 	if e.Counting {
-		adjust = x.counting(e.Query)
+		adjust = x.counting(c, e.Query)
 	}
 	if e.Kind != "" {
 		adjust = e.write

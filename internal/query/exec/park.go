@@ -173,6 +173,9 @@ func (s *collScan) restore() error {
 	if !s.source.coll.Capped || s.last == nil {
 		return nil
 	}
+	if v := s.source.coll.Virtual(); v != nil {
+		return s.restoreVirtual(v)
+	}
 	doc, closer, err := s.source.stored(s.last)
 	if err != nil {
 		return err

@@ -107,6 +107,16 @@ func (s *source) recordWith(ctx context.Context, id bson.Value) ([]byte, error) 
 
 // present is a record's key, nil where there is no such record.
 func (s *source) present(record []byte) ([]byte, error) {
+	if v := s.coll.Virtual(); v != nil {
+		it, err := v.Walk(record, after(record))
+		if err != nil {
+			return nil, err
+		}
+		if !it.First() {
+			record = nil
+		}
+		return record, it.Close()
+	}
 	doc, closer, err := s.stored(record)
 	if err != nil || doc == nil {
 		return nil, err

@@ -30,6 +30,9 @@ type source struct {
 }
 
 func (s *source) records(lower, upper []byte) (*storage.Iter, error) {
+	if v := s.coll.Virtual(); v != nil {
+		return v.Walk(lower, upper)
+	}
 	return s.reader.NewIter(s.coll.Ident, lower, upper)
 }
 
