@@ -48,7 +48,7 @@ func startSet(t *testing.T, n int) []*testkit.Server {
 				err = errors.Join(err, fmt.Errorf("member %d is %s", i, m.StateStr))
 			}
 		}
-		return err
+		return errors.Join(err, allVote(t, all[0].Direct()))
 	})
 	return all
 }

@@ -50,16 +50,7 @@ func start(t *testing.T, args ...string) *set {
 				return fmt.Errorf("member %d is %d", i, s.MyState)
 			}
 		}
-		var c struct{ Config struct{ Members []bson.M } }
-		if err := w.clients[0].Database("admin").RunCommand(t.Context(), bson.D{{Key: "replSetGetConfig", Value: 1}}).Decode(&c); err != nil {
-			return err
-		}
-		for _, m := range c.Config.Members {
-			if m["newlyAdded"] == true {
-				return fmt.Errorf("%v does not vote yet", m["host"])
-			}
-		}
-		return nil
+		return allVote(t, w.clients[0])
 	})
 	var err error
 	w.all, err = mongo.Connect(options.Client().ApplyURI("mongodb://" + strings.Join(hosts, ",") + "/?replicaSet=rs0&retryWrites=false").SetServerSelectionTimeout(patience).
@@ -73,6 +64,22 @@ func start(t *testing.T, args ...string) *set {
 		_ = w.all.Disconnect(ctx)
 	})
 	return w
+}
+
+// allVote is nil where each member of a set votes; before that a primary that is lost may
+// have no successor.
+func allVote(t *testing.T, primary *mongo.Client) error {
+	t.Helper()
+	var c struct{ Config struct{ Members []bson.M } }
+	if err := primary.Database("admin").RunCommand(t.Context(), bson.D{{Key: "replSetGetConfig", Value: 1}}).Decode(&c); err != nil {
+		return err
+	}
+	for _, m := range c.Config.Members {
+		if m["newlyAdded"] == true {
+			return fmt.Errorf("%v does not vote yet", m["host"])
+		}
+	}
+	return nil
 }
 
 func (w *set) admin(i int, command bson.D) {

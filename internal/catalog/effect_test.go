@@ -123,7 +123,11 @@ func eachNote() []step {
 			defer x.End()
 			for i, id := range ids {
 				u := c.Begin()
-				if err := u.Insert(t.Context(), c.Lookup(of("plain")), new(bson.Builder).Int32("_id", 100*int32(txn)+id).Finish()); err != nil {
+				x.Execute(int32(i))
+				err := x.Write(u, func(u *Unit) error {
+					return u.Insert(t.Context(), c.Lookup(of("plain")), new(bson.Builder).Int32("_id", 100*int32(txn)+id).Finish())
+				})
+				if err != nil {
 					return err
 				}
 				if more != nil {

@@ -91,7 +91,8 @@ type Execution struct {
 	at      Evaluation // of all its units: what the records say holds for no other
 	done    []done     // by earlier attempts, in the order of statements
 	pending []retryable.Run
-	failed  bool // a unit has not been committed, or nobody knows
+	now     int32 // the statement that is executed, -1 for none that has a number
+	failed  bool  // a unit has not been committed, or nobody knows
 }
 
 // done is a run that is stored: its document is in the record of that number.
@@ -106,7 +107,7 @@ func (c *Catalog) BeginExecution(n *Newest, s retryable.Session, txn int64) (*Ex
 	if err := invariant.Require(n.known && txn >= n.txn, "catalog: an execution begins with a transaction number that is not too old"); err != nil {
 		return nil, err
 	}
-	x := &Execution{c: c, newest: n, session: s, txn: txn, at: n.at}
+	x := &Execution{c: c, newest: n, session: s, txn: txn, at: n.at, now: -1}
 	n.txn = txn
 	if n.stored != txn {
 		return x, nil
@@ -156,6 +157,16 @@ func (x *Execution) Executed(statement int32) (run retryable.Run, ok bool, err e
 	return run, true, nil
 }
 
+// Execute says which statement the next writes are.
+func (x *Execution) Execute(statement int32) { x.now = max(statement, -1) }
+
+// Write is write on a unit of the operation, whose operations are told as those of the
+// statement.
+func (x *Execution) Write(u *Unit, write func(*Unit) error) error {
+	u.SetStatement(x.now)
+	return write(u)
+}
+
 // Did says that a statement has done something to a document, in the unit that is
 // committed next. Those below 0 have no number.
 func (x *Execution) Did(kind retryable.Kind, statement int32, doc bson.Doc) {
@@ -169,6 +180,9 @@ func (x *Execution) Did(kind retryable.Kind, statement int32, doc bson.Doc) {
 func (x *Execution) Commit(ctx context.Context, u *Unit, d storage.Durability) error {
 	if !u.e.own {
 		u.e.at = x.at
+		if u.e.ops.on {
+			u.SetSession(Session{x.session.Document(), x.txn})
+		}
 		x.record(u.e)
 	}
 	x.pending = x.pending[:0]
@@ -195,6 +209,91 @@ func (x *Execution) record(e *Effect) {
 	note.body = r.AppendBody(nil)
 	e.note(note)
 	e.executed = note
+}
+
+// forgetBatch is how many sessions ForgetSessions forgets in one unit: what it reserves
+// meanwhile has to wait.
+const forgetBatch = 256
+
+// ForgetSessions forgets what sessions have executed of which none has executed
+// anything since a date, in milliseconds, and returns how many. reserve says whether a
+// session may be forgotten, which nobody may use until release is called; nil for no.
+// Errors: those of commits, the cause of ctx's end.
+func (c *Catalog) ForgetSessions(ctx context.Context, before int64, reserve func(retryable.Session) (release func())) (n int, err error) {
+	var from []byte
+	for {
+		idle, next, err := c.idleSessions(from, before)
+		if err != nil {
+			return n, err
+		}
+		gone, err := c.forgetSessions(ctx, idle, before, reserve)
+		n += gone
+		if err != nil || next == nil {
+			return n, err
+		}
+		from = next
+		if ctx.Err() != nil {
+			return n, context.Cause(ctx)
+		}
+	}
+}
+
+// idleSessions finds a batch of sessions from a key on, and where to go on: nil at the
+// end.
+func (c *Catalog) idleSessions(from []byte, before int64) (idle []retryable.Session, next []byte, err error) {
+	err = c.recordsIn(from, nil, func(s retryable.Session, number uint32, r *retryable.Record) error {
+		if len(idle) == forgetBatch {
+			next = retryable.AppendKey(nil, s, 0)
+			return errEnough
+		}
+		if number == 0 && r.Date < before {
+			idle = append(idle, s)
+		}
+		return nil
+	})
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	return idle, next, err
+}
+
+var errEnough = errors.New("enough")
+
+// forgetSessions forgets sessions in one unit, as far as they are idle still.
+func (c *Catalog) forgetSessions(ctx context.Context, idle []retryable.Session, before int64, reserve func(retryable.Session) (release func())) (n int, err error) {
+	u := c.Begin()
+	defer u.Abort()
+	for _, s := range idle {
+		release := reserve(s)
+		if release == nil {
+			continue
+		}
+		defer release()
+		var newest int64
+		var last uint32
+		err := c.eachRecord(s, func(number uint32, r *retryable.Record) error {
+			newest, last = max(newest, r.Date), number
+			return nil
+		})
+		first := retryable.AppendKey(nil, s, 0)
+		switch {
+		case err != nil:
+		case newest >= before:
+			continue
+		case last == 0: // the usual case, for which no range is needed
+			err = u.u.Delete(storage.IdentSessions, first, -1)
+		default:
+			err = u.u.DeleteRange(storage.IdentSessions, first, retryable.AppendKey(nil, s, math.MaxUint32))
+		}
+		if err != nil {
+			return 0, err
+		}
+		n++
+	}
+	if n == 0 {
+		return 0, nil
+	}
+	return n, u.Commit(ctx, storage.Buffered)
 }
 
 // executedNote says that a session has executed statements. Its record is stored with

@@ -212,13 +212,18 @@ i d.series { t: new Date(5000), s: "a" }
 # number
 i d.plain { _id: 7 }
 # insert one
-i d.plain { _id: 101 }
+session { id: UUID("X"), uid: BinData(0, 0000000000000000000000000000000000000000000000000000000000000000) }, operation 1
+i statement 0 d.plain { _id: 101 }
 # insert many
-i d.plain { _id: 202 }
-i d.plain { _id: 203 }
-i d.plain { _id: 204 }
+session { id: UUID("X"), uid: BinData(0, 0000000000000000000000000000000000000000000000000000000000000000) }, operation 2
+i statement 0 d.plain { _id: 202 }
+session { id: UUID("X"), uid: BinData(0, 0000000000000000000000000000000000000000000000000000000000000000) }, operation 2
+i statement 1 d.plain { _id: 203 }
+session { id: UUID("X"), uid: BinData(0, 0000000000000000000000000000000000000000000000000000000000000000) }, operation 2
+i statement 2 d.plain { _id: 204 }
 # insert more
-i d.plain { _id: 305 }
+session { id: UUID("X"), uid: BinData(0, 0000000000000000000000000000000000000000000000000000000000000000) }, operation 3
+i statement 0 d.plain { _id: 305 }
 # a session's statements
 session { id: 1 }, operation 7
 i statement 0 d.plain { _id: 10 }

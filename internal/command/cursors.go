@@ -465,6 +465,7 @@ func (d *Dispatcher) Housekeep(ctx context.Context) {
 			if now.Sub(swept) >= sessionSweep {
 				swept = now
 				d.reapSessions(now)
+				d.forgetSessions(ctx, now)
 			}
 		}
 	}

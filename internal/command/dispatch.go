@@ -37,6 +37,8 @@ type Dispatcher struct {
 	// FailCommand makes commands fail, for tests of drivers; nil where the server
 	// does not run for tests.
 	FailCommand *FailPoint
+	// FailWrite makes statements of retryable writes fail; nil as FailCommand.
+	FailWrite *FailPoint
 
 	// Host is "name:port" of this server, as currentOp prints it.
 	Host string
@@ -100,7 +102,7 @@ func (d *Dispatcher) Dispatch(ctx context.Context, req *Request) Response {
 	if op.Memory != nil {
 		op.Memory.Release()
 	}
-	if err == errFailPointClose {
+	if err == errFailPointClose || op.hangsUp {
 		answer.account.Close()
 		return Response{Close: true, Took: r.Took}
 	}
@@ -234,6 +236,7 @@ const (
 	logProfileFail = 9000002
 	logFailed      = 9000003
 	logCursorReap  = 20529
+	logForget      = 9000004
 )
 
 var (

@@ -12,9 +12,12 @@ import (
 )
 
 // FailPoint is the fail point "failCommand", with which tests of drivers make
-// commands fail. (MongoDB: command configureFailPoint, on servers started with
-// enableTestCommands.) The zero value is off.
+// commands fail, or where Writes is set "onPrimaryTransactionalWrite", with which they
+// make the statements of retryable writes fail. (MongoDB: command configureFailPoint,
+// on servers started with enableTestCommands.) The zero value is off.
 type FailPoint struct {
+	Writes bool
+
 	mu      sync.Mutex
 	mode    failMode
 	left    int64   // of failModeTimes and failModeSkip
@@ -41,6 +44,7 @@ type failure struct {
 	namespace    string
 	code         mongoerr.Code
 	close        bool
+	before       mongoerr.Code // of a statement that is not executed; 0 for one that is
 	block        time.Duration
 	labels       []string
 	labelled     bool
@@ -59,7 +63,7 @@ var errFailPointClose = error(mongoerr.New(mongoerr.SocketException, "the fail p
 // Configure sets mode and data as the command has them, and returns how often
 // the fail point was entered before.
 func (f *FailPoint) Configure(mode bson.Value, data bson.Doc) (entered int64, err error) {
-	var next FailPoint
+	next := FailPoint{data: failure{all: f.Writes, close: f.Writes}}
 	if err := next.parseMode(mode); err != nil {
 		return 0, err
 	}
@@ -142,6 +146,8 @@ func (f *failure) parse(d bson.Doc) error {
 			f.app = v.Str()
 		case "namespace":
 			f.namespace = v.Str()
+		case "failBeforeCommitExceptionCode":
+			f.before = mongoerr.Code(bson.ClampToInt64(v))
 		case "errorCode":
 			f.code = mongoerr.Code(bson.ClampToInt64(v))
 		case "closeConnection":

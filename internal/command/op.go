@@ -77,6 +77,7 @@ type Op struct {
 	intent     Intent // nil for an operation that came as a command
 	active     activity
 	injected   *failure        // by the fail point
+	hangsUp    bool            // the connection is closed without an answer, for a fail point
 	opTime     repl.OpTime     // of its last write in a set
 	unmet      *mongoerr.Error // why the write concern was not met
 	answer     *reply          // whose builder Reply is; nil for an Op that has none of its own

@@ -2,7 +2,9 @@ package command
 
 import (
 	"context"
+	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/catalog/retryable"
@@ -61,4 +63,48 @@ func (d *Dispatcher) beginExecution(ctx context.Context, op *Op) (done func(), e
 	}
 	op.Execution = x
 	return func() { x.End(); se.leave() }, nil
+}
+
+// FailStatement is for a statement of a retryable write that is about to be executed:
+// the error with which the fail point has it fail, or nil.
+func (op *Op) FailStatement() error {
+	f := op.Dispatcher.FailWrite
+	if f == nil {
+		return nil
+	}
+	fail, on := f.hit(op)
+	if !on {
+		return nil
+	}
+	op.hangsUp = op.hangsUp || fail.close
+	if fail.before == 0 {
+		return nil
+	}
+	return mongoerr.New(fail.before, "Failing write for %s:%d due to failpoint. The write must not be reflected.", op.Session.ID, op.Generic.TxnNumber)
+}
+
+// forgetSessions forgets what sessions have executed, on the primary, where they have
+// executed nothing for SessionTimeout, and nobody uses them. No driver sends a statement
+// again after that.
+func (d *Dispatcher) forgetSessions(ctx context.Context, now time.Time) {
+	if d.Member == nil || d.Member.Writable() != nil {
+		return
+	}
+	ctx, leave, err := d.Member.Enter(ctx)
+	if err != nil {
+		return
+	}
+	defer leave()
+	n, err := d.Member.Catalog().ForgetSessions(ctx, now.Add(-SessionTimeout).UnixMilli(), func(s retryable.Session) func() {
+		return d.Sessions.reserve(SessionID(s))
+	})
+	if err != nil && ctx.Err() == nil {
+		d.Log.LogAttrs(ctx, slog.LevelWarn, "What idle sessions have executed was not forgotten", slog.String("c", "CONTROL"),
+			slog.Int("id", logForget), slog.String("error", err.Error()))
+	}
+	j := &d.Sessions.jobs
+	j.forgets.Add(1)
+	j.lastForgets.Store(now.UnixMilli())
+	j.lastForgetsTook.Store(time.Since(now).Milliseconds())
+	j.lastForgotten.Store(int64(n))
 }

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
@@ -59,6 +60,10 @@ type Sessions struct {
 		count               atomic.Int64
 		lastStart, lastTook atomic.Int64 // milliseconds
 		lastEnded           atomic.Int64
+		forgets             atomic.Int64 // runs of forgetting what sessions have executed
+		lastForgets         atomic.Int64 // milliseconds
+		lastForgetsTook     atomic.Int64
+		lastForgotten       atomic.Int64
 		lastCursors         atomic.Int64
 	}
 }
@@ -245,6 +250,30 @@ func (s *Sessions) expire(before time.Time) []*Session {
 	return gone
 }
 
+// reserve is for who forgets what a session has executed: nobody uses the session until
+// release is called. It is nil where somebody may use it.
+func (s *Sessions) reserve(id SessionID) (release func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.all[id] != nil || int64(len(s.mu.all)) >= s.limit.Load() {
+		return nil
+	}
+	se := &Session{ID: id}
+	if se.take(context.Background()) != nil { // nobody else has it yet
+		return nil
+	}
+	se.pins.Add(1)
+	s.mu.all[id] = se
+	return func() {
+		se.leave()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if se.pins.Add(-1) == 0 {
+			delete(s.mu.all, id)
+		}
+	}
+}
+
 // EndSession forgets a session and closes its cursors.
 func (d *Dispatcher) EndSession(id SessionID) {
 	d.Sessions.mu.Lock()
@@ -296,7 +325,7 @@ func (s *Sessions) appendStatus(b *bson.Builder) {
 	b.Int32("lastSessionsCollectionJobEntriesRefreshed", 0)
 	b.Int("lastSessionsCollectionJobEntriesEnded", j.lastEnded.Load())
 	b.Int("lastSessionsCollectionJobCursorsClosed", j.lastCursors.Load())
-	b.Int32("transactionReaperJobCount", 0).Int32("lastTransactionReaperJobDurationMillis", 0)
-	b.Date("lastTransactionReaperJobTimestamp", j.lastStart.Load())
-	b.Int32("lastTransactionReaperJobEntriesCleanedUp", 0).Int32("sessionCatalogSize", 0)
+	b.Int("transactionReaperJobCount", j.forgets.Load()).Int("lastTransactionReaperJobDurationMillis", j.lastForgetsTook.Load())
+	b.Date("lastTransactionReaperJobTimestamp", max(j.lastForgets.Load(), j.lastStart.Load()))
+	b.Int("lastTransactionReaperJobEntriesCleanedUp", j.lastForgotten.Load()).Int32("sessionCatalogSize", 0)
 }

@@ -7,10 +7,18 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// failPoint is the name of the fail point that there is.
-const failPoint = "failCommand"
+// failPoint is the fail point with that name, or nil.
+func failPoint(d *command.Dispatcher, name string) *command.FailPoint {
+	switch name {
+	case "failCommand":
+		return d.FailCommand
+	case "onPrimaryTransactionalWrite":
+		return d.FailWrite
+	}
+	return nil
+}
 
-// configureFailPoint sets the fail point that makes commands fail. The server
+// configureFailPoint sets a fail point. The server
 // has it only where it was started with enableTestCommands.
 func (n *Node) configureFailPoint() *command.Command {
 	return &command.Command{
@@ -18,10 +26,12 @@ func (n *Node) configureFailPoint() *command.Command {
 		Fields: command.NewFields("configureFailPoint",
 			command.Value(command.String("").Required()), command.Any("mode"), command.Object("data")),
 		Run: func(_ context.Context, op *command.Op) error {
-			if name := op.Args.Str("configureFailPoint"); name != failPoint {
+			name := op.Args.Str("configureFailPoint")
+			f := failPoint(op.Dispatcher, name)
+			if f == nil {
 				return mongoerr.New(mongoerr.FailPointSetFailed, "%s not found", name)
 			}
-			entered, err := op.Dispatcher.FailCommand.Configure(op.Args.Value("mode"), op.Args.Doc("data"))
+			entered, err := f.Configure(op.Args.Value("mode"), op.Args.Doc("data"))
 			op.Reply.Int64("count", entered)
 			return err
 		},
@@ -31,7 +41,7 @@ func (n *Node) configureFailPoint() *command.Command {
 // enableTestCommands adds the commands that only tests need.
 func (n *Node) enableTestCommands() {
 	if n.Dispatcher.FailCommand == nil {
-		n.Dispatcher.FailCommand = &command.FailPoint{}
+		n.Dispatcher.FailCommand, n.Dispatcher.FailWrite = &command.FailPoint{}, &command.FailPoint{Writes: true}
 		n.Dispatcher.Registry.Register(n.configureFailPoint())
 	}
 }

@@ -81,7 +81,7 @@ func (n *Node) runFindAndModify(ctx context.Context, op *command.Op) error {
 	if err := checkTimeseriesModify(c, a.Bool("remove")); err != nil {
 		return err
 	}
-	try := attempt{x: op.Execution, first: int32(a.Int("stmtId"))}
+	try := attempt{x: op.Execution, op: op, first: int32(a.Int("stmtId"))}
 	if before, err := try.modifiedBefore(op); before || err != nil {
 		return err
 	}

@@ -17,15 +17,16 @@ import (
 // "Retryable Writes".)
 type attempt struct {
 	x       *catalog.Execution // nil where no attempt follows another
-	numbers bson.Doc           // stmtIds, nil for none
-	first   int32              // the number of the first statement, where numbers is nil
-	retried []int32            // statements that were answered from a record
+	op      *command.Op
+	numbers bson.Doc // stmtIds, nil for none
+	first   int32    // the number of the first statement, where numbers is nil
+	retried []int32  // statements that were answered from a record
 }
 
 // newAttempt reads the numbers of a command's statements: stmtIds, or stmtId for the
 // first, or else they are counted from 0.
 func newAttempt(op *command.Op, statements int) (attempt, error) {
-	a := attempt{x: op.Execution}
+	a := attempt{x: op.Execution, op: op}
 	if op.Args.Has("stmtIds") {
 		a.numbers = op.Args.Value("stmtIds").Doc()
 		if n := a.numbers.Len(); n != statements {
@@ -49,8 +50,8 @@ func (a *attempt) number(i int) int32 {
 	return int32(a.numbers.Lookup(bson.Index(i)).Int32())
 }
 
-// executed is what an earlier attempt did as the i-th statement, where one did. It is
-// to be the answer, if it is of one of the kinds; where none are given, all are.
+// executed is what an earlier attempt did as the i-th statement, where one did; else
+// that statement is executed next, unless there is an error. What was done is to be the answer, if it is of one of the kinds; where none are given, all are.
 func (a *attempt) executed(i int, kinds ...retryable.Kind) (run retryable.Run, ok bool, err error) {
 	if a.x == nil {
 		return run, false, nil
@@ -59,10 +60,15 @@ func (a *attempt) executed(i int, kinds ...retryable.Kind) (run retryable.Run, o
 	if run, ok, err = a.x.Executed(number); ok && len(kinds) > 0 && !slices.Contains(kinds, run.Kind) {
 		return run, true, nil // no answer to this one
 	}
+	if err != nil {
+		return run, false, err
+	}
 	if ok {
 		a.retried = append(a.retried, number)
+		return run, true, nil
 	}
-	return run, ok, err
+	a.x.Execute(number)
+	return run, false, a.op.FailStatement()
 }
 
 // has says whether an earlier attempt may have executed the i-th statement.

@@ -16,6 +16,11 @@ type Session struct {
 	UID [32]byte
 }
 
+// Document is the session as MongoDB shows it, an lsid.
+func (s Session) Document() bson.Doc {
+	return new(bson.Builder).Binary("id", 4, s.ID[:]).Binary("uid", 0, s.UID[:]).Finish()
+}
+
 // keyLen is the length of a record's key: the session and the record's number.
 const keyLen = 16 + 32 + 4
 

@@ -215,6 +215,13 @@ func (w *Writer) deleteMeasurement(ctx context.Context, c *catalog.Collection, s
 		if err != nil || doc == nil {
 			return err
 		}
+		if place[0] == isOpen && w.Execution != nil {
+			// What is open goes in a unit of its own, and the record would not be in that.
+			if err := w.sealAll(ctx, c); err != nil {
+				return err
+			}
+			continue
+		}
 		done := false
 		n, err := w.removeAt(ctx, c, place, func(d bson.Doc) (bool, error) {
 			if done || !bytes.Equal(d, doc) {
@@ -266,10 +273,7 @@ func (w *Writer) firstMeasurement(ctx context.Context, c *catalog.Collection, q 
 // What is open is sealed first, so that the buckets of one snapshot are all.
 func (w *Writer) updateMeasurements(ctx context.Context, c *catalog.Collection, s *Update) (*Written, error) {
 	out := &Written{}
-	if err := w.show(ctx); err != nil {
-		return out, err
-	}
-	if err := w.x.Catalog.SealAll(ctx, c); err != nil {
+	if err := w.sealAll(ctx, c); err != nil {
 		return out, err
 	}
 	buckets := c.Buckets()
@@ -315,6 +319,14 @@ func (w *Writer) updateMeasurements(ctx context.Context, c *catalog.Collection, 
 		return false, nil
 	}))
 	return out, err
+}
+
+// sealAll takes all measurements of a collection into buckets.
+func (w *Writer) sealAll(ctx context.Context, c *catalog.Collection) error {
+	if err := w.show(ctx); err != nil {
+		return err
+	}
+	return w.x.Catalog.SealAll(ctx, c)
 }
 
 // metaEffect is the effect of an update of meta values on a bucket.

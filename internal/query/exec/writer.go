@@ -193,6 +193,9 @@ func (w *Writer) Do(ctx context.Context, write func(*catalog.Unit) error) error 
 			return err
 		}
 	}
+	if x, plain := w.Execution, write; x != nil {
+		write = func(u *catalog.Unit) error { return x.Write(u, plain) }
+	}
 	err := write(w.unit)
 	for errors.Is(err, storage.ErrLockBusy) {
 		if ctx.Err() != nil {
