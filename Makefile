@@ -27,6 +27,7 @@ test-unit: ## the Go tests with assertions on, without anything to install
 
 .PHONY: test-e2e
 test-e2e: build ## real drivers, mongosh, applications, crashes and full disks against a real server
+	./e2e/install
 	MAYFLY_BIN=$(abspath $(BIN)) $(GO) test -count=1 -timeout 10m ./e2e/...
 	./e2e/run
 	./e2e/cosmos/run
@@ -35,6 +36,15 @@ test-e2e: build ## real drivers, mongosh, applications, crashes and full disks a
 .PHONY: test-crash
 test-crash: build ## kill -9 under load, again and again (long form)
 	MAYFLY_BIN=$(abspath $(BIN)) $(GO) test -count=1 -timeout 30m ./e2e/crash -crash.rounds=120
+
+# How long make test-nemesis disturbs the set, and by which schedule.
+NEMESIS ?= 1h
+SEED ?= $(shell date +%s)
+
+.PHONY: test-nemesis
+test-nemesis: build ## a replica set of three processes, disturbed for NEMESIS=1h by the schedule of a SEED
+	./e2e/install
+	MAYFLY_BIN=$(abspath $(BIN)) $(GO) test -count=1 -v -timeout 24h ./e2e/nemesis -run TestNemesis -nemesis.duration $(NEMESIS) -nemesis.seed $(SEED)
 
 # How many seeds make sim runs, and from which one on.
 SEEDS ?= 10000

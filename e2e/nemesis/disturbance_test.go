@@ -1,0 +1,96 @@
+package nemesis
+
+import (
+	"syscall"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// disturbance is a kind of thing that happens to a member.
+type disturbance struct {
+	name string
+	// only says to which members it can happen; nil: to all.
+	only func(m *member) bool
+	// begin makes it happen, and lift ends it.
+	begin func(s *set, m *member, st step) (lift func())
+}
+
+var disturbances = []disturbance{
+	{name: "killed", begin: func(_ *set, m *member, _ step) func() {
+		m.end(syscall.SIGKILL)
+		return m.start
+	}},
+	{name: "stopped", begin: func(_ *set, m *member, _ step) func() {
+		m.signal(syscall.SIGSTOP)
+		return func() { m.signal(syscall.SIGCONT) }
+	}},
+	{name: "stopped, then killed", begin: func(_ *set, m *member, _ step) func() {
+		m.signal(syscall.SIGSTOP)
+		return func() { m.end(syscall.SIGKILL); m.start() }
+	}},
+	{name: "shut down", begin: func(_ *set, m *member, _ step) func() {
+		m.end(syscall.SIGTERM)
+		return m.start
+	}},
+	{name: "all killed", begin: func(s *set, _ *member, _ step) func() {
+		for _, m := range s.members {
+			m.end(syscall.SIGKILL)
+		}
+		return func() {
+			for _, m := range s.members {
+				m.start()
+			}
+		}
+	}},
+	{name: "cut off from the members", begin: between(true, true, peers, condition{cut: true})},
+	{name: "cut off from all", begin: between(true, true, everybody, condition{cut: true})},
+	{name: "deaf to the members", begin: between(false, true, peers, condition{cut: true})},
+	{name: "not heard by the members", begin: between(true, false, peers, condition{cut: true})},
+	{name: "cut off from one member", begin: between(true, true, onePeer, condition{cut: true})},
+	{name: "not heard by one member", begin: between(true, false, onePeer, condition{cut: true})},
+	{name: "not heard by the clients", begin: between(true, false, theClients, condition{cut: true})},
+	{name: "slow", begin: between(true, true, everybody, condition{delay: 150 * time.Millisecond})},
+	{name: "lossy", begin: between(true, true, everybody, condition{loss: 0.3})},
+	{name: "asked to step down", begin: func(s *set, m *member, _ step) func() {
+		_ = m.admin(s.t.Context(), nil, bson.E{Key: "replSetStepDown", Value: 2}, bson.E{Key: "secondaryCatchUpPeriodSecs", Value: 1})
+		return func() {}
+	}},
+}
+
+var hello = bson.E{Key: "hello", Value: 1}
+
+// others are the hosts to and from whom a way is disturbed.
+type others func(m *member, st step) []int
+
+func peers(m *member, _ step) []int {
+	return []int{(m.number + 1) % members, (m.number + 2) % members}
+}
+
+func onePeer(m *member, st step) []int   { return peers(m, st)[st.luck>>8&1:][:1] }
+func theClients(*member, step) []int     { return []int{members} }
+func everybody(m *member, st step) []int { return append(peers(m, st), members) }
+
+// between disturbs the ways from a member to others, from others to it, or both. Loss and
+// delay are the most that they are.
+func between(from, to bool, whom others, most condition) func(*set, *member, step) func() {
+	return func(s *set, m *member, st step) func() {
+		c := most
+		c.loss *= st.strength
+		c.delay = time.Duration(float64(c.delay) * st.strength)
+		var lifts []func()
+		for _, o := range whom(m, st) {
+			if from {
+				lifts = append(lifts, s.network.impose(m.number, o, c))
+			}
+			if to {
+				lifts = append(lifts, s.network.impose(o, m.number, c))
+			}
+		}
+		return func() {
+			for _, lift := range lifts {
+				lift()
+			}
+		}
+	}
+}

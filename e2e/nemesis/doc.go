@@ -1,0 +1,42 @@
+// Package nemesis disturbs a replica set of three real processes while real drivers use
+// it, and then judges by what the drivers were answered whether the set kept its word.
+// It has tests only.
+//
+// # Hosts
+//
+// Each member has a network of its own: a network namespace whose only interface is a TUN
+// device, and this process carries the packets between them (packets_test.go). So each
+// direction between two members, and between a member and the clients, can be cut, delayed
+// or made to lose packets, below the TCP of a real kernel, whether the kernel has netem or
+// not. The test runs itself again in namespaces of its own (inside_linux_test.go), which
+// takes no root where users may make them. Elsewhere a proxy of TCP stands before each
+// member (proxies_test.go): it delays and cuts what comes in, whoever sends it.
+//
+// # Disturbances
+//
+// schedule_test.go makes a schedule of a seed and prints it: what, when, how long, and to
+// whom: the primary or another one of that moment. `-nemesis.seed` repeats the schedule;
+// what the kernel does meanwhile nobody can repeat. The kinds are in disturbance_test.go.
+//
+// # Judgement
+//
+// Each workload notes what it was answered, and judges at the end, when the set has come
+// to rest:
+//
+//   - tallies (tally_test.go): counters that many clients of three drivers increment. What
+//     was acknowledged counts, and nothing counts twice.
+//   - registers (register_test.go): reads, writes, and compare and set by findAndModify
+//     are linearizable (porcupine; what was not answered may have happened, or may yet).
+//   - lists (list_test.go): appends to several lists of a document, and what
+//     findAndModify returns of before, are strictly serializable.
+//   - inserts (insert_test.go): what was acknowledged is there, and no insert meets itself.
+//   - a queue (queue_test.go): a job is given to one client at the most.
+//   - causal sessions (causal_test.go): who writes on the primary reads it on secondaries.
+//   - expiry (expiry_test.go): no session goes before its time, all go in the end, each is
+//     told once in the oplog of every member, and only primaries count removals.
+//
+// Then all members have the same, byte for byte (dbHash), `validate` finds nothing, and
+// no process has ended that nobody killed (rest_test.go, member_test.go).
+//
+// Start reading at nemesis_test.go.
+package nemesis

@@ -1,0 +1,127 @@
+package nemesis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/mongo"
+)
+
+// ledger notes which writes were begun, by a token that each has in it, and which of them
+// the set has acknowledged. Of the others nobody knows.
+type ledger struct {
+	mu           sync.Mutex
+	begun, acked map[string]bool
+	failures     failures
+}
+
+func newLedger() *ledger {
+	return &ledger{begun: map[string]bool{}, acked: map[string]bool{}, failures: failures{}}
+}
+
+// write does one write and notes what becomes of it.
+func (l *ledger) write(token string, do func() error) error {
+	l.mu.Lock()
+	l.begun[token] = true
+	l.mu.Unlock()
+	err := do()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err == nil {
+		l.acked[token] = true
+	} else {
+		l.failures.note(err)
+	}
+	return err
+}
+
+// judge compares the tokens that are in the set with what the ledger has.
+func (l *ledger) judge(t *testing.T, name string, found map[string]int) {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	lost, twice, unasked := 0, 0, 0
+	for token := range l.acked {
+		if found[token] == 0 {
+			if lost++; lost < 10 {
+				t.Errorf("%s: %s was acknowledged and is lost", name, token)
+			}
+		}
+	}
+	for token, n := range found {
+		if n > 1 {
+			if twice++; twice < 10 {
+				t.Errorf("%s: %s is there %d times", name, token, n)
+			}
+		}
+		if !l.begun[token] {
+			if unasked++; unasked < 10 {
+				t.Errorf("%s: %s is there, and nobody has written it", name, token)
+			}
+		}
+	}
+	if lost+twice+unasked > 0 {
+		t.Errorf("%s: %d lost, %d twice, %d that nobody has written", name, lost, twice, unasked)
+	}
+	if len(l.acked) == 0 {
+		t.Errorf("%s: nothing was acknowledged", name)
+	}
+	t.Logf("%s: %d of %d writes acknowledged; errors: %v", name, len(l.acked), len(l.begun), l.failures)
+}
+
+// failures counts errors that clients were answered, by their kind.
+type failures map[string]int
+
+func (f failures) note(err error) {
+	var server mongo.ServerError
+	kind := "another error"
+	switch {
+	case errors.As(err, &server):
+		kind = fmt.Sprint("code ", server.ErrorCodes())
+	case errors.Is(err, context.Canceled):
+		kind = "canceled"
+	case strings.Contains(err.Error(), "server selection"):
+		kind = "no server to choose"
+	case mongo.IsTimeout(err):
+		kind = "timeout"
+	case mongo.IsNetworkError(err):
+		kind = "network"
+	}
+	f[kind]++
+}
+
+func (f failures) String() string {
+	var out []string
+	for _, kind := range slices.Sorted(maps.Keys(f)) {
+		out = append(out, fmt.Sprintf("%s %d", kind, f[kind]))
+	}
+	if len(out) == 0 {
+		return "none"
+	}
+	return strings.Join(out, ", ")
+}
+
+// clients runs n clients, each of which does one thing after another until ctx ends. A
+// thing gets a context of its own: what was begun is brought to its end.
+func clients(ctx context.Context, n int, do func(ctx context.Context, client int)) {
+	var work sync.WaitGroup
+	for i := range n {
+		work.Go(func() {
+			for ctx.Err() == nil {
+				do(context.WithoutCancel(ctx), i)
+				time.Sleep(thinkTime)
+			}
+		})
+	}
+	work.Wait()
+}
+
+// thinkTime is between two things that a client does.
+const thinkTime = 3 * time.Millisecond
