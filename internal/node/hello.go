@@ -56,16 +56,22 @@ func (n *Node) runHello(ctx context.Context, op *command.Op) error {
 	if err := n.awaitTopology(ctx, op); err != nil {
 		return err
 	}
+	var version bson.Builder // of before the role is looked at
+	n.Dispatcher.AppendTopologyVersion(&version)
+	told := version.Finish().Lookup("topologyVersion")
+	if a.Has("topologyVersion") {
+		op.NextBody = withTopologyVersion(op.Body, told)
+	}
 	b := op.Reply
 	if a.Bool("helloOk") {
 		b.Bool("helloOk", true)
 	}
 	if m := n.Dispatcher.Member; m != nil {
-		n.Dispatcher.AppendTopologyVersion(b)
+		b.Value("topologyVersion", told)
 		appendRole(b, m, op.Command.Name == "hello")
 	} else {
 		b.Bool(primaryField(op.Command.Name == "hello"), true)
-		n.Dispatcher.AppendTopologyVersion(b)
+		b.Value("topologyVersion", told)
 	}
 	b.Int32("maxBsonObjectSize", maxBsonObjectSize).Int32("maxMessageSizeBytes", maxMessageSizeBytes).
 		Int32("maxWriteBatchSize", maxWriteBatch).Date("localTime", time.Now().UnixMilli()).
@@ -128,21 +134,9 @@ func (n *Node) awaitTopology(ctx context.Context, op *command.Op) error {
 	case wait < 0:
 		return mongoerr.New(mongoerr.Code(31373), "maxAwaitTimeMS must be a non-negative integer")
 	}
-	op.NextBody = op.Body
 	d := n.Dispatcher
 	if known.Value("processId").ObjectID() != d.ProcessID {
-		// The client knew another process: it hears of this one at once, and its
-		// stream goes on with what it hears.
-		var b bson.Builder
-		for name, v := range op.Body.All() {
-			if name == "topologyVersion" {
-				d.AppendTopologyVersion(&b)
-				continue
-			}
-			b.Value(name, v)
-		}
-		op.NextBody = b.Finish()
-		return nil
+		return nil // the client knew another process: it hears of this one at once
 	}
 	var changed <-chan struct{}
 	if d.Member != nil {
@@ -164,6 +158,23 @@ func (n *Node) awaitTopology(ctx context.Context, op *command.Op) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+}
+
+// withTopologyVersion is a request for hello by a client that knows this version: how a
+// stream of answers goes on. With the one that it began with, each answer after the
+// first change would follow at once.
+func withTopologyVersion(body bson.Doc, v bson.Value) bson.Doc {
+	if bson.CompareDocs(body.Lookup("topologyVersion").Doc(), v.Doc(), nil) == 0 {
+		return body
+	}
+	var b bson.Builder
+	for name, was := range body.All() {
+		if name == "topologyVersion" {
+			was = v
+		}
+		b.Value(name, was)
+	}
+	return b.Finish()
 }
 
 // negotiateCompression answers with the client's compressors that the server

@@ -219,6 +219,25 @@ func TestHelloWakes(t *testing.T) {
 	}
 }
 
+// TestHelloStreamGoesOn holds that a stream of answers to hello goes on with what its
+// last one told. With the version that the client began with, each answer after the
+// first change would follow at once: driver and server then do nothing else.
+func TestHelloStreamGoesOn(t *testing.T) {
+	s := newTestSet(t, "a")
+	known := s.run("a", "admin", `{"hello": 1}`).Lookup("topologyVersion")
+	s.run("a", "admin", `{"replSetInitiate": {}}`)
+	s.until("change", func() bool {
+		return s.run("a", "admin", `{"hello": 1}`).Lookup("topologyVersion").String() != known.String()
+	})
+	body := new(bson.Builder).Int32("hello", 1).Value("topologyVersion", known).Int32("maxAwaitTimeMS", 60_000).String("$db", "admin").Finish()
+	m := s.members["a"]
+	r := m.Dispatcher.Dispatch(t.Context(), &command.Request{Client: m.client, Body: body, ExhaustAllowed: true})
+	told, next := r.Body.Lookup("topologyVersion").String(), r.Next.Lookup("topologyVersion").String()
+	if next != told || next == known.String() {
+		t.Errorf("from %s, told %s, the stream goes on with %s", known, told, next)
+	}
+}
+
 // What a driver may try again has the label that says so, if it has a number.
 func TestRetryableErrorsHaveLabels(t *testing.T) {
 	s := newTestSet(t, "a")
