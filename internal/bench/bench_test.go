@@ -67,6 +67,39 @@ func TestRaw(t *testing.T) {
 	}
 }
 
+// TestPrototype holds that what the bare group answers is on the disks of two members.
+func TestPrototype(t *testing.T) {
+	p, err := startPrototype(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const proposers, each = 8, 25
+	if err := parallel(proposers, func(int) error {
+		for range each {
+			if err := p.propose(t.Context(), make([]byte, documentBytes)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	have := 0
+	for _, m := range p.members {
+		last, err := m.log.LastIndex()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, closer, err := m.db.Get(bareKey('l', proposers*each)); last >= proposers*each && err == nil {
+			have++
+			closer.Close()
+		}
+	}
+	if err := p.close(); err != nil || have < 2 {
+		t.Fatalf("%d members have all entries: %v", have, err)
+	}
+}
+
 func TestChooseRows(t *testing.T) {
 	chosen, err := chooseRows("findById,expiry,lookup")
 	if err != nil || !chosen.expiry || len(chosen.rows) != 1 || chosen.rows[0].name != "findById" || len(chosen.questions) != 1 {

@@ -26,7 +26,7 @@ func startHollow(ctx context.Context, dir, binary string) (*mayfly, error) {
 	if err := m.process.listening(ctx, port); err != nil {
 		return nil, errors.Join(err, m.close())
 	}
-	return m, m.connect()
+	return m, m.connect("mongodb://" + local(port))
 }
 
 // ServeHollow is the process: it answers on the port until it is killed.

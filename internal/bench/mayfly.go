@@ -34,7 +34,24 @@ type mayfly struct {
 	padding   string   // of documents
 }
 
+// startMayfly starts a standalone with its Cosmos DB endpoint.
 func startMayfly(ctx context.Context, dir string, o *Options) (*mayfly, error) {
+	cosmos, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	m, err := startServer(ctx, dir, "mayfly", o, "--cosmos", "--cosmosPort", strconv.Itoa(cosmos), "--cosmosTls", "off",
+		"--setParameter", "ttlMonitorEnabled=false", "--setParameter", "ttlMonitorSleepSecs=1")
+	if err != nil {
+		return nil, err
+	}
+	m.cosmos = cosmos
+	return m, m.connect("mongodb://" + local(m.port))
+}
+
+// startServer starts a server, with options beside the usual ones, on a directory of
+// this name.
+func startServer(ctx context.Context, dir, name string, o *Options, more ...string) (*mayfly, error) {
 	port, err := freePort()
 	if err != nil {
 		return nil, err
@@ -43,32 +60,23 @@ func startMayfly(ctx context.Context, dir string, o *Options) (*mayfly, error) {
 	if err != nil {
 		return nil, err
 	}
-	cosmos, err := freePort()
-	if err != nil {
-		return nil, err
-	}
-	data := filepath.Join(dir, "mayfly")
-	args := []string{"serve", "--dbpath", data, "--port", strconv.Itoa(port), "--nounixsocket", "--adminPort", strconv.Itoa(admin),
-		"--cosmos", "--cosmosPort", strconv.Itoa(cosmos), "--cosmosTls", "off",
-		"--cacheSizeGB", strconv.FormatFloat(o.CacheGB, 'f', -1, 64),
-		"--setParameter", "ttlMonitorEnabled=false", "--setParameter", "ttlMonitorSleepSecs=1"}
+	data := filepath.Join(dir, name)
+	args := append([]string{o.Binary, "serve", "--dbpath", data, "--port", strconv.Itoa(port), "--nounixsocket", "--adminPort", strconv.Itoa(admin),
+		"--cacheSizeGB", strconv.FormatFloat(o.CacheGB, 'f', -1, 64)}, more...)
 	for _, p := range o.SetParameters {
 		args = append(args, "--setParameter", p)
 	}
 	if err := os.MkdirAll(data, 0o755); err != nil {
 		return nil, err
 	}
-	m := &mayfly{admin: admin, cosmos: cosmos, dir: data, port: port, args: append([]string{o.Binary}, args...)}
-	if err := m.run(ctx); err != nil {
-		return nil, err
-	}
-	return m, m.connect()
+	m := &mayfly{admin: admin, dir: data, port: port, args: args}
+	return m, m.run(ctx)
 }
 
-// connect makes the driver's client, or ends the process.
-func (m *mayfly) connect() (err error) {
-	if m.client, err = mongo.Connect(options.Client().ApplyURI("mongodb://" + local(m.port))); err != nil {
-		return errors.Join(err, m.close())
+// connect makes the driver's client.
+func (m *mayfly) connect(uri string) (err error) {
+	if m.client, err = mongo.Connect(options.Client().ApplyURI(uri)); err != nil {
+		return err
 	}
 	m.plain = m.collection("documents")
 	m.journaled = m.collection("documents", options.Collection().SetWriteConcern(writeconcern.Journaled()))
@@ -77,7 +85,7 @@ func (m *mayfly) connect() (err error) {
 
 // run starts the process.
 func (m *mayfly) run(ctx context.Context) (err error) {
-	if m.process, err = startProcess(exec.Command(m.args[0], m.args[1:]...), filepath.Dir(m.dir), "mayfly"); err != nil {
+	if m.process, err = startProcess(exec.Command(m.args[0], m.args[1:]...), filepath.Dir(m.dir), filepath.Base(m.dir)); err != nil {
 		return err
 	}
 	if err := m.process.listening(ctx, m.port); err != nil {
@@ -162,6 +170,13 @@ func (m *mayfly) profile(ctx context.Context, d time.Duration, file string) erro
 	}
 	_, err = io.Copy(out, r.Body)
 	return errors.Join(err, out.Close())
+}
+
+// alwaysJournaled is the same server, all of whose writes have j: true.
+func (m *mayfly) alwaysJournaled() *mayfly {
+	j := *m
+	j.plain = m.journaled
+	return &j
 }
 
 func (m *mayfly) worker(context.Context) (worker, error) { return &mayflyWorker{m}, nil }

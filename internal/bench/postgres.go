@@ -25,6 +25,7 @@ import (
 // it is on.
 type postgres struct {
 	process *process
+	port    int
 	url     string
 	conn    *pgx.Conn // of session, or nil
 	padding string    // of documents
@@ -83,31 +84,55 @@ func asPostgres(dir, name string, args ...string) (*exec.Cmd, error) {
 }
 
 func startPostgres(ctx context.Context, dir string) (*postgres, error) {
-	data := filepath.Join(dir, "postgres")
-	if err := errors.Join(os.Mkdir(data, 0o700), os.Chmod(dir, 0o755)); err != nil {
-		return nil, err
-	}
-	initdb, err := asPostgres(data, "initdb", "-D", data, "-U", postgresUser, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
+	data, err := postgresCluster(dir, "postgres")
 	if err != nil {
 		return nil, err
 	}
-	if out, err := initdb.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("initdb: %w\n%s", err, out)
+	return runPostgres(ctx, data, postgresSettings)
+}
+
+// postgresCluster makes an empty cluster on a directory of this name.
+func postgresCluster(dir, name string) (data string, err error) {
+	data = filepath.Join(dir, name)
+	if err := makePostgresDir(data); err != nil {
+		return "", err
 	}
+	return data, runAsPostgres(data, "initdb", "-D", data, "-U", postgresUser, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
+}
+
+// makePostgresDir makes a directory that asPostgres can give away.
+func makePostgresDir(data string) error {
+	return errors.Join(os.Mkdir(data, 0o700), os.Chmod(filepath.Dir(data), 0o755))
+}
+
+// runAsPostgres runs one of PostgreSQL's programs on a directory to its end.
+func runAsPostgres(dir, name string, args ...string) error {
+	cmd, err := asPostgres(dir, name, args...)
+	if err != nil {
+		return err
+	}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", name, err, out)
+	}
+	return nil
+}
+
+// runPostgres starts the server of a cluster.
+func runPostgres(ctx context.Context, data string, settings []string) (*postgres, error) {
 	port, err := freePort()
 	if err != nil {
 		return nil, err
 	}
 	args := []string{"-D", data, "-p", strconv.Itoa(port)}
-	for _, s := range postgresSettings {
+	for _, s := range settings {
 		args = append(args, "-c", s)
 	}
 	cmd, err := asPostgres(data, "postgres", args...)
 	if err != nil {
 		return nil, err
 	}
-	p := &postgres{url: fmt.Sprintf("postgres://%s@%s/postgres?sslmode=disable", postgresUser, local(port))}
-	if p.process, err = startProcess(cmd, dir, "postgres"); err != nil {
+	p := &postgres{port: port, url: fmt.Sprintf("postgres://%s@%s/postgres?sslmode=disable", postgresUser, local(port))}
+	if p.process, err = startProcess(cmd, filepath.Dir(data), filepath.Base(data)); err != nil {
 		return nil, err
 	}
 	for begun := time.Now(); ; time.Sleep(50 * time.Millisecond) {

@@ -89,7 +89,10 @@ func RowNames() []string {
 	for _, r := range cosmosRows {
 		names = append(names, r.name)
 	}
-	names = append(names, pointsRow, expiryRow, indexedRow, liveRow)
+	for _, r := range replicaRows {
+		names = append(names, r.name)
+	}
+	names = append(names, replicaIdleRow, pointsRow, expiryRow, indexedRow, liveRow)
 	for _, s := range shapes {
 		names = append(names, s.name)
 	}
@@ -101,6 +104,8 @@ type choice struct {
 	rows      []row
 	questions []question
 	cosmos    []cosmosRow
+	replica   []replicaRow
+	idle      bool // replicaIdleRow
 	points    bool
 	expiry    bool
 	indexed   bool
@@ -110,14 +115,15 @@ type choice struct {
 }
 
 // chooseRows picks rows by a list of names with commas between; "" is all. The
-// names analysis, cosmos and expiryShapes stand for all rows of these.
+// names analysis, cosmos, replica and expiryShapes stand for all rows of these.
 func chooseRows(list string) (c choice, err error) {
 	if list == "" {
-		return choice{rows, questions, cosmosRows, true, true, true, true, shapes, true}, nil
+		return choice{rows, questions, cosmosRows, replicaRows, true, true, true, true, true, shapes, true}, nil
 	}
 	for name := range strings.SplitSeq(list, ",") {
 		i := slices.IndexFunc(rows, func(r row) bool { return r.name == name })
 		k := slices.IndexFunc(cosmosRows, func(r cosmosRow) bool { return r.name == name })
+		m := slices.IndexFunc(replicaRows, func(r replicaRow) bool { return r.name == name })
 		l := slices.IndexFunc(shapes, func(s shape) bool { return s.name == name })
 		j := slices.IndexFunc(questions, func(q question) bool { return q.name == name })
 		switch {
@@ -131,6 +137,12 @@ func chooseRows(list string) (c choice, err error) {
 			c.live = true
 		case name == seriesRow:
 			c.series = true
+		case name == replicaIdleRow:
+			c.idle = true
+		case name == allReplica:
+			c.replica, c.idle = replicaRows, true
+		case m >= 0:
+			c.replica = append(c.replica, replicaRows[m])
 		case name == analysisRows:
 			c.questions = questions
 		case name == allCosmos:
@@ -156,5 +168,6 @@ func chooseRows(list string) (c choice, err error) {
 const (
 	analysisRows = "analysis"
 	allCosmos    = "cosmos"
+	allReplica   = "replica"
 	allShapes    = "expiryShapes"
 )

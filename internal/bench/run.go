@@ -54,6 +54,11 @@ func Run(ctx context.Context, o Options) (err error) {
 			return err
 		}
 	}
+	if len(chosen.replica) > 0 || chosen.idle {
+		if err := b.replica(ctx, chosen.replica, chosen.idle); err != nil {
+			return err
+		}
+	}
 	if chosen.points {
 		if err := b.points(ctx); err != nil {
 			return err

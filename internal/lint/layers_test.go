@@ -30,7 +30,7 @@ var layers = [][]string{
 // fences name what only some packages may import.
 var fences = map[string][]string{
 	"github.com/cockroachdb/pebble": {"storage", "bench"},
-	"go.etcd.io/raft":               {"repl"},
+	"go.etcd.io/raft":               {"repl", "bench"},
 }
 
 // drivers are of other databases' clients, and of MongoDB's: only what measures
