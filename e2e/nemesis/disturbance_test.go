@@ -1,6 +1,10 @@
 package nemesis
 
 import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -52,10 +56,69 @@ var disturbances = []disturbance{
 	{name: "not heard by the clients", begin: between(true, false, theClients, condition{cut: true})},
 	{name: "slow", begin: between(true, true, everybody, condition{delay: 150 * time.Millisecond})},
 	{name: "lossy", begin: between(true, true, everybody, condition{loss: 0.3})},
+	{name: "its disk is full", only: func(m *member) bool { return m.mounted }, begin: func(s *set, m *member, _ step) func() {
+		m.setFrail(true)
+		if err := m.fill(); err != nil {
+			s.t.Error(err)
+		}
+		return func() {
+			if err := m.empty(); err != nil {
+				s.t.Error(err)
+			}
+			m.start()
+			m.setFrail(false)
+		}
+	}},
+	{name: "its disk is lost", begin: loseDisk},
+	{name: "its clock jumps", only: func(*member) bool { return clocksJump }, begin: func(s *set, m *member, st step) func() {
+		off := time.Duration((2*st.strength - 1) * float64(maxJump))
+		jump := func(off time.Duration) {
+			if err := m.setClock(off); err != nil {
+				s.t.Error(err)
+			}
+		}
+		jump(off)
+		return func() { jump(0) }
+	}},
 	{name: "asked to step down", begin: func(s *set, m *member, _ step) func() {
 		_ = m.admin(s.t.Context(), nil, bson.E{Key: "replSetStepDown", Value: 2}, bson.E{Key: "secondaryCatchUpPeriodSecs", Value: 1})
 		return func() {}
 	}},
+}
+
+// maxJump is how far a clock jumps, there or back.
+const maxJump = time.Hour
+
+// loseDisk kills a member and empties its directory. A set of three keeps its word with
+// one lost disk: so all members are there before, and before the next one.
+func loseDisk(s *set, m *member, _ step) func() {
+	if !s.losing.CompareAndSwap(false, true) {
+		return func() {}
+	}
+	ctx, cancel := context.WithTimeout(s.t.Context(), askTimeout)
+	defer cancel()
+	if s.whole(ctx) != nil {
+		s.losing.Store(false)
+		return func() {}
+	}
+	m.end(syscall.SIGKILL)
+	names, err := os.ReadDir(m.dir)
+	for _, n := range names {
+		err = errors.Join(err, os.RemoveAll(filepath.Join(m.dir, n.Name())))
+	}
+	if err != nil {
+		s.t.Error(err)
+	}
+	return func() {
+		m.start()
+		s.healing.Go(func() {
+			defer s.losing.Store(false)
+			end := time.Now().Add(patience)
+			for s.t.Context().Err() == nil && time.Now().Before(end) && s.whole(s.t.Context()) != nil {
+				time.Sleep(time.Second)
+			}
+		})
+	}
 }
 
 var hello = bson.E{Key: "hello", Value: 1}

@@ -16,7 +16,16 @@
 //
 // schedule_test.go makes a schedule of a seed and prints it: what, when, how long, and to
 // whom: the primary or another one of that moment. `-nemesis.seed` repeats the schedule;
-// what the kernel does meanwhile nobody can repeat. The kinds are in disturbance_test.go.
+// what the kernel does meanwhile nobody can repeat. The kinds are in disturbance_test.go:
+// kill -9, SIGSTOP, SIGTERM, cuts one way and both, delay, loss, step-downs, and
+//
+//   - a full disk (disk_linux_test.go): each member has a tmpfs, which shrinks to what is
+//     used. Its process may end by itself then, and is started again;
+//   - a lost disk: the directory is emptied, and the member comes back with nothing;
+//   - a clock that jumps (clock_linux_amd64_test.go): a process gets a clock of its own, by
+//     a few instructions beside the function of the vDSO that reads the wall's time. The
+//     server is the one that is shipped: it has no code for that, and all that it
+//     reads the time for sees the jump.
 //
 // # Judgement
 //

@@ -76,15 +76,18 @@ func (l *ledger) judge(t *testing.T, name string, found map[string]int) {
 	t.Logf("%s: %d of %d writes acknowledged; errors: %v", name, len(l.acked), len(l.begun), l.failures)
 }
 
-// failures counts errors that clients were answered, by their kind.
-type failures map[string]int
+// failures counts errors that clients were answered, by their kind, and has one of each.
+type failures map[string]*failure
+
+type failure struct {
+	count   int
+	example error
+}
 
 func (f failures) note(err error) {
 	var server mongo.ServerError
 	kind := "another error"
 	switch {
-	case errors.As(err, &server):
-		kind = fmt.Sprint("code ", server.ErrorCodes())
 	case errors.Is(err, context.Canceled):
 		kind = "canceled"
 	case strings.Contains(err.Error(), "server selection"):
@@ -93,19 +96,25 @@ func (f failures) note(err error) {
 		kind = "timeout"
 	case mongo.IsNetworkError(err):
 		kind = "network"
+	case errors.As(err, &server):
+		kind = fmt.Sprint("code ", server.ErrorCodes())
 	}
-	f[kind]++
+	if f[kind] == nil {
+		f[kind] = &failure{example: err}
+	}
+	f[kind].count++
 }
 
 func (f failures) String() string {
-	var out []string
-	for _, kind := range slices.Sorted(maps.Keys(f)) {
-		out = append(out, fmt.Sprintf("%s %d", kind, f[kind]))
-	}
-	if len(out) == 0 {
+	if len(f) == 0 {
 		return "none"
 	}
-	return strings.Join(out, ", ")
+	var out strings.Builder
+	for _, kind := range slices.Sorted(maps.Keys(f)) {
+		text := f[kind].example.Error()
+		fmt.Fprintf(&out, "\n    %d %s, as: %.200s", f[kind].count, kind, text)
+	}
+	return out.String()
 }
 
 // clients runs n clients, each of which does one thing after another until ctx ends. A

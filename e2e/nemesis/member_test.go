@@ -33,6 +33,7 @@ type member struct {
 	network network
 	log     *os.File
 	taken   atomic.Bool // a step of the schedule has it
+	mounted bool        // on a disk of its own
 
 	mu     sync.Mutex
 	cmd    *exec.Cmd     // nil: not running
@@ -95,6 +96,23 @@ func (m *member) end(s syscall.Signal) {
 	}
 }
 
+// setFrail says whether the process may end by itself.
+func (m *member) setFrail(frail bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.frail = frail
+}
+
+// setClock sets the process's clock to be so far off the computer's, if there is a process.
+func (m *member) setClock(off time.Duration) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.cmd == nil {
+		return nil
+	}
+	return setClock(m.cmd.Process.Pid, off)
+}
+
 // admin asks the member for something.
 func (m *member) admin(ctx context.Context, answer any, command ...bson.E) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
@@ -130,8 +148,8 @@ func (m *member) status(ctx context.Context) (s status, err error) {
 const (
 	setName = "rs0"
 	members = 3
-	// oplogMegabytes is enough for all that the longest run writes between two looks.
-	oplogMegabytes = 2000
+	// oplogMegabytes is enough for all that is written between two looks.
+	oplogMegabytes = 500
 )
 
 // set is the set under test.
@@ -139,6 +157,9 @@ type set struct {
 	t       *testing.T
 	network network
 	members []*member
+
+	losing  atomic.Bool    // a disk was lost, and its member is not back
+	healing sync.WaitGroup // waits for that
 }
 
 // startSet starts the processes and makes them a set, all of whose members vote.
@@ -154,7 +175,10 @@ func startSet(t *testing.T) *set {
 		if err := os.MkdirAll(m.dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		var err error
+		err := m.mount()
+		if m.mounted = err == nil; !m.mounted {
+			t.Logf("member %d has no disk of its own, which could be full: %v", i, err)
+		}
 		if m.log, err = os.CreateTemp(logDirectory(), fmt.Sprintf("nemesis-%d-*.log", i)); err != nil {
 			t.Fatal(err)
 		}
@@ -163,7 +187,7 @@ func startSet(t *testing.T) *set {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { disconnect(m.client); m.end(syscall.SIGKILL); m.showLog() })
+		t.Cleanup(m.close)
 		m.start()
 		s.members = append(s.members, m)
 		config = append(config, bson.D{{Key: "_id", Value: i}, {Key: "host", Value: m.address}})
@@ -173,6 +197,16 @@ func startSet(t *testing.T) *set {
 	})
 	until(t, "all members serve and vote", s.whole)
 	return s
+}
+
+// close ends the process.
+func (m *member) close() {
+	disconnect(m.client)
+	m.end(syscall.SIGKILL)
+	if err := m.unmount(); err != nil {
+		m.t.Error(err)
+	}
+	m.showLog()
 }
 
 // showLog tells how the output of a member ends, where the test has failed, and keeps it.

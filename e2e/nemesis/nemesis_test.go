@@ -11,6 +11,7 @@ import (
 
 var (
 	seed     = flag.Uint64("nemesis.seed", 1, "of the schedule")
+	proxied  = flag.Bool("nemesis.proxies", false, "run members behind proxies, as where there are no namespaces")
 	duration = flag.Duration("nemesis.duration", 40*time.Second, "how long the set is disturbed")
 )
 

@@ -21,6 +21,7 @@ func (s *set) recover() {
 		m.signal(syscall.SIGCONT)
 		m.start()
 	}
+	s.healing.Wait()
 	until(s.t, "all members serve", s.whole)
 }
 

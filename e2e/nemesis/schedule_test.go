@@ -48,7 +48,7 @@ func (p schedule) String() string {
 // A step begins so long after the one before, and lasts so long, by chance. Steps overlap
 // now and then; after all kinds have had their turn there is calm.
 const (
-	minGap, maxGap   = 1500 * time.Millisecond, 3500 * time.Millisecond
+	minGap, maxGap   = 2 * time.Second, 4 * time.Second
 	minLast, maxLast = 300 * time.Millisecond, 4 * time.Second
 	calm             = 4 * time.Second
 )
@@ -96,9 +96,12 @@ func (st step) run(s *set, begun time.Time) {
 	lift()
 }
 
-// take finds a member for a step.
+// take finds a member for a step; for one that needs the primary it waits a while.
 func (s *set) take(st step) (m *member, release func()) {
 	primary := s.primary()
+	for end := time.Now().Add(maxGap); primary == nil && st.role != anyMember && time.Now().Before(end); primary = s.primary() {
+		time.Sleep(50 * time.Millisecond)
+	}
 	for i := range s.members {
 		m := s.members[(int(st.luck%members)+i)%members]
 		if st.role != anyMember && (m == primary) != (st.role == thePrimary) || st.kind.only != nil && !st.kind.only(m) {
