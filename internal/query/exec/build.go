@@ -2,7 +2,6 @@ package exec
 
 import (
 	"bytes"
-	"context"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
@@ -10,7 +9,6 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/exec/keyrange"
 	"github.com/mayflydb/mayfly/internal/query/expr"
 	"github.com/mayflydb/mayfly/internal/query/plan"
-	"github.com/mayflydb/mayfly/internal/query/project"
 	"github.com/mayflydb/mayfly/internal/query/sortkey"
 )
 
@@ -210,31 +208,4 @@ func (b *builder) scan(n plan.Node, ix *plan.Index, bounds []plan.Intervals, ded
 		s.seen.own = true
 	}
 	return s
-}
-
-// projection shapes each document.
-type projection struct {
-	stats Stats
-	input Stage
-	spec  *project.Projection
-	env   *expr.Env
-	meta  *metaReader
-	buf   []byte
-}
-
-func (s *projection) Stats() *Stats   { return &s.stats }
-func (s *projection) Inputs() []Stage { return []Stage{s.input} }
-func (s *projection) Close() error    { return s.input.Close() }
-
-func (s *projection) Work(ctx context.Context, row *Row) (State, error) {
-	state, err := s.input.Work(ctx, row)
-	if err != nil || state != Advanced {
-		return s.stats.Count(state), err
-	}
-	s.meta.about(row)
-	if s.buf, err = s.spec.Append(s.buf[:0], s.env, row.Doc); err != nil {
-		return EOF, err
-	}
-	row.Doc = s.buf
-	return s.stats.Count(Advanced), nil
 }

@@ -186,3 +186,57 @@ func (s *andSorted) Work(ctx context.Context, row *Row) (State, error) {
 	*row, s.agreed = s.row, 0
 	return s.stats.Count(Advanced), nil
 }
+
+// or answers with the rows of its inputs, one input after the other, each
+// record once.
+type or struct {
+	stats  Stats
+	inputs []Stage
+	at     int
+	seen   *dedup
+}
+
+func (s *or) Stats() *Stats   { return &s.stats }
+func (s *or) Inputs() []Stage { return s.inputs }
+func (s *or) Close() error    { return closeAll(s.inputs) }
+
+func closeAll(stages []Stage) error {
+	var first error
+	for _, in := range stages {
+		if err := in.Close(); err != nil && first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+func (s *or) Work(ctx context.Context, row *Row) (State, error) {
+	if s.at == len(s.inputs) {
+		return s.stats.Count(EOF), nil
+	}
+	state, err := s.inputs[s.at].Work(ctx, row)
+	if err != nil {
+		return EOF, err
+	}
+	switch state {
+	case EOF:
+		if err := s.inputs[s.at].Close(); err != nil { // there may be ten thousands
+			return EOF, err
+		}
+		s.at++
+		if s.at < len(s.inputs) {
+			state = NeedTime
+		}
+	case Advanced:
+		s.stats.DupsTested++
+		dup, err := s.seen.add(row.Record)
+		if err != nil {
+			return EOF, err
+		}
+		if dup {
+			s.stats.DupsDropped++
+			state = NeedTime
+		}
+	}
+	return s.stats.Count(state), nil
+}

@@ -1,11 +1,6 @@
 package exec
 
-import (
-	"context"
-
-	"github.com/mayflydb/mayfly/internal/bson"
-	"github.com/mayflydb/mayfly/internal/keystring"
-)
+import "context"
 
 // eof has no rows.
 type eof struct{ stats Stats }
@@ -74,60 +69,6 @@ func (s *limit) Work(ctx context.Context, row *Row) (State, error) {
 	return s.stats.Count(state), err
 }
 
-// or answers with the rows of its inputs, one input after the other, each
-// record once.
-type or struct {
-	stats  Stats
-	inputs []Stage
-	at     int
-	seen   *dedup
-}
-
-func (s *or) Stats() *Stats   { return &s.stats }
-func (s *or) Inputs() []Stage { return s.inputs }
-func (s *or) Close() error    { return closeAll(s.inputs) }
-
-func closeAll(stages []Stage) error {
-	var first error
-	for _, in := range stages {
-		if err := in.Close(); err != nil && first == nil {
-			first = err
-		}
-	}
-	return first
-}
-
-func (s *or) Work(ctx context.Context, row *Row) (State, error) {
-	if s.at == len(s.inputs) {
-		return s.stats.Count(EOF), nil
-	}
-	state, err := s.inputs[s.at].Work(ctx, row)
-	if err != nil {
-		return EOF, err
-	}
-	switch state {
-	case EOF:
-		if err := s.inputs[s.at].Close(); err != nil { // there may be ten thousands
-			return EOF, err
-		}
-		s.at++
-		if s.at < len(s.inputs) {
-			state = NeedTime
-		}
-	case Advanced:
-		s.stats.DupsTested++
-		dup, err := s.seen.add(row.Record)
-		if err != nil {
-			return EOF, err
-		}
-		if dup {
-			s.stats.DupsDropped++
-			state = NeedTime
-		}
-	}
-	return s.stats.Count(state), nil
-}
-
 // count counts its input, or answers with a count known beforehand.
 type count struct {
 	stats       Stats
@@ -179,46 +120,4 @@ func (s *count) Work(ctx context.Context, row *Row) (State, error) {
 	}
 	s.done = true
 	return s.stats.Count(EOF), nil
-}
-
-// returnKey answers with the key of the index entry that led to each row, or
-// with an empty document where no index did.
-type returnKey struct {
-	stats Stats
-	input Stage
-}
-
-func (s *returnKey) Stats() *Stats   { return &s.stats }
-func (s *returnKey) Inputs() []Stage { return []Stage{s.input} }
-func (s *returnKey) Close() error    { return s.input.Close() }
-
-func (s *returnKey) Work(ctx context.Context, row *Row) (State, error) {
-	state, err := s.input.Work(ctx, row)
-	if err != nil || state != Advanced {
-		return s.stats.Count(state), err
-	}
-	if row.Doc, err = row.keyDocument(); err != nil {
-		return EOF, err
-	}
-	return s.stats.Count(Advanced), nil
-}
-
-// keyDocument is the key of the index entry that led to the row, empty where no
-// index did.
-func (r *Row) keyDocument() (bson.Doc, error) {
-	if r.Meta != nil && r.Meta.Key != nil {
-		return r.Meta.Key, nil
-	}
-	if r.Index == nil || r.Key == nil || r.Index.Plugin == "text" { // a term is not what the index is on
-		return bson.Empty, nil
-	}
-	values, _, err := keystring.Decode(r.Key, r.Bits, directions(r.Index))
-	if err != nil {
-		return nil, err
-	}
-	var b bson.Builder
-	for i, p := range r.Index.Parts {
-		b.Value(p.Path, values[i])
-	}
-	return b.Finish(), nil
 }
