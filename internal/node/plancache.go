@@ -7,8 +7,9 @@ import (
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
-	"github.com/mayflydb/mayfly/internal/query/exec"
+	"github.com/mayflydb/mayfly/internal/query/exec/plancache"
 	"github.com/mayflydb/mayfly/internal/query/pipeline"
+	"github.com/mayflydb/mayfly/internal/query/plan"
 	"github.com/mayflydb/mayfly/internal/query/project"
 	"github.com/mayflydb/mayfly/internal/query/sortkey"
 )
@@ -98,14 +99,14 @@ func (n *Node) shapeQuery(op *command.Op, c *catalog.Collection, a *command.Args
 
 // optionalShape is the query that the arguments name, nil where they name
 // none.
-func (n *Node) optionalShape(op *command.Op, c *catalog.Collection) (*exec.Query, error) {
+func (n *Node) optionalShape(op *command.Op, c *catalog.Collection) (*plan.Query, error) {
 	a := &op.Args
 	if a.Has("query") {
 		q, err := n.shapeQuery(op, c, a)
 		if err != nil {
 			return nil, err
 		}
-		return q.Query, nil
+		return &q.Query.Query, nil
 	}
 	if a.Has("sort") || a.Has("projection") || a.Has("collation") {
 		return nil, mongoerr.New(mongoerr.BadValue, "sort, projection, or collation provided without query")
@@ -123,7 +124,7 @@ func (n *Node) runPlanCacheClear(op *command.Op, c *catalog.Collection) error {
 	if err != nil {
 		return err
 	}
-	n.Exec.ClearCachedPlans(c, q)
+	plancache.Of(c).Clear(q)
 	return nil
 }
 
@@ -138,7 +139,7 @@ func (n *Node) runPlanCacheClearFilters(op *command.Op, c *catalog.Collection) e
 	if err != nil {
 		return err
 	}
-	n.Exec.ClearIndexFilters(c, q)
+	plancache.Of(c).ClearFilters(q)
 	return nil
 }
 
@@ -147,7 +148,7 @@ func (n *Node) runPlanCacheClearFilters(op *command.Op, c *catalog.Collection) e
 func (n *Node) runPlanCacheListFilters(op *command.Op, c *catalog.Collection) error {
 	b := op.Reply.OpenArray("filters")
 	if c != nil {
-		for i, f := range n.Exec.IndexFilters(c) {
+		for i, f := range plancache.Of(c).Filters() {
 			b.OpenDoc(bson.Index(i)).Doc("query", f.Query).Doc("sort", f.Sort).Doc("projection", f.Projection)
 			if !f.Collation.IsEmpty() {
 				b.Doc("collation", f.Collation)
@@ -166,7 +167,7 @@ func (n *Node) runPlanCacheSetFilter(op *command.Op, c *catalog.Collection) erro
 	if c == nil {
 		return mongoerr.New(mongoerr.BadValue, "no such collection")
 	}
-	f := &exec.IndexFilter{}
+	f := &plancache.Filter{}
 	if err := filterIndexes(f, &op.Args); err != nil {
 		return err
 	}
@@ -180,12 +181,12 @@ func (n *Node) runPlanCacheSetFilter(op *command.Op, c *catalog.Collection) erro
 			*d = op.Args.Value(name).Doc().Clone()
 		}
 	}
-	n.Exec.SetIndexFilter(c, q.Query, f)
+	plancache.Of(c).SetFilter(&q.Query.Query, f)
 	return nil
 }
 
 // filterIndexes reads the indexes of an index filter.
-func filterIndexes(f *exec.IndexFilter, a *command.Args) error {
+func filterIndexes(f *plancache.Filter, a *command.Args) error {
 	v := a.Value("indexes")
 	switch {
 	case !a.Has("indexes"):
@@ -233,15 +234,15 @@ func (w *world) planCacheStats(arg bson.Doc) (pipeline.Iterator, error) {
 		return nil, mongoerr.New(mongoerr.Code(50933), "collection '%s' does not exist", w.ns)
 	}
 	l := &pipeline.List{}
-	for _, p := range w.n.Exec.CachedPlans(w.coll) {
+	for _, p := range plancache.Of(w.coll).Entries(w.coll) {
 		l.Docs = append(l.Docs, w.cachedPlan(&p))
 	}
 	return l, nil
 }
 
-func (w *world) cachedPlan(p *exec.CachedPlan) bson.Doc {
+func (w *world) cachedPlan(p *plancache.Entry) bson.Doc {
 	var b bson.Builder
-	b.String("version", "1").String("queryHash", p.Shape).String("planCacheShapeHash", p.Shape).String("planCacheKey", p.Key).
+	b.String("version", "1").String("queryHash", p.Shape.Hash()).String("planCacheShapeHash", p.Shape.Hash()).String("planCacheKey", p.Key).
 		Bool("isActive", p.Active).Int64("works", p.Works).String("worksType", "works").Date("timeOfCreation", p.Created.UnixMilli())
 	b.OpenDoc("createdFromQuery").Doc("query", p.Query).Doc("sort", p.Sort).Doc("projection", p.Projection)
 	if !p.Collation.IsEmpty() {

@@ -1,6 +1,9 @@
 package node
 
-import "github.com/mayflydb/mayfly/internal/bson"
+import (
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/query/exec/plancache"
+)
 
 // appendQueryMetrics writes the document query of serverStatus's metrics: plans,
 // their cache, and sorts.
@@ -26,7 +29,7 @@ func (n *Node) cachedPlans() (size, count int64) {
 	}
 	for _, db := range n.Catalog.Databases() {
 		for _, c := range n.Catalog.Collections(db) {
-			s, k := n.Exec.PlanCacheSize(c)
+			s, k := plancache.Size(c)
 			size, count = size+s, count+k
 		}
 	}

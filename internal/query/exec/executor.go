@@ -8,6 +8,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/memory"
+	"github.com/mayflydb/mayfly/internal/query/exec/plancache"
 	"github.com/mayflydb/mayfly/internal/query/expr"
 	"github.com/mayflydb/mayfly/internal/query/match"
 	"github.com/mayflydb/mayfly/internal/query/plan"
@@ -151,7 +152,7 @@ func (x *Executor) nodes(c *catalog.Collection, q *Query, adjust func(plan.Node)
 	if c == nil {
 		nodes = []plan.Node{&plan.EOF{NoCollection: true}}
 	} else {
-		applyIndexFilter(c, q)
+		plancache.ApplyFilter(c, &q.Query)
 		q.Hides = c.Hiding() != nil
 		var err error
 		if nodes, err = plan.Candidates(x.describe(c), &q.Query); err != nil {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/query/exec/plancache"
 	"github.com/mayflydb/mayfly/internal/query/match"
 	"github.com/mayflydb/mayfly/internal/query/plan"
 )
@@ -114,8 +115,8 @@ func (r *running) explainPlanner(b *bson.Builder, ns string, planned time.Durati
 	shape := r.shape.Hash()
 	cached := ""
 	if r.coll != nil {
-		if p := learnedOf(r.coll).plan(r.coll, r.key); p != nil && p.Active {
-			cached = p.signature
+		if p := plancache.Of(r.coll).Lookup(r.coll, r.key); p != nil && p.Active {
+			cached = p.Signature
 		}
 	}
 	b.OpenDoc("queryPlanner").String("namespace", ns)

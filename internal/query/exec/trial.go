@@ -6,7 +6,9 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/memory"
+	"github.com/mayflydb/mayfly/internal/query/exec/plancache"
 	"github.com/mayflydb/mayfly/internal/query/plan"
+	"github.com/mayflydb/mayfly/internal/query/project"
 )
 
 const (
@@ -15,6 +17,11 @@ const (
 	trialWorks = 10000
 	// trialResults ends a trial early (internalQueryPlanEvaluationMaxResults).
 	trialResults = 101
+	// evictionRatio is how many times the works of its entry a cached plan may
+	// take before the plans are tried again (internalQueryCacheEvictionRatio).
+	evictionRatio = 10
+	// maxEntryPlan bounds, in bytes, what an entry of the plan cache shows of each plan.
+	maxEntryPlan = 1 << 20
 )
 
 // candidate is a plan in a trial, with the results that it has delivered.
@@ -272,13 +279,13 @@ func (r *running) choose(ctx context.Context) error {
 		return r.try(ctx)
 	}
 	r.identify()
-	l := learnedOf(r.coll)
-	if p := l.plan(r.coll, r.key); p != nil && p.Active {
+	l := plancache.Of(r.coll)
+	if p := l.Lookup(r.coll, r.key); p != nil && p.Active {
 		if done, err := r.replay(ctx, p); done || err != nil {
 			r.x.Counts.CacheHits.Add(1)
 			return err
 		}
-		l.doubt(r.key)
+		l.Doubt(r.key)
 		r.replanned = true
 		r.x.Counts.Replanned.Add(1)
 		if err := r.rebuild(); err != nil {
@@ -290,7 +297,7 @@ func (r *running) choose(ctx context.Context) error {
 	if err := r.try(ctx); err != nil {
 		return err
 	}
-	l.store(r.coll, newCachedPlan(r.query, r.shape, r.key, r.winner, all))
+	l.Store(r.coll, newEntry(r.query, r.shape, r.key, r.winner, all))
 	return nil
 }
 
@@ -333,9 +340,9 @@ func (r *running) elect(best *candidate) {
 
 // replay runs the plan of a cache entry until it has as many results as a trial
 // asks for; false says that it took too long for that, or failed.
-func (r *running) replay(ctx context.Context, p *CachedPlan) (bool, error) {
+func (r *running) replay(ctx context.Context, p *plancache.Entry) (bool, error) {
 	for _, c := range r.candidates() {
-		if plan.Signature(c.node) != p.signature {
+		if plan.Signature(c.node) != p.Signature {
 			continue
 		}
 		for works := int64(0); works < p.Works*evictionRatio; works++ {
@@ -369,4 +376,49 @@ func (r *running) rebuild() error {
 		*c = candidate{node: c.node, stage: stage, hold: c.hold}
 	}
 	return nil
+}
+
+// cacheable says whether the outcome of a trial may serve other queries of the
+// same shape.
+func cacheable(q *Query) bool {
+	return q.Hint.IsMissing() && q.Min == nil && q.Max == nil && !q.Tailable && !q.ReturnKey && q.Sort.Natural() == 0 &&
+		!(plan.MatchesAll(q.Filter) && q.Sort.IsEmpty())
+}
+
+// newEntry makes the entry of a trial that best has won.
+func newEntry(q *Query, shape plan.Shape, key string, best *candidate, all []*candidate) *plancache.Entry {
+	p := &plancache.Entry{
+		Shape: shape, Key: key, Signature: plan.Signature(best.node),
+		Query: q.Filter.Text().Clone(), Sort: orEmpty(q.Sort.Spec()), Projection: projectionSpec(q.Projection), Collation: q.Collation.Clone(),
+		Works: best.stage.Stats().Works, Created: time.Now(), IndexFilterSet: q.Allowed != nil, Plan: plan.Explain(best.node, nil, maxEntryPlan),
+	}
+	for _, c := range append([]*candidate{best}, others(all, best)...) {
+		p.Stats = append(p.Stats, c.stats(false, maxEntryPlan))
+		p.Scores = append(p.Scores, c.score())
+	}
+	return p
+}
+
+func projectionSpec(p *project.Projection) bson.Doc {
+	if p == nil {
+		return bson.Empty
+	}
+	return p.Serialize().Clone()
+}
+
+func orEmpty(d bson.Doc) bson.Doc {
+	if d == nil {
+		return bson.Empty
+	}
+	return d.Clone()
+}
+
+func others(all []*candidate, best *candidate) []*candidate {
+	var out []*candidate
+	for _, c := range all {
+		if c != best {
+			out = append(out, c)
+		}
+	}
+	return out
 }
