@@ -7,6 +7,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/memory"
+	"github.com/mayflydb/mayfly/internal/query/exec/readahead"
 	"github.com/mayflydb/mayfly/internal/query/match"
 	"github.com/mayflydb/mayfly/internal/query/pipeline"
 	"github.com/mayflydb/mayfly/internal/query/plan"
@@ -16,10 +17,10 @@ import (
 type Aggregation struct {
 	cursor   *Cursor // what reads the collection, or nil
 	out      pipeline.Iterator
-	plain    bool        // the cursor does it all
-	sorts    bool        // a stage above it sorts
-	inner    bool        // its results are not the client's
-	async    *asyncInput // what reads the cursor in a goroutine, or nil
+	plain    bool             // the cursor does it all
+	sorts    bool             // a stage above it sorts
+	inner    bool             // its results are not the client's
+	async    *readahead.Input // what reads the cursor in a goroutine, or nil
 	run      *pipeline.Run
 	memory   memory.Account // of the pipeline, unless it is part of another
 	parkable bool           // no stage above the query pins the store
@@ -92,7 +93,7 @@ func (x *Executor) open(ctx context.Context, a *Aggregation, c *catalog.Collecti
 	a.sorts = slices.ContainsFunc(rest.Stages, func(s pipeline.Stage) bool { _, ok := s.(*pipeline.Sort); return ok })
 	in := timeseriesInput(c, a.cursor)
 	if early {
-		a.async = &asyncInput{in: in, keep: rest.Reads()}
+		a.async = readahead.NewInput(in, rest.Reads())
 		in = a.async
 	}
 	if a.parkable = a.plain || rest.Streams(); a.parkable && !a.plain {
@@ -120,6 +121,30 @@ func (c *copying) Next(ctx context.Context) (bson.Doc, error) {
 	}
 	c.doc = append(c.doc[:0], d...)
 	return c.doc, nil
+}
+
+// mayReadAsync says whether a pipeline over q consumes all that q finds before it
+// delivers anything, and shares no state with q while both run: collators keep
+// memory, JavaScript its variables.
+func mayReadAsync(q *Query, rest *pipeline.Pipeline) bool {
+	return q.Collator == nil && rest.ConsumesAll() && len(rest.Meta()) == 0 && !q.Tailable && !evaluates(q.Filter.Root())
+}
+
+// evaluates says whether a predicate has expressions or JavaScript in it.
+func evaluates(n match.Node) bool {
+	switch n := n.(type) {
+	case *match.And:
+		return slices.ContainsFunc(n.Children, evaluates)
+	case *match.Or:
+		return slices.ContainsFunc(n.Children, evaluates)
+	case *match.Nor:
+		return slices.ContainsFunc(n.Children, evaluates)
+	case *match.Not:
+		return evaluates(n.Child)
+	case match.Leaf:
+		return false
+	}
+	return true
 }
 
 // withMeta lets the documents bring the metadata that the pipeline reads. A
@@ -241,7 +266,7 @@ func (a *Aggregation) Examined() (keys, docs int64) {
 		return keys, docs
 	}
 	if a.async != nil {
-		a.async.stop()
+		a.async.Stop()
 	}
 	k, d := a.cursor.Examined()
 	return keys + k, docs + d

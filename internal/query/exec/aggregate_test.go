@@ -40,8 +40,9 @@ func (h *house) numbers(t *testing.T, n int) schema.Namespace {
 func TestAggregateAhead(t *testing.T) {
 	h := openHouse(t, storage.NewMemFS())
 	defer func() { h.close(t) }()
-	ns := h.numbers(t, 3*asyncAfter)
-	half := 3 * asyncAfter / 2
+	const n = 1500
+	ns := h.numbers(t, n)
+	half := n / 2
 	got, ok := h.aggregate(t, ns, fmt.Sprintf(`[{"$match": {"_id": {"$gte": %d}}}, {"$set": {"x": 2}}, {"$group": {"_id": "$k", "n": {"$sum": "$x"}}}]`, half))
 	want := []string{"{ _id: 0, n: 500 }", "{ _id: 1, n: 500 }", "{ _id: 2, n: 500 }"}
 	if !ok || !slices.Equal(got, want) {

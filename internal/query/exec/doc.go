@@ -4,10 +4,11 @@
 // count, an update, a delete or an explain. Writes evaluate on the snapshot,
 // lock each record, check it again, and go into catalog units.
 //
-// What will be asked for is read ahead where that pays: the documents of an index's
-// entries in the order of their records (prefetch.go), entries by a background scan
-// where documents come in their order (backgroundscan.go), and the input of a pipeline
-// that consumes all before it delivers any by an async input (asyncinput.go).
+// What will be asked for is read ahead where that pays (package readahead): the
+// documents of an index's entries in the order of their records, and entries by a
+// background scan where documents come in their order (prefetch.go), and the input of a
+// pipeline that consumes all before it delivers any (aggregate.go). Package plancache
+// remembers which plans won, package keyrange says which keys lie within bounds.
 //
 // Start reading at executor.go, then stage.go.
 package exec

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/query/exec/readahead"
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
@@ -33,7 +34,7 @@ type fetch struct {
 
 	last   []byte // record asked for before
 	rising int    // so many were above the one before
-	walk   walk
+	walk   readahead.Walk
 }
 
 func (s *fetch) Stats() *Stats   { return &s.stats }
@@ -50,7 +51,7 @@ func (s *fetch) Close() error {
 	s.release()
 	s.prefetch.endBackground()
 	s.prefetch.memory.Release()
-	return errors.Join(s.walk.close(), s.input.Close())
+	return errors.Join(s.walk.Close(), s.input.Close())
 }
 
 // read reads the document of a record, nil where it is gone.
@@ -59,7 +60,7 @@ func (s *fetch) read(record []byte) (bson.Doc, io.Closer, error) {
 		s.rising++
 	} else {
 		s.rising = 0
-		s.walk.begin()
+		s.walk.Begin()
 	}
 	s.last = append(s.last[:0], record...)
 	if s.rising < walkAfter {
@@ -72,11 +73,11 @@ func (s *fetch) read(record []byte) (bson.Doc, io.Closer, error) {
 // readNext reads the document of a record above the one before, nil where it is
 // gone.
 func (s *fetch) readNext(record []byte) (bson.Doc, error) {
-	found, err := s.walk.to(s.source, record)
+	found, err := s.source.walk(&s.walk, record)
 	if err != nil || !found {
 		return nil, err
 	}
-	doc, err := s.walk.it.Value()
+	doc, err := s.walk.Iter.Value()
 	if err != nil || s.source.isExpired(record, doc) {
 		return nil, err
 	}
@@ -100,7 +101,7 @@ func (s *fetch) Work(ctx context.Context, row *Row) (State, error) {
 	}
 	ready := s.prefetch.ready()
 	if !ready {
-		if !s.prefetch.pending() && s.prefetch.end.works <= 1 {
+		if !s.prefetch.pending() && s.prefetch.Tail <= 1 {
 			if err := s.fill(ctx); err != nil {
 				return EOF, err
 			}
@@ -142,7 +143,7 @@ func (s *fetch) next(ctx context.Context, row *Row) (State, error) {
 	}
 	if row.Doc == nil {
 		row.Doc, s.closer, err = s.read(row.Record)
-		s.prefetch.rising = s.rising >= walkAfter
+		s.prefetch.Rising = s.rising >= walkAfter
 		s.source.setDue(row)
 		if err == nil && row.parked && row.Doc != nil {
 			var has bool
@@ -152,7 +153,7 @@ func (s *fetch) next(ctx context.Context, row *Row) (State, error) {
 		}
 		return state, err
 	}
-	s.prefetch.rising = true
+	s.prefetch.Rising = true
 	if s.source.mayHide() {
 		var hidden bool
 		if hidden, err = s.source.isRowExpired(ctx, row); hidden {

@@ -286,7 +286,7 @@ func (s *indexScan) forget(record []byte) {
 // those that were not. The input is saved after that.
 func (s *fetch) save() error {
 	s.release()
-	return errors.Join(s.prefetch.drop(), s.walk.close())
+	return errors.Join(s.prefetch.drop(), s.walk.Close())
 }
 
 // save lets go of the document, which was passed on.

@@ -8,6 +8,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/invariant"
 	"github.com/mayflydb/mayfly/internal/memory"
+	"github.com/mayflydb/mayfly/internal/query/exec/readahead"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
@@ -21,10 +22,9 @@ const (
 	// prefetchSlow replaces prefetchGrowth, as a divisor, once a cursor has delivered
 	// more than in its last batch: its reader is about to have enough.
 	prefetchSlow = 8
-	// maxPrefetchRows and maxPrefetchBytes bound what one fetch has prefetched. The
-	// more documents are read in one pass, the nearer to each other they lie.
-	maxPrefetchRows  = 1 << 17
-	maxPrefetchBytes = 16 << 20
+	// backgroundAfter is how many documents are read one by one, with their records in
+	// rising order, before a background scan may start.
+	backgroundAfter = 128
 )
 
 // prefetch is what a fetch has read ahead: the next entries of an index, and their
@@ -40,13 +40,15 @@ type prefetch struct {
 	parallelizable bool  // a goroutine may read entries
 	batch          int64 // see Query; 0 once the cursor was parked
 
-	entryBatch
-	next int          // row
-	docs []fetchedDoc // of rows; empty where they are not read yet
+	readahead.Batch
+	next  int          // row
+	docs  []fetchedDoc // of rows; empty where they are not read yet
+	costs []cost       // of rows; empty where each cost one key and its works
+	tail  cost         // what the scan counted behind the last row, but for Tail
 	// scattered holds prefetched documents; nil until there are any.
 	scattered *scattered
 	// background reads entries where records rise; nil: no goroutine runs.
-	background *backgroundScan
+	background *readahead.Background
 	memory     memory.Holding
 
 	delivered int64 // rows since the cursor was parked last
@@ -95,7 +97,7 @@ func (st *Stats) add(c cost) {
 // size is how many rows to prefetch now; 0 for none. Nothing is gained where records
 // come in rising order anyway.
 func (a *prefetch) size() int {
-	if a.scan == nil || a.rising || a.scan.uncovered || a.scan.ended {
+	if a.scan == nil || a.Rising || a.scan.uncovered || a.scan.ended {
 		return 0
 	}
 	n := a.delivered * prefetchGrowth
@@ -105,18 +107,76 @@ func (a *prefetch) size() int {
 	case a.delivered < prefetchAfter && a.expected < prefetchAfter:
 		return 0
 	case a.fullyConsumed:
-		n = maxPrefetchRows
+		n = readahead.MaxRows
 	case a.expected > prefetchAfter:
 		n = max(prefetchAfter, a.delivered/prefetchSlow)
 	}
-	n = min(n, maxPrefetchRows)
+	n = min(n, readahead.MaxRows)
 	if rows := a.before + a.delivered; rows > 0 && a.fields == nil {
-		n = min(n, maxPrefetchBytes/(a.bytes/rows+1))
+		n = min(n, readahead.MaxBytes/(a.bytes/rows+1))
 	}
 	if a.rowLimit > 0 {
 		n = min(n, a.rowLimit-a.before-a.delivered)
 	}
 	return int(n)
+}
+
+// rowsLeft is how many more rows the reader is expected to ask for; -1 if that is
+// not known.
+func (a *prefetch) rowsLeft() int64 {
+	n := int64(-1)
+	if a.rowLimit > 0 {
+		n = a.rowLimit - a.before - a.delivered
+	}
+	likely := int64(-1)
+	switch {
+	case a.batch > 0:
+		likely = max(0, a.batch-a.delivered)
+	case a.delivered < a.expected:
+		likely = a.expected - a.delivered
+	case a.expected > prefetchAfter:
+		likely = a.delivered / prefetchSlow
+	}
+	if n < 0 || likely >= 0 && likely < n {
+		n = likely
+	}
+	return n
+}
+
+// mayScanInBackground says whether a background scan pays now.
+func (a *prefetch) mayScanInBackground() bool {
+	if !a.parallelizable || a.delivered < backgroundAfter || !a.Rising || a.scan == nil || a.scan.ended || !a.scan.isPlain() {
+		return false
+	}
+	if n := a.rowsLeft(); n >= 0 && n < readahead.LeastRows {
+		return false
+	}
+	_, ok := a.scan.source.reader.(*storage.Snapshot)
+	return ok
+}
+
+// startBackground reads some rows and leaves the rest to a background scan.
+func (a *prefetch) startBackground(ctx context.Context) (err error) {
+	a.clear()
+	a.background, err = readahead.StartBackground(ctx, a.scan.plain(), &a.Batch, a.rowsLeft())
+	return err
+}
+
+// takeBackground takes over the next rows of the background scan; none at its end.
+func (a *prefetch) takeBackground(ctx context.Context) error {
+	more, err := a.background.Take(ctx, &a.Batch)
+	if a.next = 0; !more {
+		a.endBackground()
+	}
+	return err
+}
+
+// endBackground ends the background scan, and drops the rows.
+func (a *prefetch) endBackground() {
+	if a.background != nil {
+		a.background.Close(&a.Batch)
+		a.background, a.next = nil, 0
+	}
 }
 
 // fill prefetches entries where that pays and, unless their records are in rising
@@ -150,15 +210,15 @@ func (s *fetch) fill(ctx context.Context) error {
 		s.endBatch()
 		err = a.readEntries(ctx, n)
 	}
-	if err != nil || len(a.rows) == 0 {
-		s.walk.begin()
+	if err != nil || a.Len() == 0 {
+		s.walk.Begin()
 		return err
 	}
-	if !a.rising {
+	if !a.Rising {
 		err = s.prefetchDocuments(ctx)
-		s.walk.begin()
-	} else if bytes.Compare(a.record(0), s.last) <= 0 {
-		s.walk.begin()
+		s.walk.Begin()
+	} else if bytes.Compare(a.Record(0), s.last) <= 0 {
+		s.walk.Begin()
 	}
 	return err
 }
@@ -172,22 +232,21 @@ func (a *prefetch) affords(n int) bool {
 	if rows := a.before + a.delivered; rows > 0 {
 		bytes += a.bytes / rows
 	}
-	return a.memory.Set(int(min(int64(n)*bytes, 2*maxPrefetchBytes))) == nil
+	return a.memory.Set(int(min(int64(n)*bytes, 2*readahead.MaxBytes))) == nil
 }
 
 // readEntries reads the next n entries. The scan's counters stay as they are: they
 // count what is delivered.
 func (a *prefetch) readEntries(ctx context.Context, n int) error {
 	a.clear()
-	a.docs = a.docs[:0]
 	if a.scan.isPlain() {
-		return a.readPlain(ctx, a.scan, a.scan.source.low, n, maxPrefetchBytes)
+		return a.scan.plain().Read(ctx, &a.Batch, n, readahead.MaxBytes)
 	}
 	st := a.scan.Stats()
 	before := *st
 	last := before
 	var row Row
-	for i := 1; len(a.rows) < n && len(a.entries) < maxPrefetchBytes; i++ {
+	for i := 1; !a.Has(n, readahead.MaxBytes); i++ {
 		if i%ctxEvery == 0 && ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -196,12 +255,13 @@ func (a *prefetch) readEntries(ctx context.Context, n int) error {
 			return err
 		}
 		if state == EOF {
-			a.end = st.since(&last)
+			a.tail = st.since(&last)
+			a.Tail = a.tail.works
 			break
 		}
 		if state == Advanced {
 			c := st.since(&last)
-			a.add(row.Key, row.Record, row.Bits, c.works)
+			a.Add(row.Key, row.Record, row.Bits, c.works)
 			a.costs = append(a.costs, c)
 			last = *st
 		}
@@ -214,12 +274,12 @@ func (a *prefetch) readEntries(ctx context.Context, n int) error {
 // behind the last one.
 func (s *fetch) endBatch() {
 	a := &s.prefetch
-	if a.end.works > 0 {
-		a.scan.Stats().add(a.end)
-		a.end = cost{}
+	if a.Tail > 0 {
+		a.scan.Stats().add(a.tail)
+		a.Tail, a.tail = 0, cost{}
 	}
-	if n := len(a.rows); n > 0 {
-		s.last = append(s.last[:0], a.record(n-1)...)
+	if n := a.Len(); n > 0 {
+		s.last = append(s.last[:0], a.Record(n-1)...)
 		if len(a.docs) == 0 {
 			s.rising = walkAfter
 		}
@@ -231,10 +291,7 @@ func (s *fetch) endBatch() {
 // idle does a unit of work in which the scan found nothing, before the next row or
 // behind the last; false if there is none left.
 func (a *prefetch) idle() bool {
-	works := &a.end.works
-	if a.pending() {
-		works = &a.rows[a.next].works
-	}
+	works := a.Works(a.next)
 	if *works <= 1 {
 		return false
 	}
@@ -243,11 +300,17 @@ func (a *prefetch) idle() bool {
 	return true
 }
 
+// clear forgets the rows.
+func (a *prefetch) clear() {
+	a.Clear()
+	a.docs, a.costs = a.docs[:0], a.costs[:0]
+}
+
 // pending says whether rows are left.
-func (a *prefetch) pending() bool { return a.next < len(a.rows) }
+func (a *prefetch) pending() bool { return a.next < a.Len() }
 
 // ready says whether rows are left, and nothing else comes before the next one.
-func (a *prefetch) ready() bool { return a.next < len(a.rows) && a.rows[a.next].works <= 1 }
+func (a *prefetch) ready() bool { return a.next < a.Len() && *a.Works(a.next) <= 1 }
 
 // take delivers the next prefetched row; its document is nil where it is gone.
 func (s *fetch) take(row *Row) error {
@@ -261,7 +324,7 @@ func (s *fetch) take(row *Row) error {
 		st.KeysExamined++
 	}
 	st.Count(Advanced)
-	key, record, bits := a.entry(i)
+	key, record, bits := a.Entry(i)
 	row.fillEntry(a.scan.index, key, record, bits)
 	var err error
 	if len(a.docs) == 0 {
@@ -286,19 +349,19 @@ func (s *fetch) take(row *Row) error {
 // was delivered, because a trial of plans ended.
 func (a *prefetch) drop() error {
 	var err error
-	if len(a.rows) > 0 {
-		for i := a.next; i < len(a.rows); i++ {
-			a.scan.forget(a.record(i))
+	if a.Len() > 0 {
+		for i := a.next; i < a.Len(); i++ {
+			a.scan.forget(a.Record(i))
 		}
-		key, record, _ := a.entry(max(a.next-1, 0))
+		key, record, _ := a.Entry(max(a.next-1, 0))
 		if a.background != nil {
-			a.background.stop()
+			a.background.Stop()
 		}
 		err = a.scan.back(key, record, a.next == 0)
 	}
 	a.endBackground()
 	a.memory.Shrink(0)
-	*a = prefetch{memory: a.memory, scan: a.scan, rowLimit: a.rowLimit, fields: a.fields, fullyConsumed: a.fullyConsumed, parallelizable: a.parallelizable, entryBatch: entryBatch{rising: a.rising}, expected: a.delivered, before: a.before + a.delivered, bytes: a.bytes}
+	*a = prefetch{memory: a.memory, scan: a.scan, rowLimit: a.rowLimit, fields: a.fields, fullyConsumed: a.fullyConsumed, parallelizable: a.parallelizable, Batch: readahead.Batch{Rising: a.Rising}, expected: a.delivered, before: a.before + a.delivered, bytes: a.bytes}
 	return err
 }
 
@@ -344,7 +407,7 @@ const sharedRows = 8 << 10
 
 // scattered holds documents that were read in another order than that of their rows.
 type scattered struct {
-	order recordOrder // of the rows
+	order readahead.Order // of the rows
 	parts [2]part
 }
 
@@ -362,30 +425,30 @@ func (s *fetch) prefetchDocuments(ctx context.Context) error {
 	if a.scattered == nil {
 		a.scattered = new(scattered)
 	}
-	a.scattered.order.sort(&a.entryBatch)
-	order := a.scattered.order.rows
+	a.scattered.order.Sort(&a.Batch)
+	rows := a.scattered.order.Len()
 	a.scattered.parts[0].docs.clear()
 	a.scattered.parts[1].docs.clear()
-	a.docs = slices.Grow(a.docs, len(a.rows))[:len(a.rows)]
+	a.docs = slices.Grow(a.docs, a.Len())[:a.Len()]
 	clear(a.docs)
-	if _, ok := s.source.reader.(*storage.Snapshot); !ok || len(order) < sharedRows || s.source.visibility != nil {
-		s.walk.begin()
-		return s.readPart(ctx, &s.walk, order, 0, maxPrefetchBytes)
+	if _, ok := s.source.reader.(*storage.Snapshot); !ok || rows < sharedRows || s.source.visibility != nil {
+		s.walk.Begin()
+		return s.readPart(ctx, &s.walk, 0, rows, 0, readahead.MaxBytes)
 	}
-	half := len(order) / 2
+	half := rows / 2
 	other := make(chan outcome, 1)
 	go func() {
-		var w walk
+		var w readahead.Walk
 		var out outcome
 		defer func() {
 			out.panicked = recover()
 			other <- out
 		}()
-		defer func() { _ = w.close() }()
-		out.err = s.readPart(ctx, &w, order[half:], 1, maxPrefetchBytes/2)
+		defer func() { _ = w.Close() }()
+		out.err = s.readPart(ctx, &w, half, rows, 1, readahead.MaxBytes/2)
 	}()
-	s.walk.begin()
-	err := s.readPart(ctx, &s.walk, order[:half], 0, maxPrefetchBytes/2)
+	s.walk.Begin()
+	err := s.readPart(ctx, &s.walk, 0, half, 0, readahead.MaxBytes/2)
 	out := <-other
 	if out.panicked != nil {
 		panic(out.panicked) // on the command's goroutine, where it is handled
@@ -402,11 +465,11 @@ type outcome struct {
 	panicked any
 }
 
-// readPart reads documents into a part, up to limit bytes. The rows behind stay
-// unread.
-func (s *fetch) readPart(ctx context.Context, w *walk, order []fetchOrder, n uint8, limit int) error {
+// readPart reads the documents of the rows from one place in the order of the records
+// to another into part n, up to limit bytes. The rows behind stay unread.
+func (s *fetch) readPart(ctx context.Context, w *readahead.Walk, from, to int, n uint8, limit int) error {
 	a, p := &s.prefetch, &s.prefetch.scattered.parts[n]
-	for i, k := range order {
+	for i := range to - from {
 		if i%ctxEvery == ctxEvery-1 {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
@@ -415,17 +478,17 @@ func (s *fetch) readPart(ctx context.Context, w *walk, order []fetchOrder, n uin
 				return err
 			}
 		}
-		record := a.scattered.order.record(&p.record, &a.entryBatch, k)
-		found, err := w.to(s.source, record)
+		row, record := a.scattered.order.At(&p.record, &a.Batch, from+i)
+		found, err := s.source.walk(w, record)
 		if err != nil {
 			return err
 		}
-		d := &a.docs[k.row]
+		d := &a.docs[row]
 		d.state = docMissing
 		if !found {
 			continue
 		}
-		doc, err := w.it.Value()
+		doc, err := w.Iter.Value()
 		if err != nil {
 			return err
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/catalog/replay"
+	"github.com/mayflydb/mayfly/internal/query/exec/readahead"
 	"github.com/mayflydb/mayfly/internal/query/plan"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
@@ -274,7 +275,7 @@ func (o *orderly) begin(ns schema.Namespace) {
 	}
 	o.h.index(rt, ns, specs)
 	o.coll = o.h.catalog.Lookup(ns)
-	o.change(rapid.SampledFrom([]int{0, 5, 150, 300, 600, 2 * backgroundLeast}).Draw(rt, "things"))
+	o.change(rapid.SampledFrom([]int{0, 5, 150, 300, 600, 2 * readahead.LeastRows}).Draw(rt, "things"))
 	o.backward, o.projected = rapid.Bool().Draw(rt, "backward"), rapid.Bool().Draw(rt, "projected")
 	if !o.multikey && !o.rising && rapid.Bool().Draw(rt, "bounded") {
 		o.from, o.to, o.not = 5, 55, rapid.Int32Range(0, 60).Draw(rt, "not")
@@ -293,7 +294,7 @@ func (o *orderly) begin(ns schema.Namespace) {
 
 // run reads all, some at a time.
 func (o *orderly) run(cur *Cursor) {
-	for !o.visit(cur, rapid.SampledFrom([]int{1, 40, 101, 130, 600, 3 * backgroundLeast / 2}).Draw(o.rt, "visit")) {
+	for !o.visit(cur, rapid.SampledFrom([]int{1, 40, 101, 130, 600, 3 * readahead.LeastRows / 2}).Draw(o.rt, "visit")) {
 		if err := cur.Park(); err != nil {
 			o.rt.Fatal(err)
 		}

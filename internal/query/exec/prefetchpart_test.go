@@ -7,13 +7,14 @@ import (
 	"testing"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/query/exec/readahead"
 )
 
 // TestPartsTogether reads so many documents in the order of an index that two
 // goroutines share them: small ones, ones that do not all fit in memory at once,
 // and for a client that goes in the middle.
 func TestPartsTogether(t *testing.T) {
-	for _, pad := range []int{1, 2 * maxPrefetchBytes / (3 * sharedRows)} {
+	for _, pad := range []int{1, 2 * readahead.MaxBytes / (3 * sharedRows)} {
 		const n = 3 * sharedRows
 		docs := make([]bson.Doc, n)
 		for i := range docs {

@@ -9,6 +9,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/catalog/layout"
 	"github.com/mayflydb/mayfly/internal/memory"
 	"github.com/mayflydb/mayfly/internal/query/exec/keyrange"
+	"github.com/mayflydb/mayfly/internal/query/exec/readahead"
 	"github.com/mayflydb/mayfly/internal/query/plan"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
@@ -210,6 +211,63 @@ func (s *indexScan) Work(ctx context.Context, row *Row) (State, error) {
 // is.
 func (s *indexScan) isPlain() bool {
 	return s.ranges.Exact && !s.ranges.None && s.seen == nil && s.cover == nil && s.filter == nil && !s.last
+}
+
+// plainScan reads entries ahead from a scan that isPlain.
+type plainScan struct {
+	*indexScan
+	low catalog.Gone // by which entries are dead
+}
+
+// plain is the scan as one to read ahead from, which has begun.
+func (s *indexScan) plain() plainScan { return plainScan{s, s.source.low} }
+
+// Read adds entries to b until it has n, or size bytes of them, or there are no more.
+// It skips dead ones.
+func (s plainScan) Read(ctx context.Context, b *readahead.Batch, n, size int) error {
+	ix, works := s.index.Handle.(*catalog.Index), uint32(0)
+	for i := 1; !b.Has(n, size); i++ {
+		if i%ctxEvery == 0 && ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		ok, err := s.step()
+		if err != nil {
+			return err
+		}
+		if !ok {
+			b.Tail = works + 1
+			return s.it.Err()
+		}
+		value, err := s.it.Value()
+		if err != nil {
+			return err
+		}
+		key, record, bits := s.split(ix, value)
+		if record == nil {
+			return storage.ErrCorruption
+		}
+		if works++; !s.low.Dead(record) {
+			b.Add(key, record, bits, works)
+			works = 0
+		}
+	}
+	return nil
+}
+
+// split takes the entry that the scan stands on apart.
+func (s *indexScan) split(ix *catalog.Index, value []byte) (key, record, bits []byte) {
+	if s.it.Joined() {
+		key, record, bits, doc := s.source.coll.SplitID(s.record[:0], s.it, value)
+		if doc == nil {
+			s.record = record
+		}
+		return key, record, bits
+	}
+	key, record, bits = ix.Split(s.record[:0], s.it.Key(), value)
+	if ix.ByWindow {
+		s.record = record
+	}
+	return key, record, bits
 }
 
 // step moves to the next key to look at.

@@ -8,6 +8,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/memory"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/query/exec/readahead"
 	"github.com/mayflydb/mayfly/internal/query/expr"
 	"github.com/mayflydb/mayfly/internal/query/match"
 	"github.com/mayflydb/mayfly/internal/query/plan"
@@ -34,6 +35,19 @@ func (s *source) records(lower, upper []byte) (*storage.Iter, error) {
 		return v.Walk(lower, upper)
 	}
 	return s.reader.NewIter(s.coll.Ident, lower, upper)
+}
+
+// walk moves w to a record, which is above the one before, and says whether it is
+// there.
+func (s *source) walk(w *readahead.Walk, record []byte) (bool, error) {
+	if w.Iter == nil {
+		it, err := s.records(nil, nil)
+		if err != nil {
+			return false, err
+		}
+		w.Iter = it
+	}
+	return w.To(record)
 }
 
 func (s *source) entries(ix *plan.Index, lower, upper []byte) (*storage.Iter, error) {

@@ -1,4 +1,4 @@
-package exec
+package readahead
 
 import (
 	"context"
@@ -34,13 +34,13 @@ func (s *numbered) Next(ctx context.Context) (bson.Doc, error) {
 
 func (s *numbered) Close() { s.closed = true }
 
-func TestAsyncInput(t *testing.T) {
+func TestInput(t *testing.T) {
 	ctx := context.Background()
 	failed := errors.New("failed")
-	for _, n := range []int{0, asyncAfter, asyncAfter + 1, 20_000} {
+	for _, n := range []int{0, inputAfter, inputAfter + 1, 20_000} {
 		for _, keep := range [][]string{nil, {"k"}} {
 			in := &numbered{n: n, err: failed}
-			a := &asyncInput{in: in, keep: keep}
+			a := NewInput(in, keep)
 			for i := range n {
 				d, err := a.Next(ctx)
 				if err != nil || d.Lookup("k").Int64() != int64(i) {
@@ -59,27 +59,27 @@ func TestAsyncInput(t *testing.T) {
 	}
 	// One that is not read to its end.
 	in := &numbered{n: 1_000_000}
-	a := &asyncInput{in: in}
-	for range asyncAfter + 1 {
+	a := NewInput(in, nil)
+	for range inputAfter + 1 {
 		if _, err := a.Next(ctx); err != nil {
 			t.Fatal(err)
 		}
 	}
-	a.stop()
-	if d, err := a.Next(ctx); d != nil || !errors.Is(err, errReaderStopped) {
+	a.Stop()
+	if d, err := a.Next(ctx); d != nil || !errors.Is(err, errStopped) {
 		t.Errorf("stopped: %v, %v", d, err)
 	}
 	if a.Close(); in.at == in.n {
 		t.Error("it was read to its end")
 	}
-	a = &asyncInput{in: &numbered{n: 2 * asyncAfter, panics: true}}
+	a = NewInput(&numbered{n: 2 * inputAfter, panics: true}, nil)
 	defer a.Close()
 	defer func() {
 		if p := recover(); p != "at the end" {
 			t.Errorf("panicked with %v", p)
 		}
 	}()
-	for range 2*asyncAfter + 1 {
+	for range 2*inputAfter + 1 {
 		if _, err := a.Next(ctx); err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package exec
+package readahead
 
 import (
 	"bytes"
@@ -6,10 +6,11 @@ import (
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
-// walk reads records in the rising order of their keys by one iterator, which
+// Walk reads records in the rising order of their keys by one iterator, which
 // steps to those that are near and seeks those that are not.
-type walk struct {
-	it *storage.Iter // nil until the first record
+type Walk struct {
+	Iter *storage.Iter // over the records; nil until the first one is asked for
+
 	// placed says that it stands at the record asked for last, or at the first one
 	// behind where that is gone.
 	placed bool
@@ -29,63 +30,61 @@ const (
 	maxVain = 16
 )
 
-// begin makes ready for records in a new order.
-func (w *walk) begin() { w.placed, w.found, w.vain = false, false, 0 }
+// Begin makes ready for records in a new order.
+func (w *Walk) Begin() { w.placed, w.found, w.vain = false, false, 0 }
 
-func (w *walk) close() error {
-	w.begin()
-	return closeIter(&w.it)
+// Close closes the iterator.
+func (w *Walk) Close() error {
+	w.Begin()
+	it := w.Iter
+	if w.Iter = nil; it == nil {
+		return nil
+	}
+	return it.Close()
 }
 
-// to moves to a record of the source, which is above the one before, and says
-// whether it is there. Mostly it is the next one.
-func (w *walk) to(s *source, record []byte) (bool, error) {
+// To moves to a record, which is above the one before, and says whether it is there.
+// Mostly it is the next one. There is an Iter.
+func (w *Walk) To(record []byte) (bool, error) {
 	if w.found && w.vain <= maxVain {
-		if w.it.Next() && bytes.Equal(w.it.Key(), record) {
+		if w.Iter.Next() && bytes.Equal(w.Iter.Key(), record) {
 			w.vain = max(0, w.vain-1)
 			return true, nil
 		}
 		w.found = false
 	}
-	return w.reach(s, record)
+	return w.reach(record)
 }
 
-// reach is to where the iterator stands behind the record before.
-func (w *walk) reach(s *source, record []byte) (bool, error) {
-	if w.it == nil {
-		it, err := s.records(nil, nil)
-		if err != nil {
-			return false, err
-		}
-		w.it = it
-	}
+// reach is To where the iterator stands behind the record before.
+func (w *Walk) reach(record []byte) (bool, error) {
 	if w.placed && w.vain <= maxVain {
 		switch c := w.step(record); {
 		case c == 0:
 			return true, nil
 		case c > 0:
-			return false, w.it.Err()
+			return false, w.Iter.Err()
 		}
 		w.vain += vainCost
 	}
 	w.placed = true
-	w.found = w.it.SeekGE(record) && bytes.Equal(w.it.Key(), record)
-	return w.found, w.it.Err()
+	w.found = w.Iter.SeekGE(record) && bytes.Equal(w.Iter.Key(), record)
+	return w.found, w.Iter.Err()
 }
 
 // step moves to a record in some steps. It returns how the key at hand compares
 // to it: less than 0 where it was not reached, and more where it is not there.
-func (w *walk) step(record []byte) int {
+func (w *Walk) step(record []byte) int {
 	for range stepSpan {
-		if !w.it.Valid() {
+		if !w.Iter.Valid() {
 			return 1
 		}
-		if c := bytes.Compare(w.it.Key(), record); c >= 0 {
+		if c := bytes.Compare(w.Iter.Key(), record); c >= 0 {
 			w.vain = max(0, w.vain-1)
 			w.found = c == 0
 			return c
 		}
-		w.it.Next()
+		w.Iter.Next()
 	}
 	return -1
 }

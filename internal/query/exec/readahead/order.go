@@ -1,4 +1,4 @@
-package exec
+package readahead
 
 import (
 	"bytes"
@@ -7,16 +7,16 @@ import (
 	"slices"
 )
 
-// recordOrder is the order of the rows of a batch by their records.
-type recordOrder struct {
-	rows   []fetchOrder
-	spare  []fetchOrder
+// Order is the order of the entries of a batch by their records.
+type Order struct {
+	rows   []place
+	spare  []place
 	common []byte // what all records begin with
 }
 
-// fetchOrder orders rows by what is in their records behind what all have in
+// place orders rows by what is in their records behind what all have in
 // common: by its first eight bytes, and then by all.
-type fetchOrder struct {
+type place struct {
 	head uint64
 	row  uint32
 	tail uint8 // bytes behind what is common; wholeTail where head does not have them all
@@ -29,11 +29,11 @@ const (
 	countedRows = 512
 )
 
-// sort puts the records of g, which has some, in order.
-func (o *recordOrder) sort(g *entryBatch) {
-	common := g.record(0)
-	for i := range g.rows {
-		record := g.record(i)
+// Sort puts the records of b, which has some, in order.
+func (o *Order) Sort(b *Batch) {
+	common := b.Record(0)
+	for i := range b.rows {
+		record := b.Record(i)
 		n := 0
 		for n < len(common) && n < len(record) && common[n] == record[n] {
 			n++
@@ -41,18 +41,18 @@ func (o *recordOrder) sort(g *entryBatch) {
 		common = common[:n]
 	}
 	o.common = common
-	o.rows = slices.Grow(o.rows[:0], len(g.rows))
+	o.rows = slices.Grow(o.rows[:0], len(b.rows))
 	differ := uint64(0)
-	for i := range g.rows {
+	for i := range b.rows {
 		var head [headBytes]byte
-		rest := g.record(i)[len(common):]
+		rest := b.Record(i)[len(common):]
 		copy(head[:], rest)
 		h := binary.BigEndian.Uint64(head[:])
-		o.rows = append(o.rows, fetchOrder{head: h, row: uint32(i), tail: uint8(min(len(rest), wholeTail))})
+		o.rows = append(o.rows, place{head: h, row: uint32(i), tail: uint8(min(len(rest), wholeTail))})
 		differ |= h ^ o.rows[0].head
 	}
 	if len(o.rows) < countedRows {
-		slices.SortFunc(o.rows, func(x, y fetchOrder) int { return o.compare(g, x, y) })
+		slices.SortFunc(o.rows, func(x, y place) int { return o.compare(b, x, y) })
 		return
 	}
 	for shift := 0; shift < 8*headBytes; shift += 8 {
@@ -60,26 +60,26 @@ func (o *recordOrder) sort(g *entryBatch) {
 			o.byByte(shift)
 		}
 	}
-	o.untie(g)
+	o.untie(b)
 }
 
-func (o *recordOrder) compare(g *entryBatch, x, y fetchOrder) int {
+func (o *Order) compare(b *Batch, x, y place) int {
 	if c := cmp.Compare(x.head, y.head); c != 0 {
 		return c
 	}
-	return bytes.Compare(g.record(int(x.row)), g.record(int(y.row)))
+	return bytes.Compare(b.Record(int(x.row)), b.Record(int(y.row)))
 }
 
 // byByte puts rows in the order of one byte of their heads, and leaves those in
 // which it is the same as they are.
-func (o *recordOrder) byByte(shift int) {
+func (o *Order) byByte(shift int) {
 	var at [256]uint32
 	for i := range o.rows {
 		at[byte(o.rows[i].head>>shift)]++
 	}
 	sum := uint32(0)
-	for b, n := range at {
-		at[b] = sum
+	for i, n := range at {
+		at[i] = sum
 		sum += n
 	}
 	o.spare = slices.Grow(o.spare[:0], len(o.rows))[:len(o.rows)]
@@ -92,24 +92,29 @@ func (o *recordOrder) byByte(shift int) {
 }
 
 // untie puts rows with equal heads in the order of their records.
-func (o *recordOrder) untie(g *entryBatch) {
+func (o *Order) untie(b *Batch) {
 	for from, i := 0, 1; i <= len(o.rows); i++ {
 		if i < len(o.rows) && o.rows[i].head == o.rows[from].head {
 			continue
 		}
 		if i-from > 1 {
-			slices.SortFunc(o.rows[from:i], func(x, y fetchOrder) int { return o.compare(g, x, y) })
+			slices.SortFunc(o.rows[from:i], func(x, y place) int { return o.compare(b, x, y) })
 		}
 		from = i
 	}
 }
 
-// record is the record of a row, put together in memory from its head where that
-// has it all, since rows lie far from each other in this order.
-func (o *recordOrder) record(memory *[]byte, g *entryBatch, r fetchOrder) []byte {
+// Len is how many entries are in order.
+func (o *Order) Len() int { return len(o.rows) }
+
+// At returns which entry of b is number i in the order, and its record. That is put
+// together in memory from its head where that has it all, since entries lie far from
+// each other in this order.
+func (o *Order) At(memory *[]byte, b *Batch, i int) (entry int, record []byte) {
+	r := o.rows[i]
 	if r.tail == wholeTail {
-		return g.record(int(r.row))
+		return int(r.row), b.Record(int(r.row))
 	}
 	*memory = binary.BigEndian.AppendUint64(append((*memory)[:0], o.common...), r.head)
-	return (*memory)[:len(o.common)+int(r.tail)]
+	return int(r.row), (*memory)[:len(o.common)+int(r.tail)]
 }

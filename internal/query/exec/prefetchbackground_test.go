@@ -3,11 +3,11 @@ package exec
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"testing"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/query/exec/readahead"
 )
 
 // rising opens a collection of n documents whose k rises with _id, but for those
@@ -30,17 +30,17 @@ func fetchOf(cur *Cursor) *fetch {
 }
 
 // TestBackgroundScan reads so many documents in the order of an index that entries are
-// entryBatch beside them: rising ones, and ones that fall in the middle, without an
+// read by a background scan: rising ones, and ones that fall in the middle, without an
 // end, with limits and filters, for a reader that asks for some at a time, and for
 // one that takes nothing but them. Explain tells the same as where they are not.
 func TestBackgroundScan(t *testing.T) {
-	const n = 8 * backgroundLeast
+	const n = 8 * readahead.LeastRows
 	for _, fall := range []int{n, n / 3} {
 		w := rising(t, n, fall)
 		for _, a := range []asked{
-			{filter: `{}`}, {filter: `{"p": 1}`}, {filter: `{}`, projection: `{"k": 1}`}, {filter: `{}`, limit: 3 * backgroundLeast}, {filter: `{"p": 1}`, limit: backgroundLeast, skip: 5},
+			{filter: `{}`}, {filter: `{"p": 1}`}, {filter: `{}`, projection: `{"k": 1}`}, {filter: `{}`, limit: 3 * readahead.LeastRows}, {filter: `{"p": 1}`, limit: readahead.LeastRows, skip: 5},
 		} {
-			for _, visit := range []int{n, backgroundAfter + backgroundRows + 1, 2 * backgroundLeast} {
+			for _, visit := range []int{n, backgroundAfter + readahead.LeastRows/2 + 1, 2 * readahead.LeastRows} {
 				a.hint, a.sort = "k", `{"k": 1}`
 				var stats [2]string
 				var all [2][]int32
@@ -74,10 +74,10 @@ func TestBackgroundScan(t *testing.T) {
 					}
 				}
 				if stats[0] != stats[1] || !slices.Equal(all[0], all[1]) {
-					t.Errorf("%s, %d at a time, fall at %d: %d and %d\n%s\n%s beside", a, visit, fall, len(all[0]), len(all[1]), stats[0], stats[1])
+					t.Errorf("%s, %d at a time, fall at %d: %d and %d\n%s\n%s in the background", a, visit, fall, len(all[0]), len(all[1]), stats[0], stats[1])
 				}
 				if !began && visit == n {
-					t.Errorf("%s: not beside", a)
+					t.Errorf("%s: not in the background", a)
 				}
 			}
 		}
@@ -88,7 +88,7 @@ func TestBackgroundScan(t *testing.T) {
 // cursor may be closed there, and that no goroutine works for cursors that keep
 // the store, nor where few are asked for.
 func TestBackgroundScanEnds(t *testing.T) {
-	const n = 8 * backgroundLeast
+	const n = 8 * readahead.LeastRows
 	w := rising(t, n, n)
 	gone := errors.New("the client has gone")
 	read := func(ctx context.Context, q *Query, until int, do func(f *fetch)) (int, error) {
@@ -107,25 +107,25 @@ func TestBackgroundScanEnds(t *testing.T) {
 	}
 	a := asked{filter: `{}`, hint: "k", sort: `{"k": 1}`}
 	ctx, cancel := context.WithCancelCause(t.Context())
-	if _, err := read(ctx, a.query(t), 2*backgroundLeast, func(f *fetch) {
+	if _, err := read(ctx, a.query(t), 2*readahead.LeastRows, func(f *fetch) {
 		if f.prefetch.background == nil {
-			t.Error("not beside")
+			t.Error("not in the background")
 		}
 		cancel(gone)
 	}); !errors.Is(err, gone) {
 		t.Errorf("%v", err)
 	}
-	if i, err := read(t.Context(), a.query(t), 2*backgroundLeast, func(*fetch) {}); err != nil || i != 4*backgroundLeast {
+	if i, err := read(t.Context(), a.query(t), 2*readahead.LeastRows, func(*fetch) {}); err != nil || i != 4*readahead.LeastRows {
 		t.Errorf("%d, %v", i, err)
 	}
 	held := a.query(t)
 	held.PinsSnapshot = true
 	few := a.query(t)
-	few.Batch = backgroundLeast
+	few.Batch = readahead.LeastRows
 	for _, q := range []*Query{held, few} {
-		if _, err := read(t.Context(), q, backgroundLeast/2, func(f *fetch) {
+		if _, err := read(t.Context(), q, readahead.LeastRows/2, func(f *fetch) {
 			if f.prefetch.background != nil {
-				t.Error("beside for a cursor that keeps the store, or for few")
+				t.Error("in the background for a cursor that keeps the store, or for few")
 			}
 		}); err != nil {
 			t.Error(err)
@@ -157,7 +157,7 @@ func TestParkBeforeFirst(t *testing.T) {
 				t.Fatal("nothing was read ahead in a unit of work of its own")
 			case state == Advanced:
 				before++
-			case f.prefetch.next == 0 && len(f.prefetch.rows) > 0:
+			case f.prefetch.next == 0 && f.prefetch.Len() > 0:
 				parked = true
 			}
 		}
@@ -176,34 +176,5 @@ func TestParkBeforeFirst(t *testing.T) {
 		if want := 1333; got != want {
 			t.Errorf("%s: %d documents, want %d", a, got, want)
 		}
-	}
-}
-
-// TestBackgroundScanBytes holds that entries with long keys are entryBatch few at a time.
-func TestBackgroundScanBytes(t *testing.T) {
-	const n, size = 4 * backgroundLeast, 1 << 10
-	docs := make([]bson.Doc, n)
-	for i := range docs {
-		docs[i] = new(bson.Builder).Int32("_id", int32(i)).String("k", fmt.Sprintf("%0*d", size, i)).Finish()
-	}
-	w := newGeoWorld(t, newExecutor(t), `{"key": {"k": 1}, "name": "k"}`, docs)
-	a := asked{filter: `{}`, hint: "k", sort: `{"k": 1}`}
-	cur, err := w.x.Find(t.Context(), w.coll, a.query(t))
-	must(t, err)
-	defer cur.Close()
-	f, began := fetchOf(cur), false
-	for i := range n + 1 {
-		d, err := cur.Next(t.Context())
-		must(t, err)
-		if (d == nil) != (i == n) || d != nil && d.Lookup("_id").Int32() != int32(i) {
-			t.Fatalf("%s at %d", d, i)
-		}
-		began = began || f.prefetch.background != nil
-		if m := len(f.prefetch.entries); m > maxBackgroundBytes+2*size {
-			t.Fatalf("%d bytes at once", m)
-		}
-	}
-	if !began {
-		t.Error("not beside")
 	}
 }
