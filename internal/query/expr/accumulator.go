@@ -7,9 +7,9 @@ import (
 
 // Accumulator gathers the documents of one group into one value.
 type Accumulator interface {
-	// Add takes in the current document of env.
+	// Add adds the current document of env.
 	Add(env *Env) error
-	// Result returns what has been gathered so far.
+	// Result returns the value of the documents added so far.
 	Result() (bson.Value, error)
 	// Size is an estimate of the bytes held.
 	Size() int
@@ -26,8 +26,8 @@ type AccumulatorSpec struct {
 	print func(s *AccumulatorSpec) bson.Value // nil: the only expression
 }
 
-// New makes the Accumulator of one group. group is the group's _id, which the
-// `n` of $firstN and the like may read as the current document's fields.
+// New makes the Accumulator of one group. group is the group's _id, to whose fields the
+// `n` of $firstN and the like may refer.
 func (s *AccumulatorSpec) New(env *Env, group bson.Value) (Accumulator, error) {
 	var init bson.Value
 	if s.init != nil {
@@ -131,7 +131,7 @@ type statePointer[S any] interface {
 	Saver
 }
 
-// Add takes in the current document of env.
+// Add adds the current document of env.
 func (c *compact[S, P]) Add(env *Env) error {
 	v, err := c.arg.Eval(env)
 	if err != nil {

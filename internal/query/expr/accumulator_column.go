@@ -8,24 +8,24 @@ import (
 	"github.com/mayflydb/mayfly/internal/invariant"
 )
 
-// Column is what an expression is for each of some documents.
+// Column holds the values of an expression for a batch of documents.
 type Column interface {
 	Len() int
-	// At is one of them, Missing where the document has none.
+	// At returns the value for document i, Missing where it has none.
 	At(i int) bson.Value
-	// Fixed is all of them as they are in documents, one behind the other, where
-	// they are of one type and width; nil where not.
+	// Fixed returns all values as they are encoded in documents, one after the other,
+	// where they have one type of a fixed size; nil otherwise.
 	Fixed() (bson.Type, []byte)
 }
 
-// ColumnAccumulator is an Accumulator that takes in many documents at once.
+// ColumnAccumulator is an Accumulator that can add a batch of documents at once.
 type ColumnAccumulator interface {
 	Accumulator
-	// AddColumn takes in what the expression is for each of some documents.
+	// AddColumn adds the values of the expression for a batch of documents.
 	AddColumn(env *Env, c Column) error
 }
 
-// Constants is a Column of one value.
+// Constants is a Column with the same value for all documents.
 type Constants struct {
 	Value bson.Value
 	N     int
@@ -34,13 +34,13 @@ type Constants struct {
 // Len is the number of documents.
 func (c *Constants) Len() int { return c.N }
 
-// At is the value.
+// At returns the value.
 func (c *Constants) At(int) bson.Value { return c.Value }
 
-// Fixed knows nothing.
+// Fixed returns nil.
 func (c *Constants) Fixed() (bson.Type, []byte) { return bson.Missing, nil }
 
-// AddColumn adds them up.
+// AddColumn adds up the values.
 func (s *sumState) AddColumn(_ *Env, c Column) error {
 	switch k, constant := c.(*Constants); {
 	case constant && k.N > 0 && k.Value.Type == bson.TypeInt32:
@@ -94,7 +94,8 @@ func (s *summation) addDoubles(data []byte) {
 	s.special, s.total = special, total
 }
 
-// AddColumn gathers them one by one, but for those of which few matter.
+// AddColumn adds the values one by one, unless the accumulator needs only a few of
+// them.
 func (g *compact[S, P]) AddColumn(env *Env, c Column) error {
 	state := P(&g.state)
 	switch s := any(state).(type) {
@@ -163,15 +164,16 @@ func (x *extreme) ofFixed(t bson.Type, data []byte) int {
 	return best
 }
 
-// HasFirst says whether an accumulator has all that it takes of any column.
+// HasFirst says whether an accumulator is a $first that has its value, so that no
+// column can change it.
 func HasFirst(a Accumulator) bool {
 	c, ok := a.(*compact[firstState, *firstState])
 	return ok && c.state.seen
 }
 
-// Column says what $sum, $avg, $count, $min, $max, $first and $last are of: a
-// field of the document by its path, or a constant where that is "". ok is false
-// for any other accumulator and any other expression.
+// Column returns what $sum, $avg, $count, $min, $max, $first and $last are computed
+// from: a field of the document by its path, or a constant where path is "". ok is
+// false for any other accumulator and any other expression.
 func (s *AccumulatorSpec) Column() (path string, constant bson.Value, ok bool) {
 	switch s.Name {
 	case "$sum", "$avg", "$count", "$min", "$max", "$first", "$last":

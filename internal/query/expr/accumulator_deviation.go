@@ -56,7 +56,7 @@ func (d *deviation) Save(b []byte) ([]byte, error) {
 	return saveFloat(saveFloat(binary.AppendUvarint(b, uint64(d.count)), d.mean), d.m2), nil
 }
 
-// Load takes them back.
+// Load restores them.
 func (d *deviation) Load(_ *Env, b []byte) error {
 	s := saved(b)
 	d.count, d.mean, d.m2 = int64(s.int()), s.float(), s.float()

@@ -43,7 +43,7 @@ func (s *firstState) Save(b []byte) ([]byte, error) {
 	return saveValue(b, s.value), nil
 }
 
-// Load takes it back.
+// Load restores it.
 func (s *firstState) Load(_ *Env, b []byte) error {
 	if in := saved(b); len(in) > 0 {
 		s.seen, s.value = true, in.value().Clone()
@@ -54,7 +54,7 @@ func (s *firstState) Load(_ *Env, b []byte) error {
 // Save appends the value.
 func (s *lastState) Save(b []byte) ([]byte, error) { return saveValue(b, s.value), nil }
 
-// Load takes it back.
+// Load restores it.
 func (s *lastState) Load(_ *Env, b []byte) error {
 	in := saved(b)
 	s.value = in.value().Clone()

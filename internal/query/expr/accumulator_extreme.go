@@ -70,7 +70,7 @@ func orNull(v bson.Value) bson.Value {
 // Save appends the value.
 func (x *extreme) Save(b []byte) ([]byte, error) { return saveValue(b, x.best), nil }
 
-// Load takes it back.
+// Load restores it.
 func (x *extreme) Load(_ *Env, b []byte) error {
 	in := saved(b)
 	if v := in.value(); !v.IsMissing() {

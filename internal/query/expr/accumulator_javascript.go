@@ -163,7 +163,7 @@ func (s *customState) Save(b []byte) ([]byte, error) {
 	return saveValue(b, s.state), err
 }
 
-// Load takes the state back.
+// Load restores the state.
 func (s *customState) Load(_ *Env, b []byte) error {
 	in := saved(b)
 	s.state = in.value().Clone()

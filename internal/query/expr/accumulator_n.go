@@ -243,7 +243,7 @@ func (s *lastNState) Save(b []byte) ([]byte, error) {
 	return b, nil
 }
 
-// Load takes them back.
+// Load restores them.
 func (s *lastNState) Load(env *Env, b []byte) error {
 	for in := saved(b); len(in) > 0; {
 		if err := s.add(env, in.value()); err != nil {
@@ -262,7 +262,7 @@ func (s *extremeN) Save(b []byte) ([]byte, error) {
 	return b, nil
 }
 
-// Load takes them back.
+// Load restores them.
 func (s *extremeN) Load(env *Env, b []byte) error {
 	for in := saved(b); len(in) > 0; {
 		if err := s.add(env, in.value()); err != nil {

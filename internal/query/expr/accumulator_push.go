@@ -157,7 +157,7 @@ func (l *list) Save(b []byte) ([]byte, error) {
 	return append(binary.AppendUvarint(b, uint64(l.n)), l.buf...), nil
 }
 
-// Load takes it back.
+// Load restores it.
 func (l *list) Load(_ *Env, b []byte) error {
 	in := saved(b)
 	l.n = in.int()
@@ -165,7 +165,7 @@ func (l *list) Load(_ *Env, b []byte) error {
 	return nil
 }
 
-// Load takes the array back, and with it what is in it.
+// Load restores the array and the set of its elements.
 func (s *distinct) Load(env *Env, b []byte) error {
 	var l list
 	if err := l.Load(env, b); err != nil {

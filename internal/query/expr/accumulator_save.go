@@ -7,20 +7,20 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 )
 
-// Saver is an Accumulator that can go to disk and come back. Those of $group
-// all are.
+// Saver is an Accumulator that can be spilled to disk and restored, as all those of
+// $group can.
 type Saver interface {
-	// Save appends what has been gathered.
+	// Save appends the state to b.
 	Save(b []byte) ([]byte, error)
-	// Load makes a new accumulator one that has gathered what Save appended. It
-	// copies what it needs.
+	// Load restores, in a new accumulator, the state that Save appended. It copies what
+	// it needs.
 	Load(env *Env, b []byte) error
 }
 
-// Save appends what the state has gathered.
+// Save appends the state.
 func (g *gatherer) Save(b []byte) ([]byte, error) { return g.state.(Saver).Save(b) }
 
-// Load takes back what Save appended.
+// Load restores what Save appended.
 func (g *gatherer) Load(env *Env, b []byte) error { return g.state.(Saver).Load(env, b) }
 
 func saveValue(b []byte, v bson.Value) []byte {

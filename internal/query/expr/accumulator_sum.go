@@ -44,7 +44,7 @@ func registerSum(name string, result func(*summation) bson.Value) {
 // sumBytes is the size of a sumState.
 const sumBytes = 96
 
-// Add takes in the current document of env.
+// Add adds the current document of env.
 func (s *sumState) Add(env *Env) error {
 	v, err := s.arg.Eval(env)
 	if err == nil {
@@ -82,7 +82,7 @@ func (s *sumState) Save(b []byte) ([]byte, error) {
 	return b, nil
 }
 
-// Load takes it back.
+// Load restores it.
 func (s *sumState) Load(_ *Env, b []byte) error {
 	in := saved(b)
 	s.total.hi, s.total.lo, s.special = in.float(), in.float(), in.float()

@@ -195,7 +195,7 @@ func (t *topState) Save(b []byte) ([]byte, error) {
 	return b, nil
 }
 
-// Load takes them back.
+// Load restores them.
 func (t *topState) Load(_ *Env, b []byte) error {
 	for in := saved(b); len(in) > 0; {
 		n := in.int()

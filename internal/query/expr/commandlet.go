@@ -11,9 +11,9 @@ import (
 // must not set them, and cannot read them, since they begin with the query.
 var constants = []string{"NOW", "CLUSTER_TIME", "JS_SCOPE", "IS_MR", "USER_ROLES"}
 
-// CommandLet computes the variables of a command's `let`, each of which sees
-// those before it and no document. Errors: 9 for names, 4738901 for those of
-// constants, and those of the expressions.
+// CommandLet computes the variables of a command's `let`, each of which sees those
+// before it and no document. Errors: 9 for bad names, 4738901 for errors in constants,
+// and those of the expressions.
 func CommandLet(d bson.Doc, c bson.Collator) (names []string, values []bson.Value, err error) {
 	env := &Env{Collator: c}
 	for it := d.Iter(); it.Next(); {

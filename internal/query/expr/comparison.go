@@ -2,9 +2,9 @@ package expr
 
 import "github.com/mayflydb/mayfly/internal/bson"
 
-// Comparison is a condition that holds of every document for which an
-// expression is true: the field at Path, which no number is part of, compares
-// with Value by Op ("$eq", "$lt", "$lte", "$gt" or "$gte").
+// Comparison is a condition that every document fulfils for which an expression is
+// true: the field at Path compares with Value by Op ("$eq", "$lt", "$lte", "$gt" or
+// "$gte"). Path has no numeric components.
 type Comparison struct {
 	Path  string
 	Op    string
@@ -14,8 +14,8 @@ type Comparison struct {
 // flipped are the operators with their operands changed over.
 var flipped = map[string]string{"$eq": "$eq", "$lt": "$gt", "$lte": "$gte", "$gt": "$lt", "$gte": "$lte"}
 
-// Comparisons lists the comparisons of fields with constants, or with
-// variables that env binds, that e is, or is a conjunction with.
+// Comparisons lists the comparisons of a field with a constant, or with a variable that
+// env binds, among the conjuncts of e.
 func Comparisons(e Expr, env *Env) []Comparison {
 	switch e := e.(type) {
 	case *junction:
@@ -46,8 +46,8 @@ func Comparisons(e Expr, env *Env) []Comparison {
 	return nil
 }
 
-// Alternatives are the operands of an $or that e is, or is a conjunction with;
-// nil where there is none. whole says that e is it.
+// Alternatives returns the operands of an $or among the conjuncts of e; nil where there
+// is none. whole says that the $or is all of e.
 func Alternatives(e Expr) (operands []Expr, whole bool) {
 	j, ok := e.(*junction)
 	if !ok {

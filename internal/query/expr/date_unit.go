@@ -48,8 +48,8 @@ func IsTimeUnit(unit string) bool {
 	return ok
 }
 
-// AddUnits is the date n units after ms, in UTC. A day that the month has not
-// becomes its last. ok is false where the result is out of range.
+// AddUnits is the date n units after ms, in UTC. Where the month has no such day, the
+// result is on its last day. ok is false where the result is out of range.
 func AddUnits(ms int64, unit string, n int64) (sum int64, ok bool) {
 	u, ok := unitByName(unit)
 	if !ok {

@@ -92,7 +92,7 @@ func Fields(e Expr) (names []string, whole bool) {
 	return FirstNames(d.Paths), d.Whole
 }
 
-// FirstNames are the fields that paths begin with, each once.
+// FirstNames returns the first components of paths, each once.
 func FirstNames(paths []string) []string {
 	fields, seen := []string{}, nameSet(nil)
 	for _, path := range paths {

@@ -72,8 +72,8 @@ func NewEnv(nowMillis int64, vars ...bson.Value) *Env {
 	return &Env{Now: nowMillis, vars: append([]bson.Value(nil), vars...)}
 }
 
-// Fork makes an Env with the same time, variables and options, for another
-// goroutine. A Collator is not for two at once.
+// Fork makes an Env with the same time, variables and options, for another goroutine.
+// Both share the Collator, which only one of them may use.
 func (e *Env) Fork() *Env {
 	f := *e
 	f.ctx, f.root, f.vars, f.stack, f.arena = nil, nil, slices.Clone(e.vars), nil, nil
@@ -94,7 +94,7 @@ func (e *Env) WithRoot(doc bson.Doc) *Env {
 // done. It is kept until the next call, since a cursor has one for each batch.
 func (e *Env) Watch(ctx context.Context) { e.ctx = ctx }
 
-// Context is what Watch was given.
+// Context returns the context that Watch was given.
 func (e *Env) Context() context.Context {
 	if e.ctx == nil {
 		return context.Background()
@@ -114,7 +114,7 @@ func (e *Env) Tick() error {
 	return nil
 }
 
-// Ended looks whether the context is done, and returns its cause.
+// Ended returns the cause where the context is done, else nil.
 func (e *Env) Ended() error {
 	if e.ctx != nil && e.ctx.Err() != nil {
 		return context.Cause(e.ctx)

@@ -18,7 +18,7 @@ type Expr interface {
 // expression, in the form explain prints: {$add: ["$a", {$const: 1}]}.
 func Serialize(e Expr) bson.Value { return e.serialize() }
 
-// Constant returns the value of an expression that Parse reduced to a constant.
+// Constant returns the value of an expression that Parse folded into a constant.
 func Constant(e Expr) (v bson.Value, ok bool) {
 	if c, ok := e.(*constant); ok {
 		return c.value, true

@@ -1,11 +1,11 @@
 package expr
 
-// Ender is an operation: Ended returns why it is to end, or nil.
+// Ender is an operation that may have to end early: Ended returns why, or nil.
 type Ender interface{ Ended() error }
 
-// Interrupt ends work that is long and has no error on its way (parses, sorts of
-// what was parsed, plans) with its operation: Turn panics, and whoever began the
-// work catches that by Interrupted. The zero value never does.
+// Interrupt ends long work that has no error to return (parsing, sorting what was
+// parsed, planning) when its operation ends: Turn panics, and the function that began
+// the work recovers by Interrupted. The zero value never ends anything.
 type Interrupt struct {
 	Of    Ender // nil for none
 	turns uint
@@ -17,7 +17,7 @@ type interrupted struct{ err error }
 // turnsPerCheck is how many turns are between two checks.
 const turnsPerCheck = 256
 
-// Turn counts a piece of work of about a microsecond.
+// Turn counts a piece of work that takes about a microsecond.
 func (i *Interrupt) Turn() {
 	if i == nil || i.Of == nil {
 		return
@@ -29,8 +29,8 @@ func (i *Interrupt) Turn() {
 	}
 }
 
-// Interrupted, deferred, makes an interrupt of what is below the error of the
-// function.
+// Interrupted is deferred by the function that began the work, and turns an interrupt
+// into that function's error.
 func Interrupted(err *error) {
 	switch p := recover().(type) {
 	case nil:

@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// Operators are the names of all expressions, in their order.
+// Operators returns the names of all expression operators, sorted.
 func Operators() []string { return slices.Sorted(maps.Keys(operators)) }
 
-// Accumulators are the names of all accumulators of $group.
+// Accumulators returns the names of all accumulators of $group, sorted.
 func Accumulators() []string { return slices.Sorted(maps.Keys(accumulators)) }
 
-// WindowFunctions are the names of all functions of $setWindowFields.
+// WindowFunctions returns the names of all functions of $setWindowFields, sorted.
 func WindowFunctions() []string { return slices.Sorted(maps.Keys(windowFunctions)) }

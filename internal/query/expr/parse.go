@@ -10,8 +10,8 @@ import (
 // this deep too.
 const maxDepth = 200
 
-// Options says in which surroundings an expression is parsed. A nil *Options
-// is the default.
+// Options is the context in which an expression is parsed. A nil *Options is the
+// default.
 type Options struct {
 	// Collator is the collation that constants are compared under.
 	Collator bson.Collator
@@ -39,36 +39,35 @@ type Options struct {
 	// ClusterTime allows $$CLUSTER_TIME: the deployment has a cluster clock, or
 	// the expression belongs to an update.
 	ClusterTime bool
-	// Late leaves constants as they are: an error in one is found where the
+	// Late turns constant folding off: an error in a constant is found where the
 	// expression is evaluated, and not at all where it never is.
 	Late bool
-	// Faults gathers what reducing constants fails with, for callers that parse
-	// more than this expression: the server reduces only after all is parsed. Nil
-	// makes it an error of the parse.
+	// Faults collects the errors of constant folding, for callers that parse more than
+	// this expression: the server folds constants only once everything is parsed. Nil
+	// makes such an error one of the parse.
 	Faults *Faults
-	// Op is the operation that a long parse ends with; nil for none.
+	// Op is the operation that a long parse belongs to, and ends with; nil for none.
 	Op Ender
 }
 
-// Faults is what reducing constants fails with.
+// Faults collects errors of constant folding.
 type Faults struct{ first error }
 
-// Add notes a failure; the first one stays.
+// Add records an error; only the first one is kept.
 func (f *Faults) Add(err error) {
 	if f.first == nil {
 		f.first = err
 	}
 }
 
-// Err is the first failure, or nil, said to have come from optimizing what
-// ("pipeline").
+// Err returns the first error, or nil. Its message says that it came from optimizing
+// what ("pipeline").
 func (f *Faults) Err(what string) error {
 	return mongoerr.Prefix(f.first, "Failed to optimize "+what)
 }
 
-// Parse parses an expression and reduces what is constant in it, so that an
-// error in a constant subexpression is found here, unless opts say otherwise
-// (Late, Faults).
+// Parse parses an expression and folds its constants, so that an error in a constant
+// subexpression is found here, unless opts say otherwise (Late, Faults).
 func Parse(v bson.Value, opts *Options) (parsed Expr, err error) {
 	defer Interrupted(&err)
 	p := newParser(opts)

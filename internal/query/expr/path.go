@@ -158,7 +158,7 @@ func (e *Env) below(v bson.Value, parts []string) (bson.Value, error) {
 	return bson.Value{}, nil
 }
 
-// Lookup returns what an expression "$path" would for doc, given the path's
+// Lookup returns the value of the expression "$path" for doc, given the path's
 // components.
 func (e *Env) Lookup(doc bson.Doc, parts []string) (bson.Value, error) { return e.path(doc, parts) }
 

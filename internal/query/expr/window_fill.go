@@ -30,7 +30,7 @@ func Interpolate(env *Env, x, x0, y0, x1, y1 bson.Value) (bson.Value, error) {
 	return AddNumbers(env, y0, p.value(env))
 }
 
-// CheckFill demands of a value to fill that it is a number or null.
+// CheckFill returns an error unless v, a value to fill, is a number or null.
 func CheckFill(v bson.Value) error {
 	if !v.IsNumber() && !v.IsNullish() {
 		return mongoerr.New(mongoerr.TypeMismatch, "Value to be filled must be numeric or nullish, but found %s", v.Type)

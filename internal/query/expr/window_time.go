@@ -5,7 +5,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// AddNumbers is a + b, of the wider one of their types.
+// AddNumbers returns a + b, in the wider of their two types.
 func AddNumbers(env *Env, a, b bson.Value) (bson.Value, error) {
 	sum := addition{widest: bson.TypeInt32}
 	sum.add(a)

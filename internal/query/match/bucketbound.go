@@ -54,14 +54,13 @@ func (n *BucketBound) match(s subject, _ *Env) (bool, error) {
 // maxExtremes is how deep the statistics of a bucket go by fields.
 const maxExtremes = 15
 
-// BucketExtremes are bounds of all values, other than what is missing, that a
-// filter can see at a path of the measurements in a bucket: null and null where
-// there is none, MinKey and MaxKey where the statistics do not tell.
+// BucketExtremes returns bounds of all values that a filter can see at a path of the
+// measurements in a bucket, missing ones aside: null and null where there is none,
+// MinKey and MaxKey where the statistics do not tell.
 //
-// They are the least and the greatest value of each field, documents field by
-// field. So values between are of types between; where arrays may be among
-// them, whose elements a filter sees, nothing is known. A field of documents is
-// known where all values are documents.
+// The bounds are the least and the greatest value of each field; those of documents are
+// kept field by field. Nothing is known where there may be arrays, since a filter looks
+// at their elements, or where only some of the values are documents.
 func BucketExtremes(bucket bson.Doc, components []string) (lo, hi bson.Value) {
 	control := bucket.Lookup("control")
 	if control.Type != bson.TypeDocument || len(components) > maxExtremes {

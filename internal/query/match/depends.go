@@ -19,7 +19,7 @@ type Deps struct {
 	Random bool
 }
 
-// DependsOn tells what n reads.
+// DependsOn returns what n reads.
 func DependsOn(n Node) Deps {
 	var d Deps
 	d.add(n)

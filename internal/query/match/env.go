@@ -6,9 +6,9 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/expr"
 )
 
-// Env is what a match can see besides the document, and what it tells besides
-// yes and no. One goroutine uses it at a time, for document after document. A
-// nil Env is enough for a filter without $expr.
+// Env is what a match can see apart from the document, and takes down which array
+// element matched. One goroutine uses it at a time, for document after document. A nil
+// Env is enough for a filter without $expr.
 type Env struct {
 	// Expr holds the variables and the time for $expr.
 	Expr *expr.Env

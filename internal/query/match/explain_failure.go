@@ -16,8 +16,8 @@ const (
 	maxFailureDepth = 190
 )
 
-// ExplainFailure tells why doc, which the filter of a collection's validator
-// rejects, does so: the errInfo of the error, {failingDocumentId, details}.
+// ExplainFailure explains why the filter of a collection's validator rejects doc: the
+// errInfo of the error, {failingDocumentId, details}.
 func (f *Filter) ExplainFailure(doc bson.Doc, env *Env) (bson.Doc, error) {
 	for _, brief := range []bool{false, true} {
 		x := &failure{p: newParser(&f.opts), doc: doc, env: env, brief: brief}

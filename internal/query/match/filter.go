@@ -21,7 +21,7 @@ type Filter struct {
 // an In. A filter that matches everything is an And without children.
 func (f *Filter) Root() Node { return f.root }
 
-// Size is the length of the filter as it was parsed, in bytes; 0 of none.
+// Size is the length of the filter as it was parsed, in bytes; 0 for no filter.
 func (f *Filter) Size() int {
 	if f == nil {
 		return 0

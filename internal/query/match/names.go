@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Operators are the names of all query operators, in their order: those that
-// stand beside fields and those that stand within them.
+// Operators returns the names of all query operators, sorted: those that stand alone
+// and those that apply to a field.
 func Operators() []string {
 	names := slices.AppendSeq(slices.Collect(maps.Keys(topLevel)), maps.Keys(operators))
 	slices.Sort(names)

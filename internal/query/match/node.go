@@ -62,8 +62,8 @@ type Compare struct {
 	name  [1]string     // backs parts, where the path has but one
 }
 
-// In is {path: {$in: [...]}}: Values are sorted by bson.CompareWith and free
-// of duplicates; Regexes match strings besides.
+// In is {path: {$in: [...]}}: Values are sorted by bson.CompareWith and free of
+// duplicates; Regexes match strings in addition.
 type In struct {
 	leaf
 	Values  []bson.Value
@@ -127,7 +127,7 @@ const (
 	BitsAnyClear
 )
 
-// BitTest is {path: {$bitsAllSet: ...}} and its three sisters.
+// BitTest is {path: {$bitsAllSet: ...}} or one of the three other bit tests.
 type BitTest struct {
 	leaf
 	Op        BitOp
@@ -166,8 +166,8 @@ type GeoWithin struct {
 	Shape      *geo.Geometry // on the sphere where Intersects
 }
 
-// GeoNear is {path: {$near: …}} or {path: {$nearSphere: …}}, with everything
-// that stands beside it. It needs a geospatial index to be answered from.
+// GeoNear is {path: {$near: …}} or {path: {$nearSphere: …}}, with the distances next to
+// it. It needs a geospatial index to be answered from.
 type GeoNear struct {
 	leaf
 	Spec bson.Doc

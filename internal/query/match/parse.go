@@ -23,21 +23,20 @@ const (
 	AllFeatures = FeatureText | FeatureNear | FeatureJavaScript | FeatureExpr | FeatureJSONSchema
 )
 
-// Options is what the meaning of a filter depends on besides its text. A nil
+// Options is what the meaning of a filter depends on apart from its text. A nil
 // *Options is the default.
 type Options struct {
 	// Collator orders strings in comparisons and $in; nil is the simple
 	// collation.
 	Collator bson.Collator
-	// Expr is the surroundings of $expr: the names of its variables.
+	// Expr is the context of $expr: the names of its variables.
 	Expr *expr.Options
 	// Forbid are the operators that are "not allowed in this context".
 	Forbid Feature
 }
 
-// Parse parses a filter. The errors are *mongoerr.Error with the server's
-// codes and messages. What fails in a constant expression goes to the options'
-// gatherer of such failures, if they have one.
+// Parse parses a filter. The errors are *mongoerr.Error with the server's codes and
+// messages. Errors of constant folding go to opts.Expr.Faults, where that is set.
 func Parse(filter bson.Doc, opts *Options) (f *Filter, err error) {
 	if f := point(filter, opts); f != nil {
 		return f, nil

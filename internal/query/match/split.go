@@ -13,8 +13,8 @@ func Conjuncts(n Node) []Node {
 // everything, of one that one.
 func AndOf(nodes ...Node) Node { return normalize(&And{nodes}) }
 
-// SplitBy parts the conjuncts of n into those that satisfy the condition and
-// the rest: what a stage lets pass in front of it and what must stay behind.
+// SplitBy splits the conjuncts of n into those that satisfy the condition and the rest:
+// what a stage lets pass in front of it and what must stay behind.
 func SplitBy(n Node, pass func(Node) bool) (passing, staying Node) {
 	var yes, no []Node
 	for _, c := range Conjuncts(n) {

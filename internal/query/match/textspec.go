@@ -81,7 +81,7 @@ func stringOr(v bson.Value, otherwise string) string {
 	return v.Str()
 }
 
-// Each calls f for every string that counts, with its weight and its language.
+// Each calls f for every string that is indexed, with its weight and its language.
 // Errors: 17261 and 17262 for a document's own language.
 func (s *TextSpec) Each(doc bson.Doc, f func(text string, weight float64, l *fts.Language)) error {
 	return s.document(doc, "", s.Language, 0, f)

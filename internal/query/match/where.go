@@ -6,8 +6,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// Where is {$where: Code}: it matches where the function says so, the document
-// being its this.
+// Where is {$where: Code}: it matches where the function returns true, called with the
+// document as `this`.
 type Where struct {
 	Code     string
 	function *javascript.Function

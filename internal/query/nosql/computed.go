@@ -2,9 +2,8 @@ package nosql
 
 import "github.com/mayflydb/mayfly/internal/bson"
 
-// Computed are the computed properties of a container: queries over an item,
-// by the names under which other queries see their values. (Cosmos DB:
-// "Computed properties".)
+// Computed are the computed properties of a container: queries over one item, by the
+// names of the properties that have their values. (Cosmos DB: "Computed properties".)
 type Computed map[string]*Query
 
 // computed is a computed property of the item that an alias stands for: its

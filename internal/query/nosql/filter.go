@@ -6,7 +6,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 )
 
-// FilterPath is a property that Filter asks for.
+// FilterPath is a property that a Filter has a condition on.
 type FilterPath struct {
 	Path     string // dotted
 	Equality bool   // by one value or a list of them, not by a range
@@ -23,10 +23,10 @@ func (p FilterPath) Names() []string {
 	return names
 }
 
-// Filter is a filter of MongoDB's language that lets at least those items pass
-// that the query selects from: what WHERE asks of properties in the way of
-// values, ranges and elements of arrays. It is empty where there is none. WHERE
-// still decides (invariant superset). paths are the properties in it.
+// Filter returns a filter in MongoDB's language that matches at least the items that
+// the query selects: the conditions of WHERE on values, ranges and array elements of
+// properties. It is empty where there are none. WHERE is still evaluated (invariant
+// superset). paths are the properties in it.
 func (q *Query) Filter() (filter bson.Doc, paths []FilterPath) {
 	if q.s.from == nil || q.s.where == nil {
 		return bson.Empty, nil
@@ -92,7 +92,7 @@ func operands(e expression, or bool, dst []expression) []expression {
 	return append(dst, e)
 }
 
-// Fixed is the one value that WHERE lets a property of the container's items
+// Fixed returns the one value that WHERE allows a property of the container's items to
 // have, and whether there is one. The path is dotted.
 func (q *Query) Fixed(path string) (bson.Value, bool) {
 	if q.s.where == nil {

@@ -15,9 +15,9 @@ import (
 // MaxJSONDepth bounds how deep JSON nests, as the service does (128).
 const MaxJSONDepth = 128
 
-// ParseJSON reads one JSON text as a value (RFC 8259): whole numbers as int or
-// long, all others as double. Of a name that comes twice in an object the last
-// counts. Bytes that are no UTF-8 become U+FFFD.
+// ParseJSON reads one JSON text as a value (RFC 8259): whole numbers as int or long,
+// all others as double. Where an object has a name twice, the last one counts. Invalid
+// UTF-8 becomes U+FFFD.
 func ParseJSON(data []byte) (bson.Value, error) {
 	text := string(data)
 	if !utf8.ValidString(text) {

@@ -7,8 +7,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/invariant"
 )
 
-// RowPlace is where a row stands among those of a query without groups: by its
-// keys of ORDER BY, the number of its item, and its own among the item's.
+// RowPlace is the position of a row in the result of a query without groups: its keys
+// of ORDER BY, the number of its item, and its own number among the rows of that item.
 type RowPlace struct {
 	Keys   []bson.Value
 	Number int64
@@ -32,19 +32,19 @@ func (p *progress) nextRow(number int64) {
 	p.row.Index++
 }
 
-// Number tells the run the number of the item that Add takes next, in whose
-// order rows stand that are alike; not 0.
+// Number sets the number of the item that Add is given next. Rows with equal keys are
+// in the order of these numbers. n is not 0.
 func (run *Run) Number(n int64) { run.env.number = n }
 
-// Behind has only rows come that stand behind a place. given is how many came
-// up to there, which OFFSET, LIMIT and TOP have counted already.
-// REQUIRES: the query has no groups, and its Shape is not Staged.
+// Behind makes the run deliver only the rows behind a place. given is how many were
+// delivered up to there, which OFFSET, LIMIT and TOP have counted already. REQUIRES:
+// the query has no groups, and its Shape is not Staged.
 func (run *Run) Behind(p RowPlace, given int64) {
 	invariant.Check(!run.chain[0].s.groups, "nosql: Behind is of a query without groups")
 	run.chain[0].behind, run.chain[0].given = &p, given
 }
 
-// Place is that of the row that emit was called with last.
+// Place returns the position of the row that emit was called with last.
 func (run *Run) Place() RowPlace { return run.chain[0].here }
 
 // compare compares the places of two rows.

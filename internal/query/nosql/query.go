@@ -8,8 +8,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/memory"
 )
 
-// Query is a parsed query with its parameters, for any number of runs, also at
-// once.
+// Query is a parsed query with its parameters. It may have any number of runs, also at
+// the same time.
 type Query struct {
 	s      *selection
 	slots  int
@@ -70,8 +70,8 @@ func isDocumentPath(e expression) bool {
 	return isDocumentPath(p.of)
 }
 
-// Run is one run of a query: it takes the items of the container in, one after
-// the other, and hands rows out.
+// Run is one run of a query: it is given the items of the container one by one, and
+// delivers rows.
 type Run struct {
 	q   *Query
 	env env
@@ -82,12 +82,12 @@ type Run struct {
 	err   error // of one that took a row
 }
 
-// Hold makes the run take from h what it keeps for ORDER BY, GROUP BY and
+// Hold makes the run take memory from h for what it keeps for ORDER BY, GROUP BY and
 // DISTINCT, in all its SELECTs.
 func (run *Run) Hold(h memory.Holding) { run.env.memory = &h }
 
-// Until has the run end with the error that interrupted returns, which it asks
-// from time to time; nil for going on.
+// Until makes the run call interrupted from time to time, and end with its error, if it
+// returns one.
 func (run *Run) Until(interrupted func() error) { run.env.interrupted = interrupted }
 
 // Start begins a run; emit is called with each row, which shares memory with
@@ -165,7 +165,7 @@ func (s *selection) plain() bool {
 	return f != nil && len(s.joins) == 0 && f.root && len(f.path) == 0 && !f.iterate && f.subquery == nil
 }
 
-// Finish ends the run: what had to wait for the last item comes now.
+// Finish ends the run: the rows that had to wait for the last item are delivered.
 func (run *Run) Finish() error {
 	if !run.q.NeedsItems() {
 		if _, err := run.source().add(); err != nil {
@@ -183,7 +183,7 @@ func (run *Run) Finish() error {
 	return nil
 }
 
-// Shape is what a gateway asks of a query before it serves it across
+// Shape is what a gateway needs to know of a query before it serves it across
 // partitions.
 type Shape struct {
 	Distinct, Top, OrderBy, OffsetLimit, GroupBy bool
@@ -191,8 +191,8 @@ type Shape struct {
 	Aggregates                                   []string
 	OrderByPaths                                 []string // a property path a key, "" for other expressions
 	OrderByDescending                            []bool
-	// Staged says that the query selects from a subquery that has to see all
-	// items before its rows are known.
+	// Staged says that the query selects from a subquery whose rows are known only once
+	// it has seen all items.
 	Staged bool
 }
 

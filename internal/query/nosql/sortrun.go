@@ -17,10 +17,9 @@ type sortRun struct {
 	kept    int // what the memory held before the run
 }
 
-// InOrder says that the items will come in the order of the first key of ORDER
-// BY, and those that are alike in it in the order of the feed, or, where it is
-// descending, the other way round.
-// REQUIRES: the query orders, has no groups, and its Shape is not Staged.
+// InOrder says that the items are given in the order of the first key of ORDER BY, and
+// those with equal keys in the order of the feed or, where the key is descending, in
+// its reverse. REQUIRES: the query orders, has no groups, and its Shape is not Staged.
 func (run *Run) InOrder() {
 	s := run.chain[0].s
 	invariant.Check(len(s.orderBy) > 0 && !s.groups, "nosql: InOrder is of a query with an order, without groups")

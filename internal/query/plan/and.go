@@ -10,10 +10,9 @@ import (
 // (internalQueryEnumerationMaxIntersectPerAnd).
 const maxIntersections = 3
 
-// AndSorted answers with the records that all of its inputs have, which deliver
-// them in the order of the records. Above it stands a Fetch that checks all
-// conjuncts, those that the inputs decide, too: documents change while a record is
-// on its way through both.
+// AndSorted delivers the records that all of its inputs have, each of which is in
+// record order. A Fetch above it checks all conjuncts once more, even those that the
+// inputs decide: a document may change between the scans.
 type AndSorted struct{ Nodes []Node }
 
 // Stage is AND_SORTED.

@@ -20,8 +20,8 @@ func countScans(n Node) Node {
 	return n
 }
 
-// ForPresence turns a plan of whose documents nothing is read but that they are
-// there into a COUNT_SCAN, where it is a scan of one range of an index.
+// ForPresence turns a plan for which it only matters that documents exist into a
+// COUNT_SCAN, where it is a scan of one range of an index.
 func ForPresence(n Node) Node {
 	in := n
 	if f, ok := n.(*Fetch); ok && f.Filter == nil {
@@ -46,7 +46,7 @@ func isSimpleRange(bounds []Intervals) bool {
 	return true
 }
 
-// MatchesAll says whether a filter lets every document through.
+// MatchesAll says whether a filter matches every document.
 func MatchesAll(f *match.Filter) bool {
 	and, ok := f.Root().(*match.And)
 	return ok && len(and.Children) == 0

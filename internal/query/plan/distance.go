@@ -17,7 +17,7 @@ type Distance struct {
 	Part  schema.Part // the field that is measured
 }
 
-// Stage is the one that the server puts behind the distances.
+// Stage is the one that the server puts above the distances.
 func (*Distance) Stage() string { return "SORT" }
 
 // Inputs is what finds the measurements.

@@ -41,11 +41,10 @@ type Query struct {
 	// Fields are those that the stages of a pipeline above the query need, for
 	// its shape; nil for all.
 	Fields []string
-	// Hides says that documents may be hidden (they are expired, and the collection
-	// shows none that is), which only who reads them finds out.
+	// Hides says that documents may be hidden because they have expired, which only
+	// reading them shows.
 	Hides bool
-	// Above is the stage of a pipeline that the query is answered together with,
-	// or "".
+	// Above is the stage of a pipeline that the plan of the query includes, or "".
 	Above string
 	// TextScore says that what is above the query reads the scores of a $text, as
 	// its sort and its projection may, too.
@@ -62,7 +61,8 @@ type Query struct {
 	Allowed func(*schema.Index) bool
 }
 
-// ReadsKeys says whether the keys of the index that led to documents are read.
+// ReadsKeys says whether the query reads the index keys by which its documents were
+// found.
 func (q *Query) ReadsKeys() bool {
 	return q.ReturnKey || q.Projection != nil && slices.Contains(q.Projection.Meta(), "indexKey")
 }
@@ -81,7 +81,7 @@ type Index struct {
 	Multikey schema.MultikeyPaths
 	// Partial is the parsed partialFilterExpression, or nil.
 	Partial match.Node
-	// Handle is the executor's own.
+	// Handle belongs to the executor.
 	Handle any
 	// Clustered says that the records themselves are in the order of the index,
 	// and that the collection was made so by its options.
@@ -99,7 +99,7 @@ type Collection struct {
 	Exempt    bool     // notablescan leaves it alone
 }
 
-// Title tells an index, and the path of a wildcard index, from all others.
+// Title identifies an index, and the path of a wildcard index.
 func (ix *Index) Title() string {
 	if ix.Wild != nil {
 		return ix.Name + " " + ix.Wild.path
@@ -118,8 +118,8 @@ func (ix *Index) IsMultikey() bool {
 	return false
 }
 
-// HoldsElements says whether the keys tell the values that a distinct of all
-// documents has at path, the first part: each element of an array has a key.
+// HoldsElements says whether the keys hold all distinct values at path, the first part:
+// each array element has a key of its own.
 func (ix *Index) HoldsElements(path string) bool {
 	return ix.Parts[0].Path == path && len(ix.Parts[0].Components) == 1 && ix.Collator == nil && ix.Wild == nil && ix.standsAlone(0)
 }

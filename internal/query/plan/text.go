@@ -14,8 +14,8 @@ import (
 
 const textPlugin = "text"
 
-// TextMatch keeps of the documents in which a text index knows terms of a
-// search those that match all of it: phrases, and what must not be there.
+// TextMatch filters the documents that a text index finds by the terms of a search: it
+// keeps those that match the whole search, phrases and negated terms included.
 type TextMatch struct {
 	Input  Node
 	Index  *Index

@@ -18,15 +18,15 @@ import (
 type Unpack struct {
 	Input   Node // finds buckets
 	Options *schema.Timeseries
-	// Filter is on measurements; nil lets all pass. Where Whole is set it has
-	// nothing to say about the measurements of a bucket that Input finds whose
-	// times are all within From and To.
+	// Filter is evaluated on measurements; nil lets all pass. Where Whole is set, all
+	// measurements of a bucket that Input finds pass it, if their times are all within
+	// From and To.
 	Filter match.Node
 	Whole  bool
-	// Meta is what the filter says of the meta value, with the measurements'
-	// paths; nil for nothing.
+	// Meta is the part of the filter that is on the meta value, with the measurements'
+	// paths; nil for none.
 	Meta match.Node
-	// From and To bound the times, in milliseconds; both count in.
+	// From and To bound the times, in milliseconds, both inclusive.
 	From, To int64
 	// Paths are the fields that are read of a measurement; nil for all.
 	Paths []string
@@ -127,8 +127,8 @@ func (n *Unpack) ends(c *Collection, q, bq *Query) (Node, error) {
 	return n, err
 }
 
-// MetaPoint is the value that the whole meta value of what a query finds must
-// equal, where it says so.
+// MetaPoint returns the value that the whole meta value has to equal in all that a
+// query finds, where there is one.
 func MetaPoint(q *Query, o *schema.Timeseries) (bson.Value, bool) {
 	if q.Collator != nil || o.MetaField == "" {
 		return bson.Value{}, false
@@ -180,8 +180,8 @@ func timeOrder(q *Query, o *schema.Timeseries) int {
 	return 1
 }
 
-// OnMeta says whether a condition looks at nothing but the meta value, and can
-// be asked of buckets.
+// OnMeta says whether a condition reads nothing but the meta value, so that it can be
+// evaluated on buckets.
 func OnMeta(n match.Node, o *schema.Timeseries) bool {
 	if o.MetaField == "" || hasExpr(n) {
 		return false

@@ -7,8 +7,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/expr"
 )
 
-// Context is what one application of an update depends on besides the
-// document. It may be used for document after document, by one goroutine.
+// Context is what one application of an update depends on apart from the document. It
+// may be used for document after document, by one goroutine.
 type Context struct {
 	// ArrayIndex is the name of the element ("0", "1" …) that the positional $
 	// stands for, as match.Filter.MatchArrayIndex tells; empty for none.
@@ -22,9 +22,9 @@ type Context struct {
 	Timestamp func() uint64
 	// KeepZeroTimestamps leaves Timestamp(0, 0) in a replacement as it is.
 	KeepZeroTimestamps bool
-	// Memory is where the new document of modifiers and replacements is made, over
-	// what lies in it; it becomes larger where it has to. Nil makes memory of its own
-	// for each document.
+	// Memory is the buffer in which the new document of modifiers and replacements is
+	// built. What was in it is overwritten, and it grows as needed. Nil gives each
+	// document memory of its own.
 	Memory *[]byte
 	// Insert says that the document is being inserted by an upsert, so that
 	// $setOnInsert acts. Update.Upsert sets it.

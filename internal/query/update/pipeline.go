@@ -81,9 +81,9 @@ func stage(v bson.Value) (name string, arg bson.Value, err error) {
 	return name, arg, nil
 }
 
-// CheckStages refuses an update by a pipeline with a stage that does not exist
-// anywhere. The server looks at all statements of a command for that before it
-// runs the first. Errors: 14, 40323, 40324.
+// CheckStages rejects an update by a pipeline with a stage that does not exist at all.
+// The server checks all statements of a command for that before it runs the first.
+// Errors: 14, 40323, 40324.
 func CheckStages(u bson.Value) error {
 	if u.Type != bson.TypeArray {
 		return nil

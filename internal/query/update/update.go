@@ -13,14 +13,13 @@ type Kind uint8
 const (
 	// Modifiers is a document of update operators.
 	Modifiers Kind = iota
-	// Replacement is a document that takes the place of the old one but for
-	// _id.
+	// Replacement is a document that replaces the old one, except for its _id.
 	Replacement
 	// Pipeline is an array of aggregation stages.
 	Pipeline
 )
 
-// Options is the surroundings of an update. A nil *Options is the default.
+// Options is the context of an update. A nil *Options is the default.
 type Options struct {
 	// ArrayFilters are the filters of the identifiers in $[identifier]; nil
 	// where the statement has no arrayFilters.
@@ -30,8 +29,8 @@ type Options struct {
 	Constants bson.Doc
 	// Match is how $pull's conditions and the array filters are parsed.
 	Match *match.Options
-	// Expr is how the expressions of a pipeline are parsed. Constants get the
-	// slots behind its Vars.
+	// Expr is how the expressions of a pipeline are parsed. Constants get the slots
+	// after its Vars.
 	Expr *expr.Options
 	// Collator orders strings in $addToSet, $max, $min, $pull, $pullAll and
 	// $push's $sort.
