@@ -144,7 +144,7 @@ func (a *Args) Struct(name string) (Args, bool) {
 	return s[0], true
 }
 
-// Structs reads an array of Struct elements, also where it came as a section.
+// Structs reads an array of Struct elements, which may also have come as a section.
 func (a *Args) Structs(name string) []Args {
 	i := a.at(name)
 	for _, s := range a.spans {

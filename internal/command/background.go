@@ -15,10 +15,10 @@ type Background struct {
 	d  *Dispatcher
 }
 
-// BeginBackground shows work with that description ("TTLMonitor") until End. kind
-// and ns are what currentOp prints as op and ns, command is the work's own
-// words, or nil. stop is called when someone kills it; the work then ends by
-// itself.
+// BeginBackground shows work under a description ("TTLMonitor") in currentOp, until
+// End. kind and ns are what currentOp prints as op and ns; command describes the work
+// in its own terms, or is nil. stop is called when someone kills the work, which then
+// ends by itself.
 func (d *Dispatcher) BeginBackground(desc string, kind OpKind, ns string, command bson.Doc, stop func(err error)) *Background {
 	if command == nil {
 		command = bson.Empty
@@ -40,12 +40,12 @@ func (d *Dispatcher) BeginBackground(desc string, kind OpKind, ns string, comman
 // Stats.
 func (b *Background) Op() *Op { return b.op }
 
-// End takes the work out of currentOp.
+// End removes the work from currentOp.
 func (b *Background) End() { b.d.Clients.Disconnect(b.op.Client) }
 
-// Note gives the work, which has come to err or nil, an entry in the profile
-// of its database where that wants one, and says whether it is to be logged as
-// slow. The work's Op has its Stats by then. Call it before End.
+// Note writes an entry for the work into the profile of its database, if that is
+// profiled, and says whether to log the work as slow. err is its outcome. The work's Op
+// has its Stats by then. Call Note before End.
 func (b *Background) Note(ctx context.Context, err error) (slow bool) {
 	n := noted{took: time.Since(b.op.Start), err: err}
 	v := b.d.Profiler.judge(b.op, n)

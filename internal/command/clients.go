@@ -26,13 +26,14 @@ type Client struct {
 	Desc string
 	// Remote and Local are "host:port" of the two ends, "" inside the server.
 	Remote, Local string
-	// Protocol is what it speaks, as logs and profile show it; "" for op_msg.
+	// Protocol is the protocol that it speaks, as logs and profile show it; "" for
+	// op_msg.
 	Protocol string
 	// Internal says that the client is the server itself and may do everything.
 	Internal bool
 
-	// Conversation is the authentication that the client has begun, or nil. Only
-	// the client's own commands look at it.
+	// Conversation is the authentication that the client has begun, or nil. Only the
+	// client's own commands use it.
 	Conversation *Conversation
 
 	principal atomic.Pointer[auth.Principal]
@@ -44,12 +45,12 @@ type Client struct {
 	id        [16]byte
 }
 
-// Conversation is an authentication that goes on.
+// Conversation is an authentication in progress.
 type Conversation struct {
 	*auth.Conversation
 	// DB is the database that the user authenticates on.
 	DB string
-	// Speculative says that it began in a hello.
+	// Speculative says that it began in a hello command.
 	Speculative bool
 }
 
@@ -59,22 +60,21 @@ func (c *Client) protocol() string { return cmp.Or(c.Protocol, "op_msg") }
 // clientKey is the key of a context's Client.
 type clientKey struct{}
 
-// WithClient is ctx for what c asks for.
+// WithClient returns ctx with the client on whose behalf something is done.
 func WithClient(ctx context.Context, c *Client) context.Context {
 	return context.WithValue(ctx, clientKey{}, c)
 }
 
-// ClientOf is the client that WithClient put into ctx, or nil.
+// ClientOf returns the client that WithClient put into ctx, or nil.
 func ClientOf(ctx context.Context) *Client {
 	c, _ := ctx.Value(clientKey{}).(*Client)
 	return c
 }
 
-// Principal is who the client has authenticated as, or nil.
+// Principal returns the user that the client has authenticated as, or nil.
 func (c *Client) Principal() *auth.Principal { return c.principal.Load() }
 
-// SetPrincipal makes p the one that the client has authenticated as; nil for
-// nobody.
+// SetPrincipal makes p the user that the client has authenticated as; nil for nobody.
 func (c *Client) SetPrincipal(p *auth.Principal) { c.principal.Store(p) }
 
 // mayAll says whether who the client has authenticated as has all that is needed.
@@ -102,13 +102,13 @@ func (c *Client) Owner() [32]byte {
 	return noUser
 }
 
-// Metadata is what the client told of itself in its first hello.
+// Metadata is what the client said about itself in its first hello.
 type Metadata struct {
 	Document bson.Doc // application, driver, os, platform …
 	AppName  string   // application.name
 }
 
-// Metadata returns what the client told of itself, or nil.
+// Metadata returns what the client said about itself, or nil.
 func (c *Client) Metadata() *Metadata { return c.metadata.Load() }
 
 // AppName returns the client's application.name, or "".
@@ -127,17 +127,18 @@ func (c *Client) RemoteHost() string {
 	return c.Remote
 }
 
-// SetMetadata keeps what the first hello of the connection said; it returns
-// false where it is known already.
+// SetMetadata stores what the first hello of the connection said. It returns false
+// where there was one before.
 func (c *Client) SetMetadata(m *Metadata) bool { return c.metadata.CompareAndSwap(nil, m) }
 
-// UUID is an id of the client's own, as connectionStatus prints it.
+// UUID returns the client's own id, as connectionStatus prints it.
 func (c *Client) UUID() [16]byte {
 	c.uuid.Do(func() { c.id = bson.NewUUID() })
 	return c.id
 }
 
-// FirstHello says whether this is the first hello of the client, and notes it.
+// FirstHello says whether this is the first hello of the client, and records that there
+// was one.
 func (c *Client) FirstHello() bool { return c.hellos.Add(1) == 1 }
 
 // maxKeptNamespace is the longest namespace that a client keeps, in bytes.
@@ -156,11 +157,11 @@ func (c *Client) namespaceOf(db, coll string) string {
 	return ns
 }
 
-// Current returns the operation that the client runs now, or nil.
+// Current returns the operation that the client is running, or nil.
 func (c *Client) Current() *Op { return c.current.Load() }
 
-// Clients is the table of everyone connected, and through them of every running
-// operation. The zero value is empty.
+// Clients is the table of all clients and, through them, of all running operations. The
+// zero value is empty.
 type Clients struct {
 	mu struct {
 		sync.Mutex
@@ -170,7 +171,7 @@ type Clients struct {
 	created atomic.Int64
 }
 
-// Connect enters a client into the table. Whoever calls it calls Disconnect.
+// Connect adds a client to the table. The caller calls Disconnect in the end.
 func (cs *Clients) Connect(c *Client) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
@@ -183,7 +184,7 @@ func (cs *Clients) Connect(c *Client) {
 	}
 }
 
-// Disconnect takes a client out of the table.
+// Disconnect removes a client from the table.
 func (cs *Clients) Disconnect(c *Client) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()

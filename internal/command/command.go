@@ -6,11 +6,10 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 )
 
-// Handler runs one command: it writes the reply's fields into op.Reply and
-// returns nil, or returns an error, which becomes the whole reply. The
-// dispatcher adds "ok" at the end. ctx ends when the operation is killed, its
-// time is over, or its client is gone; context.Cause(ctx) is then the error
-// that the client is to see.
+// Handler runs one command: it writes the reply's fields into op.Reply and returns nil,
+// or returns an error, which becomes the whole reply. The dispatcher adds "ok" at the
+// end. ctx ends when the operation is killed, exceeds its time limit, or its client
+// disconnects; context.Cause(ctx) is then the error for the client.
 type Handler func(ctx context.Context, op *Op) error
 
 // Flags say what a command is and what the dispatcher checks for it.
@@ -66,7 +65,7 @@ func (k OpKind) String() string { return kindNames[k] }
 
 // Command declares one command.
 type Command struct {
-	// Name is what replies and metrics call it.
+	// Name is its name in replies and metrics.
 	Name string
 	// Aliases are further names that clients may use ("isMaster", "ismaster").
 	Aliases []string
@@ -79,15 +78,15 @@ type Command struct {
 	// Fields declares the arguments. The dispatcher parses them into Op.Args
 	// before it calls Run. Nil: every field is accepted and Run reads Op.Body.
 	Fields *Fields
-	// CheckReadConcern, where not nil, refuses a read concern that the command takes
-	// in general and not with these arguments; its error says why.
+	// CheckReadConcern, where not nil, rejects a read concern that the command takes in
+	// general, but not with these arguments; its error says why.
 	CheckReadConcern func(op *Op, level string) error
 	// Help is what {help: true} prints.
 	Help string
 	// Run handles it.
 	Run Handler
-	// Extra writes what metrics.commands tells of it besides how often it ran; nil
-	// for nothing.
+	// Extra writes what metrics.commands shows of it in addition to its counts; nil for
+	// nothing.
 	Extra func(b *bson.Builder)
 
 	counts commandCounts

@@ -9,7 +9,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/repl"
 )
 
-// ReadConcern is how settled the data that a command reads must be.
+// ReadConcern says how durable the data that a command reads must be.
 type ReadConcern struct {
 	// Level is "local", "available", "majority", "linearizable" or "snapshot"; ""
 	// where the client gave none, which means local.
@@ -24,7 +24,7 @@ type WriteConcern struct {
 	// used instead ("majority").
 	W    int
 	Mode string
-	// Journal says to wait until the log is on the disk.
+	// Journal says to wait until the log is on disk.
 	Journal bool
 	// WTimeout bounds the waiting, in milliseconds; 0 for no bound.
 	WTimeout int64
@@ -33,14 +33,15 @@ type WriteConcern struct {
 	// Tags, where not nil, is used instead of W: of each tag, so many different values
 	// among the members that have the write.
 	Tags []repl.ModeTag
-	// Provenance says where it is from: "clientSupplied", "customDefault", "implicitDefault".
+	// Provenance says where it came from: "clientSupplied", "customDefault",
+	// "implicitDefault".
 	Provenance string
 
 	hasW, hasJournal bool
 }
 
-// Unacknowledged says that the client wants no word of how the write went: the
-// write commands then leave counts and errors out of their replies.
+// Unacknowledged says that the client does not want to know the outcome of the write:
+// the write commands then leave counts and errors out of their replies.
 func (w WriteConcern) Unacknowledged() bool {
 	return w.Given && w.W == 0 && w.Mode == "" && w.Tags == nil && !w.Journal
 }

@@ -15,12 +15,12 @@ type CurrentOpOptions struct {
 	IdleConnections bool
 	// IdleCursors lists open cursors that no operation uses, too.
 	IdleCursors bool
-	// OwnOps lists only what the user of For runs; what its client runs where it
-	// has not authenticated.
+	// OwnOps lists only what the user of For runs or, where For's client has not
+	// authenticated, what that client runs.
 	OwnOps bool
 	// Truncate cuts commands longer than 1 KiB.
 	Truncate bool
-	// For is the operation that asks.
+	// For is the operation that asks for the list.
 	For *Op
 }
 

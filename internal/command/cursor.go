@@ -11,11 +11,10 @@ import (
 // Cursor is a running query, as the executor gives it. It is used by one
 // goroutine at a time.
 type Cursor interface {
-	// Next returns the next document, valid until the following call of Next, Park
-	// or Close; nil at the end or, from a tailable cursor, where there is nothing at
-	// present.
+	// Next returns the next document, valid until the following call of Next, Park or
+	// Close; nil at the end or, from a tailable cursor, where there is nothing yet.
 	Next(ctx context.Context) (bson.Doc, error)
-	// Close lets go of what the query holds. It is called exactly once.
+	// Close releases what the query holds. It is called exactly once.
 	Close()
 }
 
@@ -29,9 +28,9 @@ type Awaiter interface {
 	Await(ctx context.Context)
 }
 
-// Parked is a Cursor that can let go of resources between two batches.
+// Parked is a Cursor that can release resources between two batches.
 type Parked interface {
-	// Park is called after each batch but the last: the cursor saves its place.
+	// Park is called after each batch except the last: the cursor saves its place.
 	Park() error
 	// Unpark is called before the next batch.
 	Unpark(ctx context.Context) error
@@ -46,11 +45,11 @@ type Examiner interface {
 
 // Sorting is a Cursor that may sort in memory.
 type Sorting interface {
-	// Sorts says whether it does, and whether it had to put rows on the disk.
+	// Sorts says whether it does, and whether it had to spill rows to disk.
 	Sorts() (sorts, spilled bool)
 }
 
-// Staged is a Cursor that can tell what its stages have done.
+// Staged is a Cursor that knows what its stages have done.
 type Staged interface{ ExecStats() bson.Doc }
 
 // StagedFunc is a Staged of one function.
@@ -59,7 +58,7 @@ type StagedFunc func() bson.Doc
 // ExecStats calls f.
 func (f StagedFunc) ExecStats() bson.Doc { return f() }
 
-// Resumable is a Cursor that may know where another one could go on.
+// Resumable is a Cursor that may know where another one could resume.
 type Resumable interface {
 	// AppendToken writes postBatchResumeToken, where the client has asked for it;
 	// held says that the last document was not put into the batch.
@@ -105,24 +104,23 @@ type CursorSpec struct {
 	// Tailable keeps the cursor open when Next has nothing, AwaitData makes getMore
 	// wait for documents.
 	Tailable, AwaitData bool
-	// NoTimeout keeps the cursor however long the client leaves it alone.
+	// NoTimeout keeps the cursor however long the client leaves it idle.
 	NoTimeout bool
 	// Collections names the collections whose state the cursor holds between its
-	// batches, so that Cursors.Invalidate finds it; the UUIDs, in the node.
+	// batches, so that Cursors.Invalidate finds it. (Package node names them by UUID.)
 	Collections []string
-	// Doing is what the command is said to have been doing where the query fails
-	// ("Executor error during find command: db.coll"); "" for nothing.
+	// Doing begins the error message where the query fails ("Executor error during find
+	// command: db.coll"); "" for nothing.
 	Doing string
-	// Vars are written into the "cursor" document behind "ns", for what single
-	// commands add (postBatchResumeToken); nil for none. It is called after the
-	// batch, for every batch.
+	// Vars is written into the "cursor" document after "ns", for what some commands add
+	// (postBatchResumeToken); nil for none. It is called after the batch, for every
+	// batch.
 	Vars func(b *bson.Builder)
 }
 
-// WriteCursorReply writes the reply of a command that opens a cursor,
-// {cursor: {firstBatch, id, ns}}, and keeps the cursor for getMore where it is
-// not exhausted. It takes over s.Cursor: in the end it is closed, whatever
-// happens.
+// WriteCursorReply writes the reply of a command that opens a cursor, {cursor:
+// {firstBatch, id, ns}}, and keeps the cursor for getMore where it is not exhausted. It
+// takes over s.Cursor, which is closed in the end, whatever happens.
 func WriteCursorReply(ctx context.Context, op *Op, s CursorSpec) error {
 	c := newOpenCursor(op, s)
 	defer c.closeUnlessKept()

@@ -359,7 +359,8 @@ func (cs *Cursors) Kill(id int64) bool {
 	return true
 }
 
-// OfOthers are the namespaces of the cursors with these ids that are not owner's.
+// OfOthers returns the namespaces of the cursors with these ids that do not belong to
+// owner.
 func (cs *Cursors) OfOthers(ids []bson.Value, owner [32]byte) []string {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
@@ -398,8 +399,8 @@ func (cs *Cursors) killSessions(match func(SessionID) bool) int {
 }
 
 // Invalidate makes every cursor that holds the state of a collection (see
-// CursorSpec.Collections) fail with err at its next getMore, or at once where one
-// is running: the collection was dropped or renamed. What it holds is let go now.
+// CursorSpec.Collections) fail with err at its next getMore, or at once where one is
+// running: the collection was dropped or renamed. What it holds is released now.
 func (cs *Cursors) Invalidate(collection string, err error) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()

@@ -26,8 +26,8 @@ type Dispatcher struct {
 	Clients  Clients
 	Metrics  Metrics
 	Top      Top
-	// Gate is what every command flagged Writes passes, and writers inside the
-	// server too.
+	// Gate is what every command flagged Writes passes, and so do writers inside the
+	// server.
 	Gate Gate
 	Log  *slog.Logger
 	// Memory is the budget of all operations, from which large replies are taken;
@@ -42,27 +42,26 @@ type Dispatcher struct {
 
 	// Host is "name:port" of this server, as currentOp prints it.
 	Host string
-	// Member is the member of a replica set that the process is; nil on a standalone.
+	// Member is this process as a member of a replica set; nil on a standalone.
 	Member *repl.Member
 	// ProcessID names this run of the server in topologyVersion.
 	ProcessID [12]byte
-	// DefaultWrite tells the write concern of clients that give none, on a member; nil
-	// stands for the implicit one, the majority.
+	// DefaultWrite returns the write concern of clients that give none, on a member;
+	// nil stands for the implicit one, the majority.
 	DefaultWrite func(ctx context.Context) *WriteConcern
 	// DefaultReadTime is the time limit in milliseconds of commands that read where
 	// the client gave none (cluster parameter defaultMaxTimeMS); 0 for none.
 	DefaultReadTime atomic.Int64
-	// Authorize decides whether op's client may run it; nil lets everyone. It is
-	// not asked for commands flagged NoAuth. Where it lets the client, ended, if
-	// not nil, is called when op has run.
+	// Authorize decides whether op's client may run it; nil allows everything. It is
+	// not called for commands flagged NoAuth. Where it allows op, ended, if not nil, is
+	// called when op has run.
 	Authorize func(ctx context.Context, op *Op) (ended func(), err error)
 	// Writable returns nil where this member takes writes, else the error for
 	// clients; nil where it always does. Each member writes its own database local.
 	Writable func() error
 }
 
-// NewDispatcher makes a Dispatcher with empty tables and the parameters that
-// they honour.
+// NewDispatcher makes a Dispatcher with empty tables and the parameters that they obey.
 func NewDispatcher(log *slog.Logger) *Dispatcher {
 	d := &Dispatcher{Registry: NewRegistry(), Params: NewParams(), Status: NewStatus(), Log: log, ProcessID: bson.NewObjectID()}
 	d.Cursors = NewCursors(d.Params)

@@ -50,8 +50,8 @@ func NewFields(name string, fields ...Field) *Fields {
 	return f
 }
 
-// Lenient makes unknown fields be ignored, as the server's commands without an
-// IDL declaration do. It returns f.
+// Lenient lets unknown fields be ignored, as the server's commands without an IDL
+// declaration do. It returns f.
 func (f *Fields) Lenient() *Fields { f.lenient = true; return f }
 
 // kind says how the value of a field is checked and read.
@@ -106,7 +106,7 @@ var (
 // Any declares a field of any type; null is kept as a value.
 func Any(name string) Field { return Field{name: name, kind: kindAny, keepNull: true} }
 
-// Ignored declares a field that is accepted and not looked at.
+// Ignored declares a field that is accepted and never read.
 func Ignored(name string) Field { return Field{name: name, kind: kindIgnored} }
 
 // OneOf declares a field of one of the types.
@@ -116,7 +116,7 @@ func OneOf(name string, types ...bson.Type) Field { return Field{name: name, typ
 func Bool(name string) Field { return OneOf(name, bson.TypeBool) }
 
 // OptionalBool declares a boolean of the server's type optionalBool, which takes
-// nothing else, null neither, and says so in its own words.
+// nothing else, not even null, and has error messages of its own.
 func OptionalBool(name string) Field {
 	d := Bool(name)
 	d.optional = true
@@ -177,8 +177,8 @@ func Struct(name string, sub *Fields) Field {
 	return Field{name: name, kind: kindStruct, types: []bson.Type{bson.TypeDocument}, sub: sub}
 }
 
-// ArrayOf declares an array whose elements are as elem, whose own name does
-// not count. Elements may also come as a section of their own (OP_MSG kind 1).
+// ArrayOf declares an array with elements as elem declares them; elem's name is
+// ignored. Elements may also come as a section of their own (OP_MSG kind 1).
 func ArrayOf(name string, elem Field) Field {
 	return Field{name: name, kind: kindArray, types: []bson.Type{bson.TypeArray}, elem: &elem}
 }
@@ -191,8 +191,8 @@ func Collection() Field { return Field{kind: kindNamespace, isValue: true} }
 // a collection.
 func CollectionOrUUID() Field { return Field{kind: kindNamespaceOrUUID, isValue: true} }
 
-// Value declares the command's own value as d, whose name does not count; Args
-// has it under the command's name.
+// Value declares the command's own value as d, whose name is ignored; Args has it under
+// the command's name.
 func Value(d Field) Field { d.isValue = true; return d }
 
 // Name is the field's name.
@@ -241,8 +241,8 @@ var (
 	errModification = mongoerr.New(mongoerr.FailedToParse, "Update argument must be either an object or an array")
 )
 
-// Unstable marks a field that Stable API version 1 does not have: it is refused
-// under apiStrict (code 323).
+// Unstable marks a field that Stable API version 1 does not have: it is rejected under
+// apiStrict (code 323).
 func (d Field) Unstable() Field { d.unstable = true; return d }
 
 // OrOne lets a single element stand for the array that ArrayOf declares.

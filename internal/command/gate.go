@@ -7,8 +7,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// Gate lets writes pass, or holds them up while someone has locked it (fsync
-// with lock: true). The zero Gate is open.
+// Gate lets writes pass, or blocks them while someone has locked it (fsync with lock:
+// true). The zero Gate is open.
 type Gate struct {
 	mu      sync.Mutex
 	locks   int64
@@ -74,7 +74,7 @@ func (g *Gate) Lock(ctx context.Context) (int64, error) {
 	}
 }
 
-// Unlock takes one lock away and returns how many are left.
+// Unlock releases one lock and returns how many are left.
 func (g *Gate) Unlock() (int64, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -88,7 +88,7 @@ func (g *Gate) Unlock() (int64, error) {
 	return g.locks, nil
 }
 
-// Locks is how many locks there are.
+// Locks returns how many locks there are.
 func (g *Gate) Locks() int64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()

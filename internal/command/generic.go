@@ -26,7 +26,7 @@ type Generic struct {
 
 	// ClusterTime is $clusterTime as sent, nil for none.
 	ClusterTime bson.Doc
-	// SecondaryOK says that the client's read preference is another than the primary.
+	// SecondaryOK says that the client's read preference is not "primary".
 	SecondaryOK bool
 
 	// ReadConcern and WriteConcern are as sent, before they are checked.
@@ -38,7 +38,8 @@ type Generic struct {
 	RawData bool
 }
 
-// API is which Stable API a client asks for; a cursor's getMores ask for the same.
+// API is the Stable API that a client asks for; a cursor's getMores must ask for the
+// same.
 type API struct {
 	APIVersion                   string
 	HasAPIVersion                bool
@@ -46,7 +47,7 @@ type API struct {
 	APIDeprecation, HasAPIErrors bool
 }
 
-// Document shows the parameters that the client gave.
+// Document returns the parameters that the client gave.
 func (a API) Document() bson.Doc {
 	var b bson.Builder
 	if a.HasAPIVersion {

@@ -11,30 +11,30 @@ import (
 	"github.com/mayflydb/mayfly/internal/repl"
 )
 
-// Intent is a request that a front end has in terms of its own, where a Request
-// has a command as a document: a read of one item through the REST protocol of
-// Cosmos DB, say. Do runs it on the path that Dispatch takes.
+// Intent is a request in a front end's own terms, where a Request has a command as a
+// document: a read of one item through the REST protocol of Cosmos DB, say. Do runs it
+// on the path that Dispatch takes.
 type Intent interface {
-	// Authorize returns the error for a client that may not do it. It stands for
-	// Dispatcher.Authorize, which knows the privileges of MongoDB's users only.
+	// Authorize returns the error for a client that may not do it. It takes the place
+	// of Dispatcher.Authorize, which knows the privileges of MongoDB's users only.
 	Authorize(ctx context.Context) error
 	// Run does it, and answers the client unless it returns an error. It sets
 	// op.Stats, counts documents in opcounters, and leaves the length of its answer
 	// in op.ReplyBytes. ctx is as for a Handler.
 	Run(ctx context.Context, op *Op) error
-	// Shown is the command as logs, profile and currentOp print it. It is called
-	// where something is shown, by any goroutine, also while Run runs and after it.
+	// Shown is the command as logs, profile and currentOp print it. It is called by any
+	// goroutine that shows it, during Run and after it.
 	Shown() bson.Doc
 }
 
-// Do runs an intent as op to its end: registered for currentOp and killOp,
-// within its time limit, through the gate where it writes, its panics
-// contained; counted, logged and profiled. What it returns has the error for a
-// client in its chain (mongoerr.From); its answer is the caller's.
+// Do runs an intent as op to its end: registered for currentOp and killOp, within its
+// time limit, through the gate where it writes, its panics contained; counted, logged
+// and profiled. The error returned has the client's error in its chain (mongoerr.From);
+// to answer the client is up to the caller.
 //
-// REQUIRES: op is new, and has Client, Command, DB and Start, and Collection
-// where it works on one. Command need not be registered; of its Flags those
-// count that are about what it does.
+// REQUIRES: op is new, and has Client, Command, DB and Start, and Collection where it
+// works on one. Command need not be registered; only those of its Flags matter that say
+// what it does.
 func (d *Dispatcher) Do(ctx context.Context, op *Op, intent Intent) error {
 	if err := invariant.Require(op.Client != nil && op.Command != nil && !op.Start.IsZero() && op.intent == nil, "command: an intent comes with a new op, its client, command and start"); err != nil {
 		return err
@@ -159,9 +159,9 @@ func (d *Dispatcher) enter(ctx context.Context, op *Op) error {
 	return err
 }
 
-// Enter lets who writes to a database through the gate, unless this member takes no
-// writes; each Enter that returns nil is followed by a Leave of Gate. Errors: those
-// of TakesWrites, and the cause of ctx's end.
+// Enter passes the gate for a write to a database, unless this member takes no writes;
+// each Enter that returns nil is followed by a Leave of Gate. Errors: those of
+// TakesWrites, and the cause of ctx's end.
 func (d *Dispatcher) Enter(ctx context.Context, db string) error {
 	if db != localDB {
 		if err := d.TakesWrites(); err != nil {
@@ -171,8 +171,8 @@ func (d *Dispatcher) Enter(ctx context.Context, db string) error {
 	return d.Gate.Enter(ctx)
 }
 
-// TakesWrites is nil where this member takes writes, else the error that a client
-// gets: 10107 on one that is no primary.
+// TakesWrites returns nil where this member takes writes, else the error for a client:
+// 10107 on one that is not primary.
 func (d *Dispatcher) TakesWrites() error {
 	if d.Writable == nil {
 		return nil

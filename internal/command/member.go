@@ -6,12 +6,13 @@ import (
 )
 
 // AppendTopologyVersion writes topologyVersion: which run of the server this is, and
-// how often what hello tells of it has changed.
+// how often its answer to hello has changed.
 func (d *Dispatcher) AppendTopologyVersion(b *bson.Builder) {
 	b.OpenDoc("topologyVersion").ObjectID("processId", d.ProcessID).Int64("counter", d.TopologyChanges()).Close()
 }
 
-// TopologyChanges is how often what hello tells has changed: never on a standalone.
+// TopologyChanges counts how often the answer to hello has changed: never on a
+// standalone.
 func (d *Dispatcher) TopologyChanges() int64 {
 	if d.Member == nil {
 		return 0

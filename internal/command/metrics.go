@@ -16,16 +16,17 @@ type Metrics struct {
 
 	// Documents that the handlers deleted, inserted, returned and updated.
 	DocsDeleted, DocsInserted, DocsReturned, DocsUpdated atomic.Int64
-	// Index keys and documents that queries looked at.
+	// Index keys and documents that queries examined.
 	KeysScanned, DocsScanned atomic.Int64
 	// ScanAndOrder counts sorts without an index, WriteConflicts retried writes.
 	ScanAndOrder, WriteConflicts atomic.Int64
-	// CollectionScans counts plans that read a whole collection.
+	// CollectionScans counts plans that scan a whole collection.
 	CollectionScans, TailableScans atomic.Int64
 
 	// Unknown counts requests for commands that do not exist.
 	Unknown atomic.Int64
-	// Operations that ended because of killOp, their client's end, their time.
+	// Operations that ended because they were killed, their client disconnected, or
+	// their time limit was exceeded.
 	Killed, Disconnected, TimedOut atomic.Int64
 
 	// Asserts by kind: Regular counts our own bugs, User the users' errors.
@@ -108,8 +109,8 @@ func (m *Metrics) AppendLatencies(b *bson.Builder) {
 	}
 }
 
-// AppendCommands writes metrics.commands: for each command how often it ran, and
-// failed. None is rejected, which needs query settings.
+// AppendCommands writes metrics.commands: for each command how often it ran, and how
+// often it failed. None is ever rejected, as there are no query settings.
 func (m *Metrics) AppendCommands(b *bson.Builder, r *Registry) {
 	b.Int64("<UNKNOWN>", m.Unknown.Load())
 	for _, c := range r.All() {

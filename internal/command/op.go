@@ -12,8 +12,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/repl"
 )
 
-// Op is one running request. The handler owns it; what other goroutines may
-// read meanwhile (currentOp, killOp) goes through the methods that say so.
+// Op is one running request. The handler owns it; what other goroutines may read at the
+// same time (currentOp, killOp) goes through the methods that say so.
 type Op struct {
 	// ID is the opid, unique since start until it wraps around.
 	ID         int32
@@ -35,11 +35,11 @@ type Op struct {
 	Args      Args
 	Generic   Generic
 	Session   *Session
-	// Execution has the statements of a retryable write executed once; nil for an
-	// operation that is none.
+	// Execution makes sure that the statements of a retryable write are executed once;
+	// nil for other operations.
 	Execution *catalog.Execution
-	// Needs is what the client was found to be allowed for it; nil where access is
-	// not controlled.
+	// Needs are the privileges for it that the client was found to have; nil where
+	// access is not controlled.
 	Needs []auth.Need
 
 	ReadConcern  ReadConcern
@@ -51,8 +51,8 @@ type Op struct {
 	IntegerOK bool
 	// ReplyBytes is the length of the answer of an Intent, which has no Reply.
 	ReplyBytes int
-	// Gone says that the operation has dropped the collection it names: Top keeps
-	// nothing of it.
+	// Gone says that the operation has dropped the collection that it names: Top keeps
+	// nothing about it.
 	Gone bool
 	// NextBody asks for an exhaust reply: see Response.Next.
 	NextBody       bson.Doc
@@ -60,13 +60,13 @@ type Op struct {
 	// CloseConnection asks the front end to close the connection afterwards.
 	CloseConnection bool
 
-	// Memory is what the handler has worked in. It goes back once the operation has
-	// been accounted for, and the memory of the arguments with it: a handler that sets
-	// it says that nothing of the request looks at them later, as a cursor would.
+	// Memory is what the handler has worked in. It is released once the operation has
+	// been accounted for, together with the memory of the arguments: a handler that
+	// sets it guarantees that nothing reads the request later, as a cursor would.
 	Memory Releaser
 
 	Start time.Time
-	// Deadline is when the operation's time is over; the zero Time for never.
+	// Deadline is when the operation's time limit is exceeded; the zero Time for never.
 	Deadline time.Time
 	Stats    Stats
 
@@ -83,17 +83,17 @@ type Op struct {
 	answer     *reply          // whose builder Reply is; nil for an Op that has none of its own
 }
 
-// Ending tells work that has no context whether its operation is to end. The zero
-// Ending never does.
+// Ending tells work without a context whether its operation should end. The zero Ending
+// never does.
 type Ending struct{ ctx context.Context }
 
-// Ending is op's; the zero one for an operation that no request is.
+// Ending returns op's Ending; the zero one for an operation that is not a request.
 func (op *Op) Ending() Ending { return Ending{op.active.ctx} }
 
-// EndWith has op, an operation inside another one, end with that.
+// EndWith makes op, an operation inside another one, end with that one.
 func (op *Op) EndWith(outer *Op) { op.active.ctx = outer.active.ctx }
 
-// Ended returns why the operation is to end, or nil.
+// Ended returns why the operation should end, or nil.
 func (e *Ending) Ended() error {
 	if e.ctx == nil {
 		return nil
@@ -101,7 +101,7 @@ func (e *Ending) Ended() error {
 	return interruption(e.ctx)
 }
 
-// Releaser is memory that is handed on.
+// Releaser is memory that is used again.
 type Releaser interface{ Release() }
 
 // Stats are what the operation did, for the profiler, the slow-operation log
@@ -172,10 +172,11 @@ type Progress struct {
 	Done, Total int64
 }
 
-// SetPlanSummary says which plan runs ("IXSCAN { a: 1 }"); others may read it.
+// SetPlanSummary sets the summary of the plan that runs ("IXSCAN { a: 1 }"), which any
+// goroutine may read.
 func (op *Op) SetPlanSummary(s string) { op.active.summary.set(&op.active.planSummary, s) }
 
-// PlanSummary returns what SetPlanSummary said, or "".
+// PlanSummary returns what SetPlanSummary has set, or "".
 func (op *Op) PlanSummary() string {
 	if s := op.active.planSummary.Load(); s != nil {
 		return *s
@@ -183,11 +184,12 @@ func (op *Op) PlanSummary() string {
 	return ""
 }
 
-// SetProgress says how far the operation is; others may read it.
+// SetProgress says how far the operation is, which any goroutine may read.
 func (op *Op) SetProgress(p Progress) { op.active.progress.Store(&p) }
 
-// ReportProgress has others ask f how far the operation is; f answers false
-// where there is nothing to tell, and may be called at any time until the end.
+// ReportProgress sets f, which says how far the operation is. f returns false where
+// there is nothing to report, and may be called by any goroutine until the operation
+// ends.
 func (op *Op) ReportProgress(f func() (Progress, bool)) { op.active.report.Store(&f) }
 
 // progressNow is how far the operation is, or nil.
@@ -200,14 +202,14 @@ func (op *Op) progressNow() *Progress {
 	return op.active.progress.Load()
 }
 
-// Yielded counts a point at which the operation let others go first.
+// Yielded counts a point at which the operation yielded to others.
 func (op *Op) Yielded() { op.active.yields.Add(1) }
 
-// SetWaitingForLock says whether the operation waits for another one.
+// SetWaitingForLock says whether the operation is waiting for another one.
 func (op *Op) SetWaitingForLock(w bool) { op.active.waiting.Store(w) }
 
-// SetCollection names the collection that the command works on, where its
-// UUID or another document than the request's first field told.
+// SetCollection sets the collection that the command works on, where its name does not
+// come from the request's first field.
 func (op *Op) SetCollection(name string) {
 	op.Collection = name
 	op.SetNS(op.DB + "." + name)
@@ -229,8 +231,8 @@ func (op *Op) GrowReply(n int) error {
 	return op.answer.held.Set(replyGrowth * n)
 }
 
-// HoldParsed takes memory for what is made of n bytes of the request: the filter,
-// statement or pipeline at hand, in place of the one before.
+// HoldParsed takes memory for what is parsed from n bytes of the request: the current
+// filter, statement or pipeline, in place of the previous one.
 //
 // Errors: 146 where there is none.
 func (op *Op) HoldParsed(n int) error {
@@ -240,9 +242,9 @@ func (op *Op) HoldParsed(n int) error {
 	return op.answer.parsed.Set(parsedCopies * n)
 }
 
-// Documents returns the documents of the array argument called name, whether
-// they came inside the body or as a section of their own. Elements that are no
-// documents are left out: declare the field as ArrayOf(Object) to refuse them.
+// Documents returns the documents of the array argument called name, whether they came
+// inside the body or as a section of their own. Elements that are not documents are
+// left out: declare the field as ArrayOf(Object) to reject them.
 func (op *Op) Documents(name string) []bson.Doc {
 	for i := range op.Sequences {
 		if op.Sequences[i].ID == name {
@@ -267,7 +269,7 @@ type statement struct {
 	command bson.Doc
 }
 
-// Kind is how the operation is counted and named.
+// Kind returns how the operation is counted and named.
 func (op *Op) Kind() OpKind {
 	if op.statement != nil {
 		return op.statement.kind
@@ -278,7 +280,7 @@ func (op *Op) Kind() OpKind {
 // Controlled says whether access is controlled for the operation.
 func (op *Op) Controlled() bool { return op.Dispatcher.Authorize != nil && !op.Client.Internal }
 
-// May says whether the operation's client has what is needed.
+// May says whether the operation's client has a privilege.
 func (op *Op) May(need auth.Need) bool {
 	if !op.Controlled() {
 		return true
@@ -334,7 +336,7 @@ func (op *Op) kill(err error) {
 	op.active.cancel(err)
 }
 
-// Kill ends the operation with Interrupted (code 11601) for its client.
+// Kill ends the operation; its client gets Interrupted (code 11601).
 func (op *Op) Kill() { op.kill(errKilled) }
 
 // Killed says whether the operation was killed.

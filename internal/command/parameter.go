@@ -37,20 +37,20 @@ func NewParams() *Params {
 // Param is one parameter.
 type Param struct {
 	Name string
-	// AtStartup and AtRuntime say when it may be set; neither for a parameter
-	// that only shows something.
+	// AtStartup and AtRuntime say when it may be set; neither is true for a read-only
+	// parameter.
 	AtStartup, AtRuntime bool
 	// Get returns the value.
 	Get func() bson.Value
-	// Check validates a new value and returns what puts it into effect. Nil where
-	// the parameter cannot be set.
+	// Check validates a new value and returns a function that puts it into effect. Nil
+	// where the parameter cannot be set.
 	Check func(v bson.Value) (apply func(), err error)
-	// Text reads the value of --setParameter name=text.
+	// Text parses the value of --setParameter name=text.
 	Text func(text string) (bson.Value, error)
 }
 
-// Register adds a parameter of a kind that the methods below do not make; a
-// name that is taken is a bug and panics.
+// Register adds a parameter that none of the methods below can make; a name that is
+// taken is a bug and panics.
 func (p *Params) Register(q *Param) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -153,10 +153,9 @@ type IntSpec struct {
 	// exclusive (and implies HasMin).
 	Min, Max              int64
 	HasMin, HasMax, Above bool
-	// Long prints it as a long and lets it have 64 bits.
+	// Long prints it as a long and allows it 64 bits.
 	Long bool
-	// Startup makes it fixed once the server runs; Runtime keeps it out of the
-	// options at start.
+	// Startup makes it settable at startup only; Runtime, at runtime only.
 	Startup, Runtime bool
 	// OnChange is called after each change, with the new value in effect.
 	OnChange func()
@@ -260,7 +259,7 @@ func (p *Params) Bool(s BoolSpec) *BoolParam {
 			}
 			return bson.Value{}, mongoerr.New(mongoerr.BadValue, "Invalid boolean value: %s", text)
 		},
-		// Whatever is no false counts as true, of any type.
+		// Any value but false counts as true, whatever its type.
 		Check: func(v bson.Value) (func(), error) {
 			b := v.Truthy()
 			return func() { q.v.Store(b); changed(s.OnChange) }, nil
@@ -279,7 +278,7 @@ func (p *StringParam) Load() string { return *p.v.Load() }
 type StringSpec struct {
 	Name, Default    string
 	Startup, Runtime bool
-	// Valid refuses values; nil takes every string.
+	// Valid rejects values; nil accepts every string.
 	Valid    func(string) error
 	OnChange func()
 }
@@ -308,13 +307,13 @@ func (p *Params) String(s StringSpec) *StringParam {
 	return q
 }
 
-// Fixed registers a parameter that only shows a value; startup says whether it
-// is listed among those that options at start decide.
+// Fixed registers a read-only parameter; startup says whether it is listed among those
+// that are set at startup.
 func (p *Params) Fixed(name string, startup bool, get func() bson.Value) {
 	p.Register(&Param{Name: name, AtStartup: startup, Get: get})
 }
 
-// DoubleParam is a parameter that is a number with a fraction.
+// DoubleParam is a parameter that is a floating-point number.
 type DoubleParam struct{ bits atomic.Uint64 }
 
 // Load returns the value.

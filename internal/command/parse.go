@@ -33,16 +33,15 @@ func (p *place) path(field string) string {
 	return strings.Join(parts, ".")
 }
 
-// ParseDoc reads a document that is no command by its declaration: an option
-// document, a stage's specification. Messages begin with f's name.
+// ParseDoc parses a document that is not a command by its declaration: an option
+// document, a stage's specification. Error messages begin with f's name.
 func ParseDoc(f *Fields, d bson.Doc) (Args, error) {
 	return parser{}.document(f, d, &f.root)
 }
 
-// Parse reads op's arguments by f. The dispatcher has done it where the Command
-// has Fields; a Handler whose declaration depends on the request calls it. It
-// sets op.Collection, op.UUID and op.NS where f declares the command's value
-// to be a collection.
+// Parse parses op's arguments by f. The dispatcher does it for a Command with Fields; a
+// Handler whose declaration depends on the request calls it. It sets op.Collection,
+// op.UUID and op.NS where f declares the command's value to be a collection.
 func Parse(op *Op, f *Fields) (Args, error) {
 	p := parser{op: op}
 	if op.answer != nil && !op.answer.arguments.lent {
@@ -388,8 +387,8 @@ func (p parser) collection(v bson.Value) error {
 	return nil
 }
 
-// ValidCollectionName says whether name may stand after the database's in a
-// namespace: not empty, no leading dot, neither zero bytes nor dollars.
+// ValidCollectionName says whether name may be the name of a collection: not empty, no
+// leading dot, no null bytes and no dollar signs.
 func ValidCollectionName(name string) bool {
 	if name == "" || name[0] == '.' || strings.HasPrefix(name, "$cmd.") {
 		return strings.HasPrefix(name, "$cmd.")

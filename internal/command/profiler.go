@@ -16,7 +16,7 @@ import (
 type ProfileSettings struct {
 	// Level is 0 for off, 1 for slow operations, 2 for all.
 	Level int
-	// Filter decides instead of slowms and sampleRate; nil for none.
+	// Filter decides in place of slowms and sampleRate; nil for none.
 	Filter func(entry bson.Doc) bool
 	// FilterSource is the filter as the client gave it.
 	FilterSource bson.Doc
@@ -28,8 +28,8 @@ type ProfileSettings struct {
 type Profiler struct {
 	slowMillis atomic.Int64
 	sample     DoubleParam
-	// Sink writes an entry into db's system.profile; nil for nowhere. It is called
-	// on the goroutine of the operation, after the reply is made.
+	// Sink writes an entry into db's system.profile; nil where there is none. It is
+	// called on the operation's goroutine, after the reply is complete.
 	Sink func(ctx context.Context, db string, entry bson.Doc) error
 
 	mu      sync.Mutex // held while current is replaced

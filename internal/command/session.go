@@ -14,7 +14,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// SessionTimeout is how long a session lives that nobody uses.
+// SessionTimeout is how long an unused session lives.
 const SessionTimeout = 30 * time.Minute
 
 // SessionID names a logical session: what the client chose, and the digest of
@@ -36,8 +36,8 @@ type Session struct {
 // LastUse is when an operation of the session last began or ended.
 func (s *Session) LastUse() time.Time { return time.Unix(0, s.lastUse.Load()) }
 
-// String is the session's id as the server's messages print it: the user's digest
-// in base64, and two parts for transactions inside a session, which there are none of.
+// String is the session's id as the server's messages print it: the user's digest in
+// base64, and two empty parts, for transactions inside a session.
 func (id SessionID) String() string {
 	return fmt.Sprintf("%s - %s -  - ", bson.UUID(id.ID), base64.StdEncoding.EncodeToString(id.UID[:]))
 }
@@ -47,9 +47,9 @@ func (id SessionID) Document() bson.Doc {
 	return new(bson.Builder).Binary("id", 4, id.ID[:]).Binary("uid", 0, id.UID[:]).Finish()
 }
 
-// Sessions is the table of logical sessions. A session begins when an operation
-// first names it or startSession makes it, and goes when it is ended or nobody
-// has used it for SessionTimeout.
+// Sessions is the table of logical sessions. A session begins when an operation first
+// names it or startSession creates it, and is removed when it is ended or has not been
+// used for SessionTimeout.
 type Sessions struct {
 	limit *IntParam
 	mu    struct {
@@ -68,7 +68,7 @@ type Sessions struct {
 	}
 }
 
-// NewSessions makes an empty table, whose bound is the parameter maxSessions.
+// NewSessions makes an empty table, which the parameter maxSessions bounds.
 func NewSessions(p *Params) *Sessions {
 	s := &Sessions{limit: p.Int(IntSpec{Name: "maxSessions", Default: 1_000_000, Min: 1, HasMin: true, Startup: true})}
 	s.mu.all = map[SessionID]*Session{}
@@ -104,7 +104,7 @@ func ParseSessionID(d bson.Doc, owner [32]byte) (SessionID, error) {
 	return id.Of(&a), nil
 }
 
-// Of is the id that {id, uid} names, of id's user where it names none.
+// Of returns the id that {id, uid} names, with id's user where it names none.
 func (id SessionID) Of(a *Args) SessionID {
 	id.ID, _ = a.UUID("id")
 	if v := a.Value("uid"); !v.IsMissing() {
@@ -114,7 +114,7 @@ func (id SessionID) Of(a *Args) SessionID {
 	return id
 }
 
-// Start makes a session of a user with an id of its own.
+// Start makes a session for a user, with a new id.
 func (s *Sessions) Start(owner [32]byte) (*Session, error) {
 	now := time.Now()
 	se, err := s.acquire(SessionID{ID: bson.NewUUID(), UID: owner}, now)
@@ -144,8 +144,8 @@ func (s *Sessions) attach(op *Op) (*Session, error) {
 	return s.acquire(id, op.Start)
 }
 
-// CheckSession refuses another user's session to who may not work in it. Errors:
-// code 13.
+// CheckSession returns error 13 where the session belongs to another user and op's
+// client may not act for that user.
 func (op *Op) CheckSession(id SessionID) error {
 	if id.UID == op.Client.Owner() || op.MayImpersonate() {
 		return nil
@@ -192,7 +192,8 @@ func (s *Sessions) release(se *Session, at time.Time) {
 	se.pins.Add(-1)
 }
 
-// UserDigest is how sessions name their user; "" for both is nobody.
+// UserDigest returns the digest by which sessions name their user; "" for both is
+// nobody.
 func UserDigest(user, db string) [32]byte {
 	if user == "" && db == "" {
 		return noUser
@@ -218,14 +219,14 @@ func (s *Sessions) All() []*Session {
 	return all
 }
 
-// Count is the number of sessions.
+// Count returns the number of sessions.
 func (s *Sessions) Count() int {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return len(s.mu.all)
 }
 
-// Refresh notes that the session is still wanted, making it where it is gone.
+// Refresh marks the session as used now, and makes it where there is none.
 func (s *Sessions) Refresh(id SessionID) error {
 	now := time.Now()
 	se, err := s.acquire(id, now)
@@ -285,8 +286,8 @@ func (d *Dispatcher) EndSession(id SessionID) {
 	d.Cursors.killSessions(func(s SessionID) bool { return s == id })
 }
 
-// KillSessions ends the operations and cursors of the sessions that match; the
-// sessions themselves stay usable. except is left alone.
+// KillSessions ends the operations and cursors of the sessions that match, but not the
+// operation except. The sessions themselves stay usable.
 func (d *Dispatcher) KillSessions(except *Op, match func(SessionID) bool) {
 	for _, op := range d.Clients.Ops() {
 		if op != except && op.Session != nil && match(op.Session.ID) {

@@ -14,8 +14,7 @@ const tailBits = 3
 // hour.
 const TailBuckets = 29 << tailBits
 
-// Tail counts operations by how long they took, in buckets narrow enough to tell
-// percentiles.
+// Tail counts operations by their duration, in buckets narrow enough for percentiles.
 type Tail [TailBuckets]int64
 
 // TailBound is the least duration of a bucket, in microseconds.
@@ -40,13 +39,13 @@ type tail [TailBuckets]atomic.Int64
 
 func (t *tail) add(took time.Duration) { t[tailBucket(took)].Add(1) }
 
-// Foreground is what reads and writes of clients took since the start.
+// Foreground is the durations of clients' reads and writes since the start.
 type Foreground struct {
 	Micros, Ops int64
 	Tail        Tail
 }
 
-// Since is what was taken after an earlier moment.
+// Since returns the durations recorded after before was.
 func (f Foreground) Since(before *Foreground) Foreground {
 	f.Micros -= before.Micros
 	f.Ops -= before.Ops
@@ -56,7 +55,7 @@ func (f Foreground) Since(before *Foreground) Foreground {
 	return f
 }
 
-// Foreground tells what reads and writes of clients took.
+// Foreground returns the durations of clients' reads and writes.
 func (m *Metrics) Foreground() (f Foreground) {
 	f.Micros, f.Ops = m.reads.micros.Load()+m.writes.micros.Load(), m.reads.ops.Load()+m.writes.ops.Load()
 	for i := range f.Tail {

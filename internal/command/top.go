@@ -73,7 +73,7 @@ func (t *Top) record(op *Op, took time.Duration) {
 	}
 }
 
-// Scanned counts a plan that reads the whole of a collection.
+// Scanned counts a plan that scans the whole of a collection.
 func (t *Top) Scanned(ns string, tailable bool) {
 	if u := t.of(ns); tailable {
 		u.tailableScans.Add(1)
@@ -82,8 +82,8 @@ func (t *Top) Scanned(ns string, tailable bool) {
 	}
 }
 
-// Scans returns how often a collection was read whole, by cursors that are
-// tailable and by others.
+// Scans returns how often a collection was scanned as a whole, by tailable cursors and
+// by others.
 func (t *Top) Scans(ns string) (tailable, others int64) {
 	if v, ok := t.collections.Load(ns); ok {
 		u := v.(*usage)
@@ -118,7 +118,7 @@ func (t *Top) makeRoom() {
 	})
 }
 
-// Forget drops what is known of a collection that is gone.
+// Forget drops what is known about a collection that no longer exists.
 func (t *Top) Forget(ns string) {
 	if _, ok := t.collections.LoadAndDelete(ns); ok {
 		t.count.Add(-1)
@@ -157,9 +157,9 @@ func (u *usage) append(b *bson.Builder, ns string) {
 	b.Close()
 }
 
-// AppendLatency writes the document latencyStats of $collStats for a
-// collection: reads, writes, commands and transactions, with how the times are
-// spread where histograms are wanted.
+// AppendLatency writes the document latencyStats of $collStats for a collection: reads,
+// writes, commands and transactions, with the distribution of their times where
+// histograms are asked for.
 func (t *Top) AppendLatency(b *bson.Builder, ns string, histograms bool) {
 	u := &usage{}
 	if v, ok := t.collections.Load(ns); ok {
@@ -178,8 +178,8 @@ func (t *Top) AppendLatency(b *bson.Builder, ns string, histograms bool) {
 	write("transactions", &histogram{})
 }
 
-// CountScan counts a plan that reads the whole of a collection, for the server
-// and for the collection.
+// CountScan counts a plan that scans the whole of a collection, for the server and for
+// the collection.
 func (d *Dispatcher) CountScan(ns string, tailable bool) {
 	if tailable {
 		d.Metrics.TailableScans.Add(1)

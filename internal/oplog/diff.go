@@ -17,8 +17,8 @@ import (
 // Of an array: a: true, l: its new length where it is shorter, and for each element
 // that differs u… its value or s… a delta, behind which stands its index.
 
-// Diff is what makes doc of old. ok is false where no delta can say it: a document has
-// two fields of one name.
+// Diff returns the delta that turns old into doc. ok is false where no delta can
+// express it: a document has two fields with the same name.
 func Diff(old, doc bson.Doc) (diff bson.Doc, ok bool) {
 	was, is := fieldsOf(old), fieldsOf(doc)
 	if repeats(was) || repeats(is) {

@@ -1,7 +1,7 @@
-// Package oplog makes of the entries of a replica set's log the documents that
-// MongoDB's oplog has: {op, ns, ui, o, o2, lsid, txnNumber, stmtId, ts, t, v, wall}.
-// It is pure; package repl reads the log. Start reading at Entry, then Diff.
+// Package oplog turns the entries of a replica set's log into the documents of
+// MongoDB's oplog: {op, ns, ui, o, o2, lsid, txnNumber, stmtId, ts, t, v, wall}. It is
+// pure; package repl reads the log. Start reading at Entry, then Diff.
 //
 // An entry has as many documents as operations, and each of them has a time of its own:
-// the proposer takes so many of the clock (docs/rfcs/0020-oplog.md).
+// the proposer takes that many from the clock (docs/rfcs/0020-oplog.md).
 package oplog

@@ -8,23 +8,23 @@ import (
 // version is the "v" of documents: that of MongoDB's oplog since 2.6.
 const version = 2
 
-// Entry is an entry of the log, as its documents tell of it.
+// Entry is an entry of the log, as far as its documents show it.
 type Entry struct {
-	// Time is that of its last document, as a BSON timestamp: those before have the
-	// times before.
+	// Time is the time of its last document, as a BSON timestamp. Earlier documents
+	// have the times before it, one each.
 	Time uint64
 	Term uint64
-	// Operations are those of a write, and Session whose they are. Where there are none,
-	// Note is what a noop tells; nil for an entry that has no documents.
+	// Operations are those of a write, and Session is the session that sent them. Where
+	// there are none, Note is the text of a noop; nil for an entry without documents.
 	Operations []catalog.Operation
 	Session    catalog.Session
 	Note       bson.Doc
 }
 
-// Note is what a noop of the server's own tells.
+// Note returns the text of a noop that the server itself writes.
 func Note(message string) bson.Doc { return new(bson.Builder).String("msg", message).Finish() }
 
-// Len is the number of documents.
+// Len returns the number of documents.
 func (e *Entry) Len() int {
 	if len(e.Operations) == 0 && e.Note != nil {
 		return 1
@@ -32,7 +32,7 @@ func (e *Entry) Len() int {
 	return len(e.Operations)
 }
 
-// At is the time of a document.
+// At returns the time of a document.
 func (e *Entry) At(i int) uint64 { return e.Time - uint64(e.Len()-1-i) }
 
 // Document writes a document of the entry into b, which is empty.

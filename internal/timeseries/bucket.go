@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// MaxMeasurements bounds how many measurements a bucket may hold at all;
-	// Capacity is how many the server puts into one before it opens the next
-	// (MongoDB's timeseriesBucketMaxCount).
+	// MaxMeasurements bounds the measurements that a bucket can hold; Capacity is how
+	// many the server puts into one before it opens the next (MongoDB's
+	// timeseriesBucketMaxCount).
 	MaxMeasurements = 1 << 16
 	Capacity        = 1000
 	// MaxBytes is how many bytes of measurements go into one bucket
@@ -48,8 +48,8 @@ func Accepts(start, t int64, o *schema.Timeseries) bool {
 	return t >= start && t-start < o.MaxSpanSeconds*1000
 }
 
-// ID makes the _id of a bucket: an ObjectId with the second it begins at, of
-// which an ObjectId keeps 32 bits.
+// ID makes the _id of a bucket: an ObjectId with the second at which the bucket begins,
+// of which an ObjectId keeps 32 bits.
 func ID(start int64) [12]byte {
 	id := bson.NewObjectID()
 	sec := uint32(floorDiv(start, 1000))
@@ -99,8 +99,8 @@ func Open(doc bson.Doc, o *schema.Timeseries) (*Bucket, error) {
 	return b, nil
 }
 
-// Series unpacks one field into s, whose memory is used again: gaps where a
-// measurement does not have it.
+// Series unpacks one field into s, and reuses its memory: gaps where a measurement does
+// not have the field.
 func (b *Bucket) Series(name string, s *Series) error {
 	v := b.data.Lookup(name)
 	if v.IsMissing() {
@@ -152,8 +152,8 @@ func between(times *Series, from, to int64) (lo, hi int) {
 	return lo, hi
 }
 
-// NormalMeta is a meta value with the fields of its documents sorted by name,
-// so that sources whose drivers order fields differently share buckets.
+// NormalMeta returns a meta value with the fields of its documents sorted by name, so
+// that sources whose drivers order fields differently share buckets.
 func NormalMeta(v bson.Value) bson.Value {
 	if v.Type != bson.TypeDocument {
 		return v
@@ -165,7 +165,7 @@ func NormalMeta(v bson.Value) bson.Value {
 	return bson.Value{Type: bson.TypeDocument, Data: b.Finish()}
 }
 
-// WithMeta is a bucket with another meta value.
+// WithMeta returns a bucket with another meta value.
 func WithMeta(bucket bson.Doc, meta bson.Value) bson.Doc {
 	var b bson.Builder
 	for it := bucket.Iter(); it.Next(); {

@@ -62,7 +62,7 @@ var (
 	})
 )
 
-// AppendColumn appends a series in the smallest form found.
+// AppendColumn appends a series in the smallest encoding found.
 func AppendColumn(dst []byte, s *Series) []byte {
 	body := appendBody(nil, s)
 	if len(body) >= minCompressed {
@@ -92,8 +92,8 @@ type Column struct {
 	runs  []byte
 }
 
-// OpenColumn reads the frame of a column of n values and gaps, no more than which
-// its spans may add up to (invariant bounded).
+// OpenColumn reads the frame of a column of n values and gaps. Its spans may not add up
+// to more (invariant bounded).
 func OpenColumn(b []byte, n int) (*Column, error) {
 	if len(b) == 0 || n < 0 || n > MaxMeasurements {
 		return nil, errColumn

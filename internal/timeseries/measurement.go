@@ -15,16 +15,15 @@ type Measurement struct {
 	Time int64      // milliseconds since 1970
 }
 
-// NewMeasurement makes a measurement of a document: its time first, its meta value
-// with fields in order, then the rest as it is. Errors: 2 where it has no date for its
-// time.
+// NewMeasurement makes a measurement from a document: its time first, its meta value
+// with sorted fields, then the rest as it is. Errors: 2 where its time is not a date.
 func NewMeasurement(doc bson.Doc, o *schema.Timeseries) (Measurement, error) {
 	m, _, err := AppendMeasurement(make([]byte, 0, len(doc)), doc, o)
 	return m, err
 }
 
-// AppendMeasurement is NewMeasurement with the measurement's bytes behind those of
-// dst where it has the capacity.
+// AppendMeasurement is NewMeasurement with the measurement's bytes appended to dst,
+// where that has the capacity.
 func AppendMeasurement(dst []byte, doc bson.Doc, o *schema.Timeseries) (Measurement, []byte, error) {
 	at := doc.Lookup(o.TimeField)
 	if at.Type != bson.TypeDate {
@@ -72,7 +71,7 @@ func Cut(ms []Measurement, o *schema.Timeseries) [][]Measurement {
 	return append(pieces, ms[from:])
 }
 
-// IsFull says whether a bucket of those measurements takes no more.
+// IsFull says whether a bucket of these measurements takes no more.
 func IsFull(ms []Measurement) bool {
 	size := 0
 	for _, m := range ms {

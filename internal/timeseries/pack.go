@@ -20,9 +20,9 @@ type frame struct {
 }
 
 // Pack makes a bucket. meta is Missing where the measurements have none; each
-// measurement has a Date in the time field, and its meta field is left out.
-// REQUIRES: 1 ≤ len(measurements) ≤ MaxMeasurements, all in the
-// span of start, but that the first may be alone.
+// measurement has a Date in the time field, and its meta field is left out. REQUIRES: 1
+// ≤ len(measurements) ≤ MaxMeasurements, all of them, but for the first, in the span of
+// start.
 func Pack(id [12]byte, start int64, meta bson.Value, measurements []bson.Doc, o *schema.Timeseries) bson.Doc {
 	invariant.Check(len(measurements) >= 1 && len(measurements) <= MaxMeasurements, "timeseries: a bucket has 1 to MaxMeasurements")
 	if invariant.Enabled && len(measurements) > 1 {
@@ -97,7 +97,7 @@ func (f *frame) pack() bson.Doc {
 	return b.Close().Finish()
 }
 
-// WithoutUpTo is a bucket without its measurements up to a time, and how many were
+// WithoutUpTo returns a bucket without its measurements up to a time, and how many were
 // removed: a nil document where none is left, the bucket itself where none was removed.
 // The start of the bucket stays.
 func WithoutUpTo(doc bson.Doc, upTo int64, o *schema.Timeseries) (bson.Doc, int, error) {

@@ -49,10 +49,10 @@ func (b *Bucket) RowsBetween(want func(name string) bool, from, to int64) (r *Ro
 	return r, lo, hi, nil
 }
 
-// Time is the time of row i, in milliseconds.
+// Time returns the time of row i, in milliseconds.
 func (r *Rows) Time(i int) int64 { return r.times.date(i) }
 
-// Doc puts row i together; valid until the next call.
+// Doc returns row i as a document, valid until the next call.
 func (r *Rows) Doc(i int) bson.Doc {
 	r.b.Reset(r.buf[:0])
 	if r.time {

@@ -7,9 +7,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 )
 
-// Series is an unpacked column: a value, or Missing for a gap, of each
-// measurement. Values of one type and one width, as most are, lie one behind
-// the other.
+// Series is an unpacked column: a value, or Missing for a gap, of each measurement.
+// Values of one type and one width, as most are, lie one after the other.
 type Series struct {
 	n      int
 	values []bson.Value // nil where all are of one type and width
@@ -18,10 +17,10 @@ type Series struct {
 	data   []byte // n values
 }
 
-// Len is how many values and gaps there are.
+// Len returns how many values and gaps there are.
 func (s *Series) Len() int { return s.n }
 
-// At is value i; it shares the series' bytes.
+// At returns value i, which shares the series' bytes.
 func (s *Series) At(i int) bson.Value {
 	if s.values != nil {
 		return s.values[i]
@@ -33,8 +32,8 @@ func (s *Series) At(i int) bson.Value {
 	return bson.Value{Type: s.t, Data: s.data[from:to:to]}
 }
 
-// Fixed is the values as they are in documents, one behind the other, where all
-// are there and of one type and width; nil where they are not.
+// Fixed returns the values as they are encoded in documents, one after the other, where
+// there are no gaps and all have one type of a fixed size; nil otherwise.
 func (s *Series) Fixed() (bson.Type, []byte) {
 	if s.values != nil || s.width == 0 {
 		return bson.Missing, nil
@@ -42,7 +41,7 @@ func (s *Series) Fixed() (bson.Type, []byte) {
 	return s.t, s.data
 }
 
-// Part sets s to the values of a series from one to another.
+// Part sets s to the values [from, to) of another series.
 func (s *Series) Part(of *Series, from, to int) {
 	*s = Series{n: to - from, t: of.t, width: of.width}
 	if of.values != nil {
@@ -52,7 +51,7 @@ func (s *Series) Part(of *Series, from, to int) {
 	s.data = of.data[from*of.width : to*of.width]
 }
 
-// Gather sets s to n values, which at returns one by one.
+// Gather sets s to n values, which it gets one by one from at.
 func (s *Series) Gather(n int, at func(i int) bson.Value) {
 	*s = Series{n: n, data: s.data[:0]}
 	for i := range n {
