@@ -107,6 +107,15 @@ func records(t failer, r storage.Reader, coll *Collection) (keys []RecordKey, do
 	return keys, docs
 }
 
+// endProcess closes a catalog and its store.
+func endProcess(t failer, c *Catalog) {
+	t.Helper()
+	c.Close()
+	if err := c.engine.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // mustValidate fails the test unless coll is whole.
 func mustValidate(t failer, c *Catalog, coll *Collection) *Validation {
 	t.Helper()

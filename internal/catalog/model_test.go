@@ -214,10 +214,7 @@ func TestModel(t *testing.T) {
 			"indexes": m.createIndexes,
 			"drop":    m.dropIndex,
 			"restart": func(t *rapid.T) {
-				m.c.Close()
-				if err := m.c.engine.Close(); err != nil {
-					t.Fatal(err)
-				}
+				endProcess(t, m.c)
 				start()
 				m.coll = m.c.Lookup(ns)
 			},

@@ -7,10 +7,10 @@ import (
 
 // Permit lets a removal in the background go on, unit by unit. A nil Permit always does.
 //
-// Invariant brake: a unit that removes what is due asks its permit once it is inside the
+// Invariant brake: a unit that removes what is due, or moves documents in a relayout, asks its permit once it is inside the
 // collection's gate, and holds Units until it has committed. A DDL closes the gate, and
 // whoever changes a limit locks Units before it replies. So after either has replied,
-// nothing more is removed by the old rule or the old limits.
+// nothing more is removed, or moves, by the old rule or the old limits.
 type Permit struct {
 	// Units is read-held over each unit.
 	Units *sync.RWMutex

@@ -115,7 +115,7 @@ func TestRelayConcurrent(t *testing.T) {
 		} else if _, err := c.DropIndexes(t.Context(), relayNS, func(c *Collection) ([]*Index, error) { return []*Index{c.Index("at")}, nil }); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.BeginRelay(t.Context(), c.Lookup(relayNS), by); err != nil {
+		if err := c.BeginRelay(t.Context(), c.Lookup(relayNS), by, nil); err != nil {
 			t.Fatal(err)
 		}
 		for from, end := RecordKey(nil), false; !end; {

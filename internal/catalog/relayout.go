@@ -73,8 +73,12 @@ func (c *Collection) WindowsIdle() bool {
 
 // BeginRelay begins to lay a collection by the windows of a rule, or where that is nil
 // from its windows to the order of _id. Errors: ErrRelayWaits where things have
-// changed, and 26.
-func (c *Catalog) BeginRelay(ctx context.Context, coll *Collection, by *Rule) error {
+// changed, ErrNoPermit, and 26.
+func (c *Catalog) BeginRelay(ctx context.Context, coll *Collection, by *Rule, p *Permit) error {
+	return p.Unit(func() error { return c.beginRelay(ctx, coll, by, p) })
+}
+
+func (c *Catalog) beginRelay(ctx context.Context, coll *Collection, by *Rule, p *Permit) error {
 	return c.change(ctx, only(coll.live), func(t *change) error {
 		now := coll.Latest()
 		if now == nil {
@@ -82,6 +86,9 @@ func (c *Catalog) BeginRelay(ctx context.Context, coll *Collection, by *Rule) er
 		}
 		if now.building() {
 			return ErrRelayWaits
+		}
+		if err := p.Check(now); err != nil {
+			return err
 		}
 		if by == nil {
 			return t.beginBack(now)
@@ -180,6 +187,28 @@ func (c *Catalog) RelayLeft(coll *Collection) (int64, error) {
 	return sums[windowDocs], err
 }
 
+// RelayUnfreed estimates how many bytes of disk the documents still take that have left
+// their half: those before a record key, nil for none.
+func (c *Catalog) RelayUnfreed(coll *Collection, upTo RecordKey) (unfreed int64, err error) {
+	if coll.relay == nil {
+		return 0, nil
+	}
+	for _, r := range coll.relay.Left() {
+		if r.To == nil || bytes.Compare(upTo, r.To) < 0 {
+			r.To = upTo
+		}
+		if bytes.Compare(r.From, r.To) >= 0 {
+			continue
+		}
+		n, err := c.engine.DiskUsageBetween(coll.Ident, r.From, r.To)
+		if err != nil {
+			return 0, err
+		}
+		unfreed += int64(n)
+	}
+	return unfreed, nil
+}
+
 // EndRelay ends what BeginRelay began, when no document is left in the half that they
 // leave; done says whether that is so. Before, it removes the index entries of what
 // went as a range; it calls pause as Sweep does. Errors: ErrRelayWaits, 26.
@@ -262,8 +291,11 @@ type Relay struct {
 	Rule *Rule
 	// Now is the instant by which documents are judged, in milliseconds since 1970.
 	Now int64
-	// Permit is asked before something goes.
+	// Permit is asked before documents move or go (invariant brake).
 	Permit *Permit
+	// Drops says whether what is due may still go, for the newest descriptor; it is
+	// called while the gate is closed. Nil where it may.
+	Drops func(latest *Collection) bool
 	// Did is called after each step with what it did and how long it took, while nothing
 	// is under way. It may wait, and its error ends the part.
 	Did func(RelayStep, time.Duration) error
@@ -368,25 +400,11 @@ func (u *Unit) updateAway(ctx context.Context, c *Collection, old, doc bson.Doc)
 	defer func() { u.from = u.from[:0] }()
 	u.record = c.layout.Append(u.record[:0], layout.Place{Doc: doc, ID: u.from.IDInRelay(), Low: c.live.lowWater.Load()})
 	u.plan, u.keyRoom = u.plan[:0], 0
-	for i, ix := range c.indexes {
-		if ix.holds(u.from) {
-			keys, err := u.oldKeys(ix, old, slot(&u.keys, i))
-			if err != nil {
-				return err
-			}
-			for _, k := range keys {
-				u.plan = append(u.plan, entryWrite{ix: ix, key: k, del: true})
-			}
-		}
-		if ix.holds(u.record) {
-			keys, err := u.newKeys(c, ix, doc, slot(&u.fresh, i))
-			if err != nil {
-				return err
-			}
-			for _, k := range keys {
-				u.plan = append(u.plan, entryWrite{ix: ix, key: k})
-			}
-		}
+	if err := u.planOld(c, u.from, old); err != nil {
+		return err
+	}
+	if err := u.planNew(c, doc); err != nil {
+		return err
 	}
 	if err := u.checkUnique(ctx, c); err != nil {
 		return err
@@ -508,7 +526,7 @@ func (x *relayer) moveGroup(ctx context.Context) error {
 	moved := int64(0)
 	if len(x.group) > 0 {
 		var busy []RecordKey
-		err := x.c.Run(ctx, storage.Buffered, func(u *Unit) (err error) {
+		err := x.run(ctx, func(u *Unit) (err error) {
 			moved = 0
 			busy, err = u.LockRecords(ctx, x.coll, x.group, func(k RecordKey, doc bson.Doc) error {
 				moved++
@@ -525,6 +543,11 @@ func (x *relayer) moveGroup(ctx context.Context) error {
 	return x.did(RelayStep{Passed: x.passed, Moved: moved})
 }
 
+// run is Catalog.Run of a unit that moves documents.
+func (x *relayer) run(ctx context.Context, f func(*Unit) error) error {
+	return x.o.Permit.Unit(func() error { return x.c.Run(ctx, storage.Buffered, f) })
+}
+
 // did ends a step.
 func (x *relayer) did(s RelayStep) (err error) {
 	x.passed = 0
@@ -538,6 +561,9 @@ func (x *relayer) did(s RelayStep) (err error) {
 // move moves a locked document, unless it cannot be now.
 func (x *relayer) move(u *Unit, k RecordKey, doc bson.Doc) error {
 	now := u.inLatest(x.coll)
+	if err := x.o.Permit.Check(now); err != nil {
+		return err
+	}
 	// A build looks for duplicates where it finds documents; one that moves behind it
 	// would not be found.
 	if now.building() || !now.leaves(k) {
@@ -549,13 +575,19 @@ func (x *relayer) move(u *Unit, k RecordKey, doc bson.Doc) error {
 // moveBusy moves the documents that others had locked.
 func (x *relayer) moveBusy(ctx context.Context) error {
 	for _, k := range x.busy {
-		err := x.c.Run(ctx, storage.Buffered, func(u *Unit) error {
+		moved := int64(0)
+		err := x.run(ctx, func(u *Unit) error {
+			moved = 0
 			doc, err := u.LockRecord(ctx, x.coll, k)
 			if err != nil || doc == nil || !u.inLatest(x.coll).leaves(u.resolve(k)) {
 				return err
 			}
+			moved++
 			return x.move(u, k, doc)
 		})
+		if err == nil {
+			err = x.did(RelayStep{Moved: moved})
+		}
 		if err != nil {
 			return err
 		}
@@ -615,6 +647,9 @@ func (x *relayer) drop(ctx context.Context) (whole bool, err error) {
 		}
 		if err := x.o.Permit.Check(latest); err != nil {
 			return err
+		}
+		if x.o.Drops != nil && !x.o.Drops(latest) {
+			return ErrNoPermit
 		}
 		if l.expiring.Load() != nil || x.watch.lost {
 			return nil

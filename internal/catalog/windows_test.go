@@ -251,10 +251,7 @@ func TestWindowsTwin(t *testing.T) {
 				}
 			},
 			"restart": func(t *rapid.T) {
-				m.c.Close()
-				if err := m.c.engine.Close(); err != nil {
-					t.Fatal(err)
-				}
+				endProcess(t, m.c)
 				m.open(t)
 			},
 			"": m.check,

@@ -48,17 +48,8 @@ func (u *Unit) insertStamped(ctx context.Context, c *Collection, doc bson.Doc) e
 // insert adds a document under u.record, which nobody else can use.
 func (u *Unit) insert(ctx context.Context, c *Collection, doc bson.Doc) error {
 	u.plan, u.keyRoom = u.plan[:0], 0
-	for i, ix := range c.indexes {
-		if !ix.holds(u.record) {
-			continue
-		}
-		keys, err := u.newKeys(c, ix, doc, slot(&u.keys, i))
-		if err != nil {
-			return err
-		}
-		for _, k := range keys {
-			u.plan = append(u.plan, entryWrite{ix: ix, key: k})
-		}
+	if err := u.planNew(c, doc); err != nil {
+		return err
 	}
 	if err := u.checkUnique(ctx, c); err != nil {
 		return err
@@ -68,6 +59,40 @@ func (u *Unit) insert(ctx context.Context, c *Collection, doc bson.Doc) error {
 		return err
 	}
 	return u.finish(c, 1, int64(len(doc)), u.third(c, doc))
+}
+
+// planNew plans the entries that a document gets at u.record.
+func (u *Unit) planNew(c *Collection, doc bson.Doc) error {
+	for i, ix := range c.indexes {
+		if !ix.holds(u.record) {
+			continue
+		}
+		keys, err := u.newKeys(c, ix, doc, slot(&u.fresh, i))
+		if err != nil {
+			return err
+		}
+		for _, k := range keys {
+			u.plan = append(u.plan, entryWrite{ix: ix, key: k})
+		}
+	}
+	return nil
+}
+
+// planOld plans that the entries go which a stored document has at a record key.
+func (u *Unit) planOld(c *Collection, record RecordKey, old bson.Doc) error {
+	for i, ix := range c.indexes {
+		if !ix.holds(record) {
+			continue
+		}
+		keys, err := u.oldKeys(ix, old, slot(&u.keys, i))
+		if err != nil {
+			return err
+		}
+		for _, k := range keys {
+			u.plan = append(u.plan, entryWrite{ix: ix, key: k, del: true})
+		}
+	}
+	return nil
 }
 
 // Update replaces old, which LockRecord returned for key, by doc, which has
@@ -123,17 +148,8 @@ func (u *Unit) Delete(ctx context.Context, c *Collection, key RecordKey, old bso
 func (u *Unit) remove(c *Collection, key RecordKey, old bson.Doc) error {
 	u.record = append(u.record[:0], u.resolve(key)...)
 	u.plan, u.keyRoom = u.plan[:0], 0
-	for i, ix := range c.indexes {
-		if !ix.holds(u.record) {
-			continue
-		}
-		keys, err := u.oldKeys(ix, old, slot(&u.keys, i))
-		if err != nil {
-			return err
-		}
-		for _, k := range keys {
-			u.plan = append(u.plan, entryWrite{ix: ix, key: k, del: true})
-		}
+	if err := u.planOld(c, u.record, old); err != nil {
+		return err
 	}
 	if err := u.u.Delete(c.Ident, u.record, len(old)); err != nil {
 		return err

@@ -75,7 +75,10 @@ func New(o Options) *Monitor {
 	m.governor = newGovernor(o.Dispatcher.Metrics.Foreground, processorTicks)
 	m.params = NewParams(o.Dispatcher.Params, m.Wake, m.brake)
 	m.params.Windows = o.Dispatcher.Params.Bool(command.BoolSpec{Name: "expiryWindows", Default: true,
-		OnChange: func() { o.Catalog.NoWindows.Store(!m.params.Windows.Load()) }})
+		OnChange: func() {
+			o.Catalog.NoWindows.Store(!m.params.Windows.Load())
+			m.brake()
+		}})
 	return m
 }
 

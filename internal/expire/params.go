@@ -56,7 +56,7 @@ func NewParams(p *command.Params, wake, limit func()) *Params {
 		BatchTimeMS:  atLeast("batchedDeletesTargetBatchTimeMS", 5, true),
 		BatchDocBytes: p.Int(command.IntSpec{Name: "batchedDeletesTargetStagedDocBytes", Default: 2 << 20,
 			HasMin: true, HasMax: true, Max: 1<<31 - 1, Long: true, OnChange: limit}),
-		Relayout:    p.Bool(command.BoolSpec{Name: "expiryRelayout", Default: true}),
+		Relayout:    p.Bool(command.BoolSpec{Name: "expiryRelayout", Default: true, OnChange: limit}),
 		WakeWhenDue: p.Bool(command.BoolSpec{Name: "ttlMonitorWakeWhenDue", Default: true}),
 		Concurrency: p.Int(command.IntSpec{Name: "ttlMonitorConcurrentCollections", Default: 4, HasMin: true, Min: 1, HasMax: true, Max: maxConcurrency, OnChange: limit}),
 		Documents:   atLeast("ttlMonitorDocumentsPerSecond", 0, true),

@@ -36,6 +36,12 @@ const (
 	relayLeast = 1000
 	// relayPartBytes is the size of a part: what is on disk twice at the most.
 	relayPartBytes = 64 << 20
+	// relayUnfreed is how many bytes of what has left may not be freed yet on disk for
+	// relayout to go on, or one in relayUnfreedShare of the collection's bytes where that
+	// is more. Mostly it is one or two parts; a snapshot of a reader keeps it all.
+	relayUnfreed, relayUnfreedShare = 4 * relayPartBytes, 8
+	// relaySpaceEvery is how often it looks again.
+	relaySpaceEvery = time.Second
 	// relayExpire and relayDue are shares of the documents, one in so many: of those that
 	// must expire at all for relayout to begin, and of those that must be due for passes
 	// to leave them to it.
@@ -45,6 +51,8 @@ const (
 // relays is what the monitor knows of relayouts.
 type relays struct {
 	wake chan struct{} // capacity 1: a pass has asked
+	// part and unfreed are relayPartBytes and relayUnfreed, but in tests.
+	part, unfreed int64
 	// docs is how many documents have moved since the start, and runs how many
 	// relayouts have ended.
 	docs, runs atomic.Int64
@@ -59,13 +67,14 @@ type relays struct {
 // relayProgress is the relayout under way.
 type relayProgress struct {
 	collection  catalog.UUID // zero: none
-	leave       bool         // passes leave to it what is due
+	ns          string
+	leave       bool // passes leave to it what is due
 	begun       time.Time
 	done, total int64
 }
 
 func newRelays() *relays {
-	return &relays{wake: make(chan struct{}, 1), asked: map[catalog.UUID]bool{}, after: map[catalog.UUID]time.Time{}, idle: map[catalog.UUID]time.Time{}}
+	return &relays{wake: make(chan struct{}, 1), part: relayPartBytes, unfreed: relayUnfreed, asked: map[catalog.UUID]bool{}, after: map[catalog.UUID]time.Time{}, idle: map[catalog.UUID]time.Time{}}
 }
 
 // left is how long the rest will take, going by what has been done.
@@ -76,10 +85,20 @@ func (p *relayProgress) left() time.Duration {
 	return time.Duration(float64(time.Since(p.begun)) * float64(p.total-p.done) / float64(p.done)).Round(time.Second)
 }
 
-// mayRelay says whether parameters and settings let a collection be laid anew.
+// mayRelay says whether a collection may be laid anew here and now.
 func (m *Monitor) mayRelay(c *catalog.Collection) bool {
+	return m.relayOn(c) && m.o.Dispatcher.TakesWrites() == nil
+}
+
+// relayOn says whether parameters and settings let a collection be laid anew.
+func (m *Monitor) relayOn(c *catalog.Collection) bool {
 	return m.params.Relayout.Load() && !m.o.Catalog.NoWindows.Load() && m.params.Enabled.Load() && m.params.BatchDeletes.Load() &&
-		c.Settings.Expiry.Relayout != schema.RelayoutOff && m.o.Dispatcher.TakesWrites() == nil
+		c.Settings.Expiry.Relayout != schema.RelayoutOff
+}
+
+// relayPermit lets documents move while parameters and settings do.
+func (m *Monitor) relayPermit() *catalog.Permit {
+	return &catalog.Permit{Units: &m.units, InForce: m.relayOn}
 }
 
 // asksRelayout says whether a pass leaves what is due by a rule to relayout, for which it
@@ -185,7 +204,7 @@ func (m *Monitor) tryRelay(ctx context.Context, c *catalog.Collection) {
 	run.Go(func() { err = m.relay(ctx, c) })
 	run.Wait()
 	if err == nil || ctx.Err() != nil || mongoerr.Is(err, mongoerr.NamespaceNotFound, mongoerr.Interrupted) ||
-		errors.Is(err, catalog.ErrRelayWaits) || m.o.Dispatcher.TakesWrites() != nil {
+		errors.Is(err, catalog.ErrRelayWaits) || errors.Is(err, catalog.ErrNoPermit) || m.o.Dispatcher.TakesWrites() != nil {
 		return
 	}
 	m.o.Log.LogAttrs(ctx, slog.LevelWarn, "Error laying a collection anew", slog.String("c", "INDEX"), slog.Int("id", logRelayFailed),
@@ -265,7 +284,7 @@ func (x *relayRun) begin(ctx context.Context) (going bool, err error) {
 		}
 		leave = s.Due*relayDue >= s.Docs
 		if !c.Relaying() {
-			err = m.o.Catalog.BeginRelay(ctx, c, r)
+			err = m.o.Catalog.BeginRelay(ctx, c, r, m.relayPermit())
 		}
 		if err != nil {
 			return false, err
@@ -274,7 +293,7 @@ func (x *relayRun) begin(ctx context.Context) (going bool, err error) {
 		if _, err := m.o.Catalog.Sweep(ctx, c, x.pause(ctx)); err != nil {
 			return false, err
 		}
-		if err := m.o.Catalog.BeginRelay(ctx, c, nil); err != nil {
+		if err := m.o.Catalog.BeginRelay(ctx, c, nil, m.relayPermit()); err != nil {
 			return false, err
 		}
 	}
@@ -283,7 +302,7 @@ func (x *relayRun) begin(ctx context.Context) (going bool, err error) {
 	}
 	total, err := m.o.Catalog.RelayLeft(x.c)
 	m.relays.mu.Lock()
-	m.relays.now = relayProgress{collection: x.c.UUID, leave: leave, begun: time.Now(), total: total}
+	m.relays.now = relayProgress{collection: x.c.UUID, ns: x.c.Namespace.String(), leave: leave, begun: time.Now(), total: total}
 	m.relays.mu.Unlock()
 	m.say(ctx, slog.LevelInfo, logRelays, "a collection is being laid anew", slog.String("namespace", x.c.Namespace.String()), slog.Int64("documents", total))
 	return true, err
@@ -312,7 +331,13 @@ func (x *relayRun) parts(ctx context.Context) error {
 		if x.c = x.c.Latest(); x.c == nil || !x.c.Relaying() || !x.m.mayRelay(x.c) {
 			return catalog.ErrRelayWaits
 		}
-		o := catalog.Relay{From: from, Bytes: relayPartBytes, Did: func(s catalog.RelayStep, took time.Duration) error { return x.did(ctx, s, took) }}
+		if waits, err := x.awaitSpace(ctx, from); err != nil {
+			return err
+		} else if waits {
+			continue
+		}
+		o := catalog.Relay{From: from, Bytes: int(x.m.relays.part), Permit: x.m.relayPermit(),
+			Did: func(s catalog.RelayStep, took time.Duration) error { return x.did(ctx, s, took) }}
 		x.judge(ctx, &o)
 		next, end, err := x.m.o.Catalog.RelayPart(ctx, x.c, o)
 		switch {
@@ -330,6 +355,31 @@ func (x *relayRun) parts(ctx context.Context) error {
 		}
 		from = nil
 	}
+}
+
+// awaitSpace waits a while, where that has to be for disk space: that of the documents
+// up to a place, which have left, or that for the next ones.
+func (x *relayRun) awaitSpace(ctx context.Context, upTo catalog.RecordKey) (waits bool, err error) {
+	unfreed, err := x.m.o.Catalog.RelayUnfreed(x.c, upTo)
+	if err != nil {
+		return false, err
+	}
+	if unfreed <= max(x.m.relays.unfreed, x.c.DataSize()/relayUnfreedShare) && x.m.o.Catalog.Engine().Spare(2*relayPartBytes) {
+		return false, nil
+	}
+	x.tell(func(*relayProgress) string {
+		return fmt.Sprintf("Relayout: waits for disk space, %d MB are not freed yet", unfreed>>20)
+	})
+	return true, x.pass.pause(ctx, relaySpaceEvery)
+}
+
+// tell says in currentOp how far it is.
+func (x *relayRun) tell(text func(*relayProgress) string) {
+	r := x.m.relays
+	r.mu.Lock()
+	p := command.Progress{Message: text(&r.now), Done: r.now.done, Total: r.now.total}
+	r.mu.Unlock()
+	x.op.Op().SetProgress(p)
 }
 
 // judge has what is due stay behind, where its rule may act.
@@ -351,7 +401,7 @@ func (x *relayRun) judge(ctx context.Context, o *catalog.Relay) {
 	d := by.(*documentRemover)
 	x.v = &removal{m: m, c: x.c, r: of, k: k, by: by, pass: x.pass, op: x.op, begunAt: limits, batched: true}
 	x.v.budgets = m.states.budgets(x.c, r.Own.Budget, k, m.params.budget())
-	o.Rule, o.Now, o.Permit = d.Rule, d.Now, x.v.permit()
+	o.Rule, o.Now, o.Drops = d.Rule, d.Now, x.v.permit().InForce
 }
 
 // did counts a step, tells of it, and gives way to clients.
@@ -363,13 +413,11 @@ func (x *relayRun) did(ctx context.Context, s catalog.RelayStep, took time.Durat
 	if s.Gone.Docs > 0 {
 		x.v.bookRange(s.Gone, took)
 	}
-	m.relays.mu.Lock()
-	p := &m.relays.now
-	p.done += s.Passed
-	p.total = max(p.total, p.done)
-	text := fmt.Sprintf("Relayout: laying documents anew, %s left", p.left())
-	m.relays.mu.Unlock()
-	x.op.Op().SetProgress(command.Progress{Message: text, Done: p.done, Total: p.total})
+	x.tell(func(p *relayProgress) string {
+		p.done += s.Passed
+		p.total = max(p.total, p.done)
+		return fmt.Sprintf("Relayout: laying documents anew, %s left", p.left())
+	})
 	if x.end == nil && m.governor.Busy() {
 		x.end = yield()
 	}
@@ -381,9 +429,19 @@ func (m *Monitor) Relayouts() bson.Doc {
 	x := m.relays
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	running := x.now.collection != catalog.UUID{}
 	var b bson.Builder
-	b.Bool("running", x.now.collection != catalog.UUID{}).Int64("documentsMoved", x.docs.Load()).Int64("collections", x.runs.Load())
+	b.Bool("running", running).Int64("documentsMoved", x.docs.Load()).Int64("collections", x.runs.Load())
+	if running {
+		b.String("ns", x.now.ns)
+		x.now.append(&b)
+	}
 	return b.Finish()
+}
+
+// append writes how far it is.
+func (p *relayProgress) append(b *bson.Builder) {
+	b.Int64("documents", p.done).Int64("of", p.total).Int64("secondsLeft", int64(p.left().Seconds()))
 }
 
 // appendRelayout writes how far the relayout of a collection is, for who asks for its
@@ -399,7 +457,8 @@ func (m *Monitor) appendRelayout(b *bson.Builder, c *catalog.Collection) {
 	b.OpenDoc("relayout")
 	switch {
 	case p.collection == c.UUID:
-		b.String("state", "running").Int("documents", p.done).Int("of", p.total).Int("secondsLeft", int64(p.left().Seconds()))
+		b.String("state", "running")
+		p.append(b)
 	case !m.mayRelay(c):
 		b.String("state", "off")
 	default:

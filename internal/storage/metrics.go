@@ -85,8 +85,13 @@ func (e *Engine) Metrics() Metrics {
 
 // DiskUsage estimates how many bytes of tables a keyspace takes. What is still only in
 // memory and the log is not counted.
-func (e *Engine) DiskUsage(id Ident) (uint64, error) {
-	b, n := rangeBounds(nil, id, nil, nil)
+func (e *Engine) DiskUsage(id Ident) (uint64, error) { return e.DiskUsageBetween(id, nil, nil) }
+
+// DiskUsageBetween is DiskUsage of the keys from one up to another; nil bounds stand for
+// the keyspace's ends. Where nothing is there any more, it is what compactions have yet
+// to give back.
+func (e *Engine) DiskUsageBetween(id Ident, lower, upper []byte) (uint64, error) {
+	b, n := rangeBounds(nil, id, lower, upper)
 	u, err := e.db.EstimateDiskUsage(b[:n], b[n:])
 	return u, mapError(err)
 }

@@ -103,6 +103,10 @@ func (s *space) spare(n int64) bool {
 	return err != nil || int64(u.AvailBytes)-n > 2*s.floor
 }
 
+// Spare says whether n bytes can be written without coming near the free space below
+// which writes are refused.
+func (e *Engine) Spare(n int64) bool { return e.space.spare(n) }
+
 // recoverable refuses to open a store whose logs cannot be written to tables
 // for want of space: Pebble would try for ever.
 func recoverable(fs vfs.FS, dir string) error {
