@@ -41,6 +41,7 @@ func run(args []string) int {
 	f.StringVar(&o.CosmosLoad, "cosmos-load", "", "the program that asks the Cosmos DB endpoint (default cosmosload beside this one)")
 	f.IntVar(&o.ExpiryReads, "expiry-reads", o.ExpiryReads, "how many reads a second go on meanwhile")
 	f.Int64Var(&o.PointDocuments, "point-documents", o.PointDocuments, "among how many documents the row points finds one")
+	f.Int64Var(&o.RelayoutDocuments, "relayout-documents", o.RelayoutDocuments, "how many documents the row relayout lays anew")
 	f.Int64Var(&o.LiveDocuments, "live-documents", o.LiveDocuments, "how many documents the row expiryLive begins with; half of them go")
 	f.Int64Var(&o.ShapeDocuments, "shape-documents", o.ShapeDocuments, "how many documents the rows expiryLog, expiryTouched and expiryOwn begin with; half of them go")
 	f.Int64Var(&o.SeriesReadings, "readings", o.SeriesReadings, "how many readings the rows of time series have, of 1000 sensors")

@@ -5,7 +5,9 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"math"
+	"math/rand/v2"
 	"strings"
+	"sync"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
@@ -25,6 +27,23 @@ func indexKey(id int64) int64 { return int64(uint32(id) * 0x9e3779b1) }
 const fixedBytes = 4 + (1 + 4 + 8) + (1 + 2 + 8) + (1 + 2 + 8) + (1 + 4 + 8) + (1 + 4 + 4 + 1) + 1
 
 var padding = strings.Repeat("x", documentBytes-fixedBytes)
+
+// mixture is what paddings that do not compress are cut from.
+var mixture = sync.OnceValue(func() string {
+	v, b := rand.NewChaCha8([32]byte{1}), make([]byte, 8<<20)
+	_, _ = v.Read(b) // which does not fail
+	for i := range b {
+		b[i] = ' ' + b[i]%64
+	}
+	return string(b)
+})
+
+// mixedPadding is n bytes that are not those of the documents around.
+func mixedPadding(id int64, n int) string {
+	all := mixture()
+	at := int(uint64(id) * uint64(n) % uint64(len(all)-n))
+	return all[at : at+n]
+}
 
 // document is {_id, k, n, due, pad} in BSON.
 func document(id, due int64, padding string) bson.Raw {

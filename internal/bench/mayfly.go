@@ -32,6 +32,7 @@ type mayfly struct {
 	port      int
 	args      []string // the command
 	padding   string   // of documents
+	mixed     bool     // each has another one
 }
 
 // startMayfly starts a standalone with its Cosmos DB endpoint.
@@ -117,7 +118,7 @@ func (m *mayfly) close() error {
 func (m *mayfly) cpu() (time.Duration, error) { return m.process.cpu() }
 
 func (m *mayfly) reset(ctx context.Context, l layout) error {
-	m.padding = l.padding()
+	m.padding, m.mixed = l.padding(), l.Mixed
 	if err := m.plain.Drop(ctx); err != nil {
 		return err
 	}
@@ -205,7 +206,11 @@ func (w *mayflyWorker) insertMany(ctx context.Context, first int64, n int, due i
 func (w *mayflyWorker) insertDue(ctx context.Context, first int64, due []int64) error {
 	docs := make([]any, len(due))
 	for i := range docs {
-		docs[i] = document(first+int64(i), due[i], w.m.padding)
+		pad := w.m.padding
+		if w.m.mixed {
+			pad = mixedPadding(first+int64(i), len(pad))
+		}
+		docs[i] = document(first+int64(i), due[i], pad)
 	}
 	_, err := w.m.plain.InsertMany(ctx, docs)
 	return err

@@ -32,6 +32,8 @@ type Options struct {
 	// LiveDocuments is how many documents the row expiryLive begins with: half of
 	// them go.
 	LiveDocuments int64
+	// RelayoutDocuments is how many documents the row relayout lays anew.
+	RelayoutDocuments int64
 	// PointDocuments is how many documents the row points has, where it has many.
 	PointDocuments int64
 	// ShapeDocuments is how many the rows of shapes of expiry begin with.
@@ -60,7 +62,7 @@ type Options struct {
 func Default() Options {
 	return Options{
 		Clients: []int{1, 8}, Duration: time.Second, Documents: 100_000, AnalysisDocuments: 1_000_000, Items: 10_000,
-		ExpiryDocuments: 1_000_000, ExpiryReads: 1000, LiveDocuments: 10_000_000, ShapeDocuments: 1_000_000, PointDocuments: 1_000_000, SeriesReadings: 10_000_000, CacheGB: 1,
+		ExpiryDocuments: 1_000_000, ExpiryReads: 1000, RelayoutDocuments: 1_000_000, LiveDocuments: 10_000_000, ShapeDocuments: 1_000_000, PointDocuments: 1_000_000, SeriesReadings: 10_000_000, CacheGB: 1,
 		Postgres: true, Pebble: true, Wire: true, Hollow: true, Redis: true,
 	}
 }
@@ -70,7 +72,7 @@ func Default() Options {
 func (o *Options) Small() {
 	o.Duration, o.Documents, o.ExpiryDocuments = 200*time.Millisecond, 10_000, 50_000
 	o.AnalysisDocuments, o.Items, o.LiveDocuments, o.SeriesReadings, o.PointDocuments = 50_000, 1_000, 50_000, 200_000, 50_000
-	o.ShapeDocuments = 50_000
+	o.ShapeDocuments, o.RelayoutDocuments = 50_000, 50_000
 }
 
 func (o *Options) check() error {
@@ -83,6 +85,8 @@ func (o *Options) check() error {
 		return fmt.Errorf("the rows of the Cosmos DB endpoint need a number of items that %d divides", itemsPerPartition)
 	case o.AnalysisDocuments < lastOrders:
 		return fmt.Errorf("the rows of analysis need at least %d orders", lastOrders)
+	case o.RelayoutDocuments < 2000:
+		return fmt.Errorf("the row %s needs 2000 documents", relayoutRow)
 	case o.ShapeDocuments < 2:
 		return fmt.Errorf("the rows of shapes of expiry need documents")
 	case o.LiveDocuments < 2:

@@ -92,7 +92,7 @@ func RowNames() []string {
 	for _, r := range replicaRows {
 		names = append(names, r.name)
 	}
-	names = append(names, replicaIdleRow, pointsRow, expiryRow, indexedRow, liveRow)
+	names = append(names, replicaIdleRow, pointsRow, expiryRow, indexedRow, relayoutRow, liveRow)
 	for _, s := range shapes {
 		names = append(names, s.name)
 	}
@@ -109,6 +109,7 @@ type choice struct {
 	points    bool
 	expiry    bool
 	indexed   bool
+	relayout  bool
 	live      bool
 	shapes    []shape
 	series    bool
@@ -118,7 +119,7 @@ type choice struct {
 // names analysis, cosmos, replica and expiryShapes stand for all rows of these.
 func chooseRows(list string) (c choice, err error) {
 	if list == "" {
-		return choice{rows, questions, cosmosRows, replicaRows, true, true, true, true, true, shapes, true}, nil
+		return choice{rows, questions, cosmosRows, replicaRows, true, true, true, true, true, true, shapes, true}, nil
 	}
 	for name := range strings.SplitSeq(list, ",") {
 		i := slices.IndexFunc(rows, func(r row) bool { return r.name == name })
@@ -133,6 +134,8 @@ func chooseRows(list string) (c choice, err error) {
 			c.expiry = true
 		case name == indexedRow:
 			c.indexed = true
+		case name == relayoutRow:
+			c.relayout = true
 		case name == liveRow:
 			c.live = true
 		case name == seriesRow:

@@ -74,6 +74,11 @@ func Run(ctx context.Context, o Options) (err error) {
 			return err
 		}
 	}
+	if chosen.relayout {
+		if err := b.relayout(ctx); err != nil {
+			return err
+		}
+	}
 	if chosen.live {
 		if err := b.live(ctx); err != nil {
 			return err

@@ -25,6 +25,8 @@ type layout struct {
 	Immediate bool
 	// Bytes is the size of a document, 0 for documentBytes.
 	Bytes int
+	// Mixed is documents that do not compress, on the server.
+	Mixed bool
 }
 
 // padding is what a document has beside its fields.

@@ -1,0 +1,234 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"text/tabwriter"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// The row relayout makes a TTL index on a filled collection of which nothing is due, and
+// measures how the server lays it anew by windows: alone, and while clients read and
+// update its documents by _id as fast as they are answered.
+
+const (
+	// relayoutRow is its name.
+	relayoutRow = "relayout"
+	// relayoutAhead is how far ahead the documents are due, in milliseconds, of which
+	// they are spread over as much again.
+	relayoutAhead = 24 * 3_600_000
+)
+
+// relaid is what the row measured of one relayout.
+type relaid struct {
+	took       time.Duration
+	cpu        time.Duration // per document, with that of the clients' operations
+	diskBefore int64         // all files
+	diskPeak   int64
+	diskAfter  int64
+	reads      [3]phase // before, during and after
+	writes     [3]phase
+}
+
+// relayout measures the row.
+func (b *bench) relayout(ctx context.Context) error {
+	n := b.o.RelayoutDocuments
+	alone, err := b.relay(ctx, n, 0)
+	if err != nil {
+		return fmt.Errorf("%s: %w", relayoutRow, err)
+	}
+	loaded, err := b.relay(ctx, n, liveClients)
+	if err != nil {
+		return fmt.Errorf("%s under load: %w", relayoutRow, err)
+	}
+	w := tabwriter.NewWriter(b.o.Out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(w, "\n%d documents laid by windows\tseconds\tdocs/s\tcpu/doc\tMB before\tat most\tafter\tmore\t\n", n)
+	for _, r := range []struct {
+		name string
+		*relaid
+	}{{"alone", alone}, {fmt.Sprintf("%d clients", liveClients), loaded}} {
+		fmt.Fprintf(w, "%s\t%.2f\t%.0f\t%s\t%d\t%d\t%d\t%.2f\t\n", r.name, r.took.Seconds(), float64(n)/r.took.Seconds(), micros(r.cpu),
+			r.diskBefore>>20, r.diskPeak>>20, r.diskAfter>>20, float64(r.diskPeak)/float64(r.diskBefore)-1)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	w = tabwriter.NewWriter(b.o.Out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(w, "\n%d clients\tops/s before\tp50\tp99\tp99.9\tduring\tp50\tp99\tp99.9\tafter\tp50\tp99\tp99.9\tp50 ratio\tp99 ratio\t\n", liveClients)
+	for _, r := range []struct {
+		name string
+		of   [3]phase
+	}{{"find by _id", loaded.reads}, {"update by _id", loaded.writes}} {
+		fmt.Fprintf(w, "%s\t%s%s%s%.2f\t%.2f\t\n", r.name, r.of[0].cells(), r.of[1].cells(), r.of[2].cells(),
+			float64(r.of[1].p50)/float64(r.of[0].p50), float64(r.of[1].p99)/float64(r.of[0].p99))
+	}
+	return w.Flush()
+}
+
+// relay fills a collection and has it laid anew, beside so many clients.
+func (b *bench) relay(ctx context.Context, n int64, clients int) (*relaid, error) {
+	s, r := b.server, new(relaid)
+	if err := s.reset(ctx, layout{Mixed: true}); err != nil {
+		return nil, err
+	}
+	if err := fillLater(ctx, s, n); err != nil {
+		return nil, err
+	}
+	var err error
+	if err = settled(ctx, s); err != nil {
+		return nil, err
+	}
+	if r.diskBefore, err = treeSize(s.dir); err != nil {
+		return nil, err
+	}
+	load := func(i int, during func() error) (err error) {
+		m := startMeasured(ctx, s, n, clients)
+		begun := time.Now()
+		err = during()
+		took := time.Since(begun)
+		reads, writes, stopErr := m.stop()
+		r.reads[i], r.writes[i] = newPhase(reads, took), newPhase(writes, took)
+		return errors.Join(err, stopErr)
+	}
+	quiet := func() error {
+		if clients > 0 {
+			time.Sleep(liveQuiet)
+		}
+		return nil
+	}
+	if err := load(0, quiet); err != nil {
+		return nil, err
+	}
+	if err := s.makeDue(ctx); err != nil { // the monitor is on from here on
+		return nil, err
+	}
+	profiled := b.profile(ctx, fmt.Sprintf("%s-%d", relayoutRow, clients), liveQuiet)
+	err = load(1, func() error { return s.relaid(ctx, n, r) })
+	if err := errors.Join(err, profiled()); err != nil {
+		return nil, err
+	}
+	if err := load(2, quiet); err != nil {
+		return nil, err
+	}
+	if err := settled(ctx, s); err != nil {
+		return nil, err
+	}
+	if r.diskAfter, err = treeSize(s.dir); err != nil {
+		return nil, err
+	}
+	return r, s.monitor(ctx, false)
+}
+
+// fillLater makes documents that are due in a day or two.
+func fillLater(ctx context.Context, s *mayfly, n int64) error {
+	base := time.Now().UnixMilli() + relayoutAhead
+	var next atomic.Int64
+	return parallel(fillClients, func(int) error {
+		w := &mayflyWorker{s}
+		for at := next.Add(manyDocuments) - manyDocuments; at < n; at = next.Add(manyDocuments) - manyDocuments {
+			due := make([]int64, min(manyDocuments, n-at))
+			for i := range due {
+				due[i] = base + rand.Int64N(relayoutAhead)
+			}
+			if err := w.insertDue(ctx, at, due); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// relaid waits for the relayout that is about to begin, and measures it.
+func (m *mayfly) relaid(ctx context.Context, n int64, r *relaid) error {
+	before, err := m.relayouts(ctx)
+	if err != nil {
+		return err
+	}
+	began, used := time.Now(), time.Duration(0)
+	for running := false; ; time.Sleep(pollEvery) {
+		now, err := m.relayouts(ctx)
+		if err != nil {
+			return err
+		}
+		if on := now.Lookup("running").Boolean(); on && !running {
+			running, began = true, time.Now()
+			if used, err = m.cpu(); err != nil {
+				return err
+			}
+		}
+		size, err := treeSize(m.dir)
+		if err != nil {
+			return err
+		}
+		r.diskPeak = max(r.diskPeak, size)
+		if now.Lookup("collections").AsInt64() > before.Lookup("collections").AsInt64() {
+			r.took = time.Since(began)
+			after, err := m.cpu()
+			r.cpu = (after - used) / time.Duration(n)
+			return err
+		}
+	}
+}
+
+// relayouts is what serverStatus says of relayouts.
+func (m *mayfly) relayouts(ctx context.Context) (bson.Raw, error) {
+	r, err := m.status(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return r.Lookup("metrics", "relayout").Document(), nil
+}
+
+// measuredLoad is clients that read and update documents by _id, half and half, as fast
+// as they are answered.
+type measuredLoad struct {
+	cancel        context.CancelFunc
+	reads, writes [][]time.Duration
+	done          chan error
+}
+
+func startMeasured(ctx context.Context, s system, documents int64, clients int) *measuredLoad {
+	working, cancel := context.WithCancel(ctx)
+	m := &measuredLoad{cancel: cancel, reads: make([][]time.Duration, clients), writes: make([][]time.Duration, clients), done: make(chan error, 1)}
+	go func() {
+		m.done <- parallel(clients, func(client int) error {
+			w, err := s.worker(ctx)
+			if err != nil {
+				return err
+			}
+			defer w.close()
+			v := rand.New(rand.NewPCG(uint64(client), 3))
+			for working.Err() == nil {
+				id, begun := v.Int64N(documents), time.Now()
+				if v.IntN(2) == 0 {
+					if err := w.find(ctx, id); err != nil {
+						return err
+					}
+					m.reads[client] = append(m.reads[client], time.Since(begun))
+					continue
+				}
+				if err := w.increment(ctx, id, false); err != nil {
+					return err
+				}
+				m.writes[client] = append(m.writes[client], time.Since(begun))
+			}
+			return nil
+		})
+	}()
+	return m
+}
+
+// stop ends the clients, and returns how long each operation took.
+func (m *measuredLoad) stop() (reads, writes []time.Duration, err error) {
+	m.cancel()
+	err = <-m.done
+	for i := range m.reads {
+		reads, writes = append(reads, m.reads[i]...), append(writes, m.writes[i]...)
+	}
+	return reads, writes, err
+}
