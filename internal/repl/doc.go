@@ -9,7 +9,7 @@
 // virtual time. Tick, Step, Propose and ReadIndex are what happens to it; Round
 // (round.go) is all it does about them:
 //
-//	propose → ready → [leader: send] → persist → send → apply → advance
+//	propose → ready → [leader: send, apply] → persist → send → apply → advance
 //
 // Its parts are behind small interfaces: the Log (log.go), the Machine that
 // entries change and the Outbox that messages leave by (machine.go).

@@ -1,6 +1,7 @@
 package repl
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -105,6 +106,13 @@ func (g *Group) handle(rd raft.Ready) error {
 			late = append(late, m)
 		}
 	}
+	committed := rd.CommittedEntries
+	if n := stable(rd); g.role == Leader && n > 0 {
+		if err := g.applyCommitted(committed[:n]); err != nil {
+			return err
+		}
+		committed = committed[n:]
+	}
 	if err := g.persist(rd); err != nil {
 		return err
 	}
@@ -112,7 +120,22 @@ func (g *Group) handle(rd raft.Ready) error {
 		g.send(m)
 	}
 	g.confirmReads(rd.ReadStates)
-	return g.applyCommitted(rd.CommittedEntries)
+	return g.applyCommitted(committed)
+}
+
+// stable is how many of the committed entries were in the log before this round. A
+// leader applies them first: clients wait for that, and need not wait for the disk once
+// more. On a follower the leader waits for the disk.
+func stable(rd raft.Ready) int {
+	if !raft.IsEmptySnap(rd.Snapshot) {
+		return 0
+	}
+	if len(rd.Entries) == 0 {
+		return len(rd.CommittedEntries)
+	}
+	first := rd.Entries[0].GetIndex()
+	n, _ := slices.BinarySearchFunc(rd.CommittedEntries, first, func(e *raftpb.Entry, first uint64) int { return cmp.Compare(e.GetIndex(), first) })
+	return n
 }
 
 // mayLeaveEarly says that a message promises nothing about this member's disk: a

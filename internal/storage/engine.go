@@ -306,8 +306,14 @@ func (e *Engine) closeStore() error {
 	return mapError(errors.Join(err, e.health.Close()))
 }
 
-// Sync returns when all that was committed before the call is durable.
-func (e *Engine) Sync(ctx context.Context) error { return e.journal.wait(ctx) }
+// Sync returns when all that was committed before the call is durable, what has come
+// from the log of a replicated group too.
+func (e *Engine) Sync(ctx context.Context) error {
+	if err := e.db.LogData(nil, pebble.Sync); err != nil {
+		return mapError(err)
+	}
+	return e.journal.wait(ctx)
+}
 
 // SetJournalInterval changes how long a commit may wait for the disk.
 func (e *Engine) SetJournalInterval(d time.Duration) { e.journal.interval.Store(int64(d)) }

@@ -341,6 +341,8 @@ func (u *Unit) Seal() error {
 // Apply makes the writes visible, with what they change in memory: sums and
 // idents. at is the unit's place in the log of a replicated group, which becomes
 // the engine's Applied in the same step; 0 where there is no log. The locks stay.
+// What has a place is on the disk already, in that log: the operating system need not
+// have it when Apply returns, and what waits for the journal next takes it along.
 // REQUIRES: the unit is sealed. One that was decoded is bound, too.
 func (u *Unit) Apply(at uint64) error {
 	if err := invariant.Require(u.sealed, "storage: a unit is sealed before it is applied"); err != nil {
@@ -353,7 +355,11 @@ func (u *Unit) Apply(at uint64) error {
 	}
 	if !u.batch.Empty() {
 		size := u.batch.Len()
-		err := u.e.db.Apply(u.batch, pebble.Sync)
+		written := pebble.Sync
+		if at > 0 {
+			written = pebble.NoSync
+		}
+		err := u.e.db.Apply(u.batch, written)
 		u.e.views.commits.Add(1)
 		u.e.idleCompactor.wrote(size)
 		if err != nil {
