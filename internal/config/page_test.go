@@ -12,7 +12,7 @@ import (
 // -rewrite writes it anew.
 func TestOptionsPage(t *testing.T) {
 	var b strings.Builder
-	b.WriteString("# Options of mayfly serve\n\nMade of the table in `internal/config/table.go` by its test (`go test ./internal/config -rewrite`).\n")
+	b.WriteString("# Options of mayfly serve\n\nGenerated from the table in `internal/config/table.go` by its test (`go test ./internal/config -rewrite`).\n")
 	for _, s := range sections {
 		fmt.Fprintf(&b, "\n## %s\n\n| flag | in the file | variable | default | |\n|---|---|---|---|---|\n", s.title)
 		for i := range table {

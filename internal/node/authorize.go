@@ -8,8 +8,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// EnableAccessControl has every command checked against the privileges of who
-// runs it. (Manual: Role-Based Access Control.) It is called before the first
+// EnableAccessControl makes every command be checked against the privileges of the user
+// who runs it. (Manual: Role-Based Access Control.) It is called before the first
 // request.
 func (n *Node) EnableAccessControl() { n.Dispatcher.Authorize = n.authorize }
 

@@ -425,5 +425,5 @@ func (c *listCursor) Next(context.Context) (bson.Doc, error) {
 	return d, nil
 }
 
-// Close lets go of the documents.
+// Close releases the documents.
 func (c *listCursor) Close() { c.docs = nil }

@@ -1,12 +1,11 @@
-// Package node is the data-bearing member: the commands that a server with
-// storage answers, one file per command. A file declares the command's
-// arguments, its handler, and nothing that another command needs.
+// Package node is the data-bearing member: the commands that a server with storage
+// answers, one file per command. A file declares the command's arguments and its
+// handler, and nothing that another command needs.
 //
-// What commands share has files of its own: what each needs of a user (needs.go,
-// asked by authorize.go), writes (ddl.go, measurements.go), pipelines (aggregate.go,
-// pipelinerules.go). The commands about users and roles are those of package
-// account.
+// What commands share has files of its own: the privileges that each needs (needs.go,
+// checked by authorize.go), writes (ddl.go, measurements.go), pipelines (aggregate.go,
+// pipelinerules.go). The commands about users and roles are in package account.
 //
-// Start reading at node.go, which lists the commands, then at ping.go for the
-// shape of the smallest command.
+// Start reading at node.go, which lists the commands, then at ping.go for the shape of
+// the smallest command.
 package node

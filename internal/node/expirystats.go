@@ -9,8 +9,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/pipeline"
 )
 
-// ExpiryReport tells of the expiry rules of a collection, which may be nil, as
-// the stage $expiryStats prints them. Package expire has it.
+// ExpiryReport describes the expiry rules of a collection, which may be nil, as the
+// stage $expiryStats prints them. Package expire implements it.
 type ExpiryReport func(ctx context.Context, c *catalog.Collection) ([]bson.Doc, error)
 
 // expiryStats lists the expiry rules of the stage's collection: what is due, and

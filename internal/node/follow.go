@@ -9,9 +9,10 @@ import (
 // and parameters of the set.
 const followEvery = time.Second
 
-// Follow keeps what the node remembers of stored documents (users and roles, cluster
-// parameters, default concerns) in step with what the set's primary writes, until ctx
-// ends. A standalone needs none: its own commands are all that change them.
+// Follow keeps the node's caches of stored documents (users and roles, cluster
+// parameters, default concerns) up to date with what the set's primary writes, until
+// ctx ends. A standalone does not need it: only its own commands change these
+// documents.
 func (n *Node) Follow(ctx context.Context) {
 	m := n.Dispatcher.Member
 	if m == nil {

@@ -302,7 +302,7 @@ func (t *merging) insert(ctx context.Context, d bson.Doc) error {
 	return t.w.n.insertOne(ctx, t.writer, t.c, d, t.check, t.w.n.timestamp)
 }
 
-// Finish commits what is pending, and tells of the first write that failed.
+// Finish commits what is pending, and returns the error of the first write that failed.
 func (t *merging) Finish(ctx context.Context) error {
 	if err := t.writer.Commit(ctx); err != nil {
 		return err
@@ -310,7 +310,7 @@ func (t *merging) Finish(ctx context.Context) error {
 	return t.failed
 }
 
-// Close drops what is not committed. What was committed on the way stays.
+// Close drops what is not committed. What was committed before stays.
 func (t *merging) Close() {
 	t.writer.Abort()
 	if t.paused != nil {

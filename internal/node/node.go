@@ -26,7 +26,7 @@ type Node struct {
 	Process Process
 	// StartTime is when the server started.
 	StartTime time.Time
-	// Expiry tells of expiry rules; nil where no monitor applies them.
+	// Expiry describes expiry rules; nil where no monitor applies them.
 	Expiry ExpiryReport
 
 	knobs      *knobs

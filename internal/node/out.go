@@ -110,7 +110,7 @@ func (t *outing) Add(ctx context.Context, d bson.Doc) error {
 	return t.w.n.insertOne(ctx, t.writer, t.c, d, t.check, t.w.n.timestamp)
 }
 
-// Finish puts the collection in the place of the old one.
+// Finish replaces the old collection by the new one.
 func (t *outing) Finish(ctx context.Context) error {
 	if t.batch != nil {
 		if err := t.batch.flush(ctx); err != nil {
@@ -125,7 +125,7 @@ func (t *outing) Finish(ctx context.Context) error {
 	return err
 }
 
-// Close removes the temporary collection where it is not finished.
+// Close drops the temporary collection unless it was finished.
 func (t *outing) Close() {
 	if t.writer != nil {
 		t.writer.Abort()

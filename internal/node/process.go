@@ -19,8 +19,8 @@ const gitVersion = "nogitversion"
 
 var versionArray = [4]int32{8, 0, 15, 0}
 
-// Process is what the commands about the server know of the process around the
-// node. Functions that are nil have nothing to tell or to do.
+// Process is what commands about the server know of the process around the node. A
+// function that is nil has nothing to say or to do.
 type Process struct {
 	// Argv is the command line, Parsed the options in the shape of a configuration
 	// file.
@@ -37,7 +37,7 @@ type Process struct {
 	Traffic     func() Traffic
 	// Compressors are the names that the server offers, in its order.
 	Compressors []string
-	// Flush makes everything durable that is not yet.
+	// Flush makes everything durable that is not durable yet.
 	Flush func(ctx context.Context) error
 	// PauseIdleCompaction keeps the store from rewriting files when nobody writes, until
 	// ResumeIdleCompaction is called as often. Both or neither may be nil.
@@ -45,19 +45,19 @@ type Process struct {
 	ResumeIdleCompaction func()
 	// Shutdown asks the process to stop and returns at once.
 	Shutdown func()
-	// LocalhostOnly says that shutdown without authentication needs a client on
-	// this machine; true unless users are authenticated.
+	// LocalhostOnly says that only a client on this machine may shut the server down;
+	// true unless users authenticate.
 	LocalhostOnly bool
 }
 
-// ServerLog is the server's log as getLog and logRotate see it.
+// ServerLog is the server's log as getLog and logRotate use it.
 type ServerLog interface {
 	// Names are the logs that are kept in memory.
 	Names() []string
 	// Lines returns the last lines of one of them, how many were written since
 	// start, and whether there is such a log.
 	Lines(name string) (lines []string, total int64, ok bool)
-	// Rotate begins a new file.
+	// Rotate starts a new file.
 	Rotate() error
 }
 

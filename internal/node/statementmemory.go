@@ -35,7 +35,7 @@ type finding struct {
 
 var findings = sync.Pool{New: func() any { return new(finding) }}
 
-// Release hands the memory on.
+// Release gives the memory back.
 func (m *finding) Release() {
 	*m = finding{}
 	findings.Put(m)
@@ -74,7 +74,7 @@ func (m *writing) next() *writeMemory {
 	return &m.statement
 }
 
-// Release hands the memory on.
+// Release gives the memory back.
 func (m *writing) Release() {
 	m.statement = writeMemory{}
 	m.writer.Release()

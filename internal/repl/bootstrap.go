@@ -8,16 +8,17 @@ import (
 // other member gets the founder's data as a snapshot.
 var founded = Position{Index: 1, Term: 1}
 
-// Founder is where a set is founded: log and machine.
+// Founder is where a set is initiated: a log and a machine.
 type Founder interface {
-	// Found makes a place the base of an empty log and the machine's last entry, with
-	// a hard state and the group's state, in one step that is durable at return.
+	// Found makes a position the base of an empty log and the last entry of the
+	// machine, with a hard state and the group's state, in one step that is durable on
+	// return.
 	Found(at Position, hard *raftpb.HardState, state []byte) error
 }
 
-// Found makes the data of this member those of a new set, in which it is the only
-// one that votes: others of the configuration join, and then vote one after the
-// other. Log and machine hold no group. Errors: those of Config.Validate and of the
+// Found makes the data of this member the data of a new set, in which it is the only
+// voter: the other members of the configuration join, and become voters one after the
+// other. Log and machine hold no group yet. Errors: those of Config.Validate and of the
 // disk.
 func Found(f Founder, id uint64, c *Config, clock *Clock) error {
 	c = c.clone()

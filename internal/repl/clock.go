@@ -10,10 +10,9 @@ import (
 // DefaultMaxDrift is MongoDB's maxAcceptableLogicalClockDriftSecs: a year.
 const DefaultMaxDrift = 365 * 24 * time.Hour
 
-// Clock is a hybrid logical clock: it is at or above every cluster time that it
-// has seen, and moves with the wall where that is ahead. A wall clock that goes
-// back does not move it back: the counter rises instead.
-// Safe for use by many goroutines.
+// Clock is a hybrid logical clock: it is at or after every cluster time that it has
+// seen, and follows the wall clock where that is ahead. If the wall clock is set back,
+// the counter rises instead. Safe for use by many goroutines.
 type Clock struct {
 	wall     func() time.Time
 	maxDrift time.Duration
@@ -21,8 +20,8 @@ type Clock struct {
 	last     Timestamp
 }
 
-// NewClock makes a clock over the wall's; maxDrift is how far ahead of the wall a
-// time that somebody tells may be.
+// NewClock makes a clock over a wall clock. maxDrift is how far ahead of that an
+// observed time may be.
 func NewClock(wall func() time.Time, maxDrift time.Duration) *Clock {
 	return &Clock{wall: wall, maxDrift: maxDrift}
 }
@@ -38,7 +37,7 @@ func (c *Clock) take(n int) Timestamp {
 	return c.last
 }
 
-// Now is the latest time that was seen or given out.
+// Now returns the latest time that was observed or assigned.
 func (c *Clock) Now() Timestamp {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -52,8 +51,9 @@ func (c *Clock) raise(t Timestamp) {
 	c.last = max(c.last, t)
 }
 
-// Observe notes a time that somebody told. Errors: 205 where it is further ahead of
-// the wall than the bound; then the clock stays.
+// Observe advances the clock to a time that a client or member has sent. Errors: 205
+// where that is further ahead of the wall clock than the bound; the clock then stays as
+// it is.
 func (c *Clock) Observe(t Timestamp) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

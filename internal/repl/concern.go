@@ -16,7 +16,7 @@ type Concern struct {
 // Majority is the mode that every set has.
 const Majority = "majority"
 
-// Wait is somebody who waits for the group. It ends once, with Cancel at the latest.
+// Wait is a pending wait on the group. It ends exactly once, by Cancel at the latest.
 type Wait struct {
 	met     func() bool
 	done    func(error)
@@ -24,7 +24,7 @@ type Wait struct {
 }
 
 // WaitConcern calls done when the members that the concern asks for hold an entry that
-// this member proposed and has applied. Errors: 100 and 79 at once where the set
+// this member has proposed and applied. Errors: 100 and 79, immediately, where the set
 // cannot meet it; the error of a step-down.
 func (g *Group) WaitConcern(at Position, c Concern, done func(error)) *Wait {
 	met, err := g.concern(at, c)
@@ -38,8 +38,8 @@ func (g *Group) WaitConcern(at Position, c Concern, done func(error)) *Wait {
 	return g.wait(&Wait{met: met, done: done, primary: true})
 }
 
-// WaitTime calls done when this member holds all up to a cluster time, which the
-// primary is asked to pass. Errors: 205 for a time too far ahead.
+// WaitTime calls done when this member holds everything up to a cluster time. It asks
+// the primary to advance to that time. Errors: 205 for a time too far ahead.
 func (g *Group) WaitTime(t Timestamp, done func(error)) *Wait {
 	if g.applied.Time < t {
 		if err := g.Clock.Observe(t); err != nil {
@@ -66,7 +66,7 @@ func (g *Group) wait(w *Wait) *Wait {
 	return w
 }
 
-// Cancel ends a wait with an error, where it has not ended.
+// Cancel ends a wait with an error, unless it has ended already.
 func (g *Group) Cancel(w *Wait, err error) {
 	if i := slices.Index(g.waits, w); i >= 0 {
 		g.waits = slices.Delete(g.waits, i, i+1)

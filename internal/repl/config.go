@@ -34,12 +34,12 @@ type Config struct {
 	Members  []MemberConfig
 	Modes    []Mode        // settings.getLastErrorModes
 	Election time.Duration // settings.electionTimeoutMillis
-	// Removed are raft ids that were members once and may never be again, since
-	// what they promised may be lost (a tombstone for each).
+	// Removed are the raft ids of former members. They may never be used again, since
+	// what those members promised may be lost (a tombstone for each).
 	Removed []uint64
 }
 
-// MemberConfig is what a configuration says of one member of a set.
+// MemberConfig is one member of a set in its configuration.
 type MemberConfig struct {
 	ID       int32
 	Host     string // host:port, as clients and members reach it
@@ -57,8 +57,8 @@ type MemberConfig struct {
 // Tag is one of a member's tags.
 type Tag struct{ Key, Value string }
 
-// Mode is a custom write concern: of each tag, how many different values must have
-// the write.
+// Mode is a custom write concern: for each tag, how many different values of it must
+// have the write.
 type Mode struct {
 	Name string
 	Tags []ModeTag
@@ -197,9 +197,9 @@ func (m MemberConfig) tag(key string) (string, bool) {
 	return "", false
 }
 
-// Next checks that d may follow c, and completes it: new voting members join as
-// learners, what left becomes a tombstone. d is changed. Errors: 93 and 103 with
-// the reason; then nothing may be proposed.
+// Next checks that d may follow c, and completes d: new voting members join as
+// learners, removed ones become tombstones. Errors: 93 and 103 with the reason; d may
+// not be proposed then.
 func (c *Config) Next(d *Config) error {
 	switch {
 	case d.Set != c.Set || d.ID != c.ID:
@@ -305,8 +305,8 @@ func (c *Config) changes(from *raftpb.ConfState) (out []*raftpb.ConfChangeSingle
 
 var errDamagedState = errors.New("the stored state of the replica set is damaged")
 
-// Doc is the configuration as it is stored: MongoDB's document with the raft ids and
-// tombstones beside.
+// Doc returns the configuration as it is stored: MongoDB's document with raft ids and
+// tombstones added.
 func (c *Config) Doc() bson.Doc {
 	b := new(bson.Builder).String("_id", c.Set).Int("version", c.Version).Int64("term", c.Term)
 	members := new(bson.Builder)
@@ -338,8 +338,7 @@ func (c *Config) Doc() bson.Doc {
 		Array("removed", removed.Finish()).Finish()
 }
 
-// Shown is the configuration as MongoDB shows it: what this package stores beside is
-// left out.
+// Shown returns the configuration as MongoDB shows it, without what this package adds.
 func (c *Config) Shown() bson.Doc {
 	b := new(bson.Builder)
 	for name, v := range c.Doc().All() {
@@ -379,8 +378,8 @@ func (c *Config) at(host string) *MemberConfig {
 	return nil
 }
 
-// ParseConfig reads what Doc has written, or what a client sends: there the raft ids
-// are missing, and whoever proposes it fills them in before Validate. Errors: 93.
+// ParseConfig reads what Doc has written, or what a client sends: that has no raft ids,
+// and the proposer fills them in before Validate. Errors: 93.
 func ParseConfig(d bson.Doc) (*Config, error) {
 	c := &Config{Election: defaultElection}
 	if err := bson.Validate(d, 8); err != nil {
@@ -573,7 +572,7 @@ func number(name string, v bson.Value) (int64, error) {
 	return n, nil
 }
 
-// String shows what matters of a configuration in a log line.
+// String returns the essentials of a configuration, for a log line.
 func (c *Config) String() string {
 	return fmt.Sprintf("%s version %d with %d members", c.Set, c.Version, len(c.Members))
 }

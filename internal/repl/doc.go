@@ -1,21 +1,32 @@
-// Package repl makes the writes of a process take effect: on a standalone in
-// the local engine alone, on a member of a replica set through the log of a
-// replicated group. Callers of a Committer (commit.go) see no difference.
+// Package repl makes the writes of a process take effect: on a standalone in the local
+// engine alone, on a member of a replica set through the log of a replicated group.
+// Callers of a Committer (commit.go) see no difference.
+//
+// # A member
+//
+// Member (member.go) is the process as a member of its replica set: the Committer of its
+// catalog, and what commands need of the set. It initiates a set and reconfigures it
+// (bootstrap.go, reconfigure.go), hands over (handover.go), reports its state
+// (memberstate.go, health.go), and replaces a member that has lost its disk (replace.go).
+//
+// Operations use its data inside of the door (door.go), which closes while a snapshot
+// replaces the data. The oplog (oplog.go) is a view of the log as the documents that
+// package oplog makes.
 //
 // # A group
 //
-// Group (group.go) drives one raft group over go.etcd.io/raft: a state machine
-// without goroutines, timers or sockets, so that a simulation can step it in
-// virtual time. Tick, Step, Propose and ReadIndex are what happens to it; Round
-// (round.go) is all it does about them:
+// Group (group.go) drives one raft group over go.etcd.io/raft: a state machine without
+// goroutines, timers or sockets, so that a simulation can step it in virtual time. Tick,
+// Step, Propose and ReadIndex are its inputs; Round (round.go) handles them, always in
+// this order:
 //
 //	propose → ready → [leader: send, apply] → persist → send → apply → advance
 //
-// Its parts are behind small interfaces: the Log (log.go), the Machine that
-// entries change and the Outbox that messages leave by (machine.go).
+// Its parts are behind small interfaces: the Log (log.go), the Machine that entries
+// change and the Outbox for messages (machine.go).
 //
 // In production a Replica (replica.go) is the goroutine that owns a Group, a Store
-// (store.go) its log and machine in one engine, and a Network (network.go) the way
+// (store.go) its log and machine in one engine, and a Network (network.go) the connection
 // to other processes.
 //
 // # Invariants
@@ -23,15 +34,15 @@
 //   - log-first: what a message promises is on this member's disk before the
 //     message leaves (the journal's sync); only a leader's appends go ahead.
 //   - one-step: an entry's effects and its index become visible and durable in one
-//     step, so to apply again after a crash begins where the machine is.
+//     step, so that after a crash applying resumes where the machine is.
 //   - own-term: a member serves as primary only after an entry of its own term
 //     is applied, and an entry that was evaluated in another term does nothing.
-//   - no-hole: a proposal that raft drops fails at once with all that is queued
-//     behind it, and with all that was evaluated before the drop was known.
+//   - no-hole: a proposal that raft drops fails immediately, and so does everything
+//     queued behind it or evaluated before the drop was known.
 //   - time-rises: the timestamps of entries rise with their index.
 //   - kept-log: the log is never truncated past what is applied durably.
 //   - one-switch: a snapshot's data and log become this member's in one rename.
 //   - own-vote: hard state, vote and member-local keyspaces never travel.
 //
-// Start reading at group.go, then round.go.
+// Start reading at member.go; for the engine at group.go, then round.go.
 package repl

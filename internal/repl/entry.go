@@ -5,16 +5,16 @@ import (
 	"fmt"
 )
 
-// Timestamp is a cluster time: seconds in the upper 32 bits, a counter below.
+// Timestamp is a cluster time: seconds in the upper 32 bits, a counter in the lower.
 type Timestamp uint64
 
-// Seconds is the part that a clock on the wall would show.
+// Seconds returns the seconds since 1970.
 func (t Timestamp) Seconds() uint32 { return uint32(t >> 32) }
 
-// String shows seconds and counter.
+// String returns seconds and counter.
 func (t Timestamp) String() string { return fmt.Sprintf("%d:%d", t.Seconds(), uint32(t)) }
 
-// Position is the place of an entry: in the log, and in time. Time and Term are
+// Position is the position of an entry in the log, and its time. Time and Term are
 // MongoDB's optime.
 type Position struct {
 	Index uint64

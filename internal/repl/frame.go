@@ -9,8 +9,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Frame is what members send each other: who to whom of which set and group, a report,
-// and a message of raft or nothing.
+// Frame is what members send each other: set, group, sender and receiver, a report, and
+// possibly a raft message.
 type Frame struct {
 	Set      [12]byte // Config.ID
 	Group    Number

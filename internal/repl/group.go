@@ -16,7 +16,8 @@ import (
 const (
 	electionTicks  = 10
 	heartbeatTicks = 1
-	// HeartbeatsPerElection is how many heartbeats of a primary an election timeout has.
+	// HeartbeatsPerElection is how many heartbeats a primary sends per election
+	// timeout.
 	HeartbeatsPerElection = electionTicks / heartbeatTicks
 	// readRetryTicks is after how long an unanswered ReadIndex is tried again.
 	readRetryTicks = 3
@@ -38,13 +39,13 @@ const (
 
 // Errors of a proposal.
 var (
-	// ErrNotPrimary says that nothing was proposed: the member is no primary.
+	// ErrNotPrimary says that nothing was proposed: the member is not primary.
 	ErrNotPrimary = mongoerr.New(mongoerr.NotWritablePrimary, "not primary")
-	// ErrSteppedDown says that the member ceased to be primary before the outcome was
-	// known: the write may be a part of the set's history, or not.
+	// ErrSteppedDown says that the member stepped down before the outcome was known:
+	// the write may or may not be part of the set's history.
 	ErrSteppedDown = mongoerr.New(mongoerr.InterruptedDueToReplStateChange, "operation was interrupted because the member stepped down from primary").WithLabels("RetryableWriteError")
 	// ErrDropped says that nothing was written: raft has dropped the proposal, or one
-	// that it was evaluated on.
+	// that its evaluation depended on.
 	ErrDropped = mongoerr.New(mongoerr.InterruptedDueToReplStateChange, "operation was dropped before it was proposed to the replica set").WithLabels("RetryableWriteError")
 	// errBusy says that a bound of the group is reached.
 	errBusy = mongoerr.New(mongoerr.ExceededTimeLimit, "too many operations wait for the replica set")
@@ -61,13 +62,13 @@ type Options struct {
 	Out     Outbox
 	Clock   *Clock
 	Logger  *slog.Logger // nil: discard
-	// Primary is told when the member begins to serve as primary, and when it ceases
-	// to: before anything else happens to the machine. nil for nobody.
+	// Primary is called when the member becomes primary and when it steps down, before
+	// anything else happens to the machine; nil for nobody.
 	Primary func(bool)
 }
 
-// Group is one member of one raft group. It does no I/O but through its parts, and
-// only in Round. Not for use by several goroutines.
+// Group is one member of one raft group. It does I/O only through its parts, and only
+// in Round. Not safe for concurrent use.
 type Group struct {
 	Options
 	rn    *raft.RawNode
@@ -143,7 +144,7 @@ type peer struct {
 }
 
 // NewGroup opens a group on what its log and machine hold. Errors: those of the disk,
-// and of content that does not fit together.
+// and of inconsistent content.
 func NewGroup(o Options) (*Group, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -214,7 +215,7 @@ func entryTime(e *raftpb.Entry) (Timestamp, bool) {
 	return d.time, err == nil
 }
 
-// Tick moves the group's time on: electionTicks of them are an election timeout.
+// Tick advances the group's time: electionTicks of them are an election timeout.
 func (g *Group) Tick() {
 	g.ticks++
 	g.sinceLead++
@@ -249,7 +250,8 @@ func (g *Group) Tick() {
 // mayCampaign says whether the member may stand for election now.
 func (g *Group) mayCampaign() bool { return g.isElectable() && g.ticks >= g.frozen }
 
-// Step takes a frame of another member: its report, and a message where m is not nil.
+// Step handles a frame from another member: its report, and a message where m is not
+// nil.
 func (g *Group) Step(from uint64, m *raftpb.Message, r Report) {
 	g.told(from, r)
 	if m == nil || m.GetFrom() != from {
@@ -301,8 +303,8 @@ func (g *Group) told(from uint64, r Report) {
 	}
 }
 
-// Evaluation says on which state a write is evaluated; it is taken before the first
-// read that the write depends on.
+// Evaluation identifies the state on which a write is evaluated. It is taken before the
+// first read that the write depends on.
 type Evaluation struct{ term, epoch uint64 }
 
 // Evaluate begins an evaluation. Errors: ErrNotPrimary.
@@ -313,15 +315,15 @@ func (g *Group) Evaluate() (Evaluation, error) {
 	return Evaluation{g.term, g.epoch}, nil
 }
 
-// Propose queues a write for the next round. done is called once: with its place
-// after it is applied here, or with an error. ErrNotPrimary and ErrDropped say that
-// it never will be; after ErrSteppedDown nobody knows yet. The payload is the
-// group's; own comes back to this member's machine, where this proposal is applied.
+// Propose queues a write for the next round. done is called once: with its position
+// after it was applied here, or with an error. ErrNotPrimary and ErrDropped say that it
+// never will be; after ErrSteppedDown the outcome is not known yet. The group owns the
+// payload; own is passed to this member's machine when this proposal is applied.
 func (g *Group) Propose(ev Evaluation, payload []byte, own any, done func(Position, error)) {
 	g.enqueue(&proposal{entry: entry{kind: kindEffect, term: ev.term, payload: payload}, epoch: ev.epoch, own: own, done: done})
 }
 
-// Noop queues an entry without effect.
+// Noop queues an entry without an effect.
 func (g *Group) Noop(note []byte, done func(Position, error)) {
 	g.enqueue(&proposal{entry: entry{kind: kindNoop, term: g.term, payload: note}, epoch: g.epoch, done: done})
 }
@@ -367,7 +369,7 @@ func (g *Group) failAll(err error) {
 	g.failWaits(err)
 }
 
-// Stop fails all that waits. The group is dead afterwards.
+// Stop fails everything that is waiting. The group cannot be used afterwards.
 func (g *Group) Stop() {
 	g.setPrimary(false)
 	g.failAll(errStopped)
@@ -380,8 +382,8 @@ func (g *Group) Stop() {
 // ReportUnreachable says that messages to a member were lost.
 func (g *Group) ReportUnreachable(id uint64) { g.rn.ReportUnreachable(id) }
 
-// ReportSnapshot says how the sending of a snapshot ended. It must be called for each
-// that the Outbox was given.
+// ReportSnapshot says how sending a snapshot ended. It must be called for each one that
+// the Outbox was given.
 func (g *Group) ReportSnapshot(id uint64, ok bool) {
 	status := raft.SnapshotFinish
 	if !ok {

@@ -21,9 +21,9 @@ func (m *Member) ticks(d time.Duration) uint64 {
 // whether another one can take over.
 const handoverRetry = 50 * time.Millisecond
 
-// StepDown has the member cease to be primary, and not stand for election for a
-// period. Another one that is electable gets so long to catch up and take over; where
-// none does, force ends this one's time all the same. Errors: 10107, 262.
+// StepDown makes the primary step down, and not stand for election for a period.
+// Another electable member has the time catchUp to catch up and take over; where none
+// does, force makes this one step down all the same. Errors: 10107, 262.
 func (m *Member) StepDown(ctx context.Context, period, catchUp time.Duration, force bool) error {
 	if err := m.Writable(); err != nil {
 		return err
@@ -65,7 +65,7 @@ func (m *Member) StepDown(ctx context.Context, period, catchUp time.Duration, fo
 	}
 }
 
-// StepUp has the member stand for election, and returns when it takes writes. Errors:
+// StepUp makes the member stand for election, and returns when it takes writes. Errors:
 // 125 where it may not, or was not elected.
 func (m *Member) StepUp(ctx context.Context) error {
 	if err := m.replica.Do(ctx, (*Group).StepUp); err != nil {
@@ -87,7 +87,7 @@ func (m *Member) election() time.Duration {
 	return defaultElection
 }
 
-// Freeze keeps the member from standing for election for so long; 0 ends that.
+// Freeze keeps the member from standing for election for a time; 0 ends that.
 func (m *Member) Freeze(ctx context.Context, d time.Duration) error {
 	return m.replica.Do(ctx, func(g *Group) error {
 		g.Freeze(m.ticks(d))
@@ -95,9 +95,9 @@ func (m *Member) Freeze(ctx context.Context, d time.Duration) error {
 	})
 }
 
-// Maintenance begins, or ends, a time in which the member serves nobody and goes on to
-// follow the set; as often as it was begun it must be ended. Errors: 95 on a primary,
-// 96 where it has not begun.
+// Maintenance begins or ends maintenance mode, in which the member serves no clients
+// and keeps following the set. It must be ended as often as it was begun. Errors: 95 on
+// a primary, 96 where it has not begun.
 func (m *Member) Maintenance(on bool) error {
 	if m.replica.State().Role == Leader {
 		return mongoerr.New(mongoerr.NotSecondary, "primaries can't modify maintenance mode")

@@ -12,11 +12,11 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Health is what a member says of itself when it is asked how it is.
+// Health is what a member reports about itself when it is asked.
 type Health struct {
 	State   MemberState
 	Applied Position
-	// Version and Term are those of the configuration that it goes by.
+	// Version and Term are those of the member's configuration.
 	Version, Term int64
 	Elected       Timestamp     // when it began to take writes; 0 where it does not
 	Up            time.Duration // since it was opened
@@ -27,7 +27,7 @@ type Health struct {
 // may take ten seconds; whoever wants the state of a set does not wait so long.
 const healthTimeout = time.Second
 
-// Health is how this member is.
+// Health returns the health of this member.
 func (m *Member) Health() Health {
 	s := m.State()
 	h := Health{State: s.Member, Applied: s.Applied, Up: m.o.Wall().Sub(m.opened)}
@@ -40,8 +40,9 @@ func (m *Member) Health() Health {
 	return h
 }
 
-// AskOthers asks the other members of the set how they are, all at once, by the raft
-// id of each. Who does not answer within a second is left out.
+// AskOthers asks all other members of the set for their health, in parallel, and
+// returns the answers by raft id. Members that do not answer within a second are left
+// out.
 func (m *Member) AskOthers(ctx context.Context) map[uint64]Health {
 	s := m.replica.State()
 	if s.Config == nil {

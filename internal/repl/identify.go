@@ -11,20 +11,19 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Identity is what a process says of its member of a group, to whoever is about to
-// put it into a configuration.
+// Identity is what a process reports about its member of a group to a member that is
+// about to put it into a configuration.
 type Identity struct {
 	Raft uint64   // of its data directory
 	Set  string   // "" where it is in none
 	ID   [12]byte // of that set
 	Name string   // of the set that the process was started for; "" for any
-	// HasData says that there is something in it which a set's data would take the
-	// place of.
+	// HasData says that it has data, which a set's data would replace.
 	HasData bool
 }
 
-// Identify asks the process at a host for its member of a group. Errors: 74 where
-// there is none, or no way to it.
+// Identify asks the process at a host for its member of a group. Errors: 74 where there
+// is none, or it cannot be reached.
 func (n *Network) Identify(ctx context.Context, host string, group Number) (Identity, error) {
 	d, err := n.identify(ctx, host, group)
 	if err != nil {

@@ -24,8 +24,8 @@ import (
 //
 // What follows is HTTP/2 as it is: the key keeps strangers out, and hides nothing.
 
-// KeyPreface is how such a connection begins. As the length of a message of MongoDB's
-// protocol it would be 826,033,741 bytes, which none may have.
+// KeyPreface is how such a connection begins. As a message length in MongoDB's protocol
+// it would be 826,033,741 bytes, which is not allowed.
 const KeyPreface = "MFK1"
 
 const (
@@ -36,7 +36,7 @@ const (
 
 var errKey = errors.New("the other side has not proved that it has the key of the replica set")
 
-// KeyCredentials are those of members that share a key.
+// KeyCredentials returns the credentials of members that share a key.
 func KeyCredentials(key []byte) credentials.TransportCredentials { return keyCredentials{key} }
 
 type keyCredentials struct{ key []byte }
@@ -44,7 +44,7 @@ type keyCredentials struct{ key []byte }
 // keyInfo says that the other side has proved that it has the key.
 type keyInfo struct{ credentials.CommonAuthInfo }
 
-// AuthType is credentials.AuthInfo's.
+// AuthType implements credentials.AuthInfo.
 func (keyInfo) AuthType() string { return "key" }
 
 func (k keyCredentials) proof(of string, c, s []byte) []byte {
@@ -55,7 +55,7 @@ func (k keyCredentials) proof(of string, c, s []byte) []byte {
 	return h.Sum(nil)
 }
 
-// ClientHandshake is TransportCredentials'.
+// ClientHandshake implements TransportCredentials.
 func (k keyCredentials) ClientHandshake(ctx context.Context, _ string, conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	end := time.Now().Add(keyTimeout)
 	if at, ok := ctx.Deadline(); ok && at.Before(end) {
@@ -82,7 +82,7 @@ func (k keyCredentials) ClientHandshake(ctx context.Context, _ string, conn net.
 	})
 }
 
-// ServerHandshake is TransportCredentials'.
+// ServerHandshake implements TransportCredentials.
 func (k keyCredentials) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	return k.shake(conn, time.Now().Add(keyTimeout), func() error {
 		hello := make([]byte, len(KeyPreface)+keyNonce)
@@ -124,13 +124,13 @@ func (k keyCredentials) shake(conn net.Conn, end time.Time, f func() error) (net
 	return conn, keyInfo{credentials.CommonAuthInfo{SecurityLevel: credentials.NoSecurity}}, conn.SetDeadline(time.Time{})
 }
 
-// Info is TransportCredentials'.
+// Info implements TransportCredentials.
 func (keyCredentials) Info() credentials.ProtocolInfo {
 	return credentials.ProtocolInfo{SecurityProtocol: "key"}
 }
 
-// Clone is TransportCredentials'.
+// Clone implements TransportCredentials.
 func (k keyCredentials) Clone() credentials.TransportCredentials { return k }
 
-// OverrideServerName is TransportCredentials'.
+// OverrideServerName implements TransportCredentials.
 func (keyCredentials) OverrideServerName(string) error { return nil }

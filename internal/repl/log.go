@@ -14,31 +14,32 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Log is where a group keeps its entries and its hard state. What lies under it can
-// change (docs/rfcs/0016-replication-engine.md). Its owner is the group's goroutine.
+// Log stores the entries and the hard state of a group. Its implementation can change
+// (docs/rfcs/0016-replication-engine.md). Its owner is the group's goroutine.
 type Log interface {
-	// HardState is what Append stored last; nil where there is none. It is this member's
-	// alone, as its vote is (invariant own-vote).
+	// HardState returns what Append stored last; nil where there is none. It belongs to
+	// this member alone, like its vote (invariant own-vote).
 	HardState() *raftpb.HardState
-	// Base is the place of the last entry that was truncated; its time may be that of
-	// an earlier one. Last is the index of the last entry, Base's where there is none.
+	// Base is the position of the last entry that was truncated; its time may be that
+	// of an earlier one. Last is the index of the last entry, Base's where there is
+	// none.
 	Base() Position
 	Last() uint64
 	// Term is the term of an entry from Base to Last. Errors: raft's ErrCompacted
 	// and ErrUnavailable, and the disk's.
 	Term(index uint64) (uint64, error)
-	// Entries returns entries from lo on and below hi, at least one and then as many as
-	// maxBytes holds. Errors: as for Term.
+	// Entries returns entries from lo on and below hi: at least one, and then as many
+	// as fit maxBytes. Errors: as for Term.
 	Entries(lo, hi, maxBytes uint64) ([]*raftpb.Entry, error)
 	// Append stores entries, which replace all from their first index on, and the hard
-	// state where it is not nil, in one step. With sync it returns when the disk has
-	// them, and all that this member has written before.
+	// state where it is not nil, in one step. With sync it returns when they are on
+	// disk, together with everything that this member has written before.
 	Append(hard *raftpb.HardState, entries []*raftpb.Entry, sync bool) error
 	// Truncate removes the entries up to and including index.
 	Truncate(index uint64) error
 }
 
-// Number is the number of a group in keys and frames: a process will host several.
+// Number is the number of a group in keys and frames, as a process may host several.
 type Number uint32
 
 // The kinds of keys under storage.IdentRaft: group, kind, and for entries the index,
@@ -68,8 +69,8 @@ const storedHead = 1 + 8 + 8
 // keep up read nothing else.
 const maxCachedBytes = 16 << 20
 
-// EngineLog is the Log of a group in the store that has its data: one journal, one
-// sync for both.
+// EngineLog is a group's Log in the same store as its data: one journal and one sync
+// for both.
 type EngineLog struct {
 	e     *storage.Engine
 	group Number
@@ -142,16 +143,16 @@ func getKey(e *storage.Engine, key []byte, f func(v []byte) error) error {
 	return f(v)
 }
 
-// HardState is Log's.
+// HardState implements Log.
 func (l *EngineLog) HardState() *raftpb.HardState { return l.hard }
 
-// Base is Log's.
+// Base implements Log.
 func (l *EngineLog) Base() Position { return l.base }
 
-// Last is Log's.
+// Last implements Log.
 func (l *EngineLog) Last() uint64 { return l.last }
 
-// Term is Log's.
+// Term implements Log.
 func (l *EngineLog) Term(index uint64) (uint64, error) {
 	switch {
 	case index == l.base.Index:
@@ -171,7 +172,7 @@ func (l *EngineLog) Term(index uint64) (uint64, error) {
 	return entries[0].GetTerm(), nil
 }
 
-// Entries is Log's.
+// Entries implements Log.
 func (l *EngineLog) Entries(lo, hi, maxBytes uint64) ([]*raftpb.Entry, error) {
 	if lo <= l.base.Index {
 		return nil, raft.ErrCompacted
@@ -247,11 +248,12 @@ func (l *EngineLog) bytesUpTo(index uint64) (n uint64, err error) {
 	return n, err
 }
 
-// Bytes is how large the log is: its entries as they are stored, without their keys.
+// Bytes returns the size of the log: its entries as they are stored, without their
+// keys.
 func (l *EngineLog) Bytes() uint64 { return l.upToLast - l.upToBase }
 
-// Excess is the last entry that is not needed for a log of so many bytes and all
-// entries since a time; Base's index where there is none.
+// Excess returns the index of the last entry that is not needed for a log of that many
+// bytes with all entries since a time; Base's index where there is none.
 func (l *EngineLog) Excess(bytes uint64, since Timestamp) (uint64, error) {
 	var failed error
 	n := sort.Search(int(l.last-l.base.Index), func(i int) bool {
@@ -278,8 +280,8 @@ func storedEntry(index uint64, v []byte) *raftpb.Entry {
 	return e
 }
 
-// Append is Log's. It writes on a full disk, too: a member that took part in a
-// promise cannot refuse.
+// Append implements Log. It writes even on a full disk: a member cannot refuse an entry
+// that it has promised to store.
 func (l *EngineLog) Append(hard *raftpb.HardState, entries []*raftpb.Entry, sync bool) error {
 	u := l.e.Begin()
 	defer u.Abort()
@@ -363,7 +365,7 @@ func setBase(u *storage.Unit, group Number, base Position, upTo uint64) error {
 	return u.Set(storage.IdentRaft, groupKey(group, keyBase), binary.LittleEndian.AppendUint64(appendPosition(nil, base), upTo))
 }
 
-// Truncate is Log's.
+// Truncate implements Log.
 func (l *EngineLog) Truncate(index uint64) error {
 	if index <= l.base.Index {
 		return nil

@@ -5,19 +5,19 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Machine is what a group's entries change: on a member, the data. Its owner is
-// the group's goroutine.
+// Machine is what a group's entries change: the data of a member. Its owner is the
+// group's goroutine.
 type Machine interface {
 	// Applied returns the index of the last entry that the machine holds, and the state
 	// of the group that was stored last; 0 where there is none yet.
 	Applied() (index uint64, state []byte, err error)
 	// Apply makes an entry's change visible and stores its index in one atomic step
-	// (invariant one-step). An error is fatal: a member cannot refuse what the set has
+	// (invariant one-step). An error is fatal: a member cannot reject what the set has
 	// committed.
 	Apply(at Position, c Change) error
 	// Install makes the snapshot that was received last the machine's content, and its
-	// place the log's base, in one step (invariant one-switch), with this member's hard
-	// state in the place of the sender's. Applied tells of the new content afterwards.
+	// position the log's base, in one step (invariant one-switch), with this member's
+	// hard state instead of the sender's. Applied then describes the new content.
 	Install(base Position, hard *raftpb.HardState) error
 }
 
@@ -25,26 +25,27 @@ type Machine interface {
 type Change struct {
 	Payload []byte // of a write
 	State   []byte // the group's new state, where it is not nil
-	// Own is what the proposer has given along with the payload, on the member that
-	// proposed it, in the same process; nil on all others.
+	// Own is what the proposer passed along with the payload, in the process that
+	// proposed it; nil in all others.
 	Own any
 }
 
-// Report is what each frame tells beside its message.
+// Report is what each frame says in addition to its message.
 type Report struct {
 	Applied Position  // the last entry that the sender's machine holds
 	Wanted  Timestamp // a cluster time that somebody waits for at the sender; 0 for none
-	// Frozen says that the sender does not stand for election now: it does not take over.
+	// Frozen says that the sender does not stand for election now, so that it cannot
+	// take over.
 	Frozen bool
 }
 
-// Outbox takes messages to other members. It does not block, and may lose what it is
-// given: raft sends again.
+// Outbox sends messages to other members. It does not block, and may lose messages:
+// raft sends them again.
 type Outbox interface {
-	// Send sends a message, or where m is nil the report alone.
+	// Send sends a message or, where m is nil, the report alone.
 	Send(to uint64, m *raftpb.Message, r Report)
-	// SendSnapshot starts to send this member's data to m's receiver, and in the end
-	// m. Group.ReportSnapshot must be told how it ended.
+	// SendSnapshot starts sending this member's data to m's receiver, followed by m.
+	// Group.ReportSnapshot must be called with the outcome.
 	SendSnapshot(m *raftpb.Message)
 }
 

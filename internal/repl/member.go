@@ -28,24 +28,25 @@ type MemberOptions struct {
 	// Catalog opens what is in it. Its Committer is the member.
 	Catalog catalog.Options
 	Network NetworkOptions
-	// Window is how much of the log the member keeps. Bytes of 0 stand for those of
-	// DefaultWindow.
+	// Window is how much of the log the member keeps. Where Bytes is 0, that of
+	// DefaultWindow is used.
 	Window Window
-	// Wall is the clock on the wall; nil: the computer's. MaxDrift: see NewClock; 0:
+	// Wall is the wall clock; nil: the system's. MaxDrift: see NewClock; 0:
 	// DefaultMaxDrift.
 	Wall     func() time.Time
 	MaxDrift time.Duration
-	// Quiesce ends what works on the data in the background, before a snapshot takes
-	// their place, and returns what starts it again; nil for nothing.
+	// Quiesce stops background work on the data before a snapshot replaces it, and
+	// returns a function that starts it again; nil for nothing.
 	Quiesce func() (resume func())
 	Log     *slog.Logger // nil: discard
-	// Fatal hears of an error after which the member cannot go on: the process should
-	// end.
+	// Fatal is called with an error after which the member cannot continue: the process
+	// should end.
 	Fatal func(error)
 }
 
-// Member is the member of a replica set that a process is: the Committer of its
-// catalog, and what the process asks of its set. Safe for use by many goroutines.
+// Member is this process as a member of a replica set: the Committer of its catalog,
+// and everything else that the process needs of its set. Safe for use by many
+// goroutines.
 type Member struct {
 	o       MemberOptions
 	clock   *Clock
@@ -71,9 +72,9 @@ type Member struct {
 	work     sync.WaitGroup
 }
 
-// OpenMember opens the data of a member and starts it: in its set, or where the data
-// are of none, waiting to be brought into one. Errors: 93 where the data are of a set
-// of another name; those of the disk.
+// OpenMember opens the data of a member and starts it: in its set or, where the data
+// belongs to none, waiting to be added to one. Errors: 93 where the data belongs to a
+// set with another name; those of the disk.
 func OpenMember(o MemberOptions) (_ *Member, err error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -114,8 +115,8 @@ func OpenMember(o MemberOptions) (_ *Member, err error) {
 	return m, nil
 }
 
-// Stop ends the member and closes its data. Nobody uses the catalog any more, and
-// all that Quiesce would end has ended.
+// Stop ends the member and closes its data. By then nobody uses the catalog, and
+// everything that Quiesce stops has ended.
 func (m *Member) Stop() error {
 	err := m.catalog.Close()
 	m.stop()
@@ -125,11 +126,11 @@ func (m *Member) Stop() error {
 	return errors.Join(err, m.store.Close())
 }
 
-// Catalog is the member's data. It stays the same when a snapshot has replaced what
-// is in it; who uses it does so inside of Enter.
+// Catalog returns the member's data. The Catalog stays the same when a snapshot
+// replaces what is in it; it is used only between Enter and leave.
 func (m *Member) Catalog() *catalog.Catalog { return m.catalog }
 
-// Clock is the cluster time, for what clients tell of it.
+// Clock returns the cluster clock, which clients' times advance.
 func (m *Member) Clock() *Clock { return m.clock }
 
 // Host is the host:port by which others reach this process.
@@ -138,30 +139,29 @@ func (m *Member) Host() string { return m.o.Network.Host }
 // Set is the name of the set that the process was started for.
 func (m *Member) Set() string { return m.o.Set }
 
-// ServePeers takes connections of other members from a listener, until Stop or the
-// listener's end.
+// ServePeers accepts connections from other members on a listener, until Stop or until
+// the listener is closed.
 func (m *Member) ServePeers(l net.Listener) error { return m.net.Serve(l) }
 
-// Enter lets an operation use the data until it calls leave. The context that it then
-// runs under ends with 11602 when a snapshot is to take the place of the data;
-// meanwhile nobody gets in. What needs no data, as hello, does without. Errors: the
-// cause of ctx's end.
+// Enter lets an operation use the data until it calls leave. The context that it
+// returns ends with error 11602 when a snapshot is about to replace the data; until
+// that is done, Enter waits. Operations that need no data, such as hello, do not call
+// it. Errors: the cause of ctx's end.
 func (m *Member) Enter(ctx context.Context) (inside context.Context, leave func(), err error) {
 	return m.door.enter(ctx)
 }
 
-// SetWindow says how much of its log the member keeps from now on, until it is opened
-// again.
+// SetWindow sets how much of its log the member keeps, until it is opened again.
 func (m *Member) SetWindow(w Window) error {
 	m.replica.SetWindow(w)
 	return m.catalog.ShowOplog()
 }
 
-// Window is how much of its log the member keeps.
+// Window returns how much of its log the member keeps.
 func (m *Member) Window() Window { return *m.replica.window.Load() }
 
-// Evaluate says on which state a unit that begins now is evaluated: zero where the
-// member is no primary, and then Commit refuses it.
+// Evaluate returns the state on which a unit that begins now is evaluated: zero where
+// the member is not primary, and then Commit rejects the unit.
 func (m *Member) Evaluate() catalog.Evaluation {
 	if m.replica == nil {
 		return catalog.Evaluation{} // it is being opened
@@ -175,11 +175,12 @@ func (m *Member) Evaluate() catalog.Evaluation {
 
 type stepUpKey struct{}
 
-// Commit is Committer's: it proposes the effect to the set, and returns when a majority
-// has it on disk and this member has applied it. It waits for that whatever becomes of
-// ctx, since the unit's locks must stay until the outcome is known; a member that
-// cannot reach a majority steps down. Errors: ErrNotPrimary and ErrDropped, which say
-// that it left no trace; ErrSteppedDown, which says that nobody knows yet.
+// Commit implements Committer: it proposes the effect to the set, and returns when a
+// majority has it on disk and this member has applied it. It waits for that even after
+// ctx has ended, since the unit's locks must stay until the outcome is known; a member
+// that cannot reach a majority steps down. Errors: ErrNotPrimary and ErrDropped, which
+// say that it left no trace; ErrSteppedDown, which says that the outcome is not known
+// yet.
 func (m *Member) Commit(ctx context.Context, e *catalog.Effect, _ storage.Durability) error {
 	if e.Empty() {
 		if err := e.Apply(catalog.LogPosition{}); err != nil {
@@ -211,11 +212,11 @@ func (m *Member) WaitConcern(ctx context.Context, at Position, c Concern) error 
 	return m.replica.WaitConcern(ctx, at, c)
 }
 
-// WaitTime waits until this member holds all up to a cluster time. Errors: 205 for one
-// too far ahead, the cause of ctx's end.
+// WaitTime waits until this member holds everything up to a cluster time. Errors: 205
+// for one too far ahead, the cause of ctx's end.
 func (m *Member) WaitTime(ctx context.Context, t Timestamp) error { return m.replica.WaitTime(ctx, t) }
 
-// Note commits an entry without effect, which has a text (appendOplogNote).
+// Note commits an entry that has a text and no effect (appendOplogNote).
 func (m *Member) Note(ctx context.Context, text []byte) (Position, error) {
 	at, err := m.replica.ask(ctx, func(g *Group, done func(Position, error)) { g.Noop(text, done) })
 	if err == nil {
@@ -244,7 +245,7 @@ func (m *Member) openEffects(e *storage.Engine) (_ Effects, err error) {
 	return effects{m}, nil
 }
 
-// Apply is Effects'.
+// Apply implements Effects.
 func (f effects) Apply(at Position, payload []byte, own any) error {
 	place := catalog.LogPosition{Index: at.Index, Term: at.Term, Time: uint64(at.Time)}
 	if e, ok := own.(*catalog.Effect); ok {
@@ -257,7 +258,7 @@ func (f effects) Apply(at Position, payload []byte, own any) error {
 	return e.Apply(place)
 }
 
-// Close is Effects': nobody uses the data when it returns.
+// Close implements Effects: nobody uses the data when it returns.
 func (f effects) Close() error {
 	if !f.m.door.close(endPatience) {
 		return fmt.Errorf("operations did not end within %s", endPatience)

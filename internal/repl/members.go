@@ -53,13 +53,14 @@ func (g *Group) proposeConfig(next *Config, done func(Position, error)) {
 	g.enqueue(p)
 }
 
-// Freeze keeps the member from standing for election for so many ticks; 0 ends it.
+// Freeze keeps the member from standing for election for a number of ticks; 0 ends
+// that.
 func (g *Group) Freeze(ticks uint64) { g.frozen = g.ticks + ticks }
 
 // StepDown hands over to the electable member that has most of the log, and does not
-// stand for election for so many ticks. Proposals are dropped until the other one
-// takes over, or for an election timeout. Errors: ErrNotPrimary, 262 where nobody
-// can take over.
+// stand for election for a number of ticks. Proposals are dropped until the other one
+// takes over, or for an election timeout. Errors: ErrNotPrimary, 262 where nobody can
+// take over.
 func (g *Group) StepDown(ticks uint64) error {
 	if !g.primary {
 		return ErrNotPrimary
@@ -73,8 +74,7 @@ func (g *Group) StepDown(ticks uint64) error {
 	return nil
 }
 
-// ForceStepDown ends the member's leadership at once, though nobody may be there to
-// take over.
+// ForceStepDown ends the member's leadership immediately, even if nobody can take over.
 func (g *Group) ForceStepDown(ticks uint64) error {
 	if g.role != Leader {
 		return ErrNotPrimary
@@ -84,8 +84,8 @@ func (g *Group) ForceStepDown(ticks uint64) error {
 	return g.rn.Step(&raftpb.Message{Type: raftpb.MsgAppResp.Enum(), From: &g.ID, To: &g.ID, Term: new(g.term + 1)})
 }
 
-// StepUp makes the member stand for election now: it asks the primary to hand over,
-// or where nobody has heard of one lately campaigns. Errors: 125 where it may not.
+// StepUp makes the member stand for election now: it asks the primary to hand over or,
+// where there has been none for a while, campaigns. Errors: 125 where it may not.
 func (g *Group) StepUp() error {
 	if g.role == Leader {
 		return nil

@@ -32,7 +32,7 @@ var (
 	errRecovering  = mongoerr.New(mongoerr.NotPrimaryOrSecondary, "node is recovering")
 )
 
-// State is what the member is now.
+// State returns the member's current state.
 func (m *Member) State() *State {
 	s := *m.replica.State()
 	s.Changes += m.changes.Load()
@@ -63,7 +63,7 @@ func (m *Member) stateOf(s *State) MemberState {
 // writable says whether the member is primary and has stepped up in this term.
 func (m *Member) writable(s *State) bool { return s.Primary && m.ready.Load() == s.Term }
 
-// Writable is Committer's. Errors: ErrNotPrimary.
+// Writable implements Committer. Errors: ErrNotPrimary.
 func (m *Member) Writable() error {
 	if m.replica != nil && m.writable(m.replica.State()) { // nil: it is being opened
 		return nil
@@ -71,7 +71,7 @@ func (m *Member) Writable() error {
 	return ErrNotPrimary
 }
 
-// Readable is nil where the member has data to serve: as primary, or as secondary.
+// Readable returns nil where the member serves reads: as primary, or as secondary.
 // Errors: 13436.
 func (m *Member) Readable() error {
 	switch s := m.replica.State(); m.stateOf(s) {
@@ -83,11 +83,11 @@ func (m *Member) Readable() error {
 	return errNotReadable
 }
 
-// Applied is the place of the last entry that the member holds; zero while it is of no
-// set.
+// Applied returns the position of the last entry that the member has applied; zero
+// while it belongs to no set.
 func (m *Member) Applied() Position { return m.replica.State().Applied }
 
-// Changes counts what State's Changes does.
+// Changes returns the Changes of the member's State.
 func (m *Member) Changes() int64 { return m.replica.State().Changes + m.changes.Load() }
 
 // Changed is closed when Changes of the member's State rises.

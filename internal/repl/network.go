@@ -40,23 +40,23 @@ const (
 type NetworkOptions struct {
 	// Host is the host:port by which others reach this process.
 	Host string
-	// Dial connects to a host:port; nil: TCP.
+	// Dial connects to a host:port; nil: over TCP.
 	Dial func(ctx context.Context, host string) (net.Conn, error)
-	// Credentials are how members know each other; nil: they know nobody, and let in who
-	// knows the ids of set and member.
+	// Credentials are how members authenticate each other; nil: they do not, and accept
+	// any peer that knows the ids of set and member.
 	Credentials credentials.TransportCredentials
-	// SnapshotRate bounds how many bytes of snapshots are sent a second; 0: no bound.
+	// SnapshotRate bounds how many bytes of snapshots are sent per second; 0: no bound.
 	SnapshotRate int64
-	// About tells for which set the process was started, and whether its data are more
-	// than nothing; nil where nobody knows.
+	// About returns for which set the process was started, and whether it has data; nil
+	// where that is not known.
 	About func() (set string, hasData bool)
-	// Health tells how the process's member is; nil where nobody knows.
+	// Health returns the health of the process's member; nil where that is not known.
 	Health func() Health
 	Logger *slog.Logger // nil: discard
 }
 
-// Network is how the members of a process talk to those of others: gRPC, one stream of
-// frames to each host and one for each snapshot.
+// Network connects the members of a process with those of others: by gRPC, with one
+// stream of frames to each host and one for each snapshot.
 type Network struct {
 	opts   NetworkOptions
 	server *grpc.Server
@@ -73,7 +73,7 @@ type Network struct {
 	receiving map[Number]*Progress
 }
 
-// NewNetwork makes a network without members and listeners.
+// NewNetwork makes a network without members or listeners.
 func NewNetwork(o NetworkOptions) *Network {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -98,7 +98,7 @@ func NewNetwork(o NetworkOptions) *Network {
 	return n
 }
 
-// Serve takes connections of other members from a listener, until Close.
+// Serve accepts connections from other members on a listener, until Close.
 func (n *Network) Serve(l net.Listener) error {
 	if err := n.server.Serve(l); !errors.Is(err, grpc.ErrServerStopped) {
 		return err
@@ -106,7 +106,7 @@ func (n *Network) Serve(l net.Listener) error {
 	return nil
 }
 
-// Close ends all connections. Its members have stopped before.
+// Close ends all connections. The members have been stopped before.
 func (n *Network) Close() {
 	n.cancel()
 	n.server.Stop()

@@ -26,10 +26,10 @@ func firstNote(term uint64) []byte {
 // oplogView is the oplog of a member, for its catalog.
 type oplogView struct{ m *Member }
 
-// Arrivals is catalog.Virtual's.
+// Arrivals implements catalog.Virtual.
 func (v oplogView) Arrivals() <-chan struct{} { return v.m.replica.arrivals.Next() }
 
-// Size is catalog.Virtual's.
+// Size implements catalog.Virtual.
 func (v oplogView) Size() (entries, bytes, most int64) {
 	if v.m.replica == nil { // it is being opened
 		return 0, 0, int64(v.m.o.Window.Bytes)
@@ -38,8 +38,8 @@ func (v oplogView) Size() (entries, bytes, most int64) {
 	return int64(s.Applied.Index - s.Base.Index), int64(s.LogBytes), int64(v.m.Window().Bytes)
 }
 
-// Oldest is the time of the oldest document of the oplog: how far back somebody can
-// begin to read. It is zero where there is none. Errors: those of the disk.
+// Oldest returns the time of the oldest document in the oplog, the earliest at which
+// one can begin to read. It is zero where there is none. Errors: those of the disk.
 func (m *Member) Oldest() (Timestamp, error) {
 	it, err := oplogView{m}.Walk(nil, nil)
 	if err != nil {
@@ -52,12 +52,12 @@ func (m *Member) Oldest() (Timestamp, error) {
 	return Timestamp(binary.BigEndian.Uint64(it.Key())), nil
 }
 
-// Gone is catalog.Virtual's.
+// Gone implements catalog.Virtual.
 func (v oplogView) Gone(key []byte) bool {
 	return len(key) >= 8 && Timestamp(binary.BigEndian.Uint64(key)) <= v.m.replica.State().Base.Time
 }
 
-// Walk is catalog.Virtual's.
+// Walk implements catalog.Virtual.
 func (v oplogView) Walk(lower, upper []byte) (*storage.Iter, error) {
 	e, group := v.m.catalog.Engine(), v.m.store.opts.Group
 	last := e.Applied()
@@ -222,16 +222,16 @@ func (w *oplogWalk) seek(t uint64) (there bool) {
 	return w.it.SeekGE(entryKey(w.group, lo))
 }
 
-// First is storage.Walk's.
+// First implements storage.Walk.
 func (w *oplogWalk) First() bool { return w.seekTime(w.lower) }
 
-// Last is storage.Walk's.
+// Last implements storage.Walk.
 func (w *oplogWalk) Last() bool { return w.seekBefore(w.upper) }
 
-// SeekGE is storage.Walk's.
+// SeekGE implements storage.Walk.
 func (w *oplogWalk) SeekGE(key []byte) bool { return w.seekTime(max(w.lower, bound(key, 0))) }
 
-// SeekLT is storage.Walk's.
+// SeekLT implements storage.Walk.
 func (w *oplogWalk) SeekLT(key []byte) bool { return w.seekBefore(min(w.upper, bound(key, 0))) }
 
 // seekTime moves to the first document that is not before t.
@@ -264,7 +264,7 @@ func (w *oplogWalk) seekBefore(t uint64) bool {
 	return w.find(there, w.it.Prev) && w.at(w.entry.Len()-1)
 }
 
-// Next is storage.Walk's.
+// Next implements storage.Walk.
 func (w *oplogWalk) Next() bool {
 	switch {
 	case !w.valid:
@@ -275,7 +275,7 @@ func (w *oplogWalk) Next() bool {
 	return w.find(w.it.Next(), w.it.Next) && w.at(0)
 }
 
-// Prev is storage.Walk's.
+// Prev implements storage.Walk.
 func (w *oplogWalk) Prev() bool {
 	switch {
 	case !w.valid:
@@ -286,16 +286,16 @@ func (w *oplogWalk) Prev() bool {
 	return w.find(w.it.Prev(), w.it.Prev) && w.at(w.entry.Len()-1)
 }
 
-// Valid is storage.Walk's.
+// Valid implements storage.Walk.
 func (w *oplogWalk) Valid() bool { return w.valid }
 
-// Key is storage.Walk's: the time.
+// Key implements storage.Walk: it is the time.
 func (w *oplogWalk) Key() []byte { return w.key[:] }
 
-// Value is storage.Walk's.
+// Value implements storage.Walk.
 func (w *oplogWalk) Value() ([]byte, error) { return w.entry.Document(&w.b, w.i), nil }
 
-// Err is storage.Walk's.
+// Err implements storage.Walk.
 func (w *oplogWalk) Err() error {
 	if w.err != nil {
 		return w.err
@@ -303,7 +303,7 @@ func (w *oplogWalk) Err() error {
 	return w.it.Err()
 }
 
-// Close is storage.Walk's.
+// Close implements storage.Walk.
 func (w *oplogWalk) Close() error {
 	err := w.it.Close()
 	w.snapshot.Close()

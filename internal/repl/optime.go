@@ -5,14 +5,15 @@ import (
 	"sync"
 )
 
-// OpTime is the place of the last write of an operation; concerns wait for it. Safe
-// for use by many goroutines.
+// OpTime is the position of an operation's last write, which its write concern waits
+// for. Safe for use by many goroutines.
 type OpTime struct {
 	mu   sync.Mutex
 	last Position
 }
 
-// Last is the place of the operation's last write; zero where it has written nothing.
+// Last returns the position of the operation's last write; zero where it has written
+// nothing.
 func (o *OpTime) Last() Position {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -29,8 +30,8 @@ func (o *OpTime) note(at Position) {
 
 type opTimeKey struct{}
 
-// WithOpTime has the commits under a context note where they are. The dispatcher of a
-// member does this for each operation.
+// WithOpTime makes commits under a context record their positions in o. The dispatcher
+// of a member does this for each operation.
 func WithOpTime(ctx context.Context, o *OpTime) context.Context {
 	return context.WithValue(ctx, opTimeKey{}, o)
 }

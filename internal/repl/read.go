@@ -29,8 +29,8 @@ type confirmed struct {
 	readers []func(error)
 }
 
-// ReadIndex calls done once this member has been the primary at a moment after the
-// call, and its machine holds all that was acknowledged before it. Errors:
+// ReadIndex calls done once this member has been the primary at some moment after the
+// call, and its machine holds everything that was acknowledged before it. Errors:
 // ErrNotPrimary.
 func (g *Group) ReadIndex(done func(error)) {
 	switch {

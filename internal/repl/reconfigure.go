@@ -8,9 +8,9 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// Initiate founds a set on this member's data, which become those of all members. c is
-// as ParseConfig has read it, or nil for a set of this member alone. Errors: 23, 74,
-// 93, 110 where another member has data.
+// Initiate initiates a set on this member's data, which becomes the data of all
+// members. c is as ParseConfig has read it, or nil for a set of this member alone.
+// Errors: 23, 74, 93, 110 where another member has data.
 func (m *Member) Initiate(ctx context.Context, c *Config) error {
 	m.changing.Lock()
 	defer m.changing.Unlock()

@@ -20,8 +20,8 @@ const (
 	maxPostedARound = 1024
 )
 
-// Replica is a group at work: the goroutine that owns it, and what others may ask of it
-// from any goroutine.
+// Replica is a running group: the goroutine that owns it, and the methods by which
+// other goroutines use it.
 type Replica struct {
 	g     *Group
 	store *Store
@@ -48,7 +48,7 @@ type Replica struct {
 	}
 }
 
-// State is what a member was after its last round. Immutable.
+// State is the state of a member after its last round. Immutable.
 type State struct {
 	ID        uint64
 	Role      Role
@@ -68,14 +68,14 @@ type State struct {
 	Changes    int64
 	evaluation Evaluation
 
-	// What follows is said by Member.State alone.
+	// Only Member.State sets what follows.
 	Member      MemberState
 	Writable    bool // primary, and has stepped up
 	Maintenance bool
 	Receiving   *Progress // of a snapshot; nil for none
 }
 
-// Other is what a member knows of another one.
+// Other is what a member knows about another one.
 type Other struct {
 	Applied Position  // the last entry that its machine holds, as it told
 	Heard   time.Time // when it was heard of last
@@ -122,8 +122,8 @@ func (b *inbox) primary(is bool) {
 	}
 }
 
-// StartReplica starts the member of a set whose data are in a store. fatal hears of an
-// error after which it cannot go on: the process should end.
+// StartReplica starts the member of a set whose data is in a store. fatal is called
+// with an error after which it cannot continue: the process should end.
 func StartReplica(s *Store, n *Network, clock *Clock, log *slog.Logger, fatal func(error)) (*Replica, error) {
 	m, err := newReplica(s, n, clock, log, fatal)
 	if err == nil {
@@ -248,7 +248,7 @@ func (m *Replica) publish() {
 	}
 }
 
-// State is what the member was after its last round.
+// State returns the state of the member after its last round.
 func (m *Replica) State() *State { return m.state.Load() }
 
 // Changed is closed when the state's Changes rises.
@@ -314,7 +314,7 @@ func (m *Replica) ask(ctx context.Context, f func(g *Group, done func(Position, 
 	}
 }
 
-// Evaluate begins an evaluation, as Group.Evaluate.
+// Evaluate begins an evaluation; see Group.Evaluate.
 func (m *Replica) Evaluate() (Evaluation, error) {
 	s := m.state.Load()
 	if !s.Primary {
@@ -323,8 +323,8 @@ func (m *Replica) Evaluate() (Evaluation, error) {
 	return s.evaluation, nil
 }
 
-// Propose proposes a write and waits until it is applied here, as Group.Propose. It
-// always ends: a member that cannot reach a majority steps down.
+// Propose proposes a write and waits until it is applied here; see Group.Propose. It
+// always returns: a member that cannot reach a majority steps down.
 func (m *Replica) Propose(ev Evaluation, payload []byte, own any) (Position, error) {
 	return m.proposeTimes(ev, payload, own, 1)
 }
@@ -346,8 +346,8 @@ func (m *Replica) proposeTimes(ev Evaluation, payload []byte, own any, times int
 	return a.at, a.err
 }
 
-// Found makes the member's data those of a new set. Errors: 23 where they are a set's
-// already, and those of the function Found.
+// Found makes the member's data the data of a new set. Errors: 23 where it belongs to a
+// set already, and those of the function Found.
 func (m *Replica) Found(ctx context.Context, c *Config) error {
 	return m.Do(ctx, func(g *Group) error {
 		if g.state.config != nil {
@@ -383,7 +383,7 @@ func (m *Replica) Reconfigure(ctx context.Context, c *Config) (Position, error) 
 	return m.ask(ctx, func(g *Group, done func(Position, error)) { g.ProposeConfig(c, done) })
 }
 
-// ReadIndex waits as Group.ReadIndex.
+// ReadIndex waits; see Group.ReadIndex.
 func (m *Replica) ReadIndex(ctx context.Context) error {
 	_, err := m.ask(ctx, func(g *Group, done func(Position, error)) {
 		g.ReadIndex(func(err error) { done(Position{}, err) })
@@ -391,12 +391,12 @@ func (m *Replica) ReadIndex(ctx context.Context) error {
 	return err
 }
 
-// WaitConcern waits as Group.WaitConcern, and until ctx ends at the latest.
+// WaitConcern waits until ctx ends at the latest; see Group.WaitConcern.
 func (m *Replica) WaitConcern(ctx context.Context, at Position, c Concern) error {
 	return m.wait(ctx, func(g *Group, done func(error)) *Wait { return g.WaitConcern(at, c, done) })
 }
 
-// WaitTime waits as Group.WaitTime, and until ctx ends at the latest.
+// WaitTime waits until ctx ends at the latest; see Group.WaitTime.
 func (m *Replica) WaitTime(ctx context.Context, t Timestamp) error {
 	return m.wait(ctx, func(g *Group, done func(error)) *Wait { return g.WaitTime(t, done) })
 }
@@ -421,8 +421,8 @@ func (m *Replica) wait(ctx context.Context, start func(g *Group, done func(error
 	return err
 }
 
-// Do runs f on the member's goroutine, for what asks for no answer later: StepDown,
-// Freeze, Truncate.
+// Do runs f on the member's goroutine, for calls whose outcome is known immediately:
+// StepDown, Freeze, Truncate.
 func (m *Replica) Do(ctx context.Context, f func(*Group) error) error {
 	_, err := m.ask(ctx, func(g *Group, done func(Position, error)) { done(Position{}, f(g)) })
 	return err

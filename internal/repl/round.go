@@ -10,9 +10,9 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Round does what there is to do about what has happened to the group, a bounded
-// piece of it; more says that there is another piece. An error is fatal: of the
-// disk, or of content that does not fit together; the member must end.
+// Round handles a bounded part of what has happened to the group; more says that there
+// is more to handle. An error is fatal, either of the disk or of inconsistent content:
+// the member must end.
 func (g *Group) Round() (more bool, err error) {
 	g.noteRole()
 	proposed, err := g.stepQueue()
@@ -375,8 +375,8 @@ func (g *Group) finish(at Position, void bool) {
 // groupStorage is raft's view of log and machine.
 type groupStorage struct{ g *Group }
 
-// InitialState is raft.Storage's. What is applied was committed, whatever the hard
-// state says: it is not written for a commit alone.
+// InitialState implements raft.Storage. What is applied was committed, whatever the
+// hard state says: that is not written for a commit alone.
 func (s groupStorage) InitialState() (*raftpb.HardState, *raftpb.ConfState, error) {
 	hard := s.g.Log.HardState()
 	if at := s.g.applied; at.Index > hard.GetCommit() {

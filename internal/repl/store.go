@@ -20,7 +20,7 @@ type Effects interface {
 	// Apply makes a payload's effect visible and at's index the engine's Applied in one
 	// step.
 	Apply(at Position, payload []byte, own any) error
-	// Close lets go of the store, which another one will take the place of.
+	// Close releases the store, which another one will replace.
 	Close() error
 }
 
@@ -31,12 +31,12 @@ type StoreOptions struct {
 	Group Number
 	// Open opens the store in a directory.
 	Open func(dir string) (*storage.Engine, error)
-	// Effects opens what applies writes to it.
+	// Effects opens what applies writes to the store.
 	Effects func(*storage.Engine) (Effects, error)
 }
 
-// Store is the data of one member of one group: log and machine in one engine, which
-// a snapshot of another member replaces.
+// Store is the data of one member of one group: log and machine in one engine, which a
+// snapshot from another member may replace.
 type Store struct {
 	*EngineLog
 	opts    StoreOptions
@@ -45,9 +45,9 @@ type Store struct {
 	id      uint64
 }
 
-// OpenStore opens a member's data, and makes them where there are none: then with a
-// raft id of their own, as what a lost directory has promised must never be taken
-// for promises of this one (rule 13).
+// OpenStore opens a member's data, and creates it where there is none. New data gets a
+// new raft id, as promises made by a lost directory must never be attributed to this
+// one (rule 13).
 func OpenStore(o StoreOptions) (*Store, error) {
 	place, err := storage.Place(o.FS, o.Dir)
 	if err != nil {
@@ -130,16 +130,16 @@ func (s *Store) setOwn(e *storage.Engine, more func(u *storage.Unit) error) erro
 	return u.Commit(context.Background(), storage.Journaled)
 }
 
-// ID is the raft id of the data.
+// ID returns the raft id of the data.
 func (s *Store) ID() uint64 { return s.id }
 
-// Engine is the open store; Install replaces it.
+// Engine returns the open store; Install replaces it.
 func (s *Store) Engine() *storage.Engine { return s.engine }
 
 // Close closes the store.
 func (s *Store) Close() error { return errors.Join(s.effects.Close(), s.engine.Close()) }
 
-// Applied is Machine's.
+// Applied implements Machine.
 func (s *Store) Applied() (uint64, []byte, error) { return applied(s.engine, s.opts.Group) }
 
 func applied(e *storage.Engine, group Number) (index uint64, state []byte, err error) {
@@ -150,7 +150,7 @@ func applied(e *storage.Engine, group Number) (index uint64, state []byte, err e
 	return e.Applied(), state, err
 }
 
-// Apply is Machine's.
+// Apply implements Machine.
 func (s *Store) Apply(at Position, c Change) error {
 	if c.Payload != nil {
 		return s.effects.Apply(at, c.Payload, c.Own)
@@ -169,7 +169,7 @@ func (s *Store) Apply(at Position, c Change) error {
 	return u.Apply(at.Index)
 }
 
-// Found is Founder's.
+// Found implements Founder.
 func (s *Store) Found(at Position, hard *raftpb.HardState, state []byte) error {
 	u := s.engine.Begin()
 	defer u.Abort()
@@ -188,9 +188,9 @@ func (s *Store) Found(at Position, hard *raftpb.HardState, state []byte) error {
 	return s.engine.Sync(context.Background())
 }
 
-// Install is Machine's. The snapshot is in incomingDir, whole and checked; what is
-// the sender's alone in it goes first (rule 16), and then one rename makes it this
-// member's data (rule 15).
+// Install implements Machine. The snapshot is in incomingDir, complete and checked;
+// what belongs to the sender alone is removed from it first (rule 16), and then one
+// rename makes it this member's data (rule 15).
 func (s *Store) Install(base Position, hard *raftpb.HardState) error {
 	incoming := s.opts.FS.PathJoin(s.opts.Dir, incomingDir)
 	if err := s.adopt(incoming, base, hard); err != nil {

@@ -34,15 +34,15 @@ const (
 // chunkBytes is the size of a piece of a file.
 const chunkBytes = 256 << 10
 
-// Progress is how far a snapshot was received.
+// Progress is how much of a snapshot has been received.
 type Progress struct {
 	Started time.Time
 	Total   int64
 	Done    atomic.Int64 // what was there from an earlier attempt included
 }
 
-// Receiving is the progress of the snapshot that a group's member receives; nil for
-// none.
+// Receiving returns the progress of the snapshot that a group's member is receiving;
+// nil for none.
 func (n *Network) Receiving(group Number) *Progress {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -6,11 +6,11 @@ import (
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
-// Window is how much of its log a member keeps, for others to catch up by.
+// Window is how much of its log a member keeps, for others to catch up from.
 type Window struct {
-	// Bytes is how large the log may grow.
+	// Bytes is how large the log may become.
 	Bytes uint64
-	// Retention is how long entries stay whatever the size.
+	// Retention is how long entries stay, whatever the size.
 	Retention time.Duration
 }
 
@@ -22,7 +22,8 @@ const (
 	maxWindowBytes = 50 << 30
 )
 
-// DefaultWindow is the window of a log on the disk that has a directory.
+// DefaultWindow returns the default window of a log in a directory, from the size of
+// its disk.
 func DefaultWindow(fs storage.FS, dir string) Window {
 	w := Window{Bytes: minWindowBytes}
 	if u, err := fs.GetDiskUsage(dir); err == nil {
@@ -39,7 +40,7 @@ const trimShare = 16
 // too large: what is too young to go makes each look a search.
 const trimTicks = electionTicks
 
-// SetWindow says how much of the log stays from now on.
+// SetWindow sets how much of the log is kept.
 func (m *Replica) SetWindow(w Window) { m.window.Store(&w) }
 
 // trim truncates the log where it has grown beyond its window, and never past what is

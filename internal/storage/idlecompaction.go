@@ -160,7 +160,7 @@ func (s *idleCompactor) compact(written int64) (again bool) {
 			return true
 		}
 	}
-	s.e.log.Infof("settled in %v", time.Since(begun))
+	s.e.log.Infof("idle compaction finished in %v", time.Since(begun))
 	return false
 }
 
@@ -196,7 +196,7 @@ func (e *Engine) ResumeIdleCompaction() { e.idleCompactor.pauses.Add(-1) }
 // failed ends an attempt; the next one comes with new writes.
 func (s *idleCompactor) failed(err error) (again bool) {
 	if s.stopped.Err() == nil {
-		s.e.log.Infof("cannot settle: %v", err)
+		s.e.log.Infof("idle compaction failed: %v", err)
 	}
 	return false
 }

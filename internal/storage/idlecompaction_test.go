@@ -185,7 +185,7 @@ func (f whenCompacted) WithAttrs([]slog.Attr) slog.Handler       { return f }
 func (f whenCompacted) WithGroup(string) slog.Handler            { return f }
 
 func (f whenCompacted) Handle(_ context.Context, r slog.Record) error {
-	if strings.HasPrefix(r.Message, "storage: settled") {
+	if strings.HasPrefix(r.Message, "storage: idle compaction finished") {
 		f()
 	}
 	return nil
