@@ -16,7 +16,7 @@ type disturbance struct {
 	name string
 	// only says to which members it can happen; nil: to all.
 	only func(m *member) bool
-	// begin makes it happen, and lift ends it.
+	// begin makes it happen, and lift ends it; nil where it cannot happen now.
 	begin func(s *set, m *member, st step) (lift func())
 }
 
@@ -93,13 +93,13 @@ const maxJump = time.Hour
 // one lost disk: so all members are there before, and before the next one.
 func loseDisk(s *set, m *member, _ step) func() {
 	if !s.losing.CompareAndSwap(false, true) {
-		return func() {}
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(s.t.Context(), askTimeout)
 	defer cancel()
 	if s.whole(ctx) != nil {
 		s.losing.Store(false)
-		return func() {}
+		return nil
 	}
 	m.end(syscall.SIGKILL)
 	names, err := os.ReadDir(m.dir)

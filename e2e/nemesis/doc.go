@@ -47,5 +47,12 @@
 // Then all members have the same, byte for byte (dbHash), `validate` finds nothing, and
 // no process has ended that nobody killed (rest_test.go, member_test.go).
 //
+// # Strangers
+//
+// strangers_test.go speaks to members as others would that are none: garbage, frames of
+// other sets, versions, directories, and times that cannot be, a member of another set
+// at the host of one of this set, and a member whose clock is two years off. Each is
+// refused, the log tells of it, and nothing changes.
+//
 // Start reading at nemesis_test.go.
 package nemesis

@@ -34,6 +34,8 @@ type member struct {
 	log     *os.File
 	taken   atomic.Bool // a step of the schedule has it
 	mounted bool        // on a disk of its own
+	set     string      // of which it is a member
+	founds  bool        // alone
 
 	mu     sync.Mutex
 	cmd    *exec.Cmd     // nil: not running
@@ -50,9 +52,12 @@ func (m *member) start() {
 	if m.cmd != nil {
 		return
 	}
-	args := append([]string{"serve", "--dbpath", m.dir, "--nounixsocket", "--replSet", setName,
+	args := append([]string{"serve", "--dbpath", m.dir, "--nounixsocket", "--replSet", m.set,
 		"--setParameter", "ttlMonitorSleepSecs=1", "--setParameter", "enableTestCommands=1", "--oplogSize", fmt.Sprint(oplogMegabytes)},
 		m.network.listen(m.number)...)
+	if m.founds {
+		args = append(args, "--initiate")
+	}
 	cmd := exec.Command(testkit.Binary(m.t), args...)
 	cmd.Stdout, cmd.Stderr = m.log, m.log
 	if err := m.network.start(m.number, cmd); err != nil {
@@ -171,7 +176,7 @@ func startSet(t *testing.T) *set {
 	dir := t.TempDir()
 	var config bson.A
 	for i := range members {
-		m := &member{number: i, dir: filepath.Join(dir, fmt.Sprint(i)), address: s.network.address(i), t: t, network: s.network}
+		m := &member{number: i, dir: filepath.Join(dir, fmt.Sprint(i)), address: s.network.address(i), t: t, network: s.network, set: setName}
 		if err := os.MkdirAll(m.dir, 0o700); err != nil {
 			t.Fatal(err)
 		}

@@ -91,6 +91,10 @@ func (st step) run(s *set, begun time.Time) {
 	}
 	defer release()
 	lift := st.kind.begin(s, m, st)
+	if lift == nil {
+		s.t.Logf("%6.1f s: %s: cannot be now", time.Since(begun).Seconds(), st.kind.name)
+		return
+	}
 	s.t.Logf("%6.1f s: %s, member %d", time.Since(begun).Seconds(), st.kind.name, m.number)
 	time.Sleep(st.lasts)
 	lift()

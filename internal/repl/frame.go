@@ -28,7 +28,10 @@ const (
 	maxFrameBytes = 128 << 20
 )
 
-var errFrame = errors.New("a frame that this version does not know")
+var (
+	errFrame  = errors.New("a frame that this version does not know")
+	errSilent = errors.New("the connection ended, and had said nothing that members say")
+)
 
 // encode returns the frame's bytes. Integers are little-endian.
 func (f *Frame) encode() ([]byte, error) {

@@ -139,6 +139,7 @@ type proposal struct {
 type peer struct {
 	applied Position // as told
 	frozen  bool     // as told
+	off     bool     // its time was refused
 	heard   uint64   // the tick
 	at      time.Time
 }
@@ -292,12 +293,14 @@ func (g *Group) told(from uint64, r Report) {
 	if r.Applied.Index > p.applied.Index {
 		p.applied = r.Applied
 	}
-	for _, t := range []Timestamp{r.Applied.Time, r.Wanted} {
-		if err := g.Clock.Observe(t); err != nil {
+	before := p.off
+	if err := errors.Join(g.Clock.Observe(r.Applied.Time), g.Clock.Observe(r.Wanted)); err != nil {
+		if p.off = true; !before {
 			g.Logger.Warn("replication: a member's time was refused", "member", from, "error", err)
-			return
 		}
+		return
 	}
+	p.off = false
 	if g.role == Leader {
 		g.wanted = max(g.wanted, r.Wanted)
 	}

@@ -71,6 +71,9 @@ type Network struct {
 	hosts map[uint64]string
 	// receiving are the snapshots under way.
 	receiving map[Number]*Progress
+	refusals  refusals
+	// silent are the connections on which nothing was said that members say, by address.
+	silent sync.Map
 }
 
 // NewNetwork makes a network without members or listeners.
@@ -89,6 +92,7 @@ func NewNetwork(o NetworkOptions) *Network {
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	n.server = grpc.NewServer(
 		grpc.Creds(o.Credentials),
+		grpc.StreamInterceptor(n.refusing),
 		grpc.ConnectionTimeout(handshakeTimeout),
 		grpc.ForceServerCodecV2(rawCodec{}),
 		grpc.MaxRecvMsgSize(maxFrameBytes),
@@ -100,7 +104,7 @@ func NewNetwork(o NetworkOptions) *Network {
 
 // Serve accepts connections from other members on a listener, until Close.
 func (n *Network) Serve(l net.Listener) error {
-	if err := n.server.Serve(l); !errors.Is(err, grpc.ErrServerStopped) {
+	if err := n.server.Serve(listener{l, n}); !errors.Is(err, grpc.ErrServerStopped) {
 		return err
 	}
 	return nil
