@@ -42,38 +42,61 @@ func (l *ledger) write(token string, do func() error) error {
 	return err
 }
 
-// judge compares the tokens that are in the set with what the ledger has.
+// judge compares the tokens that are in the set, and how often, with what the ledger has.
 func (l *ledger) judge(t *testing.T, name string, found map[string]int) {
 	t.Helper()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	lost, twice, unasked := 0, 0, 0
-	for token := range l.acked {
-		if found[token] == 0 {
-			if lost++; lost < 10 {
-				t.Errorf("%s: %s was acknowledged and is lost", name, token)
-			}
-		}
+	const most = 10
+	wrong := l.wrong(found)
+	for _, w := range wrong[:min(len(wrong), most)] {
+		t.Errorf("%s: %s", name, w)
 	}
-	for token, n := range found {
-		if n > 1 {
-			if twice++; twice < 10 {
-				t.Errorf("%s: %s is there %d times", name, token, n)
-			}
-		}
-		if !l.begun[token] {
-			if unasked++; unasked < 10 {
-				t.Errorf("%s: %s is there, and nobody has written it", name, token)
-			}
-		}
-	}
-	if lost+twice+unasked > 0 {
-		t.Errorf("%s: %d lost, %d twice, %d that nobody has written", name, lost, twice, unasked)
+	if len(wrong) > most {
+		t.Errorf("%s: and %d more", name, len(wrong)-most)
 	}
 	if len(l.acked) == 0 {
 		t.Errorf("%s: nothing was acknowledged", name)
 	}
 	t.Logf("%s: %d of %d writes acknowledged; errors: %v", name, len(l.acked), len(l.begun), l.failures)
+}
+
+// wrong says what is lost, what is there twice, and what nobody has written.
+func (l *ledger) wrong(found map[string]int) (wrong []string) {
+	for token := range l.acked {
+		if found[token] == 0 {
+			wrong = append(wrong, token+" was acknowledged and is lost")
+		}
+	}
+	for token, n := range found {
+		if n > 1 {
+			wrong = append(wrong, fmt.Sprintf("%s is there %d times", token, n))
+		}
+		if !l.begun[token] {
+			wrong = append(wrong, token+" is there, and nobody has written it")
+		}
+	}
+	slices.Sort(wrong)
+	return wrong
+}
+
+// What a ledger finds.
+func TestLedger(t *testing.T) {
+	l := newLedger()
+	for _, token := range []string{"a", "b", "c"} {
+		_ = l.write(token, func() error { return nil })
+	}
+	for _, token := range []string{"d", "e"} {
+		_ = l.write(token, func() error { return context.Canceled })
+	}
+	if wrong := l.wrong(map[string]int{"a": 1, "b": 1, "c": 1, "d": 1}); wrong != nil {
+		t.Errorf("nothing is wrong: %v", wrong)
+	}
+	got := fmt.Sprint(l.wrong(map[string]int{"a": 2, "c": 1, "e": 2, "f": 1}))
+	const want = "[a is there 2 times b was acknowledged and is lost e is there 2 times f is there, and nobody has written it]"
+	if got != want {
+		t.Errorf("%s, not %s", got, want)
+	}
 }
 
 // failures counts errors that clients were answered, by their kind, and has one of each.
