@@ -48,6 +48,12 @@ func (e *Effect) AppendEncoded(dst []byte) []byte {
 	return dst
 }
 
+// EncodedSize is about how many bytes AppendEncoded appends: seldom more.
+func (e *Effect) EncodedSize() int {
+	const perNote, rest = 64, 128
+	return rest + e.u.Size() + perNote*(len(e.dues)+len(e.notes)) + len(e.ops.bytes)
+}
+
 func appendNote(dst []byte, n note) []byte {
 	dst = binary.AppendUvarint(append(dst, byte(n.kind())), uint64(n.target().id))
 	return storage.AppendSized(dst, n.append(nil))

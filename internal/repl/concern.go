@@ -35,7 +35,9 @@ func (g *Group) WaitConcern(at Position, c Concern, done func(error)) *Wait {
 		done(err)
 		return nil
 	}
-	return g.wait(&Wait{met: met, done: done, primary: true})
+	w := g.wait(&Wait{met: met, done: done, primary: true})
+	g.asks = g.asks || w != nil
+	return w
 }
 
 // WaitTime calls done when this member holds everything up to a cluster time. It asks
@@ -47,7 +49,7 @@ func (g *Group) WaitTime(t Timestamp, done func(error)) *Wait {
 			return nil
 		}
 		if g.wanted < t {
-			g.wanted, g.reported = t, 0 // the leader is told with the next round
+			g.wanted, g.tells = t, true
 		}
 	}
 	return g.wait(&Wait{met: func() bool { return g.applied.Time >= t }, done: done})

@@ -156,7 +156,7 @@ func TestClock(t *testing.T) {
 }
 
 func FuzzDecodeFrame(f *testing.F) {
-	b, err := (&Frame{From: 1, To: 2, Group: 3, Report: Report{Applied: Position{4, 5, 6}, Wanted: 7}}).encode()
+	b, err := (&Frame{From: 1, To: 2, Group: 3, Report: Report{Applied: Position{4, 5, 6}, Wanted: 7, Frozen: true, Asks: true}}).encode()
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -178,7 +178,7 @@ func FuzzDecodeFrame(f *testing.F) {
 }
 
 func FuzzDecodeEntry(f *testing.F) {
-	f.Add(entry{kindEffect, 3, 4, []byte("payload")}.encode())
+	f.Add(entry{kind: kindEffect, term: 3, time: 4, payload: []byte("payload")}.encode())
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if e, err := decodeEntry(b); err == nil && string(e.encode()) != string(b) {
 			t.Errorf("%x became %x", b, e.encode())

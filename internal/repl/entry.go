@@ -44,13 +44,22 @@ type entry struct {
 	term    uint64 // in which it was evaluated (invariant own-term)
 	time    Timestamp
 	payload []byte
+	// room is entryHead bytes for what stands before the payload, and the payload; nil
+	// where encode must make it.
+	room []byte
 }
 
 func (e entry) encode() []byte {
-	b := make([]byte, 0, entryHead+len(e.payload))
+	b := e.room[:0]
+	if e.room == nil {
+		b = make([]byte, 0, entryHead+len(e.payload))
+	}
 	b = append(b, entryVersion, byte(e.kind))
 	b = binary.LittleEndian.AppendUint64(b, e.term)
 	b = binary.LittleEndian.AppendUint64(b, uint64(e.time))
+	if e.room != nil {
+		return e.room
+	}
 	return append(b, e.payload...)
 }
 

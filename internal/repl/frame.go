@@ -22,8 +22,9 @@ type Frame struct {
 const (
 	frameVersion = 1
 	// frameHead is the length of a frame without its message: version, set, group,
-	// from, to, position, time, whether the sender is frozen.
-	frameHead = 1 + 12 + 4 + 8 + 8 + positionLen + 8 + 1
+	// from, to, position, time, flags.
+	frameHead            = 1 + 12 + 4 + 8 + 8 + positionLen + 8 + 1
+	flagFrozen, flagAsks = 1, 2
 	// maxFrameBytes bounds a frame: a large entry has tens of MB (rule 23).
 	maxFrameBytes = 128 << 20
 )
@@ -50,11 +51,14 @@ func (f *Frame) encode() ([]byte, error) {
 	b = binary.LittleEndian.AppendUint64(b, f.To)
 	b = appendPosition(b, f.Report.Applied)
 	b = binary.LittleEndian.AppendUint64(b, uint64(f.Report.Wanted))
-	frozen := byte(0)
+	flags := byte(0)
 	if f.Report.Frozen {
-		frozen = 1
+		flags |= flagFrozen
 	}
-	b = append(b, frozen)
+	if f.Report.Asks {
+		flags |= flagAsks
+	}
+	b = append(b, flags)
 	if f.Message == nil {
 		return b, nil
 	}
@@ -70,7 +74,7 @@ func decodeFrame(b []byte) (*Frame, error) {
 	copy(f.Set[:], b[1:])
 	f.Report.Applied, b, _ = cutPosition(b[33:])
 	f.Report.Wanted = Timestamp(binary.LittleEndian.Uint64(b))
-	f.Report.Frozen = b[8] == 1
+	f.Report.Frozen, f.Report.Asks = b[8]&flagFrozen != 0, b[8]&flagAsks != 0
 	if b = b[9:]; len(b) == 0 {
 		return f, nil
 	}

@@ -94,6 +94,9 @@ type Group struct {
 	reads    reads
 	waits    []*Wait
 	reported uint64 // the index that the leader was told to be applied here
+	asked    bool   // the leader wants to be told at once
+	asks     bool   // the others are to be asked with the next round
+	tells    bool   // the leader is to be told with the next round
 	peers    map[uint64]*peer
 
 	ticks     uint64
@@ -238,12 +241,19 @@ func (g *Group) Tick() {
 	}
 	g.retryReads()
 	g.tend()
-	if g.ticks%electionTicks == 0 && g.state.config != nil {
-		// All members hear of all, so that each can tell how the set is.
-		for _, m := range g.state.config.Members {
-			if m.Raft != g.ID {
-				g.Out.Send(m.Raft, nil, g.report())
-			}
+	if g.ticks%electionTicks == 0 {
+		g.tellAll() // so that each can tell how the set is
+	}
+}
+
+// tellAll sends a report to all members.
+func (g *Group) tellAll() {
+	if g.state.config == nil {
+		return
+	}
+	for _, m := range g.state.config.Members {
+		if m.Raft != g.ID {
+			g.Out.Send(m.Raft, nil, g.report())
 		}
 	}
 }
@@ -303,6 +313,9 @@ func (g *Group) told(from uint64, r Report) {
 	p.off = false
 	if g.role == Leader {
 		g.wanted = max(g.wanted, r.Wanted)
+	}
+	if from == g.lead {
+		g.asked = r.Asks
 	}
 }
 

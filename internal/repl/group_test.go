@@ -395,6 +395,15 @@ func TestConcernsAndTimes(t *testing.T) {
 	if met["three"] != nil || met["both"] != nil {
 		t.Errorf("with all members: %v", met)
 	}
+	for range 5 { // who waits is not told with the next heartbeat, but when it is so
+		o := w.write(p, 1, "y")
+		w.run(w.now + 50*ms)
+		err := error(errBusy)
+		p.do(func() { p.g.WaitConcern(o.at, Concern{N: 3}, func(e error) { err = e }) })
+		if w.run(w.now + 30*ms); err != nil {
+			t.Errorf("a write on all members is waited for: %v", err)
+		}
+	}
 	before := p.g.applied
 	w.run(w.now + 25*sec)
 	if n := p.g.applied.Index - before.Index; n < 2 || n > 3 {
@@ -406,6 +415,32 @@ func TestConcernsAndTimes(t *testing.T) {
 	w.run(w.now + sec)
 	if !ended || far.g.applied.Time < soon {
 		t.Errorf("a secondary waits for %v at %v", soon, far.g.applied.Time)
+	}
+}
+
+// TestCoveredMessages holds which messages of a round are not sent, since another one
+// says the same and more: none that tells something of its own may be among them.
+func TestCoveredMessages(t *testing.T) {
+	message := func(kind raftpb.MessageType, to, index, commit uint64, reject bool, entries ...*raftpb.Entry) *raftpb.Message {
+		return &raftpb.Message{Type: kind.Enum(), To: &to, Term: new(uint64(3)), Index: &index, Commit: &commit, Reject: &reject, Entries: entries}
+	}
+	entry := &raftpb.Entry{}
+	for _, c := range []struct {
+		name    string
+		is      bool
+		m, next *raftpb.Message
+	}{
+		{"a commit before entries", true, message(raftpb.MsgApp, 2, 7, 6, false), message(raftpb.MsgApp, 2, 7, 6, false, entry)},
+		{"to another member", false, message(raftpb.MsgApp, 2, 7, 6, false), message(raftpb.MsgApp, 3, 7, 6, false, entry)},
+		{"entries before a commit", false, message(raftpb.MsgApp, 2, 7, 5, false, entry), message(raftpb.MsgApp, 2, 8, 6, false)},
+		{"an answer before a further one", true, message(raftpb.MsgAppResp, 1, 7, 0, false), message(raftpb.MsgAppResp, 1, 8, 0, false)},
+		{"a refusal", false, message(raftpb.MsgAppResp, 1, 7, 0, true), message(raftpb.MsgAppResp, 1, 8, 0, false)},
+		{"an answer before a refusal", false, message(raftpb.MsgAppResp, 1, 7, 0, false), message(raftpb.MsgAppResp, 1, 8, 0, true)},
+		{"a vote", false, message(raftpb.MsgVoteResp, 1, 7, 0, false), message(raftpb.MsgVoteResp, 1, 8, 0, false)},
+	} {
+		if covered(c.m, []*raftpb.Message{c.next}) != c.is {
+			t.Errorf("%s: covered is %v", c.name, !c.is)
+		}
 	}
 }
 

@@ -37,6 +37,9 @@ type Report struct {
 	// Frozen says that the sender does not stand for election now, so that it cannot
 	// take over.
 	Frozen bool
+	// Asks says that somebody at the sender, who leads, waits for what others hold: they
+	// tell of each round that applies something, not with their next frame alone.
+	Asks bool
 }
 
 // Outbox sends messages to other members. It does not block, and may lose messages:

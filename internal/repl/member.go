@@ -193,7 +193,8 @@ func (m *Member) Commit(ctx context.Context, e *catalog.Effect, _ storage.Durabi
 	if ev.Term == 0 || ev.Early && ctx.Value(stepUpKey{}) != m {
 		return ErrNotPrimary
 	}
-	at, err := m.replica.proposeTimes(Evaluation{ev.Term, ev.Epoch}, e.AppendEncoded(nil), e, e.OperationCount())
+	room := e.AppendEncoded(make([]byte, entryHead, entryHead+e.EncodedSize()))
+	at, err := m.replica.propose(entry{kind: kindEffect, term: ev.Term, payload: room[entryHead:], room: room}, ev.Epoch, e, e.OperationCount())
 	if err == nil {
 		noteOpTime(ctx, at)
 	}

@@ -28,6 +28,9 @@ const (
 	// linkBackoff is how long a link waits after a failure.
 	linkBackoff = 100 * time.Millisecond
 	keepalives  = 5 * time.Second
+	// peerWindow is how many bytes of a stream may be under way. Where it is not given,
+	// gRPC measures what pays by a ping with what it reads: one more exchange for each.
+	peerWindow = 16 << 20
 	// handshakeTimeout bounds how a connection begins.
 	handshakeTimeout = 15 * time.Second
 	// maxKnownHosts bounds Network.hosts.
@@ -96,6 +99,7 @@ func NewNetwork(o NetworkOptions) *Network {
 		grpc.ConnectionTimeout(handshakeTimeout),
 		grpc.ForceServerCodecV2(rawCodec{}),
 		grpc.MaxRecvMsgSize(maxFrameBytes),
+		grpc.StaticStreamWindowSize(peerWindow), grpc.StaticConnWindowSize(peerWindow),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: keepalives / 2, PermitWithoutStream: true}),
 	)
 	n.server.RegisterService(&peerService, n)
@@ -179,6 +183,7 @@ const (
 
 // receiveFrames serves one stream of another process.
 func (n *Network) receiveFrames(s grpc.ServerStream) error {
+	known := uint64(0)
 	for {
 		var b []byte
 		if err := s.RecvMsg(&b); err != nil {
@@ -198,7 +203,10 @@ func (n *Network) receiveFrames(s grpc.ServerStream) error {
 		if f.Message != nil && f.Message.GetType() == raftpb.MsgSnap {
 			return status.Error(codes.InvalidArgument, "a snapshot comes by a stream of its own")
 		}
-		n.know(f.From, s.Context())
+		if f.From != known {
+			known = f.From
+			n.know(known, s.Context())
+		}
 		// A full queue loses the frame: raft sends again.
 		m.tryPost(func(g *Group) { g.Step(f.From, f.Message, f.Report) })
 	}
@@ -300,6 +308,7 @@ func (n *Network) dial(host string) (*grpc.ClientConn, error) {
 		grpc.WithContextDialer(n.opts.Dial),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepalives, Timeout: keepalives, PermitWithoutStream: true}),
 		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(rawCodec{}), grpc.MaxCallSendMsgSize(maxFrameBytes), grpc.MaxCallRecvMsgSize(maxFrameBytes)),
+		grpc.WithStaticStreamWindowSize(peerWindow), grpc.WithStaticConnWindowSize(peerWindow),
 	)
 }
 

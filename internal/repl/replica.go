@@ -326,14 +326,14 @@ func (m *Replica) Evaluate() (Evaluation, error) {
 // Propose proposes a write and waits until it is applied here; see Group.Propose. It
 // always returns: a member that cannot reach a majority steps down.
 func (m *Replica) Propose(ev Evaluation, payload []byte, own any) (Position, error) {
-	return m.proposeTimes(ev, payload, own, 1)
+	return m.propose(entry{kind: kindEffect, term: ev.term, payload: payload}, ev.epoch, own, 1)
 }
 
-// proposeTimes is Propose for a write of several operations, each of which has a time
-// of its own: the last is that of its place.
-func (m *Replica) proposeTimes(ev Evaluation, payload []byte, own any, times int) (Position, error) {
+// propose is Propose for a write of several operations, each of which has a time of its
+// own: the last is that of its place.
+func (m *Replica) propose(e entry, epoch uint64, own any, times int) (Position, error) {
 	c := make(chan answer, 1)
-	p := &proposal{entry: entry{kind: kindEffect, term: ev.term, payload: payload}, epoch: ev.epoch, own: own, times: times,
+	p := &proposal{entry: e, epoch: epoch, own: own, times: times,
 		done: func(at Position, err error) { c <- answer{at, err} }}
 	if !m.inbox.put(p) {
 		return Position{}, ErrNotPrimary

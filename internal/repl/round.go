@@ -37,16 +37,27 @@ func (g *Group) Round() (more bool, err error) {
 	}
 	g.serveReads()
 	g.checkWaits()
-	if g.role != Leader && g.lead != raft.None && g.reported != g.applied.Index {
+	g.tell()
+	return g.rn.HasReady() || len(g.queue) > 0, nil
+}
+
+// tell sends reports alone, where others must not wait for the next frame: to the
+// leader, who asks, and as the leader to those who are asked.
+func (g *Group) tell() {
+	switch {
+	case g.role == Leader && g.asks:
+		g.tellAll()
+	case g.role != Leader && g.lead != raft.None && (g.tells || g.asked && g.reported != g.applied.Index):
 		g.reported = g.applied.Index
 		g.Out.Send(g.lead, nil, g.report())
 	}
-	return g.rn.HasReady() || len(g.queue) > 0, nil
+	g.asks, g.tells = false, false
 }
 
 // report is what this member's frames tell.
 func (g *Group) report() Report {
-	return Report{Applied: g.applied, Wanted: g.wanted, Frozen: g.ticks < g.frozen}
+	asks := g.role == Leader && slices.ContainsFunc(g.waits, func(w *Wait) bool { return w.primary })
+	return Report{Applied: g.applied, Wanted: g.wanted, Frozen: g.ticks < g.frozen, Asks: asks}
 }
 
 // stepQueue gives the queued proposals to raft, each with its time, in their order.
@@ -99,7 +110,10 @@ func bind(proposed []*proposal, entries []*raftpb.Entry) error {
 // handle is one round's work, in the order of invariant log-first.
 func (g *Group) handle(rd raft.Ready) error {
 	late := rd.Messages[:0:0]
-	for _, m := range rd.Messages {
+	for i, m := range rd.Messages {
+		if covered(m, rd.Messages[i+1:]) {
+			continue
+		}
 		if g.seams.early(g.role, m) {
 			g.send(m)
 		} else {
@@ -138,6 +152,23 @@ func stable(rd raft.Ready) int {
 	return n
 }
 
+// covered says that a message says nothing that one of the same round behind it does
+// not: a leader that has entries to send has told of what is committed by a message of
+// its own before, and a follower answers each append.
+func covered(m *raftpb.Message, behind []*raftpb.Message) bool {
+	switch m.GetType() {
+	case raftpb.MsgApp:
+		return len(m.GetEntries()) == 0 && slices.ContainsFunc(behind, func(n *raftpb.Message) bool {
+			return n.GetType() == raftpb.MsgApp && n.GetTo() == m.GetTo() && n.GetTerm() == m.GetTerm() && n.GetIndex() >= m.GetIndex() && n.GetCommit() >= m.GetCommit()
+		})
+	case raftpb.MsgAppResp:
+		return !m.GetReject() && slices.ContainsFunc(behind, func(n *raftpb.Message) bool {
+			return n.GetType() == raftpb.MsgAppResp && n.GetTo() == m.GetTo() && n.GetTerm() == m.GetTerm() && !n.GetReject() && n.GetIndex() >= m.GetIndex()
+		})
+	}
+	return false
+}
+
 // mayLeaveEarly says that a message promises nothing about this member's disk: a
 // leader's appends and heartbeats. All others wait.
 func mayLeaveEarly(r Role, m *raftpb.Message) bool {
@@ -148,6 +179,9 @@ func (g *Group) send(m *raftpb.Message) {
 	if m.GetType() == raftpb.MsgSnap {
 		g.Out.SendSnapshot(m)
 		return
+	}
+	if m.GetTo() == g.lead {
+		g.reported = g.applied.Index
 	}
 	g.Out.Send(m.GetTo(), m, g.report())
 }

@@ -755,7 +755,7 @@ func TestSimulationRepeats(t *testing.T) {
 // Bugs planted on purpose, and what they break. Each is looked for where it
 // hurts: only what the nemesis does then is chosen.
 func TestSimulationFindsBugs(t *testing.T) {
-	const seeds = 300
+	const seeds = 1000
 	for _, c := range []struct {
 		name  string
 		only  []int

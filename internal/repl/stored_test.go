@@ -33,7 +33,7 @@ func TestStored(t *testing.T) {
 		d.MaybeScanArgs(t, "index", &index)
 		switch d.Cmd {
 		case "entry":
-			x := entry{entryKind(kind), term, Timestamp(time), unhex(t, d.Input)}
+			x := entry{kind: entryKind(kind), term: term, time: Timestamp(time), payload: unhex(t, d.Input)}
 			stored := x.encode()
 			back, err := decodeEntry(stored)
 			failed(t, err)
