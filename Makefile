@@ -12,7 +12,7 @@ help: ## print the targets
 
 .PHONY: build
 build: ## build the server: bin/mayfly
-	$(GO) build -trimpath -ldflags '-s -w' -o $(BIN) ./cmd/mayfly
+	$(GO) build -trimpath -tags grpcnotrace -ldflags '-s -w' -o $(BIN) ./cmd/mayfly
 
 .PHONY: run
 run: build ## start a server with sample data that expires before your eyes

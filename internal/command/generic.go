@@ -10,24 +10,24 @@ import (
 // Generic are the arguments that every command takes.
 type Generic struct {
 	// MaxTimeMS is the time limit in milliseconds, 0 for none.
-	MaxTimeMS    int64
-	HasMaxTimeMS bool
+	MaxTimeMS int64
 	// Comment is any value, shown in currentOp and by the profiler.
 	Comment bson.Value
 	// LSID is the session as the client sent it, nil for none.
 	LSID bson.Doc
 
 	TxnNumber        int64
+	HasMaxTimeMS     bool
 	HasTxnNumber     bool
 	Autocommit       bool
 	HasAutocommit    bool
 	StartTransaction bool
 	HasStart         bool
+	// SecondaryOK says that the client's read preference is not "primary".
+	SecondaryOK bool
 
 	// ClusterTime is $clusterTime as sent, nil for none.
 	ClusterTime bson.Doc
-	// SecondaryOK says that the client's read preference is not "primary".
-	SecondaryOK bool
 
 	// ReadConcern and WriteConcern are as sent, before they are checked.
 	ReadConcern, WriteConcern bson.Value

@@ -14,6 +14,9 @@ import (
 
 // Op is one running request. The handler owns it; what other goroutines may read at the
 // same time (currentOp, killOp) goes through the methods that say so.
+//
+// An Op is never used again: who has found it in the table of clients may still read it
+// when the next operation runs.
 type Op struct {
 	// ID is the opid, unique since start until it wraps around.
 	ID         int32
@@ -28,7 +31,6 @@ type Op struct {
 	// calls SetCollection.
 	DB, NS, Collection string
 	UUID               [16]byte
-	HasUUID            bool
 
 	Body      bson.Doc
 	Sequences []Sequence
@@ -47,18 +49,23 @@ type Op struct {
 
 	// Reply takes the reply's fields, without "ok", which is a double, or an int
 	// where IntegerOK says so.
-	Reply     *bson.Builder
-	IntegerOK bool
+	Reply *bson.Builder
 	// ReplyBytes is the length of the answer of an Intent, which has no Reply.
 	ReplyBytes int
+	// NextBody asks for an exhaust reply: see Response.Next.
+	NextBody bson.Doc
+
+	HasUUID, IntegerOK, ExhaustAllowed bool
 	// Gone says that the operation has dropped the collection that it names: Top keeps
 	// nothing about it.
 	Gone bool
-	// NextBody asks for an exhaust reply: see Response.Next.
-	NextBody       bson.Doc
-	ExhaustAllowed bool
 	// CloseConnection asks the front end to close the connection afterwards.
 	CloseConnection bool
+	// statements says that the handler profiles its statements one by one, statement
+	// that this Op is one of those.
+	statements bool
+	hangsUp    bool // the connection is closed without an answer, for a fail point
+	statement  *statement
 
 	// Memory is what the handler has worked in. It is released once the operation has
 	// been accounted for, together with the memory of the arguments: a handler that
@@ -70,17 +77,12 @@ type Op struct {
 	Deadline time.Time
 	Stats    Stats
 
-	// statements says that the handler profiles its statements one by one, statement
-	// that this Op is one of those.
-	statements bool
-	statement  *statement
-	intent     Intent // nil for an operation that came as a command
-	active     activity
-	injected   *failure        // by the fail point
-	hangsUp    bool            // the connection is closed without an answer, for a fail point
-	opTime     repl.OpTime     // of its last write in a set
-	unmet      *mongoerr.Error // why the write concern was not met
-	answer     *reply          // whose builder Reply is; nil for an Op that has none of its own
+	intent   Intent // nil for an operation that came as a command
+	active   activity
+	injected *failure        // by the fail point
+	opTime   repl.OpTime     // of its last write in a set
+	unmet    *mongoerr.Error // why the write concern was not met
+	answer   *reply          // whose builder Reply is; nil for an Op that has none of its own
 }
 
 // Ending tells work without a context whether its operation should end. The zero Ending
