@@ -12,6 +12,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/query/exec"
+	"github.com/mayflydb/mayfly/internal/query/exec/stage"
 	"github.com/mayflydb/mayfly/internal/query/plan"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
@@ -120,8 +121,8 @@ type deleteVisit struct {
 	d       *BatchedDelete
 	c       *catalog.Collection
 	scan    *exec.RuleScan
-	fetch   exec.Stats // of reading the documents again, under their locks
-	write   exec.Stats // of deleting: a unit of work is a document deleted
+	fetch   stage.Stats // of reading the documents again, under their locks
+	write   stage.Stats // of deleting: a unit of work is a document deleted
 	w       *exec.Writer
 	done    Batch // the sum of the batches
 	batch   Batch
@@ -173,7 +174,7 @@ func (v *deleteVisit) run(ctx context.Context) (more bool, err error) {
 func (v *deleteVisit) gather(ctx context.Context) (ended bool, err error) {
 	n := v.groupDocs()
 	v.group, v.keys = v.group[:0], v.keys[:0]
-	var row exec.Row
+	var row stage.Row
 	for len(v.group) < n && !ended {
 		if ctx.Err() != nil {
 			return false, context.Cause(ctx)
@@ -182,8 +183,8 @@ func (v *deleteVisit) gather(ctx context.Context) (ended bool, err error) {
 		if err != nil {
 			return false, err
 		}
-		ended = state == exec.EOF
-		if state == exec.Advanced {
+		ended = state == stage.EOF
+		if state == stage.Advanced {
 			from := len(v.keys)
 			v.keys = append(v.keys, row.Record...)
 			v.group = append(v.group, v.keys[from:])
@@ -271,11 +272,11 @@ func (v *deleteVisit) remove(ctx context.Context, u *catalog.Unit, record catalo
 	}
 	v.fetch.DocsExamined++
 	if v.d.Rule.Due(doc) > v.d.Now {
-		v.fetch.Count(exec.NeedTime)
+		v.fetch.Count(stage.NeedTime)
 		v.batch.Refetched++
 		return nil
 	}
-	v.fetch.Count(exec.Advanced)
+	v.fetch.Count(stage.Advanced)
 	before := u.KeysDeleted()
 	if err := u.DeleteExpired(ctx, v.c, record, doc); err != nil {
 		return err
@@ -284,7 +285,7 @@ func (v *deleteVisit) remove(ctx context.Context, u *catalog.Unit, record catalo
 		runtime.Gosched() // who waits for a processor need not wait for the group
 	}
 	v.batch.KeysDeleted += u.KeysDeleted() - before
-	v.write.Count(exec.NeedTime)
+	v.write.Count(stage.NeedTime)
 	v.batch.Docs++
 	v.batch.Bytes += int64(len(doc))
 	return nil

@@ -20,7 +20,7 @@ var layers = [][]string{
 	{"bson", "bson/bsontest", "javascript", "geo", "geo/geotest", "wire", "keystring"},
 	{"query/sortkey", "query/expr", "query/match", "query/extsort", "query/project", "query/update", "query/pipeline", "query/nosql"},
 	{"storage", "schema", "timeseries", "catalog/layout", "catalog/measurements", "catalog/retryable", "catalog", "catalog/replay"},
-	{"query/plan", "query/exec/keyrange", "query/exec/readahead", "query/exec/plancache", "query/exec"},
+	{"query/plan", "query/exec/stage", "query/exec/keyrange", "query/exec/readahead", "query/exec/plancache", "query/exec/unpack", "query/exec"},
 	{"oplog", "repl"},
 	{"auth", "client", "command"},
 	{"shard", "account", "expire/forecast", "node", "expire", "cluster", "router"},

@@ -5,6 +5,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/query/exec/stage"
 	"github.com/mayflydb/mayfly/internal/query/extsort"
 	"github.com/mayflydb/mayfly/internal/query/match"
 	"github.com/mayflydb/mayfly/internal/query/pipeline"
@@ -269,20 +270,15 @@ func (kept) Close() {}
 // shownStage is one of those stages, with what it did.
 type shownStage struct {
 	doc   bson.Doc
-	stats *Stats
+	stats *stage.Stats
 }
 
 // unpacking finds the stage that unpacks buckets, and what is above it, from
 // the top; nil where there is none.
-func unpacking(s Stage) (u *unpack, above []Stage) {
+func unpacking(s stage.Stage) (u stage.Stage, above []stage.Stage) {
 	for {
-		switch t := s.(type) {
-		case *unpack:
-			return t, above
-		case *unpackOrdered:
-			return &t.unpack, above
-		case *unpackEnds:
-			return &t.unpack, above
+		if _, ok := s.Stats().Node.(*plan.Unpack); ok {
+			return s, above
 		}
 		ins := s.Inputs()
 		if len(ins) != 1 {
@@ -294,8 +290,8 @@ func unpacking(s Stage) (u *unpack, above []Stage) {
 }
 
 // shownStages are the stages of a query over measurements, first to last.
-func shownStages(u *unpack, above []Stage) []shownStage {
-	all := []shownStage{{shownUnpack(u.node), &u.stats}}
+func shownStages(u stage.Stage, above []stage.Stage) []shownStage {
+	all := []shownStage{{shownUnpack(u.Stats().Node.(*plan.Unpack)), u.Stats()}}
 	for i := len(above) - 1; i >= 0; i-- {
 		st := above[i].Stats()
 		var b bson.Builder

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/query/exec/stage"
 	"github.com/mayflydb/mayfly/internal/query/expr"
 	"github.com/mayflydb/mayfly/internal/query/match"
 	"github.com/mayflydb/mayfly/internal/query/sortkey"
@@ -15,13 +16,13 @@ import (
 
 // TestTag holds that a sort gives back what its rows knew besides their document.
 func TestTag(t *testing.T) {
-	for _, m := range []*Meta{
+	for _, m := range []*stage.Meta{
 		nil,
 		{Score: 1.5, Scored: true},
 		{Distance: 7, Point: bson.Document(new(bson.Builder).Double("x", 1).Finish())},
 		{Key: new(bson.Builder).Int32("a", 1).Finish()},
 	} {
-		record, got := untag(m.tag([]byte("record")))
+		record, got := stage.Untag(m.Tag([]byte("record")))
 		if string(record) != "record" || fmt.Sprint(m == nil) != fmt.Sprint(got == nil) {
 			t.Fatalf("%+v came back as %q, %+v", m, record, got)
 		}
@@ -74,7 +75,7 @@ func TestScanWithoutMemory(t *testing.T) {
 				}
 				limitSeen(r.winner.stage, limit)
 				seen := map[int32]bool{}
-				var row Row
+				var row stage.Row
 				for n := 0; ; n++ {
 					ok, err := r.next(ctx, &row)
 					if err != nil {
@@ -99,7 +100,7 @@ func TestScanWithoutMemory(t *testing.T) {
 }
 
 // limitSeen sets what the scans of a plan may remember.
-func limitSeen(s Stage, limit int) {
+func limitSeen(s stage.Stage, limit int) {
 	if scan, ok := s.(*indexScan); ok && scan.seen != nil {
 		scan.seen.limit = limit
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/catalog/measurements"
 	"github.com/mayflydb/mayfly/internal/query/exec/keyrange"
+	"github.com/mayflydb/mayfly/internal/query/exec/stage"
 	"github.com/mayflydb/mayfly/internal/query/expr"
 	"github.com/mayflydb/mayfly/internal/query/plan"
 	"github.com/mayflydb/mayfly/internal/query/sortkey"
@@ -42,7 +43,7 @@ type builder struct {
 	keyed bool
 }
 
-func (b *builder) build(n plan.Node) Stage {
+func (b *builder) build(n plan.Node) stage.Stage {
 	b.interrupt.Turn()
 	if readsDocuments(n) {
 		b.above++
@@ -72,7 +73,7 @@ func (b *builder) build(n plan.Node) Stage {
 
 // fetch makes a fetch, which prefetches where all its rows come from one scan.
 func (b *builder) fetch(n *plan.Fetch) *fetch {
-	s := &fetch{stats: Stats{Node: n}, source: b.source, filter: newFilter(n.Filter, b.env)}
+	s := &fetch{stats: stage.Stats{Node: n}, source: b.source, filter: stage.NewFilter(n.Filter, b.env)}
 	s.prefetch.parallelizable, s.prefetch.batch, s.prefetch.memory = b.parallelizable, b.batch, b.source.hold()
 	s.prefetch.fullyConsumed = b.fullyConsumed && (s.filter == nil || b.rowLimit == 0)
 	if s.filter == nil && !b.belowBlocking {
@@ -95,7 +96,7 @@ func (b *builder) fetch(n *plan.Fetch) *fetch {
 
 // collScan makes a scan of the collection, within the bounds that it has.
 func (b *builder) collScan(n *plan.CollScan) *collScan {
-	s := &collScan{stats: Stats{Node: n}, node: n, source: b.source, filter: newFilter(n.Filter, b.env)}
+	s := &collScan{stats: stage.Stats{Node: n}, node: n, source: b.source, filter: stage.NewFilter(n.Filter, b.env)}
 	if n.Range != nil {
 		r := keyrange.Encode(n.Range.Bounds, directions(n.Range.Index), nil)
 		r.Clamp(n.Range, directions(n.Range.Index))
@@ -109,16 +110,16 @@ func (b *builder) collScan(n *plan.CollScan) *collScan {
 }
 
 // stage makes the stage of a node other than a fetch.
-func (b *builder) stage(n plan.Node) Stage {
+func (b *builder) stage(n plan.Node) stage.Stage {
 	switch n := n.(type) {
 	case *plan.CollScan:
 		return b.collScan(n)
 	case *plan.IDHack:
-		return &idHack{stats: Stats{Node: n}, source: b.source, id: n.ID}
+		return &idHack{stats: stage.Stats{Node: n}, source: b.source, id: n.ID}
 	case *plan.IndexScan:
 		s := b.scan(n, n.Index, n.Bounds, n.Dedup)
 		s.backward = n.Backward
-		s.filter, s.keyOnly = newFilter(n.Filter, b.env), !n.Keys
+		s.filter, s.keyOnly = stage.NewFilter(n.Filter, b.env), !n.Keys
 		if records := n.Index.Handle.(*catalog.Index).Records; records {
 			s.keyOnly = false
 		} else if n.Keys || n.Filter != nil {
@@ -129,11 +130,11 @@ func (b *builder) stage(n plan.Node) Stage {
 	case *plan.GeoNear:
 		return b.geoNear(n)
 	case *plan.Distance:
-		return &distance{stats: Stats{Node: n}, node: n, input: b.build(n.Input), source: b.source, memory: b.source.hold()}
+		return &distance{stats: stage.Stats{Node: n}, node: n, input: b.build(n.Input), source: b.source, memory: b.source.hold()}
 	case *plan.TextOr:
 		return b.textOr(n)
 	case *plan.TextMatch:
-		return &textMatch{stats: Stats{Node: n}, node: n, input: b.build(n.Input)}
+		return &textMatch{stats: stage.Stats{Node: n}, node: n, input: b.build(n.Input)}
 	case *plan.CountScan:
 		return &countScan{b.scan(n, n.Index, n.Bounds, n.Dedup)}
 	case *plan.DistinctScan:
@@ -152,9 +153,9 @@ func (b *builder) stage(n plan.Node) Stage {
 	case *plan.Express:
 		return b.express(n)
 	case *plan.Subplan:
-		return &subplan{stats: Stats{Node: n}, input: b.build(n.Input)}
+		return &subplan{stats: stage.Stats{Node: n}, input: b.build(n.Input)}
 	case *plan.SortMerge:
-		s := &sortMerge{stats: Stats{Node: n}, keys: sortkey.NewGenerator(n.Pattern, b.coll, nil), pattern: n.Pattern}
+		s := &sortMerge{stats: stage.Stats{Node: n}, keys: sortkey.NewGenerator(n.Pattern, b.coll, nil), pattern: n.Pattern}
 		if n.Dedup {
 			s.seen = newDedup(b.source)
 		}
@@ -164,13 +165,13 @@ func (b *builder) stage(n plan.Node) Stage {
 		s.heads = make([]head, len(s.inputs))
 		return s
 	case *plan.AndSorted:
-		s := &andSorted{stats: Stats{Node: n}}
+		s := &andSorted{stats: stage.Stats{Node: n}}
 		for _, in := range n.Nodes {
 			s.inputs = append(s.inputs, b.build(in))
 		}
 		return s
 	case *plan.Or:
-		s := &or{stats: Stats{Node: n}, seen: newDedup(b.source)}
+		s := &or{stats: stage.Stats{Node: n}, seen: newDedup(b.source)}
 		for _, in := range n.Nodes {
 			s.inputs = append(s.inputs, b.build(in))
 		}
@@ -178,31 +179,31 @@ func (b *builder) stage(n plan.Node) Stage {
 	case *plan.Sort:
 		return b.sorter(n)
 	case *plan.Skip:
-		s := &skip{stats: Stats{Node: n}, input: b.build(n.Input), n: n.N, total: n.N}
+		s := &skip{stats: stage.Stats{Node: n}, input: b.build(n.Input), n: n.N, total: n.N}
 		s.entries, _ = s.input.(*indexScan)
 		return s
 	case *plan.Limit:
-		return &limit{stats: Stats{Node: n}, input: b.build(n.Input), n: n.N}
+		return &limit{stats: stage.Stats{Node: n}, input: b.build(n.Input), n: n.N}
 	case *plan.Unpack:
-		return b.unpacker(n)
+		return b.unpack(n)
 	case *plan.Projection:
-		return &projection{stats: Stats{Node: n}, input: b.build(n.Input), spec: n.Spec, env: b.env, meta: b.meta}
+		return &projection{stats: stage.Stats{Node: n}, input: b.build(n.Input), spec: n.Spec, env: b.env, meta: b.meta}
 	case *plan.ReturnKey:
-		return &returnKey{stats: Stats{Node: n}, input: b.build(n.Input)}
+		return &returnKey{stats: stage.Stats{Node: n}, input: b.build(n.Input)}
 	case *plan.Write:
-		return &wouldWrite{stats: Stats{Node: n}, input: b.build(n.Input), kind: n.Kind}
+		return &wouldWrite{stats: stage.Stats{Node: n}, input: b.build(n.Input), kind: n.Kind}
 	case *plan.Count:
-		s := &count{stats: Stats{Node: n}, known: b.count, skip: n.Skip, limit: n.Limit}
+		s := &count{stats: stage.Stats{Node: n}, known: b.count, skip: n.Skip, limit: n.Limit}
 		if n.Input != nil {
 			s.input = b.build(n.Input)
 		}
 		return s
 	}
-	return &eof{stats: Stats{Node: n}}
+	return &eof{stats: stage.Stats{Node: n}}
 }
 
 func (b *builder) scan(n plan.Node, ix *plan.Index, bounds []plan.Intervals, dedup bool) indexScan {
-	s := indexScan{stats: Stats{Node: n}, index: ix, source: b.source, ranges: keyrange.Encode(bounds, directions(ix), nil), last: b.above == 0}
+	s := indexScan{stats: stage.Stats{Node: n}, index: ix, source: b.source, ranges: keyrange.Encode(bounds, directions(ix), nil), last: b.above == 0}
 	if dedup {
 		s.seen = newDedup(b.source)
 		s.seen.own = true

@@ -7,6 +7,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/memory"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/query/exec/stage"
 	"github.com/mayflydb/mayfly/internal/query/extsort"
 	"github.com/mayflydb/mayfly/internal/query/plan"
 )
@@ -14,9 +15,9 @@ import (
 // distance is the stage of a plan.Distance: it takes all rows in, and delivers
 // them by their distance.
 type distance struct {
-	stats  Stats
+	stats  stage.Stats
 	node   *plan.Distance
-	input  Stage
+	input  stage.Stage
 	source *source
 	found  []nearRow
 	bytes  int
@@ -24,8 +25,8 @@ type distance struct {
 	full   bool
 }
 
-func (s *distance) Stats() *Stats   { return &s.stats }
-func (s *distance) Inputs() []Stage { return []Stage{s.input} }
+func (s *distance) Stats() *stage.Stats   { return &s.stats }
+func (s *distance) Inputs() []stage.Stage { return []stage.Stage{s.input} }
 
 // Close gives memory back.
 func (s *distance) Close() error {
@@ -34,26 +35,26 @@ func (s *distance) Close() error {
 	return s.input.Close()
 }
 
-func (s *distance) Work(ctx context.Context, row *Row) (State, error) {
+func (s *distance) Work(ctx context.Context, row *stage.Row) (stage.State, error) {
 	if s.full {
 		return s.emit(row)
 	}
 	state, err := s.input.Work(ctx, row)
 	if err != nil {
-		return EOF, err
+		return stage.EOF, err
 	}
 	switch state {
-	case EOF:
+	case stage.EOF:
 		s.full = true
 		slices.SortStableFunc(s.found, func(a, b nearRow) int { return cmp.Compare(a.distance, b.distance) })
-	case Advanced:
+	case stage.Advanced:
 		err = s.measure(row)
 	}
-	return s.stats.Count(NeedTime), err
+	return s.stats.Count(stage.NeedTime), err
 }
 
 // measure keeps a row that lies within the distances wanted.
-func (s *distance) measure(row *Row) error {
+func (s *distance) measure(row *stage.Row) error {
 	near := s.node.Near.Near
 	d, point, ok := nearest(s.node.Part.Values(row.Doc), near.Point)
 	if !ok || d < near.Min || d > near.Max {
@@ -71,13 +72,13 @@ func (s *distance) measure(row *Row) error {
 }
 
 // emit delivers the nearest of what is left.
-func (s *distance) emit(row *Row) (State, error) {
+func (s *distance) emit(row *stage.Row) (stage.State, error) {
 	if len(s.found) == 0 {
-		return s.stats.Count(EOF), nil
+		return s.stats.Count(stage.EOF), nil
 	}
 	r := s.found[0]
 	s.found = s.found[1:]
-	*row = Row{Record: r.record, Doc: r.doc, Meta: &Meta{Distance: s.node.Near.Near.Report(r.distance), Point: r.point}}
+	*row = stage.Row{Record: r.record, Doc: r.doc, Meta: &stage.Meta{Distance: s.node.Near.Near.Report(r.distance), Point: r.point}}
 	s.source.setMeasurementDue(row)
-	return s.stats.Count(Advanced), nil
+	return s.stats.Count(stage.Advanced), nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/keystring"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/query/exec/stage"
 	"github.com/mayflydb/mayfly/internal/query/plan"
 	"github.com/mayflydb/mayfly/internal/query/project"
 )
@@ -22,7 +23,7 @@ func (x *Executor) Distinct(ctx context.Context, c *catalog.Collection, q *Query
 	}
 	defer r.close()
 	out := &Counted{Summary: Summary(r.winner.node), Stats: r.stats}
-	var row Row
+	var row stage.Row
 	for {
 		ok, err := r.next(ctx, &row)
 		more := ok
@@ -88,9 +89,9 @@ type distinctScan struct {
 	b        bson.Builder
 }
 
-func (s *distinctScan) Work(ctx context.Context, row *Row) (State, error) {
+func (s *distinctScan) Work(ctx context.Context, row *stage.Row) (stage.State, error) {
 	state, err := s.indexScan.Work(ctx, row)
-	if err != nil || state != Advanced {
+	if err != nil || state != stage.Advanced {
 		return state, err
 	}
 	missing := false
@@ -98,23 +99,23 @@ func (s *distinctScan) Work(ctx context.Context, row *Row) (State, error) {
 		missing, err = s.missing(row)
 	}
 	if err != nil {
-		return EOF, err
+		return stage.EOF, err
 	}
 	if missing {
 		s.stats.Advanced--
 		s.stats.NeedTime++
-		return NeedTime, nil
+		return stage.NeedTime, nil
 	}
 	s.seek = s.past(row.Key)
 	if s.elements {
 		s.wrap(row)
 	}
-	return Advanced, nil
+	return stage.Advanced, nil
 }
 
 // wrap puts an array that is itself an element back into one: whoever takes the
 // row's values takes arrays apart.
-func (s *distinctScan) wrap(row *Row) {
+func (s *distinctScan) wrap(row *stage.Row) {
 	path := s.index.Parts[0].Path
 	if v := row.Doc.Lookup(path); v.Type == bson.TypeArray {
 		s.b.Reset(nil)
@@ -125,7 +126,7 @@ func (s *distinctScan) wrap(row *Row) {
 
 // missing says whether the last of the leading fields is null in the key and
 // absent from the document; or undefined in the key, which an empty array is.
-func (s *distinctScan) missing(row *Row) (bool, error) {
+func (s *distinctScan) missing(row *stage.Row) (bool, error) {
 	path := s.index.Parts[s.fields-1].Path
 	var kind bson.Type
 	if s.elements {

@@ -1,4 +1,4 @@
-// Package exec runs plans. A plan becomes a tree of stages (stage.go) that are
+// Package exec runs plans. A plan becomes a tree of stages (package stage) that are
 // pulled, one unit of work at a time, over a snapshot of the store; candidates
 // are tried against each other (trial.go), and the winner feeds a cursor, a
 // count, an update, a delete or an explain. Writes evaluate on the snapshot,
@@ -10,5 +10,7 @@
 // pipeline that consumes all before it delivers any (aggregate.go). Package plancache
 // remembers which plans won, package keyrange says which keys lie within bounds.
 //
-// Start reading at executor.go, then stage.go.
+// The stages that read measurements are in package unpack (timeseries.go).
+//
+// Start reading at package stage, then executor.go.
 package exec

@@ -9,6 +9,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/memory"
 	"github.com/mayflydb/mayfly/internal/query/exec/plancache"
+	"github.com/mayflydb/mayfly/internal/query/exec/stage"
 	"github.com/mayflydb/mayfly/internal/query/expr"
 	"github.com/mayflydb/mayfly/internal/query/match"
 	"github.com/mayflydb/mayfly/internal/query/plan"
@@ -271,7 +272,7 @@ func (x *Executor) prepare(ctx context.Context, c *catalog.Collection, q *Query,
 
 // built makes the stages of a plan. The error is that of the operation, which may
 // end before a large one is made.
-func (r *running) built(n plan.Node) (s Stage, err error) {
+func (r *running) built(n plan.Node) (s stage.Stage, err error) {
 	defer expr.Interrupted(&err)
 	r.builder.interrupt.Of = r.query.Env
 	return r.builder.build(n), nil
@@ -314,7 +315,7 @@ func (r *running) markUsed(n plan.Node) {
 
 // next returns the next row, valid until the following call. Expressions end
 // with ctx.
-func (r *running) next(ctx context.Context, row *Row) (bool, error) {
+func (r *running) next(ctx context.Context, row *stage.Row) (bool, error) {
 	r.query.Env.Watch(ctx)
 	for {
 		ok, err := r.runner.next(ctx, row)
@@ -358,7 +359,7 @@ func (r *running) release() {
 // Cursor delivers the documents of a query.
 type Cursor struct {
 	r        *running
-	row      Row
+	row      stage.Row
 	arrivals <-chan struct{} // rings when there may be more than Unpark found
 	token    []byte          // the record delivered last, where the query asks for it
 	before   []byte          // and the one before
@@ -452,7 +453,7 @@ func (r *running) stats() bson.Doc {
 // Sorts says whether the plan sorts in memory, and whether it spilled.
 func (c *Cursor) Sorts() (sorts, spilled bool) { return sorting(c.r.winner.stage) }
 
-func sorting(s Stage) (sorts, spilled bool) {
+func sorting(s stage.Stage) (sorts, spilled bool) {
 	if so, ok := s.(*sorter); ok {
 		return true, so.rows.Stats.Spills > 0
 	}
@@ -471,7 +472,7 @@ func (x *Executor) Count(ctx context.Context, c *catalog.Collection, q *Query) (
 		return nil, err
 	}
 	defer r.close()
-	var row Row
+	var row stage.Row
 	if _, err := r.next(ctx, &row); err != nil {
 		return nil, err
 	}
@@ -522,7 +523,7 @@ type Counts struct {
 }
 
 // sorted counts what the stages of a plan have sorted.
-func (c *Counts) sorted(s Stage) {
+func (c *Counts) sorted(s stage.Stage) {
 	if so, ok := s.(*sorter); ok {
 		c.SortedRows.Add(so.rows.Stats.Rows)
 		c.SortedBytes.Add(so.rows.Stats.Bytes)

@@ -7,6 +7,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/query/exec/plancache"
+	"github.com/mayflydb/mayfly/internal/query/exec/stage"
 	"github.com/mayflydb/mayfly/internal/query/match"
 	"github.com/mayflydb/mayfly/internal/query/plan"
 )
@@ -99,8 +100,8 @@ func (x *Executor) Explain(ctx context.Context, c *catalog.Collection, ns string
 	}
 	shown := r.winner
 	if u, above := unpacking(r.winner.stage); u != nil && e.Kind == "" {
-		ns = u.source.coll.Namespace.String()
-		shown = &candidate{node: u.node.Input, stage: u.input}
+		ns = r.source.coll.Namespace.String()
+		shown = &candidate{node: u.Stats().Node.Inputs()[0], stage: u.Inputs()[0]}
 		e.above = shownStages(u, above)
 	}
 	r.explainPlanner(b, ns, planned, shown, e.whole)
@@ -184,7 +185,7 @@ func (r *running) explainExecution(ctx context.Context, b *bson.Builder, v Verbo
 
 // drain runs the winner to its end, and counts its results.
 func (r *running) drain(ctx context.Context) (n int64, err error) {
-	var row Row
+	var row stage.Row
 	for {
 		ok, err := r.next(ctx, &row)
 		if err != nil || !ok {
@@ -227,10 +228,10 @@ func (c *candidate) stats(scored bool, room int) bson.Doc {
 }
 
 // countersOf prints the counters of running stages by their nodes.
-func countersOf(root Stage) plan.Counters {
-	byNode := map[plan.Node]Stage{}
-	var walk func(Stage)
-	walk = func(s Stage) {
+func countersOf(root stage.Stage) plan.Counters {
+	byNode := map[plan.Node]stage.Stage{}
+	var walk func(stage.Stage)
+	walk = func(s stage.Stage) {
 		if n := s.Stats().Node; byNode[n] == nil {
 			byNode[n] = s
 		}
@@ -248,19 +249,19 @@ func countersOf(root Stage) plan.Counters {
 			specificCounters(s, b)
 			return
 		}
-		s.Stats().write(b)
+		writeStats(s.Stats(), b)
 	}
 }
 
-// write prints the counters that all stages have.
-func (s *Stats) write(b *bson.Builder) {
+// writeStats prints the counters that all stages have.
+func writeStats(s *stage.Stats, b *bson.Builder) {
 	b.Int("nReturned", s.Advanced).Int("executionTimeMillisEstimate", s.Time.Milliseconds())
 	b.Int("works", s.Works).Int("advanced", s.Advanced).Int("needTime", s.NeedTime)
 	b.Int32("needYield", 0).Int32("saveState", 0).Int32("restoreState", 0)
 	b.Int32("isEOF", map[bool]int32{true: 1}[s.EOF])
 }
 
-func specificCounters(s Stage, b *bson.Builder) {
+func specificCounters(s stage.Stage, b *bson.Builder) {
 	st := s.Stats()
 	switch s := s.(type) {
 	case *collScan:
@@ -300,8 +301,8 @@ func specificCounters(s Stage, b *bson.Builder) {
 // wouldWrite stands in for a write in an explain: it counts what the write
 // would do and does nothing.
 type wouldWrite struct {
-	stats            Stats
-	input            Stage
+	stats            stage.Stats
+	input            stage.Stage
 	kind             string
 	would            func(bson.Doc) (bool, error)
 	upserts, single  bool
@@ -309,32 +310,32 @@ type wouldWrite struct {
 	matched, changed int64
 }
 
-func (s *wouldWrite) Stats() *Stats   { return &s.stats }
-func (s *wouldWrite) Inputs() []Stage { return []Stage{s.input} }
-func (s *wouldWrite) Close() error    { return s.input.Close() }
+func (s *wouldWrite) Stats() *stage.Stats   { return &s.stats }
+func (s *wouldWrite) Inputs() []stage.Stage { return []stage.Stage{s.input} }
+func (s *wouldWrite) Close() error          { return s.input.Close() }
 
-func (s *wouldWrite) Work(ctx context.Context, row *Row) (State, error) {
+func (s *wouldWrite) Work(ctx context.Context, row *stage.Row) (stage.State, error) {
 	if s.single && s.matched > 0 {
-		return s.stats.Count(EOF), nil
+		return s.stats.Count(stage.EOF), nil
 	}
 	state, err := s.input.Work(ctx, row)
-	if err != nil || state != Advanced {
+	if err != nil || state != stage.Advanced {
 		return s.stats.Count(state), err
 	}
 	s.matched++
 	changes := true
 	if s.would != nil {
 		if changes, err = s.would(row.Doc); err != nil {
-			return EOF, err
+			return stage.EOF, err
 		}
 	}
 	if changes {
 		s.changed++
 	}
 	if s.returns {
-		return s.stats.Count(Advanced), nil
+		return s.stats.Count(stage.Advanced), nil
 	}
-	return s.stats.Count(NeedTime), nil
+	return s.stats.Count(stage.NeedTime), nil
 }
 
 func (s *wouldWrite) counters(b *bson.Builder) {

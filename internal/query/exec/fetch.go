@@ -10,6 +10,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/query/exec/readahead"
+	"github.com/mayflydb/mayfly/internal/query/exec/stage"
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
@@ -21,10 +22,10 @@ const walkAfter = 8
 
 // fetch reads the document of each row and filters it.
 type fetch struct {
-	stats    Stats
-	input    Stage
+	stats    stage.Stats
+	input    stage.Stage
 	source   *source
-	filter   *filter
+	filter   *stage.Filter
 	closer   io.Closer // of the document of the last row
 	prefetch prefetch
 	// skips is what leaves out the first entries of the scan, while it does: from
@@ -37,8 +38,8 @@ type fetch struct {
 	walk   readahead.Walk
 }
 
-func (s *fetch) Stats() *Stats   { return &s.stats }
-func (s *fetch) Inputs() []Stage { return []Stage{s.input} }
+func (s *fetch) Stats() *stage.Stats   { return &s.stats }
+func (s *fetch) Inputs() []stage.Stage { return []stage.Stage{s.input} }
 
 func (s *fetch) release() {
 	if s.closer != nil {
@@ -92,50 +93,50 @@ func (s *fetch) probeIndexes(ctx context.Context) error {
 	return nil
 }
 
-func (s *fetch) Work(ctx context.Context, row *Row) (State, error) {
+func (s *fetch) Work(ctx context.Context, row *stage.Row) (stage.State, error) {
 	s.release()
 	if s.source.checksDocuments() {
 		if err := s.probeIndexes(ctx); err != nil {
-			return EOF, err
+			return stage.EOF, err
 		}
 	}
 	ready := s.prefetch.ready()
 	if !ready {
 		if !s.prefetch.pending() && s.prefetch.Tail <= 1 {
 			if err := s.fill(ctx); err != nil {
-				return EOF, err
+				return stage.EOF, err
 			}
 		}
 		if s.prefetch.idle() {
-			return s.stats.Count(NeedTime), nil
+			return s.stats.Count(stage.NeedTime), nil
 		}
 		ready = s.prefetch.pending()
 	}
 	if ready {
 		if err := s.take(row); err != nil {
-			return EOF, err
+			return stage.EOF, err
 		}
-	} else if state, err := s.next(ctx, row); err != nil || state != Advanced {
+	} else if state, err := s.next(ctx, row); err != nil || state != stage.Advanced {
 		return s.stats.Count(state), err
 	}
 	s.prefetch.delivered++
 	if row.Doc == nil {
-		return s.stats.Count(NeedTime), nil
+		return s.stats.Count(stage.NeedTime), nil
 	}
 	s.prefetch.bytes += int64(len(row.Doc))
 	s.stats.DocsExamined++
-	pass, err := s.filter.match(row.Doc)
+	pass, err := s.filter.Match(row.Doc)
 	if err != nil || !pass {
-		return s.stats.Count(NeedTime), err
+		return s.stats.Count(stage.NeedTime), err
 	}
-	return s.stats.Count(Advanced), nil
+	return s.stats.Count(stage.Advanced), nil
 }
 
 // next takes a row from the input and reads its document, nil where it is gone.
-func (s *fetch) next(ctx context.Context, row *Row) (State, error) {
+func (s *fetch) next(ctx context.Context, row *stage.Row) (stage.State, error) {
 	s.endBatch()
 	state, err := s.input.Work(ctx, row)
-	if err != nil || state != Advanced {
+	if err != nil || state != stage.Advanced {
 		return state, err
 	}
 	if row.Doc != nil && row.Key == nil {
@@ -145,7 +146,7 @@ func (s *fetch) next(ctx context.Context, row *Row) (State, error) {
 		row.Doc, s.closer, err = s.read(row.Record)
 		s.prefetch.Rising = s.rising >= walkAfter
 		s.source.setDue(row)
-		if err == nil && row.parked && row.Doc != nil {
+		if err == nil && row.Parked && row.Doc != nil {
 			var has bool
 			if has, err = hasKey(row); !has {
 				row.Doc = nil
@@ -164,7 +165,7 @@ func (s *fetch) next(ctx context.Context, row *Row) (State, error) {
 }
 
 // hasKey says whether the document of a row still has the key by which it was found.
-func hasKey(row *Row) (bool, error) {
+func hasKey(row *stage.Row) (bool, error) {
 	keys, _, err := row.Index.Handle.(*catalog.Index).Keys(row.Doc, nil)
 	if err != nil {
 		return false, err
@@ -174,7 +175,7 @@ func hasKey(row *Row) (bool, error) {
 
 // idHack reads the one document with an _id.
 type idHack struct {
-	stats  Stats
+	stats  stage.Stats
 	source *source
 	id     bson.Value
 	record []byte
@@ -183,8 +184,8 @@ type idHack struct {
 	done   bool
 }
 
-func (s *idHack) Stats() *Stats   { return &s.stats }
-func (s *idHack) Inputs() []Stage { return nil }
+func (s *idHack) Stats() *stage.Stats   { return &s.stats }
+func (s *idHack) Inputs() []stage.Stage { return nil }
 
 func (s *idHack) Close() error {
 	if s.closer != nil {
@@ -194,18 +195,18 @@ func (s *idHack) Close() error {
 	return nil
 }
 
-func (s *idHack) Work(ctx context.Context, row *Row) (State, error) {
+func (s *idHack) Work(ctx context.Context, row *stage.Row) (stage.State, error) {
 	if s.done {
-		return s.stats.Count(EOF), nil
+		return s.stats.Count(stage.EOF), nil
 	}
 	s.done = true
 	record, doc, closer, err := s.source.byID(s.memory[:0], s.id)
 	if err != nil || doc == nil {
-		return s.stats.Count(EOF), err
+		return s.stats.Count(stage.EOF), err
 	}
 	s.closer, s.record = closer, record
 	s.stats.KeysExamined, s.stats.DocsExamined = 1, 1
-	*row = Row{Record: record, Doc: doc}
+	*row = stage.Row{Record: record, Doc: doc}
 	s.source.setDue(row)
-	return s.stats.Count(Advanced), nil
+	return s.stats.Count(stage.Advanced), nil
 }

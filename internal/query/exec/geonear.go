@@ -10,6 +10,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/geo"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/query/exec/stage"
 	"github.com/mayflydb/mayfly/internal/query/pipeline"
 	"github.com/mayflydb/mayfly/internal/query/plan"
 )
@@ -31,7 +32,7 @@ const (
 // documents that it finds there, delivers those within the ring, and goes on
 // with the next, wider ring.
 type geoNear struct {
-	stats   Stats
+	stats   stage.Stats
 	node    *plan.GeoNear
 	builder *builder
 	grid    geo.Grid // of a 2d index
@@ -56,7 +57,7 @@ type interval struct {
 	inner, outer float64
 	last         bool
 	found, given int64
-	scan         Stats
+	scan         stage.Stats
 }
 
 // maxIntervals bounds the rings that explain shows.
@@ -94,7 +95,7 @@ func (h *nearHeap) Pop() any {
 }
 
 func (b *builder) geoNear(n *plan.GeoNear) *geoNear {
-	s := &geoNear{stats: Stats{Node: n}, node: n, builder: b, seen: newDedup(b.source)}
+	s := &geoNear{stats: stage.Stats{Node: n}, node: n, builder: b, seen: newDedup(b.source)}
 	s.grid, s.flat = n.Index.Grid()
 	farthest := math.Pi * geo.EarthRadius * (1 + 1e-9)
 	if n.Near.Near.Point.CRS == geo.Flat {
@@ -105,13 +106,13 @@ func (b *builder) geoNear(n *plan.GeoNear) *geoNear {
 	return s
 }
 
-func (s *geoNear) Stats() *Stats { return &s.stats }
+func (s *geoNear) Stats() *stage.Stats { return &s.stats }
 
-func (s *geoNear) Inputs() []Stage {
+func (s *geoNear) Inputs() []stage.Stage {
 	if s.scan == nil {
 		return nil
 	}
-	return []Stage{s.scan}
+	return []stage.Stage{s.scan}
 }
 
 func (s *geoNear) Close() error {
@@ -146,7 +147,7 @@ func (s *geoNear) endScan() error {
 	return scan.Close()
 }
 
-func (s *geoNear) Work(ctx context.Context, row *Row) (State, error) {
+func (s *geoNear) Work(ctx context.Context, row *stage.Row) (stage.State, error) {
 	s.release()
 	if s.scan != nil {
 		return s.advance(ctx, row)
@@ -155,16 +156,16 @@ func (s *geoNear) Work(ctx context.Context, row *Row) (State, error) {
 		return s.emit(row)
 	}
 	if s.last || s.outer > s.limit {
-		return s.stats.Count(EOF), nil
+		return s.stats.Count(stage.EOF), nil
 	}
 	if !s.begun {
 		s.begun = true
 		if err := s.probe(ctx); err != nil {
-			return EOF, err
+			return stage.EOF, err
 		}
 	}
 	s.widen()
-	return s.stats.Count(NeedTime), nil
+	return s.stats.Count(stage.NeedTime), nil
 }
 
 // widen begins the next ring.
@@ -214,10 +215,10 @@ func (s *geoNear) probe(ctx context.Context) error {
 	for i := probeSteps; i > 0; i-- {
 		bounds := s.around(i)
 		scan := s.scanOf(bounds)
-		var row Row
-		state := NeedTime
+		var row stage.Row
+		state := stage.NeedTime
 		var err error
-		for state == NeedTime && err == nil {
+		for state == stage.NeedTime && err == nil {
 			state, err = scan.Work(ctx, &row)
 		}
 		s.stats.KeysExamined += scan.stats.KeysExamined
@@ -225,7 +226,7 @@ func (s *geoNear) probe(ctx context.Context) error {
 		if cerr := scan.Close(); err == nil {
 			err = cerr
 		}
-		if err != nil || state == Advanced {
+		if err != nil || state == stage.Advanced {
 			return err
 		}
 	}
@@ -247,18 +248,18 @@ func (s *geoNear) around(i int) []plan.Intervals {
 }
 
 // advance takes one more entry of the ring and measures its document.
-func (s *geoNear) advance(ctx context.Context, row *Row) (State, error) {
+func (s *geoNear) advance(ctx context.Context, row *stage.Row) (stage.State, error) {
 	state, err := s.scan.Work(ctx, row)
 	if err != nil {
-		return EOF, err
+		return stage.EOF, err
 	}
 	switch state {
-	case EOF:
+	case stage.EOF:
 		err = s.endScan()
-	case Advanced:
+	case stage.Advanced:
 		err = s.measure(row.Record)
 	}
-	return s.stats.Count(NeedTime), err
+	return s.stats.Count(stage.NeedTime), err
 }
 
 func (s *geoNear) measure(record []byte) error {
@@ -322,15 +323,15 @@ func nearest(values []bson.Value, p geo.Point) (distance float64, at bson.Value,
 }
 
 // emit delivers the nearest document that was found.
-func (s *geoNear) emit(row *Row) (State, error) {
+func (s *geoNear) emit(row *stage.Row) (stage.State, error) {
 	r := heap.Pop(&s.found).(nearRow)
 	if r.doc == nil {
 		doc, closer, err := s.builder.source.fetch(r.record)
 		if err != nil {
-			return EOF, err
+			return stage.EOF, err
 		}
 		if doc == nil {
-			return s.stats.Count(NeedTime), nil
+			return s.stats.Count(stage.NeedTime), nil
 		}
 		r.doc, s.closer = doc, closer
 		if _, point, ok := nearest(s.node.Index.Parts[s.node.Part].Values(doc), s.node.Near.Near.Point); ok {
@@ -343,11 +344,11 @@ func (s *geoNear) emit(row *Row) (State, error) {
 		at.given++
 	}
 	if s.builder.source.isExpired(r.record, r.doc) {
-		return s.stats.Count(NeedTime), nil
+		return s.stats.Count(stage.NeedTime), nil
 	}
-	*row = Row{Record: r.record, Doc: r.doc, Index: s.node.Index, Meta: &Meta{Distance: s.node.Near.Near.Report(r.distance), Point: r.point}}
+	*row = stage.Row{Record: r.record, Doc: r.doc, Index: s.node.Index, Meta: &stage.Meta{Distance: s.node.Near.Near.Report(r.distance), Point: r.point}}
 	s.builder.source.setDue(row)
-	return s.stats.Count(Advanced), nil
+	return s.stats.Count(stage.Advanced), nil
 }
 
 // searchByDistance puts the $geoNear that a pipeline begins with into the
@@ -422,7 +423,7 @@ func (s *geoNear) describeSearch(b *bson.Builder) {
 		}
 		fetch := &plan.Fetch{Input: scan}
 		below := &indexScan{stats: st}
-		d := plan.Explain(fetch, countersOf(&fetchedRing{Stats{
+		d := plan.Explain(fetch, countersOf(&fetchedRing{stage.Stats{
 			Node: fetch, Works: st.Works, Advanced: st.Advanced, NeedTime: st.NeedTime, EOF: st.EOF, DocsExamined: st.Advanced,
 		}, below}), explainRoom(b))
 		b.Doc(bson.Index(i), d)
@@ -433,9 +434,9 @@ func (s *geoNear) describeSearch(b *bson.Builder) {
 // fetchedRing shows what a search did with the rows of a ring's scan as the stage
 // that reads their documents.
 type fetchedRing struct {
-	stats Stats
+	stats stage.Stats
 	*indexScan
 }
 
-func (s *fetchedRing) Stats() *Stats   { return &s.stats }
-func (s *fetchedRing) Inputs() []Stage { return []Stage{s.indexScan} }
+func (s *fetchedRing) Stats() *stage.Stats   { return &s.stats }
+func (s *fetchedRing) Inputs() []stage.Stage { return []stage.Stage{s.indexScan} }

@@ -1,19 +1,25 @@
 package exec
 
-import "context"
+import (
+	"context"
+
+	"github.com/mayflydb/mayfly/internal/query/exec/stage"
+)
 
 // eof has no rows.
-type eof struct{ stats Stats }
+type eof struct{ stats stage.Stats }
 
-func (s *eof) Stats() *Stats                             { return &s.stats }
-func (s *eof) Inputs() []Stage                           { return nil }
-func (s *eof) Close() error                              { return nil }
-func (s *eof) Work(context.Context, *Row) (State, error) { return s.stats.Count(EOF), nil }
+func (s *eof) Stats() *stage.Stats   { return &s.stats }
+func (s *eof) Inputs() []stage.Stage { return nil }
+func (s *eof) Close() error          { return nil }
+func (s *eof) Work(context.Context, *stage.Row) (stage.State, error) {
+	return s.stats.Count(stage.EOF), nil
+}
 
 // skip leaves out the first n rows.
 type skip struct {
-	stats Stats
-	input Stage
+	stats stage.Stats
+	input stage.Stage
 	n     int64
 	// entries is the input, where a fetch above takes its rows past this stage once
 	// all are skipped (see fetch.skips); total is what n was.
@@ -22,7 +28,7 @@ type skip struct {
 }
 
 // Stats counts what passed, also what a fetch took from the scan itself.
-func (s *skip) Stats() *Stats {
+func (s *skip) Stats() *stage.Stats {
 	if s.entries != nil {
 		in := s.entries.Stats()
 		skipped := s.total - s.n
@@ -31,39 +37,39 @@ func (s *skip) Stats() *Stats {
 	return &s.stats
 }
 
-func (s *skip) Inputs() []Stage { return []Stage{s.input} }
-func (s *skip) Close() error    { return s.input.Close() }
+func (s *skip) Inputs() []stage.Stage { return []stage.Stage{s.input} }
+func (s *skip) Close() error          { return s.input.Close() }
 
-func (s *skip) Work(ctx context.Context, row *Row) (state State, err error) {
+func (s *skip) Work(ctx context.Context, row *stage.Row) (state stage.State, err error) {
 	if in, ok := s.input.(*sorter); ok && s.n > 0 && in.passes() {
 		state, err = in.pass()
 	} else {
 		state, err = s.input.Work(ctx, row)
 	}
-	if err == nil && state == Advanced && s.n > 0 {
+	if err == nil && state == stage.Advanced && s.n > 0 {
 		s.n--
-		state = NeedTime
+		state = stage.NeedTime
 	}
 	return s.stats.Count(state), err
 }
 
 // limit ends after n rows.
 type limit struct {
-	stats Stats
-	input Stage
+	stats stage.Stats
+	input stage.Stage
 	n     int64
 }
 
-func (s *limit) Stats() *Stats   { return &s.stats }
-func (s *limit) Inputs() []Stage { return []Stage{s.input} }
-func (s *limit) Close() error    { return s.input.Close() }
+func (s *limit) Stats() *stage.Stats   { return &s.stats }
+func (s *limit) Inputs() []stage.Stage { return []stage.Stage{s.input} }
+func (s *limit) Close() error          { return s.input.Close() }
 
-func (s *limit) Work(ctx context.Context, row *Row) (State, error) {
+func (s *limit) Work(ctx context.Context, row *stage.Row) (stage.State, error) {
 	if s.n == 0 {
-		return s.stats.Count(EOF), nil
+		return s.stats.Count(stage.EOF), nil
 	}
 	state, err := s.input.Work(ctx, row)
-	if state == Advanced {
+	if state == stage.Advanced {
 		s.n--
 	}
 	return s.stats.Count(state), err
@@ -71,21 +77,21 @@ func (s *limit) Work(ctx context.Context, row *Row) (State, error) {
 
 // count counts its input, or answers with a count known beforehand.
 type count struct {
-	stats       Stats
-	input       Stage // nil: known holds the answer
+	stats       stage.Stats
+	input       stage.Stage // nil: known holds the answer
 	known       int64
 	skip, limit int64 // limit 0: none
 	n           int64
 	done        bool
 }
 
-func (s *count) Stats() *Stats { return &s.stats }
+func (s *count) Stats() *stage.Stats { return &s.stats }
 
-func (s *count) Inputs() []Stage {
+func (s *count) Inputs() []stage.Stage {
 	if s.input == nil {
 		return nil
 	}
-	return []Stage{s.input}
+	return []stage.Stage{s.input}
 }
 
 func (s *count) Close() error {
@@ -95,10 +101,10 @@ func (s *count) Close() error {
 	return s.input.Close()
 }
 
-func (s *count) Work(ctx context.Context, row *Row) (State, error) {
+func (s *count) Work(ctx context.Context, row *stage.Row) (stage.State, error) {
 	switch {
 	case s.done:
-		return s.stats.Count(EOF), nil
+		return s.stats.Count(stage.EOF), nil
 	case s.input == nil:
 		s.n = max(s.known-s.skip, 0)
 		if s.limit > 0 {
@@ -107,17 +113,17 @@ func (s *count) Work(ctx context.Context, row *Row) (State, error) {
 	case s.limit > 0 && s.n == s.limit:
 	default:
 		state, err := s.input.Work(ctx, row)
-		if err != nil || state != EOF {
-			if state == Advanced {
+		if err != nil || state != stage.EOF {
+			if state == stage.Advanced {
 				if s.skip > 0 {
 					s.skip--
 				} else {
 					s.n++
 				}
 			}
-			return s.stats.Count(NeedTime), err
+			return s.stats.Count(stage.NeedTime), err
 		}
 	}
 	s.done = true
-	return s.stats.Count(EOF), nil
+	return s.stats.Count(stage.EOF), nil
 }

@@ -5,13 +5,14 @@ import (
 	"context"
 
 	"github.com/mayflydb/mayfly/internal/keystring"
+	"github.com/mayflydb/mayfly/internal/query/exec/stage"
 	"github.com/mayflydb/mayfly/internal/query/sortkey"
 )
 
 // sortMerge merges inputs that each have the order of a sort.
 type sortMerge struct {
-	stats   Stats
-	inputs  []Stage
+	stats   stage.Stats
+	inputs  []stage.Stage
 	heads   []head
 	keys    *sortkey.Generator
 	pattern sortkey.Pattern
@@ -20,7 +21,7 @@ type sortMerge struct {
 
 // head is the next row of an input.
 type head struct {
-	row   Row
+	row   stage.Row
 	key   []byte // in the order of the sort
 	state headState
 }
@@ -33,22 +34,22 @@ const (
 	headEnded
 )
 
-func (s *sortMerge) Stats() *Stats   { return &s.stats }
-func (s *sortMerge) Inputs() []Stage { return s.inputs }
-func (s *sortMerge) Close() error    { return closeAll(s.inputs) }
+func (s *sortMerge) Stats() *stage.Stats   { return &s.stats }
+func (s *sortMerge) Inputs() []stage.Stage { return s.inputs }
+func (s *sortMerge) Close() error          { return closeAll(s.inputs) }
 
 // save keeps copies of the rows at hand, whose bytes are the inputs'. Whoever fetches
 // their documents later sees whether these still have the keys.
 func (s *sortMerge) save() error {
 	for i := range s.heads {
 		h := &s.heads[i]
-		h.row = h.row.clone()
-		h.row.parked = h.row.Index != nil
+		h.row = h.row.Clone()
+		h.row.Parked = h.row.Index != nil
 	}
 	return nil
 }
 
-func (s *sortMerge) Work(ctx context.Context, row *Row) (State, error) {
+func (s *sortMerge) Work(ctx context.Context, row *stage.Row) (stage.State, error) {
 	for i := range s.heads {
 		if s.heads[i].state == headEmpty {
 			return s.fill(ctx, i)
@@ -61,7 +62,7 @@ func (s *sortMerge) Work(ctx context.Context, row *Row) (State, error) {
 		}
 	}
 	if best < 0 {
-		return s.stats.Count(EOF), nil
+		return s.stats.Count(stage.EOF), nil
 	}
 	s.heads[best].state = headEmpty
 	*row = s.heads[best].row
@@ -69,36 +70,36 @@ func (s *sortMerge) Work(ctx context.Context, row *Row) (State, error) {
 		s.stats.DupsTested++
 		dup, err := s.seen.add(row.Record)
 		if err != nil {
-			return EOF, err
+			return stage.EOF, err
 		}
 		if dup {
 			s.stats.DupsDropped++
-			return s.stats.Count(NeedTime), nil
+			return s.stats.Count(stage.NeedTime), nil
 		}
 	}
-	return s.stats.Count(Advanced), nil
+	return s.stats.Count(stage.Advanced), nil
 }
 
 // fill asks one input for its next row.
-func (s *sortMerge) fill(ctx context.Context, i int) (State, error) {
+func (s *sortMerge) fill(ctx context.Context, i int) (stage.State, error) {
 	h := &s.heads[i]
 	state, err := s.inputs[i].Work(ctx, &h.row)
 	if err != nil {
-		return EOF, err
+		return stage.EOF, err
 	}
 	switch state {
-	case Advanced:
+	case stage.Advanced:
 		h.state = headFull
 		h.key, err = s.sortKey(h.key[:0], &h.row)
-	case EOF:
+	case stage.EOF:
 		h.state = headEnded
 	}
-	return s.stats.Count(NeedTime), err
+	return s.stats.Count(stage.NeedTime), err
 }
 
 // sortKey appends the bytes by which a row is ordered: parts of its index key,
 // turned round where index and sort run in opposite directions.
-func (s *sortMerge) sortKey(dst []byte, row *Row) ([]byte, error) {
+func (s *sortMerge) sortKey(dst []byte, row *stage.Row) ([]byte, error) {
 	if row.Index == nil {
 		return s.keys.Append(dst, row.Doc)
 	}
@@ -124,18 +125,18 @@ func (s *sortMerge) sortKey(dst []byte, row *Row) ([]byte, error) {
 
 // subplan passes on the rows of a plan whose branches were planned one by one.
 type subplan struct {
-	stats Stats
-	input Stage
+	stats stage.Stats
+	input stage.Stage
 }
 
-func (s *subplan) Stats() *Stats   { return &s.stats }
-func (s *subplan) Inputs() []Stage { return []Stage{s.input} }
-func (s *subplan) Close() error    { return s.input.Close() }
+func (s *subplan) Stats() *stage.Stats   { return &s.stats }
+func (s *subplan) Inputs() []stage.Stage { return []stage.Stage{s.input} }
+func (s *subplan) Close() error          { return s.input.Close() }
 
-func (s *subplan) Work(ctx context.Context, row *Row) (State, error) {
+func (s *subplan) Work(ctx context.Context, row *stage.Row) (stage.State, error) {
 	state, err := s.input.Work(ctx, row)
 	if err != nil {
-		return EOF, err
+		return stage.EOF, err
 	}
 	return s.stats.Count(state), nil
 }
@@ -149,21 +150,21 @@ func (s *subplan) Work(ctx context.Context, row *Row) (State, error) {
 // input has delivered already, so a fetch with all conditions of the query stands
 // above (plan.AndSorted): it reads the document in the state of that moment.
 type andSorted struct {
-	stats  Stats
-	inputs []Stage
-	row    Row // the record at hand, where agreed > 0; its bytes are ours
-	agreed int // how many inputs in a row have it
-	at     int // the input that is asked next
+	stats  stage.Stats
+	inputs []stage.Stage
+	row    stage.Row // the record at hand, where agreed > 0; its bytes are ours
+	agreed int       // how many inputs in a row have it
+	at     int       // the input that is asked next
 }
 
-func (s *andSorted) Stats() *Stats   { return &s.stats }
-func (s *andSorted) Inputs() []Stage { return s.inputs }
-func (s *andSorted) Close() error    { return closeAll(s.inputs) }
+func (s *andSorted) Stats() *stage.Stats   { return &s.stats }
+func (s *andSorted) Inputs() []stage.Stage { return s.inputs }
+func (s *andSorted) Close() error          { return closeAll(s.inputs) }
 
-func (s *andSorted) Work(ctx context.Context, row *Row) (State, error) {
-	var next Row
+func (s *andSorted) Work(ctx context.Context, row *stage.Row) (stage.State, error) {
+	var next stage.Row
 	state, err := s.inputs[s.at].Work(ctx, &next)
-	if err != nil || state != Advanced {
+	if err != nil || state != stage.Advanced {
 		return s.stats.Count(state), err
 	}
 	c := 1
@@ -172,35 +173,35 @@ func (s *andSorted) Work(ctx context.Context, row *Row) (State, error) {
 	}
 	switch {
 	case c < 0: // it has to come nearer
-		return s.stats.Count(NeedTime), nil
+		return s.stats.Count(stage.NeedTime), nil
 	case c == 0:
 		s.agreed++
 	default:
 		next.Key, next.Bits, next.Index = nil, nil, nil
-		s.row, s.agreed = next.clone(), 1
+		s.row, s.agreed = next.Clone(), 1
 	}
 	s.at = (s.at + 1) % len(s.inputs)
 	if s.agreed < len(s.inputs) {
-		return s.stats.Count(NeedTime), nil
+		return s.stats.Count(stage.NeedTime), nil
 	}
 	*row, s.agreed = s.row, 0
-	return s.stats.Count(Advanced), nil
+	return s.stats.Count(stage.Advanced), nil
 }
 
 // or answers with the rows of its inputs, one input after the other, each
 // record once.
 type or struct {
-	stats  Stats
-	inputs []Stage
+	stats  stage.Stats
+	inputs []stage.Stage
 	at     int
 	seen   *dedup
 }
 
-func (s *or) Stats() *Stats   { return &s.stats }
-func (s *or) Inputs() []Stage { return s.inputs }
-func (s *or) Close() error    { return closeAll(s.inputs) }
+func (s *or) Stats() *stage.Stats   { return &s.stats }
+func (s *or) Inputs() []stage.Stage { return s.inputs }
+func (s *or) Close() error          { return closeAll(s.inputs) }
 
-func closeAll(stages []Stage) error {
+func closeAll(stages []stage.Stage) error {
 	var first error
 	for _, in := range stages {
 		if err := in.Close(); err != nil && first == nil {
@@ -210,32 +211,32 @@ func closeAll(stages []Stage) error {
 	return first
 }
 
-func (s *or) Work(ctx context.Context, row *Row) (State, error) {
+func (s *or) Work(ctx context.Context, row *stage.Row) (stage.State, error) {
 	if s.at == len(s.inputs) {
-		return s.stats.Count(EOF), nil
+		return s.stats.Count(stage.EOF), nil
 	}
 	state, err := s.inputs[s.at].Work(ctx, row)
 	if err != nil {
-		return EOF, err
+		return stage.EOF, err
 	}
 	switch state {
-	case EOF:
+	case stage.EOF:
 		if err := s.inputs[s.at].Close(); err != nil { // there may be ten thousands
-			return EOF, err
+			return stage.EOF, err
 		}
 		s.at++
 		if s.at < len(s.inputs) {
-			state = NeedTime
+			state = stage.NeedTime
 		}
-	case Advanced:
+	case stage.Advanced:
 		s.stats.DupsTested++
 		dup, err := s.seen.add(row.Record)
 		if err != nil {
-			return EOF, err
+			return stage.EOF, err
 		}
 		if dup {
 			s.stats.DupsDropped++
-			state = NeedTime
+			state = stage.NeedTime
 		}
 	}
 	return s.stats.Count(state), nil

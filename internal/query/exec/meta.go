@@ -1,29 +1,14 @@
 package exec
 
 import (
-	"encoding/binary"
 	"slices"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/query/exec/stage"
 	"github.com/mayflydb/mayfly/internal/query/plan"
 	"github.com/mayflydb/mayfly/internal/query/sortkey"
 )
-
-// Meta is what the plan knows about a document besides its fields: what
-// {$meta: name} reads. Immutable, and free of the store's bytes.
-type Meta struct {
-	// Distance and Point are those of a search by distance: how far the nearest
-	// geometry of the document is, as clients see it, and that geometry.
-	Distance float64
-	Point    bson.Value
-	// Score is that of a text search, where Scored.
-	Score  float64
-	Scored bool
-	// Key is that of the index entry that led to the row, of a row that a sort
-	// has held back from a reader of keys.
-	Key bson.Doc
-}
 
 // knowsMeta says whether a node gives its rows a Meta.
 func knowsMeta(n plan.Node) bool {
@@ -36,7 +21,7 @@ func knowsMeta(n plan.Node) bool {
 
 // metaReader answers {$meta: name} about the row that is being evaluated.
 type metaReader struct {
-	row  *Row
+	row  *stage.Row
 	coll *catalog.Collection // whose records the rows are; nil for none
 	keys *sortkey.Generator  // of the query's sort, once {$meta: "sortKey"} is read
 }
@@ -46,7 +31,7 @@ func (r *metaReader) value(name string) bson.Value {
 		return bson.Value{}
 	}
 	if name == "indexKey" {
-		d, err := r.row.keyDocument()
+		d, err := keyDocument(r.row)
 		if err != nil || d.IsEmpty() {
 			return bson.Value{}
 		}
@@ -59,22 +44,6 @@ func (r *metaReader) value(name string) bson.Value {
 		return r.recordID()
 	}
 	return r.row.Meta.Value(name)
-}
-
-// Value is what {$meta: name} reads, or Missing; m may be nil.
-func (m *Meta) Value(name string) bson.Value {
-	switch {
-	case m == nil:
-	case m.Scored:
-		if name == "textScore" {
-			return bson.Double(m.Score)
-		}
-	case name == "geoNearDistance":
-		return bson.Double(m.Distance)
-	case name == "geoNearPoint":
-		return m.Point
-	}
-	return bson.Value{}
 }
 
 // sortKey is the array of the values that the row is ordered by.
@@ -116,51 +85,8 @@ func (r *metaReader) recordID() bson.Value {
 }
 
 // about makes row the one that is evaluated.
-func (r *metaReader) about(row *Row) {
+func (r *metaReader) about(row *stage.Row) {
 	if r != nil {
 		r.row = row
 	}
-}
-
-// What a row knows besides its document lies behind its record where a sort holds
-// it back: it counts in the sort's memory, and goes to the disk with the row.
-
-// tagSize is the length of a tag, in bytes, at the end of it.
-const tagSize = 4
-
-// tag is record with m behind it. m may be nil.
-func (m *Meta) tag(record []byte) []byte {
-	var b bson.Builder
-	if m != nil {
-		b.Double("distance", m.Distance).Value("point", m.Point)
-		if m.Scored {
-			b.Double("score", m.Score)
-		}
-		if m.Key != nil {
-			b.Doc("key", m.Key)
-		}
-	}
-	d := b.Finish()
-	out := append(make([]byte, 0, len(record)+len(d)+tagSize), record...)
-	return binary.BigEndian.AppendUint32(append(out, d...), uint32(len(d)))
-}
-
-// untag takes a record and what lies behind it apart.
-func untag(tagged []byte) ([]byte, *Meta) {
-	end := len(tagged) - tagSize
-	at := end - int(binary.BigEndian.Uint32(tagged[end:]))
-	d := bson.Doc(tagged[at:end])
-	record := tagged[:at:at]
-	if d.IsEmpty() {
-		return record, nil
-	}
-	score := d.Lookup("score")
-	m := &Meta{Distance: bson.ToDouble(d.Lookup("distance")), Point: d.Lookup("point").Clone(), Scored: !score.IsMissing()}
-	if m.Scored {
-		m.Score = bson.ToDouble(score)
-	}
-	if key := d.Lookup("key"); !key.IsMissing() {
-		m.Key = key.Doc().Clone()
-	}
-	return record, m
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/invariant"
 	"github.com/mayflydb/mayfly/internal/keystring"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/query/exec/stage"
 	"github.com/mayflydb/mayfly/internal/query/plan"
 )
 
@@ -27,7 +28,7 @@ type saver interface {
 }
 
 // saveAll saves a tree of stages.
-func saveAll(s Stage) error {
+func saveAll(s stage.Stage) error {
 	if s, ok := s.(saver); ok {
 		if err := s.save(); err != nil {
 			return err
@@ -53,7 +54,7 @@ func (c *Cursor) Park() error {
 		return err
 	}
 	c.r.hand.Shrink(len(c.row.Doc)) // the client's batch may have had no room for it
-	c.row = Row{}
+	c.row = stage.Row{}
 	c.r.release()
 	return nil
 }
@@ -100,7 +101,7 @@ func (c *Cursor) Unpark(ctx context.Context) error {
 // restorer is a stage that looks, before it goes on after save, whether it can.
 type restorer interface{ restore() error }
 
-func restoreAll(s Stage) error {
+func restoreAll(s stage.Stage) error {
 	if s, ok := s.(restorer); ok {
 		if err := s.restore(); err != nil {
 			return err
@@ -141,7 +142,7 @@ func (c *Cursor) Exhausted() bool {
 	return r.at == len(r.candidate.rows) && (r.candidate.ended || exhausted(r.candidate.stage))
 }
 
-func exhausted(s Stage) bool {
+func exhausted(s stage.Stage) bool {
 	switch s := s.(type) {
 	case *limit:
 		return s.n == 0 || exhausted(s.input)

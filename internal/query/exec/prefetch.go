@@ -9,6 +9,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/invariant"
 	"github.com/mayflydb/mayfly/internal/memory"
 	"github.com/mayflydb/mayfly/internal/query/exec/readahead"
+	"github.com/mayflydb/mayfly/internal/query/exec/stage"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
@@ -78,15 +79,15 @@ const (
 type cost struct{ works, examined, docs, seeks, tested, dropped uint32 }
 
 // since is what was counted in st after before.
-func (st *Stats) since(before *Stats) cost {
+func since(st, before *stage.Stats) cost {
 	return cost{
 		uint32(st.Works - before.Works), uint32(st.KeysExamined - before.KeysExamined), uint32(st.DocsExamined - before.DocsExamined),
 		uint32(st.Seeks - before.Seeks), uint32(st.DupsTested - before.DupsTested), uint32(st.DupsDropped - before.DupsDropped),
 	}
 }
 
-// add counts c, but for the work; see prefetch.idle.
-func (st *Stats) add(c cost) {
+// countIn counts c in st, but for the work; see prefetch.idle.
+func (c cost) countIn(st *stage.Stats) {
 	st.KeysExamined += int64(c.examined)
 	st.DocsExamined += int64(c.docs)
 	st.Seeks += int64(c.seeks)
@@ -245,22 +246,22 @@ func (a *prefetch) readEntries(ctx context.Context, n int) error {
 	st := a.scan.Stats()
 	before := *st
 	last := before
-	var row Row
+	var row stage.Row
 	for i := 1; !a.Has(n, readahead.MaxBytes); i++ {
-		if i%ctxEvery == 0 && ctx.Err() != nil {
+		if i%stage.CtxEvery == 0 && ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 		state, err := a.scan.Work(ctx, &row)
 		if err != nil {
 			return err
 		}
-		if state == EOF {
-			a.tail = st.since(&last)
+		if state == stage.EOF {
+			a.tail = since(st, &last)
 			a.Tail = a.tail.works
 			break
 		}
-		if state == Advanced {
-			c := st.since(&last)
+		if state == stage.Advanced {
+			c := since(st, &last)
 			a.Add(row.Key, row.Record, row.Bits, c.works)
 			a.costs = append(a.costs, c)
 			last = *st
@@ -275,7 +276,7 @@ func (a *prefetch) readEntries(ctx context.Context, n int) error {
 func (s *fetch) endBatch() {
 	a := &s.prefetch
 	if a.Tail > 0 {
-		a.scan.Stats().add(a.tail)
+		a.tail.countIn(a.scan.Stats())
 		a.Tail, a.tail = 0, cost{}
 	}
 	if n := a.Len(); n > 0 {
@@ -296,7 +297,7 @@ func (a *prefetch) idle() bool {
 		return false
 	}
 	*works--
-	a.scan.Stats().Count(NeedTime)
+	a.scan.Stats().Count(stage.NeedTime)
 	return true
 }
 
@@ -313,19 +314,19 @@ func (a *prefetch) pending() bool { return a.next < a.Len() }
 func (a *prefetch) ready() bool { return a.next < a.Len() && *a.Works(a.next) <= 1 }
 
 // take delivers the next prefetched row; its document is nil where it is gone.
-func (s *fetch) take(row *Row) error {
+func (s *fetch) take(row *stage.Row) error {
 	a := &s.prefetch
 	i := a.next
 	a.next++
 	st := a.scan.Stats()
 	if len(a.costs) > 0 {
-		st.add(a.costs[i])
+		a.costs[i].countIn(st)
 	} else {
 		st.KeysExamined++
 	}
-	st.Count(Advanced)
+	st.Count(stage.Advanced)
 	key, record, bits := a.Entry(i)
-	row.fillEntry(a.scan.index, key, record, bits)
+	row.FillEntry(a.scan.index, key, record, bits)
 	var err error
 	if len(a.docs) == 0 {
 		row.Doc, err = s.readNext(record)
@@ -334,7 +335,7 @@ func (s *fetch) take(row *Row) error {
 	}
 	switch d := &a.docs[i]; d.state {
 	case docRead:
-		row.Doc, row.due = a.scattered.parts[d.part].docs.at(d.doc), d.due
+		row.Doc, row.Due = a.scattered.parts[d.part].docs.at(d.doc), d.due
 	case docMissing:
 	default:
 		row.Doc, s.closer, err = s.source.fetch(row.Record)
@@ -470,7 +471,7 @@ type outcome struct {
 func (s *fetch) readPart(ctx context.Context, w *readahead.Walk, from, to int, n uint8, limit int) error {
 	a, p := &s.prefetch, &s.prefetch.scattered.parts[n]
 	for i := range to - from {
-		if i%ctxEvery == ctxEvery-1 {
+		if i%stage.CtxEvery == stage.CtxEvery-1 {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/query/exec/readahead"
+	"github.com/mayflydb/mayfly/internal/query/exec/stage"
 )
 
 // rising opens a collection of n documents whose k rises with _id, but for those
@@ -149,13 +150,13 @@ func TestParkBeforeFirst(t *testing.T) {
 		f := fetchOf(cur)
 		before, parked := 0, false
 		for !parked {
-			var row Row
+			var row stage.Row
 			state, err := f.Work(t.Context(), &row)
 			must(t, err)
 			switch {
-			case state == EOF:
+			case state == stage.EOF:
 				t.Fatal("nothing was read ahead in a unit of work of its own")
-			case state == Advanced:
+			case state == stage.Advanced:
 				before++
 			case f.prefetch.next == 0 && f.prefetch.Len() > 0:
 				parked = true

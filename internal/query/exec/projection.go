@@ -5,62 +5,63 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/keystring"
+	"github.com/mayflydb/mayfly/internal/query/exec/stage"
 	"github.com/mayflydb/mayfly/internal/query/expr"
 	"github.com/mayflydb/mayfly/internal/query/project"
 )
 
 // projection shapes each document.
 type projection struct {
-	stats Stats
-	input Stage
+	stats stage.Stats
+	input stage.Stage
 	spec  *project.Projection
 	env   *expr.Env
 	meta  *metaReader
 	buf   []byte
 }
 
-func (s *projection) Stats() *Stats   { return &s.stats }
-func (s *projection) Inputs() []Stage { return []Stage{s.input} }
-func (s *projection) Close() error    { return s.input.Close() }
+func (s *projection) Stats() *stage.Stats   { return &s.stats }
+func (s *projection) Inputs() []stage.Stage { return []stage.Stage{s.input} }
+func (s *projection) Close() error          { return s.input.Close() }
 
-func (s *projection) Work(ctx context.Context, row *Row) (State, error) {
+func (s *projection) Work(ctx context.Context, row *stage.Row) (stage.State, error) {
 	state, err := s.input.Work(ctx, row)
-	if err != nil || state != Advanced {
+	if err != nil || state != stage.Advanced {
 		return s.stats.Count(state), err
 	}
 	s.meta.about(row)
 	if s.buf, err = s.spec.Append(s.buf[:0], s.env, row.Doc); err != nil {
-		return EOF, err
+		return stage.EOF, err
 	}
 	row.Doc = s.buf
-	return s.stats.Count(Advanced), nil
+	return s.stats.Count(stage.Advanced), nil
 }
 
 // returnKey answers with the key of the index entry that led to each row, or
 // with an empty document where no index did.
 type returnKey struct {
-	stats Stats
-	input Stage
+	stats stage.Stats
+	input stage.Stage
 }
 
-func (s *returnKey) Stats() *Stats   { return &s.stats }
-func (s *returnKey) Inputs() []Stage { return []Stage{s.input} }
-func (s *returnKey) Close() error    { return s.input.Close() }
+func (s *returnKey) Stats() *stage.Stats   { return &s.stats }
+func (s *returnKey) Inputs() []stage.Stage { return []stage.Stage{s.input} }
+func (s *returnKey) Close() error          { return s.input.Close() }
 
-func (s *returnKey) Work(ctx context.Context, row *Row) (State, error) {
+func (s *returnKey) Work(ctx context.Context, row *stage.Row) (stage.State, error) {
 	state, err := s.input.Work(ctx, row)
-	if err != nil || state != Advanced {
+	if err != nil || state != stage.Advanced {
 		return s.stats.Count(state), err
 	}
-	if row.Doc, err = row.keyDocument(); err != nil {
-		return EOF, err
+	if row.Doc, err = keyDocument(row); err != nil {
+		return stage.EOF, err
 	}
-	return s.stats.Count(Advanced), nil
+	return s.stats.Count(stage.Advanced), nil
 }
 
 // keyDocument is the key of the index entry that led to the row, empty where no
 // index did.
-func (r *Row) keyDocument() (bson.Doc, error) {
+func keyDocument(r *stage.Row) (bson.Doc, error) {
 	if r.Meta != nil && r.Meta.Key != nil {
 		return r.Meta.Key, nil
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/catalog/replay"
 	"github.com/mayflydb/mayfly/internal/keystring"
+	"github.com/mayflydb/mayfly/internal/query/exec/stage"
 	"github.com/mayflydb/mayfly/internal/query/expr"
 	"github.com/mayflydb/mayfly/internal/query/match"
 	"github.com/mayflydb/mayfly/internal/query/plan"
@@ -583,7 +584,7 @@ func (h *house) eachCandidate(t asker, c *catalog.Collection, a asked, want answ
 	for _, cand := range append([]*candidate{r.winner}, r.rejected...) {
 		var docs []bson.Doc
 		run := runner{candidate: cand}
-		var row Row
+		var row stage.Row
 		for {
 			ok, err := run.next(ctx, &row)
 			if err != nil {

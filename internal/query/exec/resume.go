@@ -9,6 +9,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/query/exec/stage"
 )
 
 // A forward scan of a collection can be resumed in another command: each batch
@@ -63,7 +64,7 @@ func (r *running) resume(ctx context.Context) error {
 }
 
 // scanUnder is the scan of a collection that a plan of nothing else begins with.
-func scanUnder(s Stage) (*collScan, bool) {
+func scanUnder(s stage.Stage) (*collScan, bool) {
 	for {
 		if scan, ok := s.(*collScan); ok {
 			return scan, true
@@ -95,7 +96,7 @@ func (s *source) recordWith(ctx context.Context, id bson.Value) ([]byte, error) 
 	defer it.Close()
 	n := 0
 	for ok := it.First(); ok; ok = it.Next() {
-		if n++; n%ctxEvery == 0 && ctx.Err() != nil {
+		if n++; n%stage.CtxEvery == 0 && ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
 		if recordID(s.coll, it.Key()) == id.Int64() {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/query/exec/stage"
 	"github.com/mayflydb/mayfly/internal/query/plan"
 	"github.com/mayflydb/mayfly/internal/schema"
 )
@@ -32,7 +33,9 @@ func (x *Executor) ScanRule(c *catalog.Collection, r *catalog.Rule, ranges []sch
 }
 
 // Work does one unit of work, and fills row when it advances.
-func (s *RuleScan) Work(ctx context.Context, row *Row) (State, error) { return s.scan.Work(ctx, row) }
+func (s *RuleScan) Work(ctx context.Context, row *stage.Row) (stage.State, error) {
+	return s.scan.Work(ctx, row)
+}
 
 // Place is the entry that the scan stands on, nil before the first.
 func (s *RuleScan) Place() []byte {
@@ -43,12 +46,12 @@ func (s *RuleScan) Place() []byte {
 }
 
 // Stats are the counters of the scan.
-func (s *RuleScan) Stats() *Stats { return &s.scan.stats }
+func (s *RuleScan) Stats() *stage.Stats { return &s.scan.stats }
 
 // Explain is the plan of a batched delete over the scan, as explain prints it: fetch
 // counts documents that were read again under their locks, and write, in its Works,
 // those that were deleted.
-func (s *RuleScan) Explain(fetch, write *Stats) bson.Doc {
+func (s *RuleScan) Explain(fetch, write *stage.Stats) bson.Doc {
 	scan := countersOf(s.scan)
 	root := &plan.Write{Input: &plan.Fetch{Input: s.scan.stats.Node}, Kind: "BATCHED_DELETE"}
 	return plan.Explain(root, func(n plan.Node, b *bson.Builder, specific bool) {
@@ -58,13 +61,13 @@ func (s *RuleScan) Explain(fetch, write *Stats) bson.Doc {
 				b.Int("nWouldDelete", write.Works)
 				return
 			}
-			write.write(b)
+			writeStats(write, b)
 		case *plan.Fetch:
 			if specific {
 				b.Int("docsExamined", fetch.DocsExamined).Int32("alreadyHasObj", 0)
 				return
 			}
-			fetch.write(b)
+			writeStats(fetch, b)
 		default:
 			scan(n, b, specific)
 		}
@@ -109,7 +112,7 @@ func (e *RuleEntries) CountOnce() { e.seen = newDedup(e.source) }
 
 // each calls f with the entries of a rule within ranges, the oldest of each range
 // first, until it returns false.
-func (e *RuleEntries) each(ctx context.Context, r *catalog.Rule, ranges []schema.Range, f func(*Row) (bool, error)) (err error) {
+func (e *RuleEntries) each(ctx context.Context, r *catalog.Rule, ranges []schema.Range, f func(*stage.Row) (bool, error)) (err error) {
 	if len(ranges) == 0 {
 		return nil
 	}
@@ -122,16 +125,16 @@ func (e *RuleEntries) each(ctx context.Context, r *catalog.Rule, ranges []schema
 			err = cerr
 		}
 	}()
-	var row Row
+	var row stage.Row
 	for works := 0; ; works++ {
-		if works%ctxEvery == 0 && ctx.Err() != nil {
+		if works%stage.CtxEvery == 0 && ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 		state, err := scan.Work(ctx, &row)
-		if err != nil || state == EOF {
+		if err != nil || state == stage.EOF {
 			return err
 		}
-		if state != Advanced {
+		if state != stage.Advanced {
 			continue
 		}
 		if more, err := f(&row); err != nil || !more {
@@ -142,7 +145,7 @@ func (e *RuleEntries) each(ctx context.Context, r *catalog.Rule, ranges []schema
 
 // Count is how many entries a rule has within ranges.
 func (e *RuleEntries) Count(ctx context.Context, r *catalog.Rule, ranges []schema.Range) (n int64, err error) {
-	err = e.each(ctx, r, ranges, func(*Row) (bool, error) { n++; return true, nil })
+	err = e.each(ctx, r, ranges, func(*stage.Row) (bool, error) { n++; return true, nil })
 	return n, err
 }
 
@@ -153,7 +156,7 @@ func (e *RuleEntries) First(ctx context.Context, r *catalog.Rule, ranges []schem
 	e.seen = nil
 	defer func() { e.seen = seen }()
 	for i := range ranges {
-		err := e.each(ctx, r, ranges[i:i+1], func(row *Row) (bool, error) {
+		err := e.each(ctx, r, ranges[i:i+1], func(row *stage.Row) (bool, error) {
 			due, err := r.DueOfKey(row.Key, row.Bits)
 			earliest = min(earliest, due)
 			return false, err

@@ -10,6 +10,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/memory"
 	"github.com/mayflydb/mayfly/internal/query/exec/keyrange"
 	"github.com/mayflydb/mayfly/internal/query/exec/readahead"
+	"github.com/mayflydb/mayfly/internal/query/exec/stage"
 	"github.com/mayflydb/mayfly/internal/query/plan"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
@@ -17,10 +18,10 @@ import (
 
 // collScan reads the records of a collection in order.
 type collScan struct {
-	stats  Stats
+	stats  stage.Stats
 	node   *plan.CollScan
 	source *source
-	filter *filter
+	filter *stage.Filter
 	it     *storage.Iter
 	lower  []byte
 	upper  []byte
@@ -29,8 +30,8 @@ type collScan struct {
 	last   []byte            // the record seen last, where the scan may have to find its place again
 }
 
-func (s *collScan) Stats() *Stats   { return &s.stats }
-func (s *collScan) Inputs() []Stage { return nil }
+func (s *collScan) Stats() *stage.Stats   { return &s.stats }
+func (s *collScan) Inputs() []stage.Stage { return nil }
 
 func (s *collScan) Close() error { return closeIter(&s.it) }
 
@@ -91,41 +92,41 @@ func (s *collScan) nextRange() bool {
 	return false
 }
 
-func (s *collScan) Work(ctx context.Context, row *Row) (State, error) {
+func (s *collScan) Work(ctx context.Context, row *stage.Row) (stage.State, error) {
 	if s.none {
-		return s.stats.Count(EOF), nil
+		return s.stats.Count(stage.EOF), nil
 	}
 	ok, err := s.move()
 	if err != nil {
-		return EOF, err
+		return stage.EOF, err
 	}
 	if !ok {
-		return s.stats.Count(EOF), s.it.Err()
+		return s.stats.Count(stage.EOF), s.it.Err()
 	}
 	value, err := s.it.Value()
 	if err != nil {
-		return EOF, err
+		return stage.EOF, err
 	}
 	s.stats.DocsExamined++
-	row.fill(s.it.Key(), value)
+	row.Fill(s.it.Key(), value)
 	if s.source.mayHide() {
 		if hidden, err := s.source.isRowExpired(ctx, row); err != nil || hidden {
-			return s.stats.Count(NeedTime), err
+			return s.stats.Count(stage.NeedTime), err
 		}
 	}
 	if s.node.Tailable {
 		s.last = append(s.last[:0], row.Record...)
 	}
-	pass, err := s.filter.match(row.Doc)
+	pass, err := s.filter.Match(row.Doc)
 	if err != nil || !pass {
-		return s.stats.Count(NeedTime), err
+		return s.stats.Count(stage.NeedTime), err
 	}
-	return s.stats.Count(Advanced), nil
+	return s.stats.Count(stage.Advanced), nil
 }
 
 // indexScan reads the entries of an index within bounds.
 type indexScan struct {
-	stats    Stats
+	stats    stage.Stats
 	index    *plan.Index
 	backward bool
 	ranges   *keyrange.Ranges
@@ -135,10 +136,10 @@ type indexScan struct {
 	it       *storage.Iter
 	begun    bool
 	ended    bool
-	seek     []byte  // where the next step goes, or nil
-	filter   *filter // on what cover rebuilds, or nil
-	keyOnly  bool    // nobody above wants what cover rebuilds
-	last     bool    // nobody above reads the documents
+	seek     []byte        // where the next step goes, or nil
+	filter   *stage.Filter // on what cover rebuilds, or nil
+	keyOnly  bool          // nobody above wants what cover rebuilds
+	last     bool          // nobody above reads the documents
 
 	record    []byte       // memory for record keys
 	keys      []schema.Key // and for those of a document
@@ -149,9 +150,9 @@ type indexScan struct {
 	uncovered bool         // cover cannot be trusted any more
 }
 
-func (s *indexScan) Stats() *Stats   { return &s.stats }
-func (s *indexScan) Inputs() []Stage { return nil }
-func (s *indexScan) Close() error    { return closeIter(&s.it) }
+func (s *indexScan) Stats() *stage.Stats   { return &s.stats }
+func (s *indexScan) Inputs() []stage.Stage { return nil }
+func (s *indexScan) Close() error          { return closeIter(&s.it) }
 
 // open makes the iterator. A scan of several ranges has no end of its own: it
 // ends at the first key behind the last range, which it examines as the
@@ -180,16 +181,16 @@ func (s *indexScan) begin() (bool, error) {
 	return it.First(), nil
 }
 
-func (s *indexScan) Work(ctx context.Context, row *Row) (State, error) {
+func (s *indexScan) Work(ctx context.Context, row *stage.Row) (stage.State, error) {
 	if s.ranges.None || s.ended {
-		return s.stats.Count(EOF), nil
+		return s.stats.Count(stage.EOF), nil
 	}
 	ok, err := s.step()
 	if err != nil {
-		return EOF, err
+		return stage.EOF, err
 	}
 	if !ok {
-		return s.stats.Count(EOF), s.it.Err()
+		return s.stats.Count(stage.EOF), s.it.Err()
 	}
 	s.stats.KeysExamined++
 	if s.ranges.Exact {
@@ -201,10 +202,10 @@ func (s *indexScan) Work(ctx context.Context, row *Row) (State, error) {
 		return s.emit(ctx, row)
 	case seek == nil:
 		s.ended = true
-		return s.stats.Count(EOF), nil
+		return s.stats.Count(stage.EOF), nil
 	}
 	s.seek = seek
-	return s.stats.Count(NeedTime), nil
+	return s.stats.Count(stage.NeedTime), nil
 }
 
 // isPlain says whether the scan passes on every entry between its bounds as it
@@ -227,7 +228,7 @@ func (s *indexScan) plain() plainScan { return plainScan{s, s.source.low} }
 func (s plainScan) Read(ctx context.Context, b *readahead.Batch, n, size int) error {
 	ix, works := s.index.Handle.(*catalog.Index), uint32(0)
 	for i := 1; !b.Has(n, size); i++ {
-		if i%ctxEvery == 0 && ctx.Err() != nil {
+		if i%stage.CtxEvery == 0 && ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 		ok, err := s.step()
@@ -291,54 +292,54 @@ func (s *indexScan) step() (bool, error) {
 	return s.it.Next(), nil
 }
 
-func (s *indexScan) emit(ctx context.Context, row *Row) (State, error) {
+func (s *indexScan) emit(ctx context.Context, row *stage.Row) (stage.State, error) {
 	dead, err := s.source.entry(row, &s.record, s.index, s.it)
 	if err != nil {
-		return EOF, err
+		return stage.EOF, err
 	}
 	if dead {
 		s.stats.KeysExamined--
-		return s.stats.Count(NeedTime), nil
+		return s.stats.Count(stage.NeedTime), nil
 	}
 	if s.seen != nil {
 		s.stats.DupsTested++
 		if dup, err := s.duplicate(row); err != nil || dup {
 			s.stats.DupsDropped++
-			return s.stats.Count(NeedTime), err
+			return s.stats.Count(stage.NeedTime), err
 		}
 	}
 	if s.cover != nil {
 		exact := false
 		if !s.uncovered {
 			if row.Doc, exact, err = s.cover.document(row.Key, row.Bits); err != nil {
-				return EOF, err
+				return stage.EOF, err
 			}
 		}
 		if !exact {
 			if found, err := s.fetch(row); err != nil || !found {
-				return s.stats.Count(NeedTime), err
+				return s.stats.Count(stage.NeedTime), err
 			}
 		}
 	}
 	if s.filter != nil {
-		if pass, err := s.filter.match(row.Doc); err != nil || !pass {
-			return s.stats.Count(NeedTime), err
+		if pass, err := s.filter.Match(row.Doc); err != nil || !pass {
+			return s.stats.Count(stage.NeedTime), err
 		}
 	}
 	if s.last && s.source.checksDocuments() && s.source.mayHide() {
 		if seen, err := s.isVisible(ctx, row); err != nil || !seen {
-			return s.stats.Count(NeedTime), err
+			return s.stats.Count(stage.NeedTime), err
 		}
 	}
 	if s.filter != nil && s.keyOnly && !s.uncovered {
 		row.Doc = nil
 	}
-	return s.stats.Count(Advanced), nil
+	return s.stats.Count(stage.Advanced), nil
 }
 
 // isVisible checks the document of a row that nobody above reads. An index that is the
 // records has brought it along.
-func (s *indexScan) isVisible(ctx context.Context, row *Row) (bool, error) {
+func (s *indexScan) isVisible(ctx context.Context, row *stage.Row) (bool, error) {
 	if s.index.Handle.(*catalog.Index).Records {
 		hidden, err := s.source.isRowExpired(ctx, row)
 		return !hidden, err
@@ -361,7 +362,7 @@ func (s *indexScan) isVisible(ctx context.Context, row *Row) (bool, error) {
 }
 
 // fetch reads the document of a row whose key does not tell all.
-func (s *indexScan) fetch(row *Row) (bool, error) {
+func (s *indexScan) fetch(row *stage.Row) (bool, error) {
 	doc, closer, err := s.source.fetch(row.Record)
 	if err != nil || doc == nil {
 		return false, err
@@ -419,9 +420,9 @@ func (d *dedup) forget(record []byte) {
 // the end counts as one that was examined, as on the server.
 type countScan struct{ indexScan }
 
-func (s *countScan) Work(ctx context.Context, row *Row) (State, error) {
+func (s *countScan) Work(ctx context.Context, row *stage.Row) (stage.State, error) {
 	state, err := s.indexScan.Work(ctx, row)
-	if state == EOF && err == nil && !s.ranges.None {
+	if state == stage.EOF && err == nil && !s.ranges.None {
 		s.stats.KeysExamined++
 	}
 	return state, err
@@ -430,7 +431,7 @@ func (s *countScan) Work(ctx context.Context, row *Row) (State, error) {
 // duplicate says whether the document of a row was answered before. Where the
 // records that were are too many to remember, the document itself tells: the
 // scan answers it with the first of its keys that it meets.
-func (s *indexScan) duplicate(row *Row) (bool, error) {
+func (s *indexScan) duplicate(row *stage.Row) (bool, error) {
 	dup, err := s.seen.add(row.Record)
 	if err != errDedupMemory || !s.seen.own {
 		return dup, err

@@ -7,6 +7,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/query/exec/stage"
 	"github.com/mayflydb/mayfly/internal/query/extsort"
 	"github.com/mayflydb/mayfly/internal/query/plan"
 	"github.com/mayflydb/mayfly/internal/query/sortkey"
@@ -14,8 +15,8 @@ import (
 
 // sorter orders its input.
 type sorter struct {
-	stats      Stats
-	input      Stage
+	stats      stage.Stats
+	input      stage.Stage
 	keys       *sortkey.Generator
 	rows       *extsort.Sorter
 	loaded     bool
@@ -35,7 +36,7 @@ type sorter struct {
 }
 
 func (b *builder) sorter(n *plan.Sort) *sorter {
-	s := &sorter{stats: Stats{Node: n}, input: b.build(n.Input), rows: extsort.New(n.Limit, b.spillDir), reader: b.meta, source: b.source, fields: b.fields, keyed: b.keyed, tagged: b.keyed || has(n.Input, knowsMeta)}
+	s := &sorter{stats: stage.Stats{Node: n}, input: b.build(n.Input), rows: extsort.New(n.Limit, b.spillDir), reader: b.meta, source: b.source, fields: b.fields, keyed: b.keyed, tagged: b.keyed || has(n.Input, knowsMeta)}
 	if s.fields != nil {
 		s.fields = b.source.withDueFields(s.fields)
 	}
@@ -48,16 +49,16 @@ func (b *builder) sorter(n *plan.Sort) *sorter {
 }
 
 // know completes what the row knows besides its document.
-func (s *sorter) know(row *Row) error {
+func (s *sorter) know(row *stage.Row) error {
 	s.reader.about(row)
 	if !s.keyed || row.Key == nil {
 		return nil
 	}
-	key, err := row.keyDocument()
+	key, err := keyDocument(row)
 	if err != nil {
 		return err
 	}
-	m := Meta{Key: key}
+	m := stage.Meta{Key: key}
 	if row.Meta != nil {
 		m = *row.Meta
 		m.Key = key
@@ -67,7 +68,7 @@ func (s *sorter) know(row *Row) error {
 }
 
 // add takes a row in.
-func (s *sorter) add(row *Row) (err error) {
+func (s *sorter) add(row *stage.Row) (err error) {
 	if err := s.know(row); err != nil {
 		return err
 	}
@@ -83,20 +84,20 @@ func (s *sorter) add(row *Row) (err error) {
 		s.carriesDue = s.visibility != nil && s.source.rowsWait
 	}
 	if s.tagged {
-		record = row.Meta.tag(record)
+		record = row.Meta.Tag(record)
 	}
 	if s.carriesDue {
-		if row.due == 0 { // nobody has set it since the trial ended
-			row.due = catalog.Due(s.source.visibility.rules, row.Doc)
+		if row.Due == 0 { // nobody has set it since the trial ended
+			row.Due = catalog.Due(s.source.visibility.rules, row.Doc)
 		}
-		record = withDue(record, row.due)
+		record = withDue(record, row.Due)
 	}
 	return s.rows.Add(s.buf, record, s.needed(row.Doc))
 }
 
-func (s *sorter) Stats() *Stats   { return &s.stats }
-func (s *sorter) Inputs() []Stage { return []Stage{s.input} }
-func (s *sorter) Close() error    { return errors.Join(s.input.Close(), s.rows.Close()) }
+func (s *sorter) Stats() *stage.Stats   { return &s.stats }
+func (s *sorter) Inputs() []stage.Stage { return []stage.Stage{s.input} }
+func (s *sorter) Close() error          { return errors.Join(s.input.Close(), s.rows.Close()) }
 
 // save notes that the rows are of a state before.
 func (s *sorter) save() error {
@@ -120,49 +121,49 @@ func (s *sorter) passes() bool {
 }
 
 // pass leaves out a row.
-func (s *sorter) pass() (State, error) {
+func (s *sorter) pass() (stage.State, error) {
 	ok, err := s.rows.Pass()
 	if err != nil || !ok {
-		return s.stats.Count(EOF), err
+		return s.stats.Count(stage.EOF), err
 	}
-	return s.stats.Count(Advanced), nil
+	return s.stats.Count(stage.Advanced), nil
 }
 
-func (s *sorter) Work(ctx context.Context, row *Row) (State, error) {
+func (s *sorter) Work(ctx context.Context, row *stage.Row) (stage.State, error) {
 	if s.loaded {
 		r, ok, err := s.rows.Next()
 		if err != nil || !ok {
-			return s.stats.Count(EOF), err
+			return s.stats.Count(stage.EOF), err
 		}
 		if s.entries != nil {
-			*row = Row{Record: r.Record, Key: r.Doc, Index: s.entries, Sort: r.Key, parked: s.parked}
-			return s.stats.Count(Advanced), nil
+			*row = stage.Row{Record: r.Record, Key: r.Doc, Index: s.entries, Sort: r.Key, Parked: s.parked}
+			return s.stats.Count(stage.Advanced), nil
 		}
-		*row = Row{Record: r.Record, Doc: r.Doc, Sort: r.Key}
+		*row = stage.Row{Record: r.Record, Doc: r.Doc, Sort: r.Key}
 		if s.carriesDue {
-			row.Record, row.due = splitDue(r.Record)
+			row.Record, row.Due = splitDue(r.Record)
 		}
 		if s.tagged {
-			row.Record, row.Meta = untag(row.Record)
+			row.Record, row.Meta = stage.Untag(row.Record)
 		}
 		if !s.carriesDue && s.source.visibility != s.visibility && s.source.isRowExpiredLater(row) {
-			return s.stats.Count(NeedTime), nil
+			return s.stats.Count(stage.NeedTime), nil
 		}
-		return s.stats.Count(Advanced), nil
+		return s.stats.Count(stage.Advanced), nil
 	}
 	state, err := s.input.Work(ctx, row)
 	if err != nil {
-		return EOF, err
+		return stage.EOF, err
 	}
 	switch state {
-	case Advanced:
+	case stage.Advanced:
 		err = s.add(row)
-	case EOF:
+	case stage.EOF:
 		s.loaded = true
 		err = s.rows.Sort()
 	}
 	if errors.Is(err, extsort.ErrMemory) {
 		err = mongoerr.New(mongoerr.QueryExceededMemoryLimitNoDiskUseAllowed, "Sort exceeded memory limit of %d bytes, but did not opt in to external sorting.", extsort.MaxMemory)
 	}
-	return s.stats.Count(NeedTime), err
+	return s.stats.Count(stage.NeedTime), err
 }

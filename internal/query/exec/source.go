@@ -9,6 +9,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/memory"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/query/exec/readahead"
+	"github.com/mayflydb/mayfly/internal/query/exec/stage"
 	"github.com/mayflydb/mayfly/internal/query/expr"
 	"github.com/mayflydb/mayfly/internal/query/match"
 	"github.com/mayflydb/mayfly/internal/query/plan"
@@ -68,7 +69,7 @@ func (s *source) entries(ix *plan.Index, lower, upper []byte) (*storage.Iter, er
 // entry makes a row of the index entry that an iterator stands on; memory may get
 // its record key. An index that is the records themselves brings the document
 // along. dead says that the document went with its window of expiry.
-func (s *source) entry(row *Row, memory *[]byte, ix *plan.Index, it *storage.Iter) (dead bool, err error) {
+func (s *source) entry(row *stage.Row, memory *[]byte, ix *plan.Index, it *storage.Iter) (dead bool, err error) {
 	value, err := it.Value()
 	if err != nil {
 		return false, err
@@ -79,7 +80,7 @@ func (s *source) entry(row *Row, memory *[]byte, ix *plan.Index, it *storage.Ite
 		return s.either(row, memory, ix, it, value)
 	}
 	if handle.Records {
-		row.fillEntry(ix, key, key, nil)
+		row.FillEntry(ix, key, key, nil)
 		row.Doc = value
 		return false, nil
 	}
@@ -90,13 +91,13 @@ func (s *source) entry(row *Row, memory *[]byte, ix *plan.Index, it *storage.Ite
 	if handle.ByWindow {
 		*memory = record
 	}
-	row.fillEntry(ix, ks, record, bits)
+	row.FillEntry(ix, ks, record, bits)
 	return s.low.Dead(record), nil
 }
 
 // either is entry for the index on _id of a collection that is laid anew, where the
 // document is in either half.
-func (s *source) either(row *Row, memory *[]byte, ix *plan.Index, it *storage.Iter, value []byte) (dead bool, err error) {
+func (s *source) either(row *stage.Row, memory *[]byte, ix *plan.Index, it *storage.Iter, value []byte) (dead bool, err error) {
 	key, record, bits, doc := s.coll.SplitID((*memory)[:0], it, value)
 	if record == nil {
 		return false, storage.ErrCorruption
@@ -106,10 +107,10 @@ func (s *source) either(row *Row, memory *[]byte, ix *plan.Index, it *storage.It
 	}
 	dead = s.low.Dead(record)
 	if !ix.Handle.(*catalog.Index).Records {
-		row.fillEntry(ix, key, record, bits)
+		row.FillEntry(ix, key, record, bits)
 		return dead, nil
 	}
-	row.fillEntry(ix, key, record, nil)
+	row.FillEntry(ix, key, record, nil)
 	if row.Doc = doc; doc != nil || dead {
 		return dead, nil
 	}
@@ -155,27 +156,6 @@ func (s *source) byID(memory []byte, id bson.Value) ([]byte, bson.Doc, io.Closer
 		return record, nil, nil, closer.Close()
 	}
 	return record, doc, closer, err
-}
-
-// filter is a predicate with what it is evaluated against.
-type filter struct {
-	f   *match.Filter
-	env *match.Env
-}
-
-// newFilter makes the filter of a node of a plan; nil lets everything pass.
-func newFilter(n match.Node, env *expr.Env) *filter {
-	if n == nil {
-		return nil
-	}
-	return &filter{match.FilterOf(n), matchEnv(env)}
-}
-
-func (f *filter) match(doc bson.Doc) (bool, error) {
-	if f == nil {
-		return true, nil
-	}
-	return f.f.MatchEnv(doc, f.env)
 }
 
 // matchEnv is what a filter is evaluated in, for expressions that env holds

@@ -8,6 +8,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/keystring"
 	"github.com/mayflydb/mayfly/internal/memory"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/query/exec/stage"
 	"github.com/mayflydb/mayfly/internal/query/extsort"
 	"github.com/mayflydb/mayfly/internal/query/plan"
 	"github.com/mayflydb/mayfly/internal/schema"
@@ -16,10 +17,10 @@ import (
 // textOr adds up the weights of each document over the entries of all terms,
 // and then reads the documents, in the order in which they were found.
 type textOr struct {
-	stats      Stats
-	inputs     []Stage
+	stats      stage.Stats
+	inputs     []stage.Stage
 	source     *source
-	filter     *filter
+	filter     *stage.Filter
 	weightAt   int // where the weight stands in a key
 	descending []bool
 	scores     map[string]float64 // by record
@@ -32,7 +33,7 @@ type textOr struct {
 }
 
 func (b *builder) textOr(n *plan.TextOr) *textOr {
-	s := &textOr{stats: Stats{Node: n}, source: b.source, filter: newFilter(n.Filter, b.env), scores: map[string]float64{}, memory: b.source.hold()}
+	s := &textOr{stats: stage.Stats{Node: n}, source: b.source, filter: stage.NewFilter(n.Filter, b.env), scores: map[string]float64{}, memory: b.source.hold()}
 	s.descending = directions(n.Index)
 	for i, p := range n.Index.Parts {
 		if p.Path == schema.TextTerm {
@@ -45,8 +46,8 @@ func (b *builder) textOr(n *plan.TextOr) *textOr {
 	return s
 }
 
-func (s *textOr) Stats() *Stats   { return &s.stats }
-func (s *textOr) Inputs() []Stage { return s.inputs }
+func (s *textOr) Stats() *stage.Stats   { return &s.stats }
+func (s *textOr) Inputs() []stage.Stage { return s.inputs }
 
 func (s *textOr) release() {
 	if s.closer != nil {
@@ -71,48 +72,48 @@ func (s *textOr) Close() error {
 	return first
 }
 
-func (s *textOr) Work(ctx context.Context, row *Row) (State, error) {
+func (s *textOr) Work(ctx context.Context, row *stage.Row) (stage.State, error) {
 	s.release()
 	if s.reading < len(s.inputs) {
 		if err := s.read(ctx); err != nil {
-			return EOF, err
+			return stage.EOF, err
 		}
-		return s.stats.Count(NeedTime), nil
+		return s.stats.Count(stage.NeedTime), nil
 	}
 	if s.next == len(s.found) {
-		return s.stats.Count(EOF), nil
+		return s.stats.Count(stage.EOF), nil
 	}
 	record := s.found[s.next]
 	s.next++
 	doc, closer, err := s.source.fetch([]byte(record))
 	if err != nil {
-		return EOF, err
+		return stage.EOF, err
 	}
 	if doc == nil {
-		return s.stats.Count(NeedTime), nil
+		return s.stats.Count(stage.NeedTime), nil
 	}
 	s.closer = closer
 	s.stats.DocsExamined++
-	pass, err := s.filter.match(doc)
+	pass, err := s.filter.Match(doc)
 	if err != nil || !pass {
-		return s.stats.Count(NeedTime), err
+		return s.stats.Count(stage.NeedTime), err
 	}
-	*row = Row{Record: []byte(record), Doc: doc, Meta: &Meta{Score: s.scores[record], Scored: true}}
+	*row = stage.Row{Record: []byte(record), Doc: doc, Meta: &stage.Meta{Score: s.scores[record], Scored: true}}
 	s.source.setDue(row)
-	return s.stats.Count(Advanced), nil
+	return s.stats.Count(stage.Advanced), nil
 }
 
 // read does one unit of work on the entries of a term.
 func (s *textOr) read(ctx context.Context) error {
-	var row Row
+	var row stage.Row
 	state, err := s.inputs[s.reading].Work(ctx, &row)
 	switch {
 	case err != nil:
 		return err
-	case state == EOF:
+	case state == stage.EOF:
 		s.reading++
 		return s.inputs[s.reading-1].Close() // there may be a hundred thousand
-	case state == NeedTime:
+	case state == stage.NeedTime:
 		return nil
 	}
 	values, _, err := keystring.Decode(row.Key, row.Bits, s.descending)
@@ -139,29 +140,29 @@ const textOverhead = 80
 
 // textMatch checks what the terms in the index do not decide.
 type textMatch struct {
-	stats Stats
+	stats stage.Stats
 	node  *plan.TextMatch
-	input Stage
+	input stage.Stage
 	// rejected counts documents that had a term and do not match.
 	rejected int64
 }
 
-func (s *textMatch) Stats() *Stats   { return &s.stats }
-func (s *textMatch) Inputs() []Stage { return []Stage{s.input} }
-func (s *textMatch) Close() error    { return s.input.Close() }
+func (s *textMatch) Stats() *stage.Stats   { return &s.stats }
+func (s *textMatch) Inputs() []stage.Stage { return []stage.Stage{s.input} }
+func (s *textMatch) Close() error          { return s.input.Close() }
 
-func (s *textMatch) Work(ctx context.Context, row *Row) (State, error) {
+func (s *textMatch) Work(ctx context.Context, row *stage.Row) (stage.State, error) {
 	state, err := s.input.Work(ctx, row)
-	if err != nil || state != Advanced {
+	if err != nil || state != stage.Advanced {
 		return s.stats.Count(state), err
 	}
 	ok, err := s.node.Index.Text.MatchText(s.node.Query, row.Doc, true)
 	if err != nil {
-		return EOF, err
+		return stage.EOF, err
 	}
 	if !ok {
 		s.rejected++
-		return s.stats.Count(NeedTime), nil
+		return s.stats.Count(stage.NeedTime), nil
 	}
-	return s.stats.Count(Advanced), nil
+	return s.stats.Count(stage.Advanced), nil
 }

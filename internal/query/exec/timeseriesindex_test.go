@@ -6,6 +6,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/query/exec/stage"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
 	"github.com/mayflydb/mayfly/internal/timeseries"
@@ -51,7 +52,7 @@ func TestMeasurementIndex(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer r.close()
-		var row Row
+		var row stage.Row
 		for {
 			ok, err := r.next(t.Context(), &row)
 			if err != nil {

@@ -7,7 +7,8 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
-	"github.com/mayflydb/mayfly/internal/catalog/measurements"
+	"github.com/mayflydb/mayfly/internal/query/exec/stage"
+	"github.com/mayflydb/mayfly/internal/query/exec/unpack"
 	"github.com/mayflydb/mayfly/internal/query/match"
 	"github.com/mayflydb/mayfly/internal/query/plan"
 	"github.com/mayflydb/mayfly/internal/query/update"
@@ -74,8 +75,8 @@ func (w *Writer) deletePass(ctx context.Context, c *catalog.Collection, s *Delet
 	}
 	defer r.close()
 	defer w.account(r, out)
-	var row Row
-	var place []byte
+	var row stage.Row
+	var place unpack.Place
 	found := int64(0)
 	apply := func() error {
 		if found == 0 {
@@ -94,11 +95,11 @@ func (w *Writer) deletePass(ctx context.Context, c *catalog.Collection, s *Delet
 		if !ok {
 			return lost, apply()
 		}
-		if p := placeOf(row.Record); !bytes.Equal(p, place) {
+		if p := unpack.PlaceOf(row.Record); !bytes.Equal(p, place) {
 			if err := apply(); err != nil {
 				return false, err
 			}
-			place, found = append(place[:0], p...), 0
+			place, found = p, 0
 		}
 		found++
 	}
@@ -113,30 +114,20 @@ func (w *Writer) account(r *running, out *Written) {
 	out.node, out.stage = r.winner.node, r.winner.stage
 }
 
-// placeOf is what a measurement is in, a bucket or the open ones of a source,
-// by its key behind the byte that tells which.
-func placeOf(record []byte) []byte {
-	if record[0] == isOpen {
-		return append([]byte{isOpen}, measurements.SourceOf(record[1:])...)
-	}
-	_, bucket := splitBucketRecord(record)
-	return append([]byte{inBucket}, bucket...)
-}
-
 // deleteAt deletes the measurements that match in one place, and returns how
 // many.
-func (w *Writer) deleteAt(ctx context.Context, c *catalog.Collection, place []byte, q *Query) (n int64, err error) {
+func (w *Writer) deleteAt(ctx context.Context, c *catalog.Collection, place unpack.Place, q *Query) (n int64, err error) {
 	env := matchEnv(q.Env)
 	return w.removeAt(ctx, c, place, func(d bson.Doc) (bool, error) { return q.Filter.MatchEnv(d, env) })
 }
 
 // removeAt removes the measurements in one place that goes says yes to.
-func (w *Writer) removeAt(ctx context.Context, c *catalog.Collection, place []byte, goes func(bson.Doc) (bool, error)) (n int64, err error) {
-	if place[0] == isOpen {
+func (w *Writer) removeAt(ctx context.Context, c *catalog.Collection, place unpack.Place, goes func(bson.Doc) (bool, error)) (n int64, err error) {
+	if place.IsOpen() {
 		if err := w.show(ctx); err != nil {
 			return 0, err
 		}
-		err = w.x.Catalog.EditOpen(ctx, c, place[1:], w.durability, func(ms []timeseries.Measurement) ([]timeseries.Measurement, error) {
+		err = w.x.Catalog.EditOpen(ctx, c, place.Key(), w.durability, func(ms []timeseries.Measurement) ([]timeseries.Measurement, error) {
 			n = 0
 			var keep []timeseries.Measurement
 			for _, m := range ms {
@@ -159,11 +150,11 @@ func (w *Writer) removeAt(ctx context.Context, c *catalog.Collection, place []by
 	}
 	err = w.Do(ctx, func(u *catalog.Unit) error {
 		n = 0
-		doc, err := u.LockRecord(ctx, c, place[1:])
+		doc, err := u.LockRecord(ctx, c, place.Key())
 		if err != nil || doc == nil {
 			return err
 		}
-		n, err = removeFromBucket(ctx, u, c, place[1:], doc, goes)
+		n, err = removeFromBucket(ctx, u, c, place.Key(), doc, goes)
 		return err
 	})
 	return n, err
@@ -175,11 +166,11 @@ func removeFromBucket(ctx context.Context, u *catalog.Unit, c *catalog.Collectio
 	o := c.Settings.Timeseries
 	b, err := timeseries.Open(doc, o)
 	if err != nil {
-		return 0, corrupt(err)
+		return 0, errors.Join(storage.ErrCorruption, err)
 	}
 	rows, err := b.Rows(nil)
 	if err != nil {
-		return 0, corrupt(err)
+		return 0, errors.Join(storage.ErrCorruption, err)
 	}
 	var keep []bson.Doc
 	for i := range rows.Count {
@@ -215,7 +206,7 @@ func (w *Writer) deleteMeasurement(ctx context.Context, c *catalog.Collection, s
 		if err != nil || doc == nil {
 			return err
 		}
-		if place[0] == isOpen && w.Execution != nil {
+		if place.IsOpen() && w.Execution != nil {
 			// What is open goes in a unit of its own, and the record would not be in that.
 			if err := w.sealAll(ctx, c); err != nil {
 				return err
@@ -247,7 +238,7 @@ func (w *Writer) deleteMeasurement(ctx context.Context, c *catalog.Collection, s
 
 // firstMeasurement finds the first match of a query, and what it is in; nil
 // for none.
-func (w *Writer) firstMeasurement(ctx context.Context, c *catalog.Collection, q *Query, out *Written) (place []byte, doc bson.Doc, err error) {
+func (w *Writer) firstMeasurement(ctx context.Context, c *catalog.Collection, q *Query, out *Written) (place unpack.Place, doc bson.Doc, err error) {
 	if err := w.show(ctx); err != nil {
 		return nil, nil, err
 	}
@@ -260,12 +251,12 @@ func (w *Writer) firstMeasurement(ctx context.Context, c *catalog.Collection, q 
 	}
 	defer r.close()
 	defer w.account(r, out)
-	var row Row
+	var row stage.Row
 	ok, err := r.next(ctx, &row)
 	if err != nil || !ok {
 		return nil, nil, err
 	}
-	return placeOf(row.Record), row.Doc.Clone(), nil
+	return unpack.PlaceOf(row.Record), row.Doc.Clone(), nil
 }
 
 // updateMeasurements is Update on a time-series collection, whose filter and
@@ -299,7 +290,7 @@ func (w *Writer) updateMeasurements(ctx context.Context, c *catalog.Collection, 
 	err = w.each(ctx, buckets, q, true, false, out, metaEffect(func(u *catalog.Unit, record catalog.RecordKey, doc bson.Doc) (bool, error) {
 		b, err := timeseries.Open(doc, o)
 		if err != nil {
-			return false, corrupt(err)
+			return false, errors.Join(storage.ErrCorruption, err)
 		}
 		before := new(bson.Builder).Value(o.MetaField, b.Meta).Finish()
 		matches, index, err := s.Query.Filter.MatchArrayIndex(before, menv)

@@ -7,6 +7,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/memory"
 	"github.com/mayflydb/mayfly/internal/query/exec/plancache"
+	"github.com/mayflydb/mayfly/internal/query/exec/stage"
 	"github.com/mayflydb/mayfly/internal/query/plan"
 	"github.com/mayflydb/mayfly/internal/query/project"
 )
@@ -27,8 +28,8 @@ const (
 // candidate is a plan in a trial, with the results that it has delivered.
 type candidate struct {
 	node  plan.Node
-	stage Stage
-	rows  []Row
+	stage stage.Stage
+	rows  []stage.Row
 	ended bool
 	err   error
 	bytes int            // of large rows
@@ -45,7 +46,7 @@ func trial(ctx context.Context, cs []*candidate, limit int64) (*candidate, error
 		return cs[0], nil
 	}
 	for works := int64(0); works < limit; works++ {
-		if works%ctxEvery == 0 && ctx.Err() != nil {
+		if works%stage.CtxEvery == 0 && ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
 		over := false
@@ -78,7 +79,7 @@ func (c *candidate) enough() bool {
 
 // scoredStage is the stage whose results count: the one below a count or a write,
 // which have no results of their own.
-func (c *candidate) scoredStage() Stage {
+func (c *candidate) scoredStage() stage.Stage {
 	switch s := c.stage.(type) {
 	case *count:
 		if s.input != nil {
@@ -91,15 +92,15 @@ func (c *candidate) scoredStage() Stage {
 }
 
 func (c *candidate) work(ctx context.Context) {
-	var row Row
+	var row stage.Row
 	state, err := c.stage.Work(ctx, &row)
 	c.err = err
 	switch {
 	case err != nil:
-	case state == EOF:
+	case state == stage.EOF:
 		c.ended = true
-	case state == Advanced:
-		c.rows = append(c.rows, row.clone())
+	case state == stage.Advanced:
+		c.rows = append(c.rows, row.Clone())
 		if len(row.Doc) > largeDocument {
 			c.bytes += len(row.Doc)
 			c.full = c.hold.Set(c.bytes) != nil
@@ -142,9 +143,6 @@ func has(n plan.Node, is func(plan.Node) bool) bool {
 	return false
 }
 
-// ctxEvery is how many units of work go by between two looks at the context.
-const ctxEvery = 128
-
 // runner pulls results out of a plan, those of its trial first.
 type runner struct {
 	candidate *candidate
@@ -153,11 +151,11 @@ type runner struct {
 }
 
 // next returns the next row, valid until the following call.
-func (r *runner) next(ctx context.Context, row *Row) (bool, error) {
+func (r *runner) next(ctx context.Context, row *stage.Row) (bool, error) {
 	c := r.candidate
 	if r.at < len(c.rows) {
 		*row = c.rows[r.at]
-		c.rows[r.at] = Row{}
+		c.rows[r.at] = stage.Row{}
 		r.at++
 		return true, nil
 	}
@@ -165,7 +163,7 @@ func (r *runner) next(ctx context.Context, row *Row) (bool, error) {
 		return false, c.err
 	}
 	for {
-		if r.works++; r.works%ctxEvery == 0 && ctx.Err() != nil {
+		if r.works++; r.works%stage.CtxEvery == 0 && ctx.Err() != nil {
 			return false, context.Cause(ctx)
 		}
 		state, err := c.stage.Work(ctx, row)
@@ -174,9 +172,9 @@ func (r *runner) next(ctx context.Context, row *Row) (bool, error) {
 			return false, err
 		}
 		switch state {
-		case Advanced:
+		case stage.Advanced:
 			return true, nil
-		case EOF:
+		case stage.EOF:
 			c.ended = true
 			return false, nil
 		}
@@ -184,7 +182,7 @@ func (r *runner) next(ctx context.Context, row *Row) (bool, error) {
 }
 
 // totals sums the counters of a tree of stages.
-func totals(s Stage) (keys, docs int64) {
+func totals(s stage.Stage) (keys, docs int64) {
 	st := s.Stats()
 	keys, docs = st.KeysExamined, st.DocsExamined
 	for _, in := range s.Inputs() {
@@ -346,7 +344,7 @@ func (r *running) replay(ctx context.Context, p *plancache.Entry) (bool, error) 
 			continue
 		}
 		for works := int64(0); works < p.Works*evictionRatio; works++ {
-			if works%ctxEvery == 0 && ctx.Err() != nil {
+			if works%stage.CtxEvery == 0 && ctx.Err() != nil {
 				return false, context.Cause(ctx)
 			}
 			c.work(ctx)

@@ -7,6 +7,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/query/exec/stage"
 	"github.com/mayflydb/mayfly/internal/query/match"
 	"github.com/mayflydb/mayfly/internal/query/plan"
 	"github.com/mayflydb/mayfly/internal/query/update"
@@ -50,7 +51,7 @@ type Written struct {
 	// Old and New are kept where the statement asked for them; nil for none.
 	Old, New bson.Doc
 	// Meta is what the plan knew about the document that was written last, or nil.
-	Meta       *Meta
+	Meta       *stage.Meta
 	Summary    string
 	Keys, Docs int64
 	Conflicts  int64
@@ -62,7 +63,7 @@ type Written struct {
 
 	deletes bool        // it is what a delete did
 	node    plan.Node   // what found the documents, and
-	stage   Stage       // how, where stages ran
+	stage   stage.Stage // how, where stages ran
 	lookup  plan.IDHack // memory of node
 }
 
@@ -287,7 +288,7 @@ func (w *Writer) pass(ctx context.Context, c *catalog.Collection, q *Query, inde
 	defer r.close()
 	defer w.account(r, out)
 	menv := matchEnv(q.Env)
-	var row Row
+	var row stage.Row
 	for {
 		ok, err := r.next(ctx, &row)
 		if err != nil || !ok {

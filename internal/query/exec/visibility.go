@@ -11,6 +11,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/catalog/measurements"
 	"github.com/mayflydb/mayfly/internal/invariant"
+	"github.com/mayflydb/mayfly/internal/query/exec/stage"
 	"github.com/mayflydb/mayfly/internal/query/expr"
 	"github.com/mayflydb/mayfly/internal/query/match"
 	"github.com/mayflydb/mayfly/internal/query/plan"
@@ -129,14 +130,14 @@ func (s *source) loadTimeseriesVisibility(c *catalog.Catalog, series *catalog.Co
 }
 
 // setMeasurementDue sets the instant of a row with a measurement.
-func (s *source) setMeasurementDue(row *Row) {
+func (s *source) setMeasurementDue(row *stage.Row) {
 	h := s.visibility
 	if h == nil {
 		return
 	}
-	row.due = schema.Never
+	row.Due = schema.Never
 	for i := range h.bucketRules {
-		row.due = min(row.due, h.bucketRules[i].Due(h.options, row.Doc))
+		row.Due = min(row.Due, h.bucketRules[i].Due(h.options, row.Doc))
 	}
 }
 
@@ -213,7 +214,7 @@ func (s *source) probeIndexes(ctx context.Context) error {
 	most := max(minProbe, h.checked/probeShare)
 	e := RuleEntries{source: &source{coll: s.coll, reader: s.reader}}
 	for _, r := range h.rules {
-		err := e.each(ctx, r, r.DueRanges(h.now), func(row *Row) (bool, error) {
+		err := e.each(ctx, r, r.DueRanges(h.now), func(row *stage.Row) (bool, error) {
 			h.expired = append(h.expired, bytes.Clone(row.Record))
 			return len(h.expired) <= most, nil
 		})
@@ -230,7 +231,7 @@ func (s *source) probeIndexes(ctx context.Context) error {
 
 // isRowExpired is isExpired for a row, and sets the instant of the row.
 // REQUIRES: mayHide.
-func (s *source) isRowExpired(ctx context.Context, row *Row) (hidden bool, err error) {
+func (s *source) isRowExpired(ctx context.Context, row *stage.Row) (hidden bool, err error) {
 	if err := invariant.Require(s.mayHide(), "exec: the source may hide something"); err != nil {
 		return false, err
 	}
@@ -241,25 +242,25 @@ func (s *source) isRowExpired(ctx context.Context, row *Row) (hidden bool, err e
 		return false, err
 	}
 	hidden = s.isExpired(row.Record, row.Doc)
-	row.due = s.visibility.due
+	row.Due = s.visibility.due
 	return hidden, nil
 }
 
 // setDue sets the instant of a row to that of the document checked last.
-func (s *source) setDue(row *Row) {
+func (s *source) setDue(row *stage.Row) {
 	if s.checksDocuments() {
-		row.due = s.visibility.due
+		row.Due = s.visibility.due
 	}
 }
 
 // expiredSince says whether a row has come due since it was made.
-func (s *source) expiredSince(row *Row) bool {
-	return s.visibility != nil && row.due != 0 && row.due <= s.visibility.now
+func (s *source) expiredSince(row *stage.Row) bool {
+	return s.visibility != nil && row.Due != 0 && row.Due <= s.visibility.now
 }
 
 // isRowExpiredLater is isExpired for a row of an earlier batch, whose document has at
 // least the fields of withDueFields.
-func (s *source) isRowExpiredLater(row *Row) bool {
+func (s *source) isRowExpiredLater(row *stage.Row) bool {
 	h := s.visibility
 	if h == nil {
 		return false
@@ -268,7 +269,7 @@ func (s *source) isRowExpiredLater(row *Row) bool {
 		return s.isExpired(row.Record, row.Doc)
 	}
 	s.setMeasurementDue(row)
-	return row.due <= h.now
+	return row.Due <= h.now
 }
 
 // withDueFields adds to the names of fields those that tell when a document is due; nil

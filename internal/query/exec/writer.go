@@ -8,6 +8,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/memory"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/query/exec/stage"
 	"github.com/mayflydb/mayfly/internal/query/plan"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
@@ -253,14 +254,14 @@ func (w *Written) ExecStats() bson.Doc {
 	}
 	if hack, ok := w.node.(*plan.IDHack); ok && w.Upserted.IsMissing() {
 		n := &plan.Express{ID: hack.ID, Write: "EXPRESS_" + kind}
-		return plan.Explain(n, countersOf(&eof{stats: Stats{Node: n, Works: 1, KeysExamined: w.Keys, DocsExamined: w.Docs, EOF: true}}), plan.MaxExplain)
+		return plan.Explain(n, countersOf(&eof{stats: stage.Stats{Node: n, Works: 1, KeysExamined: w.Keys, DocsExamined: w.Docs, EOF: true}}), plan.MaxExplain)
 	}
 	s := &wouldWrite{kind: kind, upserts: !w.Upserted.IsMissing(), matched: w.Matched + w.Deleted, changed: changed}
 	s.input = w.stage
 	if s.input == nil {
-		s.input = &eof{stats: Stats{Node: w.node, Works: 1, Advanced: w.Docs, KeysExamined: w.Keys, DocsExamined: w.Docs, EOF: true}}
+		s.input = &eof{stats: stage.Stats{Node: w.node, Works: 1, Advanced: w.Docs, KeysExamined: w.Keys, DocsExamined: w.Docs, EOF: true}}
 	}
 	n := &plan.Write{Input: s.input.Stats().Node, Kind: kind}
-	s.stats = Stats{Node: n, Works: s.input.Stats().Works + 1, NeedTime: s.input.Stats().Works, EOF: true}
+	s.stats = stage.Stats{Node: n, Works: s.input.Stats().Works + 1, NeedTime: s.input.Stats().Works, EOF: true}
 	return plan.Explain(n, countersOf(s), plan.MaxExplain)
 }

@@ -1,4 +1,4 @@
-package exec
+package unpack
 
 import (
 	"context"
@@ -7,16 +7,17 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog/measurements"
 	"github.com/mayflydb/mayfly/internal/keystring"
+	"github.com/mayflydb/mayfly/internal/query/exec/stage"
 	"github.com/mayflydb/mayfly/internal/query/expr"
 	"github.com/mayflydb/mayfly/internal/timeseries"
 )
 
-// unpackEnds finds the newest measurement of each group, or the oldest, and
+// ends finds the newest measurement of each group, or the oldest, and
 // unpacks no bucket whose statistics say that there is none in it. Buckets come
 // from below with those of the newest, or oldest, times first, more or less;
 // open measurements before them, source by source.
-type unpackEnds struct {
-	unpack
+type ends struct {
+	Unpack
 	env    *expr.Env
 	groups map[string]*endGroup
 	order  []*endGroup
@@ -33,7 +34,7 @@ type endGroup struct {
 }
 
 // rank is a time such that what is wanted more has a greater one.
-func (s *unpackEnds) rank(at int64) int64 {
+func (s *ends) rank(at int64) int64 {
 	if s.node.Ends.Newest {
 		return at
 	}
@@ -41,7 +42,7 @@ func (s *unpackEnds) rank(at int64) int64 {
 }
 
 // best is the greatest rank that measurements between two times can have.
-func (s *unpackEnds) best(first, last int64) int64 {
+func (s *ends) best(first, last int64) int64 {
 	if s.node.Ends.Newest {
 		return min(last, s.node.To)
 	}
@@ -49,7 +50,7 @@ func (s *unpackEnds) best(first, last int64) int64 {
 }
 
 // group is the group of a meta value.
-func (s *unpackEnds) group(meta bson.Value) (*endGroup, error) {
+func (s *ends) group(meta bson.Value) (*endGroup, error) {
 	o := s.node.Options
 	s.probe.Reset(s.buf[:0])
 	s.probe.Value(o.MetaField, meta)
@@ -73,41 +74,41 @@ func (s *unpackEnds) group(meta bson.Value) (*endGroup, error) {
 
 // hopeless says whether no measurement between two times can be better than
 // what the group has.
-func (s *unpackEnds) hopeless(g *endGroup, first, last int64) bool {
+func (s *ends) hopeless(g *endGroup, first, last int64) bool {
 	return g.doc != nil && s.best(first, last) <= g.at
 }
 
-func (s *unpackEnds) Work(ctx context.Context, row *Row) (State, error) {
+func (s *ends) Work(ctx context.Context, row *stage.Row) (stage.State, error) {
 	switch {
 	case s.groups == nil:
 		s.groups = map[string]*endGroup{}
-		return s.stats.Count(NeedTime), nil
+		return s.stats.Count(stage.NeedTime), nil
 	case len(s.open) > 0:
 		src := s.open[0]
 		s.open = s.open[1:]
-		return s.stats.Count(NeedTime), s.takeOpen(src)
+		return s.stats.Count(stage.NeedTime), s.takeOpen(src)
 	case !s.over:
 		state, err := s.input.Work(ctx, row)
-		if err == nil && state == Advanced {
+		if err == nil && state == stage.Advanced {
 			err = s.takeBucket(row)
 		}
-		s.over = state == EOF
-		return s.stats.Count(NeedTime), err
+		s.over = state == stage.EOF
+		return s.stats.Count(stage.NeedTime), err
 	case len(s.order) == 0:
-		return s.stats.Count(EOF), nil
+		return s.stats.Count(stage.EOF), nil
 	}
 	g := s.order[0]
 	s.order = s.order[1:]
 	if g.doc == nil {
-		return s.stats.Count(NeedTime), nil
+		return s.stats.Count(stage.NeedTime), nil
 	}
-	*row = Row{Record: g.record, Doc: g.doc}
-	s.source.setMeasurementDue(row)
-	return s.stats.Count(Advanced), nil
+	*row = stage.Row{Record: g.record, Doc: g.doc}
+	s.setDue(row)
+	return s.stats.Count(stage.Advanced), nil
 }
 
 // takeBucket looks for the best measurement of a bucket.
-func (s *unpackEnds) takeBucket(row *Row) error {
+func (s *ends) takeBucket(row *stage.Row) error {
 	b, err := timeseries.Open(row.Doc, s.node.Options)
 	if err != nil {
 		return corrupt(err)
@@ -128,7 +129,7 @@ func (s *unpackEnds) takeBucket(row *Row) error {
 		doc := rows.Doc(i)
 		s.stats.DocsExamined++
 		if s.filter != nil && !s.node.Whole {
-			if ok, err := s.filter.match(doc); err != nil {
+			if ok, err := s.filter.Match(doc); err != nil {
 				return err
 			} else if !ok {
 				continue
@@ -142,7 +143,7 @@ func (s *unpackEnds) takeBucket(row *Row) error {
 }
 
 // takeOpen looks for the best open measurement of a source.
-func (s *unpackEnds) takeOpen(src measurements.Source) error {
+func (s *ends) takeOpen(src measurements.Source) error {
 	g, err := s.group(src.Meta)
 	if err != nil || s.hopeless(g, src.First, src.Last) {
 		return err
@@ -160,7 +161,7 @@ func (s *unpackEnds) takeOpen(src measurements.Source) error {
 }
 
 // takeMeasurements looks for the best of the open measurements from a time on.
-func (s *unpackEnds) takeMeasurements(g *endGroup, src *measurements.Source, from int64) error {
+func (s *ends) takeMeasurements(g *endGroup, src *measurements.Source, from int64) error {
 	ms, err := s.reader.Read(src, max(from, s.node.From), s.node.To)
 	if err != nil {
 		return err
@@ -171,7 +172,7 @@ func (s *unpackEnds) takeMeasurements(g *endGroup, src *measurements.Source, fro
 	}
 	for ; 0 <= i && i < len(ms) && (g.doc == nil || s.rank(ms[i].Time) > g.at); i += step {
 		s.stats.DocsExamined++
-		if ok, err := s.filter.match(ms[i].Doc); err != nil {
+		if ok, err := s.filter.Match(ms[i].Doc); err != nil {
 			return err
 		} else if !ok {
 			continue

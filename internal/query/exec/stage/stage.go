@@ -1,4 +1,4 @@
-package exec
+package stage
 
 import (
 	"bytes"
@@ -21,7 +21,7 @@ const (
 
 // Row is one result on its way up. Its bytes belong to the stage that filled
 // it and stay valid until its next unit of work, or until it is saved (see
-// saver); who keeps them longer copies them.
+// exec's saver); copy them to keep them longer.
 type Row struct {
 	Record []byte      // key of the record, or nil
 	Doc    bson.Doc    // the document, or nil before the fetch
@@ -30,28 +30,28 @@ type Row struct {
 	Index  *plan.Index // whose Key is
 	Sort   []byte      // sort key, where a stage below computed it
 	Meta   *Meta       // what {$meta: …} reads, or nil
-	due    int64       // when the document expires, where the source hides expired documents; see visibility
-	parked bool        // Key is of a state before the cursor was parked last
+	Due    int64       // when the document expires, where the source hides expired documents
+	Parked bool        // Key is of a state before the cursor was parked last
 }
 
-// fill makes it a row with a record and a document, and nothing else. Field by
+// Fill makes it a row with a record and a document, and nothing else. Field by
 // field: what was written in words and is copied in larger pieces right away, as
 // a literal is, the processor waits for.
-func (r *Row) fill(record []byte, doc bson.Doc) {
+func (r *Row) Fill(record []byte, doc bson.Doc) {
 	r.Record, r.Doc = record, doc
 	r.Key, r.Bits, r.Index, r.Sort, r.Meta = nil, nil, nil, nil, nil
-	r.due, r.parked = 0, false
+	r.Due, r.Parked = 0, false
 }
 
-// fillEntry makes it a row with an entry of an index, and nothing else.
-func (r *Row) fillEntry(ix *plan.Index, key, record, bits []byte) {
+// FillEntry makes it a row with an entry of an index, and nothing else.
+func (r *Row) FillEntry(ix *plan.Index, key, record, bits []byte) {
 	r.Record, r.Key, r.Bits, r.Index = record, key, bits, ix
 	r.Doc, r.Sort, r.Meta = nil, nil, nil
-	r.due, r.parked = 0, false
+	r.Due, r.Parked = 0, false
 }
 
-// clone is a row with bytes of its own.
-func (r Row) clone() Row {
+// Clone returns a row with bytes of its own.
+func (r Row) Clone() Row {
 	r.Record, r.Doc = bytes.Clone(r.Record), r.Doc.Clone()
 	r.Key, r.Bits, r.Sort = bytes.Clone(r.Key), bytes.Clone(r.Bits), bytes.Clone(r.Sort)
 	return r
@@ -70,6 +70,9 @@ type Stage interface {
 	// Close gives back what the stage holds, and closes its inputs.
 	Close() error
 }
+
+// CtxEvery is how many units of work go by between two looks at the context.
+const CtxEvery = 128
 
 // Stats are the counters that explain prints for a stage.
 type Stats struct {

@@ -1,87 +1,57 @@
-package exec
+package unpack
 
 import (
 	"context"
 
 	"github.com/mayflydb/mayfly/internal/bson"
-	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/query/exec/stage"
 	"github.com/mayflydb/mayfly/internal/query/expr"
 	"github.com/mayflydb/mayfly/internal/query/pipeline"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/timeseries"
 )
 
-// timeseriesCursor is a Cursor over measurements that delivers whole buckets, by
-// column, where the filter leaves nothing to check in them.
-type timeseriesCursor struct {
-	*Cursor
-	u   *unpack
-	row Row
-}
-
-// timeseriesInput is what a pipeline reads: cur, with column batches where its plan does
-// nothing but unpack buckets.
-func timeseriesInput(c *catalog.Collection, cur *Cursor) pipeline.Iterator {
-	if c == nil || !c.IsTimeseries() {
-		return cur
-	}
-	if u, ok := cur.r.winner.stage.(*unpack); ok {
-		return &timeseriesCursor{Cursor: cur, u: u}
-	}
-	return cur
-}
-
-// Fields names the time and the meta value.
-func (m *timeseriesCursor) Fields() (time, meta string) {
-	return m.u.node.Options.TimeField, m.u.node.Options.MetaField
-}
-
-// NextColumnBatch returns a bucket, or a document where there is none to return
-// whole.
-func (m *timeseriesCursor) NextColumnBatch(ctx context.Context) (pipeline.ColumnBatch, bson.Doc, error) {
-	if err := m.r.coll.Check(); err != nil {
-		return nil, nil, err
-	}
-	m.r.query.Env.Watch(ctx)
-	u := m.u
+// NextColumnBatch returns a bucket or the open measurements of a source, or a document
+// where there is nothing to return whole; neither at the end. row is memory for a row.
+func (s *Unpack) NextColumnBatch(ctx context.Context, row *stage.Row) (pipeline.ColumnBatch, bson.Doc, error) {
 	for works := 0; ; works++ {
-		if works%ctxEvery == ctxEvery-1 && ctx.Err() != nil {
+		if works%stage.CtxEvery == stage.CtxEvery-1 && ctx.Err() != nil {
 			return nil, nil, context.Cause(ctx)
 		}
-		if u.rows == nil && !u.over && (u.filter == nil || u.node.Whole) {
-			st, err := u.nextBucketColumns(ctx, &m.row)
+		if s.rows == nil && !s.over && (s.filter == nil || s.node.Whole) {
+			st, err := s.nextBucketColumns(ctx, row)
 			if st != nil || err != nil {
 				return st, nil, err
 			}
 			continue
 		}
-		if u.rows == nil && u.over && len(u.open) > 0 && len(u.ms) == 0 && (u.filter == nil || u.node.Whole) {
-			st, err := u.nextOpenColumns()
+		if s.rows == nil && s.over && len(s.open) > 0 && len(s.ms) == 0 && (s.filter == nil || s.node.Whole) {
+			st, err := s.nextOpenColumns()
 			if st != nil || err != nil {
 				return st, nil, err
 			}
 			continue
 		}
-		state, err := u.Work(ctx, &m.row)
-		if err != nil || state == EOF {
+		state, err := s.Work(ctx, row)
+		if err != nil || state == stage.EOF {
 			return nil, nil, err
 		}
-		if state == Advanced {
-			return nil, m.row.Doc, nil
+		if state == stage.Advanced {
+			return nil, row.Doc, nil
 		}
 	}
 }
 
 // nextBucketColumns takes the next bucket from below; nil if there is none yet, or it
 // has none within the times that are asked for.
-func (s *unpack) nextBucketColumns(ctx context.Context, row *Row) (pipeline.ColumnBatch, error) {
+func (s *Unpack) nextBucketColumns(ctx context.Context, row *stage.Row) (pipeline.ColumnBatch, error) {
 	state, err := s.input.Work(ctx, row)
 	if err != nil {
 		return nil, err
 	}
-	if state != Advanced {
-		s.over = state == EOF
-		s.stats.Count(NeedTime)
+	if state != stage.Advanced {
+		s.over = state == stage.EOF
+		s.stats.Count(stage.NeedTime)
 		return nil, nil
 	}
 	b, err := timeseries.Open(row.Doc, s.node.Options)
@@ -113,7 +83,7 @@ func (s *unpack) nextBucketColumns(ctx context.Context, row *Row) (pipeline.Colu
 
 // nextOpenColumns takes the open measurements of the next source; nil if it has none
 // within the times that are asked for.
-func (s *unpack) nextOpenColumns() (pipeline.ColumnBatch, error) {
+func (s *Unpack) nextOpenColumns() (pipeline.ColumnBatch, error) {
 	src := &s.open[0]
 	s.open = s.open[1:]
 	ms, err := s.reader.Read(src, s.node.From, s.node.To)
@@ -182,7 +152,7 @@ func (t *openColumns) Column(name string, from, to int) (expr.Column, error) {
 // when it is asked for.
 type bucketColumns struct {
 	b        *timeseries.Bucket
-	s        *unpack
+	s        *Unpack
 	from, to int
 	rows     *timeseries.Rows // all fields that are read; nil until needed
 	columnMemory

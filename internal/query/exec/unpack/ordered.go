@@ -1,4 +1,4 @@
-package exec
+package unpack
 
 import (
 	"container/heap"
@@ -6,10 +6,10 @@ import (
 	"math"
 
 	"github.com/mayflydb/mayfly/internal/bson"
-	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/catalog/layout"
 	"github.com/mayflydb/mayfly/internal/catalog/measurements"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/query/exec/stage"
 	"github.com/mayflydb/mayfly/internal/timeseries"
 )
 
@@ -19,12 +19,12 @@ const maxHeldBuckets = 512 << 20
 
 var errHeldBuckets = mongoerr.New(mongoerr.ExceededMemoryLimit, "the buckets of one time are more than %d bytes", maxHeldBuckets)
 
-// unpackOrdered merges measurements by time. Buckets come from below in the
+// ordered merges measurements by time. Buckets come from below in the
 // order of their beginnings or ends; each is held, packed, until its turn comes,
 // and unpacked then. So the first measurements are there before most buckets have
 // been looked at, and a limit ends the scan.
-type unpackOrdered struct {
-	unpack
+type ordered struct {
+	Unpack
 	queue   timeQueue
 	started bool
 	reached int64 // no bucket that is still to come has a measurement before it, or behind it where the newest come first
@@ -67,15 +67,15 @@ func (q *timeQueue) Pop() any {
 	return r
 }
 
-func (s *unpackOrdered) Close() error {
+func (s *ordered) Close() error {
 	s.queue.runs = nil
-	return s.unpack.Close()
+	return s.Unpack.Close()
 }
 
-func (s *unpackOrdered) desc() bool { return s.node.Order < 0 }
+func (s *ordered) desc() bool { return s.node.Order < 0 }
 
 // start makes runs of the open measurements.
-func (s *unpackOrdered) start() {
+func (s *ordered) start() {
 	s.started, s.queue.desc = true, s.desc()
 	s.reached = math.MinInt64
 	if s.desc() {
@@ -94,7 +94,7 @@ func (s *unpackOrdered) start() {
 
 // ready says whether the first run's measurements come before all that is
 // still to come from below.
-func (s *unpackOrdered) ready() bool {
+func (s *ordered) ready() bool {
 	switch {
 	case len(s.queue.runs) == 0:
 		return false
@@ -109,7 +109,7 @@ func (s *unpackOrdered) ready() bool {
 // reach notes how far the buckets from below have come with one. The span is
 // that of the longest; the time in the record key of one that has lost its last
 // measurements lies behind its end.
-func (s *unpackOrdered) reach(b *timeseries.Bucket, record catalog.RecordKey) {
+func (s *ordered) reach(b *timeseries.Bucket, record layout.Key) {
 	span := s.node.Options.MaxSpanSeconds * 1000
 	switch {
 	case s.node.ByEnd && s.desc():
@@ -123,37 +123,37 @@ func (s *unpackOrdered) reach(b *timeseries.Bucket, record catalog.RecordKey) {
 	}
 }
 
-func (s *unpackOrdered) Work(ctx context.Context, row *Row) (State, error) {
+func (s *ordered) Work(ctx context.Context, row *stage.Row) (stage.State, error) {
 	if !s.started {
 		s.start()
 	}
 	if !s.ready() {
 		if s.over {
-			return s.stats.Count(EOF), nil
+			return s.stats.Count(stage.EOF), nil
 		}
 		return s.take(ctx, row)
 	}
 	run := s.queue.runs[0]
 	if !run.begun {
-		return s.stats.Count(NeedTime), s.begin(run)
+		return s.stats.Count(stage.NeedTime), s.begin(run)
 	}
 	return s.pass(run, row)
 }
 
 // take holds the next bucket from below.
-func (s *unpackOrdered) take(ctx context.Context, row *Row) (State, error) {
+func (s *ordered) take(ctx context.Context, row *stage.Row) (stage.State, error) {
 	state, err := s.input.Work(ctx, row)
 	if err != nil {
-		return EOF, err
+		return stage.EOF, err
 	}
 	switch state {
-	case EOF:
+	case stage.EOF:
 		s.over = true
-	case Advanced:
+	case stage.Advanced:
 		doc := row.Doc.Clone()
 		b, err := timeseries.Open(doc, s.node.Options)
 		if err != nil {
-			return EOF, corrupt(err)
+			return stage.EOF, corrupt(err)
 		}
 		s.reach(b, row.Record)
 		if ruledOut(s.prunes, b, s.node.Options.MetaField) {
@@ -164,15 +164,15 @@ func (s *unpackOrdered) take(ctx context.Context, row *Row) (State, error) {
 			run.at = b.Last
 		}
 		if s.held += len(doc); s.held > maxHeldBuckets {
-			return EOF, errHeldBuckets
+			return stage.EOF, errHeldBuckets
 		}
 		heap.Push(&s.queue, run)
 	}
-	return s.stats.Count(NeedTime), nil
+	return s.stats.Count(stage.NeedTime), nil
 }
 
 // begin opens the first run and puts it where its first measurement belongs.
-func (s *unpackOrdered) begin(run *timeRun) (err error) {
+func (s *ordered) begin(run *timeRun) (err error) {
 	run.begun = true
 	if run.src != nil {
 		if run.ms, err = s.readOpen(run); err != nil {
@@ -197,7 +197,7 @@ func (s *unpackOrdered) begin(run *timeRun) (err error) {
 
 // readOpen reads the open measurements of a source; where the newest come first,
 // at first those alone, as there may be a limit.
-func (s *unpackOrdered) readOpen(run *timeRun) ([]timeseries.Measurement, error) {
+func (s *ordered) readOpen(run *timeRun) ([]timeseries.Measurement, error) {
 	switch {
 	case run.rest:
 		run.rest = false
@@ -217,7 +217,7 @@ func (s *unpackOrdered) readOpen(run *timeRun) ([]timeseries.Measurement, error)
 
 // place moves the first run to where its next measurement belongs, or takes it
 // away where there is none.
-func (s *unpackOrdered) place(run *timeRun) {
+func (s *ordered) place(run *timeRun) {
 	switch {
 	case run.i == run.to && run.rest:
 		run.at, run.begun = run.upTo, false
@@ -234,7 +234,7 @@ func (s *unpackOrdered) place(run *timeRun) {
 }
 
 // pass answers with the next measurement of the first run.
-func (s *unpackOrdered) pass(run *timeRun, row *Row) (state State, err error) {
+func (s *ordered) pass(run *timeRun, row *stage.Row) (state stage.State, err error) {
 	if run.src != nil {
 		m := &run.ms[run.i]
 		s.record = appendOpenRecord(s.record[:0], run.src, m.Time, run.i)
