@@ -125,8 +125,8 @@ func (d *Dispatcher) run(ctx context.Context, op *Op, req *Request) error {
 	return d.perform(ctx, op)
 }
 
-// prepare finds the command and checks everything that the client sent beside
-// the command's own arguments, then those.
+// prepare finds the command and checks everything that the client sent: first what all
+// commands take, then the command's own arguments.
 func (d *Dispatcher) prepare(ctx context.Context, op *Op, req *Request) error {
 	op.Name, _ = op.Body.First()
 	op.DB = req.DB

@@ -80,7 +80,7 @@ func (p *Profiler) SetSettings(db string, s ProfileSettings) {
 	p.current.Store(&next)
 }
 
-// noted is what note has to know beside the Op.
+// noted is what note has to know in addition to the Op.
 type noted struct {
 	took  time.Duration
 	reply int

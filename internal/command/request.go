@@ -22,7 +22,7 @@ type Request struct {
 	Legacy bool
 }
 
-// Sequence is a section of documents beside the body (OP_MSG kind 1), to be
+// Sequence is a section of documents in addition to the body (OP_MSG kind 1), to be
 // read as if it were the array named ID of the body.
 type Sequence struct {
 	ID   string

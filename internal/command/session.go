@@ -251,8 +251,8 @@ func (s *Sessions) expire(before time.Time) []*Session {
 	return gone
 }
 
-// reserve is for who forgets what a session has executed: nobody uses the session until
-// release is called. It is nil where somebody may use it.
+// reserve is called before what a session has executed is forgotten: nobody uses the
+// session until release is called. It is nil where somebody may use it.
 func (s *Sessions) reserve(id SessionID) (release func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

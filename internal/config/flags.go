@@ -120,8 +120,8 @@ func (l *loader) flags() ([]given, error) {
 	return l.once(parameters(l, all)), nil
 }
 
-// inverted is what the path is to be where the flag that takes it away has
-// the value text; anything but true and false stays, to be refused later.
+// inverted is what the path becomes where the flag that turns it off has the value
+// text; anything but true and false stays, to be refused later.
 func inverted(text string) string {
 	switch text {
 	case "true":

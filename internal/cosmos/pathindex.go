@@ -233,7 +233,7 @@ func (s *Server) buildIndex(ctx context.Context, w wantedIndex) error {
 		return err
 	}
 	s.o.Log.Info("An index was built for queries", "database", c.db, "container", c.id, "index", w.name)
-	// The policy may have changed meanwhile.
+	// The policy may have changed in the meantime.
 	return s.dropExcluded(ctx, w.db, w.container)
 }
 

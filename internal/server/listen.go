@@ -100,7 +100,7 @@ func listenHosts(ctx context.Context, hosts []string, port int) (listeners []net
 	return listeners, nil
 }
 
-// split sorts what is to be listened on into hosts and paths of sockets.
+// split splits what to listen on into hosts and paths of sockets.
 func split(o config.Net) (hosts, sockets []string) {
 	if o.BindIPAll {
 		return []string{"*"}, nil

@@ -96,7 +96,7 @@ type handler struct {
 	open int
 }
 
-// lineHead is what a line has beside its message and attributes.
+// lineHead is what a line has in addition to its message and attributes.
 type lineHead struct {
 	component string
 	context   string

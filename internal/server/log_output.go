@@ -22,8 +22,8 @@ type logOutput struct {
 	}
 }
 
-// openOutput opens the log file. Unless it is to be appended to, a file that
-// exists is moved away first, as mongod does.
+// openOutput opens the log file. Unless it is appended to, a file that exists is moved
+// away first, as mongod does.
 func openOutput(o config.Log) (*logOutput, error) {
 	out := &logOutput{path: o.Path, reopen: o.Rotate == "reopen"}
 	if o.Path == "" {

@@ -115,8 +115,8 @@ func StartIn(tb testing.TB, dir string, args ...string) *Server {
 
 func tail(s string, n int) string { return s[max(len(s)-n, 0):] }
 
-// Exec runs the binary to its end, with env beside this process's environment,
-// and returns its exit code and what it printed.
+// Exec runs the binary to its end, with env added to this process's environment, and
+// returns its exit code and what it printed.
 func Exec(tb testing.TB, env []string, args ...string) (code int, out string) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)

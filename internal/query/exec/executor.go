@@ -30,8 +30,8 @@ type Executor struct {
 	descriptors descriptors
 }
 
-// Query is a plan.Query with what running it needs besides. Its Env, which
-// evaluates $expr and projections, belongs to the query from now on.
+// Query is a plan.Query with what else is needed to run it. Its Env, which evaluates
+// $expr and projections, belongs to the query from now on.
 type Query struct {
 	plan.Query
 	// Batch is how many results the reader asks for first; 0 where that is not known.
@@ -380,8 +380,8 @@ func (x *Executor) Find(ctx context.Context, c *catalog.Collection, q *Query) (*
 	return &r.cursor, nil
 }
 
-// Next returns the next document, valid until the following call; nil at the
-// end. Errors: 175 where the collection was dropped meanwhile.
+// Next returns the next document, valid until the following call; nil at the end.
+// Errors: 175 where the collection has been dropped.
 func (c *Cursor) Next(ctx context.Context) (bson.Doc, error) {
 	if c.r.coll != nil {
 		if err := c.r.coll.Check(); err != nil {

@@ -76,7 +76,7 @@ func skips(n plan.Node) bool {
 	return has(n, func(n plan.Node) bool { _, ok := n.(*plan.DistinctScan); return ok })
 }
 
-// readsLeast says whether no other plan is worth a trial beside one: it skips from
+// readsLeast says whether no other plan is worth a trial against one: it skips from
 // value to value, or counts the entries of a range.
 func readsLeast(n plan.Node) bool {
 	return skips(n) || has(n, func(n plan.Node) bool { _, ok := n.(*plan.CountScan); return ok })

@@ -14,10 +14,9 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/plan"
 )
 
-// A cursor that waits for its client is parked: it holds its place and
-// nothing of the store. When it goes on, it reads the state of that moment, so
-// it sees what others have written meanwhile ahead of its place, as MongoDB's
-// yielding cursors do.
+// A cursor that waits for its client is parked: it holds its place and nothing of the
+// store. When it goes on, it reads the state of that moment, so it sees what others
+// have written ahead of its place in the meantime, as MongoDB's yielding cursors do.
 
 // saver is a stage that holds something of the store between two units of
 // work: an iterator, or the bytes of a row that it has not passed on.
@@ -221,8 +220,8 @@ func (s *indexScan) save() error {
 	return closeIter(&s.it)
 }
 
-// restore makes sure that the index is still there. One that has become
-// multikey meanwhile has several entries for a document, and not its values.
+// restore makes sure that the index is still there. One that has become multikey in the
+// meantime has several entries for a document, and does not hold its values.
 func (s *indexScan) restore() error {
 	ix := s.index.Handle.(*catalog.Index)
 	if err := ix.Check(); err != nil {

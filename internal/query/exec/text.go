@@ -135,7 +135,7 @@ func (s *textOr) read(ctx context.Context) error {
 	return nil
 }
 
-// textOverhead is what a document costs a textOr beside its record, in bytes.
+// textOverhead is what a document costs a textOr in addition to its record, in bytes.
 const textOverhead = 80
 
 // textMatch checks what the terms in the index do not decide.

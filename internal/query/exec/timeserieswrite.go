@@ -63,8 +63,8 @@ func (w *Writer) deleteMeasurements(ctx context.Context, c *catalog.Collection, 
 	}
 }
 
-// deletePass deletes what one snapshot finds; lost says that some of it has
-// moved meanwhile.
+// deletePass deletes what one snapshot finds; lost says that some of it has moved
+// since.
 func (w *Writer) deletePass(ctx context.Context, c *catalog.Collection, s *Delete, out *Written) (lost bool, err error) {
 	if err := w.show(ctx); err != nil {
 		return false, err

@@ -151,8 +151,7 @@ func (s *source) mayHide() bool {
 	return h != nil && !(h.probed && len(h.expired) == 0)
 }
 
-// isExpired says whether a document that leaves the store is to be hidden; record is its
-// key.
+// isExpired says whether to hide a document that leaves the store; record is its key.
 func (s *source) isExpired(record []byte, doc bson.Doc) bool {
 	return (s.visibility != nil || s.pending.catalog != nil) && s.checkExpired(record, doc)
 }

@@ -20,7 +20,7 @@ func init() {
 // maxGroupBytes bounds what one accumulator gathers for one group.
 const maxGroupBytes = 100 << 20
 
-// listElement is the most that an element takes beside its value, in bytes.
+// listElement is the most that an element takes in addition to its value, in bytes.
 const listElement = 16
 
 // list is an array under construction that owns its bytes.

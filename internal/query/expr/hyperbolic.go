@@ -6,7 +6,7 @@ import "math"
 // but as the C library's: by the usual formulas, whose every step rounds. (The
 // conversions keep a compiler from fusing steps.)
 
-// largeHyperbolic is the size from which e^-x is lost beside e^x.
+// largeHyperbolic is the size from which on e^-x is lost in e^x + e^-x.
 const largeHyperbolic = 22
 
 // expRange is up to which e^x is sure to be finite.

@@ -7,7 +7,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/memory"
 )
 
-// listOverhead is what a document in memory costs a List beside its bytes.
+// listOverhead is what a document in memory costs a List in addition to its bytes.
 const listOverhead = 32
 
 // List is a sequence of documents that is filled at its end, read anywhere, and

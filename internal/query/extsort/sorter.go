@@ -72,7 +72,7 @@ func (s *Sorter) Add(key, record, doc []byte) error {
 	return s.room()
 }
 
-// slack is the memory that rows take beside their bytes, as a divisor.
+// slack is the memory that rows take in addition to their bytes, as a divisor.
 const slack = 4
 
 // room takes memory for the rows.

@@ -99,8 +99,8 @@ func ParseNear(d bson.Doc) (*Near, error) {
 	return n, nil
 }
 
-// parseSiblings parses the form with the distances beside the operator. found
-// is false where the operator has no point there.
+// parseSiblings parses the form with the distances next to the operator. found is false
+// where the operator has no point there.
 func (n *Near) parseSiblings(d bson.Doc) (sphere, found bool, err error) {
 	for it := d.Iter(); it.Next(); {
 		v := it.Value

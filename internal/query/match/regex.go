@@ -81,7 +81,7 @@ func (p *parser) regexValue(path string, v bson.Value) (Node, error) {
 	return n, nil
 }
 
-// parseRegex reads $regex together with the $options beside it.
+// parseRegex reads $regex together with the $options next to it.
 func parseRegex(_ *parser, a argument) (Node, error) {
 	var pattern, options string
 	for it := a.siblings.Iter(); it.Next(); {

@@ -71,7 +71,7 @@ const (
 	cachedGroups = 16 << 20
 )
 
-// groupOverhead is what a group costs beside its key and its accumulators, in
+// groupOverhead is what a group costs in addition to its key and its accumulators, in
 // bytes.
 const groupOverhead = 128
 

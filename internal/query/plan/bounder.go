@@ -64,8 +64,7 @@ func (b *bounder) part(part int) (Intervals, int) {
 	return l, len(chosen)
 }
 
-// fits says whether a predicate may bound the scan beside those that do
-// already.
+// fits says whether a predicate may bound the scan together with those that do already.
 func (b *bounder) fits(p predicate, part int, chosen []predicate) bool {
 	for _, u := range b.used {
 		if !compatible(b.ix, p, u, part) {

@@ -144,7 +144,7 @@ func nearOf(cs []match.Node) int {
 	})
 }
 
-// errNearNatural refuses a scan in natural order beside a search by distance.
+// errNearNatural rejects a scan in natural order together with a search by distance.
 func errNearNatural(q *Query) error {
 	what := "hint"
 	if q.Sort.Natural() != 0 {

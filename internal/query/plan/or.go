@@ -11,8 +11,8 @@ const (
 	// maxOrs bounds the $ors of a conjunction that are tried
 	// (internalQueryEnumerationMaxOrSolutions).
 	maxOrs = 10
-	// maxBranchWork bounds the branches of an $or times the conjuncts beside it, up
-	// to which those may bound the branches too.
+	// maxBranchWork bounds the branches of an $or times the conjuncts next to it, up to
+	// which those may bound the branches too.
 	maxBranchWork = 100000
 )
 
@@ -100,8 +100,8 @@ func disjunction(n match.Node) (or *match.Or, whole bool) {
 	return nil, false
 }
 
-// orBranches finds the most promising indexed access for each branch; nil
-// where one has none. The conjuncts beside the $or hold in every branch.
+// orBranches finds the most promising indexed access for each branch; nil where one has
+// none. The conjuncts next to the $or hold in every branch.
 func orBranches(c *Collection, q *Query, or *match.Or, rest []match.Node, hinted *Index) []source {
 	var out []source
 	if len(or.Children)*len(rest) > maxBranchWork {
