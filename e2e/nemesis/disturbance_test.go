@@ -80,6 +80,7 @@ var disturbances = []disturbance{
 		jump(off)
 		return func() { jump(0) }
 	}},
+	{name: "preferred as primary", begin: prefer},
 	{name: "asked to step down", begin: func(s *set, m *member, _ step) func() {
 		_ = m.admin(s.t.Context(), nil, bson.E{Key: "replSetStepDown", Value: 2}, bson.E{Key: "secondaryCatchUpPeriodSecs", Value: 1})
 		return func() {}
@@ -118,6 +119,46 @@ func loseDisk(s *set, m *member, _ step) func() {
 				time.Sleep(time.Second)
 			}
 		})
+	}
+}
+
+// prefer gives a member a higher priority than others: one that is primary hands over to
+// it once it has all.
+func prefer(s *set, m *member, _ step) func() {
+	var c struct{ Config bson.D }
+	p := s.primary()
+	if p == nil || p.admin(s.t.Context(), &c, bson.E{Key: "replSetGetConfig", Value: 1}) != nil {
+		return nil
+	}
+	for i, e := range c.Config {
+		switch e.Key {
+		case "version":
+			version, _ := e.Value.(int32)
+			c.Config[i].Value = version + 1
+		case "members":
+			for _, one := range e.Value.(bson.A) {
+				setPriorities(one.(bson.D), m)
+			}
+		}
+	}
+	if p.admin(s.t.Context(), nil, bson.E{Key: "replSetReconfig", Value: c.Config}) != nil {
+		return nil
+	}
+	return func() {}
+}
+
+// setPriorities sets the priority in a member's configuration, by whether it is m.
+func setPriorities(one bson.D, m *member) {
+	priority := 1
+	for _, field := range one {
+		if field.Key == "_id" && field.Value == int32(m.number) {
+			priority = 2
+		}
+	}
+	for i, field := range one {
+		if field.Key == "priority" {
+			one[i].Value = priority
+		}
 	}
 }
 

@@ -17,7 +17,8 @@
 // schedule_test.go makes a schedule of a seed and prints it: what, when, how long, and to
 // whom: the primary or another one of that moment. `-nemesis.seed` repeats the schedule;
 // what the kernel does meanwhile nobody can repeat. The kinds are in disturbance_test.go:
-// kill -9, SIGSTOP, SIGTERM, cuts one way and both, delay, loss, step-downs, and
+// kill -9, SIGSTOP, SIGTERM, cuts one way and both, delay, loss, step-downs,
+// priorities that change, and
 //
 //   - a full disk (disk_linux_test.go): each member has a tmpfs, which shrinks to what is
 //     used. Its process may end by itself then, and is started again;
@@ -44,8 +45,9 @@
 //   - expiry (expiry_test.go): no session goes before its time, all go in the end, each is
 //     told once in the oplog of every member, and only primaries count removals.
 //
-// Then all members have the same, byte for byte (dbHash), `validate` finds nothing, and
-// no process has ended that nobody killed (rest_test.go, member_test.go).
+// Then all members have the same, byte for byte (dbHash), `validate` finds nothing,
+// `mayfly verify` finds nothing in what the processes leave on their disks, and no process
+// has ended that nobody killed (rest_test.go, member_test.go).
 //
 // # Strangers
 //

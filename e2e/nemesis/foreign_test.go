@@ -77,5 +77,5 @@ func (f *foreign) check(t *testing.T, found map[string]int) {
 	}
 	l.judge(t, f.prefix, mine)
 	errs, _ := io.ReadAll(&f.errors)
-	t.Logf("%s: errors: %d\n%s", f.prefix, bytes.Count(errs, []byte("\n")), errs[:min(len(errs), 1000)])
+	t.Logf("%s: %d lines of errors:\n%s", f.prefix, bytes.Count(errs, []byte("\n")), errs[:min(len(errs), 1000)])
 }

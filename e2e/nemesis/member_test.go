@@ -41,6 +41,7 @@ type member struct {
 	cmd    *exec.Cmd     // nil: not running
 	ended  chan struct{} // closed when cmd has
 	killed bool          // by this test
+	code   int           // with which the last process ended
 	// frail is set while the process may end by itself: its disk is full.
 	frail bool
 }
@@ -70,7 +71,7 @@ func (m *member) start() {
 		err := cmd.Wait()
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		m.cmd = nil
+		m.cmd, m.code = nil, cmd.ProcessState.ExitCode()
 		if !m.killed && !m.frail {
 			m.t.Errorf("member %d has ended by itself: %v; its output: %s", m.number, err, m.log.Name())
 		}

@@ -51,4 +51,5 @@ func TestNemesis(t *testing.T) {
 		w.check(t)
 	}
 	s.same()
+	s.verify()
 }

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"syscall"
 
+	"github.com/mayflydb/mayfly/internal/testkit"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
@@ -66,6 +67,20 @@ func (s *set) same() {
 					s.t.Errorf("validate %s of member %d: %v %v", name, m.number, err, v.Errors)
 				}
 			}
+		}
+	}
+}
+
+// verify shuts all members down, and demands that what lies on their disks is whole.
+func (s *set) verify() {
+	s.t.Helper()
+	for _, m := range s.members {
+		m.end(syscall.SIGTERM)
+		if m.code != 0 {
+			s.t.Errorf("member %d has ended with code %d", m.number, m.code)
+		}
+		if code, out := testkit.Exec(s.t, nil, "verify", "--dbpath", m.dir); code != 0 {
+			s.t.Errorf("verify of member %d: code %d\n%s", m.number, code, out)
 		}
 	}
 }
