@@ -15,7 +15,7 @@ import (
 // Ticks, of which a set's election timeout has electionTicks.
 const (
 	electionTicks  = 10
-	heartbeatTicks = 1
+	heartbeatTicks = 2
 	// HeartbeatsPerElection is how many heartbeats a primary sends per election
 	// timeout.
 	HeartbeatsPerElection = electionTicks / heartbeatTicks

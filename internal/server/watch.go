@@ -4,7 +4,7 @@ import "time"
 
 const (
 	// watchEvery is how often running operations are looked at.
-	watchEvery = 50 * time.Millisecond
+	watchEvery = 100 * time.Millisecond
 	// watchAfter is how long an operation runs before it is worth a look.
 	watchAfter = 100 * time.Millisecond
 )
