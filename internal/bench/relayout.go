@@ -26,39 +26,35 @@ const (
 
 // relaid is what the row measured of one relayout.
 type relaid struct {
-	took       time.Duration
-	cpu        time.Duration // per document, with that of the clients' operations
-	diskBefore int64         // all files
-	diskPeak   int64
-	diskAfter  int64
-	reads      [3]phase // before, during and after
-	writes     [3]phase
+	took         time.Duration
+	cpu          time.Duration // per document, with that of the clients' operations
+	tablesBefore int64         // bytes on disk
+	tablesMost   int64
+	tablesAfter  int64
+	logsMost     int64
+	reads        [3]phase // before, during and after
+	writes       [3]phase
 }
 
 // relayout measures the row.
 func (b *bench) relayout(ctx context.Context) error {
 	n := b.o.RelayoutDocuments
+	fmt.Fprintf(b.o.Out, "\n%d documents laid by windows\n", n)
 	alone, err := b.relay(ctx, n, 0)
 	if err != nil {
 		return fmt.Errorf("%s: %w", relayoutRow, err)
+	}
+	if err := b.tellRelaid("alone", n, alone); err != nil {
+		return err
 	}
 	loaded, err := b.relay(ctx, n, liveClients)
 	if err != nil {
 		return fmt.Errorf("%s under load: %w", relayoutRow, err)
 	}
-	w := tabwriter.NewWriter(b.o.Out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(w, "\n%d documents laid by windows\tseconds\tdocs/s\tcpu/doc\tMB before\tat most\tafter\tmore\t\n", n)
-	for _, r := range []struct {
-		name string
-		*relaid
-	}{{"alone", alone}, {fmt.Sprintf("%d clients", liveClients), loaded}} {
-		fmt.Fprintf(w, "%s\t%.2f\t%.0f\t%s\t%d\t%d\t%d\t%.2f\t\n", r.name, r.took.Seconds(), float64(n)/r.took.Seconds(), micros(r.cpu),
-			r.diskBefore>>20, r.diskPeak>>20, r.diskAfter>>20, float64(r.diskPeak)/float64(r.diskBefore)-1)
-	}
-	if err := w.Flush(); err != nil {
+	if err := b.tellRelaid(fmt.Sprintf("%d clients", liveClients), n, loaded); err != nil {
 		return err
 	}
-	w = tabwriter.NewWriter(b.o.Out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	w := tabwriter.NewWriter(b.o.Out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(w, "\n%d clients\tops/s before\tp50\tp99\tp99.9\tduring\tp50\tp99\tp99.9\tafter\tp50\tp99\tp99.9\tp50 ratio\tp99 ratio\t\n", liveClients)
 	for _, r := range []struct {
 		name string
@@ -67,6 +63,15 @@ func (b *bench) relayout(ctx context.Context) error {
 		fmt.Fprintf(w, "%s\t%s%s%s%.2f\t%.2f\t\n", r.name, r.of[0].cells(), r.of[1].cells(), r.of[2].cells(),
 			float64(r.of[1].p50)/float64(r.of[0].p50), float64(r.of[1].p99)/float64(r.of[0].p99))
 	}
+	return w.Flush()
+}
+
+// tellRelaid prints one relayout.
+func (b *bench) tellRelaid(name string, n int64, r *relaid) error {
+	w := tabwriter.NewWriter(b.o.Out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(w, "\tseconds\tdocs/s\tcpu/doc\tMB of tables before\tat most\tafter\tMB of logs at most\t\n")
+	fmt.Fprintf(w, "%s\t%.2f\t%.0f\t%s\t%d\t%d\t%d\t%d\t\n", name, r.took.Seconds(), float64(n)/r.took.Seconds(), micros(r.cpu),
+		r.tablesBefore>>20, r.tablesMost>>20, r.tablesAfter>>20, r.logsMost>>20)
 	return w.Flush()
 }
 
@@ -83,7 +88,7 @@ func (b *bench) relay(ctx context.Context, n int64, clients int) (*relaid, error
 	if err = settled(ctx, s); err != nil {
 		return nil, err
 	}
-	if r.diskBefore, err = treeSize(s.dir); err != nil {
+	if r.tablesBefore, err = s.disk(ctx); err != nil {
 		return nil, err
 	}
 	load := func(i int, during func() error) (err error) {
@@ -118,7 +123,7 @@ func (b *bench) relay(ctx context.Context, n int64, clients int) (*relaid, error
 	if err := settled(ctx, s); err != nil {
 		return nil, err
 	}
-	if r.diskAfter, err = treeSize(s.dir); err != nil {
+	if r.tablesAfter, err = s.disk(ctx); err != nil {
 		return nil, err
 	}
 	return r, s.monitor(ctx, false)
@@ -161,11 +166,15 @@ func (m *mayfly) relaid(ctx context.Context, n int64, r *relaid) error {
 				return err
 			}
 		}
-		size, err := treeSize(m.dir)
+		tables, err := m.disk(ctx)
 		if err != nil {
 			return err
 		}
-		r.diskPeak = max(r.diskPeak, size)
+		logs, err := treeSize(m.dir, ".log")
+		if err != nil {
+			return err
+		}
+		r.tablesMost, r.logsMost = max(r.tablesMost, tables), max(r.logsMost, logs)
 		if now.Lookup("collections").AsInt64() > before.Lookup("collections").AsInt64() {
 			r.took = time.Since(began)
 			after, err := m.cpu()

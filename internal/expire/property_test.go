@@ -13,8 +13,9 @@ import (
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
-// TestNothingEarlyNothingLate draws rules, documents, updates, changes of rules,
-// jumps of the clock and restarts, and holds after every step that no document is gone
+// TestNothingEarlyNothingLate draws rules, documents, updates, changes of rules, indexes
+// that go and come again, relayouts there and back which take their time, jumps of the
+// clock and restarts, and holds after every step that no document is gone
 // that is not due, and that nothing due is left once a pass has gone by; where
 // what is due is hidden, that it is not seen.
 func TestNothingEarlyNothingLate(t *testing.T) {
@@ -27,6 +28,7 @@ func TestNothingEarlyNothingLate(t *testing.T) {
 				p.look()
 			}
 			p.straighten()
+			time.Sleep(3 * time.Minute) // relayouts end
 			p.pass()
 			p.look()
 		})
@@ -45,6 +47,9 @@ type trial struct {
 	seconds   map[string]int64 // of each rule, by its index
 	were      map[string]int64 // before the last step
 	paused    map[string]bool
+	part      int64         // of relayouts, in bytes
+	runs      int64         // relayouts that had ended at the last look
+	rest      time.Duration // after each of their steps
 	docs      map[int32]bson.Doc
 	written   map[int32]int64 // milliseconds since 1970
 	spike     time.Duration   // what the clock is off by, for the moment
@@ -67,25 +72,46 @@ func newTrial(t *testing.T, rt *rapid.T) *trial {
 	if p.immediate {
 		visibility = "immediate"
 	}
-	p.w.cat.NoWindows.Store(!rapid.Bool().Draw(rt, "windows"))
+	p.w.cat.NoWindows.Store(!rapid.SampledFrom([]bool{true, true, true, false}).Draw(rt, "windows"))
+	p.rest = time.Duration(rapid.SampledFrom([]int{10_000, 20_000, 100, 0}).Draw(rt, "rest")) * time.Millisecond
+	p.part = rapid.SampledFrom([]int64{1, 200, relayPartBytes}).Draw(rt, "part")
+	p.tune()
 	p.partial = rapid.Bool().Draw(rt, "partial")
 	p.run(`{create: "c", storageEngine: {mayfly: {expiry: {visibility: %q}}}}`, visibility)
-	for _, field := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "b", "_ts"}), 1, 3, rapid.ID).Draw(rt, "rules") {
+	rules := []string{"a", "b", "_ts"}
+	if rapid.SampledFrom([]bool{true, true, false}).Draw(rt, "filled") { // without a rule whose documents have what it makes itself
+		rules = rules[:2]
+		for range rapid.IntRange(1, 8).Draw(rt, "before") {
+			p.put()
+		}
+	}
+	for _, field := range rapid.SliceOfNDistinct(rapid.SampledFrom(rules), 1, len(rules), rapid.ID).Draw(rt, "rules") {
 		p.seconds[field] = p.drawSeconds(field)
-		direction, more := 1, ""
-		if field == "b" {
-			direction = -1
-			if p.partial {
-				more = fmt.Sprintf(`, partialFilterExpression: {x: {$lt: %d}}`, partialBound)
-			}
-		}
-		if field == "_ts" {
-			more = `, storageEngine: {mayfly: {expiry: {by: "lastWrite"}}}`
-		}
-		p.run(`{createIndexes: "c", indexes: [{key: {%s: %d}, name: %q, expireAfterSeconds: %d%s}]}`, field, direction, field, p.seconds[field], more)
+		p.index(field)
 	}
 	p.passed = time.Now()
 	return p
+}
+
+// index makes the index of a rule.
+func (p *trial) index(field string) {
+	direction, more := 1, ""
+	if field == "b" {
+		direction = -1
+		if p.partial {
+			more = fmt.Sprintf(`, partialFilterExpression: {x: {$lt: %d}}`, partialBound)
+		}
+	}
+	if field == "_ts" {
+		more = `, storageEngine: {mayfly: {expiry: {by: "lastWrite"}}}`
+	}
+	p.run(`{createIndexes: "c", indexes: [{key: {%s: %d}, name: %q, expireAfterSeconds: %d%s}]}`, field, direction, field, p.seconds[field], more)
+}
+
+// tune has few documents be enough for a relayout, which takes its time.
+func (p *trial) tune() {
+	r := p.w.m.relays
+	r.least, r.part, r.rest = 1, p.part, p.rest
 }
 
 func (p *trial) drawSeconds(field string) int64 {
@@ -105,11 +131,9 @@ func (p *trial) step() {
 	for f, s := range p.seconds {
 		p.were[f] = s
 	}
-	switch rapid.SampledFrom([]string{"put", "put", "put", "touch", "delete", "wait", "wait", "pass", "collMod", "pause", "jump", "restart"}).Draw(p.rt, "step") {
+	switch rapid.SampledFrom([]string{"put", "put", "put", "touch", "delete", "wait", "wait", "pass", "pass", "passes", "collMod", "pause", "index", "relayout", "jump", "restart"}).Draw(p.rt, "step") {
 	case "put":
-		id := p.drawID()
-		p.run(`{update: "c", updates: [{q: {_id: %d}, u: {a: %s, b: %s, ttl: %s, x: 1}, upsert: true}]}`, id, p.drawDate(), p.drawDate(), p.drawTTL())
-		p.docs[id], p.written[id] = p.read(id), p.now()
+		p.put()
 	case "touch":
 		id := p.drawID()
 		r := p.run(`{update: "c", updates: [{q: {_id: %d}, u: {$inc: {x: 1}}}]}`, id)
@@ -128,18 +152,32 @@ func (p *trial) step() {
 		synctest.Wait()
 	case "pass":
 		p.pass()
+	case "passes": // windows without a rule are given up meanwhile
+		time.Sleep(relayBackAfter + time.Duration(rapid.Int64Range(0, 60_000).Draw(p.rt, "ms"))*time.Millisecond)
+		synctest.Wait()
+	case "index":
+		p.dropOrIndex()
+	case "relayout":
+		p.run(`{setParameter: 1, expiryRelayout: %t, $db: "admin"}`, rapid.Bool().Draw(p.rt, "on"))
 	case "collMod":
 		field := p.drawRule()
+		if field == "" {
+			return
+		}
 		p.seconds[field] = p.drawSeconds(field)
 		p.run(`{collMod: "c", index: {name: %q, expireAfterSeconds: %d}}`, field, p.seconds[field])
 		p.passed = time.Now()
 	case "pause":
 		field := p.drawRule()
+		if field == "" {
+			return
+		}
 		p.paused[field] = !p.paused[field]
 		p.run(`{collMod: "c", index: {name: %q, storageEngine: {mayfly: {expiry: {paused: %t}}}}}`, field, p.paused[field])
 		p.passed = time.Now()
 	case "restart":
 		p.w.restart()
+		p.tune()
 		p.passed = time.Now()
 	case "jump":
 		p.straighten()
@@ -150,6 +188,28 @@ func (p *trial) step() {
 		p.look()
 		p.straighten()
 	}
+}
+
+// put writes a whole document.
+func (p *trial) put() {
+	id := p.drawID()
+	p.run(`{update: "c", updates: [{q: {_id: %d}, u: {a: %s, b: %s, ttl: %s, x: 1}, upsert: true}]}`, id, p.drawDate(), p.drawDate(), p.drawTTL())
+	p.docs[id], p.written[id] = p.read(id), p.now()
+}
+
+// dropOrIndex drops the index of a rule by date, or makes it again. (What another one
+// by last writes would count from is not said here.)
+func (p *trial) dropOrIndex() {
+	field := rapid.SampledFrom([]string{"a", "b"}).Draw(p.rt, "field")
+	if _, there := p.seconds[field]; there {
+		p.run(`{dropIndexes: "c", index: %q}`, field)
+		delete(p.seconds, field)
+		delete(p.paused, field)
+	} else {
+		p.seconds[field] = p.drawSeconds(field)
+		p.index(field)
+	}
+	p.passed = time.Now()
 }
 
 // straighten sets the clock right.
@@ -173,6 +233,9 @@ func (p *trial) drawRule() string {
 		if _, ok := p.seconds[f]; ok {
 			fields = append(fields, f)
 		}
+	}
+	if fields == nil {
+		return ""
 	}
 	return rapid.SampledFrom(fields).Draw(p.rt, "rule")
 }
@@ -246,9 +309,19 @@ func (p *trial) due(d bson.Doc, seconds map[string]int64) int64 {
 	return due
 }
 
+// relaid says that what is due may wait for a relayout that is under way, or waits for
+// the pass after one that has ended.
+func (p *trial) relaid() {
+	r := p.w.m.Relayouts()
+	if runs := r.Lookup("collections").Int64(); r.Lookup("running").Bool() || runs != p.runs {
+		p.passed, p.runs = time.Now(), runs
+	}
+}
+
 // look compares the collection with what it should be.
 func (p *trial) look() {
 	synctest.Wait() // else what goes meanwhile is seen, and then gone
+	p.relaid()
 	seen := map[int32]bool{}
 	for _, v := range p.run(`{find: "c", batchSize: 100}`).Lookup("cursor").Doc().Lookup("firstBatch").Doc().Slice() {
 		seen[v.Doc().Lookup("_id").Int32()] = true

@@ -28,9 +28,10 @@ const (
 	// relayBackAfter is for how long windows have no rule before they are given up: who
 	// drops a TTL index mostly makes another one.
 	relayBackAfter = 10 * time.Minute
-	// relayAgainAfter is when relayout goes on, or is thought about again, after it was
-	// killed, has failed, or was found to bring nothing.
-	relayAgainAfter = time.Minute
+	// relayAgainAfter is when relayout goes on after it was killed or has failed, and
+	// relayThinkAfter when it is thought about again where it would bring nothing, or
+	// could not begin. That is many passes, of which one at the most waits for it.
+	relayAgainAfter, relayThinkAfter = time.Minute, 10 * time.Minute
 	// relayLeast is how many documents a collection has at least for which it is worth
 	// the while.
 	relayLeast = 1000
@@ -51,8 +52,10 @@ const (
 // relays is what the monitor knows of relayouts.
 type relays struct {
 	wake chan struct{} // capacity 1: a pass has asked
-	// part and unfreed are relayPartBytes and relayUnfreed, but in tests.
-	part, unfreed int64
+	// least, part and unfreed are relayLeast, relayPartBytes and relayUnfreed, but in
+	// tests; there also comes a rest after each step.
+	least, part, unfreed int64
+	rest                 time.Duration
 	// docs is how many documents have moved since the start, and runs how many
 	// relayouts have ended.
 	docs, runs atomic.Int64
@@ -74,7 +77,7 @@ type relayProgress struct {
 }
 
 func newRelays() *relays {
-	return &relays{wake: make(chan struct{}, 1), part: relayPartBytes, unfreed: relayUnfreed, asked: map[catalog.UUID]bool{}, after: map[catalog.UUID]time.Time{}, idle: map[catalog.UUID]time.Time{}}
+	return &relays{wake: make(chan struct{}, 1), least: relayLeast, part: relayPartBytes, unfreed: relayUnfreed, asked: map[catalog.UUID]bool{}, after: map[catalog.UUID]time.Time{}, idle: map[catalog.UUID]time.Time{}}
 }
 
 // left is how long the rest will take, going by what has been done.
@@ -113,12 +116,16 @@ func (m *Monitor) asksRelayout(c *catalog.Collection, r *catalog.Rule, k *ruleSt
 		defer x.mu.Unlock()
 		return x.now.collection == c.UUID && x.now.leave
 	}
-	if in := c.RelayRule(); in == nil || in.Index.Name != r.Index.Name || c.Count() < relayLeast || m.budgeted(c, r, k) {
+	if in := c.RelayRule(); in == nil || in.Index.Name != r.Index.Name || c.Count() < x.least || m.budgeted(c, r, k) {
 		return false
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if time.Now().Before(x.after[c.UUID]) {
+		return false
+	}
+	if s, err := m.o.Catalog.SampleRelay(c, r, m.o.Catalog.Clock.Judged()); err != nil || !worthRelaying(s) {
+		x.after[c.UUID] = time.Now().Add(relayThinkAfter) // one by one until then
 		return false
 	}
 	x.asked[c.UUID] = true
@@ -128,6 +135,9 @@ func (m *Monitor) asksRelayout(c *catalog.Collection, r *catalog.Rule, k *ruleSt
 	}
 	return true
 }
+
+// worthRelaying says whether so many documents expire at all that windows pay.
+func worthRelaying(s catalog.RelaySample) bool { return s.Expire*relayExpire >= s.Docs }
 
 // budgeted says whether a budget bounds what may go by a rule: then it does not go as a
 // range.
@@ -185,6 +195,10 @@ func (x *relays) due(c *catalog.Collection) bool {
 func (x *relays) ended(c *catalog.Collection) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	again := relayThinkAfter
+	if x.now.collection == c.UUID { // it had begun
+		again = relayAgainAfter
+	}
 	delete(x.asked, c.UUID)
 	x.now = relayProgress{}
 	for id, at := range x.after { // of collections that may be gone
@@ -192,7 +206,7 @@ func (x *relays) ended(c *catalog.Collection) {
 			delete(x.after, id)
 		}
 	}
-	x.after[c.UUID] = time.Now().Add(relayAgainAfter)
+	x.after[c.UUID] = time.Now().Add(again)
 }
 
 // tryRelay lays one collection anew, as far as it comes, in a goroutine of its own:
@@ -279,7 +293,7 @@ func (x *relayRun) begin(ctx context.Context) (going bool, err error) {
 		if err != nil {
 			return false, err
 		}
-		if !c.Relaying() && s.Expire*relayExpire < s.Docs {
+		if !c.Relaying() && !worthRelaying(s) {
 			return false, nil
 		}
 		leave = s.Due*relayDue >= s.Docs
@@ -421,7 +435,7 @@ func (x *relayRun) did(ctx context.Context, s catalog.RelayStep, took time.Durat
 	if x.end == nil && m.governor.Busy() {
 		x.end = yield()
 	}
-	return x.pass.pause(ctx, m.governor.worked(took))
+	return x.pass.pause(ctx, max(m.relays.rest, m.governor.worked(took)))
 }
 
 // Relayouts is the section relayout of serverStatus.

@@ -22,14 +22,14 @@ type RuleScan struct {
 // Entries before after are left out: what RuleScan.Place of an earlier scan returned;
 // nil leaves out none.
 func (x *Executor) ScanRule(c *catalog.Collection, r *catalog.Rule, ranges []schema.Range, after []byte) *RuleScan {
-	snapshot := x.Catalog.Engine().NewSnapshot()
+	source, done := x.freshSource(c)
 	ix := planIndex(r.Index)
 	node := ruleNode(ix, ranges)
 	node.Dedup = ix.IsMultikey()
-	b := builder{source: &source{coll: c, reader: snapshot}}
+	b := builder{source: source}
 	scan := b.build(node).(*indexScan)
 	scan.ranges.StartAt(after, scan.backward)
-	return &RuleScan{scan, func() { snapshot.Close() }}
+	return &RuleScan{scan, done}
 }
 
 // Work does one unit of work, and fills row when it advances.
@@ -103,8 +103,8 @@ type RuleEntries struct {
 // RuleEntries opens the entries of a collection's rules over a fresh snapshot. The
 // caller calls done when it is through.
 func (x *Executor) RuleEntries(c *catalog.Collection) (e *RuleEntries, done func()) {
-	snapshot := x.Catalog.Engine().NewSnapshot()
-	return &RuleEntries{source: &source{coll: c, reader: snapshot}}, func() { snapshot.Close() }
+	source, done := x.freshSource(c)
+	return &RuleEntries{source: source}, done
 }
 
 // CountOnce makes Count count each document once, by the first of its entries.

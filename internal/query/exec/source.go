@@ -31,6 +31,18 @@ type source struct {
 	turns    int       // the collection's Turns when the reader's state was taken
 }
 
+// freshSource is a collection in its latest state, until done is called. (Its turns are
+// those from before, as for a query.)
+func (x *Executor) freshSource(c *catalog.Collection) (s *source, done func()) {
+	s = &source{coll: c, turns: c.Turns()}
+	snapshot := x.Catalog.Engine().NewSnapshot()
+	s.reader = snapshot
+	return s, func() { snapshot.Close() }
+}
+
+// again is the same state for another reader.
+func (s *source) again() *source { return &source{coll: s.coll, reader: s.reader, turns: s.turns} }
+
 func (s *source) records(lower, upper []byte) (*storage.Iter, error) {
 	if v := s.coll.Virtual(); v != nil {
 		return v.Walk(lower, upper)

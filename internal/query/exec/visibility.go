@@ -211,7 +211,7 @@ func (s *source) probeIndexes(ctx context.Context) error {
 	}
 	h.nextProbe = max(h.checked, h.nextProbe) * probeGrowth
 	most := max(minProbe, h.checked/probeShare)
-	e := RuleEntries{source: &source{coll: s.coll, reader: s.reader}}
+	e := RuleEntries{source: s.again()}
 	for _, r := range h.rules {
 		err := e.each(ctx, r, r.DueRanges(h.now), func(row *stage.Row) (bool, error) {
 			h.expired = append(h.expired, bytes.Clone(row.Record))
@@ -322,7 +322,7 @@ func (s *source) countVisible(ctx context.Context) (int64, error) {
 	if err != nil || s.visibility.noneExpired {
 		return n, err
 	}
-	e := RuleEntries{source: &source{coll: s.coll, reader: s.reader}}
+	e := RuleEntries{source: s.again()}
 	if len(s.visibility.rules) > 1 || s.visibility.rules[0].Index.Multikey().Any() {
 		e.CountOnce()
 	}
