@@ -175,7 +175,7 @@ func relayOn(t failer, c *Catalog, coll *Collection, size int) {
 	ctx := context.Background()
 	for from, end := RecordKey(nil), false; !end; {
 		var err error
-		if from, end, err = c.RelayPart(ctx, coll.Latest(), Relay{From: from, Bytes: size}); err != nil {
+		if from, end, err = c.RelayPart(ctx, coll.Latest(), Relay{From: from, Bytes: size, Alone: func() bool { return true }}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -111,7 +111,8 @@ func (p *trial) index(field string) {
 // tune has few documents be enough for a relayout, which takes its time.
 func (p *trial) tune() {
 	r := p.w.m.relays
-	r.least, r.part, r.rest = 1, p.part, p.rest
+	r.least, r.part = 1, p.part
+	r.rest.Store(int64(p.rest))
 }
 
 func (p *trial) drawSeconds(field string) int64 {

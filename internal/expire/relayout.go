@@ -55,7 +55,7 @@ type relays struct {
 	// least, part and unfreed are relayLeast, relayPartBytes and relayUnfreed, but in
 	// tests; there also comes a rest after each step.
 	least, part, unfreed int64
-	rest                 time.Duration
+	rest                 atomic.Int64 // nanoseconds
 	// docs is how many documents have moved since the start, and runs how many
 	// relayouts have ended.
 	docs, runs atomic.Int64
@@ -351,7 +351,8 @@ func (x *relayRun) parts(ctx context.Context) error {
 			continue
 		}
 		o := catalog.Relay{From: from, Bytes: int(x.m.relays.part), Permit: x.m.relayPermit(),
-			Did: func(s catalog.RelayStep, took time.Duration) error { return x.did(ctx, s, took) }}
+			Alone: func() bool { return !x.m.governor.Busy() },
+			Did:   func(s catalog.RelayStep, took time.Duration) error { return x.did(ctx, s, took) }}
 		x.judge(ctx, &o)
 		next, end, err := x.m.o.Catalog.RelayPart(ctx, x.c, o)
 		switch {
@@ -435,7 +436,7 @@ func (x *relayRun) did(ctx context.Context, s catalog.RelayStep, took time.Durat
 	if x.end == nil && m.governor.Busy() {
 		x.end = yield()
 	}
-	return x.pass.pause(ctx, max(m.relays.rest, m.governor.worked(took)))
+	return x.pass.pause(ctx, max(time.Duration(m.relays.rest.Load()), m.governor.worked(took)))
 }
 
 // Relayouts is the section relayout of serverStatus.

@@ -33,6 +33,10 @@ func relayUnderWay(t *testing.T, due int) *world {
 	}
 	w.must(bson.MustParse(`{createIndexes: "c", indexes: [{key: {at: 1}, name: "at_1", expireAfterSeconds: 60}]}`))
 	w.takes.Store(int64(slowCommit))
+	w.m.relays.rest.Store(int64(20 * slowCommit))
+	if due == 0 {
+		w.m.relays.part = 4 << 10 // of some 100 documents; else all that is due goes with one
+	}
 	if err := w.m.pass(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -55,6 +59,7 @@ func (w *world) untilMoved(t *testing.T, n int64) {
 func (w *world) untilRelaid(t *testing.T) {
 	t.Helper()
 	w.takes.Store(0)
+	w.m.relays.rest.Store(0)
 	for begun := time.Now(); w.m.relays.runs.Load() == 0; time.Sleep(slowCommit) {
 		if time.Since(begun) > 10*time.Second {
 			t.Fatalf("relayout does not end\n%s", w.log.take())
