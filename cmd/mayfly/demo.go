@@ -38,7 +38,8 @@ const (
 // next minute or so, and shows how many live and how many went; with --replSet three
 // members of a replica set.
 func demo(args []string) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// Who has lost its reader, or its terminal, ends what it has started, too.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
 	defer stop()
 	run := runDemo
 	switch {

@@ -68,7 +68,7 @@ func (a *asked) host(command string) string {
 }
 
 // connect connects to a set by the address of one member.
-func connect(t *testing.T, s *testkit.Server, o *options.ClientOptions) (*mongo.Client, *asked) {
+func connect(t testing.TB, s *testkit.Server, o *options.ClientOptions) (*mongo.Client, *asked) {
 	t.Helper()
 	a := &asked{by: map[string]string{}}
 	o = options.MergeClientOptions(options.Client().ApplyURI("mongodb://"+hostOf(s)+"/?replicaSet=rs0").SetServerSelectionTimeout(patience).

@@ -22,7 +22,7 @@ const (
 )
 
 // until waits for something to become true.
-func until(t *testing.T, what string, is func() error) {
+func until(t testing.TB, what string, is func() error) {
 	t.Helper()
 	var err error
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {

@@ -22,7 +22,7 @@ import (
 
 // set is three members as processes, and clients of all of them.
 type set struct {
-	t       *testing.T
+	t       testing.TB
 	members []*testkit.Server
 	clients []*mongo.Client // direct, one for each member
 	all     *mongo.Client
@@ -31,7 +31,7 @@ type set struct {
 func host(s *testkit.Server) string { return fmt.Sprintf("127.0.0.1:%d", s.Port) }
 
 // start runs three members and makes them a set.
-func start(t *testing.T, args ...string) *set {
+func start(t testing.TB, args ...string) *set {
 	t.Helper()
 	w := &set{t: t}
 	members := bson.A{}
@@ -276,7 +276,7 @@ func (w *set) is(i, state int) error {
 	return nil
 }
 
-func empty(t *testing.T, dir string) {
+func empty(t testing.TB, dir string) {
 	t.Helper()
 	names, err := os.ReadDir(dir)
 	if err != nil {

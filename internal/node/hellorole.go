@@ -14,7 +14,7 @@ import (
 func appendRole(b *bson.Builder, m *repl.Member, hello bool) {
 	st := m.State()
 	me := st.Config.Member(st.ID)
-	if me == nil {
+	if me == nil || st.Removed {
 		b.Bool(primaryField(hello), false).Bool("secondary", false).
 			String("info", "Does not have a valid replica set config").Bool("isreplicaset", true)
 		return

@@ -28,7 +28,7 @@ func (n *Node) appendSetStatus(ctx context.Context, b *bson.Builder) error {
 	if err != nil {
 		return err
 	}
-	if st.Config.Member(st.ID) == nil {
+	if st.Removed {
 		return errRemoved
 	}
 	s := setStatus{st: st, now: time.Now(), self: n.Dispatcher.Member.Health(), others: n.Dispatcher.Member.AskOthers(ctx)}

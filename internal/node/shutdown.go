@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"net"
+	"time"
 
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
@@ -18,12 +19,30 @@ func (n *Node) shutdown() *command.Command {
 	}
 }
 
-func (n *Node) runShutdown(_ context.Context, op *command.Op) error {
+// shutdownCatchUpSecs is how long the shutdown of a primary waits for a secondary to
+// catch up and take over, where the client gives no time.
+const shutdownCatchUpSecs = 15
+
+// shutdownPeriod is how long a primary that stops does not want to be one again.
+const shutdownPeriod = 10 * time.Second
+
+// runShutdown has a primary hand over first. Where nobody can take over it goes on, but
+// for force. (Manual: database command shutdown.)
+func (n *Node) runShutdown(ctx context.Context, op *command.Op) error {
 	if n.Process.LocalhostOnly && !fromHere(op.Client) {
 		return mongoerr.New(mongoerr.Unauthorized, "shutdown must run from localhost when running db without auth")
 	}
 	if n.Process.Shutdown == nil {
 		return mongoerr.New(mongoerr.CommandNotSupported, "this server is not stopped by command")
+	}
+	catchUp := op.Args.Int64Or("timeoutSecs", shutdownCatchUpSecs)
+	if catchUp < 0 {
+		return mongoerr.New(mongoerr.BadValue, "shutdown timeout must be positive, and not %d", catchUp)
+	}
+	if m := n.Dispatcher.Member; m != nil && !op.Args.Bool("force") && m.Writable() == nil && len(m.State().Config.Members) > 1 {
+		if err := m.StepDown(ctx, shutdownPeriod, seconds(catchUp), false); err != nil && !mongoerr.Is(err, mongoerr.NotWritablePrimary) {
+			return err
+		}
 	}
 	n.Process.Shutdown()
 	op.CloseConnection = true

@@ -30,7 +30,7 @@ func BenchmarkPropose(b *testing.B) {
 		}
 		if i == 0 {
 			c := &Config{Set: "rs0", ID: [12]byte{7}, Version: 1, Election: time.Second, Members: []MemberConfig{{Host: host, Raft: s.ID(), Priority: 1, Votes: 1}}}
-			if err := Found(s, s.ID(), c, clock); err != nil {
+			if err := Found(s, c, clock); err != nil {
 				b.Fatal(err)
 			}
 		}

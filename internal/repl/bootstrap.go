@@ -16,15 +16,10 @@ type Founder interface {
 	Found(at Position, hard *raftpb.HardState, state []byte) error
 }
 
-// Found makes the data of this member the data of a new set, in which it is the only
-// voter: the other members of the configuration join, and become voters one after the
-// other. Log and machine hold no group yet. Errors: those of Config.Validate and of the
-// disk.
-func Found(f Founder, id uint64, c *Config, clock *Clock) error {
-	c = c.clone()
-	for i := range c.Members {
-		c.Members[i].Joining = c.Members[i].Votes > 0 && c.Members[i].Raft != id
-	}
+// Found makes the data of this member those of a new set. Those of the others that
+// vote from the beginning are empty, and get this one's. Log and machine hold no group.
+// Errors: those of Config.Validate and of the disk.
+func Found(f Founder, c *Config, clock *Clock) error {
 	if err := c.Validate(); err != nil {
 		return err
 	}

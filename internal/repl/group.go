@@ -86,6 +86,9 @@ type Group struct {
 	lead    uint64
 	primary bool
 	epoch   uint64 // rises when a proposal is dropped (invariant no-hole)
+	// handover says that leadership is being transferred: raft takes no proposals until
+	// another member leads, or an election timeout has passed.
+	handover bool
 
 	queue    []*proposal // not stepped yet
 	inflight []*proposal // in the log, in its order
@@ -102,6 +105,8 @@ type Group struct {
 	ticks     uint64
 	sinceLead uint64 // ticks since a leader was last heard of
 	frozen    uint64 // the tick until which the member does not campaign
+	succeeds  uint64 // the tick at which it campaigns, as the leader is gone; 0: not
+	removed   bool   // another member says that this one was removed from the set
 	lastEntry time.Time
 	wanted    Timestamp // a time that somebody waits for: a noop will pass it
 }
@@ -239,6 +244,7 @@ func (g *Group) Tick() {
 	} else {
 		g.rn.Tick()
 	}
+	g.succeed()
 	g.retryReads()
 	g.tend()
 	if g.ticks%electionTicks == 0 {
@@ -431,7 +437,7 @@ func (g *Group) noteRole() {
 	}
 	wasLeader := g.role == Leader
 	deposed := wasLeader && (role != Leader || st.GetTerm() != g.term)
-	g.role, g.lead, g.term = role, st.Lead, st.GetTerm()
+	g.role, g.lead, g.term, g.handover = role, st.Lead, st.GetTerm(), st.LeadTransferee != raft.None
 	if deposed {
 		g.setPrimary(false)
 		g.failAll(ErrSteppedDown)

@@ -131,8 +131,72 @@ func TestPrimaryCutOff(t *testing.T) {
 	}
 }
 
-// While a handover is under way proposals are dropped, and with them all that was
-// evaluated before that was known (rule 19).
+// While a handover is under way proposals wait: until another member leads, and then
+// they have left no trace, or until the handover has failed, and then they go on.
+func TestProposalsWaitForHandover(t *testing.T) {
+	for _, fails := range []bool{true, false} {
+		w := calmSet(t, 3)
+		p := w.primary()
+		var o outcome
+		p.do(func() {
+			ev, err := p.g.Evaluate()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if to := w.byID(p.g.successor(func(MemberConfig) bool { return true })); fails {
+				p.cutTo[to.n] = true // it never hears of it
+			}
+			if err := p.g.StepDown(0); err != nil {
+				t.Fatal(err)
+			}
+			p.g.Propose(ev, encodeWrites([]write{{1, []byte("x")}}), nil, o.set)
+		})
+		if o.done {
+			t.Errorf("it does not wait: %+v", o)
+		}
+		w.run(w.now + 2*sec)
+		w.isolate(p, false)
+		if fails {
+			o.want(t, "after a handover that failed", nil)
+			if w.primary() != p || p.g.epoch != 0 {
+				t.Error("there is another primary, or proposals were dropped")
+			}
+			continue
+		}
+		o.want(t, "after a handover", ErrDropped)
+		if next := w.primary(); next == nil || next == p || string(next.disk.live.data[1]) != "" {
+			t.Error("there is no other primary, or it has what was dropped")
+		}
+	}
+}
+
+// When the process of a leader has ended, the others elect one of them without waiting
+// for an election timeout. A rumour elects nobody.
+func TestLeaderGone(t *testing.T) {
+	w := calmSet(t, 3)
+	p := w.primary()
+	term := p.g.term
+	rumour := w.others(p)[0]
+	rumour.do(func() { rumour.g.LeaderGone() })
+	w.run(w.now + 5*sec)
+	if w.primary() != p || p.g.term != term || rumour.g.lead != p.id {
+		t.Errorf("after a rumour, in term %d: %v leads", p.g.term, w.primary())
+	}
+	p.retired = true
+	p.crash()
+	for _, h := range w.others(p) {
+		h.do(func() { h.g.LeaderGone() })
+	}
+	w.run(w.now + 400*ms)
+	if next := w.primary(); next == nil {
+		t.Error("nobody has succeeded")
+	}
+	p.retired = false
+	p.start()
+}
+
+// What raft drops fails at once, and with it all that was evaluated before that was
+// known (rule 19).
 func TestDroppedProposals(t *testing.T) {
 	w := calmSet(t, 3)
 	p := w.primary()
@@ -148,7 +212,7 @@ func TestDroppedProposals(t *testing.T) {
 		}
 		p.g.Propose(before, nil, nil, a.set)
 		p.g.Propose(before, nil, nil, b.set)
-		if _, err := p.g.Round(); err != nil {
+		if _, err := p.g.stepQueue(); err != nil { // as if the group did not look
 			t.Fatal(err)
 		}
 		if !a.done || !b.done {
@@ -214,7 +278,7 @@ func TestOneConfigurationAtATime(t *testing.T) {
 }
 
 // A member that has stepped down for a while is not asked to take over again, whatever
-// its priority: a transfer that comes to nothing would drop all proposals meanwhile.
+// its priority: proposals would wait for a transfer that comes to nothing.
 func TestNobodyHandsOverToAFrozenMember(t *testing.T) {
 	w := calmSet(t, 3)
 	high := w.primary()
@@ -465,6 +529,8 @@ func TestForgedMessages(t *testing.T) {
 	w := calmSet(t, 3)
 	p := w.primary()
 	other := w.others(p)[0]
+	w.write(p, 1, "x") // so that no noop is due
+	w.run(w.now + sec)
 	for _, kind := range []raftpb.MessageType{raftpb.MsgProp, raftpb.MsgReadIndex, raftpb.MsgHup, raftpb.MsgBeat} {
 		p.do(func() {
 			p.g.Step(other.id, &raftpb.Message{Type: kind.Enum(), From: &other.id, To: &p.id, Entries: []*raftpb.Entry{{Data: []byte("x")}}}, Report{})

@@ -95,9 +95,10 @@ func OpenMember(o MemberOptions) (_ *Member, err error) {
 		return nil, err
 	}
 	o.Network.About = func() (string, bool) { return o.Set, m.catalog.HasData() }
-	o.Network.Health = m.Health
+	o.Network.Health, o.Network.Changed = m.Health, m.tell
 	m.net = NewNetwork(o.Network)
 	if m.replica, err = newReplica(m.store, m.net, m.clock, o.Log, o.Fatal); err == nil {
+		m.replica.changed = m.wake
 		if c := m.replica.State().Config; c != nil && c.Set != o.Set {
 			err = invalidConfig("The data in %s are of the replica set %s, and the member was started for %s", o.Dir, c.Set, o.Set)
 		}
@@ -243,6 +244,7 @@ func (m *Member) openEffects(e *storage.Engine) (_ Effects, err error) {
 		m.resume = nil
 	}
 	m.door.open()
+	m.tell()
 	return effects{m}, nil
 }
 
@@ -261,6 +263,8 @@ func (f effects) Apply(at Position, payload []byte, own any) error {
 
 // Close implements Effects: nobody uses the data when it returns.
 func (f effects) Close() error {
+	f.m.tell() // before an operation ends with an error that tells of it, too
+	defer f.m.tell()
 	if !f.m.door.close(endPatience) {
 		return fmt.Errorf("operations did not end within %s", endPatience)
 	}
@@ -276,7 +280,7 @@ func (f effects) Close() error {
 func (m *Member) lead(ctx context.Context) {
 	var shown *Config
 	for {
-		changed := m.replica.Changed()
+		changed := m.Changed()
 		s := m.replica.State()
 		if s.Primary && m.ready.Load() != s.Term {
 			m.stepUp(ctx, s.Term)
@@ -288,7 +292,6 @@ func (m *Member) lead(ctx context.Context) {
 				m.o.Log.Warn("replication: the configuration was not written to local.system.replset", "error", err)
 			}
 		}
-		m.tell()
 		select {
 		case <-changed:
 		case <-ctx.Done():
@@ -310,6 +313,7 @@ func (m *Member) stepUp(ctx context.Context, term uint64) {
 		m.replica.tryPost(func(g *Group) { g.Noop(firstNote(term), func(Position, error) {}) }) // before any write
 		m.elected.Store(uint64(m.Applied().Time))
 		m.ready.Store(term)
+		m.tell()
 		m.o.Log.Info("replication: takes writes", "term", term)
 		return
 	}

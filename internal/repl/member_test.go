@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -216,13 +217,21 @@ func TestThreeMembers(t *testing.T) {
 	if err := a.Initiate(t.Context(), wrong); !mongoerr.Is(err, mongoerr.NodeNotFound) {
 		t.Errorf("with nobody: %v", err)
 	}
+	zero := config()
+	zero.Members[0].Priority = 0
+	if err := a.Initiate(t.Context(), zero); !mongoerr.Is(err, mongoerr.NodeNotElectable) {
+		t.Errorf("by a member of priority 0: %v", err)
+	}
 	if err := a.Initiate(t.Context(), config()); err != nil {
 		t.Fatal(err)
+	}
+	if got := fmt.Sprint(hosts(a.State().Config)); got != "[a:1 votes true b:1 votes true c:1 votes true]" {
+		t.Errorf("at first: %s", got)
 	}
 	if _, err := a.insert(1); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "all vote", func() bool {
+	until(t, "all have it", func() bool {
 		for _, p := range []*process{a, b, c} {
 			s := p.State()
 			if s.Config == nil || fmt.Sprint(hosts(s.Config)) != "[a:1 votes true b:1 votes true c:1 votes true]" || p.Readable() != nil {
@@ -273,6 +282,89 @@ func TestThreeMembers(t *testing.T) {
 	}
 	stepDown(t, p, a, b, c)
 	for _, p := range []*process{a, b, c} {
+		p.kill()
+	}
+}
+
+// A member that is removed learns of it, and serves nobody any more.
+func TestMemberIsRemoved(t *testing.T) {
+	ms := newMachines(t)
+	a, b := ms.member("a:1", storage.NewMemFS()), ms.member("b:1", storage.NewMemFS())
+	if err := a.Initiate(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.insert(1); err != nil {
+		t.Fatal(err)
+	}
+	add := func(m ...MemberConfig) {
+		t.Helper()
+		c := a.State().Config.clone()
+		c.Version++
+		c.Members = append(c.Members[:1], m...)
+		if err := a.Reconfigure(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add(MemberConfig{ID: 1, Host: "b:1", Priority: 1, Votes: 1})
+	until(t, "it votes", func() bool {
+		s := b.State()
+		me := s.Config.Member(s.ID)
+		return me != nil && me.Voter() && s.Member == StateSecondary
+	})
+	changes := b.Changes()
+	add()
+	until(t, "the member that was removed knows", func() bool { return b.State().Member == StateRemoved })
+	if !mongoerr.Is(b.Readable(), mongoerr.NotPrimaryOrSecondary) || b.Changes() == changes {
+		t.Errorf("it is readable: %v", b.Readable())
+	}
+	if _, err := a.insert(2); err != nil {
+		t.Error(err)
+	}
+	a.kill()
+	b.kill()
+}
+
+// Where an operation ends because this member is no primary any more, it says so by
+// then: drivers go by the topology version that comes with the error.
+func TestStateIsSaidBeforeErrors(t *testing.T) {
+	ms := newMachines(t)
+	a, b, c := ms.member("a:1", storage.NewMemFS()), ms.member("b:1", storage.NewMemFS()), ms.member("c:1", storage.NewMemFS())
+	config := &Config{Set: "rs0", Version: 1, Election: 500 * time.Millisecond}
+	for i, host := range []string{"a:1", "b:1", "c:1"} {
+		config.Members = append(config.Members, MemberConfig{ID: int32(i), Host: host, Priority: 1, Votes: 1})
+	}
+	if err := a.Initiate(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.insert(0); err != nil {
+		t.Fatal(err)
+	}
+	all := []*process{a, b, c}
+	var ids atomic.Int32
+	for range 5 {
+		p := leaderOf(t, all...)
+		changes := p.Changes()
+		var writers sync.WaitGroup
+		for range 8 {
+			writers.Go(func() {
+				for {
+					_, err := p.insert(ids.Add(1))
+					if err == nil {
+						continue
+					}
+					if s := p.State(); s.Changes == changes || s.Primary {
+						t.Errorf("it says what it was before: %v", err)
+					}
+					return
+				}
+			})
+		}
+		if err := p.StepDown(t.Context(), time.Second, 10*time.Second, false); err != nil {
+			t.Error(err)
+		}
+		writers.Wait()
+	}
+	for _, p := range all {
 		p.kill()
 	}
 }

@@ -58,9 +58,9 @@ func (g *Group) proposeConfig(next *Config, done func(Position, error)) {
 func (g *Group) Freeze(ticks uint64) { g.frozen = g.ticks + ticks }
 
 // StepDown hands over to the electable member that has most of the log, and does not
-// stand for election for a number of ticks. Proposals are dropped until the other one
-// takes over, or for an election timeout. Errors: ErrNotPrimary, 262 where nobody can
-// take over.
+// stand for election for so many ticks. Proposals wait until the other one has taken
+// over, which ends them, or an election timeout has passed. Errors: ErrNotPrimary, 262
+// where nobody can take over.
 func (g *Group) StepDown(ticks uint64) error {
 	if !g.primary {
 		return ErrNotPrimary
@@ -98,6 +98,46 @@ func (g *Group) StepUp() error {
 		return nil
 	}
 	return g.rn.Campaign()
+}
+
+// successionTicks is how much later each further member campaigns when the leader is
+// gone: long enough for the one before it to be elected.
+const successionTicks = 3
+
+// LeaderGone says that the leader's process has ended: the machine is there, and nobody
+// listens. The members do not wait for an election timeout then, and campaign one after
+// the other. A rumour does no harm: members that hear of a leader elect nobody.
+func (g *Group) LeaderGone() {
+	if g.role != Follower || g.lead == raft.None {
+		return
+	}
+	rank := uint64(0)
+	if me := g.state.config.Member(g.ID); me != nil {
+		for _, m := range g.state.config.Members {
+			if m.Electable() && m.Raft != g.lead && (m.Priority > me.Priority || m.Priority == me.Priority && m.ID < me.ID) {
+				rank++
+			}
+		}
+	}
+	if err := g.rn.ForgetLeader(); err != nil { // else it would take part in no election yet
+		g.Logger.Debug("replication: a leader was not forgotten", "error", err)
+		return
+	}
+	g.succeeds = g.ticks + 1 + rank*successionTicks
+}
+
+// succeed campaigns after LeaderGone, unless somebody leads by then.
+func (g *Group) succeed() {
+	if g.succeeds == 0 || g.ticks < g.succeeds {
+		return
+	}
+	g.succeeds = 0
+	if g.role != Follower || g.lead != raft.None || !g.mayCampaign() {
+		return
+	}
+	if err := g.rn.Campaign(); err != nil {
+		g.Logger.Debug("replication: no election", "error", err)
+	}
 }
 
 // successor is the electable member, other than this one, that has most of the log

@@ -50,7 +50,7 @@ func (m *Member) stateOf(s *State) MemberState {
 		return StateStartup2
 	case s.Config == nil:
 		return StateStartup
-	case s.Config.Member(s.ID) == nil:
+	case s.Removed:
 		return StateRemoved
 	case m.writable(s):
 		return StatePrimary
@@ -90,18 +90,23 @@ func (m *Member) Applied() Position { return m.replica.State().Applied }
 // Changes returns the Changes of the member's State.
 func (m *Member) Changes() int64 { return m.replica.State().Changes + m.changes.Load() }
 
-// Changed is closed when Changes of the member's State rises.
+// Changed is closed when Changes of the member's State has risen.
 func (m *Member) Changed() <-chan struct{} {
 	m.changed.Lock()
 	defer m.changed.Unlock()
 	return m.changed.c
 }
 
-// tell says that something of State has changed.
+// tell says that something of State has changed that the replica does not know of.
 func (m *Member) tell() {
+	m.changes.Add(1)
+	m.wake()
+}
+
+// wake ends the waiting for a change.
+func (m *Member) wake() {
 	m.changed.Lock()
 	defer m.changed.Unlock()
-	m.changes.Add(1)
 	close(m.changed.c)
 	m.changed.c = make(chan struct{})
 }

@@ -7,7 +7,9 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"strconv"
 	"sync"
+	"syscall"
 	"time"
 
 	"go.etcd.io/raft/v3/raftpb"
@@ -37,6 +39,9 @@ const (
 	maxKnownHosts = 256
 	// hostHeader is where a stream tells the sender's host.
 	hostHeader = "mayfly-host"
+	// removedHeader is where a stream's end tells the raft id of a sender that was removed
+	// from the set.
+	removedHeader = "mayfly-removed"
 )
 
 // NetworkOptions make a Network.
@@ -55,7 +60,10 @@ type NetworkOptions struct {
 	About func() (set string, hasData bool)
 	// Health returns the health of the process's member; nil where that is not known.
 	Health func() Health
-	Logger *slog.Logger // nil: discard
+	// Changed hears when a snapshot begins to arrive, and when that is over; nil for
+	// nobody.
+	Changed func()
+	Logger  *slog.Logger // nil: discard
 }
 
 // Network connects the members of a process with those of others: by gRPC, with one
@@ -83,6 +91,9 @@ type Network struct {
 func NewNetwork(o NetworkOptions) *Network {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Changed == nil {
+		o.Changed = func() {}
 	}
 	if o.Dial == nil {
 		var d net.Dialer
@@ -198,6 +209,9 @@ func (n *Network) receiveFrames(s grpc.ServerStream) error {
 		}
 		m, err := n.admit(f)
 		if err != nil {
+			if status.Code(err) == codes.PermissionDenied {
+				s.SetTrailer(metadata.Pairs(removedHeader, strconv.FormatUint(f.From, 16)))
+			}
 			return err
 		}
 		if f.Message != nil && f.Message.GetType() == raftpb.MsgSnap {
@@ -305,7 +319,13 @@ func (n *Network) link(host string) *link {
 func (n *Network) dial(host string) (*grpc.ClientConn, error) {
 	return grpc.NewClient("passthrough:///"+host,
 		grpc.WithTransportCredentials(n.opts.Credentials),
-		grpc.WithContextDialer(n.opts.Dial),
+		grpc.WithContextDialer(func(ctx context.Context, host string) (net.Conn, error) {
+			c, err := n.opts.Dial(ctx, host)
+			if errors.Is(err, syscall.ECONNREFUSED) {
+				n.gone(host)
+			}
+			return c, err
+		}),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepalives, Timeout: keepalives, PermitWithoutStream: true}),
 		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(rawCodec{}), grpc.MaxCallSendMsgSize(maxFrameBytes), grpc.MaxCallRecvMsgSize(maxFrameBytes)),
 		grpc.WithStaticStreamWindowSize(peerWindow), grpc.WithStaticConnWindowSize(peerWindow),
@@ -355,12 +375,15 @@ func (l *link) took(q queued) {
 func (l *link) run() {
 	defer l.n.work.Done()
 	for l.n.ctx.Err() == nil {
-		err := l.session()
+		opened, err := l.session()
 		if l.n.ctx.Err() != nil {
 			return
 		}
 		l.n.opts.Logger.Debug("replication: no way to a member", "host", l.host, "error", err)
 		l.lost()
+		if opened {
+			continue // whether the process has ended the next attempt tells
+		}
 		select {
 		case <-time.After(linkBackoff):
 		case <-l.n.ctx.Done():
@@ -368,22 +391,24 @@ func (l *link) run() {
 	}
 }
 
-// session sends what is queued over one stream, until it breaks.
-func (l *link) session() error {
+// session sends what is queued over one stream, until it breaks. opened says that there
+// was one.
+func (l *link) session() (opened bool, err error) {
 	conn, err := l.n.dial(l.host)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer conn.Close()
 	ctx, cancel := context.WithCancelCause(l.n.ctx)
 	defer cancel(nil)
 	s, err := conn.NewStream(metadata.AppendToOutgoingContext(ctx, hostHeader, l.n.opts.Host), &peerService.Streams[0], "/mayfly.Replication/Frames")
 	if err != nil {
-		return err
+		return false, err
 	}
 	go func() { // the other side says nothing but that it ends
 		var b []byte
 		if err := s.RecvMsg(&b); err != nil {
+			l.n.hearRemoval(s.Trailer())
 			cancel(err)
 		}
 	}()
@@ -393,10 +418,38 @@ func (l *link) session() error {
 			l.took(q)
 			if err := s.SendMsg(q.data); err != nil {
 				q.unreachable()
-				return err
+				return true, err
 			}
 		case <-s.Context().Done():
-			return context.Cause(ctx)
+			return true, context.Cause(ctx)
+		}
+	}
+}
+
+// gone is called where a host is there and nobody listens at it: the process has ended.
+func (n *Network) gone(host string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, m := range n.members {
+		m.tryPost(func(g *Group) {
+			if lead := g.state.config.Member(g.lead); lead != nil && lead.Host == host {
+				g.LeaderGone()
+			}
+		})
+	}
+}
+
+// hearRemoval reads in the end of a stream whether its member was removed from the set.
+func (n *Network) hearRemoval(trailer metadata.MD) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, text := range trailer.Get(removedHeader) {
+		id, err := strconv.ParseUint(text, 16, 64)
+		if err != nil {
+			continue
+		}
+		for _, m := range n.members {
+			m.tryPost(func(g *Group) { g.removed = g.removed || g.ID == id })
 		}
 	}
 }

@@ -8,9 +8,11 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// Initiate initiates a set on this member's data, which becomes the data of all
-// members. c is as ParseConfig has read it, or nil for a set of this member alone.
-// Errors: 23, 74, 93, 110 where another member has data.
+// Initiate founds a set on this member's data, which become those of all members. These
+// vote from the beginning; where there are data to send first, once they have caught up,
+// as until then this member must be able to go on alone. c is as ParseConfig has read
+// it, or nil for a set of this member alone. Errors: 23, 74, 93, 104 where this member
+// may not be primary, 110 where another one has data.
 func (m *Member) Initiate(ctx context.Context, c *Config) error {
 	m.changing.Lock()
 	defer m.changing.Unlock()
@@ -38,13 +40,21 @@ func (m *Member) Initiate(ctx context.Context, c *Config) error {
 	if err := m.identify(ctx, c, nil, true); err != nil {
 		return err
 	}
-	if c.Member(s.ID) == nil {
+	me := c.Member(s.ID)
+	if me == nil {
 		return invalidConfig("No host described in new configuration with {version: %d, term: 0} for replica set %s maps to this node", c.Version, c.Set)
+	}
+	hasData := m.catalog.HasData()
+	for i := range c.Members {
+		c.Members[i].Joining = hasData && c.Members[i].Votes > 0 && c.Members[i].Raft != s.ID
+	}
+	if !me.Electable() {
+		return mongoerr.New(mongoerr.NodeNotElectable, "This node, %s, with _id %d is not electable under the new configuration with {version: %d, term: 0} for replica set %s", me.Host, me.ID, c.Version, c.Set)
 	}
 	if err := m.replica.Found(ctx, c); err != nil {
 		return err
 	}
-	return m.until(ctx, func(s *State) bool { return s.Config != nil && (s.Writable || s.Config.Member(s.ID).Priority == 0) })
+	return m.until(ctx, func(s *State) bool { return s.Writable })
 }
 
 // Reconfigure changes the configuration of the set, and returns when it is committed.

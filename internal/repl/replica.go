@@ -41,11 +41,8 @@ type Replica struct {
 	trimmed uint64
 	// arrivals wakes who waits for entries to be applied.
 	arrivals catalog.Notifier
-	// changed is closed when the state's role, configuration or primary changes.
-	changed struct {
-		sync.Mutex
-		c chan struct{}
-	}
+	// changed is called after the state's Changes has risen; nil for nobody.
+	changed func()
 }
 
 // State is the state of a member after its last round. Immutable.
@@ -61,6 +58,7 @@ type State struct {
 	Base      Position // of the last entry that the log does not have any more
 	LogBytes  uint64
 	Config    *Config
+	Removed   bool // the member is none of the configuration, or not any more
 	Clock     Timestamp
 	Others    map[uint64]Other
 	Waiting   int // proposals without an answer
@@ -137,8 +135,7 @@ func newReplica(s *Store, n *Network, clock *Clock, log *slog.Logger, fatal func
 		log = slog.New(slog.DiscardHandler)
 	}
 	m := &Replica{store: s, net: n, log: log, fatal: fatal, wake: make(chan struct{}, 1), posted: make(chan func(*Group), maxPosted), stop: make(chan struct{}), done: make(chan struct{})}
-	m.changed.c = make(chan struct{})
-	g, err := NewGroup(Options{Group: s.opts.Group, ID: s.id, Log: s, Machine: s, Out: replicaOutbox{m}, Clock: clock, Logger: log, Primary: m.inbox.primary})
+	g, err := NewGroup(Options{Group: s.opts.Group, ID: s.id, Log: s, Machine: s, Out: replicaOutbox{m}, Clock: clock, Logger: log, Primary: m.primary})
 	if err != nil {
 		return nil, err
 	}
@@ -221,6 +218,7 @@ func (m *Replica) publish() {
 	s := &State{ID: g.ID, Role: g.role, Primary: g.primary, Term: g.term, Leader: g.lead, Applied: g.applied, Last: g.Log.Last(), Base: g.Log.Base(), LogBytes: m.store.Bytes(),
 		Committed: g.rn.BasicStatus().GetCommit(), Config: g.state.config, Clock: g.Clock.Now(), Waiting: len(g.inflight) + len(g.queue),
 		evaluation: Evaluation{g.term, g.epoch}}
+	s.Removed = g.removed || s.Config != nil && s.Config.Member(s.ID) == nil
 	if len(g.peers) > 0 {
 		s.Others = make(map[uint64]Other, len(g.peers))
 		for id, p := range g.peers {
@@ -232,7 +230,7 @@ func (m *Replica) publish() {
 		return
 	}
 	s.Changes = old.Changes
-	same := old.Role == s.Role && old.Primary == s.Primary && old.Config == s.Config && old.Leader == s.Leader
+	same := old.Role == s.Role && old.Primary == s.Primary && old.Config == s.Config && old.Leader == s.Leader && old.Removed == s.Removed
 	if !same {
 		s.Changes++
 	}
@@ -240,23 +238,23 @@ func (m *Replica) publish() {
 	if s.Applied != old.Applied {
 		m.arrivals.Broadcast()
 	}
-	if !same {
-		m.changed.Lock()
-		close(m.changed.c)
-		m.changed.c = make(chan struct{})
-		m.changed.Unlock()
+	if !same && m.changed != nil {
+		m.changed()
 	}
+}
+
+// primary is told by the group that it serves as primary, or ceases to. Then the state
+// says so before any operation fails for it: the error tells of a topology version, and
+// a driver takes one that it knows for an old error, and tries again on this member.
+func (m *Replica) primary(is bool) {
+	if !is {
+		m.publish()
+	}
+	m.inbox.primary(is)
 }
 
 // State returns the state of the member after its last round.
 func (m *Replica) State() *State { return m.state.Load() }
-
-// Changed is closed when the state's Changes rises.
-func (m *Replica) Changed() <-chan struct{} {
-	m.changed.Lock()
-	defer m.changed.Unlock()
-	return m.changed.c
-}
 
 // Stop ends the member. Its store stays open.
 func (m *Replica) Stop() {
@@ -353,7 +351,7 @@ func (m *Replica) Found(ctx context.Context, c *Config) error {
 		if g.state.config != nil {
 			return mongoerr.New(mongoerr.AlreadyInitialized, "already initialized")
 		}
-		if err := Found(m.store, g.ID, c, g.Clock); err != nil {
+		if err := Found(m.store, c, g.Clock); err != nil {
 			return err
 		}
 		founded, err := NewGroup(g.Options)
@@ -363,7 +361,7 @@ func (m *Replica) Found(ctx context.Context, c *Config) error {
 		}
 		g.Stop()
 		m.g = founded
-		m.standAlone()
+		m.campaign() // nobody else has anything
 		return nil
 	})
 }
@@ -371,10 +369,18 @@ func (m *Replica) Found(ctx context.Context, c *Config) error {
 // standAlone has the only voter of a set, which need not wait for anybody, stand for
 // election at once.
 func (m *Replica) standAlone() {
-	if v := m.g.state.conf.GetVoters(); len(v) == 1 && v[0] == m.g.ID && m.g.mayCampaign() {
-		if err := m.g.StepUp(); err != nil {
-			m.log.Debug("replication: no election", "error", err)
-		}
+	if v := m.g.state.conf.GetVoters(); len(v) == 1 && v[0] == m.g.ID {
+		m.campaign()
+	}
+}
+
+// campaign has the member stand for election now, if it may.
+func (m *Replica) campaign() {
+	if !m.g.mayCampaign() {
+		return
+	}
+	if err := m.g.StepUp(); err != nil {
+		m.log.Debug("replication: no election", "error", err)
 	}
 }
 

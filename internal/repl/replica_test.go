@@ -79,7 +79,7 @@ func (ms *machines) start(host string, fs *storage.MemFS, found bool) *machine {
 	}
 	if found {
 		c := &Config{Set: "rs0", ID: [12]byte{7}, Version: 1, Election: 500 * time.Millisecond, Members: []MemberConfig{{Host: host, Raft: s.ID(), Priority: 1, Votes: 1}}}
-		if err := Found(s, s.ID(), c, m.clock); err != nil {
+		if err := Found(s, c, m.clock); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -38,7 +38,7 @@ func (g *Group) Round() (more bool, err error) {
 	g.serveReads()
 	g.checkWaits()
 	g.tell()
-	return g.rn.HasReady() || len(g.queue) > 0, nil
+	return g.rn.HasReady() || len(g.queue) > 0 && !g.handover, nil
 }
 
 // tell sends reports alone, where others must not wait for the next frame: to the
@@ -61,7 +61,11 @@ func (g *Group) report() Report {
 }
 
 // stepQueue gives the queued proposals to raft, each with its time, in their order.
+// During a handover they wait: for its end, or that of this member's leadership.
 func (g *Group) stepQueue() (stepped []*proposal, err error) {
+	if g.handover {
+		return nil, nil
+	}
 	queue := g.queue
 	g.queue = nil
 	for i, p := range queue {

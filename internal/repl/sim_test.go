@@ -232,13 +232,25 @@ func (h *host) crash() {
 	if err := h.disk.crash(h.w.rng); err != nil {
 		h.w.fail("host %d after a crash: %v", h.n, err)
 	}
-	g.failAll(ErrSteppedDown) // the clients' connections break
+	g.failAll(ErrSteppedDown)              // the clients' connections break
+	if h.w.only == nil && h.w.chance(50) { // where a bug is looked for, elections take their time
+		h.w.at(h.w.between(ms, 200*ms), func() { h.w.gone(h) })
+	}
 	if !h.retired {
 		down := h.w.between(50*ms, 3*sec)
 		if h.w.chance(30) {
 			down = h.w.between(ms, 50*ms)
 		}
 		h.w.at(down, h.start)
+	}
+}
+
+// gone tells the others that a host's process has ended, if it was the leader's.
+func (w *world) gone(h *host) {
+	for _, o := range w.hosts {
+		if o.g != nil && o.g.lead == h.id && w.chance(90) {
+			o.do(func() { o.g.LeaderGone() })
+		}
 	}
 }
 
@@ -439,14 +451,20 @@ func (w *world) primary() *host {
 func (w *world) setup(members int) {
 	first := w.addHost()
 	c := &Config{Set: "rs0", ID: w.set, Version: 1, Election: defaultElection, Members: []MemberConfig{first.member()}}
-	if err := Found(first.disk, first.id, c, first.clock()); err != nil {
+	for len(w.hosts) < members {
+		w.addHost()
+	}
+	if w.chance(50) { // all vote from the beginning
+		for _, h := range w.hosts[1:] {
+			c.Members = append(c.Members, h.member())
+		}
+	}
+	if err := Found(first.disk, c, first.clock()); err != nil {
 		w.fail("found: %v", err)
 		return
 	}
 	w.committed[founded.Index] = hashEntry(0, nil)
-	first.start()
-	for len(w.hosts) < members {
-		h := w.addHost()
+	for _, h := range w.hosts {
 		h.start()
 	}
 	w.at(sec, func() { w.join(members) })
@@ -480,7 +498,7 @@ func (w *world) nemesis(until int64) {
 	if p := w.primary(); p != nil && w.chance(30) {
 		h = p
 	}
-	what := w.rng.IntN(15)
+	what := w.rng.IntN(16)
 	if w.only != nil {
 		what = w.only[w.rng.IntN(len(w.only))]
 	}
@@ -541,6 +559,12 @@ func (w *world) nemesis(until int64) {
 		})
 	case 13, 14:
 		w.pingPong(w.rng.IntN(4))
+	case 15: // a rumour, or two
+		for _, o := range w.hosts {
+			if o.g != nil && w.chance(60) {
+				o.do(func() { o.g.LeaderGone() })
+			}
+		}
 	}
 }
 

@@ -229,10 +229,12 @@ func (n *Network) receiveSnapshot(s grpc.ServerStream) error {
 	if busy {
 		return status.Error(codes.ResourceExhausted, "another snapshot is being received")
 	}
+	n.opts.Changed()
 	defer func() {
 		n.mu.Lock()
 		delete(n.receiving, f.Group)
 		n.mu.Unlock()
+		n.opts.Changed()
 	}()
 	if err := s.SendMsg(b[:1]); err != nil {
 		return err

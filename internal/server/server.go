@@ -197,14 +197,15 @@ func (s *Server) serve(ctx context.Context, listeners []net.Listener) {
 	case <-s.asked:
 	}
 	s.state.Store(stateStopping)
+	s.yield()
 	s.stopping.Store(true)
 	s.network.Info("Shutdown: going to close listening sockets", "id", logCloseListeners)
 	closeAll(listeners)
 }
 
-// stopConnections ends all connections. Operations that run may end until
-// drainTime, then they are interrupted.
-func (s *Server) stopConnections() error {
+// yield has others take over what this process does for them, before any client is sent
+// away: who comes meanwhile is served, or learns where to go.
+func (s *Server) yield() {
 	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
 	defer cancel()
 	for _, c := range s.app.Components {
@@ -212,6 +213,13 @@ func (s *Server) stopConnections() error {
 			c.Yield(ctx)
 		}
 	}
+}
+
+// stopConnections ends all connections. Operations that run may end until
+// drainTime, then they are interrupted.
+func (s *Server) stopConnections() error {
+	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
+	defer cancel()
 	for _, c := range s.app.Components {
 		if c.Drain != nil {
 			s.accepting.Go(func() { c.Drain(ctx) })

@@ -191,6 +191,11 @@ func (s *Server) Kill() {
 // Stop asks the process to end and returns its exit code.
 func (s *Server) Stop() int {
 	_ = s.cmd.Process.Signal(syscall.SIGTERM)
+	return s.Wait()
+}
+
+// Wait waits until the process has ended and returns its exit code.
+func (s *Server) Wait() int {
 	_ = s.cmd.Wait()
 	return s.cmd.ProcessState.ExitCode()
 }
