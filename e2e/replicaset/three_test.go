@@ -68,7 +68,7 @@ func start(t testing.TB, args ...string) *set {
 
 // allVote is nil where each member of a set votes; before that a primary that is lost may
 // have no successor.
-func allVote(t *testing.T, primary *mongo.Client) error {
+func allVote(t testing.TB, primary *mongo.Client) error {
 	t.Helper()
 	var c struct{ Config struct{ Members []bson.M } }
 	if err := primary.Database("admin").RunCommand(t.Context(), bson.D{{Key: "replSetGetConfig", Value: 1}}).Decode(&c); err != nil {
