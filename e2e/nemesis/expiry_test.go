@@ -144,8 +144,11 @@ func (e *expiry) look(ctx context.Context) {
 	must := map[string]time.Time{}
 	now := time.Now()
 	for token, u := range e.state.until {
-		if u.After(now) {
+		switch {
+		case u.After(now):
 			must[token] = u
+		case u.Before(now.Add(-time.Minute)):
+			delete(e.state.until, token) // nobody touches it any more
 		}
 	}
 	e.state.Unlock()

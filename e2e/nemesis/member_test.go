@@ -2,6 +2,7 @@ package nemesis
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -72,7 +73,11 @@ func (m *member) start() {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.cmd, m.code = nil, cmd.ProcessState.ExitCode()
-		if !m.killed && !m.frail {
+		switch {
+		case m.killed:
+		case m.frail:
+			m.t.Logf("member %d has ended, as its disk is full: %v", m.number, err)
+		default:
 			m.t.Errorf("member %d has ended by itself: %v; its output: %s", m.number, err, m.log.Name())
 		}
 		close(ended)
@@ -152,8 +157,9 @@ func (m *member) status(ctx context.Context) (s status, err error) {
 }
 
 const (
-	setName = "rs0"
-	members = 3
+	setName            = "rs0"
+	members            = 3
+	alreadyInitialized = 23
 	// oplogMegabytes is enough for all that is written between two looks.
 	oplogMegabytes = 500
 )
@@ -199,7 +205,12 @@ func startSet(t *testing.T) *set {
 		config = append(config, bson.D{{Key: "_id", Value: i}, {Key: "host", Value: m.address}})
 	}
 	until(t, "the set is made", func(ctx context.Context) error {
-		return s.members[0].admin(ctx, nil, bson.E{Key: "replSetInitiate", Value: bson.D{{Key: "_id", Value: setName}, {Key: "members", Value: config}}})
+		err := s.members[0].admin(ctx, nil, bson.E{Key: "replSetInitiate", Value: bson.D{{Key: "_id", Value: setName}, {Key: "members", Value: config}}})
+		var server mongo.ServerError
+		if errors.As(err, &server) && server.HasErrorCode(alreadyInitialized) { // by an attempt that was answered too late
+			return nil
+		}
+		return err
 	})
 	until(t, "all members serve and vote", s.whole)
 	return s
