@@ -306,7 +306,7 @@ func (b *build) lockChunk(u *Unit, coll *Collection, from RecordKey) (locked, bu
 			return nil, nil, nil, err
 		}
 		size += len(v)
-		if ok, _ := u.u.TryLock(storage.LockRecord, coll.Ident, coll.lockName(k)); ok {
+		if u.tryRecord(coll, k) {
 			locked = append(locked, k)
 		} else {
 			busy = append(busy, k)

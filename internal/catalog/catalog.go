@@ -14,6 +14,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog/layout"
 	"github.com/mayflydb/mayfly/internal/catalog/measurements"
+	"github.com/mayflydb/mayfly/internal/catalog/pending"
 	"github.com/mayflydb/mayfly/internal/memory"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/schema"
@@ -33,16 +34,12 @@ type Committer interface {
 	Writable() error
 }
 
-// Evaluation says on which state of a replicated group something is evaluated. It is
-// the committer's, who made it; zero where no log decides.
-type Evaluation struct {
-	Term, Epoch uint64
-	// Early says that the member has not stepped up in this term yet (Catalog.StepUp).
-	Early bool
-}
+// Evaluation says on which state of a replicated group something is evaluated.
+type Evaluation = pending.Evaluation
 
 // evaluator is a Committer that wants to know of each effect when its evaluation
-// began: before the first read that the effect depends on.
+// began: before the first read that the effect depends on. It may tell of effects that
+// they are ordered (Effect.Ordered).
 type evaluator interface{ Evaluate() Evaluation }
 
 // engineCommitter lets the engine commit.
@@ -73,8 +70,9 @@ type Catalog struct {
 	evaluator  evaluator // the committer, where it is one; else nil
 	log        *slog.Logger
 	memory     *memory.Budget
-	operations bool    // are recorded
-	oplog      Virtual // or nil
+	pending    *pending.Table // of the evaluator's effects; nil without one
+	operations bool           // are recorded
+	oplog      Virtual        // or nil
 
 	// Clock is the time by which documents expire.
 	Clock   *Clock
@@ -112,7 +110,9 @@ func Open(e *storage.Engine, opts Options) (*Catalog, error) {
 	if c.committer == nil {
 		c.committer = engineCommitter{}
 	}
-	c.evaluator, _ = c.committer.(evaluator)
+	if c.evaluator, _ = c.committer.(evaluator); c.evaluator != nil {
+		c.pending = new(pending.Table)
+	}
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/mayflydb/mayfly/internal/catalog/pending"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
@@ -26,6 +27,10 @@ type Effect struct {
 	// executed is what the effect does for a session that may send it again, one of
 	// its notes; nil for nothing.
 	executed *executedNote
+	// write is what is pending of the effect once its order is decided: nil where it keeps
+	// the locks of its records; pends says that others may see it, keeps that they must not.
+	write        *pending.Write
+	pends, keeps bool
 	// evicted are documents that made room for others: a number for statistics.
 	evicted int64
 	// own says that it is of keyspaces of this member alone.
@@ -186,6 +191,9 @@ func (e *Effect) apply(at LogPosition) error {
 	if slices.ContainsFunc(e.notes, changesTTL) {
 		e.c.ttlChanged()
 	}
+	if e.pends {
+		e.c.pending.Resolve(e.write, nil)
+	}
 	return nil
 }
 
@@ -275,7 +283,14 @@ func (c *Catalog) commit(ctx context.Context, e *Effect, d storage.Durability) e
 	if e.own {
 		return e.Commit(ctx, d)
 	}
-	return c.committer.Commit(ctx, e, d)
+	if e.write != nil && !e.keeps {
+		e.pends = c.pending.Add(e.write, e.at)
+	}
+	err := c.committer.Commit(ctx, e, d)
+	if e.pends && err != nil {
+		c.pending.Resolve(e.write, err)
+	}
+	return err
 }
 
 // liveOf finds what a collection's descriptors share, by the ident of its

@@ -20,7 +20,8 @@ const walkSteps = 4
 // LockRecords locks those of the records that nobody else has locked, to the
 // unit's end, and calls f with the newest document of each that is there. keys
 // are sorted, and the unit has not written to them before. Neither argument of
-// f outlives the call. busy are the others, for LockRecord.
+// f outlives the call. busy are the others, for LockRecord, and those that have a
+// pending version.
 //
 // Records that lie beside each other are read in one walk, which costs a third
 // of looking each up.
@@ -30,7 +31,7 @@ func (u *Unit) LockRecords(ctx context.Context, c *Collection, keys []RecordKey,
 	}
 	mine := keys[:0:0]
 	for _, k := range keys {
-		if ok, _ := u.u.TryLock(storage.LockRecord, c.Ident, c.lockName(k)); ok {
+		if ok := u.tryRecord(c, k); ok {
 			mine = append(mine, k)
 		} else {
 			busy = append(busy, k)
@@ -53,6 +54,12 @@ func (u *Unit) LockRecords(ctx context.Context, c *Collection, keys []RecordKey,
 		}
 	}
 	return busy, nil
+}
+
+// tryRecord locks a record that nobody has locked; false for one with a version, too.
+func (u *Unit) tryRecord(c *Collection, k RecordKey) bool {
+	ok, _ := u.u.TryLock(storage.LockRecord, c.Ident, c.lockName(k))
+	return ok && !u.isPending(c, c.lockName(k))
 }
 
 // walk reads records in their order from the latest state.

@@ -102,7 +102,7 @@ func (u *Unit) resolve(key RecordKey) RecordKey {
 // is not there already is for the caller to see to.
 func (u *Unit) reassignWindow(c *Collection, key RecordKey, doc bson.Doc) error {
 	u.record = c.layout.Append(u.record[:0], layout.Place{Doc: doc, ID: c.lockName(key), Low: c.live.lowWater.Load()})
-	u.keyRoom = 0
+	u.keyRoom, u.e.keeps = 0, true
 	for i, ix := range c.indexes {
 		was, is := ix.holds(key), ix.holds(u.record)
 		if !was && !is {

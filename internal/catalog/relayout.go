@@ -401,6 +401,7 @@ func (c *Collection) leaves(key RecordKey) bool { return c.relay != nil && c.rel
 // updateAway is Update of a document that leaves its half: it goes in the same unit
 // where it would be stored now (invariant old-still).
 func (u *Unit) updateAway(ctx context.Context, c *Collection, old, doc bson.Doc) error {
+	u.e.keeps = true
 	u.from = append(u.from[:0], u.record...)
 	defer func() { u.from = u.from[:0] }()
 	u.record = c.layout.Append(u.record[:0], layout.Place{Doc: doc, ID: u.from.IDInRelay(), Low: c.live.lowWater.Load()})

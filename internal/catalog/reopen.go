@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/mayflydb/mayfly/internal/invariant"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
@@ -16,6 +17,7 @@ func (c *Catalog) Reopen(e *storage.Engine) error {
 	for _, coll := range c.all() {
 		c.unpublish(coll)
 	}
+	invariant.Check(c.Pending().Documents == 0, "catalog: nobody uses a catalog that is reopened")
 	c.engine = e
 	c.stale.clear()
 	c.hints.slots.Store(nil)

@@ -101,6 +101,9 @@ func (u *Unit) makeRoom(ctx context.Context, c *Collection, record RecordKey) (b
 	if _, err := u.u.Lock(ctx, storage.LockRecord, c.Ident, c.lockName(record)); err != nil {
 		return false, err
 	}
+	if err := u.await(ctx, c, c.lockName(record)); err != nil {
+		return false, err
+	}
 	v, closer, err := u.u.Get(c.Ident, record)
 	if errors.Is(err, storage.ErrNotFound) {
 		return true, nil

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"sync"
@@ -47,6 +48,10 @@ type Unit struct {
 	// deltaOf finds one of many deltas; nil for a few.
 	deltaOf map[windowRef]int
 	left    []leftDocs
+	// OnPending says that the unit is evaluated on documents as units before it leave
+	// them, which nobody may ever commit; see Settle.
+	OnPending bool
+	reads     []pendingRead
 	*scratch
 }
 
@@ -61,6 +66,7 @@ type scratch struct {
 	entry  []byte
 	value  []byte
 	id     []byte
+	key    []byte // of a version
 }
 
 const (
@@ -98,7 +104,10 @@ func (u *Unit) Reader() storage.Reader { return u.u }
 
 // Storage is the unit of the engine below, for writes to other keyspaces that
 // shall commit with the documents.
-func (u *Unit) Storage() *storage.Unit { return u.u }
+func (u *Unit) Storage() *storage.Unit {
+	u.e.keeps = true
+	return u.u
+}
 
 // Size is the bytes written so far, by which a caller bounds its units.
 func (u *Unit) Size() int { return u.u.Size() }
@@ -169,6 +178,14 @@ func (u *Unit) LockRecord(ctx context.Context, c *Collection, key RecordKey) (bs
 		return nil, err
 	}
 	u.reassigned.from = nil // what another document has followed may have come back
+	if v, ok, err := u.version(ctx, c, c.lockName(key)); err != nil {
+		return nil, err
+	} else if ok {
+		if string(v.Record) != string(key) {
+			u.reassigned.from, u.reassigned.to = bytes.Clone(key), v.Record
+		}
+		return bson.Doc(v.Doc).Clone(), nil
+	}
 	doc, closer, err := c.find(u.reader(fresh), key)
 	if err == nil && doc == nil && (c.Windowed() || c.Relaid()) {
 		return u.follow(c, key, fresh)
@@ -218,6 +235,14 @@ func (u *Unit) LockInto(ctx context.Context, l *Locked, c *Collection, id bson.V
 	if err != nil {
 		return err
 	}
+	if v, ok, err := u.version(ctx, c, u.id); err != nil {
+		return err
+	} else if ok {
+		l.Record = append(l.Record[:0], v.Record...)
+		l.memory = append(l.memory[:0], v.Doc...)
+		l.Doc = l.memory
+		return nil
+	}
 	record, doc, closer, err := c.FindID(l.Record[:0], u.reader(fresh), id)
 	l.Record = record
 	if err != nil || doc == nil {
@@ -243,6 +268,13 @@ func (u *Unit) Commit(ctx context.Context, d storage.Durability) error {
 		u.Abort()
 		return err
 	}
+	if len(u.reads) > 0 && u.e.Empty() {
+		u.u.ReleaseRecords() // there is nothing that they guard
+		if err := u.Settle(ctx); err != nil {
+			u.Abort()
+			return err
+		}
+	}
 	err := u.c.commit(ctx, u.e, d)
 	u.tellLeft(err)
 	if err == nil && u.e.evicted > 0 {
@@ -262,7 +294,7 @@ func (u *Unit) end() {
 	for _, l := range u.gates {
 		l.gate.RUnlock()
 	}
-	u.gates, u.deltas, u.deltaOf, u.left = nil, nil, nil, nil
+	u.gates, u.deltas, u.deltaOf, u.left, u.reads = nil, nil, nil, nil, nil
 	if u.e != nil {
 		u.e.release()
 		u.e = nil

@@ -35,7 +35,7 @@ func TestWindowsMemory(t *testing.T) {
 
 	c.stale.forget(coll.Ident) // the store has none of them
 
-	e := c.begin(coll, Evaluation{})
+	e := c.begin(coll, c.evaluate())
 	u := e.u
 	defer u.Abort()
 	first := uint64(1) << 63 // the window of 1970

@@ -47,7 +47,7 @@ func (u *Unit) insertStamped(ctx context.Context, c *Collection, doc bson.Doc) e
 
 // insert adds a document under u.record, which nobody else can use.
 func (u *Unit) insert(ctx context.Context, c *Collection, doc bson.Doc) error {
-	u.plan, u.keyRoom = u.plan[:0], 0
+	u.plan, u.keyRoom, u.e.keeps = u.plan[:0], 0, true
 	if err := u.planNew(c, doc); err != nil {
 		return err
 	}
@@ -133,7 +133,11 @@ func (u *Unit) Update(ctx context.Context, c *Collection, key RecordKey, old, do
 	if u.e.ops.on {
 		u.e.ops.update(c.placeOps(), old, doc)
 	}
-	return u.finish(c, 0, int64(len(doc)-len(old)), u.third(c, doc)-u.third(c, old))
+	if err := u.finish(c, 0, int64(len(doc)-len(old)), u.third(c, doc)-u.third(c, old)); err != nil {
+		return err
+	}
+	u.pend(c, doc)
+	return nil
 }
 
 // Delete removes old, which LockRecord returned for key.
@@ -147,7 +151,8 @@ func (u *Unit) Delete(ctx context.Context, c *Collection, key RecordKey, old bso
 
 func (u *Unit) remove(c *Collection, key RecordKey, old bson.Doc) error {
 	u.record = append(u.record[:0], u.resolve(key)...)
-	u.plan, u.keyRoom = u.plan[:0], 0
+	u.plan, u.keyRoom, u.e.keeps = u.plan[:0], 0, true
+	u.wrote(c)
 	if err := u.planOld(c, u.record, old); err != nil {
 		return err
 	}
@@ -364,6 +369,12 @@ func (u *Unit) checkUnique(ctx context.Context, c *Collection) error {
 			// The engine does not know that this unit has deleted the entry.
 			holder, err = u.takenStill(c, w.ix, w.key.Bytes, holder)
 		}
+		if err == nil && holder != nil {
+			var waited bool
+			if waited, err = u.awaitHolder(ctx, c, holder); err == nil && waited {
+				holder, err = u.takenNow(c, w.ix, w.key.Bytes)
+			}
+		}
 		for made := true; err == nil && holder != nil && made && c.hiding != nil; {
 			if made, err = u.makeRoom(ctx, c, holder); err == nil && made {
 				holder, err = u.takenStill(c, w.ix, w.key.Bytes, nil)
@@ -403,6 +414,11 @@ func (u *Unit) takenStill(c *Collection, ix *Index, key []byte, holder RecordKey
 	if u.u.Empty() {
 		return holder, nil
 	}
+	return u.takenNow(c, ix, key)
+}
+
+// takenNow is takenBy in the latest state, with the unit's own writes.
+func (u *Unit) takenNow(c *Collection, ix *Index, key []byte) (RecordKey, error) {
 	it, err := u.u.NewIter(ix.Ident, key, nil)
 	if err != nil {
 		return nil, err

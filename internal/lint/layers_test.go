@@ -19,7 +19,7 @@ var layers = [][]string{
 	{"mongoerr", "invariant", "memory", "pcre", "collation", "fts", "config", "webserver"},
 	{"bson", "bson/bsontest", "javascript", "geo", "geo/geotest", "wire", "keystring"},
 	{"query/sortkey", "query/expr", "query/match", "query/extsort", "query/project", "query/update", "query/pipeline", "query/nosql"},
-	{"storage", "schema", "timeseries", "catalog/layout", "catalog/measurements", "catalog/retryable", "catalog", "catalog/replay"},
+	{"storage", "schema", "timeseries", "catalog/layout", "catalog/measurements", "catalog/retryable", "catalog/pending", "catalog", "catalog/replay"},
 	{"query/plan", "query/exec/stage", "query/exec/keyrange", "query/exec/readahead", "query/exec/plancache", "query/exec/unpack", "query/exec"},
 	{"oplog", "repl"},
 	{"auth", "client", "command"},

@@ -41,5 +41,9 @@ func (n *Node) registerSetStatus(s *command.Status) {
 		// What is committed and not applied: on a member with secondaryDelaySecs.
 		b.OpenDoc("buffer").Int64("count", int64(st.Committed-min(st.Committed, st.Applied.Index))).Close()
 		b.OpenDoc("waiters").Int64("replication", int64(st.Waiting)).Close()
+		// What the log has of documents on which others are evaluated: none of MongoDB's.
+		p := n.Catalog.Pending()
+		b.OpenDoc("pending").Int64("documents", int64(p.Documents)).Int64("bytes", int64(p.Bytes)).
+			Int64("handedOver", p.Writes).Int64("evaluatedOn", p.Read).Int64("waits", p.Waited).Int64("refused", p.Refused).Int64("tooLarge", p.Kept).Close()
 	})
 }

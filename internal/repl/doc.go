@@ -37,8 +37,9 @@
 //     step, so that after a crash applying resumes where the machine is.
 //   - own-term: a member serves as primary only after an entry of its own term
 //     is applied, and an entry that was evaluated in another term does nothing.
-//   - no-hole: a proposal that raft drops fails immediately, and so does everything
-//     queued behind it or evaluated before the drop was known.
+//   - no-hole: a proposal that raft drops, or that fails before, fails immediately, and so
+//     does everything queued behind it or evaluated before that was known. So what is
+//     evaluated on a write that waits for its commit stands or falls with it.
 //   - time-rises: the timestamps of entries rise with their index.
 //   - kept-log: the log is never truncated past what is applied durably.
 //   - one-switch: a snapshot's data and log become this member's in one rename.

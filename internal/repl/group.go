@@ -141,6 +141,8 @@ type proposal struct {
 	own   any
 	times int // how many times it takes of the clock, where that is more than one
 	done  func(Position, error)
+	// ordered is called when all that this member proposes later will come behind it.
+	ordered func()
 }
 
 // peer is what the group knows of another member.

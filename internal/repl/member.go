@@ -195,7 +195,7 @@ func (m *Member) Commit(ctx context.Context, e *catalog.Effect, _ storage.Durabi
 		return ErrNotPrimary
 	}
 	room := e.AppendEncoded(make([]byte, entryHead, entryHead+e.EncodedSize()))
-	at, err := m.replica.propose(entry{kind: kindEffect, term: ev.Term, payload: room[entryHead:], room: room}, ev.Epoch, e, e.OperationCount())
+	at, err := m.replica.propose(entry{kind: kindEffect, term: ev.Term, payload: room[entryHead:], room: room}, ev.Epoch, e, e.OperationCount(), e.Ordered)
 	if err == nil {
 		noteOpTime(ctx, at)
 	}

@@ -96,6 +96,9 @@ func (b *inbox) put(p *proposal) bool {
 		return false
 	}
 	b.list = append(b.list, p)
+	if p.ordered != nil {
+		p.ordered() // nobody takes it, nor puts another one behind it, before this returns
+	}
 	return true
 }
 
@@ -324,14 +327,15 @@ func (m *Replica) Evaluate() (Evaluation, error) {
 // Propose proposes a write and waits until it is applied here; see Group.Propose. It
 // always returns: a member that cannot reach a majority steps down.
 func (m *Replica) Propose(ev Evaluation, payload []byte, own any) (Position, error) {
-	return m.propose(entry{kind: kindEffect, term: ev.term, payload: payload}, ev.epoch, own, 1)
+	return m.propose(entry{kind: kindEffect, term: ev.term, payload: payload}, ev.epoch, own, 1, nil)
 }
 
 // propose is Propose for a write of several operations, each of which has a time of its
-// own: the last is that of its place.
-func (m *Replica) propose(e entry, epoch uint64, own any, times int) (Position, error) {
+// own: the last is that of its place. ordered is called once the proposal's place among
+// those of this member is decided (invariant no-hole); nil for nobody.
+func (m *Replica) propose(e entry, epoch uint64, own any, times int, ordered func()) (Position, error) {
 	c := make(chan answer, 1)
-	p := &proposal{entry: e, epoch: epoch, own: own, times: times,
+	p := &proposal{entry: e, epoch: epoch, own: own, times: times, ordered: ordered,
 		done: func(at Position, err error) { c <- answer{at, err} }}
 	if !m.inbox.put(p) {
 		return Position{}, ErrNotPrimary

@@ -375,6 +375,7 @@ func (g *Group) store(at Position, s groupState) error {
 		// of it, and hands over (tend): at once, they might lack its votes.
 		g.setPrimary(false)
 		g.failAll(ErrSteppedDown)
+		g.epoch++ // it may serve again in the same term, and what failed is a hole in its queue
 	}
 	return nil
 }

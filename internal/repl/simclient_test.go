@@ -3,6 +3,7 @@ package repl
 import (
 	"flag"
 
+	"github.com/mayflydb/mayfly/internal/catalog/pending"
 	"github.com/mayflydb/mayfly/internal/sim"
 )
 
@@ -69,8 +70,11 @@ func (w *world) readRegister(p *host, c int, next func()) {
 	})
 }
 
-func register(p *host, key int) int {
-	if v := decodeInts(p.disk.live.data[key]); len(v) > 0 {
+func register(p *host, key int) int { return value(decodeInts(p.disk.live.data[key])) }
+
+// value is what a register has.
+func value(v []int) int {
+	if len(v) > 0 {
 		return v[0]
 	}
 	return 0
@@ -97,9 +101,35 @@ func (h *host) unlock(life int, keys []int) {
 	}
 }
 
-// propose evaluates a write under its locks and proposes it some time later. answer
-// hears nil, an error after which it may have happened (isUnknown), or another one.
-func (w *world) propose(p *host, keys []int, evaluate func() []write, answer func(error)) {
+// values are what a write reads under its locks: each key in the newest version that is
+// pending, or as it is stored. False where a version may not be read.
+func (h *host) values(keys []int, ev Evaluation) (map[int][]int, bool) {
+	all := map[int][]int{}
+	for _, k := range keys {
+		key := []byte{byte(k)}
+		newest := h.pending.Newest(key)
+		if newest == nil {
+			all[k] = decodeInts(h.disk.live.data[k])
+			continue
+		}
+		at := pending.Evaluation{Term: ev.term, Epoch: ev.epoch}
+		if h.careless {
+			at = newest.At()
+		}
+		v, ok := h.pending.Read(key, at)
+		if !ok {
+			return nil, false
+		}
+		h.w.stats.hot++
+		all[k] = decodeInts(v.Doc)
+	}
+	return all, true
+}
+
+// propose evaluates a write under its locks and proposes it some time later. The locks
+// are handed over when its place is decided. answer hears nil, an error after which it
+// may have happened (isUnknown), or another one.
+func (w *world) propose(p *host, keys []int, evaluate func(map[int][]int) []write, answer func(error)) {
 	life := p.life
 	if !p.lock(keys) {
 		answer(errBusy)
@@ -107,12 +137,18 @@ func (w *world) propose(p *host, keys []int, evaluate func() []write, answer fun
 	}
 	p.do(func() {
 		ev, err := p.g.Evaluate()
+		values, ok := map[int][]int(nil), false
+		if err == nil {
+			if values, ok = p.values(keys, ev); !ok {
+				err = errBusy
+			}
+		}
 		if err != nil {
 			p.unlock(life, keys)
 			answer(err)
 			return
 		}
-		payload := encodeWrites(evaluate())
+		writes := evaluate(values)
 		delay := w.between(0, 5*ms)
 		if w.chance(10) {
 			delay = w.between(0, 3*sec)
@@ -122,23 +158,52 @@ func (w *world) propose(p *host, keys []int, evaluate func() []write, answer fun
 				answer(ErrDropped)
 				return
 			}
-			p.do(func() {
-				p.g.Propose(ev, payload, life, func(at Position, err error) {
-					p.unlock(life, keys)
-					switch {
-					case err == nil:
-						e := entry{kind: kindEffect, term: ev.term, time: at.Time, payload: payload}
-						w.stats.acked++
-						w.acked = append(w.acked, acked{at, hashEntry(at.Term, e.encode())})
-					case err == ErrDropped:
-						w.stats.dropped++
-					default:
-						w.stats.unknown++
-					}
-					answer(err)
-				})
-			})
+			w.order(p, keys, ev, writes, answer)
 		})
+	})
+}
+
+// order gives a write to the inbox of a member: from then on others are evaluated on it.
+func (w *world) order(p *host, keys []int, ev Evaluation, writes []write, answer func(error)) {
+	life, payload, table := p.life, encodeWrites(writes), p.pending
+	changes := new(pending.Write)
+	for _, c := range writes {
+		changes.Put([]byte{byte(c.key)}, nil, c.value)
+	}
+	table.Add(changes, pending.Evaluation{Term: ev.term, Epoch: ev.epoch})
+	done := func(at Position, err error) {
+		switch {
+		case err == nil:
+			e := entry{kind: kindEffect, term: ev.term, time: at.Time, payload: payload}
+			w.stats.acked++
+			w.acked = append(w.acked, acked{at, hashEntry(at.Term, e.encode())})
+			table.Resolve(changes, nil)
+		case err == ErrDropped:
+			w.stats.dropped++
+		default:
+			w.stats.unknown++
+		}
+		if err != nil { // who proposed it hears of it when it runs again
+			w.at(w.between(0, sec), func() { table.Resolve(changes, err) })
+		}
+		answer(err)
+	}
+	put := p.inbox.put(&proposal{entry: entry{kind: kindEffect, term: ev.term, payload: payload}, epoch: ev.epoch, own: life, done: done,
+		ordered: func() { p.unlock(life, keys) }})
+	if !put {
+		table.Resolve(changes, ErrNotPrimary)
+		p.unlock(life, keys)
+		answer(ErrNotPrimary)
+		return
+	}
+	w.at(w.between(0, 5*ms), func() {
+		if p.life == life {
+			p.do(func() {
+				for _, q := range p.inbox.take() {
+					p.g.enqueue(q)
+				}
+			})
+		}
 	})
 }
 
@@ -156,8 +221,8 @@ func (w *world) writeRegister(p *host, c int, next func()) {
 		}
 		next()
 	})
-	w.propose(p, []int{op.Key}, func() []write {
-		if op.Kind == sim.Swap && register(p, op.Key) != op.From {
+	w.propose(p, []int{op.Key}, func(now map[int][]int) []write {
+		if op.Kind == sim.Swap && value(now[op.Key]) != op.From {
 			return nil // an entry without effect: the answer is linearizable all the same
 		}
 		op.Swapped = true
@@ -203,9 +268,9 @@ func (w *world) appendLists(p *host, next func()) {
 		w.lists = append(w.lists, txn)
 		next()
 	})
-	w.propose(p, keys, func() (ws []write) {
+	w.propose(p, keys, func(now map[int][]int) (ws []write) {
 		for i, k := range keys {
-			list := decodeInts(p.disk.live.data[k])
+			list := now[k]
 			if i == 0 {
 				txn.Ops = append(txn.Ops, sim.ListOp{Key: k - listKeys, List: list})
 			}

@@ -3,6 +3,7 @@ package server
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/mayflydb/mayfly/internal/catalog/pending"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/expire"
 	"github.com/mayflydb/mayfly/internal/memory"
@@ -17,7 +18,11 @@ func (s *Server) appMetrics(d *command.Dispatcher, data *data, ttl *expire.Monit
 			func() float64 { return float64(n()) })
 	}
 	m := &d.Metrics
-	return []prometheus.Collector{
+	var set []prometheus.Collector
+	if data.member != nil {
+		set = append(set, newGauges(data.catalog.Pending, pendingGauges...))
+	}
+	return append(set, []prometheus.Collector{
 		ops("insert", m.Insert.Load), ops("query", m.Query.Load), ops("update", m.Update.Load),
 		ops("delete", m.Delete.Load), ops("getmore", m.GetMore.Load), ops("command", m.Command.Load),
 		newGauges(s.storageMetrics(data), storageGauges...),
@@ -30,7 +35,15 @@ func (s *Server) appMetrics(d *command.Dispatcher, data *data, ttl *expire.Monit
 			gauge[*expire.Stats]{"ttl_passes_total", "Passes of the TTL monitor.", true, func(st **expire.Stats) float64 { return float64((*st).Passes.Load()) }},
 			gauge[*expire.Stats]{"ttl_sub_passes_total", "Sub-passes of the TTL monitor.", true, func(st **expire.Stats) float64 { return float64((*st).SubPasses.Load()) }},
 		),
-	}
+	}...)
+}
+
+// pendingGauges are of a member of a replica set.
+var pendingGauges = []gauge[pending.Stats]{
+	{"replication_pending_documents", "Documents as the log has them and the store has not yet, on which updates are evaluated.", false, func(p *pending.Stats) float64 { return float64(p.Documents) }},
+	{"replication_pending_bytes", "Bytes of these documents.", false, func(p *pending.Stats) float64 { return float64(p.Bytes) }},
+	{"replication_pending_evaluated_total", "Updates that were evaluated on one of them.", true, func(p *pending.Stats) float64 { return float64(p.Read) }},
+	{"replication_pending_waits_total", "How often one had to be waited for.", true, func(p *pending.Stats) float64 { return float64(p.Waited) }},
 }
 
 // storageMetrics reads the numbers of the store, which a snapshot may replace.

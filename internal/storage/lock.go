@@ -30,6 +30,8 @@ func makeLockID(class LockClass, id Ident, key []byte) lockID {
 	return lockID(uint64(class)<<62 | h>>2)
 }
 
+func (l lockID) class() LockClass { return LockClass(l >> 62) }
+
 // lockTable holds the locks of all units of an engine.
 type lockTable struct {
 	shards [lockShards]lockShard

@@ -27,7 +27,8 @@ const (
 // goroutine uses it, and ends it with Commit or Abort; after that it is dead.
 //
 // Reads through a unit see its own writes. Locks are held to the end, so what
-// was read under a lock stays true until the commit is visible to all.
+// was read under a lock stays true until the commit is visible to all; but for
+// ReleaseRecords.
 //
 // Rule (invariant lock-order): Lock waits only for a lock above all that the
 // unit holds, else it returns ErrLockBusy when the lock is another's; the
@@ -237,6 +238,20 @@ func (u *Unit) TryLock(class LockClass, id Ident, key []byte) (ok, fresh bool) {
 	}
 	u.keep(l)
 	return true, true
+}
+
+// ReleaseRecords releases the locks of records, those of LockRecord, before the unit's
+// end: for who keeps what they guard elsewhere from now on. The others stay.
+func (u *Unit) ReleaseRecords() {
+	kept := u.locks[:0]
+	for _, l := range u.locks {
+		if l.class() == LockRecord {
+			u.e.locks.release(l)
+		} else {
+			kept = append(kept, l)
+		}
+	}
+	u.locks = kept
 }
 
 func (u *Unit) keep(l lockID) {

@@ -41,7 +41,9 @@ type Recorder struct {
 	options catalog.Options
 	empty   bool // the store had nothing in the beginning
 
-	mu      sync.Mutex
+	order order // of the effects that are not applied yet
+
+	mu      sync.Mutex // held while effects are applied
 	effects [][]byte
 	bytes   int
 	middle  int // effects before the last checkpoint
@@ -71,6 +73,7 @@ func OpenAround(t tester, s storage.Options, o catalog.Options, around func(*Rec
 		return engine, c
 	}
 	r := &Recorder{t: t, engine: engine, storage: s, options: o, empty: true}
+	r.order.at.Term = 1
 	err = engine.EachKey(func(storage.Ident, []byte, []byte) error {
 		r.empty = false
 		return errStop
@@ -95,23 +98,41 @@ var errStop = errors.New("replay: stop")
 // Writable is Committer's.
 func (r *Recorder) Writable() error { return nil }
 
-// Commit is Committer's. One effect at a time is applied, so that their order is one
-// in which they may be applied elsewhere.
+// Commit is Committer's. Effects are applied in the order in which they came, one at a
+// time: so it is one in which they may be applied elsewhere.
 func (r *Recorder) Commit(ctx context.Context, e *catalog.Effect, d storage.Durability) error {
-	if err := r.commit(ctx, e); err != nil {
+	if e.Empty() {
+		return e.Commit(ctx, d)
+	}
+	g, err := r.order.put(e)
+	if err != nil {
+		return err
+	}
+	if !r.order.isHeld() {
+		r.apply(1 << 30)
+	}
+	if err := <-g.done; err != nil {
 		return err
 	}
 	return r.engine.Wait(ctx, d)
 }
 
-func (r *Recorder) commit(ctx context.Context, e *catalog.Effect) error {
+// apply applies so many of the effects that wait.
+func (r *Recorder) apply(n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var b []byte
-	if !e.Empty() {
-		b = e.AppendEncoded(nil)
+	for ; n > 0; n-- {
+		g := r.order.next()
+		if g == nil {
+			return
+		}
+		g.done <- r.take(g.effect, g.bytes)
 	}
-	if err := e.Commit(ctx, storage.Buffered); err != nil || b == nil {
+}
+
+// take applies an effect and records its encoding. mu is held.
+func (r *Recorder) take(e *catalog.Effect, b []byte) error {
+	if err := e.Commit(context.Background(), storage.Buffered); err != nil {
 		return err
 	}
 	if r.bytes += len(b); r.bytes > maxBytes {

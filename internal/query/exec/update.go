@@ -252,6 +252,9 @@ func (w *Writer) each(ctx context.Context, c *catalog.Collection, q *Query, mult
 			return err
 		}
 		out.Conflicts++
+		if err := w.show(ctx); err != nil { // where it lost against what is pending
+			return err
+		}
 	}
 }
 

@@ -35,6 +35,7 @@ type Writer struct {
 	ctx      context.Context // of the write at hand
 
 	x          *Executor
+	onPending  bool // units are evaluated on what is pending of documents
 	unit       *catalog.Unit
 	durability storage.Durability
 	inserts    Written
@@ -62,7 +63,7 @@ func (x *Executor) NewWriter(d storage.Durability) *Writer {
 
 // Begin makes w, which is new or released, what NewWriter returns.
 func (w *Writer) Begin(x *Executor, d storage.Durability) {
-	w.x, w.durability = x, d
+	w.x, w.durability, w.onPending = x, d, true
 	w.memory.Open(x.Memory)
 	w.document = w.memory.Hold(w)
 	w.begin()
@@ -86,7 +87,7 @@ func (w *Writer) Release() {
 }
 
 // NewUnmeteredWriter is NewWriter without an account of memory: expiry goes on where there
-// is none left.
+// is none left. It removes nothing that was not applied.
 func (x *Executor) NewUnmeteredWriter(d storage.Durability) *Writer {
 	w := &Writer{x: x, durability: d}
 	w.begin()
@@ -97,7 +98,7 @@ func (x *Executor) NewUnmeteredWriter(d storage.Durability) *Writer {
 func (w *Writer) begin() {
 	w.unit = &w.room
 	w.unit.Begin(w.x.Catalog)
-	w.unit.Memory = w.memory.Hold(w)
+	w.unit.Memory, w.unit.OnPending = w.memory.Hold(w), w.onPending
 }
 
 // copiesWritten is how often a document is in memory while it is written: as it
@@ -174,10 +175,10 @@ func (w *Writer) flush(ctx context.Context) error {
 	return nil
 }
 
-// show makes what the statements before have written visible to the query of
-// the next one.
+// show makes what the statements before have written, or were evaluated on, visible to
+// the query of the next one.
 func (w *Writer) show(ctx context.Context) error {
-	if w.unit == nil || w.unit.Count() == 0 {
+	if w.unit == nil || w.unit.Count() == 0 && !w.unit.ReadsPending() {
 		return nil
 	}
 	return w.flush(ctx)
@@ -206,6 +207,11 @@ func (w *Writer) Do(ctx context.Context, write func(*catalog.Unit) error) error 
 			return err
 		}
 		err = write(w.unit)
+	}
+	if err != nil {
+		if refused := w.unit.Settle(ctx); refused != nil {
+			return refused // what the error tells of has never been
+		}
 	}
 	return err
 }

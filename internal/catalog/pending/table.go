@@ -1,0 +1,142 @@
+package pending
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// maxBytes bounds the documents of a table, in bytes. What is pending is on its way
+// through the log as well, which takes twice as much (repl's maxUncommittedBytes).
+const maxBytes = 64 << 20
+
+// Table is what is pending on a member. Safe for use by many goroutines; the zero Table
+// is ready for use.
+type Table struct {
+	mu     sync.Mutex
+	newest map[string]*Version
+	bytes  int
+	stats  Stats
+	has    atomic.Int64 // len(newest), read without mu
+}
+
+// Stats are numbers of a table: what is in it, and what has happened.
+type Stats struct {
+	Documents, Bytes      int   // pending now
+	Writes, Read          int64 // writes added, versions that others were evaluated on
+	Waited, Refused, Kept int64 // waits for a version; writes refused; writes that did not fit
+}
+
+// Stats tells what is pending now and what has happened so far.
+func (t *Table) Stats() Stats {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.stats
+	s.Documents, s.Bytes = len(t.newest), t.bytes
+	return s
+}
+
+// Add makes what a write does pending; false where there is no room, and then nothing
+// has happened. Resolve must follow.
+// The caller has the locks of all its documents.
+func (t *Table) Add(w *Write, at Evaluation) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.bytes+w.bytes > maxBytes {
+		t.stats.Kept++
+		return false
+	}
+	if t.newest == nil {
+		t.newest = map[string]*Version{}
+	}
+	w.at, w.done = at, make(chan struct{})
+	for i := range w.versions {
+		v := &w.versions[i]
+		if v.older = t.newest[v.Key]; v.older != nil {
+			v.older.newer = v
+			t.forget(v.older)
+		}
+		t.newest[v.Key] = v
+		t.bytes += len(v.Doc)
+	}
+	t.stats.Writes++
+	t.has.Store(int64(len(t.newest)))
+	return true
+}
+
+// forget drops the document of a version, which nobody reads any more (invariant
+// newest).
+func (t *Table) forget(v *Version) {
+	t.bytes -= len(v.Doc)
+	v.Doc = nil
+}
+
+// Resolve says what became of a write that was added: nil where it was applied, and is
+// in the store; else it was refused, or nobody knows. After the first call it does
+// nothing.
+func (t *Table) Resolve(w *Write, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if w.Resolved() {
+		return
+	}
+	for i := range w.versions {
+		v := &w.versions[i]
+		t.forget(v)
+		if v.older != nil {
+			v.older.newer = v.newer
+		}
+		switch {
+		case v.newer != nil:
+			v.newer.older = v.older
+		case v.older != nil:
+			t.newest[v.Key] = v.older
+		default:
+			delete(t.newest, v.Key)
+		}
+		v.older, v.newer = nil, nil
+	}
+	if err != nil {
+		w.err = ErrRefused
+		t.stats.Refused++
+	}
+	t.has.Store(int64(len(t.newest)))
+	close(w.done)
+}
+
+// Newest is the write that made the newest version of a document; nil for none: then
+// the store has it. The caller has the document's lock.
+func (t *Table) Newest(key []byte) *Write {
+	if t.has.Load() == 0 {
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if v := t.newest[string(key)]; v != nil {
+		return v.Write
+	}
+	return nil
+}
+
+// Read is the newest version of a document for who is evaluated at at: false where
+// there is none that it may read (invariant same-evaluation). The caller has the
+// document's lock.
+func (t *Table) Read(key []byte, at Evaluation) (Version, bool) {
+	if t.has.Load() == 0 {
+		return Version{}, false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	v := t.newest[string(key)]
+	if v == nil || v.Doc == nil || v.Write.at != at {
+		return Version{}, false
+	}
+	t.stats.Read++
+	return Version{Key: v.Key, Record: v.Record, Doc: v.Doc, Write: v.Write}, true
+}
+
+// Waited counts a wait for a version.
+func (t *Table) Waited() {
+	t.mu.Lock()
+	t.stats.Waited++
+	t.mu.Unlock()
+}
