@@ -2,6 +2,7 @@ package layout
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"strings"
 	"testing"
@@ -82,7 +83,11 @@ func (s *script) run(t *testing.T, d *datadriven.TestData, b *strings.Builder) e
 			fmt.Fprintf(b, "%016x to %016x\n", span.From, span.To)
 		}
 	case "state":
-		fmt.Fprintf(b, "%x\n", State{Low: low(d), Swept: LowWater{first: hex(d, "swept")}}.Encode())
+		s := State{Low: low(d), Swept: LowWater{first: hex(d, "swept")}}
+		if d.HasArg("byid") {
+			s.ByID = string(binary.BigEndian.AppendUint16(nil, uint16(hex(d, "byid"))))
+		}
+		fmt.Fprintf(b, "%x\n", s.Encode())
 	default:
 		t.Fatalf("no command %q", d.Cmd)
 	}
