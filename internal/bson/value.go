@@ -268,6 +268,26 @@ func payloadLen(t Type, b []byte) int {
 	return n
 }
 
+// AppendTyped appends the type and the bytes of a value, as an element of a document
+// has them around its name.
+func AppendTyped(dst []byte, v Value) []byte { return append(append(dst, byte(v.Type)), v.Data...) }
+
+// CutTyped reads a value that AppendTyped has made, which shares the bytes of b, and
+// returns what follows; ok is false where there is none. What a document or an array
+// holds is not looked at.
+func CutTyped(b []byte) (v Value, rest []byte, ok bool) {
+	if len(b) == 0 {
+		return v, nil, false
+	}
+	v.Type = Type(b[0])
+	n := payloadLen(v.Type, b[1:])
+	if n < 0 {
+		return Value{}, nil, false
+	}
+	v.Data = b[1 : 1+n : 1+n]
+	return v, b[1+n:], true
+}
+
 func regexLen(b []byte) int {
 	p := cstringLen(b)
 	if p == len(b) {

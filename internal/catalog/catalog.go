@@ -93,8 +93,11 @@ type Catalog struct {
 	// NoWindows keeps collections that get a TTL index from being laid by windows of expiry.
 	// Collections that have windows keep them.
 	NoWindows atomic.Bool
-	stale     staleMarks
-	hints     windowHints
+	// NoExpiredList has operations tell of what goes as a range by its bounds alone, and
+	// not of document by document.
+	NoExpiredList atomic.Bool
+	stale         staleMarks
+	hints         windowHints
 
 	ddl    sync.Mutex // one DDL at a time
 	builds builds

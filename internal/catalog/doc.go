@@ -30,6 +30,8 @@
 //   - old-still: while a collection is laid anew, a document in the half that documents
 //     leave is as it was when that began. Whoever writes it takes it to the other half.
 //     So what was judged due there is due while the rule is what it was.
+//   - exact-window: where each document that goes with a range is told, those that are
+//     told are those that the drop took, each once.
 //   - multikey-first: an index shows a multikey path before a document that
 //     needs it is visible. So a reader takes its snapshot first and reads
 //     multikey state after it.

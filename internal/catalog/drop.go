@@ -39,7 +39,7 @@ func (c *Catalog) DropDatabase(ctx context.Context, db string) ([]*Collection, e
 		if len(all) > 0 {
 			t.e.note(&databaseNote{db: db})
 			if t.e.ops.on {
-				t.e.ops.add(OpCommand, place{ns: schema.Namespace{DB: db}}, new(bson.Builder).Int32("dropDatabase", 1).Finish())
+				t.e.ops.add(OpCommand, place{ns: schema.Namespace{DB: db}}, new(bson.Builder).Int32("dropDatabase", 1).Finish(), noWrite)
 			}
 		}
 		return nil

@@ -47,6 +47,16 @@ func (c *Catalog) DropBuckets(ctx context.Context, coll *Collection, r *measurem
 			return d, err
 		}
 	}
+	for more := true; more && err == nil; {
+		more, err = c.dropBucketPart(ctx, coll, at, high, r.Name, permit, &d)
+	}
+	return d, err
+}
+
+// dropBucketPart drops the next part of the buckets below a mark: all of them, or, where
+// each is told, about as many as listedAtOnce. more says that there is a next part.
+func (c *Catalog) dropBucketPart(ctx context.Context, coll *Collection, at Evaluation, high LowWater, rule string, permit *Permit, d *Dropped) (more bool, err error) {
+	l := coll.live
 	err = permit.Unit(func() error {
 		l.gate.Lock()
 		defer l.gate.Unlock()
@@ -58,10 +68,25 @@ func (c *Catalog) DropBuckets(ctx context.Context, coll *Collection, r *measurem
 		if err := permit.Check(coll); err != nil {
 			return err
 		}
-		d, err = c.dropBucketsBelow(ctx, coll, at, high, r.Name)
+		upTo := high
+		if c.lists(coll) {
+			part, err := coll.part(c.engine, LowWater{}, high, listedAtOnce)
+			if err != nil {
+				return err
+			}
+			if low := l.lowWater.Load(); !part.Sinks(low) {
+				upTo = part
+			} else if !high.Sinks(low.Max(part)) {
+				upTo = low.Max(part) // below the low water are those that were sealed late
+			}
+		}
+		gone, err := c.dropBucketsBelow(ctx, coll, at, upTo, rule)
+		d.add(gone)
+		d.Measurements += gone.Measurements
+		more = err == nil && upTo != high
 		return err
 	})
-	return d, err
+	return more, err
 }
 
 // dropBucketsBelow drops the buckets in the windows below a mark. REQUIRES: the gate
@@ -77,8 +102,15 @@ func (c *Catalog) dropBucketsBelow(ctx context.Context, coll *Collection, at Eva
 	if sum[windowDocs] == 0 {
 		return Dropped{}, c.forgetWindows(ctx, coll, at, LowWater{}, high)
 	}
+	var list *idList
+	if c.lists(coll) {
+		if list, err = coll.listSpans(c.engine, LowWater{}, high); err != nil {
+			return d, err
+		}
+		invariant.Check(int64(list.n) == sum[windowDocs], "catalog: a list has the buckets that a drop takes")
+	}
 	high = high.AfterDrop(coll.live.lowWater.Load())
-	if err := c.dropRange(ctx, coll, at, high, sum, rule); err != nil {
+	if err := c.dropRange(ctx, coll, at, high, sum, rule, list); err != nil {
 		return Dropped{}, err
 	}
 	d.Docs, d.Bytes, d.Measurements = sum[windowDocs], sum[windowSize], sum[windowThird]

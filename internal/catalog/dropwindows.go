@@ -3,6 +3,7 @@ package catalog
 import (
 	"bytes"
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -99,9 +100,24 @@ func (c *Catalog) DropWindows(ctx context.Context, coll *Collection, what Drop) 
 	if coll.live.expiring.Load() != nil {
 		return d, nil
 	}
-	if x.from == low && len(x.stale) == 0 {
+	defer x.endList()
+	switch err := x.dropAll(ctx); {
+	case errors.Is(err, errLostList):
+		d.More = true
+		return d, nil
+	case errors.Is(err, errLongList):
+		d.More, err = x.thin(ctx)
+		return d, err
+	default:
+		return d, err
+	}
+}
+
+// dropAll lets the windows go, whole or one document after the other.
+func (x *dropper) dropAll(ctx context.Context) error {
+	if x.from == x.low && len(x.stale) == 0 {
 		if stale, err := x.dropUnread(ctx); err != nil || !stale {
-			return d, err
+			return err
 		}
 	}
 	reassign, err := x.worthReassigning()
@@ -110,9 +126,9 @@ func (c *Catalog) DropWindows(ctx context.Context, coll *Collection, what Drop) 
 	case reassign:
 		err = x.reassignAndDrop(ctx)
 	default:
-		d.More, err = x.thin(ctx)
+		x.d.More, err = x.thin(ctx)
 	}
-	return d, err
+	return err
 }
 
 // reassignAndDrop takes what is not due out of all windows that are, and drops those.
@@ -123,15 +139,21 @@ func (x *dropper) reassignAndDrop(ctx context.Context) error {
 		x.d.More = left
 		return err
 	}
-	for range maxDropRounds {
-		touched, err := x.drop(ctx)
-		if err != nil || len(touched) == 0 && !x.overflow {
-			x.d.More = x.cut != x.watch.due
+	for rounds := 0; rounds < maxDropRounds; {
+		touched, more, err := x.drop(ctx)
+		switch {
+		case err != nil:
 			return err
+		case len(touched) == 0 && !x.overflow && more:
+			continue
+		case len(touched) == 0 && !x.overflow:
+			x.d.More = x.d.More || x.cut != x.watch.due
+			return nil
 		}
 		if x.overflow {
 			break // what is not known is found by the next look
 		}
+		rounds++
 		for len(touched) > 0 {
 			n := min(reassignDocs, len(touched))
 			if err := x.reassignGroup(ctx, touched[:n]); err != nil {
@@ -206,6 +228,10 @@ type dropper struct {
 	empty int // of those, windows that have no documents any more
 	// overflow says that more documents were touched than the watch could note.
 	overflow bool
+	// listed is the state in which documents are listed, and listing the watch for what
+	// has changed since; nil where nobody lists, or a few.
+	listed  *storage.Snapshot
+	listing *listWatch
 }
 
 func (x *dropper) setWatch(w *dropWatch) {
@@ -399,27 +425,71 @@ func (u *Unit) inLatest(c *Collection) *Collection { return c.live.current.Load(
 // dropUnread drops the windows below cut where none is stale. It
 // closes the gate: nobody else writes to the collection.
 func (x *dropper) dropUnread(ctx context.Context) (stale bool, err error) {
-	begun := time.Now()
-	var gone Dropped
-	if err := x.o.Permit.Unit(func() error {
-		x.coll.live.gate.Lock()
-		defer x.coll.live.gate.Unlock()
-		sum, windows, err := x.sum()
-		if stale = sum[windowThird] > 0; err != nil || stale {
-			return err
+	for more := true; more && !stale; {
+		more, err = x.dropPart(ctx, func(sum [windowSums]int64) bool {
+			stale = sum[windowThird] > 0
+			return !stale
+		})
+		if err != nil {
+			return true, err
 		}
-		gone, err = x.dropSum(ctx, sum, windows)
-		return err
-	}); err != nil || stale {
-		return true, err
 	}
-	x.did(gone, begun)
-	return false, nil
+	return stale, nil
 }
 
-// sum adds up the windows below cut; windows is how many have documents.
-func (x *dropper) sum() (sum [windowSums]int64, windows int64, err error) {
-	err = x.coll.eachWindow(x.c.engine, x.low, x.cut, func(w windowSum) bool {
+// drop is dropUnread of the next part where each document has been looked at, unless some
+// were touched meanwhile, which it returns.
+func (x *dropper) drop(ctx context.Context) (touched []RecordKey, more bool, err error) {
+	more, err = x.dropPart(ctx, func([windowSums]int64) bool {
+		touched, x.overflow = x.watch.take()
+		return !x.overflow && len(touched) == 0
+	})
+	return touched, more, err
+}
+
+// dropPart drops the next part of the windows below cut: all of them, or, where what goes
+// is told of document by document, about as many as listedDocs. may is asked, with the
+// gate closed, whether they may go, which have those sums. more says that there is a next
+// part.
+func (x *dropper) dropPart(ctx context.Context, may func(sum [windowSums]int64) bool) (more bool, err error) {
+	begun := time.Now()
+	upTo, list, err := x.listPart()
+	if err != nil {
+		return false, err
+	}
+	var gone Dropped
+	err = x.o.Permit.Unit(func() error {
+		x.coll.live.gate.Lock()
+		defer x.coll.live.gate.Unlock()
+		sum, windows, err := x.sum(upTo)
+		if err != nil || !may(sum) || sum[windowDocs] == 0 {
+			return err
+		}
+		if list, err = x.finishList(list, upTo, sum[windowDocs]); err != nil {
+			return err
+		}
+		gone, err = x.dropSum(ctx, upTo, sum, windows, list)
+		return err
+	})
+	if err != nil {
+		return false, err
+	}
+	x.did(gone, begun)
+	last := upTo == x.cut
+	if gone.Docs == 0 {
+		x.d.More = x.d.More || !last // others have taken away what was there: later
+		return false, nil
+	}
+	if x.from == x.low {
+		x.from = upTo
+	}
+	x.low = upTo
+	return !last, nil
+}
+
+// sum adds up the windows below a mark; windows is how many have documents.
+func (x *dropper) sum(upTo LowWater) (sum [windowSums]int64, windows int64, err error) {
+	err = x.coll.eachWindow(x.c.engine, x.low, upTo, func(w windowSum) bool {
 		if w.d[windowDocs] > 0 {
 			windows++
 		}
@@ -431,44 +501,20 @@ func (x *dropper) sum() (sum [windowSums]int64, windows int64, err error) {
 	return sum, windows, err
 }
 
-// drop is dropUnread where each document has been looked at, unless some were
-// touched meanwhile, which it returns.
-func (x *dropper) drop(ctx context.Context) (touched []RecordKey, err error) {
-	begun := time.Now()
-	var gone Dropped
-	if err := x.o.Permit.Unit(func() error {
-		x.coll.live.gate.Lock()
-		defer x.coll.live.gate.Unlock()
-		if touched, x.overflow = x.watch.take(); x.overflow || len(touched) > 0 {
-			return nil
-		}
-		sum, windows, err := x.sum()
-		if err != nil {
-			return err
-		}
-		gone, err = x.dropSum(ctx, sum, windows)
-		return err
-	}); err != nil {
-		return nil, err
-	}
-	x.did(gone, begun)
-	return touched, nil
-}
-
-// dropSum drops what is below cut, which sums up to that. REQUIRES: the gate
-// is closed.
-func (x *dropper) dropSum(ctx context.Context, sum [windowSums]int64, windows int64) (gone Dropped, err error) {
+// dropSum drops what is below a mark, which sums up to that and has those documents; a
+// list of nil tells of them as ranges. REQUIRES: the gate is closed.
+func (x *dropper) dropSum(ctx context.Context, upTo LowWater, sum [windowSums]int64, windows int64, list *idList) (gone Dropped, err error) {
 	if err := x.coll.live.gate.requireClosed(); err != nil {
 		return gone, err
 	}
 	coll := x.coll.Latest()
-	if coll == nil || sum[windowDocs] == 0 || coll.live.expiring.Load() != nil {
+	if coll == nil || coll.live.expiring.Load() != nil {
 		return gone, nil
 	}
 	if err := x.o.Permit.Check(coll); err != nil {
 		return gone, err
 	}
-	if err := x.c.dropRange(ctx, coll, x.at, x.cut, sum, x.rule.Index.Name); err != nil {
+	if err := x.c.dropRange(ctx, coll, x.at, upTo, sum, x.rule.Index.Name, list); err != nil {
 		return gone, err
 	}
 	keys := sum[windowDocs] * int64(len(coll.indexes)-1)
@@ -476,8 +522,9 @@ func (x *dropper) dropSum(ctx context.Context, sum [windowSums]int64, windows in
 }
 
 // dropRange removes the windows from the low water up to a mark, which hold what
-// sum says, by a rule. REQUIRES: the gate is closed.
-func (c *Catalog) dropRange(ctx context.Context, coll *Collection, at Evaluation, upTo LowWater, sum [windowSums]int64, rule string) error {
+// sum says, by a rule; list has their documents, where each is told. REQUIRES: the gate
+// is closed.
+func (c *Catalog) dropRange(ctx context.Context, coll *Collection, at Evaluation, upTo LowWater, sum [windowSums]int64, rule string, list *idList) error {
 	l := coll.live
 	if err := l.gate.requireClosed(); err != nil {
 		return err
@@ -512,7 +559,11 @@ func (c *Catalog) dropRange(ctx context.Context, coll *Collection, at Evaluation
 		l.measurements.AddCount(u, -sum[windowThird])
 	}
 	e.note(&windowsNote{of(coll), sum[windowDocs]})
-	e.recordRange(coll, spans, sum, rule)
+	if list != nil {
+		e.recordExpired(coll, list, rule)
+	} else {
+		e.recordRange(coll, spans, sum, rule)
+	}
 	return c.commit(ctx, e, storage.Buffered)
 }
 

@@ -51,12 +51,12 @@ const (
 
 // release gives the memory of an effect back that is over.
 func (e *Effect) release() {
-	if cap(e.notes) > maxKeptNotes || cap(e.hints) > maxKeptNotes || cap(e.ops.bytes) > maxKeptOps {
+	if cap(e.notes) > maxKeptNotes || cap(e.hints) > maxKeptNotes || cap(e.ops.bytes) > maxKeptOps || cap(e.ops.all) > maxKeptNotes {
 		return
 	}
 	clear(e.notes)
 	clear(e.dues)
-	*e = Effect{notes: e.notes[:0], dues: e.dues[:0], hints: e.hints[:0], ops: operations{bytes: e.ops.bytes[:0]}}
+	*e = Effect{notes: e.notes[:0], dues: e.dues[:0], hints: e.hints[:0], ops: operations{all: e.ops.all[:0], bytes: e.ops.bytes[:0]}}
 	effects.Put(e)
 }
 

@@ -349,14 +349,33 @@ func everyNote(c *Catalog) *Effect {
 	at := place{UUID{1}, schema.Namespace{DB: "d", Coll: "c"}}
 	e.ops.session = Session{new(bson.Builder).Int32("id", 1).Finish(), 5}
 	e.ops.statement = 3
-	e.ops.add(OpInsert, at, new(bson.Builder).Int32("_id", 1).Finish())
-	e.ops.update(at, new(bson.Builder).Int32("_id", 1).String("a", "one").Finish(), new(bson.Builder).Int32("_id", 1).String("a", "on").Finish())
-	e.ops.add(OpCommand, place{ns: schema.Namespace{DB: "e"}}, new(bson.Builder).Int32("dropDatabase", 1).Finish())
+	e.ops.add(OpInsert, at, new(bson.Builder).Int32("_id", 1).Finish(), noWrite)
+	e.ops.update(at, new(bson.Builder).Int32("_id", 1).String("a", "one").Finish(), new(bson.Builder).Int32("_id", 1).String("a", "on").Finish(), noWrite)
+	e.ops.add(OpCommand, place{ns: schema.Namespace{DB: "e"}}, new(bson.Builder).Int32("dropDatabase", 1).Finish(), noWrite)
+	stored := new(bson.Builder).Int32("_id", 2).Finish()
+	e.ops.add(OpInsert, at, stored, e.u.Count())
+	_ = e.u.Set(storage.FirstIdent+300, []byte("key"), stored)
+	list := new(idList)
+	for _, id := range []bson.Value{bson.Int32(1), bson.String("two")} {
+		_ = list.add(new(bson.Builder).Value("_id", id).Finish())
+	}
+	e.ops.expired(at, new(bson.Builder).String("reason", "at").Finish(), list)
 	return e
 }
 
 // goldenEffect is the encoding of everyNote.
-const goldenEffect = "01cab2514b0c00000000000000000000000000001001ac02010902ac020003ac020004ac0211110100000000000000000000000001000005ac020101" +
+const goldenEffect = "02acb5d69a230000000000000000010000000106f8013c6b65790e0e000000105f696400020000000000001001ac02010902ac020003ac020004ac02" +
+	"11110100000000000000000000000001000005ac02010106ac020a8080808080808080800107ac020008ac0202000e09ac0201090aac02010a0bac02" +
+	"010b0cac02160c02016b100401000000021e070a01000000010102020dac0208016b011405080d020eac02030608040f00016410073e010000000000" +
+	"000000000000000000000200000000000000000000000000000000000000000000000000000000000000c80101ac0280d095ffbc31010203050d0d00" +
+	"00001069640001000000000a02010000000000000000000000000000000164016300000000000000000000000000000000016500010300000e0e0000" +
+	"00105f6964000100000000020300001818000000105f69640001000000026100030000006f6e000000021719000000105f6964000100000002610004" +
+	"0000006f6e650503010017170000001064726f704461746162617365000100000000010300150e07030000141400000002726561736f6e0003000000" +
+	"61740000020e1001000000020400000074776f00"
+
+// goldenEffectV1 is the encoding of everyNote as version 1 had it, when an effect told nothing of
+// what its batch has, nor of what expired.
+const goldenEffectV1 = "01cab2514b0c00000000000000000000000000001001ac02010902ac020003ac020004ac0211110100000000000000000000000001000005ac020101" +
 	"06ac020a8080808080808080800107ac020008ac0202000e09ac0201090aac02010a0bac02010b0cac02160c02016b100401000000021e070a010000" +
 	"00010102020dac0208016b011405080d020eac02030608040f00016410073e0100000000000000000000000000000002000000000000000000000000" +
 	"00000000000000000000000000000000000000c80101ac0280d095ffbc31010203030d0d0000001069640001000000000a0201000000000000000000" +
@@ -397,6 +416,38 @@ func TestEffectEncoding(t *testing.T) {
 	}
 	if _, err := c.Decode(append(slices.Clone(b), 0)); !errors.Is(err, storage.ErrCorruption) {
 		t.Errorf("more than it: %v", err)
+	}
+}
+
+// TestEffectEncodingOfBefore reads what an earlier build has written into the log: its
+// notes, and the operations, which had each document for themselves.
+func TestEffectEncodingOfBefore(t *testing.T) {
+	c := openLogging(t, nil)
+	b, err := hex.DecodeString(goldenEffectV1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := c.Decode(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.u.Abort()
+	if got := e.AppendEncoded(nil); !slices.Equal(got, b) {
+		t.Errorf("encoded again it is %x", got)
+	}
+	for _, f := range []func() ([]Operation, Session, error){e.Operations, func() ([]Operation, Session, error) { return DecodeOperations(b) }} {
+		all, session, err := f()
+		if err != nil || len(all) != 3 || session.Txn != 5 {
+			t.Fatalf("%d operations of %v: %v", len(all), session, err)
+		}
+		for i, want := range []string{`{ _id: 1 }`, `{ _id: 1, a: "on" }`, `{ dropDatabase: 1 }`} {
+			if all[i].Doc.String() != want {
+				t.Errorf("operation %d has %s", i, all[i].Doc)
+			}
+		}
+		if was := all[1].Old.String(); was != `{ _id: 1, a: "one" }` {
+			t.Errorf("the update was of %s", was)
+		}
 	}
 }
 

@@ -21,7 +21,12 @@ import (
 //
 // Numbers are varints. The version rises with each change, that of the format of
 // Pebble's batches too, and a set writes the next one when all members read it.
-const effectVersion = 1
+//
+// Version 1 differs in the operations. It is read, and not written any more.
+const effectVersion = 2
+
+// readableEffect says whether this build reads a version.
+func readableEffect(version byte) bool { return version == 1 || version == effectVersion }
 
 // effectHeader is the length of version and checksum.
 const effectHeader = 5
@@ -34,7 +39,11 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 func (e *Effect) AppendEncoded(dst []byte) []byte {
 	invariant.Check(!e.own, "catalog: an effect of this member alone never comes to a Committer")
 	from := len(dst)
-	dst = append(dst, effectVersion, 0, 0, 0, 0)
+	version := byte(effectVersion)
+	if e.ops.encoded != nil {
+		version = e.ops.version
+	}
+	dst = append(dst, version, 0, 0, 0, 0)
 	dst = e.u.AppendEncoded(dst)
 	dst = binary.AppendUvarint(dst, uint64(len(e.dues)+len(e.notes)))
 	for i := range e.dues {
@@ -43,7 +52,7 @@ func (e *Effect) AppendEncoded(dst []byte) []byte {
 	for _, n := range e.notes {
 		dst = appendNote(dst, n)
 	}
-	dst = e.ops.append(dst)
+	dst = e.ops.append(dst, e.u)
 	binary.LittleEndian.PutUint32(dst[from+1:], crc32.Checksum(dst[from+effectHeader:], castagnoli))
 	return dst
 }
@@ -68,8 +77,8 @@ func (c *Catalog) Decode(b []byte) (*Effect, error) {
 	switch {
 	case len(b) < effectHeader:
 		return bad("is cut short")
-	case b[0] != effectVersion:
-		return bad(fmt.Sprintf("has version %d; this build reads %d", b[0], effectVersion))
+	case !readableEffect(b[0]):
+		return bad(fmt.Sprintf("has version %d; this build reads those up to %d", b[0], effectVersion))
 	case binary.LittleEndian.Uint32(b[1:]) != crc32.Checksum(b[effectHeader:], castagnoli):
 		return bad("does not fit its checksum")
 	}
@@ -88,7 +97,7 @@ func (c *Catalog) Decode(b []byte) (*Effect, error) {
 			return bad("has a note that is damaged")
 		}
 	}
-	if e.ops.read(&r); r.Bad || len(r.Rest) > 0 {
+	if e.ops.read(&r, b[0], u.Batch()); r.Bad || len(r.Rest) > 0 {
 		u.Abort()
 		return bad("has damaged operations, no end, or more than one")
 	}

@@ -37,6 +37,7 @@ type live struct {
 	dropping  sync.Mutex             // held by DropWindows
 	thinned   thinned                // guarded by dropping
 	dropWatch atomic.Pointer[dropWatch]
+	listWatch atomic.Pointer[listWatch]
 	swept     layout.Mark
 	dead      atomic.Int64 // documents that went while their entries stayed, as far as known
 	sweeping  sync.Mutex   // held for each stretch of a sweep: there is one watch

@@ -18,9 +18,10 @@ const (
 	OpInsert  OperationKind = iota + 1 // the document
 	OpUpdate                           // the document as it is now; Old is what it was
 	OpDelete                           // {_id}
-	OpRange                            // what went as a range: {ranges: [{from, to}], documents, bytes, reason}
+	OpRange                            // what went as a range, and is not told one by one: {ranges: [{from, to}], documents, bytes, reason}
 	OpCommand                          // a command, as MongoDB's oplog has it: {create: …}, {drop: …}, {renameCollection: …} and so on
 	OpReplace                          // as OpUpdate, where the client gave the whole document
+	OpExpired                          // documents that went as a range, each of which is told: {reason}
 	opKinds
 )
 
@@ -35,6 +36,7 @@ type Operation struct {
 	Namespace schema.Namespace
 	UUID      UUID // zero for a command on a database
 	Doc, Old  bson.Doc
+	IDs       []bson.Value // the _ids of an OpExpired
 }
 
 // Session says whose operations those of an effect are.
@@ -43,23 +45,41 @@ type Session struct {
 	Txn int64    // txnNumber
 }
 
-// operations are those of an effect, encoded as they come:
+// Count is how many documents of the oplog tell of the operation.
+func (o *Operation) Count() int {
+	if o.Kind == OpExpired {
+		return len(o.IDs)
+	}
+	return 1
+}
+
+// operations are those of an effect, encoded so:
 //
 //	number of operations, 0 for none, and then nothing
 //	lsid, behind its length, which is 0 for none ‖ txnNumber
 //	number of collections ‖ for each: UUID, and database and name behind their
 //	lengths
 //	for each operation: kind, one byte ‖ statement + 1 ‖ number of the collection ‖
-//	Doc, behind its length; of an update how many bytes of Doc are those of Old at
-//	its beginning, and at its end, and the ones in between, behind their length
+//	Doc: where it is in the unit's batch, and its length; or 0, and Doc behind its
+//	length; of an update how many bytes of Doc are those of Old at its beginning, and
+//	at its end, and the ones in between, behind their length; of what expired the
+//	number of documents, and of each the type and the bytes of its _id, behind the
+//	length of all
+//
+// In version 1 of the encoding of effects each Doc is there, behind its length. So an
+// insert was in the log twice.
 type operations struct {
 	on        bool // they are wanted
 	replaces  bool // the next updates are replacements
 	session   Session
 	statement int32 // of the next operation, + 1
-	n         int
+	count     int   // of the documents of the oplog
 	at        []place
-	bytes     []byte
+	all       []recorded
+	bytes     []byte // what all have beside the batch
+	// encoded is the encoding, of an effect that was decoded; version is the effect's.
+	encoded []byte
+	version byte
 }
 
 // place is where operations are.
@@ -68,31 +88,47 @@ type place struct {
 	ns   schema.Namespace
 }
 
+// recorded is an operation as it is kept until the effect is encoded.
+type recorded struct {
+	kind      OperationKind
+	statement int32 // + 1
+	at        uint32
+	write     int // the number of the unit's write whose value is Doc; noWrite for none
+	from, to  int // what it has in bytes: Doc, behind its length, unless the batch has it, and what follows
+}
+
+// noWrite says of an operation's document that no write of the unit has it.
+const noWrite = -1
+
 // in is the number of a place.
-func (o *operations) in(p place) uint64 {
+func (o *operations) in(p place) uint32 {
 	for i := len(o.at) - 1; i >= 0; i-- {
 		if o.at[i] == p {
-			return uint64(i)
+			return uint32(i)
 		}
 	}
 	o.at = append(o.at, p)
-	return uint64(len(o.at) - 1)
+	return uint32(len(o.at) - 1)
 }
 
-// add records an operation.
-func (o *operations) add(kind OperationKind, p place, doc bson.Doc) {
-	o.n++
-	o.bytes = binary.AppendUvarint(append(o.bytes, byte(kind)), uint64(o.statement))
-	o.bytes = storage.AppendSized(binary.AppendUvarint(o.bytes, o.in(p)), doc)
+// add records an operation. write is the number of the unit's write that has doc as its
+// value, or noWrite.
+func (o *operations) add(kind OperationKind, p place, doc bson.Doc, write int) {
+	o.count++
+	from := len(o.bytes)
+	if write == noWrite {
+		o.bytes = storage.AppendSized(o.bytes, doc)
+	}
+	o.all = append(o.all, recorded{kind, o.statement, o.in(p), write, from, len(o.bytes)})
 }
 
-// update records that a document was old and is doc.
-func (o *operations) update(p place, old, doc bson.Doc) {
+// update records that a document was old and is doc; write is as for add.
+func (o *operations) update(p place, old, doc bson.Doc, write int) {
 	kind := OpUpdate
 	if o.replaces {
 		kind = OpReplace
 	}
-	o.add(kind, p, doc)
+	o.add(kind, p, doc, write)
 	least := min(len(old), len(doc))
 	first := 0
 	for first < least && old[first] == doc[first] {
@@ -104,12 +140,24 @@ func (o *operations) update(p place, old, doc bson.Doc) {
 	}
 	o.bytes = binary.AppendUvarint(binary.AppendUvarint(o.bytes, uint64(first)), uint64(last))
 	o.bytes = storage.AppendSized(o.bytes, old[first:len(old)-last])
+	o.all[len(o.all)-1].to = len(o.bytes)
 }
 
-// append appends the encoding.
-func (o *operations) append(dst []byte) []byte {
-	dst = binary.AppendUvarint(dst, uint64(o.n))
-	if o.n == 0 {
+// expired records that documents went as a range: doc says why, and ids are theirs.
+func (o *operations) expired(p place, doc bson.Doc, ids *idList) {
+	o.add(OpExpired, p, doc, noWrite)
+	o.count += ids.n - 1
+	o.bytes = storage.AppendSized(binary.AppendUvarint(o.bytes, uint64(ids.n)), ids.bytes)
+	o.all[len(o.all)-1].to = len(o.bytes)
+}
+
+// append appends the encoding, of a unit that is sealed.
+func (o *operations) append(dst []byte, u *storage.Unit) []byte {
+	if o.encoded != nil {
+		return append(dst, o.encoded...)
+	}
+	dst = binary.AppendUvarint(dst, uint64(len(o.all)))
+	if len(o.all) == 0 {
 		return dst
 	}
 	dst = binary.AppendVarint(storage.AppendSized(dst, o.session.ID), o.session.Txn)
@@ -118,73 +166,119 @@ func (o *operations) append(dst []byte) []byte {
 		dst = storage.AppendSized(append(dst, p.uuid[:]...), []byte(p.ns.DB))
 		dst = storage.AppendSized(dst, []byte(p.ns.Coll))
 	}
-	return append(dst, o.bytes...)
+	values := u.Values()
+	for i := range o.all {
+		op := &o.all[i]
+		dst = binary.AppendUvarint(append(dst, byte(op.kind)), uint64(op.statement))
+		dst = binary.AppendUvarint(dst, uint64(op.at))
+		if op.write == noWrite {
+			dst = append(dst, 0)
+		} else {
+			v := values[op.write]
+			dst = binary.AppendUvarint(binary.AppendUvarint(dst, uint64(v.From)), uint64(v.Len))
+		}
+		dst = append(dst, o.bytes[op.from:op.to]...)
+	}
+	return dst
 }
 
-// readHead reads what stands in front of the operations, and how many there are.
-func (o *operations) readHead(r *storage.EncodingReader) (n int) {
+// read takes what append has made from r, of an effect of some version with that batch,
+// and keeps it.
+func (o *operations) read(r *storage.EncodingReader, version byte, batch []byte) {
+	from := r.Rest
+	all, _ := parseOperations(r, version, batch)
+	if r.Bad {
+		return
+	}
+	o.encoded, o.version = clone(from[:len(from)-len(r.Rest)]), version
+	for i := range all {
+		o.count += all[i].Count()
+	}
+}
+
+// parseOperations reads operations, and whose they are. Where they are damaged, r is bad.
+func parseOperations(r *storage.EncodingReader, version byte, batch []byte) (all []Operation, s Session) {
 	count := r.Uvarint()
 	if count == 0 || r.Bad {
-		return 0
+		return nil, s
 	}
-	o.on = true
 	if id := r.Sized(); len(id) > 0 {
-		o.session.ID = clone(id)
-		r.Bad = r.Bad || bson.Validate(o.session.ID, maxDescriptorDepth) != nil
+		s.ID = clone(id)
+		r.Bad = r.Bad || bson.Validate(s.ID, maxDescriptorDepth) != nil
 	}
-	o.session.Txn = r.Varint()
+	s.Txn = r.Varint()
+	var at []place
 	for k := r.Uvarint(); k > 0 && !r.Bad; k-- {
 		var p place
 		copy(p.uuid[:], r.Bytes(uint64(len(p.uuid))))
 		p.ns = schema.Namespace{DB: string(r.Sized()), Coll: string(r.Sized())}
-		o.at = append(o.at, p)
+		at = append(at, p)
 	}
-	if r.Bad || count > uint64(len(r.Rest)) {
-		r.Bad = true
-		return 0
+	if r.Bad = r.Bad || count > uint64(len(r.Rest)); r.Bad {
+		return nil, s
 	}
-	return int(count)
+	all = make([]Operation, count)
+	for i := range all {
+		if all[i].parse(r, version, batch, at); r.Bad {
+			return nil, s
+		}
+	}
+	return all, s
 }
 
-// read takes what append has made from r, and keeps the bytes of operations.
-func (o *operations) read(r *storage.EncodingReader) {
-	if o.n = o.readHead(r); o.n == 0 {
+// parse reads an operation.
+func (o *Operation) parse(r *storage.EncodingReader, version byte, batch []byte, places []place) {
+	kind := r.Bytes(1)
+	o.Statement = int32(r.Uvarint()) - 1
+	at := r.Uvarint()
+	from := uint64(0)
+	if version > 1 {
+		from = r.Uvarint()
+	}
+	if from == 0 {
+		o.Doc = r.Sized()
+	} else {
+		o.Doc = (&storage.EncodingReader{Rest: batch[min(from, uint64(len(batch))):]}).Bytes(r.Uvarint())
+	}
+	if r.Bad || kind[0] == 0 || kind[0] >= byte(opKinds) || at >= uint64(len(places)) || !validDocument(o.Doc) {
+		r.Bad = true
 		return
 	}
-	o.bytes = clone(r.Rest)
-	all, rest := o.all(r)
-	r.Bad, r.Rest = r.Bad || len(all) != o.n, rest
-	o.bytes = o.bytes[:len(o.bytes)-len(rest)]
+	o.Kind, o.Namespace, o.UUID = OperationKind(kind[0]), places[at].ns, places[at].uuid
+	switch o.Kind {
+	case OpUpdate, OpReplace:
+		first, last, middle := r.Uvarint(), r.Uvarint(), r.Sized()
+		if size := uint64(len(o.Doc)); r.Bad || first > size || last > size-first {
+			r.Bad = true
+			return
+		}
+		o.Old = append(append(append(bson.Doc(nil), o.Doc[:first]...), middle...), o.Doc[uint64(len(o.Doc))-last:]...)
+		r.Bad = !validDocument(o.Old)
+	case OpExpired:
+		o.parseIDs(r)
+	}
 }
 
-// all are the operations, and what follows them. Where they are damaged, r is bad.
-func (o *operations) all(r *storage.EncodingReader) (all []Operation, rest []byte) {
-	b := storage.EncodingReader{Rest: o.bytes}
-	for range o.n {
-		kind := b.Bytes(1)
-		op := Operation{Statement: int32(b.Uvarint()) - 1}
-		at := b.Uvarint()
-		op.Doc = b.Sized()
-		if b.Bad || kind[0] == 0 || kind[0] >= byte(opKinds) || at >= uint64(len(o.at)) || !validDocument(op.Doc) {
-			r.Bad = true
-			return nil, nil
-		}
-		op.Kind, op.Namespace, op.UUID = OperationKind(kind[0]), o.at[at].ns, o.at[at].uuid
-		if op.Kind == OpUpdate || op.Kind == OpReplace {
-			first, last, middle := b.Uvarint(), b.Uvarint(), b.Sized()
-			if size := uint64(len(op.Doc)); b.Bad || first > size || last > size-first {
-				r.Bad = true
-				return nil, nil
-			}
-			op.Old = append(append(append(bson.Doc(nil), op.Doc[:first]...), middle...), op.Doc[uint64(len(op.Doc))-last:]...)
-			if !validDocument(op.Old) {
-				r.Bad = true
-				return nil, nil
-			}
-		}
-		all = append(all, op)
+// parseIDs reads the _ids of an OpExpired.
+func (o *Operation) parseIDs(r *storage.EncodingReader) {
+	n, list := r.Uvarint(), r.Sized()
+	if r.Bad = r.Bad || n == 0 || n > uint64(len(list)); r.Bad {
+		return
 	}
-	return all, b.Rest
+	o.IDs = make([]bson.Value, n)
+	for i := range o.IDs {
+		var ok bool
+		if o.IDs[i], list, ok = bson.CutTyped(list); !ok || !validID(o.IDs[i]) {
+			r.Bad = true
+			return
+		}
+	}
+	r.Bad = len(list) > 0
+}
+
+// validID says whether what an _id holds is whole.
+func validID(v bson.Value) bool {
+	return v.Type != bson.TypeDocument && v.Type != bson.TypeArray || validDocument(v.Doc())
 }
 
 // maxOperationDepth bounds the nesting of what an operation tells: that of a
@@ -193,15 +287,18 @@ const maxOperationDepth = maxDescriptorDepth + 2
 
 func validDocument(d bson.Doc) bool { return bson.Validate(d, maxOperationDepth) == nil }
 
-// Operations are those that the effect has recorded, in their order, and whose
-// they are.
+// Operations are those of an effect that was decoded, in their order, and whose they
+// are. They have memory of their own.
 func (e *Effect) Operations() ([]Operation, Session, error) {
-	var r storage.EncodingReader
-	all, rest := e.ops.all(&r)
-	if r.Bad || len(rest) > 0 {
+	r := storage.EncodingReader{Rest: e.ops.encoded}
+	if e.ops.encoded == nil {
+		return nil, Session{}, nil
+	}
+	all, session := parseOperations(&r, e.ops.version, clone(e.u.Batch()))
+	if r.Bad || len(r.Rest) > 0 {
 		return nil, Session{}, fmt.Errorf("%w: the operations of an effect are damaged", storage.ErrCorruption)
 	}
-	return all, e.ops.session, nil
+	return all, session, nil
 }
 
 // DecodeOperations reads the operations alone of an encoded effect, and whose they are.
@@ -209,10 +306,10 @@ func (e *Effect) Operations() ([]Operation, Session, error) {
 // were stored. Errors: storage.ErrCorruption.
 func DecodeOperations(b []byte) ([]Operation, Session, error) {
 	damaged := fmt.Errorf("%w: the operations of an effect are damaged", storage.ErrCorruption)
-	if len(b) < effectHeader || b[0] != effectVersion {
+	if len(b) < effectHeader || !readableEffect(b[0]) {
 		return nil, Session{}, damaged
 	}
-	rest, err := storage.SkipUnit(b[effectHeader:])
+	batch, rest, err := storage.SkipUnit(b[effectHeader:])
 	if err != nil {
 		return nil, Session{}, err
 	}
@@ -222,17 +319,11 @@ func DecodeOperations(b []byte) ([]Operation, Session, error) {
 		r.Uvarint()
 		r.Sized()
 	}
-	var o operations
-	n := o.readHead(&r)
-	if n == 0 && !r.Bad {
-		return nil, Session{}, nil
-	}
-	o.n, o.bytes = n, r.Rest
-	all, rest := o.all(&r)
-	if r.Bad || len(rest) > 0 {
+	all, session := parseOperations(&r, b[0], batch)
+	if r.Bad || len(r.Rest) > 0 {
 		return nil, Session{}, damaged
 	}
-	return all, o.session, nil
+	return all, session, nil
 }
 
 // SetSession says whose operations the unit's are, for who records them.
@@ -245,15 +336,15 @@ func (u *Unit) SetStatement(n int32) { u.e.ops.statement = n + 1 }
 // SetReplacement says whether the next updates give whole documents.
 func (u *Unit) SetReplacement(is bool) { u.e.ops.replaces = is }
 
-// OperationCount is how many operations the effect has recorded.
-func (e *Effect) OperationCount() int { return e.ops.n }
+// OperationCount is how many documents of the oplog tell of the effect.
+func (e *Effect) OperationCount() int { return e.ops.count }
 
 // placeOps is where operations on the collection's documents are.
 func (c *Collection) placeOps() place { return place{c.UUID, c.Namespace} }
 
 // recordDelete records that a document is gone.
 func (u *Unit) recordDelete(c *Collection, old bson.Doc) {
-	u.e.ops.add(OpDelete, c.placeOps(), new(bson.Builder).Value("_id", old.Lookup("_id")).Finish())
+	u.e.ops.add(OpDelete, c.placeOps(), new(bson.Builder).Value("_id", old.Lookup("_id")).Finish(), noWrite)
 }
 
 // recordRange records that the records of some windows went as a range, by a rule.
@@ -279,7 +370,7 @@ func (e *Effect) recordKeys(coll *Collection, ranges []layout.KeyRange, sum [win
 		b.OpenDoc(bson.Index(i)).Binary("from", 0, r.From).Binary("to", 0, r.To).Close()
 	}
 	b.Close().Int64("documents", sum[windowDocs]).Int64("bytes", sum[windowSize]).String("reason", rule)
-	e.ops.add(OpRange, coll.placeOps(), b.Finish())
+	e.ops.add(OpRange, coll.placeOps(), b.Finish(), noWrite)
 }
 
 // command records a command on a collection, made by f behind {name: collection}.
@@ -291,7 +382,7 @@ func (t *change) command(coll *Collection, name string, f func(b *bson.Builder))
 	if f != nil {
 		f(b)
 	}
-	t.e.ops.add(OpCommand, coll.placeOps(), b.Finish())
+	t.e.ops.add(OpCommand, coll.placeOps(), b.Finish(), noWrite)
 }
 
 // recordIndexes records commands that make new indexes: of those that are ready one

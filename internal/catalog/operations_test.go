@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog/measurements"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
@@ -37,7 +38,7 @@ func (k *telling) Commit(ctx context.Context, e *Effect, d storage.Durability) e
 		fmt.Fprintf(&k.out, "session %s, operation %d\n", session.ID, session.Txn)
 	}
 	for _, op := range all {
-		fmt.Fprintf(&k.out, "%s", [...]string{OpInsert: "i", OpUpdate: "u", OpDelete: "d", OpRange: "r", OpCommand: "c", OpReplace: "u whole"}[op.Kind])
+		fmt.Fprintf(&k.out, "%s", [...]string{OpInsert: "i", OpUpdate: "u", OpDelete: "d", OpRange: "r", OpCommand: "c", OpReplace: "u whole", OpExpired: "d expired"}[op.Kind])
 		if op.Statement >= 0 {
 			fmt.Fprintf(&k.out, " statement %d", op.Statement)
 		}
@@ -45,6 +46,12 @@ func (k *telling) Commit(ctx context.Context, e *Effect, d storage.Durability) e
 			fmt.Fprintf(&k.out, " of no collection")
 		}
 		fmt.Fprintf(&k.out, " %s %s", op.Namespace, op.Doc)
+		for _, id := range op.IDs {
+			if id.Type == bson.TypeObjectID { // of a bucket
+				id = bson.String("an ObjectId")
+			}
+			fmt.Fprintf(&k.out, " %s", id)
+		}
 		if op.Old != nil {
 			fmt.Fprintf(&k.out, " was %s", op.Old)
 		}
@@ -137,6 +144,15 @@ func moreOperations() []step {
 			_, err := c.DropWindows(t.Context(), coll, Drop{Rule: coll.Rules()[0], Now: time.Date(2002, 6, 1, 0, 0, 0, 0, time.UTC).UnixMilli()})
 			return err
 		}},
+		{"drop buckets", func(t *testing.T, c *Catalog) error {
+			coll := c.Lookup(schema.Namespace{DB: "d", Coll: "series"})
+			if err := c.SealAll(t.Context(), coll); err != nil {
+				return err
+			}
+			rule := measurements.Rule{Rule: &schema.Rule{Seconds: 1}}
+			_, err := c.DropBuckets(t.Context(), coll, &rule, 1_000_000, nil, func(time.Duration) error { return nil })
+			return err
+		}},
 		{"rename", func(t *testing.T, c *Catalog) error {
 			_, err := c.Rename(t.Context(), schema.Namespace{DB: "d", Coll: "hiding"}, schema.Namespace{DB: "d", Coll: "capped"}, true)
 			return err
@@ -182,7 +198,7 @@ i d.windowed { _id: 3, at: new Date(1041379200000) }
 # touch
 u d.windowed { _id: 3, at: new Date(4039372800000) } was { _id: 3, at: new Date(1041379200000) }
 # drop windows
-r d.windowed { ranges: [ { from: BinData(0, 0000000000000000), to: BinData(0, 800000003B16DAF6) } ], documents: 1, bytes: 26, reason: "at" }
+d expired d.windowed { reason: "at" } 1
 # sweep
 # forget windows
 # create capped
@@ -245,7 +261,9 @@ c d.plain { dropIndexes: "plain", index: "y" }
 c d.windowed { collMod: "windowed", validationLevel: "moderate" }
 c d.windowed { collMod: "windowed", index: { name: "at", expireAfterSeconds: 11 } }
 # drop all windows
-r d.windowed { ranges: [ { from: BinData(0, 0000000000000000), to: BinData(0, 800000003CF80E75) } ], documents: 1, bytes: 26, reason: "at" }
+d expired d.windowed { reason: "at" } 2
+# drop buckets
+d expired d.system.buckets.series { reason: "" } "an ObjectId" "an ObjectId" "an ObjectId" "an ObjectId" "an ObjectId" "an ObjectId"
 # rename
 c d.hiding { renameCollection: "d.hiding", to: "d.capped", stayTemp: false, dropTarget: UUID("X") }
 # drop plain

@@ -137,6 +137,8 @@ func (u *Unit) reassignWindow(c *Collection, key RecordKey, doc bson.Doc) error 
 	}
 	u.docs++
 	u.noteLeft(c, key, doc)
+	u.noteListed(c, key, doc)
+	u.noteListed(c, u.record, doc)
 	size := int64(len(doc))
 	u.countWindow(c, 1, size, u.third(c, doc))
 	u.record = append(u.record[:0], key...)

@@ -326,6 +326,9 @@ func (c *Catalog) RelayPart(ctx context.Context, coll *Collection, o Relay) (nex
 	defer coll.live.laying.Unlock()
 	x := relayer{c: c, coll: coll, o: o, at: c.evaluate(), begun: time.Now()}
 	x.size()
+	if c.lists(coll) {
+		x.list = new(idList)
+	}
 	s := x.begin()
 	defer s.Close()
 	defer coll.live.leaving.Store(nil) // what is left later, nobody asks for
@@ -366,6 +369,7 @@ type leaveWatch struct {
 type leftDoc struct {
 	key  RecordKey
 	size int64
+	id   []byte // as in an idList
 }
 
 // leftDocs are those of a unit, for a watch.
@@ -380,7 +384,7 @@ func (u *Unit) noteLeft(c *Collection, key RecordKey, old bson.Doc) {
 		return
 	}
 	if w := c.live.leaving.Load(); w != nil && w.rule.Due(old) <= w.now {
-		u.left = append(u.left, leftDocs{w, leftDoc{bytes.Clone(key), int64(len(old))}})
+		u.left = append(u.left, leftDocs{w, leftDoc{bytes.Clone(key), int64(len(old)), bson.AppendTyped(nil, old.Lookup("_id"))}})
 	}
 }
 
@@ -419,12 +423,14 @@ func (u *Unit) updateAway(ctx context.Context, c *Collection, old, doc bson.Doc)
 	if err := u.u.Delete(c.Ident, u.from, len(old)); err != nil {
 		return err
 	}
+	u.stored = u.u.Count()
 	if err := u.u.Set(c.Ident, u.record, doc); err != nil {
 		return err
 	}
 	u.noteLeft(c, u.from, old)
+	u.noteListed(c, u.record, doc)
 	if u.e.ops.on {
-		u.e.ops.update(c.placeOps(), old, doc)
+		u.e.ops.update(c.placeOps(), old, doc, u.stored)
 	}
 	if u.keyRoom > maxKeptKeys {
 		u.Memory.Settle(u.u.Size() + 2*u.keyRoom)
@@ -455,8 +461,9 @@ type relayer struct {
 	most  int
 	busy  []RecordKey // that others had locked
 
-	passed        int64 // since the last step
-	due, dueBytes int64 // that stay
+	passed        int64   // since the last step
+	due, dueBytes int64   // that stay
+	list          *idList // of those; nil where nobody is told of each
 }
 
 // begin sets the watch, and returns the state of the store in that moment.
@@ -497,7 +504,7 @@ func (x *relayer) readRange(ctx context.Context, s *storage.Snapshot, from, to R
 	}
 	defer it.Close()
 	for ok := it.First(); ok; ok = it.Next() {
-		if *size >= x.o.Bytes {
+		if *size >= x.o.Bytes || x.list != nil && len(x.list.bytes) >= maxRelayList {
 			return bytes.Clone(it.Key()), x.moveGroup(ctx)
 		}
 		v, err := it.Value()
@@ -509,6 +516,11 @@ func (x *relayer) readRange(ctx context.Context, s *storage.Snapshot, from, to R
 		if x.o.Rule != nil && x.o.Rule.Due(v) <= x.o.Now {
 			x.due++
 			x.dueBytes += int64(len(v))
+			if x.list != nil {
+				if err := x.list.add(v); err != nil {
+					return nil, err
+				}
+			}
 		} else {
 			x.group = append(x.group, bytes.Clone(it.Key()))
 		}
@@ -520,6 +532,9 @@ func (x *relayer) readRange(ctx context.Context, s *storage.Snapshot, from, to R
 	}
 	return nil, it.Err()
 }
+
+// maxRelayList bounds the list of what goes with a part, in bytes: a part ends there.
+const maxRelayList = 2 << 20
 
 // relayRead is how many documents are read at the most in a step.
 const relayRead = 10_000
@@ -670,10 +685,17 @@ func (x *relayer) drop(ctx context.Context) (whole bool, err error) {
 			return nil
 		}
 		sum := [windowSums]int64{windowDocs: x.due, windowSize: x.dueBytes}
+		ids := map[string]struct{}{}
 		for _, d := range x.watch.left {
 			if bytes.Compare(d.key, x.o.From) >= 0 && (x.next == nil || bytes.Compare(d.key, x.next) < 0) {
 				sum[windowDocs]--
 				sum[windowSize] -= d.size
+				ids[string(d.id)] = struct{}{}
+			}
+		}
+		if x.list != nil && len(ids) > 0 {
+			if err := x.list.leave(ids); err != nil {
+				return err
 			}
 		}
 		if err := x.dropSum(ctx, latest, sum); err != nil {
@@ -726,6 +748,12 @@ func (x *relayer) dropSum(ctx context.Context, coll *Collection, sum [windowSums
 	u.Add(l.counter, sumDocs, -sum[windowDocs])
 	u.Add(l.counter, sumBytes, -sum[windowSize])
 	e.note(&windowsNote{of(coll), 0})
-	e.recordKeys(coll, part, sum, x.o.Rule.Index.Name)
+	switch {
+	case x.list == nil:
+		e.recordKeys(coll, part, sum, x.o.Rule.Index.Name)
+	case x.list.n > 0:
+		invariant.Check(int64(x.list.n) == sum[windowDocs], "catalog: a list has the documents that a drop takes")
+		e.recordExpired(coll, x.list, x.o.Rule.Index.Name)
+	}
 	return x.c.commit(ctx, e, storage.Buffered)
 }

@@ -114,7 +114,7 @@ func (x *dropper) thin(ctx context.Context) (left bool, err error) {
 	if x.from == x.low && len(x.stale) > 0 {
 		due := x.cut
 		x.cut = x.low.UpTo(x.stale[0].window, due)
-		if _, err := x.dropUnread(ctx); err != nil {
+		if _, err := x.dropUnread(ctx); err != nil && !errors.Is(err, errLongList) {
 			return false, err
 		}
 		x.low = x.coll.live.lowWater.Load()

@@ -104,7 +104,7 @@ func (u *Unit) InsertMeasurements(ctx context.Context, c *Collection, ms []times
 	if u.e.ops.on {
 		at := place{c.UUID, c.live.current.Load().Namespace}
 		for _, m := range ms {
-			u.e.ops.add(OpInsert, at, m.Doc)
+			u.e.ops.add(OpInsert, at, m.Doc, noWrite)
 		}
 	}
 	return nil

@@ -33,8 +33,10 @@ type Unit struct {
 	gates []*live  // held for reading
 	gate  [1]*live // backing of gates for the common case
 	docs  int
-	gone  int64 // index entries deleted so far
-	added int64 // and inserted
+	// stored is the number of the write that has the document at hand.
+	stored int
+	gone   int64 // index entries deleted so far
+	added  int64 // and inserted
 	// second is the time of the writes, 0 until someone asks for it.
 	second     int64
 	onEnd      []func()

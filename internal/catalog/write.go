@@ -37,7 +37,7 @@ func (u *Unit) insertStamped(ctx context.Context, c *Collection, doc bson.Doc) e
 		return err
 	}
 	if u.e.ops.on {
-		u.e.ops.add(OpInsert, c.placeOps(), doc)
+		u.e.ops.add(OpInsert, c.placeOps(), doc, u.stored)
 	}
 	if c.layout.InOrder() {
 		return u.trim(c)
@@ -55,9 +55,11 @@ func (u *Unit) insert(ctx context.Context, c *Collection, doc bson.Doc) error {
 		return err
 	}
 	u.noteDue(c, doc)
+	u.stored = u.u.Count()
 	if err := u.u.Set(c.Ident, u.record, doc); err != nil {
 		return err
 	}
+	u.noteListed(c, u.record, doc)
 	return u.finish(c, 1, int64(len(doc)), u.third(c, doc))
 }
 
@@ -126,12 +128,13 @@ func (u *Unit) Update(ctx context.Context, c *Collection, key RecordKey, old, do
 		return err
 	}
 	u.noteDue(c, doc)
+	u.stored = u.u.Count()
 	if err := u.u.Set(c.Ident, u.record, doc); err != nil {
 		return err
 	}
 	u.noteTouch(c, doc)
 	if u.e.ops.on {
-		u.e.ops.update(c.placeOps(), old, doc)
+		u.e.ops.update(c.placeOps(), old, doc, u.stored)
 	}
 	if err := u.finish(c, 0, int64(len(doc)-len(old)), u.third(c, doc)-u.third(c, old)); err != nil {
 		return err
@@ -163,6 +166,7 @@ func (u *Unit) remove(c *Collection, key RecordKey, old bson.Doc) error {
 		u.recordDelete(c, old)
 	}
 	u.noteLeft(c, u.record, old)
+	u.noteListed(c, u.record, old)
 	return u.finish(c, -1, -int64(len(old)), -u.third(c, old))
 }
 

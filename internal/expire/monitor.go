@@ -79,6 +79,8 @@ func New(o Options) *Monitor {
 			o.Catalog.NoWindows.Store(!m.params.Windows.Load())
 			m.brake()
 		}})
+	m.params.ListExpired = o.Dispatcher.Params.Bool(command.BoolSpec{Name: "oplogListsExpired", Default: true,
+		OnChange: func() { o.Catalog.NoExpiredList.Store(!m.params.ListExpired.Load()) }})
 	return m
 }
 

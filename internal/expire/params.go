@@ -36,6 +36,9 @@ type Params struct {
 	// Relayout lays filled collections by windows, or back, while they are in use.
 	// (Mayfly's own.)
 	Relayout *command.BoolParam
+	// ListExpired tells in the oplog of each document that goes with a range. (Mayfly's
+	// own.)
+	ListExpired *command.BoolParam
 }
 
 // NewParams registers the parameters; wake is called when the time of the next

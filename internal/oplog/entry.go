@@ -1,6 +1,8 @@
 package oplog
 
 import (
+	"slices"
+
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
 )
@@ -14,22 +16,58 @@ type Entry struct {
 	// have the times before it, one each.
 	Time uint64
 	Term uint64
-	// Operations are those of a write, and Session is the session that sent them. Where
-	// there are none, Note is the text of a noop; nil for an entry without documents.
-	Operations []catalog.Operation
-	Session    catalog.Session
-	Note       bson.Doc
+	// Session is the session that sent the operations. Where there are none, Note is the
+	// text of a noop; nil for an entry without documents.
+	Session catalog.Session
+	Note    bson.Doc
+
+	operations []catalog.Operation
+	// ends are, of each operation, how many documents there are up to its last one; nil
+	// where each has one.
+	ends []int
 }
 
 // Note returns the text of a noop that the server itself writes.
 func Note(message string) bson.Doc { return new(bson.Builder).String("msg", message).Finish() }
 
+// SetOperations sets the operations of a write.
+func (e *Entry) SetOperations(all []catalog.Operation) {
+	e.operations, e.ends = all, nil
+	for i := range all {
+		if all[i].Kind == catalog.OpExpired {
+			e.setEnds()
+			return
+		}
+	}
+}
+
+func (e *Entry) setEnds() {
+	n := 0
+	for i := range e.operations {
+		n += e.operations[i].Count()
+		e.ends = append(e.ends, n)
+	}
+}
+
 // Len returns the number of documents.
 func (e *Entry) Len() int {
-	if len(e.Operations) == 0 && e.Note != nil {
+	switch {
+	case len(e.operations) == 0 && e.Note != nil:
 		return 1
+	case e.ends != nil:
+		return e.ends[len(e.ends)-1]
 	}
-	return len(e.Operations)
+	return len(e.operations)
+}
+
+// operation returns the operation that document i shows, and its number among the
+// operation's documents.
+func (e *Entry) operation(i int) (op *catalog.Operation, of int) {
+	if e.ends == nil {
+		return &e.operations[i], 0
+	}
+	k, _ := slices.BinarySearch(e.ends, i+1)
+	return &e.operations[k], i - (e.ends[k] - e.operations[k].Count())
 }
 
 // At returns the time of a document.
@@ -37,16 +75,20 @@ func (e *Entry) At(i int) uint64 { return e.Time - uint64(e.Len()-1-i) }
 
 // Document writes a document of the entry into b, which is empty.
 func (e *Entry) Document(b *bson.Builder, i int) bson.Doc {
-	if len(e.Operations) == 0 {
+	if len(e.operations) == 0 {
 		b.String("op", "n").String("ns", "").Doc("o", e.Note)
 		return e.end(b, i)
 	}
-	op := &e.Operations[i]
+	op, of := e.operation(i)
 	session := e.Session.ID != nil && op.Statement >= 0
 	if session {
 		b.Doc("lsid", e.Session.ID).Int64("txnNumber", e.Session.Txn)
 	}
-	forms[op.Kind](b, op)
+	if op.Kind == catalog.OpExpired {
+		head(b, "d", op).OpenDoc("o").Value("_id", op.IDs[of]).Close()
+	} else {
+		forms[op.Kind](b, op)
+	}
 	if session {
 		b.Int32("stmtId", op.Statement)
 	}
@@ -59,7 +101,7 @@ func (e *Entry) end(b *bson.Builder, i int) bson.Doc {
 	return b.Timestamp("ts", at).Int64("t", int64(e.Term)).Int64("v", version).Date("wall", int64(at>>32)*1000).Finish()
 }
 
-// forms write what an operation does, by its kind.
+// forms write what an operation does that one document tells of, by its kind.
 var forms = [...]func(b *bson.Builder, op *catalog.Operation){
 	catalog.OpInsert: func(b *bson.Builder, op *catalog.Operation) {
 		head(b, "i", op).Doc("o", op.Doc)

@@ -16,11 +16,11 @@ import (
 //
 //	diff          a document, and what it becomes, a line each: the delta
 //	entry time=N  operations, one a line: kind, namespace, document and, of an update,
-//	              the one before; or note and a document; before them session, the
+//	              the one before, and of what expired its ids; or note and a document; before them session, the
 //	              lsid and the number: the entry's documents
 func TestDocuments(t *testing.T) {
 	kinds := map[string]catalog.OperationKind{
-		"insert": catalog.OpInsert, "update": catalog.OpUpdate, "replace": catalog.OpReplace, "delete": catalog.OpDelete, "range": catalog.OpRange, "command": catalog.OpCommand,
+		"insert": catalog.OpInsert, "update": catalog.OpUpdate, "replace": catalog.OpReplace, "delete": catalog.OpDelete, "range": catalog.OpRange, "command": catalog.OpCommand, "expired": catalog.OpExpired,
 	}
 	datadriven.RunTest(t, "testdata/documents", func(t *testing.T, d *datadriven.TestData) string {
 		lines := strings.Split(d.Input, "\n")
@@ -34,6 +34,7 @@ func TestDocuments(t *testing.T) {
 		e := Entry{Term: 3}
 		d.ScanArgs(t, "time", &e.Time)
 		e.Time |= 1700000000 << 32
+		var all []catalog.Operation
 		for i, line := range lines {
 			f := strings.SplitN(line, " | ", 4)
 			switch f[0] {
@@ -52,11 +53,14 @@ func TestDocuments(t *testing.T) {
 			if e.Session.ID != nil {
 				op.Statement = int32(i - 1)
 			}
-			if len(f) > 3 {
+			if op.Kind == catalog.OpExpired {
+				op.IDs = bson.MustParse(f[3]).Lookup("ids").Doc().Slice()
+			} else if len(f) > 3 {
 				op.Old = bson.MustParse(f[3])
 			}
-			e.Operations = append(e.Operations, op)
+			all = append(all, op)
 		}
+		e.SetOperations(all)
 		var out strings.Builder
 		for i := range e.Len() {
 			fmt.Fprintln(&out, e.Document(new(bson.Builder), i))

@@ -160,9 +160,11 @@ func (w *oplogWalk) load() bool {
 		}
 		w.entry.Note = new(bson.Builder).String("msg", "Reconfig set").Int64("version", int64(c.Version)).Finish()
 	case kindEffect:
-		if w.entry.Operations, w.entry.Session, err = catalog.DecodeOperations(e.payload); err != nil {
+		var all []catalog.Operation
+		if all, w.entry.Session, err = catalog.DecodeOperations(e.payload); err != nil {
 			return w.fail(err)
 		}
+		w.entry.SetOperations(all)
 	}
 	return true
 }
@@ -240,8 +242,8 @@ func (w *oplogWalk) seekTime(t uint64) bool {
 		return false
 	}
 	i := 0
-	for w.entry.At(i) < t {
-		i++
+	if first := w.entry.At(0); t > first {
+		i = int(t - first)
 	}
 	return w.at(i)
 }
@@ -251,8 +253,8 @@ func (w *oplogWalk) seekBefore(t uint64) bool {
 	there := w.seek(t)
 	if there && w.find(true, w.it.Next) && w.entry.At(0) < t {
 		i := w.entry.Len() - 1
-		for w.entry.At(i) >= t {
-			i--
+		if last := w.entry.At(i); last >= t {
+			i -= int(last - t + 1)
 		}
 		return w.at(i)
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/expire"
 	"github.com/mayflydb/mayfly/internal/memory"
+	"github.com/mayflydb/mayfly/internal/repl"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
@@ -20,7 +21,7 @@ func (s *Server) appMetrics(d *command.Dispatcher, data *data, ttl *expire.Monit
 	m := &d.Metrics
 	var set []prometheus.Collector
 	if data.member != nil {
-		set = append(set, newGauges(data.catalog.Pending, pendingGauges...))
+		set = append(set, newGauges(data.catalog.Pending, pendingGauges...), newGauges(data.member.State, oplogGauges...))
 	}
 	return append(set, []prometheus.Collector{
 		ops("insert", m.Insert.Load), ops("query", m.Query.Load), ops("update", m.Update.Load),
@@ -44,6 +45,12 @@ var pendingGauges = []gauge[pending.Stats]{
 	{"replication_pending_bytes", "Bytes of these documents.", false, func(p *pending.Stats) float64 { return float64(p.Bytes) }},
 	{"replication_pending_evaluated_total", "Updates that were evaluated on one of them.", true, func(p *pending.Stats) float64 { return float64(p.Read) }},
 	{"replication_pending_waits_total", "How often one had to be waited for.", true, func(p *pending.Stats) float64 { return float64(p.Waited) }},
+}
+
+var oplogGauges = []gauge[*repl.State]{
+	{"oplog_bytes", "Bytes of the replica set's log that this member keeps.", false, func(s **repl.State) float64 { return float64((*s).LogBytes) }},
+	{"oplog_oldest_seconds", "Since when the oplog has everything, in seconds since 1970.", false, func(s **repl.State) float64 { return float64((*s).Base.Time.Seconds()) }},
+	{"oplog_newest_seconds", "Up to when this member has applied the log, in seconds since 1970.", false, func(s **repl.State) float64 { return float64((*s).Applied.Time.Seconds()) }},
 }
 
 // storageMetrics reads the numbers of the store, which a snapshot may replace.

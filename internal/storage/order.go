@@ -21,12 +21,16 @@ type batchWrite struct {
 	prefix   uint64 // the first bytes of the key
 	key      []byte
 	from, to int // its bytes
+	n        int // it was the n-th, from 0 on
 }
 
 // ordering is memory for order.
 type ordering struct {
 	writes []batchWrite
 	sorted []byte
+	// was are the numbers that the writes had before, in the order that they have now;
+	// empty where they stand as they were made.
+	was []int
 }
 
 // order puts the writes of a batch in the order of their keys, those of one
@@ -35,6 +39,7 @@ type ordering struct {
 // other, and a document's record and index entries, written one after the
 // other, are no neighbours. Batches with range deletions stay as they are.
 func order(b *pebble.Batch, o *ordering) error {
+	o.was = o.was[:0]
 	if b.Count() < minOrdered {
 		return nil
 	}
@@ -51,7 +56,7 @@ func order(b *pebble.Batch, o *ordering) error {
 		default:
 			return nil
 		}
-		o.writes = append(o.writes, batchWrite{prefix: keyPrefix(key), key: key, from: from, to: len(data) - len(r)})
+		o.writes = append(o.writes, batchWrite{prefix: keyPrefix(key), key: key, from: from, to: len(data) - len(r), n: len(o.writes)})
 	}
 	compare := func(a, b batchWrite) int {
 		if c := cmp.Compare(a.prefix, b.prefix); c != 0 {
@@ -69,6 +74,7 @@ func order(b *pebble.Batch, o *ordering) error {
 	o.sorted = o.sorted[:0]
 	for _, w := range o.writes {
 		o.sorted = append(o.sorted, data[w.from:w.to]...)
+		o.was = append(o.was, w.n)
 	}
 	clear(o.writes)
 	copy(data[batchHeader:], o.sorted)

@@ -36,6 +36,34 @@ func (u *Unit) AppendEncoded(dst []byte) []byte {
 	return binary.AppendUvarint(dst, uint64(u.next[CommonIdents]))
 }
 
+// Value says where in the bytes of a batch the value of a write is.
+type Value struct{ From, Len uint32 }
+
+// Values are where in the batch the values of the unit's writes are, in the order in
+// which they were made.
+// REQUIRES: the unit is sealed, by who has made its writes.
+func (u *Unit) Values() []Value {
+	invariant.Check(u.sealed, "storage: a unit is sealed before its writes are looked for")
+	data := u.batch.Repr()
+	values := make([]Value, u.batch.Count())
+	at := 0
+	for r := u.batch.Reader(); len(r) > 0; at++ {
+		_, _, value, ok, err := r.Next()
+		if !invariant.Check(ok && err == nil, "storage: a batch that was made here can be read") {
+			break
+		}
+		n := at
+		if len(u.ordering.was) > 0 {
+			n = u.ordering.was[at]
+		}
+		values[n] = Value{uint32(len(data) - len(r) - len(value)), uint32(len(value))}
+	}
+	return values
+}
+
+// Batch is the batch of a unit that was decoded, as its encoding has it.
+func (u *Unit) Batch() []byte { return u.batch.Repr() }
+
 // Decode makes a unit of an encoding, which is copied, and returns what follows
 // it. It is sealed, holds no locks, and must be bound. Errors: ErrCorruption.
 func (e *Engine) Decode(b []byte) (u *Unit, rest []byte, err error) {
@@ -68,10 +96,11 @@ func (e *Engine) Decode(b []byte) (u *Unit, rest []byte, err error) {
 	return u, r.Rest, nil
 }
 
-// SkipUnit returns what follows the encoding of a unit. Errors: ErrCorruption.
-func SkipUnit(b []byte) (rest []byte, err error) {
+// SkipUnit returns the batch in the encoding of a unit, and what follows that. Errors:
+// ErrCorruption.
+func SkipUnit(b []byte) (batch, rest []byte, err error) {
 	r := EncodingReader{Rest: b}
-	r.Sized()
+	batch = r.Sized()
 	for n := r.Uvarint(); n > 0 && !r.Bad; n-- {
 		r.Uvarint()
 		for range (counterDelta{}).d {
@@ -79,9 +108,9 @@ func SkipUnit(b []byte) (rest []byte, err error) {
 		}
 	}
 	if r.Uvarint(); r.Bad {
-		return nil, fmt.Errorf("%w: a unit is cut short", ErrCorruption)
+		return nil, nil, fmt.Errorf("%w: a unit is cut short", ErrCorruption)
 	}
-	return r.Rest, nil
+	return batch, r.Rest, nil
 }
 
 // Bind finds the counters of a unit that was decoded. Errors: ErrCorruption for

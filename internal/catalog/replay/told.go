@@ -112,6 +112,14 @@ func (t *told) one(op catalog.Operation) error {
 			return fmt.Errorf("it is not there")
 		}
 		delete(docs, id)
+	case catalog.OpExpired:
+		for _, v := range op.IDs {
+			id := idOf(new(bson.Builder).Value("_id", v).Finish())
+			if docs[id] == nil {
+				return fmt.Errorf("%s is not there", v)
+			}
+			delete(docs, id)
+		}
 	case catalog.OpRange:
 		n := int64(0)
 		for r := range op.Doc.Lookup("ranges").Doc().Values() {

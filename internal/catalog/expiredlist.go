@@ -1,0 +1,270 @@
+package catalog
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog/layout"
+	"github.com/mayflydb/mayfly/internal/invariant"
+	"github.com/mayflydb/mayfly/internal/storage"
+)
+
+// What goes as a range is told of document by document, where operations are recorded:
+// the unit that drops has the list of all _ids (docs/rfcs/0020-oplog.md). The list is
+// made before the gate closes, in one state of the store, and what others add or take
+// away meanwhile is looked at again when it is closed. So the list is what goes (invariant
+// exact-window).
+
+const (
+	// listedDocs is how many documents go in one unit, at the least as many as are in
+	// one window: an entry of the log has some megabyte then, and others are not held up.
+	listedDocs = 1 << 16
+	// listedAtOnce is how many documents are listed while the gate is closed: few take
+	// less time than to set a watch.
+	listedAtOnce = 512
+	// maxListBytes bounds a list. The documents of a window that has more go one by one.
+	maxListBytes = 32 << 20
+	// maxListChanges bounds the documents that a watch knows to have come or gone.
+	maxListChanges = 100_000
+)
+
+// errLongList says that a window has more documents than one unit may tell of.
+var errLongList = errors.New("catalog: a window with too many documents for a list")
+
+// errLostList says that more documents have come or gone than a watch can note: the
+// windows wait for the next visit.
+var errLostList = errors.New("catalog: too many documents have changed while they were listed")
+
+// idList is the _ids of some documents: of each the type and the bytes.
+type idList struct {
+	n     int
+	bytes []byte
+}
+
+// add adds the _id of a document.
+func (l *idList) add(doc bson.Doc) error {
+	if len(l.bytes) > maxListBytes {
+		return errLongList
+	}
+	l.n++
+	l.bytes = bson.AppendTyped(l.bytes, doc.Lookup("_id"))
+	return nil
+}
+
+// addSpan adds the documents of some sections, as they are in r.
+func (l *idList) addSpan(c *Collection, r storage.Reader, span layout.Span) error {
+	it, err := r.NewIter(c.Ident, layout.AppendSection(nil, span.From), layout.AppendSection(nil, span.To))
+	if err != nil {
+		return err
+	}
+	defer it.Close()
+	for ok := it.First(); ok; ok = it.Next() {
+		v, err := it.Value()
+		if err != nil {
+			return err
+		}
+		if err := l.add(v); err != nil {
+			return err
+		}
+	}
+	return it.Err()
+}
+
+// leave takes _ids out of the list.
+func (l *idList) leave(ids map[string]struct{}) error {
+	kept := l.bytes[:0]
+	for rest := l.bytes; len(rest) > 0; {
+		_, after, ok := bson.CutTyped(rest)
+		if !ok {
+			return storage.ErrCorruption
+		}
+		id := rest[:len(rest)-len(after)]
+		if _, gone := ids[string(id)]; gone {
+			l.n--
+		} else {
+			kept = append(kept, id...)
+		}
+		rest = after
+	}
+	l.bytes = kept
+	return nil
+}
+
+// listWatch notes, while documents are listed that are about to go, which of them come
+// and go by other hands. It is set and taken away while the gate is closed.
+type listWatch struct {
+	due LowWater
+
+	mu       sync.Mutex
+	changes  []listChange
+	overflow bool
+}
+
+// listChange is a record key under which a document was stored, or from which one was
+// taken, and the _id of that.
+type listChange struct {
+	key RecordKey
+	id  []byte
+}
+
+// noteListed tells the watch that the unit stores a document under a record key where
+// there was none, or takes it away.
+func (u *Unit) noteListed(c *Collection, key RecordKey, doc bson.Doc) {
+	w := c.live.listWatch.Load()
+	if w == nil || c.sections == nil || !w.due.Below(c.sections.In(key)) {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.changes) == maxListChanges {
+		w.overflow = true
+		return
+	}
+	w.changes = append(w.changes, listChange{bytes.Clone(key), bson.AppendTyped(nil, doc.Lookup("_id"))})
+}
+
+// take returns what was noted in the sections below a mark, each record key once.
+func (w *listWatch) take(c *Collection, upTo LowWater) (changes []listChange, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.overflow {
+		return nil, errLostList
+	}
+	w.changes = slices.DeleteFunc(w.changes, func(l listChange) bool {
+		below := upTo.Below(c.sections.In(l.key))
+		if below {
+			changes = append(changes, l)
+		}
+		return below
+	})
+	slices.SortFunc(changes, func(a, b listChange) int { return bytes.Compare(a.key, b.key) })
+	return slices.CompactFunc(changes, func(a, b listChange) bool { return bytes.Equal(a.key, b.key) }), nil
+}
+
+// correct makes a list that was made in an earlier state one of r's, by what has changed
+// since.
+func (l *idList) correct(c *Collection, r storage.Reader, changes []listChange) error {
+	if len(changes) == 0 {
+		return nil
+	}
+	ids := make(map[string]struct{}, len(changes))
+	for _, ch := range changes {
+		ids[string(ch.id)] = struct{}{}
+	}
+	if err := l.leave(ids); err != nil {
+		return err
+	}
+	for _, ch := range changes {
+		doc, closer, err := r.Get(c.Ident, ch.key)
+		switch {
+		case errors.Is(err, storage.ErrNotFound):
+			continue
+		case err != nil:
+			return err
+		}
+		if err := errors.Join(l.add(doc), closer.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lists says whether what goes as a range is told of document by document.
+func (c *Catalog) lists(coll *Collection) bool {
+	return c.operations && !coll.own() && !c.NoExpiredList.Load()
+}
+
+// part is how far a part reaches of the windows from one mark up to another: at least
+// over one with documents, and not over many more than so many documents.
+func (c *Collection) part(r storage.Reader, from, upTo LowWater, most int64) (LowWater, error) {
+	docs := int64(0)
+	end := upTo
+	err := c.eachWindow(r, from, upTo, func(w windowSum) bool {
+		if docs > 0 && docs+w.d[windowDocs] > most {
+			end = from.UpTo(w.window, upTo)
+			return false
+		}
+		docs += w.d[windowDocs]
+		return true
+	})
+	return end, err
+}
+
+// listPart is how far the next part of the windows below cut reaches, and the list of its
+// documents; nil where nobody is told of them, or the list is made with the gate closed.
+func (x *dropper) listPart() (upTo LowWater, list *idList, err error) {
+	if !x.c.lists(x.coll) {
+		return x.cut, nil, nil
+	}
+	if upTo, err = x.coll.part(x.c.engine, x.low, x.cut, listedDocs); err != nil || x.docs <= listedAtOnce {
+		return upTo, nil, err
+	}
+	if x.listed == nil {
+		x.beginList()
+	}
+	list, err = x.coll.listSpans(x.listed, x.low, upTo)
+	return upTo, list, err
+}
+
+// listSpans lists the documents in the sections from one mark up to another.
+func (c *Collection) listSpans(r storage.Reader, from, upTo LowWater) (*idList, error) {
+	list := new(idList)
+	for _, span := range c.sections.Spans(from, upTo) {
+		if err := list.addSpan(c, r, span); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// beginList takes the state in which documents are listed, and sets the watch for what
+// changes after it.
+func (x *dropper) beginList() {
+	l := x.coll.live
+	l.gate.Lock()
+	defer l.gate.Unlock()
+	x.listed, x.listing = x.c.engine.NewSnapshot(), &listWatch{due: x.cut}
+	l.listWatch.Store(x.listing)
+}
+
+// endList takes the watch away.
+func (x *dropper) endList() {
+	if x.listed == nil {
+		return
+	}
+	l := x.coll.live
+	l.gate.Lock()
+	l.listWatch.Store(nil)
+	l.gate.Unlock()
+	_ = x.listed.Close() // which does not fail: it has no iterators
+	x.listed = nil
+}
+
+// finishList makes a list of listPart that of the documents as they are, which are so
+// many. REQUIRES: the gate is closed.
+func (x *dropper) finishList(list *idList, upTo LowWater, docs int64) (*idList, error) {
+	if err := x.coll.live.gate.requireClosed(); err != nil || !x.c.lists(x.coll) {
+		return nil, err
+	}
+	if list != nil {
+		changes, err := x.listing.take(x.coll, upTo)
+		if err == nil {
+			err = list.correct(x.coll, x.c.engine, changes)
+		}
+		if err != nil || invariant.Check(int64(list.n) == docs, "catalog: a list has the documents that a drop takes") {
+			return list, err
+		}
+	}
+	return x.coll.listSpans(x.c.engine, x.low, upTo)
+}
+
+// recordExpired records that the documents of a list went as a range, by a rule.
+func (e *Effect) recordExpired(coll *Collection, list *idList, rule string) {
+	if coll.IsTimeseries() {
+		coll = coll.Buckets()
+	}
+	e.ops.expired(coll.placeOps(), new(bson.Builder).String("reason", rule).Finish(), list)
+}
