@@ -77,6 +77,7 @@ type Catalog struct {
 	// Clock is the time by which documents expire.
 	Clock   *Clock
 	evicted atomic.Int64
+	noted   atomic.Int64 // records of sessions that were written
 	staged  *measurements.Budget
 
 	names  sync.Map // schema.Namespace → *Collection; written under listed's lock
@@ -140,8 +141,8 @@ func Open(e *storage.Engine, opts Options) (*Catalog, error) {
 	return c, nil
 }
 
-func readDescriptors(e *storage.Engine) (all []*Collection, err error) {
-	it, err := e.NewIter(storage.IdentCatalog, nil, nil)
+func readDescriptors(r storage.Reader) (all []*Collection, err error) {
+	it, err := r.NewIter(storage.IdentCatalog, nil, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -185,11 +185,18 @@ func (x *Execution) Commit(ctx context.Context, u *Unit, d storage.Durability) e
 		}
 		x.record(u.e)
 	}
+	noted := u.e.executed != nil
 	x.pending = x.pending[:0]
 	err := u.Commit(ctx, d)
 	x.failed = x.failed || err != nil
+	if noted && err == nil {
+		x.c.noted.Add(1)
+	}
 	return err
 }
+
+// SessionWrites is how many records of what sessions have executed were written here.
+func (c *Catalog) SessionWrites() int64 { return c.noted.Load() }
 
 // record notes what is pending in an effect.
 func (x *Execution) record(e *Effect) {

@@ -1,20 +1,25 @@
 package catalog
 
 import (
+	"errors"
+
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
 // Virtual is what a collection has that has no records of its own: on a member of a
-// replica set local.oplog.rs, whose documents are made of the log. It is capped, has no
-// index, and nobody writes to it.
+// replica set local.oplog.rs, whose documents are made of the log, and
+// config.transactions, whose are made of the sessions' records. It has no index, and
+// nobody writes to it.
 type Virtual interface {
-	// Walk walks the documents as they are now whose time, a BSON timestamp's eight bytes
-	// with the highest first, is from lower on and below upper; nil for no bound. The
-	// times are the keys, and rise.
+	// Walk walks the documents as they are now whose keys are from lower on and below
+	// upper; nil for no bound. The keys rise.
 	Walk(lower, upper []byte) (*storage.Iter, error)
-	// Gone says whether there was a document of that time or an earlier one that is not
+	// KeyField is the field that is the key, where that is a timestamp's eight bytes, the
+	// highest first; "" for none.
+	KeyField() string
+	// Gone says whether there was a document of that key or an earlier one that is not
 	// there any more.
 	Gone(key []byte) bool
 	// Size is how many entries there are, their bytes, and how many bytes they may have.
@@ -23,22 +28,28 @@ type Virtual interface {
 	Arrivals() <-chan struct{}
 }
 
-// oplogIdent is the ident of the oplog, which is the last of a member's own: no
-// keyspace has it.
-const oplogIdent = storage.Ident(1<<63 - 1)
+// oplogIdent and transactionsIdent are the idents of what has no records, the last ones
+// of a member's own: no keyspace has them.
+const (
+	oplogIdent        = storage.Ident(1<<63 - 1)
+	transactionsIdent = oplogIdent - 1
+)
 
-// ShowOplog makes the oplog a collection that Lookup finds, where there is one, and
-// later shows how many bytes it may have.
+// ShowOplog makes the oplog and config.transactions collections that Lookup finds, where
+// there is an oplog, and later shows how many bytes that may have.
 func (c *Catalog) ShowOplog() error {
 	if c.oplog == nil {
 		return nil
 	}
 	_, _, most := c.oplog.Size()
-	coll := &Collection{
-		Namespace: schema.Oplog, UUID: bson.NewUUID(), id: oplogIdent, live: &live{id: oplogIdent}, derived: &derived{}, virtual: c.oplog,
-		Options: new(bson.Builder).Bool("capped", true).Int64("size", max(most, 1)).Bool("autoIndexId", false).Finish(),
-	}
-	if shown := c.Lookup(schema.Oplog); shown != nil && shown.virtual != nil {
+	options := new(bson.Builder).Bool("capped", true).Int64("size", max(most, 1)).Bool("autoIndexId", false).Finish()
+	return errors.Join(c.show(schema.Oplog, oplogIdent, c.oplog, options), c.show(schema.Transactions, transactionsIdent, transactions{c}, bson.Empty))
+}
+
+// show makes something a collection that Lookup finds.
+func (c *Catalog) show(ns schema.Namespace, id storage.Ident, v Virtual, options bson.Doc) error {
+	coll := &Collection{Namespace: ns, UUID: bson.NewUUID(), id: id, live: &live{id: id}, derived: &derived{}, virtual: v, Options: options}
+	if shown := c.Lookup(ns); shown != nil && shown.virtual != nil {
 		coll.UUID, coll.live = shown.UUID, shown.live
 	}
 	if err := coll.applyOptions(); err != nil {
@@ -50,6 +61,3 @@ func (c *Catalog) ShowOplog() error {
 
 // Virtual is what the collection has in the place of records; nil for nearly all.
 func (c *Collection) Virtual() Virtual { return c.virtual }
-
-// TimeField is the field of a virtual collection's documents that is their key.
-const TimeField = "ts"

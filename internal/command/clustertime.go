@@ -59,6 +59,20 @@ func (d *Dispatcher) awaitRead(ctx context.Context, op *Op) error {
 	return nil
 }
 
+// takeState takes the state that a read with the level snapshot is to see.
+//
+// Errors: 72 for a time that the set has not reached, 239 for one whose state is not there
+// any more, the cause of ctx's end.
+func (d *Dispatcher) takeState(ctx context.Context, op *Op) (err error) {
+	at := repl.Timestamp(op.ReadConcern.AtClusterTime)
+	if now := d.Member.Clock().Now(); at > now {
+		return mongoerr.New(mongoerr.InvalidOptions, "readConcern atClusterTime value must not be greater than the current clusterTime. "+
+			"Requested clusterTime: %s; current clusterTime: %s", shownTime(at), shownTime(now))
+	}
+	op.State, err = d.Member.AwaitState(ctx, at)
+	return err
+}
+
 // shownTime is a cluster time in messages.
 func shownTime(t repl.Timestamp) string {
 	return "{ ts: " + bson.Timestamp(uint64(t)).String() + " }"

@@ -40,6 +40,9 @@ const (
 	Redacted
 	// Uncounted commands are not counted in opcounters.command.
 	Uncounted
+	// TakesSnapshot commands take the readConcern level snapshot outside of a
+	// transaction, too.
+	TakesSnapshot
 )
 
 // OpKind says how an operation is counted in opcounters and how currentOp and

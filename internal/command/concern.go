@@ -102,6 +102,8 @@ func (op *Op) readConcern() error {
 	return nil
 }
 
+var errNoSnapshot = mongoerr.New(mongoerr.InvalidOptions, "read concern snapshot not supported")
+
 var errNoReadConcern = mongoerr.New(mongoerr.InvalidOptions, "read concern not supported")
 
 // supports says why op's command does not take a read concern, or returns nil.
@@ -111,6 +113,8 @@ func (op *Op) supports(level string) error {
 		return nil
 	case c.Flags&TakesReadConcern == 0:
 		return errNoReadConcern
+	case level == "snapshot" && c.Flags&TakesSnapshot == 0:
+		return errNoSnapshot
 	case c.CheckReadConcern != nil:
 		return c.CheckReadConcern(op, level)
 	}
@@ -137,8 +141,6 @@ func (rc ReadConcern) member() error {
 		return mongoerr.New(mongoerr.InvalidOptions, "Specifying both afterClusterTime and atClusterTime is not allowed")
 	case rc.AfterClusterTime != 0 && (rc.Level == "linearizable" || rc.Level == "available"):
 		return mongoerr.New(mongoerr.InvalidOptions, "afterClusterTime field can be set only if level is equal to majority, local, or snapshot")
-	case rc.Level == "snapshot":
-		return mongoerr.New(mongoerr.InvalidOptions, "Storage engine does not support read concern: snapshot")
 	}
 	return nil
 }

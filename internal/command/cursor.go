@@ -166,6 +166,11 @@ func GetMore(ctx context.Context, op *Op, id int64, ns string, batchSize, maxTim
 	if s, ok := c.spec.Cursor.(Staged); ok {
 		op.Stats.ExecStats = s
 	}
+	if c.state != nil {
+		if err := c.state.Check(); err != nil {
+			return err
+		}
+	}
 	ctx, stop := c.limit(ctx, op)
 	defer stop()
 	if p, ok := c.spec.Cursor.(Parked); ok {

@@ -15,6 +15,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/invariant"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/repl"
 )
 
 const (
@@ -69,6 +70,8 @@ type openCursor struct {
 	budget      time.Duration
 	keys, read  int64 // examined by the operations before
 	kept        bool
+	// state is what the query reads where that is a state at a time; else nil.
+	state *repl.StateAt
 
 	// Guarded by table.mu.
 	pinned        *Op
@@ -85,8 +88,17 @@ func newOpenCursor(op *Op, s CursorSpec) openCursor {
 	if op.Session != nil {
 		c.session = &op.Session.ID
 	}
+	c.state, op.State = op.State, nil
 	op.Stats.IsQuery = true
 	return c
+}
+
+// closeQuery closes the query, and then what it reads.
+func (c *openCursor) closeQuery() {
+	c.spec.Cursor.Close()
+	if c.state != nil {
+		c.state.Close()
+	}
 }
 
 // closeUnlessKept closes the query where finishBatch has not put it back.
@@ -94,7 +106,7 @@ func (c *openCursor) closeUnlessKept() {
 	if c.kept {
 		return
 	}
-	c.spec.Cursor.Close()
+	c.closeQuery()
 	if c.id != 0 {
 		c.table.remove(c)
 	}
@@ -176,6 +188,9 @@ func (c *openCursor) finishBatch(op *Op, done bool) error {
 	}
 	op.Stats.CursorID, op.Stats.CursorExhausted = id, done
 	op.Reply.Int64("id", id).String("ns", c.spec.NS)
+	if c.state != nil {
+		op.Reply.Timestamp("atClusterTime", uint64(c.state.Time))
+	}
 	if c.spec.Vars != nil {
 		c.spec.Vars(op.Reply)
 	}
@@ -342,7 +357,7 @@ func (cs *Cursors) drop(c *openCursor) {
 	cs.lifespans[lifespan(time.Since(c.created))].Add(1)
 	if !c.closed {
 		c.closed = true
-		c.spec.Cursor.Close()
+		c.closeQuery()
 	}
 }
 
@@ -414,7 +429,7 @@ func (cs *Cursors) Invalidate(collection string, err error) {
 			c.pinned.kill(err)
 		case !c.closed:
 			c.closed = true
-			c.spec.Cursor.Close()
+			c.closeQuery()
 		}
 	}
 }

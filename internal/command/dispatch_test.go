@@ -24,7 +24,7 @@ func sample(d *Dispatcher) {
 	inner := NewFields("inner", String("name").Required(), SafeBool("on"))
 	d.Registry.Register(
 		&Command{Name: "ping", Fields: NewFields("ping"), Flags: NoAuth | APIv1, Help: "alive?", Run: ok},
-		&Command{Name: "kinds", Flags: TakesWriteConcern | TakesReadConcern, Fields: NewFields("kinds", Collection(),
+		&Command{Name: "kinds", Flags: TakesWriteConcern | TakesReadConcern | TakesSnapshot, Fields: NewFields("kinds", Collection(),
 			Bool("bool"), SafeBool("safeBool"), SafeInt("int").Min(0), SafeInt64("long").Above(0).Max(10),
 			ExactInt64("exact"), String("string"), Object("object"), Array("array"),
 			OneOf("either", bson.TypeString, bson.TypeDocument), Enum("enum", "red", "blue"), UUID("uuid"),

@@ -107,6 +107,16 @@ func (d *Dispatcher) performOnMember(ctx context.Context, op *Op) error {
 	if err := d.awaitRead(ctx, op); err != nil {
 		return err
 	}
+	if op.ReadConcern.Level == "snapshot" {
+		if err := d.takeState(ctx, op); err != nil {
+			return err
+		}
+		defer func() {
+			if op.State != nil { // no cursor has it
+				op.State.Close()
+			}
+		}()
+	}
 	err := d.handleOnce(repl.WithOpTime(ctx, &op.opTime), op)
 	// A command that fails may have written, and tells of its write concern, too.
 	if op.Command.Flags&TakesWriteConcern != 0 && (err == nil || ctx.Err() == nil && !stateChanges[mongoerr.From(err).Code]) {

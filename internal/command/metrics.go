@@ -23,6 +23,10 @@ type Metrics struct {
 	// CollectionScans counts plans that scan a whole collection.
 	CollectionScans, TailableScans atomic.Int64
 
+	// Retryable writes: commands that were sent again, and their statements that were
+	// answered from a record.
+	RetriedCommands, RetriedStatements atomic.Int64
+
 	// Unknown counts requests for commands that do not exist.
 	Unknown atomic.Int64
 	// Operations that ended because they were killed, their client disconnected, or

@@ -44,7 +44,10 @@ type Op struct {
 	// access is not controlled.
 	Needs []auth.Need
 
-	ReadConcern  ReadConcern
+	ReadConcern ReadConcern
+	// State is the state of the store at a cluster time that read concern snapshot asks
+	// for, else nil. A cursor that is opened takes it over.
+	State        *repl.StateAt
 	WriteConcern WriteConcern
 
 	// Reply takes the reply's fields, without "ok", which is a double, or an int

@@ -36,7 +36,7 @@ var errPipeline = mongoerr.New(mongoerr.TypeMismatch, "A pipeline must be an arr
 func (n *Node) aggregate() *command.Command {
 	return &command.Command{
 		Name: "aggregate", Fields: aggregateFields,
-		Flags: command.TakesReadConcern | command.TakesWriteConcern | command.APIv1 | command.Transaction,
+		Flags: command.TakesReadConcern | command.TakesSnapshot | command.TakesWriteConcern | command.APIv1 | command.Transaction,
 		Help:  "run an aggregation pipeline",
 		Run:   n.runAggregate, CheckReadConcern: pipelineReadConcern,
 	}
@@ -219,6 +219,13 @@ func (n *Node) parseAggregation(op *command.Op, ns schema.Namespace, list []bson
 	q.Collation, q.Collator = s.collation, s.collator
 	q.NoScan = n.knobs.noTableScan.Load()
 	q.Hint, q.AllowDiskUse = r.hint, r.allowDiskUse
+	q.At = stateOf(op)
+	if base.Coll != "" {
+		if c, err = n.lookupAt(q.At, base, c); err != nil {
+			return nil, err
+		}
+		q.coll = c
+	}
 	out := &aggregation{query: q, ns: base}
 	size := 0
 	for _, stage := range list {

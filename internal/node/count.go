@@ -28,17 +28,9 @@ func (n *Node) count() *command.Command {
 		Name: "count", Fields: countFields,
 		Flags: command.TakesReadConcern | command.APIv1,
 		Help:  "count objects in collection",
-		CheckReadConcern: func(_ *command.Op, level string) error {
-			if level == "snapshot" {
-				return errNoSnapshot
-			}
-			return nil
-		},
-		Run: n.runCount,
+		Run:   n.runCount,
 	}
 }
-
-var errNoSnapshot = mongoerr.New(mongoerr.InvalidOptions, "read concern snapshot not supported")
 
 // countQuery parses the arguments.
 func (n *Node) countQuery(op *command.Op, a *command.Args) (*query, error) {

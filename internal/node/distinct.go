@@ -29,7 +29,7 @@ var distinctFields = command.NewFields("distinct",
 func (n *Node) distinct() *command.Command {
 	return &command.Command{
 		Name: "distinct", Fields: distinctFields,
-		Flags: command.TakesReadConcern | command.Transaction,
+		Flags: command.TakesReadConcern | command.TakesSnapshot | command.Transaction,
 		Help:  "find the distinct values of a field",
 		Run:   n.runDistinct,
 	}
@@ -78,6 +78,9 @@ func (n *Node) runDistinct(ctx context.Context, op *command.Op) error {
 	op.Stats.IsQuery, op.Stats.KeysExamined, op.Stats.DocsExamined = true, out.Keys, out.Docs
 	op.Stats.ExecStats = command.StagedFunc(out.Stats)
 	values.write(op.Reply)
+	if op.State != nil {
+		op.Reply.Timestamp("atClusterTime", uint64(op.State.Time))
+	}
 	return nil
 }
 

@@ -89,8 +89,12 @@ func (w *world) over(ns pipeline.Namespace, r *pipeline.Run) (*world, *exec.Quer
 			return nil, nil, err
 		}
 	}
+	var err error
+	if f.coll, err = w.n.lookupAt(w.query.At, f.ns, f.coll); err != nil {
+		return nil, nil, err
+	}
 	r.World = &f
-	q := &exec.Query{Query: plan.Query{Env: r.Env}, AllowDiskUse: w.query.AllowDiskUse}
+	q := &exec.Query{Query: plan.Query{Env: r.Env}, AllowDiskUse: w.query.AllowDiskUse, At: w.query.At}
 	q.Collation, q.Collator, q.NoScan = w.query.Collation, w.query.Collator, w.query.NoScan
 	return &f, q, nil
 }

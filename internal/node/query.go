@@ -132,6 +132,10 @@ func (n *Node) scopedQueryIn(m *statementMemory, op *command.Op, c *catalog.Coll
 		filter = bson.Empty
 	}
 	err := op.HoldParsed(len(filter))
+	if err == nil {
+		q.At = stateOf(op)
+		q.coll, err = n.lookupAt(q.At, namespace(op), c)
+	}
 	if err != nil {
 		return q, err
 	}
@@ -139,6 +143,23 @@ func (n *Node) scopedQueryIn(m *statementMemory, op *command.Op, c *catalog.Coll
 		n.used.filter(filter)
 	}
 	return q, err
+}
+
+// stateOf is the state of the store that an operation reads; nil for the newest one.
+func stateOf(op *command.Op) *exec.StoreState {
+	if op.State == nil {
+		return nil
+	}
+	return &exec.StoreState{Snapshot: op.State.Snapshot, Judged: int64(op.State.Time.Seconds()) * 1000}
+}
+
+// lookupAt is how a collection that the catalog has now, or not, is read in a state; see
+// catalog.LookupAt.
+func (n *Node) lookupAt(s *exec.StoreState, ns schema.Namespace, c *catalog.Collection) (*catalog.Collection, error) {
+	if s == nil {
+		return c, nil
+	}
+	return n.Catalog.LookupAt(ns, c, s.Snapshot)
 }
 
 // project parses the projection of a find, and tells the planner which fields

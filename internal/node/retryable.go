@@ -64,6 +64,10 @@ func (a *attempt) executed(i int, kinds ...retryable.Kind) (run retryable.Run, o
 		return run, false, err
 	}
 	if ok {
+		m := &a.op.Dispatcher.Metrics
+		if m.RetriedStatements.Add(1); len(a.retried) == 0 {
+			m.RetriedCommands.Add(1)
+		}
 		a.retried = append(a.retried, number)
 		return run, true, nil
 	}

@@ -51,7 +51,7 @@ func (n *Node) registerStatus(s *command.Status) {
 	s.Document("mem", appendMemory)
 	s.Document("extra_info", appendExtraInfo)
 	s.Document("storageEngine", appendStorageEngine)
-	s.Document("transactions", appendTransactions)
+	s.Document("transactions", n.appendTransactions)
 	s.Document("locks", func(*bson.Builder) {})
 	s.Document("catalogStats", n.appendCatalogStats)
 	s.Document("featureCompatibilityVersion", n.appendFCV)
@@ -85,16 +85,22 @@ func (n *Node) appendNetwork(b *bson.Builder) {
 
 func appendStorageEngine(b *bson.Builder) {
 	b.String("name", storageEngine).Bool("supportsCommittedReads", true).Timestamp("oldestRequiredTimestampForCrashRecovery", 0).
-		Bool("supportsPendingDrops", true).Int64("dropPendingIdents", 0).Bool("supportsSnapshotReadConcern", false).
+		Bool("supportsPendingDrops", true).Int64("dropPendingIdents", 0).Bool("supportsSnapshotReadConcern", true).
 		Bool("readOnly", false).Bool("persistent", true).Bool("backupCursorOpen", false)
 }
 
-// appendTransactions counts the transactions of a server that takes none.
-func appendTransactions(b *bson.Builder) {
+// appendTransactions counts retryable writes, and the transactions of a server that takes
+// none.
+func (n *Node) appendTransactions(b *bson.Builder) {
+	m, writes := &n.Dispatcher.Metrics, int64(0)
+	if n.Catalog != nil {
+		writes = n.Catalog.SessionWrites()
+	}
+	b.Int64("retriedCommandsCount", m.RetriedCommands.Load()).Int64("retriedStatementsCount", m.RetriedStatements.Load()).
+		Int64("transactionsCollectionWriteCount", writes)
 	for _, name := range []string{
-		"retriedCommandsCount", "retriedStatementsCount", "transactionsCollectionWriteCount", "currentActive", "currentInactive",
-		"currentOpen", "totalAborted", "totalCommitted", "totalStarted", "totalPrepared", "totalPreparedThenCommitted",
-		"totalPreparedThenAborted", "currentPrepared",
+		"currentActive", "currentInactive", "currentOpen", "totalAborted", "totalCommitted", "totalStarted", "totalPrepared",
+		"totalPreparedThenCommitted", "totalPreparedThenAborted", "currentPrepared",
 	} {
 		b.Int64(name, 0)
 	}

@@ -55,6 +55,7 @@ type Member struct {
 	replica *Replica
 	catalog *catalog.Catalog
 
+	kept   KeptStates
 	door   door
 	resume func() // what Quiesce has ended; the group's goroutine's
 
@@ -90,6 +91,8 @@ func OpenMember(o MemberOptions) (_ *Member, err error) {
 	}
 	m := &Member{o: o, clock: NewClock(o.Wall, o.MaxDrift), opened: o.Wall()}
 	m.changed.c = make(chan struct{})
+	m.kept.m = m
+	m.kept.SetHistory(DefaultHistory)
 	m.o.Catalog.Committer, m.o.Catalog.Operations, m.o.Catalog.Oplog = m, true, oplogView{m}
 	if m.store, err = OpenStore(StoreOptions{FS: o.FS, Dir: o.Dir, Open: o.Open, Effects: m.openEffects}); err != nil {
 		return nil, err
@@ -124,6 +127,7 @@ func (m *Member) Stop() error {
 	m.work.Wait()
 	m.replica.Stop()
 	m.net.Close()
+	m.kept.stop()
 	return errors.Join(err, m.store.Close())
 }
 
@@ -272,6 +276,7 @@ func (f effects) Close() error {
 		f.m.resume = f.m.o.Quiesce()
 	}
 	f.m.catalog.EndBuilds()
+	f.m.kept.drop()
 	return nil
 }
 

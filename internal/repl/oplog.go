@@ -29,6 +29,9 @@ type oplogView struct{ m *Member }
 // Arrivals implements catalog.Virtual.
 func (v oplogView) Arrivals() <-chan struct{} { return v.m.replica.arrivals.Next() }
 
+// KeyField implements catalog.Virtual.
+func (oplogView) KeyField() string { return "ts" }
+
 // Size implements catalog.Virtual.
 func (v oplogView) Size() (entries, bytes, most int64) {
 	if v.m.replica == nil { // it is being opened

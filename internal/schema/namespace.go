@@ -61,6 +61,9 @@ func (n Namespace) IsDroppable() bool {
 // Oplog is the oplog of a member of a replica set.
 var Oplog = Namespace{"local", "oplog.rs"}
 
+// Transactions shows on a member of a replica set what sessions have executed last.
+var Transactions = Namespace{"config", "transactions"}
+
 // IsOplog says whether n is the oplog.
 func (n Namespace) IsOplog() bool {
 	return n.DB == "local" && (n.Coll == "oplog.rs" || strings.HasPrefix(n.Coll, "oplog."))

@@ -11,6 +11,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/config"
 	"github.com/mayflydb/mayfly/internal/invariant"
 	"github.com/mayflydb/mayfly/internal/memory"
+	"github.com/mayflydb/mayfly/internal/repl"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
@@ -58,7 +59,12 @@ func operationMemory(o *config.Options) *memory.Budget {
 
 // appendStatus writes serverStatus().mayfly: what MongoDB's own sections have no
 // place for.
-func (s *Server) appendStatus(b *bson.Builder) {
+func (s *Server) appendStatus(b *bson.Builder, m *repl.Member) {
+	if m != nil {
+		b.OpenDoc("keptStates")
+		m.KeptStates().AppendStatus(b)
+		b.Close()
+	}
 	b.Int64("invariantsBroken", invariant.Broken())
 	st := s.memory.Stats()
 	b.OpenDoc("operationMemory").Int64("limitBytes", st.Limit).Int64("processLimitBytes", s.memoryLimit())

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/config"
 	"github.com/mayflydb/mayfly/internal/repl"
 	"github.com/mayflydb/mayfly/internal/storage"
@@ -130,6 +131,17 @@ func (s *Server) advertised() string {
 func (s *Server) memberFailed(err error) {
 	s.control.Log(s.life, LevelFatal, "The member of the replica set cannot go on", "id", logMemberFailed, "error", err)
 	s.exitNow(config.ExitAbrupt)
+}
+
+// registerHistory registers for how long the states of the store stay readable that
+// somebody has read at their cluster time. A standalone keeps none.
+func registerHistory(p *command.Params, m *repl.Member) {
+	var seconds *command.IntParam
+	seconds = p.Int(command.IntSpec{Name: "minSnapshotHistoryWindowInSeconds", Default: int64(repl.DefaultHistory / time.Second), HasMin: true, OnChange: func() {
+		if m != nil {
+			m.KeptStates().SetHistory(time.Duration(seconds.Load()) * time.Second)
+		}
+	}})
 }
 
 // replication lets other members in, and founds the set where that was asked for.

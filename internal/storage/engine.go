@@ -348,20 +348,20 @@ func (e *Engine) Applied() uint64 { return e.applied.Load() }
 // loadMeta reads the engine's own keys.
 func (e *Engine) loadMeta() error {
 	for r := range e.idents.next {
-		n, err := e.metaNumber(keysNextIdent[r])
+		n, err := metaNumber(e.db, keysNextIdent[r])
 		if err != nil {
 			return err
 		}
 		e.idents.next[r] = max(firstIdents[r], Ident(n))
 	}
-	n, err := e.metaNumber(keyApplied)
+	n, err := metaNumber(e.db, keyApplied)
 	e.applied.Store(n)
 	return err
 }
 
 // metaNumber reads one of the engine's own numbers, 0 where it was never written.
-func (e *Engine) metaNumber(key []byte) (uint64, error) {
-	v, closer, err := e.db.Get(key)
+func metaNumber(g getter, key []byte) (uint64, error) {
+	v, closer, err := g.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {
 		return 0, nil
 	}

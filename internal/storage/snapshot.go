@@ -21,6 +21,28 @@ type Snapshot struct {
 // NewSnapshot fixes the latest state: all committed units, none in part.
 func (e *Engine) NewSnapshot() *Snapshot { return &Snapshot{v: e.views.acquire(e)} }
 
+// KeepState is NewSnapshot for who keeps the state for long: nothing of tables and
+// memtables is held between its readers.
+func (e *Engine) KeepState() *Snapshot {
+	v := &view{e: e, s: e.db.NewSnapshot(), refs: 1}
+	v.idle.over = true // it hands on no iterators
+	return &Snapshot{v: v}
+}
+
+// Share is the same state once more, to be closed by itself. REQUIRES: s is not closed.
+func (s *Snapshot) Share() *Snapshot {
+	invariant.Check(!s.closed.Load(), "storage: a snapshot is shared while it is open")
+	vs := &s.v.e.views
+	vs.mu.Lock()
+	defer vs.mu.Unlock()
+	s.v.refs++
+	return &Snapshot{v: s.v}
+}
+
+// Applied is the place in the log of what the state has applied last: Engine.Applied of
+// then.
+func (s *Snapshot) Applied() (uint64, error) { return metaNumber(s.v.s, keyApplied) }
+
 // Close releases the snapshot. Its iterators are closed before.
 func (s *Snapshot) Close() error {
 	if s.closed.Swap(true) {

@@ -22,13 +22,21 @@ func (s Session) Document() bson.Doc {
 }
 
 // keyLen is the length of a record's key: the session and the record's number.
-const keyLen = 16 + 32 + 4
+const keyLen = SessionLen + 4
 
 // AppendKey appends the key of a session's record: ID, UID and the number, big-endian.
 // Records of one transaction number are counted from 0.
 func AppendKey(dst []byte, s Session, number uint32) []byte {
 	dst = append(append(dst, s.ID[:]...), s.UID[:]...)
 	return binary.BigEndian.AppendUint32(dst, number)
+}
+
+// SessionLen is the length of what the keys of a session's records begin with.
+const SessionLen = 16 + 32
+
+// AppendSession appends what the keys of a session's records begin with.
+func AppendSession(dst []byte, s Session) []byte {
+	return append(append(dst, s.ID[:]...), s.UID[:]...)
 }
 
 // ParseKey reads a key. Errors: storage.ErrCorruption.

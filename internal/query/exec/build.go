@@ -102,8 +102,8 @@ func (b *builder) collScan(n *plan.CollScan) *collScan {
 		r.Clamp(n.Range, directions(n.Range.Index))
 		s.lower, s.upper, s.none = r.Lower, r.Upper, r.None
 	}
-	if b.source.coll.Virtual() != nil && n.Filter != nil {
-		s.lower, s.upper = timeBounds(n.Filter)
+	if v := b.source.coll.Virtual(); v != nil && v.KeyField() != "" && n.Filter != nil {
+		s.lower, s.upper = timeBounds(n.Filter, v.KeyField())
 		s.none = s.upper != nil && bytes.Compare(s.lower, s.upper) >= 0
 	}
 	return s

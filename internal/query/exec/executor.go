@@ -43,6 +43,9 @@ type Query struct {
 	// KeyRead says that what is above the query reads {$meta: "sortKey"}, as its
 	// projection may, too.
 	KeyRead bool
+	// At, where not nil, is the state of the store that is read instead of the newest one.
+	// It stays open until the cursor is closed.
+	At *StoreState
 	// PinsSnapshot says that the cursor may keep its snapshot between two batches of a
 	// client, so no goroutine may work for it then.
 	PinsSnapshot bool
@@ -55,6 +58,13 @@ type Query struct {
 	// ResumeToken asks it where another one could.
 	Resume      *Resume
 	ResumeToken bool
+}
+
+// StoreState is a state of the store at a time.
+type StoreState struct {
+	Snapshot *storage.Snapshot
+	// Judged is the instant by which rules hide documents, in milliseconds since 1970.
+	Judged int64
 }
 
 // QueryMemory is memory that queries hand on, which keeps nothing of one that is over
@@ -136,9 +146,9 @@ func (r *running) expectLarge() error {
 }
 
 // averageSize is that of the documents of a collection, which may be nil, in
-// bytes.
+// bytes; 0 where it is not known.
 func averageSize(c *catalog.Collection) int {
-	if c == nil || c.Count() <= 0 {
+	if c == nil || c.Virtual() != nil || c.Count() <= 0 {
 		return 0
 	}
 	return int(c.DataSize() / c.Count())
@@ -221,7 +231,11 @@ func (x *Executor) prepare(ctx context.Context, c *catalog.Collection, q *Query,
 	if c != nil {
 		before, turns = c.Watermark(), c.Turns()
 	}
-	if !isLookup(c, q) {
+	switch {
+	case q.At != nil:
+		r.snapshot, before = q.At.Snapshot.Share(), catalog.Watermark{}
+		reader = r.snapshot
+	case !isLookup(c, q):
 		r.snapshot = x.Catalog.Engine().NewSnapshot()
 		reader = r.snapshot
 	}
@@ -231,6 +245,9 @@ func (x *Executor) prepare(ctx context.Context, c *catalog.Collection, q *Query,
 		return nil, err
 	}
 	r.source = source{coll: c, reader: reader, env: q.Env, turns: turns}
+	if q.At != nil {
+		r.source.judged = q.At.Judged
+	}
 	if c != nil && c.Hiding() != nil {
 		r.source.prepareVisibility(x.Catalog, before, r.snapshot != nil, nodes[0])
 	}
@@ -239,7 +256,10 @@ func (x *Executor) prepare(ctx context.Context, c *catalog.Collection, q *Query,
 		q.Env.Meta = r.meta.value
 	}
 	if c != nil {
-		r.builder.count = c.Count()
+		if r.builder.count, err = r.countDocuments(); err != nil {
+			r.abandon()
+			return nil, err
+		}
 		if n, ok := nodes[0].(*plan.Count); ok && n.Input == nil && r.source.visibility != nil {
 			if r.builder.count, err = r.source.countVisible(ctx); err != nil {
 				r.abandon()
@@ -268,6 +288,19 @@ func (x *Executor) prepare(ctx context.Context, c *catalog.Collection, q *Query,
 		}
 	}
 	return r, nil
+}
+
+// countDocuments counts the documents of the collection, in the state that the query
+// asks for.
+func (r *running) countDocuments() (int64, error) {
+	switch {
+	case r.coll.Virtual() != nil:
+		return 0, nil // no plan asks for it
+	case r.query.At == nil:
+		return r.coll.Count(), nil
+	}
+	n, _, err := storage.ReadCounter(r.snapshot, r.coll.Ident)
+	return n, err
 }
 
 // built makes the stages of a plan. The error is that of the operation, which may

@@ -41,7 +41,8 @@ func saveAll(s stage.Stage) error {
 	return nil
 }
 
-// Park lets go of the store until Unpark.
+// Park lets go of the store until Unpark. One that reads a state of its own (Query.At)
+// goes on reading that.
 //
 // A cursor over a collection whose documents take other places (Collection.Moves)
 // keeps its snapshot.
@@ -54,7 +55,9 @@ func (c *Cursor) Park() error {
 	}
 	c.r.hand.Shrink(len(c.row.Doc)) // the client's batch may have had no room for it
 	c.row = stage.Row{}
-	c.r.release()
+	if c.r.query.At == nil {
+		c.r.release()
+	}
 	return nil
 }
 
@@ -81,11 +84,13 @@ func (c *Cursor) Unpark(ctx context.Context) error {
 		r.source.turns = r.coll.Turns()
 	}
 	var before catalog.Watermark
-	if r.coll != nil {
-		before = r.coll.Watermark()
+	if r.query.At == nil {
+		if r.coll != nil {
+			before = r.coll.Watermark()
+		}
+		r.snapshot = r.x.Catalog.Engine().NewSnapshot()
+		r.source.reader = r.snapshot
 	}
-	r.snapshot = r.x.Catalog.Engine().NewSnapshot()
-	r.source.reader = r.snapshot
 	r.source.pending = pendingVisibility{}
 	r.source.loadVisibility(r.x.Catalog, before)
 	if err := restoreAll(r.winner.stage); err != nil {

@@ -28,6 +28,7 @@ type source struct {
 	pending  pendingVisibility
 	low      catalog.Gone
 	env      *expr.Env // of the query; nil where nobody counts its memory
+	judged   int64     // the instant by which rules hide documents; 0: now
 	turns    int       // the collection's Turns when the reader's state was taken
 }
 

@@ -16,8 +16,9 @@ import (
 // bounds one of its oplog. The bounds hold all that matches, and the filter does the
 // rest.
 
-// timeBounds are the keys between which the documents lie that a filter lets pass.
-func timeBounds(filter match.Node) (lower, upper []byte) {
+// timeBounds are the keys between which the documents lie that a filter lets pass, by
+// the field that is their key.
+func timeBounds(filter match.Node, field string) (lower, upper []byte) {
 	key := func(t uint64) []byte { return binary.BigEndian.AppendUint64(nil, t) }
 	raise := func(t uint64) {
 		if k := key(t); bytes.Compare(k, lower) > 0 {
@@ -31,7 +32,7 @@ func timeBounds(filter match.Node) (lower, upper []byte) {
 	}
 	for _, n := range match.Conjuncts(filter) {
 		c, ok := n.(*match.Compare)
-		if !ok || c.FieldPath() != catalog.TimeField || c.Value.Type != bson.TypeTimestamp {
+		if !ok || c.FieldPath() != field || c.Value.Type != bson.TypeTimestamp {
 			continue
 		}
 		t := c.Value.Timestamp()

@@ -95,7 +95,10 @@ func (s *source) loadVisibility(c *catalog.Catalog, before catalog.Watermark) {
 	if now.Hiding() == nil {
 		return
 	}
-	h := &visibility{rules: now.Hiding(), now: c.Clock.Judged(), nextProbe: math.MaxInt}
+	h := &visibility{rules: now.Hiding(), now: s.judged, nextProbe: math.MaxInt}
+	if h.now == 0 {
+		h.now = c.Clock.Judged()
+	}
 	h.noneExpired = before.NothingDue(now, h.now)
 	s.visibility = h
 	if !s.rowsWait {

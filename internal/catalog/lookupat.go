@@ -1,0 +1,77 @@
+package catalog
+
+import (
+	"bytes"
+	"errors"
+
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/schema"
+	"github.com/mayflydb/mayfly/internal/storage"
+)
+
+// LookupAt is how a collection is read in an earlier state of the store: now is what
+// Lookup finds, or nil. It is nil where there was none of the name. Errors: 246 where
+// the collection was another one then, or had other indexes or options, and where its
+// documents are not all in a state of the store.
+func (c *Catalog) LookupAt(ns schema.Namespace, now *Collection, s *storage.Snapshot) (*Collection, error) {
+	if now != nil {
+		if err := now.readableAt(); err != nil {
+			return nil, err
+		}
+		was, err := storedDescriptor(s, now.id)
+		if err != nil {
+			return nil, err
+		}
+		is, err := storedDescriptor(c.engine, now.id)
+		switch {
+		case err != nil:
+			return nil, err
+		case was != nil && bytes.Equal(was, is):
+			return now, nil
+		case was != nil:
+			return nil, errChangedSince(ns)
+		}
+	}
+	all, err := readDescriptors(s)
+	if err != nil {
+		return nil, err
+	}
+	for _, coll := range all {
+		if coll.Namespace == ns {
+			return nil, errChangedSince(ns)
+		}
+	}
+	return nil, nil
+}
+
+// readableAt refuses what an earlier state of the store does not have.
+func (c *Collection) readableAt() error {
+	kind := ""
+	switch {
+	case c.virtual != nil || c.Capped:
+		kind = "capped collections"
+	case c.own():
+		kind = "collections that are not replicated"
+	case c.IsTimeseries() || c.HoldsBuckets():
+		kind = "time-series collections"
+	default:
+		return nil
+	}
+	return mongoerr.New(mongoerr.SnapshotUnavailable, "Reading from %s with readConcern snapshot is not supported", kind)
+}
+
+func errChangedSince(ns schema.Namespace) error {
+	return mongoerr.New(mongoerr.SnapshotUnavailable, "Unable to read from a snapshot due to pending collection catalog changes to collection '%s'; please retry the operation.", ns)
+}
+
+// storedDescriptor is a descriptor as it is stored, nil for none.
+func storedDescriptor(r storage.Reader, id storage.Ident) ([]byte, error) {
+	v, closer, err := r.Get(storage.IdentCatalog, identKey(id))
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return bytes.Clone(v), closer.Close()
+}

@@ -1,0 +1,142 @@
+package catalog
+
+import (
+	"bytes"
+	"errors"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog/retryable"
+	"github.com/mayflydb/mayfly/internal/storage"
+)
+
+// transactions is config.transactions: a document for each session of which there are
+// records, {_id: {id, uid}, txnNum, lastWriteOpTime: {ts, t}, lastWriteDate}, as MongoDB
+// has it. Its keys are those of sessions (retryable.AppendSession).
+type transactions struct{ c *Catalog }
+
+// Walk is Virtual's.
+func (v transactions) Walk(lower, upper []byte) (*storage.Iter, error) {
+	w := &sessionWalk{snapshot: v.c.engine.NewSnapshot()}
+	var err error
+	if w.it, err = w.snapshot.NewIter(storage.IdentSessions, recordBound(lower), recordBound(upper)); err != nil {
+		return nil, errors.Join(err, w.snapshot.Close())
+	}
+	return storage.IterOf(w), nil
+}
+
+// recordBound is where, among the records, those of the sessions begin whose keys are not
+// below one.
+func recordBound(key []byte) []byte {
+	if len(key) <= retryable.SessionLen {
+		return key
+	}
+	return append(bytes.Clone(key[:retryable.SessionLen]), 0xff, 0xff, 0xff, 0xff, 0xff)
+}
+
+// KeyField is Virtual's.
+func (transactions) KeyField() string { return "" }
+
+// Gone is Virtual's.
+func (transactions) Gone([]byte) bool { return false }
+
+// Size is Virtual's: it looks at all.
+func (v transactions) Size() (sessions, size, most int64) {
+	it, err := v.Walk(nil, nil)
+	if err != nil {
+		return 0, 0, 0
+	}
+	defer it.Close()
+	for ok := it.First(); ok; ok = it.Next() {
+		d, err := it.Value()
+		if err != nil {
+			break
+		}
+		sessions, size = sessions+1, size+int64(len(d))
+	}
+	return sessions, size, 0
+}
+
+// Arrivals is Virtual's: nobody waits.
+func (transactions) Arrivals() <-chan struct{} { return nil }
+
+// sessionWalk walks sessions by their records: the last of each is of its newest
+// operation.
+type sessionWalk struct {
+	snapshot *storage.Snapshot
+	it       *storage.Iter
+	key      []byte
+	valid    bool
+	b        bson.Builder
+	err      error
+}
+
+// land makes the session of the record that the iterator stands on the one at hand, and
+// moves to its last record.
+func (w *sessionWalk) land(there bool) bool {
+	w.valid = false
+	if !there {
+		return false
+	}
+	s, _, err := retryable.ParseKey(w.it.Key())
+	if err != nil {
+		w.err = err
+		return false
+	}
+	w.key = retryable.AppendSession(w.key[:0], s)
+	w.valid = w.it.SeekLT(recordBound(append(w.key, 0)))
+	return w.valid
+}
+
+// First is storage.Walk's.
+func (w *sessionWalk) First() bool { return w.land(w.it.First()) }
+
+// Last is storage.Walk's.
+func (w *sessionWalk) Last() bool { return w.land(w.it.Last()) }
+
+// Next is storage.Walk's.
+func (w *sessionWalk) Next() bool { return w.valid && w.land(w.it.Next()) }
+
+// Prev is storage.Walk's.
+func (w *sessionWalk) Prev() bool { return w.valid && w.land(w.it.SeekLT(w.key)) }
+
+// SeekGE is storage.Walk's.
+func (w *sessionWalk) SeekGE(key []byte) bool { return w.land(w.it.SeekGE(recordBound(key))) }
+
+// SeekLT is storage.Walk's.
+func (w *sessionWalk) SeekLT(key []byte) bool { return w.land(w.it.SeekLT(recordBound(key))) }
+
+// Valid is storage.Walk's.
+func (w *sessionWalk) Valid() bool { return w.valid }
+
+// Key is storage.Walk's.
+func (w *sessionWalk) Key() []byte { return w.key }
+
+// Value is storage.Walk's.
+func (w *sessionWalk) Value() ([]byte, error) {
+	v, err := w.it.Value()
+	if err != nil {
+		return nil, err
+	}
+	s, _, err := retryable.ParseKey(w.it.Key())
+	if err != nil {
+		return nil, err
+	}
+	r, err := retryable.Parse(v)
+	if err != nil {
+		return nil, err
+	}
+	w.b.Reset(nil).Doc("_id", s.Document()).Int64("txnNum", r.Txn)
+	w.b.OpenDoc("lastWriteOpTime").Timestamp("ts", r.Time).Int64("t", int64(r.Term)).Close()
+	return w.b.Date("lastWriteDate", r.Date).Finish(), nil
+}
+
+// Err is storage.Walk's.
+func (w *sessionWalk) Err() error {
+	if w.err != nil {
+		return w.err
+	}
+	return w.it.Err()
+}
+
+// Close is storage.Walk's.
+func (w *sessionWalk) Close() error { return errors.Join(w.it.Close(), w.snapshot.Close()) }

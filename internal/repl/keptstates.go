@@ -1,0 +1,342 @@
+package repl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/storage"
+)
+
+const (
+	// DefaultHistory is how long a state is kept that somebody has read.
+	DefaultHistory = 300 * time.Second
+	// maxKeptStates bounds how many are kept: each keeps compactions from dropping a
+	// version of what is written.
+	maxKeptStates = 256
+	// maxStepsBack bounds how many entries are looked at to know since when a state is
+	// what it is: noops, one in ten seconds, as a rule.
+	maxStepsBack = 1024
+)
+
+// KeptStates are the states of a member's store that somebody has read at their cluster
+// time, and may read again (docs/rfcs/0022-states-at-a-time.md). Safe for use by many
+// goroutines.
+type KeptStates struct {
+	m       *Member
+	history atomic.Int64 // nanoseconds
+
+	mu    sync.Mutex
+	all   []*keptState // in the order in which they were taken
+	timer *time.Timer  // of the oldest one's end; nil until there is one
+	over  bool         // the member ends
+
+	counts struct{ taken, evicted, expired, tooOld atomic.Int64 }
+}
+
+// keptState is a state between two effects.
+type keptState struct {
+	at Position // the last entry that it holds
+	// from is since when it has been so: the time of its last effect. until is the first
+	// time of the next one; 0 where there was none when it was looked for.
+	from, until Timestamp
+	s           *storage.Snapshot
+	taken, used time.Time
+}
+
+// StateAt is one reader's part of a state of the store. Close it.
+type StateAt struct {
+	Time     Timestamp // the state is that of this cluster time
+	Snapshot *storage.Snapshot
+	taken    time.Time
+	kept     *KeptStates
+}
+
+// Close gives the reader's part back.
+func (s *StateAt) Close() { _ = s.Snapshot.Close() }
+
+// Check says whether the state may be read on. Error 239 once the window of history is
+// over.
+func (s *StateAt) Check() error {
+	if h := s.kept.window(); h > 0 && time.Since(s.taken) > h {
+		return s.kept.tooOld(s.Time)
+	}
+	return nil
+}
+
+// SetHistory says how long a state is kept after it was taken; 0 keeps none.
+func (k *KeptStates) SetHistory(d time.Duration) {
+	k.history.Store(int64(d))
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.expireLocked(time.Now())
+}
+
+func (k *KeptStates) window() time.Duration { return time.Duration(k.history.Load()) }
+
+// KeptStates are the states that the member keeps.
+func (m *Member) KeptStates() *KeptStates { return &m.kept }
+
+// StateAt is the state of the member's store at a cluster time, which is not above what
+// it has applied (WaitTime); 0 stands for the newest one. Errors: 239 where that state is
+// not there any more.
+func (m *Member) StateAt(t Timestamp) (*StateAt, error) {
+	k := &m.kept
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := time.Now()
+	k.expireLocked(now)
+	if t != 0 {
+		for i := len(k.all) - 1; i >= 0; i-- {
+			ok, err := k.all[i].holds(m, t)
+			if err != nil {
+				return nil, err
+			}
+			if ok {
+				return k.share(k.all[i], t, now), nil
+			}
+		}
+	}
+	s, err := k.takeLocked(now)
+	if err != nil {
+		return nil, err
+	}
+	if t == 0 {
+		t = s.at.Time
+	}
+	if t < s.from {
+		if k.window() == 0 {
+			_ = s.s.Close()
+		}
+		return nil, k.tooOld(t)
+	}
+	shared := k.share(s, t, now)
+	if k.window() == 0 {
+		_ = s.s.Close()
+	}
+	return shared, nil
+}
+
+func (k *KeptStates) tooOld(t Timestamp) error {
+	k.counts.tooOld.Add(1)
+	return mongoerr.New(mongoerr.SnapshotTooOld, "Read timestamp %s is older than the oldest available timestamp.", bson.Timestamp(uint64(t)))
+}
+
+// share is a reader's part of a state.
+func (k *KeptStates) share(s *keptState, t Timestamp, now time.Time) *StateAt {
+	s.used = now
+	return &StateAt{Time: t, Snapshot: s.s.Share(), taken: s.taken, kept: k}
+}
+
+// takeLocked takes the newest state, unless it is kept already.
+func (k *KeptStates) takeLocked(now time.Time) (*keptState, error) {
+	e := k.m.catalog.Engine()
+	if n := len(k.all); n > 0 && k.all[n-1].at.Index == e.Applied() {
+		return k.all[n-1], nil
+	}
+	s := &keptState{s: e.KeepState(), taken: now, used: now}
+	if err := s.place(k.m.store.opts.Group); err != nil {
+		return nil, errors.Join(err, s.s.Close())
+	}
+	k.counts.taken.Add(1)
+	if k.window() == 0 || k.over {
+		return s, nil
+	}
+	if len(k.all) == maxKeptStates {
+		i := 0
+		for j, other := range k.all {
+			if other.used.Before(k.all[i].used) {
+				i = j
+			}
+		}
+		_ = k.all[i].s.Close()
+		k.all = slices.Delete(k.all, i, i+1)
+		k.counts.evicted.Add(1)
+	}
+	k.all = append(k.all, s)
+	k.armLocked(now)
+	return s, nil
+}
+
+// place finds out of the log in the state itself which place it is, and since when.
+func (s *keptState) place(group Number) (err error) {
+	if s.at.Index, err = s.s.Applied(); err != nil {
+		return err
+	}
+	it, err := s.s.NewIter(storage.IdentRaft, groupKey(group, keyEntry), entryKey(group, s.at.Index+1))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, it.Close()) }()
+	steps := 0
+	for ok := it.Last(); ok && steps < maxStepsBack; ok = it.Prev() {
+		steps++
+		v, err := it.Value()
+		if err != nil {
+			return err
+		}
+		e, term, timed, err := timed(v)
+		if err != nil {
+			return err
+		}
+		if !timed {
+			continue
+		}
+		if s.at.Time == 0 {
+			s.at.Time, s.at.Term = e.time, term
+		}
+		s.from = e.time
+		if e.kind == kindEffect && e.term == term {
+			return nil
+		}
+	}
+	if err := it.Err(); err != nil || s.at.Time != 0 {
+		return err
+	}
+	v, closer, err := s.s.Get(storage.IdentRaft, groupKey(group, keyBase))
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil // of no set yet
+	}
+	if err != nil {
+		return err
+	}
+	defer closer.Close()
+	base, _, ok := cutPosition(v)
+	if !ok {
+		return fmt.Errorf("%w: base of the log is %x", storage.ErrCorruption, v)
+	}
+	s.at, s.from = base, base.Time
+	return nil
+}
+
+// holds says whether the state is that of a cluster time: no effect came between.
+func (s *keptState) holds(m *Member, t Timestamp) (bool, error) {
+	if t < s.from {
+		return false, nil
+	}
+	if s.until == 0 && t > s.at.Time {
+		if m.replica.State().Base.Index > s.at.Index {
+			s.until = s.at.Time + 1 // nobody can tell any more
+		} else if err := s.next(m); err != nil {
+			return false, err
+		}
+	}
+	return t <= s.at.Time || s.until == 0 || t < s.until, nil
+}
+
+// next finds the first effect behind the state.
+func (s *keptState) next(m *Member) error {
+	e, group := m.catalog.Engine(), m.store.opts.Group
+	it, err := e.NewIter(storage.IdentRaft, entryKey(group, s.at.Index+1), entryKey(group, e.Applied()+1))
+	if err != nil {
+		return err
+	}
+	defer it.Close()
+	for ok := it.First(); ok; ok = it.Next() {
+		v, err := it.Value()
+		if err != nil {
+			return err
+		}
+		e, term, timed, err := timed(v)
+		if err != nil {
+			return err
+		}
+		if !timed || e.kind != kindEffect || e.term != term {
+			continue
+		}
+		all, _, err := catalog.DecodeOperations(e.payload)
+		if err != nil {
+			return err
+		}
+		n := 0
+		for i := range all {
+			n += all[i].Count()
+		}
+		s.until = e.time - Timestamp(max(n, 1)-1)
+		return nil
+	}
+	return it.Err()
+}
+
+// expireLocked lets go of the states whose time is over.
+func (k *KeptStates) expireLocked(now time.Time) {
+	before := len(k.all)
+	k.all = slices.DeleteFunc(k.all, func(s *keptState) bool {
+		over := now.Sub(s.taken) >= k.window()
+		if over {
+			_ = s.s.Close()
+		}
+		return over
+	})
+	k.counts.expired.Add(int64(before - len(k.all)))
+}
+
+// armLocked has the oldest state go when its time is over.
+func (k *KeptStates) armLocked(now time.Time) {
+	if len(k.all) == 0 || k.over {
+		return
+	}
+	left := k.all[0].taken.Add(k.window()).Sub(now)
+	if k.timer == nil {
+		k.timer = time.AfterFunc(left, k.expired)
+	} else {
+		k.timer.Reset(left)
+	}
+}
+
+// expired is the timer's end.
+func (k *KeptStates) expired() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := time.Now()
+	k.expireLocked(now)
+	k.armLocked(now)
+}
+
+// drop lets go of all: another store is about to take the place of this one.
+func (k *KeptStates) drop() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, s := range k.all {
+		_ = s.s.Close()
+	}
+	k.all = nil
+}
+
+// stop is drop for the end of the member.
+func (k *KeptStates) stop() {
+	k.drop()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.over = true
+	if k.timer != nil {
+		k.timer.Stop()
+	}
+}
+
+// AppendStatus writes how many states are kept, and what became of others.
+func (k *KeptStates) AppendStatus(b *bson.Builder) {
+	k.mu.Lock()
+	n := len(k.all)
+	k.mu.Unlock()
+	b.Int64("kept", int64(n)).Int64("taken", k.counts.taken.Load()).Int64("evicted", k.counts.evicted.Load()).
+		Int64("expired", k.counts.expired.Load()).Int64("tooOld", k.counts.tooOld.Load())
+}
+
+// AwaitState is StateAt for a reader: it waits until the member has applied all up to
+// the time. Errors: also the cause of ctx's end.
+func (m *Member) AwaitState(ctx context.Context, t Timestamp) (*StateAt, error) {
+	if t != 0 {
+		if err := m.WaitTime(ctx, t); err != nil {
+			return nil, err
+		}
+	}
+	return m.StateAt(t)
+}
