@@ -1,36 +1,11 @@
 // mongosh's functions about replica sets, unmodified, on a set of three processes.
 import assert from 'node:assert/strict';
-import { execFileSync, spawn } from 'node:child_process';
-import fs from 'node:fs';
-import net from 'node:net';
-import os from 'node:os';
-import path from 'node:path';
+import { execFileSync } from 'node:child_process';
 import { test } from 'node:test';
-
-const binary = process.env.MAYFLY_BIN ?? '../../bin/mayfly';
-
-const freePort = () => new Promise(resolve => {
-  const server = net.createServer().listen(0, '127.0.0.1', () => {
-    const { port } = server.address();
-    server.close(() => resolve(port));
-  });
-});
+import { startMembers } from './set.js';
 
 test('mongosh: a set is made, grows, shows itself, hands over and shrinks', async t => {
-  const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'mayfly-set-'));
-  const members = [];
-  t.after(async () => {
-    await Promise.all(members.map(m => new Promise(resolve => m.process.once('exit', resolve).kill())));
-    fs.rmSync(dir, { recursive: true });
-  });
-  for (let i = 0; i < 3; i++) {
-    const port = await freePort();
-    const dbpath = path.join(dir, String(i));
-    fs.mkdirSync(dbpath);
-    const log = fs.openSync(`${dbpath}.log`, 'w');
-    const args = ['serve', '--nounixsocket', '--dbpath', dbpath, '--port', port, '--replSet', 'rs0'];
-    members.push({ host: `localhost:${port}`, process: spawn(binary, args, { stdio: ['ignore', log, log] }) });
-  }
+  const members = await startMembers(t, 3);
   const script = `
     const hosts = ${JSON.stringify(members.map(m => m.host))};
     const until = (what, is) => {

@@ -1,0 +1,33 @@
+// An application on agenda, as a process of its own: it orders a job every few
+// milliseconds and runs them, until its input ends; then it says what has become of them.
+// agenda has version 4 of the driver, which may try nothing again where a connection
+// breaks after another one has, and leaves that to nobody: such an error is counted.
+import { Agenda } from 'agenda';
+
+const errors = [];
+const ran = {};
+const ordered = [];
+let over = false;
+process.on('unhandledRejection', (err) => errors.push(err.name));
+process.stdin.on('end', () => { over = true; }).resume();
+
+const agenda = new Agenda({
+  db: { address: process.argv[2], collection: 'jobs' }, processEvery: '100 milliseconds', defaultLockLifetime: 2000,
+});
+agenda.on('error', (err) => errors.push(err.name));
+agenda.define('mail', async (job) => { ran[job.attrs.data.n] = (ran[job.attrs.data.n] ?? 0) + 1; });
+await agenda.start();
+for (let n = 0; !over; n++) {
+  try {
+    await agenda.now('mail', { n });
+    ordered.push(n);
+    if (n % 10 === 0) console.log(n);
+  } catch (err) {
+    errors.push(err.name);
+  }
+  await new Promise((r) => setTimeout(r, 20));
+}
+for (let i = 0; i < 300 && ordered.some((n) => !ran[n]); i++) await new Promise((r) => setTimeout(r, 100));
+await agenda.stop().catch((err) => errors.push(err.name));
+console.log(JSON.stringify({ ordered: ordered.length, lost: ordered.filter((n) => !ran[n]), twice: Object.values(ran).filter((times) => times > 1).length, errors }));
+process.exit();
