@@ -74,6 +74,7 @@ type operations struct {
 	session   Session
 	statement int32 // of the next operation, + 1
 	count     int   // of the documents of the oplog
+	counts    OperationCounts
 	at        []place
 	all       []recorded
 	bytes     []byte // what all have beside the batch
@@ -193,8 +194,28 @@ func (o *operations) read(r *storage.EncodingReader, version byte, batch []byte)
 	o.encoded, o.version = clone(from[:len(from)-len(r.Rest)]), version
 	for i := range all {
 		o.count += all[i].Count()
+		o.counts.add(&all[i])
 	}
 }
+
+// OperationCounts are numbers of documents and commands.
+type OperationCounts struct{ Inserted, Updated, Deleted, Commands int64 }
+
+func (n *OperationCounts) add(o *Operation) {
+	switch o.Kind {
+	case OpInsert:
+		n.Inserted++
+	case OpUpdate, OpReplace:
+		n.Updated++
+	case OpDelete, OpExpired:
+		n.Deleted += int64(o.Count())
+	case OpCommand:
+		n.Commands++
+	}
+}
+
+// OperationCounts counts the operations of an effect that was decoded.
+func (e *Effect) OperationCounts() OperationCounts { return e.ops.counts }
 
 // parseOperations reads operations, and whose they are. Where they are damaged, r is bad.
 func parseOperations(r *storage.EncodingReader, version byte, batch []byte) (all []Operation, s Session) {

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
 )
 
 // Section is one top-level field of serverStatus, contributed by the part of
@@ -117,11 +118,21 @@ func (s *Status) metric(name string) func(*bson.Builder) {
 	return s.metrics[name]
 }
 
+// appendReplicated counts the operations of other members that this one has applied.
+func (d *Dispatcher) appendReplicated(b *bson.Builder) {
+	var n catalog.OperationCounts
+	if d.Member != nil {
+		n = d.Member.Replicated()
+	}
+	b.Int64("insert", n.Inserted).Int64("query", 0).Int64("update", n.Updated).
+		Int64("delete", n.Deleted).Int64("getmore", 0).Int64("command", n.Commands)
+}
+
 // registerStatus adds what the dispatcher itself has to say.
 func (d *Dispatcher) registerStatus() {
 	s, m := d.Status, &d.Metrics
 	s.Document("opcounters", m.AppendOpcounters)
-	s.Document("opcountersRepl", func(b *bson.Builder) { new(Metrics).AppendOpcounters(b) })
+	s.Document("opcountersRepl", d.appendReplicated)
 	s.Register(Section{Name: "opLatencies", Value: func(context.Context, *Op) bson.Value {
 		var b bson.Builder
 		m.AppendLatencies(&b)

@@ -173,6 +173,15 @@ func TestSnapshotReadsOnSecondary(t *testing.T) {
 	there, _ := stateBatch(s.must("b", "d", `{"find":"c"`+secondary+at(wrote)+`}`))
 	here, _ := stateBatch(s.must("a", "d", `{"find":"c"`+at(wrote)+`}`))
 	s.must("a", "d", `{"delete":"c","deletes":[{"q":{"_id":1},"limit":1}],"writeConcern":{"w":2}}`)
+	status := func(name string) bson.Doc {
+		return s.must(name, "admin", `{"serverStatus":1}`).Lookup("opcountersRepl").Doc()
+	}
+	if d := status("b"); d.Lookup("insert").Int64() < 2 || d.Lookup("delete").Int64() != 1 || d.Lookup("command").Int64() < 1 {
+		t.Errorf("the secondary counts %s", d)
+	}
+	if d := status("a"); d.Lookup("insert").Int64() != 0 {
+		t.Errorf("the primary counts %s", d)
+	}
 	again, _ := stateBatch(s.must("b", "d", `{"find":"c"`+secondary+at(wrote)+`}`))
 	if here != `[ { _id: 1 }, { _id: 2 } ]` || there != here || again != here {
 		t.Errorf("the primary has %s, the secondary %s and then %s", here, there, again)

@@ -55,9 +55,11 @@ type Member struct {
 	replica *Replica
 	catalog *catalog.Catalog
 
-	kept   KeptStates
-	door   door
-	resume func() // what Quiesce has ended; the group's goroutine's
+	kept KeptStates
+	// replicated counts the operations of other members that this one has applied.
+	replicated struct{ inserted, updated, deleted, commands atomic.Int64 }
+	door       door
+	resume     func() // what Quiesce has ended; the group's goroutine's
 
 	opened      time.Time
 	ready       atomic.Uint64 // the term in which the member has stepped up
@@ -262,7 +264,23 @@ func (f effects) Apply(at Position, payload []byte, own any) error {
 	if err != nil {
 		return err
 	}
-	return e.Apply(place)
+	n := e.OperationCounts()
+	if err := e.Apply(place); err != nil {
+		return err
+	}
+	r := &f.m.replicated
+	r.inserted.Add(n.Inserted)
+	r.updated.Add(n.Updated)
+	r.deleted.Add(n.Deleted)
+	r.commands.Add(n.Commands)
+	return nil
+}
+
+// Replicated counts the operations that other members have proposed and this one has
+// applied since it was opened.
+func (m *Member) Replicated() catalog.OperationCounts {
+	r := &m.replicated
+	return catalog.OperationCounts{Inserted: r.inserted.Load(), Updated: r.updated.Load(), Deleted: r.deleted.Load(), Commands: r.commands.Load()}
 }
 
 // Close implements Effects: nobody uses the data when it returns.
