@@ -59,8 +59,8 @@ func (e *Effect) AppendEncoded(dst []byte) []byte {
 
 // EncodedSize is about how many bytes AppendEncoded appends: seldom more.
 func (e *Effect) EncodedSize() int {
-	const perNote, rest = 64, 128
-	return rest + e.u.Size() + perNote*(len(e.dues)+len(e.notes)) + len(e.ops.bytes)
+	const perNote, perOperation, rest = 64, 12, 128
+	return rest + e.u.Size() + perNote*(len(e.dues)+len(e.notes)) + perOperation*len(e.ops.all) + len(e.ops.bytes)
 }
 
 func appendNote(dst []byte, n note) []byte {
