@@ -151,13 +151,13 @@ func Bool(b bool) Value {
 }
 
 // String makes a string.
-func String(s string) Value { return Value{TypeString, appendString(nil, s)} }
+func String(s string) Value { return Value{TypeString, appendString(make([]byte, 0, len(s)+5), s)} }
 
 // Symbol makes a symbol.
-func Symbol(s string) Value { return Value{TypeSymbol, appendString(nil, s)} }
+func Symbol(s string) Value { return Value{TypeSymbol, appendString(make([]byte, 0, len(s)+5), s)} }
 
 // Code makes JavaScript code without scope.
-func Code(s string) Value { return Value{TypeCode, appendString(nil, s)} }
+func Code(s string) Value { return Value{TypeCode, appendString(make([]byte, 0, len(s)+5), s)} }
 
 // Date makes a date from milliseconds since 1970.
 func Date(ms int64) Value { return Value{TypeDate, binary.LittleEndian.AppendUint64(nil, uint64(ms))} }

@@ -265,12 +265,10 @@ func (w *rowWriter) add(v bson.Value) {
 
 // sendFeedOf sends {_rid, name: rows, _count}.
 func (r *request) sendFeedOf(rid, name string, rows *rowWriter) error {
-	head := append(appendText([]byte(`{"_rid":`), rid), ',')
-	head = append(appendText(head, name), ":["...)
+	head := append(nosql.AppendJSONText([]byte(`{"_rid":`), rid), ',')
+	head = append(nosql.AppendJSONText(head, name), ":["...)
 	n := strconv.Itoa(rows.n)
 	tail := `],"_count":` + n + "}"
 	r.w.Header().Set("X-Ms-Item-Count", n)
 	return r.send(http.StatusOK, head, rows.out, []byte(tail))
 }
-
-func appendText(dst []byte, s string) []byte { return nosql.AppendJSON(dst, bson.String(s)) }

@@ -226,7 +226,7 @@ func appendItem(dst []byte, item bson.Doc) []byte {
 	from := len(dst)
 	for it := item.Iter(); it.Next(); {
 		if name := shownName(it.Key); name != "" {
-			dst = nosql.AppendJSON(append(appendText(append(dst, ','), name), ':'), it.Value)
+			dst = nosql.AppendJSON(append(nosql.AppendJSONText(append(dst, ','), name), ':'), it.Value)
 		}
 	}
 	if len(dst) == from {

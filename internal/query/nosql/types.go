@@ -102,7 +102,7 @@ func AppendJSON(dst []byte, v bson.Value) []byte {
 	case v.IsNumber():
 		return appendDouble(dst, bson.ToDouble(v))
 	case isText(v):
-		return appendJSONText(dst, v.Str())
+		return AppendJSONText(dst, v.Str())
 	case v.Type == bson.TypeArray:
 		dst = append(dst, '[')
 		for i := v.Doc().Iter(); i.Next(); {
@@ -115,11 +115,11 @@ func AppendJSON(dst []byte, v bson.Value) []byte {
 	case v.Type == bson.TypeDocument:
 		return AppendJSONDocument(dst, v.Doc())
 	case v.Type == bson.TypeDate:
-		return appendJSONText(dst, formatTime(v.Date()))
+		return AppendJSONText(dst, formatTime(v.Date()))
 	case v.Type == bson.TypeObjectID:
-		return appendJSONText(dst, bson.FormatObjectID(v.ObjectID()))
+		return AppendJSONText(dst, bson.FormatObjectID(v.ObjectID()))
 	}
-	return appendJSONText(dst, v.String())
+	return AppendJSONText(dst, v.String())
 }
 
 // AppendJSONDocument appends an object; see AppendJSON.
@@ -130,7 +130,7 @@ func AppendJSONDocument(dst []byte, d bson.Doc) []byte {
 		if !first {
 			dst = append(dst, ',')
 		}
-		dst = append(appendJSONText(dst, it.Key), ':')
+		dst = append(AppendJSONText(dst, it.Key), ':')
 		dst = AppendJSON(dst, it.Value)
 	}
 	return append(dst, '}')
@@ -159,7 +159,8 @@ func appendDouble(dst []byte, f float64) []byte {
 	return dst
 }
 
-func appendJSONText(dst []byte, s string) []byte {
+// AppendJSONText appends a string in quotes, with escapes where JSON wants them.
+func AppendJSONText(dst []byte, s string) []byte {
 	const digits = "0123456789abcdef"
 	dst = append(dst, '"')
 	for n := plain(s); n < len(s); n = plain(s) {
