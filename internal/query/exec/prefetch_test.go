@@ -57,7 +57,8 @@ type orderly struct {
 	things             map[int32]thing
 	next               int32 // the next _id
 	multikey, expiring bool
-	rising             bool // k with _id
+	rising             bool  // k with _id
+	drawn              int32 // so many things
 
 	descending          bool // the index
 	backward, projected bool
@@ -86,18 +87,26 @@ func (o *orderly) compare(x, y pair) int {
 	return cmp.Or(k, id)
 }
 
-// draw makes a thing. Where some expire, no two have the same k: records are in
-// the order of windows of expiry then, and so are equal entries.
+// drawnBits are the lower bits of k that count the things, where some expire.
+const drawnBits = 20
+
+// draw makes a thing. Where some expire, no two have the same k, also not one after the
+// other: records are in the order of windows of expiry then, and so are equal entries. A
+// thing that is removed and comes again under the same k may lie before a cursor that has
+// passed it, and is seen again.
 func (o *orderly) draw(id int32) thing {
 	d := thing{p: rapid.Int32Range(0, 3).Draw(o.rt, "p"), pad: rapid.SampledFrom([]int{1, 1, 40, 400}).Draw(o.rt, "pad")}
 	k := rapid.Int32Range(0, 60).Draw(o.rt, "k")
-	if o.expiring {
-		k = k<<12 | id
+	if o.drawn++; o.expiring {
+		k = k<<drawnBits | o.drawn
 		if s := rapid.IntRange(-100, 100).Draw(o.rt, "due"); s > -50 {
 			d.due = o.now.Add(time.Duration(s) * time.Second).UnixMilli()
 		}
 	}
-	if o.rising {
+	switch {
+	case o.rising && o.expiring:
+		k = o.drawn
+	case o.rising:
 		k = id
 	}
 	d.ks = []int32{k}
@@ -280,7 +289,7 @@ func (o *orderly) begin(ns schema.Namespace) {
 	if !o.multikey && !o.rising && rapid.Bool().Draw(rt, "bounded") {
 		o.from, o.to, o.not = 5, 55, rapid.Int32Range(0, 60).Draw(rt, "not")
 		if o.expiring {
-			o.from, o.to = o.from<<12, o.to<<12
+			o.from, o.to = o.from<<drawnBits, o.to<<drawnBits
 		}
 		o.atLeast = rapid.Int32Range(0, 2).Draw(rt, "least p")
 	}
