@@ -184,6 +184,7 @@ func TestLeaderGone(t *testing.T) {
 	}
 	p.retired = true
 	p.crash()
+	w.run(w.now + 50*ms) // what it had sent arrives: a connection ends behind it
 	for _, h := range w.others(p) {
 		h.do(func() { h.g.LeaderGone() })
 	}
