@@ -122,6 +122,8 @@ func TestSalvageWhole(t *testing.T) {
 			t.Errorf("without manifest: found %v", x.Damages)
 		}
 		maps.DeleteFunc(keys, func(k, _ string) bool { return k[0] == byte(IdentCounters) || k[0] == byte(IdentWindows) })
+		// A table that a compaction has replaced, and that was still there, brings back what was removed.
+		maps.DeleteFunc(got, func(k, _ string) bool { _, there := keys[k]; return !there })
 		compareSalvaged(t, "without manifest", got, keys)
 	}
 }
