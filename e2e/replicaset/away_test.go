@@ -7,6 +7,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/testkit"
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 )
@@ -27,6 +28,17 @@ func TestMemberThatWasAway(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	log := w.all.Database("local").Collection("oplog.rs")
+	until(t, "what it lacks is not in the log any more", func() error {
+		err := log.FindOne(t.Context(), bson.D{{Key: "ns", Value: "app.large"}, {Key: "o.i", Value: 0}}).Err()
+		switch {
+		case errors.Is(err, mongo.ErrNoDocuments):
+			return nil
+		case err == nil:
+			err = errors.New("the first document is in it")
+		}
+		return err
+	})
 	w.members[away].Run()
 	for round := range 2 {
 		until(t, "it has all", func() error {

@@ -103,7 +103,10 @@ func TestSetOfOne(t *testing.T) {
 	if shown.Set != "rs0" || len(shown.Members) != 1 || shown.Members[0]["host"] != fmt.Sprintf("localhost:%d", s.Port) || shown.Members[0]["raft"] != nil {
 		t.Errorf("local.system.replset has %+v", shown)
 	}
-	s.Kill()
+	// Not killed: who starts without the set does not replay the log.
+	if code := s.Stop(); code != config.ExitClean {
+		t.Errorf("exit code %d", code)
+	}
 	apart(t, s)
 	s.Args = []string{"--replSet", "rs0"}
 	s.Run()
