@@ -13,6 +13,9 @@
 // key → entry value (entry.go). The index on _id of a collection that is
 // clustered by _id is the records themselves and has no entries.
 //
+// A collection of the system that is made from other records (local.oplog.rs,
+// config.transactions) has no ident: virtual.go, transactions.go.
+//
 // Measurements of a time-series collection that are in no bucket: the
 // collection's Open ident (package measurements).
 //
@@ -40,6 +43,10 @@
 //     knows the same.
 //   - once: what a statement that may be sent again does and the record that it did are
 //     one effect, evaluated in the term in which the records were read.
+//
+// On a member of a replica set updates are evaluated on writes that are not applied yet:
+// package pending, hotdocument.go. What sessions have executed: execution.go, package
+// retryable.
 //
 // Start reading at collection.go, then unit.go.
 package catalog
