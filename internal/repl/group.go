@@ -106,6 +106,7 @@ type Group struct {
 	sinceLead uint64 // ticks since a leader was last heard of
 	frozen    uint64 // the tick until which the member does not campaign
 	succeeds  uint64 // the tick at which it campaigns, as the leader is gone; 0: not
+	resorts   uint64 // the tick at which it campaigns as the last resort; 0: not
 	removed   bool   // another member says that this one was removed from the set
 	lastEntry time.Time
 	wanted    Timestamp // a time that somebody waits for: a noop will pass it
@@ -238,11 +239,7 @@ func (g *Group) Tick() {
 				g.Logger.Debug("replication: a leader was not forgotten", "error", err)
 			}
 		}
-		if g.lastResort() {
-			if err := g.rn.Campaign(); err != nil {
-				g.Logger.Debug("replication: no election", "error", err)
-			}
-		}
+		g.lastResort()
 	} else {
 		g.rn.Tick()
 	}
@@ -287,6 +284,8 @@ func (g *Group) Step(from uint64, m *raftpb.Message, r Report) {
 		if !g.mayCampaign() {
 			return
 		}
+	case raftpb.MsgPreVote, raftpb.MsgVote:
+		g.refuses(m)
 	case raftpb.MsgApp, raftpb.MsgHeartbeat, raftpb.MsgSnap:
 		if m.GetTerm() >= g.term {
 			g.sinceLead = 0

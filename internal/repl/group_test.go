@@ -339,15 +339,47 @@ func TestPriorities(t *testing.T) {
 	})
 }
 
-// Where only a member of priority 0 has the longest log, it leads for a moment without
-// serving, and hands over.
+// Where only a member that may not be primary, or is frozen, has the longest log, it
+// leads for a moment without serving, and hands over.
 func TestLastResort(t *testing.T) {
+	for _, frozen := range []bool{false, true} {
+		w := calmSet(t, 3)
+		p := w.primary()
+		longest, third := w.others(p)[0], w.others(p)[1]
+		if frozen {
+			longest.do(func() { longest.g.Freeze(600) })
+		} else {
+			w.reconfig(p, func(c *Config) { c.Members[longest.n].Priority = 0 })
+		}
+		w.run(w.now + sec)
+		third.cutTo[p.n], p.cutTo[third.n], longest.cutTo[third.n], third.cutTo[longest.n] = true, true, true, true
+		o := w.write(p, 1, "on two")
+		w.run(w.now + 200*ms)
+		o.want(t, "a write on two", nil)
+		p.retired = true
+		p.crash()
+		w.isolate(third, false)
+		w.isolate(p, true)
+		w.run(w.now + 10*sec)
+		if w.primary() != third || string(third.disk.live.data[1]) != "on two" {
+			t.Errorf("frozen %v: the third one is no primary with the write", frozen)
+		}
+		if _, err := longest.g.Evaluate(); !errors.Is(err, ErrNotPrimary) {
+			t.Errorf("frozen %v: the member with the longest log serves", frozen)
+		}
+	}
+}
+
+// A frozen member that leads as the last resort, and finds nobody to hand over to,
+// serves once its time is over.
+func TestLastResortThatStays(t *testing.T) {
 	w := calmSet(t, 3)
 	p := w.primary()
-	zero, third := w.others(p)[0], w.others(p)[1]
-	w.reconfig(p, func(c *Config) { c.Members[zero.n].Priority = 0 })
+	longest, third := w.others(p)[0], w.others(p)[1]
+	longest.do(func() { longest.g.Freeze(100) }) // ten seconds
 	w.run(w.now + sec)
-	third.cutTo[p.n], p.cutTo[third.n], zero.cutTo[third.n], third.cutTo[zero.n] = true, true, true, true
+	third.do(func() { third.g.Freeze(300) })
+	third.cutTo[p.n], p.cutTo[third.n], longest.cutTo[third.n], third.cutTo[longest.n] = true, true, true, true
 	o := w.write(p, 1, "on two")
 	w.run(w.now + 200*ms)
 	o.want(t, "a write on two", nil)
@@ -355,16 +387,19 @@ func TestLastResort(t *testing.T) {
 	p.crash()
 	w.isolate(third, false)
 	w.isolate(p, true)
-	w.run(w.now + 20*sec)
-	if w.primary() != third || string(third.disk.live.data[1]) != "on two" {
-		t.Error("the third one is no primary with the write")
+	longest.do(func() {
+		if err := longest.g.rn.Campaign(); err != nil {
+			t.Error(err)
+		}
+	})
+	w.run(w.now + 3*sec)
+	if w.primary() != nil {
+		t.Error("a frozen member serves")
 	}
-	if _, err := zero.g.Evaluate(); !errors.Is(err, ErrNotPrimary) {
-		t.Error("the member of priority 0 serves")
+	w.run(w.now + 12*sec)
+	if w.primary() != longest {
+		t.Error("the member does not serve, and its time is over")
 	}
-	p.retired = false
-	p.start()
-	w.isolate(p, false)
 }
 
 func TestStepDownAndFreeze(t *testing.T) {

@@ -13,8 +13,9 @@ import (
 // way.
 var errConfigPending = mongoerr.New(mongoerr.ConfigurationInProgress, "Cannot run replSetReconfig because the node is currently updating its configuration")
 
-// lastResortTicks is how long nobody leads before a member of priority 0 does.
-const lastResortTicks = 5 * electionTicks
+// lastResortTicks is how long nobody leads after a member that may not be primary has
+// refused a vote, before it leads itself.
+const lastResortTicks = electionTicks
 
 // caughtUpEntries is by how many entries a member may lag to be voter or primary.
 const caughtUpEntries = 64
@@ -160,7 +161,8 @@ func (g *Group) successor(pass func(MemberConfig) bool) uint64 {
 
 // tend is what a primary does by itself, once a tick.
 func (g *Group) tend() {
-	if g.role == Leader && !g.isElectable() {
+	g.serve()
+	if g.role == Leader && !g.primary && !g.mayCampaign() {
 		if to := g.successor(func(MemberConfig) bool { return true }); to != raft.None {
 			g.rn.TransferLeader(to)
 		}
@@ -200,12 +202,45 @@ func (g *Group) isElectable() bool {
 	return m != nil && m.Electable()
 }
 
-// lastResort says whether a voter that may not be primary must lead for a moment:
-// its log may be longer than that of all who may, who then never get its vote. It
-// does not serve as primary, and hands over (tend).
-func (g *Group) lastResort() bool {
-	m := g.state.config.Member(g.ID)
-	return m != nil && m.Voter() && g.ticks >= g.frozen && g.sinceLead > lastResortTicks && (g.sinceLead+g.ID)%electionTicks == 0
+// refuses notes that this member, which does not stand for election, has more of the log
+// than a candidate, and will not vote for it.
+func (g *Group) refuses(m *raftpb.Message) {
+	me := g.state.config.Member(g.ID)
+	if g.lead != raft.None || g.role != Follower || me == nil || !me.Voter() || g.mayCampaign() {
+		return
+	}
+	last, err := g.Log.Term(g.Log.Last())
+	if err != nil || m.GetLogTerm() > last || m.GetLogTerm() == last && m.GetIndex() >= g.Log.Last() {
+		return
+	}
+	if g.resorts == 0 {
+		g.resorts = g.ticks + lastResortTicks
+	}
+}
+
+// lastResort has a voter lead that may not be primary, or is frozen: its log is longer
+// than that of a candidate, who may never get its vote. It does not serve as primary,
+// and hands over (tend).
+func (g *Group) lastResort() {
+	if g.resorts == 0 || g.ticks < g.resorts {
+		return
+	}
+	g.resorts = 0
+	if g.role != Follower || g.lead != raft.None {
+		return
+	}
+	if err := g.rn.Campaign(); err != nil {
+		g.Logger.Debug("replication: no election", "error", err)
+	}
+}
+
+// serve makes the leader primary, once it has applied an entry of its own term, and if
+// it may be.
+func (g *Group) serve() {
+	if g.role == Leader && !g.primary && g.applied.Term == g.term && g.mayCampaign() {
+		g.setPrimary(true)
+		g.Logger.Info("replication: primary", "term", g.term)
+	}
 }
 
 // caughtUp is a learner that is to vote and has what the primary has; raft.None where

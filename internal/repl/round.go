@@ -329,10 +329,7 @@ func (g *Group) apply(e *raftpb.Entry) error {
 		return err
 	}
 	g.applied = at
-	if g.role == Leader && e.GetTerm() == g.term && !g.primary && g.isElectable() {
-		g.setPrimary(true)
-		g.Logger.Info("replication: primary", "term", g.term)
-	}
+	g.serve()
 	g.finish(at, len(data) == 0 || stale)
 	return nil
 }
