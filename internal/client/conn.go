@@ -207,7 +207,8 @@ func replyError(reply bson.Doc) error {
 					e.Labels = append(e.Labels, l.Str())
 				}
 			}
-		case name != "ok" && name != "codeName" && !strings.HasPrefix(name, "$"):
+		case name == "ok", name == "codeName", name == "operationTime", name == "topologyVersion", strings.HasPrefix(name, "$"):
+		default:
 			extra.Value(name, v)
 		}
 	}

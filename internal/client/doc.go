@@ -4,8 +4,12 @@
 //
 // A Conn is one connection, for one goroutine at a time. Every call is bounded
 // by its context: whose time is over, or who is cancelled, loses the connection,
-// as an answer may still be on its way. There is no pool here, no retrying and
-// no looking for another server: who asks knows what may be asked twice.
+// as an answer may still be on its way.
 //
-// Start reading at conn.go.
+// A Set is a replica set: it watches over its members (set.go), keeps connections to
+// each (member.go), sends a call to one that may answer it (readpreference.go), and
+// again where that is sure to do no harm: who asks says what may be asked twice. The
+// cluster time that all Sets have heard of is a Clock (clock.go).
+//
+// Start reading at conn.go, then set.go.
 package client

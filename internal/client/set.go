@@ -1,0 +1,483 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/wire"
+)
+
+// selectionTime is how long a call waits for a member that it may use, where its context
+// does not end before. (mongos: defaultFindReplicaSetHostTimeoutMS.)
+const selectionTime = 15 * time.Second
+
+// Between two tries of a call: this long, twice as long after each further one, and no
+// longer than the second.
+const (
+	firstPause = 20 * time.Millisecond
+	maxPause   = time.Second
+)
+
+// SetString is a set as connection strings of a cluster name it: "rs0/h1:27017,h2:27017".
+type SetString struct {
+	Name  string
+	Hosts []string
+}
+
+// ParseSetString reads "name/host:port,…"; a host without a port is at 27017. Error 9.
+func ParseSetString(text string) (SetString, error) {
+	name, hosts, ok := strings.Cut(text, "/")
+	if !ok || name == "" || hosts == "" {
+		return SetString{}, mongoerr.New(mongoerr.FailedToParse, "'%s' does not name a replica set and its members: name/host:port,host:port", text)
+	}
+	s := SetString{Name: name}
+	for h := range strings.SplitSeq(hosts, ",") {
+		if h = strings.TrimSpace(h); h == "" || strings.Contains(h, "/") {
+			return SetString{}, mongoerr.New(mongoerr.FailedToParse, "'%s' has a member without a host", text)
+		}
+		if i := strings.LastIndexByte(h, ':'); i < 0 || strings.HasSuffix(h, "]") {
+			h += ":27017"
+		}
+		s.Hosts = append(s.Hosts, h)
+	}
+	return s, nil
+}
+
+// String is the set as ParseSetString reads it.
+func (s SetString) String() string { return s.Name + "/" + strings.Join(s.Hosts, ",") }
+
+// Set is a replica set as others ask it: its members, which of them is the primary, and
+// connections to each. It may be used by many goroutines.
+type Set struct {
+	name    string
+	options Options
+	clock   *Clock
+
+	life     context.Context
+	end      context.CancelFunc
+	watching sync.WaitGroup
+	mu       struct {
+		sync.Mutex
+		members  []*member
+		election [12]byte      // the latest electionId that was heard of,
+		version  int64         // and the setVersion that came with it
+		changed  chan struct{} // closed, and made anew, with each change
+		closed   bool
+	}
+}
+
+// OpenSet watches over a set until Close. It does not wait for its members. Options.Address
+// is not used; clock is what the caller's Sets share.
+func OpenSet(at SetString, o Options, clock *Clock) *Set {
+	s := &Set{name: at.Name, options: o, clock: clock}
+	s.life, s.end = context.WithCancel(context.Background())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.changed = make(chan struct{})
+	for _, h := range at.Hosts {
+		s.addLocked(h)
+	}
+	return s
+}
+
+// Close ends the connections, and waits for what the set runs. Calls under way fail.
+func (s *Set) Close() {
+	s.end()
+	s.mu.Lock()
+	s.mu.closed = true
+	for _, m := range s.mu.members {
+		m.close()
+	}
+	s.mu.Unlock()
+	s.watching.Wait()
+}
+
+// Name is the set's name.
+func (s *Set) Name() string { return s.name }
+
+// At is the set with the members that it has now.
+func (s *Set) At() SetString {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := SetString{Name: s.name}
+	for _, m := range s.mu.members {
+		at.Hosts = append(at.Hosts, m.address)
+	}
+	slices.Sort(at.Hosts)
+	return at
+}
+
+// Call is a command for one member of a set.
+type Call struct {
+	DB string
+	// Body has neither $db nor $clusterTime nor $readPreference.
+	Body      bson.Doc
+	Sequences []wire.Sequence
+	// Read says which members may answer.
+	Read ReadPreference
+	// Member is the one that must, as a cursor is only there; "" for any that Read allows.
+	Member string
+	// Idempotent says that nothing changes if it is executed twice: a read, or a write
+	// with a txnNumber. Only then it is sent again after an error that does not say
+	// whether it was executed.
+	Idempotent bool
+}
+
+// Answer is what a member replied, and which one.
+type Answer struct {
+	Reply  bson.Doc
+	Member string
+}
+
+// Run sends a call to a member that may answer it, and to another where that one is gone
+// or is no primary any more, until ctx ends. The reply belongs to the caller and is there
+// with a server's error, too. Errors: the server's; 133 where no member may answer; 6
+// where the connection is lost and the call must not be repeated; the cause of ctx's end.
+func (s *Set) Run(ctx context.Context, c Call) (Answer, error) {
+	deadline := time.Now().Add(selectionTime)
+	var last error
+	for pause := firstPause; ; pause = min(2*pause, maxPause) {
+		m, err := s.choose(ctx, &c, deadline, last)
+		if err != nil {
+			return Answer{}, err
+		}
+		answer, sent, err := s.ask(ctx, m, &c)
+		if err == nil {
+			return answer, nil
+		}
+		if ctx.Err() != nil {
+			return answer, context.Cause(ctx)
+		}
+		again := false
+		var refused *mongoerr.Error
+		if errors.As(err, &refused) {
+			changed, unexecuted := stateChange(refused.Code)
+			if changed {
+				s.lost(m, err, false)
+			}
+			again = changed && (unexecuted || c.Idempotent) && c.Member == ""
+		} else {
+			s.lost(m, err, true)
+			again = (!sent || c.Idempotent) && c.Member == ""
+			err = unreachable(m.address, err)
+		}
+		if !again || time.Now().After(deadline) || s.life.Err() != nil {
+			return answer, err
+		}
+		last = err
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return answer, context.Cause(ctx)
+		}
+	}
+}
+
+func unreachable(address string, err error) error {
+	return mongoerr.New(mongoerr.HostUnreachable, "Error connecting to %s :: caused by :: %s", address, err.Error())
+}
+
+// stateChange says whether an error means that a member is not, or not any more, what
+// it was taken for, and whether the command has certainly not been executed.
+func stateChange(c mongoerr.Code) (changed, unexecuted bool) {
+	switch c {
+	case mongoerr.NotWritablePrimary, mongoerr.NotPrimaryNoSecondaryOk, mongoerr.NotPrimaryOrSecondary, mongoerr.Code(10058):
+		return true, true
+	case mongoerr.PrimarySteppedDown, mongoerr.InterruptedAtShutdown, mongoerr.InterruptedDueToReplStateChange, mongoerr.ShutdownInProgress:
+		return true, false
+	}
+	return false, false
+}
+
+// ask sends c to m. sent says that m may have got it.
+func (s *Set) ask(ctx context.Context, m *member, c *Call) (a Answer, sent bool, err error) {
+	conn, life, err := m.take(ctx)
+	if err != nil {
+		return a, false, err
+	}
+	defer m.give(conn, life)
+	b := new(bson.Builder).Fields(c.Body)
+	if c.Member == "" {
+		c.Read.Append(b)
+	} else {
+		nearest := ReadPreference{Mode: Nearest}
+		nearest.Append(b)
+	}
+	s.clock.Append(b)
+	a.Member = m.address
+	a.Reply, err = conn.Run(ctx, c.DB, b.Finish(), c.Sequences...)
+	if a.Reply != nil {
+		s.clock.ObserveReply(a.Reply)
+	}
+	return a, true, err
+}
+
+// choose waits for a member that may answer c. Errors: last, or 133, behind deadline;
+// the cause of ctx's end; 91 where the set is closed.
+func (s *Set) choose(ctx context.Context, c *Call, deadline time.Time, last error) (*member, error) {
+	var timer *time.Timer
+	for {
+		s.mu.Lock()
+		m, changed, closed := s.chooseLocked(c), s.mu.changed, s.mu.closed
+		if m == nil && !closed {
+			for _, o := range s.mu.members {
+				if o.role != rolePrimary {
+					o.look()
+				}
+			}
+		}
+		s.mu.Unlock()
+		switch {
+		case closed:
+			return nil, mongoerr.New(mongoerr.ShutdownInProgress, "the connections to %s are closed", s.name)
+		case m != nil:
+			return m, nil
+		case c.Member != "": // nowhere else, and it is gone
+			return nil, mongoerr.New(mongoerr.HostUnreachable, "%s is no member of %s any more", c.Member, s.name)
+		}
+		if timer == nil {
+			timer = time.NewTimer(time.Until(deadline))
+			defer timer.Stop()
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-s.life.Done():
+		case <-timer.C:
+			if last != nil {
+				return nil, last
+			}
+			return nil, s.nobody(c)
+		}
+	}
+}
+
+// nobody is the error where no member may answer c: with what is known of each.
+func (s *Set) nobody(c *Call) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	text := "Could not find host matching read preference { mode: \"" + c.Read.Mode.String() + "\" } for set " + s.name
+	for _, m := range s.mu.members {
+		if m.failure != nil {
+			text += "; " + m.address + ": " + m.failure.Error()
+		}
+	}
+	return mongoerr.New(mongoerr.FailedToSatisfyReadPreference, "%s", text)
+}
+
+func (s *Set) chooseLocked(c *Call) *member {
+	if c.Member != "" {
+		i := slices.IndexFunc(s.mu.members, func(m *member) bool { return m.address == c.Member })
+		if i < 0 {
+			return nil
+		}
+		return s.mu.members[i]
+	}
+	return c.Read.choose(s.primaryLocked(), s.mu.members)
+}
+
+func (s *Set) primaryLocked() *member {
+	for _, m := range s.mu.members {
+		if m.role == rolePrimary {
+			return m
+		}
+	}
+	return nil
+}
+
+// lost notes that m is not what it was taken for; dropped, that a connection to it
+// broke.
+func (s *Set) lost(m *member, err error, dropped bool) {
+	s.mu.Lock()
+	m.role, m.failure = roleUnknown, err
+	s.mu.Unlock()
+	if dropped {
+		m.drop()
+	}
+	m.look()
+}
+
+// addLocked takes a member into the set and watches over it.
+func (s *Set) addLocked(address string) {
+	m := newMember(address, s.options)
+	ctx, stop := context.WithCancel(s.life)
+	m.stop = stop
+	s.mu.members = append(s.mu.members, m)
+	s.watching.Go(func() { s.watch(ctx, m) })
+}
+
+// watch asks a member again and again what it is.
+func (s *Set) watch(ctx context.Context, m *member) {
+	defer m.stop()
+	var conn *Conn // of its own: those of the calls may all be in use
+	defer func() {
+		if conn != nil {
+			_ = conn.Close()
+		}
+	}()
+	for ctx.Err() == nil {
+		pause := heartbeat
+		if err := s.hello(ctx, m, &conn); err != nil {
+			pause = failedPause
+			if ctx.Err() == nil {
+				s.lostQuietly(m, err)
+			}
+		}
+		m.tend()
+		if !m.rest(ctx, pause) {
+			return
+		}
+	}
+}
+
+// rest waits until the watch is to ask again: not before failedPause is over, however
+// many wait for it.
+func (m *member) rest(ctx context.Context, pause time.Duration) bool {
+	timer := time.NewTimer(min(pause, failedPause))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+		return false
+	}
+	if pause <= failedPause {
+		return true
+	}
+	timer.Reset(pause - failedPause)
+	select {
+	case <-timer.C:
+	case <-m.kick:
+	case <-ctx.Done():
+		return false
+	}
+	return true
+}
+
+// lostQuietly is lost for the watch itself, which looks again anyway.
+func (s *Set) lostQuietly(m *member, err error) {
+	s.mu.Lock()
+	m.role, m.failure = roleUnknown, err
+	s.mu.Unlock()
+	m.drop()
+}
+
+var helloCall = new(bson.Builder).Int32("hello", 1).Finish()
+
+// hello asks a member what it is, and takes over what it says. It keeps the connection
+// in conn.
+func (s *Set) hello(ctx context.Context, m *member, conn **Conn) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, helloTime)
+	defer cancel()
+	if *conn == nil {
+		if *conn, err = Connect(ctx, m.options); err != nil {
+			*conn = nil
+			return err
+		}
+	}
+	began := time.Now()
+	reply, err := (*conn).Run(ctx, "admin", helloCall)
+	if err != nil {
+		_ = (*conn).Close()
+		*conn = nil
+		return err
+	}
+	s.heard(m, reply, time.Since(began))
+	return nil
+}
+
+// heard takes over what a member has said of itself and of the others.
+// (Specification: "Server Discovery and Monitoring".)
+func (s *Set) heard(m *member, hello bson.Doc, took time.Duration) {
+	s.clock.ObserveReply(hello)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.closed || !slices.Contains(s.mu.members, m) {
+		return
+	}
+	m.seen, m.failure = time.Now(), nil
+	if m.took == 0 {
+		m.took = took
+	}
+	m.took = (4*m.took + took) / 5
+	m.tags = nil
+	if v := hello.Lookup("tags"); v.Type == bson.TypeDocument {
+		m.tags = v.Doc().Clone()
+	}
+	if v := hello.Lookup("lastWrite"); v.Type == bson.TypeDocument {
+		if d := v.Doc().Lookup("lastWriteDate"); d.Type == bson.TypeDate {
+			m.lastWrite = time.UnixMilli(d.Date())
+		}
+	}
+	m.role = roleOther
+	if name := hello.Lookup("setName"); name.Type == bson.TypeString && name.Str() == s.name {
+		s.roleLocked(m, hello)
+		s.membersLocked(m, hello)
+	}
+	close(s.mu.changed)
+	s.mu.changed = make(chan struct{})
+}
+
+// roleLocked notes the role of a member of the set. Of two that say they are the primary
+// the one of the later election is it.
+func (s *Set) roleLocked(m *member, hello bson.Doc) {
+	switch {
+	case hello.Lookup("isWritablePrimary").Truthy():
+		m.election, m.version = [12]byte{}, bson.ClampToInt64(hello.Lookup("setVersion"))
+		if v := hello.Lookup("electionId"); v.Type == bson.TypeObjectID {
+			m.election = v.ObjectID()
+		}
+		if c := slices.Compare(m.election[:], s.mu.election[:]); c < 0 || c == 0 && m.version < s.mu.version {
+			m.role = roleUnknown
+			return
+		}
+		s.mu.election, s.mu.version = m.election, m.version
+		for _, o := range s.mu.members {
+			if o != m && o.role == rolePrimary {
+				o.role = roleUnknown
+				o.look()
+			}
+		}
+		m.role = rolePrimary
+	case hello.Lookup("secondary").Truthy() && !hello.Lookup("hidden").Truthy():
+		m.role = roleSecondary
+	}
+}
+
+// membersLocked takes in members that are new, and, where the primary tells, takes out
+// those that are gone.
+func (s *Set) membersLocked(from *member, hello bson.Doc) {
+	var hosts []string
+	for _, name := range []string{"hosts", "passives", "arbiters"} {
+		if v := hello.Lookup(name); v.Type == bson.TypeArray {
+			for h := range v.Doc().Values() {
+				if h.Type == bson.TypeString {
+					hosts = append(hosts, strings.Clone(h.Str()))
+				}
+			}
+		}
+	}
+	for _, h := range hosts {
+		if !slices.ContainsFunc(s.mu.members, func(m *member) bool { return m.address == h }) {
+			s.addLocked(h)
+		}
+	}
+	if from.role != rolePrimary || len(hosts) == 0 {
+		return
+	}
+	s.mu.members = slices.DeleteFunc(s.mu.members, func(m *member) bool {
+		gone := !slices.Contains(hosts, m.address)
+		if gone {
+			m.close()
+		}
+		return gone
+	})
+}
