@@ -33,7 +33,7 @@ func (n *Node) autoCompact() *command.Command {
 
 func (n *Node) runAutoCompact(_ context.Context, op *command.Op) error {
 	on, target := op.Args.Bool("autoCompact"), op.Args.Int64Or("freeSpaceTargetMB", defaultCompactTargetMB)
-	if on && target > math.MaxInt64/mebibyte {
+	if on && target > math.MaxInt64>>20 {
 		return mongoerr.New(mongoerr.BadValue, "freeSpaceTargetMB of %d is too large", target)
 	}
 	c := &n.compaction

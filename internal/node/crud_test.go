@@ -15,6 +15,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/catalog/replay"
 	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/process"
 	"github.com/mayflydb/mayfly/internal/query/exec"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
@@ -43,8 +44,8 @@ func withCache(t testing.TB, size int64) (*Node, *command.Client) {
 func over(c *catalog.Catalog) (*Node, *command.Client) {
 	d := command.NewDispatcher(slog.New(slog.NewTextHandler(io.Discard, nil)))
 	n := &Node{
-		Dispatcher: d, Params: d.Params, Log: d.Log, StartTime: time.Now(), Catalog: c,
-		Exec: &exec.Executor{Catalog: c}, Process: Process{Log: memoryLog{}, Shutdown: func() {}},
+		Dispatcher: d, Params: d.Params, Log: d.Log, Catalog: c,
+		Exec: &exec.Executor{Catalog: c}, Process: process.Process{StartTime: time.Now(), Log: memoryLog{}, Shutdown: func() {}},
 	}
 	client := &command.Client{ConnectionID: 1, Remote: "127.0.0.1:40000"}
 	d.Clients.Connect(client)

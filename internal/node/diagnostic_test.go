@@ -14,6 +14,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/process"
 )
 
 // memoryLog is a log of two lines.
@@ -30,8 +31,8 @@ func withoutData() *Node {
 	d := command.NewDispatcher(slog.New(slog.NewTextHandler(io.Discard, nil)))
 	d.Host = "here:27017"
 	n := &Node{
-		Dispatcher: d, Params: d.Params, Log: d.Log, StartTime: time.Now(),
-		Process: Process{
+		Dispatcher: d, Params: d.Params, Log: d.Log,
+		Process: process.Process{StartTime: time.Now(),
 			Argv: []string{"mayfly", "serve"}, Host: "here:27017", Log: memoryLog{}, LocalhostOnly: true,
 			Compressors: []string{"snappy", "zlib", "zstd"}, Shutdown: func() {},
 		},

@@ -147,7 +147,7 @@ func (n *Node) writeExplainTail(op *command.Op, body bson.Doc) {
 	} else {
 		b.String("warning", "output truncated due to nearing BSON max user size")
 	}
-	b.Doc("serverInfo", n.serverInfo())
+	b.Doc("serverInfo", n.Process.ServerInfo())
 	b.OpenDoc("serverParameters")
 	for _, q := range planParameters {
 		b.Value(q.name, q.value)

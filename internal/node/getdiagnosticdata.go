@@ -30,7 +30,7 @@ func (n *Node) runGetDiagnosticData(ctx context.Context, op *command.Op) error {
 	now := func() int64 { return time.Now().UnixMilli() }
 	b.OpenDoc("data").Date("start", now())
 	b.OpenDoc("serverStatus").Date("start", now())
-	n.writeStatus(ctx, op, b)
+	n.Process.WriteStatus(ctx, op, b)
 	b.Double("ok", 1).Date("end", now()).Close()
 	if n.Dispatcher.Member != nil {
 		set := new(bson.Builder).Date("start", now())

@@ -8,14 +8,11 @@ import (
 	"github.com/mayflydb/mayfly/internal/catalog/retryable"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/process"
 	"github.com/mayflydb/mayfly/internal/query/exec"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/timeseries"
 )
-
-// maxWriteBatch is how many documents or statements one write command holds
-// (maxWriteBatchSize of hello).
-const maxWriteBatch = 100000
 
 var insertFields = command.NewFields("insert",
 	command.CollectionOrUUID(),
@@ -147,8 +144,8 @@ func (n *Node) insertOne(ctx context.Context, w *exec.Writer, c *catalog.Collect
 }
 
 func checkBatch(n int) error {
-	if n == 0 || n > maxWriteBatch {
-		return mongoerr.New(mongoerr.InvalidLength, "Write batch sizes must be between 1 and %d. Got %d operations.", maxWriteBatch, n)
+	if n == 0 || n > process.MaxWriteBatch {
+		return mongoerr.New(mongoerr.InvalidLength, "Write batch sizes must be between 1 and %d. Got %d operations.", process.MaxWriteBatch, n)
 	}
 	return nil
 }

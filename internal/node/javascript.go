@@ -26,10 +26,10 @@ func NewJavaScript(log *slog.Logger, limit int64, b *memory.Budget) *javascript.
 	return javascript.NewEngine(javascript.Options{Log: log, Memory: limit, Budget: b})
 }
 
-// javascriptEngine names the engine in buildInfo.
+// javascriptEngine names the engine in buildInfo; "" for none.
 func (n *Node) javascriptEngine() string {
 	if n.JavaScript == nil {
-		return "none"
+		return ""
 	}
 	return "goja"
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/auth"
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/process"
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
@@ -307,7 +308,7 @@ func currentOpNeeds(_ *Node, op *command.Op) []auth.Need {
 
 // killOpNeeds are none for an operation of the client's own user.
 func killOpNeeds(_ *Node, op *command.Op) []auth.Need {
-	id, err := opID(op.Body.Lookup("op"))
+	id, err := process.OpID(op.Body.Lookup("op"))
 	if err == nil {
 		if target := op.Dispatcher.Clients.FindOp(id); target != nil && target.Client.Owner() == op.Client.Owner() {
 			return nil

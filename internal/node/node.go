@@ -3,12 +3,12 @@ package node
 import (
 	"log/slog"
 	"sync/atomic"
-	"time"
 
 	"github.com/mayflydb/mayfly/internal/account"
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/javascript"
+	"github.com/mayflydb/mayfly/internal/process"
 	"github.com/mayflydb/mayfly/internal/query/exec"
 )
 
@@ -22,10 +22,8 @@ type Node struct {
 	Exec       *exec.Executor
 	// JavaScript runs the functions of clients; nil where the server runs none.
 	JavaScript *javascript.Engine
-	// Process is the process around the node; nil where there is none.
-	Process Process
-	// StartTime is when the server started.
-	StartTime time.Time
+	// Process is the process around the node.
+	Process process.Process
 	// Expiry describes expiry rules; nil where no monitor applies them.
 	Expiry ExpiryReport
 
@@ -47,6 +45,8 @@ func (n *Node) Register(r *command.Registry) {
 	n.knobs = newKnobs(n.Params)
 	n.accounts = account.New(account.Options{Catalog: n.Catalog, Log: n.Log, Params: n.Params})
 	n.registerParameters(n.Params)
+	n.Process.Kind, n.Process.JavaScriptEngine = process.Mongod, n.javascriptEngine()
+	n.Process.RegisterStatus(n.Dispatcher.Status)
 	n.registerStatus(n.Dispatcher.Status)
 	n.registerSetStatus(n.Dispatcher.Status)
 	n.used = newOperatorCounts(n.Dispatcher.Status)
@@ -71,18 +71,15 @@ func (n *Node) registerData(r *command.Registry) {
 // its sessions.
 func (n *Node) registerDiagnostic(r *command.Registry) {
 	r.Register(
-		n.ping(), n.hello(), n.isMaster(), n.buildInfo(), n.hostInfo(), n.whatsMyURI(), n.connectionStatus(),
-		n.serverStatus(), n.getDiagnosticData(), n.getCmdLineOpts(), n.getLog(), n.logRotate(), n.logApplicationMessage(), n.listCommands(),
-		n.features(), n.lockInfo(), n.top(), n.dbHash(), n.currentOp(), n.killOp(), n.profile(), n.fsync(), n.fsyncUnlock(),
-		n.getParameter(), n.setParameter(), n.setFeatureCompatibilityVersion(), n.shutdown(), n.rotateCertificates(),
+		n.hello(), n.isMaster(), n.getDiagnosticData(), n.logApplicationMessage(),
+		n.lockInfo(), n.top(), n.dbHash(), n.Process.CurrentOp(), n.Process.KillOp(), n.profile(), n.fsync(), n.fsyncUnlock(),
+		n.setFeatureCompatibilityVersion(), n.rotateCertificates(),
 		n.dropConnections(), n.connPoolStats(), n.shardingState(), n.getClusterParameter(), n.setClusterParameter(),
 		n.autoCompact(), n.setIndexCommitQuorum(), n.compactStructuredEncryptionData(),
 		n.createSearchIndexes(), n.dropSearchIndex(), n.listSearchIndexes(), n.updateSearchIndex(),
 	)
-	r.Register(
-		n.startSession(), n.endSessions(), n.refreshSessions(), n.killSessions(), n.killAllSessions(),
-		n.killAllSessionsByPattern(), n.getMore(), n.killCursors(), n.abortTransaction(), n.commitTransaction(),
-	)
+	r.Register(n.abortTransaction(), n.commitTransaction())
+	r.Register(n.Process.Commands()...)
 	r.Register(n.accounts.Commands()...)
 	r.Register(n.planCacheCommands()...)
 	r.Register(n.replicaSetCommands()...)

@@ -1,6 +1,10 @@
 package node
 
-import "github.com/mayflydb/mayfly/internal/command"
+import (
+	"context"
+
+	"github.com/mayflydb/mayfly/internal/command"
+)
 
 // rotateCertificates reads the TLS certificates anew; without TLS there are
 // none.
@@ -8,6 +12,6 @@ func (n *Node) rotateCertificates() *command.Command {
 	return &command.Command{
 		Name: "rotateCertificates", Flags: command.AdminOnly,
 		Fields: command.NewFields("rotateCertificates", command.String("message")),
-		Help:   "Rotates the server's TLS certificates", Run: nothing,
+		Help:   "Rotates the server's TLS certificates", Run: func(context.Context, *command.Op) error { return nil },
 	}
 }

@@ -2,54 +2,15 @@ package node
 
 import (
 	"context"
-	"os"
-	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/process"
 )
 
-// serverStatus tells how the server is: the head below, and the sections that
-// its parts contribute. {section: 0} leaves one out, {section: 1} asks for one
-// that is left out otherwise.
-func (n *Node) serverStatus() *command.Command {
-	return &command.Command{
-		Name: "serverStatus", Flags: command.Quiet, Help: "returns lots of administrative server statistics", Run: n.runServerStatus,
-	}
-}
-
-func (n *Node) runServerStatus(ctx context.Context, op *command.Op) error {
-	n.writeStatus(ctx, op, op.Reply)
-	return nil
-}
-
-// writeStatus writes what serverStatus answers with into b.
-func (n *Node) writeStatus(ctx context.Context, op *command.Op, b *bson.Builder) {
-	up := n.uptime()
-	b.String("host", n.host()).String("version", Version).String("process", "mongod").
-		Strings("service", "shard").Int64("pid", int64(os.Getpid())).Double("uptime", float64(up/time.Second)).
-		Int64("uptimeMillis", up.Milliseconds()).Int64("uptimeEstimate", int64(up/time.Second)).
-		Date("localTime", time.Now().UnixMilli())
-	all := op.Body.Lookup("all").Truthy()
-	for _, s := range op.Dispatcher.Status.Sections() {
-		wanted := all || !s.OnDemand
-		if named(op.Body, s.Name) {
-			v := op.Body.Lookup(s.Name)
-			wanted = v.Truthy()
-		}
-		if wanted {
-			b.Value(s.Name, s.Value(ctx, op))
-		}
-	}
-}
-
-// registerStatus adds the sections about the process and what it does not have.
+// registerStatus adds the sections about the data, and what there is none of.
 func (n *Node) registerStatus(s *command.Status) {
-	s.Document("connections", n.appendConnections)
 	s.Metric("query", n.appendQueryMetrics)
-	s.Document("network", n.appendNetwork)
-	s.Document("mem", appendMemory)
-	s.Document("extra_info", appendExtraInfo)
 	s.Document("storageEngine", appendStorageEngine)
 	s.Document("transactions", n.appendTransactions)
 	s.Document("locks", func(*bson.Builder) {})
@@ -60,31 +21,8 @@ func (n *Node) registerStatus(s *command.Status) {
 	}})
 }
 
-func (n *Node) appendConnections(b *bson.Builder) {
-	var c Connections
-	if n.Process.Connections != nil {
-		c = n.Process.Connections()
-	}
-	b.Int("current", c.Current).Int("available", c.Available).Int("totalCreated", c.Created).Int("rejected", c.Rejected).
-		Int("active", c.Active).Int("threaded", c.Current).Int("exhaustIsMaster", 0).Int("exhaustHello", c.Awaiting).
-		Int("awaitingTopologyChanges", c.Awaiting)
-}
-
-func (n *Node) appendNetwork(b *bson.Builder) {
-	var t Traffic
-	if n.Process.Traffic != nil {
-		t = n.Process.Traffic()
-	}
-	b.Int64("bytesIn", t.BytesIn).Int64("bytesOut", t.BytesOut).Int64("physicalBytesIn", t.BytesIn).
-		Int64("physicalBytesOut", t.BytesOut).Int64("numSlowDNSOperations", 0).Int64("numSlowSSLOperations", 0).
-		Int64("numRequests", t.Requests)
-	if t.Compression != nil {
-		b.Doc("compression", t.Compression)
-	}
-}
-
 func appendStorageEngine(b *bson.Builder) {
-	b.String("name", storageEngine).Bool("supportsCommittedReads", true).Timestamp("oldestRequiredTimestampForCrashRecovery", 0).
+	b.String("name", process.StorageEngine).Bool("supportsCommittedReads", true).Timestamp("oldestRequiredTimestampForCrashRecovery", 0).
 		Bool("supportsPendingDrops", true).Int64("dropPendingIdents", 0).Bool("supportsSnapshotReadConcern", true).
 		Bool("readOnly", false).Bool("persistent", true).Bool("backupCursorOpen", false)
 }

@@ -6,7 +6,7 @@ import (
 	"runtime/debug"
 
 	"github.com/mayflydb/mayfly/internal/config"
-	"github.com/mayflydb/mayfly/internal/node"
+	"github.com/mayflydb/mayfly/internal/process"
 )
 
 // announce logs what starts here, and what an operator should not overlook.
@@ -15,7 +15,7 @@ func (s *Server) announce() {
 	o := s.Options
 	s.control.Info("Mayfly starting", "id", logStarting, "pid", os.Getpid(), "port", o.Net.Port, "dbPath", o.Storage.DBPath,
 		"architecture", "64-bit", "host", host)
-	s.control.Info("Build Info", "id", logBuildInfo, "version", config.Version, "mongodbVersion", node.Version,
+	s.control.Info("Build Info", "id", logBuildInfo, "version", config.Version, "mongodbVersion", process.Version,
 		"goVersion", runtime.Version(), "revision", revision(), "os", runtime.GOOS, "architecture", runtime.GOARCH)
 	s.control.Info("Options set by command line", "id", logOptions, "options", parsedOptions(o))
 	if o.Process.TimeZoneInfo != "" {

@@ -16,6 +16,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/config"
 	"github.com/mayflydb/mayfly/internal/expire"
 	"github.com/mayflydb/mayfly/internal/node"
+	"github.com/mayflydb/mayfly/internal/process"
 	"github.com/mayflydb/mayfly/internal/query/exec"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
@@ -38,7 +39,7 @@ func Assemble(_ context.Context, s *Server) (*App, error) {
 	x := &exec.Executor{Catalog: cat, Memory: s.memory, SpillDir: filepath.Join(s.Options.Storage.DBPath, spillDirectory)}
 	n := &node.Node{
 		Dispatcher: d, Params: d.Params, Log: s.log.Logger("COMMAND"), Catalog: cat, Exec: x,
-		Process: s.process(cat), StartTime: s.started,
+		Process: s.process(cat),
 	}
 	if s.Options.Security.JavaScript {
 		n.JavaScript = node.NewJavaScript(n.Log, s.memoryLimit(), s.memory)
@@ -84,16 +85,17 @@ func Assemble(_ context.Context, s *Server) (*App, error) {
 }
 
 // process is what the commands about the process are told of it.
-func (s *Server) process(cat *catalog.Catalog) node.Process {
-	return node.Process{
-		Argv: s.Options.Argv(), Parsed: parsedOptions(s.Options), Host: s.host(), DBPath: s.Options.Storage.DBPath, Log: s.log,
-		Connections: func() node.Connections {
+func (s *Server) process(cat *catalog.Catalog) process.Process {
+	return process.Process{
+		StartTime: s.started,
+		Argv:      s.Options.Argv(), Parsed: parsedOptions(s.Options), Host: s.host(), DBPath: s.Options.Storage.DBPath, Log: s.log,
+		Connections: func() process.Connections {
 			st := s.Stats()
-			return node.Connections{Current: st.Current, Available: st.Available, Active: st.Active, Awaiting: st.Awaiting, Created: st.Created, Rejected: st.Rejected}
+			return process.Connections{Current: st.Current, Available: st.Available, Active: st.Active, Awaiting: st.Awaiting, Created: st.Created, Rejected: st.Rejected}
 		},
-		Traffic: func() node.Traffic {
+		Traffic: func() process.Traffic {
 			st := s.Stats()
-			return node.Traffic{BytesIn: st.BytesIn, BytesOut: st.BytesOut, Requests: st.Requests}
+			return process.Traffic{BytesIn: st.BytesIn, BytesOut: st.BytesOut, Requests: st.Requests}
 		},
 		Compressors: s.Options.Net.Compressors, Flush: func(ctx context.Context) error { return cat.Engine().Sync(ctx) },
 		PauseIdleCompaction: func(ctx context.Context) error { return cat.Engine().PauseIdleCompaction(ctx) }, ResumeIdleCompaction: func() { cat.Engine().ResumeIdleCompaction() },

@@ -1,4 +1,4 @@
-package node
+package process
 
 import (
 	"context"
@@ -7,7 +7,7 @@ import (
 )
 
 // whatsMyURI tells the client the address it has here.
-func (n *Node) whatsMyURI() *command.Command {
+func (p *Process) whatsMyURI() *command.Command {
 	return &command.Command{
 		Name: "whatsmyuri", Flags: command.NoAuth | command.Quiet, Help: "{whatsmyuri:1}",
 		Run: func(_ context.Context, op *command.Op) error {

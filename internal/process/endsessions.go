@@ -1,4 +1,4 @@
-package node
+package process
 
 import (
 	"context"
@@ -26,7 +26,7 @@ func sessions(op *command.Op) (ids []command.SessionID, err error) {
 }
 
 // endSessions ends sessions before their time.
-func (n *Node) endSessions() *command.Command {
+func (p *Process) endSessions() *command.Command {
 	return &command.Command{
 		Name: "endSessions", Flags: command.APIv1, Fields: sessionFields("endSessions"),
 		Help: "end a set of logical sessions",

@@ -1,4 +1,4 @@
-package node
+package process
 
 import (
 	"context"
@@ -9,25 +9,26 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// killOp ends the operation with the given opid, if it still runs.
-func (n *Node) killOp() *command.Command {
-	return &command.Command{Name: "killOp", Flags: command.AdminOnly, Help: "kill op", Run: n.runKillOp}
+// KillOp ends the operation with the given opid, if it still runs.
+func (p *Process) KillOp() *command.Command {
+	return &command.Command{Name: "killOp", Flags: command.AdminOnly, Help: "kill op", Run: p.runKillOp}
 }
 
-func (n *Node) runKillOp(ctx context.Context, op *command.Op) error {
-	id, err := opID(op.Body.Lookup("op"))
+func (p *Process) runKillOp(ctx context.Context, op *command.Op) error {
+	id, err := OpID(op.Body.Lookup("op"))
 	if err != nil {
 		return err
 	}
 	op.Reply.String("info", "attempting to kill op")
-	n.Log.InfoContext(ctx, "Going to kill op", "c", "COMMAND", "id", 20482, "opId", id)
+	op.Dispatcher.Log.InfoContext(ctx, "Going to kill op", "c", "COMMAND", "id", 20482, "opId", id)
 	if target := op.Dispatcher.Clients.FindOp(id); target != nil && target != op {
 		target.Kill()
 	}
 	return nil
 }
 
-func opID(v bson.Value) (int32, error) {
+// OpID reads the number of an operation. Errors: 2, 4, 14, 26823.
+func OpID(v bson.Value) (int32, error) {
 	if v.IsMissing() {
 		return 0, mongoerr.New(mongoerr.NoSuchKey, "Missing expected field \"op\"")
 	}

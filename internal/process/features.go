@@ -1,4 +1,4 @@
-package node
+package process
 
 import (
 	"context"
@@ -7,7 +7,7 @@ import (
 )
 
 // features says what the server was built with.
-func (n *Node) features() *command.Command {
+func (p *Process) features() *command.Command {
 	return &command.Command{
 		Name: "features", Help: "return build level feature settings",
 		Run: func(_ context.Context, op *command.Op) error { op.Reply.Int32("oidMachine", 0); return nil },

@@ -1,4 +1,4 @@
-package node
+package process
 
 import (
 	"bufio"
@@ -13,16 +13,16 @@ import (
 )
 
 // hostInfo describes the machine and its operating system.
-func (n *Node) hostInfo() *command.Command {
+func (p *Process) hostInfo() *command.Command {
 	return &command.Command{
-		Name: "hostInfo", Fields: command.NewFields("hostInfo"), Run: n.runHostInfo,
+		Name: "hostInfo", Fields: command.NewFields("hostInfo"), Run: p.runHostInfo,
 		Help: "returns information about the daemon's host",
 	}
 }
 
-func (n *Node) runHostInfo(_ context.Context, op *command.Op) error {
+func (p *Process) runHostInfo(_ context.Context, op *command.Op) error {
 	m := readMachine()
-	b := op.Reply.OpenDoc("system").Date("currentTime", time.Now().UnixMilli()).String("hostname", n.host()).
+	b := op.Reply.OpenDoc("system").Date("currentTime", time.Now().UnixMilli()).String("hostname", p.Name()).
 		Int32("cpuAddrSize", 64).Int64("memSizeMB", m.memory/mebibyte).Int64("memLimitMB", m.limit/mebibyte).
 		Int32("numCores", m.cores).Int32("numCoresAvailableToProcess", int32(runtime.NumCPU())).
 		Int32("numPhysicalCores", m.cores).Int32("numCpuSockets", m.sockets).String("cpuArch", arch()).

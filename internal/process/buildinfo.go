@@ -1,6 +1,7 @@
-package node
+package process
 
 import (
+	"cmp"
 	"context"
 	"runtime"
 
@@ -10,16 +11,16 @@ import (
 
 // buildInfo says which version of MongoDB this server behaves as, and how it
 // was built.
-func (n *Node) buildInfo() *command.Command {
+func (p *Process) buildInfo() *command.Command {
 	return &command.Command{
 		Name: "buildInfo", Aliases: []string{"buildinfo"}, Flags: command.NoAuth | command.APIv1 | command.Quiet,
-		Fields: command.NewFields("buildInfo"), Help: "get version #, etc.\n{ buildinfo:1 }", Run: n.runBuildInfo,
+		Fields: command.NewFields("buildInfo"), Help: "get version #, etc.\n{ buildinfo:1 }", Run: p.runBuildInfo,
 	}
 }
 
-func (n *Node) runBuildInfo(_ context.Context, op *command.Op) error {
-	b := op.Reply.String("version", Version).String("gitVersion", gitVersion).OpenArray("modules").Close()
-	b.String("allocator", "go").String("javascriptEngine", n.javascriptEngine()).String("sysInfo", "deprecated")
+func (p *Process) runBuildInfo(_ context.Context, op *command.Op) error {
+	b := op.Reply.String("version", Version).String("gitVersion", GitVersion).OpenArray("modules").Close()
+	b.String("allocator", "go").String("javascriptEngine", cmp.Or(p.JavaScriptEngine, "none")).String("sysInfo", "deprecated")
 	b.OpenArray("versionArray")
 	for i, v := range versionArray {
 		b.Int32(bson.Index(i), v)
@@ -29,12 +30,15 @@ func (n *Node) runBuildInfo(_ context.Context, op *command.Op) error {
 	b.OpenDoc("buildEnvironment").String("distmod", "").String("distarch", arch()).String("cc", "").String("ccflags", "").
 		String("cxx", runtime.Version()).String("cxxflags", "").String("linkflags", "").String("target_arch", arch()).
 		String("target_os", runtime.GOOS).String("cppdefines", "").Close()
-	b.Int32("bits", 64).Bool("debug", false).Int32("maxBsonObjectSize", maxBsonObjectSize).Strings("storageEngines", storageEngine)
+	b.Int32("bits", 64).Bool("debug", false).Int32("maxBsonObjectSize", MaxBsonObjectSize)
+	if p.Kind == Mongod {
+		b.Strings("storageEngines", StorageEngine)
+	}
 	return nil
 }
 
-// storageEngine is the name of the storage engine.
-const storageEngine = "mayfly"
+// StorageEngine is the name of the storage engine.
+const StorageEngine = "mayfly"
 
 // arch is the processor's architecture by the name that the server uses.
 func arch() string {

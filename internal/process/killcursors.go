@@ -1,4 +1,4 @@
-package node
+package process
 
 import (
 	"context"
@@ -11,14 +11,14 @@ var killCursorsFields = command.NewFields("killCursors",
 	command.Collection(), command.ArrayOf("cursors", command.Int64("")).Required())
 
 // killCursors closes cursors.
-func (n *Node) killCursors() *command.Command {
+func (p *Process) killCursors() *command.Command {
 	return &command.Command{
 		Name: "killCursors", Fields: killCursorsFields, Flags: command.APIv1 | command.Transaction,
-		Help: "Kill a list of cursor ids", Run: n.runKillCursors,
+		Help: "Kill a list of cursor ids", Run: p.runKillCursors,
 	}
 }
 
-func (n *Node) runKillCursors(_ context.Context, op *command.Op) error {
+func (p *Process) runKillCursors(_ context.Context, op *command.Op) error {
 	var killed, unknown []int64
 	for _, v := range op.Args.Array("cursors") {
 		switch {

@@ -1,4 +1,4 @@
-package node
+package process
 
 import (
 	"context"
@@ -18,15 +18,15 @@ var getMoreFields = command.NewFields("getMore",
 
 // getMore answers {getMore: id, collection, batchSize} with the next batch of a
 // cursor.
-func (n *Node) getMore() *command.Command {
+func (p *Process) getMore() *command.Command {
 	return &command.Command{
 		Name: "getMore", Kind: command.KindGetMore, Fields: getMoreFields,
 		Flags: command.TakesReadConcern | command.APIv1 | command.Transaction,
-		Help:  "retrieve more results from an existing cursor", Run: n.runGetMore,
+		Help:  "retrieve more results from an existing cursor", Run: p.runGetMore,
 	}
 }
 
-func (n *Node) runGetMore(ctx context.Context, op *command.Op) error {
+func (p *Process) runGetMore(ctx context.Context, op *command.Op) error {
 	a := &op.Args
 	name := a.Str("collection")
 	if !command.ValidCollectionName(name) {

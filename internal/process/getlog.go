@@ -1,4 +1,4 @@
-package node
+package process
 
 import (
 	"context"
@@ -9,16 +9,16 @@ import (
 )
 
 // getLog returns the last lines of the server's log.
-func (n *Node) getLog() *command.Command {
+func (p *Process) getLog() *command.Command {
 	return &command.Command{
 		Name: "getLog", Flags: command.AdminOnly | command.Quiet,
 		Fields: command.NewFields("getLog", command.Value(command.String("").Required())),
-		Help:   "{ getLog : '*' }  OR { getLog : 'global' }", Run: n.runGetLog,
+		Help:   "{ getLog : '*' }  OR { getLog : 'global' }", Run: p.runGetLog,
 	}
 }
 
-func (n *Node) runGetLog(_ context.Context, op *command.Op) error {
-	name, log := op.Args.Str("getLog"), n.Process.Log
+func (p *Process) runGetLog(_ context.Context, op *command.Op) error {
+	name, log := op.Args.Str("getLog"), p.Log
 	if name == "*" {
 		var names []string
 		if log != nil {

@@ -1,4 +1,4 @@
-package node
+package process
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 
 // killSessions ends what the named sessions run and have open; without names,
 // all of the client's user.
-func (n *Node) killSessions() *command.Command {
+func (p *Process) killSessions() *command.Command {
 	return &command.Command{
 		Name: "killSessions", Fields: sessionFields("killSessions"), Help: "kill a logical session and its operations",
 		Run: func(_ context.Context, op *command.Op) error {

@@ -1,4 +1,4 @@
-package node
+package process
 
 import (
 	"context"
@@ -20,7 +20,7 @@ var killByPatternFields = command.NewFields("killAllSessionsByPattern",
 
 // killAllSessionsByPattern ends what the sessions run and have open that match
 // one of the patterns; without patterns, all.
-func (n *Node) killAllSessionsByPattern() *command.Command {
+func (p *Process) killAllSessionsByPattern() *command.Command {
 	return &command.Command{
 		Name: "killAllSessionsByPattern", Fields: killByPatternFields, Help: "kill logical sessions by pattern",
 		Run: func(_ context.Context, op *command.Op) error {

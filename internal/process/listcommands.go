@@ -1,4 +1,4 @@
-package node
+package process
 
 import (
 	"context"
@@ -7,13 +7,13 @@ import (
 )
 
 // listCommands tells every command there is.
-func (n *Node) listCommands() *command.Command {
+func (p *Process) listCommands() *command.Command {
 	return &command.Command{
-		Name: "listCommands", Flags: command.NoAuth, Help: "get a list of all db commands", Run: n.runListCommands,
+		Name: "listCommands", Flags: command.NoAuth, Help: "get a list of all db commands", Run: p.runListCommands,
 	}
 }
 
-func (n *Node) runListCommands(_ context.Context, op *command.Op) error {
+func (p *Process) runListCommands(_ context.Context, op *command.Op) error {
 	b := op.Reply.OpenDoc("commands")
 	for _, c := range op.Dispatcher.Registry.All() {
 		b.OpenDoc(c.Name).String("help", c.Help).Bool("requiresAuth", c.Flags&command.NoAuth == 0).

@@ -1,4 +1,4 @@
-package node
+package process
 
 import (
 	"context"
@@ -8,13 +8,13 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/match"
 )
 
-// currentOp lists the running operations; fields that are no options filter
+// CurrentOp lists the running operations; fields that are no options filter
 // them.
-func (n *Node) currentOp() *command.Command {
-	return &command.Command{Name: "currentOp", Flags: command.AdminOnly, Help: "show current operations", Run: n.runCurrentOp}
+func (p *Process) CurrentOp() *command.Command {
+	return &command.Command{Name: "currentOp", Flags: command.AdminOnly, Help: "show current operations", Run: p.runCurrentOp}
 }
 
-func (n *Node) runCurrentOp(_ context.Context, op *command.Op) error {
+func (p *Process) runCurrentOp(_ context.Context, op *command.Op) error {
 	options := command.CurrentOpOptions{Truncate: true, For: op}
 	var filter bson.Builder
 	first := true

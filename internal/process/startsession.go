@@ -1,4 +1,4 @@
-package node
+package process
 
 import (
 	"context"
@@ -8,13 +8,13 @@ import (
 )
 
 // startSession makes a session on the server's side.
-func (n *Node) startSession() *command.Command {
+func (p *Process) startSession() *command.Command {
 	return &command.Command{
-		Name: "startSession", Help: "start a logical session", Run: n.runStartSession,
+		Name: "startSession", Help: "start a logical session", Run: p.runStartSession,
 	}
 }
 
-func (n *Node) runStartSession(_ context.Context, op *command.Op) error {
+func (p *Process) runStartSession(_ context.Context, op *command.Op) error {
 	s, err := op.Dispatcher.Sessions.Start(op.Client.Owner())
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package node
+package process
 
 import (
 	"context"
@@ -12,21 +12,21 @@ var logRotateFields = command.NewFields("logRotate", command.Value(command.OneOf
 	bson.TypeBool, bson.TypeInt64, bson.TypeInt32, bson.TypeDecimal, bson.TypeDouble, bson.TypeString).NotNull().Required()))
 
 // logRotate begins a new log file.
-func (n *Node) logRotate() *command.Command {
+func (p *Process) logRotate() *command.Command {
 	return &command.Command{
-		Name: "logRotate", Flags: command.AdminOnly, Fields: logRotateFields, Help: "rotate logs", Run: n.runLogRotate,
+		Name: "logRotate", Flags: command.AdminOnly, Fields: logRotateFields, Help: "rotate logs", Run: p.runLogRotate,
 	}
 }
 
-func (n *Node) runLogRotate(_ context.Context, op *command.Op) error {
+func (p *Process) runLogRotate(_ context.Context, op *command.Op) error {
 	v := op.Args.Value("logRotate")
 	if v.Type == bson.TypeString && v.Str() != "server" {
 		return mongoerr.New(mongoerr.NoSuchKey, "Unknown log type '%s' for rotation", v.Str())
 	}
-	if n.Process.Log == nil {
+	if p.Log == nil {
 		return nil
 	}
-	if err := n.Process.Log.Rotate(); err != nil {
+	if err := p.Log.Rotate(); err != nil {
 		return mongoerr.New(mongoerr.FileRenameFailed, "Failed to rotate log: %v", err)
 	}
 	return nil

@@ -1,4 +1,4 @@
-package node
+package process
 
 import (
 	"context"
@@ -7,7 +7,7 @@ import (
 )
 
 // refreshSessions keeps sessions from ending.
-func (n *Node) refreshSessions() *command.Command {
+func (p *Process) refreshSessions() *command.Command {
 	return &command.Command{
 		Name: "refreshSessions", Flags: command.APIv1, Fields: sessionFields("refreshSessions"),
 		Help: "renew a set of logical sessions",

@@ -1,4 +1,4 @@
-package node
+package process
 
 import (
 	"context"
@@ -14,14 +14,24 @@ import (
 // Version is the version of MongoDB whose behaviour this server shows.
 const Version = "8.0.15"
 
-// gitVersion stands where the server has the commit that it was built from.
-const gitVersion = "nogitversion"
+// GitVersion stands where the server has the commit that it was built from.
+const GitVersion = "nogitversion"
+
+// The kinds of processes.
+const (
+	Mongod = "mongod"
+	Mongos = "mongos"
+)
 
 var versionArray = [4]int32{8, 0, 15, 0}
 
-// Process is what commands about the server know of the process around the node. A
-// function that is nil has nothing to say or to do.
+// Process is what commands about the server know of the process that it is. A function
+// that is nil has nothing to say or to do.
 type Process struct {
+	// Kind is "mongod" for a server with data, "mongos" for a router.
+	Kind string
+	// StartTime is when it started.
+	StartTime time.Time
 	// Argv is the command line, Parsed the options in the shape of a configuration
 	// file.
 	Argv   []string
@@ -32,6 +42,8 @@ type Process struct {
 	DBPath string
 	// Log is the server's log.
 	Log ServerLog
+	// JavaScriptEngine is the name of what runs the functions of clients; "" for none.
+	JavaScriptEngine string
 	// Connections and Traffic count since start.
 	Connections func() Connections
 	Traffic     func() Traffic
@@ -74,10 +86,10 @@ type Traffic struct {
 	Compression bson.Doc
 }
 
-// host is the name of the machine, as replies print it.
-func (n *Node) host() string {
-	if n.Process.Host != "" {
-		return n.Process.Host
+// Name is the name of the machine, as replies print it.
+func (p *Process) Name() string {
+	if p.Host != "" {
+		return p.Host
 	}
 	name, err := os.Hostname()
 	if err != nil {
@@ -86,19 +98,24 @@ func (n *Node) host() string {
 	return name
 }
 
-// serverInfo names this server in explain's replies.
-func (n *Node) serverInfo() bson.Doc {
-	name, port, err := net.SplitHostPort(n.host())
+// ServerInfo names this server in explain's replies.
+func (p *Process) ServerInfo() bson.Doc {
+	name, port, err := net.SplitHostPort(p.Name())
 	if err != nil {
-		name = n.host()
+		name = p.Name()
 	}
 	number, _ := strconv.Atoi(port)
 	return new(bson.Builder).String("host", name).Int32("port", int32(number)).String("version", Version).
-		String("gitVersion", gitVersion).Finish()
+		String("gitVersion", GitVersion).Finish()
 }
 
-// uptime is how long the server runs.
-func (n *Node) uptime() time.Duration { return time.Since(n.StartTime) }
-
-// nothing is the handler of commands that are answered with ok and no more.
-func nothing(context.Context, *command.Op) error { return nil }
+// Commands are those that every kind of server has: about the process, its connections,
+// sessions, cursors and parameters.
+func (p *Process) Commands() []*command.Command {
+	return []*command.Command{
+		p.ping(), p.buildInfo(), p.hostInfo(), p.whatsMyURI(), p.connectionStatus(), p.serverStatus(), p.getCmdLineOpts(), p.getLog(),
+		p.logRotate(), p.listCommands(), p.features(), p.getParameter(), p.setParameter(),
+		p.startSession(), p.endSessions(), p.refreshSessions(), p.killSessions(), p.killAllSessions(), p.killAllSessionsByPattern(),
+		p.getMore(), p.killCursors(), p.shutdown(),
+	}
+}

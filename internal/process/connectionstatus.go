@@ -1,4 +1,4 @@
-package node
+package process
 
 import (
 	"context"
@@ -10,26 +10,26 @@ import (
 var connectionStatusFields = command.NewFields("connectionStatus", command.SafeBool("showPrivileges"))
 
 // connectionStatus says who the client has authenticated as.
-func (n *Node) connectionStatus() *command.Command {
+func (p *Process) connectionStatus() *command.Command {
 	return &command.Command{
 		Name: "connectionStatus", Flags: command.NoAuth | command.APIv1, Fields: connectionStatusFields,
-		Help: "Returns connection-specific information such as logged-in users and their roles", Run: n.runConnectionStatus,
+		Help: "Returns connection-specific information such as logged-in users and their roles", Run: p.runConnectionStatus,
 	}
 }
 
-func (n *Node) runConnectionStatus(_ context.Context, op *command.Op) error {
+func (p *Process) runConnectionStatus(_ context.Context, op *command.Op) error {
 	b := op.Reply.OpenDoc("authInfo").OpenArray("authenticatedUsers")
-	p := op.Client.Principal()
-	if p == nil {
-		p = &auth.Principal{}
+	who := op.Client.Principal()
+	if who == nil {
+		who = &auth.Principal{}
 	} else {
 		b.OpenDoc("0")
-		p.User.Name.Write(b)
+		who.User.Name.Write(b)
 		b.Close()
 	}
-	auth.WriteRoles(b.Close(), "authenticatedUserRoles", p.Roles)
+	auth.WriteRoles(b.Close(), "authenticatedUserRoles", who.Roles)
 	if op.Args.Bool("showPrivileges") {
-		p.Privileges.Write(b, "authenticatedUserPrivileges")
+		who.Privileges.Write(b, "authenticatedUserPrivileges")
 	}
 	id := op.Client.UUID()
 	b.Close().Binary("uuid", 4, id[:])

@@ -1,4 +1,4 @@
-package node
+package process
 
 import (
 	"context"
@@ -13,15 +13,15 @@ var getParameterOptions = command.NewFields("getParameter",
 
 // getParameter tells the values of server parameters: of the fields named after
 // them, or of all.
-func (n *Node) getParameter() *command.Command {
+func (p *Process) getParameter() *command.Command {
 	return &command.Command{
-		Name: "getParameter", Flags: command.AdminOnly, Run: n.runGetParameter,
+		Name: "getParameter", Flags: command.AdminOnly, Run: p.runGetParameter,
 		Help: "get administrative option(s)\nexample:\n{ getParameter:1, notablescan:1 }\nuse { getParameter:'*' } " +
 			"or { getParameter:{allParameters: true} } to get everything",
 	}
 }
 
-func (n *Node) runGetParameter(_ context.Context, op *command.Op) error {
+func (p *Process) runGetParameter(_ context.Context, op *command.Op) error {
 	_, v := op.Body.First()
 	all, details, setAt := v.Type == bson.TypeString && v.Str() == "*", false, ""
 	if v.Type == bson.TypeDocument {

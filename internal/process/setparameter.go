@@ -1,4 +1,4 @@
-package node
+package process
 
 import (
 	"context"
@@ -8,14 +8,14 @@ import (
 )
 
 // setParameter sets server parameters, all of those in the command or none.
-func (n *Node) setParameter() *command.Command {
+func (p *Process) setParameter() *command.Command {
 	return &command.Command{
-		Name: "setParameter", Flags: command.AdminOnly, Run: n.runSetParameter,
+		Name: "setParameter", Flags: command.AdminOnly, Run: p.runSetParameter,
 		Help: "set administrative option(s)\n{ setParameter:1, <param>:<value> }",
 	}
 }
 
-func (n *Node) runSetParameter(ctx context.Context, op *command.Op) error {
+func (p *Process) runSetParameter(ctx context.Context, op *command.Op) error {
 	var settings []command.Setting
 	it := op.Body.Iter()
 	it.Next()
@@ -33,7 +33,7 @@ func (n *Node) runSetParameter(ctx context.Context, op *command.Op) error {
 		return err
 	}
 	for _, s := range settings {
-		n.Log.InfoContext(ctx, "Successfully set parameter", "c", "COMMAND", "id", 23435,
+		op.Dispatcher.Log.InfoContext(ctx, "Successfully set parameter", "c", "COMMAND", "id", 23435,
 			"parameterName", s.Name, "newValue", s.Value.String())
 	}
 	op.Reply.Value("was", was)

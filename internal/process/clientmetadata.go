@@ -1,4 +1,4 @@
-package node
+package process
 
 import (
 	"strings"
@@ -15,8 +15,8 @@ const (
 	maxAppName        = 128
 )
 
-// clientMetadata keeps what the first hello of a connection says of its client.
-func clientMetadata(op *command.Op) error {
+// ClientMetadata keeps what the first hello of a connection says of its client.
+func ClientMetadata(op *command.Op) error {
 	v := op.Args.Value("client")
 	if v.IsMissing() {
 		return nil

@@ -1,4 +1,4 @@
-package node
+package process
 
 import (
 	"context"
@@ -7,7 +7,7 @@ import (
 )
 
 // ping answers ok, whatever else the server does.
-func (n *Node) ping() *command.Command {
+func (p *Process) ping() *command.Command {
 	return &command.Command{
 		Name:   "ping",
 		Flags:  command.NoAuth | command.APIv1 | command.Quiet,

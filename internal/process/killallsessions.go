@@ -1,4 +1,4 @@
-package node
+package process
 
 import (
 	"context"
@@ -13,7 +13,7 @@ var killAllSessionsFields = command.NewFields("killAllSessions",
 
 // killAllSessions ends what the sessions of the named users run and have open;
 // without names, those of all users.
-func (n *Node) killAllSessions() *command.Command {
+func (p *Process) killAllSessions() *command.Command {
 	return &command.Command{
 		Name: "killAllSessions", Fields: killAllSessionsFields, Help: "kill all logical sessions, for a user, and their operations",
 		Run: func(_ context.Context, op *command.Op) error {

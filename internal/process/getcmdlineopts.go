@@ -1,4 +1,4 @@
-package node
+package process
 
 import (
 	"context"
@@ -8,18 +8,18 @@ import (
 )
 
 // getCmdLineOpts tells the options that the server was started with.
-func (n *Node) getCmdLineOpts() *command.Command {
+func (p *Process) getCmdLineOpts() *command.Command {
 	return &command.Command{
 		Name: "getCmdLineOpts", Flags: command.AdminOnly, Fields: command.NewFields("getCmdLineOpts"),
-		Help: "get argv", Run: n.runGetCmdLineOpts,
+		Help: "get argv", Run: p.runGetCmdLineOpts,
 	}
 }
 
-func (n *Node) runGetCmdLineOpts(_ context.Context, op *command.Op) error {
-	parsed := n.Process.Parsed
+func (p *Process) runGetCmdLineOpts(_ context.Context, op *command.Op) error {
+	parsed := p.Parsed
 	if parsed == nil {
 		parsed = bson.Empty
 	}
-	op.Reply.Strings("argv", n.Process.Argv...).Doc("parsed", parsed)
+	op.Reply.Strings("argv", p.Argv...).Doc("parsed", parsed)
 	return nil
 }

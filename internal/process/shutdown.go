@@ -1,4 +1,4 @@
-package node
+package process
 
 import (
 	"context"
@@ -13,9 +13,9 @@ var shutdownFields = command.NewFields("shutdown", command.SafeBool("force"), co
 
 // shutdown asks the server to stop. While nobody authenticates, only clients on
 // the same machine may.
-func (n *Node) shutdown() *command.Command {
+func (p *Process) shutdown() *command.Command {
 	return &command.Command{
-		Name: "shutdown", Flags: command.AdminOnly, Fields: shutdownFields, Help: "shutdown the database.", Run: n.runShutdown,
+		Name: "shutdown", Flags: command.AdminOnly, Fields: shutdownFields, Help: "shutdown the database.", Run: p.runShutdown,
 	}
 }
 
@@ -23,28 +23,31 @@ func (n *Node) shutdown() *command.Command {
 // catch up and take over, where the client gives no time.
 const shutdownCatchUpSecs = 15
 
+// maxCatchUpSecs bounds it.
+const maxCatchUpSecs = 1 << 31
+
 // shutdownPeriod is how long a primary that stops does not want to be one again.
 const shutdownPeriod = 10 * time.Second
 
 // runShutdown has a primary hand over first. Where nobody can take over it goes on, but
 // for force. (Manual: database command shutdown.)
-func (n *Node) runShutdown(ctx context.Context, op *command.Op) error {
-	if n.Process.LocalhostOnly && !fromHere(op.Client) {
+func (p *Process) runShutdown(ctx context.Context, op *command.Op) error {
+	if p.LocalhostOnly && !fromHere(op.Client) {
 		return mongoerr.New(mongoerr.Unauthorized, "shutdown must run from localhost when running db without auth")
 	}
-	if n.Process.Shutdown == nil {
+	if p.Shutdown == nil {
 		return mongoerr.New(mongoerr.CommandNotSupported, "this server is not stopped by command")
 	}
 	catchUp := op.Args.Int64Or("timeoutSecs", shutdownCatchUpSecs)
 	if catchUp < 0 {
 		return mongoerr.New(mongoerr.BadValue, "shutdown timeout must be positive, and not %d", catchUp)
 	}
-	if m := n.Dispatcher.Member; m != nil && !op.Args.Bool("force") && m.Writable() == nil && len(m.State().Config.Members) > 1 {
-		if err := m.StepDown(ctx, shutdownPeriod, seconds(catchUp), false); err != nil && !mongoerr.Is(err, mongoerr.NotWritablePrimary) {
+	if m := op.Dispatcher.Member; m != nil && !op.Args.Bool("force") && m.Writable() == nil && len(m.State().Config.Members) > 1 {
+		if err := m.StepDown(ctx, shutdownPeriod, time.Duration(min(catchUp, maxCatchUpSecs))*time.Second, false); err != nil && !mongoerr.Is(err, mongoerr.NotWritablePrimary) {
 			return err
 		}
 	}
-	n.Process.Shutdown()
+	p.Shutdown()
 	op.CloseConnection = true
 	return nil
 }

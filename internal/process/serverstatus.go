@@ -1,0 +1,78 @@
+package process
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/command"
+)
+
+// services say what a process does for clients.
+var services = map[string]string{Mongod: "shard", Mongos: "router"}
+
+// serverStatus tells how the server is: the head below, and the sections that
+// its parts contribute. {section: 0} leaves one out, {section: 1} asks for one
+// that is left out otherwise.
+func (p *Process) serverStatus() *command.Command {
+	return &command.Command{
+		Name: "serverStatus", Flags: command.Quiet, Help: "returns lots of administrative server statistics", Run: p.runServerStatus,
+	}
+}
+
+func (p *Process) runServerStatus(ctx context.Context, op *command.Op) error {
+	p.WriteStatus(ctx, op, op.Reply)
+	return nil
+}
+
+// WriteStatus writes what serverStatus answers with into b.
+func (p *Process) WriteStatus(ctx context.Context, op *command.Op, b *bson.Builder) {
+	up := time.Since(p.StartTime)
+	b.String("host", p.Name()).String("version", Version).String("process", p.Kind).
+		Strings("service", services[p.Kind]).Int64("pid", int64(os.Getpid())).Double("uptime", float64(up/time.Second)).
+		Int64("uptimeMillis", up.Milliseconds()).Int64("uptimeEstimate", int64(up/time.Second)).
+		Date("localTime", time.Now().UnixMilli())
+	all := op.Body.Lookup("all").Truthy()
+	for _, s := range op.Dispatcher.Status.Sections() {
+		wanted := all || !s.OnDemand
+		if named(op.Body, s.Name) {
+			v := op.Body.Lookup(s.Name)
+			wanted = v.Truthy()
+		}
+		if wanted {
+			b.Value(s.Name, s.Value(ctx, op))
+		}
+	}
+}
+
+// RegisterStatus adds the sections about the process.
+func (p *Process) RegisterStatus(s *command.Status) {
+	s.Document("connections", p.appendConnections)
+	s.Document("network", p.appendNetwork)
+	s.Document("mem", appendMemory)
+	s.Document("extra_info", appendExtraInfo)
+}
+
+func (p *Process) appendConnections(b *bson.Builder) {
+	var c Connections
+	if p.Connections != nil {
+		c = p.Connections()
+	}
+	b.Int("current", c.Current).Int("available", c.Available).Int("totalCreated", c.Created).Int("rejected", c.Rejected).
+		Int("active", c.Active).Int("threaded", c.Current).Int("exhaustIsMaster", 0).Int("exhaustHello", c.Awaiting).
+		Int("awaitingTopologyChanges", c.Awaiting)
+}
+
+func (p *Process) appendNetwork(b *bson.Builder) {
+	var t Traffic
+	if p.Traffic != nil {
+		t = p.Traffic()
+	}
+	b.Int64("bytesIn", t.BytesIn).Int64("bytesOut", t.BytesOut).Int64("physicalBytesIn", t.BytesIn).
+		Int64("physicalBytesOut", t.BytesOut).Int64("numSlowDNSOperations", 0).Int64("numSlowSSLOperations", 0).
+		Int64("numRequests", t.Requests)
+	if t.Compression != nil {
+		b.Doc("compression", t.Compression)
+	}
+}
