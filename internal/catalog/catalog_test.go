@@ -207,6 +207,13 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 		_, err = s.c.Modify(ctx, ns, func(c *Collection) (Modification, error) {
 			return Modification{Options: parse(t, d.Input)}, nil
 		})
+	case "shard":
+		_, err = s.c.SetSharding(ctx, ns, func(*Collection) (*schema.Sharding, error) {
+			if d.Input == "" {
+				return nil, nil
+			}
+			return schema.LoadSharding(parse(t, d.Input))
+		})
 	case "keep":
 		s.seen[d.CmdArgs[1].Key] = coll
 	case "check":

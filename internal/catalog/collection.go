@@ -72,6 +72,8 @@ type Collection struct {
 	layout   layout.Layout   // where documents lie; nil for views
 	sections layout.Sections // those of the layout, nil for none
 	relay    *layout.Relay   // the layout where it changes while in use; else nil
+
+	sharding *schema.Sharding // nil where it is not sharded
 }
 
 // RecordKey is the key of a document in its collection's keyspace. Opaque.

@@ -17,6 +17,8 @@ type NewCollection struct {
 	IDIndex *schema.Index
 	// UUID is chosen at random where it is zero.
 	UUID UUID
+	// Sharding makes it a sharded collection; nil for none.
+	Sharding *schema.Sharding
 }
 
 // Create makes a collection, a view or the descriptor of a time-series
@@ -59,6 +61,7 @@ func exists(ns schema.Namespace) error {
 
 func (t *change) newCollection(ns schema.Namespace, n NewCollection) (*Collection, error) {
 	coll := &Collection{Namespace: ns, UUID: n.UUID, Options: n.Options, live: &live{}, derived: &derived{}}
+	coll.sharding = n.Sharding
 	if coll.Options == nil {
 		coll.Options = bson.Empty
 	}

@@ -26,6 +26,8 @@ import (
 // v is askedVersion more where there is an index {_ts: 1} with
 // expireAfterSeconds, which is one by last writes where its settings say so. In
 // descriptors without that each such index is one, and reading makes it say so.
+// Where the collection is sharded, v is shardedVersion more, and there is sharding: see
+// schema.Sharding.Doc.
 //
 // Multikey paths are under their index's ident in another keyspace, so that
 // writers can set them without touching the descriptor.
@@ -44,6 +46,9 @@ const (
 	// askedVersion, added to another, keeps builds away that take each {_ts: 1}
 	// with expireAfterSeconds for a rule by last writes.
 	askedVersion = 10
+	// shardedVersion, added to another, keeps builds away that would show what is hidden,
+	// and write what is blocked.
+	shardedVersion = 20
 )
 
 const uuidSubtype = 4
@@ -67,12 +72,18 @@ func (c *Collection) encode() bson.Doc {
 	if c.stored() != nil {
 		b.Doc("windows", c.stored())
 	}
+	if c.sharding != nil {
+		b.Doc("sharding", c.sharding.Doc())
+	}
 	return b.Finish()
 }
 
 // version is that of the descriptor's stored form.
 func (c *Collection) version() int32 {
 	v := c.shapeVersion()
+	if c.sharding != nil {
+		v += shardedVersion
+	}
 	for _, ix := range c.indexes {
 		if schema.MayCountFromWrite(ix.Spec) {
 			return v + askedVersion
@@ -116,6 +127,10 @@ func decode(id storage.Ident, d bson.Doc) (*Collection, error) {
 		return nil, fmt.Errorf("%w: catalog entry %d: %w", storage.ErrCorruption, id, err)
 	}
 	v, load := d.Lookup("v"), loadAsked
+	sharded := v.Type == bson.TypeInt32 && v.Int32() > shardedVersion
+	if sharded {
+		v = bson.Int32(v.Int32() - shardedVersion)
+	}
 	if v.Type == bson.TypeInt32 && v.Int32() > askedVersion {
 		v, load = bson.Int32(v.Int32()-askedVersion), schema.LoadIndex
 	}
@@ -152,6 +167,9 @@ func decode(id storage.Ident, d bson.Doc) (*Collection, error) {
 	}
 	if v.Int32() != seriesVersion && v.Int32() >= windowedVersion && !c.decodeWindows(d.Lookup("windows"), v.Int32(), load) {
 		return nil, bad("windows")
+	}
+	if err := c.decodeSharding(d.Lookup("sharding"), sharded); err != nil {
+		return nil, fmt.Errorf("%w: catalog entry %d: %w", storage.ErrCorruption, id, err)
 	}
 	indexes := d.Lookup("indexes")
 	if indexes.Type != bson.TypeArray {

@@ -35,6 +35,9 @@
 //     So what was judged due there is due while the rule is what it was.
 //   - exact-window: where each document that goes with a range is told, those that are
 //     told are those that the drop took, each once.
+//   - fenced: a unit writes into a sharded collection only while its statement may, by
+//     what the collection's descriptor says then; a change of that waits until nobody is
+//     inside.
 //   - multikey-first: an index shows a multikey path before a document that
 //     needs it is visible. So a reader takes its snapshot first and reads
 //     multikey state after it.

@@ -53,7 +53,12 @@ type Unit struct {
 	// OnPending says that the unit is evaluated on documents as units before it leave
 	// them, which nobody may ever commit; see Settle.
 	OnPending bool
-	reads     []pendingRead
+	// Guard is what the unit's statement knows of who owns what; nil for the server's own
+	// writes. Moving says that the unit is of an operation of the cluster, which writes
+	// what is hidden or blocked. Whoever begins the unit sets them.
+	Guard  *Guard
+	Moving bool
+	reads  []pendingRead
 	*scratch
 }
 
@@ -126,9 +131,10 @@ func (u *Unit) KeysInserted() int64 { return u.added }
 // enter makes the unit a writer of the collection, and returns its newest
 // descriptor, which stays the newest until the unit ends. A unit that holds
 // anything does not wait: whoever has closed the gate may wait for what it
-// holds. Errors: 26, and the cause of ctx's end while it waited for DDL.
+// holds. Errors: 26, the cause of ctx's end while it waited for DDL, and those of admit.
 func (u *Unit) enter(ctx context.Context, c *Collection) (*Collection, error) {
-	if !u.inside(c.live) {
+	first := !u.inside(c.live)
+	if first {
 		if len(u.gates) == 0 {
 			u.e.own = c.own()
 			u.e.ops.on = u.c.operations && !u.e.own
@@ -145,6 +151,12 @@ func (u *Unit) enter(ctx context.Context, c *Collection) (*Collection, error) {
 		u.gates = append(u.gates, c.live)
 	}
 	now := c.Latest()
+	if first && (u.Guard != nil || now != nil && now.sharding != nil) {
+		var err error
+		if now, err = u.admit(ctx, c); err != nil {
+			return nil, err
+		}
+	}
 	if now != nil && now.IsTimeseries() {
 		if now = now.Buckets(); c.IsTimeseries() {
 			c = c.Buckets()

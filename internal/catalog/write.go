@@ -24,6 +24,11 @@ func (u *Unit) Insert(ctx context.Context, c *Collection, doc bson.Doc) error {
 	if err != nil {
 		return err
 	}
+	if c.sharding != nil {
+		if err := u.checkOwned(c, doc); err != nil {
+			return err
+		}
+	}
 	return u.insertStamped(ctx, c, u.Stamp(c, doc))
 }
 
@@ -103,6 +108,11 @@ func (u *Unit) Update(ctx context.Context, c *Collection, key RecordKey, old, do
 	c, err := u.enter(ctx, c)
 	if err != nil {
 		return err
+	}
+	if c.sharding != nil {
+		if err := u.checkShardKey(c, old, doc); err != nil {
+			return err
+		}
 	}
 	doc = u.Stamp(c, doc)
 	u.record = append(u.record[:0], u.resolve(key)...)

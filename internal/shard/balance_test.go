@@ -118,7 +118,7 @@ func (w *world) bytes(r Range) int64 { return int64(w.place(r.Max) - w.place(r.M
 
 // place is the first document at or behind a bound.
 func (w *world) place(b Bound) int {
-	switch v := w.Map.key.values(b)[0]; v.Type {
+	switch v := w.Map.key.BoundValues(b)[0]; v.Type {
 	case bson.TypeMinKey:
 		return 0
 	case bson.TypeMaxKey:
@@ -206,7 +206,7 @@ func TestBalancerConverges(t *testing.T) {
 		for range rapid.IntRange(0, 3).Draw(t, "zones") {
 			lo := at + rapid.IntRange(1, 300).Draw(t, "gap")
 			at = lo + rapid.IntRange(1, 500).Draw(t, "length")
-			if w.Zones, err = w.Zones.Add(Zone{Range{intBound(k, lo), intBound(k, at)}, rapid.SampledFrom([]string{"z", "all"}).Draw(t, "name")}); err != nil {
+			if w.Zones, err = w.Zones.Add(Zone{Range{Min: intBound(k, lo), Max: intBound(k, at)}, rapid.SampledFrom([]string{"z", "all"}).Draw(t, "name")}); err != nil {
 				t.Fatal(err)
 			}
 		}

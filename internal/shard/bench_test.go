@@ -20,7 +20,7 @@ func hashedMillion(b *testing.B) (*Map, []Chunk) {
 	at := k.Min()
 	for i, end := range append(k.HashPoints(nil, benchChunks), k.Max()) {
 		shard := "shard" + bson.Index(i%100)
-		chunks = append(chunks, Chunk{ID: bson.NewObjectID(), Range: Range{at, end}, Shard: shard, Version: testGeneration.at(1<<32 + uint64(i)), History: []Placement{{1, shard}}})
+		chunks = append(chunks, Chunk{ID: bson.NewObjectID(), Range: Range{Min: at, Max: end}, Shard: shard, Version: testGeneration.At(1<<32 + uint64(i)), History: []Placement{{1, shard}}})
 		at = end
 	}
 	m, err := NewMap("d.c", k, testGeneration, chunks)
@@ -112,7 +112,7 @@ func BenchmarkTargetRange(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	m, err = m.With([]Chunk{{Range: Range{intBound(k, 9_000_000), intBound(k, 9_000_010)}, Shard: "other", Version: m.next(1)}})
+	m, err = m.With([]Chunk{{Range: Range{Min: intBound(k, 9_000_000), Max: intBound(k, 9_000_010)}, Shard: "other", Version: m.next(1)}})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -40,7 +40,7 @@ func (e *entry) jumbo() bool { return e.owner&jumboBit != 0 }
 func (b *block) end(i int) Bound {
 	e := &b.entries[i]
 	from := b.offset(i)
-	return Bound{b.arena[from:e.key:e.key], b.arena[e.key:e.bits:e.bits]}
+	return Bound{Key: b.arena[from:e.key:e.key], TypeBits: b.arena[e.key:e.bits:e.bits]}
 }
 
 func (b *block) offset(i int) uint32 {
@@ -58,7 +58,7 @@ func (b *block) start(i int) Bound {
 	return b.end(i - 1)
 }
 
-func (b *block) rangeOf(i int) Range { return Range{b.start(i), b.end(i)} }
+func (b *block) rangeOf(i int) Range { return Range{Min: b.start(i), Max: b.end(i)} }
 
 func (b *block) last() Bound { return b.end(len(b.entries) - 1) }
 
@@ -117,7 +117,7 @@ func (m *Map) packOne(first Bound, parts []piece, numbers map[string]uint32) *bl
 		e := p.end()
 		size += len(e.Key) + len(e.TypeBits)
 	}
-	b := &block{first: Bound{slices.Clone(first.Key), slices.Clone(first.TypeBits)}, arena: make([]byte, 0, size), entries: make([]entry, len(parts))}
+	b := &block{first: Bound{Key: slices.Clone(first.Key), TypeBits: slices.Clone(first.TypeBits)}, arena: make([]byte, 0, size), entries: make([]entry, len(parts))}
 	for i, p := range parts {
 		e := &b.entries[i]
 		var older []Placement
@@ -150,7 +150,7 @@ func (m *Map) entryOf(c *Chunk, numbers map[string]uint32) (entry, []Placement) 
 		number = uint32(len(m.shards))
 		numbers[c.Shard], m.shards = number, append(m.shards, c.Shard)
 	}
-	e := entry{id: c.ID, owner: number, lastmod: c.Version.pack(), since: c.Since()}
+	e := entry{id: c.ID, owner: number, lastmod: c.Version.Lastmod(), since: c.Since()}
 	if c.Jumbo {
 		e.owner |= jumboBit
 	}

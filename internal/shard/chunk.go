@@ -69,7 +69,7 @@ func (k *Key) ParseChunk(g Generation, doc bson.Doc) (Chunk, error) {
 	if shardName.Type != bson.TypeString || shardName.Str() == "" {
 		return c, badChunk(doc, "shard")
 	}
-	c.Version, c.Shard = g.at(lastmod.Timestamp()), strings.Clone(shardName.Str())
+	c.Version, c.Shard = g.At(lastmod.Timestamp()), strings.Clone(shardName.Str())
 	for i, b := range []*Bound{&c.Min, &c.Max} {
 		ok := bounds[i].Type == bson.TypeDocument
 		if ok {
@@ -123,7 +123,7 @@ func badChunk(doc bson.Doc, field string) error {
 func (k *Key) ChunkDoc(collection bson.UUID, c *Chunk) bson.Doc {
 	var b bson.Builder
 	b.ObjectID("_id", c.ID).Binary("uuid", 4, collection[:]).Doc("min", k.Doc(c.Min)).Doc("max", k.Doc(c.Max))
-	b.String("shard", c.Shard).Timestamp("lastmod", c.Version.pack())
+	b.String("shard", c.Shard).Timestamp("lastmod", c.Version.Lastmod())
 	if len(c.History) > 0 {
 		b.Timestamp("onCurrentShardSince", c.Since()).OpenArray("history")
 		for i, p := range c.History {

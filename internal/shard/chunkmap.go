@@ -62,7 +62,7 @@ func (m *Map) checkCover(chunks []Chunk, r Range) error {
 		case d < 0:
 			return m.broken("chunk %s overlaps the one that ends at %s", m.key.RangeText(c.Range), m.key.Doc(at))
 		case d > 0:
-			return m.broken("no chunk for %s", m.key.RangeText(Range{at, c.Min}))
+			return m.broken("no chunk for %s", m.key.RangeText(Range{Min: at, Max: c.Min}))
 		}
 		at = c.Max
 	}
@@ -82,12 +82,12 @@ func (m *Map) broken(format string, args ...any) error {
 // below the map's version are known and left out, so the answer to "what has
 // changed since" may repeat itself. Error 117 as NewMap.
 func (m *Map) With(changes []Chunk) (*Map, error) {
-	changes = slices.DeleteFunc(slices.Clone(changes), func(c Chunk) bool { return c.Version.pack() <= m.top })
+	changes = slices.DeleteFunc(slices.Clone(changes), func(c Chunk) bool { return c.Version.Lastmod() <= m.top })
 	if len(changes) == 0 {
 		return m, nil
 	}
 	for i := range changes {
-		if changes[i].Version.Generation != m.gen {
+		if changes[i].Version.ShardGeneration != m.gen {
 			return nil, m.broken("chunk %s is of another life of the collection", m.key.RangeText(changes[i].Range))
 		}
 	}
@@ -208,11 +208,11 @@ func (m *Map) Key() *Key { return m.key }
 func (m *Map) Len() int { return m.n }
 
 // Version is the collection's: the highest of all chunks.
-func (m *Map) Version() Version { return m.gen.at(m.top) }
+func (m *Map) Version() Version { return m.gen.At(m.top) }
 
 // ShardVersion is the highest version of the chunks of a shard; one that owns
 // none is at 0|0.
-func (m *Map) ShardVersion(shard string) Version { return m.gen.at(m.of(shard).top) }
+func (m *Map) ShardVersion(shard string) Version { return m.gen.At(m.of(shard).top) }
 
 // ChunksOn is the number of chunks that a shard owns.
 func (m *Map) ChunksOn(shard string) int { return m.of(shard).chunks }
@@ -275,7 +275,7 @@ func (m *Map) Find(key []byte) Chunk {
 
 func (m *Map) chunk(b *block, i int) Chunk {
 	e := &b.entries[i]
-	c := Chunk{ID: e.id, Range: b.rangeOf(i), Shard: m.shards[e.shard()], Version: m.gen.at(e.lastmod), Jumbo: e.jumbo()}
+	c := Chunk{ID: e.id, Range: b.rangeOf(i), Shard: m.shards[e.shard()], Version: m.gen.At(e.lastmod), Jumbo: e.jumbo()}
 	if e.since > 0 {
 		c.History = append([]Placement{{e.since, c.Shard}}, b.older[i]...)
 	}

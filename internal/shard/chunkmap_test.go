@@ -38,7 +38,7 @@ func evenChunks(k *Key, n, shards int) []Chunk {
 			end = intBound(k, (i+1)*10)
 		}
 		shard := fmt.Sprintf("s%d", i%shards)
-		chunks[i] = Chunk{Range: Range{at, end}, Shard: shard, Version: testGeneration.at(1<<32 + uint64(i)), History: []Placement{{1, shard}}}
+		chunks[i] = Chunk{Range: Range{Min: at, Max: end}, Shard: shard, Version: testGeneration.At(1<<32 + uint64(i)), History: []Placement{{1, shard}}}
 		binary.BigEndian.PutUint32(chunks[i].ID[:], uint32(i))
 		at = end
 	}
@@ -85,13 +85,13 @@ func TestMapAgainstNaive(t *testing.T) {
 						last = j
 					}
 				}
-				change, err = m.Merge(Range{c.Min, naive[last].Max})
+				change, err = m.Merge(Range{Min: c.Min, Max: naive[last].Max})
 			case "move":
 				change, err = m.Move(c.Range, fmt.Sprintf("s%d", rapid.IntRange(0, 4).Draw(t, "to")), 7, 3, newID)
 			case "part":
 				p := innerPoints(t, k, c)
 				if len(p) == 2 && p[0].Compare(p[1]) < 0 && p[0].Compare(c.Min) >= 0 && p[1].Compare(c.Max) <= 0 {
-					change, err = m.Move(Range{p[0], p[1]}, "s5", 9, 8, newID)
+					change, err = m.Move(Range{Min: p[0], Max: p[1]}, "s5", 9, 8, newID)
 				}
 			}
 			if err != nil {
@@ -109,7 +109,7 @@ func TestMapAgainstNaive(t *testing.T) {
 
 // innerPoints draws up to two places in or about a chunk.
 func innerPoints(t *rapid.T, k *Key, c Chunk) []Bound {
-	lo, hi := k.values(c.Min)[0], k.values(c.Max)[0]
+	lo, hi := k.BoundValues(c.Min)[0], k.BoundValues(c.Max)[0]
 	from, to := -50, 20000
 	if lo.IsNumber() {
 		from = int(lo.Int32())
@@ -143,11 +143,11 @@ func step(t *rapid.T, m *Map, naive []Chunk, change Change) (*Map, []Chunk) {
 func refreshed(t *rapid.T, m *Map, naive []Chunk) *Map {
 	var news []Chunk
 	for _, c := range naive {
-		if c.Version.pack() >= m.top {
+		if c.Version.Lastmod() >= m.top {
 			news = append(news, c)
 		}
 	}
-	slices.SortStableFunc(news, func(a, b Chunk) int { return int(a.Version.pack()) - int(b.Version.pack()) })
+	slices.SortStableFunc(news, func(a, b Chunk) int { return int(a.Version.Lastmod()) - int(b.Version.Lastmod()) })
 	next, err := m.With(news)
 	if err != nil {
 		t.Fatal(err)
@@ -176,20 +176,20 @@ func sameMap(t *rapid.T, m *Map, naive []Chunk) {
 	top := uint64(0)
 	for _, c := range naive {
 		counts[c.Shard]++
-		tops[c.Shard] = max(tops[c.Shard], c.Version.pack())
-		top = max(top, c.Version.pack())
+		tops[c.Shard] = max(tops[c.Shard], c.Version.Lastmod())
+		top = max(top, c.Version.Lastmod())
 	}
 	var owners []string
 	for _, s := range []string{"s0", "s1", "s2", "s3", "s4", "s5"} {
 		if counts[s] > 0 {
 			owners = append(owners, s)
 		}
-		if m.ChunksOn(s) != counts[s] || m.ShardVersion(s).pack() != tops[s] {
-			t.Fatalf("%s: %d chunks at %v, not %d at %v", s, m.ChunksOn(s), m.ShardVersion(s), counts[s], testGeneration.at(tops[s]))
+		if m.ChunksOn(s) != counts[s] || m.ShardVersion(s).Lastmod() != tops[s] {
+			t.Fatalf("%s: %d chunks at %v, not %d at %v", s, m.ChunksOn(s), m.ShardVersion(s), counts[s], testGeneration.At(tops[s]))
 		}
 	}
-	if !slices.Equal(owners, m.Owners()) || m.Version().pack() != top {
-		t.Fatalf("owners %v at %v, not %v at %v", m.Owners(), m.Version(), owners, testGeneration.at(top))
+	if !slices.Equal(owners, m.Owners()) || m.Version().Lastmod() != top {
+		t.Fatalf("owners %v at %v, not %v at %v", m.Owners(), m.Version(), owners, testGeneration.At(top))
 	}
 	sameOwned(t, m, naive)
 }

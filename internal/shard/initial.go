@@ -99,7 +99,7 @@ func (r *Initial) finish(cuts cutter, at Bound) []Chunk {
 	chunks := make([]Chunk, len(cuts))
 	for i, c := range cuts {
 		chunks[i] = Chunk{
-			ID: r.NewID(), Range: Range{at, c.end}, Shard: c.shard, Version: Version{r.Generation, 1, uint32(i)},
+			ID: r.NewID(), Range: Range{Min: at, Max: c.end}, Shard: c.shard, Version: Version{ShardGeneration: r.Generation, Major: 1, Minor: uint32(i)},
 			History: []Placement{{r.Generation.Timestamp, c.shard}},
 		}
 		at = c.end
@@ -210,7 +210,7 @@ func (r *Initial) presplit() func(Zone) cutter {
 				owners = append(owners, s)
 			}
 		}
-		prefix := r.Key.values(z.Min)[:r.Key.hashed]
+		prefix := r.Key.BoundValues(z.Min)[:r.Key.Hashed]
 		ends := append(r.Key.HashPoints(prefix, len(owners)), z.Max)
 		var cuts cutter
 		for i, s := range owners {
@@ -249,9 +249,9 @@ func (k *Key) checkPresplit(z Zone) error {
 	refuse := func(code mongoerr.Code, why string) error {
 		return mongoerr.New(code, "One or more zones are not defined in a manner that supports hashed pre-splitting. %s, for zone %s", why, z.Name)
 	}
-	lo, hi := k.values(z.Min), k.values(z.Max)
+	lo, hi := k.BoundValues(z.Min), k.BoundValues(z.Max)
 	differs := false
-	for i := range k.hashed {
+	for i := range k.Hashed {
 		if lo[i].Type == bson.TypeMinKey || lo[i].Type == bson.TypeMaxKey {
 			return refuse(31388, "Cannot have MinKey or MaxKey in the lower bound for fields preceding the hashed field but found one")
 		}
@@ -260,10 +260,10 @@ func (k *Key) checkPresplit(z Zone) error {
 	if !differs {
 		return refuse(31390, "The value preceding hashed field of the upper bound should be greater than that of lower bound")
 	}
-	if lo[k.hashed].Type != bson.TypeMinKey {
+	if lo[k.Hashed].Type != bson.TypeMinKey {
 		return refuse(31389, "The hashed field value for lower bound must be MinKey")
 	}
-	for _, v := range lo[k.hashed+1:] {
+	for _, v := range lo[k.Hashed+1:] {
 		if v.Type != bson.TypeMinKey {
 			return refuse(31391, "The fields after the hashed field must have MinKey value")
 		}

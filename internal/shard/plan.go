@@ -16,12 +16,12 @@ type Change struct {
 }
 
 // next is the n-th version behind the collection's that moves nothing.
-func (m *Map) next(n int) Version { return m.gen.at(m.top + uint64(n)) }
+func (m *Map) next(n int) Version { return m.gen.At(m.top + uint64(n)) }
 
 // nextMajor is the n-th version of the next move.
 func (m *Map) nextMajor(n int) Version {
 	v := m.Version()
-	return Version{m.gen, v.Major + 1, uint32(n)}
+	return Version{ShardGeneration: m.gen, Major: v.Major + 1, Minor: uint32(n)}
 }
 
 // Split cuts the chunk r at points, which lie within it in rising order. The
@@ -47,7 +47,7 @@ func (m *Map) Split(r Range, points []Bound, newID func() [12]byte) (Change, err
 				"Split keys must be specified in strictly increasing order. Key %s was specified after key %s.", m.key.Doc(p), m.key.Doc(at))
 		}
 		part := c
-		part.Range, part.Version, part.Jumbo = Range{at, p}, m.next(i+1), false
+		part.Range, part.Version, part.Jumbo = Range{Min: at, Max: p}, m.next(i+1), false
 		if i > 0 {
 			part.ID = newID()
 		}
@@ -121,7 +121,7 @@ func (m *Map) Move(r Range, to string, at, keepSince uint64, newID func() [12]by
 		}
 	}
 	change := Change{Put: []Chunk{moved}}
-	for _, left := range []Range{{c.Min, r.Min}, {r.Max, c.Max}} {
+	for _, left := range []Range{{Min: c.Min, Max: r.Min}, {Min: r.Max, Max: c.Max}} {
 		if left.Min.Compare(left.Max) < 0 {
 			rest := c
 			rest.Range, rest.ID, rest.Version, rest.Jumbo = left, newID(), m.nextMajor(len(change.Put)), false
@@ -186,8 +186,8 @@ func (m *Map) SplitWhere(find bson.Doc, bounds []bson.Value, middle bson.Doc) (C
 
 // chunkOf is the chunk that holds documents with the shard key of find.
 func (m *Map) chunkOf(find bson.Doc) (Chunk, error) {
-	for i := range m.key.parts {
-		if m.key.parts[i].Value(find).IsMissing() {
+	for i := range m.key.Parts {
+		if m.key.Parts[i].Value(find).IsMissing() {
 			return Chunk{}, failed("no shard key found in chunk query %s", find)
 		}
 	}
@@ -209,8 +209,8 @@ func (m *Map) chunkWith(bounds []bson.Value) (Chunk, error) {
 		return Chunk{}, failed("shard key bounds [%s,%s) are not valid for shard key pattern %s", bounds[0], bounds[1], m.key)
 	}
 	c := m.Find(lo.Key)
-	if !c.Range.Same(Range{lo, hi}) {
-		return Chunk{}, failed("no chunk found with the shard key bounds %s", m.key.RangeText(Range{lo, hi}))
+	if !c.Range.Same(Range{Min: lo, Max: hi}) {
+		return Chunk{}, failed("no chunk found with the shard key bounds %s", m.key.RangeText(Range{Min: lo, Max: hi}))
 	}
 	return c, nil
 }

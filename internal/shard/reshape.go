@@ -12,7 +12,7 @@ import (
 // anything: it begins with all fields of the old one. Error 72.
 // (refineCollectionShardKey)
 func CheckRefined(old, refined *Key) error {
-	if old.prefixOf(refined.pattern) {
+	if old.prefixOf(refined.Pattern()) {
 		return nil
 	}
 	return mongoerr.New(mongoerr.InvalidOptions, "refineCollectionShardKey shard key %s does not extend the shard key %s", refined, old)
@@ -22,19 +22,19 @@ func CheckRefined(old, refined *Key) error {
 // documents lie in it. Fields that are new are MinKey in a bound, MaxKey in the
 // highest of all.
 func RefineRange(old, refined *Key, r Range) Range {
-	return Range{refineBound(old, refined, r.Min), refineBound(old, refined, r.Max)}
+	return Range{Min: refineBound(old, refined, r.Min), Max: refineBound(old, refined, r.Max)}
 }
 
 func refineBound(old, refined *Key, b Bound) Bound {
-	if b.Compare(old.highest) == 0 {
-		return refined.highest
+	if b.Compare(old.Max()) == 0 {
+		return refined.Max()
 	}
 	var out Bound
-	for _, v := range old.values(b) {
-		out.add(v)
+	for _, v := range old.BoundValues(b) {
+		out.Add(v)
 	}
-	for range refined.parts[len(old.parts):] {
-		out.add(bson.MinKey)
+	for range refined.Parts[len(old.Parts):] {
+		out.Add(bson.MinKey)
 	}
 	out.TypeBits = keystring.TrimTypeBits(out.TypeBits)
 	return out
@@ -49,7 +49,7 @@ func (m *Map) Refine(refined *Key, gen Generation) ([]Chunk, error) {
 	chunks := make([]Chunk, 0, m.n)
 	for c := range m.Chunks() {
 		c.Range = RefineRange(m.key, refined, c.Range)
-		c.Version.Generation = gen
+		c.Version.ShardGeneration = gen
 		chunks = append(chunks, c)
 	}
 	return chunks, nil
@@ -72,7 +72,7 @@ func SamplePoints(key *Key, sample []Bound, zones *Zones, n int) ([]Bound, error
 	points := zones.Within(key.Whole())
 	sample = slices.Clone(sample)
 	slices.SortFunc(sample, Bound.Compare)
-	have := map[string]bool{string(key.lowest.Key): true} // keys that cut already, or cannot
+	have := map[string]bool{string(key.Min().Key): true} // keys that cut already, or cannot
 	for _, p := range points {
 		have[string(p.Key)] = true
 	}

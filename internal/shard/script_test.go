@@ -141,7 +141,7 @@ func (s *script) makeMap(d *datadriven.TestData) string {
 		if text = strings.TrimSpace(text); text != "" {
 			end = s.mustBound(text)
 		}
-		c := Chunk{ID: s.newID(), Range: Range{at, end}, Shard: shard, Version: testGeneration.at(1<<32 + uint64(i)), History: []Placement{{5 << 32, shard}}}
+		c := Chunk{ID: s.newID(), Range: Range{Min: at, Max: end}, Shard: shard, Version: testGeneration.At(1<<32 + uint64(i)), History: []Placement{{5 << 32, shard}}}
 		chunks = append(chunks, c)
 		at = end
 	}
@@ -237,7 +237,7 @@ func (s *script) split(d *datadriven.TestData) string {
 	for _, line := range lines(d) {
 		bounds = append(bounds, s.mustBound(line))
 	}
-	return s.apply(s.chunks.Split(Range{bounds[0], bounds[1]}, bounds[2:], s.newID))
+	return s.apply(s.chunks.Split(Range{Min: bounds[0], Max: bounds[1]}, bounds[2:], s.newID))
 }
 
 // splitWhere: {find, bounds, middle} of a split command.
@@ -271,7 +271,7 @@ func (s *script) splitWhere(d *datadriven.TestData) string {
 
 func (s *script) scanRange(d *datadriven.TestData) Range {
 	l := lines(d)
-	return Range{s.mustBound(l[0]), s.mustBound(l[1])}
+	return Range{Min: s.mustBound(l[0]), Max: s.mustBound(l[1])}
 }
 
 // merge: the lower and the upper bound of a range.
@@ -323,9 +323,9 @@ func (s *script) stale(d *datadriven.TestData) string {
 			panic(err)
 		}
 		of := func(v []uint32) Version {
-			return Version{Generation{Epoch: [12]byte{11: byte(v[2])}, Timestamp: uint64(v[2]) << 32}, v[0], v[1]}
+			return Version{ShardGeneration: Generation{Epoch: [12]byte{11: byte(v[2])}, Timestamp: uint64(v[2]) << 32}, Major: v[0], Minor: v[1]}
 		}
-		err = Check("d.c", "s0", of(v[:3]), of(v[3:]))
+		err = schema.CheckShardVersion("d.c", "s0", of(v[:3]), of(v[3:]))
 		if err == nil {
 			out.WriteString("the same\n")
 			continue

@@ -85,12 +85,12 @@ var scratches = sync.Pool{New: func() any { return &scratch{make([]byte, 0, 256)
 // has one value for every field of the key. Numbers that hash apart though they
 // are equal have none here.
 func (k *Key) appendEqual(dst []byte, n match.Node, coll bson.Collator) ([]byte, bool) {
-	for i := range k.parts {
-		v, ok := equalTo(n, &k.parts[i])
-		if !ok || coll != nil && hasStrings(v) || i == k.hashed && !hashesAlike(v) {
+	for i := range k.Parts {
+		v, ok := equalTo(n, &k.Parts[i])
+		if !ok || coll != nil && hasStrings(v) || i == k.Hashed && !hashesAlike(v) {
 			return dst, false
 		}
-		dst = k.appendPart(dst, i, v)
+		dst = k.AppendPart(dst, i, v)
 	}
 	return dst, true
 }
@@ -136,11 +136,11 @@ func hasStrings(v bson.Value) bool {
 
 // asIndex describes the key to the planner: every field by its value, no arrays.
 func (k *Key) asIndex() *plan.Index {
-	parts := slices.Clone(k.parts)
+	parts := slices.Clone(k.Parts)
 	for i := range parts {
 		parts[i].Plugin = ""
 	}
-	return &plan.Index{Index: &schema.Index{Key: k.pattern, Parts: parts}}
+	return &plan.Index{Index: &schema.Index{Key: k.Pattern(), Parts: parts}}
 }
 
 // targeter collects the shards of one filter.
@@ -199,7 +199,7 @@ func (t *targeter) node(n match.Node) {
 		return
 	}
 	bounds := plan.KeyBounds(t.q, t.ix, n)
-	if h := t.m.key.hashed; h >= 0 {
+	if h := t.m.key.Hashed; h >= 0 {
 		bounds[h] = hashed(bounds[h])
 	}
 	if slices.ContainsFunc(bounds, func(l plan.Intervals) bool { return len(l) == 0 }) {

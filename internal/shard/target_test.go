@@ -94,7 +94,7 @@ func drawMap(t *rapid.T, k *Key) *Map {
 	var chunks []Chunk
 	at := k.Min()
 	for i, end := range ends {
-		c := Chunk{Range: Range{at, end}, Shard: fmt.Sprintf("s%d", rapid.IntRange(0, 5).Draw(t, "shard")), Version: testGeneration.at(1<<32 + uint64(i))}
+		c := Chunk{Range: Range{Min: at, Max: end}, Shard: fmt.Sprintf("s%d", rapid.IntRange(0, 5).Draw(t, "shard")), Version: testGeneration.At(1<<32 + uint64(i))}
 		binary.BigEndian.PutUint32(c.ID[:], uint32(i))
 		chunks = append(chunks, c)
 		at = end
@@ -204,7 +204,7 @@ func TestTargetLimits(t *testing.T) {
 	var chunks []Chunk
 	at := k.Min()
 	for i, end := range []Bound{intsBound(k, 0), intsBound(k, 1_000_000), k.Max()} { // all values below are in the second
-		chunks = append(chunks, Chunk{Range: Range{at, end}, Shard: fmt.Sprintf("s%d", i), Version: testGeneration.at(1<<32 + uint64(i))})
+		chunks = append(chunks, Chunk{Range: Range{Min: at, Max: end}, Shard: fmt.Sprintf("s%d", i), Version: testGeneration.At(1<<32 + uint64(i))})
 		at = end
 	}
 	m, err := NewMap("d.c", k, testGeneration, chunks)
@@ -305,7 +305,7 @@ func chunkForEach(t *testing.T, k *Key, docs []bson.Doc) *Map {
 	var chunks []Chunk
 	at := k.Min()
 	for i, end := range ends {
-		chunks = append(chunks, Chunk{Range: Range{at, end}, Shard: fmt.Sprintf("s%02d", i), Version: testGeneration.at(1<<32 + uint64(i))})
+		chunks = append(chunks, Chunk{Range: Range{Min: at, Max: end}, Shard: fmt.Sprintf("s%02d", i), Version: testGeneration.At(1<<32 + uint64(i))})
 		at = end
 	}
 	m, err := NewMap("d.c", k, testGeneration, chunks)

@@ -86,34 +86,6 @@ func hasID(q *plan.Query) bool {
 	return false
 }
 
-// KeyChange checks what an update did to the shard key of a document, and says
-// whether it changed its place. multi says that the statement is about many,
-// retryable that it has a transaction number or is in a transaction. Errors: 61
-// for arrays, 72 for a change by a statement about many, 20 for one that is not
-// retryable. (Manual, "Change a Document's Shard Key Value")
-func (k *Key) KeyChange(before, after bson.Doc, multi, retryable bool) (moved bool, err error) {
-	var was, is bson.Doc
-	if is, err = k.Values(after); err != nil {
-		return false, err
-	}
-	if was, err = k.Values(before); err == nil && bson.CompareDocs(was, is, nil) == 0 {
-		return false, nil
-	}
-	if multi {
-		return false, mongoerr.New(mongoerr.InvalidOptions, "Multi-update operations are not allowed when updating the shard key field.")
-	}
-	if !retryable {
-		return false, mongoerr.New(mongoerr.IllegalOperation,
-			"Must run update to shard key field in a multi-statement transaction or with retryWrites: true.")
-	}
-	to, err := k.Append(nil, after)
-	if err != nil {
-		return false, err
-	}
-	from, err := k.Append(nil, before)
-	return err != nil || !bytes.Equal(from, to), nil
-}
-
 // Owner tells what a shard owns of a collection: the filter above its scans, and
 // the check in front of its writes. Not for use by several goroutines at once.
 type Owner struct {
@@ -148,12 +120,4 @@ func (o *Owner) Owns(doc bson.Doc) (bool, error) {
 		o.last, o.mine = b.rangeOf(i), b.entries[i].shard() == o.number
 	}
 	return o.mine, nil
-}
-
-// WouldChangeOwner is error 283, by which a shard tells the router that an
-// update made a document of another shard of it: the old one is to be deleted
-// here and the new one inserted there.
-func WouldChangeOwner(before, after bson.Doc) error {
-	info := new(bson.Builder).Doc("preImage", before).Doc("postImage", after).Finish()
-	return mongoerr.New(mongoerr.WouldChangeOwningShard, "the update would move the document to another shard").WithExtra(info)
 }

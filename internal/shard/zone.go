@@ -6,6 +6,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/schema"
 )
 
 // Zone is a range of the key space that only the shards of a zone may hold: one
@@ -129,13 +130,13 @@ func (k *Key) badHashed(lo, hi bson.Value) error {
 }
 
 // named says whether doc has the fields of the key, in order, and no others.
-func (k *Key) named(doc bson.Doc) bool { return k.namesPrefix(doc) && doc.Len() == len(k.parts) }
+func (k *Key) named(doc bson.Doc) bool { return k.namesPrefix(doc) && doc.Len() == len(k.Parts) }
 
 // namesPrefix says whether the fields of doc are the first ones of the key.
 func (k *Key) namesPrefix(doc bson.Doc) bool {
 	i := 0
 	for name := range doc.All() {
-		if i == len(k.parts) || name != k.parts[i].Path {
+		if i == len(k.Parts) || name != k.Parts[i].Path {
 			return false
 		}
 		i++
@@ -170,7 +171,7 @@ func (k *Key) ZoneRange(ns string, lo, hi bson.Doc) (Range, error) {
 	if min.Compare(max) >= 0 {
 		return Range{}, unordered(lo, hi)
 	}
-	return Range{min, max}, nil
+	return Range{Min: min, Max: max}, nil
 }
 
 func unordered(lo, hi bson.Doc) error {
@@ -186,7 +187,7 @@ func CheckZoneBounds(lo, hi bson.Doc) error {
 	}
 	for _, doc := range []bson.Doc{lo, hi} {
 		for name, v := range doc.All() {
-			if v.Type == bson.TypeArray || v.Type == bson.TypeRegex || v.Type == bson.TypeUndefined || hasOperator(v) {
+			if v.Type == bson.TypeArray || v.Type == bson.TypeRegex || v.Type == bson.TypeUndefined || schema.HasOperator(v) {
 				return mongoerr.New(mongoerr.BadValue, "The bounds of a zone's range may not hold %s: found %s at '%s'", v.Type, v, name)
 			}
 		}
@@ -217,18 +218,6 @@ func compareValues(a, b bson.Doc) int {
 		}
 	}
 	return 0
-}
-
-func hasOperator(v bson.Value) bool {
-	if v.Type != bson.TypeDocument {
-		return false
-	}
-	for name := range v.Doc().All() {
-		if name != "" && name[0] == '$' {
-			return true
-		}
-	}
-	return false
 }
 
 // CanLeaveZone says whether a shard may leave a zone: error 163 where it is the

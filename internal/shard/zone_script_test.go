@@ -116,7 +116,7 @@ func (s *script) hashPoints(d *datadriven.TestData) string {
 		_, _ = fmt.Sscan(line, &n)
 		fmt.Fprintf(&out, "%d:", n)
 		for _, b := range s.key.HashPoints(nil, n) {
-			fmt.Fprintf(&out, " %d", s.key.values(b)[s.key.hashed].Int64())
+			fmt.Fprintf(&out, " %d", s.key.BoundValues(b)[s.key.Hashed].Int64())
 		}
 		out.WriteByte('\n')
 	}

@@ -1,0 +1,174 @@
+package catalog
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/schema"
+	"github.com/mayflydb/mayfly/internal/storage"
+)
+
+// A shard's part of a sharded collection is in the collection's descriptor. Each change of
+// it is a DDL: no unit is inside while it happens, and each that comes later is measured by
+// what it is then (invariant fenced).
+
+// BlockedWait is how long a statement waits at most for the end of a critical section.
+const BlockedWait = 10 * time.Second
+
+// Sharding is what the shard knows of a sharded collection; nil where it is not sharded.
+func (c *Collection) Sharding() *schema.Sharding { return c.sharding }
+
+// decodeSharding reads the part of a descriptor about sharding.
+func (c *Collection) decodeSharding(v bson.Value, sharded bool) (err error) {
+	if (v.Type == bson.TypeDocument) != sharded {
+		return errors.New("sharding and version do not agree")
+	}
+	if sharded {
+		c.sharding, err = schema.LoadSharding(v.Doc())
+	}
+	return err
+}
+
+// SetSharding changes what the shard knows of a collection, to what f makes of the
+// newest descriptor: nil for a collection that is not sharded, the same pointer for no
+// change. No unit is inside of the collection meanwhile. It returns the descriptor as it is
+// then. Errors: 26, and those of f.
+func (c *Catalog) SetSharding(ctx context.Context, ns schema.Namespace, f func(*Collection) (*schema.Sharding, error)) (*Collection, error) {
+	var changed *Collection
+	err := c.change(ctx, c.named(ns), func(t *change) error {
+		coll, err := t.find(ns)
+		if err != nil {
+			return err
+		}
+		if coll.IsView() {
+			return mongoerr.New(mongoerr.CommandNotSupportedOnView, "Namespace %s is a view, not a collection", ns)
+		}
+		s, err := f(coll)
+		if changed = coll; err != nil || s == coll.sharding {
+			return err
+		}
+		changed = coll.with(func(n *Collection) { n.sharding = s })
+		return t.store(changed)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return changed, nil
+}
+
+// Drain returns when no unit is inside any collection of a database that was inside when it
+// was called.
+func (c *Catalog) Drain(ctx context.Context, db string) error {
+	return c.change(ctx, c.database(db), func(*change) error { return nil })
+}
+
+// Guard is what a statement knows of who owns what.
+type Guard struct {
+	// Received is the version that came with it, for errors.
+	Received schema.ShardVersion
+	// Admit returns nil where it may write into a collection as that is now.
+	Admit func(*Collection) error
+	// Multi says that it is about many documents, Retryable that it has a number.
+	Multi, Retryable bool
+	// KeyMayBe are ranges {min, max} into which an update may take a document's shard key.
+	KeyMayBe []bson.Doc
+}
+
+// admit lets a unit into the collection that it has just entered, where its statement may
+// write there, and waits for the end of a critical section. If it may not, the unit has left
+// again. Errors: 26, 13388, those of the guard, ErrLockBusy where the unit must not wait,
+// and the cause of ctx's end.
+func (u *Unit) admit(ctx context.Context, c *Collection) (*Collection, error) {
+	var timeout <-chan time.Time
+	for {
+		now := c.Latest()
+		if now == nil {
+			return nil, nil
+		}
+		if u.Moving || now.sharding == nil || now.sharding.Blocked == nil {
+			if u.Guard != nil {
+				if err := u.Guard.Admit(now); err != nil {
+					u.leave(c)
+					return nil, err
+				}
+			}
+			return now, nil
+		}
+		next := now.live.arrivals.Next()
+		u.leave(c)
+		if len(u.gates) > 0 || u.u.HoldsLocks() {
+			return nil, storage.ErrLockBusy
+		}
+		if timeout == nil {
+			timer := time.NewTimer(BlockedWait)
+			defer timer.Stop()
+			timeout = timer.C
+		}
+		select {
+		case <-next:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-timeout:
+			var received schema.ShardVersion
+			if u.Guard != nil {
+				received = u.Guard.Received
+			}
+			return nil, schema.StaleConfig(now.Namespace.String(), now.sharding.Shard, "a range is being handed over: version not known", received, nil)
+		}
+		if err := c.live.gate.RLock(ctx); err != nil {
+			return nil, err
+		}
+		u.gates = append(u.gates, c.live)
+	}
+}
+
+// leave takes back the last enter.
+func (u *Unit) leave(c *Collection) {
+	u.gates = u.gates[:len(u.gates)-1]
+	c.live.gate.RUnlock()
+}
+
+// checkOwned refuses a new document that lies where another shard owns. Errors: 13388.
+func (u *Unit) checkOwned(c *Collection, doc bson.Doc) error {
+	if u.Moving || !c.sharding.Hides(doc) {
+		return nil
+	}
+	var received schema.ShardVersion
+	if u.Guard != nil {
+		received = u.Guard.Received
+	}
+	return schema.StaleConfig(c.Namespace.String(), c.sharding.Shard, "the document lies in a range that this shard does not own", received, &c.sharding.Version)
+}
+
+// checkShardKey looks whether an update changes the shard key of a document, so that
+// another shard may own it. Errors: those of ShardKey.KeyChange, and 283 with both
+// documents.
+func (u *Unit) checkShardKey(c *Collection, old, doc bson.Doc) error {
+	if u.Guard == nil || u.Moving {
+		return nil
+	}
+	key := c.sharding.Key
+	var was, is [64]byte
+	from, err := key.Append(was[:0], old)
+	if err != nil {
+		return err
+	}
+	to, err := key.Append(is[:0], doc)
+	if err != nil || bytes.Equal(from, to) {
+		return err
+	}
+	moved, err := key.KeyChange(old, doc, u.Guard.Multi, u.Guard.Retryable)
+	if err != nil || !moved {
+		return err
+	}
+	for _, d := range u.Guard.KeyMayBe {
+		if r, ok := key.ParseRange(d); ok && r.Holds(to) && !c.sharding.Hides(doc) {
+			return nil
+		}
+	}
+	return schema.WouldChangeShard(old, doc)
+}

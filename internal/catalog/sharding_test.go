@@ -1,0 +1,168 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/schema"
+	"github.com/mayflydb/mayfly/internal/storage"
+)
+
+// entryOf is an entry of d.c, sharded by k, with some changes.
+func entryOf(t *testing.T, f func(s *schema.Sharding, whole schema.ShardRange)) *schema.Sharding {
+	t.Helper()
+	k, err := schema.ParseShardKey(parse(t, `{"k": 1}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &schema.Sharding{Key: k, Shard: "s0", Version: schema.ShardVersion{ShardGeneration: schema.ShardGeneration{Timestamp: 9}, Major: 1}}
+	f(s, k.Whole())
+	return s
+}
+
+// TestFenced: no unit writes by a version that is none any more, whenever its statement
+// began, and what waits for a critical section is measured by what comes after it.
+func TestFenced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := open(t, storage.NewMemFS())
+		ctx := t.Context()
+		ns := schema.Namespace{DB: "d", Coll: "c"}
+		coll, err := c.Create(ctx, ns, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		change := func(f func(s *schema.Sharding, whole schema.ShardRange)) {
+			t.Helper()
+			if _, err := c.SetSharding(ctx, ns, func(*Collection) (*schema.Sharding, error) { return entryOf(t, f), nil }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		change(func(*schema.Sharding, schema.ShardRange) {})
+		guard := func(major uint32) *Guard {
+			return &Guard{Admit: func(c *Collection) error {
+				v := c.Sharding().Version
+				received := v
+				received.Major = major
+				return schema.CheckShardVersion("d.c", "s0", received, v)
+			}}
+		}
+		insert := func(id int32, g *Guard) error {
+			return c.Run(ctx, storage.Buffered, func(u *Unit) error {
+				u.Guard = g
+				return u.Insert(ctx, coll, new(bson.Builder).Int32("_id", id).Int32("k", id).Finish())
+			})
+		}
+		if err := insert(1, guard(1)); err != nil {
+			t.Fatal(err)
+		}
+		if err := insert(2, guard(2)); !mongoerr.Is(err, mongoerr.StaleConfig) {
+			t.Fatalf("a version that is not told yet: %v", err)
+		}
+
+		change(func(s *schema.Sharding, whole schema.ShardRange) { s.Blocked = &schema.BlockedRange{ShardRange: whole} })
+		done := make(chan error, 2)
+		go func() { done <- insert(3, guard(1)) }()
+		go func() { done <- insert(4, nil) }()
+		synctest.Wait()
+		select {
+		case err := <-done:
+			t.Fatalf("a write did not wait: %v", err)
+		default:
+		}
+		change(func(s *schema.Sharding, whole schema.ShardRange) { s.Version.Major = 2 })
+		stale := 0
+		for range 2 {
+			if err := <-done; mongoerr.Is(err, mongoerr.StaleConfig) {
+				stale++
+			} else if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if stale != 1 {
+			t.Fatalf("%d writes were stale, want the one with the old version", stale)
+		}
+
+		// Who waits too long, or is killed, leaves nothing.
+		change(func(s *schema.Sharding, whole schema.ShardRange) { s.Blocked = &schema.BlockedRange{ShardRange: whole} })
+		start := time.Now()
+		if err := insert(5, nil); !mongoerr.Is(err, mongoerr.StaleConfig) || time.Since(start) != BlockedWait {
+			t.Fatalf("after %v: %v", time.Since(start), err)
+		}
+		killed, kill := context.WithCancelCause(ctx)
+		cause := errors.New("killed")
+		go func() { time.Sleep(time.Second); kill(cause) }()
+		err = c.Run(killed, storage.Buffered, func(u *Unit) error { return u.Insert(killed, coll, parse(t, `{"_id": 6}`)) })
+		if !errors.Is(err, cause) {
+			t.Fatal(err)
+		}
+		// What moves the range may write.
+		if err := c.Run(ctx, storage.Buffered, func(u *Unit) error {
+			u.Moving = true
+			return u.Insert(ctx, coll, parse(t, `{"_id": 7}`))
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if n := coll.Count(); n != 3 {
+			t.Fatalf("%d documents, want 1, 4 and 7", n)
+		}
+	})
+}
+
+// TestShardKeyChange: an update that takes a document to another place is told to the
+// router, who says whether that is this shard's, too.
+func TestShardKeyChange(t *testing.T) {
+	c := open(t, storage.NewMemFS())
+	ctx := t.Context()
+	ns := schema.Namespace{DB: "d", Coll: "c"}
+	coll, err := c.Create(ctx, ns, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := write(c, coll, nil, parse(t, `{"_id": 1, "k": 1}`)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.SetSharding(ctx, ns, func(*Collection) (*schema.Sharding, error) {
+		return entryOf(t, func(*schema.Sharding, schema.ShardRange) {}), nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	update := func(doc string, g Guard) error {
+		g.Admit = func(*Collection) error { return nil }
+		return c.Run(ctx, storage.Buffered, func(u *Unit) error {
+			u.Guard = &g
+			key, old, err := u.LockID(ctx, coll, bson.Int32(1))
+			if err != nil {
+				return err
+			}
+			return u.Update(ctx, coll, key, old, parse(t, doc))
+		})
+	}
+	within := []bson.Doc{parse(t, `{"min": {"k": 5}, "max": {"k": 9}}`)}
+	for _, s := range []struct {
+		doc  string
+		g    Guard
+		code mongoerr.Code
+	}{
+		{`{"_id": 1, "k": 1, "x": 1}`, Guard{Multi: true}, 0},
+		{`{"_id": 1, "k": 2}`, Guard{Multi: true}, mongoerr.InvalidOptions},
+		{`{"_id": 1, "k": 2}`, Guard{}, mongoerr.IllegalOperation},
+		{`{"_id": 1, "k": [2]}`, Guard{Retryable: true}, mongoerr.ShardKeyNotFound},
+		{`{"_id": 1, "k": 2}`, Guard{Retryable: true}, mongoerr.WouldChangeOwningShard},
+		{`{"_id": 1, "k": 9}`, Guard{Retryable: true, KeyMayBe: within}, mongoerr.WouldChangeOwningShard},
+		{`{"_id": 1, "k": 5}`, Guard{Retryable: true, KeyMayBe: within}, 0},
+	} {
+		err := update(s.doc, s.g)
+		if got := mongoerr.Code(0); err != nil {
+			if got = mongoerr.From(err).Code; got != s.code {
+				t.Errorf("%s: %v", s.doc, err)
+			}
+		} else if s.code != 0 {
+			t.Errorf("%s is let through, want %d", s.doc, s.code)
+		}
+	}
+}

@@ -1,0 +1,144 @@
+package schema
+
+import (
+	"bytes"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/keystring"
+)
+
+// ShardBound is one end of a chunk or of a zone. Key are the key string's bytes of
+// its fields, which order it among bounds and documents; TypeBits give back the
+// values exactly. A hashed field holds hashes (longs), not values.
+type ShardBound struct {
+	Key      []byte
+	TypeBits []byte
+}
+
+// Compare orders two bounds of one key.
+func (b ShardBound) Compare(c ShardBound) int { return bytes.Compare(b.Key, c.Key) }
+
+// ShardRange is the keys from Min up to, but not including, Max.
+type ShardRange struct{ Min, Max ShardBound }
+
+// Contains says whether s lies within r.
+func (r ShardRange) Contains(s ShardRange) bool {
+	return r.Min.Compare(s.Min) <= 0 && s.Max.Compare(r.Max) <= 0
+}
+
+// Overlaps says whether r and s have keys in common.
+func (r ShardRange) Overlaps(s ShardRange) bool {
+	return r.Min.Compare(s.Max) < 0 && s.Min.Compare(r.Max) < 0
+}
+
+// Same says whether both are one range.
+func (r ShardRange) Same(s ShardRange) bool {
+	return r.Min.Compare(s.Min) == 0 && r.Max.Compare(s.Max) == 0
+}
+
+// Min is the lowest bound: MinKey in every field.
+func (k *ShardKey) Min() ShardBound { return k.lowest }
+
+// Max is the highest bound: MaxKey in every field.
+func (k *ShardKey) Max() ShardBound { return k.highest }
+
+// Whole is all of the key space.
+func (k *ShardKey) Whole() ShardRange { return ShardRange{k.lowest, k.highest} }
+
+func (k *ShardKey) ends() (lowest, highest ShardBound) {
+	for range k.Parts {
+		lowest.Key = keystring.Append(lowest.Key, bson.MinKey, false, nil)
+		highest.Key = keystring.Append(highest.Key, bson.MaxKey, false, nil)
+	}
+	return lowest, highest
+}
+
+// ParseBound reads a bound: the fields of the key, in its order, and nothing
+// else. ok is false for anything else: arrays, regular expressions, a hashed
+// field that is neither a long nor MinKey nor MaxKey.
+func (k *ShardKey) ParseBound(doc bson.Doc) (b ShardBound, ok bool) {
+	it := doc.Iter()
+	for i := range k.Parts {
+		if !it.Next() || it.Key != k.Parts[i].Path || !k.boundable(i, it.Value) {
+			return ShardBound{}, false
+		}
+		b.Add(it.Value)
+	}
+	b.TypeBits = keystring.TrimTypeBits(b.TypeBits)
+	return b, !it.Next()
+}
+
+// boundable says whether v may stand in a bound for field i. (Manual, "Shard
+// Keys"; the hashed field of a bound is a NumberLong, MinKey or MaxKey.)
+func (k *ShardKey) boundable(i int, v bson.Value) bool {
+	switch v.Type {
+	case bson.TypeMinKey, bson.TypeMaxKey, bson.TypeInt64:
+		return true
+	case bson.TypeArray, bson.TypeRegex, bson.TypeUndefined:
+		return false
+	}
+	return i != k.Hashed && !HasOperator(v)
+}
+
+// Add appends the value of the next field; who has added all trims the type bits.
+func (b *ShardBound) Add(v bson.Value) {
+	b.Key = keystring.Append(b.Key, v, false, nil)
+	b.TypeBits = keystring.AppendTypeBits(b.TypeBits, v)
+}
+
+// BoundOf is the bound at which a document's shard key begins.
+func (k *ShardKey) BoundOf(doc bson.Doc) (ShardBound, error) {
+	values, err := k.Values(doc)
+	if err != nil {
+		return ShardBound{}, err
+	}
+	var b ShardBound
+	i := 0
+	for it := values.Iter(); it.Next(); i++ {
+		if i == k.Hashed {
+			b.Add(bson.Int64(HashOf(it.Value, nil)))
+		} else {
+			b.Add(it.Value)
+		}
+	}
+	b.TypeBits = keystring.TrimTypeBits(b.TypeBits)
+	return b, nil
+}
+
+// Doc writes a bound as config.chunks and config.tags hold it.
+func (k *ShardKey) Doc(b ShardBound) bson.Doc {
+	var doc bson.Builder
+	for i, v := range k.BoundValues(b) {
+		doc.Value(k.Parts[i].Path, v)
+	}
+	return doc.Finish()
+}
+
+// BoundValues are the values of a bound's fields, in their order: hashes of a hashed
+// one.
+func (k *ShardKey) BoundValues(b ShardBound) []bson.Value {
+	vs, _, err := keystring.Decode(b.Key, b.TypeBits, make([]bool, len(k.Parts)))
+	if err != nil {
+		panic("shard: a bound that this key did not make") // bounds come from ParseBound alone
+	}
+	return vs
+}
+
+// RangeText prints a range as messages do: [{ x: 1 }, { x: 2 }).
+func (k *ShardKey) RangeText(r ShardRange) string {
+	return "[" + k.Doc(r.Min).String() + ", " + k.Doc(r.Max).String() + ")"
+}
+
+// HasOperator says whether v is a document with a field that begins with $, which no
+// bound may have.
+func HasOperator(v bson.Value) bool {
+	if v.Type != bson.TypeDocument {
+		return false
+	}
+	for name := range v.Doc().All() {
+		if name != "" && name[0] == '$' {
+			return true
+		}
+	}
+	return false
+}
