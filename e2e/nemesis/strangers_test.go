@@ -75,15 +75,15 @@ func (x *stranger) ask(stream string, messages ...[]byte) ([]byte, error) {
 	return answer, err
 }
 
-// identity is what a member says of itself to anybody.
+// identity is what a member says of itself to those who know the id of its set.
 type identity struct {
 	Raft int64
 	ID   bson.ObjectID `bson:"replicaSetId"`
 }
 
-func (x *stranger) identify() (who identity) {
+func (x *stranger) identify(set bson.ObjectID) (who identity) {
 	x.t.Helper()
-	answer, err := x.ask("Identify", make([]byte, 4))
+	answer, err := x.ask("Identify", append(make([]byte, 4), set[:]...))
 	if err == nil {
 		err = bson.Unmarshal(answer, &who)
 	}
@@ -208,8 +208,22 @@ func TestStrangers(t *testing.T) {
 // strangeFrames sends frames that are whole, and not for this member.
 func strangeFrames(t *testing.T, s *set, m *member) {
 	x := newStranger(t, m)
-	me, other := x.identify(), newStranger(t, s.members[1]).identify()
-	good := frame{version: 1, set: me.ID, from: other.Raft, to: me.Raft}
+	var conf struct {
+		Config struct {
+			Settings struct {
+				ID bson.ObjectID `bson:"replicaSetId"`
+			}
+		}
+	}
+	if err := m.admin(t.Context(), &conf, bson.E{Key: "replSetGetConfig", Value: 1}); err != nil {
+		t.Fatal(err)
+	}
+	set := conf.Config.Settings.ID
+	if who := x.identify(bson.ObjectID{}); who != (identity{}) {
+		t.Errorf("a stranger is told %+v", who)
+	}
+	me, other := x.identify(set), newStranger(t, s.members[1]).identify(set)
+	good := frame{version: 1, set: set, from: other.Raft, to: me.Raft}
 	with := func(change func(f *frame)) []byte {
 		f := good
 		change(&f)
@@ -249,6 +263,13 @@ func strangeFrames(t *testing.T, s *set, m *member) {
 		}
 	}
 	m.logged(t, "a member's time was refused")
+	// Nor is one whose numbers cannot be: raft would end the process.
+	for _, k := range []raftpb.MessageType{raftpb.MsgApp, raftpb.MsgHeartbeat, raftpb.MsgVote, raftpb.MsgAppResp, raftpb.MsgTimeoutNow, raftpb.MsgProp} {
+		if _, err := x.ask("Frames", with(func(f *frame) { f.message = kind(k, f.from, f.to) })); grpcstatus.Code(err) != codes.DeadlineExceeded {
+			t.Errorf("%v of a term that cannot be: %v", k, err)
+		}
+	}
+	m.logged(t, "a frame that no member sends")
 }
 
 // garbage sends what is no frame, no stream and no HTTP.

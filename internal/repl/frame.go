@@ -78,6 +78,9 @@ func decodeFrame(b []byte) (*Frame, error) {
 	if b = b[9:]; len(b) == 0 {
 		return f, nil
 	}
+	if err := checkWire(b); err != nil {
+		return nil, fmt.Errorf("%w: %w", errFrame, err)
+	}
 	f.Message = &raftpb.Message{}
 	if err := proto.Unmarshal(b, f.Message); err != nil {
 		return nil, fmt.Errorf("%w: %w", errFrame, err)

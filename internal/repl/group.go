@@ -108,6 +108,7 @@ type Group struct {
 	succeeds  uint64 // the tick at which it campaigns, as the leader is gone; 0: not
 	resorts   uint64 // the tick at which it campaigns as the last resort; 0: not
 	removed   bool   // another member says that this one was removed from the set
+	refusals  refusals
 	lastEntry time.Time
 	wanted    Timestamp // a time that somebody waits for: a noop will pass it
 }
@@ -267,15 +268,17 @@ func (g *Group) tellAll() {
 func (g *Group) mayCampaign() bool { return g.isElectable() && g.ticks >= g.frozen }
 
 // Step handles a frame from another member: its report, and a message where m is not
-// nil.
+// nil. A frame that no member sends changes nothing.
 func (g *Group) Step(from uint64, m *raftpb.Message, r Report) {
+	if err := g.check(from, m, r); err != nil {
+		g.refuse(from, err)
+		return
+	}
 	g.told(from, r)
-	if m == nil || m.GetFrom() != from {
+	if m == nil {
 		return
 	}
 	switch m.GetType() {
-	case raftpb.MsgProp, raftpb.MsgReadIndex, raftpb.MsgForgetLeader:
-		return // of this member's own making only
 	case raftpb.MsgTransferLeader: // its sender wants to step up
 		if g.role != Leader || g.successor(func(s MemberConfig) bool { return s.Raft == from }) == raft.None {
 			return
@@ -307,8 +310,8 @@ func (g *Group) told(from uint64, r Report) {
 		g.peers[from] = p
 	}
 	p.heard, p.at, p.frozen = g.ticks, g.Clock.wall(), r.Frozen
-	if r.Applied.Index > p.applied.Index {
-		p.applied = r.Applied
+	if r.Applied.Index > p.applied.Index && (g.role != Leader || r.Applied.Index <= g.Log.Last()) {
+		p.applied = r.Applied // beyond the leader's log it is of one that was deposed, or of nobody
 	}
 	before := p.off
 	if err := errors.Join(g.Clock.Observe(r.Applied.Time), g.Clock.Observe(r.Wanted)); err != nil {
@@ -446,6 +449,7 @@ func (g *Group) noteRole() {
 	}
 	if role == Leader && (!wasLeader || deposed) {
 		clear(g.peers)
+		g.reads.told = 0
 		g.Logger.Info("replication: elected", "term", g.term)
 	}
 }

@@ -12,20 +12,22 @@ import (
 )
 
 // Identity is what a process reports about its member of a group to a member that is
-// about to put it into a configuration.
+// about to put it into a configuration. Who knows the raft ids of two members can speak
+// for one of them to the other: a member of a set tells its own only to those who know
+// the set's id.
 type Identity struct {
-	Raft uint64   // of its data directory
+	Raft uint64   // of its data directory; 0 where it does not tell
 	Set  string   // "" where it is in none
-	ID   [12]byte // of that set
+	ID   [12]byte // of that set; zero where it does not tell
 	Name string   // of the set that the process was started for; "" for any
 	// HasData says that it has data, which a set's data would replace.
 	HasData bool
 }
 
-// Identify asks the process at a host for its member of a group. Errors: 74 where there
-// is none, or it cannot be reached.
-func (n *Network) Identify(ctx context.Context, host string, group Number) (Identity, error) {
-	d, err := n.identify(ctx, host, group)
+// Identify asks the process at a host for its member of a group. of is the id of the
+// asking member's set. Errors: 74 where there is none, or it cannot be reached.
+func (n *Network) Identify(ctx context.Context, host string, group Number, of [12]byte) (Identity, error) {
+	d, err := n.identify(ctx, host, group, of)
 	if err != nil {
 		return Identity{}, mongoerr.New(mongoerr.NodeNotFound, "%s failed with %s", host, status.Convert(err).Message())
 	}
@@ -41,13 +43,13 @@ func (n *Network) Identify(ctx context.Context, host string, group Number) (Iden
 	return who, nil
 }
 
-func (n *Network) identify(ctx context.Context, host string, group Number) (bson.Doc, error) {
+func (n *Network) identify(ctx context.Context, host string, group Number, of [12]byte) (bson.Doc, error) {
 	conn, err := n.dial(host)
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Close()
-	answer, _, err := askOnce(ctx, conn, identifyStream, binary.LittleEndian.AppendUint32(nil, uint32(group)))
+	answer, _, err := askOnce(ctx, conn, identifyStream, append(binary.LittleEndian.AppendUint32(nil, uint32(group)), of[:]...))
 	return answer, err
 }
 
@@ -57,10 +59,10 @@ func (n *Network) serveIdentity(s grpc.ServerStream) error {
 	if err := s.RecvMsg(&asked); err != nil {
 		return err
 	}
-	if len(asked) != 4 {
+	if len(asked) != 4+12 {
 		return status.Error(codes.InvalidArgument, errFrame.Error())
 	}
-	group := Number(binary.LittleEndian.Uint32(asked))
+	group, of := Number(binary.LittleEndian.Uint32(asked)), [12]byte(asked[4:])
 	n.mu.Lock()
 	m := n.members[group]
 	n.mu.Unlock()
@@ -68,12 +70,15 @@ func (n *Network) serveIdentity(s grpc.ServerStream) error {
 		return status.Errorf(codes.NotFound, "no member of group %d is here", group)
 	}
 	st := m.State()
-	var set string
-	var id [12]byte
-	if st.Config != nil {
-		set, id = st.Config.Set, st.Config.ID
+	who := Identity{Raft: st.ID}
+	if c := st.Config; c != nil {
+		if who.Set = c.Set; of == c.ID {
+			who.ID = c.ID
+		} else {
+			who.Raft = 0
+		}
 	}
-	b := new(bson.Builder).Int64("raft", int64(st.ID)).String("set", set).ObjectID("replicaSetId", id)
+	b := new(bson.Builder).Int64("raft", int64(who.Raft)).String("set", who.Set).ObjectID("replicaSetId", who.ID)
 	if n.opts.About != nil {
 		name, hasData := n.opts.About()
 		b.String("name", name).Bool("hasData", hasData)

@@ -31,7 +31,7 @@ func TestKeyOfMembers(t *testing.T) {
 		}
 	}
 	for _, stranger := range []*process{c, d} {
-		if _, err := stranger.net.Identify(t.Context(), "a:1", 0); !mongoerr.Is(err, mongoerr.NodeNotFound) {
+		if _, err := stranger.net.Identify(t.Context(), "a:1", 0, [12]byte{7}); !mongoerr.Is(err, mongoerr.NodeNotFound) {
 			t.Errorf("%s was told: %v", stranger.Host(), err)
 		}
 	}

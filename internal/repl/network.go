@@ -35,6 +35,8 @@ const (
 	peerWindow = 16 << 20
 	// handshakeTimeout bounds how a connection begins.
 	handshakeTimeout = 15 * time.Second
+	// maxPeerStreams bounds the streams of one connection: a member opens one for each.
+	maxPeerStreams = 8
 	// maxKnownHosts bounds Network.hosts.
 	maxKnownHosts = 256
 	// hostHeader is where a stream tells the sender's host.
@@ -109,7 +111,7 @@ func NewNetwork(o NetworkOptions) *Network {
 		grpc.StreamInterceptor(n.refusing),
 		grpc.ConnectionTimeout(handshakeTimeout),
 		grpc.ForceServerCodecV2(rawCodec{}),
-		grpc.MaxRecvMsgSize(maxFrameBytes),
+		grpc.MaxRecvMsgSize(maxFrameBytes), grpc.MaxConcurrentStreams(maxPeerStreams),
 		grpc.StaticStreamWindowSize(peerWindow), grpc.StaticConnWindowSize(peerWindow),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: keepalives / 2, PermitWithoutStream: true}),
 	)

@@ -14,6 +14,8 @@ type reads struct {
 	waiting  []func(error)       // for the next attempt
 	asked    map[string]*attempt // by the attempt's context
 	ready    []confirmed         // that wait for the machine
+	// told is the number of the last read that heartbeats of this term asked about.
+	told uint64
 }
 
 // attempt is one ReadIndex. Its context is its own: an answer to an earlier one says
@@ -47,6 +49,15 @@ func (g *Group) ReadIndex(done func(error)) {
 func (r *reads) nextContext() []byte {
 	r.attempts++
 	return binary.BigEndian.AppendUint64(nil, r.attempts)
+}
+
+// readNumber is the context of a heartbeat: the number of the last read that it asks
+// about, which raft counts from the election on.
+func readNumber(context []byte) (uint64, bool) {
+	if len(context) != 8 {
+		return 0, false
+	}
+	return binary.LittleEndian.Uint64(context), true
 }
 
 // startReads makes one attempt for all who wait.

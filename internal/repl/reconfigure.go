@@ -97,7 +97,7 @@ func (m *Member) identify(ctx context.Context, c, old *Config, found bool) error
 			continue
 		}
 		limited, cancel := context.WithTimeout(ctx, identifyTimeout)
-		who, err := m.net.Identify(limited, d.Host, m.store.opts.Group)
+		who, err := m.net.Identify(limited, d.Host, m.store.opts.Group, c.ID)
 		cancel()
 		if err != nil {
 			return err
@@ -117,7 +117,7 @@ func (m *Member) identify(ctx context.Context, c, old *Config, found bool) error
 // it is that of a new set. Errors: 103, 110.
 func (who Identity) mayJoin(host string, c *Config, found bool) error {
 	switch {
-	case who.ID != [12]byte{} && (found || who.ID != c.ID):
+	case who.Set != "" && (found || who.ID != c.ID):
 		return mongoerr.New(mongoerr.NewReplicaSetConfigurationIncompatible, "Rejecting a configuration with the member %s, which is of a replica set named %s already", host, who.Set)
 	case who.Name != "" && who.Name != c.Set:
 		return mongoerr.New(mongoerr.NewReplicaSetConfigurationIncompatible, "The member %s was started for a replica set named %s, not %s", host, who.Name, c.Set)

@@ -42,7 +42,7 @@ func (m *Member) replaceLost(ctx context.Context) {
 func (m *Member) replaceMember(ctx context.Context, lost MemberConfig) error {
 	limited, cancel := context.WithTimeout(ctx, identifyTimeout)
 	defer cancel()
-	who, err := m.net.Identify(limited, lost.Host, m.store.opts.Group)
+	who, err := m.net.Identify(limited, lost.Host, m.store.opts.Group, m.State().Config.ID)
 	if err != nil || who.Raft == lost.Raft {
 		return nil // it is away
 	}

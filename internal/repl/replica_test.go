@@ -450,19 +450,28 @@ func TestSnapshotTransfer(t *testing.T) {
 	}
 }
 
-// Who is about to make a set asks for the raft ids of its members.
+// Who is about to make a set asks for the raft ids of its members. A member of a set
+// tells its ids to those who know the set's, and strangers only that it has one.
 func TestIdentify(t *testing.T) {
 	ms := newMachines(t)
 	a, b := ms.start("a:1", storage.NewMemFS(), true), ms.start("b:1", storage.NewMemFS(), false)
 	defer func() { a.stop(); b.stop() }()
-	if got, err := b.n.Identify(t.Context(), "a:1", 0); err != nil || got != (Identity{Raft: a.store.ID(), Set: "rs0", ID: [12]byte{7}}) {
-		t.Errorf("a is %+v: %v", got, err)
-	}
-	if got, err := a.n.Identify(t.Context(), "b:1", 0); err != nil || got != (Identity{Raft: b.store.ID()}) {
-		t.Errorf("b is %+v: %v", got, err)
+	for _, c := range []struct {
+		host string
+		of   [12]byte
+		want Identity
+	}{
+		{"a:1", [12]byte{7}, Identity{Raft: a.store.ID(), Set: "rs0", ID: [12]byte{7}}},
+		{"a:1", [12]byte{}, Identity{Set: "rs0"}},
+		{"a:1", [12]byte{8}, Identity{Set: "rs0"}},
+		{"b:1", [12]byte{7}, Identity{Raft: b.store.ID()}},
+	} {
+		if got, err := b.n.Identify(t.Context(), c.host, 0, c.of); err != nil || got != c.want {
+			t.Errorf("%s is %+v to one of %x: %v", c.host, got, c.of, err)
+		}
 	}
 	for host, group := range map[string]Number{"b:1": 3, "nobody:1": 0} {
-		if _, err := a.n.Identify(t.Context(), host, group); !mongoerr.Is(err, mongoerr.NodeNotFound) {
+		if _, err := a.n.Identify(t.Context(), host, group, [12]byte{}); !mongoerr.Is(err, mongoerr.NodeNotFound) {
 			t.Errorf("group %d at %s: %v", group, host, err)
 		}
 	}

@@ -184,6 +184,9 @@ func (g *Group) send(m *raftpb.Message) {
 		g.Out.SendSnapshot(m)
 		return
 	}
+	if n, ok := readNumber(m.GetContext()); ok && m.GetType() == raftpb.MsgHeartbeat {
+		g.reads.told = n
+	}
 	if m.GetTo() == g.lead {
 		g.reported = g.applied.Index
 	}
@@ -340,6 +343,9 @@ func (g *Group) applyConfChange(at Position, e *raftpb.Entry, d entry) error {
 	c, err := confChange(e)
 	if err != nil {
 		return err
+	}
+	if err := mayChange(g.state.conf, c); err != nil {
+		return err // raft would end the process
 	}
 	conf := g.rn.ApplyConfChange(c)
 	if d.kind == kindConfig {

@@ -58,10 +58,11 @@ type world struct {
 	events  events
 	hosts   []*host
 	set     [12]byte
-	plant   func(*host) // plants a bug in a member that starts
-	only    []int       // cases of nemesis; nil for all
-	stores  bool        // real stores run beside the models of disks
-	calm    bool        // the network and the machines behave
+	plant   func(*host)  // plants a bug in a member that starts
+	tap     func([]byte) // sees each frame
+	only    []int        // cases of nemesis; nil for all
+	stores  bool         // real stores run beside the models of disks
+	calm    bool         // the network and the machines behave
 	failure error
 
 	leaders   map[uint64]uint64   // of a term
@@ -336,6 +337,9 @@ func (o simOutbox) Send(to uint64, m *raftpb.Message, r Report) {
 		w.fail("%v", err)
 		return
 	}
+	if w.tap != nil {
+		w.tap(b)
+	}
 	if o.h.cutTo[dst.n] || !w.calm && w.chance(2) {
 		if w.chance(50) {
 			w.at(100*ms, func() { o.h.alive(o.life, func() { o.h.g.ReportUnreachable(to) }) })
@@ -368,7 +372,12 @@ func (h *host) receive(b []byte) {
 		return
 	}
 	if f.To == h.id {
-		h.do(func() { h.g.Step(f.From, f.Message, f.Report) })
+		h.do(func() {
+			if err := h.g.check(f.From, f.Message, f.Report); err != nil {
+				h.w.fail("frames of members are taken: host %d: %v", h.n, err)
+			}
+			h.g.Step(f.From, f.Message, f.Report)
+		})
 	}
 }
 

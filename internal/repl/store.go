@@ -241,26 +241,26 @@ func (s *Store) adopt(dir string, base Position, hard *raftpb.HardState) (err er
 	return e.TakeOwn(s.engine)
 }
 
-// received tells of what a snapshot in incomingDir is: its place, and raft's members
-// then.
-func (s *Store) received() (meta *raftpb.SnapshotMetadata, err error) {
+// received tells of what a snapshot in incomingDir is: its place, raft's members then,
+// and the configuration of its set.
+func (s *Store) received() (meta *raftpb.SnapshotMetadata, config *Config, err error) {
 	e, err := s.opts.Open(s.opts.FS.PathJoin(s.opts.Dir, incomingDir))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer func() { err = errors.Join(err, e.Close()) }()
 	index, b, err := applied(e, s.opts.Group)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	state, err := decodeGroupState(b)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	theirs, err := OpenLog(e, s.opts.Group)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	term, err := theirs.Term(index)
-	return &raftpb.SnapshotMetadata{Index: &index, Term: &term, ConfState: state.conf}, err
+	return &raftpb.SnapshotMetadata{Index: &index, Term: &term, ConfState: state.conf}, state.config, err
 }

@@ -252,9 +252,12 @@ func (n *Network) receiveSnapshot(s grpc.ServerStream) error {
 // takeSnapshot gives raft a snapshot that was received: its own place counts, as it
 // may be a later one than that of the message.
 func (m *Replica) takeSnapshot(ctx context.Context, f *Frame) error {
-	meta, err := m.store.received()
+	meta, config, err := m.store.received()
 	if err != nil {
 		return err
+	}
+	if config == nil || config.ID != f.Set {
+		return status.Error(codes.InvalidArgument, "the snapshot is of another replica set than its frame")
 	}
 	f.Message.Snapshot.Metadata = meta
 	_, err = m.ask(ctx, func(g *Group, done func(Position, error)) {
