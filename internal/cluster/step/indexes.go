@@ -1,0 +1,30 @@
+package step
+
+import "github.com/mayflydb/mayfly/internal/bson"
+
+// KindIndexes runs createIndexes, dropIndexes or collMod on all shards of a
+// collection. Where one of them refuses, indexes that others have created go.
+//
+// Args: {shards, command, undo: {shard: [names of indexes that were not there]}}.
+const KindIndexes = "indexes"
+
+var indexes = phases(
+	stages{func(o *Operation, _ Answers) []Request {
+		return each(texts(o.Args, "shards"), func(shard string) Request {
+			return to(shard, "_shardsvrIndexes", o.Namespace, func(b *bson.Builder) { b.Value("command", o.Args.Lookup("command")) })
+		})
+	}},
+	nil,
+	// All are asked, as a request that is late must meet the fence.
+	stages{func(o *Operation, _ Answers) []Request {
+		return each(texts(o.Args, "shards"), func(shard string) Request {
+			names := o.Args.Lookup("undo").Doc().Lookup(shard)
+			if names.IsMissing() {
+				return to(shard, "_shardsvrAbort", o.Namespace, nil)
+			}
+			return to(shard, "_shardsvrIndexes", o.Namespace, func(b *bson.Builder) {
+				b.OpenDoc("command").String("dropIndexes", o.Namespace).Value("index", names).Bool("ignoreMissing", true).Close()
+			})
+		})
+	}},
+)

@@ -1,0 +1,184 @@
+package step
+
+import (
+	"slices"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+)
+
+// State is an operation under way, as one primary knows it. It is a value: Step
+// shares nothing with the state that it was given.
+type State struct {
+	Operation
+	// Got are the replies of the phase trying.
+	Got Answers
+	// Cause is why it is undone; nil where it is not.
+	Cause error
+
+	stage   int
+	seq     int32 // of the last request of the phase
+	asked   []Send
+	writing Phase // the phase whose write is under way, or 0
+	began   bool
+}
+
+// Send is a request under way, with its number in the fence.
+type Send struct {
+	Seq int32
+	Request
+}
+
+// EventKind says what has happened.
+type EventKind uint8
+
+// The events.
+const (
+	// Begin: a primary has found the operation, or has begun it.
+	Begin EventKind = iota
+	// Answered: a shard has answered the request Seq, with Reply or with Err, by which
+	// it says that it has done nothing.
+	Answered
+	// Lost: no answer to the request Seq, which may have been done or may yet be.
+	Lost
+	// Written: the write that was asked for has happened; Told is what a commit found.
+	Written
+	// Refused: the write has not happened and cannot (Err), since config.* says no.
+	Refused
+	// Cancel: somebody wants it undone (Err), where that is still possible.
+	Cancel
+)
+
+// Event is one event.
+type Event struct {
+	Kind  EventKind
+	Seq   int32
+	Reply bson.Doc
+	Told  bson.Doc
+	Err   error
+}
+
+// Action is what is to be done: requests to send, or the write of a phase.
+type Action struct {
+	Send []Send
+	// Again says that they were sent before, so that the sender waits a little.
+	Again bool
+	// Write is the phase to write, 0 for none: Committed with the change of config.*,
+	// Undone, or Ended, which removes the document.
+	Write Phase
+}
+
+// Step takes an operation on by one event.
+func Step(s State, e Event) (State, Action) {
+	s.asked, s.Got = slices.Clone(s.asked), slices.Clip(s.Got)
+	switch e.Kind {
+	case Begin:
+		if s.began {
+			return s, Action{}
+		}
+		s.began = true
+		return s.enter(0)
+	case Answered:
+		return s.answered(e)
+	case Lost:
+		if i := s.find(e.Seq); i >= 0 {
+			return s, Action{Send: s.asked[i : i+1 : i+1], Again: true}
+		}
+	case Written:
+		return s.written(e)
+	case Refused:
+		if s.writing == Committed {
+			return s.undo(e.Err)
+		}
+	case Cancel:
+		if s.began && s.Phase == Trying && s.writing == 0 {
+			return s.undo(e.Err)
+		}
+	}
+	return s, Action{}
+}
+
+func (s *State) find(seq int32) int {
+	return slices.IndexFunc(s.asked, func(a Send) bool { return a.Seq == seq })
+}
+
+// enter asks for what a stage of the phase asks for, and behind the last one for
+// the write that ends the phase (invariant one-write).
+func (s State) enter(stage int) (State, Action) {
+	of := courses[s.Kind][s.Phase]
+	for s.stage = stage; s.stage < len(of); s.stage++ {
+		requests := of[s.stage](&s.Operation, s.Got)
+		if len(requests) == 0 {
+			continue
+		}
+		for _, r := range requests {
+			s.seq++ // (invariant fence)
+			s.asked = append(s.asked, Send{s.seq, r})
+		}
+		return s, Action{Send: slices.Clone(s.asked)}
+	}
+	s.writing = Ended
+	if s.Phase == Trying {
+		s.writing = Committed
+	}
+	return s, Action{Write: s.writing}
+}
+
+// undo gives up what is asked, and asks for the write of the phase undone.
+func (s State) undo(cause error) (State, Action) {
+	s.Cause, s.asked, s.writing = cause, nil, Undone
+	return s, Action{Write: Undone}
+}
+
+func (s State) answered(e Event) (State, Action) {
+	i := s.find(e.Seq)
+	if i < 0 {
+		return s, Action{}
+	}
+	r := s.asked[i]
+	ready, err := true, e.Err
+	if err == nil && r.ready != nil {
+		ready, err = r.ready(e.Reply)
+	}
+	switch {
+	case err != nil && s.Phase == Trying:
+		return s.undo(err)
+	case err != nil, !ready: // (invariant forward)
+		return s, Action{Send: []Send{r}, Again: true}
+	}
+	if s.Phase == Trying {
+		s.Got = append(s.Got, Answer{Shard: r.Shard, Name: r.Name(), Reply: e.Reply.Clone()})
+	}
+	if s.asked = slices.Delete(s.asked, i, i+1); len(s.asked) > 0 {
+		return s, Action{}
+	}
+	return s.enter(s.stage + 1)
+}
+
+func (s State) written(e Event) (State, Action) {
+	if s.writing == 0 {
+		return s, Action{}
+	}
+	if s.writing == Committed {
+		s.Told = e.Told
+	}
+	s.Phase, s.writing, s.seq = s.writing, 0, 0
+	if s.Phase == Ended {
+		return s, Action{}
+	}
+	return s.enter(0)
+}
+
+// number reads a whole number of a reply, 0 where there is none.
+func number(d bson.Doc, name string) int64 {
+	n, _ := bson.ExactInt64(d.Lookup(name))
+	return n
+}
+
+// failure is the error that a shard reports in a reply about what it does behind it.
+func failure(reply bson.Doc) error {
+	if v := reply.Lookup("failed"); v.Type == bson.TypeString {
+		return mongoerr.New(mongoerr.OperationFailed, "%s", v.Str())
+	}
+	return nil
+}

@@ -1,0 +1,34 @@
+package step
+
+import "github.com/mayflydb/mayfly/internal/bson"
+
+// KindMovePrimary brings what is not sharded in a database to another shard.
+//
+// Args: {from, to, host: the giver's, version, next: the version after it}.
+const KindMovePrimary = "movePrimary"
+
+var movePrimary = phases(
+	stages{
+		func(o *Operation, _ Answers) []Request {
+			return []Request{o.setDatabase("from", "version", true, true)}
+		},
+		func(o *Operation, _ Answers) []Request {
+			r := to(o.Args.Lookup("to").Str(), "_shardsvrCloneDatabase", o.Namespace, func(b *bson.Builder) { b.Value("from", o.Args.Lookup("host")) })
+			r.ready = func(reply bson.Doc) (bool, error) { return reply.Lookup("done").Truthy(), failure(reply) }
+			return []Request{r}
+		},
+	},
+	stages{
+		func(o *Operation, _ Answers) []Request {
+			return []Request{o.setDatabase("to", "next", true, false), o.setDatabase("from", "next", false, false)}
+		},
+		func(o *Operation, _ Answers) []Request { return []Request{o.dropUnsharded("from")} },
+	},
+	stages{func(o *Operation, _ Answers) []Request {
+		return []Request{o.dropUnsharded("to"), o.setDatabase("from", "version", true, false)}
+	}},
+)
+
+func (o *Operation) dropUnsharded(who string) Request {
+	return to(o.Args.Lookup(who).Str(), "_shardsvrDropUnsharded", o.Namespace, nil)
+}

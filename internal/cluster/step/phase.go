@@ -1,0 +1,181 @@
+package step
+
+import (
+	"slices"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+)
+
+// Phase is how far an operation is.
+type Phase int32
+
+// The phases. A document of config.operations has one of the first three.
+const (
+	Trying    Phase = 1 + iota // what is asked can be undone
+	Committed                  // config.* has the change; shards are told
+	Undone                     // it is not to be; shards forget what they were asked
+	Ended                      // each shard has answered; the document is gone
+)
+
+var phaseNames = map[Phase]string{Trying: "trying", Committed: "committed", Undone: "undone", Ended: "ended"}
+
+func (p Phase) String() string { return phaseNames[p] }
+
+// Operation is a document of config.operations.
+type Operation struct {
+	// Number is its _id, above those of all operations before it.
+	Number    int64
+	Kind      string
+	Namespace string // or a database, or a shard
+	Phase     Phase
+	// Args is what it was begun with; Told what the commit found out that shards
+	// are told, nil before it.
+	Args, Told bson.Doc
+}
+
+// Doc writes the document.
+func (o *Operation) Doc() bson.Doc {
+	b := new(bson.Builder).Int64("_id", o.Number).String("kind", o.Kind).String("ns", o.Namespace).Int32("phase", int32(o.Phase)).Doc("args", o.Args)
+	if o.Told != nil {
+		b.Doc("told", o.Told)
+	}
+	return b.Finish()
+}
+
+// Parse reads a document of config.operations. Errors: 2, with the document.
+func Parse(d bson.Doc) (Operation, error) {
+	id, kind, ns, phase, args, told := d.Lookup("_id"), d.Lookup("kind"), d.Lookup("ns"), d.Lookup("phase"), d.Lookup("args"), d.Lookup("told")
+	ok := id.Type == bson.TypeInt64 && kind.Type == bson.TypeString && ns.Type == bson.TypeString && phase.Type == bson.TypeInt32 &&
+		args.Type == bson.TypeDocument && (told.IsMissing() || told.Type == bson.TypeDocument)
+	if !ok || courses[kind.Str()] == nil || phase.Int32() < int32(Trying) || phase.Int32() > int32(Undone) {
+		return Operation{}, mongoerr.New(mongoerr.BadValue, "not an operation of a cluster: %s", d)
+	}
+	d = d.Clone()
+	o := Operation{Number: id.Int64(), Kind: d.Lookup("kind").Str(), Namespace: d.Lookup("ns").Str(), Phase: Phase(phase.Int32()), Args: d.Lookup("args").Doc()}
+	if told.Type == bson.TypeDocument {
+		o.Told = d.Lookup("told").Doc()
+	}
+	return o, nil
+}
+
+// Shards are the shards that the operation may ask, in order.
+func (o *Operation) Shards() []string {
+	var ids []string
+	for _, name := range []string{"from", "to", "shard", "primary"} {
+		if v := o.Args.Lookup(name); v.Type == bson.TypeString {
+			ids = append(ids, v.Str())
+		}
+	}
+	ids = append(ids, texts(o.Args, "shards")...)
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+// Here is the shard of a request that the config primary does by itself.
+const Here = ""
+
+// Request is what a shard is asked: a command without its field operation.
+type Request struct {
+	Shard string
+	Body  bson.Doc
+	// Asks says that it changes nothing, and has no fence.
+	Asks bool
+	// ready says whether a reply ends it; else it is asked again. Nil: any does.
+	ready func(bson.Doc) (bool, error)
+}
+
+// Name is the command.
+func (r *Request) Name() string {
+	name, _ := r.Body.First()
+	return name
+}
+
+// Answers are the replies of the phase trying.
+type Answers []Answer
+
+// Answer is one of them, to the request Name.
+type Answer struct {
+	Shard, Name string
+	Reply       bson.Doc
+}
+
+// From is the reply of a shard to a request, or nil.
+func (a Answers) From(shard, name string) bson.Doc {
+	for i := range a {
+		if a[i].Shard == shard && a[i].Name == name {
+			return a[i].Reply
+		}
+	}
+	return nil
+}
+
+// stage makes the requests that go out together.
+type stage func(o *Operation, got Answers) []Request
+
+type stages []stage
+
+// course is the stages of each phase of an operation.
+type course map[Phase]stages
+
+// phases makes a course.
+func phases(trying, committed, undone stages) course {
+	return course{Trying: trying, Committed: committed, Undone: undone}
+}
+
+// courses are those of all kinds of operations.
+var courses map[string]course
+
+func init() {
+	courses = map[string]course{
+		KindMove: move, KindChunks: chunks, KindShardCollection: shardCollection, KindCreateDatabase: createDatabase, KindMovePrimary: movePrimary,
+		KindDrop: drop, KindDropDatabase: dropDatabase, KindRename: rename, KindRenameUnsharded: renameUnsharded, KindRefine: refine,
+		KindIndexes: indexes, KindAddShard: addShard, KindRemoveShard: removeShard,
+	}
+}
+
+// StartsCommitted says whether an operation of a kind has nothing to try: its
+// document is written with its commit.
+func StartsCommitted(kind string) bool {
+	return len(courses[kind][Trying]) == 0
+}
+
+func texts(d bson.Doc, name string) (out []string) {
+	v := d.Lookup(name)
+	if v.Type != bson.TypeArray {
+		return nil
+	}
+	for e := range v.Doc().Values() {
+		if e.Type == bson.TypeString {
+			out = append(out, e.Str())
+		}
+	}
+	return out
+}
+
+// to makes a request, whose first field is the command with its namespace.
+func to(shard, command, ns string, fill func(b *bson.Builder)) Request {
+	b := new(bson.Builder).String(command, ns)
+	if fill != nil {
+		fill(b)
+	}
+	return Request{Shard: shard, Body: b.Finish()}
+}
+
+// each makes a request of every shard.
+func each(shards []string, f func(shard string) Request) []Request {
+	out := make([]Request, 0, len(shards))
+	for _, s := range shards {
+		out = append(out, f(s))
+	}
+	return out
+}
+
+// copied copies the fields names of d that it has.
+func copied(b *bson.Builder, d bson.Doc, names ...string) {
+	for _, name := range names {
+		if v := d.Lookup(name); !v.IsMissing() {
+			b.Value(name, v)
+		}
+	}
+}
