@@ -77,7 +77,7 @@ func Step(s State, e Event) (State, Action) {
 			return s, Action{}
 		}
 		s.began = true
-		return s.enter(0)
+		return s.enter(0) // (invariant again)
 	case Answered:
 		return s.answered(e)
 	case Lost:
