@@ -124,7 +124,7 @@ func (r *request) createSharded() error {
 	if err != nil {
 		return err
 	}
-	if c := r.s.Collections[r.ns]; c != nil && c.UUID == r.text("uuid") && c.Version.Generation == v.Generation {
+	if c := r.s.Collections[r.ns]; c != nil && c.UUID == r.text("uuid") && c.Version.ShardGeneration == v.ShardGeneration {
 		return nil
 	}
 	key, err := shard.ParseKey(r.body.Lookup("key").Doc())
@@ -198,7 +198,7 @@ func (r *request) receive() error {
 	if c := r.s.Collections[r.ns]; c == nil || c.UUID != r.text("uuid") {
 		g := r.body.Lookup("generation").Doc()
 		r.s.Collections[r.ns] = &Collection{UUID: r.text("uuid"), Sharded: true, Key: key, Bytes: 1,
-			Version: shard.Version{Generation: shard.Generation{Epoch: g.Lookup("epoch").ObjectID(), Timestamp: g.Lookup("timestamp").Timestamp()}}}
+			Version: shard.Version{ShardGeneration: shard.Generation{Epoch: g.Lookup("epoch").ObjectID(), Timestamp: g.Lookup("timestamp").Timestamp()}}}
 	}
 	r.s.Sweep(r.ns)
 	r.s.change(r.ns, func(c *Collection) {

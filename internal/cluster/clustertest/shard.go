@@ -9,6 +9,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/cluster/step"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/shard"
 )
 
@@ -188,13 +189,13 @@ func (c *Collection) hidden(d bson.Doc) bool {
 func (s *Shard) Read(ns string, v shard.Version) ([]bson.Doc, error) {
 	c := s.Collections[ns]
 	if c == nil || !c.Sharded {
-		return nil, shard.Stale(ns, s.ID, "not sharded here", v, nil)
+		return nil, schema.StaleConfig(ns, s.ID, "not sharded here", v, nil)
 	}
-	if err := shard.Check(ns, s.ID, v, c.Version); err != nil {
+	if err := schema.CheckShardVersion(ns, s.ID, v, c.Version); err != nil {
 		return nil, err
 	}
 	if c.Blocked != nil && c.Blocked.Reads {
-		return nil, shard.Stale(ns, s.ID, "blocked", v, nil)
+		return nil, schema.StaleConfig(ns, s.ID, "blocked", v, nil)
 	}
 	var out []bson.Doc
 	for _, d := range c.Docs {
@@ -209,13 +210,13 @@ func (s *Shard) Read(ns string, v shard.Version) ([]bson.Doc, error) {
 func (s *Shard) Insert(ns string, v shard.Version, d bson.Doc) error {
 	c := s.Collections[ns]
 	if c == nil || !c.Sharded {
-		return shard.Stale(ns, s.ID, "not sharded here", v, nil)
+		return schema.StaleConfig(ns, s.ID, "not sharded here", v, nil)
 	}
-	if err := shard.Check(ns, s.ID, v, c.Version); err != nil {
+	if err := schema.CheckShardVersion(ns, s.ID, v, c.Version); err != nil {
 		return err
 	}
 	if c.hidden(d) || c.Blocked != nil && (c.Blocked.Whole || c.in(c.Blocked.Range, d)) {
-		return shard.Stale(ns, s.ID, "blocked", v, nil)
+		return schema.StaleConfig(ns, s.ID, "blocked", v, nil)
 	}
 	s.change(ns, func(c *Collection) { c.Docs = append(c.Docs, d.Clone()) })
 	return nil

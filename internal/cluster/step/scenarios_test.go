@@ -30,7 +30,7 @@ var (
 )
 
 func at(g shard.Generation, major, minor uint32) shard.Version {
-	return shard.Version{Generation: g, Major: major, Minor: minor}
+	return shard.Version{ShardGeneration: g, Major: major, Minor: minor}
 }
 
 func versionDoc(v shard.Version) bson.Doc {
@@ -319,7 +319,7 @@ func refineScenario() *scenario {
 		told:   versions(map[string]shard.Version{"a": at(later, 3, 1), "b": at(later, 3, 1)}),
 		shards: onAll(), holds: nothing,
 		ended: everywhere(func(s *clustertest.Shard) error {
-			if c := s.Collections[events]; s.ID != "c" && (c.Blocked != nil || c.Key.String() == key.String() || c.Version.Generation != later) {
+			if c := s.Collections[events]; s.ID != "c" && (c.Blocked != nil || c.Key.String() == key.String() || c.Version.ShardGeneration != later) {
 				return errors.New("done, and a shard has not the key")
 			}
 			return nil
