@@ -19,19 +19,43 @@ var (
 // only those are believed who have authenticated: a time far ahead would push the set's.
 // Errors: 205 beyond maxAcceptableLogicalClockDriftSecs.
 func (d *Dispatcher) gossip(op *Op) error {
-	if d.Member == nil || op.Generic.ClusterTime == nil || op.Controlled() && op.Client.Principal() == nil {
+	if !d.replicated() || op.Generic.ClusterTime == nil || op.Controlled() && op.Client.Principal() == nil {
 		return nil
 	}
 	a, err := ParseDoc(clusterTimeFields, op.Generic.ClusterTime)
 	if err != nil {
 		return err
 	}
+	if d.Clock != nil {
+		d.Clock.Observe(a.Value("clusterTime").Timestamp())
+		return nil
+	}
 	return d.Member.Clock().Observe(repl.Timestamp(a.Value("clusterTime").Timestamp()))
+}
+
+// replicated says whether there is a cluster time: on a member of a replica set and on a
+// router.
+func (d *Dispatcher) replicated() bool { return d.Member != nil || d.Clock != nil }
+
+// appendRouterTimes is appendTimes on a router: what its shards have answered.
+func (d *Dispatcher) appendRouterTimes(op *Op, b *bson.Builder) {
+	d.Clock.Append(b)
+	at := op.OperationTime.Now()
+	if at == 0 {
+		at = d.Clock.Now()
+	}
+	if at != 0 {
+		b.Timestamp("operationTime", at)
+	}
 }
 
 // appendTimes writes $clusterTime and operationTime, which every reply of a member
 // ends with: what op has written or can have read is not later than operationTime.
 func (d *Dispatcher) appendTimes(op *Op, b *bson.Builder) {
+	if d.Clock != nil {
+		d.appendRouterTimes(op, b)
+		return
+	}
 	at := max(d.Member.Applied().Time, op.lastWrite().Time)
 	if at == 0 {
 		return // of no set yet

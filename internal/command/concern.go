@@ -92,7 +92,7 @@ func (op *Op) readConcern() error {
 			op.Command.Name, v.Doc(), mongoerr.From(err).Message)
 	}
 	check := rc.member
-	if op.Dispatcher.Member == nil {
+	if !op.Dispatcher.replicated() {
 		check = rc.standalone
 	}
 	if err := check(); err != nil {
@@ -154,7 +154,7 @@ var implicitWrite = WriteConcern{W: 1, Mode: repl.Majority, Provenance: "implici
 
 // defaultWrite is the write concern where the client gives none.
 func (d *Dispatcher) defaultWrite(ctx context.Context) WriteConcern {
-	if d.Member == nil {
+	if d.Member == nil { // a router leaves it to the shards
 		return WriteConcern{W: 1}
 	}
 	if d.DefaultWrite != nil {
@@ -182,7 +182,7 @@ func (op *Op) writeConcern(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if op.Dispatcher.Member == nil {
+	if !op.Dispatcher.replicated() {
 		switch {
 		case wc.Mode != "" && wc.Mode != "majority":
 			return mongoerr.New(mongoerr.BadValue, "cannot use non-majority 'w' mode \"%s\" when a host is not a member of a replica set", wc.modeName())

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/client"
 	"github.com/mayflydb/mayfly/internal/memory"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/repl"
@@ -44,6 +45,8 @@ type Dispatcher struct {
 	Host string
 	// Member is this process as a member of a replica set; nil on a standalone.
 	Member *repl.Member
+	// Clock is the cluster time that a router has heard of; nil on other servers.
+	Clock *client.Clock
 	// ProcessID names this run of the server in topologyVersion.
 	ProcessID [12]byte
 	// DefaultWrite returns the write concern of clients that give none, on a member;

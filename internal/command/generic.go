@@ -199,7 +199,7 @@ func (op *Op) transaction() error {
 		if g.LSID == nil {
 			return mongoerr.New(mongoerr.InvalidOptions, "Transaction number requires a session ID to also be specified")
 		}
-		if op.Dispatcher.Member == nil {
+		if !op.Dispatcher.replicated() {
 			return mongoerr.New(mongoerr.IllegalOperation, "Transaction numbers are only allowed on a replica set member or mongos")
 		}
 		if g.TxnNumber < 0 {

@@ -49,3 +49,6 @@ func (op *Op) appendLabels(e *mongoerr.Error) {
 		op.Reply.Strings("errorLabels", labels...)
 	}
 }
+
+// MayRetry says whether a driver tries again after an error what it had numbered.
+func MayRetry(c mongoerr.Code) bool { return mayRetry[c] }

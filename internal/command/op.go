@@ -8,6 +8,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/auth"
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/client"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/repl"
 )
@@ -79,6 +80,9 @@ type Op struct {
 	// Deadline is when the operation's time limit is exceeded; the zero Time for never.
 	Deadline time.Time
 	Stats    Stats
+
+	// OperationTime is the highest that shards have answered a router's operation.
+	OperationTime client.Clock
 
 	intent   Intent // nil for an operation that came as a command
 	active   activity

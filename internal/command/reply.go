@@ -29,7 +29,7 @@ func (d *Dispatcher) finish(ctx context.Context, op *Op, now time.Time, err erro
 		} else {
 			op.Reply.Double("ok", 1)
 		}
-		if d.Member != nil {
+		if d.replicated() {
 			d.appendTimes(op, op.Reply)
 		}
 		r.Body = op.Reply.Finish()
@@ -88,7 +88,7 @@ func (d *Dispatcher) countError(ctx context.Context, op *Op, e *mongoerr.Error, 
 // errorReply is the whole reply for an error of op. A member adds what drivers go by:
 // the labels, the cluster time, and its topology where its role is the reason.
 func (d *Dispatcher) errorReply(op *Op, e *mongoerr.Error) bson.Doc {
-	if d.Member == nil {
+	if !d.replicated() {
 		return ErrorReply(e)
 	}
 	b := new(bson.Builder).Reset(make([]byte, 0, errorSize))
@@ -96,7 +96,7 @@ func (d *Dispatcher) errorReply(op *Op, e *mongoerr.Error) bson.Doc {
 		d.AppendTopologyVersion(b)
 	}
 	labels := op.labels(e)
-	if slices.Contains(labels, labelRetryableWrite) && op.lastWrite().Index == 0 {
+	if d.Member != nil && slices.Contains(labels, labelRetryableWrite) && op.lastWrite().Index == 0 {
 		labels = append(labels, labelNoWritesPerformed)
 	}
 	if len(labels) > 0 {

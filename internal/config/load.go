@@ -18,6 +18,8 @@ type Input struct {
 	// CheckParameter says what is wrong with a server parameter, or nil; the
 	// part of the server that knows the parameters gives it. Nil takes all.
 	CheckParameter func(name, value string) error
+	// Router says that the options are those of a router, which has no data.
+	Router bool
 }
 
 // What the command line may ask for instead of a server.
@@ -142,6 +144,7 @@ func (l *loader) together() {
 	l.cosmosKey()
 	l.memberKey()
 	l.replication()
+	l.router()
 	if o.Storage.DBPath == "" {
 		o.Storage.DBPath = defaultDBPath()
 	}
@@ -161,6 +164,33 @@ func (l *loader) replication() {
 	for _, path := range []string{"replication.initiate", "replication.advertise", "replication.oplogSizeMB", "storage.oplogMinRetentionHours"} {
 		if _, given := l.explicit[path]; given {
 			l.fail(path, "needs replication.replSetName")
+		}
+	}
+}
+
+// ofData are the sections whose options say something about data.
+var ofData = []string{"replication.", "storage.", "cosmos."}
+
+// router checks the options of a router, which has no data and needs config servers, and
+// that no other server has its own.
+func (l *loader) router() {
+	if !l.in.Router {
+		if l.options.Sharding.ConfigDB != "" {
+			l.fail("sharding.configDB", "is an option of mayfly router")
+		}
+		return
+	}
+	if l.options.Sharding.ConfigDB == "" {
+		l.fail("sharding.configDB", "a router needs --configdb set/host:port,host:port")
+	}
+	if l.options.Security.Authorization {
+		l.fail("security.authorization", "routers do not offer access control yet")
+	}
+	for _, section := range ofData {
+		for path := range l.explicit {
+			if strings.HasPrefix(path, section) {
+				l.fail(path, "a router has no data")
+			}
 		}
 	}
 }

@@ -12,6 +12,7 @@ type Options struct {
 	Net           Net
 	Security      Security
 	Replication   Replication
+	Sharding      Sharding
 	Storage       Storage
 	Log           Log
 	Process       Process
@@ -54,6 +55,12 @@ type Replication struct {
 	Advertise    string // host:port by which clients and members reach this server; "" is what it listens on
 	OplogSizeMB  int    // 0: chosen from the size of the disk
 	OplogMinimum float64
+}
+
+// Sharding says what part of a cluster the process is.
+type Sharding struct {
+	// ConfigDB are the config servers that a router asks: "cfg/h1:27019,h2:27019".
+	ConfigDB string
 }
 
 // OplogRetention is how long what is in the log stays there at least; 0 for as long as

@@ -23,6 +23,7 @@ var sections = []struct{ prefix, title string }{
 	{"net", "Network"},
 	{"security", "Security"},
 	{"replication", "Replica set"},
+	{"sharding", "Cluster"},
 	{"storage", "Storage"},
 	{"systemLog", "Log"},
 	{"processManagement", "Process"},
@@ -89,6 +90,9 @@ var table = []option{
 		help: "size in megabytes of the log that members catch up from; 0 is a twentieth of the free disk space, from 990 MB to 50 GB"},
 	{path: "storage.oplogMinRetentionHours", flag: "oplogMinRetentionHours", target: func(o *Options) any { return &o.Replication.OplogMinimum }, text: "0", bounds: oplogHours,
 		help: "minimum number of hours that entries stay in that log, whatever its size"},
+
+	{path: "sharding.configDB", flag: "configdb", target: func(o *Options) any { return &o.Sharding.ConfigDB },
+		help: "config servers of the cluster, set/host:port,host:port; for mayfly router alone"},
 
 	{path: "storage.dbPath", flag: "dbpath", target: func(o *Options) any { return &o.Storage.DBPath },
 		help: "directory for the data; default: /data/db if it exists, else ./data"},

@@ -39,7 +39,7 @@ func Assemble(_ context.Context, s *Server) (*App, error) {
 	x := &exec.Executor{Catalog: cat, Memory: s.memory, SpillDir: filepath.Join(s.Options.Storage.DBPath, spillDirectory)}
 	n := &node.Node{
 		Dispatcher: d, Params: d.Params, Log: s.log.Logger("COMMAND"), Catalog: cat, Exec: x,
-		Process: s.process(cat),
+		Process: s.dataProcess(cat),
 	}
 	if s.Options.Security.JavaScript {
 		n.JavaScript = node.NewJavaScript(n.Log, s.memoryLimit(), s.memory)
@@ -85,10 +85,10 @@ func Assemble(_ context.Context, s *Server) (*App, error) {
 }
 
 // process is what the commands about the process are told of it.
-func (s *Server) process(cat *catalog.Catalog) process.Process {
+func (s *Server) process() process.Process {
 	return process.Process{
 		StartTime: s.started,
-		Argv:      s.Options.Argv(), Parsed: parsedOptions(s.Options), Host: s.host(), DBPath: s.Options.Storage.DBPath, Log: s.log,
+		Argv:      s.Options.Argv(), Parsed: parsedOptions(s.Options), Host: s.host(), Log: s.log,
 		Connections: func() process.Connections {
 			st := s.Stats()
 			return process.Connections{Current: st.Current, Available: st.Available, Active: st.Active, Awaiting: st.Awaiting, Created: st.Created, Rejected: st.Rejected}
@@ -97,10 +97,18 @@ func (s *Server) process(cat *catalog.Catalog) process.Process {
 			st := s.Stats()
 			return process.Traffic{BytesIn: st.BytesIn, BytesOut: st.BytesOut, Requests: st.Requests}
 		},
-		Compressors: s.Options.Net.Compressors, Flush: func(ctx context.Context) error { return cat.Engine().Sync(ctx) },
-		PauseIdleCompaction: func(ctx context.Context) error { return cat.Engine().PauseIdleCompaction(ctx) }, ResumeIdleCompaction: func() { cat.Engine().ResumeIdleCompaction() },
-		Shutdown: s.Stop, LocalhostOnly: !s.Options.Security.Authorization,
+		Compressors: s.Options.Net.Compressors, Shutdown: s.Stop, LocalhostOnly: !s.Options.Security.Authorization,
 	}
+}
+
+// dataProcess is process of a server that has data.
+func (s *Server) dataProcess(cat *catalog.Catalog) process.Process {
+	p := s.process()
+	p.DBPath = s.Options.Storage.DBPath
+	p.Flush = func(ctx context.Context) error { return cat.Engine().Sync(ctx) }
+	p.PauseIdleCompaction = func(ctx context.Context) error { return cat.Engine().PauseIdleCompaction(ctx) }
+	p.ResumeIdleCompaction = func() { cat.Engine().ResumeIdleCompaction() }
+	return p
 }
 
 // background is a component that is one function running until its context

@@ -23,6 +23,15 @@ var scratch = sync.OnceValue(func() *command.Params {
 	return d.Params
 })
 
+// CheckRouterParameter is CheckParameter for a router.
+func CheckRouterParameter(name, value string) error { return scratchRouter().SetAtStartup(name, value) }
+
+var scratchRouter = sync.OnceValue(func() *command.Params {
+	d := command.NewDispatcher(slog.New(slog.DiscardHandler))
+	(&Log{Verbosity: newVerbosity()}).registerParams(d.Params)
+	return d.Params
+})
+
 // setParameters puts into effect what was given at start.
 func setParameters(p *command.Params, given []config.Parameter) error {
 	var wrong config.Errors

@@ -1,0 +1,481 @@
+package router
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/shard"
+	"github.com/mayflydb/mayfly/internal/wire"
+)
+
+// batch is the statements of one client's command under way, all on one namespace.
+//
+// Statements that are ordered go in runs: as many as follow each other and concern the
+// same shard, and the next run when that one is answered. Others go to all shards at
+// once. What a shard refused because the route was old had no effect, and is sent again.
+type batch struct {
+	r       *Router
+	op      *command.Op
+	ns      string
+	ordered bool
+	common  bson.Doc // what each command to a shard has beside its statements
+	pending []*statement
+	results results
+}
+
+// results are what became of the statements of a batch, by their index.
+type results struct {
+	n, modified int64 // sums, as insert, update and delete answer
+	counts      map[int]*counts
+	upserted    []upserted
+	errors      []failed
+	concerns    []concernError
+	retried     []int32
+}
+
+// counts are what one statement did.
+type counts struct{ n, modified int64 }
+
+type upserted struct {
+	index int
+	id    bson.Value
+}
+
+type failed struct {
+	index int
+	err   *mongoerr.Error
+}
+
+type concernError struct {
+	shard string
+	doc   bson.Doc
+}
+
+// part is statements for one shard, sent in one command.
+type part struct {
+	shard      string
+	statements []*statement
+	docs       []bson.Doc // as the shard gets them
+	reply      bson.Doc
+	err        error
+}
+
+// run executes the statements. The error is one of the whole command; those of statements
+// are in the results.
+func (b *batch) run(ctx context.Context) error {
+	rt, err := b.r.route(ctx, b.ns)
+	if err != nil {
+		return err
+	}
+	for stale := 0; len(b.pending) > 0; {
+		if rt.primary == "" {
+			if rt, err = b.r.createDatabase(ctx, rt); err != nil {
+				return err
+			}
+		}
+		err := b.step(ctx, rt)
+		if !isStale(err) {
+			if err != nil {
+				return err
+			}
+			stale = 0
+			continue
+		}
+		if stale == maxStale {
+			return err
+		}
+		if rt, err = b.r.afterStale(ctx, rt, err, stale); err != nil {
+			return err
+		}
+		stale++
+	}
+	return nil
+}
+
+// createDatabase has a database made, where a first write needs it.
+func (r *Router) createDatabase(ctx context.Context, rt *route) (*route, error) {
+	body := new(bson.Builder).String("_configsvrCreateDatabase", rt.db).OpenDoc("writeConcern").String("w", "majority").Close().Finish()
+	if _, err := r.config.Run(ctx, adminCall(body)); err != nil {
+		return nil, err
+	}
+	rt, err := r.fresher(ctx, rt)
+	if err == nil && rt.primary == "" {
+		err = mongoerr.New(mongoerr.NamespaceNotFound, "database %s not found", rt.db)
+	}
+	return rt, err
+}
+
+// step sends what can be sent now by one route, and takes in what is answered.
+func (b *batch) step(ctx context.Context, rt *route) error {
+	parts, alone, err := b.divide(rt)
+	if err != nil {
+		return err
+	}
+	if alone != nil {
+		return b.twoPhases(ctx, rt, alone)
+	}
+	if len(parts) == 0 {
+		return nil
+	}
+	if err := b.send(ctx, rt, parts); err != nil {
+		return err
+	}
+	var old error
+	for i := range parts {
+		if err := b.take(rt, &parts[i], parts); err != nil {
+			if !isStale(err) {
+				return err
+			}
+			old = err
+		}
+	}
+	return old
+}
+
+// divide puts pending statements into parts for shards. alone is the next statement where
+// that goes in two phases. A statement that goes nowhere has failed.
+func (b *batch) divide(rt *route) (parts []part, alone *statement, err error) {
+	for _, s := range slices.Clone(b.pending) {
+		p, err := rt.target(b.op, s)
+		if err != nil {
+			if b.ordered && len(parts) > 0 {
+				break
+			}
+			b.fail(s, err)
+			continue
+		}
+		switch {
+		case p.mode == shard.TwoPhase:
+			if len(parts) == 0 {
+				return nil, s, nil
+			}
+			if b.ordered {
+				return parts, nil, nil
+			}
+			continue // when the others are done
+		case b.ordered && len(parts) > 0 && (len(p.shards) > 1 || parts[0].shard != p.shards[0] || len(parts) > 1):
+			return parts, nil, nil
+		}
+		if s.left != nil {
+			p.shards = rt.ownersOf(s.left)
+		}
+		for _, name := range p.shards {
+			i := slices.IndexFunc(parts, func(p part) bool { return p.shard == name })
+			if i < 0 {
+				i, parts = len(parts), append(parts, part{shard: name})
+			}
+			doc := s.doc
+			if s.left != nil {
+				doc = withField(doc, "q", bson.Document(within(rt.chunks.Key(), s.filter(), s.left)))
+			}
+			parts[i].statements, parts[i].docs = append(parts[i].statements, s), append(parts[i].docs, doc)
+		}
+		if b.ordered && len(p.shards) > 1 {
+			return parts, nil, nil
+		}
+	}
+	return parts, nil, nil
+}
+
+// ownersOf are the shards that own some of the ranges.
+func (rt *route) ownersOf(ranges []shard.Range) []string {
+	var names []string
+	for _, r := range ranges {
+		for c := range rt.chunks.Overlapping(r) {
+			if !slices.Contains(names, c.Shard) {
+				names = append(names, c.Shard)
+			}
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// send sends each part to its shard, all at once.
+func (b *batch) send(ctx context.Context, rt *route, parts []part) error {
+	names := make([]string, len(parts))
+	for i := range parts {
+		names[i] = parts[i].shard
+	}
+	_, _ = each(names, func(name string) (struct{}, error) {
+		p := &parts[slices.Index(names, name)]
+		p.reply, p.err = b.ask(ctx, rt, p)
+		return struct{}{}, nil
+	})
+	return ctx.Err()
+}
+
+// ask sends statements to a shard.
+func (b *batch) ask(ctx context.Context, rt *route, p *part) (bson.Doc, error) {
+	_, coll := splitNamespace(rt.ns)
+	k := kinds[p.statements[0].kind]
+	body := new(bson.Builder).String(k.command, coll).Bool("ordered", b.ordered).Fields(b.common)
+	if b.op.Generic.HasTxnNumber {
+		body.OpenArray("stmtIds")
+		for i, s := range p.statements {
+			body.Int32(bson.Index(i), b.statementID(s.index))
+		}
+		body.Close()
+	}
+	rt.appendVersions(body, p.shard)
+	a, err := b.r.ask(ctx, b.op, question{shard: p.shard, db: rt.db, body: body.Finish(), sequences: []wire.Sequence{wire.NewSequence(k.batch, p.docs...)}})
+	return a.Reply, err
+}
+
+// statementID is the number by which a retry finds a statement again.
+func (b *batch) statementID(index int) int32 {
+	if ids := b.op.Body.Lookup("stmtIds"); ids.Type == bson.TypeArray {
+		if v := ids.Doc().Lookup(bson.Index(index)); v.IsNumber() {
+			return int32(bson.ClampToInt64(v))
+		}
+	}
+	if first := b.op.Body.Lookup("stmtId"); first.IsNumber() {
+		return int32(bson.ClampToInt64(first)) + int32(index)
+	}
+	return int32(index)
+}
+
+// take takes in what a shard has answered to its part. The error is one of the whole
+// command, or says that the route is old: then the statements concerned are pending still.
+func (b *batch) take(rt *route, p *part, all []part) error {
+	if p.err != nil {
+		e := mongoerr.From(p.err)
+		switch {
+		case isStale(p.err):
+			b.keep(rt, p.statements, p.shard, all)
+			return p.err
+		case b.results.isEmpty() && len(all) == 1 || b.op.Generic.HasTxnNumber && command.MayRetry(e.Code):
+			return p.err
+		}
+		for _, s := range p.statements {
+			b.fail(s, e)
+			if b.ordered {
+				break
+			}
+		}
+		return nil
+	}
+	stopped, old := len(p.statements), error(nil)
+	for _, d := range documents(p.reply.Lookup("writeErrors")) {
+		i, e := writeError(d)
+		if i < 0 || i >= len(p.statements) {
+			return mongoerr.New(mongoerr.InternalError, "shard %s answered with an error of a statement that it did not get: %s", p.shard, d)
+		}
+		if isStale(e) {
+			stopped, old = min(stopped, i), e
+			continue
+		}
+		b.fail(p.statements[i], b.translate(e))
+		if b.ordered {
+			stopped = min(stopped, i)
+		}
+	}
+	b.count(p)
+	for _, s := range p.statements[:stopped] {
+		b.done(s)
+	}
+	if old != nil {
+		b.keep(rt, p.statements[stopped:], p.shard, all)
+	}
+	return old
+}
+
+// translate is an error as clients of a router know it: a document that would leave its
+// shard needs a transaction over shards, which there is none of.
+func (b *batch) translate(e *mongoerr.Error) *mongoerr.Error {
+	if e.Code != mongoerr.WouldChangeOwningShard {
+		return e
+	}
+	return errLeavesShard
+}
+
+var errLeavesShard = mongoerr.New(mongoerr.IllegalOperation,
+	"Must run update to shard key field in a multi-statement transaction or with retryWrites: true.")
+
+// keep notes, for statements that a shard refused as stale, what of them other shards
+// have done: an update of many documents is then bounded to what is left.
+func (b *batch) keep(rt *route, statements []*statement, name string, all []part) {
+	for _, s := range statements {
+		if s.kind != updates || !s.multi() || rt.chunks == nil {
+			continue
+		}
+		others := false
+		for i := range all {
+			others = others || all[i].shard != name && all[i].err == nil && slices.Contains(all[i].statements, s)
+		}
+		if !others {
+			continue
+		}
+		// Those that are left by this shard; other shards that refuse add theirs.
+		for r := range rt.chunks.OwnedBy(name) {
+			for _, l := range s.whole(rt) {
+				if cut, ok := intersect(r, l); ok {
+					s.left = append(s.left, cut)
+				}
+			}
+		}
+		if !slices.Contains(b.pending, s) {
+			b.pending = append(b.pending, s)
+		}
+	}
+}
+
+// whole is all that a statement is to be applied to: the key space, or what was left when
+// it was sent.
+func (s *statement) whole(rt *route) []shard.Range {
+	if s.left != nil {
+		return s.left
+	}
+	return []shard.Range{rt.chunks.Key().Whole()}
+}
+
+func intersect(a, b shard.Range) (shard.Range, bool) {
+	if !a.Overlaps(b) {
+		return shard.Range{}, false
+	}
+	if a.Min.Compare(b.Min) < 0 {
+		a.Min = b.Min
+	}
+	if b.Max.Compare(a.Max) < 0 {
+		a.Max = b.Max
+	}
+	return a, true
+}
+
+// count adds up what a reply says was done.
+func (b *batch) count(p *part) {
+	r := &b.results
+	n, modified := sizeOf(p.reply.Lookup("n"), 0), sizeOf(p.reply.Lookup("nModified"), 0)
+	r.n += n
+	r.modified += modified
+	if len(p.statements) == 1 {
+		if r.counts == nil {
+			r.counts = map[int]*counts{}
+		}
+		c := r.counts[p.statements[0].index]
+		if c == nil {
+			c = new(counts)
+			r.counts[p.statements[0].index] = c
+		}
+		c.n += n
+		c.modified += modified
+	}
+	for _, d := range documents(p.reply.Lookup("upserted")) {
+		if i := int(sizeOf(d.Lookup("index"), -1)); i >= 0 && i < len(p.statements) {
+			r.upserted = append(r.upserted, upserted{p.statements[i].index, d.Lookup("_id")})
+		}
+	}
+	if v := p.reply.Lookup("writeConcernError"); v.Type == bson.TypeDocument {
+		r.concerns = append(r.concerns, concernError{p.shard, v.Doc()})
+	}
+	if v := p.reply.Lookup("retriedStmtIds"); v.Type == bson.TypeArray {
+		for id := range v.Doc().Values() {
+			r.retried = append(r.retried, int32(bson.ClampToInt64(id)))
+		}
+	}
+}
+
+// done takes a statement out of what is pending.
+func (b *batch) done(s *statement) {
+	b.pending = slices.DeleteFunc(b.pending, func(o *statement) bool { return o == s })
+}
+
+// fail notes that a statement has failed; an ordered batch ends with it.
+func (b *batch) fail(s *statement, err error) {
+	b.done(s)
+	if !slices.ContainsFunc(b.results.errors, func(f failed) bool { return f.index == s.index }) {
+		b.results.errors = append(b.results.errors, failed{s.index, mongoerr.From(err)})
+	}
+	if b.ordered {
+		b.pending = nil
+	}
+}
+
+func (r *results) isEmpty() bool {
+	return r.n == 0 && len(r.upserted) == 0 && len(r.errors) == 0
+}
+
+// writeError reads an element of writeErrors.
+func writeError(d bson.Doc) (index int, e *mongoerr.Error) {
+	e = &mongoerr.Error{Code: mongoerr.Code(sizeOf(d.Lookup("code"), int64(mongoerr.UnknownError)))}
+	if v := d.Lookup("errmsg"); v.Type == bson.TypeString {
+		e.Message = v.Str()
+	}
+	var extra bson.Builder
+	for name, v := range d.All() {
+		switch name {
+		case "index", "code", "errmsg", "codeName":
+		case "errInfo":
+			e.Info = document(v)
+		default:
+			extra.Value(name, v)
+		}
+	}
+	if x := extra.Finish(); !x.IsEmpty() {
+		e.Extra = x
+	} else if isStale(e) {
+		e.Extra = e.Info
+	}
+	return int(sizeOf(d.Lookup("index"), -1)), e
+}
+
+// write writes the reply of an insert, an update or a delete.
+func (r *results) write(b *bson.Builder, k kind) {
+	b.Int("n", r.n)
+	if k == updates {
+		b.Int("nModified", r.modified)
+		if len(r.upserted) > 0 {
+			slices.SortFunc(r.upserted, func(x, y upserted) int { return x.index - y.index })
+			b.OpenArray("upserted")
+			for i, u := range r.upserted {
+				b.OpenDoc(bson.Index(i)).Int32("index", int32(u.index)).Value("_id", u.id).Close()
+			}
+			b.Close()
+		}
+	}
+	slices.SortFunc(r.errors, func(x, y failed) int { return x.index - y.index })
+	if len(r.errors) > 0 {
+		b.OpenArray("writeErrors")
+		for i, f := range r.errors {
+			b.OpenDoc(bson.Index(i)).Int32("index", int32(f.index)).Int32("code", int32(f.err.Code))
+			if f.err.Info != nil {
+				b.Doc("errInfo", f.err.Info)
+			}
+			if f.err.Extra != nil {
+				b.Fields(f.err.Extra)
+			}
+			b.String("errmsg", f.err.Message).Close()
+		}
+		b.Close()
+	}
+	r.writeConcern(b)
+}
+
+// writeConcern writes what of the write concern was not met, as a router does: the shards'
+// errors in one.
+func (r *results) writeConcern(b *bson.Builder) {
+	switch len(r.concerns) {
+	case 0:
+	case 1:
+		b.Doc("writeConcernError", r.concerns[0].doc)
+	default:
+		var text []string
+		for _, c := range r.concerns {
+			text = append(text, c.doc.Lookup("errmsg").Str()+" at "+c.shard)
+		}
+		b.OpenDoc("writeConcernError").Int32("code", int32(mongoerr.WriteConcernFailed)).String("codeName", mongoerr.WriteConcernFailed.String()).
+			String("errmsg", "Multiple errors reported :: "+strings.Join(text, " :: and :: ")).Close()
+	}
+	if len(r.retried) > 0 {
+		slices.Sort(r.retried)
+		b.OpenArray("retriedStmtIds")
+		for i, id := range r.retried {
+			b.Int32(bson.Index(i), id)
+		}
+		b.Close()
+	}
+}

@@ -1,0 +1,50 @@
+package router
+
+import (
+	"context"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/client"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+)
+
+// readConfig reads documents of a collection of the database config as a majority of the
+// config servers has them.
+func (r *Router) readConfig(ctx context.Context, coll string, filter, sort bson.Doc) ([]bson.Doc, error) {
+	b := new(bson.Builder).String("find", coll).Doc("filter", filter)
+	if !sort.IsEmpty() {
+		b.Doc("sort", sort)
+	}
+	b.OpenDoc("readConcern").String("level", "majority").Close()
+	call := client.Call{DB: "config", Body: b.Finish(), Idempotent: true}
+	var docs []bson.Doc
+	for name := "firstBatch"; ; name = "nextBatch" {
+		a, err := r.config.Run(ctx, call)
+		if err != nil {
+			return nil, mongoerr.Prefix(err, "reading config."+coll)
+		}
+		cursor := document(a.Reply.Lookup("cursor"))
+		docs = append(docs, documents(cursor.Lookup(name))...)
+		id := bson.ClampToInt64(cursor.Lookup("id"))
+		if id == 0 {
+			return docs, nil
+		}
+		call = client.Call{DB: "config", Body: new(bson.Builder).Int64("getMore", id).String("collection", coll).Finish(), Member: a.Member}
+	}
+}
+
+// optional is document, or nil where v is none.
+func optional(v bson.Value) bson.Doc {
+	if v.Type != bson.TypeDocument {
+		return nil
+	}
+	return v.Doc()
+}
+
+// document is the document that v is, or an empty one.
+func document(v bson.Value) bson.Doc {
+	if v.Type != bson.TypeDocument {
+		return bson.Empty
+	}
+	return v.Doc()
+}

@@ -1,0 +1,65 @@
+package router
+
+import (
+	"context"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/command"
+)
+
+// count answers {count: collection, query, skip, limit} with the sum of the shards'
+// counts, none of which counts what it does not own.
+func (r *Router) count() *command.Command {
+	return &command.Command{
+		Name: "count", Flags: command.TakesReadConcern | command.APIv1, Help: "count objects in collection", Run: r.runCount,
+	}
+}
+
+func (r *Router) runCount(ctx context.Context, op *command.Op) error {
+	ns, err := collection(op)
+	if err != nil {
+		return err
+	}
+	return r.byRoute(ctx, ns, func(rt *route) error {
+		shards, err := rt.targets(op, document(op.Body.Lookup("query")), nil, document(op.Body.Lookup("collation")))
+		if err != nil {
+			return err
+		}
+		if len(shards) == 0 {
+			op.Reply.Int("n", 0)
+			return nil
+		}
+		skip, limit := sizeOf(op.Body.Lookup("skip"), 0), sizeOf(op.Body.Lookup("limit"), 0)
+		limit = max(limit, -limit)
+		split := len(shards) > 1 && (skip > 0 || limit > 0)
+		counts, err := each(shards, func(shard string) (int64, error) {
+			b := new(bson.Builder).String("count", op.Collection)
+			if split {
+				appendRest(b, op.Body, "skip", "limit")
+				if limit > 0 {
+					b.Int64("limit", skip+limit)
+				}
+			} else {
+				appendRest(b, op.Body)
+			}
+			rt.appendVersions(b, shard)
+			a, err := r.ask(ctx, op, question{shard: shard, db: op.DB, body: b.Finish(), reads: true})
+			return sizeOf(a.Reply.Lookup("n"), 0), err
+		})
+		if err != nil {
+			return err
+		}
+		var n int64
+		for _, c := range counts {
+			n += c
+		}
+		if split {
+			n = max(n-skip, 0)
+			if limit > 0 {
+				n = min(n, limit)
+			}
+		}
+		op.Reply.Int("n", n)
+		return nil
+	})
+}

@@ -1,0 +1,360 @@
+package router
+
+import (
+	"container/heap"
+	"context"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/client"
+	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/query/sortkey"
+)
+
+const (
+	// moreBatch is how many documents of a shard are asked for at a time, behind the first
+	// batch, whose size is the client's.
+	moreBatch = 1000
+	// killTime is how long closing the cursors of shards may take.
+	killTime = 5 * time.Second
+	// answerTime is how much sooner than the client's time is over a shard has to answer
+	// that it has nothing.
+	answerTime = 20 * time.Millisecond
+)
+
+// remote is a cursor on one shard.
+type remote struct {
+	router   *Router
+	shard    string
+	member   string // of the shard's set, which has the cursor
+	id       int64  // 0 where the shard has no more
+	db, coll string
+	lsid     bson.Doc // the session that opened it; nil for none
+	tailable bool
+	await    bool
+	batch    []bson.Doc // what is at hand
+	key      []byte     // of the document at hand, where the merge is ordered
+	doc      bson.Doc
+}
+
+// newRemote is the cursor that a shard's answer opens. op's memory is not kept.
+func (r *Router) newRemote(op *command.Op, shard string, a client.Answer) (*remote, error) {
+	cursor := document(a.Reply.Lookup("cursor"))
+	ns, batch := cursor.Lookup("ns"), cursor.Lookup("firstBatch")
+	if ns.Type != bson.TypeString || batch.Type != bson.TypeArray {
+		return nil, mongoerr.New(mongoerr.InternalError, "shard %s answered without a cursor: %s", shard, a.Reply)
+	}
+	m := &remote{router: r, shard: shard, member: a.Member, id: bson.ClampToInt64(cursor.Lookup("id")), batch: documents(batch)}
+	m.db, m.coll = splitNamespace(ns.Str())
+	if op.Generic.LSID != nil {
+		m.lsid = op.Generic.LSID.Clone()
+	}
+	return m, nil
+}
+
+// documents are the documents of an array.
+func documents(v bson.Value) []bson.Doc {
+	if v.Type != bson.TypeArray {
+		return nil
+	}
+	var out []bson.Doc
+	for d := range v.Doc().Values() {
+		if d.Type == bson.TypeDocument {
+			out = append(out, d.Doc())
+		}
+	}
+	return out
+}
+
+// buffered is the next document of the batch at hand, nil where there is none.
+func (m *remote) buffered() bson.Doc {
+	if len(m.batch) == 0 {
+		return nil
+	}
+	d := m.batch[0]
+	m.batch = m.batch[1:]
+	return d
+}
+
+// more asks for another batch; wait, where not negative, is how long the shard waits for
+// documents.
+func (m *remote) more(ctx context.Context, wait time.Duration) error {
+	b := new(bson.Builder).Int64("getMore", m.id).String("collection", m.coll).Int32("batchSize", moreBatch)
+	if m.lsid != nil {
+		b.Doc("lsid", m.lsid)
+	}
+	if m.await && wait >= 0 {
+		b.Int64("maxTimeMS", max(wait.Milliseconds(), 1))
+	}
+	set, err := m.router.shards.shard(ctx, m.shard)
+	if err != nil {
+		return err
+	}
+	a, err := set.Run(ctx, client.Call{DB: m.db, Body: b.Finish(), Member: m.member})
+	if err != nil {
+		m.id = 0
+		return err
+	}
+	cursor := document(a.Reply.Lookup("cursor"))
+	m.id, m.batch = bson.ClampToInt64(cursor.Lookup("id")), documents(cursor.Lookup("nextBatch"))
+	return nil
+}
+
+// next is the next document, nil at the end; a tailable cursor that has nothing says nil,
+// too.
+func (m *remote) next(ctx context.Context) (bson.Doc, error) {
+	for {
+		if d := m.buffered(); d != nil {
+			return d, nil
+		}
+		if m.id == 0 {
+			return nil, nil
+		}
+		if err := m.more(ctx, 0); err != nil {
+			return nil, err
+		}
+		if m.tailable {
+			return m.buffered(), nil
+		}
+	}
+}
+
+// closeAll ends the cursors of shards.
+func closeAll(all []*remote) {
+	for _, m := range all {
+		if m == nil || m.id == 0 {
+			continue
+		}
+		id := m.id
+		m.id = 0
+		ctx, cancel := context.WithTimeout(context.Background(), killTime)
+		if set, err := m.router.shards.shard(ctx, m.shard); err == nil {
+			b := new(bson.Builder).String("killCursors", m.coll).OpenArray("cursors").Int64("0", id).Close()
+			if m.lsid != nil {
+				b.Doc("lsid", m.lsid)
+			}
+			_, _ = set.Run(ctx, client.Call{DB: m.db, Body: b.Finish(), Member: m.member}) // it ends by itself otherwise
+		}
+		cancel()
+	}
+}
+
+// single is the cursor of one shard as a client's.
+type single struct{ *remote }
+
+// Next implements command.Cursor.
+func (c single) Next(ctx context.Context) (bson.Doc, error) { return c.next(ctx) }
+
+// Close implements command.Cursor.
+func (c single) Close() { closeAll([]*remote{c.remote}) }
+
+// Exhausted implements command.Finite.
+func (c single) Exhausted() bool {
+	return c.id == 0 && len(c.batch) == 0
+}
+
+// Await implements command.Awaiter: the shard waits.
+func (c single) Await(ctx context.Context) {
+	deadline, ok := ctx.Deadline()
+	if !ok || c.id == 0 {
+		return
+	}
+	// Next meets the error again.
+	_ = c.more(ctx, time.Until(deadline)-answerTime)
+}
+
+// concatenation is the cursors of several shards without an order. Shards that have
+// something at hand come first.
+type concatenation struct {
+	all []*remote
+}
+
+// Next implements command.Cursor and pipeline.Iterator.
+func (c *concatenation) Next(ctx context.Context) (bson.Doc, error) {
+	for _, m := range c.all {
+		if d := m.buffered(); d != nil {
+			return d, nil
+		}
+	}
+	for len(c.all) > 0 {
+		d, err := c.all[0].next(ctx)
+		if d != nil || err != nil {
+			return d, err
+		}
+		c.all = c.all[1:]
+	}
+	return nil, nil
+}
+
+// Close implements command.Cursor and pipeline.Iterator.
+func (c *concatenation) Close() { closeAll(c.all) }
+
+// Exhausted implements command.Finite.
+func (c *concatenation) Exhausted() bool {
+	for _, m := range c.all {
+		if m.id != 0 || len(m.batch) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// merge is the cursors of several shards, each in an order, in that order.
+type merge struct {
+	all  []*remote // for Close
+	heap remotes
+	key  func(dst []byte, d bson.Doc) ([]byte, error)
+	// strip takes out of a document what was added to it for the merge; nil for nothing.
+	strip  func(bson.Doc) bson.Doc
+	opened bool
+	last   *remote // whose document was delivered last
+}
+
+// remotes is a heap by the sort key of the document at hand.
+type remotes []*remote
+
+func (h remotes) Len() int           { return len(h) }
+func (h remotes) Less(i, j int) bool { return string(h[i].key) < string(h[j].key) }
+func (h remotes) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *remotes) Push(x any)        { *h = append(*h, x.(*remote)) }
+func (h *remotes) Pop() any {
+	old := *h
+	x := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return x
+}
+
+// advance reads the next document of a shard.
+func (c *merge) advance(ctx context.Context, m *remote) (ok bool, err error) {
+	if m.doc, err = m.next(ctx); err != nil || m.doc == nil {
+		return false, err
+	}
+	m.key, err = c.key(m.key[:0], m.doc)
+	return err == nil, err
+}
+
+// Next implements command.Cursor and pipeline.Iterator.
+func (c *merge) Next(ctx context.Context) (bson.Doc, error) {
+	if !c.opened {
+		for _, m := range c.all {
+			ok, err := c.advance(ctx, m)
+			if err != nil {
+				return nil, err
+			}
+			if ok {
+				c.heap = append(c.heap, m)
+			}
+		}
+		heap.Init(&c.heap)
+		c.opened = true
+	} else if c.last != nil {
+		ok, err := c.advance(ctx, c.last)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			heap.Fix(&c.heap, 0)
+		} else {
+			heap.Pop(&c.heap)
+		}
+		c.last = nil
+	}
+	if len(c.heap) == 0 {
+		return nil, nil
+	}
+	c.last = c.heap[0]
+	if c.strip != nil {
+		return c.strip(c.last.doc), nil
+	}
+	return c.last.doc, nil
+}
+
+// Close implements command.Cursor and pipeline.Iterator.
+func (c *merge) Close() { closeAll(c.all) }
+
+// documentCursor is an iterator of documents that a cut wraps.
+type documentCursor interface {
+	Next(ctx context.Context) (bson.Doc, error)
+	Close()
+}
+
+// cut leaves out the first documents of a cursor, and those behind a limit.
+type cut struct {
+	documentCursor
+	skip, limit int64 // limit 0 for none
+	given       int64
+}
+
+// Next implements command.Cursor.
+func (c *cut) Next(ctx context.Context) (bson.Doc, error) {
+	for ; c.skip > 0; c.skip-- {
+		d, err := c.documentCursor.Next(ctx)
+		if d == nil || err != nil {
+			return d, err
+		}
+	}
+	if c.limit > 0 && c.given == c.limit {
+		return nil, nil
+	}
+	c.given++
+	return c.documentCursor.Next(ctx)
+}
+
+// Exhausted implements command.Finite.
+func (c *cut) Exhausted() bool {
+	if c.limit > 0 && c.given == c.limit {
+		return true
+	}
+	f, ok := c.documentCursor.(command.Finite)
+	return ok && f.Exhausted()
+}
+
+// sortKeyField is the field in which shards send the values that a document is sorted by;
+// clients have none of such a name.
+const sortKeyField = "\x01sortKey"
+
+// keyFromField orders documents by sortKeyField.
+func keyFromField(p sortkey.Pattern, collator bson.Collator) func([]byte, bson.Doc) ([]byte, error) {
+	var b bson.Builder
+	for i := range p.Parts {
+		direction := int32(1)
+		if p.Parts[i].Descending {
+			direction = -1
+		}
+		b.Int32(sortKeyPart(i), direction)
+	}
+	numbered, err := sortkey.Parse(b.Finish())
+	g := sortkey.NewGenerator(numbered, collator, nil)
+	return func(dst []byte, d bson.Doc) ([]byte, error) {
+		if err != nil {
+			return dst, err
+		}
+		v := d.Lookup(sortKeyField)
+		var parts bson.Builder
+		i := 0
+		if v.Type == bson.TypeArray {
+			for part := range v.Doc().Values() {
+				if part.Type == bson.TypeArray { // the generator would take it apart
+					part = bson.Document(new(bson.Builder).Value("", part).Finish())
+				}
+				parts.Value(sortKeyPart(i), part)
+				i++
+			}
+		}
+		return g.Append(dst, parts.Finish())
+	}
+}
+
+func sortKeyPart(i int) string { return "k" + bson.Index(i) }
+
+// stripSortKey is a document without its sortKeyField.
+func stripSortKey(d bson.Doc) bson.Doc {
+	b := new(bson.Builder).Reset(make([]byte, 0, len(d)))
+	for name, v := range d.All() {
+		if name != sortKeyField {
+			b.Value(name, v)
+		}
+	}
+	return b.Finish()
+}

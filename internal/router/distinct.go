@@ -1,0 +1,80 @@
+package router
+
+import (
+	"context"
+	"slices"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+)
+
+// maxDistinctBytes bounds the reply of a distinct.
+const maxDistinctBytes = 16<<20 - 16<<10
+
+// distinct answers {distinct: collection, key, query} with the values that any shard
+// has, each once, in their order.
+func (r *Router) distinct() *command.Command {
+	return &command.Command{
+		Name: "distinct", Flags: command.TakesReadConcern | command.TakesSnapshot | command.Transaction,
+		Help: "find the distinct values of a field", Run: r.runDistinct,
+	}
+}
+
+func (r *Router) runDistinct(ctx context.Context, op *command.Op) error {
+	ns, err := collection(op)
+	if err != nil {
+		return err
+	}
+	return r.byRoute(ctx, ns, func(rt *route) error {
+		collation := document(op.Body.Lookup("collation"))
+		shards, err := rt.targets(op, document(op.Body.Lookup("query")), nil, collation)
+		if err != nil {
+			return err
+		}
+		lists, err := each(shards, func(shard string) (bson.Doc, error) {
+			b := new(bson.Builder).String("distinct", op.Collection)
+			appendRest(b, op.Body)
+			rt.appendVersions(b, shard)
+			a, err := r.ask(ctx, op, question{shard: shard, db: op.DB, body: b.Finish(), reads: true})
+			if v := a.Reply.Lookup("values"); err == nil && v.Type == bson.TypeArray {
+				return v.Doc(), nil
+			}
+			return bson.Empty, err
+		})
+		if err != nil {
+			return err
+		}
+		s, err := newScope(op, rt, nil, collation)
+		if err != nil {
+			return err
+		}
+		return writeDistinct(op.Reply, lists, s.collator)
+	})
+}
+
+// writeDistinct writes the values of all lists, each once. Error 17217 where they are too
+// many.
+func writeDistinct(b *bson.Builder, lists []bson.Doc, c bson.Collator) error {
+	var all []bson.Value
+	for _, l := range lists {
+		for v := range l.Values() {
+			all = append(all, v)
+		}
+	}
+	compare := func(x, y bson.Value) int { return bson.CompareWith(x, y, c) }
+	if len(lists) > 1 {
+		slices.SortStableFunc(all, compare)
+		all = slices.CompactFunc(all, func(x, y bson.Value) bool { return compare(x, y) == 0 })
+	}
+	size := 0
+	b.OpenArray("values")
+	for i, v := range all {
+		if size += len(v.Data) + 16; size > maxDistinctBytes {
+			return mongoerr.New(mongoerr.Code(17217), "distinct too big, 16mb cap")
+		}
+		b.Value(bson.Index(i), v)
+	}
+	b.Close()
+	return nil
+}

@@ -1,0 +1,165 @@
+package router
+
+import (
+	"context"
+	"strings"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/client"
+	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/query/sortkey"
+)
+
+// find answers {find: collection, filter, …} with a cursor over the documents of all
+// shards that have some. (Manual: database command find.)
+func (r *Router) find() *command.Command {
+	return &command.Command{
+		Name: "find", Kind: command.KindQuery, Help: "query for documents", Run: r.runFind,
+		Flags: command.TakesReadConcern | command.TakesSnapshot | command.APIv1 | command.Transaction,
+	}
+}
+
+// splitNamespace is the database and the collection of a namespace.
+func splitNamespace(ns string) (db, coll string) {
+	db, coll, _ = strings.Cut(ns, ".")
+	return db, coll
+}
+
+// collection reads the name of the collection that a command is about. Errors: 73.
+func collection(op *command.Op) (ns string, err error) {
+	name, v := op.Body.First()
+	switch {
+	case v.Type == bson.TypeBinary:
+		return "", mongoerr.New(mongoerr.InvalidNamespace, "the command '%s' names its collection by UUID, which a router does not know", name)
+	case v.Type != bson.TypeString:
+		return "", mongoerr.New(mongoerr.InvalidNamespace, "collection name has invalid type %s", v.Type)
+	case !command.ValidCollectionName(v.Str()):
+		return "", mongoerr.New(mongoerr.InvalidNamespace, "Invalid namespace specified '%s.%s'", op.DB, v.Str())
+	}
+	op.SetCollection(strings.Clone(v.Str()))
+	return op.NS, nil
+}
+
+func (r *Router) runFind(ctx context.Context, op *command.Op) error {
+	ns, err := collection(op)
+	if err != nil {
+		return err
+	}
+	err = r.byRoute(ctx, ns, func(rt *route) error { return r.findBy(ctx, op, rt) })
+	if view := resolvedView(err); view != nil {
+		return r.findOnView(ctx, op, view)
+	}
+	return err
+}
+
+// findBy runs a find by a route.
+func (r *Router) findBy(ctx context.Context, op *command.Op, rt *route) error {
+	shards, err := rt.targets(op, document(op.Body.Lookup("filter")), document(op.Body.Lookup("let")), document(op.Body.Lookup("collation")))
+	if err != nil {
+		return err
+	}
+	if len(shards) == 0 { // there is no such database
+		return command.WriteCursorReply(ctx, op, command.CursorSpec{NS: rt.ns, Cursor: command.Documents(nil)})
+	}
+	if len(shards) == 1 {
+		return r.findOnOne(ctx, op, rt, shards[0])
+	}
+	cur, err := r.openFind(ctx, op, rt, shards, op.Body)
+	if err != nil {
+		return err
+	}
+	return command.WriteCursorReply(ctx, op, command.CursorSpec{
+		NS: rt.ns, Cursor: cur, BatchSize: sizeOf(op.Body.Lookup("batchSize"), command.DefaultBatch), SingleBatch: op.Body.Lookup("singleBatch").Truthy(),
+		NoTimeout: op.Body.Lookup("noCursorTimeout").Truthy(),
+	})
+}
+
+// sizeOf is a number that the client may have given.
+func sizeOf(v bson.Value, otherwise int64) int64 {
+	if !v.IsNumber() {
+		return otherwise
+	}
+	return bson.ClampToInt64(v)
+}
+
+// findOnOne has one shard do it all, and passes its cursor on.
+func (r *Router) findOnOne(ctx context.Context, op *command.Op, rt *route, shard string) error {
+	b := new(bson.Builder).String("find", op.Collection)
+	appendRest(b, op.Body)
+	rt.appendVersions(b, shard)
+	a, err := r.ask(ctx, op, question{shard: shard, db: op.DB, body: b.Finish(), reads: true})
+	if err != nil {
+		return err
+	}
+	return r.passCursor(ctx, op, rt, shard, a)
+}
+
+// passCursor answers with the cursor that a shard has opened.
+func (r *Router) passCursor(ctx context.Context, op *command.Op, rt *route, shard string, a client.Answer) error {
+	cursor := document(a.Reply.Lookup("cursor"))
+	op.Stats.IsQuery = true
+	if bson.ClampToInt64(cursor.Lookup("id")) == 0 {
+		if batch := cursor.Lookup("firstBatch"); batch.Type == bson.TypeArray {
+			op.Stats.NReturned = int64(batch.Doc().Len())
+		}
+		op.Stats.CursorExhausted = true
+		op.Reply.Doc("cursor", cursor)
+		return nil
+	}
+	m, err := r.newRemote(op, shard, a)
+	if err != nil {
+		return err
+	}
+	m.tailable, m.await = op.Body.Lookup("tailable").Truthy(), op.Body.Lookup("awaitData").Truthy()
+	return command.WriteCursorReply(ctx, op, command.CursorSpec{
+		NS: rt.ns, Cursor: single{m}, BatchSize: int64(len(m.batch)), Tailable: m.tailable, AwaitData: m.await,
+		NoTimeout: op.Body.Lookup("noCursorTimeout").Truthy(),
+	})
+}
+
+// openFind opens a find on several shards, and merges what they find: in its sort's order
+// where it has one, within its skip and limit.
+func (r *Router) openFind(ctx context.Context, op *command.Op, rt *route, shards []string, body bson.Doc) (command.Cursor, error) {
+	skip, limit := sizeOf(body.Lookup("skip"), 0), sizeOf(body.Lookup("limit"), 0)
+	sort, err := sortkey.Parse(document(body.Lookup("sort")))
+	if err != nil {
+		return nil, err
+	}
+	ordered := !sort.IsEmpty() && sort.Natural() == 0
+	all, err := each(shards, func(shard string) (*remote, error) {
+		b := new(bson.Builder).String("find", op.Collection)
+		appendRest(b, body, "skip", "limit", "singleBatch", "projection")
+		if limit > 0 {
+			b.Int64("limit", skip+limit)
+		}
+		if projection := document(body.Lookup("projection")); ordered {
+			b.OpenDoc("projection").Fields(projection).OpenDoc(sortKeyField).String("$meta", "sortKey").Close().Close()
+		} else if !projection.IsEmpty() {
+			b.Doc("projection", projection)
+		}
+		rt.appendVersions(b, shard)
+		a, err := r.ask(ctx, op, question{shard: shard, db: op.DB, body: b.Finish(), reads: true})
+		if err != nil {
+			return nil, err
+		}
+		return r.newRemote(op, shard, a)
+	})
+	if err != nil {
+		closeAll(all)
+		return nil, err
+	}
+	var cur documentCursor = &concatenation{all}
+	if ordered {
+		s, err := newScope(op, rt, nil, document(body.Lookup("collation")))
+		if err != nil {
+			closeAll(all)
+			return nil, err
+		}
+		cur = &merge{all: all, key: keyFromField(sort, s.collator), strip: stripSortKey}
+	}
+	if skip > 0 || limit > 0 {
+		cur = &cut{documentCursor: cur, skip: skip, limit: limit}
+	}
+	return cur, nil
+}

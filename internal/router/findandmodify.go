@@ -1,0 +1,131 @@
+package router
+
+import (
+	"context"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/shard"
+)
+
+// findAndModify answers {findAndModify: collection, query, sort, update or remove, …}
+// with the one document that it changed. (Manual: database command findAndModify.)
+func (r *Router) findAndModify() *command.Command {
+	return &command.Command{
+		Name: "findAndModify", Aliases: []string{"findandmodify"}, Flags: writeFlags,
+		Help: "update a document and return it", Run: r.runFindAndModify,
+	}
+}
+
+func (r *Router) runFindAndModify(ctx context.Context, op *command.Op) error {
+	ns, err := collection(op)
+	if err != nil {
+		return err
+	}
+	upsert := op.Body.Lookup("upsert").Truthy()
+	return r.byRoute(ctx, ns, func(rt *route) error {
+		if rt.primary == "" {
+			if !upsert {
+				op.Reply.Null("value")
+				op.Reply.OpenDoc("lastErrorObject").Bool("updatedExisting", false).Int32("n", 0).Close()
+				return nil
+			}
+			if rt, err = r.createDatabase(ctx, rt); err != nil {
+				return err
+			}
+		}
+		if !rt.isSharded() {
+			return r.modify(ctx, op, rt, rt.owners()[0], op.Body)
+		}
+		filter, collation := document(op.Body.Lookup("query")), document(op.Body.Lookup("collation"))
+		q, err := rt.queryOf(op, filter, collation)
+		if err != nil {
+			return err
+		}
+		t, mode, err := rt.chunks.TargetWrite(&shard.Write{Query: q, Upsert: upsert, Returns: true})
+		if err != nil {
+			return err
+		}
+		if mode == shard.Direct {
+			return r.modify(ctx, op, rt, t.Shards[0], op.Body)
+		}
+		return r.modifyChosen(ctx, op, rt, t.Shards, wanted{
+			filter: filter, sort: document(op.Body.Lookup("sort")), collation: collation, let: document(op.Body.Lookup("let")), hint: op.Body.Lookup("hint"),
+		})
+	})
+}
+
+// modify has one shard do it, and answers as it does.
+func (r *Router) modify(ctx context.Context, op *command.Op, rt *route, name string, body bson.Doc) error {
+	reply, err := r.askToModify(ctx, op, rt, name, body)
+	if err != nil {
+		return err
+	}
+	passReply(op, reply)
+	return nil
+}
+
+func (r *Router) askToModify(ctx context.Context, op *command.Op, rt *route, name string, body bson.Doc) (bson.Doc, error) {
+	b := new(bson.Builder).String("findAndModify", op.Collection)
+	appendRest(b, body)
+	rt.appendVersions(b, name)
+	a, err := r.ask(ctx, op, question{shard: name, db: op.DB, body: b.Finish()})
+	if mongoerr.Is(err, mongoerr.WouldChangeOwningShard) {
+		err = errLeavesShard
+	}
+	return a.Reply, err
+}
+
+// passReply answers with what a shard has answered, but for what the router says itself.
+func passReply(op *command.Op, reply bson.Doc) {
+	for name, v := range reply.All() {
+		switch name {
+		case "ok", "$clusterTime", "operationTime", "$configTime", "$topologyTime", "electionId", "opTime":
+		default:
+			op.Reply.Value(name, v)
+		}
+	}
+}
+
+// modifyChosen finds the document of all shards, and has its shard change it. See twoPhases.
+func (r *Router) modifyChosen(ctx context.Context, op *command.Op, rt *route, shards []string, w wanted) error {
+	if op.Generic.HasTxnNumber {
+		probe := withField(withoutFields(op.Body, "upsert", "hint", "sort"), "query", bson.Document(nothing))
+		replies, err := each(rt.owners(), func(name string) (bson.Doc, error) { return r.askToModify(ctx, op, rt, name, probe) })
+		if err != nil {
+			return err
+		}
+		for _, reply := range replies {
+			if sizeOf(document(reply.Lookup("lastErrorObject")).Lookup("n"), 0) > 0 {
+				passReply(op, reply)
+				return nil
+			}
+		}
+	}
+	for range maxChosen {
+		found, err := r.choose(ctx, op, rt, shards, w)
+		if err != nil {
+			return err
+		}
+		if found == nil {
+			name := shards[0]
+			if op.Body.Lookup("upsert").Truthy() {
+				if name, err = r.madeBy(op, rt, w, op.Body.Lookup("update"), documents(op.Body.Lookup("arrayFilters")), nil); err != nil {
+					return err
+				}
+			}
+			return r.modify(ctx, op, rt, name, op.Body)
+		}
+		body := withField(withoutFields(op.Body, "upsert", "sort"), "query", bson.Document(found.joined(w.filter)))
+		reply, err := r.askToModify(ctx, op, rt, found.shard, body)
+		if err != nil {
+			return err
+		}
+		if sizeOf(document(reply.Lookup("lastErrorObject")).Lookup("n"), 0) > 0 {
+			passReply(op, reply)
+			return nil
+		}
+	}
+	return errChanges
+}

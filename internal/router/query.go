@@ -1,0 +1,84 @@
+package router
+
+import (
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/query/expr"
+	"github.com/mayflydb/mayfly/internal/query/match"
+	"github.com/mayflydb/mayfly/internal/query/plan"
+	"github.com/mayflydb/mayfly/internal/schema"
+)
+
+// scope is what expressions and strings of a statement mean: its variables, its time,
+// its collation.
+type scope struct {
+	env       *expr.Env
+	expr      *expr.Options
+	match     *match.Options
+	collation bson.Doc // normalised; nil for the simple one
+	collator  bson.Collator
+}
+
+// newScope reads `let` and `collation` of a statement; the collection's own collation
+// stands where it gives none. Errors: those of both.
+func newScope(op *command.Op, rt *route, let, collation bson.Doc) (*scope, error) {
+	start := op.Start
+	if start.IsZero() {
+		start = time.Now()
+	}
+	ending := op.Ending()
+	s := &scope{env: expr.NewEnv(start.UnixMilli()), expr: &expr.Options{Op: &ending}}
+	parsed := rt.collation
+	if !collation.IsEmpty() {
+		var err error
+		if parsed, err = schema.ParseCollation(collation); err != nil {
+			return nil, err
+		}
+	}
+	if parsed != nil {
+		s.collation, s.collator = parsed.Spec, parsed.Collator
+	}
+	s.env.Collator, s.expr.Collator = s.collator, s.collator
+	if !let.IsEmpty() {
+		names, values, err := expr.CommandLet(let, s.collator)
+		if err != nil {
+			return nil, err
+		}
+		s.expr.Vars, s.expr.Values = names, values
+		for i, v := range values {
+			s.env.SetVar(i, v)
+		}
+	}
+	s.match = &match.Options{Collator: s.collator, Expr: s.expr}
+	return s, nil
+}
+
+// query parses a filter as targeting needs it.
+func (s *scope) query(filter bson.Doc) (*plan.Query, error) {
+	if filter == nil {
+		filter = bson.Empty
+	}
+	f, err := match.Parse(filter, s.match)
+	if err != nil {
+		return nil, err
+	}
+	return &plan.Query{Filter: f, Env: s.env, Collation: s.collation, Collator: s.collator}, nil
+}
+
+// targets are the shards that a filter concerns.
+func (rt *route) targets(op *command.Op, filter, let, collation bson.Doc) ([]string, error) {
+	if !rt.isSharded() {
+		return rt.owners(), nil
+	}
+	s, err := newScope(op, rt, let, collation)
+	if err != nil {
+		return nil, err
+	}
+	q, err := s.query(filter)
+	if err != nil {
+		return nil, err
+	}
+	return rt.chunks.Target(q).Shards, nil
+}

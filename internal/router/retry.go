@@ -1,0 +1,64 @@
+package router
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+)
+
+const (
+	// maxStale is how often a statement is sent again by a fresher route.
+	maxStale = 10
+	// maxStalePause bounds the pause before.
+	maxStalePause = 500 * time.Millisecond
+)
+
+// isStale says whether a shard means by err that the route was old.
+func isStale(err error) bool {
+	return mongoerr.Is(err, mongoerr.StaleConfig, mongoerr.StaleDbVersion, mongoerr.StaleEpoch)
+}
+
+// staleNamespace is what a stale error is about; "" where it does not say.
+func staleNamespace(err error) string {
+	var e *mongoerr.Error
+	if errors.As(err, &e) {
+		if v := bson.Doc(e.Extra).Lookup("ns"); e.Extra != nil && v.Type == bson.TypeString {
+			return v.Str()
+		}
+	}
+	return ""
+}
+
+// byRoute runs a statement by the route of its namespace, and again by a fresher one as
+// long as a shard says that it was old. try must have had no effect then.
+func (r *Router) byRoute(ctx context.Context, ns string, try func(rt *route) error) error {
+	rt, err := r.route(ctx, ns)
+	if err != nil {
+		return err
+	}
+	for stale := 0; ; stale++ {
+		err := try(rt)
+		if !isStale(err) || stale == maxStale {
+			return err
+		}
+		if rt, err = r.afterStale(ctx, rt, err, stale); err != nil {
+			return err
+		}
+	}
+}
+
+// afterStale is the route to try next, after a pause: a shard may not have been told yet.
+func (r *Router) afterStale(ctx context.Context, rt *route, stale error, times int) (*route, error) {
+	if ns := staleNamespace(stale); ns != "" && ns != rt.ns {
+		r.routes.forget(func(n string) bool { return n == ns })
+	}
+	if times > 0 {
+		if err := rest(ctx, min(time.Millisecond<<times, maxStalePause)); err != nil {
+			return nil, err
+		}
+	}
+	return r.fresher(ctx, rt)
+}

@@ -1,0 +1,62 @@
+package router
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/mayflydb/mayfly/internal/client"
+	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/memory"
+	"github.com/mayflydb/mayfly/internal/process"
+)
+
+// Options are what a Router is made of.
+type Options struct {
+	// ConfigDB are the config servers.
+	ConfigDB client.SetString
+	// Client is how the router connects to other servers: TLS and login.
+	Client     client.Options
+	Dispatcher *command.Dispatcher
+	Process    process.Process
+	Log        *slog.Logger
+	// Memory is the budget of all operations; nil for none.
+	Memory *memory.Budget
+}
+
+// Router is one router. The server assembles it; its methods are the handlers of its
+// commands.
+type Router struct {
+	Options
+	clock  client.Clock
+	config *client.Set
+	shards shards
+	routes routes
+}
+
+// New makes a router, which connects to the config servers until Close. It does not wait
+// for them.
+func New(o Options) *Router {
+	r := &Router{Options: o}
+	r.Client.AppName = "mayfly router"
+	r.config = client.OpenSet(o.ConfigDB, r.Client, &r.clock)
+	r.shards.router, r.routes.router = r, r
+	r.Process.Kind = process.Mongos
+	o.Dispatcher.Clock = &r.clock
+	return r
+}
+
+// Close ends all connections to other servers.
+func (r *Router) Close(context.Context) error {
+	r.shards.close()
+	r.config.Close()
+	return nil
+}
+
+// Register adds the router's commands to a registry.
+func (r *Router) Register(reg *command.Registry) {
+	r.Process.RegisterStatus(r.Dispatcher.Status)
+	reg.Register(r.Process.Commands()...)
+	reg.Register(r.hello(), r.isMaster())
+	reg.Register(r.find(), r.count(), r.distinct())
+	reg.Register(r.insert(), r.update(), r.delete(), r.findAndModify())
+}

@@ -1,0 +1,231 @@
+package router
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/schema"
+	"github.com/mayflydb/mayfly/internal/shard"
+)
+
+// maxRoutes bounds the namespaces whose routes are kept; with one more all are forgotten,
+// and read again when they are used.
+const maxRoutes = 100_000
+
+// route is where the documents of a namespace are. Immutable.
+type route struct {
+	ns, db string
+	// chunks are those of a collection that is sharded, or that lies on a shard of its
+	// own choice (unsplittable); nil for any other, which is on the primary shard.
+	chunks       *shard.Map
+	unsplittable bool
+	collation    *schema.Collation // the collection's own; nil for the simple one, and where it is not sharded
+	primary      string            // the primary shard; "" where there is no such database
+	version      bson.Doc          // of the database; nil for admin and config
+}
+
+// isSharded says whether documents may lie on several shards.
+func (rt *route) isSharded() bool { return rt.chunks != nil && !rt.unsplittable }
+
+// owners are all shards that have documents of the namespace; none where there is no such
+// database.
+func (rt *route) owners() []string {
+	switch {
+	case rt.chunks != nil:
+		return rt.chunks.Owners()
+	case rt.primary == "":
+		return nil
+	}
+	return []string{rt.primary}
+}
+
+// appendVersions writes by which versions a statement was sent to a shard.
+func (rt *route) appendVersions(b *bson.Builder, to string) {
+	switch {
+	case rt.chunks != nil:
+		rt.chunks.ShardVersion(to).Append(b, "shardVersion")
+	case rt.version != nil:
+		shard.Unsharded.Append(b, "shardVersion")
+		b.Doc("databaseVersion", rt.version)
+	}
+}
+
+// routes are the routes that the router knows.
+type routes struct {
+	router *Router
+	mu     sync.RWMutex
+	all    map[string]*routed
+}
+
+// routed is the route of one namespace. Whoever has turn reads it anew.
+type routed struct {
+	current atomic.Pointer[route]
+	turn    chan struct{}
+}
+
+func (s *routes) of(ns string) *routed {
+	s.mu.RLock()
+	e := s.all[ns]
+	s.mu.RUnlock()
+	if e != nil {
+		return e
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e = s.all[ns]; e != nil {
+		return e
+	}
+	if s.all == nil || len(s.all) >= maxRoutes {
+		s.all = map[string]*routed{}
+	}
+	e = &routed{turn: make(chan struct{}, 1)}
+	s.all[strings.Clone(ns)] = e
+	return e
+}
+
+// forget forgets all routes that keep says no to.
+func (s *routes) forget(gone func(ns string) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for ns := range s.all {
+		if gone(ns) {
+			delete(s.all, ns)
+		}
+	}
+}
+
+// route is the route of a namespace, read where it is not known. Errors: those of reading
+// config, 73 for the database local.
+func (r *Router) route(ctx context.Context, ns string) (*route, error) {
+	e := r.routes.of(ns)
+	if rt := e.current.Load(); rt != nil {
+		return rt, nil
+	}
+	return r.readRoute(ctx, ns, e, nil)
+}
+
+// fresher is the route of a namespace behind one that proved old.
+func (r *Router) fresher(ctx context.Context, old *route) (*route, error) {
+	return r.readRoute(ctx, old.ns, r.routes.of(old.ns), old)
+}
+
+// readRoute reads a route, unless somebody else has meanwhile: one at a time for each
+// namespace.
+func (r *Router) readRoute(ctx context.Context, ns string, e *routed, old *route) (*route, error) {
+	select {
+	case e.turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	defer func() { <-e.turn }()
+	known := e.current.Load()
+	if known != nil && known != old {
+		return known, nil
+	}
+	for pause := 5 * time.Millisecond; ; pause *= 2 {
+		rt, err := r.loadRoute(ctx, ns, known)
+		if err == nil {
+			e.current.Store(rt)
+			return rt, nil
+		}
+		// The chunks were read while they changed.
+		if !mongoerr.Is(err, mongoerr.ConflictingOperationInProgress) || pause > time.Second {
+			return nil, err
+		}
+		known = nil
+		if err := rest(ctx, pause); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// rest waits; the error is the cause of ctx's end.
+func rest(ctx context.Context, pause time.Duration) error {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// loadRoute reads a route from the config servers. known, where not nil, is what was so
+// before.
+func (r *Router) loadRoute(ctx context.Context, ns string, known *route) (*route, error) {
+	db, _, _ := strings.Cut(ns, ".")
+	rt := &route{ns: strings.Clone(ns), db: strings.Clone(db)}
+	switch db {
+	case "admin":
+		rt.primary = configShard
+		return rt, nil
+	case "config":
+		rt.primary = configShard
+		if ns != "config.system.sessions" {
+			return rt, nil
+		}
+	case "local":
+		return nil, mongoerr.New(mongoerr.InvalidNamespace, "Can't use 'local' database through mongos")
+	default:
+		docs, err := r.readConfig(ctx, "databases", new(bson.Builder).String("_id", db).Finish(), nil)
+		if err != nil || len(docs) == 0 {
+			return rt, err
+		}
+		primary, version := docs[0].Lookup("primary"), docs[0].Lookup("version")
+		if primary.Type != bson.TypeString || version.Type != bson.TypeDocument {
+			return nil, mongoerr.New(mongoerr.UnsupportedFormat, "a document of config.databases is not what it must be: %s", docs[0])
+		}
+		rt.primary, rt.version = strings.Clone(primary.Str()), version.Doc().Clone()
+	}
+	return rt, r.loadChunks(ctx, rt, known)
+}
+
+// loadChunks reads what a sharded collection has beyond its database.
+func (r *Router) loadChunks(ctx context.Context, rt, known *route) error {
+	docs, err := r.readConfig(ctx, "collections", new(bson.Builder).String("_id", rt.ns).Finish(), nil)
+	if err != nil || len(docs) == 0 || docs[0].Lookup("dropped").Truthy() {
+		return err
+	}
+	c := docs[0]
+	epoch, timestamp, uuid := c.Lookup("lastmodEpoch"), c.Lookup("timestamp"), c.Lookup("uuid")
+	if epoch.Type != bson.TypeObjectID || timestamp.Type != bson.TypeTimestamp || uuid.Type != bson.TypeBinary {
+		return mongoerr.New(mongoerr.UnsupportedFormat, "a document of config.collections is not what it must be: %s", c)
+	}
+	generation := shard.Generation{Epoch: epoch.ObjectID(), Timestamp: timestamp.Timestamp()}
+	rt.unsplittable = c.Lookup("unsplittable").Truthy()
+	if spec := document(c.Lookup("defaultCollation")); !spec.IsEmpty() {
+		if rt.collation, err = schema.ParseCollation(spec); err != nil {
+			return err
+		}
+	}
+	filter := new(bson.Builder).Value("uuid", uuid)
+	var key *shard.Key
+	again := known != nil && known.chunks != nil && known.chunks.Version().ShardGeneration == generation
+	if again {
+		key = known.chunks.Key()
+		filter.OpenDoc("lastmod").Timestamp("$gte", known.chunks.Version().Lastmod()).Close()
+	} else if key, err = shard.ParseKey(document(c.Lookup("key"))); err != nil {
+		return err
+	}
+	if docs, err = r.readConfig(ctx, "chunks", filter.Finish(), nil); err != nil {
+		return err
+	}
+	chunks := make([]shard.Chunk, len(docs))
+	for i, d := range docs {
+		if chunks[i], err = key.ParseChunk(generation, d); err != nil {
+			return err
+		}
+	}
+	if again {
+		rt.chunks, err = known.chunks.With(chunks)
+	} else {
+		rt.chunks, err = shard.NewMap(rt.ns, key, generation, chunks)
+	}
+	return err
+}

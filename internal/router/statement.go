@@ -1,0 +1,155 @@
+package router
+
+import (
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/query/plan"
+	"github.com/mayflydb/mayfly/internal/query/sortkey"
+	"github.com/mayflydb/mayfly/internal/shard"
+)
+
+// kind is what a statement of a batch does.
+type kind uint8
+
+const (
+	inserts kind = iota
+	updates
+	deletes
+)
+
+// kinds are the names of the commands, of their batches, and of the fields of a statement
+// that say what is changed.
+var kinds = [...]struct{ command, batch string }{{"insert", "documents"}, {"update", "updates"}, {"delete", "deletes"}}
+
+// statement is one statement of a batch.
+type statement struct {
+	kind  kind
+	index int      // in the client's batch
+	doc   bson.Doc // as insert, update or delete have it
+	// left, where not nil, are the ranges that are still to be updated: some shards have
+	// done theirs.
+	left []shard.Range
+}
+
+func (s *statement) filter() bson.Doc    { return document(s.doc.Lookup("q")) }
+func (s *statement) collation() bson.Doc { return document(s.doc.Lookup("collation")) }
+
+// multi says whether it is about many documents.
+func (s *statement) multi() bool {
+	switch s.kind {
+	case updates:
+		return s.doc.Lookup("multi").Truthy()
+	case deletes:
+		limit := s.doc.Lookup("limit")
+		return limit.IsNumber() && bson.ToDouble(limit) == 0
+	}
+	return false
+}
+
+func (s *statement) upsert() bool { return s.kind == updates && s.doc.Lookup("upsert").Truthy() }
+
+// place is where a statement goes, and how.
+type place struct {
+	shards []string
+	mode   shard.Mode
+}
+
+// target says where a statement goes by a route. Errors are the statement's.
+func (rt *route) target(op *command.Op, s *statement) (place, error) {
+	if !rt.isSharded() {
+		return place{shards: rt.owners()}, nil
+	}
+	if s.kind == inserts {
+		owner, err := rt.chunks.TargetInsert(s.doc)
+		return place{shards: []string{owner}}, err
+	}
+	q, err := rt.queryOf(op, s.filter(), s.collation())
+	if err != nil {
+		return place{}, err
+	}
+	w := shard.Write{Query: q, Multi: s.multi(), Upsert: s.upsert(), Returns: !document(s.doc.Lookup("sort")).IsEmpty()}
+	t, mode, err := rt.chunks.TargetWrite(&w)
+	return place{t.Shards, mode}, err
+}
+
+// queryOf parses a filter in the scope of op's command.
+func (rt *route) queryOf(op *command.Op, filter, collation bson.Doc) (*plan.Query, error) {
+	s, err := newScope(op, rt, document(op.Body.Lookup("let")), collation)
+	if err != nil {
+		return nil, err
+	}
+	return s.query(filter)
+}
+
+// within is a filter that lets only documents of some ranges of the shard key through.
+func within(key *shard.Key, filter bson.Doc, ranges []shard.Range) bson.Doc {
+	var place bson.Builder // {k0: the first field's place in the key space, …}
+	i := 0
+	for path, v := range key.Pattern().All() {
+		name := sortKeyPart(i)
+		i++
+		if v.IsNumber() {
+			place.OpenDoc(name).OpenArray("$ifNull").String("0", "$"+path).Null("1").Close().Close()
+		} else {
+			place.OpenDoc(name).String("$toHashedIndexKey", "$"+path).Close()
+		}
+	}
+	bounds := place.Finish()
+	b := new(bson.Builder)
+	b.OpenArray("$and").Doc("0", filter).OpenDoc("1").OpenDoc("$expr").OpenArray("$or")
+	for i, r := range ranges {
+		b.OpenDoc(bson.Index(i)).OpenArray("$and")
+		for j, end := range []struct {
+			operator string
+			bound    shard.Bound
+		}{{"$gte", r.Min}, {"$lt", r.Max}} {
+			b.OpenDoc(bson.Index(j)).OpenArray(end.operator).Doc("0", bounds).OpenDoc("1").OpenDoc("$literal")
+			k := 0
+			for _, v := range key.Doc(end.bound).All() {
+				b.Value(sortKeyPart(k), v)
+				k++
+			}
+			b.Close().Close().Close().Close()
+		}
+		b.Close().Close()
+	}
+	b.Close().Close().Close().Close()
+	return b.Finish()
+}
+
+// withField is a document with one field set anew.
+func withField(d bson.Doc, name string, v bson.Value) bson.Doc {
+	var b bson.Builder
+	found := false
+	for n, was := range d.All() {
+		if n == name {
+			found, was = true, v
+		}
+		b.Value(n, was)
+	}
+	if !found {
+		b.Value(name, v)
+	}
+	return b.Finish()
+}
+
+// withoutFields is a document without some of its fields.
+func withoutFields(d bson.Doc, names ...string) bson.Doc {
+	var b bson.Builder
+fields:
+	for n, v := range d.All() {
+		for _, name := range names {
+			if n == name {
+				continue fields
+			}
+		}
+		b.Value(n, v)
+	}
+	return b.Finish()
+}
+
+// hasSort says whether a sort orders anything.
+func hasSort(d bson.Doc) bool {
+	p, err := sortkey.Parse(d)
+	return err == nil && !p.IsEmpty() && p.Natural() == 0
+}

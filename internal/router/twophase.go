@@ -1,0 +1,235 @@
+package router
+
+import (
+	"context"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/query/expr"
+	"github.com/mayflydb/mayfly/internal/query/sortkey"
+	"github.com/mayflydb/mayfly/internal/query/update"
+)
+
+// maxChosen is how often a document is looked for that another client changes before the
+// statement reaches it.
+const maxChosen = 1000
+
+// errChanges is the error of a statement that never reaches its document.
+var errChanges = mongoerr.New(mongoerr.WriteConflict, "the documents that the statement is about change all the time. Please retry your operation")
+
+// choice is a document that a statement without the shard key is about, and where it is.
+type choice struct {
+	shard string
+	key   bson.Doc // _id and the fields of the shard key
+}
+
+// wanted is what a statement about one document looks for.
+type wanted struct {
+	filter, sort, collation, let bson.Doc
+	hint                         bson.Value
+}
+
+// choose finds the document that a statement is about, of all shards: the first by its
+// sort, or any. It is nil where none matches.
+func (r *Router) choose(ctx context.Context, op *command.Op, rt *route, shards []string, w wanted) (*choice, error) {
+	b := new(bson.Builder).String("find", op.Collection).Doc("filter", w.filter).Int64("limit", 1)
+	b.OpenDoc("projection").Int32("_id", 1)
+	for _, path := range rt.chunks.Key().Fields() {
+		if path != "_id" {
+			b.Int32(path, 1)
+		}
+	}
+	b.Close()
+	ordered := hasSort(w.sort)
+	if !w.sort.IsEmpty() {
+		b.Doc("sort", w.sort)
+	}
+	for name, d := range map[string]bson.Doc{"collation": w.collation, "let": w.let} {
+		if !d.IsEmpty() {
+			b.Doc(name, d)
+		}
+	}
+	if !w.hint.IsMissing() {
+		b.Value("hint", w.hint)
+	}
+	if op.Generic.LSID != nil {
+		b.Doc("lsid", op.Generic.LSID)
+	}
+	body := b.Finish()
+	all, err := each(shards, func(name string) (*remote, error) {
+		b := new(bson.Builder).String("find", op.Collection)
+		leave := []string{}
+		if ordered {
+			leave = append(leave, "projection")
+		}
+		appendRest(b, body, leave...)
+		if ordered {
+			b.OpenDoc("projection").Fields(document(body.Lookup("projection"))).OpenDoc(sortKeyField).String("$meta", "sortKey").Close().Close()
+		}
+		rt.appendVersions(b, name)
+		a, err := r.ask(ctx, op, question{shard: name, db: op.DB, body: b.Finish()})
+		if err != nil {
+			return nil, err
+		}
+		return r.newRemote(op, name, a)
+	})
+	defer closeAll(all)
+	if err != nil {
+		return nil, err
+	}
+	var first *remote
+	var key func([]byte, bson.Doc) ([]byte, error)
+	if ordered {
+		s, err := newScope(op, rt, nil, w.collation)
+		if err != nil {
+			return nil, err
+		}
+		pattern, err := sortkey.Parse(w.sort)
+		if err != nil {
+			return nil, err
+		}
+		key = keyFromField(pattern, s.collator)
+	}
+	for _, m := range all {
+		if m.doc = m.buffered(); m.doc == nil {
+			continue
+		}
+		if key != nil {
+			if m.key, err = key(nil, m.doc); err != nil {
+				return nil, err
+			}
+		}
+		if first == nil || string(m.key) < string(first.key) {
+			first = m
+		}
+	}
+	if first == nil {
+		return nil, nil
+	}
+	values, err := rt.chunks.Key().Values(first.doc)
+	if err != nil {
+		return nil, err
+	}
+	d := new(bson.Builder).Value("_id", first.doc.Lookup("_id"))
+	for name, v := range values.All() {
+		if name != "_id" {
+			d.OpenDoc(name).Value("$eq", v).Close()
+		}
+	}
+	return &choice{first.shard, d.Finish()}, nil
+}
+
+// joined is a filter that lets only the chosen document through, and only while it
+// matches.
+func (c *choice) joined(filter bson.Doc) bson.Doc {
+	return new(bson.Builder).OpenArray("$and").Doc("0", filter).Doc("1", c.key).Close().Finish()
+}
+
+// madeBy is the shard of the document that an upsert makes.
+func (r *Router) madeBy(op *command.Op, rt *route, w wanted, u bson.Value, filters []bson.Doc, constants bson.Doc) (string, error) {
+	s, err := newScope(op, rt, w.let, w.collation)
+	if err != nil {
+		return "", err
+	}
+	q, err := s.query(w.filter)
+	if err != nil {
+		return "", err
+	}
+	parsed, err := update.Parse(u, &update.Options{ArrayFilters: filters, Constants: constants, Match: s.match, Expr: s.expr, Collator: s.collator})
+	if err != nil {
+		return "", err
+	}
+	d, err := parsed.Upsert(q.Filter, &update.Context{Env: expr.NewEnv(s.env.Now)})
+	if err != nil {
+		return "", err
+	}
+	return rt.chunks.TargetInsert(d)
+}
+
+// twoPhases executes a statement about one document that any of several shards may have:
+// it finds one, and sends the statement to its shard, for that document alone.
+func (b *batch) twoPhases(ctx context.Context, rt *route, s *statement) error {
+	p, err := rt.target(b.op, s)
+	if err != nil {
+		b.fail(s, err)
+		return nil
+	}
+	if done, err := b.executedBefore(ctx, rt, s); done || err != nil {
+		return err
+	}
+	w := wanted{filter: s.filter(), sort: document(s.doc.Lookup("sort")), collation: s.collation(), let: document(b.op.Body.Lookup("let")), hint: s.doc.Lookup("hint")}
+	for range maxChosen {
+		found, err := b.r.choose(ctx, b.op, rt, p.shards, w)
+		if isStale(err) || ctx.Err() != nil {
+			return err
+		}
+		if err != nil {
+			b.fail(s, err)
+			return nil
+		}
+		q := part{statements: []*statement{s}}
+		switch {
+		case found != nil:
+			q.shard = found.shard
+			doc := withField(withoutFields(s.doc, "upsert", "sort"), "q", bson.Document(found.joined(s.filter())))
+			q.docs = []bson.Doc{doc}
+		case s.upsert():
+			if q.shard, err = b.r.madeBy(b.op, rt, w, s.doc.Lookup("u"), documents(s.doc.Lookup("arrayFilters")), optional(s.doc.Lookup("c"))); err != nil {
+				b.fail(s, err)
+				return nil
+			}
+			q.docs = []bson.Doc{s.doc}
+		default:
+			b.done(s)
+			return nil
+		}
+		q.reply, q.err = b.ask(ctx, rt, &q)
+		if err := b.take(rt, &q, []part{q}); err != nil {
+			return err
+		}
+		if q.err != nil || sizeOf(q.reply.Lookup("n"), 0) > 0 || len(documents(q.reply.Lookup("writeErrors"))) > 0 {
+			return nil
+		}
+		b.pending = append(b.pending, s) // it has changed meanwhile: another one
+	}
+	b.fail(s, errChanges)
+	return nil
+}
+
+// executedBefore says whether a shard has executed a numbered statement at an earlier try,
+// and takes in what it answered then: the statement is sent to all of them with a filter
+// that nothing matches.
+func (b *batch) executedBefore(ctx context.Context, rt *route, s *statement) (bool, error) {
+	if !b.op.Generic.HasTxnNumber {
+		return false, nil
+	}
+	doc := withField(withoutFields(s.doc, "upsert", "hint", "sort"), "q", bson.Document(nothing))
+	var parts []part
+	for _, name := range rt.owners() {
+		parts = append(parts, part{shard: name, statements: []*statement{s}, docs: []bson.Doc{doc}})
+	}
+	if err := b.send(ctx, rt, parts); err != nil {
+		return false, err
+	}
+	for i := range parts {
+		p := &parts[i]
+		if p.err != nil {
+			return false, p.err
+		}
+		if sizeOf(p.reply.Lookup("n"), 0) > 0 {
+			return true, b.take(rt, p, parts[i:i+1])
+		}
+	}
+	for _, p := range parts {
+		for _, d := range documents(p.reply.Lookup("writeErrors")) {
+			if _, e := writeError(d); isStale(e) {
+				return false, e
+			}
+		}
+	}
+	return false, nil
+}
+
+// nothing is a filter that no document matches.
+var nothing = new(bson.Builder).OpenDoc("_id").OpenArray("$in").Close().Close().Finish()

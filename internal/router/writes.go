@@ -1,0 +1,102 @@
+package router
+
+import (
+	"context"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/client"
+	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/process"
+)
+
+// writeFlags are those of the commands that change documents.
+const writeFlags = command.Writes | command.TakesWriteConcern | command.Retryable | command.Transaction | command.APIv1
+
+// insert, update and delete answer as on one server, with the sums of what the shards did
+// and with the errors of statements at the indexes that the client gave them.
+func (r *Router) insert() *command.Command {
+	return &command.Command{Name: "insert", Kind: command.KindInsert, Flags: writeFlags, Help: "insert documents", Run: r.write(inserts)}
+}
+
+func (r *Router) update() *command.Command {
+	return &command.Command{Name: "update", Kind: command.KindUpdate, Flags: writeFlags, Help: "update documents", Run: r.write(updates)}
+}
+
+func (r *Router) delete() *command.Command {
+	return &command.Command{Name: "delete", Kind: command.KindRemove, Flags: writeFlags, Help: "delete documents", Run: r.write(deletes)}
+}
+
+// adminCall is a command for the primary of the config servers that may be repeated.
+func adminCall(body bson.Doc) client.Call {
+	return client.Call{DB: "admin", Body: body, Idempotent: true}
+}
+
+func (r *Router) write(k kind) command.Handler {
+	return func(ctx context.Context, op *command.Op) error {
+		ns, err := collection(op)
+		if err != nil {
+			return err
+		}
+		docs := op.Documents(kinds[k].batch)
+		if n := len(docs); n == 0 || n > process.MaxWriteBatch {
+			return mongoerr.New(mongoerr.InvalidLength, "Write batch sizes must be between 1 and %d. Got %d operations.", process.MaxWriteBatch, n)
+		}
+		b := r.newBatch(op, ns, kinds[k].batch)
+		for i, d := range docs {
+			if k == inserts {
+				d = withID(d)
+			}
+			b.pending = append(b.pending, &statement{kind: k, index: i, doc: d})
+		}
+		if err := b.run(ctx); err != nil {
+			return err
+		}
+		r.noteWrites(op, k, len(docs))
+		if op.WriteConcern.Unacknowledged() {
+			return nil
+		}
+		b.results.write(op.Reply, k)
+		return nil
+	}
+}
+
+// newBatch is a batch without statements for op's command, whose argument named list has
+// them.
+func (r *Router) newBatch(op *command.Op, ns, list string) *batch {
+	b := &batch{r: r, op: op, ns: ns, ordered: true}
+	if v := op.Body.Lookup("ordered"); v.Type == bson.TypeBool {
+		b.ordered = v.Bool()
+	}
+	var common bson.Builder
+	leave := []string{list, "ordered", "stmtIds", "stmtId"}
+	if op.WriteConcern.Unacknowledged() { // a router must hear whether its route was old
+		leave = append(leave, "writeConcern")
+		common.OpenDoc("writeConcern").Int32("w", 1).Close()
+	}
+	appendRest(&common, op.Body, leave...)
+	b.common = common.Finish()
+	return b
+}
+
+// withID gives a document an _id where it has none: it must have the same wherever it is
+// sent.
+func withID(d bson.Doc) bson.Doc {
+	if d.Has("_id") {
+		return d
+	}
+	return new(bson.Builder).ObjectID("_id", bson.NewObjectID()).Fields(d).Finish()
+}
+
+// noteWrites counts statements in opcounters.
+func (r *Router) noteWrites(op *command.Op, k kind, n int) {
+	op.Stats.IsWrite = true
+	switch k {
+	case inserts:
+		op.CountInserts(int64(n))
+	case updates:
+		op.CountUpdates(int64(n))
+	case deletes:
+		op.CountDeletes(int64(n))
+	}
+}

@@ -1,0 +1,38 @@
+package server
+
+import (
+	"context"
+
+	"github.com/mayflydb/mayfly/internal/client"
+	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/router"
+)
+
+// AssembleRouter opens a router: a dispatcher without data, and connections to the
+// config servers. It is an Open.
+func AssembleRouter(ctx context.Context, s *Server) (*App, error) {
+	at, err := client.ParseSetString(s.Options.Sharding.ConfigDB)
+	if err != nil {
+		return nil, err
+	}
+	d := command.NewDispatcher(s.log.Logger("COMMAND"))
+	d.Host, d.Memory = s.host(), s.memory
+	r := router.New(router.Options{
+		ConfigDB: at, Dispatcher: d, Process: s.process(), Log: s.log.Logger("SHARDING"), Memory: s.memory,
+	})
+	r.Register(d.Registry)
+	s.log.registerParams(d.Params)
+	d.Profiler.SetSlow(int64(s.Options.Profile.SlowMS), s.Options.Profile.SampleRate)
+	if err := setParameters(d.Params, s.Options.SetParameters); err != nil {
+		return nil, err
+	}
+	return &App{
+		Dispatcher: d, Clients: &d.Clients,
+		Components: []Component{
+			{Name: "connections to shards", Stop: r.Close},
+			{Name: "cursors", Stop: func(context.Context) error { d.Cursors.CloseAll(); return nil }},
+			background("housekeeping", d.Housekeep),
+			background("heap", func(ctx context.Context) { keepHeap(ctx, s.memoryLimit()) }),
+		},
+	}, nil
+}
