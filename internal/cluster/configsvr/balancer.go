@@ -1,0 +1,211 @@
+package configsvr
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/shard"
+)
+
+// balancer is what is known of the balancer's rounds.
+type balancer struct {
+	mu     sync.Mutex
+	rounds int64
+	inside bool
+}
+
+// balance runs the balancer's rounds until the term ends. After a round that moved
+// something the next one follows soon.
+func (s *Server) balance(t *term) {
+	pause := s.RoundPause
+	for {
+		if s.sleep(t.ctx, pause); t.ctx.Err() != nil {
+			return
+		}
+		moved, err := s.round(t.ctx)
+		if err != nil && t.ctx.Err() == nil {
+			s.Log.WarnContext(t.ctx, "A round of the balancer failed", "error", err.Error())
+		}
+		if pause = s.RoundPause; moved > 0 {
+			pause /= 10
+		}
+	}
+}
+
+// round balances once: it cuts chunks in which zones end, and makes the moves that
+// package shard asks for, all at the same time (invariant pairs there).
+func (s *Server) round(ctx context.Context) (moved int, err error) {
+	set, err := s.settingsNow()
+	if err != nil {
+		return 0, err
+	}
+	now := time.Now()
+	if !set.Active(now.Hour()*60 + now.Minute()) {
+		return 0, nil
+	}
+	s.balancer.mu.Lock()
+	s.balancer.inside = true
+	s.balancer.mu.Unlock()
+	defer func() {
+		s.balancer.mu.Lock()
+		s.balancer.inside = false
+		s.balancer.rounds++
+		s.balancer.mu.Unlock()
+	}()
+	all, err := s.balanced(ctx)
+	if err != nil {
+		return 0, err
+	}
+	list, err := s.members()
+	if err != nil {
+		return 0, err
+	}
+	cuts, moves := shard.Round(all, list, set)
+	for _, c := range cuts {
+		err := s.changeChunks(ctx, c.Namespace, "split", func(_ *collectionDoc, m *shard.Map) (shard.Change, error) { return m.Split(c.Chunk, c.At, s.newID) })
+		if err != nil {
+			s.Log.InfoContext(ctx, "The balancer could not cut a chunk", "ns", c.Namespace, "error", err.Error())
+		}
+	}
+	results := make([]error, len(moves))
+	var running sync.WaitGroup
+	for i, m := range moves {
+		running.Go(func() { results[i] = s.moveBalanced(ctx, m) })
+	}
+	running.Wait()
+	for i, err := range results {
+		if err != nil {
+			s.Log.InfoContext(ctx, "The balancer could not move a range", "ns", moves[i].Namespace, "from", moves[i].From, "to", moves[i].To, "error", err.Error())
+			continue
+		}
+		moved++
+	}
+	if len(moves) == 0 {
+		return 0, nil
+	}
+	return moved, s.logRound(ctx, time.Since(now), len(moves), results)
+}
+
+// moveBalanced makes one move of a round.
+func (s *Server) moveBalanced(ctx context.Context, m shard.Move) error {
+	var w wanted
+	err := s.read(func() error {
+		c, chunkMap, err := s.mapOf(m.Namespace)
+		if err != nil {
+			return err
+		}
+		chunk := chunkMap.Find(m.Min.Key)
+		if chunk.Shard != m.From || !chunk.Contains(m.Range) {
+			return mongoerr.New(mongoerr.ConflictingOperationInProgress, "the chunks of %s have changed", m.Namespace)
+		}
+		w = wanted{ns: m.Namespace, key: c.Key, chunk: chunk, span: m.Range, to: m.To, force: m.ForceJumbo, bytes: m.MaxBytes > 0}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return s.move(ctx, w)
+}
+
+// logRound writes what sh.status() shows of a round.
+func (s *Server) logRound(ctx context.Context, took time.Duration, candidates int, results []error) error {
+	failed := slices.DeleteFunc(slices.Clone(results), func(err error) bool { return err == nil })
+	b := new(bson.Builder).Int64("executionTimeMillis", took.Milliseconds()).Bool("errorOccured", len(failed) > 0) // (sic: mongosh reads it so)
+	b.Int32("candidateChunks", int32(candidates)).Int32("chunksMoved", int32(candidates-len(failed)))
+	if len(failed) > 0 {
+		b.String("errmsg", mongoerr.From(failed[0]).Message)
+	}
+	d := new(bson.Builder).ObjectID("_id", s.newID()).String("server", s.Host).Date("time", time.Now().UnixMilli()).String("what", "balancer.round").Doc("details", b.Finish())
+	return s.commit(ctx, put(actionlog, d.Finish()))
+}
+
+// members are the shards as the balancer sees them.
+func (s *Server) members() ([]shard.Member, error) {
+	all, err := s.shards()
+	out := make([]shard.Member, 0, len(all))
+	for _, sh := range all {
+		out = append(out, shard.Member{ID: sh.ID, Draining: sh.Draining, Zones: sh.Zones})
+	}
+	return out, err
+}
+
+// balanced are the collections as the balancer sees them, or the ones with names. The
+// shards are asked how much they own.
+func (s *Server) balanced(ctx context.Context, only ...string) ([]shard.Balanced, error) {
+	var out []shard.Balanced
+	var names []string
+	err := s.read(func() error {
+		all, err := s.allSharded()
+		if err != nil {
+			return err
+		}
+		for i := range all {
+			c := &all[i]
+			if len(only) > 0 && !slices.Contains(only, c.Namespace) {
+				continue
+			}
+			m, err := s.chunkMap(c)
+			if err != nil {
+				return err
+			}
+			zones, err := s.zones(c.Namespace, c.Key)
+			if err != nil {
+				return err
+			}
+			no := func(name string) bool { v := c.doc.Lookup(name); return v.Type == bson.TypeBool && !v.Bool() }
+			out = append(out, shard.Balanced{
+				Map: m, Zones: zones, Bytes: map[string]int64{}, MaxChunk: bson.ClampToInt64(c.doc.Lookup("maxChunkSizeBytes")),
+				NoBalance: c.doc.Lookup("noBalance").Truthy(), NoMigrations: no("allowMigrations") || no("permitMigrations"),
+			})
+			names = append(names, c.Namespace)
+		}
+		return nil
+	})
+	if err != nil || len(out) == 0 {
+		return out, err
+	}
+	return out, s.askOwned(ctx, out, names)
+}
+
+// askOwned asks each shard what it owns of collections.
+func (s *Server) askOwned(ctx context.Context, out []shard.Balanced, names []string) error {
+	all, err := s.shards()
+	if err != nil {
+		return err
+	}
+	body := new(bson.Builder).Int32("_shardsvrOwned", 1).Strings("namespaces", names...).Finish()
+	replies := make([]bson.Doc, len(all))
+	failed := make([]error, len(all))
+	var asking sync.WaitGroup
+	for i, sh := range all {
+		asking.Go(func() { replies[i], failed[i] = s.Shards.Ask(ctx, sh.Host, "admin", body) })
+	}
+	asking.Wait()
+	for i, sh := range all {
+		if failed[i] != nil {
+			return failed[i] // a shard whose size nobody knows would be filled
+		}
+		v := replies[i].Lookup("owned")
+		if v.Type != bson.TypeArray {
+			continue
+		}
+		for e := range v.Doc().Values() {
+			at := slices.Index(names, text(e.Doc(), "ns"))
+			if at < 0 {
+				continue
+			}
+			out[at].Bytes[sh.ID] = bson.ClampToInt64(e.Doc().Lookup("bytes"))
+			// A hashed shard key needs no index: its collections lie by it, or are sorted by it
+			// where they are received.
+			needs := !out[at].Map.Key().IsHashed() && out[at].Map.ChunksOn(sh.ID) > 0
+			if needs && !e.Doc().Lookup("keyIndex").Truthy() {
+				out[at].NoIndex = true
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,221 @@
+package configsvr
+
+import (
+	"context"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/shard"
+)
+
+// balancerStart lets the balancer work. (Manual: balancerStart.)
+func (s *Server) balancerStart() *command.Command {
+	return newCommand("BalancerStart", command.Any(""), func(ctx context.Context, _ *command.Op) error { return s.setMode(ctx, "full") })
+}
+
+// balancerStop keeps the balancer from another round, and waits for the one under way.
+// (Manual: balancerStop.)
+func (s *Server) balancerStop() *command.Command {
+	return newCommand("BalancerStop", command.Any(""), func(ctx context.Context, _ *command.Op) error {
+		if err := s.setMode(ctx, "off"); err != nil {
+			return err
+		}
+		for s.inRound() {
+			s.sleep(ctx, s.Pause)
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+		}
+		return nil
+	})
+}
+
+func (s *Server) inRound() bool {
+	s.balancer.mu.Lock()
+	defer s.balancer.mu.Unlock()
+	return s.balancer.inside
+}
+
+func (s *Server) setMode(ctx context.Context, mode string) error {
+	return s.change(ctx, func() ([]write, error) {
+		d, err := s.kept(settings, bson.String("balancer"))
+		if d == nil {
+			d = new(bson.Builder).String("_id", "balancer").Finish()
+		}
+		return []write{put(settings, with(d, field{"mode", bson.String(mode)}, field{"stopped", bson.Bool(mode == "off")}))}, err
+	})
+}
+
+// balancerStatus says what the balancer does. (Manual: balancerStatus.)
+func (s *Server) balancerStatus() *command.Command {
+	return newCommand("BalancerStatus", command.Any(""), func(_ context.Context, op *command.Op) error {
+		set, err := s.settingsNow()
+		if err != nil {
+			return err
+		}
+		mode := "full"
+		if set.Off {
+			mode = "off"
+		}
+		t, err := s.term()
+		if err != nil {
+			return err
+		}
+		s.balancer.mu.Lock()
+		defer s.balancer.mu.Unlock()
+		op.Reply.String("mode", mode).Bool("inBalancerRound", s.balancer.inside).Int64("numBalancerRounds", s.balancer.rounds).Int64("term", int64(t.number))
+		return nil
+	})
+}
+
+// balancerCollectionStatus says whether a collection is balanced, and if not what is
+// wrong, and what keeps the balancer from it. (Manual: balancerCollectionStatus.)
+func (s *Server) balancerCollectionStatus() *command.Command {
+	return newCommand("BalancerCollectionStatus", command.String(""), s.runCollectionStatus)
+}
+
+func (s *Server) runCollectionStatus(ctx context.Context, op *command.Op) error {
+	ns, err := namespaceOf(op)
+	if err != nil {
+		return err
+	}
+	if _, err := s.sharded(ns); err != nil {
+		return err
+	}
+	all, err := s.balanced(ctx, ns)
+	if err != nil {
+		return err
+	}
+	if len(all) == 0 {
+		return mongoerr.New(mongoerr.NamespaceNotSharded, "Namespace %s is not sharded", ns)
+	}
+	members, err := s.members()
+	if err != nil {
+		return err
+	}
+	set, err := s.settingsNow()
+	if err != nil {
+		return err
+	}
+	c := &all[0]
+	size := set.ChunkSize
+	if c.MaxChunk > 0 {
+		size = c.MaxChunk
+	}
+	st := c.Status(members, set)
+	r := op.Reply.Double("chunkSize", float64(size)/(1<<20)).Bool("balancerCompliant", st.Violation == "")
+	if st.Violation == "" {
+		return nil
+	}
+	r.String("firstComplianceViolation", string(st.Violation)).OpenDoc("details").String("message", st.Details)
+	if st.Held != "" {
+		r.String("held", st.Held)
+	}
+	s.appendProgress(r, c, members)
+	r.Close()
+	return nil
+}
+
+// appendProgress writes how much of a collection is not where an even distribution has
+// it.
+func (s *Server) appendProgress(b *bson.Builder, c *shard.Balanced, members []shard.Member) {
+	var total, n, over int64
+	for _, m := range members {
+		total += c.Bytes[m.ID]
+		if !m.Draining {
+			n++
+		}
+	}
+	ideal := total / max(n, 1)
+	for _, m := range members {
+		switch has := c.Bytes[m.ID]; {
+		case m.Draining:
+			over += has
+		case has > ideal:
+			over += has - ideal
+		}
+	}
+	b.OpenDoc("progress").Int64("bytes", total).Int64("bytesToMove", over).Close()
+}
+
+// configureCollectionBalancing sets what holds for a collection. (Manual:
+// configureCollectionBalancing.)
+func (s *Server) configureCollectionBalancing() *command.Command {
+	return newCommand("ConfigureCollectionBalancing", command.String(""), s.runConfigure, command.SafeInt("chunkSize"),
+		command.OptionalBool("defragmentCollection"), command.OptionalBool("enableAutoMerger"), command.OptionalBool("noBalance"))
+}
+
+func (s *Server) runConfigure(ctx context.Context, op *command.Op) error {
+	ns, err := namespaceOf(op)
+	if err != nil {
+		return err
+	}
+	a := &op.Args
+	if a.Bool("defragmentCollection") {
+		return mongoerr.New(mongoerr.CommandNotSupported, "defragmentCollection is not supported; mergeAllChunksOnShard joins the chunks of a shard")
+	}
+	mb := a.Int("chunkSize")
+	if a.Has("chunkSize") && (mb < 0 || mb > 1024) {
+		return mongoerr.New(mongoerr.InvalidOptions, "Chunk size '%d' is out of range [1MB, 1024MB]", mb)
+	}
+	return s.changeCollection(ctx, ns, func(collectionDoc) []field {
+		var f []field
+		switch {
+		case a.Has("chunkSize") && mb == 0:
+			f = append(f, field{"maxChunkSizeBytes", bson.Value{}})
+		case a.Has("chunkSize"):
+			f = append(f, field{"maxChunkSizeBytes", bson.Int64(int64(mb) << 20)})
+		}
+		if a.Has("enableAutoMerger") {
+			f = append(f, field{"enableAutoMerge", bson.Bool(a.Bool("enableAutoMerger"))})
+		}
+		if a.Has("noBalance") {
+			f = append(f, field{"noBalance", bson.Bool(a.Bool("noBalance"))})
+		}
+		return f
+	})
+}
+
+// changeCollection sets fields of a document of config.collections.
+func (s *Server) changeCollection(ctx context.Context, ns string, fields func(collectionDoc) []field) error {
+	return s.change(ctx, func() ([]write, error) {
+		c, err := s.sharded(ns)
+		if err != nil {
+			return nil, err
+		}
+		return []write{put(collections, with(c.doc, append(fields(c), field{"lastmod", bson.Date(time.Now().UnixMilli())})...))}, nil
+	})
+}
+
+// setAllowMigrations says whether chunks of a collection may move. Those that do are
+// undone. (mongosh: sh.disableMigrations.)
+func (s *Server) setAllowMigrations() *command.Command {
+	return newCommand("SetAllowMigrations", command.String(""), s.runSetAllowMigrations, command.Bool("allowMigrations").Required())
+}
+
+func (s *Server) runSetAllowMigrations(ctx context.Context, op *command.Op) error {
+	ns, err := namespaceOf(op)
+	if err != nil {
+		return err
+	}
+	allow := op.Args.Bool("allowMigrations")
+	err = s.changeCollection(ctx, ns, func(collectionDoc) []field {
+		if allow {
+			return []field{{"allowMigrations", bson.Value{}}}
+		}
+		return []field{{"allowMigrations", bson.Bool(false)}}
+	})
+	if err != nil || allow {
+		return err
+	}
+	t, err := s.term()
+	if err != nil {
+		return err
+	}
+	for _, n := range s.claims.movesOf(ns) {
+		t.cancel(n, mongoerr.New(mongoerr.ConflictingOperationInProgress, "Collection %s does not allow migrations", ns))
+	}
+	return nil
+}

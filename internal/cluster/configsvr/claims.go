@@ -1,0 +1,172 @@
+package configsvr
+
+import (
+	"context"
+	"maps"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/cluster/step"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+)
+
+// claimWait is how long an operation waits for others that are in its way, as long as
+// a DDL waits for locks in mongod.
+const claimWait = 5 * time.Second
+
+// claim is what an operation needs: names that nobody else uses, or a move in a
+// namespace, which takes two shards and leaves room for other moves.
+type claim struct {
+	alone  []string // namespaces, databases, or "shard " and an id
+	within string   // of a move: the namespace
+	shards []string // of a move
+}
+
+// claimOf is the claim of an operation.
+func claimOf(o *step.Operation) claim {
+	switch o.Kind {
+	case step.KindMove:
+		return claim{within: o.Namespace, shards: o.Shards()}
+	case step.KindAddShard, step.KindRemoveShard:
+		return claim{alone: []string{"shard " + o.Namespace}}
+	case step.KindRename, step.KindRenameUnsharded:
+		return claim{alone: []string{o.Namespace, text(o.Args, "to")}}
+	}
+	return claim{alone: []string{o.Namespace}}
+}
+
+// claims is who has claimed what, by the numbers of operations.
+type claims struct {
+	mu      sync.Mutex
+	alone   map[string]int64
+	moves   map[int64]claim
+	changed catalog.Notifier
+}
+
+func (c *claims) init() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.alone, c.moves = map[string]int64{}, map[int64]claim{}
+	c.changed.Broadcast()
+}
+
+// overlap says whether two names are the same, or one is the database of the other.
+func overlap(a, b string) bool {
+	return a == b || strings.HasPrefix(a, b+".") && !strings.Contains(b, ".") || strings.HasPrefix(b, a+".") && !strings.Contains(a, ".")
+}
+
+// inTheWayLocked are the operations that a claim cannot run beside. The caller holds c.mu.
+func (c *claims) inTheWayLocked(want claim) (out []int64) {
+	for name, number := range c.alone {
+		hit := want.within != "" && overlap(name, want.within)
+		for _, n := range want.alone {
+			hit = hit || overlap(name, n)
+		}
+		for _, id := range want.shards {
+			hit = hit || name == "shard "+id
+		}
+		if hit {
+			out = append(out, number)
+		}
+	}
+	for number, m := range c.moves {
+		hit := false
+		for _, n := range want.alone {
+			hit = hit || overlap(n, m.within)
+		}
+		for _, id := range m.shards {
+			for _, other := range want.shards {
+				hit = hit || id == other
+			}
+			for _, n := range want.alone {
+				hit = hit || n == "shard "+id
+			}
+		}
+		if hit {
+			out = append(out, number)
+		}
+	}
+	return out
+}
+
+// take notes a claim that nothing is in the way of.
+func (c *claims) take(want claim, number int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.takeLocked(want, number)
+}
+
+func (c *claims) takeLocked(want claim, number int64) {
+	for _, n := range want.alone {
+		c.alone[n] = number
+	}
+	if want.within != "" {
+		c.moves[number] = want
+	}
+}
+
+// free gives a claim back.
+func (c *claims) free(number int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	maps.DeleteFunc(c.alone, func(_ string, n int64) bool { return n == number })
+	delete(c.moves, number)
+	c.changed.Broadcast()
+}
+
+// rename gives a claim the number of the operation that it is for.
+func (c *claims) rename(from, to int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for n, number := range c.alone {
+		if number == from {
+			c.alone[n] = to
+		}
+	}
+	if m, ok := c.moves[from]; ok {
+		delete(c.moves, from)
+		c.moves[to] = m
+	}
+}
+
+// wait claims, once nothing is in the way any more. cancel is told who is, each time.
+// Errors: 117, the cause of ctx's end.
+func (c *claims) wait(ctx context.Context, want claim, number int64, cancel func(int64)) error {
+	ctx, end := context.WithTimeoutCause(ctx, claimWait, mongoerr.New(mongoerr.ConflictingOperationInProgress,
+		"another operation on %s is in progress", strings.Join(append(want.alone, want.shards...), ", ")))
+	defer end()
+	for {
+		c.mu.Lock()
+		others := c.inTheWayLocked(want)
+		next := c.changed.Next()
+		if len(others) == 0 {
+			c.takeLocked(want, number)
+		}
+		c.mu.Unlock()
+		if len(others) == 0 {
+			return nil
+		}
+		for _, o := range others {
+			cancel(o)
+		}
+		select {
+		case <-next:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// movesOf are the moves of a collection.
+func (c *claims) movesOf(ns string) (out []int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for number, m := range c.moves {
+		if m.within == ns && number > 0 {
+			out = append(out, number)
+		}
+	}
+	return out
+}

@@ -1,0 +1,78 @@
+package configsvr
+
+import (
+	"context"
+	"strings"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/schema"
+	"github.com/mayflydb/mayfly/internal/shard"
+)
+
+// prefix is before the names of the commands that routers send to config servers.
+const prefix = "_configsvr"
+
+// newCommand declares a command: its value and its fields are those of the client's
+// command of the same name.
+func newCommand(name string, value command.Field, run command.Handler, fields ...command.Field) *command.Command {
+	return &command.Command{
+		Name: prefix + name, Flags: command.AdminOnly | command.TakesWriteConcern, Run: run,
+		Fields: command.NewFields(prefix+name, append([]command.Field{command.Value(value)}, fields...)...),
+		Help:   "what a router asks the config servers for " + strings.ToLower(name[:1]) + name[1:],
+	}
+}
+
+// value is the command's own value, a string.
+func value(op *command.Op) string { return op.Args.Str(op.Command.Name) }
+
+// namespaceOf is the command's value as the name of a collection. Errors: 73.
+func namespaceOf(op *command.Op) (string, error) { return checkNamespace(value(op)) }
+
+func checkNamespace(ns string) (string, error) {
+	n := schema.ParseNamespace(ns)
+	if n.DB == "" || n.Coll == "" || !command.ValidDatabaseName(n.DB) || !command.ValidCollectionName(n.Coll) {
+		return "", mongoerr.New(mongoerr.InvalidNamespace, "Invalid namespace specified '%s'", ns)
+	}
+	return ns, nil
+}
+
+// change runs f under Server.mu, and writes what it says.
+func (s *Server) change(ctx context.Context, f func() ([]write, error)) error {
+	t, err := s.term()
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now, err := s.term(); err != nil || now != t {
+		return errDeposed
+	}
+	writes, err := f()
+	if err != nil {
+		return err
+	}
+	return s.commit(ctx, writes...)
+}
+
+// read runs f under Server.mu.
+func (s *Server) read(f func() error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return f()
+}
+
+// bound reads one of the two ends of a range. Errors: 2.
+func bound(key *shard.Key, v bson.Value) (shard.Bound, error) {
+	if v.Type == bson.TypeDocument {
+		if b, ok := key.ParseBound(v.Doc()); ok {
+			return b, nil
+		}
+	}
+	return shard.Bound{}, mongoerr.New(mongoerr.BadValue, "%s is not valid for shard key pattern %s", v, key)
+}
+
+func badValue(format string, args ...any) error {
+	return mongoerr.New(mongoerr.BadValue, format, args...)
+}

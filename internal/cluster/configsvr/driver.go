@@ -1,0 +1,218 @@
+package configsvr
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/cluster/step"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+)
+
+// patience is how long an operation that can be undone waits for a shard that does
+// not answer.
+const patience = 30 * time.Second
+
+// maxPause is the longest wait before a shard is asked again.
+const maxPause = 5 * time.Second
+
+// driver carries out one operation.
+type driver struct {
+	s      *Server
+	t      *term
+	r      *running
+	ctx    context.Context // of its requests
+	end    context.CancelFunc
+	state  step.State
+	events chan step.Event
+	sends  sync.WaitGroup
+	began  time.Time               // of the phase
+	pauses map[int32]time.Duration // before a request is sent again
+}
+
+// drive carries out an operation until it ends, or the term does.
+func (s *Server) drive(t *term, r *running) {
+	d := &driver{s: s, t: t, r: r, state: step.State{Operation: r.op}, events: make(chan step.Event), began: time.Now(), pauses: map[int32]time.Duration{}}
+	d.ctx, d.end = context.WithCancel(t.ctx)
+	err := d.run()
+	d.end()
+	d.sends.Wait()
+	if err == nil {
+		s.claims.free(r.op.Number)
+		err = d.state.Cause
+	}
+	t.mu.Lock()
+	if d.state.Phase == step.Ended {
+		delete(t.running, r.op.Number)
+	}
+	t.mu.Unlock()
+	r.got, r.cause = d.state.Got, err
+	close(r.done)
+	if r.placed {
+		<-t.places
+	}
+}
+
+// run takes the operation from event to event.
+func (d *driver) run() error {
+	e := step.Event{Kind: step.Begin}
+	for {
+		var a step.Action
+		d.state, a = step.Step(d.state, e)
+		if d.state.Phase == step.Ended {
+			return nil
+		}
+		for _, send := range a.Send {
+			d.send(send, a.Again)
+		}
+		if a.Write != 0 {
+			var err error
+			if e, err = d.write(a.Write); err != nil {
+				return err
+			}
+			continue
+		}
+		select {
+		case e = <-d.events:
+		case cause := <-d.r.cancel:
+			e = step.Event{Kind: step.Cancel, Err: cause}
+		case <-d.t.ctx.Done():
+			return context.Cause(d.t.ctx)
+		}
+	}
+}
+
+// send asks a shard, and reports its answer as an event. Where it was asked before, it
+// waits a little.
+func (d *driver) send(m step.Send, again bool) {
+	phase, got := d.state.Phase, slices.Clone(d.state.Got)
+	pause := time.Duration(0)
+	if again {
+		d.pauses[m.Seq] = min(max(2*d.pauses[m.Seq], d.s.Pause), maxPause)
+		pause = d.pauses[m.Seq]
+	}
+	d.sends.Go(func() {
+		if pause > 0 {
+			d.s.sleep(d.ctx, pause)
+		}
+		e := step.Event{Kind: step.Answered, Seq: m.Seq}
+		e.Reply, e.Err = d.ask(phase, m, got)
+		if e.Err != nil && noAnswer(e.Err) {
+			d.s.Log.WarnContext(d.ctx, "A shard does not answer", "operation", d.r.op.Number, "kind", d.r.op.Kind, "shard", m.Shard, "request", m.Name(), "error", e.Err.Error())
+			if phase == step.Trying && time.Since(d.began) > patience {
+				d.t.cancel(d.r.op.Number, e.Err)
+			}
+			e.Kind = step.Lost
+		}
+		select {
+		case d.events <- e:
+		case <-d.ctx.Done():
+		}
+	})
+}
+
+// ask sends a request of the operation with its fence.
+func (d *driver) ask(phase step.Phase, m step.Send, got step.Answers) (bson.Doc, error) {
+	if m.Shard == step.Here {
+		return locals[m.Name()](d.s, d.ctx, &d.r.op, got)
+	}
+	host := text(d.r.op.Args, "shardHost")
+	if host == "" {
+		sh, err := d.s.shard(m.Shard)
+		if err != nil {
+			return nil, err
+		}
+		host = sh.Host
+	}
+	b := new(bson.Builder).Fields(m.Body)
+	if !m.Asks {
+		step.Fence{Number: d.r.op.Number, Phase: phase, Term: int64(d.t.number), Seq: m.Seq, Low: d.t.low()}.Append(b)
+	}
+	return d.s.Shards.Ask(d.ctx, host, "admin", b.Finish())
+}
+
+// noAnswer says whether an error leaves open what the shard has done: the network's,
+// those of a primary that steps down, and of a time limit.
+func noAnswer(err error) bool {
+	var e *mongoerr.Error
+	if !errors.As(err, &e) {
+		return true
+	}
+	switch e.Code {
+	case mongoerr.HostUnreachable, mongoerr.HostNotFound, mongoerr.FailedToSatisfyReadPreference, mongoerr.ShutdownInProgress, mongoerr.PrimarySteppedDown,
+		mongoerr.InterruptedAtShutdown, mongoerr.InterruptedDueToReplStateChange, mongoerr.NotWritablePrimary, mongoerr.NotPrimaryNoSecondaryOk,
+		mongoerr.NotPrimaryOrSecondary, mongoerr.MaxTimeMSExpired, mongoerr.ExceededTimeLimit, mongoerr.Interrupted:
+		return true
+	}
+	return false
+}
+
+// write writes the next phase, until that has happened or cannot.
+func (d *driver) write(p step.Phase) (step.Event, error) {
+	for {
+		e, err := d.tryWrite(p)
+		if err == nil {
+			d.began, d.pauses = time.Now(), map[int32]time.Duration{}
+			return e, nil
+		}
+		if d.t.ctx.Err() != nil {
+			return e, context.Cause(d.t.ctx)
+		}
+		d.s.Log.ErrorContext(d.ctx, "The config servers cannot write an operation", "operation", d.r.op.Number, "phase", p.String(), "error", err.Error())
+		d.s.sleep(d.t.ctx, d.s.Pause)
+	}
+}
+
+// tryWrite writes the next phase (invariant one-change).
+func (d *driver) tryWrite(p step.Phase) (step.Event, error) {
+	s, o := d.s, &d.r.op
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now, err := s.term(); err != nil || now != d.t {
+		return step.Event{}, errDeposed
+	}
+	next := *o
+	next.Phase = p
+	var c commitment
+	switch p {
+	case step.Committed:
+		var err error
+		if c, err = commits[o.Kind](s, o, d.state.Got); err != nil {
+			return step.Event{Kind: step.Refused, Err: err}, nil
+		}
+		next.Told = c.told
+		c.writes = append(c.writes, put(operations, next.Doc()))
+	case step.Undone:
+		c.writes = []write{put(operations, next.Doc())}
+	case step.Ended:
+		c.writes = append(s.ending(o, d.state.Cause), remove(operations, bson.Int64(o.Number)))
+	}
+	if err := s.commit(d.t.ctx, c.writes...); err != nil {
+		return step.Event{}, err
+	}
+	if c.after != nil {
+		c.after()
+	}
+	*o = next
+	return step.Event{Kind: step.Written, Told: c.told}, nil
+}
+
+// ending is what config.changelog says of an operation that ends.
+func (s *Server) ending(o *step.Operation, cause error) []write {
+	if o.Kind != step.KindMove {
+		return nil
+	}
+	b := new(bson.Builder).Value("min", o.Args.Lookup("min")).Value("max", o.Args.Lookup("max")).Value("to", o.Args.Lookup("to")).Value("from", o.Args.Lookup("from"))
+	switch {
+	case o.Phase == step.Committed:
+		b.String("note", "success")
+	case cause != nil:
+		b.String("note", "aborted").String("errmsg", mongoerr.From(cause).Message)
+	default:
+		b.String("note", "aborted")
+	}
+	return []write{s.logged("moveChunk.from", o.Namespace, b.Finish())}
+}

@@ -1,0 +1,141 @@
+package configsvr
+
+import (
+	"context"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/cluster/step"
+	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+)
+
+// drop drops a collection, sharded or not. (Manual: drop.)
+func (s *Server) drop() *command.Command {
+	return newCommand("Drop", command.String(""), s.runDrop, command.UUID("collectionUUID"))
+}
+
+func (s *Server) runDrop(ctx context.Context, op *command.Op) error {
+	ns, err := namespaceOf(op)
+	if err != nil {
+		return err
+	}
+	_, err = s.operate(ctx, plan{kind: step.KindDrop, ns: ns, claim: claim{alone: []string{ns}}, decide: func() (decision, error) {
+		db, err := s.database(databaseOf(ns))
+		if err != nil || db.Name == "" {
+			return decision{nothing: true}, err
+		}
+		c, err := s.collection(ns)
+		if err != nil {
+			return decision{}, err
+		}
+		if id, ok := op.Args.UUID("collectionUUID"); ok && c.Namespace != "" && bson.UUID(id) != c.UUID {
+			return decision{}, mongoerr.New(mongoerr.CollectionUUIDMismatch, "Collection UUID does not match that specified")
+		}
+		of := []string{db.Primary}
+		b := new(bson.Builder)
+		if c.Namespace != "" {
+			all, err := s.shards()
+			if err != nil {
+				return decision{}, err
+			}
+			of = ids(all)
+			b.Binary("uuid", 4, c.UUID[:])
+		}
+		d := decision{args: b.Strings("shards", of...).Finish()}
+		d.writes, err = s.forgetting(ns)
+		d.writes = append(d.writes, s.logged("dropCollection", ns, bson.Empty))
+		return d, err
+	}})
+	if err == nil {
+		op.Reply.String("ns", ns)
+	}
+	return err
+}
+
+// forgetting are the writes by which a collection is no sharded one any more. Its
+// chunks go later: they are of a UUID that nobody has.
+func (s *Server) forgetting(ns string) ([]write, error) {
+	writes := []write{remove(collections, bson.String(ns))}
+	docs, err := s.tagDocs(ns)
+	for _, d := range docs {
+		writes = append(writes, remove(tags, d.Lookup("_id")))
+	}
+	return writes, err
+}
+
+// chunksAtATime is how many chunks are removed or written in one unit: some MB of
+// effect at the most.
+const chunksAtATime = 5000
+
+// dropChunks removes the chunks of collections that config.collections does not have,
+// except those that an operation is about to make.
+func (s *Server) dropChunks(ctx context.Context, o *step.Operation, _ step.Answers) (bson.Doc, error) {
+	for {
+		n, err := s.dropSomeChunks(ctx, o.Number)
+		if n == 0 || err != nil {
+			return bson.Empty, err
+		}
+	}
+}
+
+func (s *Server) dropSomeChunks(ctx context.Context, mine int64) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.laying(mine) {
+		return 0, nil // they go with the next drop
+	}
+	all, err := s.allSharded()
+	if err != nil {
+		return 0, err
+	}
+	known := map[bson.UUID]bool{}
+	for i := range all {
+		known[all[i].UUID] = true
+	}
+	var writes []write
+	err = s.each(chunks, func(d bson.Doc) error {
+		var id bson.UUID
+		_, content := d.Lookup("uuid").Binary()
+		copy(id[:], content)
+		if !known[id] && len(writes) < chunksAtATime {
+			writes = append(writes, remove(chunks, d.Lookup("_id").Clone()))
+			s.forget(id)
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	return len(writes), s.commit(ctx, writes...)
+}
+
+// laying says whether another operation than mine shards a collection, whose chunks
+// are nobody's yet.
+func (s *Server) laying(mine int64) bool {
+	t, err := s.term()
+	if err != nil {
+		return true
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for n, r := range t.running {
+		if n != mine && r.op.Kind == step.KindShardCollection {
+			return true
+		}
+	}
+	return false
+}
+
+// commitInOrder makes many writes in units of a bounded size. Nobody reads them before
+// the last one.
+func (s *Server) commitInOrder(ctx context.Context, writes []write) error {
+	for len(writes) > 0 {
+		n := min(len(writes), chunksAtATime)
+		some := writes[:n]
+		writes = writes[n:]
+		if err := s.commit(ctx, some...); err != nil {
+			return err
+		}
+	}
+	return nil
+}

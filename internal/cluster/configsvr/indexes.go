@@ -1,0 +1,101 @@
+package configsvr
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/cluster/step"
+	"github.com/mayflydb/mayfly/internal/command"
+)
+
+// indexes runs createIndexes, dropIndexes or collMod on all shards of a sharded
+// collection. The command's value is the namespace, its field "command" what the
+// client has sent; the reply has raw, by shard.
+func (s *Server) indexes(name string) *command.Command {
+	return newCommand(name, command.String(""), s.runIndexes, command.Object("command").Required())
+}
+
+func (s *Server) runIndexes(ctx context.Context, op *command.Op) error {
+	ns, err := namespaceOf(op)
+	if err != nil {
+		return err
+	}
+	asked := op.Args.Doc("command")
+	var owners []string
+	var before map[string][]string
+	if err := s.read(func() error {
+		c, err := s.sharded(ns)
+		if err == nil {
+			owners, err = s.owners(&c)
+		}
+		return err
+	}); err != nil {
+		return err
+	}
+	if name, _ := asked.First(); name == "createIndexes" {
+		if before, err = s.indexesOn(ctx, ns, owners); err != nil {
+			return err
+		}
+	}
+	got, err := s.operate(ctx, plan{kind: step.KindIndexes, ns: ns, claim: claim{alone: []string{ns}}, decide: func() (decision, error) {
+		c, err := s.sharded(ns)
+		if err != nil {
+			return decision{}, err
+		}
+		now, err := s.owners(&c)
+		b := new(bson.Builder).Strings("shards", now...).Doc("command", asked)
+		if before != nil {
+			b.OpenDoc("undo")
+			for _, id := range now {
+				b.Strings(id, fresh(asked, before[id])...)
+			}
+			b.Close()
+		}
+		return decision{args: b.Finish()}, err
+	}})
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(got, func(a, b step.Answer) int { return strings.Compare(a.Shard, b.Shard) })
+	b := op.Reply.OpenDoc("raw")
+	for _, a := range got {
+		b.Doc(a.Shard, a.Reply)
+	}
+	b.Close()
+	return nil
+}
+
+// fresh are the names of indexes that createIndexes asks for and that are not there.
+func fresh(asked bson.Doc, have []string) (out []string) {
+	for v := range asked.Lookup("indexes").Doc().Values() {
+		if v.Type != bson.TypeDocument {
+			continue
+		}
+		if name := text(v.Doc(), "name"); name != "" && !slices.Contains(have, name) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// indexesOn are the names of a collection's indexes on shards.
+func (s *Server) indexesOn(ctx context.Context, ns string, on []string) (map[string][]string, error) {
+	db, coll, _ := strings.Cut(ns, ".")
+	out := map[string][]string{}
+	for _, id := range on {
+		sh, err := s.shard(id)
+		if err != nil {
+			return nil, err
+		}
+		reply, err := s.Shards.Ask(ctx, sh.Host, db, new(bson.Builder).String("listIndexes", coll).OpenDoc("cursor").Int32("batchSize", 1000).Close().Finish())
+		if err != nil {
+			return nil, err
+		}
+		for v := range reply.Lookup("cursor").Doc().Lookup("firstBatch").Doc().Values() {
+			out[id] = append(out[id], text(v.Doc(), "name"))
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,305 @@
+package configsvr
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/shard"
+)
+
+// shardDoc is a document of config.shards.
+type shardDoc struct {
+	ID, Host string
+	Draining bool
+	Zones    []string
+	doc      bson.Doc
+}
+
+// shards are all shards, in the order of their ids.
+func (s *Server) shards() ([]shardDoc, error) {
+	docs, err := s.all(shards)
+	var out []shardDoc
+	for _, d := range docs {
+		out = append(out, parseShard(d))
+	}
+	return out, err
+}
+
+func parseShard(d bson.Doc) shardDoc {
+	sh := shardDoc{ID: text(d, "_id"), Host: text(d, "host"), Draining: d.Lookup("draining").Truthy(), doc: d}
+	if v := d.Lookup("tags"); v.Type == bson.TypeArray {
+		for t := range v.Doc().Values() {
+			if t.Type == bson.TypeString {
+				sh.Zones = append(sh.Zones, t.Str())
+			}
+		}
+	}
+	return sh
+}
+
+// text is a field that is a string, "" where it is none.
+func text(d bson.Doc, name string) string {
+	if v := d.Lookup(name); v.Type == bson.TypeString {
+		return v.Str()
+	}
+	return ""
+}
+
+// shard is the shard with an id. Errors: 70.
+func (s *Server) shard(id string) (shardDoc, error) {
+	d, err := s.kept(shards, bson.String(id))
+	if err == nil && d == nil {
+		err = mongoerr.New(mongoerr.ShardNotFound, "Shard %s not found", id)
+	}
+	return parseShard(d), err
+}
+
+func ids(of []shardDoc) []string {
+	out := make([]string, 0, len(of))
+	for _, sh := range of {
+		out = append(out, sh.ID)
+	}
+	return out
+}
+
+// databaseDoc is a document of config.databases.
+type databaseDoc struct {
+	Name, Primary string
+	Version       bson.Doc
+}
+
+func (d *databaseDoc) put() write {
+	return put(databases, new(bson.Builder).String("_id", d.Name).String("primary", d.Primary).Doc("version", d.Version).Finish())
+}
+
+// next is the version after one, when the primary shard changes.
+func (d *databaseDoc) next() bson.Doc {
+	n, _ := bson.ExactInt64(d.Version.Lookup("lastMod"))
+	return new(bson.Builder).Value("uuid", d.Version.Lookup("uuid")).Value("timestamp", d.Version.Lookup("timestamp")).Int32("lastMod", int32(n+1)).Finish()
+}
+
+// newDatabase is one that begins now.
+func (s *Server) newDatabase(name, primary string) databaseDoc {
+	id := newUUID()
+	return databaseDoc{name, primary, new(bson.Builder).Binary("uuid", 4, id[:]).Timestamp("timestamp", s.ClusterTime()).Int32("lastMod", 1).Finish()}
+}
+
+func parseDatabase(d bson.Doc) databaseDoc {
+	db := databaseDoc{Name: text(d, "_id"), Primary: text(d, "primary")}
+	if v := d.Lookup("version"); v.Type == bson.TypeDocument {
+		db.Version = v.Doc()
+	}
+	return db
+}
+
+// database is the database with a name, or one without a name.
+func (s *Server) database(name string) (databaseDoc, error) {
+	d, err := s.kept(databases, bson.String(name))
+	return parseDatabase(d), err
+}
+
+// existing is the database with a name. Errors: 26.
+func (s *Server) existing(name string) (databaseDoc, error) {
+	d, err := s.database(name)
+	if err == nil && d.Name == "" {
+		err = mongoerr.New(mongoerr.NamespaceNotFound, "database %s not found", name)
+	}
+	return d, err
+}
+
+// collectionDoc is a document of config.collections.
+type collectionDoc struct {
+	Namespace string
+	UUID      bson.UUID
+	Key       *shard.Key
+	Unique    bool
+	shard.Generation
+	doc bson.Doc
+}
+
+func parseCollection(d bson.Doc) (collectionDoc, error) {
+	c := collectionDoc{Namespace: text(d, "_id"), Unique: d.Lookup("unique").Truthy(), doc: d}
+	epoch, at, id, key := d.Lookup("lastmodEpoch"), d.Lookup("timestamp"), d.Lookup("uuid"), d.Lookup("key")
+	if epoch.Type != bson.TypeObjectID || at.Type != bson.TypeTimestamp || id.Type != bson.TypeBinary || key.Type != bson.TypeDocument {
+		return c, mongoerr.New(mongoerr.BadValue, "a document of config.collections is not what it must be: %s", d)
+	}
+	_, content := id.Binary()
+	copy(c.UUID[:], content)
+	c.Generation = shard.Generation{Epoch: epoch.ObjectID(), Timestamp: at.Timestamp()}
+	var err error
+	c.Key, err = shard.ParseKey(key.Doc())
+	return c, err
+}
+
+// collection is a sharded collection, or one without a name.
+func (s *Server) collection(ns string) (collectionDoc, error) {
+	d, err := s.kept(collections, bson.String(ns))
+	if d == nil || err != nil {
+		return collectionDoc{}, err
+	}
+	return parseCollection(d)
+}
+
+// sharded is a sharded collection. Errors: 118.
+func (s *Server) sharded(ns string) (collectionDoc, error) {
+	c, err := s.collection(ns)
+	if err == nil && c.Namespace == "" {
+		err = mongoerr.New(mongoerr.NamespaceNotSharded, "Namespace %s is not sharded", ns)
+	}
+	return c, err
+}
+
+// allSharded are all sharded collections.
+func (s *Server) allSharded() ([]collectionDoc, error) {
+	docs, err := s.all(collections)
+	if err != nil {
+		return nil, err
+	}
+	var out []collectionDoc
+	for _, d := range docs {
+		c, err := parseCollection(d)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+// in says whether a collection is of a database.
+func (c *collectionDoc) in(db string) bool { return strings.HasPrefix(c.Namespace, db+".") }
+
+// database is the database of a namespace.
+func databaseOf(ns string) string {
+	db, _, _ := strings.Cut(ns, ".")
+	return db
+}
+
+// with is the document with fields set; a Missing value takes the field away.
+func with(d bson.Doc, fields ...field) bson.Doc {
+	var b bson.Builder
+	done := make([]bool, len(fields))
+	for name, v := range d.All() {
+		if i := slices.IndexFunc(fields, func(f field) bool { return f.name == name }); i >= 0 {
+			done[i], v = true, fields[i].value
+		}
+		b.Value(name, v)
+	}
+	for i, f := range fields {
+		if !done[i] {
+			b.Value(f.name, f.value)
+		}
+	}
+	return b.Finish()
+}
+
+// field is one field of a document.
+type field struct {
+	name  string
+	value bson.Value
+}
+
+// chunkMap is all chunks of a collection. The caller holds s.mu.
+func (s *Server) chunkMap(c *collectionDoc) (*shard.Map, error) {
+	if m := s.maps[c.UUID]; m != nil && m.Namespace == c.Namespace && m.Version().ShardGeneration == c.Generation {
+		return m, nil
+	}
+	var list []shard.Chunk
+	err := s.each(chunks, func(d bson.Doc) error {
+		if _, id := d.Lookup("uuid").Binary(); string(id) != string(c.UUID[:]) {
+			return nil
+		}
+		one, err := c.Key.ParseChunk(c.Generation, d)
+		list = append(list, one)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	m, err := shard.NewMap(c.Namespace, c.Key, c.Generation, list)
+	if err == nil {
+		s.keep(c.UUID, m)
+	}
+	return m, err
+}
+
+// chunkWrites are the writes of a change of chunks.
+func (c *collectionDoc) chunkWrites(change shard.Change) []write {
+	var out []write
+	for _, id := range change.Removed { // first: bounds and versions are unique
+		out = append(out, remove(chunks, bson.ObjectID(id)))
+	}
+	for i := range change.Put {
+		out = append(out, put(chunks, c.Key.ChunkDoc(c.UUID, &change.Put[i])))
+	}
+	return out
+}
+
+// zones are the zone ranges of a collection with a key. Errors: 72.
+func (s *Server) zones(ns string, key *shard.Key) (*shard.Zones, error) {
+	var ranges []shard.Zone
+	err := s.each(tags, func(d bson.Doc) error {
+		if text(d, "ns") != ns {
+			return nil
+		}
+		z, err := key.ParseZone(d.Clone())
+		ranges = append(ranges, z)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return shard.NewZones(key, ranges...)
+}
+
+// tagDocs are the documents of config.tags of a namespace.
+func (s *Server) tagDocs(ns string) (out []bson.Doc, err error) {
+	err = s.each(tags, func(d bson.Doc) error {
+		if text(d, "ns") == ns {
+			out = append(out, d.Clone())
+		}
+		return nil
+	})
+	return out, err
+}
+
+// owners are the shards with chunks of a collection and the primary shard of its
+// database, in order. The caller holds s.mu.
+func (s *Server) owners(c *collectionDoc) ([]string, error) {
+	m, err := s.chunkMap(c)
+	if err != nil {
+		return nil, err
+	}
+	db, err := s.existing(databaseOf(c.Namespace))
+	if err != nil {
+		return nil, err
+	}
+	out := append(slices.Clone(m.Owners()), db.Primary)
+	slices.Sort(out)
+	return slices.Compact(out), nil
+}
+
+// versionsOf writes the versions of shards in a map as Told has them.
+func versionsOf(b *bson.Builder, m *shard.Map, of []string) {
+	b.OpenDoc("versions")
+	for _, id := range of {
+		m.ShardVersion(id).Append(b, id)
+	}
+	b.Close()
+}
+
+// settingsNow are the balancer's settings. What shells have written and means nothing
+// leaves the balancer off.
+func (s *Server) settingsNow() (shard.Settings, error) {
+	set := shard.DefaultSettings()
+	docs, err := s.all(settings)
+	for _, d := range docs {
+		if set, err = set.With(d); err != nil {
+			set.Off = true
+			return set, err
+		}
+	}
+	return set, err
+}

@@ -1,0 +1,263 @@
+package configsvr
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/cluster/step"
+	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/shard"
+)
+
+// moveChunk moves a chunk to another shard. (Manual: moveChunk.)
+func (s *Server) moveChunk() *command.Command {
+	return newCommand("MoveChunk", command.String(""), s.runMoveChunk, command.Object("find"), command.Array("bounds"), command.String("to").Required(),
+		command.SafeBool("forceJumbo"), command.SafeBool("_waitForDelete"), command.SafeBool("waitForDelete"), command.Any("_secondaryThrottle"), command.Any("secondaryThrottle"))
+}
+
+func (s *Server) runMoveChunk(ctx context.Context, op *command.Op) error {
+	ns, err := namespaceOf(op)
+	if err != nil {
+		return err
+	}
+	b, err := boundsOf(op)
+	if err != nil {
+		return err
+	}
+	if (b == nil) == (op.Args.Doc("find") == nil) {
+		return mongoerr.New(mongoerr.InvalidOptions, "must specify either find or bounds, and not both")
+	}
+	var w wanted
+	err = s.read(func() error {
+		c, m, err := s.mapOf(ns)
+		if err != nil {
+			return err
+		}
+		chunk, _, err := m.SplitWhere(op.Args.Doc("find"), b, nil)
+		w = wanted{ns: ns, key: c.Key, chunk: chunk, span: chunk.Range, to: op.Args.Str("to"), force: op.Args.Bool("forceJumbo")}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return s.move(ctx, w)
+}
+
+// mapOf is a sharded collection with its chunks. The caller holds s.mu.
+func (s *Server) mapOf(ns string) (*collectionDoc, *shard.Map, error) {
+	c, err := s.sharded(ns)
+	if err != nil {
+		return nil, nil, err
+	}
+	m, err := s.chunkMap(&c)
+	return &c, m, err
+}
+
+// moveRange moves a range, of which one end may be left out. (Manual: moveRange.)
+func (s *Server) moveRange() *command.Command {
+	return newCommand("MoveRange", command.String(""), s.runMoveRange, command.Object("min"), command.Object("max"), command.String("toShard").Required(),
+		command.SafeBool("forceJumbo"), command.SafeBool("waitForDelete"), command.SafeBool("_waitForDelete"), command.Any("secondaryThrottle"), command.Any("_secondaryThrottle"))
+}
+
+func (s *Server) runMoveRange(ctx context.Context, op *command.Op) error {
+	ns, err := namespaceOf(op)
+	if err != nil {
+		return err
+	}
+	lo, hi := op.Args.Value("min"), op.Args.Value("max")
+	if lo.IsMissing() && hi.IsMissing() {
+		return mongoerr.New(mongoerr.InvalidOptions, "must specify 'min', 'max' or both")
+	}
+	w := wanted{ns: ns, to: op.Args.Str("toShard"), force: op.Args.Bool("forceJumbo"), bytes: lo.IsMissing() != hi.IsMissing()}
+	err = s.read(func() error {
+		c, m, err := s.mapOf(ns)
+		if err != nil {
+			return err
+		}
+		w.key = c.Key
+		w.chunk, w.span, err = rangeIn(c.Key, m, lo, hi)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return s.move(ctx, w)
+}
+
+// rangeIn is a range with an end or two, and the chunk that it is in.
+func rangeIn(key *shard.Key, m *shard.Map, lo, hi bson.Value) (c shard.Chunk, r shard.Range, err error) {
+	if !lo.IsMissing() {
+		if r.Min, err = bound(key, lo); err != nil {
+			return c, r, err
+		}
+		c = m.Find(r.Min.Key)
+		r.Max = c.Max
+	}
+	if !hi.IsMissing() {
+		if r.Max, err = bound(key, hi); err != nil {
+			return c, r, err
+		}
+		if lo.IsMissing() { // the chunk that ends there
+			for one := range m.Chunks() {
+				if one.Min.Compare(r.Max) < 0 {
+					c = one
+				}
+			}
+			r.Min = c.Min
+		}
+	}
+	if r.Min.Compare(r.Max) >= 0 || !c.Contains(r) {
+		return c, r, mongoerr.New(mongoerr.IllegalOperation, "the range %s is not within one chunk of %s", key.RangeText(r), m.Namespace)
+	}
+	return c, r, nil
+}
+
+// wanted is a move that somebody wants.
+type wanted struct {
+	ns    string
+	key   *shard.Key
+	chunk shard.Chunk // that it is in
+	span  shard.Range
+	to    string
+	// force: also what is larger than a chunk ought to be.
+	force bool
+	// bytes: about as much from the lower end as a chunk holds, and not all.
+	bytes bool
+}
+
+// move moves a range and waits for it. What is too large is marked. Errors: 70, 117,
+// 153.
+func (s *Server) move(ctx context.Context, w wanted) error {
+	to, err := s.shard(w.to)
+	if err != nil {
+		return err
+	}
+	if w.chunk.Shard == w.to {
+		return nil
+	}
+	if to.Draining {
+		return mongoerr.New(mongoerr.IllegalOperation, "shard %s is draining", w.to)
+	}
+	if err := s.fit(ctx, &w); err != nil {
+		return err
+	}
+	from := w.chunk.Shard
+	_, err = s.operate(ctx, plan{kind: step.KindMove, ns: w.ns, claim: claim{within: w.ns, shards: []string{from, w.to}}, decide: func() (decision, error) {
+		c, m, err := s.mapOf(w.ns)
+		if err != nil {
+			return decision{}, err
+		}
+		if c.doc.Lookup("allowMigrations").Type == bson.TypeBool && !c.doc.Lookup("allowMigrations").Bool() {
+			return decision{}, mongoerr.New(mongoerr.ConflictingOperationInProgress, "Collection %s does not allow migrations", w.ns)
+		}
+		now := m.Find(w.span.Min.Key)
+		if now.Shard != from || !now.Contains(w.span) {
+			return decision{}, mongoerr.New(mongoerr.ConflictingOperationInProgress, "the chunks of %s have changed", w.ns)
+		}
+		giver, err := s.shard(from)
+		if err != nil {
+			return decision{}, err
+		}
+		to, err := s.shard(w.to)
+		if err == nil && to.Draining {
+			err = mongoerr.New(mongoerr.IllegalOperation, "shard %s is draining", w.to)
+		}
+		if err != nil {
+			return decision{}, err
+		}
+		b := new(bson.Builder).String("from", from).String("to", w.to).String("host", giver.Host).Doc("min", c.Key.Doc(w.span.Min)).Doc("max", c.Key.Doc(w.span.Max)).
+			Binary("uuid", 4, c.UUID[:]).Doc("key", c.Key.Pattern()).Bool("unique", c.Unique).
+			OpenDoc("generation").ObjectID("epoch", c.Epoch).Timestamp("timestamp", c.Timestamp).Close()
+		args := b.Finish()
+		details := new(bson.Builder).Only(args, []string{"min", "max", "from", "to"}).Finish()
+		return decision{args: args, commitment: commitment{writes: []write{s.logged("moveChunk.start", w.ns, details)}}}, nil
+	}})
+	return err
+}
+
+// fit asks how large a range is, and makes it one that may move.
+func (s *Server) fit(ctx context.Context, w *wanted) error {
+	if w.force && !w.bytes {
+		return nil
+	}
+	set, err := s.settingsNow()
+	if err != nil {
+		return err
+	}
+	c, err := s.sharded(w.ns)
+	if err != nil {
+		return err
+	}
+	limit := cmp.Or(bson.ClampToInt64(c.doc.Lookup("maxChunkSizeBytes")), set.ChunkSize)
+	chunk := w.chunk
+	chunk.Range = w.span
+	points, size, err := s.splitPoints(ctx, w.ns, w.key, chunk, limit, 1)
+	switch {
+	case err != nil:
+		return err
+	case size <= limit:
+		return nil
+	case w.bytes && len(points) > 0:
+		w.span.Max = points[0]
+		return nil
+	case w.force || !w.bytes && len(points) > 0:
+		return nil // it is large, and could be cut: whoever names both ends means it
+	}
+	if w.span.Same(w.chunk.Range) {
+		if err := s.setJumbo(ctx, w.ns, true, func(m *shard.Map) (shard.Chunk, error) {
+			now := m.Find(w.span.Min.Key)
+			if !now.Same(w.span) {
+				return now, mongoerr.New(mongoerr.ConflictingOperationInProgress, "the chunks of %s have changed", w.ns)
+			}
+			return now, nil
+		}); err != nil {
+			return err
+		}
+	}
+	return mongoerr.New(mongoerr.ChunkTooBig, "chunk %s of %s has %d bytes of a single shard key value, and may have %d", w.key.RangeText(w.span), w.ns, size, limit)
+}
+
+// historyFor is how long config.chunks remembers who owned a range, for reads at a
+// time.
+const historyFor = 5 * time.Minute
+
+func (s *Server) commitMove(o *step.Operation, _ step.Answers) (commitment, error) {
+	c, m, err := s.mapOf(o.Namespace)
+	if err != nil {
+		return commitment{}, err
+	}
+	lo, err := bound(c.Key, o.Args.Lookup("min"))
+	if err != nil {
+		return commitment{}, err
+	}
+	hi, err := bound(c.Key, o.Args.Lookup("max"))
+	if err != nil {
+		return commitment{}, err
+	}
+	from, to, now := text(o.Args, "from"), text(o.Args, "to"), s.ClusterTime()
+	if m.Find(lo.Key).Shard != from {
+		return commitment{}, mongoerr.New(mongoerr.ConflictingOperationInProgress, "the chunks of %s have changed", o.Namespace)
+	}
+	since := now - min(now, uint64(historyFor/time.Second)<<32)
+	change, err := m.Move(shard.Range{Min: lo, Max: hi}, to, now, since, s.newID)
+	if err != nil {
+		return commitment{}, err
+	}
+	next, err := m.With(change.Put)
+	if err != nil {
+		return commitment{}, err
+	}
+	b := new(bson.Builder)
+	next.ShardVersion(to).Append(b, "own")
+	given := next.ShardVersion(from)
+	given.ShardGeneration = c.Generation
+	given.Append(b, "given")
+	details := new(bson.Builder).Only(o.Args, []string{"min", "max", "from", "to"}).Finish()
+	return commitment{
+		writes: append(c.chunkWrites(change), s.logged("moveChunk.commit", o.Namespace, details)), told: b.Finish(),
+		after: func() { s.keep(c.UUID, next) },
+	}, nil
+}

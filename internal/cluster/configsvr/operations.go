@@ -1,0 +1,196 @@
+package configsvr
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/cluster/step"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+)
+
+// plan is an operation that a command wants.
+type plan struct {
+	kind, ns string
+	claim    claim
+	// decide says what is to be done, under Server.mu and with the claim held.
+	decide func() (decision, error)
+}
+
+// decision is how an operation begins.
+type decision struct {
+	// nothing says that all is as the command wants it.
+	nothing bool
+	args    bson.Doc
+	// commit is what it writes where it has nothing to try.
+	commitment
+}
+
+// commitment is what a commit writes.
+type commitment struct {
+	writes []write
+	told   bson.Doc
+	// after is done once they are written: what is kept in memory follows.
+	after func()
+}
+
+// commits is what the commits of operations with a phase of trying write; they run
+// under Server.mu. An error has the operation undone.
+var commits map[string]func(s *Server, o *step.Operation, got step.Answers) (commitment, error)
+
+// locals are what the config primary does by itself (step.Here).
+var locals map[string]func(s *Server, ctx context.Context, o *step.Operation, got step.Answers) (bson.Doc, error)
+
+func init() {
+	commits = map[string]func(*Server, *step.Operation, step.Answers) (commitment, error){
+		step.KindMove: (*Server).commitMove, step.KindShardCollection: (*Server).commitShardCollection, step.KindMovePrimary: (*Server).commitMovePrimary,
+		step.KindRename: (*Server).commitRename, step.KindRefine: (*Server).commitRefine,
+		step.KindAddShard: (*Server).commitAddShard, step.KindRemoveShard: (*Server).commitRemoveShard,
+		step.KindIndexes: commitNothing, step.KindRenameUnsharded: commitNothing,
+	}
+	locals = map[string]func(*Server, context.Context, *step.Operation, step.Answers) (bson.Doc, error){
+		step.LayChunks: (*Server).layChunks, step.DropChunks: (*Server).dropChunks,
+	}
+}
+
+func commitNothing(*Server, *step.Operation, step.Answers) (commitment, error) {
+	return commitment{}, nil
+}
+
+// running is an operation under way.
+type running struct {
+	op     step.Operation
+	cancel chan error // at most one cause
+	placed bool       // it has a place of term.places; one that was found has none
+	done   chan struct{}
+	// got and cause are set when done is closed.
+	got   step.Answers
+	cause error
+}
+
+// lastID is the _id of the document with the number of the last operation.
+var lastID = bson.String("last")
+
+// claiming numbers those who wait for a claim, below all operations.
+var claiming atomic.Int64
+
+// operate begins an operation and waits for its end, or until ctx ends: then it goes
+// on all the same. Errors: those of the plan, of what undid it, 117, and the cause of
+// ctx's end.
+func (s *Server) operate(ctx context.Context, p plan) (step.Answers, error) {
+	t, err := s.term()
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case t.places <- struct{}{}:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	placed := true
+	defer func() {
+		if placed {
+			<-t.places
+		}
+	}()
+	me := -claiming.Add(1)
+	err = s.claims.wait(ctx, p.claim, me, func(other int64) {
+		if p.kind != step.KindMove { // a DDL does not wait for a move
+			t.cancel(other, mongoerr.New(mongoerr.ConflictingOperationInProgress, "%s changes", p.ns))
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	r, err := s.begin(ctx, t, p, me)
+	if r == nil || err != nil {
+		s.claims.free(me)
+		return nil, err
+	}
+	placed = false // the driver frees it
+	select {
+	case <-r.done:
+		return r.got, r.cause
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// begin decides, writes the document, and starts the operation; nil where there is
+// nothing to do. (invariant one-change)
+func (s *Server) begin(ctx context.Context, t *term, p plan, me int64) (*running, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now, err := s.term(); err != nil || now != t {
+		return nil, errDeposed
+	}
+	d, err := p.decide()
+	if err != nil || d.nothing {
+		return nil, err
+	}
+	last, err := s.kept(operations, lastID)
+	if err != nil {
+		return nil, err
+	}
+	n, _ := bson.ExactInt64(last.Lookup("number"))
+	o := step.Operation{Number: n + 1, Kind: p.kind, Namespace: p.ns, Phase: step.Trying, Args: d.args}
+	if step.StartsCommitted(p.kind) {
+		o.Phase, o.Told = step.Committed, d.told
+	}
+	writes := append(d.writes, put(operations, o.Doc()), put(operations, new(bson.Builder).Value("_id", lastID).Int64("number", o.Number).Finish()))
+	if err := s.commit(ctx, writes...); err != nil {
+		return nil, err
+	}
+	if d.after != nil {
+		d.after()
+	}
+	s.claims.rename(me, o.Number)
+	return s.start(t, &o, true), nil
+}
+
+// start has the driver go on with an operation.
+func (s *Server) start(t *term, o *step.Operation, placed bool) *running {
+	r := &running{op: *o, placed: placed, cancel: make(chan error, 1), done: make(chan struct{})}
+	t.mu.Lock()
+	t.running[o.Number] = r
+	t.mu.Unlock()
+	t.work.Go(func() { s.drive(t, r) })
+	return r
+}
+
+// cancel wants an operation undone.
+func (t *term) cancel(number int64, cause error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if r := t.running[number]; r != nil {
+		select {
+		case r.cancel <- cause:
+		default: // somebody else wants that, too
+		}
+	}
+}
+
+// low is a number below which all operations have ended.
+func (t *term) low() int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	low := int64(1) << 62
+	for n := range t.running {
+		low = min(low, n)
+	}
+	return low
+}
+
+// uses says whether an operation under way asks a shard.
+func (t *term) uses(id string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, r := range t.running {
+		for _, sh := range r.op.Shards() {
+			if sh == id {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,144 @@
+package configsvr
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/cluster/step"
+	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/shard"
+)
+
+// renameCollection gives a collection another name, sharded or not. (Manual:
+// renameCollection.)
+func (s *Server) renameCollection() *command.Command {
+	return newCommand("RenameCollection", command.String(""), s.runRenameCollection, command.String("to").Required(), command.SafeBool("dropTarget"))
+}
+
+func (s *Server) runRenameCollection(ctx context.Context, op *command.Op) error {
+	from, err := namespaceOf(op)
+	if err != nil {
+		return err
+	}
+	to, err := checkNamespace(op.Args.Str("to"))
+	if err != nil {
+		return err
+	}
+	if from == to {
+		return mongoerr.New(mongoerr.IllegalOperation, "Can't rename a collection to itself")
+	}
+	c, err := s.collection(from)
+	if err != nil {
+		return err
+	}
+	kind := step.KindRename
+	if c.Namespace == "" {
+		kind = step.KindRenameUnsharded
+	}
+	_, err = s.operate(ctx, plan{kind: kind, ns: from, claim: claim{alone: []string{from, to}}, decide: func() (decision, error) {
+		return s.decideRename(from, to, kind, op.Args.Bool("dropTarget"))
+	}})
+	return err
+}
+
+func (s *Server) decideRename(from, to, kind string, dropTarget bool) (decision, error) {
+	c, err := s.collection(from)
+	if err != nil {
+		return decision{}, err
+	}
+	target, err := s.collection(to)
+	if err != nil {
+		return decision{}, err
+	}
+	db, err := s.existing(databaseOf(from))
+	switch {
+	case err != nil:
+		return decision{}, err
+	case (c.Namespace == "") != (kind == step.KindRenameUnsharded):
+		return decision{}, mongoerr.New(mongoerr.ConflictingOperationInProgress, "%s was sharded or dropped meanwhile", from)
+	case target.Namespace != "" && !dropTarget:
+		return decision{}, mongoerr.New(mongoerr.NamespaceExists, "Target namespace %s exists. Set 'dropTarget: true' to drop the target", to)
+	}
+	other, err := s.database(databaseOf(to))
+	if err != nil {
+		return decision{}, err
+	}
+	if other.Primary != db.Primary {
+		return decision{}, mongoerr.New(mongoerr.CommandFailed, "Source and destination collections must be on the same shard")
+	}
+	if kind == step.KindRenameUnsharded {
+		if target.Namespace != "" {
+			return decision{}, mongoerr.New(mongoerr.CommandNotSupported, "renaming an unsharded collection to the name of a sharded one is not supported")
+		}
+		return decision{args: new(bson.Builder).String("to", to).String("primary", db.Primary).Bool("dropTarget", dropTarget).Finish()}, nil
+	}
+	if databaseOf(from) != databaseOf(to) {
+		return decision{}, mongoerr.New(mongoerr.CommandFailed, "Source and destination collections must be on same shard: sharded collections cannot be renamed to another database")
+	}
+	owners, err := s.owners(&c)
+	if err != nil {
+		return decision{}, err
+	}
+	b := new(bson.Builder).String("to", to).Strings("shards", owners...)
+	if target.Namespace != "" {
+		on, err := s.owners(&target)
+		if err != nil {
+			return decision{}, err
+		}
+		on = slices.DeleteFunc(on, func(id string) bool { return slices.Contains(owners, id) })
+		b.Strings("target", on...).Binary("dropTarget", 4, target.UUID[:])
+	}
+	shard.Version{ShardGeneration: s.generation()}.Append(b, "version")
+	return decision{args: b.Finish()}, nil
+}
+
+func (s *Server) commitRename(o *step.Operation, _ step.Answers) (commitment, error) {
+	c, err := s.sharded(o.Namespace)
+	if err != nil {
+		return commitment{}, err
+	}
+	m, err := s.chunkMap(&c)
+	if err != nil {
+		return commitment{}, err
+	}
+	v, err := shard.ParseVersion(o.Args.Lookup("version").Doc())
+	if err != nil {
+		return commitment{}, err
+	}
+	to := text(o.Args, "to")
+	list := slices.Collect(m.Chunks())
+	for i := range list {
+		list[i].Version.ShardGeneration = v.ShardGeneration
+	}
+	renamed, err := shard.NewMap(to, c.Key, v.ShardGeneration, list)
+	if err != nil {
+		return commitment{}, err
+	}
+	writes, err := s.forgetting(to)
+	if err != nil {
+		return commitment{}, err
+	}
+	doc := with(c.doc, field{"_id", bson.String(to)}, field{"lastmodEpoch", bson.ObjectID(v.Epoch)}, field{"timestamp", bson.Timestamp(v.Timestamp)}, field{"lastmod", bson.Date(time.Now().UnixMilli())})
+	writes = append(writes, remove(collections, bson.String(o.Namespace)), put(collections, doc))
+	ranges, err := s.tagDocs(o.Namespace)
+	for _, d := range ranges {
+		writes = append(writes, put(tags, with(d, field{"ns", bson.String(to)})))
+	}
+	b := new(bson.Builder)
+	versionsOf(b, renamed, textsOf(o.Args, "shards"))
+	return commitment{writes: append(writes, s.logged("renameCollection", o.Namespace, o.Args)), told: b.Finish(), after: func() { s.keep(c.UUID, renamed) }}, err
+}
+
+func textsOf(d bson.Doc, name string) (out []string) {
+	v := d.Lookup(name)
+	if v.Type != bson.TypeArray {
+		return nil
+	}
+	for e := range v.Doc().Values() {
+		out = append(out, e.Str())
+	}
+	return out
+}

@@ -1,0 +1,216 @@
+package configsvr
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/cluster/step"
+	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/shard"
+)
+
+// shardCollection shards a collection, empty or filled. (Manual: shardCollection.)
+func (s *Server) shardCollection() *command.Command {
+	return newCommand("ShardCollection", command.String(""), s.runShardCollection,
+		command.Object("key").Required(), command.Bool("unique"), command.SafeInt64("numInitialChunks"), command.Bool("presplitHashedZones"),
+		command.Object("collation"), command.Object("timeseries"), command.UUID("collectionUUID"),
+		command.OptionalBool("implicitlyCreateIndex"), command.OptionalBool("enforceUniquenessCheck"))
+}
+
+// maxNamespace is the length of the name of a sharded collection, in bytes.
+const maxNamespace = 235
+
+func (s *Server) runShardCollection(ctx context.Context, op *command.Op) error {
+	ns, err := namespaceOf(op)
+	if err != nil {
+		return err
+	}
+	if len(ns) > maxNamespace {
+		return mongoerr.New(mongoerr.InvalidNamespace, "The namespace %s is too long to be sharded (maximum %d bytes)", ns, maxNamespace)
+	}
+	if err := mayBeSharded(ns); err != nil {
+		return err
+	}
+	a := &op.Args
+	if a.Doc("key").IsEmpty() {
+		return badValue("Shard key is empty")
+	}
+	key, err := shard.ParseKey(a.Doc("key"))
+	if err != nil {
+		return err
+	}
+	if key.IsHashed() && a.Bool("unique") {
+		return mongoerr.New(mongoerr.InvalidOptions, "hashed shard keys cannot be declared unique. It's possible to ensure uniqueness on the hashed field by declaring an additional (non-hashed) unique index on the field.")
+	}
+	if c := a.Doc("collation"); c != nil && text(c, "locale") != "simple" {
+		return badValue("The collation for shardCollection must be {locale: 'simple'}, but found: %s", c)
+	}
+	db, err := s.makeDatabase(ctx, databaseOf(ns), "")
+	if err != nil {
+		return err
+	}
+	_, err = s.operate(ctx, plan{kind: step.KindShardCollection, ns: ns, claim: claim{alone: []string{ns}}, decide: func() (decision, error) {
+		return s.decideShardCollection(ns, key, op, db.Name)
+	}})
+	if err == nil {
+		op.Reply.String("collectionsharded", ns)
+	}
+	return err
+}
+
+// mayBeSharded refuses the server's own collections. Errors: 20, 72.
+func mayBeSharded(ns string) error {
+	db, coll, _ := strings.Cut(ns, ".")
+	switch {
+	case db == "local":
+		return mongoerr.New(mongoerr.InvalidOptions, "can't shard collections of the local database")
+	case ns == "config.system.sessions":
+		return nil
+	case db == "admin" || db == "config" || strings.HasPrefix(coll, "system."):
+		return mongoerr.New(mongoerr.IllegalOperation, "can't shard %s", ns)
+	}
+	return nil
+}
+
+func (s *Server) decideShardCollection(ns string, key *shard.Key, op *command.Op, name string) (decision, error) {
+	c, err := s.collection(ns)
+	if err != nil {
+		return decision{}, err
+	}
+	a := &op.Args
+	if c.Namespace != "" {
+		if !c.Key.Same(key) || c.Unique != a.Bool("unique") {
+			return decision{}, mongoerr.New(mongoerr.AlreadyInitialized, "sharding already enabled for collection %s with options %s", ns, c.doc)
+		}
+		return decision{nothing: true}, nil
+	}
+	db, err := s.existing(name)
+	if err != nil {
+		return decision{}, err
+	}
+	// What is wrong whatever the shards say is said before they are asked.
+	if _, err := s.initialChunks(ns, key, db.Primary, true, a.Int64("numInitialChunks"), a.Bool("presplitHashedZones"), shard.Generation{Timestamp: 1}); err != nil {
+		return decision{}, err
+	}
+	all, err := s.shards()
+	if err != nil {
+		return decision{}, err
+	}
+	b := new(bson.Builder).String("primary", db.Primary).Strings("shards", ids(all)...).Doc("key", key.Pattern()).Bool("unique", a.Bool("unique"))
+	shard.Version{ShardGeneration: s.generation()}.Append(b, "version")
+	for _, name := range []string{"numInitialChunks", "presplitHashedZones", "implicitlyCreateIndex", "enforceUniquenessCheck", "timeseries"} {
+		b.Value(name, a.Value(name))
+	}
+	return decision{args: b.Finish(), commitment: commitment{writes: []write{s.logged("shardCollection.start", ns, new(bson.Builder).Doc("shardKey", key.Pattern()).String("primary", db.Primary).Finish())}}}, nil
+}
+
+// initialChunks are the chunks with which a collection starts.
+func (s *Server) initialChunks(ns string, key *shard.Key, primary string, empty bool, number int64, presplit bool, g shard.Generation) ([]shard.Chunk, error) {
+	zones, err := s.zones(ns, key)
+	if err != nil {
+		return nil, err
+	}
+	all, err := s.shards()
+	if err != nil {
+		return nil, err
+	}
+	in := shard.Initial{
+		Key: key, Empty: empty, Primary: primary, Zones: zones, InZone: map[string][]string{}, NumChunks: number, Presplit: presplit, Generation: g, NewID: s.newID,
+	}
+	for _, sh := range all {
+		if !sh.Draining {
+			in.Shards = append(in.Shards, sh.ID)
+		}
+		for _, z := range sh.Zones {
+			in.InZone[z] = append(in.InZone[z], sh.ID)
+		}
+	}
+	return in.Chunks()
+}
+
+// layChunks writes the chunks of a collection, once the primary shard has said what
+// there is. Those of an attempt before go. They are nobody's until the commit.
+func (s *Server) layChunks(ctx context.Context, o *step.Operation, got step.Answers) (bson.Doc, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c, empty, err := laid(o, got)
+	if err != nil {
+		return nil, err
+	}
+	number, _ := bson.ExactInt64(o.Args.Lookup("numInitialChunks"))
+	list, err := s.initialChunks(o.Namespace, c.Key, text(o.Args, "primary"), empty, number, o.Args.Lookup("presplitHashedZones").Truthy(), c.Generation)
+	if err != nil {
+		return nil, err
+	}
+	m, err := shard.NewMap(o.Namespace, c.Key, c.Generation, list)
+	if err != nil {
+		return nil, err
+	}
+	var writes []write
+	err = s.each(chunks, func(d bson.Doc) error {
+		if _, id := d.Lookup("uuid").Binary(); string(id) == string(c.UUID[:]) {
+			writes = append(writes, remove(chunks, d.Lookup("_id").Clone()))
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	writes = append(writes, c.chunkWrites(shard.Change{Put: list})...)
+	if err := s.commitInOrder(ctx, writes); err != nil {
+		return nil, err
+	}
+	s.keep(c.UUID, m)
+	return new(bson.Builder).Strings("owners", m.Owners()...).Finish(), nil
+}
+
+// laid is the collection that an operation makes, as the primary shard has described
+// it.
+func laid(o *step.Operation, got step.Answers) (c collectionDoc, empty bool, err error) {
+	is := got.From(text(o.Args, "primary"), "_shardsvrShard")
+	v, err := shard.ParseVersion(o.Args.Lookup("version").Doc())
+	if err != nil {
+		return c, false, err
+	}
+	c = collectionDoc{Namespace: o.Namespace, Unique: o.Args.Lookup("unique").Truthy(), Generation: v.ShardGeneration}
+	id := is.Lookup("uuid")
+	if id.Type != bson.TypeBinary {
+		return c, false, badValue("a shard has not said what the collection is: %s", is)
+	}
+	_, content := id.Binary()
+	copy(c.UUID[:], content)
+	if c.Key, err = shard.ParseKey(o.Args.Lookup("key").Doc()); err != nil {
+		return c, false, err
+	}
+	b := new(bson.Builder).String("_id", o.Namespace).ObjectID("lastmodEpoch", v.Epoch).Date("lastmod", time.Now().UnixMilli()).Timestamp("timestamp", v.Timestamp).
+		Binary("uuid", 4, c.UUID[:]).Doc("key", c.Key.Pattern()).Bool("unique", c.Unique)
+	if collation := is.Lookup("options").Doc().Lookup("collation"); collation.Type == bson.TypeDocument {
+		b.Value("defaultCollation", collation)
+	}
+	b.Value("timeseriesFields", o.Args.Lookup("timeseries"))
+	c.doc = b.Finish()
+	return c, is.Lookup("empty").Truthy(), nil
+}
+
+func (s *Server) commitShardCollection(o *step.Operation, got step.Answers) (commitment, error) {
+	c, _, err := laid(o, got)
+	if err != nil {
+		return commitment{}, err
+	}
+	m, err := s.chunkMap(&c)
+	if err != nil {
+		return commitment{}, err
+	}
+	of := m.Owners()
+	b := new(bson.Builder).Binary("uuid", 4, c.UUID[:])
+	if primary := text(o.Args, "primary"); m.ChunksOn(primary) == 0 {
+		of = append(of[:len(of):len(of)], primary)
+	}
+	versionsOf(b, m, of)
+	return commitment{told: b.Finish(), writes: []write{
+		put(collections, c.doc), s.logged("shardCollection.end", o.Namespace, new(bson.Builder).Int32("numChunks", int32(m.Len())).Finish()),
+	}}, nil
+}
