@@ -25,7 +25,7 @@ const (
 	setName    = "bench"
 )
 
-func startReplicaSet(ctx context.Context, dir string, o *Options) (_ *replicaSet, err error) {
+func startReplicaSet(ctx context.Context, dir string, o *Options, more ...string) (_ *replicaSet, err error) {
 	s := &replicaSet{}
 	defer func() {
 		if err != nil {
@@ -34,7 +34,7 @@ func startReplicaSet(ctx context.Context, dir string, o *Options) (_ *replicaSet
 	}()
 	var hosts []string
 	for i := range setMembers {
-		m, err := startServer(ctx, dir, fmt.Sprintf("member-%d", i), o, "--replSet", setName, "--bind_ip", "127.0.0.1")
+		m, err := startServer(ctx, dir, fmt.Sprintf("member-%d", i), o, memberArgs(more...)...)
 		if err != nil {
 			return s, err
 		}
@@ -45,6 +45,11 @@ func startReplicaSet(ctx context.Context, dir string, o *Options) (_ *replicaSet
 	}
 	s.padding = padding
 	return s, s.connect("mongodb://" + strings.Join(hosts, ",") + "/?replicaSet=" + setName)
+}
+
+// memberArgs are the options of a member of a set.
+func memberArgs(more ...string) []string {
+	return append([]string{"--replSet", setName, "--bind_ip", "127.0.0.1"}, more...)
 }
 
 // initiate founds the set, and waits until all members vote.
@@ -97,7 +102,7 @@ func (s *replicaSet) worker(context.Context) (worker, error) { return &mayflyWor
 // caughtUp waits until all members hold what was written so far.
 func (s *replicaSet) caughtUp(ctx context.Context) error {
 	command := bson.D{{Key: "insert", Value: "marks"}, {Key: "documents", Value: bson.A{bson.D{}}},
-		{Key: "writeConcern", Value: doc("w", setMembers, "wtimeout", int(startTimeout/time.Millisecond))}}
+		{Key: "writeConcern", Value: doc("w", len(s.members), "wtimeout", int(startTimeout/time.Millisecond))}}
 	return s.client.Database("bench").RunCommand(ctx, command).Err()
 }
 

@@ -92,7 +92,7 @@ func RowNames() []string {
 	for _, r := range replicaRows {
 		names = append(names, r.name)
 	}
-	names = append(names, replicaIdleRow, pointsRow, expiryRow, indexedRow, relayoutRow, liveRow)
+	names = append(names, replicaIdleRow, replicaExpiryRow, initialSyncRow, pointsRow, expiryRow, indexedRow, relayoutRow, liveRow)
 	for _, s := range shapes {
 		names = append(names, s.name)
 	}
@@ -106,6 +106,8 @@ type choice struct {
 	cosmos    []cosmosRow
 	replica   []replicaRow
 	idle      bool // replicaIdleRow
+	setExpiry bool // replicaExpiryRow
+	sync      bool // initialSyncRow
 	points    bool
 	expiry    bool
 	indexed   bool
@@ -119,7 +121,7 @@ type choice struct {
 // names analysis, cosmos, replica and expiryShapes stand for all rows of these.
 func chooseRows(list string) (c choice, err error) {
 	if list == "" {
-		return choice{rows, questions, cosmosRows, replicaRows, true, true, true, true, true, true, shapes, true}, nil
+		return choice{rows, questions, cosmosRows, replicaRows, true, true, true, true, true, true, true, true, shapes, true}, nil
 	}
 	for name := range strings.SplitSeq(list, ",") {
 		i := slices.IndexFunc(rows, func(r row) bool { return r.name == name })
@@ -143,7 +145,11 @@ func chooseRows(list string) (c choice, err error) {
 		case name == replicaIdleRow:
 			c.idle = true
 		case name == allReplica:
-			c.replica, c.idle = replicaRows, true
+			c.replica, c.idle, c.setExpiry, c.sync = replicaRows, true, true, true
+		case name == replicaExpiryRow:
+			c.setExpiry = true
+		case name == initialSyncRow:
+			c.sync = true
 		case m >= 0:
 			c.replica = append(c.replica, replicaRows[m])
 		case name == analysisRows:

@@ -59,6 +59,16 @@ func Run(ctx context.Context, o Options) (err error) {
 			return err
 		}
 	}
+	if chosen.setExpiry {
+		if err := b.replicaExpiry(ctx); err != nil {
+			return err
+		}
+	}
+	if chosen.sync {
+		if err := b.initialSync(ctx); err != nil {
+			return fmt.Errorf("%s: %w", initialSyncRow, err)
+		}
+	}
 	if chosen.points {
 		if err := b.points(ctx); err != nil {
 			return err

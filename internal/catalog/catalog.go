@@ -115,7 +115,7 @@ func Open(e *storage.Engine, opts Options) (*Catalog, error) {
 		c.committer = engineCommitter{}
 	}
 	if c.evaluator, _ = c.committer.(evaluator); c.evaluator != nil {
-		c.pending = new(pending.Table)
+		c.pending = pending.NewTable(c.memory)
 	}
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)

@@ -25,6 +25,10 @@ func (n *Node) runReplSetGetStatus(ctx context.Context, op *command.Op) error {
 // appendSetStatus writes the fields of replSetGetStatus. Errors: 93, 94.
 func (n *Node) appendSetStatus(ctx context.Context, b *bson.Builder) error {
 	st, err := n.setState()
+	if member := n.Dispatcher.Member.State(); err != nil && member.Receiving != nil {
+		n.appendFirstSync(b, member)
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -65,6 +69,19 @@ func (n *Node) appendSetStatus(ctx context.Context, b *bson.Builder) error {
 	}
 	b.Close()
 	return nil
+}
+
+// appendFirstSync writes what a member knows that was empty and receives the data of a
+// set: the configuration comes with them.
+func (n *Node) appendFirstSync(b *bson.Builder, st *repl.State) {
+	m, now := n.Dispatcher.Member, time.Now()
+	b.String("set", m.Set()).Date("date", now.UnixMilli()).Int32("myState", int32(st.Member)).Int64("term", int64(st.Term)).
+		String("syncSourceHost", "").Int32("syncSourceId", -1)
+	appendInitialSync(b, st.Receiving, now)
+	b.OpenArray("members").OpenDoc(bson.Index(0))
+	b.Int32("_id", -1).String("name", m.Host()).Double("health", 1).Int32("state", int32(st.Member)).String("stateStr", st.Member.String()).
+		Int32("uptime", int32(m.Health().Up/time.Second)).Bool("self", true)
+	b.Close().Close()
 }
 
 // appendInitialSync writes how far a snapshot is that the member receives.

@@ -164,6 +164,10 @@ func (m *Member) SetWindow(w Window) error {
 	return m.catalog.ShowOplog()
 }
 
+// SetSnapshotRate bounds how many bytes of its data the member sends to others in a
+// second, all of them together; 0: no bound.
+func (m *Member) SetSnapshotRate(bytes int64) { m.net.pace.rate.Store(bytes) }
+
 // Window returns how much of its log the member keeps.
 func (m *Member) Window() Window { return *m.replica.window.Load() }
 

@@ -55,8 +55,6 @@ type NetworkOptions struct {
 	// Credentials are how members authenticate each other; nil: they do not, and accept
 	// any peer that knows the ids of set and member.
 	Credentials credentials.TransportCredentials
-	// SnapshotRate bounds how many bytes of snapshots are sent per second; 0: no bound.
-	SnapshotRate int64
 	// About returns for which set the process was started, and whether it has data; nil
 	// where that is not known.
 	About func() (set string, hasData bool)
@@ -84,7 +82,10 @@ type Network struct {
 	hosts map[uint64]string
 	// receiving are the snapshots under way.
 	receiving map[Number]*Progress
-	refusals  refusals
+	// backoffs are how long members were left alone that no snapshot could be sent to.
+	backoffs map[uint64]time.Duration
+	pace     pace
+	refusals refusals
 	// silent are the connections on which nothing was said that members say, by address.
 	silent sync.Map
 }
@@ -104,7 +105,7 @@ func NewNetwork(o NetworkOptions) *Network {
 	if o.Credentials == nil {
 		o.Credentials = insecure.NewCredentials()
 	}
-	n := &Network{opts: o, members: map[Number]*Replica{}, links: map[string]*link{}, hosts: map[uint64]string{}, receiving: map[Number]*Progress{}}
+	n := &Network{opts: o, members: map[Number]*Replica{}, links: map[string]*link{}, hosts: map[uint64]string{}, receiving: map[Number]*Progress{}, backoffs: map[uint64]time.Duration{}}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	n.server = grpc.NewServer(
 		grpc.Creds(o.Credentials),

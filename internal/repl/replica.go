@@ -39,6 +39,8 @@ type Replica struct {
 	window atomic.Pointer[Window]
 	// trimmed is the tick at which the log was too large last; the goroutine's.
 	trimmed uint64
+	// sending is how many snapshots are on their way to others; the goroutine's.
+	sending int
 	// arrivals wakes who waits for entries to be applied.
 	arrivals catalog.Notifier
 	// changed is called after the state's Changes has risen; nil for nobody.

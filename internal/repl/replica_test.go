@@ -13,7 +13,6 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/storage"
-	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/grpc/test/bufconn"
 )
 
@@ -390,63 +389,6 @@ func TestFramesRefused(t *testing.T) {
 	}
 	if _, err := a.write(1, "still there"); err != nil {
 		t.Error(err)
-	}
-}
-
-// What is damaged on its way is not installed, and what arrived whole is not sent
-// again.
-func TestSnapshotTransfer(t *testing.T) {
-	ms := newMachines(t)
-	a := ms.start("a:1", storage.NewMemFS(), true)
-	b := ms.start("b:1", storage.NewMemFS(), false)
-	defer func() { a.stop(); b.stop() }()
-	primaryOf(t, a)
-	for i := range 20 {
-		if _, err := a.write(i, strings.Repeat("x", 1<<16)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	id := b.store.ID()
-	msg := &raftpb.Message{Type: raftpb.MsgSnap.Enum(), From: new(a.store.ID()), To: &id, Term: new(uint64(0)), Snapshot: &raftpb.Snapshot{Metadata: &raftpb.SnapshotMetadata{}}}
-	frame, err := (&Frame{Set: [12]byte{7}, From: a.store.ID(), To: id, Message: msg}).encode()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := a.Do(t.Context(), func(*Group) error { return a.store.engine.Checkpoint("db/out") }); err != nil {
-		t.Fatal(err)
-	}
-	names, _ := a.fs.List("db/out")
-	// A file of an earlier attempt that has the right length so far and other bytes.
-	var log string
-	for _, name := range names {
-		if strings.HasSuffix(name, ".log") {
-			log = name
-		}
-	}
-	if err := b.fs.MkdirAll("db/incoming", 0o755); err != nil {
-		t.Fatal(err)
-	}
-	f, err := b.fs.Create("db/incoming/"+log, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.Write(make([]byte, 1000)); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := a.n.sendFiles(a.fs, "db/out", "b:1", frame); err == nil || !strings.Contains(err.Error(), "arrived damaged") {
-		t.Errorf("a damaged file: %v", err)
-	}
-	if _, err := b.fs.Stat("db/incoming/" + log); err == nil {
-		t.Error("a damaged file is still there")
-	}
-	if err := a.n.sendFiles(a.fs, "db/out", "b:1", frame); err != nil {
-		t.Error(err)
-	}
-	if b.n.Receiving(0) != nil {
-		t.Error("it is being received still")
 	}
 }
 

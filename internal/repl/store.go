@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/mayflydb/mayfly/internal/storage"
 	"go.etcd.io/raft/v3/raftpb"
@@ -43,6 +45,9 @@ type Store struct {
 	engine  *storage.Engine
 	effects Effects
 	id      uint64
+	// copying is held while the engine is copied by who is not the member's goroutine,
+	// and while it is replaced.
+	copying sync.Mutex
 }
 
 // OpenStore opens a member's data, and creates it where there is none. New data gets a
@@ -196,6 +201,8 @@ func (s *Store) Install(base Position, hard *raftpb.HardState) error {
 	if err := s.adopt(incoming, base, hard); err != nil {
 		return err
 	}
+	s.copying.Lock()
+	defer s.copying.Unlock()
 	if err := s.Close(); err != nil {
 		return err
 	}
@@ -207,6 +214,33 @@ func (s *Store) Install(base Position, hard *raftpb.HardState) error {
 		return err
 	}
 	return storage.RemoveOldPlaces(s.opts.FS, s.opts.Dir)
+}
+
+// flushPatience bounds how long a copy waits for memtables to become tables: their log is
+// copied else, which takes longer here and must be replayed there.
+const flushPatience = 10 * time.Second
+
+// copyTo makes a copy of the store in a directory, which is replaced, for another member.
+// Of the log it need not have what lies below an entry. Any goroutine may call it.
+func (s *Store) copyTo(ctx context.Context, dir string, below uint64) error {
+	if err := s.opts.FS.RemoveAll(dir); err != nil {
+		return err
+	}
+	s.copying.Lock()
+	flushed, err := s.engine.StartFlush()
+	s.copying.Unlock()
+	if err != nil {
+		return err
+	}
+	select {
+	case <-flushed:
+	case <-time.After(flushPatience):
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	s.copying.Lock()
+	defer s.copying.Unlock()
+	return s.engine.CheckpointWithout(dir, storage.IdentRaft, entryKey(s.opts.Group, 0), entryKey(s.opts.Group, below))
 }
 
 // adopt makes a received store one of this member.

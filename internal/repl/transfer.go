@@ -10,7 +10,9 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/storage"
@@ -25,10 +27,11 @@ import (
 // receiver answers the first three kinds in turn.
 const (
 	sendHeader byte = 1 // total bytes, a frame with the message; answered by itself
-	sendFile   byte = 2 // size, name; answered with the offset from which it is wanted
+	sendFile   byte = 2 // size, name; answered with how much of it is there, and the SHA-256 of that
 	sendEnd    byte = 3 // nothing; answered once the snapshot is the receiver's
 	sendData   byte = 4 // bytes of the file
 	sendSum    byte = 5 // the SHA-256 of the whole file
+	sendFrom   byte = 6 // the offset from which the data follow: what is there, or 0 where that is of another file
 )
 
 // chunkBytes is the size of a piece of a file.
@@ -38,7 +41,8 @@ const chunkBytes = 256 << 10
 type Progress struct {
 	Started time.Time
 	Total   int64
-	Done    atomic.Int64 // what was there from an earlier attempt included
+	Done    atomic.Int64
+	Kept    atomic.Int64 // of Done, what was there from an earlier attempt
 }
 
 // Receiving returns the progress of the snapshot that a group's member is receiving;
@@ -50,22 +54,20 @@ func (n *Network) Receiving(group Number) *Progress {
 }
 
 // sendSnapshot sends the member's data to another one, and reports how that ended. It
-// is called on the member's goroutine, where nothing replaces the store.
+// is called on the member's goroutine, which does not wait for it.
 func (n *Network) sendSnapshot(m *Replica, msg *raftpb.Message) {
 	to := msg.GetTo()
-	fs := m.store.opts.FS
-	dir := fs.PathJoin(m.store.opts.Dir, fmt.Sprintf("%s%016x", outgoingPrefix, to))
 	host := n.hostOf(m, to)
-	err := fs.RemoveAll(dir)
-	if err == nil {
-		err = m.store.engine.Checkpoint(dir)
-	}
-	frame, frameErr := m.frame(to, msg, m.g.report()).encode()
+	below := m.g.applied.Index
+	frame, err := m.frame(to, msg, m.g.report()).encode()
+	m.sending++
 	n.work.Add(1)
 	go func() {
 		defer n.work.Done()
-		if err = errors.Join(err, frameErr); err == nil {
-			err = n.sendFiles(fs, dir, host, frame)
+		fs := m.store.opts.FS
+		dir := fs.PathJoin(m.store.opts.Dir, fmt.Sprintf("%s%016x", outgoingPrefix, to))
+		if err == nil {
+			err = n.sendFiles(fs, dir, host, frame, func() error { return m.store.copyTo(n.ctx, dir, below) })
 		}
 		if err != nil {
 			n.opts.Logger.Warn("replication: a snapshot was not sent", "member", to, "host", host, "error", err)
@@ -73,14 +75,46 @@ func (n *Network) sendSnapshot(m *Replica, msg *raftpb.Message) {
 		if err := fs.RemoveAll(dir); err != nil {
 			n.opts.Logger.Warn("replication: a snapshot that was sent is still there", "directory", dir, "error", err)
 		}
-		if e := m.post(n.ctx, func(g *Group) { g.ReportSnapshot(to, err == nil) }); e != nil && n.ctx.Err() == nil {
+		n.backOff(to, err == nil)
+		if e := m.post(n.ctx, func(g *Group) {
+			m.sending--
+			g.ReportSnapshot(to, err == nil)
+		}); e != nil && n.ctx.Err() == nil {
 			n.opts.Logger.Debug("replication: the end of a snapshot was not reported", "error", e)
 		}
 	}()
 }
 
-// sendFiles sends the files of a directory in one stream.
-func (n *Network) sendFiles(fs storage.FS, dir, host string, frame []byte) error {
+// How long a member that a snapshot could not be sent to is left alone: twice as long
+// after each failure in a row.
+const (
+	snapshotBackoff    = 500 * time.Millisecond
+	maxSnapshotBackoff = 16 * time.Second
+)
+
+// backOff waits after a snapshot that was not sent.
+func (n *Network) backOff(to uint64, ok bool) {
+	n.mu.Lock()
+	wait := n.backoffs[to]
+	if ok {
+		delete(n.backoffs, to)
+	} else {
+		n.backoffs[to] = min(max(2*wait, snapshotBackoff), maxSnapshotBackoff)
+		wait = n.backoffs[to]
+	}
+	n.mu.Unlock()
+	if ok {
+		return
+	}
+	select {
+	case <-time.After(wait):
+	case <-n.ctx.Done():
+	}
+}
+
+// sendFiles sends the files of a directory in one stream. make makes them, once there is
+// somebody to take them.
+func (n *Network) sendFiles(fs storage.FS, dir, host string, frame []byte, make func() error) error {
 	conn, err := n.dial(host)
 	if err != nil {
 		return err
@@ -90,6 +124,9 @@ func (n *Network) sendFiles(fs storage.FS, dir, host string, frame []byte) error
 	defer cancel()
 	s, err := conn.NewStream(ctx, &peerService.Streams[1], "/mayfly.Replication/Snapshot")
 	if err != nil {
+		return err
+	}
+	if err := make(); err != nil {
 		return err
 	}
 	names, err := fs.List(dir)
@@ -105,7 +142,7 @@ func (n *Network) sendFiles(fs storage.FS, dir, host string, frame []byte) error
 		}
 		total += info.Size()
 	}
-	out := &sender{s: s, rate: n.opts.SnapshotRate, start: time.Now()}
+	out := &sender{s: s, pace: &n.pace}
 	if _, err := out.ask(append(binary.LittleEndian.AppendUint64([]byte{sendHeader}, uint64(total)), frame...)); err != nil {
 		return err
 	}
@@ -120,10 +157,8 @@ func (n *Network) sendFiles(fs storage.FS, dir, host string, frame []byte) error
 
 // sender is the sending side of a stream.
 type sender struct {
-	s     grpc.ClientStream
-	rate  int64 // bytes a second; 0: no bound
-	start time.Time
-	sent  int64
+	s    grpc.ClientStream
+	pace *pace
 }
 
 // ask sends a message and waits for its answer.
@@ -161,43 +196,65 @@ func (o *sender) file(fs storage.FS, dir, name string) error {
 	if err != nil {
 		return err
 	}
-	if len(answer) != 8 {
+	if len(answer) != 8+sha256.Size {
 		return errFrame
 	}
-	from := int64(binary.LittleEndian.Uint64(answer))
-	sum := sha256.New()
-	for at := int64(0); at < info.Size(); {
+	sum, at := sha256.New(), int64(binary.LittleEndian.Uint64(answer))
+	if at > info.Size() {
+		return errFrame
+	}
+	if err := hashFile(f, at, sum); err != nil {
+		return err
+	}
+	if string(sum.Sum(nil)) != string(answer[8:]) {
+		sum.Reset()
+		at = 0 // it has another file of this name
+	}
+	if err := o.send(binary.LittleEndian.AppendUint64([]byte{sendFrom}, uint64(at))); err != nil {
+		return err
+	}
+	for at < info.Size() {
 		// A message is gRPC's once it is sent.
 		b := make([]byte, 1+min(chunkBytes, info.Size()-at))
 		b[0] = sendData
-		if at < from {
-			b = b[:1+min(int64(len(b)-1), from-at)]
-		}
 		if _, err := f.ReadAt(b[1:], at); err != nil {
 			return err
 		}
 		sum.Write(b[1:])
-		if at >= from {
-			if err := o.send(b); err != nil {
-				return err
-			}
-			o.pace(len(b))
+		if err := o.send(b); err != nil {
+			return err
 		}
+		o.pace.wait(o.s.Context(), len(b))
 		at += int64(len(b) - 1)
 	}
 	return o.send(sum.Sum([]byte{sendSum}))
 }
 
-// pace waits where more was sent than the rate allows.
-func (o *sender) pace(n int) {
-	if o.rate == 0 {
+// pace bounds how many bytes of snapshots a process sends in a second, to all members
+// together.
+type pace struct {
+	rate atomic.Int64 // bytes a second; 0: no bound
+	mu   sync.Mutex
+	due  time.Time // when what was sent would have been sent at that rate
+}
+
+// wait waits where more was sent than the rate allows.
+func (p *pace) wait(ctx context.Context, n int) {
+	rate := p.rate.Load()
+	if rate == 0 {
 		return
 	}
-	o.sent += int64(n)
-	due := time.Duration(float64(o.sent) / float64(o.rate) * float64(time.Second))
+	p.mu.Lock()
+	now := time.Now()
+	if p.due.Before(now) {
+		p.due = now
+	}
+	p.due = p.due.Add(time.Duration(float64(n) / float64(rate) * float64(time.Second)))
+	wait := p.due.Sub(now)
+	p.mu.Unlock()
 	select {
-	case <-time.After(due - time.Since(o.start)):
-	case <-o.s.Context().Done():
+	case <-time.After(wait):
+	case <-ctx.Done():
 	}
 }
 
@@ -236,16 +293,17 @@ func (n *Network) receiveSnapshot(s grpc.ServerStream) error {
 		n.mu.Unlock()
 		n.opts.Changed()
 	}()
-	if err := s.SendMsg(b[:1]); err != nil {
+	r := &receiver{s: s, fs: m.store.opts.FS, dir: m.store.opts.FS.PathJoin(m.store.opts.Dir, incomingDir), progress: p, room: m.store.engine.Room}
+	n.opts.Logger.Info("replication: receives the data of another member", "member", f.From, "bytes", p.Total)
+	err = r.receive(b[:1])
+	if err == nil {
+		err = m.takeSnapshot(s.Context(), f)
+	}
+	if err != nil {
+		n.opts.Logger.Error("replication: the data of another member were not received", "member", f.From, "bytes", p.Total, "received", p.Done.Load(), "kept", p.Kept.Load(), "error", err)
 		return err
 	}
-	r := &receiver{s: s, fs: m.store.opts.FS, dir: m.store.opts.FS.PathJoin(m.store.opts.Dir, incomingDir), progress: p}
-	if err := r.files(); err != nil {
-		return err
-	}
-	if err := m.takeSnapshot(s.Context(), f); err != nil {
-		return err
-	}
+	n.opts.Logger.Info("replication: the data of another member were received", "member", f.From, "bytes", p.Total, "kept", p.Kept.Load(), "milliseconds", time.Since(p.Started).Milliseconds())
 	return s.SendMsg([]byte{sendEnd})
 }
 
@@ -277,15 +335,71 @@ type receiver struct {
 	fs       storage.FS
 	dir      string
 	progress *Progress
+	// room is how many bytes the disk has, without those that the member itself must be
+	// able to write.
+	room func() int64
 }
 
-// files receives files into the directory until the end, and leaves there nothing
-// else. Files of an earlier attempt are gone on with: the sum tells whether they are
-// the same.
-func (r *receiver) files() error {
+// receive answers the header, and receives the files.
+func (r *receiver) receive(answer []byte) error {
 	if err := r.fs.MkdirAll(r.dir, 0o755); err != nil {
 		return err
 	}
+	if err := r.makeRoom(); err != nil {
+		return err
+	}
+	if err := r.s.SendMsg(answer); err != nil {
+		return err
+	}
+	return errorOfDisk(r.files())
+}
+
+// makeRoom looks for room on the disk before anything is sent. What is there of an
+// earlier attempt goes where there is room without it only.
+func (r *receiver) makeRoom() error {
+	list, err := r.fs.List(r.dir)
+	if err != nil {
+		return err
+	}
+	there := int64(0)
+	for _, name := range list {
+		info, err := r.fs.Stat(r.fs.PathJoin(r.dir, name))
+		if err != nil {
+			return err
+		}
+		there += info.Size()
+	}
+	if r.room() >= r.progress.Total-there {
+		return nil
+	}
+	if there > 0 {
+		if err := errors.Join(r.fs.RemoveAll(r.dir), r.fs.MkdirAll(r.dir, 0o755)); err != nil {
+			return err
+		}
+		if r.room() >= r.progress.Total {
+			return nil
+		}
+	}
+	return r.noRoom()
+}
+
+// noRoom is the error of a disk that has no room for what is received: the member's own
+// log and data need some.
+func (r *receiver) noRoom() error {
+	return status.Errorf(codes.ResourceExhausted, "not enough disk space in %s for the data of another member, %d bytes of %d have been received: free space, and it goes on", r.dir, r.progress.Done.Load(), r.progress.Total)
+}
+
+// errorOfDisk says what a full disk means here.
+func errorOfDisk(err error) error {
+	if errors.Is(err, syscall.ENOSPC) {
+		return status.Errorf(codes.ResourceExhausted, "the disk filled up while the data of the set were received: %v", err)
+	}
+	return err
+}
+
+// files receives files into the directory until the end, and leaves there nothing
+// else. Files of an earlier attempt are gone on with where they begin alike.
+func (r *receiver) files() error {
 	var got []string
 	for {
 		var b []byte
@@ -313,23 +427,63 @@ func (r *receiver) files() error {
 // file receives one file.
 func (r *receiver) file(name string, size int64) error {
 	path := r.fs.PathJoin(r.dir, name)
-	f, err := r.fs.OpenReadWrite(path, "")
+	f, at, err := r.open(path, size)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // what counts was synced
 	sum := sha256.New()
-	at, err := hashFile(f, sum)
-	if err != nil {
+	if err := hashFile(f, at, sum); err != nil {
 		return err
 	}
-	if at > size {
-		return errors.Join(r.fs.Remove(path), fmt.Errorf("file %s of an earlier attempt is another one", name))
+	if err := r.s.SendMsg(sum.Sum(binary.LittleEndian.AppendUint64(nil, uint64(at)))); err != nil {
+		return err
 	}
+	var b []byte
+	if err := r.s.RecvMsg(&b); err != nil {
+		return err
+	}
+	if len(b) != 9 || b[0] != sendFrom {
+		return status.Error(codes.InvalidArgument, errFrame.Error())
+	}
+	switch int64(binary.LittleEndian.Uint64(b[1:])) {
+	case at:
+	case 0: // what is here is of another file
+		sum.Reset()
+		if err := errors.Join(f.Close(), r.fs.Remove(path)); err != nil {
+			return err
+		}
+		if f, at, err = r.open(path, size); err != nil {
+			return err
+		}
+	default:
+		return status.Error(codes.InvalidArgument, errFrame.Error())
+	}
+	r.progress.Kept.Add(at)
 	r.progress.Done.Add(at)
-	if err := r.s.SendMsg(binary.LittleEndian.AppendUint64(nil, uint64(at))); err != nil {
-		return err
+	if r.room() < size-at {
+		return r.noRoom()
 	}
+	return r.data(f, path, at, size, sum)
+}
+
+// open opens a file, of which so many bytes are there of an earlier attempt.
+func (r *receiver) open(path string, size int64) (f storage.File, at int64, err error) {
+	if f, err = r.fs.OpenReadWrite(path, ""); err != nil {
+		return nil, 0, err
+	}
+	info, err := f.Stat()
+	if err == nil && info.Size() <= size {
+		return f, info.Size(), nil
+	}
+	if err = errors.Join(err, f.Close(), r.fs.Remove(path)); err == nil {
+		f, err = r.fs.OpenReadWrite(path, "")
+	}
+	return f, 0, err
+}
+
+// data receives what follows of a file from an offset on.
+func (r *receiver) data(f storage.File, path string, at, size int64, sum hash.Hash) error {
 	for {
 		var b []byte
 		if err := r.s.RecvMsg(&b); err != nil {
@@ -345,7 +499,7 @@ func (r *receiver) file(name string, size int64) error {
 			r.progress.Done.Add(int64(len(b) - 1))
 		case len(b) == 1+sha256.Size && b[0] == sendSum:
 			if at != size || string(sum.Sum(nil)) != string(b[1:]) {
-				return errors.Join(status.Errorf(codes.DataLoss, "file %s arrived damaged", name), r.fs.Remove(path))
+				return errors.Join(status.Errorf(codes.DataLoss, "file %s arrived damaged", path), r.fs.Remove(path))
 			}
 			return f.Sync()
 		default:
@@ -354,20 +508,17 @@ func (r *receiver) file(name string, size int64) error {
 	}
 }
 
-// hashFile hashes what a file has, and returns its length.
-func hashFile(f io.ReaderAt, sum hash.Hash) (at int64, err error) {
+// hashFile hashes the first n bytes of a file.
+func hashFile(f io.ReaderAt, n int64, sum hash.Hash) error {
 	b := make([]byte, chunkBytes)
-	for {
-		n, err := f.ReadAt(b, at)
-		sum.Write(b[:n])
-		at += int64(n)
-		if errors.Is(err, io.EOF) || err == nil && n == 0 {
-			return at, nil
+	for at := int64(0); at < n; at += int64(len(b)) {
+		b = b[:min(int64(len(b)), n-at)]
+		if _, err := f.ReadAt(b, at); err != nil {
+			return err
 		}
-		if err != nil {
-			return at, err
-		}
+		sum.Write(b)
 	}
+	return nil
 }
 
 // finish removes what is no part of the snapshot, and makes the rest durable.

@@ -52,6 +52,9 @@ func (m *Replica) trim() error {
 		return nil
 	}
 	m.trimmed = m.g.ticks
+	if m.sending > 0 && m.store.engine.Spare(int64(w.Bytes)) {
+		return nil // who receives a snapshot will need what has been written since
+	}
 	since := Timestamp(1<<64 - 1)
 	if w.Retention > 0 {
 		since = Timestamp(max(0, m.g.Clock.wall().Add(-w.Retention).Unix())) << 32

@@ -144,6 +144,20 @@ func registerHistory(p *command.Params, m *repl.Member) {
 	}})
 }
 
+// registerSyncRate registers how many megabytes of data a member sends to others in a
+// second, at most.
+func registerSyncRate(p *command.Params, m *repl.Member) {
+	var rate *command.IntParam
+	rate = p.Int(command.IntSpec{Name: "initialSyncMaxMBPerSecond", HasMin: true, HasMax: true, Max: maxSyncRate, OnChange: func() {
+		if m != nil {
+			m.SetSnapshotRate(rate.Load() << 20)
+		}
+	}})
+}
+
+// maxSyncRate is more than any network has.
+const maxSyncRate = 1 << 20
+
 // replication lets other members in, and founds the set where that was asked for.
 // A standalone has no such component.
 func (s *Server) replication(d *data) []Component {

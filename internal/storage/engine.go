@@ -321,10 +321,30 @@ func (e *Engine) SetJournalInterval(d time.Duration) { e.journal.interval.Store(
 // Flush writes the memtables to tables.
 func (e *Engine) Flush() error { return mapError(e.db.Flush()) }
 
+// StartFlush starts to write the memtables to tables; done is closed when they are there,
+// which on a full disk may be never.
+func (e *Engine) StartFlush() (done <-chan struct{}, err error) {
+	done, err = e.db.AsyncFlush()
+	return done, mapError(err)
+}
+
 // Checkpoint makes a consistent copy of the store in dir, which must not
 // exist; it shares files with the store where the file system can.
-func (e *Engine) Checkpoint(dir string) error {
-	if err := e.db.Checkpoint(dir, pebble.WithFlushedWAL()); err != nil {
+func (e *Engine) Checkpoint(dir string) error { return e.checkpoint(dir) }
+
+// CheckpointWithout is Checkpoint without the tables that have nothing but keys of a
+// keyspace in [lower, upper). What the copy has of those keys is worth nothing: it must
+// be deleted as a range before anybody reads it.
+func (e *Engine) CheckpointWithout(dir string, id Ident, lower, upper []byte) error {
+	bounds, n := rangeBounds(nil, id, lower, upper)
+	return e.checkpoint(dir, pebble.WithRestrictToSpans([]pebble.CheckpointSpan{
+		{Start: AppendIdent(nil, IdentMeta), End: bounds[:n]},
+		{Start: bounds[n:], End: []byte{0xff}}, // no ident begins so
+	}))
+}
+
+func (e *Engine) checkpoint(dir string, more ...pebble.CheckpointOption) error {
+	if err := e.db.Checkpoint(dir, append(more, pebble.WithFlushedWAL())...); err != nil {
 		return mapError(err)
 	}
 	f, err := readFormat(e.opts.FS, e.opts.Dir)

@@ -136,6 +136,17 @@ func (f *memFile) Write(p []byte) (int, error) {
 	return f.File.Write(p)
 }
 
+func (f *memFile) WriteAt(p []byte, at int64) (int, error) {
+	if err := f.fs.check("write", f.name); err != nil {
+		return 0, err
+	}
+	if f.fs.limits.Load() && f.fs.quota.Add(-int64(len(p))) < 0 {
+		f.fs.quota.Add(int64(len(p)))
+		return 0, syscall.ENOSPC
+	}
+	return f.File.WriteAt(p, at)
+}
+
 func (f *memFile) Sync() error {
 	if err := f.fs.check("sync", f.name); err != nil {
 		return err

@@ -107,6 +107,16 @@ func (s *space) spare(n int64) bool {
 // which writes are refused.
 func (e *Engine) Spare(n int64) bool { return e.space.spare(n) }
 
+// Room is how many bytes can be written until the free space is below that at which
+// writes are refused; math.MaxInt64 where nobody knows.
+func (e *Engine) Room() int64 {
+	u, err := e.space.fs.GetDiskUsage(e.space.dir)
+	if err != nil {
+		return math.MaxInt64
+	}
+	return int64(u.AvailBytes) - e.space.floor
+}
+
 // recoverable refuses to open a store whose logs cannot be written to tables
 // for want of space: Pebble would try for ever.
 func recoverable(fs vfs.FS, dir string) error {

@@ -3,6 +3,7 @@ package storage
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"sort"
 	"testing"
@@ -232,5 +233,60 @@ func TestCheckpointAndSizes(t *testing.T) {
 	checkUnits(t, e, [testWriters]int64{})
 	if m := e.Metrics(); m.Flushes == 0 || m.LogBytesWritten == 0 {
 		t.Errorf("metrics %+v", m)
+	}
+}
+
+// A copy that need not have a range of keys is made without the tables that have nothing
+// else.
+func TestCheckpointWithout(t *testing.T) {
+	fs := NewMemFS()
+	e, err := Open(Options{Dir: "data", FS: fs, CacheBytes: 1 << 20, byHand: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	value := bytes.Repeat([]byte("v"), 1000)
+	write := func(id Ident, keys ...string) {
+		t.Helper()
+		u := e.Begin()
+		for _, k := range keys {
+			if err := u.Set(id, []byte(k), value); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := errors.Join(u.Commit(t.Context(), Buffered), e.Flush()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(FirstIdent, "a", "b", "c")
+	write(IdentRaft, "e1", "e2", "e3") // a table of its own
+	write(IdentRaft, "e4", "e5", "s")  // another one, of which a part is wanted
+	if err := e.CheckpointWithout("copy", IdentRaft, []byte("e1"), []byte("e5")); err != nil {
+		t.Fatal(err)
+	}
+	copied, err := Open(Options{Dir: "copy", FS: fs, CacheBytes: 1 << 20, byHand: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer copied.Close()
+	has := func(id Ident, key string) bool {
+		_, closer, err := copied.Get(id, []byte(key))
+		if errors.Is(err, ErrNotFound) {
+			return false
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return closer.Close() == nil
+	}
+	for _, k := range []string{"a", "b", "c"} {
+		if !has(FirstIdent, k) {
+			t.Errorf("the copy lacks %s", k)
+		}
+	}
+	for k, want := range map[string]bool{"e1": false, "e2": false, "e3": false, "e5": true, "s": true} {
+		if has(IdentRaft, k) != want {
+			t.Errorf("that the copy has %s is %t", k, !want)
+		}
 	}
 }

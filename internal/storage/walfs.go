@@ -22,6 +22,9 @@ const noSpaceRetry = 100 * time.Millisecond
 // FS is the file system under an engine.
 type FS = vfs.FS
 
+// File is an open file of a FS.
+type File = vfs.File
+
 // engineFS stands between Pebble and the file system.
 //
 // It splits Pebble's idea of a log sync in two: what Pebble calls a sync only

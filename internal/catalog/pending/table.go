@@ -1,8 +1,11 @@
 package pending
 
 import (
+	"cmp"
 	"sync"
 	"sync/atomic"
+
+	"github.com/mayflydb/mayfly/internal/memory"
 )
 
 // maxBytes bounds the documents of a table, in bytes. What is pending is on its way
@@ -10,13 +13,26 @@ import (
 const maxBytes = 64 << 20
 
 // Table is what is pending on a member. Safe for use by many goroutines; the zero Table
-// is ready for use.
+// is ready for use, and its documents are part of no budget.
 type Table struct {
+	bound   int // bytes; 0: maxBytes
+	account memory.Account
+
 	mu     sync.Mutex
+	hold   memory.Holding
 	newest map[string]*Version
 	bytes  int
 	stats  Stats
 	has    atomic.Int64 // len(newest), read without mu
+}
+
+// NewTable makes a table whose documents are part of the memory of operations; nil for no
+// budget.
+func NewTable(operations *memory.Budget) *Table {
+	t := &Table{bound: int(operations.Standing(maxBytes))}
+	t.account.Open(operations)
+	t.hold = t.account.Hold(nil)
+	return t
 }
 
 // Stats are numbers of a table: what is in it, and what has happened.
@@ -35,13 +51,13 @@ func (t *Table) Stats() Stats {
 	return s
 }
 
-// Add makes what a write does pending; false where there is no room, and then nothing
-// has happened. Resolve must follow.
+// Add makes what a write does pending; false where there is no room, or no memory for
+// operations left, and then nothing has happened. Resolve must follow.
 // The caller has the locks of all its documents.
 func (t *Table) Add(w *Write, at Evaluation) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.bytes+w.bytes > maxBytes {
+	if n := t.bytes + w.bytes; n > cmp.Or(t.bound, maxBytes) || t.hold.Set(n) != nil {
 		t.stats.Kept++
 		return false
 	}
@@ -95,6 +111,7 @@ func (t *Table) Resolve(w *Write, err error) {
 		}
 		v.older, v.newer = nil, nil
 	}
+	t.hold.Shrink(t.bytes)
 	if err != nil {
 		w.err = ErrRefused
 		t.stats.Refused++

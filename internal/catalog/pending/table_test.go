@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/mayflydb/mayfly/internal/memory"
 )
 
 // one is a write of one document.
@@ -137,4 +139,59 @@ func TestTableIsEmptyInTheEnd(t *testing.T) {
 			t.Fatalf("seed %d: %+v", seed, s)
 		}
 	}
+}
+
+// TestTableInBudget holds that what is pending is memory of operations: where none is
+// left a write keeps its locks, and what is resolved is given back.
+func TestTableInBudget(t *testing.T) {
+	b := memory.NewBudget(memory.MinBudget)
+	held := func() int64 { return b.Stats().Operations.Held }
+	table := NewTable(b)
+	const size = 1 << 20
+	var added []*Write
+	add := func() bool {
+		w := one(fmt.Sprint(len(added)), make([]byte, size))
+		if !table.Add(w, Evaluation{Term: 1}) {
+			return false
+		}
+		added = append(added, w)
+		return true
+	}
+	for add() {
+	}
+	if n := b.Standing(maxBytes); int64(len(added)) != n/size {
+		t.Errorf("%d MB are pending of %d", len(added), n/size)
+	}
+	if n := held(); n < int64(len(added))*size {
+		t.Errorf("operations hold %d bytes", n)
+	}
+	resolve := func() {
+		for _, w := range added {
+			table.Resolve(w, nil)
+		}
+		added = nil
+		if n := held(); n > 2*size {
+			t.Errorf("operations hold %d bytes when nothing is pending", n)
+		}
+	}
+	resolve()
+
+	var others memory.Account
+	others.Open(b)
+	h := others.Hold(nil)
+	for n := 0; h.Set(n+size) == nil; n += size {
+	}
+	for add() {
+	}
+	if len(added) > 3 {
+		t.Errorf("%d MB are pending where others hold all memory", len(added))
+	}
+	if kept := table.Stats().Kept; kept != 2 {
+		t.Errorf("%d writes did not fit", kept)
+	}
+	others.Close()
+	if !add() {
+		t.Error("it does not fit when there is memory again")
+	}
+	resolve()
 }
