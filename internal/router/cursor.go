@@ -33,8 +33,9 @@ type remote struct {
 	lsid     bson.Doc // the session that opened it; nil for none
 	tailable bool
 	await    bool
-	batch    []bson.Doc // what is at hand
-	key      []byte     // of the document at hand, where the merge is ordered
+	batch    []bson.Doc                              // what is at hand
+	label    func(shard string, d bson.Doc) bson.Doc // marks what the shard shows of itself; nil for nothing
+	key      []byte                                  // of the document at hand, where the merge is ordered
 	doc      bson.Doc
 }
 

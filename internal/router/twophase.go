@@ -33,7 +33,8 @@ type wanted struct {
 // choose finds the document that a statement is about, of all shards: the first by its
 // sort, or any. It is nil where none matches.
 func (r *Router) choose(ctx context.Context, op *command.Op, rt *route, shards []string, w wanted) (*choice, error) {
-	b := new(bson.Builder).String("find", op.Collection).Doc("filter", w.filter).Int64("limit", 1)
+	_, coll := splitNamespace(rt.ns)
+	b := new(bson.Builder).String("find", coll).Doc("filter", w.filter).Int64("limit", 1)
 	b.OpenDoc("projection").Int32("_id", 1)
 	for _, path := range rt.chunks.Key().Fields() {
 		if path != "_id" {
@@ -58,7 +59,7 @@ func (r *Router) choose(ctx context.Context, op *command.Op, rt *route, shards [
 	}
 	body := b.Finish()
 	all, err := each(shards, func(name string) (*remote, error) {
-		b := new(bson.Builder).String("find", op.Collection)
+		b := new(bson.Builder).String("find", coll)
 		leave := []string{}
 		if ordered {
 			leave = append(leave, "projection")
@@ -68,7 +69,7 @@ func (r *Router) choose(ctx context.Context, op *command.Op, rt *route, shards [
 			b.OpenDoc("projection").Fields(document(body.Lookup("projection"))).OpenDoc(sortKeyField).String("$meta", "sortKey").Close().Close()
 		}
 		rt.appendVersions(b, name)
-		a, err := r.ask(ctx, op, question{shard: name, db: op.DB, body: b.Finish()})
+		a, err := r.ask(ctx, op, question{shard: name, db: rt.db, body: b.Finish()})
 		if err != nil {
 			return nil, err
 		}

@@ -37,5 +37,22 @@ func resolvedView(err error) *view {
 
 // findOnView is a find on a view: the aggregation that it stands for.
 func (r *Router) findOnView(ctx context.Context, op *command.Op, v *view) error {
-	return mongoerr.New(mongoerr.CommandNotSupportedOnView, "Namespace %s is a view, not a collection", op.NS)
+	a := &aggregation{r: r, op: op, list: v.pipeline, collation: v.collation, shown: op.NS}
+	a.db, a.coll = splitNamespace(v.ns)
+	body := op.Body
+	for _, part := range []struct{ field, stage string }{{"filter", "$match"}, {"sort", "$sort"}, {"skip", "$skip"}, {"limit", "$limit"}, {"projection", "$project"}} {
+		arg := body.Lookup(part.field)
+		if arg.IsMissing() || arg.Type == bson.TypeDocument && arg.Doc().IsEmpty() && part.field != "filter" || arg.IsNumber() && bson.ToDouble(arg) == 0 {
+			continue
+		}
+		a.list = append(a.list, stage(part.stage, arg))
+	}
+	cursor := new(bson.Builder)
+	if size := body.Lookup("batchSize"); size.IsNumber() {
+		cursor.Value("batchSize", size)
+	}
+	b := new(bson.Builder).String("aggregate", a.coll).Doc("cursor", cursor.Finish())
+	appendRest(b, body, "filter", "sort", "skip", "limit", "projection", "batchSize", "singleBatch", "noCursorTimeout", "tailable", "awaitData", "returnKey", "showRecordId", "min", "max", "allowPartialResults")
+	op.Body = b.Finish()
+	return a.run(ctx)
 }

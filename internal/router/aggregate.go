@@ -1,0 +1,356 @@
+package router
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/memory"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/query/pipeline"
+	"github.com/mayflydb/mayfly/internal/query/sortkey"
+)
+
+// aggregate answers {aggregate: collection or 1, pipeline, cursor: {}}: a pipeline that
+// one shard can run goes there whole; of others the shards run the beginning, and the
+// router what must see the documents of all. (Manual: database command aggregate.)
+func (r *Router) aggregate() *command.Command {
+	return &command.Command{
+		Name: "aggregate", Help: "run an aggregation pipeline", Run: r.runAggregate,
+		Flags: command.TakesReadConcern | command.TakesSnapshot | command.TakesWriteConcern | command.APIv1 | command.Transaction,
+	}
+}
+
+// aggregation is an aggregate under way.
+type aggregation struct {
+	r         *Router
+	op        *command.Op
+	db        string
+	coll      string // "" for one without a collection
+	list      []bson.Value
+	collation bson.Doc
+	shown     string // the namespace that the client asked for
+}
+
+func (r *Router) runAggregate(ctx context.Context, op *command.Op) error {
+	a := &aggregation{r: r, op: op, db: op.DB, collation: document(op.Body.Lookup("collation"))}
+	_, v := op.Body.First()
+	if v.Type == bson.TypeString {
+		if _, err := collection(op); err != nil {
+			return err
+		}
+		a.coll = op.Collection
+	} else if !v.IsNumber() || bson.ToDouble(v) != 1 {
+		return mongoerr.New(mongoerr.BadValue, "Invalid command format: the 'aggregate' field must specify a collection name or 1")
+	}
+	list := op.Body.Lookup("pipeline")
+	if list.Type != bson.TypeArray {
+		return mongoerr.New(mongoerr.TypeMismatch, "A pipeline must be an array of objects")
+	}
+	a.list = list.Doc().Slice()
+	for _, s := range a.list {
+		if s.Type != bson.TypeDocument {
+			return mongoerr.New(mongoerr.TypeMismatch, "Each element of the 'pipeline' array must be an object")
+		}
+	}
+	a.shown = a.db + "." + a.coll
+	if a.coll == "" {
+		a.shown = a.db + ".$cmd.aggregate"
+	}
+	return a.run(ctx)
+}
+
+// run runs the pipeline, and again over what is below where its collection is a view.
+func (a *aggregation) run(ctx context.Context) error {
+	if first := a.first(); a.coll == "" || ofServers[first] != "" {
+		return a.runOverServers(ctx, first)
+	}
+	err := a.r.byRoute(ctx, a.db+"."+a.coll, func(rt *route) error { return a.runBy(ctx, rt) })
+	if v := resolvedView(err); v != nil {
+		if a.db, a.coll = splitNamespace(v.ns); a.collation.IsEmpty() {
+			a.collation = v.collation
+		}
+		a.list = append(slices.Clone(v.pipeline), a.list...)
+		return a.run(ctx)
+	}
+	return err
+}
+
+// first is the name of the first stage.
+func (a *aggregation) first() string {
+	if len(a.list) == 0 {
+		return ""
+	}
+	name, _ := a.list[0].Doc().First()
+	return name
+}
+
+// body is the command for a shard with a pipeline.
+func (a *aggregation) body(rt *route, name string, list []bson.Value) bson.Doc {
+	b := new(bson.Builder)
+	if a.coll == "" {
+		b.Int32("aggregate", 1)
+	} else {
+		b.String("aggregate", a.coll)
+	}
+	b.OpenArray("pipeline")
+	for i, s := range list {
+		b.Value(bson.Index(i), s)
+	}
+	b.Close()
+	if !a.collation.IsEmpty() {
+		b.Doc("collation", a.collation)
+	}
+	appendRest(b, a.op.Body, "pipeline", "collation", "explain")
+	if rt != nil {
+		rt.appendVersions(b, name)
+	}
+	return b.Finish()
+}
+
+// runBy runs the pipeline by a route.
+func (a *aggregation) runBy(ctx context.Context, rt *route) error {
+	if rt.primary == "" {
+		if _, writes := named(a.db, a.list); writes == "" && !slices.ContainsFunc(a.list, func(s bson.Value) bool { n, _ := s.Doc().First(); return n == "$unionWith" }) {
+			return command.WriteCursorReply(ctx, a.op, command.CursorSpec{NS: a.shown, Cursor: command.Documents(nil)})
+		}
+		var err error
+		if rt, err = a.r.createDatabase(ctx, rt); err != nil {
+			return err
+		}
+	}
+	shards, err := a.targets(rt)
+	if err != nil {
+		return err
+	}
+	together, err := a.together(ctx, rt, shards)
+	if err != nil {
+		return err
+	}
+	if together {
+		return a.passWhole(ctx, rt, shards[0])
+	}
+	p := split(a.list)
+	in, err := a.openShards(ctx, rt, shards, p)
+	if err != nil {
+		return err
+	}
+	return a.merge(ctx, rt, in, p)
+}
+
+// targets are the shards whose documents the pipeline can see: by the filter that it
+// begins with.
+func (a *aggregation) targets(rt *route) ([]string, error) {
+	filter := bson.Empty
+	if a.first() == "$match" {
+		_, arg := a.list[0].Doc().First()
+		filter = document(arg)
+	}
+	return rt.targets(a.op, filter, document(a.op.Body.Lookup("let")), a.collation)
+}
+
+// together says whether all that the pipeline reads and writes is on one shard.
+func (a *aggregation) together(ctx context.Context, rt *route, shards []string) (bool, error) {
+	if len(shards) != 1 {
+		return false, nil
+	}
+	reads, writes := named(a.db, a.list)
+	if writes != "" {
+		reads = append(reads, writes)
+	}
+	for _, ns := range reads {
+		other, err := a.r.route(ctx, ns)
+		if err != nil {
+			return false, err
+		}
+		if other.primary == "" && ns == writes {
+			if other, err = a.r.createDatabase(ctx, other); err != nil {
+				return false, err
+			}
+		}
+		if other.isSharded() || other.primary != "" && other.owners()[0] != shards[0] {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// passWhole has one shard run it all.
+func (a *aggregation) passWhole(ctx context.Context, rt *route, name string) error {
+	_, writes := named(a.db, a.list)
+	answer, err := a.r.ask(ctx, a.op, question{shard: name, db: a.db, body: a.body(rt, name, a.list), reads: writes == ""})
+	if err != nil {
+		return err
+	}
+	return a.r.passCursor(ctx, a.op, &route{ns: a.shown}, name, answer)
+}
+
+// openShards opens the shards' part on each of them.
+func (a *aggregation) openShards(ctx context.Context, rt *route, shards []string, p parts) (documentCursor, error) {
+	all, err := each(shards, func(name string) (*remote, error) {
+		body := withField(a.body(rt, name, p.shards), "cursor", bson.Document(new(bson.Builder).Int32("batchSize", moreBatch).Finish()))
+		answer, err := a.r.ask(ctx, a.op, question{shard: name, db: a.db, body: withoutFields(body, "writeConcern"), reads: true})
+		if err != nil {
+			return nil, err
+		}
+		return a.r.newRemote(a.op, name, answer)
+	})
+	if err != nil {
+		closeAll(all)
+		return nil, err
+	}
+	if p.sort == nil {
+		return &concatenation{all}, nil
+	}
+	s, err := newScope(a.op, rt, nil, a.collation)
+	if err == nil {
+		var pattern sortkey.Pattern
+		if pattern, err = sortkey.Parse(p.sort); err == nil {
+			g := sortkey.NewGenerator(pattern, s.collator, nil)
+			return &merge{all: all, key: g.Append}, nil
+		}
+	}
+	closeAll(all)
+	return nil, err
+}
+
+// merge runs the router's part over what the shards send, and answers with its cursor.
+func (a *aggregation) merge(ctx context.Context, rt *route, in documentCursor, p parts) error {
+	s, err := newScope(a.op, rt, document(a.op.Body.Lookup("let")), a.collation)
+	if err != nil {
+		closeCursor(in)
+		return err
+	}
+	list, err := pipeline.Parse(p.merge, &pipeline.Options{
+		Expr: s.expr, Match: s.match, Collator: s.collator, DB: a.db, NS: pipeline.Namespace{DB: a.db, Coll: a.coll}, Namespaces: &namespaces{ctx, a},
+		Collectionless: in == nil,
+	})
+	if err != nil {
+		closeCursor(in)
+		return err
+	}
+	m := &merging{}
+	m.account.Open(a.r.Memory)
+	s.env.Memory = &m.account
+	run := &pipeline.Run{Env: s.env, World: &world{a, s}, Inside: new(pipeline.Examined)}
+	s.env.Watch(ctx)
+	var from pipeline.Iterator
+	if in != nil {
+		from = in
+	}
+	if m.Iterator, err = list.Optimize().Open(from, run); err != nil {
+		m.account.Close()
+		return err
+	}
+	batch := document(a.op.Body.Lookup("cursor")).Lookup("batchSize")
+	return command.WriteCursorReply(ctx, a.op, command.CursorSpec{
+		NS: a.shown, Cursor: m, BatchSize: sizeOf(batch, command.DefaultBatch), Doing: "PlanExecutor error during aggregation",
+	})
+}
+
+// closeCursor closes what the shards send, where there is something.
+func closeCursor(c documentCursor) {
+	if c != nil {
+		c.Close()
+	}
+}
+
+// merging is the router's part of a pipeline as a cursor.
+type merging struct {
+	pipeline.Iterator
+	account memory.Account
+}
+
+// Close implements command.Cursor.
+func (m *merging) Close() {
+	m.Iterator.Close()
+	m.account.Close()
+}
+
+// ofServers are the stages that show what servers have rather than documents, by where
+// they are asked: all shards, the owners of the collection, or one place.
+var ofServers = map[string]string{
+	"$collStats": "owners", "$indexStats": "owners", "$planCacheStats": "owners", "$expiryStats": "shards", "$currentOp": "shards",
+	"$listLocalSessions": "config", "$listSessions": "config", "$listClusterCatalog": "shards", "$listCatalog": "shards",
+	"$documents": "anywhere", "$querySettings": "config", "$queryStats": "config", "$shardedDataDistribution": "config",
+}
+
+// runOverServers runs a pipeline whose first stage shows what servers have.
+func (a *aggregation) runOverServers(ctx context.Context, first string) error {
+	var shards []string
+	rt := &route{ns: a.shown, db: a.db}
+	where := ofServers[first]
+	if first == "$documents" || where == "" {
+		return a.merge(ctx, rt, nil, parts{merge: a.list})
+	}
+	err := error(nil)
+	switch where {
+	case "config":
+		shards = []string{configShard}
+	case "shards":
+		if shards, err = a.r.shards.names(ctx); err != nil {
+			return err
+		}
+	default:
+		if rt, err = a.r.route(ctx, a.db+"."+a.coll); err != nil {
+			return err
+		}
+		shards = rt.owners()
+	}
+	p := parts{shards: a.list[:1:1], merge: a.list[1:]}
+	all, err := each(shards, func(name string) (*remote, error) {
+		answer, err := a.r.ask(ctx, a.op, question{shard: name, db: a.db, body: a.body(nil, name, p.shards), reads: true})
+		if err != nil {
+			return nil, err
+		}
+		m, err := a.r.newRemote(a.op, name, answer)
+		if err == nil {
+			m.label = labels[first]
+		}
+		return m, err
+	})
+	if err != nil {
+		closeAll(all)
+		return err
+	}
+	return a.merge(ctx, rt, &labelled{concatenation{all}}, p)
+}
+
+// labels say how what a shard shows of itself is marked with its name.
+var labels = map[string]func(shard string, d bson.Doc) bson.Doc{
+	"$collStats": withShard, "$indexStats": withShard, "$planCacheStats": withShard, "$listCatalog": withShard,
+	"$currentOp": func(shard string, d bson.Doc) bson.Doc {
+		if id := d.Lookup("opid"); id.IsNumber() {
+			d = withField(d, "opid", bson.String(shard+":"+strings.TrimSpace(id.String())))
+		}
+		return withShard(shard, d)
+	},
+}
+
+func withShard(shard string, d bson.Doc) bson.Doc {
+	return new(bson.Builder).String("shard", shard).Fields(withoutFields(d, "shard")).Finish()
+}
+
+// labelled is the cursors of shards whose documents say where they come from.
+type labelled struct{ concatenation }
+
+// Next implements pipeline.Iterator.
+func (l *labelled) Next(ctx context.Context) (bson.Doc, error) {
+	for len(l.all) > 0 {
+		m := l.all[0]
+		d, err := m.next(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if d != nil {
+			if m.label != nil {
+				d = m.label(m.shard, d)
+			}
+			return d, nil
+		}
+		l.all = l.all[1:]
+	}
+	return nil, nil
+}

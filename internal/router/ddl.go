@@ -1,0 +1,134 @@
+package router
+
+import (
+	"context"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+)
+
+// ddl are the commands that change collections and databases.
+func (r *Router) ddl() []*command.Command {
+	flags := command.Writes | command.TakesWriteConcern
+	return []*command.Command{
+		{Name: "create", Flags: flags | command.APIv1, Help: "create a collection", Run: r.runCreate},
+		{Name: "drop", Flags: flags | command.APIv1, Help: "drop a collection", Run: r.runDrop},
+		{Name: "dropDatabase", Flags: flags | command.APIv1, Help: "drop (delete) this database", Run: r.runDropDatabase},
+		{Name: "renameCollection", Flags: flags | command.AdminOnly, Help: "rename a collection", Run: r.runRename},
+		{Name: "createIndexes", Flags: flags | command.APIv1, Help: "create indexes", Run: r.indexes("createIndexes")},
+		{Name: "dropIndexes", Aliases: []string{"deleteIndexes"}, Flags: flags | command.APIv1, Help: "drop indexes", Run: r.indexes("dropIndexes")},
+		{Name: "collMod", Flags: flags | command.APIv1, Help: "change a collection", Run: r.indexes("collMod")},
+		{Name: "convertToCapped", Flags: flags, Help: "make a collection capped", Run: r.onPrimary},
+	}
+}
+
+// runCreate makes a collection on the primary shard of its database.
+func (r *Router) runCreate(ctx context.Context, op *command.Op) error {
+	ns, err := collection(op)
+	if err != nil {
+		return err
+	}
+	return r.byRoute(ctx, ns, func(rt *route) error {
+		if rt.primary == "" {
+			if rt, err = r.createDatabase(ctx, rt); err != nil {
+				return err
+			}
+		}
+		if rt.chunks != nil { // its shards know what it is
+			return r.passTo(ctx, op, rt, rt.owners()[0])
+		}
+		return r.passTo(ctx, op, rt, rt.primary)
+	})
+}
+
+// onPrimary passes a command about a collection that is not sharded to the primary shard
+// of its database. Error 20 for one that is.
+func (r *Router) onPrimary(ctx context.Context, op *command.Op) error {
+	ns, err := collection(op)
+	if err != nil {
+		return err
+	}
+	return r.byRoute(ctx, ns, func(rt *route) error {
+		switch {
+		case rt.primary == "":
+			return mongoerr.New(mongoerr.NamespaceNotFound, "database %s not found", rt.db)
+		case rt.isSharded():
+			return mongoerr.New(mongoerr.IllegalOperation, "%s does not work on a sharded collection: %s", op.Command.Name, ns)
+		}
+		return r.passTo(ctx, op, rt, rt.owners()[0])
+	})
+}
+
+// passTo has one shard run op's command as it is, and answers as the shard does.
+func (r *Router) passTo(ctx context.Context, op *command.Op, rt *route, name string) error {
+	command, first := op.Body.First()
+	b := new(bson.Builder).Value(command, first)
+	appendRest(b, op.Body)
+	rt.appendVersions(b, name)
+	a, err := r.ask(ctx, op, question{shard: name, db: op.DB, body: b.Finish(), reads: op.Generic.SecondaryOK})
+	if err != nil {
+		return err
+	}
+	passReply(op, a.Reply)
+	return nil
+}
+
+// isOnConfig says whether a database lies on the config servers.
+func isOnConfig(db string) bool { return db == "admin" || db == "config" }
+
+// runDrop drops a collection wherever it is.
+func (r *Router) runDrop(ctx context.Context, op *command.Op) error {
+	ns, err := collection(op)
+	if err != nil {
+		return err
+	}
+	if isOnConfig(op.DB) {
+		return r.byRoute(ctx, ns, func(rt *route) error { return r.passTo(ctx, op, rt, configShard) })
+	}
+	return r.onConfig(ctx, op, "drop")
+}
+
+func (r *Router) runDropDatabase(ctx context.Context, op *command.Op) error {
+	if isOnConfig(op.DB) {
+		return mongoerr.New(mongoerr.IllegalOperation, "Dropping the '%s' database is prohibited.", op.DB)
+	}
+	return r.onConfig(ctx, op, "dropDatabase")
+}
+
+func (r *Router) runRename(ctx context.Context, op *command.Op) error {
+	if to := op.Body.Lookup("to"); to.Type == bson.TypeString {
+		defer r.routes.forget(func(ns string) bool { return ns == to.Str() })
+	}
+	return r.onConfig(ctx, op, "renameCollection")
+}
+
+// indexes runs createIndexes, dropIndexes or collMod: where the collection is sharded all
+// shards do it, or none, which the config servers see to.
+func (r *Router) indexes(name string) command.Handler {
+	return func(ctx context.Context, op *command.Op) error {
+		ns, err := collection(op)
+		if err != nil {
+			return err
+		}
+		sharded := false
+		err = r.byRoute(ctx, ns, func(rt *route) error {
+			if rt.primary == "" {
+				if name != "createIndexes" {
+					return mongoerr.New(mongoerr.NamespaceNotFound, "ns not found %s", ns)
+				}
+				if rt, err = r.createDatabase(ctx, rt); err != nil {
+					return err
+				}
+			}
+			if sharded = rt.isSharded(); sharded {
+				return nil
+			}
+			return r.passTo(ctx, op, rt, rt.owners()[0])
+		})
+		if err != nil || !sharded {
+			return err
+		}
+		return r.onConfig(ctx, op, name)
+	}
+}

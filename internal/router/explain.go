@@ -1,0 +1,202 @@
+package router
+
+import (
+	"context"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+)
+
+// explain answers {explain: command, verbosity} with the plans of all shards that the
+// command concerns. (Manual: "Explain Results", sharded collections.)
+func (r *Router) explain() *command.Command {
+	return &command.Command{Name: "explain", Flags: command.APIv1, Help: "explain database reads and writes", Run: r.runExplain}
+}
+
+func (r *Router) runExplain(ctx context.Context, op *command.Op) error {
+	_, v := op.Body.First()
+	if v.Type != bson.TypeDocument || v.Doc().IsEmpty() {
+		return mongoerr.New(mongoerr.TypeMismatch, "explain takes a command, found %s", v.Type)
+	}
+	inner := v.Doc()
+	name, first := inner.First()
+	if first.Type != bson.TypeString {
+		return mongoerr.New(mongoerr.InvalidNamespace, "collection name has invalid type %s", first.Type)
+	}
+	op.SetCollection(first.Str())
+	return r.byRoute(ctx, op.NS, func(rt *route) error {
+		filter, collation := explained(name, inner)
+		shards, err := rt.targets(op, filter, document(inner.Lookup("let")), collation)
+		if err != nil {
+			return err
+		}
+		if len(shards) == 0 {
+			return mongoerr.New(mongoerr.NamespaceNotFound, "database %s not found", rt.db)
+		}
+		p := parts{}
+		sent := inner
+		if list := inner.Lookup("pipeline"); name == "aggregate" && list.Type == bson.TypeArray && len(shards) > 1 {
+			p = split(list.Doc().Slice())
+			var b bson.Builder
+			b.OpenArray("pipeline")
+			for i, s := range p.shards {
+				b.Value(bson.Index(i), s)
+			}
+			sent = withField(inner, "pipeline", b.Close().Finish().Lookup("pipeline"))
+		}
+		if name == "find" && len(shards) > 1 {
+			sent = withoutFields(sent, "skip")
+			if limit := sizeOf(inner.Lookup("limit"), 0); limit > 0 {
+				sent = withField(sent, "limit", bson.Int64(limit+sizeOf(inner.Lookup("skip"), 0)))
+			}
+		}
+		plans, err := each(shards, func(shard string) (bson.Doc, error) {
+			b := new(bson.Builder).Doc("explain", sent)
+			appendRest(b, op.Body)
+			rt.appendVersions(b, shard)
+			a, err := r.ask(ctx, op, question{shard: shard, db: op.DB, body: b.Finish(), reads: true})
+			return a.Reply, err
+		})
+		if err != nil {
+			return err
+		}
+		switch {
+		case !rt.isSharded():
+			passReply(op, plans[0])
+			return nil
+		case name == "aggregate":
+			r.explainAggregate(op, shards, plans, p)
+		default:
+			r.explainStages(op, name, inner, shards, plans)
+		}
+		op.Reply.Doc("serverInfo", r.Process.ServerInfo()).Doc("command", new(bson.Builder).Fields(inner).String("$db", op.DB).Finish())
+		return nil
+	})
+}
+
+// explained is the filter by which a command is targeted, and its collation.
+func explained(name string, inner bson.Doc) (filter, collation bson.Doc) {
+	collation = document(inner.Lookup("collation"))
+	switch name {
+	case "find":
+		return document(inner.Lookup("filter")), collation
+	case "update", "delete":
+		for _, d := range documents(inner.Lookup(kinds[map[string]kind{"update": updates, "delete": deletes}[name]].batch)) {
+			return document(d.Lookup("q")), document(d.Lookup("collation"))
+		}
+	case "aggregate":
+		if list := documents(inner.Lookup("pipeline")); len(list) > 0 {
+			if stage, arg := list[0].First(); stage == "$match" {
+				return document(arg), collation
+			}
+		}
+		return bson.Empty, collation
+	}
+	return document(inner.Lookup("query")), collation
+}
+
+// hostOf is the connection string of a shard.
+func (r *Router) hostOf(name string) string {
+	if name == configShard {
+		return r.config.At().String()
+	}
+	r.shards.mu.Lock()
+	defer r.shards.mu.Unlock()
+	if k := r.shards.all[name]; k != nil {
+		return k.host
+	}
+	return ""
+}
+
+// stageOf names the router's part of a statement on so many shards.
+func stageOf(name string, inner bson.Doc, shards int) string {
+	switch {
+	case name == "update" || name == "delete" || name == "findAndModify":
+		return "SHARD_WRITE"
+	case shards == 1:
+		return "SINGLE_SHARD"
+	case hasSort(document(inner.Lookup("sort"))):
+		return "SHARD_MERGE_SORT"
+	}
+	return "SHARD_MERGE"
+}
+
+// explainStages writes the plans of shards below the router's own stage, and the sums of
+// what they did.
+func (r *Router) explainStages(op *command.Op, name string, inner bson.Doc, shards []string, plans []bson.Doc) {
+	stage := stageOf(name, inner, len(shards))
+	b := op.Reply.OpenDoc("queryPlanner").Int32("mongosPlannerVersion", 1).OpenDoc("winningPlan").String("stage", stage).OpenArray("shards")
+	for i, shard := range shards {
+		planner := document(plans[i].Lookup("queryPlanner"))
+		b.OpenDoc(bson.Index(i)).String("shardName", shard).String("connectionString", r.hostOf(shard)).
+			Doc("serverInfo", document(plans[i].Lookup("serverInfo"))).Fields(planner).Close()
+	}
+	b.Close().Close().Close()
+	if !plans[0].Has("executionStats") {
+		return
+	}
+	sums := map[string]int64{}
+	var slowest, total int64
+	stats := make([]bson.Doc, len(plans))
+	for i, plan := range plans {
+		stats[i] = document(plan.Lookup("executionStats"))
+		for _, n := range []string{"nReturned", "totalKeysExamined", "totalDocsExamined"} {
+			sums[n] += sizeOf(stats[i].Lookup(n), 0)
+		}
+		took := sizeOf(stats[i].Lookup("executionTimeMillis"), 0)
+		slowest, total = max(slowest, took), total+took
+	}
+	head := func(b *bson.Builder) {
+		b.Int("nReturned", sums["nReturned"]).Int("executionTimeMillis", slowest).
+			Int("totalKeysExamined", sums["totalKeysExamined"]).Int("totalDocsExamined", sums["totalDocsExamined"])
+	}
+	b.OpenDoc("executionStats")
+	head(b)
+	b.OpenDoc("executionStages").String("stage", stage)
+	head(b)
+	b.Int64("totalChildMillis", total).OpenArray("shards")
+	for i, shard := range shards {
+		b.OpenDoc(bson.Index(i)).String("shardName", shard).Fields(withoutFields(stats[i], "allPlansExecution")).Close()
+	}
+	b.Close().Close()
+	if stats[0].Has("allPlansExecution") {
+		b.OpenArray("allPlansExecution")
+		for i, shard := range shards {
+			b.OpenDoc(bson.Index(i)).String("shardName", shard).Value("allPlans", stats[i].Lookup("allPlansExecution")).Close()
+		}
+		b.Close()
+	}
+	b.Close()
+}
+
+// explainAggregate writes how a pipeline was divided, and the plans of shards.
+func (r *Router) explainAggregate(op *command.Op, shards []string, plans []bson.Doc, p parts) {
+	b := op.Reply
+	if len(shards) > 1 {
+		b.String("mergeType", "mongos").OpenDoc("splitPipeline")
+		for _, part := range []struct {
+			name string
+			list []bson.Value
+		}{{"shardsPart", p.shards}, {"mergerPart", p.merge}} {
+			b.OpenArray(part.name)
+			for i, s := range part.list {
+				b.Value(bson.Index(i), s)
+			}
+			b.Close()
+		}
+		b.Close()
+	}
+	b.OpenDoc("shards")
+	for i, shard := range shards {
+		b.OpenDoc(shard).String("host", r.hostOf(shard))
+		for name, v := range plans[i].All() {
+			switch name {
+			case "stages", "queryPlanner", "executionStats", "explainVersion":
+				b.Value(name, v)
+			}
+		}
+		b.Close()
+	}
+	b.Close()
+}

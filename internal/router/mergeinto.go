@@ -1,0 +1,134 @@
+package router
+
+import (
+	"context"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/query/pipeline"
+)
+
+const (
+	// maxHeld bounds the documents that $out and $merge hold back before they write them,
+	// and maxHeldBytes their bytes.
+	maxHeld      = 500
+	maxHeldBytes = 8 << 20
+)
+
+// mergeUpdates are the updates of a $merge's modes; $$new is the document that comes.
+var mergeUpdates = map[string]bson.Value{
+	"replace":      bson.MustParseValue(`[{$replaceWith: "$$new"}]`),
+	"merge":        bson.MustParseValue(`[{$replaceWith: {$mergeObjects: ["$$ROOT", "$$new"]}}]`),
+	"keepExisting": bson.MustParseValue(`[{$replaceWith: "$$ROOT"}]`),
+}
+
+// mergeInto is the target of a $merge: each document is an update of the one that it is
+// merged into, and where there is none what whenNotMatched says.
+type mergeInto struct {
+	w  *world
+	m  *pipeline.Merge
+	ns string
+}
+
+func (w *world) newMerge(m *pipeline.Merge) (pipeline.Target, error) {
+	if m.Let != nil {
+		return nil, mongoerr.New(mongoerr.CommandNotSupported, "$merge with 'let' over several shards is not supported")
+	}
+	return &mergeInto{w: w, m: m, ns: m.Into.DB + "." + m.Into.Coll}, nil
+}
+
+// write executes one statement of the target.
+func (w *world) write(ctx context.Context, ns string, k kind, docs ...bson.Doc) (*results, error) {
+	b := &batch{r: w.a.r, op: w.a.op, ns: ns, common: w.common()}
+	for i, d := range docs {
+		b.pending = append(b.pending, &statement{kind: k, index: i, doc: d})
+	}
+	if err := b.run(ctx); err != nil {
+		return nil, err
+	}
+	for _, f := range b.results.errors {
+		return &b.results, f.err
+	}
+	return &b.results, nil
+}
+
+// common is what the writes of a pipeline have of the client's command.
+func (w *world) common() bson.Doc {
+	var b bson.Builder
+	for _, name := range []string{"writeConcern", "bypassDocumentValidation", "lsid"} {
+		if v := w.a.op.Body.Lookup(name); !v.IsMissing() {
+			b.Value(name, v)
+		}
+	}
+	return b.Finish()
+}
+
+// Add implements pipeline.Target.
+func (t *mergeInto) Add(ctx context.Context, d bson.Doc) error {
+	d = withID(d)
+	if t.m.WhenMatched == "fail" {
+		_, err := t.w.write(ctx, t.ns, inserts, d)
+		return err
+	}
+	var filter bson.Builder
+	for _, path := range t.m.On {
+		v := valueAt(d, path)
+		switch {
+		case v.Type == bson.TypeArray:
+			return mongoerr.New(mongoerr.Code(51185), "$merge write error: 'on' field cannot be an array")
+		case v.IsNullish() && !t.m.Nullable && path != "_id":
+			return mongoerr.New(mongoerr.Code(51132), "$merge write error: 'on' field cannot be missing, null, undefined or an array if supporting index is sparse")
+		case v.IsMissing():
+			v = bson.Null
+		}
+		filter.OpenDoc(path).Value("$eq", v).Close()
+	}
+	u, ok := mergeUpdates[t.m.WhenMatched]
+	if !ok {
+		u = t.m.Pipeline
+	}
+	b := new(bson.Builder).Doc("q", filter.Finish()).Value("u", u).OpenDoc("c").Doc("new", d).Close()
+	if !t.w.a.collation.IsEmpty() {
+		b.Doc("collation", t.w.a.collation)
+	}
+	statement := b.Finish()
+	for attempt := 0; ; attempt++ {
+		out, err := t.w.write(ctx, t.ns, updates, statement)
+		if mongoerr.Is(err, mongoerr.ImmutableField) {
+			err = mongoerr.Under(err, "$merge failed to update the matching document, did you attempt to modify the _id or the shard key?")
+		}
+		if err != nil || out.n > 0 {
+			return err
+		}
+		switch t.m.WhenNotMatched {
+		case "discard":
+			return nil
+		case "fail":
+			return mongoerr.New(mongoerr.MergeStageNoMatchingDocument, "$merge could not find a matching document in the target collection for at least one document in the source collection")
+		}
+		if _, err = t.w.write(ctx, t.ns, inserts, d); attempt > 0 || !mongoerr.Is(err, mongoerr.DuplicateKey) {
+			return err
+		}
+	}
+}
+
+// valueAt is the value at a dotted path, as $merge looks at it.
+func valueAt(d bson.Doc, path string) bson.Value {
+	at := bson.Document(d)
+	for name := range splitPath(path) {
+		if at.Type != bson.TypeDocument {
+			if at.Type != bson.TypeArray {
+				at = bson.Value{}
+			}
+			break
+		}
+		at = at.Doc().Lookup(name)
+	}
+	return at
+}
+
+// Finish implements pipeline.Target.
+func (t *mergeInto) Finish(context.Context) error { return nil }
+
+// Close implements pipeline.Target.
+func (t *mergeInto) Close() {}

@@ -1,0 +1,66 @@
+package router
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/client"
+	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+)
+
+// operations are the commands about running operations, here and on the shards.
+func (r *Router) operations() []*command.Command {
+	return []*command.Command{
+		{Name: "currentOp", Flags: command.AdminOnly, Help: "show current operations", Run: r.runCurrentOp},
+		{Name: "killOp", Flags: command.AdminOnly, Help: "kill op", Run: r.runKillOp},
+	}
+}
+
+// runCurrentOp shows the operations of all shards; those of a shard have its name before
+// their numbers.
+func (r *Router) runCurrentOp(ctx context.Context, op *command.Op) error {
+	names, err := r.shards.names(ctx)
+	if err != nil {
+		return err
+	}
+	answers, err := each(names, func(name string) (client.Answer, error) {
+		b := new(bson.Builder).Int32("currentOp", 1)
+		appendRest(b, op.Body)
+		return r.ask(ctx, op, question{shard: name, db: "admin", body: b.Finish(), reads: true})
+	})
+	if err != nil {
+		return err
+	}
+	b, n := op.Reply.OpenArray("inprog"), 0
+	for i, a := range answers {
+		for _, d := range documents(a.Reply.Lookup("inprog")) {
+			b.Doc(bson.Index(n), labels["$currentOp"](names[i], d))
+			n++
+		}
+	}
+	b.Close()
+	return nil
+}
+
+// runKillOp ends an operation of the router, by its number, or of a shard: "shard:number".
+func (r *Router) runKillOp(ctx context.Context, op *command.Op) error {
+	v := op.Body.Lookup("op")
+	if v.Type != bson.TypeString {
+		return r.Process.KillOp().Run(ctx, op)
+	}
+	name, number, ok := strings.Cut(v.Str(), ":")
+	id, err := strconv.ParseInt(number, 10, 32)
+	if !ok || err != nil {
+		return mongoerr.New(mongoerr.Code(28625), "The op argument to killOp must be of the format shardid:opid but found \"%s\"", v.Str())
+	}
+	body := new(bson.Builder).Int32("killOp", 1).Int32("op", int32(id)).Finish()
+	a, err := r.ask(ctx, op, question{shard: name, db: "admin", body: body})
+	if err != nil {
+		return err
+	}
+	passReply(op, a.Reply)
+	return nil
+}

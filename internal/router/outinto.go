@@ -1,0 +1,126 @@
+package router
+
+import (
+	"context"
+	"iter"
+	"strings"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/client"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/query/pipeline"
+)
+
+// outInto is the target of an $out: a collection beside the one that it replaces when all
+// documents are there.
+type outInto struct {
+	w        *world
+	into, to string // namespaces: that of now, and that of then
+	held     []bson.Doc
+	bytes    int
+	finished bool
+}
+
+func splitPath(path string) iter.Seq[string] { return strings.SplitSeq(path, ".") }
+
+func (w *world) newOut(ctx context.Context, o *pipeline.Out) (pipeline.Target, error) {
+	to := o.Into.DB + "." + o.Into.Coll
+	rt, err := w.a.r.route(ctx, to)
+	if err != nil {
+		return nil, err
+	}
+	if rt.isSharded() {
+		return nil, mongoerr.New(mongoerr.Code(28769), "namespace '%s' is sharded so it can't be used for $out'", to)
+	}
+	if !o.Timeseries.IsMissing() {
+		return nil, mongoerr.New(mongoerr.CommandNotSupported, "$out into a time-series collection over several shards is not supported")
+	}
+	if rt.primary == "" {
+		if rt, err = w.a.r.createDatabase(ctx, rt); err != nil {
+			return nil, err
+		}
+	}
+	t := &outInto{w: w, to: to, into: o.Into.DB + ".tmp.agg_out." + bson.FormatObjectID(bson.NewObjectID())}
+	return t, t.create(ctx, rt, o.Into)
+}
+
+// create makes the new collection with the options and the indexes of the old one.
+func (t *outInto) create(ctx context.Context, rt *route, old pipeline.Namespace) error {
+	_, name := splitNamespace(t.into)
+	ask := func(body bson.Doc) (client.Answer, error) {
+		return t.w.a.r.ask(ctx, t.w.a.op, question{shard: rt.owners()[0], db: old.DB, body: body})
+	}
+	a, err := ask(new(bson.Builder).Int32("listCollections", 1).OpenDoc("filter").String("name", old.Coll).Close().Finish())
+	if err != nil {
+		return err
+	}
+	create := new(bson.Builder).String("create", name)
+	found := documents(document(a.Reply.Lookup("cursor")).Lookup("firstBatch"))
+	if len(found) > 0 {
+		create.Fields(document(found[0].Lookup("options")))
+	}
+	if _, err = ask(create.Finish()); err != nil || len(found) == 0 {
+		return err
+	}
+	if a, err = ask(new(bson.Builder).String("listIndexes", old.Coll).Finish()); err != nil {
+		return err
+	}
+	b := new(bson.Builder).String("createIndexes", name).OpenArray("indexes")
+	n := 0
+	for _, ix := range documents(document(a.Reply.Lookup("cursor")).Lookup("firstBatch")) {
+		if v := ix.Lookup("name"); v.Type == bson.TypeString && v.Str() == "_id_" || ix.Has("clustered") {
+			continue
+		}
+		b.Doc(bson.Index(n), withoutFields(ix, "v"))
+		n++
+	}
+	if n == 0 {
+		return nil
+	}
+	_, err = ask(b.Close().Finish())
+	return err
+}
+
+// Add implements pipeline.Target.
+func (t *outInto) Add(ctx context.Context, d bson.Doc) error {
+	d = withID(d).Clone()
+	t.held, t.bytes = append(t.held, d), t.bytes+len(d)
+	if len(t.held) < maxHeld && t.bytes < maxHeldBytes {
+		return nil
+	}
+	return t.flush(ctx)
+}
+
+func (t *outInto) flush(ctx context.Context) error {
+	if len(t.held) == 0 {
+		return nil
+	}
+	_, err := t.w.write(ctx, t.into, inserts, t.held...)
+	t.held, t.bytes = nil, 0
+	return err
+}
+
+// Finish implements pipeline.Target: the new collection takes the place of the old one.
+func (t *outInto) Finish(ctx context.Context) error {
+	if err := t.flush(ctx); err != nil {
+		return err
+	}
+	body := new(bson.Builder).String("_configsvrRenameCollection", t.into).String("to", t.to).Bool("dropTarget", true).Finish()
+	_, err := t.w.a.r.config.Run(ctx, client.Call{DB: "admin", Body: body})
+	t.w.a.r.routes.forget(func(ns string) bool { return ns == t.to || ns == t.into })
+	t.finished = err == nil
+	return err
+}
+
+// Close implements pipeline.Target: what is not finished goes.
+func (t *outInto) Close() {
+	if t.finished {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), killTime)
+	defer cancel()
+	db, name := splitNamespace(t.into)
+	// Collections of this name go when their shard starts anew.
+	_, _ = t.w.a.r.config.Run(ctx, client.Call{DB: db, Body: new(bson.Builder).String("_configsvrDrop", name).Finish()})
+	t.finished = true
+}

@@ -1,0 +1,188 @@
+package router
+
+import (
+	"context"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/client"
+	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+)
+
+// stats are the commands that show what the shards have, shard by shard and in sum.
+func (r *Router) stats() []*command.Command {
+	return []*command.Command{
+		{Name: "collStats", Aliases: []string{"collstats"}, Help: "statistics of a collection", Run: r.runCollStats},
+		{Name: "dbStats", Aliases: []string{"dbstats"}, Help: "statistics of a database", Run: r.runDBStats},
+		{Name: "validate", Help: "check a collection", Run: r.runValidate},
+		{Name: "dataSize", Help: "the size of a collection's documents", Run: r.runDataSize},
+	}
+}
+
+// added are the numbers of collStats, dbStats and dataSize that add up over shards.
+var added = []string{"size", "count", "numOrphanDocs", "storageSize", "totalIndexSize", "totalSize", "freeStorageSize", "objects", "dataSize", "indexSize", "collections", "views", "indexes", "numObjects"}
+
+// sumUp writes the sums of added that any reply has.
+func sumUp(b *bson.Builder, replies []bson.Doc) {
+	for _, name := range added {
+		var sum int64
+		has := false
+		for _, reply := range replies {
+			if v := reply.Lookup(name); v.IsNumber() {
+				sum, has = sum+bson.ClampToInt64(v), true
+			}
+		}
+		if has {
+			b.Int(name, sum)
+		}
+	}
+}
+
+// askOwners sends op's command to all shards that have documents of its collection.
+func (r *Router) askOwners(ctx context.Context, op *command.Op, rt *route) (names []string, replies []bson.Doc, err error) {
+	names = rt.owners()
+	answers, err := each(names, func(name string) (client.Answer, error) {
+		command, first := op.Body.First()
+		b := new(bson.Builder).Value(command, first)
+		appendRest(b, op.Body)
+		return r.ask(ctx, op, question{shard: name, db: op.DB, body: b.Finish(), reads: true})
+	})
+	for _, a := range answers {
+		replies = append(replies, a.Reply)
+	}
+	return names, replies, err
+}
+
+func (r *Router) runCollStats(ctx context.Context, op *command.Op) error {
+	ns, err := collection(op)
+	if err != nil {
+		return err
+	}
+	rt, err := r.route(ctx, ns)
+	if err != nil {
+		return err
+	}
+	if !rt.isSharded() {
+		if rt.primary == "" {
+			return mongoerr.New(mongoerr.NamespaceNotFound, "Database [%s] not found.", rt.db)
+		}
+		return r.passTo(ctx, op, rt, rt.owners()[0])
+	}
+	names, replies, err := r.askOwners(ctx, op, rt)
+	if err != nil {
+		return err
+	}
+	b := op.Reply.Bool("sharded", true).Bool("capped", false).String("ns", ns)
+	sumUp(b, replies)
+	var size, count int64
+	for _, reply := range replies {
+		size, count = size+sizeOf(reply.Lookup("size"), 0), count+sizeOf(reply.Lookup("count"), 0)
+	}
+	average := 0.0
+	if count > 0 {
+		average = float64(size) / float64(count)
+	}
+	b.Double("avgObjSize", average).Value("nindexes", replies[0].Lookup("nindexes"))
+	sumDocument(b, "indexSizes", replies)
+	b.Int("nchunks", int64(rt.chunks.Len())).OpenDoc("shards")
+	for i, name := range names {
+		b.Doc(name, withoutFields(replies[i], "$clusterTime", "operationTime"))
+	}
+	b.Close()
+	return nil
+}
+
+// sumDocument adds up a document of numbers that each reply has.
+func sumDocument(b *bson.Builder, field string, replies []bson.Doc) {
+	var names []string
+	sums := map[string]int64{}
+	for _, reply := range replies {
+		for name, v := range document(reply.Lookup(field)).All() {
+			if _, known := sums[name]; !known {
+				names = append(names, name)
+			}
+			sums[name] += sizeOf(v, 0)
+		}
+	}
+	b.OpenDoc(field)
+	for _, name := range names {
+		b.Int(name, sums[name])
+	}
+	b.Close()
+}
+
+func (r *Router) runDBStats(ctx context.Context, op *command.Op) error {
+	names, err := r.shards.names(ctx)
+	if err != nil {
+		return err
+	}
+	if isOnConfig(op.DB) {
+		names = []string{configShard}
+	}
+	answers, err := each(names, func(name string) (client.Answer, error) {
+		b := new(bson.Builder).Int32("dbStats", 1)
+		appendRest(b, op.Body)
+		return r.ask(ctx, op, question{shard: name, db: op.DB, body: b.Finish(), reads: true})
+	})
+	if err != nil {
+		return err
+	}
+	b := op.Reply.String("db", op.DB).OpenDoc("raw")
+	var replies []bson.Doc
+	for i, a := range answers {
+		replies = append(replies, a.Reply)
+		b.Doc(names[i], withoutFields(a.Reply, "$clusterTime", "operationTime"))
+	}
+	sumUp(b.Close(), replies)
+	return nil
+}
+
+func (r *Router) runDataSize(ctx context.Context, op *command.Op) error {
+	_, v := op.Body.First()
+	if v.Type != bson.TypeString {
+		return mongoerr.New(mongoerr.TypeMismatch, "dataSize takes a namespace, found %s", v.Type)
+	}
+	rt, err := r.route(ctx, v.Str())
+	if err != nil {
+		return err
+	}
+	if rt.primary == "" {
+		op.Reply.Int64("size", 0).Int64("numObjects", 0)
+		return nil
+	}
+	_, replies, err := r.askOwners(ctx, op, rt)
+	if err != nil {
+		return err
+	}
+	sumUp(op.Reply, replies)
+	return nil
+}
+
+func (r *Router) runValidate(ctx context.Context, op *command.Op) error {
+	ns, err := collection(op)
+	if err != nil {
+		return err
+	}
+	rt, err := r.route(ctx, ns)
+	if err != nil {
+		return err
+	}
+	if !rt.isSharded() {
+		if rt.primary == "" {
+			return mongoerr.New(mongoerr.NamespaceNotFound, "Collection '%s' does not exist to validate.", ns)
+		}
+		return r.passTo(ctx, op, rt, rt.owners()[0])
+	}
+	names, replies, err := r.askOwners(ctx, op, rt)
+	if err != nil {
+		return err
+	}
+	valid := true
+	op.Reply.OpenDoc("raw")
+	for i, name := range names {
+		valid = valid && replies[i].Lookup("valid").Truthy()
+		op.Reply.Doc(name, withoutFields(replies[i], "$clusterTime", "operationTime"))
+	}
+	op.Reply.Close().Bool("valid", valid)
+	return nil
+}

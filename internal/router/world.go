@@ -1,0 +1,163 @@
+package router
+
+import (
+	"context"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/query/match"
+	"github.com/mayflydb/mayfly/internal/query/pipeline"
+)
+
+// world is the cluster as the stages of the router's part of a pipeline see it.
+type world struct {
+	a *aggregation
+	s *scope
+}
+
+// Source implements pipeline.World: stages that show what servers have run on them.
+func (w *world) Source(_ context.Context, name string, _ bson.Value) (pipeline.Iterator, error) {
+	return nil, mongoerr.New(mongoerr.Code(40324), "Unrecognized pipeline stage name: '%s'", name)
+}
+
+// Read implements pipeline.World: it reads another collection, wherever it is. What the
+// pipeline begins to filter by the shards filter.
+func (w *world) Read(ctx context.Context, ns pipeline.Namespace, p *pipeline.Pipeline, r *pipeline.Run) (pipeline.Iterator, error) {
+	other := &aggregation{r: w.a.r, op: w.a.op, db: ns.DB, coll: ns.Coll, collation: w.a.collation, shown: ns.DB + "." + ns.Coll}
+	filter := bson.Empty
+	if len(p.Stages) > 0 {
+		if m, ok := p.Stages[0].(*pipeline.Match); ok && plain(m.Filter.Root()) {
+			filter = m.Serialize().Doc()
+			other.list = []bson.Value{stage("$match", bson.Document(filter))}
+		}
+	}
+	var in documentCursor
+	err := w.a.r.byRoute(ctx, ns.DB+"."+ns.Coll, func(rt *route) error {
+		shards, err := rt.targets(w.a.op, filter, nil, w.a.collation)
+		if err != nil {
+			return err
+		}
+		in, err = other.openShards(ctx, rt, shards, parts{shards: other.list})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return p.Open(in, r)
+}
+
+// plain says whether a filter means the same wherever it is read: no variables, no
+// expressions, no values that would not come back from how it is printed.
+func plain(n match.Node) bool {
+	switch n := n.(type) {
+	case *match.And:
+		for _, c := range n.Children {
+			if !plain(c) {
+				return false
+			}
+		}
+		return true
+	case *match.Or:
+		for _, c := range n.Children {
+			if !plain(c) {
+				return false
+			}
+		}
+		return true
+	case *match.Compare, *match.In:
+		return true
+	}
+	return false
+}
+
+// Merge implements pipeline.World.
+func (w *world) Merge(ctx context.Context, m *pipeline.Merge, _ *pipeline.Run) (pipeline.Target, error) {
+	return w.newMerge(m)
+}
+
+// Out implements pipeline.World.
+func (w *world) Out(ctx context.Context, o *pipeline.Out, _ *pipeline.Run) (pipeline.Target, error) {
+	return w.newOut(ctx, o)
+}
+
+// namespaces is what parsing a pipeline asks of the cluster.
+type namespaces struct {
+	ctx context.Context
+	a   *aggregation
+}
+
+// Resolve implements pipeline.Namespaces: it asks the primary shard whether a name is a
+// view.
+func (n *namespaces) Resolve(ns pipeline.Namespace) (pipeline.Namespace, []bson.Value, error) {
+	var list []bson.Value
+	for range maxViews {
+		rt, err := n.a.r.route(n.ctx, ns.DB+"."+ns.Coll)
+		if err != nil || rt.chunks != nil || rt.primary == "" {
+			return ns, list, err
+		}
+		filter := new(bson.Builder).OpenDoc("filter").String("name", ns.Coll).String("type", "view").Close().Finish()
+		answer, err := n.a.r.ask(n.ctx, n.a.op, question{shard: rt.primary, db: ns.DB, body: new(bson.Builder).Int32("listCollections", 1).Fields(filter).Finish(), reads: true})
+		if err != nil {
+			return ns, nil, err
+		}
+		found := documents(document(answer.Reply.Lookup("cursor")).Lookup("firstBatch"))
+		if len(found) == 0 {
+			return ns, list, nil
+		}
+		options := document(found[0].Lookup("options"))
+		on, stages := options.Lookup("viewOn"), options.Lookup("pipeline")
+		if on.Type != bson.TypeString || stages.Type != bson.TypeArray {
+			return ns, list, nil
+		}
+		ns.Coll = on.Str()
+		list = append(stages.Doc().Slice(), list...)
+	}
+	return ns, nil, mongoerr.New(mongoerr.ViewDepthLimitExceeded, "View depth limit exceeded; maximum depth is %d", maxViews)
+}
+
+// maxViews bounds views over views.
+const maxViews = 20
+
+// MergeTarget implements pipeline.Namespaces: a $merge needs a unique index on its fields.
+func (n *namespaces) MergeTarget(ns pipeline.Namespace, on []string) (nullable bool, err error) {
+	if len(on) == 1 && on[0] == "_id" {
+		return false, nil
+	}
+	missing := mongoerr.New(mongoerr.Code(51183), "Cannot find index to verify that join fields will be unique")
+	rt, err := n.a.r.route(n.ctx, ns.DB+"."+ns.Coll)
+	if err != nil {
+		return false, err
+	}
+	if rt.primary == "" {
+		return false, missing
+	}
+	answer, err := n.a.r.ask(n.ctx, n.a.op, question{shard: rt.owners()[0], db: ns.DB, body: new(bson.Builder).String("listIndexes", ns.Coll).Finish(), reads: true})
+	if mongoerr.Is(err, mongoerr.NamespaceNotFound) {
+		return false, missing
+	}
+	if err != nil {
+		return false, err
+	}
+	for _, ix := range documents(document(answer.Reply.Lookup("cursor")).Lookup("firstBatch")) {
+		if ix.Lookup("unique").Truthy() && !ix.Has("partialFilterExpression") && sameFields(document(ix.Lookup("key")), on) {
+			return !ix.Lookup("sparse").Truthy(), nil
+		}
+	}
+	return false, missing
+}
+
+// sameFields says whether an index is on exactly these fields.
+func sameFields(key bson.Doc, on []string) bool {
+	n := 0
+	for name := range key.All() {
+		found := false
+		for _, o := range on {
+			found = found || o == name
+		}
+		if !found {
+			return false
+		}
+		n++
+	}
+	return n == len(on)
+}
