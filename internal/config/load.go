@@ -144,6 +144,7 @@ func (l *loader) together() {
 	l.cosmosKey()
 	l.memberKey()
 	l.replication()
+	l.role()
 	l.router()
 	if o.Storage.DBPath == "" {
 		o.Storage.DBPath = defaultDBPath()
@@ -192,6 +193,27 @@ func (l *loader) router() {
 				l.fail(path, "a router has no data")
 			}
 		}
+	}
+}
+
+// role brings the words for a server's role in a cluster together: it is then a member
+// of a set.
+func (l *loader) role() {
+	o := &l.options.Sharding
+	for _, w := range []struct {
+		is         bool
+		path, role string
+	}{{o.IsConfigServer, "sharding.configsvr", ConfigServer}, {o.IsShardServer, "sharding.shardsvr", ShardServer}} {
+		switch {
+		case !w.is:
+		case o.Role == "" || o.Role == w.role:
+			o.Role = w.role
+		default:
+			l.fail(w.path, "cannot be set together with the role %s", o.Role)
+		}
+	}
+	if o.Role != "" && l.options.Replication.Set == "" {
+		l.fail("sharding.clusterRole", "needs replication.replSetName")
 	}
 }
 

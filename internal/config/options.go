@@ -57,10 +57,19 @@ type Replication struct {
 	OplogMinimum float64
 }
 
+// The roles that a server can have in a cluster.
+const (
+	ConfigServer = "configsvr"
+	ShardServer  = "shardsvr"
+)
+
 // Sharding says what part of a cluster the process is.
 type Sharding struct {
 	// ConfigDB are the config servers that a router asks: "cfg/h1:27019,h2:27019".
 	ConfigDB string
+	Role     string // of a server: ConfigServer, ShardServer, or "" for none
+	// IsConfigServer and IsShardServer are other words for the roles.
+	IsConfigServer, IsShardServer bool
 }
 
 // OplogRetention is how long what is in the log stays there at least; 0 for as long as

@@ -91,6 +91,12 @@ var table = []option{
 	{path: "storage.oplogMinRetentionHours", flag: "oplogMinRetentionHours", target: func(o *Options) any { return &o.Replication.OplogMinimum }, text: "0", bounds: oplogHours,
 		help: "minimum number of hours that entries stay in that log, whatever its size"},
 
+	{path: "sharding.clusterRole", flag: "clusterRole", target: func(o *Options) any { return &o.Sharding.Role }, values: []string{ConfigServer, ShardServer},
+		help: "be a config server (configsvr) or a shard (shardsvr) of a cluster; needs --replSet"},
+	{path: "sharding.configsvr", flag: "configsvr", target: func(o *Options) any { return &o.Sharding.IsConfigServer },
+		help: "the same as --clusterRole configsvr"},
+	{path: "sharding.shardsvr", flag: "shardsvr", target: func(o *Options) any { return &o.Sharding.IsShardServer },
+		help: "the same as --clusterRole shardsvr"},
 	{path: "sharding.configDB", flag: "configdb", target: func(o *Options) any { return &o.Sharding.ConfigDB },
 		help: "config servers of the cluster, set/host:port,host:port; for mayfly router alone"},
 

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"strings"
 
 	"github.com/mayflydb/mayfly/internal/auth"
 	"github.com/mayflydb/mayfly/internal/command"
@@ -33,6 +34,9 @@ func (n *Node) mayRun(op *command.Op) error {
 		return err
 	}
 	list, known := needs[op.Command.Name]
+	if strings.HasPrefix(op.Command.Name, "_configsvr") || strings.HasPrefix(op.Command.Name, "_shardsvr") {
+		list, known = clusterNeeds(auth.Internal), true // the parts of a cluster ask each other
+	}
 	if p == nil {
 		if n.accounts.MakesFirst(op) {
 			return nil

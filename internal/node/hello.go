@@ -47,6 +47,9 @@ func (n *Node) runHello(ctx context.Context, op *command.Op) error {
 	if m := n.Dispatcher.Member; m != nil {
 		b.Value("topologyVersion", told)
 		appendRole(b, m, op.Command.Name == "hello")
+		if n.ConfigServer {
+			b.Int32("configsvr", 2)
+		}
 	} else {
 		b.Bool(primaryField(op.Command.Name == "hello"), true)
 		b.Value("topologyVersion", told)

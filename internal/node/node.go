@@ -24,6 +24,8 @@ type Node struct {
 	JavaScript *javascript.Engine
 	// Process is the process around the node.
 	Process process.Process
+	// ConfigServer says that the node is one of the config servers of a cluster.
+	ConfigServer bool
 	// Expiry describes expiry rules; nil where no monitor applies them.
 	Expiry ExpiryReport
 

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -44,7 +45,9 @@ func Assemble(_ context.Context, s *Server) (*App, error) {
 	if s.Options.Security.JavaScript {
 		n.JavaScript = node.NewJavaScript(n.Log, s.memoryLimit(), s.memory)
 	}
+	n.ConfigServer = s.Options.Sharding.Role == config.ConfigServer
 	n.Register(d.Registry)
+	cluster := s.configServer(data, d)
 	if s.Options.Security.Authorization {
 		n.EnableAccessControl()
 	}
@@ -81,7 +84,7 @@ func Assemble(_ context.Context, s *Server) (*App, error) {
 			background("follower", n.Follow),
 			background("heap", func(ctx context.Context) { keepHeap(ctx, s.memoryLimit()) }),
 			s.ttlComponent(data, ttl),
-		}, append(endpoint, s.replication(data)...)...),
+		}, slices.Concat(cluster, endpoint, s.replication(data))...),
 	}, nil
 }
 

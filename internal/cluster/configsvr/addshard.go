@@ -49,7 +49,7 @@ func (s *Server) runAddShard(ctx context.Context, op *command.Op) error {
 }
 
 // identify asks a set what it is, and which databases it has. host is its name with
-// the members that it tells of. Errors: 20, 96, those of the network.
+// the members that it tells of. Errors: 20, 96, 203, those of the network.
 func (s *Server) identify(ctx context.Context, at client.SetString) (has []string, host string, err error) {
 	hello, err := s.Shards.Ask(ctx, at.String(), "admin", new(bson.Builder).Int32("hello", 1).Finish())
 	if err != nil {
@@ -76,6 +76,13 @@ func (s *Server) identify(ctx context.Context, at client.SetString) (has []strin
 		for v := range members.Doc().Values() {
 			at.Hosts = append(at.Hosts, v.Str())
 		}
+	}
+	_, err = s.Shards.Ask(ctx, at.String(), "admin", new(bson.Builder).Int32("_shardsvrOwned", 1).Strings("namespaces").Finish())
+	if mongoerr.Is(err, mongoerr.CommandNotFound) {
+		err = mongoerr.New(mongoerr.ShardingStateNotInitialized, "Cannot add %s as a shard: Cannot accept sharding commands if not started with --shardsvr", at)
+	}
+	if err != nil {
+		return nil, "", err
 	}
 	list, err := s.Shards.Ask(ctx, at.String(), "admin", new(bson.Builder).Int32("listDatabases", 1).Bool("nameOnly", true).Finish())
 	if err != nil {

@@ -42,6 +42,7 @@ type set struct {
 	shard     *clustertest.Shard
 	hello     bson.Doc
 	databases []string
+	plain     bool // it was not started as a shard
 }
 
 // primary is a primary whose term a test chooses.
@@ -142,6 +143,9 @@ func (c *cluster) Ask(ctx context.Context, host, _ string, body bson.Doc) (bson.
 	case "listIndexes":
 		b := new(bson.Builder).OpenDoc("cursor").OpenArray("firstBatch")
 		return b.OpenDoc("0").String("name", "_id_").Close().Close().Close().Finish(), nil
+	}
+	if set.plain {
+		return nil, mongoerr.New(mongoerr.CommandNotFound, "no such command: '%s'", name)
 	}
 	lost := mongoerr.New(mongoerr.HostUnreachable, "no answer")
 	if c.onAsk != nil && c.onAsk(body, false) {
@@ -315,7 +319,8 @@ func (c *cluster) scriptFail(t *testing.T, d *datadriven.TestData) string {
 	return ""
 }
 
-// scriptSet: a set by its name, with its hello as input, and databases=(a,b).
+// scriptSet: a set by its name, with its hello as input, and databases=(a,b); plain was not
+// started as a shard.
 func (c *cluster) scriptSet(_ *testing.T, d *datadriven.TestData) string {
 	id := d.CmdArgs[0].Key
 	c.add(id)
@@ -325,7 +330,7 @@ func (c *cluster) scriptSet(_ *testing.T, d *datadriven.TestData) string {
 		c.sets[id].hello = bson.MustParse(in)
 	}
 	for _, a := range d.CmdArgs[1:] {
-		c.sets[id].databases = a.Vals
+		c.sets[id].databases, c.sets[id].plain = a.Vals, a.Key == "plain"
 	}
 	return ""
 }

@@ -1,0 +1,79 @@
+package server
+
+import (
+	"context"
+	"slices"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/client"
+	"github.com/mayflydb/mayfly/internal/cluster/configsvr"
+	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/config"
+	"github.com/mayflydb/mayfly/internal/repl"
+)
+
+// configServer makes this member a config server, where it is to be one: it adds the
+// commands, and returns the component that does the work of the primary.
+func (s *Server) configServer(d *data, dispatcher *command.Dispatcher) []Component {
+	if s.Options.Sharding.Role != config.ConfigServer {
+		return nil
+	}
+	m := d.member
+	sets := &told{member: m}
+	sets.Options = client.Options{AppName: "config server"}
+	cs := configsvr.New(configsvr.Options{
+		Catalog: d.catalog, Shards: sets, Primary: configPrimary{m}, Enter: m.Enter,
+		ClusterTime: func() uint64 { return uint64(m.Clock().Now()) }, Host: s.host(),
+		ConfigDB: func() string { return setString(m) }, Log: s.log.Logger("SHARDING").With("ctx", "ConfigServer"),
+	})
+	dispatcher.Registry.Register(cs.Commands()...)
+	work := background("config server", cs.Run)
+	stop := work.Stop
+	work.Stop = func(ctx context.Context) error {
+		err := stop(ctx)
+		sets.Close()
+		return err
+	}
+	return []Component{work}
+}
+
+// told are connections by which the member's clock and those of shards stay together.
+type told struct {
+	configsvr.Sets
+	member *repl.Member
+}
+
+// Ask implements configsvr.Shards.
+func (t *told) Ask(ctx context.Context, host, db string, body bson.Doc) (bson.Doc, error) {
+	t.Clock.Observe(uint64(t.member.Clock().Now()))
+	reply, err := t.Sets.Ask(ctx, host, db, body)
+	if late := t.member.Clock().Observe(repl.Timestamp(t.Clock.Now())); late != nil && err == nil {
+		err = late // a shard's clock is far ahead: what it says is not to be built on
+	}
+	return reply, err
+}
+
+// configPrimary is when a member of the config servers is their primary.
+type configPrimary struct{ *repl.Member }
+
+// Term implements configsvr.Primary.
+func (p configPrimary) Term() uint64 {
+	if st := p.State(); st.Writable {
+		return st.Term
+	}
+	return 0
+}
+
+// setString is the member's set as others connect to it, "" while it is of none.
+func setString(m *repl.Member) string {
+	c := m.State().Config
+	if c == nil {
+		return ""
+	}
+	at := client.SetString{Name: c.Set}
+	for i := range c.Members {
+		at.Hosts = append(at.Hosts, c.Members[i].Host)
+	}
+	slices.Sort(at.Hosts)
+	return at.String()
+}
