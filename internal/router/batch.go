@@ -124,15 +124,21 @@ func (b *batch) step(ctx context.Context, rt *route) error {
 	if err := b.send(ctx, rt, parts); err != nil {
 		return err
 	}
+	refused := map[*statement][]string{}
 	var old error
 	for i := range parts {
-		if err := b.take(rt, &parts[i], parts); err != nil {
-			if !isStale(err) {
-				return err
-			}
+		left, err := b.take(&parts[i], len(parts) == 1)
+		if err != nil && !isStale(err) {
+			return err
+		}
+		for _, s := range left {
+			refused[s] = append(refused[s], parts[i].shard)
+		}
+		if err != nil {
 			old = err
 		}
 	}
+	b.keep(rt, refused, parts)
 	return old
 }
 
@@ -239,17 +245,17 @@ func (b *batch) statementID(index int) int32 {
 	return int32(index)
 }
 
-// take takes in what a shard has answered to its part. The error is one of the whole
-// command, or says that the route is old: then the statements concerned are pending still.
-func (b *batch) take(rt *route, p *part, all []part) error {
+// take takes in what a shard has answered to its part, which may be the only one. The
+// error is one of the whole command, or says that the route is old: then left are the
+// statements that had no effect there.
+func (b *batch) take(p *part, only bool) (left []*statement, err error) {
 	if p.err != nil {
 		e := mongoerr.From(p.err)
 		switch {
 		case isStale(p.err):
-			b.keep(rt, p.statements, p.shard, all)
-			return p.err
-		case b.results.isEmpty() && len(all) == 1 || b.op.Generic.HasTxnNumber && command.MayRetry(e.Code):
-			return p.err
+			return p.statements, p.err
+		case b.results.isEmpty() && only || b.op.Generic.HasTxnNumber && command.MayRetry(e.Code):
+			return nil, p.err
 		}
 		for _, s := range p.statements {
 			b.fail(s, e)
@@ -257,13 +263,13 @@ func (b *batch) take(rt *route, p *part, all []part) error {
 				break
 			}
 		}
-		return nil
+		return nil, nil
 	}
 	stopped, old := len(p.statements), error(nil)
 	for _, d := range documents(p.reply.Lookup("writeErrors")) {
 		i, e := writeError(d)
 		if i < 0 || i >= len(p.statements) {
-			return mongoerr.New(mongoerr.InternalError, "shard %s answered with an error of a statement that it did not get: %s", p.shard, d)
+			return nil, mongoerr.New(mongoerr.InternalError, "shard %s answered with an error of a statement that it did not get: %s", p.shard, d)
 		}
 		if isStale(e) {
 			stopped, old = min(stopped, i), e
@@ -278,10 +284,10 @@ func (b *batch) take(rt *route, p *part, all []part) error {
 	for _, s := range p.statements[:stopped] {
 		b.done(s)
 	}
-	if old != nil {
-		b.keep(rt, p.statements[stopped:], p.shard, all)
+	if old == nil {
+		return nil, nil
 	}
-	return old
+	return p.statements[stopped:], old
 }
 
 // translate is an error as clients of a router know it: a document that would leave its
@@ -296,31 +302,27 @@ func (b *batch) translate(e *mongoerr.Error) *mongoerr.Error {
 var errLeavesShard = mongoerr.New(mongoerr.IllegalOperation,
 	"Must run update to shard key field in a multi-statement transaction or with retryWrites: true.")
 
-// keep notes, for statements that a shard refused as stale, what of them other shards
-// have done: an update of many documents is then bounded to what is left.
-func (b *batch) keep(rt *route, statements []*statement, name string, all []part) {
-	for _, s := range statements {
-		if s.kind != updates || !s.multi() || rt.chunks == nil {
-			continue
-		}
-		others := false
-		for i := range all {
-			others = others || all[i].shard != name && all[i].err == nil && slices.Contains(all[i].statements, s)
-		}
-		if !others {
-			continue
-		}
-		// Those that are left by this shard; other shards that refuse add theirs.
-		for r := range rt.chunks.OwnedBy(name) {
-			for _, l := range s.whole(rt) {
-				if cut, ok := intersect(r, l); ok {
-					s.left = append(s.left, cut)
+// keep keeps the statements that shards refused as stale. What another shard has executed
+// already is bounded to what is left, the ranges of those that refused.
+func (b *batch) keep(rt *route, refused map[*statement][]string, parts []part) {
+	for s, names := range refused {
+		executed := slices.ContainsFunc(parts, func(p part) bool {
+			return !slices.Contains(names, p.shard) && slices.Contains(p.statements, s)
+		})
+		if executed && rt.chunks != nil {
+			var left []shard.Range
+			for _, name := range names {
+				for r := range rt.chunks.OwnedBy(name) {
+					for _, l := range s.whole(rt) {
+						if cut, ok := intersect(r, l); ok {
+							left = append(left, cut)
+						}
+					}
 				}
 			}
+			s.left = left
 		}
-		if !slices.Contains(b.pending, s) {
-			b.pending = append(b.pending, s)
-		}
+		b.again(s)
 	}
 }
 
@@ -382,6 +384,14 @@ func (b *batch) count(p *part) {
 // done takes a statement out of what is pending.
 func (b *batch) done(s *statement) {
 	b.pending = slices.DeleteFunc(b.pending, func(o *statement) bool { return o == s })
+}
+
+// again takes back in what was done, and had no effect.
+func (b *batch) again(s *statement) {
+	if !slices.Contains(b.pending, s) {
+		b.pending = append(b.pending, s)
+		slices.SortFunc(b.pending, func(x, y *statement) int { return x.index - y.index })
+	}
 }
 
 // fail notes that a statement has failed; an ordered batch ends with it.

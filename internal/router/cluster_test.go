@@ -48,7 +48,7 @@ func start(t *testing.T, open server.Open, router bool, args ...string) string {
 
 // startSet runs a replica set of one member, and returns its connection string.
 func startSet(t *testing.T, name string) string {
-	address := start(t, server.Assemble, false, "--replSet", name, "--initiate", "--dbpath", t.TempDir())
+	address := start(t, server.Assemble, false, "--replSet", name, "--initiate", "--dbpath", t.TempDir(), "--setParameter", "enableTestCommands=1")
 	return name + "/" + address
 }
 

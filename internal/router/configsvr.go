@@ -33,7 +33,10 @@ func (r *Router) clusterCommands() []*command.Command {
 	for _, name := range ofCluster {
 		c := &command.Command{
 			Name: name, Flags: command.AdminOnly | command.TakesWriteConcern, Help: "passed on to the config servers",
-			Run: func(ctx context.Context, op *command.Op) error { return r.onConfig(ctx, op, name) },
+			Run: func(ctx context.Context, op *command.Op) error {
+				_, first := op.Body.First()
+				return r.onConfig(ctx, op, name, first)
+			},
 		}
 		if old := lowerCase[name]; old != "" {
 			c.Aliases = []string{old}
@@ -44,18 +47,20 @@ func (r *Router) clusterCommands() []*command.Command {
 }
 
 // onConfig has the primary of the config servers run op's command as _configsvr and name,
-// and forgets the routes that it may have changed.
-func (r *Router) onConfig(ctx context.Context, op *command.Op, name string) error {
-	_, first := op.Body.First()
-	b := new(bson.Builder).Value("_configsvr"+strings.ToUpper(name[:1])+name[1:], first)
+// with a value of its own, and forgets the routes that it may have changed.
+func (r *Router) onConfig(ctx context.Context, op *command.Op, name string, value bson.Value) error {
+	b := new(bson.Builder).Value(configName(name), value)
 	appendRest(b, op.Body)
-	return r.passToConfig(ctx, op, b.Finish())
+	return r.passToConfig(ctx, op, "admin", b.Finish())
 }
+
+// configName is the name by which the config servers have a client's command.
+func configName(name string) string { return "_configsvr" + strings.ToUpper(name[:1]) + name[1:] }
 
 // passToConfig sends a command to the primary of the config servers, and answers as it
 // does.
-func (r *Router) passToConfig(ctx context.Context, op *command.Op, body bson.Doc) error {
-	a, err := r.config.Run(ctx, client.Call{DB: op.DB, Body: body})
+func (r *Router) passToConfig(ctx context.Context, op *command.Op, db string, body bson.Doc) error {
+	a, err := r.config.Run(ctx, client.Call{DB: db, Body: body})
 	if a.Reply != nil {
 		if t := a.Reply.Lookup("operationTime"); t.Type == bson.TypeTimestamp {
 			op.OperationTime.Observe(t.Timestamp())

@@ -86,21 +86,22 @@ func (r *Router) runDrop(ctx context.Context, op *command.Op) error {
 	if isOnConfig(op.DB) {
 		return r.byRoute(ctx, ns, func(rt *route) error { return r.passTo(ctx, op, rt, configShard) })
 	}
-	return r.onConfig(ctx, op, "drop")
+	return r.onConfig(ctx, op, "drop", bson.String(ns))
 }
 
 func (r *Router) runDropDatabase(ctx context.Context, op *command.Op) error {
 	if isOnConfig(op.DB) {
 		return mongoerr.New(mongoerr.IllegalOperation, "Dropping the '%s' database is prohibited.", op.DB)
 	}
-	return r.onConfig(ctx, op, "dropDatabase")
+	return r.onConfig(ctx, op, "dropDatabase", bson.String(op.DB))
 }
 
 func (r *Router) runRename(ctx context.Context, op *command.Op) error {
 	if to := op.Body.Lookup("to"); to.Type == bson.TypeString {
 		defer r.routes.forget(func(ns string) bool { return ns == to.Str() })
 	}
-	return r.onConfig(ctx, op, "renameCollection")
+	_, from := op.Body.First()
+	return r.onConfig(ctx, op, "renameCollection", from)
 }
 
 // indexes runs createIndexes, dropIndexes or collMod: where the collection is sharded all
@@ -129,6 +130,13 @@ func (r *Router) indexes(name string) command.Handler {
 		if err != nil || !sharded {
 			return err
 		}
-		return r.onConfig(ctx, op, name)
+		_, coll := op.Body.First()
+		b := new(bson.Builder).String(configName(name), ns).OpenDoc("command").Value(name, coll)
+		for field, v := range op.Body.All() {
+			if field != op.Name && !command.IsGeneric(field) {
+				b.Value(field, v)
+			}
+		}
+		return r.passToConfig(ctx, op, "admin", b.Close().Finish())
 	}
 }

@@ -119,8 +119,7 @@ func (t *outInto) Close() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), killTime)
 	defer cancel()
-	db, name := splitNamespace(t.into)
 	// Collections of this name go when their shard starts anew.
-	_, _ = t.w.a.r.config.Run(ctx, client.Call{DB: db, Body: new(bson.Builder).String("_configsvrDrop", name).Finish()})
+	_, _ = t.w.a.r.config.Run(ctx, adminCall(new(bson.Builder).String("_configsvrDrop", t.into).Finish()))
 	t.finished = true
 }

@@ -186,13 +186,13 @@ func (b *batch) twoPhases(ctx context.Context, rt *route, s *statement) error {
 			return nil
 		}
 		q.reply, q.err = b.ask(ctx, rt, &q)
-		if err := b.take(rt, &q, []part{q}); err != nil {
+		if _, err := b.take(&q, true); err != nil {
 			return err
 		}
 		if q.err != nil || sizeOf(q.reply.Lookup("n"), 0) > 0 || len(documents(q.reply.Lookup("writeErrors"))) > 0 {
 			return nil
 		}
-		b.pending = append(b.pending, s) // it has changed meanwhile: another one
+		b.again(s) // it has changed meanwhile: another one
 	}
 	b.fail(s, errChanges)
 	return nil
@@ -219,7 +219,8 @@ func (b *batch) executedBefore(ctx context.Context, rt *route, s *statement) (bo
 			return false, p.err
 		}
 		if sizeOf(p.reply.Lookup("n"), 0) > 0 {
-			return true, b.take(rt, p, parts[i:i+1])
+			_, err := b.take(p, true)
+			return true, err
 		}
 	}
 	for _, p := range parts {

@@ -23,7 +23,7 @@ func (r *Router) userCommands() []*command.Command {
 				first, v := op.Body.First()
 				b := new(bson.Builder).Value(first, v)
 				appendRest(b, op.Body)
-				return r.passToConfig(ctx, op, b.Finish())
+				return r.passToConfig(ctx, op, op.DB, b.Finish())
 			},
 		})
 	}
