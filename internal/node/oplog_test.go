@@ -60,7 +60,7 @@ func TestOplogTail(t *testing.T) {
 	if len(again) != 4 || again[3].Lookup("ts").Timestamp() != docs[1].Lookup("ts").Timestamp() {
 		t.Errorf("behind the first: %s", again)
 	}
-	if err := s.members["a"].member.SetWindow(repl.Window{Bytes: 16 << 10}); err != nil {
+	if err := s.members["a"].member.SetWindow(t.Context(), repl.Window{Bytes: 16 << 10}); err != nil {
 		t.Fatal(err)
 	}
 	large := `{"_id":"` + strings.Repeat("x", 4000) + `"}`

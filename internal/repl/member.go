@@ -28,8 +28,8 @@ type MemberOptions struct {
 	// Catalog opens what is in it. Its Committer is the member.
 	Catalog catalog.Options
 	Network NetworkOptions
-	// Window is how much of the log the member keeps. Where Bytes is 0, that of
-	// DefaultWindow is used.
+	// Window is how much of the log the member keeps, unless SetWindow has stored another
+	// one. Where Bytes is 0, that of DefaultWindow is used.
 	Window Window
 	// Wall is the wall clock; nil: the system's. MaxDrift: see NewClock; 0:
 	// DefaultMaxDrift.
@@ -108,11 +108,15 @@ func OpenMember(o MemberOptions) (_ *Member, err error) {
 			err = invalidConfig("The data in %s are of the replica set %s, and the member was started for %s", o.Dir, c.Set, o.Set)
 		}
 	}
+	window := o.Window
+	if err == nil {
+		window, err = m.storedWindow(window)
+	}
 	if err != nil {
 		m.net.Close()
 		return nil, errors.Join(err, m.catalog.Close(), m.store.Close())
 	}
-	m.replica.SetWindow(o.Window)
+	m.replica.SetWindow(window)
 	var ctx context.Context
 	ctx, m.stop = context.WithCancel(context.Background())
 	m.replica.start()
@@ -158,18 +162,9 @@ func (m *Member) Enter(ctx context.Context) (inside context.Context, leave func(
 	return m.door.enter(ctx)
 }
 
-// SetWindow sets how much of its log the member keeps, until it is opened again.
-func (m *Member) SetWindow(w Window) error {
-	m.replica.SetWindow(w)
-	return m.catalog.ShowOplog()
-}
-
 // SetSnapshotRate bounds how many bytes of its data the member sends to others in a
 // second, all of them together; 0: no bound.
 func (m *Member) SetSnapshotRate(bytes int64) { m.net.pace.rate.Store(bytes) }
-
-// Window returns how much of its log the member keeps.
-func (m *Member) Window() Window { return *m.replica.window.Load() }
 
 // Evaluate returns the state on which a unit that begins now is evaluated: zero where
 // the member is not primary, and then Commit rejects the unit.
@@ -360,5 +355,5 @@ func (m *Member) showConfig(ctx context.Context, c *Config) error {
 		return err
 	}
 	defer leave()
-	return replaceOnly(ctx, m.catalog, shownConfig, c.Shown())
+	return replaceOnly(ctx, m.catalog, shownConfig, c.Shown(), storage.Buffered)
 }

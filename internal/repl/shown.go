@@ -16,7 +16,7 @@ var shownConfig = schema.Namespace{DB: "local", Coll: "system.replset"}
 
 // replaceOnly makes a document the only one of a collection, which it creates where
 // there is none.
-func replaceOnly(ctx context.Context, c *catalog.Catalog, ns schema.Namespace, doc bson.Doc) error {
+func replaceOnly(ctx context.Context, c *catalog.Catalog, ns schema.Namespace, doc bson.Doc, d storage.Durability) error {
 	coll := c.Lookup(ns)
 	if coll == nil {
 		if _, err := c.Create(ctx, ns, nil); err != nil && !mongoerr.Is(err, mongoerr.NamespaceExists) {
@@ -24,7 +24,7 @@ func replaceOnly(ctx context.Context, c *catalog.Catalog, ns schema.Namespace, d
 		}
 		coll = c.Lookup(ns)
 	}
-	return c.Run(ctx, storage.Buffered, func(u *catalog.Unit) error {
+	return c.Run(ctx, d, func(u *catalog.Unit) error {
 		var keys []catalog.RecordKey
 		it, err := u.Reader().NewIter(coll.Ident, nil, nil)
 		if err != nil {

@@ -1,8 +1,11 @@
 package repl
 
 import (
+	"context"
 	"time"
 
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
@@ -65,3 +68,57 @@ func (m *Replica) trim() error {
 	}
 	return m.g.Truncate(index)
 }
+
+// The window that SetWindow has stored, in the database that each member has of its own:
+// {_id: "window", size: bytes, minRetentionHours: n}.
+var (
+	windowNamespace = schema.Namespace{DB: "local", Coll: "replset.oplogWindow"}
+	windowID        = bson.String("window")
+)
+
+// The bounds of a window that can be set.
+const (
+	MinWindowBytes = minWindowBytes
+	MaxWindowBytes = 1 << 50
+)
+
+// SetWindow sets how much of its log the member keeps, also when it is opened again.
+func (m *Member) SetWindow(ctx context.Context, w Window) error {
+	ctx, leave, err := m.door.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	doc := new(bson.Builder).Value("_id", windowID).Int64("size", int64(w.Bytes)).Double("minRetentionHours", w.Retention.Hours()).Finish()
+	if err := replaceOnly(ctx, m.catalog, windowNamespace, doc, storage.Journaled); err != nil {
+		return err
+	}
+	m.replica.SetWindow(w)
+	return m.catalog.ShowOplog()
+}
+
+// Window returns how much of its log the member keeps.
+func (m *Member) Window() Window { return *m.replica.window.Load() }
+
+// storedWindow returns the window that SetWindow has stored, or w where there is none.
+// Clients can write in its database: what cannot be is left out.
+func (m *Member) storedWindow(w Window) (Window, error) {
+	doc, err := m.catalog.Kept(windowNamespace, windowID)
+	if err != nil || doc == nil {
+		return w, err
+	}
+	size, ok := bson.ExactInt64(doc.Lookup("size"))
+	hours := doc.Lookup("minRetentionHours")
+	if !ok || size < MinWindowBytes || size > MaxWindowBytes || !hours.IsNumber() || !(bson.ToDouble(hours) >= 0 && bson.ToDouble(hours) <= MaxRetentionHours) {
+		m.o.Log.Warn("replication: the window of the log that was stored cannot be, and the options count", "window", doc.String())
+		return w, nil
+	}
+	return Window{Bytes: uint64(size), Retention: Hours(bson.ToDouble(hours))}, nil
+}
+
+// MaxRetentionHours bounds how long entries may have to stay: a time that a Duration
+// can hold.
+const MaxRetentionHours = 1 << 20
+
+// Hours is a number of hours.
+func Hours(n float64) time.Duration { return time.Duration(n * float64(time.Hour)) }

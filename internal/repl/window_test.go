@@ -1,9 +1,11 @@
 package repl
 
 import (
+	"math"
 	"testing"
 	"time"
 
+	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/storage"
 	"go.etcd.io/raft/v3/raftpb"
 )
@@ -112,4 +114,35 @@ func TestWindow(t *testing.T) {
 	}
 	a.kill()
 	b.kill()
+}
+
+// What SetWindow has set counts after a crash, and before the options: until it is
+// removed, or is what cannot be.
+func TestWindowLasts(t *testing.T) {
+	ms := newMachines(t)
+	ms.window = Window{Bytes: 1 << 30, Retention: time.Hour}
+	a := ms.member("a:1", storage.NewMemFS())
+	if err := a.Initiate(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	want := Window{Bytes: 2000 << 20, Retention: 90 * time.Minute}
+	if err := a.SetWindow(t.Context(), want); err != nil {
+		t.Fatal(err)
+	}
+	again := func(want Window) {
+		t.Helper()
+		a = ms.member("a:1", a.kill())
+		if got := a.Window(); got != want {
+			t.Errorf("the window is %v, not %v", got, want)
+		}
+	}
+	again(want)
+	for _, hours := range []bson.Value{bson.Double(-1), bson.Double(math.NaN()), bson.String("x")} {
+		doc := new(bson.Builder).Value("_id", windowID).Int64("size", int64(want.Bytes)).Value("minRetentionHours", hours).Finish()
+		if err := replaceOnly(t.Context(), a.catalog, windowNamespace, doc, storage.Journaled); err != nil {
+			t.Fatal(err)
+		}
+		again(ms.window)
+	}
+	a.kill()
 }
