@@ -1,9 +1,11 @@
 package catalog
 
 import (
+	"context"
 	"errors"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
@@ -24,4 +26,27 @@ func (c *Catalog) Kept(ns schema.Namespace, id bson.Value) (bson.Doc, error) {
 	}
 	defer closer.Close()
 	return bson.Doc(data).Clone(), nil
+}
+
+// Keep makes doc the document with its _id in such a collection, which it creates where
+// there is none.
+func (c *Catalog) Keep(ctx context.Context, ns schema.Namespace, doc bson.Doc) error {
+	coll := c.Lookup(ns)
+	if coll == nil {
+		if _, err := c.Create(ctx, ns, nil); err != nil && !mongoerr.Is(err, mongoerr.NamespaceExists) {
+			return err
+		}
+		coll = c.Lookup(ns)
+	}
+	key := coll.AppendIDKey(nil, doc.Lookup("_id"))
+	return c.Run(ctx, storage.Journaled, func(u *Unit) error {
+		old, err := u.LockRecord(ctx, coll, key)
+		if err != nil {
+			return err
+		}
+		if old == nil {
+			return u.Insert(ctx, coll, doc)
+		}
+		return u.Update(ctx, coll, key, old, doc)
+	})
 }

@@ -4,11 +4,8 @@ import (
 	"context"
 
 	"github.com/mayflydb/mayfly/internal/bson"
-	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/command"
-	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/schema"
-	"github.com/mayflydb/mayfly/internal/storage"
 )
 
 // Where the set keeps the read and write concern of clients that give none.
@@ -88,26 +85,4 @@ func (d *defaultConcerns) append(b *bson.Builder) {
 			b.Value(name, v)
 		}
 	}
-}
-
-// storeConcerns keeps what setDefaultRWConcern sets.
-func (n *Node) storeConcerns(ctx context.Context, doc bson.Doc) error {
-	c := n.Catalog.Lookup(settingsNamespace)
-	if c == nil {
-		if _, err := n.Catalog.Create(ctx, settingsNamespace, nil); err != nil && !mongoerr.Is(err, mongoerr.NamespaceExists) {
-			return err
-		}
-		c = n.Catalog.Lookup(settingsNamespace)
-	}
-	key := c.AppendIDKey(nil, concernsID)
-	return n.Catalog.Run(ctx, storage.Journaled, func(u *catalog.Unit) error {
-		old, err := u.LockRecord(ctx, c, key)
-		if err != nil {
-			return err
-		}
-		if old == nil {
-			return u.Insert(ctx, c, doc)
-		}
-		return u.Update(ctx, c, key, old, doc)
-	})
 }

@@ -30,7 +30,7 @@ var planParameters = []struct {
 // registerParameters adds the parameters that this package shows, or keeps for
 // those who ask.
 func (n *Node) registerParameters(p *command.Params) {
-	p.Fixed("featureCompatibilityVersion", false, n.fcv.document)
+	p.Fixed("featureCompatibilityVersion", false, n.featureVersionParameter)
 	p.Fixed("authenticationMechanisms", true, func() bson.Value {
 		return bson.Array(bson.String("SCRAM-SHA-1"), bson.String("SCRAM-SHA-256"))
 	})

@@ -36,7 +36,6 @@ type Node struct {
 	created    validatorCounts
 	collModded validatorCounts
 	accounts   *account.Store
-	fcv        fcv
 	cluster    clusterParameters
 	compaction compaction
 	concerns   atomic.Pointer[defaultConcerns] // of clients that give none; on a member

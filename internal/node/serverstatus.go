@@ -45,7 +45,7 @@ func (n *Node) appendTransactions(b *bson.Builder) {
 }
 
 func (n *Node) appendFCV(b *bson.Builder) {
-	v := n.fcv.get()
+	v := n.featureVersion()
 	b.Int32("major", int32(v[0]-'0')).Int32("minor", int32(v[2]-'0')).Int32("transitioning", 0)
 }
 

@@ -47,7 +47,7 @@ func (n *Node) runSetDefaultRWConcern(ctx context.Context, op *command.Op) error
 		return mongoerr.New(mongoerr.IllegalOperation, "The global default write concern cannot be unset once it is set.")
 	}
 	b.Timestamp("updateOpTime", uint64(n.Dispatcher.Member.Clock().Now())).Date("updateWallClockTime", time.Now().UnixMilli())
-	if err := n.storeConcerns(ctx, b.Finish()); err != nil {
+	if err := n.Catalog.Keep(ctx, settingsNamespace, b.Finish()); err != nil {
 		return err
 	}
 	d, err := n.loadConcerns()

@@ -128,6 +128,8 @@ func TestOplog(t *testing.T) {
 }
 
 const goldenOplog = `{ op: "n", ns: "", o: { msg: "initiating set" } }
+{ op: "c", ns: "admin.$cmd", o: { create: "system.version", idIndex: { v: 2, key: { _id: 1 }, name: "_id_" } } }
+{ op: "i", ns: "admin.system.version", o: { _id: "featureCompatibilityVersion", version: "8.0" }, o2: { _id: "featureCompatibilityVersion" } }
 { op: "c", ns: "d.$cmd", o: { create: "c", idIndex: { v: 2, key: { _id: 1 }, name: "_id_" } } }
 { op: "i", ns: "d.c", o: { _id: 0 }, o2: { _id: 0 } }
 { op: "i", ns: "d.c", o: { _id: 10 }, o2: { _id: 10 } }

@@ -54,7 +54,28 @@ func (m *Member) Initiate(ctx context.Context, c *Config) error {
 	if err := m.replica.Found(ctx, c); err != nil {
 		return err
 	}
-	return m.until(ctx, func(s *State) bool { return s.Writable })
+	if err := m.until(ctx, func(s *State) bool { return s.Writable }); err != nil {
+		return err
+	}
+	if err := m.keepFeatureVersion(ctx); err != nil {
+		m.o.Log.Warn("replication: the feature compatibility version was not stored", "error", err)
+	}
+	return nil
+}
+
+// keepFeatureVersion stores the feature compatibility version of a new set, where its
+// data have none yet.
+func (m *Member) keepFeatureVersion(ctx context.Context) error {
+	ctx, leave, err := m.door.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	version, stored, err := m.catalog.FeatureVersion()
+	if err != nil || stored {
+		return err
+	}
+	return m.catalog.SetFeatureVersion(ctx, version)
 }
 
 // Reconfigure changes the configuration of the set, and returns when it is committed.
