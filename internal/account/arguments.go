@@ -9,18 +9,23 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// The fields that the commands about users and roles share.
-var (
-	rolesArgument = command.ArrayOf("roles", command.OneOf("", bson.TypeString, bson.TypeDocument))
+// The fields that the commands about users and roles share, declared anew for each.
 
-	restrictionsArgument = command.ArrayOf("authenticationRestrictions", command.Struct("", command.NewFields("authenticationRestrictions",
+func rolesArgument() *command.Field {
+	return command.ArrayOf("roles", command.OneOf("", bson.TypeString, bson.TypeDocument))
+}
+
+func restrictionsArgument() *command.Field {
+	return command.ArrayOf("authenticationRestrictions", command.Struct("", command.NewFields("authenticationRestrictions",
 		command.ArrayOf("clientSource", command.String("")), command.ArrayOf("serverAddress", command.String("")))))
+}
 
-	privilegesArgument = command.ArrayOf("privileges", command.Struct("", command.NewFields("privileges",
+func privilegesArgument() *command.Field {
+	return command.ArrayOf("privileges", command.Struct("", command.NewFields("privileges",
 		command.Struct("resource", command.NewFields("resource", command.SafeBool("cluster"), command.SafeBool("anyResource"),
 			command.String("db"), command.String("collection"), command.String("system_buckets")).Lenient()).Required(),
 		command.ArrayOf("actions", command.String("")).Required()).Lenient()))
-)
+}
 
 // argumentRoles reads the roles that a command names, those without a database
 // in the command's.

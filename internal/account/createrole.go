@@ -10,7 +10,7 @@ import (
 )
 
 var createRoleFields = command.NewFields("createRole", command.Value(command.String("").Required()),
-	privilegesArgument.Required(), rolesArgument.Required(), restrictionsArgument)
+	privilegesArgument().Required(), rolesArgument().Required(), restrictionsArgument())
 
 // createRole makes a role.
 func (s *Store) createRole() *command.Command {

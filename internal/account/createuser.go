@@ -11,8 +11,8 @@ import (
 )
 
 var createUserFields = command.NewFields("createUser", command.Value(command.String("").Required()),
-	command.String("pwd"), command.Object("customData"), rolesArgument.Required(), command.SafeBool("digestPassword"),
-	restrictionsArgument, command.ArrayOf("mechanisms", command.String("")))
+	command.String("pwd"), command.Object("customData"), rolesArgument().Required(), command.SafeBool("digestPassword"),
+	restrictionsArgument(), command.ArrayOf("mechanisms", command.String("")))
 
 // createUser makes a user.
 func (s *Store) createUser() *command.Command {

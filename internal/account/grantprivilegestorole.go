@@ -8,7 +8,7 @@ import (
 
 // grantPrivilegesToRole adds to what a role may do.
 func (s *Store) grantPrivilegesToRole() *command.Command {
-	fields := command.NewFields("grantPrivilegesToRole", command.Value(command.String("").Required()), privilegesArgument.Required())
+	fields := command.NewFields("grantPrivilegesToRole", command.Value(command.String("").Required()), privilegesArgument().Required())
 	return accountCommand("grantPrivilegesToRole", "Grants privileges to a role", fields, func(ctx context.Context, op *command.Op) error {
 		role, err := userRole(op)
 		if err != nil {

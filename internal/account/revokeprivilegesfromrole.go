@@ -8,7 +8,7 @@ import (
 
 // revokePrivilegesFromRole takes from what a role may do.
 func (s *Store) revokePrivilegesFromRole() *command.Command {
-	fields := command.NewFields("revokePrivilegesFromRole", command.Value(command.String("").Required()), privilegesArgument.Required())
+	fields := command.NewFields("revokePrivilegesFromRole", command.Value(command.String("").Required()), privilegesArgument().Required())
 	return accountCommand("revokePrivilegesFromRole", "Revokes privileges from a role", fields, func(ctx context.Context, op *command.Op) error {
 		role, err := userRole(op)
 		if err != nil {

@@ -9,7 +9,7 @@ import (
 
 // revokeRolesFromRole takes from what a role inherits.
 func (s *Store) revokeRolesFromRole() *command.Command {
-	fields := command.NewFields("revokeRolesFromRole", command.Value(command.String("").Required()), rolesArgument.Required())
+	fields := command.NewFields("revokeRolesFromRole", command.Value(command.String("").Required()), rolesArgument().Required())
 	return accountCommand("revokeRolesFromRole", "Revokes roles from another role.", fields, func(ctx context.Context, op *command.Op) error {
 		anything := func(auth.RoleName, []auth.RoleName) error { return nil }
 		return s.changeInherited(ctx, op, anything, auth.Less)

@@ -9,7 +9,7 @@ import (
 
 // revokeRolesFromUser takes roles from a user.
 func (s *Store) revokeRolesFromUser() *command.Command {
-	fields := command.NewFields("revokeRolesFromUser", command.Value(command.String("").Required()), rolesArgument.Required())
+	fields := command.NewFields("revokeRolesFromUser", command.Value(command.String("").Required()), rolesArgument().Required())
 	return accountCommand("revokeRolesFromUser", "Revokes roles from a user.", fields, func(ctx context.Context, op *command.Op) error {
 		return s.changeUserRoles(ctx, op, auth.Less)
 	})

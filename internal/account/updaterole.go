@@ -9,7 +9,7 @@ import (
 )
 
 var updateRoleFields = command.NewFields("updateRole", command.Value(command.String("").Required()),
-	privilegesArgument, rolesArgument, restrictionsArgument)
+	privilegesArgument(), rolesArgument(), restrictionsArgument())
 
 // updateRole replaces a role's privileges, roles and restrictions.
 func (s *Store) updateRole() *command.Command {

@@ -10,8 +10,8 @@ import (
 )
 
 var updateUserFields = command.NewFields("updateUser", command.Value(command.String("").Required()),
-	command.String("pwd"), command.Object("customData"), rolesArgument, command.SafeBool("digestPassword"),
-	restrictionsArgument, command.ArrayOf("mechanisms", command.String("")))
+	command.String("pwd"), command.Object("customData"), rolesArgument(), command.SafeBool("digestPassword"),
+	restrictionsArgument(), command.ArrayOf("mechanisms", command.String("")))
 
 // updateUser changes a user's password, data, roles and restrictions.
 func (s *Store) updateUser() *command.Command {

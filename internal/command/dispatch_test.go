@@ -149,6 +149,18 @@ func BenchmarkParse(b *testing.B) {
 	}
 }
 
+// TestFieldOfTwo declares a field in two commands: a change of it would be one of both.
+func TestFieldOfTwo(t *testing.T) {
+	shared := String("name")
+	NewFields("one", shared)
+	defer func() {
+		if p := recover(); p == nil {
+			t.Fatal("two commands share the declaration of a field")
+		}
+	}()
+	NewFields("two", shared.Required())
+}
+
 func ExampleNewFields() {
 	f := NewFields("resize", String("name").Required(), SafeInt("size").Min(0))
 	d := new(bson.Builder).String("name", "x").Int32("size", -1).Finish()

@@ -24,12 +24,17 @@ type Fields struct {
 	lenient bool
 }
 
-// NewFields declares the fields of the command or document called name. For a
-// command, at most one of the fields may be the command's own value (see
+// NewFields declares the fields of the command or document called name, each a Field of
+// its own. For a command, at most one of the fields may be the command's own value (see
 // Collection, CollectionOrUUID, Value); without one, the value is ignored.
-func NewFields(name string, fields ...Field) *Fields {
+func NewFields(name string, fields ...*Field) *Fields {
 	f := &Fields{name: name, root: place{name: name}, value: kindIgnored, valueAt: -1, index: make(map[string]int, len(fields))}
-	for _, d := range fields {
+	for _, declared := range fields {
+		if declared.inside != nil {
+			panic(fmt.Sprintf("command: field %q of %q belongs to another declaration", declared.name, name))
+		}
+		declared.inside = &f.root
+		d := *declared
 		if d.isValue {
 			f.value = d.kind
 			if d.kind == kindNamespace || d.kind == kindNamespaceOrUUID {
@@ -74,7 +79,7 @@ const (
 	kindNamespaceOrUUID
 )
 
-// Field declares one field; its methods return changed copies.
+// Field declares one field; its methods change and return it.
 type Field struct {
 	name      string
 	kind      kind
@@ -104,135 +109,135 @@ var (
 )
 
 // Any declares a field of any type; null is kept as a value.
-func Any(name string) Field { return Field{name: name, kind: kindAny, keepNull: true} }
+func Any(name string) *Field { return &Field{name: name, kind: kindAny, keepNull: true} }
 
 // Ignored declares a field that is accepted and never read.
-func Ignored(name string) Field { return Field{name: name, kind: kindIgnored} }
+func Ignored(name string) *Field { return &Field{name: name, kind: kindIgnored} }
 
 // OneOf declares a field of one of the types.
-func OneOf(name string, types ...bson.Type) Field { return Field{name: name, types: types} }
+func OneOf(name string, types ...bson.Type) *Field { return &Field{name: name, types: types} }
 
 // Bool declares a field that takes true and false only.
-func Bool(name string) Field { return OneOf(name, bson.TypeBool) }
+func Bool(name string) *Field { return OneOf(name, bson.TypeBool) }
 
 // OptionalBool declares a boolean of the server's type optionalBool, which takes
 // nothing else, not even null, and has error messages of its own.
-func OptionalBool(name string) Field {
+func OptionalBool(name string) *Field {
 	d := Bool(name)
 	d.optional = true
 	return d
 }
 
 // SafeBool declares a field that takes a bool, or a number where zero is false.
-func SafeBool(name string) Field { return Field{name: name, kind: kindBool, types: safeBoolTypes} }
+func SafeBool(name string) *Field { return &Field{name: name, kind: kindBool, types: safeBoolTypes} }
 
 // Int32 declares a field that takes an int and no other number.
-func Int32(name string) Field { return OneOf(name, bson.TypeInt32) }
+func Int32(name string) *Field { return OneOf(name, bson.TypeInt32) }
 
 // Int64 declares a field that takes a long and no other number.
-func Int64(name string) Field { return OneOf(name, bson.TypeInt64) }
+func Int64(name string) *Field { return OneOf(name, bson.TypeInt64) }
 
 // SafeInt declares a field that takes any number, truncated to an int.
-func SafeInt(name string) Field { return Field{name: name, kind: kindInt32, types: numberTypes} }
+func SafeInt(name string) *Field { return &Field{name: name, kind: kindInt32, types: numberTypes} }
 
 // SafeInt64 declares a field that takes any number, truncated to a long.
-func SafeInt64(name string) Field { return Field{name: name, kind: kindInt64, types: numberTypes} }
+func SafeInt64(name string) *Field { return &Field{name: name, kind: kindInt64, types: numberTypes} }
 
 // ExactInt64 declares a field that takes any number without a fraction.
-func ExactInt64(name string) Field { return Field{name: name, kind: kindExact, types: numberTypes} }
+func ExactInt64(name string) *Field { return &Field{name: name, kind: kindExact, types: numberTypes} }
 
 // Number declares a field that takes any number, read with Args.Double.
-func Number(name string) Field { return Field{name: name, types: numberTypes} }
+func Number(name string) *Field { return &Field{name: name, types: numberTypes} }
 
 // String declares a string.
-func String(name string) Field { return OneOf(name, bson.TypeString) }
+func String(name string) *Field { return OneOf(name, bson.TypeString) }
 
 // Object declares a document without fields of its own to check.
-func Object(name string) Field { return OneOf(name, bson.TypeDocument) }
+func Object(name string) *Field { return OneOf(name, bson.TypeDocument) }
 
 // Array declares an array of anything.
-func Array(name string) Field { return OneOf(name, bson.TypeArray) }
+func Array(name string) *Field { return OneOf(name, bson.TypeArray) }
 
 // Timestamp declares a timestamp.
-func Timestamp(name string) Field { return OneOf(name, bson.TypeTimestamp) }
+func Timestamp(name string) *Field { return OneOf(name, bson.TypeTimestamp) }
 
 // UUID declares a binary value of subtype 4.
-func UUID(name string) Field {
-	return Field{name: name, kind: kindUUID, types: []bson.Type{bson.TypeBinary}}
+func UUID(name string) *Field {
+	return &Field{name: name, kind: kindUUID, types: []bson.Type{bson.TypeBinary}}
 }
 
 // Digest declares the SHA-256 of a user's name: a binary value of subtype 0 and 32
 // bytes (code 12 for another length).
-func Digest(name string) Field {
-	return Field{name: name, kind: kindDigest, types: []bson.Type{bson.TypeBinary}}
+func Digest(name string) *Field {
+	return &Field{name: name, kind: kindDigest, types: []bson.Type{bson.TypeBinary}}
 }
 
 // Enum declares a string that is one of values (code 2 for others).
-func Enum(name string, values ...string) Field {
-	return Field{name: name, kind: kindEnum, types: []bson.Type{bson.TypeString}, enum: values}
+func Enum(name string, values ...string) *Field {
+	return &Field{name: name, kind: kindEnum, types: []bson.Type{bson.TypeString}, enum: values}
 }
 
 // Struct declares a document with the fields of sub.
-func Struct(name string, sub *Fields) Field {
-	return Field{name: name, kind: kindStruct, types: []bson.Type{bson.TypeDocument}, sub: sub}
+func Struct(name string, sub *Fields) *Field {
+	return &Field{name: name, kind: kindStruct, types: []bson.Type{bson.TypeDocument}, sub: sub}
 }
 
 // ArrayOf declares an array with elements as elem declares them; elem's name is
 // ignored. Elements may also come as a section of their own (OP_MSG kind 1).
-func ArrayOf(name string, elem Field) Field {
-	return Field{name: name, kind: kindArray, types: []bson.Type{bson.TypeArray}, elem: &elem}
+func ArrayOf(name string, elem *Field) *Field {
+	return &Field{name: name, kind: kindArray, types: []bson.Type{bson.TypeArray}, elem: elem}
 }
 
 // Collection declares the command's own value as the name of a collection
 // (code 73 for what is no valid name).
-func Collection() Field { return Field{kind: kindNamespace, isValue: true} }
+func Collection() *Field { return &Field{kind: kindNamespace, isValue: true} }
 
 // CollectionOrUUID declares the command's own value as the name or the UUID of
 // a collection.
-func CollectionOrUUID() Field { return Field{kind: kindNamespaceOrUUID, isValue: true} }
+func CollectionOrUUID() *Field { return &Field{kind: kindNamespaceOrUUID, isValue: true} }
 
 // Value declares the command's own value as d, whose name is ignored; Args has it under
 // the command's name.
-func Value(d Field) Field { d.isValue = true; return d }
+func Value(d *Field) *Field { d.isValue = true; return d }
 
 // Name is the field's name.
-func (d Field) Name() string { return d.name }
+func (d *Field) Name() string { return d.name }
 
 // Required makes absence an error (code 40414).
-func (d Field) Required() Field { d.required = true; return d }
+func (d *Field) Required() *Field { d.required = true; return d }
 
 // Nullable keeps null as a value instead of reading it as absent.
-func (d Field) Nullable() Field { d.keepNull = true; return d }
+func (d *Field) Nullable() *Field { d.keepNull = true; return d }
 
 // NotNull makes null an error of type (code 14), as for fields that have a
 // default.
-func (d Field) NotNull() Field { d.notNull = true; return d }
+func (d *Field) NotNull() *Field { d.notNull = true; return d }
 
 // Min sets the lowest number allowed (code 2 below).
-func (d Field) Min(n int64) Field { d.hasMin, d.min = true, n; return d }
+func (d *Field) Min(n int64) *Field { d.hasMin, d.min = true, n; return d }
 
 // Above sets an exclusive lower bound (code 2 at or below n).
-func (d Field) Above(n int64) Field { d.hasMin, d.above, d.min = true, true, n; return d }
+func (d *Field) Above(n int64) *Field { d.hasMin, d.above, d.min = true, true, n; return d }
 
 // Max sets the highest number allowed (code 2 above).
-func (d Field) Max(n int64) Field { d.hasMax, d.max = true, n; return d }
+func (d *Field) Max(n int64) *Field { d.hasMax, d.max = true, n; return d }
 
 // RangeCode sets the code of the errors of Min, Above and Max, 2 by default.
-func (d Field) RangeCode(code int32) Field { d.rangeCode = code; return d }
+func (d *Field) RangeCode(code int32) *Field { d.rangeCode = code; return d }
 
 // Otherwise sets the error for values of other types. Null is one of those
 // then, as for the server's fields with a parser of their own.
-func (d Field) Otherwise(err error) Field { d.typeErr = err; return d }
+func (d *Field) Otherwise(err error) *Field { d.typeErr = err; return d }
 
 // Hint declares the hint of a query: an index's name or key pattern, or
 // {$natural: ±1} (code 9 for other types).
-func Hint(name string) Field {
+func Hint(name string) *Field {
 	return OneOf(name, bson.TypeString, bson.TypeDocument).Otherwise(errHint)
 }
 
 // Modification declares what an update does: operators, a replacement or a
 // pipeline (code 9 for other types).
-func Modification(name string) Field {
+func Modification(name string) *Field {
 	return OneOf(name, bson.TypeDocument, bson.TypeArray).Otherwise(errModification)
 }
 
@@ -243,10 +248,10 @@ var (
 
 // Unstable marks a field that Stable API version 1 does not have: it is rejected under
 // apiStrict (code 323).
-func (d Field) Unstable() Field { d.unstable = true; return d }
+func (d *Field) Unstable() *Field { d.unstable = true; return d }
 
 // OrOne lets a single element stand for the array that ArrayOf declares.
-func (d Field) OrOne() Field {
+func (d *Field) OrOne() *Field {
 	d.allowOne = true
 	d.types = append(append([]bson.Type(nil), d.elem.types...), bson.TypeArray)
 	return d

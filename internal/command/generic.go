@@ -109,8 +109,7 @@ var genericFields = func() map[string]*Field {
 		"apiStrict": bson.TypeBool, "apiDeprecationErrors": bson.TypeBool, "rawData": bson.TypeBool,
 		"readConcern": bson.TypeDocument, "writeConcern": bson.TypeDocument,
 	} {
-		f := OneOf(name, t)
-		fields[name] = &f
+		fields[name] = OneOf(name, t)
 	}
 	return fields
 }()

@@ -33,7 +33,7 @@ var clusterParameterList = []clusterParameter{
 }
 
 // oneField parses the value of a parameter with a single field.
-func oneField(parameter string, f command.Field, absent bson.Value) func(bson.Doc) (bson.Doc, error) {
+func oneField(parameter string, f *command.Field, absent bson.Value) func(bson.Doc) (bson.Doc, error) {
 	fields := command.NewFields(parameter, f)
 	name := f.Name()
 	return func(d bson.Doc) (bson.Doc, error) {

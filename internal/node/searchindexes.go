@@ -10,9 +10,9 @@ import (
 // The commands about search indexes exist on every server, and fail with
 // SearchNotEnabled on those without a search process. (Manual: database command
 // createSearchIndexes and the three beside it.)
-func (n *Node) searchIndexCommand(name, help string, fields ...command.Field) *command.Command {
+func (n *Node) searchIndexCommand(name, help string, fields ...*command.Field) *command.Command {
 	return &command.Command{
-		Name: name, Fields: command.NewFields(name, append([]command.Field{command.Collection()}, fields...)...), Help: help,
+		Name: name, Fields: command.NewFields(name, append([]*command.Field{command.Collection()}, fields...)...), Help: help,
 		Run: func(context.Context, *command.Op) error { return pipeline.NoSearchIndexes() },
 	}
 }

@@ -16,10 +16,10 @@ const prefix = "_configsvr"
 
 // newCommand declares a command: its value and its fields are those of the client's
 // command of the same name.
-func newCommand(name string, value command.Field, run command.Handler, fields ...command.Field) *command.Command {
+func newCommand(name string, value *command.Field, run command.Handler, fields ...*command.Field) *command.Command {
 	return &command.Command{
 		Name: prefix + name, Flags: command.AdminOnly | command.TakesWriteConcern, Run: run,
-		Fields: command.NewFields(prefix+name, append([]command.Field{command.Value(value)}, fields...)...),
+		Fields: command.NewFields(prefix+name, append([]*command.Field{command.Value(value)}, fields...)...),
 		Help:   "what a router asks the config servers for " + strings.ToLower(name[:1]) + name[1:],
 	}
 }
