@@ -113,9 +113,9 @@ func (b *bench) remove(ctx context.Context, s expirer, l layout, name string) (*
 		}
 	}
 	r := &removal{name: name}
-	quiet := startReads(ctx, s, b.o.ExpiryReads)
+	quiet := startLoad(ctx, s, readClients, readSteadily(b.o.ExpiryReads))
 	time.Sleep(quietReads)
-	before, err := quiet.stop()
+	before, err := stopReads(quiet)
 	if err != nil {
 		return nil, err
 	}
@@ -130,9 +130,9 @@ func (b *bench) remove(ctx context.Context, s expirer, l layout, name string) (*
 	if s == expirer(b.server) {
 		profiled = b.profile(ctx, expiryRow, quietReads)
 	}
-	busy := startReads(ctx, s, b.o.ExpiryReads)
+	busy := startLoad(ctx, s, readClients, readSteadily(b.o.ExpiryReads))
 	removing, err := timedRemoval(ctx, s, b.o.ExpiryDocuments)
-	during, readErr := busy.stop()
+	during, readErr := stopReads(busy)
 	if err := errors.Join(err, readErr, profiled()); err != nil {
 		return nil, err
 	}
@@ -160,53 +160,32 @@ func timedRemoval(ctx context.Context, s expirer, total int64) (time.Duration, e
 	return time.Since(begun), err
 }
 
-// reads are clients that read documents by _id at a steady pace.
-type reads struct {
-	cancel context.CancelFunc
-	took   [][]time.Duration
-	done   chan error
-}
-
-func startReads(ctx context.Context, s system, perSecond int) *reads {
-	reading, cancel := context.WithCancel(ctx)
-	r := &reads{cancel: cancel, took: make([][]time.Duration, readClients), done: make(chan error, 1)}
+// readSteadily reads documents by _id, so many a second by all clients.
+func readSteadily(perSecond int) work {
 	pause := time.Second * readClients / time.Duration(perSecond)
-	go func() {
-		r.done <- parallel(readClients, func(client int) error {
-			w, err := s.worker(ctx)
-			if err != nil {
+	return func(working, ctx context.Context, w worker, v *rand.Rand, t *timings) error {
+		tick := time.NewTicker(pause)
+		defer tick.Stop()
+		for {
+			select {
+			case <-working.Done():
+				return nil
+			case <-tick.C:
+			}
+			begun := time.Now()
+			if err := w.find(ctx, v.Int64N(liveDocuments)); err != nil {
 				return err
 			}
-			defer w.close()
-			v := rand.New(rand.NewPCG(uint64(client), 1))
-			for tick := time.NewTicker(pause); ; {
-				select {
-				case <-reading.Done():
-					tick.Stop()
-					return nil
-				case <-tick.C:
-				}
-				begun := time.Now()
-				if err := w.find(ctx, v.Int64N(liveDocuments)); err != nil {
-					return err
-				}
-				r.took[client] = append(r.took[client], time.Since(begun))
-			}
-		})
-	}()
-	return r
+			t.took = append(t.took, time.Since(begun))
+		}
+	}
 }
 
-// stop ends the reads and returns how long each took.
-func (r *reads) stop() ([]time.Duration, error) {
-	r.cancel()
-	err := <-r.done
-	var all []time.Duration
-	for _, t := range r.took {
-		all = append(all, t...)
-	}
-	if err == nil && len(all) == 0 {
+// stopReads ends a load of reads, of which there were some.
+func stopReads(l *load) ([]time.Duration, error) {
+	all, err := l.stop()
+	if err == nil && len(all.took) == 0 {
 		err = errWrong
 	}
-	return all, err
+	return all.took, err
 }

@@ -131,7 +131,7 @@ func (b *bench) removeLive(ctx context.Context, s expirer, l layout, name string
 	if err != nil {
 		return nil, err
 	}
-	busy := startMixed(ctx, s, alive)
+	busy := startLoad(ctx, s, liveClients, mixedWork(alive))
 	begun := time.Now()
 	removing, err := timedRemoval(ctx, s, due)
 	took := time.Since(begun)
@@ -144,7 +144,7 @@ func (b *bench) removeLive(ctx context.Context, s expirer, l layout, name string
 		return nil, err
 	}
 	r.perSecond, r.cpu = float64(due)/removing.Seconds(), (after-used)/time.Duration(due)
-	r.during = newPhase(during, took)
+	r.during = newPhase(during.took, took)
 	if r.after, err = b.quietPhase(ctx, s, alive); err != nil {
 		return nil, err
 	}
@@ -163,37 +163,25 @@ func (b *bench) removeLive(ctx context.Context, s expirer, l layout, name string
 
 // quietPhase is what the clients meet while nothing is removed.
 func (b *bench) quietPhase(ctx context.Context, s system, alive int64) (phase, error) {
-	m := startMixed(ctx, s, alive)
+	m := startLoad(ctx, s, liveClients, mixedWork(alive))
 	time.Sleep(liveQuiet)
-	took, err := m.stop()
-	return newPhase(took, liveQuiet), err
+	all, err := m.stop()
+	return newPhase(all.took, liveQuiet), err
 }
 
-// startMixed begins clients that read and update documents by _id, as fast as
-// they are answered.
-func startMixed(ctx context.Context, s system, documents int64) *reads {
-	working, cancel := context.WithCancel(ctx)
-	r := &reads{cancel: cancel, took: make([][]time.Duration, liveClients), done: make(chan error, 1)}
-	go func() {
-		r.done <- parallel(liveClients, func(client int) error {
-			w, err := s.worker(ctx)
-			if err != nil {
+// mixedWork reads and updates documents by _id, as fast as it is answered.
+func mixedWork(documents int64) work {
+	return func(working, ctx context.Context, w worker, v *rand.Rand, t *timings) error {
+		d := newDataset(documents)
+		for do := mixed(50); working.Err() == nil; {
+			begun := time.Now()
+			if err := do(ctx, w, d, v); err != nil {
 				return err
 			}
-			defer w.close()
-			d := newDataset(documents)
-			v := rand.New(rand.NewPCG(uint64(client), 2))
-			for do := mixed(50); working.Err() == nil; {
-				begun := time.Now()
-				if err := do(ctx, w, d, v); err != nil {
-					return err
-				}
-				r.took[client] = append(r.took[client], time.Since(begun))
-			}
-			return nil
-		})
-	}()
-	return r
+			t.took = append(t.took, time.Since(begun))
+		}
+		return nil
+	}
 }
 
 // restingDisk is what a system's documents take when nothing of them is in

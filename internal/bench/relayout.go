@@ -92,12 +92,12 @@ func (b *bench) relay(ctx context.Context, n int64, clients int) (*relaid, error
 		return nil, err
 	}
 	load := func(i int, during func() error) (err error) {
-		m := startMeasured(ctx, s, n, clients)
+		m := startLoad(ctx, s, clients, readAndUpdate(n))
 		begun := time.Now()
 		err = during()
 		took := time.Since(begun)
-		reads, writes, stopErr := m.stop()
-		r.reads[i], r.writes[i] = newPhase(reads, took), newPhase(writes, took)
+		all, stopErr := m.stop()
+		r.reads[i], r.writes[i] = newPhase(all.took, took), newPhase(all.updates, took)
 		return errors.Join(err, stopErr)
 	}
 	quiet := func() error {
@@ -193,51 +193,23 @@ func (m *mayfly) relayouts(ctx context.Context) (bson.Raw, error) {
 	return r.Lookup("metrics", "relayout").Document(), nil
 }
 
-// measuredLoad is clients that read and update documents by _id, half and half, as fast
-// as they are answered.
-type measuredLoad struct {
-	cancel        context.CancelFunc
-	reads, writes [][]time.Duration
-	done          chan error
-}
-
-func startMeasured(ctx context.Context, s system, documents int64, clients int) *measuredLoad {
-	working, cancel := context.WithCancel(ctx)
-	m := &measuredLoad{cancel: cancel, reads: make([][]time.Duration, clients), writes: make([][]time.Duration, clients), done: make(chan error, 1)}
-	go func() {
-		m.done <- parallel(clients, func(client int) error {
-			w, err := s.worker(ctx)
-			if err != nil {
-				return err
-			}
-			defer w.close()
-			v := rand.New(rand.NewPCG(uint64(client), 3))
-			for working.Err() == nil {
-				id, begun := v.Int64N(documents), time.Now()
-				if v.IntN(2) == 0 {
-					if err := w.find(ctx, id); err != nil {
-						return err
-					}
-					m.reads[client] = append(m.reads[client], time.Since(begun))
-					continue
-				}
-				if err := w.increment(ctx, id, false); err != nil {
+// readAndUpdate reads and updates the first documents by _id, half and half, as fast as it is answered.
+func readAndUpdate(documents int64) work {
+	return func(working, ctx context.Context, w worker, v *rand.Rand, t *timings) error {
+		for working.Err() == nil {
+			id, begun := v.Int64N(documents), time.Now()
+			if v.IntN(2) == 0 {
+				if err := w.find(ctx, id); err != nil {
 					return err
 				}
-				m.writes[client] = append(m.writes[client], time.Since(begun))
+				t.took = append(t.took, time.Since(begun))
+				continue
 			}
-			return nil
-		})
-	}()
-	return m
-}
-
-// stop ends the clients, and returns how long each operation took.
-func (m *measuredLoad) stop() (reads, writes []time.Duration, err error) {
-	m.cancel()
-	err = <-m.done
-	for i := range m.reads {
-		reads, writes = append(reads, m.reads[i]...), append(writes, m.writes[i]...)
+			if err := w.increment(ctx, id, false); err != nil {
+				return err
+			}
+			t.updates = append(t.updates, time.Since(begun))
+		}
+		return nil
 	}
-	return reads, writes, err
 }
