@@ -45,18 +45,13 @@ func (s *Unpack) NextColumnBatch(ctx context.Context, row *stage.Row) (pipeline.
 // nextBucketColumns takes the next bucket from below; nil if there is none yet, or it
 // has none within the times that are asked for.
 func (s *Unpack) nextBucketColumns(ctx context.Context, row *stage.Row) (pipeline.ColumnBatch, error) {
-	state, err := s.input.Work(ctx, row)
+	b, err := s.bucketBelow(ctx, row)
 	if err != nil {
 		return nil, err
 	}
-	if state != stage.Advanced {
-		s.over = state == stage.EOF
+	if b == nil {
 		s.stats.Count(stage.NeedTime)
 		return nil, nil
-	}
-	b, err := timeseries.Open(row.Doc, s.node.Options)
-	if err != nil {
-		return nil, corrupt(err)
 	}
 	st := &s.packed
 	if st.columns == nil {

@@ -88,11 +88,10 @@ func (s *ends) Work(ctx context.Context, row *stage.Row) (stage.State, error) {
 		s.open = s.open[1:]
 		return s.stats.Count(stage.NeedTime), s.takeOpen(src)
 	case !s.over:
-		state, err := s.input.Work(ctx, row)
-		if err == nil && state == stage.Advanced {
-			err = s.takeBucket(row)
+		b, err := s.bucketBelow(ctx, row)
+		if err == nil && b != nil {
+			err = s.takeBucket(b, row)
 		}
-		s.over = state == stage.EOF
 		return s.stats.Count(stage.NeedTime), err
 	case len(s.order) == 0:
 		return s.stats.Count(stage.EOF), nil
@@ -108,11 +107,7 @@ func (s *ends) Work(ctx context.Context, row *stage.Row) (stage.State, error) {
 }
 
 // takeBucket looks for the best measurement of a bucket.
-func (s *ends) takeBucket(row *stage.Row) error {
-	b, err := timeseries.Open(row.Doc, s.node.Options)
-	if err != nil {
-		return corrupt(err)
-	}
+func (s *ends) takeBucket(b *timeseries.Bucket, row *stage.Row) error {
 	g, err := s.group(b.Meta)
 	if err != nil || s.hopeless(g, b.Start, b.Last) || ruledOut(s.prunes, b, s.node.Options.MetaField) {
 		return err

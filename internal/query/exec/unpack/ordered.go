@@ -142,32 +142,25 @@ func (s *ordered) Work(ctx context.Context, row *stage.Row) (stage.State, error)
 
 // take holds the next bucket from below.
 func (s *ordered) take(ctx context.Context, row *stage.Row) (stage.State, error) {
-	state, err := s.input.Work(ctx, row)
+	b, err := s.bucketBelow(ctx, row)
 	if err != nil {
 		return stage.EOF, err
 	}
-	switch state {
-	case stage.EOF:
-		s.over = true
-	case stage.Advanced:
-		doc := row.Doc.Clone()
-		b, err := timeseries.Open(doc, s.node.Options)
-		if err != nil {
-			return stage.EOF, corrupt(err)
-		}
-		s.reach(b, row.Record)
-		if ruledOut(s.prunes, b, s.node.Options.MetaField) {
-			break
-		}
-		run := &timeRun{at: b.Start, doc: doc, key: append([]byte(nil), row.Record...)}
-		if s.desc() {
-			run.at = b.Last
-		}
-		if s.held += len(doc); s.held > maxHeldBuckets {
-			return stage.EOF, errHeldBuckets
-		}
-		heap.Push(&s.queue, run)
+	if b == nil {
+		return s.stats.Count(stage.NeedTime), nil
 	}
+	s.reach(b, row.Record)
+	if ruledOut(s.prunes, b, s.node.Options.MetaField) {
+		return s.stats.Count(stage.NeedTime), nil
+	}
+	run := &timeRun{at: b.Start, doc: row.Doc.Clone(), key: append([]byte(nil), row.Record...)}
+	if s.desc() {
+		run.at = b.Last
+	}
+	if s.held += len(run.doc); s.held > maxHeldBuckets {
+		return stage.EOF, errHeldBuckets
+	}
+	heap.Push(&s.queue, run)
 	return s.stats.Count(stage.NeedTime), nil
 }
 

@@ -114,23 +114,13 @@ func (s *Unpack) Work(ctx context.Context, row *stage.Row) (stage.State, error) 
 	return s.nextOpen(row)
 }
 
-// openBucket takes the next bucket from below.
+// openBucket unpacks the next bucket.
 func (s *Unpack) openBucket(ctx context.Context, row *stage.Row) (stage.State, error) {
-	state, err := s.input.Work(ctx, row)
+	b, err := s.bucketBelow(ctx, row)
 	if err != nil {
 		return stage.EOF, err
 	}
-	switch state {
-	case stage.EOF:
-		s.over = true
-	case stage.Advanced:
-		b, err := timeseries.Open(row.Doc, s.node.Options)
-		if err != nil {
-			return stage.EOF, corrupt(err)
-		}
-		if ruledOut(s.prunes, b, s.node.Options.MetaField) {
-			break
-		}
+	if b != nil && !ruledOut(s.prunes, b, s.node.Options.MetaField) {
 		if s.rows, s.at, s.to, err = s.unpacked(b); err != nil {
 			return stage.EOF, err
 		}
@@ -138,6 +128,24 @@ func (s *Unpack) openBucket(ctx context.Context, row *stage.Row) (stage.State, e
 		s.whole = s.filter == nil || s.node.Whole
 	}
 	return s.stats.Count(stage.NeedTime), nil
+}
+
+// bucketBelow asks once for the next bucket from below, into row; nil where there is
+// none yet, or none any more (over).
+func (s *Unpack) bucketBelow(ctx context.Context, row *stage.Row) (*timeseries.Bucket, error) {
+	state, err := s.input.Work(ctx, row)
+	if err != nil {
+		return nil, err
+	}
+	s.over = state == stage.EOF
+	if state != stage.Advanced {
+		return nil, nil
+	}
+	b, err := timeseries.Open(row.Doc, s.node.Options)
+	if err != nil {
+		return nil, corrupt(err)
+	}
+	return b, nil
 }
 
 // unpacked opens the rows of a bucket that lie within the times wanted.
