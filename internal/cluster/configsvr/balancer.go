@@ -16,6 +16,8 @@ type balancer struct {
 	mu     sync.Mutex
 	rounds int64
 	inside bool
+	// pace is how fast data of a collection last moved, in bytes a second.
+	pace map[string]float64
 }
 
 // balance runs the balancer's rounds until the term ends. After a round that moved
@@ -85,7 +87,7 @@ func (s *Server) round(ctx context.Context) (moved int, err error) {
 		moved++
 	}
 	if len(moves) == 0 {
-		return 0, nil
+		return 0, s.autoMerge(ctx, &set)
 	}
 	return moved, s.logRound(ctx, time.Since(now), len(moves), results)
 }
@@ -108,7 +110,76 @@ func (s *Server) moveBalanced(ctx context.Context, m shard.Move) error {
 	if err != nil {
 		return err
 	}
-	return s.move(ctx, w)
+	began := time.Now()
+	size, err := s.move(ctx, w)
+	if err == nil && size > 0 {
+		s.balancer.mu.Lock()
+		if s.balancer.pace == nil {
+			s.balancer.pace = map[string]float64{}
+		}
+		s.balancer.pace[m.Namespace] = float64(size) / max(time.Since(began).Seconds(), 0.001)
+		s.balancer.mu.Unlock()
+	}
+	return err
+}
+
+// mergeAfter is how long a chunk has been on its shard before it is merged by itself:
+// reads at a time may ask for who owned it before.
+const mergeAfter = historyFor
+
+// autoMerge joins chunks of a shard that touch, where settings and collection let it:
+// those that have been there for a while. One run of chunks a collection and round.
+func (s *Server) autoMerge(ctx context.Context, set *shard.Settings) error {
+	if set.NoMerge {
+		return nil
+	}
+	type run struct {
+		ns string
+		r  shard.Range
+	}
+	var found []run
+	err := s.read(func() error {
+		all, err := s.allSharded()
+		if err != nil {
+			return err
+		}
+		now := s.ClusterTime()
+		before := now - min(now, uint64(mergeAfter/time.Second)<<32)
+		for i := range all {
+			off := all[i].doc.Lookup("enableAutoMerge")
+			if off.Type == bson.TypeBool && !off.Bool() || all[i].doc.Lookup("noBalance").Truthy() {
+				continue
+			}
+			m, err := s.chunkMap(&all[i])
+			if err != nil {
+				return err
+			}
+			zones, err := s.zones(all[i].Namespace, all[i].Key)
+			if err != nil {
+				return err
+			}
+			for _, id := range m.Owners() {
+				mayJoin := func(c *shard.Chunk) bool {
+					return c.Shard == id && !c.Jumbo && c.Since() <= before && zones.All() == nil
+				}
+				if r, n := touching(m, mayJoin, chunksAtATime); n >= 2 {
+					found = append(found, run{all[i].Namespace, r})
+					break
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, f := range found {
+		err := s.changeChunks(ctx, f.ns, "autoMerge", func(_ *collectionDoc, m *shard.Map) (shard.Change, error) { return m.Merge(f.r) })
+		if err != nil {
+			s.Log.InfoContext(ctx, "The balancer could not merge chunks", "ns", f.ns, "error", err.Error())
+		}
+	}
+	return nil
 }
 
 // logRound writes what sh.status() shows of a round.

@@ -119,7 +119,7 @@ func (s *Server) runCollectionStatus(ctx context.Context, op *command.Op) error 
 }
 
 // appendProgress writes how much of a collection is not where an even distribution has
-// it.
+// it, and how long that takes at the pace of the last move, where there was one.
 func (s *Server) appendProgress(b *bson.Builder, c *shard.Balanced, members []shard.Member) {
 	var total, n, over int64
 	for _, m := range members {
@@ -137,7 +137,14 @@ func (s *Server) appendProgress(b *bson.Builder, c *shard.Balanced, members []sh
 			over += has - ideal
 		}
 	}
-	b.OpenDoc("progress").Int64("bytes", total).Int64("bytesToMove", over).Close()
+	b.OpenDoc("progress").Int64("bytes", total).Int64("bytesToMove", over)
+	s.balancer.mu.Lock()
+	pace := s.balancer.pace[c.Map.Namespace]
+	s.balancer.mu.Unlock()
+	if pace > 0 {
+		b.Int64("bytesPerSecond", int64(pace)).Int64("secondsLeft", int64(float64(over)/pace))
+	}
+	b.Close()
 }
 
 // configureCollectionBalancing sets what holds for a collection. (Manual:

@@ -187,7 +187,7 @@ func (s *Server) runMergeAll(ctx context.Context, op *command.Op) error {
 			}
 			m, err := s.chunkMap(&c)
 			if err == nil {
-				found, n = touching(m, on, most)
+				found, n = touching(m, func(c *shard.Chunk) bool { return c.Shard == on && !c.Jumbo }, most)
 			}
 			return err
 		})
@@ -201,16 +201,17 @@ func (s *Server) runMergeAll(ctx context.Context, op *command.Op) error {
 	}
 }
 
-// touching is the first run of two or more chunks of a shard that touch, none of them
-// jumbo, at most so many.
-func touching(m *shard.Map, on string, most int) (r shard.Range, n int) {
+// touching is the first run of two or more chunks that touch and may be joined, at most
+// so many.
+func touching(m *shard.Map, may func(*shard.Chunk) bool, most int) (r shard.Range, n int) {
 	for c := range m.Chunks() {
+		joins := may(&c)
 		switch {
-		case c.Shard == on && !c.Jumbo && n > 0 && n < most:
+		case joins && n > 0 && n < most:
 			r.Max, n = c.Max, n+1
 		case n >= 2:
 			return r, n
-		case c.Shard == on && !c.Jumbo:
+		case joins:
 			r, n = c.Range, 1
 		default:
 			n = 0

@@ -100,6 +100,9 @@ func (d *driver) send(m step.Send, again bool) {
 		}
 		e := step.Event{Kind: step.Answered, Seq: m.Seq}
 		e.Reply, e.Err = d.ask(phase, m, got)
+		if e.Err != nil && !noAnswer(e.Err) && phase != step.Trying {
+			d.s.Log.ErrorContext(d.ctx, "A shard refuses what it must do", "operation", d.r.op.Number, "kind", d.r.op.Kind, "shard", m.Shard, "request", m.Name(), "error", e.Err.Error())
+		}
 		if e.Err != nil && noAnswer(e.Err) {
 			d.s.Log.WarnContext(d.ctx, "A shard does not answer", "operation", d.r.op.Number, "kind", d.r.op.Kind, "shard", m.Shard, "request", m.Name(), "error", e.Err.Error())
 			if phase == step.Trying && time.Since(d.began) > patience {

@@ -43,7 +43,8 @@ func (s *Server) runMoveChunk(ctx context.Context, op *command.Op) error {
 	if err != nil {
 		return err
 	}
-	return s.move(ctx, w)
+	_, err = s.move(ctx, w)
+	return err
 }
 
 // mapOf is a sharded collection with its chunks. The caller holds s.mu.
@@ -84,7 +85,8 @@ func (s *Server) runMoveRange(ctx context.Context, op *command.Op) error {
 	if err != nil {
 		return err
 	}
-	return s.move(ctx, w)
+	_, err = s.move(ctx, w)
+	return err
 }
 
 // rangeIn is a range with an end or two, and the chunk that it is in.
@@ -128,21 +130,21 @@ type wanted struct {
 	bytes bool
 }
 
-// move moves a range and waits for it. What is too large is marked. Errors: 70, 117,
-// 153.
-func (s *Server) move(ctx context.Context, w wanted) error {
+// move moves a range and waits for it; size is about how many bytes of documents that
+// were, 0 where nobody asked. What is too large is marked. Errors: 70, 117, 153.
+func (s *Server) move(ctx context.Context, w wanted) (size int64, err error) {
 	to, err := s.shard(w.to)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if w.chunk.Shard == w.to {
-		return nil
+		return 0, nil
 	}
 	if to.Draining {
-		return mongoerr.New(mongoerr.IllegalOperation, "shard %s is draining", w.to)
+		return 0, mongoerr.New(mongoerr.IllegalOperation, "shard %s is draining", w.to)
 	}
-	if err := s.fit(ctx, &w); err != nil {
-		return err
+	if size, err = s.fit(ctx, &w); err != nil {
+		return 0, err
 	}
 	from := w.chunk.Shard
 	_, err = s.operate(ctx, plan{kind: step.KindMove, ns: w.ns, claim: claim{within: w.ns, shards: []string{from, w.to}}, decide: func() (decision, error) {
@@ -175,21 +177,21 @@ func (s *Server) move(ctx context.Context, w wanted) error {
 		details := new(bson.Builder).Only(args, []string{"min", "max", "from", "to"}).Finish()
 		return decision{args: args, commitment: commitment{writes: []write{s.logged("moveChunk.start", w.ns, details)}}}, nil
 	}})
-	return err
+	return size, err
 }
 
 // fit asks how large a range is, and makes it one that may move.
-func (s *Server) fit(ctx context.Context, w *wanted) error {
+func (s *Server) fit(ctx context.Context, w *wanted) (int64, error) {
 	if w.force && !w.bytes {
-		return nil
+		return 0, nil
 	}
 	set, err := s.settingsNow()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	c, err := s.sharded(w.ns)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	limit := cmp.Or(bson.ClampToInt64(c.doc.Lookup("maxChunkSizeBytes")), set.ChunkSize)
 	chunk := w.chunk
@@ -197,14 +199,14 @@ func (s *Server) fit(ctx context.Context, w *wanted) error {
 	points, size, err := s.splitPoints(ctx, w.ns, w.key, chunk, limit, 1)
 	switch {
 	case err != nil:
-		return err
+		return 0, err
 	case size <= limit:
-		return nil
+		return size, nil
 	case w.bytes && len(points) > 0:
 		w.span.Max = points[0]
-		return nil
+		return limit, nil
 	case w.force || !w.bytes && len(points) > 0:
-		return nil // it is large, and could be cut: whoever names both ends means it
+		return size, nil // it is large, and could be cut: whoever names both ends means it
 	}
 	if w.span.Same(w.chunk.Range) {
 		if err := s.setJumbo(ctx, w.ns, true, func(m *shard.Map) (shard.Chunk, error) {
@@ -214,10 +216,10 @@ func (s *Server) fit(ctx context.Context, w *wanted) error {
 			}
 			return now, nil
 		}); err != nil {
-			return err
+			return 0, err
 		}
 	}
-	return mongoerr.New(mongoerr.ChunkTooBig, "chunk %s of %s has %d bytes of a single shard key value, and may have %d", w.key.RangeText(w.span), w.ns, size, limit)
+	return 0, mongoerr.New(mongoerr.ChunkTooBig, "chunk %s of %s has %d bytes of a single shard key value, and may have %d", w.key.RangeText(w.span), w.ns, size, limit)
 }
 
 // historyFor is how long config.chunks remembers who owned a range, for reads at a

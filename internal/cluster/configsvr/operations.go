@@ -95,7 +95,7 @@ func (s *Server) operate(ctx context.Context, p plan) (step.Answers, error) {
 	}()
 	me := -claiming.Add(1)
 	err = s.claims.wait(ctx, p.claim, me, func(other int64) {
-		if p.kind != step.KindMove { // a DDL does not wait for a move
+		if p.kind != step.KindMove && p.kind != step.KindChunks { // a DDL does not wait for a move
 			t.cancel(other, mongoerr.New(mongoerr.ConflictingOperationInProgress, "%s changes", p.ns))
 		}
 	})

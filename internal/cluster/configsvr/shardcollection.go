@@ -48,6 +48,9 @@ func (s *Server) runShardCollection(ctx context.Context, op *command.Op) error {
 	if c := a.Doc("collation"); c != nil && text(c, "locale") != "simple" {
 		return badValue("The collation for shardCollection must be {locale: 'simple'}, but found: %s", c)
 	}
+	if a.Has("timeseries") {
+		return mongoerr.New(mongoerr.CommandNotSupported, "sharding a time-series collection is not supported yet")
+	}
 	db, err := s.makeDatabase(ctx, databaseOf(ns), "")
 	if err != nil {
 		return err
@@ -101,7 +104,7 @@ func (s *Server) decideShardCollection(ns string, key *shard.Key, op *command.Op
 	}
 	b := new(bson.Builder).String("primary", db.Primary).Strings("shards", ids(all)...).Doc("key", key.Pattern()).Bool("unique", a.Bool("unique"))
 	shard.Version{ShardGeneration: s.generation()}.Append(b, "version")
-	for _, name := range []string{"numInitialChunks", "presplitHashedZones", "implicitlyCreateIndex", "enforceUniquenessCheck", "timeseries"} {
+	for _, name := range []string{"numInitialChunks", "presplitHashedZones", "implicitlyCreateIndex", "enforceUniquenessCheck"} {
 		b.Value(name, a.Value(name))
 	}
 	return decision{args: b.Finish(), commitment: commitment{writes: []write{s.logged("shardCollection.start", ns, new(bson.Builder).Doc("shardKey", key.Pattern()).String("primary", db.Primary).Finish())}}}, nil
@@ -190,7 +193,6 @@ func laid(o *step.Operation, got step.Answers) (c collectionDoc, empty bool, err
 	if collation := is.Lookup("options").Doc().Lookup("collation"); collation.Type == bson.TypeDocument {
 		b.Value("defaultCollation", collation)
 	}
-	b.Value("timeseriesFields", o.Args.Lookup("timeseries"))
 	c.doc = b.Finish()
 	return c, is.Lookup("empty").Truthy(), nil
 }
