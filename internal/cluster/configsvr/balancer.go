@@ -30,7 +30,7 @@ func (s *Server) balance(t *term) {
 		}
 		moved, err := s.round(t.ctx)
 		if err != nil && t.ctx.Err() == nil {
-			s.Log.WarnContext(t.ctx, "A round of the balancer failed", "error", err.Error())
+			s.Log.WarnContext(t.ctx, "A round of the balancer failed", "id", 9000605, "error", err.Error())
 		}
 		if pause = s.RoundPause; moved > 0 {
 			pause /= 10
@@ -70,7 +70,7 @@ func (s *Server) round(ctx context.Context) (moved int, err error) {
 	for _, c := range cuts {
 		err := s.changeChunks(ctx, c.Namespace, "split", func(_ *collectionDoc, m *shard.Map) (shard.Change, error) { return m.Split(c.Chunk, c.At, s.newID) })
 		if err != nil {
-			s.Log.InfoContext(ctx, "The balancer could not cut a chunk", "ns", c.Namespace, "error", err.Error())
+			s.Log.InfoContext(ctx, "The balancer could not cut a chunk", "id", 9000606, "ns", c.Namespace, "error", err.Error())
 		}
 	}
 	results := make([]error, len(moves))
@@ -81,7 +81,7 @@ func (s *Server) round(ctx context.Context) (moved int, err error) {
 	running.Wait()
 	for i, err := range results {
 		if err != nil {
-			s.Log.InfoContext(ctx, "The balancer could not move a range", "ns", moves[i].Namespace, "from", moves[i].From, "to", moves[i].To, "error", err.Error())
+			s.Log.InfoContext(ctx, "The balancer could not move a range", "id", 9000607, "ns", moves[i].Namespace, "from", moves[i].From, "to", moves[i].To, "error", err.Error())
 			continue
 		}
 		moved++
@@ -176,7 +176,7 @@ func (s *Server) autoMerge(ctx context.Context, set *shard.Settings) error {
 	for _, f := range found {
 		err := s.changeChunks(ctx, f.ns, "autoMerge", func(_ *collectionDoc, m *shard.Map) (shard.Change, error) { return m.Merge(f.r) })
 		if err != nil {
-			s.Log.InfoContext(ctx, "The balancer could not merge chunks", "ns", f.ns, "error", err.Error())
+			s.Log.InfoContext(ctx, "The balancer could not merge chunks", "id", 9000608, "ns", f.ns, "error", err.Error())
 		}
 	}
 	return nil

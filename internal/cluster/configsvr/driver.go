@@ -101,10 +101,10 @@ func (d *driver) send(m step.Send, again bool) {
 		e := step.Event{Kind: step.Answered, Seq: m.Seq}
 		e.Reply, e.Err = d.ask(phase, m, got)
 		if e.Err != nil && !noAnswer(e.Err) && phase != step.Trying {
-			d.s.Log.ErrorContext(d.ctx, "A shard refuses what it must do", "operation", d.r.op.Number, "kind", d.r.op.Kind, "shard", m.Shard, "request", m.Name(), "error", e.Err.Error())
+			d.s.Log.ErrorContext(d.ctx, "A shard refuses what it must do", "id", 9000602, "operation", d.r.op.Number, "kind", d.r.op.Kind, "shard", m.Shard, "request", m.Name(), "error", e.Err.Error())
 		}
 		if e.Err != nil && noAnswer(e.Err) {
-			d.s.Log.WarnContext(d.ctx, "A shard does not answer", "operation", d.r.op.Number, "kind", d.r.op.Kind, "shard", m.Shard, "request", m.Name(), "error", e.Err.Error())
+			d.s.Log.WarnContext(d.ctx, "A shard does not answer", "id", 9000603, "operation", d.r.op.Number, "kind", d.r.op.Kind, "shard", m.Shard, "request", m.Name(), "error", e.Err.Error())
 			if phase == step.Trying && time.Since(d.began) > patience {
 				d.t.cancel(d.r.op.Number, e.Err)
 			}
@@ -164,7 +164,7 @@ func (d *driver) write(p step.Phase) (step.Event, error) {
 		if d.t.ctx.Err() != nil {
 			return e, context.Cause(d.t.ctx)
 		}
-		d.s.Log.ErrorContext(d.ctx, "The config servers cannot write an operation", "operation", d.r.op.Number, "phase", p.String(), "error", err.Error())
+		d.s.Log.ErrorContext(d.ctx, "The config servers cannot write an operation", "id", 9000604, "operation", d.r.op.Number, "phase", p.String(), "error", err.Error())
 		d.s.sleep(d.t.ctx, d.s.Pause)
 	}
 }

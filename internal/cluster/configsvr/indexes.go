@@ -12,7 +12,7 @@ import (
 
 // indexes runs createIndexes, dropIndexes or collMod on all shards of a sharded
 // collection. The command's value is the namespace, its field "command" what the
-// client has sent; the reply has raw, by shard.
+// client has sent; the reply has raw, by the shards' hosts.
 func (s *Server) indexes(name string) *command.Command {
 	return newCommand(name, command.String(""), s.runIndexes, command.Object("command").Required())
 }
@@ -61,7 +61,17 @@ func (s *Server) runIndexes(ctx context.Context, op *command.Op) error {
 	slices.SortFunc(got, func(a, b step.Answer) int { return strings.Compare(a.Shard, b.Shard) })
 	b := op.Reply.OpenDoc("raw")
 	for _, a := range got {
-		b.Doc(a.Shard, a.Reply)
+		sh, err := s.shard(a.Shard)
+		if err != nil {
+			return err
+		}
+		b.OpenDoc(sh.Host)
+		for name, v := range a.Reply.All() {
+			if name != "$clusterTime" && name != "operationTime" {
+				b.Value(name, v)
+			}
+		}
+		b.Close()
 	}
 	b.Close()
 	return nil

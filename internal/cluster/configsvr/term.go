@@ -56,7 +56,7 @@ func (s *Server) runTerm(ctx context.Context, n uint64) {
 	ctx, end := context.WithCancelCause(inside)
 	t := &term{ctx: ctx, number: n, running: map[int64]*running{}, places: make(chan struct{}, maxOperations)}
 	if err := s.take(t); err != nil {
-		s.Log.ErrorContext(ctx, "The config server cannot begin its term", "term", n, "error", err.Error())
+		s.Log.ErrorContext(ctx, "The config server cannot begin its term", "id", 9000601, "term", n, "error", err.Error())
 		end(err)
 		s.sleep(inside, s.Pause)
 		return
