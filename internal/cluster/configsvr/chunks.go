@@ -2,6 +2,7 @@ package configsvr
 
 import (
 	"context"
+	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/cluster/step"
@@ -146,6 +147,9 @@ func (s *Server) runMergeChunks(ctx context.Context, op *command.Op) error {
 		return err
 	}
 	return s.changeChunks(ctx, ns, "merge", func(c *collectionDoc, m *shard.Map) (shard.Change, error) {
+		if e := op.Args.Value("epoch"); !e.IsMissing() && e.ObjectID() != c.Epoch {
+			return shard.Change{}, mongoerr.New(mongoerr.StaleEpoch, "the epoch of %s is not %s", ns, e)
+		}
 		lo, err := bound(c.Key, b[0])
 		if err != nil {
 			return shard.Change{}, err
@@ -174,7 +178,8 @@ func (s *Server) runMergeAll(ctx context.Context, op *command.Op) error {
 	}
 	on := op.Args.Str("shard")
 	most := op.Args.IntOr("maxNumberOfChunksToMerge", chunksAtATime)
-	for {
+	until := time.Now().Add(time.Duration(op.Args.IntOr("maxTimeProcessingChunksMS", int(time.Hour.Milliseconds()))) * time.Millisecond)
+	for time.Now().Before(until) {
 		var found shard.Range
 		n := 0
 		err := s.read(func() error {
@@ -199,6 +204,7 @@ func (s *Server) runMergeAll(ctx context.Context, op *command.Op) error {
 			return err
 		}
 	}
+	return nil
 }
 
 // touching is the first run of two or more chunks that touch and may be joined, at most

@@ -19,6 +19,11 @@ func (s *Server) runDrop(ctx context.Context, op *command.Op) error {
 	if err != nil {
 		return err
 	}
+	if op.Args.Has("collectionUUID") {
+		if err := s.checkUnsharded(ctx, ns, op); err != nil {
+			return err
+		}
+	}
 	_, err = s.operate(ctx, plan{kind: step.KindDrop, ns: ns, claim: claim{alone: []string{ns}}, decide: func() (decision, error) {
 		db, err := s.database(databaseOf(ns))
 		if err != nil || db.Name == "" {
@@ -28,8 +33,8 @@ func (s *Server) runDrop(ctx context.Context, op *command.Op) error {
 		if err != nil {
 			return decision{}, err
 		}
-		if id, ok := op.Args.UUID("collectionUUID"); ok && c.Namespace != "" && bson.UUID(id) != c.UUID {
-			return decision{}, mongoerr.New(mongoerr.CollectionUUIDMismatch, "Collection UUID does not match that specified")
+		if err := c.checkUUID(op); err != nil {
+			return decision{}, err
 		}
 		of := []string{db.Primary}
 		b := new(bson.Builder)
@@ -50,6 +55,54 @@ func (s *Server) runDrop(ctx context.Context, op *command.Op) error {
 		op.Reply.String("ns", ns)
 	}
 	return err
+}
+
+// checkUnsharded holds a collection that is not sharded to the UUID that the command
+// names. Errors: 361.
+func (s *Server) checkUnsharded(ctx context.Context, ns string, op *command.Op) error {
+	db, err := s.database(databaseOf(ns))
+	if err != nil || db.Name == "" {
+		return err
+	}
+	if c, err := s.collection(ns); err != nil || c.Namespace != "" {
+		return err
+	}
+	c, err := s.unsharded(ctx, db, ns)
+	if err != nil {
+		return err
+	}
+	return c.checkUUID(op)
+}
+
+// unsharded is what the primary shard of a database says of a collection, or one
+// without a name.
+func (s *Server) unsharded(ctx context.Context, db databaseDoc, ns string) (c collectionDoc, err error) {
+	sh, err := s.shard(db.Primary)
+	if err != nil {
+		return c, err
+	}
+	name := ns[len(db.Name)+1:]
+	reply, err := s.Shards.Ask(ctx, sh.Host, db.Name, new(bson.Builder).Int32("listCollections", 1).OpenDoc("filter").String("name", name).Close().Finish())
+	if err != nil {
+		return c, err
+	}
+	for v := range reply.Lookup("cursor").Doc().Lookup("firstBatch").Doc().Values() {
+		c.Namespace = ns
+		if id := v.Doc().Lookup("info").Doc().Lookup("uuid"); id.Type == bson.TypeBinary {
+			_, content := id.Binary()
+			copy(c.UUID[:], content)
+		}
+	}
+	return c, nil
+}
+
+// checkUUID holds a collection to the UUID that the command names. Errors: 361.
+func (c *collectionDoc) checkUUID(op *command.Op) error {
+	id, ok := op.Args.UUID("collectionUUID")
+	if !ok || c.Namespace == "" || bson.UUID(id) == c.UUID {
+		return nil
+	}
+	return mongoerr.New(mongoerr.CollectionUUIDMismatch, "Collection UUID does not match that specified")
 }
 
 // forgetting are the writes by which a collection is no sharded one any more. Its

@@ -15,7 +15,7 @@ import (
 // (Manual: refineCollectionShardKey.)
 func (s *Server) refineCollectionShardKey() *command.Command {
 	return newCommand("RefineCollectionShardKey", command.String(""), s.runRefine,
-		command.Object("key").Required(), command.OptionalBool("enforceUniquenessCheck"), command.UUID("collectionUUID"))
+		command.Object("key").Required(), command.UUID("collectionUUID"))
 }
 
 func (s *Server) runRefine(ctx context.Context, op *command.Op) error {
@@ -36,6 +36,9 @@ func (s *Server) runRefine(ctx context.Context, op *command.Op) error {
 			return decision{}, err
 		}
 		c, err := s.sharded(ns)
+		if err == nil {
+			err = c.checkUUID(op)
+		}
 		if err != nil || c.Key.Same(key) {
 			return decision{nothing: true}, err
 		}

@@ -16,7 +16,7 @@ import (
 func (s *Server) shardCollection() *command.Command {
 	return newCommand("ShardCollection", command.String(""), s.runShardCollection,
 		command.Object("key").Required(), command.Bool("unique"), command.SafeInt64("numInitialChunks"), command.Bool("presplitHashedZones"),
-		command.Object("collation"), command.Object("timeseries"), command.UUID("collectionUUID"),
+		command.Object("collation"), command.Object("timeseries"),
 		command.OptionalBool("implicitlyCreateIndex"), command.OptionalBool("enforceUniquenessCheck"))
 }
 
