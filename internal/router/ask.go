@@ -12,7 +12,7 @@ import (
 
 // ours are the arguments of a client's command that shards get from the router, or not.
 var ours = map[string]bool{
-	"$db": true, "$clusterTime": true, "$readPreference": true, "shardVersion": true, "databaseVersion": true, "$configTime": true, "$topologyTime": true,
+	"$db": true, "$clusterTime": true, "$readPreference": true, "shardVersion": true, "databaseVersion": true, "$configTime": true, "$topologyTime": true, "shardKeyMayBe": true,
 }
 
 // appendRest writes the fields of a client's command but for the first, those that the

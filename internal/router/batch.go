@@ -60,6 +60,7 @@ type part struct {
 	shard      string
 	statements []*statement
 	docs       []bson.Doc // as the shard gets them
+	mayBe      bson.Doc   // the chunk in which a changed shard key may lie; nil for none
 	reply      bson.Doc
 	err        error
 }
@@ -127,7 +128,7 @@ func (b *batch) step(ctx context.Context, rt *route) error {
 	refused := map[*statement][]string{}
 	var old error
 	for i := range parts {
-		left, err := b.take(&parts[i], len(parts) == 1)
+		left, err := b.take(ctx, rt, &parts[i], len(parts) == 1)
 		if err != nil && !isStale(err) {
 			return err
 		}
@@ -227,6 +228,7 @@ func (b *batch) ask(ctx context.Context, rt *route, p *part) (bson.Doc, error) {
 		}
 		body.Close()
 	}
+	appendMayBe(body, p.mayBe)
 	rt.appendVersions(body, p.shard)
 	a, err := b.r.ask(ctx, b.op, question{shard: p.shard, db: rt.db, body: body.Finish(), sequences: []wire.Sequence{wire.NewSequence(k.batch, p.docs...)}})
 	return a.Reply, err
@@ -248,7 +250,7 @@ func (b *batch) statementID(index int) int32 {
 // take takes in what a shard has answered to its part, which may be the only one. The
 // error is one of the whole command, or says that the route is old: then left are the
 // statements that had no effect there.
-func (b *batch) take(p *part, only bool) (left []*statement, err error) {
+func (b *batch) take(ctx context.Context, rt *route, p *part, only bool) (left []*statement, err error) {
 	if p.err != nil {
 		e := mongoerr.From(p.err)
 		switch {
@@ -275,9 +277,15 @@ func (b *batch) take(p *part, only bool) (left []*statement, err error) {
 			stopped, old = min(stopped, i), e
 			continue
 		}
-		b.fail(p.statements[i], b.translate(e))
 		if b.ordered {
 			stopped = min(stopped, i)
+		}
+		again, err := b.changesKey(ctx, rt, p, i, e)
+		if err != nil {
+			return nil, err
+		}
+		if !again {
+			b.fail(p.statements[i], translate(e))
 		}
 	}
 	b.count(p)
@@ -290,9 +298,48 @@ func (b *batch) take(p *part, only bool) (left []*statement, err error) {
 	return p.statements[stopped:], old
 }
 
+// changesKey deals with a statement that a shard refused because it would change a
+// document's shard key, and a shard does not know what others own: where the new key is
+// that shard's, too, it is told so, and executes it.
+func (b *batch) changesKey(ctx context.Context, rt *route, p *part, i int, e *mongoerr.Error) (done bool, err error) {
+	r, ok := rt.staysOn(p.shard, e)
+	if !ok || p.mayBe != nil {
+		return false, nil
+	}
+	q := part{shard: p.shard, statements: p.statements[i : i+1], docs: p.docs[i : i+1], mayBe: r}
+	q.reply, q.err = b.ask(ctx, rt, &q)
+	_, err = b.take(ctx, rt, &q, false)
+	return true, err
+}
+
+// staysOn says whether error 283 is about a document whose new shard key belongs to the
+// same shard, and in which chunk it lies.
+func (rt *route) staysOn(name string, e *mongoerr.Error) (chunk bson.Doc, ok bool) {
+	if e.Code != mongoerr.WouldChangeOwningShard || rt.chunks == nil {
+		return nil, false
+	}
+	post := document(bson.Doc(e.Extra).Lookup("postImage"))
+	if post.IsEmpty() {
+		post = document(bson.Doc(e.Info).Lookup("postImage"))
+	}
+	at, err := rt.chunks.Key().Append(nil, post)
+	if err != nil || rt.chunks.ShardOf(at) != name {
+		return nil, false
+	}
+	c := rt.chunks.Find(at)
+	return new(bson.Builder).Doc("min", rt.chunks.Key().Doc(c.Min)).Doc("max", rt.chunks.Key().Doc(c.Max)).Finish(), true
+}
+
+// appendMayBe writes within what the new shard key of a document may lie, where it may.
+func appendMayBe(b *bson.Builder, chunk bson.Doc) {
+	if chunk != nil {
+		b.OpenArray("shardKeyMayBe").Doc("0", chunk).Close()
+	}
+}
+
 // translate is an error as clients of a router know it: a document that would leave its
 // shard needs a transaction over shards, which there is none of.
-func (b *batch) translate(e *mongoerr.Error) *mongoerr.Error {
+func translate(e *mongoerr.Error) *mongoerr.Error {
 	if e.Code != mongoerr.WouldChangeOwningShard {
 		return e
 	}

@@ -20,7 +20,7 @@ func (r *Router) runCount(ctx context.Context, op *command.Op) error {
 	if err != nil {
 		return err
 	}
-	return r.byRoute(ctx, ns, func(rt *route) error {
+	err = r.byRoute(ctx, ns, func(rt *route) error {
 		shards, err := rt.targets(op, document(op.Body.Lookup("query")), nil, document(op.Body.Lookup("collation")))
 		if err != nil {
 			return err
@@ -62,4 +62,29 @@ func (r *Router) runCount(ctx context.Context, op *command.Op) error {
 		op.Reply.Int("n", n)
 		return nil
 	})
+	if v := resolvedView(err); v != nil {
+		return r.countOnView(ctx, op, v)
+	}
+	return err
+}
+
+// countOnView counts what the aggregation that a view stands for finds.
+func (r *Router) countOnView(ctx context.Context, op *command.Op, v *view) error {
+	list := []bson.Value{stage("$match", bson.Document(document(op.Body.Lookup("query"))))}
+	if skip := sizeOf(op.Body.Lookup("skip"), 0); skip > 0 {
+		list = append(list, stage("$skip", bson.Int64(skip)))
+	}
+	if limit := sizeOf(op.Body.Lookup("limit"), 0); limit != 0 {
+		list = append(list, stage("$limit", bson.Int64(max(limit, -limit))))
+	}
+	found, err := r.aggregateView(ctx, op, v, append(list, stage("$count", bson.String("n"))))
+	if err != nil {
+		return err
+	}
+	n := int64(0)
+	if len(found) > 0 {
+		n = sizeOf(found[0].Lookup("n"), 0)
+	}
+	op.Reply.Int("n", n)
+	return nil
 }

@@ -26,7 +26,7 @@ func (r *Router) runDistinct(ctx context.Context, op *command.Op) error {
 	if err != nil {
 		return err
 	}
-	return r.byRoute(ctx, ns, func(rt *route) error {
+	err = r.byRoute(ctx, ns, func(rt *route) error {
 		collation := document(op.Body.Lookup("collation"))
 		shards, err := rt.targets(op, document(op.Body.Lookup("query")), nil, collation)
 		if err != nil {
@@ -51,6 +51,43 @@ func (r *Router) runDistinct(ctx context.Context, op *command.Op) error {
 		}
 		return writeDistinct(op.Reply, lists, s.collator)
 	})
+	if v := resolvedView(err); v != nil {
+		return r.distinctOnView(ctx, op, v)
+	}
+	return err
+}
+
+// distinctOnView finds the values in what the aggregation that a view stands for finds.
+func (r *Router) distinctOnView(ctx context.Context, op *command.Op, v *view) error {
+	key := op.Body.Lookup("key")
+	if key.Type != bson.TypeString {
+		return mongoerr.New(mongoerr.TypeMismatch, "BSON field 'distinct.key' is the wrong type '%s', expected type 'string'", key.Type)
+	}
+	// The group takes arrays as their elements, on each level of the path.
+	list := []bson.Value{stage("$match", bson.Document(document(op.Body.Lookup("query"))))}
+	path := ""
+	for name := range splitPath(key.Str()) {
+		if path != "" {
+			path += "."
+		}
+		path += name
+		list = append(list, stage("$unwind", bson.Document(new(bson.Builder).String("path", "$"+path).Bool("preserveNullAndEmptyArrays", true).Finish())))
+	}
+	there := new(bson.Builder).OpenDoc(key.Str()).Bool("$exists", true).Close().Finish()
+	group := new(bson.Builder).String("_id", "$"+key.Str()).Finish()
+	found, err := r.aggregateView(ctx, op, v, append(list, stage("$match", bson.Document(there)), stage("$group", bson.Document(group))))
+	if err != nil {
+		return err
+	}
+	var values bson.Builder
+	for i, d := range found {
+		values.Value(bson.Index(i), d.Lookup("_id"))
+	}
+	s, err := newScope(op, &route{}, nil, v.collation)
+	if err != nil {
+		return err
+	}
+	return writeDistinct(op.Reply, []bson.Doc{values.Finish(), bson.Empty}, s.collator)
 }
 
 // writeDistinct writes the values of all lists, each once. Error 17217 where they are too

@@ -67,14 +67,22 @@ func (r *Router) modify(ctx context.Context, op *command.Op, rt *route, name str
 }
 
 func (r *Router) askToModify(ctx context.Context, op *command.Op, rt *route, name string, body bson.Doc) (bson.Doc, error) {
-	b := new(bson.Builder).String("findAndModify", op.Collection)
-	appendRest(b, body)
-	rt.appendVersions(b, name)
-	a, err := r.ask(ctx, op, question{shard: name, db: op.DB, body: b.Finish()})
-	if mongoerr.Is(err, mongoerr.WouldChangeOwningShard) {
-		err = errLeavesShard
+	var mayBe bson.Doc
+	for {
+		b := new(bson.Builder).String("findAndModify", op.Collection)
+		appendRest(b, body)
+		appendMayBe(b, mayBe)
+		rt.appendVersions(b, name)
+		a, err := r.ask(ctx, op, question{shard: name, db: op.DB, body: b.Finish()})
+		if err == nil || !mongoerr.Is(err, mongoerr.WouldChangeOwningShard) {
+			return a.Reply, err
+		}
+		chunk, ok := rt.staysOn(name, mongoerr.From(err))
+		if !ok || mayBe != nil {
+			return a.Reply, errLeavesShard
+		}
+		mayBe = chunk
 	}
-	return a.Reply, err
 }
 
 // passReply answers with what a shard has answered, but for what the router says itself.

@@ -186,7 +186,7 @@ func (b *batch) twoPhases(ctx context.Context, rt *route, s *statement) error {
 			return nil
 		}
 		q.reply, q.err = b.ask(ctx, rt, &q)
-		if _, err := b.take(&q, true); err != nil {
+		if _, err := b.take(ctx, rt, &q, true); err != nil {
 			return err
 		}
 		if q.err != nil || sizeOf(q.reply.Lookup("n"), 0) > 0 || len(documents(q.reply.Lookup("writeErrors"))) > 0 {
@@ -219,7 +219,7 @@ func (b *batch) executedBefore(ctx context.Context, rt *route, s *statement) (bo
 			return false, p.err
 		}
 		if sizeOf(p.reply.Lookup("n"), 0) > 0 {
-			_, err := b.take(p, true)
+			_, err := b.take(ctx, rt, p, true)
 			return true, err
 		}
 	}

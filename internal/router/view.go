@@ -3,6 +3,7 @@ package router
 import (
 	"context"
 	"errors"
+	"math"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/command"
@@ -55,4 +56,33 @@ func (r *Router) findOnView(ctx context.Context, op *command.Op, v *view) error 
 	appendRest(b, body, "filter", "sort", "skip", "limit", "projection", "batchSize", "singleBatch", "noCursorTimeout", "tailable", "awaitData", "returnKey", "showRecordId", "min", "max", "allowPartialResults")
 	op.Body = b.Finish()
 	return a.run(ctx)
+}
+
+// aggregateView runs a pipeline over a view, and returns all that it finds.
+func (r *Router) aggregateView(ctx context.Context, op *command.Op, v *view, list []bson.Value) ([]bson.Doc, error) {
+	var reply bson.Builder
+	inner := &command.Op{
+		Client: op.Client, Dispatcher: op.Dispatcher, Command: op.Command, Name: op.Name, DB: op.DB, NS: op.NS, Collection: op.Collection,
+		Generic: op.Generic, Session: op.Session, ReadConcern: op.ReadConcern, Start: op.Start, Deadline: op.Deadline, Reply: &reply,
+	}
+	inner.EndWith(op)
+	b := new(bson.Builder).String("aggregate", op.Collection).OpenDoc("cursor").Int64("batchSize", math.MaxInt32).Close()
+	for name, v := range op.Body.All() {
+		if command.IsGeneric(name) {
+			b.Value(name, v)
+		}
+	}
+	inner.Body = b.Finish()
+	a := &aggregation{r: r, op: inner, list: append(v.pipeline, list...), collation: v.collation, shown: op.NS}
+	a.db, a.coll = splitNamespace(v.ns)
+	if err := a.run(ctx); err != nil {
+		return nil, err
+	}
+	op.OperationTime.Observe(inner.OperationTime.Now())
+	cursor := document(reply.Finish().Lookup("cursor"))
+	if id := bson.ClampToInt64(cursor.Lookup("id")); id != 0 {
+		r.Dispatcher.Cursors.Kill(id)
+		return nil, mongoerr.New(mongoerr.ExceededMemoryLimit, "the view %s has too many different values", op.NS)
+	}
+	return documents(cursor.Lookup("firstBatch")), nil
 }

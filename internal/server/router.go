@@ -31,6 +31,7 @@ func AssembleRouter(ctx context.Context, s *Server) (*App, error) {
 		Components: []Component{
 			{Name: "connections to shards", Stop: r.Close},
 			{Name: "cursors", Stop: func(context.Context) error { d.Cursors.CloseAll(); return nil }},
+			background("beacon", r.Beacon),
 			background("housekeeping", d.Housekeep),
 			background("heap", func(ctx context.Context) { keepHeap(ctx, s.memoryLimit()) }),
 		},

@@ -24,9 +24,9 @@ const startTimeout = 60 * time.Second
 // goodbyeTimeout is how long a client tries to end its sessions.
 const goodbyeTimeout = time.Second
 
-// Server is a running `mayfly serve`.
+// Server is a running `mayfly serve`, or `mayfly router`.
 type Server struct {
-	Dir  string // its --dbpath
+	Dir  string // its --dbpath; "" for a router
 	Port int
 	Args []string // further arguments
 
@@ -102,7 +102,17 @@ func Start(tb testing.TB, args ...string) *Server {
 // StartIn is Start on a directory that is there, or whose parent is.
 func StartIn(tb testing.TB, dir string, args ...string) *Server {
 	tb.Helper()
-	s := &Server{Dir: dir, Port: FreePort(tb), Args: args, tb: tb}
+	return startServer(tb, &Server{Dir: dir, Port: FreePort(tb), Args: args, tb: tb})
+}
+
+// StartRouter runs a router of the cluster with these config servers until the test ends.
+func StartRouter(tb testing.TB, configdb string, args ...string) *Server {
+	tb.Helper()
+	return startServer(tb, &Server{Port: FreePort(tb), Args: append([]string{"--configdb", configdb}, args...), tb: tb})
+}
+
+func startServer(tb testing.TB, s *Server) *Server {
+	tb.Helper()
 	tb.Cleanup(func() { // after the clients have said goodbye
 		s.Kill()
 		if tb.Failed() {
@@ -134,7 +144,11 @@ func Exec(tb testing.TB, env []string, args ...string) (code int, out string) {
 // until it answers.
 func (s *Server) Run() {
 	s.tb.Helper()
-	args := append([]string{"serve", "--dbpath", s.Dir, "--port", strconv.Itoa(s.Port), "--nounixsocket"}, s.Args...)
+	args := []string{"serve", "--dbpath", s.Dir}
+	if s.Dir == "" {
+		args = []string{"router"}
+	}
+	args = append(append(args, "--port", strconv.Itoa(s.Port), "--nounixsocket"), s.Args...)
 	s.cmd = exec.Command(Binary(s.tb), args...)
 	s.out = &syncBuffer{}
 	s.cmd.Stdout, s.cmd.Stderr = s.out, s.out
