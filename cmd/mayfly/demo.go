@@ -46,7 +46,7 @@ func demo(args []string) int {
 	case len(args) == 1 && strings.TrimPrefix(args[0], "--") == "replSet":
 		run = runDemoSet
 	case len(args) > 0:
-		fmt.Fprintf(os.Stderr, "mayfly demo: unknown option %q; there is --replSet\n", args[0])
+		fmt.Fprintf(os.Stderr, "mayfly demo: unknown option %q; the only option is --replSet\n", args[0])
 		return config.ExitBadOptions
 	}
 	if err := run(ctx); err != nil && ctx.Err() == nil {
@@ -77,7 +77,7 @@ func runDemo(ctx context.Context) error {
 	go func() { shown <- showDemo(ctx) }()
 	select {
 	case err = <-ended:
-		return fmt.Errorf("the server ended (see %s/server.log): %w", demoDirectory, err)
+		return fmt.Errorf("the server stopped (see %s/server.log): %w", demoDirectory, err)
 	case err = <-shown:
 		_ = server.Cancel()
 		<-ended
@@ -98,7 +98,7 @@ func showDemo(ctx context.Context) error {
 	if _, err := exec.LookPath(shell); err != nil {
 		shell = "npx --yes mongosh"
 	}
-	fmt.Printf("\nMayfly runs. %d sessions expire over the next %s. Look at them:\n\n  %s mongodb://127.0.0.1:%d/%s\n\n", demoSessions, demoSpread, shell, demoPort, demoDB)
+	fmt.Printf("\nMayfly is running. %d sessions expire over the next %s. Look at them:\n\n  %s mongodb://127.0.0.1:%d/%s\n\n", demoSessions, demoSpread, shell, demoPort, demoDB)
 	for {
 		reply, err := c.Run(ctx, demoDB, new(bson.Builder).String("count", demoCollection).Doc("query", bson.Empty).Finish())
 		if err != nil {

@@ -168,7 +168,7 @@ func (s demoSet) introduce() {
 	for _, m := range s {
 		hosts = append(hosts, m.host())
 	}
-	fmt.Printf("\nMayfly runs as a replica set on %s. %d sessions expire over the next %s. Look at them, and at rs.status():\n\n  %s \"mongodb://%s/%s?replicaSet=%s\"\n\nIn a moment the primary is killed.\n\n",
+	fmt.Printf("\nMayfly is running as a replica set on %s. %d sessions expire over the next %s. Look at them and at rs.status():\n\n  %s \"mongodb://%s/%s?replicaSet=%s\"\n\nIn a moment the primary will be killed.\n\n",
 		strings.Join(hosts, ", "), demoSessions, demoSpread, shell, strings.Join(hosts, ","), demoDB, demoSetName)
 }
 

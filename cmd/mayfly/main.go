@@ -23,7 +23,7 @@ var subcommands = []subcommand{
 	{"serve", "run a server", serve},
 	{"router", "run a router of a cluster", router},
 	{"verify", "check a data directory without changing it", verify},
-	{"repair", "take over what can be read of a data directory into a new one", repair},
+	{"repair", "recover what can be read of a data directory into a new one", repair},
 	{"demo", "run a server with sample data that expires, or with --replSet three members", demo},
 	{"version", "print the version", version},
 }

@@ -73,11 +73,11 @@ func tellCollection(w io.Writer, c *catalog.RepairedCollection) {
 	fmt.Fprintf(w, "%s: %d documents", c.Namespace, c.Documents)
 	switch {
 	case c.Counted < 0:
-		fmt.Fprint(w, "; how many there were is not known")
+		fmt.Fprint(w, "; how many there were before is not known")
 	case c.Counted > c.Documents:
 		fmt.Fprintf(w, " of %d, %d lost", c.Counted, c.Counted-c.Documents)
 	case c.Counted < c.Documents:
-		fmt.Fprintf(w, ", %d more than there were: deleted ones are back", c.Documents-c.Counted)
+		fmt.Fprintf(w, ", %d more than before: deleted ones are back", c.Documents-c.Counted)
 	}
 	fmt.Fprintln(w)
 	id := "_id"
@@ -92,7 +92,7 @@ func tellCollection(w io.Writer, c *catalog.RepairedCollection) {
 		case g.After != "" && g.Before != "":
 			place = fmt.Sprintf("between %s %s and %s %s", id, g.After, id, g.Before)
 		case g.After != "":
-			place = "behind " + id + " " + g.After
+			place = "after " + id + " " + g.After
 		case g.Before != "":
 			place = "before " + id + " " + g.Before
 		}
@@ -106,12 +106,12 @@ func tellCollection(w io.Writer, c *catalog.RepairedCollection) {
 		fmt.Fprintln(w)
 	}
 	if c.Behind > 0 {
-		fmt.Fprintf(w, "  at least %d newer writes, behind the damage of a log, are left out\n", c.Behind)
+		fmt.Fprintf(w, "  at least %d newer writes, after the damage in a log, are left out\n", c.Behind)
 	}
 	if c.Invalid > 0 {
-		fmt.Fprintf(w, "  %d documents are not readable and left out\n", c.Invalid)
+		fmt.Fprintf(w, "  %d documents cannot be read and are left out\n", c.Invalid)
 	}
 	if c.Aside > 0 {
-		fmt.Fprintf(w, "  %d documents whose keys another one has are in %s\n", c.Aside, c.Apart)
+		fmt.Fprintf(w, "  %d documents that share a unique key with another one are in %s\n", c.Aside, c.Apart)
 	}
 }

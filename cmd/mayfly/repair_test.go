@@ -75,7 +75,7 @@ func TestVerifyRepair(t *testing.T) {
 	_ = r.Wait()
 
 	before := listing(t, dir)
-	if said := tool(t, config.ExitClean, "verify", "--dbpath", dir); !strings.Contains(said, "is whole") || !strings.Contains(said, "2100 documents, 4200 index entries") {
+	if said := tool(t, config.ExitClean, "verify", "--dbpath", dir); !strings.Contains(said, "is intact") || !strings.Contains(said, "2100 documents, 4200 index entries") {
 		t.Errorf("verify says %q", said)
 	}
 	if listing(t, dir) != before {

@@ -80,7 +80,7 @@ func tellVerification(w io.Writer, dir string, v *catalog.Verification) {
 		fmt.Fprintln(w, d)
 	}
 	for _, c := range v.Invalid {
-		fmt.Fprintf(w, "collection %s is not whole:\n", c.Namespace)
+		fmt.Fprintf(w, "collection %s is inconsistent:\n", c.Namespace)
 		for _, e := range c.Errors {
 			fmt.Fprintf(w, "  %s\n", e)
 		}
@@ -94,8 +94,8 @@ func tellVerification(w io.Writer, dir string, v *catalog.Verification) {
 		fmt.Fprintf(w, "The documents were not compared with the indexes: %s.\n", v.Unread)
 	}
 	if v.Valid() {
-		fmt.Fprintf(w, "%s is whole: %d collections, %d documents, %d index entries.\n", dir, v.Collections, v.Documents, v.Entries)
+		fmt.Fprintf(w, "%s is intact: %d collections, %d documents, %d index entries.\n", dir, v.Collections, v.Documents, v.Entries)
 		return
 	}
-	fmt.Fprintf(w, "%s is damaged. Nothing was changed. mayfly repair --dbpath %s --into NEWDIR takes over what can be read.\n", dir, dir)
+	fmt.Fprintf(w, "%s is damaged. Nothing was changed. mayfly repair --dbpath %s --into NEWDIR recovers what can be read.\n", dir, dir)
 }

@@ -72,7 +72,7 @@ func (b *bench) question(ctx context.Context, w *tabwriter.Writer, q *question) 
 			return err
 		}
 		if !slices.Equal(found, right) {
-			return fmt.Errorf("%w: %s answers with %d rows, the other with %d", errWrong, q.name, len(right), len(found))
+			return fmt.Errorf("%w: %s returned %d rows, the other %d", errWrong, q.name, len(right), len(found))
 		}
 		fmt.Fprintf(w, "%s\t%s\t%.2f\t", millis(other.p50), millis(other.cpu), float64(other.p50)/float64(m.p50))
 		return nil

@@ -344,7 +344,7 @@ func (m *mayfly) deleted(ctx context.Context) (int64, error) {
 }
 
 // errWrong says that an operation did not find what is there.
-var errWrong = errors.New("an operation's result is not what it must be")
+var errWrong = errors.New("an operation has a wrong result")
 
 // requests returns how many requests the server has had.
 func (m *mayfly) requests(ctx context.Context) (int64, error) {

@@ -27,12 +27,12 @@ type Options struct {
 	Items int64
 	// CosmosLoad is the program that asks that endpoint.
 	CosmosLoad string
-	// ExpiryReads is how many reads a second go on meanwhile.
+	// ExpiryReads is how many reads a second run during the row expiry.
 	ExpiryReads int
 	// LiveDocuments is how many documents the row expiryLive begins with: half of
 	// them go.
 	LiveDocuments int64
-	// RelayoutDocuments is how many documents the row relayout lays anew.
+	// RelayoutDocuments is how many documents the row relayout moves to another layout.
 	RelayoutDocuments int64
 	// PointDocuments is how many documents the row points has, where it has many.
 	PointDocuments int64
@@ -96,7 +96,7 @@ func (o *Options) check() error {
 	case o.SeriesReadings < 10*sensors || o.SeriesReadings%sensors != 0:
 		return fmt.Errorf("the row %s needs at least 10 readings of each of %d sensors, as many of each", seriesRow, sensors)
 	case o.Duration <= 0:
-		return fmt.Errorf("a row must run for some time")
+		return fmt.Errorf("the duration of a row must be above zero")
 	}
 	for _, n := range o.Clients {
 		if n < 1 || n > maxClients {

@@ -95,7 +95,7 @@ type quiet struct{}
 
 func (quiet) Infof(string, ...any)  {}
 func (quiet) Errorf(string, ...any) {}
-func (quiet) Fatalf(string, ...any) { panic("pebble cannot go on") }
+func (quiet) Fatalf(string, ...any) { panic("pebble cannot continue") }
 
 func (r *raw) close() error { return r.db.Close() }
 

@@ -80,7 +80,7 @@ func startPrototype(ctx context.Context, dir string) (_ *prototype, err error) {
 			return p, nil
 		}
 	}
-	return p, errors.New("no member of the prototype leads")
+	return p, errors.New("no member of the prototype is leader")
 }
 
 func (p *prototype) close() (err error) {
@@ -126,7 +126,7 @@ func (p *prototype) propose(ctx context.Context, payload []byte) error {
 	return errNoLeader
 }
 
-var errNoLeader = errors.New("the member of the prototype does not lead")
+var errNoLeader = errors.New("the member of the prototype is not leader")
 
 // bareMember is one member: a goroutine.
 type bareMember struct {

@@ -87,7 +87,7 @@ func (s *replicaSet) initiate(ctx context.Context, hosts []string) error {
 			return nil
 		}
 	}
-	return errors.New("the replica set does not get ready")
+	return errors.New("the replica set did not become ready")
 }
 
 // onSecondaries is the same set, whose reads go to secondaries.

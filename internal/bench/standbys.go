@@ -71,7 +71,7 @@ func (s *standbys) streaming(ctx context.Context) error {
 			return nil
 		}
 	}
-	return errors.New("the standbys of PostgreSQL do not stream")
+	return errors.New("the standbys of PostgreSQL are not streaming")
 }
 
 // caughtUp waits until the standbys have replayed what the primary has.
@@ -89,7 +89,7 @@ func (s *standbys) caughtUp(ctx context.Context) error {
 			return nil
 		}
 	}
-	return errors.New("the standbys of PostgreSQL do not catch up")
+	return errors.New("the standbys of PostgreSQL did not catch up")
 }
 
 // onStandby is the same, with a standby that is asked.

@@ -20,7 +20,7 @@ func ParseJSON(text string) (Doc, error) {
 		return nil, err
 	}
 	if v.Type != TypeDocument {
-		return nil, fmt.Errorf("extended JSON: a document is wanted, not a value of type %s", v.Type)
+		return nil, fmt.Errorf("extended JSON: expected a document, found a value of type %s", v.Type)
 	}
 	return v.Doc(), nil
 }
@@ -210,13 +210,13 @@ func (p *jsonParser) quoted() (string, error) {
 			s = append(s, c)
 		}
 	}
-	return "", p.fail("a string does not end")
+	return "", p.fail("unterminated string")
 }
 
 // escape reads what follows a backslash.
 func (p *jsonParser) escape(s []byte) ([]byte, error) {
 	if p.at == len(p.text) {
-		return nil, p.fail("a string does not end")
+		return nil, p.fail("unterminated string")
 	}
 	c := p.text[p.at]
 	p.at++
@@ -249,11 +249,11 @@ func (p *jsonParser) escape(s []byte) ([]byte, error) {
 
 func (p *jsonParser) hex(n int) (rune, error) {
 	if p.at+n > len(p.text) {
-		return 0, p.fail("an escape is not whole")
+		return 0, p.fail("incomplete escape")
 	}
 	u, err := strconv.ParseUint(p.text[p.at:p.at+n], 16, 32)
 	if err != nil {
-		return 0, p.fail("an escape is not hexadecimal")
+		return 0, p.fail("escape with a digit that is not hexadecimal")
 	}
 	p.at += n
 	return rune(u), nil
@@ -280,7 +280,7 @@ func (p *jsonParser) number() (Value, error) {
 	}
 	f, err := strconv.ParseFloat(s, 64)
 	if err != nil && !math.IsInf(f, 0) {
-		return Value{}, p.fail("%q is no number", s)
+		return Value{}, p.fail("%q is not a number", s)
 	}
 	return Double(f), nil
 }
@@ -295,7 +295,7 @@ func (p *jsonParser) regex() (Value, error) {
 		p.at++
 	}
 	if p.at >= len(p.text) {
-		return Value{}, p.fail("a regular expression does not end")
+		return Value{}, p.fail("unterminated regular expression")
 	}
 	pattern := p.text[start:p.at]
 	p.at++

@@ -25,7 +25,7 @@ func (p *jsonParser) typed(d Doc) (Value, error) {
 	case n == 2 && name == "$code" && d.Has("$scope"):
 		scope := d.Lookup("$scope")
 		if v.Type != TypeString || scope.Type != TypeDocument {
-			return Value{}, p.fail("$code is a string, $scope a document")
+			return Value{}, p.fail("$code must be a string, and $scope a document")
 		}
 		return CodeScope(v.Str(), scope.Doc()), nil
 	case n == 2 && name == "$binary" && d.Has("$type"):
@@ -82,7 +82,7 @@ func (p *jsonParser) typedOne(name string, v Value) (out Value, known bool, err 
 		return Value{}, false, nil
 	}
 	if !ok {
-		return Value{}, true, p.fail("the value of %s is wrong", name)
+		return Value{}, true, p.fail("invalid value of %s", name)
 	}
 	return out, true, nil
 }
@@ -110,7 +110,7 @@ func (p *jsonParser) typedDocument(name string, d Doc) (Value, error) {
 			}
 		}
 	}
-	return Value{}, p.fail("the value of %s is wrong", name)
+	return Value{}, p.fail("invalid value of %s", name)
 }
 
 // binary reads base64 text and a subtype in hexadecimal digits.
@@ -122,7 +122,7 @@ func (p *jsonParser) binary(text, subtype Value) (Value, error) {
 			return makeBinary(byte(sub), content), nil
 		}
 	}
-	return Value{}, p.fail("the value of $binary is wrong")
+	return Value{}, p.fail("invalid value of $binary")
 }
 
 // makeBinary gives the old subtype 2 its second length.
@@ -208,7 +208,7 @@ func (p *jsonParser) word(level int) (Value, error) {
 	if v, ok := construct(word, args); ok {
 		return v, nil
 	}
-	return Value{}, p.fail("%s is unknown, or its arguments are wrong", word)
+	return Value{}, p.fail("unknown function %s, or invalid arguments", word)
 }
 
 // arguments reads (v, …), or nothing where no parenthesis follows.

@@ -204,7 +204,7 @@ func (b *build) end(err error) error {
 	// The cleanup must not end with the client's patience.
 	ctx := context.WithoutCancel(b.ctx)
 	if err := b.c.change(ctx, only(b.live), b.undo); err != nil {
-		b.c.log.Error("index build could not be cleaned up; the next start will", "error", err)
+		b.c.log.Error("the failed index build could not be removed; the next start will remove it", "error", err)
 	}
 	return buildFailed(b.id, b.live.current.Load(), err)
 }

@@ -115,7 +115,7 @@ func (t *change) find(ns schema.Namespace) (*Collection, error) {
 		return nil, mongoerr.New(mongoerr.NamespaceNotFound, "ns not found %s", ns)
 	}
 	if coll.virtual != nil {
-		return nil, mongoerr.New(mongoerr.IllegalOperation, "cannot change %s: it is a view of what the replica set keeps", ns)
+		return nil, mongoerr.New(mongoerr.IllegalOperation, "cannot change %s: it is a read-only view of data that the replica set maintains", ns)
 	}
 	return coll, nil
 }

@@ -216,7 +216,7 @@ func (c *Collection) decodeWindows(v bson.Value, version int32, load indexLoader
 const maxDescriptorDepth = 300
 
 func decodeIndex(c *Collection, v bson.Value, load indexLoader) (*Index, error) {
-	bad := fmt.Errorf("%w: index of %s is not readable: %s", storage.ErrCorruption, c.Namespace, v)
+	bad := fmt.Errorf("%w: an index of %s cannot be read: %s", storage.ErrCorruption, c.Namespace, v)
 	if v.Type != bson.TypeDocument {
 		return nil, bad
 	}

@@ -76,11 +76,11 @@ func (c *Catalog) Decode(b []byte) (*Effect, error) {
 	}
 	switch {
 	case len(b) < effectHeader:
-		return bad("is cut short")
+		return bad("is truncated")
 	case !readableEffect(b[0]):
 		return bad(fmt.Sprintf("has version %d; this build reads those up to %d", b[0], effectVersion))
 	case binary.LittleEndian.Uint32(b[1:]) != crc32.Checksum(b[effectHeader:], castagnoli):
-		return bad("does not fit its checksum")
+		return bad("does not match its checksum")
 	}
 	u, rest, err := c.engine.Decode(b[effectHeader:])
 	if err != nil {
@@ -94,12 +94,12 @@ func (c *Catalog) Decode(b []byte) (*Effect, error) {
 		what := storage.EncodingReader{Rest: r.Sized()}
 		if r.Bad || !e.readNote(noteKind(kind[0]), id, &what) || what.Bad || len(what.Rest) > 0 {
 			u.Abort()
-			return bad("has a note that is damaged")
+			return bad("has a damaged note")
 		}
 	}
 	if e.ops.read(&r, b[0], u.Batch()); r.Bad || len(r.Rest) > 0 {
 		u.Abort()
-		return bad("has damaged operations, no end, or more than one")
+		return bad("has damaged operations, or not exactly one end")
 	}
 	return e, nil
 }

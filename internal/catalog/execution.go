@@ -152,7 +152,7 @@ func (x *Execution) Executed(statement int32) (run retryable.Run, ok bool, err e
 		}
 	}
 	if run.Doc == nil {
-		return run, false, fmt.Errorf("%w: a session's record has lost statement %d", storage.ErrCorruption, statement)
+		return run, false, fmt.Errorf("%w: a session's record lacks statement %d", storage.ErrCorruption, statement)
 	}
 	return run, true, nil
 }

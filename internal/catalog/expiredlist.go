@@ -32,11 +32,11 @@ const (
 )
 
 // errLongList says that a window has more documents than one unit may tell of.
-var errLongList = errors.New("catalog: a window with too many documents for a list")
+var errLongList = errors.New("catalog: the window has too many documents to list")
 
 // errLostList says that more documents have come or gone than a watch can note: the
 // windows wait for the next visit.
-var errLostList = errors.New("catalog: too many documents have changed while they were listed")
+var errLostList = errors.New("catalog: too many documents changed while the window was listed")
 
 // idList is the _ids of some documents: of each the type and the bytes.
 type idList struct {

@@ -21,7 +21,7 @@ const maxHotDocument = 1 << 20
 
 // errEvaluatedOnRefused says that an operation was evaluated on a write that came to
 // nothing. It has left no trace itself.
-var errEvaluatedOnRefused = mongoerr.New(mongoerr.InterruptedDueToReplStateChange, "operation was evaluated on a write that the replica set has not taken").WithLabels("RetryableWriteError")
+var errEvaluatedOnRefused = mongoerr.New(mongoerr.InterruptedDueToReplStateChange, "operation depended on a write that the replica set did not accept").WithLabels("RetryableWriteError")
 
 // pendingRead is a version of a document on which a unit is evaluated.
 type pendingRead struct {

@@ -248,11 +248,11 @@ func TestValidateFindsDamage(t *testing.T) {
 		name, want string
 		do         func(u *storage.Unit) error
 	}{
-		{"entry gone", "5 entries do not agree with 6 keys", func(u *storage.Unit) error { return u.Delete(ix.Ident, entries[0], -1) }},
+		{"entry gone", "the 5 entries do not match the 6 keys", func(u *storage.Unit) error { return u.Delete(ix.Ident, entries[0], -1) }},
 		{"document gone", "the count is 3, but there are 2", func(u *storage.Unit) error { return u.Delete(coll.Ident, keys[0], -1) }},
-		{"entry value", "6 entries do not agree", func(u *storage.Unit) error { return u.Set(ix.Ident, entries[0], append(values[0], 1)) }},
+		{"entry value", "6 entries do not match", func(u *storage.Unit) error { return u.Set(ix.Ident, entries[0], append(values[0], 1)) }},
 		{"garbage", "record", func(u *storage.Unit) error { return u.Set(coll.Ident, keys[1], []byte("garbage")) }},
-		{"wrong key", "does not belong to _id 1", func(u *storage.Unit) error { return u.Set(coll.Ident, keys[2], docs[1]) }},
+		{"wrong key", "does not match _id 1", func(u *storage.Unit) error { return u.Set(coll.Ident, keys[2], docs[1]) }},
 		{"multikey", "not marked multikey", func(u *storage.Unit) error { return u.Delete(storage.IdentMultikey, identKey(ix.Ident), -1) }},
 	} {
 		if err := c.engine.Sync(t.Context()); err != nil {

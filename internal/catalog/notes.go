@@ -35,7 +35,7 @@ const (
 
 // errUnbound says that an effect is about what this member does not have.
 func errUnbound(a *about, what string) error {
-	return fmt.Errorf("%w: an effect is about %s of collection %d, which is not there", storage.ErrCorruption, what, a.id)
+	return fmt.Errorf("%w: an effect refers to %s of collection %d, which does not exist", storage.ErrCorruption, what, a.id)
 }
 
 // dueNote says that no document which the unit writes is due before an instant;

@@ -66,7 +66,7 @@ func (c *Collection) Turns() int {
 // that nobody knows what the scan has seen: code 175.
 func (c *Collection) CheckTurns(begun int) error {
 	if now := c.Turns(); (now+1)/2 > begun/2+1 {
-		return mongoerr.New(mongoerr.QueryPlanKilled, "the documents of the collection were laid anew while the query waited. UUID %s", c.UUID)
+		return mongoerr.New(mongoerr.QueryPlanKilled, "the layout of the collection was changed while the query waited. UUID %s", c.UUID)
 	}
 	return nil
 }

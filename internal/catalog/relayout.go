@@ -34,7 +34,7 @@ const (
 
 // ErrRelayWaits says that a collection cannot be laid anew now, since an index of it is
 // being built, or others have changed it.
-var ErrRelayWaits = errors.New("catalog: the collection cannot be laid anew now")
+var ErrRelayWaits = errors.New("catalog: the layout of the collection cannot be changed now")
 
 // RelayRule is the rule whose windows a filled collection would get: the first one
 // that can have some, where it has none.

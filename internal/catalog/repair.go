@@ -95,7 +95,7 @@ func Repair(ctx context.Context, fs storage.FS, dir, into string, progress Progr
 		return nil, err
 	}
 	if x.Newer {
-		return nil, errors.Join(fmt.Errorf("a newer version has written %s, or the file that says so is damaged; this one repairs a copy of the directory without that file (mayfly.format)", dir), x.Close())
+		return nil, errors.Join(fmt.Errorf("%s was written by a newer version, or its file mayfly.format is damaged. If it was not, copy the directory, remove mayfly.format from the copy, and repair the copy", dir), x.Close())
 	}
 	r := &repair{ctx: ctx, x: x, progress: progress, found: &Repaired{Damages: x.Damages, Unlisted: x.Unlisted},
 		counted: map[storage.Ident]int64{}, low: map[storage.Ident]Gone{}, next: map[storage.IdentRange]storage.Ident{}}
@@ -199,7 +199,7 @@ func (r *repair) front(id storage.Ident, key, value []byte) error {
 			coll, err = decode(of, bson.Doc(value).Clone())
 		}
 		if err != nil {
-			r.note("an entry of the catalog is not readable, and its collection is left out: %v", err)
+			r.note("a catalog entry cannot be read, so its collection is left out: %v", err)
 			return nil
 		}
 		r.stored = append(r.stored, coll)
@@ -300,7 +300,7 @@ func (r *repair) describe(e *storage.Engine) error {
 		if j, taken := byName[c.Namespace]; taken {
 			older := r.stored[j]
 			r.stored[j] = older.with(func(n *Collection) { n.Namespace = apart(older.UUID.String()) })
-			r.note("two collections have the name %s; the older one is %s now", c.Namespace, r.stored[j].Namespace)
+			r.note("two collections had the name %s; the older one is now %s", c.Namespace, r.stored[j].Namespace)
 		}
 		byName[c.Namespace] = i
 	}
@@ -422,7 +422,7 @@ func (r *repair) setApart(ns schema.Namespace, doc bson.Doc) error {
 		return err
 	})
 	if mongoerr.Is(err, mongoerr.DuplicateKey) {
-		r.note("a document with _id %s is left out, since there is one in %s already", doc.Lookup("_id"), ns)
+		r.note("a document with _id %s is left out, because %s already has one with that _id", doc.Lookup("_id"), ns)
 		return nil
 	}
 	return err
@@ -435,7 +435,7 @@ func (r *repair) orphan(id storage.Ident, doc bson.Doc) error {
 	}
 	ns := apart(fmt.Sprintf("keyspace_%d", id))
 	if r.c.Lookup(ns) == nil {
-		r.note("the entry of a collection is gone from the catalog: its name, options and indexes are lost, its documents are in %s", ns)
+		r.note("a collection is missing from the catalog: its name, options and indexes are lost; its documents are in %s", ns)
 	}
 	return r.setApart(ns, doc)
 }

@@ -160,18 +160,18 @@ func (r *repair) report() {
 		return bytes.Compare([]byte(a.Namespace.String()), []byte(b.Namespace.String()))
 	})
 	if r.member {
-		r.note("the store was one of a replica set's member; the log of the set is left out, so it is to serve by itself, or as a new member without data")
+		r.note("the data are those of a replica set member, without the log of the set: start a standalone server on them, or start a member on an empty directory and let it join again")
 	}
 	if r.found.Unlisted {
-		r.note("the manifest is not whole: tables that were to be removed may have been taken for the store's, so documents may be back that were deleted")
+		r.note("the manifest is incomplete: obsolete tables may have been included, so deleted documents may be back")
 	}
 	for i := range r.x.Losses {
 		l := &r.x.Losses[i]
 		if l.Writes != nil {
-			r.note("%s: nothing that was written behind that is taken over", l.Damage)
+			r.note("%s: nothing written after that is recovered", l.Damage)
 		}
 		if !l.Keys && l.Older {
-			r.note("%s: deletions of whole ranges may be lost with it; documents may be back that were deleted or had expired", l.Damage)
+			r.note("%s: range deletions may be lost with it, so documents that were deleted or had expired may be back", l.Damage)
 		}
 	}
 }

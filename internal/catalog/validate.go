@@ -250,7 +250,7 @@ func (x *validation) document(key RecordKey, doc bson.Doc) error {
 		return err
 	}
 	if id, has := x.coll.layout.ID(key); has && !bytes.Equal(id, x.coll.appendID(nil, doc.Lookup("_id"))) {
-		return fmt.Errorf("the record key does not belong to _id %s", doc.Lookup("_id"))
+		return fmt.Errorf("the record key does not match _id %s", doc.Lookup("_id"))
 	}
 	if x.coll.sections != nil {
 		if err := x.window(key, doc); err != nil {
@@ -323,12 +323,12 @@ func (x *validation) windowSums() error {
 			want[windowThird] = got[windowThird] // the mark stays when they have gone
 		}
 		if got != want {
-			x.fail("the window of expiry %x has sums %v, but its documents %v", n, got, want)
+			x.fail("the window of expiry %x has sums %v, but its documents have %v", n, got, want)
 		}
 		delete(x.windows, n)
 	}
 	for n, want := range x.windows {
-		x.fail("the window of expiry %x has no sums, but its documents %v", n, want)
+		x.fail("the window of expiry %x has no sums, but its documents have %v", n, want)
 	}
 	return it.Err()
 }
@@ -365,7 +365,7 @@ func (x *validation) index(i int, ix *Index) error {
 	if got == x.want[i] {
 		return nil
 	}
-	fail("index %s: %d entries do not agree with %d keys of the documents", ix.Name, got.n, x.want[i].n)
+	fail("index %s: the %d entries do not match the %d keys of the documents", ix.Name, got.n, x.want[i].n)
 	return x.differences(ix)
 }
 
@@ -426,7 +426,7 @@ func (x *validation) onePlace(ix *Index, id []byte) error {
 		return err
 	}
 	closer.Close()
-	return errors.New("there is a record by that _id as well")
+	return errors.New("there is also a record under that _id")
 }
 
 // differences lists which entries are missing and which are too many.
@@ -528,7 +528,7 @@ func wellFormed(ix *Index, k schema.Key) error {
 	}
 	_, rest, err := keystring.Decode(k.Bytes, k.TypeBits, ix.Form.Directions())
 	if err == nil && len(rest) != 0 {
-		err = errors.New("the key has parts too many")
+		err = errors.New("the key has too many parts")
 	}
 	return err
 }

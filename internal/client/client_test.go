@@ -261,7 +261,7 @@ func TestLiars(t *testing.T) {
 		broken bool
 	}{
 		"garbage":        {func(*wire.Message) []byte { return []byte("\x05\x00\x00\x00abcdefghijklmnop") }, "reading the answer", true},
-		"another answer": {wrongID, "an answer of opcode", true},
+		"another answer": {wrongID, "got a reply with opcode", true},
 		"half an answer": {func(m *wire.Message) []byte { return says(`{"ok":1}`)(m)[:20] }, "", true},
 		"an error":       {says(`{"ok":0,"errmsg":"no","code":112,"errorLabels":["a",1,"b"],"errInfo":{"x":1},"keyPattern":{"a":1}}`), "no", false},
 		"no words":       {says(`{}`), "no more than that it failed", false},

@@ -177,7 +177,7 @@ func (c *Conn) roundTrip(m *wire.Message) (bson.Doc, error) {
 		return nil, lost(err)
 	}
 	if answer.OpCode != wire.OpMsg || answer.ResponseTo != m.RequestID || answer.Flags&wire.MoreToCome != 0 {
-		return nil, fmt.Errorf("an answer of opcode %d to message %d instead of one to %d", answer.OpCode, answer.ResponseTo, m.RequestID)
+		return nil, fmt.Errorf("got a reply with opcode %d to message %d, expected one to message %d", answer.OpCode, answer.ResponseTo, m.RequestID)
 	}
 	return answer.Body, nil
 }

@@ -65,7 +65,7 @@ func (c *Conn) login(ctx context.Context, l *Login) error {
 		reply, err = c.Run(ctx, l.source(), new(bson.Builder).Int32("saslContinue", 1).Value("conversationId", reply.Lookup("conversationId")).
 			Binary("payload", 0, []byte(message)).Finish())
 	}
-	return mongoerr.New(mongoerr.AuthenticationFailed, "the login of %s did not come to an end", l.User)
+	return mongoerr.New(mongoerr.AuthenticationFailed, "the login of %s did not complete", l.User)
 }
 
 // strongest is the mechanism to log in with, of those that hello named for the

@@ -221,7 +221,7 @@ func (d *Dispatcher) call(ctx context.Context, op *Op) (err error) {
 			d.Log.LogAttrs(ctx, slog.LevelError, "Operation panicked", slog.String("c", "COMMAND"), slog.Int("id", logPanic),
 				slog.String("command", op.Command.Name), slog.String("ns", op.NS), slog.Any("panic", p),
 				slog.String("stack", string(debug.Stack())))
-			err = mongoerr.New(mongoerr.InternalError, "internal error in %s; the server's log says more", op.Command.Name)
+			err = mongoerr.New(mongoerr.InternalError, "internal error in %s; see the server's log", op.Command.Name)
 		}
 	}()
 	if op.intent != nil {

@@ -99,7 +99,7 @@ func (d *Dispatcher) forgetSessions(ctx context.Context, now time.Time) {
 		return d.Sessions.reserve(SessionID(s))
 	})
 	if err != nil && ctx.Err() == nil {
-		d.Log.LogAttrs(ctx, slog.LevelWarn, "What idle sessions have executed was not forgotten", slog.String("c", "CONTROL"),
+		d.Log.LogAttrs(ctx, slog.LevelWarn, "Cannot remove the records of idle sessions", slog.String("c", "CONTROL"),
 			slog.Int("id", logForget), slog.String("error", err.Error()))
 	}
 	j := &d.Sessions.jobs

@@ -121,7 +121,7 @@ func (r *reader) option(p *option, key, value *yaml.Node) {
 			r.parameter(value.Content[i].Value, value.Content[i], value.Content[i+1])
 		}
 	case p.path == "setParameter" || p.path == "config":
-		r.fail(key, "%s cannot be written like this in a file", p.path)
+		r.fail(key, "%s cannot be written this way in a file", p.path)
 	case value.Kind == yaml.SequenceNode:
 		if _, ok := p.target(new(Options)).(*[]string); !ok {
 			r.fail(key, "%s is not a list", p.path)

@@ -156,7 +156,7 @@ func (l *loader) replication() {
 	o := l.options.Replication
 	if o.Advertise != "" {
 		if host, port, err := net.SplitHostPort(o.Advertise); err != nil || host == "" || port == "" || port == "0" {
-			l.fail("replication.advertise", "%q is no host:port", o.Advertise)
+			l.fail("replication.advertise", "%q is not host:port", o.Advertise)
 		}
 	}
 	if o.Set != "" {

@@ -36,7 +36,7 @@ func (r *request) allVersions(c *container) error {
 		n, err1 := strconv.ParseInt(number, 10, 64)
 		seconds, err2 := strconv.ParseInt(at, 10, 64)
 		if !ok || err1 != nil || err2 != nil || n < 0 {
-			return badRequest("The value of If-None-Match is no continuation of a change feed of all versions and deletes.")
+			return badRequest("The value of If-None-Match is not a continuation of a change feed of all versions and deletes.")
 		}
 		if r.judged-seconds > int64(c.retention.Seconds()) {
 			return badRequest("The continuation is older than the container's retentionDuration of %d minutes.", int64(c.retention.Minutes()))

@@ -40,14 +40,14 @@ func (r *request) latestVersions(c *container) error {
 		from = settled
 	default:
 		if from, err = strconv.ParseInt(h, 10, 64); err != nil || from < 0 {
-			return badRequest("The value of If-None-Match is no continuation of a change feed.")
+			return badRequest("The value of If-None-Match is not a continuation of a change feed.")
 		}
 	}
 	since := int64(0)
 	if h := r.header("If-Modified-Since"); h != "" && r.header("If-None-Match") == "" {
 		t, err := http.ParseTime(h)
 		if err != nil {
-			return badRequest("The value of If-Modified-Since is no date.")
+			return badRequest("The value of If-Modified-Since is not a date.")
 		}
 		since = t.Unix()
 	}

@@ -14,7 +14,7 @@ func parseComputed(v bson.Value) (nosql.Computed, error) {
 	if v.IsNullish() {
 		return nil, nil
 	}
-	bad := badRequest("The computed properties are invalid: at most %d, each with a name and a query.", maxComputed)
+	bad := badRequest("The computed properties are invalid: there can be at most %d, each with a name and a query.", maxComputed)
 	if v.Type != bson.TypeArray || v.Doc().Len() > maxComputed {
 		return nil, bad
 	}
@@ -33,7 +33,7 @@ func parseComputed(v bson.Value) (nosql.Computed, error) {
 		}
 		s := q.Shape()
 		if !s.Value || !q.NeedsItems() || s.GroupBy || s.OrderBy || s.Distinct || s.Top || s.OffsetLimit || len(s.Aggregates) > 0 {
-			return nil, badRequest("The query of the computed property '%s' is invalid: it is SELECT VALUE, of one item, without other clauses.", name.Str())
+			return nil, badRequest("The query of the computed property '%s' is invalid: it must be a SELECT VALUE of one item, without other clauses.", name.Str())
 		}
 		all[name.Str()] = q
 	}

@@ -184,7 +184,7 @@ func (g *registry) ownsAll(d *database) error {
 	}
 	slices.Sort(others)
 	names := strings.Join(others[:min(len(others), maxNamed)], ", ")
-	return newError(http.StatusForbidden, "Database '%s' has %d MongoDB collections or views that are no containers (%s). Drop them through MongoDB's side first.", d.id, len(others), names)
+	return newError(http.StatusForbidden, "Database '%s' has %d MongoDB collections or views that are not containers (%s). Drop them with a MongoDB client first.", d.id, len(others), names)
 }
 
 // ifMatch checks If-Match against an etag. Errors: 412.

@@ -30,7 +30,7 @@ func completeIndexing(v bson.Value, expires bool) (bson.Doc, error) {
 	switch mode {
 	case "consistent", "none":
 	case "lazy":
-		return nil, badRequest("The indexing mode 'lazy' cannot be chosen for a container any more. Use 'consistent' or 'none'.")
+		return nil, badRequest("The indexing mode 'lazy' is no longer available. Use 'consistent' or 'none'.")
 	default:
 		return nil, badRequest("The indexing mode '%s' is invalid.", mode)
 	}

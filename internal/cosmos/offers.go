@@ -17,7 +17,7 @@ func (r *request) newOffer() (bson.Doc, error) {
 	if t := r.header("X-Ms-Offer-Throughput"); t != "" {
 		n, err := strconv.ParseInt(t, 10, 32)
 		if err != nil || n < 400 || n%100 != 0 {
-			return nil, badRequest("The offer throughput '%s' is invalid: it is a multiple of 100, and at least 400.", t)
+			return nil, badRequest("The offer throughput '%s' is invalid: it must be a multiple of 100, and at least 400.", t)
 		}
 		return b.OpenDoc("content").Int("offerThroughput", n).Close().Finish(), nil
 	}

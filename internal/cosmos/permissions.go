@@ -37,7 +37,7 @@ func (p *permission) read(body bson.Doc) error {
 	}
 	mode, resource := body.Lookup("permissionMode"), body.Lookup("resource")
 	if mode.Type != bson.TypeString || mode.Str() != permissionRead && mode.Str() != permissionAll {
-		return badRequest("The permissionMode is invalid: it is 'Read' or 'All'.")
+		return badRequest("The permissionMode is invalid: it must be 'Read' or 'All'.")
 	}
 	if resource.Type != bson.TypeString || resource.Str() == "" {
 		return badRequest("The input content is invalid because the required properties - 'resource; ' - are missing")

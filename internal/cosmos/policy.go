@@ -135,7 +135,7 @@ func checkGeospatial(v bson.Value) error {
 			return nil
 		}
 	}
-	return badRequest("The geospatialConfig is invalid: the type 'Geography' is supported.")
+	return badRequest("The geospatialConfig is invalid: only the type 'Geography' is supported.")
 }
 
 // checkBoxes holds a definition against the rule that spatial indexes in the

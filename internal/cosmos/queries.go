@@ -50,7 +50,7 @@ func parameters(body bson.Doc) (map[string]bson.Value, error) {
 			}
 			name := p.Doc().Lookup("name").Str()
 			if !strings.HasPrefix(name, "@") || len(name) < 2 {
-				return nil, badRequest("The parameter name '%s' is invalid: it begins with '@'.", name)
+				return nil, badRequest("The parameter name '%s' is invalid: it must begin with '@'.", name)
 			}
 			if _, twice := params[name[1:]]; twice {
 				return nil, badRequest("The parameter '%s' is given twice.", name)

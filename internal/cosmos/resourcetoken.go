@@ -33,7 +33,7 @@ func (r *request) newToken(p *permission) (string, error) {
 	if h := r.header("X-Ms-Documentdb-Expiry-Seconds"); h != "" {
 		n, err := strconv.ParseInt(h, 10, 64)
 		if err != nil || n < minTokenLife || n > maxTokenLife {
-			return "", badRequest("The value '%s' of x-ms-documentdb-expiry-seconds is invalid: it is from %d to %d.", h, minTokenLife, maxTokenLife)
+			return "", badRequest("The value '%s' of x-ms-documentdb-expiry-seconds is invalid: it must be between %d and %d.", h, minTokenLife, maxTokenLife)
 		}
 		life = n
 	}

@@ -28,7 +28,7 @@ func parseRetention(v bson.Value) (time.Duration, error) {
 	if v.IsNullish() {
 		return 0, nil
 	}
-	bad := badRequest("The change feed policy is invalid: retentionDuration is a number of minutes from 0 to %d.", maxRetention)
+	bad := badRequest("The change feed policy is invalid: retentionDuration must be a number of minutes between 0 and %d.", maxRetention)
 	if v.Type != bson.TypeDocument {
 		return 0, bad
 	}

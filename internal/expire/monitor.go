@@ -203,11 +203,11 @@ func (m *Monitor) watchClock(ctx context.Context) {
 	}
 	m.jumped = off != 0
 	if m.jumped {
-		m.say(ctx, slog.LevelWarn, logClockJumped, "the clock has jumped; documents expire by the time that has gone by until it is seen to be right",
+		m.say(ctx, slog.LevelWarn, logClockJumped, "the clock has jumped; documents expire by elapsed time until the clock is trusted again",
 			slog.String("jump", off.String()))
 		return
 	}
-	m.say(ctx, slog.LevelInfo, logClockTrusted, "documents expire by the clock again")
+	m.say(ctx, slog.LevelInfo, logClockTrusted, "the clock is trusted again")
 }
 
 // say logs a line about the monitor's own doings.

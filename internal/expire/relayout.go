@@ -221,7 +221,7 @@ func (m *Monitor) tryRelay(ctx context.Context, c *catalog.Collection) {
 		errors.Is(err, catalog.ErrRelayWaits) || errors.Is(err, catalog.ErrNoPermit) || m.o.Dispatcher.TakesWrites() != nil {
 		return
 	}
-	m.o.Log.LogAttrs(ctx, slog.LevelWarn, "Error laying a collection anew", slog.String("c", "INDEX"), slog.Int("id", logRelayFailed),
+	m.o.Log.LogAttrs(ctx, slog.LevelWarn, "Error changing the layout of a collection", slog.String("c", "INDEX"), slog.Int("id", logRelayFailed),
 		slog.String("namespace", c.Namespace.String()), slog.String("error", mongoerr.From(err).Message))
 }
 
@@ -269,7 +269,7 @@ func (m *Monitor) relay(ctx context.Context, c *catalog.Collection) error {
 	if now := c.Latest(); now != nil {
 		windows = now.Windowed()
 	}
-	m.say(ctx, slog.LevelInfo, logRelaid, "a collection lies anew", slog.String("namespace", c.Namespace.String()),
+	m.say(ctx, slog.LevelInfo, logRelaid, "changed the layout of a collection", slog.String("namespace", c.Namespace.String()),
 		slog.Bool("windows", windows), slog.Int64("moved", x.moved), slog.Int64("numDeleted", x.gone), slog.String("duration", time.Since(begun).String()))
 	return nil
 }
@@ -318,7 +318,7 @@ func (x *relayRun) begin(ctx context.Context) (going bool, err error) {
 	m.relays.mu.Lock()
 	m.relays.now = relayProgress{collection: x.c.UUID, ns: x.c.Namespace.String(), leave: leave, begun: time.Now(), total: total}
 	m.relays.mu.Unlock()
-	m.say(ctx, slog.LevelInfo, logRelays, "a collection is being laid anew", slog.String("namespace", x.c.Namespace.String()), slog.Int64("documents", total))
+	m.say(ctx, slog.LevelInfo, logRelays, "changing the layout of a collection", slog.String("namespace", x.c.Namespace.String()), slog.Int64("documents", total))
 	return true, err
 }
 
@@ -383,7 +383,7 @@ func (x *relayRun) awaitSpace(ctx context.Context, upTo catalog.RecordKey) (wait
 		return false, nil
 	}
 	x.tell(func(*relayProgress) string {
-		return fmt.Sprintf("Relayout: waits for disk space, %d MB are not freed yet", unfreed>>20)
+		return fmt.Sprintf("Relayout: waiting for disk space, %d MB are not freed yet", unfreed>>20)
 	})
 	return true, x.pass.pause(ctx, relaySpaceEvery)
 }
@@ -431,7 +431,7 @@ func (x *relayRun) did(ctx context.Context, s catalog.RelayStep, took time.Durat
 	x.tell(func(p *relayProgress) string {
 		p.done += s.Passed
 		p.total = max(p.total, p.done)
-		return fmt.Sprintf("Relayout: laying documents anew, %s left", p.left())
+		return fmt.Sprintf("Relayout: moving documents, %s left", p.left())
 	})
 	if x.end == nil && m.governor.Busy() {
 		x.end = yield()

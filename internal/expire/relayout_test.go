@@ -234,7 +234,7 @@ func TestRelayoutKilled(t *testing.T) {
 	if done, total := progress.Lookup("done").Int64(), progress.Lookup("total").Int64(); done < relayoutDocuments/5 || done >= total || total != relayoutDocuments {
 		t.Error(op)
 	}
-	if op.Lookup("ns").Str() != "d.c" || op.Lookup("desc").Str() != client || !strings.HasPrefix(op.Lookup("msg").Str(), "Relayout: laying documents anew, ") {
+	if op.Lookup("ns").Str() != "d.c" || op.Lookup("desc").Str() != client || !strings.HasPrefix(op.Lookup("msg").Str(), "Relayout: moving documents, ") {
 		t.Error(op)
 	}
 	now := w.m.Relayouts()

@@ -48,7 +48,7 @@ func (m *Monitor) reportRule(ctx context.Context, c *catalog.Collection, ix *cat
 	b.String("ns", c.Namespace.String()).String("rule", ix.Name).Doc("key", ix.Key)
 	if r == nil {
 		b.Int("expireAfterSeconds", ix.ExpireAfterSeconds)
-		b.Strings("skipped", fmt.Sprintf("a special index ('%s') has no order of dates", ix.Plugin))
+		b.Strings("skipped", fmt.Sprintf("an index of type '%s' is not in order of dates", ix.Plugin))
 		return b.Finish(), nil
 	}
 	appendRule(&b, r)
@@ -185,10 +185,10 @@ func (m *Monitor) kept(r *schema.Rule, f *forecast.Forecast, record Record) (why
 		add("outside of its window, which opens at %s", r.Settings.Window.Opens(at).UTC().Format(time.RFC3339))
 	}
 	if record.Spent && f.Due.Documents > 0 {
-		add("its budget is spent for the moment")
+		add("its budget is used up for now")
 	}
 	if m.o.Catalog.Clock.Off() != 0 {
-		add("the clock has jumped, and is not believed yet")
+		add("the clock has jumped, and is not trusted yet")
 	}
 	return why
 }

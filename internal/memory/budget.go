@@ -98,7 +98,7 @@ func ErrNone() error { return errNone }
 
 // errNone is the error of who finds no memory.
 var errNone = mongoerr.New(mongoerr.ExceededMemoryLimit,
-	"the memory for operations of this server is used up; try again, or give it more with operationMemoryGB")
+	"the server's memory for operations is used up; try again, or raise operationMemoryGB")
 
 // pool is one part of a budget.
 type pool struct {

@@ -131,7 +131,7 @@ func (m *collModification) expireIndex(_ *catalog.Collection, ix *catalog.Index,
 func (m *collModification) stopExpiry(ix *catalog.Index, changes map[string]bson.Value) error {
 	if ix.CountsFromWrite() {
 		return mongoerr.New(mongoerr.InvalidOptions,
-			"An index that counts from the last write of a document has no keys that a plain index could use: drop it, pause it, or set 'expireAfterSeconds' to -1")
+			"A TTL index that counts from the last write of a document cannot become a plain index: drop it, pause it, or set 'expireAfterSeconds' to -1")
 	}
 	if !ix.IsTTL() {
 		return nil

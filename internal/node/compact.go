@@ -79,7 +79,7 @@ func (n *Node) compactCollection(ctx context.Context, c *catalog.Collection) (fr
 			return 0, err
 		}
 		if !whole {
-			n.Log.InfoContext(ctx, "Compact ends with what it has done: other compactions of the same tables take turns", "namespace", c.Namespace.String())
+			n.Log.InfoContext(ctx, "Compact stopped early: other compactions are using the same tables", "namespace", c.Namespace.String())
 			break
 		}
 	}

@@ -182,7 +182,7 @@ func (n *Node) noteTTL(ctx context.Context, c *catalog.Collection, ix *schema.In
 	case !ix.IsTTL() || ix.CountsFromWrite() || c == nil || c.IsTimeseries():
 		return "", nil
 	case schema.IndexRule(ix, &schema.Expiry{}) == nil:
-		return fmt.Sprintf("TTL index '%s': documents do not expire by a special index ('%s').", ix.Name, ix.Plugin), nil
+		return fmt.Sprintf("TTL index '%s': documents do not expire by an index of type '%s'.", ix.Name, ix.Plugin), nil
 	}
 	all, err := match.Parse(bson.Empty, nil)
 	if err != nil {

@@ -12,7 +12,7 @@ var replSetReconfigFields = command.NewFields("replSetReconfig", command.Value(c
 
 // errForce refuses what would drop acknowledged writes.
 var errForce = mongoerr.New(mongoerr.CommandNotSupported, "replSetReconfig with force: true is not supported: it can lose acknowledged writes. "+
-	"Bring back a majority of the voting members; where they are lost for good, dump what a member that is left has, and restore that into a new set")
+	"Bring back a majority of the voting members. If they are lost for good, dump the data of a member that is left, and restore them into a new set")
 
 // replSetReconfig changes the configuration: {replSetReconfig: configuration} with a
 // higher version, and at most one voting member more or less. (Manual: database command

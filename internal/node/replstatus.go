@@ -27,7 +27,7 @@ func (n *Node) registerSetStatus(s *command.Status) {
 		}
 		oldest, err := m.Oldest()
 		if err != nil {
-			n.Log.Warn("serverStatus: the oldest document of the oplog was not found", "error", err)
+			n.Log.Warn("serverStatus: cannot read the oldest document of the oplog", "error", err)
 			return bson.Value{}
 		}
 		return bson.Document(new(bson.Builder).Timestamp("latestOptime", uint64(m.Applied().Time)).Timestamp("earliestOptime", uint64(oldest)).Finish())

@@ -36,7 +36,7 @@ func (p *Process) runShutdown(ctx context.Context, op *command.Op) error {
 		return mongoerr.New(mongoerr.Unauthorized, "shutdown must run from localhost when running db without auth")
 	}
 	if p.Shutdown == nil {
-		return mongoerr.New(mongoerr.CommandNotSupported, "this server is not stopped by command")
+		return mongoerr.New(mongoerr.CommandNotSupported, "this server cannot be shut down by a command")
 	}
 	catchUp := op.Args.Int64Or("timeoutSecs", shutdownCatchUpSecs)
 	if catchUp < 0 {

@@ -48,7 +48,7 @@ func (o *Options) setStorage(get getter) error {
 		o.IndexOptionDefaults = v.Doc()
 		engines := document(o.IndexOptionDefaults.Lookup("storageEngine"))
 		if !engines.Lookup("mayfly").IsMissing() {
-			return invalidOptions("'indexOptionDefaults' cannot have options of the engine mayfly: expiry is set for a collection as a whole, or for an index")
+			return invalidOptions("'indexOptionDefaults' cannot have options of the engine mayfly: set expiry for the whole collection, or for an index")
 		}
 		return validateEngines(engines)
 	}

@@ -220,7 +220,7 @@ func ChangeExpiry(stored, change bson.Doc) (changed bson.Doc, err error) {
 	}
 	fields, were := expirySettings(change), expirySettings(stored)
 	if to := fields.Lookup("by"); !to.IsMissing() && kindOf(to) != kindOf(were.Lookup("by")) {
-		return nil, invalidOptions("'%s.by' cannot be changed: the index has other keys then. Drop it and create it anew", expiryPath)
+		return nil, invalidOptions("'%s.by' cannot be changed, because the keys of the index depend on it. Drop the index and create it again", expiryPath)
 	}
 	var b bson.Builder
 	b.Reset(nil)

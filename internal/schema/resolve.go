@@ -181,7 +181,7 @@ func validateStorageEngine(ix *Index) error {
 		return invalidOptions("'%s' is only for indexes with 'expireAfterSeconds'", expiryPath)
 	}
 	if asksLastWrite(ix.Spec) && !ix.CountsFromWrite() {
-		return invalidOptions("'%s.by' can only be 'lastWrite' where the index is {_ts: 1}, found key: %s", expiryPath, ix.Key)
+		return invalidOptions("'%s.by' can only be 'lastWrite' for an index on {_ts: 1}, found key: %s", expiryPath, ix.Key)
 	}
 	return nil
 }

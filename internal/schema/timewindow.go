@@ -52,7 +52,7 @@ func parseWindow(path string, v bson.Value) (*TimeWindow, error) {
 		}
 	}
 	if w.from == w.to {
-		return nil, mongoerr.New(mongoerr.BadValue, "BSON field '%s' must not begin when it ends", path)
+		return nil, mongoerr.New(mongoerr.BadValue, "BSON field '%s' must not begin and end at the same time", path)
 	}
 	return w, nil
 }

@@ -109,7 +109,7 @@ func (s *Server) serveLink(l *link) {
 		l.log.Info("Ending a connection that speaks HTTP", "id", logHTTP, "remote", l.client.Remote)
 		_, _ = io.WriteString(l, httpAnswer)
 	case spokenHTTP2, spokenKey:
-		l.log.Info("Ending a connection that speaks HTTP/2, or as a member of a replica set", "id", logHTTP, "remote", l.client.Remote)
+		l.log.Info("Ending a connection that speaks HTTP/2 or the protocol of replica set members", "id", logHTTP, "remote", l.client.Remote)
 	default:
 		newConnection(l, in).serve()
 	}

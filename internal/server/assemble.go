@@ -166,7 +166,7 @@ func (s *Server) ttlComponent(d *data, ttl *expire.Monitor) Component {
 					"you are doing maintenance and no other clients are connected. The TTL collection monitor will not start because of "+
 					"this. For more info see http://dochub.mongodb.org/core/ttlcollections",
 					"id", logReplsetWithoutOption, "tags", []string{tagStartupWarning})
-				ttl.Hold("the TTL monitor has not started: the data is that of a replica set's member (local.system.replset has documents)")
+				ttl.Hold("the TTL monitor has not started: the data belong to a member of a replica set (local.system.replset has documents)")
 				return nil
 			}
 			ttl.Start()
@@ -179,6 +179,6 @@ func (s *Server) ttlComponent(d *data, ttl *expire.Monitor) Component {
 // engineFailed ends the process: the engine's state in memory is undefined,
 // the one on disk is what was acknowledged.
 func (s *Server) engineFailed(err error) {
-	s.control.Log(s.life, LevelFatal, "The storage engine cannot go on", "id", logEngineFailed, "error", err)
+	s.control.Log(s.life, LevelFatal, "The storage engine cannot continue", "id", logEngineFailed, "error", err)
 	s.exitNow(config.ExitAbrupt)
 }

@@ -82,7 +82,7 @@ func (s *Server) checkWellKnownKey(o config.Cosmos) error {
 			return config.Errors{{Place: "cosmos.bindIp", Message: "at " + host + " anybody could read and change all containers with the emulator's well-known key: " +
 				"set a key of your own (cosmos.keyFile or cosmos.key), or cosmos.allowWellKnownKey"}}
 		}
-		s.control.Warn("The Cosmos DB endpoint lets the emulator's well-known key in at an address that others may reach. "+
+		s.control.Warn("The Cosmos DB endpoint accepts the emulator's well-known key at an address that others may reach. "+
 			"Read and write access to its containers is unrestricted", "id", logWellKnownKey, "tags", []string{tagStartupWarning}, "address", host)
 	}
 	return nil

@@ -146,7 +146,7 @@ func resolve(ctx context.Context, host string, ipv6 bool) ([]net.IP, error) {
 		}
 	}
 	if len(ips) == 0 {
-		return nil, errors.New("it has no address of IPv4; net.ipv6 is off")
+		return nil, errors.New("it has no IPv4 address, and net.ipv6 is off")
 	}
 	return ips, nil
 }
@@ -169,7 +169,7 @@ func listenTCP(ctx context.Context, ip net.IP, port int) (net.Listener, error) {
 func listenUnix(ctx context.Context, path string, mode os.FileMode, log *slog.Logger) (net.Listener, error) {
 	if info, err := os.Lstat(path); err == nil {
 		if info.Mode()&os.ModeSocket == 0 {
-			return nil, errors.New("there is a file which is no socket")
+			return nil, errors.New("there is a file that is not a socket")
 		}
 		if c, err := new(net.Dialer).DialContext(ctx, "unix", path); err == nil {
 			_ = c.Close()

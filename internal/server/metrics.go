@@ -30,7 +30,7 @@ func (s *Server) appMetrics(d *command.Dispatcher, data *data, ttl *expire.Monit
 		newGauges(s.memory.Stats, memoryGauges...),
 		newRuleMetrics(ttl),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "mayfly", Name: "ttl_share",
-			Help: "The part of the time that removal works; less than 1 where it gives way to clients."}, ttl.Share),
+			Help: "The share of time in which removal runs; less than 1 where it gives way to clients."}, ttl.Share),
 		newGauges(func() *expire.Stats { return &ttl.Stats },
 			gauge[*expire.Stats]{"ttl_deleted_documents_total", "Documents removed by TTL indexes.", true, func(st **expire.Stats) float64 { return float64((*st).Deleted.Load()) }},
 			gauge[*expire.Stats]{"ttl_passes_total", "Passes of the TTL monitor.", true, func(st **expire.Stats) float64 { return float64((*st).Passes.Load()) }},

@@ -129,7 +129,7 @@ func (s *Server) advertised() string {
 
 // memberFailed ends the process: what the set has committed cannot be applied here.
 func (s *Server) memberFailed(err error) {
-	s.control.Log(s.life, LevelFatal, "The member of the replica set cannot go on", "id", logMemberFailed, "error", err)
+	s.control.Log(s.life, LevelFatal, "The member of the replica set cannot continue", "id", logMemberFailed, "error", err)
 	s.exitNow(config.ExitAbrupt)
 }
 
@@ -172,7 +172,7 @@ func (s *Server) replication(d *data) []Component {
 		Start: func(ctx context.Context) error {
 			running.Go(func() {
 				if err := m.ServePeers(s.peers); err != nil && !errors.Is(err, net.ErrClosed) {
-					s.network.Error("Other members are not served any more", "id", logPeers, "error", err)
+					s.network.Error("Stopped serving other members", "id", logPeers, "error", err)
 				}
 			})
 			if s.Options.Replication.Initiate && m.State().Config == nil {

@@ -26,7 +26,7 @@ func newRuleMetrics(ttl *expire.Monitor) *ruleMetrics {
 		ttl:        ttl,
 		documents:  desc("removed_documents_total", "Documents removed by the rule."),
 		bytes:      desc("removed_bytes_total", "Bytes of the documents removed by the rule."),
-		lag:        desc("lag_seconds", "How long the oldest due document of the rule had waited when it was looked for last."),
+		lag:        desc("lag_seconds", "How long the oldest due document of the rule had waited at the last check."),
 		lastVisit:  desc("last_visit_timestamp_seconds", "When the monitor last visited the rule."),
 		lastRemove: desc("last_visit_removed_documents", "Documents that the last visit of the rule removed."),
 	}

@@ -116,7 +116,7 @@ func parseHistory(doc bson.Doc, history, since bson.Value, owner string) ([]Plac
 }
 
 func badChunk(doc bson.Doc, field string) error {
-	return mongoerr.New(mongoerr.BadValue, "field '%s' of a document of config.chunks is not what it must be: %s", field, doc)
+	return mongoerr.New(mongoerr.BadValue, "invalid field '%s' in a document of config.chunks: %s", field, doc)
 }
 
 // ChunkDoc writes c as a document of config.chunks.

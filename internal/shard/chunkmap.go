@@ -8,7 +8,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// Map is all chunks of a sharded collection at one version. Immutable; With
+// Map holds all chunks of a sharded collection at one version. Immutable; With
 // makes the next one.
 type Map struct {
 	Namespace string
@@ -22,7 +22,7 @@ type Map struct {
 	n         int
 }
 
-// owned is what a map knows of one shard.
+// owned is what a map has about one shard.
 type owned struct {
 	chunks int
 	top    uint64 // the highest lastmod of its chunks
@@ -77,10 +77,11 @@ func (m *Map) broken(format string, args ...any) error {
 	return mongoerr.Prefix(err, "the chunks of "+m.Namespace+" do not cover its key space")
 }
 
-// With is the map after changes: chunks with new bounds, shards or versions,
-// which together fill exactly what the chunks they replace did. Chunks at or
-// below the map's version are known and left out, so the answer to "what has
-// changed since" may repeat itself. Error 117 as NewMap.
+// With returns the map after changes: chunks with new bounds, shards or
+// versions, which together fill exactly the range of the chunks that they
+// replace. Chunks at or below the map's version are known already and skipped,
+// so the list of what has changed may overlap earlier ones. Error 117 as
+// NewMap.
 func (m *Map) With(changes []Chunk) (*Map, error) {
 	changes = slices.DeleteFunc(slices.Clone(changes), func(c Chunk) bool { return c.Version.Lastmod() <= m.top })
 	if len(changes) == 0 {
@@ -88,7 +89,7 @@ func (m *Map) With(changes []Chunk) (*Map, error) {
 	}
 	for i := range changes {
 		if changes[i].Version.ShardGeneration != m.gen {
-			return nil, m.broken("chunk %s is of another life of the collection", m.key.RangeText(changes[i].Range))
+			return nil, m.broken("chunk %s belongs to another incarnation of the collection", m.key.RangeText(changes[i].Range))
 		}
 	}
 	slices.SortFunc(changes, func(a, b Chunk) int { return a.Min.Compare(b.Min) })
@@ -96,7 +97,7 @@ func (m *Map) With(changes []Chunk) (*Map, error) {
 	next.shards, next.owned = slices.Clip(m.shards), slices.Clone(m.owned)
 	next.blocks = make([]*block, 0, len(m.blocks)+len(changes)/blockChunks+1)
 	var gone, made []*block
-	from := 0 // the first block that is not dealt with
+	from := 0 // the first block that is not processed yet
 	for len(changes) > 0 {
 		first := m.blockOf(changes[0].Min.Key)
 		if first < from {
@@ -121,7 +122,7 @@ func (m *Map) With(changes []Chunk) (*Map, error) {
 	return &next, nil
 }
 
-// replace makes blocks of old ones with changes, in order, put in.
+// replace makes blocks of old ones with changes, in order, inserted.
 func (m *Map) replace(old []*block, changes []Chunk) ([]*block, error) {
 	var parts []piece
 	at, end := old[0].first, old[len(old)-1].last()
@@ -154,7 +155,8 @@ func (m *Map) replace(old []*block, changes []Chunk) ([]*block, error) {
 	return m.pack(old[0].first, parts), nil
 }
 
-// settle accounts for blocks that left the map and that came into it.
+// settle updates the counts for blocks that left the map and that were added to
+// it.
 func (m *Map) settle(gone, made []*block) {
 	was, is := make([]owned, len(m.shards)), make([]owned, len(m.shards))
 	tally(was, gone)
@@ -171,7 +173,7 @@ func (m *Map) settle(gone, made []*block) {
 			o.top = 0
 		case is[s].top >= o.top:
 			o.top = is[s].top
-		case was[s].top == o.top: // its highest chunk is gone, and none higher came
+		case was[s].top == o.top: // its highest chunk was removed, and none higher was added
 			all := make([]owned, len(m.shards))
 			tally(all, m.blocks)
 			o.top = all[s].top
@@ -201,20 +203,20 @@ func tally(o []owned, blocks []*block) {
 	}
 }
 
-// Key is the shard key.
+// Key returns the shard key.
 func (m *Map) Key() *Key { return m.key }
 
-// Len is the number of chunks.
+// Len returns the number of chunks.
 func (m *Map) Len() int { return m.n }
 
-// Version is the collection's: the highest of all chunks.
+// Version returns the collection's version: the highest of all chunks.
 func (m *Map) Version() Version { return m.gen.At(m.top) }
 
-// ShardVersion is the highest version of the chunks of a shard; one that owns
-// none is at 0|0.
+// ShardVersion returns the highest version of the chunks of a shard; one that
+// owns none is at 0|0.
 func (m *Map) ShardVersion(shard string) Version { return m.gen.At(m.of(shard).top) }
 
-// ChunksOn is the number of chunks that a shard owns.
+// ChunksOn returns the number of chunks that a shard owns.
 func (m *Map) ChunksOn(shard string) int { return m.of(shard).chunks }
 
 func (m *Map) of(shard string) owned {
@@ -224,11 +226,11 @@ func (m *Map) of(shard string) owned {
 	return owned{}
 }
 
-// Owners are the shards that own chunks, in the order of their names; not to be
-// changed.
+// Owners returns the shards that own chunks, in the order of their names. The
+// caller must not change the result.
 func (m *Map) Owners() []string { return m.owners }
 
-// blockOf is the number of the block that key lies in.
+// blockOf returns the number of the block that contains key.
 func (m *Map) blockOf(key []byte) int {
 	lo, hi := 1, len(m.blocks)
 	for lo < hi {
@@ -242,7 +244,8 @@ func (m *Map) blockOf(key []byte) int {
 	return lo - 1
 }
 
-// blockBefore is the number of the block that the keys just before end lie in.
+// blockBefore returns the number of the block that contains the keys just
+// before end.
 func (m *Map) blockBefore(end []byte) int {
 	i := m.blockOf(end)
 	if i > 0 && bytes.Equal(m.blocks[i].first.Key, end) {
@@ -251,23 +254,23 @@ func (m *Map) blockBefore(end []byte) int {
 	return i
 }
 
-// find is the chunk that key lies in; a key at or behind the highest bound, as
-// a document of nothing but MaxKey has, belongs to the last one.
+// find returns the chunk that contains key; a key at or after the highest
+// bound, as of a document with MaxKey in all fields, belongs to the last one.
 func (m *Map) find(key []byte) (*block, int) {
 	b := m.blocks[m.blockOf(key)]
 	return b, b.find(key)
 }
 
-// number is the number of the shard that owns key.
+// number returns the number of the shard that owns key.
 func (m *Map) number(key []byte) int {
 	b, i := m.find(key)
 	return b.entries[i].shard()
 }
 
-// ShardOf is the shard that owns the place key, which Key.Append has made.
+// ShardOf returns the shard that owns key, which Key.Append has made.
 func (m *Map) ShardOf(key []byte) string { return m.shards[m.number(key)] }
 
-// Find is the chunk that the place key lies in.
+// Find returns the chunk that contains key.
 func (m *Map) Find(key []byte) Chunk {
 	b, i := m.find(key)
 	return m.chunk(b, i)
@@ -282,10 +285,10 @@ func (m *Map) chunk(b *block, i int) Chunk {
 	return c
 }
 
-// Chunks ranges over all chunks in the order of their keys.
+// Chunks iterates over all chunks in the order of their keys.
 func (m *Map) Chunks() iter.Seq[Chunk] { return m.Overlapping(m.key.Whole()) }
 
-// Overlapping ranges over the chunks that have keys in common with r.
+// Overlapping iterates over the chunks that have keys in common with r.
 func (m *Map) Overlapping(r Range) iter.Seq[Chunk] {
 	return func(yield func(Chunk) bool) {
 		n := m.blockOf(r.Min.Key)
@@ -299,7 +302,7 @@ func (m *Map) Overlapping(r Range) iter.Seq[Chunk] {
 	}
 }
 
-// OwnedBy ranges over the ranges of a shard, those that touch joined.
+// OwnedBy iterates over the ranges of a shard, adjacent ones joined.
 func (m *Map) OwnedBy(shard string) iter.Seq[Range] {
 	return func(yield func(Range) bool) {
 		n := slices.Index(m.shards, shard)
@@ -329,7 +332,7 @@ func (m *Map) OwnedBy(shard string) iter.Seq[Range] {
 	}
 }
 
-// chunksOn ranges over the chunks of a shard in the order of their keys.
+// chunksOn iterates over the chunks of a shard in the order of their keys.
 func (m *Map) chunksOn(shard string) iter.Seq[Chunk] {
 	return func(yield func(Chunk) bool) {
 		n := slices.Index(m.shards, shard)

@@ -77,7 +77,7 @@ func (s Settings) With(doc bson.Doc) (Settings, error) {
 }
 
 func badSetting(doc bson.Doc, field string) error {
-	return mongoerr.New(mongoerr.BadValue, "field '%s' of a document of config.settings is not what it must be: %s", field, doc)
+	return mongoerr.New(mongoerr.BadValue, "invalid field '%s' in a document of config.settings: %s", field, doc)
 }
 
 func (s *Settings) chunkSize(v bson.Value) bool {

@@ -107,7 +107,7 @@ func (z *Zones) Within(r Range) []Bound {
 func (k *Key) ParseZone(doc bson.Doc) (Zone, error) {
 	lo, hi, tag := doc.Lookup("min"), doc.Lookup("max"), doc.Lookup("tag")
 	if lo.Type != bson.TypeDocument || hi.Type != bson.TypeDocument || tag.Type != bson.TypeString {
-		return Zone{}, mongoerr.New(mongoerr.BadValue, "a document of config.tags is not what it must be: %s", doc)
+		return Zone{}, mongoerr.New(mongoerr.BadValue, "invalid document of config.tags: %s", doc)
 	}
 	if !k.named(lo.Doc()) || !k.named(hi.Doc()) {
 		return Zone{}, mongoerr.New(mongoerr.InvalidOptions,

@@ -125,12 +125,12 @@ func appendSums(dst []byte, d []int64) []byte {
 
 func parseSums(b []byte, d *[maxSums]int64) (n int, err error) {
 	if len(b) == 0 || b[0] != mergeSum {
-		return 0, fmt.Errorf("%w: value is no counter: %x", ErrCorruption, b)
+		return 0, fmt.Errorf("%w: value is not a counter: %x", ErrCorruption, b)
 	}
 	for b = b[1:]; len(b) > 0; n++ {
 		v, k := binary.Varint(b)
 		if k <= 0 || n == maxSums {
-			return 0, fmt.Errorf("%w: counter is cut short, or too long", ErrCorruption)
+			return 0, fmt.Errorf("%w: counter is too short, or too long", ErrCorruption)
 		}
 		d[n], b = v, b[k:]
 	}
@@ -174,7 +174,7 @@ func (m *valueMerger) MergeOlder(value []byte) error { return m.merge(value) }
 
 func (m *valueMerger) merge(v []byte) error {
 	if len(v) == 0 || len(m.value) == 0 || v[0] != m.value[0] {
-		return fmt.Errorf("%w: operands of two kinds merge", ErrCorruption)
+		return fmt.Errorf("%w: merge of operands of two kinds", ErrCorruption)
 	}
 	switch v[0] {
 	case mergeOr:
@@ -196,7 +196,7 @@ func (m *valueMerger) merge(v []byte) error {
 			return err
 		}
 		if n != k {
-			return fmt.Errorf("%w: counters of %d and %d totals merge", ErrCorruption, n, k)
+			return fmt.Errorf("%w: merge of counters of %d and %d totals", ErrCorruption, n, k)
 		}
 		for i := range a {
 			a[i] += b[i]

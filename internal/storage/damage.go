@@ -66,7 +66,7 @@ func Inspect(fs FS, dir string) ([]Damage, error) {
 	case err != nil:
 		in.add(controlFile, 0, "how far the logs and the manifest were written is not known")
 	case !found && slices.Contains(names, formatFile) && in.formatVersion() >= controlledSince && in.used():
-		in.add(controlFile, 0, "the file is gone, so how far the logs and the manifest were written is not known")
+		in.add(controlFile, 0, "the file is missing, so how far the logs and the manifest were written is not known")
 	}
 	in.control = rec
 	if err := in.markers(); err != nil {
@@ -133,22 +133,22 @@ func (in *inspection) markers() error {
 	marker := in.find(manifestMarker)
 	if marker == "" {
 		if in.control.opened || in.used() {
-			in.add(manifestMarker+"*", 0, "the file is gone, and with it which manifest is the store's: all data")
+			in.add(manifestMarker+"*", 0, "the file is missing, and with it the name of the store's manifest; lost: all data")
 		}
 		return nil
 	}
 	if version := in.find(formatMarker); in.control.opened && version == "" {
-		in.add(formatMarker+"*", 0, "the file is gone, and with it the format of the files; no data")
+		in.add(formatMarker+"*", 0, "the file is missing, and with it the format of the files; no data is lost")
 	} else if value, ok := markerValue(version, formatMarker); in.control.opened && (!ok || value != fmt.Sprintf("%03d", in.control.format)) {
-		in.add(version, 0, "its name does not name format %d, with which the store was last opened; no data", in.control.format)
+		in.add(version, 0, "its name does not have format %d, with which the store was last opened; no data is lost", in.control.format)
 	}
 	if f, err := readFormat(in.fs, in.dir); err == nil && in.control.opened && uint64(f.pebble) != in.control.format {
-		in.add(formatFile, 0, "it names format %d, and the store was last opened with %d; no data", f.pebble, in.control.format)
+		in.add(formatFile, 0, "it names format %d, but the store was last opened with %d; no data is lost", f.pebble, in.control.format)
 	}
 	name, ok := markerValue(marker, manifestMarker)
 	f, known := parseControlled(name)
 	if !ok || !known || !f.manifest {
-		in.add(marker, 0, "its name names no manifest: all data")
+		in.add(marker, 0, "its name has no manifest; lost: all data")
 		return nil
 	}
 	if i := slices.IndexFunc(in.control.files, func(g controlledFile) bool { return g.manifest && g.num == f.num }); i >= 0 {
@@ -180,11 +180,11 @@ func (in *inspection) chunks(f controlledFile, kind string) error {
 	name := f.name()
 	b, err := in.read(name)
 	if oserror.IsNotExist(err) {
-		what := "all that is not in tables yet"
+		what := "all that is not yet in tables"
 		if f.manifest {
 			what = "all data"
 		}
-		in.add(name, 0, "the file is gone: %s", what)
+		in.add(name, 0, "the file is missing; lost: %s", what)
 		return nil
 	}
 	if err != nil {
@@ -194,9 +194,9 @@ func (in *inspection) chunks(f controlledFile, kind string) error {
 	if s.valid >= f.synced && (!f.manifest || s.behind == 0) {
 		return nil
 	}
-	lost := fmt.Sprintf("%d records of the %s before it are whole; what follows, %d bytes", s.records, kind, max(f.synced, int64(len(b)))-s.valid)
+	lost := fmt.Sprintf("%d records of the %s before it are intact; lost: what follows, %d bytes", s.records, kind, max(f.synced, int64(len(b)))-s.valid)
 	if f.synced > 0 {
-		lost = fmt.Sprintf("%d records of the %s before it are whole; what follows, to offset %d", s.records, kind, f.synced)
+		lost = fmt.Sprintf("%d records of the %s before it are intact; lost: what follows, to offset %d", s.records, kind, f.synced)
 	}
 	if s.behind > 0 {
 		lost += fmt.Sprintf(" (%d records from offset %d on can be read)", s.behind, s.resumes)

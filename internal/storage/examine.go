@@ -143,14 +143,14 @@ func (x *Examination) examineFormat() error {
 	f, err := readFormat(x.fs, x.dir)
 	switch {
 	case oserror.IsNotExist(err):
-		x.Damages = append(x.Damages, Damage{formatFile, 0, "the file is gone, and with it the format of the others; no data"})
+		x.Damages = append(x.Damages, Damage{formatFile, 0, "the file is missing, and with it the format of the others; no data is lost"})
 	case errors.Is(err, ErrCorruption):
-		x.Damages = append(x.Damages, Damage{formatFile, 0, "it is not readable, and with it the format of the others; no data"})
+		x.Damages = append(x.Damages, Damage{formatFile, 0, "it cannot be read, so the format of the others is not known; no data is lost"})
 	case err != nil:
 		return err
 	case f.version > FormatVersion || f.pebble != pebbleFormat:
 		x.Newer = true
-		x.Damages = append(x.Damages, Damage{formatFile, 0, fmt.Sprintf("it names a format that this version does not read (mayfly %d, pebble %d); no data", f.version, f.pebble)})
+		x.Damages = append(x.Damages, Damage{formatFile, 0, fmt.Sprintf("it names a format that this version cannot read (mayfly %d, pebble %d); no data is lost", f.version, f.pebble)})
 	}
 	return nil
 }
@@ -211,7 +211,7 @@ func (x *Examination) examineTables(ctx context.Context, names []string, s *mani
 		p := &x.parts[i]
 		c, err := x.checkFile(ctx, p.name)
 		if oserror.IsNotExist(err) {
-			x.loseTable(p, Damage{p.name, 0, "the file is gone"})
+			x.loseTable(p, Damage{p.name, 0, "the file is missing"})
 			continue
 		}
 		if err != nil {
@@ -407,7 +407,7 @@ func (x *Examination) examineLogs(names []string, s *manifestState, rec controlR
 			if err == nil && scan.valid >= f.synced && (rec.seq > 0 || scan.behind == 0) {
 				continue
 			}
-			d := Damage{f.name(), scan.valid, "what follows was written and is not readable"}
+			d := Damage{f.name(), scan.valid, "what follows was written and cannot be read"}
 			if i := slices.IndexFunc(x.Damages, func(d Damage) bool { return d.File == f.name() }); i >= 0 {
 				d = x.Damages[i]
 			}

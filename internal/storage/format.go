@@ -74,7 +74,7 @@ func readFormat(fs vfs.FS, dir string) (got format, err error) {
 	}
 	_, err = fmt.Sscanf(string(b), "mayfly %d\npebble %d\n", &got.version, &got.pebble)
 	if err != nil || got.version < 1 || got.String() != string(b) {
-		return got, fmt.Errorf("%w: %s is not readable: %q", ErrCorruption, path, b)
+		return got, fmt.Errorf("%w: %s cannot be read: %q", ErrCorruption, path, b)
 	}
 	return got, nil
 }
@@ -85,7 +85,7 @@ func createFormat(fs vfs.FS, dir string) (format, error) {
 		return format{}, err
 	}
 	if slices.Contains(names, controlFile) {
-		return format{}, &DamageError{dir, []Damage{{formatFile, 0, "the file is gone, and with it the format of the others; no data"}}}
+		return format{}, &DamageError{dir, []Damage{{formatFile, 0, "the file is missing, and with it the format of the others; no data is lost"}}}
 	}
 	for _, n := range names {
 		if strings.HasPrefix(n, "MANIFEST") || strings.HasPrefix(n, "WiredTiger") || strings.HasSuffix(n, ".wt") {

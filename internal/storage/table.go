@@ -65,18 +65,18 @@ func checkFooter(f vfs.File, name string) (at footer, err error) {
 		return at, bad(footerVersion, "the footer has version %d, which must be %d", v, tableVersion)
 	}
 	if b[0] != byte(block.ChecksumTypeCRC32c) {
-		return at, bad(0, "the footer has type of checksums %d, which must be %d", b[0], block.ChecksumTypeCRC32c)
+		return at, bad(0, "the footer has checksum type %d, which must be %d", b[0], block.ChecksumTypeCRC32c)
 	}
 	var n, m int
 	if at.meta, n = block.DecodeHandle(b[1:footerFill]); n > 0 {
 		at.index, m = block.DecodeHandle(b[1+n : footerFill])
 	}
 	if m == 0 {
-		return at, bad(1, "the footer has no handles of blocks")
+		return at, bad(1, "the footer has no block handles")
 	}
 	for i := 1 + n + m; i < footerFill; i++ {
 		if b[i] != 0 {
-			return at, bad(i, "the footer has %#x, which must be 0", b[i])
+			return at, bad(i, "the footer has padding %#x, which must be 0", b[i])
 		}
 	}
 	return at, nil
@@ -182,7 +182,7 @@ func noMetadata(*block.Metadata, []byte) error { return nil }
 // ErrCorruption, or the file system's.
 func (t *table) read(ctx context.Context, h block.Handle, f func([]byte) error) error {
 	if h.Length > uint64(t.size) || h.Offset > uint64(t.size)-h.Length-block.TrailerLen {
-		return &tableError{t.name, int64(h.Offset), fmt.Sprintf("a block of %d bytes ends behind the file", h.Length)}
+		return &tableError{t.name, int64(h.Offset), fmt.Sprintf("a block of %d bytes ends after the end of the file", h.Length)}
 	}
 	b, err := t.r.BlockReader().Read(ctx, block.NoReadEnv, nil, h, blockkind.Metadata, noMetadata)
 	if err != nil {

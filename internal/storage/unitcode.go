@@ -108,7 +108,7 @@ func SkipUnit(b []byte) (batch, rest []byte, err error) {
 		}
 	}
 	if r.Uvarint(); r.Bad {
-		return nil, nil, fmt.Errorf("%w: a unit is cut short", ErrCorruption)
+		return nil, nil, fmt.Errorf("%w: a unit is truncated", ErrCorruption)
 	}
 	return batch, r.Rest, nil
 }

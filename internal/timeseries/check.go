@@ -27,14 +27,14 @@ func Check(doc bson.Doc, o *schema.Timeseries) error {
 		last = s.date(i)
 	}
 	if last != b.Last || !Accepts(b.Start, last, o) {
-		return errors.New("the last time is not what the statistics say, or out of the bucket's span")
+		return errors.New("the last time differs from the statistics, or is outside the bucket's span")
 	}
 	for name, v := range b.data.All() {
 		if err := b.series(v, &s); err != nil {
 			return fmt.Errorf("column %s: %w", name, err)
 		}
 		if name != o.TimeField && !same(s.extreme(-1), b.Min.Lookup(name)) || !same(s.extreme(1), b.Max.Lookup(name)) {
-			return fmt.Errorf("the statistics of %s are not those of its values", name)
+			return fmt.Errorf("the statistics of %s do not match its values", name)
 		}
 	}
 	return nil

@@ -61,7 +61,7 @@ func (f Frame) Decompress() (Frame, Compressor, error) {
 		return f, None, nil
 	}
 	if len(f) < HeaderLen+compressedHead {
-		return nil, None, closing(mongoerr.ProtocolError, "OP_COMPRESSED of %d bytes is not whole", len(f))
+		return nil, None, closing(mongoerr.ProtocolError, "OP_COMPRESSED of %d bytes is incomplete", len(f))
 	}
 	b := f[HeaderLen:]
 	op, n := OpCode(binary.LittleEndian.Uint32(b)), length(b[4:])

@@ -164,7 +164,7 @@ func argumentName(b []byte) string {
 func (m *Message) parseSequence(b []byte) error {
 	end := bytes.IndexByte(b, 0)
 	if end < 0 {
-		return broken(mongoerr.Overflow, "document sequence without the end of its name")
+		return broken(mongoerr.Overflow, "document sequence with an unterminated name")
 	}
 	s := Sequence{Name: argumentName(b[:end]), data: b[end+1:]}
 	for _, other := range m.Sequences {

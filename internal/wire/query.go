@@ -65,7 +65,7 @@ func (m *Message) parseQuery(b []byte) error {
 	b = b[4:]
 	end := bytes.IndexByte(b, 0)
 	if end < 0 || len(b) < end+1+8 {
-		return closing(mongoerr.ProtocolError, "OP_QUERY without a whole collection name, skip and limit")
+		return closing(mongoerr.ProtocolError, "OP_QUERY without a complete collection name, skip and limit")
 	}
 	m.Collection = string(b[:end])
 	d, rest, err := parseDoc(b[end+1+8:])
@@ -78,7 +78,7 @@ func (m *Message) parseQuery(b []byte) error {
 		}
 	}
 	if len(rest) > 0 {
-		return closing(mongoerr.ProtocolError, "%d bytes behind the documents of an OP_QUERY", len(rest))
+		return closing(mongoerr.ProtocolError, "%d bytes after the documents of an OP_QUERY", len(rest))
 	}
 	if m.Database() == "" {
 		return answering(mongoerr.New(codeLegacyQuery, "OP_QUERY is no longer supported"+mayNeedUpgrade))
@@ -123,12 +123,12 @@ const replyHead = 4 + 8 + 4 + 4
 
 func (m *Message) parseReply(b []byte) error {
 	if len(b) < replyHead {
-		return closing(mongoerr.ProtocolError, "OP_REPLY of %d bytes is not whole", HeaderLen+len(b))
+		return closing(mongoerr.ProtocolError, "OP_REPLY of %d bytes is incomplete", HeaderLen+len(b))
 	}
 	m.ReplyFlags = ReplyFlags(binary.LittleEndian.Uint32(b))
 	d, rest, err := parseDoc(b[replyHead:])
 	if err == nil && len(rest) > 0 {
-		return closing(mongoerr.ProtocolError, "%d bytes behind the document of an OP_REPLY", len(rest))
+		return closing(mongoerr.ProtocolError, "%d bytes after the document of an OP_REPLY", len(rest))
 	}
 	m.Body = d
 	return err

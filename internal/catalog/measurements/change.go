@@ -261,7 +261,7 @@ func (n *Rest) Apply(t *Table, _ *schema.Timeseries) error {
 	t.stats.Sealed += int64(n.Buckets)
 	s := t.sources[string(n.Key)]
 	if s == nil {
-		return fmt.Errorf("%w: an effect is about a source of keyspace %d, which is not there", storage.ErrCorruption, t.id)
+		return fmt.Errorf("%w: an effect refers to a source of keyspace %d, which does not exist", storage.ErrCorruption, t.id)
 	}
 	t.setLocked(s, n.Count, n.Size, n.First, n.Last)
 	return nil

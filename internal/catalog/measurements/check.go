@@ -24,16 +24,16 @@ func CheckBucket(key layout.Key, bucket bson.Doc, o *schema.Timeseries, full boo
 	end := layout.BucketEnd(key)
 	switch {
 	case b.Last > end:
-		return count, errors.New("the bucket ends behind the time in its record key")
+		return count, errors.New("the bucket ends after the time in its record key")
 	case !timeseries.Accepts(b.Start, end, o):
-		return count, errors.New("the time in the record key lies behind the span of the bucket")
+		return count, errors.New("the time in the record key is after the span of the bucket")
 	case full:
 		return count, timeseries.Check(bucket, o)
 	}
 	return count, nil
 }
 
-var errOpenKey = errors.New("the key does not belong to their times and meta value")
+var errOpenKey = errors.New("the key does not match their times and meta value")
 
 // CheckOpen checks all records of a table's keyspace in a state of the store, and
 // counts the measurements and their bytes. depth is how deep a document may be. bad

@@ -90,7 +90,7 @@ func (t *Table) Freeze(ctx context.Context, run Run) error {
 // freeze freezes what is staged. REQUIRES: flushing is held, and nothing is frozen.
 func (t *Table) freeze(ctx context.Context, run Run) error {
 	invariant.Held(&t.staging.flushing, "measurements: flushing is held")
-	if err := invariant.Require(t.staging.frozen.Load() == 0, "measurements: nothing is frozen when more is frozen"); err != nil {
+	if err := invariant.Require(t.staging.frozen.Load() == 0, "measurements: nothing is frozen when a freeze begins"); err != nil {
 		return err
 	}
 	return run(ctx, storage.Buffered, func(u Unit) error {

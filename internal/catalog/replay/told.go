@@ -93,7 +93,7 @@ func (t *told) one(op catalog.Operation) error {
 	}
 	docs := t.docs[op.Namespace]
 	if docs == nil {
-		return fmt.Errorf("nobody has told of the collection")
+		return fmt.Errorf("no operation created the collection")
 	}
 	id := idOf(op.Doc)
 	switch op.Kind {
@@ -104,7 +104,7 @@ func (t *told) one(op catalog.Operation) error {
 		docs[id] = op.Doc
 	case catalog.OpUpdate, catalog.OpReplace:
 		if !bytes.Equal(docs[id], op.Old) {
-			return fmt.Errorf("it was %s, and is said to have been %s", docs[id], op.Old)
+			return fmt.Errorf("it was %s, but the operation says %s", docs[id], op.Old)
 		}
 		docs[id] = op.Doc
 	case catalog.OpDelete:
@@ -162,7 +162,7 @@ func (t *told) command(op catalog.Operation) error {
 			return fmt.Errorf("it is of another collection")
 		}
 	default:
-		return fmt.Errorf("nobody knows the command")
+		return fmt.Errorf("unknown command")
 	}
 	return nil
 }
@@ -176,11 +176,11 @@ func (t *told) check() error {
 	for ns, docs := range all {
 		was := t.docs[ns]
 		if was == nil || len(was) != len(docs) {
-			return fmt.Errorf("%s has %d documents, and was told of %d", ns, len(docs), len(was))
+			return fmt.Errorf("%s has %d documents, but the operations made %d", ns, len(docs), len(was))
 		}
 		for id, d := range docs {
 			if !bytes.Equal(was[id], d) {
-				return fmt.Errorf("%s has %s, and was told of %s", ns, d, was[id])
+				return fmt.Errorf("%s has %s, but the operations made %s", ns, d, was[id])
 			}
 		}
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
-var errDedupMemory = mongoerr.New(mongoerr.ExceededMemoryLimit, "a query over a multikey index remembers more than %d bytes of record keys", maxSeen)
+var errDedupMemory = mongoerr.New(mongoerr.ExceededMemoryLimit, "a query over a multikey index needs more than %d bytes for record keys", maxSeen)
 
 // source is one collection in one state of the store.
 type source struct {

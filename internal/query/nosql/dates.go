@@ -60,7 +60,7 @@ func init() {
 		case 0:
 			return asText(env.now), nil
 		case 1:
-			return bson.Value{}, failed("NOW takes no argument, or a part of a date and a number.")
+			return bson.Value{}, failed("NOW takes no arguments, or a date part and a number.")
 		}
 		return dateAdd([]bson.Value{args[0], args[1], asText(env.now)}), nil
 	})

@@ -31,7 +31,7 @@ func ParseJSON(data []byte) (bson.Value, error) {
 }
 
 // errTwice says that an object has a name twice, which takes the slow way.
-var errTwice = errors.New("a name comes twice in an object")
+var errTwice = errors.New("duplicate name in an object")
 
 func parseJSON(text string, twice bool) (bson.Value, error) {
 	r := jsonReader{text: text, twice: twice}

@@ -179,7 +179,7 @@ func (r *runner) prepare() error {
 		}
 		n, whole := bson.ExactInt64(v)
 		if !v.IsNumber() || !whole || n < 0 {
-			return failed("The value of the %s clause must be a whole number that is not negative.", b.name)
+			return failed("The value of the %s clause must be a non-negative integer.", b.name)
 		}
 		if *b.into = n; b.name != "OFFSET" {
 			r.limited = true

@@ -17,7 +17,7 @@ import (
 // time holds because their times overlap.
 const maxHeldBuckets = 512 << 20
 
-var errHeldBuckets = mongoerr.New(mongoerr.ExceededMemoryLimit, "the buckets of one time are more than %d bytes", maxHeldBuckets)
+var errHeldBuckets = mongoerr.New(mongoerr.ExceededMemoryLimit, "the buckets of one time have more than %d bytes", maxHeldBuckets)
 
 // ordered merges measurements by time. Buckets come from below in the
 // order of their beginnings or ends; each is held, packed, until its turn comes,
