@@ -27,8 +27,8 @@ func privilegesArgument() *command.Field {
 		command.ArrayOf("actions", command.String("")).Required()).Lenient()))
 }
 
-// argumentRoles reads the roles that a command names, those without a database
-// in the command's.
+// argumentRoles reads the roles that a command names; those without a database
+// are in the command's.
 func argumentRoles(op *command.Op) ([]auth.RoleName, error) {
 	vs := op.Args.Array("roles")
 	for _, v := range vs {
@@ -41,7 +41,7 @@ func argumentRoles(op *command.Op) ([]auth.RoleName, error) {
 	return auth.ParseRoles(vs, op.DB), nil
 }
 
-// checkName holds {role, db} or {user, db} to that form.
+// checkName checks the form of {role, db} or {user, db}.
 func checkName(d bson.Doc, what, field string) error {
 	if d.Len() != 2 || d.Lookup(field).Type != bson.TypeString || d.Lookup("db").Type != bson.TypeString {
 		return mongoerr.New(mongoerr.BadValue, "%s must contain exactly '%s' and 'db' fields", what, field)
@@ -72,17 +72,17 @@ func argumentRestrictions(op *command.Op) (bson.Value, error) {
 	return op.Args.Value("authenticationRestrictions"), auth.CheckRestrictions(op.Args.Array("authenticationRestrictions"))
 }
 
-// argumentUser is the user that a command is about.
+// argumentUser reads the user that a command is about.
 func argumentUser(op *command.Op) auth.UserName {
 	return auth.UserName{User: op.Args.Str(op.Command.Name), DB: op.DB}
 }
 
-// argumentRole is the role that a command is about.
+// argumentRole reads the role that a command is about.
 func argumentRole(op *command.Op) auth.RoleName {
 	return auth.RoleName{Role: op.Args.Str(op.Command.Name), DB: op.DB}
 }
 
-// userRole is argumentRole where only a role that users made will do.
+// userRole is argumentRole for a command that needs a user-defined role.
 func userRole(op *command.Op) (auth.RoleName, error) {
 	r := argumentRole(op)
 	if r.IsBuiltin() {
@@ -113,7 +113,7 @@ func checkMechanisms(op *command.Op) error {
 	return nil
 }
 
-// credentials makes the credentials that a command's password stands for.
+// credentials makes the credentials for a command's password.
 func (s *Store) credentials(op *command.Op, name auth.UserName) (bson.Doc, error) {
 	if !op.Args.Has("pwd") {
 		return new(bson.Builder).Bool("external", true).Finish(), nil
@@ -129,7 +129,7 @@ func (s *Store) credentials(op *command.Op, name auth.UserName) (bson.Doc, error
 }
 
 // infoNames reads the argument of usersInfo and rolesInfo: all says that it
-// names nobody, names are (name, database) otherwise.
+// asks for everybody; otherwise names are the (name, database) pairs.
 func infoNames(op *command.Op, what, field string) (names [][2]string, all bool, err error) {
 	v := op.Args.Value(op.Command.Name)
 	vs := []bson.Value{v}
@@ -155,7 +155,7 @@ func infoNames(op *command.Op, what, field string) (names [][2]string, all bool,
 }
 
 // MechanismsUser reads hello's saslSupportedMechs: "db.user", or {user, db}; nil where
-// it is not there.
+// it is missing.
 func MechanismsUser(v bson.Value) (*auth.UserName, error) {
 	switch v.Type {
 	case bson.Missing:

@@ -7,8 +7,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/command"
 )
 
-// authenticate is how X.509 certificates are presented. There is no TLS that
-// could bring one.
+// authenticate is the command for X.509 certificates. Without TLS there are
+// none.
 func (s *Store) authenticate() *command.Command {
 	return &command.Command{
 		Name: "authenticate", Flags: command.NoAuth | command.Redacted, Help: "internal",

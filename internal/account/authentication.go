@@ -11,8 +11,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// conversationID is the id of the one authentication that a connection can
-// have under way.
+// conversationID is the id of the one authentication that a connection can have
+// in progress.
 const conversationID = 1
 
 // The ids of mongod's lines about authentication.
@@ -21,8 +21,8 @@ const (
 	logNotAuthenticated = 5286307
 )
 
-// startAuthentication takes the first step of an authentication, which a hello
-// may bring along, and writes the answer.
+// startAuthentication takes the first step of an authentication, which may be
+// part of a hello, and writes the answer.
 func (s *Store) startAuthentication(ctx context.Context, op *command.Op, a *command.Args, db string, speculative bool, b *bson.Builder) error {
 	if a.Has("db") {
 		db = a.Str("db")
@@ -39,10 +39,10 @@ func (s *Store) startAuthentication(ctx context.Context, op *command.Op, a *comm
 	return s.stepAuthentication(ctx, op, a.Value("payload"), b)
 }
 
-// stepAuthentication takes one step with what the client said. After logins that
-// failed it waits: before it checks the proof of a user, so that not waiting for
-// the answer gains nothing, and before it says that there is no such user. A hello
-// does not wait: it never checks a proof.
+// stepAuthentication takes one step with the client's message. After failed logins
+// it delays: before it checks a user's proof, so that a client that does not wait
+// for the answer gains nothing, and before it reports that there is no such user.
+// A hello is not delayed: it never checks a proof.
 func (s *Store) stepAuthentication(ctx context.Context, op *command.Op, payload bson.Value, b *bson.Builder) error {
 	c := op.Client.Conversation
 	message, err := saslMessage(payload)
@@ -89,7 +89,7 @@ func (s *Store) notAuthenticated(ctx context.Context, op *command.Op, c *command
 	e := mongoerr.From(err)
 	result := e.Code
 	if c.User == nil && result == mongoerr.AuthenticationFailed {
-		result = mongoerr.UserNotFound // the log may tell what the client may not know
+		result = mongoerr.UserNotFound // the log may show what the client must not know
 	}
 	s.log.InfoContext(ctx, "Failed to authenticate", "c", "ACCESS", "id", logNotAuthenticated, "client", op.Client.Remote, "isSpeculative", c.Speculative,
 		"isClusterMember", false, "mechanism", c.Mechanism, "user", shownName(c.Name), "db", c.DB,
@@ -105,15 +105,14 @@ func (s *Store) notAuthenticated(ctx context.Context, op *command.Op, c *command
 	return err
 }
 
-// maxShownName bounds how much of a name that a stranger gave the log shows, in
-// bytes.
+// maxShownName bounds how many bytes of a name given by a stranger are logged.
 const maxShownName = 256
 
 func shownName(name string) string {
 	return strings.ToValidUTF8(name[:min(len(name), maxShownName)], "")
 }
 
-// authenticated makes the client the user who has proven to be it.
+// authenticated logs the client in as the user whose proof was checked.
 func (s *Store) authenticated(ctx context.Context, op *command.Op, c *command.Conversation) error {
 	op.Client.Conversation = nil
 	if was := op.Client.Principal(); was != nil && was.User.Name != c.User.Name {
@@ -139,7 +138,7 @@ func (s *Store) authenticated(ctx context.Context, op *command.Op, c *command.Co
 	return nil
 }
 
-// User is a user as it is now; nil where there is none.
+// User returns a user as it is now; nil where there is none.
 func (s *Store) User(name auth.UserName) (*auth.User, error) {
 	d, err := s.kept(usersNamespace, name.ID())
 	if d == nil || err != nil {
@@ -158,9 +157,9 @@ func (s *Store) Principal(name auth.UserName) (*auth.Principal, error) {
 	return auth.NewPrincipal(u, s.role, generation)
 }
 
-// Speculate takes the first step of an authentication that a hello brings
-// along, {saslStart: 1, …}, and returns the answer. A hello never fails for it:
-// where the step does the answer is nil, and the client begins anew with
+// Speculate takes the first step of an authentication that is part of a hello,
+// {saslStart: 1, …}, and returns the answer. A hello never fails because of it:
+// where the step fails the answer is nil, and the client begins again with
 // saslStart.
 func (s *Store) Speculate(ctx context.Context, op *command.Op, start bson.Doc) (answer bson.Doc) {
 	if first, _ := start.First(); first != "saslStart" {

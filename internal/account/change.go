@@ -20,18 +20,19 @@ type change struct {
 	u   *catalog.Unit
 }
 
-// changeAccounts runs f, which reads and then writes users and roles, alone.
+// changeAccounts runs f, which reads and then writes users and roles,
+// exclusively.
 func (s *Store) changeAccounts(ctx context.Context, f func(c *change) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// Whoever resolves a principal from now on sees what is committed, or is told
-	// by the generation to do it again.
+	// Principals that are resolved from now on see what is committed, or are
+	// resolved again because of the generation.
 	defer s.generation.Add(1)
 	return s.catalog.Run(ctx, storage.Journaled, func(u *catalog.Unit) error { return f(&change{s, ctx, u}) })
 }
 
-// makeAccounts makes the collection of users or roles where there is none yet;
-// name is the field that names one of them.
+// makeAccounts creates the collection of users or roles where there is none
+// yet; name is the field with the name of one.
 func (s *Store) makeAccounts(ctx context.Context, ns schema.Namespace, name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -50,8 +51,8 @@ func (s *Store) makeAccounts(ctx context.Context, ns schema.Namespace, name stri
 	return err
 }
 
-// tellAuthSchema says which form users and roles have, where whoever restores a
-// dump of them looks for it.
+// tellAuthSchema writes the schema version of users and roles where
+// mongorestore reads it.
 func (s *Store) tellAuthSchema(ctx context.Context) error {
 	if c := s.catalog.Lookup(versionNamespace); c != nil {
 		if d, err := s.kept(versionNamespace, authSchemaID); d != nil || err != nil {
@@ -64,13 +65,13 @@ func (s *Store) tellAuthSchema(ctx context.Context) error {
 	return s.catalog.Run(ctx, storage.Journaled, func(u *catalog.Unit) error {
 		c := s.catalog.Lookup(versionNamespace)
 		if c == nil {
-			return nil // dropped: the next one tells
+			return nil // dropped: the next change writes it
 		}
 		return u.Insert(ctx, c, d)
 	})
 }
 
-// insert puts a new document; taken is the error where its _id exists.
+// insert inserts a document; taken is the error where its _id exists.
 func (c *change) insert(ns schema.Namespace, d bson.Doc, taken error) error {
 	err := c.u.Insert(c.ctx, c.s.catalog.Lookup(ns), d)
 	if mongoerr.Is(err, mongoerr.DuplicateKey) {
@@ -79,7 +80,7 @@ func (c *change) insert(ns schema.Namespace, d bson.Doc, taken error) error {
 	return err
 }
 
-// replace puts d in the place of the document with its _id; missing is the error
+// replace replaces the document with the same _id by d; missing is the error
 // where there is none.
 func (c *change) replace(ns schema.Namespace, d bson.Doc, missing error) error {
 	return c.locked(ns, d.Lookup("_id"), missing, func(coll *catalog.Collection, key catalog.RecordKey, old bson.Doc) error {
@@ -87,7 +88,7 @@ func (c *change) replace(ns schema.Namespace, d bson.Doc, missing error) error {
 	})
 }
 
-// remove takes a document away; missing is the error where there is none.
+// remove deletes a document; missing is the error where there is none.
 func (c *change) remove(ns schema.Namespace, id bson.Value, missing error) error {
 	return c.locked(ns, id, missing, func(coll *catalog.Collection, key catalog.RecordKey, old bson.Doc) error {
 		return c.u.Delete(c.ctx, coll, key, old)
@@ -110,7 +111,7 @@ func (c *change) locked(ns schema.Namespace, id bson.Value, missing error, f fun
 	return f(coll, key, old)
 }
 
-// changeRole replaces fields of a role by those that f makes of it.
+// changeRole replaces fields of a role by those that f returns.
 func (s *Store) changeRole(ctx context.Context, role auth.RoleName, f func(roleDocument) ([]field, error)) error {
 	return s.changeAccounts(ctx, func(c *change) error { return c.changeRole(role, f) })
 }
@@ -130,8 +131,8 @@ func (c *change) changeRole(role auth.RoleName, f func(roleDocument) ([]field, e
 	return c.replace(rolesNamespace, withFields(d, fields...), roleMissing(role))
 }
 
-// changeInherited sets what a role inherits to what f makes of what it has and
-// of what the command names, once that passes check.
+// changeInherited sets the roles that a role inherits to what f returns for
+// those it has and those that the command names, once that passes check.
 func (s *Store) changeInherited(ctx context.Context, op *command.Op, check func(auth.RoleName, []auth.RoleName) error,
 	f func(have, named []auth.RoleName) []auth.RoleName,
 ) error {
@@ -151,8 +152,8 @@ func (s *Store) changeInherited(ctx context.Context, op *command.Op, check func(
 	})
 }
 
-// changeUserRoles sets a user's roles to what f makes of those it has and those
-// that the command names.
+// changeUserRoles sets a user's roles to what f returns for those it has and
+// those that the command names.
 func (s *Store) changeUserRoles(ctx context.Context, op *command.Op, f func(have, named []auth.RoleName) []auth.RoleName) error {
 	name := argumentUser(op)
 	named, err := someRoles(op)
@@ -176,8 +177,8 @@ func (c *change) dropRole(r auth.RoleName) error {
 	return c.remove(rolesNamespace, bson.String(r.ID()), roleMissing(r))
 }
 
-// disinherit takes the roles that are gone from all users and roles that have
-// them and are not among those themselves.
+// disinherit removes dropped roles from all users and roles that have them and
+// are not dropped themselves.
 func (c *change) disinherit(gone func(auth.RoleName) bool) error {
 	for _, ns := range []schema.Namespace{usersNamespace, rolesNamespace} {
 		docs, err := c.s.accountsOf(ns, "")

@@ -7,13 +7,13 @@ import (
 	"github.com/mayflydb/mayfly/internal/command"
 )
 
-// Changed has what clients may do resolved anew: users and roles may have been
-// written.
+// Changed makes the principals of all clients be resolved again: users and
+// roles may have been written.
 func (s *Store) Changed() { s.generation.Add(1) }
 
-// Current is who the client has authenticated as, as users and roles
-// are now. A user who is gone, was made anew under its name, or must not come
-// from where the client is any more, is logged out.
+// Current returns the client's principal by the current users and roles. A user
+// who was dropped, was created again under the same name, or may no longer
+// connect from the client's address, is logged out.
 func (s *Store) Current(c *command.Client) (*auth.Principal, error) {
 	p := c.Principal()
 	if p == nil || p.Generation == s.generation.Load() {
@@ -30,8 +30,8 @@ func (s *Store) Current(c *command.Client) (*auth.Principal, error) {
 	return fresh, nil
 }
 
-// MakesFirst is the localhost exception: as long as there are no users, who
-// comes from this machine may make the first user or role of admin.
+// MakesFirst is the localhost exception: as long as there are no users, a
+// client on this machine may create the first user or role of admin.
 func (s *Store) MakesFirst(op *command.Op) bool {
 	if op.Command.Name != "createUser" && op.Command.Name != "createRole" {
 		return false

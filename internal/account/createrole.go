@@ -12,7 +12,7 @@ import (
 var createRoleFields = command.NewFields("createRole", command.Value(command.String("").Required()),
 	privilegesArgument().Required(), rolesArgument().Required(), restrictionsArgument())
 
-// createRole makes a role.
+// createRole creates a role.
 func (s *Store) createRole() *command.Command {
 	return accountCommand("createRole", "Adds a role to the system", createRoleFields, s.runCreateRole)
 }

@@ -14,7 +14,7 @@ var createUserFields = command.NewFields("createUser", command.Value(command.Str
 	command.String("pwd"), command.Object("customData"), rolesArgument().Required(), command.SafeBool("digestPassword"),
 	restrictionsArgument(), command.ArrayOf("mechanisms", command.String("")))
 
-// createUser makes a user.
+// createUser creates a user.
 func (s *Store) createUser() *command.Command {
 	return accountCommand("createUser", "Adds a user to the system", createUserFields, s.runCreateUser)
 }

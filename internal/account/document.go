@@ -10,8 +10,8 @@ type field struct {
 	value bson.Value
 }
 
-// withFields is d with some fields replaced, or left out where they are
-// Missing; what d has not comes behind.
+// withFields returns d with some fields replaced, or left out where they are
+// Missing; fields that d does not have are appended.
 func withFields(d bson.Doc, fields ...field) bson.Doc {
 	var b bson.Builder
 	done := map[string]bool{}
@@ -36,22 +36,22 @@ func withFields(d bson.Doc, fields ...field) bson.Doc {
 	return b.Finish()
 }
 
-// rolesField is the field roles of a user or a role.
+// rolesField returns the field roles of a user or a role.
 func rolesField(roles []auth.RoleName) field {
 	var b bson.Builder
 	auth.WriteRoles(&b, "roles", roles)
 	return field{"roles", b.Finish().Lookup("roles")}
 }
 
-// privilegesField is the field privileges of a role.
+// privilegesField returns the field privileges of a role.
 func privilegesField(ps auth.Privileges) field {
 	var b bson.Builder
 	ps.Write(&b, "privileges")
 	return field{"privileges", b.Finish().Lookup("privileges")}
 }
 
-// restrictionsField is the field authenticationRestrictions; none for an empty
-// array.
+// restrictionsField returns the field authenticationRestrictions; none for an
+// empty array.
 func restrictionsField(v bson.Value) field {
 	if v.Doc().IsEmpty() {
 		v = bson.Value{}
@@ -59,10 +59,10 @@ func restrictionsField(v bson.Value) field {
 	return field{"authenticationRestrictions", v}
 }
 
-// roleDocument is a document of admin.system.roles.
+// roleDocument returns a document of admin.system.roles.
 type roleDocument bson.Doc
 
-// roleNamed is the name of the role that a document describes.
+// roleNamed returns the name of the role that a document describes.
 func roleNamed(d bson.Doc) auth.RoleName {
 	return auth.RoleName{Role: d.Lookup("role").Str(), DB: d.Lookup("db").Str()}
 }
@@ -75,7 +75,7 @@ func (d roleDocument) roles() []auth.RoleName {
 	return auth.ParseRoles(bson.Doc(d).Lookup("roles").Doc().Slice(), "")
 }
 
-// writeResolved appends what roles come to.
+// writeResolved appends what roles resolve to.
 func writeResolved(b *bson.Builder, r auth.Resolved, privileges, restrictions bool) {
 	auth.WriteRoles(b, "inheritedRoles", r.Roles)
 	if privileges {

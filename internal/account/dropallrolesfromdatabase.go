@@ -7,7 +7,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/command"
 )
 
-// dropAllRolesFromDatabase removes the roles of a database that users made.
+// dropAllRolesFromDatabase removes the user-defined roles of a database.
 func (s *Store) dropAllRolesFromDatabase() *command.Command {
 	return accountCommand("dropAllRolesFromDatabase", "Drops all roles from the given database.", command.NewFields("dropAllRolesFromDatabase"),
 		func(ctx context.Context, op *command.Op) error {

@@ -7,7 +7,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/command"
 )
 
-// dropRole removes a role, from those who have it too.
+// dropRole removes a role, also from users and roles that have it.
 func (s *Store) dropRole() *command.Command {
 	fields := command.NewFields("dropRole", command.Value(command.String("").Required()))
 	return accountCommand("dropRole", "Drops a single role.", fields, func(ctx context.Context, op *command.Op) error {

@@ -6,7 +6,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/command"
 )
 
-// grantPrivilegesToRole adds to what a role may do.
+// grantPrivilegesToRole adds privileges to a role.
 func (s *Store) grantPrivilegesToRole() *command.Command {
 	fields := command.NewFields("grantPrivilegesToRole", command.Value(command.String("").Required()), privilegesArgument().Required())
 	return accountCommand("grantPrivilegesToRole", "Grants privileges to a role", fields, func(ctx context.Context, op *command.Op) error {

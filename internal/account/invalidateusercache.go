@@ -6,7 +6,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/command"
 )
 
-// invalidateUserCache makes the server read users anew; it keeps none apart.
+// invalidateUserCache makes the server resolve users again; there is no
+// separate cache.
 func (s *Store) invalidateUserCache() *command.Command {
 	return &command.Command{
 		Name: "invalidateUserCache", Flags: command.AdminOnly, Fields: command.NewFields("invalidateUserCache"),

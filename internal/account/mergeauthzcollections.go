@@ -10,9 +10,9 @@ import (
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
-// mergeAuthzCollections moves users and roles from collections, into which
-// mongorestore has put them, to where they belong; with drop, those that are
-// not in them go.
+// mergeAuthzCollections moves users and roles from the collections into which
+// mongorestore has put them to the system's; with drop, it removes those that
+// are not in them.
 func (s *Store) mergeAuthzCollections() *command.Command {
 	fields := command.NewFields("_mergeAuthzCollections", command.String("tempUsersCollection"), command.String("tempRolesCollection"),
 		command.String("db"), command.SafeBool("drop"))
@@ -48,8 +48,8 @@ func (s *Store) runMergeAuthzCollections(ctx context.Context, op *command.Op) er
 	return nil
 }
 
-// merge puts documents in the place of those with their names, or beside them,
-// and with drop takes away the others of db, "" for all.
+// merge inserts documents, or replaces those with the same names, and with drop
+// removes the others of db, "" for all.
 func (c *change) merge(to schema.Namespace, name string, docs []bson.Doc, db string, drop bool) error {
 	have, err := c.s.accountsOf(to, db)
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/command"
 )
 
-// Needs says what each command of this package that needs anything needs its
-// client to be allowed. (Manual: Privilege Actions.)
+// Needs has the privileges that each command of this package requires, where it
+// requires any. (Manual: Privilege Actions.)
 func Needs() map[string]func(*command.Op) []auth.Need {
 	return map[string]func(*command.Op) []auth.Need{
 		"createUser": createUserNeeds, "updateUser": updateUserNeeds, "dropUser": databaseNeeds(auth.DropUser),
@@ -30,7 +30,8 @@ func databaseNeeds(action auth.Action) func(*command.Op) []auth.Need {
 	return func(op *command.Op) []auth.Need { return one(auth.Database(op.DB), action) }
 }
 
-// roleNeeds is the action in the databases of the roles that a command names.
+// roleNeeds requires the action on the databases of the roles that a command
+// names.
 func roleNeeds(action auth.Action) func(*command.Op) []auth.Need {
 	return func(op *command.Op) []auth.Need { return namedRoles(op, action) }
 }
@@ -43,8 +44,8 @@ func namedRoles(op *command.Op, action auth.Action) []auth.Need {
 	return all
 }
 
-// privilegeNeeds is the action in the databases that privileges are about; in
-// admin for those about more than one.
+// privilegeNeeds requires the action on the databases of privileges; on admin
+// for those on more than one.
 func privilegeNeeds(action auth.Action) func(*command.Op) []auth.Need {
 	return func(op *command.Op) []auth.Need { return namedPrivileges(op, action) }
 }
@@ -62,7 +63,7 @@ func namedPrivileges(op *command.Op, action auth.Action) []auth.Need {
 	return all
 }
 
-// restrictionNeeds is what setting authentication restrictions needs.
+// restrictionNeeds is what setting authentication restrictions requires.
 func restrictionNeeds(op *command.Op) []auth.Need {
 	if !op.Args.Has("authenticationRestrictions") {
 		return nil
@@ -75,8 +76,8 @@ func createUserNeeds(op *command.Op) []auth.Need {
 	return append(all, restrictionNeeds(op)...)
 }
 
-// revokesAny is what replacing roles or privileges needs: those that go may be of
-// any database.
+// revokesAny is what replacing roles or privileges requires: the old ones may be
+// of any database.
 var revokesAny = auth.On(auth.AnyNormal, auth.RevokeRole)
 
 // updateUserNeeds lets users who may change their own password or data.
@@ -114,7 +115,7 @@ func updateRoleNeeds(op *command.Op) []auth.Need {
 	return append(append(all, namedPrivileges(op, auth.GrantRole)...), restrictionNeeds(op)...)
 }
 
-// usersInfoNeeds are none for users who ask for themselves.
+// usersInfoNeeds requires nothing of users who ask about themselves.
 func usersInfoNeeds(op *command.Op) []auth.Need {
 	v := op.Args.Value("usersInfo")
 	if v.Type == bson.TypeDocument && v.Doc().Lookup("forAllDBs").Truthy() {
@@ -125,7 +126,7 @@ func usersInfoNeeds(op *command.Op) []auth.Need {
 	})
 }
 
-// rolesInfoNeeds are none for roles that the client has.
+// rolesInfoNeeds requires nothing for roles that the client has.
 func rolesInfoNeeds(op *command.Op) []auth.Need {
 	return infoNeeds(op, "RoleName", "role", auth.ViewRole, func(p *auth.Principal, name, db string) bool {
 		return p.Has(auth.RoleName{Role: name, DB: db})
@@ -135,7 +136,7 @@ func rolesInfoNeeds(op *command.Op) []auth.Need {
 func infoNeeds(op *command.Op, what, field string, action auth.Action, own func(p *auth.Principal, name, db string) bool) []auth.Need {
 	names, all, err := infoNames(op, what, field)
 	if err != nil {
-		return nil // the command itself says what is wrong
+		return nil // the command itself reports the error
 	}
 	if all {
 		return one(auth.Database(op.DB), action)
@@ -149,7 +150,7 @@ func infoNeeds(op *command.Op, what, field string, action auth.Action, own func(
 	return list
 }
 
-// mergeNeeds is what it takes to make and drop anybody.
+// mergeNeeds are the privileges to create and drop any user or role.
 func mergeNeeds(*command.Op) []auth.Need {
 	return one(auth.AnyNormal, auth.CreateUser, auth.DropUser, auth.CreateRole, auth.DropRole, auth.GrantRole, auth.RevokeRole)
 }

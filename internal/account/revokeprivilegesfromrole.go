@@ -6,7 +6,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/command"
 )
 
-// revokePrivilegesFromRole takes from what a role may do.
+// revokePrivilegesFromRole removes privileges from a role.
 func (s *Store) revokePrivilegesFromRole() *command.Command {
 	fields := command.NewFields("revokePrivilegesFromRole", command.Value(command.String("").Required()), privilegesArgument().Required())
 	return accountCommand("revokePrivilegesFromRole", "Revokes privileges from a role", fields, func(ctx context.Context, op *command.Op) error {

@@ -7,7 +7,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/command"
 )
 
-// revokeRolesFromRole takes from what a role inherits.
+// revokeRolesFromRole removes roles that a role inherits.
 func (s *Store) revokeRolesFromRole() *command.Command {
 	fields := command.NewFields("revokeRolesFromRole", command.Value(command.String("").Required()), rolesArgument().Required())
 	return accountCommand("revokeRolesFromRole", "Revokes roles from another role.", fields, func(ctx context.Context, op *command.Op) error {

@@ -7,7 +7,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/command"
 )
 
-// revokeRolesFromUser takes roles from a user.
+// revokeRolesFromUser removes roles from a user.
 func (s *Store) revokeRolesFromUser() *command.Command {
 	fields := command.NewFields("revokeRolesFromUser", command.Value(command.String("").Required()), rolesArgument().Required())
 	return accountCommand("revokeRolesFromUser", "Revokes roles from a user.", fields, func(ctx context.Context, op *command.Op) error {

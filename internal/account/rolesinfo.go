@@ -13,8 +13,8 @@ var rolesInfoFields = command.NewFields("rolesInfo", command.Value(command.Any("
 	command.SafeBool("showAuthenticationRestrictions"), command.SafeBool("showBuiltinRoles"),
 	command.OneOf("showPrivileges", bson.TypeBool, bson.TypeInt64, bson.TypeInt32, bson.TypeDecimal, bson.TypeDouble, bson.TypeString))
 
-// rolesInfo tells of roles: {rolesInfo: 1} of those of the database that users
-// made, a name, {role, db} or an array of those of some.
+// rolesInfo describes roles: {rolesInfo: 1} the user-defined ones of the
+// database; a name, {role, db} or an array of those the given ones.
 func (s *Store) rolesInfo() *command.Command {
 	return &command.Command{
 		Name: "rolesInfo", Fields: rolesInfoFields, Help: "Returns information about roles.", Run: s.runRolesInfo,
@@ -68,7 +68,7 @@ func (s *Store) runRolesInfo(_ context.Context, op *command.Op) error {
 }
 
 // privilegeFormat reads showPrivileges: whether to show privileges, and whether
-// as those of a user who has the roles.
+// as a fragment of a user with the roles.
 func privilegeFormat(v bson.Value) (show, fragment bool, err error) {
 	if v.Type != bson.TypeString {
 		return v.Truthy(), false, nil
@@ -79,7 +79,7 @@ func privilegeFormat(v bson.Value) (show, fragment bool, err error) {
 	return true, true, nil
 }
 
-// describeRole is a role as rolesInfo shows it; nil where there is none.
+// describeRole returns a role as rolesInfo shows it; nil where there is none.
 func (s *Store) describeRole(r auth.RoleName, privileges, restrictions bool) (bson.Doc, error) {
 	builtin := r.IsBuiltin()
 	var own auth.Privileges
@@ -129,7 +129,7 @@ func (s *Store) describeRole(r auth.RoleName, privileges, restrictions bool) (bs
 	return b.Bool("isBuiltin", builtin).Finish(), nil
 }
 
-// writeUserFragment writes what a user with the roles would have of them.
+// writeUserFragment writes what a user with the roles would have.
 func (s *Store) writeUserFragment(op *command.Op, roles []auth.RoleName) error {
 	resolved, err := auth.RoleStore(s.role).Resolve(roles, false)
 	if err != nil {

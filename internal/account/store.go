@@ -18,7 +18,7 @@ import (
 var (
 	usersNamespace = schema.Namespace{DB: "admin", Coll: "system.users"}
 	rolesNamespace = schema.Namespace{DB: "admin", Coll: "system.roles"}
-	// versionNamespace has a document that says which form they have.
+	// versionNamespace has a document with their schema version.
 	versionNamespace = schema.Namespace{DB: "admin", Coll: "system.version"}
 )
 
@@ -34,7 +34,7 @@ type Options struct {
 	Params  *command.Params
 }
 
-// Store is the users and roles of a server. Make one with New.
+// Store holds the users and roles of a server. Make one with New.
 type Store struct {
 	catalog  *catalog.Catalog
 	log      *slog.Logger
@@ -42,15 +42,15 @@ type Store struct {
 
 	// scramSHA1 and scramSHA256 are how often passwords are hashed.
 	scramSHA1, scramSHA256 *command.IntParam
-	// localhostBypass lets who comes from this machine make the first user.
+	// localhostBypass lets a client on this machine create the first user.
 	localhostBypass *command.BoolParam
 
 	mu sync.Mutex // held while users and roles are changed
-	// generation counts changes: a principal of an older one is resolved anew.
+	// generation counts changes: a principal of an older one is resolved again.
 	generation atomic.Uint64
 }
 
-// New makes a Store, and the parameters that it honours.
+// New makes a Store, and registers its parameters.
 func New(o Options) *Store {
 	p := o.Params
 	p.Fixed("authSchemaVersion", false, func() bson.Value { return bson.Int32(authSchemaVersion) })
@@ -62,7 +62,7 @@ func New(o Options) *Store {
 	}
 }
 
-// Commands are the commands about users, roles and authentication.
+// Commands returns the commands about users, roles and authentication.
 func (s *Store) Commands() []*command.Command {
 	return []*command.Command{
 		s.authenticate(), s.saslStart(), s.saslContinue(), s.logout(), s.invalidateUserCache(), s.mergeAuthzCollections(),
@@ -72,7 +72,8 @@ func (s *Store) Commands() []*command.Command {
 	}
 }
 
-// iterations is how often a mechanism hashes passwords that are set from now on.
+// iterations returns how often a mechanism hashes passwords that are set from
+// now on.
 func (s *Store) iterations(mechanism string) int {
 	if mechanism == auth.ScramSHA1 {
 		return int(s.scramSHA1.Load())
@@ -115,10 +116,10 @@ func (s *Store) accountsOf(ns schema.Namespace, db string) (docs []bson.Doc, err
 	return docs, nil
 }
 
-// role is the auth.RoleStore.
+// role implements auth.RoleStore.
 func (s *Store) role(r auth.RoleName) (bson.Doc, error) { return s.kept(rolesNamespace, r.ID()) }
 
-// user returns a user, or an error that says that there is none (code 11).
+// user returns a user, or error 11 where there is none.
 func (s *Store) user(u auth.UserName) (bson.Doc, error) {
 	d, err := s.kept(usersNamespace, u.ID())
 	if err == nil && d == nil {

@@ -86,7 +86,7 @@ func (s *Store) userChanges(op *command.Op, name auth.UserName) (fields []field,
 	return fields, roles, nil
 }
 
-// keptCredentials are those of some of the mechanisms that the user has.
+// keptCredentials returns the user's credentials for some of its mechanisms.
 func keptCredentials(d bson.Doc, mechanisms []string) (bson.Value, error) {
 	have := d.Lookup("credentials").Doc()
 	for _, m := range mechanisms {

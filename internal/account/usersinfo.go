@@ -16,8 +16,8 @@ var usersInfoFields = command.NewFields("usersInfo", command.Value(command.Any("
 	command.SafeBool("showPrivileges"), command.SafeBool("showCredentials"), command.SafeBool("showCustomData"),
 	command.SafeBool("showAuthenticationRestrictions"), command.String("authenticatedMechanism"), command.Object("filter"))
 
-// usersInfo tells of users: {usersInfo: 1} of all of the database, {forAllDBs:
-// true} of all there are, a name, {user, db} or an array of those of some.
+// usersInfo describes users: {usersInfo: 1} all of the database; {forAllDBs:
+// true} all there are; a name, {user, db} or an array of those the given ones.
 func (s *Store) usersInfo() *command.Command {
 	return &command.Command{
 		Name: "usersInfo", Fields: usersInfoFields, Help: "Returns information about users.", Run: s.runUsersInfo,
@@ -95,7 +95,7 @@ func (s *Store) usersNamed(names [][2]string, all bool, db string) ([]bson.Doc, 
 	return users, nil
 }
 
-// describeUser is a user as usersInfo shows it.
+// describeUser returns a user as usersInfo shows it.
 func (s *Store) describeUser(d bson.Doc, a *command.Args, details bool) (bson.Doc, error) {
 	var b bson.Builder
 	u, err := auth.ParseUser(d)

@@ -16,16 +16,16 @@ import (
 	"github.com/mayflydb/mayfly/internal/wire"
 )
 
-// Options are what a Conn is opened with.
+// Options are the options of a Conn.
 type Options struct {
 	// Address is "host:port", or the path of a unix socket.
 	Address string
 	// TLS encrypts the connection; nil for none. Its ServerName is the host of
 	// Address where it has none.
 	TLS *tls.Config
-	// AppName is how the server's log and currentOp show the client.
+	// AppName is the client's name in the server's log and currentOp.
 	AppName string
-	// Login is who to log in as; nil for nobody.
+	// Login is the user to log in as; nil for none.
 	Login *Login
 }
 
@@ -35,7 +35,7 @@ type Conn struct {
 	reader *wire.Reader
 	lastID int32
 	hello  bson.Doc
-	broken error // why it cannot be used any more, or nil
+	broken error // why it can no longer be used, or nil
 }
 
 // Connect opens a connection, says hello and logs in. Errors are those of the
@@ -61,7 +61,7 @@ func Connect(ctx context.Context, o Options) (*Conn, error) {
 	return c, nil
 }
 
-// encrypt shakes hands on nc, which it closes where that fails.
+// encrypt does the TLS handshake on nc, which it closes where that fails.
 func encrypt(ctx context.Context, nc net.Conn, o Options) (net.Conn, error) {
 	conf := o.TLS.Clone()
 	if conf.ServerName == "" {
@@ -96,7 +96,7 @@ func (c *Conn) greet(ctx context.Context, o Options) error {
 	return c.login(ctx, o.Login)
 }
 
-// Hello is what the server answered to the hello that opened the connection.
+// Hello returns the server's reply to the hello that opened the connection.
 func (c *Conn) Hello() bson.Doc { return c.hello }
 
 // Close ends the connection.
@@ -105,11 +105,11 @@ func (c *Conn) Close() error {
 	return c.nc.Close()
 }
 
-// Run runs a command on a database and returns its whole reply, which belongs
-// to the caller. body has no $db; sequences are array arguments of the command
-// that are sent beside it. Errors: a *mongoerr.Error where the server says so;
-// with any other, and where ctx ends, the connection is broken. Errors of single
-// writes (writeErrors) are in the reply.
+// Run runs a command on a database and returns its whole reply, which belongs to
+// the caller. body has no $db; sequences are array arguments of the command that
+// are sent as document sequences. Errors: a *mongoerr.Error where the server
+// says so; with any other, and where ctx ends, the connection is broken. Errors
+// of single writes (writeErrors) are in the reply.
 func (c *Conn) Run(ctx context.Context, db string, body bson.Doc, sequences ...wire.Sequence) (bson.Doc, error) {
 	if c.broken != nil {
 		return nil, fmt.Errorf("the connection is broken: %w", c.broken)
@@ -126,7 +126,7 @@ func (c *Conn) Run(ctx context.Context, db string, body bson.Doc, sequences ...w
 	return reply, replyError(reply)
 }
 
-// longAgo is a deadline that is over.
+// longAgo is a deadline in the past.
 var longAgo = time.Unix(1, 0)
 
 // exchange sends a message and waits for its answer, until ctx ends.
@@ -150,8 +150,8 @@ func (c *Conn) exchange(ctx context.Context, m *wire.Message) (bson.Doc, error) 
 	return nil, c.breaks(ctx, err)
 }
 
-// breaks makes the connection one that is not used any more. The error is ctx's
-// where that is why.
+// breaks marks the connection as broken. The error is that of ctx where that is
+// the cause.
 func (c *Conn) breaks(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
@@ -163,7 +163,7 @@ func (c *Conn) breaks(ctx context.Context, err error) error {
 	return err
 }
 
-// roundTrip sends a message and reads the next, which answers it.
+// roundTrip sends a message and reads the next, which must answer it.
 func (c *Conn) roundTrip(m *wire.Message) (bson.Doc, error) {
 	if _, err := wire.Write(c.nc, m); err != nil {
 		return nil, err
@@ -182,11 +182,11 @@ func (c *Conn) roundTrip(m *wire.Message) (bson.Doc, error) {
 	return answer.Body, nil
 }
 
-// lost is an error of reading, behind which nothing can be read: not one of the
-// server's, whatever its cause.
+// lost is an error of reading, after which nothing can be read. It is not an
+// error that the server sent, whatever its cause.
 func lost(err error) error { return errors.New("reading the answer: " + err.Error()) }
 
-// replyError is the error that a reply tells of, or nil.
+// replyError returns the error in a reply, or nil.
 func replyError(reply bson.Doc) error {
 	if reply.Lookup("ok").Truthy() {
 		return nil

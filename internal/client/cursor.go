@@ -45,8 +45,8 @@ func (cur *Cursor) take(reply bson.Doc, name string) error {
 	return nil
 }
 
-// Next returns the next document, which belongs to the caller, or nil behind
-// the last. Errors are those of Run.
+// Next returns the next document, which belongs to the caller, or nil after the
+// last. Errors are those of Run.
 func (cur *Cursor) Next(ctx context.Context) (bson.Doc, error) {
 	for {
 		if cur.batch.Next() {
@@ -69,7 +69,7 @@ func (cur *Cursor) Next(ctx context.Context) (bson.Doc, error) {
 	}
 }
 
-// Close ends the cursor on the server, too, where it has more.
+// Close closes the cursor, on the server as well where it has more.
 func (cur *Cursor) Close(ctx context.Context) error {
 	if cur.id == 0 {
 		return nil

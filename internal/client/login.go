@@ -9,10 +9,10 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// Login is who to log in as.
+// Login is a user to log in as.
 type Login struct {
 	User, Password string
-	// Source is the database that the user is of; "" for admin.
+	// Source is the user's database; "" for admin.
 	Source string
 	// Mechanism is auth.ScramSHA256 or auth.ScramSHA1; "" for the strongest that the
 	// user has.
@@ -21,11 +21,10 @@ type Login struct {
 
 func (l *Login) source() string { return cmp.Or(l.Source, "admin") }
 
-// maxLoginSteps bounds the steps of a login: a server that asks for more will
-// never be content.
+// maxLoginSteps bounds the steps of a login: no correct server needs more.
 const maxLoginSteps = 4
 
-// login proves to the server who the client is, and has it prove the same.
+// login authenticates the client to the server, and the server to the client.
 // Errors: 18.
 func (c *Conn) login(ctx context.Context, l *Login) error {
 	name := cmp.Or(l.Mechanism, c.strongest())
@@ -68,8 +67,8 @@ func (c *Conn) login(ctx context.Context, l *Login) error {
 	return mongoerr.New(mongoerr.AuthenticationFailed, "the login of %s did not complete", l.User)
 }
 
-// strongest is the mechanism to log in with, of those that hello named for the
-// user. (Specification: "Driver Authentication", "Defaults".)
+// strongest returns the mechanism to log in with, of those that hello named for
+// the user. (Specification: "Driver Authentication", "Defaults".)
 func (c *Conn) strongest() string {
 	if v := c.hello.Lookup("saslSupportedMechs"); v.Type == bson.TypeArray {
 		for name := range v.Doc().Values() {

@@ -17,14 +17,15 @@ import (
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
-// BatchedDelete removes, oldest first, the documents that are due by a rule:
-// what the TTL monitor runs. Zero limits are none.
+// BatchedDelete removes, oldest first, the documents that are due by a rule.
+// The TTL monitor runs it. A limit of zero is none.
 type BatchedDelete struct {
 	Rule *catalog.Rule
-	// Now is the instant by which documents are judged, in milliseconds since 1970.
+	// Now is the instant against which documents are checked, in milliseconds since
+	// 1970.
 	Now int64
-	// Since leaves out what was due at that instant already; the smallest number
-	// leaves out none.
+	// Since skips what was already due at that instant; the smallest number skips
+	// nothing.
 	Since int64
 	Limits
 	// BatchDocs, BatchBytes and BatchTime end a batch. Small batches commit
@@ -32,9 +33,9 @@ type BatchedDelete struct {
 	BatchDocs, BatchBytes int64
 	BatchTime             time.Duration
 	Single                bool
-	// After is where a visit before ended, its Visited.Place: entries before it
-	// are left out. To step over what that visit has deleted is most of the work
-	// where much is due. Nil for the beginning.
+	// After is where the previous visit ended, its Visited.Place: entries before it
+	// are skipped. Where much is due, stepping over what that visit has deleted is
+	// most of the work. Nil for the beginning.
 	After []byte
 }
 
@@ -42,16 +43,16 @@ type BatchedDelete struct {
 type Limits struct {
 	MaxDocs, MaxBytes int64 // documents are buckets in a time-series collection
 	MaxTime           time.Duration
-	// Permit is asked in each unit before anything is removed. Where it does not hold
-	// any more, the visit ends as at a limit. Nil always holds.
+	// Permit is checked in each unit before anything is removed. Where it no longer
+	// holds, the visit ends as at a limit. Nil always holds.
 	Permit *catalog.Permit
-	// Progress is called after each commit, with what it did, while nothing is
-	// under way: it may wait. Its error ends the visit.
+	// Progress is called after each commit with what that did. It may block, as no
+	// unit is open then. Its error ends the visit.
 	Progress func(Batch) error
 }
 
-// Batch is what batches of a BatchedDelete, or a unit of a BucketExpiry, did that
-// committed together.
+// Batch is what was done in one commit, by batches of a BatchedDelete or a unit
+// of a BucketExpiry.
 type Batch struct {
 	Batches     int64 // of BatchDocs documents
 	Docs, Bytes int64 // documents are buckets in a time-series collection
@@ -59,7 +60,7 @@ type Batch struct {
 	Measurements int64
 	KeysDeleted  int64 // index entries
 	Time         time.Duration
-	Refetched    int64 // documents that were looked at again and had changed
+	Refetched    int64 // documents that had changed when they were checked again
 }
 
 // Visited is what a whole visit did.
@@ -95,7 +96,7 @@ func (d *BatchedDelete) Summary() string {
 	return exec.Summary(&plan.IndexScan{Index: &plan.Index{Index: d.Rule.Index.Index}})
 }
 
-// Run runs a visit. What it returns with an error is what was done until then.
+// Run runs a visit. With an error it returns what was done until then.
 func (d *BatchedDelete) Run(ctx context.Context, x *exec.Executor, c *catalog.Collection) (Visited, error) {
 	scan := x.ScanRule(c, d.Rule, d.Rule.RangesBetween(d.Since, d.Now), d.After)
 	v := deleteVisit{d: d, c: c, scan: scan, w: x.NewUnmeteredWriter(storage.Buffered)}
@@ -116,7 +117,7 @@ func (d *BatchedDelete) Run(ctx context.Context, x *exec.Executor, c *catalog.Co
 	}, err
 }
 
-// deleteVisit is a BatchedDelete under way.
+// deleteVisit is a running BatchedDelete.
 type deleteVisit struct {
 	d       *BatchedDelete
 	c       *catalog.Collection
@@ -196,8 +197,8 @@ func (v *deleteVisit) gather(ctx context.Context) (ended bool, err error) {
 }
 
 // groupDocs is how many records are taken at once. Batches that are smaller
-// than maxGroupDocs commit together: to commit ten documents alone costs as
-// much as to delete them.
+// than maxGroupDocs commit together: a commit of ten documents costs as much as
+// their deletion.
 func (v *deleteVisit) groupDocs() int {
 	n := int64(exec.MaxUnitDocs)
 	switch {
@@ -215,9 +216,9 @@ func (v *deleteVisit) groupDocs() int {
 	return int(n)
 }
 
-// removeSome deletes the entryBatch documents that are still due, until a limit
-// of bytes or time ends the batch. Those that another unit has locked come
-// last, and wait.
+// removeSome deletes the documents of the batch that are still due, until a
+// limit of bytes or time ends it. Those that another unit has locked come last,
+// and are waited for.
 func (v *deleteVisit) removeSome(ctx context.Context) error {
 	var busy []catalog.RecordKey
 	var stop catalog.RecordKey
@@ -265,7 +266,8 @@ func (v *deleteVisit) wait(ctx context.Context, k catalog.RecordKey) error {
 	})
 }
 
-// remove deletes one locked document if it is still due, and the rule in force.
+// remove deletes one locked document if it is still due and the rule is still
+// in force.
 func (v *deleteVisit) remove(ctx context.Context, u *catalog.Unit, record catalog.RecordKey, doc bson.Doc) error {
 	if err := v.d.Permit.Check(v.c.Latest()); err != nil {
 		return err
@@ -282,7 +284,7 @@ func (v *deleteVisit) remove(ctx context.Context, u *catalog.Unit, record catalo
 		return err
 	}
 	if v.batch.Docs%yieldDocs == yieldDocs-1 {
-		runtime.Gosched() // who waits for a processor need not wait for the group
+		runtime.Gosched() // others who wait for a processor need not wait for the whole group
 	}
 	v.batch.KeysDeleted += u.KeysDeleted() - before
 	v.write.Count(stage.NeedTime)
@@ -291,13 +293,13 @@ func (v *deleteVisit) remove(ctx context.Context, u *catalog.Unit, record catalo
 	return nil
 }
 
-// full says whether bytes or time end the batch.
+// full says whether the batch has reached its limit of bytes or time.
 func (v *deleteVisit) full() bool {
 	d := v.d
 	return d.BatchBytes > 0 && v.batch.Bytes >= d.BatchBytes || d.BatchTime > 0 && time.Since(v.started) >= d.BatchTime
 }
 
-// committed books a batch, and tells of it.
+// committed counts a batch, and reports it.
 func (v *deleteVisit) committed() error {
 	v.done.Docs += v.batch.Docs
 	v.done.Bytes += v.batch.Bytes

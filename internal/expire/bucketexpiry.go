@@ -19,9 +19,9 @@ import (
 )
 
 // BucketExpiry removes the measurements of a time-series collection that are
-// due by a rule: bucket by bucket, when the last measurement in it is due, and
-// with the rule's setting exact each when its own time has come. Measurements
-// that are in no bucket yet go as if they were.
+// due by a rule: a bucket at a time, when its last measurement is due; with the
+// rule's setting exact, each measurement when it is due itself. Measurements
+// that are in no bucket yet are treated as if they were.
 type BucketExpiry struct {
 	Rule measurements.Rule
 	// Now is the instant of the visit, in milliseconds.
@@ -34,21 +34,21 @@ func (d *BucketExpiry) Statement(o *schema.Timeseries) bson.Doc {
 	return new(bson.Builder).Doc("q", match.Serialize(d.Rule.DueNow(o, d.Now))).Int32("limit", 0).Finish()
 }
 
-// bucketVisit is a BucketExpiry under way.
+// bucketVisit is a running BucketExpiry.
 type bucketVisit struct {
 	*BucketExpiry
 	x     *exec.Executor
 	c     *catalog.Collection
 	upTo  int64
 	begun time.Time
-	last  time.Time // when a unit was booked last
+	last  time.Time // when a unit was last counted
 	done  Visited
 }
 
 // errVisitFull ends a visit at one of its limits.
 var errVisitFull = errors.New("expire: a visit is at its limit")
 
-// Run runs a visit. What it returns with an error is what was done until then; it counts
+// Run runs a visit. With an error it returns what was done until then; it counts
 // buckets.
 func (d *BucketExpiry) Run(ctx context.Context, x *exec.Executor, c *catalog.Collection) (Visited, error) {
 	v := bucketVisit{BucketExpiry: d, x: x, c: c, upTo: d.Rule.Before(d.Now), begun: time.Now(), last: time.Now()}
@@ -63,7 +63,7 @@ func (d *BucketExpiry) Run(ctx context.Context, x *exec.Executor, c *catalog.Col
 	return v.done, err
 }
 
-// count books what a unit did that has been committed.
+// count counts what a committed unit did.
 func (v *bucketVisit) count(gone Batch) error {
 	v.done.Docs += gone.Docs
 	v.done.Bytes += gone.Bytes
@@ -81,13 +81,13 @@ func (v *bucketVisit) count(gone Batch) error {
 	return nil
 }
 
-// full says whether the visit is at a limit, with so much more.
+// full says whether the visit would reach a limit with so much more.
 func (v *bucketVisit) full(docs, bytes int64) bool {
 	return v.MaxDocs > 0 && v.done.Docs+docs >= v.MaxDocs || v.MaxBytes > 0 && v.done.Bytes+bytes >= v.MaxBytes ||
 		v.MaxTime > 0 && time.Since(v.begun) >= v.MaxTime
 }
 
-// open removes what is due of the measurements that are in no bucket.
+// open removes the due measurements that are in no bucket.
 func (v *bucketVisit) open(ctx context.Context) error {
 	o := v.c.Settings.Timeseries
 	for _, s := range v.c.OpenSources() {
@@ -133,8 +133,8 @@ func (v *bucketVisit) open(ctx context.Context) error {
 	return nil
 }
 
-// duePart is how many of the measurements of a bucket go: all or none, but
-// where it is to be exact.
+// duePart returns how many of a bucket's measurements are due: all or none,
+// unless the rule is exact.
 func duePart(ms []timeseries.Measurement, upTo int64, exact bool) int {
 	if ms[len(ms)-1].Time <= upTo {
 		return len(ms)
@@ -176,8 +176,8 @@ func (v *bucketVisit) buckets(ctx context.Context) error {
 	return err
 }
 
-// removeBuckets removes the buckets that a query finds, some in each unit, which
-// has ended when count has the visit pause.
+// removeBuckets removes the buckets that a query finds, some in each unit. The
+// unit has ended when count makes the visit pause.
 func (v *bucketVisit) removeBuckets(ctx context.Context, w *exec.Writer, buckets *catalog.Collection, filter *match.Filter, found *exec.Cursor) error {
 	for ended := false; !ended; {
 		var records []catalog.RecordKey
@@ -202,8 +202,8 @@ func (v *bucketVisit) removeBuckets(ctx context.Context, w *exec.Writer, buckets
 	return nil
 }
 
-// removeUnit removes those of some buckets that are still due, until the visit is at
-// a limit, and commits.
+// removeUnit removes, of some buckets, those that are still due, until the visit
+// reaches a limit, and commits.
 func (v *bucketVisit) removeUnit(ctx context.Context, w *exec.Writer, buckets *catalog.Collection, filter *match.Filter, records []catalog.RecordKey, gone *Batch) error {
 	for _, record := range records {
 		if v.full(gone.Docs, gone.Bytes) {
@@ -229,7 +229,7 @@ func (v *bucketVisit) removeUnit(ctx context.Context, w *exec.Writer, buckets *c
 	return w.Commit(ctx)
 }
 
-// remove takes a locked bucket away, or what is due of it, and adds that to gone.
+// remove removes a locked bucket, or its due measurements, and adds them to gone.
 func (v *bucketVisit) remove(ctx context.Context, u *catalog.Unit, buckets *catalog.Collection, record catalog.RecordKey, doc bson.Doc, gone *Batch) error {
 	b, err := timeseries.Open(doc, v.c.Settings.Timeseries)
 	if err != nil {

@@ -13,17 +13,17 @@ import (
 )
 
 // bucketRemover removes the measurements of a time-series collection, by its own rule or
-// by that of a TTL index with a filter on the metaField. What budgets and metrics.ttl
-// call a document is a bucket here. (Manual: "Set up
-// Automatic Removal for Time Series Collections (TTL)".)
+// by that of a TTL index with a filter on the metaField. Budgets and metrics.ttl count a
+// bucket as a document. (Manual: "Set up Automatic Removal for Time Series Collections
+// (TTL)".)
 type bucketRemover struct {
 	m *Monitor
 	c *catalog.Collection
 	*BucketExpiry
 }
 
-// buckets is the remover of a visit, or nil where the rule is gone or removes nothing at
-// this hour.
+// buckets returns the remover of a visit, or nil where the rule no longer exists or may
+// not remove anything at this hour.
 func (m *Monitor) buckets(c *catalog.Collection, r rule, k *ruleState) remover {
 	now := m.o.Catalog.Clock.Judged()
 	for _, in := range c.BucketRules() {
@@ -55,8 +55,8 @@ func (d *bucketRemover) singly(ctx context.Context) (Visited, error) {
 	return d.Run(ctx, d.m.o.Exec, d.c)
 }
 
-// ranges removes what is due by a collection's own rule. It leaves all to singly
-// where a budget says how many may go: a range goes whole.
+// ranges removes what is due by a collection's own rule. Where a budget applies
+// it leaves everything to singly: a range cannot be removed in part.
 func (d *bucketRemover) ranges(ctx context.Context, v *removal, budgeted bool) (catalog.Dropped, error) {
 	if !v.batched || budgeted || d.Rule.Name != "" {
 		return catalog.Dropped{}, nil

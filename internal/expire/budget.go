@@ -8,8 +8,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
-// budget meters what may be removed: it fills by so much a second, and holds
-// no more than what a second brings.
+// budget limits the rate of removal: it is a token bucket that fills by a
+// number of documents and bytes per second, and holds no more than that.
 type budget struct {
 	sync.Mutex
 	limit       schema.Budget
@@ -17,11 +17,11 @@ type budget struct {
 	at          time.Time
 }
 
-// unlimited is the allowance where no budget says anything.
+// unlimited is the allowance where there is no budget.
 const unlimited = math.MaxInt64
 
-// set changes the limits; what is in the budget stays. A limit that is new
-// begins with what a second brings.
+// set changes the limits; what is in the budget stays. A new limit begins with
+// what a second adds.
 func (b *budget) set(limit schema.Budget, now time.Time) {
 	b.Lock()
 	defer b.Unlock()
@@ -49,7 +49,8 @@ func (b *budget) fillLocked(now time.Time) {
 	fill(&b.bytes, b.limit.BytesPerSecond)
 }
 
-// left is what may be removed now; nothing of both where one is used up.
+// left returns what may be removed now: nothing at all where one of the two is
+// used up.
 func (b *budget) left(now time.Time) (docs, bytes int64) {
 	b.Lock()
 	defer b.Unlock()
@@ -67,9 +68,9 @@ func (b *budget) left(now time.Time) (docs, bytes int64) {
 	return docs, bytes
 }
 
-// take books what was removed. Several visits may take more together than
+// take subtracts what was removed. Several visits together may take more than
 // there is, and the last document may be larger than what is left: the budget
-// is in debt then, and pays it off first.
+// is then in debt, and fills up from there.
 func (b *budget) take(docs, bytes int64) {
 	b.Lock()
 	defer b.Unlock()

@@ -1,7 +1,7 @@
-// Package expire is what leaves by itself: the background monitor that removes
-// documents whose time is over, by TTL indexes, by the expireAfterSeconds of
-// clustered and time-series collections, and by last writes with each
-// document's own ttl. (Manual: "TTL Indexes"; Cosmos DB: "Time to Live".)
+// Package expire is the TTL monitor: it removes expired documents in the
+// background, by TTL indexes, by the expireAfterSeconds of clustered and
+// time-series collections, and by last writes with each document's own ttl.
+// (Manual: "TTL Indexes"; Cosmos DB: "Time to Live".)
 //
 // A pass (pass.go) repeats sub-passes until nothing is left that was due. A
 // sub-pass visits every rule in turn, each within limits of documents and
@@ -18,16 +18,16 @@
 //
 // # Invariants
 //
-//   - never-early: a document that goes by itself goes only if it is due by the
-//     rule at the instant of the visit, under its lock; one that goes with its
-//     window, by catalog's invariant window-due.
-//   - gated: while writes are locked out (fsyncLock) nothing is removed, and no
+//   - never-early: a document that is removed singly is due by the rule at the
+//     instant of the visit, which is checked under its lock; one that is
+//     removed with its window is due by catalog's invariant window-due.
+//   - gated: while writes are locked (fsyncLock) nothing is removed, and no
 //     pass is counted.
-//   - brake (package catalog): after the reply of what keeps documents from going, by
-//     DDL or by a parameter, none goes that would have otherwise.
+//   - brake (package catalog): after the reply to DDL or a change of a parameter that
+//     keeps documents from expiring, no such document is removed.
 //   - oldest-first: a visit removes in the order of the instants, ranges first.
 //
-// removal.go is what a visit does, with a remover of documents.go or buckets.go, which
-// deletes as batcheddelete.go or bucketexpiry.go does; governor.go and yielding.go are
-// how it lets clients go first. Start reading at monitor.go.
+// A visit (removal.go) works with a remover of documents.go or buckets.go, which
+// deletes by batcheddelete.go or bucketexpiry.go; governor.go and yielding.go make it
+// yield to clients. Start reading at monitor.go.
 package expire

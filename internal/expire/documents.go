@@ -18,12 +18,12 @@ type documentRemover struct {
 	c  *catalog.Collection
 	by rule
 	*BatchedDelete
-	// leave has what is not in windows left to a relayout.
+	// leave leaves what is not in windows to a relayout.
 	leave bool
 }
 
-// documents is the remover of a visit of r, or nil where the rule is gone, switched off,
-// or cannot work.
+// documents returns the remover of a visit of r, or nil where the rule no longer exists,
+// is switched off, or cannot work.
 func (m *Monitor) documents(ctx context.Context, c *catalog.Collection, r rule, k *ruleState, since func(*ruleState) int64) remover {
 	d := &BatchedDelete{Rule: ruleOf(c, r), Now: m.o.Catalog.Clock.Judged()}
 	if d.Rule == nil {
@@ -72,9 +72,9 @@ func (d *documentRemover) singly(ctx context.Context) (Visited, error) {
 	return d.Run(ctx, d.m.o.Exec, d.c)
 }
 
-// ranges removes what the collection keeps in windows of expiry that are wholly
-// due. It leaves to singly what is due in others, and all where a budget says how
-// many may go: a range goes whole.
+// ranges removes the windows of expiry that are wholly due. It leaves to singly
+// what is due in others, and everything where a budget applies: a range cannot be
+// removed in part.
 func (d *documentRemover) ranges(ctx context.Context, v *removal, budgeted bool) (catalog.Dropped, error) {
 	if d.Single || budgeted || !d.c.WindowedBy(d.Rule) {
 		return catalog.Dropped{}, nil
@@ -83,18 +83,18 @@ func (d *documentRemover) ranges(ctx context.Context, v *removal, budgeted bool)
 		if step.Docs > 0 {
 			v.bookRange(step, took)
 		}
-		pause(ctx, d.m.governor.worked(took)) // inside of the gate: others of its steps may be under way
+		pause(ctx, d.m.governor.worked(took)) // inside the gate: other steps of it may be running
 	}})
 	if err != nil || gone.Windows == 0 {
 		return gone, err
 	}
-	// singly would step over the rule's own entries, each time.
+	// singly would step over the rule's own entries each time.
 	return gone, d.m.o.Catalog.SweepFirst(ctx, d.c, d.Rule, d.Now, v.sweeping(ctx))
 }
 
 func (d *documentRemover) ended(k *ruleState, done Visited) {
 	if d.leave {
-		return // nobody knows what is left
+		return // what is left is not known
 	}
 	if d.Since == math.MinInt64 {
 		k.place = place{d.Rule.Index.Ident, done.Place}
@@ -114,7 +114,8 @@ func ruleOf(c *catalog.Collection, r rule) *catalog.Rule {
 	return nil
 }
 
-// skipSpecial counts and logs a TTL index that can be none.
+// skipSpecial counts and logs a TTL index of a type that cannot expire
+// documents.
 func (m *Monitor) skipSpecial(ctx context.Context, c *catalog.Collection, r rule) {
 	ix := c.Index(r.index)
 	if ix == nil || !ix.Ready || !ix.IsTTL() {

@@ -19,8 +19,8 @@ const (
 )
 
 // checkDue is a due check: it finds the rules by which something has come due since
-// their last visit was through, and visits them, until the next pass. It does not count
-// as a pass, and leaves to that what was written with an instant already in the past.
+// their last complete visit, and visits them, until the next pass. It does not count as
+// a pass, and leaves to the pass what was written with an instant already in the past.
 // It returns how long to wait before the next due check.
 func (m *Monitor) checkDue(ctx context.Context, rules []rule, until time.Time) (time.Duration, error) {
 	if !m.params.Enabled.Load() || m.o.Dispatcher.Gate.Locks() > 0 || len(rules) == 0 {
@@ -53,8 +53,8 @@ func (m *Monitor) checkDue(ctx context.Context, rules []rule, until time.Time) (
 	return wait, nil
 }
 
-// raiseWatermark tells a collection that hides expired documents when its next one is
-// due, once nothing due is left.
+// raiseWatermark raises the expiry watermark of a collection that hides expired
+// documents, once nothing due is left.
 func (m *Monitor) raiseWatermark(ctx context.Context, r rule) error {
 	c := m.o.Catalog.LookupUUID(r.collection)
 	if c == nil || c.Hiding() == nil {
@@ -65,7 +65,8 @@ func (m *Monitor) raiseWatermark(ctx context.Context, r rule) error {
 	})
 }
 
-// changed are the rules whose time to live has changed since the last due check.
+// changed returns the rules whose time to live has changed since the last due
+// check.
 func (m *Monitor) changed() (rs []rule) {
 	for _, t := range m.o.Catalog.TTL() {
 		r := rule{collection: t.Collection.UUID}
@@ -80,7 +81,7 @@ func (m *Monitor) changed() (rs []rule) {
 	return rs
 }
 
-// visitDue is visit for what has come due since the rule's last visit was through.
+// visitDue is visit for what has come due since the rule's last complete visit.
 func (m *Monitor) visitDue(ctx context.Context, r rule) (bool, error) {
 	return m.visitAfter(ctx, r, func(k *ruleState) int64 {
 		k.Lock()
@@ -89,7 +90,7 @@ func (m *Monitor) visitDue(ctx context.Context, r rule) (bool, error) {
 	})
 }
 
-// hasDue says whether something has come due by a rule since its last visit was through,
+// hasDue says whether something has come due by a rule since its last complete visit,
 // and notes for how long.
 func (m *Monitor) hasDue(ctx context.Context, r rule) (bool, error) {
 	c := m.o.Catalog.LookupUUID(r.collection)
@@ -121,12 +122,12 @@ func (m *Monitor) hasDue(ctx context.Context, r rule) (bool, error) {
 	return due <= now && wanted && !closed(in, now), nil
 }
 
-// Share is the share of time that removal works: less than 1 while it gives way to
-// the foreground.
+// Share returns the share of time in which removal runs: less than 1 while it
+// yields to the foreground.
 func (m *Monitor) Share() float64 { return m.governor.Share() }
 
-// Status is what the monitor knows of a rule of a collection: its index's name,
-// "" for the collection's own expireAfterSeconds.
+// Status returns what the monitor knows of a rule of a collection, by the name
+// of its index; "" for the collection's own expireAfterSeconds.
 func (m *Monitor) Status(c *catalog.Collection, index string) Record {
 	k := m.states.known(rule{c.UUID, index})
 	if k == nil {
@@ -135,7 +136,7 @@ func (m *Monitor) Status(c *catalog.Collection, index string) Record {
 	return k.record()
 }
 
-// Each calls f for each rule that the monitor knows.
+// Each calls f for each rule known to the monitor.
 func (m *Monitor) Each(f func(ns, rule string, r Record)) {
 	for _, r := range m.rules() {
 		k := m.states.known(r)

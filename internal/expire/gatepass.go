@@ -7,16 +7,16 @@ import (
 	"github.com/mayflydb/mayfly/internal/command"
 )
 
-// gatePass is one piece of work's way through the gate that locks writes out. While the
-// work pauses it stands outside, so whoever locks the gate waits for no more than one
-// unit or one step of a sweep, and nothing is removed while it is locked (invariant
-// gated). A member that stops taking writes removes no more than that.
+// gatePass takes one piece of work through the write gate. While the work pauses it is
+// outside, so fsyncLock waits for no more than one unit or one step of a sweep, and
+// nothing is removed while the gate is locked (invariant gated). A member that stops
+// taking writes removes no more than that.
 type gatePass struct {
 	d      *command.Dispatcher
 	inside bool
 }
 
-// enter waits for the gate to be open, and enters. leave must follow. Errors: 10107
+// enter waits until the gate is open, and enters. leave must follow. Errors: 10107
 // where this member takes no writes.
 func (m *Monitor) enter(ctx context.Context) (*gatePass, error) {
 	p := &gatePass{d: m.o.Dispatcher}
@@ -37,8 +37,8 @@ func (p *gatePass) leave() {
 	}
 }
 
-// pause waits outside. With an error (ctx has ended, or this member takes no writes any
-// more) the work stays outside.
+// pause waits outside. With an error (ctx has ended, or this member no longer takes
+// writes) the work stays outside.
 func (p *gatePass) pause(ctx context.Context, d time.Duration) error {
 	if d <= 0 && p.d.Gate.Locks() == 0 {
 		return nil

@@ -11,52 +11,53 @@ import (
 const (
 	// governPeriod is the least time between two samples of the foreground.
 	governPeriod = 100 * time.Millisecond
-	// governOps is how many operations of the foreground tell something.
+	// governOps is the least number of operations of the foreground from which a
+	// sample is taken.
 	governOps = 20
 	// slower is how much slower than without removal they may become, on average
-	// and for the slowest of a hundred, and slowerMicros what is too little to
-	// count.
+	// and at the 99th percentile, and slowerMicros the difference that is too small
+	// to count.
 	slower       = 1.2
 	slowerMicros = 50
-	// slowShare is the part of the operations that is as slow as a percentile of 99
-	// says, and slowDoubt how many standard deviations more may be chance.
+	// slowShare is the share of operations beyond the 99th percentile, and
+	// slowDoubt how many standard deviations more may be chance.
 	slowShare = 0.01
 	slowDoubt = 2
-	// leastShare is the part of the time that removal has however busy the
-	// foreground is: else it would never catch up.
+	// leastShare is the share of time that removal gets however busy the foreground
+	// is: otherwise it would never catch up.
 	leastShare = 0.1
-	// firstShare is what removal begins with where there is a foreground and less
-	// than ample of the processors is without work: where they idle, what goes at
-	// once is gone before anybody suffers.
+	// firstShare is the share with which removal begins where there is a foreground
+	// and less than ample of the processors is idle: on idle processors removal is
+	// done before it can slow anybody down.
 	firstShare = 0.25
 	ample      = 0.4
-	shareUp    = 0.05 // added where the foreground does not suffer
-	shareDown  = 0.7  // factor where it does
-	shareAlone = 2    // factor where there is none
-	// learnIdle and learnBusy are how fast the governor forgets what is normal:
-	// quickly while nothing is removed, and slowly while something is, for the
-	// load may have changed.
+	shareUp    = 0.05 // added while the foreground is not slowed down
+	shareDown  = 0.7  // factor while it is
+	shareAlone = 2    // factor while there is none
+	// learnIdle and learnBusy are how fast the governor adapts its notion of
+	// normal: quickly while nothing is removed, and slowly while something is, as
+	// the load may have changed.
 	learnIdle, learnBusy = 0.2, 0.002
-	// spare is the part of the processors that is to stay without work while there
-	// is a foreground: where they are busy all of the time, clients wait for them
-	// where nobody measures it, before a request is read and at the client's end.
+	// spare is the share of the processors that should stay idle while there is a
+	// foreground: where they are busy all the time, clients wait for them where it
+	// is not measured, before a request is read and on the client's side.
 	spare = 0.1
-	// learnSpare is how fast the governor follows how busy they are.
+	// learnSpare is how fast the governor adapts to how busy they are.
 	learnSpare = 0.3
-	// fewRemoved is the part of a period that may go to removal without anything
-	// to be seen of it.
+	// fewRemoved is the share of a period up to which removal has no effect that
+	// can be measured.
 	fewRemoved = 0.02
 )
 
-// governor makes removal give way to the foreground: it compares how long
-// operations of clients take, on average and the slowest of a hundred, with how
-// long they take when nothing is removed, looks whether processors have time to
-// spare, and changes the share of the time that removal works, in the way of TCP:
-// up by steps, down by a factor.
+// governor makes removal yield to the foreground. It compares the latency of
+// clients' operations, on average and at the 99th percentile, with their latency
+// when nothing is removed, checks whether processors are idle, and changes the
+// share of time in which removal runs as TCP does: additive increase,
+// multiplicative decrease.
 type governor struct {
 	foreground func() command.Foreground
-	// processors are the ticks that they had, and those without work, since some
-	// time; 0 where nobody knows.
+	// processors returns the processors' ticks, and the idle ones among them, since
+	// some time; 0 where they are not known.
 	processors func() (idle, all int64)
 
 	mu struct {
@@ -66,22 +67,22 @@ type governor struct {
 		normal normal
 		idle   int64 // ticks of processors at at
 		ticks  int64
-		spare  float64       // the part of them without work of late
-		share  float64       // of the time that removal works
+		spare  float64       // the share of them that was idle recently
+		share  float64       // of the time in which removal runs
 		busy   bool          // there was a foreground in the last period
-		worked time.Duration // that went to removal since at
+		worked time.Duration // spent on removal since at
 	}
 }
 
-// normal is what operations take without removal.
+// normal is the latency of operations without removal.
 type normal struct {
 	known bool
 	mean  float64 // microseconds
-	// tail is how large a part of them is in each bucket.
+	// tail is the share of them in each bucket.
 	tail [command.TailBuckets]float64
 }
 
-// learn takes a period in, which counts for so much.
+// learn adds a period, with a weight.
 func (n *normal) learn(f *command.Foreground, weight float64) {
 	if !n.known {
 		n.known, weight = true, 1
@@ -93,8 +94,8 @@ func (n *normal) learn(f *command.Foreground, weight float64) {
 	}
 }
 
-// slow is what all but slowShare of the operations take less than, in
-// microseconds.
+// slow returns the latency that all but slowShare of the operations stay below,
+// in microseconds.
 func (n *normal) slow() float64 {
 	sum := 0.0
 	for i := len(n.tail) - 1; i > 0; i-- {
@@ -105,7 +106,7 @@ func (n *normal) slow() float64 {
 	return 0
 }
 
-// suffers says whether operations of a period took longer than they may.
+// suffers says whether the operations of a period took longer than they may.
 func (n *normal) suffers(f *command.Foreground) bool {
 	if float64(f.Micros)/float64(f.Ops) > n.mean*slower+slowerMicros {
 		return true
@@ -127,8 +128,8 @@ func newGovernor(foreground func() command.Foreground, processors func() (idle, 
 	return g
 }
 
-// worked is called after a piece of removal that took a while, and says how
-// long to pause.
+// worked is called after a piece of removal with the time it took, and returns
+// how long to pause.
 func (g *governor) worked(took time.Duration) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -137,7 +138,7 @@ func (g *governor) worked(took time.Duration) time.Duration {
 	return time.Duration(float64(took) * (1/g.mu.share - 1))
 }
 
-// idle is called now and then, for the governor to learn what is normal.
+// idle is called now and then, so that the governor learns what is normal.
 func (g *governor) idle() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -151,7 +152,7 @@ func (g *governor) Busy() bool {
 	return g.mu.busy
 }
 
-// Share is the part of the time that removal works now.
+// Share returns the share of time in which removal runs now.
 func (g *governor) Share() float64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -10,14 +10,15 @@ import (
 )
 
 const (
-	// idleSealEvery is how often idle sources of measurements are looked for.
+	// idleSealEvery is how often the sealer checks for idle sources of
+	// measurements.
 	idleSealEvery = time.Minute
 	// maxIdleSources bounds the sources of a collection that are sealed at a time.
 	maxIdleSources = 10_000
 )
 
-// sealIdle seals, independent of the passes, the open measurements of time-series
-// collections that wait for others in vain.
+// sealIdle seals, independently of the passes, the open measurements of
+// time-series collections whose sources get no more.
 func (m *Monitor) sealIdle(ctx context.Context) {
 	tick := time.NewTicker(idleSealEvery)
 	defer tick.Stop()
@@ -37,7 +38,7 @@ func (m *Monitor) sealIdle(ctx context.Context) {
 	}
 }
 
-// sealIdleSources seals the idle sources of one collection, and gives way to the
+// sealIdleSources seals the idle sources of one collection, and yields to the
 // foreground.
 func (m *Monitor) sealIdleSources(ctx context.Context, c *catalog.Collection) {
 	for _, key := range m.o.Catalog.IdleSources(c, maxIdleSources) {

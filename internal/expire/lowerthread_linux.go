@@ -2,13 +2,13 @@ package expire
 
 import "syscall"
 
-// removalNice is by how much the threads of removal come after others. It is
-// little: they still have a quarter of a processor for which others fight, so
-// nobody waits long for a lock of theirs.
+// removalNice is how much nicer the threads of removal are than others. It is
+// little: they still get a quarter of a contended processor, so nobody waits
+// long for a lock that they hold.
 const removalNice = 5
 
-// lowerThread lowers the priority of the calling thread. Where the system refuses,
-// it stays. (Linux has a priority for each thread: setpriority(2).)
+// lowerThread lowers the priority of the calling thread, unless the system
+// refuses. (Linux has a priority for each thread: setpriority(2).)
 func lowerThread() {
 	_ = syscall.Setpriority(syscall.PRIO_PROCESS, syscall.Gettid(), removalNice)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/exec"
 )
 
-// Ids of the lines that the monitor logs, as mongod's.
+// Ids of the monitor's log lines, as mongod's.
 const (
 	logStarting         = 22528
 	logDisabled         = 22529
@@ -38,7 +38,7 @@ const (
 // levelDebug3 is D3; see package server.
 const levelDebug3 = slog.LevelDebug - 2
 
-// Options is what a Monitor works with.
+// Options are what a Monitor works with.
 type Options struct {
 	Catalog    *catalog.Catalog
 	Exec       *exec.Executor
@@ -47,7 +47,7 @@ type Options struct {
 }
 
 // Monitor is the TTL monitor: one background goroutine that removes what is
-// due, with helpers where several collections have something.
+// due, with helpers where several collections have something due.
 type Monitor struct {
 	o      Options
 	params *Params
@@ -57,7 +57,7 @@ type Monitor struct {
 	stop   context.CancelFunc
 	done   sync.WaitGroup
 
-	held atomic.Pointer[string] // why it is not to start, nil for no reason
+	held atomic.Pointer[string] // why it does not start; nil for no reason
 	// units is read-held over each unit that removes something, and limits counts the
 	// changes of parameters: see removal.permit.
 	units  sync.RWMutex
@@ -84,15 +84,15 @@ func New(o Options) *Monitor {
 	return m
 }
 
-// brake has the visits under way end, and waits for their units: what is removed
-// from here on is removed within the parameters as they are now.
+// brake ends the running visits, and waits for their units: from here on
+// everything is removed by the parameters as they are now.
 func (m *Monitor) brake() {
 	m.limits.Add(1)
 	m.units.Lock()
 	defer m.units.Unlock()
 }
 
-// Wake makes the monitor compute again when its next pass is due.
+// Wake makes the monitor compute the time of its next pass again.
 func (m *Monitor) Wake() {
 	select {
 	case m.wake <- struct{}{}:
@@ -100,7 +100,8 @@ func (m *Monitor) Wake() {
 	}
 }
 
-// ruleChanged causes a due check at once of the rules whose time to live has changed.
+// ruleChanged causes an immediate due check of the rules whose time to live has
+// changed.
 func (m *Monitor) ruleChanged() {
 	select {
 	case m.rule <- struct{}{}:
@@ -108,13 +109,13 @@ func (m *Monitor) ruleChanged() {
 	}
 }
 
-// Hold says in reports, for each rule, why the monitor is not started.
+// Hold sets the reason, for reports, why the monitor is not started.
 func (m *Monitor) Hold(why string) { m.held.Store(&why) }
 
 // Start begins the passes. Stop must follow.
 func (m *Monitor) Start() {
 	select {
-	case <-m.wake: // a parameter set before the start is no change
+	case <-m.wake: // a parameter set before the start is not a change
 	default:
 	}
 	m.o.Catalog.OnTTL(m.ruleChanged)
@@ -126,7 +127,7 @@ func (m *Monitor) Start() {
 	m.done.Go(func() { m.relayAll(ctx) })
 }
 
-// Stop ends the passes and waits for the one under way to let go.
+// Stop ends the passes and waits for the running one to end.
 func (m *Monitor) Stop() {
 	if m.stop != nil {
 		m.stop()
@@ -152,8 +153,9 @@ func (m *Monitor) run(ctx context.Context) {
 	}
 }
 
-// sleep waits for the next pass, counted from now, with due checks meanwhile; a change
-// of the parameter counts at once. It returns false when the monitor is stopped.
+// sleep waits for the next pass, counted from now, with due checks in between; a
+// change of the parameter takes effect at once. It returns false when the monitor is
+// stopped.
 func (m *Monitor) sleep(ctx context.Context) bool {
 	begun := time.Now()
 	interval, checked := dueCheckInterval, begun
@@ -176,7 +178,7 @@ func (m *Monitor) sleep(ctx context.Context) bool {
 			continue
 		case <-t.C:
 		}
-		m.governor.idle() // also while nothing may be removed: that is what is normal
+		m.governor.idle() // also while nothing may be removed: it learns what is normal then
 		if checked = time.Now(); !checked.Before(next) {
 			return true
 		}
@@ -210,7 +212,7 @@ func (m *Monitor) watchClock(ctx context.Context) {
 	m.say(ctx, slog.LevelInfo, logClockTrusted, "the clock is trusted again")
 }
 
-// say logs a line about the monitor's own doings.
+// say logs a line about the monitor itself.
 func (m *Monitor) say(ctx context.Context, l slog.Level, id int, text string, attrs ...slog.Attr) {
 	m.o.Log.LogAttrs(ctx, l, "TTLMonitor: "+text, append([]slog.Attr{slog.String("c", "INDEX"), slog.Int("id", id)}, attrs...)...)
 }

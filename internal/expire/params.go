@@ -11,7 +11,7 @@ import (
 const maxConcurrency = 64
 
 // Params are the server parameters of the monitor. (Names, defaults and ranges
-// are MongoDB 8.0's, but for the last group.)
+// are those of MongoDB 8.0, except for the last group.)
 type Params struct {
 	Enabled       *command.BoolParam
 	BatchDeletes  *command.BoolParam
@@ -24,25 +24,25 @@ type Params struct {
 	BatchTimeMS   *command.IntParam
 	BatchDocBytes *command.IntParam
 
-	// WakeWhenDue has documents removed when they are due instead of by the next
-	// pass. Concurrency is how many collections are worked on at once. Documents
-	// and Bytes are budgets a second for all removal together; 0 is none.
+	// WakeWhenDue removes documents when they are due instead of in the next pass.
+	// Concurrency is how many collections are worked on at once. Documents and
+	// Bytes are budgets per second for all removal together; 0 is none.
 	WakeWhenDue      *command.BoolParam
 	Concurrency      *command.IntParam
 	Documents, Bytes *command.IntParam
-	// Windows clusters collections that get a TTL index before their documents by
+	// Windows lays collections that get a TTL index before their documents by
 	// windows of expiry. (Mayfly's own.)
 	Windows *command.BoolParam
-	// Relayout lays filled collections by windows, or back, while they are in use.
-	// (Mayfly's own.)
+	// Relayout changes filled collections to windows, or back, while they are in
+	// use. (Mayfly's own.)
 	Relayout *command.BoolParam
-	// ListExpired tells in the oplog of each document that goes with a range. (Mayfly's
-	// own.)
+	// ListExpired lists in the oplog each document that is removed with a range.
+	// (Mayfly's own.)
 	ListExpired *command.BoolParam
 }
 
 // NewParams registers the parameters; wake is called when the time of the next
-// pass has changed, and limit when what bounds removal has.
+// pass has changed, and limit when a limit of removal has.
 func NewParams(p *command.Params, wake, limit func()) *Params {
 	atLeast := func(name string, value int64, long bool) *command.IntParam {
 		return p.Int(command.IntSpec{Name: name, Default: value, HasMin: true, Long: long, OnChange: limit})
@@ -67,7 +67,7 @@ func NewParams(p *command.Params, wake, limit func()) *Params {
 	}
 }
 
-// budget is that of all removal together.
+// budget is the budget for all removal together.
 func (p *Params) budget() schema.Budget {
 	return schema.Budget{DocumentsPerSecond: p.Documents.Load(), BytesPerSecond: p.Bytes.Load()}
 }

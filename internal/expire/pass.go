@@ -34,8 +34,8 @@ func (m *Monitor) pass(ctx context.Context) error {
 }
 
 // subPass visits every rule once, and those that hit a limit again and again
-// until ttlMonitorSubPassTargetSecs are over. It returns whether a rule still
-// has work.
+// until ttlMonitorSubPassTargetSecs have passed. It returns whether a rule
+// still has work.
 func (m *Monitor) subPass(ctx context.Context) (more bool, err error) {
 	begun := time.Now()
 	work := m.rules()
@@ -56,7 +56,7 @@ func (m *Monitor) subPass(ctx context.Context) (more bool, err error) {
 // round visits rules, several collections at once but those of one collection
 // in their order, and returns those that hit a limit.
 func (m *Monitor) round(ctx context.Context, work []rule, visit func(context.Context, rule) (bool, error)) (again []rule, err error) {
-	var groups [][]int // the places in work of each collection's rules
+	var groups [][]int // the indexes in work of each collection's rules
 	at := map[catalog.UUID]int{}
 	for i, r := range work {
 		g, ok := at[r.collection]
@@ -97,8 +97,7 @@ func (m *Monitor) round(ctx context.Context, work []rule, visit func(context.Con
 }
 
 // note counts, for each rule, the sub-passes in a row that did not exhaust it;
-// at the limit the server would raise the priority of its deletes, and counts
-// that.
+// at the limit mongod would raise the priority of its deletes, and count that.
 func (m *Monitor) note(all, left []rule) {
 	open := make(map[rule]bool, len(left))
 	for _, r := range left {
@@ -132,7 +131,7 @@ func (m *Monitor) rules() []rule {
 }
 
 // tell logs what was removed since the last pass, by this one and by visits in
-// between, if anything was.
+// between, if anything.
 func (m *Monitor) tell(ctx context.Context, took time.Duration) {
 	var sum Removed
 	var rules []any

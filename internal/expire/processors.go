@@ -6,9 +6,9 @@ import (
 	"strconv"
 )
 
-// processorTicks are the ticks that the machine's processors had since it
-// started, and those of them in which they had nothing to do; both 0 where the
-// system does not tell. (Linux: proc_stat(5).)
+// processorTicks returns the ticks of the machine's processors since it
+// started, and the idle ones among them; both 0 where the system does not
+// report them. (Linux: proc_stat(5).)
 func processorTicks() (idle, all int64) {
 	data, err := os.ReadFile("/proc/stat")
 	if err != nil {

@@ -17,43 +17,43 @@ import (
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
-// Relayout lays a filled collection by windows of expiry, or back, while it is in use
-// (docs/rfcs/0019-layouts.md). A pass that finds a filled collection without windows
-// asks for it (asksRelayout); relays does it, one collection after another.
+// Relayout changes a filled collection to windows of expiry, or back, while it is in
+// use (docs/rfcs/0019-layouts.md). A pass that finds a filled collection without
+// windows asks for it (asksRelayout); relays does it, one collection after another.
 
 const (
-	// relayEvery is how often collections are looked for of which nobody has asked:
-	// those that were left in between, and those whose windows serve no rule any more.
+	// relayEvery is how often the monitor checks for collections that no pass has
+	// asked for: those that were interrupted, and those whose windows no longer serve
+	// a rule.
 	relayEvery = 10 * time.Second
-	// relayBackAfter is for how long windows have no rule before they are given up: who
-	// drops a TTL index mostly makes another one.
+	// relayBackAfter is how long windows have no rule before they are given up: whoever
+	// drops a TTL index usually creates another one.
 	relayBackAfter = 10 * time.Minute
-	// relayAgainAfter is when relayout goes on after it was killed or has failed, and
-	// relayThinkAfter when it is thought about again where it would bring nothing, or
-	// could not begin. That is many passes, of which one at the most waits for it.
+	// relayAgainAfter is when a relayout that was killed or has failed continues, and
+	// relayThinkAfter when it is considered again where it would gain nothing, or
+	// could not begin. That is many passes, of which at most one waits for it.
 	relayAgainAfter, relayThinkAfter = time.Minute, 10 * time.Minute
-	// relayLeast is how many documents a collection has at least for which it is worth
-	// the while.
+	// relayLeast is the least number of documents for which relayout is worthwhile.
 	relayLeast = 1000
-	// relayPartBytes is the size of a part: what is on disk twice at the most.
+	// relayPartBytes is the size of a part: at most so much is on disk twice.
 	relayPartBytes = 64 << 20
-	// relayUnfreed is how many bytes of what has left may not be freed yet on disk for
-	// relayout to go on, or one in relayUnfreedShare of the collection's bytes where that
-	// is more. Mostly it is one or two parts; a snapshot of a reader keeps it all.
+	// relayUnfreed is how many bytes of moved documents may still be on disk while
+	// relayout continues, or one in relayUnfreedShare of the collection's bytes where
+	// that is more. Usually it is one or two parts; a reader's snapshot keeps everything.
 	relayUnfreed, relayUnfreedShare = 4 * relayPartBytes, 8
-	// relaySpaceEvery is how often it looks again.
+	// relaySpaceEvery is how often it checks again.
 	relaySpaceEvery = time.Second
-	// relayExpire and relayDue are shares of the documents, one in so many: of those that
-	// must expire at all for relayout to begin, and of those that must be due for passes
-	// to leave them to it.
+	// relayExpire and relayDue are shares of the documents, one in so many: the share
+	// that must ever expire for relayout to begin, and the share that must be due for
+	// passes to leave them to it.
 	relayExpire, relayDue = 2, 4
 )
 
-// relays is what the monitor knows of relayouts.
+// relays is the monitor's state of relayouts.
 type relays struct {
 	wake chan struct{} // capacity 1: a pass has asked
-	// least, part and unfreed are relayLeast, relayPartBytes and relayUnfreed, but in
-	// tests; there also comes a rest after each step.
+	// least, part and unfreed are relayLeast, relayPartBytes and relayUnfreed, except
+	// in tests, which also pause after each step.
 	least, part, unfreed int64
 	rest                 atomic.Int64 // nanoseconds
 	// docs is how many documents have moved since the start, and runs how many
@@ -67,11 +67,11 @@ type relays struct {
 	now   relayProgress
 }
 
-// relayProgress is the relayout under way.
+// relayProgress is the progress of the running relayout.
 type relayProgress struct {
 	collection  catalog.UUID // zero: none
 	ns          string
-	leave       bool // passes leave to it what is due
+	leave       bool // passes leave what is due to it
 	begun       time.Time
 	done, total int64
 }
@@ -80,7 +80,7 @@ func newRelays() *relays {
 	return &relays{wake: make(chan struct{}, 1), least: relayLeast, part: relayPartBytes, unfreed: relayUnfreed, asked: map[catalog.UUID]bool{}, after: map[catalog.UUID]time.Time{}, idle: map[catalog.UUID]time.Time{}}
 }
 
-// left is how long the rest will take, going by what has been done.
+// left estimates how long the rest will take, from what has been done.
 func (p *relayProgress) left() time.Duration {
 	if p.done == 0 {
 		return 0
@@ -88,24 +88,25 @@ func (p *relayProgress) left() time.Duration {
 	return time.Duration(float64(time.Since(p.begun)) * float64(p.total-p.done) / float64(p.done)).Round(time.Second)
 }
 
-// mayRelay says whether a collection may be laid anew here and now.
+// mayRelay says whether the layout of a collection may be changed here and now.
 func (m *Monitor) mayRelay(c *catalog.Collection) bool {
 	return m.relayOn(c) && m.o.Dispatcher.TakesWrites() == nil
 }
 
-// relayOn says whether parameters and settings let a collection be laid anew.
+// relayOn says whether parameters and settings allow to change the layout of a
+// collection.
 func (m *Monitor) relayOn(c *catalog.Collection) bool {
 	return m.params.Relayout.Load() && !m.o.Catalog.NoWindows.Load() && m.params.Enabled.Load() && m.params.BatchDeletes.Load() &&
 		c.Settings.Expiry.Relayout != schema.RelayoutOff
 }
 
-// relayPermit lets documents move while parameters and settings do.
+// relayPermit allows documents to be moved while parameters and settings do.
 func (m *Monitor) relayPermit() *catalog.Permit {
 	return &catalog.Permit{Units: &m.units, InForce: m.relayOn}
 }
 
-// asksRelayout says whether a pass leaves what is due by a rule to relayout, for which it
-// asks where it has not begun. hasDue says that something is.
+// asksRelayout says whether a pass leaves what is due by a rule to relayout, which it
+// requests where it has not begun. hasDue says that something is due.
 func (m *Monitor) asksRelayout(c *catalog.Collection, r *catalog.Rule, k *ruleState) bool {
 	if !m.mayRelay(c) || c.IsTimeseries() {
 		return false
@@ -136,21 +137,21 @@ func (m *Monitor) asksRelayout(c *catalog.Collection, r *catalog.Rule, k *ruleSt
 	return true
 }
 
-// worthRelaying says whether so many documents expire at all that windows pay.
+// worthRelaying says whether enough documents expire at all for windows to pay.
 func worthRelaying(s catalog.RelaySample) bool { return s.Expire*relayExpire >= s.Docs }
 
-// budgeted says whether a budget bounds what may go by a rule: then it does not go as a
-// range.
+// budgeted says whether a budget bounds removal by a rule: then documents are not
+// removed as ranges.
 func (m *Monitor) budgeted(c *catalog.Collection, r *catalog.Rule, k *ruleState) bool {
 	docs, bytes := k.left(m.states.budgets(c, r.Own.Budget, k, m.params.budget()))
 	return docs < unlimited || bytes < unlimited
 }
 
-// relayAll lays collections anew until ctx ends.
+// relayAll is the goroutine that changes layouts, until ctx ends.
 func (m *Monitor) relayAll(ctx context.Context) {
 	tick := time.NewTicker(relayEvery)
 	defer tick.Stop()
-	for { // at once at first: a collection may have been left in between
+	for { // at once at first: a relayout may have been interrupted
 		m.relayDue(ctx)
 		select {
 		case <-ctx.Done():
@@ -161,7 +162,7 @@ func (m *Monitor) relayAll(ctx context.Context) {
 	}
 }
 
-// relayDue lays those collections anew that are to be.
+// relayDue changes the layout of all collections for which it is due.
 func (m *Monitor) relayDue(ctx context.Context) {
 	if m.o.Dispatcher.Gate.Locks() > 0 {
 		return
@@ -175,7 +176,7 @@ func (m *Monitor) relayDue(ctx context.Context) {
 	}
 }
 
-// due says whether a collection is to be laid anew now, or to be thought about.
+// due says whether the relayout of a collection is due, or to be considered.
 func (x *relays) due(c *catalog.Collection) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -191,7 +192,8 @@ func (x *relays) due(c *catalog.Collection) bool {
 	return c.Relaying() || x.asked[c.UUID] || c.WindowsIdle() && now.Sub(x.idle[c.UUID]) >= relayBackAfter
 }
 
-// ended forgets the wish for a relayout, which is not tried again for some time.
+// ended removes the request for a relayout, which is not tried again for some
+// time.
 func (x *relays) ended(c *catalog.Collection) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -201,7 +203,7 @@ func (x *relays) ended(c *catalog.Collection) {
 	}
 	delete(x.asked, c.UUID)
 	x.now = relayProgress{}
-	for id, at := range x.after { // of collections that may be gone
+	for id, at := range x.after { // of collections that may no longer exist
 		if time.Since(at) > 0 {
 			delete(x.after, id)
 		}
@@ -209,8 +211,8 @@ func (x *relays) ended(c *catalog.Collection) {
 	x.after[c.UUID] = time.Now().Add(again)
 }
 
-// tryRelay lays one collection anew, as far as it comes, in a goroutine of its own:
-// see yield.
+// tryRelay changes the layout of one collection, as far as it gets, in a separate
+// goroutine: see yield.
 func (m *Monitor) tryRelay(ctx context.Context, c *catalog.Collection) {
 	defer m.relays.ended(c)
 	var err error
@@ -225,18 +227,18 @@ func (m *Monitor) tryRelay(ctx context.Context, c *catalog.Collection) {
 		slog.String("namespace", c.Namespace.String()), slog.String("error", mongoerr.From(err).Message))
 }
 
-// relayRun is a relayout under way.
+// relayRun is a running relayout.
 type relayRun struct {
 	m           *Monitor
 	c           *catalog.Collection
 	pass        *gatePass
 	op          *command.Background
-	v           *removal // counts what goes; nil where nothing may
+	v           *removal // counts what is removed; nil where nothing may be
 	moved, gone int64
 	end         func() // ends what yield began, nil where it did not
 }
 
-// relay lays a collection anew, from where it stands.
+// relay changes the layout of a collection, from where the last attempt ended.
 func (m *Monitor) relay(ctx context.Context, c *catalog.Collection) error {
 	pass, err := m.enter(ctx)
 	if err != nil {
@@ -274,8 +276,8 @@ func (m *Monitor) relay(ctx context.Context, c *catalog.Collection) error {
 	return nil
 }
 
-// begin begins where nobody has, if it is worth the while; going says that there is
-// something to do.
+// begin begins a relayout that has not begun, if it is worthwhile; going says that
+// there is something to do.
 func (x *relayRun) begin(ctx context.Context) (going bool, err error) {
 	m, c := x.m, x.c.Latest()
 	if c == nil {
@@ -322,7 +324,8 @@ func (x *relayRun) begin(ctx context.Context) (going bool, err error) {
 	return true, err
 }
 
-// noteVisit has the relayout count as a visit of the rule by which something has gone.
+// noteVisit counts the relayout as a visit of the rule by which it has removed
+// documents.
 func (x *relayRun) noteVisit(begun time.Time) {
 	if x.gone == 0 || x.v == nil {
 		return
@@ -333,7 +336,7 @@ func (x *relayRun) noteVisit(begun time.Time) {
 	k.Last = Visit{At: begun, Took: time.Since(begun), Removed: x.v.gone}
 }
 
-// pause is what follows a step.
+// pause is called after each step.
 func (x *relayRun) pause(ctx context.Context) func(time.Duration) error {
 	return func(took time.Duration) error { return x.pass.pause(ctx, x.m.governor.worked(took)) }
 }
@@ -372,8 +375,8 @@ func (x *relayRun) parts(ctx context.Context) error {
 	}
 }
 
-// awaitSpace waits a while, where that has to be for disk space: that of the documents
-// up to a place, which have left, or that for the next ones.
+// awaitSpace waits a while where disk space is short: until the space of the documents
+// up to a place, which have moved, is freed, or there is space for the next ones.
 func (x *relayRun) awaitSpace(ctx context.Context, upTo catalog.RecordKey) (waits bool, err error) {
 	unfreed, err := x.m.o.Catalog.RelayUnfreed(x.c, upTo)
 	if err != nil {
@@ -388,7 +391,7 @@ func (x *relayRun) awaitSpace(ctx context.Context, upTo catalog.RecordKey) (wait
 	return true, x.pass.pause(ctx, relaySpaceEvery)
 }
 
-// tell says in currentOp how far it is.
+// tell reports the progress in currentOp.
 func (x *relayRun) tell(text func(*relayProgress) string) {
 	r := x.m.relays
 	r.mu.Lock()
@@ -397,7 +400,7 @@ func (x *relayRun) tell(text func(*relayProgress) string) {
 	x.op.Op().SetProgress(p)
 }
 
-// judge has what is due stay behind, where its rule may act.
+// judge makes due documents stay behind, where their rule may remove them.
 func (x *relayRun) judge(ctx context.Context, o *catalog.Relay) {
 	m, r := x.m, x.c.RelayServes()
 	if x.v = nil; r == nil {
@@ -419,7 +422,7 @@ func (x *relayRun) judge(ctx context.Context, o *catalog.Relay) {
 	o.Rule, o.Now, o.Drops = d.Rule, d.Now, x.v.permit().InForce
 }
 
-// did counts a step, tells of it, and gives way to clients.
+// did counts a step, reports it, and yields to clients.
 func (x *relayRun) did(ctx context.Context, s catalog.RelayStep, took time.Duration) error {
 	m := x.m
 	m.relays.docs.Add(s.Moved)
@@ -439,7 +442,7 @@ func (x *relayRun) did(ctx context.Context, s catalog.RelayStep, took time.Durat
 	return x.pass.pause(ctx, max(time.Duration(m.relays.rest.Load()), m.governor.worked(took)))
 }
 
-// Relayouts is the section relayout of serverStatus.
+// Relayouts writes the section relayout of serverStatus.
 func (m *Monitor) Relayouts() bson.Doc {
 	x := m.relays
 	x.mu.Lock()
@@ -454,13 +457,13 @@ func (m *Monitor) Relayouts() bson.Doc {
 	return b.Finish()
 }
 
-// append writes how far it is.
+// append writes the progress.
 func (p *relayProgress) append(b *bson.Builder) {
 	b.Int64("documents", p.done).Int64("of", p.total).Int64("secondsLeft", int64(p.left().Seconds()))
 }
 
-// appendRelayout writes how far the relayout of a collection is, for who asks for its
-// rules.
+// appendRelayout writes the progress of a collection's relayout, for the report on
+// its rules.
 func (m *Monitor) appendRelayout(b *bson.Builder, c *catalog.Collection) {
 	if !c.Relaying() {
 		return

@@ -18,14 +18,14 @@ import (
 // time-series collection (buckets.go).
 type remover interface {
 	rule() *schema.Rule
-	// find is the rule in another descriptor of the collection, or nil.
+	// find returns the rule in another descriptor of the collection, or nil.
 	find(*catalog.Collection) *schema.Rule
 	limits() *Limits
-	// statement and summary are what currentOp and the profiler show of it.
+	// statement and summary are what currentOp and the profiler show.
 	statement() bson.Doc
 	summary() string
-	// ranges removes what can go without a write for each. budgeted says that a
-	// budget bounds how much may go.
+	// ranges removes what needs no write for each document. budgeted says that a
+	// budget bounds how much may be removed.
 	ranges(ctx context.Context, v *removal, budgeted bool) (catalog.Dropped, error)
 	// singly removes the rest, within the limits.
 	singly(ctx context.Context) (Visited, error)
@@ -33,7 +33,7 @@ type remover interface {
 	ended(k *ruleState, done Visited)
 }
 
-// removal is a visit under way.
+// removal is a running visit.
 type removal struct {
 	m       *Monitor
 	c       *catalog.Collection
@@ -49,7 +49,7 @@ type removal struct {
 	yielded func() // ends what yield began, nil where it did not
 }
 
-// remove is a visit of a rule by its remover. It says whether the visit stopped at a
+// remove visits a rule with its remover. It returns whether the visit stopped at a
 // limit. Ranges go first, then the rest by its index, whose order is that of the
 // instants (invariant oldest-first).
 func (v *removal) remove(ctx context.Context) (hit bool, err error) {
@@ -75,7 +75,7 @@ func (v *removal) remove(ctx context.Context) (hit bool, err error) {
 	begun := time.Now()
 	dropped, err := v.by.ranges(work, v, docs < unlimited || limits.MaxBytes > 0)
 	if err != nil && !isInterrupt(ctx, err) && !errors.Is(err, catalog.ErrNoPermit) && m.o.Dispatcher.TakesWrites() == nil {
-		m.logError(ctx, v.c, v.r, err) // what is left can go one by one
+		m.logError(ctx, v.c, v.r, err) // what is left can be removed one by one
 		err = nil
 	}
 	var done Visited
@@ -98,7 +98,7 @@ func (v *removal) remove(ctx context.Context) (hit bool, err error) {
 		v.k.Last = Visit{begun, took, v.gone, done.More}
 		return done.More && !spent, nil
 	case errors.Is(err, catalog.ErrNoPermit):
-		return true, nil // the next visit sees what the rule is now
+		return true, nil // the next visit uses the rule as it is now
 	case isInterrupt(ctx, err):
 		return false, err
 	case m.o.Dispatcher.TakesWrites() != nil:
@@ -109,8 +109,8 @@ func (v *removal) remove(ctx context.Context) (hit bool, err error) {
 	return false, nil
 }
 
-// permit lets the visit go on while its rule and the limits are what they were: any
-// change ends it, and the next visit begins with what holds then (invariant brake).
+// permit lets the visit continue while its rule and the limits are unchanged: any
+// change ends it, and the next visit begins with the new ones (invariant brake).
 func (v *removal) permit() *catalog.Permit {
 	was := v.by.rule()
 	return &catalog.Permit{Units: &v.m.units, InForce: func(latest *catalog.Collection) bool {
@@ -121,7 +121,7 @@ func (v *removal) permit() *catalog.Permit {
 	}}
 }
 
-// giveWay makes the rest of a visit yield where there are clients.
+// giveWay makes the rest of a visit yield to clients, where there are any.
 func (v *removal) giveWay() {
 	if v.yielded == nil && v.m.governor.Busy() {
 		v.yielded = yield()
@@ -134,8 +134,8 @@ func (v *removal) ended() {
 	}
 }
 
-// book counts what was removed, and tells it: what does not say in how many
-// batches it went, in those of the size that they have otherwise.
+// book counts what was removed, and reports it: where the number of batches is
+// not given, by batches of the usual size.
 func (v *removal) book(b Batch) {
 	if n := v.m.params.BatchDocs.Load(); b.Batches == 0 {
 		b.Batches = 1
@@ -159,18 +159,18 @@ func (v *removal) book(b Batch) {
 	v.op.Op().SetProgress(command.Progress{Message: text})
 }
 
-// bookRange counts what went as a range.
+// bookRange counts what was removed as a range.
 func (v *removal) bookRange(gone catalog.Dropped, took time.Duration) {
 	v.book(Batch{Docs: gone.Docs, Bytes: gone.Bytes, KeysDeleted: gone.Keys, Measurements: gone.Measurements, Time: took})
 }
 
-// sweeping is what a sweep does after each step.
+// sweeping is called after each step of a sweep.
 func (v *removal) sweeping(ctx context.Context) func(time.Duration) error {
 	return func(took time.Duration) error { return v.pass.pause(ctx, v.m.governor.worked(took)) }
 }
 
-// allow puts what budgets leave into the limits of a visit. docs is how many
-// documents that is at the most; spent says that it is nothing.
+// allow lowers the limits of a visit to what budgets leave. docs is the most
+// documents that allows; spent says that it is none.
 func (v *removal) allow(limits *Limits) (docs int64, spent bool) {
 	docs, bytes := v.k.left(v.budgets)
 	if docs == 0 {

@@ -13,9 +13,9 @@ import (
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
-// Report is what $expiryStats answers for a collection: one document for each
-// TTL index, and for the collection's own expireAfterSeconds. What is due, and
-// when, comes from the indexes alone. c may be nil.
+// Report returns the result of $expiryStats for a collection: one document for
+// each TTL index, and for the collection's own expireAfterSeconds. What is due,
+// and when, is read from the indexes alone. c may be nil.
 func (m *Monitor) Report(ctx context.Context, c *catalog.Collection) ([]bson.Doc, error) {
 	if c == nil {
 		return nil, nil
@@ -75,8 +75,8 @@ func (m *Monitor) reportRule(ctx context.Context, c *catalog.Collection, ix *cat
 	return b.Finish(), nil
 }
 
-// seriesRule is what a report calls the rule of a time-series collection's own
-// expireAfterSeconds.
+// seriesRule is the name, in a report, of the rule of a time-series
+// collection's own expireAfterSeconds.
 const seriesRule = "expireAfterSeconds"
 
 // reportSeries is Report for a time-series collection, whose documents are
@@ -116,7 +116,7 @@ func (m *Monitor) reportSeries(ctx context.Context, c *catalog.Collection) ([]bs
 
 const building = "the index is being built"
 
-// appendRule writes what a rule says.
+// appendRule writes the definition of a rule.
 func appendRule(b *bson.Builder, r *schema.Rule) {
 	b.String("kind", r.Kind.String()).Int("expireAfterSeconds", r.Seconds)
 	visibility := schema.Deferred
@@ -141,8 +141,8 @@ func appendState(b *bson.Builder, why []string, f *forecast.Forecast, record Rec
 	appendRecord(b, record, f.Bucketed)
 }
 
-// appendRecord writes what a rule has removed, of a time-series collection with
-// the buckets beside its documents.
+// appendRecord writes what a rule has removed; for a time-series collection,
+// buckets as well as documents.
 func appendRecord(b *bson.Builder, r Record, series bool) {
 	removed := func(r Removed) {
 		b.Int("documents", r.Documents)
@@ -163,7 +163,8 @@ func appendRecord(b *bson.Builder, r Record, series bool) {
 	b.Bool("more", r.Last.More).Close()
 }
 
-// kept says what keeps a rule from removing documents at all, nil for nothing.
+// kept returns what keeps a rule from removing documents at all; nil for
+// nothing.
 func (m *Monitor) kept(r *schema.Rule, f *forecast.Forecast, record Record) (why []string) {
 	add := func(format string, args ...any) { why = append(why, fmt.Sprintf(format, args...)) }
 	if held := m.held.Load(); held != nil {
@@ -193,7 +194,7 @@ func (m *Monitor) kept(r *schema.Rule, f *forecast.Forecast, record Record) (why
 	return why
 }
 
-// dateless says that a rule has no document that could be due.
+// dateless reports that a rule has no document that could be due.
 func dateless(c *catalog.Collection, r *catalog.Rule, f *forecast.Forecast) []string {
 	sum := f.Due.Documents + f.Later.Documents
 	for _, d := range f.Days {

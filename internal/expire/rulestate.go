@@ -17,7 +17,7 @@ type rule struct {
 	index      string
 }
 
-// ruleState is what the monitor knows of one rule.
+// ruleState is the monitor's state of one rule.
 type ruleState struct {
 	sync.Mutex
 	Record
@@ -28,8 +28,8 @@ type ruleState struct {
 	unspent int64 // sub-passes in a row that hit a limit
 
 	// cleared is the instant up to which nothing is left, as far as visits know:
-	// what is written with an earlier one meanwhile is for the next pass. It holds
-	// for the rule as it was then.
+	// what is written with an earlier one in between is left to the next pass. It
+	// holds for the rule as it was then.
 	cleared int64
 	seconds int64
 	in      storage.Ident
@@ -42,19 +42,20 @@ type Record struct {
 	Removed
 	// Last is the last visit that belonged to a pass or found something due.
 	Last Visit
-	// Lag is how long the oldest due document had waited at the last due check.
+	// Lag is how long the oldest due document had been due at the last due check.
 	Lag time.Duration
-	// Spent says that a budget kept the last visit from going on.
+	// Spent says that a budget ended the last visit.
 	Spent bool
-	// PerSecond is how many documents are removed, on average over a minute.
+	// PerSecond is how many documents are removed per second, on average over a
+	// minute.
 	PerSecond float64
 }
 
-// Removed counts what is gone. The documents of a time-series collection are
-// measurements, which went in buckets, each with a key.
+// Removed counts what was removed. The documents of a time-series collection
+// are measurements, which are removed in buckets, each with a key.
 type Removed struct{ Documents, Buckets, Bytes, Keys int64 }
 
-// removedBy is what a commit has removed.
+// removedBy returns what a commit has removed.
 func removedBy(b Batch) Removed {
 	r := Removed{Documents: b.Docs, Bytes: b.Bytes, Keys: b.KeysDeleted}
 	if b.Measurements > 0 {
@@ -84,7 +85,7 @@ type place struct {
 	entry []byte
 }
 
-// ruleStates is what the monitor knows of all rules.
+// ruleStates are the monitor's states of all rules.
 type ruleStates struct {
 	mu struct {
 		sync.Mutex
@@ -100,7 +101,7 @@ func newRuleStates() *ruleStates {
 	return t
 }
 
-// of returns the state of a rule, a new one where it is seen for the first time.
+// of returns the state of a rule, which it creates for a new rule.
 func (t *ruleStates) of(r rule) *ruleState {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -139,8 +140,8 @@ func (t *ruleStates) keep(rs []rule) {
 	}
 }
 
-// budgets are those that a visit of a rule must keep within: its own, its
-// collection's, and that of all.
+// budgets returns those that a visit of a rule must keep within: the rule's
+// own, its collection's, and that of all removal.
 func (t *ruleStates) budgets(c *catalog.Collection, own schema.Budget, k *ruleState, all schema.Budget) []*budget {
 	t.mu.Lock()
 	of := t.mu.collections[c.UUID]
@@ -156,7 +157,7 @@ func (t *ruleStates) budgets(c *catalog.Collection, own schema.Budget, k *ruleSt
 	return []*budget{&k.budget, of, &t.all}
 }
 
-// left is how many documents and bytes budgets leave.
+// left returns how many documents and bytes budgets leave.
 func (k *ruleState) left(budgets []*budget) (docs, bytes int64) {
 	docs, bytes = unlimited, unlimited
 	for _, b := range budgets {
@@ -169,14 +170,14 @@ func (k *ruleState) left(budgets []*budget) (docs, bytes int64) {
 	return docs, bytes
 }
 
-// forgetPlace has the next visit begin at the first entry.
+// forgetPlace makes the next visit begin at the first entry.
 func (k *ruleState) forgetPlace() {
 	k.Lock()
 	defer k.Unlock()
 	k.place = place{}
 }
 
-// follow makes the state that of the rule as it is: after a change of its time to live
+// follow adapts the state to the rule as it is now: after a change of its time to live
 // everything has to be checked again.
 func (k *ruleState) follow(c *catalog.Collection, r *catalog.Rule, now int64) {
 	k.followRule(c.Namespace.String(), r.Index.Ident, r.Seconds, now)
@@ -188,8 +189,8 @@ func (k *ruleState) followRule(ns string, in storage.Ident, seconds, now int64) 
 	k.ns = ns
 	switch {
 	case k.in == 0:
-		// What is due when a rule is new waits for the next pass: who has made it
-		// by mistake has that time to take it back.
+		// What is due when a rule is new waits for the next pass: whoever made it by
+		// mistake has that time to undo it.
 		k.cleared = now
 	case k.in != in || k.seconds != seconds:
 		k.cleared = math.MinInt64
@@ -197,15 +198,15 @@ func (k *ruleState) followRule(ns string, in storage.Ident, seconds, now int64) 
 	k.in, k.seconds = in, seconds
 }
 
-// other says whether a time to live is another than that of the rule as it was
-// followed last.
+// other says whether a time to live differs from that of the rule when it was
+// last followed.
 func (k *ruleState) other(seconds int64) bool {
 	k.Lock()
 	defer k.Unlock()
 	return k.in != 0 && k.seconds != seconds
 }
 
-// late notes since when something is due that is due at an instant.
+// late notes for how long something has been due, given its instant.
 func (k *ruleState) late(due, now int64) {
 	k.Lock()
 	defer k.Unlock()
@@ -225,7 +226,7 @@ func (k *ruleState) book(b Batch) {
 	k.rate.add(gone.Documents, time.Now())
 }
 
-// record is what the rule has done by now.
+// record returns what the rule has done so far.
 func (k *ruleState) record() Record {
 	k.Lock()
 	defer k.Unlock()
@@ -234,7 +235,7 @@ func (k *ruleState) record() Record {
 	return r
 }
 
-// rate is an average over the last minute in which the past fades.
+// rate is an exponential average over about a minute.
 type rate struct {
 	sum float64
 	at  time.Time

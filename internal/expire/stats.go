@@ -26,8 +26,8 @@ func (s *Stats) batch(b Batch) {
 	s.micros.Add(int64(b.Time / time.Microsecond))
 }
 
-// TTL is metrics.ttl of serverStatus. Documents that had to make room for
-// others, as they were expired, count as deleted, too.
+// TTL writes metrics.ttl of serverStatus. Expired documents that a write with
+// the same unique key has removed count as deleted, too.
 func (m *Monitor) TTL() bson.Doc {
 	s := &m.Stats
 	var b bson.Builder
@@ -37,7 +37,7 @@ func (m *Monitor) TTL() bson.Doc {
 	return b.Finish()
 }
 
-// BatchedDeletes is the section batchedDeletes of serverStatus.
+// BatchedDeletes writes the section batchedDeletes of serverStatus.
 func (s *Stats) BatchedDeletes() bson.Doc {
 	var b bson.Builder
 	b.Int64("batches", s.batches.Load()).Int64("docs", s.docs.Load()).Int64("stagedSizeBytes", s.bytes.Load())

@@ -11,9 +11,9 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// visit removes what is due by one rule, within the limits, and says whether
-// it stopped at one. A failure of the visit is logged and not returned; what
-// is returned ends the pass.
+// visit removes what is due by one rule, within the limits, and returns whether
+// it stopped at one. A failure of the visit is logged and not returned; an
+// error that is returned ends the pass.
 func (m *Monitor) visit(ctx context.Context, r rule) (hit bool, err error) {
 	return m.visitAfter(ctx, r, func(*ruleState) int64 { return math.MinInt64 })
 }
@@ -52,10 +52,10 @@ func (m *Monitor) visitAfter(ctx context.Context, r rule, since func(*ruleState)
 	return v.remove(ctx)
 }
 
-// client is what currentOp, the profiler and the log call the monitor.
+// client is the monitor's name in currentOp, the profiler and the log.
 const client = "TTLMonitor"
 
-// pause waits, or until ctx ends.
+// pause waits for a while, or until ctx ends.
 func pause(ctx context.Context, d time.Duration) {
 	if d <= 0 {
 		return
@@ -68,14 +68,14 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// closed says whether settings keep a rule from removing anything now.
+// closed says whether settings forbid a rule to remove anything now.
 func closed(r *catalog.Rule, now int64) bool {
 	return r.Settings.Paused || !r.Settings.Window.Open(time.UnixMilli(now))
 }
 
 // report profiles a visit that removed something, and logs it where it was
-// slow. (mongod's profiler knows nothing of these deletes; its manual says it
-// does.)
+// slow. (mongod's profiler does not record these deletes, though its manual
+// says so.)
 func (m *Monitor) report(ctx context.Context, op *command.Background, c *catalog.Collection, r rule, done Visited, took time.Duration, err error) {
 	if done.Docs == 0 {
 		return

@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	// sweepEvery is how often the sweeper looks for dead entries that are worth
-	// it by their number.
+	// sweepEvery is how often the sweeper checks for collections with enough dead
+	// entries to be worth a sweep.
 	sweepEvery = 10 * time.Second
-	// sweepAllEvery is after how long it takes all there are.
+	// sweepAllEvery is how often it removes all dead entries.
 	sweepAllEvery = time.Hour
 )
 
-// sweeps removes, independent of the passes, the index entries of documents that went
-// with their windows: where they are many, and from time to time all.
+// sweeps removes, independently of the passes, the index entries of documents that
+// were removed with their windows: where there are many, and from time to time all.
 func (m *Monitor) sweeps(ctx context.Context) {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
@@ -30,7 +30,8 @@ func (m *Monitor) sweeps(ctx context.Context) {
 		case <-tick.C:
 		}
 		now := time.Now()
-		// Also where the TTL index is gone: its windows have left dead entries in others.
+		// Even where the TTL index was dropped: its windows have left dead entries in
+		// others.
 		for _, db := range m.o.Catalog.Databases() {
 			for _, c := range m.o.Catalog.Collections(db) {
 				m.sweep(ctx, c, !now.Before(all))
@@ -42,7 +43,8 @@ func (m *Monitor) sweeps(ctx context.Context) {
 	}
 }
 
-// sweep sweeps one collection where it is worth it, working half of the time.
+// sweep sweeps one collection where that is worthwhile, working half of the
+// time.
 func (m *Monitor) sweep(ctx context.Context, c *catalog.Collection, whatever bool) {
 	if worth, any := c.SweepDue(); !worth && !(any && whatever) {
 		return
@@ -56,7 +58,7 @@ func (m *Monitor) sweep(ctx context.Context, c *catalog.Collection, whatever boo
 	wait := func(took time.Duration) error { return pass.pause(ctx, took) }
 	swept, err := m.o.Catalog.Sweep(ctx, c, wait)
 	if err == nil {
-		err = m.o.Catalog.Reclaim(ctx, c, wait) // no less within: who locks writes out may copy the files
+		err = m.o.Catalog.Reclaim(ctx, c, wait) // inside the gate as well: whoever locks writes may be copying the files
 	}
 	if ctx.Err() != nil {
 		return

@@ -8,34 +8,36 @@ import (
 )
 
 const (
-	// moreProcessors is how many Go has beside those of the machine while removal
-	// yields: one for removal, and one for the flush or the compaction that it
-	// causes.
+	// moreProcessors is how many processors Go has in addition to the machine's
+	// while removal yields: one for removal, and one for the flush or the
+	// compaction that it causes.
 	moreProcessors = 2
-	// keepProcessors is how long it keeps them: compactions go on for a while.
+	// keepProcessors is how long it keeps them afterwards: compactions continue for
+	// a while.
 	keepProcessors = 10 * time.Second
 )
 
-// yielding is removal that clients shall not feel: its threads have a lower
-// priority (lowerThread), and meanwhile Go has more processors than the machine.
+// yielding makes removal yield to clients: its threads have a lower priority
+// (lowerThread), and Go has more processors than the machine in the meantime.
 //
-// Go looks for what clients have sent where one of its processors has nothing to
-// do, and else every 10 ms. On a machine with two, a removal and a compaction
-// would leave none; with more it is the system that shares them out, and it lets
-// a thread that wakes run before one of lower priority. Nothing else has them,
-// since all that is short is up to a tenth slower so. (Measured: docs/perf.)
+// Go polls for what clients have sent when one of its processors is idle, and
+// otherwise every 10 ms. On a machine with two, a removal and a compaction would
+// leave none idle; with more than the machine has, the system schedules them,
+// and runs a thread that wakes before one of lower priority. Other work does not
+// use them, as short operations become up to a tenth slower. (Measured:
+// docs/perf.)
 //
-// It is one for the process, as what it changes is.
+// There is one for the process, as what it changes belongs to the process.
 var yielding struct {
 	sync.Mutex
 	removals int
-	usual    int // processors, while there are more; else 0
+	usual    int // the usual number of processors, while there are more; else 0
 	restore  *time.Timer
 }
 
-// yield has the calling goroutine's thread run with a lower priority, until the
-// goroutine ends, and Go have more processors, until some time after done is
-// called. The goroutine does nothing else, before or after.
+// yield gives the calling goroutine's thread a lower priority, until the
+// goroutine ends, and Go more processors, until some time after done is called.
+// The goroutine must do nothing else, before or after.
 func yield() (done func()) {
 	runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
 	lowerThread()
@@ -59,7 +61,7 @@ func yield() (done func()) {
 	}
 }
 
-// usualProcessors takes away those that no removal needs any more.
+// usualProcessors removes the additional ones when no removal needs them.
 func usualProcessors() {
 	y := &yielding
 	y.Lock()
@@ -70,7 +72,7 @@ func usualProcessors() {
 	if _, set := os.LookupEnv("GOMAXPROCS"); set {
 		runtime.GOMAXPROCS(y.usual)
 	} else {
-		runtime.SetDefaultGOMAXPROCS() // which follows what the system allows
+		runtime.SetDefaultGOMAXPROCS() // which adapts to the limits of the system
 	}
 	y.usual, y.restore = 0, nil
 }

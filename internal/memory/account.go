@@ -6,14 +6,14 @@ import (
 )
 
 const (
-	// free is what a holding may hold without asking: most operations never hold
-	// more, and a connection runs one operation at a time.
+	// free is what a holding may hold without taking it from the budget: most
+	// operations never hold more, and a connection runs one operation at a time.
 	free = 16 << 10
-	// firstChunk and lastChunk bound what a holding takes beyond what it needs, in
-	// bytes; in between it is a quarter of what it holds.
+	// firstChunk and lastChunk bound how many bytes a holding takes in addition to
+	// what it needs; between them it is a quarter of what it holds.
 	firstChunk, lastChunk = 64 << 10, 1 << 20
-	// overdraft is what a holding that can spill may hold where there is no memory:
-	// with less its pieces would be too many.
+	// overdraft is what a holding that can spill may hold even where there is no
+	// memory: with less it would spill too many pieces.
 	overdraft = 256 << 10
 )
 
@@ -56,7 +56,7 @@ func (a *Account) Taken() int64 {
 	return a.taken
 }
 
-// change takes n bytes more, or gives back -n. The first bytes are waited for.
+// change takes n more bytes, or gives back -n. It waits for the first bytes.
 func (a *Account) change(w Waiter, n int64, forced bool) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -91,17 +91,17 @@ func (a *Account) change(w Waiter, n int64, forced bool) error {
 type Waiter interface{ Context() context.Context }
 
 // Holding is what one part of an operation holds. One goroutine at a time uses
-// it. The zero Holding holds whatever it likes.
+// it. The zero Holding is unlimited.
 type Holding struct {
 	account *Account
 	waiter  Waiter
-	room    int64 // what it may hold without asking
+	room    int64 // what it may hold without taking more
 	taken   int64 // of the account
-	scarce  bool  // there was none for a part that can spill: it does not wait again
+	scarce  bool  // there was no memory for a part that can spill: it does not wait again
 }
 
-// Hold makes a holding of the account, which may be nil. w is whose context
-// ends the wait for the first memory of the account; nil where nobody waits.
+// Hold makes a holding of the account, which may be nil. The context of w ends
+// the wait for the account's first memory; nil where nothing waits.
 func (a *Account) Hold(w Waiter) Holding {
 	if a == nil || a.pool == nil {
 		return Holding{}
@@ -109,11 +109,11 @@ func (a *Account) Hold(w Waiter) Holding {
 	return Holding{account: a, waiter: w, room: free}
 }
 
-// Set says that the holding holds n bytes in all now. Where it fails, it holds
-// what it held before.
+// Set sets what the holding holds to n bytes. Where it fails, that stays as it
+// was.
 //
-// Errors: 146 where there is no memory, or why the operation ended while it
-// waited for it.
+// Errors: 146 where there is no memory, or the cause of the operation's end
+// while it waited.
 func (h *Holding) Set(n int) error {
 	if int64(n) <= h.room || h.account == nil {
 		return nil
@@ -121,8 +121,8 @@ func (h *Holding) Set(n int) error {
 	return h.grow(int64(n), false)
 }
 
-// Spilling is Set for who can do with less: it answers false where n bytes are
-// too many. A few it gets in any case.
+// Spilling is Set for a holder that can spill: it returns false where n bytes
+// are too many. A small amount (overdraft) is always granted.
 func (h *Holding) Spilling(n int) (bool, error) {
 	if int64(n) <= h.room || h.account == nil {
 		return true, nil
@@ -145,8 +145,8 @@ func (h *Holding) Spilling(n int) (bool, error) {
 	return false, nil
 }
 
-// Book says that the holding holds n bytes in all now, for who has them already,
-// whether there was memory or not.
+// Book sets what the holding holds to n bytes that are allocated already,
+// whether there is memory or not.
 func (h *Holding) Book(n int64) {
 	if h.account == nil || n == h.taken {
 		return
@@ -159,7 +159,7 @@ func (h *Holding) Book(n int64) {
 // Settle is Account.Settle.
 func (h *Holding) Settle(n int) { h.account.Settle(n) }
 
-// Shrink says that no more than n bytes are held any more.
+// Shrink lowers what is held to at most n bytes.
 func (h *Holding) Shrink(n int) {
 	if back := h.taken - int64(n); back > lastChunk {
 		_ = h.account.change(nil, -back, false)
@@ -189,7 +189,7 @@ func (h *Holding) grow(n int64, forced bool) error {
 	return nil
 }
 
-// Release says that nothing is held any more.
+// Release gives everything back.
 func (h *Holding) Release() {
 	if h.taken > 0 {
 		_ = h.account.change(nil, -h.taken, false)

@@ -10,11 +10,11 @@ import (
 )
 
 const (
-	// MinBudget is the least a budget may be, in bytes.
+	// MinBudget is the least size of a budget, in bytes.
 	MinBudget = 256 << 20
-	// maxWait is how long one waits for memory.
+	// maxWait is how long an operation waits for memory.
 	maxWait = 10 * time.Second
-	// requestShare is the part of a budget that requests get, and no less than
+	// requestShare is the share of a budget that requests get, at least
 	// minRequests.
 	requestShare = 4
 	minRequests  = 2*largestRequest + 16<<20
@@ -23,8 +23,8 @@ const (
 	largestRequest = 48_000_000
 )
 
-// DefaultBudget is the budget for a process that may use total bytes: a quarter
-// of them.
+// DefaultBudget returns the budget for a process that may use total bytes: a
+// quarter of them.
 func DefaultBudget(total int64) int64 { return max(MinBudget, total/4) }
 
 // Budget is the memory that operations share. Safe for use by many goroutines.
@@ -32,7 +32,7 @@ type Budget struct {
 	limit      int64
 	operations pool
 	requests   pool
-	elder      *Request // guarded by requests.mu: who may go beyond the pool
+	elder      *Request // guarded by requests.mu: the request that may exceed the pool
 	heap       heap
 }
 
@@ -41,7 +41,7 @@ func NewBudget(limit int64) *Budget {
 	limit = max(limit, MinBudget)
 	b := &Budget{limit: limit}
 	requests := max(limit/requestShare, minRequests)
-	b.requests.limit = requests - 2*largestRequest // the rest is the elder's
+	b.requests.limit = requests - 2*largestRequest // the rest is for the elder
 	b.operations.limit = limit - requests
 	b.operations.heap, b.requests.heap = &b.heap, &b.heap
 	return b
@@ -58,22 +58,22 @@ type Stats struct {
 type PoolStats struct {
 	Held    int64 // bytes
 	Peak    int64 // bytes, the most ever held
-	Waiting int64 // who waits for memory
-	Waits   int64 // how often somebody had to wait, since start
-	Refused int64 // how often somebody got none, since start
+	Waiting int64 // operations that wait for memory
+	Waits   int64 // waits for memory since start
+	Refused int64 // failures to get memory since start
 }
 
-// Stats reads the numbers.
+// Stats returns the current numbers.
 func (b *Budget) Stats() Stats {
 	return Stats{Limit: b.limit, Operations: b.operations.stats(), Requests: b.requests.stats()}
 }
 
-// standingShare is the part of the pool of operations that one thing may have which
-// stays when operations end.
+// standingShare is the share of the operations' pool that one thing may use which
+// outlives operations.
 const standingShare = 8
 
-// Standing is how many bytes something may have that stays when operations end: most,
-// where that is no large part of what there is for operations. b may be nil.
+// Standing returns how many bytes something that outlives operations may use: most,
+// or less where that is a large share of the operations' pool. b may be nil.
 func (b *Budget) Standing(most int64) int64 {
 	if b == nil {
 		return most
@@ -81,8 +81,8 @@ func (b *Budget) Standing(most int64) int64 {
 	return min(most, b.operations.limit/standingShare)
 }
 
-// Short says whether operations wait for memory, or hold more than there is: who can do
-// with less should. b may be nil.
+// Short says whether operations wait for memory, or hold more than there is: whoever
+// can do with less should. b may be nil.
 func (b *Budget) Short() bool {
 	if b == nil {
 		return false
@@ -93,10 +93,11 @@ func (b *Budget) Short() bool {
 	return p.now.Waiting > 0 || p.now.Held > p.limit
 }
 
-// ErrNone is the error of who has found no memory and can do nothing without.
+// ErrNone returns the error for an operation that got no memory and cannot
+// continue without it.
 func ErrNone() error { return errNone }
 
-// errNone is the error of who finds no memory.
+// errNone is the error of an operation that gets no memory.
 var errNone = mongoerr.New(mongoerr.ExceededMemoryLimit,
 	"the server's memory for operations is used up; try again, or raise operationMemoryGB")
 
@@ -107,7 +108,7 @@ type pool struct {
 
 	mu    sync.Mutex
 	now   PoolStats
-	freed chan struct{} // closed when memory comes back; nil where nobody waits
+	freed chan struct{} // closed when memory is given back; nil where nobody waits
 }
 
 func (p *pool) stats() PoolStats {
@@ -116,7 +117,7 @@ func (p *pool) stats() PoolStats {
 	return p.now
 }
 
-// try takes n bytes, or says that there are none.
+// try takes n bytes, or returns false where there are not enough.
 func (p *pool) try(n int64) bool {
 	p.mu.Lock()
 	if p.now.Held+n > p.limit {
@@ -144,14 +145,14 @@ func (p *pool) give(n int64) {
 	p.free(n)
 }
 
-// free books that n bytes came back. REQUIRES: p.mu held.
+// free books n bytes given back. REQUIRES: p.mu held.
 func (p *pool) free(n int64) {
 	invariant.Held(&p.mu, "memory: the lock of the pool is held")
 	p.now.Held -= n
 	p.wake()
 }
 
-// wake lets those who wait look again. REQUIRES: p.mu held.
+// wake lets those who wait try again. REQUIRES: p.mu held.
 func (p *pool) wake() {
 	invariant.Held(&p.mu, "memory: the lock of the pool is held")
 	if p.freed != nil {
@@ -160,10 +161,10 @@ func (p *pool) wake() {
 	}
 }
 
-// wait takes n bytes, for which it waits until maxWait is over or ctx ends;
-// fits is asked, with p.mu held, whether they are there.
+// wait takes n bytes; it waits for them for at most maxWait, or until ctx ends.
+// fits is called, with p.mu held, to check whether they are there.
 //
-// Errors: 146 where there were none, or the cause of ctx's end.
+// Errors: 146 where there was no memory, or the cause of ctx's end.
 func (p *pool) wait(ctx context.Context, n int64, fits func() bool) error {
 	if err := p.await(ctx, n, fits); err != nil {
 		return err

@@ -7,19 +7,19 @@
 // are being read and run, one for everything that operations hold. An Account
 // (account.go) is what one operation or cursor has taken; its Close gives
 // everything back, in one place. A Holding is what one stage of it holds: it
-// counts without a lock and goes to the budget once in a chunk. A Request
+// counts without a lock and goes to the budget once per chunk. A Request
 // (request.go) is the memory of one request of a client.
 //
-// Where there is none left:
+// Where no memory is left:
 //
-//   - who holds nothing yet waits: for maxWait, and no longer than the
-//     operation may run;
-//   - who holds something never waits: it spills, does with less, or fails with
-//     ExceededMemoryLimit (146).
+//   - an operation that holds nothing yet waits: for maxWait, and no longer
+//     than it may run;
+//   - an operation that holds something never waits: it spills, uses less, or
+//     fails with ExceededMemoryLimit (146).
 //
 // So nobody waits for somebody who waits, and there is no deadlock. Requests
-// grow while they arrive, and would all wait for each other half-read; one of
-// them at a time may go on beyond the pool, by what the pool keeps free for it.
+// grow while they arrive, and would all wait for each other half-read; one at a
+// time may exceed the pool, by an amount that the pool keeps free for it.
 //
-// An account without a Budget, a nil one too, has all the memory it asks for.
+// An account without a Budget, or with a nil one, is unlimited.
 package memory

@@ -7,23 +7,23 @@ import (
 )
 
 const (
-	// ceilingShare is the part of what the process may take that is kept free: it is
-	// for what is allocated while a collection is under way.
+	// ceilingShare is the share of the process's memory that is kept free, for what
+	// is allocated during a garbage collection.
 	ceilingShare = 8
-	// garbageShare is the part of it that the heap has to have grown by since its last
+	// garbageShare is the share of it by which the heap must have grown since its last
 	// collection to be collected again.
 	garbageShare = 16
 )
 
-// heap is the process's heap, as those see it who are about to make it grow.
-// The zero value has no ceiling.
+// heap bounds the growth of the process's heap. The zero value has no ceiling.
 //
-// The limit of Go's runtime is soft: a collection runs beside those who allocate,
-// and on busy processors they are far beyond the limit before it ends. So who
-// takes much memory waits for a collection where the heap has come to its ceiling.
+// The limit of Go's runtime is soft: a collection runs concurrently with
+// goroutines that allocate, and on busy processors they are far beyond the limit
+// before it ends. So operations that take much memory wait for a collection once
+// the heap has reached its ceiling.
 type heap struct {
-	ceiling int64 // bytes of objects; 0 for none
-	garbage int64 // bytes that it may grow by since its last collection in any case
+	ceiling int64 // bytes of objects; 0 for no ceiling
+	garbage int64 // bytes by which it may always grow since its last collection
 
 	collecting sync.Mutex // held while a collection runs
 
@@ -31,7 +31,7 @@ type heap struct {
 	sample [2]metrics.Sample
 }
 
-// bound gives the heap of a process that may take limit bytes a ceiling.
+// bound sets the ceiling of the heap for a process that may use limit bytes.
 func (h *heap) bound(limit int64) {
 	h.ceiling = limit - limit/ceilingShare
 	h.garbage = limit / garbageShare
@@ -39,21 +39,20 @@ func (h *heap) bound(limit int64) {
 	h.sample[1].Name = "/gc/heap/live:bytes"
 }
 
-// settle waits for a collection where n bytes more are too many for the heap as
-// it is.
+// settle waits for a collection where the heap has no room for n more bytes.
 func (h *heap) settle(n int64) {
 	if h.ceiling == 0 || h.fits(n) {
 		return
 	}
 	h.collecting.Lock()
 	defer h.collecting.Unlock()
-	if !h.fits(n) { // else somebody else's collection was enough
+	if !h.fits(n) { // otherwise a collection by another goroutine was enough
 		runtime.GC()
 	}
 }
 
-// fits says whether n bytes more are below the ceiling, or a collection would
-// bring little.
+// fits says whether n more bytes stay below the ceiling, or a collection would
+// free little.
 func (h *heap) fits(n int64) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -62,12 +61,12 @@ func (h *heap) fits(n int64) bool {
 	return objects+n <= h.ceiling || objects-live <= h.garbage
 }
 
-// Bound tells the budget how many bytes the whole process may take. From then on
-// who takes memory of the budget, and who calls Settle, waits for a collection
-// where the heap comes near to them. It must be called before the budget is used.
+// Bound sets how many bytes the whole process may use. From then on, taking
+// memory from the budget, and Settle, wait for a collection where the heap comes
+// close to that. It must be called before the budget is used.
 func (b *Budget) Bound(limit int64) { b.heap.bound(limit) }
 
-// Settle is for who is about to allocate n bytes that are in the budget already,
+// Settle is called before n bytes are allocated that are in the budget already,
 // again and again: it waits for a collection where the heap has no room for them.
 // b may be nil.
 func (b *Budget) Settle(n int) {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Machine is the memory of the machine, or of the control group where that
-// is less, in bytes; 0 where it cannot be told.
+// Machine returns the memory of the machine, or of the control group where that
+// is less, in bytes; 0 where it is not known.
 func Machine() int64 {
 	total := int64(math.MaxInt64)
 	if b, err := os.ReadFile("/proc/meminfo"); err == nil {

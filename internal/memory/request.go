@@ -2,8 +2,9 @@ package memory
 
 import "context"
 
-// FreeRequest is what a connection may hold of a request without asking, in
-// bytes. Who has not authenticated gets no more.
+// FreeRequest is how many bytes of a request a connection may hold without
+// taking them from the budget. A client that has not authenticated gets no
+// more.
 const FreeRequest = 64 << 10
 
 // Request is the memory of one request of a client, from its first bytes to the
@@ -16,9 +17,9 @@ type Request struct {
 // Open makes r a request that takes from b, which may be nil.
 func (r *Request) Open(b *Budget) { r.budget = b }
 
-// Set says that the request holds n bytes in all now, and waits for them. One
-// request at a time may take more than the pool has, so that not all wait for
-// each other half-read.
+// Set sets what the request holds to n bytes, and waits for them. One request
+// at a time may take more than the pool has, so that requests do not all wait
+// for each other half-read.
 //
 // Errors: 146 where there was no memory, or the cause of ctx's end.
 func (r *Request) Set(ctx context.Context, n int) error {

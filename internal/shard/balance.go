@@ -25,10 +25,10 @@ type Balanced struct {
 	// Bytes is the size of the documents that each shard owns.
 	Bytes    map[string]int64
 	MaxChunk int64 // bytes; 0: the cluster's
-	// What keeps the balancer from it.
+	// What keeps the balancer from moving its chunks:
 	NoBalance    bool // config.collections: noBalance
 	NoMigrations bool // config.collections: allowMigrations or permitMigrations is false
-	NoIndex      bool // no index serves the shard key, and it does not lie by its hash
+	NoIndex      bool // no index serves the shard key, and the layout is not by its hash
 	// Defragmenting says that small chunks are being joined.
 	Defragmenting bool
 }
@@ -40,13 +40,13 @@ type Move struct {
 	Range
 	From, To string
 	MaxBytes int64
-	// ForceJumbo: it moves even if it is larger than chunks ought to be, and its
-	// writes wait meanwhile.
+	// ForceJumbo: it moves even if it is larger than chunks should be, and writes
+	// to it wait in the meantime.
 	ForceJumbo bool
 	Why        Violation
 }
 
-// Cut is a chunk that must be split first, since a zone ends inside of it.
+// Cut is a chunk that must be split first, since a zone ends inside it.
 type Cut struct {
 	Namespace string
 	Chunk     Range
@@ -65,9 +65,9 @@ const (
 	ChunkImbalance Violation = "chunksImbalance"
 )
 
-// Round says what the balancer does next: chunks to cut, then moves to make at
-// the same time, no two of which share a shard (invariant pairs). Collections
-// come in the order of their names.
+// Round returns what the balancer does next: chunks to cut, then moves to make
+// at the same time, no two of which share a shard (invariant pairs).
+// Collections come in the order of their names.
 func Round(collections []Balanced, members []Member, s Settings) (cuts []Cut, moves []Move) {
 	if s.Off {
 		return nil, nil
@@ -82,7 +82,7 @@ func Round(collections []Balanced, members []Member, s Settings) (cuts []Cut, mo
 		}
 		if cut := c.cuts(); len(cut) > 0 {
 			cuts = append(cuts, cut...)
-			continue // its zones do not end where chunks do yet
+			continue // its zones do not yet end where chunks do
 		}
 		r := round{c, members, s, busy, nil}
 		r.drain()
@@ -93,7 +93,7 @@ func Round(collections []Balanced, members []Member, s Settings) (cuts []Cut, mo
 	return cuts, moves
 }
 
-// held says what keeps the balancer from a collection, or "".
+// held returns what keeps the balancer from a collection, or "".
 func (c *Balanced) held() string {
 	switch {
 	case c.NoBalance:
@@ -108,7 +108,7 @@ func (c *Balanced) held() string {
 	return ""
 }
 
-// cuts are the chunks inside of which a zone ends.
+// cuts returns the chunks inside which a zone ends.
 func (c *Balanced) cuts() (out []Cut) {
 	for _, z := range c.Zones.All() {
 		for _, b := range []Bound{z.Min, z.Max} {
@@ -122,7 +122,7 @@ func (c *Balanced) cuts() (out []Cut) {
 	return out
 }
 
-// round is what the balancer finds for one collection.
+// round is the work of the balancer on one collection.
 type round struct {
 	c       *Balanced
 	members []Member
@@ -133,12 +133,12 @@ type round struct {
 
 func (r *round) maxChunk() int64 { return cmp.Or(r.c.MaxChunk, r.set.ChunkSize) }
 
-// inZone says whether a shard may hold chunks of a zone; any may hold those of
-// none.
+// inZone says whether a shard may hold chunks of a zone; any shard may hold
+// chunks that are in no zone.
 func (m *Member) inZone(zone string) bool { return zone == "" || slices.Contains(m.Zones, zone) }
 
-// receiver is the shard of a zone that has the least of the collection and may
-// take more, or nil.
+// receiver returns the shard of a zone that has the least data of the
+// collection and may take more, or nil.
 func (r *round) receiver(zone string) *Member {
 	var best *Member
 	for i := range r.members {
@@ -158,10 +158,10 @@ func (r *round) move(c Chunk, to string, maxBytes int64, why Violation) {
 	})
 }
 
-// movable says whether the balancer touches a chunk.
+// movable says whether the balancer may move a chunk.
 func (r *round) movable(c *Chunk) bool { return !c.Jumbo || r.set.MoveJumbo }
 
-// drain takes chunks off shards that are to leave.
+// drain moves chunks off shards that are being removed.
 func (r *round) drain() {
 	for i := range r.members {
 		m := &r.members[i]
@@ -180,7 +180,7 @@ func (r *round) drain() {
 	}
 }
 
-// zones brings chunks into their zones.
+// zones moves chunks into their zones.
 func (r *round) zones() {
 	for c := range r.c.misplaced(r.members) {
 		if r.busy[c.Shard] || !r.movable(&c) {
@@ -192,7 +192,7 @@ func (r *round) zones() {
 	}
 }
 
-// misplaced ranges over the chunks of a zone that are on none of its shards.
+// misplaced iterates over the chunks of a zone that are on none of its shards.
 func (c *Balanced) misplaced(members []Member) func(func(Chunk) bool) {
 	return func(yield func(Chunk) bool) {
 		for _, z := range c.Zones.All() {
@@ -206,8 +206,8 @@ func (c *Balanced) misplaced(members []Member) func(func(Chunk) bool) {
 	}
 }
 
-// zoneNames are the zones of the collection, each once, and that of what is in
-// none.
+// zoneNames returns the zones of the collection, each once, and "" for what is
+// in none.
 func (c *Balanced) zoneNames() []string {
 	names := []string{""}
 	for _, z := range c.Zones.All() {
@@ -235,7 +235,7 @@ func (r *round) sizes() {
 	}
 }
 
-// fullest are the shards of a zone, those with the most data first.
+// fullest returns the shards of a zone, those with the most data first.
 func (c *Balanced) fullest(members []Member, zone string) []Member {
 	in := slices.DeleteFunc(slices.Clone(members), func(m Member) bool { return !m.inZone(zone) })
 	slices.SortStableFunc(in, func(a, b Member) int { return cmp.Compare(c.Bytes[b.ID], c.Bytes[a.ID]) })
@@ -255,15 +255,15 @@ func (c *Balanced) uneven(members []Member, zone, from, to string, maxChunk int6
 	return c.Bytes[from] > ideal && c.Bytes[to] < ideal && c.Bytes[from]-c.Bytes[to] >= imbalance*maxChunk
 }
 
-// Status is what balancerCollectionStatus answers: what is wrong, "" where
-// nothing is, the shards and sizes that show it, and what keeps the balancer from
-// mending it, "" where nothing does.
+// Status is the result of balancerCollectionStatus: what is wrong, "" for
+// nothing; the shards and sizes that show it; and what keeps the balancer from
+// fixing it, "" for nothing.
 type Status struct {
 	Violation     Violation
 	Details, Held string
 }
 
-// Status says whether a collection is balanced, and if not why.
+// Status returns whether a collection is balanced, and if not, why.
 func (c *Balanced) Status(members []Member, s Settings) Status {
 	st := c.violation(members, s)
 	if st.Violation == "" {
@@ -304,7 +304,7 @@ func (c *Balanced) violation(members []Member, s Settings) Status {
 			}
 			chunks, jumbo := c.count(from.ID, zone)
 			if chunks == 0 {
-				continue // what it has is another zone's
+				continue // its data belongs to another zone
 			}
 			st := Status{Violation: ChunkImbalance, Details: fmt.Sprintf("%s has %d bytes, %s %d; they may differ by %d", from.ID, c.Bytes[from.ID], to.ID, c.Bytes[to.ID], imbalance*size)}
 			if chunks == jumbo && !s.MoveJumbo {

@@ -14,11 +14,11 @@ const (
 
 // block is a run of chunks. Immutable; maps share it.
 type block struct {
-	first   Bound  // where its first chunk begins
-	arena   []byte // where its chunks end: key and type bits, one after the other
+	first   Bound  // the start of its first chunk
+	arena   []byte // the ends of its chunks: key and type bits, one after the other
 	entries []entry
 	owners  []uint32            // the numbers of the shards that own them, each once
-	older   map[int][]Placement // what history has behind the first placement
+	older   map[int][]Placement // what history has after the first placement
 }
 
 // entry is one chunk of a block.
@@ -27,8 +27,8 @@ type entry struct {
 	owner   uint32 // the number of its shard; the highest bit: jumbo
 	lastmod uint64
 	since   uint64
-	key     uint32 // where in the arena the key of its end ends
-	bits    uint32 // where the type bits of its end end
+	key     uint32 // the end, in the arena, of the key of its end
+	bits    uint32 // the end of the type bits of its end
 }
 
 const jumboBit = 1 << 31
@@ -36,7 +36,7 @@ const jumboBit = 1 << 31
 func (e *entry) shard() int  { return int(e.owner &^ jumboBit) }
 func (e *entry) jumbo() bool { return e.owner&jumboBit != 0 }
 
-// end is where chunk i ends.
+// end returns the end of chunk i.
 func (b *block) end(i int) Bound {
 	e := &b.entries[i]
 	from := b.offset(i)
@@ -50,7 +50,7 @@ func (b *block) offset(i int) uint32 {
 	return b.entries[i-1].bits
 }
 
-// start is where chunk i begins. (invariant cover)
+// start returns the start of chunk i. (invariant cover)
 func (b *block) start(i int) Bound {
 	if i == 0 {
 		return b.first
@@ -62,7 +62,7 @@ func (b *block) rangeOf(i int) Range { return Range{Min: b.start(i), Max: b.end(
 
 func (b *block) last() Bound { return b.end(len(b.entries) - 1) }
 
-// find is the first chunk that ends behind key, or the last one.
+// find returns the first chunk that ends after key, or the last one.
 func (b *block) find(key []byte) int {
 	lo, hi := 0, len(b.entries)-1
 	for lo < hi {
@@ -76,7 +76,7 @@ func (b *block) find(key []byte) int {
 	return lo
 }
 
-// piece is a chunk on its way into a block: one of an old block, or a new one.
+// piece is a chunk to be put into a block: one of an old block, or a new one.
 type piece struct {
 	block *block
 	i     int
@@ -90,8 +90,8 @@ func (p piece) end() Bound {
 	return p.block.end(p.i)
 }
 
-// pack makes blocks of chunks, the first of which begins at first. Shards that
-// are new get numbers.
+// pack makes blocks of chunks, the first of which begins at first. New shards
+// get numbers.
 func (m *Map) pack(first Bound, parts []piece) []*block {
 	numbers := make(map[string]uint32, len(m.shards))
 	for i, s := range m.shards {

@@ -15,8 +15,8 @@ type Chunk struct {
 	Shard   string
 	Version Version
 	Jumbo   bool
-	// History are the shards that owned the range, the newest first; where it has
-	// none, what is known begins now.
+	// History are the shards that owned the range, the newest first; where it is
+	// empty, history begins now.
 	History []Placement
 }
 
@@ -26,7 +26,8 @@ type Placement struct {
 	Shard      string
 }
 
-// Since is when the chunk came to its shard (onCurrentShardSince), or 0.
+// Since is when the chunk came to its shard (onCurrentShardSince); 0 where that
+// is not known.
 func (c *Chunk) Since() uint64 {
 	if len(c.History) == 0 {
 		return 0

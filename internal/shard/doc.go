@@ -1,14 +1,14 @@
-// Package shard is the pure rules of sharding: which shard a document belongs
-// to, which shards a statement concerns, how a collection's key space is cut
-// into chunks, and which chunks the balancer moves where. It does no I/O, keeps
-// nothing, and has no clock: the router asks it where to send, the config
-// servers ask it what to write, a shard asks it what it owns.
+// Package shard has the rules of sharding as pure functions: which shard a
+// document belongs to, which shards a statement concerns, how a collection's
+// key space is cut into chunks, and which chunks the balancer moves where. It
+// does no I/O, stores nothing, and has no clock: the router asks it where to
+// send, the config servers ask it what to write, a shard asks it what it owns.
 //
-// Start reading at chunkmap.go; key.go is where a document lies, target.go
-// which shards a filter concerns, initial.go how a new collection is cut,
-// plan.go what splits, merges and moves do to the chunks, balance.go what the
-// balancer would do next. (MongoDB's manual, "Hashed Sharding", "Ranges",
-// "Zones", "Sharded Cluster Balancer".)
+// Start reading at chunkmap.go; key.go says where in the key space a document
+// is, target.go which shards a filter concerns, initial.go how a new collection
+// is cut, plan.go what splits, merges and moves do to the chunks, balance.go
+// what the balancer would do next. (MongoDB's manual, "Hashed Sharding",
+// "Ranges", "Zones", "Sharded Cluster Balancer".)
 //
 // Invariants:
 //

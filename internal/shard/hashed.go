@@ -9,13 +9,13 @@ import (
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
-// maxEnumerated is how many whole numbers a range on a hashed field may span to
-// be looked up one by one.
+// maxEnumerated is the most whole numbers in a range on a hashed field that are
+// looked up one by one.
 const maxEnumerated = 256
 
-// hashed turns what the value of a hashed field must lie in into what its hash
-// must lie in: values into their hashes, short ranges of numbers into those of
-// the whole numbers that all of them hash as. Anything else can be anywhere.
+// hashed turns the bounds on the value of a hashed field into bounds on its
+// hash: values into their hashes, short ranges of numbers into the hashes of
+// the whole numbers that they are hashed as. Anything else can be anywhere.
 func hashed(l plan.Intervals) plan.Intervals {
 	var hashes []int64
 	for _, iv := range l {
@@ -58,15 +58,15 @@ func appendNumbers(hashes []int64, lo, hi bson.Value) ([]int64, bool) {
 	case lo.IsNaN():
 		return append(hashes, schema.HashOf(lo, nil)), true
 	}
-	// One number out of the range of longs hashes as its end; 2^63 as either.
+	// A number outside the range of longs is hashed as its end; 2^63 as either.
 	for _, end := range []int64{math.MinInt64, math.MaxInt64} {
 		hashes = append(hashes, schema.HashOf(bson.Int64(end), nil))
 	}
 	return hashes, true
 }
 
-// whole is the whole number at v, or next to it: above or below. ok is false out
-// of the range of a long, and for NaN.
+// whole returns v as a whole number, or the next one above or below. ok is false
+// outside the range of a long, and for NaN.
 func whole(v bson.Value, above bool) (i int64, ok bool) {
 	if i, ok = bson.ExactInt64(v); ok {
 		return i, true

@@ -16,29 +16,29 @@ const (
 	chunksPerShard = 2
 )
 
-// Initial is what decides with which chunks a collection starts. The defaults
-// are those of the manual's page "Hashed Sharding": two chunks for each shard,
-// and numInitialChunks is honoured.
+// Initial holds what decides the first chunks of a collection. The defaults are
+// those of the manual's page "Hashed Sharding": two chunks for each shard, and
+// numInitialChunks is honoured.
 type Initial struct {
 	Key     *Key
 	Empty   bool     // the collection has no documents
 	Primary string   // the primary shard of the database
-	Shards  []string // those that do not drain, in the order of config.shards
+	Shards  []string // those that are not draining, in the order of config.shards
 	Zones   *Zones
 	// InZone are the shards of each zone, in the order of config.shards.
 	InZone map[string][]string
-	// NumChunks is numInitialChunks, 0 where none is asked for.
+	// NumChunks is numInitialChunks; 0 where it is not given.
 	NumChunks int64
 	Presplit  bool // presplitHashedZones
 	// Generation is the new collection's; its timestamp is the cluster time from
-	// which the chunks count.
+	// which the chunks are valid.
 	Generation Generation
 	NewID      func() [12]byte
 }
 
-// Chunks are the chunks that the collection starts with. Errors: 72 for a
-// numInitialChunks that cannot be, 405 for a zone without a shard, 31387 to
-// 31391 and 31412 for zones that cannot be split beforehand.
+// Chunks returns the chunks that the collection starts with. Errors: 72 for a
+// numInitialChunks that is not possible, 405 for a zone without a shard, 31387
+// to 31391 and 31412 for zones that cannot be presplit.
 func (r *Initial) Chunks() ([]Chunk, error) {
 	if err := r.checkNumber(); err != nil {
 		return nil, err
@@ -83,7 +83,7 @@ func (r *Initial) checkNumber() error {
 	return nil
 }
 
-// cut is where a chunk ends, and its shard.
+// cut is the end of a chunk, and its shard.
 type cut struct {
 	end   Bound
 	shard string
@@ -93,8 +93,7 @@ type cutter []cut
 
 func (c cutter) to(end Bound, shard string) cutter { return append(c, cut{end, shard}) }
 
-// finish makes chunks that follow one another from a bound on, at versions 1|0,
-// 1|1 …
+// finish makes consecutive chunks from a bound on, at versions 1|0, 1|1 …
 func (r *Initial) finish(cuts cutter, at Bound) []Chunk {
 	chunks := make([]Chunk, len(cuts))
 	for i, c := range cuts {
@@ -127,10 +126,10 @@ func (r *Initial) even() []Chunk {
 	return r.finish(cuts, r.Key.Min())
 }
 
-// HashPoints are the points that cut the space of hashes into n equal parts,
-// behind a prefix of values for the fields before the hashed one. (The server's
-// arithmetic, to the bit: symmetric about 0, the outermost parts a little
-// larger.)
+// HashPoints returns the points that cut the space of hashes into n equal
+// parts, after a prefix of values for the fields before the hashed one. (The
+// server's arithmetic, to the bit: symmetric about 0, the outermost parts a
+// little larger.)
 func (k *Key) HashPoints(prefix []bson.Value, n int) []Bound {
 	if n <= 1 {
 		return nil
@@ -154,9 +153,8 @@ func (k *Key) HashPoints(prefix []bson.Value, n int) []Bound {
 	return points
 }
 
-// byZone cuts the ranges of zones as within says, which gives the chunks of one
-// up to its end, and makes one chunk of each gap between them. Gaps go to all
-// shards in turn.
+// byZone cuts each zone's range into the chunks that within returns, and makes
+// one chunk of each gap between them. Gaps go to all shards in turn.
 func (r *Initial) byZone(within func(Zone) cutter) []Chunk {
 	var cuts cutter
 	gaps := 0
@@ -190,7 +188,7 @@ func (r *Initial) oneByZone() func(Zone) cutter {
 }
 
 // presplit cuts each range of a zone by the hash, so that each shard has about
-// the same number of chunks, divided between the ranges it takes part in.
+// the same number of chunks, divided among the ranges of its zones.
 func (r *Initial) presplit() func(Zone) cutter {
 	ranges := map[string]int{} // of a shard
 	for _, z := range r.Zones.All() {
@@ -222,8 +220,8 @@ func (r *Initial) presplit() func(Zone) cutter {
 
 func ceil(a, b int) int { return (a + b - 1) / b }
 
-// checkPresplit says whether the zones are such that their ranges can be cut by
-// the hash. (Manual, "shardCollection", presplitHashedZones)
+// checkPresplit checks that the ranges of the zones can be cut by the hash.
+// (Manual, "shardCollection", presplitHashedZones)
 func (r *Initial) checkPresplit() error {
 	zones := r.Zones.All()
 	if !r.Empty || len(zones) == 0 || !r.Key.IsHashed() {

@@ -19,7 +19,7 @@ type Key struct {
 	index *plan.Index // the key as the planner sees it, see asIndex
 }
 
-// ParseKey reads a shard key pattern. Errors: 2 for whatever is none, 13103 for
+// ParseKey reads a shard key pattern. Errors: 2 for an invalid one, 13103 for
 // too many fields. (src/mongo/s/shard_key_pattern.cpp)
 func ParseKey(pattern bson.Doc) (*Key, error) {
 	k, err := schema.ParseShardKey(pattern)
@@ -36,11 +36,11 @@ func NewKey(k *schema.ShardKey) *Key {
 	return key
 }
 
-// Same says whether two patterns are one.
+// Same says whether two patterns are the same.
 func (k *Key) Same(other *Key) bool { return bson.CompareDocs(k.Pattern(), other.Pattern(), nil) == 0 }
 
-// prefixOf says whether a pattern starts with the fields of the key, the same
-// in name and value.
+// prefixOf says whether a pattern starts with the fields of the key, with the
+// same names and values.
 func (k *Key) prefixOf(pattern bson.Doc) bool {
 	it := pattern.Iter()
 	for name, v := range k.Pattern().All() {
@@ -51,10 +51,10 @@ func (k *Key) prefixOf(pattern bson.Doc) bool {
 	return true
 }
 
-// Serves says whether an index can be the one that the shard key needs: it
-// starts with the key, holds every document once (multikey: it holds arrays),
-// and orders strings simply. reason says, in the words of shardCollection, why
-// one that starts with the key does not.
+// Serves says whether an index can be the one that the shard key requires: it
+// starts with the key, has every document once (multikey: it has arrays), and
+// orders strings by the simple collation. reason says, in the words of
+// shardCollection, why an index that starts with the key does not serve.
 func (k *Key) Serves(ix *schema.Index, multikey bool) (ok bool, reason string) {
 	switch {
 	case !k.prefixOf(ix.Key):

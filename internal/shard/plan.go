@@ -15,19 +15,20 @@ type Change struct {
 	Removed [][12]byte
 }
 
-// next is the n-th version behind the collection's that moves nothing.
+// next returns the n-th version after the collection's, for changes that move
+// nothing.
 func (m *Map) next(n int) Version { return m.gen.At(m.top + uint64(n)) }
 
-// nextMajor is the n-th version of the next move.
+// nextMajor returns the n-th version of the next move.
 func (m *Map) nextMajor(n int) Version {
 	v := m.Version()
 	return Version{ShardGeneration: m.gen, Major: v.Major + 1, Minor: uint32(n)}
 }
 
 // Split cuts the chunk r at points, which lie within it in rising order. The
-// first part keeps the id; newID makes the others. Errors: 72 for points that do
-// not rise or lie outside, 87 for a point at which the chunk begins, 20 where r
-// is no chunk.
+// first part keeps the id; newID makes the others. Errors: 72 for points that
+// are not in rising order or lie outside, 87 for a point at which the chunk
+// begins, 20 where r is not a chunk.
 func (m *Map) Split(r Range, points []Bound, newID func() [12]byte) (Change, error) {
 	c := m.Find(r.Min.Key)
 	if !c.Range.Same(r) {
@@ -57,8 +58,8 @@ func (m *Map) Split(r Range, points []Bound, newID func() [12]byte) (Change, err
 	return change, nil
 }
 
-// Merge joins the chunks that fill r, which one shard owns, into the first.
-// A range that is one chunk already is left alone. Error 20 where they do not
+// Merge joins the chunks that fill r, which one shard owns, into the first. A
+// range that is already one chunk is left alone. Error 20 where they do not
 // fill r, or belong to several shards.
 func (m *Map) Merge(r Range) (Change, error) {
 	var change Change
@@ -99,10 +100,11 @@ func (m *Map) cannotMerge(r Range, shard string) error {
 }
 
 // Move gives r, a chunk or a part of one, to another shard at the cluster time
-// at. What is left of the chunk stays, in chunks of its own; where nothing is,
+// at. The rest of the chunk stays, in separate chunks; where there is none,
 // another chunk of the donor gets a higher version, so that the donor's rises
 // (invariant version). History older than keepSince is dropped. A range that is
-// there already is left alone. Error 20 where r is not within one chunk.
+// already on that shard is left alone. Error 20 where r is not within one
+// chunk.
 func (m *Map) Move(r Range, to string, at, keepSince uint64, newID func() [12]byte) (Change, error) {
 	c := m.Find(r.Min.Key)
 	if !c.Contains(r) || r.Min.Compare(r.Max) >= 0 {
@@ -117,7 +119,7 @@ func (m *Map) Move(r Range, to string, at, keepSince uint64, newID func() [12]by
 	for _, p := range c.History {
 		moved.History = append(moved.History, p)
 		if p.ValidAfter <= keepSince {
-			break // it covers the rest of what is asked for
+			break // it covers the rest of the requested range
 		}
 	}
 	change := Change{Put: []Chunk{moved}}
@@ -138,7 +140,7 @@ func (m *Map) Move(r Range, to string, at, keepSince uint64, newID func() [12]by
 	return change, nil
 }
 
-// anotherOf is the first chunk of a shard that is not r.
+// anotherOf returns the first chunk of a shard that is not r.
 func (m *Map) anotherOf(shard string, r Range) (Chunk, bool) {
 	for c := range m.chunksOn(shard) {
 		if !c.Same(r) {
@@ -148,8 +150,8 @@ func (m *Map) anotherOf(shard string, r Range) (Chunk, bool) {
 	return Chunk{}, false
 }
 
-// SplitWhere says which chunk a split command means, and where it is to be cut;
-// a nil middle asks the shard for the median. Exactly one of find (a query, or a
+// SplitWhere returns which chunk a split command means, and where to cut it; a
+// nil middle asks the shard for the median. Exactly one of find (a query, or a
 // document, with the shard key's values), bounds (two documents) and middle is
 // given. (src/mongo/s/commands/cluster_split_cmd.cpp)
 func (m *Map) SplitWhere(find bson.Doc, bounds []bson.Value, middle bson.Doc) (Chunk, *Bound, error) {
@@ -184,7 +186,7 @@ func (m *Map) SplitWhere(find bson.Doc, bounds []bson.Value, middle bson.Doc) (C
 	return c, &b, nil
 }
 
-// chunkOf is the chunk that holds documents with the shard key of find.
+// chunkOf returns the chunk that holds documents with the shard key of find.
 func (m *Map) chunkOf(find bson.Doc) (Chunk, error) {
 	for i := range m.key.Parts {
 		if m.key.Parts[i].Value(find).IsMissing() {
@@ -198,7 +200,7 @@ func (m *Map) chunkOf(find bson.Doc) (Chunk, error) {
 	return m.Find(at), nil
 }
 
-// chunkWith is the chunk that has these bounds.
+// chunkWith returns the chunk that has these bounds.
 func (m *Map) chunkWith(bounds []bson.Value) (Chunk, error) {
 	if len(bounds) != 2 || bounds[0].Type != bson.TypeDocument || bounds[1].Type != bson.TypeDocument {
 		return Chunk{}, failed("bounds must be an array of two documents")
@@ -215,15 +217,16 @@ func (m *Map) chunkWith(bounds []bson.Value) (Chunk, error) {
 	return c, nil
 }
 
-// failed is the error of an old command that gives words and no code of its own.
+// failed is the error of an old command, which has a message but no code.
 func failed(format string, args ...any) error {
 	return mongoerr.New(mongoerr.CommandFailed, format, args...)
 }
 
 // CutBySize finds points that cut documents into parts of about size bytes.
-// They come in the order of their keys, each with its bytes; no point parts
-// documents of one key, so a part of a single key may be larger. At most limit
-// points. The first key, at which the range begins, is none.
+// They come in the order of their keys, each with its bytes; no point separates
+// documents with the same key, so a part with a single key may be larger. At
+// most limit points. The first key, at which the range begins, is never a
+// point.
 func CutBySize(documents iter.Seq2[Bound, int64], size int64, limit int) []Bound {
 	var points []Bound
 	var last Bound
@@ -238,8 +241,9 @@ func CutBySize(documents iter.Seq2[Bound, int64], size int64, limit int) []Bound
 	return points
 }
 
-// Median is where to cut a range in two halves: the middle one of its keys, in
-// order, or the next that is not the first. Error 87 where all are one.
+// Median returns where to cut a range into two halves: the middle one of its
+// keys, in order, or the next that is not the first. Error 87 where all are the
+// same.
 func Median(keys []Bound) (Bound, error) {
 	for at := len(keys) / 2; at < len(keys); at++ {
 		if keys[at].Compare(keys[0]) != 0 {

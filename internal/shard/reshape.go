@@ -8,8 +8,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// CheckRefined says whether a key may take the place of another without moving
-// anything: it begins with all fields of the old one. Error 72.
+// CheckRefined checks that a key may replace another without moving anything:
+// it begins with all fields of the old one. Error 72.
 // (refineCollectionShardKey)
 func CheckRefined(old, refined *Key) error {
 	if old.prefixOf(refined.Pattern()) {
@@ -18,9 +18,9 @@ func CheckRefined(old, refined *Key) error {
 	return mongoerr.New(mongoerr.InvalidOptions, "refineCollectionShardKey shard key %s does not extend the shard key %s", refined, old)
 }
 
-// RefineRange is a range of the old key in the terms of a refined one: the same
-// documents lie in it. Fields that are new are MinKey in a bound, MaxKey in the
-// highest of all.
+// RefineRange returns a range of the old key as a range of a refined one, with
+// the same documents. New fields are MinKey in a bound, and MaxKey in the
+// highest bound.
 func RefineRange(old, refined *Key, r Range) Range {
 	return Range{Min: refineBound(old, refined, r.Min), Max: refineBound(old, refined, r.Max)}
 }
@@ -40,8 +40,9 @@ func refineBound(old, refined *Key, b Bound) Bound {
 	return out
 }
 
-// Refine makes the chunks of a map those of a refined key, in a new generation.
-// Nothing moves, and versions stay within it. Error 72 as CheckRefined.
+// Refine turns the chunks of a map into chunks of a refined key, in a new
+// generation. Nothing moves, and versions stay within it. Error 72 as
+// CheckRefined.
 func (m *Map) Refine(refined *Key, gen Generation) ([]Chunk, error) {
 	if err := CheckRefined(m.key, refined); err != nil {
 		return nil, err
@@ -55,7 +56,7 @@ func (m *Map) Refine(refined *Key, gen Generation) ([]Chunk, error) {
 	return chunks, nil
 }
 
-// Refine is the zones for a refined key.
+// Refine returns the zones for a refined key.
 func (z *Zones) Refine(refined *Key) *Zones {
 	out := &Zones{key: refined}
 	for _, r := range z.All() {
@@ -64,19 +65,19 @@ func (z *Zones) Refine(refined *Key) *Zones {
 	return out
 }
 
-// SamplePoints are the points that cut a sample of documents, each by where it
-// begins (Key.BoundOf), into n parts of the same size; zones are cut at their
-// ends besides, which count. Error 4952606 where the sample has too few keys.
+// SamplePoints returns the points that cut a sample of documents, each given by
+// its bound (Key.BoundOf), into n parts of the same size; the ends of zones are
+// points as well, and count. Error 4952606 where the sample has too few keys.
 // (reshardCollection, numInitialChunks)
 func SamplePoints(key *Key, sample []Bound, zones *Zones, n int) ([]Bound, error) {
 	points := zones.Within(key.Whole())
 	sample = slices.Clone(sample)
 	slices.SortFunc(sample, Bound.Compare)
-	have := map[string]bool{string(key.Min().Key): true} // keys that cut already, or cannot
+	have := map[string]bool{string(key.Min().Key): true} // keys that are points already, or cannot be
 	for _, p := range points {
 		have[string(p.Key)] = true
 	}
-	want := n - 1 - len(points) // what the zones' ends leave over
+	want := n - 1 - len(points) // the number that the zones' ends leave
 	at := 0
 	for i := range max(want, 0) {
 		at = max(at, (i+1)*len(sample)/(want+1))

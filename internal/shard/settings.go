@@ -12,7 +12,7 @@ const (
 	defaultChunkMB = 128
 )
 
-// Settings are the balancer's, as config.settings holds them.
+// Settings are the settings of the balancer, as stored in config.settings.
 type Settings struct {
 	Off       bool    // stopped, or mode "off"
 	ChunkSize int64   // bytes
@@ -28,10 +28,10 @@ type Settings struct {
 func DefaultSettings() Settings { return Settings{ChunkSize: defaultChunkMB << 20} }
 
 // Window is a part of each day, in minutes since midnight. One that stops before
-// it starts goes on through the night.
+// it starts continues past midnight.
 type Window struct{ Start, Stop int }
 
-// Holds says whether the minute of a day is within.
+// Holds says whether a minute of the day is in the window.
 func (w Window) Holds(minute int) bool {
 	if w.Start < w.Stop {
 		return w.Start <= minute && minute < w.Stop
@@ -46,7 +46,7 @@ func (s *Settings) Active(minute int) bool {
 }
 
 // With reads one document of config.settings; those that are not about chunks
-// change nothing. Errors: 2 for unknown fields and values that cannot be.
+// change nothing. Errors: 2 for unknown fields and invalid values.
 func (s Settings) With(doc bson.Doc) (Settings, error) {
 	id := doc.Lookup("_id")
 	if id.Type != bson.TypeString {

@@ -17,11 +17,11 @@ import (
 // shards that own chunks, which is always right.
 const (
 	maxPlaces   = 100_000 // points and ranges that are looked up
-	maxBranches = 1_000   // branches of $or that are looked into
+	maxBranches = 1_000   // branches of $or that are analysed
 )
 
-// Targets are the shards that a statement concerns, and why these. Shards is in
-// the order of names, never empty, and not to be changed.
+// Targets are the shards that a statement concerns, and the reason. Shards is
+// in the order of names, never empty, and must not be changed.
 type Targets struct {
 	Shards []string
 	Reason Reason
@@ -36,7 +36,7 @@ const (
 	ByKey Reason = iota
 	// ByBounds: the filter bounds the shard key.
 	ByBounds
-	// Nothing: no document can match; one shard answers so.
+	// Nothing: no document can match; one shard gives the empty answer.
 	Nothing
 	// NoBounds: the filter does not bound the shard key.
 	NoBounds
@@ -47,15 +47,15 @@ const (
 	TooMany
 )
 
-// String says the reason in words, for explain.
+// String returns the reason in words, for explain.
 func (r Reason) String() string {
 	return [...]string{"shard key", "bounds on the shard key", "nothing can match", "no bounds on the shard key",
 		"collation is not simple", "too many bounds on the shard key"}[r]
 }
 
 // Target finds the shards that hold every document which the query's filter can
-// match (invariant superset). It looks at Filter, Collation, Collator and Env.
-// The collation is the effective one: the collection's where the statement has
+// match (invariant superset). It uses Filter, Collation, Collator and Env. The
+// collation is the effective one: the collection's where the statement has
 // none.
 func (m *Map) Target(q *plan.Query) Targets {
 	if q.Filter == nil {
@@ -81,9 +81,9 @@ type scratch struct{ key []byte }
 
 var scratches = sync.Pool{New: func() any { return &scratch{make([]byte, 0, 256)} }}
 
-// appendEqual appends the place of the documents that n lets through, where it
-// has one value for every field of the key. Numbers that hash apart though they
-// are equal have none here.
+// appendEqual appends the position of the documents that n matches, where it
+// has one value for every field of the key. Equal numbers with different hashes
+// do not count.
 func (k *Key) appendEqual(dst []byte, n match.Node, coll bson.Collator) ([]byte, bool) {
 	for i := range k.Parts {
 		v, ok := equalTo(n, &k.Parts[i])
@@ -95,9 +95,9 @@ func (k *Key) appendEqual(dst []byte, n match.Node, coll bson.Collator) ([]byte,
 	return dst, true
 }
 
-// equalTo is the value that every document which n lets through has at a path:
-// from an equality there, or from one with a document above. Null stands for a
-// missing field.
+// equalTo returns the value that every document which n matches has at a path:
+// from an equality on the path, or from one with a document on a parent path.
+// Null stands for a missing field.
 func equalTo(n match.Node, part *schema.Part) (bson.Value, bool) {
 	if and, ok := n.(*match.And); ok {
 		for _, c := range and.Children {
@@ -210,7 +210,7 @@ func (t *targeter) node(n match.Node) {
 		t.field(bounds, 0, t.key[:0])
 		return
 	}
-	// What an $or says may bound what the rest does not.
+	// An $or may bound what the rest does not.
 	if and, ok := n.(*match.And); ok {
 		for i, c := range and.Children {
 			if or, ok := c.(*match.Or); ok {
@@ -234,7 +234,7 @@ func (t *targeter) boundsStrings(n match.Node) bool {
 	return !plan.KeyBounds(&simple, t.ix, n)[0].IsAll()
 }
 
-// or adds the shards of each branch, which holds together with others.
+// or adds the shards of each branch, in conjunction with the other conditions.
 func (t *targeter) or(others []match.Node, or *match.Or) {
 	for _, branch := range or.Children {
 		if t.full() {
@@ -251,8 +251,8 @@ func (t *targeter) or(others []match.Node, or *match.Or) {
 	}
 }
 
-// field goes on from the bytes of the fields before the i-th, each of one value.
-// What it appends behind them is overwritten by the next.
+// field continues from the bytes of the fields before the i-th, each of which
+// has one value. What it appends after them is overwritten by the next call.
 func (t *targeter) field(bounds []plan.Intervals, i int, prefix []byte) {
 	if i == len(bounds) {
 		t.key = prefix[:0]
@@ -285,7 +285,8 @@ func (t *targeter) field(bounds []plan.Intervals, i int, prefix []byte) {
 	}
 }
 
-// lowest is where the keys with a prefix begin, whose further fields are bounded.
+// lowest returns the lower end of the keys with a prefix whose further fields are
+// bounded.
 func lowest(prefix []byte, rest []plan.Intervals) []byte {
 	for _, l := range rest {
 		prefix = keystring.Append(prefix, l[0].Lo, false, nil)
@@ -296,7 +297,7 @@ func lowest(prefix []byte, rest []plan.Intervals) []byte {
 	return prefix
 }
 
-// highest is behind the last of these keys.
+// highest returns an upper end, after the last of these keys.
 func highest(prefix []byte, rest []plan.Intervals) []byte {
 	for _, l := range rest {
 		last := l[len(l)-1]

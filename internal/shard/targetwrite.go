@@ -24,7 +24,7 @@ type Mode uint8
 
 // The modes.
 const (
-	// Direct: each shard gets the statement and does all of it that is its own.
+	// Direct: each shard gets the statement, and executes it on its own documents.
 	Direct Mode = iota
 	// ByID: it is about one document, named by _id alone: each shard gets it, and
 	// whichever has the document changes it.
@@ -38,8 +38,8 @@ const (
 // String names the mode for explain and tests.
 func (m Mode) String() string { return [...]string{"direct", "by _id", "two phases"}[m] }
 
-// TargetInsert is the shard that a new document goes to. Error 61 for arrays in
-// its shard key.
+// TargetInsert returns the shard that a new document goes to. Error 61 for
+// arrays in its shard key.
 func (m *Map) TargetInsert(doc bson.Doc) (string, error) {
 	s := scratches.Get().(*scratch)
 	defer scratches.Put(s)
@@ -51,9 +51,9 @@ func (m *Map) TargetInsert(doc bson.Doc) (string, error) {
 	return m.ShardOf(at), nil
 }
 
-// TargetWrite says which shards a write concerns, and how it goes to them. Since
-// 7.0 a statement about one document needs no shard key. Error 61 for an upsert
-// of many without the value of the whole shard key.
+// TargetWrite returns which shards a write concerns, and how it is sent to them.
+// Since 7.0 a statement about one document needs no shard key. Error 61 for an
+// upsert of many without the value of the whole shard key.
 func (m *Map) TargetWrite(w *Write) (Targets, Mode, error) {
 	t := m.Target(w.Query)
 	switch {
@@ -86,8 +86,8 @@ func hasID(q *plan.Query) bool {
 	return false
 }
 
-// Owner tells what a shard owns of a collection: the filter above its scans, and
-// the check in front of its writes. Not for use by several goroutines at once.
+// Owner says which documents of a collection a shard owns: it filters scans, and
+// checks writes. Not safe for concurrent use.
 type Owner struct {
 	m      *Map
 	number int // -1 where it owns nothing
@@ -96,7 +96,7 @@ type Owner struct {
 	mine   bool  // and whether it is the shard's
 }
 
-// Owner makes the filter of one shard.
+// Owner returns the filter of one shard.
 func (m *Map) Owner(shard string) *Owner {
 	o := &Owner{m: m, number: -1}
 	for n, s := range m.shards {
@@ -107,8 +107,8 @@ func (m *Map) Owner(shard string) *Owner {
 	return o
 }
 
-// Owns says whether the shard owns a document. Neighbours cost no look-up. Error
-// 61 for arrays in its shard key.
+// Owns says whether the shard owns a document. Neighbouring documents need no
+// look-up. Error 61 for arrays in its shard key.
 func (o *Owner) Owns(doc bson.Doc) (bool, error) {
 	at, err := o.m.key.Append(o.key[:0], doc)
 	if err != nil {

@@ -25,7 +25,7 @@ var (
 // ParseVersion reads what Version.Append writes. Error 14 or 40414.
 func ParseVersion(doc bson.Doc) (Version, error) { return schema.ParseShardVersion(doc) }
 
-// StaleInfo is what error 13388 tells a router.
+// StaleInfo is the content of error 13388 for a router.
 type StaleInfo struct {
 	Namespace, Shard string
 	Received         Version

@@ -35,8 +35,8 @@ func NewZones(key *Key, ranges ...Zone) (*Zones, error) {
 	return z, nil
 }
 
-// Add is z with one range more. One that is there already is not added again.
-// Error 178 where it has keys in common with another.
+// Add returns z with one more range. One that is there already is not added
+// again. Error 178 where it has keys in common with another.
 func (z *Zones) Add(r Zone) (*Zones, error) {
 	for _, o := range z.ranges {
 		if !o.Overlaps(r.Range) {
@@ -51,7 +51,8 @@ func (z *Zones) Add(r Zone) (*Zones, error) {
 	return &Zones{z.key, slices.Insert(slices.Clone(z.ranges), at, r)}, nil
 }
 
-// Remove is z without the range that has these bounds; without one it is z.
+// Remove returns z without the range that has these bounds; z itself where
+// there is none.
 func (z *Zones) Remove(r Range) *Zones {
 	kept := slices.DeleteFunc(slices.Clone(z.ranges), func(o Zone) bool { return o.Same(r) })
 	return &Zones{z.key, kept}
@@ -61,7 +62,7 @@ func (z *Zones) text(r Zone) string {
 	return z.key.Doc(r.Min).String() + " -->> " + z.key.Doc(r.Max).String() + " on  " + r.Name
 }
 
-// All are the ranges, in order; not to be changed.
+// All returns the ranges, in order. The caller must not change the result.
 func (z *Zones) All() []Zone {
 	if z == nil {
 		return nil
@@ -69,12 +70,12 @@ func (z *Zones) All() []Zone {
 	return z.ranges
 }
 
-// Of is the zone that holds all of r, or "".
+// Of returns the zone that contains all of r, or "".
 func (z *Zones) Of(r Range) string {
 	if z == nil {
 		return ""
 	}
-	// The first range that ends behind where r begins.
+	// The first range that ends after the start of r.
 	i, _ := slices.BinarySearchFunc(z.ranges, r.Min, func(o Zone, at Bound) int {
 		if o.Max.Compare(at) <= 0 {
 			return -1
@@ -87,8 +88,8 @@ func (z *Zones) Of(r Range) string {
 	return ""
 }
 
-// Within are the ends of zone ranges inside of r: where a chunk must be cut, so
-// that no zone ends in it.
+// Within returns the ends of zone ranges inside r: where a chunk must be cut,
+// so that no zone ends in it.
 func (z *Zones) Within(r Range) []Bound {
 	var out []Bound
 	for _, o := range z.All() {
@@ -123,7 +124,7 @@ func (k *Key) ParseZone(doc bson.Doc) (Zone, error) {
 	return z, nil
 }
 
-// badHashed is the error of a zone whose hashed field is no hash.
+// badHashed is the error of a zone whose hashed field is not a hash.
 func (k *Key) badHashed(lo, hi bson.Value) error {
 	return mongoerr.New(mongoerr.InvalidOptions,
 		"cannot do hash sharding with the proposed key %s because there exists a zone %s -->> %s whose boundaries are not of type NumberLong, MinKey or MaxKey", k, lo, hi)
@@ -151,7 +152,7 @@ func (k *Key) ZoneDoc(id [12]byte, ns string, z Zone) bson.Doc {
 }
 
 // ZoneRange reads the bounds of updateZoneKeyRange on a sharded collection. They
-// may name the first fields of the key only, and then begin and end at the
+// may name only the first fields of the key, and then begin and end at the
 // lowest key with these. Errors: 2, 9, 61, 72. (Manual, "updateZoneKeyRange")
 func (k *Key) ZoneRange(ns string, lo, hi bson.Doc) (Range, error) {
 	if err := CheckZoneBounds(lo, hi); err != nil {
@@ -178,9 +179,9 @@ func unordered(lo, hi bson.Doc) error {
 	return mongoerr.New(mongoerr.FailedToParse, "min: %s should be less than max: %s", lo, hi)
 }
 
-// CheckZoneBounds checks what every zone range must be, also one of a collection
-// that is not sharded: both bounds name the same fields, hold no arrays, regular
-// expressions or operators, and rise. Errors: 2, 9.
+// CheckZoneBounds checks the rules for every zone range, also for a collection
+// that is not sharded: both bounds name the same fields, have no arrays, regular
+// expressions or operators, and min is below max. Errors: 2, 9.
 func CheckZoneBounds(lo, hi bson.Doc) error {
 	if lo.IsEmpty() || hi.IsEmpty() {
 		return mongoerr.New(mongoerr.BadValue, "The bounds of a zone's range may not be empty")
@@ -220,9 +221,9 @@ func compareValues(a, b bson.Doc) int {
 	return 0
 }
 
-// CanLeaveZone says whether a shard may leave a zone: error 163 where it is the
-// last one of a zone that has ranges in some collection. shards are all of the
-// zone.
+// CanLeaveZone checks whether a shard may leave a zone: error 163 where it is
+// the last one of a zone that has ranges in some collection. shards are all
+// shards of the zone.
 func CanLeaveZone(shard, zone string, shards []string, hasRanges bool) error {
 	if hasRanges && len(shards) == 1 && shards[0] == shard {
 		return mongoerr.New(mongoerr.ZoneStillInUse, "shard %s is the only one in zone %s, which still has ranges", shard, zone)

@@ -14,9 +14,9 @@ import (
 	"github.com/mayflydb/mayfly/internal/timeseries"
 )
 
-// OfBuckets is a forecast for a rule of a time-series collection, from what
-// its buckets say of themselves: nothing is unpacked. Documents are
-// measurements; they are due with the last one of their bucket, also where the
+// OfBuckets makes a forecast for a rule of a time-series collection from the
+// statistics of its buckets, without unpacking them. Documents are
+// measurements; they are due with the last one of their bucket, even where the
 // rule is exact. Those that are in no bucket yet are counted as if they were.
 func OfBuckets(ctx context.Context, x *exec.Executor, c *catalog.Collection, r *measurements.Rule, now int64) (*Forecast, error) {
 	f := newForecast(now)
@@ -83,8 +83,8 @@ func (f *Forecast) countOpen(ctx context.Context, reader *measurements.Reader, o
 	return nil
 }
 
-// lastDue is when measurements with a meta value are due by a rule, of which the
-// last has that time.
+// lastDue returns when measurements with a meta value are due by a rule, given
+// the time of the last one.
 func lastDue(r *measurements.Rule, o *schema.Timeseries, meta bson.Value, last int64) int64 {
 	var b bson.Builder
 	b.Date(o.TimeField, last)

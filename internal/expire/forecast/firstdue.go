@@ -12,18 +12,19 @@ import (
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
-// FirstDue is the earliest instant by a rule after another one, from its index;
-// schema.Never for none. To ask for what is due ask after the smallest number.
+// FirstDue returns, from a rule's index, the earliest instant after another
+// one; schema.Never for none. After the smallest number it is the earliest of
+// all.
 func FirstDue(ctx context.Context, x *exec.Executor, c *catalog.Collection, r *catalog.Rule, after int64) (int64, error) {
 	s, done := x.RuleEntries(c)
 	defer done()
 	return s.First(ctx, r, r.RangesBetween(after, schema.Never-1))
 }
 
-// FirstBucketDue is the first instant behind after, up to now, at which
-// measurements may become due by a rule, or schema.Never: those of a bucket or
-// the open ones of a source, together. Where they go one by one (exact), that is
-// for passes to see.
+// FirstBucketDue returns the first instant after after, up to now, at which
+// measurements may become due by a rule, or schema.Never: those of a bucket, or
+// the open ones of a source, together. Single measurements (exact) are left to
+// passes.
 func FirstBucketDue(ctx context.Context, x *exec.Executor, c *catalog.Collection, r *measurements.Rule, after, now int64) (int64, error) {
 	o := c.Settings.Timeseries
 	from, upTo := r.Before(after), r.Before(now)
@@ -38,8 +39,9 @@ func FirstBucketDue(ctx context.Context, x *exec.Executor, c *catalog.Collection
 	return r.DueAt(first), nil
 }
 
-// firstEnd is the end of a bucket of the rule's that ends behind from, the first
-// one where the rule has no filter; where none ends up to upTo, it may be Never.
+// firstEnd returns the end of a bucket of the rule that ends after from, the
+// first one where the rule has no filter; where none ends by upTo, it may be
+// Never.
 func firstEnd(ctx context.Context, x *exec.Executor, c *catalog.Collection, r *measurements.Rule, from, upTo int64) (int64, error) {
 	o := c.Settings.Timeseries
 	if r.Filter == nil {

@@ -31,10 +31,10 @@ type Forecast struct {
 	Hours  [forecastHours]Tally
 	Days   [forecastDays]Tally // the first is the sum of Hours
 	Later  Tally
-	// Never is what has no instant; only a forecast from documents knows.
+	// Never counts what has no instant; only a forecast from documents knows it.
 	Never Tally
-	// Sized says that bytes were counted, too, and Bucketed that the documents are
-	// measurements in buckets.
+	// Sized says that bytes were counted as well, and Bucketed that the documents
+	// are measurements in buckets.
 	Sized, Bucketed bool
 }
 
@@ -47,8 +47,8 @@ func (t *Tally) add(o Tally) {
 	t.Buckets += o.Buckets
 }
 
-// OfDocuments reads all documents of a collection, which may be nil, and says when they
-// come due by a rule that need not be in force: what a dry run shows.
+// OfDocuments makes a forecast from all documents of a collection, which may be nil,
+// for a rule that need not be in force: for dry runs.
 func OfDocuments(ctx context.Context, x *exec.Executor, c *catalog.Collection, r *schema.Rule, now int64) (*Forecast, error) {
 	if c != nil && c.IsTimeseries() {
 		b := &measurements.Rule{Rule: r}
@@ -86,7 +86,7 @@ func newForecast(now int64) *Forecast {
 	return &Forecast{Now: now, Oldest: schema.Never, Next: schema.Never}
 }
 
-// count enters documents that are due at an instant.
+// count adds documents that are due at an instant.
 func (f *Forecast) count(due int64, t Tally) {
 	switch {
 	case due == schema.Never:
@@ -113,8 +113,8 @@ func (f *Forecast) count(due int64, t Tally) {
 	}
 }
 
-// OfIndex is a forecast that reads the entries of a rule's index and no document. A
-// document with several dates counts once, by the earliest.
+// OfIndex makes a forecast from the entries of a rule's index, without reading
+// documents. A document with several dates counts once, by the earliest.
 func OfIndex(ctx context.Context, x *exec.Executor, c *catalog.Collection, r *catalog.Rule, now int64) (*Forecast, error) {
 	f := newForecast(now)
 	s, done := x.RuleEntries(c)
@@ -161,7 +161,7 @@ func OfIndex(ctx context.Context, x *exec.Executor, c *catalog.Collection, r *ca
 	return f, err
 }
 
-// fields writes what is counted in t.
+// fields writes the counts of t.
 func (f *Forecast) fields(b *bson.Builder, t Tally) {
 	b.Int("documents", t.Documents)
 	if f.Sized {
@@ -173,7 +173,7 @@ func (f *Forecast) fields(b *bson.Builder, t Tally) {
 }
 
 // Append writes the forecast's fields: dueNow, oldestDue, nextDue, and a
-// histogram of the hours and days that have anything.
+// histogram of the hours and days in which something comes due.
 func (f *Forecast) Append(b *bson.Builder) {
 	tally := func(name string, t Tally) {
 		b.OpenDoc(name)
