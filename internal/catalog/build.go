@@ -15,16 +15,17 @@ import (
 )
 
 const (
-	// A chunk of a build is this many documents or bytes: their records are
-	// locked while it runs.
+	// A chunk of a build has at most this many documents or bytes: their records
+	// are locked while it runs.
 	buildChunkDocs  = 256
 	buildChunkBytes = 1 << 20
-	// buildDuplicatesMax bounds the keys noted as duplicates; beyond it the end
-	// of the build looks through the whole index.
+	// buildDuplicatesMax bounds the keys noted as duplicates; beyond it the end of
+	// the build scans the whole index.
 	buildDuplicatesMax = 10000
 	// buildDuplicatesBytes bounds their bytes.
 	buildDuplicatesBytes = 4 << 20
-	// buildUnitBytes bounds the entries of a chunk: what is beyond goes one by one.
+	// buildUnitBytes bounds the entries of a chunk: those beyond it are written one
+	// by one.
 	buildUnitBytes = 4 << 20
 )
 
@@ -38,15 +39,15 @@ var errShutdown = mongoerr.New(mongoerr.InterruptedAtShutdown, "interrupted at s
 //
 // From the moment the descriptor with the new indexes is published, every
 // writer maintains them (invariant latest). The build walks the records in
-// chunks; it locks the records of a chunk and reads them again, under their
-// locks, as they are then. So of each document the build or a writer, and never
-// neither, has written the entries of its present version: a document is
-// either older than the publication, then the build meets it or its writer has
-// taken over; or newer, then its writer did all. Entries of both are the same
-// bytes, so it is no harm that both write them.
+// chunks; it locks the records of a chunk and reads them again under their
+// locks. So the entries of each document's current version were written by the
+// build, by a writer, or by both: a document that is older than the publication
+// is met by the build, or was written since; one that is newer had its entries
+// written by its writer. Both write the same bytes, so writing an entry twice
+// does no harm.
 //
-// Duplicates in a unique index are noted by whoever meets them, and fail the
-// build at its end if they are still there.
+// Duplicates in a unique index are noted by whichever of them finds them, and
+// fail the build at its end if they still exist.
 type build struct {
 	c       *Catalog
 	id      UUID
@@ -66,7 +67,7 @@ type build struct {
 	}
 }
 
-// builds is the builds under way.
+// builds are the running builds.
 type builds struct {
 	sync.Mutex
 	all    []*build
@@ -107,11 +108,11 @@ type BuildProgress struct {
 	Namespace  schema.Namespace
 	Collection UUID
 	Indexes    []*Index
-	// Docs of Total documents are done; Total is what there were at the start.
+	// Docs of Total documents are done; Total is the number at the start.
 	Docs, Total int64
 }
 
-// Builds returns the index builds under way.
+// Builds returns the running index builds.
 func (c *Catalog) Builds() []BuildProgress {
 	c.builds.Lock()
 	defer c.builds.Unlock()
@@ -146,10 +147,10 @@ func newBuild(ctx context.Context, c *Catalog, coll *Collection) *build {
 	return b
 }
 
-// Context is how long the build may wait for memory.
+// Context bounds how long the build may wait for memory.
 func (b *build) Context() context.Context { return b.ctx }
 
-// goesOn says whether there is a build that has not ended.
+// goesOn says whether there is a build, and it has not ended.
 func (b *build) goesOn() bool {
 	if b == nil {
 		return false
@@ -162,10 +163,10 @@ func (b *build) goesOn() bool {
 	}
 }
 
-// abort ends the build with a cause; the first one counts.
+// abort ends the build with a cause; only the first cause counts.
 func (b *build) abort(cause error) { b.cancel(cause) }
 
-// noteDuplicate remembers a key that more than one document may have.
+// noteDuplicate notes a key that more than one document may have.
 func (b *build) noteDuplicate(ix *Index, key []byte) {
 	d := &b.duplicates
 	d.Lock()
@@ -186,10 +187,10 @@ func (b *build) noteDuplicate(ix *Index, key []byte) {
 	}
 }
 
-// run builds to the end, and takes the indexes away where it fails.
+// run runs the build, and removes the indexes where it fails.
 func (b *build) run() error { return b.end(b.scan()) }
 
-// end publishes the indexes after a scan, or takes them away.
+// end publishes the indexes after the scan, or removes them.
 func (b *build) end(err error) error {
 	defer b.c.builds.remove(b)
 	defer close(b.done)
@@ -201,7 +202,7 @@ func (b *build) end(err error) error {
 	if err == nil {
 		return nil
 	}
-	// The cleanup must not end with the client's patience.
+	// The cleanup must not end when the client gives up.
 	ctx := context.WithoutCancel(b.ctx)
 	if err := b.c.change(ctx, only(b.live), b.undo); err != nil {
 		b.c.log.Error("the failed index build could not be removed; the next start will remove it", "error", err)
@@ -209,7 +210,8 @@ func (b *build) end(err error) error {
 	return buildFailed(b.id, b.live.current.Load(), err)
 }
 
-// buildFailed is what createIndexes says where a build of that id has failed.
+// buildFailed is the error of createIndexes where the build with that id has
+// failed.
 func buildFailed(id UUID, coll *Collection, err error) error {
 	return mongoerr.Prefix(err, "Index build failed: "+id.String()+": Collection "+coll.Namespace.String()+" ( "+coll.UUID.String()+" )")
 }
@@ -228,8 +230,8 @@ func (b *build) scan() error {
 	}
 }
 
-// writer starts a unit that is inside the collection, with its newest
-// descriptor, in which the indexes still are.
+// writer starts a unit that is inside the collection's gate, with the newest
+// descriptor, and checks that it still has the indexes.
 func (b *build) writer() (*Unit, *Collection, error) {
 	if b.ctx.Err() != nil {
 		return nil, nil, context.Cause(b.ctx)
@@ -242,7 +244,7 @@ func (b *build) writer() (*Unit, *Collection, error) {
 	}
 	if mongoerr.Is(err, mongoerr.NamespaceNotFound) {
 		err = errDropped
-		if !b.live.dropped.Load() { // renamed between the two looks
+		if !b.live.dropped.Load() { // renamed between the two lookups
 			u.Abort()
 			return b.writer()
 		}
@@ -254,8 +256,8 @@ func (b *build) writer() (*Unit, *Collection, error) {
 	return u, coll, nil
 }
 
-// chunk enters the next records from a key on; it returns where the next
-// chunk starts, or nil at the end.
+// chunk adds the entries of the next records from a key on; it returns where
+// the next chunk starts, or nil at the end.
 func (b *build) chunk(from RecordKey) (next RecordKey, err error) {
 	u, coll, err := b.writer()
 	if err != nil {
@@ -288,7 +290,8 @@ func (b *build) chunk(from RecordKey) (next RecordKey, err error) {
 	return next, nil
 }
 
-// lockChunk locks the next records that are free; busy are the others.
+// lockChunk locks those of the next records that are not locked; busy are the
+// others.
 func (b *build) lockChunk(u *Unit, coll *Collection, from RecordKey) (locked, busy []RecordKey, next RecordKey, err error) {
 	it, err := b.c.engine.NewIter(coll.Ident, from, nil)
 	if err != nil {
@@ -316,7 +319,7 @@ func (b *build) lockChunk(u *Unit, coll *Collection, from RecordKey) (locked, bu
 }
 
 // enterLocked writes the entries of locked records as they are now; late are
-// those that would have had to wait, or are too much for the unit.
+// those that would have to wait, or are too much for the unit.
 func (b *build) enterLocked(u *Unit, coll *Collection, locked []RecordKey) (late []RecordKey, err error) {
 	it, err := b.c.engine.NewIter(coll.Ident, locked[0], nil)
 	if err != nil {
@@ -329,7 +332,7 @@ func (b *build) enterLocked(u *Unit, coll *Collection, locked []RecordKey) (late
 			ok = it.Next()
 		}
 		if !ok || !bytes.Equal(it.Key(), k) {
-			continue // deleted meanwhile
+			continue // deleted in the meantime
 		}
 		if u.Size() >= buildUnitBytes {
 			late = append(late, k)
@@ -392,7 +395,7 @@ func (b *build) enter(u *Unit, coll *Collection, k RecordKey, doc bson.Doc) erro
 	return u.finish(coll, 0, 0, 0)
 }
 
-// finish makes the indexes ready, where nothing stands against it. The gate is
+// finish makes the indexes ready, unless there are duplicates. The gate is
 // closed, so what it finds is final.
 func (b *build) finish(t *change) error {
 	coll := b.live.current.Load()
@@ -420,7 +423,7 @@ func (b *build) finish(t *change) error {
 	}))
 }
 
-// undo takes the unfinished indexes away.
+// undo removes the unfinished indexes.
 func (b *build) undo(t *change) error {
 	coll := b.live.current.Load()
 	if b.live.dropped.Load() {
@@ -438,8 +441,7 @@ func (b *build) undo(t *change) error {
 	return t.dropIndexes(coll, mine)
 }
 
-// checkDuplicates returns 11000 where a key that was noted still has two
-// documents.
+// checkDuplicates returns 11000 where a noted key still has two documents.
 func (b *build) checkDuplicates(coll *Collection, ix *Index) error {
 	if !ix.Unique {
 		return nil

@@ -10,9 +10,9 @@ import (
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
-// The record key of a capped collection is a sequence number. Inserts take the
+// The record key of a capped collection is a sequence number. Inserts hold the
 // keyspace's lock to the end of their unit: so they become visible in the order of
-// their numbers, and a tailing reader never sees a gap close.
+// their numbers, and a tailing reader never misses one.
 
 // raise makes a number at least n.
 func raise(a *atomic.Int64, n int64) {
@@ -20,7 +20,7 @@ func raise(a *atomic.Int64, n int64) {
 	}
 }
 
-// readSequence finds the ends of the stored sequence.
+// readSequence finds the first and the last number stored.
 func (l *live) readSequence(r storage.Reader, id storage.Ident) error {
 	it, err := r.NewIter(id, nil, nil)
 	if err != nil {
@@ -36,20 +36,21 @@ func (l *live) readSequence(r storage.Reader, id storage.Ident) error {
 	return it.Err()
 }
 
-// placeLast makes u.record a record key behind all that there are.
+// placeLast makes u.record a record key after all existing ones.
 func (u *Unit) placeLast(ctx context.Context, c *Collection) error {
 	if _, err := u.u.Lock(ctx, storage.LockKeyspace, c.Ident, nil); err != nil {
 		return err
 	}
-	// A number that an abort leaves unused is no gap: nothing was visible at it.
+	// A number that an aborted unit leaves unused is not a gap: nothing was ever
+	// visible at it.
 	n := c.live.lastSeq.Add(1)
 	u.record = c.layout.Append(u.record[:0], layout.Place{Sequence: n})
 	return nil
 }
 
-// trim removes the oldest documents while the collection is over its bounds,
-// but never the newest, which the unit has just added. A document that another unit
-// has locked stays, with those after it, until the next insert.
+// trim removes the oldest documents while the collection exceeds its bounds, but
+// never the newest, which the unit has just added. A document that another unit has
+// locked stays, with those after it, until the next insert.
 func (u *Unit) trim(c *Collection) error {
 	note, ok := noted[*cappedNote](u.e, c.live, nil)
 	if !ok {

@@ -21,28 +21,29 @@ import (
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
-// Committer makes units take effect: on a standalone the engine does it, in a replica
-// set the log. Package repl has both.
+// Committer commits units: on a standalone to the engine, in a replica set through
+// the log. Package repl has both.
 type Committer interface {
 	// Commit returns when an effect has been applied on this member (Effect.Apply),
-	// and is as durable as d asks; or an error, and then it has left no trace, or
-	// the error says that nobody knows. The effect is over then: who may have to
-	// apply it later keeps its encoding.
+	// and is as durable as d asks. After an error it has left no trace, unless the
+	// error says that the outcome is not known. The effect must not be used
+	// afterwards: a Committer that may have to apply it later keeps its encoding.
 	Commit(ctx context.Context, e *Effect, d storage.Durability) error
-	// Writable returns nil where this member takes writes, else the error that a
-	// client gets: 10107 on a member that is no primary.
+	// Writable returns nil where this member takes writes, else the error for the
+	// client: 10107 on a member that is not primary.
 	Writable() error
 }
 
-// Evaluation says on which state of a replicated group something is evaluated.
+// Evaluation identifies the state of a replicated group on which something is
+// evaluated.
 type Evaluation = pending.Evaluation
 
-// evaluator is a Committer that wants to know of each effect when its evaluation
-// began: before the first read that the effect depends on. It may tell of effects that
-// they are ordered (Effect.Ordered).
+// evaluator is a Committer that has to know of each effect when its evaluation began:
+// before the first read that the effect depends on. It may report that effects are
+// ordered (Effect.Ordered).
 type evaluator interface{ Evaluate() Evaluation }
 
-// engineCommitter lets the engine commit.
+// engineCommitter commits to the engine.
 type engineCommitter struct{}
 
 func (engineCommitter) Commit(ctx context.Context, e *Effect, d storage.Durability) error {
@@ -56,18 +57,19 @@ type Options struct {
 	Committer Committer      // nil: the engine commits
 	Log       *slog.Logger   // nil: discard
 	Clock     *Clock         // nil: the computer's
-	Memory    *memory.Budget // of all operations; nil: as much as anybody likes
-	// Operations says that effects have the operations that an oplog tells of.
+	Memory    *memory.Budget // of all operations; nil: unlimited
+	// Operations says that effects include the operations for an oplog.
 	Operations bool
-	// Oplog is what local.oplog.rs has; nil where there is no such collection.
+	// Oplog is the content of local.oplog.rs; nil where there is no such
+	// collection.
 	Oplog Virtual
 }
 
-// Catalog is all collections of an engine. Safe for use by many goroutines.
+// Catalog holds all collections of an engine. Safe for use by many goroutines.
 type Catalog struct {
 	engine     *storage.Engine
 	committer  Committer
-	evaluator  evaluator // the committer, where it is one; else nil
+	evaluator  evaluator // the committer, where it is an evaluator; else nil
 	log        *slog.Logger
 	memory     *memory.Budget
 	pending    *pending.Table // of the evaluator's effects; nil without one
@@ -94,8 +96,8 @@ type Catalog struct {
 	// NoWindows keeps collections that get a TTL index from being laid by windows of expiry.
 	// Collections that have windows keep them.
 	NoWindows atomic.Bool
-	// NoExpiredList has operations tell of what goes as a range by its bounds alone, and
-	// not of document by document.
+	// NoExpiredList makes operations record what is removed as a range by its bounds
+	// only, and not document by document.
 	NoExpiredList atomic.Bool
 	stale         staleMarks
 	hints         windowHints
@@ -165,7 +167,7 @@ func readDescriptors(r storage.Reader) (all []*Collection, err error) {
 	return all, it.Err()
 }
 
-// revive reads the live parts of a stored collection and publishes it.
+// revive reads the live state of a stored collection, and publishes it.
 func (c *Catalog) revive(coll *Collection) error {
 	if err := c.openLive(coll); err != nil {
 		return err
@@ -174,8 +176,8 @@ func (c *Catalog) revive(coll *Collection) error {
 	return nil
 }
 
-// openLive reads the live parts of a collection that has none yet, as they are
-// stored.
+// openLive reads the stored live state of a collection that has none in memory
+// yet.
 func (c *Catalog) openLive(coll *Collection) (err error) {
 	for _, ix := range coll.indexes {
 		paths, err := readPaths(c.engine, ix.Ident)
@@ -204,7 +206,7 @@ func (c *Catalog) openLive(coll *Collection) (err error) {
 		}
 		coll.live.setState(s)
 		if s.Swept != s.Low {
-			coll.live.dead.Store(coll.live.counter.Load(sumDocs) + 1) // nobody knows how many
+			coll.live.dead.Store(coll.live.counter.Load(sumDocs) + 1) // how many is not known
 		}
 	}
 	if coll.Open != 0 {
@@ -217,8 +219,8 @@ func (c *Catalog) openLive(coll *Collection) (err error) {
 	return nil
 }
 
-// publish makes coll what Lookup finds, and the newest of its collection. The
-// name it had before, if another, is free then.
+// publish makes coll the descriptor that Lookup finds, and the newest of its
+// collection. Its former name, if it had another, becomes free.
 func (c *Catalog) publish(coll *Collection) {
 	coll.applyRules()
 	c.listed.Lock()
@@ -249,8 +251,8 @@ func (c *Catalog) publish(coll *Collection) {
 	coll.live.arrivals.Broadcast()
 }
 
-// replaces ends the indexes that the descriptor before has more than c, and counts
-// the use of those anew that were hidden or shown.
+// replaces ends the indexes of the former descriptor that c does not have, and
+// resets the use counts of those that were hidden or unhidden.
 func (c *Collection) replaces(old *Collection) {
 	for _, was := range old.indexes {
 		i := slices.IndexFunc(c.indexes, func(ix *Index) bool { return ix.live == was.live })
@@ -282,7 +284,7 @@ func (c *Catalog) unpublish(coll *Collection) {
 	coll.live.arrivals.Broadcast()
 }
 
-// unlistLocked frees coll's name, where it is still coll's.
+// unlistLocked frees coll's name, if coll still has it.
 func (c *Catalog) unlistLocked(coll *Collection) {
 	db := c.listed.dbs[coll.Namespace.DB]
 	if now := db[coll.Namespace.Coll]; now == nil || now.live != coll.live {
@@ -306,7 +308,7 @@ func (c *Catalog) Close() error {
 	return nil
 }
 
-// Engine is the store under the catalog.
+// Engine returns the store under the catalog.
 func (c *Catalog) Engine() *storage.Engine { return c.engine }
 
 // Lookup finds a collection or view, or returns nil.

@@ -7,54 +7,55 @@ import (
 )
 
 const (
-	// clockStep is how far the clock may be off the time that has gone by before
-	// that counts as a jump: more than it is slewed by between two looks.
+	// clockStep is how far the clock may deviate from elapsed time before that
+	// counts as a jump: more than it is slewed between two readings.
 	clockStep = 100 * time.Millisecond
-	// clockHold is how long a jump must last before it is believed.
+	// clockHold is how long a jump must last before it is trusted.
 	clockHold = 10 * time.Minute
-	// clockFresh is how long the clock is compared with what it was at one moment.
+	// clockFresh is how long one reading serves as the base of comparison.
 	clockFresh = time.Second
 )
 
-// Clock tells the time by which documents expire. The computer's clock may
-// jump: it is set wrong and right again, or the machine was asleep. Whether a
-// jump was right cannot be known at once, and what was removed is gone; so the
-// clock says two times, and errs on the late side with both.
+// Clock is the clock by which documents expire. The computer's clock may jump:
+// it is set wrong and right again, or the machine was asleep. Whether a jump
+// was right is not known at once, and a removal cannot be undone; so the clock
+// has two times, both of which err on the late side.
 //
-//   - Judged is the time by which documents are judged. It goes on with the time
-//     that has gone by (which does not jump) when the clock jumps forward, until
-//     it has stayed there for clockHold; it follows back at once.
-//   - Stamped is the time that writes are marked with: the later of the two.
+//   - Judged is the time by which documents are due. When the clock jumps
+//     forward it continues by elapsed time, until the clock has kept the new
+//     time for clockHold; when the clock jumps back it follows at once.
+//   - Stamped is the time that writes are stamped with: the later of the
+//     two.
 //
 // Safe for use by many goroutines.
 type Clock struct {
 	wall func() time.Time // nil: the computer's
 
-	// fresh is a moment of late at which the clock was right; nil while it is off.
+	// fresh is a recent moment at which the clock was right; nil while it is off.
 	fresh atomic.Pointer[moment]
 
 	mu struct {
 		sync.Mutex
 		at      time.Time     // when base was right, with its monotonic reading
-		base    time.Time     // the wall's time then
+		base    time.Time     // the wall clock's time then
 		jumped  bool          // the clock is off by more than clockStep
-		off     time.Duration // how far it is off, in its direction
+		off     time.Duration // how far it is off, with its sign
 		offFrom time.Time     // since when
 	}
 }
 
-// moment is what both clocks said at once: at has its monotonic reading, base
-// is the wall's.
+// moment is a reading of both clocks at the same time: at has the monotonic
+// one, base is the wall clock's.
 type moment struct{ at, base time.Time }
 
-// NewClock is a clock over a wall clock, the computer's where it is nil.
+// NewClock makes a clock over a wall clock, the computer's where it is nil.
 func NewClock(wall func() time.Time) *Clock {
 	c := &Clock{wall: wall}
 	c.mu.at, c.mu.base = c.read()
 	return c
 }
 
-// read reads the monotonic clock and the wall's.
+// read reads the monotonic clock and the wall clock.
 func (c *Clock) read() (now, wall time.Time) {
 	now = time.Now()
 	if c.wall == nil {
@@ -63,7 +64,7 @@ func (c *Clock) read() (now, wall time.Time) {
 	return now, c.wall().Round(0)
 }
 
-// look reads both clocks: the wall's, and the one that goes by the time gone by.
+// look reads both clocks: the wall clock, and the one of elapsed time.
 func (c *Clock) look() (wall, steady time.Time) {
 	now, wall := c.read()
 	if f := c.fresh.Load(); f != nil {
@@ -91,20 +92,21 @@ func (c *Clock) look() (wall, steady time.Time) {
 	return wall, steady
 }
 
-// Judged is the time by which documents expire, in milliseconds since 1970.
+// Judged returns the time by which documents are due, in milliseconds since
+// 1970.
 func (c *Clock) Judged() int64 {
 	wall, steady := c.look()
 	return min(wall.UnixMilli(), steady.UnixMilli())
 }
 
-// Stamped is the time of a write that happens now, in seconds since 1970.
+// Stamped returns the time for a write that happens now, in seconds since 1970.
 func (c *Clock) Stamped() int64 {
 	wall, steady := c.look()
 	return max(wall.Unix(), steady.Unix())
 }
 
-// Off is how far the computer's clock has jumped and is not believed yet;
-// negative for back.
+// Off returns by how much the computer's clock has jumped while the jump is not
+// trusted; negative for a jump back.
 func (c *Clock) Off() time.Duration {
 	c.look()
 	c.mu.Lock()

@@ -15,10 +15,11 @@ import (
 // UUID identifies a collection for its life, across renames.
 type UUID = bson.UUID
 
-// ownNamespace says whether a collection of that name is of this member alone.
+// ownNamespace says whether a collection of that name belongs to this member
+// alone.
 func ownNamespace(ns schema.Namespace) bool { return ns.DB == "local" || ns.Coll == "system.profile" }
 
-// identRange is the range of the idents of what has a name.
+// identRange returns the range of idents for a namespace.
 func identRange(ns schema.Namespace) storage.IdentRange {
 	if ownNamespace(ns) {
 		return storage.OwnIdents
@@ -26,11 +27,11 @@ func identRange(ns schema.Namespace) storage.IdentRange {
 	return storage.CommonIdents
 }
 
-// own says whether the collection is of this member alone: no other one has what
-// is in it.
+// own says whether the collection belongs to this member alone: no other member
+// has its content.
 func (c *Collection) own() bool { return c.id >= storage.FirstOwnIdent }
 
-// identRange is the range of the collection's idents.
+// identRange returns the range of the collection's idents.
 func (c *Collection) identRange() storage.IdentRange {
 	if c.own() {
 		return storage.OwnIdents
@@ -39,7 +40,7 @@ func (c *Collection) identRange() storage.IdentRange {
 }
 
 // Collection is one state of a collection, view or time-series collection:
-// immutable, and shared. Counts and the like are live.
+// immutable, and shared. Counts and the like are live state.
 type Collection struct {
 	Namespace schema.Namespace
 	UUID      UUID
@@ -59,7 +60,7 @@ type Collection struct {
 	MaxBytes int64
 	MaxDocs  int64
 
-	id      storage.Ident // of the descriptor in the catalog's keyspace
+	id      storage.Ident // the descriptor's, in the catalog's keyspace
 	indexes []*Index      // in the order of creation, _id_ first
 	live    *live
 	derived *derived
@@ -69,7 +70,7 @@ type Collection struct {
 	watermark     *expiryWatermark // nil where no rule hides
 	stamps        bool             // a rule counts from the last write
 
-	layout   layout.Layout   // where documents lie; nil for views
+	layout   layout.Layout   // how documents are laid out; nil for views
 	sections layout.Sections // those of the layout, nil for none
 	relay    *layout.Relay   // the layout where it changes while in use; else nil
 
@@ -79,14 +80,15 @@ type Collection struct {
 // RecordKey is the key of a document in its collection's keyspace. Opaque.
 type RecordKey = layout.Key
 
-// LowWater stands above the sections of a collection that are gone.
+// LowWater is the mark below which the sections of a collection have been
+// removed.
 type LowWater = layout.LowWater
 
-// Gone is what went as ranges of a collection's records: index entries with those record
-// keys are dead.
+// Gone are the ranges of a collection's records that have been removed: index entries
+// with those record keys are dead.
 type Gone = layout.Gone
 
-// lie lays the documents of a collection.
+// lie sets the layout of a collection.
 func (c *Collection) lie(l layout.Layout) {
 	c.layout, c.sections = l, l.Sections()
 	c.relay, _ = l.(*layout.Relay)
@@ -114,7 +116,7 @@ func (c *Collection) appendID(dst []byte, id bson.Value) []byte {
 	return keystring.Append(dst, id, false, c.collator())
 }
 
-// collator orders _id as the collection does.
+// collator returns the collator by which the collection orders _id.
 func (c *Collection) collator() bson.Collator {
 	if c.Settings.Collation == nil {
 		return nil
@@ -136,7 +138,7 @@ func (c *Collection) Index(name string) *Index {
 	return nil
 }
 
-// schemaIndexes are the descriptors of the indexes.
+// schemaIndexes returns the descriptors of the indexes.
 func (c *Collection) schemaIndexes() []*schema.Index {
 	all := make([]*schema.Index, len(c.indexes))
 	for i, ix := range c.indexes {
@@ -151,8 +153,8 @@ const (
 	sumBytes
 )
 
-// Count is the number of documents committed; of a time-series collection,
-// that of its measurements, and of a virtual one that of the entries it is made of.
+// Count returns the number of committed documents; for a time-series collection, of
+// its measurements, and for a virtual one, of the entries it is made from.
 func (c *Collection) Count() int64 {
 	switch {
 	case c.virtual != nil:
@@ -166,8 +168,8 @@ func (c *Collection) Count() int64 {
 	return c.live.counter.Load(sumDocs)
 }
 
-// DataSize is the bytes of the documents committed; of a time-series
-// collection, those of its buckets and of the measurements in none.
+// DataSize returns the bytes of the committed documents; for a time-series
+// collection, of its buckets and of the measurements in none.
 func (c *Collection) DataSize() int64 {
 	switch {
 	case c.virtual != nil:
@@ -191,7 +193,7 @@ func (c *Collection) Latest() *Collection {
 }
 
 // Learned is where the executor keeps what it has learned about the collection, such as
-// plans that did well. It lives as long as the collection, across renames.
+// cached plans. It lives as long as the collection, across renames.
 func (c *Collection) Learned() *atomic.Value { return &c.live.learned }
 
 // Check returns nil while the descriptor's collection exists under its name,
@@ -203,7 +205,7 @@ func (c *Collection) Check() error {
 	return c.changed()
 }
 
-// changed is Check where another one has taken its place, or none.
+// changed is Check for the case that another collection has the name, or none.
 func (c *Collection) changed() error {
 	now := c.Latest()
 	if now == c {

@@ -8,12 +8,12 @@ import (
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
-// NewCollection says what CreateWith makes.
+// NewCollection describes what CreateWith creates.
 type NewCollection struct {
 	// Options are validated and normalised, as schema.Options.Doc returns them;
 	// nil for none.
 	Options bson.Doc
-	// IDIndex is the index on _id, where it was asked for in a special form.
+	// IDIndex is the specification of the index on _id, where one was given.
 	IDIndex *schema.Index
 	// UUID is chosen at random where it is zero.
 	UUID UUID
@@ -21,14 +21,14 @@ type NewCollection struct {
 	Sharding *schema.Sharding
 }
 
-// Create makes a collection, a view or the descriptor of a time-series
-// collection, as its options say. A collection gets its index on _id. Errors:
-// 48 where the name is taken.
+// Create creates a collection, a view or a time-series collection, as its
+// options say. A collection gets its index on _id. Errors: 48 where the name is
+// taken.
 func (c *Catalog) Create(ctx context.Context, ns schema.Namespace, options bson.Doc) (*Collection, error) {
 	return c.CreateWith(ctx, ns, NewCollection{Options: options})
 }
 
-// CreateWith is Create with everything that can be chosen.
+// CreateWith is Create with all choices.
 func (c *Catalog) CreateWith(ctx context.Context, ns schema.Namespace, n NewCollection) (*Collection, error) {
 	var coll *Collection
 	err := c.change(ctx, nothing, func(t *change) (err error) {
@@ -98,7 +98,7 @@ func (t *change) newCollection(ns schema.Namespace, n NewCollection) (*Collectio
 	return coll, t.c.openLive(coll)
 }
 
-// idIndex is the index on _id; for a clustered collection the entry that
+// idIndex returns the index on _id; for a clustered collection the entry that
 // listIndexes shows in its place.
 func idIndex(o *schema.Options) (*schema.Index, error) {
 	if o.Clustered == nil {

@@ -55,8 +55,8 @@ func (c *Catalog) countIndexes(ns schema.Namespace) int {
 	return 0
 }
 
-// cluster makes windows of expiry the order of a collection that has no
-// documents; its index on _id has entries from then on.
+// cluster lays a collection that has no documents by windows of expiry; its
+// index on _id has entries from then on.
 func (t *change) cluster(coll *Collection, w layout.Layout) {
 	id := *coll.indexes[0]
 	id.Ident, id.Records, id.ByWindow = t.u.NewIdent(coll.identRange()), false, true
@@ -65,7 +65,7 @@ func (t *change) cluster(coll *Collection, w layout.Layout) {
 }
 
 // addIndexes stages new indexes: ready ones where there are no documents, else
-// ones that b builds. other is a build of someone else to wait for instead.
+// ones that b builds. other is a build by another call to wait for instead.
 func (t *change) addIndexes(ctx context.Context, coll *Collection, specs []bson.Doc) (b, other *build, err error) {
 	specs = slices.Clone(specs)
 	second := t.c.Clock.Stamped()
@@ -86,7 +86,7 @@ func (t *change) addIndexes(ctx context.Context, coll *Collection, specs []bson.
 	if len(fresh) == 0 {
 		return nil, nil, nil
 	}
-	ready := coll.Count() == 0 // exact: no writer is under way
+	ready := coll.Count() == 0 // exact: no writer is active
 	var added []*Index
 	for _, s := range fresh {
 		ix, err := newIndex(coll, s, t.u.NewIdent(coll.identRange()), false, ready)

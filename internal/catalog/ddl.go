@@ -10,13 +10,13 @@ import (
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
-// change is one DDL: what it writes commits in one unit, then what it
-// publishes becomes visible. It holds the gates of the collections it changes
-// until then, so no writer works by an older descriptor.
+// change is one DDL: what it writes commits in one unit, then what it publishes
+// becomes visible. It holds the gates of the collections it changes until then,
+// so no writer uses an older descriptor.
 //
 // Gates are closed in the order of their collections, and before the lock that
-// lets one DDL at a time pass: who holds that lock waits for no writer. So
-// Create, which closes no gate, may also be called by who has an open unit.
+// admits one DDL at a time: the holder of that lock waits for no writer. So
+// Create, which closes no gate, may also be called while a unit is open.
 type change struct {
 	c     *Catalog
 	e     *Effect
@@ -25,11 +25,11 @@ type change struct {
 	begun *build // which begins when the change is visible, or nil
 }
 
-// touches says which collections a DDL changes, as things are: those whose
-// gates it must close.
+// touches returns the collections that a DDL changes in the current state:
+// those whose gates it must close.
 type touches func() []*live
 
-// named touches what stands at some names.
+// named touches the collections with some names.
 func (c *Catalog) named(names ...schema.Namespace) touches {
 	return func() (all []*live) {
 		for _, ns := range names {
@@ -58,7 +58,7 @@ func only(l *live) touches { return func() []*live { return []*live{l} } }
 func nothing() []*live { return nil }
 
 // change runs one DDL. f stages it; where f or the commit fails, nothing has
-// happened.
+// changed.
 func (c *Catalog) change(ctx context.Context, which touches, f func(*change) error) error {
 	t := &change{c: c, e: &Effect{c: c, u: c.engine.Begin(), at: c.evaluate()}}
 	t.u = t.e.u
@@ -82,8 +82,8 @@ func (c *Catalog) change(ctx context.Context, which touches, f func(*change) err
 }
 
 // begin closes the gates, waiting for the units that write to the collections,
-// and keeps other DDL out. Where the wait changed what is touched, it begins
-// again.
+// and keeps other DDL out. Where what is touched has changed during the wait,
+// it begins again.
 func (t *change) begin(which touches) {
 	for {
 		t.gates = which()
@@ -100,7 +100,7 @@ func (t *change) begin(which touches) {
 	}
 }
 
-// end lets others in again.
+// end opens the gates again.
 func (t *change) end() {
 	t.c.ddl.Unlock()
 	for _, l := range t.gates {
@@ -127,7 +127,7 @@ func (t *change) store(coll *Collection) error {
 	return t.u.Set(storage.IdentCatalog, identKey(coll.id), coll.encode())
 }
 
-// drop stages the end of a collection and of all that is in it.
+// drop stages the removal of a collection and everything in it.
 func (t *change) drop(coll *Collection) error {
 	t.e.own = coll.own()
 	t.e.note(&droppedNote{about: of(coll)})
@@ -160,7 +160,7 @@ func (t *change) drop(coll *Collection) error {
 	return t.u.Delete(storage.IdentCatalog, identKey(coll.id), -1)
 }
 
-// dropEntries stages the end of an index's entries.
+// dropEntries stages the removal of an index's entries.
 func (t *change) dropEntries(ix *Index) error {
 	if !ix.Records {
 		if err := t.u.DeleteRange(ix.Ident, nil, nil); err != nil {

@@ -17,15 +17,14 @@ import (
 //	 indexes: [{spec: {…}, ident: long, ready: bool}, …]}
 //
 // Where the collection is clustered by windows of expiry, v is 2, and there is
-// windows: {path: string, width: long}, in milliseconds. Where those depend on
-// more than a path, v is 3, and there is also spec: the index that they were
-// made for. The descriptor of a time-series collection has v 4. While a collection
-// is laid anew, v is 5, and windows has relayout: "windows" or "id", where documents
-// go (layout.Relay).
+// windows: {path: string, width: long}, in milliseconds. Where those depend on more
+// than a path, v is 3, and there is also spec: the index that they were made for.
+// The descriptor of a time-series collection has v 4. During a relayout v is 5, and
+// windows has relayout: "windows" or "id", where documents go (layout.Relay).
 //
-// v is askedVersion more where there is an index {_ts: 1} with
-// expireAfterSeconds, which is one by last writes where its settings say so. In
-// descriptors without that each such index is one, and reading makes it say so.
+// v is increased by askedVersion where there is an index {_ts: 1} with
+// expireAfterSeconds; such an index expires by last writes only if its settings say so.
+// In descriptors without that, each such index does, and decoding adds the setting.
 // Where the collection is sharded, v is shardedVersion more, and there is sharding: see
 // schema.Sharding.Doc.
 //
@@ -35,16 +34,16 @@ import (
 // descriptorVersion rises with a migration, never otherwise.
 const (
 	descriptorVersion = 1
-	// windowedVersion keeps builds that know nothing of windows away.
+	// windowedVersion keeps out builds that do not know windows.
 	windowedVersion = 2
-	// judgedVersion keeps builds away that know windows by dates alone.
+	// judgedVersion keeps out builds that know only windows by dates.
 	judgedVersion = 3
-	// seriesVersion keeps builds away that look for buckets in another place.
+	// seriesVersion keeps out builds that expect buckets in another place.
 	seriesVersion = 4
-	// relayVersion keeps builds away that look for documents in one place.
+	// relayVersion keeps out builds that expect all documents in one place.
 	relayVersion = 5
-	// askedVersion, added to another, keeps builds away that take each {_ts: 1}
-	// with expireAfterSeconds for a rule by last writes.
+	// askedVersion, added to another, keeps out builds that take each {_ts: 1} with
+	// expireAfterSeconds for a rule by last writes.
 	askedVersion = 10
 	// shardedVersion, added to another, keeps builds away that would show what is hidden,
 	// and write what is blocked.
@@ -55,7 +54,7 @@ const uuidSubtype = 4
 
 func identKey(id storage.Ident) []byte { return storage.AppendIdent(nil, id) }
 
-// encode is the stored form of c.
+// encode returns the stored form of c.
 func (c *Collection) encode() bson.Doc {
 	var b bson.Builder
 	b.Int32("v", c.version()).String("db", c.Namespace.DB).String("coll", c.Namespace.Coll).
@@ -78,7 +77,7 @@ func (c *Collection) encode() bson.Doc {
 	return b.Finish()
 }
 
-// version is that of the descriptor's stored form.
+// version returns the version of the descriptor's stored form.
 func (c *Collection) version() int32 {
 	v := c.shapeVersion()
 	if c.sharding != nil {
@@ -95,7 +94,8 @@ func (c *Collection) version() int32 {
 	return v
 }
 
-// stored is what the descriptor says of the layout; nil where the options say all.
+// stored returns what the descriptor stores of the layout; nil where it follows
+// from the options.
 func (c *Collection) stored() bson.Doc {
 	if c.layout == nil {
 		return nil
@@ -103,7 +103,7 @@ func (c *Collection) stored() bson.Doc {
 	return c.layout.Stored()
 }
 
-// shapeVersion is the version by what the collection is.
+// shapeVersion returns the version by the kind of the collection.
 func (c *Collection) shapeVersion() int32 {
 	switch {
 	case c.Settings.Timeseries != nil:
@@ -118,7 +118,7 @@ func (c *Collection) shapeVersion() int32 {
 	return windowedVersion
 }
 
-// decode reads a stored descriptor; live parts are left empty.
+// decode reads a stored descriptor; its live state is left empty.
 func decode(id storage.Ident, d bson.Doc) (*Collection, error) {
 	bad := func(what string) error {
 		return fmt.Errorf("%w: catalog entry %d has no valid %s: %s", storage.ErrCorruption, id, what, d)
@@ -188,8 +188,8 @@ func decode(id storage.Ident, d bson.Doc) (*Collection, error) {
 // indexLoader parses a stored specification.
 type indexLoader func(spec bson.Doc) (*schema.Index, error)
 
-// loadAsked is for descriptors from before rules by last writes had to be asked
-// for.
+// loadAsked is for old descriptors, in which rules by last writes need no
+// setting.
 func loadAsked(spec bson.Doc) (*schema.Index, error) {
 	return schema.LoadIndex(schema.AskedLastWrite(spec))
 }
@@ -212,7 +212,7 @@ func (c *Collection) decodeWindows(v bson.Value, version int32, load indexLoader
 }
 
 // maxDescriptorDepth bounds the nesting of a descriptor: a validator or a view's
-// pipeline may be as deep as a document, and stands two levels down.
+// pipeline may be as deep as a document, and is two levels down.
 const maxDescriptorDepth = 300
 
 func decodeIndex(c *Collection, v bson.Value, load indexLoader) (*Index, error) {
@@ -245,7 +245,7 @@ func (c *Collection) applyOptions() error {
 	c.Settings = s
 	c.Capped, c.MaxBytes, c.MaxDocs = s.Capped, s.Size, s.Max
 	switch {
-	case c.IsView() || c.layout != nil: // other options do not lay it anew
+	case c.IsView() || c.layout != nil: // other options do not change it
 	case s.Timeseries != nil:
 		c.lie(layout.Bucket{TimeField: s.Timeseries.TimeField})
 	case s.Capped:
@@ -256,7 +256,7 @@ func (c *Collection) applyOptions() error {
 	return nil
 }
 
-// encodePaths is the stored form of multikey paths: eight bytes per part.
+// encodePaths returns the stored form of multikey paths: eight bytes per part.
 func encodePaths(m schema.MultikeyPaths) []byte {
 	var b []byte
 	for _, p := range m {

@@ -13,8 +13,9 @@
 // key → entry value (entry.go). The index on _id of a collection that is
 // clustered by _id is the records themselves and has no entries.
 //
-// A collection of the system that is made from other records (local.oplog.rs,
-// config.transactions) has no ident: virtual.go, transactions.go.
+// A system collection whose documents are made from other records
+// (local.oplog.rs, config.transactions) has no ident: virtual.go,
+// transactions.go.
 //
 // Measurements of a time-series collection that are in no bucket: the
 // collection's Open ident (package measurements).
@@ -26,15 +27,15 @@
 //   - latest: a writer uses the newest descriptor of its collection, and DDL
 //     waits until no writer uses an older one (gate).
 //   - window-due: a document in a window of expiry has an instant within it or
-//     before it, or the window is marked as stale. So everything that goes with a
-//     window that is not stale is due.
+//     before it, or the window is marked as stale. So everything that is removed
+//     with a window that is not stale is due.
 //   - one-place: in any state of the store a document is in one half of a layout.Relay,
-//     and the index on _id has an entry of it where that is the windows.
-//   - old-still: while a collection is laid anew, a document in the half that documents
-//     leave is as it was when that began. Whoever writes it takes it to the other half.
-//     So what was judged due there is due while the rule is what it was.
-//   - exact-window: where each document that goes with a range is told, those that are
-//     told are those that the drop took, each once.
+//     and the index on _id has an entry for it if that half is the windows.
+//   - old-still: during a relayout a document in the half that documents leave is as it
+//     was when the relayout began. A writer of the document moves it to the other half.
+//     So what was found due there stays due while the rule is unchanged.
+//   - exact-window: where each document that is removed with a range is listed, the
+//     list has exactly the documents that the drop removed, each once.
 //   - fenced: a unit writes into a sharded collection only while its statement may, by
 //     what the collection's descriptor says then; a change of that waits until nobody is
 //     inside.
@@ -42,10 +43,10 @@
 //     needs it is visible. So a reader takes its snapshot first and reads
 //     multikey state after it.
 //   - effect: what a unit changes in memory changes when its effect is applied, by a
-//     note, or by nothing at all. So another member that applies the same effects
-//     knows the same.
-//   - once: what a statement that may be sent again does and the record that it did are
-//     one effect, evaluated in the term in which the records were read.
+//     note of it, and in no other way. So another member that applies the same
+//     effects has the same state.
+//   - once: what a retryable statement does, and the record of it, are one effect,
+//     evaluated in the term in which the records were read.
 //
 // On a member of a replica set updates are evaluated on writes that are not applied yet:
 // package pending, hotdocument.go. What sessions have executed: execution.go, package

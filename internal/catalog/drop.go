@@ -23,7 +23,8 @@ func (c *Catalog) Drop(ctx context.Context, ns schema.Namespace) (*Collection, e
 }
 
 // DropDatabase removes all collections and views of a database, all or none, and returns
-// their last descriptors. Collections of this member alone are removed after the others.
+// their last descriptors. Collections that belong to this member alone are removed after
+// the others.
 func (c *Catalog) DropDatabase(ctx context.Context, db string) ([]*Collection, error) {
 	var all []*Collection
 	err := c.change(ctx, c.database(db), func(t *change) error {
@@ -51,7 +52,8 @@ func (c *Catalog) DropDatabase(ctx context.Context, db string) ([]*Collection, e
 	return append(all, own...), err
 }
 
-// dropOwn removes what this member has in a database for itself.
+// dropOwn removes the collections in a database that belong to this member
+// alone.
 func (c *Catalog) dropOwn(ctx context.Context, db string) (own []*Collection, err error) {
 	err = c.change(ctx, c.database(db), func(t *change) error {
 		for _, coll := range c.Collections(db) {
@@ -97,7 +99,7 @@ func (c *Catalog) DropIndexes(ctx context.Context, ns schema.Namespace, pick fun
 	return before, err
 }
 
-// dropIndexes stages the end of some indexes of coll.
+// dropIndexes stages the removal of some indexes of coll.
 func (t *change) dropIndexes(coll *Collection, gone []*Index) error {
 	if len(gone) == 0 {
 		return nil

@@ -15,15 +15,15 @@ import (
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
-// emptyWindows is how many windows without a document are forgotten even where
-// no document goes: each visit looks through them.
+// emptyWindows is how many windows without documents make their removal
+// worthwhile by itself: each visit reads all of them.
 const emptyWindows = 1000
 
 // DropBuckets removes, without a write for each, the buckets of a time-series collection
 // that are due at an instant by its own expireAfterSeconds, except those that end in the
-// window of that instant, which is 256 ms wide. They go in one step with the counts.
-// Open measurements stay. Where a sweep has to come first, it calls pause as Sweep does.
-// REQUIRES: IsTimeseries.
+// window of that instant, which is 256 ms wide. They are removed in one step with their
+// counts. Open measurements stay. Where a sweep is needed first, it calls pause as Sweep
+// does. REQUIRES: IsTimeseries.
 func (c *Catalog) DropBuckets(ctx context.Context, coll *Collection, r *measurements.Rule, now int64, permit *Permit, pause func(time.Duration) error) (d Dropped, err error) {
 	if err := invariant.Require(coll.IsTimeseries(), "catalog: DropBuckets is of a time-series collection"); err != nil {
 		return d, err
@@ -41,8 +41,8 @@ func (c *Catalog) DropBuckets(ctx context.Context, coll *Collection, r *measurem
 		return d, err
 	}
 	if l.sinks(high) {
-		// There is one low water. Where the time to live was shorter before, what is
-		// dead below that one must be gone before it sinks.
+		// There is one low water. Where the time to live was shorter before, dead
+		// entries below the old mark must be swept before it may sink.
 		if _, err := c.Sweep(ctx, coll, pause); err != nil {
 			return d, err
 		}
@@ -53,8 +53,8 @@ func (c *Catalog) DropBuckets(ctx context.Context, coll *Collection, r *measurem
 	return d, err
 }
 
-// dropBucketPart drops the next part of the buckets below a mark: all of them, or, where
-// each is told, about as many as listedAtOnce. more says that there is a next part.
+// dropBucketPart drops the next part of the buckets below a mark: all of them or, where
+// each is listed, about as many as listedAtOnce. more says that there is a next part.
 func (c *Catalog) dropBucketPart(ctx context.Context, coll *Collection, at Evaluation, high LowWater, rule string, permit *Permit, d *Dropped) (more bool, err error) {
 	l := coll.live
 	err = permit.Unit(func() error {
@@ -77,7 +77,7 @@ func (c *Catalog) dropBucketPart(ctx context.Context, coll *Collection, at Evalu
 			if low := l.lowWater.Load(); !part.Sinks(low) {
 				upTo = part
 			} else if !high.Sinks(low.Max(part)) {
-				upTo = low.Max(part) // below the low water are those that were sealed late
+				upTo = low.Max(part) // those below the low water were sealed late
 			}
 		}
 		gone, err := c.dropBucketsBelow(ctx, coll, at, upTo, rule)
@@ -122,14 +122,14 @@ func (c *Catalog) dropBucketsBelow(ctx context.Context, coll *Collection, at Eva
 	return d, nil
 }
 
-// sinks says whether the low water would sink to a mark while indexes have
-// entries of what is gone above it.
+// sinks says whether the low water would sink to a mark while indexes still
+// have dead entries above that.
 func (l *live) sinks(to LowWater) bool {
 	low := l.lowWater.Load()
 	return to.Sinks(low) && l.swept.Load() != low
 }
 
-// sumUpTo adds up the windows below one; n is how many they are.
+// sumUpTo adds up the windows below one; n is their number.
 func (c *Collection) sumUpTo(r storage.Reader, high LowWater) (sum [windowSums]int64, n int64, err error) {
 	// From the first one on: some are sealed below the low water.
 	err = c.eachWindow(r, LowWater{}, high, func(w windowSum) bool {
@@ -142,8 +142,8 @@ func (c *Collection) sumUpTo(r storage.Reader, high LowWater) (sum [windowSums]i
 	return sum, n, err
 }
 
-// forgetWindows removes the sums of windows that have nothing, from one mark up
-// to another. REQUIRES: the gate is closed.
+// forgetWindows removes the sums of empty windows, from one mark up to another.
+// REQUIRES: the gate is closed.
 func (c *Catalog) forgetWindows(ctx context.Context, coll *Collection, at Evaluation, from, upTo LowWater) error {
 	if err := coll.live.gate.requireClosed(); err != nil {
 		return err
@@ -161,8 +161,8 @@ func (c *Catalog) forgetWindows(ctx context.Context, coll *Collection, at Evalua
 	return c.commit(ctx, e, storage.Buffered)
 }
 
-// FirstEnd is the end of the bucket that ends first after a time, by the record keys, in
-// milliseconds; schema.Never where there is none. REQUIRES: IsTimeseries.
+// FirstEnd returns the end of the bucket that ends first after a time, by the record
+// keys, in milliseconds; schema.Never where there is none. REQUIRES: IsTimeseries.
 func (c *Catalog) FirstEnd(coll *Collection, after int64) (int64, error) {
 	if err := invariant.Require(coll.IsTimeseries(), "catalog: FirstEnd is of a time-series collection"); err != nil {
 		return 0, err

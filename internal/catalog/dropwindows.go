@@ -15,42 +15,44 @@ import (
 )
 
 const (
-	// reassignDocs is how many documents are taken to their windows in one unit.
+	// reassignDocs is how many documents are moved to their windows in one unit.
 	reassignDocs = 100
-	// maxDropRounds bounds how often DropWindows looks again because documents
-	// were touched in windows that it was about to drop.
+	// maxDropRounds bounds how often DropWindows starts over because documents were
+	// written in windows that it was about to drop.
 	maxDropRounds = 8
-	// maxLateTouches bounds the documents that it knows to have been touched
-	// meanwhile; where there are more, the windows wait.
+	// maxLateTouches bounds the documents that it notes as written in the meantime;
+	// where there are more, the windows wait.
 	maxLateTouches = 100_000
-	// maxStaleWindows bounds the stale windows that are looked through at once.
+	// maxStaleWindows bounds the stale windows that are read at once.
 	maxStaleWindows = 1 << 16
 )
 
-// Drop says what DropWindows shall do.
+// Drop are the arguments of DropWindows.
 type Drop struct {
 	Rule *Rule
-	// Now is the instant by which documents are judged, in milliseconds since 1970.
+	// Now is the instant against which documents are checked, in milliseconds since
+	// 1970.
 	Now int64
-	// MaxTime bounds the time in which documents are reassigned or go one by one; 0 does not.
+	// MaxTime bounds the time spent on reassigning documents or removing them one by one; 0
+	// is no bound.
 	MaxTime time.Duration
-	// Permit is asked before each step that removes something.
+	// Permit is checked before each step that removes something.
 	Permit *Permit
 	// Did is called after each step with what it did and how long it took, and may
-	// wait. Nil for nothing.
+	// block. Nil for nothing.
 	Did func(Dropped, time.Duration)
 }
 
 // Dropped is what DropWindows or DropBuckets did.
 type Dropped struct {
-	Docs, Bytes int64 // that are gone
-	Keys        int64 // index entries of theirs; of a window that went whole, one in each index but that on _id taken for granted
-	Windows     int64 // that had documents, and went whole
-	// Measurements is how many were in the buckets that are gone, which Docs counts.
+	Docs, Bytes int64 // that were removed
+	Keys        int64 // their index entries; for a window dropped as a whole, one in each index but that on _id is assumed
+	Windows     int64 // that had documents, and were dropped as a whole
+	// Measurements is how many were in the removed buckets, which Docs counts.
 	Measurements int64
-	Reassigned   int64 // documents that were not due, and live in another window now
-	// More says that windows that are due are left, since time was over or since
-	// documents in them were touched meanwhile.
+	Reassigned   int64 // documents that were not due, and are in another window now
+	// More says that due windows are left, because time was up or because documents
+	// in them were written in the meantime.
 	More bool
 }
 
@@ -62,19 +64,19 @@ func (d *Dropped) add(o Dropped) {
 	d.Reassigned += o.Reassigned
 }
 
-// DropWindows removes, without a write for each, the documents of all windows
-// that are wholly due by a rule at an instant. Stale
-// windows are read before, and what is not due yet is reassigned to its own window,
-// unless it is cheaper to remove the others one by one (thinwindow.go). What goes whole,
-// goes in one step with the counts.
+// DropWindows removes, without a write for each, the documents of all windows that are
+// wholly due by a rule at an instant. Stale windows are read first, and documents that
+// are not due yet are reassigned to their own windows, unless it is cheaper to remove
+// the others one by one (thinwindow.go). Windows are dropped in one step with their
+// counts.
 //
-// Invariant window-due: a document in a window has an instant within it or
-// before it, or the window is marked as stale. So in a window that is not stale all
-// are due; in a stale one a look at each tells, and a dropWatch what changes
-// meanwhile.
+// Invariant window-due: a document in a window has an instant within it or before
+// it, or the window is marked as stale. So in a window that is not stale all are
+// due; in a stale one each document is checked, and a dropWatch notes what changes
+// in the meantime.
 //
-// Where something else happens with each document that expires (OnExpiry),
-// nothing goes.
+// Where something else happens with each expired document (OnExpiry), nothing
+// is dropped.
 //
 // REQUIRES: Collection.WindowedBy.
 func (c *Catalog) DropWindows(ctx context.Context, coll *Collection, what Drop) (d Dropped, err error) {
@@ -113,7 +115,7 @@ func (c *Catalog) DropWindows(ctx context.Context, coll *Collection, what Drop) 
 	}
 }
 
-// dropAll lets the windows go, whole or one document after the other.
+// dropAll removes the windows, as a whole or one document after the other.
 func (x *dropper) dropAll(ctx context.Context) error {
 	if x.from == x.low && len(x.stale) == 0 {
 		if stale, err := x.dropUnread(ctx); err != nil || !stale {
@@ -131,7 +133,7 @@ func (x *dropper) dropAll(ctx context.Context) error {
 	return err
 }
 
-// reassignAndDrop takes what is not due out of all windows that are, and drops those.
+// reassignAndDrop moves what is not due out of the due windows, and drops those.
 func (x *dropper) reassignAndDrop(ctx context.Context) error {
 	x.setWatch(x.watch)
 	defer x.setWatch(nil)
@@ -151,7 +153,7 @@ func (x *dropper) reassignAndDrop(ctx context.Context) error {
 			return nil
 		}
 		if x.overflow {
-			break // what is not known is found by the next look
+			break // what was not noted is found in the next round
 		}
 		rounds++
 		for len(touched) > 0 {
@@ -162,13 +164,13 @@ func (x *dropper) reassignAndDrop(ctx context.Context) error {
 			touched = touched[n:]
 		}
 	}
-	x.d.More = x.d.Reassigned > 0 // else what is touched all the time waits for the next pass
+	x.d.More = x.d.Reassigned > 0 // otherwise documents that are written all the time wait for the next pass
 	return nil
 }
 
-// dropWatch notes, while the windows that are due are about to go, the documents
-// in them that are written with a later instant. It is set and taken away while
-// the gate is closed, so every unit that writes meanwhile notes what it writes.
+// dropWatch notes, while due windows are about to be dropped, the documents in
+// them that are written with a later instant. It is set and removed while the
+// gate is closed, so every unit that writes in between notes what it writes.
 type dropWatch struct {
 	due LowWater
 
@@ -196,7 +198,7 @@ func (w *dropWatch) take() (touched []RecordKey, overflow bool) {
 	return slices.CompactFunc(touched, func(a, b RecordKey) bool { return bytes.Equal(a, b) }), w.overflow
 }
 
-// noteTouch tells the watch of a document that is about to be stored under the
+// noteTouch notes in the watch a document that is about to be stored under the
 // unit's record key.
 func (u *Unit) noteTouch(c *Collection, doc bson.Doc) {
 	if !c.Windowed() {
@@ -207,7 +209,7 @@ func (u *Unit) noteTouch(c *Collection, doc bson.Doc) {
 	}
 }
 
-// dropper is a DropWindows under way.
+// dropper is a running DropWindows.
 type dropper struct {
 	c       *Catalog
 	coll    *Collection
@@ -217,19 +219,19 @@ type dropper struct {
 	watch   *dropWatch
 	begun   time.Time
 	o       Drop
-	stepped sync.Mutex // held for what follows a step
+	stepped sync.Mutex // held while Did is called
 	d       *Dropped
 	// The windows from low to from are thinned, those from there to cut come due now:
 	// at or below what is due.
 	low, from, cut LowWater
-	// docs live in those that come due now, some of which are stale.
+	// docs are in those that come due now, some of which are stale.
 	docs  int64
 	stale []windowSum
-	empty int // of those, windows that have no documents any more
-	// overflow says that more documents were touched than the watch could note.
+	empty int // of those, windows that have no documents left
+	// overflow says that more documents were written than the watch could note.
 	overflow bool
 	// listed is the state in which documents are listed, and listing the watch for what
-	// has changed since; nil where nobody lists, or a few.
+	// has changed since; nil where documents are not listed, or few are.
 	listed  *storage.Snapshot
 	listing *listWatch
 }
@@ -240,9 +242,9 @@ func (x *dropper) setWatch(w *dropWatch) {
 	x.coll.live.gate.Unlock()
 }
 
-// did notes what a step did, which began at some time, and tells of it.
+// did counts what a step did, given when it began, and calls Did.
 func (x *dropper) did(d Dropped, begun time.Time) {
-	took := time.Since(begun) // without the wait for who tells of another step
+	took := time.Since(begun) // without the wait for another step's Did
 	x.stepped.Lock()
 	defer x.stepped.Unlock()
 	x.d.add(d)
@@ -251,15 +253,15 @@ func (x *dropper) did(d Dropped, begun time.Time) {
 	}
 }
 
-// late says whether time is over.
+// late says whether time is up.
 func (x *dropper) late() bool { return x.o.MaxTime > 0 && time.Since(x.begun) >= x.o.MaxTime }
 
-// look adds up the windows that come due now.
+// look reads the sums of the windows that come due now.
 func (x *dropper) look() error {
 	return x.coll.eachWindow(x.c.engine, x.from, x.cut, func(w windowSum) bool {
 		if w.d[windowThird] > 0 {
 			if len(x.stale) == maxStaleWindows {
-				x.cut = x.from.UpTo(w.window, x.cut) // the rest comes with the next visit
+				x.cut = x.from.UpTo(w.window, x.cut) // the rest is left to the next visit
 				return false
 			}
 			x.stale = append(x.stale, w)
@@ -271,8 +273,8 @@ func (x *dropper) look() error {
 	})
 }
 
-// forgetEmpty forgets the windows that come due now, of which none has documents
-// any more, where they are many.
+// forgetEmpty removes the sums of the windows that come due now where none has
+// documents left, and there are many.
 func (x *dropper) forgetEmpty(ctx context.Context) error {
 	if x.empty < emptyWindows {
 		return nil
@@ -290,7 +292,7 @@ func (x *dropper) forgetEmpty(ctx context.Context) error {
 	return x.c.forgetWindows(ctx, x.coll, x.at, x.from, x.cut)
 }
 
-// windowSum is what a window holds.
+// windowSum is the sum of a window.
 type windowSum struct {
 	window uint64
 	d      [windowSums]int64
@@ -331,12 +333,12 @@ func (c *Collection) eachWindowIn(r storage.Reader, span layout.Span, f func(win
 }
 
 // reassignStale reassigns the documents of stale windows that are not due; left says
-// that time was over before the last.
+// that time was up before the last.
 func (x *dropper) reassignStale(ctx context.Context) (left bool, err error) {
 	var from []uint64
 	if err := x.coll.eachWindow(x.c.engine, x.low, x.cut, func(w windowSum) bool {
 		if len(from) == maxStaleWindows {
-			x.cut = x.low.UpTo(w.window, x.cut) // the rest comes with the next visit
+			x.cut = x.low.UpTo(w.window, x.cut) // the rest is left to the next visit
 			return false
 		}
 		if w.d[windowThird] > 0 {
@@ -390,8 +392,8 @@ func (x *dropper) emptyWindow(ctx context.Context, n uint64) (left bool, err err
 	return false, it.Err()
 }
 
-// reassignGroup takes those of some documents that are not due to their windows,
-// as they are now. Those that others have locked it notes for the next round.
+// reassignGroup moves, of some documents, those that are not due to their
+// windows. Those that others have locked it notes for the next round.
 func (x *dropper) reassignGroup(ctx context.Context, group []RecordKey) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -419,11 +421,12 @@ func (x *dropper) reassignGroup(ctx context.Context, group []RecordKey) error {
 	return nil
 }
 
-// inLatest is the newest descriptor of a collection that the unit is inside of.
+// inLatest returns the newest descriptor of a collection whose gate the unit is
+// inside.
 func (u *Unit) inLatest(c *Collection) *Collection { return c.live.current.Load() }
 
-// dropUnread drops the windows below cut where none is stale. It
-// closes the gate: nobody else writes to the collection.
+// dropUnread drops the windows below cut if none is stale. It closes the gate:
+// nobody else writes to the collection.
 func (x *dropper) dropUnread(ctx context.Context) (stale bool, err error) {
 	for more := true; more && !stale; {
 		more, err = x.dropPart(ctx, func(sum [windowSums]int64) bool {
@@ -437,8 +440,8 @@ func (x *dropper) dropUnread(ctx context.Context) (stale bool, err error) {
 	return stale, nil
 }
 
-// drop is dropUnread of the next part where each document has been looked at, unless some
-// were touched meanwhile, which it returns.
+// drop is dropUnread of the next part after each document was checked, unless some were
+// written since, which it returns.
 func (x *dropper) drop(ctx context.Context) (touched []RecordKey, more bool, err error) {
 	more, err = x.dropPart(ctx, func([windowSums]int64) bool {
 		touched, x.overflow = x.watch.take()
@@ -447,9 +450,9 @@ func (x *dropper) drop(ctx context.Context) (touched []RecordKey, more bool, err
 	return touched, more, err
 }
 
-// dropPart drops the next part of the windows below cut: all of them, or, where what goes
-// is told of document by document, about as many as listedDocs. may is asked, with the
-// gate closed, whether they may go, which have those sums. more says that there is a next
+// dropPart drops the next part of the windows below cut: all of them or, where each
+// document is listed, about as many as listedDocs. may is called, with the gate closed,
+// with their sums, and says whether they may be dropped. more says that there is a next
 // part.
 func (x *dropper) dropPart(ctx context.Context, may func(sum [windowSums]int64) bool) (more bool, err error) {
 	begun := time.Now()
@@ -477,7 +480,7 @@ func (x *dropper) dropPart(ctx context.Context, may func(sum [windowSums]int64) 
 	x.did(gone, begun)
 	last := upTo == x.cut
 	if gone.Docs == 0 {
-		x.d.More = x.d.More || !last // others have taken away what was there: later
+		x.d.More = x.d.More || !last // others have removed what was there: try later
 		return false, nil
 	}
 	if x.from == x.low {
@@ -487,7 +490,8 @@ func (x *dropper) dropPart(ctx context.Context, may func(sum [windowSums]int64) 
 	return !last, nil
 }
 
-// sum adds up the windows below a mark; windows is how many have documents.
+// sum adds up the windows below a mark; windows is the number of those with
+// documents.
 func (x *dropper) sum(upTo LowWater) (sum [windowSums]int64, windows int64, err error) {
 	err = x.coll.eachWindow(x.c.engine, x.low, upTo, func(w windowSum) bool {
 		if w.d[windowDocs] > 0 {
@@ -501,8 +505,8 @@ func (x *dropper) sum(upTo LowWater) (sum [windowSums]int64, windows int64, err 
 	return sum, windows, err
 }
 
-// dropSum drops what is below a mark, which sums up to that and has those documents; a
-// list of nil tells of them as ranges. REQUIRES: the gate is closed.
+// dropSum drops what is below a mark, given its sum and its documents; with a nil list
+// they are recorded as ranges. REQUIRES: the gate is closed.
 func (x *dropper) dropSum(ctx context.Context, upTo LowWater, sum [windowSums]int64, windows int64, list *idList) (gone Dropped, err error) {
 	if err := x.coll.live.gate.requireClosed(); err != nil {
 		return gone, err
@@ -521,9 +525,9 @@ func (x *dropper) dropSum(ctx context.Context, upTo LowWater, sum [windowSums]in
 	return Dropped{Docs: sum[windowDocs], Bytes: sum[windowSize], Keys: keys, Windows: windows}, nil
 }
 
-// dropRange removes the windows from the low water up to a mark, which hold what
-// sum says, by a rule; list has their documents, where each is told. REQUIRES: the gate
-// is closed.
+// dropRange removes, by a rule, the windows from the low water up to a mark, given
+// their sum; list has their documents, where each is listed. REQUIRES: the gate is
+// closed.
 func (c *Catalog) dropRange(ctx context.Context, coll *Collection, at Evaluation, upTo LowWater, sum [windowSums]int64, rule string, list *idList) error {
 	l := coll.live
 	if err := l.gate.requireClosed(); err != nil {
@@ -544,7 +548,7 @@ func (c *Catalog) dropRange(ctx context.Context, coll *Collection, at Evaluation
 		}
 	}
 	if l.counter.Load(sumDocs) == sum[windowDocs] {
-		state.Swept = upTo // nothing is left: the indexes go, too
+		state.Swept = upTo // nothing is left: the indexes are emptied, too
 		if err := c.dropAllEntries(u, coll); err != nil {
 			return err
 		}
@@ -567,7 +571,7 @@ func (c *Catalog) dropRange(ctx context.Context, coll *Collection, at Evaluation
 	return c.commit(ctx, e, storage.Buffered)
 }
 
-// dropAllEntries removes what is in the indexes of a collection.
+// dropAllEntries removes all entries of a collection's indexes.
 func (c *Catalog) dropAllEntries(u *storage.Unit, coll *Collection) error {
 	for _, ix := range coll.indexes {
 		if err := u.DeleteRange(ix.Ident, nil, nil); err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
-// duplicate is the error for a key that another document has in ix.
+// duplicate returns the error for a key that another document has in ix.
 func duplicate(c *Collection, ix *Index, key schema.Key) error {
 	values, _, err := keystring.Decode(key.Bytes, key.TypeBits, ix.Directions())
 	if err != nil {
@@ -20,8 +20,8 @@ func duplicate(c *Collection, ix *Index, key schema.Key) error {
 	return duplicateError(c, ix, values)
 }
 
-// duplicateID is the error for an _id that another document has. Clustered
-// collections have codes of their own for values that are not finite.
+// duplicateID returns the error for an _id that another document has. Clustered
+// collections have separate codes for values that are not finite.
 func duplicateID(c *Collection, id bson.Value) error {
 	if c.Settings.Clustered != nil {
 		if f, ok := notFinite(id); ok {
@@ -53,7 +53,7 @@ func notFinite(v bson.Value) (f float64, ok bool) {
 }
 
 // duplicateError is code 11000 in the server's words, with keyPattern and
-// keyValue. Under a collation strings stand there as their collation keys, in
+// keyValue. Under a collation strings are shown as their collation keys, in
 // hexadecimal.
 func duplicateError(c *Collection, ix *Index, values []bson.Value) error {
 	var shown bson.Builder
@@ -80,7 +80,7 @@ func duplicateError(c *Collection, ix *Index, values []bson.Value) error {
 	return mongoerr.New(mongoerr.DuplicateKey, "%s", m.String()).WithExtra(extra)
 }
 
-// hexadecimal replaces the strings in v, which are collation keys and no text.
+// hexadecimal replaces the strings in v, which are collation keys and not text.
 func hexadecimal(v bson.Value) bson.Value {
 	switch v.Type {
 	case bson.TypeString, bson.TypeSymbol:

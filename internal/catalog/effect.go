@@ -10,36 +10,37 @@ import (
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
-// Effect is what a unit does when it commits, as a value: the bytes of its batch,
-// notes of what changes in memory, and, where they are wanted, operations. Apply makes it so, on the member that
-// proposed it and on any other one (docs/rfcs/0014-a-commit-is-a-value.md).
+// Effect is what a unit does when it commits, as a value: the bytes of its batch, notes of
+// what changes in memory and, where they are recorded, operations. Apply applies it, on the
+// member that proposed it and on any other one (docs/rfcs/0014-a-commit-is-a-value.md).
 //
-// An effect that never comes to Apply leaves no trace.
+// An effect that is never applied leaves no trace.
 type Effect struct {
 	c     *Catalog
 	u     *storage.Unit
 	notes []note
 	dues  []dueNote  // one for each collection
-	hints []hintNote // not encoded: what they say is checked on each use
+	hints []hintNote // not encoded: their content is checked on each use
 	ops   operations
 	// at is when the evaluation began.
 	at Evaluation
-	// executed is what the effect does for a session that may send it again, one of
-	// its notes; nil for nothing.
+	// executed is the note of what the effect does for a session that may send it
+	// again; nil for none.
 	executed *executedNote
-	// write is what is pending of the effect once its order is decided: nil where it keeps
-	// the locks of its records; pends says that others may see it, keeps that they must not.
+	// write is what is pending of the effect once its order is decided; nil where it keeps
+	// the locks of its records. pends says that others may see it, keeps that they must not.
 	write        *pending.Write
 	pends, keeps bool
-	// evicted are documents that made room for others: a number for statistics.
+	// evicted counts expired documents that were removed because others needed
+	// their keys, for statistics.
 	evicted int64
-	// own says that it is of keyspaces of this member alone.
+	// own says that it is about keyspaces of this member alone.
 	own bool
 	// foreign says that it was decoded: nobody holds its gates.
 	foreign bool
 }
 
-// effects lend the memory of effects.
+// effects pools the memory of effects.
 var effects = sync.Pool{New: func() any { return new(Effect) }}
 
 // maxKeptNotes and maxKeptOps bound what an effect keeps for the next unit: a number,
@@ -49,7 +50,7 @@ const (
 	maxKeptOps   = 1 << 20
 )
 
-// release gives the memory of an effect back that is over.
+// release gives back the memory of an effect that has ended.
 func (e *Effect) release() {
 	if cap(e.notes) > maxKeptNotes || cap(e.hints) > maxKeptNotes || cap(e.ops.bytes) > maxKeptOps || cap(e.ops.all) > maxKeptNotes {
 		return
@@ -60,36 +61,36 @@ func (e *Effect) release() {
 	effects.Put(e)
 }
 
-// about is the collection that a note is about: by the ident of its descriptor,
-// which is that of its records, too.
+// about is the collection of a note: by the ident of its descriptor, which is
+// also that of its records.
 type about struct {
 	id storage.Ident
 	l  *live // nil in a note that was decoded and is not bound
 }
 
-// of is what a note about a collection begins with.
+// of returns the head of a note about a collection.
 func of(c *Collection) about { return about{c.id, c.live} }
 
-// note is a change of live state. Each kind has one type, whose methods are the
+// note is a change of live state. Each kind is a type, whose methods are the
 // only code that makes the change.
 type note interface {
-	// kind tells the notes apart in an encoding.
+	// kind identifies the type of the note in an encoding.
 	kind() noteKind
 	// target is the collection that the note is about.
 	target() *about
-	// alone says that nobody may be inside of the collection's gate.
+	// alone says that nobody may be inside the collection's gate.
 	alone() bool
-	// show makes the part of the change that must be seen before the batch is.
+	// show makes the part of the change that must be visible before the batch is.
 	show()
-	// apply makes the rest, when the batch is visible.
+	// apply makes the rest, once the batch is visible.
 	apply(c *Catalog) error
-	// append appends what the note says, without its kind and collection.
+	// append appends the content of the note, without its kind and collection.
 	append(dst []byte) []byte
 }
 
 func (a *about) target() *about { return a }
 
-// alone, show and append are those of most notes.
+// alone, show and append are the defaults for most notes.
 func (a *about) alone() bool              { return false }
 func (a *about) show()                    {}
 func (a *about) append(dst []byte) []byte { return dst }
@@ -97,7 +98,7 @@ func (a *about) append(dst []byte) []byte { return dst }
 // note adds a note to the effect.
 func (e *Effect) note(n note) { e.notes = append(e.notes, n) }
 
-// noted is the note of a kind about a collection that an effect has, or nil.
+// noted returns the effect's note of a kind about a collection, or nil.
 func noted[N note](e *Effect, l *live, is func(N) bool) (found N, ok bool) {
 	for _, n := range e.notes {
 		if n, same := n.(N); same && n.target().l == l && (is == nil || is(n)) {
@@ -107,11 +108,11 @@ func noted[N note](e *Effect, l *live, is func(N) bool) (found N, ok bool) {
 	return found, false
 }
 
-// Evaluation is on which state the effect was evaluated, as the committer said when
-// its unit began.
+// Evaluation returns the state on which the effect was evaluated, which the
+// committer gave when its unit began.
 func (e *Effect) Evaluation() Evaluation { return e.at }
 
-// evaluate asks the committer on which state what follows is evaluated.
+// evaluate asks the committer for the state on which what follows is evaluated.
 func (c *Catalog) evaluate() (at Evaluation) {
 	if c.evaluator != nil {
 		at = c.evaluator.Evaluate()
@@ -122,9 +123,9 @@ func (c *Catalog) evaluate() (at Evaluation) {
 // Empty says whether the effect changes nothing.
 func (e *Effect) Empty() bool { return e.u.Empty() && len(e.notes) == 0 }
 
-// Commit applies an effect where no log decides, and returns when it is as durable
-// as d asks. Errors: those of Apply, and the cause of ctx's end while it waits for
-// the disk.
+// Commit applies an effect where there is no log, and returns when it is as
+// durable as d asks. Errors: those of Apply, and the cause of ctx's end while it
+// waits for the disk.
 func (e *Effect) Commit(ctx context.Context, d storage.Durability) error {
 	if err := e.Apply(LogPosition{}); err != nil {
 		return err
@@ -132,16 +133,16 @@ func (e *Effect) Commit(ctx context.Context, d storage.Durability) error {
 	return e.c.engine.Wait(ctx, d)
 }
 
-// LogPosition is the place of an effect in the log of a replicated group: its index,
-// from 1 on, and its optime. It is zero where there is no log.
+// LogPosition is the position of an effect in the log of a replicated group: its
+// index, from 1 on, and its optime. It is zero where there is no log.
 type LogPosition struct{ Index, Term, Time uint64 }
 
-// Apply makes an effect take place, whole, and ends its unit: it is the only code
+// Apply applies an effect, atomically, and ends its unit: it is the only code
 // that changes live state after a commit (invariant effect).
 //
-// One that was decoded is applied by one caller at a time, in the order of the log,
-// and changes nothing where at is not above the engine's Applied. An error says
-// that this member cannot go on: that of the disk, or ErrCorruption.
+// Decoded effects are applied by one caller at a time, in the order of the log; one
+// changes nothing where at is not above the engine's Applied. After an error, that
+// of the disk or ErrCorruption, this member cannot continue.
 func (e *Effect) Apply(at LogPosition) error {
 	defer e.u.Abort()
 	if !e.foreign {
@@ -197,7 +198,7 @@ func (e *Effect) apply(at LogPosition) error {
 	return nil
 }
 
-// bind finds what a decoded effect is about. What is about to be created is found
+// bind finds the collections of a decoded effect. One that it creates is found
 // when its descriptor is there.
 func (e *Effect) bind() error {
 	for i := range e.dues {
@@ -218,8 +219,8 @@ func (e *Effect) bind() error {
 	})
 }
 
-// enter closes the gates of what a decoded effect changes as a DDL does, and is
-// inside of the others, as its unit was where it was evaluated.
+// enter closes the gates of the collections that a decoded effect changes as a
+// DDL does, and enters the others, as its unit did where it was evaluated.
 func (e *Effect) enter() (leave func()) {
 	alone := map[*live]bool{}
 	add := func(a *about, is bool) {
@@ -244,7 +245,7 @@ func (e *Effect) enter() (leave func()) {
 		if alone[l] {
 			l.gate.Lock()
 		} else {
-			_ = l.gate.RLock(context.Background()) // what others have committed waits for as long as it takes
+			_ = l.gate.RLock(context.Background()) // what is committed has to wait as long as it takes
 		}
 	}
 	if ddl {
@@ -264,7 +265,7 @@ func (e *Effect) enter() (leave func()) {
 	}
 }
 
-// begin starts the effect of a change to a collection that is no write of
+// begin starts the effect of a change to a collection other than a write of
 // documents, whose evaluation has begun already.
 func (c *Catalog) begin(coll *Collection, at Evaluation) *Effect {
 	e := &Effect{c: c, u: c.engine.Begin(), own: coll.own(), at: at}
@@ -272,9 +273,9 @@ func (c *Catalog) begin(coll *Collection, at Evaluation) *Effect {
 	return e
 }
 
-// commit seals an effect and has the committer make it take place: for what is of
-// this member alone, the engine. The effect is over afterwards in any case.
-// Errors: 14031, and the committer's.
+// commit seals an effect and passes it to the committer or, for keyspaces of this
+// member alone, to the engine. The effect must not be used afterwards. Errors:
+// 14031, and the committer's.
 func (c *Catalog) commit(ctx context.Context, e *Effect, d storage.Durability) error {
 	defer e.u.Abort()
 	if err := e.u.Seal(); err != nil {
@@ -293,8 +294,8 @@ func (c *Catalog) commit(ctx context.Context, e *Effect, d storage.Durability) e
 	return err
 }
 
-// liveOf finds what a collection's descriptors share, by the ident of its
-// descriptor or of its open measurements; nil where there is none.
+// liveOf finds the live state of a collection, by the ident of its descriptor
+// or of its open measurements; nil where there is none.
 func (c *Catalog) liveOf(id storage.Ident) *live {
 	c.listed.RLock()
 	defer c.listed.RUnlock()

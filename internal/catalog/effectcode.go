@@ -19,13 +19,15 @@ import (
 //	says, behind its length
 //	operations (operations.go)
 //
-// Numbers are varints. The version rises with each change, that of the format of
-// Pebble's batches too, and a set writes the next one when all members read it.
+// Numbers are varints. The version rises with each change, including changes of
+// Pebble's batch format, and a set writes the next one once all members can read
+// it.
 //
-// Version 1 differs in the operations. It is read, and not written any more.
+// Version 1 differs in the operations. It can be read, but is no longer
+// written.
 const effectVersion = 2
 
-// readableEffect says whether this build reads a version.
+// readableEffect says whether this build can read a version.
 func readableEffect(version byte) bool { return version == 1 || version == effectVersion }
 
 // effectHeader is the length of version and checksum.
@@ -57,7 +59,7 @@ func (e *Effect) AppendEncoded(dst []byte) []byte {
 	return dst
 }
 
-// EncodedSize is about how many bytes AppendEncoded appends: seldom more.
+// EncodedSize estimates how many bytes AppendEncoded appends: seldom more.
 func (e *Effect) EncodedSize() int {
 	const perNote, perOperation, rest = 64, 12, 128
 	return rest + e.u.Size() + perNote*(len(e.dues)+len(e.notes)) + perOperation*len(e.ops.all) + len(e.ops.bytes)
@@ -68,8 +70,8 @@ func appendNote(dst []byte, n note) []byte {
 	return storage.AppendSized(dst, n.append(nil))
 }
 
-// Decode makes an effect of an encoding, which must be all of b and is copied.
-// Errors: storage.ErrCorruption.
+// Decode decodes an effect, which must be all of b and is copied. Errors:
+// storage.ErrCorruption.
 func (c *Catalog) Decode(b []byte) (*Effect, error) {
 	bad := func(what string) (*Effect, error) {
 		return nil, fmt.Errorf("%w: an effect %s", storage.ErrCorruption, what)
@@ -104,7 +106,8 @@ func (c *Catalog) Decode(b []byte) (*Effect, error) {
 	return e, nil
 }
 
-// readNote adds the note of a kind that r has; false where there is no such kind.
+// readNote reads a note of a kind from r, and adds it; false where there is no
+// such kind.
 func (e *Effect) readNote(kind noteKind, id storage.Ident, r *storage.EncodingReader) bool {
 	if id >= storage.FirstOwnIdent || id < storage.FirstIdent && kind != noteDatabase && kind != noteExecuted {
 		return false

@@ -14,9 +14,9 @@ func appendEntryValue(dst []byte, recordKeyLen int, typeBits []byte) []byte {
 	return append(binary.AppendUvarint(dst, uint64(recordKeyLen)), typeBits...)
 }
 
-// Split takes an entry of the index apart. The slices share the arguments'
-// bytes, or dst, to which the record key may be appended; all are nil for an
-// entry that is damaged.
+// Split splits an entry of the index into its parts. The slices share the
+// arguments' bytes, or dst, to which the record key may be appended; all are
+// nil for a damaged entry.
 func (ix *Index) Split(dst RecordKey, key, value []byte) (keyString []byte, record RecordKey, typeBits []byte) {
 	if !ix.ByWindow {
 		return splitEntry(key, value)
@@ -29,7 +29,7 @@ func (ix *Index) Split(dst RecordKey, key, value []byte) (keyString []byte, reco
 	return key, dst[n:], value[layout.SectionBytes:]
 }
 
-// appendEntry appends the entry that a document has for one of its keys.
+// appendEntry appends the entry of a document for one of its keys.
 func (ix *Index) appendEntry(key, value []byte, k schema.Key, record RecordKey) (_, _ []byte) {
 	if ix.ByWindow {
 		return append(key, k.Bytes...), append(append(value, record[:layout.SectionBytes]...), k.TypeBits...)

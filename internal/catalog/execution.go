@@ -15,18 +15,18 @@ import (
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
-// Newest is what a process knows of a session's newest transaction number. It is read
-// again where another member may have written since. One operation of the session
-// uses it at a time; the zero Newest knows nothing.
+// Newest caches a session's newest transaction number. It is read again where another
+// member may have written since. One operation of the session uses it at a time; the
+// zero Newest is empty.
 type Newest struct {
 	known   bool
-	at      Evaluation // when it was so
+	at      Evaluation // the evaluation in which it was read
 	txn     int64      // the newest that was begun; -1 for none
-	stored  int64      // the one that records are of; -1 for none
+	stored  int64      // the one that has records; -1 for none
 	records uint32     // the number of the next one of stored
 }
 
-// Txn is the newest transaction number, -1 for none, as of now.
+// Txn returns the current newest transaction number, -1 for none.
 func (n *Newest) Txn(c *Catalog, s retryable.Session) (int64, error) {
 	at := c.evaluate()
 	if n.known && n.at == at {
@@ -52,8 +52,8 @@ func (c *Catalog) eachSession(f func(s retryable.Session, number uint32, r *retr
 	return c.recordsIn(nil, nil, f)
 }
 
-// recordsIn calls f with the records between two keys, nil for the ends of all. What f
-// gets is valid for the call.
+// recordsIn calls f with the records between two keys, nil for no bound. The arguments
+// of f are valid during the call.
 func (c *Catalog) recordsIn(from, to []byte, f func(s retryable.Session, number uint32, r *retryable.Record) error) (err error) {
 	it, err := c.engine.NewIter(storage.IdentSessions, from, to)
 	if err != nil {
@@ -81,18 +81,18 @@ func (c *Catalog) recordsIn(from, to []byte, f func(s retryable.Session, number 
 }
 
 // Execution is an operation whose statements a session has numbered, so that one
-// which is sent again is executed once (invariant once). It records what they do in
-// the units that do it. One goroutine uses it, and ends it with End.
+// that is sent again is executed only once (invariant once). It records what they
+// do in the same units. One goroutine uses it, and ends it with End.
 type Execution struct {
 	c       *Catalog
 	newest  *Newest
 	session retryable.Session
 	txn     int64
-	at      Evaluation // of all its units: what the records say holds for no other
+	at      Evaluation // of all its units: the records are valid for no other
 	done    []done     // by earlier attempts, in the order of statements
 	pending []retryable.Run
 	now     int32 // the statement that is executed, -1 for none that has a number
-	failed  bool  // a unit has not been committed, or nobody knows
+	failed  bool  // a unit has not been committed, or its outcome is not known
 }
 
 // done is a run that is stored: its document is in the record of that number.
@@ -102,7 +102,7 @@ type done struct {
 }
 
 // BeginExecution begins the operation txn of a session, or another attempt at it.
-// REQUIRES: n.Txn has just told that txn is not too old, and nobody else uses n.
+// REQUIRES: n.Txn has just shown that txn is not too old, and nobody else uses n.
 func (c *Catalog) BeginExecution(n *Newest, s retryable.Session, txn int64) (*Execution, error) {
 	if err := invariant.Require(n.known && txn >= n.txn, "catalog: an execution begins with a transaction number that is not too old"); err != nil {
 		return nil, err
@@ -114,7 +114,7 @@ func (c *Catalog) BeginExecution(n *Newest, s retryable.Session, txn int64) (*Ex
 	}
 	err := c.eachRecord(s, func(number uint32, r *retryable.Record) error {
 		for _, run := range r.Runs {
-			run.Doc = nil // read again when it is wanted
+			run.Doc = nil // read again when it is needed
 			x.done = append(x.done, done{run, number})
 		}
 		return nil
@@ -123,8 +123,8 @@ func (c *Catalog) BeginExecution(n *Newest, s retryable.Session, txn int64) (*Ex
 	return x, err
 }
 
-// Executed is what an earlier attempt did as a statement, or false where none has
-// executed it.
+// Executed returns what an earlier attempt did for a statement, or false where
+// none has executed it.
 func (x *Execution) Executed(statement int32) (run retryable.Run, ok bool, err error) {
 	i, found := slices.BinarySearchFunc(x.done, statement, func(d done, s int32) int { return int(d.First) - int(s) })
 	if !found {
@@ -157,26 +157,26 @@ func (x *Execution) Executed(statement int32) (run retryable.Run, ok bool, err e
 	return run, true, nil
 }
 
-// Execute says which statement the next writes are.
+// Execute sets the statement to which the next writes belong.
 func (x *Execution) Execute(statement int32) { x.now = max(statement, -1) }
 
-// Write is write on a unit of the operation, whose operations are told as those of the
-// statement.
+// Write runs write on a unit of the operation, whose operations are recorded as those
+// of the statement.
 func (x *Execution) Write(u *Unit, write func(*Unit) error) error {
 	u.SetStatement(x.now)
 	return write(u)
 }
 
-// Did says that a statement has done something to a document, in the unit that is
-// committed next. Those below 0 have no number.
+// Did records what a statement has done to a document in the unit that is
+// committed next. Statements below 0 have no number.
 func (x *Execution) Did(kind retryable.Kind, statement int32, doc bson.Doc) {
 	if statement >= 0 {
 		x.pending = retryable.AppendRun(x.pending, kind, statement, doc)
 	}
 }
 
-// Commit is u.Commit for a unit of the operation, with the record of what it did. What
-// is of this member alone has none: no other member could answer for it.
+// Commit is u.Commit for a unit of the operation, with the record of what it did.
+// Writes to this member alone have none: no other member could answer for them.
 func (x *Execution) Commit(ctx context.Context, u *Unit, d storage.Durability) error {
 	if !u.e.own {
 		u.e.at = x.at
@@ -195,10 +195,10 @@ func (x *Execution) Commit(ctx context.Context, u *Unit, d storage.Durability) e
 	return err
 }
 
-// SessionWrites is how many records of what sessions have executed were written here.
+// SessionWrites counts the records of sessions' statements written on this member.
 func (c *Catalog) SessionWrites() int64 { return c.noted.Load() }
 
-// record notes what is pending in an effect.
+// record adds the pending record to an effect.
 func (x *Execution) record(e *Effect) {
 	if len(x.pending) == 0 {
 		return
@@ -218,14 +218,14 @@ func (x *Execution) record(e *Effect) {
 	e.executed = note
 }
 
-// forgetBatch is how many sessions ForgetSessions forgets in one unit: what it reserves
-// meanwhile has to wait.
+// forgetBatch is how many sessions ForgetSessions forgets in one unit: operations of
+// those it has reserved must wait.
 const forgetBatch = 256
 
-// ForgetSessions forgets what sessions have executed of which none has executed
-// anything since a date, in milliseconds, and returns how many. reserve says whether a
-// session may be forgotten, which nobody may use until release is called; nil for no.
-// Errors: those of commits, the cause of ctx's end.
+// ForgetSessions removes the records of sessions that have executed nothing since a
+// date, in milliseconds, and returns how many sessions. reserve reserves a session,
+// which nobody may use until release is called; a nil release says that it may not be
+// forgotten. Errors: those of commits, the cause of ctx's end.
 func (c *Catalog) ForgetSessions(ctx context.Context, before int64, reserve func(retryable.Session) (release func())) (n int, err error) {
 	var from []byte
 	for {
@@ -245,8 +245,8 @@ func (c *Catalog) ForgetSessions(ctx context.Context, before int64, reserve func
 	}
 }
 
-// idleSessions finds a batch of sessions from a key on, and where to go on: nil at the
-// end.
+// idleSessions finds a batch of sessions from a key on, and where to continue: nil at
+// the end.
 func (c *Catalog) idleSessions(from []byte, before int64) (idle []retryable.Session, next []byte, err error) {
 	err = c.recordsIn(from, nil, func(s retryable.Session, number uint32, r *retryable.Record) error {
 		if len(idle) == forgetBatch {
@@ -266,7 +266,7 @@ func (c *Catalog) idleSessions(from []byte, before int64) (idle []retryable.Sess
 
 var errEnough = errors.New("enough")
 
-// forgetSessions forgets sessions in one unit, as far as they are idle still.
+// forgetSessions forgets sessions in one unit, if they are still idle.
 func (c *Catalog) forgetSessions(ctx context.Context, idle []retryable.Session, before int64, reserve func(retryable.Session) (release func())) (n int, err error) {
 	u := c.Begin()
 	defer u.Abort()
@@ -304,12 +304,12 @@ func (c *Catalog) forgetSessions(ctx context.Context, idle []retryable.Session, 
 }
 
 // executedNote says that a session has executed statements. Its record is stored with
-// the unit's place in the log, which is known when the unit is applied.
+// the unit's position in the log, which is known when the unit is applied.
 type executedNote struct {
 	about
 	session retryable.Session
 	number  uint32
-	clears  bool // the records behind number are of an older transaction number, and go
+	clears  bool // the records after number are of an older transaction number, and are removed
 	body    []byte
 }
 
@@ -325,7 +325,7 @@ func (n *executedNote) append(dst []byte) []byte {
 	return append(append(binary.AppendUvarint(dst, uint64(n.number)), clears), n.body...)
 }
 
-// read takes what append has made from r.
+// read reads from r what append has written.
 func (n *executedNote) read(r *storage.EncodingReader) {
 	copy(n.session.ID[:], r.Bytes(uint64(len(n.session.ID))))
 	copy(n.session.UID[:], r.Bytes(uint64(len(n.session.UID))))
@@ -347,7 +347,7 @@ func (n *executedNote) write(u *storage.Unit, at LogPosition) error {
 	return u.DeleteRange(storage.IdentSessions, retryable.AppendKey(nil, n.session, n.number+1), retryable.AppendKey(nil, n.session, math.MaxUint32))
 }
 
-// Drop forgets what statements did in a unit that was given up.
+// Drop discards what statements did in a unit that was given up.
 func (x *Execution) Drop() { x.pending = x.pending[:0] }
 
 // End ends the operation.

@@ -12,30 +12,31 @@ import (
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
-// What goes as a range is told of document by document, where operations are recorded:
-// the unit that drops has the list of all _ids (docs/rfcs/0020-oplog.md). The list is
-// made before the gate closes, in one state of the store, and what others add or take
-// away meanwhile is looked at again when it is closed. So the list is what goes (invariant
-// exact-window).
+// Where operations are recorded, a removal of a range is recorded document by document:
+// the unit that drops it has the list of all _ids (docs/rfcs/0020-oplog.md). The list is
+// made before the gate closes, in one state of the store; what others add or remove in the
+// meantime is corrected when it is closed. So the list is exactly what is removed
+// (invariant exact-window).
 
 const (
-	// listedDocs is how many documents go in one unit, at the least as many as are in
-	// one window: an entry of the log has some megabyte then, and others are not held up.
+	// listedDocs is how many documents are removed in one unit, at least those of one
+	// window: an entry of the log is then a few megabytes, and others are not held up.
 	listedDocs = 1 << 16
-	// listedAtOnce is how many documents are listed while the gate is closed: few take
-	// less time than to set a watch.
+	// listedAtOnce is up to how many documents are listed with the gate closed: that
+	// takes less time than to set a watch.
 	listedAtOnce = 512
-	// maxListBytes bounds a list. The documents of a window that has more go one by one.
+	// maxListBytes bounds a list. The documents of a window that has more are removed
+	// one by one.
 	maxListBytes = 32 << 20
-	// maxListChanges bounds the documents that a watch knows to have come or gone.
+	// maxListChanges bounds the documents that a watch notes as added or removed.
 	maxListChanges = 100_000
 )
 
-// errLongList says that a window has more documents than one unit may tell of.
+// errLongList says that a window has more documents than one unit may list.
 var errLongList = errors.New("catalog: the window has too many documents to list")
 
-// errLostList says that more documents have come or gone than a watch can note: the
-// windows wait for the next visit.
+// errLostList says that more documents were added or removed than a watch can note:
+// the windows wait for the next visit.
 var errLostList = errors.New("catalog: too many documents changed while the window was listed")
 
 // idList is the _ids of some documents: of each the type and the bytes.
@@ -73,7 +74,7 @@ func (l *idList) addSpan(c *Collection, r storage.Reader, span layout.Span) erro
 	return it.Err()
 }
 
-// leave takes _ids out of the list.
+// leave removes _ids from the list.
 func (l *idList) leave(ids map[string]struct{}) error {
 	kept := l.bytes[:0]
 	for rest := l.bytes; len(rest) > 0; {
@@ -93,8 +94,8 @@ func (l *idList) leave(ids map[string]struct{}) error {
 	return nil
 }
 
-// listWatch notes, while documents are listed that are about to go, which of them come
-// and go by other hands. It is set and taken away while the gate is closed.
+// listWatch notes, while documents that are about to be dropped are listed, which
+// others add or remove. It is set and removed while the gate is closed.
 type listWatch struct {
 	due LowWater
 
@@ -103,15 +104,15 @@ type listWatch struct {
 	overflow bool
 }
 
-// listChange is a record key under which a document was stored, or from which one was
-// taken, and the _id of that.
+// listChange is a record key under which a document was stored or removed, and its
+// _id.
 type listChange struct {
 	key RecordKey
 	id  []byte
 }
 
-// noteListed tells the watch that the unit stores a document under a record key where
-// there was none, or takes it away.
+// noteListed notes in the watch that the unit stores a document under a new record
+// key, or removes one.
 func (u *Unit) noteListed(c *Collection, key RecordKey, doc bson.Doc) {
 	w := c.live.listWatch.Load()
 	if w == nil || c.sections == nil || !w.due.Below(c.sections.In(key)) {
@@ -144,8 +145,8 @@ func (w *listWatch) take(c *Collection, upTo LowWater) (changes []listChange, er
 	return slices.CompactFunc(changes, func(a, b listChange) bool { return bytes.Equal(a.key, b.key) }), nil
 }
 
-// correct makes a list that was made in an earlier state one of r's, by what has changed
-// since.
+// correct updates a list that was made in an earlier state to that of r, by what has
+// changed since.
 func (l *idList) correct(c *Collection, r storage.Reader, changes []listChange) error {
 	if len(changes) == 0 {
 		return nil
@@ -172,13 +173,14 @@ func (l *idList) correct(c *Collection, r storage.Reader, changes []listChange) 
 	return nil
 }
 
-// lists says whether what goes as a range is told of document by document.
+// lists says whether removals of ranges are recorded document by document.
 func (c *Catalog) lists(coll *Collection) bool {
 	return c.operations && !coll.own() && !c.NoExpiredList.Load()
 }
 
-// part is how far a part reaches of the windows from one mark up to another: at least
-// over one with documents, and not over many more than so many documents.
+// part returns how far the next part of the windows from one mark up to another
+// reaches: at least over one window with documents, and not over many more than a
+// number of documents.
 func (c *Collection) part(r storage.Reader, from, upTo LowWater, most int64) (LowWater, error) {
 	docs := int64(0)
 	end := upTo
@@ -193,8 +195,9 @@ func (c *Collection) part(r storage.Reader, from, upTo LowWater, most int64) (Lo
 	return end, err
 }
 
-// listPart is how far the next part of the windows below cut reaches, and the list of its
-// documents; nil where nobody is told of them, or the list is made with the gate closed.
+// listPart returns how far the next part of the windows below cut reaches, and the list
+// of its documents; nil where documents are not listed, or the list is made with the gate
+// closed.
 func (x *dropper) listPart() (upTo LowWater, list *idList, err error) {
 	if !x.c.lists(x.coll) {
 		return x.cut, nil, nil
@@ -230,7 +233,7 @@ func (x *dropper) beginList() {
 	l.listWatch.Store(x.listing)
 }
 
-// endList takes the watch away.
+// endList removes the watch.
 func (x *dropper) endList() {
 	if x.listed == nil {
 		return
@@ -243,8 +246,8 @@ func (x *dropper) endList() {
 	x.listed = nil
 }
 
-// finishList makes a list of listPart that of the documents as they are, which are so
-// many. REQUIRES: the gate is closed.
+// finishList makes a list of listPart current, given the number of documents.
+// REQUIRES: the gate is closed.
 func (x *dropper) finishList(list *idList, upTo LowWater, docs int64) (*idList, error) {
 	if err := x.coll.live.gate.requireClosed(); err != nil || !x.c.lists(x.coll) {
 		return nil, err
@@ -261,7 +264,8 @@ func (x *dropper) finishList(list *idList, upTo LowWater, docs int64) (*idList, 
 	return x.coll.listSpans(x.c.engine, x.low, upTo)
 }
 
-// recordExpired records that the documents of a list went as a range, by a rule.
+// recordExpired records that the documents of a list were removed as a range, by
+// a rule.
 func (e *Effect) recordExpired(coll *Collection, list *idList, rule string) {
 	if coll.IsTimeseries() {
 		coll = coll.Buckets()

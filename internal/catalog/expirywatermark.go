@@ -10,7 +10,7 @@ import (
 )
 
 // expiryWatermark is an instant before which no document of a collection is due by
-// the rules that hide what is due, so that readers need not judge each document.
+// the rules that hide what is due, so that readers need not check each document.
 // Writers lower it before their documents become visible; RaiseWatermark raises it.
 // Each descriptor has its own.
 type expiryWatermark struct {
@@ -27,14 +27,14 @@ func (c *Collection) timesRaised() uint64 {
 	return c.watermark.raised.Load()
 }
 
-// Watermark is the expiry watermark of a collection as it was before a reader took
-// its state of the store.
+// Watermark is the expiry watermark of a collection at the time before a reader
+// took its state of the store.
 type Watermark struct {
 	coll   *Collection // nil: nothing is known
 	raised uint64
 }
 
-// Watermark is to be taken before a state of the store; NothingDue then answers for
+// Watermark must be taken before a state of the store; NothingDue then holds for
 // that state.
 func (c *Collection) Watermark() Watermark {
 	if now := c.Latest(); now != nil && now.hiding != nil {
@@ -47,11 +47,11 @@ func (c *Collection) Watermark() Watermark {
 // what is due, in the state of the store that was taken after the watermark. False
 // means that it is not known.
 func (w Watermark) NothingDue(c *Collection, now int64) bool {
-	// What was raised in between may speak of a later state.
+	// What was raised in between may be about a later state.
 	return c != nil && w.coll == c && c.watermark.before.Load() > now && c.timesRaised() == w.raised
 }
 
-// noteDue notes when a document that is about to be written is due.
+// noteDue notes when a document that is about to be written comes due.
 // REQUIRES: the unit is inside the collection.
 func (u *Unit) noteDue(c *Collection, doc bson.Doc) {
 	if c.watermark == nil {
@@ -120,7 +120,7 @@ func (c *Catalog) RaiseWatermark(coll *Collection, first func(*Rule) (int64, err
 	return nil
 }
 
-// newExpiryWatermark is one of which nothing is known yet.
+// newExpiryWatermark returns one of which nothing is known yet.
 func newExpiryWatermark() *expiryWatermark {
 	f := &expiryWatermark{}
 	f.before.Store(math.MinInt64)

@@ -11,24 +11,23 @@ import (
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
-// lockName is what stands for a document among the locks: the part of its
-// record key that it keeps when it moves to another window.
+// lockName identifies a document among the locks: it is the part of its record
+// key that it keeps when it moves to another window.
 func (c *Collection) lockName(record RecordKey) []byte {
-	if c.Relaid() { // a scan that began before may have found it
+	if c.Relaid() { // a scan that began earlier may have found it
 		return record.IDInRelay()
 	}
 	return c.layout.Identity(record)
 }
 
-// Identity is the part of a record key that a document keeps for its life.
+// Identity returns the part of a record key that a document keeps for its life.
 func (c *Collection) Identity(record RecordKey) []byte { return c.lockName(record) }
 
 // FindsByID says whether FindID finds a document with a few lookups, without a scan.
 func (c *Collection) FindsByID() bool { return c.ClusteredByID() || c.Windowed() }
 
-// FindID reads the document with an _id; nil where there is none, and closer
-// with it. The record key is appended to dst.
-// REQUIRES: FindsByID.
+// FindID reads the document with an _id; both results are nil where there is
+// none. The record key is appended to dst. REQUIRES: FindsByID.
 func (c *Collection) FindID(dst RecordKey, r storage.Reader, id bson.Value) (record RecordKey, doc bson.Doc, closer io.Closer, err error) {
 	if err := invariant.Require(c.FindsByID(), "catalog: FindID is of a collection that FindsByID"); err != nil {
 		return dst, nil, nil, err
@@ -42,13 +41,13 @@ func (c *Collection) FindID(dst RecordKey, r storage.Reader, id bson.Value) (rec
 	} else {
 		record, doc, closer, err = c.findByEntry(dst, r, id)
 	}
-	if err == nil && doc == nil && c.Relaid() { // since the look began
+	if err == nil && doc == nil && c.Relaid() { // since the lookup began
 		return c.findEither(dst, r, id)
 	}
 	return record, doc, closer, err
 }
 
-// find reads the document of a record key, nil where it is gone.
+// find reads the document of a record key; nil where there is none.
 func (c *Collection) find(r storage.Reader, record RecordKey) (bson.Doc, io.Closer, error) {
 	doc, closer, err := r.Get(c.Ident, record)
 	if errors.Is(err, storage.ErrNotFound) {
@@ -58,7 +57,7 @@ func (c *Collection) find(r storage.Reader, record RecordKey) (bson.Doc, io.Clos
 }
 
 // findByEntry finds a document whose section is in the entry of its _id: where it
-// was seen last, and where that is not so any more, where the entry says.
+// was last seen or, where it no longer is there, where the entry says.
 func (c *Collection) findByEntry(dst RecordKey, r storage.Reader, id bson.Value) (record RecordKey, doc bson.Doc, closer io.Closer, err error) {
 	n := len(dst)
 	record = layout.AppendSection(dst, 0)
@@ -85,16 +84,16 @@ func (c *Collection) findByEntry(dst RecordKey, r storage.Reader, id bson.Value)
 		if err != nil || doc != nil {
 			return record, doc, closer, err
 		}
-		// Where r reads the latest state, it may have moved between the two looks.
+		// Where r reads the latest state, it may have moved between the two lookups.
 		last, looked = window, true
 	}
 }
 
-// sectionOf looks a key string of _id up; the entry may be dead.
+// sectionOf looks up a key string of _id; the entry may be dead.
 func (c *Collection) sectionOf(r storage.Reader, id []byte) (window uint64, found bool, err error) {
 	in := c.indexes[0].Ident
 	if relaid := c.live.relaid.Load(); relaid != nil {
-		in = relaid.ids // the descriptor may be from before
+		in = relaid.ids // the descriptor may be older
 	}
 	v, closer, err := r.Get(in, id)
 	if errors.Is(err, storage.ErrNotFound) {

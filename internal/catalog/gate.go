@@ -10,7 +10,7 @@ import (
 )
 
 // gate is a readers-writer lock whose readers stop waiting when their operation
-// ends. A writer that waits keeps new readers out; when it leaves, all readers
+// ends. A waiting writer keeps new readers out; when it leaves, all readers
 // that wait by then enter before the next writer. The zero gate is open.
 type gate struct {
 	// inside counts the readers inside, and is gateClosed less while a writer is
@@ -91,7 +91,7 @@ func (g *gate) Lock() {
 	<-emptied
 }
 
-// TryLock is Lock where nobody is inside or waits; else it says false.
+// TryLock is Lock if nobody is inside or waits; else it returns false.
 func (g *gate) TryLock() bool {
 	if !g.writer.TryLock() {
 		return false
@@ -116,12 +116,13 @@ func (g *gate) Unlock() {
 	g.writer.Unlock()
 }
 
-// requireClosed is an error where no writer is inside.
+// requireClosed returns an error where no writer is inside.
 func (g *gate) requireClosed() error {
 	return invariant.Require(g.inside.Load() == -gateClosed, "catalog: the collection's gate is closed")
 }
 
-// checkInside reports that nobody is inside, neither a reader nor a writer.
+// checkInside reports an error where nobody is inside, neither a reader nor a
+// writer.
 func (g *gate) checkInside() {
 	invariant.Check(g.inside.Load() != 0, "catalog: the caller is inside the collection's gate")
 }

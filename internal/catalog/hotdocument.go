@@ -11,35 +11,35 @@ import (
 )
 
 // A unit of a replica set's primary that only updates documents in place hands their
-// locks over as soon as the order of its effect is decided (Effect.Ordered). What it
-// makes of the documents is pending until it is applied, and who takes a lock next is
-// evaluated on that, or waits (docs/rfcs/0021-hot-documents.md).
+// locks over as soon as the order of its effect is decided (Effect.Ordered). The new
+// versions of the documents are pending until the effect is applied, and the next
+// holder of a lock is evaluated on them, or waits (docs/rfcs/0021-hot-documents.md).
 
-// maxHotDocument is the size of a document, in bytes, up to which it is pending. Of
-// greater ones the log takes less in a second than what is gained.
+// maxHotDocument is the largest size of a pending document, in bytes. With larger
+// ones the log is slower than anything that is gained.
 const maxHotDocument = 1 << 20
 
-// errEvaluatedOnRefused says that an operation was evaluated on a write that came to
-// nothing. It has left no trace itself.
+// errEvaluatedOnRefused says that an operation was evaluated on a write that was
+// refused. The operation has left no trace itself.
 var errEvaluatedOnRefused = mongoerr.New(mongoerr.InterruptedDueToReplStateChange, "operation depended on a write that the replica set did not accept").WithLabels("RetryableWriteError")
 
-// pendingRead is a version of a document on which a unit is evaluated.
+// pendingRead is a pending version of a document on which a unit is evaluated.
 type pendingRead struct {
 	pending.Version
-	written bool // by the unit: it has a newer one itself
+	written bool // by the unit, which has a newer one itself
 }
 
-// keepsPending says whether an update leaves documents of the collection where they
-// are, and other members have them.
+// keepsPending says whether updates leave documents of the collection in place, and
+// other members have them.
 func (c *Collection) keepsPending() bool { return c.FindsByID() && !c.Relaid() && !c.own() }
 
-// versionKey makes u.key the key of a document's versions. identity is what it is
-// locked by.
+// versionKey makes u.key the key of a document's versions. identity is its lock
+// name.
 func (u *Unit) versionKey(c *Collection, identity []byte) {
 	u.key = append(storage.AppendIdent(u.key[:0], c.Ident), identity...)
 }
 
-// read is the version of u.key on which the unit is evaluated, or nil.
+// read returns the version of u.key on which the unit is evaluated, or nil.
 func (u *Unit) read() *pendingRead {
 	for i := range u.reads {
 		if u.reads[i].Key == string(u.key) {
@@ -49,9 +49,10 @@ func (u *Unit) read() *pendingRead {
 	return nil
 }
 
-// version is the pending version of a document that the unit has just locked. Where it
-// is not ok, the unit's reader has the truth: nothing is pending, or no more, or the unit
-// has written the document since. Errors: the cause of ctx's end while it waited.
+// version returns the pending version of a document that the unit has just locked. Where
+// ok is false, the unit's reader has the newest version: nothing is pending, or no
+// longer, or the unit has written the document since. Errors: the cause of ctx's end
+// while it waited.
 func (u *Unit) version(ctx context.Context, c *Collection, identity []byte) (v pending.Version, ok bool, err error) {
 	if u.c.pending == nil {
 		return v, false, nil
@@ -80,7 +81,8 @@ func (c *Catalog) applied(ctx context.Context, key []byte) error {
 	return nil
 }
 
-// await waits until the unit's reader has the truth of a document that it has locked.
+// await waits until the unit's reader has the newest version of a document that it
+// has locked.
 func (u *Unit) await(ctx context.Context, c *Collection, identity []byte) error {
 	if u.c.pending == nil {
 		return nil
@@ -101,8 +103,9 @@ func (u *Unit) isPending(c *Collection, identity []byte) bool {
 	return u.c.pending.Newest(u.key) != nil
 }
 
-// awaitHolder waits for what is pending of a document of another unit that has a key
-// of an index in the store: it may have it no more. False where there is nothing.
+// awaitHolder waits for the pending version of another unit's document that has an
+// index key in the store: the new version may not have the key. False where nothing
+// is pending.
 func (u *Unit) awaitHolder(ctx context.Context, c *Collection, holder RecordKey) (bool, error) {
 	if u.c.pending == nil {
 		return false, nil
@@ -119,7 +122,7 @@ func (u *Unit) awaitHolder(ctx context.Context, c *Collection, holder RecordKey)
 	return true, nil
 }
 
-// wrote says that the unit has written the document of its record.
+// wrote notes that the unit has written the document of its record.
 func (u *Unit) wrote(c *Collection) {
 	if len(u.reads) == 0 {
 		return
@@ -130,7 +133,8 @@ func (u *Unit) wrote(c *Collection) {
 	}
 }
 
-// pend notes what the unit has made of the document of its record, in place.
+// pend notes the new version of the document of the unit's record, updated in
+// place.
 func (u *Unit) pend(c *Collection, doc bson.Doc) {
 	if !u.OnPending || u.c.pending == nil {
 		return
@@ -148,13 +152,13 @@ func (u *Unit) pend(c *Collection, doc bson.Doc) {
 	e.keeps = !e.write.Put(u.key, u.record, doc)
 }
 
-// ReadsPending says whether the unit is evaluated on documents as others leave them
-// that have not been applied, or were not when it read them.
+// ReadsPending says whether the unit is evaluated on versions of documents that
+// have not been applied, or had not been when it read them.
 func (u *Unit) ReadsPending() bool { return len(u.reads) > 0 }
 
-// Settle waits until all that the unit is evaluated on has been applied: for who tells
-// of it without a commit of the unit. Errors: 11602 where some came to nothing, and the
-// cause of ctx's end.
+// Settle waits until everything on which the unit is evaluated has been applied: it is
+// for callers that report what they read without a commit of the unit. Errors: 11602
+// where some of it was refused, and the cause of ctx's end.
 func (u *Unit) Settle(ctx context.Context) error {
 	for i := range u.reads {
 		if err := u.reads[i].Write.Wait(ctx); errors.Is(err, pending.ErrRefused) {
@@ -166,18 +170,18 @@ func (u *Unit) Settle(ctx context.Context) error {
 	return nil
 }
 
-// Ordered says that the place of the effect is decided: it takes effect before all
+// Ordered says that the order of the effect is decided: it takes effect before all
 // effects that the committer is given from now on, and where it is refused, so are all
-// of these that are of its Evaluation. A committer may say so once, before the effect
-// is applied, and while nobody applies it.
+// of these with the same Evaluation. A committer may call it once, before the effect
+// is applied.
 func (e *Effect) Ordered() {
 	if e.pends {
 		e.u.ReleaseRecords()
 	}
 }
 
-// Pending tells of what is pending, and how often others were evaluated on it. Zero on
-// a standalone.
+// Pending returns counts of what is pending, and of evaluations on it. Zero on a
+// standalone.
 func (c *Catalog) Pending() pending.Stats {
 	if c.pending == nil {
 		return pending.Stats{}

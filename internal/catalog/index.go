@@ -10,13 +10,12 @@ import (
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
-// Index is one state of an index of a collection. Immutable but for its live
-// parts: multikey paths and use counts.
+// Index is one state of an index of a collection. Immutable except for its live
+// state: multikey paths and use counts.
 type Index struct {
 	*schema.Index
-	// Form is what the entries are made by: the index itself, or that of a
-	// time-series collection as its buckets have it; nil where there are no
-	// entries.
+	// Form is the index by which entries are made: the index itself or, for a
+	// time-series collection, its form for buckets; nil where there are no entries.
 	Form *schema.Index
 	// Ident is the keyspace of the entries; for the index on _id of a collection
 	// that is clustered by _id it is the collection's, and Records is true.
@@ -30,10 +29,10 @@ type Index struct {
 	Ready bool
 
 	live *indexLive
-	top  []string // the first components of the paths, when they alone decide the keys; else nil
+	top  []string // the first components of the paths, where only they decide the keys; else nil
 }
 
-// indexLive is what all descriptors of an index share.
+// indexLive is the live state that all descriptors of an index share.
 type indexLive struct {
 	dropped  atomic.Bool
 	accesses atomic.Int64
@@ -56,7 +55,7 @@ func newIndex(c *Collection, ix *schema.Index, ident storage.Ident, records, rea
 	return n, nil
 }
 
-// describe sets what follows from the specification.
+// describe sets the fields that follow from the specification.
 func (ix *Index) describe(c *Collection, s *schema.Index) (err error) {
 	ix.Index, ix.Form = s, s
 	if c.IsTimeseries() {
@@ -71,11 +70,11 @@ func (ix *Index) describe(c *Collection, s *schema.Index) (err error) {
 	return nil
 }
 
-// hasEntries says whether the index has a keyspace of its own, with entries.
+// hasEntries says whether the index has its own keyspace, with entries.
 func (ix *Index) hasEntries() bool { return !ix.Records && ix.Form != nil }
 
-// holds says whether the index has entries of a document with a record key: that on
-// _id has none of those that lie by it.
+// holds says whether the index has entries of a document with a record key: the
+// index on _id has none for documents that are stored by _id.
 func (ix *Index) holds(record RecordKey) bool {
 	return ix.hasEntries() && !(ix.ByWindow && record.OfID())
 }
@@ -88,14 +87,14 @@ func (l *indexLive) drop() {
 	}
 }
 
-// resetUse counts accesses anew, as hiding an index and showing it again does.
+// resetUse resets the access count, as hiding and unhiding an index does.
 func (l *indexLive) resetUse() {
 	l.accesses.Store(0)
 	l.since.Store(time.Now().UnixMilli())
 }
 
-// topFields names the fields of a document on which the keys in ix depend, or
-// is nil where they may depend on all.
+// topFields returns the fields of a document on which the keys in ix depend;
+// nil where they may depend on all.
 func topFields(ix *schema.Index) []string {
 	if ix.Plugin != "" && ix.Plugin != "hashed" || ix.Filter != nil {
 		return nil
@@ -137,8 +136,8 @@ func load(p *atomic.Pointer[schema.MultikeyPaths]) schema.MultikeyPaths {
 	return nil
 }
 
-// storedMultikey says that a commit has made paths durable before, so that a unit
-// need not.
+// storedMultikey says that paths are durable already, so that a unit need not
+// write them.
 func (l *indexLive) storedMultikey(paths schema.MultikeyPaths) bool {
 	_, more := load(&l.multikey.durable).Union(paths)
 	return !more

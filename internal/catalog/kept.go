@@ -10,8 +10,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
-// Kept returns the document with an _id, as last committed, from a collection of the
-// server's own whose records lie by _id; nil where there is none. The caller owns it.
+// Kept returns the document with an _id, as last committed, from an internal
+// collection that is clustered by _id; nil where there is none. The caller owns it.
 func (c *Catalog) Kept(ns schema.Namespace, id bson.Value) (bson.Doc, error) {
 	coll := c.Lookup(ns)
 	if coll == nil {

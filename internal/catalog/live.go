@@ -9,12 +9,12 @@ import (
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
-// live is what all descriptors of a collection share.
+// live is the live state that all descriptors of a collection share.
 type live struct {
 	id storage.Ident // the order in which gates are closed
 	// gate is held for reading by units that write to the collection, from their
-	// first write to their end, and for writing by DDL on it (invariant latest).
-	// A unit that holds anything may only try it: see Unit.enter.
+	// first write to their end, and for writing by DDL on it (invariant latest). A
+	// unit that holds anything may only try to enter: see Unit.enter.
 	gate    gate
 	current atomic.Pointer[Collection]
 	dropped atomic.Bool
@@ -23,14 +23,14 @@ type live struct {
 	counter *storage.Counter // nil where there are no records
 	// measurements are the open ones of a time-series collection, else nil. staging is
 	// held for reading by units that stage some, to their end, and for writing by the
-	// one that freezes all. It is closed inside of gate.
+	// one that freezes all. It is closed inside gate.
 	measurements *measurements.Table
 	staging      gate
-	// expiring runs with each expired document that is removed; see OnExpiry.
+	// expiring runs for each expired document that is removed; see OnExpiry.
 	expiring atomic.Pointer[Expiring]
 
 	// Collections with windows of expiry. lowWater rises while the gate is closed,
-	// so it is true for who is inside; readers take that of their state.
+	// so it is correct for units inside the gate; readers use that of their state.
 	lowWater  layout.Mark
 	byID      atomic.Pointer[string] // see layout.Gone; nil for none
 	hints     *windowHints           // those of the catalog
@@ -39,8 +39,8 @@ type live struct {
 	dropWatch atomic.Pointer[dropWatch]
 	listWatch atomic.Pointer[listWatch]
 	swept     layout.Mark
-	dead      atomic.Int64 // documents that went while their entries stayed, as far as known
-	sweeping  sync.Mutex   // held for each stretch of a sweep: there is one watch
+	dead      atomic.Int64 // documents that were removed while their entries stayed, as far as known
+	sweeping  sync.Mutex   // held for each step of a sweep: there is one watch
 	watch     atomic.Pointer[sweepWatch]
 
 	// Capped collections; both change under the keyspace's lock.
@@ -48,7 +48,8 @@ type live struct {
 	firstSeq atomic.Int64 // no record is below it
 	arrivals Notifier     // notified when documents become visible
 
-	// Collections that were laid anew in this process; see relaid.go, relayout.go.
+	// Collections that have had a relayout in this process; see relaid.go,
+	// relayout.go.
 	relaid  atomic.Pointer[relaid]
 	laying  sync.Mutex // held by RelayPart
 	leaving atomic.Pointer[leaveWatch]
@@ -56,7 +57,7 @@ type live struct {
 	numbering Numbering
 }
 
-// gone is what is gone by the state of the collection as it is.
+// gone returns what has been removed in the current state of the collection.
 func (l *live) gone() Gone {
 	g := Gone{Low: l.lowWater.Load()}
 	if p := l.byID.Load(); p != nil {
@@ -65,13 +66,13 @@ func (l *live) gone() Gone {
 	return g
 }
 
-// state is the state of the collection's sections as it is.
+// state returns the current state of the collection's sections.
 func (l *live) state() layout.State {
 	g := l.gone()
 	return layout.State{Low: g.Low, Swept: l.swept.Load(), ByID: g.ByID}
 }
 
-// setState makes a state that of the collection.
+// setState sets the state of the collection's sections.
 func (l *live) setState(s layout.State) {
 	l.lowWater.Store(s.Low)
 	l.swept.Store(s.Swept)

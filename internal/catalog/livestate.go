@@ -13,11 +13,11 @@ import (
 
 // LiveState describes, in lines of text, what the catalog keeps in memory about all
 // collections that members share. Two members that have applied the same effects have
-// the same lines. Numbers that writers took without a commit may differ, so the lines
-// only say whether they are above all stored ones.
+// the same lines. Numbers that writers took without committing may differ, so the
+// lines only say whether they are above all stored ones.
 //
-// Lines that begin with "pace" are about when background work is due; a process that
-// started later knows less of that. It is for the proof of replay, and for comparing two
+// Lines that begin with "pace" are about when background work is due, of which a process
+// that started later knows less. It is for the proof of replay, and for comparing two
 // members. No writer may be active.
 func (c *Catalog) LiveState() (lines []string, err error) {
 	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
@@ -60,7 +60,7 @@ func (c *Catalog) LiveState() (lines []string, err error) {
 	return lines, nil
 }
 
-// liveState describes what is live of one collection.
+// liveState describes the live state of one collection.
 func (c *Collection) liveState(cat *Catalog, say func(string, ...any)) error {
 	l := c.live
 	for _, ix := range c.indexes {
@@ -93,7 +93,7 @@ func (c *Collection) liveState(cat *Catalog, say func(string, ...any)) error {
 	return l.measurements.State(say)
 }
 
-// hiddenState says whether all that is due is known to be.
+// hiddenState describes the expiry watermarks, and whether they are right.
 func (c *Collection) hiddenState(cat *Catalog, say func(string, ...any)) error {
 	if c.watermark == nil {
 		return nil
@@ -116,7 +116,7 @@ func (c *Collection) hiddenState(cat *Catalog, say func(string, ...any)) error {
 	return it.Err()
 }
 
-// sessionState says what sessions have executed.
+// sessionState describes what sessions have executed.
 func (c *Catalog) sessionState(say func(format string, args ...any)) error {
 	return c.eachSession(func(s retryable.Session, number uint32, r *retryable.Record) error {
 		say("session %x %x: %d, record %d: %v", s.ID, s.UID, r.Txn, number, r.Runs)

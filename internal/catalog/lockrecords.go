@@ -10,21 +10,21 @@ import (
 )
 
 // maxStraySeeks is how often LockRecords moves its iterator to a record that is
-// not the next one; after that it looks the records up, each by itself.
+// not the next one; after that it looks up each record separately.
 const maxStraySeeks = 8
 
-// walkSteps is how many records LockRecords steps over to reach the next of its
-// own before it seeks that.
+// walkSteps is how many records LockRecords steps over to reach the next one it
+// wants before it seeks.
 const walkSteps = 4
 
 // LockRecords locks those of the records that nobody else has locked, to the
-// unit's end, and calls f with the newest document of each that is there. keys
-// are sorted, and the unit has not written to them before. Neither argument of
-// f outlives the call. busy are the others, for LockRecord, and those that have a
+// unit's end, and calls f with the newest document of each that exists. keys are
+// sorted, and the unit has not written to them before. Neither argument of f
+// outlives the call. busy are the others, for LockRecord, and those that have a
 // pending version.
 //
-// Records that lie beside each other are read in one walk, which costs a third
-// of looking each up.
+// Adjacent records are read in one walk, which costs a third of looking up
+// each.
 func (u *Unit) LockRecords(ctx context.Context, c *Collection, keys []RecordKey, f func(RecordKey, bson.Doc) error) (busy []RecordKey, err error) {
 	if c, err = u.enter(ctx, c); err != nil {
 		return nil, err
@@ -79,7 +79,7 @@ func (u *Unit) walk(c *Collection, from RecordKey) (*walk, error) {
 	return &walk{e: u.c.engine, c: c, it: it}, it.Err()
 }
 
-// read calls f with the document of k, unless it is gone.
+// read calls f with the document of k, if it exists.
 func (w *walk) read(k RecordKey, f func(RecordKey, bson.Doc) error) error {
 	for n := 0; w.seeks < maxStraySeeks && w.it.Valid() && bytes.Compare(w.it.Key(), k) < 0; n++ {
 		if n == walkSteps {

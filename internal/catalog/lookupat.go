@@ -9,10 +9,10 @@ import (
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
-// LookupAt is how a collection is read in an earlier state of the store: now is what
-// Lookup finds, or nil. It is nil where there was none of the name. Errors: 246 where
-// the collection was another one then, or had other indexes or options, and where its
-// documents are not all in a state of the store.
+// LookupAt returns the descriptor for reading a collection in an earlier state of the
+// store: now is what Lookup finds, or nil. It returns nil where there was none of
+// that name. Errors: 246 where the name was that of another collection, the
+// collection had other indexes or options, or its documents are not all in the store.
 func (c *Catalog) LookupAt(ns schema.Namespace, now *Collection, s *storage.Snapshot) (*Collection, error) {
 	if now != nil {
 		if err := now.readableAt(); err != nil {
@@ -44,7 +44,7 @@ func (c *Catalog) LookupAt(ns schema.Namespace, now *Collection, s *storage.Snap
 	return nil, nil
 }
 
-// readableAt refuses what an earlier state of the store does not have.
+// readableAt refuses collections that are not all in a state of the store.
 func (c *Collection) readableAt() error {
 	kind := ""
 	switch {
@@ -64,7 +64,7 @@ func errChangedSince(ns schema.Namespace) error {
 	return mongoerr.New(mongoerr.SnapshotUnavailable, "Unable to read from a snapshot due to pending collection catalog changes to collection '%s'; please retry the operation.", ns)
 }
 
-// storedDescriptor is a descriptor as it is stored, nil for none.
+// storedDescriptor returns a descriptor as it is stored; nil for none.
 func storedDescriptor(r storage.Reader, id storage.Ident) ([]byte, error) {
 	v, closer, err := r.Get(storage.IdentCatalog, identKey(id))
 	if errors.Is(err, storage.ErrNotFound) {

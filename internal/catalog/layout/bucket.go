@@ -13,17 +13,17 @@ import (
 //
 //	key string of the time of the last measurement ‖ drops ‖ key string of _id
 //
-// so what is due by the collection's expireAfterSeconds is one range, whatever
-// the sources. The section is the first eight bytes, 256 ms wide; its third sum
-// is that of the measurements.
+// so what is due by the collection's expireAfterSeconds is one range over all
+// sources. The section is the first eight bytes, 256 ms wide; its third sum is
+// that of the measurements.
 //
-// An update leaves a bucket where it is: it may end before the time in its key,
-// when its last measurements were deleted, never behind it.
+// An update leaves a bucket in place: it may end before the time in its key,
+// when its last measurements were deleted, but never after it.
 //
-// Measurements may come, and be sealed, that are older than the low water. The
-// drops, which is how many there were when the bucket was sealed, tell them from
-// those that are gone: entries in indexes are dead where their record key lies
-// below the low water and is from before the last drop.
+// Measurements that are older than the low water may arrive and be sealed. The
+// number of drops at the time when the bucket was sealed distinguishes them from
+// removed ones: index entries are dead if their record key is below the low
+// water and from before the last drop.
 type Bucket struct {
 	// TimeField is the collection's timeField.
 	TimeField string
@@ -33,38 +33,38 @@ const (
 	dropsBytes = 4
 	// endBytes is the length of the key string of a date.
 	endBytes = 9
-	// bucketShift are the bits of a date, in milliseconds, that a section does not
-	// have.
+	// bucketShift is the number of low bits of a date, in milliseconds, that a
+	// section leaves out.
 	bucketShift = 8
 )
 
-// FoundByID is Layout's.
+// FoundByID implements Layout.
 func (Bucket) FoundByID() Lookup { return ByScan }
 
-// Append is Layout's.
+// Append implements Layout.
 func (l Bucket) Append(dst Key, p Place) Key {
 	dst = keystring.Append(dst, p.Doc.Lookup("control").Doc().Lookup("max").Doc().Lookup(l.TimeField), false, nil)
 	dst = binary.BigEndian.AppendUint32(dst, p.Low.drops)
 	return append(dst, p.ID...)
 }
 
-// Identity is Layout's.
+// Identity implements Layout.
 func (Bucket) Identity(k Key) []byte { return k }
 
-// ID is Layout's.
+// ID implements Layout.
 func (Bucket) ID(k Key) ([]byte, bool) { return k[min(len(k), endBytes+dropsBytes):], true }
 
-// InOrder is Layout's.
+// InOrder implements Layout.
 func (Bucket) InOrder() bool { return false }
 
-// Stored is Layout's.
+// Stored implements Layout.
 func (Bucket) Stored() bson.Doc { return nil }
 
-// Sections is Layout's.
+// Sections implements Layout.
 func (l Bucket) Sections() Sections { return l }
 
-// BucketEnd is the time in the record key of a bucket, at or behind that of its
-// last measurement: milliseconds. 0 for a key that is damaged.
+// BucketEnd returns the time in the record key of a bucket, at or after that of
+// its last measurement, in milliseconds; 0 for a damaged key.
 func BucketEnd(k Key) int64 {
 	if len(k) < endBytes {
 		return 0
@@ -72,8 +72,8 @@ func BucketEnd(k Key) int64 {
 	return int64(binary.BigEndian.Uint64(k[1:]) ^ 1<<63)
 }
 
-// drops is how many drops there were when the bucket of a record key was sealed;
-// 0 for a key that is damaged.
+// drops returns how many drops there had been when the bucket of a record key
+// was sealed; 0 for a damaged key.
 func (k Key) drops() uint32 {
 	if len(k) < endBytes+dropsBytes {
 		return 0
@@ -81,38 +81,38 @@ func (k Key) drops() uint32 {
 	return binary.BigEndian.Uint32(k[endBytes:])
 }
 
-// at is the section of buckets that end at a date.
+// at returns the section of buckets that end at a date.
 func (Bucket) at(date int64) uint64 {
 	return Key(keystring.Append(nil, bson.Date(date), false, nil)).Section()
 }
 
-// In is Sections'.
+// In implements Sections.
 func (Bucket) In(k Key) uint64 { return k.Section() }
 
-// Spans is Sections'.
+// Spans implements Sections.
 func (Bucket) Spans(from, to LowWater) []Span { return from.Spans(to) }
 
-// Of is Sections': that of the last measurement.
+// Of implements Sections: the section of the last measurement.
 func (l Bucket) Of(bucket bson.Doc) uint64 {
 	v := bucket.Lookup("control").Doc().Lookup("max").Doc().Lookup(l.TimeField)
 	return Key(keystring.Append(nil, v, false, nil)).Section()
 }
 
-// Third is Sections': how many measurements a bucket says it has.
+// Third implements Sections: the number of measurements in a bucket.
 func (Bucket) Third(bucket bson.Doc, _ uint64) int64 {
 	return bson.ClampToInt64(bucket.Lookup("control").Doc().Lookup("count"))
 }
 
-// Marks is Sections'.
+// Marks implements Sections.
 func (Bucket) Marks() bool { return false }
 
-// Serve is Sections': the rules of time series have no index.
+// Serve implements Sections: the rules of time series have no index.
 func (Bucket) Serve(*schema.Index) bool { return false }
 
-// Instants is Sections'.
+// Instants implements Sections.
 func (Bucket) Instants() bool { return false }
 
-// WholeUntil is Sections'.
+// WholeUntil implements Sections.
 func (l Bucket) WholeUntil(date int64) int64 {
 	const width = 1 << bucketShift
 	if tooFar(date, width) {
@@ -121,8 +121,8 @@ func (l Bucket) WholeUntil(date int64) int64 {
 	return int64(l.at(date+1)<<bucketShift^1<<63) - 1
 }
 
-// Due is Sections': the catalog drops buckets by their limit, see Before.
+// Due implements Sections: the catalog drops buckets by Before instead.
 func (l Bucket) Due(r *schema.Rule, now int64) LowWater { return l.Before(LastDue(r, now)) }
 
-// Before is Sections'.
+// Before implements Sections.
 func (l Bucket) Before(date int64) LowWater { return LowWater{first: l.at(l.WholeUntil(date) + 1)} }

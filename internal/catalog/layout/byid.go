@@ -6,23 +6,23 @@ import "github.com/mayflydb/mayfly/internal/bson"
 // a read by _id is one lookup, and the index on _id costs nothing.
 type ByID struct{}
 
-// FoundByID is Layout's.
+// FoundByID implements Layout.
 func (ByID) FoundByID() Lookup { return ByRecord }
 
-// Append is Layout's.
+// Append implements Layout.
 func (ByID) Append(dst Key, p Place) Key { return append(dst, p.ID...) }
 
-// Identity is Layout's.
+// Identity implements Layout.
 func (ByID) Identity(k Key) []byte { return k }
 
-// ID is Layout's.
+// ID implements Layout.
 func (ByID) ID(k Key) ([]byte, bool) { return k, true }
 
-// InOrder is Layout's.
+// InOrder implements Layout.
 func (ByID) InOrder() bool { return false }
 
-// Stored is Layout's.
+// Stored implements Layout.
 func (ByID) Stored() bson.Doc { return nil }
 
-// Sections is Layout's: none.
+// Sections implements Layout: there are none.
 func (ByID) Sections() Sections { return nil }

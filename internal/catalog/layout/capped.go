@@ -10,25 +10,26 @@ import (
 // number, eight bytes big-endian.
 type Capped struct{}
 
-// FoundByID is Layout's.
+// FoundByID implements Layout.
 func (Capped) FoundByID() Lookup { return ByScan }
 
-// Append is Layout's.
+// Append implements Layout.
 func (Capped) Append(dst Key, p Place) Key { return AppendSequence(dst, p.Sequence) }
 
-// Identity is Layout's.
+// Identity implements Layout.
 func (Capped) Identity(k Key) []byte { return k }
 
-// ID is Layout's.
+// ID implements Layout.
 func (Capped) ID(Key) ([]byte, bool) { return nil, false }
 
-// InOrder is Layout's.
+// InOrder implements Layout.
 func (Capped) InOrder() bool { return true }
 
-// Stored is Layout's.
+// Stored implements Layout.
 func (Capped) Stored() bson.Doc { return nil }
 
-// Sections is Layout's: none, documents go one by one where there are too many.
+// Sections implements Layout: there are none, as documents beyond the bounds
+// are removed one by one.
 func (Capped) Sections() Sections { return nil }
 
 const sequenceBytes = 8
@@ -38,8 +39,8 @@ func AppendSequence(dst Key, n int64) Key {
 	return binary.BigEndian.AppendUint64(dst, uint64(n))
 }
 
-// Sequence is the number that a record key of a capped collection stands for; 0
-// for a key that is damaged.
+// Sequence returns the sequence number of a record key of a capped collection;
+// 0 for a damaged key.
 func Sequence(k Key) int64 {
 	if len(k) != sequenceBytes {
 		return 0

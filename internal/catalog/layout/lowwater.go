@@ -6,21 +6,21 @@ import (
 	"sync/atomic"
 )
 
-// LowWater stands above the sections of a collection that are gone. Sections
-// are of one kind or of two: those from ownWindows on have a mark of their own.
-// Of the sections of buckets what is gone is only what was there at the last
-// drop.
+// LowWater is the mark below which the sections of a collection have been
+// dropped. Sections are of one kind or of two: those from ownWindows on have a
+// separate mark. In sections of buckets only what was there at the last drop
+// has been removed.
 type LowWater struct {
-	first uint64 // those below it are gone
-	own   uint64 // and those from ownWindows on below it; 0 where there are none
-	drops uint32 // of buckets: how many drops there were; else 0
+	first uint64 // those below it have been dropped
+	own   uint64 // as are those from ownWindows on below this; 0 where there are none
+	drops uint32 // of buckets: the number of drops so far; else 0
 }
 
 // Below says whether a section is below the mark.
 func (m LowWater) Below(n uint64) bool { return n < m.first || n >= ownWindows && n < m.own }
 
-// Dead says of the record key in an index entry that its document went with
-// its section.
+// Dead says of the record key in an index entry whether its document was
+// removed with its section.
 func (m LowWater) Dead(k Key) bool {
 	return m != LowWater{} && m.Below(k.Section()) && (m.drops == 0 || k.drops() < m.drops)
 }
@@ -34,7 +34,8 @@ func (m LowWater) Lift(n uint64) uint64 {
 	return max(n, m.first)
 }
 
-// AtLeast says whether all that is gone by another mark is gone by this one.
+// AtLeast says whether everything that is dead by another mark is dead by this
+// one.
 func (m LowWater) AtLeast(other LowWater) bool {
 	if m.drops != other.drops {
 		return m.drops > other.drops
@@ -42,11 +43,12 @@ func (m LowWater) AtLeast(other LowWater) bool {
 	return m.first >= other.first && m.own >= other.own
 }
 
-// Sinks says that the mark is lower than another one for the first kind of
+// Sinks says whether the mark is lower than another one for the first kind of
 // sections.
 func (m LowWater) Sinks(from LowWater) bool { return m.first < from.first }
 
-// UpTo is a mark as far as the sections of one kind before n, of a higher one.
+// UpTo returns a mark that covers, of a higher mark, the sections of one kind
+// before n.
 func (m LowWater) UpTo(n uint64, high LowWater) LowWater {
 	if n >= ownWindows && high.own > 0 {
 		return LowWater{first: high.first, own: n}
@@ -54,28 +56,28 @@ func (m LowWater) UpTo(n uint64, high LowWater) LowWater {
 	return LowWater{first: n, own: m.own}
 }
 
-// Max is the higher of two marks, for each kind of sections.
+// Max returns the higher of two marks, for each kind of sections.
 func (m LowWater) Max(other LowWater) LowWater {
 	return LowWater{first: max(m.first, other.first), own: max(m.own, other.own)}
 }
 
-// Min is the lower of two marks, for each kind of sections.
+// Min returns the lower of two marks, for each kind of sections.
 func (m LowWater) Min(other LowWater) LowWater {
 	return LowWater{first: min(m.first, other.first), own: min(m.own, other.own)}
 }
 
-// AfterDrop is the mark as it stands after one more drop of buckets than there
-// were by another.
+// AfterDrop returns the mark with one more drop of buckets than another one
+// has.
 func (m LowWater) AfterDrop(before LowWater) LowWater {
 	m.drops = before.drops + 1
 	return m
 }
 
-// Span is the sections from one on and below another.
+// Span is the range of sections from one up to, but not including, another.
 type Span struct{ From, To uint64 }
 
-// Spans are the sections from one mark up to a higher one, those of each kind
-// that there are.
+// Spans returns the sections from one mark up to a higher one, for each kind
+// that there is.
 func (m LowWater) Spans(to LowWater) (s []Span) {
 	if m.first < to.first {
 		s = append(s, Span{m.first, to.first})
@@ -86,7 +88,7 @@ func (m LowWater) Spans(to LowWater) (s []Span) {
 	return s
 }
 
-// String is for tests and logs.
+// String returns the mark for tests and logs.
 func (m LowWater) String() string {
 	s := fmt.Sprintf("%016x", m.first)
 	if m.own > 0 {
@@ -98,21 +100,20 @@ func (m LowWater) String() string {
 	return s
 }
 
-// State is what the sections of a collection have in common, and what its
-// stored form says.
+// State is the stored state of a collection's sections.
 type State struct {
 	// Low is the low water.
 	Low LowWater
-	// Swept is a low water of which no index has entries any more.
+	// Swept is a low water below which no index has dead entries left.
 	Swept LowWater
 	// ByID is that of Gone.
 	ByID string
 }
 
-// Gone is what is gone by the state.
+// Gone returns what has been removed by the state.
 func (s State) Gone() Gone { return Gone{s.Low, s.ByID} }
 
-// Encode is the stored form: the marks of the first kind of sections, and those
+// Encode returns the stored form: the marks of the first kind of sections, and those
 // of the second and the drops, where there are any; eight bytes each. In a Relay all
 // six, and ByID.
 func (s State) Encode() []byte {
@@ -152,7 +153,7 @@ type Mark struct{ p atomic.Pointer[LowWater] }
 // Store sets it.
 func (m *Mark) Store(w LowWater) { m.p.Store(&w) }
 
-// Load is what was stored last; zero before.
+// Load returns what was stored last; zero before.
 func (m *Mark) Load() LowWater {
 	if w := m.p.Load(); w != nil {
 		return *w

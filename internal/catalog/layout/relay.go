@@ -2,29 +2,29 @@ package layout
 
 import "github.com/mayflydb/mayfly/internal/bson"
 
-// Relay lays documents while a collection changes, in use, from the order of _id
-// to windows of expiry, or back. It has two halves: record keys of the one are key
-// strings of _id, and those of the other are as in Window. Which half a record key
-// is of, its first byte says (Key.OfID), so both lie in one keyspace, and entries of
-// indexes need not say more than a record key.
+// Relay is the layout of a collection that changes, in use, from the order of _id to
+// windows of expiry, or back. It has two halves: record keys of one are key strings
+// of _id, those of the other are as in Window. The first byte of a record key says
+// to which half it belongs (Key.OfID), so both are in one keyspace, and index
+// entries need only the record key.
 //
-// A new document goes to one half. Documents leave the other one, and none comes
-// (docs/rfcs/0019-layouts.md).
+// A new document goes to one half. Documents leave the other half, and none is
+// added there (docs/rfcs/0019-layouts.md).
 type Relay struct {
 	*Window
 	// Back says that documents leave the windows, for the order of _id.
 	Back bool
 }
 
-// ByIDSection stands for the half by _id among the sections: the documents there
-// are counted together. It is no window, and above all that are ever due.
+// ByIDSection represents the half by _id among the sections: its documents are
+// counted together. It is not a window, and above all that are ever due.
 const ByIDSection = 0xfe << 56
 
-// OfID says that a record key of a Relay is of the half by _id. Key strings of _id
-// and numbers of windows never begin with the same byte: tags are from 08 to f8
-// (keystring/tag.go), windows by date begin with 7f, 80 or ff, by last writes with
-// 00, 80 or ff. The one tag among those is that of regular expressions, which can be
-// no _id.
+// OfID says whether a record key of a Relay belongs to the half by _id. Key strings
+// of _id and numbers of windows never begin with the same byte: tags are from 08 to
+// f8 (keystring/tag.go), windows by date begin with 7f, 80 or ff, by last writes
+// with 00, 80 or ff. The only tag among those is that of regular expressions, which
+// cannot be an _id.
 func (k Key) OfID() bool {
 	if len(k) == 0 {
 		return false
@@ -43,11 +43,12 @@ const (
 	lastDate  = 0x80
 )
 
-// Half is ranges of record keys in their order, in which those of the half by _id
-// are, or those of the windows.
+// Half is the ranges of record keys, in order, of one half: by _id, or the
+// windows.
 type Half []KeyRange
 
-// KeyRange is record keys from one on and below another; nil for the last.
+// KeyRange is the record keys from one up to, but not including, another; nil
+// for no upper bound.
 type KeyRange struct{ From, To Key }
 
 // The halves of a Relay.
@@ -56,10 +57,10 @@ var (
 	HalfWindows = Half{{nil, Key{0x01}}, {Key{firstDate}, Key{lastDate + 1}}, {Key{0xff}, nil}}
 )
 
-// Leaves says that a document lies in the half that documents leave.
+// Leaves says whether a document is in the half that documents leave.
 func (l *Relay) Leaves(k Key) bool { return k.OfID() != l.Back }
 
-// Left is the half that documents leave.
+// Left returns the half that documents leave.
 func (l *Relay) Left() Half {
 	if l.Back {
 		return HalfWindows
@@ -67,10 +68,10 @@ func (l *Relay) Left() Half {
 	return HalfByID
 }
 
-// FoundByID is Layout's.
+// FoundByID implements Layout.
 func (*Relay) FoundByID() Lookup { return ByEither }
 
-// Append is Layout's.
+// Append implements Layout.
 func (l *Relay) Append(dst Key, p Place) Key {
 	if l.Back {
 		return append(dst, p.ID...)
@@ -78,10 +79,10 @@ func (l *Relay) Append(dst Key, p Place) Key {
 	return l.Window.Append(dst, p)
 }
 
-// Identity is Layout's.
+// Identity implements Layout.
 func (*Relay) Identity(k Key) []byte { return k.IDInRelay() }
 
-// IDInRelay is the key string of _id in a record key of either half.
+// IDInRelay returns the key string of _id in a record key of either half.
 func (k Key) IDInRelay() []byte {
 	if k.OfID() || len(k) < SectionBytes {
 		return k
@@ -89,17 +90,18 @@ func (k Key) IDInRelay() []byte {
 	return k[SectionBytes:]
 }
 
-// ID is Layout's.
+// ID implements Layout.
 func (*Relay) ID(k Key) ([]byte, bool) { return k.IDInRelay(), true }
 
-// The ways of a Relay in its stored form.
+// The directions of a Relay in its stored form.
 const (
 	relayField     = "relayout"
 	relayToWindows = "windows"
 	relayToID      = "id"
 )
 
-// Stored is Layout's: that of the windows, and relayout: where documents go.
+// Stored implements Layout: that of the windows, and relayout: where documents
+// go.
 func (l *Relay) Stored() bson.Doc {
 	to := relayToWindows
 	if l.Back {
@@ -109,8 +111,8 @@ func (l *Relay) Stored() bson.Doc {
 	return b.Fields(l.Window.Stored()).String(relayField, to).Finish()
 }
 
-// Relaying makes a layout that was loaded one under change, where its stored form
-// says so; ok is false where it says what nobody knows.
+// Relaying turns a loaded layout into a Relay, where its stored form says so; ok
+// is false where the stored form is not known.
 func Relaying(w *Window, stored bson.Doc) (l Layout, ok bool) {
 	switch v := stored.Lookup(relayField); {
 	case v.IsMissing():
@@ -125,10 +127,10 @@ func Relaying(w *Window, stored bson.Doc) (l Layout, ok bool) {
 	return nil, false
 }
 
-// Sections is Layout's.
+// Sections implements Layout.
 func (l *Relay) Sections() Sections { return l }
 
-// In is Sections'.
+// In implements Sections.
 func (*Relay) In(k Key) uint64 {
 	if k.OfID() {
 		return ByIDSection
@@ -136,7 +138,7 @@ func (*Relay) In(k Key) uint64 {
 	return k.Section()
 }
 
-// Third is Sections': nothing in the half by _id.
+// Third implements Sections: 0 in the half by _id.
 func (l *Relay) Third(doc bson.Doc, in uint64) int64 {
 	if in == ByIDSection {
 		return 0
@@ -144,9 +146,9 @@ func (l *Relay) Third(doc bson.Doc, in uint64) int64 {
 	return l.Window.Third(doc, in)
 }
 
-// Spans is Sections': without the half by _id.
+// Spans implements Sections: without the half by _id.
 func (*Relay) Spans(from, to LowWater) (s []Span) {
-	const byte0 = 56 // bits behind the first byte of a section
+	const byte0 = 56 // bits after the first byte of a section
 	for _, span := range from.Spans(to) {
 		for _, of := range [...]Span{{0, 1 << byte0}, {firstDate << byte0, (lastDate + 1) << byte0}} {
 			if cut := (Span{max(span.From, of.From), min(span.To, of.To)}); cut.From < cut.To {
@@ -157,23 +159,23 @@ func (*Relay) Spans(from, to LowWater) (s []Span) {
 	return s
 }
 
-// Gone is what of a collection's records went as ranges: an entry of an index
-// with such a record key is dead.
+// Gone are the ranges of a collection's records that have been removed: an
+// index entry with such a record key is dead.
 type Gone struct {
 	Low LowWater
-	// ByID stands, in a Relay, above the records of the half by _id that are gone; ""
-	// in any other layout.
+	// ByID is, in a Relay, the mark below which the records of the half by _id have
+	// been removed; "" in any other layout.
 	ByID string
 }
 
-// NoneByID is the mark of a Relay below which there is no record by _id.
+// NoneByID is the mark of a Relay below which there are no records by _id.
 const NoneByID = "\x01"
 
 // AllByID is above all records by _id.
 const AllByID = "\xff"
 
-// Dead says of the record key in an index entry that its document went with
-// its section, or with a part of the half by _id.
+// Dead says of the record key in an index entry whether its document was
+// removed with its section, or with a part of the half by _id.
 func (g Gone) Dead(k Key) bool {
 	if g.ByID != "" && k.OfID() {
 		return string(k) < g.ByID

@@ -14,40 +14,40 @@ import (
 const (
 	// noWindow is the last window, which is never wholly due.
 	noWindow = math.MaxUint64
-	// ownWindows is the first window by last writes of documents with a ttl of
-	// their own.
+	// ownWindows is the first window by last writes of documents with their own
+	// ttl.
 	ownWindows = 1 << 63
 
-	// windowWidthMS is the span of a window. Documents of a window that is due in
-	// part go one by one, so it is small beside the monitor's sleep; and each
-	// window that a unit writes to costs it one more write, so it is greater where
-	// documents bring their own dates, which may lie anywhere.
+	// windowWidthMS is the span of a window. Documents of a window that is partly
+	// due are removed one by one, so it is small compared to the monitor's sleep;
+	// and each window that a unit writes to costs it one more write, so it is
+	// larger where documents have their own dates, which may be anywhere.
 	windowWidthMS    = 1_000
 	ownWindowWidthMS = 10_000
 )
 
 // Window lays documents that expire by a date, or by their last write, in
 // windows: the record key is the number of a window, eight bytes big-endian, and
-// then the key string of _id. So what is due lies together, and goes as one range
-// (docs/rfcs/0008-expiry-windows.md).
+// then the key string of _id. So what is due is contiguous, and is removed as one
+// range (docs/rfcs/0008-expiry-windows.md).
 //
-// By dates, a window is a span of width milliseconds, and all are of one kind.
-// By last writes, a window is a second, and there are two kinds: below
-// ownWindows the second of the last write of documents that live as long as the
-// rule says, from there on the second at which the others expire. So a change of
-// expireAfterSeconds moves nothing. A document that the windows cannot judge lies
-// in the last one, which never goes as a whole.
+// By dates, a window is a span of width milliseconds, and all are of one kind. By
+// last writes, a window is a second, and there are two kinds: below ownWindows
+// the second of the last write of documents that live as long as the rule says,
+// from there on the second at which the others expire. So a change of
+// expireAfterSeconds moves nothing. A document whose instant the windows cannot
+// tell is in the last one, which is never dropped as a whole.
 //
-// A document stays in its window when its instant changes; one whose own window
-// is another by then, and not an earlier one of the same kind, is counted there
-// as one that stays.
+// A document stays in its window when its instant changes; if it would now
+// belong to another window that is not an earlier one of the same kind, it is
+// counted (Third) in the one where it stays.
 type Window struct {
 	path       string // of the date
 	components []string
 	width      int64 // milliseconds
 	lastWrite  bool
-	// index is the one that the windows were made for, nil where nothing of it
-	// matters but the path.
+	// index is the one that the windows were made for; nil where only its path
+	// matters.
 	index *schema.Index
 }
 
@@ -57,7 +57,7 @@ func Windowable(ix *schema.Index) bool {
 	return (ix.Plugin == "" || lastWrite) && len(ix.Parts) == 1
 }
 
-// NewWindow returns the windows that an index asks for. REQUIRES: Windowable.
+// NewWindow returns the windows for an index. REQUIRES: Windowable.
 func NewWindow(ix *schema.Index) *Window {
 	invariant.Check(Windowable(ix), "layout: windows are those of an index that may have some")
 	w := windowByDate(ix.Parts[0].Path, windowWidthMS)
@@ -74,8 +74,8 @@ func windowByDate(path string, width int64) *Window {
 	return &Window{path: path, components: strings.Split(path, "."), width: width}
 }
 
-// Stored is Layout's: {path: string, width: long}, in milliseconds, and spec where
-// the windows depend on more than a path: the index that they were made for.
+// Stored implements Layout: {path: string, width: long}, in milliseconds, and spec
+// where the windows depend on more than a path: the index that they were made for.
 func (w *Window) Stored() bson.Doc {
 	var b bson.Builder
 	b.String("path", w.path).Int64("width", w.width)
@@ -109,15 +109,15 @@ func LoadWindow(d bson.Doc, load func(bson.Doc) (*schema.Index, error)) *Window 
 	return w
 }
 
-// FoundByID is Layout's.
+// FoundByID implements Layout.
 func (*Window) FoundByID() Lookup { return ByEntry }
 
-// Append is Layout's.
+// Append implements Layout.
 func (w *Window) Append(dst Key, p Place) Key {
 	return append(AppendSection(dst, p.Low.Lift(w.Of(p.Doc))), p.ID...)
 }
 
-// Identity is Layout's.
+// Identity implements Layout.
 func (*Window) Identity(k Key) []byte {
 	if len(k) < SectionBytes {
 		return k
@@ -125,16 +125,16 @@ func (*Window) Identity(k Key) []byte {
 	return k[SectionBytes:]
 }
 
-// ID is Layout's.
+// ID implements Layout.
 func (*Window) ID(k Key) ([]byte, bool) { return k[min(len(k), SectionBytes):], true }
 
-// InOrder is Layout's.
+// InOrder implements Layout.
 func (*Window) InOrder() bool { return false }
 
-// Sections is Layout's.
+// Sections implements Layout.
 func (w *Window) Sections() Sections { return w }
 
-// Serve is Sections'.
+// Serve implements Sections.
 func (w *Window) Serve(ix *schema.Index) bool {
 	if !Windowable(ix) || ix.Parts[0].Path != w.path {
 		return false
@@ -155,15 +155,15 @@ func (w *Window) filter() *match.Filter {
 	return w.index.Filter
 }
 
-// In is Sections'.
+// In implements Sections.
 func (*Window) In(k Key) uint64 { return k.Section() }
 
-// Spans is Sections'.
+// Spans implements Sections.
 func (*Window) Spans(from, to LowWater) []Span { return from.Spans(to) }
 
-// Of is Sections': by a document's last write, its date, or the earliest one of
-// an array. Dates inside of arrays further up do not count, nor what an index
-// with a filter does not hold.
+// Of implements Sections: by a document's last write, its date, or the earliest
+// one of an array. Dates inside arrays further up do not count, nor do
+// documents that an index with a filter does not have.
 func (w *Window) Of(doc bson.Doc) uint64 {
 	if f := w.filter(); f != nil {
 		if in, err := f.Match(doc); err != nil || !in {
@@ -202,8 +202,8 @@ func (w *Window) Of(doc bson.Doc) uint64 {
 	return noWindow
 }
 
-// Third is Sections': 1 for a document in a window that may be due later than
-// that.
+// Third implements Sections: 1 for a document that may be due later than its
+// window.
 func (w *Window) Third(doc bson.Doc, in uint64) int64 {
 	if in == noWindow {
 		return 0
@@ -214,15 +214,15 @@ func (w *Window) Third(doc bson.Doc, in uint64) int64 {
 	return 0
 }
 
-// Marks is Sections'.
+// Marks implements Sections.
 func (*Window) Marks() bool { return true }
 
-// Instants is Sections': windows by last writes are a second wide, as instants
-// are.
+// Instants implements Sections: windows by last writes are a second wide, as
+// instants are.
 func (w *Window) Instants() bool { return w.lastWrite }
 
-// at is the window of a date, in milliseconds since 1970: in the order of the
-// dates, below noWindow.
+// at returns the window of a date, in milliseconds since 1970: in the order of
+// the dates, below noWindow.
 func (w *Window) at(date int64) uint64 {
 	n := date / w.width
 	if date%w.width < 0 {
@@ -231,7 +231,7 @@ func (w *Window) at(date int64) uint64 {
 	return uint64(n) ^ 1<<63
 }
 
-// WholeUntil is Sections'.
+// WholeUntil implements Sections.
 func (w *Window) WholeUntil(date int64) int64 {
 	if tooFar(date, w.width) {
 		return date
@@ -239,19 +239,19 @@ func (w *Window) WholeUntil(date int64) int64 {
 	return int64(w.at(date+1)^1<<63)*w.width - 1
 }
 
-// tooFar says that a date is one of the first or last of all, beside which
-// arithmetic with the span of a section overflows.
+// tooFar says whether a date is so early or late that arithmetic with the span
+// of a section overflows.
 func tooFar(date, width int64) bool {
 	return date > math.MaxInt64-width || date < math.MinInt64+2*width
 }
 
-// LastDue is the last date that is due by a rule at an instant.
+// LastDue returns the last date that is due by a rule at an instant.
 func LastDue(r *schema.Rule, now int64) int64 {
 	due := r.DueRanges(now)
 	return due[len(due)-1].To.Date()
 }
 
-// Due is Sections'.
+// Due implements Sections.
 func (w *Window) Due(r *schema.Rule, now int64) (m LowWater) {
 	if !w.lastWrite {
 		return w.Before(LastDue(r, now))
@@ -267,5 +267,5 @@ func (w *Window) Due(r *schema.Rule, now int64) (m LowWater) {
 	return m
 }
 
-// Before is Sections'.
+// Before implements Sections.
 func (w *Window) Before(date int64) LowWater { return LowWater{first: w.at(w.WholeUntil(date) + 1)} }
