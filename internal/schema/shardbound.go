@@ -7,9 +7,9 @@ import (
 	"github.com/mayflydb/mayfly/internal/keystring"
 )
 
-// ShardBound is one end of a chunk or of a zone. Key are the key string's bytes of
-// its fields, which order it among bounds and documents; TypeBits give back the
-// values exactly. A hashed field holds hashes (longs), not values.
+// ShardBound is one end of a chunk or of a zone. Key is the key string of its
+// fields, which orders it among bounds and documents; TypeBits restore the exact
+// values. A hashed field holds hashes (longs), not values.
 type ShardBound struct {
 	Key      []byte
 	TypeBits []byte
@@ -18,7 +18,7 @@ type ShardBound struct {
 // Compare orders two bounds of one key.
 func (b ShardBound) Compare(c ShardBound) int { return bytes.Compare(b.Key, c.Key) }
 
-// ShardRange is the keys from Min up to, but not including, Max.
+// ShardRange is the range of keys from Min up to, but not including, Max.
 type ShardRange struct{ Min, Max ShardBound }
 
 // Contains says whether s lies within r.
@@ -31,18 +31,18 @@ func (r ShardRange) Overlaps(s ShardRange) bool {
 	return r.Min.Compare(s.Max) < 0 && s.Min.Compare(r.Max) < 0
 }
 
-// Same says whether both are one range.
+// Same says whether both are the same range.
 func (r ShardRange) Same(s ShardRange) bool {
 	return r.Min.Compare(s.Min) == 0 && r.Max.Compare(s.Max) == 0
 }
 
-// Min is the lowest bound: MinKey in every field.
+// Min returns the lowest bound: MinKey in every field.
 func (k *ShardKey) Min() ShardBound { return k.lowest }
 
-// Max is the highest bound: MaxKey in every field.
+// Max returns the highest bound: MaxKey in every field.
 func (k *ShardKey) Max() ShardBound { return k.highest }
 
-// Whole is all of the key space.
+// Whole returns the whole key space.
 func (k *ShardKey) Whole() ShardRange { return ShardRange{k.lowest, k.highest} }
 
 func (k *ShardKey) ends() (lowest, highest ShardBound) {
@@ -68,7 +68,7 @@ func (k *ShardKey) ParseBound(doc bson.Doc) (b ShardBound, ok bool) {
 	return b, !it.Next()
 }
 
-// boundable says whether v may stand in a bound for field i. (Manual, "Shard
+// boundable says whether v is allowed in a bound for field i. (Manual, "Shard
 // Keys"; the hashed field of a bound is a NumberLong, MinKey or MaxKey.)
 func (k *ShardKey) boundable(i int, v bson.Value) bool {
 	switch v.Type {
@@ -86,7 +86,7 @@ func (b *ShardBound) Add(v bson.Value) {
 	b.TypeBits = keystring.AppendTypeBits(b.TypeBits, v)
 }
 
-// BoundOf is the bound at which a document's shard key begins.
+// BoundOf returns the bound at which a document's shard key begins.
 func (k *ShardKey) BoundOf(doc bson.Doc) (ShardBound, error) {
 	values, err := k.Values(doc)
 	if err != nil {
@@ -119,7 +119,7 @@ func (k *ShardKey) Doc(b ShardBound) bson.Doc {
 func (k *ShardKey) BoundValues(b ShardBound) []bson.Value {
 	vs, _, err := keystring.Decode(b.Key, b.TypeBits, make([]bool, len(k.Parts)))
 	if err != nil {
-		panic("shard: a bound that this key did not make") // bounds come from ParseBound alone
+		panic("shard: a bound that this key did not make") // bounds come only from ParseBound
 	}
 	return vs
 }

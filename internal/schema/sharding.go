@@ -161,11 +161,12 @@ func (k *ShardKey) ParseRange(doc bson.Doc) (r ShardRange, ok bool) {
 	return r, okLo && okHi && r.Min.Compare(r.Max) < 0
 }
 
-// KeyChange checks what an update did to the shard key of a document, and says
-// whether it changed its place. multi says that the statement is about many,
-// retryable that it has a transaction number or is in a transaction. Errors: 61
-// for arrays, 72 for a change by a statement about many, 20 for one that is not
-// retryable. (Manual, "Change a Document's Shard Key Value")
+// KeyChange checks what an update did to the shard key of a document, and
+// returns whether it changed its position. multi says that the statement is
+// about many documents, retryable that it has a transaction number or is in a
+// transaction. Errors: 61 for arrays, 72 for a change by a statement about
+// many, 20 for one that is not retryable. (Manual, "Change a Document's Shard
+// Key Value")
 func (k *ShardKey) KeyChange(before, after bson.Doc, multi, retryable bool) (moved bool, err error) {
 	var was, is bson.Doc
 	if is, err = k.Values(after); err != nil {

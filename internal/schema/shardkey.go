@@ -72,10 +72,10 @@ func checkShardPath(path string) error {
 	return nil
 }
 
-// Pattern is the pattern as written.
+// Pattern returns the pattern as written.
 func (k *ShardKey) Pattern() bson.Doc { return k.pattern }
 
-// String prints the pattern as messages do.
+// String returns the pattern as messages show it.
 func (k *ShardKey) String() string { return k.pattern.String() }
 
 // IsHashed says whether one of the fields is hashed.
@@ -84,7 +84,7 @@ func (k *ShardKey) IsHashed() bool { return k.Hashed >= 0 }
 // HashedFirst says whether the first field is the hashed one.
 func (k *ShardKey) HashedFirst() bool { return k.Hashed == 0 }
 
-// Fields are the paths of the key, in order.
+// Fields returns the paths of the key, in order.
 func (k *ShardKey) Fields() []string {
 	out := make([]string, len(k.Parts))
 	for i, p := range k.Parts {
@@ -128,8 +128,8 @@ func (k *ShardKey) AppendPart(dst []byte, i int, v bson.Value) []byte {
 	return keystring.Append(dst, v, false, nil)
 }
 
-// appendHash appends the component of a hash. The hash stands in dst while it is
-// encoded, so that nothing is allocated on the way of every statement.
+// appendHash appends the component of a hash. The hash is kept in dst while it
+// is encoded, so that targeting a statement allocates nothing.
 func appendHash(dst []byte, hash int64) []byte {
 	n := len(dst)
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(hash))
@@ -137,8 +137,8 @@ func appendHash(dst []byte, hash int64) []byte {
 	return dst[:n+copy(dst[n:], dst[n+8:])]
 }
 
-// Values are the fields of the key as doc has them, missing ones as null: the
-// shard key part of a document key. Error 61 as Append.
+// Values returns the fields of the key as doc has them, missing ones as null:
+// the shard key part of a document key. Error 61 as Append.
 func (k *ShardKey) Values(doc bson.Doc) (bson.Doc, error) {
 	var b bson.Builder
 	for i := range k.Parts {

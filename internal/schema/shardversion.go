@@ -7,16 +7,16 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// ShardGeneration tells one life of a sharded collection from all others: it changes
-// when the collection is dropped and made anew, refined or resharded.
+// ShardGeneration identifies one incarnation of a sharded collection: it changes
+// when the collection is dropped and created again, refined or resharded.
 type ShardGeneration struct {
 	Epoch     [12]byte
 	Timestamp uint64
 }
 
-// ShardVersion is what a chunk, a shard (the highest of its chunks) or a collection
-// (the highest of all) is at. A move raises Major, other changes of chunks raise
-// Minor.
+// ShardVersion is the version of a chunk, a shard (the highest of its chunks) or a
+// collection (the highest of all). A move raises Major, other changes of chunks
+// raise Minor.
 type ShardVersion struct {
 	ShardGeneration
 	Major, Minor uint32
@@ -54,7 +54,7 @@ func (g ShardGeneration) At(lastmod uint64) ShardVersion {
 	return ShardVersion{g, uint32(lastmod >> 32), uint32(lastmod)}
 }
 
-// String prints v as the server does: 3|2||epoch||timestamp.
+// String returns v as the server prints it: 3|2||epoch||timestamp.
 func (v ShardVersion) String() string {
 	return fmt.Sprintf("%d|%d||%s||%s", v.Major, v.Minor, bson.FormatObjectID(v.Epoch), bson.Timestamp(v.Timestamp))
 }
