@@ -19,6 +19,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/catalog/replay"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/node"
+	"github.com/mayflydb/mayfly/internal/process"
 	"github.com/mayflydb/mayfly/internal/query/exec"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
@@ -133,7 +134,7 @@ func (w *world) open() {
 		func(r *replay.Recorder) catalog.Committer { return slowCommits{r, &w.takes} })
 	w.d = command.NewDispatcher(slog.New(slog.DiscardHandler))
 	x := &exec.Executor{Catalog: w.cat}
-	n := &node.Node{Dispatcher: w.d, Params: w.d.Params, Log: w.d.Log, Catalog: w.cat, Exec: x, StartTime: time.Now()}
+	n := &node.Node{Dispatcher: w.d, Params: w.d.Params, Log: w.d.Log, Catalog: w.cat, Exec: x, Process: process.Process{StartTime: time.Now()}}
 	n.Register(w.d.Registry)
 	w.m = New(Options{Catalog: w.cat, Exec: x, Dispatcher: w.d, Log: slog.New(&w.log)})
 	n.Expiry = w.m.Report
