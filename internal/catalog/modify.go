@@ -12,13 +12,13 @@ type Modification struct {
 	// Options replaces the collection's options, where not nil.
 	Options bson.Doc
 	// Indexes holds the changed descriptors, by name: TTL, hidden, unique and
-	// prepareUnique may change, what decides the keys may not.
+	// prepareUnique may change, but nothing that determines the keys.
 	Indexes map[string]*schema.Index
 }
 
 // Modify changes options of a collection and of its indexes. f decides on the
 // newest descriptor, while no other unit writes to the collection, so what it
-// finds in the data holds; keep it short. Errors: 26, and those of f.
+// finds in the data stays true; it must be short. Errors: 26, and those of f.
 func (c *Catalog) Modify(ctx context.Context, ns schema.Namespace, f func(*Collection) (Modification, error)) (*Collection, error) {
 	var changed *Collection
 	err := c.change(ctx, c.named(ns), func(t *change) error {

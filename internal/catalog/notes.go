@@ -33,7 +33,8 @@ const (
 	noteKinds
 )
 
-// errUnbound says that an effect is about what this member does not have.
+// errUnbound says that an effect refers to something that this member does not
+// have.
 func errUnbound(a *about, what string) error {
 	return fmt.Errorf("%w: an effect refers to %s of collection %d, which does not exist", storage.ErrCorruption, what, a.id)
 }
@@ -48,21 +49,22 @@ type dueNote struct {
 func (n *dueNote) kind() noteKind       { return noteDue }
 func (n *dueNote) apply(*Catalog) error { return nil }
 
-// show lowers the watermark before the documents can be seen.
+// show lowers the watermark before the documents become visible.
 func (n *dueNote) show() {
 	if n.l != nil {
 		n.l.current.Load().lowerWatermark(n.due)
 	}
 }
 
-// hintNote is where a document is from now on; see windowHints.
+// hintNote says in which window a document is from now on; see windowHints.
 type hintNote struct{ hash, window uint64 }
 
-// descriptorNote says that a collection has a descriptor, the first one or another.
+// descriptorNote says that a collection has a new descriptor, its first one or
+// another.
 type descriptorNote struct {
 	about
 	coll *Collection // nil in a note that was decoded: the batch has it
-	ttl  bool        // the list of TTL is another one
+	ttl  bool        // the list of TTL has changed
 }
 
 func (n *descriptorNote) kind() noteKind { return noteDescriptor }
@@ -79,8 +81,8 @@ func (n *descriptorNote) apply(c *Catalog) (err error) {
 	return nil
 }
 
-// readDescriptor reads a descriptor as it is stored, with the live parts that its
-// collection has.
+// readDescriptor reads a stored descriptor, and attaches the live state of its
+// collection.
 func (c *Catalog) readDescriptor(id storage.Ident) (*Collection, error) {
 	v, closer, err := c.engine.Get(storage.IdentCatalog, identKey(id))
 	if err != nil {
@@ -97,7 +99,7 @@ func (c *Catalog) readDescriptor(id storage.Ident) (*Collection, error) {
 	}
 	coll.live = l
 	for _, ix := range coll.indexes {
-		// An index that becomes one with entries keeps what it has learned.
+		// An index that gets entries keeps its live state.
 		if old := l.current.Load().Index(ix.Name); old != nil && (old.Ident == ix.Ident || ix.IsID()) {
 			ix.live = old.live
 		}
@@ -105,7 +107,7 @@ func (c *Catalog) readDescriptor(id storage.Ident) (*Collection, error) {
 	return coll, nil
 }
 
-// droppedNote says that a collection is gone.
+// droppedNote says that a collection was dropped.
 type droppedNote struct {
 	about
 	ttl bool
@@ -124,8 +126,8 @@ func (n *droppedNote) apply(c *Catalog) error {
 	return nil
 }
 
-// databaseNote says that a database was dropped: what this member has in it for
-// itself goes, too.
+// databaseNote says that a database was dropped: collections in it that belong
+// to this member alone are removed, too.
 type databaseNote struct {
 	about
 	db string
@@ -146,7 +148,7 @@ func changesTTL(n note) bool {
 	return false
 }
 
-// isDDL says whether a note is of a change that one does at a time.
+// isDDL says whether a note is of DDL, which runs one at a time.
 func isDDL(n note) bool {
 	return n.kind() == noteDescriptor || n.kind() == noteDropped
 }
@@ -161,7 +163,8 @@ type multikeyNote struct {
 
 func (n *multikeyNote) kind() noteKind { return noteMultikey }
 
-// show has plans know before the documents can be seen (invariant multikey-first).
+// show makes the paths visible to plans before the documents become visible
+// (invariant multikey-first).
 func (n *multikeyNote) show() {
 	if n.live == nil && n.l != nil {
 		for _, ix := range n.l.current.Load().indexes {
@@ -183,11 +186,11 @@ func (n *multikeyNote) apply(*Catalog) error {
 	return nil
 }
 
-// windowsNote says that the state of a collection's windows is another one, which
-// the batch has.
+// windowsNote says that the state of a collection's windows has changed; the
+// batch has the new one.
 type windowsNote struct {
 	about
-	dead int64 // by how much the documents rise whose entries are still there
+	dead int64 // the increase in documents with dead entries
 }
 
 func (n *windowsNote) kind() noteKind { return noteWindows }
@@ -223,7 +226,7 @@ func (n *staleNote) apply(c *Catalog) error {
 	return nil
 }
 
-// forgottenNote says that the sums of windows went, and their marks with them.
+// forgottenNote says that the sums of windows, and their marks, were removed.
 type forgottenNote struct{ about }
 
 func (n *forgottenNote) kind() noteKind { return noteForgotten }
@@ -238,7 +241,7 @@ func (n *forgottenNote) apply(c *Catalog) error {
 // and that there are new ones.
 type cappedNote struct {
 	about
-	first, last int64 // first is 0 where it stays
+	first, last int64 // first is 0 where it does not change
 }
 
 func (n *cappedNote) kind() noteKind { return noteCapped }

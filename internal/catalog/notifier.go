@@ -21,7 +21,7 @@ func (n *Notifier) Next() <-chan struct{} {
 	return n.mu.next
 }
 
-// Broadcast wakes who waits.
+// Broadcast wakes everyone who waits.
 func (n *Notifier) Broadcast() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -33,8 +33,8 @@ func (n *Notifier) Broadcast() {
 
 // Arrivals returns a channel that is closed when, after the call, documents
 // become visible in a capped collection, or when the collection is dropped or
-// gets another descriptor. Take it first and a snapshot then: so nothing that
-// the snapshot lacks is missed.
+// gets another descriptor. Take it before a snapshot, so that nothing that the
+// snapshot lacks is missed.
 func (c *Collection) Arrivals() <-chan struct{} {
 	if c.virtual != nil {
 		return c.virtual.Arrivals()

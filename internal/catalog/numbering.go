@@ -6,16 +6,16 @@ import "sync"
 // elsewhere, such as a change feed. A number is taken before its write commits. All
 // writes below the lowest number still out are visible.
 //
-// One member counts. The others follow by the effects (numberedNote), which say what has
-// become visible and up to where no number is out; a member begins to count anew with
-// Restart. The zero Numbering is ready for use.
+// One member hands out numbers. The others follow by the effects (numberedNote), which
+// say what has become visible and up to where no number is out; a member begins to hand
+// them out with Restart. The zero Numbering is ready for use.
 type Numbering struct {
 	mu   sync.Mutex
 	last int64
 	out  map[int64]struct{}
 
-	// following says that another member counts: numbers up to floor are settled, and
-	// ahead are those above it that are visible, by their first one.
+	// following says that another member hands out numbers: those up to floor are
+	// settled, and ahead are those above it that are visible, by their first one.
 	following bool
 	floor     int64
 	ahead     map[int64]int64
@@ -50,7 +50,7 @@ func (s *Numbering) Done(first int64) {
 	delete(s.out, first)
 }
 
-// Settled is the number up to which nothing more becomes visible.
+// Settled returns the number up to which nothing more becomes visible.
 func (s *Numbering) Settled() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -64,15 +64,15 @@ func (s *Numbering) Settled() int64 {
 	return n
 }
 
-// Latest is the greatest number handed out.
+// Latest returns the greatest number handed out.
 func (s *Numbering) Latest() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.last
 }
 
-// follow takes into account that another member's write of the numbers from first
-// to last is visible, and that those up to settled were.
+// follow notes that another member's write of the numbers from first to last is
+// visible, and that those up to settled are settled.
 func (s *Numbering) follow(first, last, settled int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,7 +92,7 @@ func (s *Numbering) follow(first, last, settled int64) {
 	}
 }
 
-// Numbering numbers the writes of the collection.
+// Numbering returns the collection's numbering of writes.
 func (c *Collection) Numbering() *Numbering { return &c.live.numbering }
 
 // Numbered says that the unit is the write of n numbers, from first on, of the

@@ -13,22 +13,22 @@ import (
 // OperationKind is what an operation does.
 type OperationKind uint8
 
-// The kinds, with what Operation.Doc is.
+// The kinds, and what Operation.Doc is for each.
 const (
 	OpInsert  OperationKind = iota + 1 // the document
 	OpUpdate                           // the document as it is now; Old is what it was
 	OpDelete                           // {_id}
-	OpRange                            // what went as a range, and is not told one by one: {ranges: [{from, to}], documents, bytes, reason}
+	OpRange                            // a removal of ranges, not listed one by one: {ranges: [{from, to}], documents, bytes, reason}
 	OpCommand                          // a command, as MongoDB's oplog has it: {create: …}, {drop: …}, {renameCollection: …} and so on
 	OpReplace                          // as OpUpdate, where the client gave the whole document
-	OpExpired                          // documents that went as a range, each of which is told: {reason}
+	OpExpired                          // a removal of documents as a range, with a list of all: {reason}
 	opKinds
 )
 
 // Operation is what an effect does to a document, a range of them, or a collection,
-// as an oplog tells it. An effect has them where the catalog records operations
-// (Options.Operations): of users' documents, and not of what the server makes of
-// them, such as buckets that are sealed.
+// for an oplog. An effect has them where the catalog records operations
+// (Options.Operations): on users' documents, and not on what the server makes of
+// them, such as sealed buckets.
 type Operation struct {
 	Kind OperationKind
 	// Statement is the number of the statement in the session's operation, or -1.
@@ -39,13 +39,13 @@ type Operation struct {
 	IDs       []bson.Value // the _ids of an OpExpired
 }
 
-// Session says whose operations those of an effect are.
+// Session identifies the session whose operations an effect has.
 type Session struct {
 	ID  bson.Doc // lsid; nil for none
 	Txn int64    // txnNumber
 }
 
-// Count is how many documents of the oplog tell of the operation.
+// Count returns how many documents of the oplog the operation has.
 func (o *Operation) Count() int {
 	if o.Kind == OpExpired {
 		return len(o.IDs)
@@ -66,10 +66,10 @@ func (o *Operation) Count() int {
 //	number of documents, and of each the type and the bytes of its _id, behind the
 //	length of all
 //
-// In version 1 of the encoding of effects each Doc is there, behind its length. So an
-// insert was in the log twice.
+// In version 1 of the encoding of effects each Doc is there, after its length, so
+// that an insert was in the log twice.
 type operations struct {
-	on        bool // they are wanted
+	on        bool // they are recorded
 	replaces  bool // the next updates are replacements
 	session   Session
 	statement int32 // of the next operation, + 1
@@ -77,19 +77,19 @@ type operations struct {
 	counts    OperationCounts
 	at        []place
 	all       []recorded
-	bytes     []byte // what all have beside the batch
+	bytes     []byte // what all have in addition to the batch
 	// encoded is the encoding, of an effect that was decoded; version is the effect's.
 	encoded []byte
 	version byte
 }
 
-// place is where operations are.
+// place is the namespace of operations.
 type place struct {
 	uuid UUID
 	ns   schema.Namespace
 }
 
-// recorded is an operation as it is kept until the effect is encoded.
+// recorded is an operation in the form kept until the effect is encoded.
 type recorded struct {
 	kind      OperationKind
 	statement int32 // + 1
@@ -98,10 +98,10 @@ type recorded struct {
 	from, to  int // what it has in bytes: Doc, behind its length, unless the batch has it, and what follows
 }
 
-// noWrite says of an operation's document that no write of the unit has it.
+// noWrite says that no write of the unit has the operation's document.
 const noWrite = -1
 
-// in is the number of a place.
+// in returns the number of a place.
 func (o *operations) in(p place) uint32 {
 	for i := len(o.at) - 1; i >= 0; i-- {
 		if o.at[i] == p {
@@ -144,7 +144,8 @@ func (o *operations) update(p place, old, doc bson.Doc, write int) {
 	o.all[len(o.all)-1].to = len(o.bytes)
 }
 
-// expired records that documents went as a range: doc says why, and ids are theirs.
+// expired records that documents were removed as a range: doc has the reason, ids
+// their _ids.
 func (o *operations) expired(p place, doc bson.Doc, ids *idList) {
 	o.add(OpExpired, p, doc, noWrite)
 	o.count += ids.n - 1
@@ -152,7 +153,7 @@ func (o *operations) expired(p place, doc bson.Doc, ids *idList) {
 	o.all[len(o.all)-1].to = len(o.bytes)
 }
 
-// append appends the encoding, of a unit that is sealed.
+// append appends the encoding, for a unit that is sealed.
 func (o *operations) append(dst []byte, u *storage.Unit) []byte {
 	if o.encoded != nil {
 		return append(dst, o.encoded...)
@@ -183,8 +184,8 @@ func (o *operations) append(dst []byte, u *storage.Unit) []byte {
 	return dst
 }
 
-// read takes what append has made from r, of an effect of some version with that batch,
-// and keeps it.
+// read reads from r what append has written, for an effect of some version with that
+// batch, and keeps it.
 func (o *operations) read(r *storage.EncodingReader, version byte, batch []byte) {
 	from := r.Rest
 	all, _ := parseOperations(r, version, batch)
@@ -217,7 +218,7 @@ func (n *OperationCounts) add(o *Operation) {
 // OperationCounts counts the operations of an effect that was decoded.
 func (e *Effect) OperationCounts() OperationCounts { return e.ops.counts }
 
-// parseOperations reads operations, and whose they are. Where they are damaged, r is bad.
+// parseOperations reads operations and their session. Where they are damaged, r is bad.
 func parseOperations(r *storage.EncodingReader, version byte, batch []byte) (all []Operation, s Session) {
 	count := r.Uvarint()
 	if count == 0 || r.Bad {
@@ -297,19 +298,19 @@ func (o *Operation) parseIDs(r *storage.EncodingReader) {
 	r.Bad = len(list) > 0
 }
 
-// validID says whether what an _id holds is whole.
+// validID says whether the bytes of an _id are valid.
 func validID(v bson.Value) bool {
 	return v.Type != bson.TypeDocument && v.Type != bson.TypeArray || validDocument(v.Doc())
 }
 
-// maxOperationDepth bounds the nesting of what an operation tells: that of a
+// maxOperationDepth bounds the nesting of an operation's document: that of a
 // document, or a descriptor in a command.
 const maxOperationDepth = maxDescriptorDepth + 2
 
 func validDocument(d bson.Doc) bool { return bson.Validate(d, maxOperationDepth) == nil }
 
-// Operations are those of an effect that was decoded, in their order, and whose they
-// are. They have memory of their own.
+// Operations returns the operations of a decoded effect, in order, and their
+// session. They do not share the effect's memory.
 func (e *Effect) Operations() ([]Operation, Session, error) {
 	r := storage.EncodingReader{Rest: e.ops.encoded}
 	if e.ops.encoded == nil {
@@ -322,9 +323,9 @@ func (e *Effect) Operations() ([]Operation, Session, error) {
 	return all, session, nil
 }
 
-// DecodeOperations reads the operations alone of an encoded effect, and whose they are.
-// They share its bytes, which nobody has checked against their checksum since they
-// were stored. Errors: storage.ErrCorruption.
+// DecodeOperations reads only the operations of an encoded effect, and their session.
+// They share its bytes, which are not checked against their checksum. Errors:
+// storage.ErrCorruption.
 func DecodeOperations(b []byte) ([]Operation, Session, error) {
 	damaged := fmt.Errorf("%w: the operations of an effect are damaged", storage.ErrCorruption)
 	if len(b) < effectHeader || !readableEffect(b[0]) {
@@ -347,28 +348,29 @@ func DecodeOperations(b []byte) ([]Operation, Session, error) {
 	return all, session, nil
 }
 
-// SetSession says whose operations the unit's are, for who records them.
+// SetSession sets the session of the unit's operations, for their record.
 func (u *Unit) SetSession(s Session) { u.e.ops.session = s }
 
-// SetStatement says which statement of the session's operation the next writes are,
-// from 0 on.
+// SetStatement sets the number, from 0 on, of the statement to which the next
+// writes belong.
 func (u *Unit) SetStatement(n int32) { u.e.ops.statement = n + 1 }
 
 // SetReplacement says whether the next updates give whole documents.
 func (u *Unit) SetReplacement(is bool) { u.e.ops.replaces = is }
 
-// OperationCount is how many documents of the oplog tell of the effect.
+// OperationCount returns how many documents of the oplog the effect has.
 func (e *Effect) OperationCount() int { return e.ops.count }
 
-// placeOps is where operations on the collection's documents are.
+// placeOps returns the place of operations on the collection's documents.
 func (c *Collection) placeOps() place { return place{c.UUID, c.Namespace} }
 
-// recordDelete records that a document is gone.
+// recordDelete records that a document was removed.
 func (u *Unit) recordDelete(c *Collection, old bson.Doc) {
 	u.e.ops.add(OpDelete, c.placeOps(), new(bson.Builder).Value("_id", old.Lookup("_id")).Finish(), noWrite)
 }
 
-// recordRange records that the records of some windows went as a range, by a rule.
+// recordRange records that the records of some windows were removed as a range, by
+// a rule.
 func (e *Effect) recordRange(coll *Collection, spans []layout.Span, sum [windowSums]int64, rule string) {
 	if !e.ops.on {
 		return
@@ -380,7 +382,7 @@ func (e *Effect) recordRange(coll *Collection, spans []layout.Span, sum [windowS
 	e.recordKeys(coll, ranges, sum, rule)
 }
 
-// recordKeys records that some ranges of records went, by a rule.
+// recordKeys records that some ranges of records were removed, by a rule.
 func (e *Effect) recordKeys(coll *Collection, ranges []layout.KeyRange, sum [windowSums]int64, rule string) {
 	if !e.ops.on {
 		return
@@ -394,7 +396,8 @@ func (e *Effect) recordKeys(coll *Collection, ranges []layout.KeyRange, sum [win
 	e.ops.add(OpRange, coll.placeOps(), b.Finish(), noWrite)
 }
 
-// command records a command on a collection, made by f behind {name: collection}.
+// command records a command on a collection; f appends its fields after {name:
+// collection}.
 func (t *change) command(coll *Collection, name string, f func(b *bson.Builder)) {
 	if !t.e.ops.on || coll.own() {
 		return
@@ -406,8 +409,8 @@ func (t *change) command(coll *Collection, name string, f func(b *bson.Builder))
 	t.e.ops.add(OpCommand, coll.placeOps(), b.Finish(), noWrite)
 }
 
-// recordIndexes records commands that make new indexes: of those that are ready one
-// for each, of others that their build has begun.
+// recordIndexes records commands that create indexes: one for each that is ready,
+// and the beginning of the build for the others.
 func (t *change) recordIndexes(coll *Collection, added []*Index, b *build) {
 	if b != nil {
 		t.recordBuild(coll, "startIndexBuild", b)
@@ -429,8 +432,8 @@ func (t *change) recordBuild(coll *Collection, name string, b *build) {
 	})
 }
 
-// recordModification records commands that change options and indexes: what is not
-// as it was.
+// recordModification records commands for the options and indexes that have
+// changed.
 func (t *change) recordModification(was, is *Collection) {
 	if options := changed(was.Options, is.Options); len(options) > len(bson.Empty) {
 		t.command(is, "collMod", func(b *bson.Builder) { b.Fields(options) })
@@ -442,8 +445,8 @@ func (t *change) recordModification(was, is *Collection) {
 	}
 }
 
-// changed are the fields of a document that another one has not, or has otherwise;
-// those that are no more are null.
+// changed returns the fields of a document that another one does not have, or has
+// with other values; removed fields are null.
 func changed(was, is bson.Doc) bson.Doc {
 	var b bson.Builder
 	b.Reset(nil)

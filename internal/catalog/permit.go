@@ -5,17 +5,19 @@ import (
 	"sync"
 )
 
-// Permit lets a removal in the background go on, unit by unit. A nil Permit always does.
+// Permit allows a removal in the background to continue, unit by unit. A nil Permit
+// always does.
 //
-// Invariant brake: a unit that removes what is due, or moves documents in a relayout, asks its permit once it is inside the
-// collection's gate, and holds Units until it has committed. A DDL closes the gate, and
-// whoever changes a limit locks Units before it replies. So after either has replied,
-// nothing more is removed, or moves, by the old rule or the old limits.
+// Invariant brake: a unit that removes what is due, or moves documents in a relayout,
+// checks its permit once it is inside the collection's gate, and holds Units until it has
+// committed. A DDL closes the gate, and whoever changes a limit locks Units before it
+// replies. So after either has replied, nothing more is removed, or moves, by the old rule
+// or the old limits.
 type Permit struct {
 	// Units is read-held over each unit.
 	Units *sync.RWMutex
-	// InForce says whether what let the removal begin still holds for the newest
-	// descriptor of its collection. It is called inside of the gate.
+	// InForce says whether the conditions under which the removal began still hold
+	// for the newest descriptor of its collection. It is called inside the gate.
 	InForce func(latest *Collection) bool
 }
 
@@ -32,7 +34,7 @@ func (p *Permit) Unit(f func() error) error {
 	return f()
 }
 
-// Check is nil, or ErrNoPermit. REQUIRES: the caller is inside of the gate.
+// Check returns nil or ErrNoPermit. REQUIRES: the caller is inside the gate.
 func (p *Permit) Check(latest *Collection) error {
 	if latest != nil {
 		latest.live.gate.checkInside()

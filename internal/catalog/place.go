@@ -10,8 +10,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
-// place makes u.record the record key of a new document, and locks what stands
-// for it; nobody else has its _id then.
+// place makes u.record the record key of a new document, and locks its lock
+// name, so that nobody else can have its _id.
 func (u *Unit) place(ctx context.Context, c *Collection, doc bson.Doc) error {
 	if c.layout.InOrder() {
 		return u.placeLast(ctx, c)
@@ -52,8 +52,8 @@ func (u *Unit) placeBucket(c *Collection, bucket bson.Doc) {
 	u.record = c.layout.Append(u.record[:0], layout.Place{Doc: bucket, ID: u.id, Low: c.live.lowWater.Load()})
 }
 
-// holder is the record key of the document that has the _id of a new one, whose
-// record key and key string of _id the unit has; nil for none.
+// holder returns the record key of the document that has the _id of a new one,
+// whose record key and key string of _id the unit has; nil for none.
 func (u *Unit) holder(c *Collection, fresh bool) (RecordKey, error) {
 	r := u.reader(fresh)
 	if c.Windowed() {
@@ -78,8 +78,8 @@ func (u *Unit) holder(c *Collection, fresh bool) (RecordKey, error) {
 	return u.id, closer.Close()
 }
 
-// follow is the end of LockRecord where the record is not there: the document
-// may have moved to another window, and Update and Delete then find it there.
+// follow ends LockRecord where the record does not exist: the document may have
+// moved to another window, where Update and Delete then find it.
 func (u *Unit) follow(c *Collection, key RecordKey, fresh bool) (bson.Doc, error) {
 	to, doc, closer, err := c.findAgain(u.reader(fresh), c.lockName(key))
 	if err != nil || doc == nil {
@@ -90,7 +90,7 @@ func (u *Unit) follow(c *Collection, key RecordKey, fresh bool) (bson.Doc, error
 	return doc.Clone(), nil
 }
 
-// resolve is the record key of a document that LockRecord found under key.
+// resolve returns the record key of a document that LockRecord found under key.
 func (u *Unit) resolve(key RecordKey) RecordKey {
 	if u.reassigned.from != nil && string(u.reassigned.from) == string(key) {
 		return u.reassigned.to
@@ -98,8 +98,8 @@ func (u *Unit) resolve(key RecordKey) RecordKey {
 	return key
 }
 
-// reassignWindow takes a document, which is locked, to where it would be stored now. That it
-// is not there already is for the caller to see to.
+// reassignWindow moves a locked document to where it would be stored now. The caller makes
+// sure that it is not there already.
 func (u *Unit) reassignWindow(c *Collection, key RecordKey, doc bson.Doc) error {
 	u.record = c.layout.Append(u.record[:0], layout.Place{Doc: doc, ID: c.lockName(key), Low: c.live.lowWater.Load()})
 	u.keyRoom, u.e.keeps = 0, true
@@ -113,7 +113,7 @@ func (u *Unit) reassignWindow(c *Collection, key RecordKey, doc bson.Doc) error 
 			return err
 		}
 		for _, k := range keys {
-			if was && !(is && ix.ByWindow) { // there the new entry takes the place of the old one
+			if was && !(is && ix.ByWindow) { // there the new entry replaces the old one
 				u.entry, u.value = ix.appendEntry(u.entry[:0], u.value[:0], k, key)
 				if err := u.u.Delete(ix.Ident, u.entry, len(u.value)); err != nil {
 					return err

@@ -11,21 +11,21 @@ import (
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
-// How a collection is read that is laid anew, or was since the process began. Who
-// reads may have a descriptor, and a state of the store, from before, from meanwhile
-// or from after it; what is here finds a document in each, in its one place (invariant
+// Reading a collection during a relayout, or after one in this process. A reader may
+// have a descriptor and a state of the store from before, during or after the
+// relayout; the code here finds a document in each, in its one place (invariant
 // one-place).
 
-// relaid is what is known of the changes of a collection's layout.
+// relaid is the state of a collection's relayouts.
 type relaid struct {
 	// ids is the keyspace of the index on _id that has entries of what is in windows.
 	ids storage.Ident
-	// turns is how often a change has begun or ended.
+	// turns is how often a relayout has begun or ended.
 	turns int
 }
 
-// noteRelaid takes note that c takes the place of another descriptor, or of none.
-// The gate is closed.
+// noteRelaid notes that c replaces another descriptor, or none. The gate is
+// closed.
 func (c *Collection) noteRelaid(old *Collection) {
 	was := c.live.relaid.Load()
 	switch {
@@ -40,20 +40,20 @@ func (c *Collection) noteRelaid(old *Collection) {
 	}
 }
 
-// Relaid says whether documents may be in either half of a layout.Relay, for who
-// reads some state of the store since the process began.
+// Relaid says whether documents may be in either half of a layout.Relay, in some
+// state of the store since the process began.
 func (c *Collection) Relaid() bool { return c.live.relaid.Load() != nil }
 
-// Relaying says whether the collection is being laid anew.
+// Relaying says whether a relayout of the collection is in progress.
 func (c *Collection) Relaying() bool { return c.relay != nil }
 
-// Moves says whether documents take another place now while they are what they are: the
-// collection is being laid anew, or it is a time-series collection, whose measurements
-// go into buckets. A reader that goes on in another state of the store would miss some.
+// Moves says whether unchanged documents may move now: in a relayout, or in a
+// time-series collection, whose measurements move into buckets. A reader that continues
+// in another state of the store would miss some.
 func (c *Collection) Moves() bool { return c.IsTimeseries() || c.live.current.Load().relay != nil }
 
-// Turns is how often the layout of the collection has begun or ended to change since
-// the process began. Who goes on with a scan in another state of the store compares:
+// Turns returns how often a relayout of the collection has begun or ended since the
+// process began. A scan that continues in another state of the store compares it:
 // see CheckTurns.
 func (c *Collection) Turns() int {
 	if r := c.live.relaid.Load(); r != nil {
@@ -62,8 +62,8 @@ func (c *Collection) Turns() int {
 	return 0
 }
 
-// CheckTurns is an error where the layout has changed so often since a scan began
-// that nobody knows what the scan has seen: code 175.
+// CheckTurns returns error 175 where the layout has changed so often since a scan
+// began that it is not known what the scan has seen.
 func (c *Collection) CheckTurns(begun int) error {
 	if now := c.Turns(); (now+1)/2 > begun/2+1 {
 		return mongoerr.New(mongoerr.QueryPlanKilled, "the layout of the collection was changed while the query waited. UUID %s", c.UUID)
@@ -71,8 +71,8 @@ func (c *Collection) CheckTurns(begun int) error {
 	return nil
 }
 
-// findEither is FindID in either half, in any state. Where another change has begun
-// meanwhile, it looks again.
+// findEither is FindID in either half, in any state. Where another relayout has
+// begun in the meantime, it tries again.
 func (c *Collection) findEither(dst RecordKey, r storage.Reader, id bson.Value) (record RecordKey, doc bson.Doc, closer io.Closer, err error) {
 	n := len(dst)
 	for {
@@ -101,7 +101,8 @@ func (c *Collection) lookEither(dst RecordKey, r storage.Reader, id bson.Value) 
 	if byID(); err != nil || doc != nil {
 		return record, doc, closer, err
 	}
-	// Where r reads the latest state, it may have moved to a window between the looks.
+	// Where r reads the latest state, it may have moved to a window between the
+	// lookups.
 	return c.findByEntry(dst, r, id)
 }
 
@@ -127,10 +128,10 @@ func (c *Collection) findAgain(r storage.Reader, id []byte) (to RecordKey, doc b
 	return to, doc, closer, err
 }
 
-// Ranges are the records of the collection in the order in which a scan must read
-// them: where they lie in two halves, that which documents leave comes first, so
-// that none moves behind a scan that goes on in a later state. Backward, each range is
-// read from its end.
+// Ranges returns the records of the collection in the order in which a scan must read
+// them: of two halves the one that documents leave comes first, so that none moves
+// from what is still to be read to what has been read already when a scan continues in
+// a later state. Backward, each range is read from its end.
 func (c *Collection) Ranges(backward bool) []layout.KeyRange {
 	if !c.Relaid() {
 		return []layout.KeyRange{{}}
@@ -152,8 +153,8 @@ func (c *Collection) Ranges(backward bool) []layout.KeyRange {
 }
 
 // EntryIter opens an iterator over the entries of an index between two bounds, in a
-// state of the store. Of the index on _id it may be joined of entries of documents in
-// windows and of records by _id: SplitID takes those apart.
+// state of the store. For the index on _id it may merge the entries of documents in
+// windows with the records by _id: SplitID splits those.
 func (c *Collection) EntryIter(r storage.Reader, ix *Index, lower, upper []byte) (*storage.Iter, error) {
 	if ix.IsID() && c.Relaid() {
 		return c.idIter(r, lower, upper)
@@ -189,9 +190,9 @@ func (c *Collection) idIter(r storage.Reader, lower, upper []byte) (*storage.Ite
 	return storage.Join(parts...), nil
 }
 
-// SplitID takes what a joined iterator stands on apart: the key string of _id, the
+// SplitID splits the current entry of a merged iterator: the key string of _id, the
 // record key, and the type bits. doc is the document where the record is by _id, else
-// nil. What is no part of the key and value at hand is appended to dst.
+// nil. What is not part of the current key and value is appended to dst.
 func (c *Collection) SplitID(dst []byte, it *storage.Iter, value []byte) (key []byte, record RecordKey, typeBits []byte, doc bson.Doc) {
 	key = it.Key()
 	if it.Part() == 0 {

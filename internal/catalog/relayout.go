@@ -19,25 +19,25 @@ import (
 // A filled collection changes its layout while it is in use, from the order of _id to
 // windows of expiry or back: BeginRelay, a RelayPart after another, EndRelay
 // (docs/rfcs/0019-layouts.md). Between the first and the last its layout is a
-// layout.Relay, and it stays as good as any for as long as nobody goes on. What stays
-// in the half that documents leave does not change (invariant old-still).
+// layout.Relay, which serves as well as any other for as long as the relayout pauses.
+// What stays in the half that documents leave does not change (invariant old-still).
 
 const (
-	// relayDocs is how many documents move in one unit where others work, and
-	// relayDocsAlone where nobody does: a larger unit costs less for each document
+	// relayDocs is how many documents move in one unit while clients are active,
+	// and relayDocsAlone while none is: a larger unit costs less for each document
 	// (BenchmarkRelay: a tenth), and locks them for longer.
 	relayDocs, relayDocsAlone = 100, 1000
-	// maxDueLeft bounds the documents of a part that are known to have been due and
-	// gone by other hands; where there are more, the part is read again.
+	// maxDueLeft bounds the documents of a part noted as due and removed by others;
+	// where there are more, the part is read again.
 	maxDueLeft = 100_000
 )
 
-// ErrRelayWaits says that a collection cannot be laid anew now, since an index of it is
-// being built, or others have changed it.
+// ErrRelayWaits says that the layout of a collection cannot be changed now, because an
+// index of it is being built, or others have changed it.
 var ErrRelayWaits = errors.New("catalog: the layout of the collection cannot be changed now")
 
-// RelayRule is the rule whose windows a filled collection would get: the first one
-// that can have some, where it has none.
+// RelayRule returns the rule whose windows a filled collection would get: the
+// first one that can have windows, if the collection has none.
 func (c *Collection) RelayRule() *Rule {
 	if c.Ident == 0 || !c.mayHaveWindows() || c.live.expiring.Load() != nil {
 		return nil
@@ -50,9 +50,8 @@ func (c *Collection) RelayRule() *Rule {
 	return nil
 }
 
-// RelayServes is the rule that the windows serve where documents are on their way to
-// them; nil for none, and where something else happens with each document that
-// expires.
+// RelayServes returns the rule that the windows serve during a relayout to windows;
+// nil for none, and where something else happens with each expired document.
 func (c *Collection) RelayServes() *Rule {
 	if c.relay == nil || c.relay.Back || c.live.expiring.Load() != nil {
 		return nil
@@ -66,16 +65,16 @@ func (c *Collection) RelayServes() *Rule {
 }
 
 // WindowsIdle says that the collection has windows, but no TTL index by which they could
-// go.
+// be dropped.
 func (c *Collection) WindowsIdle() bool {
 	return c.relay == nil && c.Windowed() && !slices.ContainsFunc(c.indexes, func(ix *Index) bool {
 		return ix.IsTTL() && c.sections.Serve(ix.Index)
 	})
 }
 
-// BeginRelay begins to lay a collection by the windows of a rule, or where that is nil
-// from its windows to the order of _id. Errors: ErrRelayWaits where things have
-// changed, ErrNoPermit, and 26.
+// BeginRelay begins the relayout of a collection to the windows of a rule or, where
+// that is nil, from its windows to the order of _id. Errors: ErrRelayWaits where
+// things have changed, ErrNoPermit, and 26.
 func (c *Catalog) BeginRelay(ctx context.Context, coll *Collection, by *Rule, p *Permit) error {
 	return p.Unit(func() error { return c.beginRelay(ctx, coll, by, p) })
 }
@@ -124,8 +123,8 @@ func (t *change) beginWindows(coll *Collection, by *Rule) error {
 	return t.setState(coll, layout.State{ByID: layout.NoneByID})
 }
 
-// odd says whether a collection by _id has record keys that are none of the half by
-// _id; none has, as far as anybody knows.
+// odd says whether a collection by _id has record keys that are not possible in the
+// half by _id; none is known to have any.
 func (c *Catalog) odd(coll *Collection) (bool, error) {
 	for _, r := range layout.HalfWindows {
 		if any, err := c.anyRecord(coll, r); err != nil || any {
@@ -145,8 +144,8 @@ func (c *Catalog) anyRecord(coll *Collection, r layout.KeyRange) (bool, error) {
 	return any, it.Close()
 }
 
-// beginBack needs that no entry of what went with a window is left: record keys of
-// windows mean nothing by and by.
+// beginBack requires that no dead entry is left: record keys of windows will lose
+// their meaning.
 func (t *change) beginBack(coll *Collection) error {
 	if !coll.WindowsIdle() || coll.live.swept.Load() != coll.live.lowWater.Load() {
 		return ErrRelayWaits
@@ -170,8 +169,8 @@ func (t *change) setState(coll *Collection, s layout.State) error {
 	return t.u.Set(storage.IdentWindows, identKey(coll.Ident), s.Encode())
 }
 
-// RelayLeft is how many documents have still to leave their half; 0 where nothing is
-// being laid anew. Exact while the gate is closed.
+// RelayLeft returns how many documents still have to leave their half; 0 where there
+// is no relayout. Exact while the gate is closed.
 func (c *Catalog) RelayLeft(coll *Collection) (int64, error) {
 	if coll.relay == nil {
 		return 0, nil
@@ -189,7 +188,7 @@ func (c *Catalog) RelayLeft(coll *Collection) (int64, error) {
 	return sums[windowDocs], err
 }
 
-// RelayUnfreed estimates how many bytes of disk the documents still take that have left
+// RelayUnfreed estimates how many bytes on disk the documents still take that have left
 // their half: those before a record key, nil for none.
 func (c *Catalog) RelayUnfreed(coll *Collection, upTo RecordKey) (unfreed int64, err error) {
 	if coll.relay == nil {
@@ -211,9 +210,9 @@ func (c *Catalog) RelayUnfreed(coll *Collection, upTo RecordKey) (unfreed int64,
 	return unfreed, nil
 }
 
-// EndRelay ends what BeginRelay began, when no document is left in the half that they
-// leave; done says whether that is so. Before, it removes the index entries of what
-// went as a range; it calls pause as Sweep does. Errors: ErrRelayWaits, 26.
+// EndRelay ends a relayout when no document is left in the half that they leave; done
+// says whether it has ended. Before that, it removes the index entries of what was
+// removed as a range; it calls pause as Sweep does. Errors: ErrRelayWaits, 26.
 func (c *Catalog) EndRelay(ctx context.Context, coll *Collection, pause func(time.Duration) error) (done bool, err error) {
 	if left, err := c.RelayLeft(coll); err != nil || left != 0 {
 		return false, err
@@ -281,43 +280,44 @@ func (t *change) endBack(coll *Collection) error {
 	return nil
 }
 
-// Relay says what RelayPart shall do.
+// Relay are the arguments of RelayPart.
 type Relay struct {
 	// From is where the part begins; nil for the beginning.
 	From RecordKey
-	// Bytes is the size of the part, to the next document: so much is on disk twice at
-	// the most, and as much work is lost with the process.
+	// Bytes is the size of the part, up to a whole document: at most so much is on
+	// disk twice, and so much work is lost if the process dies.
 	Bytes int
-	// Rule is the one that RelayServes: what is due by it stays where it is, and goes
-	// with the part. Nil where all moves.
+	// Rule is the one that RelayServes: what is due by it stays in place, and is
+	// removed with the part. Nil where everything moves.
 	Rule *Rule
-	// Now is the instant by which documents are judged, in milliseconds since 1970.
+	// Now is the instant against which documents are checked, in milliseconds since
+	// 1970.
 	Now int64
-	// Alone says whether nobody else works now, nil for never.
+	// Alone says whether no client is active now; nil for never.
 	Alone func() bool
-	// Permit is asked before documents move or go (invariant brake).
+	// Permit is checked before documents are moved or removed (invariant brake).
 	Permit *Permit
-	// Drops says whether what is due may still go, for the newest descriptor; it is
-	// called while the gate is closed. Nil where it may.
+	// Drops says whether what is due may still be removed, by the newest
+	// descriptor; it is called while the gate is closed. Nil where it may.
 	Drops func(latest *Collection) bool
-	// Did is called after each step with what it did and how long it took, while nothing
-	// is under way. It may wait, and its error ends the part.
+	// Did is called after each step with what it did and how long it took. It may block,
+	// as no unit is open then, and its error ends the part.
 	Did func(RelayStep, time.Duration) error
 }
 
 // RelayStep is what a step of a RelayPart did.
 type RelayStep struct {
-	// Passed documents were read; Moved of them live in the other half now.
+	// Passed documents were read; Moved of them are in the other half now.
 	Passed, Moved int64
-	// Gone is what went with the part.
+	// Gone is what was removed with the part.
 	Gone Dropped
 }
 
-// RelayPart moves the next documents of the half that documents leave, and lets those
-// of them go, unread once more, that are due. next is where the next part begins: at
-// the same place where this one could not end. end says that there is none. Errors: 26,
-// ErrRelayWaits, ErrNoPermit, and those of Did.
-// REQUIRES: Collection.Relaying.
+// RelayPart moves the next documents of the half that documents leave, and removes
+// those that are due as a range, without reading them again. next is where the next
+// part begins: at the same place if this one could not end. end says that there is no
+// next part. Errors: 26, ErrRelayWaits, ErrNoPermit, and those of Did. REQUIRES:
+// Collection.Relaying.
 func (c *Catalog) RelayPart(ctx context.Context, coll *Collection, o Relay) (next RecordKey, end bool, err error) {
 	if err := invariant.Require(coll.relay != nil, "catalog: RelayPart is of a collection that is being laid anew"); err != nil {
 		return nil, false, err
@@ -331,7 +331,7 @@ func (c *Catalog) RelayPart(ctx context.Context, coll *Collection, o Relay) (nex
 	}
 	s := x.begin()
 	defer s.Close()
-	defer coll.live.leaving.Store(nil) // what is left later, nobody asks for
+	defer coll.live.leaving.Store(nil) // what leaves later is not needed
 	if x.next, err = x.read(ctx, s); err != nil {
 		return nil, false, err
 	}
@@ -353,15 +353,15 @@ func (c *Catalog) RelayPart(ctx context.Context, coll *Collection, o Relay) (nex
 	return x.next, x.next == nil, nil
 }
 
-// leaveWatch notes which documents that are due leave their half by other hands while a
-// part of it is read. It is set while the gate is closed.
+// leaveWatch notes which due documents others take out of their half while a part of it
+// is read. It is set while the gate is closed.
 type leaveWatch struct {
 	rule *Rule
 	now  int64
 
 	mu   sync.Mutex
 	left []leftDoc
-	// lost says that the watch does not know all.
+	// lost says that the watch could not note all.
 	lost bool
 }
 
@@ -378,7 +378,7 @@ type leftDocs struct {
 	leftDoc
 }
 
-// noteLeft notes that the unit takes a document away from a record key.
+// noteLeft notes that the unit removes a document from a record key.
 func (u *Unit) noteLeft(c *Collection, key RecordKey, old bson.Doc) {
 	if !c.leaves(key) {
 		return
@@ -388,7 +388,8 @@ func (u *Unit) noteLeft(c *Collection, key RecordKey, old bson.Doc) {
 	}
 }
 
-// tellLeft tells the watches, when the unit has committed or nobody knows.
+// tellLeft informs the watches, when the unit has committed or its outcome is
+// not known.
 func (u *Unit) tellLeft(err error) {
 	for _, l := range u.left {
 		l.w.mu.Lock()
@@ -402,8 +403,8 @@ func (u *Unit) tellLeft(err error) {
 // leaves says whether a document with that record key moves when it is written.
 func (c *Collection) leaves(key RecordKey) bool { return c.relay != nil && c.relay.Leaves(key) }
 
-// updateAway is Update of a document that leaves its half: it goes in the same unit
-// where it would be stored now (invariant old-still).
+// updateAway is Update of a document that leaves its half: in the same unit it
+// moves to where it would be stored now (invariant old-still).
 func (u *Unit) updateAway(ctx context.Context, c *Collection, old, doc bson.Doc) error {
 	u.e.keeps = true
 	u.from = append(u.from[:0], u.record...)
@@ -448,7 +449,7 @@ func (u *Unit) updateAway(ctx context.Context, c *Collection, old, doc bson.Doc)
 	return nil
 }
 
-// relayer is a RelayPart under way.
+// relayer is a running RelayPart.
 type relayer struct {
 	c     *Catalog
 	coll  *Collection
@@ -463,10 +464,10 @@ type relayer struct {
 
 	passed        int64   // since the last step
 	due, dueBytes int64   // that stay
-	list          *idList // of those; nil where nobody is told of each
+	list          *idList // of those; nil where they are not listed
 }
 
-// begin sets the watch, and returns the state of the store in that moment.
+// begin sets the watch, and returns the state of the store at that moment.
 func (x *relayer) begin() *storage.Snapshot {
 	l := x.coll.live
 	l.gate.Lock()
@@ -478,8 +479,8 @@ func (x *relayer) begin() *storage.Snapshot {
 	return x.c.engine.NewSnapshot()
 }
 
-// read goes through the part in one state of the store, moves what is not due, and
-// counts the rest.
+// read reads the part in one state of the store, moves what is not due, and counts
+// the rest.
 func (x *relayer) read(ctx context.Context, s *storage.Snapshot) (next RecordKey, err error) {
 	size := 0
 	for _, r := range x.coll.relay.Left() {
@@ -533,13 +534,14 @@ func (x *relayer) readRange(ctx context.Context, s *storage.Snapshot, from, to R
 	return nil, it.Err()
 }
 
-// maxRelayList bounds the list of what goes with a part, in bytes: a part ends there.
+// maxRelayList bounds the list of what is removed with a part, in bytes: a part ends
+// there.
 const maxRelayList = 2 << 20
 
-// relayRead is how many documents are read at the most in a step.
+// relayRead is how many documents are read in a step at most.
 const relayRead = 10_000
 
-// moveGroup moves some documents, and tells of the step. Those that others have locked
+// moveGroup moves some documents, and reports the step. Those that others have locked
 // come last.
 func (x *relayer) moveGroup(ctx context.Context) error {
 	if ctx.Err() != nil {
@@ -566,14 +568,14 @@ func (x *relayer) moveGroup(ctx context.Context) error {
 	return x.did(RelayStep{Passed: x.passed, Moved: moved})
 }
 
-// size says how many documents the next unit has at the most.
+// size returns how many documents the next unit has at most.
 func (x *relayer) size() {
 	if x.most = relayDocs; x.o.Alone != nil && x.o.Alone() {
 		x.most = relayDocsAlone
 	}
 }
 
-// run is Catalog.Run of a unit that moves documents.
+// run is Catalog.Run for a unit that moves documents.
 func (x *relayer) run(ctx context.Context, f func(*Unit) error) error {
 	return x.o.Permit.Unit(func() error { return x.c.Run(ctx, storage.Buffered, f) })
 }
@@ -588,14 +590,14 @@ func (x *relayer) did(s RelayStep) (err error) {
 	return err
 }
 
-// move moves a locked document, unless it cannot be now.
+// move moves a locked document, unless that is not possible now.
 func (x *relayer) move(u *Unit, k RecordKey, doc bson.Doc) error {
 	now := u.inLatest(x.coll)
 	if err := x.o.Permit.Check(now); err != nil {
 		return err
 	}
-	// A build looks for duplicates where it finds documents; one that moves behind it
-	// would not be found.
+	// A build finds duplicates among the documents it meets; one that moves to where
+	// the build has been would be missed.
 	if now.building() || !now.leaves(k) {
 		return ErrRelayWaits
 	}
@@ -626,7 +628,7 @@ func (x *relayer) moveBusy(ctx context.Context) error {
 	return nil
 }
 
-// part is the part as ranges of records.
+// part returns the part as ranges of records.
 func (x *relayer) part() (all []layout.KeyRange) {
 	for _, r := range x.coll.relay.Left() {
 		if bytes.Compare(r.From, x.o.From) < 0 {
@@ -642,8 +644,8 @@ func (x *relayer) part() (all []layout.KeyRange) {
 	return all
 }
 
-// clear covers a part from which all have moved with a tombstone, so that its tables go
-// as a whole. Nobody stores anything there.
+// clear covers a part from which everything has moved with a tombstone, so that its
+// tables are dropped as a whole. Nothing is stored there any more.
 func (x *relayer) clear(ctx context.Context) error {
 	if err := x.coll.live.gate.RLock(ctx); err != nil {
 		return err
@@ -663,8 +665,8 @@ func (x *relayer) clear(ctx context.Context) error {
 	return x.c.commit(ctx, e, storage.Buffered)
 }
 
-// drop lets what is due go with the part. It closes the gate: nobody else writes to
-// the collection. Where the part has to be read again, nothing goes.
+// drop removes what is due with the part. It closes the gate: nobody else writes to
+// the collection. Where the part has to be read again, nothing is removed.
 func (x *relayer) drop(ctx context.Context) (whole bool, err error) {
 	var gone Dropped
 	err = x.o.Permit.Unit(func() error {
@@ -711,7 +713,7 @@ func (x *relayer) drop(ctx context.Context) (whole bool, err error) {
 	return true, x.did(RelayStep{Gone: gone})
 }
 
-// dropSum drops the part, in which there is what sum says. REQUIRES: the gate is closed.
+// dropSum drops the part, given its sum. REQUIRES: the gate is closed.
 func (x *relayer) dropSum(ctx context.Context, coll *Collection, sum [windowSums]int64) error {
 	l := coll.live
 	if err := l.gate.requireClosed(); err != nil {
@@ -731,7 +733,7 @@ func (x *relayer) dropSum(ctx context.Context, coll *Collection, sum [windowSums
 		state.ByID = layout.AllByID
 	}
 	if l.counter.Load(sumDocs) == sum[windowDocs] {
-		state.ByID = layout.NoneByID // nothing is left: the indexes go, too
+		state.ByID = layout.NoneByID // nothing is left: the indexes are emptied, too
 		if state.Swept = state.Low; sum[windowDocs] > 0 {
 			if err := x.c.dropAllEntries(u, coll); err != nil {
 				return err

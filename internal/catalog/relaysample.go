@@ -8,19 +8,20 @@ import (
 )
 
 const (
-	// relayPlaces and relayAtPlace are how many documents are looked at to know how many
-	// would go with windows: so many at each of so many places of the records.
+	// relayPlaces and relayAtPlace are the size of the sample that estimates how many
+	// documents windows would remove: so many documents at each of so many places of the
+	// records.
 	relayPlaces, relayAtPlace = 32, 32
 )
 
-// RelaySample is what a look at some documents of a collection tells.
+// RelaySample is a sample of a collection's documents.
 type RelaySample struct {
-	// Docs were looked at; Expire of them are due some time by the rule, and Due of
-	// those are at the instant.
+	// Docs were read; Expire of them come due some time by the rule, and Due of
+	// those are due at the instant.
 	Docs, Expire, Due int64
 }
 
-// SampleRelay looks at documents at places spread over the records of a collection, by
+// SampleRelay samples documents at places spread over the records of a collection, by
 // a rule at an instant in milliseconds since 1970.
 func (c *Catalog) SampleRelay(coll *Collection, r *Rule, now int64) (s RelaySample, err error) {
 	snapshot := c.engine.NewSnapshot()
@@ -62,8 +63,8 @@ func (c *Catalog) SampleRelay(coll *Collection, r *Rule, now int64) (s RelaySamp
 	return s, it.Err()
 }
 
-// between are n keys from one up to another, as far apart as the eight bytes behind
-// what the two have in common tell.
+// between returns n keys from one up to another, evenly spaced by the eight bytes
+// after their common prefix.
 func between(first, last []byte, n int) [][]byte {
 	same := 0
 	for same < len(first) && same < len(last) && first[same] == last[same] {

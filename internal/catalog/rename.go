@@ -9,10 +9,10 @@ import (
 )
 
 // Rename gives a collection another name, within its database or in another
-// one; nothing is copied. What stands at the new name is dropped in the same
-// step when dropTarget is true. The UUID stays within a database, and is new
-// in another one, as after the server's copy. It is no temporary collection any
-// more. Errors: 26, 48.
+// one; nothing is copied. A collection with the new name is dropped in the same
+// step if dropTarget is true. The UUID stays within a database, and is new in
+// another one, as after the server's copy. It is no longer a temporary
+// collection. Errors: 26, 48.
 func (c *Catalog) Rename(ctx context.Context, from, to schema.Namespace, dropTarget bool) (*Collection, error) {
 	return c.rename(ctx, from, to, dropTarget, false)
 }
@@ -23,7 +23,7 @@ func (c *Catalog) RenameTemporary(ctx context.Context, from, to schema.Namespace
 }
 
 // CanBecome says whether Rename can give the collection a name. It cannot where one of
-// the two names is of this member alone and the other is not.
+// the two names belongs to this member alone and the other does not.
 func (c *Collection) CanBecome(to schema.Namespace) bool { return c.own() == ownNamespace(to) }
 
 func (c *Catalog) rename(ctx context.Context, from, to schema.Namespace, dropTarget, stayTemp bool) (*Collection, error) {
@@ -69,8 +69,8 @@ func (c *Catalog) rename(ctx context.Context, from, to schema.Namespace, dropTar
 	return renamed, nil
 }
 
-// recordRename records that a collection gets another name, which was target's, or
-// nobody's.
+// recordRename records that a collection gets another name, which was target's or
+// free.
 func (t *change) recordRename(coll *Collection, to schema.Namespace, target *Collection, stayTemp bool) {
 	if !t.e.ops.on || coll.own() {
 		return

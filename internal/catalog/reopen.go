@@ -9,10 +9,10 @@ import (
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
-// Reopen puts the catalog on another engine, whose content has replaced that of the one
-// before: on a member of a replica set, a snapshot. Collections that callers still hold
-// look dropped to them. Nobody may use the catalog meanwhile, and EndBuilds has been
-// called. After an error the catalog must not be used.
+// Reopen moves the catalog to another engine, whose content has replaced that of the
+// former one: on a member of a replica set, a snapshot. Collections that callers still
+// hold appear to be dropped. Nobody may use the catalog during the call, and EndBuilds
+// has been called. After an error the catalog must not be used.
 func (c *Catalog) Reopen(e *storage.Engine) error {
 	for _, coll := range c.all() {
 		c.unpublish(coll)
@@ -40,7 +40,7 @@ func (c *Catalog) Reopen(e *storage.Engine) error {
 	return nil
 }
 
-// EndBuilds ends all index builds, and none begins until Reopen.
+// EndBuilds ends all index builds; none can begin until Reopen.
 func (c *Catalog) EndBuilds() { c.builds.close() }
 
 // open lets builds begin again.
@@ -57,8 +57,8 @@ func (m *staleMarks) clear() {
 	}
 }
 
-// HasData says whether there are collections that all members of a set share, besides
-// those of this member alone.
+// HasData says whether there are collections other than those that belong to this
+// member alone.
 func (c *Catalog) HasData() bool {
 	c.listed.RLock()
 	defer c.listed.RUnlock()
@@ -70,9 +70,9 @@ func (c *Catalog) HasData() bool {
 	return false
 }
 
-// OwnAmongCommon is the name of a collection that is of this member alone by its name,
-// and has its idents among those that all members share: an earlier version made it. ""
-// where there is none.
+// OwnAmongCommon returns the name of a collection that by its name belongs to this
+// member alone, but has idents that all members share, because an earlier version
+// created it; "" where there is none.
 func (c *Catalog) OwnAmongCommon() string {
 	for _, coll := range c.all() {
 		if ownNamespace(coll.Namespace) && !coll.own() {

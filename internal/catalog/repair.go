@@ -16,25 +16,25 @@ import (
 )
 
 const (
-	// A unit of a repair has so many documents, or so many bytes.
+	// A unit of a repair has at most so many documents or bytes.
 	repairUnitDocs  = 500
 	repairUnitBytes = 4 << 20
-	// repairCacheBytes is the block cache of the store that is made.
+	// repairCacheBytes is the block cache of the new store.
 	repairCacheBytes = 256 << 20
-	// repairing is behind the name of the new directory until it is complete.
+	// repairing is the suffix of the new directory's name until it is complete.
 	repairing = ".repairing"
-	// lostAndFound begins the names of collections, in the database local, that a repair
-	// makes for documents which have no place in their own.
+	// lostAndFound is the prefix of the names of collections, in the database local,
+	// that a repair creates for documents that cannot be in their own.
 	lostAndFound = "lost_and_found."
 )
 
-// Repaired says what a repair has salvaged, and what it could not.
+// Repaired is what a repair has salvaged, and what it could not.
 type Repaired struct {
 	Damages []storage.Damage
-	// Unlisted says that which tables are the store's was not wholly known.
+	// Unlisted says that the list of the store's tables was incomplete.
 	Unlisted    bool
 	Collections []*RepairedCollection // by name, without views
-	Notes       []string              // what concerns no collection, or may concern any
+	Notes       []string              // notes that are about no collection, or may be about any
 }
 
 // Lossless says that everything was salvaged, as far as can be known.
@@ -42,20 +42,20 @@ func (r *Repaired) Lossless() bool {
 	return !r.Unlisted && len(r.Notes) == 0 && !slices.ContainsFunc(r.Collections, func(c *RepairedCollection) bool { return !c.lossless() })
 }
 
-// RepairedCollection says what a repair has salvaged of a collection. The documents of a
+// RepairedCollection is what a repair has salvaged of a collection. The documents of a
 // time-series collection are its measurements.
 type RepairedCollection struct {
 	Namespace schema.Namespace
 	Buckets   bool  // it is a time-series collection: Gaps are between buckets
-	Documents int64 // taken over
+	Documents int64 // recovered
 	Counted   int64 // how many there were, or -1 where that is not known
-	Invalid   int64 // documents that were read, but are none
-	// Aside is how many were taken over into Apart, since others have their keys.
+	Invalid   int64 // records that were read, but are not valid documents
+	// Aside is how many were put into Apart, because others have their keys.
 	Aside int64
 	Apart schema.Namespace
 	Gaps  []Gap
-	// Behind is how many writes of documents could be read behind the damage of a log;
-	// they are not taken over.
+	// Behind is how many writes of documents could be read after the damage in a log;
+	// they are not recovered.
 	Behind int64
 }
 
@@ -66,21 +66,21 @@ func (c *RepairedCollection) lossless() bool {
 // Gap is a place in the order of a collection where documents could not be read.
 type Gap struct {
 	Damage storage.Damage
-	// After and Before are the _id of the documents beside it, in the order in which they
-	// are stored; "" at the ends of the collection.
+	// After and Before are the _id of the documents before and after it, in stored order;
+	// "" at the ends of the collection.
 	After, Before string
 	// Open says that they are measurements that were in no bucket yet.
 	Open bool
-	// Older says that documents there may be as they were before their last change, or
-	// be back after they were deleted.
+	// Older says that documents there may be older versions, or be back after they
+	// were deleted.
 	Older bool
 }
 
 // Repair makes a new data directory, into, from everything that can be read of another
 // one, which no process has open. It does not change that one; fs is nil for the
 // operating system's. Collections keep their names, UUIDs, options and indexes, which
-// are built anew. Errors: code 98 where a server has the directory open, and those of
-// the file system and of ctx; then there is no new directory.
+// are rebuilt. Errors: code 98 where a server has the directory open, and those of the
+// file system and of ctx; then there is no new directory.
 func Repair(ctx context.Context, fs storage.FS, dir, into string, progress Progress) (*Repaired, error) {
 	fs = storage.FileSystem(fs)
 	if names, err := fs.List(into); err == nil && len(names) > 0 {
@@ -107,14 +107,14 @@ func Repair(ctx context.Context, fs storage.FS, dir, into string, progress Progr
 	return r.found, fs.Rename(partial, into)
 }
 
-// repair is a Repair under way.
+// repair is a running Repair.
 type repair struct {
 	ctx      context.Context
 	x        *storage.Examination
 	progress Progress
 	found    *Repaired
 
-	// What the keyspaces in front of those of collections say.
+	// The content of the keyspaces before those of collections.
 	stored  []*Collection
 	counted map[storage.Ident]int64
 	low     map[storage.Ident]Gone
@@ -129,7 +129,7 @@ type repair struct {
 	orphans bool  // entries of the catalog are lost
 	known   int   // losses, before the keys were read
 	keys    int64 // read so far
-	done    int64 // documents taken over, of about so many in total
+	done    int64 // documents recovered, of about so many in total
 	total   int64
 
 	unit *Unit
@@ -138,7 +138,7 @@ type repair struct {
 
 type storedKey struct{ key, value []byte }
 
-// restoring is a collection on its way into the new store.
+// restoring is a collection that is being written to the new store.
 type restoring struct {
 	*RepairedCollection
 	coll *Collection
@@ -180,7 +180,7 @@ func (r *repair) run(fs storage.FS, dir string) error {
 	return errors.Join(err, e.Close())
 }
 
-// front takes a key of the keyspaces that stand in front of those of collections.
+// front takes a key of the keyspaces before those of collections.
 func (r *repair) front(id storage.Ident, key, value []byte) error {
 	switch id {
 	case storage.IdentMeta:
@@ -217,7 +217,7 @@ func (r *repair) front(id storage.Ident, key, value []byte) error {
 	return nil
 }
 
-// skip has idents of a range given out from next on.
+// skip makes idents of a range be given out from next on.
 func (r *repair) skip(of storage.IdentRange, next storage.Ident) {
 	r.next[of] = max(r.next[of], next)
 }
@@ -237,7 +237,8 @@ func (r *repair) note(format string, args ...any) {
 	r.found.Notes = append(r.found.Notes, fmt.Sprintf(format, args...))
 }
 
-// begin makes the collections, when all is known that stands in front of them.
+// begin creates the collections, once all keyspaces before theirs have been
+// read.
 func (r *repair) begin(e *storage.Engine) error {
 	if r.c != nil {
 		return nil
@@ -272,7 +273,7 @@ func (r *repair) begin(e *storage.Engine) error {
 	return nil
 }
 
-// count is how many documents a collection had, or -1.
+// count returns how many documents a collection had, or -1.
 func (r *repair) count(c *Collection) int64 {
 	id := c.Ident
 	if c.Open != 0 {
@@ -289,7 +290,8 @@ func (r *repair) count(c *Collection) int64 {
 	return n
 }
 
-// describe stores the entries of the catalog. Of two with one name, the newer has it.
+// describe stores the catalog's entries. Of two with the same name, the newer keeps
+// it.
 func (r *repair) describe(e *storage.Engine) error {
 	byName := map[schema.Namespace]int{}
 	for i, c := range r.stored {
@@ -322,7 +324,7 @@ func (r *repair) describe(e *storage.Engine) error {
 	return u.Commit(r.ctx, storage.Journaled)
 }
 
-// apart is a collection for what has no place in its own.
+// apart returns a collection for documents that cannot be in their own.
 func apart(name string) schema.Namespace {
 	return schema.Namespace{DB: "local", Coll: lostAndFound + name}
 }
@@ -344,7 +346,7 @@ func (r *repair) take(id storage.Ident, key, value []byte) error {
 	return nil
 }
 
-// document takes a document, or a bucket, over.
+// document recovers a document or a bucket.
 func (r *repair) document(t *restoring, key RecordKey, doc bson.Doc) error {
 	if t.coll.sections != nil && t.low.Dead(key) {
 		return nil // it had expired
@@ -370,7 +372,7 @@ func (r *repair) document(t *restoring, key RecordKey, doc bson.Doc) error {
 	case err == nil, r.ctx.Err() != nil, mongoerr.Is(err, mongoerr.OutOfDiskSpace):
 		return err
 	}
-	t.Invalid++ // what was stored can be stored again, unless it is no bucket
+	t.Invalid++ // what was stored can be stored again, unless it is not a bucket
 	return nil
 }
 
@@ -405,7 +407,8 @@ func (r *repair) commit() error {
 	return u.Commit(r.ctx, storage.Buffered)
 }
 
-// setApart stores a document in a collection for those that have no place.
+// setApart stores a document in a collection for those that cannot be in their
+// own.
 func (r *repair) setApart(ns schema.Namespace, doc bson.Doc) error {
 	if err := r.commit(); err != nil {
 		return err
@@ -428,7 +431,7 @@ func (r *repair) setApart(ns schema.Namespace, doc bson.Doc) error {
 	return err
 }
 
-// orphan takes a document over whose collection is not known.
+// orphan recovers a document whose collection is not known.
 func (r *repair) orphan(id storage.Ident, doc bson.Doc) error {
 	if bson.Validate(doc, maxStoredDepth) != nil || doc.Lookup("_id").IsMissing() {
 		return nil

@@ -10,8 +10,9 @@ import (
 	"github.com/mayflydb/mayfly/internal/timeseries"
 )
 
-// restore stores a document as it is, also its time of the last write, and says for how
-// many it counts. Of a time-series collection it is a bucket. Errors as for Insert.
+// restore stores a document unchanged, including its time of the last write, and
+// returns how many documents it counts for. For a time-series collection it is a
+// bucket. Errors as for Insert.
 func (u *Unit) restore(ctx context.Context, c *Collection, doc bson.Doc) (n int64, err error) {
 	if c, err = u.enter(ctx, c); err != nil {
 		return 0, err
@@ -32,7 +33,7 @@ func (u *Unit) restore(ctx context.Context, c *Collection, doc bson.Doc) (n int6
 	return n, nil
 }
 
-// openRecord takes over a record of measurements that are in no bucket.
+// openRecord recovers a record of measurements that are in no bucket.
 func (r *repair) openRecord(t *restoring, key, value []byte) error {
 	ok, err := t.open.Add(key, value, func(key, value []byte) error { return r.measure(t, key, value) })
 	if !ok {
@@ -41,7 +42,7 @@ func (r *repair) openRecord(t *restoring, key, value []byte) error {
 	return err
 }
 
-// finishStaged takes over the staged measurements that were not flushed.
+// finishStaged recovers the staged measurements that were not flushed.
 func (r *repair) finishStaged() error {
 	for _, t := range r.open {
 		if err := t.open.End(func(key, value []byte) error { return r.measure(t, key, value) }); err != nil {
@@ -51,7 +52,7 @@ func (r *repair) finishStaged() error {
 	return nil
 }
 
-// measure takes over the measurements of a record, whose bytes it keeps.
+// measure recovers the measurements of a record, whose bytes it keeps.
 func (r *repair) measure(t *restoring, key, value []byte) error {
 	ms, err := t.open.Measurements(key, value, t.coll.Settings.Timeseries, func(m timeseries.Measurement) error {
 		return bson.Validate(m.Doc, maxStoredDepth)
@@ -84,7 +85,7 @@ type pendingGap struct {
 	begun, ended bool
 }
 
-// within says whether a loss may be one of a keyspace, and returns its bounds there.
+// within says whether a loss may affect a keyspace, and returns its bounds there.
 func within(l *storage.Loss, id storage.Ident) (lower, upper []byte, ok bool) {
 	if l.Writes != nil || id < l.First || id > l.Last || l.Last == id && len(l.Upper) == 0 {
 		return nil, nil, false
@@ -98,7 +99,7 @@ func within(l *storage.Loss, id storage.Ident) (lower, upper []byte, ok bool) {
 	return lower, upper, true
 }
 
-// findGaps notes which losses are the collection's.
+// findGaps notes which losses affect the collection.
 func (t *restoring) findGaps(losses []storage.Loss) {
 	for i := range losses {
 		l := &losses[i]
@@ -115,7 +116,7 @@ func (t *restoring) findGaps(losses []storage.Loss) {
 	slices.SortFunc(t.gaps, func(a, b *pendingGap) int { return bytes.Compare(a.lower, b.lower) })
 }
 
-// pass notes which documents are beside the gaps.
+// pass notes which documents are next to the gaps.
 func (t *restoring) pass(key RecordKey, doc bson.Doc) {
 	for _, g := range t.gaps {
 		if g.ended {
@@ -143,7 +144,7 @@ func (r *repair) report() {
 			if !g.begun {
 				g.After = t.last
 			}
-			// Where none is missing, and none can be older, the gap held none of them.
+			// Where no document is missing, and none can be older, the gap held none.
 			if t.Documents != t.Counted || g.Older {
 				t.Gaps = append(t.Gaps, g.Gap)
 			}
@@ -176,7 +177,7 @@ func (r *repair) report() {
 	}
 }
 
-// touchesKeyspace says whether a loss may be one of a keyspace.
+// touchesKeyspace says whether a loss may affect a keyspace.
 func touchesKeyspace(l storage.Loss, id storage.Ident) bool {
 	_, _, ok := within(&l, id)
 	return ok && l.Keys

@@ -9,27 +9,27 @@ import (
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
-// Rule is an expiry rule in force on a collection, with the index that holds
-// the documents in the order of their instants.
+// Rule is an expiry rule in force on a collection, with the index that has the
+// documents in the order of their instants.
 type Rule struct {
 	*schema.Rule
 	Index *Index
 }
 
 // Rules are the expiry rules in force: those of ready TTL indexes, and the
-// collection's own. Special indexes make none. Callers must not change the
-// slice.
+// collection's own. Indexes of special types make none. Callers must not change
+// the slice.
 func (c *Collection) Rules() []*Rule { return c.rules }
 
 // Hiding are the rules that hide what is due (visibility: immediate), nil for
 // none. Callers must not change the slice.
 func (c *Collection) Hiding() []*Rule { return c.hiding }
 
-// applyRules sets what follows for expiry from options and indexes.
+// applyRules sets the rules that follow from options and indexes.
 func (c *Collection) applyRules() {
 	c.rules, c.hiding, c.stamps, c.watermark = nil, nil, false, nil
 	if c.IsTimeseries() {
-		return // its buckets expire, and no document by itself
+		return // its buckets expire, not its documents
 	}
 	for _, ix := range c.indexes {
 		var r *schema.Rule
@@ -55,7 +55,7 @@ func (c *Collection) applyRules() {
 	}
 }
 
-// Due is when a document is due by some rules: the earliest instant, or
+// Due returns when a document is due by some rules: the earliest instant, or
 // schema.Never.
 func Due(rules []*Rule, doc bson.Doc) int64 {
 	due := int64(schema.Never)
@@ -65,8 +65,8 @@ func Due(rules []*Rule, doc bson.Doc) int64 {
 	return due
 }
 
-// Hides says whether a document of the collection, as it is now, is expired and must not
-// be seen any more.
+// Hides says whether a document of the collection has expired and must no longer be
+// visible.
 func (c *Catalog) Hides(coll *Collection, doc bson.Doc) bool {
 	return coll.hiding != nil && Due(coll.hiding, doc) <= c.Clock.Judged()
 }
@@ -75,13 +75,13 @@ func (c *Catalog) Hides(coll *Collection, doc bson.Doc) bool {
 // because a rule counts from it.
 func (c *Collection) Stamps() bool { return c.stamps }
 
-// SetTime says that the unit's writes happen at that second since 1970. Without
-// it, the catalog's clock says so when it is first asked for.
+// SetTime sets the time of the unit's writes, in seconds since 1970. Without
+// it, the catalog's clock is read when the time is first needed.
 func (u *Unit) SetTime(second int64) { u.second = second }
 
-// Stamp is a document with the time of the unit's writes, where the collection
-// has a rule that counts from the last write. Insert and Update do that by
-// themselves; it is for who wants to know what they will store.
+// Stamp returns a document with the time of the unit's writes, where the
+// collection has a rule that counts from the last write. Insert and Update do
+// that themselves; Stamp is for callers that need to know what they will store.
 func (u *Unit) Stamp(c *Collection, doc bson.Doc) bson.Doc {
 	if !c.stamps {
 		return doc
@@ -92,8 +92,9 @@ func (u *Unit) Stamp(c *Collection, doc bson.Doc) bson.Doc {
 	return schema.Stamped(doc, u.second)
 }
 
-// makeRoom removes the document of a record where it is expired and hidden, for
-// another one that needs its keys; false where it is not, and stays.
+// makeRoom removes the document of a record that has expired and is hidden, for
+// another one that needs its keys; it returns false where the document has not,
+// and stays.
 func (u *Unit) makeRoom(ctx context.Context, c *Collection, record RecordKey) (bool, error) {
 	if c.hiding == nil {
 		return false, nil
@@ -115,7 +116,7 @@ func (u *Unit) makeRoom(ctx context.Context, c *Collection, record RecordKey) (b
 	if !u.c.Hides(c, v) {
 		return false, nil
 	}
-	// The plan of the write that needs the room is in the scratch.
+	// The scratch has the plan of the write that needs the keys.
 	held := u.scratch
 	u.scratch = scratches.Get().(*scratch)
 	if err = u.expiring(ctx, c, v); err == nil {
@@ -129,6 +130,6 @@ func (u *Unit) makeRoom(ctx context.Context, c *Collection, record RecordKey) (b
 	return err == nil, err
 }
 
-// Evicted is how many expired documents were removed since the start because a write
-// needed their keys. Those that the monitor removed do not count.
+// Evicted counts the expired documents that were removed since the start because a
+// write needed their keys, without those that the monitor removed.
 func (c *Catalog) Evicted() int64 { return c.evicted.Load() }

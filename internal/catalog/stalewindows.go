@@ -7,17 +7,17 @@ import (
 )
 
 const (
-	// staleMark is what the third sum of a window gets when a document in it gets a later instant,
-	// unless it is known to have it already: so one that is touched costs its window
-	// nothing. However often a window is marked anew, the sum does not overflow.
+	// staleMark is added to the third sum of a window when a document in it gets a later
+	// instant, unless the window is known to be marked already: so a later touch costs the
+	// window nothing. However often a window is marked again, the sum does not overflow.
 	staleMark = 1
-	// maxStaleMarks bounds the windows that are known to be marked, in all
+	// maxStaleMarks bounds the windows that are known to be marked, over all
 	// collections: where there are more, some are marked again and again.
 	maxStaleMarks = 1 << 14
 )
 
-// staleMarks are windows of which the store says, since a commit that is over,
-// that they are stale. A mark goes with its window only.
+// staleMarks are windows that a commit has marked as stale in the store. A mark
+// is removed only with its window.
 type staleMarks struct {
 	slots [maxStaleMarks]atomic.Pointer[windowRef]
 }
@@ -29,7 +29,7 @@ type windowRef struct {
 }
 
 func (m *staleMarks) slot(w windowRef) *atomic.Pointer[windowRef] {
-	const spread = 0x9e3779b97f4a7c15 // collections do not begin at the same slot
+	const spread = 0x9e3779b97f4a7c15 // so that collections begin at different slots
 	return &m.slots[(uint64(w.ident)*spread>>32+w.window)%maxStaleMarks]
 }
 
@@ -40,8 +40,8 @@ func (m *staleMarks) has(w windowRef) bool {
 
 func (m *staleMarks) add(w windowRef) { m.slot(w).Store(&w) }
 
-// forget forgets the windows of a collection, whose sums are about to go.
-// The caller has closed its gate.
+// forget forgets the windows of a collection, whose sums are about to be
+// removed. The caller has closed its gate.
 func (m *staleMarks) forget(id storage.Ident) {
 	for i := range m.slots {
 		if p := m.slots[i].Load(); p != nil && p.ident == id {

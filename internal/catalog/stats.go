@@ -7,8 +7,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
-// minFileBytes is what the server shows for a collection or index whose data
-// has not reached its file yet.
+// minFileBytes is what mongod shows for a collection or index whose data has
+// not reached its file yet.
 const minFileBytes = 4096
 
 // Stats is the size of a collection, in documents and bytes.
@@ -16,8 +16,8 @@ type Stats struct {
 	Count   int64
 	Size    int64 // of the documents, uncompressed
 	AvgSize int64
-	// StorageSize is what the documents take on disk, as far as they have left
-	// the log; IndexSize the same for all indexes.
+	// StorageSize is the size of the documents on disk, without what is still in
+	// the log; IndexSize is the same for all indexes.
 	StorageSize int64
 	IndexSize   int64
 	Indexes     []IndexStats
@@ -74,8 +74,8 @@ func (c *Catalog) diskUsage(id storage.Ident) (int64, error) {
 	return max(minFileBytes, int64(n)), err
 }
 
-// Reclaimable is how much disk space compact would give back, of a collection's
-// documents and of its indexes, as far as is known. In bytes.
+// Reclaimable estimates how many bytes of disk space compact would give back,
+// for a collection's documents and for its indexes.
 func (c *Catalog) Reclaimable(coll *Collection) (documents, indexes int64, err error) {
 	if coll == nil {
 		return 0, 0, nil
@@ -94,8 +94,8 @@ func (c *Catalog) Reclaimable(coll *Collection) (documents, indexes int64, err e
 	return documents, indexes, nil
 }
 
-// Reclaim gives back the space on disk that deletions have left of a collection,
-// where that is worth it, step by step with pauses: see storage.Engine.Reclaim.
+// Reclaim frees the disk space of a collection's deleted data, where that is
+// worthwhile, step by step with pauses: see storage.Engine.Reclaim.
 func (c *Catalog) Reclaim(ctx context.Context, coll *Collection, pause func(time.Duration) error) error {
 	if coll = coll.Latest(); coll == nil {
 		return nil
@@ -115,7 +115,7 @@ type keyspace struct {
 	keys  int64
 }
 
-// keyspaces are those of a collection's documents, and then of its indexes.
+// keyspaces returns those of a collection's documents, and then of its indexes.
 func (c *Collection) keyspaces() (all []keyspace) {
 	if c.Ident == 0 {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 )
 
-// stepUps are those who want to know that this member has become writable.
+// stepUps are the functions to call when this member has become writable.
 type stepUps struct {
 	sync.Mutex
 	all []func(context.Context) error
@@ -55,8 +55,8 @@ func (c *Catalog) all() (all []*Collection) {
 	return all
 }
 
-// removeLeft removes what an earlier process, or another member, has left: of what
-// is of this member alone, or of the rest.
+// removeLeft removes what an earlier process, or another member, has left: among
+// what belongs to this member alone, or the rest.
 func (c *Catalog) removeLeft(ctx context.Context, own bool) error {
 	for _, coll := range c.all() {
 		if coll.own() != own {
@@ -76,7 +76,7 @@ func (c *Catalog) removeLeft(ctx context.Context, own bool) error {
 	return nil
 }
 
-// removeUnfinished drops the indexes of a collection that nobody builds any more.
+// removeUnfinished drops the indexes of a collection whose build has died.
 func (c *Catalog) removeUnfinished(ctx context.Context, coll *Collection) error {
 	var gone []*Index
 	for _, ix := range coll.indexes {

@@ -11,20 +11,19 @@ import (
 )
 
 const (
-	// A stretch of a sweep is this many entries.
+	// A step of a sweep has this many entries.
 	sweepStretch = 8192
-	// sweepRun is how many dead entries in a row go by a range tombstone rather
-	// than one by one.
+	// sweepRun is how many consecutive dead entries are removed by a range
+	// tombstone rather than one by one.
 	sweepRun = 128
-	// maxSweepWritten bounds the keys that a watch remembers, of those that were
-	// written during a stretch.
+	// maxSweepWritten bounds the keys written during a step that a watch notes.
 	maxSweepWritten = 8192
-	// A sweep is due when the dead are more than one in sweepShare of the entries.
+	// A sweep is due when more than one in sweepShare of the entries is dead.
 	sweepShare = 4
 )
 
-// SweepDue says whether so many index entries of a collection are dead that Sweep is
-// worth its cost, and whether there are any.
+// SweepDue says whether enough index entries of a collection are dead for Sweep to
+// be worth its cost, and whether there are any.
 func (c *Collection) SweepDue() (worth, any bool) {
 	if c.sections == nil || c.live.swept.Load() == c.live.lowWater.Load() {
 		return false, false
@@ -32,8 +31,8 @@ func (c *Collection) SweepDue() (worth, any bool) {
 	return c.live.dead.Load()*(sweepShare-1) >= c.live.counter.Load(sumDocs), true
 }
 
-// Unswept is how many documents have left dead index entries; an overestimate for those
-// that the process found when it started.
+// Unswept returns how many removed documents still have dead index entries; an
+// overestimate for those that the process found when it started.
 func (c *Collection) Unswept() int64 {
 	if _, any := c.SweepDue(); !any {
 		return 0
@@ -43,13 +42,13 @@ func (c *Collection) Unswept() int64 {
 
 // Swept is what Sweep did.
 type Swept struct {
-	Entries int64 // that are gone
-	Ranges  int64 // tombstones that took several of them
+	Entries int64 // that were removed
+	Ranges  int64 // tombstones that removed several of them
 }
 
-// Sweep removes the dead entries, of documents that went with their windows, from all
-// indexes of a collection, in their order. After each stretch it calls pause with the
-// time that the stretch took; an error of pause ends the sweep.
+// Sweep removes the dead entries, of documents that were removed with their windows,
+// from all indexes of a collection, in their order. After each step it calls pause
+// with the time that the step took; an error of pause ends the sweep.
 func (c *Catalog) Sweep(ctx context.Context, coll *Collection, pause func(time.Duration) error) (s Swept, err error) {
 	coll = coll.Latest()
 	if coll == nil || coll.sections == nil {
@@ -79,7 +78,7 @@ func (c *Catalog) sweep(ctx context.Context, coll *Collection, s *Swept, pause f
 }
 
 // SweepFirst removes the dead entries that a scan of what is due by a rule would meet
-// first: from the beginning of each run of its index up to a stretch without any. It
+// first: from the beginning of each run of its index up to a step without any. It
 // calls pause as Sweep does.
 func (c *Catalog) SweepFirst(ctx context.Context, coll *Collection, r *Rule, now int64, pause func(time.Duration) error) error {
 	coll = coll.Latest()
@@ -99,7 +98,7 @@ func (c *Catalog) SweepFirst(ctx context.Context, coll *Collection, r *Rule, now
 	return nil
 }
 
-// first sweeps from a key up to a stretch in which nothing is dead.
+// first sweeps from a key up to a step in which nothing is dead.
 func (w *sweeper) first(ctx context.Context, from []byte, pause func(time.Duration) error) error {
 	for {
 		if ctx.Err() != nil {
@@ -117,7 +116,7 @@ func (w *sweeper) first(ctx context.Context, from []byte, pause func(time.Durati
 	}
 }
 
-// noteSwept remembers that nothing below low is in an index any more.
+// noteSwept notes that no index has entries below low any more.
 func (c *Catalog) noteSwept(ctx context.Context, coll *Collection, at Evaluation, low LowWater, dead int64) error {
 	l := coll.live
 	l.gate.Lock()
@@ -138,9 +137,9 @@ func (c *Catalog) noteSwept(ctx context.Context, coll *Collection, at Evaluation
 	return c.commit(ctx, e, storage.Buffered)
 }
 
-// sweepWatch notes the entries that writers make in an index while a stretch
-// of it is swept. It is set and taken away while the gate is closed, so every
-// unit that writes meanwhile notes all it writes.
+// sweepWatch notes the entries that writers add to an index while a step sweeps
+// it. It is set and removed while the gate is closed, so every unit that writes
+// in between notes all it writes.
 type sweepWatch struct {
 	ident storage.Ident
 	from  []byte
@@ -164,7 +163,7 @@ func (w *sweepWatch) note(ix *Index, key []byte) {
 	w.written = append(w.written, bytes.Clone(key))
 }
 
-// within says whether an entry may have been written between two, both
+// within says whether an entry may have been written between two keys, both
 // included.
 func (w *sweepWatch) within(first, last []byte) bool {
 	if w.overflow {
@@ -178,7 +177,7 @@ func (w *sweepWatch) within(first, last []byte) bool {
 	return false
 }
 
-// deadRun is dead entries that follow each other.
+// deadRun is a run of consecutive dead entries.
 type deadRun struct {
 	first, last []byte
 	n           int64
@@ -206,7 +205,7 @@ type deadEntry struct {
 	size int
 }
 
-// index sweeps in stretches; whole says that nothing dead is left.
+// index sweeps in steps; whole says that nothing dead is left.
 func (w *sweeper) index(ctx context.Context, pause func(time.Duration) error) (whole bool, err error) {
 	whole = true
 	for from := []byte(nil); ; {
@@ -229,7 +228,7 @@ func (w *sweeper) index(ctx context.Context, pause func(time.Duration) error) (w
 	}
 }
 
-// stretch sweeps the entries from a key on; next is where the next one starts.
+// stretch does one step, from a key on; next is where the next one starts.
 func (w *sweeper) stretch(ctx context.Context, from []byte) (next []byte, whole bool, err error) {
 	w.coll.live.sweeping.Lock()
 	defer w.coll.live.sweeping.Unlock()
@@ -241,8 +240,8 @@ func (w *sweeper) stretch(ctx context.Context, from []byte) (next []byte, whole 
 		return nil, false, err
 	}
 	if !w.ix.ByWindow {
-		// Nobody makes an entry with a dead record key again, so single ones go
-		// without keeping anybody out. On _id somebody may: an _id can come back.
+		// No entry with a dead record key is ever added again, so single ones are
+		// removed without closing the gate. On _id one may be: an _id can come back.
 		if err := w.dropPoints(ctx); err != nil {
 			return nil, false, err
 		}
@@ -270,7 +269,7 @@ func (w *sweeper) setWatch(watch *sweepWatch) {
 	w.coll.live.gate.Unlock()
 }
 
-// scan finds the dead entries of a stretch.
+// scan finds the dead entries of a step.
 func (w *sweeper) scan(from []byte) (next []byte, err error) {
 	it, err := w.c.engine.NewIter(w.ix.Ident, from, nil)
 	if err != nil {
@@ -321,8 +320,8 @@ func (w *sweeper) flush() {
 	w.run, w.short = deadRun{}, w.short[:0]
 }
 
-// dropRuns removes the long runs into which nobody has written meanwhile, and
-// the entries on _id that nobody has.
+// dropRuns removes the long runs into which nobody has written in the meantime,
+// and the entries on _id that nobody has written.
 func (w *sweeper) dropRuns(ctx context.Context, watch *sweepWatch) (whole bool, err error) {
 	if len(w.runs) == 0 && len(w.points) == 0 {
 		return true, nil

@@ -2,13 +2,13 @@ package catalog
 
 import "github.com/mayflydb/mayfly/internal/bson"
 
-// optionTemp is the option of a collection that lives no longer than the
-// process. A command that builds a collection under a name of its own sets it,
-// so that nothing stays of a command that was killed.
+// optionTemp is the option of a collection that does not outlive the process. A
+// command that builds a collection under a temporary name sets it, so that a
+// killed command leaves nothing behind.
 const optionTemp = "temp"
 
-// WithTemp is options with the mark of a temporary collection. Rename takes the
-// mark away.
+// WithTemp returns options with the mark of a temporary collection. Rename
+// removes the mark.
 func WithTemp(options bson.Doc) bson.Doc {
 	b := copyOptions(options)
 	return b.Bool(optionTemp, true).Finish()

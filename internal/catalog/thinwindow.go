@@ -12,41 +12,43 @@ import (
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
-// Where most of the documents in windows that are due live on, since they were
-// touched, it costs more to reassign those than to remove the others one by one: that
-// removes a document's entries, too, and makes new ones. Such windows are
-// thinned: what is due goes, in their order, and the rest stays for good. It
-// expires by the rule's index, one by one. The low water stands below
-// thinned windows, so what comes due behind them goes one by one as well, until that has
-// cost as much as to reassign what lives in them.
+// Where most of the documents in due windows are not due, because they were touched,
+// reassigning those costs more than removing the others one by one: reassigning also
+// removes a document's entries, and makes new ones. Such windows are thinned: what is
+// due is removed, in order, and the rest stays there for good. It expires by the rule's
+// index, one by one. The low water is below thinned windows, so what comes due after
+// them is removed one by one as well, until that has cost as much as reassigning what is
+// left in them.
 
 const (
 	// reassignCost is what reassigning a document costs, in removals.
 	reassignCost = 2
-	// sampleWindows and sampleDocs are how many documents are looked at to know
-	// how many of the windows' live on: so many in each of so many windows.
+	// sampleWindows and sampleDocs are the size of the sample that estimates how
+	// many documents of the windows are not due: so many in each of so many
+	// windows.
 	sampleWindows = 32
 	sampleDocs    = 32
-	// thinnedRecount is after how many removals at least the documents in thinned
-	// windows are counted again.
+	// thinnedRecount is the least number of removals after which the documents in
+	// thinned windows are counted again.
 	thinnedRecount = 10_000
-	// thinWalk is how many documents are walked over in one state of the store.
+	// thinWalk is how many documents are read in one state of the store.
 	thinWalk = 8192
 	// thinWorkers is how many groups of documents are removed at once.
 	thinWorkers = 2
 )
 
-// thinned is what is known of the windows that were thinned. It begins anew with
-// the process, and is guarded by live.dropping.
+// thinned is the state of thinned windows. It starts empty with the process, and
+// is guarded by live.dropping.
 type thinned struct {
 	upTo    LowWater // those from the low water up to here
-	docs    int64    // that live in them; fewer, as they go
-	gone    int64    // documents that went one by one since the low water rose
+	docs    int64    // that are in them; an upper bound, as they are removed
+	gone    int64    // documents that were removed one by one since the low water rose
 	counted int64    // gone when docs was counted
 }
 
-// worthReassigning says whether the documents that live on in windows that are due,
-// and in thinned ones, should be reassigned, so that all these windows go whole.
+// worthReassigning says whether the documents that are not due in due windows, and
+// in thinned ones, should be reassigned, so that all these windows are dropped as a
+// whole.
 func (x *dropper) worthReassigning() (bool, error) {
 	l := &x.coll.live.thinned
 	living, err := x.living()
@@ -107,8 +109,8 @@ func (x *dropper) living() (int64, error) {
 }
 
 // thin removes what is due in the windows from x.from on, one by one; those
-// before the first stale one go whole. left says that time
-// was over before the last.
+// before the first stale one are dropped as a whole. left says that time was up
+// before the last.
 func (x *dropper) thin(ctx context.Context) (left bool, err error) {
 	l := &x.coll.live.thinned
 	if x.from == x.low && len(x.stale) > 0 {
@@ -151,8 +153,8 @@ func (x *dropper) thinSpan(ctx context.Context, span layout.Span) (left bool, er
 	return false, nil
 }
 
-// thinWalk thins the records from a key on, as many as are walked over in one
-// state; next is where the next walk begins, nil for nowhere.
+// thinWalk thins the records from a key on, as many as are read in one state;
+// next is where the next walk begins, nil at the end.
 func (x *dropper) thinWalk(ctx context.Context, from, end []byte) (next []byte, err error) {
 	it, err := x.c.engine.NewIter(x.coll.Ident, from, end)
 	if err != nil {
@@ -187,8 +189,8 @@ func (x *dropper) thinWalk(ctx context.Context, from, end []byte) (next []byte, 
 	return next, errors.Join(it.Err(), wait())
 }
 
-// removers begins to remove the groups that it is sent; wait ends that, and
-// must be called.
+// removers starts goroutines that remove the groups sent to them; wait ends
+// them, and must be called.
 func (x *dropper) removers(ctx context.Context) (remove chan<- []RecordKey, wait func() error) {
 	groups := make(chan []RecordKey)
 	var errs [thinWorkers]error
@@ -209,8 +211,8 @@ func (x *dropper) removers(ctx context.Context) (remove chan<- []RecordKey, wait
 	}
 }
 
-// removeGroup removes those of some documents that are due, as they are now.
-// Those that others have locked are left to who goes by the index.
+// removeGroup removes, of some documents, those that are due. Those that others
+// have locked are left to removal by the index.
 func (x *dropper) removeGroup(ctx context.Context, group []RecordKey) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

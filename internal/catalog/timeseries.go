@@ -15,11 +15,12 @@ import (
 	"github.com/mayflydb/mayfly/internal/timeseries"
 )
 
-// The measurements of a time-series collection that are in no bucket yet, and their
-// way into one, are package measurements'. Here are the units and gates for it, and
-// what a collection says of its measurements.
+// Package measurements keeps the measurements of a time-series collection that are
+// in no bucket yet, and puts them into buckets. This file has the units and gates
+// for it, and a collection's methods about its measurements.
 
-// derived is what follows from a descriptor and is made when it is asked for.
+// derived is what follows from a descriptor, and is made when it is first
+// needed.
 type derived struct {
 	once    sync.Once
 	buckets *Collection
@@ -34,11 +35,11 @@ func (c *Collection) IsTimeseries() bool {
 }
 
 // SeenAsView says whether clients see a view: it is one, or a time-series collection,
-// which is a view of its buckets to MongoDB. Commands that want documents refuse both
+// which is a view of its buckets to MongoDB. Commands that need documents refuse both
 // with error 166.
 func (c *Collection) SeenAsView() bool { return c.IsView() || c.IsTimeseries() }
 
-// Buckets is a time-series collection as the collection of its buckets, always
+// Buckets returns the collection of a time-series collection's buckets, always
 // the same one for a descriptor. REQUIRES: IsTimeseries.
 func (c *Collection) Buckets() *Collection {
 	if !invariant.Check(c.IsTimeseries(), "catalog: Buckets is of a time-series collection") {
@@ -87,8 +88,9 @@ func (t *change) newTimeseries(coll *Collection) error {
 }
 
 // InsertMeasurements adds measurements, which are staged (package measurements), with
-// their documents' bytes; call Catalog.FlushStep first. The unit holds nothing before.
-// Errors: 26, and 171 and others of the keys that their buckets would have.
+// their documents' bytes; call Catalog.FlushStep first. The unit must not hold
+// anything before. Errors: 26, and 171 and others of the keys that their buckets would
+// have.
 func (u *Unit) InsertMeasurements(ctx context.Context, c *Collection, ms []timeseries.Measurement) error {
 	c, err := u.enter(ctx, c)
 	if err != nil {
@@ -131,31 +133,31 @@ func (u *Unit) enterStaging(ctx context.Context, l *live) error {
 // change of how many are in a bucket.
 func (u *Unit) AddMeasured(c *Collection, n int64) { c.live.measurements.AddCount(u.u, n) }
 
-// tableUnit is a unit inside of a time-series collection, as its table uses it.
+// tableUnit is a unit inside a time-series collection, for its table.
 type tableUnit struct {
 	u *Unit
 	c *Collection // of the buckets
 }
 
-// Storage is measurements.Unit's.
+// Storage implements measurements.Unit.
 func (t *tableUnit) Storage() *storage.Unit { return t.u.u }
 
-// Note is measurements.Unit's.
+// Note implements measurements.Unit.
 func (t *tableUnit) Note(c measurements.Change) { t.u.e.note(&tableNote{of(t.c), c}) }
 
-// Options is measurements.Unit's.
+// Options implements measurements.Unit.
 func (t *tableUnit) Options() *schema.Timeseries { return t.c.Settings.Timeseries }
 
-// CheckMeta is measurements.Unit's.
+// CheckMeta implements measurements.Unit.
 func (t *tableUnit) CheckMeta(meta bson.Value) error { return checkBucketKeys(t.c.indexes, meta) }
 
-// KeepOut is measurements.Unit's.
+// KeepOut implements measurements.Unit.
 func (t *tableUnit) KeepOut() {
 	t.c.live.staging.Lock()
 	t.u.onEnd = append(t.u.onEnd, t.c.live.staging.Unlock)
 }
 
-// AddBucket is measurements.Unit's.
+// AddBucket implements measurements.Unit.
 func (t *tableUnit) AddBucket(ctx context.Context, bucket bson.Doc) error {
 	t.u.placeBucket(t.c, bucket)
 	if err := t.u.insert(ctx, t.c, bucket); err != nil {
@@ -165,7 +167,7 @@ func (t *tableUnit) AddBucket(ctx context.Context, bucket bson.Doc) error {
 	return nil
 }
 
-// runIn makes units inside of a time-series collection, for its table.
+// runIn makes units inside a time-series collection, for its table.
 func (c *Catalog) runIn(coll *Collection) measurements.Run {
 	return func(ctx context.Context, d storage.Durability, f func(measurements.Unit) error) error {
 		return c.Run(ctx, d, func(u *Unit) error {
@@ -178,9 +180,9 @@ func (c *Catalog) runIn(coll *Collection) measurements.Run {
 	}
 }
 
-// FlushStep does an insert's share of flushing what is staged in a collection, or
-// where too much is in all of them, flushes the one that has most. The caller has no
-// unit that holds anything. Errors: 26, and those of sealing.
+// FlushStep does an insert's share of flushing what is staged in a collection or,
+// where too much is staged in all together, flushes the one that has most. The
+// caller must not have a unit that holds anything. Errors: 26, and those of sealing.
 func (c *Catalog) FlushStep(ctx context.Context, coll *Collection) error {
 	if t := coll.live.measurements; t.FlushWanted() {
 		if did, err := t.FlushStep(ctx, c.runIn(coll)); did || err != nil {
@@ -215,7 +217,8 @@ func (c *Catalog) tables() iter.Seq[*measurements.Table] {
 }
 
 // FlushStaged flushes what is staged in a collection, however little that is. The
-// caller has no unit that holds anything. Errors: 26, and those of sealing.
+// caller must not have a unit that holds anything. Errors: 26, and those of
+// sealing.
 func (c *Catalog) FlushStaged(ctx context.Context, coll *Collection) error {
 	return coll.live.measurements.Flush(ctx, c.runIn(coll))
 }
@@ -227,8 +230,8 @@ func (c *Catalog) SealAll(ctx context.Context, coll *Collection) error {
 }
 
 // SealOldest enforces the bound on sources with open measurements: where there are more,
-// it seals those with the oldest measurements, at most n. The caller has no unit that
-// holds anything. Errors: 26.
+// it seals those with the oldest measurements, at most n. The caller must not have a
+// unit that holds anything. Errors: 26.
 func (c *Catalog) SealOldest(ctx context.Context, coll *Collection, n int) error {
 	if !coll.live.measurements.TooMany() {
 		return nil
@@ -236,9 +239,9 @@ func (c *Catalog) SealOldest(ctx context.Context, coll *Collection, n int) error
 	return coll.live.measurements.SealOldest(ctx, c.runIn(coll), n)
 }
 
-// IdleSources lists the keys of sources, n at the most, that have open measurements of
-// a bucket whose span is over, but those that were sealed for that or came into being
-// a short while ago. Each is for SealIdle.
+// IdleSources lists the keys of sources, at most n, that have open measurements of a
+// bucket whose span is over, except those that were sealed for that, or created, a
+// short while ago. Each is for SealIdle.
 func (c *Catalog) IdleSources(coll *Collection, n int) [][]byte {
 	return coll.live.measurements.Idle(coll.Settings.Timeseries, c.Clock.Judged(), n)
 }
@@ -249,10 +252,9 @@ func (c *Catalog) SealIdle(ctx context.Context, coll *Collection, key []byte) er
 	return coll.live.measurements.SealIdle(ctx, c.runIn(coll), coll.Settings.Timeseries, key, c.Clock.Judged())
 }
 
-// EditOpen changes the open measurements of one source: f gets them, by time,
-// under the source's lock, and returns those that stay, which may have another
-// meta value than the source, and be none. It is called again where the unit has to be
-// begun again. Errors: 26, and f's.
+// EditOpen changes the open measurements of one source: f gets them, by time, under
+// the source's lock, and returns those that stay: possibly none, or with another meta
+// value. It is called again where the unit has to start over. Errors: 26, and f's.
 func (c *Catalog) EditOpen(ctx context.Context, coll *Collection, key []byte, d storage.Durability, f func([]timeseries.Measurement) ([]timeseries.Measurement, error)) error {
 	return coll.live.measurements.Edit(ctx, c.runIn(coll), key, d, f)
 }
@@ -274,14 +276,14 @@ func (c *Collection) NewOpenReader(r storage.Reader) *measurements.Reader {
 	return measurements.NewReader(r, c.Open, c.Settings.Timeseries)
 }
 
-// NoteFirstEnd is Table's.
+// NoteFirstEnd calls Table.NoteFirstEnd.
 func (c *Collection) NoteFirstEnd(source []byte, count int, end int64) {
 	c.live.measurements.NoteFirstEnd(source, count, end)
 }
 
-// FirstOpenEnd is the time behind after at which the first bucket may end that open
-// measurements of sources which want says yes to would be: see Table.FirstEnd.
-// REQUIRES: IsTimeseries.
+// FirstOpenEnd returns the first end after after of a bucket that the open
+// measurements of a source would make, of the sources that want accepts: see
+// Table.FirstEnd. REQUIRES: IsTimeseries.
 func (c *Collection) FirstOpenEnd(after int64, exact bool, want func(*measurements.Source) bool) int64 {
 	if !invariant.Check(c.IsTimeseries(), "catalog: FirstOpenEnd is of a time-series collection") {
 		return schema.Never
@@ -289,7 +291,7 @@ func (c *Collection) FirstOpenEnd(after int64, exact bool, want func(*measuremen
 	return c.live.measurements.FirstEnd(after, exact, want)
 }
 
-// BucketStats counts buckets. REQUIRES: IsTimeseries.
+// BucketStats returns the statistics of buckets. REQUIRES: IsTimeseries.
 func (c *Collection) BucketStats() measurements.Stats {
 	if !invariant.Check(c.IsTimeseries(), "catalog: BucketStats is of a time-series collection") {
 		return measurements.Stats{}
@@ -300,7 +302,7 @@ func (c *Collection) BucketStats() measurements.Stats {
 }
 
 // checkBucketKeys makes sure that buckets with a meta value can be in the
-// indexes: what cannot shall fail now, not when it is sealed.
+// indexes: otherwise the insert must fail now, and not later the sealing.
 func checkBucketKeys(indexes []*Index, meta bson.Value) error {
 	nested := meta.Type == bson.TypeDocument || meta.Type == bson.TypeArray
 	var probe bson.Doc
@@ -318,8 +320,8 @@ func checkBucketKeys(indexes []*Index, meta bson.Value) error {
 	return nil
 }
 
-// checkOpenKeys makes sure that the buckets which open measurements will be can
-// be in new indexes. REQUIRES: the gate is closed.
+// checkOpenKeys makes sure that the buckets that open measurements will make
+// can be in new indexes. REQUIRES: the gate is closed.
 func (c *Collection) checkOpenKeys(fresh []*Index) error {
 	if err := c.live.gate.requireClosed(); err != nil {
 		return err

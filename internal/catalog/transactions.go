@@ -14,7 +14,7 @@ import (
 // has it. Its keys are those of sessions (retryable.AppendSession).
 type transactions struct{ c *Catalog }
 
-// Walk is Virtual's.
+// Walk implements Virtual.
 func (v transactions) Walk(lower, upper []byte) (*storage.Iter, error) {
 	w := &sessionWalk{snapshot: v.c.engine.NewSnapshot()}
 	var err error
@@ -24,8 +24,8 @@ func (v transactions) Walk(lower, upper []byte) (*storage.Iter, error) {
 	return storage.IterOf(w), nil
 }
 
-// recordBound is where, among the records, those of the sessions begin whose keys are not
-// below one.
+// recordBound returns where, among the records, those of sessions begin whose keys are
+// not below a key.
 func recordBound(key []byte) []byte {
 	if len(key) <= retryable.SessionLen {
 		return key
@@ -33,10 +33,10 @@ func recordBound(key []byte) []byte {
 	return append(bytes.Clone(key[:retryable.SessionLen]), 0xff, 0xff, 0xff, 0xff, 0xff)
 }
 
-// KeyField is Virtual's.
+// KeyField implements Virtual.
 func (transactions) KeyField() string { return "" }
 
-// Gone is Virtual's.
+// Gone implements Virtual.
 func (transactions) Gone([]byte) bool { return false }
 
 // Size is Virtual's: it steps from session to session, and makes one document, since all
@@ -60,11 +60,11 @@ func (v transactions) Size() (sessions, size, most int64) {
 	return sessions, sessions * size, 0
 }
 
-// Arrivals is Virtual's: nobody waits.
+// Arrivals implements Virtual: there are never any.
 func (transactions) Arrivals() <-chan struct{} { return nil }
 
-// sessionWalk walks sessions by their records: the last of each is of its newest
-// operation.
+// sessionWalk iterates over sessions by their records: the last record of each
+// is of its newest operation.
 type sessionWalk struct {
 	snapshot *storage.Snapshot
 	it       *storage.Iter
@@ -74,8 +74,8 @@ type sessionWalk struct {
 	err      error
 }
 
-// land makes the session of the record that the iterator stands on the one at hand, and
-// moves to its last record.
+// land makes the session of the iterator's record the current one, and moves to its
+// last record.
 func (w *sessionWalk) land(there bool) bool {
 	w.valid = false
 	if !there {
@@ -91,31 +91,31 @@ func (w *sessionWalk) land(there bool) bool {
 	return w.valid
 }
 
-// First is storage.Walk's.
+// First implements storage.Walk.
 func (w *sessionWalk) First() bool { return w.land(w.it.First()) }
 
-// Last is storage.Walk's.
+// Last implements storage.Walk.
 func (w *sessionWalk) Last() bool { return w.land(w.it.Last()) }
 
-// Next is storage.Walk's.
+// Next implements storage.Walk.
 func (w *sessionWalk) Next() bool { return w.valid && w.land(w.it.Next()) }
 
-// Prev is storage.Walk's.
+// Prev implements storage.Walk.
 func (w *sessionWalk) Prev() bool { return w.valid && w.land(w.it.SeekLT(w.key)) }
 
-// SeekGE is storage.Walk's.
+// SeekGE implements storage.Walk.
 func (w *sessionWalk) SeekGE(key []byte) bool { return w.land(w.it.SeekGE(recordBound(key))) }
 
-// SeekLT is storage.Walk's.
+// SeekLT implements storage.Walk.
 func (w *sessionWalk) SeekLT(key []byte) bool { return w.land(w.it.SeekLT(recordBound(key))) }
 
-// Valid is storage.Walk's.
+// Valid implements storage.Walk.
 func (w *sessionWalk) Valid() bool { return w.valid }
 
-// Key is storage.Walk's.
+// Key implements storage.Walk.
 func (w *sessionWalk) Key() []byte { return w.key }
 
-// Value is storage.Walk's.
+// Value implements storage.Walk.
 func (w *sessionWalk) Value() ([]byte, error) {
 	v, err := w.it.Value()
 	if err != nil {
@@ -134,7 +134,7 @@ func (w *sessionWalk) Value() ([]byte, error) {
 	return w.b.Date("lastWriteDate", r.Date).Finish(), nil
 }
 
-// Err is storage.Walk's.
+// Err implements storage.Walk.
 func (w *sessionWalk) Err() error {
 	if w.err != nil {
 		return w.err
@@ -142,5 +142,5 @@ func (w *sessionWalk) Err() error {
 	return w.it.Err()
 }
 
-// Close is storage.Walk's.
+// Close implements storage.Walk.
 func (w *sessionWalk) Close() error { return errors.Join(w.it.Close(), w.snapshot.Close()) }

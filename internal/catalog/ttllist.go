@@ -8,23 +8,22 @@ import (
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
-// TTLIndex is an index by which documents expire; Index is nil where it is the
-// collection itself that has expireAfterSeconds.
+// TTLIndex is an index by which documents expire; Index is nil for the
+// collection's own expireAfterSeconds.
 type TTLIndex struct {
 	Collection *Collection
 	Index      *Index
 }
 
-// ttlList knows the collections with a place in TTL. DDL notes one collection;
-// the list is made when somebody asks for it after that, so that many DDL make
-// it once.
+// ttlList knows the collections that belong in TTL. DDL notes one collection;
+// the list is made when it is next needed, so that many DDL make it once.
 type ttlList struct {
 	mu    sync.Mutex
 	lives map[*live]struct{}
-	all   []TTLIndex // nil: to be made anew
+	all   []TTLIndex // nil: to be rebuilt
 }
 
-// note takes note that a collection has a place in the list from now on, or none.
+// note notes whether a collection belongs in the list from now on.
 func (t *ttlList) note(l *live, listed bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -73,7 +72,7 @@ func (c *Catalog) TTL() []TTLIndex {
 	return t.all
 }
 
-// expires says whether coll has a place in TTL.
+// expires says whether coll belongs in TTL.
 func expires(coll *Collection) bool {
 	return coll != nil && (coll.Settings.ExpireAfterSeconds != schema.NoExpiry ||
 		slices.ContainsFunc(coll.indexes, func(ix *Index) bool { return ix.IsTTL() }))
@@ -83,7 +82,7 @@ func expires(coll *Collection) bool {
 // a rule in it. f must not block. There is only one f.
 func (c *Catalog) OnTTL(f func()) { c.onTTL.Store(&f) }
 
-// ttlChanged tells who asked for it in OnTTL.
+// ttlChanged calls the function registered with OnTTL.
 func (c *Catalog) ttlChanged() {
 	if f := c.onTTL.Load(); f != nil {
 		(*f)()

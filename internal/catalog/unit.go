@@ -23,8 +23,8 @@ import (
 // and usable. Error 26 says that the collection was dropped or renamed since
 // its descriptor was looked up: look it up again.
 //
-// Whoever has an open unit with writes or locks must not run DDL but Create: it
-// could wait for that unit to end.
+// A caller that has an open unit with writes or locks must not run DDL other
+// than Create: it could wait for that unit to end.
 type Unit struct {
 	c     *Catalog
 	u     *storage.Unit // the effect's
@@ -33,7 +33,7 @@ type Unit struct {
 	gates []*live  // held for reading
 	gate  [1]*live // backing of gates for the common case
 	docs  int
-	// stored is the number of the write that has the document at hand.
+	// stored is the number of the write that has the current document.
 	stored int
 	gone   int64 // index entries deleted so far
 	added  int64 // and inserted
@@ -42,16 +42,17 @@ type Unit struct {
 	onEnd      []func()
 	stagesIn   *live // whose staging gate is held for reading
 	deltas     []windowDelta
-	reassigned struct{ from, to RecordKey } // what the last LockRecord has followed
-	// Memory is what the unit's writes and the keys of the document at hand are taken
-	// from, where they are many. Whoever begins the unit sets it, and releases it.
+	reassigned struct{ from, to RecordKey } // the record key that the last LockRecord has followed
+	// Memory is where the memory for the unit's writes and the keys of the current
+	// document is booked, where there are many. Whoever begins the unit sets it, and
+	// releases it.
 	Memory  memory.Holding
 	keyRoom int // bytes, for the keys of the document at hand
-	// deltaOf finds one of many deltas; nil for a few.
+	// deltaOf finds one of many deltas; nil where there are few.
 	deltaOf map[windowRef]int
 	left    []leftDocs
-	// OnPending says that the unit is evaluated on documents as units before it leave
-	// them, which nobody may ever commit; see Settle.
+	// OnPending says that the unit is evaluated on pending versions of documents,
+	// which may never commit; see Settle.
 	OnPending bool
 	// Guard is what the unit's statement knows of who owns what; nil for the server's own
 	// writes. Moving says that the unit is of an operation of the cluster, which writes
@@ -62,14 +63,14 @@ type Unit struct {
 	*scratch
 }
 
-// scratch is memory that units hand on.
+// scratch is memory that units reuse.
 type scratch struct {
 	keys   [][]schema.Key // by index: keys of the document, or of the old one
 	fresh  [][]schema.Key // by index: keys of the new document in an update
 	plan   []entryWrite
 	locks  []storage.LockKey
 	record RecordKey
-	from   RecordKey // where the document of record lies, when an update takes it away; else empty
+	from   RecordKey // where the document of record is, when an update moves it away; else empty
 	entry  []byte
 	value  []byte
 	id     []byte
@@ -80,10 +81,10 @@ const (
 	// manyKeys is the size of a document, in bytes, from which on the keys that it has
 	// are counted while they are made.
 	manyKeys = 4 << 10
-	// keyCopies is how often a key is in memory: by itself, planned, and in the batch,
-	// which may just have grown.
+	// keyCopies is how many copies of a key are in memory: itself, in the plan, and in
+	// the batch, which may just have grown.
 	keyCopies = 4
-	// maxKeptKeys bounds the memory for keys that is handed on to other units, in bytes.
+	// maxKeptKeys bounds the memory for keys that other units reuse, in bytes.
 	maxKeptKeys = 1 << 20
 )
 
@@ -109,23 +110,23 @@ func (u *Unit) Begin(c *Catalog) {
 // Reader reads the latest committed state with the unit's writes on top.
 func (u *Unit) Reader() storage.Reader { return u.u }
 
-// Storage is the unit of the engine below, for writes to other keyspaces that
-// shall commit with the documents.
+// Storage returns the unit of the engine below, for writes to other keyspaces
+// that commit together with the documents.
 func (u *Unit) Storage() *storage.Unit {
 	u.e.keeps = true
 	return u.u
 }
 
-// Size is the bytes written so far, by which a caller bounds its units.
+// Size returns the bytes written so far, by which a caller bounds its units.
 func (u *Unit) Size() int { return u.u.Size() }
 
-// Count is the number of documents written so far.
+// Count returns the number of documents written so far.
 func (u *Unit) Count() int { return u.docs }
 
-// KeysDeleted is the number of index entries deleted so far.
+// KeysDeleted returns the number of index entries deleted so far.
 func (u *Unit) KeysDeleted() int64 { return u.gone }
 
-// KeysInserted is the number of index entries inserted so far.
+// KeysInserted returns the number of index entries inserted so far.
 func (u *Unit) KeysInserted() int64 { return u.added }
 
 // enter makes the unit a writer of the collection, and returns its newest
@@ -139,7 +140,7 @@ func (u *Unit) enter(ctx context.Context, c *Collection) (*Collection, error) {
 			u.e.own = c.own()
 			u.e.ops.on = u.c.operations && !u.e.own
 		} else if u.e.own != c.own() {
-			return nil, storage.ErrLockBusy // a unit is of this member alone, or of all
+			return nil, storage.ErrLockBusy // a unit is for this member alone, or for all
 		}
 		if len(u.gates) == 0 && !u.u.HoldsLocks() {
 			if err := c.live.gate.RLock(ctx); err != nil {
@@ -181,7 +182,7 @@ func (u *Unit) inside(l *live) bool {
 }
 
 // LockRecord locks a record to the unit's end and returns its newest document,
-// or nil if it is gone. The document is the caller's copy.
+// or nil if there is none. The document is the caller's copy.
 func (u *Unit) LockRecord(ctx context.Context, c *Collection, key RecordKey) (bson.Doc, error) {
 	c, err := u.enter(ctx, c)
 	if err != nil {
@@ -191,7 +192,7 @@ func (u *Unit) LockRecord(ctx context.Context, c *Collection, key RecordKey) (bs
 	if err != nil {
 		return nil, err
 	}
-	u.reassigned.from = nil // what another document has followed may have come back
+	u.reassigned.from = nil // the record key of another document may have been followed before
 	if v, ok, err := u.version(ctx, c, c.lockName(key)); err != nil {
 		return nil, err
 	} else if ok {
@@ -212,7 +213,7 @@ func (u *Unit) LockRecord(ctx context.Context, c *Collection, key RecordKey) (bs
 }
 
 // LockID is LockRecord for the document with an _id; it returns its record key
-// as well. It asks for what LockInto does.
+// as well. It has the requirements of LockInto.
 func (u *Unit) LockID(ctx context.Context, c *Collection, id bson.Value) (RecordKey, bson.Doc, error) {
 	var l Locked
 	if err := u.LockInto(ctx, &l, c, id); err != nil || l.Doc == nil {
@@ -221,7 +222,7 @@ func (u *Unit) LockID(ctx context.Context, c *Collection, id bson.Value) (Record
 	return l.Record, l.Doc, nil
 }
 
-// Locked is a document that LockInto has locked. Its memory is used again for the
+// Locked is a document that LockInto has locked. Its memory is reused for the
 // next one.
 type Locked struct {
 	Record RecordKey
@@ -230,11 +231,11 @@ type Locked struct {
 	memory []byte // of Doc
 }
 
-// Size is how much memory l has, in bytes.
+// Size returns how much memory l has, in bytes.
 func (l *Locked) Size() int { return cap(l.memory) + cap(l.Record) }
 
-// LockInto is LockID for who locks one document after the other: into the memory of l.
-// REQUIRES: Collection.FindsByID.
+// LockInto is LockID into the memory of l, for callers that lock many documents in
+// turn. REQUIRES: Collection.FindsByID.
 func (u *Unit) LockInto(ctx context.Context, l *Locked, c *Collection, id bson.Value) error {
 	l.Doc = nil
 	if err := invariant.Require(c.FindsByID(), "catalog: LockInto is of a collection that FindsByID"); err != nil {
@@ -267,8 +268,8 @@ func (u *Unit) LockInto(ctx context.Context, l *Locked, c *Collection, id bson.V
 	return closer.Close()
 }
 
-// reader is where to read what a lock guards: the engine while the unit cannot
-// have written there, as that is cheaper.
+// reader returns where to read what a lock guards: the engine as long as the
+// unit cannot have written there, as that is cheaper.
 func (u *Unit) reader(fresh bool) storage.Reader {
 	if fresh {
 		return u.c.engine
@@ -283,7 +284,7 @@ func (u *Unit) Commit(ctx context.Context, d storage.Durability) error {
 		return err
 	}
 	if len(u.reads) > 0 && u.e.Empty() {
-		u.u.ReleaseRecords() // there is nothing that they guard
+		u.u.ReleaseRecords() // they guard nothing
 		if err := u.Settle(ctx); err != nil {
 			u.Abort()
 			return err
@@ -329,8 +330,8 @@ func (u *Unit) end() {
 	u.onEnd = nil
 }
 
-// Run runs f in a unit of its own and commits it. Where f met a lock that it could not
-// wait for, it runs f again in a new unit. f must not end the unit.
+// Run runs f in a new unit and commits it. Where f met a lock that it could not wait
+// for, it runs f again in another one. f must not end the unit.
 func (c *Catalog) Run(ctx context.Context, d storage.Durability, f func(*Unit) error) error {
 	for {
 		u := c.Begin()

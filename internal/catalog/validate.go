@@ -19,7 +19,7 @@ import (
 const (
 	// maxFindings bounds the errors of one kind that a Validation lists.
 	maxFindings = 100
-	// validateCheckDocs is after how many documents Validate looks at its context.
+	// validateCheckDocs is after how many documents Validate checks its context.
 	validateCheckDocs = 1000
 	// maxStoredDepth is how deep a stored document may be.
 	maxStoredDepth = 200
@@ -34,7 +34,7 @@ type Validation struct {
 	Warnings  []string
 
 	Records          int64 // documents in the collection
-	InvalidDocuments int64 // those that are not valid BSON
+	InvalidDocuments int64 // documents that are not valid BSON
 	CorruptRecords   []RecordKey
 	Indexes          []IndexValidation
 	ExtraEntries     []Finding // entries without their document
@@ -56,8 +56,8 @@ type Finding struct {
 	Record RecordKey
 }
 
-// fingerprint is a multiset of entries in 128 bits and a count: equal sets have
-// equal fingerprints, others as good as never.
+// fingerprint represents a multiset of entries by 128 bits and a count: equal
+// sets have equal fingerprints, different ones practically never.
 type fingerprint struct {
 	a, b uint64
 	n    int64
@@ -75,7 +75,7 @@ func (f *fingerprint) add(key, value []byte) {
 	f.n++
 }
 
-// validation is a Validate under way.
+// validation is a running Validate.
 type validation struct {
 	ctx   context.Context
 	s     *storage.Snapshot
@@ -89,7 +89,7 @@ type validation struct {
 	value []byte
 	size  int64
 
-	low     Gone                         // what is gone, in this state
+	low     Gone                         // what has been removed, in this state
 	windows map[uint64][windowSums]int64 // what the windows should have; nil without windows
 	record  RecordKey                    // memory
 
@@ -98,12 +98,13 @@ type validation struct {
 	measured int64 // measurements in buckets
 }
 
-// Validate proves on one snapshot that a collection is whole: every document
-// is valid BSON under its own record key, each of its keys has an entry in each
-// ready index and each entry its document, unique keys are unique, multikey
-// paths cover the documents, and the counts are right. full also proves the
-// form of each entry one by one; without it entries are compared as sets. It
-// reads all blocks of the tables from the files too, not from the block cache.
+// Validate checks on one snapshot that a collection is consistent: every
+// document is valid BSON under its own record key, each of its keys has an
+// entry in each ready index and each entry its document, unique keys are
+// unique, multikey paths cover the documents, and the counts are right. full
+// also checks the form of each entry; without it entries are compared as sets.
+// It also reads all blocks of the tables from the files instead of the block
+// cache.
 func (c *Catalog) Validate(ctx context.Context, coll *Collection, full bool) (*Validation, error) {
 	depth := validateSets
 	if full {
@@ -112,7 +113,7 @@ func (c *Catalog) Validate(ctx context.Context, coll *Collection, full bool) (*V
 	return c.validate(ctx, coll, depth, nil)
 }
 
-// validateDepth is how much a validation looks at.
+// validateDepth is how much a validation checks.
 type validateDepth int
 
 const (
@@ -121,10 +122,10 @@ const (
 	validateFull                         // also the tables
 )
 
-// validate is Validate; progress may be nil, and is told how many documents of how many
-// have been read.
+// validate is Validate; progress, which may be nil, is called with how many documents
+// of how many have been read.
 func (c *Catalog) validate(ctx context.Context, coll *Collection, depth validateDepth, progress func(done, total int64)) (*Validation, error) {
-	// Under the gate no DDL is half done, so descriptor and snapshot agree.
+	// Inside the gate no DDL is half done, so descriptor and snapshot agree.
 	if err := coll.live.gate.RLock(ctx); err != nil {
 		return nil, err
 	}
@@ -274,7 +275,7 @@ func (x *validation) document(key RecordKey, doc bson.Doc) error {
 	return nil
 }
 
-// entry is the entry that a key of a document has; valid until the next call.
+// entry returns the entry for a key of a document; valid until the next call.
 func (x *validation) entry(ix *Index, k schema.Key, record RecordKey) (key, value []byte) {
 	x.buf, x.value = ix.appendEntry(x.buf[:0], x.value[:0], k, record)
 	return x.buf, x.value
@@ -320,7 +321,7 @@ func (x *validation) windowSums() error {
 		n := RecordKey(it.Key()[len(it.Key())-layout.SectionBytes:]).Section()
 		want := x.windows[n]
 		if x.coll.sections.Marks() && got[windowThird] > 0 {
-			want[windowThird] = got[windowThird] // the mark stays when they have gone
+			want[windowThird] = got[windowThird] // the mark stays when the documents are removed
 		}
 		if got != want {
 			x.fail("the window of expiry %x has sums %v, but its documents have %v", n, got, want)
@@ -413,7 +414,8 @@ func (x *validation) entries(ix *Index, fail func(string, ...any)) (got fingerpr
 	return got, it.Err()
 }
 
-// onePlace says that a document in a window lies by its _id, too (invariant one-place).
+// onePlace reports that a document in a window is also stored by its _id (invariant
+// one-place).
 func (x *validation) onePlace(ix *Index, id []byte) error {
 	if !ix.ByWindow || x.coll.relay == nil {
 		return nil
@@ -429,7 +431,7 @@ func (x *validation) onePlace(ix *Index, id []byte) error {
 	return errors.New("there is also a record under that _id")
 }
 
-// differences lists which entries are missing and which are too many.
+// differences lists which entries are missing and which are extra.
 func (x *validation) differences(ix *Index) error {
 	docs, err := x.s.NewIter(x.coll.Ident, nil, nil)
 	if err != nil {
@@ -521,7 +523,7 @@ func cloneKey(k schema.Key) schema.Key {
 	return schema.Key{Bytes: bytes.Clone(k.Bytes), TypeBits: bytes.Clone(k.TypeBits)}
 }
 
-// wellFormed says whether a key's bytes are what its parts ask for.
+// wellFormed says whether a key's bytes match its parts.
 func wellFormed(ix *Index, k schema.Key) error {
 	if ix.Collation != nil {
 		return nil // holds collation keys, which decode to nothing
@@ -533,7 +535,7 @@ func wellFormed(ix *Index, k schema.Key) error {
 	return err
 }
 
-// counts compares the durable counter, in the same snapshot.
+// counts checks the durable counter in the same snapshot.
 func (x *validation) counts() error {
 	docs, size, err := storage.ReadCounter(x.s, x.coll.Ident)
 	if err != nil {

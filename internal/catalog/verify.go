@@ -8,21 +8,21 @@ import (
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
-// verifyCacheBytes is the block cache of a store that is only read through.
+// verifyCacheBytes is the block cache of a store that is read once.
 const verifyCacheBytes = 64 << 20
 
-// Progress is told how much of a stage is done: bytes of tables, or documents of one
-// collection.
+// Progress is called with how much of a stage is done: bytes of tables, or documents
+// of one collection.
 type Progress func(stage string, done, total int64)
 
 // Verification is what Verify found.
 type Verification struct {
-	// Damages are files that do not hold what they must.
+	// Damages are the damaged files.
 	Damages []storage.Damage
 	// Invalid are the collections whose documents, index entries and counts do not
 	// agree.
 	Invalid []*Validation
-	// Unread is why the documents were not read, or "".
+	// Unread is the reason why the documents were not read, or "".
 	Unread string
 
 	Collections, Documents, Entries int64

@@ -8,35 +8,36 @@ import (
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
-// Virtual is what a collection has that has no records of its own: on a member of a
-// replica set local.oplog.rs, whose documents are made of the log, and
-// config.transactions, whose are made of the sessions' records. It has no index, and
-// nobody writes to it.
+// Virtual is the content of a collection without records: on a member of a replica
+// set local.oplog.rs, whose documents are made from the log, and
+// config.transactions, whose documents are made from the sessions' records. It has
+// no index, and cannot be written to.
 type Virtual interface {
-	// Walk walks the documents as they are now whose keys are from lower on and below
-	// upper; nil for no bound. The keys rise.
+	// Walk iterates over the current documents with keys from lower up to, but not
+	// including, upper; nil for no bound. They are in the order of their keys.
 	Walk(lower, upper []byte) (*storage.Iter, error)
 	// KeyField is the field that is the key, where that is a timestamp's eight bytes, the
 	// highest first; "" for none.
 	KeyField() string
-	// Gone says whether there was a document of that key or an earlier one that is not
-	// there any more.
+	// Gone says whether a document with that key or an earlier one existed and has
+	// been removed.
 	Gone(key []byte) bool
-	// Size is how many entries there are, their bytes, and how many bytes they may have.
+	// Size returns how many entries there are, their bytes, and how many bytes they may
+	// have.
 	Size() (entries, bytes, most int64)
-	// Arrivals are the collection's; see Collection.Arrivals.
+	// Arrivals is that of the collection; see Collection.Arrivals.
 	Arrivals() <-chan struct{}
 }
 
-// oplogIdent and transactionsIdent are the idents of what has no records, the last ones
-// of a member's own: no keyspace has them.
+// oplogIdent and transactionsIdent are the idents of the virtual collections, the last
+// ones of a member's own range: no keyspace has them.
 const (
 	oplogIdent        = storage.Ident(1<<63 - 1)
 	transactionsIdent = oplogIdent - 1
 )
 
-// ShowOplog makes the oplog and config.transactions collections that Lookup finds, where
-// there is an oplog, and later shows how many bytes that may have.
+// ShowOplog makes Lookup find the oplog and config.transactions, where there is an
+// oplog, and later updates how many bytes the oplog may have.
 func (c *Catalog) ShowOplog() error {
 	if c.oplog == nil {
 		return nil
@@ -46,7 +47,7 @@ func (c *Catalog) ShowOplog() error {
 	return errors.Join(c.show(schema.Oplog, oplogIdent, c.oplog, options), c.show(schema.Transactions, transactionsIdent, transactions{c}, bson.Empty))
 }
 
-// show makes something a collection that Lookup finds.
+// show makes Lookup find a virtual collection.
 func (c *Catalog) show(ns schema.Namespace, id storage.Ident, v Virtual, options bson.Doc) error {
 	coll := &Collection{Namespace: ns, UUID: bson.NewUUID(), id: id, live: &live{id: id}, derived: &derived{}, virtual: v, Options: options}
 	if shown := c.Lookup(ns); shown != nil && shown.virtual != nil {
@@ -59,5 +60,5 @@ func (c *Catalog) show(ns schema.Namespace, id storage.Ident, v Virtual, options
 	return nil
 }
 
-// Virtual is what the collection has in the place of records; nil for nearly all.
+// Virtual returns the content of a virtual collection; nil for all others.
 func (c *Collection) Virtual() Virtual { return c.virtual }

@@ -9,11 +9,11 @@ import (
 )
 
 const (
-	// maxWindowHints bounds the documents whose windows are remembered, in all
-	// collections: 8 MB, from the first one on.
+	// maxWindowHints bounds the documents whose windows are remembered, over all
+	// collections: 8 MB, allocated with the first one.
 	maxWindowHints = 1 << 20
-	// hintBits are those of a window that a hint has, beside the highest one: all
-	// of it for windows of seconds in the next 8,000 years.
+	// hintBits is how many low bits of a window a hint has, in addition to the
+	// highest bit: enough for windows of seconds in the next 8,000 years.
 	hintBits = 38
 	hintMask = 1<<hintBits - 1
 	hintHigh = 1 << hintBits
@@ -21,20 +21,20 @@ const (
 )
 
 // windowHints remember in which windows documents were seen, by a hash of _id:
-// where the record is there, the index on _id need not be asked. Whoever finds
-// that it is not has lost a look, and asks. A state of the store has one record
-// at the most for an _id, so a record that is there is the right one.
+// if the record is there, the index on _id need not be read. A wrong hint costs
+// one lookup before that. A state of the store has at most one record for an
+// _id, so a record that is found is the right one.
 type windowHints struct {
 	slots atomic.Pointer[[maxWindowHints]atomic.Uint64]
 }
 
-// hintHash is what stands for a document: the slot in the low bits, and the tag
-// that tells whose the slot is in the high ones.
+// hintHash returns the hash of a document: the slot in the low bits, and in the
+// high ones the tag that says whose the slot is.
 func hintHash(id storage.Ident, key []byte) uint64 {
 	return xxhash.Sum64(key) ^ (uint64(id)+1)*0x9e3779b97f4a7c15
 }
 
-// get returns the window in which a document was seen last.
+// get returns the window in which a document was last seen.
 func (h *windowHints) get(hash uint64) (window uint64, ok bool) {
 	slots := h.slots.Load()
 	if slots == nil {

@@ -10,17 +10,17 @@ import (
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
-// What is due together lies together in collections whose layout has sections:
-// windows of expiry, or spans in which buckets end. It goes as one range
-// (dropwindows.go, dropbuckets.go).
+// In collections whose layout has sections, windows of expiry or spans in which
+// buckets end, documents that are due together are contiguous, and removed as
+// one range (dropwindows.go, dropbuckets.go).
 //
-// Where a record key is found by the entry of its _id, that has the window in
-// front of the type bits, and no record key at the end. Entries in other indexes
-// end in the record key, as always, so each names its window; those of windows
-// below the low water are dead: their documents are gone.
+// Where a record key is found by the entry of its _id, that entry has the window
+// before the type bits, and no record key at the end. Entries in other indexes
+// end in the record key, as always, so each has its window; those of windows
+// below the low water are dead: their documents have been removed.
 //
-// Beside the documents, in the keyspace IdentWindows: the collection's ident →
-// its layout.State; the ident ‖ a window → the sums of what lives in it.
+// In the separate keyspace IdentWindows: the collection's ident → its
+// layout.State; the ident ‖ a window → the sums of the documents in it.
 
 // The sums of a window.
 const (
@@ -31,8 +31,7 @@ const (
 )
 
 // windowsFor returns the windows that a collection without documents gets with
-// new indexes: by the first one whose instants tell all about its documents'
-// expiry; nil for none.
+// new indexes: those of the first index that can have windows; nil for none.
 func windowsFor(c *Collection, fresh []*schema.Index) *layout.Window {
 	if !c.mayHaveWindows() {
 		return nil
@@ -51,8 +50,7 @@ func (c *Collection) mayHaveWindows() bool {
 	return c.ClusteredByID() && c.Settings.Clustered == nil && ns.DB != "local" && ns.DB != "config" && ns.DB != "admin" && !ns.IsSystem()
 }
 
-// Windowed says whether the collection is clustered by windows of expiry, in
-// which its documents are found by _id.
+// Windowed says whether the collection is clustered by windows of expiry.
 func (c *Collection) Windowed() bool {
 	if c.Ident == 0 {
 		return false
@@ -67,9 +65,10 @@ func (c *Collection) WindowedBy(r *Rule) bool {
 	return c.sections != nil && r.Kind != schema.ByID && c.sections.Serve(r.Index.Index)
 }
 
-// WholeUntil is the last instant, up to now, for which everything due by a rule is in
-// windows that are due as a whole; now itself for a collection without windows by that
-// rule. What came due since then can wait for the rest of its window, and go with it.
+// WholeUntil returns the last instant, up to now, for which everything due by a rule
+// is in windows that are due as a whole; now itself for a collection without windows
+// by that rule. What came due since then can wait for the rest of its window, and be
+// removed with it.
 func (c *Collection) WholeUntil(r *Rule, now int64) int64 {
 	if !c.WindowedBy(r) || c.sections.Instants() {
 		return now
@@ -78,8 +77,8 @@ func (c *Collection) WholeUntil(r *Rule, now int64) int64 {
 	return now - (last - c.sections.WholeUntil(last))
 }
 
-// Gone reads what is gone of a collection in a state of the store. Zero without
-// windows.
+// Gone reads what has been removed of a collection in a state of the store.
+// Zero without windows.
 func (c *Collection) Gone(r storage.Reader) (Gone, error) {
 	if c.sections == nil && c.live.relaid.Load() == nil {
 		return Gone{}, nil
@@ -98,7 +97,7 @@ func (c *Collection) dead(record RecordKey) bool {
 	return c.live.gone().Dead(record)
 }
 
-// readWindowState reads the state of a collection, as r has it.
+// readWindowState reads the state of a collection's windows from r.
 func readWindowState(r storage.Reader, id storage.Ident) (s layout.State, err error) {
 	v, closer, err := r.Get(storage.IdentWindows, identKey(id))
 	if errors.Is(err, storage.ErrNotFound) {
@@ -115,7 +114,7 @@ func readWindowState(r storage.Reader, id storage.Ident) (s layout.State, err er
 	return s, nil
 }
 
-// windowKey is where the sums of a window are.
+// windowKey returns the key of a window's sums.
 func windowKey(dst []byte, id storage.Ident, window uint64) []byte {
 	return layout.AppendSection(storage.AppendIdent(dst, id), window)
 }
@@ -129,8 +128,7 @@ type windowDelta struct {
 	mark   bool // staleMark is in d
 }
 
-// countWindow notes a change in the window of the unit's record: by how much its
-// sums rise.
+// countWindow notes a change of the sums in the window of the unit's record.
 func (u *Unit) countWindow(c *Collection, docs, size, third int64) {
 	if c.sections == nil {
 		return
@@ -152,11 +150,11 @@ func (u *Unit) countWindow(c *Collection, docs, size, third int64) {
 	}
 }
 
-// scannedDeltas is how many windows of a unit are looked through for one, from the
-// last on: mostly it is that, or a new one. Beyond that a map finds it.
+// scannedDeltas is how many windows of a unit are searched for one, from the last
+// on: usually it is that, or a new one. Beyond that a map is used.
 const scannedDeltas = 16
 
-// delta is what the unit has changed in a window so far.
+// delta returns what the unit has changed in a window so far.
 func (u *Unit) delta(c *Collection, window uint64) *windowDelta {
 	n := len(u.deltas)
 	for i := n - 1; i >= max(0, n-scannedDeltas); i-- {
@@ -181,8 +179,8 @@ func (u *Unit) delta(c *Collection, window uint64) *windowDelta {
 	return &u.deltas[n]
 }
 
-// third is what a document adds to the third sum of the window of the unit's
-// record.
+// third returns what a document adds to the third sum of the window of the
+// unit's record.
 func (u *Unit) third(c *Collection, doc bson.Doc) int64 {
 	if c.sections == nil {
 		return 0

@@ -17,8 +17,8 @@ type entryWrite struct {
 	del bool
 }
 
-// Insert adds a document, which has an _id, as its bytes are. Errors: 11000
-// with keyPattern and keyValue, 171 and others of the indexes' keys, 26.
+// Insert adds a document, which has an _id, byte for byte. Errors: 11000 with
+// keyPattern and keyValue, 171 and others of the indexes' keys, 26.
 func (u *Unit) Insert(ctx context.Context, c *Collection, doc bson.Doc) error {
 	c, err := u.enter(ctx, c)
 	if err != nil {
@@ -32,8 +32,8 @@ func (u *Unit) Insert(ctx context.Context, c *Collection, doc bson.Doc) error {
 	return u.insertStamped(ctx, c, u.Stamp(c, doc))
 }
 
-// insertStamped is Insert of a document that has its time of the last write, for who is
-// inside the collection.
+// insertStamped is Insert for a document that has its time of the last write; the unit
+// is inside the collection.
 func (u *Unit) insertStamped(ctx context.Context, c *Collection, doc bson.Doc) error {
 	if err := u.place(ctx, c, doc); err != nil {
 		return err
@@ -85,7 +85,7 @@ func (u *Unit) planNew(c *Collection, doc bson.Doc) error {
 	return nil
 }
 
-// planOld plans that the entries go which a stored document has at a record key.
+// planOld plans the removal of a stored document's entries.
 func (u *Unit) planOld(c *Collection, record RecordKey, old bson.Doc) error {
 	for i, ix := range c.indexes {
 		if !ix.holds(record) {
@@ -188,8 +188,8 @@ func slot(bufs *[][]schema.Key, i int) *[]schema.Key {
 	return &(*bufs)[i]
 }
 
-// newKeys makes the keys of a document that is about to be in ix, and notes its
-// multikey paths. A document that cannot be in an index that is being
+// newKeys makes the keys of a document that is about to be added to ix, and
+// notes its multikey paths. A document that cannot be in an index that is being
 // built ends the build, not the write.
 func (u *Unit) newKeys(c *Collection, ix *Index, doc bson.Doc, buf *[]schema.Key) ([]schema.Key, error) {
 	keys, paths, full, err := u.someKeys(ix, doc, (*buf)[:0])
@@ -251,8 +251,8 @@ func (u *Unit) someKeys(ix *Index, doc bson.Doc, dst []schema.Key) (keys []schem
 	})
 }
 
-// sameKeys says that two documents have the same keys in ix, because all
-// fields they come from are the same bytes; false where it is not that simple.
+// sameKeys says whether two documents obviously have the same keys in ix,
+// because all fields that the keys come from have the same bytes.
 func (ix *Index) sameKeys(a, b bson.Doc) bool {
 	if ix.top == nil {
 		return false
@@ -266,8 +266,8 @@ func (ix *Index) sameKeys(a, b bson.Doc) bool {
 	return true
 }
 
-// diff plans what takes the entries of a document from before to after; both
-// are sorted and without duplicates.
+// diff plans the change of a document's entries from before to after; both are
+// sorted and without duplicates.
 func (u *Unit) diff(ix *Index, before, after []schema.Key) {
 	for len(before) > 0 || len(after) > 0 {
 		order := 0
@@ -295,12 +295,12 @@ func (u *Unit) diff(ix *Index, before, after []schema.Key) {
 	}
 }
 
-// finish writes the planned entries and counts the document; third is by how
-// much the documents rise whose date lies behind their window. The plan has the
-// entries of all indexes, those being built among them (invariant entries).
+// finish writes the planned entries and counts the document; third is the
+// change of the window's third sum. The plan has the entries of all indexes,
+// those being built among them (invariant entries).
 func (u *Unit) finish(c *Collection, docs, size, third int64) error {
 	if u.keyRoom > maxKeptKeys {
-		u.Memory.Settle(u.u.Size() + 2*u.keyRoom) // the batch may have to grow twofold
+		u.Memory.Settle(u.u.Size() + 2*u.keyRoom) // the batch may have to double
 	}
 	if err := u.writeEntries(c); err != nil {
 		return err
@@ -380,7 +380,7 @@ func (u *Unit) checkUnique(ctx context.Context, c *Collection) error {
 		}
 		holder, err := u.takenBy(c, probe, w.key.Bytes)
 		if err == nil && holder != nil && fresh {
-			// The engine does not know that this unit has deleted the entry.
+			// The engine does not see that this unit has deleted the entry.
 			holder, err = u.takenStill(c, w.ix, w.key.Bytes, holder)
 		}
 		if err == nil && holder != nil {
@@ -410,7 +410,7 @@ func (u *Unit) checkUnique(ctx context.Context, c *Collection) error {
 	return nil
 }
 
-// takenBy returns the record, other than that of the document at hand, that has an
+// takenBy returns the record, other than that of the current document, that has an
 // entry with the key, or nil.
 func (u *Unit) takenBy(c *Collection, it *storage.Iter, key []byte) (RecordKey, error) {
 	for ok := it.First(); ok && bytes.HasPrefix(it.Key(), key); ok = it.Next() {
@@ -422,8 +422,8 @@ func (u *Unit) takenBy(c *Collection, it *storage.Iter, key []byte) (RecordKey, 
 	return nil, it.Err()
 }
 
-// takenStill is takenBy with the unit's own writes, of which there may be none:
-// then it is holder.
+// takenStill is takenBy with the unit's own writes; where there are none, it is
+// holder.
 func (u *Unit) takenStill(c *Collection, ix *Index, key []byte, holder RecordKey) (RecordKey, error) {
 	if u.u.Empty() {
 		return holder, nil
@@ -449,7 +449,7 @@ const (
 	clusterKeyBinary = 7
 )
 
-// checkClusterKey holds a clustered collection's bound on the size of _id.
+// checkClusterKey enforces a clustered collection's bound on the size of _id.
 func checkClusterKey(c *Collection, doc bson.Doc) error {
 	if c.Settings.Clustered == nil {
 		return nil

@@ -11,24 +11,24 @@ import (
 )
 
 const (
-	// maxStaged is how many bytes of staged measurements all tables have together,
-	// with frozen ones, where the budget of operations is large.
+	// maxStaged is how many bytes of staged measurements, frozen ones included, all
+	// tables may have together where the budget of operations is large.
 	maxStaged = 64 << 20
-	// leastStaged is how many they may have where operations are short of memory: with
-	// less each insert would flush.
+	// leastStaged is how many they may have even where operations are short of memory:
+	// with less each insert would flush.
 	leastStaged = 256 << 10
-	// copies is how much memory a byte of them takes, with what is noted of each.
+	// copies is how much memory a staged byte takes, bookkeeping included.
 	copies = 2
-	// bookStep is by how many bytes what is booked may be wrong.
+	// bookStep is by how many bytes the booked amount may be off.
 	bookStep = 64 << 10
 	// roomShare is the part of the bound that the tables hold at least which Most
 	// chooses at once, unless all hold less.
 	roomShare = 8
 )
 
-// Budget bounds what is staged in all tables of a process. Staged measurements are in
-// memory until they are flushed, whatever operation inserted them: they have memory of
-// the budget of operations that stays.
+// Budget bounds what is staged in all tables of a process. Staged measurements stay in
+// memory until they are flushed, beyond the operation that inserted them: their memory
+// is a standing part of the budget of operations.
 type Budget struct {
 	bound  int64
 	used   atomic.Int64 // bytes
@@ -40,12 +40,12 @@ type Budget struct {
 	hold    memory.Holding
 
 	mu     sync.Mutex
-	most   []*Table // those that had most when all were looked at last, the first first
-	looked int64    // how many tables were looked at so far
+	most   []*Table // those that had most when all were last compared, in order
+	looked int64    // how many tables were compared so far
 }
 
-// NewBudget is a budget of some bytes, 0 is the default, that are part of that of
-// operations, nil for none.
+// NewBudget makes a budget of some bytes, 0 for the default, as part of that of
+// operations; nil for none.
 func NewBudget(bound int64, operations *memory.Budget) *Budget {
 	b := &Budget{bound: cmp.Or(bound, operations.Standing(copies*maxStaged)/copies), memory: operations}
 	b.account.Open(operations)
@@ -53,7 +53,7 @@ func NewBudget(bound int64, operations *memory.Budget) *Budget {
 	return b
 }
 
-// Book tells the budget of operations how much is staged.
+// Book books what is staged in the budget of operations.
 func (b *Budget) Book() {
 	n := b.used.Load()
 	if d := n - b.booked.Load(); d == 0 || n > 0 && d > -bookStep && d < bookStep {
@@ -69,33 +69,33 @@ func (b *Budget) Book() {
 // Close gives everything back.
 func (b *Budget) Close() { b.account.Close() }
 
-// Used is how many bytes are staged.
+// Used returns how many bytes are staged.
 func (b *Budget) Used() int64 { return b.used.Load() }
 
-// Over says whether more is staged than shall be, as it is too much, or as operations
-// are short of memory.
+// Over says whether too much is staged, by the bound or because operations are short
+// of memory.
 func (b *Budget) Over() bool {
 	n := b.used.Load()
 	return n > b.bound || n > leastStaged && b.memory.Short()
 }
 
-// Looked is how many tables Most has looked at so far.
+// Looked returns how many tables Most has compared so far.
 func (b *Budget) Looked() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.looked
 }
 
-// Forget forgets the tables that were looked at.
+// Forget forgets the tables that were compared.
 func (b *Budget) Forget() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.most = nil
 }
 
-// Most is the table to flush next, about the one that has most staged; nil where
-// nothing is. Where it has to look at all tables, it chooses several that are flushed
-// then, so that who inserts into many collections does not look at all each time.
+// Most returns the table to flush next, about the one that has most staged; nil where
+// nothing is. When it has to compare all tables, it chooses several to be flushed, so
+// that inserts into many collections do not compare all tables each time.
 func (b *Budget) Most(all iter.Seq[*Table]) *Table {
 	b.mu.Lock()
 	defer b.mu.Unlock()

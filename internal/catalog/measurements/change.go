@@ -11,22 +11,22 @@ import (
 	"github.com/mayflydb/mayfly/internal/timeseries"
 )
 
-// Change is what a unit changes in a table. Show and Apply are the only code that
-// makes it, on the member whose unit it was and on any other one.
+// Change is what a unit changes in a table. Only Show and Apply make the change,
+// on the member whose unit it was and on any other one.
 type Change interface {
 	Kind() Kind
-	// Append appends what the change says, and Read reads it.
+	// Append appends the encoding of the change, and Read reads it.
 	Append(dst []byte) []byte
 	Read(r *storage.EncodingReader)
-	// Show makes the part that must be seen before the unit is visible. o are the
+	// Show makes the part that must be visible before the unit is. o are the
 	// options of the collection.
 	Show(t *Table, o *schema.Timeseries)
-	// Apply makes the rest, when the unit is visible.
+	// Apply makes the rest, once the unit is visible.
 	Apply(t *Table, o *schema.Timeseries) error
 }
 
-// Kind is a kind of change. Its number is in the encoding of effects, so none is ever
-// used again.
+// Kind is a kind of change. Its number is in the encoding of effects, and never
+// reused.
 type Kind uint8
 
 // The kinds.
@@ -39,7 +39,7 @@ const (
 	Kinds
 )
 
-// New is an empty change of a kind below Kinds, to Read.
+// New returns an empty change of a kind below Kinds, for Read.
 func (k Kind) New() Change {
 	return [...]Change{&Staged{}, &Frozen{}, &Flushed{}, &Reopened{}, &Rest{}}[k]
 }
@@ -47,7 +47,7 @@ func (k Kind) New() Change {
 // maxMetaDepth is how deep a meta value in a change may be.
 const maxMetaDepth = 300
 
-// atVisible is embedded in changes that show nothing before their unit is visible.
+// atVisible is embedded in changes that do nothing before their unit is visible.
 type atVisible struct{}
 
 func (atVisible) Show(*Table, *schema.Timeseries) {}
@@ -131,7 +131,8 @@ func (n *Frozen) Apply(t *Table, _ *schema.Timeseries) error {
 	return nil
 }
 
-// Flushed says that a part of what is frozen was flushed: the store says how far.
+// Flushed says that a part of what is frozen was flushed, up to the progress in
+// the store.
 type Flushed struct {
 	atVisible
 	Seq uint64 // the greatest number of a record so far
@@ -156,13 +157,13 @@ func (n *Flushed) Apply(t *Table, _ *schema.Timeseries) error {
 	return nil
 }
 
-// Reopened says that measurements are open again, of sources of theirs.
+// Reopened says that measurements are open again, under their sources.
 type Reopened struct {
 	Sources []ReopenedSource
 	Seq     uint64 // the greatest number of a record so far
 }
 
-// ReopenedSource is what a Reopened says of a source.
+// ReopenedSource is the part of a Reopened about one source.
 type ReopenedSource struct {
 	Key         []byte
 	Meta        bson.Value
@@ -200,12 +201,12 @@ func (n *Reopened) Read(r *storage.EncodingReader) {
 	}
 }
 
-// validMeta says whether a value is a meta value, or stands for none.
+// validMeta says whether a value is a meta value, or represents none.
 func validMeta(v bson.Value) bool {
 	return v.IsMissing() && len(v.Data) == 0 || bson.ValidateValue(v, maxMetaDepth) == nil
 }
 
-// Show counts them in before they can be seen, so that no reader misses one
+// Show counts them before they become visible, so that no reader misses one
 // (invariant open-seen).
 func (n *Reopened) Show(t *Table, o *schema.Timeseries) {
 	t.mu.Lock()
@@ -224,7 +225,7 @@ func (n *Reopened) Show(t *Table, o *schema.Timeseries) {
 // Apply is Change's.
 func (*Reopened) Apply(*Table, *schema.Timeseries) error { return nil }
 
-// Rest says what is open of a source, besides what is staged.
+// Rest says what is open of a source, except what is staged.
 type Rest struct {
 	atVisible
 	Key         []byte

@@ -12,9 +12,9 @@ import (
 	"github.com/mayflydb/mayfly/internal/timeseries"
 )
 
-// CheckBucket checks the record key of a bucket, and says how many measurements it
-// has. Where full is set, it also unpacks the bucket and compares it with what its
-// statistics say.
+// CheckBucket checks the record key of a bucket, and returns how many measurements
+// it has. If full is set, it also unpacks the bucket and compares it with its
+// statistics.
 func CheckBucket(key layout.Key, bucket bson.Doc, o *schema.Timeseries, full bool) (count int64, err error) {
 	b, err := timeseries.Open(bucket, o)
 	if err != nil {
@@ -37,8 +37,8 @@ var errOpenKey = errors.New("the key does not match their times and meta value")
 
 // CheckOpen checks all records of a table's keyspace in a state of the store, and
 // counts the measurements and their bytes. depth is how deep a document may be. bad
-// gets what is wrong with a record, and next is called before each one; an error of
-// next ends the check.
+// is called for each damaged record, and next before each record; an error of next
+// ends the check.
 func CheckOpen(r storage.Reader, id storage.Ident, o *schema.Timeseries, depth int, next func() error, bad func(key []byte, err error)) (count, size int64, err error) {
 	it, err := r.NewIter(id, nil, nil)
 	if err != nil {

@@ -1,14 +1,14 @@
 // Package measurements keeps the measurements of a time-series collection that are
-// in no bucket yet, in one Table for each collection. It is their whole way from an
-// insert to a bucket:
+// in no bucket yet, in one Table for each collection. It takes them from an insert
+// to a bucket:
 //
 //	staged   what a unit inserts is one record, and in memory, by source (stage.go)
 //	frozen   when there are enough, all that are staged, until each was flushed (flush.go)
 //	open     in records of their source, by time; or at once in a
 //	bucket   when there are enough, or when the span of their bucket is over (seal.go)
 //
-// "Open" is also said of all that are in no bucket. A source is what one meta value
-// stands for. Buckets themselves are documents of the catalog, which makes the units
+// "Open" also means all that are in no bucket. A source is all measurements with one
+// meta value. Buckets themselves are documents of the catalog, which makes the units
 // and calls this package through Run and Unit; package timeseries has their form.
 //
 // # Layout

@@ -11,25 +11,26 @@ import (
 )
 
 // Staged measurements are flushed a part at a time, in the order of their sources,
-// and who inserts meanwhile flushes a part: so nobody waits for all of it. What is
-// flushed is frozen first. The records that have frozen ones go with the last part;
-// until then the keyspace says how far the flush has come (Progress).
+// and each insert during that time flushes a part: so nobody waits for the whole
+// flush. What is flushed is frozen first. The records of frozen measurements are
+// removed with the last part; until then the keyspace has the progress of the flush
+// (Progress).
 const (
 	// partBytes is how many bytes of frozen measurements a part has, and partSeals
-	// how many sources that are sealed with it.
+	// how many sources are sealed with it.
 	partBytes = 512 << 10
 	partSeals = 16
 )
 
-// FlushWanted says whether FlushStep has something to do.
+// FlushWanted says whether FlushStep has work to do.
 func (t *Table) FlushWanted() bool {
 	return t.staging.frozen.Load() > 0 || t.staging.bytes.Load() >= stageBytes
 }
 
-// FlushStep is what an insert contributes to flushing: it flushes a part of what is
-// frozen, and freezes what is staged where that is enough: all that was frozen before
-// is flushed first then. did is false where others are at it and there is no hurry.
-// The caller has no unit that holds anything. Errors: those of run.
+// FlushStep does an insert's share of flushing: it flushes a part of what is frozen.
+// Where enough is staged it first flushes everything frozen, and then freezes what is
+// staged. did is false where others are flushing and there is no hurry. The caller
+// must not have a unit that holds anything. Errors: those of run.
 func (t *Table) FlushStep(ctx context.Context, run Run) (did bool, err error) {
 	g := &t.staging
 	if g.bytes.Load() >= stageBytes {
@@ -47,8 +48,8 @@ func (t *Table) FlushStep(ctx context.Context, run Run) (did bool, err error) {
 	return true, t.freeze(ctx, run)
 }
 
-// Flush flushes what is staged, however little that is. The caller has no unit that
-// holds anything. Errors: those of run.
+// Flush flushes what is staged, however little that is. The caller must not have a
+// unit that holds anything. Errors: those of run.
 func (t *Table) Flush(ctx context.Context, run Run) error {
 	g := &t.staging
 	if g.size() == 0 {
@@ -76,7 +77,7 @@ func (t *Table) flushFrozen(ctx context.Context, run Run) error {
 	return nil
 }
 
-// Freeze freezes what is staged, unless something is frozen that was not flushed.
+// Freeze freezes what is staged, unless something frozen has not been flushed.
 // Errors: those of run.
 func (t *Table) Freeze(ctx context.Context, run Run) error {
 	t.staging.flushing.Lock()
@@ -94,7 +95,7 @@ func (t *Table) freeze(ctx context.Context, run Run) error {
 		return err
 	}
 	return run(ctx, storage.Buffered, func(u Unit) error {
-		u.KeepOut() // nobody stages until this has committed (invariant open-locked)
+		u.KeepOut() // nothing is staged until this has committed (invariant open-locked)
 		p := t.toFreeze()
 		if p.cut == 0 {
 			return nil
@@ -104,7 +105,7 @@ func (t *Table) freeze(ctx context.Context, run Run) error {
 	})
 }
 
-// toFreeze is the progress when what is staged is frozen; its cut is 0 where
+// toFreeze returns the progress for freezing what is staged; its cut is 0 where
 // nothing is staged.
 func (t *Table) toFreeze() (p Progress) {
 	t.mu.RLock()
@@ -145,8 +146,8 @@ func (t *Table) FlushPart(ctx context.Context, run Run) error {
 }
 
 // flushPart flushes a part of what is frozen, if anything is: measurements of a source
-// that are enough for a bucket with the others that are open, or whose bucket's span
-// is over, are sealed; the others become open ones. REQUIRES: flushing is held.
+// are sealed if together with its open ones they fill a bucket, or if their bucket's
+// span is over; the others become open. REQUIRES: flushing is held.
 func (t *Table) flushPart(ctx context.Context, run Run) error {
 	invariant.Held(&t.staging.flushing, "measurements: flushing is held")
 	return run(ctx, storage.Buffered, func(u Unit) error {
@@ -184,8 +185,8 @@ func (t *Table) flushPart(ctx context.Context, run Run) error {
 	})
 }
 
-// nextPart lists the frozen measurements of the next part, by source, and what
-// is the progress with it.
+// nextPart lists the frozen measurements of the next part, by source, and
+// returns the progress after it.
 func (t *Table) nextPart() (groups []*group, p Progress) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -207,8 +208,8 @@ func (t *Table) nextPart() (groups []*group, p Progress) {
 	return groups, p
 }
 
-// chooseSeals says which of the sources of a part must be sealed, and hands out
-// numbers, one for each, behind the one it returns.
+// chooseSeals returns which of the sources of a part must be sealed, and
+// reserves numbers, one for each, after the one it returns.
 func (t *Table) chooseSeals(groups []*group, u Unit) (seq uint64) {
 	o := u.Options()
 	t.mu.Lock()
@@ -233,8 +234,8 @@ func (t *Table) chooseSeals(groups []*group, u Unit) (seq uint64) {
 	return seq
 }
 
-// flushed notes how far what is frozen was flushed, into records with numbers up to
-// seq.
+// flushed notes the progress of flushing what is frozen, into records with numbers
+// up to seq.
 func (t *Table) flushed(p *Progress, seq uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -293,8 +294,8 @@ func (w *writer) setOpen(source []byte, ms []timeseries.Measurement, seq uint64)
 	return w.u.Storage().SetFilled(w.t.id, w.key, sizeOf(ms), func(b []byte) { fillDocs(b, ms) })
 }
 
-// dropOpen removes the records with open measurements of a locked source, of
-// which it has so many: few one by one, many with one tombstone.
+// dropOpen removes the records with open measurements of a locked source, given
+// their number: few one by one, many with one tombstone.
 func (w *writer) dropOpen(source []byte, records int) error {
 	if records > fewOpen {
 		return w.u.Storage().DeleteRange(w.t.id, source, sourceEnd(source))
@@ -331,13 +332,13 @@ func (w *writer) openOf(s *source) (ms []timeseries.Measurement, size, records i
 	return ms, sizeOf(ms), records, nil
 }
 
-// add has the unit change the sums of the table.
+// add changes the sums of the table in the unit.
 func (w *writer) add(count, size int) {
 	w.u.Storage().Add(w.t.counter, sumCount, int64(count))
 	w.u.Storage().Add(w.t.counter, sumBytes, int64(size))
 }
 
-// isOf says whether a measurement is one of a source.
+// isOf says whether a measurement belongs to a source.
 func isOf(m timeseries.Measurement, source []byte) bool {
 	return bytes.Equal(appendSource(nil, m.Meta), source)
 }

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// What a key begins with that is not of a source.
+	// The first bytes of keys that do not begin with a source.
 	stagedKeys  = 2
 	progressKey = 3
 
@@ -38,27 +38,27 @@ func appendSource(dst []byte, meta bson.Value) []byte {
 	return binary.BigEndian.AppendUint64(dst, d.Sum64())
 }
 
-// SourcePrefix is in front of the keys of all sources whose meta value equals
-// meta.
+// SourcePrefix returns the prefix of the keys of all sources whose meta value
+// equals meta.
 func SourcePrefix(meta bson.Value) []byte { return keystring.Append([]byte{1}, meta, false, nil) }
 
-// sourceEnd is the key behind all open measurements of a source.
+// sourceEnd returns the key after all open measurements of a source.
 func sourceEnd(source []byte) []byte {
 	return append(slices.Clone(source), bytes.Repeat([]byte{0xff}, suffixBytes+1)...)
 }
 
 // AppendTime appends a time, in milliseconds, to a source's key: records with
-// measurements of that time and later ones lie at or behind it.
+// measurements of that time and later ones are at or after it.
 func AppendTime(source []byte, ms int64) []byte {
 	return binary.BigEndian.AppendUint64(source, uint64(ms)^1<<63)
 }
 
-// timeOf is the time in the key of open measurements, that of the last.
+// timeOf returns the time in the key of open measurements, that of the last.
 func timeOf(key []byte) int64 {
 	return int64(binary.BigEndian.Uint64(key[len(key)-suffixBytes:]) ^ 1<<63)
 }
 
-// SourceOf is the source in the key of open measurements.
+// SourceOf returns the source in the key of open measurements.
 func SourceOf(key []byte) []byte { return key[:len(key)-suffixBytes] }
 
 // appendStaged appends the key of the record of staged measurements with a number.
@@ -69,22 +69,22 @@ func appendStaged(dst []byte, number uint64) []byte {
 // appendNumber appends the number at the end of a key.
 func appendNumber(dst []byte, n uint64) []byte { return binary.BigEndian.AppendUint64(dst, n) }
 
-// numberOf is the number in a key but that of the progress.
+// numberOf returns the number in any key except that of the progress.
 func numberOf(key []byte) uint64 { return binary.BigEndian.Uint64(key[len(key)-numberBytes:]) }
 
 // isStaged says whether the record of a key has staged measurements.
 func isStaged(key []byte) bool { return key[0] == stagedKeys }
 
-// validKey says whether a key, but that of the progress, is whole.
+// validKey says whether a key, other than that of the progress, is complete.
 func validKey(key []byte) bool {
 	return len(key) > numberBytes && (isStaged(key) || len(key) >= suffixBytes)
 }
 
-// Progress is how far staged measurements were flushed.
+// Progress is how far staged measurements have been flushed.
 type Progress struct {
 	flushes uint64 // parts that were flushed
 	// cut is 0 where all that were frozen are flushed; else those in records with
-	// lesser numbers are frozen, and those of sources up to last are flushed.
+	// lower numbers are frozen, and those of sources up to last are flushed.
 	cut  uint64
 	last []byte
 }
@@ -99,7 +99,7 @@ func (p *Progress) flushedFrom(key, source []byte) bool {
 	return p.cut != 0 && numberOf(key) < p.cut && p.flushed(source)
 }
 
-// append appends a progress as it is stored: the number of flushes, and while there
+// append appends a progress as it is stored: the number of flushes and, while there
 // are frozen measurements, the cut and the last source, if any.
 func (p *Progress) append(dst []byte) []byte {
 	dst = binary.BigEndian.AppendUint64(dst, p.flushes)
@@ -109,7 +109,8 @@ func (p *Progress) append(dst []byte) []byte {
 	return append(binary.BigEndian.AppendUint64(dst, p.cut), p.last...)
 }
 
-// readProgress is how far staged measurements were flushed in a state of the store.
+// readProgress reads how far staged measurements were flushed in a state of the
+// store.
 func readProgress(r storage.Reader, id storage.Ident) (p Progress, err error) {
 	v, closer, err := r.Get(id, []byte{progressKey})
 	if errors.Is(err, storage.ErrNotFound) {
@@ -133,8 +134,8 @@ func decodeProgress(v []byte) (p Progress, err error) {
 }
 
 // each calls f with the measurements of a record and the keys of their sources,
-// without staged ones that were flushed. What f gets shares the record's bytes. The
-// source is nil where the key is damaged.
+// without staged ones that were flushed. The arguments of f share the record's
+// bytes. The source is nil where the key is damaged.
 func (p *Progress) each(key, value []byte, o *schema.Timeseries, f func(source []byte, m timeseries.Measurement) error) error {
 	staged := isStaged(key)
 	var source []byte
@@ -176,7 +177,7 @@ func eachDoc(b []byte, field string, f func(bson.Doc, int64) error) error {
 	return nil
 }
 
-// metaOf is the meta value of a stored measurement.
+// metaOf returns the meta value of a stored measurement.
 func metaOf(d bson.Doc, o *schema.Timeseries) bson.Value {
 	if o.MetaField == "" {
 		return bson.Value{}
@@ -184,7 +185,7 @@ func metaOf(d bson.Doc, o *schema.Timeseries) bson.Value {
 	return d.Lookup(o.MetaField)
 }
 
-// sizeOf is the bytes of measurements.
+// sizeOf returns the size of measurements, in bytes.
 func sizeOf(ms []timeseries.Measurement) (n int) {
 	for _, m := range ms {
 		n += len(m.Doc)
@@ -192,7 +193,7 @@ func sizeOf(ms []timeseries.Measurement) (n int) {
 	return n
 }
 
-// fillDocs writes measurements one behind the other.
+// fillDocs writes measurements one after the other.
 func fillDocs(b []byte, ms []timeseries.Measurement) {
 	for _, m := range ms {
 		b = b[copy(b, m.Doc):]

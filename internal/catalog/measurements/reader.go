@@ -23,7 +23,7 @@ func NewReader(r storage.Reader, id storage.Ident, o *schema.Timeseries) *Reader
 	return &Reader{r: r, id: id, field: o.TimeField}
 }
 
-// Close lets go of the store.
+// Close releases the store.
 func (r *Reader) Close() error {
 	if r.it == nil {
 		return nil
@@ -34,8 +34,8 @@ func (r *Reader) Close() error {
 }
 
 // Read returns the open measurements of a source from one time to another, both
-// included, by time. They are the caller's, but for their documents' bytes, which
-// never change.
+// included, by time. The caller owns them, except for their documents' bytes,
+// which never change.
 func (r *Reader) Read(s *Source, from, to int64) ([]timeseries.Measurement, error) {
 	var ms []timeseries.Measurement
 	if s.Count > len(s.Staged) && from <= s.StoredLast {
@@ -51,8 +51,8 @@ func (r *Reader) Read(s *Source, from, to int64) ([]timeseries.Measurement, erro
 	return ms[lo:max(lo, hi)], nil
 }
 
-// Newest is the time of the newest open measurement of a source; ok is false
-// where there is none.
+// Newest returns the time of the newest open measurement of a source; ok is
+// false where there is none.
 func (r *Reader) Newest(s *Source) (at int64, ok bool, err error) {
 	at = minTime
 	for _, m := range s.Staged {
@@ -72,7 +72,7 @@ func (r *Reader) Newest(s *Source) (at int64, ok bool, err error) {
 	return at, ok || len(s.Staged) > 0, nil
 }
 
-// seek makes the iterator one of a source's records from a key on.
+// seek moves the iterator to a source's records from a key on.
 func (r *Reader) seek(source, from []byte) (err error) {
 	if r.it != nil {
 		r.it.SetBounds(from, sourceEnd(source))
@@ -82,8 +82,8 @@ func (r *Reader) seek(source, from []byte) (err error) {
 	return err
 }
 
-// stored reads those that are not staged, as they lie, without records that have
-// none from a time on, and says in how many records they are.
+// stored reads those that are not staged, in stored order, without records that
+// have none from a time on, and returns how many records they are in.
 func (r *Reader) stored(source []byte, meta bson.Value, from int64) (ms []timeseries.Measurement, records int, err error) {
 	if err := r.seek(source, AppendTime(bytes.Clone(source), from)); err != nil {
 		return nil, 0, err

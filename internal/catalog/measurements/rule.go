@@ -14,14 +14,13 @@ import (
 type Rule struct {
 	*schema.Rule
 	Name string // of the index; "" for the collection's own
-	// Filter is on measurements, and looks at nothing but the metaField; nil for
-	// all.
+	// Filter is on measurements, and uses only the metaField; nil for all.
 	Filter *match.Filter
 	// Building says that its index is not ready.
 	Building bool
 }
 
-// Before is the last time that is due at an instant, in milliseconds.
+// Before returns the last time that is due at an instant, in milliseconds.
 func (r *Rule) Before(now int64) int64 {
 	if r.Seconds > math.MaxInt64/1000 || now < math.MinInt64+r.Seconds*1000 {
 		return math.MinInt64
@@ -29,7 +28,7 @@ func (r *Rule) Before(now int64) int64 {
 	return now - r.Seconds*1000
 }
 
-// DueAt is when a time is due, in milliseconds: the inverse of Before.
+// DueAt returns when a time is due, in milliseconds: the inverse of Before.
 func (r *Rule) DueAt(at int64) int64 {
 	if at > math.MaxInt64-r.Seconds*1000 {
 		return math.MaxInt64
@@ -37,7 +36,7 @@ func (r *Rule) DueAt(at int64) int64 {
 	return at + r.Seconds*1000
 }
 
-// Wants says whether the rule is about the measurements of a source.
+// Wants says whether the rule applies to the measurements of a source.
 func (r *Rule) Wants(o *schema.Timeseries, s *Source) bool {
 	if r.Filter == nil {
 		return true
@@ -46,7 +45,7 @@ func (r *Rule) Wants(o *schema.Timeseries, s *Source) bool {
 	return err == nil && ok
 }
 
-// DueNow is the condition on measurements that are due at an instant.
+// DueNow returns the condition on measurements that are due at an instant.
 func (r *Rule) DueNow(o *schema.Timeseries, now int64) match.Node {
 	due := match.Node(match.NewCompare(o.TimeField, match.Lte, bson.Date(r.Before(now)), nil))
 	if r.Filter == nil {
@@ -55,8 +54,9 @@ func (r *Rule) DueNow(o *schema.Timeseries, now int64) match.Node {
 	return match.AndOf(r.Filter.Root(), due)
 }
 
-// Due is the instant of a measurement, or schema.Never. The document needs no
-// other fields than the time and the meta value; without a time it is never due.
+// Due returns the instant of a measurement, or schema.Never. The document needs
+// no other fields than the time and the meta value; without a time it is never
+// due.
 func (r *Rule) Due(o *schema.Timeseries, doc bson.Doc) int64 {
 	if r.Filter != nil {
 		if in, err := r.Filter.Match(doc); err != nil || !in {

@@ -8,8 +8,8 @@ import (
 )
 
 // Salvage takes the records of a table's keyspace from a store that may be damaged, in
-// the order of their keys. How far staged measurements were flushed stands behind
-// them, so they come last, with End.
+// the order of their keys. The progress of flushing comes after the staged
+// measurements, so these are passed on last, by End.
 type Salvage struct {
 	staged   []record
 	progress Progress
@@ -18,7 +18,7 @@ type Salvage struct {
 type record struct{ key, value []byte }
 
 // Add calls take with a record, which is the caller's to keep, unless it waits for
-// End. ok is false for what is no record.
+// End. ok is false for what is not a record.
 func (s *Salvage) Add(key, value []byte, take func(key, value []byte) error) (ok bool, err error) {
 	switch {
 	case len(key) == 0:
@@ -45,9 +45,9 @@ func (s *Salvage) End(take func(key, value []byte) error) error {
 	return nil
 }
 
-// Measurements lists those of a record, as far as valid says of their documents that
-// they are, without staged ones that were flushed. Where the record is damaged, it
-// returns those before that with an error. They share the record's bytes.
+// Measurements lists those of a record whose documents are valid, without staged
+// ones that were flushed. Where the record is damaged, it returns those before that
+// with an error. They share the record's bytes.
 func (s *Salvage) Measurements(key, value []byte, o *schema.Timeseries, valid func(timeseries.Measurement) error) (ms []timeseries.Measurement, err error) {
 	err = s.progress.each(key, value, o, func(_ []byte, m timeseries.Measurement) error {
 		if err := valid(m); err != nil {

@@ -15,17 +15,17 @@ import (
 )
 
 const (
-	// worthSealing is how many measurements a source must have got since it was
-	// sealed last before the end of a bucket's span makes it sealed again: late
-	// measurements would make a bucket each otherwise.
+	// worthSealing is how many measurements a source must have received since it
+	// was last sealed before the end of a bucket's span makes it sealed again:
+	// otherwise late measurements would make a bucket each.
 	worthSealing = 128
-	// fewOpen is how many records of open measurements go one by one rather than by
-	// a range tombstone, of which very many make reading slow.
+	// fewOpen is up to how many records of open measurements are removed one by one
+	// rather than by a range tombstone, of which very many slow down reads.
 	fewOpen = 32
 	// maxIdleSealEvery is how long at most a source is left alone after it was sealed
-	// for being idle: late measurements would make a bucket each otherwise.
+	// for being idle: otherwise late measurements would make a bucket each.
 	maxIdleSealEvery = time.Hour
-	// oldestShare is the part of the sources that are chosen at once where there
+	// oldestShare is the share of the sources that are chosen at once where there
 	// are too many.
 	oldestShare = 16
 
@@ -34,7 +34,7 @@ const (
 	always = math.MaxInt64
 )
 
-// SealAll puts all open measurements into buckets, as who looks at those expects.
+// SealAll puts all open measurements into buckets, for readers of the buckets.
 // Errors: those of run.
 func (t *Table) SealAll(ctx context.Context, run Run) error {
 	if err := t.Flush(ctx, run); err != nil {
@@ -48,16 +48,16 @@ func (t *Table) SealAll(ctx context.Context, run Run) error {
 	return nil
 }
 
-// TooMany says whether more sources have open measurements than may.
+// TooMany says whether too many sources have open measurements.
 func (t *Table) TooMany() bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return t.open > t.limits.Sources
 }
 
-// SealOldest keeps to the bound on sources with open measurements: where there
+// SealOldest enforces the bound on sources with open measurements: where there
 // are more, it seals those with the oldest ones, at most n of them. The caller
-// has no unit that holds anything. Errors: those of run.
+// must not have a unit that holds anything. Errors: those of run.
 func (t *Table) SealOldest(ctx context.Context, run Run, n int) error {
 	for n > 0 && t.TooMany() {
 		keys := t.takeOldest(n)
@@ -77,7 +77,7 @@ func (t *Table) SealOldest(ctx context.Context, run Run, n int) error {
 	return nil
 }
 
-// takeOldest hands out the keys of sources beyond the bound, n at the most.
+// takeOldest returns the keys of sources beyond the bound, at most n.
 func (t *Table) takeOldest(n int) [][]byte {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -116,15 +116,15 @@ func idleSealEvery(o *schema.Timeseries) time.Duration {
 	return time.Duration(min(o.MaxSpanSeconds, int64(maxIdleSealEvery/time.Second))) * time.Second
 }
 
-// spanOver says whether a bucket that begins with a measurement of t takes none
-// of now or later.
+// spanOver says whether a bucket that begins with a measurement of t accepts
+// none of now or later.
 func spanOver(t, now int64, o *schema.Timeseries) bool {
 	return now == always || timeseries.Start(t, o) <= now-o.MaxSpanSeconds*1000
 }
 
-// Idle lists the keys of sources, n at the most, that have open measurements of a
-// bucket whose span is over at an instant, in milliseconds, but those that were sealed
-// for being idle or came into being a short while ago. Each is for SealIdle.
+// Idle lists the keys of sources, at most n, that have open measurements of a bucket
+// whose span is over at an instant, in milliseconds, except those that were sealed for
+// being idle, or created, a short while ago. Each is for SealIdle.
 func (t *Table) Idle(o *schema.Timeseries, now int64, n int) [][]byte {
 	at := time.Since(t.made)
 	var keys [][]byte
@@ -141,8 +141,8 @@ func (t *Table) Idle(o *schema.Timeseries, now int64, n int) [][]byte {
 	return keys
 }
 
-// SealIdle seals the open measurements of a source but those of a bucket whose span
-// is not over at an instant, in milliseconds. Errors: those of run.
+// SealIdle seals the open measurements of a source, except those of a bucket whose
+// span is not over at an instant, in milliseconds. Errors: those of run.
 func (t *Table) SealIdle(ctx context.Context, run Run, o *schema.Timeseries, key []byte, now int64) error {
 	if t.staged(key) {
 		if err := t.Flush(ctx, run); err != nil {
@@ -161,8 +161,8 @@ func (t *Table) SealIdle(ctx context.Context, run Run, o *schema.Timeseries, key
 	return nil
 }
 
-// sealSource seals, in a unit of its own, the open measurements of a source but those
-// of buckets whose span goes on at an instant.
+// sealSource seals, in a separate unit, the open measurements of a source, except
+// those of buckets whose span is not over at an instant.
 func (t *Table) sealSource(ctx context.Context, run Run, key []byte, now int64) error {
 	return run(ctx, storage.Buffered, func(u Unit) error {
 		w := writer{t: t, u: u}
@@ -187,7 +187,7 @@ func (t *Table) sealSource(ctx context.Context, run Run, key []byte, now int64) 
 	})
 }
 
-// sealWith puts the open measurements of a source and those that are flushed into
+// sealWith puts the open measurements of a source and those being flushed into
 // buckets. The newest stay open unless they fill one.
 func (w *writer) sealWith(ctx context.Context, g *group, seq uint64) error {
 	all, old, records, err := w.openOf(g.source)
@@ -203,8 +203,8 @@ func (w *writer) sealWith(ctx context.Context, g *group, seq uint64) error {
 }
 
 // seal puts measurements of a locked source into buckets, one for each piece, and
-// stores the rest of what is open; before are so many records, and so many bytes are
-// open.
+// stores the rest as open. The arguments include how many records and bytes were
+// open before.
 func (w *writer) seal(ctx context.Context, s *source, pieces [][]timeseries.Measurement, rest []timeseries.Measurement, records, size int, seq uint64) error {
 	o := w.u.Options()
 	for _, piece := range pieces {
@@ -230,8 +230,8 @@ func (w *writer) seal(ctx context.Context, s *source, pieces [][]timeseries.Meas
 	return nil
 }
 
-// noteRest notes what is open of a source, in records with numbers up to seq, after
-// some buckets of it were sealed.
+// noteRest notes what is still open of a source, in records with numbers up to seq,
+// after some buckets of it were sealed.
 func (w *writer) noteRest(s *source, open []timeseries.Measurement, seq uint64, buckets int) {
 	n := &Rest{Key: s.Key, Count: len(open), Size: sizeOf(open), Seq: seq, Buckets: buckets}
 	if n.Count > 0 {
@@ -241,9 +241,9 @@ func (w *writer) noteRest(s *source, open []timeseries.Measurement, seq uint64, 
 }
 
 // Edit changes the open measurements of one source: f gets them, by time, under the
-// source's lock, and returns those that stay, which may have another meta value than
-// the source, and be none. It is called again where the unit has to be begun again.
-// Errors: those of run, and f's.
+// source's lock, and returns those that stay: possibly none, or with another meta
+// value. It is called again where the unit has to start over. Errors: those of run,
+// and f's.
 func (t *Table) Edit(ctx context.Context, run Run, key []byte, d storage.Durability, f func([]timeseries.Measurement) ([]timeseries.Measurement, error)) error {
 	if t.staged(key) {
 		if err := t.Flush(ctx, run); err != nil {
@@ -280,8 +280,8 @@ func (t *Table) Edit(ctx context.Context, run Run, key []byte, d storage.Durabil
 	})
 }
 
-// reopen stores measurements that are in the order of time again, as open ones
-// of sources of theirs; none is sealed.
+// reopen stores measurements, in the order of time, again as open ones under
+// their sources; none is sealed.
 func (w *writer) reopen(ctx context.Context, ms []timeseries.Measurement) error {
 	if len(ms) == 0 {
 		return nil

@@ -12,31 +12,32 @@ import (
 
 // Source is one source with open measurements, as the table knew it.
 type Source struct {
-	Key  []byte     // in front of the keys of its open measurements
+	Key  []byte     // the prefix of the keys of its open measurements
 	Meta bson.Value // Missing where they have none
 	// Count is how many there are at most; First and Last are bounds of their
 	// times, in milliseconds.
 	Count       int
 	First, Last int64
-	// Staged are those of them that a reader has in memory only; see Reader.
-	// StoredLast is a bound of the times of the others.
+	// Staged are those that a reader has only in memory; see Reader. StoredLast is
+	// a bound of the times of the others.
 	Staged     []timeseries.Measurement
 	StoredLast int64
-	// FirstEnd is the least time at which the first bucket ends that they would
-	// be; math.MinInt64 where nobody has looked.
+	// FirstEnd is a lower bound for the end of the first bucket that they would
+	// make; math.MinInt64 where it is not known.
 	FirstEnd int64
 }
 
-// source is a source in the table, whose lock guards it. What it says of the open
-// measurements is raised before they commit, and exact only after they were sealed:
-// so no reader misses one.
+// source is a source in the table, whose lock guards it. Its counts and times of
+// open measurements are raised before they commit, and exact only after they were
+// sealed: so no reader misses one.
 type source struct {
 	Source
 	bytes  int
 	frozen []timeseries.Measurement // staged before those in Staged, and about to be flushed
 	likely int                      // how many will be staged, by those that were frozen last
-	sealAt int                      // the count from which it is worth to look for a whole span
-	// idleSealAt is when it may be sealed for being idle, since the table was made.
+	sealAt int                      // the count from which it is worth checking for a complete span
+	// idleSealAt is when it may be sealed for being idle, counted from when the
+	// table was made.
 	idleSealAt time.Duration
 }
 
@@ -44,8 +45,8 @@ func newSource(key []byte, meta bson.Value) *source {
 	return &source{Source: Source{Key: key, Meta: meta, First: math.MaxInt64, Last: math.MinInt64, FirstEnd: math.MinInt64, StoredLast: math.MinInt64}}
 }
 
-// grow counts measurements in. Nothing is known of the end of the first bucket any
-// more where one is earlier than the last so far.
+// grow adds measurements. Where one is earlier than the last so far, the end of
+// the first bucket is no longer known.
 func (s *source) grow(n, size int, first, last int64) {
 	if first < s.Last {
 		s.FirstEnd = math.MinInt64
@@ -54,12 +55,12 @@ func (s *source) grow(n, size int, first, last int64) {
 	s.First, s.Last = min(s.First, first), max(s.Last, last)
 }
 
-// full says whether the open measurements that are not staged any more are enough
+// full says whether the open measurements that are no longer staged are enough
 // for a bucket.
 func (s *source) full() bool { return s.Count-len(s.Staged) >= timeseries.Capacity }
 
-// Due says whether the open measurements of a source may have some that are due at a
-// time: all of those that would be a bucket, or where it is to be exact, any.
+// Due says whether some open measurements of a source may be due at a time: all
+// those that would make a bucket or, where the rule is exact, any.
 func (s *Source) Due(upTo int64, exact bool) bool {
 	return s.First <= upTo && (exact || s.FirstEnd <= upTo)
 }

@@ -14,24 +14,24 @@ import (
 // frozen.
 const stageBytes = 8 << 20
 
-// staging is what a table knows of staged measurements.
+// staging is a table's state of staged measurements.
 type staging struct {
-	flushing sync.Mutex   // held by who flushes
+	flushing sync.Mutex   // held while flushing
 	bytes    atomic.Int64 // that are staged and not frozen
 	frozen   atomic.Int64 // bytes
 
 	sources []*source // that have some; guarded by the table's lock, as are:
 	left    []*source // that have frozen ones, by key
 	last    []*source // whose measurements were frozen last
-	cut     uint64    // frozen ones are in records with lesser numbers
+	cut     uint64    // frozen ones are in records with lower numbers
 	flushes uint64    // how many parts were flushed
 }
 
-// size is how many bytes are staged, with frozen ones.
+// size returns how many bytes are staged, frozen ones included.
 func (g *staging) size() int64 { return g.bytes.Load() + g.frozen.Load() }
 
-// Stage has a unit store measurements, whose documents are kept, as one record, and
-// stage them when it commits. Nobody has been kept out (Unit.KeepOut). Errors: those
+// Stage stores measurements, whose documents are kept, as one record of a unit, and
+// stages them when it commits. The unit must not have called KeepOut. Errors: those
 // of CheckMeta.
 func (t *Table) Stage(u Unit, ms []timeseries.Measurement) error {
 	size := sizeOf(ms)
@@ -91,7 +91,7 @@ func (t *Table) staged(key []byte) bool {
 	return s != nil && len(s.Staged)+len(s.frozen) > 0
 }
 
-// Forget forgets what is staged, of a collection that is gone.
+// Forget forgets what is staged, of a dropped collection.
 func (t *Table) Forget() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/timeseries"
 )
 
-// State describes in lines what a table knows, for who compares two members: see
-// catalog.LiveState. No writer may be under way.
+// State describes a table in lines of text, for comparing two members: see
+// catalog.LiveState. No writer may be active.
 func (t *Table) State(say func(format string, args ...any)) error {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -41,7 +41,7 @@ func (t *Table) State(say func(format string, args ...any)) error {
 	return it.Err()
 }
 
-// docsOf is the documents of measurements, in the order of their bytes.
+// docsOf returns the documents of measurements, in the order of their bytes.
 func docsOf(ms []timeseries.Measurement) string {
 	docs := make([][]byte, len(ms))
 	for i, m := range ms {

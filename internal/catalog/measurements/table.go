@@ -35,8 +35,8 @@ const (
 	sumBytes
 )
 
-// Table is what a process knows of the open measurements of one collection. It is
-// safe for concurrent use.
+// Table holds the state, in memory, of the open measurements of one collection.
+// It is safe for concurrent use.
 type Table struct {
 	engine  *storage.Engine
 	id      storage.Ident
@@ -50,35 +50,36 @@ type Table struct {
 	sources map[string]*source
 	open    int       // of them have open measurements
 	oldest  [][]byte  // those to be sealed next where there are too many
-	sorted  []*source // by key, nil where it must be made anew
+	sorted  []*source // by key; nil where it must be rebuilt
 	seq     uint64    // the greatest number so far
-	stats   Stats     // but for what is counted elsewhere
+	stats   Stats     // except what is counted elsewhere
 }
 
 // Limits are those of one table: of the sources with open measurements, and of the
 // bytes that are flushed together. Zero is the default.
 type Limits struct{ Sources, PartBytes int }
 
-// Unit is a unit of writes inside of the collection of a table. What it has written
-// and noted takes place when it commits, or not at all.
+// Unit is a unit of writes inside the collection of a table. What it has written
+// and noted takes effect when it commits, or not at all.
 type Unit interface {
-	// Storage is the unit of the store, for the records of the table.
+	// Storage returns the unit of the store, for the records of the table.
 	Storage() *storage.Unit
-	// Note has a change made when the unit commits.
+	// Note adds a change that is made when the unit commits.
 	Note(Change)
-	// Options are those of the collection.
+	// Options returns those of the collection.
 	Options() *schema.Timeseries
-	// CheckMeta is an error where an index cannot hold buckets with a meta value.
+	// CheckMeta returns an error where an index cannot hold buckets with a meta
+	// value.
 	CheckMeta(meta bson.Value) error
 	// AddBucket stores a bucket, with its index entries.
 	AddBucket(ctx context.Context, bucket bson.Doc) error
 	// KeepOut keeps other units from staging until this one ends. It waits for those
-	// that do.
+	// that are staging.
 	KeepOut()
 }
 
-// Run runs f in a unit of its own and commits it, again where f met a lock that it
-// could not wait for. Errors: f's, 26, and those of a commit.
+// Run runs f in a new unit and commits it; it runs f again where f met a lock that
+// it could not wait for. Errors: f's, 26, and those of a commit.
 type Run func(ctx context.Context, d storage.Durability, f func(Unit) error) error
 
 // Open reads the open measurements in a keyspace. o are the options of the
@@ -112,7 +113,7 @@ func Open(e *storage.Engine, id storage.Ident, o *schema.Timeseries, b *Budget) 
 	}
 	t.recallFrozen(&p)
 	for _, s := range t.sources {
-		s.sealAt, s.idleSealAt = 0, 0 // nobody knows how long they have waited
+		s.sealAt, s.idleSealAt = 0, 0 // how long they have waited is not known
 	}
 	t.stats = Stats{}
 	return t, it.Err()
@@ -152,7 +153,7 @@ func (t *Table) recallLocked(o *schema.Timeseries, p *Progress, key, v []byte) e
 func (t *Table) recallFrozen(p *Progress) {
 	g := &t.staging
 	g.flushes, g.cut = p.flushes, p.cut
-	t.seq = max(t.seq, p.cut) // the records with the numbers before it may be gone, and the last part takes all below
+	t.seq = max(t.seq, p.cut) // records with lower numbers may have been removed already, and the last part removes all below
 	for _, s := range t.sources {
 		if len(s.frozen) > 0 {
 			g.left = append(g.left, s)
@@ -163,7 +164,7 @@ func (t *Table) recallFrozen(p *Progress) {
 
 func compareKeys(a, b *source) int { return bytes.Compare(a.Key, b.Key) }
 
-// addLocked puts a source into the table. REQUIRES: mu is held.
+// addLocked adds a source to the table. REQUIRES: mu is held.
 func (t *Table) addLocked(key []byte, meta bson.Value, o *schema.Timeseries) *source {
 	invariant.HeldForWriting(&t.mu, "measurements: the table's lock is held")
 	s := newSource(key, meta)
@@ -174,7 +175,7 @@ func (t *Table) addLocked(key []byte, meta bson.Value, o *schema.Timeseries) *so
 	return s
 }
 
-// growLocked counts open measurements of a source in. REQUIRES: mu is held.
+// growLocked adds open measurements to a source. REQUIRES: mu is held.
 func (t *Table) growLocked(s *source, n, size int, first, last int64) {
 	invariant.HeldForWriting(&t.mu, "measurements: the table's lock is held")
 	if s.Count == 0 {
@@ -183,8 +184,8 @@ func (t *Table) growLocked(s *source, n, size int, first, last int64) {
 	s.grow(n, size, first, last)
 }
 
-// setLocked sets what is known of a source whose open measurements are n
-// now, besides those that are staged. REQUIRES: mu is held.
+// setLocked sets the state of a source that has n open measurements now,
+// without those that are staged. REQUIRES: mu is held.
 func (t *Table) setLocked(s *source, n, size int, first, last int64) {
 	invariant.HeldForWriting(&t.mu, "measurements: the table's lock is held")
 	if n == 0 {
@@ -216,7 +217,7 @@ func (t *Table) setLocked(s *source, n, size int, first, last int64) {
 	t.sorted = nil
 }
 
-// numbers hands out n numbers, and returns the one behind which they are.
+// numbers hands out n numbers, and returns the one before the first.
 func (t *Table) numbers(n int) (seq uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -225,23 +226,23 @@ func (t *Table) numbers(n int) (seq uint64) {
 	return seq
 }
 
-// Ident is the keyspace of the table.
+// Ident returns the keyspace of the table.
 func (t *Table) Ident() storage.Ident { return t.id }
 
 // Counter counts all measurements, in buckets or not.
 func (t *Table) Counter() *storage.Counter { return t.counter }
 
-// Count is the number of measurements committed, in buckets or not.
+// Count returns the number of committed measurements, in buckets or not.
 func (t *Table) Count() int64 { return t.counter.Load(sumCount) }
 
-// Bytes is the size of the open measurements committed.
+// Bytes returns the size of the committed open measurements.
 func (t *Table) Bytes() int64 { return t.counter.Load(sumBytes) }
 
-// AddCount has a unit add n, which may be negative, to the number of measurements,
-// for who has changed how many are in buckets.
+// AddCount adds n, which may be negative, to the number of measurements in a unit
+// that has changed how many are in buckets.
 func (t *Table) AddCount(u *storage.Unit, n int64) { u.Add(t.counter, sumCount, n) }
 
-// Stats is what collStats tells of a time-series collection.
+// Stats are the statistics of a time-series collection for collStats.
 type Stats struct {
 	Buckets, Bytes int64 // those that are packed
 	Open           int64 // sources whose measurements are in no bucket yet
@@ -254,7 +255,7 @@ type Stats struct {
 	FullByCount, FullBySize, SpanOver     int64
 }
 
-// Stats has what the table knows: all but Buckets and Bytes.
+// Stats returns what the table knows: all but Buckets and Bytes.
 func (t *Table) Stats() Stats {
 	open := int64(len(t.Sources()))
 	t.mu.RLock()
@@ -294,7 +295,7 @@ func (t *Table) View(e *storage.Engine, prefix []byte) (*storage.Snapshot, []Sou
 	}
 	for i := range all {
 		s := &all[i]
-		// Where a part was just flushed, the table is about to learn of it.
+		// Where a part was just flushed, the table is about to be updated.
 		switch frozen := t.sources[string(s.Key)].frozen; {
 		case len(frozen) == 0:
 		case p.flushes == t.staging.flushes || !p.flushed(s.Key):
@@ -323,8 +324,9 @@ func (t *Table) viewLocked(prefix []byte) []Source {
 	return all
 }
 
-// rlockOrdered locks mu for reading while the list of sources is there: a
-// source that comes between making the list and the lock takes it away again.
+// rlockOrdered locks mu for reading with an up-to-date list of sources: a
+// source added between making the list and locking invalidates the list, which
+// is then made again.
 func (t *Table) rlockOrdered() {
 	for t.mu.RLock(); t.sorted == nil; t.mu.RLock() {
 		t.mu.RUnlock()
@@ -332,7 +334,7 @@ func (t *Table) rlockOrdered() {
 	}
 }
 
-// order makes the list of sources anew where that is needed.
+// order rebuilds the list of sources where that is needed.
 func (t *Table) order() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -346,9 +348,9 @@ func (t *Table) order() {
 	slices.SortFunc(t.sorted, compareKeys)
 }
 
-// NoteFirstEnd notes when the first bucket ends that the open measurements of a
-// source would be, of which count were looked at: not where more have come
-// meanwhile. The caller has locked the source, as Edit does.
+// NoteFirstEnd notes the end of the first bucket that the open measurements of
+// a source would make, computed from count of them; it does nothing where more
+// have been added since. The caller has locked the source, as Edit does.
 func (t *Table) NoteFirstEnd(source []byte, count int, end int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -357,9 +359,9 @@ func (t *Table) NoteFirstEnd(source []byte, count int, end int64) {
 	}
 }
 
-// FirstEnd is the time behind after at which the first bucket may end that open
-// measurements of sources which want says yes to would be; schema.Never where there
-// is none. Where nobody has looked yet, or it is to be exact, it is that of the first
+// FirstEnd returns the first end after after of a bucket that the open measurements
+// of a source would make, of the sources that want accepts; schema.Never where there
+// is none. Where it is not known yet, or must be exact, it is the time of the first
 // measurement, so it may be too early.
 func (t *Table) FirstEnd(after int64, exact bool, want func(*Source) bool) int64 {
 	t.mu.RLock()
