@@ -143,12 +143,13 @@ func (n *Node) aggregateTarget(op *command.Op) (schema.Namespace, []bson.Value, 
 	return ns, op.Args.Array("pipeline"), nil
 }
 
-// reading is how a pipeline reads its collection.
+// reading has the options with which a pipeline reads its collection.
 type reading struct {
 	let, collation bson.Doc
 	hint           bson.Value
 	allowDiskUse   bool
-	// mapReduce says that the pipeline is a mapReduce's, whose `scope` globals is.
+	// mapReduce says that the pipeline belongs to a mapReduce, whose `scope` is
+	// globals.
 	mapReduce bool
 	globals   bson.Doc
 }

@@ -10,8 +10,8 @@ import (
 
 var appendOplogNoteFields = command.NewFields("appendOplogNote", command.Object("data").Required(), command.Timestamp("maxClusterTime")).Lenient()
 
-// appendOplogNote puts a document into the set's log that changes nothing. (Manual:
-// privilege action appendOplogNote.)
+// appendOplogNote appends a document to the set's log that changes nothing.
+// (Manual: privilege action appendOplogNote.)
 func (n *Node) appendOplogNote() *command.Command {
 	return &command.Command{
 		Name: "appendOplogNote", Flags: command.TakesWriteConcern, Help: "Adds a no-op entry to the oplog", Run: n.runAppendOplogNote,

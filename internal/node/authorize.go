@@ -27,7 +27,7 @@ func (n *Node) authorize(ctx context.Context, op *command.Op) (ended func(), err
 	return ended, n.mayRun(op)
 }
 
-// mayRun is the error why op's client may not run it, or nil.
+// mayRun returns the error for a client that may not run op, or nil.
 func (n *Node) mayRun(op *command.Op) error {
 	p, err := n.accounts.Current(op.Client)
 	if err != nil {
@@ -53,7 +53,7 @@ func (n *Node) mayRun(op *command.Op) error {
 }
 
 // sees says whether the operation's client may know that a collection exists:
-// it may do something with it.
+// whether it has any privilege on it.
 func (n *Node) sees(op *command.Op, db, coll string) bool {
 	if !op.Controlled() {
 		return true

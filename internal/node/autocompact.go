@@ -9,8 +9,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// compaction is what autoCompact has been told. The engine compacts in the
-// background by itself, whatever it is.
+// compaction is the setting of autoCompact. The engine compacts in the
+// background on its own, whatever the setting.
 type compaction struct {
 	sync.Mutex
 	on       bool

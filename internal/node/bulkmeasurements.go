@@ -9,10 +9,10 @@ import (
 	"github.com/mayflydb/mayfly/internal/timeseries"
 )
 
-// insertRun runs the inserts that list begins with, where they are of one
-// time-series collection: together, as an insert command has them. It says how
-// many statements it has answered, none where it is not for it, and whether one
-// failed. i is the place of the first.
+// insertRun runs the inserts at the beginning of list, where they are into one
+// time-series collection, together, as an insert command does. It returns how
+// many statements it has answered, 0 where they are not such inserts, and
+// whether one failed. i is the index of the first.
 func (b *bulk) insertRun(ctx context.Context, i int, list []bulkStatement, ordered bool) (n int, failed bool, err error) {
 	space := list[0].space
 	for n < len(list) && n < measurementUnitDocs && list[n].kind == "insert" && list[n].space == space && !b.try.has(i+n) {
@@ -44,8 +44,9 @@ func (b *bulk) insertRun(ctx context.Context, i int, list []bulkStatement, order
 	return len(outcomes), failed, nil
 }
 
-// insertTogether inserts as many measurements as one unit takes, and says what
-// became of each; where they are ordered, of none behind the first that failed.
+// insertTogether inserts as many measurements as one unit takes, and returns
+// the outcome of each; where they are ordered, of none after the first that
+// failed.
 func (b *bulk) insertTogether(ctx context.Context, i int, c *catalog.Collection, list []bulkStatement, ordered bool) ([]error, error) {
 	outcomes := make([]error, 0, len(list))
 	var ms []timeseries.Measurement

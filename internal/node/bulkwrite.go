@@ -69,7 +69,7 @@ func (n *Node) bulkWrite() *command.Command {
 	}
 }
 
-// bulk is a bulkWrite under way.
+// bulk is a running bulkWrite.
 type bulk struct {
 	n      *Node
 	op     *command.Op
@@ -221,7 +221,7 @@ func (b *bulk) run(ctx context.Context, i int, s *bulkStatement) error {
 	return b.delete(ctx, i, &s.args, space)
 }
 
-// again answers a statement that an earlier attempt has executed.
+// again answers a statement that an earlier attempt has already executed.
 func (b *bulk) again(i int, s *bulkStatement, done *retryable.Run) error {
 	switch s.kind {
 	case "insert":

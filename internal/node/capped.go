@@ -15,15 +15,15 @@ const (
 	// copyUnitBytes and copyUnitDocs bound what one unit of a copy writes.
 	copyUnitBytes = 4 << 20
 	copyUnitDocs  = 1000
-	// temporarySuffix is how much longer the name is that a collection has while
-	// it is converted.
+	// temporarySuffix is the length of the suffix of a collection's name while it
+	// is converted.
 	temporarySuffix = 25
 )
 
-// convertToCapped answers {convertToCapped: collection, size: bytes}: a capped
-// collection with as many of the newest documents as fit takes the place of the
-// collection. Its indexes, but for the one on _id, are gone. (Manual: database
-// command convertToCapped.)
+// convertToCapped answers {convertToCapped: collection, size: bytes}: it
+// replaces the collection with a capped one that has as many of the newest
+// documents as fit. Its indexes, except the one on _id, are dropped. (Manual:
+// database command convertToCapped.)
 func (n *Node) convertToCapped() *command.Command {
 	return &command.Command{
 		Name: "convertToCapped", Flags: ddlFlags,
@@ -112,7 +112,7 @@ func (n *Node) runCloneCollectionAsCapped(ctx context.Context, op *command.Op) e
 	return n.copyCapped(ctx, c, to, size, false)
 }
 
-// cappedSize reads the size that a capped collection is to have. Errors: 72, 2.
+// cappedSize reads the size for a capped collection. Errors: 72, 2.
 func cappedSize(body bson.Doc) (int64, error) {
 	v := body.Lookup("size")
 	size := bson.ClampToInt64(v)
@@ -125,8 +125,8 @@ func cappedSize(body bson.Doc) (int64, error) {
 	return size, nil
 }
 
-// cappedSource finds the collection that is to be copied. Errors: 26, 166, 20
-// for the buckets of a time-series collection.
+// cappedSource finds the collection to copy. Errors: 26, 166, 20 for the
+// buckets of a time-series collection.
 func (n *Node) cappedSource(from schema.Namespace) (*catalog.Collection, error) {
 	c := n.Catalog.Lookup(from)
 	switch {

@@ -13,7 +13,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
-// clusterNamespace is where cluster parameters are kept that were set.
+// clusterNamespace is where cluster parameters that were set are stored.
 var clusterNamespace = schema.Namespace{DB: "config", Coll: "clusterParameters"}
 
 // clusterParameter declares a parameter that all members of a cluster share.
@@ -51,7 +51,7 @@ func oneField(parameter string, f *command.Field, absent bson.Value) func(bson.D
 	}
 }
 
-// off is the value of changeStreamOptions that keeps images without end.
+// off is the value of changeStreamOptions that keeps images forever.
 var off = bson.String("off")
 
 // parseChangeStreamOptions parses {preAndPostImages: {expireAfterSeconds}}, a
@@ -117,8 +117,9 @@ func clusterDocument(p *clusterParameter, fields bson.Doc, at uint64) bson.Doc {
 	return new(bson.Builder).String("_id", p.name).Timestamp("clusterParameterTime", at).Fields(fields).Finish()
 }
 
-// startClusterParameters puts into effect what is kept. Where it cannot be read,
-// the defaults hold until someone asks, who then hears why.
+// startClusterParameters puts stored parameters into effect. Where they cannot
+// be read, the defaults apply until a command needs the parameters, which then
+// returns the error.
 func (n *Node) startClusterParameters() {
 	n.cluster.mu.Lock()
 	defer n.cluster.mu.Unlock()
@@ -127,7 +128,8 @@ func (n *Node) startClusterParameters() {
 	}
 }
 
-// loadClusterParameters reads what is kept, once. REQUIRES: cluster.mu held.
+// loadClusterParameters reads the stored parameters, once. REQUIRES: cluster.mu
+// held.
 func (n *Node) loadClusterParameters() error {
 	invariant.Held(&n.cluster.mu, "node: cluster.mu is held")
 	if n.cluster.values != nil {
@@ -151,7 +153,7 @@ func (n *Node) loadClusterParameters() error {
 	return nil
 }
 
-// setClusterValue sets a parameter and keeps it.
+// setClusterValue sets a parameter and stores it.
 func (n *Node) setClusterValue(ctx context.Context, p *clusterParameter, fields bson.Doc) error {
 	n.cluster.mu.Lock()
 	defer n.cluster.mu.Unlock()

@@ -133,12 +133,12 @@ func (m *collModification) convertsToUnique() bool {
 	return ok && index.Bool("unique")
 }
 
-// onlyForCollections are the arguments that mean nothing to a view.
+// onlyForCollections are the arguments that do not apply to views.
 var onlyForCollections = []string{
 	"index", "storageEngine", "validator", "validationLevel", "validationAction", "expireAfterSeconds", "timeseries", "cappedSize", "cappedMax",
 }
 
-// view changes what a view is of.
+// view changes the source and the pipeline of a view.
 func (m *collModification) view(c *catalog.Collection, o *schema.Options) error {
 	a := m.args
 	for _, name := range onlyForCollections {
@@ -237,7 +237,7 @@ func (m *collModification) validation(c *catalog.Collection, o *schema.Options) 
 	if a.Has("validationAction") {
 		o.ValidationAction = a.Str("validationAction")
 	}
-	// From now on the options tell all three.
+	// From now on the options have all three.
 	o.ValidationLevel, o.ValidationAction = cmp.Or(o.ValidationLevel, "strict"), cmp.Or(o.ValidationAction, "error")
 	return o.CheckValidator(c.Namespace)
 }
@@ -259,7 +259,7 @@ func (m *collModification) capped(o *schema.Options) error {
 	return nil
 }
 
-// expiry changes the TTL of the collection as a whole.
+// expiry changes the collection's own expireAfterSeconds.
 func (m *collModification) expiry(o *schema.Options) error {
 	v := m.args.Value("expireAfterSeconds")
 	if v.IsMissing() {

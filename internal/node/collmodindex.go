@@ -12,7 +12,7 @@ import (
 // maxViolations is how many duplicate keys an error of collMod lists.
 const maxViolations = 20
 
-// index decides what becomes of the index that collMod names; nil where nothing
+// index returns the changed index that collMod names; nil where nothing
 // changes. Errors: 72, 27, 181, 2, 359.
 func (m *collModification) index(c *catalog.Collection, a *command.Args) (*schema.Index, error) {
 	ix, err := modifiedIndex(c, a)
@@ -77,7 +77,7 @@ func modifiedIndex(c *catalog.Collection, a *command.Args) (*catalog.Index, erro
 	return ix, err
 }
 
-// hasTTL says whether collMod is to change the TTL of an index.
+// hasTTL says whether collMod changes the TTL of an index.
 func hasTTL(a *command.Args) bool { return !a.Value("expireAfterSeconds").IsNullish() }
 
 // noTTL, for expireAfterSeconds, makes a plain index of a TTL index.
@@ -101,7 +101,7 @@ func (m *collModification) expireIndex(_ *catalog.Collection, ix *catalog.Index,
 	case v.Type == bson.TypeString:
 		return m.stopExpiry(ix, changes)
 	}
-	// mongod takes NaN for 0, and everything in the index goes.
+	// mongod takes NaN for 0, and removes everything in the index.
 	if _, err := schema.ExpireAfter(v, mongoerr.InvalidOptions); err != nil {
 		return err
 	}
@@ -142,7 +142,7 @@ func (m *collModification) stopExpiry(ix *catalog.Index, changes map[string]bson
 	return nil
 }
 
-// indexSettings changes how the expiry by an index goes about its work.
+// indexSettings changes the settings of expiry by an index.
 func (m *collModification) indexSettings(c *catalog.Collection, ix *catalog.Index, a *command.Args, changes map[string]bson.Value) error {
 	if !a.Has("storageEngine") {
 		return nil
@@ -209,7 +209,7 @@ func (m *collModification) prepareUnique(_ *catalog.Collection, ix *catalog.Inde
 	return nil
 }
 
-// flag notes the change of a flag, where it is one.
+// flag notes the change of a flag, if it changes.
 func (m *collModification) flag(name string, was, is bool, changes map[string]bson.Value) {
 	if was == is {
 		return

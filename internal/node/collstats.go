@@ -79,10 +79,10 @@ func (n *Node) appendStorageStats(b *bson.Builder, c *catalog.Collection, scale 
 	return nil
 }
 
-// appendBucketStats writes what collStats tells of the buckets of a time-series
-// collection; those that are open count as one for each source. Late measurements
-// close none, nor does memory, and no commit waits for another's bucket. (Manual:
-// collStats, "timeseries".)
+// appendBucketStats writes collStats' statistics of the buckets of a time-series
+// collection; open measurements count as one bucket for each source. Late
+// measurements close none, nor does memory, and no commit waits for another's
+// bucket. (Manual: collStats, "timeseries".)
 func appendBucketStats(b *bson.Builder, c *catalog.Collection) {
 	s := c.BucketStats()
 	b.OpenDoc("timeseries").String("bucketsNs", c.Namespace.Buckets().String())

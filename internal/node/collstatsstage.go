@@ -20,8 +20,8 @@ type collStatsOptions struct {
 	scale                                        int64
 }
 
-// collStats tells of the stage's collection in one document. (Manual:
-// $collStats.)
+// collStats returns the statistics of the stage's collection as one document.
+// (Manual: $collStats.)
 func (w *world) collStats(arg bson.Doc) (pipeline.Iterator, error) {
 	o, err := parseCollStats(arg)
 	if err != nil {
@@ -67,7 +67,7 @@ func (w *world) collStats(arg bson.Doc) (pipeline.Iterator, error) {
 	return &pipeline.List{Docs: []bson.Doc{b.Finish()}}, nil
 }
 
-// mustBeCollection refuses a section that views have not.
+// mustBeCollection refuses a section that views do not have.
 func (w *world) mustBeCollection(section string) error {
 	switch {
 	case w.coll == nil:

@@ -7,8 +7,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// commitTransaction puts a transaction into effect. A standalone has no
-// transactions, so there is never one to commit.
+// commitTransaction commits a transaction. A standalone has no transactions, so
+// there is never one to commit.
 func (n *Node) commitTransaction() *command.Command {
 	return &command.Command{
 		Name: "commitTransaction", Flags: command.AdminOnly | command.TakesWriteConcern | command.Transaction | command.APIv1,

@@ -58,7 +58,7 @@ func (n *Node) runCompact(ctx context.Context, op *command.Op) error {
 }
 
 // compactCollection rewrites the documents and the index entries of a
-// collection, and says how many bytes on disk that gave back.
+// collection, and returns how many bytes on disk that freed.
 func (n *Node) compactCollection(ctx context.Context, c *catalog.Collection) (freed int64, err error) {
 	e := n.Catalog.Engine()
 	idents := []storage.Ident{c.Ident}
@@ -68,7 +68,8 @@ func (n *Node) compactCollection(ctx context.Context, c *catalog.Collection) (fr
 		}
 	}
 	// A table may hold the ends of two keyspaces: compacting the documents also
-	// gives back what is beside them, so all is measured before, and all after.
+	// frees space next to them, so everything is measured before, and everything
+	// after.
 	before, err := diskUsage(e, idents)
 	if err != nil {
 		return 0, err
@@ -87,7 +88,7 @@ func (n *Node) compactCollection(ctx context.Context, c *catalog.Collection) (fr
 	return max(before-after, 0), err
 }
 
-// diskUsage is how many bytes on disk some keyspaces take together.
+// diskUsage returns how many bytes on disk some keyspaces take together.
 func diskUsage(e *storage.Engine, idents []storage.Ident) (sum int64, err error) {
 	for _, id := range idents {
 		n, err := e.DiskUsage(id)
@@ -109,7 +110,7 @@ func appendNumber(b *bson.Builder, name string, i int64) {
 }
 
 // looseNamespace reads the name of a collection as commands of the old kind do,
-// which let dollar signs pass: such a collection just does not exist.
+// which allow dollar signs: such a collection does not exist.
 func looseNamespace(op *command.Op) (schema.Namespace, error) {
 	_, v := op.Body.First()
 	if v.Type != bson.TypeString {

@@ -13,8 +13,8 @@ var compactEncryptedFields = command.NewFields("compactStructuredEncryptionData"
 	command.Object("compactionTokens").Required(), command.Object("encryptionInformation"),
 	command.SafeInt("anchorPaddingFactor"))
 
-// compactStructuredEncryptionData tidies up behind queryable encryption, which
-// no collection here has.
+// compactStructuredEncryptionData compacts the metadata of queryable
+// encryption, which no collection here has.
 func (n *Node) compactStructuredEncryptionData() *command.Command {
 	return &command.Command{
 		Name: "compactStructuredEncryptionData", Fields: compactEncryptedFields, Flags: command.APIv1,

@@ -116,7 +116,7 @@ func parseIndexSpecs(ns schema.Namespace, op *command.Op) ([]bson.Doc, error) {
 	return specs, nil
 }
 
-// createForIndexes makes the collection that indexes are asked for on.
+// createForIndexes creates the collection for new indexes.
 func (n *Node) createForIndexes(ctx context.Context, ns schema.Namespace, specs []bson.Doc) error {
 	if err := ns.ValidateCreate(); err != nil {
 		return err

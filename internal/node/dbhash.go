@@ -16,8 +16,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
-// hashEvery is how many documents are hashed between two looks at whether the
-// operation still has time.
+// hashEvery is how many documents are hashed between two checks of the
+// operation's deadline.
 const hashEvery = 1000
 
 // dbHash answers {dbHash: 1, collections: [name, …]} with a hash of the
@@ -79,8 +79,8 @@ func (n *Node) runDBHash(ctx context.Context, op *command.Op) error {
 	return nil
 }
 
-// collectionsToHash are the collections of a database that hold documents, in
-// order of their names. A time-series collection stands under the name of its
+// collectionsToHash returns the collections of a database that have documents,
+// in order of their names. A time-series collection has the name of its
 // buckets.
 func (n *Node) collectionsToHash(db string, wanted map[string]bool) []hashedCollection {
 	var list []hashedCollection
@@ -98,7 +98,7 @@ func (n *Node) collectionsToHash(db string, wanted map[string]bool) []hashedColl
 	return list
 }
 
-// hashCollection is the MD5 of the documents of a collection.
+// hashCollection returns the MD5 of the documents of a collection.
 func hashCollection(ctx context.Context, s *storage.Snapshot, c *catalog.Collection) (string, error) {
 	h := md5.New()
 	if c.Ident == 0 {

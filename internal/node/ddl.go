@@ -28,8 +28,9 @@ func namespace(op *command.Op) schema.Namespace {
 	return schema.Namespace{DB: op.DB, Coll: op.Collection}
 }
 
-// existing resolves the collection that a command names, which must be there
-// and be no view; the buckets of a time-series collection stand for it. Errors: 26 with the message missing, 166.
+// existing resolves the collection that a command names, which must exist and not be a
+// view; the buckets of a time-series collection resolve to it. Errors: 26 with the message
+// missing, 166.
 func (n *Node) existing(op *command.Op, missing string) (*catalog.Collection, error) {
 	c, err := n.collection(op)
 	if err != nil {
@@ -45,7 +46,7 @@ func (n *Node) existing(op *command.Op, missing string) (*catalog.Collection, er
 }
 
 // checkUUID compares the collection with the UUID that the client expects it to
-// have: error 361, which says where the UUID is.
+// have: error 361, which names the collection that has the UUID.
 func (n *Node) checkUUID(db, name string, c *catalog.Collection, expected bson.Value) error {
 	if expected.IsMissing() {
 		return nil
@@ -84,8 +85,8 @@ func (n *Node) invalidate(c *catalog.Collection) {
 	}
 }
 
-// countedIndexes is how many indexes replies count: the key of a clustered
-// collection is none.
+// countedIndexes returns how many indexes replies count: the key of a clustered
+// collection does not count.
 func countedIndexes(c *catalog.Collection) int {
 	n := len(c.Indexes())
 	if c.Settings.Clustered != nil {

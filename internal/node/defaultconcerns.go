@@ -8,7 +8,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
-// Where the set keeps the read and write concern of clients that give none.
+// Where the set stores the read and write concern of clients that give none.
 var (
 	settingsNamespace = schema.Namespace{DB: "config", Coll: "settings"}
 	concernsID        = bson.String("ReadWriteConcernDefaults")
@@ -16,7 +16,7 @@ var (
 
 // defaultConcerns are the concerns of clients that give none. Immutable.
 type defaultConcerns struct {
-	stored  bson.Doc              // nil where nobody has set any
+	stored  bson.Doc              // nil where none was set
 	write   *command.WriteConcern // nil: the implicit one
 	changes int64                 // of the set's topology, when they were read
 }
@@ -44,7 +44,7 @@ func (n *Node) defaultWrite(ctx context.Context) *command.WriteConcern {
 	return d.write
 }
 
-// loadConcerns reads what the set keeps.
+// loadConcerns reads what the set has stored.
 func (n *Node) loadConcerns() (*defaultConcerns, error) {
 	d := &defaultConcerns{changes: n.Dispatcher.Member.Changes()}
 	stored, err := n.Catalog.Kept(settingsNamespace, concernsID)

@@ -9,8 +9,8 @@ import (
 // maxDescriptor is the longest automationServiceDescriptor, in bytes.
 const maxDescriptor = 64
 
-// planParameters are the parameters that explain tells, in its order: here
-// limits that are fixed.
+// planParameters are the parameters that explain shows, in its order: here they
+// are fixed limits.
 var planParameters = []struct {
 	name  string
 	value bson.Value
@@ -27,8 +27,8 @@ var planParameters = []struct {
 	{"internalQueryPlannerIgnoreIndexWithCollationForRegex", bson.Int32(1)},
 }
 
-// registerParameters adds the parameters that this package shows, or keeps for
-// those who ask.
+// registerParameters adds the parameters that this package only shows or
+// stores.
 func (n *Node) registerParameters(p *command.Params) {
 	p.Fixed("featureCompatibilityVersion", false, n.featureVersionParameter)
 	p.Fixed("authenticationMechanisms", true, func() bson.Value {

@@ -3,7 +3,7 @@ package node
 import "syscall"
 
 // diskSpace is how many bytes of the file system around a path are used, and
-// how many there are; zeros where the system does not tell.
+// how many there are; zeros where the system does not report it.
 func diskSpace(path string) (used, total float64) {
 	var s syscall.Statfs_t
 	if path == "" || syscall.Statfs(path, &s) != nil {

@@ -49,7 +49,7 @@ func (n *Node) distinctQuery(op *command.Op, a *command.Args) (*query, error) {
 	return q, nil
 }
 
-// distinctKey checks the path whose values are asked for.
+// distinctKey checks the path of the values.
 func distinctKey(key string) error {
 	if strings.IndexByte(key, 0) >= 0 {
 		return mongoerr.New(mongoerr.Code(31032), "Key field cannot contain an embedded null byte")

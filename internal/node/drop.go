@@ -64,8 +64,8 @@ func (n *Node) runDrop(ctx context.Context, op *command.Op) error {
 	return nil
 }
 
-// checkDroppable refuses to drop what the server needs. Errors: 20 and, for the
-// views beside a time-series collection, 125.
+// checkDroppable refuses to drop what the server needs. Errors: 20 and, for
+// system.views while there are time-series collections, 125.
 func (n *Node) checkDroppable(op *command.Op, c *catalog.Collection) error {
 	switch {
 	case c == nil || !c.Namespace.IsSystem():

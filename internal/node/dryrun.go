@@ -17,12 +17,12 @@ import (
 )
 
 // Dry runs: with storageEngine.mayfly.expiry.dryRun, createIndexes and collMod report
-// what the rules that they would make would remove, and change nothing. createIndexes
-// also notes where a TTL index cannot work on the documents that are there.
+// what the rules that they would create would remove, and change nothing.
+// createIndexes also notes where a TTL index cannot work on the existing documents.
 
-// takeDryRun takes the request for a dry run out of specifications, and says
-// whether one of them has it: then the whole command is one. Errors: those of
-// schema.ExpiryOf.
+// takeDryRun removes the request for a dry run from specifications, and returns
+// whether one of them had it: then the whole command is a dry run. Errors:
+// those of schema.ExpiryOf.
 func takeDryRun(specs []bson.Doc) (dry bool, err error) {
 	for i, spec := range specs {
 		v := spec.Lookup("storageEngine")
@@ -171,12 +171,12 @@ func (n *Node) dryRunCollMod(ctx context.Context, op *command.Op, m *collModific
 	return n.appendForecasts(ctx, op.Reply, c, rules)
 }
 
-// ttlSample is how many documents are looked at to see whether a TTL index can
+// ttlSample is how many documents are sampled to check whether a TTL index can
 // work.
 const ttlSample = 100
 
-// noteTTL says what keeps documents of a collection from expiring by an index,
-// as far as the first of them show it; "" for nothing.
+// noteTTL returns what keeps documents of a collection from expiring by an
+// index, judging by a sample; "" for nothing.
 func (n *Node) noteTTL(ctx context.Context, c *catalog.Collection, ix *schema.Index) (string, error) {
 	switch {
 	case !ix.IsTTL() || ix.CountsFromWrite() || c == nil || c.IsTimeseries():
@@ -233,7 +233,8 @@ func (n *Node) noteSpec(ctx context.Context, c *catalog.Collection, spec bson.Do
 	return n.noteTTL(ctx, c, ix.Index)
 }
 
-// typesAt tells whether there is a date at a path, and which other types are.
+// typesAt returns whether there is a date at a path, and which other types
+// there are.
 func typesAt(doc bson.Doc, path string) (date bool, types []string) {
 	_ = exec.Elements(doc, path, func(v bson.Value) error {
 		if v.Type == bson.TypeDate {

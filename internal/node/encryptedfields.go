@@ -39,8 +39,8 @@ var (
 	)
 )
 
-// checkEncryptedFields holds encryptedFields to the rules of queryable
-// encryption, which are told before anything else of `create` is looked at.
+// checkEncryptedFields checks encryptedFields by the rules of queryable
+// encryption, before any other argument of `create`.
 func checkEncryptedFields(config command.Args) error {
 	fields := config.Structs("fields")
 	for i := range fields {
@@ -63,8 +63,8 @@ func checkEncryptedFields(config command.Args) error {
 	return checkEncryptedPaths(fields)
 }
 
-// isStateCollection says whether name is one that queryable encryption keeps
-// its own state under.
+// isStateCollection says whether name is that of a state collection of
+// queryable encryption.
 func isStateCollection(name string) bool {
 	return strings.HasPrefix(name, "enxcol_.") &&
 		(strings.HasSuffix(name, ".esc") || strings.HasSuffix(name, ".ecc") || strings.HasSuffix(name, ".ecoc"))
@@ -104,7 +104,7 @@ func checkEncryptedPaths(fields []command.Args) error {
 	return nil
 }
 
-// checkEncryptedField checks what the queries of one field ask of its type.
+// checkEncryptedField checks the type of one field against its queries.
 func checkEncryptedField(field *command.Args) error {
 	if !field.Has("queries") {
 		return checkUnindexed(field)

@@ -104,8 +104,8 @@ func checkPrecision(t bson.Type, path string, q *command.Args) error {
 	return nil
 }
 
-// checkTrimFactor holds the trim factor below the number of bits that the
-// values between the bounds need.
+// checkTrimFactor checks that the trim factor is below the number of bits that
+// the values between the bounds need.
 func checkTrimFactor(t bson.Type, q *command.Args) error {
 	if !q.Has("trimFactor") || q.Has("precision") {
 		return nil
@@ -136,7 +136,7 @@ func rangeBound(v bson.Value, absent int64) int64 {
 	return bson.ClampToInt64(v)
 }
 
-// domainBits is how many bits number the values from low to high.
+// domainBits returns how many bits the values from low to high need.
 func domainBits(low, high int64) int { return bits.Len64(uint64(high) - uint64(low)) }
 
 func checkEncryptedText(t bson.Type, path string, q *command.Args) error {
@@ -167,7 +167,7 @@ func checkEncryptedText(t bson.Type, path string, q *command.Args) error {
 	return nil
 }
 
-// defaultContention is what a query type has that names no contention.
+// defaultContention is the contention of a query type that gives none.
 const defaultContention = 8
 
 // checkEncryptedPair checks the one pair of query types that a field may have:

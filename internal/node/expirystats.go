@@ -13,8 +13,9 @@ import (
 // stage $expiryStats prints them. Package expire implements it.
 type ExpiryReport func(ctx context.Context, c *catalog.Collection) ([]bson.Doc, error)
 
-// expiryStats lists the expiry rules of the stage's collection: what is due, and
-// when the rest comes due, what was removed, and what keeps a rule from it.
+// expiryStats lists the expiry rules of the stage's collection: what is due,
+// when the rest comes due, what was removed, and what keeps a rule from removing
+// documents.
 func (w *world) expiryStats(ctx context.Context, arg bson.Doc) (pipeline.Iterator, error) {
 	if !arg.IsEmpty() {
 		return nil, mongoerr.New(mongoerr.FailedToParse, "The $expiryStats stage specification must be an empty object")
@@ -34,8 +35,8 @@ func (w *world) expiryStats(ctx context.Context, arg bson.Doc) (pipeline.Iterato
 	return &pipeline.List{Docs: docs}, nil
 }
 
-// noteReport adds to the report of a rule what createIndexes notes of it, as it
-// is by now: what mongosh does not show.
+// noteReport adds to the report of a rule the current note that createIndexes
+// gives, which mongosh does not show.
 func (n *Node) noteReport(ctx context.Context, c *catalog.Collection, report bson.Doc) (bson.Doc, error) {
 	ix := c.Index(report.Lookup("rule").Str())
 	if ix == nil {

@@ -97,11 +97,11 @@ func (n *Node) runExplain(ctx context.Context, op *command.Op) error {
 	return nil
 }
 
-// explainableOnView make of a command on a view the stages that it becomes.
+// explainableOnView turns a command on a view into the stages that it runs as.
 var explainableOnView = map[string]func(*command.Args) (stages, error){"find": findStages, "count": countStages, "distinct": distinctStages}
 
 // explainOnView answers an explain of a command on a view; it returns false
-// where the namespace is none.
+// where the namespace is not a view.
 func (n *Node) explainOnView(ctx context.Context, op *command.Op, v exec.Verbosity) (bool, error) {
 	become := explainableOnView[op.Name]
 	if become == nil || n.view(op) == nil {
@@ -127,12 +127,12 @@ func (n *Node) explainOnView(ctx context.Context, op *command.Op, v exec.Verbosi
 	return true, nil
 }
 
-// explainTail is more than what explain's reply ends with takes besides the
+// explainTail is an upper bound for the end of explain's reply without the
 // command, in bytes.
 const explainTail = 64 << 10
 
-// writeExplainTail writes what all explains end with. A command for which there is
-// no room is left out, with the server's warning.
+// writeExplainTail writes the fields at the end of all explains. A command for
+// which there is no room is left out, with the server's warning.
 func (n *Node) writeExplainTail(op *command.Op, body bson.Doc) {
 	b := op.Reply
 	if hash := queryShapeHash(op.DB, body); hash != "" {

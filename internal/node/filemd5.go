@@ -23,8 +23,8 @@ var fileMD5Fields = command.NewFields("filemd5",
 
 // fileMD5 answers {filemd5: id, root: "fs"} with the MD5 digest of a file that
 // GridFS has stored in chunks. With partialOk it ends at a chunk that is
-// missing, and md5state and startAt go on from there. (Manual: database command
-// filemd5.)
+// missing, and md5state and startAt continue from there. (Manual: database
+// command filemd5.)
 func (n *Node) fileMD5() *command.Command {
 	return &command.Command{
 		Name: "filemd5", Fields: fileMD5Fields, Flags: command.TakesReadConcern,
@@ -77,8 +77,8 @@ func resumeMD5(digest hash.Hash, v bson.Value) error {
 	return nil
 }
 
-// digestChunks adds the chunks of a file from one on, and returns the number of
-// the one that would follow.
+// digestChunks adds the chunks of a file from a number on, and returns the
+// number of the next one.
 func (n *Node) digestChunks(ctx context.Context, op *command.Op, digest hash.Hash, next int64, partial bool) (int64, error) {
 	_, id := op.Body.First()
 	filter := new(bson.Builder).Value("files_id", id).OpenDoc("n").Int64("$gte", next).Close().Finish()

@@ -100,7 +100,7 @@ func (n *Node) findQuery(m *statementMemory, op *command.Op, a *command.Args, fi
 	return q, q.checkMeta(q.Projection)
 }
 
-// hintsIndex says whether a hint names an index, and not an order of the records.
+// hintsIndex says whether a hint names an index, and not $natural.
 func hintsIndex(hint bson.Value) bool {
 	return !hint.IsMissing() && (hint.Type != bson.TypeDocument || !hint.Doc().IsEmpty() && !hint.Doc().Has("$natural"))
 }

@@ -108,7 +108,7 @@ func (n *Node) runFindAndModify(ctx context.Context, op *command.Op) error {
 		}
 		return writeModified(op, op.Reply, q, fields, out)
 	}
-	// The answer is recorded with what it tells of.
+	// The answer is recorded together with the write.
 	answer := new(bson.Builder)
 	if err := writeModified(op, answer, q, fields, out); err != nil {
 		return err
@@ -124,8 +124,8 @@ func (n *Node) runFindAndModify(ctx context.Context, op *command.Op) error {
 	return nil
 }
 
-// modifiedBefore answers with what an earlier attempt has answered, where there was
-// one. Errors: 40609 where it was at something else.
+// modifiedBefore repeats the answer of an earlier attempt, where there was one.
+// Errors: 40609 where that executed something else.
 func (a *attempt) modifiedBefore(op *command.Op) (before bool, err error) {
 	run, ok, err := a.executed(0)
 	if !ok || err != nil {

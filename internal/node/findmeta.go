@@ -7,7 +7,7 @@ import (
 )
 
 // checkMeta refuses a sort or a projection by metadata that the filter does not
-// bring: error 40218.
+// provide: error 40218.
 func (q *query) checkMeta(p *project.Projection) error {
 	var names []string
 	for _, p := range q.Sort.Parts {
@@ -45,7 +45,7 @@ func (q *query) checkMeta(p *project.Projection) error {
 	return nil
 }
 
-// searchesNear says whether a conjunct of n is a search by distance.
+// searchesNear says whether a conjunct of n is a $near.
 func searchesNear(n match.Node) bool {
 	for _, c := range match.Conjuncts(n) {
 		if _, ok := c.(*match.GeoNear); ok {

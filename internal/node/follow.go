@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// followEvery is how late a member is with what others have written about users, roles
-// and parameters of the set.
+// followEvery is how late at most a member notices what others have written about
+// users, roles and parameters of the set.
 const followEvery = time.Second
 
 // Follow keeps the node's caches of stored documents (users and roles, cluster
@@ -34,7 +34,8 @@ func (n *Node) Follow(ctx context.Context) {
 	}
 }
 
-// refresh forgets what may have changed in the set, and reads again what is in effect.
+// refresh invalidates what may have changed in the set, and reads again what is in
+// effect.
 func (n *Node) refresh(ctx context.Context) {
 	n.accounts.Changed()
 	n.concerns.Store(nil)

@@ -13,7 +13,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
-// namespaces is what parsing a pipeline asks of the catalog.
+// namespaces is what parsing a pipeline needs of the catalog.
 type namespaces struct {
 	n     *Node
 	scope scope
@@ -78,8 +78,8 @@ func (w *world) Explain(ctx context.Context, ns pipeline.Namespace, p *pipeline.
 	return w.n.Exec.ExplainAggregate(ctx, f.coll, f.ns.String(), q, p, r, v, b)
 }
 
-// over is the world of a run over another collection, which it gets, and the
-// query of the reading.
+// over returns the world of a run over another collection, and the query of the
+// reading.
 func (w *world) over(ns pipeline.Namespace, r *pipeline.Run) (*world, *exec.Query, error) {
 	f := *w
 	f.ns = schema.Namespace{DB: ns.DB, Coll: ns.Coll}

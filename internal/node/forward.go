@@ -12,9 +12,10 @@ import (
 	"github.com/mayflydb/mayfly/internal/repl"
 )
 
-// forwards says whether an aggregate is for the primary to run, though a driver sends
-// it here: it writes ($out, $merge), and this member is a secondary. With access control
-// there is nobody to log in as: then it runs here, and its first write fails with 10107.
+// forwards says whether an aggregate has to run on the primary though a driver sends it
+// here: it writes ($out, $merge), and this member is a secondary. With access control
+// this member cannot log in at the primary: then it runs here, and its first write fails
+// with 10107.
 func (n *Node) forwards(op *command.Op) bool {
 	m := n.Dispatcher.Member
 	if m == nil || op.Controlled() || m.Writable() == nil {
@@ -28,11 +29,12 @@ func (n *Node) forwards(op *command.Op) bool {
 	return slices.Contains(writingStages, name)
 }
 
-// forwardedArguments are those that a forwarded command has from this member, or none of.
+// forwardedArguments are the arguments that this member sets in a forwarded command, or
+// leaves out.
 var forwardedArguments = map[string]bool{"$db": true, "$readPreference": true, "$clusterTime": true, "lsid": true}
 
-// forward has the primary run op's command, and answers with its reply, once this member
-// has what the primary has written. Errors: the primary's, 10107 where there is none.
+// forward runs op's command on the primary, and returns its reply once this member has
+// what the primary has written. Errors: the primary's, 10107 where there is none.
 func (n *Node) forward(ctx context.Context, op *command.Op) error {
 	m := n.Dispatcher.Member
 	st := m.State()

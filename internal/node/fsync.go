@@ -14,7 +14,7 @@ var fsyncFields = command.NewFields("fsync", command.SafeBool("lock"),
 // defaultFsyncWait is how long fsync with lock waits for running writes.
 const defaultFsyncWait = 90_000
 
-// fsync makes everything durable; with lock: true it also holds up all writes
+// fsync makes everything durable; with lock: true it also blocks all writes
 // until fsyncUnlock.
 func (n *Node) fsync() *command.Command {
 	return &command.Command{
@@ -43,7 +43,7 @@ func (n *Node) runFsync(ctx context.Context, op *command.Op) error {
 		_, _ = op.Dispatcher.Gate.Unlock()
 		return err
 	}
-	if n.Process.PauseIdleCompaction != nil { // whoever copies the files wants them to stay
+	if n.Process.PauseIdleCompaction != nil { // whoever copies the files needs them to stay
 		if err := n.Process.PauseIdleCompaction(limited); err != nil {
 			_, _ = op.Dispatcher.Gate.Unlock()
 			return err

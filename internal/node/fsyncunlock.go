@@ -6,7 +6,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/command"
 )
 
-// fsyncUnlock takes one of fsync's locks away.
+// fsyncUnlock releases one of fsync's locks.
 func (n *Node) fsyncUnlock() *command.Command {
 	return &command.Command{
 		Name: "fsyncUnlock", Flags: command.AdminOnly, Help: "unlock a database locked by fsync",

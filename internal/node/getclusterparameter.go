@@ -11,8 +11,8 @@ import (
 var getClusterParameterFields = command.NewFields("getClusterParameter",
 	command.Value(command.OneOf("", bson.TypeString, bson.TypeArray).NotNull().Required())).Lenient()
 
-// getClusterParameter tells the values of cluster parameters: of one, of a
-// list, or of all ("*").
+// getClusterParameter returns the values of cluster parameters: one, a list, or
+// all ("*").
 func (n *Node) getClusterParameter() *command.Command {
 	return &command.Command{
 		Name: "getClusterParameter", Flags: command.AdminOnly, Fields: getClusterParameterFields,

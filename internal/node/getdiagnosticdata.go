@@ -49,11 +49,12 @@ func diagnosticNeeds(*Node, *command.Op) []auth.Need {
 	return append(one(auth.Cluster, auth.ServerStatus, auth.ReplSetGetStatus), auth.On(auth.Namespace("local", "oplog.rs"), auth.CollStats))
 }
 
-// ticksPerSecond is the unit of /proc/stat, which Linux tells programs to be that.
+// ticksPerSecond is the unit of /proc/stat (USER_HZ), always 100 for programs on
+// Linux.
 const ticksPerSecond = 100
 
 // systemMetrics are processor times in milliseconds, and memory in KiB, of the whole
-// machine, as Linux tells them; nil elsewhere.
+// machine, as Linux reports them; nil elsewhere.
 func systemMetrics() (cpu, memory bson.Doc) {
 	if text, err := os.ReadFile("/proc/stat"); err == nil {
 		line, _, _ := bytes.Cut(text, []byte("\n"))

@@ -10,8 +10,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/process"
 )
 
-// hello answers the first message of every driver, and its watch over the
-// server: what this member is and what it can do.
+// hello answers the first message of every driver, and its monitoring: what
+// this member is and what it can do.
 func (n *Node) hello() *command.Command {
 	return &command.Command{
 		Name: "hello", Flags: command.NoAuth | command.APIv1 | command.Quiet, Fields: process.HelloFields,
@@ -62,8 +62,8 @@ func (n *Node) runHello(ctx context.Context, op *command.Op) error {
 }
 
 // helloAuthentication answers what hello asks about a user, and takes the first
-// step of an authentication that it brings along. Where that fails, the client
-// begins anew with saslStart.
+// step of an authentication that is part of it. Where that fails, the client
+// begins again with saslStart.
 func (n *Node) helloAuthentication(ctx context.Context, op *command.Op, name *auth.UserName) error {
 	if name != nil {
 		u, err := n.accounts.User(*name)
@@ -82,7 +82,8 @@ func (n *Node) helloAuthentication(ctx context.Context, op *command.Op, name *au
 	return nil
 }
 
-// primaryField is the name by which hello, or isMaster, says that writes are taken.
+// primaryField is the name of the field by which hello, or isMaster, says that the
+// member takes writes.
 func primaryField(hello bool) string {
 	if hello {
 		return "isWritablePrimary"

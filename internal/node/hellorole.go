@@ -8,8 +8,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/repl"
 )
 
-// appendRole writes what hello tells of a replica set: its members, and what this one
-// is among them. One without a configuration, or that was removed from it, says so.
+// appendRole writes hello's fields about a replica set: its members, and the role of
+// this one. A member without a configuration, or that was removed, says so.
 // (Specification of server discovery and monitoring.)
 func appendRole(b *bson.Builder, m *repl.Member, hello bool) {
 	st := m.State()
@@ -60,8 +60,8 @@ func appendRole(b *bson.Builder, m *repl.Member, hello bool) {
 	b.Date("majorityWriteDate", wallOf(st.Applied)).Close()
 }
 
-// appendHosts lists the members that clients may use and that pass, where there are
-// some.
+// appendHosts lists the members that clients may use and that pass a test, where
+// there are any.
 func appendHosts(b *bson.Builder, name string, c *repl.Config, pass func(*repl.MemberConfig) bool) {
 	var hosts []string
 	for i := range c.Members {
@@ -74,17 +74,18 @@ func appendHosts(b *bson.Builder, name string, c *repl.Config, pass func(*repl.M
 	}
 }
 
-// electionID names the election of a term; a later one compares as greater.
+// electionID returns the id of the election of a term; a later one compares as
+// greater.
 func electionID(term uint64) (id [12]byte) {
 	binary.BigEndian.PutUint32(id[:], 0x7fffffff)
 	binary.BigEndian.PutUint64(id[4:], term)
 	return id
 }
 
-// appendOpTime writes a place in the log as clients see it.
+// appendOpTime writes a position in the log as clients see it.
 func appendOpTime(b *bson.Builder, name string, at repl.Position) {
 	b.OpenDoc(name).Timestamp("ts", uint64(at.Time)).Int64("t", int64(at.Term)).Close()
 }
 
-// wallOf is the time of an entry in milliseconds since 1970.
+// wallOf returns the time of an entry in milliseconds since 1970.
 func wallOf(at repl.Position) int64 { return int64(at.Time.Seconds()) * 1000 }

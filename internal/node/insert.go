@@ -103,8 +103,8 @@ func endInsert(ctx context.Context, op *command.Op, w *exec.Writer, inserted int
 	return nil
 }
 
-// refuseAll answers a write command of which no statement can run, the first
-// one where they are ordered, else each with the same error.
+// refuseAll answers a write command of which no statement can run: each fails
+// with the same error, or only the first where they are ordered.
 func refuseAll(op *command.Op, statements int, ordered bool, err error) error {
 	if op.WriteConcern.Unacknowledged() {
 		return nil
@@ -121,8 +121,8 @@ func refuseAll(op *command.Op, statements int, ordered bool, err error) error {
 	return nil
 }
 
-// insertOne checks a document, completes it with the timestamps of now, and
-// puts it into the writer.
+// insertOne checks a document, fills in current timestamps, and passes it to
+// the writer.
 func (n *Node) insertOne(ctx context.Context, w *exec.Writer, c *catalog.Collection, doc bson.Doc, check checker, now func() uint64) error {
 	doc, err := schema.PrepareInsert(doc, now)
 	if err != nil {

@@ -34,8 +34,8 @@ func (n *Node) javascriptEngine() string {
 	return "goja"
 }
 
-// javascriptIn is what the JavaScript of one operation on a database shares; nil
-// where the server runs none.
+// javascriptIn returns what all JavaScript of one operation on a database
+// shares; nil where JavaScript is off.
 func (n *Node) javascriptIn(m *statementMemory, db string) *javascript.Session {
 	if n.JavaScript == nil {
 		return nil

@@ -7,7 +7,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/command"
 )
 
-// knobs are the server parameters that the commands of this package honour.
+// knobs are the server parameters of the commands of this package.
 type knobs struct {
 	noTableScan  *command.BoolParam
 	allowDiskUse *command.BoolParam
@@ -23,8 +23,8 @@ func newKnobs(p *command.Params) *knobs {
 // lastTimestamp is the last value that timestamp gave.
 var lastTimestamp atomic.Uint64
 
-// timestamp is the value for Timestamp(0, 0): the seconds of now, and a number
-// that makes it larger than any given before.
+// timestamp returns the value for Timestamp(0, 0): the current second, and a
+// number that makes it larger than any returned before.
 func (n *Node) timestamp() uint64 {
 	now := uint64(time.Now().Unix())<<32 | 1
 	for {
@@ -36,12 +36,12 @@ func (n *Node) timestamp() uint64 {
 	}
 }
 
-// keepsZeroTimestamps says that a write command asks for Timestamp(0, 0) to be
-// stored as it is: mongorestore and mongoimport do.
+// keepsZeroTimestamps says whether a write command asks for Timestamp(0, 0) to
+// be stored unchanged: mongorestore and mongoimport do.
 func keepsZeroTimestamps(a *command.Args) bool { return a.Bool("bypassEmptyTsReplacement") }
 
-// stamp makes the values for Timestamp(0, 0) in what a command inserts; nil
-// where they stay.
+// stamp returns the function that makes the values for Timestamp(0, 0) in what
+// a command inserts; nil where they are stored unchanged.
 func (n *Node) stamp(a *command.Args) func() uint64 {
 	if keepsZeroTimestamps(a) {
 		return nil

@@ -98,8 +98,8 @@ func (n *Node) emptyDatabase(name string) bool {
 	return !slices.Contains(ownDatabases, name) && len(n.Catalog.Collections(name)) == 0
 }
 
-// databaseSize is what the collections of a database and their indexes take on
-// disk.
+// databaseSize returns the size on disk of a database's collections and their
+// indexes.
 func (n *Node) databaseSize(db string) (int64, error) {
 	size := int64(0)
 	for _, c := range n.Catalog.Collections(db) {

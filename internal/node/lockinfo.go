@@ -6,8 +6,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/command"
 )
 
-// lockInfo lists the locks that are held. The one lock of the whole server is
-// that of fsync; records are locked by key and not listed.
+// lockInfo lists the locks that are held. The only lock of the whole server is
+// that of fsync; locks of records are not listed.
 func (n *Node) lockInfo() *command.Command {
 	return &command.Command{
 		Name: "lockInfo", Flags: command.AdminOnly, Fields: command.NewFields("lockInfo"),

@@ -137,7 +137,7 @@ func mapReduceCode(name string, v bson.Value) (bson.Value, error) {
 	return bson.Code(v.Str()), nil
 }
 
-// stages is the pipeline that a mapReduce means.
+// stages returns the pipeline of a mapReduce.
 func (m *mapReduction) stages(a *command.Args) []bson.Value {
 	var list stages
 	if a.Has("query") {

@@ -23,7 +23,7 @@ func parseMapReduceOut(db string, v bson.Value) (mapReduceOut, error) {
 }
 
 // parseMapReduceTarget reads {inline: 1}, or {replace|merge|reduce: collection,
-// db: name} with the options of old.
+// db: name} with the deprecated options.
 func parseMapReduceTarget(db string, d bson.Doc) (mapReduceOut, error) {
 	o := mapReduceOut{db: db}
 	if v := d.Lookup("inline"); !v.IsMissing() {
@@ -99,7 +99,8 @@ func onlyTrue(d bson.Doc, name string, known *int) (given bool, err error) {
 	return true, nil
 }
 
-// stage is the stage that writes the results, "" where they are the reply.
+// stage returns the stage that writes the results, "" where they are returned
+// in the reply.
 func (o *mapReduceOut) stage(m *mapReduction) (name string, arg bson.Value) {
 	if o.mode == "" {
 		return "", arg

@@ -14,22 +14,22 @@ import (
 )
 
 const (
-	// measurementUnitDocs and measurementUnitBytes bound what one unit inserts
-	// into a time-series collection: many of a source together cost least.
+	// measurementUnitDocs and measurementUnitBytes bound what one unit inserts into
+	// a time-series collection: inserting many of a source together is cheapest.
 	measurementUnitDocs  = 10000
 	measurementUnitBytes = 4 << 20
 	// measurementMemory is the memory that measurements of a command share.
 	measurementMemory = 32 << 10
 )
 
-// sealedBuckets is the collection of the buckets of a time-series collection,
-// with all its measurements in them; nil where ns names none.
+// sealedBuckets returns the collection of a time-series collection's buckets,
+// after sealing all its measurements; nil where ns is not one.
 func (n *Node) sealedBuckets(ns schema.Namespace) (*catalog.Collection, error) {
 	c := n.bucketsOf(ns)
 	if c == nil {
 		return nil, nil
 	}
-	// What is sealed stays so, whatever becomes of the operation.
+	// What is sealed stays sealed, even if the operation fails.
 	if err := n.Catalog.SealAll(context.Background(), c); err != nil {
 		return nil, err
 	}
@@ -73,22 +73,22 @@ func (n *Node) insertMeasurements(ctx context.Context, op *command.Op, c *catalo
 	return endInsert(ctx, op, w, b.inserted, &errs, try)
 }
 
-// measurementBatch collects measurements for units of their own.
+// measurementBatch collects measurements into units.
 type measurementBatch struct {
 	w        *exec.Writer
 	c        *catalog.Collection
 	errs     *writeErrors // nil: the first error ends it all
 	ordered  bool
-	try      *attempt // nil where nobody sends the measurements again
+	try      *attempt // nil where they are not part of a retryable write
 	ms       []timeseries.Measurement
-	memory   []byte // for the next ones, behind those that are kept
-	coming   int    // bytes of documents that are known to come
+	memory   []byte // for the next ones, after those that are kept
+	coming   int    // bytes of documents that are known to follow
 	places   []int  // in the command
 	bytes    int
 	inserted int64
 }
 
-// add checks a document, and inserts what is collected where that is enough.
+// add checks a document, and inserts what is collected once that is enough.
 func (b *measurementBatch) add(ctx context.Context, place int, doc bson.Doc, now func() uint64) error {
 	doc, err := schema.PrepareInsert(doc, now)
 	if err != nil {
@@ -111,8 +111,8 @@ func (b *measurementBatch) add(ctx context.Context, place int, doc bson.Doc, now
 	return nil
 }
 
-// flush inserts what is collected: all in one unit, or where one of them
-// cannot be, one by one, and notes which failed.
+// flush inserts what is collected: all in one unit or, where one of them cannot
+// be inserted, one by one, and notes which failed.
 func (b *measurementBatch) flush(ctx context.Context) error {
 	ms := b.ms
 	b.ms, b.bytes = nil, 0
@@ -155,8 +155,8 @@ func (b *measurementBatch) did(places ...int) {
 	}
 }
 
-// checkTimeseriesStage refuses stages that cannot be the first one over a
-// time-series collection, where the server puts one of its own before it.
+// checkTimeseriesStage refuses stages that must be first in a pipeline: over a
+// time-series collection the server puts another stage before them.
 func checkTimeseriesStage(c *catalog.Collection, list []bson.Value) error {
 	switch {
 	case c == nil || c.Open == 0:

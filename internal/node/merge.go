@@ -18,8 +18,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
-// mergeUpdates are the updates of a $merge's modes; $$new is the document that
-// comes.
+// mergeUpdates are the updates of a $merge's modes; $$new is the incoming
+// document.
 var mergeUpdates = map[string]bson.Value{
 	"replace":      bson.MustParseValue(`[{$replaceWith: "$$new"}]`),
 	"merge":        bson.MustParseValue(`[{$replaceWith: {$mergeObjects: ["$$ROOT", "$$new"]}}]`),
@@ -43,8 +43,8 @@ type merging struct {
 	size   int   // of the documents of a batch so far, in bytes
 }
 
-// maxAfterFailure is how many documents a $merge still writes after one that
-// failed: those that MongoDB would have sent in the same unordered batch.
+// maxAfterFailure is how many documents a $merge still writes after a failure:
+// those that MongoDB would have sent in the same unordered batch.
 const maxAfterFailure = 1000
 
 // maxMergeBatch is how large MongoDB lets such a batch become, in bytes.
@@ -69,7 +69,7 @@ func (t *merging) use(ctx context.Context, c *catalog.Collection) {
 	t.c, t.check = c, t.w.n.validator(ctx, c, t.w.bypass())
 }
 
-// bypass says whether the command writes past validators.
+// bypass says whether the command bypasses validators.
 func (w *world) bypass() bool {
 	return (w.op.Name == "aggregate" || w.op.Name == "mapReduce") && w.op.Args.Bool("bypassDocumentValidation")
 }
@@ -186,8 +186,8 @@ func sorted(d bson.Doc) bson.Doc {
 	return b.Finish()
 }
 
-// complete adds the fields of the filter that a modification in $merge's way
-// would take from it: null for those that d lacks.
+// complete adds the fields of the filter, as an upsert of $merge would: null
+// for those that d lacks.
 func (t *merging) complete(d bson.Doc) bson.Doc {
 	if t.m.WhenMatched != "merge" && t.m.WhenMatched != "keepExisting" {
 		return d
@@ -201,7 +201,8 @@ func (t *merging) complete(d bson.Doc) bson.Doc {
 	return b.Finish()
 }
 
-// filter finds the document that d is merged into. A missing _id is made.
+// filter returns the filter for the document into which d is merged. It
+// generates a missing _id.
 func (t *merging) filter(d bson.Doc) (*match.Filter, bson.Doc, error) {
 	var nodes []match.Node
 	for i, path := range t.on {
@@ -235,7 +236,7 @@ func (t *merging) filter(d bson.Doc) (*match.Filter, bson.Doc, error) {
 	return match.FilterOf(match.AndOf(nodes...)), d, nil
 }
 
-// updater is the update for d with its variables: those of let that have a
+// updater returns the update for d with its variables: those of let that have a
 // value.
 func (t *merging) updater(d bson.Doc) (*update.Update, *expr.Env, error) {
 	if t.m.Let == nil {

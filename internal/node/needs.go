@@ -11,13 +11,13 @@ import (
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
-// needed lists what an operation needs its client to be allowed; nothing for
-// what everyone may who has authenticated.
+// needed lists the privileges that an operation requires; none for what every
+// authenticated client may do.
 type needed func(n *Node, op *command.Op) []auth.Need
 
-// needs is what the commands need. A command that is not here, and has not the
-// flag NoAuth, runs for nobody under access control. (Manual: Privilege
-// Actions.)
+// needs has the privileges that commands require. A command that is not listed,
+// and does not have the flag NoAuth, runs for nobody under access control.
+// (Manual: Privilege Actions.)
 var needs map[string]needed
 
 func init() {
@@ -91,9 +91,9 @@ func collectionNeeds(actions ...auth.Action) needed {
 	return func(n *Node, op *command.Op) []auth.Need { return []auth.Need{n.onTarget(op, actions...)} }
 }
 
-// onTarget is the need of actions on the collection that the operation names. A
-// UUID that names none in its database takes the right to use UUIDs, which few
-// have: they are told that there is none.
+// onTarget requires actions on the collection that the operation names. A UUID
+// of no collection in the database requires useUUID, which few have: these
+// learn that there is none.
 func (n *Node) onTarget(op *command.Op, actions ...auth.Action) auth.Need {
 	if !op.HasUUID {
 		return auth.On(collectionResource(op.DB, op.Collection), actions...)
@@ -118,7 +118,7 @@ func spaceResource(name string) auth.Resource {
 	return collectionResource(db, coll)
 }
 
-// validated adds the need to pass the validator by, where the command asks for that.
+// validated adds bypassDocumentValidation, where the command asks for that.
 func validated(f needed) needed {
 	return func(n *Node, op *command.Op) []auth.Need {
 		all := f(n, op)
@@ -191,8 +191,9 @@ func fileNeeds(_ *Node, op *command.Op) []auth.Need {
 	return one(auth.Namespace(op.DB, name+".chunks"), auth.Find)
 }
 
-// killCursorsNeeds are none for the client's own cursors, or where it may kill
-// anybody's; for others' that right where they are, whatever the command says.
+// killCursorsNeeds requires nothing for the client's own cursors, or for a
+// client that may kill any cursor; otherwise the right on each cursor's real
+// namespace, whatever the command names.
 func killCursorsNeeds(_ *Node, op *command.Op) []auth.Need {
 	if op.May(auth.On(auth.Cluster, auth.KillAnyCursor)) {
 		return nil
@@ -212,7 +213,7 @@ func createNeeds(_ *Node, op *command.Op) []auth.Need {
 	return append(one(r, auth.CreateCollection), viewNeeds(op)...)
 }
 
-// viewNeeds is what a view reads that the command defines.
+// viewNeeds requires what the view that the command defines reads.
 func viewNeeds(op *command.Op) []auth.Need {
 	on := op.Body.Lookup("viewOn")
 	if on.Type != bson.TypeString {
@@ -221,8 +222,8 @@ func viewNeeds(op *command.Op) []auth.Need {
 	return pipelineNeeds(op, on.Str(), op.Body.Lookup("pipeline").Doc())
 }
 
-// collModNeeds counts in what a view reads once it is changed; what the command
-// does not say of it stays.
+// collModNeeds includes what a view reads once it is changed; what the command
+// does not give stays.
 func collModNeeds(n *Node, op *command.Op) []auth.Need {
 	all := []auth.Need{n.onTarget(op, auth.CollMod)}
 	if !op.Args.Has("viewOn") && !op.Args.Has("pipeline") {
@@ -263,8 +264,8 @@ func renameNeeds(_ *Node, op *command.Op) []auth.Need {
 	from, to := schema.ParseNamespace(op.Args.Str("renameCollection")), schema.ParseNamespace(op.Args.Str("to"))
 	source, target := auth.Namespace(from.DB, from.Coll), auth.Namespace(to.DB, to.Coll)
 	var all []auth.Need
-	// Who may rename, but not read the one, must not get at it by the name of
-	// another that it may read.
+	// A client that may rename but not read a collection must not be able to read
+	// it under another name.
 	hides := !op.May(auth.On(source, auth.Find)) && op.May(auth.On(target, auth.Find))
 	if from.DB != to.DB || hides || !op.May(auth.On(auth.Database(from.DB), auth.RenameCollectionSameDB)) {
 		all = []auth.Need{auth.On(source, auth.Find, auth.DropCollection), auth.On(target, auth.Insert, auth.CreateIndex)}
@@ -275,7 +276,8 @@ func renameNeeds(_ *Node, op *command.Op) []auth.Need {
 	return all
 }
 
-// listCollectionsNeeds are none for who asks for the names of what it may use.
+// listCollectionsNeeds requires nothing of clients that ask only for the names
+// of collections they may use.
 func listCollectionsNeeds(n *Node, op *command.Op) []auth.Need {
 	if op.Args.Bool("nameOnly") && op.Args.Bool("authorizedCollections") && n.sees(op, op.DB, "") {
 		return nil
@@ -306,7 +308,7 @@ func currentOpNeeds(_ *Node, op *command.Op) []auth.Need {
 	return one(auth.Cluster, auth.Inprog)
 }
 
-// killOpNeeds are none for an operation of the client's own user.
+// killOpNeeds requires nothing for an operation of the client's own user.
 func killOpNeeds(_ *Node, op *command.Op) []auth.Need {
 	id, err := process.OpID(op.Body.Lookup("op"))
 	if err == nil {
@@ -317,8 +319,8 @@ func killOpNeeds(_ *Node, op *command.Op) []auth.Need {
 	return one(auth.Cluster, auth.Killop)
 }
 
-// killSessionsNeeds are none for sessions of the client's own user, which are
-// all that the command can name without a user's digest.
+// killSessionsNeeds requires nothing for sessions of the client's own user,
+// which are all that the command can name without a user's digest.
 func killSessionsNeeds(_ *Node, op *command.Op) []auth.Need {
 	for _, s := range op.Args.Structs("killSessions") {
 		if s.Has("uid") {

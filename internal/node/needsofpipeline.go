@@ -15,7 +15,8 @@ func aggregateNeeds(_ *Node, op *command.Op) []auth.Need {
 	return pipelineNeeds(op, coll, op.Body.Lookup("pipeline").Doc())
 }
 
-// pipelineNeeds is what an aggregation over a collection, "" for none, needs.
+// pipelineNeeds is what an aggregation over a collection, "" for none,
+// requires.
 func pipelineNeeds(op *command.Op, coll string, stages bson.Doc) []auth.Need {
 	source := collectionResource(op.DB, coll)
 	var all []auth.Need
@@ -38,8 +39,8 @@ func pipelineNeeds(op *command.Op, coll string, stages bson.Doc) []auth.Need {
 	return all
 }
 
-// sourceNeeds is what a stage needs that reads something else than the
-// collection; ok says that it is one.
+// sourceNeeds is what a stage requires that reads something other than the
+// collection; ok says that it is such a stage.
 func sourceNeeds(op *command.Op, source auth.Resource, stage string, arg bson.Doc) (all []auth.Need, ok bool) {
 	switch stage {
 	case "$documents":
@@ -76,7 +77,8 @@ func sourceNeeds(op *command.Op, source auth.Resource, stage string, arg bson.Do
 	return nil, false
 }
 
-// stageNeeds is what a stage needs of other collections than the pipeline's own.
+// stageNeeds is what a stage requires on collections other than the pipeline's
+// own.
 func stageNeeds(op *command.Op, coll, stage string, arg bson.Value) []auth.Need {
 	d := arg.Doc()
 	switch stage {
@@ -139,8 +141,8 @@ func foreignNeeds(op *command.Op, v bson.Value) []auth.Need {
 	return nil
 }
 
-// subNeeds is what the pipeline inside a stage needs, which reads the collection
-// from, or documents of its own.
+// subNeeds is what the pipeline inside a stage requires, which reads the
+// collection from, or literal documents.
 func subNeeds(op *command.Op, from, stages bson.Value) []auth.Need {
 	if stages.Type != bson.TypeArray {
 		return nil
@@ -155,7 +157,7 @@ func subNeeds(op *command.Op, from, stages bson.Value) []auth.Need {
 	return pipelineNeeds(op, coll, stages.Doc())
 }
 
-// targetNeeds is what a stage needs that writes to a collection.
+// targetNeeds is what a stage requires that writes to a collection.
 func targetNeeds(op *command.Op, v bson.Value, actions ...auth.Action) []auth.Need {
 	r, ok := foreign(op, v)
 	if !ok {
@@ -184,7 +186,7 @@ func mergeNeeds(op *command.Op, arg bson.Value) []auth.Need {
 	return targetNeeds(op, into, actions...)
 }
 
-// explainNeeds is what the command needs that is explained.
+// explainNeeds is what the explained command requires.
 func explainNeeds(n *Node, op *command.Op) []auth.Need {
 	body := op.Body.Lookup("explain").Doc()
 	name, v := body.First()

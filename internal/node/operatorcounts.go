@@ -44,7 +44,7 @@ func (t tallies) write(b *bson.Builder) {
 
 // operatorCounts count how often clients use which stage and operator: the
 // documents operatorCounters and aggStageCounters of serverStatus's metrics.
-// What they walk over was parsed before, so it is no deeper than documents are.
+// What they traverse was parsed before, so it is no deeper than documents are.
 type operatorCounts struct {
 	stages, match, expressions, groups, windows tallies
 }
@@ -83,7 +83,7 @@ func (c *operatorCounts) filter(d bson.Doc) {
 	}
 }
 
-// predicate counts the operators that a field is asked with.
+// predicate counts the operators in a condition on a field.
 func (c *operatorCounts) predicate(v bson.Value) {
 	if v.Type != bson.TypeDocument {
 		return
@@ -197,7 +197,7 @@ func (c *updateCounts) write(b *bson.Builder) {
 // validatorCounts count the validators that a command was given.
 type validatorCounts struct{ total, failed, schemas atomic.Int64 }
 
-// watch is run, whose validators are counted.
+// watch returns run, with its validators counted.
 func (c *validatorCounts) watch(run command.Handler) command.Handler {
 	return func(ctx context.Context, op *command.Op) error {
 		err := run(ctx, op)

@@ -11,8 +11,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
-// outing is the target of an $out: a temporary collection that takes the place
-// of the other one in the end.
+// outing is the target of an $out: a temporary collection that replaces the
+// target collection at the end.
 type outing struct {
 	w        *world
 	ns, tmp  schema.Namespace
@@ -131,7 +131,7 @@ func (t *outing) Close() {
 		t.writer.Abort()
 	}
 	if t.c != nil && !t.finished {
-		// The operation may have been cancelled; the collection goes all the same.
+		// The collection is removed even if the operation has been cancelled.
 		if _, err := t.w.n.Catalog.Drop(context.Background(), t.tmp); err != nil && !mongoerr.Is(err, mongoerr.NamespaceNotFound) {
 			t.w.n.Log.Error("dropping a temporary collection failed", "namespace", t.tmp.String(), "error", err)
 		}

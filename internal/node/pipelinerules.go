@@ -15,7 +15,7 @@ var (
 		"$listClusterCatalog", "$listCatalog", "$planCacheStats", "$queryStats", "$querySettings", "$operationMetrics",
 		"$search", "$searchMeta", "$vectorSearch", "$rankFusion", "$scoreFusion", "$shardedDataDistribution",
 	}
-	// localStages are the stages that tell of this server and not of its data.
+	// localStages are the stages about this server rather than its data.
 	localStages = []string{"$currentOp", "$listLocalSessions", "$planCacheStats", "$listCachedAndActiveUsers", "$listClusterCatalog"}
 	// writingStages end a pipeline by writing its documents.
 	writingStages = []string{"$out", "$merge"}

@@ -6,8 +6,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/command"
 )
 
-// placed says on which members of a replica set each command runs. (mongod's own
-// table: secondaryAllowed and maintenanceOk of its commands.)
+// placed has the members of a replica set on which each command runs. (mongod's
+// own table: secondaryAllowed and maintenanceOk of its commands.)
 var placed = map[command.Place]string{
 	command.OnPrimary: `abortTransaction appendOplogNote bulkWrite cloneCollectionAsCapped collMod commitTransaction
 		compactStructuredEncryptionData convertToCapped create createIndexes createRole createSearchIndexes createUser delete drop
@@ -27,8 +27,8 @@ var placed = map[command.Place]string{
 		rotateCertificates shardingState shutdown whatsmyuri`,
 }
 
-// place gives each command its place. One that the table leaves out runs on the
-// primary alone.
+// place applies the table to the commands. A command that is not listed runs
+// only on the primary.
 func place(r *command.Registry) {
 	for p, names := range placed {
 		for name := range strings.FieldsSeq(names) {

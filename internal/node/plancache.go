@@ -47,7 +47,7 @@ func (n *Node) planCacheCommands() []*command.Command {
 	}
 }
 
-// shapeArgument reads an argument of a query shape: arrays pass for objects.
+// shapeArgument reads an argument of a query shape: arrays count as objects.
 func shapeArgument(a *command.Args, name string) (bson.Doc, error) {
 	if !a.Has(name) {
 		if name == "query" {
@@ -66,8 +66,8 @@ func shapeArgument(a *command.Args, name string) (bson.Doc, error) {
 	return v.Doc(), nil
 }
 
-// shapeQuery parses the query, sort, projection and collation that name a query
-// shape. Errors: 2, and those of parsing them.
+// shapeQuery parses the query, sort, projection and collation that identify a
+// query shape. Errors: 2, and those of parsing them.
 func (n *Node) shapeQuery(op *command.Op, c *catalog.Collection, a *command.Args) (*query, error) {
 	args := map[string]bson.Doc{}
 	for _, name := range []string{"query", "sort", "projection", "collation"} {
@@ -97,7 +97,7 @@ func (n *Node) shapeQuery(op *command.Op, c *catalog.Collection, a *command.Args
 	return q, err
 }
 
-// optionalShape is the query that the arguments name, nil where they name
+// optionalShape returns the query that the arguments name; nil where they name
 // none.
 func (n *Node) optionalShape(op *command.Op, c *catalog.Collection) (*plan.Query, error) {
 	a := &op.Args

@@ -44,7 +44,8 @@ func (n *Node) runProfile(ctx context.Context, op *command.Op) error {
 		next.Level = level
 	}
 	if next.Level > 0 && n.Catalog != nil {
-		// As in mongod, it is there from now on, and not only with an entry.
+		// As in mongod, the collection exists from now on, and not only from the first
+		// entry.
 		if _, err := n.profileCollection(ctx, op.DB); err != nil {
 			return err
 		}
@@ -58,7 +59,7 @@ func (n *Node) runProfile(ctx context.Context, op *command.Op) error {
 	return nil
 }
 
-// profileFilter is s with the filter that the client gave: a document, or
+// profileFilter returns s with the filter that the client gave: a document, or
 // "unset".
 func profileFilter(s command.ProfileSettings, v bson.Value) (command.ProfileSettings, error) {
 	switch {

@@ -15,14 +15,14 @@ import (
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
-// query is a statement's query with the surroundings it is parsed in.
+// query is a statement's query with the context in which it is parsed.
 type query struct {
 	*exec.Query
 	coll *catalog.Collection // nil where there is none
 	scope
 }
 
-// scope is what expressions and strings of a statement mean: its variables,
+// scope is the context of a statement's expressions and strings: its variables,
 // its time, its collation.
 type scope struct {
 	env      *expr.Env
@@ -51,16 +51,16 @@ func (n *Node) collection(op *command.Op) (*catalog.Collection, error) {
 	return c, nil
 }
 
-// newScope is scopeIn with memory of its own.
+// newScope is scopeIn with new memory.
 func (n *Node) newScope(op *command.Op, c *catalog.Collection, let, collation bson.Doc) (scope, error) {
 	return n.scopeIn(new(statementMemory), op, c, let, collation)
 }
 
-// scopeIn reads `let` and `collation` of a command; a collection's own
-// collation stands where the command gives none.
+// scopeIn reads `let` and `collation` of a command; the collection's collation
+// applies where the command gives none.
 func (n *Node) scopeIn(m *statementMemory, op *command.Op, c *catalog.Collection, let, collation bson.Doc) (scope, error) {
 	now := op.Start
-	if now.IsZero() { // an operation inside another one
+	if now.IsZero() { // an operation within another one
 		now = time.Now()
 	}
 	m.env.Now, m.ending = now.UnixMilli(), op.Ending()
@@ -95,7 +95,7 @@ func (n *Node) scopeIn(m *statementMemory, op *command.Op, c *catalog.Collection
 	return s, nil
 }
 
-// newQuery is queryIn with memory of its own.
+// newQuery is queryIn with new memory.
 func (n *Node) newQuery(op *command.Op, let, collation, filter bson.Doc) (*query, error) {
 	return n.queryIn(new(statementMemory), op, let, collation, filter)
 }
@@ -116,7 +116,7 @@ func (n *Node) queryIn(m *statementMemory, op *command.Op, let, collation, filte
 	return n.scopedQueryIn(m, op, c, s, filter)
 }
 
-// scopedQuery is scopedQueryIn with memory of its own.
+// scopedQuery is scopedQueryIn with new memory.
 func (n *Node) scopedQuery(op *command.Op, c *catalog.Collection, s scope, filter bson.Doc) (*query, error) {
 	return n.scopedQueryIn(new(statementMemory), op, c, s, filter)
 }
@@ -145,7 +145,8 @@ func (n *Node) scopedQueryIn(m *statementMemory, op *command.Op, c *catalog.Coll
 	return q, err
 }
 
-// stateOf is the state of the store that an operation reads; nil for the newest one.
+// stateOf returns the state of the store that an operation reads; nil for the newest
+// one.
 func stateOf(op *command.Op) *exec.StoreState {
 	if op.State == nil {
 		return nil
@@ -153,8 +154,7 @@ func stateOf(op *command.Op) *exec.StoreState {
 	return &exec.StoreState{Snapshot: op.State.Snapshot, Judged: int64(op.State.Time.Seconds()) * 1000}
 }
 
-// lookupAt is how a collection that the catalog has now, or not, is read in a state; see
-// catalog.LookupAt.
+// lookupAt calls catalog.LookupAt for a state; now is what the catalog has, or nil.
 func (n *Node) lookupAt(s *exec.StoreState, ns schema.Namespace, c *catalog.Collection) (*catalog.Collection, error) {
 	if s == nil {
 		return c, nil

@@ -8,10 +8,10 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 )
 
-// queryShapeHash names the shape of a find, aggregate or distinct: the command
-// with its literals replaced by their types, as query statistics and query
-// settings know it. Other commands have none, and the answer is "". Unlike the
-// shape of the plan cache, it keeps the order of fields and all stages.
+// queryShapeHash returns the hash of the shape of a find, aggregate or
+// distinct: the command with its literals replaced by their types, as in query
+// statistics and query settings; "" for other commands. Unlike the shape of the
+// plan cache, it keeps the order of fields and all stages.
 func queryShapeHash(db string, body bson.Doc) string {
 	name, coll := body.First()
 	var b bson.Builder
@@ -52,7 +52,7 @@ func keepFields(b *bson.Builder, d bson.Doc, names ...string) {
 	}
 }
 
-// shapeFilter is the shape of a filter: every condition with its operator,
+// shapeFilter returns the shape of a filter: every condition with its operator,
 // several of them under one $and.
 func shapeFilter(d bson.Doc) bson.Doc {
 	var clauses []bson.Doc
@@ -116,7 +116,7 @@ func isOperators(v bson.Value) bool {
 	return strings.HasPrefix(name, "$") && name != "$ref" && name != "$id" && name != "$db"
 }
 
-// shapeOperand is the shape of an operator's argument.
+// shapeOperand returns the shape of an operator's argument.
 func shapeOperand(op string, v bson.Value) bson.Value {
 	switch op {
 	case "$not", "$elemMatch":
@@ -152,7 +152,7 @@ func shapeOperand(op string, v bson.Value) bson.Value {
 	return bson.String(shapeLiteral(v))
 }
 
-// shapeLiteral is the type that stands for a literal.
+// shapeLiteral returns the type that replaces a literal.
 func shapeLiteral(v bson.Value) string {
 	if v.Type != bson.TypeArray {
 		if v.IsNumber() {
@@ -206,8 +206,8 @@ func shapeExpression(name string, v bson.Value) bson.Value {
 	return bson.String(shapeLiteral(v))
 }
 
-// shapeProjection is the shape of a projection: flags as bools, expressions
-// without their literals.
+// shapeProjection returns the shape of a projection: flags as bools,
+// expressions without their literals.
 func shapeProjection(d bson.Doc) bson.Doc {
 	var b bson.Builder
 	for name, v := range d.All() {

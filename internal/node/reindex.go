@@ -9,8 +9,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// reIndex answers {reIndex: collection}: it drops all indexes but the one on
-// _id and builds them anew. (Manual: database command reIndex.)
+// reIndex answers {reIndex: collection}: it drops all indexes except the one on
+// _id and rebuilds them. (Manual: database command reIndex.)
 func (n *Node) reIndex() *command.Command {
 	return &command.Command{
 		Name: "reIndex", Fields: command.NewFields("reIndex", command.Collection()), Flags: command.Writes,

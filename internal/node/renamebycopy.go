@@ -8,10 +8,10 @@ import (
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
-// renameByCopy is Catalog.Rename where the collection is of this member alone and
-// the other name is not, or the other way round: into the database local, or out of
-// it. As the server does between databases, a copy takes the place of the target,
-// and then the collection goes. Who looks between the two steps sees both.
+// renameByCopy is Catalog.Rename into the database local or out of it, where one
+// name belongs to this member alone and the other does not. As mongod does between
+// databases, it replaces the target with a copy, and then drops the collection.
+// Between the two steps both are visible.
 func (n *Node) renameByCopy(ctx context.Context, from, to schema.Namespace, dropTarget bool) (*catalog.Collection, error) {
 	old := n.Catalog.Lookup(from)
 	tmp := schema.Namespace{DB: to.DB, Coll: "tmp" + bson.NewUUID().String()[:5] + ".renameCollection"}
@@ -27,8 +27,8 @@ func (n *Node) renameByCopy(ctx context.Context, from, to schema.Namespace, drop
 	return c, err
 }
 
-// copyAs fills a temporary collection with the indexes and documents of another
-// one, and gives it its name.
+// copyAs copies the indexes and documents of a collection into a temporary one,
+// and gives that its new name.
 func (n *Node) copyAs(ctx context.Context, old *catalog.Collection, tmp, to schema.Namespace, dropTarget bool) (*catalog.Collection, error) {
 	var specs []bson.Doc
 	for _, ix := range old.Indexes() {

@@ -9,7 +9,7 @@ import (
 )
 
 // notReplicated are the commands that only a member of a replica set answers, with
-// the message of a server that is none.
+// the message of other servers.
 var notReplicated = map[string]string{
 	"replSetGetStatus":           "not running with --replSet",
 	"replSetInitiate":            "This node was not started with replication enabled.",
@@ -26,8 +26,8 @@ var notReplicated = map[string]string{
 	"appendOplogNote":            "Must have replication set up to run \"appendOplogNote\"",
 }
 
-// notStandalone are those with an error of their own on a standalone: they are about
-// the defaults of a cluster.
+// notStandalone are those with a separate error on a standalone: they are about the
+// defaults of a cluster.
 var notStandalone = map[string]bool{"getDefaultRWConcern": true, "setDefaultRWConcern": true}
 
 // replicaSetCommands are the commands about the replica set.
@@ -44,7 +44,8 @@ func (n *Node) replicaSetCommands() []*command.Command {
 	return all
 }
 
-// onMember is run on a member of a replica set, and the command's error elsewhere.
+// onMember returns run for a member of a replica set, and the command's error
+// elsewhere.
 func (n *Node) onMember(name string, run command.Handler) command.Handler {
 	refused := mongoerr.New(mongoerr.NoReplicationEnabled, "%s", notReplicated[name])
 	if notStandalone[name] {
@@ -63,7 +64,7 @@ var (
 	errRemoved  = mongoerr.New(mongoerr.InvalidReplicaSetConfig, "Our replica set config is invalid or we are not a member of it")
 )
 
-// setState is what the member was lately, once it is in a set. Errors: 94.
+// setState returns the member's latest state, if it is in a set. Errors: 94.
 func (n *Node) setState() (*repl.State, error) {
 	st := n.Dispatcher.Member.State()
 	if st.Config == nil {
@@ -72,7 +73,8 @@ func (n *Node) setState() (*repl.State, error) {
 	return st, nil
 }
 
-// inside runs f where it may use what is stored, though its operation does without.
+// inside runs f inside the door, so that it may use the data, though its operation
+// itself does not.
 func (n *Node) inside(ctx context.Context, f func(ctx context.Context) error) error {
 	if n.Dispatcher.Member == nil {
 		return f(ctx)

@@ -7,8 +7,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// replSetAbortPrimaryCatchUp finds nothing to abort: who is elected has all that is
-// committed.
+// replSetAbortPrimaryCatchUp finds nothing to abort: an elected primary has
+// everything that is committed.
 func (n *Node) replSetAbortPrimaryCatchUp() *command.Command {
 	return &command.Command{
 		Name: "replSetAbortPrimaryCatchUp", Help: "{ replSetAbortPrimaryCatchUp : 1 }\nAbort primary catch-up mode; immediately finish the transition to primary.",

@@ -6,8 +6,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/command"
 )
 
-// replSetGetRBID tells how often this member has rolled something back: never, as
-// nothing takes effect before a majority has it. mongod begins to count at 1.
+// replSetGetRBID returns how often this member has rolled back: never, as nothing
+// takes effect before a majority has it. mongod begins to count at 1.
 func (n *Node) replSetGetRBID() *command.Command {
 	return &command.Command{
 		Name: "replSetGetRBID", Help: "internal",

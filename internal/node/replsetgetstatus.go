@@ -9,8 +9,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/repl"
 )
 
-// replSetGetStatus tells how the set is, as this member sees it; the others are asked
-// for their part. (Manual: database command replSetGetStatus.)
+// replSetGetStatus returns the state of the set as this member sees it; it asks the
+// others for theirs. (Manual: database command replSetGetStatus.)
 func (n *Node) replSetGetStatus() *command.Command {
 	return &command.Command{
 		Name: "replSetGetStatus", Run: n.runReplSetGetStatus,
@@ -84,7 +84,7 @@ func (n *Node) appendFirstSync(b *bson.Builder, st *repl.State) {
 	b.Close().Close()
 }
 
-// appendInitialSync writes how far a snapshot is that the member receives.
+// appendInitialSync writes the progress of a snapshot that the member receives.
 func appendInitialSync(b *bson.Builder, p *repl.Progress, now time.Time) {
 	elapsed, done := now.Sub(p.Started), p.Done.Load()
 	b.OpenDoc("initialSyncStatus").Date("initialSyncStart", p.Started.UnixMilli()).
@@ -96,10 +96,10 @@ func appendInitialSync(b *bson.Builder, p *repl.Progress, now time.Time) {
 	b.Close()
 }
 
-// noTerm is MongoDB's term of nothing, -1.
+// noTerm is MongoDB's term for "none", -1.
 const noTerm = 1<<64 - 1
 
-// setStatus is what one replSetGetStatus has found.
+// setStatus is what one replSetGetStatus has collected.
 type setStatus struct {
 	st     *repl.State
 	now    time.Time
@@ -107,7 +107,8 @@ type setStatus struct {
 	others map[uint64]repl.Health // who has answered
 }
 
-// source is where a member gets the log from: the primary; nobody for the primary.
+// source returns where a member gets the log from: the primary; for the primary,
+// nobody.
 func (s *setStatus) source(raft uint64) (host string, id int32) {
 	if p := s.st.Config.Member(s.st.Leader); p != nil && p.Raft != raft {
 		return p.Host, p.ID
@@ -158,7 +159,7 @@ func (s *setStatus) member(b *bson.Builder, m *repl.MemberConfig) {
 	}
 }
 
-// heartbeat writes when another member was heard of.
+// heartbeat writes when another member was last heard from.
 func (s *setStatus) heartbeat(b *bson.Builder, m *repl.MemberConfig, h repl.Health, up bool) {
 	heard := s.st.Others[m.Raft].Heard
 	message := ""

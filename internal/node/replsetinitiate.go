@@ -9,7 +9,7 @@ import (
 )
 
 // replSetInitiate founds a set: {replSetInitiate: configuration}, where an empty one
-// is a set of this member alone. (Manual: database command replSetInitiate.)
+// means a set of this member alone. (Manual: database command replSetInitiate.)
 func (n *Node) replSetInitiate() *command.Command {
 	return &command.Command{
 		Name: "replSetInitiate", Run: n.runReplSetInitiate,

@@ -6,8 +6,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/command"
 )
 
-// replSetMaintenance has a secondary serve nobody, or serve again; it follows the set
-// all the same. (Manual: database command replSetMaintenance.)
+// replSetMaintenance makes a secondary stop serving clients, or serve them again; it
+// follows the set in either case. (Manual: database command replSetMaintenance.)
 func (n *Node) replSetMaintenance() *command.Command {
 	return &command.Command{
 		Name: "replSetMaintenance", Run: n.runReplSetMaintenance, Help: "{ replSetMaintenance : bool }\nEnable or disable maintenance mode.",

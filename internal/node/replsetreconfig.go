@@ -10,7 +10,7 @@ import (
 
 var replSetReconfigFields = command.NewFields("replSetReconfig", command.Value(command.Object("").Required()), command.SafeBool("force")).Lenient()
 
-// errForce refuses what would drop acknowledged writes.
+// errForce refuses a reconfiguration that could lose acknowledged writes.
 var errForce = mongoerr.New(mongoerr.CommandNotSupported, "replSetReconfig with force: true is not supported: it can lose acknowledged writes. "+
 	"Bring back a majority of the voting members. If they are lost for good, dump the data of a member that is left, and restore them into a new set")
 

@@ -18,8 +18,9 @@ const (
 var replSetStepDownFields = command.NewFields("replSetStepDown", command.Value(command.SafeInt64("")),
 	command.SafeInt64("secondaryCatchUpPeriodSecs"), command.SafeBool("force")).Lenient()
 
-// replSetStepDown has the primary hand over to another member, and not stand for
-// election for so many seconds. (Manual: database command replSetStepDown.)
+// replSetStepDown makes the primary hand over to another member, and not stand
+// for election for a number of seconds. (Manual: database command
+// replSetStepDown.)
 func (n *Node) replSetStepDown() *command.Command {
 	return &command.Command{
 		Name: "replSetStepDown", Run: n.runReplSetStepDown,
@@ -57,5 +58,5 @@ func (n *Node) runReplSetStepDown(ctx context.Context, op *command.Op) error {
 	return n.Dispatcher.Member.StepDown(ctx, seconds(period), seconds(catchUp), force)
 }
 
-// seconds is a duration of so many seconds, a year and a day at the most.
+// seconds returns a duration in seconds, at most a year and a day.
 func seconds(n int64) time.Duration { return time.Duration(min(n, maxStepDownSecs)) * time.Second }

@@ -6,8 +6,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/command"
 )
 
-// replSetStepUp has the member stand for election at once. (mongod's tests and tools
-// use it.)
+// replSetStepUp makes the member stand for election at once. (mongod's tests and
+// tools use it.)
 func (n *Node) replSetStepUp() *command.Command {
 	return &command.Command{
 		Name: "replSetStepUp", Run: n.runReplSetStepUp, Help: "Steps up this node to primary, if it can win an election.",

@@ -7,7 +7,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// replSetSyncFrom is refused: a member has no choice.
+// replSetSyncFrom is refused: members always get the log from the primary.
 func (n *Node) replSetSyncFrom() *command.Command {
 	return &command.Command{
 		Name: "replSetSyncFrom", Help: "{ replSetSyncFrom : \"host:port\" }\nChange who this member is syncing from.",

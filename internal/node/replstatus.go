@@ -7,8 +7,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/command"
 )
 
-// registerSetStatus adds what serverStatus tells of a replica set; nothing on a
-// standalone.
+// registerSetStatus adds the sections of serverStatus about a replica set;
+// nothing on a standalone.
 func (n *Node) registerSetStatus(s *command.Status) {
 	s.Register(command.Section{Name: "repl", Value: func(context.Context, *command.Op) bson.Value {
 		m := n.Dispatcher.Member
@@ -41,7 +41,7 @@ func (n *Node) registerSetStatus(s *command.Status) {
 		// What is committed and not applied: on a member with secondaryDelaySecs.
 		b.OpenDoc("buffer").Int64("count", int64(st.Committed-min(st.Committed, st.Applied.Index))).Close()
 		b.OpenDoc("waiters").Int64("replication", int64(st.Waiting)).Close()
-		// What the log has of documents on which others are evaluated: none of MongoDB's.
+		// Counts of pending documents, which MongoDB does not have.
 		p := n.Catalog.Pending()
 		b.OpenDoc("pending").Int64("documents", int64(p.Documents)).Int64("bytes", int64(p.Bytes)).
 			Int64("handedOver", p.Writes).Int64("evaluatedOn", p.Read).Int64("waits", p.Waited).Int64("refused", p.Refused).Int64("tooLarge", p.Kept).Close()

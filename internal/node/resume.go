@@ -8,8 +8,8 @@ import (
 )
 
 // resume reads the arguments $_requestResumeToken, $_resumeAfter and $_startAt
-// of a find, which let a scan go on behind the end of an earlier one. Errors: 2,
-// and 7738600 for ids of the other kind of collection.
+// of a find, which let a scan continue after the end of an earlier one. Errors:
+// 2, and 7738600 for ids of the other kind of collection.
 func (q *query) resume(a *command.Args) error {
 	after, at := a.Doc("$_resumeAfter"), a.Doc("$_startAt")
 	if q.ResumeToken = a.Bool("$_requestResumeToken"); !q.ResumeToken {

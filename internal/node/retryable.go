@@ -12,11 +12,11 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/exec"
 )
 
-// attempt is one attempt at the statements of a command, which a client may send
-// again: what an earlier attempt has executed is answered from its record. (Manual:
-// "Retryable Writes".)
+// attempt is one attempt to execute the statements of a command, which a client may
+// send again: what an earlier attempt has executed is answered from its record.
+// (Manual: "Retryable Writes".)
 type attempt struct {
-	x       *catalog.Execution // nil where no attempt follows another
+	x       *catalog.Execution // nil where the command is not retryable
 	op      *command.Op
 	numbers bson.Doc // stmtIds, nil for none
 	first   int32    // the number of the first statement, where numbers is nil
@@ -42,7 +42,7 @@ func newAttempt(op *command.Op, statements int) (attempt, error) {
 	return a, nil
 }
 
-// number is the number of the i-th statement.
+// number returns the number of the i-th statement.
 func (a *attempt) number(i int) int32 {
 	if a.numbers == nil {
 		return a.first + int32(i)
@@ -50,15 +50,16 @@ func (a *attempt) number(i int) int32 {
 	return int32(a.numbers.Lookup(bson.Index(i)).Int32())
 }
 
-// executed is what an earlier attempt did as the i-th statement, where one did; else
-// that statement is executed next, unless there is an error. What was done is to be the answer, if it is of one of the kinds; where none are given, all are.
+// executed returns what an earlier attempt did for the i-th statement, if one executed it;
+// otherwise that statement is executed next, unless there is an error. The record is an
+// answer only if it is of one of the kinds; where none are given, all are.
 func (a *attempt) executed(i int, kinds ...retryable.Kind) (run retryable.Run, ok bool, err error) {
 	if a.x == nil {
 		return run, false, nil
 	}
 	number := a.number(i)
 	if run, ok, err = a.x.Executed(number); ok && len(kinds) > 0 && !slices.Contains(kinds, run.Kind) {
-		return run, true, nil // no answer to this one
+		return run, true, nil // not an answer to this one
 	}
 	if err != nil {
 		return run, false, err
@@ -84,15 +85,15 @@ func (a *attempt) has(i int) bool {
 	return ok || err != nil
 }
 
-// did notes what the i-th statement did.
+// did records what the i-th statement did.
 func (a *attempt) did(kind retryable.Kind, i int, doc bson.Doc) {
 	if a.x != nil {
 		a.x.Did(kind, a.number(i), doc)
 	}
 }
 
-// updated notes what an update did as the i-th statement: one that has changed nothing
-// may as well be executed again.
+// updated notes what an update did for the i-th statement: one that has changed
+// nothing can be executed again.
 func (a *attempt) updated(i int, out *exec.Written) {
 	switch {
 	case a.x == nil:
@@ -103,15 +104,15 @@ func (a *attempt) updated(i int, out *exec.Written) {
 	}
 }
 
-// deleted notes what a delete did as the i-th statement.
+// deleted records what a delete did for the i-th statement.
 func (a *attempt) deleted(i int, out *exec.Written) {
 	if out.Deleted > 0 {
 		a.did(retryable.Deleted, i, nil)
 	}
 }
 
-// refuseMulti refuses a statement for many documents, of which nobody could say which
-// an earlier attempt has written.
+// refuseMulti refuses a statement for many documents, as it would not be known which
+// of them an earlier attempt has written.
 func (a *attempt) refuseMulti(multi bool, option string) error {
 	if a.x == nil || !multi {
 		return nil
@@ -119,7 +120,7 @@ func (a *attempt) refuseMulti(multi bool, option string) error {
 	return mongoerr.New(mongoerr.InvalidOptions, "Cannot use (or request) retryable writes with %s", option)
 }
 
-// write tells which statements were answered from a record.
+// write writes which statements were answered from a record.
 func (a *attempt) write(b *bson.Builder) {
 	if len(a.retried) == 0 {
 		return
@@ -131,9 +132,9 @@ func (a *attempt) write(b *bson.Builder) {
 	b.Close()
 }
 
-// updateBefore is what an earlier attempt did as the i-th statement, an update, as
-// Writer tells it; false where it is to be executed now. Errors: 40638 where that
-// attempt was at something else.
+// updateBefore returns what an earlier attempt did for the i-th statement, an
+// update, as Writer reports it; false where it has to be executed now. Errors:
+// 40638 where that attempt executed something else.
 func (a *attempt) updateBefore(i int) (out *exec.Written, before bool, err error) {
 	run, ok, err := a.executed(i, retryable.Updated, retryable.Upserted)
 	if !ok || err != nil {
@@ -143,8 +144,8 @@ func (a *attempt) updateBefore(i int) (out *exec.Written, before bool, err error
 	return out, true, err
 }
 
-// updatedBefore is what an update did, as Writer tells it. Errors: 40638 where it was
-// something else.
+// updatedBefore returns what an update did, as Writer reports it. Errors: 40638 where
+// it was something else.
 func updatedBefore(run *retryable.Run) (*exec.Written, error) {
 	switch run.Kind {
 	case retryable.Updated:
@@ -165,8 +166,8 @@ func otherBefore(code mongoerr.Code, name string, run *retryable.Run) error {
 	return mongoerr.New(code, "%s retry request is not compatible with previous write in the transaction of type: %s", name, kind)
 }
 
-// endsAttempt says of a statement's error that it is the whole command's: the operation
-// is to end, or this member is no primary any more, and the client tries again elsewhere.
+// endsAttempt says whether a statement's error ends the whole command: the operation was
+// interrupted, or this member is no longer primary, and the client tries again elsewhere.
 func endsAttempt(err error) bool {
 	switch mongoerr.From(err).Code {
 	case mongoerr.NotWritablePrimary, mongoerr.NotPrimaryNoSecondaryOk, mongoerr.NotPrimaryOrSecondary, mongoerr.PrimarySteppedDown,
@@ -176,8 +177,8 @@ func endsAttempt(err error) bool {
 	return false
 }
 
-// fails is the error that ends a command of which a statement has failed, or nil where
-// that goes among the statements' errors.
+// fails returns the error that ends a command of which a statement has failed; nil
+// where it belongs to the statements' errors.
 func fails(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:

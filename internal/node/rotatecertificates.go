@@ -6,7 +6,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/command"
 )
 
-// rotateCertificates reads the TLS certificates anew; without TLS there are
+// rotateCertificates reads the TLS certificates again; without TLS there are
 // none.
 func (n *Node) rotateCertificates() *command.Command {
 	return &command.Command{

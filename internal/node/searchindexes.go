@@ -8,8 +8,9 @@ import (
 )
 
 // The commands about search indexes exist on every server, and fail with
-// SearchNotEnabled on those without a search process. (Manual: database command
-// createSearchIndexes and the three beside it.)
+// SearchNotEnabled on those without a search process. (Manual: database
+// commands createSearchIndexes, dropSearchIndex, listSearchIndexes,
+// updateSearchIndex.)
 func (n *Node) searchIndexCommand(name, help string, fields ...*command.Field) *command.Command {
 	return &command.Command{
 		Name: name, Fields: command.NewFields(name, append([]*command.Field{command.Collection()}, fields...)...), Help: help,

@@ -8,7 +8,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/process"
 )
 
-// registerStatus adds the sections about the data, and what there is none of.
+// registerStatus adds the sections about the data, and those that are always
+// empty.
 func (n *Node) registerStatus(s *command.Status) {
 	s.Metric("query", n.appendQueryMetrics)
 	s.Document("storageEngine", appendStorageEngine)

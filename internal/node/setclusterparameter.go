@@ -11,7 +11,7 @@ import (
 
 var setClusterParameterFields = command.NewFields("setClusterParameter", command.Value(command.Object("").Required())).Lenient()
 
-// setClusterParameter sets one cluster parameter, for good.
+// setClusterParameter sets one cluster parameter, durably.
 func (n *Node) setClusterParameter() *command.Command {
 	return &command.Command{
 		Name: "setClusterParameter", Flags: command.AdminOnly, Fields: setClusterParameterFields,

@@ -59,8 +59,8 @@ func (n *Node) runSetDefaultRWConcern(ctx context.Context, op *command.Op) error
 	return nil
 }
 
-// newDefault is a default as it will be: what the client gives, nil where that is
-// empty, and else what was.
+// newDefault returns the new default: what the client gives, nil where that is
+// empty, and the old one where it gives none.
 func newDefault(a *command.Args, old *defaultConcerns, name string, check func(bson.Doc) error) (bson.Doc, error) {
 	if !a.Has(name) {
 		if v := old.stored.Lookup(name); v.Type == bson.TypeDocument {

@@ -12,8 +12,8 @@ var setIndexCommitQuorumFields = command.NewFields("setIndexCommitQuorum", comma
 	command.ArrayOf("indexNames", command.String("")).Required(),
 	command.OneOf("commitQuorum", bson.TypeInt32, bson.TypeInt64, bson.TypeDouble, bson.TypeDecimal, bson.TypeString).Required())
 
-// setIndexCommitQuorum says how many members must have built an index before it
-// is ready. A standalone's builds wait for nobody, so none can be told.
+// setIndexCommitQuorum sets how many members must have built an index before it
+// is ready. Builds here wait for no other member, so no build is ever found.
 func (n *Node) setIndexCommitQuorum() *command.Command {
 	return &command.Command{
 		Name: "setIndexCommitQuorum", Flags: command.TakesWriteConcern, Fields: setIndexCommitQuorumFields,

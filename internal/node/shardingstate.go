@@ -6,7 +6,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/command"
 )
 
-// shardingState says that this server is no shard.
+// shardingState says that this server is not a shard.
 func (n *Node) shardingState() *command.Command {
 	return &command.Command{
 		Name: "shardingState", Flags: command.AdminOnly, Help: "show the sharding state of this server",

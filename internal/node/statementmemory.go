@@ -11,8 +11,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/update"
 )
 
-// statementMemory is the memory of a statement, in one piece: of what it means, and of
-// its query.
+// statementMemory is the memory of a statement, in one allocation: of its scope, and
+// of its query.
 type statementMemory struct {
 	env    expr.Env
 	expr   expr.Options
@@ -26,7 +26,7 @@ type statementMemory struct {
 	plan  exec.Query
 }
 
-// finding is the memory of a find. It is handed on where the cursor does not outlive
+// finding is the memory of a find. It is reused where the cursor does not outlive
 // the operation.
 type finding struct {
 	statementMemory
@@ -50,7 +50,7 @@ type writeMemory struct {
 }
 
 // writing is the memory of a command that writes: of its statements, one after the
-// other, and of their writer. It is handed on from operation to operation.
+// other, and of their writer. It is reused from operation to operation.
 type writing struct {
 	statement writeMemory
 	writer    exec.Writer
@@ -58,7 +58,8 @@ type writing struct {
 
 var writings = sync.Pool{New: func() any { return new(writing) }}
 
-// newWriting is the memory of op, which has no cursor, and a writer that has begun.
+// newWriting returns memory for op, which has no cursor, and a writer that has
+// begun.
 func (n *Node) newWriting(op *command.Op) (*writing, *exec.Writer) {
 	m := writings.Get().(*writing)
 	op.Memory = m
@@ -67,8 +68,8 @@ func (n *Node) newWriting(op *command.Op) (*writing, *exec.Writer) {
 	return m, &m.writer
 }
 
-// next is the memory of the next statement; the one before is over, and only what it
-// did may still be looked at.
+// next returns the memory for the next statement; of the one before only the outcome
+// may still be used.
 func (m *writing) next() *writeMemory {
 	m.statement = writeMemory{}
 	return &m.statement

@@ -10,17 +10,18 @@ import (
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
-// profileCollectionSize is how large a system.profile grows that nobody has
-// created with a size of its own.
+// profileCollectionSize is the size of a system.profile that was not created
+// explicitly.
 const profileCollectionSize = 1 << 20
 
-// writeProfile puts an entry into the database's system.profile, making the
+// writeProfile adds an entry to the database's system.profile, and creates the
 // collection where there is none.
 func (n *Node) writeProfile(ctx context.Context, db string, entry bson.Doc) error {
 	if n.Catalog == nil || n.Dispatcher.Gate.Locks() > 0 || entry.Lookup("command").Doc().Has("dropDatabase") {
 		return nil
 	}
-	// The operation that the entry is about may have been killed, and has left.
+	// The operation that the entry is about may have been killed, and is outside
+	// the door.
 	return n.inside(context.WithoutCancel(ctx), func(ctx context.Context) error {
 		c, err := n.profileCollection(ctx, db)
 		if err != nil {

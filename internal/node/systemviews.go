@@ -10,13 +10,13 @@ import (
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
-// The collection system.views of a database shows its views as documents
-// {_id: "db.view", viewOn, pipeline, collation}, as the server's does. The
-// views themselves are descriptors of the catalog; who writes to system.views
-// changes no view.
+// The collection system.views of a database shows its views as documents {_id:
+// "db.view", viewOn, pipeline, collation}, as mongod's does. The views
+// themselves are descriptors of the catalog; writes to system.views change no
+// view.
 
-// showView brings the document of a view up to date; where the view is gone, so
-// is the document.
+// showView updates the document of a view, and removes it where the view was
+// dropped.
 func (n *Node) showView(ctx context.Context, ns schema.Namespace) error {
 	home := schema.Namespace{DB: ns.DB, Coll: schema.ViewsCollection}
 	c := n.Catalog.Lookup(home)

@@ -13,9 +13,9 @@ import (
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
-// checkTimeseriesUpdate holds what an update of a time-series collection may be:
-// one of all measurements that a condition on the metaField finds, of the
-// metaField. (Manual: "Time Series Collection Limitations", updates.) Errors: 72.
+// checkTimeseriesUpdate checks what an update of a time-series collection may be:
+// a multi-update of the metaField by a condition on the metaField. (Manual: "Time
+// Series Collection Limitations", updates.) Errors: 72.
 func checkTimeseriesUpdate(c *catalog.Collection, u *exec.Update, modification bson.Value) error {
 	if c == nil || !c.IsTimeseries() {
 		return nil
@@ -37,7 +37,7 @@ func checkTimeseriesUpdate(c *catalog.Collection, u *exec.Update, modification b
 	return modifiesOnlyMeta(modification.Doc(), o)
 }
 
-// onlyMeta says whether a filter looks at nothing but the metaField.
+// onlyMeta says whether a filter uses only the metaField.
 func onlyMeta(f *match.Filter, o *schema.Timeseries) bool {
 	for _, n := range match.Conjuncts(f.Root()) {
 		if s, ok := n.(*match.JSONSchema); ok {
@@ -54,7 +54,7 @@ func onlyMeta(f *match.Filter, o *schema.Timeseries) bool {
 	return true
 }
 
-// schemaOnMeta says whether a $jsonSchema requires and describes no field but the
+// schemaOnMeta says whether a $jsonSchema requires and describes only the
 // metaField.
 func schemaOnMeta(s bson.Doc, o *schema.Timeseries) bool {
 	for keyword, v := range s.All() {
@@ -89,7 +89,7 @@ func schemaOnMeta(s bson.Doc, o *schema.Timeseries) bool {
 	return true
 }
 
-// modifiesOnlyMeta refuses operators on other fields than the metaField.
+// modifiesOnlyMeta refuses operators on fields other than the metaField.
 func modifiesOnlyMeta(modification bson.Doc, o *schema.Timeseries) error {
 	refuse := mongoerr.New(mongoerr.InvalidOptions,
 		"Cannot perform an update on a time-series collection which updates a field that is not the metaField '%s'", o.MetaField)

@@ -6,7 +6,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/command"
 )
 
-// top tells how often and how long each collection was used since start.
+// top returns how often and how long each collection was used since the start.
 func (n *Node) top() *command.Command {
 	return &command.Command{
 		Name: "top", Flags: command.AdminOnly, Help: "usage by collection, in micros ",

@@ -93,7 +93,7 @@ func (n *Node) runUpdate(ctx context.Context, op *command.Op) error {
 				try.updated(i, out)
 			}
 		}
-		if out != nil && err == nil { // of a statement that fails midway, mongod counts nothing
+		if out != nil && err == nil { // mongod counts nothing of a statement that fails midway
 			modified += out.Modified
 			matched += out.Matched
 			if !out.Upserted.IsMissing() {
@@ -206,7 +206,7 @@ func (n *Node) parseUpdate(m *writeMemory, op *command.Op, c *catalog.Collection
 }
 
 // sortOf parses the sort of a statement that changes one document. Where the
-// filter names its _id the server looks it up, and does not read the sort.
+// filter has its _id, mongod looks it up and ignores the sort.
 func sortOf(sort, filter bson.Doc) (sortkey.Pattern, error) {
 	if id, v := filter.First(); id == "_id" && filter.Len() == 1 {
 		switch v.Type {

@@ -10,7 +10,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
-// validate answers {validate: collection}: it proves that a collection and its
+// validate answers {validate: collection}: it checks that a collection and its
 // indexes agree. (Manual: database command validate.)
 func (n *Node) validate() *command.Command {
 	return &command.Command{
@@ -20,7 +20,7 @@ func (n *Node) validate() *command.Command {
 	}
 }
 
-// validateMode is what a validate is to do.
+// validateMode is what a validate has to check.
 type validateMode struct{ full, repair, fixMultikey, metadata, conformance bool }
 
 func (m validateMode) repairMode() string {
@@ -33,8 +33,8 @@ func (m validateMode) repairMode() string {
 	return "None"
 }
 
-// parseValidateMode reads the options; any value stands for a bool. Errors: 72
-// for what excludes each other, 115 for a validation in the background.
+// parseValidateMode reads the options; any value counts as a bool. Errors: 72
+// for options that exclude each other, 115 for a validation in the background.
 func parseValidateMode(body bson.Doc, ns string) (m validateMode, err error) {
 	flag := func(name string) bool { return body.Lookup(name).Truthy() }
 	m = validateMode{
@@ -90,8 +90,8 @@ func (n *Node) runValidate(ctx context.Context, op *command.Op) error {
 	return nil
 }
 
-// writeMetadataValidation is the reply of {metadata: true}: a descriptor that
-// was read is valid.
+// writeMetadataValidation writes the reply of {metadata: true}: a descriptor
+// that could be read is valid.
 func writeMetadataValidation(b *bson.Builder, ns schema.Namespace, c *catalog.Collection) {
 	b.String("ns", ns.String()).Binary("uuid", 4, c.UUID[:]).Int32("nIndexes", int32(len(c.Indexes())))
 	b.OpenDoc("keysPerIndex").Close().OpenDoc("indexDetails")

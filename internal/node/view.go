@@ -11,12 +11,12 @@ import (
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
-// resolveView follows a view down to a collection, and returns that, with the
-// pipelines of the views in front of list, and the view's collation. What is
-// no view stays as it is.
+// resolveView follows a view down to a collection, and returns that, list with
+// the pipelines of the views before it, and the view's collation. Other
+// namespaces are returned unchanged.
 func (n *Node) resolveView(ns schema.Namespace, list []bson.Value) (schema.Namespace, []bson.Value, bson.Doc, error) {
 	var collation bson.Doc
-	if startsWith(list, "$collStats") { // which tells of the view itself
+	if startsWith(list, "$collStats") { // which is about the view itself
 		return ns, list, nil, nil
 	}
 	for depth := 0; ns.Coll != ""; depth++ {
@@ -45,8 +45,8 @@ func startsWith(list []bson.Value, stage string) bool {
 	return name == stage
 }
 
-// view returns the view that the command's namespace is, or nil. To who reads,
-// a time-series collection is one, of its measurements.
+// view returns the view that the command's namespace is, or nil. To readers, a
+// time-series collection is a view of its measurements.
 func (n *Node) view(op *command.Op) *catalog.Collection {
 	if op.HasUUID {
 		return nil
@@ -109,7 +109,7 @@ func findStages(a *command.Args) (stages, error) {
 }
 
 // findOnView answers a find on a view; it returns false where the namespace is
-// none.
+// not a view.
 func (n *Node) findOnView(ctx context.Context, op *command.Op) (bool, error) {
 	if n.view(op) == nil {
 		return false, nil

@@ -9,20 +9,21 @@ import (
 )
 
 const (
-	// maxViewDepth is how many views may stand on each other.
+	// maxViewDepth is how deep views on views may nest.
 	maxViewDepth = 20
-	// maxViewPipeline bounds the pipeline of a view with those below it, in bytes.
+	// maxViewPipeline bounds the pipelines of a view and those below it together,
+	// in bytes.
 	maxViewPipeline = 16_000_000
 	// maxPipelineStages is how many stages a pipeline may have.
 	maxPipelineStages = 1000
-	// maxSubPipelines is how deep pipelines may lie in each other.
+	// maxSubPipelines is how deep pipelines may nest.
 	maxSubPipelines = 20
 )
 
-// checkView says whether a view with those options may stand at ns. Errors: 73
-// for its source's name, 323 for a stage that apiStrict does not take, 5 for a cycle, 165 for too many views on each other,
-// 167 for an other collation than that of a view below, 195 for the size, and
-// those of the pipeline.
+// checkView checks whether ns may be a view with those options. Errors: 73 for its source's
+// name, 323 for a stage that apiStrict does not allow, 5 for a cycle, 165 for too deep
+// nesting, 167 for a collation other than that of a view below, 195 for the size, and those
+// of the pipeline.
 func (n *Node) checkView(op *command.Op, ns schema.Namespace, o *schema.Options) error {
 	source := schema.Namespace{DB: ns.DB, Coll: o.ViewOn}
 	if err := source.Validate(); err != nil {
@@ -43,14 +44,14 @@ func (n *Node) checkView(op *command.Op, ns schema.Namespace, o *schema.Options)
 	return n.parseView(op, source, o)
 }
 
-// parseView parses the pipeline of a view on a source, for its errors: who reads the
-// view shall not be the first to find them.
+// parseView parses the pipeline of a view on a source, so that errors are found now
+// and not by the first reader of the view.
 func (n *Node) parseView(op *command.Op, source schema.Namespace, o *schema.Options) error {
 	s, err := n.newScope(op, nil, nil, collationOf(o))
 	if err != nil {
 		return err
 	}
-	s.expr.ClusterTime = true // only who reads the view finds that there is none, as on mongod
+	s.expr.ClusterTime = true // that there is none is found only when the view is read, as on mongod
 	_, err = pipeline.Parse(o.Pipeline.Slice(), &pipeline.Options{
 		Expr: s.expr, Match: s.match, Collator: s.collator, DB: source.DB,
 		NS: pipeline.Namespace{DB: source.DB, Coll: source.Coll}, Namespaces: &namespaces{n, s},
@@ -65,7 +66,7 @@ func collationOf(o *schema.Options) bson.Doc {
 	return o.Collation.Spec
 }
 
-// viewWalk follows a view down to what it stands on.
+// viewWalk follows a view down to its sources.
 type viewWalk struct {
 	n         *Node
 	root      schema.Namespace
@@ -73,7 +74,7 @@ type viewWalk struct {
 	path      []string
 }
 
-// sources looks at what a view stands on: o are its options, size the bytes of
+// sources checks the sources of a view: o are its options, size the bytes of
 // the pipelines above it.
 func (w *viewWalk) sources(db string, o *schema.Options, depth, size int) error {
 	if depth > maxViewDepth {

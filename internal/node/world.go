@@ -17,7 +17,7 @@ type world struct {
 	op   *command.Op
 	ns   schema.Namespace
 	coll *catalog.Collection // nil where there is none
-	// query is how the pipeline reads: collation and limits.
+	// query has how the pipeline reads: collation and limits.
 	query *query
 }
 
@@ -35,7 +35,7 @@ func (w *world) Source(ctx context.Context, stage string, arg bson.Value) (pipel
 	case "$listCatalog":
 		return w.listCatalog()
 	case "$querySettings", "$queryStats", "$listSampledQueries":
-		// There are no settings, and neither statistics nor samples are taken.
+		// There are no settings, and neither statistics nor samples are collected.
 		return &pipeline.List{}, nil
 	case "$expiryStats":
 		return w.expiryStats(ctx, arg.Doc())
@@ -76,7 +76,7 @@ var currentOpStage = command.NewFields("$currentOp",
 	command.Bool("targetAllNodes").NotNull(), command.Bool("backtrace").NotNull(),
 )
 
-// currentOp lists the operations that run. (Manual: $currentOp.)
+// currentOp lists the running operations. (Manual: $currentOp.)
 func (w *world) currentOp(arg bson.Doc) (pipeline.Iterator, error) {
 	a, err := command.ParseDoc(currentOpStage, arg)
 	if err != nil {

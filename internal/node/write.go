@@ -17,9 +17,9 @@ import (
 // code and lose their message, as the server's do.
 const maxErrorBytes = 1 << 20
 
-// forWrite resolves the collection that a write goes to. With create, one that
-// does not exist is made; else nil stands for it. Errors: 73, 166, 26 for a
-// UUID that is none, 361 for a collectionUUID that is another's.
+// forWrite resolves the collection of a write. With create it creates one that
+// does not exist; otherwise it returns nil for that. Errors: 73, 166, 26 for an
+// unknown UUID, 361 for a collectionUUID of another collection.
 func (n *Node) forWrite(ctx context.Context, op *command.Op, create bool) (*catalog.Collection, error) {
 	c, err := n.collection(op)
 	if err != nil {
@@ -45,8 +45,8 @@ func (n *Node) forWrite(ctx context.Context, op *command.Op, create bool) (*cata
 	return c, err
 }
 
-// durability is what a write concern asks of the log. A standalone's majority
-// is itself, and means the journal.
+// durability returns the durability for a write concern. A standalone is its
+// own majority, which means the journal.
 func durability(op *command.Op) storage.Durability {
 	if op.WriteConcern.Journal || op.WriteConcern.Mode == "majority" {
 		return storage.Journaled
@@ -54,18 +54,19 @@ func durability(op *command.Op) storage.Durability {
 	return storage.Buffered
 }
 
-// newWriter is a writer of op.
+// newWriter returns a writer for op.
 func (n *Node) newWriter(op *command.Op) *exec.Writer {
 	w := n.Exec.NewWriter(durability(op))
 	w.Execution = op.Execution
 	return w
 }
 
-// checker refuses documents that a collection's validator does not let in; old
-// is nil for an insert.
+// checker refuses documents that fail a collection's validator; old is nil for
+// an insert.
 type checker func(old, doc bson.Doc) error
 
-// validator returns the checker of a collection, or nil where everything goes.
+// validator returns the checker of a collection, or nil where everything is
+// valid.
 func (n *Node) validator(ctx context.Context, c *catalog.Collection, bypass bool) checker {
 	if c == nil || bypass || c.Settings.Validation == nil {
 		return nil
@@ -74,7 +75,7 @@ func (n *Node) validator(ctx context.Context, c *catalog.Collection, bypass bool
 	return func(old, doc bson.Doc) error { return v.Check(old, doc, c.Stamps(), n.warnValidation(ctx, c)) }
 }
 
-// warnValidation logs what validationAction "warn" lets through.
+// warnValidation logs documents that validationAction "warn" accepts.
 func (n *Node) warnValidation(ctx context.Context, c *catalog.Collection) func(bson.Doc) {
 	return func(details bson.Doc) {
 		n.Log.WarnContext(ctx, "Document would fail validation", "id", 20294, "c", "STORAGE", "namespace", c.Namespace.String(), "errInfo", details.String())

@@ -9,7 +9,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/command"
 )
 
-// buildInfo says which version of MongoDB this server behaves as, and how it
+// buildInfo returns which version of MongoDB this server behaves as, and how it
 // was built.
 func (p *Process) buildInfo() *command.Command {
 	return &command.Command{
@@ -40,7 +40,7 @@ func (p *Process) runBuildInfo(_ context.Context, op *command.Op) error {
 // StorageEngine is the name of the storage engine.
 const StorageEngine = "mayfly"
 
-// arch is the processor's architecture by the name that the server uses.
+// arch returns the processor's architecture by mongod's name.
 func arch() string {
 	switch runtime.GOARCH {
 	case "amd64":

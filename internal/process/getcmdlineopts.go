@@ -7,7 +7,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/command"
 )
 
-// getCmdLineOpts tells the options that the server was started with.
+// getCmdLineOpts returns the options that the server was started with.
 func (p *Process) getCmdLineOpts() *command.Command {
 	return &command.Command{
 		Name: "getCmdLineOpts", Flags: command.AdminOnly, Fields: command.NewFields("getCmdLineOpts"),

@@ -11,8 +11,8 @@ import (
 var getParameterOptions = command.NewFields("getParameter",
 	command.SafeBool("showDetails"), command.SafeBool("allParameters"), command.Enum("setAt", "startup", "runtime"))
 
-// getParameter tells the values of server parameters: of the fields named after
-// them, or of all.
+// getParameter returns the values of server parameters: those that fields name,
+// or all.
 func (p *Process) getParameter() *command.Command {
 	return &command.Command{
 		Name: "getParameter", Flags: command.AdminOnly, Run: p.runGetParameter,

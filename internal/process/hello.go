@@ -78,7 +78,7 @@ func awaitTopology(ctx context.Context, op *command.Op) error {
 	}
 	d := op.Dispatcher
 	if known.Value("processId").ObjectID() != d.ProcessID {
-		return nil // the client knew another process: it hears of this one at once
+		return nil // the client knew another process: it is answered at once
 	}
 	var changed <-chan struct{}
 	if d.Member != nil {

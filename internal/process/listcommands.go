@@ -6,7 +6,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/command"
 )
 
-// listCommands tells every command there is.
+// listCommands lists all commands.
 func (p *Process) listCommands() *command.Command {
 	return &command.Command{
 		Name: "listCommands", Flags: command.NoAuth, Help: "get a list of all db commands", Run: p.runListCommands,

@@ -9,12 +9,12 @@ import (
 	"github.com/mayflydb/mayfly/internal/command"
 )
 
-// services say what a process does for clients.
+// services are the names of the services, which clients see, by kind of process.
 var services = map[string]string{Mongod: "shard", Mongos: "router"}
 
-// serverStatus tells how the server is: the head below, and the sections that
-// its parts contribute. {section: 0} leaves one out, {section: 1} asks for one
-// that is left out otherwise.
+// serverStatus returns the state of the server: the head below, and the
+// sections of its parts. {section: 0} leaves one out, {section: 1} includes one
+// that is otherwise left out.
 func (p *Process) serverStatus() *command.Command {
 	return &command.Command{
 		Name: "serverStatus", Flags: command.Quiet, Help: "returns lots of administrative server statistics", Run: p.runServerStatus,

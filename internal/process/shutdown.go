@@ -11,8 +11,8 @@ import (
 
 var shutdownFields = command.NewFields("shutdown", command.SafeBool("force"), command.SafeInt64("timeoutSecs"))
 
-// shutdown asks the server to stop. While nobody authenticates, only clients on
-// the same machine may.
+// shutdown stops the server. Without access control, only clients on the same
+// machine may.
 func (p *Process) shutdown() *command.Command {
 	return &command.Command{
 		Name: "shutdown", Flags: command.AdminOnly, Fields: shutdownFields, Help: "shutdown the database.", Run: p.runShutdown,
@@ -26,11 +26,11 @@ const shutdownCatchUpSecs = 15
 // maxCatchUpSecs bounds it.
 const maxCatchUpSecs = 1 << 31
 
-// shutdownPeriod is how long a primary that stops does not want to be one again.
+// shutdownPeriod is how long a primary that stops does not stand for election.
 const shutdownPeriod = 10 * time.Second
 
-// runShutdown has a primary hand over first. Where nobody can take over it goes on, but
-// for force. (Manual: database command shutdown.)
+// runShutdown makes a primary hand over first. Unless force is given, it fails where
+// nobody can take over. (Manual: database command shutdown.)
 func (p *Process) runShutdown(ctx context.Context, op *command.Op) error {
 	if p.LocalhostOnly && !fromHere(op.Client) {
 		return mongoerr.New(mongoerr.Unauthorized, "shutdown must run from localhost when running db without auth")

@@ -18,8 +18,8 @@ func appendMemory(b *bson.Builder) {
 	b.Int32("bits", 64).Int("resident", resident/mebibyte).Int("virtual", virtual/mebibyte).Bool("supported", true)
 }
 
-// memoryUse is the size of the process in bytes: from the system where it tells,
-// otherwise what the Go runtime has taken from it.
+// memoryUse is the size of the process in bytes: from the system where it
+// reports it, otherwise what the Go runtime has taken from it.
 func memoryUse() (virtual, resident int64) {
 	if text, err := os.ReadFile("/proc/self/statm"); err == nil {
 		if f := strings.Fields(string(text)); len(f) >= 2 {

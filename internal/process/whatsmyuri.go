@@ -6,7 +6,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/command"
 )
 
-// whatsMyURI tells the client the address it has here.
+// whatsMyURI returns the client's address as the server sees it.
 func (p *Process) whatsMyURI() *command.Command {
 	return &command.Command{
 		Name: "whatsmyuri", Flags: command.NoAuth | command.Quiet, Help: "{whatsmyuri:1}",
