@@ -21,7 +21,7 @@ type alongPath struct {
 
 func (c *alongPath) document(doc bson.Doc, at int) { c.value(doc.Lookup(c.part.Components[at]), at) }
 
-// value goes on from v, which lies at component at.
+// value continues from v, which is at component at.
 func (c *alongPath) value(v bson.Value, at int) {
 	last := at == len(c.part.Components)-1
 	switch {

@@ -16,7 +16,7 @@ const PluginExtreme = "extreme"
 // bucketIndex is an index of buckets with parts on fields of measurements.
 type bucketIndex struct {
 	btree
-	// plain is the index with those parts on fields of their own.
+	// plain is the index with those parts on ordinary fields.
 	plain *Index
 	// paths are the components of the measurements' paths, by part; nil for parts
 	// on the meta value and the time.

@@ -30,7 +30,7 @@ func (c *Collation) spec() bson.Doc {
 	return c.Spec
 }
 
-// collationText is how messages print a collation.
+// collationText returns a collation as messages show it.
 func collationText(spec bson.Doc) string {
 	if spec == nil {
 		return `{ locale: "simple" }`
@@ -38,14 +38,14 @@ func collationText(spec bson.Doc) string {
 	return spec.String()
 }
 
-// collationVersion is what specifications call the version of the tables.
+// collationVersion is the version of the tables, as in specifications.
 const collationVersion = "57.1"
 
 // collationParser reads a specification field by field.
 type collationParser struct {
 	doc  bson.Doc
 	opts collation.Options
-	// What the specification gives; the rest is the locale's.
+	// What the specification gives; the rest is the locale's default.
 	alternate, maxVariable   string
 	normalization, backwards bool
 	given                    map[string]bool

@@ -14,8 +14,8 @@ const (
 	maxCappedDocs = int64(1) << 31
 )
 
-// genericArguments are the arguments every command takes that can stand in a
-// `create` and mean nothing for the collection.
+// genericArguments are the arguments of all commands, which may be in a
+// `create` and do not apply to the collection.
 var genericArguments = map[string]bool{
 	"$db": true, "lsid": true, "$clusterTime": true, "comment": true, "writeConcern": true, "readConcern": true,
 	"maxTimeMS": true, "apiVersion": true, "apiStrict": true, "apiDeprecationErrors": true, "txnNumber": true,
@@ -82,8 +82,8 @@ func invalidOptions(format string, args ...any) error {
 
 type getter func(name string) bson.Value
 
-// setShape decides what is made: an ordinary, capped, clustered or time-series
-// collection, or a view.
+// setShape decides what is created: an ordinary, capped, clustered or
+// time-series collection, or a view.
 func (o *Options) setShape(ns Namespace, args bson.Doc, get getter) error {
 	if t := get("timeseries"); !t.IsMissing() {
 		if e := get("encryptedFields"); !e.IsMissing() {
@@ -135,7 +135,8 @@ func checkCappedSize(n int64) error {
 	return nil
 }
 
-// setClustered reads clusteredIndex: a specification, or a bool of old times.
+// setClustered reads clusteredIndex: a specification, or a bool in the legacy
+// form.
 func (o *Options) setClustered(ns Namespace, c bson.Value, get getter) error {
 	switch {
 	case get("capped").Truthy():
@@ -193,7 +194,7 @@ func (o *Options) setView(get getter) error {
 		return encryptedShape()
 	}
 	o.ViewOn = on.Str()
-	// Null elements of a pipeline count for nothing.
+	// Null elements of a pipeline are ignored.
 	var b bson.Builder
 	b.Reset(nil)
 	n := 0
@@ -207,7 +208,7 @@ func (o *Options) setView(get getter) error {
 	return nil
 }
 
-// dropWhatViewsIgnore leaves a view with what means something to it.
+// dropWhatViewsIgnore removes the options that do not apply to a view.
 func (o *Options) dropWhatViewsIgnore() {
 	if o.ViewOn != "" {
 		*o = Options{ViewOn: o.ViewOn, Pipeline: o.Pipeline, Collation: o.Collation, ExpireAfterSeconds: NoExpiry}

@@ -11,7 +11,7 @@ import (
 const (
 	// MaxDocument is the largest document a user may store, in bytes.
 	MaxDocument = 16 << 20
-	// maxNesting is how deep documents and arrays may lie in a document.
+	// maxNesting is how deep documents and arrays may nest in a document.
 	maxNesting = 180
 	// minLevel is the fewest bytes that one level of nesting takes.
 	minLevel = 7
@@ -104,7 +104,7 @@ func checkIDDocument(d bson.Doc) error {
 	return nil
 }
 
-// deeper says whether documents lie more than levels deep in d.
+// deeper says whether documents nest more than levels deep in d.
 func deeper(d bson.Doc, levels int) bool {
 	if levels < 0 {
 		return true

@@ -8,7 +8,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/keystring"
 )
 
-// appendKey encodes one value for each part as a further key.
+// appendKey encodes one value for each part as another key.
 func (ix *Index) appendKey(dst []Key, values []bson.Value) []Key {
 	if ix.room.over() {
 		return dst
@@ -30,8 +30,8 @@ func (ix *Index) appendKey(dst []Key, values []bson.Value) []Key {
 	return dst
 }
 
-// sortKeys orders keys and drops duplicates; what is dropped keeps its buffers
-// in the spare capacity.
+// sortKeys orders keys and drops duplicates; dropped keys keep their buffers in
+// the spare capacity.
 func sortKeys(keys []Key) []Key {
 	slices.SortStableFunc(keys, func(a, b Key) int { return bytes.Compare(a.Bytes, b.Bytes) })
 	n := 0

@@ -5,8 +5,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// setEncrypted reads encryptedFields of `create`. A server that is no member of
-// a replica set cannot keep encrypted collections.
+// setEncrypted reads encryptedFields of `create`. A server that is not a member
+// of a replica set cannot have encrypted collections.
 func (o *Options) setEncrypted(d bson.Doc) error {
 	if o.Capped {
 		return mongoerr.New(mongoerr.Code(6367301), "Encrypted collections cannot be capped")

@@ -8,8 +8,8 @@ import (
 )
 
 // engineOptions are the storage engines that may be configured, and the options
-// each takes. wiredTiger is accepted, since applications name it, and means
-// nothing here.
+// each takes. wiredTiger is accepted, since applications name it, and has no
+// effect here.
 var engineOptions = map[string]map[string]bool{
 	"wiredTiger": {"configString": true},
 	"mayfly":     {"expiry": true},

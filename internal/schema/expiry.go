@@ -71,7 +71,7 @@ func (e Expiry) Over(collection *Expiry) Expiry {
 	return e
 }
 
-// expiryPath is where the settings stand in a command.
+// expiryPath is the path of the settings in a command.
 const expiryPath = "storageEngine.mayfly.expiry"
 
 // ExpiryOf reads the settings out of a storageEngine option, which may be nil.
@@ -118,7 +118,7 @@ func unknownField(path string) error {
 	return mongoerr.New(mongoerr.Code(40415), "BSON field '%s' is an unknown field.", path)
 }
 
-// notA is the error for a value of another type than wanted.
+// notA returns the error for a value of a wrong type.
 func notA(path string, v bson.Value, wanted string) error {
 	return mongoerr.New(mongoerr.TypeMismatch, "BSON field '%s' is the wrong type '%s', expected type '%s'", path, v.Type, wanted)
 }
@@ -183,7 +183,7 @@ func parseBudget(path string, v bson.Value) (b Budget, err error) {
 	return b, nil
 }
 
-// perSecond reads a rate, which is a whole number from 1.
+// perSecond reads a rate, a whole number of at least 1.
 func perSecond(path string, v bson.Value) (int64, error) {
 	if !v.IsNumber() {
 		return 0, mongoerr.New(mongoerr.TypeMismatch,
@@ -250,14 +250,14 @@ func ChangeExpiry(stored, change bson.Doc) (changed bson.Doc, err error) {
 
 var expiryFields = map[string]bool{"visibility": true, "paused": true, "exact": true, "relayout": true, "by": true, "budget": true, "window": true, "dryRun": true}
 
-// nestedFields are the settings that have fields of their own.
+// nestedFields are the settings that are documents.
 var nestedFields = map[string]map[string]bool{
 	"budget": {"documentsPerSecond": true, "bytesPerSecond": true},
 	"window": {"from": true, "to": true, "timeZone": true},
 }
 
-// mergeNested is a setting with fields of its own as a change of some of them
-// leaves it, Missing where none is left.
+// mergeNested returns a setting that is a document after a change of some of
+// its fields; Missing where none is left.
 func mergeNested(setting string, were, fields bson.Doc) (bson.Value, error) {
 	var b bson.Builder
 	b.Reset(nil)
@@ -279,12 +279,12 @@ func mergeNested(setting string, were, fields bson.Doc) (bson.Value, error) {
 	return bson.Value{}, nil
 }
 
-// expirySettings are the settings in a storageEngine option, nil for none.
+// expirySettings returns the settings in a storageEngine option; nil for none.
 func expirySettings(storageEngine bson.Doc) bson.Doc {
 	return document(document(storageEngine.Lookup("mayfly")).Lookup("expiry"))
 }
 
-// kindOf is what a setting `by` says where it is set, absent or null.
+// kindOf returns the value of the setting `by` where it is set, absent or null.
 func kindOf(by bson.Value) string {
 	if by.IsNullish() {
 		return ByDate.String()
@@ -346,7 +346,8 @@ func (o *Options) CheckRuleExpiry(e Expiry) error {
 	return o.checkExact(e)
 }
 
-// checkExact refuses the setting exact where documents are no measurements: error 72.
+// checkExact refuses the setting exact where documents are not measurements: error
+// 72.
 func (o *Options) checkExact(e Expiry) error {
 	if e.Exact && o.Timeseries == nil {
 		return invalidOptions("'%s.exact' is only supported on time-series collections", expiryPath)

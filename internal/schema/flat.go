@@ -8,8 +8,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// flat is the 2d index: the place of legacy coordinates in a raster, with
-// ordinary fields behind it. A document without a location is left out.
+// flat is the 2d index: the cell of legacy coordinates in a grid, followed by
+// ordinary fields. A document without a location is left out.
 type flat struct{ grid geo.Grid }
 
 func (flat) configure(spec bson.Doc) indexKind {
@@ -83,7 +83,7 @@ func (k flat) keys(ix *Index, doc bson.Doc, dst []Key) ([]Key, MultikeyPaths, er
 	for i := range ix.Parts[1:] {
 		row[i+1], paths[i+1] = beside(doc, &ix.Parts[i+1])
 	}
-	// One location as an array of two numbers is no array of the index.
+	// A location as an array of two numbers does not count as an array.
 	if len(places) > 1 {
 		paths[0] = found.arrays | 1<<min(len(ix.Parts[0].Components)-1, maxMultikeyBit)
 	}
@@ -122,8 +122,8 @@ func (k flat) places(dst []bson.Value, v bson.Value, doc bson.Doc) ([]bson.Value
 	return dst, nil
 }
 
-// beside is the value of an ordinary field of a 2d index: several values are
-// one array.
+// beside returns the value of an ordinary field of a 2d index: several values
+// are one array.
 func beside(doc bson.Doc, part *Part) (bson.Value, uint64) {
 	c := extractAlong(doc, part, true)
 	switch len(c.values) {

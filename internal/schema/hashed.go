@@ -13,7 +13,7 @@ import (
 // alone or among ordinary fields. It never holds arrays.
 type hashed struct{}
 
-// hashSeed is the one seed there is.
+// hashSeed is the only seed in use.
 const hashSeed = 0
 
 func (hashed) validatePattern(key bson.Doc) error {

@@ -21,7 +21,8 @@ var indexFields = map[string]bool{
 	"bits": true, "min": true, "max": true, "wildcardProjection": true,
 }
 
-// idIndexFields are the options the index on _id may be asked for with.
+// idIndexFields are the options that a specification of the index on _id may
+// have.
 var idIndexFields = map[string]bool{"v": true, "key": true, "name": true, "ns": true, "collation": true}
 
 // ParseIndexSpec checks one specification of createIndexes as far as that needs
@@ -48,7 +49,7 @@ func ParseIndexSpec(ns Namespace, spec bson.Doc, ignoreUnknown bool) (bson.Doc, 
 	} else if name == "*" {
 		return nil, mongoerr.New(mongoerr.BadValue, "The index name '*' is not valid.")
 	} else if strings.IndexByte(name, 0) >= 0 {
-		// Replies have names of indexes as names of fields, which end at a zero byte.
+		// Replies use names of indexes as names of fields, which end at a zero byte.
 		return nil, cannotCreate("index names cannot contain NUL bytes")
 	}
 	if ns.IsSystem() && !ns.IsBuckets() && spec.Has("hidden") {
@@ -117,7 +118,8 @@ func validateSpec(spec bson.Doc) error {
 
 type fieldCheck func(name string, v bson.Value, spec bson.Doc) error
 
-// fieldChecks judge the options one by one, in the order they stand in.
+// fieldChecks check the options one by one, in the order in which they are
+// given.
 var fieldChecks = map[string]fieldCheck{
 	"key":                     checkKey,
 	"name":                    mustBe(bson.TypeString, "a string"),
@@ -195,7 +197,7 @@ func checkPartial(name string, v bson.Value, spec bson.Doc) error {
 
 func checkBool(name string, v bson.Value, _ bson.Doc) error {
 	if v.Type != bson.TypeBool && !v.IsNumber() {
-		// The missing quote is the server's.
+		// The missing quote is mongod's.
 		return mongoerr.New(mongoerr.TypeMismatch,
 			"The field '%s has value %s: %s, which is not convertible to bool", name, name, v)
 	}
@@ -284,12 +286,12 @@ func validateIDSpec(spec bson.Doc) error {
 	return nil
 }
 
-// storedFirst are the fields that stand in front of a stored specification, in
-// this order; the others follow as they came.
+// storedFirst are the first fields of a stored specification, in this order;
+// the others follow as they came.
 var storedFirst = []string{"v", "unique", "hidden", "prepareUnique", "key", "name"}
 
-// storedForm is the specification as the catalog keeps it and messages print
-// it: version and flags in front, false flags dropped, the TTL an int.
+// storedForm returns the specification as the catalog stores it and messages
+// show it: version and flags first, without false flags, the TTL as an int.
 func storedForm(spec bson.Doc) bson.Doc {
 	if pluginOf(spec.Lookup("key").Doc()) == pluginText {
 		spec = textForm(spec)

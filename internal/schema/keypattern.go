@@ -16,8 +16,8 @@ const (
 // wildcardName is the key pattern's name for every field.
 const wildcardName = "$**"
 
-// pluginOf names the kind of index a key pattern asks for: the first string in
-// it, "wildcard" where a number stands at a wildcard path, else "".
+// pluginOf returns the kind of index of a key pattern: the first string in it,
+// "wildcard" where a number is at a wildcard path, else "".
 func pluginOf(key bson.Doc) string {
 	plugin := ""
 	for name, v := range key.All() {

@@ -69,13 +69,13 @@ func (ix *Index) Keys(doc bson.Doc, dst []Key) ([]Key, MultikeyPaths, error) {
 }
 
 const (
-	// keyBytes is what a key takes beside its bytes.
+	// keyBytes is what a key takes in addition to its bytes.
 	keyBytes = 64
-	// roomStep is after how many bytes of keys there is asked for more room.
+	// roomStep is after how many bytes of keys more memory is booked.
 	roomStep = 64 << 10
 )
 
-// keyRoom bounds the keys of one document. A nil one has room for all.
+// keyRoom bounds the keys of one document. A nil one is unlimited.
 type keyRoom struct {
 	ask         func(bytes int) error
 	bytes, room int

@@ -5,8 +5,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/geo"
 )
 
-// The names of the index kinds as they stand in key patterns; an ordinary
-// index has none, and "wildcard" never stands in a pattern.
+// The names of the index kinds as in key patterns; an ordinary index has none,
+// and "wildcard" is never in a pattern.
 const (
 	pluginBtree    = ""
 	pluginHashed   = "hashed"
@@ -30,7 +30,7 @@ type indexKind interface {
 	keys(ix *Index, doc bson.Doc, dst []Key) ([]Key, MultikeyPaths, error)
 }
 
-// configured is a kind that its index's options shape.
+// configured is a kind that depends on its index's options.
 type configured interface {
 	configure(spec bson.Doc) indexKind
 }

@@ -7,10 +7,10 @@ import (
 	"github.com/mayflydb/mayfly/internal/invariant"
 )
 
-// pluginLastWrite is the kind of index that {_ts: 1} with expireAfterSeconds
-// makes where its settings ask for it, by: "lastWrite": the rule of Azure Cosmos
-// DB, "Expire data with Time to Live". No key pattern names it. Without that
-// setting {_ts: 1} is an index of dates as any other, and _ts a user's field.
+// pluginLastWrite is the kind of an index {_ts: 1} with expireAfterSeconds and
+// the setting by: "lastWrite": the rule of Azure Cosmos DB, "Expire data with
+// Time to Live". No key pattern names it. Without that setting {_ts: 1} is an
+// index of dates like any other, and _ts a user's field.
 const pluginLastWrite = "lastwrite"
 
 // The fields of a document that the rule reads: the time of its last write in
@@ -24,13 +24,13 @@ const (
 // document with a valid ttl of its own has the key {own: second at which it
 // expires}, one with a ttl of -1 has none, every other one {age: second of its
 // last write}: so a changed default acts at once and rebuilds nothing. The two
-// run one after the other in the index, each the oldest first.
+// classes follow each other in the index, each with the oldest first.
 //
 // The same rule serves containers of the Cosmos DB endpoint: a collection whose
 // items carry _ts since ever has the index with since 0 (see WatchedFrom) and
 // tells each unit the second of its writes (catalog.Unit.SetTime); the default
-// is changed by replacing expireAfterSeconds, and paused while it is off. What
-// is due then goes by the TTL monitor.
+// is changed by replacing expireAfterSeconds, and paused while it is off. The
+// TTL monitor removes what is due then.
 //
 // A document's ttl is valid when it is a whole number, -1 or from 1 to
 // 2147483647, whatever its type; all else counts as absent.
@@ -102,7 +102,7 @@ func AskedLastWrite(spec bson.Doc) bson.Doc {
 	return b.Doc("storageEngine", withExpiry(engine, settings)).Finish()
 }
 
-// shown is a specification without what only the server says of it.
+// shown returns a specification without what only the server adds.
 func shown(spec bson.Doc) bson.Doc {
 	if !spec.Has(sinceField) && !spec.Has(lenientField) {
 		return spec
@@ -127,7 +127,7 @@ func OwnTTL(v bson.Value) (seconds int64, ok bool) {
 	return n, whole && (n == -1 || n >= 1 && n <= math.MaxInt32)
 }
 
-// lastWriteKey is the key of a document, Missing where it never expires.
+// lastWriteKey returns the key of a document; Missing where it never expires.
 func lastWriteKey(doc bson.Doc, since int64) bson.Value {
 	at, own, ever := lastWriteAt(doc, since)
 	if !ever {
@@ -140,10 +140,10 @@ func lastWriteKey(doc bson.Doc, since int64) bson.Value {
 	return bson.Document(new(bson.Builder).Int64(class, at).Finish())
 }
 
-// lastWriteAt is the second at which a document with a ttl of its own expires,
+// lastWriteAt returns the second at which a document with its own ttl expires,
 // else that of its last write; ever is false where it never expires. What was
-// written before since, when the rule began to watch, counts as written then:
-// of such writes nothing is known.
+// written before since, when the rule began to track writes, counts as written
+// then, as the time of such writes is not known.
 func lastWriteAt(doc bson.Doc, since int64) (at int64, own, ever bool) {
 	var written, ttl bson.Value
 	for it := doc.Iter(); it.Next(); {
@@ -183,7 +183,7 @@ func (ix *Index) LastWriteAt(doc bson.Doc) (at int64, own, ever bool) {
 	return lastWriteAt(doc, ix.since)
 }
 
-// lastWriteDue is the instant of a key, with that default.
+// lastWriteDue returns the instant of a key, with that default.
 func lastWriteDue(v bson.Value, seconds int64) int64 {
 	class, at := document(v).First()
 	switch {
@@ -195,7 +195,7 @@ func lastWriteDue(v bson.Value, seconds int64) int64 {
 	return Never
 }
 
-// lastWriteRanges are the keys with an instant after one and up to another.
+// lastWriteRanges returns the keys with an instant after one and up to another.
 func lastWriteRanges(after, upTo, seconds int64) []Range {
 	if upTo < 0 {
 		return nil
@@ -219,8 +219,9 @@ func lastWriteRanges(after, upTo, seconds int64) []Range {
 	return rs
 }
 
-// sinceField is where a stored specification of this kind says when the rule
-// began to watch the writes of its collection. listIndexes does not show it.
+// sinceField is the field of a stored specification of this kind with the time
+// when the rule began to track the writes of its collection. listIndexes does
+// not show it.
 const sinceField = "since"
 
 // WatchedFrom returns a specification whose rule, if it is one by last writes, watches
@@ -255,7 +256,7 @@ func Stamped(doc bson.Doc, second int64) bson.Doc {
 	return b.Finish()
 }
 
-// unstamped is a document without the time of its last write.
+// unstamped returns a document without the time of its last write.
 func unstamped(doc bson.Doc) bson.Doc {
 	var b bson.Builder
 	b.Reset(nil)

@@ -3,9 +3,9 @@ package schema
 import "github.com/mayflydb/mayfly/internal/bson"
 
 // lenientField marks a stored specification as lenient: a document whose keys
-// cannot be made, for parallel arrays or a geometry that is none, is left out
-// instead of being refused. Who asks for an index with a command cannot say so,
-// and listIndexes does not show it.
+// cannot be made, because of parallel arrays or an invalid geometry, is left
+// out instead of being refused. Commands cannot set it, and listIndexes does
+// not show it.
 const lenientField = "lenient"
 
 // Lenient is a specification that leaves out what it cannot index.
@@ -13,8 +13,8 @@ func Lenient(spec bson.Doc) bson.Doc {
 	return new(bson.Builder).Fields(spec).Bool(lenientField, true).Finish()
 }
 
-// leftOut is what Keys says of a document that a lenient index leaves out: of
-// an index of geometries nobody misses it, since no shape is near it. All
+// leftOut is the result of Keys for a document that a lenient index leaves out:
+// an index of geometries needs no mark for it, since no shape is near it. All
 // others are marked as having arrays in every part, which no document that is
 // in them makes of a part that holds one number (LeavesOut).
 func (ix *Index) leftOut() MultikeyPaths {

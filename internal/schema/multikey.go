@@ -16,16 +16,16 @@ type expansion struct {
 	dst   []Key
 	from  int // where this document's keys start in dst
 	paths MultikeyPaths
-	stack []progress // one for each part, level upon level
+	stack []progress // one for each part, level by level
 	row   [maxParts]bson.Value
 }
 
-// progress is how far one part of the key has got.
+// progress is the progress of one part of the key.
 type progress struct {
 	used  int        // components walked; all of them: value is found
 	value bson.Value // the part's value, once used is complete
-	// A number as the next component also names an element of the array at
-	// hand: what lies there, and how far the path led below it.
+	// A number as the next component also names an element of the current array:
+	// its value, and how far the path led below it.
 	numbered bool
 	element  bson.Value
 	below    int
@@ -46,7 +46,7 @@ func multikey(ix *Index, doc bson.Doc, dst []Key) ([]Key, MultikeyPaths, error) 
 	return e.dst[:e.from+len(keys)], e.paths, nil
 }
 
-// document goes on from the progress of a level into one document. missing
+// document continues from the progress of a level into one document. missing
 // counts the parts that were found nowhere.
 func (e *expansion) document(doc bson.Doc, level, missing int) error {
 	n := len(e.ix.Parts)
@@ -91,7 +91,7 @@ func (e *expansion) document(doc bson.Doc, level, missing int) error {
 	return e.array(array.Doc(), level, missing, under)
 }
 
-// extract walks a part on in doc. A component that is a number may name a
+// extract continues a part in doc. A component that is a number may name a
 // field of doc or the element of the array that doc is in, not both.
 func extract(doc bson.Doc, part *Part, p *progress) (bson.Value, error) {
 	if p.numbered {
@@ -128,9 +128,9 @@ func (e *expansion) mark(state []progress, array bson.Doc, under uint64) {
 }
 
 // array makes the keys of each element; an empty array counts as one undefined
-// element. Where every path goes on into the element that it names, all elements
-// have the keys of the first: made for each, they would multiply with every
-// array inside.
+// element. Where every path continues into the element that it names, all
+// elements have the keys of the first: made for each, they would multiply with
+// every array inside.
 func (e *expansion) array(array bson.Doc, level, missing int, under uint64) error {
 	if array.IsEmpty() {
 		return e.element(bson.Undefined, level, missing, under)
@@ -151,14 +151,14 @@ func (e *expansion) array(array bson.Doc, level, missing int, under uint64) erro
 	return nil
 }
 
-// level is how far the parts have got at a level.
+// level is the progress of the parts at a level.
 func (e *expansion) level(i int) []progress {
 	n := len(e.ix.Parts)
 	return e.stack[i*n : (i+1)*n]
 }
 
-// picksOnly says whether every path that leads to the array of a level goes on
-// into the element that it names.
+// picksOnly says whether every path that leads to the array of a level
+// continues into the element that it names.
 func (e *expansion) picksOnly(level int, under uint64) bool {
 	for i, p := range e.level(level) {
 		if under&(1<<i) != 0 && !p.numbered {

@@ -109,7 +109,7 @@ func (n Namespace) invalid() error {
 	return mongoerr.New(mongoerr.InvalidNamespace, "Invalid namespace specified '%s'", n.DB+"."+n.Coll)
 }
 
-// mayHoldDollar admits the one family of names with a dollar sign.
+// mayHoldDollar allows the only family of names with a dollar sign.
 func (n Namespace) mayHoldDollar() bool {
 	return n.DB == "local" && strings.HasPrefix(n.Coll, "oplog.$main")
 }

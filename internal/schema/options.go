@@ -90,7 +90,7 @@ var optionLoaders = map[string]func(*Options, bson.Value) error{
 	},
 }
 
-// text is the content of a string, "" for anything else.
+// text returns the content of a string, "" for anything else.
 func text(v bson.Value) string {
 	if v.Type != bson.TypeString {
 		return ""
@@ -98,7 +98,7 @@ func text(v bson.Value) string {
 	return v.Str()
 }
 
-// document is an object or an array as a document, nil for anything else.
+// document returns an object or an array as a document, nil for anything else.
 func document(v bson.Value) bson.Doc {
 	if v.Type != bson.TypeDocument && v.Type != bson.TypeArray {
 		return nil

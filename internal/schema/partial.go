@@ -12,7 +12,7 @@ func partialOptions(coll bson.Collator) *match.Options {
 	}
 }
 
-// validatePartial says whether a filter uses only what the filter of a partial
+// validatePartial checks that a filter uses only what the filter of a partial
 // index may: error 67.
 func validatePartial(n match.Node) error {
 	switch n := n.(type) {

@@ -45,9 +45,9 @@ func ResolveIndexes(ns Namespace, o *Options, existing []*Index, specs []bson.Do
 	return build, existed, nil
 }
 
-// asExisting is a specification that says nothing about its engine as the index
-// by last writes of that name and key has it: so it may be asked for again as it
-// could be asked for before there was a setting.
+// asExisting completes a specification without engine options from an existing
+// index by last writes with that name and key, so that the specification still
+// matches as it did before there was a setting.
 func asExisting(spec bson.Doc, existing []*Index) bson.Doc {
 	if !MayCountFromWrite(spec) || spec.Has("storageEngine") {
 		return spec
@@ -60,7 +60,7 @@ func asExisting(spec bson.Doc, existing []*Index) bson.Doc {
 	return spec
 }
 
-// checkClustered refuses to cluster a collection by an index of later: error
+// checkClustered refuses to cluster a collection by a later index: error
 // 6243700, unless it is clustered by that key.
 func checkClustered(spec bson.Doc, o *Options) error {
 	if !spec.Lookup("clustered").Truthy() || o.Clustered != nil && isIDPattern(spec.Lookup("key").Doc()) {
@@ -69,7 +69,7 @@ func checkClustered(spec bson.Doc, o *Options) error {
 	return mongoerr.New(mongoerr.Code(6243700), "Cannot create index %s with the 'clustered' option: a collection is clustered when it is created", shown(spec))
 }
 
-// resolve fills in what the collection gives to a specification.
+// resolve fills in what a specification takes from the collection.
 func resolve(spec bson.Doc, o *Options) (*Index, error) {
 	if err := validateTTL(spec, o); err != nil {
 		return nil, err
@@ -107,7 +107,7 @@ func withCollation(spec bson.Doc, def *Collation) (bson.Doc, error) {
 	return b.Finish(), nil
 }
 
-// exists says whether an identical index is there already. The key of a
+// exists says whether there is an identical index already. The key of a
 // clustered collection counts as one.
 func exists(ix *Index, o *Options, existing []*Index) bool {
 	if o.Clustered != nil && isIDPattern(ix.Key) {
@@ -186,17 +186,17 @@ func validateStorageEngine(ix *Index) error {
 	return nil
 }
 
-// comparison is how like two indexes are.
+// comparison says how similar two indexes are.
 type comparison int
 
 const (
-	different  comparison = iota // they may stand beside each other
+	different  comparison = iota // both may exist
 	equivalent                   // the same entries, but other options
 	identical
 )
 
 // compareIndexes compares everything but the names. Key, collation, filter,
-// uniqueness and sparseness tell indexes apart; the other options do not.
+// uniqueness and sparseness distinguish indexes; the other options do not.
 func compareIndexes(a, b *Index) comparison {
 	if !bson.Equal(bson.Document(a.Key), bson.Document(b.Key)) ||
 		!bytes.Equal(a.Collation, b.Collation) ||
@@ -218,16 +218,16 @@ func sameFilter(a, b *match.Filter) bool {
 	return bson.CompareDocs(match.Serialize(a.Root()), match.Serialize(b.Root()), nil) == 0
 }
 
-// notCompared are the options in which two indexes may differ and still be the
-// same, or that compareIndexes looked at before.
+// notCompared are the options in which identical indexes may differ, or that
+// compareIndexes has compared before.
 var notCompared = map[string]bool{
 	"key": true, "name": true, "ns": true, "v": true, "background": true, "dropDups": true,
 	"textIndexVersion": true, "2dsphereIndexVersion": true, sinceField: true, lenientField: true,
 	"collation": true, "partialFilterExpression": true, "unique": true, "sparse": true, "wildcardProjection": true,
 }
 
-// sameOptions says whether b has every option of a, with an equal value. Who
-// asks for an index and says nothing about its engine gets it as it is: collMod
+// sameOptions says whether b has every option of a, with an equal value. A
+// specification without engine options matches whatever the index has: collMod
 // may have changed the settings of its expiry.
 func sameOptions(a, b bson.Doc, anyEngine bool) bool {
 	for name, v := range a.All() {
@@ -238,8 +238,8 @@ func sameOptions(a, b bson.Doc, anyEngine bool) bool {
 	return true
 }
 
-// conflict says what stands in the way of a new index among those that exist:
-// 85 and 86, and 67 where there are too many.
+// conflict returns the error where existing indexes prevent a new one: 85 and
+// 86, and 67 where there are too many.
 func conflict(ns Namespace, ix *Index, existing []*Index) error {
 	for _, e := range existing {
 		if e.Name != ix.Name {

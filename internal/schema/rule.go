@@ -97,8 +97,8 @@ func (r *Rule) Same(o *Rule) bool {
 	return r.Kind == o.Kind && r.Seconds == o.Seconds && a == b && r.Own.Budget == o.Own.Budget && sameSpec(r.Index, o.Index)
 }
 
-// sameSpec says whether two indexes are made by the same specification; nil is like
-// nil alone.
+// sameSpec says whether two indexes have the same specification; nil equals only
+// nil.
 func sameSpec(a, b *Index) bool {
 	return a == b || a != nil && b != nil && bytes.Equal(a.Key, b.Key) && bytes.Equal(a.Spec, b.Spec)
 }
@@ -129,8 +129,8 @@ func (r *Rule) Due(doc bson.Doc) int64 {
 	return r.earliest(doc)
 }
 
-// earliest is the instant of a document with an array on the path: as in the
-// index, its earliest date counts.
+// earliest returns the instant of a document with an array on the path: as in
+// the index, its earliest date counts.
 func (r *Rule) earliest(doc bson.Doc) int64 {
 	keys, _, err := r.Index.Keys(doc, nil)
 	if err != nil {
@@ -201,7 +201,7 @@ func (r *Rule) RangesBetween(after, upTo int64) []Range {
 	return []Range{{bson.Date(first), bson.Date(last)}}
 }
 
-// before is the last date that is due at an instant.
+// before returns the last date that is due at an instant.
 func (r *Rule) before(now int64) int64 {
 	if now < math.MinInt64+r.Seconds*1000 {
 		return math.MinInt64

@@ -9,8 +9,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// maxShardFields is how many fields a shard key has at most: as many as the index
-// that it needs.
+// maxShardFields is how many fields a shard key has at most: as many as its
+// index.
 const maxShardFields = 32
 
 // ShardKey is a shard key pattern, such as {country: 1, user: "hashed"}, and says

@@ -7,7 +7,7 @@ import (
 )
 
 // The versions of the 2dsphere index. All have the same keys; they differ in
-// what they take.
+// what they accept.
 const (
 	sphereV1 = 1 // points, lines and polygons only, and not sparse
 	sphereV3 = 3 // the version of new indexes
@@ -19,7 +19,7 @@ const maxGeneratedKeys = 100000
 
 // sphere is the 2dsphere index: cells that cover the geometry of each geo
 // field, among ordinary fields. A document without any geometry is left out,
-// but for version 1.
+// except in version 1.
 type sphere struct{ version int64 }
 
 func (sphere) configure(spec bson.Doc) indexKind {
@@ -88,7 +88,7 @@ func (k sphere) keys(ix *Index, doc bson.Doc, dst []Key) ([]Key, MultikeyPaths, 
 	return ix.product(dst, columns), paths, nil
 }
 
-// product makes a key of each combination of the columns' values.
+// product makes a key for each combination of the columns' values.
 func (ix *Index) product(dst []Key, columns [][]bson.Value) []Key {
 	from := len(dst)
 	at := make([]int, len(columns))
@@ -111,7 +111,7 @@ func (ix *Index) product(dst []Key, columns [][]bson.Value) []Key {
 	}
 }
 
-// literals are the values of an ordinary field; an empty array is one
+// literals returns the values of an ordinary field; an empty array is one
 // undefined value.
 func literals(doc bson.Doc, part *Part) ([]bson.Value, uint64) {
 	c := extractAlong(doc, part, false)
@@ -129,12 +129,12 @@ func literals(doc bson.Doc, part *Part) ([]bson.Value, uint64) {
 	return out, c.arrays
 }
 
-// cells are the cells of a geo field, none where it has no geometry. Errors:
-// 16755 for what is none, 16756.
+// cells returns the cells of a geo field, none where it has no geometry.
+// Errors: 16755 for an invalid one, 16756.
 func (k sphere) cells(doc bson.Doc, part *Part) ([]bson.Value, uint64, error) {
 	c := extractAlong(doc, part, false)
 	last := len(part.Components) - 1
-	c.arrays &^= 1 << min(last, maxMultikeyBit) // two numbers are one place
+	c.arrays &^= 1 << min(last, maxMultikeyBit) // two numbers are one point
 	var out []bson.Value
 	for _, v := range c.values {
 		if k.version > sphereV1 && isNoGeometry(v) {

@@ -20,13 +20,13 @@ const (
 	textWeight = "_ftsx"
 )
 
-// textIndex holds the terms of a document, each with its weight, between
-// ordinary fields.
+// textIndex has the terms of a document, each with its weight, between ordinary
+// fields.
 type textIndex struct{}
 
 func (textIndex) collated() bool { return false }
 
-// validatePattern demands that the text fields stand side by side.
+// validatePattern checks that the text fields are adjacent.
 func (textIndex) validatePattern(key bson.Doc) error {
 	groups, within := 0, false
 	for name, v := range key.All() {
@@ -53,8 +53,8 @@ func (textIndex) validateSpec(spec bson.Doc) error {
 	return checkTextWeights(weights)
 }
 
-// textForm is the specification of a text index with the texts in its weights
-// and all options written out.
+// textForm returns the specification of a text index with its fields in the
+// weights, and all options explicit.
 func textForm(spec bson.Doc) bson.Doc {
 	weights := map[string]bson.Value{}
 	switch w := spec.Lookup("weights"); {
@@ -113,8 +113,8 @@ func textForm(spec bson.Doc) bson.Doc {
 	return b.Value("textIndexVersion", version).Finish()
 }
 
-// asWeight is a weight as the server keeps it, without a fraction; what is no
-// number stays to be refused.
+// asWeight returns a weight as it is stored, without a fraction; what is not a
+// number is left unchanged, to be refused.
 func asWeight(v bson.Value) bson.Value {
 	if !v.IsNumber() {
 		return v
@@ -153,7 +153,8 @@ func checkTextWeights(weights bson.Doc) error {
 	return nil
 }
 
-// asInt is a whole number as an int; what is none stays to be refused.
+// asInt returns a whole number as an int; anything else is left unchanged, to
+// be refused.
 func asInt(v bson.Value) bson.Value {
 	if n, ok := bson.ExactInt32(v); ok && v.Type != bson.TypeDecimal {
 		return bson.Int32(n)
@@ -171,8 +172,8 @@ func checkTextVersion(name string, v bson.Value, _ bson.Doc) error {
 	return nil
 }
 
-// maxTerm is how long a term in a key may be, in bytes; of a longer one the
-// beginning and a digest stand there.
+// maxTerm is how long a term in a key may be, in bytes; a longer one is
+// replaced by its beginning and a digest.
 const maxTerm = 256
 
 // TermKey is a term as it stands in the keys of text indexes.
@@ -212,8 +213,8 @@ func (textIndex) keys(ix *Index, doc bson.Doc, dst []Key) ([]Key, MultikeyPaths,
 	return dst[:start+len(sortKeys(dst[start:]))], paths, nil
 }
 
-// besideText gives the values of the parts before and behind the term, whose
-// place is at. None of them may have an array on its way.
+// besideText returns the values of the parts before and after the term, whose
+// index is at. None of them may have an array on its path.
 func (ix *Index) besideText(doc bson.Doc) (values []bson.Value, at int, err error) {
 	values = make([]bson.Value, len(ix.Parts))
 	for i := range ix.Parts {

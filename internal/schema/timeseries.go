@@ -125,8 +125,8 @@ func OutTimeseries(d bson.Doc) (*Options, error) {
 // Same says whether two collections have the same time-series options.
 func (t *Timeseries) Same(o *Timeseries) bool { return *t == *o }
 
-// setSpans works out how long buckets are from what was given: a granularity,
-// or both numbers, or nothing.
+// setSpans computes the spans of buckets from what was given: a granularity, or
+// both numbers, or nothing.
 func (t *Timeseries) setSpans(span, rounding bson.Value) error {
 	for _, f := range []struct {
 		name string

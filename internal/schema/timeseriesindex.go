@@ -19,9 +19,9 @@ func (t *Timeseries) DefaultIndex() bson.Doc {
 	return b.String("name", t.MetaField+"_1_"+t.TimeField+"_1").Finish()
 }
 
-// validateIndex says whether a time-series collection may have an index, whose
-// collation stands in def for the collection. Errors: 72, 85, 67, and 7246201
-// for a wildcard on anything but the metaField, which would be two on the buckets.
+// validateIndex checks whether a time-series collection may have an index; def is
+// the collation of the collection. Errors: 72, 85, 67, and 7246201 for a wildcard
+// on anything but the metaField, which would be two on the buckets.
 func (t *Timeseries) validateIndex(ix *Index, def *Collation) error {
 	switch {
 	case ix.Unique:
@@ -50,8 +50,8 @@ func (t *Timeseries) validateIndex(ix *Index, def *Collation) error {
 	return t.validateTTLIndex(ix)
 }
 
-// validateTTLIndex allows a TTL on the time where the filter looks at nothing
-// but the metaField, which all measurements of a bucket share.
+// validateTTLIndex allows a TTL on the time where the filter uses only the
+// metaField, which all measurements of a bucket share.
 func (t *Timeseries) validateTTLIndex(ix *Index) error {
 	if !ix.IsTTL() {
 		return nil
@@ -69,7 +69,7 @@ func (t *Timeseries) isMeta(path string) bool {
 	return t.MetaField != "" && (path == t.MetaField || strings.HasPrefix(path, t.MetaField+"."))
 }
 
-// keyOnMeta says whether all fields of an index are the metaField or lie in it.
+// keyOnMeta says whether all fields of an index are the metaField or below it.
 func (t *Timeseries) keyOnMeta(key bson.Doc) bool {
 	for path := range key.All() {
 		if !t.isMeta(path) {
@@ -79,7 +79,7 @@ func (t *Timeseries) keyOnMeta(key bson.Doc) bool {
 	return true
 }
 
-// onMeta says whether a filter looks at the metaField only.
+// onMeta says whether a filter uses only the metaField.
 func (t *Timeseries) onMeta(n match.Node) bool {
 	switch n := n.(type) {
 	case *match.And:

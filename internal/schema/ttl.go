@@ -22,7 +22,7 @@ func validateTTL(spec bson.Doc, o *Options) error {
 		least = -1
 	}
 	if err := validateExpireAfter(v, least); err != nil {
-		// The text starts with a full stop: the server puts the context in front.
+		// The text starts with a full stop: mongod puts the context before it.
 		return mongoerr.Prefix(err, ". Index spec: "+shown(spec).String())
 	}
 	if spec.Lookup("key").Doc().Len() != 1 {
@@ -31,7 +31,7 @@ func validateTTL(spec bson.Doc, o *Options) error {
 	return nil
 }
 
-// validateExpireAfter says whether v is a TTL of at least that many seconds.
+// validateExpireAfter checks that v is a TTL of at least that many seconds.
 func validateExpireAfter(v bson.Value, least int64) error {
 	switch {
 	case !v.IsNumber():

@@ -11,7 +11,7 @@ import (
 type Validator struct {
 	filter   *match.Filter
 	moderate bool // documents that did not match before may stay so
-	warn     bool // what does not match is let in, and said
+	warn     bool // what does not match is accepted, and logged
 }
 
 // ParseValidator makes the Validator of a collection from its stored options;
@@ -24,7 +24,7 @@ func ParseValidator(options bson.Doc) (*Validator, error) {
 	return o.Validation, nil
 }
 
-// loadValidator sets Validation from the options around it.
+// loadValidator sets Validation from the options.
 func (o *Options) loadValidator() (err error) {
 	o.Validation = nil
 	if len(o.Validator) == 0 || o.Validator.IsEmpty() || o.ValidationLevel == "off" {

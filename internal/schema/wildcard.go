@@ -11,7 +11,7 @@ import (
 
 // wildcard is the index of every field, or of every field below one: its keys
 // are the path of a value and the value. In a compound one, the ordinary parts
-// stand before or behind the two, and must not hold arrays.
+// are before or after the two, and must not have arrays.
 type wildcard struct{}
 
 // WildcardPathName is the name of the part that holds paths.
@@ -48,8 +48,8 @@ func (wildcard) validateSpec(spec bson.Doc) error {
 	return validateOverlap(spec)
 }
 
-// validateOverlap makes sure that no ordinary part of a compound wildcard
-// index without a projection lies under the wildcard.
+// validateOverlap makes sure that no ordinary part of a compound wildcard index
+// without a projection is under the wildcard.
 func validateOverlap(spec bson.Doc) error {
 	key := spec.Lookup("key").Doc()
 	if key.Len() > 1 && key.Has(wildcardName) && !spec.Has("wildcardProjection") {
@@ -79,9 +79,9 @@ func (wildcard) collated() bool { return true }
 // wildcardScope says which paths are under a wildcard index.
 type wildcardScope struct {
 	at      int      // the wildcard's part
-	exclude bool     // paths are left out, else they are what is in
+	exclude bool     // paths are excluded, else they are included
 	paths   []string // dotted
-	withID  bool     // _id is in as well
+	withID  bool     // _id is included as well
 }
 
 func newWildcardScope(key bson.Doc, projection bson.Value) *wildcardScope {
@@ -101,8 +101,8 @@ func newWildcardScope(key bson.Doc, projection bson.Value) *wildcardScope {
 	return s
 }
 
-// same says whether both take in the same paths, in whatever order they were
-// named; nil is the scope of an index that is none.
+// same says whether both include the same paths, in whatever order they were
+// named; nil is the scope of any other index.
 func (s *wildcardScope) same(o *wildcardScope) bool {
 	if s == nil || o == nil {
 		return s == o
@@ -177,8 +177,8 @@ func (ix *Index) KeyParts() []Part {
 }
 
 // wildcardWords is how many words of the multikey paths of a wildcard index
-// note at which paths arrays stand. Paths share bits, so that an index may seem
-// to have more arrays than it has.
+// note which paths have arrays. Paths share bits, so that an index may seem to
+// have more arrays than it has.
 const wildcardWords = 16
 
 func arrayBit(path string) (word, bit int) {
@@ -249,7 +249,7 @@ func (w *wildcardKeys) document(d bson.Doc) {
 	}
 }
 
-// value makes the keys of what stands at the path; holds says that the path
+// value makes the keys for the value at the path; holds says that the path
 // itself is in the index.
 func (w *wildcardKeys) value(v bson.Value, holds bool) {
 	switch v.Type {

@@ -6,9 +6,9 @@ import (
 	"hash/crc32"
 )
 
-// Logs and manifests are written in blocks of chunks, each with a checksum (package
-// record of Pebble says how). What Pebble's own reader takes for the end of such a
-// file may be damage: these functions tell one from the other.
+// Logs and manifests are written in blocks of chunks, each with a checksum
+// (Pebble's package record has the format). What Pebble's own reader takes for the
+// end of such a file may be damage: these functions distinguish the two.
 
 const (
 	chunkBlock        = 32 << 10
@@ -19,10 +19,10 @@ const (
 	chunkLast         = 4
 	recyclableOffset  = 4 // of the kinds of chunks that name their log
 	chunkKinds        = 8
-	maxResyncAttempts = 1 << 16 // offsets that are tried behind a damage
+	maxResyncAttempts = 1 << 16 // offsets that are tried after damage
 )
 
-// chunk is a whole chunk of a file.
+// chunk is an intact chunk of a file.
 type chunk struct {
 	data  []byte
 	end   int64 // where the next may begin
@@ -65,7 +65,7 @@ func chunkAt(b []byte, at int64, num uint64, log bool) (c chunk, ok bool) {
 	}, true
 }
 
-// endsLog says whether the mark stands at an offset that ends a log which was closed.
+// endsLog says whether the mark that ends a closed log is at an offset.
 func endsLog(b []byte, at int64, num uint64) bool {
 	mark := make([]byte, recyclableHeader)
 	mark[6] = chunkFull + recyclableOffset
@@ -75,16 +75,16 @@ func endsLog(b []byte, at int64, num uint64) bool {
 
 // scanned is what a file of chunks holds.
 type scanned struct {
-	valid   int64 // all before is whole, to the end of the last chunk
+	valid   int64 // everything before is intact, to the end of the last chunk
 	records int   // that begin before valid
-	// behind is how many records can be told behind the end of the valid ones, the
+	// behind is how many records can be found after the end of the valid ones, the
 	// first of which begins at resumes.
 	behind  int
 	resumes int64
 }
 
-// scanChunks reads the chunks of a log (by its number) or of a manifest, to the first
-// that is not whole, and looks for whole ones behind.
+// scanChunks reads the chunks of a log (by its number) or of a manifest, up to the
+// first damaged one, and searches for intact ones after it.
 func scanChunks(b []byte, num uint64, log bool) scanned {
 	var s scanned
 	at := int64(0)
@@ -111,8 +111,8 @@ func scanChunks(b []byte, num uint64, log bool) scanned {
 	return s
 }
 
-// eachRecord calls f with the whole records among b[from:to] of a log or a manifest, and
-// the offset at which each begins. It goes on behind what is damaged.
+// eachRecord calls f with the intact records in b[from:to] of a log or a manifest, and
+// the offset at which each begins. It continues after damage.
 func eachRecord(b []byte, from, to int64, num uint64, log bool, f func(record []byte, at int64)) {
 	var record []byte
 	begun, in := int64(0), false
@@ -155,7 +155,7 @@ func skipPadding(b []byte, at int64, log bool) int64 {
 	return at + left
 }
 
-// lookBehind counts the records that can be told behind the first damage: at the next
+// lookBehind counts the records that can be found after the first damage: at the next
 // offsets, and then at the beginnings of blocks.
 func (s *scanned) lookBehind(b []byte, num uint64, log bool) {
 	at := s.valid + 1

@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	// controlFile records what the files of a store must hold at least, so that a
-	// start can tell damage from a torn end.
+	// controlFile records what the files of a store must at least contain, so that
+	// a start can distinguish damage from a torn end.
 	controlFile = "mayfly.control"
 	// controlSlot is the size of each of its two slots, which are written in turn:
-	// when one is torn, the other is whole.
+	// when one is torn, the other is intact.
 	controlSlot = 4 << 10
 	// maxControlFiles bounds the logs and manifests that it names. Pebble keeps two
 	// manifests, and a log for each memtable and recycled file.
@@ -32,9 +32,9 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // control is the control file of an open store.
 //
-// It is written after the sync that it tells of and without a sync of its own: what
-// the disk has of it may be old, but is true. Only before a file goes is it made
-// durable that nobody needs that file any more (invariant control-true).
+// It is written after the sync that it records, and is not synced itself: what is
+// on disk may be old, but is true. Only before a file is removed is it made durable
+// that the file is no longer needed (invariant control-true).
 type control struct {
 	mu   sync.Mutex
 	file vfs.File
@@ -64,7 +64,7 @@ func (f controlledFile) name() string {
 	return fmt.Sprintf("%06d.log", f.num)
 }
 
-// parseControlled finds what a file name names, where it is a log or a manifest.
+// parseControlled parses the name of a log or a manifest.
 func parseControlled(name string) (f controlledFile, ok bool) {
 	if n, err := fmt.Sscanf(name, "MANIFEST-%d", &f.num); err == nil && n == 1 {
 		f.manifest = true
@@ -157,7 +157,7 @@ func openControl(fs vfs.FS, dir string, r controlRecord) (*control, error) {
 		return nil, err
 	}
 	c := &control{file: f, controlRecord: r}
-	for range 2 { // both slots, so that a full disk cannot stand in the way later
+	for range 2 { // both slots, so that a full disk cannot prevent writes later
 		if err = c.writeLocked(); err != nil {
 			break
 		}
@@ -183,7 +183,7 @@ func (c *control) writeLocked() error {
 	return err
 }
 
-// noteSynced records how far a file was synced, which the caller has done.
+// noteSynced records how far the caller has synced a file.
 func (c *control) noteSynced(f controlledFile, size int64) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -204,8 +204,8 @@ func (c *control) noteSynced(f controlledFile, size int64) error {
 	return c.writeLocked()
 }
 
-// forget makes durable that a file is needed no more. It is called before the file
-// goes.
+// forget makes durable that a file is no longer needed. It is called before the
+// file is removed.
 func (c *control) forget(f controlledFile) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -217,7 +217,8 @@ func (c *control) forget(f controlledFile) error {
 	return errors.Join(c.writeLocked(), c.file.SyncData())
 }
 
-// noteOpened records that the store exists: from now on it is never made anew.
+// noteOpened records that the store exists: from now on it is never created
+// again.
 func (c *control) noteOpened(format uint64) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

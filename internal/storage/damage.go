@@ -73,7 +73,7 @@ func Inspect(fs FS, dir string) ([]Damage, error) {
 		return nil, err
 	}
 	for _, f := range rec.files {
-		// Logs whose writes are all in tables are only kept to be used again.
+		// Logs whose writes are all in tables are only kept for reuse.
 		if !f.manifest && f.num >= in.needed {
 			if err := in.chunks(f, "log"); err != nil {
 				return nil, err
@@ -89,7 +89,7 @@ type inspection struct {
 	dir     string
 	names   []string
 	control controlRecord
-	needed  uint64 // logs with lower numbers are needed no more, as far as is known
+	needed  uint64 // logs with lower numbers are no longer needed, as far as is known
 	damages []Damage
 }
 
@@ -97,8 +97,8 @@ func (in *inspection) add(file string, offset int64, lost string, args ...any) {
 	in.damages = append(in.damages, Damage{file, offset, fmt.Sprintf(lost, args...)})
 }
 
-// used says whether a store had written anything into the directory. A log of the
-// server's, which may lie there, too, is no log of the store's.
+// used says whether a store had written anything into the directory. The server's
+// own log file, which may also be there, does not count.
 func (in *inspection) used() bool {
 	return slices.ContainsFunc(in.names, func(n string) bool {
 		_, controlled := parseControlled(n)
@@ -106,8 +106,8 @@ func (in *inspection) used() bool {
 	})
 }
 
-// formatVersion is FormatVersion as the directory has it; 0 where that is not
-// readable, which loadFormat tells.
+// formatVersion returns FormatVersion as stored in the directory; 0 where that
+// cannot be read, which loadFormat reports.
 func (in *inspection) formatVersion() int {
 	f, err := readFormat(in.fs, in.dir)
 	if err != nil {
@@ -116,7 +116,7 @@ func (in *inspection) formatVersion() int {
 	return f.version
 }
 
-// find is the greatest name with a prefix, or "".
+// find returns the greatest name with a prefix, or "".
 func (in *inspection) find(prefix string) (last string) {
 	for _, n := range in.names {
 		if strings.HasPrefix(n, prefix) {
@@ -159,7 +159,7 @@ func (in *inspection) markers() error {
 	}
 	b, err := in.read(name)
 	if oserror.IsNotExist(err) {
-		return nil // which was told
+		return nil // which was reported
 	}
 	if s := readManifest(b, f); !s.missing {
 		in.needed = s.log
@@ -167,15 +167,16 @@ func (in *inspection) markers() error {
 	return err
 }
 
-// markerValue is what the name of a marker says, behind how often it was moved.
+// markerValue returns the value in the name of a marker, after the count of its
+// moves.
 func markerValue(name, prefix string) (value string, ok bool) {
 	moves, value, ok := strings.Cut(strings.TrimPrefix(name, prefix), ".")
 	n, err := strconv.ParseUint(moves, 10, 64)
 	return value, ok && err == nil && fmt.Sprintf("%06d", n) == moves
 }
 
-// chunks checks a file of chunks against what was synced of it, and a manifest, whose
-// every record is synced before the next is written, against what stands behind.
+// chunks checks a file of chunks against what was synced of it; and a manifest, of
+// which every record is synced before the next is written, also against what follows.
 func (in *inspection) chunks(f controlledFile, kind string) error {
 	name := f.name()
 	b, err := in.read(name)

@@ -22,7 +22,7 @@ import (
 const (
 	memtableBytes      = 64 << 20
 	memtableBytesMin   = 1 << 20
-	memtableDiskShare  = 32 // a memtable is at most this part of the disk
+	memtableDiskShare  = 32 // a memtable is at most this share of the disk
 	memtablesMax       = 4  // writers wait while so many are full
 	bloomBitsPerKey    = 10
 	blockBytes         = 16 << 10
@@ -62,7 +62,7 @@ type Options struct {
 
 	// patience is compactPatience, unless a test has less.
 	patience time.Duration
-	// byHand leaves all compactions to callers: a test that looks at levels of tables
+	// byHand leaves all compactions to callers: a test that checks levels of tables
 	// would race with Pebble's own.
 	byHand bool
 }
@@ -157,8 +157,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// memtableFor is the size of memtables on the disk that has dir. All that there may
-// be together are no larger than the cache, whose memory they are taken from.
+// memtableFor returns the size of memtables on the disk of dir. The greatest number
+// of them together is no larger than the cache, from whose memory they are taken.
 func memtableFor(fs FS, dir string, cache int64) int64 {
 	n := min(memtableBytes, cache/memtablesMax)
 	if u, err := fs.GetDiskUsage(dir); err == nil {
@@ -218,8 +218,8 @@ func (e *Engine) open() error {
 	return nil
 }
 
-// openError is why Pebble did not open the store. Where there was one, and it is not
-// the file system that refuses, it is damaged.
+// openError returns the error where Pebble did not open the store. Where there was a
+// store, and the error is not the file system's, the store is damaged.
 func (e *Engine) openError(err error) error {
 	err = fmt.Errorf("open store in %s: %w", e.opts.Dir, err)
 	if !e.control.opened || vfs.IsNoSpaceError(err) || errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EIO) || pebble.IsCorruptionError(err) {
@@ -228,8 +228,8 @@ func (e *Engine) openError(err error) error {
 	return fmt.Errorf("%w: %w", ErrCorruption, err)
 }
 
-// openControl opens the control file, which it makes where there is none, and makes
-// a store of an earlier format one of this.
+// openControl opens the control file, which it creates where there is none, and
+// upgrades a store of an earlier format.
 func (e *Engine) openControl(f *format) (*control, error) {
 	rec, _, err := readControl(e.opts.FS, e.opts.Dir)
 	if err != nil {
@@ -358,7 +358,7 @@ func (e *Engine) checkpoint(dir string, more ...pebble.CheckpointOption) error {
 	return errors.Join(c.close(), writeFormat(e.opts.FS, dir, f))
 }
 
-// keyApplied is where the place in the log of what was applied last is.
+// keyApplied has the position in the log of what was last applied.
 var keyApplied = appendKey(nil, IdentMeta, []byte("applied"))
 
 // Applied is the index, in the log of a replicated group, of the unit that was applied
@@ -406,12 +406,12 @@ func (e *Engine) stalled(path string, took time.Duration) {
 }
 
 func (e *Engine) backgroundError(err error) {
-	if !vfs.IsNoSpaceError(err) { // else space has reported it
+	if !vfs.IsNoSpaceError(err) { // otherwise space has reported it
 		e.log.Errorf("background error: %v", mapError(err))
 	}
 }
 
-// corrupt tells of a table that was found damaged when it was read.
+// corrupt reports a table that was found damaged when it was read.
 func (e *Engine) corrupt(err error) {
 	var d *tableError
 	if errors.As(err, &d) {
@@ -432,7 +432,7 @@ func (e *Engine) fatal(err error) {
 	panic(fmt.Sprintf("storage: %v", err))
 }
 
-// logger is Pebble's logger on ours.
+// logger passes Pebble's log lines to our logger.
 type logger struct{ e *Engine }
 
 func (l logger) Infof(format string, args ...any) {

@@ -182,8 +182,8 @@ func (x *Examination) readState(names []string) (s manifestState, rec controlRec
 	return readManifest(b, f), rec, nil
 }
 
-// examineTables reads all tables that the manifest names; where it is not whole, the
-// others, too.
+// examineTables reads all tables that the manifest names; where it is incomplete,
+// the others, too.
 func (x *Examination) examineTables(ctx context.Context, names []string, s *manifestState, progress func(done, total int64)) error {
 	x.Unlisted = s.missing
 	for _, t := range s.sorted() {
@@ -369,7 +369,7 @@ func (p *tablePart) clip(s span) (span, bool) {
 	return s, bytes.Compare(s.start, s.end) < 0
 }
 
-// examineLogs finds the records of logs that can be taken over: those before the first
+// examineLogs finds the records of logs that can be recovered: those before the first
 // damage.
 func (x *Examination) examineLogs(names []string, s *manifestState, rec controlRecord) error {
 	var logs []controlledFile
@@ -430,7 +430,7 @@ type logWrite struct {
 	kind       pebble.InternalKeyKind
 }
 
-// eachWrite calls f with the writes of a unit; false where it is not readable.
+// eachWrite calls f with the writes of a unit; false where it cannot be read.
 func eachWrite(record []byte, f func(logWrite)) bool {
 	h, ok := batchrepr.ReadHeader(record)
 	if !ok {

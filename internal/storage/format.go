@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// formatFile says, in the data directory, how the rest is to be read.
+	// formatFile has the format of the other files in the data directory.
 	formatFile = "mayfly.format"
 	// FormatVersion is the layout of keys and values that this build writes. It
 	// rises with a migration and a golden-bytes test, never otherwise.
@@ -60,7 +60,8 @@ func loadFormat(fs vfs.FS, dir string) (format, error) {
 	return got, nil
 }
 
-// readFormat reads the store's format: ErrCorruption where it is not readable.
+// readFormat reads the store's format. Errors: ErrCorruption where it cannot be
+// read.
 func readFormat(fs vfs.FS, dir string) (got format, err error) {
 	path := fs.PathJoin(dir, formatFile)
 	f, err := fs.Open(path)

@@ -48,7 +48,7 @@ type idents struct {
 	next [identRanges]Ident
 }
 
-// take notes what a unit has taken that is visible now: 0 for nothing.
+// take notes the idents that a unit has taken, once it is visible: 0 for none.
 func (i *idents) take(next [identRanges]Ident) {
 	if next == ([identRanges]Ident{}) {
 		return
@@ -167,8 +167,8 @@ func ParseIdent(b []byte) (Ident, error) {
 	return id, nil
 }
 
-// splitKey takes the store's key apart, or one between two keys, which need not be whole:
-// what is missing of its ident is 0.
+// splitKey splits the store's key, or a separator between two keys, which may be
+// incomplete: what is missing of its ident is 0.
 func splitKey(b []byte) (id Ident, rest []byte) {
 	switch {
 	case len(b) == 0:

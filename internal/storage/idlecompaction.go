@@ -14,13 +14,14 @@ import (
 )
 
 const (
-	// idleAfter is how long nobody must have written before idle compaction begins.
+	// idleAfter is how long there must have been no writes before idle compaction
+	// begins.
 	idleAfter = 5 * time.Second
-	// idleNoise is how many bytes within that count as nobody.
+	// idleNoise is up to how many bytes in that time count as no writes.
 	idleNoise = 64 << 10
-	// idleCompactionLeast is how many bytes must be new for it to be worth it, and
-	// idleCompactionShare the part of all tables that must be above the last level, or go
-	// with it, at the least: so what it writes is bounded by what was written.
+	// idleCompactionLeast is how many new bytes make it worthwhile, and
+	// idleCompactionShare the least share of all tables that must be above the last
+	// level, or removed by it: so what it writes is bounded by what was written.
 	idleCompactionLeast = 16 << 20
 	idleCompactionShare = 10
 	// compactStep is about how many bytes of the last level one step rewrites.
@@ -29,14 +30,13 @@ const (
 	lastLevel = 6
 )
 
-// idleCompactor brings what was written down to the last level of tables when nobody
-// writes any more. Until then it lies in a memtable and on several levels, each
-// of which a read has to look into; among many documents that is some cache
-// misses each time.
+// idleCompactor moves what was written to the last level of tables once nobody
+// writes. Until then it is in a memtable and on several levels, each of which a read
+// has to search; among many documents that costs some cache misses each time.
 type idleCompactor struct {
 	e         *Engine
 	written   atomic.Int64 // bytes of all units
-	compacted atomic.Int64 // of those, as many were there when it was last decided whether to compact
+	compacted atomic.Int64 // of those, at the last decision whether to compact
 	armed     atomic.Bool  // the timer runs, or look does
 
 	mu    sync.Mutex
@@ -44,7 +44,7 @@ type idleCompactor struct {
 	seen  int64 // written, when the timer was set
 	over  bool  // the engine closes
 
-	fresh bool // the store was opened since it was looked at last; look's
+	fresh bool // the store was opened since the last check; look's
 
 	pauses atomic.Int64
 	step   chan struct{} // capacity 1: full while idle compaction writes tables
@@ -60,21 +60,22 @@ func newIdleCompactor(e *Engine) *idleCompactor {
 	return s
 }
 
-// opened has a store looked at that may have been closed before idle compaction.
+// opened starts a check of a store that may have been closed before idle
+// compaction.
 func (s *idleCompactor) opened() {
 	s.fresh = true
 	s.armed.Store(true)
 	s.arm()
 }
 
-// wrote takes note of a unit of n bytes.
+// wrote notes a unit of n bytes.
 func (s *idleCompactor) wrote(n int) {
 	if s.written.Add(int64(n))-s.compacted.Load() >= idleCompactionLeast && s.armed.CompareAndSwap(false, true) {
 		s.arm()
 	}
 }
 
-// arm has look called in a while. REQUIRES: armed is the caller's.
+// arm schedules look. REQUIRES: armed is the caller's.
 func (s *idleCompactor) arm() {
 	invariant.Check(s.armed.Load(), "storage: the idleCompactor is armed")
 	s.mu.Lock()
@@ -89,7 +90,7 @@ func (s *idleCompactor) arm() {
 	}
 }
 
-// look compacts if nobody has written, and else looks again later.
+// look compacts if nobody has written, and otherwise checks again later.
 func (s *idleCompactor) look() {
 	s.mu.Lock()
 	if s.over {
@@ -107,11 +108,11 @@ func (s *idleCompactor) look() {
 	}
 	s.compacted.Store(written) // what is too little waits for as much more, and so does what failed
 	s.armed.Store(false)
-	s.wrote(0) // who wrote meanwhile has left it to this look
+	s.wrote(0) // writers in the meantime have left it to this check
 }
 
-// compact moves everything to the last level, where enough is new, when so much
-// was written; again says that somebody wrote meanwhile.
+// compact moves everything to the last level, if enough is new, given the bytes
+// written so far; again says that something was written in the meantime.
 func (s *idleCompactor) compact(written int64) (again bool) {
 	begun := time.Now()
 	fresh := s.fresh && written < idleCompactionLeast
@@ -164,7 +165,7 @@ func (s *idleCompactor) compact(written int64) (again bool) {
 	return false
 }
 
-// unlessPaused runs a step of idle compaction, or says that it is paused.
+// unlessPaused runs a step of idle compaction, or returns that it is paused.
 func (s *idleCompactor) unlessPaused(f func() error) (ran bool, err error) {
 	s.step <- struct{}{}
 	defer func() { <-s.step }()
@@ -201,9 +202,9 @@ func (s *idleCompactor) failed(err error) (again bool) {
 	return false
 }
 
-// worthCompacting says whether so much is above the last level of tables, with what
-// deletions there let go below, that it is worth rewriting the rest.
-// least is how many bytes that must be.
+// worthCompacting says whether enough is above the last level of tables, counting
+// what deletions there remove below, to be worth rewriting the rest. least is how
+// many bytes that must be.
 func (e *Engine) worthCompacting(least uint64) (bool, error) {
 	levels, err := e.db.SSTables()
 	if err != nil {
@@ -222,10 +223,10 @@ func (e *Engine) worthCompacting(least uint64) (bool, error) {
 	return above >= max(least, total/idleCompactionShare), nil
 }
 
-// uncompacted returns the keys between which the next step of idle compaction goes,
-// both included, and how many bytes it rewrites at the most; nil where all is
-// on the last level. Each step begins where the lowest table above that level
-// does, and ends where it has enough of the level to rewrite.
+// uncompacted returns the keys between which the next step of idle compaction
+// works, both included, and how many bytes it rewrites at most; nil where
+// everything is on the last level. Each step begins where the lowest table above
+// that level does, and ends where it has enough of the level to rewrite.
 func (e *Engine) uncompacted() (from, to []byte, size int64, err error) {
 	levels, err := e.db.SSTables()
 	if err != nil {

@@ -5,13 +5,13 @@ import (
 	"errors"
 )
 
-// joined is several iterators that are walked as one, in the order of their keys, and
-// where those are equal in their own. They are few, so the next one is found by looking
-// at all.
+// joined merges several iterators, in the order of their keys and, where those are
+// equal, in the order of the iterators. They are few, so the next one is found by
+// comparing all.
 type joined struct {
 	parts []*Iter
 	at    int    // the part that has the current key, -1 for none
-	back  bool   // the parts beside it stand before it, not behind it
+	back  bool   // the other parts are positioned before it, not after it
 	key   []byte // memory
 }
 
@@ -100,10 +100,10 @@ func (j *joined) step(back bool) bool {
 	return j.pick()
 }
 
-// turn puts the parts beside the current one on its other side.
+// turn moves the parts other than the current one to its other side.
 func (j *joined) turn() {
 	j.key = append(append(j.key[:0], j.parts[j.at].Key()...), 0)
-	at, behind := j.key[:len(j.key)-1], j.key // behind is the first key that is
+	at, behind := j.key[:len(j.key)-1], j.key // the first key that is after it
 	j.back = !j.back
 	for i, p := range j.parts {
 		to := behind

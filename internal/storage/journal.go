@@ -34,7 +34,7 @@ type journal struct {
 	waited atomic.Int64
 }
 
-// syncRound is the commits that one sync releases.
+// syncRound is a group of commits that one sync releases.
 type syncRound struct {
 	done chan struct{}
 	err  error
@@ -52,14 +52,14 @@ func newJournal(interval time.Duration, fatal func(error)) *journal {
 	return j
 }
 
-// attach makes f the file to sync. The one before was closed, so it is durable.
+// attach makes f the file to sync. The former one was closed, so it is durable.
 func (j *journal) attach(f *walFile) {
 	j.mu.Lock()
 	j.file = f
 	j.mu.Unlock()
 }
 
-// closed lets go of a file, whose last sync ended with err.
+// closed releases a file, whose last sync ended with err.
 func (j *journal) closed(f *walFile, err error) {
 	j.mu.Lock()
 	if j.file == f {

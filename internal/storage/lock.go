@@ -22,7 +22,7 @@ const (
 const lockShards = 256
 
 // lockID is a lock: class in the two highest bits, then a hash of ident and
-// key. Two keys with one hash share a lock, which costs a wait and no more.
+// key. Two keys with the same hash share a lock, which only costs a wait.
 type lockID uint64
 
 func makeLockID(class LockClass, id Ident, key []byte) lockID {
@@ -129,7 +129,7 @@ func (t *lockTable) wait(ctx context.Context, u *Unit, id lockID) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	select {
-	case <-w.granted: // granted meanwhile: give it on
+	case <-w.granted: // granted in the meantime: pass it on
 		s.releaseLocked(id)
 	default:
 		s.held[id].unqueue(w)

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// The tags of the edits that a manifest is made of, as far as Pebble's formats up to
-// pebbleFormat have them, which its package manifest does not let others read.
+// The tags of the edits in a manifest, for Pebble's formats up to pebbleFormat.
+// Pebble's package for them is internal.
 const (
 	tagComparator     = 1
 	tagLogNumber      = 2
@@ -24,7 +24,7 @@ const (
 	fieldEnd     = 1
 	fieldVirtual = 66 // a number; all others are bytes with their length
 
-	trailerBytes     = 8 // behind the user key of a bound
+	trailerBytes     = 8 // after the user key of a bound
 	trailerSentinel  = 0xffffffffffffff0f
 	maxManifestLevel = 6
 )
@@ -37,16 +37,17 @@ type manifestTable struct {
 	exclusive         bool   // largest is above all keys
 }
 
-// manifestState is what the readable edits of a manifest add up to.
+// manifestState is the sum of the readable edits of a manifest.
 type manifestState struct {
 	tables map[uint64]manifestTable
 	named  map[uint64]bool // files that any edit names
-	log    uint64          // logs with lower numbers are needed no more
-	// missing says that an edit is not readable, so that the others may not be all.
+	log    uint64          // logs with lower numbers are no longer needed
+	// missing says that an edit could not be read, so that the state may be
+	// incomplete.
 	missing bool
 }
 
-// readManifest adds up the edits of a manifest, and goes on behind those that are damaged.
+// readManifest adds up the edits of a manifest, and continues after damaged ones.
 func readManifest(b []byte, f controlledFile) manifestState {
 	s := manifestState{tables: map[uint64]manifestTable{}, named: map[uint64]bool{}}
 	scan := scanChunks(b, f.num, false)
@@ -59,7 +60,7 @@ func readManifest(b []byte, f controlledFile) manifestState {
 	return s
 }
 
-// editDecoder takes an edit apart; it has failed where b is nil.
+// editDecoder decodes an edit; it has failed where b is nil.
 type editDecoder struct{ b []byte }
 
 func (d *editDecoder) number() uint64 {
@@ -83,7 +84,7 @@ func (d *editDecoder) bytes() []byte {
 	return v
 }
 
-// apply adds an edit; false where it is not readable.
+// apply adds an edit; false where it cannot be read.
 func (s *manifestState) apply(record []byte) bool {
 	d := editDecoder{append(make([]byte, 0, len(record)), record...)}
 	var added []manifestTable
@@ -152,7 +153,7 @@ func (d *editDecoder) table(fields bool) (t manifestTable) {
 	return t
 }
 
-// sorted is the tables in the order of their first keys.
+// sorted returns the tables in the order of their first keys.
 func (s *manifestState) sorted() []manifestTable {
 	all := make([]manifestTable, 0, len(s.tables))
 	for _, t := range s.tables {

@@ -117,7 +117,7 @@ func (e *Engine) Reclaimable(id Ident, live int64) (uint64, error) {
 			share := min(1, float64(t.ApproximateSpanBytes)/float64(t.Size))
 			deletions := float64(st.NumDeletions) / float64(st.NumEntries)
 			stored += share * float64(st.NumEntries) * (1 - deletions)
-			// The deletions themselves go, too.
+			// The deletions themselves are removed, too.
 			dropped += share * (float64(st.PointDeletionsBytesEstimate+st.RangeDeletionsBytesEstimate) + float64(t.Size)*deletions)
 		}
 	}

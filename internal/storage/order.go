@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// minOrdered is the number of writes from which on a batch is put in order.
+	// minOrdered is the least number of writes for which a batch is sorted.
 	minOrdered = 8
-	// batchHeader is the length of what a batch has in front of its writes.
+	// batchHeader is the length of a batch's header, which precedes its writes.
 	batchHeader = 12
 )
 
@@ -28,16 +28,16 @@ type batchWrite struct {
 type ordering struct {
 	writes []batchWrite
 	sorted []byte
-	// was are the numbers that the writes had before, in the order that they have now;
-	// empty where they stand as they were made.
+	// was are the original numbers of the writes, in their new order; empty where the
+	// order is unchanged.
 	was []int
 }
 
-// order puts the writes of a batch in the order of their keys, those of one
-// key in the order in which they were made. That changes nothing of what the
-// batch does; but neighbours find their places in the memtable from each
-// other, and a document's record and index entries, written one after the
-// other, are no neighbours. Batches with range deletions stay as they are.
+// order sorts the writes of a batch by their keys, those of one key in the
+// order in which they were made. That does not change what the batch does; but
+// adjacent keys are inserted into the memtable faster one after the other, and
+// a document's record and index entries are not adjacent. Batches with range
+// deletions are left alone.
 func order(b *pebble.Batch, o *ordering) error {
 	o.was = o.was[:0]
 	if b.Count() < minOrdered {
@@ -81,7 +81,8 @@ func order(b *pebble.Batch, o *ordering) error {
 	return b.SetRepr(data)
 }
 
-// keyPrefix is the first eight bytes of a key, in its order.
+// keyPrefix returns the first eight bytes of a key as a number that sorts like
+// it.
 func keyPrefix(key []byte) uint64 {
 	if len(key) >= 8 {
 		return binary.BigEndian.Uint64(key)

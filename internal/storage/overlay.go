@@ -12,14 +12,15 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// overlay is a file system whose changes stay in memory: what is below is only read.
-// A store that is open on one leaves nothing behind, however the process ends.
+// overlay is a file system whose changes stay in memory: the one below is only read.
+// A store that is open on an overlay leaves nothing behind, however the process
+// ends.
 type overlay struct {
 	vfs.FS
 	mem *vfs.MemFS
 
 	mu   sync.Mutex
-	gone map[string]bool // removed, but there below
+	gone map[string]bool // removed, but present below
 }
 
 // ReadOnly is a file system over another one, nil for the operating system's, that keeps
@@ -39,7 +40,7 @@ func (o *overlay) GetDiskUsage(string) (vfs.DiskUsage, error) {
 	return vfs.DiskUsage{}, vfs.ErrUnsupported
 }
 
-// inMemory says whether a file was written here; removed, that it is there no more.
+// inMemory says whether a file was written here; removed, that it was removed.
 func (o *overlay) inMemory(name string) (here, removed bool) {
 	o.mu.Lock()
 	removed = o.gone[name]
@@ -99,7 +100,7 @@ func (o *overlay) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error)
 	return o.mem.Create(name, c)
 }
 
-// hide makes a file below be there no more.
+// hide hides a file below.
 func (o *overlay) hide(name string) {
 	o.mu.Lock()
 	o.gone[name] = true

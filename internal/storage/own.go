@@ -16,7 +16,7 @@ const ownBatchBytes = 4 << 20
 // must not be used.
 func (e *Engine) TakeOwn(from *Engine) error {
 	own := AppendIdent(nil, FirstOwnIdent)
-	ranges := [][2][]byte{{own, {0xff}}} // no ident begins so
+	ranges := [][2][]byte{{own, {0xff}}} // no ident begins with it
 	for _, id := range []Ident{IdentCounters, IdentCatalog, IdentMultikey, IdentWindows} {
 		ranges = append(ranges, [2][]byte{appendKey(nil, id, own), AppendIdent(nil, id+1)})
 	}

@@ -10,12 +10,12 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// placeFile names the directory, within that of the server, which has its store. A
-// server whose data never came from another member has none: its directory is the
+// placeFile names the directory, within the server's, that has the store. A server
+// whose data never came from another member has no such file: its directory is the
 // store's.
 const placeFile = "mayfly.place"
 
-// storePrefix is what the names of such directories begin with.
+// storePrefix is the prefix of the names of such directories.
 const storePrefix = "store-"
 
 // OSFS is the operating system's file system.
@@ -67,7 +67,7 @@ func Switch(fs FS, dir, incoming string) (place string, err error) {
 	}
 	name := fmt.Sprintf("%s%d", storePrefix, n+1)
 	place = fs.PathJoin(dir, name)
-	if err := fs.RemoveAll(place); err != nil { // of a switch that did not come to its end
+	if err := fs.RemoveAll(place); err != nil { // of a switch that did not complete
 		return "", err
 	}
 	if err := fs.Rename(incoming, place); err != nil {

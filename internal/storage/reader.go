@@ -47,13 +47,13 @@ func mapError(err error) error {
 	return err
 }
 
-// getter is what Get needs of a Pebble reader.
+// getter is the part of a Pebble reader that Get needs.
 type getter interface {
 	Get(key []byte) ([]byte, io.Closer, error)
 }
 
-// keyBuffers lends the memory in which get puts a key together; Pebble does
-// not keep it.
+// keyBuffers pools the memory in which get builds a key; Pebble does not keep
+// it.
 var keyBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
 func get(g getter, id Ident, key []byte) ([]byte, io.Closer, error) {

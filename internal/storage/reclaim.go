@@ -8,12 +8,12 @@ import (
 )
 
 const (
-	// reclaimShare is the part of a keyspace's space that must be to give back for
+	// reclaimShare is the share of a keyspace's space that must be reclaimable for
 	// Reclaim to rewrite it, and reclaimLeast how many bytes.
 	reclaimShare = 20
 	reclaimLeast = 1 << 20
-	// compactPatience is how long some 64 MB of a keyspace may take to be rewritten,
-	// with the wait for others who rewrite the same tables.
+	// compactPatience is how long about 64 MB of a keyspace may take to be
+	// rewritten, including the wait for other compactions of the same tables.
 	compactPatience = time.Minute
 )
 
@@ -45,9 +45,9 @@ func (e *Engine) Compact(ctx context.Context, id Ident) (whole bool, err error) 
 }
 
 // rewrite compacts a keyspace in steps, each of which may take compactPatience:
-// Pebble prefers compactions of its own to those it is asked for, and puts these off
-// while others have tables of the same range. Under a load that makes ever new ones
-// that is for as long as the load goes on.
+// Pebble prefers its own compactions to manual ones, and postpones these while
+// others use tables of the same range. Under a load that always causes new ones that
+// lasts as long as the load.
 func (e *Engine) rewrite(ctx context.Context, id Ident, pause func(time.Duration) error) (whole bool, err error) {
 	b, n := rangeBounds(nil, id, nil, nil)
 	for from, end := b[:n], b[n:]; ; {
@@ -74,7 +74,7 @@ func (e *Engine) rewrite(ctx context.Context, id Ident, pause func(time.Duration
 	}
 }
 
-// stepEnd is where a step of rewrite from a key on ends.
+// stepEnd returns where a step of rewrite from a key on ends.
 func (e *Engine) stepEnd(from, end []byte) ([]byte, error) {
 	levels, err := e.db.SSTables()
 	if err != nil {

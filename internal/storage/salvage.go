@@ -70,13 +70,14 @@ type version struct {
 	err error // why the value cannot be read
 }
 
-// source is versions of keys, in the order of keys, the newest of a key first.
+// source is a sequence of versions, in the order of keys, the newest of a key
+// first.
 type source interface {
 	// next moves to the next version; nil at the end. It is valid until the next call.
 	next() (*version, error)
 	// lower is a key below which there is none.
 	lower() []byte
-	// age breaks ties between versions whose sequence numbers are gone: the greater
+	// age breaks ties between versions whose sequence numbers are lost: the greater
 	// is the newer.
 	age() uint64
 	close() error
@@ -171,7 +172,7 @@ func (s *tableSource) step(run tableRun) (found bool, err error) {
 	return true, nil
 }
 
-// seekOrNext moves an iterator, what it returns having no name here.
+// seekOrNext moves an iterator; its result has a type of an internal package.
 func seekOrNext[K any, Flags ~uint8](seek func([]byte, Flags) K, next func() K, from []byte, begun bool) K {
 	if begun {
 		return next()
@@ -191,7 +192,7 @@ func (s *tableSource) close() error {
 	return err
 }
 
-// merge brings the versions of all sources together, as a heap.
+// merge merges the versions of all sources with a heap.
 type merge struct {
 	ctx     context.Context
 	losses  *[]Loss
@@ -236,7 +237,7 @@ func (g *merging) key() []byte {
 	return g.now.key
 }
 
-// advance moves the first source on, and puts it where it belongs.
+// advance moves the first source to its next version, and restores the heap.
 func (m *merge) advance() (err error) {
 	g := m.sources[0]
 	if g.now, err = g.next(); err != nil {
@@ -250,8 +251,8 @@ func (m *merge) advance() (err error) {
 	return nil
 }
 
-// covered is the greatest sequence number of a range deletion over a key.
-// Keys come in their order.
+// covered returns the greatest sequence number of a range deletion over a key.
+// Keys must come in order.
 func (m *merge) covered(key []byte) (seq uint64) {
 	n := 0
 	for n < len(m.spans) && bytes.Compare(m.spans[n].start, key) <= 0 {
@@ -331,7 +332,7 @@ func (r *resolver) begin(key []byte, covered uint64) {
 }
 
 func (r *resolver) add(v *version) error {
-	// What is in a table and in its log, too, comes twice.
+	// What is both in a table and in its log comes twice.
 	if r.done || v.seq > 0 && v.seq == r.last {
 		return nil
 	}

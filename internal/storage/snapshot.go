@@ -25,7 +25,7 @@ func (e *Engine) NewSnapshot() *Snapshot { return &Snapshot{v: e.views.acquire(e
 // memtables is held between its readers.
 func (e *Engine) KeepState() *Snapshot {
 	v := &view{e: e, s: e.db.NewSnapshot(), refs: 1}
-	v.idle.over = true // it hands on no iterators
+	v.idle.over = true // it reuses no iterators
 	return &Snapshot{v: v}
 }
 
@@ -60,16 +60,18 @@ func (s *Snapshot) NewIter(id Ident, lower, upper []byte) (*Iter, error) {
 }
 
 const (
-	// maxRetired bounds the snapshots that nobody uses but Pebble still has.
+	// maxRetired bounds the snapshots that are no longer used but still open in
+	// Pebble.
 	maxRetired = 128
-	// retiredFor is how long they stay at the most.
+	// retiredFor is how long they stay at most.
 	retiredFor = 10 * time.Millisecond
 )
 
-// retired are snapshots to be closed together. Whenever the oldest one of all
-// is closed, Pebble looks for compactions that it held up, under the lock that
-// all snapshots need; a query is often that one, and takes a few microseconds.
-// So the newest are closed first here, and Pebble looks once for many.
+// retired are snapshots to be closed together. Whenever the oldest of all
+// snapshots is closed, Pebble searches for compactions that it blocked, under
+// the lock that all snapshots need; the snapshot of a query, which takes a few
+// microseconds, is often the oldest. So the newest are closed first here, and
+// Pebble searches once for many.
 type retired struct {
 	mu    sync.Mutex
 	all   []*pebble.Snapshot // in the order of their retirement
@@ -100,13 +102,13 @@ func (r *retired) add(s *pebble.Snapshot) error {
 	return nil
 }
 
-// expired is the timer's end. Closing a snapshot does not fail.
+// expired is called by the timer. Closing a snapshot does not fail.
 func (r *retired) expired() {
 	r.mu.Lock()
 	_ = r.closeAndUnlock()
 }
 
-// letGo closes all now.
+// letGo closes all of them now.
 func (r *retired) letGo() error {
 	r.mu.Lock()
 	return r.closeAndUnlock()

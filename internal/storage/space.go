@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// spaceInterval is how long a look at the disk is believed, and spaceDoubt
-	// how long when it says that the disk is full.
+	// spaceInterval is how long a measurement of the disk is used, and spaceDoubt
+	// how long one that found it full.
 	spaceInterval = 250 * time.Millisecond
 	spaceDoubt    = 10 * time.Millisecond
 	// refusalInterval is the least time between two log lines about writes that
@@ -21,15 +21,15 @@ const (
 	// spaceWriteFactor is the bytes of disk that a byte of a unit takes: in the
 	// log and in a table.
 	spaceWriteFactor = 2
-	// recoveryShare is the part of the logs' size that their tables take at least.
+	// recoveryShare is the least share of the logs' size that their tables take.
 	recoveryShare = 4
 )
 
-// space keeps writes away from a full disk. A unit is admitted only while the
-// disk has room above a floor; the floor is for what is in memory and must
-// reach its tables, and for deletions. Where the disk fills all the same, vital
-// writes wait, tables are retried by Pebble, and new units get code 14031:
-// nothing is lost, reads go on.
+// space protects a full disk from writes. A unit is admitted only while the
+// disk has room above a floor; the floor is reserved for what is in memory and
+// must reach its tables, and for deletions. If the disk fills up anyway, vital
+// writes wait, Pebble retries tables, and new units get code 14031: nothing is
+// lost, reads continue.
 type space struct {
 	fs  vfs.FS
 	dir string
@@ -37,11 +37,11 @@ type space struct {
 	// floor is the free space below which writes are refused, in bytes.
 	floor int64
 
-	headroom  atomic.Int64 // bytes above the floor, less what was admitted since the last look
+	headroom  atomic.Int64 // bytes above the floor, less what was admitted since the last measurement
 	full      atomic.Bool  // the file system has answered "no space"
-	lookedAt  atomic.Int64 // UnixNano of the last look
+	lookedAt  atomic.Int64 // UnixNano of the last measurement
 	refusedAt atomic.Int64 // UnixNano of the last log line about a refusal
-	mu        sync.Mutex   // one look at a time
+	mu        sync.Mutex   // one measurement at a time
 	stopped   chan struct{}
 }
 
@@ -49,8 +49,8 @@ func newSpace(fs vfs.FS, dir string, floor int64, log logger) *space {
 	return &space{fs: fs, dir: dir, floor: floor, log: log, stopped: make(chan struct{})}
 }
 
-// admit takes n bytes of a unit into account, or refuses with 14031. A unit
-// that only deletes may go below the floor.
+// admit accounts for n bytes of a unit, or refuses with 14031. A unit that only
+// deletes may go below the floor.
 func (s *space) admit(n int, deletes bool) error {
 	s.look(spaceInterval)
 	need := int64(n) * spaceWriteFactor
@@ -74,7 +74,7 @@ func (s *space) tellRefusal() {
 	}
 }
 
-// look measures the free space, where the last look is older than age.
+// look measures the free space, if the last measurement is older than age.
 func (s *space) look(age time.Duration) {
 	if time.Now().UnixNano()-s.lookedAt.Load() <= int64(age) {
 		return
@@ -90,7 +90,8 @@ func (s *space) look(age time.Duration) {
 		headroom = int64(u.AvailBytes) - s.floor
 	}
 	s.headroom.Store(headroom)
-	// Not before: who finds the look fresh takes the headroom for what it found.
+	// Not before: others that find the measurement recent take the headroom for its
+	// result.
 	s.lookedAt.Store(now)
 	if headroom > 0 && s.full.Swap(false) {
 		s.log.Infof("disk in %s has space again: writes are accepted", s.dir)
@@ -117,12 +118,12 @@ func (e *Engine) Room() int64 {
 	return int64(u.AvailBytes) - e.space.floor
 }
 
-// recoverable refuses to open a store whose logs cannot be written to tables
-// for want of space: Pebble would try for ever.
+// recoverable refuses to open a store if there is no space to write its logs to
+// tables: Pebble would try forever.
 func recoverable(fs vfs.FS, dir string) error {
 	u, err := fs.GetDiskUsage(dir)
 	if err != nil {
-		return nil // it cannot be told
+		return nil // it is not known
 	}
 	names, err := fs.List(dir)
 	if err != nil {
@@ -151,8 +152,8 @@ func (s *space) markFull(err error) {
 	}
 }
 
-// retry runs f; when the disk is full it says so to later writers, and for
-// vital writes tries again until there is space or the engine closes.
+// retry runs f; when the disk is full it marks that for later writers, and
+// tries again for vital writes until there is space or the engine closes.
 func (s *space) retry(vital bool, f func() error) error {
 	for {
 		err := f()

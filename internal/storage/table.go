@@ -30,18 +30,18 @@ const (
 	footerVersion = 41
 	footerMagic   = 45
 	tableMagic    = "\xf0\x9f\xaa\xb3\xf0\x9f\xaa\xb3"
-	// tableVersion is that of the tables of pebbleFormat; no store has others.
+	// tableVersion is the version of tables in pebbleFormat; no store has others.
 	tableVersion = 5
 
 	tableSuffix = ".sst"
 )
 
-// footer is where a table's own blocks are.
+// footer has the positions of a table's index and metadata blocks.
 type footer struct{ meta, index block.Handle }
 
-// checkFooter checks all bits of a footer but those of the handles: which a block's
-// checksum covers, since what they name must be a block. Pebble would read a table
-// by the version in it, and so find other keys. The error is ErrCorruption.
+// checkFooter checks all bits of a footer except those of the handles, which block
+// checksums cover, since what they name must be a block. Pebble would read a table
+// by the version in the footer, and so find other keys. The error is ErrCorruption.
 func checkFooter(f vfs.File, name string) (at footer, err error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -89,7 +89,7 @@ type tableError struct {
 	what   string
 }
 
-// corruption is what Pebble says of a table that is damaged.
+// corruption converts Pebble's error about a damaged table.
 func corruption(err error) error {
 	if info := pebble.ExtractDataCorruptionInfo(err); info != nil {
 		return corruptionOf(info)
@@ -109,7 +109,7 @@ func corruptionOf(info *pebble.DataCorruptionInfo) error {
 	return asDamage(errors.New(what), filepath.Base(info.Path), offset)
 }
 
-// blockOffset finds where a block is that Pebble says is damaged.
+// blockOffset finds the offset of a block that Pebble reports as damaged.
 var blockOffset = regexp.MustCompile(`block (\d+)/\d+`)
 
 func (e *tableError) Error() string {
@@ -153,10 +153,10 @@ func openTable(ctx context.Context, fs FS, dir, name string) (*table, error) {
 
 func (t *table) close() error { return t.r.Close() }
 
-// setNumber sets a number whose type has no name here.
+// setNumber sets a number whose type is internal to Pebble.
 func setNumber[N ~uint64](dst *N, n uint64) { *dst = N(n) }
 
-// tableNumber is the number in a table's name, or 0.
+// tableNumber returns the number in a table's name, or 0.
 func tableNumber(name string) (n uint64) {
 	if k, err := fmt.Sscanf(name, "%d.sst", &n); err != nil || k != 1 || tableName(n) != name {
 		return 0
@@ -166,8 +166,9 @@ func tableNumber(name string) (n uint64) {
 
 func tableName(n uint64) string { return fmt.Sprintf("%06d%s", n, tableSuffix) }
 
-// asDamage says where the table of an error is damaged. What Pebble says of a table that
-// it cannot read need not be marked as corruption, and a disk's bad sector is damage, too.
+// asDamage adds to an error where the table is damaged. Pebble's error about a table that
+// it cannot read may not be marked as corruption, and a bad sector of the disk is damage,
+// too.
 func asDamage(err error, name string, offset int64) error {
 	if err == nil || errors.Is(err, context.Canceled) || oserror.IsPermission(err) || oserror.IsNotExist(err) {
 		return err
@@ -224,9 +225,9 @@ func (t *table) index(ctx context.Context, h block.Handle) (entries []keyBlock, 
 	return entries, err
 }
 
-// keyBlocks finds all blocks of keys, and in the place of those whose part of the index
-// cannot be read, that part with its error. inner are the blocks of the index, if
-// there are several levels of it.
+// keyBlocks finds all blocks of keys; where a part of the index cannot be read, it
+// returns that part with its error instead. inner are the blocks of the index, if it
+// has several levels.
 func (t *table) keyBlocks(ctx context.Context) (blocks, inner []keyBlock, err error) {
 	top, err := t.index(ctx, t.at.index)
 	if err != nil || !t.r.Attributes.Has(sstable.AttributeTwoLevelIndex) {
@@ -280,8 +281,8 @@ func (t *table) check(ctx context.Context) (blocks []keyBlock, damages []Damage,
 func (t *table) checkOthers(ctx context.Context, blocks, inner []keyBlock, add func(error) error) error {
 	l, err := t.r.Layout()
 	if err != nil {
-		// The index can be read, or was told: so it is what lists the blocks of values,
-		// which stands behind all that is known.
+		// The index can be read, or was reported: so this is the list of the blocks of
+		// values, which is after everything known.
 		if slices.ContainsFunc(inner, func(b keyBlock) bool { return b.err != nil }) {
 			return nil
 		}
@@ -340,7 +341,7 @@ func (e *Engine) CheckTables(ctx context.Context, id Ident) (damages []Damage, e
 			seen[name] = true
 			found, err := checkTable(ctx, e.opts.FS, e.opts.Dir, name)
 			if oserror.IsNotExist(err) && !e.listsTable(name) {
-				continue // a compaction has read all of it and put another in its place
+				continue // a compaction has read all of it and replaced it
 			}
 			if err != nil {
 				return nil, err

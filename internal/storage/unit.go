@@ -46,7 +46,7 @@ type Unit struct {
 	*unitMemory
 }
 
-// unitMemory is memory that units hand on.
+// unitMemory is memory that units reuse.
 type unitMemory struct {
 	locks    []lockID
 	counters []counterDelta
@@ -259,8 +259,8 @@ func (u *Unit) keep(l lockID) {
 	u.maxLock = max(u.maxLock, l)
 }
 
-// reader is the unit's view: the engine where it has no writes, else the batch
-// on top of it, which becomes readable at first need.
+// reader returns the unit's view: the engine where it has no writes, else the
+// batch on top of it, which is made readable when first needed.
 func (u *Unit) reader() (interface {
 	getter
 	iterOpener

@@ -125,8 +125,8 @@ func (u *Unit) Bind(counter func(Ident) *Counter) error {
 	return nil
 }
 
-// validBatch says whether bytes are a batch as units make it, of nothing that is
-// a member's own.
+// validBatch says whether bytes are a batch as units make it, without keyspaces
+// of one member alone.
 func validBatch(repr []byte) bool {
 	if len(repr) < batchHeader {
 		return false
@@ -180,8 +180,8 @@ func validOperand(v []byte) bool {
 	return v[0] == mergeOr
 }
 
-// commonKey says whether a store's key lies in what all members of a group have in
-// common; end says that it is the end of a range, which lies behind it.
+// commonKey says whether a store's key is in a keyspace that all members of a
+// group share; end says that it is the exclusive end of a range.
 func commonKey(key []byte, end bool) bool {
 	id, rest, ok := cutIdent(key)
 	if !ok {

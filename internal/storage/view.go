@@ -11,14 +11,14 @@ import (
 const (
 	// maxIdleIters bounds the iterators that a view keeps for its next readers.
 	maxIdleIters = 16
-	// viewKept is how long a view that nobody reads stays, at the least; twice
-	// that at the most. It holds back what Pebble could drop.
+	// viewKept is how long at least a view without readers stays, and at most twice
+	// that. It keeps data that Pebble could otherwise drop.
 	viewKept = 10 * time.Millisecond
 )
 
-// view is one state of the store with all who read it: snapshots that no
-// commit separates share one, and hand on its iterators, since to make an
-// iterator costs more than what most reads do with it.
+// view is one state of the store with its readers: snapshots that no commit
+// separates share a view, and reuse its iterators, since creating an iterator
+// costs more than what most reads do with it.
 type view struct {
 	e       *Engine
 	s       *pebble.Snapshot
@@ -26,7 +26,7 @@ type view struct {
 
 	// Guarded by Engine.views.mu.
 	refs    int
-	used    bool // taken since the timer last looked
+	used    bool // acquired since the timer last ran
 	current bool // the next snapshot may share it
 
 	idle struct {
@@ -47,7 +47,7 @@ type views struct {
 	timer   *time.Timer
 	over    bool // the engine closes
 
-	closing sync.WaitGroup // of the view that look lets go
+	closing sync.WaitGroup // of the view that look releases
 }
 
 // acquire returns a view of the latest state for one more reader.
@@ -78,8 +78,8 @@ func (vs *views) acquire(e *Engine) *view {
 	return v
 }
 
-// replaced says that a view is no longer current, and whether nobody reads it.
-// The caller holds views.mu.
+// replaced marks a view as no longer current, and returns whether it has no
+// readers. The caller holds views.mu.
 func (v *view) replaced() bool {
 	if v == nil {
 		return false
@@ -100,7 +100,7 @@ func (vs *views) release(v *view) error {
 	return nil
 }
 
-// look lets go of a current view that nobody has taken since the last look.
+// look releases a current view that nobody has acquired since the last run.
 func (vs *views) look() {
 	vs.mu.Lock()
 	v := vs.current
@@ -121,7 +121,7 @@ func (vs *views) look() {
 	_ = v.close()
 }
 
-// letGo lets go of the current view now: it may hold back what is deleted since.
+// letGo releases the current view now: it may keep what was deleted since.
 func (vs *views) letGo() error {
 	vs.mu.Lock()
 	v := vs.current
@@ -134,7 +134,7 @@ func (vs *views) letGo() error {
 	return nil
 }
 
-// stop lets go of the current view; from now on no two snapshots share one.
+// stop releases the current view; from now on snapshots do not share views.
 func (vs *views) stop() error {
 	vs.mu.Lock()
 	vs.over = true
@@ -145,7 +145,7 @@ func (vs *views) stop() error {
 	vs.current = nil
 	unused := v.replaced()
 	vs.mu.Unlock()
-	// A look that has begun ends before the store does, which takes nothing then.
+	// A look that has begun ends before the store closes.
 	vs.closing.Wait()
 	if unused {
 		return v.close()
@@ -173,7 +173,7 @@ func (v *view) newIter(id Ident, lower, upper []byte) (*Iter, error) {
 	return it, nil
 }
 
-// keep takes over an iterator that its reader is done with.
+// keep keeps an iterator that its reader no longer uses.
 func (v *view) keep(p *pebble.Iterator) error {
 	if p.Error() == nil {
 		v.idle.Lock()
@@ -187,7 +187,7 @@ func (v *view) keep(p *pebble.Iterator) error {
 	return p.Close()
 }
 
-// close lets go of the state. Nobody reads it.
+// close releases the state. It has no readers.
 func (v *view) close() error {
 	v.idle.Lock()
 	iters := v.idle.iters

@@ -25,7 +25,7 @@ type FS = vfs.FS
 // File is an open file of a FS.
 type File = vfs.File
 
-// engineFS stands between Pebble and the file system.
+// engineFS is the layer between Pebble and the file system.
 //
 // It splits Pebble's idea of a log sync in two: what Pebble calls a sync only
 // passes the bytes to the operating system and marks the file dirty; the
@@ -36,7 +36,7 @@ type File = vfs.File
 // only after Close, and at recovery takes a torn end for corruption in every
 // log but the last.
 //
-// It also sees the disk run full first: see space.
+// It is also the first to see a full disk: see space.
 type engineFS struct {
 	vfs.FS
 	journal *journal
@@ -125,8 +125,9 @@ func (fs *engineFS) wrap(f vfs.File, name string, category vfs.DiskWriteCategory
 	return g
 }
 
-// vital says that Pebble cannot go on without files of the category: writes to
-// them wait for space instead of failing. Tables are not: Pebble tries again.
+// vital says whether Pebble cannot continue without files of the category:
+// writes to them wait for space instead of failing. Tables are not vital:
+// Pebble tries again.
 func vital(c vfs.DiskWriteCategory) bool {
 	return c == categoryWAL || c == categoryManifest || c == vfs.WriteCategoryUnspecified
 }
@@ -147,7 +148,7 @@ func (f *spaceFile) Write(p []byte) (n int, err error) {
 	return n, err
 }
 
-// manifestFile tells the control file how far it is synced.
+// manifestFile records in the control file how far it is synced.
 type manifestFile struct {
 	*spaceFile
 	file    controlledFile
@@ -171,7 +172,7 @@ func (f *manifestFile) synced(err error) error {
 	return f.control.noteSynced(f.file, f.written)
 }
 
-// walFile is a log file whose syncs are the journal's.
+// walFile is a log file that is synced by the journal.
 type walFile struct {
 	*spaceFile
 	name    string
@@ -181,7 +182,7 @@ type walFile struct {
 	written atomic.Int64 // bytes that the operating system has
 	synced  atomic.Int64 // of these, how many the disk has
 	dirty   atomic.Bool  // the journal knows of bytes to sync
-	mu      sync.Mutex   // held over a real sync, so that Close waits for it
+	mu      sync.Mutex   // held during a real sync, so that Close waits for it
 	closed  bool         // guarded by mu
 	failed  error        // of the last sync, guarded by mu
 }
