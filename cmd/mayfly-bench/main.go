@@ -1,6 +1,6 @@
-// Command mayfly-bench measures a server, bin/mayfly beside it, and PostgreSQL
-// and Pebble in the same run, and prints a table (docs/perf). It is apart from
-// the server, which needs none of the drivers that it asks with.
+// Command mayfly-bench measures a server, bin/mayfly next to it, and PostgreSQL
+// and Pebble in the same run, and prints a table (docs/perf). It is a separate
+// binary, as the server needs none of the drivers that it uses.
 package main
 
 import (

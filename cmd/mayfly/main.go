@@ -1,5 +1,5 @@
 // Command mayfly is the database: `mayfly serve` runs a server. Each
-// subcommand has a file of its own and adds itself to the table in main.go.
+// subcommand is one file, and listed in the table in main.go.
 //
 // Start reading at serve.go.
 package main

@@ -3,7 +3,7 @@ package auth
 import "slices"
 
 // Principal is a user who has authenticated, as it was when its roles were
-// resolved. Nobody changes it.
+// resolved. Immutable.
 type Principal struct {
 	User *User
 	// Roles are the user's and all that those inherit.

@@ -121,7 +121,7 @@ func (p Password) secret(mechanism string) (string, error) {
 	return text, nil
 }
 
-// ErrFailed says no more than it must.
+// ErrFailed gives away no details.
 var ErrFailed = mongoerr.New(mongoerr.AuthenticationFailed, "Authentication failed.")
 
 // Conversation is one authentication that goes on.

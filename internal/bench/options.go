@@ -46,8 +46,8 @@ type Options struct {
 	CacheGB float64
 	// SetParameters are further parameters of the server, name=value.
 	SetParameters []string
-	// Postgres, Pebble, Wire, Hollow and Redis say what to measure beside the
-	// server.
+	// Postgres, Pebble, Wire, Hollow and Redis say what to measure in addition to
+	// the server.
 	Postgres, Pebble, Wire, Hollow, Redis bool
 	// ProfileDir is where to put the server's processor profiles, a file for each
 	// row; "" for none.

@@ -27,7 +27,8 @@ func (c *Collection) Identity(record RecordKey) []byte { return c.lockName(recor
 func (c *Collection) FindsByID() bool { return c.ClusteredByID() || c.Windowed() }
 
 // FindID reads the document with an _id; both results are nil where there is
-// none. The record key is appended to dst. REQUIRES: FindsByID.
+// none. The record key is appended to dst.
+// REQUIRES: FindsByID.
 func (c *Collection) FindID(dst RecordKey, r storage.Reader, id bson.Value) (record RecordKey, doc bson.Doc, closer io.Closer, err error) {
 	if err := invariant.Require(c.FindsByID(), "catalog: FindID is of a collection that FindsByID"); err != nil {
 		return dst, nil, nil, err

@@ -316,8 +316,8 @@ type RelayStep struct {
 // RelayPart moves the next documents of the half that documents leave, and removes
 // those that are due as a range, without reading them again. next is where the next
 // part begins: at the same place if this one could not end. end says that there is no
-// next part. Errors: 26, ErrRelayWaits, ErrNoPermit, and those of Did. REQUIRES:
-// Collection.Relaying.
+// next part. Errors: 26, ErrRelayWaits, ErrNoPermit, and those of Did.
+// REQUIRES: Collection.Relaying.
 func (c *Catalog) RelayPart(ctx context.Context, coll *Collection, o Relay) (next RecordKey, end bool, err error) {
 	if err := invariant.Require(coll.relay != nil, "catalog: RelayPart is of a collection that is being laid anew"); err != nil {
 		return nil, false, err

@@ -35,8 +35,8 @@ func (c *Collection) decodeSharding(v bson.Value, sharded bool) (err error) {
 
 // SetSharding changes what the shard knows of a collection, to what f makes of the
 // newest descriptor: nil for a collection that is not sharded, the same pointer for no
-// change. No unit is inside of the collection meanwhile. It returns the descriptor as it is
-// then. Errors: 26, and those of f.
+// change. No unit is inside the collection during the change. It returns the new
+// descriptor. Errors: 26, and those of f.
 func (c *Catalog) SetSharding(ctx context.Context, ns schema.Namespace, f func(*Collection) (*schema.Sharding, error)) (*Collection, error) {
 	var changed *Collection
 	err := c.change(ctx, c.named(ns), func(t *change) error {

@@ -40,7 +40,8 @@ func (c *Collection) IsTimeseries() bool {
 func (c *Collection) SeenAsView() bool { return c.IsView() || c.IsTimeseries() }
 
 // Buckets returns the collection of a time-series collection's buckets, always
-// the same one for a descriptor. REQUIRES: IsTimeseries.
+// the same one for a descriptor.
+// REQUIRES: IsTimeseries.
 func (c *Collection) Buckets() *Collection {
 	if !invariant.Check(c.IsTimeseries(), "catalog: Buckets is of a time-series collection") {
 		return c

@@ -235,7 +235,8 @@ type Locked struct {
 func (l *Locked) Size() int { return cap(l.memory) + cap(l.Record) }
 
 // LockInto is LockID into the memory of l, for callers that lock many documents in
-// turn. REQUIRES: Collection.FindsByID.
+// turn.
+// REQUIRES: Collection.FindsByID.
 func (u *Unit) LockInto(ctx context.Context, l *Locked, c *Collection, id bson.Value) error {
 	l.Doc = nil
 	if err := invariant.Require(c.FindsByID(), "catalog: LockInto is of a collection that FindsByID"); err != nil {

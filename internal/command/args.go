@@ -105,7 +105,7 @@ func (a *Args) Doc(name string) bson.Doc {
 }
 
 // Array reads the elements of an array; absent is nil. For an array that came
-// as a section of its own use Op.Documents.
+// as a document sequence use Op.Documents.
 func (a *Args) Array(name string) []bson.Value {
 	v := a.Value(name)
 	switch v.Type {

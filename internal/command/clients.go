@@ -12,8 +12,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 )
 
-// UnixSocket is the Remote of a client on a unix socket, which has no address
-// of its own.
+// UnixSocket is the Remote of a client on a unix socket, which has no address.
 const UnixSocket = "anonymous unix socket"
 
 // Client is who sends requests: one connection, or something inside the server.

@@ -464,7 +464,7 @@ func (cs *Cursors) reap(now time.Time) int {
 const sessionSweep = time.Minute
 
 // Housekeep closes idle cursors and ends idle sessions until ctx ends. The
-// server runs it on a goroutine of its own and waits for it.
+// server runs it on a separate goroutine and waits for it.
 func (d *Dispatcher) Housekeep(ctx context.Context) {
 	swept := time.Now()
 	for {

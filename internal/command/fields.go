@@ -121,7 +121,7 @@ func OneOf(name string, types ...bson.Type) *Field { return &Field{name: name, t
 func Bool(name string) *Field { return OneOf(name, bson.TypeBool) }
 
 // OptionalBool declares a boolean of the server's type optionalBool, which takes
-// nothing else, not even null, and has error messages of its own.
+// nothing else, not even null, and has separate error messages.
 func OptionalBool(name string) *Field {
 	d := Bool(name)
 	d.optional = true
@@ -152,7 +152,7 @@ func Number(name string) *Field { return &Field{name: name, types: numberTypes} 
 // String declares a string.
 func String(name string) *Field { return OneOf(name, bson.TypeString) }
 
-// Object declares a document without fields of its own to check.
+// Object declares a document whose fields are not checked.
 func Object(name string) *Field { return OneOf(name, bson.TypeDocument) }
 
 // Array declares an array of anything.

@@ -16,8 +16,8 @@ import (
 // Op is one running request. The handler owns it; what other goroutines may read at the
 // same time (currentOp, killOp) goes through the methods that say so.
 //
-// An Op is never used again: who has found it in the table of clients may still read it
-// when the next operation runs.
+// An Op is never reused: a goroutine that has found it in the table of clients may
+// still read it when the next operation runs.
 type Op struct {
 	// ID is the opid, unique since start until it wraps around.
 	ID         int32

@@ -47,7 +47,7 @@ type Response struct {
 }
 
 // Release gives Body's memory back for another reply. A front end that calls it
-// has no more use for Body.
+// must not use Body afterwards.
 func (r *Response) Release() {
 	if r.reply != nil {
 		r.reply.release(r.Body)

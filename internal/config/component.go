@@ -1,7 +1,6 @@
 package config
 
-// Component is a part of the server that logs under a name and with a
-// verbosity of its own.
+// Component is a part of the server that logs under its own name and verbosity.
 type Component struct {
 	Path string // in systemLog.component and in logComponentVerbosity
 	Tag  string // in the "c" of a log line

@@ -3,34 +3,34 @@
 // Cosmos DB REST API", "Time to Live (TTL) in Azure Cosmos DB".)
 //
 // A request is routed by its path (path.go), signed with a key (auth.go) or a
-// permission's token (resourcetoken.go), and answered by one handler a kind of
-// resource: account.go, databases.go, containers.go, items.go with patch.go and
-// batch.go, queries.go, whose pages go on at a place (place.go), changes.go and
-// allversions.go, offers.go, ranges.go, users.go and permissions.go. Databases and
-// containers are in registry.go.
+// permission's token (resourcetoken.go), and answered by one handler for each kind
+// of resource: account.go, databases.go, containers.go, items.go with patch.go and
+// batch.go, queries.go, whose pages continue from a place (place.go), changes.go
+// and allversions.go, offers.go, ranges.go, users.go and permissions.go. Databases
+// and containers are in registry.go.
 //
 // # Layout
 //
-// A container is a collection of the database of the same name; names that
-// MongoDB does not take are escaped (namespace.go). An item is one document,
+// A container is a collection in the database of the same name; names that
+// MongoDB does not allow are escaped (namespace.go). An item is one document,
 //
 //	{_id: {p: {0: partition key value, …}, i: id}, _n, _lsn, the user's
 //	 properties…, _rid, _self, _etag, _attachments, _ts}
 //
-// clustered by _id: so a point read is one lookup, and a partition is one
-// range. Where a container has a time to live before its items, they are
-// clustered by when they expire instead (docs/rfcs/0008-expiry-windows.md). _n numbers the items in the order of their creation, _lsn all writes;
-// each has an index, for feeds and change feeds (numbers.go). The time to live
-// is a rule of the collection (rule.go), properties that queries filter by get
-// indexes (pathindex.go), and all versions and deletes go to a log beside the
-// container (versions.go). Definitions are in config.cosmos.databases,
-// .containers and .users.
+// clustered by _id, so that a point read is one lookup, and a partition is one range. Where
+// a container gets its time to live before its first items, they are clustered by expiry
+// instead (docs/rfcs/0008-expiry-windows.md). _n numbers the items in the order of their
+// creation, _lsn all writes; each has an index, for feeds and change feeds (numbers.go).
+// The time to live is a rule of the collection (rule.go), properties that queries filter by
+// get indexes (pathindex.go), and all versions and deletes are written to a log of the
+// container (versions.go). Definitions are in config.cosmos.databases, .containers and
+// .users.
 //
 // # Invariants
 //
-//   - expired-is-absent: an item whose time is over (ttl.go) is seen by no
-//     request from that second on, whether it was removed already or not.
-//   - lsn-order: a change feed hands out nothing above the number of a write
+//   - expired-is-absent: an expired item (ttl.go) is visible to no request
+//     from that second on, whether it has been removed yet or not.
+//   - lsn-order: a change feed returns nothing above the number of a write
 //     that has not committed yet (catalog.Numbering).
 //
 // Start reading at server.go, then items.go.

@@ -11,18 +11,18 @@ import (
 )
 
 // A container whose changeFeedPolicy has a retention keeps a log of its writes
-// for the change feed of all versions and deletes, in a collection beside its
-// own. An entry is written in the unit of the write that it tells of,
+// for the change feed of all versions and deletes, in a separate collection. An
+// entry is written in the same unit as the write that it records,
 //
 //	{_id: place in the change feed, p: partition key, t: second of the write, u: until when it is kept,
 //	 op, id, prev: place of the version before, ttl: true of an expiry, current: item, previous: item}
 //
-// and leaves by a TTL index on u, with the server's own monitor.
+// and expires by a TTL index on u, which the server's own monitor serves.
 
 // maxRetention is the service's bound on the retention, in minutes: 30 days.
 const maxRetention = 30 * 24 * 60
 
-// parseRetention reads a definition's changeFeedPolicy; 0 is no log. Errors:
+// parseRetention reads a definition's changeFeedPolicy; 0 means no log. Errors:
 // 400.
 func parseRetention(v bson.Value) (time.Duration, error) {
 	if v.IsNullish() {

@@ -126,7 +126,7 @@ func (q *Query) NewMatcher(inIndex bool) *Matcher {
 	return &Matcher{q: q, positive: inIndex && q.Options == Options{}, found: make([]bool, len(q.Phrases))}
 }
 
-// Add looks at one string, which is in a language of its own.
+// Add adds one string, which has its own language.
 func (m *Matcher) Add(s string, l *Language) {
 	q := m.q
 	if !m.positive || len(q.Negative) > 0 {

@@ -5,8 +5,8 @@
 //
 // An Engine (engine.go) belongs to the server and keeps compiled texts. A
 // Session (session.go) is what all JavaScript of one operation shares, and makes
-// the Scope (scope.go), a runtime with globals of its own, when first something
-// is called: nothing that a function leaves behind is seen by another operation.
+// the Scope (scope.go), a runtime with its own globals, at the first call:
+// nothing that a function leaves behind is visible to another operation.
 //
 // source.go turns what clients write (a function, an expression, statements)
 // into one function. document.go has documents as objects that decode a field
@@ -14,9 +14,9 @@
 // that JavaScript lacks, with their constructors in the files named after them;
 // prelude.js has helpers written in JavaScript itself.
 //
-// Types come back as the server has them: an int read from a document and put
-// back under its name stays an int, any other number is a double; what a
-// function does not touch keeps its bytes.
+// Types are preserved as in mongod: an int read from a document and put back
+// under its name stays an int, any other number is a double; what a function
+// does not touch keeps its bytes.
 //
 // # Limits
 //

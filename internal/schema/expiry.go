@@ -5,9 +5,9 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// Expiry is how the expiry of a collection, or of one rule of it, goes about
-// its work: what stands under storageEngine.mayfly.expiry in `create`,
-// createIndexes and collMod, and in their stored forms.
+// Expiry are the settings of expiry for a collection, or for one of its rules:
+// the content of storageEngine.mayfly.expiry in `create`, createIndexes and
+// collMod, and in their stored forms.
 //
 //	{visibility: "immediate" | "deferred",
 //	 paused: bool,
@@ -17,8 +17,8 @@ import (
 //	 budget: {documentsPerSecond: long, bytesPerSecond: long},
 //	 window: {from: "HH:MM", to: "HH:MM", timeZone: "Europe/Rome"}}
 //
-// The zero Expiry says nothing, which is MongoDB's way: documents are seen
-// until they are removed, at any hour, as fast as that goes.
+// The zero Expiry is MongoDB's behaviour: documents are visible until they are
+// removed, at any hour, as fast as possible.
 type Expiry struct {
 	// Visibility is "" where it is not said.
 	Visibility Visibility
@@ -27,8 +27,8 @@ type Expiry struct {
 	// Exact lets each measurement of a time-series collection go when its own
 	// time has come, and not with its bucket.
 	Exact bool
-	// Relayout says whether a filled collection may be laid anew for its rules: "" and
-	// "on" that it may. It is the collection's alone.
+	// Relayout says whether the layout of a filled collection may be changed for its
+	// rules: "" and "on" that it may. Only a collection has it.
 	Relayout string
 	// By is what a rule counts from, as its index says: "" and "date" are the
 	// date in the field. It stays what it is.

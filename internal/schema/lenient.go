@@ -28,9 +28,10 @@ func (ix *Index) leftOut() MultikeyPaths {
 	return paths
 }
 
-// LeavesOut says by what stands on its paths whether documents may be missing
-// in a lenient index, which answers no question then. The last part of a lenient
-// index that is not one of geometries never has an array, but for leftOut's mark.
+// LeavesOut says, from the multikey paths of a lenient index, whether documents
+// may be missing in it; such an index cannot answer queries. The last part of a
+// lenient index that is not one of geometries never has an array, except for
+// leftOut's mark.
 func (ix *Index) LeavesOut(paths MultikeyPaths) bool {
 	return ix.Lenient && ix.Plugin != pluginSphere && paths.Any() && paths[len(paths)-1] != 0
 }

@@ -1,5 +1,5 @@
 // Package server is the process: it opens what the parts need, starts them in
-// order, lets clients in, and on the way out stops everything in the reverse
+// order, accepts clients, and at shutdown stops everything in the reverse
 // order. It knows connections, messages and logs, and no command.
 //
 // The order of start (server.go): log; data directory and engine (the lock on

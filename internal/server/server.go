@@ -44,7 +44,7 @@ type Dispatcher interface {
 	Dispatch(ctx context.Context, req *command.Request) command.Response
 }
 
-// Component is a part of the server with a life of its own.
+// Component is a part of the server that is started and stopped.
 type Component struct {
 	Name string
 	// Start begins it and returns; ctx ends when the server begins to stop. Nil

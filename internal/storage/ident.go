@@ -25,7 +25,7 @@ const (
 	FirstOwnIdent Ident = 1 << 40
 )
 
-// IdentRange is a range of idents with an allocator of its own.
+// IdentRange is a range of idents with a separate allocator.
 type IdentRange uint8
 
 // The ranges.

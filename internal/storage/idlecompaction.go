@@ -175,9 +175,9 @@ func (s *idleCompactor) unlessPaused(f func() error) (ran bool, err error) {
 	return true, f()
 }
 
-// PauseIdleCompaction keeps the engine from rewriting tables of its own accord where
-// nobody writes, until ResumeIdleCompaction is called as often. It waits for the step
-// under way; where ctx ends before, it returns the cause, and nothing is paused.
+// PauseIdleCompaction keeps the engine from rewriting tables while nobody writes,
+// until ResumeIdleCompaction is called as often. It waits for the running step; where
+// ctx ends before, it returns the cause, and nothing is paused.
 func (e *Engine) PauseIdleCompaction(ctx context.Context) error {
 	s := e.idleCompactor
 	s.pauses.Add(1)

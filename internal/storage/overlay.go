@@ -35,7 +35,7 @@ func ReadOnly(below FS) FS {
 // Unwrap says that this is no wrapper: nobody is to go around it.
 func (o *overlay) Unwrap() vfs.FS { return nil }
 
-// GetDiskUsage knows nothing: what is written takes no disk.
+// GetDiskUsage returns zero: what is written takes no disk.
 func (o *overlay) GetDiskUsage(string) (vfs.DiskUsage, error) {
 	return vfs.DiskUsage{}, vfs.ErrUnsupported
 }
@@ -137,7 +137,8 @@ func (o *overlay) OpenReadWrite(name string, c vfs.DiskWriteCategory, opts ...vf
 	return o.mem.OpenReadWrite(name, c, opts...)
 }
 
-// OpenDir opens the part of a directory that is in memory: syncs need no more.
+// OpenDir opens the part of a directory that is in memory, which is enough for
+// syncs.
 func (o *overlay) OpenDir(name string) (vfs.File, error) {
 	if err := o.mem.MkdirAll(name, 0o755); err != nil {
 		return nil, err

@@ -10,10 +10,10 @@ import (
 // ownBatchBytes is how much TakeOwn copies in one unit.
 const ownBatchBytes = 4 << 20
 
-// TakeOwn replaces the keyspaces of a member alone (FirstOwnIdent) in this store by
-// those of another one: so a store that came from another member becomes this member's.
-// It is durable on return. Nobody else may use this store meanwhile; after an error it
-// must not be used.
+// TakeOwn replaces the keyspaces that belong to one member alone (FirstOwnIdent) in
+// this store by those of another store: so a store that came from another member
+// becomes this member's. It is durable on return. Nobody else may use this store during
+// the call; after an error it must not be used.
 func (e *Engine) TakeOwn(from *Engine) error {
 	own := AppendIdent(nil, FirstOwnIdent)
 	ranges := [][2][]byte{{own, {0xff}}} // no ident begins with it

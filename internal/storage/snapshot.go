@@ -12,7 +12,7 @@ import (
 )
 
 // Snapshot is one fixed state of the store. Close it soon: it keeps what is
-// deleted meanwhile on disk.
+// deleted after it on disk.
 type Snapshot struct {
 	v      *view
 	closed atomic.Bool
@@ -21,8 +21,8 @@ type Snapshot struct {
 // NewSnapshot fixes the latest state: all committed units, none in part.
 func (e *Engine) NewSnapshot() *Snapshot { return &Snapshot{v: e.views.acquire(e)} }
 
-// KeepState is NewSnapshot for who keeps the state for long: nothing of tables and
-// memtables is held between its readers.
+// KeepState is NewSnapshot for a state that is kept for long: it holds no tables
+// or memtables between its readers.
 func (e *Engine) KeepState() *Snapshot {
 	v := &view{e: e, s: e.db.NewSnapshot(), refs: 1}
 	v.idle.over = true // it reuses no iterators

@@ -173,9 +173,9 @@ func (u *Unit) Pending(c *Counter, i int) int64 {
 }
 
 // Lock takes the lock of a key, and waits in order for it where the rule
-// allows. fresh says that the unit did not hold it before: then the unit has
-// no writes of its own under that key, and the engine's latest state is the
-// truth. Errors: ErrLockBusy, or the cause of ctx's end.
+// allows. fresh says that the unit did not hold it before: then the unit has no
+// writes under that key, and the engine's latest state has the current value.
+// Errors: ErrLockBusy, or the cause of ctx's end.
 func (u *Unit) Lock(ctx context.Context, class LockClass, id Ident, key []byte) (fresh bool, err error) {
 	return u.lock(ctx, makeLockID(class, id, key))
 }
@@ -241,7 +241,8 @@ func (u *Unit) TryLock(class LockClass, id Ident, key []byte) (ok, fresh bool) {
 }
 
 // ReleaseRecords releases the locks of records, those of LockRecord, before the unit's
-// end: for who keeps what they guard elsewhere from now on. The others stay.
+// end, for callers that from now on guard the records in another way. The other locks
+// stay.
 func (u *Unit) ReleaseRecords() {
 	kept := u.locks[:0]
 	for _, l := range u.locks {

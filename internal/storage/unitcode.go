@@ -39,9 +39,9 @@ func (u *Unit) AppendEncoded(dst []byte) []byte {
 // Value says where in the bytes of a batch the value of a write is.
 type Value struct{ From, Len uint32 }
 
-// Values are where in the batch the values of the unit's writes are, in the order in
-// which they were made.
-// REQUIRES: the unit is sealed, by who has made its writes.
+// Values returns where in the batch the values of the unit's writes are, in the
+// order in which they were made.
+// REQUIRES: the unit is sealed, by the process that made its writes.
 func (u *Unit) Values() []Value {
 	invariant.Check(u.sealed, "storage: a unit is sealed before its writes are looked for")
 	data := u.batch.Repr()

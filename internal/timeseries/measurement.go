@@ -71,7 +71,7 @@ func Cut(ms []Measurement, o *schema.Timeseries) [][]Measurement {
 	return append(pieces, ms[from:])
 }
 
-// IsFull says whether a bucket of these measurements takes no more.
+// IsFull says whether a bucket of these measurements is full.
 func IsFull(ms []Measurement) bool {
 	size := 0
 	for _, m := range ms {

@@ -44,7 +44,7 @@ const checksumLen = 4
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // Sequence is a section of kind 1: an array argument of the command, sent
-// beside the body.
+// outside the body.
 type Sequence struct {
 	Name string // the argument's, such as "documents"
 	data []byte // whole documents, one after the other

@@ -230,8 +230,8 @@ func (a *Aggregation) giveBack() {
 	}
 }
 
-// Park lets go of the store until Unpark, with what stages read besides. A stage
-// that reads all its input first has done so by then, or has not begun.
+// Park releases the store until Unpark, including what stages read in addition.
+// A stage that reads all its input first has done so by then, or has not begun.
 func (a *Aggregation) Park() error {
 	if a.cursor != nil && (a.parkable || !a.begun || a.cursor.r.winner.ended) {
 		a.parked = true

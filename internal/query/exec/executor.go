@@ -51,8 +51,8 @@ type Query struct {
 	PinsSnapshot bool
 	// ShowRecordID adds $recordId to each document.
 	ShowRecordID bool
-	// Memory is what the query runs in; nil for memory of its own. It runs no other
-	// query before nobody asks its cursor any more.
+	// Memory is the memory for the query; nil to allocate it. It must not be used
+	// for another query before the cursor is finished.
 	Memory *QueryMemory
 	// Resume, where not nil, is where a find that scans the collection begins, and
 	// ResumeToken asks it where another one could.
@@ -63,7 +63,8 @@ type Query struct {
 // StoreState is a state of the store at a time.
 type StoreState struct {
 	Snapshot *storage.Snapshot
-	// Judged is the instant by which rules hide documents, in milliseconds since 1970.
+	// Judged is the instant by which rules hide documents, in milliseconds since 1970
+	// (catalog.Clock.Judged).
 	Judged int64
 }
 

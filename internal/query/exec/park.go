@@ -41,11 +41,11 @@ func saveAll(s stage.Stage) error {
 	return nil
 }
 
-// Park lets go of the store until Unpark. One that reads a state of its own (Query.At)
-// goes on reading that.
+// Park releases the store until Unpark. A cursor on an earlier state (Query.At) keeps
+// reading that.
 //
-// A cursor over a collection whose documents take other places (Collection.Moves)
-// keeps its snapshot.
+// A cursor over a collection whose documents move (Collection.Moves) keeps its
+// snapshot.
 func (c *Cursor) Park() error {
 	if c.keeps = c.r.coll != nil && c.r.coll.Moves(); c.keeps {
 		return nil

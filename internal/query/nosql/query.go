@@ -91,7 +91,7 @@ func (run *Run) Hold(h memory.Holding) { run.env.memory = &h }
 func (run *Run) Until(interrupted func() error) { run.env.interrupted = interrupted }
 
 // Start begins a run; emit is called with each row, which shares memory with
-// the items that Add was given, and returns false when it wants no more.
+// the items that Add was given, and returns false to stop the run.
 func (q *Query) Start(now time.Time, emit func(row bson.Value) bool) *Run {
 	run := &Run{q: q, env: env{slots: make([]bson.Value, q.slots), params: q.params, now: now}}
 	run.chain = []*runner{{s: q.s, env: &run.env, emit: emit}}

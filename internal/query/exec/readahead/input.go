@@ -8,9 +8,9 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/pipeline"
 )
 
-// Input reads a cursor in a goroutine of its own, for a pipeline that consumes all of
-// its input: the store and the pipeline work at the same time. The first inputAfter
-// documents are read without one; most inputs have no more.
+// Input reads a cursor in a separate goroutine, for a pipeline that consumes all of
+// its input, so that the store and the pipeline work at the same time. The first
+// inputAfter documents are read without the goroutine; most inputs have no more.
 type Input struct {
 	in   pipeline.Iterator
 	keep []string // the fields that the pipeline reads; nil: all

@@ -50,7 +50,7 @@ func (r *Row) FillEntry(ix *plan.Index, key, record, bits []byte) {
 	r.Due, r.Parked = 0, false
 }
 
-// Clone returns a row with bytes of its own.
+// Clone returns a copy of the row with its own bytes.
 func (r Row) Clone() Row {
 	r.Record, r.Doc = bytes.Clone(r.Record), r.Doc.Clone()
 	r.Key, r.Bits, r.Sort = bytes.Clone(r.Key), bytes.Clone(r.Bits), bytes.Clone(r.Sort)
