@@ -240,12 +240,12 @@ func strangeFrames(t *testing.T, s *set, m *member) {
 		log   string
 	}{
 		{"another version", with(func(f *frame) { f.version = 2 }), codes.InvalidArgument, "a frame that this version does not know"},
-		{"another set", with(func(f *frame) { f.set[3]++; f.message = kind(raftpb.MsgApp, f.from, f.to) }), codes.FailedPrecondition, "one of another replica set"},
-		{"no set, and not a member", with(func(f *frame) { f.set = bson.ObjectID{}; f.from++; f.message = kind(raftpb.MsgVote, f.from, f.to) }), codes.FailedPrecondition, "one of another replica set"},
-		{"another directory", with(func(f *frame) { f.to++; f.message = kind(raftpb.MsgApp, f.from, f.to) }), codes.FailedPrecondition, "its data directory is another one"},
-		{"another group", with(func(f *frame) { f.group = 7 }), codes.NotFound, "no member of group 7"},
+		{"another set", with(func(f *frame) { f.set[3]++; f.message = kind(raftpb.MsgApp, f.from, f.to) }), codes.FailedPrecondition, "belongs to another replica set"},
+		{"no set, and not a member", with(func(f *frame) { f.set = bson.ObjectID{}; f.from++; f.message = kind(raftpb.MsgVote, f.from, f.to) }), codes.FailedPrecondition, "belongs to another replica set"},
+		{"another directory", with(func(f *frame) { f.to++; f.message = kind(raftpb.MsgApp, f.from, f.to) }), codes.FailedPrecondition, "it has another data directory"},
+		{"another group", with(func(f *frame) { f.group = 7 }), codes.NotFound, "this host has no member of group 7"},
 		{"another sender in its message", with(func(f *frame) { f.message = kind(raftpb.MsgApp, f.from+1, f.to) }), codes.InvalidArgument, "another sender or receiver"},
-		{"a snapshot where none belongs", with(func(f *frame) { f.message = kind(raftpb.MsgSnap, f.from, f.to) }), codes.InvalidArgument, "a snapshot comes by a stream of its own"},
+		{"a snapshot where none belongs", with(func(f *frame) { f.message = kind(raftpb.MsgSnap, f.from, f.to) }), codes.InvalidArgument, "a snapshot needs a separate stream"},
 		{"nothing", nil, codes.InvalidArgument, "a frame that this version does not know"},
 		{"too short", good.bytes(t)[:40], codes.InvalidArgument, "a frame that this version does not know"},
 		{"a message that is none", append(good.bytes(t), 0xff, 0xff, 0xff), codes.InvalidArgument, "a frame that this version does not know"},
@@ -262,7 +262,7 @@ func strangeFrames(t *testing.T, s *set, m *member) {
 			t.Errorf("a time that is too far ahead: %v", err)
 		}
 	}
-	m.logged(t, "a member's time was refused")
+	m.logged(t, "refused the cluster time of a member")
 	// Nor is one whose numbers cannot be: raft would end the process.
 	for _, k := range []raftpb.MessageType{raftpb.MsgApp, raftpb.MsgHeartbeat, raftpb.MsgVote, raftpb.MsgAppResp, raftpb.MsgTimeoutNow, raftpb.MsgProp} {
 		if _, err := x.ask("Frames", with(func(f *frame) { f.message = kind(k, f.from, f.to) })); grpcstatus.Code(err) != codes.DeadlineExceeded {
@@ -304,7 +304,7 @@ func garbage(t *testing.T, m *member) {
 		if _, err := io.Copy(io.Discard, c); os.IsTimeout(err) {
 			t.Error("garbage keeps its connection")
 		}
-		return m.tells("the connection ended, and had said nothing that members say")
+		return m.tells("the connection ended without a frame of a member")
 	})
 }
 
@@ -326,8 +326,8 @@ func anotherSet(t *testing.T, s *set) {
 	until(t, "the other set serves", func(ctx context.Context) error {
 		return other.client.Database("app").RunCommand(ctx, bson.D{{Key: "insert", Value: "theirs"}, {Key: "documents", Value: bson.A{bson.D{}}}}).Err()
 	})
-	other.logged(t, "its data directory is another one")
-	primary.logged(t, "a member that lost its data was not replaced")
+	other.logged(t, "it has another data directory")
+	primary.logged(t, "cannot replace a member that lost its data")
 	var c struct {
 		Config struct {
 			ID string `bson:"_id"`

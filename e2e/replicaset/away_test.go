@@ -57,7 +57,7 @@ func TestMemberThatWasAway(t *testing.T) {
 	}
 	w.check(ws)
 	w.members[away].Kill()
-	if exit, said := testkit.Exec(t, nil, "verify", "--dbpath", w.members[away].Dir); exit != 0 || !strings.Contains(said, "is whole") {
+	if exit, said := testkit.Exec(t, nil, "verify", "--dbpath", w.members[away].Dir); exit != 0 || !strings.Contains(said, "is intact") {
 		t.Errorf("verify: exit code %d, %s", exit, said)
 	}
 }

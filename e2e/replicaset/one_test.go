@@ -126,7 +126,7 @@ func apart(t *testing.T, s *testkit.Server) {
 	t.Helper()
 	args := []string{"serve", "--nounixsocket", "--dbpath", s.Dir, "--port", fmt.Sprint(s.Port)}
 	exit, said := testkit.Exec(t, nil, append(args, "--replSet", "rs1")...)
-	if exit != config.ExitUncaught || !strings.Contains(said, "of the replica set rs0, and the member was started for rs1") {
+	if exit != config.ExitUncaught || !strings.Contains(said, "belong to the replica set rs0, but the member was started for rs1") {
 		t.Errorf("a member of another set: exit code %d, %s", exit, said)
 	}
 	exit, said = testkit.Exec(t, nil, append(args, "--initiate")...)

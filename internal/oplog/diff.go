@@ -15,7 +15,7 @@ import (
 //	s… delta           of a field that is a document or an array before and after
 //
 // Of an array: a: true, l: its new length where it is shorter, and for each element
-// that differs u… its value or s… a delta, behind which stands its index.
+// that differs u… its value or s… a delta, where … is its index.
 
 // Diff returns the delta that turns old into doc. ok is false where no delta can
 // express it: a document has two fields with the same name.
@@ -85,7 +85,7 @@ func fieldsOf(d bson.Doc) (all []field) {
 	return all
 }
 
-// repeats says whether two fields have one name.
+// repeats says whether two fields have the same name.
 func repeats(fields []field) bool {
 	const few = 16 // pairs are compared
 	if len(fields) <= few {
@@ -105,7 +105,7 @@ func repeats(fields []field) bool {
 	return len(seen) < len(fields)
 }
 
-// change is a field that has another value: the value, or how it differs.
+// change is a field that has changed: its new value, or the delta.
 type change struct {
 	name  string
 	value bson.Value
@@ -114,7 +114,7 @@ type change struct {
 
 func identical(a, b bson.Value) bool { return a.Type == b.Type && bytes.Equal(a.Data, b.Data) }
 
-// compare is the change of a field.
+// compare returns the change of a field.
 func compare(name string, old, value bson.Value) change {
 	c := change{name: name, value: value}
 	if old.Type != value.Type {
@@ -129,9 +129,9 @@ func compare(name string, old, value bson.Value) change {
 	return c
 }
 
-// diffArray is the delta of an array; nil where the array itself is told in less. What
-// only grows at its end, or only shrinks, always has one: that is how $push and $pop
-// are told.
+// diffArray returns the delta of an array; nil where the whole array takes less space.
+// An array that only grows at its end, or only shrinks, always has a delta: readers
+// expect $push and $pop in this form.
 func diffArray(old, array bson.Doc) bson.Doc {
 	was, is := old.Slice(), array.Slice()
 	b := new(bson.Builder).Bool("a", true)

@@ -10,7 +10,7 @@ import (
 // version is the "v" of documents: that of MongoDB's oplog since 2.6.
 const version = 2
 
-// Entry is an entry of the log, as far as its documents show it.
+// Entry is the part of a log entry that its documents show.
 type Entry struct {
 	// Time is the time of its last document, as a BSON timestamp. Earlier documents
 	// have the times before it, one each.
@@ -95,17 +95,17 @@ func (e *Entry) Document(b *bson.Builder, i int) bson.Doc {
 	return e.end(b, i)
 }
 
-// end writes when it was.
+// end writes the time.
 func (e *Entry) end(b *bson.Builder, i int) bson.Doc {
 	at := e.At(i)
 	return b.Timestamp("ts", at).Int64("t", int64(e.Term)).Int64("v", version).Date("wall", int64(at>>32)*1000).Finish()
 }
 
-// forms write what an operation does that one document tells of, by its kind.
+// forms write an operation that takes one document, by its kind.
 var forms = [...]func(b *bson.Builder, op *catalog.Operation){
 	catalog.OpInsert: func(b *bson.Builder, op *catalog.Operation) {
 		head(b, "i", op).Doc("o", op.Doc)
-		if id := op.Doc.Lookup("_id"); !id.IsMissing() { // measurements need none
+		if id := op.Doc.Lookup("_id"); !id.IsMissing() { // measurements have none
 			b.OpenDoc("o2").Value("_id", id).Close()
 		}
 	},
@@ -126,7 +126,7 @@ var forms = [...]func(b *bson.Builder, op *catalog.Operation){
 	catalog.OpCommand: formCommand,
 }
 
-// head writes which operation it is, and on what.
+// head writes the kind of the operation, and its namespace.
 func head(b *bson.Builder, kind string, op *catalog.Operation) *bson.Builder {
 	b.String("op", kind).String("ns", op.Namespace.String())
 	if op.UUID != (catalog.UUID{}) {
@@ -135,14 +135,14 @@ func head(b *bson.Builder, kind string, op *catalog.Operation) *bson.Builder {
 	return b
 }
 
-// formRange tells of documents that went as a range: MongoDB has no such operation,
-// so that readers pass over it as a noop. o2 has {ranges: [{from, to}], documents, bytes,
+// formRange writes the removal of documents as a range: MongoDB has no such operation, so
+// it is a noop, which readers skip. o2 has {ranges: [{from, to}], documents, bytes,
 // reason}.
 func formRange(b *bson.Builder, op *catalog.Operation) {
 	head(b, "n", op).Doc("o", Note("expired range")).Doc("o2", op.Doc)
 }
 
-// formCommand tells of DDL, on the database's $cmd.
+// formCommand writes DDL, on the database's $cmd.
 func formCommand(b *bson.Builder, op *catalog.Operation) {
 	on := *op
 	on.Namespace.Coll = "$cmd"

@@ -4,8 +4,8 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// founded is where a new set begins: at an entry that nobody has, so that every
-// other member gets the founder's data as a snapshot.
+// founded is the position at which a new set begins: an entry that nobody has,
+// so that every other member gets the founder's data as a snapshot.
 var founded = Position{Index: 1, Term: 1}
 
 // Founder is where a set is initiated: a log and a machine.
@@ -16,9 +16,9 @@ type Founder interface {
 	Found(at Position, hard *raftpb.HardState, state []byte) error
 }
 
-// Found makes the data of this member those of a new set. Those of the others that
-// vote from the beginning are empty, and get this one's. Log and machine hold no group.
-// Errors: those of Config.Validate and of the disk.
+// Found makes the data of this member the data of a new set. The other members that
+// vote from the beginning are empty, and get this one's data. Log and machine hold no
+// group yet. Errors: those of Config.Validate and of the disk.
 func Found(f Founder, c *Config, clock *Clock) error {
 	if err := c.Validate(); err != nil {
 		return err

@@ -26,10 +26,10 @@ func NewClock(wall func() time.Time, maxDrift time.Duration) *Clock {
 	return &Clock{wall: wall, maxDrift: maxDrift}
 }
 
-// next is a time above all that were seen (invariant time-rises).
+// next returns a time above all that were seen (invariant time-rises).
 func (c *Clock) next() Timestamp { return c.take(1) }
 
-// take is the last of n times that follow each other, all above those that were seen.
+// take returns the last of n consecutive times, all above those that were seen.
 func (c *Clock) take(n int) Timestamp {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -44,7 +44,7 @@ func (c *Clock) Now() Timestamp {
 	return c.last
 }
 
-// raise notes a time that the log has, which no bound refuses.
+// raise notes a time from the log, to which no bound applies.
 func (c *Clock) raise(t Timestamp) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
-// Committer makes effects happen. Once Commit has returned without error, the effect is
+// Committer commits effects. Once Commit has returned without error, the effect is
 // visible on this member and as durable as was asked for.
 type Committer = catalog.Committer
 
@@ -35,7 +35,7 @@ func (a Apart) Commit(context.Context, *catalog.Effect, storage.Durability) erro
 
 // Writable implements Committer. Errors: 20.
 func (a Apart) Writable() error {
-	return mongoerr.New(mongoerr.IllegalOperation, "The data of this server are those of a member of the replica set %s, and it was started without --replSet: they can be read, but not changed", a.Set)
+	return mongoerr.New(mongoerr.IllegalOperation, "The data of this server belong to a member of the replica set %s, but it was started without --replSet: they can be read, but not changed", a.Set)
 }
 
 // Stored returns the configuration of the set that a store's data belongs to, or nil

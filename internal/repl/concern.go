@@ -76,7 +76,7 @@ func (g *Group) Cancel(w *Wait, err error) {
 	}
 }
 
-// checkWaits ends what is met.
+// checkWaits ends the waits that are met.
 func (g *Group) checkWaits() {
 	var met []*Wait
 	g.waits = slices.DeleteFunc(g.waits, func(w *Wait) bool {
@@ -91,7 +91,7 @@ func (g *Group) checkWaits() {
 	}
 }
 
-// failWaits ends what only a primary can tell.
+// failWaits ends the waits that only a primary can answer.
 func (g *Group) failWaits(err error) {
 	var ended []*Wait
 	g.waits = slices.DeleteFunc(g.waits, func(w *Wait) bool {
@@ -105,7 +105,7 @@ func (g *Group) failWaits(err error) {
 	}
 }
 
-// has says whether a member's machine holds an entry, as far as this one was told.
+// has says whether a member's machine holds an entry, as far as this member knows.
 func (g *Group) has(m MemberConfig, index uint64) bool {
 	if m.Raft == g.ID {
 		return g.applied.Index >= index
@@ -116,8 +116,8 @@ func (g *Group) has(m MemberConfig, index uint64) bool {
 
 var errUnsatisfiable = mongoerr.New(mongoerr.UnsatisfiableWriteConcern, "Not enough data-bearing nodes")
 
-// concern is the test whether a concern is met. The configuration of the moment of
-// the test counts.
+// concern tests whether a concern is met, by the configuration at the time of the
+// test.
 func (g *Group) concern(at Position, c Concern) (met func() bool, err error) {
 	config := g.state.config
 	if config == nil {
@@ -161,7 +161,8 @@ func (c *Config) mode(name string) *Mode {
 }
 
 // modeMet says whether members with as many different values of each tag as the mode
-// asks for hold an entry. A mode that went is met by all members.
+// asks for hold an entry. A mode that was removed is met when all members have the
+// entry.
 func (g *Group) modeMet(name string, index uint64) bool {
 	mode := g.state.config.mode(name)
 	if mode == nil {

@@ -28,14 +28,14 @@ const (
 // and changes only by applying an entry. Immutable once it is shared.
 type Config struct {
 	Set      string   // _id
-	ID       [12]byte // settings.replicaSetId: the set's own, for good
+	ID       [12]byte // settings.replicaSetId, which never changes
 	Version  int64
 	Term     int64
 	Members  []MemberConfig
 	Modes    []Mode        // settings.getLastErrorModes
 	Election time.Duration // settings.electionTimeoutMillis
-	// Removed are the raft ids of former members. They may never be used again, since
-	// what those members promised may be lost (a tombstone for each).
+	// Removed are the raft ids of former members (tombstones). They may never be used
+	// again, since what those members promised may be lost.
 	Removed []uint64
 }
 
@@ -100,7 +100,8 @@ func invalidConfig(format string, args ...any) error {
 	return mongoerr.New(mongoerr.InvalidReplicaSetConfig, format, args...)
 }
 
-// Validate checks what holds of every configuration. Errors: 93 with the reason.
+// Validate checks the rules that every configuration must meet. Errors: 93 with
+// the reason.
 func (c *Config) Validate() error {
 	switch {
 	case c.Set == "":
@@ -121,9 +122,9 @@ func (c *Config) Validate() error {
 		if ids[m.ID] || hosts[m.Host] {
 			return invalidConfig("Found two member configurations with same _id or host: %d, %s", m.ID, m.Host)
 		}
-		// A raft id that is voter and learner at once brings raft down (rule 14).
+		// A raft id that is voter and learner at once makes raft panic (rule 14).
 		if rafts[m.Raft] || slices.Contains(c.Removed, m.Raft) {
-			return invalidConfig("The data of member %s has been a member before: start it with an empty data directory", m.Host)
+			return invalidConfig("Member %s has the data of another member, or of a former one: start it with an empty data directory", m.Host)
 		}
 		ids[m.ID], hosts[m.Host], rafts[m.Raft] = true, true, true
 		if m.Votes > 0 {
@@ -153,7 +154,7 @@ func (c *Config) validateModes() error {
 	return nil
 }
 
-// values is how many different values of a tag the members have.
+// values returns how many different values of a tag the members have.
 func (c *Config) values(key string) int {
 	values := map[string]bool{}
 	for _, m := range c.Members {
@@ -171,7 +172,7 @@ func (m MemberConfig) validate() error {
 	case m.Host == "":
 		return invalidConfig("Member %d has no host", m.ID)
 	case m.Raft == 0:
-		return invalidConfig("Member %s has no data directory that is known", m.Host)
+		return invalidConfig("The data directory of member %s is not known", m.Host)
 	case !(m.Priority >= 0 && m.Priority <= maxPriority):
 		return invalidConfig("priority field value of %v is out of range", m.Priority)
 	case m.Votes != 0 && m.Votes != 1:
@@ -255,14 +256,15 @@ func (c *Config) replaced(d *Config, m *MemberConfig) bool {
 	return old != nil && old.ID == m.ID && old.Votes == m.Votes && old.Raft != m.Raft && d.Member(old.Raft) == nil
 }
 
-// promoted is the configuration in which a member that has caught up votes.
+// promoted returns the configuration in which a member that has caught up
+// votes.
 func (c *Config) promoted(raft uint64) *Config {
 	d := c.clone()
 	d.Member(raft).Joining = false
 	return d
 }
 
-// confState is what raft is to be told of the configuration: voters and learners.
+// confState returns raft's part of the configuration: voters and learners.
 func (c *Config) confState() *raftpb.ConfState {
 	s := &raftpb.ConfState{AutoLeave: new(bool)}
 	for _, m := range c.Members {
@@ -277,8 +279,8 @@ func (c *Config) confState() *raftpb.ConfState {
 	return s
 }
 
-// changes are what leads raft from its state to the configuration; none where it is
-// there. The order is by id, so that all members compute the same.
+// changes returns the steps from raft's state to the configuration; none where they
+// agree. They are ordered by id, so that all members compute the same.
 func (c *Config) changes(from *raftpb.ConfState) (out []*raftpb.ConfChangeSingle) {
 	to := c.confState()
 	add := func(t raftpb.ConfChangeType, id uint64) {
@@ -365,7 +367,7 @@ func (c *Config) Shown() bson.Doc {
 	return b.Finish()
 }
 
-// at is the member at a host, or nil.
+// at returns the member at a host, or nil.
 func (c *Config) at(host string) *MemberConfig {
 	if c == nil {
 		return nil

@@ -1,6 +1,6 @@
-// Package repl makes the writes of a process take effect: on a standalone in the local
-// engine alone, on a member of a replica set through the log of a replicated group.
-// Callers of a Committer (commit.go) see no difference.
+// Package repl commits the writes of a process: on a standalone to the local engine,
+// on a member of a replica set through the log of a replicated group. Callers of a
+// Committer (commit.go) see no difference.
 //
 // # A member
 //
@@ -9,7 +9,7 @@
 // (bootstrap.go, reconfigure.go), hands over (handover.go), reports its state
 // (memberstate.go, health.go), and replaces a member that has lost its disk (replace.go).
 //
-// Operations use its data inside of the door (door.go), which closes while a snapshot
+// Operations use its data inside the door (door.go), which closes while a snapshot
 // replaces the data. The oplog (oplog.go) is a view of the log as the documents that
 // package oplog makes.
 //
@@ -37,9 +37,10 @@
 //     step, so that after a crash applying resumes where the machine is.
 //   - own-term: a member serves as primary only after an entry of its own term
 //     is applied, and an entry that was evaluated in another term does nothing.
-//   - no-hole: a proposal that raft drops, or that fails before, fails immediately, and so
-//     does everything queued behind it or evaluated before that was known. So what is
-//     evaluated on a write that waits for its commit stands or falls with it.
+//   - no-hole: a proposal that raft drops, or that fails before, fails immediately, and
+//     so does everything queued behind it or evaluated before that was known. So an
+//     operation that is evaluated on a write that waits for its commit succeeds or fails
+//     with it.
 //   - time-rises: the timestamps of entries rise with their index.
 //   - kept-log: the log is never truncated past what is applied durably.
 //   - one-switch: a snapshot's data and log become this member's in one rename.

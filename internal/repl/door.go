@@ -8,11 +8,11 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// errReplaced ends operations on data that a snapshot takes the place of.
-var errReplaced = mongoerr.New(mongoerr.InterruptedDueToReplStateChange, "operation was interrupted because the data of this member are replaced")
+// errReplaced ends operations on data that a snapshot replaces.
+var errReplaced = mongoerr.New(mongoerr.InterruptedDueToReplStateChange, "operation was interrupted because the data of this member are being replaced")
 
-// door lets operations use the data, and keeps them out while a snapshot takes their
-// place. The zero door is open.
+// door lets operations use the data, and keeps them out while a snapshot replaces
+// the data. The zero door is open.
 type door struct {
 	mu      sync.Mutex
 	inside  map[*visit]struct{}
@@ -20,7 +20,7 @@ type door struct {
 	emptied chan struct{} // closed when nobody is inside; nil while nobody waits
 }
 
-// visit is one operation inside.
+// visit is one operation inside the door.
 type visit struct {
 	door *door
 	end  context.CancelCauseFunc
@@ -29,8 +29,8 @@ type visit struct {
 type visitKey struct{}
 
 // enter waits until the door is open. The operation runs under the context that it
-// returns, and calls leave at its end. Who is inside already stays so. Errors: the
-// cause of ctx's end.
+// returns, and calls leave at its end. An operation that is already inside may
+// enter again. Errors: the cause of ctx's end.
 func (d *door) enter(ctx context.Context) (inside context.Context, leave func(), err error) {
 	if v, ok := ctx.Value(visitKey{}).(*visit); ok && v.door == d {
 		return ctx, func() {}, nil
@@ -67,8 +67,8 @@ func (d *door) leave(v *visit) {
 	}
 }
 
-// close keeps operations out, ends those inside and waits for them to leave; false
-// where some have not within that time.
+// close keeps operations out, ends those inside, and waits for them to leave; it
+// returns false where some have not left in time.
 func (d *door) close(within time.Duration) bool {
 	d.mu.Lock()
 	if d.opened == nil {

@@ -33,19 +33,19 @@ const (
 
 const (
 	entryVersion = 1
-	// entryHead is the length of what stands before an entry's payload: version,
-	// kind, term of evaluation, time.
+	// entryHead is the length of an entry's header, which precedes its payload:
+	// version, kind, term of evaluation, time.
 	entryHead = 1 + 1 + 8 + 8
 )
 
-// entry is what raft carries as an entry's data. The payload stays bytes.
+// entry is the data of one of raft's entries. The payload stays bytes.
 type entry struct {
 	kind    entryKind
 	term    uint64 // in which it was evaluated (invariant own-term)
 	time    Timestamp
 	payload []byte
-	// room is entryHead bytes for what stands before the payload, and the payload; nil
-	// where encode must make it.
+	// room is entryHead bytes for the header, and the payload; nil where encode must
+	// allocate it.
 	room []byte
 }
 
@@ -66,7 +66,7 @@ func (e entry) encode() []byte {
 // decodeEntry reads an entry's data; the payload aliases b.
 func decodeEntry(b []byte) (entry, error) {
 	if len(b) < entryHead || b[0] != entryVersion || b[1] < byte(kindNoop) || b[1] > byte(kindConfig) {
-		return entry{}, fmt.Errorf("an entry of the log that this version does not know: % x", b[:min(len(b), entryHead)])
+		return entry{}, fmt.Errorf("a log entry that this version does not know: % x", b[:min(len(b), entryHead)])
 	}
 	return entry{
 		kind:    entryKind(b[1]),
@@ -76,7 +76,7 @@ func decodeEntry(b []byte) (entry, error) {
 	}, nil
 }
 
-// appendPosition and cutPosition are a position's encoding: three integers.
+// appendPosition and cutPosition encode and decode a position: three integers.
 func appendPosition(b []byte, p Position) []byte {
 	b = binary.LittleEndian.AppendUint64(b, p.Index)
 	b = binary.LittleEndian.AppendUint64(b, p.Term)

@@ -31,7 +31,7 @@ const (
 
 var (
 	errFrame  = errors.New("a frame that this version does not know")
-	errSilent = errors.New("the connection ended, and had said nothing that members say")
+	errSilent = errors.New("the connection ended without a frame of a member")
 )
 
 // encode returns the frame's bytes. Integers are little-endian.
@@ -65,7 +65,7 @@ func (f *Frame) encode() ([]byte, error) {
 	return proto.MarshalOptions{}.MarshalAppend(b, f.Message)
 }
 
-// decodeFrame reads a frame. It is given what strangers send.
+// decodeFrame reads a frame. Its input may come from strangers.
 func decodeFrame(b []byte) (*Frame, error) {
 	if len(b) < frameHead || b[0] != frameVersion {
 		return nil, errFrame
@@ -86,7 +86,7 @@ func decodeFrame(b []byte) (*Frame, error) {
 		return nil, fmt.Errorf("%w: %w", errFrame, err)
 	}
 	if f.Message.GetFrom() != f.From || f.Message.GetTo() != f.To {
-		return nil, fmt.Errorf("%w: its message is of another sender or receiver", errFrame)
+		return nil, fmt.Errorf("%w: its message has another sender or receiver", errFrame)
 	}
 	return f, nil
 }

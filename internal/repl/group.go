@@ -21,7 +21,7 @@ const (
 	HeartbeatsPerElection = electionTicks / heartbeatTicks
 	// readRetryTicks is after how long an unanswered ReadIndex is tried again.
 	readRetryTicks = 3
-	// noopEvery is how long an idle primary waits before it writes a noop.
+	// noopEvery is how long a primary is idle before it writes a noop.
 	noopEvery = 10 * time.Second
 )
 
@@ -48,8 +48,8 @@ var (
 	// that its evaluation depended on.
 	ErrDropped = mongoerr.New(mongoerr.InterruptedDueToReplStateChange, "operation was dropped before it was proposed to the replica set").WithLabels("RetryableWriteError")
 	// errBusy says that a bound of the group is reached.
-	errBusy = mongoerr.New(mongoerr.ExceededTimeLimit, "too many operations wait for the replica set")
-	// errStopped ends what waits when the group ends.
+	errBusy = mongoerr.New(mongoerr.ExceededTimeLimit, "too many operations are waiting for the replica set")
+	// errStopped ends all that is waiting when the group ends.
 	errStopped = mongoerr.New(mongoerr.ShutdownInProgress, "The server is in quiesce mode and will shut down")
 )
 
@@ -98,8 +98,8 @@ type Group struct {
 	waits    []*Wait
 	reported uint64 // the index that the leader was told to be applied here
 	asked    bool   // the leader wants to be told at once
-	asks     bool   // the others are to be asked with the next round
-	tells    bool   // the leader is to be told with the next round
+	asks     bool   // the others will be asked with the next round
+	tells    bool   // the leader will be told with the next round
 	peers    map[uint64]*peer
 
 	ticks     uint64
@@ -110,7 +110,7 @@ type Group struct {
 	removed   bool   // another member says that this one was removed from the set
 	refusals  refusals
 	lastEntry time.Time
-	wanted    Timestamp // a time that somebody waits for: a noop will pass it
+	wanted    Timestamp // a time that somebody waits for: a noop will get a later one
 }
 
 // Role is what a member does in raft.
@@ -141,9 +141,10 @@ type proposal struct {
 	term  uint64
 	epoch uint64
 	own   any
-	times int // how many times it takes of the clock, where that is more than one
+	times int // how many times it takes from the clock, where that is more than one
 	done  func(Position, error)
-	// ordered is called when all that this member proposes later will come behind it.
+	// ordered is called when all later proposals of this member are sure to come
+	// after it.
 	ordered func()
 }
 
@@ -196,7 +197,7 @@ func NewGroup(o Options) (*Group, error) {
 	return g, nil
 }
 
-// load reads where the group is.
+// load reads the position of the group.
 func (g *Group) load() error {
 	index, state, err := g.Machine.Applied()
 	if err != nil {
@@ -206,12 +207,12 @@ func (g *Group) load() error {
 		return err
 	}
 	if last := g.Log.Last(); last < index || g.Log.Base().Index > index {
-		return fmt.Errorf("the log has entries after %d up to %d, and %d are applied", g.Log.Base().Index, last, index)
+		return fmt.Errorf("the log has the entries after %d up to %d, but %d are applied", g.Log.Base().Index, last, index)
 	}
 	if g.applied, err = position(g.Log, index); err != nil {
 		return err
 	}
-	// What the machine held when it was opened or switched is on disk.
+	// What the machine had when it was opened or replaced is on disk.
 	g.durable, g.backlog = index, 0
 	last, err := position(g.Log, g.Log.Last())
 	g.Clock.raise(max(g.applied.Time, last.Time))
@@ -237,7 +238,7 @@ func (g *Group) Tick() {
 		g.rn.TickQuiesced()
 		if g.lead != raft.None && g.sinceLead >= electionTicks {
 			if err := g.rn.ForgetLeader(); err != nil {
-				g.Logger.Debug("replication: a leader was not forgotten", "error", err)
+				g.Logger.Debug("replication: cannot forget the leader", "error", err)
 			}
 		}
 		g.lastResort()
@@ -248,7 +249,7 @@ func (g *Group) Tick() {
 	g.retryReads()
 	g.tend()
 	if g.ticks%electionTicks == 0 {
-		g.tellAll() // so that each can tell how the set is
+		g.tellAll() // so that each knows the state of the set
 	}
 }
 
@@ -295,11 +296,11 @@ func (g *Group) Step(from uint64, m *raftpb.Message, r Report) {
 		}
 	}
 	if err := g.rn.Step(m); err != nil && !errors.Is(err, raft.ErrStepPeerNotFound) {
-		g.Logger.Debug("replication: a message was not taken", "type", m.GetType().String(), "error", err)
+		g.Logger.Debug("replication: a message was not accepted", "type", m.GetType().String(), "error", err)
 	}
 }
 
-// told notes what another member's frame reports.
+// told notes the report in another member's frame.
 func (g *Group) told(from uint64, r Report) {
 	if g.state.config.Member(from) == nil {
 		return
@@ -316,7 +317,7 @@ func (g *Group) told(from uint64, r Report) {
 	before := p.off
 	if err := errors.Join(g.Clock.Observe(r.Applied.Time), g.Clock.Observe(r.Wanted)); err != nil {
 		if p.off = true; !before {
-			g.Logger.Warn("replication: a member's time was refused", "member", from, "error", err)
+			g.Logger.Warn("replication: refused the cluster time of a member", "member", from, "error", err)
 		}
 		return
 	}
@@ -368,8 +369,8 @@ func (g *Group) enqueue(p *proposal) {
 	}
 }
 
-// drop fails proposals that raft did not take, and with the epoch all that were
-// evaluated before anybody could know.
+// drop fails proposals that raft has dropped and, by a new epoch, all that were
+// evaluated before this was known.
 func (g *Group) drop(dropped []*proposal) {
 	g.epoch++
 	for _, p := range dropped {
@@ -380,8 +381,8 @@ func (g *Group) drop(dropped []*proposal) {
 	}
 }
 
-// failAll ends all that waits on this member as primary. What is still evaluated is
-// of an old term, which apply sees.
+// failAll ends all that waits for this member as primary. Operations that are still
+// being evaluated have an old term, which apply detects.
 func (g *Group) failAll(err error) {
 	queued, inflight := g.queue, g.inflight
 	g.queue, g.inflight, g.config = nil, nil, nil
@@ -429,7 +430,7 @@ func (g *Group) setPrimary(is bool) {
 	}
 }
 
-// noteRole sees what raft has become, and tells those who wait.
+// noteRole notes a change of raft's role, and informs those who wait.
 func (g *Group) noteRole() {
 	st := g.rn.BasicStatus()
 	role := Follower
@@ -454,7 +455,7 @@ func (g *Group) noteRole() {
 	}
 }
 
-// raftLogger is raft's logger on ours.
+// raftLogger passes raft's log lines to our logger.
 type raftLogger struct{ l *slog.Logger }
 
 func (r raftLogger) Debug(v ...any)                 { r.l.Debug("raft: " + fmt.Sprint(v...)) }
@@ -472,7 +473,7 @@ func (r raftLogger) Fatalf(format string, v ...any) { panic("raft: " + fmt.Sprin
 func (r raftLogger) Panic(v ...any)                 { panic("raft: " + fmt.Sprint(v...)) }
 func (r raftLogger) Panicf(format string, v ...any) { panic("raft: " + fmt.Sprintf(format, v...)) }
 
-// debugf formats only what somebody will read: raft says much.
+// debugf formats only what will be logged: raft logs much.
 func (r raftLogger) debugf(format string, v []any) {
 	if r.l.Enabled(context.Background(), slog.LevelDebug) {
 		r.l.Debug("raft: " + fmt.Sprintf(format, v...))

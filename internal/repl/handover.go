@@ -8,7 +8,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// ticks is how many of the group's ticks a duration has.
+// ticks converts a duration into ticks of the group.
 func (m *Member) ticks(d time.Duration) uint64 {
 	tick := defaultElection / electionTicks
 	if c := m.replica.State().Config; c != nil {
@@ -17,8 +17,8 @@ func (m *Member) ticks(d time.Duration) uint64 {
 	return uint64((d + tick - 1) / tick)
 }
 
-// handoverRetry is how long a member that steps down waits before it looks again
-// whether another one can take over.
+// handoverRetry is how long a member that steps down waits before it checks
+// again whether another one can take over.
 const handoverRetry = 50 * time.Millisecond
 
 // StepDown makes the primary step down, and not stand for election for a period.
@@ -51,7 +51,7 @@ func (m *Member) StepDown(ctx context.Context, period, catchUp time.Duration, fo
 		}
 		wait := handoverRetry
 		if err == nil {
-			wait = m.replica.State().Config.Election // a transfer that has not come to its end by then will not
+			wait = m.replica.State().Config.Election // a transfer that has not ended by then never will
 		}
 		limited, cancel := context.WithTimeout(ctx, wait)
 		err = m.until(limited, deposed)

@@ -23,8 +23,9 @@ type Health struct {
 	Ping          time.Duration // how long the question and the answer took
 }
 
-// healthTimeout is how long a member may take to say how it is. mongod's heartbeats
-// may take ten seconds; whoever wants the state of a set does not wait so long.
+// healthTimeout is how long a member may take to report its health. mongod's
+// heartbeats may take ten seconds, which is too long for a client that asks for the
+// state of a set.
 const healthTimeout = time.Second
 
 // Health returns the health of this member.
@@ -132,7 +133,7 @@ func (n *Network) serveHealth(s grpc.ServerStream) error {
 	m := n.members[group]
 	n.mu.Unlock()
 	if m == nil || n.opts.Health == nil || m.State().ID != raft {
-		return status.Errorf(codes.NotFound, "the member %x of group %d is not here", raft, group)
+		return status.Errorf(codes.NotFound, "this host is not member %x of group %d", raft, group)
 	}
 	h := n.opts.Health()
 	b := new(bson.Builder)

@@ -34,7 +34,7 @@ func (n *Network) Identify(ctx context.Context, host string, group Number, of [1
 	raft, ok := bson.ExactInt64(d.Lookup("raft"))
 	set, id := d.Lookup("set"), d.Lookup("replicaSetId")
 	if !ok || set.Type != bson.TypeString || id.Type != bson.TypeObjectID {
-		return Identity{}, mongoerr.New(mongoerr.NodeNotFound, "%s failed with an answer that this version does not know", host)
+		return Identity{}, mongoerr.New(mongoerr.NodeNotFound, "%s failed with a reply that this version cannot read", host)
 	}
 	who := Identity{Raft: uint64(raft), Set: set.Str(), ID: id.ObjectID(), HasData: d.Lookup("hasData").Truthy()}
 	if name := d.Lookup("name"); name.Type == bson.TypeString {
@@ -67,7 +67,7 @@ func (n *Network) serveIdentity(s grpc.ServerStream) error {
 	m := n.members[group]
 	n.mu.Unlock()
 	if m == nil {
-		return status.Errorf(codes.NotFound, "no member of group %d is here", group)
+		return status.Errorf(codes.NotFound, "this host has no member of group %d", group)
 	}
 	st := m.State()
 	who := Identity{Raft: st.ID}

@@ -16,18 +16,18 @@ import (
 )
 
 const (
-	// DefaultHistory is how long a state is kept that somebody has read.
+	// DefaultHistory is how long a state is kept after it was taken.
 	DefaultHistory = 300 * time.Second
 	// maxKeptStates bounds how many are kept: each keeps compactions from dropping a
 	// version of what is written.
 	maxKeptStates = 256
-	// maxStepsBack bounds how many entries are looked at to know since when a state is
-	// what it is: noops, one in ten seconds, as a rule.
+	// maxStepsBack bounds how many entries are read to find out since when a state has
+	// existed. They are noops, usually one in ten seconds.
 	maxStepsBack = 1024
 )
 
-// KeptStates are the states of a member's store that somebody has read at their cluster
-// time, and may read again (docs/rfcs/0022-states-at-a-time.md). Safe for use by many
+// KeptStates are states of a member's store that were read at their cluster time, and
+// may be read again (docs/rfcs/0022-states-at-a-time.md). Safe for use by many
 // goroutines.
 type KeptStates struct {
 	m       *Member
@@ -41,29 +41,29 @@ type KeptStates struct {
 	counts struct{ taken, evicted, expired, tooOld atomic.Int64 }
 }
 
-// keptState is a state between two effects.
+// keptState is the state of the store between two effects.
 type keptState struct {
 	at Position // the last entry that it holds
-	// from is since when it has been so: the time of its last effect. until is the first
-	// time of the next one; 0 where there was none when it was looked for.
+	// from is the time of its last effect. until is the first time of the next effect; 0
+	// where there was none at the last check.
 	from, until Timestamp
 	s           *storage.Snapshot
 	taken, used time.Time
 }
 
-// StateAt is one reader's part of a state of the store. Close it.
+// StateAt is one reader's reference to a state of the store. It must be closed.
 type StateAt struct {
-	Time     Timestamp // the state is that of this cluster time
+	Time     Timestamp // the cluster time of the state
 	Snapshot *storage.Snapshot
 	taken    time.Time
 	kept     *KeptStates
 }
 
-// Close gives the reader's part back.
+// Close releases the reference.
 func (s *StateAt) Close() { _ = s.Snapshot.Close() }
 
-// Check says whether the state may be read on. Error 239 once the window of history is
-// over.
+// Check says whether the state may still be read. Error 239 once the window of history
+// is over.
 func (s *StateAt) Check() error {
 	if h := s.kept.window(); h > 0 && time.Since(s.taken) > h {
 		return s.kept.tooOld(s.Time)
@@ -71,7 +71,7 @@ func (s *StateAt) Check() error {
 	return nil
 }
 
-// SetHistory says how long a state is kept after it was taken; 0 keeps none.
+// SetHistory sets how long a state is kept after it was taken; 0 keeps none.
 func (k *KeptStates) SetHistory(d time.Duration) {
 	k.history.Store(int64(d))
 	k.mu.Lock()
@@ -81,12 +81,12 @@ func (k *KeptStates) SetHistory(d time.Duration) {
 
 func (k *KeptStates) window() time.Duration { return time.Duration(k.history.Load()) }
 
-// KeptStates are the states that the member keeps.
+// KeptStates returns the states that the member keeps.
 func (m *Member) KeptStates() *KeptStates { return &m.kept }
 
-// StateAt is the state of the member's store at a cluster time, which is not above what
-// it has applied (WaitTime); 0 stands for the newest one. Errors: 239 where that state is
-// not there any more.
+// StateAt returns the state of the member's store at a cluster time, which is not above
+// what it has applied (WaitTime); 0 stands for the newest state. Errors: 239 where that
+// state is no longer kept.
 func (m *Member) StateAt(t Timestamp) (*StateAt, error) {
 	k := &m.kept
 	k.mu.Lock()
@@ -129,7 +129,7 @@ func (k *KeptStates) tooOld(t Timestamp) error {
 	return mongoerr.New(mongoerr.SnapshotTooOld, "Read timestamp %s is older than the oldest available timestamp.", bson.Timestamp(uint64(t)))
 }
 
-// share is a reader's part of a state.
+// share makes a reader's reference to a state.
 func (k *KeptStates) share(s *keptState, t Timestamp, now time.Time) *StateAt {
 	s.used = now
 	return &StateAt{Time: t, Snapshot: s.s.Share(), taken: s.taken, kept: k}
@@ -165,7 +165,8 @@ func (k *KeptStates) takeLocked(now time.Time) (*keptState, error) {
 	return s, nil
 }
 
-// place finds out of the log in the state itself which place it is, and since when.
+// place reads from the log in the state itself its position, and since when it has
+// existed.
 func (s *keptState) place(group Number) (err error) {
 	if s.at.Index, err = s.s.Applied(); err != nil {
 		return err
@@ -216,14 +217,15 @@ func (s *keptState) place(group Number) (err error) {
 	return nil
 }
 
-// holds says whether the state is that of a cluster time: no effect came between.
+// holds says whether the state is the one at a cluster time: no effect lies
+// between.
 func (s *keptState) holds(m *Member, t Timestamp) (bool, error) {
 	if t < s.from {
 		return false, nil
 	}
 	if s.until == 0 && t > s.at.Time {
 		if m.replica.State().Base.Index > s.at.Index {
-			s.until = s.at.Time + 1 // nobody can tell any more
+			s.until = s.at.Time + 1 // this is no longer known
 		} else if err := s.next(m); err != nil {
 			return false, err
 		}
@@ -231,7 +233,7 @@ func (s *keptState) holds(m *Member, t Timestamp) (bool, error) {
 	return t <= s.at.Time || s.until == 0 || t < s.until, nil
 }
 
-// next finds the first effect behind the state.
+// next finds the first effect after the state.
 func (s *keptState) next(m *Member) error {
 	e, group := m.catalog.Engine(), m.store.opts.Group
 	it, err := e.NewIter(storage.IdentRaft, entryKey(group, s.at.Index+1), entryKey(group, e.Applied()+1))
@@ -265,7 +267,7 @@ func (s *keptState) next(m *Member) error {
 	return it.Err()
 }
 
-// expireLocked lets go of the states whose time is over.
+// expireLocked releases the states whose time is over.
 func (k *KeptStates) expireLocked(now time.Time) {
 	before := len(k.all)
 	k.all = slices.DeleteFunc(k.all, func(s *keptState) bool {
@@ -278,7 +280,7 @@ func (k *KeptStates) expireLocked(now time.Time) {
 	k.counts.expired.Add(int64(before - len(k.all)))
 }
 
-// armLocked has the oldest state go when its time is over.
+// armLocked sets the timer for the end of the oldest state.
 func (k *KeptStates) armLocked(now time.Time) {
 	if len(k.all) == 0 || k.over {
 		return
@@ -291,7 +293,7 @@ func (k *KeptStates) armLocked(now time.Time) {
 	}
 }
 
-// expired is the timer's end.
+// expired is called by the timer.
 func (k *KeptStates) expired() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -300,7 +302,7 @@ func (k *KeptStates) expired() {
 	k.armLocked(now)
 }
 
-// drop lets go of all: another store is about to take the place of this one.
+// drop releases all states: another store is about to replace this one.
 func (k *KeptStates) drop() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -310,7 +312,7 @@ func (k *KeptStates) drop() {
 	k.all = nil
 }
 
-// stop is drop for the end of the member.
+// stop releases all states when the member ends.
 func (k *KeptStates) stop() {
 	k.drop()
 	k.mu.Lock()
@@ -321,7 +323,7 @@ func (k *KeptStates) stop() {
 	}
 }
 
-// AppendStatus writes how many states are kept, and what became of others.
+// AppendStatus writes how many states are kept, and counts of reads.
 func (k *KeptStates) AppendStatus(b *bson.Builder) {
 	k.mu.Lock()
 	n := len(k.all)

@@ -16,16 +16,16 @@ import (
 )
 
 // Members that share a key prove to each other that they have it before anything else
-// is said on a connection:
+// is sent on a connection:
 //
 //	client: KeyPreface, nonce c
 //	server: nonce s, HMAC-SHA-256(key, "server" c s)
 //	client: HMAC-SHA-256(key, "client" c s)
 //
-// What follows is HTTP/2 as it is: the key keeps strangers out, and hides nothing.
+// What follows is plain HTTP/2: the key keeps strangers out, and encrypts nothing.
 
-// KeyPreface is how such a connection begins. As a message length in MongoDB's protocol
-// it would be 826,033,741 bytes, which is not allowed.
+// KeyPreface are the first bytes of such a connection. As a message length in MongoDB's
+// protocol it would be 826,033,741 bytes, which is not allowed.
 const KeyPreface = "MFK1"
 
 const (
@@ -34,14 +34,14 @@ const (
 	keyTimeout = 10 * time.Second
 )
 
-var errKey = errors.New("the other side has not proved that it has the key of the replica set")
+var errKey = errors.New("the peer has not proved that it has the key of the replica set")
 
 // KeyCredentials returns the credentials of members that share a key.
 func KeyCredentials(key []byte) credentials.TransportCredentials { return keyCredentials{key} }
 
 type keyCredentials struct{ key []byte }
 
-// keyInfo says that the other side has proved that it has the key.
+// keyInfo says that the peer has proved that it has the key.
 type keyInfo struct{ credentials.CommonAuthInfo }
 
 // AuthType implements credentials.AuthInfo.
@@ -113,7 +113,7 @@ func (k keyCredentials) ServerHandshake(conn net.Conn) (net.Conn, credentials.Au
 	})
 }
 
-// shake runs one side of the proof, until a moment at the latest.
+// shake runs one side of the proof, with a deadline.
 func (k keyCredentials) shake(conn net.Conn, end time.Time, f func() error) (net.Conn, credentials.AuthInfo, error) {
 	if err := conn.SetDeadline(end); err != nil {
 		return nil, nil, err

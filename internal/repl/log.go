@@ -14,8 +14,9 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Log stores the entries and the hard state of a group. Its implementation can change
-// (docs/rfcs/0016-replication-engine.md). Its owner is the group's goroutine.
+// Log stores the entries and the hard state of a group. Its implementation can be
+// replaced (docs/rfcs/0016-replication-engine.md). Its owner is the group's
+// goroutine.
 type Log interface {
 	// HardState returns what Append stored last; nil where there is none. It belongs to
 	// this member alone, like its vote (invariant own-vote).
@@ -47,7 +48,7 @@ type Number uint32
 const (
 	keyEntry    byte = 'e' // type, term, bytes of the log up to its end, data
 	keyHard     byte = 'h' // a raftpb.HardState
-	keyBase     byte = 'b' // place of the last truncated entry, bytes of the log up to its end
+	keyBase     byte = 'b' // position of the last truncated entry, bytes of the log up to its end
 	keyIdentity byte = 'i' // raft id of this data directory
 	keyState    byte = 's' // groupState: the same on all members
 )
@@ -60,13 +61,12 @@ func entryKey(group Number, index uint64) []byte {
 	return binary.BigEndian.AppendUint64(groupKey(group, keyEntry), index)
 }
 
-// storedHead is what stands before the data of a stored entry: type, term, and how
-// many bytes the log has had up to the entry's end, all stored entries counted since
-// the set was founded.
+// storedHead is the length of a stored entry's header: type, term, and the number of
+// bytes of all stored entries since the set was founded, up to the end of this one.
 const storedHead = 1 + 8 + 8
 
-// maxCachedBytes bounds the entries that a log keeps in memory: the followers that
-// keep up read nothing else.
+// maxCachedBytes bounds the entries that a log keeps in memory: followers that
+// keep up need nothing else.
 const maxCachedBytes = 16 << 20
 
 // EngineLog is a group's Log in the same store as its data: one journal and one sync
@@ -75,7 +75,7 @@ type EngineLog struct {
 	e     *storage.Engine
 	group Number
 	hard  *raftpb.HardState
-	base  Position // of the last entry that is gone, Index and Term
+	base  Position // of the last truncated entry, Index and Term
 	last  uint64
 	// upToBase and upToLast are the bytes of the log up to the end of these two.
 	upToBase, upToLast uint64
@@ -203,7 +203,7 @@ func (l *EngineLog) read(lo, hi, maxBytes uint64) (out []*raftpb.Entry, err erro
 		}
 		k := it.Key()
 		if len(v) < storedHead || binary.BigEndian.Uint64(k[len(k)-8:]) != index {
-			return nil, fmt.Errorf("%w: entry %d of the log is missing or cut", storage.ErrCorruption, index)
+			return nil, fmt.Errorf("%w: log entry %d is missing or truncated", storage.ErrCorruption, index)
 		}
 		if size += uint64(len(v)); len(out) > 0 && size > maxBytes {
 			return out, nil
@@ -215,20 +215,21 @@ func (l *EngineLog) read(lo, hi, maxBytes uint64) (out []*raftpb.Entry, err erro
 		return nil, err
 	}
 	if len(out) == 0 {
-		return nil, fmt.Errorf("%w: entry %d of the log is missing", storage.ErrCorruption, lo)
+		return nil, fmt.Errorf("%w: log entry %d is missing", storage.ErrCorruption, lo)
 	}
 	return out, nil
 }
 
-// upTo is the bytes of the log up to the end of a stored entry.
+// upTo returns the bytes of the log up to the end of a stored entry.
 func upTo(index uint64, stored []byte) (uint64, error) {
 	if len(stored) < storedHead {
-		return 0, fmt.Errorf("%w: entry %d of the log is cut", storage.ErrCorruption, index)
+		return 0, fmt.Errorf("%w: log entry %d is truncated", storage.ErrCorruption, index)
 	}
 	return binary.BigEndian.Uint64(stored[9:]), nil
 }
 
-// bytesUpTo is the bytes of the log up to the end of an entry from Base to Last.
+// bytesUpTo returns the bytes of the log up to the end of an entry from Base to
+// Last.
 func (l *EngineLog) bytesUpTo(index uint64) (n uint64, err error) {
 	switch index {
 	case l.base.Index:
@@ -243,7 +244,7 @@ func (l *EngineLog) bytesUpTo(index uint64) (n uint64, err error) {
 		return err
 	})
 	if err == nil && !found {
-		err = fmt.Errorf("%w: entry %d of the log is missing", storage.ErrCorruption, index)
+		err = fmt.Errorf("%w: log entry %d is missing", storage.ErrCorruption, index)
 	}
 	return n, err
 }
@@ -259,7 +260,7 @@ func (l *EngineLog) Excess(bytes uint64, since Timestamp) (uint64, error) {
 	n := sort.Search(int(l.last-l.base.Index), func(i int) bool {
 		index := l.base.Index + 1 + uint64(i)
 		upTo, err := l.bytesUpTo(index)
-		if err == nil && upTo+bytes <= l.upToLast { // it lies before the last so many bytes
+		if err == nil && upTo+bytes <= l.upToLast { // it is before the last so many bytes
 			var at Position
 			if at, err = position(l, index); err == nil {
 				return at.Time >= since
@@ -271,7 +272,7 @@ func (l *EngineLog) Excess(bytes uint64, since Timestamp) (uint64, error) {
 	return l.base.Index + uint64(n), failed
 }
 
-// storedEntry makes an entry of what is stored under its key.
+// storedEntry decodes an entry as it is stored under its key.
 func storedEntry(index uint64, v []byte) *raftpb.Entry {
 	e := &raftpb.Entry{Index: &index, Type: raftpb.EntryType(v[0]).Enum(), Term: new(binary.BigEndian.Uint64(v[1:]))}
 	if len(v) > storedHead {
@@ -292,7 +293,7 @@ func (l *EngineLog) Append(hard *raftpb.HardState, entries []*raftpb.Entry, sync
 			return err
 		}
 		last = entries[len(entries)-1].GetIndex()
-		if l.last > last { // the conflicting tail goes in the same step
+		if l.last > last { // the conflicting tail is removed in the same step
 			if err := u.DeleteRange(storage.IdentRaft, entryKey(l.group, last+1), entryKey(l.group, l.last+1)); err != nil {
 				return err
 			}
@@ -332,8 +333,8 @@ func (l *EngineLog) Append(hard *raftpb.HardState, entries []*raftpb.Entry, sync
 	return nil
 }
 
-// position is the place of an entry of a log. An entry of raft's own has the time of
-// the one before.
+// position returns the position of an entry of a log. One of raft's own entries has
+// the time of the entry before.
 func position(l Log, index uint64) (Position, error) {
 	term, err := l.Term(index)
 	if err != nil {
@@ -395,7 +396,7 @@ func (l *EngineLog) Truncate(index uint64) error {
 	return nil
 }
 
-// logCache holds the newest entries of a log without a hole.
+// logCache holds the newest entries of a log, without gaps.
 type logCache struct {
 	entries []*raftpb.Entry
 	bytes   int
@@ -426,7 +427,7 @@ func (c *logCache) slice(lo, hi, maxBytes uint64) (out []*raftpb.Entry) {
 	return out
 }
 
-// append takes entries in, which replace all from their first on.
+// append adds entries, which replace all from their first index on.
 func (c *logCache) append(entries []*raftpb.Entry) {
 	first := entries[0].GetIndex()
 	for n := len(c.entries); n > 0 && c.entries[n-1].GetIndex() >= first; n-- {

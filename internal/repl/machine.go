@@ -21,7 +21,7 @@ type Machine interface {
 	Install(base Position, hard *raftpb.HardState) error
 }
 
-// Change is what an entry does to a machine: nothing where it is zero.
+// Change is what an entry does to a machine; the zero Change does nothing.
 type Change struct {
 	Payload []byte // of a write
 	State   []byte // the group's new state, where it is not nil
@@ -37,8 +37,9 @@ type Report struct {
 	// Frozen says that the sender does not stand for election now, so that it cannot
 	// take over.
 	Frozen bool
-	// Asks says that somebody at the sender, who leads, waits for what others hold: they
-	// tell of each round that applies something, not with their next frame alone.
+	// Asks says that somebody at the sender, which leads, waits for what others hold:
+	// they report each round that applies something at once, not only with their next
+	// frame.
 	Asks bool
 }
 
@@ -59,7 +60,8 @@ type groupState struct {
 	conf   *raftpb.ConfState
 }
 
-// encode is the length of the raft part in a varint, that part, and the document.
+// encode returns the length of the raft part as a varint, that part, and the
+// document.
 func (s groupState) encode() ([]byte, error) {
 	conf, err := proto.MarshalOptions{Deterministic: true}.Marshal(s.conf)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
-// endPatience is how long operations may take to end before a snapshot takes the place
-// of the data; then the process ends instead.
+// endPatience is how long operations may take to end before a snapshot replaces the
+// data; after that the process ends instead.
 const endPatience = 30 * time.Second
 
 // MemberOptions open a Member.
@@ -25,7 +25,7 @@ type MemberOptions struct {
 	Dir string // of the server
 	// Open opens the store in a directory.
 	Open func(dir string) (*storage.Engine, error)
-	// Catalog opens what is in it. Its Committer is the member.
+	// Catalog opens the catalog in the store. Its Committer is the member.
 	Catalog catalog.Options
 	Network NetworkOptions
 	// Window is how much of the log the member keeps, unless SetWindow has stored another
@@ -63,14 +63,14 @@ type Member struct {
 
 	opened      time.Time
 	ready       atomic.Uint64 // the term in which the member has stepped up
-	elected     atomic.Uint64 // the time of the set when it did
+	elected     atomic.Uint64 // the cluster time when it did
 	maintenance atomic.Int64  // how often maintenance was asked for
 	changes     atomic.Int64
 	changed     struct {
 		sync.Mutex
 		c chan struct{}
 	}
-	changing sync.Mutex // held while Initiate or Reconfigure decides
+	changing sync.Mutex // held while Initiate or Reconfigure runs
 	stop     context.CancelFunc
 	work     sync.WaitGroup
 }
@@ -105,7 +105,7 @@ func OpenMember(o MemberOptions) (_ *Member, err error) {
 	if m.replica, err = newReplica(m.store, m.net, m.clock, o.Log, o.Fatal); err == nil {
 		m.replica.changed = m.wake
 		if c := m.replica.State().Config; c != nil && c.Set != o.Set {
-			err = invalidConfig("The data in %s are of the replica set %s, and the member was started for %s", o.Dir, c.Set, o.Set)
+			err = invalidConfig("The data in %s belong to the replica set %s, but the member was started for %s", o.Dir, c.Set, o.Set)
 		}
 	}
 	window := o.Window
@@ -232,10 +232,10 @@ func (m *Member) Note(ctx context.Context, text []byte) (Position, error) {
 	return at, err
 }
 
-// effects are the catalog as the store's Effects.
+// effects is the catalog as the store's Effects.
 type effects struct{ m *Member }
 
-// openEffects opens the catalog on a store, or again on another one.
+// openEffects opens the catalog on a store, or reopens it on another one.
 func (m *Member) openEffects(e *storage.Engine) (_ Effects, err error) {
 	if m.catalog == nil {
 		m.catalog, err = catalog.Open(e, m.o.Catalog)
@@ -282,9 +282,9 @@ func (m *Member) Replicated() catalog.OperationCounts {
 	return catalog.OperationCounts{Inserted: r.inserted.Load(), Updated: r.updated.Load(), Deleted: r.deleted.Load(), Commands: r.commands.Load()}
 }
 
-// Close implements Effects: nobody uses the data when it returns.
+// Close implements Effects: when it returns, nobody uses the data.
 func (f effects) Close() error {
-	f.m.tell() // before an operation ends with an error that tells of it, too
+	f.m.tell() // even before an operation fails because of it
 	defer f.m.tell()
 	if !f.m.door.close(endPatience) {
 		return fmt.Errorf("operations did not end within %s", endPatience)
@@ -297,8 +297,8 @@ func (f effects) Close() error {
 	return nil
 }
 
-// lead is the goroutine that makes the member what its group has become: it steps up,
-// and shows the configuration.
+// lead is the goroutine that follows the role of the group: it steps up, and writes
+// the configuration where tools read it.
 func (m *Member) lead(ctx context.Context) {
 	var shown *Config
 	for {
@@ -311,7 +311,7 @@ func (m *Member) lead(ctx context.Context) {
 			if err := m.showConfig(ctx, s.Config); err == nil {
 				shown = s.Config
 			} else if ctx.Err() == nil {
-				m.o.Log.Warn("replication: the configuration was not written to local.system.replset", "error", err)
+				m.o.Log.Warn("replication: cannot write the configuration to local.system.replset", "error", err)
 			}
 		}
 		select {
@@ -322,8 +322,8 @@ func (m *Member) lead(ctx context.Context) {
 	}
 }
 
-// stepUp makes the catalog that of a primary; then the member takes writes. Where it
-// cannot, another member must.
+// stepUp prepares the catalog for being primary; then the member takes writes. Where
+// that fails, another member must step up.
 func (m *Member) stepUp(ctx context.Context, term uint64) {
 	ctx, leave, err := m.door.enter(ctx)
 	if err != nil {
@@ -336,7 +336,7 @@ func (m *Member) stepUp(ctx context.Context, term uint64) {
 		m.elected.Store(uint64(m.Applied().Time))
 		m.ready.Store(term)
 		m.tell()
-		m.o.Log.Info("replication: takes writes", "term", term)
+		m.o.Log.Info("replication: accepting writes", "term", term)
 		return
 	}
 	if s := m.replica.State(); ctx.Err() != nil || !s.Primary || s.Term != term {
@@ -344,11 +344,11 @@ func (m *Member) stepUp(ctx context.Context, term uint64) {
 	}
 	m.o.Log.Error("replication: cannot step up", "error", err)
 	if err := m.replica.Do(ctx, func(g *Group) error { return g.ForceStepDown(electionTicks) }); err != nil {
-		m.o.Log.Debug("replication: did not step down", "error", err)
+		m.o.Log.Debug("replication: cannot step down", "error", err)
 	}
 }
 
-// showConfig writes the configuration where tools look for it.
+// showConfig writes the configuration where tools read it.
 func (m *Member) showConfig(ctx context.Context, c *Config) error {
 	ctx, leave, err := m.door.enter(ctx)
 	if err != nil {

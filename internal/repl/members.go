@@ -9,20 +9,21 @@ import (
 	"go.etcd.io/raft/v3/tracker"
 )
 
-// errConfigPending answers a change of the configuration while another one is under
-// way.
+// errConfigPending rejects a change of the configuration while another one is in
+// progress.
 var errConfigPending = mongoerr.New(mongoerr.ConfigurationInProgress, "Cannot run replSetReconfig because the node is currently updating its configuration")
 
-// lastResortTicks is how long nobody leads after a member that may not be primary has
-// refused a vote, before it leads itself.
+// lastResortTicks is how long there is no leader after a member that may not be
+// primary has refused a vote, before that member leads itself.
 const lastResortTicks = electionTicks
 
-// caughtUpEntries is by how many entries a member may lag to be voter or primary.
+// caughtUpEntries is how many entries a member may lag and still become voter or
+// primary.
 const caughtUpEntries = 64
 
 // ProposeConfig queues a new configuration, which takes effect when it is applied
-// (rule 17). Errors: 93, 103 where it may not follow the present one, 109 while one is
-// under way, and those of Propose.
+// (rule 17). Errors: 93, 103 where it may not follow the current one, 109 while
+// another change is in progress, and those of Propose.
 func (g *Group) ProposeConfig(next *Config, done func(Position, error)) {
 	if !g.primary {
 		done(Position{}, ErrNotPrimary)
@@ -59,9 +60,9 @@ func (g *Group) proposeConfig(next *Config, done func(Position, error)) {
 func (g *Group) Freeze(ticks uint64) { g.frozen = g.ticks + ticks }
 
 // StepDown hands over to the electable member that has most of the log, and does not
-// stand for election for so many ticks. Proposals wait until the other one has taken
-// over, which ends them, or an election timeout has passed. Errors: ErrNotPrimary, 262
-// where nobody can take over.
+// stand for election for a number of ticks. Proposals wait until the other member has
+// taken over, which ends them, or an election timeout has passed. Errors:
+// ErrNotPrimary, 262 where nobody can take over.
 func (g *Group) StepDown(ticks uint64) error {
 	if !g.primary {
 		return ErrNotPrimary
@@ -81,7 +82,7 @@ func (g *Group) ForceStepDown(ticks uint64) error {
 		return ErrNotPrimary
 	}
 	g.Freeze(ticks)
-	// As if another member had shown a higher term, which raft yields to.
+	// This acts like a message with a higher term, to which raft yields.
 	return g.rn.Step(&raftpb.Message{Type: raftpb.MsgAppResp.Enum(), From: &g.ID, To: &g.ID, Term: new(g.term + 1)})
 }
 
@@ -105,9 +106,9 @@ func (g *Group) StepUp() error {
 // gone: long enough for the one before it to be elected.
 const successionTicks = 3
 
-// LeaderGone says that the leader's process has ended: the machine is there, and nobody
-// listens. The members do not wait for an election timeout then, and campaign one after
-// the other. A rumour does no harm: members that hear of a leader elect nobody.
+// LeaderGone says that the leader's process has ended: its host refuses connections.
+// The members then campaign one after the other without waiting for an election
+// timeout. A false report does no harm: members that hear from a leader elect nobody.
 func (g *Group) LeaderGone() {
 	if g.role != Follower || g.lead == raft.None {
 		return
@@ -120,14 +121,14 @@ func (g *Group) LeaderGone() {
 			}
 		}
 	}
-	if err := g.rn.ForgetLeader(); err != nil { // else it would take part in no election yet
-		g.Logger.Debug("replication: a leader was not forgotten", "error", err)
+	if err := g.rn.ForgetLeader(); err != nil { // otherwise it would not take part in an election yet
+		g.Logger.Debug("replication: cannot forget the leader", "error", err)
 		return
 	}
 	g.succeeds = g.ticks + 1 + rank*successionTicks
 }
 
-// succeed campaigns after LeaderGone, unless somebody leads by then.
+// succeed campaigns after LeaderGone, unless there is a leader by then.
 func (g *Group) succeed() {
 	if g.succeeds == 0 || g.ticks < g.succeeds {
 		return
@@ -137,13 +138,13 @@ func (g *Group) succeed() {
 		return
 	}
 	if err := g.rn.Campaign(); err != nil {
-		g.Logger.Debug("replication: no election", "error", err)
+		g.Logger.Debug("replication: cannot start an election", "error", err)
 	}
 }
 
-// successor is the electable member, other than this one, that has most of the log
-// and was heard of, is not frozen, and is among those who pass; raft.None where there
-// is none.
+// successor returns the electable member, other than this one, that has most of the
+// log, was heard from, is not frozen, and passes a test; raft.None where there is
+// none.
 func (g *Group) successor(pass func(MemberConfig) bool) uint64 {
 	best, match := uint64(raft.None), uint64(0)
 	last := g.Log.Last()
@@ -159,7 +160,7 @@ func (g *Group) successor(pass func(MemberConfig) bool) uint64 {
 	return best
 }
 
-// tend is what a primary does by itself, once a tick.
+// tend does what a primary does on its own, once a tick.
 func (g *Group) tend() {
 	g.serve()
 	if g.role == Leader && !g.primary && !g.mayCampaign() {
@@ -180,7 +181,7 @@ func (g *Group) tend() {
 	if id := g.caughtUp(); id != raft.None {
 		g.proposeConfig(g.state.config.promoted(id), func(_ Position, err error) {
 			if err != nil {
-				g.Logger.Warn("replication: a member was not made a voter", "member", id, "error", err)
+				g.Logger.Warn("replication: cannot make a member a voter", "member", id, "error", err)
 			}
 		})
 		return
@@ -188,15 +189,15 @@ func (g *Group) tend() {
 	g.takeover()
 }
 
-// heard says whether a member was heard of lately. (Raft's own mark is taken off
-// for all at each election timeout.)
+// heard says whether a member was heard from recently. (Raft's own mark is
+// cleared for all at each election timeout.)
 func (g *Group) heard(id uint64) bool {
 	p := g.peers[id]
 	return p != nil && g.ticks-p.heard < electionTicks
 }
 
-// isElectable says whether this member may serve as primary in the configuration
-// that is applied.
+// isElectable says whether this member may serve as primary by the applied
+// configuration.
 func (g *Group) isElectable() bool {
 	m := g.state.config.Member(g.ID)
 	return m != nil && m.Electable()
@@ -218,9 +219,9 @@ func (g *Group) refuses(m *raftpb.Message) {
 	}
 }
 
-// lastResort has a voter lead that may not be primary, or is frozen: its log is longer
-// than that of a candidate, who may never get its vote. It does not serve as primary,
-// and hands over (tend).
+// lastResort makes a voter lead that may not be primary, or is frozen: its log is
+// longer than that of a candidate, which would never get its vote. It does not serve
+// as primary, and hands over (tend).
 func (g *Group) lastResort() {
 	if g.resorts == 0 || g.ticks < g.resorts {
 		return
@@ -230,12 +231,12 @@ func (g *Group) lastResort() {
 		return
 	}
 	if err := g.rn.Campaign(); err != nil {
-		g.Logger.Debug("replication: no election", "error", err)
+		g.Logger.Debug("replication: cannot start an election", "error", err)
 	}
 }
 
-// serve makes the leader primary, once it has applied an entry of its own term, and if
-// it may be.
+// serve makes the leader primary once it has applied an entry of its own term, if the
+// configuration allows it.
 func (g *Group) serve() {
 	if g.role == Leader && !g.primary && g.applied.Term == g.term && g.mayCampaign() {
 		g.setPrimary(true)
@@ -243,8 +244,8 @@ func (g *Group) serve() {
 	}
 }
 
-// caughtUp is a learner that is to vote and has what the primary has; raft.None where
-// there is none.
+// caughtUp returns a learner that will vote and has caught up with the primary;
+// raft.None where there is none.
 func (g *Group) caughtUp() uint64 {
 	found := uint64(raft.None)
 	g.rn.WithProgress(func(id uint64, _ raft.ProgressType, p tracker.Progress) {
@@ -273,7 +274,7 @@ func (g *Group) takeover() {
 		return
 	}
 	to := g.successor(func(m MemberConfig) bool { return m.Priority == highest })
-	g.Logger.Info("replication: hands over to a member of higher priority", "member", to)
+	g.Logger.Info("replication: handing over to a member of higher priority", "member", to)
 	g.rn.TransferLeader(to)
 }
 

@@ -12,8 +12,8 @@ const (
 	StateSecondary  MemberState = 2  // has the set's data, and serves reads
 	StateRecovering MemberState = 3  // in maintenance, or receives a snapshot
 	StateStartup2   MemberState = 5  // receives its first snapshot
-	StateUnknown    MemberState = 6  // of another member: never heard of
-	StateDown       MemberState = 8  // of another member: not heard of any more
+	StateUnknown    MemberState = 6  // of another member: never heard from
+	StateDown       MemberState = 8  // of another member: no longer heard from
 	StateRemoved    MemberState = 10 // not in the configuration
 )
 
@@ -22,11 +22,11 @@ var memberStateNames = map[MemberState]string{
 	StateUnknown: "UNKNOWN", StateDown: "(not reachable/healthy)", StateRemoved: "REMOVED",
 }
 
-// String is the state as replSetGetStatus shows it.
+// String returns the state as replSetGetStatus shows it.
 func (s MemberState) String() string { return memberStateNames[s] }
 
-// errNotReadable answers reads of a member without data to serve, errRecovering those
-// of one that will serve them again.
+// errNotReadable rejects reads on a member without data to serve, errRecovering those
+// on one that will serve them again.
 var (
 	errNotReadable = mongoerr.New(mongoerr.NotPrimaryOrSecondary, "node is not in primary or recovering state")
 	errRecovering  = mongoerr.New(mongoerr.NotPrimaryOrSecondary, "node is recovering")
@@ -84,26 +84,27 @@ func (m *Member) Readable() error {
 }
 
 // Applied returns the position of the last entry that the member has applied; zero
-// while it belongs to no set.
+// while it does not belong to a set.
 func (m *Member) Applied() Position { return m.replica.State().Applied }
 
 // Changes returns the Changes of the member's State.
 func (m *Member) Changes() int64 { return m.replica.State().Changes + m.changes.Load() }
 
-// Changed is closed when Changes of the member's State has risen.
+// Changed returns a channel that is closed when Changes of the member's State
+// rises.
 func (m *Member) Changed() <-chan struct{} {
 	m.changed.Lock()
 	defer m.changed.Unlock()
 	return m.changed.c
 }
 
-// tell says that something of State has changed that the replica does not know of.
+// tell announces a change of State that the replica does not know of.
 func (m *Member) tell() {
 	m.changes.Add(1)
 	m.wake()
 }
 
-// wake ends the waiting for a change.
+// wake wakes those who wait for a change.
 func (m *Member) wake() {
 	m.changed.Lock()
 	defer m.changed.Unlock()

@@ -24,25 +24,26 @@ import (
 )
 
 const (
-	// maxLinkFrames and maxLinkBytes bound what waits to be sent to one host.
+	// maxLinkFrames and maxLinkBytes bound the frames that wait to be sent to one
+	// host.
 	maxLinkFrames = 4096
 	maxLinkBytes  = 256 << 20
 	// linkBackoff is how long a link waits after a failure.
 	linkBackoff = 100 * time.Millisecond
 	keepalives  = 5 * time.Second
-	// peerWindow is how many bytes of a stream may be under way. Where it is not given,
-	// gRPC measures what pays by a ping with what it reads: one more exchange for each.
+	// peerWindow is how many bytes of a stream may be in flight. Where it is not set,
+	// gRPC measures the best size by pings while it reads: one more exchange for each.
 	peerWindow = 16 << 20
-	// handshakeTimeout bounds how a connection begins.
+	// handshakeTimeout bounds the handshake of a connection.
 	handshakeTimeout = 15 * time.Second
 	// maxPeerStreams bounds the streams of one connection: a member opens one for each.
 	maxPeerStreams = 8
 	// maxKnownHosts bounds Network.hosts.
 	maxKnownHosts = 256
-	// hostHeader is where a stream tells the sender's host.
+	// hostHeader is the header of a stream with the sender's host.
 	hostHeader = "mayfly-host"
-	// removedHeader is where a stream's end tells the raft id of a sender that was removed
-	// from the set.
+	// removedHeader is the trailer of a stream with the raft id of a sender that was
+	// removed from the set.
 	removedHeader = "mayfly-removed"
 )
 
@@ -60,8 +61,8 @@ type NetworkOptions struct {
 	About func() (set string, hasData bool)
 	// Health returns the health of the process's member; nil where that is not known.
 	Health func() Health
-	// Changed hears when a snapshot begins to arrive, and when that is over; nil for
-	// nobody.
+	// Changed is called when a snapshot begins to arrive, and when that ends; nil
+	// for nobody.
 	Changed func()
 	Logger  *slog.Logger // nil: discard
 }
@@ -78,15 +79,16 @@ type Network struct {
 	mu      sync.Mutex
 	members map[Number]*Replica
 	links   map[string]*link
-	// hosts are where members are whom a configuration does not name yet, as they said.
+	// hosts are the hosts of members that a configuration does not name yet, as they
+	// reported them.
 	hosts map[uint64]string
-	// receiving are the snapshots under way.
+	// receiving are the snapshots in progress.
 	receiving map[Number]*Progress
 	// backoffs are how long members were left alone that no snapshot could be sent to.
 	backoffs map[uint64]time.Duration
 	pace     pace
 	refusals refusals
-	// silent are the connections on which nothing was said that members say, by address.
+	// silent are the connections on which no member has sent anything, by address.
 	silent sync.Map
 }
 
@@ -147,7 +149,7 @@ func (n *Network) remove(m *Replica) {
 	delete(n.members, m.store.opts.Group)
 }
 
-// rawCodec passes messages on as the bytes they are.
+// rawCodec passes messages on as bytes.
 type rawCodec struct{}
 
 func (rawCodec) Name() string { return "mayfly" }
@@ -169,7 +171,7 @@ func (rawCodec) Unmarshal(data mem.BufferSlice, v any) error {
 	return nil
 }
 
-// peerService is what a member serves to others.
+// peerService is the service that a member offers to others.
 var peerService = grpc.ServiceDesc{
 	ServiceName: "mayfly.Replication",
 	HandlerType: (*any)(nil),
@@ -218,7 +220,7 @@ func (n *Network) receiveFrames(s grpc.ServerStream) error {
 			return err
 		}
 		if f.Message != nil && f.Message.GetType() == raftpb.MsgSnap {
-			return status.Error(codes.InvalidArgument, "a snapshot comes by a stream of its own")
+			return status.Error(codes.InvalidArgument, "a snapshot needs a separate stream")
 		}
 		if f.From != known {
 			known = f.From
@@ -229,25 +231,25 @@ func (n *Network) receiveFrames(s grpc.ServerStream) error {
 	}
 }
 
-// admit finds the member that a frame is for. Errors: of strangers, other sets, wrong
-// members, and of those that were removed.
+// admit finds the member that a frame is for. Errors: for strangers, other sets,
+// wrong members, and members that were removed.
 func (n *Network) admit(f *Frame) (*Replica, error) {
 	n.mu.Lock()
 	m := n.members[f.Group]
 	n.mu.Unlock()
 	if m == nil {
-		return nil, status.Errorf(codes.NotFound, "no member of group %d is here", f.Group)
+		return nil, status.Errorf(codes.NotFound, "this host has no member of group %d", f.Group)
 	}
 	s := m.State()
 	switch {
 	case f.To != s.ID:
-		return nil, status.Errorf(codes.FailedPrecondition, "the member here is %x, not %x: its data directory is another one", s.ID, f.To)
+		return nil, status.Errorf(codes.FailedPrecondition, "the member here is %x, not %x: it has another data directory", s.ID, f.To)
 	case s.Config == nil:
-		return m, nil // empty: whoever knows its id may bring it into a set
+		return m, nil // empty: anyone who knows its id may add it to a set
 	case f.Set == [12]byte{} && s.Config.Member(f.From) != nil:
 		return m, nil // one that was empty does not know its set yet
 	case f.Set != s.Config.ID:
-		return nil, status.Error(codes.FailedPrecondition, "the member here is one of another replica set")
+		return nil, status.Error(codes.FailedPrecondition, "the member here belongs to another replica set")
 	}
 	for _, id := range s.Config.Removed {
 		if id == f.From {
@@ -257,7 +259,8 @@ func (n *Network) admit(f *Frame) (*Replica, error) {
 	return m, nil
 }
 
-// know notes where a member is that sends: an empty one has no configuration to tell it.
+// know notes the host of a member that sends: an empty one has no configuration that
+// names it.
 func (n *Network) know(id uint64, ctx context.Context) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	if host := md.Get(hostHeader); len(host) == 1 {
@@ -269,7 +272,7 @@ func (n *Network) know(id uint64, ctx context.Context) {
 	}
 }
 
-// hostOf is where a member is; "" where nobody knows.
+// hostOf returns the host of a member; "" where it is not known.
 func (n *Network) hostOf(m *Replica, id uint64) string {
 	if dst := m.g.state.config.Member(id); dst != nil {
 		return dst.Host
@@ -292,11 +295,11 @@ func (m *Replica) frame(to uint64, msg *raftpb.Message, r Report) *Frame {
 func (n *Network) send(m *Replica, to uint64, msg *raftpb.Message, r Report) {
 	host := n.hostOf(m, to)
 	if host == "" {
-		return // not of this configuration: there is no way to it
+		return // not in this configuration: its host is not known
 	}
 	b, err := m.frame(to, msg, r).encode()
 	if err != nil {
-		n.opts.Logger.Error("replication: a message was not sent", "error", err)
+		n.opts.Logger.Error("replication: cannot send a message", "error", err)
 		return
 	}
 	if !n.link(host).put(queued{m, to, b}) {
@@ -335,7 +338,7 @@ func (n *Network) dial(host string) (*grpc.ClientConn, error) {
 	)
 }
 
-// link is the way to one host: a queue and the goroutine that sends what is in it.
+// link sends to one host: it is a queue, and the goroutine that empties it.
 type link struct {
 	n     *Network
 	host  string
@@ -374,7 +377,8 @@ func (l *link) took(q queued) {
 	l.mu.Unlock()
 }
 
-// run sends, and after a failure tells who had something to send.
+// run sends, and after a failure reports it to those who had frames in the
+// queue.
 func (l *link) run() {
 	defer l.n.work.Done()
 	for l.n.ctx.Err() == nil {
@@ -382,10 +386,10 @@ func (l *link) run() {
 		if l.n.ctx.Err() != nil {
 			return
 		}
-		l.n.opts.Logger.Debug("replication: no way to a member", "host", l.host, "error", err)
+		l.n.opts.Logger.Debug("replication: cannot reach a member", "host", l.host, "error", err)
 		l.lost()
 		if opened {
-			continue // whether the process has ended the next attempt tells
+			continue // the next attempt shows whether the process has ended
 		}
 		select {
 		case <-time.After(linkBackoff):
@@ -394,8 +398,8 @@ func (l *link) run() {
 	}
 }
 
-// session sends what is queued over one stream, until it breaks. opened says that there
-// was one.
+// session sends what is queued over one stream, until that breaks. opened says that
+// there was a stream.
 func (l *link) session() (opened bool, err error) {
 	conn, err := l.n.dial(l.host)
 	if err != nil {
@@ -408,7 +412,7 @@ func (l *link) session() (opened bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	go func() { // the other side says nothing but that it ends
+	go func() { // the peer sends nothing but the end of the stream
 		var b []byte
 		if err := s.RecvMsg(&b); err != nil {
 			l.n.hearRemoval(s.Trailer())
@@ -429,7 +433,7 @@ func (l *link) session() (opened bool, err error) {
 	}
 }
 
-// gone is called where a host is there and nobody listens at it: the process has ended.
+// gone is called where a host refuses connections: the process has ended.
 func (n *Network) gone(host string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -442,7 +446,8 @@ func (n *Network) gone(host string) {
 	}
 }
 
-// hearRemoval reads in the end of a stream whether its member was removed from the set.
+// hearRemoval reads in the trailer of a stream whether its member was removed from the
+// set.
 func (n *Network) hearRemoval(trailer metadata.MD) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -13,9 +13,10 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// The oplog is a view of what of the log is applied (docs/rfcs/0020-oplog.md).
+// The oplog is a view of the applied part of the log (docs/rfcs/0020-oplog.md).
 
-// firstNote is what the entry tells that a new primary writes before it takes writes.
+// firstNote is the note of the entry that a new primary writes before it takes
+// writes.
 func firstNote(term uint64) []byte {
 	if term == founded.Term+1 {
 		return oplog.Note("initiating set")
@@ -41,8 +42,8 @@ func (v oplogView) Size() (entries, bytes, most int64) {
 	return int64(s.Applied.Index - s.Base.Index), int64(s.LogBytes), int64(v.m.Window().Bytes)
 }
 
-// Oldest returns the time of the oldest document in the oplog, the earliest at which
-// one can begin to read. It is zero where there is none. Errors: those of the disk.
+// Oldest returns the time of the oldest document in the oplog, the earliest from
+// which one can read. It is zero where there is none. Errors: those of the disk.
 func (m *Member) Oldest() (Timestamp, error) {
 	it, err := oplogView{m}.Walk(nil, nil)
 	if err != nil {
@@ -76,7 +77,7 @@ func (v oplogView) Walk(lower, upper []byte) (*storage.Iter, error) {
 	return storage.IterOf(w), nil
 }
 
-// bound is the least time whose key is not below a key.
+// bound returns the least time whose key is not below a key.
 func bound(key []byte, none uint64) uint64 {
 	if key == nil {
 		return none
@@ -101,19 +102,18 @@ type oplogWalk struct {
 	lower       uint64
 	upper       uint64
 
-	entry oplog.Entry // at hand; it shares the bytes of the iterator
-	i     int         // the document at hand, of the entry
+	entry oplog.Entry // the current entry; it shares the bytes of the iterator
+	i     int         // the current document of the entry
 	valid bool
 	key   [8]byte
 	b     bson.Builder
 	err   error
 }
 
-// timed is what is stored of an entry that has a time; ok is false for one of raft's
-// own.
+// timed returns a stored entry that has a time; ok is false for one of raft's own.
 func timed(v []byte) (e entry, term uint64, ok bool, err error) {
 	if len(v) < storedHead {
-		return e, 0, false, fmt.Errorf("%w: an entry of the log is cut", storage.ErrCorruption)
+		return e, 0, false, fmt.Errorf("%w: a log entry is truncated", storage.ErrCorruption)
 	}
 	data := v[storedHead:]
 	if t := raftpb.EntryType(v[0]); t != raftpb.EntryNormal {
@@ -137,7 +137,7 @@ func (w *oplogWalk) fail(err error) bool {
 	return false
 }
 
-// load makes the entry that the iterator stands on the one at hand.
+// load makes the entry at the iterator the current one.
 func (w *oplogWalk) load() bool {
 	v, err := w.it.Value()
 	if err != nil {
@@ -172,7 +172,8 @@ func (w *oplogWalk) load() bool {
 	return true
 }
 
-// at puts the walk on a document of the entry at hand, if that is within the bounds.
+// at moves the walk to a document of the current entry, if that is within the
+// bounds.
 func (w *oplogWalk) at(i int) bool {
 	t := w.entry.At(i)
 	w.i, w.valid = i, t >= w.lower && t < w.upper
@@ -180,8 +181,8 @@ func (w *oplogWalk) at(i int) bool {
 	return w.valid
 }
 
-// find makes the next entry with documents the one at hand, from the one that the
-// iterator stands on, if there is one.
+// find makes the next entry with documents, from the iterator's position on, the
+// current one, if there is one.
 func (w *oplogWalk) find(there bool, step func() bool) bool {
 	w.valid = false
 	for ; there && w.err == nil; there = step() {
@@ -192,8 +193,8 @@ func (w *oplogWalk) find(there bool, step func() bool) bool {
 	return false
 }
 
-// seek moves the iterator to the first entry that has a time, and one that is not
-// below t: times rise with the index (invariant time-rises).
+// seek moves the iterator to the first entry with a time that is not below t:
+// times rise with the index (invariant time-rises).
 func (w *oplogWalk) seek(t uint64) (there bool) {
 	if w.first == 0 {
 		return false

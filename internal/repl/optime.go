@@ -36,7 +36,7 @@ func WithOpTime(ctx context.Context, o *OpTime) context.Context {
 	return context.WithValue(ctx, opTimeKey{}, o)
 }
 
-// noteOpTime notes a commit of the operation that ctx is of.
+// noteOpTime notes a commit of the operation to which ctx belongs.
 func noteOpTime(ctx context.Context, at Position) {
 	if o, ok := ctx.Value(opTimeKey{}).(*OpTime); ok {
 		o.note(at)

@@ -7,8 +7,8 @@ import (
 	"go.etcd.io/raft/v3"
 )
 
-// reads are those who wait until the primary knows that it still is one, for
-// linearizable reads.
+// reads are the linearizable reads that wait until the primary knows that it
+// still is primary.
 type reads struct {
 	attempts uint64
 	waiting  []func(error)       // for the next attempt
@@ -18,14 +18,14 @@ type reads struct {
 	told uint64
 }
 
-// attempt is one ReadIndex. Its context is its own: an answer to an earlier one says
-// nothing about those who came later (rule 6).
+// attempt is one ReadIndex. Each has its own context: an answer to an earlier
+// attempt says nothing about readers that came later (rule 6).
 type attempt struct {
 	readers []func(error)
 	tick    uint64
 }
 
-// confirmed are readers who are served once the machine holds index.
+// confirmed are readers that are served once the machine holds index.
 type confirmed struct {
 	index   uint64
 	readers []func(error)
@@ -45,7 +45,7 @@ func (g *Group) ReadIndex(done func(error)) {
 	}
 }
 
-// nextContext is a context that no attempt had.
+// nextContext returns a context that no attempt has used.
 func (r *reads) nextContext() []byte {
 	r.attempts++
 	return binary.BigEndian.AppendUint64(nil, r.attempts)
@@ -60,7 +60,7 @@ func readNumber(context []byte) (uint64, bool) {
 	return binary.LittleEndian.Uint64(context), true
 }
 
-// startReads makes one attempt for all who wait.
+// startReads makes one attempt for all that wait.
 func (g *Group) startReads() {
 	if len(g.reads.waiting) == 0 || g.role != Leader {
 		return
@@ -79,8 +79,8 @@ func (g *Group) startReads() {
 	g.rn.ReadIndex(ctx)
 }
 
-// retryReads gives up attempts that nobody has answered: their readers wait for new
-// ones, and a late answer finds nobody.
+// retryReads gives up unanswered attempts: their readers wait for new ones, and a
+// late answer is ignored.
 func (g *Group) retryReads() {
 	var again []string
 	for ctx, a := range g.reads.asked {
@@ -105,7 +105,7 @@ func (g *Group) confirmReads(states []raft.ReadState) {
 	}
 }
 
-// serveReads lets those read whose index the machine holds.
+// serveReads serves the readers whose index the machine holds.
 func (g *Group) serveReads() {
 	for len(g.reads.ready) > 0 && g.reads.ready[0].index <= g.applied.Index {
 		readers := g.reads.ready[0].readers

@@ -8,11 +8,11 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// Initiate founds a set on this member's data, which become those of all members. These
-// vote from the beginning; where there are data to send first, once they have caught up,
-// as until then this member must be able to go on alone. c is as ParseConfig has read
-// it, or nil for a set of this member alone. Errors: 23, 74, 93, 104 where this member
-// may not be primary, 110 where another one has data.
+// Initiate founds a set on this member's data, which become the data of all members. The
+// others vote from the beginning or, where there are data to send first, once they have
+// caught up, as until then this member must be able to continue alone. c is as
+// ParseConfig returns it, or nil for a set of this member alone. Errors: 23, 74, 93, 104
+// where this member may not be primary, 110 where another one has data.
 func (m *Member) Initiate(ctx context.Context, c *Config) error {
 	m.changing.Lock()
 	defer m.changing.Unlock()
@@ -31,7 +31,7 @@ func (m *Member) Initiate(ctx context.Context, c *Config) error {
 		return invalidConfig("Configuration used to initiate a replica set must have version %d, but found %d", 1, c.Version)
 	}
 	if left := m.catalog.OwnAmongCommon(); left != "" {
-		return mongoerr.New(mongoerr.IllegalOperation, "The collection %s lies among those that all members would have, as an earlier version has made it: copy it to another name in its database, drop it and rename the copy", left)
+		return mongoerr.New(mongoerr.IllegalOperation, "The collection %s belongs to this member alone, but an earlier version created it among the replicated ones: copy it to another name in its database, drop it, and rename the copy", left)
 	}
 	c.Term, c.Removed = int64(founded.Term), nil
 	if c.ID == [12]byte{} {
@@ -101,11 +101,11 @@ func (m *Member) Reconfigure(ctx context.Context, c *Config) error {
 	return err
 }
 
-// identifyTimeout is how long a new member may take to tell who it is.
+// identifyTimeout is how long a new member may take to identify itself.
 const identifyTimeout = 5 * time.Second
 
-// identify fills in whose data the members of a configuration have: those of old are
-// known, others are asked. Errors: 74, 93, 110.
+// identify fills in the raft ids of a configuration's members: those of old members
+// are known, new ones are asked. Errors: 74, 93, 110.
 func (m *Member) identify(ctx context.Context, c, old *Config, found bool) error {
 	for i := range c.Members {
 		d := &c.Members[i]
@@ -134,12 +134,12 @@ func (m *Member) identify(ctx context.Context, c, old *Config, found bool) error
 	return nil
 }
 
-// mayJoin refuses a member, which is at a host, for a configuration: found says that
-// it is that of a new set. Errors: 103, 110.
+// mayJoin checks whether the member at a host may join a configuration; found says
+// that it is that of a new set. Errors: 103, 110.
 func (who Identity) mayJoin(host string, c *Config, found bool) error {
 	switch {
 	case who.Set != "" && (found || who.ID != c.ID):
-		return mongoerr.New(mongoerr.NewReplicaSetConfigurationIncompatible, "Rejecting a configuration with the member %s, which is of a replica set named %s already", host, who.Set)
+		return mongoerr.New(mongoerr.NewReplicaSetConfigurationIncompatible, "Rejecting a configuration with the member %s, which already belongs to a replica set named %s", host, who.Set)
 	case who.Name != "" && who.Name != c.Set:
 		return mongoerr.New(mongoerr.NewReplicaSetConfigurationIncompatible, "The member %s was started for a replica set named %s, not %s", host, who.Name, c.Set)
 	case who.HasData:
@@ -148,7 +148,8 @@ func (who Identity) mayJoin(host string, c *Config, found bool) error {
 	return nil
 }
 
-// until waits for something about the member. Errors: the cause of ctx's end.
+// until waits until something is true of the member. Errors: the cause of ctx's
+// end.
 func (m *Member) until(ctx context.Context, is func(*State) bool) error {
 	for {
 		changed := m.Changed()

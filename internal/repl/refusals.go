@@ -11,23 +11,23 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Who is not let in by a Network is told why, and the log has a line about it.
+// A process that a Network refuses is told why, and the refusal is logged.
 
 const (
-	// maxRefusals are the lines at once about who was refused, and refusalEvery is how long
-	// it takes until there may be another: strangers may try again and again.
+	// maxRefusals is how many refusals are logged at once, and refusalEvery is how long it
+	// takes until one more may be: strangers may try again and again.
 	maxRefusals  = 32
 	refusalEvery = time.Second
 )
 
-// refusals says when a line may be written.
+// refusals limits the rate of log lines about refusals.
 type refusals struct {
 	mu   sync.Mutex
 	used int       // of maxRefusals,
 	at   time.Time // at this moment
 }
 
-// line says whether there may be one now.
+// line says whether a line may be written now.
 func (r *refusals) line(now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -42,7 +42,7 @@ func (r *refusals) line(now time.Time) bool {
 	return true
 }
 
-// refused logs that somebody was refused.
+// refused logs a refusal.
 func (n *Network) refused(remote net.Addr, err error) {
 	if n.refusals.line(time.Now()) {
 		n.opts.Logger.Warn("replication: refused", "remote", remote.String(), "error", err)
@@ -68,7 +68,7 @@ func (n *Network) refusing(srv any, s grpc.ServerStream, _ *grpc.StreamServerInf
 	return err
 }
 
-// listener notes who connects and says nothing that members say.
+// listener notes connections on which no member sends anything.
 type listener struct {
 	net.Listener
 	n *Network

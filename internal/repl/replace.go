@@ -6,14 +6,14 @@ import (
 )
 
 // A member that has lost its data directory comes back with another raft id, as what
-// it has promised is lost, too (rule 13). The primary, which does not hear of the old
-// one any more, asks who is at its host, and puts that into its place: one change of
-// the configuration that removes a voter for good, and lets one join that has nothing.
+// it has promised is lost, too (rule 13). The primary, which no longer hears from the
+// old one, asks its host for the member there, and replaces the old one with that: one
+// change of the configuration that removes a voter for good, and adds an empty one.
 
-// replaceEvery is how often the primary looks for such members.
+// replaceEvery is how often the primary checks for such members.
 const replaceEvery = 2 * time.Second
 
-// replaceLost is the goroutine that looks.
+// replaceLost is the goroutine that checks.
 func (m *Member) replaceLost(ctx context.Context) {
 	tick := time.NewTicker(replaceEvery)
 	defer tick.Stop()
@@ -32,13 +32,13 @@ func (m *Member) replaceLost(ctx context.Context) {
 				continue
 			}
 			if err := m.replaceMember(ctx, d); err != nil && ctx.Err() == nil {
-				m.o.Log.Info("replication: a member that lost its data was not replaced", "host", d.Host, "error", err)
+				m.o.Log.Info("replication: cannot replace a member that lost its data", "host", d.Host, "error", err)
 			}
 		}
 	}
 }
 
-// replaceMember puts an empty member into the place of one that was at its host.
+// replaceMember replaces a lost member with an empty one at the same host.
 func (m *Member) replaceMember(ctx context.Context, lost MemberConfig) error {
 	limited, cancel := context.WithTimeout(ctx, identifyTimeout)
 	defer cancel()
@@ -59,7 +59,7 @@ func (m *Member) replaceMember(ctx context.Context, lost MemberConfig) error {
 	c := s.Config.clone()
 	c.Version++
 	c.Member(lost.Raft).Raft = who.Raft
-	m.o.Log.Warn("replication: a member has lost its data and joins anew", "host", lost.Host, "was", lost.Raft, "is", who.Raft)
+	m.o.Log.Warn("replication: a member has lost its data and joins again", "host", lost.Host, "was", lost.Raft, "is", who.Raft)
 	_, err = m.replica.Reconfigure(ctx, c)
 	return err
 }

@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// maxPosted bounds what waits for a member's goroutine.
+	// maxPosted bounds the calls that wait for a member's goroutine.
 	maxPosted = 4096
-	// maxPostedARound bounds what happens between two rounds.
+	// maxPostedARound bounds the calls between two rounds.
 	maxPostedARound = 1024
 )
 
@@ -37,11 +37,11 @@ type Replica struct {
 	failed error // of a round within a call; its goroutine's
 	state  atomic.Pointer[State]
 	window atomic.Pointer[Window]
-	// trimmed is the tick at which the log was too large last; the goroutine's.
+	// trimmed is the tick at which the log was last too large; the goroutine's.
 	trimmed uint64
 	// sending is how many snapshots are on their way to others; the goroutine's.
 	sending int
-	// arrivals wakes who waits for entries to be applied.
+	// arrivals wakes those who wait for entries to be applied.
 	arrivals catalog.Notifier
 	// changed is called after the state's Changes has risen; nil for nobody.
 	changed func()
@@ -57,10 +57,10 @@ type State struct {
 	Applied   Position
 	Committed uint64
 	Last      uint64   // entry of the log
-	Base      Position // of the last entry that the log does not have any more
+	Base      Position // of the last entry that was truncated from the log
 	LogBytes  uint64
 	Config    *Config
-	Removed   bool // the member is none of the configuration, or not any more
+	Removed   bool // the member is not in the configuration, or no longer
 	Clock     Timestamp
 	Others    map[uint64]Other
 	Waiting   int // proposals without an answer
@@ -77,20 +77,20 @@ type State struct {
 
 // Other is what a member knows about another one.
 type Other struct {
-	Applied Position  // the last entry that its machine holds, as it told
-	Heard   time.Time // when it was heard of last
+	Applied Position  // the last entry that its machine holds, as it reported
+	Heard   time.Time // when it was last heard from
 }
 
-// inbox are proposals that the member's goroutine has not taken yet. It is open while
-// the member is primary. When it ceases to be, they fail at once: who waits for them
-// may hold what is in the way of the entries of others.
+// inbox holds proposals that the member's goroutine has not taken yet. It is open
+// while the member is primary. When it ceases to be, they fail at once: their callers
+// may hold gates or locks that the entries of others need.
 type inbox struct {
 	sync.Mutex
 	open bool
 	list []*proposal
 }
 
-// put adds a proposal; false where the member is no primary.
+// put adds a proposal; false where the member is not primary.
 func (b *inbox) put(p *proposal) bool {
 	b.Lock()
 	defer b.Unlock()
@@ -99,7 +99,7 @@ func (b *inbox) put(p *proposal) bool {
 	}
 	b.list = append(b.list, p)
 	if p.ordered != nil {
-		p.ordered() // nobody takes it, nor puts another one behind it, before this returns
+		p.ordered() // nobody takes it, or adds another one after it, before this returns
 	}
 	return true
 }
@@ -195,7 +195,8 @@ func (m *Replica) run() {
 	}
 }
 
-// drain takes what else has happened, so that one round and one sync serve many.
+// drain takes all other calls that are waiting, so that they share one round and
+// one sync.
 func (m *Replica) drain(timer *time.Timer) {
 	for range maxPostedARound {
 		select {
@@ -217,7 +218,7 @@ func (m *Replica) tick() time.Duration {
 	return defaultElection / electionTicks
 }
 
-// publish shows what the group is now.
+// publish makes the state of the group visible.
 func (m *Replica) publish() {
 	g, old := m.g, m.state.Load()
 	s := &State{ID: g.ID, Role: g.role, Primary: g.primary, Term: g.term, Leader: g.lead, Applied: g.applied, Last: g.Log.Last(), Base: g.Log.Base(), LogBytes: m.store.Bytes(),
@@ -248,9 +249,10 @@ func (m *Replica) publish() {
 	}
 }
 
-// primary is told by the group that it serves as primary, or ceases to. Then the state
-// says so before any operation fails for it: the error tells of a topology version, and
-// a driver takes one that it knows for an old error, and tries again on this member.
+// primary is called by the group when it begins or ceases to serve as primary. The
+// state must say so before any operation fails because of it: the error has a topology
+// version, and a driver that knows that version already ignores the error as an old
+// one, and tries again on this member.
 func (m *Replica) primary(is bool) {
 	if !is {
 		m.publish()
@@ -280,7 +282,7 @@ func (m *Replica) post(ctx context.Context, f func(*Group)) error {
 	}
 }
 
-// tryPost is post that gives up at once; what it posts may be lost.
+// tryPost is like post, but gives up at once where the queue is full.
 func (m *Replica) tryPost(f func(*Group)) bool {
 	select {
 	case m.posted <- f:
@@ -290,7 +292,7 @@ func (m *Replica) tryPost(f func(*Group)) bool {
 	}
 }
 
-// answer is what a call of the group ends with.
+// answer is the result of a call of the group.
 type answer struct {
 	at  Position
 	err error
@@ -332,9 +334,9 @@ func (m *Replica) Propose(ev Evaluation, payload []byte, own any) (Position, err
 	return m.propose(entry{kind: kindEffect, term: ev.term, payload: payload}, ev.epoch, own, 1, nil)
 }
 
-// propose is Propose for a write of several operations, each of which has a time of its
-// own: the last is that of its place. ordered is called once the proposal's place among
-// those of this member is decided (invariant no-hole); nil for nobody.
+// propose is Propose for a write of several operations, each of which has its own time;
+// the last is that of the entry's position. ordered is called once the order of the
+// proposal among those of this member is decided (invariant no-hole); nil for nobody.
 func (m *Replica) propose(e entry, epoch uint64, own any, times int, ordered func()) (Position, error) {
 	c := make(chan answer, 1)
 	p := &proposal{entry: e, epoch: epoch, own: own, times: times, ordered: ordered,
@@ -372,21 +374,21 @@ func (m *Replica) Found(ctx context.Context, c *Config) error {
 	})
 }
 
-// standAlone has the only voter of a set, which need not wait for anybody, stand for
-// election at once.
+// standAlone makes the only voter of a set, which need not wait for anybody, stand
+// for election at once.
 func (m *Replica) standAlone() {
 	if v := m.g.state.conf.GetVoters(); len(v) == 1 && v[0] == m.g.ID {
 		m.campaign()
 	}
 }
 
-// campaign has the member stand for election now, if it may.
+// campaign makes the member stand for election now, if it may.
 func (m *Replica) campaign() {
 	if !m.g.mayCampaign() {
 		return
 	}
 	if err := m.g.StepUp(); err != nil {
-		m.log.Debug("replication: no election", "error", err)
+		m.log.Debug("replication: cannot start an election", "error", err)
 	}
 }
 
@@ -419,14 +421,15 @@ func (m *Replica) wait(ctx context.Context, start func(g *Group, done func(error
 		w = start(g, func(err error) { done(Position{}, err) })
 	})
 	if ctx.Err() != nil {
-		// The group must not keep who has gone. w belongs to its goroutine.
+		// The group must not keep waits of callers that have left. w belongs to its
+		// goroutine.
 		go func() {
 			if e := m.post(context.Background(), func(g *Group) {
 				if w != nil {
 					g.Cancel(w, context.Canceled)
 				}
 			}); e != nil && !errors.Is(e, errStopped) {
-				m.log.Error("replication: a wait was not cancelled", "error", e)
+				m.log.Error("replication: cannot cancel a wait", "error", e)
 			}
 		}()
 	}
@@ -440,7 +443,7 @@ func (m *Replica) Do(ctx context.Context, f func(*Group) error) error {
 	return err
 }
 
-// replicaOutbox gives messages to the network.
+// replicaOutbox passes messages to the network.
 type replicaOutbox struct{ m *Replica }
 
 func (o replicaOutbox) Send(to uint64, msg *raftpb.Message, r Report) { o.m.net.send(o.m, to, msg, r) }

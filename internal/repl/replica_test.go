@@ -351,7 +351,7 @@ func TestFramesRefused(t *testing.T) {
 		{"", Frame{Set: set, From: 5, To: id}},
 		{"another replica set", Frame{Set: [12]byte{9}, From: 5, To: id}},
 		{"another replica set", Frame{From: 5, To: id}},
-		{"data directory is another one", Frame{Set: set, From: 5, To: id + 1}},
+		{"it has another data directory", Frame{Set: set, From: 5, To: id + 1}},
 		{"no member of group", Frame{Set: set, Group: 3, From: 5, To: id}},
 	} {
 		_, err := a.n.admit(&c.frame)

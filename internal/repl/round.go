@@ -41,8 +41,8 @@ func (g *Group) Round() (more bool, err error) {
 	return g.rn.HasReady() || len(g.queue) > 0 && !g.handover, nil
 }
 
-// tell sends reports alone, where others must not wait for the next frame: to the
-// leader, who asks, and as the leader to those who are asked.
+// tell sends reports without a message, where others must not wait for the next
+// frame: to a leader that asks, and as the leader to those that are asked.
 func (g *Group) tell() {
 	switch {
 	case g.role == Leader && g.asks:
@@ -54,14 +54,15 @@ func (g *Group) tell() {
 	g.asks, g.tells = false, false
 }
 
-// report is what this member's frames tell.
+// report returns the report for this member's frames.
 func (g *Group) report() Report {
 	asks := g.role == Leader && slices.ContainsFunc(g.waits, func(w *Wait) bool { return w.primary })
 	return Report{Applied: g.applied, Wanted: g.wanted, Frozen: g.ticks < g.frozen, Asks: asks}
 }
 
-// stepQueue gives the queued proposals to raft, each with its time, in their order.
-// During a handover they wait: for its end, or that of this member's leadership.
+// stepQueue passes the queued proposals to raft, each with its time, in their
+// order. During a handover they wait for its end, or that of this member's
+// leadership.
 func (g *Group) stepQueue() (stepped []*proposal, err error) {
 	if g.handover {
 		return nil, nil
@@ -85,7 +86,7 @@ func (g *Group) stepQueue() (stepped []*proposal, err error) {
 	return stepped, nil
 }
 
-// message is the proposal as raft takes it.
+// message returns the proposal as a message for raft.
 func (p *proposal) message(from uint64) (*raftpb.Message, error) {
 	e := &raftpb.Entry{Type: raftpb.EntryNormal.Enum(), Data: p.entry.encode()}
 	if p.conf != nil {
@@ -99,11 +100,11 @@ func (p *proposal) message(from uint64) (*raftpb.Message, error) {
 	return &raftpb.Message{Type: raftpb.MsgProp.Enum(), From: &from, Entries: []*raftpb.Entry{e}}, nil
 }
 
-// bind finds the places of what was just stepped: raft has appended it last, and one
-// entry for each.
+// bind finds the positions of the proposals just stepped: raft has appended one
+// entry for each, at the end of the log.
 func bind(proposed []*proposal, entries []*raftpb.Entry) error {
 	if len(entries) < len(proposed) {
-		return fmt.Errorf("raft took %d proposals, and has %d entries", len(proposed), len(entries))
+		return fmt.Errorf("raft accepted %d proposals, but has %d entries", len(proposed), len(entries))
 	}
 	for i, e := range entries[len(entries)-len(proposed):] {
 		proposed[i].index = e.GetIndex()
@@ -111,7 +112,7 @@ func bind(proposed []*proposal, entries []*raftpb.Entry) error {
 	return nil
 }
 
-// handle is one round's work, in the order of invariant log-first.
+// handle does one round's work, in the order of invariant log-first.
 func (g *Group) handle(rd raft.Ready) error {
 	late := rd.Messages[:0:0]
 	for i, m := range rd.Messages {
@@ -141,9 +142,9 @@ func (g *Group) handle(rd raft.Ready) error {
 	return g.applyCommitted(committed)
 }
 
-// stable is how many of the committed entries were in the log before this round. A
-// leader applies them first: clients wait for that, and need not wait for the disk once
-// more. On a follower the leader waits for the disk.
+// stable returns how many of the committed entries were in the log before this round. A
+// leader applies them first: clients wait for that, and need not wait for this round's
+// sync as well. On a follower the sync comes first: the leader waits for it.
 func stable(rd raft.Ready) int {
 	if !raft.IsEmptySnap(rd.Snapshot) {
 		return 0
@@ -156,9 +157,9 @@ func stable(rd raft.Ready) int {
 	return n
 }
 
-// covered says that a message says nothing that one of the same round behind it does
-// not: a leader that has entries to send has told of what is committed by a message of
-// its own before, and a follower answers each append.
+// covered says that a later message of the same round covers all of this one: before a
+// leader sends entries it sends the commit index in a separate message, and a follower
+// answers each append.
 func covered(m *raftpb.Message, behind []*raftpb.Message) bool {
 	switch m.GetType() {
 	case raftpb.MsgApp:
@@ -194,7 +195,7 @@ func (g *Group) send(m *raftpb.Message) {
 }
 
 // persist makes durable what the round's messages promise. The commit index alone
-// is not worth a write: it is found again.
+// is not worth a write: it can be found again.
 func (g *Group) persist(rd raft.Ready) error {
 	hard := g.hard
 	if !raft.IsEmptyHardState(rd.HardState) {
@@ -247,7 +248,7 @@ func (g *Group) applyCommitted(entries []*raftpb.Entry) error {
 	return nil
 }
 
-// delay is by how many seconds this member stays behind.
+// delay returns by how many seconds this member stays behind.
 func (g *Group) delay() uint32 {
 	if m := g.state.config.Member(g.ID); m != nil {
 		return uint32(m.Delay.Seconds())
@@ -277,7 +278,8 @@ func (g *Group) applyBacklog() error {
 	return nil
 }
 
-// entryData is what this package put into an entry: nil for one of raft's own.
+// entryData returns what this package put into an entry: nil for one of raft's
+// own.
 func entryData(e *raftpb.Entry) ([]byte, error) {
 	if e.GetType() == raftpb.EntryNormal {
 		return e.GetData(), nil
@@ -299,7 +301,8 @@ func confChange(e *raftpb.Entry) (*raftpb.ConfChangeV2, error) {
 	return c, proto.Unmarshal(e.GetData(), c)
 }
 
-// apply applies one entry, on all members alike, and tells who waits for it.
+// apply applies one entry, in the same way on all members, and informs those
+// who wait for it.
 func (g *Group) apply(e *raftpb.Entry) error {
 	at := Position{Index: e.GetIndex(), Term: e.GetTerm(), Time: g.applied.Time}
 	data, err := entryData(e)
@@ -317,7 +320,7 @@ func (g *Group) apply(e *raftpb.Entry) error {
 		at.Time = d.time
 	}
 	switch {
-	case stale: // all members drop it alike, and store that they did
+	case stale: // all members drop it, and store that they did
 		err = g.Machine.Apply(at, Change{})
 	case e.GetType() != raftpb.EntryNormal:
 		err = g.applyConfChange(at, e, d)
@@ -374,8 +377,9 @@ func (g *Group) store(at Position, s groupState) error {
 	}
 	g.state = s
 	if g.role == Leader && !g.isElectable() {
-		// An earlier primary has proposed it. This one goes on until the others know
-		// of it, and hands over (tend): at once, they might lack its votes.
+		// An earlier primary has proposed it. This one remains leader until the others
+		// have the entry, and hands over then (tend): if it left at once, they might
+		// lack its vote.
 		g.setPrimary(false)
 		g.failAll(ErrSteppedDown)
 		g.epoch++ // it may serve again in the same term, and what failed is a hole in its queue
@@ -383,7 +387,8 @@ func (g *Group) store(at Position, s groupState) error {
 	return nil
 }
 
-// own is what came with this member's proposal of the entry, if it is one.
+// own returns what was passed with this member's proposal of the entry, if it
+// is one.
 func (g *Group) own(at Position) any {
 	if len(g.inflight) > 0 && g.inflight[0].index == at.Index && g.inflight[0].term == at.Term {
 		return g.inflight[0].own
@@ -391,8 +396,8 @@ func (g *Group) own(at Position) any {
 	return nil
 }
 
-// finish tells those whose entry was applied. void says that the entry came to
-// nothing: raft has refused a change of the configuration (rule 18), or it was
+// finish informs those whose entry was applied. void says that the entry had no
+// effect: raft has refused a change of the configuration (rule 18), or it was
 // evaluated in another term.
 func (g *Group) finish(at Position, void bool) {
 	if g.config != nil && g.config.index != 0 && g.config.index <= at.Index {
@@ -417,8 +422,8 @@ func (g *Group) finish(at Position, void bool) {
 // groupStorage is raft's view of log and machine.
 type groupStorage struct{ g *Group }
 
-// InitialState implements raft.Storage. What is applied was committed, whatever the
-// hard state says: that is not written for a commit alone.
+// InitialState implements raft.Storage. What is applied was committed, even if the
+// hard state does not say so: it is not written for a commit alone.
 func (s groupStorage) InitialState() (*raftpb.HardState, *raftpb.ConfState, error) {
 	hard := s.g.Log.HardState()
 	if at := s.g.applied; at.Index > hard.GetCommit() {

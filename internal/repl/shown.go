@@ -10,8 +10,9 @@ import (
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
-// shownConfig is where MongoDB has the configuration, and tools look for it: in the
-// database that each member has of its own. The set goes by what Store has.
+// shownConfig is the collection in which MongoDB has the configuration, and where
+// tools read it: in the database that each member has for itself. The set itself
+// uses the configuration in Store.
 var shownConfig = schema.Namespace{DB: "local", Coll: "system.replset"}
 
 // replaceOnly makes a document the only one of a collection, which it creates where

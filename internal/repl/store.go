@@ -22,7 +22,7 @@ type Effects interface {
 	// Apply makes a payload's effect visible and at's index the engine's Applied in one
 	// step.
 	Apply(at Position, payload []byte, own any) error
-	// Close releases the store, which another one will replace.
+	// Close releases the store, which is about to be replaced.
 	Close() error
 }
 
@@ -71,7 +71,7 @@ func OpenStore(o StoreOptions) (*Store, error) {
 // outgoingPrefix is what directories begin with that have a snapshot to be sent.
 const outgoingPrefix = "outgoing-"
 
-// removeOutgoing removes what a process that died was sending.
+// removeOutgoing removes snapshots that a process was sending when it died.
 func (s *Store) removeOutgoing() error {
 	list, err := s.opts.FS.List(s.opts.Dir)
 	if err != nil {
@@ -100,7 +100,7 @@ func (s *Store) open(place string) (err error) {
 	return nil
 }
 
-// identify reads the raft id of the data, and gives them one.
+// identify reads the raft id of the data, or assigns one.
 func (s *Store) identify() error {
 	key := groupKey(s.opts.Group, keyIdentity)
 	if err := getKey(s.engine, key, func(v []byte) error {
@@ -116,7 +116,7 @@ func (s *Store) identify() error {
 	if _, err := rand.Read(b[:]); err != nil {
 		return err
 	}
-	s.id = binary.BigEndian.Uint64(b[:])&^(1<<63) | 1 // fits BSON's long, and is no number that raft reserves
+	s.id = binary.BigEndian.Uint64(b[:])&^(1<<63) | 1 // fits BSON's long, and is not a number that raft reserves
 	return s.setOwn(s.engine, nil)
 }
 
@@ -166,7 +166,7 @@ func (s *Store) Apply(at Position, c Change) error {
 		if err := u.Set(storage.IdentRaft, groupKey(s.opts.Group, keyState), c.State); err != nil {
 			return err
 		}
-		u.Frees() // what the set has committed is written on a full disk, too
+		u.Frees() // what the set has committed is written even on a full disk
 	}
 	if err := u.Seal(); err != nil {
 		return err
@@ -194,7 +194,7 @@ func (s *Store) Found(at Position, hard *raftpb.HardState, state []byte) error {
 }
 
 // Install implements Machine. The snapshot is in incomingDir, complete and checked;
-// what belongs to the sender alone is removed from it first (rule 16), and then one
+// what belongs to the sender alone is removed from it first (rule 16); then one
 // rename makes it this member's data (rule 15).
 func (s *Store) Install(base Position, hard *raftpb.HardState) error {
 	incoming := s.opts.FS.PathJoin(s.opts.Dir, incomingDir)
@@ -243,7 +243,7 @@ func (s *Store) copyTo(ctx context.Context, dir string, below uint64) error {
 	return s.engine.CheckpointWithout(dir, storage.IdentRaft, entryKey(s.opts.Group, 0), entryKey(s.opts.Group, below))
 }
 
-// adopt makes a received store one of this member.
+// adopt turns a received store into this member's.
 func (s *Store) adopt(dir string, base Position, hard *raftpb.HardState) (err error) {
 	e, err := s.opts.Open(dir)
 	if err != nil {
@@ -251,7 +251,7 @@ func (s *Store) adopt(dir string, base Position, hard *raftpb.HardState) (err er
 	}
 	defer func() { err = errors.Join(err, e.Close()) }()
 	if e.Applied() != base.Index {
-		return fmt.Errorf("the snapshot that was received is of entry %d, not %d", e.Applied(), base.Index)
+		return fmt.Errorf("the received snapshot ends with entry %d, not %d", e.Applied(), base.Index)
 	}
 	theirs, err := OpenLog(e, s.opts.Group)
 	if err != nil {

@@ -23,8 +23,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// The messages of a snapshot's stream: a byte, and what it is followed by. The
-// receiver answers the first three kinds in turn.
+// The messages of a snapshot's stream: a byte for the kind, and what follows
+// it. The receiver answers the first three kinds in turn.
 const (
 	sendHeader byte = 1 // total bytes, a frame with the message; answered by itself
 	sendFile   byte = 2 // size, name; answered with how much of it is there, and the SHA-256 of that
@@ -70,17 +70,17 @@ func (n *Network) sendSnapshot(m *Replica, msg *raftpb.Message) {
 			err = n.sendFiles(fs, dir, host, frame, func() error { return m.store.copyTo(n.ctx, dir, below) })
 		}
 		if err != nil {
-			n.opts.Logger.Warn("replication: a snapshot was not sent", "member", to, "host", host, "error", err)
+			n.opts.Logger.Warn("replication: cannot send a snapshot", "member", to, "host", host, "error", err)
 		}
 		if err := fs.RemoveAll(dir); err != nil {
-			n.opts.Logger.Warn("replication: a snapshot that was sent is still there", "directory", dir, "error", err)
+			n.opts.Logger.Warn("replication: cannot remove a snapshot that was sent", "directory", dir, "error", err)
 		}
 		n.backOff(to, err == nil)
 		if e := m.post(n.ctx, func(g *Group) {
 			m.sending--
 			g.ReportSnapshot(to, err == nil)
 		}); e != nil && n.ctx.Err() == nil {
-			n.opts.Logger.Debug("replication: the end of a snapshot was not reported", "error", e)
+			n.opts.Logger.Debug("replication: cannot report the end of a snapshot", "error", e)
 		}
 	}()
 }
@@ -169,7 +169,7 @@ func (o *sender) ask(b []byte) (answer []byte, err error) {
 	return answer, o.s.RecvMsg(&answer)
 }
 
-// send sends a message. An error of the other side is what the stream ended with.
+// send sends a message. An error of the peer is the one that ended the stream.
 func (o *sender) send(b []byte) error {
 	err := o.s.SendMsg(b)
 	if errors.Is(err, io.EOF) {
@@ -214,7 +214,7 @@ func (o *sender) file(fs storage.FS, dir, name string) error {
 		return err
 	}
 	for at < info.Size() {
-		// A message is gRPC's once it is sent.
+		// A message belongs to gRPC once it is sent.
 		b := make([]byte, 1+min(chunkBytes, info.Size()-at))
 		b[0] = sendData
 		if _, err := f.ReadAt(b[1:], at); err != nil {
@@ -307,8 +307,8 @@ func (n *Network) receiveSnapshot(s grpc.ServerStream) error {
 	return s.SendMsg([]byte{sendEnd})
 }
 
-// takeSnapshot gives raft a snapshot that was received: its own place counts, as it
-// may be a later one than that of the message.
+// takeSnapshot passes a received snapshot to raft with its own position, which may
+// be later than that of the message.
 func (m *Replica) takeSnapshot(ctx context.Context, f *Frame) error {
 	meta, config, err := m.store.received()
 	if err != nil {
@@ -320,7 +320,7 @@ func (m *Replica) takeSnapshot(ctx context.Context, f *Frame) error {
 	f.Message.Snapshot.Metadata = meta
 	_, err = m.ask(ctx, func(g *Group, done func(Position, error)) {
 		g.Step(f.From, f.Message, f.Report)
-		// The round is here, so that no other snapshot is received before it.
+		// The round runs here, so that no other snapshot is received before it.
 		if _, err := g.Round(); err != nil {
 			m.failed = err
 		}
@@ -412,7 +412,7 @@ func (r *receiver) files() error {
 		case len(b) > 9 && b[0] == sendFile:
 			name := string(b[9:])
 			if strings.ContainsAny(name, `/\`) || strings.Trim(name, ".") == "" {
-				return status.Errorf(codes.InvalidArgument, "a file named %q", name)
+				return status.Errorf(codes.InvalidArgument, "a file cannot be named %q", name)
 			}
 			if err := r.file(name, int64(binary.LittleEndian.Uint64(b[1:]))); err != nil {
 				return err
@@ -521,7 +521,7 @@ func hashFile(f io.ReaderAt, n int64, sum hash.Hash) error {
 	return nil
 }
 
-// finish removes what is no part of the snapshot, and makes the rest durable.
+// finish removes what is not part of the snapshot, and makes the rest durable.
 func (r *receiver) finish(got []string) error {
 	list, err := r.fs.List(r.dir)
 	if err != nil {

@@ -17,8 +17,7 @@ type Window struct {
 	Retention time.Duration
 }
 
-// The bounds of the size of a log that nobody has chosen, MongoDB's: a part of the
-// free disk.
+// The bounds of the default size of a log, MongoDB's: a share of the free disk.
 const (
 	windowShare    = 20
 	minWindowBytes = 990 << 20
@@ -35,19 +34,19 @@ func DefaultWindow(fs storage.FS, dir string) Window {
 	return w
 }
 
-// trimShare is the part of its size by which a log grows beyond its window before it
-// is truncated, so that one range goes and not many small ones.
+// trimShare is the share of its size by which a log may exceed its window before it
+// is truncated, so that one large range is removed instead of many small ones.
 const trimShare = 16
 
-// trimTicks is how many of the group's ticks lie between two looks at a log that is
-// too large: what is too young to go makes each look a search.
+// trimTicks is how many of the group's ticks lie between two checks of a log that
+// is too large: where entries are too young to be removed, each check is a search.
 const trimTicks = electionTicks
 
 // SetWindow sets how much of the log is kept.
 func (m *Replica) SetWindow(w Window) { m.window.Store(&w) }
 
 // trim truncates the log where it has grown beyond its window, and never past what is
-// applied durably (invariant kept-log). A member that then lacks what is gone gets a
+// applied durably (invariant kept-log). A member that lacks truncated entries gets a
 // snapshot.
 func (m *Replica) trim() error {
 	w := m.window.Load()

@@ -8,12 +8,12 @@ import (
 	"github.com/mayflydb/mayfly/internal/memory"
 )
 
-// maxBytes bounds the documents of a table, in bytes. What is pending is on its way
-// through the log as well, which takes twice as much (repl's maxUncommittedBytes).
+// maxBytes bounds the documents of a table, in bytes. What is pending is also in
+// the log's queue, which may hold twice as much (repl's maxUncommittedBytes).
 const maxBytes = 64 << 20
 
-// Table is what is pending on a member. Safe for use by many goroutines; the zero Table
-// is ready for use, and its documents are part of no budget.
+// Table holds what is pending on a member. Safe for use by many goroutines; the zero
+// Table is ready for use, and its documents are part of no budget.
 type Table struct {
 	bound   int // bytes; 0: maxBytes
 	account memory.Account
@@ -35,14 +35,14 @@ func NewTable(operations *memory.Budget) *Table {
 	return t
 }
 
-// Stats are numbers of a table: what is in it, and what has happened.
+// Stats are counts of a table: what it holds, and what has happened.
 type Stats struct {
 	Documents, Bytes      int   // pending now
 	Writes, Read          int64 // writes added, versions that others were evaluated on
 	Waited, Refused, Kept int64 // waits for a version; writes refused; writes that did not fit
 }
 
-// Stats tells what is pending now and what has happened so far.
+// Stats returns what is pending now and what has happened so far.
 func (t *Table) Stats() Stats {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -86,9 +86,9 @@ func (t *Table) forget(v *Version) {
 	v.Doc = nil
 }
 
-// Resolve says what became of a write that was added: nil where it was applied, and is
-// in the store; else it was refused, or nobody knows. After the first call it does
-// nothing.
+// Resolve reports the outcome of a write that was added: nil where it was applied, and
+// is in the store; an error where it was refused, or the outcome is not known. After
+// the first call it does nothing.
 func (t *Table) Resolve(w *Write, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -120,8 +120,8 @@ func (t *Table) Resolve(w *Write, err error) {
 	close(w.done)
 }
 
-// Newest is the write that made the newest version of a document; nil for none: then
-// the store has it. The caller has the document's lock.
+// Newest returns the write that made the newest version of a document; nil where the
+// store has that. The caller has the document's lock.
 func (t *Table) Newest(key []byte) *Write {
 	if t.has.Load() == 0 {
 		return nil
@@ -134,7 +134,7 @@ func (t *Table) Newest(key []byte) *Write {
 	return nil
 }
 
-// Read is the newest version of a document for who is evaluated at at: false where
+// Read returns the newest version of a document for an evaluation; false where
 // there is none that it may read (invariant same-evaluation). The caller has the
 // document's lock.
 func (t *Table) Read(key []byte, at Evaluation) (Version, bool) {

@@ -6,23 +6,24 @@ import (
 	"errors"
 )
 
-// Evaluation says on which state of a replicated group something is evaluated. It is
-// the committer's, who made it; zero where no log decides.
+// Evaluation identifies the state of a replicated group on which something is
+// evaluated. Only the committer that made it can interpret it; zero where there is
+// no log.
 type Evaluation struct {
 	Term, Epoch uint64
 	// Early says that the member has not stepped up in this term yet (Catalog.StepUp).
 	Early bool
 }
 
-// MaxDocuments is how many documents a Write has at the most: what writes more is a
-// statement about many documents, and none of them is hot for it.
+// MaxDocuments is how many documents a Write has at most: a statement that writes
+// more is about many documents, none of which it makes hot.
 const MaxDocuments = 32
 
-// ErrRefused says that a write came to nothing, or that nobody knows.
-var ErrRefused = errors.New("pending: the write was not taken")
+// ErrRefused says that a write was refused, or that its outcome is not known.
+var ErrRefused = errors.New("pending: the write was not accepted")
 
-// Write is what one effect makes of documents. It is built by one goroutine, and then
-// belongs to a Table.
+// Write holds the versions of documents that one effect makes. One goroutine builds
+// it; then it belongs to a Table.
 type Write struct {
 	at       Evaluation
 	versions []Version
@@ -31,18 +32,18 @@ type Write struct {
 	err      error         // set before
 }
 
-// Version is a document as a write leaves it. Nobody changes what it has.
+// Version is a document as it is after a write. Immutable.
 type Version struct {
 	Key    string // what the document is locked by, keyspace first
 	Record []byte // its record key
-	Doc    []byte // nil once a newer version is there
+	Doc    []byte // nil once there is a newer version
 	Write  *Write
 
 	older, newer *Version
 }
 
-// Put says that the write makes doc of the document. All is copied but key. It is
-// false where the write has too many already.
+// Put adds the new version of a document. It copies all but key. It returns false
+// where the write has too many documents already.
 func (w *Write) Put(key, record, doc []byte) bool {
 	for i := range w.versions {
 		if v := &w.versions[i]; v.Key == string(key) {
@@ -59,10 +60,10 @@ func (w *Write) Put(key, record, doc []byte) bool {
 	return true
 }
 
-// At is the evaluation of the write.
+// At returns the evaluation of the write.
 func (w *Write) At() Evaluation { return w.at }
 
-// Resolved says whether the write was applied, or refused.
+// Resolved says whether the write was applied or refused.
 func (w *Write) Resolved() bool {
 	select {
 	case <-w.done:

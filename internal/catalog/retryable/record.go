@@ -9,14 +9,14 @@ import (
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
-// Session names a logical session: what its client chose, and the digest of the user
-// that it belongs to.
+// Session identifies a logical session: the id that its client chose, and the digest
+// of its user.
 type Session struct {
 	ID  [16]byte
 	UID [32]byte
 }
 
-// Document is the session as MongoDB shows it, an lsid.
+// Document returns the session as MongoDB shows it, an lsid.
 func (s Session) Document() bson.Doc {
 	return new(bson.Builder).Binary("id", 4, s.ID[:]).Binary("uid", 0, s.UID[:]).Finish()
 }
@@ -25,16 +25,17 @@ func (s Session) Document() bson.Doc {
 const keyLen = SessionLen + 4
 
 // AppendKey appends the key of a session's record: ID, UID and the number, big-endian.
-// Records of one transaction number are counted from 0.
+// The records of one transaction number are numbered from 0.
 func AppendKey(dst []byte, s Session, number uint32) []byte {
 	dst = append(append(dst, s.ID[:]...), s.UID[:]...)
 	return binary.BigEndian.AppendUint32(dst, number)
 }
 
-// SessionLen is the length of what the keys of a session's records begin with.
+// SessionLen is the length of the prefix that the keys of a session's records
+// share.
 const SessionLen = 16 + 32
 
-// AppendSession appends what the keys of a session's records begin with.
+// AppendSession appends the prefix that the keys of a session's records share.
 func AppendSession(dst []byte, s Session) []byte {
 	return append(append(dst, s.ID[:]...), s.UID[:]...)
 }
@@ -52,7 +53,7 @@ func ParseKey(key []byte) (s Session, number uint32, err error) {
 // Kind is what statements did, each to one document.
 type Kind uint8
 
-// The kinds, with what Run.Doc is.
+// The kinds, and what Run.Doc is for each.
 const (
 	Inserted Kind = iota + 1 // n: 1
 	Updated                  // n: 1, nModified: 1
@@ -65,7 +66,7 @@ const (
 // one says that a run of the kind is one statement, and has a document.
 func (k Kind) one() bool { return k >= Upserted }
 
-// Run is statements with consecutive numbers that did the same.
+// Run is a run of statements with consecutive numbers that did the same.
 type Run struct {
 	Kind  Kind
 	First int32
@@ -94,18 +95,18 @@ const recordVersion = 1
 
 // Record is what one unit did for a session.
 type Record struct {
-	Term uint64 // where in the log of the replicated group the unit is: zero where there is none
+	Term uint64 // position of the unit in the log of the replicated group; zero where there is none
 	Time uint64
 	Txn  int64 // the transaction number, not below 0
-	Date int64 // when it was, by the clock of who proposed it: milliseconds since 1970
+	Date int64 // the time by the proposer's clock: milliseconds since 1970
 	Runs []Run
 }
 
-// AppendBody appends the encoding of all but the place in the log, which nobody knows
-// before the unit is applied:
+// AppendBody appends the encoding of all but the position in the log, which is not
+// known before the unit is applied:
 //
 //	transaction number ‖ date ‖ for each run: kind, one byte ‖ first statement ‖
-//	count, and where the kind has a document, that instead, behind its length
+//	count or, where the kind has a document, its length and the document
 //
 // Numbers are varints.
 func (r *Record) AppendBody(dst []byte) []byte {
@@ -136,7 +137,7 @@ func Parse(value []byte) (r Record, err error) {
 	in := storage.EncodingReader{Rest: value}
 	head := in.Bytes(1 + 8 + 8)
 	if in.Bad || head[0] != recordVersion {
-		return r, fmt.Errorf("%w: a session's record is cut short, or of a version that this build does not read: %x", storage.ErrCorruption, value[:min(len(value), 1)])
+		return r, fmt.Errorf("%w: a session's record is truncated, or has a version that this build cannot read: %x", storage.ErrCorruption, value[:min(len(value), 1)])
 	}
 	r.Term, r.Time = binary.BigEndian.Uint64(head[1:]), binary.BigEndian.Uint64(head[9:])
 	return r, r.parseBody(&in)
