@@ -131,6 +131,9 @@ type seams struct {
 	stale func(evaluated, proposed uint64) bool
 	// early says that a message may leave before what it promises is on disk.
 	early func(r Role, m *raftpb.Message) bool
+	// resort says whether a member that does not stand for election may lead as the last
+	// resort.
+	resort func() bool
 }
 
 // proposal is one entry that somebody waits for.
@@ -168,6 +171,7 @@ func NewGroup(o Options) (*Group, error) {
 		context: g.reads.nextContext,
 		stale:   func(evaluated, proposed uint64) bool { return evaluated != proposed },
 		early:   mayLeaveEarly,
+		resort:  func() bool { return true },
 	}
 	if err := g.load(); err != nil {
 		return nil, err

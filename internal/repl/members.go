@@ -227,7 +227,7 @@ func (g *Group) lastResort() {
 		return
 	}
 	g.resorts = 0
-	if g.role != Follower || g.lead != raft.None {
+	if g.role != Follower || g.lead != raft.None || !g.seams.resort() {
 		return
 	}
 	if err := g.rn.Campaign(); err != nil {

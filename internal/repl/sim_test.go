@@ -76,7 +76,7 @@ type world struct {
 }
 
 // stats counts what has happened.
-type stats struct{ elections, crashes, snapshots, configs, dropped, unknown, acked, hot int }
+type stats struct{ elections, crashes, snapshots, configs, dropped, unknown, acked, hot, fewer int }
 
 func (s *stats) add(o stats) {
 	s.elections += o.elections
@@ -87,6 +87,7 @@ func (s *stats) add(o stats) {
 	s.unknown += o.unknown
 	s.acked += o.acked
 	s.hot += o.hot
+	s.fewer += o.fewer
 }
 
 // acked is a write that a client was told of.
@@ -513,7 +514,7 @@ func (w *world) nemesis(until int64) {
 	if p := w.primary(); p != nil && w.chance(30) {
 		h = p
 	}
-	what := w.rng.IntN(16)
+	what := w.rng.IntN(17)
 	if w.only != nil {
 		what = w.only[w.rng.IntN(len(w.only))]
 	}
@@ -574,6 +575,8 @@ func (w *world) nemesis(until int64) {
 		})
 	case 13, 14:
 		w.pingPong(w.rng.IntN(4))
+	case 16:
+		h.do(func() { h.g.Freeze(freezeTicks) })
 	case 15: // a rumour, or two
 		for _, o := range w.hosts {
 			if o.g != nil && w.chance(60) {
@@ -662,6 +665,61 @@ func (w *world) addMember(h *host, tries int) {
 	})
 }
 
+const (
+	// freezeTicks is how long the nemesis freezes a member: longer than an election takes.
+	freezeTicks = 600
+	// patience is after how long those who can elect a primary must have one.
+	patience = 10 * int64(defaultElection/time.Microsecond)
+)
+
+// fewer lets as few hosts as can elect a primary talk to each other, some of them frozen,
+// without any other disturbance, and the primary is not among them: they must have
+// another one soon.
+func (w *world) fewer() {
+	p := w.primary()
+	if p == nil || w.failure != nil || len(p.g.state.conf.GetVotersOutgoing()) > 0 {
+		return
+	}
+	for _, h := range w.hosts {
+		h.cutTo, h.slowTo, h.disk.crashIn = [simHosts]bool{}, [simHosts]bool{}, -1
+		h.start()
+	}
+	w.calm = true
+	voters := p.g.state.conf.GetVoters()
+	away := map[*host]bool{p: true}
+	for _, i := range w.rng.Perm(len(voters)) {
+		if h := w.byID(voters[i]); len(away) < (len(voters)-1)/2 {
+			away[h] = true
+		}
+	}
+	able, known := false, true
+	for _, id := range voters {
+		if h := w.byID(id); h.g != nil && !away[h] {
+			able = able || h.g.mayCampaign()
+			known = known && h.g.state.config != nil && h.g.state.config.Version == p.g.state.config.Version
+			for _, e := range h.disk.live.entries { // one that is to be committed yet
+				known = known && (e.GetIndex() <= h.g.applied.Index || e.GetType() == raftpb.EntryNormal)
+			}
+		}
+	}
+	if !able || !known || len(away) > (len(voters)-1)/2 {
+		return // nobody may lead, or not all know who votes
+	}
+	w.stats.fewer++
+	for until := w.now + patience + 2*sec; w.now < until && w.failure == nil; {
+		for h := range away { // again, as the nemesis heals what it has cut
+			w.isolate(h, true)
+		}
+		w.run(w.now + 10*ms)
+		for _, h := range w.hosts {
+			if h.g != nil && h.g.primary && !away[h] {
+				return
+			}
+		}
+	}
+	w.fail("who can have a primary has one: a majority without host %d has none", p.n)
+}
+
 // settle ends all disturbance and lets the set come to rest.
 func (w *world) settle() {
 	w.calm = true
@@ -670,6 +728,7 @@ func (w *world) settle() {
 		h.disk.crashIn = -1
 		h.skew = 0
 		h.start()
+		h.do(func() { h.g.Freeze(0) })
 	}
 	for range 30 {
 		w.run(w.now + 2*sec)
@@ -755,7 +814,8 @@ func simulateOn(seed uint64, plant func(*host), stores bool, only ...int) *world
 	for c := range 4 {
 		w.client(c, end)
 	}
-	w.run(end + sec)
+	w.run(end)
+	w.fewer()
 	w.settle()
 	w.finalReads()
 	w.run(w.now + 5*sec)
@@ -776,7 +836,7 @@ func TestSimulation(t *testing.T) {
 		total.add(w.stats)
 	}
 	t.Logf("%d seeds: %+v", seeds, total)
-	if seeds >= 100 && (total.elections == 0 || total.crashes == 0 || total.snapshots == 0 || total.configs == 0 || total.dropped == 0 || total.unknown == 0 || total.hot == 0) {
+	if seeds >= 100 && (total.elections == 0 || total.crashes == 0 || total.snapshots == 0 || total.configs == 0 || total.dropped == 0 || total.unknown == 0 || total.hot == 0 || total.fewer == 0) {
 		t.Error("the simulation does not do what it is for")
 	}
 }
@@ -818,6 +878,9 @@ func TestSimulationFindsBugs(t *testing.T) {
 		}},
 		{"the context of a ReadIndex is used again", []int{12}, func(h *host) {
 			h.g.seams.context = func() []byte { return []byte("one") }
+		}},
+		{"a frozen member never leads as the last resort", []int{3, 5, 16, 16}, func(h *host) {
+			h.g.seams.resort = func() bool { return h.g.ticks >= h.g.frozen }
 		}},
 		{"a version of another evaluation is read", nil, func(h *host) { h.careless = true }},
 		{"an entry of an old term is applied", []int{13}, func(h *host) {
