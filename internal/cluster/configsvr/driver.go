@@ -24,6 +24,7 @@ type driver struct {
 	s      *Server
 	t      *term
 	r      *running
+	op     step.Operation  // as it was written last; requests get a copy
 	ctx    context.Context // of its requests
 	end    context.CancelFunc
 	state  step.State
@@ -35,7 +36,7 @@ type driver struct {
 
 // drive carries out an operation until it ends, or the term does.
 func (s *Server) drive(t *term, r *running) {
-	d := &driver{s: s, t: t, r: r, state: step.State{Operation: r.op}, events: make(chan step.Event), began: time.Now(), pauses: map[int32]time.Duration{}}
+	d := &driver{s: s, t: t, r: r, op: r.op, state: step.State{Operation: r.op}, events: make(chan step.Event), began: time.Now(), pauses: map[int32]time.Duration{}}
 	d.ctx, d.end = context.WithCancel(t.ctx)
 	err := d.run()
 	d.end()
@@ -88,7 +89,7 @@ func (d *driver) run() error {
 // send asks a shard, and reports its answer as an event. Where it was asked before, it
 // waits a little.
 func (d *driver) send(m step.Send, again bool) {
-	phase, got := d.state.Phase, slices.Clone(d.state.Got)
+	o, got, began := d.op, slices.Clone(d.state.Got), d.began
 	pause := time.Duration(0)
 	if again {
 		d.pauses[m.Seq] = min(max(2*d.pauses[m.Seq], d.s.Pause), maxPause)
@@ -99,14 +100,14 @@ func (d *driver) send(m step.Send, again bool) {
 			d.s.sleep(d.ctx, pause)
 		}
 		e := step.Event{Kind: step.Answered, Seq: m.Seq}
-		e.Reply, e.Err = d.ask(phase, m, got)
-		if e.Err != nil && !noAnswer(e.Err) && phase != step.Trying {
-			d.s.Log.ErrorContext(d.ctx, "A shard refuses what it must do", "id", 9000602, "operation", d.r.op.Number, "kind", d.r.op.Kind, "shard", m.Shard, "request", m.Name(), "error", e.Err.Error())
+		e.Reply, e.Err = d.ask(&o, m, got)
+		if e.Err != nil && !noAnswer(e.Err) && o.Phase != step.Trying {
+			d.s.Log.ErrorContext(d.ctx, "A shard refuses what it must do", "id", 9000602, "operation", o.Number, "kind", o.Kind, "shard", m.Shard, "request", m.Name(), "error", e.Err.Error())
 		}
 		if e.Err != nil && noAnswer(e.Err) {
-			d.s.Log.WarnContext(d.ctx, "A shard does not answer", "id", 9000603, "operation", d.r.op.Number, "kind", d.r.op.Kind, "shard", m.Shard, "request", m.Name(), "error", e.Err.Error())
-			if phase == step.Trying && time.Since(d.began) > patience {
-				d.t.cancel(d.r.op.Number, e.Err)
+			d.s.Log.WarnContext(d.ctx, "A shard does not answer", "id", 9000603, "operation", o.Number, "kind", o.Kind, "shard", m.Shard, "request", m.Name(), "error", e.Err.Error())
+			if o.Phase == step.Trying && time.Since(began) > patience {
+				d.t.cancel(o.Number, e.Err)
 			}
 			e.Kind = step.Lost
 		}
@@ -118,11 +119,11 @@ func (d *driver) send(m step.Send, again bool) {
 }
 
 // ask sends a request of the operation with its fence.
-func (d *driver) ask(phase step.Phase, m step.Send, got step.Answers) (bson.Doc, error) {
+func (d *driver) ask(o *step.Operation, m step.Send, got step.Answers) (bson.Doc, error) {
 	if m.Shard == step.Here {
-		return locals[m.Name()](d.s, d.ctx, &d.r.op, got)
+		return locals[m.Name()](d.s, d.ctx, o, got)
 	}
-	host := text(d.r.op.Args, "shardHost")
+	host := text(o.Args, "shardHost")
 	if host == "" {
 		sh, err := d.s.shard(m.Shard)
 		if err != nil {
@@ -132,7 +133,7 @@ func (d *driver) ask(phase step.Phase, m step.Send, got step.Answers) (bson.Doc,
 	}
 	b := new(bson.Builder).Fields(m.Body)
 	if !m.Asks {
-		step.Fence{Number: d.r.op.Number, Phase: phase, Term: int64(d.t.number), Seq: m.Seq, Low: d.t.low()}.Append(b)
+		step.Fence{Number: o.Number, Phase: o.Phase, Term: int64(d.t.number), Seq: m.Seq, Low: d.t.low()}.Append(b)
 	}
 	return d.s.Shards.Ask(d.ctx, host, "admin", b.Finish())
 }
@@ -171,7 +172,7 @@ func (d *driver) write(p step.Phase) (step.Event, error) {
 
 // tryWrite writes the next phase (invariant one-change).
 func (d *driver) tryWrite(p step.Phase) (step.Event, error) {
-	s, o := d.s, &d.r.op
+	s, o := d.s, &d.op
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if now, err := s.term(); err != nil || now != d.t {

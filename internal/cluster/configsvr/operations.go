@@ -59,9 +59,9 @@ func commitNothing(*Server, *step.Operation, step.Answers) (commitment, error) {
 
 // running is an operation under way.
 type running struct {
-	op     step.Operation
-	cancel chan error // at most one cause
-	placed bool       // it has a place of term.places; one that was found has none
+	op     step.Operation // as it was begun or found; it does not change
+	cancel chan error     // at most one cause
+	placed bool           // it has a place of term.places; one that was found has none
 	done   chan struct{}
 	// got and cause are set when done is closed.
 	got   step.Answers

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -261,4 +262,27 @@ func TestClaims(t *testing.T) {
 	if claimOf(&step.Operation{Kind: step.KindDrop, Namespace: "a.b"}).alone[0] != "a.b" {
 		t.Error("a drop claims its namespace")
 	}
+}
+
+// TestClaimWaits holds how long an operation waits for another one: as long as a DDL
+// waits for locks, and that it says which one is in the way meanwhile.
+func TestClaimWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c claims
+		c.init()
+		c.take(claim{alone: []string{"a.b"}}, 1)
+		var told []int64
+		began := time.Now()
+		err := c.wait(t.Context(), claim{alone: []string{"a"}}, 2, func(n int64) { told = append(told, n) })
+		if !mongoerr.Is(err, mongoerr.ConflictingOperationInProgress) || time.Since(began) != claimWait || len(told) != 1 || told[0] != 1 {
+			t.Errorf("%v after %v, told of %v", err, time.Since(began), told)
+		}
+		go func() {
+			time.Sleep(time.Second)
+			c.free(1)
+		}()
+		if err := c.wait(t.Context(), claim{alone: []string{"a"}}, 2, func(int64) {}); err != nil || len(c.alone) != 1 {
+			t.Errorf("%v, %v", err, c.alone)
+		}
+	})
 }
