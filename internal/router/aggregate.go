@@ -274,7 +274,7 @@ func (m *merging) Close() {
 var ofServers = map[string]string{
 	"$collStats": "owners", "$indexStats": "owners", "$planCacheStats": "owners", "$expiryStats": "shards", "$currentOp": "shards",
 	"$listLocalSessions": "config", "$listSessions": "config", "$listClusterCatalog": "shards", "$listCatalog": "shards",
-	"$documents": "anywhere", "$querySettings": "config", "$queryStats": "config", "$shardedDataDistribution": "config",
+	"$documents": "anywhere", "$querySettings": "config", "$queryStats": "config", "$shardedDataDistribution": "router",
 }
 
 // runOverServers runs a pipeline whose first stage shows what servers have.
@@ -287,6 +287,12 @@ func (a *aggregation) runOverServers(ctx context.Context, first string) error {
 	}
 	err := error(nil)
 	switch where {
+	case "router":
+		found, err := a.distribution(ctx)
+		if err != nil {
+			return err
+		}
+		return a.merge(ctx, rt, found, parts{merge: a.list[1:]})
 	case "config":
 		shards = []string{configShard}
 	case "shards":
