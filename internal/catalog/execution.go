@@ -266,6 +266,70 @@ func (c *Catalog) idleSessions(from []byte, before int64) (idle []retryable.Sess
 
 var errEnough = errors.New("enough")
 
+// Executed is a record of what a session has executed, as it is stored.
+type Executed struct {
+	Session retryable.Session
+	Record  retryable.Record // with documents of its own
+}
+
+// ExecutedSince lists at most limit records of what sessions have executed since a date, in
+// milliseconds, in the order of their keys: those behind the key after, nil for all. It
+// returns the key of the last one that it has looked at, nil at the end.
+func (c *Catalog) ExecutedSince(after []byte, date int64, limit int) (all []Executed, last []byte, err error) {
+	from := after
+	if from != nil {
+		from = append(slices.Clone(after), 0)
+	}
+	err = c.recordsIn(from, nil, func(s retryable.Session, number uint32, r *retryable.Record) error {
+		if len(all) == limit {
+			return errEnough
+		}
+		last = retryable.AppendKey(last[:0], s, number)
+		if r.Date < date {
+			return nil
+		}
+		mine := *r
+		mine.Runs = slices.Clone(r.Runs)
+		for i := range mine.Runs {
+			mine.Runs[i].Doc = mine.Runs[i].Doc.Clone()
+		}
+		all = append(all, Executed{s, mine})
+		return nil
+	})
+	if errors.Is(err, errEnough) {
+		return all, last, nil
+	}
+	return all, nil, err
+}
+
+// Adopt records what a session has executed elsewhere, as far as that is of its newest
+// transaction number here, or of a newer one, so that no statement of it is executed again.
+// Nobody else uses n, which is the session's.
+func (c *Catalog) Adopt(ctx context.Context, n *Newest, s retryable.Session, r *retryable.Record) error {
+	newest, err := n.Txn(c, s)
+	if err != nil || r.Txn < newest {
+		return err
+	}
+	x, err := c.BeginExecution(n, s, r.Txn)
+	if err != nil {
+		return err
+	}
+	defer x.End()
+	for _, run := range r.Runs {
+		for i := range run.Count {
+			if _, known, err := x.Executed(run.First + i); err != nil {
+				return err
+			} else if !known {
+				x.Did(run.Kind, run.First+i, run.Doc)
+			}
+		}
+	}
+	if len(x.pending) == 0 {
+		return nil
+	}
+	return x.Commit(ctx, c.Begin(), storage.Buffered)
+}
+
 // forgetSessions forgets sessions in one unit, if they are still idle.
 func (c *Catalog) forgetSessions(ctx context.Context, idle []retryable.Session, before int64, reserve func(retryable.Session) (release func())) (n int, err error) {
 	u := c.Begin()

@@ -43,6 +43,9 @@ const (
 	// TakesSnapshot commands take the readConcern level snapshot outside of a
 	// transaction, too.
 	TakesSnapshot
+	// ChecksOwner commands read or write documents that a shard must own; see
+	// Dispatcher.Admit.
+	ChecksOwner
 )
 
 // OpKind says how an operation is counted in opcounters and how currentOp and

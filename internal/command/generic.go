@@ -29,6 +29,9 @@ type Generic struct {
 	// ClusterTime is $clusterTime as sent, nil for none.
 	ClusterTime bson.Doc
 
+	// Versions are what a router says of who owns what, nil where it says nothing.
+	Versions *Versions
+
 	// ReadConcern and WriteConcern are as sent, before they are checked.
 	ReadConcern, WriteConcern bson.Value
 
@@ -73,7 +76,7 @@ var genericNames = func() map[string]bool {
 		"$readPreference", "$queryOptions", "$audit", "$client", "$configServerState", "$oplogQueryData", "$replData",
 		"databaseVersion", "shardVersion", "tracking_info", "help", "$traceCtx", "clientOperationKey",
 		"allowImplicitCollectionCreation", "mayBypassWriteBlocking", "expectPrefix", "rawData", "serialization_context",
-		"isClusterQueryWithoutShardKeyCmd", "versionContext",
+		"isClusterQueryWithoutShardKeyCmd", "versionContext", "shardKeyMayBe",
 	} {
 		names[n] = true
 	}
@@ -108,6 +111,7 @@ var genericFields = func() map[string]*Field {
 		"$readPreference": bson.TypeDocument, "$clusterTime": bson.TypeDocument, "apiVersion": bson.TypeString,
 		"apiStrict": bson.TypeBool, "apiDeprecationErrors": bson.TypeBool, "rawData": bson.TypeBool,
 		"readConcern": bson.TypeDocument, "writeConcern": bson.TypeDocument,
+		"shardVersion": bson.TypeDocument, "databaseVersion": bson.TypeDocument, "shardKeyMayBe": bson.TypeArray,
 	} {
 		fields[name] = OneOf(name, t)
 	}
@@ -147,6 +151,11 @@ func (g *Generic) set(name string, v bson.Value, at *place) (err error) {
 		g.APIStrict, g.HasAPIStrict = v.Bool(), true
 	case "apiDeprecationErrors":
 		g.APIDeprecation, g.HasAPIErrors = v.Bool(), true
+	case "shardVersion", "databaseVersion", "shardKeyMayBe":
+		if g.Versions == nil {
+			g.Versions = new(Versions)
+		}
+		err = g.Versions.set(name, v)
 	case "help":
 		g.Help = v.Truthy()
 	case "rawData":

@@ -65,6 +65,21 @@ func (d *Dispatcher) beginExecution(ctx context.Context, op *Op) (done func(), e
 	return func() { x.End(); se.leave() }, nil
 }
 
+// Adopt records what a session has executed on another shard (catalog.Adopt), in the
+// session's turn. Errors: those of commits, the cause of ctx's end.
+func (d *Dispatcher) Adopt(ctx context.Context, s retryable.Session, r *retryable.Record) error {
+	se, err := d.Sessions.acquire(SessionID(s), time.Now())
+	if err != nil {
+		return err
+	}
+	defer func() { d.Sessions.release(se, time.Now()) }()
+	if err := se.take(ctx); err != nil {
+		return err
+	}
+	defer se.leave()
+	return d.Member.Catalog().Adopt(ctx, &se.newest, s, r)
+}
+
 // FailStatement is for a statement of a retryable write that is about to be executed:
 // the error with which the fail point has it fail, or nil.
 func (op *Op) FailStatement() error {

@@ -215,7 +215,16 @@ func (l *loader) role() {
 	if o.Role != "" && l.options.Replication.Set == "" {
 		l.fail("sharding.clusterRole", "needs replication.replSetName")
 	}
+	if _, given := l.explicit["net.port"]; !given && o.Role != "" {
+		l.options.Net.Port = map[string]int{ShardServer: shardPort, ConfigServer: configPort}[o.Role]
+	}
 }
+
+// The ports of servers of a cluster where none is given, as mongod has them.
+const (
+	shardPort  = 27018
+	configPort = 27019
+)
 
 func defaultDBPath() string {
 	const mongods, ours = "/data/db", "data"

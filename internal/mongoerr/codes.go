@@ -285,6 +285,7 @@ const (
 	DataCorruptionDetected                          Code = 301
 	PeriodicJobIsStopped                            Code = 310
 	ObjectIsBusy                                    Code = 314
+	MovePrimaryInProgress                           Code = 319
 	APIVersionError                                 Code = 322
 	APIStrictError                                  Code = 323
 	APIDeprecationError                             Code = 324
@@ -594,6 +595,7 @@ var names = map[Code]string{
 	DataCorruptionDetected:                          "DataCorruptionDetected",
 	PeriodicJobIsStopped:                            "PeriodicJobIsStopped",
 	ObjectIsBusy:                                    "ObjectIsBusy",
+	MovePrimaryInProgress:                           "MovePrimaryInProgress",
 	APIVersionError:                                 "APIVersionError",
 	APIStrictError:                                  "APIStrictError",
 	APIDeprecationError:                             "APIDeprecationError",

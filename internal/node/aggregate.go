@@ -36,7 +36,7 @@ var errPipeline = mongoerr.New(mongoerr.TypeMismatch, "A pipeline must be an arr
 func (n *Node) aggregate() *command.Command {
 	return &command.Command{
 		Name: "aggregate", Fields: aggregateFields,
-		Flags: command.TakesReadConcern | command.TakesSnapshot | command.TakesWriteConcern | command.APIv1 | command.Transaction,
+		Flags: command.ChecksOwner | command.TakesReadConcern | command.TakesSnapshot | command.TakesWriteConcern | command.APIv1 | command.Transaction,
 		Help:  "run an aggregation pipeline",
 		Run:   n.runAggregate, CheckReadConcern: pipelineReadConcern,
 	}

@@ -42,6 +42,8 @@ var (
 		command.UUID("collectionUUID"),
 		command.Any("encryptionInformation"),
 		command.Any("isTimeseriesNamespace"),
+		command.Object("shardVersion"),
+		command.Object("databaseVersion"),
 	)
 	bulkWriteFields = command.NewFields("bulkWrite",
 		command.ArrayOf("ops", command.Object("")).Required(),
@@ -110,6 +112,7 @@ func (n *Node) runBulkWrite(ctx context.Context, op *command.Op) error {
 		}
 	}
 	b.w = n.newWriter(op)
+	b.w.SetGuard(b.guard())
 	defer b.w.Abort()
 	if err := b.runAll(ctx, list, op.Args.BoolOr("ordered", true)); err != nil {
 		return err
@@ -160,6 +163,10 @@ func (b *bulk) namespaces() error {
 			a.Value("collectionUUID"),
 		}
 		space.EndWith(b.op)
+		var err error
+		if space.Generic.Versions, err = command.ParseVersions(a.Doc("shardVersion"), a.Doc("databaseVersion")); err != nil {
+			return err
+		}
 		b.spaces = append(b.spaces, space)
 	}
 	return nil

@@ -26,7 +26,7 @@ var countFields = command.NewFields("count",
 func (n *Node) count() *command.Command {
 	return &command.Command{
 		Name: "count", Fields: countFields,
-		Flags: command.TakesReadConcern | command.APIv1,
+		Flags: command.ChecksOwner | command.TakesReadConcern | command.APIv1,
 		Help:  "count objects in collection",
 		Run:   n.runCount,
 	}

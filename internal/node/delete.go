@@ -36,7 +36,7 @@ var deleteFields = command.NewFields("delete",
 func (n *Node) delete() *command.Command {
 	return &command.Command{
 		Name: "delete", Kind: command.KindRemove, Fields: deleteFields,
-		Flags: command.Writes | command.TakesWriteConcern | command.Retryable | command.Transaction | command.APIv1,
+		Flags: command.ChecksOwner | command.Writes | command.TakesWriteConcern | command.Retryable | command.Transaction | command.APIv1,
 		Help:  "delete documents",
 		Run:   n.runDelete,
 	}

@@ -29,7 +29,7 @@ var distinctFields = command.NewFields("distinct",
 func (n *Node) distinct() *command.Command {
 	return &command.Command{
 		Name: "distinct", Fields: distinctFields,
-		Flags: command.TakesReadConcern | command.TakesSnapshot | command.Transaction,
+		Flags: command.ChecksOwner | command.TakesReadConcern | command.TakesSnapshot | command.Transaction,
 		Help:  "find the distinct values of a field",
 		Run:   n.runDistinct,
 	}

@@ -46,7 +46,7 @@ var findFields = command.NewFields("find",
 func (n *Node) find() *command.Command {
 	return &command.Command{
 		Name: "find", Kind: command.KindQuery, Fields: findFields,
-		Flags: command.TakesReadConcern | command.TakesSnapshot | command.APIv1 | command.Transaction,
+		Flags: command.ChecksOwner | command.TakesReadConcern | command.TakesSnapshot | command.APIv1 | command.Transaction,
 		Help:  "query for documents",
 		Run:   n.runFind,
 	}

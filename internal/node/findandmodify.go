@@ -41,7 +41,7 @@ var findAndModifyFields = command.NewFields("findAndModify",
 func (n *Node) findAndModify() *command.Command {
 	return &command.Command{
 		Name: "findAndModify", Aliases: []string{"findandmodify"}, Fields: findAndModifyFields,
-		Flags: command.Writes | command.TakesWriteConcern | command.Retryable | command.Transaction | command.APIv1,
+		Flags: command.ChecksOwner | command.Writes | command.TakesWriteConcern | command.Retryable | command.Transaction | command.APIv1,
 		Help:  "update or remove one document and return it",
 		Run:   n.runFindAndModify,
 		Extra: n.modified.write,

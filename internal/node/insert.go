@@ -31,7 +31,7 @@ var insertFields = command.NewFields("insert",
 func (n *Node) insert() *command.Command {
 	return &command.Command{
 		Name: "insert", Kind: command.KindInsert, Fields: insertFields,
-		Flags: command.Writes | command.TakesWriteConcern | command.Retryable | command.Transaction | command.APIv1,
+		Flags: command.ChecksOwner | command.Writes | command.TakesWriteConcern | command.Retryable | command.Transaction | command.APIv1,
 		Help:  "insert documents",
 		Run:   n.runInsert,
 	}

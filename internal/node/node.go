@@ -38,6 +38,7 @@ type Node struct {
 	accounts   *account.Store
 	cluster    clusterParameters
 	compaction compaction
+	shard      bool                            // see BecomeShard
 	concerns   atomic.Pointer[defaultConcerns] // of clients that give none; on a member
 }
 

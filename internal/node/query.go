@@ -139,6 +139,9 @@ func (n *Node) scopedQueryIn(m *statementMemory, op *command.Op, c *catalog.Coll
 	if err != nil {
 		return q, err
 	}
+	if n.shard && op.Generic.Versions != nil && c != nil && op.Command != nil && op.Command.Flags&command.Writes == 0 && c.Namespace == namespace(op) {
+		q.Held = n.heldBy(op, c)
+	}
 	if q.Filter, err = match.Parse(filter, s.match); err == nil && n.used != nil {
 		n.used.filter(filter)
 	}

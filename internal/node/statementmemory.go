@@ -65,6 +65,7 @@ func (n *Node) newWriting(op *command.Op) (*writing, *exec.Writer) {
 	op.Memory = m
 	m.writer.Begin(n.Exec, durability(op))
 	m.writer.Execution = op.Execution
+	m.writer.SetGuard(n.guard(op))
 	return m, &m.writer
 }
 

@@ -46,7 +46,7 @@ var updateFields = command.NewFields("update",
 func (n *Node) update() *command.Command {
 	return &command.Command{
 		Name: "update", Kind: command.KindUpdate, Fields: updateFields,
-		Flags: command.Writes | command.TakesWriteConcern | command.Retryable | command.Transaction | command.APIv1,
+		Flags: command.ChecksOwner | command.Writes | command.TakesWriteConcern | command.Retryable | command.Transaction | command.APIv1,
 		Help:  "update documents",
 		Run:   n.runUpdate,
 		Extra: n.updated.write,

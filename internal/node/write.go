@@ -58,6 +58,7 @@ func durability(op *command.Op) storage.Durability {
 func (n *Node) newWriter(op *command.Op) *exec.Writer {
 	w := n.Exec.NewWriter(durability(op))
 	w.Execution = op.Execution
+	w.SetGuard(n.guard(op))
 	return w
 }
 

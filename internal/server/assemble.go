@@ -47,7 +47,7 @@ func Assemble(_ context.Context, s *Server) (*App, error) {
 	}
 	n.ConfigServer = s.Options.Sharding.Role == config.ConfigServer
 	n.Register(d.Registry)
-	cluster := s.configServer(data, d)
+	cluster := append(s.configServer(data, d), s.shardServer(n)...)
 	if s.Options.Security.Authorization {
 		n.EnableAccessControl()
 	}

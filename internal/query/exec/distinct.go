@@ -49,8 +49,8 @@ func DistinctPlan(q *Query, path string) func(plan.Node) plan.Node {
 	if path == "_id" {
 		shape, err = project.ParseFind(new(bson.Builder).Int32("_id", 1).Finish(), nil)
 	}
-	all := plan.MatchesAll(q.Filter)
 	return func(n plan.Node) plan.Node {
+		all := plan.MatchesAll(q.Filter)
 		in := n
 		fetch, fetching := n.(*plan.Fetch)
 		if fetching {

@@ -49,6 +49,11 @@ type Query struct {
 	// PinsSnapshot says that the cursor may keep its snapshot between two batches of a
 	// client, so no goroutine may work for it then.
 	PinsSnapshot bool
+	// All finds what is hidden, too, whether it has expired or lies in a hidden range.
+	All bool
+	// Held, where not nil, is called when the query holds its state of the store: its error
+	// says that this is not what the statement may see (invariant held).
+	Held func() error
 	// ShowRecordID adds $recordId to each document.
 	ShowRecordID bool
 	// Memory is the memory for the query; nil to allocate it. It must not be used
@@ -58,6 +63,17 @@ type Query struct {
 	// ResumeToken asks it where another one could.
 	Resume      *Resume
 	ResumeToken bool
+
+	leavesOut bool // the filter lets only pass what the shard owns
+}
+
+// leaveOut has the query find only what the shard owns, where other documents lie in the
+// collection as well.
+func (q *Query) leaveOut(c *catalog.Collection) {
+	if c == nil || q.leavesOut || q.All || c.Sharding() == nil || len(c.Sharding().Hidden) == 0 {
+		return
+	}
+	q.leavesOut, q.Filter = true, q.Filter.AndOwned(c.Sharding().Hides)
 }
 
 // StoreState is a state of the store at a time.
@@ -164,8 +180,9 @@ func (x *Executor) nodes(c *catalog.Collection, q *Query, adjust func(plan.Node)
 	if c == nil {
 		nodes = []plan.Node{&plan.EOF{NoCollection: true}}
 	} else {
+		q.leaveOut(c)
 		plancache.ApplyFilter(c, &q.Query)
-		q.Hides = c.Hiding() != nil
+		q.Hides = c.Hiding() != nil && !q.All
 		var err error
 		if nodes, err = plan.Candidates(x.describe(c), &q.Query); err != nil {
 			return nil, err
@@ -217,6 +234,7 @@ func (x *Executor) prepare(ctx context.Context, c *catalog.Collection, q *Query,
 	if c != nil && c.IsTimeseries() {
 		return x.prepareMeasurements(c, q, adjust)
 	}
+	q.leaveOut(c)
 	r := q.newRun()
 	*r = running{x: x, coll: c, query: q, meta: metaReader{coll: c}}
 	r.open()
@@ -236,9 +254,15 @@ func (x *Executor) prepare(ctx context.Context, c *catalog.Collection, q *Query,
 	case q.At != nil:
 		r.snapshot, before = q.At.Snapshot.Share(), catalog.Watermark{}
 		reader = r.snapshot
-	case !isLookup(c, q):
+	case !isLookup(c, q) || q.Held != nil:
 		r.snapshot = x.Catalog.Engine().NewSnapshot()
 		reader = r.snapshot
+	}
+	if q.Held != nil {
+		if err := q.Held(); err != nil {
+			r.abandon()
+			return nil, err
+		}
 	}
 	nodes, err := x.nodes(c, q, adjust)
 	if err != nil {
@@ -249,7 +273,7 @@ func (x *Executor) prepare(ctx context.Context, c *catalog.Collection, q *Query,
 	if q.At != nil {
 		r.source.judged = q.At.Judged
 	}
-	if c != nil && c.Hiding() != nil {
+	if c != nil && c.Hiding() != nil && !q.All {
 		r.source.prepareVisibility(x.Catalog, before, r.snapshot != nil, nodes[0])
 	}
 	r.builder = builder{source: &r.source, env: q.Env, coll: q.Collator, meta: &r.meta, fullyConsumed: q.FullyConsumed, keyed: q.ReadsKeys(), parallelizable: !q.PinsSnapshot && !q.Tailable, batch: q.Batch}
@@ -533,8 +557,8 @@ func (x *Executor) counting(c *catalog.Collection, q *Query) func(plan.Node) pla
 	skip, limit := q.Skip, q.Limit
 	q.Skip, q.Limit = 0, 0
 	q.Paths, q.NoExpress, q.FullyConsumed = []string{}, true, true
-	fast := plan.MatchesAll(q.Filter) && q.Hint.IsMissing() && (c == nil || c.Virtual() == nil)
 	return func(n plan.Node) plan.Node {
+		fast := plan.MatchesAll(q.Filter) && q.Hint.IsMissing() && (c == nil || c.Virtual() == nil)
 		if _, ok := n.(*plan.EOF); ok {
 			return &plan.Count{Input: n, Skip: skip, Limit: limit}
 		}

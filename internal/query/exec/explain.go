@@ -112,6 +112,15 @@ func (x *Executor) Explain(ctx context.Context, c *catalog.Collection, ns string
 	return r.explainExecution(ctx, b, v, e.drive, shown)
 }
 
+// shown is the filter as the client wrote it, in its normal form.
+func (q *Query) shown() bson.Doc {
+	n, _ := match.WithoutOwned(q.Filter.Root())
+	if n == nil {
+		return bson.Empty
+	}
+	return match.Serialize(n)
+}
+
 func (r *running) explainPlanner(b *bson.Builder, ns string, planned time.Duration, shown *candidate, whole bool) {
 	shape := r.shape.Hash()
 	cached := ""
@@ -121,7 +130,7 @@ func (r *running) explainPlanner(b *bson.Builder, ns string, planned time.Durati
 		}
 	}
 	b.OpenDoc("queryPlanner").String("namespace", ns)
-	b.Doc("parsedQuery", match.Serialize(r.query.Filter.Root()))
+	b.Doc("parsedQuery", r.query.shown())
 	b.Bool("indexFilterSet", r.query.Allowed != nil)
 	b.String("queryHash", shape).String("planCacheShapeHash", shape).String("planCacheKey", r.key)
 	b.Int64("optimizationTimeMillis", planned.Milliseconds())

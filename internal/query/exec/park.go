@@ -44,10 +44,10 @@ func saveAll(s stage.Stage) error {
 // Park releases the store until Unpark. A cursor on an earlier state (Query.At) keeps
 // reading that.
 //
-// A cursor over a collection whose documents move (Collection.Moves) keeps its
-// snapshot.
+// A cursor over a collection whose documents move (Collection.Moves), or that
+// is sharded, keeps its snapshot: what goes is still there for it.
 func (c *Cursor) Park() error {
-	if c.keeps = c.r.coll != nil && c.r.coll.Moves(); c.keeps {
+	if c.keeps = c.r.coll != nil && (c.r.coll.Moves() || c.r.coll.Sharding() != nil); c.keeps {
 		return nil
 	}
 	if err := saveAll(c.r.winner.stage); err != nil {

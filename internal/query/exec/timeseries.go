@@ -29,6 +29,12 @@ func (x *Executor) prepareMeasurements(c *catalog.Collection, q *Query, adjust f
 	hinted := q.Query
 	r.source = source{coll: c.Buckets(), reader: r.snapshot}
 	r.open()
+	if q.Held != nil {
+		if err := q.Held(); err != nil {
+			r.abandon()
+			return nil, err
+		}
+	}
 	r.source.loadTimeseriesVisibility(x.Catalog, c)
 	visible := r.source.visibility.filter()
 	if visible != nil {

@@ -117,6 +117,9 @@ func (e *updating) apply(u *catalog.Unit, record catalog.RecordKey, doc bson.Doc
 // not upsert: the caller creates the collection first. What it returns is a part of
 // s, which runs once at a time.
 func (w *Writer) Update(ctx context.Context, c *catalog.Collection, s *Update) (*Written, error) {
+	if w.guard != nil {
+		w.guard.Multi = s.Multi
+	}
 	if c != nil && c.IsTimeseries() {
 		return w.updateMeasurements(ctx, c, s)
 	}

@@ -29,6 +29,7 @@ type Writer struct {
 	Doing string
 	// Execution records what statements do that a client may send again; nil for none.
 	Execution *catalog.Execution
+	guard     *catalog.Guard
 
 	memory   memory.Account
 	document memory.Holding  // of the document at hand
@@ -98,7 +99,15 @@ func (x *Executor) NewUnmeteredWriter(d storage.Durability) *Writer {
 func (w *Writer) begin() {
 	w.unit = &w.room
 	w.unit.Begin(w.x.Catalog)
-	w.unit.Memory, w.unit.OnPending = w.memory.Hold(w), w.onPending
+	w.unit.Memory, w.unit.OnPending, w.unit.Guard = w.memory.Hold(w), w.onPending, w.guard
+}
+
+// SetGuard says what the statements know of who owns what; nil where nobody asks.
+func (w *Writer) SetGuard(g *catalog.Guard) {
+	w.guard = g
+	if w.unit != nil {
+		w.unit.Guard = g
+	}
 }
 
 // copiesWritten is how often a document is in memory while it is written: as it

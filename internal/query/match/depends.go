@@ -47,7 +47,7 @@ func (d *Deps) add(n Node) {
 		d.Whole = d.Whole || e.Whole
 		d.Vars = append(d.Vars, e.Vars...)
 		d.Random = d.Random || e.Random
-	case *JSONSchema, *Text, *Where:
+	case *JSONSchema, *Text, *Where, *Owned:
 		d.Whole = true
 	}
 }

@@ -207,5 +207,6 @@ const (
 	kindAlwaysTrue
 	kindGeoNear
 	kindText
+	kindOwned
 	kindSchema
 )

@@ -29,12 +29,21 @@ func Explain(n Node, counters Counters, room int) bson.Doc {
 
 func explain(b *bson.Builder, n Node, counters Counters, room int) {
 	var filter bson.Doc
-	if f := filterOf(n); f != nil {
+	f, owned := match.WithoutOwned(filterOf(n))
+	if f != nil {
 		filter = match.Serialize(f)
 	}
 	if b.Len()+len(filter) > room {
 		b.String("warning", "stats tree exceeded BSON size limit for explain")
 		return
+	}
+	if owned { // the condition that a stage of its own has in mongod
+		b.String("stage", "SHARDING_FILTER")
+		if counters != nil {
+			counters(n, b, false)
+		}
+		defer b.Close()
+		b.OpenDoc("inputStage")
 	}
 	b.String("stage", n.Stage())
 	if filter != nil {

@@ -1,0 +1,322 @@
+package shardsvr
+
+import (
+	"context"
+	"strings"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/schema"
+	"github.com/mayflydb/mayfly/internal/shard"
+)
+
+// isUUID says whether a collection is the one that the request means.
+func (r *request) isUUID(c *catalog.Collection) bool {
+	v := r.body.Lookup("uuid")
+	if v.Type != bson.TypeBinary {
+		return false
+	}
+	_, id := v.Binary()
+	return string(id) == string(c.UUID[:])
+}
+
+// entry is what the request says of a sharded collection, at a version. Errors: 2, 14.
+func (r *request) entry() (*schema.Sharding, error) {
+	key, version := r.body.Lookup("key"), r.body.Lookup("version")
+	if key.Type != bson.TypeDocument || version.Type != bson.TypeDocument {
+		return nil, mongoerr.New(mongoerr.BadValue, "the request needs key and version: %s", r.body)
+	}
+	k, err := schema.ParseShardKey(key.Doc())
+	if err != nil {
+		return nil, err
+	}
+	v, err := schema.ParseShardVersion(version.Doc())
+	if err != nil {
+		return nil, err
+	}
+	return &schema.Sharding{Key: k, Unique: r.body.Lookup("unique").Truthy(), Version: v, Shard: r.s.node.ShardName()}, nil
+}
+
+// createSharded answers {_shardsvrCreateSharded: ns, uuid, key, unique, version, options,
+// indexes}: the collection is there, and sharded. One with another uuid that is sharded, too,
+// is of an earlier life, and goes. Errors: 48 where one is not sharded.
+func (r *request) createSharded(ctx context.Context) error {
+	s, err := r.entry()
+	if err != nil {
+		return err
+	}
+	return r.s.create(ctx, r, s)
+}
+
+func (s *Shard) create(ctx context.Context, r *request, entry *schema.Sharding) error {
+	c := s.cat.Lookup(r.ns)
+	if c != nil && !r.isUUID(c) {
+		if c.Sharding() == nil {
+			return mongoerr.New(mongoerr.NamespaceExists, "Collection %s already exists, and is not sharded.", r.ns)
+		}
+		if err := s.dropCollection(ctx, r.ns); err != nil {
+			return err
+		}
+		c = nil
+	}
+	if c == nil {
+		n := catalog.NewCollection{Sharding: entry}
+		if o := r.body.Lookup("options"); o.Type == bson.TypeDocument && !o.Doc().IsEmpty() {
+			n.Options = o.Doc().Clone()
+		}
+		v := r.body.Lookup("uuid")
+		if v.Type != bson.TypeBinary {
+			return mongoerr.New(mongoerr.BadValue, "the request needs a uuid: %s", r.body)
+		}
+		_, id := v.Binary()
+		copy(n.UUID[:], id)
+		if _, err := s.cat.CreateWith(ctx, r.ns, n); err != nil {
+			return err
+		}
+	}
+	var specs []bson.Doc
+	if v := r.body.Lookup("indexes"); v.Type == bson.TypeArray {
+		for ix := range v.Doc().Values() {
+			if ix.Type == bson.TypeDocument && ix.Doc().Lookup("name").String() != `"_id_"` {
+				specs = append(specs, ix.Doc().Clone())
+			}
+		}
+	}
+	if len(specs) == 0 {
+		return nil
+	}
+	_, _, err := s.cat.CreateIndexes(ctx, r.ns, specs)
+	return err
+}
+
+// shardCollection answers {_shardsvrShard: ns, key, unique, version, …}: what lies here, or
+// nothing, becomes a sharded collection at a version that nobody has yet. Errors: 20, 23, 72,
+// 166.
+func (r *request) shardCollection(ctx context.Context) error {
+	entry, err := r.entry()
+	if err != nil {
+		return err
+	}
+	c := r.s.cat.Lookup(r.ns)
+	if c == nil {
+		if c, err = r.s.cat.Create(ctx, r.ns, nil); err != nil {
+			return err
+		}
+	}
+	switch had := c.Sharding(); {
+	case c.IsView():
+		return mongoerr.New(mongoerr.CommandNotSupportedOnView, "Namespace %s is a view, not a collection", r.ns)
+	case c.Capped:
+		return mongoerr.New(mongoerr.InvalidOptions, "can't shard a capped collection")
+	case c.IsTimeseries():
+		return mongoerr.New(mongoerr.IllegalOperation, "sharding of time-series collections is not supported")
+	case had != nil && had.Version.ShardGeneration != entry.Version.ShardGeneration:
+		return mongoerr.New(mongoerr.AlreadyInitialized, "sharding already enabled for collection %s", r.ns)
+	case had == nil:
+		if c, err = r.s.shard(ctx, c, entry, r.body); err != nil {
+			return err
+		}
+	}
+	r.reply.Binary("uuid", 4, c.UUID[:]).Bool("empty", c.Count() == 0).Doc("options", c.Options).OpenArray("indexes")
+	for i, ix := range c.Indexes() {
+		r.reply.Doc(bson.Index(i), ix.Spec)
+	}
+	r.reply.Close()
+	return nil
+}
+
+// shard makes c a sharded collection with the index that its key needs.
+func (s *Shard) shard(ctx context.Context, c *catalog.Collection, entry *schema.Sharding, body bson.Doc) (*catalog.Collection, error) {
+	key := shard.NewKey(entry.Key)
+	exact, reasons := serving(c, key)
+	if exact == nil {
+		if c.Count() > 0 {
+			return nil, mongoerr.New(mongoerr.InvalidOptions, "Please create an index that starts with the proposed shard key before sharding the collection. %s", strings.Join(reasons, " "))
+		}
+		if v := body.Lookup("implicitlyCreateIndex"); v.Type == bson.TypeBool && !v.Bool() {
+			return nil, mongoerr.New(mongoerr.Code(6373200), "Must have an index compatible with the proposed shard key")
+		}
+		if _, _, err := s.cat.CreateIndexes(ctx, c.Namespace, []bson.Doc{keyIndex(c, entry)}); err != nil {
+			return nil, err
+		}
+	} else if entry.Unique && !exact.Unique && !exact.IsID() {
+		return nil, mongoerr.New(mongoerr.InvalidOptions, "can't shard collection '%s' with unique shard key, as its index %s is not unique", c.Namespace, exact.Key)
+	}
+	for _, ix := range c.Indexes() {
+		if ix.Unique && !ix.IsID() && !key.AllowsUnique(ix.Key) {
+			return nil, mongoerr.New(mongoerr.InvalidOptions, "can't shard collection '%s' with unique index on %s and proposed shard key %s. Uniqueness can't be maintained unless shard key is a prefix", c.Namespace, ix.Key, key)
+		}
+	}
+	return s.cat.SetSharding(ctx, c.Namespace, func(*catalog.Collection) (*schema.Sharding, error) { return entry, nil })
+}
+
+// serving is an index of a collection that serves a shard key, the exact one if there is;
+// else why those that begin with the key do not.
+func serving(c *catalog.Collection, key *shard.Key) (found *catalog.Index, reasons []string) {
+	for _, ix := range c.Indexes() {
+		ok, reason := key.Serves(ix.Index, ix.Multikey().Any())
+		switch {
+		case ok && ix.Ready && (found == nil || bson.CompareDocs(ix.Key, key.Pattern(), nil) == 0):
+			found = ix
+		case reason != "":
+			reasons = append(reasons, reason)
+		}
+	}
+	return found, reasons
+}
+
+// keyIndex is the index that a shard key needs.
+func keyIndex(c *catalog.Collection, entry *schema.Sharding) bson.Doc {
+	var name strings.Builder
+	for field, v := range entry.Key.Pattern().All() {
+		if name.Len() > 0 {
+			name.WriteByte('_')
+		}
+		name.WriteString(field + "_" + strings.Trim(v.String(), `"`))
+	}
+	b := new(bson.Builder).Int32("v", 2).Doc("key", entry.Key.Pattern()).String("name", name.String())
+	if entry.Unique && !entry.Key.IsHashed() {
+		b.Bool("unique", true)
+	}
+	if c.Settings.Collation != nil {
+		b.OpenDoc("collation").String("locale", "simple").Close()
+	}
+	return b.Finish()
+}
+
+// unshard answers {_shardsvrUnshard: ns, uuid}: undoes Shard, and CreateSharded where the
+// collection is empty.
+func (r *request) unshard(ctx context.Context) error {
+	c := r.s.cat.Lookup(r.ns)
+	if c == nil || c.Sharding() == nil || r.body.Has("uuid") && !r.isUUID(c) {
+		return nil
+	}
+	if c.Count() == 0 {
+		return r.s.dropCollection(ctx, r.ns)
+	}
+	_, err := r.s.cat.SetSharding(ctx, r.ns, func(*catalog.Collection) (*schema.Sharding, error) { return nil, nil })
+	return err
+}
+
+// change changes the entry of the request's collection. Errors: 26, 118, 361, and those of f.
+func (r *request) change(ctx context.Context, f func(s *schema.Sharding) error) (*catalog.Collection, error) {
+	return r.s.cat.SetSharding(ctx, r.ns, func(c *catalog.Collection) (*schema.Sharding, error) {
+		if c.Sharding() == nil {
+			return nil, mongoerr.New(mongoerr.NamespaceNotSharded, "%s is not sharded here", r.ns)
+		}
+		if r.body.Has("uuid") && !r.isUUID(c) {
+			return nil, mongoerr.New(mongoerr.CollectionUUIDMismatch, "%s is %s", r.ns, c.UUID)
+		}
+		s := *c.Sharding()
+		s.Hidden = append([]schema.HiddenRange(nil), s.Hidden...)
+		if err := f(&s); err != nil {
+			return nil, err
+		}
+		return &s, nil
+	})
+}
+
+// toVersion takes an entry to the version of the request. Errors: 2, 14.
+func (r *request) toVersion(s *schema.Sharding) error {
+	v := r.body.Lookup("version")
+	if v.Type != bson.TypeDocument {
+		return mongoerr.New(mongoerr.BadValue, "the request needs a version: %s", r.body)
+	}
+	version, err := schema.ParseShardVersion(v.Doc())
+	if err == nil {
+		s.Version = version
+	}
+	return err
+}
+
+// version answers {_shardsvrVersion: ns, uuid, version}.
+func (r *request) version(ctx context.Context) error {
+	_, err := r.change(ctx, r.toVersion)
+	return err
+}
+
+// refine answers {_shardsvrRefine: ns, key, version} or {…, check: true}. Errors: 72 where no
+// index serves the key, 117 while something is hidden.
+func (r *request) refine(ctx context.Context) error {
+	v := r.body.Lookup("key")
+	if v.Type != bson.TypeDocument {
+		return mongoerr.New(mongoerr.BadValue, "the request needs a key: %s", r.body)
+	}
+	key, err := shard.ParseKey(v.Doc())
+	if err != nil {
+		return err
+	}
+	if r.body.Lookup("check").Truthy() {
+		c := r.s.cat.Lookup(r.ns)
+		if c == nil || c.Sharding() == nil {
+			return mongoerr.New(mongoerr.NamespaceNotSharded, "%s is not sharded here", r.ns)
+		}
+		if len(c.Sharding().Hidden) > 0 {
+			return errBusy
+		}
+		if ix, reasons := serving(c, key); ix == nil {
+			return mongoerr.New(mongoerr.InvalidOptions, "Please create an index that starts with the proposed shard key before refining it. %s", strings.Join(reasons, " "))
+		}
+		return nil
+	}
+	_, err = r.change(ctx, func(s *schema.Sharding) error {
+		if len(s.Hidden) > 0 {
+			return errBusy
+		}
+		s.Key, s.Blocked = key.ShardKey, nil
+		return r.toVersion(s)
+	})
+	return err
+}
+
+var errBusy = mongoerr.New(mongoerr.ConflictingOperationInProgress, "ranges of the collection are being received or removed")
+
+// rename answers {_shardsvrRename: ns, to, version, dropTarget}.
+func (r *request) rename(ctx context.Context) error {
+	to := r.body.Lookup("to")
+	if to.Type != bson.TypeString {
+		return mongoerr.New(mongoerr.BadValue, "the request needs to: %s", r.body)
+	}
+	if r.s.cat.Lookup(r.ns) == nil {
+		return nil // done before
+	}
+	if _, err := r.s.cat.Rename(ctx, r.ns, schema.ParseNamespace(to.Str()), r.body.Has("dropTarget")); err != nil {
+		return err
+	}
+	r.ns = schema.ParseNamespace(to.Str())
+	if c := r.s.cat.Lookup(r.ns); c == nil || c.Sharding() == nil {
+		return nil
+	}
+	_, err := r.change(ctx, func(s *schema.Sharding) error {
+		s.Blocked = nil
+		if r.body.Has("version") {
+			return r.toVersion(s)
+		}
+		return nil
+	})
+	return err
+}
+
+// indexes answers {_shardsvrIndexes: ns, command}: the reply is that of the command.
+func (r *request) indexes(ctx context.Context) error {
+	v := r.body.Lookup("command")
+	if v.Type != bson.TypeDocument {
+		return mongoerr.New(mongoerr.BadValue, "the request needs a command: %s", r.body)
+	}
+	switch name, _ := v.Doc().First(); name {
+	case "createIndexes", "dropIndexes", "collMod":
+	default:
+		return mongoerr.New(mongoerr.BadValue, "the request runs no %s", name)
+	}
+	reply, err := r.s.run(ctx, r.ns.DB, v.Doc())
+	if err != nil {
+		return err
+	}
+	for name, v := range reply.All() {
+		if name != "ok" && name != "$clusterTime" && name != "operationTime" {
+			r.reply.Value(name, v)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,150 @@
+package shardsvr
+
+import (
+	"context"
+	"sync"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/cluster/step"
+	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/query/exec"
+	"github.com/mayflydb/mayfly/internal/query/match"
+	"github.com/mayflydb/mayfly/internal/query/plan"
+	"github.com/mayflydb/mayfly/internal/schema"
+	"github.com/mayflydb/mayfly/internal/storage"
+)
+
+var (
+	operations = schema.Namespace{DB: "config", Coll: "cache.operations"}
+	databases  = schema.Namespace{DB: "config", Coll: "cache.databases"}
+	receiving  = schema.Namespace{DB: "config", Coll: "receiving"}
+)
+
+// lowest is the _id of the document that has the number below which all operations have
+// ended. No database has that name.
+const lowest = ""
+
+// nameLocks let one request at a time at a namespace or a database.
+type nameLocks struct {
+	sync.Mutex
+	held map[string]chan struct{}
+}
+
+// lock waits for a name. Errors: the cause of ctx's end.
+func (l *nameLocks) lock(ctx context.Context, name string) (unlock func(), err error) {
+	for {
+		l.Lock()
+		held := l.held[name]
+		if held == nil {
+			if l.held == nil {
+				l.held = map[string]chan struct{}{}
+			}
+			mine := make(chan struct{})
+			l.held[name] = mine
+			l.Unlock()
+			return func() {
+				l.Lock()
+				defer l.Unlock()
+				delete(l.held, name)
+				close(mine)
+			}, nil
+		}
+		l.Unlock()
+		select {
+		case <-held:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// request is one request under way.
+type request struct {
+	s     *Shard
+	op    *command.Op
+	body  bson.Doc
+	name  string // the database or the namespace that it is about
+	ns    schema.Namespace
+	fence step.Fence // zero where it only asks
+	reply *bson.Builder
+}
+
+// command declares a command that does a request.
+func (s *Shard) command(name string, do func(*request, context.Context) error) *command.Command {
+	return &command.Command{
+		Name: name, Flags: command.AdminOnly | command.TakesWriteConcern, Help: "internal command of a cluster",
+		Run: func(ctx context.Context, op *command.Op) error {
+			r := &request{s: s, op: op, body: op.Body, reply: op.Reply}
+			if _, v := op.Body.First(); v.Type == bson.TypeString {
+				r.name, r.ns = v.Str(), schema.ParseNamespace(v.Str())
+			}
+			if v := op.Body.Lookup("operation"); !v.IsMissing() {
+				unlock, err := s.names.lock(ctx, r.name)
+				if err != nil {
+					return err
+				}
+				defer unlock()
+				if r.fence, err = step.ParseFence(v); err != nil {
+					return err
+				}
+				if err := s.raise(ctx, r.name, r.fence); err != nil {
+					return err
+				}
+			}
+			return do(r, ctx)
+		},
+	}
+}
+
+// errLate is the answer to a request that others have overtaken.
+var errLate = mongoerr.New(mongoerr.ConflictingOperationInProgress, "the operation has gone on or has ended")
+
+// raise checks the fence of a request for a name, which is locked, and stores it.
+// Errors: 117.
+func (s *Shard) raise(ctx context.Context, name string, f step.Fence) error {
+	low, err := s.node.Stored(operations, lowest)
+	if err != nil {
+		return err
+	}
+	have, err := s.node.Stored(operations, name)
+	if err != nil {
+		return err
+	}
+	was, _ := bson.ExactInt64(low.Lookup("number"))
+	if f.Number < was {
+		return errLate
+	}
+	if have != nil {
+		number := func(field string) int64 { n, _ := bson.ExactInt64(have.Lookup(field)); return n }
+		at := step.Fence{Number: number("number"), Phase: step.Phase(number("phase")), Term: number("term"), Seq: int32(number("seq"))}
+		switch c := f.Compare(at); {
+		case c < 0:
+			return errLate
+		case c == 0 && f.Low <= was:
+			return nil
+		}
+	}
+	doc := new(bson.Builder).String("_id", name).Int64("number", f.Number).Int32("phase", int32(f.Phase)).Int64("term", f.Term).Int32("seq", f.Seq).Finish()
+	if err := s.put(ctx, nil, operations, doc); err != nil || f.Low <= was {
+		return err
+	}
+	return s.forget(ctx, f.Low)
+}
+
+// forget removes the fences of operations that have ended.
+func (s *Shard) forget(ctx context.Context, low int64) error {
+	if err := s.put(ctx, nil, operations, new(bson.Builder).String("_id", lowest).Int64("number", low).Finish()); err != nil {
+		return err
+	}
+	filter, err := match.Parse(new(bson.Builder).OpenDoc("number").Int64("$lt", low).Close().OpenDoc("_id").String("$ne", lowest).Close().Finish(), nil)
+	if err != nil {
+		return err
+	}
+	w := s.exec.NewWriter(storage.Buffered)
+	defer w.Abort()
+	if _, err := w.Delete(ctx, s.cat.Lookup(operations), &exec.Delete{Query: &exec.Query{Query: plan.Query{Filter: filter}}, Multi: true}); err != nil {
+		return err
+	}
+	return w.Commit(ctx)
+}

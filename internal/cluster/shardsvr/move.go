@@ -1,0 +1,236 @@
+package shardsvr
+
+import (
+	"context"
+	"slices"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/query/exec"
+	"github.com/mayflydb/mayfly/internal/query/match"
+	"github.com/mayflydb/mayfly/internal/query/plan"
+	"github.com/mayflydb/mayfly/internal/schema"
+	"github.com/mayflydb/mayfly/internal/storage"
+)
+
+// rangeOf is the range of the request. Errors: 2.
+func (r *request) rangeOf(key *schema.ShardKey) (schema.ShardRange, error) {
+	if span, ok := key.ParseRange(r.body); ok {
+		return span, nil
+	}
+	return schema.ShardRange{}, mongoerr.New(mongoerr.BadValue, "the request has no range of %s: %s", key, r.body)
+}
+
+// position writes a place in the log at or behind everything that was done before.
+func (r *request) position() {
+	if m := r.s.node.Dispatcher.Member; m != nil {
+		r.reply.Timestamp("position", uint64(m.Applied().Time))
+	}
+}
+
+// block answers {_shardsvrBlock: ns, min, max, reads}, or without a range for the whole
+// collection: no unit writes there when it returns, or will.
+func (r *request) block(ctx context.Context) error {
+	_, err := r.change(ctx, func(s *schema.Sharding) error {
+		b := &schema.BlockedRange{ShardRange: s.Key.Whole(), Operation: r.fence.Number, Reads: r.body.Lookup("reads").Truthy()}
+		if r.body.Has("min") {
+			span, err := r.rangeOf(s.Key)
+			if err != nil {
+				return err
+			}
+			b.ShardRange = span
+		}
+		s.Blocked = b
+		return nil
+	})
+	if err == nil {
+		r.position()
+	}
+	return err
+}
+
+// own answers {_shardsvrOwn: ns, min, max, version}: the range that was received is shown.
+// Errors: 117 where it was not received to the end.
+func (r *request) own(ctx context.Context) error {
+	done, err := r.s.received(r.ns)
+	if err != nil {
+		return err
+	}
+	_, err = r.change(ctx, func(s *schema.Sharding) error {
+		i := slices.IndexFunc(s.Hidden, func(h schema.HiddenRange) bool { return h.Receiving && h.Operation == r.fence.Number })
+		switch {
+		case i < 0: // done before
+		case done == nil || done.operation != r.fence.Number || !done.done:
+			return mongoerr.New(mongoerr.ConflictingOperationInProgress, "the range is not received to its end")
+		default:
+			s.Hidden = slices.Delete(s.Hidden, i, i+1)
+		}
+		return r.toVersion(s)
+	})
+	if err != nil {
+		return err
+	}
+	r.s.stop(r.ns)
+	r.s.wake()
+	return r.s.remove(ctx, receiving, bson.String(r.ns.String()))
+}
+
+// given answers {_shardsvrGiven: ns, min, max, version}: the range is another shard's, and
+// what lies of it here goes.
+func (r *request) given(ctx context.Context) error {
+	_, err := r.change(ctx, func(s *schema.Sharding) error {
+		span, err := r.rangeOf(s.Key)
+		if err != nil {
+			return err
+		}
+		if s.Blocked == nil || s.Blocked.Operation != r.fence.Number {
+			return nil // done before
+		}
+		s.Blocked = nil
+		s.Hidden = append(s.Hidden, schema.HiddenRange{ShardRange: span, Operation: r.fence.Number})
+		return r.toVersion(s)
+	})
+	r.s.wake()
+	return err
+}
+
+// abort answers {_shardsvrAbort: ns, min, max}: what was blocked is not, what was received
+// goes.
+func (r *request) abort(ctx context.Context) error {
+	c := r.s.cat.Lookup(r.ns)
+	if c == nil || c.Sharding() == nil {
+		return nil
+	}
+	if h := receivingOf(c); h != nil && h.Operation == r.fence.Number {
+		r.s.stop(r.ns)
+	}
+	_, err := r.change(ctx, func(s *schema.Sharding) error {
+		if s.Blocked != nil && s.Blocked.Operation == r.fence.Number {
+			s.Blocked = nil
+		}
+		for i := range s.Hidden {
+			if s.Hidden[i].Operation == r.fence.Number {
+				s.Hidden[i].Receiving = false
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if doc, err := r.s.received(r.ns); err != nil || doc == nil || doc.operation != r.fence.Number {
+		return err
+	}
+	r.s.wake()
+	return r.s.remove(ctx, receiving, bson.String(r.ns.String()))
+}
+
+// receivingOf is the range of a collection that is being received; nil for none.
+func receivingOf(c *catalog.Collection) *schema.HiddenRange {
+	if c.Sharding() == nil {
+		return nil
+	}
+	for i, h := range c.Sharding().Hidden {
+		if h.Receiving {
+			return &c.Sharding().Hidden[i]
+		}
+	}
+	return nil
+}
+
+// sweep removes what lies in the ranges of a collection that have gone, and shows those
+// again, which hold nothing.
+func (s *Shard) sweep(ctx context.Context, ns schema.Namespace) error {
+	for {
+		c := s.cat.Lookup(ns)
+		if c == nil || c.Sharding() == nil {
+			return nil
+		}
+		i := slices.IndexFunc(c.Sharding().Hidden, func(h schema.HiddenRange) bool { return !h.Receiving })
+		if i < 0 {
+			return nil
+		}
+		gone := c.Sharding().Hidden[i]
+		if err := s.clear(ctx, c, gone.ShardRange); err != nil {
+			return err
+		}
+		if _, err := s.cat.SetSharding(ctx, ns, func(c *catalog.Collection) (*schema.Sharding, error) {
+			if c.Sharding() == nil {
+				return nil, nil
+			}
+			entry := *c.Sharding()
+			entry.Hidden = slices.DeleteFunc(slices.Clone(entry.Hidden), func(h schema.HiddenRange) bool {
+				return h.Operation == gone.Operation && !h.Receiving && h.Same(gone.ShardRange)
+			})
+			return &entry, nil
+		}); err != nil {
+			return err
+		}
+	}
+}
+
+// moveBatch is how many documents of a range are written in one unit.
+const moveBatch = 500
+
+// clear removes the documents of a range that nobody sees.
+func (s *Shard) clear(ctx context.Context, c *catalog.Collection, span schema.ShardRange) error {
+	key := c.Sharding().Key
+	inside := func(doc bson.Doc) bool {
+		at, err := key.Append(nil, doc)
+		return err == nil && span.Holds(at)
+	}
+	q := &exec.Query{Query: plan.Query{Filter: emptyFilter.AndOwned(func(doc bson.Doc) bool { return !inside(doc) })}, All: true}
+	cur, err := s.exec.Find(ctx, c, q)
+	if err != nil {
+		return err
+	}
+	defer cur.Close()
+	for {
+		var records []catalog.RecordKey
+		for len(records) < moveBatch {
+			doc, err := cur.Next(ctx)
+			if err != nil {
+				return err
+			}
+			if doc == nil {
+				break
+			}
+			records = append(records, slices.Clone(cur.Record()))
+		}
+		if len(records) == 0 {
+			return nil
+		}
+		for len(records) > 0 {
+			n := 0
+			err := s.cat.Run(ctx, storage.Buffered, func(u *catalog.Unit) error {
+				u.Moving = true
+				for n = 0; n < len(records); n++ {
+					doc, err := u.LockRecord(ctx, c, records[n])
+					if err != nil || doc == nil || !inside(doc) {
+						if err != nil {
+							return err
+						}
+						continue
+					}
+					if err := u.Delete(ctx, c, records[n], doc); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+			records = records[n:]
+		}
+	}
+}
+
+var emptyFilter = func() *match.Filter {
+	f, err := match.Parse(bson.Empty, nil)
+	if err != nil {
+		panic(err) // an empty filter is one
+	}
+	return f
+}()

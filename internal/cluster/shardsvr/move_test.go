@@ -1,0 +1,296 @@
+package shardsvr_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/client"
+	"github.com/mayflydb/mayfly/internal/cluster/step"
+	"github.com/mayflydb/mayfly/internal/config"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/schema"
+	"github.com/mayflydb/mayfly/internal/server"
+)
+
+// member is a shard of one member in this process.
+type member struct {
+	t    *testing.T
+	set  *client.Set
+	host string
+}
+
+func start(t *testing.T, name string) *member {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := l.Addr().(*net.TCPAddr).Port
+	l.Close()
+	o, err := config.Load(config.Input{Args: []string{"--port", fmt.Sprint(port), "--nounixsocket", "--replSet", name, "--shardsvr", "--initiate",
+		"--dbpath", t.TempDir(), "--logpath", t.TempDir() + "/log", "--advertise", fmt.Sprintf("127.0.0.1:%d", port)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := server.OpenLog(o.Log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := server.New(o, log, server.Assemble)
+	done := make(chan error, 1)
+	go func() { done <- s.Run(context.Background()) }()
+	select {
+	case <-s.Ready():
+	case err := <-done:
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		s.Stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	m := &member{t: t, host: fmt.Sprintf("%s/127.0.0.1:%d", name, s.Port())}
+	at, err := client.ParseSetString(m.host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.set = client.OpenSet(at, client.Options{AppName: "test"}, new(client.Clock))
+	t.Cleanup(m.set.Close)
+	return m
+}
+
+// try runs a command.
+func (m *member) try(db, text string) (bson.Doc, error) {
+	a, err := m.set.Run(m.t.Context(), client.Call{DB: db, Body: bson.MustParse(text)})
+	return a.Reply, err
+}
+
+// ask runs a command that succeeds.
+func (m *member) ask(db, text string) bson.Doc {
+	m.t.Helper()
+	reply, err := m.try(db, text)
+	if err == nil && reply.Has("writeErrors") {
+		err = mongoerr.New(mongoerr.InternalError, "%s", reply)
+	}
+	if err != nil {
+		m.t.Fatalf("%s: %v", text, err)
+	}
+	return reply
+}
+
+// fence is the field operation of a request.
+func fence(number int64, phase step.Phase, seq int32) string {
+	var b bson.Builder
+	step.Fence{Number: number, Phase: phase, Term: 1, Seq: seq}.Append(&b)
+	text := b.Finish().String()
+	return strings.TrimSuffix(strings.TrimPrefix(text, "{ "), " }")
+}
+
+const (
+	generation = `{e: {"$oid": "0102030405060708090a0b0c"}, t: {"$timestamp": {t: 9, i: 1}}, v: {"$timestamp": {t: %d, i: 0}}}`
+	upper      = `min: {k: {"$numberLong": "0"}}, max: {k: {"$maxKey": 1}}`
+)
+
+func version(major int) string { return fmt.Sprintf(generation, major) }
+
+// move takes the upper half of d.c from one shard to the other, as the config primary
+// would.
+func move(t *testing.T, number int64, uuid string, from, to *member, given, own int) {
+	t.Helper()
+	to.ask("admin", `{_shardsvrReceive: "d.c", uuid: `+uuid+`, key: {k: "hashed"}, unique: false, from: "`+from.host+`", `+
+		`generation: {epoch: {"$oid": "0102030405060708090a0b0c"}, timestamp: {"$timestamp": {t: 9, i: 1}}}, `+upper+`, `+fence(number, step.Trying, 1)+`}`)
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		r := to.ask("admin", `{_shardsvrReceived: "d.c", `+upper+`}`)
+		if f := r.Lookup("failed"); f.Type == bson.TypeString {
+			t.Fatal(f.Str())
+		}
+		if r.Has("behind") {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(r)
+		}
+	}
+	if _, err := to.try("admin", `{_shardsvrOwn: "d.c", `+upper+`, version: `+version(own)+`, `+fence(number, step.Trying, 2)+`}`); !mongoerr.Is(err, mongoerr.ConflictingOperationInProgress) {
+		t.Fatalf("what is not received is owned: %v", err)
+	}
+	at := from.ask("admin", `{_shardsvrBlock: "d.c", reads: false, `+upper+`, `+fence(number, step.Trying, 3)+`}`).Lookup("position")
+	if at.Type != bson.TypeTimestamp {
+		t.Fatal("no position")
+	}
+	until := new(bson.Builder).Value("until", at).Finish().String()
+	to.ask("admin", `{_shardsvrReceived: "d.c", `+upper+`, `+strings.TrimSuffix(strings.TrimPrefix(jsonOf(until), "{ "), " }")+`, `+fence(number, step.Trying, 4)+`}`)
+	from.ask("admin", `{_shardsvrBlock: "d.c", reads: true, `+upper+`, `+fence(number, step.Trying, 5)+`}`)
+	for range 2 { // each request twice
+		to.ask("admin", `{_shardsvrOwn: "d.c", `+upper+`, version: `+version(own)+`, `+fence(number, step.Committed, 1)+`}`)
+		from.ask("admin", `{_shardsvrGiven: "d.c", `+upper+`, version: `+version(given)+`, `+fence(number, step.Committed, 2)+`}`)
+	}
+	// What is late does nothing.
+	for _, late := range []string{
+		`{_shardsvrBlock: "d.c", reads: false, ` + upper + `, ` + fence(number, step.Trying, 3) + `}`,
+		`{_shardsvrAbort: "d.c", ` + upper + `, ` + fence(number-1, step.Undone, 1) + `}`,
+	} {
+		if _, err := from.try("admin", late); !mongoerr.Is(err, mongoerr.ConflictingOperationInProgress) {
+			t.Fatalf("%s: %v", late, err)
+		}
+	}
+}
+
+// jsonOf writes the timestamps of a document's text as extended JSON.
+func jsonOf(text string) string {
+	text = strings.ReplaceAll(text, "Timestamp(", `{"$timestamp": {t: `)
+	text = strings.Replace(text, ", ", ", i: ", 1)
+	return strings.ReplaceAll(text, ")", "}}")
+}
+
+// ids are the _ids that a shard shows.
+func (m *member) ids() map[int32]bool {
+	all := map[int32]bool{}
+	for v := range m.ask("d", `{find: "c", projection: {_id: 1}, batchSize: 100000}`).Lookup("cursor").Doc().Lookup("firstBatch").Doc().Values() {
+		all[v.Doc().Lookup("_id").Int32()] = true
+	}
+	return all
+}
+
+// TestMove: a range goes to another shard and back while clients write, each by the version
+// that it knows: no document is lost, doubled, or seen on both.
+func TestMove(t *testing.T) {
+	a, b := start(t, "s0"), start(t, "s1")
+	for name, m := range map[string]*member{"s0": a, "s1": b} {
+		m.ask("admin", `{_shardsvrIdentify: 1, clusterId: {"$oid": "0102030405060708090a0b0c"}, name: "`+name+`", configdb: "cfg/localhost:1"}`)
+		if _, err := m.try("admin", `{_shardsvrIdentify: 1, clusterId: {"$oid": "ff02030405060708090a0b0c"}, name: "`+name+`", configdb: "cfg/localhost:1"}`); !mongoerr.Is(err, mongoerr.AlreadyInitialized) {
+			t.Fatal(err)
+		}
+		if !m.ask("admin", `{shardingState: 1}`).Lookup("enabled").Bool() {
+			t.Fatal("shardingState says that it is none")
+		}
+	}
+	made := a.ask("admin", `{_shardsvrShard: "d.c", key: {k: "hashed"}, unique: false, version: `+version(0)+`, `+fence(1, step.Trying, 1)+`}`)
+	_, id := made.Lookup("uuid").Binary()
+	uuid := fmt.Sprintf(`{"$uuid": "%x-%x-%x-%x-%x"}`, id[:4], id[4:6], id[6:8], id[8:10], id[10:])
+	a.ask("admin", `{_shardsvrVersion: "d.c", uuid: `+uuid+`, version: `+version(1)+`, `+fence(1, step.Committed, 1)+`}`)
+
+	var mu sync.Mutex
+	majors := map[*member]int{a: 1, b: 0}
+	owner := a // of the upper half
+	next, acknowledged := int32(0), map[int32]bool{}
+	insert := func() {
+		mu.Lock()
+		next++
+		n := next
+		mu.Unlock()
+		body := fmt.Sprintf(`{_id: %d, k: %d, n: 0}`, n, n)
+		for {
+			mu.Lock()
+			to := a
+			if schema.HashOf(bson.Int32(n), nil) >= 0 {
+				to = owner
+			}
+			major := majors[to]
+			mu.Unlock()
+			reply, err := to.try("d", `{insert: "c", documents: [`+body+`], shardVersion: `+version(major)+`}`)
+			if mongoerr.Is(err, mongoerr.StaleConfig) {
+				continue
+			}
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if errs := reply.Lookup("writeErrors"); errs.IsMissing() {
+				break
+			} else if !strings.Contains(errs.String(), "code: 13388") {
+				t.Error(errs)
+				return
+			}
+		}
+		mu.Lock()
+		acknowledged[n] = true
+		mu.Unlock()
+	}
+	for range 300 {
+		insert()
+	}
+	stop, writers := make(chan struct{}), sync.WaitGroup{}
+	for range 3 {
+		writers.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					insert()
+				}
+			}
+		})
+	}
+	for i := range 4 {
+		from, to := a, b
+		if i%2 == 1 {
+			from, to = b, a
+		}
+		given, own := 2*i+2, 2*i+3
+		if from == b {
+			given = 0 // it keeps nothing
+		}
+		move(t, int64(10+i), uuid, from, to, given, own)
+		mu.Lock()
+		majors[from], majors[to], owner = given, own, to
+		mu.Unlock()
+	}
+	move(t, 20, uuid, a, b, 20, 21)
+	mu.Lock()
+	majors[a], majors[b], owner = 20, 21, b
+	mu.Unlock()
+	close(stop)
+	writers.Wait()
+	onA, onB := a.ids(), b.ids()
+	for n := range acknowledged {
+		upper := schema.HashOf(bson.Int32(n), nil) >= 0
+		if onB[n] != upper || onA[n] == upper {
+			t.Errorf("%d: on the one %t, on the other %t", n, onA[n], onB[n])
+		}
+	}
+	if len(onA)+len(onB) != len(acknowledged) {
+		t.Errorf("%d and %d documents, %d were acknowledged", len(onA), len(onB), len(acknowledged))
+	}
+	if n := a.ask("d", `{count: "c"}`).Lookup("n"); bson.ClampToInt64(n) != int64(len(onA)) {
+		t.Errorf("count is %s, want %d", n, len(onA))
+	}
+}
+
+// TestRetryAfterMove: a statement that the giver has executed is not executed again where
+// its range is.
+func TestRetryAfterMove(t *testing.T) {
+	a, b := start(t, "s0"), start(t, "s1")
+	made := a.ask("admin", `{_shardsvrShard: "d.c", key: {k: "hashed"}, unique: false, version: `+version(0)+`, `+fence(1, step.Trying, 1)+`}`)
+	_, id := made.Lookup("uuid").Binary()
+	uuid := fmt.Sprintf(`{"$uuid": "%x-%x-%x-%x-%x"}`, id[:4], id[4:6], id[6:8], id[8:10], id[10:])
+	a.ask("admin", `{_shardsvrVersion: "d.c", version: `+version(1)+`, `+fence(1, step.Committed, 1)+`}`)
+	a.ask("d", `{insert: "c", documents: [{_id: 1, k: 1, n: 0}], shardVersion: `+version(1)+`}`)
+	count := func(m *member, major int) {
+		t.Helper()
+		m.ask("d", `{update: "c", updates: [{q: {k: 1}, u: {$inc: {n: 1}}}], lsid: {id: {"$uuid": "00112233-4455-6677-8899-aabbccddeeff"}}, txnNumber: {"$numberLong": "5"}, shardVersion: `+version(major)+`}`)
+	}
+	count(a, 1)
+	move(t, 10, uuid, a, b, 2, 3)
+	count(b, 3)
+	found := b.ask("d", `{find: "c", shardVersion: `+version(3)+`}`).Lookup("cursor").Doc().Lookup("firstBatch").String()
+	if found != "[ { _id: 1, k: 1, n: 1 } ]" {
+		t.Error(found)
+	}
+	if _, err := a.try("d", `{find: "c", shardVersion: `+version(1)+`}`); !mongoerr.Is(err, mongoerr.StaleConfig) {
+		t.Error(err)
+	}
+	// Undone: nothing is left, and the range is where it was.
+	b.ask("admin", `{_shardsvrBlock: "d.c", reads: true, `+upper+`, `+fence(11, step.Trying, 1)+`}`)
+	b.ask("admin", `{_shardsvrAbort: "d.c", `+upper+`, `+fence(11, step.Undone, 1)+`}`)
+	a.ask("admin", `{_shardsvrAbort: "d.c", `+upper+`, `+fence(11, step.Undone, 1)+`}`)
+	count(b, 3)
+}

@@ -1,0 +1,554 @@
+package shardsvr
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/client"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/schema"
+	"github.com/mayflydb/mayfly/internal/storage"
+)
+
+// progress is how far the receiving of a range is: a document of config.receiving, written
+// in the unit of each batch, so that another primary goes on from there.
+type progress struct {
+	ns        string
+	operation int64
+	from      string
+	// cleared says that nothing of before lies in the range, copied that the range was read
+	// to its end; after is the place up to which it was.
+	cleared, copied bool
+	after           bson.Value
+	// position is the giver's cluster time up to which all is here, once it is copied.
+	position         uint64
+	done             bool // and that was the end
+	documents, bytes int64
+}
+
+func (p *progress) doc() bson.Doc {
+	b := new(bson.Builder).String("_id", p.ns).Int64("operation", p.operation).String("from", p.from).
+		Bool("cleared", p.cleared).Bool("copied", p.copied)
+	if !p.after.IsMissing() {
+		b.Value("after", p.after)
+	}
+	return b.Timestamp("position", p.position).Bool("done", p.done).Int64("documents", p.documents).Int64("bytes", p.bytes).Finish()
+}
+
+// received is how far the receiving of a collection's range is; nil for none.
+func (s *Shard) received(ns schema.Namespace) (*progress, error) {
+	d, err := s.node.Stored(receiving, ns.String())
+	if err != nil || d == nil {
+		return nil, err
+	}
+	p := &progress{
+		ns: ns.String(), operation: d.Lookup("operation").Int64(), from: d.Lookup("from").Str(), cleared: d.Lookup("cleared").Bool(),
+		copied: d.Lookup("copied").Bool(), after: d.Lookup("after"), position: d.Lookup("position").Timestamp(), done: d.Lookup("done").Bool(),
+		documents: d.Lookup("documents").Int64(), bytes: d.Lookup("bytes").Int64(),
+	}
+	return p, nil
+}
+
+// receive answers {_shardsvrReceive: ns, uuid, key, unique, generation, from, min, max}: the
+// range is hidden, and is read from the giver from now on. Errors: 20 for a time series, 117
+// while another range is received.
+func (r *request) receive(ctx context.Context) error {
+	from, g := r.body.Lookup("from"), r.body.Lookup("generation")
+	if from.Type != bson.TypeString || g.Type != bson.TypeDocument || g.Doc().Lookup("epoch").Type != bson.TypeObjectID || g.Doc().Lookup("timestamp").Type != bson.TypeTimestamp {
+		return mongoerr.New(mongoerr.BadValue, "the request needs from and generation: %s", r.body)
+	}
+	if c := r.s.cat.Lookup(r.ns); c == nil || !r.isUUID(c) {
+		if err := r.likeGiver(ctx, from.Str(), g.Doc()); err != nil {
+			return err
+		}
+	}
+	_, err := r.change(ctx, func(s *schema.Sharding) error {
+		span, err := r.rangeOf(s.Key)
+		if err != nil {
+			return err
+		}
+		kept := s.Hidden[:0]
+		for _, h := range s.Hidden {
+			switch {
+			case h.Receiving && h.Operation == r.fence.Number && h.Same(span):
+				return nil // it is under way
+			case h.Receiving:
+				return mongoerr.New(mongoerr.ConflictingOperationInProgress, "another range of %s is being received", r.ns)
+			case !span.Contains(h.ShardRange): // else what it holds goes before anything is received
+				kept = append(kept, h)
+			}
+		}
+		s.Hidden = append(kept, schema.HiddenRange{ShardRange: span, Operation: r.fence.Number, Receiving: true})
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	p, err := r.s.received(r.ns)
+	if err != nil {
+		return err
+	}
+	if p == nil || p.operation != r.fence.Number {
+		r.s.stop(r.ns) // a sweep, which would begin anew behind this
+		p = &progress{ns: r.ns.String(), operation: r.fence.Number, from: from.Str()}
+		if err := r.s.put(ctx, nil, receiving, p.doc()); err != nil {
+			return err
+		}
+	}
+	r.s.begin(r.ns)
+	return nil
+}
+
+// likeGiver makes the collection as the giver has it, at 0|0.
+func (r *request) likeGiver(ctx context.Context, from string, generation bson.Doc) error {
+	set, err := r.s.set(from)
+	if err != nil {
+		return err
+	}
+	a, err := set.Run(ctx, client.Call{DB: "admin", Body: new(bson.Builder).String("_shardsvrClone", r.name).Bool("describe", true).Finish(), Idempotent: true})
+	if err != nil {
+		return err
+	}
+	key := r.body.Lookup("key")
+	if key.Type != bson.TypeDocument {
+		return mongoerr.New(mongoerr.BadValue, "the request needs a key: %s", r.body)
+	}
+	k, err := schema.ParseShardKey(key.Doc())
+	if err != nil {
+		return err
+	}
+	v := schema.ShardGeneration{Epoch: generation.Lookup("epoch").ObjectID(), Timestamp: generation.Lookup("timestamp").Timestamp()}
+	entry := &schema.Sharding{Key: k, Unique: r.body.Lookup("unique").Truthy(), Version: v.At(0), Shard: r.s.node.ShardName()}
+	like := *r
+	like.body = new(bson.Builder).Value("uuid", r.body.Lookup("uuid")).Value("options", a.Reply.Lookup("options")).Value("indexes", a.Reply.Lookup("indexes")).Finish()
+	return r.s.create(ctx, &like, entry)
+}
+
+// received answers {_shardsvrReceived: ns, min, max, until}: how far that is, or, with until,
+// when all up to there is here. Errors: 20 where nothing is received, 96 where it has failed.
+func (r *request) received(ctx context.Context) error {
+	c := r.s.cat.Lookup(r.ns)
+	if c == nil || receivingOf(c) == nil {
+		return mongoerr.New(mongoerr.IllegalOperation, "no range of %s is being received", r.ns)
+	}
+	j := r.s.begin(r.ns)
+	if j == nil || j.receive == nil {
+		return mongoerr.New(mongoerr.ConflictingOperationInProgress, "the range of %s is not received yet", r.ns)
+	}
+	if v := r.body.Lookup("until"); v.Type == bson.TypeTimestamp {
+		if err := j.receive.await(ctx, v.Timestamp()); err != nil {
+			return err
+		}
+	}
+	j.receive.mu.Lock()
+	defer j.receive.mu.Unlock()
+	p := &j.receive.at
+	if !j.receive.caughtUp.IsZero() {
+		r.reply.Int64("behind", time.Since(j.receive.caughtUp).Milliseconds())
+	}
+	r.reply.Timestamp("position", p.position).Int64("documents", p.documents).Int64("bytes", p.bytes).Bool("done", p.done)
+	if j.receive.err != nil {
+		r.reply.String("failed", j.receive.err.Error())
+	} else {
+		r.reply.Null("failed")
+	}
+	return nil
+}
+
+// catchUpPause is how long a receiver waits before it reads the giver's log again.
+const catchUpPause = 50 * time.Millisecond
+
+// receiver reads a range from its giver. One goroutine runs it.
+type receiver struct {
+	s    *Shard
+	ns   schema.Namespace
+	coll *catalog.Collection
+	key  *schema.ShardKey
+	span schema.ShardRange
+	set  *client.Set
+	read int64 // the giver's time of the records of sessions that were read last
+
+	mu       sync.Mutex
+	at       progress
+	caughtUp time.Time     // when everything of before was here; zero before
+	until    uint64        // where somebody waits for the end; 0 for nobody
+	err      error         // why it has failed
+	changed  chan struct{} // closed, and made anew, with each change
+}
+
+// failed says that the move cannot come to its end.
+func (r *receiver) failed() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.err != nil
+}
+
+// note makes a change that others see.
+func (r *receiver) note(f func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f()
+	close(r.changed)
+	r.changed = make(chan struct{})
+}
+
+// await returns when all up to a time of the giver is here, for good. Errors: 96, the cause
+// of ctx's end.
+func (r *receiver) await(ctx context.Context, until uint64) error {
+	r.note(func() { r.until = max(r.until, until) })
+	for {
+		r.mu.Lock()
+		done, err, changed := r.at.done && r.at.position >= until, r.err, r.changed
+		r.mu.Unlock()
+		if done {
+			return nil
+		}
+		if err != nil {
+			return mongoerr.New(mongoerr.OperationFailed, "the range is not received: %s", err)
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// run receives until ctx ends: what it meets that waiting does not mend it leaves in err.
+func (r *receiver) run(ctx context.Context) error {
+	for pause := catchUpPause; ; pause = min(2*pause, time.Second) {
+		err := r.attempt(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if !transient(err) {
+			r.note(func() { r.err = err })
+			return err
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+		}
+	}
+}
+
+// transient says whether what has failed may do another time: a network, a member that is
+// primary no more.
+func transient(err error) bool {
+	switch mongoerr.From(err).Code {
+	case mongoerr.HostUnreachable, mongoerr.FailedToSatisfyReadPreference, mongoerr.NotWritablePrimary, mongoerr.PrimarySteppedDown,
+		mongoerr.InterruptedDueToReplStateChange, mongoerr.InterruptedAtShutdown, mongoerr.NotPrimaryNoSecondaryOk, mongoerr.ShutdownInProgress:
+		return true
+	}
+	return false
+}
+
+func (r *receiver) attempt(ctx context.Context) error {
+	p, err := r.s.received(r.ns)
+	if err != nil {
+		return err
+	}
+	r.coll = r.s.cat.Lookup(r.ns)
+	if r.coll == nil || p == nil {
+		return mongoerr.New(mongoerr.NamespaceNotFound, "%s is not being received", r.ns)
+	}
+	hidden := receivingOf(r.coll)
+	if hidden == nil || hidden.Operation != p.operation {
+		return mongoerr.New(mongoerr.ConflictingOperationInProgress, "the range of %s is not received any more", r.ns)
+	}
+	r.key, r.span = r.coll.Sharding().Key, hidden.ShardRange
+	if r.set, err = r.s.set(p.from); err != nil {
+		return err
+	}
+	r.note(func() { r.at = *p })
+	if !r.at.cleared {
+		if err := r.s.clear(ctx, r.coll, r.span); err != nil {
+			return err
+		}
+		if err := r.step(ctx, func(p *progress) { p.cleared = true }, nil); err != nil {
+			return err
+		}
+	}
+	if err := r.copy(ctx); err != nil {
+		return err
+	}
+	return r.follow(ctx)
+}
+
+// step writes documents and the progress in one unit, with the progress as f changes it.
+func (r *receiver) step(ctx context.Context, f func(*progress), write func(*catalog.Unit, *progress) error) error {
+	var next progress
+	err := r.s.cat.Run(ctx, storage.Journaled, func(u *catalog.Unit) error {
+		u.Moving = true
+		next = r.at
+		f(&next)
+		if write != nil {
+			if err := write(u, &next); err != nil {
+				return err
+			}
+		}
+		return r.s.put(ctx, u, receiving, next.doc())
+	})
+	if err == nil {
+		r.note(func() { r.at = next })
+	}
+	return err
+}
+
+// ask sends the giver a request that changes nothing.
+func (r *receiver) ask(ctx context.Context, db string, body bson.Doc) (client.Answer, error) {
+	return r.set.Run(ctx, client.Call{DB: db, Body: body, Idempotent: true})
+}
+
+// now is a cluster time of the giver: all that it reads later has what was written up to
+// then.
+func (r *receiver) now(ctx context.Context) (uint64, error) {
+	a, err := r.ask(ctx, "admin", new(bson.Builder).Int32("ping", 1).Finish())
+	if err != nil {
+		return 0, err
+	}
+	t := a.Reply.Lookup("operationTime")
+	if t.Type != bson.TypeTimestamp {
+		return 0, mongoerr.New(mongoerr.InternalError, "the giver tells no operationTime")
+	}
+	return t.Timestamp(), nil
+}
+
+// copy reads the range to its end. What is written in the meantime the giver's log has,
+// from the position on that is noted first.
+func (r *receiver) copy(ctx context.Context) error {
+	if r.at.position == 0 {
+		t, err := r.now(ctx)
+		if err != nil {
+			return err
+		}
+		if err := r.step(ctx, func(p *progress) { p.position = t }, nil); err != nil {
+			return err
+		}
+	}
+	for !r.at.copied {
+		b := r.request()
+		if !r.at.after.IsMissing() {
+			b.Value("after", r.at.after)
+		}
+		a, err := r.ask(ctx, "admin", b.Finish())
+		if err != nil {
+			return err
+		}
+		docs, next := a.Reply.Lookup("documents").Doc(), a.Reply.Lookup("next")
+		err = r.step(ctx, func(p *progress) { p.after, p.copied = next, next.IsMissing() }, func(u *catalog.Unit, p *progress) error {
+			for v := range docs.Values() {
+				if err := r.store(ctx, u, v.Doc(), p); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *receiver) request() *bson.Builder {
+	return new(bson.Builder).String("_shardsvrClone", r.ns.String()).Doc("min", r.key.Doc(r.span.Min)).Doc("max", r.key.Doc(r.span.Max))
+}
+
+// store puts a document of the giver in the place of the one with its _id. Errors: 11000
+// where that is another document.
+func (r *receiver) store(ctx context.Context, u *catalog.Unit, doc bson.Doc, p *progress) error {
+	key, old, err := u.LockID(ctx, r.coll, doc.Lookup("_id"))
+	if err != nil {
+		return err
+	}
+	if old == nil {
+		p.documents++
+		p.bytes += int64(len(doc))
+		return u.Insert(ctx, r.coll, doc.Clone())
+	}
+	if !r.holds(old) {
+		return mongoerr.New(mongoerr.DuplicateKey, "the receiver has another document with _id %s", doc.Lookup("_id"))
+	}
+	return u.Update(ctx, r.coll, key, old, doc.Clone())
+}
+
+// holds says whether a document lies in the range.
+func (r *receiver) holds(doc bson.Doc) bool {
+	at, err := r.key.Append(nil, doc)
+	return err == nil && r.span.Holds(at)
+}
+
+// follow stores what the giver's log says of the range, again and again.
+func (r *receiver) follow(ctx context.Context) error {
+	for ctx.Err() == nil {
+		begun := time.Now()
+		r.mu.Lock()
+		until := r.until
+		r.mu.Unlock()
+		more, err := r.readLog(ctx)
+		if err != nil {
+			return err
+		}
+		if more {
+			continue
+		}
+		if until > 0 && r.at.position >= until && !r.at.done {
+			if err := r.mergeSessions(ctx); err != nil {
+				return err
+			}
+			if err := r.step(ctx, func(p *progress) { p.done = true }, nil); err != nil {
+				return err
+			}
+		} else if r.read == 0 {
+			if err := r.mergeSessions(ctx); err != nil {
+				return err
+			}
+		}
+		var changed chan struct{}
+		r.note(func() { r.caughtUp = begun })
+		r.mu.Lock()
+		if changed = r.changed; r.until != until {
+			r.mu.Unlock()
+			continue
+		}
+		r.mu.Unlock()
+		timer := time.NewTimer(catchUpPause)
+		select {
+		case <-timer.C:
+		case <-changed:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+	return context.Cause(ctx)
+}
+
+// logBatch is how many documents of the log are read at once.
+const logBatch = 2000
+
+// readLog reads a part of the giver's log, and stores what the documents that it names are
+// now. more says that there is more.
+func (r *receiver) readLog(ctx context.Context) (more bool, err error) {
+	to, err := r.now(ctx)
+	if err != nil || to <= r.at.position {
+		return false, err
+	}
+	if err := r.reachesBack(ctx); err != nil {
+		return false, err
+	}
+	b := new(bson.Builder).String("find", "oplog.rs").OpenDoc("filter").
+		OpenDoc("ts").Timestamp("$gt", r.at.position).Timestamp("$lte", to).Close().String("ns", r.ns.String()).Close()
+	b.OpenDoc("projection").Int32("ts", 1).Int32("op", 1).Int32("o._id", 1).Int32("o2", 1).Close()
+	b.OpenDoc("sort").Int32("$natural", 1).Close().Int32("limit", logBatch).Int32("batchSize", logBatch)
+	a, err := r.ask(ctx, "local", b.Finish())
+	if err != nil {
+		return false, err
+	}
+	cursor := a.Reply.Lookup("cursor").Doc()
+	ids, seen, n := []bson.Value(nil), map[string]bool{}, 0
+	last := r.at.position
+	for v := range cursor.Lookup("firstBatch").Doc().Values() {
+		e := v.Doc()
+		n, last = n+1, e.Lookup("ts").Timestamp()
+		var id bson.Value
+		switch e.Lookup("op").Str() {
+		case "i", "d":
+			id = e.Lookup("o").Doc().Lookup("_id")
+		case "u":
+			id = e.Lookup("o2").Doc().Lookup("_id")
+		case "n":
+			return false, mongoerr.New(mongoerr.OperationFailed, "the giver's log tells of documents that went as a range, and not which (oplogListsExpired)")
+		default:
+			return false, mongoerr.New(mongoerr.OperationFailed, "the collection was changed meanwhile")
+		}
+		if name := string(id.Type) + string(id.Data); !seen[name] {
+			seen[name] = true
+			ids = append(ids, id)
+		}
+	}
+	left := cursor.Lookup("id").Int64()
+	if more = n == logBatch || left != 0; !more {
+		last = to
+	}
+	if left != 0 {
+		kill := new(bson.Builder).String("killCursors", "oplog.rs").OpenArray("cursors").Int64("0", left).Close().Finish()
+		if _, err := r.set.Run(ctx, client.Call{DB: "local", Body: kill, Member: a.Member}); err != nil {
+			return false, err
+		}
+	}
+	for len(ids) > idBatch {
+		if err := r.again(ctx, ids[:idBatch], r.at.position); err != nil {
+			return false, err
+		}
+		ids = ids[idBatch:]
+	}
+	return more, r.again(ctx, ids, last)
+}
+
+// idBatch is how many documents are asked for at once by their _ids.
+const idBatch = 100
+
+// reachesBack fails where the giver's log does not begin before the position any more.
+func (r *receiver) reachesBack(ctx context.Context) error {
+	b := new(bson.Builder).String("find", "oplog.rs").OpenDoc("sort").Int32("$natural", 1).Close().
+		OpenDoc("projection").Int32("ts", 1).Close().Int32("limit", 1).Bool("singleBatch", true)
+	a, err := r.ask(ctx, "local", b.Finish())
+	if err != nil {
+		return err
+	}
+	for v := range a.Reply.Lookup("cursor").Doc().Lookup("firstBatch").Doc().Values() {
+		if v.Doc().Lookup("ts").Timestamp() <= r.at.position {
+			return nil
+		}
+	}
+	return mongoerr.New(mongoerr.OperationFailed, "the giver's log does not reach back any more")
+}
+
+// again asks for documents as they are now and makes the receiver's the same; all up to a
+// position is here then.
+func (r *receiver) again(ctx context.Context, ids []bson.Value, position uint64) error {
+	found := map[string]bson.Doc{}
+	if len(ids) > 0 {
+		b := r.request().OpenArray("ids")
+		for i, id := range ids {
+			b.Value(bson.Index(i), id)
+		}
+		a, err := r.ask(ctx, "admin", b.Close().Finish())
+		if err != nil {
+			return err
+		}
+		for v := range a.Reply.Lookup("documents").Doc().Values() {
+			id := v.Doc().Lookup("_id")
+			found[string(id.Type)+string(id.Data)] = v.Doc()
+		}
+	}
+	return r.step(ctx, func(p *progress) { p.position = max(p.position, position) }, func(u *catalog.Unit, p *progress) error {
+		for _, id := range ids {
+			if doc := found[string(id.Type)+string(id.Data)]; doc != nil {
+				if err := r.store(ctx, u, doc, p); err != nil {
+					return err
+				}
+				continue
+			}
+			key, old, err := u.LockID(ctx, r.coll, id)
+			if err != nil {
+				return err
+			}
+			if old == nil || !r.holds(old) {
+				continue
+			}
+			if err := u.Delete(ctx, r.coll, key, old); err != nil {
+				return err
+			}
+			p.documents--
+			p.bytes -= int64(len(old))
+		}
+		return nil
+	})
+}

@@ -1,0 +1,88 @@
+package shardsvr
+
+import (
+	"context"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog/retryable"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+)
+
+const (
+	// sessionBatch is how many records of sessions a receiver gets at once, and
+	// sessionBytes how large a reply with them may be; one record has 16 MB at most.
+	sessionBatch = 1000
+	sessionBytes = 4 << 20
+	// clockSlack is how far the clocks of a giver's members may be apart.
+	clockSlack = time.Minute
+)
+
+// sessions answers a receiver: {_shardsvrSessions: ns, since, after} with what sessions have
+// executed since a time of this member's clock, in milliseconds, and where to go on. now is
+// its time.
+func (r *request) sessions(context.Context) error {
+	since, _ := bson.ExactInt64(r.body.Lookup("since"))
+	var after []byte
+	if v := r.body.Lookup("after"); v.Type == bson.TypeBinary {
+		_, after = v.Binary()
+	}
+	r.reply.Int64("now", time.Now().UnixMilli()).OpenArray("records")
+	bytes, n := 0, 0
+	for bytes < sessionBytes && n < sessionBatch {
+		some, last, err := r.s.cat.ExecutedSince(after, since, 1)
+		if err != nil {
+			return err
+		}
+		for _, e := range some {
+			value := retryable.AppendValue(nil, e.Record.Term, e.Record.Time, e.Record.AppendBody(nil))
+			r.reply.OpenDoc(bson.Index(n)).Binary("session", 0, retryable.AppendSession(nil, e.Session)).Binary("record", 0, value).Close()
+			bytes, n = bytes+len(value), n+1
+		}
+		if after = last; last == nil {
+			break
+		}
+	}
+	r.reply.Close()
+	if after != nil {
+		r.reply.Binary("next", 0, after)
+	}
+	return nil
+}
+
+// mergeSessions takes over what the giver's sessions have executed since the last time.
+func (r *receiver) mergeSessions(ctx context.Context) error {
+	next := bson.Value{Type: bson.Missing}
+	started := int64(0)
+	for {
+		b := new(bson.Builder).String("_shardsvrSessions", r.ns.String()).Int64("since", r.read-clockSlack.Milliseconds())
+		if !next.IsMissing() {
+			b.Value("after", next)
+		}
+		a, err := r.ask(ctx, "admin", b.Finish())
+		if err != nil {
+			return err
+		}
+		if started == 0 {
+			started, _ = bson.ExactInt64(a.Reply.Lookup("now"))
+		}
+		for v := range a.Reply.Lookup("records").Doc().Values() {
+			_, session := v.Doc().Lookup("session").Binary()
+			_, value := v.Doc().Lookup("record").Binary()
+			record, err := retryable.Parse(value)
+			if err != nil || len(session) != retryable.SessionLen {
+				return mongoerr.New(mongoerr.OperationFailed, "the giver's record of a session is not readable: %v", err)
+			}
+			var s retryable.Session
+			copy(s.ID[:], session)
+			copy(s.UID[:], session[len(s.ID):])
+			if err := r.s.node.Dispatcher.Adopt(ctx, s, &record); err != nil {
+				return err
+			}
+		}
+		if next = a.Reply.Lookup("next"); next.IsMissing() {
+			r.read = started
+			return nil
+		}
+	}
+}

@@ -1,0 +1,253 @@
+package shardsvr
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/client"
+	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/node"
+	"github.com/mayflydb/mayfly/internal/query/exec"
+	"github.com/mayflydb/mayfly/internal/schema"
+	"github.com/mayflydb/mayfly/internal/storage"
+)
+
+// lookPause is how often a primary looks whether there is something to receive or to remove
+// that it has not begun: its predecessor may have.
+const lookPause = time.Second
+
+// Shard is this member's part of a shard.
+type Shard struct {
+	node *node.Node
+	cat  *catalog.Catalog
+	exec *exec.Executor
+	log  *slog.Logger
+
+	names nameLocks
+	clock client.Clock
+	kick  chan struct{} // holds one value where there may be new work
+	work  struct {
+		sync.Mutex
+		running sync.WaitGroup
+		life    context.Context           // nil while the shard does not run
+		jobs    map[schema.Namespace]*job // under way
+		sets    map[string]*client.Set    // other shards, by their set strings
+	}
+}
+
+// New makes the part of a node that is a member of a shard. The node checks statements by
+// what the shard owns from now on.
+func New(n *node.Node, log *slog.Logger) *Shard {
+	s := &Shard{node: n, cat: n.Catalog, exec: n.Exec, log: log, kick: make(chan struct{}, 1)}
+	s.work.jobs, s.work.sets = map[schema.Namespace]*job{}, map[string]*client.Set{}
+	n.BecomeShard()
+	return s
+}
+
+// Register adds the commands.
+func (s *Shard) Register(r *command.Registry) {
+	for _, c := range []*command.Command{
+		s.command("_shardsvrIdentify", (*request).identify), s.command("_shardsvrLeave", (*request).leave),
+		s.command("_shardsvrSetDatabase", (*request).setDatabase), s.command("_shardsvrDropDatabase", (*request).dropDatabase),
+		s.command("_shardsvrCreateSharded", (*request).createSharded), s.command("_shardsvrShard", (*request).shardCollection),
+		s.command("_shardsvrUnshard", (*request).unshard), s.command("_shardsvrVersion", (*request).version),
+		s.command("_shardsvrReceive", (*request).receive), s.command("_shardsvrReceived", (*request).received),
+		s.command("_shardsvrBlock", (*request).block), s.command("_shardsvrOwn", (*request).own),
+		s.command("_shardsvrGiven", (*request).given), s.command("_shardsvrAbort", (*request).abort),
+		s.command("_shardsvrDrop", (*request).drop), s.command("_shardsvrRename", (*request).rename),
+		s.command("_shardsvrRefine", (*request).refine), s.command("_shardsvrIndexes", (*request).indexes),
+		s.command("_shardsvrOwned", (*request).owned), s.command("_shardsvrSplitPoints", (*request).splitPoints),
+		s.command("_shardsvrClone", (*request).clone), s.command("_shardsvrSessions", (*request).sessions),
+	} {
+		r.Register(c)
+	}
+}
+
+// Run does what goes on behind requests until ctx ends, and returns when all of it has
+// ended.
+func (s *Shard) Run(ctx context.Context) {
+	s.work.Lock()
+	s.work.life = ctx
+	s.work.Unlock()
+	ticker := time.NewTicker(lookPause)
+	defer ticker.Stop()
+	for ctx.Err() == nil {
+		if s.writable() {
+			s.look()
+		}
+		select {
+		case <-ctx.Done():
+		case <-ticker.C:
+		case <-s.kick:
+		}
+	}
+	s.work.running.Wait()
+	s.work.Lock()
+	defer s.work.Unlock()
+	s.work.life = nil
+	for _, set := range s.work.sets {
+		set.Close()
+	}
+	clear(s.work.sets)
+}
+
+func (s *Shard) writable() bool { return s.node.Dispatcher.TakesWrites() == nil }
+
+// wake has Run look for new work.
+func (s *Shard) wake() {
+	select {
+	case s.kick <- struct{}{}:
+	default:
+	}
+}
+
+// look begins what is to be done and is not under way.
+func (s *Shard) look() {
+	for _, db := range s.cat.Databases() {
+		for _, c := range s.cat.Collections(db) {
+			if c.Sharding() != nil && len(c.Sharding().Hidden) > 0 {
+				s.begin(c.Namespace)
+			}
+		}
+	}
+}
+
+// job is what goes on for one collection: a range that is received, or ranges that are
+// removed.
+type job struct {
+	cancel  context.CancelFunc
+	ended   chan struct{}
+	receive *receiver // nil where nothing is received
+}
+
+// begin starts what the entry of a collection asks for, unless it is under way.
+func (s *Shard) begin(ns schema.Namespace) *job {
+	s.work.Lock()
+	defer s.work.Unlock()
+	if j := s.work.jobs[ns]; j != nil || s.work.life == nil || s.work.life.Err() != nil {
+		return j
+	}
+	ctx, cancel := context.WithCancel(s.work.life)
+	j := &job{cancel: cancel, ended: make(chan struct{})}
+	if coll := s.cat.Lookup(ns); coll != nil && receivingOf(coll) != nil {
+		j.receive = &receiver{s: s, ns: ns, changed: make(chan struct{})}
+	}
+	s.work.jobs[ns] = j
+	s.work.running.Go(func() {
+		defer close(j.ended)
+		defer cancel()
+		var err error
+		if j.receive != nil {
+			err = j.receive.run(ctx)
+		} else {
+			err = s.sweep(ctx, ns)
+		}
+		if err != nil && ctx.Err() == nil {
+			s.log.WarnContext(ctx, "A range is not moved", "id", logMove, "namespace", ns.String(), "error", err.Error())
+		}
+		if j.receive != nil && j.receive.failed() {
+			<-ctx.Done() // so that who asks hears why
+		}
+		s.work.Lock()
+		defer s.work.Unlock()
+		delete(s.work.jobs, ns)
+	})
+	return j
+}
+
+// stop ends what goes on for a collection.
+func (s *Shard) stop(ns schema.Namespace) {
+	s.work.Lock()
+	j := s.work.jobs[ns]
+	s.work.Unlock()
+	if j != nil {
+		j.cancel()
+		<-j.ended
+	}
+}
+
+// logMove is the id of the line about a move that does not go on.
+const logMove = 9000040
+
+// set is another shard.
+func (s *Shard) set(at string) (*client.Set, error) {
+	s.work.Lock()
+	defer s.work.Unlock()
+	if set := s.work.sets[at]; set != nil {
+		return set, nil
+	}
+	parsed, err := client.ParseSetString(at)
+	if err != nil {
+		return nil, err
+	}
+	set := client.OpenSet(parsed, client.Options{AppName: "mayfly shard"}, &s.clock)
+	s.work.sets[at] = set
+	return set, nil
+}
+
+// server is the client of what a shard does by itself.
+var server = &command.Client{Internal: true}
+
+// run runs a command of this member.
+func (s *Shard) run(ctx context.Context, db string, body bson.Doc) (bson.Doc, error) {
+	r := s.node.Dispatcher.Dispatch(ctx, &command.Request{Client: server, DB: db, Body: body})
+	defer r.Release()
+	reply := r.Body.Clone()
+	if reply.Lookup("ok").Truthy() {
+		return reply, nil
+	}
+	code, text := reply.Lookup("code"), reply.Lookup("errmsg")
+	message := ""
+	if text.Type == bson.TypeString {
+		message = text.Str()
+	}
+	return reply, mongoerr.New(mongoerr.Code(bson.ClampToInt64(code)), "%s", message)
+}
+
+// put stores a document in the place of the one with its _id, in a unit with others where u
+// is not nil.
+func (s *Shard) put(ctx context.Context, u *catalog.Unit, ns schema.Namespace, doc bson.Doc) error {
+	c := s.cat.Lookup(ns)
+	if c == nil {
+		var err error
+		if c, err = s.cat.Create(ctx, ns, nil); mongoerr.Is(err, mongoerr.NamespaceExists) {
+			c = s.cat.Lookup(ns)
+		} else if err != nil {
+			return err
+		}
+	}
+	put := func(u *catalog.Unit) error {
+		key, old, err := u.LockID(ctx, c, doc.Lookup("_id"))
+		switch {
+		case err != nil:
+			return err
+		case old == nil:
+			return u.Insert(ctx, c, doc)
+		}
+		return u.Update(ctx, c, key, old, doc)
+	}
+	if u != nil {
+		return put(u)
+	}
+	return s.cat.Run(ctx, storage.Journaled, put)
+}
+
+// remove removes the document with an _id, if there is one.
+func (s *Shard) remove(ctx context.Context, ns schema.Namespace, id bson.Value) error {
+	c := s.cat.Lookup(ns)
+	if c == nil {
+		return nil
+	}
+	return s.cat.Run(ctx, storage.Journaled, func(u *catalog.Unit) error {
+		key, old, err := u.LockID(ctx, c, id)
+		if err != nil || old == nil {
+			return err
+		}
+		return u.Delete(ctx, c, key, old)
+	})
+}

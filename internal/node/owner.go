@@ -1,0 +1,249 @@
+package node
+
+import (
+	"context"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/schema"
+)
+
+// A shard answers statements by what it owns: the version of a collection that a router
+// sends is compared with the collection's entry before a statement (admit), when a read
+// holds its state of the store (heldBy, invariant held), and where a unit enters the
+// collection (guard, invariant fenced). (docs/rfcs/0023-cluster.md)
+
+var (
+	identityNamespace  = schema.Namespace{DB: "admin", Coll: "system.version"}
+	databasesNamespace = schema.Namespace{DB: "config", Coll: "cache.databases"}
+)
+
+// ShardIdentity is the _id of the document in admin.system.version that says which shard
+// of which cluster this is.
+const ShardIdentity = "shardIdentity"
+
+// BecomeShard has the node's statements checked by what the shard owns.
+func (n *Node) BecomeShard() {
+	n.shard = true
+	n.Dispatcher.Admit = n.admit
+}
+
+// Stored finds a document by its _id, a string, in the newest state; nil for none.
+func (n *Node) Stored(ns schema.Namespace, id string) (bson.Doc, error) {
+	c := n.Catalog.Lookup(ns)
+	if c == nil {
+		return nil, nil
+	}
+	_, doc, closer, err := c.FindID(nil, n.Catalog.Engine(), bson.String(id))
+	if err != nil || doc == nil {
+		return nil, err
+	}
+	return doc.Clone(), closer.Close()
+}
+
+// ShardName is the name of this shard, "" while it is none.
+func (n *Node) ShardName() string {
+	doc, err := n.Stored(identityNamespace, ShardIdentity)
+	if err != nil || doc == nil {
+		return ""
+	}
+	if v := doc.Lookup("shardName"); v.Type == bson.TypeString {
+		return v.Str()
+	}
+	return ""
+}
+
+// admit waits until a statement may run here, at most as long as a critical section may
+// last, or as a secondary may take to hear what the primary has been told. Errors: 13, 169,
+// 249, 319, 13388, and the cause of ctx's end.
+func (n *Node) admit(ctx context.Context, op *command.Op) error {
+	if op.HasUUID || op.Collection == "" {
+		return nil
+	}
+	ns := namespace(op)
+	writes := op.Command.Flags&command.Writes != 0
+	var timeout <-chan time.Time
+	for {
+		c := n.Catalog.Lookup(ns)
+		var next <-chan struct{}
+		if c != nil {
+			next = c.Arrivals()
+			if c != n.Catalog.Lookup(ns) {
+				continue
+			}
+		}
+		err, wait := n.checkOwner(op.Generic.Versions, ns, c, writes, op.Client != nil && op.Client.Internal)
+		if !wait {
+			return err
+		}
+		if timeout == nil {
+			timer := time.NewTimer(catalog.BlockedWait)
+			defer timer.Stop()
+			timeout = timer.C
+		}
+		select {
+		case <-next:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-timeout:
+			return err
+		}
+	}
+}
+
+// checkOwner says whether a statement with versions may run on a collection as it is, nil
+// for none. wait says that this may change by itself; the error is then for who has waited
+// enough.
+func (n *Node) checkOwner(v *command.Versions, ns schema.Namespace, c *catalog.Collection, writes, internal bool) (err error, wait bool) {
+	var s *schema.Sharding
+	if c != nil {
+		s = c.Sharding()
+	}
+	if v == nil {
+		switch {
+		case s == nil:
+			return nil, false
+		case writes && !internal:
+			return mongoerr.New(mongoerr.Unauthorized, "You are connecting to a sharded cluster improperly by connecting directly to a shard. "+
+				"Please connect to the cluster via a router (mongos)."), false
+		case s.Blocked != nil && s.Blocked.Reads:
+			return schema.StaleConfig(ns.String(), s.Shard, "a range is being handed over: version not known", schema.UnshardedVersion, nil), true
+		}
+		return nil, false
+	}
+	if c != nil && c.IsView() {
+		return n.shardedView(ns), false
+	}
+	if s != nil && s.Blocked != nil && (writes || s.Blocked.Reads) {
+		return schema.StaleConfig(ns.String(), s.Shard, "a range is being handed over: version not known", v.Shard, nil), true
+	}
+	wanted, name := schema.UnshardedVersion, ""
+	if s != nil {
+		wanted, name = s.Version, s.Shard
+	} else if v.Shard.IsSet() && v.Shard != schema.IgnoredVersion {
+		name = n.ShardName()
+	}
+	if err := schema.CheckShardVersion(ns.String(), name, v.Shard, wanted); err != nil {
+		return err, c != nil && n.isSecondary() && behind(wanted, v.Shard)
+	}
+	if s == nil && v.Database != nil {
+		return n.checkDatabase(ns.DB, v.Database, writes), false
+	}
+	return nil, false
+}
+
+// behind says whether a version is from before another one.
+func behind(v, w schema.ShardVersion) bool {
+	if c, comparable := v.Order(w); comparable {
+		return c < 0
+	}
+	return v.Timestamp < w.Timestamp
+}
+
+func (n *Node) isSecondary() bool {
+	m := n.Dispatcher.Member
+	return m != nil && m.Writable() != nil
+}
+
+// checkDatabase compares the version of a database that a router has sent with the one that
+// the shard was told. Errors: 249, and 319 for a write while the database moves.
+func (n *Node) checkDatabase(db string, received bson.Doc, writes bool) error {
+	doc, err := n.Stored(databasesNamespace, db)
+	if err != nil {
+		return err
+	}
+	wanted := doc.Lookup("version")
+	if doc == nil || !doc.Lookup("primary").Truthy() || wanted.Type != bson.TypeDocument || bson.CompareDocs(wanted.Doc(), received, nil) != 0 {
+		b := new(bson.Builder).String("db", db).Doc("vReceived", received)
+		if doc != nil && wanted.Type == bson.TypeDocument {
+			b.Doc("vWanted", wanted.Doc())
+		}
+		return mongoerr.New(mongoerr.StaleDbVersion, "version mismatch for the database %s", db).WithExtra(b.Finish())
+	}
+	if writes && doc.Lookup("blocked").Truthy() {
+		return mongoerr.New(mongoerr.MovePrimaryInProgress, "movePrimary is in progress for the database %s", db)
+	}
+	return nil
+}
+
+// shardedView is error 169, by which a router hears what a view is made of.
+func (n *Node) shardedView(ns schema.Namespace) error {
+	on, list, collation, err := n.resolveView(ns, nil)
+	if err != nil {
+		return err
+	}
+	var b bson.Builder
+	b.OpenDoc("resolvedView").String("ns", on.String()).OpenArray("pipeline")
+	for i, stage := range list {
+		b.Value(bson.Index(i), stage)
+	}
+	b.Close()
+	if collation != nil {
+		b.Doc("collation", collation)
+	}
+	b.Close()
+	return mongoerr.New(mongoerr.CommandOnShardedViewNotSupportedOnMongod, "Resolved views on sharded collections must be executed by mongos").WithExtra(b.Finish())
+}
+
+// heldBy is a check for a read of a collection that holds its state of the store: that is
+// what its statement may see if the entry has not changed since the descriptor was looked
+// up, and the version is right.
+func (n *Node) heldBy(op *command.Op, c *catalog.Collection) func() error {
+	v, ns := op.Generic.Versions, c.Namespace
+	return func() error {
+		now := c.Latest()
+		if now == nil {
+			return nil // the cursor says that it was dropped
+		}
+		if !now.Sharding().Shows(c.Sharding()) {
+			return schema.StaleConfig(ns.String(), n.ShardName(), "a range was handed over meanwhile", v.Shard, nil)
+		}
+		err, _ := n.checkOwner(v, ns, now, false, false)
+		return err
+	}
+}
+
+// guard is what the units of op are let into collections by; nil where this is no shard.
+func (n *Node) guard(op *command.Op) *catalog.Guard {
+	if !n.shard {
+		return nil
+	}
+	g := &catalog.Guard{Retryable: op.Generic.HasTxnNumber}
+	internal := op.Client != nil && op.Client.Internal
+	if v := op.Generic.Versions; v != nil {
+		g.Received, g.KeyMayBe = v.Shard, v.KeyMayBe
+	}
+	ns := namespace(op)
+	g.Admit = func(c *catalog.Collection) error {
+		v := op.Generic.Versions
+		if c.Namespace != ns && c.Namespace != ns.Buckets() {
+			v = nil
+		}
+		err, _ := n.checkOwner(v, c.Namespace, c, true, internal)
+		return err
+	}
+	return g
+}
+
+// guard is what the units of a bulkWrite are let into its collections by.
+func (b *bulk) guard() *catalog.Guard {
+	g := b.n.guard(b.op)
+	if g == nil {
+		return nil
+	}
+	internal := b.op.Client != nil && b.op.Client.Internal
+	g.Admit = func(c *catalog.Collection) error {
+		var v *command.Versions
+		for _, s := range b.spaces {
+			if ns := namespace(&s.Op); ns == c.Namespace || ns.Buckets() == c.Namespace {
+				v = s.Generic.Versions
+			}
+		}
+		err, _ := b.n.checkOwner(v, c.Namespace, c, true, internal)
+		return err
+	}
+	return g
+}

@@ -1,0 +1,18 @@
+package server
+
+import (
+	"github.com/mayflydb/mayfly/internal/cluster/shardsvr"
+	"github.com/mayflydb/mayfly/internal/node"
+)
+
+// shardServer makes this member one of a shard, where it has a role in a cluster: config
+// servers may be a shard, too. It adds the commands, and returns the component that does
+// what goes on behind them.
+func (s *Server) shardServer(n *node.Node) []Component {
+	if s.Options.Sharding.Role == "" {
+		return nil
+	}
+	shard := shardsvr.New(n, s.log.Logger("SHARDING"))
+	shard.Register(n.Dispatcher.Registry)
+	return []Component{background("shard", shard.Run)}
+}
