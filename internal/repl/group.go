@@ -105,6 +105,7 @@ type Group struct {
 	ticks     uint64
 	sinceLead uint64 // ticks since a leader was last heard of
 	frozen    uint64 // the tick until which the member does not campaign
+	full      bool   // the disk takes no writes: nobody is to hand over to this member
 	succeeds  uint64 // the tick at which it campaigns, as the leader is gone; 0: not
 	resorts   uint64 // the tick at which it campaigns as the last resort; 0: not
 	removed   bool   // another member says that this one was removed from the set

@@ -34,8 +34,8 @@ type Change struct {
 type Report struct {
 	Applied Position  // the last entry that the sender's machine holds
 	Wanted  Timestamp // a cluster time that somebody waits for at the sender; 0 for none
-	// Frozen says that the sender does not stand for election now, so that it cannot
-	// take over.
+	// Frozen says that the sender does not stand for election now, or could not write as
+	// primary: nobody hands over to it.
 	Frozen bool
 	// Asks says that somebody at the sender, which leads, waits for what others hold:
 	// they report each round that applies something at once, not only with their next

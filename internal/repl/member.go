@@ -122,6 +122,7 @@ func OpenMember(o MemberOptions) (_ *Member, err error) {
 	m.replica.start()
 	m.work.Go(func() { m.lead(ctx) })
 	m.work.Go(func() { m.replaceLost(ctx) })
+	m.work.Go(func() { m.watchDisk(ctx) })
 	return m, nil
 }
 

@@ -286,6 +286,96 @@ func TestThreeMembers(t *testing.T) {
 	}
 }
 
+// A primary whose disk is full hands over to a member that has room, and not while there
+// is none.
+func TestFullDiskHandsOver(t *testing.T) {
+	ms := newMachines(t)
+	var all []*process
+	c := &Config{Set: "rs0", Version: 1, Election: 500 * time.Millisecond}
+	for i, host := range []string{"a:1", "b:1", "c:1"} {
+		all = append(all, ms.member(host, storage.NewMemFS()))
+		c.Members = append(c.Members, MemberConfig{ID: int32(i), Host: host, Priority: 1, Votes: 1})
+	}
+	if err := all[0].Initiate(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	inserted := int32(0)
+	insert := func(p *process) error {
+		o, err := p.insert(inserted)
+		if err != nil {
+			return err
+		}
+		inserted++
+		return p.WaitConcern(t.Context(), o.Last(), Concern{N: 3})
+	}
+	if err := insert(all[0]); err != nil {
+		t.Fatal(err)
+	}
+	// A part of what must stay free, so that what others write finds room.
+	fill := func(p *process, full bool) {
+		if p.fs.SetQuota(-1); full {
+			p.fs.SetQuota(3 << 20)
+		}
+	}
+	knows := func(p *process, full bool) {
+		t.Helper()
+		until(t, "the others know", func() (known bool) {
+			known = true
+			for _, other := range all {
+				if err := other.replica.Do(t.Context(), func(g *Group) error {
+					if q := g.peers[p.State().ID]; other != p && other.Writable() == nil && q != nil && q.frozen != full {
+						known = false
+					}
+					return nil
+				}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			return known
+		})
+	}
+	first := leaderOf(t, all...)
+	for _, p := range all {
+		if p != first {
+			fill(p, true)
+			knows(p, true)
+		}
+	}
+	fill(first, true)
+	until(t, "it knows that its disk is full", func() (full bool) {
+		if err := first.replica.Do(t.Context(), func(g *Group) error { full = g.full; return nil }); err != nil {
+			t.Fatal(err)
+		}
+		return full
+	})
+	if err := insert(first); !mongoerr.Is(err, mongoerr.OutOfDiskSpace) {
+		t.Errorf("a write on a full disk: %v", err)
+	}
+	if err := first.StepDown(t.Context(), time.Second, 0, false); !mongoerr.Is(err, mongoerr.ExceededTimeLimit) {
+		t.Errorf("a handover to a full disk: %v", err)
+	}
+	var second *process
+	for _, p := range all {
+		if p != first && second == nil {
+			second = p
+		}
+	}
+	fill(second, false)
+	until(t, "the one with room is primary", func() bool { return second.Writable() == nil })
+	if err := insert(second); err != nil {
+		t.Errorf("a write by the one with room: %v", err)
+	}
+	for _, p := range all {
+		fill(p, false)
+	}
+	for _, p := range all {
+		if p.count() != int64(inserted) {
+			t.Errorf("%s has %d of %d", p.Host(), p.count(), inserted)
+		}
+		p.kill()
+	}
+}
+
 // A member that is removed learns of it, and serves nobody any more.
 func TestMemberIsRemoved(t *testing.T) {
 	ms := newMachines(t)

@@ -57,7 +57,7 @@ func (g *Group) tell() {
 // report returns the report for this member's frames.
 func (g *Group) report() Report {
 	asks := g.role == Leader && slices.ContainsFunc(g.waits, func(w *Wait) bool { return w.primary })
-	return Report{Applied: g.applied, Wanted: g.wanted, Frozen: g.ticks < g.frozen, Asks: asks}
+	return Report{Applied: g.applied, Wanted: g.wanted, Frozen: g.ticks < g.frozen || g.full, Asks: asks}
 }
 
 // stepQueue passes the queued proposals to raft, each with its time, in their

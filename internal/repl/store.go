@@ -243,6 +243,14 @@ func (s *Store) copyTo(ctx context.Context, dir string, below uint64) error {
 	return s.engine.CheckpointWithout(dir, storage.IdentRaft, entryKey(s.opts.Group, 0), entryKey(s.opts.Group, below))
 }
 
+// room is how many bytes the disk has above the free space at which writes are refused.
+// Any goroutine may call it.
+func (s *Store) room() int64 {
+	s.copying.Lock()
+	defer s.copying.Unlock()
+	return s.engine.Room()
+}
+
 // adopt turns a received store into this member's.
 func (s *Store) adopt(dir string, base Position, hard *raftpb.HardState) (err error) {
 	e, err := s.opts.Open(dir)

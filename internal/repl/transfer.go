@@ -37,6 +37,11 @@ const (
 // chunkBytes is the size of a piece of a file.
 const chunkBytes = 256 << 10
 
+// syncBytes is after how many bytes of a file the operating system is asked to write
+// them, and waited for with those before: else the sync at the file's end, and that of
+// the log behind it, would wait for hundreds of megabytes.
+const syncBytes = 4 << 20
+
 // Progress is how much of a snapshot has been received.
 type Progress struct {
 	Started time.Time
@@ -293,7 +298,7 @@ func (n *Network) receiveSnapshot(s grpc.ServerStream) error {
 		n.mu.Unlock()
 		n.opts.Changed()
 	}()
-	r := &receiver{s: s, fs: m.store.opts.FS, dir: m.store.opts.FS.PathJoin(m.store.opts.Dir, incomingDir), progress: p, room: m.store.engine.Room}
+	r := &receiver{s: s, fs: m.store.opts.FS, dir: m.store.opts.FS.PathJoin(m.store.opts.Dir, incomingDir), progress: p, room: m.store.room}
 	n.opts.Logger.Info("replication: receives the data of another member", "member", f.From, "bytes", p.Total)
 	err = r.receive(b[:1])
 	if err == nil {
@@ -484,7 +489,7 @@ func (r *receiver) open(path string, size int64) (f storage.File, at int64, err 
 
 // data receives what follows of a file from an offset on.
 func (r *receiver) data(f storage.File, path string, at, size int64, sum hash.Hash) error {
-	for {
+	for begun := at; ; {
 		var b []byte
 		if err := r.s.RecvMsg(&b); err != nil {
 			return err
@@ -497,6 +502,12 @@ func (r *receiver) data(f storage.File, path string, at, size int64, sum hash.Ha
 			sum.Write(b[1:])
 			at += int64(len(b) - 1)
 			r.progress.Done.Add(int64(len(b) - 1))
+			if at-begun >= syncBytes {
+				begun = at
+				if _, err := f.SyncTo(at); err != nil {
+					return err
+				}
+			}
 		case len(b) == 1+sha256.Size && b[0] == sendSum:
 			if at != size || string(sum.Sum(nil)) != string(b[1:]) {
 				return errors.Join(status.Errorf(codes.DataLoss, "file %s arrived damaged", path), r.fs.Remove(path))

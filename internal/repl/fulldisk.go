@@ -1,0 +1,45 @@
+package repl
+
+import (
+	"context"
+	"time"
+)
+
+const (
+	// diskEvery is how often a member looks whether its disk is full, and fullLooks how
+	// often in a row it must be before a primary hands over.
+	diskEvery = time.Second
+	fullLooks = 2
+	// fullPeriod is how long a primary that has handed over for it does not stand for
+	// election.
+	fullPeriod = 10 * time.Second
+)
+
+// watchDisk is the goroutine that knows whether the disk is full, so that writes are
+// refused (14031): a primary hands over to a member that has caught up and has room, and
+// nobody hands over to a member without. Where there is none with room the primary stays:
+// it serves reads, and takes deletions.
+func (m *Member) watchDisk(ctx context.Context) {
+	looks := 0
+	for tick := time.NewTicker(diskEvery); ; {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			tick.Stop()
+			return
+		}
+		full := m.store.room() <= 0
+		m.replica.tryPost(func(g *Group) { g.full = full })
+		if looks++; !full {
+			looks = 0
+		}
+		if looks < fullLooks || m.Writable() != nil || len(m.replica.State().Config.Members) == 1 {
+			continue
+		}
+		if err := m.StepDown(ctx, fullPeriod, 0, false); err != nil {
+			m.o.Log.Debug("replication: the disk is full, and nobody can take over", "error", err)
+			continue
+		}
+		m.o.Log.Warn("replication: handed over, as the disk is full")
+	}
+}
