@@ -37,11 +37,6 @@ const (
 // chunkBytes is the size of a piece of a file.
 const chunkBytes = 256 << 10
 
-// syncBytes is after how many bytes of a file the operating system is asked to write
-// them, and waited for with those before: else the sync at the file's end, and that of
-// the log behind it, would wait for hundreds of megabytes.
-const syncBytes = 4 << 20
-
 // Progress is how much of a snapshot has been received.
 type Progress struct {
 	Started time.Time
@@ -489,7 +484,7 @@ func (r *receiver) open(path string, size int64) (f storage.File, at int64, err 
 
 // data receives what follows of a file from an offset on.
 func (r *receiver) data(f storage.File, path string, at, size int64, sum hash.Hash) error {
-	for begun := at; ; {
+	for {
 		var b []byte
 		if err := r.s.RecvMsg(&b); err != nil {
 			return err
@@ -502,12 +497,6 @@ func (r *receiver) data(f storage.File, path string, at, size int64, sum hash.Ha
 			sum.Write(b[1:])
 			at += int64(len(b) - 1)
 			r.progress.Done.Add(int64(len(b) - 1))
-			if at-begun >= syncBytes {
-				begun = at
-				if _, err := f.SyncTo(at); err != nil {
-					return err
-				}
-			}
 		case len(b) == 1+sha256.Size && b[0] == sendSum:
 			if at != size || string(sum.Sum(nil)) != string(b[1:]) {
 				return errors.Join(status.Errorf(codes.DataLoss, "file %s arrived damaged", path), r.fs.Remove(path))
