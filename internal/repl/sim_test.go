@@ -816,6 +816,7 @@ func simulateOn(seed uint64, plant func(*host), stores bool, only ...int) *world
 	}
 	w.run(end)
 	w.fewer()
+	w.run(max(w.now, end+sec)) // what the nemesis has begun ends
 	w.settle()
 	w.finalReads()
 	w.run(w.now + 5*sec)
