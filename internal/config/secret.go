@@ -63,6 +63,10 @@ func (l *loader) cosmosKey() {
 func (l *loader) memberKey() {
 	o := &l.options.Security
 	if o.KeyFile == "" {
+		if o.Authorization && l.options.Replication.Set != "" {
+			// Clients would have to authenticate, and whoever says that it is a member not.
+			l.fail("security.keyFile", "is required when authorization is enabled with replica sets")
+		}
 		return
 	}
 	info, err := os.Stat(o.KeyFile)

@@ -105,3 +105,11 @@ func TestMemberKey(t *testing.T) {
 		}
 	}
 }
+
+// Who checks what clients may do checks who is a member, too.
+func TestKeyFileRequired(t *testing.T) {
+	_, err := Load(Input{Args: []string{"--replSet", "rs0", "--auth"}})
+	if err == nil || !strings.Contains(err.Error(), "security.keyFile: is required when authorization is enabled with replica sets") {
+		t.Errorf("--auth of a member without a key: %v", err)
+	}
+}
