@@ -199,7 +199,7 @@ func TestRelayoutDisk(t *testing.T) {
 		}
 		return ""
 	}
-	for begun := time.Now(); !strings.HasPrefix(message(), "Relayout: waits for disk space"); time.Sleep(slowCommit) {
+	for begun := time.Now(); !strings.HasPrefix(message(), "Relayout: waiting for disk space"); time.Sleep(slowCommit) {
 		if time.Since(begun) > 20*time.Second {
 			t.Fatalf("it does not wait: %q\n%s", message(), w.log.take())
 		}
