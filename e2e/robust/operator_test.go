@@ -192,7 +192,7 @@ func TestSecretsAreShownNowhere(t *testing.T) {
 	if err := os.WriteFile(file, []byte(secret+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	const warning = "lets the emulator's well-known key in"
+	const warning = "accepts the emulator's well-known key"
 	if own := testkit.Start(t, "--cosmos", "--cosmosPort", "0", "--cosmosBindIp", "0.0.0.0", "--cosmosKeyFile", file); strings.Contains(own.Output(), warning) {
 		t.Error("a key of one's own is warned of")
 	}
