@@ -137,9 +137,9 @@ func (r *round) maxChunk() int64 { return cmp.Or(r.c.MaxChunk, r.set.ChunkSize) 
 // chunks that are in no zone.
 func (m *Member) inZone(zone string) bool { return zone == "" || slices.Contains(m.Zones, zone) }
 
-// receiver returns the shard of a zone that has the least data of the
+// recipient returns the shard of a zone that has the least data of the
 // collection and may take more, or nil.
-func (r *round) receiver(zone string) *Member {
+func (r *round) recipient(zone string) *Member {
 	var best *Member
 	for i := range r.members {
 		m := &r.members[i]
@@ -172,7 +172,7 @@ func (r *round) drain() {
 			if !r.movable(&c) {
 				continue
 			}
-			if to := r.receiver(r.c.Zones.Of(c.Range)); to != nil {
+			if to := r.recipient(r.c.Zones.Of(c.Range)); to != nil {
 				r.move(c, to.ID, 0, Draining)
 				break
 			}
@@ -186,7 +186,7 @@ func (r *round) zones() {
 		if r.busy[c.Shard] || !r.movable(&c) {
 			continue
 		}
-		if to := r.receiver(r.c.Zones.Of(c.Range)); to != nil {
+		if to := r.recipient(r.c.Zones.Of(c.Range)); to != nil {
 			r.move(c, to.ID, 0, ZoneViolation)
 		}
 	}
@@ -221,7 +221,7 @@ func (c *Balanced) zoneNames() []string {
 func (r *round) sizes() {
 	for _, zone := range r.c.zoneNames() {
 		for _, from := range r.c.fullest(r.members, zone) {
-			to := r.receiver(zone)
+			to := r.recipient(zone)
 			if to == nil || r.busy[from.ID] || !r.c.uneven(r.members, zone, from.ID, to.ID, r.maxChunk()) {
 				continue
 			}
@@ -294,7 +294,7 @@ func (c *Balanced) violation(members []Member, s Settings) Status {
 	size := cmp.Or(c.MaxChunk, s.ChunkSize)
 	for _, zone := range c.zoneNames() {
 		r := round{c: c, members: members}
-		to := r.receiver(zone)
+		to := r.recipient(zone)
 		if to == nil {
 			continue
 		}

@@ -84,8 +84,8 @@ func (r *request) setDatabase() error {
 func (r *request) of(ns string) bool { return strings.HasPrefix(ns, r.ns+".") }
 
 func (r *request) cloneDatabase() error {
-	giver := r.s.Peer(r.body.Lookup("from").Str())
-	for ns, c := range giver.Collections {
+	donor := r.s.Peer(r.body.Lookup("from").Str())
+	for ns, c := range donor.Collections {
 		if r.of(ns) && (!c.Sharded || r.s.Collections[ns] == nil) {
 			clone := *c
 			clone.Version.Major, clone.Version.Minor, clone.Cloned = 0, 0, !c.Sharded

@@ -58,7 +58,7 @@ type Hidden struct {
 	shard.Range
 	Operation int64
 	From      string
-	Copied    int64 // writes of the giver that are here
+	Copied    int64 // writes of the donor that are here
 	Given     bool
 }
 
@@ -230,9 +230,9 @@ func (s *Shard) Position(ns string) uint64 {
 	return 0
 }
 
-// Copy brings here what a giver has of the ranges that are received.
-func (s *Shard) Copy(ns string, giver *Shard) {
-	from, c := giver.Collections[ns], s.Collections[ns]
+// Copy brings here what a donor has of the ranges that are received.
+func (s *Shard) Copy(ns string, donor *Shard) {
+	from, c := donor.Collections[ns], s.Collections[ns]
 	if from == nil || c == nil {
 		return
 	}
@@ -247,7 +247,7 @@ func (s *Shard) Copy(ns string, giver *Shard) {
 					c.Docs = append(c.Docs, d)
 				}
 			}
-			c.Hidden[i].Copied = int64(giver.Position(ns))
+			c.Hidden[i].Copied = int64(donor.Position(ns))
 		}
 	})
 }

@@ -1,4 +1,4 @@
-// Package configsvr is what the config servers of a cluster do beside storing
+// Package configsvr is what the config servers of a cluster do besides storing
 // documents: the commands that change the cluster, the operations that they begin,
 // and the balancer. It runs on the primary of their replica set, for one term at a
 // time (term.go).
@@ -7,7 +7,7 @@
 // tools read and write them. Every change of them is made under one lock, from what
 // they are then, in one unit, which a deposed primary cannot commit. What asks shards
 // for something is an operation (operations.go), whose course package step decides
-// and driver.go carries out; who may run beside whom is claims.go.
+// and driver.go carries out; which may run at the same time is in claims.go.
 //
 // Each command is a file of its own, with what its operation writes when it commits.
 //

@@ -159,7 +159,7 @@ func (s *Server) move(ctx context.Context, w wanted) (size int64, err error) {
 		if now.Shard != from || !now.Contains(w.span) {
 			return decision{}, mongoerr.New(mongoerr.ConflictingOperationInProgress, "the chunks of %s have changed", w.ns)
 		}
-		giver, err := s.shard(from)
+		donor, err := s.shard(from)
 		if err != nil {
 			return decision{}, err
 		}
@@ -170,7 +170,7 @@ func (s *Server) move(ctx context.Context, w wanted) (size int64, err error) {
 		if err != nil {
 			return decision{}, err
 		}
-		b := new(bson.Builder).String("from", from).String("to", w.to).String("host", giver.Host).Doc("min", c.Key.Doc(w.span.Min)).Doc("max", c.Key.Doc(w.span.Max)).
+		b := new(bson.Builder).String("from", from).String("to", w.to).String("host", donor.Host).Doc("min", c.Key.Doc(w.span.Min)).Doc("max", c.Key.Doc(w.span.Max)).
 			Binary("uuid", 4, c.UUID[:]).Doc("key", c.Key.Pattern()).Bool("unique", c.Unique).
 			OpenDoc("generation").ObjectID("epoch", c.Epoch).Timestamp("timestamp", c.Timestamp).Close()
 		args := b.Finish()

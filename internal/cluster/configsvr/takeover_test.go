@@ -185,7 +185,7 @@ func (c *cluster) chunksKnown(all []collectionDoc) error {
 	})
 }
 
-// TestDDLUndoesAMove has a drop come while a move waits for its receiver.
+// TestDDLUndoesAMove has a drop come while a move waits for its recipient.
 func TestDDLUndoesAMove(t *testing.T) {
 	c := start(t)
 	defer c.end()

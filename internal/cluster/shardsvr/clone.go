@@ -15,7 +15,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/shard"
 )
 
-// cloneBytes bounds a batch of documents that a receiver gets; one document may be larger.
+// cloneBytes bounds a batch of documents that a recipient gets; one document may be larger.
 const cloneBytes = 4 << 20
 
 // sharded is the request's collection, which is sharded. Errors: 26, 118.
@@ -30,7 +30,7 @@ func (r *request) sharded() (*catalog.Collection, error) {
 	return c, nil
 }
 
-// clone answers a receiver: {_shardsvrClone: ns, min, max, after} with documents of the range
+// clone answers a recipient: {_shardsvrClone: ns, min, max, after} with documents of the range
 // in the order of their _id, and where to go on; {…, ids} with those of them that are there;
 // {…, describe: true} with options and indexes.
 func (r *request) clone(ctx context.Context) error {

@@ -265,7 +265,7 @@ func TestMove(t *testing.T) {
 	}
 }
 
-// TestRetryAfterMove: a statement that the giver has executed is not executed again where
+// TestRetryAfterMove: a statement that the donor has executed is not executed again where
 // its range is.
 func TestRetryAfterMove(t *testing.T) {
 	a, b := start(t, "s0"), start(t, "s1")

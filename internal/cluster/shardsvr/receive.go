@@ -23,7 +23,7 @@ type progress struct {
 	// to its end; after is the place up to which it was.
 	cleared, copied bool
 	after           bson.Value
-	// position is the giver's cluster time up to which all is here, once it is copied.
+	// position is the donor's cluster time up to which all is here, once it is copied.
 	position         uint64
 	done             bool // and that was the end
 	documents, bytes int64
@@ -53,7 +53,7 @@ func (s *Shard) received(ns schema.Namespace) (*progress, error) {
 }
 
 // receive answers {_shardsvrReceive: ns, uuid, key, unique, generation, from, min, max}: the
-// range is hidden, and is read from the giver from now on. Errors: 20 for a time series, 117
+// range is hidden, and is read from the donor from now on. Errors: 20 for a time series, 117
 // while another range is received.
 func (r *request) receive(ctx context.Context) error {
 	from, g := r.body.Lookup("from"), r.body.Lookup("generation")
@@ -61,7 +61,7 @@ func (r *request) receive(ctx context.Context) error {
 		return mongoerr.New(mongoerr.BadValue, "the request needs from and generation: %s", r.body)
 	}
 	if c := r.s.cat.Lookup(r.ns); c == nil || !r.isUUID(c) {
-		if err := r.likeGiver(ctx, from.Str(), g.Doc()); err != nil {
+		if err := r.likeDonor(ctx, from.Str(), g.Doc()); err != nil {
 			return err
 		}
 	}
@@ -102,8 +102,8 @@ func (r *request) receive(ctx context.Context) error {
 	return nil
 }
 
-// likeGiver makes the collection as the giver has it, at 0|0.
-func (r *request) likeGiver(ctx context.Context, from string, generation bson.Doc) error {
+// likeDonor makes the collection as the donor has it, at 0|0.
+func (r *request) likeDonor(ctx context.Context, from string, generation bson.Doc) error {
 	set, err := r.s.set(from)
 	if err != nil {
 		return err
@@ -158,18 +158,18 @@ func (r *request) received(ctx context.Context) error {
 	return nil
 }
 
-// catchUpPause is how long a receiver waits before it reads the giver's log again.
+// catchUpPause is how long a recipient waits before it reads the donor's log again.
 const catchUpPause = 50 * time.Millisecond
 
-// receiver reads a range from its giver. One goroutine runs it.
-type receiver struct {
+// recipient reads a range from its donor. One goroutine runs it.
+type recipient struct {
 	s    *Shard
 	ns   schema.Namespace
 	coll *catalog.Collection
 	key  *schema.ShardKey
 	span schema.ShardRange
 	set  *client.Set
-	read int64 // the giver's time of the records of sessions that were read last
+	read int64 // the donor's time of the records of sessions that were read last
 
 	mu       sync.Mutex
 	at       progress
@@ -180,14 +180,14 @@ type receiver struct {
 }
 
 // failed says that the move cannot come to its end.
-func (r *receiver) failed() bool {
+func (r *recipient) failed() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.err != nil
 }
 
 // note makes a change that others see.
-func (r *receiver) note(f func()) {
+func (r *recipient) note(f func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	f()
@@ -195,9 +195,9 @@ func (r *receiver) note(f func()) {
 	r.changed = make(chan struct{})
 }
 
-// await returns when all up to a time of the giver is here, for good. Errors: 96, the cause
+// await returns when all up to a time of the donor is here, for good. Errors: 96, the cause
 // of ctx's end.
-func (r *receiver) await(ctx context.Context, until uint64) error {
+func (r *recipient) await(ctx context.Context, until uint64) error {
 	r.note(func() { r.until = max(r.until, until) })
 	for {
 		r.mu.Lock()
@@ -218,7 +218,7 @@ func (r *receiver) await(ctx context.Context, until uint64) error {
 }
 
 // run receives until ctx ends: what it meets that waiting does not mend it leaves in err.
-func (r *receiver) run(ctx context.Context) error {
+func (r *recipient) run(ctx context.Context) error {
 	for pause := catchUpPause; ; pause = min(2*pause, time.Second) {
 		err := r.attempt(ctx)
 		if ctx.Err() != nil {
@@ -248,7 +248,7 @@ func transient(err error) bool {
 	return false
 }
 
-func (r *receiver) attempt(ctx context.Context) error {
+func (r *recipient) attempt(ctx context.Context) error {
 	p, err := r.s.received(r.ns)
 	if err != nil {
 		return err
@@ -281,7 +281,7 @@ func (r *receiver) attempt(ctx context.Context) error {
 }
 
 // step writes documents and the progress in one unit, with the progress as f changes it.
-func (r *receiver) step(ctx context.Context, f func(*progress), write func(*catalog.Unit, *progress) error) error {
+func (r *recipient) step(ctx context.Context, f func(*progress), write func(*catalog.Unit, *progress) error) error {
 	var next progress
 	err := r.s.cat.Run(ctx, storage.Journaled, func(u *catalog.Unit) error {
 		u.Moving = true
@@ -300,28 +300,28 @@ func (r *receiver) step(ctx context.Context, f func(*progress), write func(*cata
 	return err
 }
 
-// ask sends the giver a request that changes nothing.
-func (r *receiver) ask(ctx context.Context, db string, body bson.Doc) (client.Answer, error) {
+// ask sends the donor a request that changes nothing.
+func (r *recipient) ask(ctx context.Context, db string, body bson.Doc) (client.Answer, error) {
 	return r.set.Run(ctx, client.Call{DB: db, Body: body, Idempotent: true})
 }
 
-// now is a cluster time of the giver: all that it reads later has what was written up to
+// now is a cluster time of the donor: all that it reads later has what was written up to
 // then.
-func (r *receiver) now(ctx context.Context) (uint64, error) {
+func (r *recipient) now(ctx context.Context) (uint64, error) {
 	a, err := r.ask(ctx, "admin", new(bson.Builder).Int32("ping", 1).Finish())
 	if err != nil {
 		return 0, err
 	}
 	t := a.Reply.Lookup("operationTime")
 	if t.Type != bson.TypeTimestamp {
-		return 0, mongoerr.New(mongoerr.InternalError, "the giver tells no operationTime")
+		return 0, mongoerr.New(mongoerr.InternalError, "the donor tells no operationTime")
 	}
 	return t.Timestamp(), nil
 }
 
-// copy reads the range to its end. What is written in the meantime the giver's log has,
+// copy reads the range to its end. What is written in the meantime the donor's log has,
 // from the position on that is noted first.
-func (r *receiver) copy(ctx context.Context) error {
+func (r *recipient) copy(ctx context.Context) error {
 	if r.at.position == 0 {
 		t, err := r.now(ctx)
 		if err != nil {
@@ -356,13 +356,13 @@ func (r *receiver) copy(ctx context.Context) error {
 	return nil
 }
 
-func (r *receiver) request() *bson.Builder {
+func (r *recipient) request() *bson.Builder {
 	return new(bson.Builder).String("_shardsvrClone", r.ns.String()).Doc("min", r.key.Doc(r.span.Min)).Doc("max", r.key.Doc(r.span.Max))
 }
 
-// store puts a document of the giver in the place of the one with its _id. Errors: 11000
+// store puts a document of the donor in the place of the one with its _id. Errors: 11000
 // where that is another document.
-func (r *receiver) store(ctx context.Context, u *catalog.Unit, doc bson.Doc, p *progress) error {
+func (r *recipient) store(ctx context.Context, u *catalog.Unit, doc bson.Doc, p *progress) error {
 	key, old, err := u.LockID(ctx, r.coll, doc.Lookup("_id"))
 	if err != nil {
 		return err
@@ -373,19 +373,19 @@ func (r *receiver) store(ctx context.Context, u *catalog.Unit, doc bson.Doc, p *
 		return u.Insert(ctx, r.coll, doc.Clone())
 	}
 	if !r.holds(old) {
-		return mongoerr.New(mongoerr.DuplicateKey, "the receiver has another document with _id %s", doc.Lookup("_id"))
+		return mongoerr.New(mongoerr.DuplicateKey, "the recipient has another document with _id %s", doc.Lookup("_id"))
 	}
 	return u.Update(ctx, r.coll, key, old, doc.Clone())
 }
 
 // holds says whether a document lies in the range.
-func (r *receiver) holds(doc bson.Doc) bool {
+func (r *recipient) holds(doc bson.Doc) bool {
 	at, err := r.key.Append(nil, doc)
 	return err == nil && r.span.Holds(at)
 }
 
-// follow stores what the giver's log says of the range, again and again.
-func (r *receiver) follow(ctx context.Context) error {
+// follow stores what the donor's log says of the range, again and again.
+func (r *recipient) follow(ctx context.Context) error {
 	for ctx.Err() == nil {
 		begun := time.Now()
 		r.mu.Lock()
@@ -432,9 +432,9 @@ func (r *receiver) follow(ctx context.Context) error {
 // logBatch is how many documents of the log are read at once.
 const logBatch = 2000
 
-// readLog reads a part of the giver's log, and stores what the documents that it names are
+// readLog reads a part of the donor's log, and stores what the documents that it names are
 // now. more says that there is more.
-func (r *receiver) readLog(ctx context.Context) (more bool, err error) {
+func (r *recipient) readLog(ctx context.Context) (more bool, err error) {
 	to, err := r.now(ctx)
 	if err != nil || to <= r.at.position {
 		return false, err
@@ -463,7 +463,7 @@ func (r *receiver) readLog(ctx context.Context) (more bool, err error) {
 		case "u":
 			id = e.Lookup("o2").Doc().Lookup("_id")
 		case "n":
-			return false, mongoerr.New(mongoerr.OperationFailed, "the giver's log tells of documents that went as a range, and not which (oplogListsExpired)")
+			return false, mongoerr.New(mongoerr.OperationFailed, "the donor's log tells of documents that went as a range, and not which (oplogListsExpired)")
 		default:
 			return false, mongoerr.New(mongoerr.OperationFailed, "the collection was changed meanwhile")
 		}
@@ -494,8 +494,8 @@ func (r *receiver) readLog(ctx context.Context) (more bool, err error) {
 // idBatch is how many documents are asked for at once by their _ids.
 const idBatch = 100
 
-// reachesBack fails where the giver's log does not begin before the position any more.
-func (r *receiver) reachesBack(ctx context.Context) error {
+// reachesBack fails where the donor's log does not begin before the position any more.
+func (r *recipient) reachesBack(ctx context.Context) error {
 	b := new(bson.Builder).String("find", "oplog.rs").OpenDoc("sort").Int32("$natural", 1).Close().
 		OpenDoc("projection").Int32("ts", 1).Close().Int32("limit", 1).Bool("singleBatch", true)
 	a, err := r.ask(ctx, "local", b.Finish())
@@ -507,12 +507,12 @@ func (r *receiver) reachesBack(ctx context.Context) error {
 			return nil
 		}
 	}
-	return mongoerr.New(mongoerr.OperationFailed, "the giver's log does not reach back any more")
+	return mongoerr.New(mongoerr.OperationFailed, "the donor's log does not reach back any more")
 }
 
-// again asks for documents as they are now and makes the receiver's the same; all up to a
+// again asks for documents as they are now and makes the recipient's the same; all up to a
 // position is here then.
-func (r *receiver) again(ctx context.Context, ids []bson.Value, position uint64) error {
+func (r *recipient) again(ctx context.Context, ids []bson.Value, position uint64) error {
 	found := map[string]bson.Doc{}
 	if len(ids) > 0 {
 		b := r.request().OpenArray("ids")

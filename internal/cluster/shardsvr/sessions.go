@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	// sessionBatch is how many records of sessions a receiver gets at once, and
+	// sessionBatch is how many records of sessions a recipient gets at once, and
 	// sessionBytes how large a reply with them may be; one record has 16 MB at most.
 	sessionBatch = 1000
 	sessionBytes = 4 << 20
-	// clockSlack is how far the clocks of a giver's members may be apart.
+	// clockSlack is how far the clocks of a donor's members may be apart.
 	clockSlack = time.Minute
 )
 
-// sessions answers a receiver: {_shardsvrSessions: ns, since, after} with what sessions have
+// sessions answers a recipient: {_shardsvrSessions: ns, since, after} with what sessions have
 // executed since a time of this member's clock, in milliseconds, and where to go on. now is
 // its time.
 func (r *request) sessions(context.Context) error {
@@ -50,8 +50,8 @@ func (r *request) sessions(context.Context) error {
 	return nil
 }
 
-// mergeSessions takes over what the giver's sessions have executed since the last time.
-func (r *receiver) mergeSessions(ctx context.Context) error {
+// mergeSessions takes over what the donor's sessions have executed since the last time.
+func (r *recipient) mergeSessions(ctx context.Context) error {
 	next := bson.Value{Type: bson.Missing}
 	started := int64(0)
 	for {
@@ -71,7 +71,7 @@ func (r *receiver) mergeSessions(ctx context.Context) error {
 			_, value := v.Doc().Lookup("record").Binary()
 			record, err := retryable.Parse(value)
 			if err != nil || len(session) != retryable.SessionLen {
-				return mongoerr.New(mongoerr.OperationFailed, "the giver's record of a session is not readable: %v", err)
+				return mongoerr.New(mongoerr.OperationFailed, "the donor's record of a session is not readable: %v", err)
 			}
 			var s retryable.Session
 			copy(s.ID[:], session)

@@ -122,7 +122,7 @@ func (s *Shard) look() {
 type job struct {
 	cancel  context.CancelFunc
 	ended   chan struct{}
-	receive *receiver // nil where nothing is received
+	receive *recipient // nil where nothing is received
 }
 
 // begin starts what the entry of a collection asks for, unless it is under way.
@@ -135,7 +135,7 @@ func (s *Shard) begin(ns schema.Namespace) *job {
 	ctx, cancel := context.WithCancel(s.work.life)
 	j := &job{cancel: cancel, ended: make(chan struct{})}
 	if coll := s.cat.Lookup(ns); coll != nil && receivingOf(coll) != nil {
-		j.receive = &receiver{s: s, ns: ns, changed: make(chan struct{})}
+		j.receive = &recipient{s: s, ns: ns, changed: make(chan struct{})}
 	}
 	s.work.jobs[ns] = j
 	s.work.running.Go(func() {

@@ -415,10 +415,10 @@ func TestBugsAreFound(t *testing.T) {
 		told       bson.Doc
 		plant      func(*clustertest.Shard)
 	}{
-		{"reads of the giver are not blocked", "owned-once", leave("_shardsvrBlock", has("reads")), nil, nil},
-		{"nobody waits for what the giver wrote last", "complete", leave("_shardsvrReceived", has("until")), nil, nil},
-		{"the receiver is told before the commit", "told", nil, told, nil},
-		{"an undone move is not told to the receiver", "ends", func(o *step.Operation, p step.Phase, r step.Request) bool {
+		{"reads of the donor are not blocked", "owned-once", leave("_shardsvrBlock", has("reads")), nil, nil},
+		{"nobody waits for what the donor wrote last", "complete", leave("_shardsvrReceived", has("until")), nil, nil},
+		{"the recipient is told before the commit", "told", nil, told, nil},
+		{"an undone move is not told to the recipient", "ends", func(o *step.Operation, p step.Phase, r step.Request) bool {
 			return p == step.Undone && r.Shard == o.Args.Lookup("to").Str()
 		}, nil, nil},
 		{"shards do what is late", "ends", nil, nil, func(s *clustertest.Shard) { s.NoFence = true }},

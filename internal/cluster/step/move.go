@@ -4,12 +4,12 @@ import "github.com/mayflydb/mayfly/internal/bson"
 
 // KindMove is a range that goes from one shard to another.
 //
-// Args: {from, to, host: the giver's, min, max, uuid, key, unique, generation}.
+// Args: {from, to, host: the donor's, min, max, uuid, key, unique, generation}.
 // Told: {given, own}, the versions of both.
 const KindMove = "move"
 
-// BehindMS is how far a receiver may be behind the giver, in milliseconds, when the
-// giver's writes are made to wait.
+// BehindMS is how far a recipient may be behind the donor, in milliseconds, when the
+// donor's writes are made to wait.
 const BehindMS = 1200
 
 var move = phases(
@@ -40,7 +40,7 @@ var move = phases(
 			return []Request{o.ranged("from", "_shardsvrBlock", func(b *bson.Builder) { b.Bool("reads", true) })}
 		},
 	},
-	// Neither waits for the other: from the commit on the giver shows the range to nobody.
+	// Neither waits for the other: from the commit on the donor shows the range to nobody.
 	stages{func(o *Operation, _ Answers) []Request {
 		return []Request{
 			o.ranged("to", "_shardsvrOwn", func(b *bson.Builder) { b.Value("version", o.Told.Lookup("own")) }),

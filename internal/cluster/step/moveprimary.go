@@ -4,7 +4,7 @@ import "github.com/mayflydb/mayfly/internal/bson"
 
 // KindMovePrimary brings what is not sharded in a database to another shard.
 //
-// Args: {from, to, host: the giver's, version, next: the version after it}.
+// Args: {from, to, host: the donor's, version, next: the version after it}.
 const KindMovePrimary = "movePrimary"
 
 var movePrimary = phases(

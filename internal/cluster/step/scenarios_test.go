@@ -123,18 +123,18 @@ func moveScenario() *scenario {
 		ns:     events, from: 0, to: 1, old: old, own: own, clients: true,
 	}
 	sc.holds = func(w *world) error {
-		fromGiver, errGiver := w.shards[0].Read(events, old)
-		fromReceiver, errReceiver := w.shards[1].Read(events, own)
-		receiver := w.shards[1].Collections[events]
+		fromDonor, errDonor := w.shards[0].Read(events, old)
+		fromRecipient, errRecipient := w.shards[1].Read(events, own)
+		recipient := w.shards[1].Collections[events]
 		switch {
-		case errReceiver == nil && !w.commit:
-			return errors.New("told: the receiver owns the range before the commit")
-		case errGiver == nil && w.commit && errReceiver == nil:
+		case errRecipient == nil && !w.commit:
+			return errors.New("told: the recipient owns the range before the commit")
+		case errDonor == nil && w.commit && errRecipient == nil:
 			return errors.New("owned-once: both show the range")
-		case errGiver == nil && int64(len(fromGiver)) != 1+w.written:
-			return fmt.Errorf("complete: the giver shows %d of %d", len(fromGiver), 1+w.written)
-		case errReceiver == nil && len(receiver.Hidden) == 0 && int64(len(fromReceiver)) != 1+w.written:
-			return fmt.Errorf("complete: the receiver shows %d of %d", len(fromReceiver), 1+w.written)
+		case errDonor == nil && int64(len(fromDonor)) != 1+w.written:
+			return fmt.Errorf("complete: the donor shows %d of %d", len(fromDonor), 1+w.written)
+		case errRecipient == nil && len(recipient.Hidden) == 0 && int64(len(fromRecipient)) != 1+w.written:
+			return fmt.Errorf("complete: the recipient shows %d of %d", len(fromRecipient), 1+w.written)
 		}
 		return nil
 	}
@@ -142,15 +142,15 @@ func moveScenario() *scenario {
 		a, b := w.shards[0].Collections[events], w.shards[1].Collections[events]
 		switch {
 		case a.Blocked != nil:
-			return errors.New("the giver is blocked")
+			return errors.New("the donor is blocked")
 		case b != nil && len(b.Hidden) > 0:
-			return errors.New("the receiver hides the range")
+			return errors.New("the recipient hides the range")
 		case !w.commit && a.Version != old:
-			return errors.New("undone, and the giver does not own the range")
+			return errors.New("undone, and the donor does not own the range")
 		case !w.commit && b != nil && len(b.Docs) > 0:
-			return errors.New("undone, and the receiver has documents")
+			return errors.New("undone, and the recipient has documents")
 		case w.commit && (a.Version != given || len(a.Hidden) != 1 || b.Version != own):
-			return errors.New("done, and the range is not on the receiver alone")
+			return errors.New("done, and the range is not on the recipient alone")
 		}
 		return nil
 	}
@@ -263,7 +263,7 @@ func movePrimaryScenario() *scenario {
 				return errors.New("owned-once: both are primary")
 			}
 			if b.Primary && !w.commit {
-				return errors.New("told: the receiver is primary before the commit")
+				return errors.New("told: the recipient is primary before the commit")
 			}
 			return nil
 		},
@@ -272,7 +272,7 @@ func movePrimaryScenario() *scenario {
 			got := w.shards[1].Collections[events] != nil
 			a, b := database(w, 0), database(w, 1)
 			if w.commit && (has || !got || a.Primary || !b.Primary) || !w.commit && (!has || got || !a.Primary || a.Blocked || b.Primary) {
-				return fmt.Errorf("committed %v, and giver %v %v, receiver %v %v", w.commit, a, has, b, got)
+				return fmt.Errorf("committed %v, and donor %v %v, recipient %v %v", w.commit, a, has, b, got)
 			}
 			return nil
 		},
