@@ -97,8 +97,8 @@ func (s *script) settings(d *datadriven.TestData) string {
 			continue
 		}
 		set = next
-		fmt.Fprintf(&out, "off %v, chunks of %d MB, jumbo %v, merge %v, wait %v, throttle %s, active %v %v %v\n", set.Off, set.ChunkSize>>20, set.MoveJumbo, !set.NoMerge,
-			set.WaitForDelete, set.SecondaryThrottle, set.Active(0), set.Active(12*60), set.Active(23*60+30))
+		fmt.Fprintf(&out, "off %v, chunks of %d MB, jumbo %v, merge %v, active %v %v %v\n", set.Off, set.ChunkSize>>20, set.MoveJumbo, !set.NoMerge,
+			set.Active(0), set.Active(12*60), set.Active(23*60+30))
 	}
 	return out.String()
 }

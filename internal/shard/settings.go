@@ -19,9 +19,6 @@ type Settings struct {
 	MoveJumbo bool    // attemptToBalanceJumboChunks
 	Window    *Window // activeWindow; nil: always
 	NoMerge   bool    // automerge is off
-	// WaitForDelete and SecondaryThrottle are passed on to the moves.
-	WaitForDelete     bool
-	SecondaryThrottle bson.Value
 }
 
 // DefaultSettings are those of a cluster that has none.
@@ -104,11 +101,9 @@ func (s *Settings) balancer(name string, v bson.Value) (ok bool) {
 		s.Window, ok = parseWindow(v)
 		return ok
 	case "_secondaryThrottle":
-		s.SecondaryThrottle = v.Clone()
-		return boolean || v.Type == bson.TypeDocument
+		return boolean // each batch of a move is with the majority
 	case "_waitForDelete":
-		s.WaitForDelete = boolean && v.Bool()
-		return boolean
+		return boolean && !v.Bool() // a range that has moved is hidden at once, and goes later
 	case "attemptToBalanceJumboChunks":
 		s.MoveJumbo = boolean && v.Bool()
 		return boolean

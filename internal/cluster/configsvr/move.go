@@ -14,12 +14,33 @@ import (
 
 // moveChunk moves a chunk to another shard. (Manual: moveChunk.)
 func (s *Server) moveChunk() *command.Command {
-	return newCommand("MoveChunk", command.String(""), s.runMoveChunk, command.Object("find"), command.Array("bounds"), command.String("to").Required(),
-		command.SafeBool("forceJumbo"), command.SafeBool("_waitForDelete"), command.SafeBool("waitForDelete"), command.Any("_secondaryThrottle"), command.Any("secondaryThrottle"))
+	return newCommand("MoveChunk", command.String(""), s.runMoveChunk, moveFields(command.Object("find"), command.Array("bounds"), command.String("to").Required())...)
+}
+
+// moveFields adds what both commands that move take. Each batch that a recipient stores is
+// with the majority, so secondaryThrottle asks for nothing more, and true or false is all
+// that it may be.
+func moveFields(own ...*command.Field) []*command.Field {
+	return append(own, command.SafeBool("forceJumbo"), command.SafeBool("waitForDelete"), command.SafeBool("_waitForDelete"),
+		command.Bool("secondaryThrottle"), command.Bool("_secondaryThrottle"))
+}
+
+// forced returns whether a jumbo chunk is to be moved, too. Errors: 72 for
+// waitForDelete, as nobody sees a range that was given away, and its documents go behind the
+// reply.
+func forced(op *command.Op) (bool, error) {
+	if op.Args.Bool("waitForDelete") || op.Args.Bool("_waitForDelete") {
+		return false, mongoerr.New(mongoerr.InvalidOptions, "waitForDelete is not supported: a range that has moved is hidden at once, and its documents are removed later")
+	}
+	return op.Args.Bool("forceJumbo"), nil
 }
 
 func (s *Server) runMoveChunk(ctx context.Context, op *command.Op) error {
 	ns, err := namespaceOf(op)
+	if err != nil {
+		return err
+	}
+	force, err := forced(op)
 	if err != nil {
 		return err
 	}
@@ -37,7 +58,7 @@ func (s *Server) runMoveChunk(ctx context.Context, op *command.Op) error {
 			return err
 		}
 		chunk, _, err := m.SplitWhere(op.Args.Doc("find"), b, nil)
-		w = wanted{ns: ns, key: c.Key, chunk: chunk, span: chunk.Range, to: op.Args.Str("to"), force: op.Args.Bool("forceJumbo")}
+		w = wanted{ns: ns, key: c.Key, chunk: chunk, span: chunk.Range, to: op.Args.Str("to"), force: force}
 		return err
 	})
 	if err != nil {
@@ -59,8 +80,7 @@ func (s *Server) mapOf(ns string) (*collectionDoc, *shard.Map, error) {
 
 // moveRange moves a range, of which one end may be left out. (Manual: moveRange.)
 func (s *Server) moveRange() *command.Command {
-	return newCommand("MoveRange", command.String(""), s.runMoveRange, command.Object("min"), command.Object("max"), command.String("toShard").Required(),
-		command.SafeBool("forceJumbo"), command.SafeBool("waitForDelete"), command.SafeBool("_waitForDelete"), command.Any("secondaryThrottle"), command.Any("_secondaryThrottle"))
+	return newCommand("MoveRange", command.String(""), s.runMoveRange, moveFields(command.Object("min"), command.Object("max"), command.String("toShard").Required())...)
 }
 
 func (s *Server) runMoveRange(ctx context.Context, op *command.Op) error {
@@ -68,11 +88,15 @@ func (s *Server) runMoveRange(ctx context.Context, op *command.Op) error {
 	if err != nil {
 		return err
 	}
+	force, err := forced(op)
+	if err != nil {
+		return err
+	}
 	lo, hi := op.Args.Value("min"), op.Args.Value("max")
 	if lo.IsMissing() && hi.IsMissing() {
 		return mongoerr.New(mongoerr.InvalidOptions, "must specify 'min', 'max' or both")
 	}
-	w := wanted{ns: ns, to: op.Args.Str("toShard"), force: op.Args.Bool("forceJumbo"), bytes: lo.IsMissing() != hi.IsMissing()}
+	w := wanted{ns: ns, to: op.Args.Str("toShard"), force: force, bytes: lo.IsMissing() != hi.IsMissing()}
 	err = s.read(func() error {
 		c, m, err := s.mapOf(ns)
 		if err != nil {

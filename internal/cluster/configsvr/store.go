@@ -54,7 +54,7 @@ const settingsOptions = `{validator: {$jsonSchema: {oneOf: [
 	{properties: {_id: {enum: ["balancer"]}, mode: {enum: ["full", "off"]}, stopped: {bsonType: "bool"},
 		activeWindow: {bsonType: "object", required: ["start", "stop"], additionalProperties: false,
 			properties: {start: {bsonType: "string", pattern: "^([0-9]|0[0-9]|1[0-9]|2[0-3]):[0-5][0-9]$"}, stop: {bsonType: "string", pattern: "^([0-9]|0[0-9]|1[0-9]|2[0-3]):[0-5][0-9]$"}}},
-		_secondaryThrottle: {bsonType: ["bool", "object"]}, _waitForDelete: {bsonType: "bool"}, attemptToBalanceJumboChunks: {bsonType: "bool"}}, additionalProperties: false},
+		_secondaryThrottle: {bsonType: "bool"}, _waitForDelete: {enum: [false]}, attemptToBalanceJumboChunks: {bsonType: "bool"}}, additionalProperties: false},
 	{properties: {_id: {enum: ["autosplit"]}, enabled: {bsonType: "bool"}}, additionalProperties: false},
 	{properties: {_id: {enum: ["automerge"]}, enabled: {bsonType: "bool"}}, additionalProperties: false},
 	{properties: {_id: {enum: ["ReadWriteConcernDefaults", "audit", "configShardMode"]}}}
