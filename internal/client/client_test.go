@@ -8,7 +8,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"fmt"
 	"io"
 	"math/big"
 	"net"
@@ -19,39 +18,10 @@ import (
 	"github.com/mayflydb/mayfly/internal/auth"
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/client"
-	"github.com/mayflydb/mayfly/internal/config"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
-	"github.com/mayflydb/mayfly/internal/server"
+	"github.com/mayflydb/mayfly/internal/server/servertest"
 	"github.com/mayflydb/mayfly/internal/wire"
 )
-
-// startServer runs a whole server with access control, and returns its address.
-func startServer(t *testing.T) string {
-	t.Helper()
-	o, err := config.Load(config.Input{Args: []string{"--port", "0", "--nounixsocket", "--auth", "--dbpath", t.TempDir(), "--logpath", t.TempDir() + "/log"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	log, err := server.OpenLog(o.Log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := server.New(o, log, server.Assemble)
-	done := make(chan error, 1)
-	go func() { done <- s.Run(context.Background()) }()
-	select {
-	case <-s.Ready():
-	case err := <-done:
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		s.Stop()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
-	return fmt.Sprintf("127.0.0.1:%d", s.Port())
-}
 
 func connect(t *testing.T, o client.Options) *client.Conn {
 	t.Helper()
@@ -75,7 +45,7 @@ func doc(t *testing.T, text string) bson.Doc {
 // TestServer asks a real server: logins of all kinds, commands, cursors, errors,
 // and what a context's end does.
 func TestServer(t *testing.T) {
-	address := startServer(t)
+	address := servertest.Start(t, "--auth").Address
 	first := connect(t, client.Options{Address: address, AppName: "test"})
 	if first.Hello().Lookup("maxWireVersion").Int32() < 25 {
 		t.Errorf("hello: %s", first.Hello())

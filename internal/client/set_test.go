@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -12,57 +11,14 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/client"
-	"github.com/mayflydb/mayfly/internal/config"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
-	"github.com/mayflydb/mayfly/internal/server"
+	"github.com/mayflydb/mayfly/internal/server/servertest"
 )
 
-// setMember is a member of a replica set in this process.
-type setMember struct {
-	address string
-	stop    func()
-}
-
-func freePort(t *testing.T) int {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
-}
-
-func startMember(t *testing.T) *setMember {
+// startMember runs a member of a replica set in this process.
+func startMember(t *testing.T) *servertest.Server {
 	t.Helper()
-	o, err := config.Load(config.Input{Args: []string{"--port", fmt.Sprint(freePort(t)), "--nounixsocket", "--replSet", "rs0", "--dbpath", t.TempDir(), "--logpath", t.TempDir() + "/log"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	log, err := server.OpenLog(o.Log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := server.New(o, log, server.Assemble)
-	done := make(chan error, 1)
-	go func() { done <- s.Run(context.Background()) }()
-	select {
-	case <-s.Ready():
-	case err := <-done:
-		t.Fatal(err)
-	}
-	m := &setMember{address: fmt.Sprintf("127.0.0.1:%d", s.Port())}
-	stopped := false
-	m.stop = func() {
-		if !stopped {
-			stopped = true
-			s.Stop()
-			if err := <-done; err != nil {
-				t.Error(err)
-			}
-		}
-	}
-	t.Cleanup(m.stop)
-	return m
+	return servertest.Start(t, "--port", fmt.Sprint(servertest.FreePort(t)), "--replSet", "rs0")
 }
 
 // openSet watches over a set, and closes it before its members stop.
@@ -99,15 +55,15 @@ func until(t *testing.T, what string, is func() bool) {
 // TestSet: a set is found from one of its members, learns of those that are added,
 // answers by read preference, and goes on when its primary stops.
 func TestSet(t *testing.T) {
-	members := []*setMember{startMember(t), startMember(t), startMember(t)}
-	first := connect(t, client.Options{Address: members[0].address})
-	if _, err := first.Run(t.Context(), "admin", doc(t, fmt.Sprintf(`{"replSetInitiate":{"_id":"rs0","members":[{"_id":0,"host":"%s"}]}}`, members[0].address))); err != nil {
+	members := []*servertest.Server{startMember(t), startMember(t), startMember(t)}
+	first := connect(t, client.Options{Address: members[0].Address})
+	if _, err := first.Run(t.Context(), "admin", doc(t, fmt.Sprintf(`{"replSetInitiate":{"_id":"rs0","members":[{"_id":0,"host":"%s"}]}}`, members[0].Address))); err != nil {
 		t.Fatal(err)
 	}
 	var clock client.Clock
-	s := openSet(t, &clock, members[0].address)
+	s := openSet(t, &clock, members[0].Address)
 	a := run(t, s, client.Call{}, `{"insert":"c","documents":[{"_id":1}],"writeConcern":{"w":"majority"}}`)
-	if at := a.Reply.Lookup("operationTime").Timestamp(); a.Member != members[0].address || clock.Now() < at || at == 0 {
+	if at := a.Reply.Lookup("operationTime").Timestamp(); a.Member != members[0].Address || clock.Now() < at || at == 0 {
 		t.Errorf("%s says %s, the clock %d", a.Member, a.Reply, clock.Now())
 	}
 	for i, m := range members[1:] {
@@ -125,7 +81,7 @@ func TestSet(t *testing.T) {
 					b.Value(bson.Index(n), o)
 					n++
 				}
-				b.OpenDoc(bson.Index(n)).Int32("_id", int32(n)).String("host", m.address).OpenDoc("tags").String("n", fmt.Sprint(i+1)).Close().Close().Close()
+				b.OpenDoc(bson.Index(n)).Int32("_id", int32(n)).String("host", m.Address).OpenDoc("tags").String("n", fmt.Sprint(i+1)).Close().Close().Close()
 			default:
 				b.Value(name, v)
 			}
@@ -134,7 +90,7 @@ func TestSet(t *testing.T) {
 			t.Fatal(err)
 		}
 		until(t, "it is a secondary", func() bool {
-			c, err := client.Connect(t.Context(), client.Options{Address: m.address})
+			c, err := client.Connect(t.Context(), client.Options{Address: m.Address})
 			if err != nil {
 				return false
 			}
@@ -142,9 +98,13 @@ func TestSet(t *testing.T) {
 			return c.Hello().Lookup("secondary").Truthy()
 		})
 	}
-	want := []string{members[0].address, members[1].address, members[2].address}
+	until(t, "all vote", func() bool {
+		a := run(t, s, client.Call{DB: "admin", Idempotent: true}, `{"replSetGetConfig":1}`)
+		return !strings.Contains(a.Reply.String(), "newlyAdded")
+	})
+	want := []string{members[0].Address, members[1].Address, members[2].Address}
 	slices.Sort(want)
-	s = openSet(t, &clock, members[2].address)
+	s = openSet(t, &clock, members[2].Address)
 	run(t, s, client.Call{}, `{"ping":1}`)
 	if at := s.At(); !slices.Equal(at.Hosts, want) || at.String() != "rs0/"+strings.Join(want, ",") {
 		t.Errorf("the set is %s", at)
@@ -164,7 +124,7 @@ func TestSet(t *testing.T) {
 		}
 		for range 5 {
 			a := run(t, s, client.Call{Read: rp, Idempotent: true}, `{"find":"c","batchSize":0}`)
-			i := slices.IndexFunc(members, func(m *setMember) bool { return m.address == a.Member })
+			i := slices.IndexFunc(members, func(m *servertest.Server) bool { return m.Address == a.Member })
 			if !slices.Contains(l.may, i) {
 				t.Errorf("%s: member %d answers", l.pref, i)
 			}
@@ -176,12 +136,12 @@ func TestSet(t *testing.T) {
 		}
 	}
 	testSetErrors(t, s)
-	go members[0].stop()
+	go members[0].Stop()
 	for i := range 20 {
-		run(t, s, client.Call{}, fmt.Sprintf(`{"update":"c","updates":[{"q":{"_id":%d},"u":{"$set":{"a":1}},"upsert":true}]}`, i))
+		run(t, s, client.Call{Idempotent: true}, fmt.Sprintf(`{"update":"c","updates":[{"q":{"_id":%d},"u":{"$set":{"a":1}},"upsert":true}]}`, i))
 		time.Sleep(10 * time.Millisecond)
 	}
-	members[0].stop()
+	members[0].Stop()
 	if n := run(t, s, client.Call{Idempotent: true}, `{"count":"c"}`).Reply.Lookup("n").Int32(); n != 20 {
 		t.Errorf("%d documents after the primary has stopped", n)
 	}

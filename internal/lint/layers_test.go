@@ -26,7 +26,7 @@ var layers = [][]string{
 	{"shard", "account", "expire/forecast", "process", "node", "expire"},
 	{"cluster/step", "cluster/clustertest", "cluster/configsvr", "cluster/shardsvr"},
 	{"router"},
-	{"cosmos", "console", "server", "bench", "testkit", "sim", "lint"},
+	{"cosmos", "console", "server", "server/servertest", "bench", "testkit", "sim", "lint"},
 }
 
 // fences name what only some packages may import.

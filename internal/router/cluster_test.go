@@ -1,7 +1,6 @@
 package router_test
 
 import (
-	"context"
 	"fmt"
 	"regexp"
 	"slices"
@@ -12,43 +11,13 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/client"
-	"github.com/mayflydb/mayfly/internal/config"
-	"github.com/mayflydb/mayfly/internal/server"
+	"github.com/mayflydb/mayfly/internal/server/servertest"
 	"github.com/mayflydb/mayfly/internal/shard"
 )
 
-// start runs a server in this process until the test ends, and returns its address.
-func start(t *testing.T, open server.Open, router bool, args ...string) string {
-	t.Helper()
-	args = append(args, "--port", "0", "--nounixsocket", "--logpath", t.TempDir()+"/log")
-	o, err := config.Load(config.Input{Args: args, Router: router})
-	if err != nil {
-		t.Fatal(err)
-	}
-	log, err := server.OpenLog(o.Log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := server.New(o, log, open)
-	done := make(chan error, 1)
-	go func() { done <- s.Run(context.Background()) }()
-	select {
-	case <-s.Ready():
-	case err := <-done:
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		s.Stop()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
-	return fmt.Sprintf("127.0.0.1:%d", s.Port())
-}
-
 // startSet runs a replica set of one member, and returns its connection string.
 func startSet(t *testing.T, name string) string {
-	address := start(t, server.Assemble, false, "--replSet", name, "--initiate", "--dbpath", t.TempDir(), "--setParameter", "enableTestCommands=1")
+	address := servertest.Start(t, "--replSet", name, "--initiate", "--setParameter", "enableTestCommands=1").Address
 	return name + "/" + address
 }
 
@@ -77,7 +46,7 @@ func newFakeCluster(t *testing.T, shards ...string) *fakeCluster {
 		c.on("config", "config", new(bson.Builder).String("insert", "shards").OpenArray("documents").OpenDoc("0").
 			String("_id", name).String("host", c.hosts[name]).Int32("state", 1).Close().Close().Finish())
 	}
-	address := start(t, server.AssembleRouter, true, "--configdb", c.hosts["config"])
+	address := servertest.StartRouter(t, "--configdb", c.hosts["config"]).Address
 	var err error
 	if c.router, err = client.Connect(t.Context(), client.Options{Address: address}); err != nil {
 		t.Fatal(err)

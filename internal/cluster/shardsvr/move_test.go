@@ -1,9 +1,7 @@
 package shardsvr_test
 
 import (
-	"context"
 	"fmt"
-	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -12,10 +10,9 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/client"
 	"github.com/mayflydb/mayfly/internal/cluster/step"
-	"github.com/mayflydb/mayfly/internal/config"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/schema"
-	"github.com/mayflydb/mayfly/internal/server"
+	"github.com/mayflydb/mayfly/internal/server/servertest"
 )
 
 // member is a shard of one member in this process.
@@ -27,36 +24,9 @@ type member struct {
 
 func start(t *testing.T, name string) *member {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := l.Addr().(*net.TCPAddr).Port
-	l.Close()
-	o, err := config.Load(config.Input{Args: []string{"--port", fmt.Sprint(port), "--nounixsocket", "--replSet", name, "--shardsvr", "--initiate",
-		"--dbpath", t.TempDir(), "--logpath", t.TempDir() + "/log", "--advertise", fmt.Sprintf("127.0.0.1:%d", port)}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	log, err := server.OpenLog(o.Log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := server.New(o, log, server.Assemble)
-	done := make(chan error, 1)
-	go func() { done <- s.Run(context.Background()) }()
-	select {
-	case <-s.Ready():
-	case err := <-done:
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		s.Stop()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
-	m := &member{t: t, host: fmt.Sprintf("%s/127.0.0.1:%d", name, s.Port())}
+	port := servertest.FreePort(t)
+	s := servertest.Start(t, "--port", fmt.Sprint(port), "--replSet", name, "--shardsvr", "--initiate", "--advertise", fmt.Sprintf("127.0.0.1:%d", port))
+	m := &member{t: t, host: name + "/" + s.Address}
 	at, err := client.ParseSetString(m.host)
 	if err != nil {
 		t.Fatal(err)
