@@ -12,10 +12,22 @@ import (
 
 // serve runs a server until it is asked to stop.
 func serve(args []string) int {
-	o, err := config.Load(config.Input{Argv: os.Args, Args: args, Env: os.Environ(), CheckParameter: server.CheckParameter})
+	return runServer("mayfly serve [options]", config.Input{Args: args, CheckParameter: server.CheckParameter}, server.Assemble)
+}
+
+// router runs a router until it is asked to stop.
+func router(args []string) int {
+	return runServer("mayfly router --configdb set/host:port,host:port [options]",
+		config.Input{Args: args, CheckParameter: server.CheckRouterParameter, Router: true}, server.AssembleRouter)
+}
+
+// runServer runs what open opens with the options of in, and returns the exit code.
+func runServer(usage string, in config.Input, open server.Open) int {
+	in.Argv, in.Env = os.Args, os.Environ()
+	o, err := config.Load(in)
 	switch {
 	case errors.Is(err, config.ErrHelp):
-		fmt.Print("Usage: mayfly serve [options]\n\n", config.Help())
+		fmt.Printf("Usage: %s\n\n%s", usage, config.Help())
 		return config.ExitClean
 	case errors.Is(err, config.ErrVersion):
 		return version(nil)
@@ -23,7 +35,7 @@ func serve(args []string) int {
 		fmt.Fprintf(os.Stderr, "mayfly: cannot start with these options:\n%v\n", err)
 		return config.ExitBadOptions
 	}
-	code, err := server.Main(context.Background(), o, server.Assemble)
+	code, err := server.Main(context.Background(), o, open)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "mayfly: %v\n", err)
 	}

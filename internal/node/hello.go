@@ -10,23 +10,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/process"
 )
 
-// hello answers the first message of every driver, and its monitoring: what
+// runHello answers the first message of every driver, and its monitoring: what
 // this member is and what it can do.
-func (n *Node) hello() *command.Command {
-	return &command.Command{
-		Name: "hello", Flags: command.NoAuth | command.APIv1 | command.Quiet, Fields: process.HelloFields,
-		Help: "Status information for clients negotiating a connection with this server", Run: n.runHello,
-	}
-}
-
-// isMaster is hello under its old name, with an old name for its first field.
-func (n *Node) isMaster() *command.Command {
-	return &command.Command{
-		Name: "isMaster", Aliases: []string{"ismaster"}, Flags: command.NoAuth | command.Quiet, Fields: process.HelloFields,
-		Help: "Check if this server is primary for a replica set\n{ isMaster : 1 }", Run: n.runHello,
-	}
-}
-
 func (n *Node) runHello(ctx context.Context, op *command.Op) error {
 	a := &op.Args
 	if err := process.ClientMetadata(op); err != nil {
@@ -51,7 +36,7 @@ func (n *Node) runHello(ctx context.Context, op *command.Op) error {
 			b.Int32("configsvr", 2)
 		}
 	} else {
-		b.Bool(primaryField(op.Command.Name == "hello"), true)
+		b.Bool(process.PrimaryField(op.Command.Name == "hello"), true)
 		b.Value("topologyVersion", told)
 	}
 	n.Process.AppendHello(b, op)
@@ -80,13 +65,4 @@ func (n *Node) helloAuthentication(ctx context.Context, op *command.Op, name *au
 		}
 	}
 	return nil
-}
-
-// primaryField is the name of the field by which hello, or isMaster, says that the
-// member takes writes.
-func primaryField(hello bool) string {
-	if hello {
-		return "isWritablePrimary"
-	}
-	return "ismaster"
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/process"
 	"github.com/mayflydb/mayfly/internal/repl"
 )
 
@@ -15,7 +16,7 @@ func appendRole(b *bson.Builder, m *repl.Member, hello bool) {
 	st := m.State()
 	me := st.Config.Member(st.ID)
 	if me == nil || st.Removed {
-		b.Bool(primaryField(hello), false).Bool("secondary", false).
+		b.Bool(process.PrimaryField(hello), false).Bool("secondary", false).
 			String("info", "Does not have a valid replica set config").Bool("isreplicaset", true)
 		return
 	}
@@ -23,7 +24,7 @@ func appendRole(b *bson.Builder, m *repl.Member, hello bool) {
 	appendHosts(b, "hosts", c, func(m *repl.MemberConfig) bool { return m.Priority > 0 })
 	appendHosts(b, "passives", c, func(m *repl.MemberConfig) bool { return m.Priority == 0 })
 	primary := st.Writable
-	b.String("setName", c.Set).Int32("setVersion", int32(c.Version)).Bool(primaryField(hello), primary).
+	b.String("setName", c.Set).Int32("setVersion", int32(c.Version)).Bool(process.PrimaryField(hello), primary).
 		Bool("secondary", st.Member == repl.StateSecondary)
 	if p := c.Member(st.Leader); p != nil {
 		b.String("primary", p.Host)

@@ -18,14 +18,6 @@ import (
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
-// mergeUpdates are the updates of a $merge's modes; $$new is the incoming
-// document.
-var mergeUpdates = map[string]bson.Value{
-	"replace":      bson.MustParseValue(`[{$replaceWith: "$$new"}]`),
-	"merge":        bson.MustParseValue(`[{$replaceWith: {$mergeObjects: ["$$ROOT", "$$new"]}}]`),
-	"keepExisting": bson.MustParseValue(`[{$replaceWith: "$$ROOT"}]`),
-}
-
 // merging is the target of a $merge.
 type merging struct {
 	w      *world
@@ -92,12 +84,8 @@ func (q *query) javascript() *javascript.Session {
 
 // parse parses the update of the mode with those variables, and the command's.
 func (t *merging) parse(vars []string) (*update.Update, error) {
-	u, ok := mergeUpdates[t.m.WhenMatched]
-	if !ok {
-		u = t.m.Pipeline
-	}
 	opts := &expr.Options{Collator: t.w.query.Collator, Vars: append(t.w.query.vars(), vars...), JavaScript: t.w.query.javascript()}
-	return update.Parse(u, &update.Options{Expr: opts, Match: &match.Options{Collator: t.w.query.Collator, Expr: opts}, Collator: t.w.query.Collator})
+	return update.Parse(t.m.Update(), &update.Options{Expr: opts, Match: &match.Options{Collator: t.w.query.Collator, Expr: opts}, Collator: t.w.query.Collator})
 }
 
 // Add merges one document.

@@ -73,7 +73,7 @@ func (n *Node) registerData(r *command.Registry) {
 // its sessions.
 func (n *Node) registerDiagnostic(r *command.Registry) {
 	r.Register(
-		n.hello(), n.isMaster(), n.getDiagnosticData(), n.logApplicationMessage(),
+		process.Hello(n.runHello), process.IsMaster(n.runHello), n.getDiagnosticData(), n.logApplicationMessage(),
 		n.lockInfo(), n.top(), n.dbHash(), n.Process.CurrentOp(), n.Process.KillOp(), n.profile(), n.fsync(), n.fsyncUnlock(),
 		n.setFeatureCompatibilityVersion(), n.rotateCertificates(),
 		n.dropConnections(), n.connPoolStats(), n.shardingState(), n.getClusterParameter(), n.setClusterParameter(),

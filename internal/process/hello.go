@@ -19,13 +19,38 @@ const (
 	MaxWriteBatch = 100000
 )
 
-// HelloFields are what clients send; others are ignored, as drivers add to them.
-var HelloFields = command.NewFields("hello",
+// helloFields are what clients send; others are ignored, as drivers add to them.
+var helloFields = command.NewFields("hello",
 	command.Struct("topologyVersion", command.NewFields("topologyVersion",
 		command.OneOf("processId", bson.TypeObjectID).Required(), command.Int64("counter").Required())),
 	command.SafeInt64("maxAwaitTimeMS"), command.Any("saslSupportedMechs"), command.Any("client"),
 	command.Any("compression"), command.SafeBool("helloOk"), command.Any("speculativeAuthenticate"),
 	command.Any("internalClient"), command.Ignored("hostInfo"), command.Ignored("loadBalanced")).Lenient()
+
+// Hello declares hello, with which every driver begins and watches a server.
+func Hello(run command.Handler) *command.Command {
+	return &command.Command{
+		Name: "hello", Flags: command.NoAuth | command.APIv1 | command.Quiet, Fields: helloFields,
+		Help: "Status information for clients negotiating a connection with this server", Run: run,
+	}
+}
+
+// IsMaster declares hello under its old name, with an old name for its first field.
+func IsMaster(run command.Handler) *command.Command {
+	return &command.Command{
+		Name: "isMaster", Aliases: []string{"ismaster"}, Flags: command.NoAuth | command.Quiet, Fields: helloFields,
+		Help: "Check if this server is primary for a replica set\n{ isMaster : 1 }", Run: run,
+	}
+}
+
+// PrimaryField is the name of the field by which hello, or isMaster, says that the server
+// takes writes.
+func PrimaryField(hello bool) string {
+	if hello {
+		return "isWritablePrimary"
+	}
+	return "ismaster"
+}
 
 // AwaitTopology waits, where op's client asks for it, until what hello tells may have
 // changed, and returns the topologyVersion of before the server's role is looked at.

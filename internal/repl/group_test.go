@@ -339,6 +339,20 @@ func TestPriorities(t *testing.T) {
 	})
 }
 
+// leaveBehind has a primary commit a write with the member longest alone, and end for good
+// before the third one has it.
+func (w *world) leaveBehind(t *testing.T, p, longest, third *host) {
+	t.Helper()
+	third.cutTo[p.n], p.cutTo[third.n], longest.cutTo[third.n], third.cutTo[longest.n] = true, true, true, true
+	o := w.write(p, 1, "on two")
+	w.run(w.now + 200*ms)
+	o.want(t, "a write on two", nil)
+	p.retired = true
+	p.crash()
+	w.isolate(third, false)
+	w.isolate(p, true)
+}
+
 // Where only a member that may not be primary, or is frozen, has the longest log, it
 // leads for a moment without serving, and hands over.
 func TestLastResort(t *testing.T) {
@@ -352,14 +366,7 @@ func TestLastResort(t *testing.T) {
 			w.reconfig(p, func(c *Config) { c.Members[longest.n].Priority = 0 })
 		}
 		w.run(w.now + sec)
-		third.cutTo[p.n], p.cutTo[third.n], longest.cutTo[third.n], third.cutTo[longest.n] = true, true, true, true
-		o := w.write(p, 1, "on two")
-		w.run(w.now + 200*ms)
-		o.want(t, "a write on two", nil)
-		p.retired = true
-		p.crash()
-		w.isolate(third, false)
-		w.isolate(p, true)
+		w.leaveBehind(t, p, longest, third)
 		w.run(w.now + 10*sec)
 		if w.primary() != third || string(third.disk.live.data[1]) != "on two" {
 			t.Errorf("frozen %v: the third one is no primary with the write", frozen)
@@ -379,14 +386,7 @@ func TestLastResortThatStays(t *testing.T) {
 	longest.do(func() { longest.g.Freeze(100) }) // ten seconds
 	w.run(w.now + sec)
 	third.do(func() { third.g.Freeze(300) })
-	third.cutTo[p.n], p.cutTo[third.n], longest.cutTo[third.n], third.cutTo[longest.n] = true, true, true, true
-	o := w.write(p, 1, "on two")
-	w.run(w.now + 200*ms)
-	o.want(t, "a write on two", nil)
-	p.retired = true
-	p.crash()
-	w.isolate(third, false)
-	w.isolate(p, true)
+	w.leaveBehind(t, p, longest, third)
 	longest.do(func() {
 		if err := longest.g.rn.Campaign(); err != nil {
 			t.Error(err)

@@ -15,13 +15,6 @@ const (
 	maxHeldBytes = 8 << 20
 )
 
-// mergeUpdates are the updates of a $merge's modes; $$new is the document that comes.
-var mergeUpdates = map[string]bson.Value{
-	"replace":      bson.MustParseValue(`[{$replaceWith: "$$new"}]`),
-	"merge":        bson.MustParseValue(`[{$replaceWith: {$mergeObjects: ["$$ROOT", "$$new"]}}]`),
-	"keepExisting": bson.MustParseValue(`[{$replaceWith: "$$ROOT"}]`),
-}
-
 // mergeInto is the target of a $merge: each document is an update of the one that it is
 // merged into, and where there is none what whenNotMatched says.
 type mergeInto struct {
@@ -83,11 +76,7 @@ func (t *mergeInto) Add(ctx context.Context, d bson.Doc) error {
 		}
 		filter.OpenDoc(path).Value("$eq", v).Close()
 	}
-	u, ok := mergeUpdates[t.m.WhenMatched]
-	if !ok {
-		u = t.m.Pipeline
-	}
-	b := new(bson.Builder).Doc("q", filter.Finish()).Value("u", u).OpenDoc("c").Doc("new", d).Close()
+	b := new(bson.Builder).Doc("q", filter.Finish()).Value("u", t.m.Update()).OpenDoc("c").Doc("new", d).Close()
 	if !t.w.a.collation.IsEmpty() {
 		b.Doc("collation", t.w.a.collation)
 	}

@@ -56,7 +56,7 @@ func (r *Router) Close(context.Context) error {
 func (r *Router) Register(reg *command.Registry) {
 	r.Process.RegisterStatus(r.Dispatcher.Status)
 	reg.Register(r.Process.Commands()...)
-	reg.Register(r.hello(), r.isMaster())
+	reg.Register(process.Hello(r.runHello), process.IsMaster(r.runHello))
 	reg.Register(r.find(), r.count(), r.distinct(), r.aggregate())
 	reg.Register(r.insert(), r.update(), r.delete(), r.findAndModify(), r.bulkWrite(), r.explain())
 	reg.Register(r.clusterCommands()...)

@@ -53,6 +53,15 @@ func (r *Router) askOwners(ctx context.Context, op *command.Op, rt *route) (name
 	return names, replies, err
 }
 
+// passToPrimary passes a command about a collection that is not sharded to the primary shard
+// of its database. Errors: 26 with what missing says where there is no such database.
+func (r *Router) passToPrimary(ctx context.Context, op *command.Op, rt *route, missing string, args ...any) error {
+	if rt.primary == "" {
+		return mongoerr.New(mongoerr.NamespaceNotFound, missing, args...)
+	}
+	return r.passTo(ctx, op, rt, rt.owners()[0])
+}
+
 func (r *Router) runCollStats(ctx context.Context, op *command.Op) error {
 	ns, err := collection(op)
 	if err != nil {
@@ -63,10 +72,7 @@ func (r *Router) runCollStats(ctx context.Context, op *command.Op) error {
 		return err
 	}
 	if !rt.isSharded() {
-		if rt.primary == "" {
-			return mongoerr.New(mongoerr.NamespaceNotFound, "Database [%s] not found.", rt.db)
-		}
-		return r.passTo(ctx, op, rt, rt.owners()[0])
+		return r.passToPrimary(ctx, op, rt, "Database [%s] not found.", rt.db)
 	}
 	names, replies, err := r.askOwners(ctx, op, rt)
 	if err != nil {
@@ -168,10 +174,7 @@ func (r *Router) runValidate(ctx context.Context, op *command.Op) error {
 		return err
 	}
 	if !rt.isSharded() {
-		if rt.primary == "" {
-			return mongoerr.New(mongoerr.NamespaceNotFound, "Collection '%s' does not exist to validate.", ns)
-		}
-		return r.passTo(ctx, op, rt, rt.owners()[0])
+		return r.passToPrimary(ctx, op, rt, "Collection '%s' does not exist to validate.", ns)
 	}
 	names, replies, err := r.askOwners(ctx, op, rt)
 	if err != nil {

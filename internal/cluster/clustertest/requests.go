@@ -209,12 +209,18 @@ func (r *request) receive() error {
 	return nil
 }
 
-func (r *request) received() error {
+// rangeOf is the collection and the range that the request names.
+func (r *request) rangeOf() (*Collection, shard.Range, error) {
 	c, err := r.collection()
 	if err != nil {
-		return err
+		return nil, shard.Range{}, err
 	}
 	span, err := r.span(c.Key)
+	return c, span, err
+}
+
+func (r *request) received() error {
+	c, span, err := r.rangeOf()
 	if err != nil {
 		return err
 	}
@@ -401,11 +407,7 @@ func (r *request) owned() error {
 }
 
 func (r *request) splitPoints() error {
-	c, err := r.collection()
-	if err != nil {
-		return err
-	}
-	span, err := r.span(c.Key)
+	c, span, err := r.rangeOf()
 	if err != nil {
 		return err
 	}

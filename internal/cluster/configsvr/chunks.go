@@ -15,15 +15,11 @@ import (
 // how. Their shards are told. logged is what config.changelog calls it.
 func (s *Server) changeChunks(ctx context.Context, ns, logged string, f func(c *collectionDoc, m *shard.Map) (shard.Change, error)) error {
 	_, err := s.operate(ctx, plan{kind: step.KindChunks, ns: ns, claim: claim{alone: []string{ns}}, decide: func() (decision, error) {
-		c, err := s.sharded(ns)
+		c, m, err := s.mapOf(ns)
 		if err != nil {
 			return decision{}, err
 		}
-		m, err := s.chunkMap(&c)
-		if err != nil {
-			return decision{}, err
-		}
-		change, err := f(&c, m)
+		change, err := f(c, m)
 		if err != nil || len(change.Put) == 0 {
 			return decision{nothing: true}, err
 		}
@@ -60,6 +56,22 @@ func boundsOf(op *command.Op) ([]bson.Value, error) {
 	return b, nil
 }
 
+// chunkAsked finds the one chunk that a command names by find or by bounds. Errors: 72.
+func chunkAsked(op *command.Op) (func(*shard.Map) (shard.Chunk, error), error) {
+	b, err := boundsOf(op)
+	if err != nil {
+		return nil, err
+	}
+	find := op.Args.Doc("find")
+	if (b == nil) == (find == nil) {
+		return nil, mongoerr.New(mongoerr.InvalidOptions, "must specify either find or bounds, and not both")
+	}
+	return func(m *shard.Map) (shard.Chunk, error) {
+		c, _, err := m.SplitWhere(find, b, nil)
+		return c, err
+	}, nil
+}
+
 // split cuts a chunk in two. (Manual: split.)
 func (s *Server) split() *command.Command {
 	return newCommand("Split", command.String(""), s.runSplit, command.Object("find"), command.Array("bounds"), command.Object("middle"))
@@ -78,11 +90,7 @@ func (s *Server) runSplit(ctx context.Context, op *command.Op) error {
 	var at *shard.Bound
 	var key *shard.Key
 	err = s.read(func() error {
-		c, err := s.sharded(ns)
-		if err != nil {
-			return err
-		}
-		m, err := s.chunkMap(&c)
+		c, m, err := s.mapOf(ns)
 		if err != nil {
 			return err
 		}
@@ -186,11 +194,7 @@ func (s *Server) runMergeAll(ctx context.Context, op *command.Op) error {
 			if _, err := s.shard(on); err != nil {
 				return err
 			}
-			c, err := s.sharded(ns)
-			if err != nil {
-				return err
-			}
-			m, err := s.chunkMap(&c)
+			_, m, err := s.mapOf(ns)
 			if err == nil {
 				found, n = touching(m, func(c *shard.Chunk) bool { return c.Shard == on && !c.Jumbo }, most)
 			}
@@ -236,28 +240,18 @@ func (s *Server) runClearJumbo(ctx context.Context, op *command.Op) error {
 	if err != nil {
 		return err
 	}
-	b, err := boundsOf(op)
+	which, err := chunkAsked(op)
 	if err != nil {
 		return err
 	}
-	if (b == nil) == (op.Args.Doc("find") == nil) {
-		return mongoerr.New(mongoerr.InvalidOptions, "must specify either find or bounds")
-	}
-	return s.setJumbo(ctx, ns, false, func(m *shard.Map) (shard.Chunk, error) {
-		c, _, err := m.SplitWhere(op.Args.Doc("find"), b, nil)
-		return c, err
-	})
+	return s.setJumbo(ctx, ns, false, which)
 }
 
 // setJumbo marks a chunk as too large to move, or as one that is not. Routers do not
 // ask for that, so versions stay.
 func (s *Server) setJumbo(ctx context.Context, ns string, jumbo bool, which func(*shard.Map) (shard.Chunk, error)) error {
 	return s.change(ctx, func() ([]write, error) {
-		c, err := s.sharded(ns)
-		if err != nil {
-			return nil, err
-		}
-		m, err := s.chunkMap(&c)
+		c, m, err := s.mapOf(ns)
 		if err != nil {
 			return nil, err
 		}

@@ -201,6 +201,16 @@ type field struct {
 	value bson.Value
 }
 
+// mapOf is a sharded collection with its chunks. The caller holds s.mu.
+func (s *Server) mapOf(ns string) (*collectionDoc, *shard.Map, error) {
+	c, err := s.sharded(ns)
+	if err != nil {
+		return nil, nil, err
+	}
+	m, err := s.chunkMap(&c)
+	return &c, m, err
+}
+
 // chunkMap is all chunks of a collection. The caller holds s.mu.
 func (s *Server) chunkMap(c *collectionDoc) (*shard.Map, error) {
 	if m := s.maps[c.UUID]; m != nil && m.Namespace == c.Namespace && m.Version().ShardGeneration == c.Generation {

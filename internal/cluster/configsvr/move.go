@@ -44,12 +44,9 @@ func (s *Server) runMoveChunk(ctx context.Context, op *command.Op) error {
 	if err != nil {
 		return err
 	}
-	b, err := boundsOf(op)
+	which, err := chunkAsked(op)
 	if err != nil {
 		return err
-	}
-	if (b == nil) == (op.Args.Doc("find") == nil) {
-		return mongoerr.New(mongoerr.InvalidOptions, "must specify either find or bounds, and not both")
 	}
 	var w wanted
 	err = s.read(func() error {
@@ -57,7 +54,7 @@ func (s *Server) runMoveChunk(ctx context.Context, op *command.Op) error {
 		if err != nil {
 			return err
 		}
-		chunk, _, err := m.SplitWhere(op.Args.Doc("find"), b, nil)
+		chunk, err := which(m)
 		w = wanted{ns: ns, key: c.Key, chunk: chunk, span: chunk.Range, to: op.Args.Str("to"), force: force}
 		return err
 	})
@@ -66,16 +63,6 @@ func (s *Server) runMoveChunk(ctx context.Context, op *command.Op) error {
 	}
 	_, err = s.move(ctx, w)
 	return err
-}
-
-// mapOf is a sharded collection with its chunks. The caller holds s.mu.
-func (s *Server) mapOf(ns string) (*collectionDoc, *shard.Map, error) {
-	c, err := s.sharded(ns)
-	if err != nil {
-		return nil, nil, err
-	}
-	m, err := s.chunkMap(&c)
-	return &c, m, err
 }
 
 // moveRange moves a range, of which one end may be left out. (Manual: moveRange.)

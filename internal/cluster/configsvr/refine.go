@@ -55,11 +55,7 @@ func (s *Server) runRefine(ctx context.Context, op *command.Op) error {
 }
 
 func (s *Server) commitRefine(o *step.Operation, _ step.Answers) (commitment, error) {
-	c, err := s.sharded(o.Namespace)
-	if err != nil {
-		return commitment{}, err
-	}
-	m, err := s.chunkMap(&c)
+	c, m, err := s.mapOf(o.Namespace)
 	if err != nil {
 		return commitment{}, err
 	}

@@ -96,11 +96,7 @@ func (s *Server) decideRename(from, to, kind string, dropTarget bool) (decision,
 }
 
 func (s *Server) commitRename(o *step.Operation, _ step.Answers) (commitment, error) {
-	c, err := s.sharded(o.Namespace)
-	if err != nil {
-		return commitment{}, err
-	}
-	m, err := s.chunkMap(&c)
+	c, m, err := s.mapOf(o.Namespace)
 	if err != nil {
 		return commitment{}, err
 	}

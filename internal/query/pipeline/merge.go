@@ -28,6 +28,22 @@ type Merge struct {
 	let bson.Value
 }
 
+// mergeUpdates are the updates of whenMatched's modes; $$new is the incoming document.
+var mergeUpdates = map[string]bson.Value{
+	"replace":      bson.MustParseValue(`[{$replaceWith: "$$new"}]`),
+	"merge":        bson.MustParseValue(`[{$replaceWith: {$mergeObjects: ["$$ROOT", "$$new"]}}]`),
+	"keepExisting": bson.MustParseValue(`[{$replaceWith: "$$ROOT"}]`),
+}
+
+// Update returns the update, with $$new, of a document that is there: the mode's, or
+// whenMatched's own pipeline.
+func (m *Merge) Update() bson.Value {
+	if u, ok := mergeUpdates[m.WhenMatched]; ok {
+		return u
+	}
+	return m.Pipeline
+}
+
 func parseMerge(arg bson.Value, p *parsing) (Stage, error) {
 	m := &Merge{On: []string{"_id"}, WhenMatched: "merge", WhenNotMatched: "insert"}
 	switch arg.Type {
