@@ -30,9 +30,10 @@ type mayfly struct {
 	cosmos    int // port of the Cosmos DB endpoint
 	dir       string
 	port      int
-	args      []string // the command
-	padding   string   // of documents
-	mixed     bool     // each has another one
+	args      []string       // the command
+	set       map[string]any // parameters that were set since it was started first
+	padding   string         // of documents
+	mixed     bool           // each has another one
 }
 
 // startMayfly starts a standalone with its Cosmos DB endpoint.
@@ -70,7 +71,7 @@ func startServer(ctx context.Context, dir, name string, o *Options, more ...stri
 	if err := os.MkdirAll(data, 0o755); err != nil {
 		return nil, err
 	}
-	m := &mayfly{admin: admin, dir: data, port: port, args: args}
+	m := &mayfly{admin: admin, dir: data, port: port, args: args, set: map[string]any{}}
 	return m, m.run(ctx)
 }
 
@@ -95,13 +96,26 @@ func (m *mayfly) run(ctx context.Context) (err error) {
 	return nil
 }
 
-// restart ends the process and starts it again, after which nothing but tables
-// holds the data.
+// restart ends the process and starts it again, with the parameters that were set,
+// after which nothing but tables holds the data.
 func (m *mayfly) restart(ctx context.Context) error {
 	if err := m.process.stop(syscall.SIGTERM); err != nil {
 		return err
 	}
-	return m.run(ctx)
+	if err := m.run(ctx); err != nil {
+		return err
+	}
+	for name, value := range m.set {
+		if err := m.setParameter(ctx, name, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *mayfly) setParameter(ctx context.Context, name string, value any) error {
+	m.set[name] = value
+	return m.client.Database("admin").RunCommand(ctx, bson.D{{Key: "setParameter", Value: 1}, {Key: name, Value: value}}).Err()
 }
 
 func (m *mayfly) collection(name string, opts ...options.Lister[options.CollectionOptions]) *mongo.Collection {

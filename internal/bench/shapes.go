@@ -268,7 +268,3 @@ func (m *mayfly) unswept(ctx context.Context) (n int64, err error) {
 	}
 	return n, c.Err()
 }
-
-func (m *mayfly) setParameter(ctx context.Context, name string, value any) error {
-	return m.client.Database("admin").RunCommand(ctx, bson.D{{Key: "setParameter", Value: 1}, {Key: name, Value: value}}).Err()
-}
