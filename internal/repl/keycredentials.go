@@ -34,7 +34,12 @@ const (
 	keyTimeout = 10 * time.Second
 )
 
-var errKey = errors.New("the peer has not proved that it has the key of the replica set")
+// Errors of a proof.
+var (
+	errKey     = errors.New("the other process has another key (keyFile)")
+	errNoProof = errors.New("the other process ended the connection during the proof of the key: it has another key (keyFile), or none")
+	errNoKey   = errors.New("the other process has no key (keyFile), and this one has one")
+)
 
 // KeyCredentials returns the credentials of members that share a key.
 func KeyCredentials(key []byte) credentials.TransportCredentials { return keyCredentials{key} }
@@ -71,7 +76,7 @@ func (k keyCredentials) ClientHandshake(ctx context.Context, _ string, conn net.
 		}
 		answer := make([]byte, keyNonce+sha256.Size)
 		if _, err := io.ReadFull(conn, answer); err != nil {
-			return fmt.Errorf("%w: %w", errKey, err)
+			return fmt.Errorf("%w: %w", errNoProof, err)
 		}
 		s := answer[:keyNonce]
 		if !hmac.Equal(answer[keyNonce:], k.proof("server", c, s)) {
@@ -90,7 +95,7 @@ func (k keyCredentials) ServerHandshake(conn net.Conn) (net.Conn, credentials.Au
 			return err
 		}
 		if !bytes.HasPrefix(hello, []byte(KeyPreface)) {
-			return errKey
+			return errNoKey
 		}
 		if _, err := io.ReadFull(conn, hello[len(KeyPreface):]); err != nil {
 			return err
@@ -104,7 +109,7 @@ func (k keyCredentials) ServerHandshake(conn net.Conn) (net.Conn, credentials.Au
 		}
 		proof := make([]byte, sha256.Size)
 		if _, err := io.ReadFull(conn, proof); err != nil {
-			return err
+			return fmt.Errorf("%w: %w", errNoProof, err)
 		}
 		if !hmac.Equal(proof, k.proof("client", c, s)) {
 			return errKey

@@ -88,6 +88,9 @@ type Network struct {
 	backoffs map[uint64]time.Duration
 	pace     pace
 	refusals refusals
+	// denials are those of other processes: they let this one not in.
+	denials     refusals
+	credentials loggedCredentials
 	// silent are the connections on which no member has sent anything, by address.
 	silent sync.Map
 }
@@ -104,13 +107,14 @@ func NewNetwork(o NetworkOptions) *Network {
 		var d net.Dialer
 		o.Dial = func(ctx context.Context, host string) (net.Conn, error) { return d.DialContext(ctx, "tcp", host) }
 	}
-	if o.Credentials == nil {
-		o.Credentials = insecure.NewCredentials()
-	}
 	n := &Network{opts: o, members: map[Number]*Replica{}, links: map[string]*link{}, hosts: map[uint64]string{}, receiving: map[Number]*Progress{}, backoffs: map[uint64]time.Duration{}}
+	n.credentials = loggedCredentials{o.Credentials, n}
+	if o.Credentials == nil {
+		n.credentials.TransportCredentials = keyless{insecure.NewCredentials(), n}
+	}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	n.server = grpc.NewServer(
-		grpc.Creds(o.Credentials),
+		grpc.Creds(n.credentials),
 		grpc.StreamInterceptor(n.refusing),
 		grpc.ConnectionTimeout(handshakeTimeout),
 		grpc.ForceServerCodecV2(rawCodec{}),
@@ -324,7 +328,7 @@ func (n *Network) link(host string) *link {
 // dial opens a connection to a host.
 func (n *Network) dial(host string) (*grpc.ClientConn, error) {
 	return grpc.NewClient("passthrough:///"+host,
-		grpc.WithTransportCredentials(n.opts.Credentials),
+		grpc.WithTransportCredentials(n.credentials),
 		grpc.WithContextDialer(func(ctx context.Context, host string) (net.Conn, error) {
 			c, err := n.opts.Dial(ctx, host)
 			if errors.Is(err, syscall.ECONNREFUSED) {

@@ -1,0 +1,118 @@
+package repl
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"time"
+
+	"google.golang.org/grpc/credentials"
+)
+
+// A connection that fails in its first bytes, as one of both processes has another key or
+// none, is logged by both.
+
+// Errors of processes of which one has a key.
+var (
+	errUnknownKey = errors.New("the other process has a key (keyFile), and this one has none")
+	errUnanswered = errors.New("the other process ended the connection without an answer: it may have a key (keyFile), and this one has none")
+)
+
+// denied logs that another process does not let this one in, or cannot prove that it is
+// a member.
+func (n *Network) denied(host string, err error) {
+	if n.denials.line(time.Now()) && n.ctx.Err() == nil {
+		n.opts.Logger.Warn("replication: cannot connect to a member", "host", host, "error", err)
+	}
+}
+
+// loggedCredentials are credentials whose failures are logged.
+type loggedCredentials struct {
+	credentials.TransportCredentials
+	n *Network
+}
+
+// ClientHandshake implements TransportCredentials.
+func (l loggedCredentials) ClientHandshake(ctx context.Context, host string, conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	c, info, err := l.TransportCredentials.ClientHandshake(ctx, host, conn)
+	if err != nil && ctx.Err() == nil {
+		l.n.denied(host, err)
+	}
+	return c, info, err
+}
+
+// ServerHandshake implements TransportCredentials.
+func (l loggedCredentials) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	c, info, err := l.TransportCredentials.ServerHandshake(conn)
+	if err != nil && l.n.ctx.Err() == nil {
+		l.n.silent.Delete(conn.RemoteAddr().String()) // this says more
+		l.n.refused(conn.RemoteAddr(), err)
+	}
+	return c, info, err
+}
+
+// Clone implements TransportCredentials.
+func (l loggedCredentials) Clone() credentials.TransportCredentials {
+	return loggedCredentials{l.TransportCredentials.Clone(), l.n}
+}
+
+// keyless are the credentials of members that have none. They tell a process that has a
+// key.
+type keyless struct {
+	credentials.TransportCredentials
+	n *Network
+}
+
+// ClientHandshake implements TransportCredentials. A process that has a key ends the
+// connection when it has read the first bytes.
+func (k keyless) ClientHandshake(ctx context.Context, host string, conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	return k.TransportCredentials.ClientHandshake(ctx, host, &unanswered{Conn: conn, n: k.n, host: host})
+}
+
+// ServerHandshake implements TransportCredentials.
+func (k keyless) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	first := make([]byte, len(KeyPreface))
+	n, err := io.ReadFull(conn, first)
+	switch {
+	case string(first) == KeyPreface:
+		return nil, nil, errUnknownKey
+	case err != nil && !errors.Is(err, io.ErrUnexpectedEOF):
+		return nil, nil, errSilent
+	}
+	return k.TransportCredentials.ServerHandshake(&begun{conn, io.MultiReader(bytes.NewReader(first[:n]), conn)})
+}
+
+// Clone implements TransportCredentials.
+func (k keyless) Clone() credentials.TransportCredentials {
+	return keyless{k.TransportCredentials.Clone(), k.n}
+}
+
+// begun is a connection whose first bytes were looked at.
+type begun struct {
+	net.Conn
+	r io.Reader
+}
+
+// Read is io.Reader's.
+func (b *begun) Read(p []byte) (int, error) { return b.r.Read(p) }
+
+// unanswered is a connection to another process. Where that ends it without an answer,
+// this is logged.
+type unanswered struct {
+	net.Conn
+	n        *Network
+	host     string
+	answered bool // its reader's
+}
+
+// Read is io.Reader's.
+func (u *unanswered) Read(p []byte) (int, error) {
+	n, err := u.Conn.Read(p)
+	if n == 0 && !u.answered && errors.Is(err, io.EOF) {
+		u.n.denied(u.host, errUnanswered)
+	}
+	u.answered = u.answered || n > 0
+	return n, err
+}
