@@ -203,6 +203,7 @@ func TestStrangers(t *testing.T) {
 	s.unchanged(before)
 	t.Run("clock", func(t *testing.T) { wrongClock(t, s) })
 	s.unchanged(before)
+	t.Run("clock of the primary", func(t *testing.T) { wrongPrimary(t, s) })
 }
 
 // strangeFrames sends frames that are whole, and not for this member.
@@ -364,4 +365,85 @@ func wrongClock(t *testing.T, s *set) {
 		}
 		break
 	}
+}
+
+// wrongPrimary has the primary's clock go wrong by two years. The others follow, since the
+// log has its times; nothing expires early; and the set's time does not go back when the
+// clock does, nor under another primary.
+func wrongPrimary(t *testing.T, s *set) {
+	if !clocksJump {
+		return
+	}
+	p := s.primary()
+	run := func(m *member, command ...bson.E) {
+		t.Helper()
+		if err := m.client.Database("app").RunCommand(t.Context(), bson.D(command)).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run(p, bson.E{Key: "createIndexes", Value: "sessions"}, bson.E{Key: "indexes", Value: bson.A{
+		bson.D{{Key: "key", Value: bson.D{{Key: "at", Value: 1}}}, {Key: "name", Value: "at_1"}, {Key: "expireAfterSeconds", Value: 3600}}}})
+	run(p, bson.E{Key: "insert", Value: "sessions"}, bson.E{Key: "documents", Value: bson.A{bson.D{{Key: "at", Value: time.Now()}}}})
+
+	const off = 2 * 365 * 24 * time.Hour
+	if err := p.setClock(off); err != nil {
+		t.Fatal(err)
+	}
+	s.rest()
+	ahead := s.clusterTime(p)
+	if day := uint32(24 * 3600); ahead.T < uint32(time.Now().Add(off).Unix())-day {
+		t.Fatalf("the primary's clock is ahead, and the set's time is %v", ahead)
+	}
+	passes := func(ctx context.Context) (n int64, err error) {
+		var st struct {
+			Metrics struct{ TTL struct{ Passes int64 } }
+		}
+		err = p.admin(ctx, &st, bson.E{Key: "serverStatus", Value: 1})
+		return st.Metrics.TTL.Passes, err
+	}
+	before, err := passes(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the monitor looks twice", func(ctx context.Context) error {
+		n, err := passes(ctx)
+		if err == nil && n < before+2 {
+			err = fmt.Errorf("%d passes, and %d before", n, before)
+		}
+		return err
+	})
+	if n, err := p.client.Database("app").Collection("sessions").CountDocuments(t.Context(), bson.D{}); err != nil || n != 1 {
+		t.Errorf("%d sessions are left, which has an hour: %v", n, err)
+	}
+
+	if err := p.setClock(0); err != nil {
+		t.Fatal(err)
+	}
+	s.rest()
+	back := s.clusterTime(p)
+	if back.Before(ahead) {
+		t.Errorf("the time went back with the clock, from %v to %v", ahead, back)
+	}
+	if err := p.admin(t.Context(), nil, bson.E{Key: "replSetStepDown", Value: 60}, bson.E{Key: "secondaryCatchUpPeriodSecs", Value: 10}); err != nil {
+		t.Fatal(err)
+	}
+	s.rest()
+	next := s.primary()
+	if next == p || s.clusterTime(next).Before(back) {
+		t.Errorf("the next primary's time is %v, after %v", s.clusterTime(next), back)
+	}
+}
+
+// clusterTime is the cluster time that a member tells.
+func (s *set) clusterTime(m *member) bson.Timestamp {
+	s.t.Helper()
+	var answer struct {
+		Cluster struct {
+			Time bson.Timestamp `bson:"clusterTime"`
+		} `bson:"$clusterTime"`
+	}
+	if err := m.admin(s.t.Context(), &answer, bson.E{Key: "ping", Value: 1}); err != nil {
+		s.t.Fatal(err)
+	}
+	return answer.Cluster.Time
 }

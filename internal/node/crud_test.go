@@ -45,7 +45,7 @@ func over(c *catalog.Catalog) (*Node, *command.Client) {
 	d := command.NewDispatcher(slog.New(slog.NewTextHandler(io.Discard, nil)))
 	n := &Node{
 		Dispatcher: d, Params: d.Params, Log: d.Log, Catalog: c,
-		Exec: &exec.Executor{Catalog: c}, Process: process.Process{StartTime: time.Now(), Log: memoryLog{}, Shutdown: func() {}},
+		Exec: &exec.Executor{Catalog: c}, Process: process.Process{StartTime: time.Now(), Log: memoryLog{}, Shutdown: func(bool) {}},
 	}
 	client := &command.Client{ConnectionID: 1, Remote: "127.0.0.1:40000"}
 	d.Clients.Connect(client)

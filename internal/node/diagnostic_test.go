@@ -34,7 +34,7 @@ func withoutData() *Node {
 		Dispatcher: d, Params: d.Params, Log: d.Log,
 		Process: process.Process{StartTime: time.Now(),
 			Argv: []string{"mayfly", "serve"}, Host: "here:27017", Log: memoryLog{}, LocalhostOnly: true,
-			Compressors: []string{"snappy", "zlib", "zstd"}, Shutdown: func() {},
+			Compressors: []string{"snappy", "zlib", "zstd"}, Shutdown: func(bool) {},
 		},
 	}
 	n.Register(d.Registry)

@@ -55,8 +55,9 @@ type Process struct {
 	// ResumeIdleCompaction is called as often. Both or neither may be nil.
 	PauseIdleCompaction  func(ctx context.Context) error
 	ResumeIdleCompaction func()
-	// Shutdown asks the process to stop and returns at once.
-	Shutdown func()
+	// Shutdown asks the process to stop and returns at once. yields says that another
+	// member of its set may take over first; false where that was tried already.
+	Shutdown func(yields bool)
 	// LocalhostOnly says that only a client on this machine may shut the server down;
 	// true unless users authenticate.
 	LocalhostOnly bool

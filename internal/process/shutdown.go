@@ -29,8 +29,10 @@ const maxCatchUpSecs = 1 << 31
 // shutdownPeriod is how long a primary that stops does not stand for election.
 const shutdownPeriod = 10 * time.Second
 
-// runShutdown makes a primary hand over first. Unless force is given, it fails where
-// nobody can take over. (Manual: database command shutdown.)
+// runShutdown makes a primary hand over first: it waits until another member has caught
+// up and takes over. Where none does in time, it fails (262) or, with force, stops all the
+// same. A primary that loses its set meanwhile stops, too. (Manual: database command
+// shutdown.)
 func (p *Process) runShutdown(ctx context.Context, op *command.Op) error {
 	if p.LocalhostOnly && !fromHere(op.Client) {
 		return mongoerr.New(mongoerr.Unauthorized, "shutdown must run from localhost when running db without auth")
@@ -42,12 +44,15 @@ func (p *Process) runShutdown(ctx context.Context, op *command.Op) error {
 	if catchUp < 0 {
 		return mongoerr.New(mongoerr.BadValue, "shutdown timeout must be positive, and not %d", catchUp)
 	}
-	if m := op.Dispatcher.Member; m != nil && !op.Args.Bool("force") && m.Writable() == nil && len(m.State().Config.Members) > 1 {
-		if err := m.StepDown(ctx, shutdownPeriod, time.Duration(min(catchUp, maxCatchUpSecs))*time.Second, false); err != nil && !mongoerr.Is(err, mongoerr.NotWritablePrimary) {
+	m := op.Dispatcher.Member
+	handsOver := m != nil && m.Writable() == nil && len(m.State().Config.Members) > 1
+	if handsOver {
+		err := m.StepDown(ctx, shutdownPeriod, time.Duration(min(catchUp, maxCatchUpSecs))*time.Second, false)
+		if err != nil && !mongoerr.Is(err, mongoerr.NotWritablePrimary) && (!op.Args.Bool("force") || ctx.Err() != nil) {
 			return err
 		}
 	}
-	p.Shutdown()
+	p.Shutdown(!handsOver)
 	op.CloseConnection = true
 	return nil
 }

@@ -15,8 +15,8 @@ const DefaultMaxDrift = 365 * 24 * time.Hour
 // the counter rises instead. Safe for use by many goroutines.
 type Clock struct {
 	wall     func() time.Time
-	maxDrift time.Duration
 	mu       sync.Mutex
+	maxDrift time.Duration
 	last     Timestamp
 }
 
@@ -24,6 +24,13 @@ type Clock struct {
 // observed time may be.
 func NewClock(wall func() time.Time, maxDrift time.Duration) *Clock {
 	return &Clock{wall: wall, maxDrift: maxDrift}
+}
+
+// SetMaxDrift changes how far ahead of the wall clock an observed time may be.
+func (c *Clock) SetMaxDrift(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.maxDrift = d
 }
 
 // next returns a time above all that were seen (invariant time-rises).

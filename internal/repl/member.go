@@ -31,10 +31,8 @@ type MemberOptions struct {
 	// Window is how much of the log the member keeps, unless SetWindow has stored another
 	// one. Where Bytes is 0, that of DefaultWindow is used.
 	Window Window
-	// Wall is the wall clock; nil: the system's. MaxDrift: see NewClock; 0:
-	// DefaultMaxDrift.
-	Wall     func() time.Time
-	MaxDrift time.Duration
+	// Wall is the wall clock; nil: the system's.
+	Wall func() time.Time
 	// Quiesce stops background work on the data before a snapshot replaces it, and
 	// returns a function that starts it again; nil for nothing.
 	Quiesce func() (resume func())
@@ -85,13 +83,10 @@ func OpenMember(o MemberOptions) (_ *Member, err error) {
 	if o.Wall == nil {
 		o.Wall = time.Now
 	}
-	if o.MaxDrift == 0 {
-		o.MaxDrift = DefaultMaxDrift
-	}
 	if o.Window.Bytes == 0 {
 		o.Window.Bytes = DefaultWindow(o.FS, o.Dir).Bytes
 	}
-	m := &Member{o: o, clock: NewClock(o.Wall, o.MaxDrift), opened: o.Wall()}
+	m := &Member{o: o, clock: NewClock(o.Wall, DefaultMaxDrift), opened: o.Wall()}
 	m.changed.c = make(chan struct{})
 	m.kept.m = m
 	m.kept.SetHistory(DefaultHistory)

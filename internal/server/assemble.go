@@ -60,6 +60,7 @@ func Assemble(_ context.Context, s *Server) (*App, error) {
 	d.Status.Document("mayfly", func(b *bson.Builder) { s.appendStatus(b, data.member) })
 	registerHistory(d.Params, data.member)
 	registerSyncRate(d.Params, data.member)
+	registerClockDrift(d.Params, data.member)
 	p := s.Options.Profile
 	d.Profiler.SetSlow(int64(p.SlowMS), p.SampleRate)
 	d.Profiler.SetSettings("", command.ProfileSettings{Level: p.Level})
@@ -101,7 +102,7 @@ func (s *Server) process() process.Process {
 			st := s.Stats()
 			return process.Traffic{BytesIn: st.BytesIn, BytesOut: st.BytesOut, Requests: st.Requests}
 		},
-		Compressors: s.Options.Net.Compressors, Shutdown: s.Stop, LocalhostOnly: !s.Options.Security.Authorization,
+		Compressors: s.Options.Net.Compressors, Shutdown: s.shutDown, LocalhostOnly: !s.Options.Security.Authorization,
 	}
 }
 

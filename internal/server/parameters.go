@@ -22,6 +22,7 @@ var scratch = sync.OnceValue(func() *command.Params {
 	(&Log{Verbosity: newVerbosity()}).registerParams(d.Params)
 	registerHistory(d.Params, nil)
 	registerSyncRate(d.Params, nil)
+	registerClockDrift(d.Params, nil)
 	return d.Params
 })
 

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"math"
 	"net"
 	"os"
 	"slices"
@@ -154,6 +155,21 @@ func registerSyncRate(p *command.Params, m *repl.Member) {
 		}
 	}})
 }
+
+// registerClockDrift registers how many seconds a cluster time that a client or another
+// member has sent may be ahead of this member's clock.
+func registerClockDrift(p *command.Params, m *repl.Member) {
+	var seconds *command.IntParam
+	seconds = p.Int(command.IntSpec{Name: "maxAcceptableLogicalClockDriftSecs", Default: int64(repl.DefaultMaxDrift / time.Second), HasMin: true, Min: 1,
+		HasMax: true, Max: maxClockDrift, Long: true, Startup: true, OnChange: func() {
+			if m != nil {
+				m.Clock().SetMaxDrift(time.Duration(seconds.Load()) * time.Second)
+			}
+		}})
+}
+
+// maxClockDrift is about as many seconds as a cluster time can count.
+const maxClockDrift = math.MaxInt32
 
 // maxSyncRate is more than any network has.
 const maxSyncRate = 1 << 20

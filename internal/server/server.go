@@ -92,6 +92,7 @@ type Server struct {
 	life     context.Context // ends last of all; operations derive from it
 	end      context.CancelFunc
 	stopping atomic.Bool
+	yielded  atomic.Bool  // others have taken over, or were asked to in vain
 	state    atomic.Value // one of the states above
 	asked    chan struct{}
 	ask      sync.Once
@@ -128,6 +129,14 @@ func (s *Server) Log() *Log { return s.log }
 
 // Stop asks Run to stop and return; it does not wait.
 func (s *Server) Stop() { s.ask.Do(func() { close(s.asked) }) }
+
+// shutDown is Stop by a command. yields says that other processes may take over first.
+func (s *Server) shutDown(yields bool) {
+	if !yields {
+		s.yielded.Store(true)
+	}
+	s.Stop()
+}
 
 // Ready is closed once clients are let in.
 func (s *Server) Ready() <-chan struct{} { return s.ready }
@@ -197,7 +206,9 @@ func (s *Server) serve(ctx context.Context, listeners []net.Listener) {
 	case <-s.asked:
 	}
 	s.state.Store(stateStopping)
-	s.yield()
+	if !s.yielded.Load() {
+		s.yield()
+	}
 	s.stopping.Store(true)
 	s.network.Info("Shutdown: going to close listening sockets", "id", logCloseListeners)
 	closeAll(listeners)
