@@ -22,6 +22,24 @@ const BlockedWait = 10 * time.Second
 // Sharding is what the shard knows of a sharded collection; nil where it is not sharded.
 func (c *Collection) Sharding() *schema.Sharding { return c.sharding }
 
+// ShardKeyIndex is an index by which a sharded collection's documents are in the order of
+// the shard key, each once: the one that is no more than the key, where there is one; nil
+// for none.
+func (c *Collection) ShardKeyIndex() (found *Index) {
+	if c.sharding == nil {
+		return nil
+	}
+	for _, ix := range c.indexes {
+		if ix.Plugin != "" && ix.Plugin != "hashed" {
+			continue // its entries are not in the order of its fields
+		}
+		if ok, _ := c.sharding.Key.Serves(ix.Index, ix.Multikey().Any()); ok && ix.Ready && (found == nil || len(ix.Parts) == len(c.sharding.Key.Parts)) {
+			found = ix
+		}
+	}
+	return found
+}
+
 // decodeSharding reads the part of a descriptor about sharding.
 func (c *Collection) decodeSharding(v bson.Value, sharded bool) (err error) {
 	if (v.Type == bson.TypeDocument) != sharded {

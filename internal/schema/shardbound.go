@@ -31,6 +31,20 @@ func (r ShardRange) Overlaps(s ShardRange) bool {
 	return r.Min.Compare(s.Max) < 0 && s.Min.Compare(r.Max) < 0
 }
 
+// Without returns the parts of r, in order, that are not in s.
+func (r ShardRange) Without(s ShardRange) (rest []ShardRange) {
+	if !r.Overlaps(s) {
+		return []ShardRange{r}
+	}
+	if r.Min.Compare(s.Min) < 0 {
+		rest = append(rest, ShardRange{r.Min, s.Min})
+	}
+	if s.Max.Compare(r.Max) < 0 {
+		rest = append(rest, ShardRange{s.Max, r.Max})
+	}
+	return rest
+}
+
 // Same says whether both are the same range.
 func (r ShardRange) Same(s ShardRange) bool {
 	return r.Min.Compare(s.Min) == 0 && r.Max.Compare(s.Max) == 0

@@ -39,40 +39,6 @@ func NewKey(k *schema.ShardKey) *Key {
 // Same says whether two patterns are the same.
 func (k *Key) Same(other *Key) bool { return bson.CompareDocs(k.Pattern(), other.Pattern(), nil) == 0 }
 
-// prefixOf says whether a pattern starts with the fields of the key, with the
-// same names and values.
-func (k *Key) prefixOf(pattern bson.Doc) bool {
-	it := pattern.Iter()
-	for name, v := range k.Pattern().All() {
-		if !it.Next() || it.Key != name || !bson.Equal(it.Value, v) {
-			return false
-		}
-	}
-	return true
-}
-
-// Serves says whether an index can be the one that the shard key requires: it
-// starts with the key, has every document once (multikey: it has arrays), and
-// orders strings by the simple collation. reason says, in the words of
-// shardCollection, why an index that starts with the key does not serve.
-func (k *Key) Serves(ix *schema.Index, multikey bool) (ok bool, reason string) {
-	switch {
-	case !k.prefixOf(ix.Key):
-		return false, ""
-	case ix.Sparse:
-		return false, "Index key is sparse."
-	case ix.PartialFilter != nil:
-		return false, "Index key is partial."
-	case ix.Collator != nil:
-		return false, "Index has a non-simple collation."
-	case multikey:
-		return false, "Index key is multikey."
-	case ix.Hidden:
-		return false, "Index is hidden."
-	}
-	return true, ""
-}
-
 // AllowsUnique says whether a unique index is unique over all shards: it starts
 // with the names of the key's fields, or with _id.
 func (k *Key) AllowsUnique(index bson.Doc) bool {

@@ -12,7 +12,7 @@ import (
 // it begins with all fields of the old one. Error 72.
 // (refineCollectionShardKey)
 func CheckRefined(old, refined *Key) error {
-	if old.prefixOf(refined.Pattern()) {
+	if old.PrefixOf(refined.Pattern()) {
 		return nil
 	}
 	return mongoerr.New(mongoerr.InvalidOptions, "refineCollectionShardKey shard key %s does not extend the shard key %s", refined, old)

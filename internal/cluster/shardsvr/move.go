@@ -180,23 +180,22 @@ func (s *Shard) clear(ctx context.Context, c *catalog.Collection, span schema.Sh
 		at, err := key.Append(nil, doc)
 		return err == nil && span.Holds(at)
 	}
-	q := &exec.Query{Query: plan.Query{Filter: emptyFilter.AndOwned(func(doc bson.Doc) bool { return !inside(doc) })}, All: true}
-	cur, err := s.exec.Find(ctx, c, q)
+	next, done, err := s.records(ctx, c, span)
 	if err != nil {
 		return err
 	}
-	defer cur.Close()
+	defer done()
 	for {
 		var records []catalog.RecordKey
 		for len(records) < moveBatch {
-			doc, err := cur.Next(ctx)
+			record, err := next()
 			if err != nil {
 				return err
 			}
-			if doc == nil {
+			if record == nil {
 				break
 			}
-			records = append(records, slices.Clone(cur.Record()))
+			records = append(records, slices.Clone(record))
 		}
 		if len(records) == 0 {
 			return nil
@@ -225,6 +224,34 @@ func (s *Shard) clear(ctx context.Context, c *catalog.Collection, span schema.Sh
 			records = records[n:]
 		}
 	}
+}
+
+// records walks the records of the documents of a range, by an index on the shard key where
+// there is one: next returns nil at the end, and done ends it.
+func (s *Shard) records(ctx context.Context, c *catalog.Collection, span schema.ShardRange) (next func() ([]byte, error), done func(), err error) {
+	if ix := c.ShardKeyIndex(); ix != nil {
+		scan := s.exec.ScanKeys(c, ix, span.Min.Key, span.Max.Key)
+		return func() ([]byte, error) {
+			_, record, err := scan.Next(ctx)
+			return record, err
+		}, func() { scan.Close() }, nil
+	}
+	key := c.Sharding().Key
+	q := &exec.Query{Query: plan.Query{Filter: emptyFilter.AndOwned(func(doc bson.Doc) bool {
+		at, err := key.Append(nil, doc)
+		return err != nil || !span.Holds(at)
+	})}, All: true}
+	cur, err := s.exec.Find(ctx, c, q)
+	if err != nil {
+		return nil, nil, err
+	}
+	return func() ([]byte, error) {
+		doc, err := cur.Next(ctx)
+		if doc == nil || err != nil {
+			return nil, err
+		}
+		return cur.Record(), nil
+	}, cur.Close, nil
 }
 
 var emptyFilter = func() *match.Filter {

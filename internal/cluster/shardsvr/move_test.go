@@ -17,12 +17,12 @@ import (
 
 // member is a shard of one member in this process.
 type member struct {
-	t    *testing.T
+	t    testing.TB
 	set  *client.Set
 	host string
 }
 
-func start(t *testing.T, name string) *member {
+func start(t testing.TB, name string) *member {
 	t.Helper()
 	port := servertest.FreePort(t)
 	s := servertest.Start(t, "--port", fmt.Sprint(port), "--replSet", name, "--shardsvr", "--initiate", "--advertise", fmt.Sprintf("127.0.0.1:%d", port))
@@ -70,24 +70,44 @@ const (
 
 func version(major int) string { return fmt.Sprintf(generation, major) }
 
-// move takes the upper half of d.c from one shard to the other, as the config primary
-// would.
-func move(t *testing.T, number int64, uuid string, from, to *member, given, own int) {
-	t.Helper()
-	to.ask("admin", `{_shardsvrReceive: "d.c", uuid: `+uuid+`, key: {k: "hashed"}, unique: false, from: "`+from.host+`", `+
-		`generation: {epoch: {"$oid": "0102030405060708090a0b0c"}, timestamp: {"$timestamp": {t: 9, i: 1}}}, `+upper+`, `+fence(number, step.Trying, 1)+`}`)
+// receive has a shard receive a range of d.c.
+func receive(to *member, number int64, uuid, key string, from *member, span string) {
+	to.t.Helper()
+	to.ask("admin", `{_shardsvrReceive: "d.c", uuid: `+uuid+`, key: `+key+`, unique: false, from: "`+from.host+`", `+
+		`generation: {epoch: {"$oid": "0102030405060708090a0b0c"}, timestamp: {"$timestamp": {t: 9, i: 1}}}, `+span+`, `+fence(number, step.Trying, 1)+`}`)
+}
+
+// awaitReceived waits until what lay in the range is on the shard, and returns how many
+// documents were received.
+func awaitReceived(to *member, span string) int64 {
+	to.t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
-		r := to.ask("admin", `{_shardsvrReceived: "d.c", `+upper+`}`)
+		r := to.ask("admin", `{_shardsvrReceived: "d.c", `+span+`}`)
 		if f := r.Lookup("failed"); f.Type == bson.TypeString {
-			t.Fatal(f.Str())
+			to.t.Fatal(f.Str())
 		}
 		if r.Has("behind") {
-			break
+			return r.Lookup("documents").Int64()
 		}
 		if time.Now().After(deadline) {
-			t.Fatal(r)
+			to.t.Fatal(r)
 		}
 	}
+}
+
+// move takes the upper half of d.c from one shard to the other, as the config primary
+// would.
+func move(t testing.TB, number int64, uuid string, from, to *member, given, own int) {
+	t.Helper()
+	moveRange(t, number, uuid, `{k: "hashed"}`, from, to, upper, given, own)
+}
+
+// moveRange takes a range of d.c from one shard to the other, as the config primary would,
+// and returns how many documents were received at first.
+func moveRange(t testing.TB, number int64, uuid, key string, from, to *member, upper string, given, own int) int64 {
+	t.Helper()
+	receive(to, number, uuid, key, from, upper)
+	received := awaitReceived(to, upper)
 	if _, err := to.try("admin", `{_shardsvrOwn: "d.c", `+upper+`, version: `+version(own)+`, `+fence(number, step.Trying, 2)+`}`); !mongoerr.Is(err, mongoerr.ConflictingOperationInProgress) {
 		t.Fatalf("what is not received is owned: %v", err)
 	}
@@ -111,6 +131,7 @@ func move(t *testing.T, number int64, uuid string, from, to *member, given, own 
 			t.Fatalf("%s: %v", late, err)
 		}
 	}
+	return received
 }
 
 // jsonOf writes the timestamps of a document's text as extended JSON.

@@ -70,15 +70,18 @@ func (r *request) receive(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		kept := s.Hidden[:0]
+		var kept []schema.HiddenRange
 		for _, h := range s.Hidden {
 			switch {
 			case h.Receiving && h.Operation == r.fence.Number && h.Same(span):
 				return nil // it is under way
 			case h.Receiving:
 				return mongoerr.New(mongoerr.ConflictingOperationInProgress, "another range of %s is being received", r.ns)
-			case !span.Contains(h.ShardRange): // else what it holds goes before anything is received
-				kept = append(kept, h)
+			}
+			// What it holds of the range goes before anything is received, and then it
+			// must not take what was received with it.
+			for _, rest := range h.Without(span) {
+				kept = append(kept, schema.HiddenRange{ShardRange: rest, Operation: h.Operation})
 			}
 		}
 		s.Hidden = append(kept, schema.HiddenRange{ShardRange: span, Operation: r.fence.Number, Receiving: true})

@@ -65,6 +65,9 @@ type Query struct {
 	ResumeToken bool
 
 	leavesOut bool // the filter lets only pass what the shard owns
+	// ownedBy, where not nil, is an index by which a count leaves out what the shard does
+	// not own, which is all that the filter leaves out.
+	ownedBy *catalog.Index
 }
 
 // leaveOut has the query find only what the shard owns, where other documents lie in the
@@ -285,8 +288,14 @@ func (x *Executor) prepare(ctx context.Context, c *catalog.Collection, q *Query,
 			r.abandon()
 			return nil, err
 		}
-		if n, ok := nodes[0].(*plan.Count); ok && n.Input == nil && r.source.visibility != nil {
-			if r.builder.count, err = r.source.countVisible(ctx); err != nil {
+		if n, ok := nodes[0].(*plan.Count); ok && n.Input == nil {
+			switch {
+			case q.ownedBy != nil:
+				r.builder.count, err = r.source.countOwned(ctx, q.ownedBy)
+			case r.source.visibility != nil:
+				r.builder.count, err = r.source.countVisible(ctx)
+			}
+			if err != nil {
 				r.abandon()
 				return nil, err
 			}
@@ -559,6 +568,12 @@ func (x *Executor) counting(c *catalog.Collection, q *Query) func(plan.Node) pla
 	q.Paths, q.NoExpress, q.FullyConsumed = []string{}, true, true
 	return func(n plan.Node) plan.Node {
 		fast := plan.MatchesAll(q.Filter) && q.Hint.IsMissing() && (c == nil || c.Virtual() == nil)
+		if q.leavesOut && q.Hint.IsMissing() && c.Hiding() == nil {
+			if rest, _ := match.WithoutOwned(q.Filter.Root()); rest == nil {
+				q.ownedBy = c.ShardKeyIndex()
+				fast = q.ownedBy != nil
+			}
+		}
 		if _, ok := n.(*plan.EOF); ok {
 			return &plan.Count{Input: n, Skip: skip, Limit: limit}
 		}

@@ -1,0 +1,243 @@
+package shardsvr
+
+import (
+	"bytes"
+	"context"
+	"slices"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/invariant"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/query/exec"
+	"github.com/mayflydb/mayfly/internal/query/match"
+	"github.com/mayflydb/mayfly/internal/query/plan"
+	"github.com/mayflydb/mayfly/internal/query/sortkey"
+	"github.com/mayflydb/mayfly/internal/schema"
+)
+
+// A range of a collection is walked by an index on the shard key, so it costs what lies in
+// it. Where there is none any more (one that is hashed may be dropped), all of the
+// collection is walked in the order of _id, and what lies elsewhere is left out.
+//
+// A walk goes on at a place, on any member and in any later state of the store: {_id} in
+// the order of _id, else {key, id}, binary: the key in the index, and, of the documents that
+// have that key, the identity of the last one. Those come in the order of their identities,
+// not of their records: a record may get another key between two requests (windows of
+// expiry), and would be passed over.
+
+// runEntries and runBytes bound what is remembered of the documents with one key, where
+// their records are in another order than their identities: so many with the lowest
+// identities, for which the others are walked again.
+const (
+	runEntries = 4096
+	runBytes   = 1 << 20
+)
+
+// each calls f with the documents of a range, in an order that stays, those behind a place
+// where that is not missing, until f returns false. at makes the document's place.
+func (s *Shard) each(ctx context.Context, c *catalog.Collection, span schema.ShardRange, after bson.Value, f func(doc bson.Doc, at func() bson.Value) bool) error {
+	var id bson.Value
+	w := keyWalk{s: s, coll: c, span: span, f: f}
+	if after.Type == bson.TypeDocument {
+		id = after.Doc().Lookup("_id")
+		w.key, w.id = binary(after, "key"), binary(after, "id")
+	}
+	if id.IsMissing() {
+		if walked, err := w.all(ctx); walked || err != nil {
+			return err
+		}
+	}
+	return s.eachByID(ctx, c, span, bson.Empty, id, f)
+}
+
+func binary(doc bson.Value, name string) []byte {
+	if v := doc.Doc().Lookup(name); v.Type == bson.TypeBinary {
+		_, b := v.Binary()
+		return bytes.Clone(b)
+	}
+	return nil
+}
+
+// keyWalk is a walk of a range by an index.
+type keyWalk struct {
+	s     *Shard
+	coll  *catalog.Collection
+	index *catalog.Index
+	span  schema.ShardRange
+	f     func(doc bson.Doc, at func() bson.Value) bool
+	key   []byte // the place: everything up to it was passed to f
+	id    []byte
+	// ordered says that records with one key are in the order of identities.
+	ordered bool
+
+	scan  *exec.KeyScan
+	run   []entry // of the documents with the key at hand, in the order of identities
+	held  int     // its bytes
+	short bool    // there are more that run does not have
+}
+
+// all walks to the end, or until f wants no more; walked is false where no index serves.
+func (w *keyWalk) all(ctx context.Context) (walked bool, err error) {
+	for again := true; again; {
+		if again, err = w.walk(ctx); err != nil {
+			return false, err
+		}
+		if w.coll == nil {
+			return false, mongoerr.New(mongoerr.NamespaceNotFound, "the collection was dropped")
+		}
+	}
+	return w.index != nil, nil
+}
+
+// entry is the entry of a document; id is its identity.
+type entry struct{ id, record []byte }
+
+// open opens a scan of the collection as it is; its index is nil where none serves.
+func (w *keyWalk) open() error {
+	for {
+		if w.coll = w.coll.Latest(); w.coll == nil {
+			return nil
+		}
+		if w.index = w.coll.ShardKeyIndex(); w.index == nil {
+			return nil
+		}
+		from := w.span.Min.Key
+		if bytes.Compare(w.key, from) > 0 {
+			from = bytes.Clone(w.key)
+		}
+		w.scan = w.s.exec.ScanKeys(w.coll, w.index, from, w.span.Max.Key)
+		// Else the state of the store may be of a later layout.
+		if w.coll.Latest() == w.coll {
+			w.ordered = !w.coll.Windowed() && !w.coll.Relaid()
+			return nil
+		}
+		if err := w.scan.Close(); err != nil {
+			return err
+		}
+	}
+}
+
+// walk passes the documents behind the place to f. again says that it has to be called
+// again, for what it could not remember.
+func (w *keyWalk) walk(ctx context.Context) (again bool, err error) {
+	if err := w.open(); err != nil || w.coll == nil || w.index == nil {
+		return false, err
+	}
+	defer func() {
+		if cerr := w.scan.Close(); err == nil {
+			err = cerr
+		}
+	}()
+	var at []byte
+	for {
+		key, record, err := w.scan.Next(ctx)
+		if err != nil {
+			return false, err
+		}
+		if key == nil {
+			_, again, err = w.flush(at)
+			return again, err
+		}
+		if !bytes.Equal(key, at) || at == nil {
+			if more, again, err := w.flush(at); err != nil || again || !more {
+				return again, err
+			}
+			at = append(at[:0], key...)
+		}
+		id := w.coll.Identity(record)
+		if bytes.Equal(key, w.key) && bytes.Compare(id, w.id) <= 0 {
+			continue
+		}
+		if !w.ordered {
+			w.remember(id, record)
+			continue
+		}
+		if more, err := w.pass(at, id, record); err != nil || !more {
+			return false, err
+		}
+	}
+}
+
+// remember adds an entry to the run.
+func (w *keyWalk) remember(id, record []byte) {
+	i, _ := slices.BinarySearchFunc(w.run, id, func(e entry, id []byte) int { return bytes.Compare(e.id, id) })
+	if i == len(w.run) && w.short {
+		return
+	}
+	w.run = slices.Insert(w.run, i, entry{bytes.Clone(id), bytes.Clone(record)})
+	w.held += len(id) + len(record)
+	for last := len(w.run) - 1; last > 0 && (last >= runEntries || w.held > runBytes); last-- {
+		w.held -= len(w.run[last].id) + len(w.run[last].record)
+		w.run, w.short = w.run[:last], true
+	}
+}
+
+// flush passes the run of a key on. more is false where f wants no more, again is true where
+// there are more of the key.
+func (w *keyWalk) flush(key []byte) (more, again bool, err error) {
+	for _, e := range w.run {
+		if more, err := w.pass(key, e.id, e.record); err != nil || !more {
+			return false, false, err
+		}
+	}
+	again = w.short
+	w.run, w.held, w.short = w.run[:0], 0, false
+	return true, again, nil
+}
+
+// pass passes a document to f, which says whether it wants more.
+func (w *keyWalk) pass(key, id, record []byte) (more bool, err error) {
+	err = w.scan.Document(record, func(doc bson.Doc) error {
+		if err := invariant.Require(doc != nil, "shardsvr: an entry in a state of the store has a document"); err != nil {
+			return err
+		}
+		more = w.f(doc, func() bson.Value {
+			return bson.Document(new(bson.Builder).Binary("key", 0, key).Binary("id", 0, id).Finish())
+		})
+		return nil
+	})
+	if more {
+		w.key, w.id = append(w.key[:0], key...), append(w.id[:0], id...)
+	}
+	return more, err
+}
+
+// eachByID is each in the order of _id, for those that match a filter.
+func (s *Shard) eachByID(ctx context.Context, c *catalog.Collection, span schema.ShardRange, filter bson.Doc, after bson.Value, f func(doc bson.Doc, at func() bson.Value) bool) error {
+	parsed, err := match.Parse(filter, nil)
+	if err != nil {
+		return err
+	}
+	key := c.Sharding().Key
+	parsed = parsed.AndOwned(func(doc bson.Doc) bool {
+		at, err := key.Append(nil, doc)
+		return err != nil || !span.Holds(at)
+	})
+	q := &exec.Query{Query: plan.Query{Filter: parsed}, All: true}
+	if q.Sort, err = sortkey.Parse(new(bson.Builder).Int32("_id", 1).Finish()); err != nil {
+		return err
+	}
+	if !after.IsMissing() {
+		q.Hint = bson.String("_id_")
+		q.Min = new(bson.Builder).Value("_id", after).Finish()
+	}
+	cur, err := s.exec.Find(ctx, c, q)
+	if err != nil {
+		return err
+	}
+	defer cur.Close()
+	for {
+		doc, err := cur.Next(ctx)
+		if err != nil || doc == nil {
+			return err
+		}
+		id := doc.Lookup("_id")
+		if !after.IsMissing() && bson.Equal(id, after) {
+			continue // min is included
+		}
+		if !f(doc, func() bson.Value { return bson.Document(new(bson.Builder).Value("_id", id).Finish()) }) {
+			return nil
+		}
+	}
+}

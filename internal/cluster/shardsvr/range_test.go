@@ -1,0 +1,236 @@
+package shardsvr_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/client"
+	"github.com/mayflydb/mayfly/internal/cluster/step"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/schema"
+)
+
+// sharded makes d.c a sharded collection by k, all of which m owns at version 1.
+func (m *member) sharded(key string) (uuid string) {
+	m.t.Helper()
+	made := m.ask("admin", `{_shardsvrShard: "d.c", key: `+key+`, unique: false, version: `+version(0)+`, `+fence(1, step.Trying, 1)+`}`)
+	_, id := made.Lookup("uuid").Binary()
+	uuid = fmt.Sprintf(`{"$uuid": "%x-%x-%x-%x-%x"}`, id[:4], id[4:6], id[6:8], id[8:10], id[10:])
+	m.ask("admin", `{_shardsvrVersion: "d.c", uuid: `+uuid+`, version: `+version(1)+`, `+fence(1, step.Committed, 1)+`}`)
+	return uuid
+}
+
+// insert stores documents {_id, k, …} by version 1.
+func (m *member) insert(docs ...string) {
+	m.t.Helper()
+	m.ask("d", `{insert: "c", documents: [`+strings.Join(docs, ", ")+`], shardVersion: `+version(1)+`}`)
+}
+
+// clone reads a range to its end, and returns how often each _id came; each is called with
+// the place behind each batch.
+func (m *member) clone(span string, each func(next bson.Value)) map[string]int {
+	m.t.Helper()
+	seen := map[string]int{}
+	var after bson.Value
+	for {
+		b := new(bson.Builder).Fields(bson.MustParse(`{_shardsvrClone: "d.c", ` + span + `}`))
+		if !after.IsMissing() {
+			b.Value("after", after)
+		}
+		a, err := m.set.Run(m.t.Context(), client.Call{DB: "admin", Body: b.Finish()})
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		for v := range a.Reply.Lookup("documents").Doc().Values() {
+			seen[v.Doc().Lookup("_id").String()]++
+		}
+		if after = a.Reply.Lookup("next"); after.IsMissing() {
+			return seen
+		}
+		after = after.Clone()
+		each(after)
+	}
+}
+
+const whole = `min: {k: {"$minKey": 1}}, max: {k: {"$maxKey": 1}}`
+
+// TestCloneByKey: a range is read by the index on the shard key, in batches, each document
+// once, whatever the layout is, and however many have one key; and all of it is read where
+// the index goes in between.
+func TestCloneByKey(t *testing.T) {
+	for name, index := range map[string]string{
+		"by id":   "",
+		"windows": `{createIndexes: "c", indexes: [{key: {t: 1}, name: "t_1", expireAfterSeconds: 1000000000}]}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := start(t, "s0")
+			m.sharded(`{k: "hashed"}`)
+			if index != "" {
+				m.ask("d", index)
+			}
+			// 5,000 documents with one key, in windows in the opposite order of their _ids,
+			// which are more than a batch and more than a run; and 1,000 with others.
+			text := strings.Repeat("x", 2000)
+			for from := 0; from < 6000; from += 500 {
+				var docs []string
+				for i := from; i < from+500; i++ {
+					k := max(0, i-5000)
+					docs = append(docs, fmt.Sprintf(`{_id: %d, k: %d, t: {"$date": {"$numberLong": "%d"}}, x: "%s"}`, i, k, int64(1800000000000)-int64(i)*1000, text))
+				}
+				m.insert(docs...)
+			}
+			batches := 0
+			seen := m.clone(whole, func(next bson.Value) {
+				batches++
+				if !next.Doc().Has("key") {
+					t.Errorf("it is not read by the index: %s", next)
+				}
+			})
+			if len(seen) != 6000 || batches < 2 {
+				t.Errorf("%d documents in %d batches, want 6,000", len(seen), batches)
+			}
+			for id, n := range seen {
+				if n != 1 {
+					t.Errorf("%s came %d times", id, n)
+				}
+			}
+			half := m.clone(upper, func(bson.Value) {})
+			for i := range 6000 {
+				inside := schema.HashOf(bson.Int32(int32(max(0, i-5000))), nil) >= 0
+				if (half[fmt.Sprint(i)] == 1) != inside {
+					t.Errorf("%d lies in the range: %t", i, inside)
+				}
+			}
+			dropped := false
+			seen = m.clone(whole, func(next bson.Value) {
+				if !dropped {
+					m.ask("d", `{dropIndexes: "c", index: "k_hashed"}`)
+				} else if !next.Doc().Has("_id") {
+					t.Errorf("it is read by an index that was dropped: %s", next)
+				}
+				dropped = true
+			})
+			if len(seen) != 6000 {
+				t.Errorf("%d documents, want 6,000", len(seen))
+			}
+		})
+	}
+}
+
+// TestSplitPoints: with the index and without it, the points cut a range into parts of the
+// size, or into halves.
+func TestSplitPoints(t *testing.T) {
+	m := start(t, "s0")
+	m.sharded(`{k: 1}`)
+	m.ask("d", `{createIndexes: "c", indexes: [{key: {k: 1, n: 1}, name: "k_n"}]}`)
+	ask := func(bytes int, span string) string {
+		r := m.ask("admin", fmt.Sprintf(`{_shardsvrSplitPoints: "d.c", %s, bytes: %d, limit: 100}`, span, bytes))
+		return fmt.Sprintf("%s %s %s", r.Lookup("points"), r.Lookup("documents"), r.Lookup("bytes"))
+	}
+	median := func(span string) string {
+		r, err := m.try("admin", `{_shardsvrSplitPoints: "d.c", `+span+`, bytes: 0, limit: 1}`)
+		if err != nil {
+			return fmt.Sprint(mongoerr.From(err).Code)
+		}
+		return r.Lookup("points").String()
+	}
+	if got := median(whole); got != fmt.Sprint(mongoerr.CannotSplit) {
+		t.Error(got)
+	}
+	for i := range 10 {
+		var docs []string
+		for j := range 100 {
+			docs = append(docs, fmt.Sprintf(`{_id: %d, k: %d, n: %d}`, 1000+i*100+j, i*10+j/10, j))
+		}
+		m.insert(docs...)
+	}
+	size := len(bson.MustParse(`{_id: 1, k: 1, n: 1}`))
+	for _, dropped := range []string{"", "k_1", "k_n"} { // k_n serves where there is no other
+		if dropped != "" {
+			m.ask("d", `{dropIndexes: "c", index: "`+dropped+`"}`)
+		}
+		if got, want := ask(250*size, whole), fmt.Sprintf("[ { k: 25 }, { k: 50 }, { k: 75 } ] 1000 %d", 1000*size); got != want {
+			t.Errorf("after %q: %s, want %s", dropped, got, want)
+		}
+		if got, want := ask(1000*size, whole), fmt.Sprintf("[] 1000 %d", 1000*size); got != want {
+			t.Errorf("after %q: %s, want %s", dropped, got, want)
+		}
+		if got := median(`min: {k: 20}, max: {k: 30}`); got != "[ { k: 25 } ]" {
+			t.Errorf("after %q: %s", dropped, got)
+		}
+		if got := median(`min: {k: 20}, max: {k: 21}`); got != fmt.Sprint(mongoerr.CannotSplit) {
+			t.Errorf("after %q: %s", dropped, got)
+		}
+	}
+}
+
+// TestCountHidden: what is hidden is not counted, by the index on the shard key and without
+// it.
+func TestCountHidden(t *testing.T) {
+	a, b := start(t, "s0"), start(t, "s1")
+	uuid := a.sharded(`{k: "hashed"}`)
+	want := 0
+	for i := range 100 {
+		a.insert(fmt.Sprintf(`{_id: %d, k: %d}`, i, i))
+		if schema.HashOf(bson.Int32(int32(i)), nil) >= 0 {
+			want++
+		}
+	}
+	receive(b, 10, uuid, `{k: "hashed"}`, a, upper)
+	if n := awaitReceived(b, upper); n != int64(want) {
+		t.Fatalf("%d documents were received, want %d", n, want)
+	}
+	count := func() string { return b.ask("d", `{count: "c"}`).Lookup("n").String() }
+	if n := count(); n != "0" {
+		t.Errorf("count is %s", n)
+	}
+	explained := b.ask("d", `{explain: {count: "c"}}`).String()
+	if strings.Contains(explained, "COLLSCAN") || !strings.Contains(explained, "COUNT") {
+		t.Errorf("all of the collection is read to count: %s", explained)
+	}
+	if got := b.ask("admin", `{_shardsvrOwned: 1, namespaces: ["d.c"]}`).Lookup("owned").String(); !strings.Contains(got, "documents: 0, bytes: 0, keyIndex: true") {
+		t.Error(got)
+	}
+	b.ask("d", `{dropIndexes: "c", index: "k_hashed"}`)
+	if n := count(); n != "0" {
+		t.Errorf("without the index count is %s", n)
+	}
+	if explained := b.ask("d", `{explain: {count: "c"}}`).String(); !strings.Contains(explained, "COLLSCAN") {
+		t.Errorf("without the index: %s", explained)
+	}
+}
+
+// TestPartComesBack: a part of a range that was given away comes back before what was left
+// of the range has gone: it stays.
+func TestPartComesBack(t *testing.T) {
+	a, b := start(t, "s0"), start(t, "s1")
+	uuid := a.sharded(`{k: 1}`)
+	for from := 0; from < 20_000; from += 2000 {
+		var docs []string
+		for i := from; i < from+2000; i++ {
+			docs = append(docs, fmt.Sprintf(`{_id: %d, k: %d}`, i, i/200))
+		}
+		a.insert(docs...)
+	}
+	moveRange(t, 10, uuid, `{k: 1}`, a, b, `min: {k: 0}, max: {k: 100}`, 0, 3)
+	// What the donor has left is not awaited.
+	moveRange(t, 11, uuid, `{k: 1}`, b, a, `min: {k: 20}, max: {k: 40}`, 4, 5)
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		stored := bson.ClampToInt64(a.ask("d", `{collStats: "c"}`).Lookup("count"))
+		if stored <= 4000 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d documents are left on the donor, want 4,000", stored)
+		}
+	}
+	if n := len(a.ids()); n != 4000 {
+		t.Errorf("%d documents came back, want 4,000", n)
+	}
+	if n := len(b.ids()); n != 16_000 {
+		t.Errorf("%d documents stayed, want 16,000", n)
+	}
+}

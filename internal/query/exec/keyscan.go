@@ -1,0 +1,108 @@
+package exec
+
+import (
+	"bytes"
+	"context"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/query/exec/keyrange"
+	"github.com/mayflydb/mayfly/internal/query/exec/stage"
+	"github.com/mayflydb/mayfly/internal/query/plan"
+	"github.com/mayflydb/mayfly/internal/storage"
+)
+
+// KeyScan reads the entries of an index whose keys lie in a range of bytes, in order, over
+// one state of the store: those of all documents, hidden or not. It must be closed.
+type KeyScan struct {
+	scan  indexScan
+	row   stage.Row
+	works int
+	done  func()
+}
+
+// ScanKeys opens a scan of the entries of an index from one key up to, but not including,
+// another, over a fresh snapshot.
+func (x *Executor) ScanKeys(c *catalog.Collection, ix *catalog.Index, from, to []byte) *KeyScan {
+	source, done := x.freshSource(c)
+	return &KeyScan{scan: source.scanKeys(ix, from, to), done: done}
+}
+
+func (s *source) scanKeys(ix *catalog.Index, from, to []byte) indexScan {
+	p := planIndex(ix)
+	return indexScan{
+		stats: stage.Stats{Node: &plan.IndexScan{Index: p}}, index: p, source: s,
+		ranges: &keyrange.Ranges{Lower: from, Upper: to, Exact: true, None: bytes.Compare(from, to) >= 0},
+	}
+}
+
+// Next moves to the next entry: its key, without what follows the fields of the index, and
+// its record; both are valid until the following call, and nil at the end.
+func (s *KeyScan) Next(ctx context.Context) (key, record []byte, err error) {
+	for ; ; s.works++ {
+		if s.works%stage.CtxEvery == 0 && ctx.Err() != nil {
+			return nil, nil, context.Cause(ctx)
+		}
+		state, err := s.scan.Work(ctx, &s.row)
+		if err != nil || state == stage.EOF {
+			return nil, nil, err
+		}
+		if state == stage.Advanced {
+			s.works++
+			return s.row.Key, s.row.Record, nil
+		}
+	}
+}
+
+// Document calls f with the document of a record in the scan's state of the store, nil
+// where there is none. It is valid within the call.
+func (s *KeyScan) Document(record []byte, f func(bson.Doc) error) error {
+	doc, closer, err := s.scan.source.stored(record)
+	if err != nil {
+		return err
+	}
+	if doc == nil {
+		return f(nil)
+	}
+	defer closer.Close()
+	return f(doc)
+}
+
+// Close gives back what the scan holds.
+func (s *KeyScan) Close() error {
+	defer s.done()
+	return s.scan.Close()
+}
+
+// countOwned counts the documents of the collection that the shard owns: all in the
+// source's state of the store, except those in hidden ranges, by an index on the shard key.
+func (s *source) countOwned(ctx context.Context, ix *catalog.Index) (int64, error) {
+	n, _, err := storage.ReadCounter(s.reader, s.coll.Ident)
+	if err != nil {
+		return 0, err
+	}
+	for _, h := range s.coll.Sharding().Hidden {
+		hidden, err := countKeys(ctx, &KeyScan{scan: s.again().scanKeys(ix, h.Min.Key, h.Max.Key), done: func() {}})
+		if err != nil {
+			return 0, err
+		}
+		n -= hidden
+	}
+	return n, nil
+}
+
+// countKeys counts the entries of a scan, and closes it.
+func countKeys(ctx context.Context, k *KeyScan) (n int64, err error) {
+	defer func() {
+		if cerr := k.Close(); err == nil {
+			err = cerr
+		}
+	}()
+	for {
+		key, _, err := k.Next(ctx)
+		if key == nil || err != nil {
+			return n, err
+		}
+		n++
+	}
+}
