@@ -1,8 +1,8 @@
-// Package clustertest is a shard in memory that follows the page on clusters
-// (docs/rfcs/0023-cluster.md): what a shard does when the config primary asks it,
-// and which statements it answers. Protocols are explored on it, and the config
-// servers are tested against it.
+// Package clustertest is a model of a shard in memory, written from
+// docs/rfcs/0023-cluster.md: how it executes the requests of the config primary, and
+// which statements it accepts. Tests explore the protocols on it, and run the config
+// servers against it.
 //
-// It has no storage, no replication and no sockets; a shard is a value that can be
-// copied and compared. What a request does, it does at once.
+// It has no storage, no replication and no sockets. A shard is a value that can be
+// copied and compared, and a request takes effect at once.
 package clustertest

@@ -9,7 +9,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/shard"
 )
 
-// request is a request under way.
+// request is a request that is being executed.
 type request struct {
 	s         *Shard
 	ns        string
@@ -48,7 +48,7 @@ func (r *request) collection() (*Collection, error) {
 	return nil, mongoerr.New(mongoerr.NamespaceNotFound, "ns does not exist: %s", r.ns)
 }
 
-// span is the range of the request, in the key of its collection.
+// span returns the range of the request, in the shard key of its collection.
 func (r *request) span(key *shard.Key) (shard.Range, error) {
 	lo, ok := key.ParseBound(r.body.Lookup("min").Doc())
 	hi, ok2 := key.ParseBound(r.body.Lookup("max").Doc())
@@ -156,7 +156,7 @@ func (r *request) shard() error {
 	return nil
 }
 
-// UUID is that of a collection that a shard makes.
+// UUID returns the UUID that the model gives to a new collection.
 func UUID(ns string) []byte { return append([]byte(ns), make([]byte, 16)...)[:16] }
 
 func (r *request) unshard() error {
@@ -209,7 +209,7 @@ func (r *request) receive() error {
 	return nil
 }
 
-// rangeOf is the collection and the range that the request names.
+// rangeOf returns the collection and the range that the request names.
 func (r *request) rangeOf() (*Collection, shard.Range, error) {
 	c, err := r.collection()
 	if err != nil {
@@ -239,7 +239,7 @@ func (r *request) received() error {
 	until := r.body.Lookup("until")
 	r.reply.Int64("behind", 0)
 	if until.Type == bson.TypeTimestamp && uint64(c.Hidden[i].Copied) < until.Timestamp() {
-		return mongoerr.New(mongoerr.ExceededTimeLimit, "not all is here")
+		return mongoerr.New(mongoerr.ExceededTimeLimit, "the range is not completely received")
 	}
 	return nil
 }
@@ -289,7 +289,7 @@ func (r *request) given() error {
 		return err
 	}
 	if c.Version == v {
-		return nil // done before
+		return nil // executed before
 	}
 	r.s.change(r.ns, func(c *Collection) {
 		c.Version, c.Blocked = v, nil
@@ -327,7 +327,7 @@ func (r *request) rename() error {
 	c := r.s.Collections[r.ns]
 	target := r.body.Lookup("to").Str()
 	if c == nil {
-		return nil // done before
+		return nil // executed before
 	}
 	renamed := *c
 	renamed.Blocked = nil

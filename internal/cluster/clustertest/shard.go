@@ -16,18 +16,18 @@ import (
 // Shard is one shard.
 type Shard struct {
 	ID string
-	// Identity is the cluster that it belongs to, "" for none.
+	// Identity is the cluster that the shard belongs to, "" for none.
 	Identity  string
 	Databases map[string]Database
-	// Collections are by namespace. A Collection is never changed in place.
+	// Collections is keyed by namespace. A Collection is never changed in place.
 	Collections map[string]*Collection
 	fences      map[string]step.Fence
 	low         int64
-	// Copies says that what it receives is there at once, from the shard that Peer
-	// finds by its host; else Copy does it.
+	// Copies says that a range is received at once, from the shard that Peer finds by
+	// its host. Without it, Copy must be called.
 	Copies bool
 	Peer   func(host string) *Shard
-	// NoFence plants a bug: late requests are done.
+	// NoFence plants a bug: late requests are executed.
 	NoFence bool
 }
 
@@ -47,41 +47,41 @@ type Collection struct {
 	Indexes []string
 	Hidden  []Hidden
 	Blocked *Blocked
-	// Cloned says that CloneDatabase made it.
+	// Cloned says that CloneDatabase created the collection.
 	Cloned bool
 	// Bytes is the size of a document.
 	Bytes int64
 }
 
-// Hidden is a range that is not shown.
+// Hidden is a range that reads do not see.
 type Hidden struct {
 	shard.Range
 	Operation int64
 	From      string
-	Copied    int64 // writes of the donor that are here
+	Copied    int64 // writes of the donor that were copied
 	Given     bool
 }
 
-// Blocked is a range in which nobody writes.
+// Blocked is a range in which writes are blocked.
 type Blocked struct {
 	shard.Range
 	Whole, Reads bool
 	Operation    int64
 }
 
-// New makes a shard that belongs to no cluster.
+// New returns a shard that belongs to no cluster.
 func New(id string) *Shard {
 	return &Shard{ID: id, Databases: map[string]Database{}, Collections: map[string]*Collection{}, fences: map[string]step.Fence{}}
 }
 
-// Clone copies the shard; what it shares is never changed.
+// Clone copies the shard. What the copies share is never changed.
 func (s *Shard) Clone() *Shard {
 	c := *s
 	c.Databases, c.Collections, c.fences = maps.Clone(s.Databases), maps.Clone(s.Collections), maps.Clone(s.fences)
 	return &c
 }
 
-// String writes all that distinguishes the shard from others, without its fences.
+// String formats the complete state of the shard, except its fences.
 func (s *Shard) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s identity %q", s.ID, s.Identity)
@@ -105,7 +105,7 @@ func (s *Shard) String() string {
 	return b.String()
 }
 
-// FencesText writes the fences.
+// FencesText formats the fences.
 func (s *Shard) FencesText() string {
 	var b strings.Builder
 	for _, ns := range slices.Sorted(maps.Keys(s.fences)) {
@@ -114,7 +114,7 @@ func (s *Shard) FencesText() string {
 	return b.String()
 }
 
-// Fenced does the first half of a request: it checks the fence, and raises it.
+// Fenced is the first half of a request: it checks the fence, and raises it.
 // Errors: 117.
 func (s *Shard) Fenced(body bson.Doc) error {
 	v := body.Lookup("operation")
@@ -131,7 +131,7 @@ func (s *Shard) Fenced(body bson.Doc) error {
 	}
 	have, ok := s.fences[name]
 	if f.Number < s.low || ok && f.Compare(have) < 0 {
-		return mongoerr.New(mongoerr.ConflictingOperationInProgress, "the operation has gone on or has ended")
+		return mongoerr.New(mongoerr.ConflictingOperationInProgress, "the operation has advanced or ended")
 	}
 	s.low = max(s.low, f.Low)
 	f.Low = 0
@@ -140,7 +140,7 @@ func (s *Shard) Fenced(body bson.Doc) error {
 	return nil
 }
 
-// Do does a request. Errors: 117 of the fence, and those of the request.
+// Do executes a request. Errors: 117 of the fence, and those of the request.
 func (s *Shard) Do(body bson.Doc) (bson.Doc, error) {
 	if err := s.Fenced(body); err != nil {
 		return nil, err
@@ -174,7 +174,7 @@ func (s *Shard) change(ns string, f func(c *Collection)) {
 	s.Collections[ns] = &c
 }
 
-// in says whether a document lies in a range.
+// in reports whether a document is in a range.
 func (c *Collection) in(r shard.Range, d bson.Doc) bool {
 	at, err := c.Key.Append(nil, d)
 	b := shard.Bound{Key: at}
@@ -185,7 +185,7 @@ func (c *Collection) hidden(d bson.Doc) bool {
 	return slices.ContainsFunc(c.Hidden, func(h Hidden) bool { return c.in(h.Range, d) })
 }
 
-// Read answers a query for all documents that comes with a version. Errors: 13388.
+// Read returns all documents to a query with a version. Errors: 13388.
 func (s *Shard) Read(ns string, v shard.Version) ([]bson.Doc, error) {
 	c := s.Collections[ns]
 	if c == nil || !c.Sharded {
@@ -206,7 +206,7 @@ func (s *Shard) Read(ns string, v shard.Version) ([]bson.Doc, error) {
 	return out, nil
 }
 
-// Insert answers an insert that comes with a version. Errors: 13388.
+// Insert executes an insert with a version. Errors: 13388.
 func (s *Shard) Insert(ns string, v shard.Version, d bson.Doc) error {
 	c := s.Collections[ns]
 	if c == nil || !c.Sharded {
@@ -222,7 +222,7 @@ func (s *Shard) Insert(ns string, v shard.Version, d bson.Doc) error {
 	return nil
 }
 
-// Position is that of the last write in a collection.
+// Position is the position of the last write to a collection.
 func (s *Shard) Position(ns string) uint64 {
 	if c := s.Collections[ns]; c != nil {
 		return uint64(len(c.Docs))
@@ -230,7 +230,7 @@ func (s *Shard) Position(ns string) uint64 {
 	return 0
 }
 
-// Copy brings here what a donor has of the ranges that are received.
+// Copy copies from the donor the documents of the ranges that are being received.
 func (s *Shard) Copy(ns string, donor *Shard) {
 	from, c := donor.Collections[ns], s.Collections[ns]
 	if from == nil || c == nil {
@@ -252,7 +252,7 @@ func (s *Shard) Copy(ns string, donor *Shard) {
 	})
 }
 
-// Sweep drops the documents of ranges that were given away.
+// Sweep removes the documents of ranges that have moved away.
 func (s *Shard) Sweep(ns string) {
 	s.change(ns, func(c *Collection) {
 		for _, h := range c.Hidden {

@@ -13,7 +13,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// addShard takes a replica set into the cluster. (Manual: addShard.)
+// addShard adds a replica set to the cluster. (Manual: addShard.)
 func (s *Server) addShard() *command.Command {
 	return newCommand("AddShard", command.String(""), s.runAddShard, command.String("name"), command.SafeInt64("maxSize"))
 }
@@ -48,8 +48,8 @@ func (s *Server) runAddShard(ctx context.Context, op *command.Op) error {
 	return err
 }
 
-// identify asks a set what it is, and which databases it has. host is its name with
-// the members that it tells of. Errors: 20, 96, 203, those of the network.
+// identify asks a replica set for its identity and its databases. host is its name with
+// the members that it reports. Errors: 20, 96, 203, those of the network.
 func (s *Server) identify(ctx context.Context, at client.SetString) (has []string, host string, err error) {
 	hello, err := s.Shards.Ask(ctx, at.String(), "admin", new(bson.Builder).Int32("hello", 1).Finish())
 	if err != nil {
@@ -140,8 +140,8 @@ func (s *Server) decideAddShard(at client.SetString, host, name string, has []st
 	return decision{args: new(bson.Builder).Fields(identity).Fields(versions).Finish()}, name, err
 }
 
-// shardIdentity are the arguments of an operation that changes to which cluster a set
-// belongs.
+// shardIdentity returns the arguments of an operation that adds a set to the cluster or
+// removes it.
 func (s *Server) shardIdentity(name, host string) (bson.Doc, error) {
 	id, err := s.clusterID()
 	return new(bson.Builder).String("shard", name).String("shardHost", host).Value("clusterId", id).String("configdb", s.ConfigDB()).Finish(), err

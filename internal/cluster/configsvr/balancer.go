@@ -11,17 +11,17 @@ import (
 	"github.com/mayflydb/mayfly/internal/shard"
 )
 
-// balancer is what is known of the balancer's rounds.
+// balancer is the state of the balancer.
 type balancer struct {
 	mu     sync.Mutex
 	rounds int64
 	inside bool
-	// pace is how fast data of a collection last moved, in bytes a second.
+	// pace is the rate of the last move of each collection, in bytes per second.
 	pace map[string]float64
 }
 
-// balance runs the balancer's rounds until the term ends. After a round that moved
-// something the next one follows soon.
+// balance runs the balancer's rounds until the term ends. A round that moved something is soon
+// followed by the next.
 func (s *Server) balance(t *term) {
 	pause := s.RoundPause
 	for {
@@ -38,8 +38,8 @@ func (s *Server) balance(t *term) {
 	}
 }
 
-// round balances once: it cuts chunks in which zones end, and makes the moves that
-// package shard asks for, all at the same time (invariant pairs there).
+// round balances once: it splits chunks at the bounds of zones, and makes the moves that
+// package shard chooses, in parallel (invariant pairs there).
 func (s *Server) round(ctx context.Context) (moved int, err error) {
 	set, err := s.settingsNow()
 	if err != nil {
@@ -70,7 +70,7 @@ func (s *Server) round(ctx context.Context) (moved int, err error) {
 	for _, c := range cuts {
 		err := s.changeChunks(ctx, c.Namespace, "split", func(_ *collectionDoc, m *shard.Map) (shard.Change, error) { return m.Split(c.Chunk, c.At, s.newID) })
 		if err != nil {
-			s.Log.InfoContext(ctx, "The balancer could not cut a chunk", "id", 9000606, "ns", c.Namespace, "error", err.Error())
+			s.Log.InfoContext(ctx, "The balancer could not split a chunk", "id", 9000606, "ns", c.Namespace, "error", err.Error())
 		}
 	}
 	results := make([]error, len(moves))
@@ -123,12 +123,12 @@ func (s *Server) moveBalanced(ctx context.Context, m shard.Move) error {
 	return err
 }
 
-// mergeAfter is how long a chunk has been on its shard before it is merged by itself:
-// reads at a time may ask for who owned it before.
+// mergeAfter is how long a chunk stays on its shard before it is merged automatically: snapshot
+// reads may need its previous owner.
 const mergeAfter = historyFor
 
-// autoMerge joins chunks of a shard that touch, where settings and collection let it:
-// those that have been there for a while. One run of chunks a collection and round.
+// autoMerge merges adjacent chunks of a shard that are older than mergeAfter, if settings and
+// collection allow it. One run of chunks per collection and round.
 func (s *Server) autoMerge(ctx context.Context, set *shard.Settings) error {
 	if set.NoMerge {
 		return nil
@@ -159,10 +159,10 @@ func (s *Server) autoMerge(ctx context.Context, set *shard.Settings) error {
 				return err
 			}
 			for _, id := range m.Owners() {
-				mayJoin := func(c *shard.Chunk) bool {
+				mayMerge := func(c *shard.Chunk) bool {
 					return c.Shard == id && !c.Jumbo && c.Since() <= before && zones.All() == nil
 				}
-				if r, n := touching(m, mayJoin, chunksAtATime); n >= 2 {
+				if r, n := adjacent(m, mayMerge, chunksAtATime); n >= 2 {
 					found = append(found, run{all[i].Namespace, r})
 					break
 				}
@@ -194,7 +194,7 @@ func (s *Server) logRound(ctx context.Context, took time.Duration, candidates in
 	return s.commit(ctx, put(actionlog, d.Finish()))
 }
 
-// members are the shards as the balancer sees them.
+// members returns the shards as the balancer sees them.
 func (s *Server) members() ([]shard.Member, error) {
 	all, err := s.shards()
 	out := make([]shard.Member, 0, len(all))
@@ -204,8 +204,8 @@ func (s *Server) members() ([]shard.Member, error) {
 	return out, err
 }
 
-// balanced are the collections as the balancer sees them, or the ones with names. The
-// shards are asked how much they own.
+// balanced returns all collections, or the named ones, as the balancer sees them. It asks the
+// shards how much they own.
 func (s *Server) balanced(ctx context.Context, only ...string) ([]shard.Balanced, error) {
 	var out []shard.Balanced
 	var names []string
@@ -242,7 +242,7 @@ func (s *Server) balanced(ctx context.Context, only ...string) ([]shard.Balanced
 	return out, s.askOwned(ctx, out, names)
 }
 
-// askOwned asks each shard what it owns of collections.
+// askOwned asks each shard how much it owns of each collection.
 func (s *Server) askOwned(ctx context.Context, out []shard.Balanced, names []string) error {
 	all, err := s.shards()
 	if err != nil {
@@ -258,7 +258,7 @@ func (s *Server) askOwned(ctx context.Context, out []shard.Balanced, names []str
 	asking.Wait()
 	for i, sh := range all {
 		if failed[i] != nil {
-			return failed[i] // a shard whose size nobody knows would be filled
+			return failed[i] // without its size, the balancer would move everything to this shard
 		}
 		v := replies[i].Lookup("owned")
 		if v.Type != bson.TypeArray {
@@ -270,8 +270,8 @@ func (s *Server) askOwned(ctx context.Context, out []shard.Balanced, names []str
 				continue
 			}
 			out[at].Bytes[sh.ID] = bson.ClampToInt64(e.Doc().Lookup("bytes"))
-			// A hashed shard key needs no index: its collections lie by it, or are sorted by it
-			// where they are received.
+			// A hashed shard key needs no index: collections are stored in its order, or are
+			// sorted by it on the recipient.
 			needs := !out[at].Map.Key().IsHashed() && out[at].Map.ChunksOn(sh.ID) > 0
 			if needs && !e.Doc().Lookup("keyIndex").Truthy() {
 				out[at].NoIndex = true

@@ -10,12 +10,12 @@ import (
 	"github.com/mayflydb/mayfly/internal/shard"
 )
 
-// balancerStart lets the balancer work. (Manual: balancerStart.)
+// balancerStart enables the balancer. (Manual: balancerStart.)
 func (s *Server) balancerStart() *command.Command {
 	return newCommand("BalancerStart", command.Any(""), func(ctx context.Context, _ *command.Op) error { return s.setMode(ctx, "full") })
 }
 
-// balancerStop keeps the balancer from another round, and waits for the one under way.
+// balancerStop disables the balancer, and waits for the round in progress.
 // (Manual: balancerStop.)
 func (s *Server) balancerStop() *command.Command {
 	return newCommand("BalancerStop", command.Any(""), func(ctx context.Context, _ *command.Op) error {
@@ -40,7 +40,7 @@ func (s *Server) inRound() bool {
 
 func (s *Server) setMode(ctx context.Context, mode string) error {
 	return s.change(ctx, func() ([]write, error) {
-		d, err := s.kept(settings, bson.String("balancer"))
+		d, err := s.stored(settings, bson.String("balancer"))
 		if d == nil {
 			d = new(bson.Builder).String("_id", "balancer").Finish()
 		}
@@ -48,7 +48,8 @@ func (s *Server) setMode(ctx context.Context, mode string) error {
 	})
 }
 
-// balancerStatus says what the balancer does. (Manual: balancerStatus.)
+// balancerStatus reports the mode of the balancer and its rounds. (Manual:
+// balancerStatus.)
 func (s *Server) balancerStatus() *command.Command {
 	return newCommand("BalancerStatus", command.Any(""), func(_ context.Context, op *command.Op) error {
 		set, err := s.settingsNow()
@@ -70,8 +71,8 @@ func (s *Server) balancerStatus() *command.Command {
 	})
 }
 
-// balancerCollectionStatus says whether a collection is balanced, and if not what is
-// wrong, and what keeps the balancer from it. (Manual: balancerCollectionStatus.)
+// balancerCollectionStatus reports whether a collection is balanced, and if not, why,
+// and what prevents the balancer from fixing it. (Manual: balancerCollectionStatus.)
 func (s *Server) balancerCollectionStatus() *command.Command {
 	return newCommand("BalancerCollectionStatus", command.String(""), s.runCollectionStatus)
 }
@@ -118,8 +119,8 @@ func (s *Server) runCollectionStatus(ctx context.Context, op *command.Op) error 
 	return nil
 }
 
-// appendProgress writes how much of a collection is not where an even distribution has
-// it, and how long that takes at the pace of the last move, where there was one.
+// appendProgress writes how much of a collection has still to move, and an estimate of
+// how long that takes at the rate of the last move, if there was one.
 func (s *Server) appendProgress(b *bson.Builder, c *shard.Balanced, members []shard.Member) {
 	var total, n, over int64
 	for _, m := range members {
@@ -147,7 +148,7 @@ func (s *Server) appendProgress(b *bson.Builder, c *shard.Balanced, members []sh
 	b.Close()
 }
 
-// configureCollectionBalancing sets what holds for a collection. (Manual:
+// configureCollectionBalancing sets the balancer's options of a collection. (Manual:
 // configureCollectionBalancing.)
 func (s *Server) configureCollectionBalancing() *command.Command {
 	return newCommand("ConfigureCollectionBalancing", command.String(""), s.runConfigure, command.SafeInt("chunkSize"),
@@ -196,8 +197,8 @@ func (s *Server) changeCollection(ctx context.Context, ns string, fields func(co
 	})
 }
 
-// setAllowMigrations says whether chunks of a collection may move. Those that do are
-// undone. (mongosh: sh.disableMigrations.)
+// setAllowMigrations allows or forbids moves of a collection's chunks. Forbidding
+// undoes the moves in progress. (mongosh: sh.disableMigrations.)
 func (s *Server) setAllowMigrations() *command.Command {
 	return newCommand("SetAllowMigrations", command.String(""), s.runSetAllowMigrations, command.Bool("allowMigrations").Required())
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/shard"
 )
 
-// changeChunks changes the chunks of a collection in a way that moves nothing: f says
-// how. Their shards are told. logged is what config.changelog calls it.
+// changeChunks applies f, a change that moves no data, to the chunks of a collection,
+// and tells their shards. logged is its name in config.changelog.
 func (s *Server) changeChunks(ctx context.Context, ns, logged string, f func(c *collectionDoc, m *shard.Map) (shard.Change, error)) error {
 	_, err := s.operate(ctx, plan{kind: step.KindChunks, ns: ns, claim: claim{alone: []string{ns}}, decide: func() (decision, error) {
 		c, m, err := s.mapOf(ns)
@@ -44,7 +44,7 @@ func (s *Server) changeChunks(ctx context.Context, ns, logged string, f func(c *
 	return err
 }
 
-// bounds of a command are an array of two documents.
+// boundsOf reads the bounds of a command, an array of two documents.
 func boundsOf(op *command.Op) ([]bson.Value, error) {
 	if !op.Args.Has("bounds") {
 		return nil, nil
@@ -56,7 +56,7 @@ func boundsOf(op *command.Op) ([]bson.Value, error) {
 	return b, nil
 }
 
-// chunkAsked finds the one chunk that a command names by find or by bounds. Errors: 72.
+// chunkAsked finds the chunk that a command names by find or by bounds. Errors: 72.
 func chunkAsked(op *command.Op) (func(*shard.Map) (shard.Chunk, error), error) {
 	b, err := boundsOf(op)
 	if err != nil {
@@ -72,7 +72,7 @@ func chunkAsked(op *command.Op) (func(*shard.Map) (shard.Chunk, error), error) {
 	}, nil
 }
 
-// split cuts a chunk in two. (Manual: split.)
+// split splits a chunk in two. (Manual: split.)
 func (s *Server) split() *command.Command {
 	return newCommand("Split", command.String(""), s.runSplit, command.Object("find"), command.Array("bounds"), command.Object("middle"))
 }
@@ -116,7 +116,7 @@ func (s *Server) runSplit(ctx context.Context, op *command.Op) error {
 	})
 }
 
-// splitPoints asks a shard where to cut a chunk into parts of so many bytes; 0 asks
+// splitPoints asks a shard where to split a chunk into parts of the given bytes; 0 asks
 // for the median.
 func (s *Server) splitPoints(ctx context.Context, ns string, key *shard.Key, c shard.Chunk, bytes int64, limit int32) (points []shard.Bound, size int64, err error) {
 	sh, err := s.shard(c.Shard)
@@ -140,7 +140,8 @@ func (s *Server) splitPoints(ctx context.Context, ns string, key *shard.Key, c s
 	return points, bson.ClampToInt64(reply.Lookup("bytes")), nil
 }
 
-// mergeChunks joins the chunks of a shard that fill a range. (Manual: mergeChunks.)
+// mergeChunks merges the chunks of a range, which are all on one shard. (Manual:
+// mergeChunks.)
 func (s *Server) mergeChunks() *command.Command {
 	return newCommand("MergeChunks", command.String(""), s.runMergeChunks, command.Array("bounds").Required(), command.OneOf("epoch", bson.TypeObjectID))
 }
@@ -173,7 +174,7 @@ func (s *Server) runMergeChunks(ctx context.Context, op *command.Op) error {
 	})
 }
 
-// mergeAllChunksOnShard joins all chunks of a shard that touch. (Manual:
+// mergeAllChunksOnShard merges all adjacent chunks of a shard. (Manual:
 // mergeAllChunksOnShard.)
 func (s *Server) mergeAllChunksOnShard() *command.Command {
 	return newCommand("MergeAllChunksOnShard", command.String(""), s.runMergeAll, command.String("shard").Required(), command.SafeInt("maxNumberOfChunksToMerge").Min(2), command.SafeInt("maxTimeProcessingChunksMS").Min(1))
@@ -196,7 +197,7 @@ func (s *Server) runMergeAll(ctx context.Context, op *command.Op) error {
 			}
 			_, m, err := s.mapOf(ns)
 			if err == nil {
-				found, n = touching(m, func(c *shard.Chunk) bool { return c.Shard == on && !c.Jumbo }, most)
+				found, n = adjacent(m, func(c *shard.Chunk) bool { return c.Shard == on && !c.Jumbo }, most)
 			}
 			return err
 		})
@@ -211,9 +212,9 @@ func (s *Server) runMergeAll(ctx context.Context, op *command.Op) error {
 	return nil
 }
 
-// touching is the first run of two or more chunks that touch and may be joined, at most
-// so many.
-func touching(m *shard.Map, may func(*shard.Chunk) bool, most int) (r shard.Range, n int) {
+// adjacent returns the first run of two or more adjacent chunks that may be merged,
+// most at the most.
+func adjacent(m *shard.Map, may func(*shard.Chunk) bool, most int) (r shard.Range, n int) {
 	for c := range m.Chunks() {
 		joins := may(&c)
 		switch {
@@ -230,7 +231,7 @@ func touching(m *shard.Map, may func(*shard.Chunk) bool, most int) (r shard.Rang
 	return r, n
 }
 
-// clearJumboFlag has the balancer try a chunk again. (Manual: clearJumboFlag.)
+// clearJumboFlag makes the balancer try a chunk again. (Manual: clearJumboFlag.)
 func (s *Server) clearJumboFlag() *command.Command {
 	return newCommand("ClearJumboFlag", command.String(""), s.runClearJumbo, command.Object("find"), command.Array("bounds"))
 }
@@ -247,8 +248,8 @@ func (s *Server) runClearJumbo(ctx context.Context, op *command.Op) error {
 	return s.setJumbo(ctx, ns, false, which)
 }
 
-// setJumbo marks a chunk as too large to move, or as one that is not. Routers do not
-// ask for that, so versions stay.
+// setJumbo sets or clears a chunk's jumbo flag. Routers do not need it, so versions do
+// not change.
 func (s *Server) setJumbo(ctx context.Context, ns string, jumbo bool, which func(*shard.Map) (shard.Chunk, error)) error {
 	return s.change(ctx, func() ([]write, error) {
 		c, m, err := s.mapOf(ns)

@@ -12,19 +12,19 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// claimWait is how long an operation waits for others that are in its way, as long as
-// a DDL waits for locks in mongod.
+// claimWait is how long an operation waits for conflicting ones, as long as a DDL waits
+// for locks in mongod.
 const claimWait = 5 * time.Second
 
-// claim is what an operation needs: names that nobody else uses, or a move in a
-// namespace, which takes two shards and leaves room for other moves.
+// claim is what an operation needs: exclusive use of names; or, for a move, two shards
+// within a namespace, in which other moves may run.
 type claim struct {
 	alone  []string // namespaces, databases, or "shard " and an id
 	within string   // of a move: the namespace
 	shards []string // of a move
 }
 
-// claimOf is the claim of an operation.
+// claimOf returns the claim of an operation.
 func claimOf(o *step.Operation) claim {
 	switch o.Kind {
 	case step.KindMove:
@@ -37,7 +37,7 @@ func claimOf(o *step.Operation) claim {
 	return claim{alone: []string{o.Namespace}}
 }
 
-// claims is who has claimed what, by the numbers of operations.
+// claims holds the claims by the numbers of their operations.
 type claims struct {
 	mu      sync.Mutex
 	alone   map[string]int64
@@ -52,13 +52,13 @@ func (c *claims) init() {
 	c.changed.Broadcast()
 }
 
-// overlap says whether two names are the same, or one is the database of the other.
+// overlap reports whether two names are equal, or one is the database of the other.
 func overlap(a, b string) bool {
 	return a == b || strings.HasPrefix(a, b+".") && !strings.Contains(b, ".") || strings.HasPrefix(b, a+".") && !strings.Contains(a, ".")
 }
 
-// inTheWayLocked are the operations that a claim cannot run beside. The caller holds c.mu.
-func (c *claims) inTheWayLocked(want claim) (out []int64) {
+// conflictsLocked returns the operations that conflict with a claim. The caller holds c.mu.
+func (c *claims) conflictsLocked(want claim) (out []int64) {
 	for name, number := range c.alone {
 		hit := want.within != "" && overlap(name, want.within)
 		for _, n := range want.alone {
@@ -91,7 +91,7 @@ func (c *claims) inTheWayLocked(want claim) (out []int64) {
 	return out
 }
 
-// take notes a claim that nothing is in the way of.
+// take adds a claim that has no conflicts.
 func (c *claims) take(want claim, number int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -107,7 +107,7 @@ func (c *claims) takeLocked(want claim, number int64) {
 	}
 }
 
-// free gives a claim back.
+// free removes a claim.
 func (c *claims) free(number int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -116,7 +116,7 @@ func (c *claims) free(number int64) {
 	c.changed.Broadcast()
 }
 
-// rename gives a claim the number of the operation that it is for.
+// rename changes the number of a claim to that of its operation.
 func (c *claims) rename(from, to int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -131,7 +131,8 @@ func (c *claims) rename(from, to int64) {
 	}
 }
 
-// wait claims, once nothing is in the way any more. cancel is told who is, each time.
+// wait takes a claim as soon as nothing conflicts with it. Each time it calls cancel for
+// the conflicting operations.
 // Errors: 117, the cause of ctx's end.
 func (c *claims) wait(ctx context.Context, want claim, number int64, cancel func(int64)) error {
 	ctx, end := context.WithTimeoutCause(ctx, claimWait, mongoerr.New(mongoerr.ConflictingOperationInProgress,
@@ -139,7 +140,7 @@ func (c *claims) wait(ctx context.Context, want claim, number int64, cancel func
 	defer end()
 	for {
 		c.mu.Lock()
-		others := c.inTheWayLocked(want)
+		others := c.conflictsLocked(want)
 		next := c.changed.Next()
 		if len(others) == 0 {
 			c.takeLocked(want, number)

@@ -11,11 +11,11 @@ import (
 	"github.com/mayflydb/mayfly/internal/shard"
 )
 
-// prefix is before the names of the commands that routers send to config servers.
+// prefix begins the names of the commands that routers send to config servers.
 const prefix = "_configsvr"
 
-// newCommand declares a command: its value and its fields are those of the client's
-// command of the same name.
+// newCommand declares a command. Its value and fields are those of the client's command
+// of the same name.
 func newCommand(name string, value *command.Field, run command.Handler, fields ...*command.Field) *command.Command {
 	return &command.Command{
 		Name: prefix + name, Flags: command.AdminOnly | command.TakesWriteConcern, Run: run,
@@ -24,10 +24,10 @@ func newCommand(name string, value *command.Field, run command.Handler, fields .
 	}
 }
 
-// value is the command's own value, a string.
+// value returns the command's own value, a string.
 func value(op *command.Op) string { return op.Args.Str(op.Command.Name) }
 
-// namespaceOf is the command's value as the name of a collection. Errors: 73.
+// namespaceOf returns the command's value as the name of a collection. Errors: 73.
 func namespaceOf(op *command.Op) (string, error) { return checkNamespace(value(op)) }
 
 func checkNamespace(ns string) (string, error) {
@@ -38,7 +38,7 @@ func checkNamespace(ns string) (string, error) {
 	return ns, nil
 }
 
-// change runs f under Server.mu, and writes what it says.
+// change runs f under Server.mu, and commits the writes that it returns.
 func (s *Server) change(ctx context.Context, f func() ([]write, error)) error {
 	t, err := s.term()
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// createDatabase makes a database, unless it is there: on the shard that is named, or
-// the one that has the least data. enableSharding is the same. (Manual:
+// createDatabase creates a database if it does not exist, on the named shard or the one
+// with the least data. enableSharding is the same. (Manual:
 // enableSharding.)
 func (s *Server) createDatabase(name string) *command.Command {
 	return newCommand(name, command.String(""), s.runCreateDatabase, command.String("primaryShard"))
@@ -35,8 +35,8 @@ func (s *Server) runCreateDatabase(ctx context.Context, op *command.Op) error {
 	return err
 }
 
-// makeDatabase makes a database where there is none of the name. Errors: 70, 13297,
-// 48 where it has another primary shard than is asked for.
+// makeDatabase creates a database if it does not exist. Errors: 70, 13297, and 48 if it
+// has another primary shard than the requested one.
 func (s *Server) makeDatabase(ctx context.Context, name, primary string) (databaseDoc, error) {
 	db, err := s.database(name)
 	if err != nil || db.Name != "" && (primary == "" || primary == db.Primary) {
@@ -72,7 +72,8 @@ func (s *Server) makeDatabase(ctx context.Context, name, primary string) (databa
 	return db, err
 }
 
-// checkDatabase is the database with a name, or one without. Errors: 13297.
+// checkDatabase returns the database with a name, or one with an empty name. Errors:
+// 13297.
 func (s *Server) checkDatabase(name string) (databaseDoc, error) {
 	err := s.each(databases, func(d bson.Doc) error {
 		if have := text(d, "_id"); have != name && strings.EqualFold(have, name) {
@@ -86,8 +87,8 @@ func (s *Server) checkDatabase(name string) (databaseDoc, error) {
 	return s.database(name)
 }
 
-// emptiest is the shard that has the least data of those that do not drain; who does
-// not answer is none. Errors: 70.
+// emptiest returns the shard with the least data. Shards that drain or do not answer
+// are left out. Errors: 70.
 func (s *Server) emptiest(ctx context.Context) (string, error) {
 	all, err := s.shards()
 	if err != nil {

@@ -1,22 +1,22 @@
-// Package configsvr is what the config servers of a cluster do besides storing
-// documents: the commands that change the cluster, the operations that they begin,
+// Package configsvr is the work of a cluster's config servers beyond storing
+// documents: the commands that change the cluster, the operations that they start,
 // and the balancer. It runs on the primary of their replica set, for one term at a
 // time (term.go).
 //
-// The metadata are ordinary documents of config.* (store.go), so that shells and
-// tools read and write them. Every change of them is made under one lock, from what
-// they are then, in one unit, which a deposed primary cannot commit. What asks shards
-// for something is an operation (operations.go), whose course package step decides
-// and driver.go carries out; which may run at the same time is in claims.go.
+// The metadata are ordinary documents of config.* (store.go), which shells and tools
+// read and write. Every change reads and writes them under one lock, in one unit,
+// which a deposed primary cannot commit. A change that involves shards is an operation
+// (operations.go): package step decides its steps, driver.go executes them, and
+// claims.go says which operations may run concurrently.
 //
-// Each command is a file of its own, with what its operation writes when it commits.
+// Each command has a file of its own, with the writes of its operation's commit.
 //
 // # Invariants
 //
-//   - resumed: nothing new begins in a term before the operations that were found
-//     have their claims again.
-//   - one-change: what a command decides and what it writes is under Server.mu, so
-//     that nothing changes in between.
+//   - resumed: a term starts no new operation before those that it found have their
+//     claims again.
+//   - one-change: a command decides and writes under Server.mu, so that nothing changes
+//     in between.
 //
 // (docs/rfcs/0023-cluster.md)
 //

@@ -12,14 +12,14 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// patience is how long an operation that can be undone waits for a shard that does
-// not answer.
+// patience is how long an operation in phase Trying waits for a shard that does not
+// answer.
 const patience = 30 * time.Second
 
-// maxPause is the longest wait before a shard is asked again.
+// maxPause bounds the pause before a request is sent again.
 const maxPause = 5 * time.Second
 
-// driver carries out one operation.
+// driver executes one operation.
 type driver struct {
 	s      *Server
 	t      *term
@@ -34,7 +34,7 @@ type driver struct {
 	pauses map[int32]time.Duration // before a request is sent again
 }
 
-// drive carries out an operation until it ends, or the term does.
+// drive executes an operation until it or the term ends.
 func (s *Server) drive(t *term, r *running) {
 	d := &driver{s: s, t: t, r: r, op: r.op, state: step.State{Operation: r.op}, events: make(chan step.Event), began: time.Now(), pauses: map[int32]time.Duration{}}
 	d.ctx, d.end = context.WithCancel(t.ctx)
@@ -57,7 +57,7 @@ func (s *Server) drive(t *term, r *running) {
 	}
 }
 
-// run takes the operation from event to event.
+// run feeds events to the operation's state machine until it ends.
 func (d *driver) run() error {
 	e := step.Event{Kind: step.Begin}
 	for {
@@ -86,8 +86,8 @@ func (d *driver) run() error {
 	}
 }
 
-// send asks a shard, and reports its answer as an event. Where it was asked before, it
-// waits a little.
+// send sends a request, and reports the outcome as an event. It pauses before it sends
+// one again.
 func (d *driver) send(m step.Send, again bool) {
 	o, got, began := d.op, slices.Clone(d.state.Got), d.began
 	pause := time.Duration(0)
@@ -102,7 +102,7 @@ func (d *driver) send(m step.Send, again bool) {
 		e := step.Event{Kind: step.Answered, Seq: m.Seq}
 		e.Reply, e.Err = d.ask(&o, m, got)
 		if e.Err != nil && !noAnswer(e.Err) && o.Phase != step.Trying {
-			d.s.Log.ErrorContext(d.ctx, "A shard refuses what it must do", "id", 9000602, "operation", o.Number, "kind", o.Kind, "shard", m.Shard, "request", m.Name(), "error", e.Err.Error())
+			d.s.Log.ErrorContext(d.ctx, "A shard rejects a request that must succeed", "id", 9000602, "operation", o.Number, "kind", o.Kind, "shard", m.Shard, "request", m.Name(), "error", e.Err.Error())
 		}
 		if e.Err != nil && noAnswer(e.Err) {
 			d.s.Log.WarnContext(d.ctx, "A shard does not answer", "id", 9000603, "operation", o.Number, "kind", o.Kind, "shard", m.Shard, "request", m.Name(), "error", e.Err.Error())
@@ -118,7 +118,7 @@ func (d *driver) send(m step.Send, again bool) {
 	})
 }
 
-// ask sends a request of the operation with its fence.
+// ask sends a request of the operation with its fence and returns the reply.
 func (d *driver) ask(o *step.Operation, m step.Send, got step.Answers) (bson.Doc, error) {
 	if m.Shard == step.Here {
 		return locals[m.Name()](d.s, d.ctx, o, got)
@@ -138,8 +138,8 @@ func (d *driver) ask(o *step.Operation, m step.Send, got step.Answers) (bson.Doc
 	return d.s.Shards.Ask(d.ctx, host, "admin", b.Finish())
 }
 
-// noAnswer says whether an error leaves open what the shard has done: the network's,
-// those of a primary that steps down, and of a time limit.
+// noAnswer reports whether an error leaves open what the shard has done: errors of the
+// network, of a primary that steps down, and of a time limit.
 func noAnswer(err error) bool {
 	var e *mongoerr.Error
 	if !errors.As(err, &e) {
@@ -154,7 +154,7 @@ func noAnswer(err error) bool {
 	return false
 }
 
-// write writes the next phase, until that has happened or cannot.
+// write writes the next phase, and retries until that has succeeded or cannot succeed.
 func (d *driver) write(p step.Phase) (step.Event, error) {
 	for {
 		e, err := d.tryWrite(p)
@@ -204,7 +204,7 @@ func (d *driver) tryWrite(p step.Phase) (step.Event, error) {
 	return step.Event{Kind: step.Written, Told: c.told}, nil
 }
 
-// ending is what config.changelog says of an operation that ends.
+// ending returns the entries in config.changelog for an operation that ends.
 func (s *Server) ending(o *step.Operation, cause error) []write {
 	if o.Kind != step.KindMove {
 		return nil

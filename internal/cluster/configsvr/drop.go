@@ -57,8 +57,8 @@ func (s *Server) runDrop(ctx context.Context, op *command.Op) error {
 	return err
 }
 
-// checkUnsharded holds a collection that is not sharded to the UUID that the command
-// names. Errors: 361.
+// checkUnsharded checks the UUID of an unsharded collection against the command's.
+// Errors: 361.
 func (s *Server) checkUnsharded(ctx context.Context, ns string, op *command.Op) error {
 	db, err := s.database(databaseOf(ns))
 	if err != nil || db.Name == "" {
@@ -74,8 +74,8 @@ func (s *Server) checkUnsharded(ctx context.Context, ns string, op *command.Op) 
 	return c.checkUUID(op)
 }
 
-// unsharded is what the primary shard of a database says of a collection, or one
-// without a name.
+// unsharded returns an unsharded collection as its primary shard reports it, or one
+// with an empty name.
 func (s *Server) unsharded(ctx context.Context, db databaseDoc, ns string) (c collectionDoc, err error) {
 	sh, err := s.shard(db.Primary)
 	if err != nil {
@@ -96,7 +96,7 @@ func (s *Server) unsharded(ctx context.Context, db databaseDoc, ns string) (c co
 	return c, nil
 }
 
-// checkUUID holds a collection to the UUID that the command names. Errors: 361.
+// checkUUID checks the UUID of a collection against the command's. Errors: 361.
 func (c *collectionDoc) checkUUID(op *command.Op) error {
 	id, ok := op.Args.UUID("collectionUUID")
 	if !ok || c.Namespace == "" || bson.UUID(id) == c.UUID {
@@ -105,8 +105,8 @@ func (c *collectionDoc) checkUUID(op *command.Op) error {
 	return mongoerr.New(mongoerr.CollectionUUIDMismatch, "Collection UUID does not match that specified")
 }
 
-// forgetting are the writes by which a collection is no sharded one any more. Its
-// chunks go later: they are of a UUID that nobody has.
+// forgetting returns the writes that remove a collection from config.collections. Its
+// chunks are removed later: nothing has their UUID.
 func (s *Server) forgetting(ns string) ([]write, error) {
 	writes := []write{remove(collections, bson.String(ns))}
 	docs, err := s.tagDocs(ns)
@@ -116,12 +116,12 @@ func (s *Server) forgetting(ns string) ([]write, error) {
 	return writes, err
 }
 
-// chunksAtATime is how many chunks are removed or written in one unit: some MB of
-// effect at the most.
+// chunksAtATime is how many chunks are removed or written in one unit: a few MB of
+// effect at most.
 const chunksAtATime = 5000
 
-// dropChunks removes the chunks of collections that config.collections does not have,
-// except those that an operation is about to make.
+// dropChunks removes the chunks of collections that are not in config.collections,
+// except those that a running operation has written.
 func (s *Server) dropChunks(ctx context.Context, o *step.Operation, _ step.Answers) (bson.Doc, error) {
 	for {
 		n, err := s.dropSomeChunks(ctx, o.Number)
@@ -135,7 +135,7 @@ func (s *Server) dropSomeChunks(ctx context.Context, mine int64) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.laying(mine) {
-		return 0, nil // they go with the next drop
+		return 0, nil // the next drop removes them
 	}
 	all, err := s.allSharded()
 	if err != nil {
@@ -162,8 +162,8 @@ func (s *Server) dropSomeChunks(ctx context.Context, mine int64) (int, error) {
 	return len(writes), s.commit(ctx, writes...)
 }
 
-// laying says whether another operation than mine shards a collection, whose chunks
-// are nobody's yet.
+// laying reports whether an operation other than mine is sharding a collection, whose
+// chunks are not committed yet.
 func (s *Server) laying(mine int64) bool {
 	t, err := s.term()
 	if err != nil {
@@ -179,8 +179,8 @@ func (s *Server) laying(mine int64) bool {
 	return false
 }
 
-// commitInOrder makes many writes in units of a bounded size. Nobody reads them before
-// the last one.
+// commitInOrder commits many writes in units of a bounded size. Nobody reads them
+// before the last one.
 func (s *Server) commitInOrder(ctx context.Context, writes []write) error {
 	for len(writes) > 0 {
 		n := min(len(writes), chunksAtATime)

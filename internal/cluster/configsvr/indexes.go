@@ -12,7 +12,7 @@ import (
 
 // indexes runs createIndexes, dropIndexes or collMod on all shards of a sharded
 // collection. The command's value is the namespace, its field "command" what the
-// client has sent; the reply has raw, by the shards' hosts.
+// client has sent; the reply has raw, keyed by the shards' hosts.
 func (s *Server) indexes(name string) *command.Command {
 	return newCommand(name, command.String(""), s.runIndexes, command.Object("command").Required())
 }
@@ -77,7 +77,7 @@ func (s *Server) runIndexes(ctx context.Context, op *command.Op) error {
 	return nil
 }
 
-// fresh are the names of indexes that createIndexes asks for and that are not there.
+// fresh returns the names of the indexes that createIndexes would create.
 func fresh(asked bson.Doc, have []string) (out []string) {
 	for v := range asked.Lookup("indexes").Doc().Values() {
 		if v.Type != bson.TypeDocument {
@@ -90,7 +90,7 @@ func fresh(asked bson.Doc, have []string) (out []string) {
 	return out
 }
 
-// indexesOn are the names of a collection's indexes on shards.
+// indexesOn returns the names of a collection's indexes on each of the shards.
 func (s *Server) indexesOn(ctx context.Context, ns string, on []string) (map[string][]string, error) {
 	db, coll, _ := strings.Cut(ns, ".")
 	out := map[string][]string{}

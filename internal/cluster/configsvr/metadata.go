@@ -17,7 +17,7 @@ type shardDoc struct {
 	doc      bson.Doc
 }
 
-// shards are all shards, in the order of their ids.
+// shards returns all shards, ordered by id.
 func (s *Server) shards() ([]shardDoc, error) {
 	docs, err := s.all(shards)
 	var out []shardDoc
@@ -39,7 +39,7 @@ func parseShard(d bson.Doc) shardDoc {
 	return sh
 }
 
-// text is a field that is a string, "" where it is none.
+// text returns a field that is a string, "" if it is not one.
 func text(d bson.Doc, name string) string {
 	if v := d.Lookup(name); v.Type == bson.TypeString {
 		return v.Str()
@@ -47,9 +47,9 @@ func text(d bson.Doc, name string) string {
 	return ""
 }
 
-// shard is the shard with an id. Errors: 70.
+// shard returns the shard with an id. Errors: 70.
 func (s *Server) shard(id string) (shardDoc, error) {
-	d, err := s.kept(shards, bson.String(id))
+	d, err := s.stored(shards, bson.String(id))
 	if err == nil && d == nil {
 		err = mongoerr.New(mongoerr.ShardNotFound, "Shard %s not found", id)
 	}
@@ -74,13 +74,13 @@ func (d *databaseDoc) put() write {
 	return put(databases, new(bson.Builder).String("_id", d.Name).String("primary", d.Primary).Doc("version", d.Version).Finish())
 }
 
-// next is the version after one, when the primary shard changes.
+// next returns the version that follows when the primary shard changes.
 func (d *databaseDoc) next() bson.Doc {
 	n, _ := bson.ExactInt64(d.Version.Lookup("lastMod"))
 	return new(bson.Builder).Value("uuid", d.Version.Lookup("uuid")).Value("timestamp", d.Version.Lookup("timestamp")).Int32("lastMod", int32(n+1)).Finish()
 }
 
-// newDatabase is one that begins now.
+// newDatabase returns a database that is created now.
 func (s *Server) newDatabase(name, primary string) databaseDoc {
 	id := newUUID()
 	return databaseDoc{name, primary, new(bson.Builder).Binary("uuid", 4, id[:]).Timestamp("timestamp", s.ClusterTime()).Int32("lastMod", 1).Finish()}
@@ -94,13 +94,13 @@ func parseDatabase(d bson.Doc) databaseDoc {
 	return db
 }
 
-// database is the database with a name, or one without a name.
+// database returns the database with a name, or one with an empty name.
 func (s *Server) database(name string) (databaseDoc, error) {
-	d, err := s.kept(databases, bson.String(name))
+	d, err := s.stored(databases, bson.String(name))
 	return parseDatabase(d), err
 }
 
-// existing is the database with a name. Errors: 26.
+// existing returns the database with a name. Errors: 26.
 func (s *Server) existing(name string) (databaseDoc, error) {
 	d, err := s.database(name)
 	if err == nil && d.Name == "" {
@@ -123,7 +123,7 @@ func parseCollection(d bson.Doc) (collectionDoc, error) {
 	c := collectionDoc{Namespace: text(d, "_id"), Unique: d.Lookup("unique").Truthy(), doc: d}
 	epoch, at, id, key := d.Lookup("lastmodEpoch"), d.Lookup("timestamp"), d.Lookup("uuid"), d.Lookup("key")
 	if epoch.Type != bson.TypeObjectID || at.Type != bson.TypeTimestamp || id.Type != bson.TypeBinary || key.Type != bson.TypeDocument {
-		return c, mongoerr.New(mongoerr.BadValue, "a document of config.collections is not what it must be: %s", d)
+		return c, mongoerr.New(mongoerr.BadValue, "invalid document in config.collections: %s", d)
 	}
 	_, content := id.Binary()
 	copy(c.UUID[:], content)
@@ -133,16 +133,16 @@ func parseCollection(d bson.Doc) (collectionDoc, error) {
 	return c, err
 }
 
-// collection is a sharded collection, or one without a name.
+// collection returns a sharded collection, or one with an empty name.
 func (s *Server) collection(ns string) (collectionDoc, error) {
-	d, err := s.kept(collections, bson.String(ns))
+	d, err := s.stored(collections, bson.String(ns))
 	if d == nil || err != nil {
 		return collectionDoc{}, err
 	}
 	return parseCollection(d)
 }
 
-// sharded is a sharded collection. Errors: 118.
+// sharded returns a sharded collection. Errors: 118.
 func (s *Server) sharded(ns string) (collectionDoc, error) {
 	c, err := s.collection(ns)
 	if err == nil && c.Namespace == "" {
@@ -151,7 +151,7 @@ func (s *Server) sharded(ns string) (collectionDoc, error) {
 	return c, err
 }
 
-// allSharded are all sharded collections.
+// allSharded returns all sharded collections.
 func (s *Server) allSharded() ([]collectionDoc, error) {
 	docs, err := s.all(collections)
 	if err != nil {
@@ -168,16 +168,16 @@ func (s *Server) allSharded() ([]collectionDoc, error) {
 	return out, nil
 }
 
-// in says whether a collection is of a database.
+// in reports whether a collection is in a database.
 func (c *collectionDoc) in(db string) bool { return strings.HasPrefix(c.Namespace, db+".") }
 
-// database is the database of a namespace.
+// databaseOf returns the database of a namespace.
 func databaseOf(ns string) string {
 	db, _, _ := strings.Cut(ns, ".")
 	return db
 }
 
-// with is the document with fields set; a Missing value takes the field away.
+// with returns a copy of d with fields set; a Missing value removes the field.
 func with(d bson.Doc, fields ...field) bson.Doc {
 	var b bson.Builder
 	done := make([]bool, len(fields))
@@ -201,7 +201,7 @@ type field struct {
 	value bson.Value
 }
 
-// mapOf is a sharded collection with its chunks. The caller holds s.mu.
+// mapOf returns a sharded collection and its chunks. The caller holds s.mu.
 func (s *Server) mapOf(ns string) (*collectionDoc, *shard.Map, error) {
 	c, err := s.sharded(ns)
 	if err != nil {
@@ -211,7 +211,7 @@ func (s *Server) mapOf(ns string) (*collectionDoc, *shard.Map, error) {
 	return &c, m, err
 }
 
-// chunkMap is all chunks of a collection. The caller holds s.mu.
+// chunkMap returns all chunks of a collection. The caller holds s.mu.
 func (s *Server) chunkMap(c *collectionDoc) (*shard.Map, error) {
 	if m := s.maps[c.UUID]; m != nil && m.Namespace == c.Namespace && m.Version().ShardGeneration == c.Generation {
 		return m, nil
@@ -235,7 +235,7 @@ func (s *Server) chunkMap(c *collectionDoc) (*shard.Map, error) {
 	return m, err
 }
 
-// chunkWrites are the writes of a change of chunks.
+// chunkWrites returns the writes of a change of chunks.
 func (c *collectionDoc) chunkWrites(change shard.Change) []write {
 	var out []write
 	for _, id := range change.Removed { // first: bounds and versions are unique
@@ -247,7 +247,7 @@ func (c *collectionDoc) chunkWrites(change shard.Change) []write {
 	return out
 }
 
-// zones are the zone ranges of a collection with a key. Errors: 72.
+// zones returns the zone ranges of a collection. Errors: 72.
 func (s *Server) zones(ns string, key *shard.Key) (*shard.Zones, error) {
 	var ranges []shard.Zone
 	err := s.each(tags, func(d bson.Doc) error {
@@ -264,7 +264,7 @@ func (s *Server) zones(ns string, key *shard.Key) (*shard.Zones, error) {
 	return shard.NewZones(key, ranges...)
 }
 
-// tagDocs are the documents of config.tags of a namespace.
+// tagDocs returns the documents in config.tags of a namespace.
 func (s *Server) tagDocs(ns string) (out []bson.Doc, err error) {
 	err = s.each(tags, func(d bson.Doc) error {
 		if text(d, "ns") == ns {
@@ -275,8 +275,8 @@ func (s *Server) tagDocs(ns string) (out []bson.Doc, err error) {
 	return out, err
 }
 
-// owners are the shards with chunks of a collection and the primary shard of its
-// database, in order. The caller holds s.mu.
+// owners returns the shards with chunks of a collection and the primary shard of its
+// database, sorted. The caller holds s.mu.
 func (s *Server) owners(c *collectionDoc) ([]string, error) {
 	m, err := s.chunkMap(c)
 	if err != nil {
@@ -291,7 +291,7 @@ func (s *Server) owners(c *collectionDoc) ([]string, error) {
 	return slices.Compact(out), nil
 }
 
-// versionsOf writes the versions of shards in a map as Told has them.
+// versionsOf writes the versions of shards in the form of Operation.Told.
 func versionsOf(b *bson.Builder, m *shard.Map, of []string) {
 	b.OpenDoc("versions")
 	for _, id := range of {
@@ -300,8 +300,7 @@ func versionsOf(b *bson.Builder, m *shard.Map, of []string) {
 	b.Close()
 }
 
-// settingsNow are the balancer's settings. What shells have written and means nothing
-// leaves the balancer off.
+// settingsNow returns the balancer's settings. Invalid ones turn the balancer off.
 func (s *Server) settingsNow() (shard.Settings, error) {
 	set := shard.DefaultSettings()
 	docs, err := s.all(settings)

@@ -17,17 +17,16 @@ func (s *Server) moveChunk() *command.Command {
 	return newCommand("MoveChunk", command.String(""), s.runMoveChunk, moveFields(command.Object("find"), command.Array("bounds"), command.String("to").Required())...)
 }
 
-// moveFields adds what both commands that move take. Each batch that a recipient stores is
-// with the majority, so secondaryThrottle asks for nothing more, and true or false is all
-// that it may be.
+// moveFields adds the fields that both move commands take. Each batch on the recipient is
+// committed by a majority, so secondaryThrottle has no further
+// effect, and may only be true or false.
 func moveFields(own ...*command.Field) []*command.Field {
 	return append(own, command.SafeBool("forceJumbo"), command.SafeBool("waitForDelete"), command.SafeBool("_waitForDelete"),
 		command.Bool("secondaryThrottle"), command.Bool("_secondaryThrottle"))
 }
 
-// forced returns whether a jumbo chunk is to be moved, too. Errors: 72 for
-// waitForDelete, as nobody sees a range that was given away, and its documents go behind the
-// reply.
+// forced reports whether jumbo chunks are moved, too. Errors: 72 for waitForDelete: a moved
+// range is hidden on the donor, and its documents are removed after the reply.
 func forced(op *command.Op) (bool, error) {
 	if op.Args.Bool("waitForDelete") || op.Args.Bool("_waitForDelete") {
 		return false, mongoerr.New(mongoerr.InvalidOptions, "waitForDelete is not supported: a range that has moved is hidden at once, and its documents are removed later")
@@ -65,7 +64,7 @@ func (s *Server) runMoveChunk(ctx context.Context, op *command.Op) error {
 	return err
 }
 
-// moveRange moves a range, of which one end may be left out. (Manual: moveRange.)
+// moveRange moves a range. One of its bounds may be omitted. (Manual: moveRange.)
 func (s *Server) moveRange() *command.Command {
 	return newCommand("MoveRange", command.String(""), s.runMoveRange, moveFields(command.Object("min"), command.Object("max"), command.String("toShard").Required())...)
 }
@@ -100,7 +99,7 @@ func (s *Server) runMoveRange(ctx context.Context, op *command.Op) error {
 	return err
 }
 
-// rangeIn is a range with an end or two, and the chunk that it is in.
+// rangeIn returns the range with one or both bounds given, and the chunk that contains it.
 func rangeIn(key *shard.Key, m *shard.Map, lo, hi bson.Value) (c shard.Chunk, r shard.Range, err error) {
 	if !lo.IsMissing() {
 		if r.Min, err = bound(key, lo); err != nil {
@@ -128,21 +127,22 @@ func rangeIn(key *shard.Key, m *shard.Map, lo, hi bson.Value) (c shard.Chunk, r 
 	return c, r, nil
 }
 
-// wanted is a move that somebody wants.
+// wanted is a requested move.
 type wanted struct {
 	ns    string
 	key   *shard.Key
-	chunk shard.Chunk // that it is in
+	chunk shard.Chunk // that contains the range
 	span  shard.Range
 	to    string
-	// force: also what is larger than a chunk ought to be.
+	// force moves chunks above the maximum size, too.
 	force bool
-	// bytes: about as much from the lower end as a chunk holds, and not all.
+	// bytes moves about a chunk's size from the lower bound, not the whole range.
 	bytes bool
 }
 
-// move moves a range and waits for it; size is about how many bytes of documents that
-// were, 0 where nobody asked. What is too large is marked. Errors: 70, 117, 153.
+// move moves a range and waits for it. size is the approximate size of its documents in
+// bytes, 0 if unknown. A chunk that is too large is marked as
+// jumbo. Errors: 70, 117, 153.
 func (s *Server) move(ctx context.Context, w wanted) (size int64, err error) {
 	to, err := s.shard(w.to)
 	if err != nil {
@@ -191,7 +191,7 @@ func (s *Server) move(ctx context.Context, w wanted) (size int64, err error) {
 	return size, err
 }
 
-// fit asks how large a range is, and makes it one that may move.
+// fit asks for the size of a range, and shrinks it to one that may move.
 func (s *Server) fit(ctx context.Context, w *wanted) (int64, error) {
 	if w.force && !w.bytes {
 		return 0, nil
@@ -217,7 +217,7 @@ func (s *Server) fit(ctx context.Context, w *wanted) (int64, error) {
 		w.span.Max = points[0]
 		return limit, nil
 	case w.force || !w.bytes && len(points) > 0:
-		return size, nil // it is large, and could be cut: whoever names both ends means it
+		return size, nil // large, and could be split, but the request names both bounds
 	}
 	if w.span.Same(w.chunk.Range) {
 		if err := s.setJumbo(ctx, w.ns, true, func(m *shard.Map) (shard.Chunk, error) {
@@ -233,8 +233,8 @@ func (s *Server) fit(ctx context.Context, w *wanted) (int64, error) {
 	return 0, mongoerr.New(mongoerr.ChunkTooBig, "chunk %s of %s has %d bytes of a single shard key value, and may have %d", w.key.RangeText(w.span), w.ns, size, limit)
 }
 
-// historyFor is how long config.chunks remembers who owned a range, for reads at a
-// time.
+// historyFor is how long config.chunks keeps the previous owners of a range, for snapshot
+// reads.
 const historyFor = 5 * time.Minute
 
 func (s *Server) commitMove(o *step.Operation, _ step.Answers) (commitment, error) {

@@ -9,7 +9,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// movePrimary brings what is not sharded in a database to another shard. (Manual:
+// movePrimary moves the unsharded collections of a database to another shard. (Manual:
 // movePrimary.)
 func (s *Server) movePrimary() *command.Command {
 	return newCommand("MovePrimary", command.String(""), s.runMovePrimary, command.String("to").Required())

@@ -9,20 +9,20 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// plan is an operation that a command wants.
+// plan is an operation that a command requests.
 type plan struct {
 	kind, ns string
 	claim    claim
-	// decide says what is to be done, under Server.mu and with the claim held.
+	// decide runs under Server.mu, with the claim held.
 	decide func() (decision, error)
 }
 
 // decision is how an operation begins.
 type decision struct {
-	// nothing says that all is as the command wants it.
+	// nothing says that there is nothing to do.
 	nothing bool
 	args    bson.Doc
-	// commit is what it writes where it has nothing to try.
+	// commitment is what it writes if it has no phase Trying.
 	commitment
 }
 
@@ -30,15 +30,15 @@ type decision struct {
 type commitment struct {
 	writes []write
 	told   bson.Doc
-	// after is done once they are written: what is kept in memory follows.
+	// after updates the state in memory once they are written.
 	after func()
 }
 
-// commits is what the commits of operations with a phase of trying write; they run
-// under Server.mu. An error has the operation undone.
+// commits has the commits of operations with a phase Trying. They run under Server.mu.
+// An error undoes the operation.
 var commits map[string]func(s *Server, o *step.Operation, got step.Answers) (commitment, error)
 
-// locals are what the config primary does by itself (step.Here).
+// locals has the requests that the config primary executes itself (step.Here).
 var locals map[string]func(s *Server, ctx context.Context, o *step.Operation, got step.Answers) (bson.Doc, error)
 
 func init() {
@@ -57,11 +57,11 @@ func commitNothing(*Server, *step.Operation, step.Answers) (commitment, error) {
 	return commitment{}, nil
 }
 
-// running is an operation under way.
+// running is an operation in progress.
 type running struct {
-	op     step.Operation // as it was begun or found; it does not change
+	op     step.Operation // as it was created or found; it does not change
 	cancel chan error     // at most one cause
-	placed bool           // it has a place of term.places; one that was found has none
+	placed bool           // it holds a place in term.places; an operation that was found does not
 	done   chan struct{}
 	// got and cause are set when done is closed.
 	got   step.Answers
@@ -71,12 +71,12 @@ type running struct {
 // lastID is the _id of the document with the number of the last operation.
 var lastID = bson.String("last")
 
-// claiming numbers those who wait for a claim, below all operations.
+// claiming numbers the callers that wait for a claim, below all operations.
 var claiming atomic.Int64
 
-// operate begins an operation and waits for its end, or until ctx ends: then it goes
-// on all the same. Errors: those of the plan, of what undid it, 117, and the cause of
-// ctx's end.
+// operate starts an operation and waits for it to end. If ctx ends first, the operation
+// continues. Errors: those of the plan, the cause of an undo, 117,
+// and the cause of ctx.
 func (s *Server) operate(ctx context.Context, p plan) (step.Answers, error) {
 	t, err := s.term()
 	if err != nil {
@@ -116,8 +116,8 @@ func (s *Server) operate(ctx context.Context, p plan) (step.Answers, error) {
 	}
 }
 
-// begin decides, writes the document, and starts the operation; nil where there is
-// nothing to do. (invariant one-change)
+// begin decides, writes the document, and starts the operation. It returns nil if there
+// is nothing to do. (invariant one-change)
 func (s *Server) begin(ctx context.Context, t *term, p plan, me int64) (*running, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,7 +128,7 @@ func (s *Server) begin(ctx context.Context, t *term, p plan, me int64) (*running
 	if err != nil || d.nothing {
 		return nil, err
 	}
-	last, err := s.kept(operations, lastID)
+	last, err := s.stored(operations, lastID)
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +148,7 @@ func (s *Server) begin(ctx context.Context, t *term, p plan, me int64) (*running
 	return s.start(t, &o, true), nil
 }
 
-// start has the driver go on with an operation.
+// start starts the driver of an operation.
 func (s *Server) start(t *term, o *step.Operation, placed bool) *running {
 	r := &running{op: *o, placed: placed, cancel: make(chan error, 1), done: make(chan struct{})}
 	t.mu.Lock()
@@ -158,19 +158,19 @@ func (s *Server) start(t *term, o *step.Operation, placed bool) *running {
 	return r
 }
 
-// cancel wants an operation undone.
+// cancel requests that an operation be undone.
 func (t *term) cancel(number int64, cause error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if r := t.running[number]; r != nil {
 		select {
 		case r.cancel <- cause:
-		default: // somebody else wants that, too
+		default: // already requested
 		}
 	}
 }
 
-// low is a number below which all operations have ended.
+// low returns a number below which all operations have ended.
 func (t *term) low() int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -181,7 +181,7 @@ func (t *term) low() int64 {
 	return low
 }
 
-// uses says whether an operation under way asks a shard.
+// uses reports whether a shard takes part in an operation in progress.
 func (t *term) uses(id string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

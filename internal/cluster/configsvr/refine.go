@@ -11,7 +11,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/shard"
 )
 
-// refineCollectionShardKey gives a collection a key that begins with the one it has.
+// refineCollectionShardKey adds fields to the end of a collection's shard key.
 // (Manual: refineCollectionShardKey.)
 func (s *Server) refineCollectionShardKey() *command.Command {
 	return newCommand("RefineCollectionShardKey", command.String(""), s.runRefine,

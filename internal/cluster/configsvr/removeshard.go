@@ -11,15 +11,15 @@ import (
 	"github.com/mayflydb/mayfly/internal/shard"
 )
 
-// removeShard begins to drain a shard, says how far that is, and in the end lets it
-// go. (Manual: removeShard.)
+// removeShard starts to drain a shard, reports progress, and finally removes the shard.
+// (Manual: removeShard.)
 func (s *Server) removeShard() *command.Command {
 	return newCommand("RemoveShard", command.String(""), s.runRemoveShard)
 }
 
 const drainingNote = "you need to call moveCollection for collectionsToMove and afterwards movePrimary for the dbsToMove"
 
-// left is what a shard that drains has.
+// left is what a draining shard still has.
 type left struct {
 	chunks, jumbo int64
 	databases     []string
@@ -48,7 +48,7 @@ func (s *Server) runRemoveShard(ctx context.Context, op *command.Op) error {
 		return err
 	}
 	if !started && has.chunks == 0 && len(has.databases) == 0 {
-		if err := s.letGo(ctx, id); err != nil {
+		if err := s.finishRemove(ctx, id); err != nil {
 			return err
 		}
 		op.Reply.String("msg", "removeshard completed successfully").String("state", "completed").String("shard", id)
@@ -65,7 +65,7 @@ func (s *Server) runRemoveShard(ctx context.Context, op *command.Op) error {
 	return nil
 }
 
-// checkDrain says whether a shard may begin to drain. Errors: 20, 117, 163.
+// checkDrain checks whether a shard may be drained. Errors: 20, 117, 163.
 func (s *Server) checkDrain(sh shardDoc) error {
 	all, err := s.shards()
 	if err != nil {
@@ -89,7 +89,7 @@ func (s *Server) checkDrain(sh shardDoc) error {
 	return nil
 }
 
-// leftOn is what a shard has. The caller holds s.mu.
+// leftOn returns what a shard has. The caller holds s.mu.
 func (s *Server) leftOn(id string) (out left, err error) {
 	all, err := s.allSharded()
 	if err != nil {
@@ -116,8 +116,8 @@ func (s *Server) leftOn(id string) (out left, err error) {
 	return out, err
 }
 
-// letGo ends the membership of a shard that has nothing any more.
-func (s *Server) letGo(ctx context.Context, id string) error {
+// finishRemove removes a drained shard from the cluster.
+func (s *Server) finishRemove(ctx context.Context, id string) error {
 	t, err := s.term()
 	if err != nil {
 		return err
@@ -144,7 +144,7 @@ func (s *Server) commitRemoveShard(o *step.Operation, _ step.Answers) (commitmen
 	id := text(o.Args, "shard")
 	has, err := s.leftOn(id)
 	if err == nil && (has.chunks > 0 || len(has.databases) > 0) {
-		err = mongoerr.New(mongoerr.ConflictingOperationInProgress, "shard %s has got something", id)
+		err = mongoerr.New(mongoerr.ConflictingOperationInProgress, "shard %s has received data meanwhile", id)
 	}
 	return commitment{writes: []write{remove(shards, bson.String(id)), s.logged("removeShard", "", new(bson.Builder).String("shard", id).Finish())}}, err
 }

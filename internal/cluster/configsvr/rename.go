@@ -12,7 +12,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/shard"
 )
 
-// renameCollection gives a collection another name, sharded or not. (Manual:
+// renameCollection renames a collection, sharded or not. (Manual:
 // renameCollection.)
 func (s *Server) renameCollection() *command.Command {
 	return newCommand("RenameCollection", command.String(""), s.runRenameCollection, command.String("to").Required(), command.SafeBool("dropTarget"))
@@ -58,7 +58,7 @@ func (s *Server) decideRename(from, to, kind string, dropTarget bool) (decision,
 	case err != nil:
 		return decision{}, err
 	case (c.Namespace == "") != (kind == step.KindRenameUnsharded):
-		return decision{}, mongoerr.New(mongoerr.ConflictingOperationInProgress, "%s was sharded or dropped meanwhile", from)
+		return decision{}, mongoerr.New(mongoerr.ConflictingOperationInProgress, "%s was sharded or dropped concurrently", from)
 	case target.Namespace != "" && !dropTarget:
 		return decision{}, mongoerr.New(mongoerr.NamespaceExists, "Target namespace %s exists. Set 'dropTarget: true' to drop the target", to)
 	}

@@ -13,37 +13,37 @@ import (
 	"github.com/mayflydb/mayfly/internal/shard"
 )
 
-// Shards asks replica sets, by "set/host:port,…".
+// Shards sends commands to replica sets, named "set/host:port,…".
 type Shards interface {
-	// Ask sends a command to the primary of a set, once or, where nothing is known to
-	// have been executed, again. The reply is the caller's.
+	// Ask sends a command to the primary of a set. It retries if the command is known
+	// not to have been executed. The caller owns the reply.
 	Ask(ctx context.Context, host, db string, body bson.Doc) (bson.Doc, error)
 }
 
-// Primary says whether this process is the primary of the config servers.
+// Primary tells whether this process is the primary of the config servers.
 type Primary interface {
-	// Term is the term in which it takes writes, 0 where it does not.
+	// Term is the term in which it accepts writes, 0 if it does not.
 	Term() uint64
-	// Changed is closed when that may be another.
+	// Changed is closed when the term may have changed.
 	Changed() <-chan struct{}
 }
 
-// Options are what a Server works with.
+// Options are the dependencies of a Server.
 type Options struct {
 	Catalog *catalog.Catalog
 	Shards  Shards
 	Primary Primary
-	// Enter lets work use the data until it calls leave.
+	// Enter allows the caller to use the data until it calls leave.
 	Enter func(ctx context.Context) (inside context.Context, leave func(), err error)
-	// ClusterTime is the time of the cluster's clock.
+	// ClusterTime returns the current cluster time.
 	ClusterTime func() uint64
-	// Host is this process in config.changelog; ConfigDB is the config servers' set as
-	// "set/host:port,…".
+	// Host names this process in config.changelog. ConfigDB is the config servers' set,
+	// as "set/host:port,…".
 	Host     string
 	ConfigDB func() string
 	Log      *slog.Logger
-	// Pause is how long the driver waits before it asks again, and the balancer between
-	// rounds; the defaults where zero.
+	// Pause is how long the driver waits before it retries, RoundPause how long the
+	// balancer waits between rounds. Zero means the default.
 	Pause, RoundPause time.Duration
 }
 
@@ -58,11 +58,11 @@ type Server struct {
 
 	// mu guards every change of config.* (invariant one-change).
 	mu sync.Mutex
-	// maps are the chunks of collections, as far as they were read in this term.
+	// maps caches the chunks of collections that were read in this term.
 	maps map[bson.UUID]*shard.Map
 
 	claims claims
-	// now is the term under way.
+	// now is the current term.
 	terms struct {
 		sync.Mutex
 		now *term
@@ -83,7 +83,7 @@ func New(o Options) *Server {
 	return s
 }
 
-// Commands are the commands that routers send.
+// Commands returns the commands that routers send.
 func (s *Server) Commands() []*command.Command {
 	return []*command.Command{
 		s.addShard(), s.listShards(), s.removeShard(),
@@ -95,17 +95,17 @@ func (s *Server) Commands() []*command.Command {
 	}
 }
 
-// newID makes an ObjectId.
+// newID returns a new ObjectId.
 func (s *Server) newID() [12]byte { return bson.NewObjectID() }
 
-// newUUID makes a random UUID.
+// newUUID returns a random UUID.
 func newUUID() (id bson.UUID) {
 	_, _ = rand.Read(id[:])
 	id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80
 	return id
 }
 
-// generation makes that of a collection which begins now.
+// generation returns the generation of a collection that is created now.
 func (s *Server) generation() shard.Generation {
 	return shard.Generation{Epoch: s.newID(), Timestamp: s.ClusterTime()}
 }

@@ -8,12 +8,12 @@ import (
 	"github.com/mayflydb/mayfly/internal/client"
 )
 
-// Sets is the Shards of a config server at work: each replica set that was asked
-// stays connected until Close. Safe for use by many goroutines.
+// Sets implements Shards over the network. Connections to a replica set stay open until
+// Close. It is safe for concurrent use.
 type Sets struct {
 	// Options are those of the connections.
 	Options client.Options
-	// Clock is the cluster time that all sets have told of.
+	// Clock is the highest cluster time that any set has reported.
 	Clock client.Clock
 
 	mu     sync.Mutex
@@ -21,8 +21,7 @@ type Sets struct {
 	closed bool
 }
 
-// Ask implements Shards. What a config server asks may be asked again: it is a
-// question, or has a fence.
+// Ask implements Shards. Every request may be retried: it only reads, or has a fence.
 func (s *Sets) Ask(ctx context.Context, host, db string, body bson.Doc) (bson.Doc, error) {
 	at, err := client.ParseSetString(host)
 	if err != nil {
@@ -36,7 +35,7 @@ func (s *Sets) Ask(ctx context.Context, host, db string, body bson.Doc) (bson.Do
 	return answer.Reply, err
 }
 
-// set is the set with a name, nil after Close.
+// set returns the set with a name, nil after Close.
 func (s *Sets) set(at client.SetString) *client.Set {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -64,7 +64,7 @@ func (s *Server) runShardCollection(ctx context.Context, op *command.Op) error {
 	return err
 }
 
-// mayBeSharded refuses the server's own collections. Errors: 20, 72.
+// mayBeSharded rejects the server's own collections. Errors: 20, 72.
 func mayBeSharded(ns string) error {
 	db, coll, _ := strings.Cut(ns, ".")
 	switch {
@@ -94,7 +94,7 @@ func (s *Server) decideShardCollection(ns string, key *shard.Key, op *command.Op
 	if err != nil {
 		return decision{}, err
 	}
-	// What is wrong whatever the shards say is said before they are asked.
+	// Errors that do not depend on the shards are reported before asking them.
 	if _, err := s.initialChunks(ns, key, db.Primary, true, a.Int64("numInitialChunks"), a.Bool("presplitHashedZones"), shard.Generation{Timestamp: 1}); err != nil {
 		return decision{}, err
 	}
@@ -110,7 +110,7 @@ func (s *Server) decideShardCollection(ns string, key *shard.Key, op *command.Op
 	return decision{args: b.Finish(), commitment: commitment{writes: []write{s.logged("shardCollection.start", ns, new(bson.Builder).Doc("shardKey", key.Pattern()).String("primary", db.Primary).Finish())}}}, nil
 }
 
-// initialChunks are the chunks with which a collection starts.
+// initialChunks returns the chunks with which a collection starts.
 func (s *Server) initialChunks(ns string, key *shard.Key, primary string, empty bool, number int64, presplit bool, g shard.Generation) ([]shard.Chunk, error) {
 	zones, err := s.zones(ns, key)
 	if err != nil {
@@ -134,8 +134,8 @@ func (s *Server) initialChunks(ns string, key *shard.Key, primary string, empty 
 	return in.Chunks()
 }
 
-// layChunks writes the chunks of a collection, once the primary shard has said what
-// there is. Those of an attempt before go. They are nobody's until the commit.
+// layChunks writes the chunks of a collection, once the primary shard has described it.
+// It removes those of an earlier attempt. Nobody reads them before the commit.
 func (s *Server) layChunks(ctx context.Context, o *step.Operation, got step.Answers) (bson.Doc, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -170,8 +170,8 @@ func (s *Server) layChunks(ctx context.Context, o *step.Operation, got step.Answ
 	return new(bson.Builder).Strings("owners", m.Owners()...).Finish(), nil
 }
 
-// laid is the collection that an operation makes, as the primary shard has described
-// it.
+// laid returns the collection that an operation shards, as the primary shard has
+// described it.
 func laid(o *step.Operation, got step.Answers) (c collectionDoc, empty bool, err error) {
 	is := got.From(text(o.Args, "primary"), "_shardsvrShard")
 	v, err := shard.ParseVersion(o.Args.Lookup("version").Doc())
@@ -181,7 +181,7 @@ func laid(o *step.Operation, got step.Answers) (c collectionDoc, empty bool, err
 	c = collectionDoc{Namespace: o.Namespace, Unique: o.Args.Lookup("unique").Truthy(), Generation: v.ShardGeneration}
 	id := is.Lookup("uuid")
 	if id.Type != bson.TypeBinary {
-		return c, false, badValue("a shard has not said what the collection is: %s", is)
+		return c, false, badValue("invalid description of the collection from its primary shard: %s", is)
 	}
 	_, content := id.Binary()
 	copy(c.UUID[:], content)

@@ -26,7 +26,7 @@ const (
 	operations  = "operations"
 )
 
-// collectionSpec is a collection that is there from the beginning.
+// collectionSpec is a collection that every cluster has.
 type collectionSpec struct {
 	name    string
 	options string
@@ -47,8 +47,8 @@ var specs = []collectionSpec{
 	{changelog, `{capped: true, size: 209715200}`, nil}, {actionlog, `{capped: true, size: 20971520}`, nil},
 }
 
-// settingsOptions hold what shells write into config.settings to what it means
-// (shard.Settings): nothing that is taken is ignored.
+// settingsOptions validate config.settings, so that shells cannot write settings that
+// shard.Settings would ignore.
 const settingsOptions = `{validator: {$jsonSchema: {oneOf: [
 	{properties: {_id: {enum: ["chunksize"]}, value: {bsonType: "number", minimum: 1, maximum: 1024}}, required: ["value"], additionalProperties: false},
 	{properties: {_id: {enum: ["balancer"]}, mode: {enum: ["full", "off"]}, stopped: {bsonType: "bool"},
@@ -62,7 +62,7 @@ const settingsOptions = `{validator: {$jsonSchema: {oneOf: [
 
 func namespace(name string) schema.Namespace { return schema.Namespace{DB: "config", Coll: name} }
 
-// prepare makes what a cluster has from its first day.
+// prepare creates the collections and the id of a new cluster.
 func (s *Server) prepare(ctx context.Context) error {
 	for _, c := range specs {
 		ns := namespace(c.name)
@@ -81,23 +81,23 @@ func (s *Server) prepare(ctx context.Context) error {
 			}
 		}
 	}
-	d, err := s.kept(versions, bson.Int32(1))
+	d, err := s.stored(versions, bson.Int32(1))
 	if d != nil || err != nil {
 		return err
 	}
 	return s.commit(ctx, put(versions, new(bson.Builder).Int32("_id", 1).ObjectID("clusterId", s.newID()).Finish()))
 }
 
-// clusterID is the cluster's.
+// clusterID returns the id of the cluster.
 func (s *Server) clusterID() (bson.Value, error) {
-	d, err := s.kept(versions, bson.Int32(1))
+	d, err := s.stored(versions, bson.Int32(1))
 	if err == nil && d == nil {
 		err = mongoerr.New(mongoerr.ShardingStateNotInitialized, "config.version has no document")
 	}
 	return d.Lookup("clusterId"), err
 }
 
-// write is a document to put in the place of the one with its _id, or to remove.
+// write replaces or inserts the document with an _id, or removes it.
 type write struct {
 	coll   string
 	doc    bson.Doc
@@ -110,7 +110,7 @@ func remove(coll string, id bson.Value) write {
 	return write{coll: coll, doc: new(bson.Builder).Value("_id", id).Finish(), remove: true}
 }
 
-// commit makes writes in one unit, with majority.
+// commit commits writes in one unit, with majority.
 func (s *Server) commit(ctx context.Context, writes ...write) error {
 	if len(writes) == 0 {
 		return nil
@@ -128,7 +128,7 @@ func (s *Server) commit(ctx context.Context, writes ...write) error {
 func (s *Server) apply(ctx context.Context, u *catalog.Unit, w *write) error {
 	c := s.Catalog.Lookup(namespace(w.coll))
 	if c == nil {
-		return mongoerr.New(mongoerr.NamespaceNotFound, "config.%s is not there", w.coll)
+		return mongoerr.New(mongoerr.NamespaceNotFound, "config.%s does not exist", w.coll)
 	}
 	id := w.doc.Lookup("_id")
 	if c.Capped {
@@ -149,12 +149,12 @@ func (s *Server) apply(ctx context.Context, u *catalog.Unit, w *write) error {
 	return u.Update(ctx, c, key, old, w.doc)
 }
 
-// kept is the document of a collection with an _id, or nil.
-func (s *Server) kept(coll string, id bson.Value) (bson.Doc, error) {
+// stored returns the document of a collection with an _id, or nil.
+func (s *Server) stored(coll string, id bson.Value) (bson.Doc, error) {
 	return s.Catalog.Kept(namespace(coll), id)
 }
 
-// all are the documents of a collection, in the order of their _id.
+// all returns the documents of a collection, in the order of their _id.
 func (s *Server) all(coll string) (docs []bson.Doc, err error) {
 	err = s.each(coll, func(d bson.Doc) error {
 		docs = append(docs, d.Clone())
@@ -163,8 +163,8 @@ func (s *Server) all(coll string) (docs []bson.Doc, err error) {
 	return docs, err
 }
 
-// each shows f the documents of a collection, in the order of their _id; what it
-// keeps of them it copies.
+// each calls f with the documents of a collection, in the order of their _id. f must
+// copy what it keeps.
 func (s *Server) each(coll string, f func(bson.Doc) error) (err error) {
 	c := s.Catalog.Lookup(namespace(coll))
 	if c == nil {
@@ -187,7 +187,7 @@ func (s *Server) each(coll string, f func(bson.Doc) error) (err error) {
 	return nil
 }
 
-// logged is a document of config.changelog.
+// logged returns an entry for config.changelog.
 func (s *Server) logged(what, ns string, details bson.Doc) write {
 	id, now := s.newID(), time.Now()
 	b := new(bson.Builder).String("_id", s.Host+"-"+now.UTC().Format(time.RFC3339)+"-"+bson.FormatObjectID(id))
@@ -195,7 +195,7 @@ func (s *Server) logged(what, ns string, details bson.Doc) write {
 	return put(changelog, b.Finish())
 }
 
-// sleep waits, or until ctx ends.
+// sleep waits for d or until ctx ends.
 func (s *Server) sleep(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()

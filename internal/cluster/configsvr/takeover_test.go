@@ -254,7 +254,7 @@ func TestClaims(t *testing.T) {
 			var c claims
 			c.init()
 			c.take(order[0], 1)
-			if got := len(c.inTheWayLocked(order[1])) == 0; got != x.beside {
+			if got := len(c.conflictsLocked(order[1])) == 0; got != x.beside {
 				t.Errorf("%v beside %v: %v", order[0], order[1], got)
 			}
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 )
 
-// term is the time in which this process is primary. What it runs ends with it.
+// term is one term of this process as primary. Its goroutines end with it.
 type term struct {
 	ctx    context.Context
 	number uint64
@@ -19,18 +19,18 @@ type term struct {
 
 	mu      sync.Mutex
 	running map[int64]*running
-	// places bounds how many operations are under way.
+	// places bounds the number of operations in progress.
 	places chan struct{}
 }
 
-// maxOperations is how many operations are under way at most; others wait. Each is
-// a goroutine, and a request to each of its shards.
+// maxOperations bounds the operations in progress; others wait. Each has a goroutine,
+// and a request to each of its shards.
 const maxOperations = 128
 
-// errDeposed ends what a primary does that is none any more.
-var errDeposed = mongoerr.New(mongoerr.PrimarySteppedDown, "the config server is not primary any more")
+// errDeposed ends the work of a deposed primary.
+var errDeposed = mongoerr.New(mongoerr.PrimarySteppedDown, "the config server is no longer primary")
 
-// Run is the work of the config servers' primary, until ctx ends.
+// Run does the work of the config servers' primary until ctx ends.
 func (s *Server) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		changed := s.Primary.Changed()
@@ -46,7 +46,7 @@ func (s *Server) Run(ctx context.Context) {
 	}
 }
 
-// runTerm works until the term n ends.
+// runTerm works until term n ends.
 func (s *Server) runTerm(ctx context.Context, n uint64) {
 	inside, leave, err := s.Enter(ctx)
 	if err != nil {
@@ -79,8 +79,7 @@ func (s *Server) runTerm(ctx context.Context, n uint64) {
 	t.work.Wait()
 }
 
-// take makes what has to be there, and goes on with the operations that it finds
-// (invariant resumed).
+// take prepares config.*, and resumes the operations that it finds (invariant resumed).
 func (s *Server) take(t *term) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,7 +113,7 @@ func (s *Server) take(t *term) error {
 	return nil
 }
 
-// term is the one under way. Errors: 10107.
+// term returns the current term. Errors: 10107.
 func (s *Server) term() (*term, error) {
 	s.terms.Lock()
 	defer s.terms.Unlock()
@@ -124,7 +123,7 @@ func (s *Server) term() (*term, error) {
 	return s.terms.now, nil
 }
 
-// forget has the chunks of a collection read again.
+// forget drops the cached chunks of a collection.
 func (s *Server) forget(id bson.UUID) { delete(s.maps, id) }
 
 func (s *Server) keep(id bson.UUID, m *shard.Map) { s.maps[id] = m }

@@ -11,7 +11,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/shard"
 )
 
-// inZone are the ids of the shards of a zone.
+// inZone returns the ids of the shards of a zone.
 func inZone(all []shardDoc, zone string) (out []string) {
 	for _, sh := range all {
 		if slices.Contains(sh.Zones, zone) {
@@ -21,7 +21,7 @@ func inZone(all []shardDoc, zone string) (out []string) {
 	return out
 }
 
-// zoneHasRanges says whether some collection has ranges in a zone.
+// zoneHasRanges reports whether any collection has ranges in a zone.
 func (s *Server) zoneHasRanges(zone string) (has bool, err error) {
 	err = s.each(tags, func(d bson.Doc) error {
 		has = has || text(d, "tag") == zone
@@ -30,7 +30,7 @@ func (s *Server) zoneHasRanges(zone string) (has bool, err error) {
 	return has, err
 }
 
-// addShardToZone puts a shard into a zone. (Manual: addShardToZone.)
+// addShardToZone adds a shard to a zone. (Manual: addShardToZone.)
 func (s *Server) addShardToZone() *command.Command {
 	return newCommand("AddShardToZone", command.String(""), func(ctx context.Context, op *command.Op) error {
 		return s.change(ctx, func() ([]write, error) {
@@ -52,7 +52,7 @@ func putZones(sh shardDoc, zones []string) write {
 	return put(shards, with(sh.doc, field{"tags", tags}))
 }
 
-// removeShardFromZone takes a shard out of a zone. (Manual: removeShardFromZone.)
+// removeShardFromZone removes a shard from a zone. (Manual: removeShardFromZone.)
 func (s *Server) removeShardFromZone() *command.Command {
 	return newCommand("RemoveShardFromZone", command.String(""), func(ctx context.Context, op *command.Op) error {
 		return s.change(ctx, func() ([]write, error) {
@@ -78,7 +78,7 @@ func (s *Server) removeShardFromZone() *command.Command {
 	}, command.String("zone").Required())
 }
 
-// updateZoneKeyRange puts a range into a zone, or takes it out of one. (Manual:
+// updateZoneKeyRange assigns a range to a zone, or removes it from one. (Manual:
 // updateZoneKeyRange.)
 func (s *Server) updateZoneKeyRange() *command.Command {
 	return newCommand("UpdateZoneKeyRange", command.String(""), s.runUpdateZoneKeyRange,
@@ -129,7 +129,7 @@ func (s *Server) runUpdateZoneKeyRange(ctx context.Context, op *command.Op) erro
 	})
 }
 
-// changeTag writes a range of config.tags, or removes it.
+// changeTag writes or removes a range in config.tags.
 func (s *Server) changeTag(ns string, lo, hi bson.Doc, zone bson.Value) ([]write, error) {
 	if err := shard.CheckZoneBounds(lo, hi); err != nil {
 		return nil, err

@@ -11,10 +11,10 @@ import (
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
-// cloneBytes bounds a batch of documents that a recipient gets; one document may be larger.
+// cloneBytes bounds a batch of documents for a recipient. A single document may be larger.
 const cloneBytes = 4 << 20
 
-// sharded is the request's collection, which is sharded. Errors: 26, 118.
+// sharded returns the request's collection, which must be sharded. Errors: 26, 118.
 func (r *request) sharded() (*catalog.Collection, error) {
 	c := r.s.cat.Lookup(r.ns)
 	switch {

@@ -11,7 +11,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/shard"
 )
 
-// isUUID says whether a collection is the one that the request means.
+// isUUID reports whether a collection has the UUID of the request.
 func (r *request) isUUID(c *catalog.Collection) bool {
 	v := r.body.Lookup("uuid")
 	if v.Type != bson.TypeBinary {
@@ -21,7 +21,7 @@ func (r *request) isUUID(c *catalog.Collection) bool {
 	return string(id) == string(c.UUID[:])
 }
 
-// entry is what the request says of a sharded collection, at a version. Errors: 2, 14.
+// entry returns the sharding of a collection as the request describes it. Errors: 2, 14.
 func (r *request) entry() (*schema.Sharding, error) {
 	key, version := r.body.Lookup("key"), r.body.Lookup("version")
 	if key.Type != bson.TypeDocument || version.Type != bson.TypeDocument {
@@ -39,8 +39,8 @@ func (r *request) entry() (*schema.Sharding, error) {
 }
 
 // createSharded answers {_shardsvrCreateSharded: ns, uuid, key, unique, version, options,
-// indexes}: the collection is there, and sharded. One with another uuid that is sharded, too,
-// is of an earlier life, and goes. Errors: 48 where one is not sharded.
+// indexes}: it creates the sharded collection unless it exists. It drops a sharded one with
+// another uuid, which is obsolete. Errors: 48 if an unsharded one exists.
 func (r *request) createSharded(ctx context.Context) error {
 	s, err := r.entry()
 	if err != nil {
@@ -90,8 +90,8 @@ func (s *Shard) create(ctx context.Context, r *request, entry *schema.Sharding) 
 	return err
 }
 
-// shardCollection answers {_shardsvrShard: ns, key, unique, version, …}: what lies here, or
-// nothing, becomes a sharded collection at a version that nobody has yet. Errors: 20, 23, 72,
+// shardCollection answers {_shardsvrShard: ns, key, unique, version, …}: it shards the
+// collection, or creates it, at a version that no router has yet. Errors: 20, 23, 72,
 // 166.
 func (r *request) shardCollection(ctx context.Context) error {
 	entry, err := r.entry()
@@ -126,7 +126,7 @@ func (r *request) shardCollection(ctx context.Context) error {
 	return nil
 }
 
-// shard makes c a sharded collection with the index that its key needs.
+// shard shards c, and builds the index that its shard key needs.
 func (s *Shard) shard(ctx context.Context, c *catalog.Collection, entry *schema.Sharding, body bson.Doc) (*catalog.Collection, error) {
 	key := shard.NewKey(entry.Key)
 	exact, reasons := serving(c, key)
@@ -151,8 +151,8 @@ func (s *Shard) shard(ctx context.Context, c *catalog.Collection, entry *schema.
 	return s.cat.SetSharding(ctx, c.Namespace, func(*catalog.Collection) (*schema.Sharding, error) { return entry, nil })
 }
 
-// serving is an index of a collection that serves a shard key, the exact one if there is;
-// else why those that begin with the key do not.
+// serving returns an index that supports a shard key, the exact one if it exists. If there is
+// none, reasons says why the indexes that begin with the key do not support it.
 func serving(c *catalog.Collection, key *shard.Key) (found *catalog.Index, reasons []string) {
 	for _, ix := range c.Indexes() {
 		ok, reason := key.Serves(ix.Index, ix.Multikey().Any())
@@ -166,7 +166,7 @@ func serving(c *catalog.Collection, key *shard.Key) (found *catalog.Index, reaso
 	return found, reasons
 }
 
-// keyIndex is the index that a shard key needs.
+// keyIndex returns the specification of the index that a shard key needs.
 func keyIndex(c *catalog.Collection, entry *schema.Sharding) bson.Doc {
 	var name strings.Builder
 	for field, v := range entry.Key.Pattern().All() {
@@ -185,8 +185,8 @@ func keyIndex(c *catalog.Collection, entry *schema.Sharding) bson.Doc {
 	return b.Finish()
 }
 
-// unshard answers {_shardsvrUnshard: ns, uuid}: undoes Shard, and CreateSharded where the
-// collection is empty.
+// unshard answers {_shardsvrUnshard: ns, uuid}: it undoes _shardsvrShard, and
+// _shardsvrCreateSharded if the collection is empty.
 func (r *request) unshard(ctx context.Context) error {
 	c := r.s.cat.Lookup(r.ns)
 	if c == nil || c.Sharding() == nil || r.body.Has("uuid") && !r.isUUID(c) {
@@ -199,7 +199,7 @@ func (r *request) unshard(ctx context.Context) error {
 	return err
 }
 
-// change changes the entry of the request's collection. Errors: 26, 118, 361, and those of f.
+// change updates the sharding of the request's collection. Errors: 26, 118, 361, and those of f.
 func (r *request) change(ctx context.Context, f func(s *schema.Sharding) error) (*catalog.Collection, error) {
 	return r.s.cat.SetSharding(ctx, r.ns, func(c *catalog.Collection) (*schema.Sharding, error) {
 		if c.Sharding() == nil {
@@ -217,7 +217,7 @@ func (r *request) change(ctx context.Context, f func(s *schema.Sharding) error) 
 	})
 }
 
-// toVersion takes an entry to the version of the request. Errors: 2, 14.
+// toVersion sets the version of the request in s. Errors: 2, 14.
 func (r *request) toVersion(s *schema.Sharding) error {
 	v := r.body.Lookup("version")
 	if v.Type != bson.TypeDocument {
@@ -237,7 +237,7 @@ func (r *request) version(ctx context.Context) error {
 }
 
 // refine answers {_shardsvrRefine: ns, key, version} or {…, check: true}. Errors: 72 where no
-// index serves the key, 117 while something is hidden.
+// index supports the key, 117 while a range is hidden.
 func (r *request) refine(ctx context.Context) error {
 	v := r.body.Lookup("key")
 	if v.Type != bson.TypeDocument {
@@ -279,7 +279,7 @@ func (r *request) rename(ctx context.Context) error {
 		return mongoerr.New(mongoerr.BadValue, "the request needs to: %s", r.body)
 	}
 	if r.s.cat.Lookup(r.ns) == nil {
-		return nil // done before
+		return nil // executed before
 	}
 	if _, err := r.s.cat.Rename(ctx, r.ns, schema.ParseNamespace(to.Str()), r.body.Has("dropTarget")); err != nil {
 		return err
@@ -298,7 +298,7 @@ func (r *request) rename(ctx context.Context) error {
 	return err
 }
 
-// indexes answers {_shardsvrIndexes: ns, command}: the reply is that of the command.
+// indexes answers {_shardsvrIndexes: ns, command} with the reply of the command.
 func (r *request) indexes(ctx context.Context) error {
 	v := r.body.Lookup("command")
 	if v.Type != bson.TypeDocument {
@@ -307,7 +307,7 @@ func (r *request) indexes(ctx context.Context) error {
 	switch name, _ := v.Doc().First(); name {
 	case "createIndexes", "dropIndexes", "collMod":
 	default:
-		return mongoerr.New(mongoerr.BadValue, "the request runs no %s", name)
+		return mongoerr.New(mongoerr.BadValue, "the request cannot run %s", name)
 	}
 	reply, err := r.s.run(ctx, r.ns.DB, v.Doc())
 	if err != nil {

@@ -1,11 +1,11 @@
-// Package shardsvr is a shard's part in a cluster: it does what the primary of the config
-// servers asks for (the _shardsvr commands), receives ranges from other shards, and removes
-// what has gone. What a shard knows of a collection is in its catalog entry
-// (schema.Sharding), so all members of its set know the same.
+// Package shardsvr is a shard's part in a cluster: it executes the requests of the config
+// primary (the _shardsvr commands), receives ranges from other shards, and removes ranges
+// that have moved away. What a shard knows about a collection is in its catalog entry
+// (schema.Sharding), which replicates it to all members of its set.
 // (docs/rfcs/0023-cluster.md)
 //
-// Each request is of an operation of the cluster and is fenced (fence.go): what is late does
-// nothing, and what is asked twice is done once.
+// Each request belongs to an operation of the cluster and is fenced (fence.go): a late request
+// does nothing, and a repeated one is executed once.
 //
 // Start reading at shard.go, then move.go and receive.go.
 package shardsvr

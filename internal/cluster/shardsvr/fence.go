@@ -21,17 +21,17 @@ var (
 	receiving  = schema.Namespace{DB: "config", Coll: "receiving"}
 )
 
-// lowest is the _id of the document that has the number below which all operations have
+// lowest is the _id of the document with the number below which all operations have
 // ended. No database has that name.
 const lowest = ""
 
-// nameLocks let one request at a time at a namespace or a database.
+// nameLocks serializes the requests for a namespace or a database.
 type nameLocks struct {
 	sync.Mutex
 	held map[string]chan struct{}
 }
 
-// lock waits for a name. Errors: the cause of ctx's end.
+// lock locks a name. Errors: the cause of ctx's end.
 func (l *nameLocks) lock(ctx context.Context, name string) (unlock func(), err error) {
 	for {
 		l.Lock()
@@ -59,18 +59,18 @@ func (l *nameLocks) lock(ctx context.Context, name string) (unlock func(), err e
 	}
 }
 
-// request is one request under way.
+// request is a request that is being executed.
 type request struct {
 	s     *Shard
 	op    *command.Op
 	body  bson.Doc
-	name  string // the database or the namespace that it is about
+	name  string // the database or the namespace of the request
 	ns    schema.Namespace
-	fence step.Fence // zero where it only asks
+	fence step.Fence // zero for a request that only reads
 	reply *bson.Builder
 }
 
-// command declares a command that does a request.
+// command declares the command of a request.
 func (s *Shard) command(name string, do func(*request, context.Context) error) *command.Command {
 	return &command.Command{
 		Name: name, Flags: command.AdminOnly | command.TakesWriteConcern, Help: "internal command of a cluster",
@@ -97,8 +97,8 @@ func (s *Shard) command(name string, do func(*request, context.Context) error) *
 	}
 }
 
-// errLate is the answer to a request that others have overtaken.
-var errLate = mongoerr.New(mongoerr.ConflictingOperationInProgress, "the operation has gone on or has ended")
+// errLate is the answer to a request that arrives behind later ones.
+var errLate = mongoerr.New(mongoerr.ConflictingOperationInProgress, "the operation has advanced or ended")
 
 // raise checks the fence of a request for a name, which is locked, and stores it.
 // Errors: 117.

@@ -11,8 +11,8 @@ import (
 
 var identities = schema.Namespace{DB: "admin", Coll: "system.version"}
 
-// identify answers {_shardsvrIdentify, clusterId, name, configdb}: from now on this is that
-// shard. Errors: 23 where it is another one.
+// identify answers {_shardsvrIdentify, clusterId, name, configdb}: it makes this replica set
+// that shard. Errors: 23 if it is another one already.
 func (r *request) identify(ctx context.Context) error {
 	id, name, config := r.body.Lookup("clusterId"), r.body.Lookup("name"), r.body.Lookup("configdb")
 	if name.Type != bson.TypeString || config.Type != bson.TypeString {
@@ -29,8 +29,8 @@ func (r *request) identify(ctx context.Context) error {
 	return r.s.put(ctx, nil, identities, doc)
 }
 
-// leave answers {_shardsvrLeave}: this is no shard any more. Errors: 20 where it owns
-// something.
+// leave answers {_shardsvrLeave}: this replica set stops being a shard. Errors: 20 if it
+// still owns chunks.
 func (r *request) leave(ctx context.Context) error {
 	var empty []schema.Namespace
 	for _, db := range r.s.cat.Databases() {
@@ -52,8 +52,8 @@ func (r *request) leave(ctx context.Context) error {
 	return r.s.remove(ctx, identities, bson.String(node.ShardIdentity))
 }
 
-// setDatabase answers {_shardsvrSetDatabase: db, version, primary, blocked}. No unit that was
-// let in by what was known before is under way when it returns.
+// setDatabase answers {_shardsvrSetDatabase: db, version, primary, blocked}. When it returns,
+// all units that were admitted under the old state have ended.
 func (r *request) setDatabase(ctx context.Context) error {
 	version := r.body.Lookup("version")
 	if version.Type != bson.TypeDocument {
@@ -78,7 +78,7 @@ func (r *request) dropDatabase(ctx context.Context) error {
 	return r.s.remove(ctx, databases, bson.String(r.name))
 }
 
-// dropCollection drops a collection with all that goes on for it.
+// dropCollection stops the background work for a collection and drops it.
 func (s *Shard) dropCollection(ctx context.Context, ns schema.Namespace) error {
 	s.stop(ns)
 	_, err := s.run(ctx, ns.DB, new(bson.Builder).String("drop", ns.Coll).Finish())
@@ -88,7 +88,7 @@ func (s *Shard) dropCollection(ctx context.Context, ns schema.Namespace) error {
 	return s.remove(ctx, receiving, bson.String(ns.String()))
 }
 
-// drop answers {_shardsvrDrop: ns, uuid}: none, or one with another uuid, is fine.
+// drop answers {_shardsvrDrop: ns, uuid}. It is no error if there is no such collection.
 func (r *request) drop(ctx context.Context) error {
 	c := r.s.cat.Lookup(r.ns)
 	if c == nil || r.body.Has("uuid") && !r.isUUID(c) {

@@ -14,7 +14,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
-// rangeOf is the range of the request. Errors: 2.
+// rangeOf returns the range of the request. Errors: 2.
 func (r *request) rangeOf(key *schema.ShardKey) (schema.ShardRange, error) {
 	if span, ok := key.ParseRange(r.body); ok {
 		return span, nil
@@ -22,15 +22,15 @@ func (r *request) rangeOf(key *schema.ShardKey) (schema.ShardRange, error) {
 	return schema.ShardRange{}, mongoerr.New(mongoerr.BadValue, "the request has no range of %s: %s", key, r.body)
 }
 
-// position writes a place in the log at or behind everything that was done before.
+// position appends to the reply a position in the log that is not before any earlier write.
 func (r *request) position() {
 	if m := r.s.node.Dispatcher.Member; m != nil {
 		r.reply.Timestamp("position", uint64(m.Applied().Time))
 	}
 }
 
-// block answers {_shardsvrBlock: ns, min, max, reads}, or without a range for the whole
-// collection: no unit writes there when it returns, or will.
+// block answers {_shardsvrBlock: ns, min, max, reads}; without a range it blocks the whole
+// collection. When it returns, no unit is writing there, and none will.
 func (r *request) block(ctx context.Context) error {
 	_, err := r.change(ctx, func(s *schema.Sharding) error {
 		b := &schema.BlockedRange{ShardRange: s.Key.Whole(), Operation: r.fence.Number, Reads: r.body.Lookup("reads").Truthy()}
@@ -50,8 +50,8 @@ func (r *request) block(ctx context.Context) error {
 	return err
 }
 
-// own answers {_shardsvrOwn: ns, min, max, version}: the range that was received is shown.
-// Errors: 117 where it was not received to the end.
+// own answers {_shardsvrOwn: ns, min, max, version}: it makes a received range visible.
+// Errors: 117 if it is not completely received.
 func (r *request) own(ctx context.Context) error {
 	done, err := r.s.received(r.ns)
 	if err != nil {
@@ -60,9 +60,9 @@ func (r *request) own(ctx context.Context) error {
 	_, err = r.change(ctx, func(s *schema.Sharding) error {
 		i := slices.IndexFunc(s.Hidden, func(h schema.HiddenRange) bool { return h.Receiving && h.Operation == r.fence.Number })
 		switch {
-		case i < 0: // done before
+		case i < 0: // executed before
 		case done == nil || done.operation != r.fence.Number || !done.done:
-			return mongoerr.New(mongoerr.ConflictingOperationInProgress, "the range is not received to its end")
+			return mongoerr.New(mongoerr.ConflictingOperationInProgress, "the range is not completely received")
 		default:
 			s.Hidden = slices.Delete(s.Hidden, i, i+1)
 		}
@@ -76,8 +76,8 @@ func (r *request) own(ctx context.Context) error {
 	return r.s.remove(ctx, receiving, bson.String(r.ns.String()))
 }
 
-// given answers {_shardsvrGiven: ns, min, max, version}: the range is another shard's, and
-// what lies of it here goes.
+// given answers {_shardsvrGiven: ns, min, max, version}: the range belongs to another
+// shard now, and its documents here are removed.
 func (r *request) given(ctx context.Context) error {
 	_, err := r.change(ctx, func(s *schema.Sharding) error {
 		span, err := r.rangeOf(s.Key)
@@ -85,7 +85,7 @@ func (r *request) given(ctx context.Context) error {
 			return err
 		}
 		if s.Blocked == nil || s.Blocked.Operation != r.fence.Number {
-			return nil // done before
+			return nil // executed before
 		}
 		s.Blocked = nil
 		s.Hidden = append(s.Hidden, schema.HiddenRange{ShardRange: span, Operation: r.fence.Number})
@@ -95,8 +95,8 @@ func (r *request) given(ctx context.Context) error {
 	return err
 }
 
-// abort answers {_shardsvrAbort: ns, min, max}: what was blocked is not, what was received
-// goes.
+// abort answers {_shardsvrAbort: ns, min, max}: it unblocks the range, or removes what was
+// received of it.
 func (r *request) abort(ctx context.Context) error {
 	c := r.s.cat.Lookup(r.ns)
 	if c == nil || c.Sharding() == nil {
@@ -126,7 +126,7 @@ func (r *request) abort(ctx context.Context) error {
 	return r.s.remove(ctx, receiving, bson.String(r.ns.String()))
 }
 
-// receivingOf is the range of a collection that is being received; nil for none.
+// receivingOf returns the range of a collection that is being received, or nil.
 func receivingOf(c *catalog.Collection) *schema.HiddenRange {
 	if c.Sharding() == nil {
 		return nil
@@ -139,8 +139,8 @@ func receivingOf(c *catalog.Collection) *schema.HiddenRange {
 	return nil
 }
 
-// sweep removes what lies in the ranges of a collection that have gone, and shows those
-// again, which hold nothing.
+// sweep removes the documents in the ranges of a collection that have moved away, and then
+// unhides these ranges, which are empty.
 func (s *Shard) sweep(ctx context.Context, ns schema.Namespace) error {
 	for {
 		c := s.cat.Lookup(ns)
@@ -170,10 +170,10 @@ func (s *Shard) sweep(ctx context.Context, ns schema.Namespace) error {
 	}
 }
 
-// moveBatch is how many documents of a range are written in one unit.
+// moveBatch is how many documents of a range one unit writes.
 const moveBatch = 500
 
-// clear removes the documents of a range that nobody sees.
+// clear removes the documents of a hidden range.
 func (s *Shard) clear(ctx context.Context, c *catalog.Collection, span schema.ShardRange) error {
 	key := c.Sharding().Key
 	inside := func(doc bson.Doc) bool {
@@ -257,7 +257,7 @@ func (s *Shard) records(ctx context.Context, c *catalog.Collection, span schema.
 var emptyFilter = func() *match.Filter {
 	f, err := match.Parse(bson.Empty, nil)
 	if err != nil {
-		panic(err) // an empty filter is one
+		panic(err) // an empty filter always parses
 	}
 	return f
 }()

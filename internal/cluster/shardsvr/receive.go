@@ -13,19 +13,20 @@ import (
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
-// progress is how far the receiving of a range is: a document of config.receiving, written
-// in the unit of each batch, so that another primary goes on from there.
+// progress is the progress of receiving a range: a document in config.receiving, written in
+// the unit of each batch, so that the next primary continues from there.
 type progress struct {
 	ns        string
 	operation int64
 	from      string
-	// cleared says that nothing of before lies in the range, copied that the range was read
-	// to its end; after is the place up to which it was.
+	// cleared says that older documents in the range have been removed, copied that the whole
+	// range has been copied; after is the last _id that was copied.
 	cleared, copied bool
 	after           bson.Value
-	// position is the donor's cluster time up to which all is here, once it is copied.
+	// position is the donor's cluster time up to which all writes have been applied, once
+	// copied is set.
 	position         uint64
-	done             bool // and that was the end
+	done             bool // position is the last one of the move
 	documents, bytes int64
 }
 
@@ -38,7 +39,7 @@ func (p *progress) doc() bson.Doc {
 	return b.Timestamp("position", p.position).Bool("done", p.done).Int64("documents", p.documents).Int64("bytes", p.bytes).Finish()
 }
 
-// received is how far the receiving of a collection's range is; nil for none.
+// received returns the progress of receiving a range of a collection, or nil.
 func (s *Shard) received(ns schema.Namespace) (*progress, error) {
 	d, err := s.node.Stored(receiving, ns.String())
 	if err != nil || d == nil {
@@ -52,9 +53,9 @@ func (s *Shard) received(ns schema.Namespace) (*progress, error) {
 	return p, nil
 }
 
-// receive answers {_shardsvrReceive: ns, uuid, key, unique, generation, from, min, max}: the
-// range is hidden, and is read from the donor from now on. Errors: 20 for a time series, 117
-// while another range is received.
+// receive answers {_shardsvrReceive: ns, uuid, key, unique, generation, from, min, max}: it
+// hides the range and starts to receive it from the donor. Errors: 20 for a time series, 117
+// while another range is being received.
 func (r *request) receive(ctx context.Context) error {
 	from, g := r.body.Lookup("from"), r.body.Lookup("generation")
 	if from.Type != bson.TypeString || g.Type != bson.TypeDocument || g.Doc().Lookup("epoch").Type != bson.TypeObjectID || g.Doc().Lookup("timestamp").Type != bson.TypeTimestamp {
@@ -74,7 +75,7 @@ func (r *request) receive(ctx context.Context) error {
 		for _, h := range s.Hidden {
 			switch {
 			case h.Receiving && h.Operation == r.fence.Number && h.Same(span):
-				return nil // it is under way
+				return nil // in progress already
 			case h.Receiving:
 				return mongoerr.New(mongoerr.ConflictingOperationInProgress, "another range of %s is being received", r.ns)
 			}
@@ -95,7 +96,7 @@ func (r *request) receive(ctx context.Context) error {
 		return err
 	}
 	if p == nil || p.operation != r.fence.Number {
-		r.s.stop(r.ns) // a sweep, which would begin anew behind this
+		r.s.stop(r.ns) // stops a sweep, which starts again afterwards
 		p = &progress{ns: r.ns.String(), operation: r.fence.Number, from: from.Str()}
 		if err := r.s.put(ctx, nil, receiving, p.doc()); err != nil {
 			return err
@@ -105,7 +106,7 @@ func (r *request) receive(ctx context.Context) error {
 	return nil
 }
 
-// likeDonor makes the collection as the donor has it, at 0|0.
+// likeDonor creates the collection like the donor's, at version 0|0.
 func (r *request) likeDonor(ctx context.Context, from string, generation bson.Doc) error {
 	set, err := r.s.set(from)
 	if err != nil {
@@ -130,8 +131,9 @@ func (r *request) likeDonor(ctx context.Context, from string, generation bson.Do
 	return r.s.create(ctx, &like, entry)
 }
 
-// received answers {_shardsvrReceived: ns, min, max, until}: how far that is, or, with until,
-// when all up to there is here. Errors: 20 where nothing is received, 96 where it has failed.
+// received answers {_shardsvrReceived: ns, min, max, until} with the progress. With until it
+// first waits until all writes up to there have been applied. Errors: 20 if nothing is being
+// received, 96 if it has failed.
 func (r *request) received(ctx context.Context) error {
 	c := r.s.cat.Lookup(r.ns)
 	if c == nil || receivingOf(c) == nil {
@@ -164,7 +166,7 @@ func (r *request) received(ctx context.Context) error {
 // catchUpPause is how long a recipient waits before it reads the donor's log again.
 const catchUpPause = 50 * time.Millisecond
 
-// recipient reads a range from its donor. One goroutine runs it.
+// recipient receives a range from its donor, in one goroutine.
 type recipient struct {
 	s    *Shard
 	ns   schema.Namespace
@@ -172,24 +174,24 @@ type recipient struct {
 	key  *schema.ShardKey
 	span schema.ShardRange
 	set  *client.Set
-	read int64 // the donor's time of the records of sessions that were read last
+	read int64 // the donor's time of the last read of session records
 
 	mu       sync.Mutex
 	at       progress
-	caughtUp time.Time     // when everything of before was here; zero before
-	until    uint64        // where somebody waits for the end; 0 for nobody
-	err      error         // why it has failed
-	changed  chan struct{} // closed, and made anew, with each change
+	caughtUp time.Time     // all writes before that time have been applied; zero until then
+	until    uint64        // the end that a caller waits for, or 0
+	err      error         // cause of the failure
+	changed  chan struct{} // closed and replaced at each change
 }
 
-// failed says that the move cannot come to its end.
+// failed reports whether receiving has failed for good.
 func (r *recipient) failed() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.err != nil
 }
 
-// note makes a change that others see.
+// note runs f under the lock, and wakes the waiters.
 func (r *recipient) note(f func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -198,8 +200,8 @@ func (r *recipient) note(f func()) {
 	r.changed = make(chan struct{})
 }
 
-// await returns when all up to a time of the donor is here, for good. Errors: 96, the cause
-// of ctx's end.
+// await waits until all writes up to a time of the donor have been applied durably. Errors:
+// 96, the cause of ctx's end.
 func (r *recipient) await(ctx context.Context, until uint64) error {
 	r.note(func() { r.until = max(r.until, until) })
 	for {
@@ -220,7 +222,7 @@ func (r *recipient) await(ctx context.Context, until uint64) error {
 	}
 }
 
-// run receives until ctx ends: what it meets that waiting does not mend it leaves in err.
+// run receives until ctx ends. An error that a retry does not fix is left in err.
 func (r *recipient) run(ctx context.Context) error {
 	for pause := catchUpPause; ; pause = min(2*pause, time.Second) {
 		err := r.attempt(ctx)
@@ -240,8 +242,8 @@ func (r *recipient) run(ctx context.Context) error {
 	}
 }
 
-// transient says whether what has failed may do another time: a network, a member that is
-// primary no more.
+// transient reports whether a retry may succeed: after an error of the network, or of a
+// member that is no longer primary.
 func transient(err error) bool {
 	switch mongoerr.From(err).Code {
 	case mongoerr.HostUnreachable, mongoerr.FailedToSatisfyReadPreference, mongoerr.NotWritablePrimary, mongoerr.PrimarySteppedDown,
@@ -262,7 +264,7 @@ func (r *recipient) attempt(ctx context.Context) error {
 	}
 	hidden := receivingOf(r.coll)
 	if hidden == nil || hidden.Operation != p.operation {
-		return mongoerr.New(mongoerr.ConflictingOperationInProgress, "the range of %s is not received any more", r.ns)
+		return mongoerr.New(mongoerr.ConflictingOperationInProgress, "the range of %s is no longer being received", r.ns)
 	}
 	r.key, r.span = r.coll.Sharding().Key, hidden.ShardRange
 	if r.set, err = r.s.set(p.from); err != nil {
@@ -283,7 +285,7 @@ func (r *recipient) attempt(ctx context.Context) error {
 	return r.follow(ctx)
 }
 
-// step writes documents and the progress in one unit, with the progress as f changes it.
+// step writes documents, and the progress as updated by f, in one unit.
 func (r *recipient) step(ctx context.Context, f func(*progress), write func(*catalog.Unit, *progress) error) error {
 	var next progress
 	err := r.s.cat.Run(ctx, storage.Journaled, func(u *catalog.Unit) error {
@@ -303,13 +305,12 @@ func (r *recipient) step(ctx context.Context, f func(*progress), write func(*cat
 	return err
 }
 
-// ask sends the donor a request that changes nothing.
+// ask sends the donor a read-only request.
 func (r *recipient) ask(ctx context.Context, db string, body bson.Doc) (client.Answer, error) {
 	return r.set.Run(ctx, client.Call{DB: db, Body: body, Idempotent: true})
 }
 
-// now is a cluster time of the donor: all that it reads later has what was written up to
-// then.
+// now returns a cluster time of the donor. Later reads include all writes up to that time.
 func (r *recipient) now(ctx context.Context) (uint64, error) {
 	a, err := r.ask(ctx, "admin", new(bson.Builder).Int32("ping", 1).Finish())
 	if err != nil {
@@ -317,13 +318,13 @@ func (r *recipient) now(ctx context.Context) (uint64, error) {
 	}
 	t := a.Reply.Lookup("operationTime")
 	if t.Type != bson.TypeTimestamp {
-		return 0, mongoerr.New(mongoerr.InternalError, "the donor tells no operationTime")
+		return 0, mongoerr.New(mongoerr.InternalError, "the donor's reply has no operationTime")
 	}
 	return t.Timestamp(), nil
 }
 
-// copy reads the range to its end. What is written in the meantime the donor's log has,
-// from the position on that is noted first.
+// copy copies the whole range. It first notes a position in the donor's log; writes during
+// the copy are in the log after it.
 func (r *recipient) copy(ctx context.Context) error {
 	if r.at.position == 0 {
 		t, err := r.now(ctx)
@@ -363,8 +364,8 @@ func (r *recipient) request() *bson.Builder {
 	return new(bson.Builder).String("_shardsvrClone", r.ns.String()).Doc("min", r.key.Doc(r.span.Min)).Doc("max", r.key.Doc(r.span.Max))
 }
 
-// store puts a document of the donor in the place of the one with its _id. Errors: 11000
-// where that is another document.
+// store replaces or inserts a document of the donor, by its _id. Errors: 11000 if a document
+// outside of the range has that _id.
 func (r *recipient) store(ctx context.Context, u *catalog.Unit, doc bson.Doc, p *progress) error {
 	key, old, err := u.LockID(ctx, r.coll, doc.Lookup("_id"))
 	if err != nil {
@@ -381,13 +382,13 @@ func (r *recipient) store(ctx context.Context, u *catalog.Unit, doc bson.Doc, p 
 	return u.Update(ctx, r.coll, key, old, doc.Clone())
 }
 
-// holds says whether a document lies in the range.
+// holds reports whether a document is in the range.
 func (r *recipient) holds(doc bson.Doc) bool {
 	at, err := r.key.Append(nil, doc)
 	return err == nil && r.span.Holds(at)
 }
 
-// follow stores what the donor's log says of the range, again and again.
+// follow tails the donor's log, and applies the changes to the range.
 func (r *recipient) follow(ctx context.Context) error {
 	for ctx.Err() == nil {
 		begun := time.Now()
@@ -432,11 +433,11 @@ func (r *recipient) follow(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// logBatch is how many documents of the log are read at once.
+// logBatch is how many entries of the log are read at once.
 const logBatch = 2000
 
-// readLog reads a part of the donor's log, and stores what the documents that it names are
-// now. more says that there is more.
+// readLog reads a batch of the donor's log, and stores the current versions of the documents
+// that it names. more says that the log has more.
 func (r *recipient) readLog(ctx context.Context) (more bool, err error) {
 	to, err := r.now(ctx)
 	if err != nil || to <= r.at.position {
@@ -466,9 +467,9 @@ func (r *recipient) readLog(ctx context.Context) (more bool, err error) {
 		case "u":
 			id = e.Lookup("o2").Doc().Lookup("_id")
 		case "n":
-			return false, mongoerr.New(mongoerr.OperationFailed, "the donor's log tells of documents that went as a range, and not which (oplogListsExpired)")
+			return false, mongoerr.New(mongoerr.OperationFailed, "the donor's log does not list the documents that expired as a range (oplogListsExpired)")
 		default:
-			return false, mongoerr.New(mongoerr.OperationFailed, "the collection was changed meanwhile")
+			return false, mongoerr.New(mongoerr.OperationFailed, "the collection was changed during the move")
 		}
 		if name := string(id.Type) + string(id.Data); !seen[name] {
 			seen[name] = true
@@ -486,18 +487,18 @@ func (r *recipient) readLog(ctx context.Context) (more bool, err error) {
 		}
 	}
 	for len(ids) > idBatch {
-		if err := r.again(ctx, ids[:idBatch], r.at.position); err != nil {
+		if err := r.refetch(ctx, ids[:idBatch], r.at.position); err != nil {
 			return false, err
 		}
 		ids = ids[idBatch:]
 	}
-	return more, r.again(ctx, ids, last)
+	return more, r.refetch(ctx, ids, last)
 }
 
-// idBatch is how many documents are asked for at once by their _ids.
+// idBatch is how many documents are fetched at once by their _ids.
 const idBatch = 100
 
-// reachesBack fails where the donor's log does not begin before the position any more.
+// reachesBack fails if the donor's log has been truncated past the position.
 func (r *recipient) reachesBack(ctx context.Context) error {
 	b := new(bson.Builder).String("find", "oplog.rs").OpenDoc("sort").Int32("$natural", 1).Close().
 		OpenDoc("projection").Int32("ts", 1).Close().Int32("limit", 1).Bool("singleBatch", true)
@@ -510,12 +511,12 @@ func (r *recipient) reachesBack(ctx context.Context) error {
 			return nil
 		}
 	}
-	return mongoerr.New(mongoerr.OperationFailed, "the donor's log does not reach back any more")
+	return mongoerr.New(mongoerr.OperationFailed, "the donor's log does not reach back far enough")
 }
 
-// again asks for documents as they are now and makes the recipient's the same; all up to a
-// position is here then.
-func (r *recipient) again(ctx context.Context, ids []bson.Value, position uint64) error {
+// refetch fetches the current versions of documents and stores them, which brings the
+// recipient up to position.
+func (r *recipient) refetch(ctx context.Context, ids []bson.Value, position uint64) error {
 	found := map[string]bson.Doc{}
 	if len(ids) > 0 {
 		b := r.request().OpenArray("ids")

@@ -10,17 +10,17 @@ import (
 )
 
 const (
-	// sessionBatch is how many records of sessions a recipient gets at once, and
-	// sessionBytes how large a reply with them may be; one record has 16 MB at most.
+	// sessionBatch is how many session records a recipient gets at once, and sessionBytes
+	// bounds the size of the reply. One record has at most 16 MB.
 	sessionBatch = 1000
 	sessionBytes = 4 << 20
-	// clockSlack is how far the clocks of a donor's members may be apart.
+	// clockSlack is how far the clocks of the donor's members may differ.
 	clockSlack = time.Minute
 )
 
-// sessions answers a recipient: {_shardsvrSessions: ns, since, after} with what sessions have
-// executed since a time of this member's clock, in milliseconds, and where to go on. now is
-// its time.
+// sessions answers a recipient. {_shardsvrSessions: ns, since, after} returns what sessions
+// have executed since a time of this member's clock, in milliseconds, and where to continue.
+// now is the clock's time.
 func (r *request) sessions(context.Context) error {
 	since, _ := bson.ExactInt64(r.body.Lookup("since"))
 	var after []byte
@@ -50,7 +50,7 @@ func (r *request) sessions(context.Context) error {
 	return nil
 }
 
-// mergeSessions takes over what the donor's sessions have executed since the last time.
+// mergeSessions imports what the donor's sessions have executed since the last call.
 func (r *recipient) mergeSessions(ctx context.Context) error {
 	next := bson.Value{Type: bson.Missing}
 	started := int64(0)
@@ -71,7 +71,7 @@ func (r *recipient) mergeSessions(ctx context.Context) error {
 			_, value := v.Doc().Lookup("record").Binary()
 			record, err := retryable.Parse(value)
 			if err != nil || len(session) != retryable.SessionLen {
-				return mongoerr.New(mongoerr.OperationFailed, "the donor's record of a session is not readable: %v", err)
+				return mongoerr.New(mongoerr.OperationFailed, "invalid session record from the donor: %v", err)
 			}
 			var s retryable.Session
 			copy(s.ID[:], session)

@@ -17,11 +17,11 @@ import (
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
-// lookPause is how often a primary looks whether there is something to receive or to remove
-// that it has not begun: its predecessor may have.
+// lookPause is how often a primary checks for ranges to receive or to remove that it has
+// not started, because its predecessor did.
 const lookPause = time.Second
 
-// Shard is this member's part of a shard.
+// Shard is this member's part in its shard.
 type Shard struct {
 	node *node.Node
 	cat  *catalog.Catalog
@@ -30,18 +30,18 @@ type Shard struct {
 
 	names nameLocks
 	clock client.Clock
-	kick  chan struct{} // holds one value where there may be new work
+	kick  chan struct{} // holds a value if there may be new work
 	work  struct {
 		sync.Mutex
 		running sync.WaitGroup
 		life    context.Context           // nil while the shard does not run
-		jobs    map[schema.Namespace]*job // under way
+		jobs    map[schema.Namespace]*job // in progress
 		sets    map[string]*client.Set    // other shards, by their set strings
 	}
 }
 
-// New makes the part of a node that is a member of a shard. The node checks statements by
-// what the shard owns from now on.
+// New returns the Shard of a node. From then on the node checks statements against what the
+// shard owns.
 func New(n *node.Node, log *slog.Logger) *Shard {
 	s := &Shard{node: n, cat: n.Catalog, exec: n.Exec, log: log, kick: make(chan struct{}, 1)}
 	s.work.jobs, s.work.sets = map[schema.Namespace]*job{}, map[string]*client.Set{}
@@ -68,8 +68,7 @@ func (s *Shard) Register(r *command.Registry) {
 	}
 }
 
-// Run does what goes on behind requests until ctx ends, and returns when all of it has
-// ended.
+// Run does the background work until ctx ends, and returns when all of it has ended.
 func (s *Shard) Run(ctx context.Context) {
 	s.work.Lock()
 	s.work.life = ctx
@@ -98,7 +97,7 @@ func (s *Shard) Run(ctx context.Context) {
 
 func (s *Shard) writable() bool { return s.node.Dispatcher.TakesWrites() == nil }
 
-// wake has Run look for new work.
+// wake makes Run look for new work.
 func (s *Shard) wake() {
 	select {
 	case s.kick <- struct{}{}:
@@ -106,7 +105,7 @@ func (s *Shard) wake() {
 	}
 }
 
-// look begins what is to be done and is not under way.
+// look starts the work that is pending and not in progress.
 func (s *Shard) look() {
 	for _, db := range s.cat.Databases() {
 		for _, c := range s.cat.Collections(db) {
@@ -117,15 +116,14 @@ func (s *Shard) look() {
 	}
 }
 
-// job is what goes on for one collection: a range that is received, or ranges that are
-// removed.
+// job is the background work for one collection: receiving a range, or removing ranges.
 type job struct {
 	cancel  context.CancelFunc
 	ended   chan struct{}
-	receive *recipient // nil where nothing is received
+	receive *recipient // nil unless a range is being received
 }
 
-// begin starts what the entry of a collection asks for, unless it is under way.
+// begin starts the work that a collection needs, unless it is in progress.
 func (s *Shard) begin(ns schema.Namespace) *job {
 	s.work.Lock()
 	defer s.work.Unlock()
@@ -148,10 +146,10 @@ func (s *Shard) begin(ns schema.Namespace) *job {
 			err = s.sweep(ctx, ns)
 		}
 		if err != nil && ctx.Err() == nil {
-			s.log.WarnContext(ctx, "A range is not moved", "id", logMove, "namespace", ns.String(), "error", err.Error())
+			s.log.WarnContext(ctx, "Receiving or removing a range failed", "id", logMove, "namespace", ns.String(), "error", err.Error())
 		}
 		if j.receive != nil && j.receive.failed() {
-			<-ctx.Done() // so that who asks hears why
+			<-ctx.Done() // keeps err available to _shardsvrReceived
 		}
 		s.work.Lock()
 		defer s.work.Unlock()
@@ -160,7 +158,7 @@ func (s *Shard) begin(ns schema.Namespace) *job {
 	return j
 }
 
-// stop ends what goes on for a collection.
+// stop ends the background work for a collection.
 func (s *Shard) stop(ns schema.Namespace) {
 	s.work.Lock()
 	j := s.work.jobs[ns]
@@ -171,10 +169,10 @@ func (s *Shard) stop(ns schema.Namespace) {
 	}
 }
 
-// logMove is the id of the line about a move that does not go on.
+// logMove is the id of the log line about a failed job.
 const logMove = 9000040
 
-// set is another shard.
+// set returns the client of another shard.
 func (s *Shard) set(at string) (*client.Set, error) {
 	s.work.Lock()
 	defer s.work.Unlock()
@@ -190,10 +188,10 @@ func (s *Shard) set(at string) (*client.Set, error) {
 	return set, nil
 }
 
-// server is the client of what a shard does by itself.
+// server is the client of a shard's own commands.
 var server = &command.Client{Internal: true}
 
-// run runs a command of this member.
+// run runs a command on this member.
 func (s *Shard) run(ctx context.Context, db string, body bson.Doc) (bson.Doc, error) {
 	r := s.node.Dispatcher.Dispatch(ctx, &command.Request{Client: server, DB: db, Body: body})
 	defer r.Release()
@@ -209,8 +207,8 @@ func (s *Shard) run(ctx context.Context, db string, body bson.Doc) (bson.Doc, er
 	return reply, mongoerr.New(mongoerr.Code(bson.ClampToInt64(code)), "%s", message)
 }
 
-// put stores a document in the place of the one with its _id, in a unit with others where u
-// is not nil.
+// put replaces or inserts a document by its _id, in the unit u, or in one of its own if u
+// is nil.
 func (s *Shard) put(ctx context.Context, u *catalog.Unit, ns schema.Namespace, doc bson.Doc) error {
 	c := s.cat.Lookup(ns)
 	if c == nil {
@@ -237,7 +235,7 @@ func (s *Shard) put(ctx context.Context, u *catalog.Unit, ns schema.Namespace, d
 	return s.cat.Run(ctx, storage.Journaled, put)
 }
 
-// remove removes the document with an _id, if there is one.
+// remove removes the document with an _id, if it exists.
 func (s *Shard) remove(ctx context.Context, ns schema.Namespace, id bson.Value) error {
 	c := s.cat.Lookup(ns)
 	if c == nil {

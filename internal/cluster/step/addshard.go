@@ -2,12 +2,12 @@ package step
 
 import "github.com/mayflydb/mayfly/internal/bson"
 
-// KindAddShard takes a replica set into the cluster.
+// KindAddShard adds a replica set to the cluster as a shard.
 //
 // Args: {shard, host, clusterId, configdb, databases: {name: version}}.
 const KindAddShard = "addShard"
 
-// KindRemoveShard lets a shard go that has nothing any more.
+// KindRemoveShard removes a drained shard from the cluster.
 //
 // Args: {shard, host, clusterId, configdb}.
 const KindRemoveShard = "removeShard"

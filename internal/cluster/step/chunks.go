@@ -2,15 +2,15 @@ package step
 
 import "github.com/mayflydb/mayfly/internal/bson"
 
-// KindChunks is a change of chunks that moves nothing: a split, a merge. Their
-// shards are told, as the new versions are above theirs.
+// KindChunks changes chunks without moving data: a split or a merge. Their shards
+// get the new versions, which are higher than the ones they have.
 //
 // Args: {uuid, shards}. Told: {versions: {shard: version}}.
 const KindChunks = "chunks"
 
 var chunks = phases(nil, stages{tellVersions}, nil)
 
-// tellVersions tells each shard of Told its version.
+// tellVersions sends each shard in Told its version.
 func tellVersions(o *Operation, _ Answers) []Request {
 	var out []Request
 	for shard, version := range o.Told.Lookup("versions").Doc().All() {
@@ -22,8 +22,8 @@ func tellVersions(o *Operation, _ Answers) []Request {
 	return out
 }
 
-// collection is the UUID of the collection, which the commit of shardCollection
-// finds out.
+// collection is the UUID of the collection. In shardCollection it is known only
+// after the commit.
 func (o *Operation) collection() bson.Value {
 	if v := o.Told.Lookup("uuid"); !v.IsMissing() {
 		return v

@@ -2,7 +2,7 @@ package step
 
 import "github.com/mayflydb/mayfly/internal/bson"
 
-// KindCreateDatabase makes a database, whose primary shard is told.
+// KindCreateDatabase creates a database and tells its primary shard.
 //
 // Args: {primary, version}.
 const KindCreateDatabase = "createDatabase"
@@ -11,7 +11,7 @@ var createDatabase = phases(nil, stages{func(o *Operation, _ Answers) []Request 
 	return []Request{o.setDatabase("primary", "version", true, false)}
 }}, nil)
 
-// setDatabase tells a shard what it is to a database.
+// setDatabase tells a shard whether it is the primary shard of a database.
 func (o *Operation) setDatabase(who, version string, primary, blocked bool) Request {
 	return to(o.Args.Lookup(who).Str(), "_shardsvrSetDatabase", o.Namespace, func(b *bson.Builder) {
 		b.Value("version", o.Args.Lookup(version))

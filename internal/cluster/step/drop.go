@@ -2,8 +2,8 @@ package step
 
 import "github.com/mayflydb/mayfly/internal/bson"
 
-// KindDrop drops a collection: the commit takes it from config.collections, and
-// then each shard is told.
+// KindDrop drops a collection: the commit removes it from config.collections, then
+// each shard drops it.
 //
 // Args: {shards, uuid where it is sharded}.
 const KindDrop = "drop"

@@ -7,15 +7,15 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// Fence says to which operation a request belongs and where in it, so that a shard
-// refuses what is late, or of a config primary that is none any more.
+// Fence identifies the operation of a request and its place in it, so that a shard can
+// reject requests that arrive late or come from a deposed config primary.
 // (docs/rfcs/0023-cluster.md, "The fence")
 type Fence struct {
 	Number int64 // of the operation
 	Phase  Phase
 	Term   int64 // of the config primary
 	Seq    int32
-	// Low is a number below which all operations have ended. It is no part of the order.
+	// Low is a number below which all operations have ended. Compare ignores it.
 	Low int64
 }
 

@@ -3,7 +3,7 @@ package step
 import "github.com/mayflydb/mayfly/internal/bson"
 
 // KindIndexes runs createIndexes, dropIndexes or collMod on all shards of a
-// collection. Where one of them refuses, indexes that others have created go.
+// collection. If one of them fails, the indexes that the others have created are dropped.
 //
 // Args: {shards, command, undo: {shard: [names of indexes that were not there]}}.
 const KindIndexes = "indexes"
@@ -15,7 +15,7 @@ var indexes = phases(
 		})
 	}},
 	nil,
-	// All are asked, as a request that is late must meet the fence.
+	// All shards get it, so that a late request meets the fence.
 	stages{func(o *Operation, _ Answers) []Request {
 		return each(texts(o.Args, "shards"), func(shard string) Request {
 			names := o.Args.Lookup("undo").Doc().Lookup(shard)

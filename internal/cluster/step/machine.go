@@ -7,45 +7,45 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// State is an operation under way, as one primary knows it. It is a value: Step
-// shares nothing with the state that it was given.
+// State is an operation in progress, as one primary knows it. It is a value: the state
+// that Step returns shares nothing with the one it was given.
 type State struct {
 	Operation
-	// Got are the replies of the phase trying.
+	// Got holds the replies to the requests of phase Trying.
 	Got Answers
-	// Cause is why it is undone; nil where it is not.
+	// Cause is why the operation is undone, nil if it is not.
 	Cause error
 
 	stage   int
-	seq     int32 // of the last request of the phase
+	seq     int32 // number of the last request of the phase
 	asked   []Send
-	writing Phase // the phase whose write is under way, or 0
+	writing Phase // the phase that is being written, or 0
 	began   bool
 }
 
-// Send is a request under way, with its number in the fence.
+// Send is a request in flight, with its number in the fence.
 type Send struct {
 	Seq int32
 	Request
 }
 
-// EventKind says what has happened.
+// EventKind is a kind of event.
 type EventKind uint8
 
 // The events.
 const (
-	// Begin: a primary has found the operation, or has begun it.
+	// Begin: a primary has created the operation, or found it.
 	Begin EventKind = iota
-	// Answered: a shard has answered the request Seq, with Reply or with Err, by which
-	// it says that it has done nothing.
+	// Answered: a shard has answered the request Seq with Reply, or with Err, which
+	// means that it has done nothing.
 	Answered
-	// Lost: no answer to the request Seq, which may have been done or may yet be.
+	// Lost: the request Seq was not answered. It may have been executed, or may be later.
 	Lost
-	// Written: the write that was asked for has happened; Told is what a commit found.
+	// Written: the requested write has happened. Told is the result of a commit.
 	Written
-	// Refused: the write has not happened and cannot (Err), since config.* says no.
+	// Refused: the write cannot happen because of the contents of config.* (Err).
 	Refused
-	// Cancel: somebody wants it undone (Err), where that is still possible.
+	// Cancel: the operation is to be undone (Err) if that is still possible.
 	Cancel
 )
 
@@ -58,17 +58,17 @@ type Event struct {
 	Err   error
 }
 
-// Action is what is to be done: requests to send, or the write of a phase.
+// Action is what the driver does next: send requests, or write a phase.
 type Action struct {
 	Send []Send
-	// Again says that they were sent before, so that the sender waits a little.
+	// Again says that the requests were sent before: the driver pauses first.
 	Again bool
-	// Write is the phase to write, 0 for none: Committed with the change of config.*,
+	// Write is the phase to write, or 0: Committed together with the change of config.*,
 	// Undone, or Ended, which removes the document.
 	Write Phase
 }
 
-// Step takes an operation on by one event.
+// Step advances an operation by one event.
 func Step(s State, e Event) (State, Action) {
 	s.asked, s.Got = slices.Clone(s.asked), slices.Clip(s.Got)
 	switch e.Kind {
@@ -102,8 +102,8 @@ func (s *State) find(seq int32) int {
 	return slices.IndexFunc(s.asked, func(a Send) bool { return a.Seq == seq })
 }
 
-// enter asks for what a stage of the phase asks for, and behind the last one for
-// the write that ends the phase (invariant one-write).
+// enter sends the requests of the next stage that has any. After the last stage it
+// requests the write that ends the phase (invariant one-write).
 func (s State) enter(stage int) (State, Action) {
 	of := courses[s.Kind][s.Phase]
 	for s.stage = stage; s.stage < len(of); s.stage++ {
@@ -124,7 +124,7 @@ func (s State) enter(stage int) (State, Action) {
 	return s, Action{Write: s.writing}
 }
 
-// undo gives up what is asked, and asks for the write of the phase undone.
+// undo drops the requests in flight and requests the write of phase Undone.
 func (s State) undo(cause error) (State, Action) {
 	s.Cause, s.asked, s.writing = cause, nil, Undone
 	return s, Action{Write: Undone}
@@ -169,13 +169,13 @@ func (s State) written(e Event) (State, Action) {
 	return s.enter(0)
 }
 
-// number reads a whole number of a reply, 0 where there is none.
+// number is the integer field of a reply, 0 if it has none.
 func number(d bson.Doc, name string) int64 {
 	n, _ := bson.ExactInt64(d.Lookup(name))
 	return n
 }
 
-// failure is the error that a shard reports in a reply about what it does behind it.
+// failure is the error of a shard's background work, as reported in a reply.
 func failure(reply bson.Doc) error {
 	if v := reply.Lookup("failed"); v.Type == bson.TypeString {
 		return mongoerr.New(mongoerr.OperationFailed, "%s", v.Str())

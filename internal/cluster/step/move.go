@@ -2,14 +2,14 @@ package step
 
 import "github.com/mayflydb/mayfly/internal/bson"
 
-// KindMove is a range that goes from one shard to another.
+// KindMove moves a range from one shard to another.
 //
 // Args: {from, to, host: the donor's, min, max, uuid, key, unique, generation}.
 // Told: {given, own}, the versions of both.
 const KindMove = "move"
 
-// BehindMS is how far a recipient may be behind the donor, in milliseconds, when the
-// donor's writes are made to wait.
+// BehindMS is the largest lag of the recipient, in milliseconds, at which the donor
+// begins to block writes.
 const BehindMS = 1200
 
 var move = phases(
@@ -40,20 +40,20 @@ var move = phases(
 			return []Request{o.ranged("from", "_shardsvrBlock", func(b *bson.Builder) { b.Bool("reads", true) })}
 		},
 	},
-	// Neither waits for the other: from the commit on the donor shows the range to nobody.
+	// In parallel: the donor hides the range from the commit on.
 	stages{func(o *Operation, _ Answers) []Request {
 		return []Request{
 			o.ranged("to", "_shardsvrOwn", func(b *bson.Builder) { b.Value("version", o.Told.Lookup("own")) }),
 			o.ranged("from", "_shardsvrGiven", func(b *bson.Builder) { b.Value("version", o.Told.Lookup("given")) }),
 		}
 	}},
-	// Also who never heard of the move is asked: a request that is late meets the fence.
+	// Shards that have not seen the move get it too, so that a late request meets the fence.
 	stages{func(o *Operation, _ Answers) []Request {
 		return []Request{o.ranged("to", "_shardsvrAbort", nil), o.ranged("from", "_shardsvrAbort", nil)}
 	}},
 )
 
-// ranged is a request about the range of a move; who is the argument that has the
+// ranged is a request about the range of a move. who is the argument that names the
 // shard.
 func (o *Operation) ranged(who, command string, fill func(b *bson.Builder)) Request {
 	return to(o.Args.Lookup(who).Str(), command, o.Namespace, func(b *bson.Builder) {

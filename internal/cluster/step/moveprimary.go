@@ -2,7 +2,7 @@ package step
 
 import "github.com/mayflydb/mayfly/internal/bson"
 
-// KindMovePrimary brings what is not sharded in a database to another shard.
+// KindMovePrimary moves the unsharded collections of a database to another shard.
 //
 // Args: {from, to, host: the donor's, version, next: the version after it}.
 const KindMovePrimary = "movePrimary"

@@ -12,10 +12,10 @@ type Phase int32
 
 // The phases. A document of config.operations has one of the first three.
 const (
-	Trying    Phase = 1 + iota // what is asked can be undone
-	Committed                  // config.* has the change; shards are told
-	Undone                     // it is not to be; shards forget what they were asked
-	Ended                      // each shard has answered; the document is gone
+	Trying    Phase = 1 + iota // the requests of this phase can be undone
+	Committed                  // config.* has the change, and the shards are being told
+	Undone                     // the operation has failed, and the shards are undoing it
+	Ended                      // all shards have answered, and the document is removed
 )
 
 var phaseNames = map[Phase]string{Trying: "trying", Committed: "committed", Undone: "undone", Ended: "ended"}
@@ -24,13 +24,13 @@ func (p Phase) String() string { return phaseNames[p] }
 
 // Operation is a document of config.operations.
 type Operation struct {
-	// Number is its _id, above those of all operations before it.
+	// Number is its _id, greater than that of every earlier operation.
 	Number    int64
 	Kind      string
 	Namespace string // or a database, or a shard
 	Phase     Phase
-	// Args is what it was begun with; Told what the commit found out that shards
-	// are told, nil before it.
+	// Args are the arguments of the operation. Told is the result of the commit, which is
+	// sent to the shards; nil before it.
 	Args, Told bson.Doc
 }
 
@@ -59,7 +59,7 @@ func Parse(d bson.Doc) (Operation, error) {
 	return o, nil
 }
 
-// Shards are the shards that the operation may ask, in order.
+// Shards are the shards that take part in the operation, sorted.
 func (o *Operation) Shards() []string {
 	var ids []string
 	for _, name := range []string{"from", "to", "shard", "primary"} {
@@ -72,16 +72,17 @@ func (o *Operation) Shards() []string {
 	return slices.Compact(ids)
 }
 
-// Here is the shard of a request that the config primary does by itself.
+// Here is the shard of a request that the config primary executes itself.
 const Here = ""
 
-// Request is what a shard is asked: a command without its field operation.
+// Request is a command for a shard, without the field operation.
 type Request struct {
 	Shard string
 	Body  bson.Doc
-	// Asks says that it changes nothing, and has no fence.
+	// Asks marks a request that only reads. It has no fence.
 	Asks bool
-	// ready says whether a reply ends it; else it is asked again. Nil: any does.
+	// ready reports whether a reply completes the request; if not, it is sent again. Nil
+	// accepts every reply.
 	ready func(bson.Doc) (bool, error)
 }
 
@@ -91,10 +92,10 @@ func (r *Request) Name() string {
 	return name
 }
 
-// Answers are the replies of the phase trying.
+// Answers are the replies to the requests of phase Trying.
 type Answers []Answer
 
-// Answer is one of them, to the request Name.
+// Answer is the reply of one shard to the request Name.
 type Answer struct {
 	Shard, Name string
 	Reply       bson.Doc
@@ -110,12 +111,12 @@ func (a Answers) From(shard, name string) bson.Doc {
 	return nil
 }
 
-// stage makes the requests that go out together.
+// stage makes the requests that are sent in parallel.
 type stage func(o *Operation, got Answers) []Request
 
 type stages []stage
 
-// course is the stages of each phase of an operation.
+// course lists the stages of each phase of an operation.
 type course map[Phase]stages
 
 // phases makes a course.
@@ -123,7 +124,7 @@ func phases(trying, committed, undone stages) course {
 	return course{Trying: trying, Committed: committed, Undone: undone}
 }
 
-// courses are those of all kinds of operations.
+// courses has the course of each kind of operation.
 var courses map[string]course
 
 func init() {
@@ -134,8 +135,8 @@ func init() {
 	}
 }
 
-// StartsCommitted says whether an operation of a kind has nothing to try: its
-// document is written with its commit.
+// StartsCommitted reports whether operations of a kind have no phase Trying: their
+// document is written together with the commit.
 func StartsCommitted(kind string) bool {
 	return len(courses[kind][Trying]) == 0
 }
@@ -162,7 +163,7 @@ func to(shard, command, ns string, fill func(b *bson.Builder)) Request {
 	return Request{Shard: shard, Body: b.Finish()}
 }
 
-// each makes a request of every shard.
+// each makes one request for every shard.
 func each(shards []string, f func(shard string) Request) []Request {
 	out := make([]Request, 0, len(shards))
 	for _, s := range shards {
@@ -171,7 +172,7 @@ func each(shards []string, f func(shard string) Request) []Request {
 	return out
 }
 
-// copied copies the fields names of d that it has.
+// copied appends those of the named fields that d has.
 func copied(b *bson.Builder, d bson.Doc, names ...string) {
 	for _, name := range names {
 		if v := d.Lookup(name); !v.IsMissing() {

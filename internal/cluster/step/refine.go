@@ -2,7 +2,7 @@ package step
 
 import "github.com/mayflydb/mayfly/internal/bson"
 
-// KindRefine gives a collection a shard key that begins with the one it has.
+// KindRefine adds fields to the end of a collection's shard key.
 //
 // Args: {shards: its owners and the primary shard, key, generation}. Told: {versions}.
 const KindRefine = "refine"

@@ -2,15 +2,15 @@ package step
 
 import "github.com/mayflydb/mayfly/internal/bson"
 
-// KindRename gives a sharded collection another name, which is a generation of its
-// own. What has that name goes.
+// KindRename renames a sharded collection. Under the new name it has a new generation.
+// A collection that has that name already is dropped.
 //
-// Args: {to, shards: its owners and the primary shard, target: all that have what
-// goes, dropTarget: its UUID, version: 0|0 of the generation}. Told: {versions}.
+// Args: {to, shards: its owners and the primary shard, target: all shards that have the dropped collection, dropTarget: its UUID, version: 0|0 of the
+// generation}. Told: {versions}.
 const KindRename = "rename"
 
-// KindRenameUnsharded is the same for a collection of the primary shard, which does
-// it by itself, or says why not.
+// KindRenameUnsharded renames an unsharded collection, which its primary shard does
+// alone.
 //
 // Args: {to, primary, dropTarget: bool}.
 const KindRenameUnsharded = "renameUnsharded"
@@ -41,7 +41,7 @@ var (
 	}})
 )
 
-// blockEach blocks all of a collection, reads and writes.
+// blockEach blocks reads and writes of the collection on each shard.
 func blockEach(o *Operation, _ Answers) []Request {
 	return each(texts(o.Args, "shards"), func(shard string) Request {
 		return to(shard, "_shardsvrBlock", o.Namespace, func(b *bson.Builder) { b.Bool("reads", true) })

@@ -2,19 +2,19 @@ package step
 
 import "github.com/mayflydb/mayfly/internal/bson"
 
-// KindShardCollection makes a sharded collection, of one that lies on the primary
-// shard of its database or of none.
+// KindShardCollection shards a collection on the primary shard of its database, or
+// creates a sharded one.
 //
 // Args: {primary, shards: all of them, key, unique, version: 0|0 of its generation,
 // …options of the command}. Told: {uuid, versions: {shard: version}}.
 const KindShardCollection = "shardCollection"
 
-// LayChunks is what the config primary does by itself once the primary shard has
-// said what there is: it writes the chunks, which are nobody's until the commit. Its
-// reply is {owners: [shard]}.
+// LayChunks is executed by the config primary itself once the primary shard has
+// described the collection: it writes the chunks, which nobody reads before the commit.
+// Its reply is {owners: [shard]}.
 const LayChunks = "layChunks"
 
-// DropChunks removes the chunks of collections that are none any more.
+// DropChunks removes the chunks of collections that are no longer sharded.
 const DropChunks = "dropChunks"
 
 var shardCollection = phases(
