@@ -13,9 +13,10 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/sortkey"
 )
 
-// aggregate answers {aggregate: collection or 1, pipeline, cursor: {}}: a pipeline that
-// one shard can run goes there whole; of others the shards run the beginning, and the
-// router what must see the documents of all. (Manual: database command aggregate.)
+// aggregate answers {aggregate: collection or 1, pipeline, cursor: {}}. A pipeline that
+// one shard can run is sent there whole. Of any other the shards run the first part,
+// and the router the part that needs the documents of all shards. (Manual: database
+// command aggregate.)
 func (r *Router) aggregate() *command.Command {
 	return &command.Command{
 		Name: "aggregate", Help: "run an aggregation pipeline", Run: r.runAggregate,
@@ -23,7 +24,7 @@ func (r *Router) aggregate() *command.Command {
 	}
 }
 
-// aggregation is an aggregate under way.
+// aggregation is an aggregate that is being executed.
 type aggregation struct {
 	r         *Router
 	op        *command.Op
@@ -31,7 +32,7 @@ type aggregation struct {
 	coll      string // "" for one without a collection
 	list      []bson.Value
 	collation bson.Doc
-	shown     string // the namespace that the client asked for
+	shown     string // the client's namespace
 }
 
 func (r *Router) runAggregate(ctx context.Context, op *command.Op) error {
@@ -62,7 +63,8 @@ func (r *Router) runAggregate(ctx context.Context, op *command.Op) error {
 	return a.run(ctx)
 }
 
-// run runs the pipeline, and again over what is below where its collection is a view.
+// run runs the pipeline. If its collection is a view, it runs the resolved pipeline
+// over the underlying collection.
 func (a *aggregation) run(ctx context.Context) error {
 	if first := a.first(); a.coll == "" || ofServers[first] != "" {
 		return a.runOverServers(ctx, first)
@@ -78,7 +80,7 @@ func (a *aggregation) run(ctx context.Context) error {
 	return err
 }
 
-// first is the name of the first stage.
+// first returns the name of the first stage.
 func (a *aggregation) first() string {
 	if len(a.list) == 0 {
 		return ""
@@ -87,7 +89,7 @@ func (a *aggregation) first() string {
 	return name
 }
 
-// body is the command for a shard with a pipeline.
+// body returns the command that runs a pipeline on a shard.
 func (a *aggregation) body(rt *route, name string, list []bson.Value) bson.Doc {
 	b := new(bson.Builder)
 	if a.coll == "" {
@@ -110,7 +112,7 @@ func (a *aggregation) body(rt *route, name string, list []bson.Value) bson.Doc {
 	return b.Finish()
 }
 
-// runBy runs the pipeline by a route.
+// runBy runs the pipeline, targeted by a route.
 func (a *aggregation) runBy(ctx context.Context, rt *route) error {
 	if rt.primary == "" {
 		if _, writes := named(a.db, a.list); writes == "" && !slices.ContainsFunc(a.list, func(s bson.Value) bool { n, _ := s.Doc().First(); return n == "$unionWith" }) {
@@ -140,7 +142,7 @@ func (a *aggregation) runBy(ctx context.Context, rt *route) error {
 	return a.merge(ctx, rt, in, p)
 }
 
-// targets are the shards whose documents the pipeline can see: by the filter that it
+// targets returns the shards that the pipeline reads, according to the filter that it
 // begins with.
 func (a *aggregation) targets(rt *route) ([]string, error) {
 	filter := bson.Empty
@@ -151,7 +153,8 @@ func (a *aggregation) targets(rt *route) ([]string, error) {
 	return rt.targets(a.op, filter, document(a.op.Body.Lookup("let")), a.collation)
 }
 
-// together says whether all that the pipeline reads and writes is on one shard.
+// together reports whether all collections that the pipeline reads and writes are on
+// one shard.
 func (a *aggregation) together(ctx context.Context, rt *route, shards []string) (bool, error) {
 	if len(shards) != 1 {
 		return false, nil
@@ -177,7 +180,7 @@ func (a *aggregation) together(ctx context.Context, rt *route, shards []string) 
 	return true, nil
 }
 
-// passWhole has one shard run it all.
+// passWhole runs the whole pipeline on one shard.
 func (a *aggregation) passWhole(ctx context.Context, rt *route, name string) error {
 	_, writes := named(a.db, a.list)
 	answer, err := a.r.ask(ctx, a.op, question{shard: name, db: a.db, body: a.body(rt, name, a.list), reads: writes == ""})
@@ -187,7 +190,7 @@ func (a *aggregation) passWhole(ctx context.Context, rt *route, name string) err
 	return a.r.passCursor(ctx, a.op, &route{ns: a.shown}, name, answer)
 }
 
-// openShards opens the shards' part on each of them.
+// openShards opens the shards' part of the pipeline on each of them.
 func (a *aggregation) openShards(ctx context.Context, rt *route, shards []string, p parts) (documentCursor, error) {
 	all, err := each(shards, func(name string) (*remote, error) {
 		body := withField(a.body(rt, name, p.shards), "cursor", bson.Document(new(bson.Builder).Int32("batchSize", moreBatch).Finish()))
@@ -216,7 +219,7 @@ func (a *aggregation) openShards(ctx context.Context, rt *route, shards []string
 	return nil, err
 }
 
-// merge runs the router's part over what the shards send, and answers with its cursor.
+// merge runs the router's part over the shards' results, and replies with its cursor.
 func (a *aggregation) merge(ctx context.Context, rt *route, in documentCursor, p parts) error {
 	s, err := newScope(a.op, rt, document(a.op.Body.Lookup("let")), a.collation)
 	if err != nil {
@@ -250,14 +253,14 @@ func (a *aggregation) merge(ctx context.Context, rt *route, in documentCursor, p
 	})
 }
 
-// closeCursor closes what the shards send, where there is something.
+// closeCursor closes the cursors of the shards, if there are any.
 func closeCursor(c documentCursor) {
 	if c != nil {
 		c.Close()
 	}
 }
 
-// merging is the router's part of a pipeline as a cursor.
+// merging is the cursor over the router's part of a pipeline.
 type merging struct {
 	pipeline.Iterator
 	account memory.Account
@@ -269,15 +272,15 @@ func (m *merging) Close() {
 	m.account.Close()
 }
 
-// ofServers are the stages that show what servers have rather than documents, by where
-// they are asked: all shards, the owners of the collection, or one place.
+// ofServers maps the stages that show the state of servers to where they run: on all
+// shards, on the owners of the collection, or in one place.
 var ofServers = map[string]string{
 	"$collStats": "owners", "$indexStats": "owners", "$planCacheStats": "owners", "$expiryStats": "shards", "$currentOp": "shards",
 	"$listLocalSessions": "config", "$listSessions": "config", "$listClusterCatalog": "shards", "$listCatalog": "shards",
 	"$documents": "anywhere", "$querySettings": "config", "$queryStats": "config", "$shardedDataDistribution": "router",
 }
 
-// runOverServers runs a pipeline whose first stage shows what servers have.
+// runOverServers runs a pipeline whose first stage is one of ofServers.
 func (a *aggregation) runOverServers(ctx context.Context, first string) error {
 	var shards []string
 	rt := &route{ns: a.shown, db: a.db}
@@ -324,7 +327,7 @@ func (a *aggregation) runOverServers(ctx context.Context, first string) error {
 	return a.merge(ctx, rt, &labelled{concatenation{all}}, p)
 }
 
-// labels say how what a shard shows of itself is marked with its name.
+// labels adds the name of the shard to the documents of such a stage.
 var labels = map[string]func(shard string, d bson.Doc) bson.Doc{
 	"$collStats": withShard, "$indexStats": withShard, "$planCacheStats": withShard, "$listCatalog": withShard,
 	"$currentOp": func(shard string, d bson.Doc) bson.Doc {
@@ -339,7 +342,7 @@ func withShard(shard string, d bson.Doc) bson.Doc {
 	return new(bson.Builder).String("shard", shard).Fields(withoutFields(d, "shard")).Finish()
 }
 
-// labelled is the cursors of shards whose documents say where they come from.
+// labelled is the cursors of shards whose documents carry the name of their shard.
 type labelled struct{ concatenation }
 
 // Next implements pipeline.Iterator.

@@ -10,13 +10,14 @@ import (
 	"github.com/mayflydb/mayfly/internal/wire"
 )
 
-// ours are the arguments of a client's command that shards get from the router, or not.
+// ours has the arguments of a client's command that the router sets itself, or does not
+// forward.
 var ours = map[string]bool{
 	"$db": true, "$clusterTime": true, "$readPreference": true, "shardVersion": true, "databaseVersion": true, "$configTime": true, "$topologyTime": true, "shardKeyMayBe": true,
 }
 
-// appendRest writes the fields of a client's command but for the first, those that the
-// router writes itself, and those that leave names.
+// appendRest appends the fields of a client's command except the first, those in ours,
+// and those that leave names.
 func appendRest(b *bson.Builder, body bson.Doc, leave ...string) {
 	it := body.Iter()
 	it.Next()
@@ -34,22 +35,22 @@ fields:
 	}
 }
 
-// question is what one shard is asked for an operation.
+// question is a request to one shard on behalf of an operation.
 type question struct {
 	shard     string
 	db        string
 	body      bson.Doc
 	sequences []wire.Sequence
-	reads     bool // by the read preference of the operation's client
+	reads     bool // uses the read preference of the operation's client
 }
 
-// readPreference is what op's client wants to read from.
+// readPreference returns the read preference of op's client.
 func readPreference(op *command.Op) (client.ReadPreference, error) {
 	return client.ParseReadPreference(document(op.Body.Lookup("$readPreference")))
 }
 
-// ask asks a shard for op, whose operationTime then counts what it answered. Errors: the
-// shard's, those of client.Set.
+// ask sends a request of op to a shard, and advances op's operationTime by the reply.
+// Errors: the shard's, those of client.Set.
 func (r *Router) ask(ctx context.Context, op *command.Op, q question) (client.Answer, error) {
 	set, err := r.shards.shard(ctx, q.shard)
 	if err != nil {
@@ -70,8 +71,8 @@ func (r *Router) ask(ctx context.Context, op *command.Op, q question) (client.An
 	return a, err
 }
 
-// each runs f for each of the names at once, and returns what came out, in their order.
-// The error is one that says a route was old, else the first.
+// each runs f for all names in parallel, and returns the results in their order. Of
+// several errors it returns one about a stale route, else the first.
 func each[T any](names []string, f func(name string) (T, error)) ([]T, error) {
 	out, errs := make([]T, len(names)), make([]error, len(names))
 	if len(names) == 1 {

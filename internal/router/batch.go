@@ -12,22 +12,23 @@ import (
 	"github.com/mayflydb/mayfly/internal/wire"
 )
 
-// batch is the statements of one client's command under way, all on one namespace.
+// batch is the statements of one client's command, all on one namespace.
 //
-// Statements that are ordered go in runs: as many as follow each other and concern the
-// same shard, and the next run when that one is answered. Others go to all shards at
-// once. What a shard refused because the route was old had no effect, and is sent again.
+// Ordered statements are sent in runs: consecutive statements that target the same shard
+// are one run, and the next run waits for its reply. Unordered ones are sent to all shards
+// in parallel. A statement that a shard rejected because of a stale route had no effect,
+// and is sent again.
 type batch struct {
 	r       *Router
 	op      *command.Op
 	ns      string
 	ordered bool
-	common  bson.Doc // what each command to a shard has beside its statements
+	common  bson.Doc // fields of each command to a shard, other than its statements
 	pending []*statement
 	results results
 }
 
-// results are what became of the statements of a batch, by their index.
+// results are the outcomes of a batch's statements, by index.
 type results struct {
 	n, modified int64 // sums, as insert, update and delete answer
 	counts      map[int]*counts
@@ -37,7 +38,7 @@ type results struct {
 	retried     []int32
 }
 
-// counts are what one statement did.
+// counts are the counts of one statement.
 type counts struct{ n, modified int64 }
 
 type upserted struct {
@@ -55,17 +56,17 @@ type concernError struct {
 	doc   bson.Doc
 }
 
-// part is statements for one shard, sent in one command.
+// part is the statements for one shard that are sent in one command.
 type part struct {
 	shard      string
 	statements []*statement
-	docs       []bson.Doc // as the shard gets them
-	mayBe      bson.Doc   // the chunk in which a changed shard key may lie; nil for none
+	docs       []bson.Doc // in the form for the shard
+	mayBe      bson.Doc   // the chunk that may contain a changed shard key; nil for none
 	reply      bson.Doc
 	err        error
 }
 
-// run executes the statements. The error is one of the whole command; those of statements
+// run executes the statements. The error is one of the whole command; errors of statements
 // are in the results.
 func (b *batch) run(ctx context.Context) error {
 	rt, err := b.r.route(ctx, b.ns)
@@ -97,7 +98,7 @@ func (b *batch) run(ctx context.Context) error {
 	return nil
 }
 
-// createDatabase has a database made, where a first write needs it.
+// createDatabase creates a database on the first write to it.
 func (r *Router) createDatabase(ctx context.Context, rt *route) (*route, error) {
 	body := new(bson.Builder).String("_configsvrCreateDatabase", rt.db).OpenDoc("writeConcern").String("w", "majority").Close().Finish()
 	if _, err := r.config.Run(ctx, adminCall(body)); err != nil {
@@ -110,7 +111,7 @@ func (r *Router) createDatabase(ctx context.Context, rt *route) (*route, error) 
 	return rt, err
 }
 
-// step sends what can be sent now by one route, and takes in what is answered.
+// step sends all statements that can be sent now by one route, and merges the replies.
 func (b *batch) step(ctx context.Context, rt *route) error {
 	parts, alone, err := b.divide(rt)
 	if err != nil {
@@ -143,8 +144,8 @@ func (b *batch) step(ctx context.Context, rt *route) error {
 	return old
 }
 
-// divide puts pending statements into parts for shards. alone is the next statement where
-// that goes in two phases. A statement that goes nowhere has failed.
+// divide groups pending statements into parts for shards. alone is the next statement if
+// it runs in two phases. A statement that cannot be targeted fails.
 func (b *batch) divide(rt *route) (parts []part, alone *statement, err error) {
 	for _, s := range slices.Clone(b.pending) {
 		p, err := rt.target(b.op, s)
@@ -163,7 +164,7 @@ func (b *batch) divide(rt *route) (parts []part, alone *statement, err error) {
 			if b.ordered {
 				return parts, nil, nil
 			}
-			continue // when the others are done
+			continue // after the others
 		case b.ordered && len(parts) > 0 && (len(p.shards) > 1 || parts[0].shard != p.shards[0] || len(parts) > 1):
 			return parts, nil, nil
 		}
@@ -188,7 +189,7 @@ func (b *batch) divide(rt *route) (parts []part, alone *statement, err error) {
 	return parts, nil, nil
 }
 
-// ownersOf are the shards that own some of the ranges.
+// ownersOf returns the shards that own parts of the ranges.
 func (rt *route) ownersOf(ranges []shard.Range) []string {
 	var names []string
 	for _, r := range ranges {
@@ -202,7 +203,7 @@ func (rt *route) ownersOf(ranges []shard.Range) []string {
 	return names
 }
 
-// send sends each part to its shard, all at once.
+// send sends the parts to their shards in parallel.
 func (b *batch) send(ctx context.Context, rt *route, parts []part) error {
 	names := make([]string, len(parts))
 	for i := range parts {
@@ -234,7 +235,7 @@ func (b *batch) ask(ctx context.Context, rt *route, p *part) (bson.Doc, error) {
 	return a.Reply, err
 }
 
-// statementID is the number by which a retry finds a statement again.
+// statementID is the stmtId of a statement, which identifies it in a retry.
 func (b *batch) statementID(index int) int32 {
 	if ids := b.op.Body.Lookup("stmtIds"); ids.Type == bson.TypeArray {
 		if v := ids.Doc().Lookup(bson.Index(index)); v.IsNumber() {
@@ -247,9 +248,8 @@ func (b *batch) statementID(index int) int32 {
 	return int32(index)
 }
 
-// take takes in what a shard has answered to its part, which may be the only one. The
-// error is one of the whole command, or says that the route is old: then left are the
-// statements that had no effect there.
+// take merges a shard's reply to a part. The error is one of the whole command, or one
+// about a stale route: then left are the statements that had no effect on the shard.
 func (b *batch) take(ctx context.Context, rt *route, p *part, only bool) (left []*statement, err error) {
 	if p.err != nil {
 		e := mongoerr.From(p.err)
@@ -298,9 +298,9 @@ func (b *batch) take(ctx context.Context, rt *route, p *part, only bool) (left [
 	return p.statements[stopped:], old
 }
 
-// changesKey deals with a statement that a shard refused because it would change a
-// document's shard key, and a shard does not know what others own: where the new key is
-// that shard's, too, it is told so, and executes it.
+// changesKey handles a statement that a shard rejected because it would change a
+// document's shard key. A shard does not know what the others own: if it owns the new key
+// as well, the statement is sent again with the chunk of the new key.
 func (b *batch) changesKey(ctx context.Context, rt *route, p *part, i int, e *mongoerr.Error) (done bool, err error) {
 	r, ok := rt.staysOn(p.shard, e)
 	if !ok || p.mayBe != nil {
@@ -312,8 +312,8 @@ func (b *batch) changesKey(ctx context.Context, rt *route, p *part, i int, e *mo
 	return true, err
 }
 
-// staysOn says whether error 283 is about a document whose new shard key belongs to the
-// same shard, and in which chunk it lies.
+// staysOn reports whether error 283 is about a document whose new shard key belongs to the
+// same shard, and returns the chunk of that key.
 func (rt *route) staysOn(name string, e *mongoerr.Error) (chunk bson.Doc, ok bool) {
 	if e.Code != mongoerr.WouldChangeOwningShard || rt.chunks == nil {
 		return nil, false
@@ -330,15 +330,15 @@ func (rt *route) staysOn(name string, e *mongoerr.Error) (chunk bson.Doc, ok boo
 	return new(bson.Builder).Doc("min", rt.chunks.Key().Doc(c.Min)).Doc("max", rt.chunks.Key().Doc(c.Max)).Finish(), true
 }
 
-// appendMayBe writes within what the new shard key of a document may lie, where it may.
+// appendMayBe appends the chunk that may contain the new shard key of a document, if any.
 func appendMayBe(b *bson.Builder, chunk bson.Doc) {
 	if chunk != nil {
 		b.OpenArray("shardKeyMayBe").Doc("0", chunk).Close()
 	}
 }
 
-// translate is an error as clients of a router know it: a document that would leave its
-// shard needs a transaction over shards, which there is none of.
+// translate returns the error that a router's client gets. A document that would leave its
+// shard needs a distributed transaction, which is not supported.
 func translate(e *mongoerr.Error) *mongoerr.Error {
 	if e.Code != mongoerr.WouldChangeOwningShard {
 		return e
@@ -349,8 +349,8 @@ func translate(e *mongoerr.Error) *mongoerr.Error {
 var errLeavesShard = mongoerr.New(mongoerr.IllegalOperation,
 	"Must run update to shard key field in a multi-statement transaction or with retryWrites: true.")
 
-// keep keeps the statements that shards refused as stale. What another shard has executed
-// already is bounded to what is left, the ranges of those that refused.
+// keep keeps the statements that shards rejected as stale. A statement that other shards
+// have executed is restricted to the ranges of the shards that rejected it.
 func (b *batch) keep(rt *route, refused map[*statement][]string, parts []part) {
 	for s, names := range refused {
 		executed := slices.ContainsFunc(parts, func(p part) bool {
@@ -369,12 +369,12 @@ func (b *batch) keep(rt *route, refused map[*statement][]string, parts []part) {
 			}
 			s.left = left
 		}
-		b.again(s)
+		b.retry(s)
 	}
 }
 
-// whole is all that a statement is to be applied to: the key space, or what was left when
-// it was sent.
+// whole returns the ranges to which a statement applies: the whole key space, or those
+// that were left when it was sent.
 func (s *statement) whole(rt *route) []shard.Range {
 	if s.left != nil {
 		return s.left
@@ -395,7 +395,7 @@ func intersect(a, b shard.Range) (shard.Range, bool) {
 	return a, true
 }
 
-// count adds up what a reply says was done.
+// count adds the counts of a reply.
 func (b *batch) count(p *part) {
 	r := &b.results
 	n, modified := sizeOf(p.reply.Lookup("n"), 0), sizeOf(p.reply.Lookup("nModified"), 0)
@@ -428,20 +428,20 @@ func (b *batch) count(p *part) {
 	}
 }
 
-// done takes a statement out of what is pending.
+// done removes a statement from the pending ones.
 func (b *batch) done(s *statement) {
 	b.pending = slices.DeleteFunc(b.pending, func(o *statement) bool { return o == s })
 }
 
-// again takes back in what was done, and had no effect.
-func (b *batch) again(s *statement) {
+// retry makes a statement pending again that had no effect.
+func (b *batch) retry(s *statement) {
 	if !slices.Contains(b.pending, s) {
 		b.pending = append(b.pending, s)
 		slices.SortFunc(b.pending, func(x, y *statement) int { return x.index - y.index })
 	}
 }
 
-// fail notes that a statement has failed; an ordered batch ends with it.
+// fail records the error of a statement. It ends an ordered batch.
 func (b *batch) fail(s *statement, err error) {
 	b.done(s)
 	if !slices.ContainsFunc(b.results.errors, func(f failed) bool { return f.index == s.index }) {
@@ -480,7 +480,7 @@ func writeError(d bson.Doc) (index int, e *mongoerr.Error) {
 	return int(sizeOf(d.Lookup("index"), -1)), e
 }
 
-// write writes the reply of an insert, an update or a delete.
+// write appends the reply of an insert, an update or a delete.
 func (r *results) write(b *bson.Builder, k kind) {
 	b.Int("n", r.n)
 	if k == updates {
@@ -512,8 +512,7 @@ func (r *results) write(b *bson.Builder, k kind) {
 	r.writeConcern(b)
 }
 
-// writeConcern writes what of the write concern was not met, as a router does: the shards'
-// errors in one.
+// writeConcern appends the shards' write concern errors, combined into one as mongos does.
 func (r *results) writeConcern(b *bson.Builder) {
 	switch len(r.concerns) {
 	case 0:

@@ -10,19 +10,19 @@ import (
 )
 
 const (
-	// beaconPause is how often a router says that it is there.
+	// beaconPause is the interval between two updates of config.mongos.
 	beaconPause = 10 * time.Second
-	// beaconTime is how long that may take.
+	// beaconTime bounds the time of an update.
 	beaconTime = 5 * time.Second
 )
 
-// Beacon says in config.mongos that the router is there, until ctx ends: so shells show
-// which routers are active.
+// Beacon updates the router's document in config.mongos until ctx ends. Shells list the
+// active routers by it.
 func (r *Router) Beacon(ctx context.Context) {
 	for {
 		now, cancel := context.WithTimeout(ctx, beaconTime)
 		if _, err := r.config.Run(now, client.Call{DB: "config", Body: r.presence(), Idempotent: true}); err != nil && ctx.Err() == nil {
-			r.Log.InfoContext(ctx, "The config servers were not told that this router is there", "error", err)
+			r.Log.InfoContext(ctx, "The router could not update its document in config.mongos", "error", err)
 		}
 		cancel()
 		if rest(ctx, beaconPause) != nil {
@@ -31,7 +31,7 @@ func (r *Router) Beacon(ctx context.Context) {
 	}
 }
 
-// presence is the update of config.mongos.
+// presence returns the update of config.mongos.
 func (r *Router) presence() bson.Doc {
 	name := r.Process.Name()
 	b := new(bson.Builder).String("update", "mongos").OpenArray("updates").OpenDoc("0").OpenDoc("q").String("_id", name).Close()

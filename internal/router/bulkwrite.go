@@ -18,15 +18,15 @@ func (r *Router) bulkWrite() *command.Command {
 	}
 }
 
-// bulk is a bulkWrite under way.
+// bulk is a bulkWrite that is being executed.
 type bulk struct {
 	r       *Router
 	op      *command.Op
 	spaces  []string
 	ordered bool
-	quiet   bool // errors alone are told
+	quiet   bool // errorsOnly: true
 	items   []bson.Doc
-	results results // what the batches have in common
+	results results // the state that the batches share
 
 	errors, inserted, matched, modified, upserted, deleted int64
 }
@@ -59,7 +59,8 @@ func (r *Router) runBulkWrite(ctx context.Context, op *command.Op) error {
 		}
 	}
 	for i := 0; i < len(list); {
-		// Inserts into one collection go together; of others each outcome is told.
+		// Consecutive inserts into one collection form a batch. Other statements need
+		// an outcome each.
 		n := 1
 		for list[i].kind == inserts && i+n < len(list) && list[i+n].kind == inserts && places[i+n] == places[i] {
 			n++
@@ -79,7 +80,7 @@ func (r *Router) runBulkWrite(ctx context.Context, op *command.Op) error {
 	return b.reply(ctx)
 }
 
-// parse reads one of the ops as the statement that the command of its kind has.
+// parse converts one of the ops into a statement of the command for its kind.
 func (b *bulk) parse(i int, d bson.Doc) (*statement, string, error) {
 	name, at := d.First()
 	n := sizeOf(at, math.MaxInt64)
@@ -128,8 +129,7 @@ func (b *bulk) parse(i int, d bson.Doc) (*statement, string, error) {
 	return s, b.spaces[n], nil
 }
 
-// execute executes statements of one kind on one collection, and notes what became of
-// each.
+// execute executes statements of one kind on one collection, and records their outcomes.
 func (b *bulk) execute(ctx context.Context, ns string, list []*statement) (failed bool, err error) {
 	k := list[0].kind
 	leave := []string{"ops", "nsInfo", "ordered", "errorsOnly", "cursor", "stmtIds", "stmtId"}
@@ -177,7 +177,7 @@ func (b *bulk) execute(ctx context.Context, ns string, list []*statement) (faile
 
 func failedStatement(s *statement, err error) failed { return failed{s.index, mongoerr.From(err)} }
 
-// succeed notes what a statement did.
+// succeed records the counts of a statement.
 func (b *bulk) succeed(s *statement, r *results) {
 	item := new(bson.Builder).Double("ok", 1).Int("idx", int64(s.index))
 	switch s.kind {
@@ -202,7 +202,7 @@ func (b *bulk) succeed(s *statement, r *results) {
 	}
 }
 
-// fail notes why a statement did nothing.
+// fail records the error of a statement.
 func (b *bulk) fail(s *statement, e *mongoerr.Error) {
 	b.errors++
 	d := new(bson.Builder).Double("ok", 0).Int("idx", int64(s.index)).Int32("code", int32(e.Code))
@@ -220,7 +220,7 @@ func (b *bulk) fail(s *statement, e *mongoerr.Error) {
 	b.items = append(b.items, d.Finish())
 }
 
-// reply answers with a cursor over the outcomes and their sums.
+// reply appends a cursor over the outcomes, and their sums.
 func (b *bulk) reply(ctx context.Context) error {
 	size := sizeOf(document(b.op.Body.Lookup("cursor")).Lookup("batchSize"), int64(len(b.items))+1)
 	err := command.WriteCursorReply(ctx, b.op, command.CursorSpec{NS: "admin.$cmd.bulkWrite", Cursor: command.Documents(b.items), BatchSize: size})

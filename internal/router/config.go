@@ -8,8 +8,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// readConfig reads documents of a collection of the database config as a majority of the
-// config servers has them.
+// readConfig reads documents of a collection in the database config with read concern
+// majority.
 func (r *Router) readConfig(ctx context.Context, coll string, filter, sort bson.Doc) ([]bson.Doc, error) {
 	b := new(bson.Builder).String("find", coll).Doc("filter", filter)
 	if !sort.IsEmpty() {
@@ -33,7 +33,7 @@ func (r *Router) readConfig(ctx context.Context, coll string, filter, sort bson.
 	}
 }
 
-// optional is document, or nil where v is none.
+// optional returns v's document, or nil if v is not a document.
 func optional(v bson.Value) bson.Doc {
 	if v.Type != bson.TypeDocument {
 		return nil
@@ -41,7 +41,7 @@ func optional(v bson.Value) bson.Doc {
 	return v.Doc()
 }
 
-// document is the document that v is, or an empty one.
+// document returns v's document, or an empty one.
 func document(v bson.Value) bson.Doc {
 	if v.Type != bson.TypeDocument {
 		return bson.Empty

@@ -9,9 +9,9 @@ import (
 	"github.com/mayflydb/mayfly/internal/command"
 )
 
-// ofCluster are the commands on the database admin that change or show the cluster. They
-// go to the primary of the config servers under the name that mongod's routers use:
-// addShard as _configsvrAddShard. What they take is checked there.
+// ofCluster has the commands on the database admin that change or show the cluster. They
+// are forwarded to the config primary under the names that mongos uses: addShard as
+// _configsvrAddShard. Their arguments are checked there.
 var ofCluster = []string{
 	"addShard", "removeShard", "startShardDraining", "stopShardDraining", "shardDrainingStatus", "commitShardRemoval",
 	"addShardToZone", "removeShardFromZone", "updateZoneKeyRange",
@@ -22,12 +22,12 @@ var ofCluster = []string{
 	"analyzeShardKey", "cleanupOrphaned", "clearJumboFlag", "setAllowMigrations", "transitionFromDedicatedConfigServer", "transitionToDedicatedConfigServer",
 }
 
-// lowerCase are the old spellings of some.
+// lowerCase has the old spellings of some of them.
 var lowerCase = map[string]string{
 	"addShard": "addshard", "removeShard": "removeshard", "enableSharding": "enablesharding", "shardCollection": "shardcollection", "moveChunk": "movechunk", "movePrimary": "moveprimary",
 }
 
-// clusterCommands are those of ofCluster.
+// clusterCommands returns the commands in ofCluster.
 func (r *Router) clusterCommands() []*command.Command {
 	var all []*command.Command
 	for _, name := range ofCluster {
@@ -46,19 +46,18 @@ func (r *Router) clusterCommands() []*command.Command {
 	return all
 }
 
-// onConfig has the primary of the config servers run op's command as _configsvr and name,
-// with a value of its own, and forgets the routes that it may have changed.
+// onConfig runs op's command on the config primary as _configsvr and name, with a value
+// of its own, and forgets the routes that it may have changed.
 func (r *Router) onConfig(ctx context.Context, op *command.Op, name string, value bson.Value) error {
 	b := new(bson.Builder).Value(configName(name), value)
 	appendRest(b, op.Body)
 	return r.passToConfig(ctx, op, "admin", b.Finish())
 }
 
-// configName is the name by which the config servers have a client's command.
+// configName returns the config servers' name of a client's command.
 func configName(name string) string { return "_configsvr" + strings.ToUpper(name[:1]) + name[1:] }
 
-// passToConfig sends a command to the primary of the config servers, and answers as it
-// does.
+// passToConfig forwards a command to the config primary, and returns its reply.
 func (r *Router) passToConfig(ctx context.Context, op *command.Op, db string, body bson.Doc) error {
 	a, err := r.config.Run(ctx, client.Call{DB: db, Body: body})
 	if a.Reply != nil {
@@ -76,8 +75,8 @@ func (r *Router) passToConfig(ctx context.Context, op *command.Op, db string, bo
 	return nil
 }
 
-// changed is the namespace, or the database, whose routes a command may have changed; ""
-// for none.
+// changed returns the namespace or the database whose routes a command may have changed,
+// "" for none.
 func changed(op *command.Op) string {
 	_, v := op.Body.First()
 	switch {

@@ -8,7 +8,7 @@ import (
 )
 
 // count answers {count: collection, query, skip, limit} with the sum of the shards'
-// counts, none of which counts what it does not own.
+// counts. A shard counts only the documents that it owns.
 func (r *Router) count() *command.Command {
 	return &command.Command{
 		Name: "count", Flags: command.TakesReadConcern | command.APIv1, Help: "count objects in collection", Run: r.runCount,
@@ -68,7 +68,7 @@ func (r *Router) runCount(ctx context.Context, op *command.Op) error {
 	return err
 }
 
-// countOnView counts what the aggregation that a view stands for finds.
+// countOnView counts the results of a view's aggregation.
 func (r *Router) countOnView(ctx context.Context, op *command.Op, v *view) error {
 	list := []bson.Value{stage("$match", bson.Document(document(op.Body.Lookup("query"))))}
 	if skip := sizeOf(op.Body.Lookup("skip"), 0); skip > 0 {

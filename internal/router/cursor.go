@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	// moreBatch is how many documents of a shard are asked for at a time, behind the first
-	// batch, whose size is the client's.
+	// moreBatch is the batch size of getMores on shards. The first batch has the client's
+	// size.
 	moreBatch = 1000
-	// killTime is how long closing the cursors of shards may take.
+	// killTime bounds the time for closing cursors on shards.
 	killTime = 5 * time.Second
-	// answerTime is how much sooner than the client's time is over a shard has to answer
-	// that it has nothing.
+	// answerTime is how long before the client's deadline a shard must reply to an awaited
+	// getMore.
 	answerTime = 20 * time.Millisecond
 )
 
@@ -27,19 +27,19 @@ const (
 type remote struct {
 	router   *Router
 	shard    string
-	member   string // of the shard's set, which has the cursor
-	id       int64  // 0 where the shard has no more
+	member   string // of the shard's set, on which the cursor is
+	id       int64  // 0 if the cursor is exhausted
 	db, coll string
 	lsid     bson.Doc // the session that opened it; nil for none
 	tailable bool
 	await    bool
-	batch    []bson.Doc                              // what is at hand
-	label    func(shard string, d bson.Doc) bson.Doc // marks what the shard shows of itself; nil for nothing
-	key      []byte                                  // of the document at hand, where the merge is ordered
+	batch    []bson.Doc                              // documents not yet returned
+	label    func(shard string, d bson.Doc) bson.Doc // adds the shard's name to a document; nil for none
+	key      []byte                                  // sort key of the next document, in a sorted merge
 	doc      bson.Doc
 }
 
-// newRemote is the cursor that a shard's answer opens. op's memory is not kept.
+// newRemote returns the cursor in a shard's reply. It does not retain op's memory.
 func (r *Router) newRemote(op *command.Op, shard string, a client.Answer) (*remote, error) {
 	cursor := document(a.Reply.Lookup("cursor"))
 	ns, batch := cursor.Lookup("ns"), cursor.Lookup("firstBatch")
@@ -54,7 +54,7 @@ func (r *Router) newRemote(op *command.Op, shard string, a client.Answer) (*remo
 	return m, nil
 }
 
-// documents are the documents of an array.
+// documents returns the documents of an array.
 func documents(v bson.Value) []bson.Doc {
 	if v.Type != bson.TypeArray {
 		return nil
@@ -68,7 +68,7 @@ func documents(v bson.Value) []bson.Doc {
 	return out
 }
 
-// buffered is the next document of the batch at hand, nil where there is none.
+// buffered returns the next document of the batch, nil if there is none.
 func (m *remote) buffered() bson.Doc {
 	if len(m.batch) == 0 {
 		return nil
@@ -78,7 +78,7 @@ func (m *remote) buffered() bson.Doc {
 	return d
 }
 
-// more asks for another batch; wait, where not negative, is how long the shard waits for
+// more fetches another batch. wait, if not negative, is how long the shard waits for
 // documents.
 func (m *remote) more(ctx context.Context, wait time.Duration) error {
 	b := new(bson.Builder).Int64("getMore", m.id).String("collection", m.coll).Int32("batchSize", moreBatch)
@@ -102,8 +102,8 @@ func (m *remote) more(ctx context.Context, wait time.Duration) error {
 	return nil
 }
 
-// next is the next document, nil at the end; a tailable cursor that has nothing says nil,
-// too.
+// next returns the next document, nil at the end. A tailable cursor without new documents
+// returns nil, too.
 func (m *remote) next(ctx context.Context) (bson.Doc, error) {
 	for {
 		if d := m.buffered(); d != nil {
@@ -121,7 +121,7 @@ func (m *remote) next(ctx context.Context) (bson.Doc, error) {
 	}
 }
 
-// closeAll ends the cursors of shards.
+// closeAll closes the cursors on shards.
 func closeAll(all []*remote) {
 	for _, m := range all {
 		if m == nil || m.id == 0 {
@@ -135,13 +135,13 @@ func closeAll(all []*remote) {
 			if m.lsid != nil {
 				b.Doc("lsid", m.lsid)
 			}
-			_, _ = set.Run(ctx, client.Call{DB: m.db, Body: b.Finish(), Member: m.member}) // it ends by itself otherwise
+			_, _ = set.Run(ctx, client.Call{DB: m.db, Body: b.Finish(), Member: m.member}) // otherwise the cursor times out
 		}
 		cancel()
 	}
 }
 
-// single is the cursor of one shard as a client's.
+// single is the client's cursor over the cursor of one shard.
 type single struct{ *remote }
 
 // Next implements command.Cursor.
@@ -155,18 +155,18 @@ func (c single) Exhausted() bool {
 	return c.id == 0 && len(c.batch) == 0
 }
 
-// Await implements command.Awaiter: the shard waits.
+// Await implements command.Awaiter by an awaited getMore on the shard.
 func (c single) Await(ctx context.Context) {
 	deadline, ok := ctx.Deadline()
 	if !ok || c.id == 0 {
 		return
 	}
-	// Next meets the error again.
+	// Next returns the error.
 	_ = c.more(ctx, time.Until(deadline)-answerTime)
 }
 
-// concatenation is the cursors of several shards without an order. Shards that have
-// something at hand come first.
+// concatenation reads the cursors of several shards in no particular order. Shards with
+// buffered documents come first.
 type concatenation struct {
 	all []*remote
 }
@@ -201,18 +201,18 @@ func (c *concatenation) Exhausted() bool {
 	return true
 }
 
-// merge is the cursors of several shards, each in an order, in that order.
+// merge merges sorted cursors of several shards.
 type merge struct {
 	all  []*remote // for Close
 	heap remotes
 	key  func(dst []byte, d bson.Doc) ([]byte, error)
-	// strip takes out of a document what was added to it for the merge; nil for nothing.
+	// strip removes the sort key from a document; nil if there is nothing to remove.
 	strip  func(bson.Doc) bson.Doc
 	opened bool
-	last   *remote // whose document was delivered last
+	last   *remote // the source of the document that was returned last
 }
 
-// remotes is a heap by the sort key of the document at hand.
+// remotes is a heap ordered by the sort keys of the next documents.
 type remotes []*remote
 
 func (h remotes) Len() int           { return len(h) }
@@ -274,13 +274,13 @@ func (c *merge) Next(ctx context.Context) (bson.Doc, error) {
 // Close implements command.Cursor and pipeline.Iterator.
 func (c *merge) Close() { closeAll(c.all) }
 
-// documentCursor is an iterator of documents that a cut wraps.
+// documentCursor is the input of a cut.
 type documentCursor interface {
 	Next(ctx context.Context) (bson.Doc, error)
 	Close()
 }
 
-// cut leaves out the first documents of a cursor, and those behind a limit.
+// cut applies skip and limit to a cursor.
 type cut struct {
 	documentCursor
 	skip, limit int64 // limit 0 for none
@@ -311,8 +311,8 @@ func (c *cut) Exhausted() bool {
 	return ok && f.Exhausted()
 }
 
-// sortKeyField is the field in which shards send the values that a document is sorted by;
-// clients have none of such a name.
+// sortKeyField is the field in which shards send the sort key of a document. No client's
+// field has such a name.
 const sortKeyField = "\x01sortKey"
 
 // keyFromField orders documents by sortKeyField.
@@ -336,7 +336,7 @@ func keyFromField(p sortkey.Pattern, collator bson.Collator) func([]byte, bson.D
 		i := 0
 		if v.Type == bson.TypeArray {
 			for part := range v.Doc().Values() {
-				if part.Type == bson.TypeArray { // the generator would take it apart
+				if part.Type == bson.TypeArray { // the generator would expand it
 					part = bson.Document(new(bson.Builder).Value("", part).Finish())
 				}
 				parts.Value(sortKeyPart(i), part)
@@ -349,7 +349,7 @@ func keyFromField(p sortkey.Pattern, collator bson.Collator) func([]byte, bson.D
 
 func sortKeyPart(i int) string { return "k" + bson.Index(i) }
 
-// stripSortKey is a document without its sortKeyField.
+// stripSortKey returns a document without its sortKeyField.
 func stripSortKey(d bson.Doc) bson.Doc {
 	b := new(bson.Builder).Reset(make([]byte, 0, len(d)))
 	for name, v := range d.All() {

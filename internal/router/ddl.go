@@ -8,7 +8,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// ddl are the commands that change collections and databases.
+// ddl returns the commands that change collections and databases.
 func (r *Router) ddl() []*command.Command {
 	flags := command.Writes | command.TakesWriteConcern
 	return []*command.Command{
@@ -23,7 +23,7 @@ func (r *Router) ddl() []*command.Command {
 	}
 }
 
-// runCreate makes a collection on the primary shard of its database.
+// runCreate creates a collection on the primary shard of its database.
 func (r *Router) runCreate(ctx context.Context, op *command.Op) error {
 	ns, err := collection(op)
 	if err != nil {
@@ -35,15 +35,15 @@ func (r *Router) runCreate(ctx context.Context, op *command.Op) error {
 				return err
 			}
 		}
-		if rt.chunks != nil { // its shards know what it is
+		if rt.chunks != nil { // its shards compare the options
 			return r.passTo(ctx, op, rt, rt.owners()[0])
 		}
 		return r.passTo(ctx, op, rt, rt.primary)
 	})
 }
 
-// onPrimary passes a command about a collection that is not sharded to the primary shard
-// of its database. Error 20 for one that is.
+// onPrimary forwards a command on an unsharded collection to the primary shard of its
+// database. Error 20 for a sharded one.
 func (r *Router) onPrimary(ctx context.Context, op *command.Op) error {
 	ns, err := collection(op)
 	if err != nil {
@@ -60,7 +60,7 @@ func (r *Router) onPrimary(ctx context.Context, op *command.Op) error {
 	})
 }
 
-// passTo has one shard run op's command as it is, and answers as the shard does.
+// passTo runs op's command unchanged on one shard, and returns its reply.
 func (r *Router) passTo(ctx context.Context, op *command.Op, rt *route, name string) error {
 	command, first := op.Body.First()
 	b := new(bson.Builder).Value(command, first)
@@ -74,10 +74,10 @@ func (r *Router) passTo(ctx context.Context, op *command.Op, rt *route, name str
 	return nil
 }
 
-// isOnConfig says whether a database lies on the config servers.
+// isOnConfig reports whether a database is stored on the config servers.
 func isOnConfig(db string) bool { return db == "admin" || db == "config" }
 
-// runDrop drops a collection wherever it is.
+// runDrop drops a collection, sharded or not.
 func (r *Router) runDrop(ctx context.Context, op *command.Op) error {
 	ns, err := collection(op)
 	if err != nil {
@@ -104,8 +104,8 @@ func (r *Router) runRename(ctx context.Context, op *command.Op) error {
 	return r.onConfig(ctx, op, "renameCollection", from)
 }
 
-// indexes runs createIndexes, dropIndexes or collMod: where the collection is sharded all
-// shards do it, or none, which the config servers see to.
+// indexes runs createIndexes, dropIndexes or collMod. For a sharded collection the config
+// servers make sure that all shards execute it, or none.
 func (r *Router) indexes(name string) command.Handler {
 	return func(ctx context.Context, op *command.Op) error {
 		ns, err := collection(op)

@@ -12,8 +12,8 @@ import (
 // maxDistinctBytes bounds the reply of a distinct.
 const maxDistinctBytes = 16<<20 - 16<<10
 
-// distinct answers {distinct: collection, key, query} with the values that any shard
-// has, each once, in their order.
+// distinct answers {distinct: collection, key, query} with the distinct values of all
+// shards, sorted.
 func (r *Router) distinct() *command.Command {
 	return &command.Command{
 		Name: "distinct", Flags: command.TakesReadConcern | command.TakesSnapshot | command.Transaction,
@@ -57,13 +57,13 @@ func (r *Router) runDistinct(ctx context.Context, op *command.Op) error {
 	return err
 }
 
-// distinctOnView finds the values in what the aggregation that a view stands for finds.
+// distinctOnView finds the distinct values in the results of a view's aggregation.
 func (r *Router) distinctOnView(ctx context.Context, op *command.Op, v *view) error {
 	key := op.Body.Lookup("key")
 	if key.Type != bson.TypeString {
 		return mongoerr.New(mongoerr.TypeMismatch, "BSON field 'distinct.key' is the wrong type '%s', expected type 'string'", key.Type)
 	}
-	// The group takes arrays as their elements, on each level of the path.
+	// The pipeline unwinds arrays on each level of the path.
 	list := []bson.Value{stage("$match", bson.Document(document(op.Body.Lookup("query"))))}
 	path := ""
 	for name := range splitPath(key.Str()) {
@@ -90,8 +90,7 @@ func (r *Router) distinctOnView(ctx context.Context, op *command.Op, v *view) er
 	return writeDistinct(op.Reply, []bson.Doc{values.Finish(), bson.Empty}, s.collator)
 }
 
-// writeDistinct writes the values of all lists, each once. Error 17217 where they are too
-// many.
+// writeDistinct appends the distinct values of all lists. Error 17217 if they are too large.
 func writeDistinct(b *bson.Builder, lists []bson.Doc, c bson.Collator) error {
 	var all []bson.Value
 	for _, l := range lists {

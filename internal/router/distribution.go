@@ -9,9 +9,9 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/pipeline"
 )
 
-// distribution is what $shardedDataDistribution shows: of each sharded collection, what
-// lies on each of its shards. There are no orphans: what a shard does not own, it does not
-// count. (Manual: $shardedDataDistribution.)
+// distribution returns the documents of $shardedDataDistribution: the size of each sharded
+// collection on each of its shards. The number of orphans is always 0, as a shard counts
+// only what it owns. (Manual: $shardedDataDistribution.)
 func (a *aggregation) distribution(ctx context.Context) (*pipeline.List, error) {
 	if _, arg := a.list[0].Doc().First(); arg.Type != bson.TypeDocument || !arg.Doc().IsEmpty() {
 		return nil, mongoerr.New(mongoerr.Code(6789100), "The $shardedDataDistribution stage specification must be an empty object. Found: %s", arg)

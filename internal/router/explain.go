@@ -9,7 +9,7 @@ import (
 )
 
 // explain answers {explain: command, verbosity} with the plans of all shards that the
-// command concerns. (Manual: "Explain Results", sharded collections.)
+// command targets. (Manual: "Explain Results", sharded collections.)
 func (r *Router) explain() *command.Command {
 	return &command.Command{Name: "explain", Flags: command.APIv1, Help: "explain database reads and writes", Run: r.runExplain}
 }
@@ -75,7 +75,7 @@ func (r *Router) runExplain(ctx context.Context, op *command.Op) error {
 	})
 }
 
-// explained is the filter by which a command is targeted, and its collation.
+// explained returns the filter by which a command is targeted, and its collation.
 func explained(name string, inner bson.Doc) (filter, collation bson.Doc) {
 	collation = document(inner.Lookup("collation"))
 	switch name {
@@ -96,7 +96,7 @@ func explained(name string, inner bson.Doc) (filter, collation bson.Doc) {
 	return document(inner.Lookup("query")), collation
 }
 
-// hostOf is the connection string of a shard.
+// hostOf returns the connection string of a shard.
 func (r *Router) hostOf(name string) string {
 	if name == configShard {
 		return r.config.At().String()
@@ -109,7 +109,7 @@ func (r *Router) hostOf(name string) string {
 	return ""
 }
 
-// stageOf names the router's part of a statement on so many shards.
+// stageOf names the router's stage for a statement on a number of shards.
 func stageOf(name string, inner bson.Doc, shards int) string {
 	switch {
 	case name == "update" || name == "delete" || name == "findAndModify":
@@ -122,8 +122,8 @@ func stageOf(name string, inner bson.Doc, shards int) string {
 	return "SHARD_MERGE"
 }
 
-// explainStages writes the plans of shards below the router's own stage, and the sums of
-// what they did.
+// explainStages appends the plans of shards below the router's own stage, and the sums
+// of their statistics.
 func (r *Router) explainStages(op *command.Op, name string, inner bson.Doc, shards []string, plans []bson.Doc) {
 	stage := stageOf(name, inner, len(shards))
 	b := op.Reply.OpenDoc("queryPlanner").Int32("mongosPlannerVersion", 1).OpenDoc("winningPlan").String("stage", stage).OpenArray("shards")
@@ -170,7 +170,7 @@ func (r *Router) explainStages(op *command.Op, name string, inner bson.Doc, shar
 	b.Close()
 }
 
-// explainAggregate writes how a pipeline was divided, and the plans of shards.
+// explainAggregate appends how a pipeline is split, and the plans of the shards.
 func (r *Router) explainAggregate(op *command.Op, shards []string, plans []bson.Doc, p parts) {
 	b := op.Reply
 	if len(shards) > 1 {

@@ -11,8 +11,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/sortkey"
 )
 
-// find answers {find: collection, filter, …} with a cursor over the documents of all
-// shards that have some. (Manual: database command find.)
+// find answers {find: collection, filter, …} with a cursor over the matching documents of
+// all targeted shards. (Manual: database command find.)
 func (r *Router) find() *command.Command {
 	return &command.Command{
 		Name: "find", Kind: command.KindQuery, Help: "query for documents", Run: r.runFind,
@@ -20,18 +20,18 @@ func (r *Router) find() *command.Command {
 	}
 }
 
-// splitNamespace is the database and the collection of a namespace.
+// splitNamespace returns the database and the collection of a namespace.
 func splitNamespace(ns string) (db, coll string) {
 	db, coll, _ = strings.Cut(ns, ".")
 	return db, coll
 }
 
-// collection reads the name of the collection that a command is about. Errors: 73.
+// collection returns the name of a command's collection. Errors: 73.
 func collection(op *command.Op) (ns string, err error) {
 	name, v := op.Body.First()
 	switch {
 	case v.Type == bson.TypeBinary:
-		return "", mongoerr.New(mongoerr.InvalidNamespace, "the command '%s' names its collection by UUID, which a router does not know", name)
+		return "", mongoerr.New(mongoerr.InvalidNamespace, "the command '%s' names its collection by UUID, which is not supported by a router", name)
 	case v.Type != bson.TypeString:
 		return "", mongoerr.New(mongoerr.InvalidNamespace, "collection name has invalid type %s", v.Type)
 	case !command.ValidCollectionName(v.Str()):
@@ -53,13 +53,13 @@ func (r *Router) runFind(ctx context.Context, op *command.Op) error {
 	return err
 }
 
-// findBy runs a find by a route.
+// findBy runs a find, targeted by a route.
 func (r *Router) findBy(ctx context.Context, op *command.Op, rt *route) error {
 	shards, err := rt.targets(op, document(op.Body.Lookup("filter")), document(op.Body.Lookup("let")), document(op.Body.Lookup("collation")))
 	if err != nil {
 		return err
 	}
-	if len(shards) == 0 { // there is no such database
+	if len(shards) == 0 { // the database does not exist
 		return command.WriteCursorReply(ctx, op, command.CursorSpec{NS: rt.ns, Cursor: command.Documents(nil)})
 	}
 	if len(shards) == 1 {
@@ -75,7 +75,7 @@ func (r *Router) findBy(ctx context.Context, op *command.Op, rt *route) error {
 	})
 }
 
-// sizeOf is a number that the client may have given.
+// sizeOf returns an optional number of the client's, or the default.
 func sizeOf(v bson.Value, otherwise int64) int64 {
 	if !v.IsNumber() {
 		return otherwise
@@ -83,7 +83,7 @@ func sizeOf(v bson.Value, otherwise int64) int64 {
 	return bson.ClampToInt64(v)
 }
 
-// findOnOne has one shard do it all, and passes its cursor on.
+// findOnOne runs the whole find on one shard, and returns its cursor.
 func (r *Router) findOnOne(ctx context.Context, op *command.Op, rt *route, shard string) error {
 	b := new(bson.Builder).String("find", op.Collection)
 	appendRest(b, op.Body)
@@ -95,7 +95,7 @@ func (r *Router) findOnOne(ctx context.Context, op *command.Op, rt *route, shard
 	return r.passCursor(ctx, op, rt, shard, a)
 }
 
-// passCursor answers with the cursor that a shard has opened.
+// passCursor replies with the cursor of one shard.
 func (r *Router) passCursor(ctx context.Context, op *command.Op, rt *route, shard string, a client.Answer) error {
 	cursor := document(a.Reply.Lookup("cursor"))
 	op.Stats.IsQuery = true
@@ -118,8 +118,8 @@ func (r *Router) passCursor(ctx context.Context, op *command.Op, rt *route, shar
 	})
 }
 
-// openFind opens a find on several shards, and merges what they find: in its sort's order
-// where it has one, within its skip and limit.
+// openFind opens a find on several shards, and merges their results by its sort, skip and
+// limit.
 func (r *Router) openFind(ctx context.Context, op *command.Op, rt *route, shards []string, body bson.Doc) (command.Cursor, error) {
 	skip, limit := sizeOf(body.Lookup("skip"), 0), sizeOf(body.Lookup("limit"), 0)
 	sort, err := sortkey.Parse(document(body.Lookup("sort")))

@@ -9,8 +9,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/shard"
 )
 
-// findAndModify answers {findAndModify: collection, query, sort, update or remove, …}
-// with the one document that it changed. (Manual: database command findAndModify.)
+// findAndModify answers {findAndModify: collection, query, sort, update or remove, …} with
+// the document that it changed. (Manual: database command findAndModify.)
 func (r *Router) findAndModify() *command.Command {
 	return &command.Command{
 		Name: "findAndModify", Aliases: []string{"findandmodify"}, Flags: writeFlags,
@@ -56,7 +56,7 @@ func (r *Router) runFindAndModify(ctx context.Context, op *command.Op) error {
 	})
 }
 
-// modify has one shard do it, and answers as it does.
+// modify runs the command on one shard, and returns its reply.
 func (r *Router) modify(ctx context.Context, op *command.Op, rt *route, name string, body bson.Doc) error {
 	reply, err := r.askToModify(ctx, op, rt, name, body)
 	if err != nil {
@@ -85,7 +85,7 @@ func (r *Router) askToModify(ctx context.Context, op *command.Op, rt *route, nam
 	}
 }
 
-// passReply answers with what a shard has answered, but for what the router says itself.
+// passReply returns a shard's reply, except the fields that the router sets itself.
 func passReply(op *command.Op, reply bson.Doc) {
 	for name, v := range reply.All() {
 		switch name {
@@ -96,7 +96,8 @@ func passReply(op *command.Op, reply bson.Doc) {
 	}
 }
 
-// modifyChosen finds the document of all shards, and has its shard change it. See twoPhases.
+// modifyChosen chooses the document among all shards, and runs the command on its shard. See
+// twoPhases.
 func (r *Router) modifyChosen(ctx context.Context, op *command.Op, rt *route, shards []string, w wanted) error {
 	if op.Generic.HasTxnNumber {
 		probe := withField(withoutFields(op.Body, "upsert", "hint", "sort"), "query", bson.Document(nothing))

@@ -7,7 +7,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/process"
 )
 
-// runHello answers as a router does: drivers know one by msg, and by the want of a setName.
+// runHello answers as mongos does: drivers recognize a router by msg, and by the missing
+// setName.
 func (r *Router) runHello(ctx context.Context, op *command.Op) error {
 	if err := process.ClientMetadata(op); err != nil {
 		return err

@@ -13,7 +13,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/match"
 )
 
-// lists are the commands that list what there is.
+// lists returns the commands that list databases, collections, indexes and shards.
 func (r *Router) lists() []*command.Command {
 	return []*command.Command{
 		{Name: "listDatabases", Flags: command.AdminOnly | command.APIv1, Help: "list databases", Run: r.runListDatabases},
@@ -26,7 +26,7 @@ func (r *Router) lists() []*command.Command {
 	}
 }
 
-// runListCollections asks the primary shard of the database, which has an entry of each
+// runListCollections asks the primary shard of the database, which has an entry for each
 // collection.
 func (r *Router) runListCollections(ctx context.Context, op *command.Op) error {
 	ns := op.DB + ".$cmd"
@@ -43,7 +43,7 @@ func (r *Router) runListCollections(ctx context.Context, op *command.Op) error {
 	})
 }
 
-// passList has one shard run a command that answers with a cursor.
+// passList runs a command on one shard, and returns its cursor.
 func (r *Router) passList(ctx context.Context, op *command.Op, rt *route, name string, body bson.Doc, ns string) error {
 	a, err := r.ask(ctx, op, question{shard: name, db: op.DB, body: body, reads: true})
 	if err != nil {
@@ -54,7 +54,7 @@ func (r *Router) passList(ctx context.Context, op *command.Op, rt *route, name s
 	return r.passCursor(ctx, op, &named, name, a)
 }
 
-// runListIndexes asks the shard that owns the lowest keys.
+// runListIndexes asks the shard that owns the lowest chunk.
 func (r *Router) runListIndexes(ctx context.Context, op *command.Op) error {
 	ns, err := collection(op)
 	if err != nil {
@@ -75,7 +75,7 @@ func (r *Router) runListIndexes(ctx context.Context, op *command.Op) error {
 	})
 }
 
-// runListDatabases adds up what the shards have, database by database.
+// runListDatabases sums up the databases of all shards.
 func (r *Router) runListDatabases(ctx context.Context, op *command.Op) error {
 	names, err := r.shards.names(ctx)
 	if err != nil {
@@ -122,8 +122,8 @@ func (r *Router) runListDatabases(ctx context.Context, op *command.Op) error {
 	return nil
 }
 
-// sumDatabases are the databases of all shards, with the size on each. Those on the config
-// servers count only there, and a shard's own database local not at all.
+// sumDatabases returns the databases of all shards, with the size on each. Databases of
+// the config servers are counted only there; local is left out.
 func sumDatabases(names []string, lists [][]bson.Doc) []bson.Doc {
 	type sum struct {
 		bytes  int64
@@ -206,7 +206,7 @@ func (r *Router) runShardMap(ctx context.Context, op *command.Op) error {
 	return nil
 }
 
-// runShardVersion answers with the version of a sharded collection. Error 26 for others.
+// runShardVersion returns the version of a sharded collection. Error 26 for others.
 func (r *Router) runShardVersion(ctx context.Context, op *command.Op) error {
 	_, v := op.Body.First()
 	if v.Type != bson.TypeString {
@@ -227,7 +227,7 @@ func (r *Router) runShardVersion(ctx context.Context, op *command.Op) error {
 	return nil
 }
 
-// runFlush forgets routes: of a namespace, of a database, or all.
+// runFlush forgets the routes of a namespace, of a database, or all.
 func (r *Router) runFlush(_ context.Context, op *command.Op) error {
 	_, v := op.Body.First()
 	of := ""

@@ -9,14 +9,14 @@ import (
 )
 
 const (
-	// maxHeld bounds the documents that $out and $merge hold back before they write them,
-	// and maxHeldBytes their bytes.
+	// maxHeld bounds the documents that $out and $merge buffer before they write them,
+	// maxHeldBytes their bytes.
 	maxHeld      = 500
 	maxHeldBytes = 8 << 20
 )
 
-// mergeInto is the target of a $merge: each document is an update of the one that it is
-// merged into, and where there is none what whenNotMatched says.
+// mergeInto is the target of a $merge. Each document becomes an update of the document
+// that it matches; without a match whenNotMatched decides.
 type mergeInto struct {
 	w  *world
 	m  *pipeline.Merge
@@ -45,7 +45,7 @@ func (w *world) write(ctx context.Context, ns string, k kind, docs ...bson.Doc) 
 	return &b.results, nil
 }
 
-// common is what the writes of a pipeline have of the client's command.
+// common has the fields of the client's command that all writes of a pipeline get.
 func (w *world) common() bson.Doc {
 	var b bson.Builder
 	for _, name := range []string{"writeConcern", "bypassDocumentValidation", "lsid"} {
@@ -101,7 +101,7 @@ func (t *mergeInto) Add(ctx context.Context, d bson.Doc) error {
 	}
 }
 
-// valueAt is the value at a dotted path, as $merge looks at it.
+// valueAt returns the value at a dotted path, as $merge reads it.
 func valueAt(d bson.Doc, path string) bson.Value {
 	at := bson.Document(d)
 	for name := range splitPath(path) {

@@ -11,7 +11,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// operations are the commands about running operations, here and on the shards.
+// operations returns the commands about running operations, on the router and on the shards.
 func (r *Router) operations() []*command.Command {
 	return []*command.Command{
 		{Name: "currentOp", Flags: command.AdminOnly, Help: "show current operations", Run: r.runCurrentOp},
@@ -19,8 +19,8 @@ func (r *Router) operations() []*command.Command {
 	}
 }
 
-// runCurrentOp shows the operations of all shards; those of a shard have its name before
-// their numbers.
+// runCurrentOp lists the operations of all shards. Their opids are prefixed with the name
+// of the shard.
 func (r *Router) runCurrentOp(ctx context.Context, op *command.Op) error {
 	names, err := r.shards.names(ctx)
 	if err != nil {
@@ -45,7 +45,7 @@ func (r *Router) runCurrentOp(ctx context.Context, op *command.Op) error {
 	return nil
 }
 
-// runKillOp ends an operation of the router, by its number, or of a shard: "shard:number".
+// runKillOp kills an operation of the router, by its opid, or of a shard, by "shard:opid".
 func (r *Router) runKillOp(ctx context.Context, op *command.Op) error {
 	v := op.Body.Lookup("op")
 	if v.Type != bson.TypeString {

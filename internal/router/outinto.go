@@ -11,11 +11,11 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/pipeline"
 )
 
-// outInto is the target of an $out: a collection beside the one that it replaces when all
-// documents are there.
+// outInto is the target of an $out: a temporary collection, which replaces the target
+// once all documents are written.
 type outInto struct {
 	w        *world
-	into, to string // namespaces: that of now, and that of then
+	into, to string // the namespaces of the temporary collection and of the target
 	held     []bson.Doc
 	bytes    int
 	finished bool
@@ -44,7 +44,7 @@ func (w *world) newOut(ctx context.Context, o *pipeline.Out) (pipeline.Target, e
 	return t, t.create(ctx, rt, o.Into)
 }
 
-// create makes the new collection with the options and the indexes of the old one.
+// create creates the temporary collection with the options and the indexes of the target.
 func (t *outInto) create(ctx context.Context, rt *route, old pipeline.Namespace) error {
 	_, name := splitNamespace(t.into)
 	ask := func(body bson.Doc) (client.Answer, error) {
@@ -100,7 +100,7 @@ func (t *outInto) flush(ctx context.Context) error {
 	return err
 }
 
-// Finish implements pipeline.Target: the new collection takes the place of the old one.
+// Finish implements pipeline.Target: it renames the temporary collection to the target.
 func (t *outInto) Finish(ctx context.Context) error {
 	if err := t.flush(ctx); err != nil {
 		return err
@@ -112,14 +112,14 @@ func (t *outInto) Finish(ctx context.Context) error {
 	return err
 }
 
-// Close implements pipeline.Target: what is not finished goes.
+// Close implements pipeline.Target: it drops an unfinished temporary collection.
 func (t *outInto) Close() {
 	if t.finished {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), killTime)
 	defer cancel()
-	// Collections of this name go when their shard starts anew.
+	// If this fails, the shard drops the temporary collection when it restarts.
 	_, _ = t.w.a.r.config.Run(ctx, adminCall(new(bson.Builder).String("_configsvrDrop", t.into).Finish()))
 	t.finished = true
 }

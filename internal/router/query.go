@@ -11,8 +11,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
-// scope is what expressions and strings of a statement mean: its variables, its time,
-// its collation.
+// scope is the context of a statement's expressions: variables, time and collation.
 type scope struct {
 	env       *expr.Env
 	expr      *expr.Options
@@ -21,8 +20,8 @@ type scope struct {
 	collator  bson.Collator
 }
 
-// newScope reads `let` and `collation` of a statement; the collection's own collation
-// stands where it gives none. Errors: those of both.
+// newScope reads `let` and `collation` of a statement. The default is the collection's
+// collation. Errors: those of both.
 func newScope(op *command.Op, rt *route, let, collation bson.Doc) (*scope, error) {
 	start := op.Start
 	if start.IsZero() {
@@ -55,7 +54,7 @@ func newScope(op *command.Op, rt *route, let, collation bson.Doc) (*scope, error
 	return s, nil
 }
 
-// query parses a filter as targeting needs it.
+// query parses a filter for targeting.
 func (s *scope) query(filter bson.Doc) (*plan.Query, error) {
 	if filter == nil {
 		filter = bson.Empty
@@ -67,7 +66,7 @@ func (s *scope) query(filter bson.Doc) (*plan.Query, error) {
 	return &plan.Query{Filter: f, Env: s.env, Collation: s.collation, Collator: s.collator}, nil
 }
 
-// targets are the shards that a filter concerns.
+// targets returns the shards that may have documents matching a filter.
 func (rt *route) targets(op *command.Op, filter, let, collation bson.Doc) ([]string, error) {
 	if !rt.isSharded() {
 		return rt.owners(), nil

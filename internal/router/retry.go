@@ -10,18 +10,18 @@ import (
 )
 
 const (
-	// maxStale is how often a statement is sent again by a fresher route.
+	// maxStale bounds the retries of a statement with a refreshed route.
 	maxStale = 10
-	// maxStalePause bounds the pause before.
+	// maxStalePause bounds the pause before a retry.
 	maxStalePause = 500 * time.Millisecond
 )
 
-// isStale says whether a shard means by err that the route was old.
+// isStale reports whether err says that the route was stale.
 func isStale(err error) bool {
 	return mongoerr.Is(err, mongoerr.StaleConfig, mongoerr.StaleDbVersion, mongoerr.StaleEpoch)
 }
 
-// staleNamespace is what a stale error is about; "" where it does not say.
+// staleNamespace returns the namespace of a stale error, "" if it has none.
 func staleNamespace(err error) string {
 	var e *mongoerr.Error
 	if errors.As(err, &e) {
@@ -32,8 +32,8 @@ func staleNamespace(err error) string {
 	return ""
 }
 
-// byRoute runs a statement by the route of its namespace, and again by a fresher one as
-// long as a shard says that it was old. try must have had no effect then.
+// byRoute runs a statement by the route of its namespace, and retries with a refreshed
+// route while a shard reports it as stale. try must have had no effect then.
 func (r *Router) byRoute(ctx context.Context, ns string, try func(rt *route) error) error {
 	rt, err := r.route(ctx, ns)
 	if err != nil {
@@ -50,7 +50,8 @@ func (r *Router) byRoute(ctx context.Context, ns string, try func(rt *route) err
 	}
 }
 
-// afterStale is the route to try next, after a pause: a shard may not have been told yet.
+// afterStale pauses and returns the refreshed route. The pause gives the shards time to
+// learn their versions.
 func (r *Router) afterStale(ctx context.Context, rt *route, stale error, times int) (*route, error) {
 	if ns := staleNamespace(stale); ns != "" && ns != rt.ns {
 		r.routes.forget(func(n string) bool { return n == ns })

@@ -10,21 +10,20 @@ import (
 	"github.com/mayflydb/mayfly/internal/process"
 )
 
-// Options are what a Router is made of.
+// Options are the dependencies of a Router.
 type Options struct {
 	// ConfigDB are the config servers.
 	ConfigDB client.SetString
-	// Client is how the router connects to other servers: TLS and login.
+	// Client has the options of connections to other servers: TLS and login.
 	Client     client.Options
 	Dispatcher *command.Dispatcher
 	Process    process.Process
 	Log        *slog.Logger
-	// Memory is the budget of all operations; nil for none.
+	// Memory is the memory budget of all operations; nil for none.
 	Memory *memory.Budget
 }
 
-// Router is one router. The server assembles it; its methods are the handlers of its
-// commands.
+// Router is a cluster's router. Its methods are the handlers of its commands.
 type Router struct {
 	Options
 	clock  client.Clock
@@ -33,8 +32,7 @@ type Router struct {
 	routes routes
 }
 
-// New makes a router, which connects to the config servers until Close. It does not wait
-// for them.
+// New returns a Router. It connects to the config servers in the background, until Close.
 func New(o Options) *Router {
 	r := &Router{Options: o}
 	r.Client.AppName = "mayfly router"
@@ -45,7 +43,7 @@ func New(o Options) *Router {
 	return r
 }
 
-// Close ends all connections to other servers.
+// Close closes all connections to other servers.
 func (r *Router) Close(context.Context) error {
 	r.shards.close()
 	r.config.Close()

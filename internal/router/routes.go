@@ -13,27 +13,26 @@ import (
 	"github.com/mayflydb/mayfly/internal/shard"
 )
 
-// maxRoutes bounds the namespaces whose routes are kept; with one more all are forgotten,
-// and read again when they are used.
+// maxRoutes bounds the cached routes. One more empties the cache.
 const maxRoutes = 100_000
 
-// route is where the documents of a namespace are. Immutable.
+// route says which shards have the documents of a namespace. It is immutable.
 type route struct {
 	ns, db string
-	// chunks are those of a collection that is sharded, or that lies on a shard of its
-	// own choice (unsplittable); nil for any other, which is on the primary shard.
+	// chunks is set for a sharded collection, and for one that was placed on a shard of
+	// its own (unsplittable). It is nil for any other, which is on the primary shard.
 	chunks       *shard.Map
 	unsplittable bool
-	collation    *schema.Collation // the collection's own; nil for the simple one, and where it is not sharded
-	primary      string            // the primary shard; "" where there is no such database
+	collation    *schema.Collation // the collection's default; nil for the simple one, and if it is not sharded
+	primary      string            // the primary shard; "" if the database does not exist
 	version      bson.Doc          // of the database; nil for admin and config
 }
 
-// isSharded says whether documents may lie on several shards.
+// isSharded reports whether documents may be on several shards.
 func (rt *route) isSharded() bool { return rt.chunks != nil && !rt.unsplittable }
 
-// owners are all shards that have documents of the namespace; none where there is no such
-// database.
+// owners returns all shards that have documents of the namespace, none if the database
+// does not exist.
 func (rt *route) owners() []string {
 	switch {
 	case rt.chunks != nil:
@@ -44,7 +43,7 @@ func (rt *route) owners() []string {
 	return []string{rt.primary}
 }
 
-// appendVersions writes by which versions a statement was sent to a shard.
+// appendVersions appends the versions of the route to a statement for a shard.
 func (rt *route) appendVersions(b *bson.Builder, to string) {
 	switch {
 	case rt.chunks != nil:
@@ -55,14 +54,14 @@ func (rt *route) appendVersions(b *bson.Builder, to string) {
 	}
 }
 
-// routes are the routes that the router knows.
+// routes is the cache of routes.
 type routes struct {
 	router *Router
 	mu     sync.RWMutex
 	all    map[string]*routed
 }
 
-// routed is the route of one namespace. Whoever has turn reads it anew.
+// routed is the route of one namespace. The holder of turn refreshes it.
 type routed struct {
 	current atomic.Pointer[route]
 	turn    chan struct{}
@@ -88,7 +87,7 @@ func (s *routes) of(ns string) *routed {
 	return e
 }
 
-// forget forgets all routes that keep says no to.
+// forget removes the routes for which keep returns false.
 func (s *routes) forget(gone func(ns string) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,8 +98,8 @@ func (s *routes) forget(gone func(ns string) bool) {
 	}
 }
 
-// route is the route of a namespace, read where it is not known. Errors: those of reading
-// config, 73 for the database local.
+// route returns the route of a namespace, which is read if it is not cached. Errors:
+// those of reading config, 73 for the database local.
 func (r *Router) route(ctx context.Context, ns string) (*route, error) {
 	e := r.routes.of(ns)
 	if rt := e.current.Load(); rt != nil {
@@ -109,13 +108,13 @@ func (r *Router) route(ctx context.Context, ns string) (*route, error) {
 	return r.readRoute(ctx, ns, e, nil)
 }
 
-// fresher is the route of a namespace behind one that proved old.
+// fresher returns a route of a namespace that is newer than a stale one.
 func (r *Router) fresher(ctx context.Context, old *route) (*route, error) {
 	return r.readRoute(ctx, old.ns, r.routes.of(old.ns), old)
 }
 
-// readRoute reads a route, unless somebody else has meanwhile: one at a time for each
-// namespace.
+// readRoute reads a route, unless another caller has read it in the meantime. Reads of a
+// namespace are serialized.
 func (r *Router) readRoute(ctx context.Context, ns string, e *routed, old *route) (*route, error) {
 	select {
 	case e.turn <- struct{}{}:
@@ -133,7 +132,7 @@ func (r *Router) readRoute(ctx context.Context, ns string, e *routed, old *route
 			e.current.Store(rt)
 			return rt, nil
 		}
-		// The chunks were read while they changed.
+		// The chunks changed while they were read.
 		if !mongoerr.Is(err, mongoerr.ConflictingOperationInProgress) || pause > time.Second {
 			return nil, err
 		}
@@ -144,7 +143,7 @@ func (r *Router) readRoute(ctx context.Context, ns string, e *routed, old *route
 	}
 }
 
-// rest waits; the error is the cause of ctx's end.
+// rest sleeps. It returns the cause if ctx ends.
 func rest(ctx context.Context, pause time.Duration) error {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
@@ -156,8 +155,7 @@ func rest(ctx context.Context, pause time.Duration) error {
 	}
 }
 
-// loadRoute reads a route from the config servers. known, where not nil, is what was so
-// before.
+// loadRoute reads a route from the config servers. known, if not nil, is the previous route.
 func (r *Router) loadRoute(ctx context.Context, ns string, known *route) (*route, error) {
 	db, _, _ := strings.Cut(ns, ".")
 	rt := &route{ns: strings.Clone(ns), db: strings.Clone(db)}
@@ -179,14 +177,14 @@ func (r *Router) loadRoute(ctx context.Context, ns string, known *route) (*route
 		}
 		primary, version := docs[0].Lookup("primary"), docs[0].Lookup("version")
 		if primary.Type != bson.TypeString || version.Type != bson.TypeDocument {
-			return nil, mongoerr.New(mongoerr.UnsupportedFormat, "a document of config.databases is not what it must be: %s", docs[0])
+			return nil, mongoerr.New(mongoerr.UnsupportedFormat, "invalid document in config.databases: %s", docs[0])
 		}
 		rt.primary, rt.version = strings.Clone(primary.Str()), version.Doc().Clone()
 	}
 	return rt, r.loadChunks(ctx, rt, known)
 }
 
-// loadChunks reads what a sharded collection has beyond its database.
+// loadChunks reads the chunks of a sharded collection, and its options.
 func (r *Router) loadChunks(ctx context.Context, rt, known *route) error {
 	docs, err := r.readConfig(ctx, "collections", new(bson.Builder).String("_id", rt.ns).Finish(), nil)
 	if err != nil || len(docs) == 0 || docs[0].Lookup("dropped").Truthy() {
@@ -195,7 +193,7 @@ func (r *Router) loadChunks(ctx context.Context, rt, known *route) error {
 	c := docs[0]
 	epoch, timestamp, uuid := c.Lookup("lastmodEpoch"), c.Lookup("timestamp"), c.Lookup("uuid")
 	if epoch.Type != bson.TypeObjectID || timestamp.Type != bson.TypeTimestamp || uuid.Type != bson.TypeBinary {
-		return mongoerr.New(mongoerr.UnsupportedFormat, "a document of config.collections is not what it must be: %s", c)
+		return mongoerr.New(mongoerr.UnsupportedFormat, "invalid document in config.collections: %s", c)
 	}
 	generation := shard.Generation{Epoch: epoch.ObjectID(), Timestamp: timestamp.Timestamp()}
 	rt.unsplittable = c.Lookup("unsplittable").Truthy()

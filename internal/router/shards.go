@@ -12,18 +12,18 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// configShard is the name of the shard that the config servers are to those who ask for
-// the databases admin and config.
+// configShard is the name of the config servers as the shard of the databases admin and
+// config.
 const configShard = "config"
 
-// shards are the shards that the router knows, and the connections to each.
+// shards is the cache of config.shards, with a connection pool for each shard.
 type shards struct {
 	router *Router
 	mu     sync.Mutex
 	all    map[string]*knownShard
 }
 
-// knownShard is a shard as config.shards has it.
+// knownShard is a document of config.shards.
 type knownShard struct {
 	name string
 	host string // its replica set: "rs0/h1:27017"
@@ -31,7 +31,8 @@ type knownShard struct {
 	doc  bson.Doc // of config.shards
 }
 
-// shard is the set of a shard. One that is not known is looked up. Error 70.
+// shard returns the client of a shard. It reads config.shards if the shard is not
+// cached. Error 70.
 func (s *shards) shard(ctx context.Context, name string) (*client.Set, error) {
 	if name == configShard {
 		return s.router.config, nil
@@ -56,8 +57,8 @@ func (s *shards) shard(ctx context.Context, name string) (*client.Set, error) {
 
 var byID = new(bson.Builder).Int32("_id", 1).Finish()
 
-// list reads config.shards: all shards, in the order of their names. Connections to what
-// is none any more are closed.
+// list reads config.shards and returns all shards, sorted by name. It closes the
+// connections to removed shards.
 func (s *shards) list(ctx context.Context) ([]*knownShard, error) {
 	docs, err := s.router.readConfig(ctx, "shards", bson.Empty, byID)
 	if err != nil {
@@ -69,7 +70,7 @@ func (s *shards) list(ctx context.Context) ([]*knownShard, error) {
 	for _, d := range docs {
 		name, host := d.Lookup("_id"), d.Lookup("host")
 		if name.Type != bson.TypeString || host.Type != bson.TypeString {
-			return nil, mongoerr.New(mongoerr.UnsupportedFormat, "a document of config.shards is not what it must be: %s", d)
+			return nil, mongoerr.New(mongoerr.UnsupportedFormat, "invalid document in config.shards: %s", d)
 		}
 		if name.Str() == configShard {
 			now[configShard] = &knownShard{configShard, strings.Clone(host.Str()), s.router.config, d}
@@ -102,7 +103,7 @@ func (s *shards) closeSet(k *knownShard) {
 	}
 }
 
-// names are the names of all shards, in order.
+// names returns the sorted names of all shards.
 func (s *shards) names(ctx context.Context) ([]string, error) {
 	list, err := s.list(ctx)
 	if err != nil {

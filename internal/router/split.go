@@ -6,23 +6,23 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 )
 
-// parts is a pipeline divided: each shard runs one part over what it has, and the router
-// the other over what they send.
+// parts is a split pipeline: each shard runs one part over its own documents, and the
+// router the other over their results.
 type parts struct {
 	shards, merge []bson.Value
-	// sort is the order in which the shards send, and which the merge keeps; nil for none.
+	// sort is the order of the shards' results, by which they are merged; nil for none.
 	sort bson.Doc
 }
 
-// onShards are the stages that look at one document at a time, and so run where it lies.
+// onShards has the stages that process one document at a time, and so run on the shards.
 var onShards = []string{"$match", "$project", "$addFields", "$set", "$unset", "$replaceRoot", "$replaceWith", "$redact", "$unwind", "$geoNear"}
 
-// joining are the accumulators whose partial results another one joins.
+// joining maps accumulators to those that combine their partial results.
 var joining = map[string]string{"$sum": "$sum", "$min": "$min", "$max": "$max", "$count": "$sum"}
 
-// split divides a pipeline at the first stage that must see the documents of all shards.
-// That one is done by both sides where it can: shards sort, and what they send is merged;
-// they limit, and so does the router; they group and count, and their groups are grouped.
+// split splits a pipeline at the first stage that needs the documents of all shards. Where
+// possible both sides execute that stage: shards sort, and the router merges; both apply a
+// limit; shards group and count, and the router groups their groups.
 func split(list []bson.Value) parts {
 	for i, v := range list {
 		name, arg := v.Doc().First()
@@ -57,13 +57,13 @@ func split(list []bson.Value) parts {
 	return parts{shards: list}
 }
 
-// stage is a stage as pipelines have it. The value is copied.
+// stage returns a pipeline stage. It copies the value.
 func stage(name string, arg bson.Value) bson.Value {
 	return bson.Document(new(bson.Builder).Value(name, arg).Finish())
 }
 
-// plainSort says whether a sort is by fields that the documents have, so that who merges
-// can compare them.
+// plainSort reports whether a sort is by fields of the documents, which the merge can
+// compare.
 func plainSort(arg bson.Value) bool {
 	if arg.Type != bson.TypeDocument {
 		return false
@@ -76,8 +76,8 @@ func plainSort(arg bson.Value) bool {
 	return true
 }
 
-// limitBehind is how many documents the stages in front let through, $skip and $limit
-// alone; 0 where they do not say.
+// limitBehind returns the limit on documents that leading $skip and $limit stages imply, 0
+// if there is none.
 func limitBehind(list []bson.Value) int64 {
 	var skip int64
 	for _, v := range list {
@@ -96,8 +96,8 @@ func limitBehind(list []bson.Value) int64 {
 	return 0
 }
 
-// joined is the group that joins the groups of shards; nil where an accumulator has no
-// partial results.
+// joined returns the $group that combines the groups of the shards, nil if an accumulator
+// has no partial results.
 func joined(arg bson.Value) bson.Doc {
 	if arg.Type != bson.TypeDocument {
 		return nil
@@ -120,8 +120,8 @@ func joined(arg bson.Value) bson.Doc {
 	return b.Finish()
 }
 
-// named are the collections that a pipeline names besides its own, those of pipelines
-// inside included; writes says that it ends with $out or $merge, and into which.
+// named returns the other collections that a pipeline and its nested pipelines read.
+// writes is the target of a final $out or $merge.
 func named(db string, list []bson.Value) (reads []string, writes string) {
 	for _, v := range list {
 		if v.Type != bson.TypeDocument {
@@ -164,7 +164,7 @@ func inside(db string, list bson.Value) []string {
 	return reads
 }
 
-// target is the namespace that $out or $merge writes into.
+// target returns the namespace that $out or $merge writes into.
 func target(db string, arg bson.Value) string {
 	if arg.Type == bson.TypeString {
 		return db + "." + arg.Str()

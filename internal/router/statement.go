@@ -8,7 +8,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/shard"
 )
 
-// kind is what a statement of a batch does.
+// kind is the kind of a batch's statements.
 type kind uint8
 
 const (
@@ -17,24 +17,23 @@ const (
 	deletes
 )
 
-// kinds are the names of the commands, of their batches, and of the fields of a statement
-// that say what is changed.
+// kinds has the names of the commands and of their batches.
 var kinds = [...]struct{ command, batch string }{{"insert", "documents"}, {"update", "updates"}, {"delete", "deletes"}}
 
 // statement is one statement of a batch.
 type statement struct {
 	kind  kind
 	index int      // in the client's batch
-	doc   bson.Doc // as insert, update or delete have it
-	// left, where not nil, are the ranges that are still to be updated: some shards have
-	// done theirs.
+	doc   bson.Doc // an element of documents, updates or deletes
+	// left, if not nil, has the ranges that are still to be updated; other shards have
+	// finished theirs.
 	left []shard.Range
 }
 
 func (s *statement) filter() bson.Doc    { return document(s.doc.Lookup("q")) }
 func (s *statement) collation() bson.Doc { return document(s.doc.Lookup("collation")) }
 
-// multi says whether it is about many documents.
+// multi reports whether the statement applies to many documents.
 func (s *statement) multi() bool {
 	switch s.kind {
 	case updates:
@@ -48,13 +47,13 @@ func (s *statement) multi() bool {
 
 func (s *statement) upsert() bool { return s.kind == updates && s.doc.Lookup("upsert").Truthy() }
 
-// place is where a statement goes, and how.
+// place says which shards execute a statement, and how.
 type place struct {
 	shards []string
 	mode   shard.Mode
 }
 
-// target says where a statement goes by a route. Errors are the statement's.
+// target targets a statement by a route. Its error is the statement's.
 func (rt *route) target(op *command.Op, s *statement) (place, error) {
 	if !rt.isSharded() {
 		return place{shards: rt.owners()}, nil
@@ -81,7 +80,7 @@ func (rt *route) queryOf(op *command.Op, filter, collation bson.Doc) (*plan.Quer
 	return s.query(filter)
 }
 
-// within is a filter that lets only documents of some ranges of the shard key through.
+// within returns a filter that matches only documents in ranges of the shard key.
 func within(key *shard.Key, filter bson.Doc, ranges []shard.Range) bson.Doc {
 	var place bson.Builder // {k0: the first field's place in the key space, …}
 	i := 0
@@ -117,7 +116,7 @@ func within(key *shard.Key, filter bson.Doc, ranges []shard.Range) bson.Doc {
 	return b.Finish()
 }
 
-// withField is a document with one field set anew.
+// withField returns a copy of a document with one field set.
 func withField(d bson.Doc, name string, v bson.Value) bson.Doc {
 	var b bson.Builder
 	found := false
@@ -133,7 +132,7 @@ func withField(d bson.Doc, name string, v bson.Value) bson.Doc {
 	return b.Finish()
 }
 
-// withoutFields is a document without some of its fields.
+// withoutFields returns a copy of a document without some of its fields.
 func withoutFields(d bson.Doc, names ...string) bson.Doc {
 	var b bson.Builder
 fields:
@@ -148,7 +147,7 @@ fields:
 	return b.Finish()
 }
 
-// hasSort says whether a sort orders anything.
+// hasSort reports whether a statement has a non-empty sort.
 func hasSort(d bson.Doc) bool {
 	p, err := sortkey.Parse(d)
 	return err == nil && !p.IsEmpty() && p.Natural() == 0

@@ -9,7 +9,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// stats are the commands that show what the shards have, shard by shard and in sum.
+// stats returns the commands that show statistics of all shards and their sums.
 func (r *Router) stats() []*command.Command {
 	return []*command.Command{
 		{Name: "collStats", Aliases: []string{"collstats"}, Help: "statistics of a collection", Run: r.runCollStats},
@@ -19,10 +19,10 @@ func (r *Router) stats() []*command.Command {
 	}
 }
 
-// added are the numbers of collStats, dbStats and dataSize that add up over shards.
+// added has the statistics of collStats, dbStats and dataSize that are summed over shards.
 var added = []string{"size", "count", "numOrphanDocs", "storageSize", "totalIndexSize", "totalSize", "freeStorageSize", "objects", "dataSize", "indexSize", "collections", "views", "indexes", "numObjects"}
 
-// sumUp writes the sums of added that any reply has.
+// sumUp appends the sums of added over the replies.
 func sumUp(b *bson.Builder, replies []bson.Doc) {
 	for _, name := range added {
 		var sum int64
@@ -38,7 +38,7 @@ func sumUp(b *bson.Builder, replies []bson.Doc) {
 	}
 }
 
-// askOwners sends op's command to all shards that have documents of its collection.
+// askOwners sends op's command to all shards that own chunks of its collection.
 func (r *Router) askOwners(ctx context.Context, op *command.Op, rt *route) (names []string, replies []bson.Doc, err error) {
 	names = rt.owners()
 	answers, err := each(names, func(name string) (client.Answer, error) {
@@ -53,8 +53,8 @@ func (r *Router) askOwners(ctx context.Context, op *command.Op, rt *route) (name
 	return names, replies, err
 }
 
-// passToPrimary passes a command about a collection that is not sharded to the primary shard
-// of its database. Errors: 26 with what missing says where there is no such database.
+// passToPrimary forwards a command on an unsharded collection to the primary shard of its
+// database. Errors: 26 with the text missing if the database does not exist.
 func (r *Router) passToPrimary(ctx context.Context, op *command.Op, rt *route, missing string, args ...any) error {
 	if rt.primary == "" {
 		return mongoerr.New(mongoerr.NamespaceNotFound, missing, args...)
@@ -98,7 +98,7 @@ func (r *Router) runCollStats(ctx context.Context, op *command.Op) error {
 	return nil
 }
 
-// sumDocument adds up a document of numbers that each reply has.
+// sumDocument sums up a document of numbers over the replies.
 func sumDocument(b *bson.Builder, field string, replies []bson.Doc) {
 	var names []string
 	sums := map[string]int64{}

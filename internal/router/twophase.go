@@ -11,27 +11,28 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/update"
 )
 
-// maxChosen is how often a document is looked for that another client changes before the
-// statement reaches it.
+// maxChosen bounds the attempts of a statement whose chosen document other clients keep
+// changing.
 const maxChosen = 1000
 
-// errChanges is the error of a statement that never reaches its document.
+// errChanges is the error of a statement after maxChosen attempts.
 var errChanges = mongoerr.New(mongoerr.WriteConflict, "the documents that the statement is about change all the time. Please retry your operation")
 
-// choice is a document that a statement without the shard key is about, and where it is.
+// choice is the document that was chosen for a statement without the shard key, and its
+// shard.
 type choice struct {
 	shard string
 	key   bson.Doc // _id and the fields of the shard key
 }
 
-// wanted is what a statement about one document looks for.
+// wanted is the query of a statement on one document.
 type wanted struct {
 	filter, sort, collation, let bson.Doc
 	hint                         bson.Value
 }
 
-// choose finds the document that a statement is about, of all shards: the first by its
-// sort, or any. It is nil where none matches.
+// choose finds the document for a statement among all shards: the first by its sort, or
+// any. It returns nil if none matches.
 func (r *Router) choose(ctx context.Context, op *command.Op, rt *route, shards []string, w wanted) (*choice, error) {
 	_, coll := splitNamespace(rt.ns)
 	b := new(bson.Builder).String("find", coll).Doc("filter", w.filter).Int64("limit", 1)
@@ -121,13 +122,13 @@ func (r *Router) choose(ctx context.Context, op *command.Op, rt *route, shards [
 	return &choice{first.shard, d.Finish()}, nil
 }
 
-// joined is a filter that lets only the chosen document through, and only while it
-// matches.
+// joined returns a filter that matches only the chosen document, and only while it matches
+// the statement.
 func (c *choice) joined(filter bson.Doc) bson.Doc {
 	return new(bson.Builder).OpenArray("$and").Doc("0", filter).Doc("1", c.key).Close().Finish()
 }
 
-// madeBy is the shard of the document that an upsert makes.
+// madeBy returns the shard of the document that an upsert would insert.
 func (r *Router) madeBy(op *command.Op, rt *route, w wanted, u bson.Value, filters []bson.Doc, constants bson.Doc) (string, error) {
 	s, err := newScope(op, rt, w.let, w.collation)
 	if err != nil {
@@ -148,8 +149,8 @@ func (r *Router) madeBy(op *command.Op, rt *route, w wanted, u bson.Value, filte
 	return rt.chunks.TargetInsert(d)
 }
 
-// twoPhases executes a statement about one document that any of several shards may have:
-// it finds one, and sends the statement to its shard, for that document alone.
+// twoPhases executes a statement on one document that any of several shards may have: it
+// chooses a document, and sends the statement to its shard for that document only.
 func (b *batch) twoPhases(ctx context.Context, rt *route, s *statement) error {
 	p, err := rt.target(b.op, s)
 	if err != nil {
@@ -192,15 +193,15 @@ func (b *batch) twoPhases(ctx context.Context, rt *route, s *statement) error {
 		if q.err != nil || sizeOf(q.reply.Lookup("n"), 0) > 0 || len(documents(q.reply.Lookup("writeErrors"))) > 0 {
 			return nil
 		}
-		b.again(s) // it has changed meanwhile: another one
+		b.retry(s) // the document has changed: choose again
 	}
 	b.fail(s, errChanges)
 	return nil
 }
 
-// executedBefore says whether a shard has executed a numbered statement at an earlier try,
-// and takes in what it answered then: the statement is sent to all of them with a filter
-// that nothing matches.
+// executedBefore reports whether a shard executed a retryable statement in an earlier
+// attempt, and merges that reply. It sends the statement to all shards with a filter that
+// matches nothing.
 func (b *batch) executedBefore(ctx context.Context, rt *route, s *statement) (bool, error) {
 	if !b.op.Generic.HasTxnNumber {
 		return false, nil
@@ -233,5 +234,5 @@ func (b *batch) executedBefore(ctx context.Context, rt *route, s *statement) (bo
 	return false, nil
 }
 
-// nothing is a filter that no document matches.
+// nothing is a filter that matches no document.
 var nothing = new(bson.Builder).OpenDoc("_id").OpenArray("$in").Close().Close().Finish()

@@ -8,12 +8,12 @@ import (
 	"github.com/mayflydb/mayfly/internal/command"
 )
 
-// ofUsers are the commands about users and roles, which the config servers have.
+// ofUsers has the commands about users and roles, which are stored on the config servers.
 const ofUsers = `createUser updateUser dropUser dropAllUsersFromDatabase grantRolesToUser revokeRolesFromUser usersInfo
 	createRole updateRole dropRole dropAllRolesFromDatabase grantRolesToRole revokeRolesFromRole grantPrivilegesToRole
 	revokePrivilegesFromRole rolesInfo`
 
-// userCommands are those of ofUsers.
+// userCommands returns the commands in ofUsers.
 func (r *Router) userCommands() []*command.Command {
 	var all []*command.Command
 	for name := range strings.FieldsSeq(ofUsers) {

@@ -10,15 +10,14 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// view is what a shard says of a view: the collection below it, the pipeline over that,
-// and its collation.
+// view is a resolved view: its underlying collection, its pipeline and its collation.
 type view struct {
 	ns        string
 	pipeline  []bson.Value
 	collation bson.Doc
 }
 
-// resolvedView is the view that error 169 tells of; nil for other errors.
+// resolvedView returns the view that error 169 describes, nil for other errors.
 func resolvedView(err error) *view {
 	var e *mongoerr.Error
 	if !errors.As(err, &e) || e.Code != mongoerr.CommandOnShardedViewNotSupportedOnMongod || e.Extra == nil {
@@ -36,7 +35,7 @@ func resolvedView(err error) *view {
 	return v
 }
 
-// findOnView is a find on a view: the aggregation that it stands for.
+// findOnView runs a find on a view as an aggregation.
 func (r *Router) findOnView(ctx context.Context, op *command.Op, v *view) error {
 	a := &aggregation{r: r, op: op, list: v.pipeline, collation: v.collation, shown: op.NS}
 	a.db, a.coll = splitNamespace(v.ns)
@@ -58,7 +57,7 @@ func (r *Router) findOnView(ctx context.Context, op *command.Op, v *view) error 
 	return a.run(ctx)
 }
 
-// aggregateView runs a pipeline over a view, and returns all that it finds.
+// aggregateView runs a pipeline over a view, and returns all results.
 func (r *Router) aggregateView(ctx context.Context, op *command.Op, v *view, list []bson.Value) ([]bson.Doc, error) {
 	var reply bson.Builder
 	inner := &command.Op{
@@ -82,7 +81,7 @@ func (r *Router) aggregateView(ctx context.Context, op *command.Op, v *view, lis
 	cursor := document(reply.Finish().Lookup("cursor"))
 	if id := bson.ClampToInt64(cursor.Lookup("id")); id != 0 {
 		r.Dispatcher.Cursors.Kill(id)
-		return nil, mongoerr.New(mongoerr.ExceededMemoryLimit, "the view %s has too many different values", op.NS)
+		return nil, mongoerr.New(mongoerr.ExceededMemoryLimit, "the view %s has too many distinct values", op.NS)
 	}
 	return documents(cursor.Lookup("firstBatch")), nil
 }

@@ -9,19 +9,19 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/pipeline"
 )
 
-// world is the cluster as the stages of the router's part of a pipeline see it.
+// world gives the stages of the router's part access to the cluster.
 type world struct {
 	a *aggregation
 	s *scope
 }
 
-// Source implements pipeline.World: stages that show what servers have run on them.
+// Source implements pipeline.World: stages that show the state of servers do not run here.
 func (w *world) Source(_ context.Context, name string, _ bson.Value) (pipeline.Iterator, error) {
 	return nil, mongoerr.New(mongoerr.Code(40324), "Unrecognized pipeline stage name: '%s'", name)
 }
 
-// Read implements pipeline.World: it reads another collection, wherever it is. What the
-// pipeline begins to filter by the shards filter.
+// Read implements pipeline.World: it reads another collection, on any shard. The shards
+// apply the filter that the pipeline begins with.
 func (w *world) Read(ctx context.Context, ns pipeline.Namespace, p *pipeline.Pipeline, r *pipeline.Run) (pipeline.Iterator, error) {
 	other := &aggregation{r: w.a.r, op: w.a.op, db: ns.DB, coll: ns.Coll, collation: w.a.collation, shown: ns.DB + "." + ns.Coll}
 	filter := bson.Empty
@@ -46,8 +46,8 @@ func (w *world) Read(ctx context.Context, ns pipeline.Namespace, p *pipeline.Pip
 	return p.Open(in, r)
 }
 
-// plain says whether a filter means the same wherever it is read: no variables, no
-// expressions, no values that would not come back from how it is printed.
+// plain reports whether a filter can be sent to shards as text: it has no variables, no
+// expressions, and no values that formatting would change.
 func plain(n match.Node) bool {
 	switch n := n.(type) {
 	case *match.And:
@@ -80,14 +80,14 @@ func (w *world) Out(ctx context.Context, o *pipeline.Out, _ *pipeline.Run) (pipe
 	return w.newOut(ctx, o)
 }
 
-// namespaces is what parsing a pipeline asks of the cluster.
+// namespaces answers the questions of the pipeline parser about the cluster.
 type namespaces struct {
 	ctx context.Context
 	a   *aggregation
 }
 
-// Resolve implements pipeline.Namespaces: it asks the primary shard whether a name is a
-// view.
+// Resolve implements pipeline.Namespaces: it asks the primary shard whether a namespace is
+// a view.
 func (n *namespaces) Resolve(ns pipeline.Namespace) (pipeline.Namespace, []bson.Value, error) {
 	var list []bson.Value
 	for range maxViews {
@@ -146,7 +146,7 @@ func (n *namespaces) MergeTarget(ns pipeline.Namespace, on []string) (nullable b
 	return false, missing
 }
 
-// sameFields says whether an index is on exactly these fields.
+// sameFields reports whether an index has exactly these fields.
 func sameFields(key bson.Doc, on []string) bool {
 	n := 0
 	for name := range key.All() {

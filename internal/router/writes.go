@@ -10,11 +10,11 @@ import (
 	"github.com/mayflydb/mayfly/internal/process"
 )
 
-// writeFlags are those of the commands that change documents.
+// writeFlags are the flags of commands that change documents.
 const writeFlags = command.Writes | command.TakesWriteConcern | command.Retryable | command.Transaction | command.APIv1
 
-// insert, update and delete answer as on one server, with the sums of what the shards did
-// and with the errors of statements at the indexes that the client gave them.
+// insert, update and delete reply as on a single server: with the sums over the shards,
+// and with the errors at the client's indexes of the statements.
 func (r *Router) insert() *command.Command {
 	return &command.Command{Name: "insert", Kind: command.KindInsert, Flags: writeFlags, Help: "insert documents", Run: r.write(inserts)}
 }
@@ -27,7 +27,7 @@ func (r *Router) delete() *command.Command {
 	return &command.Command{Name: "delete", Kind: command.KindRemove, Flags: writeFlags, Help: "delete documents", Run: r.write(deletes)}
 }
 
-// adminCall is a command for the primary of the config servers that may be repeated.
+// adminCall is an idempotent command for the config primary.
 func adminCall(body bson.Doc) client.Call {
 	return client.Call{DB: "admin", Body: body, Idempotent: true}
 }
@@ -61,8 +61,7 @@ func (r *Router) write(k kind) command.Handler {
 	}
 }
 
-// newBatch is a batch without statements for op's command, whose argument named list has
-// them.
+// newBatch returns an empty batch for op's command, whose argument list has the statements.
 func (r *Router) newBatch(op *command.Op, ns, list string) *batch {
 	b := &batch{r: r, op: op, ns: ns, ordered: true}
 	if v := op.Body.Lookup("ordered"); v.Type == bson.TypeBool {
@@ -70,7 +69,7 @@ func (r *Router) newBatch(op *command.Op, ns, list string) *batch {
 	}
 	var common bson.Builder
 	leave := []string{list, "ordered", "stmtIds", "stmtId"}
-	if op.WriteConcern.Unacknowledged() { // a router must hear whether its route was old
+	if op.WriteConcern.Unacknowledged() { // the router must learn whether its route was stale
 		leave = append(leave, "writeConcern")
 		common.OpenDoc("writeConcern").Int32("w", 1).Close()
 	}
@@ -79,8 +78,7 @@ func (r *Router) newBatch(op *command.Op, ns, list string) *batch {
 	return b
 }
 
-// withID gives a document an _id where it has none: it must have the same wherever it is
-// sent.
+// withID adds an _id to a document without one. It must be the same in every attempt.
 func withID(d bson.Doc) bson.Doc {
 	if d.Has("_id") {
 		return d
@@ -88,7 +86,7 @@ func withID(d bson.Doc) bson.Doc {
 	return new(bson.Builder).ObjectID("_id", bson.NewObjectID()).Fields(d).Finish()
 }
 
-// noteWrites counts statements in opcounters.
+// noteWrites adds statements to opcounters.
 func (r *Router) noteWrites(op *command.Op, k kind, n int) {
 	op.Stats.IsWrite = true
 	switch k {
