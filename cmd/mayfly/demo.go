@@ -36,7 +36,7 @@ const (
 
 // demo runs a server on embedded storage with sessions that expire over the
 // next minute or so, and shows how many live and how many went; with --replSet three
-// members of a replica set.
+// members of a replica set, with --cluster a cluster.
 func demo(args []string) int {
 	// Who has lost its reader, or its terminal, ends what it has started, too.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
@@ -45,8 +45,10 @@ func demo(args []string) int {
 	switch {
 	case len(args) == 1 && strings.TrimPrefix(args[0], "--") == "replSet":
 		run = runDemoSet
+	case len(args) == 1 && strings.TrimPrefix(args[0], "--") == "cluster":
+		run = runDemoCluster
 	case len(args) > 0:
-		fmt.Fprintf(os.Stderr, "mayfly demo: unknown option %q; the only option is --replSet\n", args[0])
+		fmt.Fprintf(os.Stderr, "mayfly demo: unknown option %q; the options are --replSet and --cluster, one of them\n", args[0])
 		return config.ExitBadOptions
 	}
 	if err := run(ctx); err != nil && ctx.Err() == nil {
@@ -94,11 +96,7 @@ func showDemo(ctx context.Context) error {
 	if err := fillDemo(ctx, c); err != nil {
 		return err
 	}
-	shell := "mongosh"
-	if _, err := exec.LookPath(shell); err != nil {
-		shell = "npx --yes mongosh"
-	}
-	fmt.Printf("\nMayfly is running. %d sessions expire over the next %s. Look at them:\n\n  %s mongodb://127.0.0.1:%d/%s\n\n", demoSessions, demoSpread, shell, demoPort, demoDB)
+	fmt.Printf("\nMayfly is running. %d sessions expire over the next %s. Look at them:\n\n  %s mongodb://127.0.0.1:%d/%s\n\n", demoSessions, demoSpread, demoShell(), demoPort, demoDB)
 	for {
 		reply, err := c.Run(ctx, demoDB, new(bson.Builder).String("count", demoCollection).Doc("query", bson.Empty).Finish())
 		if err != nil {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -14,8 +13,6 @@ import (
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
-	"github.com/mayflydb/mayfly/internal/client"
-	"github.com/mayflydb/mayfly/internal/wire"
 )
 
 const (
@@ -28,54 +25,10 @@ const (
 	// away.
 	demoKillAfter = 8 * time.Second
 	demoBackAfter = 8 * time.Second
-	// demoAsk is how long a member of the demo may take to answer.
-	demoAsk = 2 * time.Second
 )
 
-// demoMember is a member of the demo's set, a process of its own.
-type demoMember struct {
-	port int
-	dir  string
-	cmd  *exec.Cmd
-}
-
-func (m *demoMember) host() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(m.port)) }
-
-// start starts the process.
-func (m *demoMember) start() error {
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	m.cmd = exec.Command(self, "serve", "--replSet", demoSetName, "--port", strconv.Itoa(m.port), "--bind_ip", "127.0.0.1", "--dbpath", m.dir,
-		"--logpath", m.dir+".log", "--logappend", "--setParameter", "ttlMonitorSleepSecs=1")
-	m.cmd.Stderr = os.Stderr
-	return m.cmd.Start()
-}
-
-// end ends the process by a signal and waits for it.
-func (m *demoMember) end(s os.Signal) {
-	if m.cmd != nil {
-		_ = m.cmd.Process.Signal(s)
-		_ = m.cmd.Wait()
-		m.cmd = nil
-	}
-}
-
-// ask runs a command on the member.
-func (m *demoMember) ask(ctx context.Context, command bson.Doc, beside ...wire.Sequence) (bson.Doc, error) {
-	ctx, cancel := context.WithTimeout(ctx, demoAsk)
-	defer cancel()
-	c, err := client.Connect(ctx, client.Options{Address: m.host(), AppName: "mayfly demo"})
-	if err != nil {
-		return nil, err
-	}
-	defer c.Close()
-	return c.Run(ctx, "admin", command, beside...)
-}
-
 // demoSet is the set of the demo.
-type demoSet []*demoMember
+type demoSet []*demoProcess
 
 // runDemoSet runs three members on this machine, with sessions that expire, kills the
 // primary and brings it back.
@@ -89,8 +42,14 @@ func runDemoSet(ctx context.Context) error {
 			m.end(syscall.SIGTERM)
 		}
 	}()
-	for i := range demoSetMembers {
-		m := &demoMember{port: demoPort + i, dir: filepath.Join(demoSetDirectory, strconv.Itoa(i))}
+	ports, err := demoPorts(demoPort, demoSetMembers)
+	if err != nil {
+		return err
+	}
+	for i, port := range ports {
+		dir := filepath.Join(demoSetDirectory, strconv.Itoa(i))
+		m := &demoProcess{name: "member " + strconv.Itoa(i), port: port, log: dir + ".log",
+			args: []string{"serve", "--replSet", demoSetName, "--dbpath", dir, "--setParameter", "ttlMonitorSleepSecs=1"}}
 		set = append(set, m)
 		if err := m.start(); err != nil {
 			return err
@@ -103,7 +62,7 @@ func runDemoSet(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c, err := client.Connect(ctx, client.Options{Address: p.host(), AppName: "mayfly demo"})
+	c, err := p.connect(ctx)
 	if err != nil {
 		return err
 	}
@@ -121,35 +80,21 @@ func (s demoSet) initiate(ctx context.Context) error {
 		b.OpenDoc(bson.Index(i)).Int32("_id", int32(i)).String("host", m.host()).Close()
 	}
 	command := b.Close().Close().Finish()
-	return s.retry(ctx, func() error {
-		_, err := s[0].ask(ctx, command)
+	return retryDemo(ctx, s, func() error {
+		_, err := s[0].ask(ctx, "admin", command)
 		return err
 	})
 }
 
-// retry tries something until it succeeds, for as long as a server may take to start.
-func (s demoSet) retry(ctx context.Context, f func() error) error {
-	for end := time.Now().Add(demoStart); ; {
-		err := f()
-		if err == nil || ctx.Err() != nil || time.Now().After(end) {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
-}
-
 // primary is the member that takes writes, another one than not.
-func (s demoSet) primary(ctx context.Context, not *demoMember) (p *demoMember, err error) {
+func (s demoSet) primary(ctx context.Context, not *demoProcess) (p *demoProcess, err error) {
 	hello := new(bson.Builder).Int32("hello", 1).Finish()
-	return p, s.retry(ctx, func() error {
+	return p, retryDemo(ctx, s, func() error {
 		for _, m := range s {
 			if m == not || m.cmd == nil {
 				continue
 			}
-			if reply, err := m.ask(ctx, hello); err == nil && reply.Lookup("isWritablePrimary").Truthy() {
+			if reply, err := m.ask(ctx, "admin", hello); err == nil && reply.Lookup("isWritablePrimary").Truthy() {
 				p = m
 				return nil
 			}
@@ -160,23 +105,19 @@ func (s demoSet) primary(ctx context.Context, not *demoMember) (p *demoMember, e
 
 // introduce says what there is to see.
 func (s demoSet) introduce() {
-	shell := "mongosh"
-	if _, err := exec.LookPath(shell); err != nil {
-		shell = "npx --yes mongosh"
-	}
 	var hosts []string
 	for _, m := range s {
 		hosts = append(hosts, m.host())
 	}
 	fmt.Printf("\nMayfly is running as a replica set on %s. %d sessions expire over the next %s. Look at them and at rs.status():\n\n  %s \"mongodb://%s/%s?replicaSet=%s\"\n\nIn a moment the primary will be killed.\n\n",
-		strings.Join(hosts, ", "), demoSessions, demoSpread, shell, strings.Join(hosts, ","), demoDB, demoSetName)
+		strings.Join(hosts, ", "), demoSessions, demoSpread, demoShell(), strings.Join(hosts, ","), demoDB, demoSetName)
 }
 
 // show prints what is in the set every second, and meanwhile kills the primary and
 // brings it back.
 func (s demoSet) show(ctx context.Context) error {
 	begun := time.Now()
-	var killed *demoMember
+	var killed *demoProcess
 	var back time.Time
 	for {
 		p, err := s.primary(ctx, nil)
@@ -194,7 +135,7 @@ func (s demoSet) show(ctx context.Context) error {
 				return err
 			}
 		case killed != nil && killed.cmd == nil && time.Now().After(back):
-			fmt.Printf("%s  the member that was killed starts again on %s\n", time.Now().Format(time.TimeOnly), killed.host())
+			demoLine("the member that was killed starts again on %s", killed.host())
 			if err := killed.start(); err != nil {
 				return err
 			}
@@ -208,21 +149,21 @@ func (s demoSet) show(ctx context.Context) error {
 }
 
 // kill kills the primary, as kill -9 does, and waits for the next one.
-func (s demoSet) kill(ctx context.Context, p *demoMember) error {
-	fmt.Printf("%s  kill -9 of the primary %s\n", time.Now().Format(time.TimeOnly), p.host())
+func (s demoSet) kill(ctx context.Context, p *demoProcess) error {
+	demoLine("kill -9 of the primary %s", p.host())
 	p.end(syscall.SIGKILL)
 	died := time.Now()
 	next, err := s.primary(ctx, p)
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%s  %s is primary after %.1f s\n", time.Now().Format(time.TimeOnly), next.host(), time.Since(died).Seconds())
+	demoLine("%s is primary after %.1f s", next.host(), time.Since(died).Seconds())
 	return nil
 }
 
 // line prints how many sessions live, and what each member is.
-func (s demoSet) line(ctx context.Context, p *demoMember) {
-	c, err := p.ask(ctx, new(bson.Builder).Int32("replSetGetStatus", 1).Finish())
+func (s demoSet) line(ctx context.Context, p *demoProcess) {
+	c, err := p.ask(ctx, "admin", new(bson.Builder).Int32("replSetGetStatus", 1).Finish())
 	if err != nil {
 		return
 	}
@@ -232,15 +173,10 @@ func (s demoSet) line(ctx context.Context, p *demoMember) {
 		_, port, _ := net.SplitHostPort(d.Lookup("name").Str())
 		states = append(states, port+" "+d.Lookup("stateStr").Str())
 	}
-	conn, err := client.Connect(ctx, client.Options{Address: p.host(), AppName: "mayfly demo"})
-	if err != nil {
-		return
-	}
-	defer conn.Close()
-	reply, err := conn.Run(ctx, demoDB, new(bson.Builder).String("count", demoCollection).Doc("query", bson.Empty).Finish())
+	reply, err := p.ask(ctx, demoDB, new(bson.Builder).String("count", demoCollection).Doc("query", bson.Empty).Finish())
 	if err != nil {
 		return
 	}
 	live := bson.ClampToInt64(reply.Lookup("n"))
-	fmt.Printf("%s  %4d live, %4d gone; %s\n", time.Now().Format(time.TimeOnly), live, demoSessions-live, strings.Join(states, ", "))
+	demoLine("%4d live, %4d gone; %s", live, demoSessions-live, strings.Join(states, ", "))
 }

@@ -24,7 +24,7 @@ var subcommands = []subcommand{
 	{"router", "run a router of a cluster", router},
 	{"verify", "check a data directory without changing it", verify},
 	{"repair", "recover what can be read of a data directory into a new one", repair},
-	{"demo", "run a server with sample data that expires, or with --replSet three members", demo},
+	{"demo", "run a server with sample data that expires, with --replSet three members, with --cluster a cluster", demo},
 	{"version", "print the version", version},
 }
 
