@@ -30,7 +30,7 @@ func (s *Store) startAuthentication(ctx context.Context, op *command.Op, a *comm
 	options, given := a.Struct("options")
 	skip := given && options.Bool("skipEmptyExchange")
 	c, err := auth.NewConversation(a.Str("mechanism"), skip, func(name string) (*auth.User, error) {
-		return s.User(auth.UserName{User: name, DB: db})
+		return s.User(ctx, auth.UserName{User: name, DB: db})
 	})
 	if err != nil {
 		return err
@@ -92,7 +92,7 @@ func (s *Store) notAuthenticated(ctx context.Context, op *command.Op, c *command
 		result = mongoerr.UserNotFound // the log may show what the client must not know
 	}
 	s.log.InfoContext(ctx, "Failed to authenticate", "c", "ACCESS", "id", logNotAuthenticated, "client", op.Client.Remote, "isSpeculative", c.Speculative,
-		"isClusterMember", false, "mechanism", c.Mechanism, "user", shownName(c.Name), "db", c.DB,
+		"isClusterMember", name == auth.MemberName, "mechanism", c.Mechanism, "user", shownName(c.Name), "db", c.DB,
 		"error", result.String()+": "+e.Message, "result", int(result))
 	if c.User == nil && !c.Speculative {
 		if err := s.failures.Wait(ctx, op.Client.Remote, name); err != nil {
@@ -121,7 +121,7 @@ func (s *Store) authenticated(ctx context.Context, op *command.Op, c *command.Co
 		}
 		return mongoerr.New(5626702, "Client has attempted to authenticate on multiple databases.Already authenticated as: %s", was.User.Name)
 	}
-	p, err := s.Principal(c.User.Name)
+	p, err := s.Principal(ctx, c.User.Name)
 	if err != nil {
 		return err
 	}
@@ -134,34 +134,83 @@ func (s *Store) authenticated(ctx context.Context, op *command.Op, c *command.Co
 	op.Client.SetPrincipal(p)
 	s.failures.Succeeded(op.Client.Remote, c.User.Name)
 	s.log.InfoContext(ctx, "Successfully authenticated", "c", "ACCESS", "id", logAuthenticated, "client", op.Client.Remote, "isSpeculative", c.Speculative,
-		"isClusterMember", false, "mechanism", c.Mechanism, "user", c.User.Name.User, "db", c.User.Name.DB, "result", 0)
+		"isClusterMember", c.User == s.member, "mechanism", c.Mechanism, "user", c.User.Name.User, "db", c.User.Name.DB, "result", 0)
 	return nil
 }
 
 // User returns a user as it is now; nil where there is none.
-func (s *Store) User(name auth.UserName) (*auth.User, error) {
-	d, err := s.kept(usersNamespace, name.ID())
+func (s *Store) User(ctx context.Context, name auth.UserName) (*auth.User, error) {
+	if name == auth.MemberName {
+		return s.member, nil
+	}
+	d, err := s.document(ctx, name)
 	if d == nil || err != nil {
 		return nil, err
 	}
 	return auth.ParseUser(d)
 }
 
-// Principal resolves what a user may do now; nil where there is none.
-func (s *Store) Principal(name auth.UserName) (*auth.Principal, error) {
-	generation := s.generation.Load()
-	u, err := s.User(name)
-	if u == nil || err != nil {
-		return nil, err
+// document is what is kept of a user, or told by the source; nil where there is none.
+func (s *Store) document(ctx context.Context, name auth.UserName) (bson.Doc, error) {
+	if s.source != nil {
+		return s.source.User(ctx, name)
 	}
-	return auth.NewPrincipal(u, s.role, generation)
+	return s.kept(usersNamespace, name.ID())
 }
 
-// Speculate takes the first step of an authentication that is part of a hello,
+// Principal resolves what a user may do now; nil where there is none.
+func (s *Store) Principal(ctx context.Context, name auth.UserName) (*auth.Principal, error) {
+	generation := s.generation.Load()
+	if name == auth.MemberName {
+		if s.member == nil {
+			return nil, nil
+		}
+		return auth.NewPrincipal(s.member, s.role, generation)
+	}
+	d, err := s.document(ctx, name)
+	if d == nil || err != nil {
+		return nil, err
+	}
+	u, err := auth.ParseUser(d)
+	if err != nil {
+		return nil, err
+	}
+	if s.source == nil {
+		return auth.NewPrincipal(u, s.role, generation)
+	}
+	resolved, err := auth.ParseResolved(d)
+	if err != nil {
+		return nil, err
+	}
+	return auth.ResolvedPrincipal(u, resolved, generation), nil
+}
+
+// Hello answers what hello asks about a user, and takes the first step of an
+// authentication that is part of it. Where that fails, the client begins again with
+// saslStart.
+func (s *Store) Hello(ctx context.Context, op *command.Op, name *auth.UserName) error {
+	if name != nil {
+		u, err := s.User(ctx, *name)
+		if err != nil {
+			return err
+		}
+		if u != nil {
+			op.Reply.Strings("saslSupportedMechs", u.Mechanisms()...)
+		}
+	}
+	if v := op.Args.Value("speculativeAuthenticate"); v.Type == bson.TypeDocument {
+		if answer := s.speculate(ctx, op, v.Doc()); answer != nil {
+			op.Reply.Doc("speculativeAuthenticate", answer)
+		}
+	}
+	return nil
+}
+
+// speculate takes the first step of an authentication that is part of a hello,
 // {saslStart: 1, …}, and returns the answer. A hello never fails because of it:
 // where the step fails the answer is nil, and the client begins again with
 // saslStart.
-func (s *Store) Speculate(ctx context.Context, op *command.Op, start bson.Doc) (answer bson.Doc) {
+func (s *Store) speculate(ctx context.Context, op *command.Op, start bson.Doc) (answer bson.Doc) {
 	if first, _ := start.First(); first != "saslStart" {
 		return nil
 	}

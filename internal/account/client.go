@@ -1,6 +1,7 @@
 package account
 
 import (
+	"context"
 	"net"
 
 	"github.com/mayflydb/mayfly/internal/auth"
@@ -14,12 +15,12 @@ func (s *Store) Changed() { s.generation.Add(1) }
 // Current returns the client's principal by the current users and roles. A user
 // who was dropped, was created again under the same name, or may no longer
 // connect from the client's address, is logged out.
-func (s *Store) Current(c *command.Client) (*auth.Principal, error) {
+func (s *Store) Current(ctx context.Context, c *command.Client) (*auth.Principal, error) {
 	p := c.Principal()
 	if p == nil || p.Generation == s.generation.Load() {
 		return p, nil
 	}
-	fresh, err := s.Principal(p.User.Name)
+	fresh, err := s.Principal(ctx, p.User.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -32,15 +33,19 @@ func (s *Store) Current(c *command.Client) (*auth.Principal, error) {
 
 // MakesFirst is the localhost exception: as long as there are no users, a
 // client on this machine may create the first user or role of admin.
-func (s *Store) MakesFirst(op *command.Op) bool {
+func (s *Store) MakesFirst(ctx context.Context, op *command.Op) (bool, error) {
 	if op.Command.Name != "createUser" && op.Command.Name != "createRole" {
-		return false
+		return false, nil
 	}
 	if op.DB != "admin" || !fromThisMachine(op.Client) || !s.localhostBypass.Load() {
-		return false
+		return false, nil
+	}
+	if s.source != nil {
+		some, err := s.source.HasUsers(ctx)
+		return !some && err == nil, err
 	}
 	c := s.catalog.Lookup(usersNamespace)
-	return c == nil || c.Count() == 0
+	return c == nil || c.Count() == 0, nil
 }
 
 func fromThisMachine(c *command.Client) bool {

@@ -142,7 +142,7 @@ func TestPrincipalFollowsChanges(t *testing.T) {
 	root, ann := &command.Client{ConnectionID: 1}, &command.Client{ConnectionID: 2, Remote: "10.0.0.1:1"}
 	expect := func(what string, may, known bool) {
 		t.Helper()
-		p, err := s.Current(ann)
+		p, err := s.Current(t.Context(), ann)
 		if err != nil {
 			t.Fatal(err)
 		}

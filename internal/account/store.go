@@ -29,14 +29,20 @@ const (
 
 // Options are what a Store works with.
 type Options struct {
-	Catalog *catalog.Catalog // nil where there is no data: then there are no users
-	Log     *slog.Logger
-	Params  *command.Params
+	Catalog *catalog.Catalog // nil where there is no data: then there are no users of its own
+	Source  Source           // where a server without data has its users from; nil for nowhere
+	// Key is what the members of a cluster share; "" for none. Who knows it may log in
+	// as one of them.
+	Key    string
+	Log    *slog.Logger
+	Params *command.Params
 }
 
 // Store holds the users and roles of a server. Make one with New.
 type Store struct {
 	catalog  *catalog.Catalog
+	source   Source
+	member   *auth.User // as which members of the cluster log in; nil for nobody
 	log      *slog.Logger
 	failures auth.Failures
 
@@ -54,18 +60,22 @@ type Store struct {
 func New(o Options) *Store {
 	p := o.Params
 	p.Fixed("authSchemaVersion", false, func() bson.Value { return bson.Int32(authSchemaVersion) })
-	return &Store{
-		catalog: o.Catalog, log: o.Log,
+	s := &Store{
+		catalog: o.Catalog, source: o.Source, log: o.Log,
 		localhostBypass: p.Bool(command.BoolSpec{Name: "enableLocalhostAuthBypass", Default: true, Startup: true}),
 		scramSHA1:       p.Int(command.IntSpec{Name: "scramIterationCount", Default: 10_000, Min: 5_000, HasMin: true}),
 		scramSHA256:     p.Int(command.IntSpec{Name: "scramSHA256IterationCount", Default: 15_000, Min: 5_000, HasMin: true}),
 	}
+	if o.Key != "" {
+		s.member = auth.Member(o.Key)
+	}
+	return s
 }
 
 // Commands returns the commands about users, roles and authentication.
 func (s *Store) Commands() []*command.Command {
 	return []*command.Command{
-		s.authenticate(), s.saslStart(), s.saslContinue(), s.logout(), s.invalidateUserCache(), s.mergeAuthzCollections(),
+		s.authenticate(), s.saslStart(), s.saslContinue(), s.logout(), s.invalidateUserCache(), s.getUserCacheGeneration(), s.mergeAuthzCollections(),
 		s.createUser(), s.updateUser(), s.dropUser(), s.dropAllUsersFromDatabase(), s.grantRolesToUser(), s.revokeRolesFromUser(), s.usersInfo(),
 		s.createRole(), s.updateRole(), s.dropRole(), s.dropAllRolesFromDatabase(), s.grantPrivilegesToRole(), s.revokePrivilegesFromRole(),
 		s.grantRolesToRole(), s.revokeRolesFromRole(), s.rolesInfo(),

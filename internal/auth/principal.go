@@ -24,16 +24,23 @@ func NewPrincipal(u *User, store RoleStore, generation uint64) (*Principal, erro
 	if err != nil {
 		return nil, err
 	}
+	return ResolvedPrincipal(u, resolved, generation), nil
+}
+
+// ResolvedPrincipal is NewPrincipal where what the user's roles come to is known.
+func ResolvedPrincipal(u *User, resolved Resolved, generation uint64) *Principal {
 	p := &Principal{User: u, Privileges: resolved.Privileges, Digest: u.Name.Digest(), Generation: generation, byResource: map[Resource]Actions{}}
 	p.Roles = append(p.Roles, u.Roles...)
 	for _, r := range resolved.Roles {
 		p.Roles = addRole(p.Roles, r)
 	}
-	u.Restricted = append(u.Restricted, resolved.Restrictions...)
+	own := *u
+	own.Restricted = append(slices.Clone(u.Restricted), resolved.Restrictions...)
+	p.User = &own
 	for _, q := range p.Privileges {
 		p.byResource[q.Resource] = q.Actions
 	}
-	return p, nil
+	return p
 }
 
 // CheckAddress says whether the user may authenticate from where the client is

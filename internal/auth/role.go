@@ -101,6 +101,24 @@ func (store RoleStore) Resolve(roles []RoleName, direct bool) (Resolved, error) 
 	return out, nil
 }
 
+// ParseResolved reads what a user's roles come to from what usersInfo shows of it.
+func ParseResolved(d bson.Doc) (r Resolved, err error) {
+	list := func(name string) []bson.Value {
+		if v := d.Lookup(name); v.Type == bson.TypeArray {
+			return v.Doc().Slice()
+		}
+		return nil
+	}
+	r.Roles = ParseRoles(list("inheritedRoles"), "")
+	for _, v := range list("inheritedAuthenticationRestrictions") {
+		if v.Type == bson.TypeArray {
+			r.Restrictions = append(r.Restrictions, v.Doc())
+		}
+	}
+	r.Privileges, err = ParsePrivileges(list("inheritedPrivileges"))
+	return r, err
+}
+
 // CheckExist says which roles there are not (code 31).
 func (store RoleStore) CheckExist(roles []RoleName) error {
 	var unknown []string

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"runtime"
 	"strings"
@@ -27,6 +28,8 @@ type Options struct {
 	AppName string
 	// Login is the user to log in as; nil for none.
 	Login *Login
+	// Log gets a line where a member of a Set refuses the login; nil for none.
+	Log *slog.Logger
 }
 
 // Conn is one connection to a server. It is for one goroutine at a time.

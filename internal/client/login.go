@@ -19,6 +19,15 @@ type Login struct {
 	Mechanism string
 }
 
+// Member is the login of a member of a cluster at another one, with the key that they
+// share; nil where there is none.
+func Member(key string) *Login {
+	if key == "" {
+		return nil
+	}
+	return &Login{User: auth.MemberName.User, Source: auth.MemberName.DB, Password: key, Mechanism: auth.ScramSHA256}
+}
+
 func (l *Login) source() string { return cmp.Or(l.Source, "admin") }
 
 // maxLoginSteps bounds the steps of a login: no correct server needs more.

@@ -331,6 +331,9 @@ func (s *Set) watch(ctx context.Context, m *member) {
 			if ctx.Err() == nil {
 				s.lostQuietly(m, err)
 			}
+			if mongoerr.Is(err, mongoerr.AuthenticationFailed) && !sleep(ctx, heartbeat) { // it delays who tries at once
+				return
+			}
 		}
 		m.tend()
 		if !m.rest(ctx, pause) {
@@ -339,20 +342,29 @@ func (s *Set) watch(ctx context.Context, m *member) {
 	}
 }
 
-// rest waits until the watch is to ask again: not before failedPause is over, however
-// many wait for it.
-func (m *member) rest(ctx context.Context, pause time.Duration) bool {
-	timer := time.NewTimer(min(pause, failedPause))
+// sleep waits, and says whether ctx goes on.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+		return true
 	case <-ctx.Done():
+		return false
+	}
+}
+
+// rest waits until the watch is to ask again: not before failedPause is over, however
+// many wait for it.
+func (m *member) rest(ctx context.Context, pause time.Duration) bool {
+	if !sleep(ctx, min(pause, failedPause)) {
 		return false
 	}
 	if pause <= failedPause {
 		return true
 	}
-	timer.Reset(pause - failedPause)
+	timer := time.NewTimer(pause - failedPause)
+	defer timer.Stop()
 	select {
 	case <-timer.C:
 	case <-m.kick:
@@ -365,10 +377,18 @@ func (m *member) rest(ctx context.Context, pause time.Duration) bool {
 // lostQuietly is lost for the watch itself, which looks again anyway.
 func (s *Set) lostQuietly(m *member, err error) {
 	s.mu.Lock()
+	again := mongoerr.Is(m.failure, mongoerr.AuthenticationFailed)
 	m.role, m.failure = roleUnknown, err
 	s.mu.Unlock()
+	if mongoerr.Is(err, mongoerr.AuthenticationFailed) && !again && s.options.Log != nil {
+		s.options.Log.Error("A server refuses the login of this process: do both have the same key file?",
+			"id", logRefused, "server", m.address, "set", s.name, "error", err.Error())
+	}
 	m.drop()
 }
+
+// logRefused is the id of the line about a server that refuses a login.
+const logRefused = 9000050
 
 var helloCall = new(bson.Builder).Int32("hello", 1).Finish()
 

@@ -184,8 +184,9 @@ func (l *loader) router() {
 	if l.options.Sharding.ConfigDB == "" {
 		l.fail("sharding.configDB", "a router needs --configdb set/host:port,host:port")
 	}
-	if l.options.Security.Authorization {
-		l.fail("security.authorization", "routers do not offer access control yet")
+	if o := l.options.Security; o.Authorization && o.KeyFile == "" {
+		// The other servers of the cluster would not know it from anybody.
+		l.fail("security.authorization", "a router needs --keyFile, which turns access control on")
 	}
 	for _, section := range ofData {
 		for path := range l.explicit {

@@ -76,7 +76,7 @@ var table = []option{
 	{path: "security.authorization", flag: "auth", target: func(o *Options) any { return (*enabling)(&o.Security.Authorization) }, text: "disabled",
 		help: "require clients to authenticate, and allow what their roles grant"},
 	{path: "security.keyFile", flag: "keyFile", target: func(o *Options) any { return &o.Security.KeyFile },
-		help: "file with the key that all members of a replica set share, 6 to 1024 base64 characters; nobody without it is accepted as a member. Turns on security.authorization"},
+		help: "file with the key that all members of a replica set, and all parts of a cluster, share, 6 to 1024 base64 characters; nobody without it is accepted as one of them. Turns on security.authorization"},
 	{path: "security.javascriptEnabled", flag: "noscripting", inverse: true, target: func(o *Options) any { return &o.Security.JavaScript }, text: "false",
 		help: "disable JavaScript from clients ($where, $function, $accumulator, mapReduce), which is the default; --noscripting=false enables it"},
 

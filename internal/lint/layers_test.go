@@ -23,7 +23,7 @@ var layers = [][]string{
 	{"query/plan", "query/exec/stage", "query/exec/keyrange", "query/exec/readahead", "query/exec/plancache", "query/exec/unpack", "query/exec"},
 	{"oplog", "repl"},
 	{"auth", "client", "command"},
-	{"shard", "account", "expire/forecast", "process", "node", "expire"},
+	{"shard", "account", "process", "access", "expire/forecast", "node", "expire"},
 	{"cluster/step", "cluster/clustertest", "cluster/configsvr", "cluster/shardsvr"},
 	{"router"},
 	{"cosmos", "console", "server", "server/servertest", "bench", "testkit", "sim", "lint"},

@@ -2,65 +2,46 @@ package node
 
 import (
 	"context"
-	"strings"
 
-	"github.com/mayflydb/mayfly/internal/auth"
+	"github.com/mayflydb/mayfly/internal/access"
+	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/command"
-	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/schema"
 )
 
 // EnableAccessControl makes every command be checked against the privileges of the user
 // who runs it. (Manual: Role-Based Access Control.) It is called before the first
 // request.
-func (n *Node) EnableAccessControl() { n.Dispatcher.Authorize = n.authorize }
+func (n *Node) EnableAccessControl() {
+	n.access = &access.Control{Accounts: n.accounts, Collections: collectionsOf{n}}
+	n.Dispatcher.Authorize = n.authorize
+}
 
 // authorize decides whether op's client may run it (code 13 where not). It is
 // Dispatcher.Authorize.
 func (n *Node) authorize(ctx context.Context, op *command.Op) (ended func(), err error) {
 	if op.Command.Place == command.WithoutData {
-		return nil, n.inside(ctx, func(context.Context) error { return n.mayRun(op) })
+		return nil, n.inside(ctx, func(ctx context.Context) error { return n.access.MayRun(ctx, op) })
 	}
-	if op.Command.Flags&command.Writes != 0 && op.DB == "admin" {
-		// It may write to the collections of users and roles.
-		ended = n.accounts.Changed
-	}
-	return ended, n.mayRun(op)
+	return n.access.Ended(op), n.access.MayRun(ctx, op)
 }
 
-// mayRun returns the error for a client that may not run op, or nil.
-func (n *Node) mayRun(op *command.Op) error {
-	p, err := n.accounts.Current(op.Client)
-	if err != nil {
-		return err
+// collectionsOf is the access.Collections of a node.
+type collectionsOf struct{ *Node }
+
+// NameOf implements access.Collections.
+func (n collectionsOf) NameOf(db string, uuid [16]byte) string {
+	if c := n.Catalog.LookupUUID(uuid); c != nil && c.Namespace.DB == db {
+		return c.Namespace.Coll
 	}
-	list, known := needs[op.Command.Name]
-	if strings.HasPrefix(op.Command.Name, "_configsvr") || strings.HasPrefix(op.Command.Name, "_shardsvr") {
-		list, known = clusterNeeds(auth.Internal), true // the parts of a cluster ask each other
-	}
-	if p == nil {
-		if n.accounts.MakesFirst(op) {
-			return nil
-		}
-		return mongoerr.New(mongoerr.Unauthorized, "Command %s requires authentication", op.Name)
-	}
-	if known {
-		op.Needs = list(n, op)
-	}
-	if !known || !p.MayAll(op.Needs) {
-		return mongoerr.New(mongoerr.Unauthorized, "not authorized on %s to execute command %s", op.DB, op.ShownCommand())
-	}
-	return nil
+	return ""
 }
 
-// sees says whether the operation's client may know that a collection exists:
-// whether it has any privilege on it.
-func (n *Node) sees(op *command.Op, db, coll string) bool {
-	if !op.Controlled() {
-		return true
+// View implements access.Collections.
+func (n collectionsOf) View(op *command.Op, name string) (on string, stages bson.Doc, ok bool) {
+	c := n.Catalog.Lookup(schema.Namespace{DB: op.DB, Coll: name})
+	if c == nil || !c.IsView() {
+		return "", nil, false
 	}
-	p := op.Client.Principal()
-	if coll == "" {
-		return p != nil && p.MaySomeIn(db)
-	}
-	return p != nil && p.MaySomeOn(auth.Namespace(db, coll))
+	return c.Settings.ViewOn, c.Settings.Pipeline, true
 }

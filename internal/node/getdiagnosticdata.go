@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mayflydb/mayfly/internal/auth"
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/command"
 )
@@ -43,10 +42,6 @@ func (n *Node) runGetDiagnosticData(ctx context.Context, op *command.Op) error {
 	}
 	b.Date("end", now()).Close()
 	return nil
-}
-
-func diagnosticNeeds(*Node, *command.Op) []auth.Need {
-	return append(one(auth.Cluster, auth.ServerStatus, auth.ReplSetGetStatus), auth.On(auth.Namespace("local", "oplog.rs"), auth.CollStats))
 }
 
 // ticksPerSecond is the unit of /proc/stat (USER_HZ), always 100 for programs on

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/mayflydb/mayfly/internal/account"
-	"github.com/mayflydb/mayfly/internal/auth"
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/process"
@@ -43,26 +42,5 @@ func (n *Node) runHello(ctx context.Context, op *command.Op) error {
 	if user == nil && a.Value("speculativeAuthenticate").Type != bson.TypeDocument {
 		return nil
 	}
-	return n.inside(ctx, func(ctx context.Context) error { return n.helloAuthentication(ctx, op, user) })
-}
-
-// helloAuthentication answers what hello asks about a user, and takes the first
-// step of an authentication that is part of it. Where that fails, the client
-// begins again with saslStart.
-func (n *Node) helloAuthentication(ctx context.Context, op *command.Op, name *auth.UserName) error {
-	if name != nil {
-		u, err := n.accounts.User(*name)
-		if err != nil {
-			return err
-		}
-		if u != nil {
-			op.Reply.Strings("saslSupportedMechs", u.Mechanisms()...)
-		}
-	}
-	if v := op.Args.Value("speculativeAuthenticate"); v.Type == bson.TypeDocument {
-		if answer := n.accounts.Speculate(ctx, op, v.Doc()); answer != nil {
-			op.Reply.Doc("speculativeAuthenticate", answer)
-		}
-	}
-	return nil
+	return n.inside(ctx, func(ctx context.Context) error { return n.accounts.Hello(ctx, op, user) })
 }

@@ -3,6 +3,7 @@ package node
 import (
 	"cmp"
 	"context"
+	"github.com/mayflydb/mayfly/internal/access"
 	"slices"
 
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -38,7 +39,7 @@ func (n *Node) runListCollections(ctx context.Context, op *command.Op) error {
 	var docs []bson.Doc
 	for _, c := range n.Catalog.Collections(op.DB) {
 		for _, d := range listedCollection(c, nameOnly) {
-			if authorized && !n.sees(op, op.DB, d.Lookup("name").Str()) {
+			if authorized && !access.Sees(op, op.DB, d.Lookup("name").Str()) {
 				continue
 			}
 			ok, err := filter.Match(d)

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"github.com/mayflydb/mayfly/internal/access"
 	"slices"
 
 	"github.com/mayflydb/mayfly/internal/auth"
@@ -52,7 +53,7 @@ func (n *Node) runListDatabases(ctx context.Context, op *command.Op) error {
 	total, listed := int64(0), 0
 	op.Reply.OpenArray("databases")
 	for _, name := range names {
-		if !every && !n.sees(op, name, "") {
+		if !every && !access.Sees(op, name, "") {
 			continue
 		}
 		var b bson.Builder

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"sync/atomic"
 
+	"github.com/mayflydb/mayfly/internal/access"
 	"github.com/mayflydb/mayfly/internal/account"
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/command"
@@ -22,6 +23,8 @@ type Node struct {
 	Exec       *exec.Executor
 	// JavaScript runs the functions of clients; nil where the server runs none.
 	JavaScript *javascript.Engine
+	// Key is what the members of the set or the cluster share; "" for none.
+	Key string
 	// Process is the process around the node.
 	Process process.Process
 	// ConfigServer says that the node is one of the config servers of a cluster.
@@ -36,6 +39,7 @@ type Node struct {
 	created    validatorCounts
 	collModded validatorCounts
 	accounts   *account.Store
+	access     *access.Control // nil without access control
 	cluster    clusterParameters
 	compaction compaction
 	shard      bool                            // see BecomeShard
@@ -45,7 +49,7 @@ type Node struct {
 // Register adds the node's commands to r.
 func (n *Node) Register(r *command.Registry) {
 	n.knobs = newKnobs(n.Params)
-	n.accounts = account.New(account.Options{Catalog: n.Catalog, Log: n.Log, Params: n.Params})
+	n.accounts = account.New(account.Options{Catalog: n.Catalog, Key: n.Key, Log: n.Log, Params: n.Params})
 	n.registerParameters(n.Params)
 	n.Process.Kind, n.Process.JavaScriptEngine = process.Mongod, n.javascriptEngine()
 	n.Process.RegisterStatus(n.Dispatcher.Status)

@@ -19,7 +19,7 @@ var placed = map[command.Place]string{
 		mapReduce planCacheClear planCacheClearFilters planCacheListFilters planCacheSetFilter rolesInfo usersInfo`,
 	command.WhereReadable: `collStats compact dataSize dbHash dbStats getDefaultRWConcern getMore validate validateDBMetadata`,
 	command.Anywhere: `authenticate autoCompact connPoolStats connectionStatus dropConnections endSessions fsync fsyncUnlock
-		getClusterParameter getDiagnosticData getParameter invalidateUserCache killAllSessions killAllSessionsByPattern killCursors
+		getClusterParameter getDiagnosticData getParameter _getUserCacheGeneration invalidateUserCache killAllSessions killAllSessionsByPattern killCursors
 		killSessions lockInfo logout profile reIndex refreshSessions saslContinue saslStart serverStatus setParameter shardingState startSession top`,
 	command.WithoutData: `buildInfo currentOp features getCmdLineOpts getLog hello hostInfo isMaster killOp listCommands
 		logApplicationMessage logRotate ping replSetAbortPrimaryCatchUp replSetFreeze replSetGetConfig replSetGetRBID replSetGetStatus

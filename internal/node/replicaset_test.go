@@ -299,14 +299,14 @@ func TestMembersFollow(t *testing.T) {
 		t.Fatal(r)
 	}
 	b := s.members["b"]
-	p, err := b.accounts.Principal(auth.UserName{User: "ann", DB: "admin"})
+	p, err := b.accounts.Principal(t.Context(), auth.UserName{User: "ann", DB: "admin"})
 	if err != nil || p == nil {
 		t.Fatal(p, err)
 	}
 	b.client.SetPrincipal(p)
 	s.run("a", "admin", `{"dropUser":"ann"}`)
 	s.until("the end of a user", func() bool {
-		p, err := b.accounts.Current(b.client)
+		p, err := b.accounts.Current(t.Context(), b.client)
 		return err == nil && p == nil
 	})
 }

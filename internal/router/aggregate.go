@@ -309,6 +309,10 @@ func (a *aggregation) runOverServers(ctx context.Context, first string) error {
 		shards = rt.owners()
 	}
 	p := parts{shards: a.list[:1:1], merge: a.list[1:]}
+	var only func(bson.Doc) bool
+	if a.op.Controlled() {
+		p.shards, only = a.ownOnly(first)
+	}
 	all, err := each(shards, func(name string) (*remote, error) {
 		answer, err := a.r.ask(ctx, a.op, question{shard: name, db: a.db, body: a.body(nil, name, p.shards), reads: true})
 		if err != nil {
@@ -324,7 +328,30 @@ func (a *aggregation) runOverServers(ctx context.Context, first string) error {
 		closeAll(all)
 		return err
 	}
-	return a.merge(ctx, rt, &labelled{concatenation{all}}, p)
+	return a.merge(ctx, rt, &labelled{concatenation{all}, only}, p)
+}
+
+// ownOnly is the stage for shards, and what the client may see of what they answer, where
+// a stage shows a client without further privileges what is its own: the router asks in
+// the name of all.
+func (a *aggregation) ownOnly(first string) (stages []bson.Value, only func(bson.Doc) bool) {
+	_, arg := a.list[0].Doc().First()
+	d := document(arg)
+	every := d.Lookup("allUsers").Truthy()
+	switch first {
+	case "$currentOp":
+		if !every {
+			only = func(d bson.Doc) bool { return ownOps(a.op, d) }
+		}
+	case "$listSessions", "$listLocalSessions":
+		if p := a.op.Client.Principal(); p != nil && !every && !d.Has("users") {
+			var b bson.Builder
+			b.OpenArray("users").OpenDoc("0")
+			p.User.Name.Write(&b)
+			return []bson.Value{stage(first, bson.Document(b.Close().Close().Finish()))}, nil
+		}
+	}
+	return a.list[:1:1], only
 }
 
 // labels adds the name of the shard to the documents of such a stage.
@@ -343,7 +370,10 @@ func withShard(shard string, d bson.Doc) bson.Doc {
 }
 
 // labelled is the cursors of shards whose documents carry the name of their shard.
-type labelled struct{ concatenation }
+type labelled struct {
+	concatenation
+	only func(d bson.Doc) bool // which of them the client may see; nil for all
+}
 
 // Next implements pipeline.Iterator.
 func (l *labelled) Next(ctx context.Context) (bson.Doc, error) {
@@ -354,6 +384,9 @@ func (l *labelled) Next(ctx context.Context) (bson.Doc, error) {
 			return nil, err
 		}
 		if d != nil {
+			if l.only != nil && !l.only(d) {
+				continue
+			}
 			if m.label != nil {
 				d = m.label(m.shard, d)
 			}

@@ -2,6 +2,7 @@ package router
 
 import (
 	"context"
+	"github.com/mayflydb/mayfly/internal/account"
 
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/process"
@@ -11,6 +12,10 @@ import (
 // setName.
 func (r *Router) runHello(ctx context.Context, op *command.Op) error {
 	if err := process.ClientMetadata(op); err != nil {
+		return err
+	}
+	user, err := account.MechanismsUser(op.Args.Value("saslSupportedMechs"))
+	if err != nil {
 		return err
 	}
 	told, err := process.AwaitTopology(ctx, op)
@@ -23,5 +28,5 @@ func (r *Router) runHello(ctx context.Context, op *command.Op) error {
 	}
 	b.Bool(process.PrimaryField(op.Command.Name == "hello"), true).String("msg", "isdbgrid").Value("topologyVersion", told)
 	r.Process.AppendHello(b, op)
-	return nil
+	return r.accounts.Hello(ctx, op, user)
 }

@@ -2,6 +2,8 @@ package router
 
 import (
 	"context"
+	"github.com/mayflydb/mayfly/internal/access"
+	"github.com/mayflydb/mayfly/internal/auth"
 	"maps"
 	"slices"
 	"strings"
@@ -39,8 +41,40 @@ func (r *Router) runListCollections(ctx context.Context, op *command.Op) error {
 		if rt.version != nil {
 			b.Doc("databaseVersion", rt.version)
 		}
-		return r.passList(ctx, op, rt, rt.primary, b.Finish(), op.DB+".$cmd.listCollections")
+		const ns = ".$cmd.listCollections"
+		if op.Controlled() && op.Body.Lookup("authorizedCollections").Truthy() {
+			return r.listAuthorized(ctx, op, rt.primary, b.Finish(), op.DB+ns)
+		}
+		return r.passList(ctx, op, rt, rt.primary, b.Finish(), op.DB+ns)
 	})
+}
+
+// listAuthorized answers with those of the collections of a shard that the client may know
+// of: the shard, which the router asks in the name of all, shows every one.
+func (r *Router) listAuthorized(ctx context.Context, op *command.Op, name string, body bson.Doc, ns string) error {
+	a, err := r.ask(ctx, op, question{shard: name, db: op.DB, body: body, reads: true})
+	if err != nil {
+		return err
+	}
+	m, err := r.newRemote(op, name, a)
+	if err != nil {
+		return err
+	}
+	defer closeAll([]*remote{m})
+	var docs []bson.Doc
+	for {
+		d, err := m.next(ctx)
+		if err != nil {
+			return err
+		}
+		if d == nil {
+			break
+		}
+		if access.Sees(op, op.DB, d.Lookup("name").Str()) {
+			docs = append(docs, d)
+		}
+	}
+	return command.WriteCursorReply(ctx, op, command.CursorSpec{NS: ns, Cursor: command.Documents(docs), BatchSize: command.DefaultBatch})
 }
 
 // passList runs a command on one shard, and returns its cursor.
@@ -95,12 +129,21 @@ func (r *Router) runListDatabases(ctx context.Context, op *command.Op) error {
 	if err != nil {
 		return err
 	}
+	every := op.May(auth.On(auth.Cluster, auth.ListDatabases))
+	if asked := op.Body.Lookup("authorizedDatabases"); !every && !asked.IsMissing() && !asked.Truthy() {
+		return mongoerr.New(mongoerr.Unauthorized, "Insufficient permissions to list all databases")
+	} else if every && asked.Truthy() {
+		every = false
+	}
 	databases := sumDatabases(names, lists)
 	nameOnly := op.Body.Lookup("nameOnly").Truthy()
 	var total int64
 	i := 0
 	op.Reply.OpenArray("databases")
 	for _, d := range databases {
+		if !every && !access.Sees(op, d.Lookup("name").Str(), "") {
+			continue
+		}
 		ok, err := filter.Match(d)
 		if err != nil {
 			return err

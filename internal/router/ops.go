@@ -34,9 +34,13 @@ func (r *Router) runCurrentOp(ctx context.Context, op *command.Op) error {
 	if err != nil {
 		return err
 	}
+	own := op.Controlled() && op.Body.Lookup("$ownOps").Truthy()
 	b, n := op.Reply.OpenArray("inprog"), 0
 	for i, a := range answers {
 		for _, d := range documents(a.Reply.Lookup("inprog")) {
+			if own && !ownOps(op, d) {
+				continue
+			}
 			b.Doc(bson.Index(n), labels["$currentOp"](names[i], d))
 			n++
 		}

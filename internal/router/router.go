@@ -2,6 +2,8 @@ package router
 
 import (
 	"context"
+	"github.com/mayflydb/mayfly/internal/access"
+	"github.com/mayflydb/mayfly/internal/account"
 	"log/slog"
 
 	"github.com/mayflydb/mayfly/internal/client"
@@ -14,6 +16,10 @@ import (
 type Options struct {
 	// ConfigDB are the config servers.
 	ConfigDB client.SetString
+	// Key is what the parts of the cluster share, "" for none.
+	Key string
+	// AccessControl says that clients must log in, and may do what their roles grant.
+	AccessControl bool
 	// Client has the options of connections to other servers: TLS and login.
 	Client     client.Options
 	Dispatcher *command.Dispatcher
@@ -30,6 +36,11 @@ type Router struct {
 	config *client.Set
 	shards shards
 	routes routes
+
+	accounts *account.Store
+	access   *access.Control
+	// userInterval is how often, in seconds, the router asks whether users have changed.
+	userInterval *command.IntParam
 }
 
 // New returns a Router. It connects to the config servers in the background, until Close.
@@ -39,6 +50,12 @@ func New(o Options) *Router {
 	r.config = client.OpenSet(o.ConfigDB, r.Client, &r.clock)
 	r.shards.router, r.routes.router = r, r
 	r.Process.Kind = process.Mongos
+	r.accounts = account.New(account.Options{Source: configUsers{r}, Key: o.Key, Log: o.Log, Params: o.Dispatcher.Params})
+	r.access = &access.Control{Accounts: r.accounts, Collections: collectionsOf{r}}
+	r.userInterval = o.Dispatcher.Params.Int(command.IntSpec{Name: "userCacheInvalidationIntervalSecs", Default: 30, Min: 1, HasMin: true, Max: 86_400, HasMax: true})
+	if o.AccessControl {
+		o.Dispatcher.Authorize = r.authorize
+	}
 	o.Dispatcher.Clock = &r.clock
 	return r
 }

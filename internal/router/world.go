@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/query/match"
 	"github.com/mayflydb/mayfly/internal/query/pipeline"
@@ -91,28 +92,39 @@ type namespaces struct {
 func (n *namespaces) Resolve(ns pipeline.Namespace) (pipeline.Namespace, []bson.Value, error) {
 	var list []bson.Value
 	for range maxViews {
-		rt, err := n.a.r.route(n.ctx, ns.DB+"."+ns.Coll)
-		if err != nil || rt.chunks != nil || rt.primary == "" {
-			return ns, list, err
-		}
-		filter := new(bson.Builder).OpenDoc("filter").String("name", ns.Coll).String("type", "view").Close().Finish()
-		answer, err := n.a.r.ask(n.ctx, n.a.op, question{shard: rt.primary, db: ns.DB, body: new(bson.Builder).Int32("listCollections", 1).Fields(filter).Finish(), reads: true})
+		view, err := n.a.r.view(n.ctx, n.a.op, ns.DB, ns.Coll)
 		if err != nil {
 			return ns, nil, err
 		}
-		found := documents(document(answer.Reply.Lookup("cursor")).Lookup("firstBatch"))
-		if len(found) == 0 {
+		if view == nil {
 			return ns, list, nil
 		}
-		options := document(found[0].Lookup("options"))
-		on, stages := options.Lookup("viewOn"), options.Lookup("pipeline")
-		if on.Type != bson.TypeString || stages.Type != bson.TypeArray {
-			return ns, list, nil
-		}
-		ns.Coll = on.Str()
-		list = append(stages.Doc().Slice(), list...)
+		ns.Coll = view.Lookup("viewOn").Str()
+		list = append(view.Lookup("pipeline").Doc().Slice(), list...)
 	}
 	return ns, nil, mongoerr.New(mongoerr.ViewDepthLimitExceeded, "View depth limit exceeded; maximum depth is %d", maxViews)
+}
+
+// view is what defines a view, {viewOn, pipeline}; nil where there is no view of that name.
+func (r *Router) view(ctx context.Context, op *command.Op, db, coll string) (bson.Doc, error) {
+	rt, err := r.route(ctx, db+"."+coll)
+	if err != nil || rt.chunks != nil || rt.primary == "" {
+		return nil, err
+	}
+	filter := new(bson.Builder).OpenDoc("filter").String("name", coll).String("type", "view").Close().Finish()
+	answer, err := r.ask(ctx, op, question{shard: rt.primary, db: db, body: new(bson.Builder).Int32("listCollections", 1).Fields(filter).Finish(), reads: true})
+	if err != nil {
+		return nil, err
+	}
+	found := documents(document(answer.Reply.Lookup("cursor")).Lookup("firstBatch"))
+	if len(found) == 0 {
+		return nil, nil
+	}
+	options := document(found[0].Lookup("options"))
+	if options.Lookup("viewOn").Type != bson.TypeString || options.Lookup("pipeline").Type != bson.TypeArray {
+		return nil, nil
+	}
+	return options, nil
 }
 
 // maxViews bounds views over views.

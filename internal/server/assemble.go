@@ -40,7 +40,7 @@ func Assemble(_ context.Context, s *Server) (*App, error) {
 	x := &exec.Executor{Catalog: cat, Memory: s.memory, SpillDir: filepath.Join(s.Options.Storage.DBPath, spillDirectory)}
 	n := &node.Node{
 		Dispatcher: d, Params: d.Params, Log: s.log.Logger("COMMAND"), Catalog: cat, Exec: x,
-		Process: s.dataProcess(cat),
+		Key: s.Options.Security.Key, Process: s.dataProcess(cat),
 	}
 	if s.Options.Security.JavaScript {
 		n.JavaScript = node.NewJavaScript(n.Log, s.memoryLimit(), s.memory)

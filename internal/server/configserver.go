@@ -20,7 +20,7 @@ func (s *Server) configServer(d *data, dispatcher *command.Dispatcher) []Compone
 	}
 	m := d.member
 	sets := &told{member: m}
-	sets.Options = client.Options{AppName: "config server"}
+	sets.Options = client.Options{AppName: "config server", Login: client.Member(s.Options.Security.Key), Log: s.log.Logger("SHARDING")}
 	cs := configsvr.New(configsvr.Options{
 		Catalog: d.catalog, Shards: sets, Primary: configPrimary{m}, Enter: m.Enter,
 		ClusterTime: func() uint64 { return uint64(m.Clock().Now()) }, Host: s.host(),

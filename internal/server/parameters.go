@@ -8,6 +8,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/config"
 	"github.com/mayflydb/mayfly/internal/expire"
 	"github.com/mayflydb/mayfly/internal/node"
+	"github.com/mayflydb/mayfly/internal/router"
 )
 
 // CheckParameter says what is wrong with a parameter given at start, without a
@@ -30,7 +31,9 @@ var scratch = sync.OnceValue(func() *command.Params {
 func CheckRouterParameter(name, value string) error { return scratchRouter().SetAtStartup(name, value) }
 
 var scratchRouter = sync.OnceValue(func() *command.Params {
-	d := command.NewDispatcher(slog.New(slog.DiscardHandler))
+	log := slog.New(slog.DiscardHandler)
+	d := command.NewDispatcher(log)
+	router.New(router.Options{Dispatcher: d, Log: log}) // of no cluster: it connects to nobody
 	(&Log{Verbosity: newVerbosity()}).registerParams(d.Params)
 	return d.Params
 })

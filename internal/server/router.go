@@ -15,10 +15,11 @@ func AssembleRouter(ctx context.Context, s *Server) (*App, error) {
 	if err != nil {
 		return nil, err
 	}
+	key := s.Options.Security.Key
 	d := command.NewDispatcher(s.log.Logger("COMMAND"))
 	d.Host, d.Memory = s.host(), s.memory
 	r := router.New(router.Options{
-		ConfigDB: at, Dispatcher: d, Process: s.process(), Log: s.log.Logger("SHARDING"), Memory: s.memory,
+		ConfigDB: at, Key: key, AccessControl: s.Options.Security.Authorization, Client: client.Options{Login: client.Member(key), Log: s.log.Logger("SHARDING")}, Dispatcher: d, Process: s.process(), Log: s.log.Logger("SHARDING"), Memory: s.memory,
 	})
 	r.Register(d.Registry)
 	s.log.registerParams(d.Params)
@@ -32,6 +33,7 @@ func AssembleRouter(ctx context.Context, s *Server) (*App, error) {
 			{Name: "connections to shards", Stop: r.Close},
 			{Name: "cursors", Stop: func(context.Context) error { d.Cursors.CloseAll(); return nil }},
 			background("beacon", r.Beacon),
+			background("users", r.FollowUsers),
 			background("housekeeping", d.Housekeep),
 			background("heap", func(ctx context.Context) { keepHeap(ctx, s.memoryLimit()) }),
 		},

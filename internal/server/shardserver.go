@@ -1,6 +1,7 @@
 package server
 
 import (
+	"github.com/mayflydb/mayfly/internal/client"
 	"github.com/mayflydb/mayfly/internal/cluster/shardsvr"
 	"github.com/mayflydb/mayfly/internal/node"
 )
@@ -12,7 +13,7 @@ func (s *Server) shardServer(n *node.Node) []Component {
 	if s.Options.Sharding.Role == "" {
 		return nil
 	}
-	shard := shardsvr.New(n, s.log.Logger("SHARDING"))
+	shard := shardsvr.New(n, client.Member(s.Options.Security.Key), s.log.Logger("SHARDING"))
 	shard.Register(n.Dispatcher.Registry)
 	return []Component{background("shard", shard.Run)}
 }

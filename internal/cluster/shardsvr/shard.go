@@ -27,6 +27,8 @@ type Shard struct {
 	cat  *catalog.Catalog
 	exec *exec.Executor
 	log  *slog.Logger
+	// login is how it logs in at other shards; nil where these want none.
+	login *client.Login
 
 	names nameLocks
 	clock client.Clock
@@ -40,10 +42,10 @@ type Shard struct {
 	}
 }
 
-// New returns the Shard of a node. From then on the node checks statements against what the
-// shard owns.
-func New(n *node.Node, log *slog.Logger) *Shard {
-	s := &Shard{node: n, cat: n.Catalog, exec: n.Exec, log: log, kick: make(chan struct{}, 1)}
+// New returns the Shard of a node, which logs in at other shards as login, nil for not at
+// all. From then on the node checks statements against what the shard owns.
+func New(n *node.Node, login *client.Login, log *slog.Logger) *Shard {
+	s := &Shard{node: n, cat: n.Catalog, exec: n.Exec, login: login, log: log, kick: make(chan struct{}, 1)}
 	s.work.jobs, s.work.sets = map[schema.Namespace]*job{}, map[string]*client.Set{}
 	n.BecomeShard()
 	return s
@@ -183,7 +185,7 @@ func (s *Shard) set(at string) (*client.Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	set := client.OpenSet(parsed, client.Options{AppName: "mayfly shard"}, &s.clock)
+	set := client.OpenSet(parsed, client.Options{AppName: "mayfly shard", Login: s.login, Log: s.log}, &s.clock)
 	s.work.sets[at] = set
 	return set, nil
 }

@@ -1,6 +1,7 @@
-package node
+package access
 
 import (
+	"maps"
 	"strings"
 
 	"github.com/mayflydb/mayfly/internal/account"
@@ -12,8 +13,9 @@ import (
 )
 
 // needed lists the privileges that an operation requires; none for what every
-// authenticated client may do.
-type needed func(n *Node, op *command.Op) []auth.Need
+// authenticated client may do. It reads what the client sent, and not Op.Args: a router
+// leaves the parsing of most commands to the shards.
+type needed func(c Collections, op *command.Op) []auth.Need
 
 // needs has the privileges that commands require. A command that is not listed,
 // and does not have the flag NoAuth, runs for nobody under access control.
@@ -57,13 +59,12 @@ func init() {
 		"killAllSessions": clusterNeeds(auth.KillAnySession), "killAllSessionsByPattern": clusterNeeds(auth.KillAnySession),
 		"abortTransaction": anyone, "commitTransaction": anyone,
 	}
+	maps.Copy(needs, ofCluster)
 	for name, of := range account.Needs() {
-		needs[name] = func(_ *Node, op *command.Op) []auth.Need { return of(op) }
-	}
-	for name := range notReplicated {
-		needs[name] = clusterNeeds(auth.ReplSetConfigure)
+		needs[name] = func(_ Collections, op *command.Op) []auth.Need { return of(op) }
 	}
 	for name, action := range map[string]auth.Action{
+		"replSetInitiate": auth.ReplSetConfigure, "replSetReconfig": auth.ReplSetConfigure,
 		"replSetStepDown": auth.ReplSetStateChange, "replSetStepUp": auth.ReplSetStateChange, "replSetFreeze": auth.ReplSetStateChange,
 		"replSetMaintenance": auth.ReplSetStateChange, "replSetSyncFrom": auth.ReplSetStateChange, "replSetAbortPrimaryCatchUp": auth.ReplSetStateChange,
 		"replSetGetRBID": auth.Internal, "replSetGetStatus": auth.ReplSetGetStatus, "replSetGetConfig": auth.ReplSetGetConfig, "appendOplogNote": auth.AppendOplogNote,
@@ -73,35 +74,50 @@ func init() {
 	}
 }
 
-func anyone(*Node, *command.Op) []auth.Need { return nil }
+func anyone(Collections, *command.Op) []auth.Need { return nil }
 
 func one(r auth.Resource, actions ...auth.Action) []auth.Need {
 	return []auth.Need{auth.On(r, actions...)}
 }
 
 func clusterNeeds(actions ...auth.Action) needed {
-	return func(*Node, *command.Op) []auth.Need { return one(auth.Cluster, actions...) }
+	return func(Collections, *command.Op) []auth.Need { return one(auth.Cluster, actions...) }
 }
 
 func databaseNeeds(actions ...auth.Action) needed {
-	return func(_ *Node, op *command.Op) []auth.Need { return one(auth.Database(op.DB), actions...) }
+	return func(_ Collections, op *command.Op) []auth.Need { return one(auth.Database(op.DB), actions...) }
 }
 
 func collectionNeeds(actions ...auth.Action) needed {
-	return func(n *Node, op *command.Op) []auth.Need { return []auth.Need{n.onTarget(op, actions...)} }
+	return func(c Collections, op *command.Op) []auth.Need { return []auth.Need{onTarget(c, op, actions...)} }
 }
 
 // onTarget requires actions on the collection that the operation names. A UUID
 // of no collection in the database requires useUUID, which few have: these
 // learn that there is none.
-func (n *Node) onTarget(op *command.Op, actions ...auth.Action) auth.Need {
-	if !op.HasUUID {
-		return auth.On(collectionResource(op.DB, op.Collection), actions...)
+func onTarget(c Collections, op *command.Op, actions ...auth.Action) auth.Need {
+	coll, ok := target(c, op)
+	if !ok {
+		return auth.On(auth.Cluster, auth.UseUUID)
 	}
-	if c := n.Catalog.LookupUUID(op.UUID); c != nil && c.Namespace.DB == op.DB {
-		return auth.On(auth.Namespace(op.DB, c.Namespace.Coll), actions...)
+	return auth.On(collectionResource(op.DB, coll), actions...)
+}
+
+// target is the name of the collection that the operation names, "" where it names none;
+// not ok where it has a UUID of no collection of the database.
+func target(c Collections, op *command.Op) (name string, ok bool) {
+	switch _, v := op.Body.First(); v.Type {
+	case bson.TypeString:
+		return v.Str(), true
+	case bson.TypeBinary:
+		_, content := v.Binary()
+		if len(content) != 16 {
+			return "", false
+		}
+		name = c.NameOf(op.DB, [16]byte(content))
+		return name, name != ""
 	}
-	return auth.On(auth.Cluster, auth.UseUUID)
+	return "", true
 }
 
 // collectionResource is a collection, or the whole database where it has no name.
@@ -120,40 +136,40 @@ func spaceResource(name string) auth.Resource {
 
 // validated adds bypassDocumentValidation, where the command asks for that.
 func validated(f needed) needed {
-	return func(n *Node, op *command.Op) []auth.Need {
-		all := f(n, op)
+	return func(c Collections, op *command.Op) []auth.Need {
+		all := f(c, op)
 		if op.Body.Lookup("bypassDocumentValidation").Truthy() {
-			all = append(all, n.onTarget(op, auth.BypassDocumentValidation))
+			all = append(all, onTarget(c, op, auth.BypassDocumentValidation))
 		}
 		return all
 	}
 }
 
-func updateNeeds(n *Node, op *command.Op) []auth.Need {
+func updateNeeds(c Collections, op *command.Op) []auth.Need {
 	actions := []auth.Action{auth.Update}
-	for _, s := range op.Args.Structs("updates") {
-		if s.Bool("upsert") {
+	for _, s := range op.Documents("updates") {
+		if s.Lookup("upsert").Truthy() {
 			actions = append(actions, auth.Insert)
 		}
 	}
-	return []auth.Need{n.onTarget(op, actions...)}
+	return []auth.Need{onTarget(c, op, actions...)}
 }
 
-func findAndModifyNeeds(n *Node, op *command.Op) []auth.Need {
+func findAndModifyNeeds(c Collections, op *command.Op) []auth.Need {
 	actions := []auth.Action{auth.Find, auth.Update}
-	if op.Args.Bool("remove") {
+	if op.Body.Lookup("remove").Truthy() {
 		actions[1] = auth.Remove
 	}
-	if op.Args.Bool("upsert") {
+	if op.Body.Lookup("upsert").Truthy() {
 		actions = append(actions, auth.Insert)
 	}
-	return []auth.Need{n.onTarget(op, actions...)}
+	return []auth.Need{onTarget(c, op, actions...)}
 }
 
-func bulkWriteNeeds(_ *Node, op *command.Op) []auth.Need {
+func bulkWriteNeeds(_ Collections, op *command.Op) []auth.Need {
 	var spaces []auth.Resource
-	for _, s := range op.Args.Structs("nsInfo") {
-		spaces = append(spaces, spaceResource(s.Str("ns")))
+	for _, s := range op.Documents("nsInfo") {
+		spaces = append(spaces, spaceResource(text(s.Lookup("ns"))))
 	}
 	var all []auth.Need
 	for _, d := range op.Documents("ops") {
@@ -167,14 +183,14 @@ func bulkWriteNeeds(_ *Node, op *command.Op) []auth.Need {
 		if d.Lookup("upsert").Truthy() {
 			all = append(all, auth.On(spaces[i], auth.Insert))
 		}
-		if op.Args.Bool("bypassDocumentValidation") {
+		if op.Body.Lookup("bypassDocumentValidation").Truthy() {
 			all = append(all, auth.On(spaces[i], auth.BypassDocumentValidation))
 		}
 	}
 	return all
 }
 
-func dataSizeNeeds(_ *Node, op *command.Op) []auth.Need {
+func dataSizeNeeds(_ Collections, op *command.Op) []auth.Need {
 	_, v := op.Body.First()
 	if v.Type != bson.TypeString {
 		return nil
@@ -182,7 +198,7 @@ func dataSizeNeeds(_ *Node, op *command.Op) []auth.Need {
 	return one(spaceResource(v.Str()), auth.Find)
 }
 
-func fileNeeds(_ *Node, op *command.Op) []auth.Need {
+func fileNeeds(_ Collections, op *command.Op) []auth.Need {
 	root := op.Body.Lookup("root")
 	name := "fs"
 	if root.Type == bson.TypeString {
@@ -194,7 +210,7 @@ func fileNeeds(_ *Node, op *command.Op) []auth.Need {
 // killCursorsNeeds requires nothing for the client's own cursors, or for a
 // client that may kill any cursor; otherwise the right on each cursor's real
 // namespace, whatever the command names.
-func killCursorsNeeds(_ *Node, op *command.Op) []auth.Need {
+func killCursorsNeeds(_ Collections, op *command.Op) []auth.Need {
 	if op.May(auth.On(auth.Cluster, auth.KillAnyCursor)) {
 		return nil
 	}
@@ -205,8 +221,9 @@ func killCursorsNeeds(_ *Node, op *command.Op) []auth.Need {
 	return all
 }
 
-func createNeeds(_ *Node, op *command.Op) []auth.Need {
-	r := auth.Namespace(op.DB, op.Collection)
+func createNeeds(_ Collections, op *command.Op) []auth.Need {
+	_, v := op.Body.First()
+	r := collectionResource(op.DB, text(v))
 	if !op.Body.Lookup("capped").Truthy() && !op.Body.Has("viewOn") && op.May(auth.On(r, auth.Insert)) {
 		return nil
 	}
@@ -219,33 +236,30 @@ func viewNeeds(op *command.Op) []auth.Need {
 	if on.Type != bson.TypeString {
 		return nil
 	}
-	return pipelineNeeds(op, on.Str(), op.Body.Lookup("pipeline").Doc())
+	return pipelineNeeds(op, on.Str(), within(op.Body.Lookup("pipeline")))
 }
 
 // collModNeeds includes what a view reads once it is changed; what the command
 // does not give stays.
-func collModNeeds(n *Node, op *command.Op) []auth.Need {
-	all := []auth.Need{n.onTarget(op, auth.CollMod)}
-	if !op.Args.Has("viewOn") && !op.Args.Has("pipeline") {
+func collModNeeds(c Collections, op *command.Op) []auth.Need {
+	all := []auth.Need{onTarget(c, op, auth.CollMod)}
+	if !op.Body.Has("viewOn") && !op.Body.Has("pipeline") {
 		return all
 	}
-	c := n.Catalog.Lookup(namespace(op))
-	if op.HasUUID {
-		c = n.Catalog.LookupUUID(op.UUID)
-	}
-	on, stages := op.Args.Str("viewOn"), op.Args.Value("pipeline").Doc()
-	if c != nil && c.IsView() {
+	coll, _ := target(c, op)
+	on, stages := text(op.Body.Lookup("viewOn")), within(op.Body.Lookup("pipeline"))
+	if wasOn, was, ok := c.View(op, coll); ok {
 		if on == "" {
-			on = c.Settings.ViewOn
+			on = wasOn
 		}
-		if !op.Args.Has("pipeline") {
-			stages = c.Settings.Pipeline
+		if !op.Body.Has("pipeline") {
+			stages = was
 		}
 	}
 	return append(all, pipelineNeeds(op, on, stages)...)
 }
 
-func cloneNeeds(_ *Node, op *command.Op) []auth.Need {
+func cloneNeeds(_ Collections, op *command.Op) []auth.Need {
 	to := op.Body.Lookup("toCollection")
 	if to.Type != bson.TypeString {
 		return nil
@@ -260,8 +274,9 @@ func cloneNeeds(_ *Node, op *command.Op) []auth.Need {
 	}
 }
 
-func renameNeeds(_ *Node, op *command.Op) []auth.Need {
-	from, to := schema.ParseNamespace(op.Args.Str("renameCollection")), schema.ParseNamespace(op.Args.Str("to"))
+func renameNeeds(_ Collections, op *command.Op) []auth.Need {
+	_, first := op.Body.First()
+	from, to := schema.ParseNamespace(text(first)), schema.ParseNamespace(text(op.Body.Lookup("to")))
 	source, target := auth.Namespace(from.DB, from.Coll), auth.Namespace(to.DB, to.Coll)
 	var all []auth.Need
 	// A client that may rename but not read a collection must not be able to read
@@ -270,7 +285,7 @@ func renameNeeds(_ *Node, op *command.Op) []auth.Need {
 	if from.DB != to.DB || hides || !op.May(auth.On(auth.Database(from.DB), auth.RenameCollectionSameDB)) {
 		all = []auth.Need{auth.On(source, auth.Find, auth.DropCollection), auth.On(target, auth.Insert, auth.CreateIndex)}
 	}
-	if op.Args.Value("dropTarget").Truthy() {
+	if op.Body.Lookup("dropTarget").Truthy() {
 		all = append(all, auth.On(target, auth.DropCollection))
 	}
 	return all
@@ -278,14 +293,14 @@ func renameNeeds(_ *Node, op *command.Op) []auth.Need {
 
 // listCollectionsNeeds requires nothing of clients that ask only for the names
 // of collections they may use.
-func listCollectionsNeeds(n *Node, op *command.Op) []auth.Need {
-	if op.Args.Bool("nameOnly") && op.Args.Bool("authorizedCollections") && n.sees(op, op.DB, "") {
+func listCollectionsNeeds(c Collections, op *command.Op) []auth.Need {
+	if op.Body.Lookup("nameOnly").Truthy() && op.Body.Lookup("authorizedCollections").Truthy() && Sees(op, op.DB, "") {
 		return nil
 	}
 	return one(auth.Database(op.DB), auth.ListCollections)
 }
 
-func validateDatabaseNeeds(_ *Node, op *command.Op) []auth.Need {
+func validateDatabaseNeeds(_ Collections, op *command.Op) []auth.Need {
 	db := op.Body.Lookup("db")
 	if db.Type != bson.TypeString {
 		return one(auth.AnyNormal, auth.Validate)
@@ -293,15 +308,16 @@ func validateDatabaseNeeds(_ *Node, op *command.Op) []auth.Need {
 	return one(auth.Database(db.Str()), auth.Validate)
 }
 
-func profileNeeds(_ *Node, op *command.Op) []auth.Need {
-	asks := op.Args.Int("profile") < 0 && !op.Args.Has("filter") && !op.Args.Has("slowms") && !op.Args.Has("sampleRate")
+func profileNeeds(_ Collections, op *command.Op) []auth.Need {
+	_, level := op.Body.First()
+	asks := bson.ClampToInt64(level) < 0 && !op.Body.Has("filter") && !op.Body.Has("slowms") && !op.Body.Has("sampleRate")
 	if asks && op.May(auth.On(auth.Namespace(op.DB, schema.ProfileCollection), auth.Find)) {
 		return nil
 	}
 	return one(auth.Database(op.DB), auth.EnableProfiler)
 }
 
-func currentOpNeeds(_ *Node, op *command.Op) []auth.Need {
+func currentOpNeeds(_ Collections, op *command.Op) []auth.Need {
 	if op.Body.Lookup("$ownOps").Truthy() {
 		return nil
 	}
@@ -309,7 +325,7 @@ func currentOpNeeds(_ *Node, op *command.Op) []auth.Need {
 }
 
 // killOpNeeds requires nothing for an operation of the client's own user.
-func killOpNeeds(_ *Node, op *command.Op) []auth.Need {
+func killOpNeeds(_ Collections, op *command.Op) []auth.Need {
 	id, err := process.OpID(op.Body.Lookup("op"))
 	if err == nil {
 		if target := op.Dispatcher.Clients.FindOp(id); target != nil && target.Client.Owner() == op.Client.Owner() {
@@ -319,13 +335,33 @@ func killOpNeeds(_ *Node, op *command.Op) []auth.Need {
 	return one(auth.Cluster, auth.Killop)
 }
 
+func diagnosticNeeds(Collections, *command.Op) []auth.Need {
+	return append(one(auth.Cluster, auth.ServerStatus, auth.ReplSetGetStatus), auth.On(auth.Namespace("local", "oplog.rs"), auth.CollStats))
+}
+
 // killSessionsNeeds requires nothing for sessions of the client's own user,
 // which are all that the command can name without a user's digest.
-func killSessionsNeeds(_ *Node, op *command.Op) []auth.Need {
-	for _, s := range op.Args.Structs("killSessions") {
+func killSessionsNeeds(_ Collections, op *command.Op) []auth.Need {
+	for _, s := range op.Documents("killSessions") {
 		if s.Has("uid") {
 			return one(auth.Cluster, auth.KillAnySession)
 		}
 	}
 	return nil
+}
+
+// text is a string's content; "" for other values.
+func text(v bson.Value) string {
+	if v.Type != bson.TypeString {
+		return ""
+	}
+	return v.Str()
+}
+
+// within is the content of a document or an array; nothing for other values.
+func within(v bson.Value) bson.Doc {
+	if v.Type != bson.TypeDocument && v.Type != bson.TypeArray {
+		return bson.Empty
+	}
+	return v.Doc()
 }

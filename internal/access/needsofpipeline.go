@@ -1,4 +1,4 @@
-package node
+package access
 
 import (
 	"github.com/mayflydb/mayfly/internal/auth"
@@ -6,13 +6,13 @@ import (
 	"github.com/mayflydb/mayfly/internal/command"
 )
 
-func aggregateNeeds(_ *Node, op *command.Op) []auth.Need {
+func aggregateNeeds(_ Collections, op *command.Op) []auth.Need {
 	_, v := op.Body.First()
 	coll := ""
 	if v.Type == bson.TypeString {
 		coll = v.Str()
 	}
-	return pipelineNeeds(op, coll, op.Body.Lookup("pipeline").Doc())
+	return pipelineNeeds(op, coll, within(op.Body.Lookup("pipeline")))
 }
 
 // pipelineNeeds is what an aggregation over a collection, "" for none,
@@ -22,9 +22,9 @@ func pipelineNeeds(op *command.Op, coll string, stages bson.Doc) []auth.Need {
 	var all []auth.Need
 	first := true
 	for stage := range stages.Values() {
-		name, arg := stage.Doc().First()
+		name, arg := within(stage).First()
 		if first {
-			if own, ok := sourceNeeds(op, source, name, arg.Doc()); ok {
+			if own, ok := sourceNeeds(op, source, name, within(arg)); ok {
 				all = append(all, own...)
 			} else {
 				all = append(all, auth.On(source, auth.Find))
@@ -80,7 +80,7 @@ func sourceNeeds(op *command.Op, source auth.Resource, stage string, arg bson.Do
 // stageNeeds is what a stage requires on collections other than the pipeline's
 // own.
 func stageNeeds(op *command.Op, coll, stage string, arg bson.Value) []auth.Need {
-	d := arg.Doc()
+	d := within(arg)
 	switch stage {
 	case "$lookup", "$graphLookup":
 		return append(foreignNeeds(op, d.Lookup("from")), subNeeds(op, d.Lookup("from"), d.Lookup("pipeline"))...)
@@ -92,13 +92,13 @@ func stageNeeds(op *command.Op, coll, stage string, arg bson.Value) []auth.Need 
 	case "$facet":
 		var all []auth.Need
 		for _, sub := range d.All() {
-			all = append(all, subStages(op, coll, sub.Doc())...)
+			all = append(all, subStages(op, coll, within(sub))...)
 		}
 		return all
 	case "$rankFusion":
 		var all []auth.Need
-		for _, sub := range d.Lookup("input").Doc().Lookup("pipelines").Doc().All() {
-			all = append(all, subStages(op, coll, sub.Doc())...)
+		for _, sub := range within(within(d.Lookup("input")).Lookup("pipelines")).All() {
+			all = append(all, subStages(op, coll, within(sub))...)
 		}
 		return all
 	case "$out":
@@ -111,7 +111,7 @@ func stageNeeds(op *command.Op, coll, stage string, arg bson.Value) []auth.Need 
 
 func subStages(op *command.Op, coll string, stages bson.Doc) (all []auth.Need) {
 	for stage := range stages.Values() {
-		name, arg := stage.Doc().First()
+		name, arg := within(stage).First()
 		all = append(all, stageNeeds(op, coll, name, arg)...)
 	}
 	return all
@@ -173,8 +173,8 @@ func mergeNeeds(op *command.Op, arg bson.Value) []auth.Need {
 	into := arg
 	actions := []auth.Action{auth.Insert, auth.Update}
 	if arg.Type == bson.TypeDocument {
-		into = arg.Doc().Lookup("into")
-		matched, unmatched := arg.Doc().Lookup("whenMatched"), arg.Doc().Lookup("whenNotMatched")
+		into = within(arg).Lookup("into")
+		matched, unmatched := within(arg).Lookup("whenMatched"), within(arg).Lookup("whenNotMatched")
 		actions = actions[:0]
 		if unmatched.IsNullish() || unmatched.Type == bson.TypeString && unmatched.Str() == "insert" {
 			actions = append(actions, auth.Insert)
@@ -187,39 +187,46 @@ func mergeNeeds(op *command.Op, arg bson.Value) []auth.Need {
 }
 
 // explainNeeds is what the explained command requires.
-func explainNeeds(n *Node, op *command.Op) []auth.Need {
-	body := op.Body.Lookup("explain").Doc()
-	name, v := body.First()
+func explainNeeds(c Collections, op *command.Op) []auth.Need {
+	body := within(op.Body.Lookup("explain"))
+	name, _ := body.First()
 	sub := &command.Op{DB: op.DB, Name: name, Body: body, Client: op.Client, Dispatcher: op.Dispatcher}
-	if v.Type == bson.TypeString {
-		sub.Collection = v.Str()
-	}
-	c := op.Dispatcher.Registry.Lookup(name)
-	if c == nil || c.Name == "explain" || needs[c.Name] == nil {
+	k := op.Dispatcher.Registry.Lookup(name)
+	if k == nil || k.Name == "explain" || needs[k.Name] == nil {
 		return nil // the command itself says what is wrong
 	}
-	if c.Fields != nil {
-		args, err := command.Parse(sub, c.Fields)
+	if k.Fields != nil {
+		args, err := command.Parse(sub, k.Fields)
 		if err != nil {
 			return nil
 		}
 		sub.Args = args
 	}
-	return needs[c.Name](n, sub)
+	return needs[k.Name](c, sub)
 }
 
 // mapReduceNeeds is what a mapReduce reads, and where its results go.
-func mapReduceNeeds(n *Node, op *command.Op) []auth.Need {
-	all := []auth.Need{n.onTarget(op, auth.Find)}
-	out, err := parseMapReduceOut(op.DB, op.Body.Lookup("out"))
-	if err != nil || out.mode == "" {
-		return all // the command itself says what is wrong
+func mapReduceNeeds(c Collections, op *command.Op) []auth.Need {
+	all := []auth.Need{onTarget(c, op, auth.Find)}
+	out := op.Body.Lookup("out")
+	db, coll, mode := op.DB, text(out), "replace"
+	for _, m := range []string{"replace", "merge", "reduce"} {
+		if v := within(out).Lookup(m); v.Type == bson.TypeString {
+			mode, coll = m, v.Str()
+			if d := within(out).Lookup("db"); d.Type == bson.TypeString {
+				db = d.Str()
+			}
+			break
+		}
+	}
+	if coll == "" {
+		return all // the results are in the reply, or the command itself says what is wrong
 	}
 	actions := map[string][]auth.Action{
 		"replace": {auth.Insert, auth.Remove}, "merge": {auth.Insert, auth.Update}, "reduce": {auth.Find, auth.Insert, auth.Update},
-	}[out.mode]
+	}[mode]
 	if op.Body.Lookup("bypassDocumentValidation").Truthy() {
 		actions = append(actions, auth.BypassDocumentValidation)
 	}
-	return append(all, auth.On(auth.Namespace(out.db, out.coll), actions...))
+	return append(all, auth.On(auth.Namespace(db, coll), actions...))
 }
