@@ -7,8 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/memory"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
@@ -29,9 +27,6 @@ const (
 	// buildUnitBytes bounds the entries of a chunk: those beyond it are written one
 	// by one.
 	buildUnitBytes = 4 << 20
-	// buildWorkers is how many chunks are worked on at once: while the entries of one
-	// are made and written, the records of the next are found and locked.
-	buildWorkers = 2
 )
 
 // errDropped ends the build of an index that is dropped.
@@ -44,7 +39,7 @@ var errShutdown = mongoerr.New(mongoerr.InterruptedAtShutdown, "interrupted at s
 //
 // From the moment the descriptor with the new indexes is published, every
 // writer maintains them (invariant latest). The build walks the records in
-// chunks, two at once; it locks the records of a chunk and reads them again under their
+// chunks; it locks the records of a chunk and reads them again under their
 // locks. So the entries of each document's current version were written by the
 // build, by a writer, or by both: a document that is older than the publication
 // is met by the build, or was written since; one that is newer had its entries
@@ -225,21 +220,14 @@ func (b *build) scan() error {
 	if !slices.ContainsFunc(b.indexes, (*Index).hasEntries) {
 		return nil
 	}
-	places := make(chan RecordKey, 1) // where the next chunk starts; closed at the end
-	places <- nil
-	var workers errgroup.Group
-	for range buildWorkers {
-		workers.Go(func() error {
-			for from := range places {
-				if err := b.chunk(from, places); err != nil {
-					b.abort(err) // ends the others
-					return err
-				}
-			}
-			return nil
-		})
+	var from RecordKey
+	for {
+		next, err := b.chunk(from)
+		if err != nil || next == nil {
+			return err
+		}
+		from = next
 	}
-	return workers.Wait()
 }
 
 // writer starts a unit that is inside the collection's gate, with the newest
@@ -268,44 +256,38 @@ func (b *build) writer() (*Unit, *Collection, error) {
 	return u, coll, nil
 }
 
-// chunk adds the entries of the next records from a key on. Once it knows them, it
-// sends where the next chunk starts to places, or closes that at the end.
-func (b *build) chunk(from RecordKey, places chan<- RecordKey) error {
+// chunk adds the entries of the next records from a key on; it returns where
+// the next chunk starts, or nil at the end.
+func (b *build) chunk(from RecordKey) (next RecordKey, err error) {
 	u, coll, err := b.writer()
 	if err != nil {
-		close(places)
-		return err
+		return nil, err
 	}
 	defer u.Memory.Release()
 	defer u.Abort()
 	locked, busy, next, err := b.lockChunk(u, coll, from)
-	if err != nil || next == nil {
-		close(places)
-	} else {
-		places <- next
-	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	done := len(locked)
 	if len(locked) > 0 {
 		late, err := b.enterLocked(u, coll, locked)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		busy = append(busy, late...)
 		done -= len(late)
 	}
 	if err := u.Commit(b.ctx, storage.Buffered); err != nil {
-		return err
+		return nil, err
 	}
 	for _, k := range busy {
 		if err := b.enterOne(k); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	b.docs.Add(int64(done))
-	return nil
+	return next, nil
 }
 
 // lockChunk locks those of the next records that are not locked; busy are the

@@ -195,24 +195,17 @@ func startBuild(t *testing.T, c *Catalog, spec string) (*build, RecordKey) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	next, err := chunkOf(b, nil)
+	next, err := b.chunk(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return b, next
 }
 
-// chunkOf does one chunk, and returns where the next starts.
-func chunkOf(b *build, from RecordKey) (RecordKey, error) {
-	places := make(chan RecordKey, 1)
-	err := b.chunk(from, places)
-	return <-places, err
-}
-
 // finishBuild does the rest, as run does.
 func finishBuild(b *build, from RecordKey) (err error) {
 	for from != nil && err == nil {
-		from, err = chunkOf(b, from)
+		from, err = b.chunk(from)
 	}
 	return b.end(err)
 }

@@ -46,6 +46,9 @@ const (
 	// ChecksOwner commands read or write documents that a shard must own; see
 	// Dispatcher.Admit.
 	ChecksOwner
+	// ChecksDatabase commands define or list what a shard has of a database, whose
+	// version routers send; see Dispatcher.Admit.
+	ChecksDatabase
 )
 
 // OpKind says how an operation is counted in opcounters and how currentOp and

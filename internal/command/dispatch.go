@@ -59,8 +59,8 @@ type Dispatcher struct {
 	// not called for commands flagged NoAuth. Where it allows op, ended, if not nil, is
 	// called when op has run.
 	Authorize func(ctx context.Context, op *Op) (ended func(), err error)
-	// Admit waits until a ChecksOwner command may read or write here, on a shard; nil
-	// elsewhere. Errors: 13, 169, 249, 319, 13388.
+	// Admit waits until a ChecksOwner command may read or write here, on a shard, and
+	// holds ChecksDatabase commands to the version of the database; nil elsewhere. Errors: 13, 169, 249, 319, 13388.
 	Admit func(ctx context.Context, op *Op) error
 	// Writable returns nil where this member takes writes, else the error for
 	// clients; nil where it always does. Each member writes its own database local.

@@ -107,7 +107,7 @@ func (d *Dispatcher) performOnMember(ctx context.Context, op *Op) error {
 	if err := d.awaitRead(ctx, op); err != nil {
 		return err
 	}
-	if d.Admit != nil && op.Command.Flags&ChecksOwner != 0 && op.intent == nil {
+	if d.Admit != nil && op.Command.Flags&(ChecksOwner|ChecksDatabase) != 0 && op.intent == nil {
 		if err := d.Admit(ctx, op); err != nil {
 			return err
 		}

@@ -26,7 +26,7 @@ const (
 // database command convertToCapped.)
 func (n *Node) convertToCapped() *command.Command {
 	return &command.Command{
-		Name: "convertToCapped", Flags: ddlFlags,
+		Name: "convertToCapped", Flags: command.ChecksDatabase | ddlFlags,
 		Help: "{ convertToCapped:<fromCollectionName>, size:<sizeInBytes> }",
 		Run:  n.runConvertToCapped,
 	}
@@ -37,7 +37,7 @@ func (n *Node) convertToCapped() *command.Command {
 // cloneCollectionAsCapped.)
 func (n *Node) cloneCollectionAsCapped() *command.Command {
 	return &command.Command{
-		Name: "cloneCollectionAsCapped", Flags: ddlFlags,
+		Name: "cloneCollectionAsCapped", Flags: command.ChecksDatabase | ddlFlags,
 		Help: "{ cloneCollectionAsCapped:<fromName>, toCollection:<toName>, size:<sizeInBytes> }",
 		Run:  n.runCloneCollectionAsCapped,
 	}

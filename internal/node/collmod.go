@@ -52,7 +52,7 @@ var (
 // of a view, or of an index. (Manual: database command collMod.)
 func (n *Node) collMod() *command.Command {
 	return &command.Command{
-		Name: "collMod", Fields: collModFields, Flags: ddlFlags | command.APIv1,
+		Name: "collMod", Fields: collModFields, Flags: command.ChecksDatabase | ddlFlags | command.APIv1,
 		Help: "Sets collection options.",
 		Run:  n.collModded.watch(n.runCollMod), Extra: n.collModded.write,
 	}

@@ -19,7 +19,7 @@ var collStatsFields = command.NewFields("collStats",
 // database command collStats.)
 func (n *Node) collStats() *command.Command {
 	return &command.Command{
-		Name: "collStats", Aliases: []string{"collstats"}, Fields: collStatsFields, Flags: command.TakesReadConcern,
+		Name: "collStats", Aliases: []string{"collstats"}, Fields: collStatsFields, Flags: command.ChecksDatabase | command.TakesReadConcern,
 		Help: "{ collStats:\"blog.posts\" , scale : 1 } scale divides sizes e.g. for KB use 1024\n    avgObjSize - in bytes",
 		Run:  n.runCollStats,
 	}

@@ -57,7 +57,7 @@ var (
 // database command create.)
 func (n *Node) create() *command.Command {
 	return &command.Command{
-		Name: "create", Fields: createFields, Flags: ddlFlags | command.Transaction | command.APIv1,
+		Name: "create", Fields: createFields, Flags: command.ChecksDatabase | ddlFlags | command.Transaction | command.APIv1,
 		Help: "explicitly creates a collection or view",
 		Run:  n.created.watch(n.runCreate), Extra: n.created.write,
 	}

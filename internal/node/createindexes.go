@@ -26,7 +26,7 @@ var createIndexesFields = command.NewFields("createIndexes",
 // createIndexes.)
 func (n *Node) createIndexes() *command.Command {
 	return &command.Command{
-		Name: "createIndexes", Fields: createIndexesFields, Flags: ddlFlags | command.Transaction | command.APIv1,
+		Name: "createIndexes", Fields: createIndexesFields, Flags: command.ChecksDatabase | ddlFlags | command.Transaction | command.APIv1,
 		Help: "create indexes on a collection",
 		Run:  n.runCreateIndexes,
 	}

@@ -22,7 +22,7 @@ var dropIndexesFields = command.NewFields("dropIndexes",
 // (Manual: database command dropIndexes.)
 func (n *Node) dropIndexes() *command.Command {
 	return &command.Command{
-		Name: "dropIndexes", Aliases: []string{"deleteIndexes"}, Fields: dropIndexesFields, Flags: ddlFlags | command.APIv1,
+		Name: "dropIndexes", Aliases: []string{"deleteIndexes"}, Fields: dropIndexesFields, Flags: command.ChecksDatabase | ddlFlags | command.APIv1,
 		Help: "drop indexes for a collection",
 		Run:  n.runDropIndexes,
 	}

@@ -24,7 +24,7 @@ var listCollectionsFields = command.NewFields("listCollections",
 // listCollections.)
 func (n *Node) listCollections() *command.Command {
 	return &command.Command{
-		Name: "listCollections", Fields: listCollectionsFields, Flags: command.Transaction | command.APIv1,
+		Name: "listCollections", Fields: listCollectionsFields, Flags: command.ChecksDatabase | command.Transaction | command.APIv1,
 		Help: "list collections for this db",
 		Run:  n.runListCollections,
 	}

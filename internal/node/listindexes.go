@@ -25,7 +25,7 @@ var (
 // specifications. (Manual: database command listIndexes.)
 func (n *Node) listIndexes() *command.Command {
 	return &command.Command{
-		Name: "listIndexes", Fields: listIndexesFields, Flags: command.Transaction | command.APIv1,
+		Name: "listIndexes", Fields: listIndexesFields, Flags: command.ChecksDatabase | command.Transaction | command.APIv1,
 		Help: "list indexes for a collection",
 		Run:  n.runListIndexes,
 	}

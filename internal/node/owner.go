@@ -60,11 +60,14 @@ func (n *Node) ShardName() string {
 // last, or as a secondary may take to hear what the primary has been told. Errors: 13, 169,
 // 249, 319, 13388, and the cause of ctx's end.
 func (n *Node) admit(ctx context.Context, op *command.Op) error {
+	writes := op.Command.Flags&command.Writes != 0
+	if op.Command.Flags&command.ChecksDatabase != 0 {
+		return n.admitToDatabase(op, writes)
+	}
 	if op.HasUUID || op.Collection == "" {
 		return nil
 	}
 	ns := namespace(op)
-	writes := op.Command.Flags&command.Writes != 0
 	var timeout <-chan time.Time
 	for {
 		c := n.Catalog.Lookup(ns)
@@ -104,6 +107,8 @@ func (n *Node) checkOwner(v *command.Versions, ns schema.Namespace, c *catalog.C
 	}
 	if v == nil {
 		switch {
+		case s == nil && writes && !internal:
+			return n.checkBlocked(ns.DB), false
 		case s == nil:
 			return nil, false
 		case writes && !internal:
@@ -164,9 +169,43 @@ func (n *Node) checkDatabase(db string, received bson.Doc, writes bool) error {
 		return mongoerr.New(mongoerr.StaleDbVersion, "version mismatch for the database %s", db).WithExtra(b.Finish())
 	}
 	if writes && doc.Lookup("blocked").Truthy() {
-		return mongoerr.New(mongoerr.MovePrimaryInProgress, "movePrimary is in progress for the database %s", db)
+		return movePrimaryInProgress(db)
 	}
 	return nil
+}
+
+// admitToDatabase holds a command that defines or lists something to the version of the
+// database that came with it, and one that defines without a version to whether the database
+// moves. What is sharded does not lie with its database. Errors: 249, 319.
+func (n *Node) admitToDatabase(op *command.Op, writes bool) error {
+	v := op.Generic.Versions
+	if c := n.Catalog.Lookup(namespace(op)); c != nil && c.Sharding() != nil {
+		return nil
+	}
+	switch {
+	case v != nil && v.Database != nil:
+		return n.checkDatabase(op.DB, v.Database, writes)
+	case writes && (op.Client == nil || !op.Client.Internal):
+		return n.checkBlocked(op.DB)
+	}
+	return nil
+}
+
+// checkBlocked refuses what a client that talks to the shard itself would write into a
+// database that moves. Error 319.
+func (n *Node) checkBlocked(db string) error {
+	if db == "admin" || db == "config" || db == "local" {
+		return nil
+	}
+	doc, err := n.Stored(databasesNamespace, db)
+	if err == nil && doc.Lookup("blocked").Truthy() {
+		err = movePrimaryInProgress(db)
+	}
+	return err
+}
+
+func movePrimaryInProgress(db string) error {
+	return mongoerr.New(mongoerr.MovePrimaryInProgress, "movePrimary is in progress for the database %s", db)
 }
 
 // shardedView is error 169, by which a router hears what a view is made of.

@@ -20,6 +20,7 @@ var genericArguments = map[string]bool{
 	"$db": true, "lsid": true, "$clusterTime": true, "comment": true, "writeConcern": true, "readConcern": true,
 	"maxTimeMS": true, "apiVersion": true, "apiStrict": true, "apiDeprecationErrors": true, "txnNumber": true,
 	"autocommit": true, "startTransaction": true, "$readPreference": true, "rawData": true,
+	"shardVersion": true, "databaseVersion": true,
 }
 
 func isGenericArgument(name string) bool { return genericArguments[name] }

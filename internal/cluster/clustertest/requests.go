@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/cluster/step"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/shard"
 )
@@ -77,6 +78,11 @@ func (r *request) leave() error {
 }
 
 func (r *request) setDatabase() error {
+	for ns, c := range r.s.Collections {
+		if r.of(ns) && c.Cloned && step.Phase(number(r.body.Lookup("operation").Doc(), "phase")) == step.Committed {
+			r.s.change(ns, func(c *Collection) { c.Cloned = false })
+		}
+	}
 	r.s.Databases[r.ns] = Database{Version: r.text("version"), Primary: r.body.Lookup("primary").Truthy(), Blocked: r.body.Lookup("blocked").Truthy()}
 	return nil
 }
@@ -100,9 +106,9 @@ func (r *request) cloneDatabase() error {
 }
 
 func (r *request) dropUnsharded() error {
-	primary := r.s.Databases[r.ns].Primary
+	donor := step.Phase(number(r.body.Lookup("operation").Doc(), "phase")) == step.Committed
 	for ns, c := range r.s.Collections {
-		if r.of(ns) && !c.Sharded && (c.Cloned || !primary) {
+		if r.of(ns) && !c.Sharded && (c.Cloned || donor) {
 			delete(r.s.Collections, ns)
 		}
 	}

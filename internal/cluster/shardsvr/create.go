@@ -75,19 +75,7 @@ func (s *Shard) create(ctx context.Context, r *request, entry *schema.Sharding) 
 			return err
 		}
 	}
-	var specs []bson.Doc
-	if v := r.body.Lookup("indexes"); v.Type == bson.TypeArray {
-		for ix := range v.Doc().Values() {
-			if ix.Type == bson.TypeDocument && ix.Doc().Lookup("name").String() != `"_id_"` {
-				specs = append(specs, ix.Doc().Clone())
-			}
-		}
-	}
-	if len(specs) == 0 {
-		return nil
-	}
-	_, _, err := s.cat.CreateIndexes(ctx, r.ns, specs)
-	return err
+	return s.makeIndexes(ctx, r.ns, r.body.Lookup("indexes"))
 }
 
 // shardCollection answers {_shardsvrShard: ns, key, unique, version, …}: it shards the

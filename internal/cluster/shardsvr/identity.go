@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/cluster/step"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/node"
 	"github.com/mayflydb/mayfly/internal/schema"
@@ -63,6 +64,11 @@ func (r *request) setDatabase(ctx context.Context) error {
 		Bool("primary", r.body.Lookup("primary").Truthy()).Bool("blocked", r.body.Lookup("blocked").Truthy()).Finish()
 	if err := r.s.put(ctx, nil, databases, doc); err != nil {
 		return err
+	}
+	if r.fence.Phase == step.Committed { // what was copied is the shard's own now
+		if err := r.s.remove(ctx, cloningsOf, bson.String(r.name)); err != nil {
+			return err
+		}
 	}
 	return r.s.cat.Drain(ctx, r.name)
 }

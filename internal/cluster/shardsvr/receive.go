@@ -184,13 +184,6 @@ type recipient struct {
 	changed  chan struct{} // closed and replaced at each change
 }
 
-// failed reports whether receiving has failed for good.
-func (r *recipient) failed() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.err != nil
-}
-
 // note runs f under the lock, and wakes the waiters.
 func (r *recipient) note(f func()) {
 	r.mu.Lock()
@@ -224,13 +217,22 @@ func (r *recipient) await(ctx context.Context, until uint64) error {
 
 // run receives until ctx ends. An error that a retry does not fix is left in err.
 func (r *recipient) run(ctx context.Context) error {
+	err := retrying(ctx, transient, r.attempt)
+	if err != nil {
+		r.note(func() { r.err = err })
+	}
+	return err
+}
+
+// retrying calls f until it succeeds, ctx ends, or f fails with an error that a retry does
+// not fix (mends says no), which it returns.
+func retrying(ctx context.Context, mends func(error) bool, f func(context.Context) error) error {
 	for pause := catchUpPause; ; pause = min(2*pause, time.Second) {
-		err := r.attempt(ctx)
-		if ctx.Err() != nil {
+		err := f(ctx)
+		if err == nil || ctx.Err() != nil {
 			return nil
 		}
-		if !transient(err) {
-			r.note(func() { r.err = err })
+		if !mends(err) {
 			return err
 		}
 		timer := time.NewTimer(pause)

@@ -65,6 +65,8 @@ func (s *Shard) Register(r *command.Registry) {
 		s.command("_shardsvrRefine", (*request).refine), s.command("_shardsvrIndexes", (*request).indexes),
 		s.command("_shardsvrOwned", (*request).owned), s.command("_shardsvrSplitPoints", (*request).splitPoints),
 		s.command("_shardsvrClone", (*request).clone), s.command("_shardsvrSessions", (*request).sessions),
+		s.command("_shardsvrDescribe", (*request).describe), s.command("_shardsvrCloneDatabase", (*request).cloneDatabase),
+		s.command("_shardsvrDropUnsharded", (*request).dropUnsharded),
 	} {
 		r.Register(c)
 	}
@@ -118,40 +120,48 @@ func (s *Shard) look() {
 	}
 }
 
-// job is the background work for one collection: receiving a range, or removing ranges.
+// job is the background work for one collection or database: receiving a range, removing
+// ranges, or copying what is not sharded.
 type job struct {
 	cancel  context.CancelFunc
 	ended   chan struct{}
+	run     func(context.Context) error
 	receive *recipient // nil unless a range is being received
+	clone   *cloner    // nil unless a database is being copied
 }
 
 // begin starts the work that a collection needs, unless it is in progress.
 func (s *Shard) begin(ns schema.Namespace) *job {
+	return s.beginJob(ns, func() *job {
+		if coll := s.cat.Lookup(ns); coll != nil && receivingOf(coll) != nil {
+			r := &recipient{s: s, ns: ns, changed: make(chan struct{})}
+			return &job{receive: r, run: r.run}
+		}
+		return &job{run: func(ctx context.Context) error { return s.sweep(ctx, ns) }}
+	})
+}
+
+// beginJob starts a job for a name, or returns the one in progress; nil if the shard is not
+// running.
+func (s *Shard) beginJob(ns schema.Namespace, what func() *job) *job {
 	s.work.Lock()
 	defer s.work.Unlock()
 	if j := s.work.jobs[ns]; j != nil || s.work.life == nil || s.work.life.Err() != nil {
 		return j
 	}
-	ctx, cancel := context.WithCancel(s.work.life)
-	j := &job{cancel: cancel, ended: make(chan struct{})}
-	if coll := s.cat.Lookup(ns); coll != nil && receivingOf(coll) != nil {
-		j.receive = &recipient{s: s, ns: ns, changed: make(chan struct{})}
-	}
+	j := what()
+	var ctx context.Context
+	ctx, j.cancel = context.WithCancel(s.work.life)
+	j.ended = make(chan struct{})
 	s.work.jobs[ns] = j
 	s.work.running.Go(func() {
 		defer close(j.ended)
-		defer cancel()
-		var err error
-		if j.receive != nil {
-			err = j.receive.run(ctx)
-		} else {
-			err = s.sweep(ctx, ns)
-		}
-		if err != nil && ctx.Err() == nil {
-			s.log.WarnContext(ctx, "Receiving or removing a range failed", "id", logMove, "namespace", ns.String(), "error", err.Error())
-		}
-		if j.receive != nil && j.receive.failed() {
-			<-ctx.Done() // keeps err available to _shardsvrReceived
+		defer j.cancel()
+		if err := j.run(ctx); err != nil && ctx.Err() == nil {
+			s.log.WarnContext(ctx, "Receiving or removing data of a cluster failed", "id", logMove, "namespace", ns.String(), "error", err.Error())
+			if j.receive != nil || j.clone != nil {
+				<-ctx.Done() // keeps the error available to the next request
+			}
 		}
 		s.work.Lock()
 		defer s.work.Unlock()

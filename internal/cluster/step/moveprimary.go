@@ -18,10 +18,13 @@ var movePrimary = phases(
 			return []Request{r}
 		},
 	},
+	// The donor first: it answers reads by what it has until it is told, and they must not
+	// miss what is written on the recipient.
 	stages{
 		func(o *Operation, _ Answers) []Request {
-			return []Request{o.setDatabase("to", "next", true, false), o.setDatabase("from", "next", false, false)}
+			return []Request{o.setDatabase("from", "next", false, false)}
 		},
+		func(o *Operation, _ Answers) []Request { return []Request{o.setDatabase("to", "next", true, false)} },
 		func(o *Operation, _ Answers) []Request { return []Request{o.dropUnsharded("from")} },
 	},
 	stages{func(o *Operation, _ Answers) []Request {

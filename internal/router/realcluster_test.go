@@ -1,0 +1,177 @@
+package router_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/client"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/server/servertest"
+)
+
+// realCluster is config servers, shards s0 and on, and a router, all in this process.
+type realCluster struct {
+	t      *testing.T
+	router *client.Conn
+	shards map[string]*client.Conn
+}
+
+func newCluster(t *testing.T, shards int) *realCluster {
+	t.Helper()
+	set := func(name, role string) string {
+		port := servertest.FreePort(t)
+		s := servertest.Start(t, "--port", fmt.Sprint(port), "--replSet", name, role, "--initiate", "--advertise", fmt.Sprintf("127.0.0.1:%d", port))
+		return s.Address
+	}
+	connect := func(address string) *client.Conn {
+		conn, err := client.Connect(t.Context(), client.Options{Address: address})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		return conn
+	}
+	c := &realCluster{t: t, shards: map[string]*client.Conn{}}
+	c.router = connect(servertest.StartRouter(t, "--configdb", "cfg/"+set("cfg", "--configsvr")).Address)
+	for i := range shards {
+		name := fmt.Sprintf("s%d", i)
+		address := set(name, "--shardsvr")
+		c.shards[name] = connect(address)
+		for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) { // until there are primaries
+			_, err := c.try("admin", fmt.Sprintf(`{addShard: "%s/%s", name: %q}`, name, address, name))
+			if err == nil {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatal(err)
+			}
+		}
+	}
+	c.do("admin", `{balancerStop: 1}`)
+	return c
+}
+
+// try runs a command on the router.
+func (c *realCluster) try(db, text string) (bson.Doc, error) {
+	return c.router.Run(c.t.Context(), db, bson.MustParse(text))
+}
+
+// do runs a command on the router that succeeds.
+func (c *realCluster) do(db, text string) bson.Doc {
+	c.t.Helper()
+	return c.done(text)(c.try(db, text))
+}
+
+// on runs a command on a shard itself that succeeds.
+func (c *realCluster) on(shard, db, text string) bson.Doc {
+	c.t.Helper()
+	return c.done(text)(c.shards[shard].Run(c.t.Context(), db, bson.MustParse(text)))
+}
+
+func (c *realCluster) done(text string) func(bson.Doc, error) bson.Doc {
+	return func(reply bson.Doc, err error) bson.Doc {
+		c.t.Helper()
+		if err != nil || reply.Has("writeErrors") {
+			c.t.Fatalf("%s: %v %s", text, err, reply)
+		}
+		return reply
+	}
+}
+
+// batch is the first batch of a reply, as text.
+func batch(reply bson.Doc) string {
+	return reply.Lookup("cursor").Doc().Lookup("firstBatch").String()
+}
+
+// fill inserts documents {_id, x, y} into a collection of app.
+func (c *realCluster) fill(coll string, from, to int) {
+	c.t.Helper()
+	var docs []string
+	for i := from; i < to; i++ {
+		docs = append(docs, fmt.Sprintf(`{_id: %d, x: %d, y: %d}`, i, i, to-i))
+	}
+	c.do("app", fmt.Sprintf(`{insert: %q, documents: [%s]}`, coll, strings.Join(docs, ", ")))
+}
+
+// TestMovePrimary: what is not sharded goes to another shard as it is, of all kinds, and
+// what is sharded stays; then the shard that was primary can be removed.
+func TestMovePrimary(t *testing.T) {
+	c := newCluster(t, 2)
+	c.do("admin", `{enableSharding: "app", primaryShard: "s0"}`)
+	for _, text := range []string{
+		`{createIndexes: "plain", indexes: [{key: {x: 1}, name: "x_1", unique: true}, {key: {y: -1, x: 1}, name: "yx", partialFilterExpression: {y: {$gt: 5}}}, {key: {at: 1}, name: "at", expireAfterSeconds: 100000}]}`,
+		`{create: "last", capped: true, size: 100000, max: 5}`,
+		`{create: "strict", validator: {x: {$type: "string"}}, validationLevel: "off", collation: {locale: "en", strength: 2}}`,
+		`{create: "clustered", clusteredIndex: {key: {_id: 1}, unique: true, name: "by id"}}`,
+		`{create: "readings", timeseries: {timeField: "t", metaField: "m"}, expireAfterSeconds: 100000000}`,
+		`{create: "even", viewOn: "plain", pipeline: [{$match: {$expr: {$eq: [{$mod: ["$x", 2]}, 0]}}}]}`,
+		`{insert: "last", documents: [{_id: 9}, {_id: 8}, {_id: 7}, {_id: 6}, {_id: 5}, {_id: 4}]}`,
+		`{insert: "strict", documents: [{_id: "b"}, {_id: "a", x: 1}]}`,
+		`{insert: "clustered", documents: [{_id: 2}, {_id: 1}]}`,
+		`{createIndexes: "readings", indexes: [{key: {m: 1, v: 1}, name: "mv"}]}`,
+	} {
+		c.do("app", text)
+	}
+	for i := range 30 {
+		c.do("app", fmt.Sprintf(`{insert: "readings", documents: [{_id: %d, t: {"$date": "2026-01-01T00:00:%02dZ"}, m: %d, v: %d}]}`, i, i, i%3, i))
+	}
+	c.do("admin", `{shardCollection: "app.spread", key: {x: "hashed"}}`)
+	c.fill("spread", 0, 100)
+	for i := range 10 {
+		c.fill("plain", 1000*i, 1000*(i+1))
+	}
+	look := func() (all []string) {
+		for _, text := range []string{
+			`{listCollections: 1, filter: {name: {$ne: "system.views"}}}`, `{listIndexes: "plain"}`, `{listIndexes: "strict"}`, `{listIndexes: "clustered"}`, `{listIndexes: "readings"}`,
+			`{find: "plain", sort: {_id: 1}, batchSize: 20000}`, `{find: "last"}`, `{find: "strict", sort: {_id: 1}}`, `{find: "clustered"}`,
+			`{find: "readings", sort: {t: 1}, batchSize: 100}`, `{find: "even", sort: {_id: 1}, batchSize: 20000}`, `{find: "spread", sort: {_id: 1}, batchSize: 200}`,
+			`{aggregate: "readings", pipeline: [{$group: {_id: "$m", n: {$sum: "$v"}}}, {$sort: {_id: 1}}], cursor: {}}`,
+		} {
+			all = append(all, shown(text+"\n"+batch(c.do("app", text))))
+		}
+		return all
+	}
+	before := look()
+	if _, err := c.try("admin", `{movePrimary: "app", to: "none"}`); !mongoerr.Is(err, mongoerr.ShardNotFound) {
+		t.Error(err)
+	}
+	c.do("admin", `{movePrimary: "app", to: "s0"}`)
+	c.do("admin", `{movePrimary: "app", to: "s1"}`)
+	for i, after := range look() {
+		if after != before[i] {
+			t.Errorf("before:\n%.2000s\nafter:\n%.2000s", before[i], after)
+		}
+	}
+	for _, v := range c.on("s0", "app", `{listCollections: 1, nameOnly: true}`).Lookup("cursor").Doc().Lookup("firstBatch").Doc().Slice() {
+		if name := v.Doc().Lookup("name").Str(); name != "spread" && name != "system.views" {
+			t.Errorf("the donor still has %s", name)
+		}
+	}
+	c.fill("plain", 10_000, 10_001)
+	if _, err := c.try("app", `{insert: "plain", documents: [{_id: -1, x: 7}]}`); err != nil {
+		t.Error(err)
+	}
+	if n := bson.ClampToInt64(c.do("app", `{count: "plain"}`).Lookup("n")); n != 10_001 {
+		t.Errorf("%d documents", n)
+	}
+	// The one that was primary can go.
+	c.do("admin", `{removeShard: "s0"}`)
+	for _, lo := range []string{`{"$minKey": 1}`, `{"$numberLong": "-4611686018427387902"}`, `{"$numberLong": "0"}`, `{"$numberLong": "4611686018427387902"}`} {
+		c.do("admin", `{moveRange: "app.spread", min: {x: `+lo+`}, toShard: "s1"}`)
+	}
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) { // what was given away goes first
+		reply, err := c.try("admin", `{removeShard: "s0"}`)
+		if err == nil && reply.Lookup("state").String() == `"completed"` {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(reply, err)
+		}
+	}
+	if n := bson.ClampToInt64(c.do("app", `{count: "spread"}`).Lookup("n")); n != 100 {
+		t.Errorf("%d documents", n)
+	}
+}
