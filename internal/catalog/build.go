@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/memory"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
@@ -27,6 +29,9 @@ const (
 	// buildUnitBytes bounds the entries of a chunk: those beyond it are written one
 	// by one.
 	buildUnitBytes = 4 << 20
+	// buildWorkers is how many chunks are worked on at once: while the entries of one
+	// are made and written, the records of the next are found and locked.
+	buildWorkers = 2
 )
 
 // errDropped ends the build of an index that is dropped.
@@ -39,7 +44,7 @@ var errShutdown = mongoerr.New(mongoerr.InterruptedAtShutdown, "interrupted at s
 //
 // From the moment the descriptor with the new indexes is published, every
 // writer maintains them (invariant latest). The build walks the records in
-// chunks; it locks the records of a chunk and reads them again under their
+// chunks, two at once; it locks the records of a chunk and reads them again under their
 // locks. So the entries of each document's current version were written by the
 // build, by a writer, or by both: a document that is older than the publication
 // is met by the build, or was written since; one that is newer had its entries
@@ -220,14 +225,21 @@ func (b *build) scan() error {
 	if !slices.ContainsFunc(b.indexes, (*Index).hasEntries) {
 		return nil
 	}
-	var from RecordKey
-	for {
-		next, err := b.chunk(from)
-		if err != nil || next == nil {
-			return err
-		}
-		from = next
+	places := make(chan RecordKey, 1) // where the next chunk starts; closed at the end
+	places <- nil
+	var workers errgroup.Group
+	for range buildWorkers {
+		workers.Go(func() error {
+			for from := range places {
+				if err := b.chunk(from, places); err != nil {
+					b.abort(err) // ends the others
+					return err
+				}
+			}
+			return nil
+		})
 	}
+	return workers.Wait()
 }
 
 // writer starts a unit that is inside the collection's gate, with the newest
@@ -256,38 +268,44 @@ func (b *build) writer() (*Unit, *Collection, error) {
 	return u, coll, nil
 }
 
-// chunk adds the entries of the next records from a key on; it returns where
-// the next chunk starts, or nil at the end.
-func (b *build) chunk(from RecordKey) (next RecordKey, err error) {
+// chunk adds the entries of the next records from a key on. Once it knows them, it
+// sends where the next chunk starts to places, or closes that at the end.
+func (b *build) chunk(from RecordKey, places chan<- RecordKey) error {
 	u, coll, err := b.writer()
 	if err != nil {
-		return nil, err
+		close(places)
+		return err
 	}
 	defer u.Memory.Release()
 	defer u.Abort()
 	locked, busy, next, err := b.lockChunk(u, coll, from)
+	if err != nil || next == nil {
+		close(places)
+	} else {
+		places <- next
+	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	done := len(locked)
 	if len(locked) > 0 {
 		late, err := b.enterLocked(u, coll, locked)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		busy = append(busy, late...)
 		done -= len(late)
 	}
 	if err := u.Commit(b.ctx, storage.Buffered); err != nil {
-		return nil, err
+		return err
 	}
 	for _, k := range busy {
 		if err := b.enterOne(k); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	b.docs.Add(int64(done))
-	return next, nil
+	return nil
 }
 
 // lockChunk locks those of the next records that are not locked; busy are the

@@ -195,17 +195,24 @@ func startBuild(t *testing.T, c *Catalog, spec string) (*build, RecordKey) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	next, err := b.chunk(nil)
+	next, err := chunkOf(b, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return b, next
 }
 
+// chunkOf does one chunk, and returns where the next starts.
+func chunkOf(b *build, from RecordKey) (RecordKey, error) {
+	places := make(chan RecordKey, 1)
+	err := b.chunk(from, places)
+	return <-places, err
+}
+
 // finishBuild does the rest, as run does.
 func finishBuild(b *build, from RecordKey) (err error) {
 	for from != nil && err == nil {
-		from, err = b.chunk(from)
+		from, err = chunkOf(b, from)
 	}
 	return b.end(err)
 }
