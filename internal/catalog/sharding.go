@@ -12,14 +12,14 @@ import (
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
-// A shard's part of a sharded collection is in the collection's descriptor. Each change of
-// it is a DDL: no unit is inside while it happens, and each that comes later is measured by
-// what it is then (invariant fenced).
+// The sharding of a collection is part of its descriptor. Each change of it is a DDL: no
+// unit is inside the collection during the change, and later units are checked against the
+// new state (invariant fenced).
 
-// BlockedWait is how long a statement waits at most for the end of a critical section.
+// BlockedWait bounds the time that a statement waits for the end of a critical section.
 const BlockedWait = 10 * time.Second
 
-// Sharding is what the shard knows of a sharded collection; nil where it is not sharded.
+// Sharding returns what the shard knows about a sharded collection, nil if it is not sharded.
 func (c *Collection) Sharding() *schema.Sharding { return c.sharding }
 
 // ShardKeyIndex is an index by which a sharded collection's documents are in the order of
@@ -51,9 +51,9 @@ func (c *Collection) decodeSharding(v bson.Value, sharded bool) (err error) {
 	return err
 }
 
-// SetSharding changes what the shard knows of a collection, to what f makes of the
-// newest descriptor: nil for a collection that is not sharded, the same pointer for no
-// change. No unit is inside the collection during the change. It returns the new
+// SetSharding sets the sharding of a collection to the result of f for the newest
+// descriptor: nil for an unsharded collection, the same pointer for no change. No unit is
+// inside the collection during the change. It returns the new
 // descriptor. Errors: 26, and those of f.
 func (c *Catalog) SetSharding(ctx context.Context, ns schema.Namespace, f func(*Collection) (*schema.Sharding, error)) (*Collection, error) {
 	var changed *Collection
@@ -78,28 +78,29 @@ func (c *Catalog) SetSharding(ctx context.Context, ns schema.Namespace, f func(*
 	return changed, nil
 }
 
-// Drain returns when no unit is inside any collection of a database that was inside when it
+// Drain waits until all units have ended that were inside a collection of a database when it
 // was called.
 func (c *Catalog) Drain(ctx context.Context, db string) error {
 	return c.change(ctx, c.database(db), func(*change) error { return nil })
 }
 
-// Guard is what a statement knows of who owns what.
+// Guard carries a statement's view of the ownership, which its units check.
 type Guard struct {
-	// Received is the version that came with it, for errors.
+	// Received is the version that the statement came with, for errors.
 	Received schema.ShardVersion
-	// Admit returns nil where it may write into a collection as that is now.
+	// Admit returns nil if the statement may write to a collection in its current state.
 	Admit func(*Collection) error
-	// Multi says that it is about many documents, Retryable that it has a number.
+	// Multi says that the statement may write many documents, Retryable that it has a
+	// transaction number.
 	Multi, Retryable bool
-	// KeyMayBe are ranges {min, max} into which an update may take a document's shard key.
+	// KeyMayBe are the ranges {min, max} to which an update may change a document's shard key.
 	KeyMayBe []bson.Doc
 }
 
-// admit lets a unit into the collection that it has just entered, where its statement may
-// write there, and waits for the end of a critical section. If it may not, the unit has left
-// again. Errors: 26, 13388, those of the guard, ErrLockBusy where the unit must not wait,
-// and the cause of ctx's end.
+// admit checks that a unit's statement may write to the collection that the unit has just
+// entered, and waits for the end of a critical section. On an error the unit has left the
+// collection. Errors: 26, 13388, those of the guard, ErrLockBusy if the unit must not wait,
+// and the cause of ctx.
 func (u *Unit) admit(ctx context.Context, c *Collection) (*Collection, error) {
 	var timeout <-chan time.Time
 	for {
@@ -144,13 +145,13 @@ func (u *Unit) admit(ctx context.Context, c *Collection) (*Collection, error) {
 	}
 }
 
-// leave takes back the last enter.
+// leave undoes the last enter.
 func (u *Unit) leave(c *Collection) {
 	u.gates = u.gates[:len(u.gates)-1]
 	c.live.gate.RUnlock()
 }
 
-// checkOwned refuses a new document that lies where another shard owns. Errors: 13388.
+// checkOwned rejects a new document in a range that another shard owns. Errors: 13388.
 func (u *Unit) checkOwned(c *Collection, doc bson.Doc) error {
 	if u.Moving || !c.sharding.Hides(doc) {
 		return nil
@@ -159,11 +160,11 @@ func (u *Unit) checkOwned(c *Collection, doc bson.Doc) error {
 	if u.Guard != nil {
 		received = u.Guard.Received
 	}
-	return schema.StaleConfig(c.Namespace.String(), c.sharding.Shard, "the document lies in a range that this shard does not own", received, &c.sharding.Version)
+	return schema.StaleConfig(c.Namespace.String(), c.sharding.Shard, "the document is in a range that this shard does not own", received, &c.sharding.Version)
 }
 
-// checkShardKey looks whether an update changes the shard key of a document, so that
-// another shard may own it. Errors: those of ShardKey.KeyChange, and 283 with both
+// checkShardKey checks whether an update changes a document's shard key so that another
+// shard may own it. Errors: those of ShardKey.KeyChange, and 283 with both
 // documents.
 func (u *Unit) checkShardKey(c *Collection, old, doc bson.Doc) error {
 	if u.Guard == nil || u.Moving {

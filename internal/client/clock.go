@@ -6,15 +6,14 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 )
 
-// Clock is the highest cluster time that anybody has told of. All Sets of a part of a
-// cluster share one, so that each hears of what the others have written. The zero
-// Clock knows of none.
+// Clock is the highest cluster time seen so far. All Sets of a process share one, so
+// that each is causally after the writes of the others. The zero Clock has seen none.
 type Clock struct{ time atomic.Uint64 }
 
 // Now is the highest time so far, 0 for none.
 func (c *Clock) Now() uint64 { return c.time.Load() }
 
-// Observe notes a time.
+// Observe advances the clock to a time.
 func (c *Clock) Observe(t uint64) {
 	for {
 		was := c.time.Load()
@@ -24,7 +23,7 @@ func (c *Clock) Observe(t uint64) {
 	}
 }
 
-// ObserveReply notes the time that a reply or a request tells of in $clusterTime.
+// ObserveReply advances the clock to the $clusterTime of a reply or a request.
 func (c *Clock) ObserveReply(reply bson.Doc) {
 	if v := reply.Lookup("$clusterTime"); v.Type == bson.TypeDocument {
 		if t := v.Doc().Lookup("clusterTime"); t.Type == bson.TypeTimestamp {
@@ -35,7 +34,7 @@ func (c *Clock) ObserveReply(reply bson.Doc) {
 
 var noSignature = new(bson.Builder).Binary("hash", 0, make([]byte, 20)).Int64("keyId", 0).Finish()
 
-// Append writes $clusterTime, where a time is known.
+// Append appends $clusterTime if a time is known.
 func (c *Clock) Append(b *bson.Builder) {
 	if t := c.Now(); t != 0 {
 		b.OpenDoc("$clusterTime").Timestamp("clusterTime", t).Doc("signature", noSignature).Close()

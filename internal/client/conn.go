@@ -21,8 +21,8 @@ import (
 type Options struct {
 	// Address is "host:port", or the path of a unix socket.
 	Address string
-	// TLS encrypts the connection; nil for none. Its ServerName is the host of
-	// Address where it has none.
+	// TLS encrypts the connection; nil for none. The default of its ServerName is the
+	// host of Address.
 	TLS *tls.Config
 	// AppName is the client's name in the server's log and currentOp.
 	AppName string
@@ -38,11 +38,11 @@ type Conn struct {
 	reader *wire.Reader
 	lastID int32
 	hello  bson.Doc
-	broken error // why it can no longer be used, or nil
+	broken error // why the connection can no longer be used, or nil
 }
 
-// Connect opens a connection, says hello and logs in. Errors are those of the
-// network, or *mongoerr.Error from the server: 18 for a login that fails.
+// Connect opens a connection, sends hello and logs in. Errors are those of the network,
+// or *mongoerr.Error from the server: 18 if the login fails.
 func Connect(ctx context.Context, o Options) (*Conn, error) {
 	network := "tcp"
 	if strings.HasPrefix(o.Address, "/") {
@@ -64,7 +64,7 @@ func Connect(ctx context.Context, o Options) (*Conn, error) {
 	return c, nil
 }
 
-// encrypt does the TLS handshake on nc, which it closes where that fails.
+// encrypt does the TLS handshake on nc. It closes nc if that fails.
 func encrypt(ctx context.Context, nc net.Conn, o Options) (net.Conn, error) {
 	conf := o.TLS.Clone()
 	if conf.ServerName == "" {
@@ -81,7 +81,7 @@ func encrypt(ctx context.Context, nc net.Conn, o Options) (net.Conn, error) {
 	return t, nil
 }
 
-// greet says hello, and logs in where that is wanted.
+// greet sends hello, and logs in if the options say so.
 func (c *Conn) greet(ctx context.Context, o Options) error {
 	var b bson.Builder
 	b.Int32("hello", 1).OpenDoc("client")
@@ -110,9 +110,9 @@ func (c *Conn) Close() error {
 
 // Run runs a command on a database and returns its whole reply, which belongs to
 // the caller. body has no $db; sequences are array arguments of the command that
-// are sent as document sequences. Errors: a *mongoerr.Error where the server
-// says so; with any other, and where ctx ends, the connection is broken. Errors
-// of single writes (writeErrors) are in the reply.
+// are sent as document sequences. Errors: a *mongoerr.Error from the server; after any
+// other error, and if ctx ends, the connection is broken. Errors of single writes
+// (writeErrors) are in the reply.
 func (c *Conn) Run(ctx context.Context, db string, body bson.Doc, sequences ...wire.Sequence) (bson.Doc, error) {
 	if c.broken != nil {
 		return nil, fmt.Errorf("the connection is broken: %w", c.broken)
@@ -132,7 +132,7 @@ func (c *Conn) Run(ctx context.Context, db string, body bson.Doc, sequences ...w
 // longAgo is a deadline in the past.
 var longAgo = time.Unix(1, 0)
 
-// exchange sends a message and waits for its answer, until ctx ends.
+// exchange sends a message and waits for its reply until ctx ends.
 func (c *Conn) exchange(ctx context.Context, m *wire.Message) (bson.Doc, error) {
 	deadline, _ := ctx.Deadline()
 	if err := c.nc.SetDeadline(deadline); err != nil {
@@ -141,7 +141,7 @@ func (c *Conn) exchange(ctx context.Context, m *wire.Message) (bson.Doc, error) 
 	stop := context.AfterFunc(ctx, func() { _ = c.nc.SetDeadline(longAgo) })
 	reply, err := c.roundTrip(m)
 	if !stop() && err == nil {
-		err = context.Cause(ctx) // the connection has no time left
+		err = context.Cause(ctx) // the deadline of the connection
 	}
 	var refused *mongoerr.Error
 	switch {
@@ -153,20 +153,19 @@ func (c *Conn) exchange(ctx context.Context, m *wire.Message) (bson.Doc, error) 
 	return nil, c.breaks(ctx, err)
 }
 
-// breaks marks the connection as broken. The error is that of ctx where that is
-// the cause.
+// breaks marks the connection as broken. It returns the error of ctx if that is the cause.
 func (c *Conn) breaks(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	} else if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
-		err = context.DeadlineExceeded // the connection noticed it before ctx did
+		err = context.DeadlineExceeded // the connection's deadline came before ctx's
 	}
 	c.broken = err
 	_ = c.nc.Close()
 	return err
 }
 
-// roundTrip sends a message and reads the next, which must answer it.
+// roundTrip sends a message and reads its reply.
 func (c *Conn) roundTrip(m *wire.Message) (bson.Doc, error) {
 	if _, err := wire.Write(c.nc, m); err != nil {
 		return nil, err
@@ -185,8 +184,8 @@ func (c *Conn) roundTrip(m *wire.Message) (bson.Doc, error) {
 	return answer.Body, nil
 }
 
-// lost is an error of reading, after which nothing can be read. It is not an
-// error that the server sent, whatever its cause.
+// lost is an error of reading from the connection. It never counts as an error from the
+// server, whatever its cause.
 func lost(err error) error { return errors.New("reading the answer: " + err.Error()) }
 
 // replyError returns the error in a reply, or nil.
@@ -194,7 +193,7 @@ func replyError(reply bson.Doc) error {
 	if reply.Lookup("ok").Truthy() {
 		return nil
 	}
-	e := &mongoerr.Error{Code: mongoerr.UnknownError, Message: "the server said no more than that it failed"}
+	e := &mongoerr.Error{Code: mongoerr.UnknownError, Message: "the server reported a failure without a message"}
 	var extra bson.Builder
 	for name, v := range reply.All() {
 		switch {

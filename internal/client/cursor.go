@@ -8,18 +8,18 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 )
 
-// Cursor is the documents of a command that answers with a cursor, a batch at a
-// time. It uses its connection as long as it is open.
+// Cursor reads the documents of a command that returns a cursor, a batch at a time. It
+// uses its connection until it is closed.
 type Cursor struct {
 	conn     *Conn
 	db, coll string
-	id       int64 // 0 where the server has no more
+	id       int64 // 0 if the server has no more
 	batch    *bson.Iter
 }
 
 var errNoCursor = errors.New("the reply has no cursor")
 
-// Open runs a command that answers with a cursor, such as find or aggregate.
+// Open runs a command that returns a cursor, such as find or aggregate.
 // Errors are those of Run.
 func (c *Conn) Open(ctx context.Context, db string, body bson.Doc) (*Cursor, error) {
 	reply, err := c.Run(ctx, db, body)
@@ -69,7 +69,7 @@ func (cur *Cursor) Next(ctx context.Context) (bson.Doc, error) {
 	}
 }
 
-// Close closes the cursor, on the server as well where it has more.
+// Close closes the cursor, also on the server if that has more documents.
 func (cur *Cursor) Close(ctx context.Context) error {
 	if cur.id == 0 {
 		return nil

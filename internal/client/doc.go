@@ -1,15 +1,14 @@
-// Package client asks servers that speak MongoDB's protocol: it connects, says
-// hello, logs in, runs commands and reads cursors. It is what the parts of a
-// cluster ask each other with, and `mayfly demo`; applications have drivers.
+// Package client is a client of MongoDB's wire protocol: it connects, logs in, runs
+// commands and reads cursors. The processes of a cluster talk to each other with it, and
+// `mayfly demo` uses it; applications use drivers.
 //
-// A Conn is one connection, for one goroutine at a time. Every call is bounded
-// by its context: whose time is over, or who is cancelled, loses the connection,
-// as an answer may still be on its way.
+// A Conn is one connection, for one goroutine at a time. Every call is bounded by its
+// context. A call that times out or is cancelled breaks the connection, as its reply may
+// still arrive.
 //
-// A Set is a replica set: it watches over its members (set.go), keeps connections to
-// each (member.go), sends a call to one that may answer it (readpreference.go), and
-// again where that is sure to do no harm: who asks says what may be asked twice. The
-// cluster time that all Sets have heard of is a Clock (clock.go).
+// A Set is a replica set: it monitors the members (set.go), pools connections to each
+// (member.go), sends a call to an eligible member (readpreference.go), and retries it if
+// the caller has marked it as idempotent. Sets share a Clock, the cluster time (clock.go).
 //
 // Start reading at conn.go, then set.go.
 package client

@@ -65,7 +65,7 @@ func (c *Conn) login(ctx context.Context, l *Login) error {
 			message = ""
 		}
 		if done {
-			if !prover.Done() { // the server has not proven that it knows the user
+			if !prover.Done() { // the server has not proven that it has the user's key
 				break
 			}
 			return nil
@@ -76,8 +76,8 @@ func (c *Conn) login(ctx context.Context, l *Login) error {
 	return mongoerr.New(mongoerr.AuthenticationFailed, "the login of %s did not complete", l.User)
 }
 
-// strongest returns the mechanism to log in with, of those that hello named for
-// the user. (Specification: "Driver Authentication", "Defaults".)
+// strongest returns the strongest of the mechanisms that hello listed for the user.
+// (Specification: "Driver Authentication", "Defaults".)
 func (c *Conn) strongest() string {
 	if v := c.hello.Lookup("saslSupportedMechs"); v.Type == bson.TypeArray {
 		for name := range v.Doc().Values() {

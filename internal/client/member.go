@@ -9,30 +9,30 @@ import (
 )
 
 const (
-	// maxConnections bounds the connections to one member; who wants more waits.
+	// maxConnections bounds the connections to one member; further callers wait.
 	maxConnections = 500
-	// idleTime is how long a connection is kept that nobody uses.
+	// idleTime is how long an idle connection is kept.
 	idleTime = 5 * time.Minute
-	// helloTime is how long a member may take to answer the watch over it.
+	// helloTime is the timeout of a monitor's hello.
 	helloTime = 5 * time.Second
-	// heartbeat is the pause between two looks at a member, failedPause that after one
-	// which failed, or where somebody waits for a member.
+	// heartbeat is the interval between two checks of a member, failedPause the one after a
+	// failed check, or while a caller waits for a member.
 	heartbeat   = 10 * time.Second
 	failedPause = 250 * time.Millisecond
 )
 
-// role is what a member was when it was asked last.
+// role is the role of a member at its last check.
 type role uint8
 
 const (
 	roleUnknown role = iota
 	rolePrimary
 	roleSecondary
-	roleOther // it answers, and serves nobody
+	roleOther // reachable, but neither primary nor secondary
 )
 
-// member is one server of a Set: what it is, and connections to it. What hello says is
-// guarded by the Set's lock, connections by its own.
+// member is one server of a Set: its state and the connections to it. The fields from hello
+// are guarded by the Set's lock, connections by their own.
 type member struct {
 	address string
 	options Options
@@ -42,18 +42,18 @@ type member struct {
 	version   int64    // setVersion
 	tags      bson.Doc
 	lastWrite time.Time
-	seen      time.Time     // when hello was answered
-	took      time.Duration // how long that takes, averaged
-	failure   error         // why it is unknown
+	seen      time.Time     // time of the last reply to hello
+	took      time.Duration // moving average of hello's round-trip time
+	failure   error         // why the role is unknown
 
-	stop context.CancelFunc // ends the watch over it
-	kick chan struct{}      // has it look again at once
+	stop context.CancelFunc // ends the monitor
+	kick chan struct{}      // triggers a check at once
 
 	slots chan struct{} // one for each connection in use
 	pool  struct {
 		sync.Mutex
-		idle   []idleConn // the one used last is last
-		life   int        // raised where all connections are lost
+		idle   []idleConn // most recently used last
+		life   int        // incremented when all connections are lost
 		closed bool
 	}
 }
@@ -69,7 +69,7 @@ func newMember(address string, o Options) *member {
 	return &member{address: address, options: o, kick: make(chan struct{}, 1), slots: make(chan struct{}, maxConnections)}
 }
 
-// has says whether m has all of some tags.
+// has reports whether m has all of the tags.
 func (m *member) has(tags bson.Doc) bool {
 	for name, v := range tags.All() {
 		if got := m.tags.Lookup(name); got.Type != bson.TypeString || v.Type != bson.TypeString || got.Str() != v.Str() {
@@ -79,7 +79,7 @@ func (m *member) has(tags bson.Doc) bool {
 	return true
 }
 
-// take is a connection for the caller alone, until give. Errors: those of Connect, the
+// take returns a connection for exclusive use until give. Errors: those of Connect, the
 // cause of ctx's end.
 func (m *member) take(ctx context.Context) (*Conn, int, error) {
 	select {
@@ -105,7 +105,7 @@ func (m *member) take(ctx context.Context) (*Conn, int, error) {
 	return c, life, nil
 }
 
-// give takes a connection back.
+// give returns a connection to the pool.
 func (m *member) give(c *Conn, life int) {
 	defer func() { <-m.slots }()
 	p := &m.pool
@@ -118,8 +118,8 @@ func (m *member) give(c *Conn, life int) {
 	p.idle = append(p.idle, idleConn{c, life, time.Now()})
 }
 
-// drop closes the connections that are idle, and those in use once they come back: the
-// member has lost one, so it has lost them all.
+// drop closes the idle connections, and those in use once they are given back: if one
+// connection has broken, the others have as well.
 func (m *member) drop() {
 	m.pool.Lock()
 	m.pool.life++
@@ -127,7 +127,8 @@ func (m *member) drop() {
 	m.pool.Unlock()
 }
 
-// closeIdleLocked closes idle connections that were used before then; all for the zero time.
+// closeIdleLocked closes connections that have been idle since before a time; all for the
+// zero time.
 func (m *member) closeIdleLocked(then time.Time) {
 	p := &m.pool
 	n := 0
@@ -138,14 +139,14 @@ func (m *member) closeIdleLocked(then time.Time) {
 	p.idle = append(p.idle[:0], p.idle[n:]...)
 }
 
-// tend closes connections that have been idle for long.
+// tend closes connections that have been idle for idleTime.
 func (m *member) tend() {
 	m.pool.Lock()
 	m.closeIdleLocked(time.Now().Add(-idleTime))
 	m.pool.Unlock()
 }
 
-// close ends the watch and the connections.
+// close ends the monitor and closes the connections.
 func (m *member) close() {
 	m.stop()
 	m.pool.Lock()
@@ -154,7 +155,7 @@ func (m *member) close() {
 	m.pool.Unlock()
 }
 
-// look has the watch ask again at once.
+// look makes the monitor check at once.
 func (m *member) look() {
 	select {
 	case m.kick <- struct{}{}:

@@ -8,13 +8,14 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// ReadPreference says which members of a set may answer. The zero value is the primary.
+// ReadPreference says which members of a set are eligible for a call. The zero value is
+// the primary.
 type ReadPreference struct {
 	Mode Mode
-	// Tags are sets of tags: members that have all of the first set's are taken, where
-	// there are none those of the second, and so on. None: all members.
+	// Tags is a list of tag sets. The first one that any member matches selects the
+	// members; without tag sets all are eligible.
 	Tags []bson.Doc
-	// MaxStaleness is how far a secondary may be behind; 0 for no bound.
+	// MaxStaleness is the maximum lag of a secondary; 0 for no bound.
 	MaxStaleness time.Duration
 }
 
@@ -34,13 +35,13 @@ var modes = map[string]Mode{
 	"primary": Primary, "primaryPreferred": PrimaryPreferred, "secondary": Secondary, "secondaryPreferred": SecondaryPreferred, "nearest": Nearest,
 }
 
-// String is the mode as commands spell it.
+// String returns the mode as commands spell it.
 func (m Mode) String() string {
 	return [...]string{"primary", "primaryPreferred", "secondary", "secondaryPreferred", "nearest"}[m]
 }
 
-// ParseReadPreference reads $readPreference; the zero Doc is the primary. Errors: 2 for a
-// mode that is none, or tags that are no documents.
+// ParseReadPreference reads $readPreference; the zero Doc is the primary. Errors: 2 for
+// an unknown mode, or tags that are not documents.
 func ParseReadPreference(d bson.Doc) (ReadPreference, error) {
 	var rp ReadPreference
 	if d.IsEmpty() {
@@ -66,7 +67,7 @@ func ParseReadPreference(d bson.Doc) (ReadPreference, error) {
 	return rp, nil
 }
 
-// Append writes $readPreference, which a member other than the primary wants to see.
+// Append appends $readPreference, which members other than the primary require.
 func (rp *ReadPreference) Append(b *bson.Builder) {
 	if rp.Mode == Primary {
 		return
@@ -85,11 +86,12 @@ func (rp *ReadPreference) Append(b *bson.Builder) {
 	b.Close()
 }
 
-// nearbyTime: of members whose hello takes at most so much longer than the fastest
-// one's, any is taken. (Specification: "Server Selection", localThresholdMS.)
+// nearbyTime is the width of the latency window: any eligible member is chosen whose
+// round-trip time exceeds the lowest by at most this. (Specification: "Server Selection",
+// localThresholdMS.)
 const nearbyTime = 15 * time.Millisecond
 
-// choose is a member that rp allows, or nil. primary may be nil, too.
+// choose returns a member that rp allows, or nil. primary may be nil, too.
 func (rp *ReadPreference) choose(primary *member, all []*member) *member {
 	switch rp.Mode {
 	case Primary:
@@ -107,8 +109,8 @@ func (rp *ReadPreference) choose(primary *member, all []*member) *member {
 	return rp.among(primary, all, rp.Mode == Nearest)
 }
 
-// among is a near one of the secondaries, and of the primary where it counts, that has
-// the tags and is not behind.
+// among returns a nearby member of the secondaries, and of the primary if it is eligible,
+// that matches the tags and is not too stale.
 func (rp *ReadPreference) among(primary *member, all []*member, withPrimary bool) *member {
 	var able []*member
 	for _, m := range all {
@@ -133,8 +135,8 @@ func (rp *ReadPreference) among(primary *member, all []*member, withPrimary bool
 	return nil
 }
 
-// fresh says whether m is as little behind the primary as is wanted, or, where there is
-// no primary, behind the secondary that has most. (Specification: "Max Staleness".)
+// fresh reports whether m is within MaxStaleness of the primary or, without a primary, of
+// the most advanced secondary. (Specification: "Max Staleness".)
 func (rp *ReadPreference) fresh(m, primary *member, all []*member) bool {
 	if rp.MaxStaleness == 0 {
 		return true

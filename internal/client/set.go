@@ -13,24 +13,23 @@ import (
 	"github.com/mayflydb/mayfly/internal/wire"
 )
 
-// selectionTime is how long a call waits for a member that it may use, where its context
-// does not end before. (mongos: defaultFindReplicaSetHostTimeoutMS.)
+// selectionTime is how long a call waits for an eligible member, unless its context ends
+// first. (mongos: defaultFindReplicaSetHostTimeoutMS.)
 const selectionTime = 15 * time.Second
 
-// Between two tries of a call: this long, twice as long after each further one, and no
-// longer than the second.
+// Bounds of the pause between two attempts of a call, which doubles each time.
 const (
 	firstPause = 20 * time.Millisecond
 	maxPause   = time.Second
 )
 
-// SetString is a set as connection strings of a cluster name it: "rs0/h1:27017,h2:27017".
+// SetString is the connection string of a replica set: "rs0/h1:27017,h2:27017".
 type SetString struct {
 	Name  string
 	Hosts []string
 }
 
-// ParseSetString reads "name/host:port,…"; a host without a port is at 27017. Error 9.
+// ParseSetString reads "name/host:port,…". The default port is 27017. Error 9.
 func ParseSetString(text string) (SetString, error) {
 	name, hosts, ok := strings.Cut(text, "/")
 	if !ok || name == "" || hosts == "" {
@@ -49,11 +48,11 @@ func ParseSetString(text string) (SetString, error) {
 	return s, nil
 }
 
-// String is the set as ParseSetString reads it.
+// String formats the set as ParseSetString reads it.
 func (s SetString) String() string { return s.Name + "/" + strings.Join(s.Hosts, ",") }
 
-// Set is a replica set as others ask it: its members, which of them is the primary, and
-// connections to each. It may be used by many goroutines.
+// Set is a client of a replica set: its members, which of them is the primary, and
+// connections to each. It is safe for concurrent use.
 type Set struct {
 	name    string
 	options Options
@@ -65,15 +64,15 @@ type Set struct {
 	mu       struct {
 		sync.Mutex
 		members  []*member
-		election [12]byte      // the latest electionId that was heard of,
-		version  int64         // and the setVersion that came with it
-		changed  chan struct{} // closed, and made anew, with each change
+		election [12]byte      // the latest electionId seen,
+		version  int64         // and its setVersion
+		changed  chan struct{} // closed and replaced at each change
 		closed   bool
 	}
 }
 
-// OpenSet watches over a set until Close. It does not wait for its members. Options.Address
-// is not used; clock is what the caller's Sets share.
+// OpenSet monitors a set until Close. It does not wait for its members. Options.Address is
+// ignored. clock is shared by the caller's Sets.
 func OpenSet(at SetString, o Options, clock *Clock) *Set {
 	s := &Set{name: at.Name, options: o, clock: clock}
 	s.life, s.end = context.WithCancel(context.Background())
@@ -86,7 +85,7 @@ func OpenSet(at SetString, o Options, clock *Clock) *Set {
 	return s
 }
 
-// Close ends the connections, and waits for what the set runs. Calls under way fail.
+// Close closes the connections, and waits for the set's goroutines. Calls in progress fail.
 func (s *Set) Close() {
 	s.end()
 	s.mu.Lock()
@@ -101,7 +100,7 @@ func (s *Set) Close() {
 // Name is the set's name.
 func (s *Set) Name() string { return s.name }
 
-// At is the set with the members that it has now.
+// At returns the set with its current members.
 func (s *Set) At() SetString {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,26 +118,27 @@ type Call struct {
 	// Body has neither $db nor $clusterTime nor $readPreference.
 	Body      bson.Doc
 	Sequences []wire.Sequence
-	// Read says which members may answer.
+	// Read says which members are eligible.
 	Read ReadPreference
-	// Member is the one that must, as a cursor is only there; "" for any that Read allows.
+	// Member is the only eligible member, for instance because it has the cursor; "" for
+	// any that Read allows.
 	Member string
-	// Idempotent says that nothing changes if it is executed twice: a read, or a write
-	// with a txnNumber. Only then it is sent again after an error that does not say
+	// Idempotent says that executing the call twice has no further effect: a read, or a
+	// write with a txnNumber. Only then it is retried after an error that leaves open
 	// whether it was executed.
 	Idempotent bool
 }
 
-// Answer is what a member replied, and which one.
+// Answer is a reply, and the member that sent it.
 type Answer struct {
 	Reply  bson.Doc
 	Member string
 }
 
-// Run sends a call to a member that may answer it, and to another where that one is gone
-// or is no primary any more, until ctx ends. The reply belongs to the caller and is there
-// with a server's error, too. Errors: the server's; 133 where no member may answer; 6
-// where the connection is lost and the call must not be repeated; the cause of ctx's end.
+// Run sends a call to an eligible member. If that member is unreachable or no longer
+// primary, it tries another one, until ctx ends. The caller owns the reply, which is also
+// returned with an error from the server. Errors: the server's; 133 if no member is
+// eligible; 6 if the connection is lost and the call must not be retried; the cause of ctx.
 func (s *Set) Run(ctx context.Context, c Call) (Answer, error) {
 	deadline := time.Now().Add(selectionTime)
 	var last error
@@ -185,8 +185,8 @@ func unreachable(address string, err error) error {
 	return mongoerr.New(mongoerr.HostUnreachable, "Error connecting to %s :: caused by :: %s", address, err.Error())
 }
 
-// stateChange says whether an error means that a member is not, or not any more, what
-// it was taken for, and whether the command has certainly not been executed.
+// stateChange reports whether an error means that a member no longer has the role that the
+// Set has recorded, and whether the command was certainly not executed.
 func stateChange(c mongoerr.Code) (changed, unexecuted bool) {
 	switch c {
 	case mongoerr.NotWritablePrimary, mongoerr.NotPrimaryNoSecondaryOk, mongoerr.NotPrimaryOrSecondary, mongoerr.Code(10058):
@@ -197,7 +197,7 @@ func stateChange(c mongoerr.Code) (changed, unexecuted bool) {
 	return false, false
 }
 
-// ask sends c to m. sent says that m may have got it.
+// ask sends c to m. sent says that m may have received it.
 func (s *Set) ask(ctx context.Context, m *member, c *Call) (a Answer, sent bool, err error) {
 	conn, life, err := m.take(ctx)
 	if err != nil {
@@ -220,8 +220,8 @@ func (s *Set) ask(ctx context.Context, m *member, c *Call) (a Answer, sent bool,
 	return a, true, err
 }
 
-// choose waits for a member that may answer c. Errors: last, or 133, behind deadline;
-// the cause of ctx's end; 91 where the set is closed.
+// choose waits for an eligible member. Errors: last, or 133, after deadline; the cause of
+// ctx; 91 if the set is closed.
 func (s *Set) choose(ctx context.Context, c *Call, deadline time.Time, last error) (*member, error) {
 	var timer *time.Timer
 	for {
@@ -240,8 +240,8 @@ func (s *Set) choose(ctx context.Context, c *Call, deadline time.Time, last erro
 			return nil, mongoerr.New(mongoerr.ShutdownInProgress, "the connections to %s are closed", s.name)
 		case m != nil:
 			return m, nil
-		case c.Member != "": // nowhere else, and it is gone
-			return nil, mongoerr.New(mongoerr.HostUnreachable, "%s is no member of %s any more", c.Member, s.name)
+		case c.Member != "": // the only eligible member is gone
+			return nil, mongoerr.New(mongoerr.HostUnreachable, "%s is no longer a member of %s", c.Member, s.name)
 		}
 		if timer == nil {
 			timer = time.NewTimer(time.Until(deadline))
@@ -261,7 +261,7 @@ func (s *Set) choose(ctx context.Context, c *Call, deadline time.Time, last erro
 	}
 }
 
-// nobody is the error where no member may answer c: with what is known of each.
+// nobody returns the error for a call without an eligible member, with the state of each.
 func (s *Set) nobody(c *Call) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -294,8 +294,7 @@ func (s *Set) primaryLocked() *member {
 	return nil
 }
 
-// lost notes that m is not what it was taken for; dropped, that a connection to it
-// broke.
+// lost records that m's role is unknown; dropped says that a connection to it broke.
 func (s *Set) lost(m *member, err error, dropped bool) {
 	s.mu.Lock()
 	m.role, m.failure = roleUnknown, err
@@ -306,7 +305,7 @@ func (s *Set) lost(m *member, err error, dropped bool) {
 	m.look()
 }
 
-// addLocked takes a member into the set and watches over it.
+// addLocked adds a member to the set and starts its monitor.
 func (s *Set) addLocked(address string) {
 	m := newMember(address, s.options)
 	ctx, stop := context.WithCancel(s.life)
@@ -315,10 +314,10 @@ func (s *Set) addLocked(address string) {
 	s.watching.Go(func() { s.watch(ctx, m) })
 }
 
-// watch asks a member again and again what it is.
+// watch monitors a member.
 func (s *Set) watch(ctx context.Context, m *member) {
 	defer m.stop()
-	var conn *Conn // of its own: those of the calls may all be in use
+	var conn *Conn // not from the pool, whose connections may all be in use
 	defer func() {
 		if conn != nil {
 			_ = conn.Close()
@@ -374,7 +373,7 @@ func (m *member) rest(ctx context.Context, pause time.Duration) bool {
 	return true
 }
 
-// lostQuietly is lost for the watch itself, which looks again anyway.
+// lostQuietly is lost for the monitor itself, which checks again anyway.
 func (s *Set) lostQuietly(m *member, err error) {
 	s.mu.Lock()
 	again := mongoerr.Is(m.failure, mongoerr.AuthenticationFailed)
@@ -392,8 +391,7 @@ const logRefused = 9000050
 
 var helloCall = new(bson.Builder).Int32("hello", 1).Finish()
 
-// hello asks a member what it is, and takes over what it says. It keeps the connection
-// in conn.
+// hello sends hello to a member, and updates its state. It keeps the connection in conn.
 func (s *Set) hello(ctx context.Context, m *member, conn **Conn) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, helloTime)
 	defer cancel()
@@ -414,7 +412,7 @@ func (s *Set) hello(ctx context.Context, m *member, conn **Conn) (err error) {
 	return nil
 }
 
-// heard takes over what a member has said of itself and of the others.
+// heard updates the set from a member's reply to hello.
 // (Specification: "Server Discovery and Monitoring".)
 func (s *Set) heard(m *member, hello bson.Doc, took time.Duration) {
 	s.clock.ObserveReply(hello)
@@ -446,8 +444,8 @@ func (s *Set) heard(m *member, hello bson.Doc, took time.Duration) {
 	s.mu.changed = make(chan struct{})
 }
 
-// roleLocked notes the role of a member of the set. Of two that say they are the primary
-// the one of the later election is it.
+// roleLocked sets the role of a member. Of two that claim to be primary, the one with the
+// later election is.
 func (s *Set) roleLocked(m *member, hello bson.Doc) {
 	switch {
 	case hello.Lookup("isWritablePrimary").Truthy():
@@ -472,8 +470,8 @@ func (s *Set) roleLocked(m *member, hello bson.Doc) {
 	}
 }
 
-// membersLocked takes in members that are new, and, where the primary tells, takes out
-// those that are gone.
+// membersLocked adds new members and, if the reply is the primary's, removes those that are
+// gone.
 func (s *Set) membersLocked(from *member, hello bson.Doc) {
 	var hosts []string
 	for _, name := range []string{"hosts", "passives", "arbiters"} {

@@ -11,27 +11,27 @@ import (
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
-// A shard answers statements by what it owns: the version of a collection that a router
-// sends is compared with the collection's entry before a statement (admit), when a read
-// holds its state of the store (heldBy, invariant held), and where a unit enters the
-// collection (guard, invariant fenced). (docs/rfcs/0023-cluster.md)
+// A shard checks statements against what it owns: it compares the router's version of a
+// collection with the collection's entry before a statement (admit), when a read has its
+// snapshot (heldBy, invariant held), and when a unit enters the collection (guard,
+// invariant fenced). (docs/rfcs/0023-cluster.md)
 
 var (
 	identityNamespace  = schema.Namespace{DB: "admin", Coll: "system.version"}
 	databasesNamespace = schema.Namespace{DB: "config", Coll: "cache.databases"}
 )
 
-// ShardIdentity is the _id of the document in admin.system.version that says which shard
-// of which cluster this is.
+// ShardIdentity is the _id of the document in admin.system.version with the names of the
+// shard and its cluster.
 const ShardIdentity = "shardIdentity"
 
-// BecomeShard has the node's statements checked by what the shard owns.
+// BecomeShard makes the node check statements against what the shard owns.
 func (n *Node) BecomeShard() {
 	n.shard = true
 	n.Dispatcher.Admit = n.admit
 }
 
-// Stored finds a document by its _id, a string, in the newest state; nil for none.
+// Stored returns the document with an _id, a string, in the newest state; nil for none.
 func (n *Node) Stored(ns schema.Namespace, id string) (bson.Doc, error) {
 	c := n.Catalog.Lookup(ns)
 	if c == nil {
@@ -44,7 +44,7 @@ func (n *Node) Stored(ns schema.Namespace, id string) (bson.Doc, error) {
 	return doc.Clone(), closer.Close()
 }
 
-// ShardName is the name of this shard, "" while it is none.
+// ShardName returns the name of this shard, "" while it is in no cluster.
 func (n *Node) ShardName() string {
 	doc, err := n.Stored(identityNamespace, ShardIdentity)
 	if err != nil || doc == nil {
@@ -56,8 +56,8 @@ func (n *Node) ShardName() string {
 	return ""
 }
 
-// admit waits until a statement may run here, at most as long as a critical section may
-// last, or as a secondary may take to hear what the primary has been told. Errors: 13, 169,
+// admit waits until a statement may run here: for the end of a critical section, or until a
+// secondary has applied what the primary knows. The wait is bounded. Errors: 13, 169,
 // 249, 319, 13388, and the cause of ctx's end.
 func (n *Node) admit(ctx context.Context, op *command.Op) error {
 	writes := op.Command.Flags&command.Writes != 0
@@ -97,9 +97,9 @@ func (n *Node) admit(ctx context.Context, op *command.Op) error {
 	}
 }
 
-// checkOwner says whether a statement with versions may run on a collection as it is, nil
-// for none. wait says that this may change by itself; the error is then for who has waited
-// enough.
+// checkOwner checks whether a statement with versions may run on a collection, nil for
+// none, in its current state. wait says that waiting may help; the error is then for
+// callers that have waited long enough.
 func (n *Node) checkOwner(v *command.Versions, ns schema.Namespace, c *catalog.Collection, writes, internal bool) (err error, wait bool) {
 	var s *schema.Sharding
 	if c != nil {
@@ -115,7 +115,7 @@ func (n *Node) checkOwner(v *command.Versions, ns schema.Namespace, c *catalog.C
 			return mongoerr.New(mongoerr.Unauthorized, "You are connecting to a sharded cluster improperly by connecting directly to a shard. "+
 				"Please connect to the cluster via a router (mongos)."), false
 		case s.Blocked != nil && s.Blocked.Reads:
-			return schema.StaleConfig(ns.String(), s.Shard, "a range is being handed over: version not known", schema.UnshardedVersion, nil), true
+			return schema.StaleConfig(ns.String(), s.Shard, "a range is being moved: version not known", schema.UnshardedVersion, nil), true
 		}
 		return nil, false
 	}
@@ -123,7 +123,7 @@ func (n *Node) checkOwner(v *command.Versions, ns schema.Namespace, c *catalog.C
 		return n.shardedView(ns), false
 	}
 	if s != nil && s.Blocked != nil && (writes || s.Blocked.Reads) {
-		return schema.StaleConfig(ns.String(), s.Shard, "a range is being handed over: version not known", v.Shard, nil), true
+		return schema.StaleConfig(ns.String(), s.Shard, "a range is being moved: version not known", v.Shard, nil), true
 	}
 	wanted, name := schema.UnshardedVersion, ""
 	if s != nil {
@@ -140,7 +140,7 @@ func (n *Node) checkOwner(v *command.Versions, ns schema.Namespace, c *catalog.C
 	return nil, false
 }
 
-// behind says whether a version is from before another one.
+// behind reports whether a version is older than another.
 func behind(v, w schema.ShardVersion) bool {
 	if c, comparable := v.Order(w); comparable {
 		return c < 0
@@ -153,8 +153,8 @@ func (n *Node) isSecondary() bool {
 	return m != nil && m.Writable() != nil
 }
 
-// checkDatabase compares the version of a database that a router has sent with the one that
-// the shard was told. Errors: 249, and 319 for a write while the database moves.
+// checkDatabase compares the router's version of a database with the shard's. Errors: 249,
+// and 319 for a write while the database moves.
 func (n *Node) checkDatabase(db string, received bson.Doc, writes bool) error {
 	doc, err := n.Stored(databasesNamespace, db)
 	if err != nil {
@@ -227,25 +227,25 @@ func (n *Node) shardedView(ns schema.Namespace) error {
 	return mongoerr.New(mongoerr.CommandOnShardedViewNotSupportedOnMongod, "Resolved views on sharded collections must be executed by mongos").WithExtra(b.Finish())
 }
 
-// heldBy is a check for a read of a collection that holds its state of the store: that is
-// what its statement may see if the entry has not changed since the descriptor was looked
-// up, and the version is right.
+// heldBy returns a check for a read of a collection that has its snapshot: the statement
+// may see that snapshot if the entry has not changed since the descriptor was looked up,
+// and the version matches.
 func (n *Node) heldBy(op *command.Op, c *catalog.Collection) func() error {
 	v, ns := op.Generic.Versions, c.Namespace
 	return func() error {
 		now := c.Latest()
 		if now == nil {
-			return nil // the cursor says that it was dropped
+			return nil // the cursor reports that it was dropped
 		}
 		if !now.Sharding().Shows(c.Sharding()) {
-			return schema.StaleConfig(ns.String(), n.ShardName(), "a range was handed over meanwhile", v.Shard, nil)
+			return schema.StaleConfig(ns.String(), n.ShardName(), "a range was moved concurrently", v.Shard, nil)
 		}
 		err, _ := n.checkOwner(v, ns, now, false, false)
 		return err
 	}
 }
 
-// guard is what the units of op are let into collections by; nil where this is no shard.
+// guard returns the Guard for the units of op, nil if this is not a shard.
 func (n *Node) guard(op *command.Op) *catalog.Guard {
 	if !n.shard {
 		return nil
@@ -267,7 +267,7 @@ func (n *Node) guard(op *command.Op) *catalog.Guard {
 	return g
 }
 
-// guard is what the units of a bulkWrite are let into its collections by.
+// guard returns the Guard for the units of a bulkWrite.
 func (b *bulk) guard() *catalog.Guard {
 	g := b.n.guard(b.op)
 	if g == nil {

@@ -15,7 +15,7 @@ const (
 	maxAppName        = 128
 )
 
-// ClientMetadata keeps what the first hello of a connection says of its client.
+// ClientMetadata stores the client metadata of the first hello of a connection.
 func ClientMetadata(op *command.Op) error {
 	v := op.Args.Value("client")
 	if v.IsMissing() {
@@ -67,7 +67,7 @@ func applicationName(d bson.Doc) (string, error) {
 	return name.Str(), nil
 }
 
-// part checks that a part of the metadata is there and has its strings.
+// part checks that a part of the metadata exists and has its string fields.
 func part(d bson.Doc, name string, fields ...string) error {
 	v := d.Lookup(name)
 	if v.IsMissing() {

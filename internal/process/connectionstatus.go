@@ -9,7 +9,7 @@ import (
 
 var connectionStatusFields = command.NewFields("connectionStatus", command.SafeBool("showPrivileges"))
 
-// connectionStatus says who the client has authenticated as.
+// connectionStatus returns the users that the client has authenticated as.
 func (p *Process) connectionStatus() *command.Command {
 	return &command.Command{
 		Name: "connectionStatus", Flags: command.NoAuth | command.APIv1, Fields: connectionStatusFields,

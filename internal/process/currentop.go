@@ -8,8 +8,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/match"
 )
 
-// CurrentOp lists the running operations; fields that are no options filter
-// them.
+// CurrentOp lists the running operations. Fields that are not options filter them.
 func (p *Process) CurrentOp() *command.Command {
 	return &command.Command{Name: "currentOp", Flags: command.AdminOnly, Help: "show current operations", Run: p.runCurrentOp}
 }

@@ -12,8 +12,8 @@ func sessionFields(name string) *command.Fields {
 	return command.NewFields(name, command.Value(command.ArrayOf("", command.Struct("", id)).Required())).Lenient()
 }
 
-// sessions reads the sessions that the client named; they belong to its user where
-// they name no other. Errors: 13.
+// sessions reads the sessions that the client named. They belong to its user unless
+// they name another. Errors: 13.
 func sessions(op *command.Op) (ids []command.SessionID, err error) {
 	for _, s := range op.Args.Structs(op.Command.Name) {
 		id := command.SessionID{UID: op.Client.Owner()}.Of(&s)
@@ -25,7 +25,7 @@ func sessions(op *command.Op) (ids []command.SessionID, err error) {
 	return ids, nil
 }
 
-// endSessions ends sessions before their time.
+// endSessions ends sessions before they time out.
 func (p *Process) endSessions() *command.Command {
 	return &command.Command{
 		Name: "endSessions", Flags: command.APIv1, Fields: sessionFields("endSessions"),

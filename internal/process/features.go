@@ -6,7 +6,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/command"
 )
 
-// features says what the server was built with.
+// features returns the features that the server was built with.
 func (p *Process) features() *command.Command {
 	return &command.Command{
 		Name: "features", Help: "return build level feature settings",

@@ -11,8 +11,7 @@ import (
 var getParameterOptions = command.NewFields("getParameter",
 	command.SafeBool("showDetails"), command.SafeBool("allParameters"), command.Enum("setAt", "startup", "runtime"))
 
-// getParameter returns the values of server parameters: those that fields name,
-// or all.
+// getParameter returns the values of the named server parameters, or of all.
 func (p *Process) getParameter() *command.Command {
 	return &command.Command{
 		Name: "getParameter", Flags: command.AdminOnly, Run: p.runGetParameter,
@@ -54,7 +53,7 @@ func (p *Process) runGetParameter(_ context.Context, op *command.Op) error {
 	return nil
 }
 
-// named says whether a field of the command, behind its first, has the name.
+// named reports whether a field of the command, after the first, has the name.
 func named(body bson.Doc, name string) bool {
 	it := body.Iter()
 	it.Next()

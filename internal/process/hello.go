@@ -9,17 +9,17 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// Limits that hello tells clients.
+// Limits that hello reports to clients.
 const (
 	MaxBsonObjectSize   = 16 << 20
 	maxMessageSizeBytes = 48_000_000
 	minWireVersion      = 0
 	MaxWireVersion      = 25
-	// MaxWriteBatch is how many documents or statements one write command holds at most.
+	// MaxWriteBatch bounds the documents or statements of one write command.
 	MaxWriteBatch = 100000
 )
 
-// helloFields are what clients send; others are ignored, as drivers add to them.
+// helloFields are the fields that clients send. Others are ignored, as drivers add new ones.
 var helloFields = command.NewFields("hello",
 	command.Struct("topologyVersion", command.NewFields("topologyVersion",
 		command.OneOf("processId", bson.TypeObjectID).Required(), command.Int64("counter").Required())),
@@ -27,7 +27,7 @@ var helloFields = command.NewFields("hello",
 	command.Any("compression"), command.SafeBool("helloOk"), command.Any("speculativeAuthenticate"),
 	command.Any("internalClient"), command.Ignored("hostInfo"), command.Ignored("loadBalanced")).Lenient()
 
-// Hello declares hello, with which every driver begins and watches a server.
+// Hello declares hello, with which drivers open connections and monitor servers.
 func Hello(run command.Handler) *command.Command {
 	return &command.Command{
 		Name: "hello", Flags: command.NoAuth | command.APIv1 | command.Quiet, Fields: helloFields,
@@ -35,7 +35,7 @@ func Hello(run command.Handler) *command.Command {
 	}
 }
 
-// IsMaster declares hello under its old name, with an old name for its first field.
+// IsMaster declares hello under its old name, with the old name of its first field.
 func IsMaster(run command.Handler) *command.Command {
 	return &command.Command{
 		Name: "isMaster", Aliases: []string{"ismaster"}, Flags: command.NoAuth | command.Quiet, Fields: helloFields,
@@ -43,8 +43,8 @@ func IsMaster(run command.Handler) *command.Command {
 	}
 }
 
-// PrimaryField is the name of the field by which hello, or isMaster, says that the server
-// takes writes.
+// PrimaryField is the name of the field in which hello, or isMaster, reports whether the
+// server accepts writes.
 func PrimaryField(hello bool) string {
 	if hello {
 		return "isWritablePrimary"
@@ -52,8 +52,9 @@ func PrimaryField(hello bool) string {
 	return "ismaster"
 }
 
-// AwaitTopology waits, where op's client asks for it, until what hello tells may have
-// changed, and returns the topologyVersion of before the server's role is looked at.
+// AwaitTopology waits for a change of the topology if op's client asks for that. It
+// returns a topologyVersion that is not newer than the role which the caller reads
+// afterwards.
 func AwaitTopology(ctx context.Context, op *command.Op) (told bson.Value, err error) {
 	if err := awaitTopology(ctx, op); err != nil {
 		return told, err
@@ -67,8 +68,8 @@ func AwaitTopology(ctx context.Context, op *command.Op) (told bson.Value, err er
 	return told, nil
 }
 
-// AppendHello writes what every kind of server tells in hello: its limits, the time, the
-// connection, and the compressors that both have.
+// AppendHello appends the fields of hello that every kind of server has: its limits, the
+// time, the connection, and the common compressors.
 func (p *Process) AppendHello(b *bson.Builder, op *command.Op) {
 	b.Int32("maxBsonObjectSize", MaxBsonObjectSize).Int32("maxMessageSizeBytes", maxMessageSizeBytes).
 		Int32("maxWriteBatchSize", MaxWriteBatch).Date("localTime", time.Now().UnixMilli()).
@@ -81,8 +82,8 @@ func (p *Process) AppendHello(b *bson.Builder, op *command.Op) {
 	p.negotiateCompression(b, op.Args.Value("compression"))
 }
 
-// awaitTopology waits, where the client asks for it, until what hello tells
-// changes: on a standalone never, so that is until the client's time is over.
+// awaitTopology waits for a change of the topology if the client asks for that. On a
+// standalone nothing changes, so it waits until maxAwaitTimeMS is over.
 func awaitTopology(ctx context.Context, op *command.Op) error {
 	a := &op.Args
 	known, given := a.Struct("topologyVersion")
@@ -103,7 +104,7 @@ func awaitTopology(ctx context.Context, op *command.Op) error {
 	}
 	d := op.Dispatcher
 	if known.Value("processId").ObjectID() != d.ProcessID {
-		return nil // the client knew another process: it is answered at once
+		return nil // the version is of another process: reply at once
 	}
 	var changed <-chan struct{}
 	if d.Member != nil {
@@ -127,9 +128,9 @@ func awaitTopology(ctx context.Context, op *command.Op) error {
 	}
 }
 
-// withTopologyVersion is a request for hello by a client that knows this version: how a
-// stream of answers goes on. With the one that it began with, each answer after the
-// first change would follow at once.
+// withTopologyVersion returns the next request of a stream of replies (exhaust): hello
+// with the latest version. With the original one, every reply after the first change
+// would be immediate.
 func withTopologyVersion(body bson.Doc, v bson.Value) bson.Doc {
 	if bson.CompareDocs(body.Lookup("topologyVersion").Doc(), v.Doc(), nil) == 0 {
 		return body
@@ -144,8 +145,8 @@ func withTopologyVersion(body bson.Doc, v bson.Value) bson.Doc {
 	return b.Finish()
 }
 
-// negotiateCompression answers with the client's compressors that the server
-// has, in the client's order.
+// negotiateCompression replies with the compressors that the server supports, in the
+// client's order.
 func (p *Process) negotiateCompression(b *bson.Builder, v bson.Value) {
 	if v.Type != bson.TypeArray {
 		return

@@ -37,7 +37,7 @@ func (p *Process) runHostInfo(_ context.Context, op *command.Op) error {
 	return nil
 }
 
-// machine is what the system reports about itself.
+// machine is what the operating system reports about the machine.
 type machine struct {
 	memory, limit, openFiles int64
 	cores, sockets           int32

@@ -11,8 +11,8 @@ var userFields = command.NewFields("killAllSessions", command.String("user").Req
 var killAllSessionsFields = command.NewFields("killAllSessions",
 	command.Value(command.ArrayOf("", command.Struct("", userFields)).Required())).Lenient()
 
-// killAllSessions ends what the sessions of the named users run and have open;
-// without names, those of all users.
+// killAllSessions ends the operations and cursors of all sessions of the named users
+// or, without names, of all users.
 func (p *Process) killAllSessions() *command.Command {
 	return &command.Command{
 		Name: "killAllSessions", Fields: killAllSessionsFields, Help: "kill all logical sessions, for a user, and their operations",

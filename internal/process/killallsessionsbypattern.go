@@ -18,8 +18,8 @@ var patternFields = command.NewFields("killAllSessionsByPattern",
 var killByPatternFields = command.NewFields("killAllSessionsByPattern",
 	command.Value(command.ArrayOf("", command.Struct("", patternFields)).Required())).Lenient()
 
-// killAllSessionsByPattern ends what the sessions run and have open that match
-// one of the patterns; without patterns, all.
+// killAllSessionsByPattern ends the operations and cursors of all sessions that match
+// one of the patterns or, without patterns, of all sessions.
 func (p *Process) killAllSessionsByPattern() *command.Command {
 	return &command.Command{
 		Name: "killAllSessionsByPattern", Fields: killByPatternFields, Help: "kill logical sessions by pattern",

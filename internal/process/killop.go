@@ -27,7 +27,7 @@ func (p *Process) runKillOp(ctx context.Context, op *command.Op) error {
 	return nil
 }
 
-// OpID reads the number of an operation. Errors: 2, 4, 14, 26823.
+// OpID reads the opid of an operation. Errors: 2, 4, 14, 26823.
 func OpID(v bson.Value) (int32, error) {
 	if v.IsMissing() {
 		return 0, mongoerr.New(mongoerr.NoSuchKey, "Missing expected field \"op\"")

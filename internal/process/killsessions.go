@@ -7,8 +7,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/command"
 )
 
-// killSessions ends what the named sessions run and have open; without names,
-// all of the client's user.
+// killSessions ends the operations and cursors of the named sessions or, without names,
+// of all sessions of the client's user.
 func (p *Process) killSessions() *command.Command {
 	return &command.Command{
 		Name: "killSessions", Fields: sessionFields("killSessions"), Help: "kill a logical session and its operations",

@@ -11,7 +11,7 @@ import (
 var logRotateFields = command.NewFields("logRotate", command.Value(command.OneOf("",
 	bson.TypeBool, bson.TypeInt64, bson.TypeInt32, bson.TypeDecimal, bson.TypeDouble, bson.TypeString).NotNull().Required()))
 
-// logRotate begins a new log file.
+// logRotate starts a new log file.
 func (p *Process) logRotate() *command.Command {
 	return &command.Command{
 		Name: "logRotate", Flags: command.AdminOnly, Fields: logRotateFields, Help: "rotate logs", Run: p.runLogRotate,

@@ -6,7 +6,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/command"
 )
 
-// ping answers ok, whatever else the server does.
+// ping replies ok, whatever the server is doing.
 func (p *Process) ping() *command.Command {
 	return &command.Command{
 		Name:   "ping",

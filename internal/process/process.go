@@ -14,7 +14,7 @@ import (
 // Version is the version of MongoDB whose behaviour this server shows.
 const Version = "8.0.15"
 
-// GitVersion stands where the server has the commit that it was built from.
+// GitVersion is reported in place of the commit that mongod was built from.
 const GitVersion = "nogitversion"
 
 // The kinds of processes.
@@ -25,8 +25,8 @@ const (
 
 var versionArray = [4]int32{8, 0, 15, 0}
 
-// Process is what commands about the server know of the process that it is. A function
-// that is nil has nothing to say or to do.
+// Process gives these commands access to the server process. A function may be nil if
+// the process has no such feature.
 type Process struct {
 	// Kind is "mongod" for a server with data, "mongos" for a router.
 	Kind string
@@ -42,33 +42,33 @@ type Process struct {
 	DBPath string
 	// Log is the server's log.
 	Log ServerLog
-	// JavaScriptEngine is the name of what runs the functions of clients; "" for none.
+	// JavaScriptEngine is the name of the engine for clients' functions; "" for none.
 	JavaScriptEngine string
 	// Connections and Traffic count since start.
 	Connections func() Connections
 	Traffic     func() Traffic
 	// Compressors are the names that the server offers, in its order.
 	Compressors []string
-	// Flush makes everything durable that is not durable yet.
+	// Flush makes all writes durable.
 	Flush func(ctx context.Context) error
-	// PauseIdleCompaction keeps the store from rewriting files when nobody writes, until
-	// ResumeIdleCompaction is called as often. Both or neither may be nil.
+	// PauseIdleCompaction stops idle compaction until ResumeIdleCompaction has been
+	// called as often. Either both or neither are nil.
 	PauseIdleCompaction  func(ctx context.Context) error
 	ResumeIdleCompaction func()
 	// Shutdown asks the process to stop and returns at once. yields says that another
 	// member of its set may take over first; false where that was tried already.
 	Shutdown func(yields bool)
-	// LocalhostOnly says that only a client on this machine may shut the server down;
-	// true unless users authenticate.
+	// LocalhostOnly says that only a client on this machine may shut the server down. It
+	// is set without access control.
 	LocalhostOnly bool
 }
 
-// ServerLog is the server's log as getLog and logRotate use it.
+// ServerLog is the part of the server's log that getLog and logRotate use.
 type ServerLog interface {
-	// Names are the logs that are kept in memory.
+	// Names returns the names of the logs in memory.
 	Names() []string
-	// Lines returns the last lines of one of them, how many were written since
-	// start, and whether there is such a log.
+	// Lines returns the last lines of one of them, the number of lines since start, and
+	// whether the log exists.
 	Lines(name string) (lines []string, total int64, ok bool)
 	// Rotate starts a new file.
 	Rotate() error
@@ -80,14 +80,14 @@ type Connections struct {
 	Created, Rejected                    int64
 }
 
-// Traffic counts what went over the network.
+// Traffic counts network traffic.
 type Traffic struct {
 	BytesIn, BytesOut, Requests int64
-	// Compression is a document by compressor, or nil.
+	// Compression has a document for each compressor, or is nil.
 	Compression bson.Doc
 }
 
-// Name is the name of the machine, as replies print it.
+// Name returns the name of the machine, as replies print it.
 func (p *Process) Name() string {
 	if p.Host != "" {
 		return p.Host
@@ -110,8 +110,7 @@ func (p *Process) ServerInfo() bson.Doc {
 		String("gitVersion", GitVersion).Finish()
 }
 
-// Commands are those that every kind of server has: about the process, its connections,
-// sessions, cursors and parameters.
+// Commands returns the commands of this package.
 func (p *Process) Commands() []*command.Command {
 	return []*command.Command{
 		p.ping(), p.buildInfo(), p.hostInfo(), p.whatsMyURI(), p.connectionStatus(), p.serverStatus(), p.getCmdLineOpts(), p.getLog(),

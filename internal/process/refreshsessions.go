@@ -6,7 +6,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/command"
 )
 
-// refreshSessions keeps sessions from ending.
+// refreshSessions resets the timeout of sessions.
 func (p *Process) refreshSessions() *command.Command {
 	return &command.Command{
 		Name: "refreshSessions", Flags: command.APIv1, Fields: sessionFields("refreshSessions"),

@@ -26,7 +26,7 @@ func (p *Process) runServerStatus(ctx context.Context, op *command.Op) error {
 	return nil
 }
 
-// WriteStatus writes what serverStatus answers with into b.
+// WriteStatus writes the reply of serverStatus into b.
 func (p *Process) WriteStatus(ctx context.Context, op *command.Op, b *bson.Builder) {
 	up := time.Since(p.StartTime)
 	b.String("host", p.Name()).String("version", Version).String("process", p.Kind).

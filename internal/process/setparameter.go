@@ -7,7 +7,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// setParameter sets server parameters, all of those in the command or none.
+// setParameter sets all of the given server parameters, or none.
 func (p *Process) setParameter() *command.Command {
 	return &command.Command{
 		Name: "setParameter", Flags: command.AdminOnly, Run: p.runSetParameter,

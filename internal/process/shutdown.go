@@ -19,14 +19,14 @@ func (p *Process) shutdown() *command.Command {
 	}
 }
 
-// shutdownCatchUpSecs is how long the shutdown of a primary waits for a secondary to
-// catch up and take over, where the client gives no time.
+// shutdownCatchUpSecs is the default time that the shutdown of a primary waits for a
+// secondary to catch up and take over.
 const shutdownCatchUpSecs = 15
 
 // maxCatchUpSecs bounds it.
 const maxCatchUpSecs = 1 << 31
 
-// shutdownPeriod is how long a primary that stops does not stand for election.
+// shutdownPeriod is how long a primary that shuts down does not stand for election.
 const shutdownPeriod = 10 * time.Second
 
 // runShutdown makes a primary hand over first: it waits until another member has caught
@@ -57,7 +57,7 @@ func (p *Process) runShutdown(ctx context.Context, op *command.Op) error {
 	return nil
 }
 
-// fromHere says whether the client is on this machine.
+// fromHere reports whether the client is on this machine.
 func fromHere(c *command.Client) bool {
 	ip := net.ParseIP(c.RemoteHost())
 	return c.Internal || c.Remote == command.UnixSocket || ip != nil && ip.IsLoopback()

@@ -7,7 +7,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/command"
 )
 
-// startSession makes a session on the server's side.
+// startSession starts a session with an id from the server.
 func (p *Process) startSession() *command.Command {
 	return &command.Command{
 		Name: "startSession", Help: "start a logical session", Run: p.runStartSession,

@@ -18,8 +18,8 @@ func appendMemory(b *bson.Builder) {
 	b.Int32("bits", 64).Int("resident", resident/mebibyte).Int("virtual", virtual/mebibyte).Bool("supported", true)
 }
 
-// memoryUse is the size of the process in bytes: from the system where it
-// reports it, otherwise what the Go runtime has taken from it.
+// memoryUse returns the size of the process in bytes as reported by the system,
+// otherwise the memory that the Go runtime has obtained.
 func memoryUse() (virtual, resident int64) {
 	if text, err := os.ReadFile("/proc/self/statm"); err == nil {
 		if f := strings.Fields(string(text)); len(f) >= 2 {
@@ -34,8 +34,8 @@ func memoryUse() (virtual, resident int64) {
 	return int64(m.Sys), int64(m.Sys - m.HeapReleased)
 }
 
-// appendExtraInfo writes serverStatus's section extra_info: what the system has
-// counted for the process.
+// appendExtraInfo writes serverStatus's section extra_info: the system's counters for
+// the process.
 func appendExtraInfo(b *bson.Builder) {
 	b.String("note", "fields vary by platform")
 	var u syscall.Rusage
@@ -49,7 +49,7 @@ func appendExtraInfo(b *bson.Builder) {
 		Int64("threads", int64(runtime.NumGoroutine()))
 }
 
-// openFileLimit is how many files the process may have open.
+// openFileLimit returns the limit on open files.
 func openFileLimit() (int64, bool) {
 	var r syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &r) != nil {

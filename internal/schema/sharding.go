@@ -9,31 +9,31 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// Sharding is what a shard knows of a sharded collection: a part of its catalog entry.
-// Immutable. (docs/rfcs/0023-cluster.md, "What a shard knows")
+// Sharding is what a shard knows about a sharded collection: a part of its catalog entry.
+// It is immutable. (docs/rfcs/0023-cluster.md, "What a shard knows")
 type Sharding struct {
 	Key    *ShardKey
 	Unique bool
-	// Version is that of the shard in the collection, the highest of its chunks when it
-	// was last told; 0|0 where it owns nothing.
+	// Version is the shard's version of the collection: the highest version of its chunks
+	// when the config servers last sent it; 0|0 if it owns nothing.
 	Version ShardVersion
 	// Shard is the name of the shard itself.
 	Shard string
-	// Hidden are ranges that lie here and are not owned.
+	// Hidden are ranges that are stored here but not owned.
 	Hidden []HiddenRange
-	// Blocked is the range that is about to go, nil for none.
+	// Blocked is the range that is about to move away, nil for none.
 	Blocked *BlockedRange
 }
 
-// HiddenRange is a range whose documents nobody sees: it is being received by an
-// operation of the cluster, or has gone from here with one.
+// HiddenRange is a range whose documents no reader sees: an operation of the cluster is
+// moving it here, or has moved it away.
 type HiddenRange struct {
 	ShardRange
-	Operation int64 // its number
+	Operation int64 // number of the operation
 	Receiving bool
 }
 
-// BlockedRange is a range whose writes, and where Reads says so reads, wait for the end of
+// BlockedRange is a range in which writes and, if Reads is set, reads wait for the end of
 // an operation.
 type BlockedRange struct {
 	ShardRange
@@ -41,7 +41,7 @@ type BlockedRange struct {
 	Reads     bool
 }
 
-// Hides says whether a document lies in a range that is hidden.
+// Hides reports whether a document is in a hidden range.
 func (s *Sharding) Hides(doc bson.Doc) bool {
 	if s == nil || len(s.Hidden) == 0 {
 		return false
@@ -49,16 +49,16 @@ func (s *Sharding) Hides(doc bson.Doc) bool {
 	var room [64]byte
 	at, err := s.Key.Append(room[:0], doc)
 	if err != nil {
-		return false // an array, which no sharded collection takes
+		return false // an array, which sharded collections reject
 	}
 	return slices.ContainsFunc(s.Hidden, func(h HiddenRange) bool { return h.Holds(at) })
 }
 
-// Moves says whether a range of the collection is hidden or blocked: then nothing may
-// go from it that no client has asked for.
+// Moves reports whether a range of the collection is hidden or blocked. Then the server
+// removes nothing on its own.
 func (s *Sharding) Moves() bool { return s != nil && (len(s.Hidden) > 0 || s.Blocked != nil) }
 
-// Shows says whether a reader by one entry sees what a reader by the other one sees.
+// Shows reports whether readers under both entries see the same documents.
 func (s *Sharding) Shows(t *Sharding) bool {
 	if s == t {
 		return true
@@ -69,12 +69,12 @@ func (s *Sharding) Shows(t *Sharding) bool {
 	return slices.EqualFunc(s.Hidden, t.Hidden, func(a, b HiddenRange) bool { return a.Same(b.ShardRange) })
 }
 
-// Holds says whether a place in the key space (ShardKey.Append) lies in the range.
+// Holds reports whether a position in the key space (ShardKey.Append) is in the range.
 func (r ShardRange) Holds(at []byte) bool {
 	return bytes.Compare(r.Min.Key, at) <= 0 && bytes.Compare(at, r.Max.Key) < 0
 }
 
-// Doc is the stored form:
+// Doc returns the stored form:
 //
 //	{key, unique, epoch: ObjectId, timestamp, lastmod: Timestamp, shard,
 //	 hidden?: [{min, max, operation: long, receiving: bool}],
@@ -98,7 +98,7 @@ func (s *Sharding) Doc() bson.Doc {
 	return b.Finish()
 }
 
-// LoadSharding reads what Doc has made. Errors say what is none of it.
+// LoadSharding reads the stored form. An error names the invalid field.
 func LoadSharding(doc bson.Doc) (*Sharding, error) {
 	bad := func(what string) error {
 		return fmt.Errorf("the entry of a sharded collection has no valid %s: %s", what, doc)
@@ -149,7 +149,7 @@ func (k *ShardKey) loadRange(v bson.Value, flag string) (r ShardRange, operation
 	return r, n.Int64(), f.Bool(), true
 }
 
-// ParseRange reads min and max of a document; ok is false where they are no range.
+// ParseRange reads min and max of a document; ok is false if they are not a range.
 func (k *ShardKey) ParseRange(doc bson.Doc) (r ShardRange, ok bool) {
 	lo, hi := doc.Lookup("min"), doc.Lookup("max")
 	if lo.Type != bson.TypeDocument || hi.Type != bson.TypeDocument {
@@ -161,12 +161,11 @@ func (k *ShardKey) ParseRange(doc bson.Doc) (r ShardRange, ok bool) {
 	return r, okLo && okHi && r.Min.Compare(r.Max) < 0
 }
 
-// KeyChange checks what an update did to the shard key of a document, and
-// returns whether it changed its position. multi says that the statement is
-// about many documents, retryable that it has a transaction number or is in a
-// transaction. Errors: 61 for arrays, 72 for a change by a statement about
-// many, 20 for one that is not retryable. (Manual, "Change a Document's Shard
-// Key Value")
+// KeyChange checks an update's change of a document's shard key, and reports whether its
+// position changed. multi says that the statement may update many documents, retryable
+// that it has a transaction number or is in a transaction. Errors: 61 for arrays, 72 for a
+// change by a multi statement, 20 for one that is not retryable. (Manual, "Change a
+// Document's Shard Key Value")
 func (k *ShardKey) KeyChange(before, after bson.Doc, multi, retryable bool) (moved bool, err error) {
 	var was, is bson.Doc
 	if is, err = k.Values(after); err != nil {
@@ -190,9 +189,9 @@ func (k *ShardKey) KeyChange(before, after bson.Doc, multi, retryable bool) (mov
 	return err != nil || !bytes.Equal(from, to), nil
 }
 
-// WouldChangeShard is error 283, by which a shard tells the router that an
-// update made a document of another shard of it: the old one is to be deleted
-// here and the new one inserted there.
+// WouldChangeShard returns error 283, by which a shard tells the router that after an
+// update the document belongs to another shard: the old one is to be deleted here, and the
+// new one inserted there.
 func WouldChangeShard(before, after bson.Doc) error {
 	info := new(bson.Builder).Doc("preImage", before).Doc("postImage", after).Finish()
 	return mongoerr.New(mongoerr.WouldChangeOwningShard, "the update would move the document to another shard").WithExtra(info)

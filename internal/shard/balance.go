@@ -24,24 +24,24 @@ type Balanced struct {
 	Zones *Zones
 	// Bytes is the size of the documents that each shard owns.
 	Bytes    map[string]int64
-	MaxChunk int64 // bytes; 0: the cluster's
-	// What keeps the balancer from moving its chunks:
+	MaxChunk int64 // bytes; 0 for the cluster's default
+	// Reasons why the balancer does not move the collection's chunks:
 	NoBalance    bool // config.collections: noBalance
 	NoMigrations bool // config.collections: allowMigrations or permitMigrations is false
-	NoIndex      bool // no index serves the shard key, and the layout is not by its hash
-	// Defragmenting says that small chunks are being joined.
+	NoIndex      bool // no index supports the shard key, and the layout is not by its hash
+	// Defragmenting says that small chunks are being merged.
 	Defragmenting bool
 }
 
-// Move is a range that the balancer wants on another shard. Up to MaxBytes from
-// its lower bound move, 0 for all of it.
+// Move moves a range to another shard: up to MaxBytes from its lower bound, 0 for all
+// of it.
 type Move struct {
 	Namespace string
 	Range
 	From, To string
 	MaxBytes int64
-	// ForceJumbo: it moves even if it is larger than chunks should be, and writes
-	// to it wait in the meantime.
+	// ForceJumbo moves the range even if it is larger than a chunk should be, which
+	// blocks writes to it meanwhile.
 	ForceJumbo bool
 	Why        Violation
 }
@@ -53,11 +53,11 @@ type Cut struct {
 	At        []Bound
 }
 
-// Violation says what is wrong with a collection's distribution, in the words of
-// balancerCollectionStatus; "" is nothing.
+// Violation is a problem of a collection's distribution, in the words of
+// balancerCollectionStatus; "" for none.
 type Violation string
 
-// The violations, the most pressing first.
+// The violations, the most severe first.
 const (
 	Defragmenting  Violation = "defragmentingChunks"
 	Draining       Violation = "draining"
@@ -65,8 +65,8 @@ const (
 	ChunkImbalance Violation = "chunksImbalance"
 )
 
-// Round returns what the balancer does next: chunks to cut, then moves to make
-// at the same time, no two of which share a shard (invariant pairs).
+// Round returns what the balancer does next: chunks to split, then moves to make in
+// parallel, no two of which share a shard (invariant pairs).
 // Collections come in the order of their names.
 func Round(collections []Balanced, members []Member, s Settings) (cuts []Cut, moves []Move) {
 	if s.Off {
@@ -82,7 +82,7 @@ func Round(collections []Balanced, members []Member, s Settings) (cuts []Cut, mo
 		}
 		if cut := c.cuts(); len(cut) > 0 {
 			cuts = append(cuts, cut...)
-			continue // its zones do not yet end where chunks do
+			continue // first split its chunks at the ends of zones
 		}
 		r := round{c, members, s, busy, nil}
 		r.drain()
@@ -93,7 +93,7 @@ func Round(collections []Balanced, members []Member, s Settings) (cuts []Cut, mo
 	return cuts, moves
 }
 
-// held returns what keeps the balancer from a collection, or "".
+// held returns why the balancer does not move a collection's chunks, or "".
 func (c *Balanced) held() string {
 	switch {
 	case c.NoBalance:
@@ -101,7 +101,7 @@ func (c *Balanced) held() string {
 	case c.NoMigrations:
 		return "migrations are not allowed for the collection"
 	case c.NoIndex:
-		return "no index serves the shard key " + c.Map.key.String()
+		return "no index supports the shard key " + c.Map.key.String()
 	case c.Defragmenting:
 		return "its chunks are being defragmented"
 	}
@@ -158,7 +158,7 @@ func (r *round) move(c Chunk, to string, maxBytes int64, why Violation) {
 	})
 }
 
-// movable says whether the balancer may move a chunk.
+// movable reports whether the balancer may move a chunk.
 func (r *round) movable(c *Chunk) bool { return !c.Jumbo || r.set.MoveJumbo }
 
 // drain moves chunks off shards that are being removed.
@@ -206,8 +206,7 @@ func (c *Balanced) misplaced(members []Member) func(func(Chunk) bool) {
 	}
 }
 
-// zoneNames returns the zones of the collection, each once, and "" for what is
-// in none.
+// zoneNames returns the distinct zones of the collection, and "" for chunks in none.
 func (c *Balanced) zoneNames() []string {
 	names := []string{""}
 	for _, z := range c.Zones.All() {
@@ -217,7 +216,7 @@ func (c *Balanced) zoneNames() []string {
 	return slices.Compact(names)
 }
 
-// sizes evens out the data of each zone.
+// sizes balances the data of each zone.
 func (r *round) sizes() {
 	for _, zone := range r.c.zoneNames() {
 		for _, from := range r.c.fullest(r.members, zone) {
@@ -242,8 +241,8 @@ func (c *Balanced) fullest(members []Member, zone string) []Member {
 	return in
 }
 
-// uneven says whether two shards of a zone differ so much that data should move
-// from one to the other.
+// uneven reports whether two shards of a zone differ so much that data should move from
+// one to the other.
 func (c *Balanced) uneven(members []Member, zone, from, to string, maxChunk int64) bool {
 	var total, n int64
 	for i := range members {
@@ -255,15 +254,15 @@ func (c *Balanced) uneven(members []Member, zone, from, to string, maxChunk int6
 	return c.Bytes[from] > ideal && c.Bytes[to] < ideal && c.Bytes[from]-c.Bytes[to] >= imbalance*maxChunk
 }
 
-// Status is the result of balancerCollectionStatus: what is wrong, "" for
-// nothing; the shards and sizes that show it; and what keeps the balancer from
-// fixing it, "" for nothing.
+// Status is the result of balancerCollectionStatus: the violation, "" for none; the
+// shards and sizes that show it; and what prevents the balancer from fixing it, "" for
+// nothing.
 type Status struct {
 	Violation     Violation
 	Details, Held string
 }
 
-// Status returns whether a collection is balanced, and if not, why.
+// Status reports whether a collection is balanced, and if not, why.
 func (c *Balanced) Status(members []Member, s Settings) Status {
 	st := c.violation(members, s)
 	if st.Violation == "" {
@@ -278,7 +277,7 @@ func (c *Balanced) Status(members []Member, s Settings) Status {
 
 func (c *Balanced) violation(members []Member, s Settings) Status {
 	if c.Defragmenting {
-		return Status{Violation: Defragmenting, Details: "small chunks are being joined"}
+		return Status{Violation: Defragmenting, Details: "small chunks are being merged"}
 	}
 	for _, m := range members {
 		if n := c.Map.ChunksOn(m.ID); m.Draining && n > 0 {
@@ -286,7 +285,7 @@ func (c *Balanced) violation(members []Member, s Settings) Status {
 		}
 	}
 	if cuts := c.cuts(); len(cuts) > 0 {
-		return Status{Violation: ZoneViolation, Details: "a zone ends inside of chunk " + c.Map.key.RangeText(cuts[0].Chunk)}
+		return Status{Violation: ZoneViolation, Details: "a zone ends inside chunk " + c.Map.key.RangeText(cuts[0].Chunk)}
 	}
 	for chunk := range c.misplaced(members) {
 		return Status{Violation: ZoneViolation, Details: fmt.Sprintf("chunk %s of zone %s is on %s", c.Map.key.RangeText(chunk.Range), c.Zones.Of(chunk.Range), chunk.Shard)}

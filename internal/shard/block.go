@@ -5,20 +5,20 @@ import (
 	"slices"
 )
 
-// Blocks of a map hold up to maxBlock chunks; more are cut into blocks of about
+// A block holds up to maxBlock chunks; a larger one is split into blocks of about
 // blockChunks.
 const (
 	blockChunks = 256
 	maxBlock    = 2 * blockChunks
 )
 
-// block is a run of chunks. Immutable; maps share it.
+// block is a run of chunks. It is immutable, and shared by maps.
 type block struct {
 	first   Bound  // the start of its first chunk
 	arena   []byte // the ends of its chunks: key and type bits, one after the other
 	entries []entry
 	owners  []uint32            // the numbers of the shards that own them, each once
-	older   map[int][]Placement // what history has after the first placement
+	older   map[int][]Placement // the history after the first placement
 }
 
 // entry is one chunk of a block.

@@ -15,19 +15,18 @@ type Chunk struct {
 	Shard   string
 	Version Version
 	Jumbo   bool
-	// History are the shards that owned the range, the newest first; where it is
-	// empty, history begins now.
+	// History lists the shards that owned the range, the newest first. If it is empty,
+	// history begins now.
 	History []Placement
 }
 
-// Placement says since when (a cluster time) a shard owns a range.
+// Placement is the cluster time since which a shard owns a range.
 type Placement struct {
 	ValidAfter uint64
 	Shard      string
 }
 
-// Since is when the chunk came to its shard (onCurrentShardSince); 0 where that
-// is not known.
+// Since is when the chunk moved to its shard (onCurrentShardSince), 0 if unknown.
 func (c *Chunk) Since() uint64 {
 	if len(c.History) == 0 {
 		return 0

@@ -8,8 +8,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// Map holds all chunks of a sharded collection at one version. Immutable; With
-// makes the next one.
+// Map holds all chunks of a sharded collection at one version. It is immutable; With
+// returns the next one.
 type Map struct {
 	Namespace string
 	key       *Key
@@ -22,15 +22,14 @@ type Map struct {
 	n         int
 }
 
-// owned is what a map has about one shard.
+// owned is what a map records about one shard.
 type owned struct {
 	chunks int
 	top    uint64 // the highest lastmod of its chunks
 }
 
-// NewMap makes a map of all chunks of a collection. Error 117 where they do not
-// cover the key space, each key once: they were read while they changed, or are
-// damaged.
+// NewMap makes a map of all chunks of a collection. Error 117 if they do not cover the
+// key space without overlap: they changed while they were read, or are damaged.
 func NewMap(ns string, key *Key, gen Generation, chunks []Chunk) (*Map, error) {
 	byMin := func(a, b Chunk) int { return a.Min.Compare(b.Min) }
 	if !slices.IsSortedFunc(chunks, byMin) {
@@ -46,11 +45,11 @@ func NewMap(ns string, key *Key, gen Generation, chunks []Chunk) (*Map, error) {
 		parts[i].chunk = &chunks[i]
 	}
 	m.blocks = m.pack(key.Min(), parts)
-	m.settle(nil, m.blocks)
+	m.updateOwned(nil, m.blocks)
 	return m, nil
 }
 
-// checkCover says whether chunks, in order, fill a range. (invariant cover)
+// checkCover checks that consecutive chunks cover a range. (invariant cover)
 func (m *Map) checkCover(chunks []Chunk, r Range) error {
 	at := r.Min
 	for i := range chunks {
@@ -79,8 +78,8 @@ func (m *Map) broken(format string, args ...any) error {
 
 // With returns the map after changes: chunks with new bounds, shards or
 // versions, which together fill exactly the range of the chunks that they
-// replace. Chunks at or below the map's version are known already and skipped,
-// so the list of what has changed may overlap earlier ones. Error 117 as
+// replace. Chunks at or below the map's version are skipped,
+// so lists of changes may overlap. Error 117 as
 // NewMap.
 func (m *Map) With(changes []Chunk) (*Map, error) {
 	changes = slices.DeleteFunc(slices.Clone(changes), func(c Chunk) bool { return c.Version.Lastmod() <= m.top })
@@ -118,7 +117,7 @@ func (m *Map) With(changes []Chunk) (*Map, error) {
 		from, changes = last+1, changes[n:]
 	}
 	next.blocks = append(next.blocks, m.blocks[from:]...)
-	next.settle(gone, made)
+	next.updateOwned(gone, made)
 	return &next, nil
 }
 
@@ -155,9 +154,9 @@ func (m *Map) replace(old []*block, changes []Chunk) ([]*block, error) {
 	return m.pack(old[0].first, parts), nil
 }
 
-// settle updates the counts for blocks that left the map and that were added to
+// updateOwned updates the counts for blocks that were removed from the map and added to
 // it.
-func (m *Map) settle(gone, made []*block) {
+func (m *Map) updateOwned(gone, made []*block) {
 	was, is := make([]owned, len(m.shards)), make([]owned, len(m.shards))
 	tally(was, gone)
 	tally(is, made)

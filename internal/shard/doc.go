@@ -1,14 +1,14 @@
-// Package shard has the rules of sharding as pure functions: which shard a
-// document belongs to, which shards a statement concerns, how a collection's
-// key space is cut into chunks, and which chunks the balancer moves where. It
-// does no I/O, stores nothing, and has no clock: the router asks it where to
-// send, the config servers ask it what to write, a shard asks it what it owns.
+// Package shard has the rules of sharding as pure functions: which shard a document
+// belongs to, which shards a statement targets, how a collection's key space is split
+// into chunks, and which chunks the balancer moves where. It does no I/O, stores nothing,
+// and has no clock. The router targets statements with it, the config servers compute
+// their writes with it, and a shard decides what it owns.
 //
-// Start reading at chunkmap.go; key.go says where in the key space a document
-// is, target.go which shards a filter concerns, initial.go how a new collection
-// is cut, plan.go what splits, merges and moves do to the chunks, balance.go
-// what the balancer would do next. (MongoDB's manual, "Hashed Sharding",
-// "Ranges", "Zones", "Sharded Cluster Balancer".)
+// Start reading at chunkmap.go. key.go says where in the key space a document is,
+// target.go which shards a filter targets, initial.go how a new collection is split,
+// plan.go what splits, merges and moves do to the chunks, balance.go what the balancer
+// does next. (MongoDB's manual, "Hashed Sharding", "Ranges", "Zones", "Sharded Cluster
+// Balancer".)
 //
 // Invariants:
 //
@@ -18,10 +18,9 @@
 //	shared    a map never changes; one made from another shares all blocks of
 //	          chunks that did not change
 //	version   each change of chunks gets versions above all that the collection
-//	          has; a shard that gives a chunk away and keeps others has one of
-//	          these raised, so that its version rises, too
-//	superset  the shards that a filter is sent to hold every document that it
-//	          could match
-//	pairs     in a round of the balancer a shard takes part in one move at most
+//	          has; a donor that keeps other chunks gets a higher version on one of
+//	          them, so that its shard version rises, too
+//	superset  the targeted shards of a filter have every document that it can match
+//	pairs     in a round of the balancer a shard takes part in at most one move
 //	zone      the balancer never moves a chunk out of its zone
 package shard

@@ -9,13 +9,13 @@ import (
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
-// maxEnumerated is the most whole numbers in a range on a hashed field that are
-// looked up one by one.
+// maxEnumerated bounds the integers of a range on a hashed field that are looked up one
+// by one.
 const maxEnumerated = 256
 
 // hashed turns the bounds on the value of a hashed field into bounds on its
-// hash: values into their hashes, short ranges of numbers into the hashes of
-// the whole numbers that they are hashed as. Anything else can be anywhere.
+// hash: values into their hashes, short ranges of numbers into the hashes of the
+// integers in them. Anything else can be anywhere.
 func hashed(l plan.Intervals) plan.Intervals {
 	var hashes []int64
 	for _, iv := range l {
@@ -39,9 +39,9 @@ func hashed(l plan.Intervals) plan.Intervals {
 	return out
 }
 
-// appendNumbers appends the hashes of all numbers from lo to hi. A double hashes
-// by its whole part, a decimal by the nearest whole number, so both lie between
-// the whole numbers around lo and hi.
+// appendNumbers appends the hashes of all numbers from lo to hi. A double is hashed by
+// its integer part, a decimal by the nearest integer, so both are between the integers
+// around lo and hi.
 func appendNumbers(hashes []int64, lo, hi bson.Value) ([]int64, bool) {
 	from, okFrom := whole(lo, false)
 	to, okTo := whole(hi, true)
@@ -58,14 +58,14 @@ func appendNumbers(hashes []int64, lo, hi bson.Value) ([]int64, bool) {
 	case lo.IsNaN():
 		return append(hashes, schema.HashOf(lo, nil)), true
 	}
-	// A number outside the range of longs is hashed as its end; 2^63 as either.
+	// A number outside the range of longs is hashed as the nearest bound; 2^63 as either.
 	for _, end := range []int64{math.MinInt64, math.MaxInt64} {
 		hashes = append(hashes, schema.HashOf(bson.Int64(end), nil))
 	}
 	return hashes, true
 }
 
-// whole returns v as a whole number, or the next one above or below. ok is false
+// whole returns v as an integer, or the next one above or below. ok is false
 // outside the range of a long, and for NaN.
 func whole(v bson.Value, above bool) (i int64, ok bool) {
 	if i, ok = bson.ExactInt64(v); ok {
@@ -83,7 +83,7 @@ func whole(v bson.Value, above bool) (i int64, ok bool) {
 	return i, true
 }
 
-// hashesAlike says whether all values that are equal to v have its hash. A number
+// hashesAlike reports whether all values that are equal to v have its hash. A number
 // with a fraction may be a double or a decimal, which round differently.
 func hashesAlike(v bson.Value) bool {
 	switch v.Type {

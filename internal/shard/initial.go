@@ -11,12 +11,12 @@ import (
 const (
 	maxInitialPerShard = 8192
 	maxInitial         = 1_000_000
-	// chunksPerShard is how many each shard gets by default where the first field
-	// is hashed and the collection empty. (Manual, "Hashed Sharding")
+	// chunksPerShard is the default number of chunks per shard if the first field is
+	// hashed and the collection empty. (Manual, "Hashed Sharding")
 	chunksPerShard = 2
 )
 
-// Initial holds what decides the first chunks of a collection. The defaults are
+// Initial is the input for the initial chunks of a collection. The defaults are
 // those of the manual's page "Hashed Sharding": two chunks for each shard, and
 // numInitialChunks is honoured.
 type Initial struct {
@@ -25,9 +25,9 @@ type Initial struct {
 	Primary string   // the primary shard of the database
 	Shards  []string // those that are not draining, in the order of config.shards
 	Zones   *Zones
-	// InZone are the shards of each zone, in the order of config.shards.
+	// InZone has the shards of each zone, in the order of config.shards.
 	InZone map[string][]string
-	// NumChunks is numInitialChunks; 0 where it is not given.
+	// NumChunks is numInitialChunks, 0 if not given.
 	NumChunks int64
 	Presplit  bool // presplitHashedZones
 	// Generation is the new collection's; its timestamp is the cluster time from
@@ -106,8 +106,8 @@ func (r *Initial) finish(cuts cutter, at Bound) []Chunk {
 	return chunks
 }
 
-// even cuts the space of hashes evenly; neighbours go to one shard. Where there
-// are fewer chunks than shards the primary has the first.
+// even splits the hash space evenly; neighbours go to one shard. If there are fewer
+// chunks than shards, the primary shard gets the first.
 func (r *Initial) even() []Chunk {
 	n := int(r.NumChunks)
 	if n == 0 {
@@ -126,8 +126,8 @@ func (r *Initial) even() []Chunk {
 	return r.finish(cuts, r.Key.Min())
 }
 
-// HashPoints returns the points that cut the space of hashes into n equal
-// parts, after a prefix of values for the fields before the hashed one. (The
+// HashPoints returns the points that split the hash space into n equal parts, after a
+// prefix of values for the fields before the hashed one. (The
 // server's arithmetic, to the bit: symmetric about 0, the outermost parts a
 // little larger.)
 func (k *Key) HashPoints(prefix []bson.Value, n int) []Bound {
@@ -153,8 +153,8 @@ func (k *Key) HashPoints(prefix []bson.Value, n int) []Bound {
 	return points
 }
 
-// byZone cuts each zone's range into the chunks that within returns, and makes
-// one chunk of each gap between them. Gaps go to all shards in turn.
+// byZone splits each zone's range into the chunks that within returns, and makes one
+// chunk of each gap between them. Gaps go to all shards in turn.
 func (r *Initial) byZone(within func(Zone) cutter) []Chunk {
 	var cuts cutter
 	gaps := 0
@@ -187,7 +187,7 @@ func (r *Initial) oneByZone() func(Zone) cutter {
 	}
 }
 
-// presplit cuts each range of a zone by the hash, so that each shard has about
+// presplit splits each range of a zone by the hash, so that each shard has about
 // the same number of chunks, divided among the ranges of its zones.
 func (r *Initial) presplit() func(Zone) cutter {
 	ranges := map[string]int{} // of a shard
@@ -220,7 +220,7 @@ func (r *Initial) presplit() func(Zone) cutter {
 
 func ceil(a, b int) int { return (a + b - 1) / b }
 
-// checkPresplit checks that the ranges of the zones can be cut by the hash.
+// checkPresplit checks that the ranges of the zones can be split by the hash.
 // (Manual, "shardCollection", presplitHashedZones)
 func (r *Initial) checkPresplit() error {
 	zones := r.Zones.All()

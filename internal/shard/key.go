@@ -7,16 +7,16 @@ import (
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
-// Bound and Range are where chunks and zones begin and end.
+// Bound and Range are the bounds of chunks and zones.
 type (
 	Bound = schema.ShardBound
 	Range = schema.ShardRange
 )
 
-// Key is a shard key pattern with what it takes to target statements. Immutable.
+// Key is a shard key pattern, prepared for targeting. It is immutable.
 type Key struct {
 	*schema.ShardKey
-	index *plan.Index // the key as the planner sees it, see asIndex
+	index *plan.Index // the key in the planner's form, see asIndex
 }
 
 // ParseKey reads a shard key pattern. Errors: 2 for an invalid one, 13103 for
@@ -29,14 +29,14 @@ func ParseKey(pattern bson.Doc) (*Key, error) {
 	return NewKey(k), nil
 }
 
-// NewKey is a key that is parsed already.
+// NewKey returns the Key of a parsed pattern.
 func NewKey(k *schema.ShardKey) *Key {
 	key := &Key{ShardKey: k}
 	key.index = key.asIndex()
 	return key
 }
 
-// Same says whether two patterns are the same.
+// Same reports whether two patterns are equal.
 func (k *Key) Same(other *Key) bool { return bson.CompareDocs(k.Pattern(), other.Pattern(), nil) == 0 }
 
 // AllowsUnique says whether a unique index is unique over all shards: it starts
@@ -60,7 +60,7 @@ func (k *Key) prefixBound(doc bson.Doc, fill bson.Value) (Bound, bool) {
 	return k.ParseBound(k.extend(doc, fill))
 }
 
-// extend adds the fields of the key that doc does not reach.
+// extend adds the fields of the key that doc does not have.
 func (k *Key) extend(doc bson.Doc, fill bson.Value) bson.Doc {
 	b := new(bson.Builder).Fields(doc)
 	for _, p := range k.Parts[min(doc.Len(), len(k.Parts)):] {
@@ -69,8 +69,8 @@ func (k *Key) extend(doc bson.Doc, fill bson.Value) bson.Doc {
 	return b.Finish()
 }
 
-// boundAt is the bound whose hashed field is hash, with prefix for the fields
-// before it and MinKey for those behind.
+// boundAt returns the bound whose hashed field is hash, with prefix for the fields
+// before it and MinKey for those after it.
 func (k *Key) boundAt(prefix []bson.Value, hash int64) Bound {
 	var b Bound
 	for i := range k.Parts {

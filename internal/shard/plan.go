@@ -7,16 +7,14 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// Change is what an operation does to the chunks of a collection: documents of
-// config.chunks to write, and to remove. Written in one transaction, it takes
-// one map to the next: Map.With(Put).
+// Change is a change of a collection's chunks: the documents in config.chunks to write
+// and to remove, in one transaction. Map.With(Put) returns the resulting map.
 type Change struct {
 	Put     []Chunk
 	Removed [][12]byte
 }
 
-// next returns the n-th version after the collection's, for changes that move
-// nothing.
+// next returns the n-th version after the collection's, for changes that move no data.
 func (m *Map) next(n int) Version { return m.gen.At(m.top + uint64(n)) }
 
 // nextMajor returns the n-th version of the next move.
@@ -25,10 +23,10 @@ func (m *Map) nextMajor(n int) Version {
 	return Version{ShardGeneration: m.gen, Major: v.Major + 1, Minor: uint32(n)}
 }
 
-// Split cuts the chunk r at points, which lie within it in rising order. The
-// first part keeps the id; newID makes the others. Errors: 72 for points that
-// are not in rising order or lie outside, 87 for a point at which the chunk
-// begins, 20 where r is not a chunk.
+// Split splits the chunk r at points, which are inside it in ascending order. The
+// first part keeps the id; newID makes the others. Errors: 72 for points that are not
+// ascending or are outside, 87 for the lower bound of the chunk, 20 if r is not a
+// chunk.
 func (m *Map) Split(r Range, points []Bound, newID func() [12]byte) (Change, error) {
 	c := m.Find(r.Min.Key)
 	if !c.Range.Same(r) {
@@ -58,9 +56,9 @@ func (m *Map) Split(r Range, points []Bound, newID func() [12]byte) (Change, err
 	return change, nil
 }
 
-// Merge joins the chunks that fill r, which one shard owns, into the first. A
-// range that is already one chunk is left alone. Error 20 where they do not
-// fill r, or belong to several shards.
+// Merge merges the chunks that make up r, which one shard owns, into the first. A range
+// that is already one chunk is left unchanged. Error 20 if they do not fill r, or
+// belong to several shards.
 func (m *Map) Merge(r Range) (Change, error) {
 	var change Change
 	var merged Chunk
@@ -99,12 +97,11 @@ func (m *Map) cannotMerge(r Range, shard string) error {
 		"could not merge chunks, shard %s does not contain a sequence of chunks that exactly fills the range %s", shard, m.key.RangeText(r))
 }
 
-// Move gives r, a chunk or a part of one, to another shard at the cluster time
-// at. The rest of the chunk stays, in separate chunks; where there is none,
-// another chunk of the donor gets a higher version, so that the donor's rises
-// (invariant version). History older than keepSince is dropped. A range that is
-// already on that shard is left alone. Error 20 where r is not within one
-// chunk.
+// Move moves r, a chunk or a part of one, to another shard at the cluster time at. The
+// rest of the chunk stays, as separate chunks; if there is none, another chunk of the
+// donor gets a higher version, so that the donor's version rises (invariant version).
+// History older than keepSince is dropped. A range that is already on that shard is
+// left unchanged. Error 20 if r is not within one chunk.
 func (m *Map) Move(r Range, to string, at, keepSince uint64, newID func() [12]byte) (Change, error) {
 	c := m.Find(r.Min.Key)
 	if !c.Contains(r) || r.Min.Compare(r.Max) >= 0 {
@@ -150,8 +147,8 @@ func (m *Map) anotherOf(shard string, r Range) (Chunk, bool) {
 	return Chunk{}, false
 }
 
-// SplitWhere returns which chunk a split command means, and where to cut it; a
-// nil middle asks the shard for the median. Exactly one of find (a query, or a
+// SplitWhere returns the chunk of a split command, and where to split it; a nil middle
+// means that the shard is asked for the median. Exactly one of find (a query, or a
 // document, with the shard key's values), bounds (two documents) and middle is
 // given. (src/mongo/s/commands/cluster_split_cmd.cpp)
 func (m *Map) SplitWhere(find bson.Doc, bounds []bson.Value, middle bson.Doc) (Chunk, *Bound, error) {
@@ -200,7 +197,7 @@ func (m *Map) chunkOf(find bson.Doc) (Chunk, error) {
 	return m.Find(at), nil
 }
 
-// chunkWith returns the chunk that has these bounds.
+// chunkWith returns the chunk with these bounds.
 func (m *Map) chunkWith(bounds []bson.Value) (Chunk, error) {
 	if len(bounds) != 2 || bounds[0].Type != bson.TypeDocument || bounds[1].Type != bson.TypeDocument {
 		return Chunk{}, failed("bounds must be an array of two documents")
@@ -222,11 +219,10 @@ func failed(format string, args ...any) error {
 	return mongoerr.New(mongoerr.CommandFailed, format, args...)
 }
 
-// CutBySize finds points that cut documents into parts of about size bytes.
-// They come in the order of their keys, each with its bytes; no point separates
-// documents with the same key, so a part with a single key may be larger. At
-// most limit points. The first key, at which the range begins, is never a
-// point.
+// CutBySize returns at most limit points that split documents into parts of about size
+// bytes. The documents come in the order of their keys, each with its bytes. No point
+// separates documents with the same key, so a part with a single key may be larger. The
+// lower bound of the range is never a point.
 func CutBySize(documents iter.Seq2[Bound, int64], size int64, limit int) []Bound {
 	var points []Bound
 	var last Bound
@@ -241,9 +237,8 @@ func CutBySize(documents iter.Seq2[Bound, int64], size int64, limit int) []Bound
 	return points
 }
 
-// Median returns where to cut a range into two halves: the middle one of its
-// keys, in order, or the next that is not the first. Error 87 where all are the
-// same.
+// Median returns the point that splits a range into halves: the median of its sorted
+// keys, or the next key that is not the first. Error 87 if all are equal.
 func Median(keys []Bound) (Bound, error) {
 	for at := len(keys) / 2; at < len(keys); at++ {
 		if keys[at].Compare(keys[0]) != 0 {

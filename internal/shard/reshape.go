@@ -8,9 +8,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// CheckRefined checks that a key may replace another without moving anything:
-// it begins with all fields of the old one. Error 72.
-// (refineCollectionShardKey)
+// CheckRefined checks that a key may replace another without moving data: it begins
+// with all fields of the old one. Error 72. (refineCollectionShardKey)
 func CheckRefined(old, refined *Key) error {
 	if old.PrefixOf(refined.Pattern()) {
 		return nil
@@ -40,8 +39,8 @@ func refineBound(old, refined *Key, b Bound) Bound {
 	return out
 }
 
-// Refine turns the chunks of a map into chunks of a refined key, in a new
-// generation. Nothing moves, and versions stay within it. Error 72 as
+// Refine converts the chunks of a map to a refined key, in a new generation. No data
+// moves, and the versions within the generation stay the same. Error 72 as
 // CheckRefined.
 func (m *Map) Refine(refined *Key, gen Generation) ([]Chunk, error) {
 	if err := CheckRefined(m.key, refined); err != nil {
@@ -65,9 +64,9 @@ func (z *Zones) Refine(refined *Key) *Zones {
 	return out
 }
 
-// SamplePoints returns the points that cut a sample of documents, each given by
-// its bound (Key.BoundOf), into n parts of the same size; the ends of zones are
-// points as well, and count. Error 4952606 where the sample has too few keys.
+// SamplePoints returns the points that split a sample of documents, each given by its
+// bound (Key.BoundOf), into n parts of the same size. The ends of zones are points as
+// well, and count. Error 4952606 if the sample has too few keys.
 // (reshardCollection, numInitialChunks)
 func SamplePoints(key *Key, sample []Bound, zones *Zones, n int) ([]Bound, error) {
 	points := zones.Within(key.Whole())

@@ -5,7 +5,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// Sizes of chunks, in MB, that config.settings may ask for.
+// Chunk sizes, in MB, that config.settings may have.
 const (
 	minChunkMB     = 1
 	maxChunkMB     = 1024
@@ -21,14 +21,14 @@ type Settings struct {
 	NoMerge   bool    // automerge is off
 }
 
-// DefaultSettings are those of a cluster that has none.
+// DefaultSettings are the settings of a cluster without any.
 func DefaultSettings() Settings { return Settings{ChunkSize: defaultChunkMB << 20} }
 
 // Window is a part of each day, in minutes since midnight. One that stops before
 // it starts continues past midnight.
 type Window struct{ Start, Stop int }
 
-// Holds says whether a minute of the day is in the window.
+// Holds reports whether a minute of the day is in the window.
 func (w Window) Holds(minute int) bool {
 	if w.Start < w.Stop {
 		return w.Start <= minute && minute < w.Stop
@@ -36,14 +36,14 @@ func (w Window) Holds(minute int) bool {
 	return minute >= w.Start || minute < w.Stop
 }
 
-// Active says whether the balancer works at a minute of the day, the config
+// Active reports whether the balancer works at a minute of the day, in the config
 // servers' local time.
 func (s *Settings) Active(minute int) bool {
 	return !s.Off && (s.Window == nil || s.Window.Holds(minute))
 }
 
-// With reads one document of config.settings; those that are not about chunks
-// change nothing. Errors: 2 for unknown fields and invalid values.
+// With applies one document of config.settings; those that are not about chunks change
+// nothing. Errors: 2 for unknown fields and invalid values.
 func (s Settings) With(doc bson.Doc) (Settings, error) {
 	id := doc.Lookup("_id")
 	if id.Type != bson.TypeString {
@@ -101,9 +101,9 @@ func (s *Settings) balancer(name string, v bson.Value) (ok bool) {
 		s.Window, ok = parseWindow(v)
 		return ok
 	case "_secondaryThrottle":
-		return boolean // each batch of a move is with the majority
+		return boolean // each batch of a move is committed by a majority
 	case "_waitForDelete":
-		return boolean && !v.Bool() // a range that has moved is hidden at once, and goes later
+		return boolean && !v.Bool() // a moved range is hidden at once, and removed later
 	case "attemptToBalanceJumboChunks":
 		s.MoveJumbo = boolean && v.Bool()
 		return boolean

@@ -13,21 +13,21 @@ import (
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
-// Bounds of the work of targeting one filter. A filter beyond them goes to all
-// shards that own chunks, which is always right.
+// Bounds of the work of targeting one filter. A filter beyond them targets all shards
+// that own chunks, which is always correct.
 const (
 	maxPlaces   = 100_000 // points and ranges that are looked up
 	maxBranches = 1_000   // branches of $or that are analysed
 )
 
-// Targets are the shards that a statement concerns, and the reason. Shards is
-// in the order of names, never empty, and must not be changed.
+// Targets are the shards that a statement targets, and the reason. Shards is sorted by
+// name, never empty, and must not be changed.
 type Targets struct {
 	Shards []string
 	Reason Reason
 }
 
-// Reason says why a statement concerns the shards that it does.
+// Reason says why a statement targets these shards.
 type Reason uint8
 
 // The reasons.
@@ -36,14 +36,14 @@ const (
 	ByKey Reason = iota
 	// ByBounds: the filter bounds the shard key.
 	ByBounds
-	// Nothing: no document can match; one shard gives the empty answer.
+	// Nothing: no document can match; one shard returns the empty result.
 	Nothing
 	// NoBounds: the filter does not bound the shard key.
 	NoBounds
 	// Collated: strings bound it, but not in the simple collation, by which chunks
 	// are ordered and hashes made.
 	Collated
-	// TooMany: working out which shards would take longer than asking all.
+	// TooMany: computing the shards would take longer than asking all.
 	TooMany
 )
 
@@ -53,10 +53,9 @@ func (r Reason) String() string {
 		"collation is not simple", "too many bounds on the shard key"}[r]
 }
 
-// Target finds the shards that hold every document which the query's filter can
+// Target returns shards that together have every document which the query's filter can
 // match (invariant superset). It uses Filter, Collation, Collator and Env. The
-// collation is the effective one: the collection's where the statement has
-// none.
+// collation is the effective one: the collection's if the statement has none.
 func (m *Map) Target(q *plan.Query) Targets {
 	if q.Filter == nil {
 		return Targets{m.owners, NoBounds}
@@ -81,8 +80,8 @@ type scratch struct{ key []byte }
 
 var scratches = sync.Pool{New: func() any { return &scratch{make([]byte, 0, 256)} }}
 
-// appendEqual appends the position of the documents that n matches, where it
-// has one value for every field of the key. Equal numbers with different hashes
+// appendEqual appends the position of the documents that n matches, if it has one value
+// for every field of the key. Equal numbers with different hashes
 // do not count.
 func (k *Key) appendEqual(dst []byte, n match.Node, coll bson.Collator) ([]byte, bool) {
 	for i := range k.Parts {
@@ -210,7 +209,7 @@ func (t *targeter) node(n match.Node) {
 		t.field(bounds, 0, t.key[:0])
 		return
 	}
-	// An $or may bound what the rest does not.
+	// An $or may bound the key when the other conditions do not.
 	if and, ok := n.(*match.And); ok {
 		for i, c := range and.Children {
 			if or, ok := c.(*match.Or); ok {
@@ -226,7 +225,7 @@ func (t *targeter) node(n match.Node) {
 	t.all(NoBounds)
 }
 
-// boundsStrings says whether the first field of the key would be bounded in the
+// boundsStrings reports whether the first field of the key would be bounded in the
 // simple collation.
 func (t *targeter) boundsStrings(n match.Node) bool {
 	simple := *t.q

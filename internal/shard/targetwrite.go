@@ -9,36 +9,37 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/plan"
 )
 
-// Write is an update, a delete or a findAndModify, as far as targeting sees it.
+// Write has the properties of an update, a delete or a findAndModify that targeting needs.
 type Write struct {
 	Query  *plan.Query
 	Multi  bool
 	Upsert bool
-	// Returns says that the statement answers with the document (findAndModify), or
-	// sorts: it cannot be tried on several shards at once.
+	// Returns says that the statement returns the document (findAndModify) or sorts, so
+	// it cannot be sent to several shards at once.
 	Returns bool
 }
 
-// Mode says how a write goes to the shards that it concerns.
+// Mode says how a write is sent to its targets.
 type Mode uint8
 
 // The modes.
 const (
 	// Direct: each shard gets the statement, and executes it on its own documents.
 	Direct Mode = iota
-	// ByID: it is about one document, named by _id alone: each shard gets it, and
-	// whichever has the document changes it.
+	// ByID: the write is for one document, given by _id alone: each shard gets it, and
+	// the shard with the document changes it.
 	ByID
-	// TwoPhase: it is about one document of several shards: they are asked for a
-	// match, and the one chosen gets the statement. An upsert that finds none goes
-	// to the shard of the document that it makes.
+	// TwoPhase: the write is for one document, which any of several shards may have:
+	// the router asks them for a match, and sends the statement to the chosen
+	// document's shard. An upsert without a match is sent to the shard of the document
+	// that it inserts.
 	TwoPhase
 )
 
 // String names the mode for explain and tests.
 func (m Mode) String() string { return [...]string{"direct", "by _id", "two phases"}[m] }
 
-// TargetInsert returns the shard that a new document goes to. Error 61 for
+// TargetInsert returns the shard of a new document. Error 61 for
 // arrays in its shard key.
 func (m *Map) TargetInsert(doc bson.Doc) (string, error) {
 	s := scratches.Get().(*scratch)
@@ -51,9 +52,9 @@ func (m *Map) TargetInsert(doc bson.Doc) (string, error) {
 	return m.ShardOf(at), nil
 }
 
-// TargetWrite returns which shards a write concerns, and how it is sent to them.
-// Since 7.0 a statement about one document needs no shard key. Error 61 for an
-// upsert of many without the value of the whole shard key.
+// TargetWrite returns the shards that a write targets, and how it is sent to them.
+// Since 7.0 a statement for one document needs no shard key. Error 61 for a multi
+// upsert without the value of the whole shard key.
 func (m *Map) TargetWrite(w *Write) (Targets, Mode, error) {
 	t := m.Target(w.Query)
 	switch {
@@ -63,7 +64,7 @@ func (m *Map) TargetWrite(w *Write) (Targets, Mode, error) {
 		return t, Direct, mongoerr.New(mongoerr.ShardKeyNotFound, "Failed to target upsert by query :: could not extract exact shard key")
 	case w.Multi:
 		return t, Direct, nil
-	case w.Upsert: // what it inserts may belong to another shard
+	case w.Upsert: // the inserted document may belong to another shard
 		return t, TwoPhase, nil
 	case len(t.Shards) == 1:
 		return t, Direct, nil
@@ -73,7 +74,8 @@ func (m *Map) TargetWrite(w *Write) (Targets, Mode, error) {
 	return t, TwoPhase, nil
 }
 
-// hasID says whether a filter names one _id, in an order that all shards share.
+// hasID reports whether a filter has an equality on _id, under a collation that all
+// shards share.
 func hasID(q *plan.Query) bool {
 	if q.Filter == nil {
 		return false
@@ -86,14 +88,14 @@ func hasID(q *plan.Query) bool {
 	return false
 }
 
-// Owner says which documents of a collection a shard owns: it filters scans, and
-// checks writes. Not safe for concurrent use.
+// Owner decides which documents of a collection a shard owns: it filters scans, and
+// checks writes. It is not safe for concurrent use.
 type Owner struct {
 	m      *Map
-	number int // -1 where it owns nothing
+	number int // -1 if it owns nothing
 	key    []byte
 	last   Range // the chunk of the last document
-	mine   bool  // and whether it is the shard's
+	mine   bool  // whether the shard owns it
 }
 
 // Owner returns the filter of one shard.
@@ -107,8 +109,8 @@ func (m *Map) Owner(shard string) *Owner {
 	return o
 }
 
-// Owns says whether the shard owns a document. Neighbouring documents need no
-// look-up. Error 61 for arrays in its shard key.
+// Owns reports whether the shard owns a document. A document in the same chunk as the
+// last one needs no look-up. Error 61 for arrays in its shard key.
 func (o *Owner) Owns(doc bson.Doc) (bool, error) {
 	at, err := o.m.key.Append(o.key[:0], doc)
 	if err != nil {

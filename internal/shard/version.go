@@ -8,7 +8,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
-// Generation and Version are what a chunk, a shard or a collection is at.
+// Generation and Version are the version of a chunk, a shard or a collection.
 type (
 	Generation = schema.ShardGeneration
 	Version    = schema.ShardVersion
@@ -22,7 +22,7 @@ var (
 	Ignored   = schema.IgnoredVersion
 )
 
-// ParseVersion reads what Version.Append writes. Error 14 or 40414.
+// ParseVersion reads the value that Version.Append writes. Error 14 or 40414.
 func ParseVersion(doc bson.Doc) (Version, error) { return schema.ParseShardVersion(doc) }
 
 // StaleInfo is the content of error 13388 for a router.

@@ -9,21 +9,21 @@ import (
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
-// Zone is a range of the key space that only the shards of a zone may hold: one
+// Zone is a range of the key space that is restricted to the shards of a zone: one
 // document of config.tags.
 type Zone struct {
 	Range
 	Name string
 }
 
-// Zones are the zone ranges of a collection, in order; no two have keys in
-// common. Immutable; nil has none.
+// Zones are the zone ranges of a collection, in order, without overlap. It is
+// immutable; nil has none.
 type Zones struct {
 	key    *Key
 	ranges []Zone
 }
 
-// NewZones makes zones of what config.tags holds. Error 178 where two overlap.
+// NewZones makes Zones of the contents of config.tags. Error 178 if two overlap.
 func NewZones(key *Key, ranges ...Zone) (*Zones, error) {
 	z := &Zones{key: key}
 	for _, r := range ranges {
@@ -35,8 +35,8 @@ func NewZones(key *Key, ranges ...Zone) (*Zones, error) {
 	return z, nil
 }
 
-// Add returns z with one more range. One that is there already is not added
-// again. Error 178 where it has keys in common with another.
+// Add returns z with one more range, or z if it has that range. Error 178 if the range
+// overlaps another.
 func (z *Zones) Add(r Zone) (*Zones, error) {
 	for _, o := range z.ranges {
 		if !o.Overlaps(r.Range) {
@@ -51,8 +51,7 @@ func (z *Zones) Add(r Zone) (*Zones, error) {
 	return &Zones{z.key, slices.Insert(slices.Clone(z.ranges), at, r)}, nil
 }
 
-// Remove returns z without the range that has these bounds; z itself where
-// there is none.
+// Remove returns z without the range that has these bounds, z itself if there is none.
 func (z *Zones) Remove(r Range) *Zones {
 	kept := slices.DeleteFunc(slices.Clone(z.ranges), func(o Zone) bool { return o.Same(r) })
 	return &Zones{z.key, kept}
@@ -88,8 +87,8 @@ func (z *Zones) Of(r Range) string {
 	return ""
 }
 
-// Within returns the ends of zone ranges inside r: where a chunk must be cut,
-// so that no zone ends in it.
+// Within returns the bounds of zone ranges inside r: where a chunk must be split so
+// that no zone ends in it.
 func (z *Zones) Within(r Range) []Bound {
 	var out []Bound
 	for _, o := range z.All() {
@@ -103,8 +102,8 @@ func (z *Zones) Within(r Range) []Bound {
 	return out
 }
 
-// ParseZone reads a document of config.tags for a collection that is sharded, or
-// about to be. Errors: 72, where the bounds are not those of the key.
+// ParseZone reads a document of config.tags for a collection that is sharded, or about
+// to be. Errors: 72 if the bounds do not have the fields of the key.
 func (k *Key) ParseZone(doc bson.Doc) (Zone, error) {
 	lo, hi, tag := doc.Lookup("min"), doc.Lookup("max"), doc.Lookup("tag")
 	if lo.Type != bson.TypeDocument || hi.Type != bson.TypeDocument || tag.Type != bson.TypeString {
@@ -130,10 +129,10 @@ func (k *Key) badHashed(lo, hi bson.Value) error {
 		"cannot do hash sharding with the proposed key %s because there exists a zone %s -->> %s whose boundaries are not of type NumberLong, MinKey or MaxKey", k, lo, hi)
 }
 
-// named says whether doc has the fields of the key, in order, and no others.
+// named reports whether doc has exactly the fields of the key, in order.
 func (k *Key) named(doc bson.Doc) bool { return k.namesPrefix(doc) && doc.Len() == len(k.Parts) }
 
-// namesPrefix says whether the fields of doc are the first ones of the key.
+// namesPrefix reports whether the fields of doc are the first ones of the key.
 func (k *Key) namesPrefix(doc bson.Doc) bool {
 	i := 0
 	for name := range doc.All() {
@@ -179,8 +178,8 @@ func unordered(lo, hi bson.Doc) error {
 	return mongoerr.New(mongoerr.FailedToParse, "min: %s should be less than max: %s", lo, hi)
 }
 
-// CheckZoneBounds checks the rules for every zone range, also for a collection
-// that is not sharded: both bounds name the same fields, have no arrays, regular
+// CheckZoneBounds checks the rules for all zone ranges, also of unsharded collections:
+// both bounds name the same fields, have no arrays, regular
 // expressions or operators, and min is below max. Errors: 2, 9.
 func CheckZoneBounds(lo, hi bson.Doc) error {
 	if lo.IsEmpty() || hi.IsEmpty() {
@@ -221,8 +220,8 @@ func compareValues(a, b bson.Doc) int {
 	return 0
 }
 
-// CanLeaveZone checks whether a shard may leave a zone: error 163 where it is
-// the last one of a zone that has ranges in some collection. shards are all
+// CanLeaveZone checks whether a shard may leave a zone: error 163 if it is the last one
+// of a zone that has ranges in some collection. shards are all
 // shards of the zone.
 func CanLeaveZone(shard, zone string, shards []string, hasRanges bool) error {
 	if hasRanges && len(shards) == 1 && shards[0] == shard {
