@@ -17,11 +17,11 @@ import (
 
 const repairUsage = `Usage: mayfly repair --dbpath DIR --into NEWDIR
 
-Makes the data directory NEWDIR, which must not exist or be empty, of what can be read of
-DIR, which no server has open, and prints what is lost. Changes nothing in DIR. NEWDIR
-appears when it is complete; until then it is NEWDIR.repairing.
+Creates the data directory NEWDIR from what can be read of DIR, and prints what is lost.
+No server may have DIR open, and NEWDIR must not exist or be empty. Changes nothing in
+DIR. NEWDIR appears when it is complete; until then it is NEWDIR.repairing.
 
-Exit codes: 0 all was taken over; 1 something is lost; 2 wrong options; 14 interrupted;
+Exit codes: 0 everything was recovered; 1 something is lost; 2 wrong options; 14 interrupted;
 100 it could not be done, or a server has DIR open: there is no NEWDIR.
 `
 

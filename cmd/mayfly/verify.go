@@ -23,7 +23,7 @@ const verifyUsage = `Usage: mayfly verify --dbpath DIR
 Reads every file of a data directory that no server has open, and compares all documents
 with all index entries. Changes nothing.
 
-Exit codes: 0 whole; 1 something is damaged; 2 wrong options; 14 interrupted;
+Exit codes: 0 intact; 1 something is damaged; 2 wrong options; 14 interrupted;
 100 it could not be read, or a server has it open.
 `
 
