@@ -12,9 +12,9 @@ import (
 // declare is a bug of the caller and panics. Values share the request's bytes.
 type Args struct {
 	fields *Fields
-	values []bson.Value // of the fields that are there, in the order they came
-	slots  []uint8      // where a field's value is in values, plus 1; 0 where it is absent
-	subs   []Args       // the parsed documents of all Struct fields, one field after the other
+	values []bson.Value // of the fields that are present, in their order
+	slots  []uint8      // index of a field's value in values, plus 1; 0 if absent
+	subs   []Args       // the parsed documents of all Struct fields, concatenated
 	spans  []span       // where a field's documents are in subs
 }
 
@@ -39,7 +39,7 @@ func (a *Args) value(i int) bson.Value {
 	return bson.Value{}
 }
 
-// keep takes over the value of the i-th field.
+// keep stores the value of the i-th field.
 func (a *Args) keep(i int, v bson.Value) {
 	a.values = append(a.values, v)
 	a.slots[i] = uint8(len(a.values))

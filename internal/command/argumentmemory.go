@@ -6,8 +6,8 @@ import "github.com/mayflydb/mayfly/internal/bson"
 // the next request.
 const maxKeptArguments = 1 << 10
 
-// argumentMemory is memory that the Args of requests hand on. Args of documents
-// inside a command lie in it one behind the other.
+// argumentMemory is memory for Args that consecutive requests reuse. It has the Args of
+// documents inside a command, one after the other.
 type argumentMemory struct {
 	values []bson.Value
 	slots  []uint8
@@ -16,13 +16,13 @@ type argumentMemory struct {
 	lent   bool // subs and spans are a command's
 }
 
-// lend makes Args of a document with memory for their fields.
+// lend returns Args for a document, with memory for their fields.
 func (m *argumentMemory) lend(f *Fields) Args {
 	n := min(len(f.fields), usualFields)
 	if m == nil {
 		return Args{fields: f, values: make([]bson.Value, 0, n), slots: make([]uint8, len(f.fields))}
 	}
-	if cap(m.values)-len(m.values) < n { // the Args before keep what they have
+	if cap(m.values)-len(m.values) < n { // earlier Args keep their memory
 		m.values = make([]bson.Value, 0, max(2*cap(m.values), n))
 	}
 	if cap(m.slots)-len(m.slots) < len(f.fields) {
@@ -33,7 +33,7 @@ func (m *argumentMemory) lend(f *Fields) Args {
 	return Args{fields: f, values: m.values[v : v : v+n], slots: m.slots[s : s+len(f.fields)]}
 }
 
-// end takes the memory back, or leaves it to who may still look at it.
+// end takes the memory back, or abandons it if it may still be read.
 func (m *argumentMemory) end(back bool) {
 	if !back || cap(m.values) > maxKeptArguments || cap(m.subs) > maxKeptArguments {
 		*m = argumentMemory{}

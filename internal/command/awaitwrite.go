@@ -12,12 +12,12 @@ import (
 
 var errWriteTimeout = mongoerr.New(mongoerr.WriteConcernFailed, "waiting for replication timed out")
 
-// awaitWrite waits until the members that op's write concern asks for have what it
-// wrote or, where it wrote nothing, what it can have read. What keeps that from
-// happening becomes the reply's writeConcernError: the write itself is done.
+// awaitWrite waits until the members of op's write concern have applied its writes or,
+// if there were none, all that it may have read. A failure becomes the reply's
+// writeConcernError: the write itself is done.
 //
-// What is applied here is on the disks of a majority already, so only those wait who
-// ask for more.
+// What is applied here is on the disks of a majority already, so only stronger write
+// concerns wait.
 func (d *Dispatcher) awaitWrite(ctx context.Context, op *Op) {
 	wc := &op.WriteConcern
 	if wc.Mode == repl.Majority || wc.Mode == "" && wc.Tags == nil && wc.W <= 1 || op.DB == localDB {
@@ -47,7 +47,7 @@ func (d *Dispatcher) awaitWrite(ctx context.Context, op *Op) {
 	op.unmet = e.WithInfo(info.Doc("writeConcern", wc.document()).Finish())
 }
 
-// appendUnmet writes writeConcernError, where op's write concern was not met.
+// appendUnmet writes writeConcernError if op's write concern was not met.
 func (op *Op) appendUnmet(b *bson.Builder) {
 	if e := op.unmet; e != nil {
 		b.OpenDoc("writeConcernError").Int32("code", int32(e.Code)).String("codeName", e.Code.String()).
@@ -55,7 +55,7 @@ func (op *Op) appendUnmet(b *bson.Builder) {
 	}
 }
 
-// document is the write concern as errors show it.
+// document returns the write concern as errors show it.
 func (w *WriteConcern) document() bson.Doc {
 	var b bson.Builder
 	switch {

@@ -38,7 +38,7 @@ type Client struct {
 	principal atomic.Pointer[auth.Principal]
 	metadata  atomic.Pointer[Metadata]
 	current   atomic.Pointer[Op]     // the running operation, or nil
-	namespace atomic.Pointer[string] // that the command before was about
+	namespace atomic.Pointer[string] // of the previous command
 	hellos    atomic.Int64
 	uuid      sync.Once
 	id        [16]byte
@@ -76,13 +76,13 @@ func (c *Client) Principal() *auth.Principal { return c.principal.Load() }
 // SetPrincipal makes p the user that the client has authenticated as; nil for nobody.
 func (c *Client) SetPrincipal(p *auth.Principal) { c.principal.Store(p) }
 
-// mayAll says whether who the client has authenticated as has all that is needed.
+// mayAll reports whether the client's users have all the privileges that are needed.
 func (c *Client) mayAll(needs []auth.Need) bool {
 	p := c.Principal()
 	return p != nil && p.MayAll(needs)
 }
 
-// writeUsers appends who the client has authenticated as, an array.
+// writeUsers appends the client's authenticated users, an array.
 func (c *Client) writeUsers(b *bson.Builder, name string) {
 	b.OpenArray(name)
 	if p := c.Principal(); p != nil {
@@ -143,7 +143,7 @@ func (c *Client) FirstHello() bool { return c.hellos.Add(1) == 1 }
 // maxKeptNamespace is the longest namespace that a client keeps, in bytes.
 const maxKeptNamespace = 255
 
-// namespaceOf is "db.coll"; mostly it is that of the command before.
+// namespaceOf returns "db.coll". It reuses the string of the previous command if equal.
 func (c *Client) namespaceOf(db, coll string) string {
 	last := c.namespace.Load()
 	if last != nil && len(*last) == len(db)+1+len(coll) && (*last)[:len(db)] == db && (*last)[len(db)] == '.' && (*last)[len(db)+1:] == coll {

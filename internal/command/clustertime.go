@@ -11,12 +11,12 @@ import (
 var (
 	clusterTimeFields = NewFields("$clusterTime", Timestamp("clusterTime").Required(), Struct("signature", signatureFields))
 	signatureFields   = NewFields("signature", OneOf("hash", bson.TypeBinary), ExactInt64("keyId"))
-	// noSignature stands in $clusterTime where nobody signs it.
+	// noSignature is the signature in $clusterTime, as times are not signed.
 	noSignature = new(bson.Builder).Binary("hash", 0, make([]byte, 20)).Int64("keyId", 0).Finish()
 )
 
-// gossip takes the cluster time that op's client tells. Where access is controlled
-// only those are believed who have authenticated: a time far ahead would push the set's.
+// gossip advances the cluster time by the one in op's request. With access control only
+// authenticated clients may do that, as a time far ahead would advance the whole set's.
 // Errors: 205 beyond maxAcceptableLogicalClockDriftSecs.
 func (d *Dispatcher) gossip(op *Op) error {
 	if !d.replicated() || op.Generic.ClusterTime == nil || op.Controlled() && op.Client.Principal() == nil {
@@ -33,11 +33,11 @@ func (d *Dispatcher) gossip(op *Op) error {
 	return d.Member.Clock().Observe(repl.Timestamp(a.Value("clusterTime").Timestamp()))
 }
 
-// replicated says whether there is a cluster time: on a member of a replica set and on a
-// router.
+// replicated reports whether there is a cluster time: on a member of a replica set and on
+// a router.
 func (d *Dispatcher) replicated() bool { return d.Member != nil || d.Clock != nil }
 
-// appendRouterTimes is appendTimes on a router: what its shards have answered.
+// appendRouterTimes is appendTimes on a router, with the times of its shards' replies.
 func (d *Dispatcher) appendRouterTimes(op *Op, b *bson.Builder) {
 	d.Clock.Append(b)
 	at := op.OperationTime.Now()
@@ -49,8 +49,8 @@ func (d *Dispatcher) appendRouterTimes(op *Op, b *bson.Builder) {
 	}
 }
 
-// appendTimes writes $clusterTime and operationTime, which every reply of a member
-// ends with: what op has written or can have read is not later than operationTime.
+// appendTimes writes $clusterTime and operationTime at the end of a member's reply: op's
+// writes, and all that it may have read, are not later than operationTime.
 func (d *Dispatcher) appendTimes(op *Op, b *bson.Builder) {
 	if d.Clock != nil {
 		d.appendRouterTimes(op, b)
@@ -58,16 +58,16 @@ func (d *Dispatcher) appendTimes(op *Op, b *bson.Builder) {
 	}
 	at := max(d.Member.Applied().Time, op.lastWrite().Time)
 	if at == 0 {
-		return // of no set yet
+		return // in no set yet
 	}
 	b.OpenDoc("$clusterTime").Timestamp("clusterTime", uint64(max(at, d.Member.Clock().Now()))).Doc("signature", noSignature).Close()
 	b.Timestamp("operationTime", uint64(at))
 }
 
-// awaitRead waits until this member holds what op's read concern asks for.
+// awaitRead waits until this member satisfies op's read concern.
 //
-// Errors: 72 for a time that the set has not reached, 10107 for a linearizable read
-// elsewhere than on the primary, the cause of ctx's end.
+// Errors: 72 for a time that the set has not reached, 10107 for a linearizable read on a
+// member other than the primary, the cause of ctx's end.
 func (d *Dispatcher) awaitRead(ctx context.Context, op *Op) error {
 	rc := &op.ReadConcern
 	if after := repl.Timestamp(rc.AfterClusterTime); after != 0 {
@@ -83,10 +83,10 @@ func (d *Dispatcher) awaitRead(ctx context.Context, op *Op) error {
 	return nil
 }
 
-// takeState takes the state that a read with the level snapshot is to see.
+// takeState takes the snapshot of a read with the level snapshot.
 //
-// Errors: 72 for a time that the set has not reached, 239 for one whose state is not there
-// any more, the cause of ctx's end.
+// Errors: 72 for a time that the set has not reached, 239 for one whose snapshot is no
+// longer kept, the cause of ctx's end.
 func (d *Dispatcher) takeState(ctx context.Context, op *Op) (err error) {
 	at := repl.Timestamp(op.ReadConcern.AtClusterTime)
 	if now := d.Member.Clock().Now(); at > now {
@@ -97,7 +97,7 @@ func (d *Dispatcher) takeState(ctx context.Context, op *Op) (err error) {
 	return err
 }
 
-// shownTime is a cluster time in messages.
+// shownTime formats a cluster time for messages.
 func shownTime(t repl.Timestamp) string {
 	return "{ ts: " + bson.Timestamp(uint64(t)).String() + " }"
 }

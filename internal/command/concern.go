@@ -58,7 +58,7 @@ var readConcernFields = NewFields("readConcern",
 // maxMembers is the largest number that w may be.
 const maxMembers = 50
 
-// readConcern checks the read concern that op's client gave.
+// readConcern checks op's read concern.
 func (op *Op) readConcern() error {
 	v := op.Generic.ReadConcern
 	if v.IsMissing() {
@@ -106,7 +106,7 @@ var errNoSnapshot = mongoerr.New(mongoerr.InvalidOptions, "read concern snapshot
 
 var errNoReadConcern = mongoerr.New(mongoerr.InvalidOptions, "read concern not supported")
 
-// supports says why op's command does not take a read concern, or returns nil.
+// supports returns an error if op's command does not support a read concern.
 func (op *Op) supports(level string) error {
 	switch c := op.Command; {
 	case level == "" || level == "local":
@@ -121,7 +121,7 @@ func (op *Op) supports(level string) error {
 	return nil
 }
 
-// standalone refuses what needs a replica set.
+// standalone rejects read concerns that need a replica set.
 func (rc ReadConcern) standalone() error {
 	switch {
 	case rc.Level == "snapshot":
@@ -134,7 +134,7 @@ func (rc ReadConcern) standalone() error {
 	return nil
 }
 
-// member refuses what no member of a replica set can serve.
+// member rejects read concerns that no member of a replica set can serve.
 func (rc ReadConcern) member() error {
 	switch {
 	case rc.AfterClusterTime != 0 && rc.AtClusterTime != 0:
@@ -149,10 +149,10 @@ var writeConcernFields = NewFields("writeConcern",
 	Any("w"), SafeBool("j"), SafeBool("fsync"), Any("wtimeout"), Ignored("getLastError"),
 	Ignored("wElectionId"), Ignored("wOpTime"), Enum("provenance", provenances...))
 
-// implicitWrite is the write concern of a member's client that gives none.
+// implicitWrite is the default write concern on a member.
 var implicitWrite = WriteConcern{W: 1, Mode: repl.Majority, Provenance: "implicitDefault"}
 
-// defaultWrite is the write concern where the client gives none.
+// defaultWrite returns the write concern of a request without one.
 func (d *Dispatcher) defaultWrite(ctx context.Context) WriteConcern {
 	if d.Member == nil { // a router leaves it to the shards
 		return WriteConcern{W: 1}
@@ -165,7 +165,7 @@ func (d *Dispatcher) defaultWrite(ctx context.Context) WriteConcern {
 	return implicitWrite
 }
 
-// writeConcern checks the write concern that op's client gave.
+// writeConcern checks op's write concern.
 func (op *Op) writeConcern(ctx context.Context) error {
 	op.WriteConcern = WriteConcern{W: 1}
 	if op.Command.Flags&TakesWriteConcern != 0 {
@@ -197,7 +197,7 @@ func (op *Op) writeConcern(ctx context.Context) error {
 	return nil
 }
 
-// noMode stands for the mode "" that a client can give but that means nothing.
+// noMode stands for the mode "", which a client can give but no set has.
 const noMode = "\x00"
 
 func (w WriteConcern) modeName() string {
@@ -261,7 +261,7 @@ func (w *WriteConcern) parseW(v bson.Value) (err error) {
 	return nil
 }
 
-// tags reads a w that counts members by tag; a server alone has every tag.
+// tags reads a w that counts members by tag. A standalone has every tag.
 func tags(d bson.Doc) (all []repl.ModeTag, err error) {
 	if d.IsEmpty() {
 		return nil, mongoerr.New(mongoerr.FailedToParse, "tagged write concern requires tags")

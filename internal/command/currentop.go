@@ -24,7 +24,7 @@ type CurrentOpOptions struct {
 	For *Op
 }
 
-// owns says whether what c runs is the asker's own.
+// owns reports whether c's operation belongs to the caller's users.
 func (o *CurrentOpOptions) owns(c *Client) bool {
 	if o.For == nil {
 		return false
@@ -52,7 +52,7 @@ func (d *Dispatcher) CurrentOps(o CurrentOpOptions) []bson.Doc {
 	return docs
 }
 
-// currentOpTime is the time as currentOp prints it.
+// currentOpTime formats a time as currentOp prints it.
 const currentOpTime = "2006-01-02T15:04:05.000-07:00"
 
 // maxShownCommand is how many bytes of a command a truncated listing shows.
@@ -119,8 +119,8 @@ func (op *Op) appendRunning(b *bson.Builder, truncate bool) {
 	b.Bool("waitingForFlowControl", false).OpenDoc("flowControlStats").Close()
 }
 
-// shortCommand is the command as others see it, as text cut to limit bytes
-// where it is longer.
+// shortCommand returns the redacted command, truncated to text of limit bytes if it is
+// longer.
 func (op *Op) shortCommand(limit int) bson.Doc {
 	cmd := op.ShownCommand()
 	if len(cmd) <= limit {

@@ -188,7 +188,7 @@ func GetMore(ctx context.Context, op *Op, id int64, ns string, batchSize, maxTim
 		if more, err = c.await(ctx, began, maxTimeMS); err != nil || !more {
 			break
 		}
-		// The batch that had nothing is written anew.
+		// The empty batch is written again.
 		op.Reply.Reset(nil).OpenDoc("cursor")
 		done, err = c.batch(ctx, op, "nextBatch", batchSize)
 	}

@@ -61,27 +61,27 @@ type openCursor struct {
 	spec        CursorSpec
 	session     *SessionID
 	owner       [32]byte    // the digest of the user who opened it
-	needs       []auth.Need // what that took, and what a getMore takes
+	needs       []auth.Need // of the opening command, and of a getMore
 	api         API
 	created     time.Time
 	command     bson.Doc // that opened it
 	planSummary string
-	stash       bson.Doc // read, but too large for the batch before
+	stash       bson.Doc // read, but too large for the previous batch
 	budget      time.Duration
-	keys, read  int64 // examined by the operations before
+	keys, read  int64 // examined by earlier operations
 	kept        bool
-	// state is what the query reads where that is a state at a time; else nil.
+	// state is the snapshot at a cluster time that the query reads, else nil.
 	state *repl.StateAt
 
 	// Guarded by table.mu.
 	pinned        *Op
 	lastUse       time.Time
-	failure       error // why it is of no use any more
+	failure       error // why it was killed
 	closed        bool
 	docs, batches int64
 }
 
-// newOpenCursor makes the cursor of an operation that opens one. Few are kept,
+// newOpenCursor makes the cursor of an operation. Few cursors outlive their operation,
 // so it is a value; Cursors.keep makes an entry of it.
 func newOpenCursor(op *Op, s CursorSpec) openCursor {
 	c := openCursor{table: op.Dispatcher.Cursors, spec: s, created: op.Start, owner: op.Client.Owner(), needs: op.Needs, api: op.Generic.API}
@@ -93,7 +93,7 @@ func newOpenCursor(op *Op, s CursorSpec) openCursor {
 	return c
 }
 
-// closeQuery closes the query, and then what it reads.
+// closeQuery closes the query, and then its snapshot.
 func (c *openCursor) closeQuery() {
 	c.spec.Cursor.Close()
 	if c.state != nil {
@@ -101,7 +101,7 @@ func (c *openCursor) closeQuery() {
 	}
 }
 
-// closeUnlessKept closes the query where finishBatch has not put it back.
+// closeUnlessKept closes the query unless finishBatch has put it back.
 func (c *openCursor) closeUnlessKept() {
 	if c.kept {
 		return
@@ -112,7 +112,7 @@ func (c *openCursor) closeUnlessKept() {
 	}
 }
 
-// batch writes up to limit documents, and says whether the query is at its end.
+// batch writes up to limit documents, and reports whether the query is at its end.
 func (c *openCursor) batch(ctx context.Context, op *Op, name string, limit int64) (done bool, err error) {
 	op.Reply.OpenArray(name)
 	defer op.Reply.Close()
@@ -153,7 +153,7 @@ func (c *openCursor) batch(ctx context.Context, op *Op, name string, limit int64
 	return done, nil
 }
 
-// account books what the query has read since it was asked last.
+// account adds what the query has read since the last call.
 func (c *openCursor) account(op *Op) {
 	if e, ok := c.spec.Cursor.(Examiner); ok {
 		keys, read := e.Examined()
@@ -177,7 +177,7 @@ func (c *openCursor) finishBatch(op *Op, done bool) error {
 		}
 		c.spend(op)
 	}
-	if t, ok := c.spec.Cursor.(Resumable); ok { // as long as it is ours
+	if t, ok := c.spec.Cursor.(Resumable); ok { // while this operation owns it
 		t.AppendToken(op.Reply, c.stash != nil)
 	}
 	if !done {
@@ -198,8 +198,8 @@ func (c *openCursor) finishBatch(op *Op, done bool) error {
 	return nil
 }
 
-// limit gives the getMore what is left of the time that the command which
-// opened the cursor had. One that waits for documents has a time of its own.
+// limit gives the getMore the rest of the opening command's time limit. A getMore that
+// awaits documents has a time limit of its own.
 func (c *openCursor) limit(ctx context.Context, op *Op) (context.Context, context.CancelFunc) {
 	if c.budget <= 0 || c.spec.AwaitData {
 		return ctx, func() {}
@@ -208,15 +208,15 @@ func (c *openCursor) limit(ctx context.Context, op *Op) (context.Context, contex
 	return context.WithDeadlineCause(ctx, op.Deadline, errMaxTime)
 }
 
-// spend notes how much of the time is left after op.
+// spend records how much of the time limit is left after op.
 func (c *openCursor) spend(op *Op) {
 	if !op.Deadline.IsZero() {
 		c.budget = max(time.Until(op.Deadline), 1)
 	}
 }
 
-// await waits, parked, until the query may have something; false says that the
-// time to wait, which began then, is over.
+// await waits, parked, until the query may have new documents; false if the time to
+// wait is over.
 func (c *openCursor) await(ctx context.Context, began time.Time, maxTimeMS int64) (bool, error) {
 	a, ok := c.spec.Cursor.(Awaiter)
 	wait := defaultAwait
@@ -247,8 +247,8 @@ func (c *openCursor) await(ctx context.Context, began time.Time, maxTimeMS int64
 	return waiting.Err() == nil, nil
 }
 
-// keep puts the cursor into the table, where it gets memory of its own, or back,
-// and returns its id.
+// keep puts the cursor into the table, or back, and returns its id. In the table it has
+// memory of its own.
 func (cs *Cursors) keep(c *openCursor, op *Op) (int64, error) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
@@ -277,7 +277,7 @@ func (cs *Cursors) keep(c *openCursor, op *Op) (int64, error) {
 	return c.id, nil
 }
 
-// back counts a batch that op has made, after which the cursor is the table's.
+// back counts op's batch, after which the table owns the cursor.
 func (c *openCursor) back(op *Op) {
 	c.docs += op.Stats.NReturned
 	c.batches++
@@ -347,7 +347,7 @@ func (cs *Cursors) remove(c *openCursor) {
 	cs.drop(c)
 }
 
-// drop takes a cursor out and closes it. REQUIRES: cs.mu held, nobody uses c.
+// drop takes a cursor out and closes it. REQUIRES: cs.mu held, no operation uses c.
 func (cs *Cursors) drop(c *openCursor) {
 	invariant.Held(&cs.mu, "command: the lock of the cursors is held")
 	if cs.mu.open[c.id] != c {
@@ -444,7 +444,7 @@ func (cs *Cursors) CloseAll() {
 	}
 }
 
-// reap closes the cursors that nobody has used for the timeout, and counts them.
+// reap closes the cursors that were idle for the timeout, and counts them.
 func (cs *Cursors) reap(now time.Time) int {
 	before := now.Add(-time.Duration(cs.timeout.Load()) * time.Millisecond)
 	cs.mu.Lock()
@@ -460,7 +460,7 @@ func (cs *Cursors) reap(now time.Time) int {
 	return n
 }
 
-// sessionSweep is how often idle sessions are looked for.
+// sessionSweep is the interval of checks for idle sessions.
 const sessionSweep = time.Minute
 
 // Housekeep closes idle cursors and ends idle sessions until ctx ends. The

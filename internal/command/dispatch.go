@@ -89,7 +89,7 @@ func (d *Dispatcher) Dispatch(ctx context.Context, req *Request) Response {
 	}
 	returned := false
 	defer func() {
-		if !returned && op.Session != nil { // a panic outside of the handler
+		if !returned && op.Session != nil { // a panic outside the handler
 			d.Sessions.release(op.Session, op.Start)
 		}
 		if !returned {
@@ -119,7 +119,7 @@ func (d *Dispatcher) Dispatch(ctx context.Context, req *Request) Response {
 	return r
 }
 
-// run takes op through the checks of what its client sent to perform.
+// run checks op's request, and performs it.
 func (d *Dispatcher) run(ctx context.Context, op *Op, req *Request) error {
 	if err := d.prepare(ctx, op, req); err != nil {
 		return err
@@ -131,8 +131,8 @@ func (d *Dispatcher) run(ctx context.Context, op *Op, req *Request) error {
 	return d.perform(ctx, op)
 }
 
-// prepare finds the command and checks everything that the client sent: first what all
-// commands take, then the command's own arguments.
+// prepare finds the command and checks the request: first the generic arguments, then
+// the command's own.
 func (d *Dispatcher) prepare(ctx context.Context, op *Op, req *Request) error {
 	op.Name, _ = op.Body.First()
 	op.DB = req.DB
@@ -185,7 +185,7 @@ func (d *Dispatcher) prepare(ctx context.Context, op *Op, req *Request) error {
 	return err
 }
 
-// begin makes op visible to currentOp and killOp and gives it its time limit.
+// begin makes op visible to currentOp and killOp and sets its time limit.
 func (d *Dispatcher) begin(parent context.Context, op *Op) (context.Context, context.CancelCauseFunc) {
 	op.ID = d.Clients.nextOpID()
 	ctx, cancel := context.WithCancelCause(parent)
@@ -203,8 +203,8 @@ func (d *Dispatcher) begin(parent context.Context, op *Op) (context.Context, con
 	return ctx, cancel
 }
 
-// timeLimit is how many milliseconds op may take, 0 for as long as it likes. A
-// getMore goes by the time of the command that opened its cursor.
+// timeLimit returns op's time limit in milliseconds, 0 for none. A getMore uses the
+// limit of the command that opened its cursor.
 func (d *Dispatcher) timeLimit(op *Op) int64 {
 	switch c := op.Command; {
 	case c.Kind == KindGetMore:
@@ -219,7 +219,7 @@ func (d *Dispatcher) timeLimit(op *Op) int64 {
 func (d *Dispatcher) call(ctx context.Context, op *Op) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			op.Memory = nil // who knows who still looks at it
+			op.Memory = nil // other goroutines may still read it
 			d.Metrics.AssertRegular.Add(1)
 			d.Log.LogAttrs(ctx, slog.LevelError, "Operation panicked", slog.String("c", "COMMAND"), slog.Int("id", logPanic),
 				slog.String("command", op.Command.Name), slog.String("ns", op.NS), slog.Any("panic", p),
@@ -233,7 +233,7 @@ func (d *Dispatcher) call(ctx context.Context, op *Op) (err error) {
 	return op.Command.Run(ctx, op)
 }
 
-// Ids of the lines that this package logs.
+// Ids of this package's log lines.
 const (
 	logSlowQuery   = 51803
 	logPanic       = 9000001
@@ -250,8 +250,7 @@ var (
 	errShutdown = mongoerr.New(mongoerr.InterruptedAtShutdown, "interrupted at shutdown")
 )
 
-// interruption is the error that ctx's end means to a client, or nil while ctx
-// goes on.
+// interruption returns the client's error for the end of ctx, nil while ctx has not ended.
 func interruption(ctx context.Context) error {
 	if ctx.Err() == nil {
 		return nil

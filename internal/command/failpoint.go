@@ -36,15 +36,15 @@ const (
 	failModeChance
 )
 
-// failure is what happens to the commands that the fail point chooses.
+// failure is the effect of the fail point on matching commands.
 type failure struct {
 	commands     []string
-	all          bool // whatever the command
+	all          bool // for all commands
 	app          string
 	namespace    string
 	code         mongoerr.Code
 	close        bool
-	before       mongoerr.Code // of a statement that is not executed; 0 for one that is
+	before       mongoerr.Code // returned instead of executing the command; 0 for none
 	block        time.Duration
 	labels       []string
 	labelled     bool
@@ -57,7 +57,7 @@ const failPointCommand = "configureFailPoint"
 // maxFailPointBlock bounds blockTimeMS.
 const maxFailPointBlock = 24 * time.Hour
 
-// errFailPointClose has the front end close the connection without an answer.
+// errFailPointClose makes the front end close the connection without a reply.
 var errFailPointClose = error(mongoerr.New(mongoerr.SocketException, "the fail point closes the connection"))
 
 // Configure sets mode and data as the command has them, and returns how often
@@ -120,7 +120,7 @@ func (f *FailPoint) parseLimit(d bson.Doc) error {
 	return nil
 }
 
-// failureTypes are the types of the fields that are no numbers or booleans.
+// failureTypes has the types of the fields that are neither numbers nor booleans.
 var failureTypes = map[string]bson.Type{
 	"failCommands": bson.TypeArray, "appName": bson.TypeString, "namespace": bson.TypeString,
 	"errorLabels": bson.TypeArray, "writeConcernError": bson.TypeDocument,
@@ -171,8 +171,7 @@ func (f *failure) parse(d bson.Doc) error {
 	return nil
 }
 
-// appName is what op's client calls itself, also where op is the hello that
-// tells it.
+// appName returns the appName of op's client, also during the hello that sets it.
 func appName(op *Op) string {
 	if name := op.Client.AppName(); name != "" {
 		return name
@@ -191,7 +190,7 @@ func appName(op *Op) string {
 	return ""
 }
 
-// chooses says whether the failure is for op.
+// chooses reports whether the failure applies to op.
 func (f *failure) chooses(op *Op) bool {
 	if op.Command.Name == failPointCommand || f.app != "" && f.app != appName(op) || f.namespace != "" && f.namespace != op.NS {
 		return false
@@ -201,7 +200,7 @@ func (f *failure) chooses(op *Op) bool {
 	})
 }
 
-// hit says whether the fail point is on for op, and what it does then.
+// hit reports whether the fail point is on for op, and returns its failure.
 func (f *FailPoint) hit(op *Op) (failure, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -229,8 +228,8 @@ func (f *FailPoint) hit(op *Op) (failure, bool) {
 	return f.data, true
 }
 
-// apply does to op what the fail point is set to: it waits, returns an error,
-// or has the reply carry a write concern error.
+// apply applies the fail point to op: it waits, returns an error, or adds a write
+// concern error to the reply.
 func (f *FailPoint) apply(ctx context.Context, op *Op) error {
 	fail, on := f.hit(op)
 	if !on {
@@ -255,8 +254,8 @@ func (f *FailPoint) apply(ctx context.Context, op *Op) error {
 	return nil
 }
 
-// inject adds what the fail point has the reply of a command that did not fail
-// carry.
+// inject adds the fail point's write concern error and labels to the reply of a command
+// that succeeded.
 func (op *Op) inject() {
 	f := op.injected
 	if f == nil {

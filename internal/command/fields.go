@@ -16,7 +16,7 @@ const maxFields = 64
 // fields are errors with the IDL's codes; null and undefined count as absent.
 type Fields struct {
 	name    string
-	root    place // where the parser begins
+	root    place // where the parser starts
 	value   kind  // of the command's own value
 	fields  []Field
 	index   map[string]int
@@ -59,12 +59,12 @@ func NewFields(name string, fields ...*Field) *Fields {
 // declaration do. It returns f.
 func (f *Fields) Lenient() *Fields { f.lenient = true; return f }
 
-// kind says how the value of a field is checked and read.
+// kind determines how the value of a field is checked and read.
 type kind uint8
 
 const (
 	kindTyped     kind = iota // one of types
-	kindAny                   // any value, null too
+	kindAny                   // any value, also null
 	kindIgnored               // any value, not kept
 	kindInt32                 // a number, truncated and clamped to 32 bits
 	kindInt64                 // a number, truncated and clamped to 64 bits
@@ -93,14 +93,14 @@ type Field struct {
 	hasMin    bool
 	hasMax    bool
 	above     bool // the lower bound is exclusive
-	allowOne  bool // a single element may stand for the array
+	allowOne  bool // a single element is allowed in place of the array
 	min, max  int64
 	enum      []string
 	sub       *Fields
 	elem      *Field
 	rangeCode int32
 	inside    *place // of its declaration; nil for an element
-	typeErr   error  // for values of other types, null too; nil for the usual one
+	typeErr   error  // for values of other types, also null; nil for the default
 }
 
 var (

@@ -13,8 +13,8 @@ type Gate struct {
 	mu      sync.Mutex
 	locks   int64
 	passing int64         // writes that have passed and not left
-	opened  chan struct{} // closed when the last lock goes; nil while there is none
-	drained chan struct{} // closed when passing falls to 0; nil while nobody waits
+	opened  chan struct{} // closed when the last lock is released; nil while there is none
+	drained chan struct{} // closed when passing drops to 0; nil without waiters
 }
 
 // Enter waits until the gate is open; every Enter that returns nil is followed

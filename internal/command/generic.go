@@ -32,7 +32,7 @@ type Generic struct {
 	// Versions are what a router says of who owns what, nil where it says nothing.
 	Versions *Versions
 
-	// ReadConcern and WriteConcern are as sent, before they are checked.
+	// ReadConcern and WriteConcern are the unchecked documents.
 	ReadConcern, WriteConcern bson.Value
 
 	API
@@ -65,8 +65,8 @@ func (a API) Document() bson.Doc {
 	return b.Finish()
 }
 
-// genericNames are the arguments that pass through every command; those that
-// only servers send to each other are among them.
+// genericNames are the arguments that every command accepts, including those that only
+// servers send to each other.
 var genericNames = func() map[string]bool {
 	names := map[string]bool{}
 	for _, n := range []string{
@@ -200,7 +200,7 @@ func (g *Generic) apiParameters(c *Command) error {
 }
 
 // transaction checks txnNumber, autocommit and startTransaction against each
-// other, and refuses them where the server is no member of a replica set.
+// other, and rejects them if the server is not a member of a replica set.
 func (op *Op) transaction() error {
 	g := &op.Generic
 	if g.HasTxnNumber {

@@ -8,9 +8,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 )
 
-// histogramBounds are the lower bounds of the buckets of a histogram, in
-// microseconds: powers of two, and from 1 ms to 2 s the middle between them
-// too, as MongoDB has them.
+// histogramBounds are the lower bounds of a histogram's buckets, in microseconds, as in
+// MongoDB: powers of two, and from 1 ms to 2 s also the midpoints between them.
 var histogramBounds = func() (bounds []int64) {
 	bounds = append(bounds, 0)
 	for b := int64(2); b <= 1<<40; b *= 2 {
@@ -22,8 +21,8 @@ var histogramBounds = func() (bounds []int64) {
 	return bounds
 }()
 
-// histogram counts operations by how long they took. The zero value is empty;
-// the buckets come with the first operation.
+// histogram counts operations by duration. The zero value is empty; the buckets are
+// allocated with the first operation.
 type histogram struct {
 	total   latency
 	buckets atomic.Pointer[[]atomic.Int64]
@@ -42,7 +41,7 @@ func (h *histogram) add(took time.Duration) {
 	(*buckets)[at].Add(1)
 }
 
-// append writes the buckets that are not empty as the array histogram.
+// append writes the non-empty buckets as the array histogram.
 func (h *histogram) append(b *bson.Builder) {
 	b.OpenArray("histogram")
 	if buckets := h.buckets.Load(); buckets != nil {

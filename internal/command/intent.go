@@ -55,8 +55,8 @@ func (d *Dispatcher) Do(ctx context.Context, op *Op, intent Intent) error {
 	return err
 }
 
-// perform takes op, whose request has been read and checked, to its handler:
-// what every request passes, whichever front end it came by.
+// perform runs op, whose request has been read and checked, up to its handler: the path
+// of every request, from whichever front end.
 func (d *Dispatcher) perform(ctx context.Context, op *Op) error {
 	ctx, cancel := d.begin(ctx, op)
 	defer cancel(nil)
@@ -97,9 +97,8 @@ func (d *Dispatcher) perform(ctx context.Context, op *Op) error {
 	return err
 }
 
-// performOnMember is what a member of a replica set does about op: it must have the
-// role for it, hold what is to be read, and have what is written where the client
-// wants it.
+// performOnMember adds the steps of a replica set's member: it checks the role, waits
+// for the read concern, and after the handler for the write concern.
 func (d *Dispatcher) performOnMember(ctx context.Context, op *Op) error {
 	if err := d.RunsHere(op, op.Command); err != nil {
 		return err
@@ -123,14 +122,14 @@ func (d *Dispatcher) performOnMember(ctx context.Context, op *Op) error {
 		}()
 	}
 	err := d.handleOnce(repl.WithOpTime(ctx, &op.opTime), op)
-	// A command that fails may have written, and tells of its write concern, too.
+	// A failed command may have written, so its write concern is reported, too.
 	if op.Command.Flags&TakesWriteConcern != 0 && (err == nil || ctx.Err() == nil && !stateChanges[mongoerr.From(err).Code]) {
 		d.awaitWrite(ctx, op)
 	}
 	return err
 }
 
-// handleOnce is handle, where the client has numbered op in the session's turn.
+// handleOnce is handle; an op with a txnNumber first takes the session's turn.
 func (d *Dispatcher) handleOnce(ctx context.Context, op *Op) error {
 	if op.Generic.HasTxnNumber {
 		done, err := d.beginExecution(ctx, op)
@@ -142,7 +141,7 @@ func (d *Dispatcher) handleOnce(ctx context.Context, op *Op) error {
 	return d.handle(ctx, op)
 }
 
-// handle runs the handler, within the gate where it writes.
+// handle runs the handler; a write passes the gate.
 func (d *Dispatcher) handle(ctx context.Context, op *Op) error {
 	if op.Command.Flags&Writes != 0 {
 		if err := d.enter(ctx, op); err != nil {
@@ -153,8 +152,7 @@ func (d *Dispatcher) handle(ctx context.Context, op *Op) error {
 	return d.call(ctx, op)
 }
 
-// authorize decides whether op may run, by its front end's rules or by those of
-// users and roles.
+// authorize checks whether op may run, by its front end's rules or by users and roles.
 func (d *Dispatcher) authorize(ctx context.Context, op *Op) (ended func(), err error) {
 	switch {
 	case op.intent != nil:
@@ -165,8 +163,7 @@ func (d *Dispatcher) authorize(ctx context.Context, op *Op) (ended func(), err e
 	return d.Authorize(ctx, op)
 }
 
-// enter lets op, which writes, through the gate, unless this member takes no
-// writes.
+// enter passes op, a write, through the gate, unless this member accepts no writes.
 func (d *Dispatcher) enter(ctx context.Context, op *Op) error {
 	op.SetWaitingForLock(true)
 	err := d.Enter(ctx, op.DB)
@@ -195,5 +192,5 @@ func (d *Dispatcher) TakesWrites() error {
 	return d.Writable()
 }
 
-// localDB is the database that each member has of its own.
+// localDB is the database that is not replicated.
 const localDB = "local"

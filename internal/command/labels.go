@@ -6,8 +6,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// mayRetry are the errors after which a driver may try again what it had given a
-// txnNumber. (Specification of retryable writes.)
+// mayRetry has the errors after which a driver may retry an operation with a txnNumber.
+// (Specification of retryable writes.)
 var mayRetry = map[mongoerr.Code]bool{
 	mongoerr.HostUnreachable: true, mongoerr.HostNotFound: true, mongoerr.NetworkTimeout: true, mongoerr.ShutdownInProgress: true,
 	mongoerr.ReadConcernMajorityNotAvailableYet: true, mongoerr.PrimarySteppedDown: true, mongoerr.ExceededTimeLimit: true,
@@ -20,18 +20,17 @@ const (
 	labelNoWritesPerformed = "NoWritesPerformed"
 )
 
-// stateChanges are the errors by which a driver learns that a member's role has
-// changed: they carry topologyVersion. Those of a shutdown are not among them: it does
-// not raise the version, and a driver takes an error of a version that it knows for an
-// old one.
+// stateChanges has the errors that tell a driver that a member's role has changed: they
+// carry topologyVersion. Those of a shutdown are not among them: it does not raise the
+// version, and a driver ignores an error with a version that it knows.
 var stateChanges = map[mongoerr.Code]bool{
 	mongoerr.NotWritablePrimary: true, mongoerr.NotPrimaryNoSecondaryOk: true, mongoerr.Code(10058): true, mongoerr.NotPrimaryOrSecondary: true,
 	mongoerr.InterruptedDueToReplStateChange: true, mongoerr.PrimarySteppedDown: true,
 }
 
-// labels are the labels of op's error e, which is the reply's or that of the write
-// concern. Whether a write may be tried again the dispatcher alone decides, as only
-// it knows that the client has numbered it.
+// labels returns the labels of op's error e, which is the reply's or that of the write
+// concern. Only the dispatcher decides whether a write may be retried, as only it knows
+// whether it has a txnNumber.
 func (op *Op) labels(e *mongoerr.Error) []string {
 	if op.injected != nil && op.injected.labelled {
 		return e.Labels
@@ -43,7 +42,7 @@ func (op *Op) labels(e *mongoerr.Error) []string {
 	return append(all, labelRetryableWrite)
 }
 
-// appendLabels writes errorLabels, where the error of a write concern has some.
+// appendLabels writes errorLabels if the error of a write concern has some.
 func (op *Op) appendLabels(e *mongoerr.Error) {
 	if labels := op.labels(e); len(labels) > 0 {
 		op.Reply.Strings("errorLabels", labels...)

@@ -20,6 +20,6 @@ func (d *Dispatcher) TopologyChanges() int64 {
 	return d.Member.Changes()
 }
 
-// lastWrite is the place of the last entry that the operation has written in the set's
-// log; the zero Position where it has written none.
+// lastWrite is the position of the operation's last entry in the set's log; the zero
+// Position if there is none.
 func (op *Op) lastWrite() repl.Position { return op.opTime.Last() }

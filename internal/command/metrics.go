@@ -23,8 +23,7 @@ type Metrics struct {
 	// CollectionScans counts plans that scan a whole collection.
 	CollectionScans, TailableScans atomic.Int64
 
-	// Retryable writes: commands that were sent again, and their statements that were
-	// answered from a record.
+	// Retryable writes: retried commands, and statements whose result came from a record.
 	RetriedCommands, RetriedStatements atomic.Int64
 
 	// Unknown counts requests for commands that do not exist.

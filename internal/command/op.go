@@ -66,9 +66,9 @@ type Op struct {
 	// CloseConnection asks the front end to close the connection afterwards.
 	CloseConnection bool
 	// statements says that the handler profiles its statements one by one, statement
-	// that this Op is one of those.
+	// that this Op is one of them.
 	statements bool
-	hangsUp    bool // the connection is closed without an answer, for a fail point
+	hangsUp    bool // the connection is closed without a reply, for a fail point
 	statement  *statement
 
 	// Memory is what the handler has worked in. It is released once the operation has
@@ -84,12 +84,12 @@ type Op struct {
 	// OperationTime is the highest that shards have answered a router's operation.
 	OperationTime client.Clock
 
-	intent   Intent // nil for an operation that came as a command
+	intent   Intent // nil for a command
 	active   activity
 	injected *failure        // by the fail point
 	opTime   repl.OpTime     // of its last write in a set
 	unmet    *mongoerr.Error // why the write concern was not met
-	answer   *reply          // whose builder Reply is; nil for an Op that has none of its own
+	answer   *reply          // the owner of Reply's builder; nil if the Op has none of its own
 }
 
 // Ending tells work without a context whether its operation should end. The zero Ending
@@ -144,7 +144,7 @@ type Stats struct {
 	OriginatingCommand bson.Doc
 }
 
-// activity is what other goroutines read of a running operation.
+// activity is the part of a running operation that other goroutines read.
 type activity struct {
 	ctx         context.Context // of its handler; nil for none
 	cancel      context.CancelCauseFunc
@@ -160,8 +160,7 @@ type activity struct {
 	summary, name first // memory of planSummary and namespace
 }
 
-// first is the memory of a string that others read, for the first value that it
-// gets; mostly there is no other.
+// first is the memory for the first value of a shared string; usually there is no other.
 type first string
 
 // set sets what p points to.
@@ -171,7 +170,7 @@ func (f *first) set(p *atomic.Pointer[string], s string) {
 		p.Store((*string)(f))
 		return
 	}
-	again := s // s itself stays out of the heap
+	again := s // keeps s itself off the heap
 	p.Store(&again)
 }
 
@@ -201,7 +200,7 @@ func (op *Op) SetProgress(p Progress) { op.active.progress.Store(&p) }
 // ends.
 func (op *Op) ReportProgress(f func() (Progress, bool)) { op.active.report.Store(&f) }
 
-// progressNow is how far the operation is, or nil.
+// progressNow returns the progress of the operation, or nil.
 func (op *Op) progressNow() *Progress {
 	if f := op.active.report.Load(); f != nil {
 		if p, ok := (*f)(); ok {
@@ -298,7 +297,7 @@ func (op *Op) May(need auth.Need) bool {
 	return p != nil && p.May(need)
 }
 
-// redacted stands for the body of a command that carries secrets.
+// redacted replaces the body of a command with secrets.
 const redacted = "###"
 
 // ShownCommand is the command as logs, profile and currentOp print it.
@@ -318,8 +317,8 @@ func (op *Op) ShownCommand() bson.Doc {
 	return op.Body
 }
 
-// secret says whether the body carries secrets: the command's own, or those of
-// one that is to be explained.
+// secret reports whether the body has secrets: the command's own, or those of an
+// explained command.
 func (op *Op) secret() bool {
 	c := op.Command
 	if c.Name == "explain" && op.intent == nil {
@@ -331,7 +330,7 @@ func (op *Op) secret() bool {
 	return c != nil && c.Flags&Redacted != 0
 }
 
-// inherit makes comment, where there is one, that of a getMore which has none.
+// inherit sets the comment of a getMore without one to the cursor's.
 func (op *Op) inherit(comment bson.Value) {
 	if op.Generic.Comment.IsMissing() && !comment.IsMissing() {
 		comment = comment.Clone()

@@ -37,8 +37,8 @@ func NewParams() *Params {
 // Param is one parameter.
 type Param struct {
 	Name string
-	// AtStartup and AtRuntime say when it may be set; neither is true for a read-only
-	// parameter.
+	// AtStartup and AtRuntime say when the parameter may be set; a read-only one has
+	// neither.
 	AtStartup, AtRuntime bool
 	// Get returns the value.
 	Get func() bson.Value
@@ -214,7 +214,7 @@ func (s *IntSpec) check(v bson.Value) (int64, error) {
 	return 0, mongoerr.New(mongoerr.BadValue, "Invalid value for parameter %s: %d is not %s %d", s.Name, n, op, bound)
 }
 
-// coerceInt takes numbers, with their fraction cut off, and bools.
+// coerceInt accepts numbers, which it truncates, and bools.
 func coerceInt(v bson.Value, long bool) (int64, bool) {
 	if v.Type == bson.TypeBool {
 		if v.Bool() {

@@ -8,13 +8,13 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// place is where the parser stands, for messages: "create.timeseries".
+// place is the parser's position, for messages: "create.timeseries".
 type place struct {
 	parent *place
 	name   string
 }
 
-// place is where the parser stands inside of the field.
+// place returns the position inside the field.
 func (d *Field) place(at *place) *place {
 	if d.inside != nil && d.inside.parent == at {
 		return d.inside
@@ -54,11 +54,11 @@ func Parse(op *Op, f *Fields) (Args, error) {
 	return p.document(f, op.Body, &f.root)
 }
 
-// usualFields is how many values Args have room for at first.
+// usualFields is the initial capacity of Args.
 const usualFields = 6
 
-// parser reads one document; op is set at the top level of a command, memory
-// where that of the request is free.
+// parser reads one document. op is set at the top level of a command, memory if the
+// request's memory is available.
 type parser struct {
 	op     *Op
 	memory *argumentMemory
@@ -150,7 +150,7 @@ func (p parser) elements(a *Args, i int, v bson.Value, at *place) error {
 		if err != nil {
 			return err
 		}
-		// Null elements pass, and count for nothing, as on the server.
+		// Null elements are accepted and ignored, as in mongod.
 		if !present || e.kind != kindStruct {
 			return nil
 		}
@@ -179,10 +179,10 @@ func (p parser) elements(a *Args, i int, v bson.Value, at *place) error {
 	return nil
 }
 
-// self is the path of the place itself.
+// self returns the path of the position itself.
 func (p *place) self() string { return p.parent.path(p.name) }
 
-// sequences takes over the documents that came in sections of their own.
+// sequences adds the documents from document sequences.
 func (p parser) sequences(a *Args, seen *uint64, at *place) error {
 	for _, s := range p.op.Sequences {
 		i, ok := a.fields.index[s.ID]
@@ -197,7 +197,7 @@ func (p parser) sequences(a *Args, seen *uint64, at *place) error {
 		}
 		*seen |= 1 << i
 		d := &a.fields.fields[i]
-		// The field is there; its documents are read with Op.Documents.
+		// The field is present; its documents are read with Op.Documents.
 		a.keep(i, bson.ArrayOf(bson.Empty))
 		if d.kind != kindArray || d.elem.kind != kindStruct {
 			continue
@@ -222,7 +222,7 @@ func (p parser) sequences(a *Args, seen *uint64, at *place) error {
 	return nil
 }
 
-// check says whether v counts as present and is right for d.
+// check reports whether v counts as present, and checks that it is valid for d.
 func (d *Field) check(v bson.Value, at *place) (present bool, err error) {
 	switch d.kind {
 	case kindAny:
@@ -277,8 +277,8 @@ func (d *Field) accepts(t bson.Type) bool {
 	return false
 }
 
-// typeError is code 14. The server's list of several types ends in a quote
-// where a bracket belongs; clients see it that way.
+// typeError returns code 14. In mongod's message a list of several types ends in a
+// quote instead of a bracket, and so it does here.
 func typeError(d *Field, v bson.Value, at *place) error {
 	if len(d.types) == 1 {
 		return mongoerr.New(mongoerr.TypeMismatch, "BSON field '%s' is the wrong type '%s', expected type '%s'",
@@ -358,7 +358,7 @@ func (d *Field) checkRange(v bson.Value, at *place) error {
 	return mongoerr.New(code, "BSON field '%s' value must be %s %d, actual value '%d'", at.path(d.name), op, bound, n)
 }
 
-// namespace reads the command's own value where it is to name a collection.
+// namespace reads the command's own value if that names a collection.
 func (p parser) namespace(f *Fields) error {
 	if f.value != kindNamespace && f.value != kindNamespaceOrUUID {
 		return nil

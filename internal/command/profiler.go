@@ -80,27 +80,27 @@ func (p *Profiler) SetSettings(db string, s ProfileSettings) {
 	p.current.Store(&next)
 }
 
-// noted is what note has to know in addition to the Op.
+// noted has what note needs in addition to the Op.
 type noted struct {
 	took  time.Duration
 	reply int
 	err   error
 }
 
-// verdict is what becomes of an operation that has ended.
+// verdict is whether an ended operation is logged and profiled.
 type verdict struct {
 	log, profile bool
-	entry        bson.Doc // its profile entry, where it is made already
+	entry        bson.Doc // its profile entry, if it is made already
 }
 
-// concerned says whether an operation on the database that took so long may be
-// one to log or to profile.
+// concerned reports whether an operation on the database with this duration may have to
+// be logged or profiled.
 func (p *Profiler) concerned(db string, took time.Duration) bool {
 	s := p.Settings(db)
 	return took.Milliseconds() >= p.SlowMillis() || s.Level > 0 || s.Filter != nil
 }
 
-// judge decides whether the operation is logged as slow and profiled.
+// judge decides whether the operation is logged as slow, and whether it is profiled.
 func (p *Profiler) judge(op *Op, n noted) verdict {
 	s := p.Settings(op.DB)
 	slow := n.took.Milliseconds() >= p.SlowMillis()
@@ -118,7 +118,7 @@ func (p *Profiler) judge(op *Op, n noted) verdict {
 	return v
 }
 
-// note logs the operation if it was slow and profiles it if its database wants.
+// note logs the operation if it was slow, and profiles it by the settings of its database.
 func (d *Dispatcher) note(ctx context.Context, op *Op, n noted) {
 	v := d.Profiler.judge(op, n)
 	if v.log {
@@ -129,8 +129,8 @@ func (d *Dispatcher) note(ctx context.Context, op *Op, n noted) {
 	}
 }
 
-// profile writes the operation's entry into its database's profile; it makes
-// it where it is nil.
+// profile writes the operation's entry to its database's profile. It makes the entry if
+// that is nil.
 func (d *Dispatcher) profile(ctx context.Context, op *Op, n noted, entry bson.Doc) {
 	p := d.Profiler
 	if p.Sink == nil {
@@ -153,7 +153,7 @@ func (p *Profiler) sampled() bool {
 // maxProfiledCommand is how many bytes of a command a profile entry shows.
 const maxProfiledCommand = 50 << 10
 
-// profileEntry makes the document that system.profile gets.
+// profileEntry makes the document for system.profile.
 func (op *Op) profileEntry(n noted) bson.Doc {
 	s := &op.Stats
 	b := new(bson.Builder).Reset(make([]byte, 0, 1024))
@@ -212,7 +212,7 @@ func (op *Op) profileEntry(n noted) bson.Doc {
 	return b.String("user", user).Finish()
 }
 
-// appendCounters writes what the operation examined and changed.
+// appendCounters writes the counters of the operation.
 func (op *Op) appendCounters(b *bson.Builder) {
 	s := &op.Stats
 	if s.IsQuery {

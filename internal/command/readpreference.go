@@ -15,8 +15,8 @@ var readPreferenceModes = map[string]bool{
 // minStaleness is the smallest maxStalenessSeconds that is not 0, in seconds.
 const minStaleness = 90
 
-// checkReadPreference checks $readPreference, and says whether secondaries may be
-// read. A standalone is read whatever it says, but refuses what means nothing.
+// checkReadPreference checks $readPreference, and reports whether secondaries may be
+// read. A standalone can be read with any, but rejects invalid ones.
 // (Manual: Read Preference.)
 func checkReadPreference(d bson.Doc) (secondary bool, err error) {
 	mode := d.Lookup("mode")
@@ -58,7 +58,7 @@ func checkHedge(v bson.Value, primary bool) error {
 	return nil
 }
 
-// checkTags checks a list of sets of tags; [{}] is no list at all.
+// checkTags checks a list of tag sets; [{}] counts as none.
 func checkTags(v bson.Value, primary bool) error {
 	switch {
 	case v.IsMissing():

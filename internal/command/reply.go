@@ -10,7 +10,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// finish makes the reply of op, which ended at now, and accounts for it.
+// finish completes the reply of op, which ended at now, and accounts for op.
 func (d *Dispatcher) finish(ctx context.Context, op *Op, now time.Time, err error) Response {
 	r := Response{Close: op.CloseConnection, Took: now.Sub(op.Start)}
 	if err != nil {
@@ -78,15 +78,15 @@ func (d *Dispatcher) countError(ctx context.Context, op *Op, e *mongoerr.Error, 
 		d.Metrics.TimedOut.Add(1)
 	}
 	if e.Code == mongoerr.InternalError && error(e) != err || e.Code == mongoerr.DataCorruptionDetected {
-		// Not an error of the user's: what the reply says is all he needs, the
-		// operator wants to see it.
+		// Not a user's error: the operator needs to see it.
 		d.Log.LogAttrs(ctx, slog.LevelError, "Operation failed", slog.String("c", "COMMAND"), slog.Int("id", logFailed),
 			slog.String("command", op.Name), slog.String("ns", op.NS), slog.String("error", err.Error()))
 	}
 }
 
-// errorReply is the whole reply for an error of op. A member adds what drivers go by:
-// the labels, the cluster time, and its topology where its role is the reason.
+// errorReply returns the whole reply for an error of op. A member adds what drivers
+// need: the labels, the cluster time, and its topologyVersion if its role is the
+// reason.
 func (d *Dispatcher) errorReply(op *Op, e *mongoerr.Error) bson.Doc {
 	if !d.replicated() {
 		return ErrorReply(e)
@@ -109,7 +109,7 @@ func (d *Dispatcher) errorReply(op *Op, e *mongoerr.Error) bson.Doc {
 	return b.Finish()
 }
 
-// errorSize is how much room the reply for an error gets at first.
+// errorSize is the initial capacity of an error reply.
 const errorSize = 256
 
 // ErrorReply is the whole reply for an error: {ok: 0, errmsg, code, codeName}

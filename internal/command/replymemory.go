@@ -8,26 +8,26 @@ import (
 )
 
 const (
-	// replySize is how much room a reply gets before it has to grow.
+	// replySize is the initial capacity of a reply.
 	replySize = 4 << 10
-	// replyGrowth is how often a reply is in memory while it grows.
+	// replyGrowth is the number of copies of a reply in memory while it grows.
 	replyGrowth = 2
 	// largeText is the size of a filter, a statement or a pipeline, in bytes, from which
-	// on what is made of it is taken from the budget, and parsedCopies how much larger
-	// that is: a number in a list becomes a value of several words.
+	// on its parsed form is taken from the budget, and parsedCopies the factor by which
+	// that is larger: a number in a list becomes a value of several words.
 	largeText    = 16 << 10
 	parsedCopies = 8
 	// maxKeptReply bounds the memory that is kept for the next reply.
 	maxKeptReply = 1 << 20
 )
 
-// reply is a reply in the making, with memory that replies hand on.
+// reply is an unfinished reply, with memory that is reused.
 type reply struct {
 	builder bson.Builder
 	memory  []byte
-	account memory.Account // for what a large reply takes
+	account memory.Account // for large replies
 	held    memory.Holding
-	parsed  memory.Holding // what is made of the request
+	parsed  memory.Holding // the parsed request
 
 	arguments argumentMemory
 }
@@ -44,7 +44,7 @@ func newReply(b *memory.Budget) *reply {
 	return r
 }
 
-// release takes back the memory, which body may have outgrown.
+// release takes back the memory, from which body may have been moved.
 func (r *reply) release(body bson.Doc) {
 	r.account.Close()
 	if cap(body) > cap(r.memory) {

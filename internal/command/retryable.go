@@ -11,8 +11,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// numbered is what a session has for its operations with a txnNumber, of which one
-// runs at a time: another attempt at one waits until the first has ended.
+// numbered is a session's state for its operations with a txnNumber. One of them runs at
+// a time: a retry waits until the first attempt has ended.
 type numbered struct {
 	begun  sync.Once
 	turn   chan struct{} // holds one value while an operation runs; made by begun
@@ -33,8 +33,8 @@ func (n *numbered) take(ctx context.Context) error {
 // leave ends the turn.
 func (n *numbered) leave() { <-n.turn }
 
-// beginExecution has op, which the client has numbered, executed once, until done is
-// called. Errors: 225 for a number below the session's newest, the cause of ctx's end.
+// beginExecution makes op, which has a txnNumber, execute once, until done is called.
+// Errors: 225 for a number below the session's newest, the cause of ctx's end.
 func (d *Dispatcher) beginExecution(ctx context.Context, op *Op) (done func(), err error) {
 	se, c, txn := op.Session, d.Member.Catalog(), op.Generic.TxnNumber
 	op.SetWaitingForLock(true)
@@ -98,9 +98,9 @@ func (op *Op) FailStatement() error {
 	return mongoerr.New(fail.before, "Failing write for %s:%d due to failpoint. The write must not be reflected.", op.Session.ID, op.Generic.TxnNumber)
 }
 
-// forgetSessions forgets what sessions have executed, on the primary, where they have
-// executed nothing for SessionTimeout, and nobody uses them. No driver sends a statement
-// again after that.
+// forgetSessions removes, on the primary, the records of sessions that have executed
+// nothing for SessionTimeout and are not in use. No driver retries a statement after
+// that.
 func (d *Dispatcher) forgetSessions(ctx context.Context, now time.Time) {
 	if d.Member == nil || d.Member.Writable() != nil {
 		return

@@ -60,7 +60,7 @@ type Sessions struct {
 		count               atomic.Int64
 		lastStart, lastTook atomic.Int64 // milliseconds
 		lastEnded           atomic.Int64
-		forgets             atomic.Int64 // runs of forgetting what sessions have executed
+		forgets             atomic.Int64 // runs of forgetSessions
 		lastForgets         atomic.Int64 // milliseconds
 		lastForgetsTook     atomic.Int64
 		lastForgotten       atomic.Int64
@@ -75,15 +75,14 @@ func NewSessions(p *Params) *Sessions {
 	return s
 }
 
-// noUser is the digest of nobody's name, which sessions carry before anyone has
-// authenticated.
+// noUser is the digest of the empty name, which sessions have without authentication.
 var noUser = sha256.Sum256(nil)
 
 var lsidFields = NewFields("lsid",
 	UUID("id").Required(), Digest("uid"), Int64("txnNumber"), UUID("txnUUID"))
 
-// What drivers send is {id: <binary of subtype 4>} and nothing else: lsidLen
-// bytes, in which lsidStart stands before the id.
+// Drivers send {id: <binary of subtype 4>} and nothing else: lsidLen bytes, with
+// lsidStart before the id.
 const (
 	lsidStart = "\x05id\x00\x10\x00\x00\x00\x04"
 	lsidLen   = 4 + len(lsidStart) + 16 + 1
@@ -124,11 +123,10 @@ func (s *Sessions) Start(owner [32]byte) (*Session, error) {
 	return se, err
 }
 
-// impersonates is what it takes to work in another user's session.
+// impersonates is the privilege to use another user's session.
 var impersonates = []auth.Need{auth.On(auth.Cluster, auth.Impersonate)}
 
-// attach finds or makes the session that op's client named, and pins it.
-// Errors: code 13 for another user's.
+// attach finds or makes op's session, and pins it. Errors: code 13 for another user's.
 func (s *Sessions) attach(op *Op) (*Session, error) {
 	if op.Generic.LSID == nil {
 		return nil, nil
@@ -236,8 +234,7 @@ func (s *Sessions) Refresh(id SessionID) error {
 	return err
 }
 
-// expire takes out the sessions that nobody has used since before, and returns
-// them.
+// expire removes the sessions that have been idle since before, and returns them.
 func (s *Sessions) expire(before time.Time) []*Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -251,8 +248,8 @@ func (s *Sessions) expire(before time.Time) []*Session {
 	return gone
 }
 
-// reserve is called before what a session has executed is forgotten: nobody uses the
-// session until release is called. It is nil where somebody may use it.
+// reserve is called before a session's records are removed: no operation uses the
+// session until release is called. It is nil if the session is in use.
 func (s *Sessions) reserve(id SessionID) (release func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -260,7 +257,7 @@ func (s *Sessions) reserve(id SessionID) (release func()) {
 		return nil
 	}
 	se := &Session{ID: id}
-	if se.take(context.Background()) != nil { // nobody else has it yet
+	if se.take(context.Background()) != nil { // no other goroutine has it yet
 		return nil
 	}
 	se.pins.Add(1)
@@ -297,7 +294,7 @@ func (d *Dispatcher) KillSessions(except *Op, match func(SessionID) bool) {
 	d.Cursors.killSessions(match)
 }
 
-// reapSessions ends the sessions that nobody has used for SessionTimeout.
+// reapSessions ends the sessions that were idle for SessionTimeout.
 func (d *Dispatcher) reapSessions(now time.Time) {
 	j := &d.Sessions.jobs
 	gone := d.Sessions.expire(now.Add(-SessionTimeout))

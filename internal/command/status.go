@@ -128,7 +128,7 @@ func (d *Dispatcher) appendReplicated(b *bson.Builder) {
 		Int64("delete", n.Deleted).Int64("getmore", 0).Int64("command", n.Commands)
 }
 
-// registerStatus adds what the dispatcher itself has to say.
+// registerStatus adds the dispatcher's own sections.
 func (d *Dispatcher) registerStatus() {
 	s, m := d.Status, &d.Metrics
 	s.Document("opcounters", m.AppendOpcounters)
@@ -152,7 +152,7 @@ func (d *Dispatcher) registerStatus() {
 	s.Metric("cursor", d.Cursors.AppendMetrics)
 }
 
-// appendGlobalLock writes who runs and who is connected.
+// appendGlobalLock writes the numbers of running operations and of connections.
 func (d *Dispatcher) appendGlobalLock(b *bson.Builder) {
 	var clients, readers, writers int32
 	for _, c := range d.Clients.All() {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// tailBits is how many bits of a duration in microseconds, behind its first,
-// tell its bucket: each is at most an eighth wide.
+// tailBits is how many bits of a duration in microseconds, after the leading one,
+// select its bucket: each is at most an eighth wide.
 const tailBits = 3
 
 // TailBuckets is the number of buckets of a Tail; the last begins at half an

@@ -17,16 +17,14 @@ type Top struct {
 	count       atomic.Int64
 }
 
-// maxTop bounds how many collections Top keeps apart: what they are told as
-// fits into a reply.
+// maxTop bounds the collections in Top, so that the reply fits into a message.
 const maxTop = 20_000
 
-// usage is what happened to one collection.
+// usage has the counters of one collection.
 type usage struct {
 	readLock, writeLock, queries, getMore latency
 	insert, update, remove, commands      latency
-	// How long operations took that read, that wrote, and others, whatever command they
-	// were.
+	// Durations of reads, writes and other operations, over all commands.
 	readTimes, writeTimes, commandTimes histogram
 	// scans and tailableScans count plans that read the whole collection.
 	scans, tailableScans atomic.Int64
@@ -60,7 +58,7 @@ func (t *Top) record(op *Op, took time.Duration) {
 	case KindRemove:
 		u.remove.add(took)
 		u.writeTimes.add(took)
-	default: // an aggregate, a count, a findAndModify: a command that reads or writes
+	default: // aggregate, count, findAndModify: commands that read or write
 		u.commands.add(took)
 		switch {
 		case op.Stats.IsWrite || write:
@@ -106,9 +104,8 @@ func (t *Top) of(ns string) *usage {
 	return u.(*usage)
 }
 
-// makeRoom forgets some of the collections, whichever they are: their counters
-// begin anew. Most of so many are names that somebody once read and that are no
-// collections.
+// makeRoom removes arbitrary collections; their counters restart from 0. When there are
+// so many, most are names that were read once and do not exist.
 func (t *Top) makeRoom() {
 	room := maxTop / 16
 	t.collections.Range(func(ns, _ any) bool {

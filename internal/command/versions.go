@@ -18,7 +18,7 @@ type Versions struct {
 	KeyMayBe []bson.Doc
 }
 
-// set takes one of the generic arguments. Errors: 14, 40414.
+// set reads one of the generic arguments. Errors: 14, 40414.
 func (v *Versions) set(name string, value bson.Value) (err error) {
 	switch name {
 	case "shardVersion":

@@ -4,8 +4,8 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// founded is the position at which a new set begins: an entry that nobody has,
-// so that every other member gets the founder's data as a snapshot.
+// founded is the position at which a new set begins: an entry that no member has, so
+// that every other member gets the founder's data as a snapshot.
 var founded = Position{Index: 1, Term: 1}
 
 // Founder is where a set is initiated: a log and a machine.

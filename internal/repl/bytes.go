@@ -7,7 +7,7 @@ func appendBytes(b, v []byte) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(v))), v...)
 }
 
-// cutBytes reads what appendBytes has appended; v aliases b.
+// cutBytes reads the format of appendBytes; v aliases b.
 func cutBytes(b []byte) (v, rest []byte, ok bool) {
 	n, k := binary.Uvarint(b)
 	if k <= 0 || n > uint64(len(b)-k) {

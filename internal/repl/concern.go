@@ -8,7 +8,7 @@ import (
 
 // Concern is how many members must have a write.
 type Concern struct {
-	N    int       // data-bearing members; 0 where Mode or Tags says it
+	N    int       // data-bearing members; 0 if Mode or Tags is set
 	Mode string    // "majority", or one of the set's own
 	Tags []ModeTag // as of a mode without a name
 }
@@ -76,7 +76,7 @@ func (g *Group) Cancel(w *Wait, err error) {
 	}
 }
 
-// checkWaits ends the waits that are met.
+// checkWaits releases the satisfied waits.
 func (g *Group) checkWaits() {
 	var met []*Wait
 	g.waits = slices.DeleteFunc(g.waits, func(w *Wait) bool {

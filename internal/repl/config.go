@@ -95,7 +95,7 @@ func (c *Config) clone() *Config {
 	return &d
 }
 
-// invalidConfig is the error of a configuration that no set may have.
+// invalidConfig is the error of an invalid configuration.
 func invalidConfig(format string, args ...any) error {
 	return mongoerr.New(mongoerr.InvalidReplicaSetConfig, format, args...)
 }

@@ -12,20 +12,20 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// What a frame says is checked before raft sees it: raft ends the process where numbers
-// cannot be, as it takes them for those of a log that was lost. The checks hold for
-// everything that a member of this version sends. Who lies within them, knows the ids of
-// set and members and has their key can still do what a member can.
+// A frame is validated before raft sees it: raft panics on impossible numbers, as it
+// takes them for the sign of a lost log. All frames of a member of this version pass the
+// checks. A forger who stays within them, knows the ids of set and members and has their
+// key can still do what a member can.
 
 const (
 	// maxFrameEntries bounds the entries of a message, and maxFrameRest the bytes of all
-	// else in it: decoded they take many times the room.
+	// else in it: decoded they take many times the memory.
 	maxFrameEntries = maxMessageBytes / 4
 	maxFrameRest    = 64 << 10
-	// maxTermAhead is how far a term may be above this member's: a term that nobody can
-	// rise above would end all elections. At ten a second it takes 13 years.
+	// maxTermAhead is how far a term may be above this member's: a term that no one can
+	// exceed would end all elections. At ten a second it takes 13 years.
 	maxTermAhead = 1 << 32
-	// maxIndex bounds places in the log, so that those behind them can be counted.
+	// maxIndex bounds positions in the log, so that later ones do not overflow.
 	maxIndex = 1 << 62
 )
 
@@ -53,14 +53,14 @@ func checkWire(b []byte) error {
 	return nil
 }
 
-// errForged is in each error of a frame that no member sends.
+// errForged is wrapped in the error of a frame that no correct member sends.
 var errForged = errors.New("a frame that no member sends")
 
 func forged(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{errForged}, args...)...)
 }
 
-// check says whether a member may have sent a message, nil for none, and a report.
+// check checks that a member may have sent a message, nil for none, and a report.
 func (g *Group) check(from uint64, m *raftpb.Message, r Report) error {
 	if from == raft.None || from == g.ID || from >= math.MaxUint64-1 { // raft's own senders
 		return forged("it is from %x", from)
@@ -90,13 +90,13 @@ func (g *Group) check(from uint64, m *raftpb.Message, r Report) error {
 	return check(g, m)
 }
 
-// leads says whether raft leads at this moment, which may be after what role says.
+// leads reports whether raft leads at this moment, which may be newer than role.
 func (g *Group) leads() bool {
 	return g.role == Leader && g.rn.BasicStatus().RaftState == raft.StateLeader
 }
 
-// messageChecks are the messages that members send each other, and what is checked in
-// each; nil for no more than in all.
+// messageChecks maps the messages that members send to their checks; nil for only the
+// common ones.
 var messageChecks = map[raftpb.MessageType]func(*Group, *raftpb.Message) error{
 	raftpb.MsgApp:            (*Group).checkAppend,
 	raftpb.MsgAppResp:        (*Group).checkAppended,
@@ -111,8 +111,7 @@ var messageChecks = map[raftpb.MessageType]func(*Group, *raftpb.Message) error{
 	raftpb.MsgTimeoutNow:     nil,
 }
 
-// checkAppend: entries follow each other without a hole, in place and term, and each can
-// be read.
+// checkAppend: entries are consecutive in index and term, and each can be decoded.
 func (g *Group) checkAppend(m *raftpb.Message) error {
 	term := m.GetLogTerm()
 	for i, e := range m.GetEntries() {
@@ -130,8 +129,7 @@ func (g *Group) checkAppend(m *raftpb.Message) error {
 	return nil
 }
 
-// checkEntry says whether an entry can be applied, as far as that can be told without
-// the data.
+// checkEntry checks that an entry can be applied, as far as possible without the data.
 func checkEntry(e *raftpb.Entry) error {
 	if e.GetIndex() <= founded.Index || e.GetType() != raftpb.EntryNormal && e.GetType() != raftpb.EntryConfChangeV2 {
 		return fmt.Errorf("type %d", e.GetType())
@@ -151,7 +149,7 @@ func checkEntry(e *raftpb.Entry) error {
 	return c.Validate()
 }
 
-// checkAppended: nobody has more than the leader has sent.
+// checkAppended: a follower acknowledges no more than the leader has sent.
 func (g *Group) checkAppended(m *raftpb.Message) error {
 	if m.GetIndex() > g.Log.Last() && g.leads() && m.GetTerm() == g.term {
 		return forged("entry %d was appended, and the leader has %d", m.GetIndex(), g.Log.Last())
@@ -159,7 +157,8 @@ func (g *Group) checkAppended(m *raftpb.Message) error {
 	return nil
 }
 
-// checkHeartbeat: a leader tells of nothing committed that it was not told to be here.
+// checkHeartbeat: a leader reports nothing as committed that this member has not
+// acknowledged.
 func (g *Group) checkHeartbeat(m *raftpb.Message) error {
 	if m.GetCommit() > g.Log.Last() {
 		return forged("entry %d is committed, and this member has %d", m.GetCommit(), g.Log.Last())
@@ -167,12 +166,11 @@ func (g *Group) checkHeartbeat(m *raftpb.Message) error {
 	return nil
 }
 
-// checkHeard: what comes back is the number of a read that this leader has sent, or
-// nothing.
+// checkHeard: the context is that of a read that this leader has sent, or empty.
 func (g *Group) checkHeard(m *raftpb.Message) error {
 	c := m.GetContext()
 	if len(c) == 0 || !g.leads() || m.GetTerm() != g.term {
-		return nil // for nobody, or an answer to an earlier leader, which raft leaves alone
+		return nil // empty, or a reply to an earlier leader, which raft ignores
 	}
 	if n, ok := readNumber(c); !ok || n > g.reads.told {
 		return forged("a context that was not sent: %x", c)
@@ -188,7 +186,7 @@ func (g *Group) checkVote(m *raftpb.Message) error {
 	return nil
 }
 
-// checkSnapshot: a snapshot is of a place in the log, and of members that can be.
+// checkSnapshot: a snapshot has a position in the log, and valid members.
 func (g *Group) checkSnapshot(m *raftpb.Message) error {
 	at := m.GetSnapshot().GetMetadata()
 	if at.GetIndex() == 0 || at.GetIndex() >= maxIndex || at.GetTerm() == 0 || at.GetTerm() > m.GetTerm() {
@@ -200,8 +198,8 @@ func (g *Group) checkSnapshot(m *raftpb.Message) error {
 	return nil
 }
 
-// changer makes raft's own checks of changes of members possible before raft has them,
-// which it would not survive. Errors: of members that cannot be.
+// changer runs raft's own checks of membership changes before raft sees them, on which
+// it would panic. Errors: of invalid members.
 func changer(conf *raftpb.ConfState) (c confchange.Changer, err error) {
 	if n := len(conf.GetVoters()) + len(conf.GetVotersOutgoing()) + len(conf.GetLearners()) + len(conf.GetLearnersNext()); n > 2*maxMembers {
 		return c, fmt.Errorf("%d members", n)
@@ -213,10 +211,10 @@ func changer(conf *raftpb.ConfState) (c confchange.Changer, err error) {
 	return c, conf.Equivalent(c.Tracker.ConfState())
 }
 
-// errMembers is in the error of a change of members that raft cannot take.
+// errMembers is wrapped in the error of a membership change that raft cannot apply.
 var errMembers = errors.New("a change of members that cannot be")
 
-// mayChange says whether raft can take a change of members. Errors: errMembers.
+// mayChange checks that raft can apply a membership change. Errors: errMembers.
 func mayChange(conf *raftpb.ConfState, change *raftpb.ConfChangeV2) error {
 	c, err := changer(conf)
 	if err != nil {
@@ -237,7 +235,7 @@ func mayChange(conf *raftpb.ConfState, change *raftpb.ConfChangeV2) error {
 	return nil
 }
 
-// refuse logs that a frame was refused, at most one line each so often.
+// refuse logs that a frame was rejected, at a limited rate.
 func (g *Group) refuse(from uint64, err error) {
 	if g.refusals.line(g.Clock.wall()) {
 		g.Logger.Warn("replication: refused", "member", from, "error", err)

@@ -6,19 +6,19 @@ import (
 )
 
 const (
-	// diskEvery is how often a member looks whether its disk is full, and fullLooks how
-	// often in a row it must be before a primary hands over.
+	// diskEvery is the interval at which a member checks whether its disk is full, and
+	// fullLooks the number of consecutive full checks before a primary hands over.
 	diskEvery = time.Second
 	fullLooks = 2
-	// fullPeriod is how long a primary that has handed over for it does not stand for
-	// election.
+	// fullPeriod is how long a primary that has handed over because of a full disk does
+	// not stand for election.
 	fullPeriod = 10 * time.Second
 )
 
-// watchDisk is the goroutine that knows whether the disk is full, so that writes are
-// refused (14031): a primary hands over to a member that has caught up and has room, and
-// nobody hands over to a member without. Where there is none with room the primary stays:
-// it serves reads, and takes deletions.
+// watchDisk is the goroutine that checks whether the disk is full, so that writes fail
+// (14031): a primary hands over to a member that has caught up and has room, and never to
+// one without room. If no member has room, the primary stays: it serves reads, and
+// accepts deletions.
 func (m *Member) watchDisk(ctx context.Context) {
 	looks := 0
 	for tick := time.NewTicker(diskEvery); ; {

@@ -11,17 +11,16 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// A connection that fails in its first bytes, as one of both processes has another key or
-// none, is logged by both.
+// A connection that fails in its first bytes, because one of the processes has another
+// key or none, is logged by both.
 
-// Errors of processes of which one has a key.
+// Errors if only one of the processes has a key.
 var (
 	errUnknownKey = errors.New("the other process has a key (keyFile), and this one has none")
 	errUnanswered = errors.New("the other process ended the connection without an answer: it may have a key (keyFile), and this one has none")
 )
 
-// denied logs that another process does not let this one in, or cannot prove that it is
-// a member.
+// denied logs that another process rejects this one, or cannot prove that it is a member.
 func (n *Network) denied(host string, err error) {
 	if n.denials.line(time.Now()) && n.ctx.Err() == nil {
 		n.opts.Logger.Warn("replication: cannot connect to a member", "host", host, "error", err)
@@ -47,7 +46,7 @@ func (l loggedCredentials) ClientHandshake(ctx context.Context, host string, con
 func (l loggedCredentials) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	c, info, err := l.TransportCredentials.ServerHandshake(conn)
 	if err != nil && l.n.ctx.Err() == nil {
-		l.n.silent.Delete(conn.RemoteAddr().String()) // this says more
+		l.n.silent.Delete(conn.RemoteAddr().String()) // a more specific error
 		l.n.refused(conn.RemoteAddr(), err)
 	}
 	return c, info, err
@@ -58,7 +57,7 @@ func (l loggedCredentials) Clone() credentials.TransportCredentials {
 	return loggedCredentials{l.TransportCredentials.Clone(), l.n}
 }
 
-// keyless are the credentials of members that have none. They tell a process that has a
+// keyless are the credentials of members without a key. They detect a process that has a
 // key.
 type keyless struct {
 	credentials.TransportCredentials
@@ -89,7 +88,7 @@ func (k keyless) Clone() credentials.TransportCredentials {
 	return keyless{k.TransportCredentials.Clone(), k.n}
 }
 
-// begun is a connection whose first bytes were looked at.
+// begun is a connection whose first bytes were peeked at.
 type begun struct {
 	net.Conn
 	r io.Reader
@@ -98,8 +97,8 @@ type begun struct {
 // Read is io.Reader's.
 func (b *begun) Read(p []byte) (int, error) { return b.r.Read(p) }
 
-// unanswered is a connection to another process. Where that ends it without an answer,
-// this is logged.
+// unanswered is a connection to another process. It logs if that process closes it
+// without a reply.
 type unanswered struct {
 	net.Conn
 	n        *Network

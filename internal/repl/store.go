@@ -45,8 +45,8 @@ type Store struct {
 	engine  *storage.Engine
 	effects Effects
 	id      uint64
-	// copying is held while the engine is copied by who is not the member's goroutine,
-	// and while it is replaced.
+	// copying is held while another goroutine than the member's copies the engine, and
+	// while the engine is replaced.
 	copying sync.Mutex
 }
 
@@ -68,7 +68,7 @@ func OpenStore(o StoreOptions) (*Store, error) {
 	return s, nil
 }
 
-// outgoingPrefix is what directories begin with that have a snapshot to be sent.
+// outgoingPrefix begins the names of directories with an outgoing snapshot.
 const outgoingPrefix = "outgoing-"
 
 // removeOutgoing removes snapshots that a process was sending when it died.
@@ -221,7 +221,7 @@ func (s *Store) Install(base Position, hard *raftpb.HardState) error {
 const flushPatience = 10 * time.Second
 
 // copyTo makes a copy of the store in a directory, which is replaced, for another member.
-// Of the log it need not have what lies below an entry. Any goroutine may call it.
+// It may leave out the part of the log before an entry. Any goroutine may call it.
 func (s *Store) copyTo(ctx context.Context, dir string, below uint64) error {
 	if err := s.opts.FS.RemoveAll(dir); err != nil {
 		return err
@@ -243,7 +243,7 @@ func (s *Store) copyTo(ctx context.Context, dir string, below uint64) error {
 	return s.engine.CheckpointWithout(dir, storage.IdentRaft, entryKey(s.opts.Group, 0), entryKey(s.opts.Group, below))
 }
 
-// room is how many bytes the disk has above the free space at which writes are refused.
+// room returns by how many bytes the free space exceeds the limit at which writes fail.
 // Any goroutine may call it.
 func (s *Store) room() int64 {
 	s.copying.Lock()
@@ -283,8 +283,8 @@ func (s *Store) adopt(dir string, base Position, hard *raftpb.HardState) (err er
 	return e.TakeOwn(s.engine)
 }
 
-// received tells of what a snapshot in incomingDir is: its place, raft's members then,
-// and the configuration of its set.
+// received returns what a snapshot in incomingDir is: its position, raft's members at
+// that time, and the configuration of its set.
 func (s *Store) received() (meta *raftpb.SnapshotMetadata, config *Config, err error) {
 	e, err := s.opts.Open(s.opts.FS.PathJoin(s.opts.Dir, incomingDir))
 	if err != nil {

@@ -85,14 +85,13 @@ func (n *Network) sendSnapshot(m *Replica, msg *raftpb.Message) {
 	}()
 }
 
-// How long a member that a snapshot could not be sent to is left alone: twice as long
-// after each failure in a row.
+// Bounds of the pause after a failed snapshot, which doubles with each consecutive failure.
 const (
 	snapshotBackoff    = 500 * time.Millisecond
 	maxSnapshotBackoff = 16 * time.Second
 )
 
-// backOff waits after a snapshot that was not sent.
+// backOff pauses after a failed snapshot.
 func (n *Network) backOff(to uint64, ok bool) {
 	n.mu.Lock()
 	wait := n.backoffs[to]
@@ -112,8 +111,8 @@ func (n *Network) backOff(to uint64, ok bool) {
 	}
 }
 
-// sendFiles sends the files of a directory in one stream. make makes them, once there is
-// somebody to take them.
+// sendFiles sends the files of a directory in one stream. make creates them, once a
+// receiver has accepted.
 func (n *Network) sendFiles(fs storage.FS, dir, host string, frame []byte, make func() error) error {
 	conn, err := n.dial(host)
 	if err != nil {
@@ -181,7 +180,7 @@ func (o *sender) send(b []byte) error {
 	return err
 }
 
-// file sends what the receiver lacks of one file, and the sum of all of it.
+// file sends the part of one file that the receiver lacks, and the checksum of the whole.
 func (o *sender) file(fs storage.FS, dir, name string) error {
 	f, err := fs.Open(fs.PathJoin(dir, name))
 	if err != nil {
@@ -235,10 +234,10 @@ func (o *sender) file(fs storage.FS, dir, name string) error {
 type pace struct {
 	rate atomic.Int64 // bytes a second; 0: no bound
 	mu   sync.Mutex
-	due  time.Time // when what was sent would have been sent at that rate
+	due  time.Time // when the bytes so far would have been sent at that rate
 }
 
-// wait waits where more was sent than the rate allows.
+// wait waits if more was sent than the rate allows.
 func (p *pace) wait(ctx context.Context, n int) {
 	rate := p.rate.Load()
 	if rate == 0 {
@@ -335,12 +334,12 @@ type receiver struct {
 	fs       storage.FS
 	dir      string
 	progress *Progress
-	// room is how many bytes the disk has, without those that the member itself must be
-	// able to write.
+	// room returns the free bytes of the disk, without those that the member's own
+	// writes may need.
 	room func() int64
 }
 
-// receive answers the header, and receives the files.
+// receive replies to the header, and receives the files.
 func (r *receiver) receive(answer []byte) error {
 	if err := r.fs.MkdirAll(r.dir, 0o755); err != nil {
 		return err
@@ -354,8 +353,8 @@ func (r *receiver) receive(answer []byte) error {
 	return errorOfDisk(r.files())
 }
 
-// makeRoom looks for room on the disk before anything is sent. What is there of an
-// earlier attempt goes where there is room without it only.
+// makeRoom checks the room on the disk before anything is sent. It removes the files of
+// an earlier attempt if the snapshot fits only without them.
 func (r *receiver) makeRoom() error {
 	list, err := r.fs.List(r.dir)
 	if err != nil {
@@ -383,13 +382,13 @@ func (r *receiver) makeRoom() error {
 	return r.noRoom()
 }
 
-// noRoom is the error of a disk that has no room for what is received: the member's own
-// log and data need some.
+// noRoom is the error if the disk has no room for the snapshot in addition to the
+// member's own log and data.
 func (r *receiver) noRoom() error {
 	return status.Errorf(codes.ResourceExhausted, "not enough disk space in %s for the data of another member, %d bytes of %d have been received: free space, and it goes on", r.dir, r.progress.Done.Load(), r.progress.Total)
 }
 
-// errorOfDisk says what a full disk means here.
+// errorOfDisk maps the error of a full disk.
 func errorOfDisk(err error) error {
 	if errors.Is(err, syscall.ENOSPC) {
 		return status.Errorf(codes.ResourceExhausted, "the disk filled up while the data of the set were received: %v", err)
@@ -397,8 +396,8 @@ func errorOfDisk(err error) error {
 	return err
 }
 
-// files receives files into the directory until the end, and leaves there nothing
-// else. Files of an earlier attempt are gone on with where they begin alike.
+// files receives files into the directory until the end, and removes all others. It
+// resumes files of an earlier attempt that have a common prefix.
 func (r *receiver) files() error {
 	var got []string
 	for {
@@ -431,7 +430,7 @@ func (r *receiver) file(name string, size int64) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = f.Close() }() // what counts was synced
+	defer func() { _ = f.Close() }() // the files that matter were synced
 	sum := sha256.New()
 	if err := hashFile(f, at, sum); err != nil {
 		return err
@@ -448,7 +447,7 @@ func (r *receiver) file(name string, size int64) error {
 	}
 	switch int64(binary.LittleEndian.Uint64(b[1:])) {
 	case at:
-	case 0: // what is here is of another file
+	case 0: // the local file is another one
 		sum.Reset()
 		if err := errors.Join(f.Close(), r.fs.Remove(path)); err != nil {
 			return err
@@ -467,7 +466,7 @@ func (r *receiver) file(name string, size int64) error {
 	return r.data(f, path, at, size, sum)
 }
 
-// open opens a file, of which so many bytes are there of an earlier attempt.
+// open opens a file that has some bytes from an earlier attempt.
 func (r *receiver) open(path string, size int64) (f storage.File, at int64, err error) {
 	if f, err = r.fs.OpenReadWrite(path, ""); err != nil {
 		return nil, 0, err
@@ -482,7 +481,7 @@ func (r *receiver) open(path string, size int64) (f storage.File, at int64, err 
 	return f, 0, err
 }
 
-// data receives what follows of a file from an offset on.
+// data receives the bytes of a file from an offset on.
 func (r *receiver) data(f storage.File, path string, at, size int64, sum hash.Hash) error {
 	for {
 		var b []byte
@@ -521,7 +520,7 @@ func hashFile(f io.ReaderAt, n int64, sum hash.Hash) error {
 	return nil
 }
 
-// finish removes what is not part of the snapshot, and makes the rest durable.
+// finish removes all files that are not part of the snapshot, and makes the rest durable.
 func (r *receiver) finish(got []string) error {
 	list, err := r.fs.List(r.dir)
 	if err != nil {

@@ -8,16 +8,14 @@ import (
 	"time"
 )
 
-// After an error of accept, the next try waits: this long, twice as long after
-// each further one, and no longer than the second.
+// Bounds of the pause after an error of accept, which doubles with each further error.
 const (
 	firstAcceptPause = 5 * time.Millisecond
 	maxAcceptPause   = time.Second
 )
 
-// accept lets clients in on one listener until it is closed: each becomes a
-// link, which take has from then on. It is the one way in, whichever protocol
-// is spoken on the listener.
+// accept accepts clients on one listener until it is closed: each becomes a link, which
+// take owns from then on. Listeners of all protocols use it.
 func (s *Server) accept(l net.Listener, log *slog.Logger, protocol string, take func(*link)) {
 	pause := firstAcceptPause
 	for {
@@ -42,8 +40,8 @@ func (s *Server) accept(l net.Listener, log *slog.Logger, protocol string, take 
 	}
 }
 
-// admit makes a connection one of the server's, or ends it and returns nil
-// where there are too many or the server stops.
+// admit registers a connection, or closes it and returns nil if there are too many or
+// the server is stopping.
 func (s *Server) admit(nc net.Conn, log *slog.Logger, protocol string) *link {
 	s.mu.Lock()
 	count := int64(len(s.mu.links))
@@ -74,7 +72,7 @@ func (s *Server) admit(nc net.Conn, log *slog.Logger, protocol string) *link {
 	return l
 }
 
-// leave takes a connection out of the server.
+// leave unregisters a connection.
 func (s *Server) leave(l *link) {
 	defer s.serving.Done()
 	l.cancel(nil)
@@ -90,8 +88,8 @@ func (s *Server) leave(l *link) {
 	}
 }
 
-// serveLink is the goroutine of a connection to the port of MongoDB's protocol:
-// it looks what is spoken and serves that.
+// serveLink is the goroutine of a connection to the port of MongoDB's protocol: it
+// detects the protocol and serves it.
 func (s *Server) serveLink(l *link) {
 	in, err := hear(l)
 	if err == nil && s.peers != nil {
@@ -102,7 +100,7 @@ func (s *Server) serveLink(l *link) {
 	}
 	defer l.Close()
 	if err != nil {
-		return // it left without a word
+		return // it disconnected without sending anything
 	}
 	switch speaks(in.first) {
 	case spokenHTTP:
@@ -115,6 +113,6 @@ func (s *Server) serveLink(l *link) {
 	}
 }
 
-// httpAnswer is what a client that speaks HTTP is told.
+// httpAnswer is the reply to HTTP clients.
 const httpAnswer = "HTTP/1.0 200 OK\r\nConnection: close\r\nContent-Type: text/plain\r\nContent-Length: 85\r\n\r\n" +
 	"It looks like you are trying to access MongoDB over HTTP on the native driver port.\r\n"

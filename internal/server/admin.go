@@ -24,15 +24,15 @@ const (
 	adminMaxHeader   = 16 << 10
 )
 
-// admin is the HTTP server with /metrics, /healthz and /debug/pprof. It
-// answers from before the engine opens until after it has closed.
+// admin is the HTTP server with /metrics, /healthz and /debug/pprof. It runs from
+// before the engine opens until after it has closed.
 type admin struct {
 	http      *http.Server
 	listeners []net.Listener
 	done      chan struct{} // closed when all of serve's goroutines have ended
 }
 
-// startAdmin listens on the admin port and begins to answer.
+// startAdmin listens on the admin port and starts to serve.
 func (s *Server) startAdmin(ctx context.Context, o config.Admin) (*admin, error) {
 	if o.Port == 0 {
 		return nil, nil
@@ -86,15 +86,15 @@ func (s *Server) adminHandler() http.Handler {
 	return mux
 }
 
-// commandLine answers as pprof.Cmdline, without the secrets.
+// commandLine serves pprof.Cmdline without the secrets.
 func (s *Server) commandLine(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	_, _ = w.Write([]byte(strings.Join(s.Options.Argv(), "\x00")))
 }
 
-// healthz answers 200 while clients are served, else 503; the body says which
-// part of the server's life it is.
+// healthz returns 200 while clients are served, else 503; the body is the state of the
+// server.
 func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
 	state := s.state.Load().(string)
 	w.Header().Set("Content-Type", "application/json")

@@ -9,7 +9,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/process"
 )
 
-// announce logs what starts here, and what an operator should not overlook.
+// announce logs the startup lines and the startup warnings.
 func (s *Server) announce() {
 	host, _ := os.Hostname()
 	o := s.Options
@@ -40,7 +40,7 @@ func (s *Server) announce() {
 	}
 }
 
-// revision is the commit that the binary was built from, if it knows.
+// revision returns the commit that the binary was built from, if known.
 func revision() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

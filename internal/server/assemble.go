@@ -23,8 +23,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
-// spillDirectory, in the data directory, is where sorts put what memory cannot
-// hold.
+// spillDirectory, in the data directory, is where sorts spill.
 const spillDirectory = "_tmp"
 
 // Assemble opens a server, a standalone or the member of a replica set: data, executor,
@@ -89,7 +88,7 @@ func Assemble(_ context.Context, s *Server) (*App, error) {
 	}, nil
 }
 
-// process is what the commands about the process are told of it.
+// process returns the Process for the commands about it.
 func (s *Server) process() process.Process {
 	return process.Process{
 		StartTime: s.started,
@@ -106,7 +105,7 @@ func (s *Server) process() process.Process {
 	}
 }
 
-// dataProcess is process of a server that has data.
+// dataProcess is process for a server with data.
 func (s *Server) dataProcess(cat *catalog.Catalog) process.Process {
 	p := s.process()
 	p.DBPath = s.Options.Storage.DBPath
@@ -136,7 +135,7 @@ func (s *Server) openEngine(dir string) (*storage.Engine, error) {
 	})
 }
 
-// emptySpill makes an empty directory for what sorts put on the disk.
+// emptySpill creates an empty spill directory.
 func (s *Server) emptySpill() error {
 	if err := emptyDirectory(filepath.Join(s.Options.Storage.DBPath, spillDirectory)); err != nil {
 		return fmt.Errorf("directory for temporary files: %w", err)
@@ -144,7 +143,7 @@ func (s *Server) emptySpill() error {
 	return nil
 }
 
-// host is the name and port under which clients reach this server.
+// host returns the name and port at which clients reach this server.
 func (s *Server) host() string {
 	name, err := os.Hostname()
 	if err != nil {
@@ -153,9 +152,9 @@ func (s *Server) host() string {
 	return net.JoinHostPort(name, strconv.Itoa(s.port))
 }
 
-// ttlComponent runs the TTL monitor, unless the server is a standalone and the data is
-// a replica set member's: documents must then only expire as its primary says. On a
-// member it does nothing while another one is primary.
+// ttlComponent runs the TTL monitor, unless the server is a standalone on the data of a
+// replica set's member: then only the set's primary may expire documents. On a member
+// it does nothing while another one is primary.
 func (s *Server) ttlComponent(d *data, ttl *expire.Monitor) Component {
 	return Component{
 		Name: "TTLMonitor",
@@ -177,8 +176,8 @@ func (s *Server) ttlComponent(d *data, ttl *expire.Monitor) Component {
 	}
 }
 
-// engineFailed ends the process: the engine's state in memory is undefined,
-// the one on disk is what was acknowledged.
+// engineFailed exits the process: the engine's state in memory is undefined, but the
+// one on disk has all acknowledged writes.
 func (s *Server) engineFailed(err error) {
 	s.control.Log(s.life, LevelFatal, "The storage engine cannot continue", "id", logEngineFailed, "error", err)
 	s.exitNow(config.ExitAbrupt)

@@ -13,11 +13,10 @@ import (
 	"time"
 )
 
-// certificateLife is how long a certificate of our own is valid.
+// certificateLife is the lifetime of a self-signed certificate.
 const certificateLife = 825 * 24 * time.Hour
 
-// newCertificate makes a certificate for this machine that signs itself, and
-// its key, both PEM.
+// newCertificate makes a self-signed certificate for this machine, and its key, both PEM.
 func newCertificate(now time.Time) (cert, key []byte, err error) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/repl"
 )
 
-// configServer makes this member a config server, where it is to be one: it adds the
+// configServer makes this member a config server if the options say so: it adds the
 // commands, and returns the component that does the work of the primary.
 func (s *Server) configServer(d *data, dispatcher *command.Dispatcher) []Component {
 	if s.Options.Sharding.Role != config.ConfigServer {
@@ -37,7 +37,8 @@ func (s *Server) configServer(d *data, dispatcher *command.Dispatcher) []Compone
 	return []Component{work}
 }
 
-// told are connections by which the member's clock and those of shards stay together.
+// told are connections that synchronize the member's cluster time with those of the
+// shards.
 type told struct {
 	configsvr.Sets
 	member *repl.Member
@@ -48,12 +49,12 @@ func (t *told) Ask(ctx context.Context, host, db string, body bson.Doc) (bson.Do
 	t.Clock.Observe(uint64(t.member.Clock().Now()))
 	reply, err := t.Sets.Ask(ctx, host, db, body)
 	if late := t.member.Clock().Observe(repl.Timestamp(t.Clock.Now())); late != nil && err == nil {
-		err = late // a shard's clock is far ahead: what it says is not to be built on
+		err = late // a shard's clock is far ahead: its reply is not used
 	}
 	return reply, err
 }
 
-// configPrimary is when a member of the config servers is their primary.
+// configPrimary implements configsvr.Primary by the member's state.
 type configPrimary struct{ *repl.Member }
 
 // Term implements configsvr.Primary.
@@ -64,7 +65,7 @@ func (p configPrimary) Term() uint64 {
 	return 0
 }
 
-// setString is the member's set as others connect to it, "" while it is of none.
+// setString returns the connection string of the member's set, "" while it is in none.
 func setString(m *repl.Member) string {
 	c := m.State().Config
 	if c == nil {

@@ -14,10 +14,10 @@ import (
 	"github.com/mayflydb/mayfly/internal/wire"
 )
 
-// errInterrupted is what operations see that stopping the server ends.
+// errInterrupted is the cause for operations that a shutdown interrupts.
 var errInterrupted = mongoerr.New(mongoerr.InterruptedAtShutdown, "interrupted at shutdown")
 
-// errDisconnected is what operations see whose client has gone.
+// errDisconnected is the cause for operations whose client has disconnected.
 var errDisconnected = mongoerr.New(mongoerr.ClientDisconnect, "operation was interrupted because the client disconnected")
 
 // connection is one client of MongoDB's protocol. Its goroutine runs serve.
@@ -26,14 +26,14 @@ type connection struct {
 	reader    *wire.Reader
 	arriving  arriving
 	requestID int32 // of the last reply
-	// Memory of the request at hand and its reply, empty between two.
+	// Memory of the current request and its reply, empty between two.
 	message, answer wire.Message
 	request         command.Request
 	sequences       [wire.MaxSequences]command.Sequence
-	greeted         bool // its metadata is logged
+	greeted         bool // its metadata has been logged
 }
 
-// newConnection makes the connection of a link, which is read through in.
+// newConnection makes the connection of a link, which reads from in.
 func newConnection(l *link, in io.Reader) *connection {
 	c := &connection{link: l, reader: wire.NewReader(in)}
 	c.arriving.c = c
@@ -56,7 +56,7 @@ func (c *connection) serve() {
 		case err == nil:
 			c.server.stats.requests.Add(1)
 			goesOn = c.handle(f)
-		case f != nil: // the error asks for an answer
+		case f != nil: // the error requires a reply
 			goesOn = c.refuse(f.Refused(), err)
 		default:
 			c.receiveFailed(err)
@@ -74,7 +74,7 @@ func (c *connection) serve() {
 // next request.
 const maxKeptDocs = 1 << 10
 
-// forget lets go of the request at hand and its reply, and keeps memory.
+// forget drops the current request and its reply, and keeps the memory.
 func (c *connection) forget() {
 	c.message.Clear()
 	c.answer, c.request = wire.Message{}, command.Request{}
@@ -88,8 +88,8 @@ func (c *connection) forget() {
 	}
 }
 
-// contain keeps a bug that panics from ending more than this connection. The
-// build with assertions lets it through.
+// contain recovers from a panic, so that a bug ends only this connection. The build
+// with assertions does not recover.
 func (c *connection) contain() {
 	if p := recover(); p != nil {
 		c.log.Error("Connection ended by a bug in the server", "id", logPanic, "error", fmt.Sprint(p), "stack", string(debug.Stack()))
@@ -99,8 +99,8 @@ func (c *connection) contain() {
 	}
 }
 
-// handle answers one message, several times where it began an exhaust stream.
-// It returns false where the connection is to end.
+// handle replies to one message, several times in an exhaust stream. It returns false
+// if the connection must be closed.
 func (c *connection) handle(f wire.Frame) bool {
 	m, err := wire.ParseInto(&c.message, f)
 	if err != nil {
@@ -142,7 +142,7 @@ func (c *connection) handle(f wire.Frame) bool {
 	}
 }
 
-// sequencesOf are the sections of documents of a message.
+// sequencesOf returns the document sequences of a message.
 func (c *connection) sequencesOf(m *wire.Message) []command.Sequence {
 	for i, s := range m.Sequences {
 		c.sequences[i] = command.Sequence{ID: s.Name, Docs: s.AppendDocs(c.sequences[i].Docs)}
@@ -162,7 +162,7 @@ func (c *connection) dispatch(req *command.Request) command.Response {
 	return r
 }
 
-// greet logs what the client told of itself, once it has.
+// greet logs the client's metadata once it has sent them.
 func (c *connection) greet() {
 	m := c.client.Metadata()
 	if m == nil {
@@ -174,7 +174,7 @@ func (c *connection) greet() {
 	}
 }
 
-// refuse does what the error of a message asks for.
+// refuse reacts to an invalid message as its error requires.
 func (c *connection) refuse(m *wire.Message, err error) bool {
 	var e *wire.Error
 	if !errors.As(err, &e) {
@@ -201,7 +201,7 @@ func (c *connection) send(m *wire.Message) bool {
 	n, err := wire.Write(c.Conn, m)
 	var user *mongoerr.Error
 	if errors.As(err, &user) {
-		// A reply too large for any message; the client gets that instead.
+		// The reply is too large for a message; the client gets an error instead.
 		m.Body = command.ErrorReply(user)
 		n, err = wire.Write(c.Conn, m)
 	}
@@ -213,7 +213,7 @@ func (c *connection) send(m *wire.Message) bool {
 	return err == nil
 }
 
-// receiveFailed logs why no request came, unless the client just left.
+// receiveFailed logs why reading a request failed, unless the client has disconnected.
 func (c *connection) receiveFailed(err error) {
 	var e *wire.Error
 	switch {

@@ -42,7 +42,7 @@ type cosmosEndpoint struct {
 	running   sync.WaitGroup
 }
 
-// cosmosComponents are the endpoint's parts: none where it is off.
+// cosmosComponents returns the endpoint's components, none if it is off.
 func (s *Server) cosmosComponents(cat *catalog.Catalog, x *exec.Executor, d *command.Dispatcher) ([]Component, error) {
 	o := s.Options.Cosmos
 	if !o.Enabled {
@@ -70,8 +70,8 @@ func (s *Server) cosmosComponents(cat *catalog.Catalog, x *exec.Executor, d *com
 	}, nil
 }
 
-// checkWellKnownKey refuses to let everybody in who reaches an address that is
-// not the machine's own, unless that is asked for: then the log warns.
+// checkWellKnownKey rejects the well-known key on addresses other than loopback, unless
+// the options allow it: then it logs a warning.
 func (s *Server) checkWellKnownKey(o config.Cosmos) error {
 	for _, host := range o.BindIP {
 		ips, err := resolve(s.life, host, true)
@@ -133,16 +133,16 @@ func (e *cosmosEndpoint) listen(ctx context.Context, port int, h http.Handler, c
 	return nil
 }
 
-// connContext is the context of the requests of a connection: that of its link.
+// connContext returns the context for requests of a connection: that of its link.
 func connContext(_ context.Context, nc net.Conn) context.Context {
-	l := nc.(*link) // what a handoff accepts
+	l := nc.(*link) // from a handoff
 	return command.WithClient(context.WithValue(l.ctx, linkKey{}, l), l.client)
 }
 
 // linkKey is the key of a context's link.
 type linkKey struct{}
 
-// busy has the server know which connections run a request.
+// busy tracks which connections run a request.
 func busy(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		l := r.Context().Value(linkKey{}).(*link)
@@ -154,8 +154,8 @@ func busy(h http.Handler) http.Handler {
 	})
 }
 
-// drain lets no more connections in, ends those without a request and has the
-// others end after theirs, until ctx ends.
+// drain accepts no more connections, closes idle ones, and lets the others end after
+// their request, until ctx ends.
 func (e *cosmosEndpoint) drain(ctx context.Context) {
 	e.drained.Do(func() {
 		closeAll(e.listeners)
@@ -179,8 +179,8 @@ func (e *cosmosEndpoint) stop(ctx context.Context) error {
 	return nil
 }
 
-// certificate reads the endpoint's certificate, and makes one where there is
-// none or it has run out.
+// certificate reads the endpoint's certificate, and creates one if there is none or it
+// has expired.
 func certificate(dir string) (tls.Certificate, error) {
 	certFile, keyFile := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	if c, err := tls.LoadX509KeyPair(certFile, keyFile); err == nil && time.Now().Before(c.Leaf.NotAfter) {

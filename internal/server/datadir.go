@@ -10,12 +10,12 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// dirMode is the mode of a directory for data that is made here.
+// dirMode is the mode of created data directories.
 const dirMode = 0o700
 
-// prepareDirectory makes sure that there is a directory for the data. It makes
-// one only where its parent exists: a mistyped path, or a disk that is not
-// mounted, must not become an empty database.
+// prepareDirectory makes sure that the data directory exists. It creates one only if
+// the parent exists: a mistyped path, or a disk that is not mounted, must not become an
+// empty database.
 func prepareDirectory(path string, log *slog.Logger) error {
 	info, err := os.Stat(path)
 	switch {
@@ -37,8 +37,8 @@ func prepareDirectory(path string, log *slog.Logger) error {
 	return nil
 }
 
-// emptyDirectory makes a directory for temporary files, without what an
-// earlier process left there.
+// emptyDirectory creates an empty directory for temporary files, and removes the files
+// of an earlier process.
 func emptyDirectory(path string) error {
 	if err := os.RemoveAll(path); err != nil {
 		return err
@@ -46,8 +46,8 @@ func emptyDirectory(path string) error {
 	return os.Mkdir(path, dirMode)
 }
 
-// writePIDFile writes the process id where the options ask for it, and returns
-// what removes the file again.
+// writePIDFile writes the process id if the options say so, and returns a function that
+// removes the file.
 func writePIDFile(path string) (remove func(), err error) {
 	if path == "" {
 		return func() {}, nil

@@ -2,15 +2,14 @@ package server
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// gauge is one number out of a snapshot S that Prometheus is shown.
+// gauge is one metric from a snapshot S.
 type gauge[S any] struct {
 	name, help string
-	counter    bool // it only grows
+	counter    bool // a counter
 	of         func(*S) float64
 }
 
-// gauges shows many numbers of one snapshot, which is taken once for each
-// time that Prometheus asks.
+// gauges collects many metrics from one snapshot, which is taken once per scrape.
 type gauges[S any] struct {
 	snapshot func() S
 	rows     []gauge[S]

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// handoff is the net.Listener of a server that is not our own loop: it accepts
-// what accept has let in for it.
+// handoff is the net.Listener of an HTTP server: it returns the connections that accept
+// has accepted for it.
 type handoff struct {
 	address net.Addr
 	links   chan net.Conn
@@ -18,7 +18,7 @@ func newHandoff(address net.Addr) *handoff {
 	return &handoff{address: address, links: make(chan net.Conn), closed: make(chan struct{})}
 }
 
-// take hands a connection over, or ends it where nobody accepts any more.
+// take hands over a connection, or closes it if the server has stopped accepting.
 func (h *handoff) take(l net.Conn) {
 	select {
 	case h.links <- l:

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hungUp says whether the peer has closed the connection, without reading from
-// it: also where requests that it sent before are still unread.
+// hungUp reports whether the peer has closed the connection, without reading from it,
+// even if earlier requests are still unread.
 func hungUp(raw syscall.RawConn) bool {
 	gone := false
 	err := raw.Control(func(fd uintptr) {

@@ -4,6 +4,6 @@ package server
 
 import "syscall"
 
-// hungUp cannot tell elsewhere; operations whose client has gone then run to
-// their end.
+// hungUp is not available on other systems; there operations whose client has
+// disconnected run to their end.
 func hungUp(syscall.RawConn) bool { return false }

@@ -16,26 +16,24 @@ import (
 )
 
 const (
-	// heapFree is how much a heap of any size may grow, at the most twofold, before
-	// the garbage collector runs.
+	// heapFree is how much a heap of any size may grow, but at most by a factor of two,
+	// before the garbage collector runs.
 	heapFree = 256 << 20
-	// heapShare is the part of a large heap that it may grow beyond that. Nearly all
-	// of a large heap is the cache of blocks, which costs the collector little: by Go's
-	// own rule it would have to be collected only once the process takes twice the
-	// cache, and everything that a request allocates would be memory that is in no
-	// processor's cache.
+	// heapShare is the share of a large heap by which it may grow beyond that. Nearly
+	// all of a large heap is the block cache, which costs the collector little. By Go's
+	// own rule it would be collected only once the process takes twice the cache, and
+	// everything that a request allocates would be outside of the processors' caches.
 	heapShare = 16
-	// heapInterval is how often the size of the heap is looked at.
+	// heapInterval is the interval of checks of the heap's size.
 	heapInterval = time.Second
-	// heapStep is by how many parts of a hundred the rule has to differ to be changed:
-	// a change stops the process for some microseconds.
+	// heapStep is the least change of the percentage that is applied: a change stops
+	// the process for some microseconds.
 	heapStep = 5
-	// heapPercent is Go's own rule.
+	// heapPercent is Go's default.
 	heapPercent = 100
 )
 
-// collectorPercent is by how many parts of a hundred a heap with so many live
-// bytes grows until it is collected.
+// collectorPercent returns GOGC for a heap with that many live bytes.
 func collectorPercent(live uint64) int {
 	if live <= heapFree {
 		return heapPercent
@@ -43,12 +41,12 @@ func collectorPercent(live uint64) int {
 	return int(heapPercent * (heapFree + (live-heapFree)/heapShare) / live)
 }
 
-// fixedMemory is what the process takes besides the cache and the budget of
-// operations, in bytes: memtables, what connections hold without asking, stacks,
-// the program itself.
+// fixedMemory is the memory of the process besides the cache and the budget of
+// operations, in bytes: memtables, unaccounted memory of connections, stacks, the
+// program itself.
 const fixedMemory = 128 << 20
 
-// operationMemory is the budget that the options ask for.
+// operationMemory returns the budget of the options.
 func operationMemory(o *config.Options) *memory.Budget {
 	limit := o.Process.OperationMemory()
 	if limit == 0 {
@@ -57,8 +55,7 @@ func operationMemory(o *config.Options) *memory.Budget {
 	return memory.NewBudget(limit)
 }
 
-// appendStatus writes serverStatus().mayfly: what MongoDB's own sections have no
-// place for.
+// appendStatus writes serverStatus().mayfly, for which MongoDB has no section.
 func (s *Server) appendStatus(b *bson.Builder, m *repl.Member) {
 	if m != nil {
 		b.OpenDoc("keptStates")
@@ -78,8 +75,8 @@ func appendPool(b *bson.Builder, name string, p memory.PoolStats) {
 		Int64("waits", p.Waits).Int64("refused", p.Refused).Close()
 }
 
-// memoryLimit is what the process is to take at the most, in bytes: the
-// collector works harder before the heap grows beyond it.
+// memoryLimit is the soft limit of the process's memory, in bytes: the collector works
+// harder before the heap exceeds it.
 func (s *Server) memoryLimit() int64 {
 	cache := s.Options.Storage.CacheBytes()
 	if cache == 0 {
@@ -88,8 +85,8 @@ func (s *Server) memoryLimit() int64 {
 	return cache + s.memory.Stats().Limit + fixedMemory
 }
 
-// keepHeap holds the collector to collectorPercent and to limit until ctx ends,
-// unless who started the process said something else.
+// keepHeap applies collectorPercent and limit to the collector until ctx ends, unless
+// the environment sets GOGC or GOMEMLIMIT.
 func keepHeap(ctx context.Context, limit int64) {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		defer debug.SetMemoryLimit(debug.SetMemoryLimit(limit))

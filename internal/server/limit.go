@@ -7,14 +7,14 @@ import (
 
 const (
 	// filesForConnections of each filesShare open files may be connections; the
-	// rest is for the engine and the log. mongod shares likewise.
+	// rest is for the engine and the log. mongod does the same.
 	filesForConnections, filesShare = 4, 5
 	// wantedFiles is how many open files a server should be allowed.
 	wantedFiles = 64000
 )
 
-// maxConnections is the bound on connections: what the options say, or less
-// where the process may not open so many files.
+// maxConnections returns the bound on connections: the option, or less if the process
+// may not open so many files.
 func maxConnections(asked int, log *slog.Logger) int {
 	var files syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {

@@ -13,15 +13,14 @@ import (
 	"github.com/mayflydb/mayfly/internal/command"
 )
 
-// link is what the server keeps of every connection, whichever protocol it
-// speaks: it counts among them, its client is in the table of clients, its
-// operations end when the client is gone or the server stops. It is the
-// net.Conn that listeners of other packages are handed; its Close takes it out
-// of the server.
+// link is the server's part of a connection of any protocol: it is counted, its client
+// is in the table of clients, and its operations end when the client disconnects or the
+// server stops. It is the net.Conn that servers of other packages get; its Close
+// unregisters it.
 type link struct {
 	net.Conn
 	server *Server
-	raw    syscall.RawConn // of the socket below any TLS; nil where there is none
+	raw    syscall.RawConn // of the socket below any TLS; nil if there is none
 	client *command.Client
 	name   string // in logs: "conn12"
 	uuid   string
@@ -31,14 +30,13 @@ type link struct {
 	cancel context.CancelCauseFunc
 
 	// busySince is when the running operation began, in nanoseconds since the
-	// server started, or 0. awaiting says that it may wait for something to
-	// happen for as long as it likes.
+	// server started, or 0. awaiting says that it may wait without a limit.
 	busySince atomic.Int64
 	awaiting  atomic.Bool
 	left      atomic.Bool
 }
 
-// newLink makes the link with a number. protocol is that of command.Client.
+// newLink makes a link. protocol is that of command.Client.
 func (s *Server) newLink(nc net.Conn, id int64, protocol string) *link {
 	l := &link{Conn: nc, server: s, raw: socketOf(nc), name: "conn" + strconv.FormatInt(id, 10), uuid: bson.NewUUID().String()}
 	l.client = &command.Client{ConnectionID: id, Remote: addr(nc.RemoteAddr()), Local: addr(nc.LocalAddr()), Protocol: protocol}
@@ -47,9 +45,9 @@ func (s *Server) newLink(nc net.Conn, id int64, protocol string) *link {
 	return l
 }
 
-// socketOf is the socket of a connection, by which the kernel tells that the
-// peer is gone: that below TLS where it is encrypted. nil for a connection that
-// has none, as those in memory.
+// socketOf returns the socket of a connection, below any TLS, which shows whether the
+// peer has disconnected. It returns nil for a connection without one, such as those in
+// memory.
 func socketOf(nc net.Conn) syscall.RawConn {
 	for {
 		if sc, ok := nc.(syscall.Conn); ok {
@@ -67,8 +65,7 @@ func socketOf(nc net.Conn) syscall.RawConn {
 	}
 }
 
-// addr is an address as logs and currentOp show it; a client on a unix socket
-// has none of its own.
+// addr formats an address for logs and currentOp; a client on a unix socket has none.
 func addr(a net.Addr) string {
 	if a == nil || a.String() == "" || a.String() == "@" {
 		return command.UnixSocket
@@ -76,29 +73,29 @@ func addr(a net.Addr) string {
 	return a.String()
 }
 
-// begin says that an operation begins, which may wait for as long as it likes.
+// begin notes the start of an operation that may wait without a limit.
 func (l *link) begin(start time.Time, awaiting bool) {
 	l.awaiting.Store(awaiting)
 	if awaiting && l.server.stopping.Load() {
-		l.cancel(errInterrupted) // stop may have looked before
+		l.cancel(errInterrupted) // stop may have checked before
 	}
 	l.busySince.Store(max(1, int64(start.Sub(l.server.started))))
 }
 
-// end says that the operation has ended, which took so long.
+// end notes the end of the operation, and its duration.
 func (l *link) end(took time.Duration) {
 	l.busySince.Store(0)
 	l.server.stats.latency.Observe(took.Seconds())
 }
 
-// writes says whether the running operation is one that changes data.
+// writes reports whether the running operation is a write.
 func (l *link) writes() bool {
 	op := l.client.Current()
 	return op != nil && op.Command != nil && op.Command.Flags&command.Writes != 0
 }
 
-// stop asks the connection to end: at once where it waits for a request or an
-// operation that only waits, else after the reply to the running one.
+// stop ends the connection: at once if it is idle or its operation only waits, else
+// after the reply to the running one.
 func (l *link) stop() {
 	_ = l.SetReadDeadline(longAgo) // reading fails, writing does not
 	if l.awaiting.Load() {
@@ -106,7 +103,7 @@ func (l *link) stop() {
 	}
 }
 
-// longAgo is a deadline that is over.
+// longAgo is a deadline in the past.
 var longAgo = time.Unix(1, 0)
 
 // Read counts what comes.
@@ -135,7 +132,8 @@ func (l *link) Close() error {
 	return err
 }
 
-// identity is what lines about the connection's begin and end say of it.
+// identity returns the attributes of log lines about the start and the end of the
+// connection.
 func (l *link) identity(count int64) []any {
 	return []any{
 		"remote", l.client.Remote, "isLoadBalanced", false,

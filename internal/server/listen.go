@@ -21,7 +21,7 @@ type ListenError struct {
 }
 
 func (e *ListenError) Error() string {
-	// The system's error says the address again; what went wrong is inside.
+	// The system's error repeats the address; the cause is wrapped in it.
 	err := e.Err
 	var op *net.OpError
 	if errors.As(err, &op) {
@@ -36,8 +36,8 @@ func (e *ListenError) Error() string {
 
 func (e *ListenError) Unwrap() error { return e.Err }
 
-// listen binds every address that the options name, and the unix socket. With
-// port 0 all addresses get the port that the first is given.
+// listen binds every address that the options name, and the unix socket. With port 0
+// all addresses use the port that the first one gets.
 func listen(ctx context.Context, o config.Net, log *slog.Logger) (listeners []net.Listener, port int, err error) {
 	defer func() {
 		if err != nil {
@@ -100,7 +100,7 @@ func listenHosts(ctx context.Context, hosts []string, port int) (listeners []net
 	return listeners, nil
 }
 
-// split splits what to listen on into hosts and paths of sockets.
+// split splits the listen addresses into hosts and socket paths.
 func split(o config.Net) (hosts, sockets []string) {
 	if o.BindIPAll {
 		return []string{"*"}, nil
@@ -115,8 +115,8 @@ func split(o config.Net) (hosts, sockets []string) {
 	return hosts, sockets
 }
 
-// resolve finds the addresses of a host; those of IPv6 only where asked for,
-// or where the host is one itself.
+// resolve returns the addresses of a host; IPv6 only if enabled, or if the host is such
+// an address.
 func resolve(ctx context.Context, host string, ipv6 bool) ([]net.IP, error) {
 	if host == "*" {
 		host = "0.0.0.0"
@@ -164,8 +164,8 @@ func listenTCP(ctx context.Context, ip net.IP, port int) (net.Listener, error) {
 	return l, nil
 }
 
-// listenUnix binds a socket's path. A file that a dead server left there is
-// removed; one that a living server answers on is not.
+// listenUnix binds a socket's path. It removes the file of a dead server, but not one
+// on which a server still answers.
 func listenUnix(ctx context.Context, path string, mode os.FileMode, log *slog.Logger) (net.Listener, error) {
 	if info, err := os.Lstat(path); err == nil {
 		if info.Mode()&os.ModeSocket == 0 {

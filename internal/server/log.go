@@ -96,7 +96,7 @@ type handler struct {
 	open int
 }
 
-// lineHead is what a line has in addition to its message and attributes.
+// lineHead has the fields of a line other than its message and attributes.
 type lineHead struct {
 	component string
 	context   string
@@ -113,7 +113,7 @@ func (h *handler) Enabled(_ context.Context, level slog.Level) bool {
 	return debugLevel(level) <= h.log.Verbosity.highest()
 }
 
-// debugLevel is the n of Dn for a level below Info.
+// debugLevel returns the n of Dn for a level below Info.
 func debugLevel(level slog.Level) int { return 1 + max(0, int(slog.LevelDebug-level)) }
 
 // Handle writes one line.
@@ -170,7 +170,7 @@ func (h *handler) WithGroup(name string) slog.Handler {
 	return &c
 }
 
-// take keeps an attribute that is a field of the line and not one of its attr.
+// take stores an attribute that is a field of the line itself, not of its attr.
 func (h *lineHead) take(a slog.Attr) bool {
 	v := a.Value.Resolve()
 	switch {

@@ -1,7 +1,6 @@
 package server
 
-// The ids of the server's log lines are mongod's where it has such a line, so
-// that tools which look for them find them.
+// The ids of log lines are mongod's if it has such a line, so that tools find them.
 const (
 	logStarting             = 4615611
 	logBuildInfo            = 23403
@@ -37,7 +36,7 @@ const (
 	logPIDFile              = 23329
 	logCreatedDirectory     = 20520
 	logReplsetWithoutOption = 20547
-	// Ours.
+	// Ids that mongod does not have.
 	logAdmin         = 9100001
 	logInvariant     = 9100002
 	logComponentStop = 9100003

@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	// maxLogAttr bounds one attribute of a line, in bytes; what is longer is
-	// cut, as maxLogSizeKB does by default.
+	// maxLogAttr bounds one attribute of a line, in bytes; a longer one is truncated,
+	// as with the default of maxLogSizeKB.
 	maxLogAttr = 10 << 10
-	// pooledLine bounds a line whose memory is kept for the next.
+	// pooledLine bounds the memory of a line that is kept for reuse.
 	pooledLine = 64 << 10
-	// The columns that a line's first fields are padded to.
+	// The columns to which a line's first fields are padded.
 	severityColumn, componentColumn, idColumn = 6, 12, 9
 )
 
-// lineBuffer is what a line is put together in.
+// lineBuffer is the buffer for a line.
 type lineBuffer struct{ line, attr []byte }
 
 var lines = sync.Pool{New: func() any { return &lineBuffer{} }}
@@ -67,7 +67,7 @@ func appendLine(dst []byte, r slog.Record, h *lineHead, attr []byte, utc bool) [
 	return append(dst, '}')
 }
 
-// pad ends a field that began at start with a comma and blanks up to column.
+// pad ends the field that started at start with a comma and spaces up to column.
 func pad(dst []byte, start, column int) []byte {
 	dst = append(dst, ',')
 	for len(dst)-start < column {
@@ -178,7 +178,7 @@ func appendAny(dst []byte, v any) []byte {
 	return append(dst, b...)
 }
 
-// appendDocument appends as many of d's fields as the bound allows.
+// appendDocument appends as many of d's fields as fit into the bound.
 func appendDocument(dst []byte, d bson.Doc) []byte {
 	if len(d) <= maxLogAttr {
 		return d.AppendJSON(dst, bson.RelaxedJSON)

@@ -12,10 +12,10 @@ import (
 	"github.com/mayflydb/mayfly/internal/config"
 )
 
-// logOutput is where lines go: a file that can be rotated, or standard output.
+// logOutput is the destination of lines: a file that can be rotated, or standard output.
 type logOutput struct {
 	path   string // "" for standard output
-	reopen bool   // rotate opens the same name anew, instead of renaming first
+	reopen bool   // rotate reopens the same name, without renaming first
 	mu     struct {
 		sync.Mutex
 		w io.Writer // nil when closed
@@ -48,11 +48,11 @@ func openFile(path string) (*os.File, error) {
 	return f, nil
 }
 
-// moveAway renames a file to its name and the time, where there is one.
+// moveAway appends the time to the name of a file, if it exists.
 func moveAway(path string) error {
 	base := path + "." + time.Now().UTC().Format("2006-01-02T15-04-05")
 	to := base
-	for i := 1; ; i++ { // one that was moved in the same second stays
+	for i := 1; ; i++ { // keep a file that was moved in the same second
 		if _, err := os.Lstat(to); err != nil {
 			break
 		}

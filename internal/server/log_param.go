@@ -6,7 +6,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// registerParams adds the parameters that the log honours: logLevel,
+// registerParams adds the parameters of the log: logLevel,
 // logComponentVerbosity and quiet.
 func (l *Log) registerParams(p *command.Params) {
 	p.Register(&command.Param{
@@ -35,8 +35,7 @@ func (l *Log) registerParams(p *command.Params) {
 	})
 }
 
-// wholeNumber reads a number of any type, its fraction cut off, or a bool, if
-// it fits an int.
+// wholeNumber reads a truncated number of any type, or a bool, if it fits an int.
 func wholeNumber(v bson.Value) (int32, bool) {
 	if v.Type == bson.TypeBool {
 		if v.Bool() {

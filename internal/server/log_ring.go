@@ -5,7 +5,7 @@ import "sync"
 const (
 	// ringLines is how many lines getLog shows.
 	ringLines = 1024
-	// ringLine bounds one line kept for getLog, in bytes; what is longer is cut.
+	// ringLine bounds one line kept for getLog, in bytes; longer ones are truncated.
 	ringLine = 4 << 10
 )
 
@@ -20,7 +20,7 @@ type logRing struct {
 
 func newRing() *logRing { return &logRing{} }
 
-// add keeps a copy of line; the memory of the oldest line is used again.
+// add stores a copy of line in the memory of the oldest line.
 func (r *logRing) add(line []byte) {
 	line = line[:min(len(line), ringLine)]
 	r.mu.Lock()

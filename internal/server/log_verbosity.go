@@ -10,10 +10,10 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// maxVerbosity is the highest verbosity that says anything: D5.
+// maxVerbosity is the highest effective verbosity: D5.
 const maxVerbosity = 5
 
-// inherited is the verbosity of a component that has none of its own.
+// inherited marks a component without a verbosity of its own.
 const inherited = -1
 
 // Verbosity is how much each component logs. It is read on every line.
@@ -22,7 +22,7 @@ type Verbosity struct {
 	set      map[string]int           // by path, "" for all; guarded by mu
 	top      atomic.Int32             // the highest in effect
 	inEffect map[string]*atomic.Int32 // by tag; the map is not changed
-	all      atomic.Int32             // in effect for what is no component
+	all      atomic.Int32             // in effect for unknown components
 }
 
 func newVerbosity() *Verbosity {
@@ -60,8 +60,7 @@ func (v *Verbosity) setAll(changes map[string]int) {
 	v.top.Store(int32(top))
 }
 
-// effectiveLocked is the verbosity of the nearest of path and what it lies
-// below that has one.
+// effectiveLocked returns the verbosity of path, or of its nearest ancestor that has one.
 func (v *Verbosity) effectiveLocked(path string) int {
 	for path != "" && v.set[path] < 0 {
 		path = path[:max(0, strings.LastIndexByte(path, '.'))]
@@ -78,7 +77,7 @@ func (v *Verbosity) Get(path string) int {
 
 func (v *Verbosity) highest() int { return int(v.top.Load()) }
 
-// of is the verbosity in effect for the component with that tag.
+// of returns the effective verbosity of the component with a tag.
 func (v *Verbosity) of(tag string) int {
 	if n := v.inEffect[tag]; n != nil {
 		return int(n.Load())

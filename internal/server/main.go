@@ -40,7 +40,7 @@ func Main(ctx context.Context, o *config.Options, open Open) (code int, err erro
 	return code, err
 }
 
-// explain logs why the server does not serve.
+// explain logs why the server did not start.
 func (s *Server) explain(err error) {
 	var address *ListenError
 	switch {
@@ -54,7 +54,7 @@ func (s *Server) explain(err error) {
 	}
 }
 
-// exitCode is the exit code that the error of Run stands for.
+// exitCode returns the exit code for an error of Run.
 func exitCode(err error) int {
 	var address *ListenError
 	var options config.Errors

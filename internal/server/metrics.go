@@ -11,7 +11,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
-// appMetrics are the metrics of what Assemble opens.
+// appMetrics are the metrics of the components that Assemble opens.
 func (s *Server) appMetrics(d *command.Dispatcher, data *data, ttl *expire.Monitor) []prometheus.Collector {
 	ops := func(kind string, n func() int64) prometheus.Collector {
 		return prometheus.NewCounterFunc(prometheus.CounterOpts{Namespace: "mayfly", Name: "operations_total",
@@ -39,7 +39,7 @@ func (s *Server) appMetrics(d *command.Dispatcher, data *data, ttl *expire.Monit
 	}...)
 }
 
-// pendingGauges are of a member of a replica set.
+// pendingGauges are the metrics of a replica set's member.
 var pendingGauges = []gauge[pending.Stats]{
 	{"replication_pending_documents", "Documents as the log has them and the store has not yet, on which updates are evaluated.", false, func(p *pending.Stats) float64 { return float64(p.Documents) }},
 	{"replication_pending_bytes", "Bytes of these documents.", false, func(p *pending.Stats) float64 { return float64(p.Bytes) }},
@@ -53,7 +53,7 @@ var oplogGauges = []gauge[*repl.State]{
 	{"oplog_newest_seconds", "Up to when this member has applied the log, in seconds since 1970.", false, func(s **repl.State) float64 { return float64((*s).Applied.Time.Seconds()) }},
 }
 
-// storageMetrics reads the numbers of the store, which a snapshot may replace.
+// storageMetrics reads the metrics of the current store, which a snapshot may replace.
 func (s *Server) storageMetrics(d *data) func() storage.Metrics {
 	return func() storage.Metrics {
 		if d.member != nil {

@@ -38,7 +38,7 @@ var scratchRouter = sync.OnceValue(func() *command.Params {
 	return d.Params
 })
 
-// setParameters puts into effect what was given at start.
+// setParameters applies the parameters that were given at startup.
 func setParameters(p *command.Params, given []config.Parameter) error {
 	var wrong config.Errors
 	for _, g := range given {

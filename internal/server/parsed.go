@@ -7,8 +7,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/config"
 )
 
-// parsedOptions is the document parsed of getCmdLineOpts: the options that
-// somebody set, nested as their paths are.
+// parsedOptions returns the document parsed of getCmdLineOpts: the options that were
+// set, nested by their paths.
 func parsedOptions(o *config.Options) bson.Doc {
 	b := new(bson.Builder)
 	var open []string

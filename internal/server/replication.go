@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	// handoverTime is how long a primary that stops lets another member take over, and
-	// handoverPeriod how long it does not want to be primary again.
+	// handoverTime is how long a primary that shuts down waits for another member to
+	// take over, and handoverPeriod how long it does not stand for election afterwards.
 	handoverTime   = 5 * time.Second
 	handoverPeriod = 10 * time.Second
 )
@@ -29,12 +29,13 @@ const (
 // data are the collections that a server has, alone or as a member of a replica set.
 type data struct {
 	catalog *catalog.Catalog
-	// writable is nil where the server takes writes, else the error for clients.
+	// writable returns nil if the server accepts writes, else the error for clients.
 	writable func() error
 	member   *repl.Member // nil on a standalone
 	close    func() error
-	// quiesce ends what works on the data by itself, before others take their place, and
-	// returns what starts it again. It is set before the server's components start.
+	// quiesce stops the background work on the data before a snapshot replaces them, and
+	// returns a function that restarts it. It is set before the server's components
+	// start.
 	quiesce func() (resume func())
 }
 
@@ -54,15 +55,15 @@ func (s *Server) openData() (*data, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Only now is the directory ours alone.
+	// Only now the directory is locked.
 	if err := s.emptySpill(); err != nil {
 		return nil, errors.Join(err, d.close())
 	}
 	return d, nil
 }
 
-// openStandalone opens the data of a standalone. Those of a member of a replica set
-// it serves, and does not change: the set's log would not know.
+// openStandalone opens the data of a standalone. The data of a replica set's member is
+// read-only: writes would be missing in the set's log.
 func (s *Server) openStandalone(d *data, o catalog.Options) error {
 	place, err := storage.Place(storage.OSFS(), s.Options.Storage.DBPath)
 	if err != nil {
@@ -109,8 +110,8 @@ func (s *Server) openMember(d *data, o catalog.Options) (err error) {
 	return nil
 }
 
-// advertised is the host:port by which clients and other members reach this server,
-// as far as it knows.
+// advertised returns the host:port at which clients and other members reach this server,
+// as far as known.
 func (s *Server) advertised() string {
 	if a := s.Options.Replication.Advertise; a != "" {
 		return a
@@ -128,14 +129,14 @@ func (s *Server) advertised() string {
 	return net.JoinHostPort(hosts[i], port)
 }
 
-// memberFailed ends the process: what the set has committed cannot be applied here.
+// memberFailed exits the process: a committed entry cannot be applied here.
 func (s *Server) memberFailed(err error) {
 	s.control.Log(s.life, LevelFatal, "The member of the replica set cannot continue", "id", logMemberFailed, "error", err)
 	s.exitNow(config.ExitAbrupt)
 }
 
-// registerHistory registers for how long the states of the store stay readable that
-// somebody has read at their cluster time. A standalone keeps none.
+// registerHistory registers the parameter for how long snapshots that were read at a
+// cluster time stay readable. A standalone keeps none.
 func registerHistory(p *command.Params, m *repl.Member) {
 	var seconds *command.IntParam
 	seconds = p.Int(command.IntSpec{Name: "minSnapshotHistoryWindowInSeconds", Default: int64(repl.DefaultHistory / time.Second), HasMin: true, OnChange: func() {
@@ -168,14 +169,14 @@ func registerClockDrift(p *command.Params, m *repl.Member) {
 		}})
 }
 
-// maxClockDrift is about as many seconds as a cluster time can count.
+// maxClockDrift is about the largest number of seconds in a cluster time.
 const maxClockDrift = math.MaxInt32
 
-// maxSyncRate is more than any network has.
+// maxSyncRate is beyond the bandwidth of any network.
 const maxSyncRate = 1 << 20
 
-// replication lets other members in, and founds the set where that was asked for.
-// A standalone has no such component.
+// replication accepts connections of other members, and initiates the set if the options
+// say so. A standalone has no such component.
 func (s *Server) replication(d *data) []Component {
 	m := d.member
 	if m == nil {

@@ -12,10 +12,11 @@ import (
 
 const (
 	// arrivalTime and arrivalRate are how fast a large message has to arrive while
-	// others wait for memory: this many bytes a second, after a time for the line.
+	// others wait for memory: arrivalRate bytes per second, plus arrivalTime for
+	// latency.
 	arrivalTime = 10 * time.Second
 	arrivalRate = 64 << 10
-	// lateStep is how much longer a late message may take as long as nobody waits.
+	// lateStep extends the deadline of a late message while no request waits.
 	lateStep = 2 * time.Second
 )
 
@@ -25,11 +26,10 @@ type arriving struct {
 	c        *connection
 	taken    memory.Request
 	size     int  // of the message
-	deadline bool // reading has one
+	deadline bool // reading has a deadline
 }
 
-// errTooEarly is why a large message of who has not authenticated ends its
-// connection.
+// errTooEarly closes a connection that sends a large message before authentication.
 var errTooEarly = mongoerr.New(mongoerr.ProtocolError,
 	"a message of more than %d bytes from a client that has not authenticated", memory.FreeRequest)
 
@@ -66,12 +66,12 @@ func (a *arriving) until(d time.Duration) {
 
 func (a *arriving) limit(at time.Time) {
 	_ = a.c.SetReadDeadline(at)
-	if a.c.server.stopping.Load() { // stop may have set one that is not to be lost
+	if a.c.server.stopping.Load() { // keeps the deadline that stop may have set
 		_ = a.c.SetReadDeadline(longAgo)
 	}
 }
 
-// arrived ends the time to read, and takes the memory that f needs to be run.
+// arrived clears the deadline, and reserves the memory to execute f.
 func (a *arriving) arrived(f wire.Frame) error {
 	if a.deadline {
 		a.deadline = false
@@ -84,7 +84,7 @@ func (a *arriving) arrived(f wire.Frame) error {
 	if n > memory.FreeRequest && a.c.server.Options.Security.Authorization && a.c.client.Principal() == nil {
 		return &wire.Error{Cause: errTooEarly, Reaction: wire.Close}
 	}
-	// The second time is for what the command makes of it.
+	// Twice: once more for the command's own copies.
 	if err := a.taken.Set(a.c.ctx, len(f)+n); err != nil {
 		return &wire.Error{Cause: mongoerr.From(err), Reaction: wire.Answer}
 	}

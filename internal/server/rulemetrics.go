@@ -9,7 +9,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/expire"
 )
 
-// maxRuleMetrics bounds the rules that Prometheus is shown one by one.
+// maxRuleMetrics bounds the rules with metrics of their own.
 const maxRuleMetrics = 1000
 
 // ruleMetrics shows what each expiry rule has removed, and how late it is.
@@ -59,8 +59,8 @@ func (m *ruleMetrics) Collect(ch chan<- prometheus.Metric) {
 	})
 }
 
-// label is a name as the value of a label. Clients may name collections and
-// indexes with bytes that are no UTF-8, which Prometheus refuses with a panic.
+// label returns a name as a label value. Names of collections and indexes may be
+// invalid UTF-8, on which the Prometheus client panics.
 func label(name string) string {
 	if utf8.ValidString(name) {
 		return name

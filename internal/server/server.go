@@ -18,15 +18,15 @@ import (
 )
 
 const (
-	// drainTime is how long running operations may go on when the server stops.
+	// drainTime is how long running operations may continue when the server stops.
 	drainTime = 10 * time.Second
-	// interruptTime is how long they then have to notice that they are to end.
+	// interruptTime is how long they have to end after an interrupt.
 	interruptTime = 5 * time.Second
 	// componentTime bounds the end of each component.
 	componentTime = 30 * time.Second
 )
 
-// The parts of the server's life.
+// The states of the server.
 const (
 	stateStarting = "starting"
 	stateServing  = "serving"
@@ -64,7 +64,7 @@ type Component struct {
 // App is what the server serves.
 type App struct {
 	Dispatcher Dispatcher
-	Clients    *command.Clients // told of every connection; nil for nobody
+	Clients    *command.Clients // called for every connection; nil for none
 	// Components start in this order, and stop in the reverse.
 	Components []Component
 	// Collectors are further metrics.
@@ -89,10 +89,10 @@ type Server struct {
 	started          time.Time
 	maxConnections   int
 
-	life     context.Context // ends last of all; operations derive from it
+	life     context.Context // ends last; the parent of operations' contexts
 	end      context.CancelFunc
 	stopping atomic.Bool
-	yielded  atomic.Bool  // others have taken over, or were asked to in vain
+	yielded  atomic.Bool  // others have taken over, or have failed to
 	state    atomic.Value // one of the states above
 	asked    chan struct{}
 	ask      sync.Once
@@ -130,7 +130,7 @@ func (s *Server) Log() *Log { return s.log }
 // Stop asks Run to stop and return; it does not wait.
 func (s *Server) Stop() { s.ask.Do(func() { close(s.asked) }) }
 
-// shutDown is Stop by a command. yields says that other processes may take over first.
+// shutDown is Stop by a command. yields lets other processes take over first.
 func (s *Server) shutDown(yields bool) {
 	if !yields {
 		s.yielded.Store(true)
@@ -190,7 +190,7 @@ func (s *Server) Run(ctx context.Context) (err error) {
 	return errors.Join(err, s.stopComponents(s.app.Components[:started]))
 }
 
-// serve lets clients in until the server is asked to stop.
+// serve accepts clients until the server is asked to stop.
 func (s *Server) serve(ctx context.Context, listeners []net.Listener) {
 	log := s.network.With("ctx", "listener")
 	s.accepting.Go(s.watch)
@@ -214,8 +214,8 @@ func (s *Server) serve(ctx context.Context, listeners []net.Listener) {
 	closeAll(listeners)
 }
 
-// yield has others take over what this process does for them, before any client is sent
-// away: who comes meanwhile is served, or learns where to go.
+// yield lets another member take over before any client is disconnected: new clients
+// are still served, or redirected.
 func (s *Server) yield() {
 	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
 	defer cancel()
@@ -226,8 +226,8 @@ func (s *Server) yield() {
 	}
 }
 
-// stopConnections ends all connections. Operations that run may end until
-// drainTime, then they are interrupted.
+// stopConnections ends all connections. Running operations have drainTime to end, then
+// they are interrupted.
 func (s *Server) stopConnections() error {
 	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
 	defer cancel()
@@ -252,8 +252,8 @@ func (s *Server) stopConnections() error {
 	return nil
 }
 
-// ended says whether all connections have ended within a time. A connection
-// that is stuck in sending its last reply is cut off by then.
+// ended reports whether all connections have ended within a time. A connection that is
+// stuck sending its last reply is closed at its end.
 func (s *Server) ended(within time.Duration) bool {
 	done := make(chan struct{})
 	go func() {
@@ -281,8 +281,8 @@ func (s *Server) each(do func(*link)) {
 	}
 }
 
-// stopComponents stops what was started, in the reverse order. All get to
-// stop, whatever the others say.
+// stopComponents stops the components in reverse order. An error of one does not keep
+// the others from stopping.
 func (s *Server) stopComponents(all []Component) error {
 	var errs []error
 	for i := len(all) - 1; i >= 0; i-- {

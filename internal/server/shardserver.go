@@ -6,9 +6,9 @@ import (
 	"github.com/mayflydb/mayfly/internal/node"
 )
 
-// shardServer makes this member one of a shard, where it has a role in a cluster: config
+// shardServer makes this member part of a shard if it has a role in a cluster; config
 // servers may be a shard, too. It adds the commands, and returns the component that does
-// what goes on behind them.
+// the background work.
 func (s *Server) shardServer(n *node.Node) []Component {
 	if s.Options.Sharding.Role == "" {
 		return nil

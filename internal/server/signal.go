@@ -9,15 +9,14 @@ import (
 	"github.com/mayflydb/mayfly/internal/config"
 )
 
-// insistAfter is the time after the first signal to stop from which on another
-// one means that somebody has lost patience. Before that it is the same wish,
-// come twice: timeout, make and terminals signal the process and its group.
+// insistAfter is the time after the first signal from which on another one forces an
+// exit. An earlier one is a duplicate: timeout, make and terminals signal both the
+// process and its group.
 const insistAfter = 2 * time.Second
 
-// handleSignals stops the server on SIGTERM, SIGINT and SIGHUP, ends the
-// process at once where another comes insistAfter, and begins a new log file
-// on SIGUSR1.
-// The function it returns takes that back and waits.
+// handleSignals stops the server on SIGTERM, SIGINT and SIGHUP, exits at once on
+// another one after insistAfter, and starts a new log file on SIGUSR1. The function
+// that it returns undoes that and waits.
 func (s *Server) handleSignals() (end func()) {
 	got := make(chan os.Signal, 4)
 	signal.Notify(got, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGUSR1)
@@ -50,8 +49,8 @@ func (s *Server) handleSignals() (end func()) {
 	}
 }
 
-// exitNow ends the process without stopping anything, as a crash would: what
-// was acknowledged is found again at the next start.
+// exitNow exits without stopping anything, like a crash: acknowledged writes are
+// recovered at the next start.
 func (s *Server) exitNow(code int) {
 	s.control.Log(s.life, LevelFatal, "Exiting at once", "id", logShutDown, "exitCode", code)
 	_ = s.log.Close()

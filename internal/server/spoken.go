@@ -9,20 +9,19 @@ import (
 	"github.com/mayflydb/mayfly/internal/repl"
 )
 
-// A client of the port of MongoDB's protocol is told by its first bytes: those
-// of a message are its length, in binary, and no message is as long as letters
-// would say.
+// The first bytes of a connection tell its protocol: a MongoDB message begins with its
+// length in binary, and no message is as long as ASCII letters would mean.
 
-// spoken is what the first bytes of a connection say.
+// spoken is the protocol of a connection by its first bytes.
 type spoken int
 
 const (
-	// spokenMongo is MongoDB's protocol, and what is none.
+	// spokenMongo is MongoDB's protocol, and everything unknown.
 	spokenMongo spoken = iota
 	spokenHTTP
 	// spokenHTTP2 is HTTP/2 without TLS, in which members of a replica set talk.
 	spokenHTTP2
-	// spokenKey is how members begin that share a key.
+	// spokenKey is the preface of members with a key file.
 	spokenKey
 )
 
@@ -32,7 +31,7 @@ const firstBytes = 4
 // httpMethods are the first bytes of HTTP's requests.
 var httpMethods = []string{"GET ", "HEAD", "POST", "PUT ", "OPTI"}
 
-// speaks tells a protocol by the first bytes of a connection.
+// speaks detects the protocol by the first bytes of a connection.
 func speaks(first []byte) spoken {
 	text := string(first)
 	switch text {
@@ -49,15 +48,14 @@ func speaks(first []byte) spoken {
 	return spokenMongo
 }
 
-// heard is a connection whose first bytes have been looked at, and are read
-// still.
+// heard is a connection whose first bytes have been peeked at, and are still to be read.
 type heard struct {
 	net.Conn
 	first []byte
 }
 
-// hear waits for the first bytes of a connection. The error is that of reading
-// where there is none of them; what ends behind a few is left to who reads.
+// hear waits for the first bytes of a connection. It returns an error if there are
+// none; if only a few arrive, the reader gets the error.
 func hear(nc net.Conn) (*heard, error) {
 	first := make([]byte, firstBytes)
 	n, err := io.ReadFull(nc, first)

@@ -26,11 +26,11 @@ func newStats() *stats {
 // Stats are the numbers of the server at one moment, for serverStatus.
 type Stats struct {
 	Current   int64 // connections
-	Available int64 // connections that would still be let in
+	Available int64 // connections that would still be accepted
 	Active    int64 // connections with a running operation
 	Awaiting  int64 // of these, those that wait in an exhaust stream
 	Created   int64 // connections since start
-	Rejected  int64 // connections turned away since start, there being too many
+	Rejected  int64 // connections rejected since start, beyond the limit
 	BytesIn   int64 // read from clients since start
 	BytesOut  int64
 	Requests  int64 // since start
@@ -57,7 +57,7 @@ func (s *Server) Stats() Stats {
 	return st
 }
 
-// connectionMetrics shows Stats to Prometheus.
+// connectionMetrics exports Stats to Prometheus.
 func (s *Server) connectionMetrics() []prometheus.Collector {
 	return []prometheus.Collector{s.stats.latency, newGauges(s.Stats,
 		gauge[Stats]{"connections_current", "Open connections.", false, func(st *Stats) float64 { return float64(st.Current) }},

@@ -3,15 +3,15 @@ package server
 import "time"
 
 const (
-	// watchEvery is how often running operations are looked at.
+	// watchEvery is the interval of checks of running operations.
 	watchEvery = 100 * time.Millisecond
-	// watchAfter is how long an operation runs before it is worth a look.
+	// watchAfter is how long an operation runs before it is checked.
 	watchAfter = 100 * time.Millisecond
 )
 
-// watch interrupts long operations whose client has gone, as nobody will read
-// their reply. Writes go on: the client may have seen nothing of them, but
-// what it asked for counts. It returns when the server's life ends.
+// watch interrupts long operations whose client has disconnected, as no one will read
+// their reply. Writes continue: the client requested them. It returns when the server
+// ends.
 func (s *Server) watch() {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
@@ -30,8 +30,7 @@ func (s *Server) watch() {
 	}
 }
 
-// long returns the connections whose operation, which is no write, began
-// before that time.
+// long returns the connections whose operation is not a write, and started before a time.
 func (s *Server) long(before int64) []*link {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 type Aggregation struct {
 	cursor   *Cursor // what reads the collection, or nil
 	out      pipeline.Iterator
-	plain    bool             // the cursor does it all
+	plain    bool             // the cursor does everything
 	sorts    bool             // a stage above it sorts
 	inner    bool             // its results are not the client's
 	async    *readahead.Input // what reads the cursor in a goroutine, or nil
@@ -26,8 +26,7 @@ type Aggregation struct {
 	parkable bool           // no stage above the query pins the store
 	begun    bool
 	parked   bool
-	// counted says that what an inner pipeline has looked at is in the run's
-	// count.
+	// counted says that the run's counters include those of an inner pipeline.
 	counted bool
 }
 
@@ -105,8 +104,8 @@ func (x *Executor) open(ctx context.Context, a *Aggregation, c *catalog.Collecti
 	return nil
 }
 
-// copying hands documents on as copies that outlive the iterator they come
-// from: the stages above may be holding one between two batches of a client.
+// copying returns copies of documents, which outlive the iterator that they come from:
+// a stage above may hold one between two batches.
 type copying struct {
 	in  pipeline.Iterator
 	doc bson.Doc
@@ -123,9 +122,9 @@ func (c *copying) Next(ctx context.Context) (bson.Doc, error) {
 	return c.doc, nil
 }
 
-// mayReadAsync says whether a pipeline over q consumes all that q finds before it
-// delivers anything, and shares no state with q while both run: collators keep
-// memory, JavaScript its variables.
+// mayReadAsync reports whether a pipeline over q consumes all results of q before it
+// returns one, and shares no state with q while both run: collators have buffers,
+// JavaScript has variables.
 func mayReadAsync(q *Query, rest *pipeline.Pipeline) bool {
 	return q.Collator == nil && rest.ConsumesAll() && len(rest.Meta()) == 0 && !q.Tailable && !evaluates(q.Filter.Root())
 }
@@ -147,8 +146,7 @@ func evaluates(n match.Node) bool {
 	return true
 }
 
-// withMeta lets the documents bring the metadata that the pipeline reads. A
-// $geoNear asks for its own.
+// withMeta requests the metadata that the pipeline reads. A $geoNear requests its own.
 func withMeta(cur pipeline.Iterator, known func(string) bson.Value, rest *pipeline.Pipeline, r *pipeline.Run) pipeline.Iterator {
 	names := rest.Meta()
 	if len(names) == 0 {
@@ -160,8 +158,7 @@ func withMeta(cur pipeline.Iterator, known func(string) bson.Value, rest *pipeli
 	return r.Describe(cur, names, known)
 }
 
-// pushDown puts the beginning of a pipeline into the query and returns the
-// rest.
+// pushDown moves the first stages of a pipeline into the query and returns the rest.
 func pushDown(q *Query, p *pipeline.Pipeline) (*pipeline.Pipeline, error) {
 	head, rest := p.Split()
 	q.Filter, q.Sort, q.Skip, q.Limit = head.Filter, head.Sort, head.Skip, head.Limit
@@ -181,8 +178,8 @@ func pushDown(q *Query, p *pipeline.Pipeline) (*pipeline.Pipeline, error) {
 	return rest, nil
 }
 
-// shaping are the stages that belong to the shape of the query below them,
-// because the server answers them together.
+// shaping has the stages that belong to the query's shape, because the server executes
+// them with the query.
 var shaping = map[string]bool{
 	"$group": true, "$lookup": true, "$count": true, "$sortByCount": true, "$bucket": true, "$bucketAuto": true, "$project": true,
 	"$replaceRoot": true, "$replaceWith": true, "$densify": true,
@@ -222,7 +219,7 @@ func (a *Aggregation) Close() {
 	a.giveBack()
 }
 
-// giveBack gives back the memory of the pipeline.
+// giveBack releases the memory of the pipeline.
 func (a *Aggregation) giveBack() {
 	a.memory.Close()
 	if a.run.Env.Memory == &a.memory {

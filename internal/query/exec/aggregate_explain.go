@@ -66,7 +66,7 @@ func (x *Executor) ExplainAggregate(ctx context.Context, c *catalog.Collection, 
 	return err
 }
 
-// stageWriter writes the stages of an explain into b.
+// stageWriter writes the stages of an explain to b.
 type stageWriter struct {
 	x   *Executor
 	ctx context.Context
@@ -98,8 +98,8 @@ func (w *stageWriter) pipeline(n int, p *pipeline.Pipeline, list []bson.Doc, sta
 	return nil
 }
 
-// sorting writes the sort that a $setWindowFields begins with as the n-th
-// element, and returns how many elements that is.
+// sorting writes the sort at the start of a $setWindowFields as the n-th element, and
+// returns the number of elements.
 func (w *stageWriter) sorting(n int, s *pipeline.SetWindowFields, st *pipeline.StageStats) int {
 	d := s.Sorting()
 	if d == nil {
@@ -127,7 +127,7 @@ func writeSpills(b *bson.Builder, s *extsort.Stats) {
 	b.Bool("usedDisk", s.Spills > 0).Int64("spills", s.Spills).Int64("spilledDataStorageSize", s.SpilledBytes)
 }
 
-// writeWindowed writes what the functions of a $setWindowFields took.
+// writeWindowed writes the memory use of a $setWindowFields's functions.
 func writeWindowed(b *bson.Builder, u *pipeline.Windowed) {
 	b.OpenDoc("maxFunctionMemoryUsageBytes")
 	for i, path := range u.Paths {
@@ -150,8 +150,8 @@ func (w *stageWriter) stage(s pipeline.Stage, d bson.Doc, st *pipeline.StageStat
 	return nil
 }
 
-// facet writes a $facet: each of its pipelines as stages behind one that hands it
-// the documents.
+// facet writes a $facet: each of its pipelines as stages after one that supplies the
+// documents.
 func (w *stageWriter) facet(f *pipeline.Facet, st *pipeline.StageStats) error {
 	var branches []pipeline.Branch
 	if st != nil {
@@ -182,7 +182,7 @@ type explainer interface {
 	Explain(ctx context.Context, ns pipeline.Namespace, p *pipeline.Pipeline, r *pipeline.Run, v Verbosity, b *bson.Builder) error
 }
 
-// union writes a $unionWith with the explain of its pipeline, run once more.
+// union writes a $unionWith with the explain of its pipeline, which it runs again.
 func (w *stageWriter) union(u *pipeline.UnionWith) error {
 	ns, p, r := u.Other(w.r)
 	var sub bson.Builder
@@ -210,8 +210,7 @@ func (w *stageWriter) union(u *pipeline.UnionWith) error {
 	return nil
 }
 
-// writeStageStats writes what a stage above the query did, nothing where st is
-// nil.
+// writeStageStats writes the statistics of a stage above the query, nothing if st is nil.
 func writeStageStats(b *bson.Builder, st *pipeline.StageStats) {
 	if st == nil {
 		b.Int64("nReturned", 0).Int64("executionTimeMillisEstimate", 0)
@@ -232,9 +231,9 @@ func writeStageStats(b *bson.Builder, st *pipeline.StageStats) {
 	b.Int64("nReturned", st.Returned).Int64("executionTimeMillisEstimate", st.Time.Milliseconds())
 }
 
-// drive runs a pipeline over a cursor, nil where it has a source of its own, to
-// its end, where v asks for that, and returns what each stage did. It leaves
-// the cursor open.
+// drive runs a pipeline over a cursor to its end, if v requires that, and returns the
+// statistics of each stage. The cursor is nil if the pipeline has a source of its own.
+// It stays open.
 func drive(ctx context.Context, cur *Cursor, p *pipeline.Pipeline, r *pipeline.Run, v Verbosity) ([]*pipeline.StageStats, error) {
 	if v == QueryPlanner {
 		return nil, nil
@@ -267,7 +266,7 @@ func (kept) Close() {}
 // finds buckets is its $cursor, and what the query does with the measurements
 // are stages of their own.
 
-// shownStage is one of those stages, with what it did.
+// shownStage is one of those stages, with its statistics.
 type shownStage struct {
 	doc   bson.Doc
 	stats *stage.Stats

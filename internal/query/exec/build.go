@@ -13,7 +13,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/sortkey"
 )
 
-// builder makes stages of plan nodes.
+// builder builds stages from plan nodes.
 type builder struct {
 	source *source
 	env    *expr.Env
@@ -29,17 +29,17 @@ type builder struct {
 	open     []measurements.Source // of a time-series collection, those with open measurements
 	// fields are those that the reader needs; nil for all.
 	fields []string
-	// belowBlocking says that more than limits and projections stands between the node
-	// that is built next and the reader. rowLimit is how many of its rows those let
-	// pass; 0: all.
+	// belowBlocking says that there are other stages than limits and projections
+	// between the next node and the reader. rowLimit is the limit that these impose on
+	// its rows; 0 for none.
 	belowBlocking bool
 	rowLimit      int64
 	batch         int64 // see Query
-	// fullyConsumed says that the reader takes all its rows before it uses any.
+	// fullyConsumed says that the reader consumes all rows before it uses any.
 	fullyConsumed bool
-	// parallelizable says that goroutines may work for the plan between two rows.
+	// parallelizable says that goroutines may run for the plan between two rows.
 	parallelizable bool
-	// keyed says that the reader takes the keys of the index that led to rows.
+	// keyed says that the reader uses the index keys of rows.
 	keyed bool
 }
 
@@ -71,7 +71,7 @@ func (b *builder) build(n plan.Node) stage.Stage {
 	return b.stage(n)
 }
 
-// fetch makes a fetch, which prefetches where all its rows come from one scan.
+// fetch builds a fetch, which prefetches if all its rows come from one scan.
 func (b *builder) fetch(n *plan.Fetch) *fetch {
 	s := &fetch{stats: stage.Stats{Node: n}, source: b.source, filter: stage.NewFilter(n.Filter, b.env)}
 	s.prefetch.parallelizable, s.prefetch.batch, s.prefetch.memory = b.parallelizable, b.batch, b.source.hold()
@@ -144,7 +144,7 @@ func (b *builder) stage(n plan.Node) stage.Stage {
 			s.cover = newCover(n.Index, n.Paths)
 		}
 		if s.groups = n.Groups; n.Groups {
-			s.last = true // a group whose first document is hidden has others
+			s.last = true // a group whose first document is hidden may have visible ones
 			if b.above > 0 {
 				s.cover = nil
 			}

@@ -8,12 +8,11 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/plan"
 )
 
-// cover rebuilds, from the key of an index entry, a document with the fields
-// that the index holds, for plans that never read the document itself.
+// cover rebuilds a document with the indexed fields from the key of an index entry, for covered plans.
 type cover struct {
 	descending []bool
 	fields     []coverField
-	needed     []bool // by part: whose value is read
+	needed     []bool // by part: whether its value is read
 	decoder    keystring.Decoder
 	b          bson.Builder
 	doc        bson.Doc // the last one
@@ -53,8 +52,8 @@ func place(fs []coverField, path []string, part int) []coverField {
 	return append(fs, coverField{name: path[0], sub: place(nil, path[1:], part)})
 }
 
-// document rebuilds the document, which is valid until the next call. exact is false where a value that is read is
-// null, which in a key also stands for a field that is missing.
+// document rebuilds the document, which is valid until the next call. exact is false if a value that is read is
+// null, which in a key may also be a missing field.
 func (c *cover) document(key, bits []byte) (doc bson.Doc, exact bool, err error) {
 	values, _, err := c.decoder.Decode(key, bits, c.descending)
 	if err != nil {
@@ -82,8 +81,7 @@ func (c *cover) write(fs []coverField, values []bson.Value) {
 	}
 }
 
-// directions tells which parts of an index run downward. Hashes always run
-// upward.
+// directions returns which parts of an index are descending. Hashes are always ascending.
 func directions(ix *plan.Index) []bool {
 	d := make([]bool, len(ix.Parts))
 	for i, p := range ix.Parts {

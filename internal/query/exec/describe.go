@@ -9,19 +9,19 @@ import (
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
-// maxDescriptors bounds the descriptors that are kept.
+// maxDescriptors bounds the cached descriptors.
 const maxDescriptors = 4096
 
-// descriptors keeps what describe makes. A collection's own descriptor never
-// changes but for its indexes' multikey paths.
+// descriptors caches the results of describe. A collection's own descriptor never
+// changes except for its indexes' multikey paths.
 type descriptors struct {
 	made sync.Map // *catalog.Collection → *plan.Collection
 	n    atomic.Int64
 }
 
-// describe returns the planner's descriptor of a collection; nobody changes
-// it. The caller has taken the snapshot before (catalog's invariant
-// multikey-first), or the query reads no index.
+// describe returns the planner's descriptor of a collection, which is immutable. The
+// caller has taken the snapshot before (catalog's invariant multikey-first), or the
+// query reads no index.
 func (x *Executor) describe(c *catalog.Collection) *plan.Collection {
 	d := &x.descriptors
 	if v, ok := d.made.Load(c); ok && current(v.(*plan.Collection)) {
@@ -29,15 +29,15 @@ func (x *Executor) describe(c *catalog.Collection) *plan.Collection {
 	}
 	p := describe(c)
 	if _, known := d.made.Swap(c, p); !known && d.n.Add(1) > maxDescriptors {
-		// Those of collections that have changed or gone are among them.
+		// Some are of collections that have changed or were dropped.
 		d.made.Clear()
 		d.n.Store(0)
 	}
 	return p
 }
 
-// current says whether no index has become multikey in a new place since the
-// descriptor was made.
+// current reports whether no index has got new multikey paths since the descriptor was
+// made.
 func current(d *plan.Collection) bool {
 	for _, ix := range d.Indexes {
 		if !samePaths(ix.Multikey, ix.Handle.(*catalog.Index).Multikey()) {

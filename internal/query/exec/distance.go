@@ -12,8 +12,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/plan"
 )
 
-// distance is the stage of a plan.Distance: it takes all rows in, and delivers
-// them by their distance.
+// distance is the stage of a plan.Distance: it consumes all rows, and returns them in
+// the order of their distance.
 type distance struct {
 	stats  stage.Stats
 	node   *plan.Distance
@@ -53,7 +53,7 @@ func (s *distance) Work(ctx context.Context, row *stage.Row) (stage.State, error
 	return s.stats.Count(stage.NeedTime), err
 }
 
-// measure keeps a row that lies within the distances wanted.
+// measure keeps a row that is within the query's distances.
 func (s *distance) measure(row *stage.Row) error {
 	near := s.node.Near.Near
 	d, point, ok := nearest(s.node.Part.Values(row.Doc), near.Point)
@@ -71,7 +71,7 @@ func (s *distance) measure(row *stage.Row) error {
 	return nil
 }
 
-// emit delivers the nearest of what is left.
+// emit returns the nearest of the remaining rows.
 func (s *distance) emit(row *stage.Row) (stage.State, error) {
 	if len(s.found) == 0 {
 		return s.stats.Count(stage.EOF), nil

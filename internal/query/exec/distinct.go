@@ -69,7 +69,7 @@ func DistinctPlan(q *Query, path string) func(plan.Node) plan.Node {
 				return n
 			}
 			scan := &plan.DistinctScan{Index: s.Index, Bounds: s.Bounds, Field: i, Backward: s.Backward, Elements: elements}
-			if err != nil { // a path that no projection may name
+			if err != nil { // a path that is not allowed in a projection
 				return scan
 			}
 			return &plan.Projection{Input: scan, Kind: plan.ProjectionCovered, Spec: shape}
@@ -79,12 +79,12 @@ func DistinctPlan(q *Query, path string) func(plan.Node) plan.Node {
 }
 
 // distinctScan reads the first entry for each value of the leading fields, and
-// seeks past the rest. Null in a key also stands for a missing field, which has
-// no value: those entries are looked at one by one.
+// seeks past the rest. Null in a key may also be a missing field, which has no value:
+// those entries are checked one by one.
 type distinctScan struct {
 	indexScan
 	fields   int  // leading fields that make an entry distinct
-	groups   bool // what is missing counts as a value
+	groups   bool // a missing field counts as a value
 	elements bool // the first field's keys are of the elements of arrays, too
 	b        bson.Builder
 }
@@ -113,8 +113,8 @@ func (s *distinctScan) Work(ctx context.Context, row *stage.Row) (stage.State, e
 	return stage.Advanced, nil
 }
 
-// wrap puts an array that is itself an element back into one: whoever takes the
-// row's values takes arrays apart.
+// wrap puts an array that is itself an element into another array, because the reader
+// of the row unwinds arrays.
 func (s *distinctScan) wrap(row *stage.Row) {
 	path := s.index.Parts[0].Path
 	if v := row.Doc.Lookup(path); v.Type == bson.TypeArray {
@@ -150,7 +150,7 @@ func (s *distinctScan) missing(row *stage.Row) (bool, error) {
 	return !found, err
 }
 
-// past is where the scan goes on behind all keys that share the leading fields
+// past returns where the scan continues after all keys that share the leading fields
 // with key.
 func (s *distinctScan) past(key []byte) []byte {
 	n := leading(key, s.index, s.fields)
@@ -160,7 +160,7 @@ func (s *distinctScan) past(key []byte) []byte {
 	return keystring.Successor(append([]byte(nil), key[:n]...))
 }
 
-// leading is how long the first n fields of a key are.
+// leading returns the length of the first n fields of a key.
 func leading(key []byte, ix *plan.Index, n int) int {
 	pos := 0
 	for i := 0; i < n; i++ {

@@ -70,8 +70,8 @@ type Query struct {
 	ownedBy *catalog.Index
 }
 
-// leaveOut has the query find only what the shard owns, where other documents lie in the
-// collection as well.
+// leaveOut restricts the query to documents that the shard owns, if the collection has
+// others as well.
 func (q *Query) leaveOut(c *catalog.Collection) {
 	if c == nil || q.leavesOut || q.All || c.Sharding() == nil || len(c.Sharding().Hidden) == 0 {
 		return
@@ -94,7 +94,7 @@ type QueryMemory struct {
 	express express
 }
 
-// newRun is the memory of a run.
+// newRun allocates a run.
 func (q *Query) newRun() *running {
 	if q.Memory == nil {
 		return new(running)
@@ -102,7 +102,7 @@ func (q *Query) newRun() *running {
 	return &q.Memory.run
 }
 
-// running is a query that has been planned and tried, over its snapshot.
+// running is a query with its chosen plan and its snapshot.
 type running struct {
 	x        *Executor
 	coll     *catalog.Collection
@@ -123,23 +123,23 @@ type running struct {
 	planned memory.Holding // of the filter and its plans, where that is large
 }
 
-// largeDocument is the size of documents, in bytes, from which on those at hand
-// are taken from the operation's memory.
+// largeDocument is the size, in bytes, from which on the current document counts against
+// the operation's memory.
 const largeDocument = 64 << 10
 
-// copiesAtHand is how often a document is in memory while it is read: in the
-// block that it came in, packed and not, and as what is made of it.
+// copiesAtHand is the number of copies of a document in memory while it is read: in its
+// block, compressed and uncompressed, and in the result.
 const copiesAtHand = 3
 
-// largeFilter is the size of filters, in bytes, from which on they are taken from
-// the operation's memory, and copiesPlanned how often they are in it: a value of a
-// long list is a node, a bound of an index and its key.
+// largeFilter is the size, in bytes, from which on filters count against the operation's
+// memory, and copiesPlanned the number of copies that are counted: a value of a long list
+// becomes a node, an index bound and a key.
 const (
 	largeFilter   = 16 << 10
 	copiesPlanned = 12
 )
 
-// open gives the query an account, unless the operation has one.
+// open opens a memory account for the query, unless the operation has one.
 func (r *running) open() {
 	if r.query.Env.Memory == nil {
 		r.account.Open(r.x.Memory)
@@ -148,7 +148,7 @@ func (r *running) open() {
 	r.hand, r.planned = r.query.Env.Hold(), r.query.Env.Hold()
 }
 
-// expectPlan takes memory for the filter, as it is read, and the plans for it.
+// expectPlan reserves memory for the parsed filter, and its plans.
 func (r *running) expectPlan() error {
 	if n := r.query.Filter.Size(); n > largeFilter {
 		return r.planned.Set(copiesPlanned * n)
@@ -156,8 +156,8 @@ func (r *running) expectPlan() error {
 	return nil
 }
 
-// expectLarge takes memory for a document of a collection of large ones before
-// any is read.
+// expectLarge reserves memory for a document before the first read, if the collection's
+// documents are large.
 func (r *running) expectLarge() error {
 	if size := averageSize(r.coll); size > largeDocument {
 		return r.hand.Set(copiesAtHand * size)
@@ -165,8 +165,8 @@ func (r *running) expectLarge() error {
 	return nil
 }
 
-// averageSize is that of the documents of a collection, which may be nil, in
-// bytes; 0 where it is not known.
+// averageSize returns the average size of a collection's documents in bytes, 0 if unknown.
+// The collection may be nil.
 func averageSize(c *catalog.Collection) int {
 	if c == nil || c.Virtual() != nil || c.Count() <= 0 {
 		return 0
@@ -174,7 +174,7 @@ func averageSize(c *catalog.Collection) int {
 	return int(c.DataSize() / c.Count())
 }
 
-// nodes plans a query; adjust, where not nil, changes each candidate.
+// nodes plans a query. adjust, if not nil, is applied to each candidate.
 func (x *Executor) nodes(c *catalog.Collection, q *Query, adjust func(plan.Node) plan.Node) ([]plan.Node, error) {
 	if c == nil && match.TextIn(q.Filter.Root()) != nil {
 		return nil, plan.ErrNoTextIndex
@@ -324,12 +324,11 @@ func (x *Executor) prepare(ctx context.Context, c *catalog.Collection, q *Query,
 	return r, nil
 }
 
-// countDocuments counts the documents of the collection, in the state that the query
-// asks for.
+// countDocuments counts the documents of the collection in the query's snapshot.
 func (r *running) countDocuments() (int64, error) {
 	switch {
 	case r.coll.Virtual() != nil:
-		return 0, nil // no plan asks for it
+		return 0, nil // no plan has such a limit
 	case r.query.At == nil:
 		return r.coll.Count(), nil
 	}
@@ -337,16 +336,16 @@ func (r *running) countDocuments() (int64, error) {
 	return n, err
 }
 
-// built makes the stages of a plan. The error is that of the operation, which may
-// end before a large one is made.
+// built builds the stages of a plan. The error is that of the operation, which may end
+// before a large plan is built.
 func (r *running) built(n plan.Node) (s stage.Stage, err error) {
 	defer expr.Interrupted(&err)
 	r.builder.interrupt.Of = r.query.Env
 	return r.builder.build(n), nil
 }
 
-// isLookup says whether a query reads one record and nothing else, which needs
-// no snapshot: a get is a state of its own.
+// isLookup reports whether a query only reads one record, which needs no snapshot: a single
+// get is consistent.
 func isLookup(c *catalog.Collection, q *Query) bool {
 	if c == nil || !c.FindsByID() || q.Distinct != "" || q.Sort.Natural() != 0 {
 		return false
@@ -388,7 +387,7 @@ func (r *running) next(ctx context.Context, row *stage.Row) (bool, error) {
 		ok, err := r.runner.next(ctx, row)
 		if len(row.Doc) > largeDocument && err == nil {
 			err = r.hand.Set(copiesAtHand * len(row.Doc))
-			r.x.Memory.Settle(copiesAtHand * len(row.Doc)) // each row is garbage once the next is there
+			r.x.Memory.Settle(copiesAtHand * len(row.Doc)) // a row is garbage once the next one is read
 		}
 		if err != nil || !ok || !r.source.expiredSince(row) {
 			return ok, err
@@ -396,7 +395,7 @@ func (r *running) next(ctx context.Context, row *stage.Row) (bool, error) {
 	}
 }
 
-// close gives back stages and snapshot.
+// close releases stages and snapshot.
 func (r *running) close() {
 	r.x.Counts.sorted(r.winner.stage)
 	r.winner.stage.Close()
@@ -406,7 +405,7 @@ func (r *running) close() {
 	r.abandon()
 }
 
-// abandon gives back what a query holds that has no stages yet, or no more.
+// abandon releases the resources of a query without stages.
 func (r *running) abandon() {
 	r.release()
 	r.account.Close()
@@ -415,7 +414,7 @@ func (r *running) abandon() {
 	}
 }
 
-// release gives back the snapshot.
+// release releases the snapshot.
 func (r *running) release() {
 	if r.snapshot != nil {
 		r.snapshot.Close()
@@ -427,10 +426,10 @@ func (r *running) release() {
 type Cursor struct {
 	r        *running
 	row      stage.Row
-	arrivals <-chan struct{} // rings when there may be more than Unpark found
-	token    []byte          // the record delivered last, where the query asks for it
+	arrivals <-chan struct{} // notified when there may be new documents
+	token    []byte          // the record returned last, if the query requests it
 	before   []byte          // and the one before
-	keeps    bool            // it is parked, and keeps its state of the store
+	keeps    bool            // it is parked, and keeps its snapshot
 }
 
 // Find runs a query. c is nil where the collection does not exist.
@@ -464,7 +463,7 @@ func (c *Cursor) Next(ctx context.Context) (bson.Doc, error) {
 	if c.r.query.ShowRecordID {
 		return c.withRecordID(), nil
 	}
-	if c.row.Doc == nil { // a plan that nobody reads anything of
+	if c.row.Doc == nil { // a plan without a reader
 		return bson.Empty, nil
 	}
 	return c.row.Doc, nil
@@ -560,8 +559,8 @@ type Counted struct {
 	Stats func() bson.Doc
 }
 
-// counting turns plans for documents into plans that count them. Skip and
-// limit belong to the count, so the query gives them up.
+// counting converts plans for documents into plans that count them. Skip and limit become
+// the count's.
 func (x *Executor) counting(c *catalog.Collection, q *Query) func(plan.Node) plan.Node {
 	skip, limit := q.Skip, q.Limit
 	q.Skip, q.Limit = 0, 0
@@ -589,13 +588,13 @@ type Counts struct {
 	// Trials of plans against each other, the units of work and the microseconds
 	// that they took.
 	Trials, TrialWorks, TrialMicros atomic.Int64
-	// Plans that came from a cache, were not there, and were given up.
+	// Cache hits, misses, and cached plans that were given up.
 	CacheHits, CacheMisses, Replanned atomic.Int64
-	// Rows that were sorted in memory, their bytes, and how often they went to disk.
+	// Sorted rows, their bytes, and how often a sort spilled to disk.
 	SortedRows, SortedBytes, SortSpills atomic.Int64
 }
 
-// sorted counts what the stages of a plan have sorted.
+// sorted adds the sort counters of a plan's stages.
 func (c *Counts) sorted(s stage.Stage) {
 	if so, ok := s.(*sorter); ok {
 		c.SortedRows.Add(so.rows.Stats.Rows)

@@ -15,11 +15,11 @@ import (
 // Verbosity is how much an explain tells.
 type Verbosity uint8
 
-// The verbosities, each with all that the one before tells.
+// The verbosities. Each includes the previous one.
 const (
 	QueryPlanner      Verbosity = iota // the plan; nothing runs
-	ExecutionStats                     // and how running it went
-	AllPlansExecution                  // and how the trial of each candidate went
+	ExecutionStats                     // and the statistics of its execution
+	AllPlansExecution                  // and the trial of each candidate
 )
 
 // Explained is a statement to explain: a query and what happens to its
@@ -30,8 +30,8 @@ type Explained struct {
 	Counting bool
 	// Kind is "" for a query, or the Kind of a plan.Write.
 	Kind string
-	// Single says, for a Write, that it ends after one document; Simple that it is
-	// an update or a delete which may take the short way to an _id.
+	// Single says that a Write ends after one document, Simple that it is an update or
+	// a delete that may use the express path by _id.
 	Single, Simple bool
 	// Returns says, for a Write, that it returns the document (findAndModify).
 	Returns bool
@@ -46,10 +46,10 @@ type Explained struct {
 
 	drive func(context.Context, *Cursor) error // runs what is above the query; nil for nothing
 	skips bool                                 // the plan skips from group to group
-	whole bool                                 // the query is all that a pipeline asks for
+	whole bool                                 // the query is the whole pipeline
 }
 
-// expressKinds are the writes as they are called on the short way.
+// expressKinds has the names of writes on the express path.
 var expressKinds = map[string]string{"UPDATE": "EXPRESS_UPDATE", "DELETE": "EXPRESS_DELETE"}
 
 // write puts the statement's write on top of a plan.
@@ -112,7 +112,7 @@ func (x *Executor) Explain(ctx context.Context, c *catalog.Collection, ns string
 	return r.explainExecution(ctx, b, v, e.drive, shown)
 }
 
-// shown is the filter as the client wrote it, in its normal form.
+// shown returns the client's filter in normal form.
 func (q *Query) shown() bson.Doc {
 	n, _ := match.WithoutOwned(q.Filter.Root())
 	if n == nil {
@@ -151,7 +151,7 @@ func (r *running) explainPlanner(b *bson.Builder, ns string, planned time.Durati
 	b.Close().Close()
 }
 
-// explainExecution runs the winner, by drive where that is not nil, and writes
+// explainExecution runs the winner, with drive if that is not nil, and writes
 // executionStats.
 func (r *running) explainExecution(ctx context.Context, b *bson.Builder, v Verbosity, drive func(context.Context, *Cursor) error, shown *candidate) error {
 	var candidates []bson.Doc
@@ -204,11 +204,11 @@ func (r *running) drain(ctx context.Context) (n int64, err error) {
 	}
 }
 
-// maxExplainReply is how large explain's reply gets, in bytes, before plans in it
-// are cut short: what follows them still has to fit into a document.
+// maxExplainReply is the size of explain's reply, in bytes, from which on plans are
+// truncated: the rest must still fit into a document.
 const maxExplainReply = 15 << 20
 
-// explainRoom is how large the next plan in b may be.
+// explainRoom returns the maximum size of the next plan in b.
 func explainRoom(b *bson.Builder) int { return min(plan.MaxExplain, maxExplainReply-b.Len()) }
 
 // execution is executionStats of a candidate that returned n documents. Its plan
@@ -222,8 +222,8 @@ func (c *candidate) execution(n int64, elapsed time.Duration, room int) bson.Doc
 	return b.Finish()
 }
 
-// stats is what allPlansExecution and the plan cache show of a candidate after
-// its trial.
+// stats returns the document about a candidate's trial in allPlansExecution and in the
+// plan cache.
 func (c *candidate) stats(scored bool, room int) bson.Doc {
 	keys, docs := totals(c.stage)
 	var b bson.Builder
@@ -307,8 +307,7 @@ func specificCounters(s stage.Stage, b *bson.Builder) {
 	}
 }
 
-// wouldWrite stands in for a write in an explain: it counts what the write
-// would do and does nothing.
+// wouldWrite replaces a write in an explain: it only counts what the write would do.
 type wouldWrite struct {
 	stats            stage.Stats
 	input            stage.Stage

@@ -7,13 +7,12 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/plan"
 )
 
-// express is the short way to one document: a lookup and a projection in one
-// stage.
+// express is the fast path to one document: a lookup and a projection in one stage.
 type express struct {
 	stats  stage.Stats
 	inputs [1]stage.Stage
 	done   bool
-	read   idHack // the input of a lookup by _id without more to it
+	read   idHack // the input of a plain lookup by _id
 }
 
 func (b *builder) express(n *plan.Express) stage.Stage {

@@ -14,10 +14,9 @@ import (
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
-// walkAfter is how many records in a row must be asked for in rising order
-// before they are read by one iterator that steps along, instead of a lookup
-// each: entries with equal keys are in the order of their records, and times
-// often rise with _id.
+// walkAfter is how many consecutive records must be in ascending order before one
+// iterator reads them, instead of a lookup each: entries with equal keys are in the
+// order of their records, and times often ascend with _id.
 const walkAfter = 8
 
 // fetch reads the document of each row and filters it.
@@ -28,13 +27,13 @@ type fetch struct {
 	filter   *stage.Filter
 	closer   io.Closer // of the document of the last row
 	prefetch prefetch
-	// skips is what leaves out the first entries of the scan, while it does: from
-	// there on the scan is prefetched.
+	// skips is the skip over the first entries of the scan, until it is done.
+	// Prefetching starts after it.
 	skips *skip
 	had   int64 // rows that came with their document from a stage below
 
-	last   []byte // record asked for before
-	rising int    // so many were above the one before
+	last   []byte // previous record
+	rising int    // length of the ascending run
 	walk   readahead.Walk
 }
 
@@ -55,7 +54,7 @@ func (s *fetch) Close() error {
 	return errors.Join(s.walk.Close(), s.input.Close())
 }
 
-// read reads the document of a record, nil where it is gone.
+// read reads the document of a record, nil if it was removed.
 func (s *fetch) read(record []byte) (bson.Doc, io.Closer, error) {
 	if bytes.Compare(record, s.last) > 0 {
 		s.rising++
@@ -71,8 +70,7 @@ func (s *fetch) read(record []byte) (bson.Doc, io.Closer, error) {
 	return doc, nil, err
 }
 
-// readNext reads the document of a record above the one before, nil where it is
-// gone.
+// readNext reads the document of a record after the previous one, nil if it was removed.
 func (s *fetch) readNext(record []byte) (bson.Doc, error) {
 	found, err := s.source.walk(&s.walk, record)
 	if err != nil || !found {
@@ -132,7 +130,7 @@ func (s *fetch) Work(ctx context.Context, row *stage.Row) (stage.State, error) {
 	return s.stats.Count(stage.Advanced), nil
 }
 
-// next takes a row from the input and reads its document, nil where it is gone.
+// next reads the next row of the input and its document, nil if that was removed.
 func (s *fetch) next(ctx context.Context, row *stage.Row) (stage.State, error) {
 	s.endBatch()
 	state, err := s.input.Work(ctx, row)
@@ -164,7 +162,7 @@ func (s *fetch) next(ctx context.Context, row *stage.Row) (stage.State, error) {
 	return state, err
 }
 
-// hasKey says whether the document of a row still has the key by which it was found.
+// hasKey reports whether the document of a row still has the key by which it was found.
 func hasKey(row *stage.Row) (bool, error) {
 	keys, _, err := row.Index.Handle.(*catalog.Index).Keys(row.Doc, nil)
 	if err != nil {

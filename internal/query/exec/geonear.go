@@ -16,21 +16,21 @@ import (
 )
 
 const (
-	// fewNear and manyNear are the numbers of documents in a ring below and above
-	// which the next ring is made wider or narrower.
+	// fewNear and manyNear are the numbers of documents in a ring below and above which
+	// the next ring is wider or narrower.
 	fewNear, manyNear = 300, 600
-	// maxNearBytes bounds the documents that a search by distance keeps at hand;
-	// it reads others a second time.
+	// maxNearBytes bounds the documents that a search by distance buffers; it reads
+	// others a second time.
 	maxNearBytes = 32 << 20
-	// probeSteps is how many radii are tried, each four times the one before, to
-	// find how wide the first ring should be.
+	// probeSteps is how many radii are tried for the first ring, each four times the
+	// previous one.
 	probeSteps = 15
 )
 
-// geoNear delivers documents in the order of their distance from a point. It
-// scans the index for the cells of a ring around the point, measures the
-// documents that it finds there, delivers those within the ring, and goes on
-// with the next, wider ring.
+// geoNear returns documents in the order of their distance from a point. It scans the
+// index for the cells of a ring around the point, computes the distance of the
+// documents there, returns those within the ring, and continues with the next, wider
+// ring.
 type geoNear struct {
 	stats   stage.Stats
 	node    *plan.GeoNear
@@ -42,7 +42,7 @@ type geoNear struct {
 	step         float64 // width of the next ring
 	limit        float64 // where the last ring ends
 	begun, last  bool
-	scan         *indexScan // of the ring; nil where it is through
+	scan         *indexScan // of the ring; nil at its end
 	seen         *dedup
 	found        nearHeap
 	inRing       int
@@ -68,7 +68,7 @@ type nearRow struct {
 	distance float64
 	sequence int
 	record   []byte
-	doc      bson.Doc // nil where it must be read again
+	doc      bson.Doc // nil if it must be read again
 	point    bson.Value
 }
 
@@ -120,7 +120,7 @@ func (s *geoNear) Close() error {
 	return s.endScan()
 }
 
-// save lets go of the document of the last row, which was passed on.
+// save releases the document of the last row, which has been returned.
 func (s *geoNear) save() error { s.release(); return nil }
 
 func (s *geoNear) restore() error { return s.node.Index.Handle.(*catalog.Index).Check() }
@@ -168,7 +168,7 @@ func (s *geoNear) Work(ctx context.Context, row *stage.Row) (stage.State, error)
 	return s.stats.Count(stage.NeedTime), nil
 }
 
-// widen begins the next ring.
+// widen starts the next ring.
 func (s *geoNear) widen() {
 	switch {
 	case s.inRing < fewNear:
@@ -193,8 +193,8 @@ func (s *geoNear) ringNow() *interval {
 	return &s.searched[len(s.searched)-1]
 }
 
-// ring is the bounds of the documents at distances from inner to outer. A 2d
-// index is asked for all within outer; what was seen before is passed over.
+// ring returns the bounds for documents at distances from inner to outer. A 2d index is
+// scanned for all within outer; records that were seen before are skipped.
 func (s *geoNear) ring(inner, outer float64) []plan.Intervals {
 	p := &s.node.Near.Near.Point
 	if s.flat {
@@ -234,8 +234,8 @@ func (s *geoNear) probe(ctx context.Context) error {
 	return nil
 }
 
-// around sets the step to the i-th radius from the largest one and returns the
-// bounds of what lies about as near to the point.
+// around sets the step to the i-th radius from the largest one and returns the bounds
+// of that radius.
 func (s *geoNear) around(i int) []plan.Intervals {
 	p := &s.node.Near.Near.Point
 	if s.flat {
@@ -247,7 +247,7 @@ func (s *geoNear) around(i int) []plan.Intervals {
 	return s.node.CellBounds(cells)
 }
 
-// advance takes one more entry of the ring and measures its document.
+// advance reads one more entry of the ring and computes the distance of its document.
 func (s *geoNear) advance(ctx context.Context, row *stage.Row) (stage.State, error) {
 	state, err := s.scan.Work(ctx, row)
 	if err != nil {
@@ -322,7 +322,7 @@ func nearest(values []bson.Value, p geo.Point) (distance float64, at bson.Value,
 	return distance, at, ok
 }
 
-// emit delivers the nearest document that was found.
+// emit returns the nearest document that was found.
 func (s *geoNear) emit(row *stage.Row) (stage.State, error) {
 	r := heap.Pop(&s.found).(nearRow)
 	if r.doc == nil {
@@ -351,9 +351,9 @@ func (s *geoNear) emit(row *stage.Row) (stage.State, error) {
 	return s.stats.Count(stage.Advanced), nil
 }
 
-// searchByDistance puts the $geoNear that a pipeline begins with into the
-// query. Errors: 26 where there is no collection, 27 where it is not clear
-// which index is meant, and those of the stage's arguments.
+// searchByDistance moves the $geoNear at the start of a pipeline into the query.
+// Errors: 26 if there is no collection, 27 if the index is ambiguous, and those of the
+// stage's arguments.
 func searchByDistance(c *catalog.Collection, q *Query, p *pipeline.Pipeline) error {
 	stage := p.First()
 	if stage == nil {
@@ -403,8 +403,8 @@ func onlyGeoPath(c *catalog.Collection) (string, error) {
 	return "", mongoerr.New(mongoerr.IndexNotFound, "$geoNear requires a 2d or 2dsphere index, but none were found")
 }
 
-// describeSearch writes the rings that were searched, and what the scan of each
-// did, as stages below.
+// describeSearch writes the rings that were searched, and the statistics of each scan
+// as input stages.
 func (s *geoNear) describeSearch(b *bson.Builder) {
 	b.OpenArray("searchIntervals")
 	for i, at := range s.searched {
@@ -431,8 +431,7 @@ func (s *geoNear) describeSearch(b *bson.Builder) {
 	b.Close()
 }
 
-// fetchedRing shows what a search did with the rows of a ring's scan as the stage
-// that reads their documents.
+// fetchedRing shows what a search did with the rows of a ring's scan as a FETCH stage.
 type fetchedRing struct {
 	stats stage.Stats
 	*indexScan

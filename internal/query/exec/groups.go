@@ -12,12 +12,12 @@ import (
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
-// A $group by one field, which asks for nothing of its groups or for their
-// first documents in an order that an index has, needs one entry of that index
-// for each group: the scan skips from value to value.
+// A $group by one field that needs only the groups, or the first document of each in
+// the order of an index, reads one entry of that index per group: the scan skips from
+// value to value.
 
-// reads tells the query which fields the pipeline above it reads, and returns
-// the adjustment of its plans where that begins with such a $group, else nil.
+// reads tells the query which fields the pipeline reads, and returns the adjustment of
+// its plans if the pipeline begins with such a $group, else nil.
 func (x *Executor) reads(c *catalog.Collection, q *Query, rest *pipeline.Pipeline) func(plan.Node) plan.Node {
 	paths, whole := rest.Needs()
 	if !whole {
@@ -71,20 +71,20 @@ func opposite(p sortkey.Pattern) sortkey.Pattern {
 	return reversed
 }
 
-// skips says whether a plan skips from value to value.
+// skips reports whether a plan skips from value to value.
 func skips(n plan.Node) bool {
 	return has(n, func(n plan.Node) bool { _, ok := n.(*plan.DistinctScan); return ok })
 }
 
-// readsLeast says whether no other plan is worth a trial against one: it skips from
-// value to value, or counts the entries of a range.
+// readsLeast reports whether a plan needs no trial against others: it skips from value
+// to value, or counts the entries of a range.
 func readsLeast(n plan.Node) bool {
 	return skips(n) || has(n, func(n plan.Node) bool { _, ok := n.(*plan.CountScan); return ok })
 }
 
-// leaders turns plans over nothing but an index that holds path behind points
-// into ones that deliver the first document for each of its values. paths are
-// the fields that are read of it, nil for all.
+// leaders converts plans over only an index that has path after point bounds into plans
+// that return the first document for each value of path. paths are the fields that are
+// read, nil for all.
 func leaders(path string, paths []string) func(plan.Node) plan.Node {
 	shape, kind := shapeOf(paths), plan.ProjectionCovered
 	return func(n plan.Node) plan.Node {
@@ -114,7 +114,7 @@ func leaders(path string, paths []string) func(plan.Node) plan.Node {
 	}
 }
 
-// shapeOf is the projection on paths, nil where there is none for them.
+// shapeOf returns the projection on paths, nil if there is none.
 func shapeOf(paths []string) *project.Projection {
 	if len(paths) == 0 {
 		return nil

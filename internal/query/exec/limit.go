@@ -16,13 +16,13 @@ func (s *eof) Work(context.Context, *stage.Row) (stage.State, error) {
 	return s.stats.Count(stage.EOF), nil
 }
 
-// skip leaves out the first n rows.
+// skip skips the first n rows.
 type skip struct {
 	stats stage.Stats
 	input stage.Stage
 	n     int64
-	// entries is the input, where a fetch above takes its rows past this stage once
-	// all are skipped (see fetch.skips); total is what n was.
+	// entries is the input if a fetch above reads it directly once all rows are skipped
+	// (see fetch.skips); total is the original n.
 	entries *indexScan
 	total   int64
 }
@@ -75,7 +75,7 @@ func (s *limit) Work(ctx context.Context, row *stage.Row) (stage.State, error) {
 	return s.stats.Count(state), err
 }
 
-// count counts its input, or answers with a count known beforehand.
+// count counts its input, or returns a known count.
 type count struct {
 	stats       stage.Stats
 	input       stage.Stage // nil: known holds the answer

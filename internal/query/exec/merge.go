@@ -9,7 +9,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/sortkey"
 )
 
-// sortMerge merges inputs that each have the order of a sort.
+// sortMerge merges sorted inputs.
 type sortMerge struct {
 	stats   stage.Stats
 	inputs  []stage.Stage
@@ -29,7 +29,7 @@ type head struct {
 type headState uint8
 
 const (
-	headEmpty headState = iota // the input has to be asked
+	headEmpty headState = iota // the next row must be read from the input
 	headFull
 	headEnded
 )
@@ -38,8 +38,8 @@ func (s *sortMerge) Stats() *stage.Stats   { return &s.stats }
 func (s *sortMerge) Inputs() []stage.Stage { return s.inputs }
 func (s *sortMerge) Close() error          { return closeAll(s.inputs) }
 
-// save keeps copies of the rows at hand, whose bytes are the inputs'. Whoever fetches
-// their documents later sees whether these still have the keys.
+// save keeps copies of the current rows, whose bytes are the inputs'. The later fetch
+// of their documents checks whether these still have the keys.
 func (s *sortMerge) save() error {
 	for i := range s.heads {
 		h := &s.heads[i]
@@ -80,7 +80,7 @@ func (s *sortMerge) Work(ctx context.Context, row *stage.Row) (stage.State, erro
 	return s.stats.Count(stage.Advanced), nil
 }
 
-// fill asks one input for its next row.
+// fill reads the next row of one input.
 func (s *sortMerge) fill(ctx context.Context, i int) (stage.State, error) {
 	h := &s.heads[i]
 	state, err := s.inputs[i].Work(ctx, &h.row)
@@ -97,8 +97,8 @@ func (s *sortMerge) fill(ctx context.Context, i int) (stage.State, error) {
 	return s.stats.Count(stage.NeedTime), err
 }
 
-// sortKey appends the bytes by which a row is ordered: parts of its index key,
-// turned round where index and sort run in opposite directions.
+// sortKey appends the bytes by which a row is ordered: parts of its index key, inverted
+// if index and sort have opposite directions.
 func (s *sortMerge) sortKey(dst []byte, row *stage.Row) ([]byte, error) {
 	if row.Index == nil {
 		return s.keys.Append(dst, row.Doc)
@@ -123,7 +123,7 @@ func (s *sortMerge) sortKey(dst []byte, row *stage.Row) ([]byte, error) {
 	return dst, nil
 }
 
-// subplan passes on the rows of a plan whose branches were planned one by one.
+// subplan returns the rows of a plan whose branches were planned one by one.
 type subplan struct {
 	stats stage.Stats
 	input stage.Stage
@@ -141,20 +141,20 @@ func (s *subplan) Work(ctx context.Context, row *stage.Row) (stage.State, error)
 	return s.stats.Count(state), nil
 }
 
-// andSorted answers with the records that all inputs have. They deliver
-// theirs in the order of the records; one after the other is asked for the
-// record at hand, and one that is beyond it says which is next.
+// andSorted returns the records that all inputs have. The inputs are in the order of
+// the records. Each in turn is advanced to the current record; an input that is past it
+// determines the next one.
 //
-// It saves nothing for a park: the record at hand is a copy, without document and
-// key. An update or a delete between two batches may have taken it out of what an
-// input has delivered already, so a fetch with all conditions of the query stands
-// above (plan.AndSorted): it reads the document in the state of that moment.
+// It saves nothing for a park: the current record is a copy, without document and key.
+// An update or a delete between two batches may have removed the record from what an
+// input has returned already, so there is a fetch with all conditions of the query
+// above (plan.AndSorted), which reads the document in the current state.
 type andSorted struct {
 	stats  stage.Stats
 	inputs []stage.Stage
-	row    stage.Row // the record at hand, where agreed > 0; its bytes are ours
-	agreed int       // how many inputs in a row have it
-	at     int       // the input that is asked next
+	row    stage.Row // the current record, if agreed > 0; a copy
+	agreed int       // how many consecutive inputs have it
+	at     int       // the next input to advance
 }
 
 func (s *andSorted) Stats() *stage.Stats   { return &s.stats }
@@ -172,7 +172,7 @@ func (s *andSorted) Work(ctx context.Context, row *stage.Row) (stage.State, erro
 		c = bytes.Compare(next.Record, s.row.Record)
 	}
 	switch {
-	case c < 0: // it has to come nearer
+	case c < 0: // it has to advance further
 		return s.stats.Count(stage.NeedTime), nil
 	case c == 0:
 		s.agreed++
@@ -188,8 +188,7 @@ func (s *andSorted) Work(ctx context.Context, row *stage.Row) (stage.State, erro
 	return s.stats.Count(stage.Advanced), nil
 }
 
-// or answers with the rows of its inputs, one input after the other, each
-// record once.
+// or returns the rows of its inputs, one input after the other, each record once.
 type or struct {
 	stats  stage.Stats
 	inputs []stage.Stage
@@ -221,7 +220,7 @@ func (s *or) Work(ctx context.Context, row *stage.Row) (stage.State, error) {
 	}
 	switch state {
 	case stage.EOF:
-		if err := s.inputs[s.at].Close(); err != nil { // there may be ten thousands
+		if err := s.inputs[s.at].Close(); err != nil { // there may be tens of thousands
 			return stage.EOF, err
 		}
 		s.at++

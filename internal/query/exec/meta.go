@@ -10,7 +10,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/sortkey"
 )
 
-// knowsMeta says whether a node gives its rows a Meta.
+// knowsMeta reports whether a node gives its rows a Meta.
 func knowsMeta(n plan.Node) bool {
 	switch n.(type) {
 	case *plan.GeoNear, *plan.Distance, *plan.TextOr:
@@ -19,7 +19,7 @@ func knowsMeta(n plan.Node) bool {
 	return false
 }
 
-// metaReader answers {$meta: name} about the row that is being evaluated.
+// metaReader evaluates {$meta: name} for the current row.
 type metaReader struct {
 	row  *stage.Row
 	coll *catalog.Collection // whose records the rows are; nil for none
@@ -46,19 +46,19 @@ func (r *metaReader) value(name string) bson.Value {
 	return r.row.Meta.Value(name)
 }
 
-// sortKey is the array of the values that the row is ordered by.
+// sortKey returns the array of the values by which the row is sorted.
 func (r *metaReader) sortKey() bson.Value {
 	if r.keys == nil {
 		return bson.Value{}
 	}
 	v, err := r.keys.Values(r.row.Doc)
-	if err != nil { // the sort itself has refused such documents
+	if err != nil { // the sort itself has rejected such documents
 		return bson.Value{}
 	}
 	return v
 }
 
-// readsSortKey prepares a query of whose documents {$meta: "sortKey"} is read.
+// readsSortKey prepares a query for reads of {$meta: "sortKey"}.
 func (r *running) readsSortKey() {
 	q := r.query
 	if q.Sort.IsEmpty() || !q.KeyRead && (q.Projection == nil || !slices.Contains(q.Projection.Meta(), "sortKey")) {
@@ -76,7 +76,7 @@ func (r *running) readsSortKey() {
 	}
 }
 
-// recordID is the row's, Missing where it has none.
+// recordID returns the row's record id, Missing if it has none.
 func (r *metaReader) recordID() bson.Value {
 	if r.coll == nil || r.row.Record == nil {
 		return bson.Value{}
@@ -84,7 +84,7 @@ func (r *metaReader) recordID() bson.Value {
 	return bson.Int64(recordID(r.coll, r.row.Record))
 }
 
-// about makes row the one that is evaluated.
+// about makes row the current row.
 func (r *metaReader) about(row *stage.Row) {
 	if r != nil {
 		r.row = row

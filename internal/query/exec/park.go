@@ -14,14 +14,14 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/plan"
 )
 
-// A cursor that waits for its client is parked: it holds its place and nothing of the
-// store. When it goes on, it reads the state of that moment, so it sees what others
-// have written ahead of its place in the meantime, as MongoDB's yielding cursors do.
+// A cursor that waits for its client is parked: it keeps its position but no snapshot.
+// When it continues, it reads the current state, so it sees writes ahead of its
+// position, as MongoDB's yielding cursors do.
 
-// saver is a stage that holds something of the store between two units of
-// work: an iterator, or the bytes of a row that it has not passed on.
+// saver is a stage that holds resources of the store between two units of work: an
+// iterator, or the bytes of a row that it has not returned yet.
 type saver interface {
-	// save lets go of it, and keeps copies of what the next unit of work needs. The
+	// save releases them, and keeps copies of what the next unit of work needs. The
 	// stage's source may read another state by then.
 	save() error
 }
@@ -53,7 +53,7 @@ func (c *Cursor) Park() error {
 	if err := saveAll(c.r.winner.stage); err != nil {
 		return err
 	}
-	c.r.hand.Shrink(len(c.row.Doc)) // the client's batch may have had no room for it
+	c.r.hand.Shrink(len(c.row.Doc)) // it may not have fitted into the client's batch
 	c.row = stage.Row{}
 	if c.r.query.At == nil {
 		c.r.release()
@@ -102,7 +102,7 @@ func (c *Cursor) Unpark(ctx context.Context) error {
 	return nil
 }
 
-// restorer is a stage that looks, before it goes on after save, whether it can.
+// restorer is a stage that checks whether it can continue after save.
 type restorer interface{ restore() error }
 
 func restoreAll(s stage.Stage) error {
@@ -119,7 +119,7 @@ func restoreAll(s stage.Stage) error {
 	return nil
 }
 
-// tails says whether the plan may have more after its end.
+// tails reports whether the plan may have more rows after its end.
 func (c *Cursor) tails() bool {
 	return c.r.query.Tailable && has(c.r.winner.node, func(n plan.Node) bool {
 		s, ok := n.(*plan.CollScan)
@@ -164,7 +164,7 @@ func exhausted(s stage.Stage) bool {
 	return s.Stats().EOF
 }
 
-// save keeps the place.
+// save keeps the position.
 func (s *collScan) save() error {
 	if s.it != nil && !s.node.Tailable && s.it.Valid() {
 		s.last = append(s.last[:0], s.it.Key()...)
@@ -172,8 +172,9 @@ func (s *collScan) save() error {
 	return closeIter(&s.it)
 }
 
-// restore makes sure that a scan of a capped collection can go on behind the
-// record that it has seen last: what was evicted with it would be missed.
+// restore checks that a scan of a capped collection can continue after the record that
+// it has read last. If that was evicted, so may have been others that the scan would
+// miss.
 func (s *collScan) restore() error {
 	if !s.source.coll.Capped || s.last == nil {
 		return nil
@@ -192,7 +193,7 @@ func (s *collScan) restore() error {
 	return closer.Close()
 }
 
-// resume moves behind the place that save has kept.
+// resume moves past the saved position.
 func (s *collScan) resume() bool {
 	switch {
 	case s.last == nil && s.node.Backward:
@@ -205,7 +206,7 @@ func (s *collScan) resume() bool {
 	return s.it.SeekGE(after(s.last))
 }
 
-// after is the smallest key behind key.
+// after returns the smallest key after key.
 func after(key []byte) []byte { return append(bytes.Clone(key), 0) }
 
 func (s *indexScan) save() error {
@@ -225,8 +226,8 @@ func (s *indexScan) save() error {
 	return closeIter(&s.it)
 }
 
-// restore makes sure that the index is still there. One that has become multikey in the
-// meantime has several entries for a document, and does not hold its values.
+// restore checks that the index still exists. If it has become multikey, a document may
+// have several entries, which do not cover it.
 func (s *indexScan) restore() error {
 	ix := s.index.Handle.(*catalog.Index)
 	if err := ix.Check(); err != nil {
@@ -241,7 +242,7 @@ func (s *indexScan) restore() error {
 	return nil
 }
 
-// resume opens the iterator behind the place that save or back has kept.
+// resume opens the iterator after the position that save or back has kept.
 func (s *indexScan) resume() (bool, error) {
 	it, err := s.open()
 	if err != nil {
@@ -255,7 +256,7 @@ func (s *indexScan) resume() (bool, error) {
 	}
 	s.again = false
 	if handle := s.index.Handle.(*catalog.Index); s.turns != s.source.turns && !handle.IsID() {
-		// What has the same key may have moved to before the place.
+		// An entry with the same key may have moved before the position.
 		if place = s.place[:s.placeKey]; s.backward {
 			place = keystring.Successor(bytes.Clone(place))
 		}
@@ -267,9 +268,8 @@ func (s *indexScan) resume() (bool, error) {
 	return it.SeekGE(place), nil
 }
 
-// back puts the scan behind the entry with a key and a record, which it has
-// passed on, so that what came after that comes again; and the entry itself, too,
-// where again says so.
+// back moves the scan back to just after an entry that it has returned, so that later
+// entries are returned again; with again also the entry itself.
 func (s *indexScan) back(key, record []byte, again bool) error {
 	s.place, s.again = append(s.place[:0], key...), again
 	s.placeKey, s.turns = len(key), s.source.turns
@@ -280,19 +280,19 @@ func (s *indexScan) back(key, record []byte, again bool) error {
 	return closeIter(&s.it)
 }
 
-// forget makes a record one that the scan has not answered yet.
+// forget removes a record from those that the scan has returned.
 func (s *indexScan) forget(record []byte) {
 	if s.seen != nil {
 		s.seen.forget(record)
 	}
 }
 
-// save lets go of the document of the last row, which was passed on, and of
-// those that were not. The input is saved after that.
+// save releases the document of the last row, which has been returned, and the
+// prefetched ones. The input is saved after that.
 func (s *fetch) save() error {
 	s.release()
 	return errors.Join(s.prefetch.drop(), s.walk.Close())
 }
 
-// save lets go of the document, which was passed on.
+// save releases the document, which has been returned.
 func (s *idHack) save() error { return s.Close() }

@@ -18,10 +18,10 @@ const (
 	// prefetched: a client's first batch.
 	prefetchAfter = 101
 	// prefetchGrowth is how many documents are prefetched for each one that was
-	// delivered before.
+	// returned before.
 	prefetchGrowth = 4
-	// prefetchSlow replaces prefetchGrowth, as a divisor, once a cursor has delivered
-	// more than in its last batch: its reader is about to have enough.
+	// prefetchSlow replaces prefetchGrowth, as a divisor, once a cursor has returned
+	// more than in its last batch: the batch is probably about to end.
 	prefetchSlow = 8
 	// backgroundAfter is how many documents are read one by one, with their records in
 	// rising order, before a background scan may start.
@@ -29,14 +29,15 @@ const (
 )
 
 // prefetch is what a fetch has read ahead: the next entries of an index, and their
-// documents. Those were read in the order of their records, which is how they lie in
-// the store. Where the entries have that order already, the documents are not read
-// yet: see fetch.take.
+// documents. The documents were read in the order of their records, which is their
+// order in the store. If the entries have that order already, the documents are read
+// later: see fetch.take.
 type prefetch struct {
 	scan     *indexScan // whose entries they are; nil: nothing is prefetched
 	rowLimit int64      // the most rows the reader takes; 0: all
 	fields   []string   // of a document that are read; nil: all
-	// fullyConsumed says that the reader takes all rows, however late the first is.
+	// fullyConsumed says that the reader takes all rows, and does not need the first
+	// one early.
 	fullyConsumed  bool
 	parallelizable bool  // a goroutine may read entries
 	batch          int64 // see Query; 0 once the cursor was parked
@@ -45,10 +46,10 @@ type prefetch struct {
 	next  int          // row
 	docs  []fetchedDoc // of rows; empty where they are not read yet
 	costs []cost       // of rows; empty where each cost one key and its works
-	tail  cost         // what the scan counted behind the last row, but for Tail
+	tail  cost         // the scan's counters after the last row, except at the tail
 	// scattered holds prefetched documents; nil until there are any.
 	scattered *scattered
-	// background reads entries where records rise; nil: no goroutine runs.
+	// background reads entries while records ascend; nil if no goroutine runs.
 	background *readahead.Background
 	memory     memory.Holding
 
@@ -66,19 +67,19 @@ type fetchedDoc struct {
 	due   int64 // see visibility
 }
 
-// fetchedState tells where the document of a row is.
+// fetchedState says where the document of a row is.
 type fetchedState uint8
 
 const (
 	docUnread  fetchedState = iota // in the store
-	docMissing                     // gone, or expired and hidden
+	docMissing                     // removed, or expired and hidden
 	docRead                        // in a part
 )
 
-// cost is what a scan counted to find an entry behind the one before.
+// cost is the change of a scan's counters from one entry to the next.
 type cost struct{ works, examined, docs, seeks, tested, dropped uint32 }
 
-// since is what was counted in st after before.
+// since returns the difference of st and before.
 func since(st, before *stage.Stats) cost {
 	return cost{
 		uint32(st.Works - before.Works), uint32(st.KeysExamined - before.KeysExamined), uint32(st.DocsExamined - before.DocsExamined),
@@ -86,7 +87,7 @@ func since(st, before *stage.Stats) cost {
 	}
 }
 
-// countIn counts c in st, but for the work; see prefetch.idle.
+// countIn adds c to st, except the work; see prefetch.idle.
 func (c cost) countIn(st *stage.Stats) {
 	st.KeysExamined += int64(c.examined)
 	st.DocsExamined += int64(c.docs)
@@ -95,8 +96,8 @@ func (c cost) countIn(st *stage.Stats) {
 	st.DupsDropped += int64(c.dropped)
 }
 
-// size is how many rows to prefetch now; 0 for none. Nothing is gained where records
-// come in rising order anyway.
+// size returns how many rows to prefetch now, 0 for none. Prefetching gains nothing if
+// records are in ascending order anyway.
 func (a *prefetch) size() int {
 	if a.scan == nil || a.Rising || a.scan.uncovered || a.scan.ended {
 		return 0
@@ -122,8 +123,7 @@ func (a *prefetch) size() int {
 	return int(n)
 }
 
-// rowsLeft is how many more rows the reader is expected to ask for; -1 if that is
-// not known.
+// rowsLeft returns how many more rows the reader is expected to need, -1 if unknown.
 func (a *prefetch) rowsLeft() int64 {
 	n := int64(-1)
 	if a.rowLimit > 0 {
@@ -144,7 +144,7 @@ func (a *prefetch) rowsLeft() int64 {
 	return n
 }
 
-// mayScanInBackground says whether a background scan pays now.
+// mayScanInBackground reports whether a background scan pays off now.
 func (a *prefetch) mayScanInBackground() bool {
 	if !a.parallelizable || a.delivered < backgroundAfter || !a.Rising || a.scan == nil || a.scan.ended || !a.scan.isPlain() {
 		return false
@@ -156,14 +156,14 @@ func (a *prefetch) mayScanInBackground() bool {
 	return ok
 }
 
-// startBackground reads some rows and leaves the rest to a background scan.
+// startBackground reads some rows and starts a background scan for the rest.
 func (a *prefetch) startBackground(ctx context.Context) (err error) {
 	a.clear()
 	a.background, err = readahead.StartBackground(ctx, a.scan.plain(), &a.Batch, a.rowsLeft())
 	return err
 }
 
-// takeBackground takes over the next rows of the background scan; none at its end.
+// takeBackground receives the next rows of the background scan, none at its end.
 func (a *prefetch) takeBackground(ctx context.Context) error {
 	more, err := a.background.Take(ctx, &a.Batch)
 	if a.next = 0; !more {
@@ -180,7 +180,7 @@ func (a *prefetch) endBackground() {
 	}
 }
 
-// fill prefetches entries where that pays and, unless their records are in rising
+// fill prefetches entries if that pays off and, unless their records are in ascending
 // order, their documents. REQUIRES: no rows are left.
 func (s *fetch) fill(ctx context.Context) error {
 	if err := invariant.Require(!s.prefetch.pending(), "exec: no rows are left when more are read ahead"); err != nil {
@@ -224,10 +224,10 @@ func (s *fetch) fill(ctx context.Context) error {
 	return err
 }
 
-// prefetchEntry is about what a prefetched entry takes, in bytes.
+// prefetchEntry is the approximate memory of a prefetched entry, in bytes.
 const prefetchEntry = 128
 
-// affords takes memory to prefetch n rows; without it they are read one by one.
+// affords reserves memory to prefetch n rows; without it they are read one by one.
 func (a *prefetch) affords(n int) bool {
 	bytes := int64(prefetchEntry)
 	if rows := a.before + a.delivered; rows > 0 {
@@ -236,8 +236,8 @@ func (a *prefetch) affords(n int) bool {
 	return a.memory.Set(int(min(int64(n)*bytes, 2*readahead.MaxBytes))) == nil
 }
 
-// readEntries reads the next n entries. The scan's counters stay as they are: they
-// count what is delivered.
+// readEntries reads the next n entries. It does not change the scan's counters, which
+// count only returned rows.
 func (a *prefetch) readEntries(ctx context.Context, n int) error {
 	a.clear()
 	if a.scan.isPlain() {
@@ -271,8 +271,8 @@ func (a *prefetch) readEntries(ctx context.Context, n int) error {
 	return nil
 }
 
-// endBatch drops the rows, all of which were delivered, and counts what the scan did
-// behind the last one.
+// endBatch drops the rows, all of which were returned, and adds the scan's counters
+// after the last one.
 func (s *fetch) endBatch() {
 	a := &s.prefetch
 	if a.Tail > 0 {
@@ -289,8 +289,8 @@ func (s *fetch) endBatch() {
 	}
 }
 
-// idle does a unit of work in which the scan found nothing, before the next row or
-// behind the last; false if there is none left.
+// idle replays a unit of work in which the scan found nothing, before the next row or
+// after the last; false if none is left.
 func (a *prefetch) idle() bool {
 	works := a.Works(a.next)
 	if *works <= 1 {
@@ -301,19 +301,19 @@ func (a *prefetch) idle() bool {
 	return true
 }
 
-// clear forgets the rows.
+// clear drops the rows.
 func (a *prefetch) clear() {
 	a.Clear()
 	a.docs, a.costs = a.docs[:0], a.costs[:0]
 }
 
-// pending says whether rows are left.
+// pending reports whether rows are left.
 func (a *prefetch) pending() bool { return a.next < a.Len() }
 
-// ready says whether rows are left, and nothing else comes before the next one.
+// ready reports whether rows are left, with no idle work before the next one.
 func (a *prefetch) ready() bool { return a.next < a.Len() && *a.Works(a.next) <= 1 }
 
-// take delivers the next prefetched row; its document is nil where it is gone.
+// take returns the next prefetched row; its document is nil if it was removed.
 func (s *fetch) take(row *stage.Row) error {
 	a := &s.prefetch
 	i := a.next
@@ -344,10 +344,10 @@ func (s *fetch) take(row *stage.Row) error {
 	return err
 }
 
-// drop forgets the rows that were not delivered, as the cursor is being parked. The
-// scan continues behind the row that was delivered last, even if that was the last of
-// all: there may be more behind it by then. It continues at the first row where none
-// was delivered, because a trial of plans ended.
+// drop drops the rows that were not returned, as the cursor is being parked. The scan
+// continues after the last returned row, even if that was the last of all: there may be
+// new ones by then. If none was returned, because a trial of plans ended, it continues
+// at the first row.
 func (a *prefetch) drop() error {
 	var err error
 	if a.Len() > 0 {
@@ -366,14 +366,14 @@ func (a *prefetch) drop() error {
 	return err
 }
 
-// chunks are documents in memory, one after the other in large pieces.
+// chunks holds documents in memory, concatenated in large pieces.
 type chunks struct {
 	all  [][]byte
 	used int // pieces that hold documents
 	size int // of all documents
 }
 
-// spot tells where a document is in chunks.
+// spot locates a document in chunks.
 type spot struct{ chunk, at, size uint32 }
 
 const (
@@ -452,7 +452,7 @@ func (s *fetch) prefetchDocuments(ctx context.Context) error {
 	err := s.readPart(ctx, &s.walk, 0, half, 0, readahead.MaxBytes/2)
 	out := <-other
 	if out.panicked != nil {
-		panic(out.panicked) // on the command's goroutine, where it is handled
+		panic(out.panicked) // on the command's goroutine, which handles it
 	}
 	if err == nil {
 		err = out.err
@@ -460,14 +460,14 @@ func (s *fetch) prefetchDocuments(ctx context.Context) error {
 	return err
 }
 
-// outcome is how a goroutine ended.
+// outcome is the result of a goroutine.
 type outcome struct {
 	err      error
 	panicked any
 }
 
-// readPart reads the documents of the rows from one place in the order of the records
-// to another into part n, up to limit bytes. The rows behind stay unread.
+// readPart reads the documents of a part of the rows, in the order of the records, into
+// part n, up to limit bytes. The rows beyond stay unread.
 func (s *fetch) readPart(ctx context.Context, w *readahead.Walk, from, to int, n uint8, limit int) error {
 	a, p := &s.prefetch, &s.prefetch.scattered.parts[n]
 	for i := range to - from {

@@ -10,7 +10,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/project"
 )
 
-// projection shapes each document.
+// projection applies a projection to each document.
 type projection struct {
 	stats stage.Stats
 	input stage.Stage
@@ -37,8 +37,8 @@ func (s *projection) Work(ctx context.Context, row *stage.Row) (stage.State, err
 	return s.stats.Count(stage.Advanced), nil
 }
 
-// returnKey answers with the key of the index entry that led to each row, or
-// with an empty document where no index did.
+// returnKey returns the index key of each row, or an empty document if the row came
+// from no index.
 type returnKey struct {
 	stats stage.Stats
 	input stage.Stage
@@ -59,8 +59,7 @@ func (s *returnKey) Work(ctx context.Context, row *stage.Row) (stage.State, erro
 	return s.stats.Count(stage.Advanced), nil
 }
 
-// keyDocument is the key of the index entry that led to the row, empty where no
-// index did.
+// keyDocument returns the index key of the row, empty if it came from no index.
 func keyDocument(r *stage.Row) (bson.Doc, error) {
 	if r.Meta != nil && r.Meta.Key != nil {
 		return r.Meta.Key, nil

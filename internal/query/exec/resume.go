@@ -12,9 +12,9 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/exec/stage"
 )
 
-// A forward scan of a collection can be resumed in another command: each batch
-// tells the id of the record that it ended at, and a scan can begin behind the
-// record that has an id. (What tools that copy collections use.)
+// A forward scan of a collection can be resumed by another command: each batch returns
+// the id of its last record, and a scan can start after the record with an id. (Used by
+// tools that copy collections.)
 
 // Resume is where a scan begins.
 type Resume struct {
@@ -26,8 +26,8 @@ type Resume struct {
 	Inclusive bool
 }
 
-// recordID is a number that is a record's for its life: its place in the order
-// of insertion where the collection is capped, else a hash of its key.
+// recordID is the permanent number of a record: its position in the order of insertion
+// in a capped collection, else a hash of its key.
 func recordID(c *catalog.Collection, record []byte) int64 {
 	if c.Capped && len(record) == 8 {
 		return int64(binary.BigEndian.Uint64(record))
@@ -35,13 +35,12 @@ func recordID(c *catalog.Collection, record []byte) int64 {
 	h := fnv.New64a()
 	h.Write(c.Identity(record))
 	if c.FindsByID() && !catalog.RecordKey(record).OfID() {
-		h.Write([]byte{1}) // where it lies by another order, it is another place
+		h.Write([]byte{1}) // under another layout it is another position
 	}
 	return int64(h.Sum64() >> 1)
 }
 
-// resume puts the scan that the query is to where q.Resume says. Error 211 where
-// there is no such record.
+// resume moves the scan to q.Resume. Error 211 if that record does not exist.
 func (r *running) resume(ctx context.Context) error {
 	at := r.query.Resume
 	scan, ok := scanUnder(r.winner.stage)
@@ -63,7 +62,7 @@ func (r *running) resume(ctx context.Context) error {
 	return nil
 }
 
-// scanUnder is the scan of a collection that a plan of nothing else begins with.
+// scanUnder returns the collection scan at the bottom of a plan that has no other source.
 func scanUnder(s stage.Stage) (*collScan, bool) {
 	for {
 		if scan, ok := s.(*collScan); ok {
@@ -77,8 +76,8 @@ func scanUnder(s stage.Stage) (*collScan, bool) {
 	}
 }
 
-// recordWith finds the record with an id, nil where there is none. Ids that are
-// hashes tell nothing of the place of a record: its keys are gone through.
+// recordWith finds the record with an id, nil if there is none. A hash says nothing
+// about a record's position, so all keys are scanned.
 func (s *source) recordWith(ctx context.Context, id bson.Value) ([]byte, error) {
 	switch {
 	case id.Type == bson.TypeBinary:
@@ -106,7 +105,7 @@ func (s *source) recordWith(ctx context.Context, id bson.Value) ([]byte, error) 
 	return nil, it.Err()
 }
 
-// present is a record's key, nil where there is no such record.
+// present returns a record's key, nil if the record does not exist.
 func (s *source) present(record []byte) ([]byte, error) {
 	if v := s.coll.Virtual(); v != nil {
 		it, err := v.Walk(record, after(record))
@@ -145,7 +144,7 @@ func (c *Cursor) AppendToken(b *bson.Builder, held bool) {
 	b.OpenDoc("postBatchResumeToken").Value("$recordId", id).Close()
 }
 
-// passed notes the record of the document that is delivered.
+// passed records the record of a returned document.
 func (c *Cursor) passed() {
 	if c.r.query.ResumeToken {
 		c.before, c.token = c.token, append(c.before[:0], c.row.Record...)

@@ -89,7 +89,7 @@ func ruleNode(ix *plan.Index, ranges []schema.Range) *plan.IndexScan {
 	return &plan.IndexScan{Index: ix, Bounds: []plan.Intervals{all}, Backward: ix.Parts[0].Descending}
 }
 
-// planIndex describes an index to a plan that is not the planner's.
+// planIndex describes an index for a plan that does not come from the planner.
 func planIndex(ix *catalog.Index) *plan.Index {
 	return &plan.Index{Index: ix.Index, Multikey: ix.Multikey(), Handle: ix}
 }

@@ -25,9 +25,9 @@ type collScan struct {
 	it     *storage.Iter
 	lower  []byte
 	upper  []byte
-	none   bool              // there is nothing between lower and upper
-	ranges []layout.KeyRange // that are left to be read, when the one at hand is; see catalog's Ranges
-	last   []byte            // the record seen last, where the scan may have to find its place again
+	none   bool              // the range between lower and upper is empty
+	ranges []layout.KeyRange // still to be read, after the current one; see catalog's Ranges
+	last   []byte            // the last record, if the scan may have to find its position again
 }
 
 func (s *collScan) Stats() *stage.Stats   { return &s.stats }
@@ -54,7 +54,7 @@ func (s *collScan) move() (bool, error) {
 	return s.nextRange(), nil
 }
 
-// begin opens the iterator at the place of the scan.
+// begin opens the iterator at the scan's position.
 func (s *collScan) begin() (bool, error) {
 	lower, upper := s.lower, s.upper
 	if s.ranges = s.source.coll.Ranges(s.node.Backward); len(s.ranges) > 1 {
@@ -136,18 +136,18 @@ type indexScan struct {
 	it       *storage.Iter
 	begun    bool
 	ended    bool
-	seek     []byte        // where the next step goes, or nil
+	seek     []byte        // where the next step seeks to, or nil
 	filter   *stage.Filter // on what cover rebuilds, or nil
-	keyOnly  bool          // nobody above wants what cover rebuilds
-	last     bool          // nobody above reads the documents
+	keyOnly  bool          // no stage above uses the rebuilt document
+	last     bool          // no stage above reads the documents
 
 	record    []byte       // memory for record keys
 	keys      []schema.Key // and for those of a document
 	place     []byte       // the entry that a saved scan was at
-	placeKey  int          // how much of that is the key string
+	placeKey  int          // the length of its key string
 	turns     int          // the source's, when place was
-	again     bool         // that entry comes again
-	uncovered bool         // cover cannot be trusted any more
+	again     bool         // that entry is returned again
+	uncovered bool         // cover is no longer valid
 }
 
 func (s *indexScan) Stats() *stage.Stats   { return &s.stats }
@@ -208,8 +208,7 @@ func (s *indexScan) Work(ctx context.Context, row *stage.Row) (stage.State, erro
 	return s.stats.Count(stage.NeedTime), nil
 }
 
-// isPlain says whether the scan passes on every entry between its bounds as it
-// is.
+// isPlain reports whether the scan returns every entry between its bounds unchanged.
 func (s *indexScan) isPlain() bool {
 	return s.ranges.Exact && !s.ranges.None && s.seen == nil && s.cover == nil && s.filter == nil && !s.last
 }
@@ -220,7 +219,7 @@ type plainScan struct {
 	low catalog.Gone // by which entries are dead
 }
 
-// plain is the scan as one to read ahead from, which has begun.
+// plain returns the started scan as one to read ahead from.
 func (s *indexScan) plain() plainScan { return plainScan{s, s.source.low} }
 
 // Read adds entries to b until it has n, or size bytes of them, or there are no more.
@@ -255,7 +254,7 @@ func (s plainScan) Read(ctx context.Context, b *readahead.Batch, n, size int) er
 	return nil
 }
 
-// split takes the entry that the scan stands on apart.
+// split splits the current entry into its parts.
 func (s *indexScan) split(ix *catalog.Index, value []byte) (key, record, bits []byte) {
 	if s.it.Joined() {
 		key, record, bits, doc := s.source.coll.SplitID(s.record[:0], s.it, value)
@@ -271,7 +270,7 @@ func (s *indexScan) split(ix *catalog.Index, value []byte) (key, record, bits []
 	return key, record, bits
 }
 
-// step moves to the next key to look at.
+// step moves to the next key to examine.
 func (s *indexScan) step() (bool, error) {
 	seek := s.seek
 	s.seek = nil
@@ -337,8 +336,8 @@ func (s *indexScan) emit(ctx context.Context, row *stage.Row) (stage.State, erro
 	return s.stats.Count(stage.Advanced), nil
 }
 
-// isVisible checks the document of a row that nobody above reads. An index that is the
-// records has brought it along.
+// isVisible checks the document of a row that no stage above reads. If the index is the
+// records themselves, the document is already read.
 func (s *indexScan) isVisible(ctx context.Context, row *stage.Row) (bool, error) {
 	if s.index.Handle.(*catalog.Index).Records {
 		hidden, err := s.source.isRowExpired(ctx, row)
@@ -361,7 +360,7 @@ func (s *indexScan) isVisible(ctx context.Context, row *stage.Row) (bool, error)
 	return true, closer.Close()
 }
 
-// fetch reads the document of a row whose key does not tell all.
+// fetch reads the document of a row whose key is not sufficient.
 func (s *indexScan) fetch(row *stage.Row) (bool, error) {
 	doc, closer, err := s.source.fetch(row.Record)
 	if err != nil || doc == nil {
@@ -375,7 +374,7 @@ func (s *indexScan) fetch(row *stage.Row) (bool, error) {
 // maxSeen bounds the record keys that one scan remembers, in bytes.
 const maxSeen = 100 << 20
 
-// dedup remembers the records that were already answered.
+// dedup remembers the records that were already returned.
 type dedup struct {
 	seen  map[string]struct{}
 	bytes int
@@ -385,13 +384,13 @@ type dedup struct {
 	memory memory.Holding
 }
 
-// newDedup makes a dedup with the memory of the operation that reads s.
+// newDedup makes a dedup that uses the memory of the operation that reads s.
 func newDedup(s *source) *dedup {
 	return &dedup{seen: make(map[string]struct{}), limit: maxSeen, memory: s.hold()}
 }
 
-// add remembers a record and says whether it was there already: errDedupMemory
-// where it is not and there is no room for it.
+// add adds a record and reports whether it was there already: errDedupMemory if it was
+// not and there is no memory for it.
 func (d *dedup) add(record []byte) (bool, error) {
 	if _, ok := d.seen[string(record)]; ok {
 		return true, nil
@@ -408,7 +407,7 @@ func (d *dedup) add(record []byte) (bool, error) {
 	return false, nil
 }
 
-// forget takes a record back.
+// forget removes a record.
 func (d *dedup) forget(record []byte) {
 	if _, ok := d.seen[string(record)]; ok {
 		delete(d.seen, string(record))
@@ -428,9 +427,9 @@ func (s *countScan) Work(ctx context.Context, row *stage.Row) (stage.State, erro
 	return state, err
 }
 
-// duplicate says whether the document of a row was answered before. Where the
-// records that were are too many to remember, the document itself tells: the
-// scan answers it with the first of its keys that it meets.
+// duplicate reports whether the document of a row was returned before. If there are too
+// many records to remember, the document itself decides: the scan returns it only with
+// the first of its keys in scan order.
 func (s *indexScan) duplicate(row *stage.Row) (bool, error) {
 	dup, err := s.seen.add(row.Record)
 	if err != errDedupMemory || !s.seen.own {
@@ -451,7 +450,7 @@ func (s *indexScan) duplicate(row *stage.Row) (bool, error) {
 	return dup, err
 }
 
-// first is the first of sorted keys that the scan meets, nil for none.
+// first returns the first of sorted keys in scan order, nil for none.
 func (s *indexScan) first(keys []schema.Key) []byte {
 	inside := func(k schema.Key) bool {
 		r := s.ranges

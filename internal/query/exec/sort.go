@@ -27,8 +27,8 @@ type sorter struct {
 	source     *source
 	visibility *visibility // of the batch that the rows were taken in
 	carriesDue bool        // records carry when their documents are due
-	tagged     bool        // and what the rows know besides them, where some may know something
-	keyed      bool        // the keys of the index are read above
+	tagged     bool        // and the rows' other metadata, if there may be any
+	keyed      bool        // the index keys are read above
 	// entries is the index whose entries it orders, of which the keys are kept instead
 	// of documents; nil for documents. parked says that they are of a state before.
 	entries *plan.Index
@@ -48,7 +48,7 @@ func (b *builder) sorter(n *plan.Sort) *sorter {
 	return s
 }
 
-// know completes what the row knows besides its document.
+// know restores the row's metadata besides its document.
 func (s *sorter) know(row *stage.Row) error {
 	s.reader.about(row)
 	if !s.keyed || row.Key == nil {
@@ -67,7 +67,7 @@ func (s *sorter) know(row *stage.Row) error {
 	return nil
 }
 
-// add takes a row in.
+// add adds a row.
 func (s *sorter) add(row *stage.Row) (err error) {
 	if err := s.know(row); err != nil {
 		return err
@@ -87,7 +87,7 @@ func (s *sorter) add(row *stage.Row) (err error) {
 		record = row.Meta.Tag(record)
 	}
 	if s.carriesDue {
-		if row.Due == 0 { // nobody has set it since the trial ended
+		if row.Due == 0 { // not set since the trial ended
 			row.Due = catalog.Due(s.source.visibility.rules, row.Doc)
 		}
 		record = withDue(record, row.Due)
@@ -99,13 +99,13 @@ func (s *sorter) Stats() *stage.Stats   { return &s.stats }
 func (s *sorter) Inputs() []stage.Stage { return []stage.Stage{s.input} }
 func (s *sorter) Close() error          { return errors.Join(s.input.Close(), s.rows.Close()) }
 
-// save notes that the rows are of a state before.
+// save notes that the rows are of an earlier state.
 func (s *sorter) save() error {
 	s.parked = true
 	return nil
 }
 
-// needed is a document without what nobody reads once it is sorted.
+// needed returns the fields of a document that are read after the sort.
 func (s *sorter) needed(d bson.Doc) bson.Doc {
 	if s.fields == nil {
 		return d
@@ -114,13 +114,13 @@ func (s *sorter) needed(d bson.Doc) bson.Doc {
 	return s.narrow
 }
 
-// passes says whether pass may take the place of Work: all rows are sorted, and
-// none of them can have become hidden since.
+// passes reports whether pass may replace Work: all rows are sorted, and none of them
+// can have become hidden since.
 func (s *sorter) passes() bool {
 	return s.loaded && !s.carriesDue && s.source.visibility == s.visibility
 }
 
-// pass leaves out a row.
+// pass skips a row.
 func (s *sorter) pass() (stage.State, error) {
 	ok, err := s.rows.Pass()
 	if err != nil || !ok {

@@ -18,7 +18,7 @@ import (
 
 var errDedupMemory = mongoerr.New(mongoerr.ExceededMemoryLimit, "a query over a multikey index needs more than %d bytes for record keys", maxSeen)
 
-// source is one collection in one state of the store.
+// source is a collection in one snapshot.
 type source struct {
 	coll       *catalog.Collection
 	reader     storage.Reader
@@ -27,7 +27,7 @@ type source struct {
 	rowsWait bool
 	pending  pendingVisibility
 	low      catalog.Gone
-	env      *expr.Env // of the query; nil where nobody counts its memory
+	env      *expr.Env // of the query; nil if its memory is not accounted
 	judged   int64     // the instant by which rules hide documents; 0: now
 	turns    int       // the collection's Turns when the reader's state was taken
 }
@@ -51,8 +51,8 @@ func (s *source) records(lower, upper []byte) (*storage.Iter, error) {
 	return s.reader.NewIter(s.coll.Ident, lower, upper)
 }
 
-// walk moves w to a record, which is above the one before, and says whether it is
-// there.
+// walk moves w to a record, which is after the previous one, and reports whether it
+// exists.
 func (s *source) walk(w *readahead.Walk, record []byte) (bool, error) {
 	if w.Iter == nil {
 		it, err := s.records(nil, nil)
@@ -79,9 +79,9 @@ func (s *source) entries(ix *plan.Index, lower, upper []byte) (*storage.Iter, er
 	return it, nil
 }
 
-// entry makes a row of the index entry that an iterator stands on; memory may get
-// its record key. An index that is the records themselves brings the document
-// along. dead says that the document went with its window of expiry.
+// entry makes a row of the iterator's current index entry; memory may get its record
+// key. If the index is the records themselves, the row has the document. dead says that
+// the document was removed with its window of expiry.
 func (s *source) entry(row *stage.Row, memory *[]byte, ix *plan.Index, it *storage.Iter) (dead bool, err error) {
 	value, err := it.Value()
 	if err != nil {
@@ -108,7 +108,7 @@ func (s *source) entry(row *stage.Row, memory *[]byte, ix *plan.Index, it *stora
 	return s.low.Dead(record), nil
 }
 
-// either is entry for the index on _id of a collection that is laid anew, where the
+// either is entry for the index on _id of a collection during a relayout, whose
 // document is in either half.
 func (s *source) either(row *stage.Row, memory *[]byte, ix *plan.Index, it *storage.Iter, value []byte) (dead bool, err error) {
 	key, record, bits, doc := s.coll.SplitID((*memory)[:0], it, value)
@@ -135,7 +135,7 @@ func (s *source) either(row *stage.Row, memory *[]byte, ix *plan.Index, it *stor
 	return false, closer.Close()
 }
 
-// fetch reads the document of a record, nil where it is gone, or hidden.
+// fetch reads the document of a record, nil if it was removed, or is hidden.
 func (s *source) fetch(record []byte) (bson.Doc, io.Closer, error) {
 	doc, closer, err := s.stored(record)
 	if doc != nil && s.isExpired(record, doc) {
@@ -161,8 +161,8 @@ func (s *source) stored(record []byte) (bson.Doc, io.Closer, error) {
 	return doc, closer, err
 }
 
-// byID finds the document with an _id, through the records where they are
-// clustered by it, else through the index. The record's key is appended to memory.
+// byID finds the document with an _id, directly if the records are clustered by it,
+// else through the index. The record's key is appended to memory.
 func (s *source) byID(memory []byte, id bson.Value) ([]byte, bson.Doc, io.Closer, error) {
 	record, doc, closer, err := s.coll.FindID(memory, s.reader, id)
 	if doc != nil && s.isExpired(record[len(memory):], doc) {
@@ -171,6 +171,6 @@ func (s *source) byID(memory []byte, id bson.Value) ([]byte, bson.Doc, io.Closer
 	return record, doc, closer, err
 }
 
-// matchEnv is what a filter is evaluated in, for expressions that env holds
-// the variables of.
+// matchEnv returns the environment of a filter, with env for the variables of its
+// expressions.
 func matchEnv(env *expr.Env) *match.Env { return &match.Env{Expr: env} }

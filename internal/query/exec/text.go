@@ -14,8 +14,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
-// textOr adds up the weights of each document over the entries of all terms,
-// and then reads the documents, in the order in which they were found.
+// textOr sums up the weights of each document over the entries of all terms, and then
+// reads the documents, in the order in which they were found.
 type textOr struct {
 	stats      stage.Stats
 	inputs     []stage.Stage
@@ -27,7 +27,7 @@ type textOr struct {
 	found      []string
 	bytes      int
 	reading    int // the input being read
-	next       int // the document that comes next
+	next       int // the next document
 	closer     io.Closer
 	memory     memory.Holding
 }
@@ -112,7 +112,7 @@ func (s *textOr) read(ctx context.Context) error {
 		return err
 	case state == stage.EOF:
 		s.reading++
-		return s.inputs[s.reading-1].Close() // there may be a hundred thousand
+		return s.inputs[s.reading-1].Close() // there may be a hundred thousand of them
 	case state == stage.NeedTime:
 		return nil
 	}
@@ -135,10 +135,11 @@ func (s *textOr) read(ctx context.Context) error {
 	return nil
 }
 
-// textOverhead is what a document costs a textOr in addition to its record, in bytes.
+// textOverhead is the memory of a textOr for a document in addition to its record, in
+// bytes.
 const textOverhead = 80
 
-// textMatch checks what the terms in the index do not decide.
+// textMatch checks the parts of a text search that the index does not decide.
 type textMatch struct {
 	stats stage.Stats
 	node  *plan.TextMatch

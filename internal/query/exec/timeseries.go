@@ -73,8 +73,8 @@ func (x *Executor) prepareMeasurements(c *catalog.Collection, q *Query, adjust f
 	return r, nil
 }
 
-// filter is what measurements of the first batch must fulfil to be visible; nil for
-// nothing. Those of later batches are checked by their instants.
+// filter is the condition for measurements of the first batch to be visible; nil for
+// none. Those of later batches are checked by their instants.
 func (h *visibility) filter() match.Node {
 	if h == nil {
 		return nil
@@ -115,16 +115,16 @@ func (b *builder) unpack(n *plan.Unpack) stage.Stage {
 	})
 }
 
-// timeseriesCursor is a Cursor over measurements that delivers whole buckets, by
-// column, where the filter leaves nothing to check in them.
+// timeseriesCursor is a Cursor over measurements that returns whole buckets, by column,
+// if no filter has to be evaluated on their measurements.
 type timeseriesCursor struct {
 	*Cursor
 	u   *unpack.Unpack
 	row stage.Row
 }
 
-// timeseriesInput is what a pipeline reads: cur, with column batches where its plan does
-// nothing but unpack buckets.
+// timeseriesInput returns the input of a pipeline: cur, with column batches if its plan
+// only unpacks buckets.
 func timeseriesInput(c *catalog.Collection, cur *Cursor) pipeline.Iterator {
 	if c == nil || !c.IsTimeseries() {
 		return cur

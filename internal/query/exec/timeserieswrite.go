@@ -43,16 +43,15 @@ func (w *Writer) InsertMeasurements(ctx context.Context, c *catalog.Collection, 
 	}
 }
 
-// deleteMeasurements is Delete on a time-series collection. What a snapshot
-// finds names the buckets and sources that matter; those are read again, whole, under
-// their locks.
+// deleteMeasurements is Delete on a time-series collection. A query on a snapshot finds
+// the affected buckets and sources; these are read again, completely, under their locks.
 func (w *Writer) deleteMeasurements(ctx context.Context, c *catalog.Collection, s *Delete) (*Written, error) {
 	out := &Written{deletes: true}
 	if !s.Multi {
 		return out, w.under(w.deleteMeasurement(ctx, c, s, out))
 	}
 	if s.Query.Paths == nil {
-		s.Query.Paths = []string{} // but for those that the filter looks at
+		s.Query.Paths = []string{} // except those that the filter reads
 	}
 	for attempt := 0; ; attempt++ {
 		lost, err := w.deletePass(ctx, c, s, out)
@@ -63,7 +62,7 @@ func (w *Writer) deleteMeasurements(ctx context.Context, c *catalog.Collection, 
 	}
 }
 
-// deletePass deletes what one snapshot finds; lost says that some of it has moved
+// deletePass deletes the matches of one snapshot; lost says that some of them have moved
 // since.
 func (w *Writer) deletePass(ctx context.Context, c *catalog.Collection, s *Delete, out *Written) (lost bool, err error) {
 	if err := w.show(ctx); err != nil {
@@ -105,7 +104,7 @@ func (w *Writer) deletePass(ctx context.Context, c *catalog.Collection, s *Delet
 	}
 }
 
-// account notes what a query has looked at, and how.
+// account adds the counters and the plan of a query.
 func (w *Writer) account(r *running, out *Written) {
 	k, d := totals(r.winner.stage)
 	out.Keys, out.Docs = out.Keys+k, out.Docs+d
@@ -114,14 +113,14 @@ func (w *Writer) account(r *running, out *Written) {
 	out.node, out.stage = r.winner.node, r.winner.stage
 }
 
-// deleteAt deletes the measurements that match in one place, and returns how
-// many.
+// deleteAt deletes the matching measurements of one bucket or source, and returns their
+// number.
 func (w *Writer) deleteAt(ctx context.Context, c *catalog.Collection, place unpack.Place, q *Query) (n int64, err error) {
 	env := matchEnv(q.Env)
 	return w.removeAt(ctx, c, place, func(d bson.Doc) (bool, error) { return q.Filter.MatchEnv(d, env) })
 }
 
-// removeAt removes the measurements in one place that goes says yes to.
+// removeAt removes the measurements of one bucket or source for which goes returns true.
 func (w *Writer) removeAt(ctx context.Context, c *catalog.Collection, place unpack.Place, goes func(bson.Doc) (bool, error)) (n int64, err error) {
 	if place.IsOpen() {
 		if err := w.show(ctx); err != nil {
@@ -160,8 +159,8 @@ func (w *Writer) removeAt(ctx context.Context, c *catalog.Collection, place unpa
 	return n, err
 }
 
-// removeFromBucket packs a locked bucket anew without the measurements that
-// goes says yes to; one that is left empty goes.
+// removeFromBucket rewrites a locked bucket without the measurements for which goes
+// returns true. It removes a bucket that becomes empty.
 func removeFromBucket(ctx context.Context, u *catalog.Unit, c *catalog.Collection, record catalog.RecordKey, doc bson.Doc, goes func(bson.Doc) (bool, error)) (n int64, err error) {
 	o := c.Settings.Timeseries
 	b, err := timeseries.Open(doc, o)
@@ -207,7 +206,8 @@ func (w *Writer) deleteMeasurement(ctx context.Context, c *catalog.Collection, s
 			return err
 		}
 		if place.IsOpen() && w.Execution != nil {
-			// What is open goes in a unit of its own, and the record would not be in that.
+			// Open measurements are removed in a unit of their own, which would not
+			// contain the record.
 			if err := w.sealAll(ctx, c); err != nil {
 				return err
 			}
@@ -236,8 +236,7 @@ func (w *Writer) deleteMeasurement(ctx context.Context, c *catalog.Collection, s
 	return nil
 }
 
-// firstMeasurement finds the first match of a query, and what it is in; nil
-// for none.
+// firstMeasurement finds the first match of a query, and its bucket or source; nil for none.
 func (w *Writer) firstMeasurement(ctx context.Context, c *catalog.Collection, q *Query, out *Written) (place unpack.Place, doc bson.Doc, err error) {
 	if err := w.show(ctx); err != nil {
 		return nil, nil, err
@@ -259,9 +258,9 @@ func (w *Writer) firstMeasurement(ctx context.Context, c *catalog.Collection, q 
 	return unpack.PlaceOf(row.Record), row.Doc.Clone(), nil
 }
 
-// updateMeasurements is Update on a time-series collection, whose filter and
-// modification are on the meta value only, and which changes all that match.
-// What is open is sealed first, so that the buckets of one snapshot are all.
+// updateMeasurements is Update on a time-series collection. Filter and modification are on
+// the meta value only, and all matches are changed. Open measurements are sealed first, so
+// that the buckets of one snapshot are complete.
 func (w *Writer) updateMeasurements(ctx context.Context, c *catalog.Collection, s *Update) (*Written, error) {
 	out := &Written{}
 	if err := w.sealAll(ctx, c); err != nil {
@@ -269,7 +268,7 @@ func (w *Writer) updateMeasurements(ctx context.Context, c *catalog.Collection, 
 	}
 	buckets := c.Buckets()
 	o := c.Settings.Timeseries
-	// An expression or a schema is asked of the meta value alone, below.
+	// Expressions and schemas are evaluated on the meta value alone, below.
 	var asked []match.Node
 	for _, n := range match.Conjuncts(s.Query.Filter.Root()) {
 		if plan.OnMeta(n, o) {
@@ -312,7 +311,7 @@ func (w *Writer) updateMeasurements(ctx context.Context, c *catalog.Collection, 
 	return out, err
 }
 
-// sealAll takes all measurements of a collection into buckets.
+// sealAll seals all open measurements of a collection.
 func (w *Writer) sealAll(ctx context.Context, c *catalog.Collection) error {
 	if err := w.show(ctx); err != nil {
 		return err

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// trialWorks is how many units of work each candidate gets at the most
+	// trialWorks bounds the units of work of each candidate
 	// (internalQueryPlanEvaluationWorks).
 	trialWorks = 10000
 	// trialResults ends a trial early (internalQueryPlanEvaluationMaxResults).
@@ -21,11 +21,11 @@ const (
 	// evictionRatio is how many times the works of its entry a cached plan may
 	// take before the plans are tried again (internalQueryCacheEvictionRatio).
 	evictionRatio = 10
-	// maxEntryPlan bounds, in bytes, what an entry of the plan cache shows of each plan.
+	// maxEntryPlan bounds each plan in an entry of the plan cache, in bytes.
 	maxEntryPlan = 1 << 20
 )
 
-// candidate is a plan in a trial, with the results that it has delivered.
+// candidate is a plan in a trial, with its results so far.
 type candidate struct {
 	node  plan.Node
 	stage stage.Stage
@@ -34,13 +34,12 @@ type candidate struct {
 	err   error
 	bytes int            // of large rows
 	hold  memory.Holding // for them
-	full  bool           // there is no memory for more
+	full  bool           // out of memory
 }
 
-// trial runs the candidates side by side, one unit of work each in turn, until
-// one has enough results or is through, and returns the most productive one.
-// A candidate that fails drops out; where all fail, the first one's error
-// counts.
+// trial runs the candidates side by side, one unit of work each in turn, until one has
+// enough results or is done, and returns the most productive one. A candidate that fails
+// drops out; if all fail, trial returns the first one's error.
 func trial(ctx context.Context, cs []*candidate, limit int64) (*candidate, error) {
 	if len(cs) == 1 {
 		return cs[0], nil
@@ -72,13 +71,13 @@ func trial(ctx context.Context, cs []*candidate, limit int64) (*candidate, error
 	return best, nil
 }
 
-// enough says whether a candidate has shown what it is worth.
+// enough reports whether a candidate has ended its trial.
 func (c *candidate) enough() bool {
 	return c.err != nil || c.ended || c.full || c.scoredStage().Stats().Advanced >= trialResults
 }
 
-// scoredStage is the stage whose results count: the one below a count or a write,
-// which have no results of their own.
+// scoredStage returns the stage whose results are counted: the one below a count or a
+// write, which have no results of their own.
 func (c *candidate) scoredStage() stage.Stage {
 	switch s := c.stage.(type) {
 	case *count:
@@ -108,9 +107,9 @@ func (c *candidate) work(ctx context.Context) {
 	}
 }
 
-// score is results per unit of work, with small bonuses that break ties for
-// plans without fetch, without sort and without intersection, and a large one
-// for being through.
+// score returns the results per unit of work, with small bonuses that break ties for
+// plans without fetch, without sort and without intersection, and a large one for being
+// done.
 func (c *candidate) score() float64 {
 	st := c.scoredStage().Stats()
 	works := float64(max(st.Works, 1))
@@ -143,7 +142,7 @@ func has(n plan.Node, is func(plan.Node) bool) bool {
 	return false
 }
 
-// runner pulls results out of a plan, those of its trial first.
+// runner reads the results of a plan, those of its trial first.
 type runner struct {
 	candidate *candidate
 	at        int
@@ -212,7 +211,7 @@ func Summary(n plan.Node) string {
 	}
 	s, last := "", ""
 	for _, in := range ins {
-		// The scans that a sort splits one scan into are alike.
+		// The scans into which a sort splits one scan are alike.
 		if t := Summary(in); t != last {
 			if s != "" {
 				s += ", "
@@ -223,8 +222,8 @@ func Summary(n plan.Node) string {
 	return s
 }
 
-// patternText writes the pattern of an index as summaries have it: a direction is
-// 1 or -1, whatever number says so.
+// patternText formats the pattern of an index for plan summaries: directions are always
+// 1 or -1.
 func patternText(key bson.Doc) string {
 	var b bson.Builder
 	for name, v := range key.All() {
@@ -254,17 +253,17 @@ func expressSummary(n *plan.Express) string {
 	return s
 }
 
-// trialShare is the part of the collection's documents that a trial may look at
-// where that is more than trialWorks (internalQueryPlanEvaluationCollFraction).
+// trialShare is the share of the collection's documents that a trial may examine if that
+// is more than trialWorks (internalQueryPlanEvaluationCollFraction).
 const trialShare = 0.3
 
-// choice tells how a plan was chosen.
+// choice says how a plan was chosen.
 type choice struct {
-	shape     plan.Shape // "" where there was nothing to choose
+	shape     plan.Shape // "" if there was only one
 	key       string
-	tried     bool // plans were tried against each other
-	cached    bool // the plan came from the cache
-	replanned bool // a cached plan was given up
+	tried     bool // a trial
+	cached    bool // a cached plan
+	replanned bool // a trial after a cached plan was given up
 }
 
 // choose makes the best candidate the winner.
@@ -299,7 +298,7 @@ func (r *running) choose(ctx context.Context) error {
 	return nil
 }
 
-// identify names the query's shape and the plans that there are for it.
+// identify identifies the query's shape and its candidates.
 func (r *running) identify() {
 	r.shape = plan.ShapeOf(&r.query.Query)
 	var sigs []string
@@ -336,8 +335,8 @@ func (r *running) elect(best *candidate) {
 	r.winner, r.runner.candidate = best, best
 }
 
-// replay runs the plan of a cache entry until it has as many results as a trial
-// asks for; false says that it took too long for that, or failed.
+// replay runs a cached plan until it has as many results as a trial needs; false if it
+// took too long, or failed.
 func (r *running) replay(ctx context.Context, p *plancache.Entry) (bool, error) {
 	for _, c := range r.candidates() {
 		if plan.Signature(c.node) != p.Signature {
@@ -361,7 +360,7 @@ func (r *running) replay(ctx context.Context, p *plancache.Entry) (bool, error) 
 	return false, nil
 }
 
-// rebuild makes all candidates anew.
+// rebuild builds all candidates again.
 func (r *running) rebuild() error {
 	for _, c := range r.candidates() {
 		if err := c.stage.Close(); err != nil {
@@ -376,14 +375,14 @@ func (r *running) rebuild() error {
 	return nil
 }
 
-// cacheable says whether the outcome of a trial may serve other queries of the
-// same shape.
+// cacheable reports whether the outcome of a trial may be cached for other queries of
+// the same shape.
 func cacheable(q *Query) bool {
 	return q.Hint.IsMissing() && q.Min == nil && q.Max == nil && !q.Tailable && !q.ReturnKey && q.Sort.Natural() == 0 &&
 		!(plan.MatchesAll(q.Filter) && q.Sort.IsEmpty())
 }
 
-// newEntry makes the entry of a trial that best has won.
+// newEntry makes the cache entry of a trial that best has won.
 func newEntry(q *Query, shape plan.Shape, key string, best *candidate, all []*candidate) *plancache.Entry {
 	p := &plancache.Entry{
 		Shape: shape, Key: key, Signature: plan.Signature(best.node),

@@ -13,8 +13,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/update"
 )
 
-// maxRestarts bounds how often a statement looks again because others changed
-// what it had found.
+// maxRestarts bounds how often a statement restarts because others have changed the
+// documents that it had found.
 const maxRestarts = 1000
 
 // Update is one update statement.
@@ -62,13 +62,13 @@ type Written struct {
 	KeysInserted, KeysDeleted int64
 
 	deletes bool        // it is what a delete did
-	node    plan.Node   // what found the documents, and
+	node    plan.Node   // the plan that found the documents, and
 	stage   stage.Stage // how, where stages ran
 	lookup  plan.IDHack // memory of node
 }
 
-// effect is what a statement does to one locked document, which it does not keep.
-// done ends the statement.
+// effect applies a statement to one locked document, which it does not keep. done ends
+// the statement.
 type effect interface {
 	apply(u *catalog.Unit, record catalog.RecordKey, doc bson.Doc, index string) (done bool, err error)
 }
@@ -146,8 +146,8 @@ func (w *Writer) Update(ctx context.Context, c *catalog.Collection, s *Update) (
 	}
 }
 
-// retryUpsert says whether a duplicate key means that another client inserted
-// the very document that the filter asks for: then the update is tried again.
+// retryUpsert reports whether a duplicate key means that another client has inserted a
+// document that the filter matches: then the update is retried.
 // (Manual: update, "Upsert with Duplicate Values".)
 func retryUpsert(f *match.Filter, err error) bool {
 	extra := bson.Doc(mongoerr.From(err).Extra)
@@ -233,8 +233,8 @@ func (w *Writer) Delete(ctx context.Context, c *catalog.Collection, s *Delete) (
 }
 
 // each finds the documents of a statement on a snapshot, locks each, makes
-// sure that it still matches, and applies the effect. A statement for one
-// document whose find was changed by others under its hands looks again.
+// sure that it still matches, and applies the effect. A statement for one document
+// starts again if others have changed the document that it found.
 func (w *Writer) each(ctx context.Context, c *catalog.Collection, q *Query, multi, index bool, out *Written, e effect) error {
 	if c == nil {
 		out.Summary, out.node = "EOF", &plan.EOF{NoCollection: true}
@@ -255,13 +255,13 @@ func (w *Writer) each(ctx context.Context, c *catalog.Collection, q *Query, mult
 			return err
 		}
 		out.Conflicts++
-		if err := w.show(ctx); err != nil { // where it lost against what is pending
+		if err := w.show(ctx); err != nil { // if it lost against a pending version
 			return err
 		}
 	}
 }
 
-// one is each for a statement about a single _id: one lock, one look.
+// one is each for a statement about a single _id: one lock, one read.
 func (w *Writer) one(ctx context.Context, c *catalog.Collection, id bson.Value, out *Written, e effect) error {
 	out.lookup.ID = id
 	out.Summary, out.node = "IDHACK", &out.lookup

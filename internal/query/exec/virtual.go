@@ -11,13 +11,12 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/match"
 )
 
-// A virtual collection, such as local.oplog.rs, has no index, but its documents lie in
-// the order of their times: a scan is bounded by what the query says of ts, as mongod
-// bounds one of its oplog. The bounds hold all that matches, and the filter does the
-// rest.
+// A virtual collection, such as local.oplog.rs, has no index, but its documents are
+// ordered by time: a scan is bounded by the query's conditions on ts, as in mongod. The
+// bounds contain all matches, and the filter does the rest.
 
-// timeBounds are the keys between which the documents lie that a filter lets pass, by
-// the field that is their key.
+// timeBounds returns the bounds of the keys of all documents that a filter can match,
+// from its conditions on the key field.
 func timeBounds(filter match.Node, field string) (lower, upper []byte) {
 	key := func(t uint64) []byte { return binary.BigEndian.AppendUint64(nil, t) }
 	raise := func(t uint64) {
@@ -56,8 +55,8 @@ func timeBounds(filter match.Node, field string) (lower, upper []byte) {
 	return lower, upper
 }
 
-// restoreVirtual makes sure that a scan of a virtual collection can go on behind the
-// document that it has seen last. Error 136 where those behind it may be gone.
+// restoreVirtual checks that a scan of a virtual collection can continue after its last
+// document. Error 136 if later ones may have been removed.
 func (s *collScan) restoreVirtual(v catalog.Virtual) error {
 	if v.Gone(s.last) {
 		return mongoerr.New(mongoerr.CappedPositionLost,

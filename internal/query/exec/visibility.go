@@ -19,17 +19,16 @@ import (
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
-// visibility hides expired documents from a cursor, where rules of its collection ask
-// for it (visibility: immediate). Documents are checked where they leave the store: in
-// source.fetch and in the scans. They are checked once more when they are delivered in
-// a later batch of the client's, as they may have waited in a sort: by what is left of
-// them there, or by their instant, which travels along. So a plan that reads nothing
-// but an index reads the documents after all.
+// visibility hides expired documents from a cursor, if a rule of its collection requires
+// that (visibility: immediate). Documents are checked when they are read from the store:
+// in source.fetch and in the scans. They are checked again when they are returned in a
+// later batch, as they may have waited in a sort: by their remaining fields, or by their
+// instant, which the rows carry. So even a covered plan reads the documents.
 //
-// Mostly little or nothing is due, as what was due has been removed. So, when a batch
-// has checked some documents, it probes the indexes of the rules for what is expired in
-// its state of the store, and checks no further document if that is nothing, or lies
-// elsewhere.
+// Usually few documents are due, as due documents are removed soon. So, when a batch has
+// checked some documents, it probes the indexes of the rules for expired documents in
+// its snapshot. If there are none, or only outside of the query's range, it checks no
+// further document.
 type visibility struct {
 	rules []*catalog.Rule
 	// bucketRules are the rules of a time-series collection, whose measurements are
@@ -37,19 +36,19 @@ type visibility struct {
 	bucketRules []measurements.Rule
 	options     *schema.Timeseries
 	now         int64 // of the batch being made, in milliseconds since 1970
-	due         int64 // the instant of the document checked last; 0 where only the indexes were probed
+	due         int64 // the instant of the last checked document; 0 if only the indexes were probed
 
 	noneExpired bool // nothing is hidden
 	checked     int  // documents checked in this batch; one read only for that counts readCost
-	nextProbe   int  // so many, and the indexes are probed
+	nextProbe   int  // the number at which the indexes are probed
 	probed      bool
 	expired     [][]byte // once probed: the record keys of all that is hidden, sorted
 }
 
-// pendingVisibility is what loadVisibility needs, where that waits for the document: a
-// lookup reads one, and mostly nothing is due.
+// pendingVisibility has the arguments of loadVisibility if that is deferred until the
+// document is read: a lookup reads one, and usually nothing is due.
 type pendingVisibility struct {
-	catalog *catalog.Catalog // nil: nothing waits
+	catalog *catalog.Catalog // nil: nothing is deferred
 	before  catalog.Watermark
 }
 
@@ -67,7 +66,7 @@ const (
 )
 
 // prepareVisibility prepares the source for a plan. before was taken before the source's
-// state of the store, which a lookup only has once it has read.
+// snapshot, which a lookup only has after its read.
 func (s *source) prepareVisibility(c *catalog.Catalog, before catalog.Watermark, state bool, n plan.Node) {
 	if !state {
 		switch n.(type) {
@@ -81,8 +80,8 @@ func (s *source) prepareVisibility(c *catalog.Catalog, before catalog.Watermark,
 	s.loadVisibility(c, before)
 }
 
-// loadVisibility makes the source hide by the present time and the present rules.
-// before was taken before the source's state of the store.
+// loadVisibility makes the source hide documents by the current time and the current rules.
+// before was taken before the source's snapshot.
 func (s *source) loadVisibility(c *catalog.Catalog, before catalog.Watermark) {
 	s.visibility = nil
 	if s.coll == nil {
@@ -90,7 +89,7 @@ func (s *source) loadVisibility(c *catalog.Catalog, before catalog.Watermark) {
 	}
 	now := s.coll.Latest()
 	if now == nil {
-		now = s.coll // what was read before the drop is checked by the rules as they were
+		now = s.coll // reads from before the drop are checked by the rules of that time
 	}
 	if now.Hiding() == nil {
 		return
@@ -106,7 +105,7 @@ func (s *source) loadVisibility(c *catalog.Catalog, before catalog.Watermark) {
 	}
 }
 
-// start allows probes: from here on nobody needs the instants of all documents.
+// start allows probes: from here on the instants of all documents are no longer needed.
 func (h *visibility) start() {
 	h.nextProbe, h.probed = firstProbe, h.noneExpired
 }
@@ -148,18 +147,18 @@ func (s *source) setMeasurementDue(row *stage.Row) {
 // are delivered.
 func (s *source) checksDocuments() bool { return s.visibility != nil && s.visibility.rules != nil }
 
-// mayHide says whether a document that leaves the store has to be checked.
+// mayHide reports whether documents that are read have to be checked.
 func (s *source) mayHide() bool {
 	h := s.visibility
 	return h != nil && !(h.probed && len(h.expired) == 0)
 }
 
-// isExpired says whether to hide a document that leaves the store; record is its key.
+// isExpired reports whether to hide a document that has been read; record is its key.
 func (s *source) isExpired(record []byte, doc bson.Doc) bool {
 	return (s.visibility != nil || s.pending.catalog != nil) && s.checkExpired(record, doc)
 }
 
-// checkExpired is isExpired where documents may be hidden.
+// checkExpired is isExpired if documents may be hidden.
 func (s *source) checkExpired(record []byte, doc bson.Doc) bool {
 	if s.pending.catalog != nil {
 		u := s.pending
@@ -182,14 +181,14 @@ func (s *source) checkExpired(record []byte, doc bson.Doc) bool {
 	return h.due <= h.now
 }
 
-// outsideExpired says that all that is hidden lies elsewhere. REQUIRES: probed.
+// outsideExpired reports that all hidden documents are elsewhere. REQUIRES: probed.
 func (h *visibility) outsideExpired(record []byte) bool {
 	invariant.Check(h.probed, "exec: what is hidden is known")
 	return len(h.expired) == 0 || bytes.Compare(record, h.expired[len(h.expired)-1]) > 0 || bytes.Compare(record, h.expired[0]) < 0
 }
 
-// isRecordExpired is isExpired for a document that is not at hand; ok is false where the
-// probe cannot tell.
+// isRecordExpired is isExpired for a document that has not been read; ok is false if the
+// probe cannot decide.
 func (h *visibility) isRecordExpired(record []byte) (hidden, ok bool) {
 	if !h.probed {
 		return false, false
@@ -202,8 +201,9 @@ func (h *visibility) isRecordExpired(record []byte) (hidden, ok bool) {
 	return hidden, true
 }
 
-// probeIndexes asks the indexes what is hidden, once enough documents were checked to
-// make that pay. Stages call it between two documents. REQUIRES: checksDocuments.
+// probeIndexes probes the indexes for hidden documents, once enough documents were
+// checked to make that pay off. Stages call it between two documents. REQUIRES:
+// checksDocuments.
 func (s *source) probeIndexes(ctx context.Context) error {
 	if err := invariant.Require(s.checksDocuments(), "exec: the source checks documents"); err != nil {
 		return err
@@ -248,14 +248,14 @@ func (s *source) isRowExpired(ctx context.Context, row *stage.Row) (hidden bool,
 	return hidden, nil
 }
 
-// setDue sets the instant of a row to that of the document checked last.
+// setDue sets the instant of a row to that of the last checked document.
 func (s *source) setDue(row *stage.Row) {
 	if s.checksDocuments() {
 		row.Due = s.visibility.due
 	}
 }
 
-// expiredSince says whether a row has come due since it was made.
+// expiredSince reports whether a row has come due since it was made.
 func (s *source) expiredSince(row *stage.Row) bool {
 	return s.visibility != nil && row.Due != 0 && row.Due <= s.visibility.now
 }
@@ -304,7 +304,7 @@ func (s *source) withDueFields(fields []string) []string {
 	return expr.FirstNames(append(paths, fields...))
 }
 
-// dueSize is how long the instant is that travels with a record through a sort.
+// dueSize is the length of the instant that a record carries through a sort.
 const dueSize = 8
 
 func withDue(record []byte, due int64) []byte {
@@ -317,8 +317,8 @@ func splitDue(record []byte) ([]byte, int64) {
 }
 
 // countVisible counts the documents of the collection that are not hidden: all in the
-// source's state of the store, except those that are due by the indexes of the rules
-// that hide them, in the same state. (The collection's own count is of another state
+// source's snapshot, except those that are due by the indexes of the hiding rules in the
+// same snapshot. (The collection's own count is of another state
 // while removal runs.)
 func (s *source) countVisible(ctx context.Context) (int64, error) {
 	n, _, err := storage.ReadCounter(s.reader, s.coll.Ident)
@@ -339,12 +339,12 @@ func (s *source) countVisible(ctx context.Context) (int64, error) {
 	return n, nil
 }
 
-// mayHoldRows says whether rows of a plan may wait in it between two batches: then each
-// must carry its instant.
+// mayHoldRows reports whether rows of a plan may wait in it between two batches: then
+// each must carry its instant.
 func mayHoldRows(n plan.Node) bool {
 	return has(n, func(n plan.Node) bool {
 		switch n := n.(type) {
-		case *plan.Sort: // checks again, by documents
+		case *plan.Sort: // checks the documents again
 			return !n.Entries && !has(n.Input, func(n plan.Node) bool {
 				switch n.(type) {
 				case *plan.CollScan, *plan.Fetch, *plan.Unpack:

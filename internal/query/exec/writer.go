@@ -32,21 +32,21 @@ type Writer struct {
 	guard     *catalog.Guard
 
 	memory   memory.Account
-	document memory.Holding  // of the document at hand
-	ctx      context.Context // of the write at hand
+	document memory.Holding  // of the current document
+	ctx      context.Context // of the current write
 
 	x          *Executor
-	onPending  bool // units are evaluated on what is pending of documents
+	onPending  bool // units are evaluated on pending versions of documents
 	unit       *catalog.Unit
 	durability storage.Durability
 	inserts    Written
 
 	room  catalog.Unit   // memory of unit
-	found catalog.Locked // the document that a statement about one _id has found
-	next  []byte         // what an update made of the document at hand
+	found catalog.Locked // the document that a statement by _id has found
+	next  []byte         // the new version of the current document
 }
 
-// under puts Doing in front of an error.
+// under prefixes an error with Doing.
 func (w *Writer) under(err error) error {
 	if err == nil || w.Doing == "" {
 		return err
@@ -70,8 +70,8 @@ func (w *Writer) Begin(x *Executor, d storage.Durability) {
 	w.begin()
 }
 
-// maxKeptDocument bounds the memory for a document that is handed on to the next
-// writer, in bytes.
+// maxKeptDocument bounds the memory for a document that is kept for the next writer, in
+// bytes.
 const maxKeptDocument = 64 << 10
 
 // Release makes a writer that has ended ready for another Begin; what its statements
@@ -95,7 +95,7 @@ func (x *Executor) NewUnmeteredWriter(d storage.Durability) *Writer {
 	return w
 }
 
-// begin begins the next unit.
+// begin starts the next unit.
 func (w *Writer) begin() {
 	w.unit = &w.room
 	w.unit.Begin(w.x.Catalog)
@@ -110,20 +110,20 @@ func (w *Writer) SetGuard(g *catalog.Guard) {
 	}
 }
 
-// copiesWritten is how often a document is in memory while it is written: as it
-// was, as it will be, and in the batch, two of which may just have grown.
+// copiesWritten is the number of copies of a document in memory while it is written: the
+// old version, the new one, and in the batch, two of which may just have grown.
 const copiesWritten = 5
 
 // Context is how long the writer may wait for memory.
 func (w *Writer) Context() context.Context { return w.ctx }
 
-// expect waits for the memory to write a document of a collection of large ones.
+// expect waits for the memory to write a document if the collection's documents are large.
 func (w *Writer) expect(ctx context.Context, c *catalog.Collection) error {
 	w.ctx = ctx
 	return w.hold(averageSize(c))
 }
 
-// hold takes the memory to write a document of so many bytes.
+// hold reserves the memory to write a document of the given size.
 func (w *Writer) hold(size int) error {
 	if size <= largeDocument {
 		return nil
@@ -157,7 +157,7 @@ func (w *Writer) Abort() {
 	w.giveUp()
 }
 
-// giveUp drops the unit at hand.
+// giveUp drops the current unit.
 func (w *Writer) giveUp() {
 	if w.unit == nil {
 		return
@@ -169,8 +169,8 @@ func (w *Writer) giveUp() {
 	}
 }
 
-// flush commits what is pending and begins the next unit. It does not wait for
-// the disk: the last Commit does, for all before it.
+// flush commits the current unit and starts the next one. It does not wait for the disk:
+// the last Commit does, for all before it.
 func (w *Writer) flush(ctx context.Context) error {
 	if w.unit != nil {
 		u := w.unit
@@ -184,8 +184,8 @@ func (w *Writer) flush(ctx context.Context) error {
 	return nil
 }
 
-// show makes what the statements before have written, or were evaluated on, visible to
-// the query of the next one.
+// show makes the writes of earlier statements, and the versions that they were evaluated
+// on, visible to the next query.
 func (w *Writer) show(ctx context.Context) error {
 	if w.unit == nil || w.unit.Count() == 0 && !w.unit.ReadsPending() {
 		return nil
@@ -219,7 +219,7 @@ func (w *Writer) Do(ctx context.Context, write func(*catalog.Unit) error) error 
 	}
 	if err != nil {
 		if refused := w.unit.Settle(ctx); refused != nil {
-			return refused // what the error tells of has never been
+			return refused // the error is about a version that was never committed
 		}
 	}
 	return err
@@ -243,7 +243,7 @@ func (w *Writer) Insert(ctx context.Context, c *catalog.Collection, doc bson.Doc
 // KeysInserted counts the index entries of the documents that Insert added.
 func (w *Writer) KeysInserted() int64 { return w.inserts.KeysInserted }
 
-// tally does a write and counts the index entries that it took.
+// tally does a write and counts its index entries.
 func (w *Written) tally(u *catalog.Unit, write func() error) error {
 	inserted, deleted := u.KeysInserted(), u.KeysDeleted()
 	err := write()
@@ -252,8 +252,8 @@ func (w *Written) tally(u *catalog.Unit, write func() error) error {
 	return err
 }
 
-// ownKeys is how many index entries a record is by itself: that of _id, where the
-// records are in its order and no option of the collection says so.
+// ownKeys is how many index entries a record stands for: the one of _id, if the records
+// are in its order without a clusteredIndex.
 func ownKeys(c *catalog.Collection) int64 {
 	if c.ClusteredByID() && c.Settings.Clustered == nil {
 		return 1

@@ -9,8 +9,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/plan"
 )
 
-// byteRange is an interval of one field, encoded: what lies between lo and hi
-// in the order of the index's keys.
+// byteRange is an encoded interval of one field: from lo to hi in the order of the
+// index's keys.
 type byteRange struct {
 	lo, hi       []byte
 	loInc, hiInc bool

@@ -15,10 +15,10 @@ const (
 	// maxEntries bounds the entries of one collection
 	// (internalQueryCacheMaxEntriesPerCollection).
 	maxEntries = 5000
-	// maxBytes bounds what they take: shapes can be as large as filters.
+	// maxBytes bounds their memory: shapes can be as large as filters.
 	maxBytes = 64 << 20
-	// worksGrowth is by how much an entry that waits to become active lets its
-	// limit grow each time the trial took longer (internalQueryCacheWorksGrowthCoefficient).
+	// worksGrowth is the factor by which the limit of an inactive entry grows each time a
+	// trial takes longer (internalQueryCacheWorksGrowthCoefficient).
 	worksGrowth = 2
 )
 
@@ -29,7 +29,7 @@ type Cache struct {
 		sync.Mutex
 		indexes []*catalog.Index         // that the plans are for
 		entries map[string]*list.Element // by key; the values are *Entry
-		order   list.List                // the one used last is in front
+		order   list.List                // most recently used first
 		bytes   int64                    // of the entries
 		filters []*Filter
 	}
@@ -72,13 +72,13 @@ func Of(c *catalog.Collection) *Cache {
 	return known(c)
 }
 
-// known is the cache of a collection, nil where there is nothing in it yet.
+// known returns the cache of a collection, nil if it is empty.
 func known(c *catalog.Collection) *Cache {
 	l, _ := c.Learned().Load().(*Cache)
 	return l
 }
 
-// renewLocked drops the plans where the indexes of the collection have changed.
+// renewLocked drops the plans if the indexes of the collection have changed.
 func (l *Cache) renewLocked(c *catalog.Collection) {
 	if l.mu.entries == nil || !slices.Equal(l.mu.indexes, c.Indexes()) {
 		l.mu.entries, l.mu.indexes = map[string]*list.Element{}, c.Indexes()
@@ -87,7 +87,7 @@ func (l *Cache) renewLocked(c *catalog.Collection) {
 	}
 }
 
-// trimLocked drops the entries used longest ago that are too many or too much.
+// trimLocked drops the least recently used entries beyond the bounds.
 func (l *Cache) trimLocked() {
 	for l.mu.order.Len() > maxEntries || l.mu.bytes > maxBytes {
 		l.dropLocked(l.mu.order.Back())

@@ -21,7 +21,7 @@ type Filter struct {
 	shape plan.Shape
 }
 
-// allows says whether the filter leaves an index to the query.
+// allows reports whether the filter allows an index for the query.
 func (f *Filter) allows(ix *schema.Index) bool {
 	return slices.Contains(f.Names, ix.Name) || slices.ContainsFunc(f.Keys, func(k bson.Doc) bool {
 		return bson.CompareDocs(k, ix.Key, nil) == 0

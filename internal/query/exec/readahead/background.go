@@ -10,7 +10,7 @@ const (
 	// LeastRows is how many more rows must be expected for a Background to pay.
 	LeastRows = 2 * backgroundRows
 	// backgroundSure is how many more entries there must be before a goroutine is
-	// started: to wake another processor takes as long as hundreds of them.
+	// started: waking another processor takes as long as hundreds of entries.
 	backgroundSure = 128
 	// backgroundRows is the most entries in a batch.
 	backgroundRows = 512
@@ -19,14 +19,14 @@ const (
 	// backgroundBytes is about what a batch of short keys takes. maxBackgroundBytes
 	// bounds a batch of long ones, which may exceed it by one entry.
 	backgroundBytes, maxBackgroundBytes = 24 * backgroundRows, 4 * 24 * backgroundRows
-	// backgroundBuffers bounds the batches of a scan. There are so many because to wait
-	// for the reader and to be woken again takes longer than to fill several.
+	// backgroundBuffers bounds the batches of a scan. There are several because waiting
+	// for the reader and waking up takes longer than filling several.
 	backgroundBuffers = 8
 	// backgroundReturned is how many batches go back at once, for the same reason.
 	backgroundReturned = backgroundBuffers / 2
 )
 
-// errStopped is why a goroutine ended whose reader wants no more.
+// errStopped ends a goroutine whose reader is done.
 var errStopped = errors.New("readahead: the reader has stopped")
 
 // Background reads the entries of a scan in a goroutine, while its owner reads the
@@ -36,9 +36,9 @@ type Background struct {
 	rows      int64       // to read; -1: all
 	full      chan *Batch // closed at the end; err and panicked are valid then
 	empty     chan *Batch // nil: allocate one
-	used      []*Batch    // to go back to empty
+	used      []*Batch    // to return to empty
 	cancel    context.CancelCauseFunc
-	unordered bool // records did not come in rising order
+	unordered bool // records were not in ascending order
 	err       error
 	panicked  any
 }
@@ -86,12 +86,12 @@ func StartBackground(ctx context.Context, scan Scan, b *Batch, rows int64) (*Bac
 		s.rows -= int64(b.Len())
 	}
 	for range backgroundBuffers {
-		s.empty <- nil // from here on the goroutine has the scan
+		s.empty <- nil // from here on the goroutine owns the scan
 	}
 	return s, nil
 }
 
-// run fills batch after batch until all rows are read, or there are no more.
+// run fills batches until all rows are read, or there are no more.
 func (s *Background) run(ctx context.Context) error {
 	for n := backgroundFirst; ; n = min(2*n, backgroundRows) {
 		var b *Batch
@@ -132,7 +132,7 @@ func (s *Background) Take(ctx context.Context, b *Batch) (bool, error) {
 	}
 	if next == nil {
 		if s.panicked != nil {
-			panic(s.panicked) // on the command's goroutine, where it is handled
+			panic(s.panicked) // on the command's goroutine, which handles it
 		}
 		if errors.Is(s.err, errStopped) {
 			return false, nil

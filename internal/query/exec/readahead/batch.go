@@ -10,10 +10,10 @@ const (
 	// order of their records, the nearer to each other they lie.
 	MaxRows  = 1 << 17
 	MaxBytes = 16 << 20
-	// leastRows is the memory that the first entry makes, in rows.
+	// leastRows is the initial capacity, in rows.
 	leastRows = 101
-	// batchGrowth is the factor by which memory for rows grows, up to their bounds: to
-	// copy rows costs as much as to read them.
+	// batchGrowth is the factor by which memory for rows grows, up to their bounds:
+	// copying rows costs as much as reading them.
 	batchGrowth = 4
 )
 
@@ -27,7 +27,7 @@ type Scan interface {
 // Batch is a run of entries of an index, in memory and in their order.
 type Batch struct {
 	rows    []row
-	entries []byte // keys, records and type bits of rows, one behind the other
+	entries []byte // keys, records and type bits of rows, concatenated
 
 	// Tail is the units of work from the last entry to the end of the scan; 0 where
 	// that was not reached.
@@ -36,10 +36,10 @@ type Batch struct {
 	Rising bool
 }
 
-// row is one entry of a batch. It is small because it may travel from one
-// processor's caches to another's.
+// row is one entry of a batch. It is small because it may move from one processor's
+// cache to another's.
 type row struct {
-	record, bits, end uint32 // in entries: where the key ends, the record, and the type bits
+	record, bits, end uint32 // ends of the key, the record and the type bits in entries
 	works             uint32 // units of work of the scan to find it
 }
 

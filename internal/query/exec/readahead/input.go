@@ -24,14 +24,14 @@ type Input struct {
 	err      error
 	panicked any
 
-	block []byte // documents one after the other
+	block []byte // concatenated documents
 	at    int
 }
 
 const (
-	// inputAfter is how many documents are read before a goroutine is worth it.
+	// inputAfter is how many documents are read before a goroutine is started.
 	inputAfter = 500
-	// inputBlock is about how many bytes of documents a block has.
+	// inputBlock is the approximate size of a block, in bytes.
 	inputBlock = 64 << 10
 	// inputBlocks bounds the blocks that wait for the reader.
 	inputBlocks = 3
@@ -47,7 +47,7 @@ func (s *Input) Next(ctx context.Context) (bson.Doc, error) {
 		if s.direct < inputAfter {
 			d, err := s.in.Next(ctx)
 			if s.direct++; len(d) > inputBlock {
-				s.direct = 0 // large documents: a few would exceed what blocks hold
+				s.direct = 0 // large documents: a few would exceed a block
 			}
 			return d, err
 		}
@@ -69,9 +69,9 @@ func (s *Input) Next(ctx context.Context) (bson.Doc, error) {
 	return bson.Doc(d), nil
 }
 
-// recycle gives back the block that was read.
+// recycle returns the block that was read.
 func (s *Input) recycle() {
-	// A few large documents do not make all blocks large.
+	// Keeps a few large documents from making all blocks large.
 	if cap(s.block) > 0 && cap(s.block) <= 2*inputBlock {
 		select {
 		case s.empty <- s.block[:0]:
@@ -93,7 +93,7 @@ func (s *Input) start(ctx context.Context) {
 }
 
 // ended is the result of Next at the end. A panic of the goroutine continues on the
-// command's, where it is handled.
+// command's goroutine, which handles it.
 func (s *Input) ended() error {
 	if p := s.panicked; p != nil {
 		s.panicked = nil
@@ -126,7 +126,7 @@ func (s *Input) read(ctx context.Context) error {
 }
 
 // fill reads documents into a block: fewer than inputBlock bytes at the end. It drops
-// fields that nobody reads only while blocks wait for the stage: then it has the time.
+// unread fields only while blocks wait for the stage: then it has time.
 func (s *Input) fill(ctx context.Context, block []byte) ([]byte, error) {
 	var b bson.Builder
 	narrow := s.keep != nil && len(s.full) > 1

@@ -11,21 +11,21 @@ import (
 type Order struct {
 	rows   []place
 	spare  []place
-	common []byte // what all records begin with
+	common []byte // the common prefix of all records
 }
 
-// place orders rows by what is in their records behind what all have in
-// common: by its first eight bytes, and then by all.
+// place is a sort key for rows: the bytes of their records after the common prefix, the
+// first eight of them as a number.
 type place struct {
 	head uint64
 	row  uint32
-	tail uint8 // bytes behind what is common; wholeTail where head does not have them all
+	tail uint8 // bytes after the common prefix; wholeTail if head does not have them all
 }
 
 const (
 	headBytes = 8
 	wholeTail = headBytes + 1
-	// countedRows is from how many rows on they are put in order by counting bytes.
+	// countedRows is the number of rows from which on they are sorted by a radix sort.
 	countedRows = 512
 )
 
@@ -70,8 +70,7 @@ func (o *Order) compare(b *Batch, x, y place) int {
 	return bytes.Compare(b.Record(int(x.row)), b.Record(int(y.row)))
 }
 
-// byByte puts rows in the order of one byte of their heads, and leaves those in
-// which it is the same as they are.
+// byByte sorts rows by one byte of their heads, and is stable.
 func (o *Order) byByte(shift int) {
 	var at [256]uint32
 	for i := range o.rows {
@@ -91,7 +90,7 @@ func (o *Order) byByte(shift int) {
 	o.rows, o.spare = o.spare, o.rows
 }
 
-// untie puts rows with equal heads in the order of their records.
+// untie sorts rows with equal heads by their records.
 func (o *Order) untie(b *Batch) {
 	for from, i := 0, 1; i <= len(o.rows); i++ {
 		if i < len(o.rows) && o.rows[i].head == o.rows[from].head {

@@ -11,22 +11,22 @@ import (
 type Walk struct {
 	Iter *storage.Iter // over the records; nil until the first one is asked for
 
-	// placed says that it stands at the record asked for last, or at the first one
-	// behind where that is gone.
+	// placed says that it is at the last requested record, or at the first one after it
+	// if that was removed.
 	placed bool
-	found  bool // the record asked for last was there
-	// vain rises with each try of stepSpan steps that reached nothing, and falls
-	// with those that did.
+	found  bool // the last requested record exists
+	// vain rises with each failed attempt of stepSpan steps, and falls with each
+	// successful one.
 	vain int
 }
 
 const (
-	// stepSpan is how many steps are tried before a seek: they cost as much.
+	// stepSpan is how many steps are tried before a seek, which costs as much.
 	stepSpan = 16
-	// vainCost is what a try in vain weighs against one that was not: where more
-	// than one in five is, to seek at once costs less.
+	// vainCost is the weight of a failed attempt against a successful one: if more than
+	// one in five fails, seeking at once costs less.
 	vainCost = 4
-	// maxVain is how vain tries may be before the walk only seeks.
+	// maxVain is the value of vain from which on the walk only seeks.
 	maxVain = 16
 )
 
@@ -56,7 +56,7 @@ func (w *Walk) To(record []byte) (bool, error) {
 	return w.reach(record)
 }
 
-// reach is To where the iterator stands behind the record before.
+// reach is To if the iterator is after the previous record.
 func (w *Walk) reach(record []byte) (bool, error) {
 	if w.placed && w.vain <= maxVain {
 		switch c := w.step(record); {
@@ -72,8 +72,8 @@ func (w *Walk) reach(record []byte) (bool, error) {
 	return w.found, w.Iter.Err()
 }
 
-// step moves to a record in some steps. It returns how the key at hand compares
-// to it: less than 0 where it was not reached, and more where it is not there.
+// step moves to a record in some steps. It returns how the current key compares to it:
+// less than 0 if it was not reached, more if it does not exist.
 func (w *Walk) step(record []byte) int {
 	for range stepSpan {
 		if !w.Iter.Valid() {

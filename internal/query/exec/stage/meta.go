@@ -37,8 +37,8 @@ func (m *Meta) Value(name string) bson.Value {
 	return bson.Value{}
 }
 
-// What a row knows apart from its document lies behind its record where a sort holds
-// it back: it counts in the sort's memory, and goes to the disk with the row.
+// In a sort a row's metadata is stored after its record: it counts in the sort's
+// memory, and is spilled with the row.
 
 // tagSize is the length of a tag, in bytes, at the end of it.
 const tagSize = 4

@@ -14,9 +14,9 @@ type State uint8
 
 // The states of a stage after a unit of work.
 const (
-	NeedTime State = iota // nothing yet, ask again
+	NeedTime State = iota // no result yet, call again
 	Advanced              // the row holds the next result
-	EOF                   // there is nothing more
+	EOF                   // the end
 )
 
 // Row is one result on its way up. Its bytes belong to the stage that filled
@@ -28,10 +28,10 @@ type Row struct {
 	Key    []byte      // key of the index entry, or nil
 	Bits   []byte      // type bits of Key
 	Index  *plan.Index // whose Key is
-	Sort   []byte      // sort key, where a stage below computed it
-	Meta   *Meta       // what {$meta: …} reads, or nil
-	Due    int64       // when the document expires, where the source hides expired documents
-	Parked bool        // Key is of a state before the cursor was parked last
+	Sort   []byte      // sort key, if a stage below computed it
+	Meta   *Meta       // metadata for {$meta: …}, or nil
+	Due    int64       // when the document expires, if the source hides expired documents
+	Parked bool        // Key is from before the cursor was last parked
 }
 
 // Fill makes it a row with a record and a document, and nothing else. Field by

@@ -42,8 +42,8 @@ func (s *Unpack) NextColumnBatch(ctx context.Context, row *stage.Row) (pipeline.
 	}
 }
 
-// nextBucketColumns takes the next bucket from below; nil if there is none yet, or it
-// has none within the times that are asked for.
+// nextBucketColumns reads the next bucket from below; nil if there is none yet, or it
+// has no measurements within the query's times.
 func (s *Unpack) nextBucketColumns(ctx context.Context, row *stage.Row) (pipeline.ColumnBatch, error) {
 	b, err := s.bucketBelow(ctx, row)
 	if err != nil {
@@ -76,8 +76,8 @@ func (s *Unpack) nextBucketColumns(ctx context.Context, row *stage.Row) (pipelin
 	return st, nil
 }
 
-// nextOpenColumns takes the open measurements of the next source; nil if it has none
-// within the times that are asked for.
+// nextOpenColumns reads the open measurements of the next source; nil if it has none
+// within the query's times.
 func (s *Unpack) nextOpenColumns() (pipeline.ColumnBatch, error) {
 	src := &s.open[0]
 	s.open = s.open[1:]
@@ -102,7 +102,7 @@ func (s *Unpack) nextOpenColumns() (pipeline.ColumnBatch, error) {
 
 // columnMemory is memory for columns.
 type columnMemory struct {
-	number  int // of the batch at hand
+	number  int // of the current batch
 	columns map[string]*batchColumn
 	part    timeseries.Series
 	builder bson.Builder
@@ -144,7 +144,7 @@ func (t *openColumns) Column(name string, from, to int) (expr.Column, error) {
 }
 
 // bucketColumns is a column batch of a bucket, or a part of it. A column is unpacked
-// when it is asked for.
+// when it is first used.
 type bucketColumns struct {
 	b        *timeseries.Bucket
 	s        *Unpack

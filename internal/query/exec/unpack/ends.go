@@ -12,10 +12,10 @@ import (
 	"github.com/mayflydb/mayfly/internal/timeseries"
 )
 
-// ends finds the newest measurement of each group, or the oldest, and
-// unpacks no bucket whose statistics say that there is none in it. Buckets come
-// from below with those of the newest, or oldest, times first, more or less;
-// open measurements before them, source by source.
+// ends finds the newest or the oldest measurement of each group, and skips buckets
+// whose statistics rule out a better one. Buckets come from below roughly in the order
+// of their times, newest or oldest first; open measurements come before them, source by
+// source.
 type ends struct {
 	Unpack
 	env    *expr.Env
@@ -26,14 +26,14 @@ type ends struct {
 	key    []byte
 }
 
-// endGroup is the measurement of a group that is the best so far.
+// endGroup is the best measurement of a group so far.
 type endGroup struct {
-	at     int64 // its time, turned round where the oldest is wanted
+	at     int64 // its time, inverted if the oldest is wanted
 	record []byte
 	doc    bson.Doc // nil for none yet
 }
 
-// rank is a time such that what is wanted more has a greater one.
+// rank maps a time so that better measurements have greater ranks.
 func (s *ends) rank(at int64) int64 {
 	if s.node.Ends.Newest {
 		return at
@@ -41,7 +41,7 @@ func (s *ends) rank(at int64) int64 {
 	return ^at
 }
 
-// best is the greatest rank that measurements between two times can have.
+// best returns the greatest rank that measurements between two times can have.
 func (s *ends) best(first, last int64) int64 {
 	if s.node.Ends.Newest {
 		return min(last, s.node.To)
@@ -49,7 +49,7 @@ func (s *ends) best(first, last int64) int64 {
 	return ^max(first, s.node.From)
 }
 
-// group is the group of a meta value.
+// group returns the group of a meta value.
 func (s *ends) group(meta bson.Value) (*endGroup, error) {
 	o := s.node.Options
 	s.probe.Reset(s.buf[:0])
@@ -72,8 +72,8 @@ func (s *ends) group(meta bson.Value) (*endGroup, error) {
 	return g, nil
 }
 
-// hopeless says whether no measurement between two times can be better than
-// what the group has.
+// hopeless reports whether no measurement between two times can be better than the
+// group's current one.
 func (s *ends) hopeless(g *endGroup, first, last int64) bool {
 	return g.doc != nil && s.best(first, last) <= g.at
 }
@@ -106,7 +106,7 @@ func (s *ends) Work(ctx context.Context, row *stage.Row) (stage.State, error) {
 	return s.stats.Count(stage.Advanced), nil
 }
 
-// takeBucket looks for the best measurement of a bucket.
+// takeBucket finds the best measurement of a bucket.
 func (s *ends) takeBucket(b *timeseries.Bucket, row *stage.Row) error {
 	g, err := s.group(b.Meta)
 	if err != nil || s.hopeless(g, b.Start, b.Last) || ruledOut(s.prunes, b, s.node.Options.MetaField) {
@@ -137,7 +137,7 @@ func (s *ends) takeBucket(b *timeseries.Bucket, row *stage.Row) error {
 	return nil
 }
 
-// takeOpen looks for the best open measurement of a source.
+// takeOpen finds the best open measurement of a source.
 func (s *ends) takeOpen(src measurements.Source) error {
 	g, err := s.group(src.Meta)
 	if err != nil || s.hopeless(g, src.First, src.Last) {
@@ -155,7 +155,7 @@ func (s *ends) takeOpen(src measurements.Source) error {
 	return s.takeMeasurements(g, &src, s.node.From)
 }
 
-// takeMeasurements looks for the best of the open measurements from a time on.
+// takeMeasurements finds the best of the open measurements from a time on.
 func (s *ends) takeMeasurements(g *endGroup, src *measurements.Source, from int64) error {
 	ms, err := s.reader.Read(src, max(from, s.node.From), s.node.To)
 	if err != nil {

@@ -19,22 +19,21 @@ const maxHeldBuckets = 512 << 20
 
 var errHeldBuckets = mongoerr.New(mongoerr.ExceededMemoryLimit, "the buckets of one time have more than %d bytes", maxHeldBuckets)
 
-// ordered merges measurements by time. Buckets come from below in the
-// order of their beginnings or ends; each is held, packed, until its turn comes,
-// and unpacked then. So the first measurements are there before most buckets have
-// been looked at, and a limit ends the scan.
+// ordered merges measurements by time. Buckets come from below in the order of their
+// first or last times; each is held, packed, until its turn comes, and unpacked then.
+// So the first measurements are returned before most buckets have been read, and a
+// limit ends the scan.
 type ordered struct {
 	Unpack
 	queue   timeQueue
 	started bool
-	reached int64 // no bucket that is still to come has a measurement before it, or behind it where the newest come first
+	reached int64 // no later bucket has a measurement before it, or after it in descending order
 	held    int
 }
 
-// timeRun is what a merge takes measurements from: a bucket, or the open
-// measurements of a source.
+// timeRun is an input of the merge: a bucket, or the open measurements of a source.
 type timeRun struct {
-	at    int64 // no measurement comes before it, or behind it where the newest come first
+	at    int64 // no measurement is before it, or after it in descending order
 	doc   bson.Doc
 	key   []byte
 	rows  *timeseries.Rows
@@ -92,8 +91,8 @@ func (s *ordered) start() {
 	s.open = nil
 }
 
-// ready says whether the first run's measurements come before all that is
-// still to come from below.
+// ready reports whether the first run's measurements come before all later buckets from
+// below.
 func (s *ordered) ready() bool {
 	switch {
 	case len(s.queue.runs) == 0:
@@ -106,9 +105,9 @@ func (s *ordered) ready() bool {
 	return s.queue.runs[0].at <= s.reached
 }
 
-// reach notes how far the buckets from below have come with one. The span is
-// that of the longest; the time in the record key of one that has lost its last
-// measurements lies behind its end.
+// reach records how far the buckets from below have advanced with one. The span is that
+// of the longest; the time in the record key of a bucket that has lost its last
+// measurements is after its end.
 func (s *ordered) reach(b *timeseries.Bucket, record layout.Key) {
 	span := s.node.Options.MaxSpanSeconds * 1000
 	switch {
@@ -164,7 +163,7 @@ func (s *ordered) take(ctx context.Context, row *stage.Row) (stage.State, error)
 	return s.stats.Count(stage.NeedTime), nil
 }
 
-// begin opens the first run and puts it where its first measurement belongs.
+// begin opens the first run and moves it to the position of its first measurement.
 func (s *ordered) begin(run *timeRun) (err error) {
 	run.begun = true
 	if run.src != nil {
@@ -188,8 +187,8 @@ func (s *ordered) begin(run *timeRun) (err error) {
 	return nil
 }
 
-// readOpen reads the open measurements of a source; where the newest come first,
-// at first those alone, as there may be a limit.
+// readOpen reads the open measurements of a source; in descending order it reads the
+// newest ones first, as there may be a limit.
 func (s *ordered) readOpen(run *timeRun) ([]timeseries.Measurement, error) {
 	switch {
 	case run.rest:
@@ -208,8 +207,8 @@ func (s *ordered) readOpen(run *timeRun) ([]timeseries.Measurement, error) {
 	return s.reader.Read(run.src, s.node.From, s.node.To)
 }
 
-// place moves the first run to where its next measurement belongs, or takes it
-// away where there is none.
+// place moves the first run to the position of its next measurement, or removes it at
+// its end.
 func (s *ordered) place(run *timeRun) {
 	switch {
 	case run.i == run.to && run.rest:
@@ -226,7 +225,7 @@ func (s *ordered) place(run *timeRun) {
 	heap.Fix(&s.queue, 0)
 }
 
-// pass answers with the next measurement of the first run.
+// pass returns the next measurement of the first run.
 func (s *ordered) pass(run *timeRun, row *stage.Row) (state stage.State, err error) {
 	if run.src != nil {
 		m := &run.ms[run.i]

@@ -28,13 +28,13 @@ type Unpack struct {
 	filter *stage.Filter
 	prunes []*match.Compare // see ruledOut
 
-	bucket []byte // the record key of the bucket at hand
+	bucket []byte // the record key of the current bucket
 	rows   *timeseries.Rows
 	at, to int
-	whole  bool // the filter has nothing to say about its rows
+	whole  bool // the filter need not be evaluated on its rows
 	over   bool // there are no more buckets
 	reader *measurements.Reader
-	ms     []timeseries.Measurement // of the source at hand, and which is next
+	ms     []timeseries.Measurement // of the current source, and the next one
 	nextMs int
 	record []byte
 	packed bucketColumns
@@ -73,8 +73,8 @@ func openSources(n *plan.Unpack, all []measurements.Source, meta *stage.Filter) 
 			continue
 		}
 		if meta != nil {
-			// An error of the filter, which there is none of without expressions, is
-			// met again on the source's measurements.
+			// An error of the filter, which only expressions can have, recurs on the
+			// source's measurements.
 			probe := new(bson.Builder).Value(n.Options.MetaField, s.Meta).Finish()
 			if ok, err := meta.Match(probe); err == nil && !ok {
 				continue
@@ -96,7 +96,7 @@ func (s *Unpack) Close() error {
 	return err
 }
 
-// wants says which fields are read of a measurement.
+// wants sets the fields of a measurement that are read.
 func (s *Unpack) wants() func(string) bool {
 	if s.node.Paths == nil {
 		return nil
@@ -130,8 +130,8 @@ func (s *Unpack) openBucket(ctx context.Context, row *stage.Row) (stage.State, e
 	return s.stats.Count(stage.NeedTime), nil
 }
 
-// bucketBelow asks once for the next bucket from below, into row; nil where there is
-// none yet, or none any more (over).
+// bucketBelow does one unit of work for the next bucket from below, into row; nil if
+// there is none yet, or none left (over).
 func (s *Unpack) bucketBelow(ctx context.Context, row *stage.Row) (*timeseries.Bucket, error) {
 	state, err := s.input.Work(ctx, row)
 	if err != nil {
@@ -148,7 +148,7 @@ func (s *Unpack) bucketBelow(ctx context.Context, row *stage.Row) (*timeseries.B
 	return b, nil
 }
 
-// unpacked opens the rows of a bucket that lie within the times wanted.
+// unpacked opens the rows of a bucket that are within the query's times.
 func (s *Unpack) unpacked(b *timeseries.Bucket) (r *timeseries.Rows, lo, hi int, err error) {
 	if r, lo, hi, err = b.RowsBetween(s.wants(), s.node.From, s.node.To); err != nil {
 		return nil, 0, 0, corrupt(err)
@@ -156,7 +156,7 @@ func (s *Unpack) unpacked(b *timeseries.Bucket) (r *timeseries.Rows, lo, hi int,
 	return r, lo, hi, nil
 }
 
-// next answers with the next row of the bucket at hand.
+// next returns the next row of the current bucket.
 func (s *Unpack) next(row *stage.Row) (stage.State, error) {
 	if s.at >= s.to {
 		s.rows = nil
@@ -168,7 +168,7 @@ func (s *Unpack) next(row *stage.Row) (stage.State, error) {
 	return s.emit(row, s.rows.Doc(i), s.whole)
 }
 
-// emit answers with a measurement that passes the filter.
+// emit returns a measurement that matches the filter.
 func (s *Unpack) emit(row *stage.Row, doc bson.Doc, whole bool) (stage.State, error) {
 	*row = stage.Row{Record: s.record, Doc: doc}
 	s.setDue(row)
@@ -182,7 +182,7 @@ func (s *Unpack) emit(row *stage.Row, doc bson.Doc, whole bool) (stage.State, er
 	return s.stats.Count(stage.Advanced), nil
 }
 
-// nextOpen answers with the next open measurement.
+// nextOpen returns the next open measurement.
 func (s *Unpack) nextOpen(row *stage.Row) (stage.State, error) {
 	if s.nextMs < len(s.ms) {
 		m := &s.ms[s.nextMs]
@@ -208,8 +208,8 @@ func (s *Unpack) nextOpen(row *stage.Row) (stage.State, error) {
 
 func corrupt(err error) error { return errors.Join(storage.ErrCorruption, err) }
 
-// comparedNumbers are the conditions of a filter that compare a field of
-// measurements with a number: those that a bucket's statistics can rule out.
+// comparedNumbers returns the conditions of a filter that compare a field of
+// measurements with a number, which a bucket's statistics can rule out.
 func comparedNumbers(n match.Node) []*match.Compare {
 	if n == nil {
 		return nil
@@ -224,8 +224,8 @@ func comparedNumbers(n match.Node) []*match.Compare {
 	return out
 }
 
-// ruledOut says whether no measurement of a bucket can fulfil all conditions.
-// Where the least and the greatest value of a field are numbers, all are.
+// ruledOut reports whether no measurement of a bucket can satisfy all conditions. If
+// the least and the greatest value of a field are numbers, all its values are.
 func ruledOut(cs []*match.Compare, b *timeseries.Bucket, meta string) bool {
 	for _, c := range cs {
 		if meta != "" && c.FieldPath() == meta {
@@ -262,8 +262,8 @@ func ruledOut(cs []*match.Compare, b *timeseries.Bucket, meta string) bool {
 	return false
 }
 
-// isRealNumber says whether v is a number, and not NaN, which is less than all
-// others in order and no less than any in a comparison.
+// isRealNumber reports whether v is a number, and not NaN, which sorts before all
+// numbers but compares less than none.
 func isRealNumber(v bson.Value) bool {
 	return v.IsNumber() && !math.IsNaN(bson.ToDouble(v))
 }
